@@ -62,7 +62,7 @@ int main(void)
 """
 LAPACK_PROBE = r"""
 #include <math.h>
-#include "kernels/lapack.h"
+#include "kernels/linear/lapack.h"
 int main(void)
 {
     double a[4] = {1, 2, 3, 4}, x[2] = {7, 10}, diagonal[4] = {2, 0, 0, 3};
@@ -183,7 +183,7 @@ def lapack_candidates() -> list[Path]:
 def find_lapack(blis: Blis) -> Path:
     """The first LAPACK that links with this BLIS and solves two equations."""
     refused = []
-    support = [f"-I{CORE}", str(CORE / "kernels" / "lapack.c")]
+    support = [f"-I{CORE}", str(CORE / "kernels" / "linear" / "lapack.c")]
     for library in lapack_candidates():
         asked = [*support, str(library), str(blis.library)]
         try:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Sums of any length are as exact as NumPy's: products, convolutions, recurrence,
-attention and reductions add up by a tree (ipu_core/kernels/sum_tree.h), where one chain
+attention and reductions add up by a tree (ipu_core/kernels/core/sum_tree.h), where one chain
 would lose digits from some ten thousand terms on."""
 
 from __future__ import annotations
@@ -220,7 +220,7 @@ def test_the_longest() -> None:
 
 def test_the_block_is_what_the_core_says() -> None:
     path = os.path.join(
-        os.path.dirname(__file__), "..", "ipu_core", "kernels", "sum_tree.h"
+        os.path.dirname(__file__), "..", "ipu_core", "kernels", "core", "sum_tree.h"
     )
     with open(path) as file:
         text = file.read()

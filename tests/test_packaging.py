@@ -177,9 +177,10 @@ def small_tree(tmp_path: Path) -> Path:
     """A project of two C files, one of which includes a header."""
     tree = tmp_path / "tree"
     (tree / "ipu_core" / "room").mkdir(parents=True)
-    (tree / "ipu_core" / "kernels").mkdir()
+    (tree / "ipu_core" / "kernels" / "linear").mkdir(parents=True)
+    linear = Path("ipu_core", "kernels", "linear")
     for name in ("lapack.h", "lapack.c"):  # the build tries them with LAPACK
-        shutil.copy(ROOT / "ipu_core" / "kernels" / name, tree / "ipu_core" / "kernels")
+        shutil.copy(ROOT / linear / name, tree / linear)
     (tree / "python" / "ipu").mkdir(parents=True)
     for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, tree)

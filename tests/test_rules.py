@@ -25,12 +25,17 @@ ROOMS = (
     "base kernels graph trace autodiff passes pipeline memory program machine run data "
     "profile bind"
 ).split()
+# of kernels/, likewise
+KERNELS = (
+    "core math random element pool conv gemm reduce move recurrent attention linear "
+    "reference"
+).split()
 C_FILES = sorted([*CORE.glob("**/*.c"), *CORE.glob("**/*.h")])
 
 
 @pytest.mark.parametrize("path", C_FILES, ids=lambda p: str(p.relative_to(CORE)))
 def test_a_room_includes_only_rooms_above_it(path: Path) -> None:
-    room = path.parent.name
+    room = path.relative_to(CORE).parts[0]
     for name in re.findall(r'#include "([^"]+)"', path.read_text()):
         if name in ("ops.def", "blis.h"):
             continue
@@ -39,6 +44,9 @@ def test_a_room_includes_only_rooms_above_it(path: Path) -> None:
         assert ROOMS.index(target) <= ROOMS.index(room), f"{path} includes {name}"
         if name.endswith("_impl.h"):
             assert target == room, f"{path} includes the private {name}"
+        if target == room == "kernels":
+            inside = KERNELS.index(name.split("/")[1])
+            assert inside <= KERNELS.index(path.parent.name), f"{path} includes {name}"
 
 
 def test_blis_and_python_have_one_door_each() -> None:

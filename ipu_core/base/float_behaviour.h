@@ -30,7 +30,7 @@ typedef struct ipu_float_behaviour {
     bool traps_overflow; /* infinity elsewhere */
 } ipu_float_behaviour;
 
-/* Whether results have to be looked at (kernels/guard.c). */
+/* Whether results have to be looked at (kernels/core/guard.c). */
 static inline bool
 ipu_float_behaviour_guards(const ipu_float_behaviour *behaviour)
 {

@@ -7,7 +7,7 @@
 
 #include "autodiff/autodiff.h"
 #include "bind/py_program.h"
-#include "kernels/kernel.h"
+#include "kernels/core/kernel.h"
 #include "passes/passes.h"
 
 enum { MAX_PARAMS = 64 };

@@ -115,7 +115,7 @@ typedef struct ipu_resource {
     const char *name;
     bool is_remote; /* a variable that lies in remote memory, not in the IPU's */
     int64_t panel_columns; /* a program's: of the panels that it keeps the variable in
-                              (kernels/kernel.h); 0: it lies by rows */
+                              (kernels/core/kernel.h); 0: it lies by rows */
 } ipu_resource;
 
 /* Bytes that the graph and its programs read but do not own: whoever added them keeps

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#include "kernels/kernel.h"
+#include "kernels/core/kernel.h"
 
 enum { SECOND_BITS = 4 };
 

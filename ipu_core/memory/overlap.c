@@ -7,7 +7,7 @@
  * buffer without bytes is nowhere and meets nobody. */
 #include <stdlib.h>
 
-#include "kernels/kernel.h"
+#include "kernels/core/kernel.h"
 #include "memory/memory.h"
 
 /* --- a set of small numbers with neighbours ----------------------------------------

@@ -16,7 +16,7 @@
  * input alone. The caller owns the buffers; nothing is kept. */
 #include <stdlib.h>
 
-#include "kernels/kernel.h"
+#include "kernels/core/kernel.h"
 #include "memory/heap.h"
 #include "memory/memory.h"
 

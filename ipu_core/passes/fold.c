@@ -13,7 +13,7 @@
  * graph. */
 #include <string.h>
 
-#include "kernels/kernel.h"
+#include "kernels/core/kernel.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 

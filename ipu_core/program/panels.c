@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Which variables lie in panels (kernels/kernel.h), where products read weights faster
+ * Which variables lie in panels (core/kernel.h), where products read weights faster
  * than by rows, and write what they update.
  *
  * Values and variables of which one has the other's elements, at the same places, lie

@@ -25,7 +25,7 @@
 #define IPU_PROGRAM_PROGRAM_H
 
 #include "graph/cost.h"
-#include "kernels/kernel.h"
+#include "kernels/core/kernel.h"
 #include "memory/memory.h"
 
 /* Where an operand lives. */

@@ -16,7 +16,7 @@
  * variable never waits: while a step is on its way the memory is kept on a list until
  * the next boundary.
  *
- * A variable lies by rows, or in panels (kernels/kernel.h) where the last program that
+ * A variable lies by rows, or in panels (core/kernel.h) where the last program that
  * used it wanted it so, and stays in them when that ends, stops or fails. Hosts know
  * rows alone: what they read and write is changed on its way.
  *

@@ -15,7 +15,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "kernels/collective.h"
+#include "kernels/core/collective.h"
 #include "run/executor_impl.h"
 
 ipu_status

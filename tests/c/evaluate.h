@@ -12,7 +12,7 @@
 #include "check.h"
 #include "graph/effects.h"
 #include "graph/graph.h"
-#include "kernels/kernel.h"
+#include "kernels/core/kernel.h"
 
 enum { EVALUATE_MOST = 64 };
 

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "kernels/kernel.h"
+#include "kernels/core/kernel.h"
 
 enum { MOST = 10, ATTRS = 8 };
 

@@ -4,7 +4,7 @@
  * losses, random numbers, optimizer updates, and data errors. */
 #include "kernel_trials.h"
 
-#include "kernels/gemm_share_impl.h"
+#include "kernels/gemm/gemm_share_impl.h"
 
 static void
 matmul_trial(ipu_dtype dtype, ipu_type a, ipu_type b, ipu_type c, bool transpose_a,

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "check.h"
-#include "kernels/kernel.h"
+#include "kernels/core/kernel.h"
 #include "memory/memory.h"
 
 enum { MOST = 200 };

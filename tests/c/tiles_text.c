@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "kernels/gemm_tiles_impl.h"
+#include "kernels/gemm/gemm_tiles_impl.h"
 
 static uint64_t random_state;
 

@@ -1,0 +1,571 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * conv_grad_filter: one product for each group. Its rows are the elements of a filter,
+ * its columns the filters, and a sum goes over the pixels of y in their order. So each
+ * row walks over x, from where its tap lies under the first window: the taps read one
+ * copy of x at different places.
+ *
+ * Threads take parts of the rows. A part goes through y band by band, adding to what it
+ * has made: x is copied into strips, y into panels,
+ *
+ *   strips [channels of a tile][place of x][rows of a tile]   of many channels
+ *          [place of x][channel]                              of few: a row of a tile may
+ *                                                             then be of the next tap
+ *   panels [filters of a panel][pixel][columns of a panel]
+ *
+ * so that both stay in the first-level cache while all taps meet them. A window of one
+ * place meets each copy once only, so there x is taken as it lies, a few pixels at a
+ * time: copied in the order of memory, which processors read ahead in, since tiles go
+ * from pixel to pixel; where there are groups, in place. An element is one sum over the
+ * pixels (sum_tree.h) whatever the bands and parts are: chains go on from band to band
+ * in the result, and where a block of the tree ends within a band, tiles stop there. The
+ * totals of each of the tree's levels lie like the result. */
+#include "base/slots.h"
+#include "kernels/conv/conv_run_impl.h"
+
+enum {
+    BAND_PIXELS = 256,
+    IN_PLACE_PIXELS = 64, /* of a band of x that is not copied */
+    FEW_CHANNELS = 16,
+    AT_ONCE = 16, /* pixels of y that go into all panels: they are read once */
+    FLOPS_PER_PART = 1 << 20,
+    MOST_PARTS = 16
+};
+
+typedef struct filter_plan {
+    ipu__conv_geometry g;
+    bool depthwise;
+    int64_t repeat; /* of the channels of x, of depthwise ones */
+    int64_t strips; /* of a group; 1 where channels are few */
+    bool flat;
+    bool in_place; /* x is taken as it lies; then it is flat, too */
+    int64_t strip_floats;
+    ipu__pitch pitch; /* in a strip */
+    const ipu__filter_rows *rows;
+    int64_t row_count;
+    const int64_t *offsets; /* of segments: rows of y's bands; of depthwise ones, taps */
+    int64_t most_parts;
+    /* floats in the workspace, ... */
+    int64_t wide; /* the result of float16 */
+    int64_t level; /* a level of the tree ... */
+    int64_t levels; /* ... of which there are so many */
+    /* ... and in each part's scratch */
+    int64_t source;
+    int64_t row;
+    int64_t temporary;
+    int64_t pixels;
+    int64_t panels;
+    int64_t places; /* 64-bit; of depthwise ones */
+} filter_plan;
+
+typedef struct filter_call {
+    const filter_plan *plan;
+    const void *x;
+    const void *y;
+    float *result;
+    float *totals;
+    float *scratch;
+    int64_t parts;
+    ipu_slots pieces; /* of the scratch */
+} filter_call;
+
+typedef struct part_scratch {
+    float *source;
+    float *row;
+    float *temporary;
+    float *pixels;
+    float *panels;
+    int64_t *places;
+} part_scratch;
+
+/* Of y: what a sum goes over. */
+static int64_t
+pixels_of(const ipu__conv_geometry *g)
+{
+    return g->result.images * g->result.sizes[0] * g->result.sizes[1] *
+           g->result.sizes[2];
+}
+
+static int64_t
+scratch_floats(const filter_plan *plan)
+{
+    return plan->source + plan->row + plan->temporary + plan->pixels + plan->panels +
+           2 * plan->places;
+}
+
+static part_scratch
+cut_scratch(const filter_plan *plan, float *scratch)
+{
+    part_scratch s = {.source = scratch};
+    s.row = s.source + plan->source;
+    s.temporary = s.row + plan->row;
+    s.pixels = s.temporary + plan->temporary;
+    s.panels = s.pixels + plan->pixels;
+    s.places = (void *)(s.panels + plan->panels);
+    return s;
+}
+
+/* --- a band ------------------------------------------------------------------------- */
+
+/* Strips [first, last] of the group that `from` names. */
+static void
+load_strips(const filter_plan *plan, const ipu__source *from, const ipu__band *band,
+            int64_t first, int64_t last, const part_scratch *s)
+{
+    const ipu__conv_geometry *g = &plan->g;
+    const ipu__line *lines = g->lines;
+    const int64_t depths = ipu__line_extent(&lines[0], 1);
+    const int64_t rows = ipu__line_extent(&lines[1], band->rows);
+    const int64_t columns = ipu__line_extent(&lines[2], band->columns);
+    if (plan->flat) {
+        ipu__source_band(from, band, s->source);
+        return;
+    }
+    for (int64_t i = 0; i < band->planes * depths * rows; i++) {
+        int64_t plane = i / (depths * rows);
+        int64_t d = i / rows % depths;
+        int64_t r = i % rows;
+        int64_t image = (band->plane + plane) / lines[0].results;
+        int64_t depth = (band->plane + plane) % lines[0].results;
+        int64_t at = plane * plan->pitch.plane + d * plan->pitch.line[0] +
+                     r * plan->pitch.line[1];
+        int64_t place[IPU_LINES] = {ipu__line_base(&lines[0], depth) + d,
+                                    ipu__line_base(&lines[1], band->row) + r,
+                                    ipu__line_base(&lines[2], band->column)};
+        int64_t step = g->source.channels;
+        const float *x = ipu__source_row_at(from, image, place[0], place[1], place[2],
+                                            columns);
+        if (x == NULL) {
+            ipu__source_row(from, image, place[0], place[1], place[2], columns, s->row);
+            x = s->row;
+            step = from->channels;
+        }
+        for (int64_t t = first; t <= last; t++) {
+            int64_t channel = ipu__share_of(from->channels, plan->strips, t);
+            int64_t end = ipu__share_of(from->channels, plan->strips, t + 1);
+            g->tiles->strip(x + channel, step, end - channel, columns,
+                            s->source + (t - first) * plan->strip_floats + at);
+        }
+    }
+}
+
+/* What becomes of chains over pixels [pixel, pixel + count), for results from element
+ * `at` on. */
+static ipu__filter_chains
+chains_of(const filter_call *call, int64_t pixel, int64_t count, int64_t at)
+{
+    const int64_t next = pixel + count;
+    const bool is_last = next == pixels_of(&call->plan->g);
+    ipu__filter_chains chains = {.more = pixel % IPU_SUM_BLOCK > 0,
+                                 .totals = call->totals + at,
+                                 .level_floats = call->plan->level};
+    if (is_last || next % IPU_SUM_BLOCK == 0) {
+        ipu__sum_step step = ipu__sum_step_of(pixel / IPU_SUM_BLOCK, is_last);
+        chains.adds = step.adds;
+        chains.to =
+            is_last ? NULL : chains.totals + step.level * chains.level_floats;
+    }
+    return chains;
+}
+
+/* Of `pixels` pixels from `pixel` on, how many are in its block. */
+static int64_t
+in_block(int64_t pixel, int64_t pixels)
+{
+    return ipu__min(pixels, IPU_SUM_BLOCK - pixel % IPU_SUM_BLOCK);
+}
+
+/* A group's filters of some pixels of y, into panels. */
+static void
+pack_pixels(const ipu__conv_geometry *g, const float *y, int64_t pixels, float *panels)
+{
+    const int64_t filters = g->c.filters / g->c.groups;
+    const int64_t width = g->tiles->columns;
+    for (int64_t i = 0; i < pixels; i += AT_ONCE) {
+        for (int64_t j = 0; j < filters; j += width) {
+            g->tiles->pack(y + i * g->c.filters + j, g->c.filters, 1,
+                           ipu__min(filters - j, width), ipu__min(pixels - i, AT_ONCE),
+                           panels + j * pixels + i * width);
+        }
+    }
+}
+
+/* Row groups [begin, end) of one group over one band. */
+static void
+make_rows(const filter_call *call, const part_scratch *s, const ipu__band *band,
+          int64_t group, int64_t begin, int64_t end)
+{
+    const filter_plan *plan = call->plan;
+    const ipu__conv_geometry *g = &plan->g;
+    const ipu_convolution *c = &g->c;
+    const int64_t filters = c->filters / c->groups;
+    const int64_t pixels = ipu__band_pixels(band);
+    ipu__source from = {.g = g,
+                        .data = call->x,
+                        .channel = group * c->depth,
+                        .channels = c->depth,
+                        .repeat = 1,
+                        .temporary = s->temporary};
+    int64_t first = plan->flat ? 0 : plan->rows[begin].at / plan->strip_floats;
+    int64_t last = plan->flat ? 0 : plan->rows[end - 1].at / plan->strip_floats;
+    load_strips(plan, &from, band, first, last, s);
+    const int64_t start = ipu__band_start(g, band);
+    const float *y =
+        ipu__pixels_f32(g, call->y, start, pixels, s->pixels, s->temporary);
+    pack_pixels(g, y + group * filters, pixels, s->panels);
+    ipu__filter_block block = {.strips = s->source,
+                               .origin = first * plan->strip_floats,
+                               .rows = plan->rows + begin,
+                               .groups = end - begin,
+                               .length = band->columns,
+                               .step = g->lines[2].step * plan->pitch.line[2],
+                               .panel_rows = pixels,
+                               .result = call->result + group * filters,
+                               .result_row = c->filters,
+                               .columns = filters};
+    for (int64_t i = 0, count; i < pixels; i += count) {
+        count = in_block(start + i, pixels - i);
+        const int64_t line = i / band->columns;
+        block.offsets = plan->offsets + line;
+        block.segments = (i + count - 1) / band->columns - line + 1;
+        block.begin = i % band->columns;
+        block.end = (i + count - 1) % band->columns + 1;
+        block.panels = s->panels + i * g->tiles->columns;
+        block.chains = chains_of(call, start + i, count, group * filters);
+        g->tiles->filter(&block);
+    }
+}
+
+/* Asks for what follows in the order of memory: processors do not see by themselves that
+ * packing will come to all of it. */
+static void
+fetch(const float *from, int64_t floats)
+{
+    enum { LINE = 16 };
+    for (int64_t i = 0; i < floats; i += LINE) {
+        __builtin_prefetch(from + i);
+    }
+}
+
+/* Row groups [begin, end) of one group over all pixels, where a window is one place and
+ * each place of x has its pixel of y. */
+static void
+make_in_place(const filter_call *call, const part_scratch *s, int64_t group,
+              int64_t begin, int64_t end)
+{
+    static const int64_t whole[1] = {0};
+    const filter_plan *plan = call->plan;
+    const ipu__conv_geometry *g = &plan->g;
+    const int64_t channels = g->source.channels;
+    const int64_t filters = g->c.filters / g->c.groups;
+    const int64_t pixels = pixels_of(g);
+    for (int64_t i = 0, count; i < pixels; i += count) {
+        count = in_block(i, ipu__min(pixels - i, IN_PLACE_PIXELS));
+        const float *x = (const float *)call->x + i * channels;
+        const float *y = (const float *)call->y + i * g->c.filters;
+        if (g->c.groups == 1) {
+            fetch(y, count * filters);
+        }
+        pack_pixels(g, y + group * filters, count, s->panels);
+        if (g->c.groups == 1) {
+            memcpy(s->source, x, (size_t)(count * channels) * sizeof *x);
+            x = s->source;
+        }
+        ipu__filter_block block = {.strips = x + group * g->c.depth,
+                                   .rows = plan->rows + begin,
+                                   .groups = end - begin,
+                                   .offsets = whole,
+                                   .segments = 1,
+                                   .length = count,
+                                   .end = count,
+                                   .step = channels,
+                                   .panels = s->panels,
+                                   .panel_rows = count,
+                                   .result = call->result + group * filters,
+                                   .result_row = g->c.filters,
+                                   .columns = filters,
+                                   .chains =
+                                       chains_of(call, i, count, group * filters)};
+        g->tiles->filter(&block);
+    }
+}
+
+/* Channels [first, last) of a depthwise one over one band. */
+static void
+make_channels(const filter_call *call, const part_scratch *s, const ipu__band *band,
+              int64_t first, int64_t last)
+{
+    const filter_plan *plan = call->plan;
+    const ipu__conv_geometry *g = &plan->g;
+    const ipu__line *lines = g->lines;
+    const int64_t pixels = ipu__band_pixels(band);
+    ipu__source from = {.g = g,
+                        .data = call->x,
+                        .channels = g->source.channels,
+                        .repeat = plan->repeat,
+                        .temporary = s->temporary};
+    ipu__source_band(&from, band, s->source);
+    for (int64_t i = 0; i < pixels; i++) {
+        int64_t line = i / band->columns;
+        s->places[i] = line / band->rows * plan->pitch.plane +
+                       line % band->rows * lines[1].step * plan->pitch.line[1] +
+                       i % band->columns * lines[2].step * plan->pitch.line[2];
+    }
+    const int64_t start = ipu__band_start(g, band);
+    const float *y =
+        ipu__pixels_f32(g, call->y, start, pixels, s->pixels, s->temporary);
+    ipu__depthwise_filter d = {.source = s->source,
+                               .offsets = plan->offsets,
+                               .taps = ipu_conv_positions(&g->c),
+                               .result = call->result,
+                               .channels = g->c.filters,
+                               .first_channel = first,
+                               .last_channel = last};
+    for (int64_t i = 0; i < pixels; i += d.pixels) {
+        d.pixels = in_block(start + i, pixels - i);
+        d.at = s->places + i;
+        d.other = y + i * g->c.filters;
+        d.chains = chains_of(call, start + i, d.pixels, 0);
+        g->tiles->depthwise_filter(&d);
+    }
+}
+
+/* --- a call ------------------------------------------------------------------------- */
+
+static void
+part_task(void *state, int32_t task, int32_t worker)
+{
+    filter_call *call = state;
+    const filter_plan *plan = call->plan;
+    const ipu__conv_geometry *g = &plan->g;
+    const int64_t planes = g->source.images * g->lines[0].results;
+    const int64_t bands = ipu__band_count(g, planes);
+    int64_t units = plan->depthwise ? g->c.filters : g->c.groups * plan->row_count;
+    int64_t begin = ipu__share_of(units, call->parts, task);
+    int64_t end = ipu__share_of(units, call->parts, task + 1);
+    int piece = ipu_slots_take(&call->pieces, (int)call->parts);
+    part_scratch s = cut_scratch(plan, call->scratch + piece * scratch_floats(plan));
+    (void)worker;
+    while (begin < end) {
+        int64_t group = plan->depthwise ? 0 : begin / plan->row_count;
+        int64_t first = plan->depthwise ? begin : begin % plan->row_count;
+        int64_t last = plan->depthwise
+                           ? end
+                           : ipu__min(end - group * plan->row_count, plan->row_count);
+        if (plan->in_place) {
+            make_in_place(call, &s, group, first, last);
+        }
+        for (int64_t i = 0; i < bands && !plan->in_place; i++) {
+            ipu__band band = ipu__band_of(g, 0, planes, i);
+            if (plan->depthwise) {
+                make_channels(call, &s, &band, first, last);
+            } else {
+                make_rows(call, &s, &band, group, first, last);
+            }
+        }
+        begin += last - first;
+    }
+    ipu_slots_give_back(&call->pieces, piece);
+}
+
+/* Each part copies all of y, so there is one for each thread. Bits do not depend on
+ * it. */
+static int64_t
+parts_for(const filter_plan *plan, const ipu_pool *pool)
+{
+    int64_t threads = pool == NULL ? 1 : ipu_pool_threads(pool);
+    return ipu__min(threads, plan->most_parts);
+}
+
+static ipu_status
+run_filter(const ipu_kernel_call *call)
+{
+    const filter_plan *plan = call->spec->prepared;
+    const ipu_convolution *c = &plan->g.c;
+    const int64_t elements = ipu_conv_positions(c) * c->depth * c->filters;
+    float *wide = call->workspace;
+    filter_call job = {.plan = plan,
+                       .x = call->inputs[0],
+                       .y = call->inputs[1],
+                       .result = plan->wide > 0 ? wide : call->outputs[0],
+                       .totals = wide + plan->wide,
+                       .scratch = wide + plan->wide + plan->levels * plan->level,
+                       .parts = parts_for(plan, call->pool)};
+    ipu_pool_run(call->pool, (int32_t)job.parts, part_task, &job);
+    if (plan->wide > 0) {
+        ipu__floats_to_halves(call->outputs[0], wide, elements, plan->g.cpu);
+    }
+    return IPU_OK;
+}
+
+/* --- prepare ------------------------------------------------------------------------ */
+
+static int64_t
+tap_offset(const filter_plan *plan, int64_t position)
+{
+    const ipu__line *lines = plan->g.lines;
+    int64_t offset = 0;
+    for (int32_t i = IPU_LINES - 1; i >= 0; i--) {
+        int64_t window = lines[i].starts[1];
+        offset += lines[i].deltas[position % window] * plan->pitch.line[i];
+        position /= window;
+    }
+    return offset;
+}
+
+/* `width` elements of filters from `row`, at neighbouring places from `at`. */
+static void
+add_rows(ipu__filter_rows *rows, int64_t *count, int64_t tile, int64_t at, int64_t row,
+         int64_t width)
+{
+    int64_t tiles = ipu__ceil_div(width, tile);
+    for (int64_t i = 0; i < tiles; i++) {
+        int64_t first = ipu__share_of(width, tiles, i);
+        rows[(*count)++] =
+            (ipu__filter_rows){at + first, ipu__share_of(width, tiles, i + 1) - first,
+                               row + first};
+    }
+}
+
+static ipu_status
+prepare_rows(const ipu__preparation *p, filter_plan *plan)
+{
+    const ipu_convolution *c = &plan->g.c;
+    const int64_t positions = ipu_conv_positions(c);
+    const int64_t tile = plan->g.tiles->rows;
+    const ipu__line *last = &plan->g.lines[2];
+    const bool neighbours = last->starts[1] == 1 || last->deltas[1] == 1;
+    const int64_t together = plan->flat && neighbours ? last->starts[1] : 1;
+    ipu__filter_rows *rows;
+    int64_t count = plan->flat ? positions / together *
+                                     ipu__ceil_div(together * c->depth, tile)
+                               : positions * plan->strips;
+    IPU_TRY(ipu_arena_alloc(p->ctx, p->arena, (size_t)count * sizeof(*rows), &rows));
+    for (int64_t t = 0; t < plan->strips; t++) {
+        int64_t channel = ipu__share_of(c->depth, plan->strips, t);
+        int64_t width = ipu__share_of(c->depth, plan->strips, t + 1) - channel;
+        for (int64_t k = 0; k < positions; k += together) {
+            add_rows(rows, &plan->row_count, tile,
+                     t * plan->strip_floats + tap_offset(plan, k),
+                     k * c->depth + channel, width * together);
+        }
+    }
+    plan->rows = rows;
+    return IPU_OK;
+}
+
+static ipu_status
+prepare_offsets(const ipu__preparation *p, filter_plan *plan)
+{
+    const ipu__conv_geometry *g = &plan->g;
+    const int64_t positions = ipu_conv_positions(&g->c);
+    int64_t count =
+        plan->depthwise ? positions : g->bands.planes * g->bands.rows;
+    int64_t *offsets;
+    IPU_TRY(ipu_arena_alloc(p->ctx, p->arena, (size_t)count * sizeof(*offsets),
+                            &offsets));
+    for (int64_t i = 0; i < count; i++) {
+        offsets[i] = plan->depthwise
+                         ? tap_offset(plan, i)
+                         : i / g->bands.rows * plan->pitch.plane +
+                               i % g->bands.rows * g->lines[1].step *
+                                   plan->pitch.line[1];
+    }
+    plan->offsets = offsets;
+    return IPU_OK;
+}
+
+/* Whether x has a place for each pixel of y, in the same order, as tiles read it. */
+static bool
+reads_in_place(const ipu__conv_geometry *g)
+{
+    bool same = ipu_conv_positions(&g->c) == 1 && !g->source.channels_first &&
+                g->source.dtype == IPU_DTYPE_FLOAT32;
+    for (int32_t i = 0; i < IPU_LINES; i++) {
+        const ipu__line *line = &g->lines[i];
+        same = same && line->step == 1 && line->low == 0 &&
+               line->source == line->results;
+    }
+    return same;
+}
+
+static void
+prepare_scratch(filter_plan *plan)
+{
+    const ipu__conv_geometry *g = &plan->g;
+    const ipu_convolution *c = &g->c;
+    const int64_t pixels = g->bands.planes * g->bands.rows * g->bands.columns;
+    const int64_t channels = plan->depthwise ? g->source.channels : c->depth;
+    const int64_t width = g->tiles->columns;
+    const bool plain =
+        g->result.dtype == IPU_DTYPE_FLOAT32 && !g->result.channels_first;
+    int64_t temporary = ipu__source_temporary(g, channels);
+    plan->level = ipu__whole_lines(ipu_conv_positions(c) * c->depth * c->filters);
+    plan->levels = ipu__sum_levels(ipu__sum_blocks(pixels_of(g)));
+    plan->wide = g->result.dtype == IPU_DTYPE_FLOAT16 ? plan->level : 0;
+    if (!plain) {
+        plan->pixels = ipu__whole_lines(pixels * c->filters);
+        temporary = ipu__max(temporary, pixels * c->filters);
+    }
+    plan->temporary = ipu__whole_lines(temporary);
+    plan->source = plan->in_place
+                       ? ipu__whole_lines(IN_PLACE_PIXELS * g->source.channels)
+                       : ipu__whole_lines(plan->strips * plan->strip_floats);
+    if (plan->depthwise) {
+        plan->places = ipu__whole_lines(pixels);
+        return;
+    }
+    plan->row = ipu__whole_lines(channels *
+                                 ipu__line_extent(&g->lines[2], g->bands.columns));
+    plan->panels = ipu__ceil_div(c->filters / c->groups, width) * width *
+                   (plan->in_place ? IN_PLACE_PIXELS : pixels);
+}
+
+ipu_status
+ipu__conv_filter_prepare(const ipu__preparation *p)
+{
+    enum { OVERRUN = 16 };
+    ipu_kernel_spec *spec = p->spec;
+    filter_plan *plan;
+    IPU_TRY(ipu__prepared(p, sizeof *plan, &plan));
+    IPU_TRY(ipu__conv_geometry_of(p, &plan->g));
+    ipu__conv_geometry *g = &plan->g;
+    const ipu_convolution *c = &g->c;
+    const double elements = (double)ipu_shape_elements(&spec->outputs[0].shape);
+    const double pixels = (double)ipu_shape_elements(&spec->inputs[1].shape) /
+                          ipu__max(c->filters, 1);
+    if (elements == 0.0 || pixels == 0.0) {
+        return IPU_OK;
+    }
+    plan->depthwise = ipu__conv_is_depthwise(c);
+    plan->repeat = plan->depthwise ? c->filters / c->groups : 1;
+    plan->in_place = !plan->depthwise && reads_in_place(g);
+    plan->flat = plan->depthwise || plan->in_place || c->depth <= FEW_CHANNELS;
+    plan->strips = plan->flat ? 1 : ipu__ceil_div(c->depth, g->tiles->rows);
+    ipu__conv_cut(g, plan->depthwise ? c->filters : c->depth, BAND_PIXELS);
+    plan->pitch = ipu__band_pitch(g, plan->depthwise ? c->filters
+                                     : plan->flat    ? c->depth
+                                                     : g->tiles->rows);
+    plan->strip_floats =
+        ipu__whole_lines(g->bands.planes * plan->pitch.plane + OVERRUN);
+    IPU_TRY(prepare_offsets(p, plan));
+    if (!plan->depthwise) {
+        IPU_TRY(prepare_rows(p, plan));
+    }
+    prepare_scratch(plan);
+    int64_t units = plan->depthwise ? ipu__ceil_div(c->filters, 16)
+                                    : c->groups * plan->row_count;
+    double parts = 2.0 * elements * pixels / FLOPS_PER_PART;
+    plan->most_parts =
+        parts < 1.0 ? 1 : parts > MOST_PARTS ? MOST_PARTS : (int64_t)parts;
+    plan->most_parts = ipu__min(plan->most_parts, units);
+    spec->run = run_filter;
+    spec->kernel_name = plan->depthwise  ? g->tiles->depthwise_filter_name
+                        : plan->in_place ? g->tiles->in_place_name
+                                         : g->tiles->filter_name;
+    spec->workspace_bytes =
+        (size_t)(plan->wide + plan->levels * plan->level +
+                 plan->most_parts * scratch_floats(plan)) *
+        sizeof(float);
+    return IPU_OK;
+}

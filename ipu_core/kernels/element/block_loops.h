@@ -1,0 +1,731 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The loops of the block functions, once for each class of processor: a file defines
+ * BLOCK_FORM (the name of the form that it defines), BLOCK_TARGET (the attribute of its
+ * functions), BLOCK_F16C where the class converts float16 in hardware, and includes
+ * this one. Each function is a plain loop over the same C expression, so all classes,
+ * the body and the tail of a loop, fused and unfused ops give the same bits; only the
+ * width of the registers differs. */
+#include <math.h>
+
+#include "kernels/element/blocks_impl.h"
+#include "kernels/math/element_math.h"
+#include "kernels/math/floor_math.h"
+#include "kernels/math/wide_math.h"
+
+#if defined(BLOCK_F16C)
+#include <immintrin.h>
+#endif
+
+#define SIGNATURE(name) \
+    BLOCK_TARGET static ipu__fault name(const ipu__block *block, void *out, \
+                                        const void *a, const void *b, const void *c, \
+                                        int64_t n)
+#define UNUSED() \
+    (void)block; \
+    (void)b; \
+    (void)c
+
+/* `expression` uses x, y, z, one element of each operand; `fetch` declares y and z
+ * where the op has them. */
+#define LOOP(name, out_type, a_type, fetch, expression) \
+    SIGNATURE(name) \
+    { \
+        out_type *result = out; \
+        const a_type *xs = a; \
+        UNUSED(); \
+        IPU_INDEPENDENT \
+        for (int64_t i = 0; i < n; i++) { \
+            a_type x = xs[i]; \
+            fetch result[i] = (out_type)(expression); \
+        } \
+        return IPU_FAULT_NONE; \
+    }
+#define FETCH_Y(type) type y = ((const type *)b)[i];
+#define FETCH_YZ(type) FETCH_Y(type) type z = ((const type *)c)[i];
+#define UNARY(name, out_type, in_type, expression) \
+    LOOP(name, out_type, in_type, , expression)
+#define BINARY(name, out_type, in_type, expression) \
+    LOOP(name, out_type, in_type, FETCH_Y(in_type), expression)
+
+/* --- floats --------------------------------------------------------------------------
+ */
+
+#define FLOAT_LOOPS(suffix, type, bits_type, to_bits, from_bits, magnitude_mask, \
+                    infinity_bits, square_root) \
+    UNARY(neg_##suffix, type, type, -x) \
+    UNARY(abs_##suffix, type, type, from_bits(to_bits(x) & (magnitude_mask))) \
+    UNARY(sign_##suffix, type, type, x > 0 ? (type)1 : (x < 0 ? (type)-1 : x)) \
+    UNARY(sqrt_##suffix, type, type, square_root(x)) \
+    UNARY(rsqrt_##suffix, type, type, 1 / square_root(x)) \
+    UNARY(square_##suffix, type, type, (x * x)) \
+    UNARY(relu_##suffix, type, type, 0 > x ? 0 : x) /* NaN and -0 pass */ \
+    UNARY(reciprocal_##suffix, type, type, 1 / x) \
+    UNARY(is_nan_##suffix, uint8_t, type, x != x) \
+    UNARY(is_inf_##suffix, uint8_t, type, \
+          (to_bits(x) & (magnitude_mask)) == (infinity_bits)) \
+    UNARY(is_finite_##suffix, uint8_t, type, \
+          (to_bits(x) & (magnitude_mask)) < (infinity_bits)) \
+    BINARY(add_##suffix, type, type, x + y) \
+    BINARY(sub_##suffix, type, type, x - y) \
+    BINARY(mul_##suffix, type, type, (x * y)) \
+    BINARY(div_##suffix, type, type, x / y) \
+    BINARY(maximum_##suffix, type, type, x > y ? x : (x == x ? y : x)) \
+    BINARY(minimum_##suffix, type, type, x < y ? x : (x == x ? y : x)) \
+    BINARY(relu_grad_##suffix, type, type, x > 0 ? y : 0) \
+    /* 1 - x * x would cancel near 1 */ \
+    BINARY(tanh_grad_##suffix, type, type, (y * ((1 - x) * (1 + x)))) \
+    BINARY(sigmoid_grad_##suffix, type, type, (y * (x * (1 - x)))) \
+    /* 0 where y is, whatever the value is there */ \
+    BINARY(sqrt_grad_##suffix, type, type, y == 0 ? 0 : (y * (type)0.5) / x) \
+    BINARY(rsqrt_grad_##suffix, type, type, \
+           y == 0 ? 0 : (((y * (type)-0.5) * x) * x) * x) \
+    BINARY(reciprocal_grad_##suffix, type, type, y == 0 ? 0 : -((y * x) * x))
+FLOAT_LOOPS(f32, float, uint32_t, ipu__float_bits, ipu__bits_float, 0x7fffffffu,
+            0x7f800000u, __builtin_sqrtf)
+FLOAT_LOOPS(f64, double, uint64_t, ipu__double_bits, ipu__bits_double, UINT64_MAX >> 1,
+            UINT64_C(0x7ff) << 52, __builtin_sqrt)
+
+/* An instruction, or the same by additions. */
+#if defined(BLOCK_F16C)
+#define WHOLE(name, suffix, builtin) builtin
+#else
+#define WHOLE(name, suffix, builtin) ipu__##name##_##suffix
+#endif
+
+#define FUNCTION_LOOPS(suffix, type, ending) \
+    UNARY(floor_##suffix, type, type, WHOLE(floor, suffix, __builtin_floor##ending)(x)) \
+    UNARY(ceil_##suffix, type, type, WHOLE(ceil, suffix, __builtin_ceil##ending)(x)) \
+    UNARY(round_##suffix, type, type, WHOLE(round, suffix, __builtin_rint##ending)(x)) \
+    UNARY(trunc_##suffix, type, type, WHOLE(trunc, suffix, __builtin_trunc##ending)(x)) \
+    UNARY(log_##suffix, type, type, ipu__log_##suffix(x)) \
+    UNARY(tanh_##suffix, type, type, ipu__tanh_##suffix(x)) \
+    UNARY(sigmoid_##suffix, type, type, ipu__sigmoid_##suffix(x)) \
+    UNARY(log1p_##suffix, type, type, ipu__log1p_##suffix(x)) \
+    UNARY(expm1_##suffix, type, type, ipu__expm1_##suffix(x)) \
+    UNARY(softplus_##suffix, type, type, ipu__softplus_##suffix(x))
+FUNCTION_LOOPS(f32, float, f)
+FUNCTION_LOOPS(f64, double, )
+UNARY(exp_f32, float, float, ipu__exp_f32(x))
+UNARY(erf_f32, float, float, ipu__erf_f32(x))
+UNARY(gelu_f32, float, float, ipu__gelu_f32(x))
+BINARY(gelu_grad_f32, float, float, ipu__gelu_grad_f32(x, y))
+UNARY(atan_f32, float, float, ipu__atan_f32(x))
+UNARY(asin_f32, float, float, ipu__asin_f32(x))
+UNARY(acos_f32, float, float, ipu__acos_f32(x))
+UNARY(sinh_f32, float, float, ipu__sinh_f32(x))
+UNARY(cosh_f32, float, float, ipu__cosh_f32(x))
+
+/* The block is looked through first, so that the loop has no call in it; an element's
+ * result does not depend on its neighbours. */
+#define TURNED(name, quarter) \
+    IPU_INLINE float name##_anywhere(float x) \
+    { \
+        float size = ipu__magnitude_f32(x); \
+        return size < IPU_NEAR_LIMIT   ? ipu__near_turned_f32(x, quarter) \
+               : size < IPU_TURN_LIMIT ? ipu__turned_f32(x, quarter) \
+                                       : (float)name((double)x); \
+    } \
+    SIGNATURE(name##_f32) \
+    { \
+        const float *xs = a; \
+        float *result = out; \
+        uint32_t most = 0; \
+        UNUSED(); \
+        for (int64_t i = 0; i < n; i++) { \
+            uint32_t size = ipu__float_bits(xs[i]) & 0x7fffffffu; \
+            most = size > most ? size : most; \
+        } \
+        if (ipu__bits_float(most) < IPU_NEAR_LIMIT) { \
+            IPU_INDEPENDENT \
+            for (int64_t i = 0; i < n; i++) { \
+                result[i] = ipu__near_turned_f32(xs[i], quarter); \
+            } \
+            return IPU_FAULT_NONE; \
+        } \
+        for (int64_t i = 0; i < n; i++) { \
+            result[i] = name##_anywhere(xs[i]); \
+        } \
+        return IPU_FAULT_NONE; \
+    }
+TURNED(sin, 0)
+TURNED(cos, 1)
+
+/* Near 0 there is a quicker form. */
+#define NEAR(name, suffix, type, bits_type, to_bits, from_bits, limit) \
+    SIGNATURE(name##_##suffix) \
+    { \
+        const type *xs = a; \
+        type *result = out; \
+        bits_type most = 0; \
+        UNUSED(); \
+        for (int64_t i = 0; i < n; i++) { \
+            bits_type size = to_bits(xs[i]) & (~(bits_type)0 >> 1); \
+            most = size > most ? size : most; \
+        } \
+        if (from_bits(most) < (limit)) { \
+            IPU_INDEPENDENT \
+            for (int64_t i = 0; i < n; i++) { \
+                result[i] = ipu__near_##name##_##suffix(xs[i]); \
+            } \
+            return IPU_FAULT_NONE; \
+        } \
+        for (int64_t i = 0; i < n; i++) { \
+            result[i] = ipu__##name##_##suffix(xs[i]); \
+        } \
+        return IPU_FAULT_NONE; \
+    }
+#define WIDE_NEAR(name, limit) \
+    NEAR(name, f64, double, uint64_t, ipu__double_bits, ipu__bits_double, limit)
+WIDE_NEAR(exp, IPU_WIDE_EXP_LIMIT)
+WIDE_NEAR(sin, IPU_WIDE_TURN_LIMIT)
+WIDE_NEAR(cos, IPU_WIDE_TURN_LIMIT)
+NEAR(tan, f32, float, uint32_t, ipu__float_bits, ipu__bits_float, IPU_TURN_LIMIT)
+
+/* Likewise: normal numbers above 0, and the others by the C library. */
+enum { LEAST_NORMAL = 0x00800000, ABOVE_NORMAL = 0x7f800000 };
+
+SIGNATURE(pow_f32)
+{
+    const float *xs = a;
+    const float *ys = b;
+    float *result = out;
+    uint32_t most = 0;
+    UNUSED();
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t above = ipu__float_bits(xs[i]) - LEAST_NORMAL;
+        most = above > most ? above : most;
+    }
+    if (most < ABOVE_NORMAL - LEAST_NORMAL) {
+        IPU_INDEPENDENT
+        for (int64_t i = 0; i < n; i++) {
+            result[i] = ipu__pow_normal_f32(xs[i], ys[i]);
+        }
+        return IPU_FAULT_NONE;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        bool ordinary =
+            ipu__float_bits(xs[i]) - LEAST_NORMAL < ABOVE_NORMAL - LEAST_NORMAL;
+        result[i] = ordinary ? ipu__pow_normal_f32(xs[i], ys[i])
+                             : (float)pow((double)xs[i], (double)ys[i]);
+    }
+    return IPU_FAULT_NONE;
+}
+
+/* --- integers ------------------------------------------------------------------------
+ */
+
+/* What does not ask for the sign: integers wrap, by unsigned arithmetic. `wide` is wide
+ * enough that nothing is promoted to int. Shifts by the width or more, or by less than
+ * 0, which is more still, leave 0. */
+#define WIDTH_LOOPS(suffix, type, wide) \
+    UNARY(copy_##suffix, type, type, x) \
+    UNARY(neg_##suffix, type, type, 0 - (wide)x) \
+    UNARY(square_##suffix, type, type, ((wide)x * (wide)x)) \
+    UNARY(is_not_zero_##suffix, uint8_t, type, x != 0) \
+    UNARY(bitwise_not_##suffix, type, type, ~(wide)x) \
+    BINARY(bitwise_and_##suffix, type, type, (x & y)) \
+    BINARY(bitwise_or_##suffix, type, type, x | y) \
+    BINARY(bitwise_xor_##suffix, type, type, x ^ y) \
+    BINARY(left_shift_##suffix, type, type, \
+           y < sizeof(type) * 8 ? (wide)x << (y & (sizeof(type) * 8 - 1)) : 0) \
+    BINARY(add_##suffix, type, type, (wide)x + (wide)y) \
+    BINARY(sub_##suffix, type, type, (wide)x - (wide)y) \
+    BINARY(mul_##suffix, type, type, ((wide)x * (wide)y)) \
+    BINARY(equal_##suffix, uint8_t, type, x == y) \
+    BINARY(not_equal_##suffix, uint8_t, type, x != y) \
+    LOOP(select_##suffix, type, uint8_t, FETCH_YZ(type), x != 0 ? y : z)
+WIDTH_LOOPS(u8, uint8_t, uint32_t)
+WIDTH_LOOPS(u16, uint16_t, uint32_t)
+WIDTH_LOOPS(u32, uint32_t, uint32_t)
+WIDTH_LOOPS(u64, uint64_t, uint64_t)
+
+#define ORDER_LOOPS(suffix, type) \
+    BINARY(less_##suffix, uint8_t, type, x < y) \
+    BINARY(less_equal_##suffix, uint8_t, type, x <= y) \
+    BINARY(greater_##suffix, uint8_t, type, x > y) \
+    BINARY(greater_equal_##suffix, uint8_t, type, x >= y)
+#define INTEGER_LOOPS(suffix, type) \
+    ORDER_LOOPS(suffix, type) \
+    BINARY(maximum_##suffix, type, type, x > y ? x : y) \
+    BINARY(minimum_##suffix, type, type, x < y ? x : y) \
+    BINARY(relu_grad_##suffix, type, type, x > 0 ? y : 0)
+#define SIGNED_LOOPS(suffix, type, wide) \
+    INTEGER_LOOPS(suffix, type) \
+    UNARY(abs_##suffix, type, type, x < 0 ? 0 - (wide)x : (wide)x) \
+    UNARY(sign_##suffix, type, type, (x > 0) - (x < 0)) \
+    UNARY(relu_##suffix, type, type, x > 0 ? x : 0) \
+    BINARY(right_shift_##suffix, type, type, \
+           x >> ((wide)y < sizeof(type) * 8 ? y : (type)(sizeof(type) * 8 - 1)))
+#define UNSIGNED_LOOPS(suffix, type) \
+    INTEGER_LOOPS(suffix, type) \
+    UNARY(sign_##suffix, type, type, x != 0) \
+    BINARY(right_shift_##suffix, type, type, \
+           y < sizeof(type) * 8 ? x >> (y & (sizeof(type) * 8 - 1)) : 0)
+SIGNED_LOOPS(i8, int8_t, uint32_t)
+SIGNED_LOOPS(i16, int16_t, uint32_t)
+SIGNED_LOOPS(i32, int32_t, uint32_t)
+SIGNED_LOOPS(i64, int64_t, uint64_t)
+UNSIGNED_LOOPS(u8, uint8_t)
+UNSIGNED_LOOPS(u16, uint16_t)
+UNSIGNED_LOOPS(u32, uint32_t)
+UNSIGNED_LOOPS(u64, uint64_t)
+
+#define FLOAT_COMPARISONS(suffix, type) \
+    ORDER_LOOPS(suffix, type) \
+    BINARY(equal_##suffix, uint8_t, type, x == y) \
+    BINARY(not_equal_##suffix, uint8_t, type, x != y)
+FLOAT_COMPARISONS(f32, float)
+FLOAT_COMPARISONS(f64, double)
+
+UNARY(logical_not_u8, uint8_t, uint8_t, x == 0)
+BINARY(logical_and_u8, uint8_t, uint8_t, (x != 0) & (y != 0))
+BINARY(logical_or_u8, uint8_t, uint8_t, (x != 0) | (y != 0))
+
+#include "kernels/element/block_floor_loops.h"
+
+/* --- casts ---------------------------------------------------------------------------
+ */
+
+/* Integers wrap: to both signs of a width it is the same loop. */
+#define CASTS_FROM_INTEGER(suffix, type) \
+    UNARY(cast_##suffix##_u8, uint8_t, type, x) \
+    UNARY(cast_##suffix##_u16, uint16_t, type, x) \
+    UNARY(cast_##suffix##_u32, uint32_t, type, x) \
+    UNARY(cast_##suffix##_u64, uint64_t, type, x) \
+    UNARY(cast_##suffix##_f32, float, type, x) \
+    UNARY(cast_##suffix##_f64, double, type, x)
+CASTS_FROM_INTEGER(i8, int8_t)
+CASTS_FROM_INTEGER(i16, int16_t)
+CASTS_FROM_INTEGER(i32, int32_t)
+CASTS_FROM_INTEGER(i64, int64_t)
+CASTS_FROM_INTEGER(u8, uint8_t)
+CASTS_FROM_INTEGER(u16, uint16_t)
+CASTS_FROM_INTEGER(u32, uint32_t)
+CASTS_FROM_INTEGER(u64, uint64_t)
+
+/* Floats truncate and saturate, NaN gives 0. `low` and `high` are the least and the
+ * largest value of `type` whose whole part the integer `middle` holds; from `end` on
+ * `most` is the result. */
+#define SATURATE(name, type, low, high, middle, end, most) \
+    IPU_INLINE middle name(type x) \
+    { \
+        type inside = x > (low) ? x : (low); \
+        inside = inside < (high) ? inside : (high); \
+        middle whole = (middle)inside; \
+        whole = (end) > (high) && x >= (end) ? (most) : whole; \
+        return x == x ? whole : 0; \
+    }
+#define CAST_TO_INTEGER(suffix, type, to, to_type, low, high, middle, end, most) \
+    SATURATE(saturate_##suffix##_##to, type, low, high, middle, end, most) \
+    UNARY(cast_##suffix##_##to, to_type, type, saturate_##suffix##_##to(x))
+#define CAST_TO_NARROW(suffix, type, to, to_type, low, high) \
+    CAST_TO_INTEGER(suffix, type, to, to_type, (type)(low), (type)(high), int32_t, \
+                    (type)(high), 0)
+#define CASTS_TO_NARROW(suffix, type) \
+    CAST_TO_NARROW(suffix, type, i8, int8_t, INT8_MIN, INT8_MAX) \
+    CAST_TO_NARROW(suffix, type, i16, int16_t, INT16_MIN, INT16_MAX) \
+    CAST_TO_NARROW(suffix, type, u8, uint8_t, 0, UINT8_MAX) \
+    CAST_TO_NARROW(suffix, type, u16, uint16_t, 0, UINT16_MAX) \
+    UNARY(cast_##suffix##_bool, uint8_t, type, x != 0)
+CASTS_TO_NARROW(f32, float)
+CASTS_TO_NARROW(f64, double)
+CAST_TO_INTEGER(f32, float, i32, int32_t, -0x1p31f, 0x1.fffffep30f, int32_t, 0x1p31f,
+                INT32_MAX)
+CAST_TO_INTEGER(f32, float, u32, uint32_t, 0.0f, 0x1.fffffep31f, int64_t, 0x1p32f,
+                UINT32_MAX)
+CAST_TO_INTEGER(f32, float, i64, int64_t, -0x1p63f, 0x1.fffffep62f, int64_t, 0x1p63f,
+                INT64_MAX)
+CAST_TO_INTEGER(f32, float, u64, uint64_t, 0.0f, 0x1.fffffep63f, uint64_t, 0x1p64f,
+                UINT64_MAX)
+CAST_TO_NARROW(f64, double, i32, int32_t, INT32_MIN, INT32_MAX)
+CAST_TO_INTEGER(f64, double, u32, uint32_t, 0.0, (double)UINT32_MAX, int64_t,
+                (double)UINT32_MAX, 0)
+CAST_TO_INTEGER(f64, double, i64, int64_t, -0x1p63, 0x1.fffffffffffffp62, int64_t,
+                0x1p63, INT64_MAX)
+CAST_TO_INTEGER(f64, double, u64, uint64_t, 0.0, 0x1.fffffffffffffp63, uint64_t, 0x1p64,
+                UINT64_MAX)
+
+/* To int8 and int32 from float32 with fewer instructions: what does not fit becomes
+ * INT32_MIN by itself, and the narrowing saturates. */
+#if BLOCK_F16C == 16
+SIGNATURE(quick_f32_i32)
+{
+    const __m512 end = _mm512_set1_ps(0x1p31f);
+    const __m512i most = _mm512_set1_epi32(INT32_MAX);
+    const float *xs = a;
+    int32_t *result = out;
+    int64_t i = 0;
+    for (; i + 16 <= n; i += 16) {
+        __m512 x = _mm512_loadu_ps(xs + i);
+        __mmask16 numbers = _mm512_cmp_ps_mask(x, x, _CMP_ORD_Q);
+        __mmask16 above = _mm512_cmp_ps_mask(x, end, _CMP_GE_OQ);
+        __m512i whole = _mm512_maskz_cvttps_epi32(numbers, x);
+        whole = _mm512_mask_mov_epi32(whole, above, most);
+        _mm512_storeu_si512(result + i, whole);
+    }
+    return cast_f32_i32(block, result + i, xs + i, b, c, n - i);
+}
+
+SIGNATURE(quick_f32_i8)
+{
+    const __m512 high = _mm512_set1_ps((float)INT8_MAX);
+    const float *xs = a;
+    int8_t *result = out;
+    int64_t i = 0;
+    for (; i + 16 <= n; i += 16) {
+        __m512 x = _mm512_loadu_ps(xs + i);
+        __mmask16 numbers = _mm512_cmp_ps_mask(x, x, _CMP_ORD_Q);
+        __m512i whole = _mm512_maskz_cvttps_epi32(numbers, _mm512_min_ps(x, high));
+        _mm_storeu_si128((__m128i *)(void *)(result + i), _mm512_cvtsepi32_epi8(whole));
+    }
+    return cast_f32_i8(block, result + i, xs + i, b, c, n - i);
+}
+#elif BLOCK_F16C == 8
+IPU_INLINE __attribute__((target("avx2"))) __m256i
+whole_avx2(__m256 x)
+{
+    __m256 numbers = _mm256_cmp_ps(x, x, _CMP_ORD_Q);
+    return _mm256_cvttps_epi32(_mm256_and_ps(x, numbers));
+}
+
+SIGNATURE(quick_f32_i32)
+{
+    const __m256 end = _mm256_set1_ps(0x1p31f);
+    const float *xs = a;
+    int32_t *result = out;
+    int64_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        __m256 x = _mm256_loadu_ps(xs + i);
+        __m256i above = _mm256_castps_si256(_mm256_cmp_ps(x, end, _CMP_GE_OQ));
+        /* the one that INT32_MIN has, turned: INT32_MAX */
+        __m256i whole = _mm256_xor_si256(whole_avx2(x), above);
+        _mm256_storeu_si256((__m256i *)(void *)(result + i), whole);
+    }
+    return cast_f32_i32(block, result + i, xs + i, b, c, n - i);
+}
+
+SIGNATURE(quick_f32_i8)
+{
+    const __m256 high = _mm256_set1_ps((float)INT8_MAX);
+    const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    const float *xs = a;
+    int8_t *result = out;
+    int64_t i = 0;
+    for (; i + 32 <= n; i += 32) {
+        __m256i part[4];
+        for (int32_t k = 0; k < 4; k++) {
+            __m256 x = _mm256_loadu_ps(xs + i + 8 * k);
+            /* the second where one is NaN */
+            part[k] = whole_avx2(_mm256_min_ps(high, x));
+        }
+        __m256i low = _mm256_packs_epi32(part[0], part[1]);
+        __m256i all = _mm256_packs_epi16(low, _mm256_packs_epi32(part[2], part[3]));
+        all = _mm256_permutevar8x32_epi32(all, order);
+        _mm256_storeu_si256((__m256i *)(void *)(result + i), all);
+    }
+    return cast_f32_i8(block, result + i, xs + i, b, c, n - i);
+}
+#else
+#define quick_f32_i32 cast_f32_i32
+#define quick_f32_i8 cast_f32_i8
+#endif
+
+UNARY(cast_f64_f32, float, double, x)
+UNARY(cast_f32_f64, double, float, (double)x)
+/* On the way to float16. */
+UNARY(to_odd_f64_f32, float, double, ipu__float_to_odd(x))
+
+/* --- float16 -------------------------------------------------------------------------
+ */
+
+/* What the bits tell. */
+UNARY(neg_f16, uint16_t, uint16_t, x ^ 0x8000u)
+UNARY(abs_f16, uint16_t, uint16_t, x & 0x7fffu)
+UNARY(relu_f16, uint16_t, uint16_t, x - 0x8001u < 0x7c00u ? 0 : x) /* NaN, -0 pass */
+UNARY(is_nan_f16, uint8_t, uint16_t, (x & 0x7fffu) > 0x7c00u)
+UNARY(is_inf_f16, uint8_t, uint16_t, (x & 0x7fffu) == 0x7c00u)
+UNARY(is_finite_f16, uint8_t, uint16_t, (x & 0x7fffu) < 0x7c00u)
+UNARY(cast_f16_bool, uint8_t, uint16_t, (x & 0x7fffu) != 0)
+
+/* The instructions round, and treat NaN, as the functions of base/dtype.h do. */
+#if BLOCK_F16C == 16
+#define FLOATS __m512
+#define LOAD_HALVES(from) \
+    _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)(from)))
+#define STORE_HALVES(to, value) \
+    _mm256_storeu_si256((__m256i *)(void *)(to), \
+                        _mm512_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT))
+#define LOAD_FLOATS _mm512_loadu_ps
+#define STORE_FLOATS _mm512_storeu_ps
+#elif BLOCK_F16C == 8
+#define FLOATS __m256
+#define LOAD_HALVES(from) \
+    _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(from)))
+#define STORE_HALVES(to, value) \
+    _mm_storeu_si128((__m128i *)(void *)(to), \
+                     _mm256_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT))
+#define LOAD_FLOATS _mm256_loadu_ps
+#define STORE_FLOATS _mm256_storeu_ps
+#endif
+
+BLOCK_TARGET static void
+halves_to_floats(float *out, const uint16_t *x, int64_t n)
+{
+    int64_t i = 0;
+#if defined(BLOCK_F16C)
+    for (; i + BLOCK_F16C <= n; i += BLOCK_F16C) {
+        STORE_FLOATS(out + i, LOAD_HALVES(x + i));
+    }
+#endif
+    for (; i < n; i++) {
+        out[i] = ipu_float16_to_float(x[i]);
+    }
+}
+
+BLOCK_TARGET static void
+floats_to_halves(uint16_t *out, const float *x, int64_t n)
+{
+    int64_t i = 0;
+#if defined(BLOCK_F16C)
+    for (; i + BLOCK_F16C <= n; i += BLOCK_F16C) {
+        STORE_HALVES(out + i, LOAD_FLOATS(x + i));
+    }
+#endif
+    for (; i < n; i++) {
+        out[i] = ipu_float16_from_float(x[i]);
+    }
+}
+
+SIGNATURE(cast_f16_f32)
+{
+    UNUSED();
+    halves_to_floats(out, a, n);
+    return IPU_FAULT_NONE;
+}
+
+SIGNATURE(cast_f32_f16)
+{
+    UNUSED();
+    floats_to_halves(out, a, n);
+    return IPU_FAULT_NONE;
+}
+
+enum { MOST_HALVES = IPU_BLOCK_BYTES / 4 };
+
+/* Any op with a float32 function: widened, computed, rounded once. */
+SIGNATURE(through_f32)
+{
+    float wide[3][MOST_HALVES];
+    float result[MOST_HALVES];
+    const void *operands[3] = {a, b, c};
+    for (int32_t k = 0; k < (int32_t)block->operands; k++) {
+        halves_to_floats(wide[k], operands[k], n);
+    }
+    if (block->out != IPU_DTYPE_FLOAT16) {
+        return block->inner(block, out, wide[0], wide[1], wide[2], n);
+    }
+    ipu__fault fault = block->inner(block, result, wide[0], wide[1], wide[2], n);
+    floats_to_halves(out, result, n);
+    return fault;
+}
+
+/* Casts to float16 by a float32 that is exact, odd or too large for either. */
+SIGNATURE(cast_by_f32)
+{
+    float wide[MOST_HALVES];
+    (void)block->inner(block, wide, a, b, c, n);
+    floats_to_halves(out, wide, n);
+    return IPU_FAULT_NONE;
+}
+
+/* The same as through_f32 without a store in between. */
+#if defined(BLOCK_F16C)
+#define HALF_VECTORS(operator) \
+    for (; i + BLOCK_F16C <= n; i += BLOCK_F16C) { \
+        FLOATS value = LOAD_HALVES(xs + i) operator LOAD_HALVES(ys + i); \
+        STORE_HALVES(result + i, value); \
+    }
+#else
+#define HALF_VECTORS(operator)
+#endif
+#define HALF_BINARY(name, operator) \
+    SIGNATURE(name##_f16) \
+    { \
+        const uint16_t *xs = a; \
+        const uint16_t *ys = b; \
+        uint16_t *result = out; \
+        int64_t i = 0; \
+        UNUSED(); \
+        HALF_VECTORS(operator) \
+        for (; i < n; i++) { \
+            float value = \
+                ipu_float16_to_float(xs[i]) operator ipu_float16_to_float(ys[i]); \
+            result[i] = ipu_float16_from_float(value); \
+        } \
+        return IPU_FAULT_NONE; \
+    }
+HALF_BINARY(add, +)
+HALF_BINARY(sub, -)
+HALF_BINARY(mul, *)
+HALF_BINARY(div, /)
+
+/* --- the table -----------------------------------------------------------------------
+ */
+
+#define ROW(op, in, out, name) \
+    { \
+        IPU_OP_ID_##op, IPU_DTYPE_##in, IPU_DTYPE_##out, name \
+    }
+#define SAME(op, type, name) ROW(op, type, type, name)
+#define COMPARE_ROWS(type, equality, order) \
+    ROW(EQUAL, type, BOOL, equal_##equality), \
+        ROW(NOT_EQUAL, type, BOOL, not_equal_##equality), \
+        ROW(LESS, type, BOOL, less_##order), \
+        ROW(LESS_EQUAL, type, BOOL, less_equal_##order), \
+        ROW(GREATER, type, BOOL, greater_##order), \
+        ROW(GREATER_EQUAL, type, BOOL, greater_equal_##order)
+#define FLOAT_ROWS(type, suffix) \
+    SAME(NEG, type, neg_##suffix), SAME(ABS, type, abs_##suffix), \
+        SAME(SIGN, type, sign_##suffix), SAME(SQRT, type, sqrt_##suffix), \
+        SAME(RSQRT, type, rsqrt_##suffix), SAME(SQUARE, type, square_##suffix), \
+        SAME(RELU, type, relu_##suffix), SAME(RECIPROCAL, type, reciprocal_##suffix), \
+        ROW(IS_NAN, type, BOOL, is_nan_##suffix), \
+        ROW(IS_INF, type, BOOL, is_inf_##suffix), \
+        ROW(IS_FINITE, type, BOOL, is_finite_##suffix), SAME(ADD, type, add_##suffix), \
+        SAME(SUB, type, sub_##suffix), SAME(MUL, type, mul_##suffix), \
+        SAME(DIV, type, div_##suffix), SAME(MAXIMUM, type, maximum_##suffix), \
+        SAME(MINIMUM, type, minimum_##suffix), \
+        SAME(RELU_GRAD, type, relu_grad_##suffix), \
+        SAME(TANH_GRAD, type, tanh_grad_##suffix), \
+        SAME(SIGMOID_GRAD, type, sigmoid_grad_##suffix), \
+        SAME(SQRT_GRAD, type, sqrt_grad_##suffix), \
+        SAME(RSQRT_GRAD, type, rsqrt_grad_##suffix), \
+        SAME(RECIPROCAL_GRAD, type, reciprocal_grad_##suffix), \
+        COMPARE_ROWS(type, suffix, suffix), \
+        ROW(CAST, type, BOOL, cast_##suffix##_bool), \
+        ROW(CAST, type, INT8, cast_##suffix##_i8), \
+        ROW(CAST, type, INT16, cast_##suffix##_i16), \
+        ROW(CAST, type, INT32, cast_##suffix##_i32), \
+        ROW(CAST, type, INT64, cast_##suffix##_i64), \
+        ROW(CAST, type, UINT8, cast_##suffix##_u8), \
+        ROW(CAST, type, UINT16, cast_##suffix##_u16), \
+        ROW(CAST, type, UINT32, cast_##suffix##_u32), \
+        ROW(CAST, type, UINT64, cast_##suffix##_u64)
+#define FUNCTION_ROWS(type, suffix) \
+    SAME(FLOOR, type, floor_##suffix), SAME(CEIL, type, ceil_##suffix), \
+        SAME(ROUND, type, round_##suffix), SAME(TRUNC, type, trunc_##suffix), \
+        SAME(EXP, type, exp_##suffix), SAME(LOG, type, log_##suffix), \
+        SAME(TANH, type, tanh_##suffix), SAME(SIGMOID, type, sigmoid_##suffix), \
+        SAME(LOG1P, type, log1p_##suffix), SAME(EXPM1, type, expm1_##suffix), \
+        SAME(SOFTPLUS, type, softplus_##suffix), SAME(SIN, type, sin_##suffix), \
+        SAME(COS, type, cos_##suffix), SAME(FLOOR_DIV, type, floor_div_##suffix), \
+        SAME(FLOOR_MOD, type, floor_mod_##suffix)
+/* `suffix` has the sign, `width` has not; `abs` and `relu` are copies without one. */
+#define INTEGER_CAST_ROWS(type, suffix, width) \
+    ROW(CAST, type, BOOL, is_not_zero_##width), \
+        ROW(CAST, type, INT8, cast_##suffix##_u8), \
+        ROW(CAST, type, INT16, cast_##suffix##_u16), \
+        ROW(CAST, type, INT32, cast_##suffix##_u32), \
+        ROW(CAST, type, INT64, cast_##suffix##_u64), \
+        ROW(CAST, type, UINT8, cast_##suffix##_u8), \
+        ROW(CAST, type, UINT16, cast_##suffix##_u16), \
+        ROW(CAST, type, UINT32, cast_##suffix##_u32), \
+        ROW(CAST, type, UINT64, cast_##suffix##_u64), \
+        ROW(CAST, type, FLOAT32, cast_##suffix##_f32), \
+        ROW(CAST, type, FLOAT64, cast_##suffix##_f64)
+#define INTEGER_ROWS(type, suffix, width, abs, relu) \
+    SAME(NEG, type, neg_##width), SAME(ABS, type, abs), \
+        SAME(SIGN, type, sign_##suffix), SAME(SQUARE, type, square_##width), \
+        SAME(RELU, type, relu), SAME(ROUND, type, copy_##width), \
+        SAME(BITWISE_NOT, type, bitwise_not_##width), \
+        SAME(BITWISE_AND, type, bitwise_and_##width), \
+        SAME(BITWISE_OR, type, bitwise_or_##width), \
+        SAME(BITWISE_XOR, type, bitwise_xor_##width), \
+        SAME(LEFT_SHIFT, type, left_shift_##width), \
+        SAME(RIGHT_SHIFT, type, right_shift_##suffix), SAME(ADD, type, add_##width), \
+        SAME(SUB, type, sub_##width), SAME(MUL, type, mul_##width), \
+        SAME(MAXIMUM, type, maximum_##suffix), SAME(MINIMUM, type, minimum_##suffix), \
+        SAME(RELU_GRAD, type, relu_grad_##suffix), \
+        SAME(FLOOR_DIV, type, floor_div_##suffix), \
+        SAME(FLOOR_MOD, type, floor_mod_##suffix), COMPARE_ROWS(type, width, suffix), \
+        INTEGER_CAST_ROWS(type, suffix, width)
+#define SIGNED_ROWS(type, suffix, width) \
+    INTEGER_ROWS(type, suffix, width, abs_##suffix, relu_##suffix)
+#define UNSIGNED_ROWS(type, suffix) \
+    INTEGER_ROWS(type, suffix, suffix, copy_##suffix, copy_##suffix)
+#define HALF_ROWS \
+    SAME(NEG, FLOAT16, neg_f16), SAME(ABS, FLOAT16, abs_f16), \
+        SAME(RELU, FLOAT16, relu_f16), ROW(IS_NAN, FLOAT16, BOOL, is_nan_f16), \
+        ROW(IS_INF, FLOAT16, BOOL, is_inf_f16), \
+        ROW(IS_FINITE, FLOAT16, BOOL, is_finite_f16), \
+        ROW(CAST, FLOAT16, BOOL, cast_f16_bool), \
+        ROW(CAST, FLOAT16, FLOAT32, cast_f16_f32), SAME(ADD, FLOAT16, add_f16), \
+        SAME(SUB, FLOAT16, sub_f16), SAME(MUL, FLOAT16, mul_f16), \
+        SAME(DIV, FLOAT16, div_f16)
+
+/* The first row that fits is taken. */
+static const ipu__block_row rows[] = {
+    ROW(CAST, FLOAT32, INT32, quick_f32_i32),
+    ROW(CAST, FLOAT32, INT8, quick_f32_i8),
+    FLOAT_ROWS(FLOAT32, f32),
+    FUNCTION_ROWS(FLOAT32, f32),
+    SAME(ERF, FLOAT32, erf_f32),
+    SAME(GELU, FLOAT32, gelu_f32),
+    SAME(GELU_GRAD, FLOAT32, gelu_grad_f32),
+    SAME(TAN, FLOAT32, tan_f32),
+    SAME(ATAN, FLOAT32, atan_f32),
+    SAME(ASIN, FLOAT32, asin_f32),
+    SAME(ACOS, FLOAT32, acos_f32),
+    SAME(SINH, FLOAT32, sinh_f32),
+    SAME(COSH, FLOAT32, cosh_f32),
+    SAME(POW, FLOAT32, pow_f32),
+    ROW(CAST, FLOAT32, FLOAT64, cast_f32_f64),
+    ROW(CAST, FLOAT32, FLOAT16, cast_f32_f16),
+    FLOAT_ROWS(FLOAT64, f64),
+    FUNCTION_ROWS(FLOAT64, f64),
+    ROW(CAST, FLOAT64, FLOAT32, cast_f64_f32),
+    HALF_ROWS,
+    SIGNED_ROWS(INT8, i8, u8),
+    SIGNED_ROWS(INT16, i16, u16),
+    SIGNED_ROWS(INT32, i32, u32),
+    SIGNED_ROWS(INT64, i64, u64),
+    UNSIGNED_ROWS(UINT8, u8),
+    UNSIGNED_ROWS(UINT16, u16),
+    UNSIGNED_ROWS(UINT32, u32),
+    UNSIGNED_ROWS(UINT64, u64),
+    COMPARE_ROWS(BOOL, u8, u8),
+    INTEGER_CAST_ROWS(BOOL, u8, u8),
+    SAME(LOGICAL_NOT, BOOL, logical_not_u8),
+    SAME(LOGICAL_AND, BOOL, logical_and_u8),
+    SAME(LOGICAL_OR, BOOL, logical_or_u8),
+};
+
+/* The same loops behind plain float pointers. */
+#define MAP(name) \
+    static void name##_map(float *out, const float *x, int64_t n) \
+    { \
+        (void)name##_f32(NULL, out, x, x, x, n); \
+    }
+MAP(exp)
+MAP(relu)
+MAP(tanh)
+MAP(sigmoid)
+
+static void
+add_pair(float *out, const float *a, const float *b, int64_t n)
+{
+    (void)add_f32(NULL, out, a, b, b, n);
+}
+
+const ipu__block_form BLOCK_FORM = {
+    .rows = rows,
+    .count = sizeof rows / sizeof rows[0],
+    .select = {select_u8, select_u16, select_u32, select_u64},
+    .through_f32 = through_f32,
+    .cast_by_f32 = cast_by_f32,
+    .to_odd = to_odd_f64_f32,
+    .halves_to_floats = halves_to_floats,
+    .floats_to_halves = floats_to_halves,
+    .vector = {exp_map, relu_map, tanh_map, sigmoid_map, add_pair},
+};

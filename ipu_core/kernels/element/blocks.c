@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Block functions: one element-wise op over n contiguous elements. The element-wise
+ * driver, fused chains and the write-back of matrix products all call these, which is
+ * why fused and unfused forms agree to the bit. block_loops.h has the loops, of which
+ * there is a form for each class of processor; here one is chosen. float16 without a
+ * loop of its own widens to float32, runs the float32 function and rounds once. Then
+ * come functions of the C library, and what has no loop at all goes through the scalar
+ * definitions, which call the same. No state, any thread. */
+#include <math.h>
+
+#include "kernels/element/blocks_impl.h"
+
+static const ipu__block_form *
+form_of(ipu_cpu_class cpu)
+{
+#if defined(__x86_64__)
+    if (cpu >= IPU_CPU_AVX2) {
+        return cpu >= IPU_CPU_AVX512 ? &ipu__blocks_avx512 : &ipu__blocks_avx2;
+    }
+#else
+    (void)cpu;
+#endif
+    return &ipu__blocks_generic;
+}
+
+void
+ipu__halves_to_floats(float *out, const uint16_t *x, int64_t n, ipu_cpu_class cpu)
+{
+    form_of(cpu)->halves_to_floats(out, x, n);
+}
+
+void
+ipu__floats_to_halves(uint16_t *out, const float *x, int64_t n, ipu_cpu_class cpu)
+{
+    form_of(cpu)->floats_to_halves(out, x, n);
+}
+
+const ipu__vector_f32 *
+ipu__vector_f32_of(ipu_cpu_class cpu)
+{
+    return &form_of(cpu)->vector;
+}
+
+/* The scalar definition, for what is rare. */
+static ipu__fault
+by_scalars(const ipu__block *block, void *out, const void *a, const void *b,
+           const void *c, int64_t n)
+{
+    ipu_dtype first = block->op == IPU_OP_ID_SELECT ? IPU_DTYPE_BOOL : block->in;
+    for (int64_t i = 0; i < n; i++) {
+        ipu__scalar operands[3] = {{.i = 0}};
+        ipu__scalar result;
+        operands[0] = ipu__scalar_load(first, a, i);
+        if (block->operands > 1) {
+            operands[1] = ipu__scalar_load(block->in, b, i);
+        }
+        if (block->operands > 2) {
+            operands[2] = ipu__scalar_load(block->in, c, i);
+        }
+        ipu__fault fault =
+            ipu__scalar_apply(block->op, block->in, block->out, operands, &result);
+        if (fault != IPU_FAULT_NONE) {
+            return fault;
+        }
+        ipu__scalar_store(block->out, out, i, result);
+    }
+    return IPU_FAULT_NONE;
+}
+
+/* Functions of the C library, computed in double and rounded once. */
+#define LIBRARY_LOOP(name, type, call) \
+    static ipu__fault name(const ipu__block *block, void *out, const void *a, \
+                           const void *b, const void *c, int64_t n) \
+    { \
+        type *result = out; \
+        const type *xs = a; \
+        const type *ys = b; \
+        (void)block; \
+        (void)ys; \
+        (void)c; \
+        for (int64_t i = 0; i < n; i++) { \
+            result[i] = (type)(call); \
+        } \
+        return IPU_FAULT_NONE; \
+    }
+#define LIBRARY(function) \
+    LIBRARY_LOOP(function##_f32, float, function((double)xs[i])) \
+    LIBRARY_LOOP(function##_f64, double, function(xs[i]))
+#define LIBRARY_ROWS(op, function) \
+    {IPU_OP_ID_##op, IPU_DTYPE_FLOAT32, IPU_DTYPE_FLOAT32, function##_f32}, \
+    { \
+        IPU_OP_ID_##op, IPU_DTYPE_FLOAT64, IPU_DTYPE_FLOAT64, function##_f64 \
+    }
+LIBRARY(tan)
+LIBRARY(asin)
+LIBRARY(acos)
+LIBRARY(atan)
+LIBRARY(sinh)
+LIBRARY(cosh)
+LIBRARY(asinh)
+LIBRARY(acosh)
+LIBRARY(atanh)
+LIBRARY(erf)
+LIBRARY(erfc)
+LIBRARY_LOOP(pow_f32, float, pow((double)xs[i], (double)ys[i]))
+LIBRARY_LOOP(pow_f64, double, pow(xs[i], ys[i]))
+LIBRARY_LOOP(atan2_f32, float, atan2((double)xs[i], (double)ys[i]))
+LIBRARY_LOOP(atan2_f64, double, atan2(xs[i], ys[i]))
+
+static const ipu__block_row library_rows[] = {
+    LIBRARY_ROWS(TAN, tan),     LIBRARY_ROWS(ASIN, asin),   LIBRARY_ROWS(ACOS, acos),
+    LIBRARY_ROWS(ATAN, atan),   LIBRARY_ROWS(SINH, sinh),   LIBRARY_ROWS(COSH, cosh),
+    LIBRARY_ROWS(ASINH, asinh), LIBRARY_ROWS(ACOSH, acosh), LIBRARY_ROWS(ATANH, atanh),
+    LIBRARY_ROWS(ERF, erf),     LIBRARY_ROWS(ERFC, erfc),   LIBRARY_ROWS(POW, pow),
+    LIBRARY_ROWS(ATAN2, atan2),
+};
+
+static ipu__block_fn *
+find_row(const ipu__block_row *rows, size_t count, ipu_op op, ipu_dtype in,
+         ipu_dtype out)
+{
+    for (size_t i = 0; i < count; i++) {
+        const ipu__block_row *row = &rows[i];
+        if (row->op == op && row->in == in && row->out == out) {
+            return row->run;
+        }
+    }
+    return NULL;
+}
+
+static ipu__block_fn *
+find(const ipu__block_form *form, ipu_op op, ipu_dtype in, ipu_dtype out)
+{
+    if (op == IPU_OP_ID_SELECT) {
+        switch (ipu_dtype_bytes(out)) {
+        case 1:
+            return form->select[0];
+        case 2:
+            return form->select[1];
+        case 4:
+            return form->select[2];
+        default:
+            return form->select[3];
+        }
+    }
+    return find_row(form->rows, form->count, op, in, out);
+}
+
+/* By a float32 function between, which becomes `block->inner`; NULL: there is none. */
+static ipu__block_fn *
+find_by_f32(const ipu__block_form *form, ipu__block *block)
+{
+    ipu_dtype middle = block->out;
+    if (block->op == IPU_OP_ID_CAST && block->out == IPU_DTYPE_FLOAT16) {
+        block->inner = block->in == IPU_DTYPE_FLOAT64
+                           ? form->to_odd
+                           : find(form, block->op, block->in, IPU_DTYPE_FLOAT32);
+        return block->inner == NULL ? NULL : form->cast_by_f32;
+    }
+    if (block->in != IPU_DTYPE_FLOAT16) {
+        return NULL;
+    }
+    middle = middle == IPU_DTYPE_FLOAT16 ? IPU_DTYPE_FLOAT32 : middle;
+    block->inner = find(form, block->op, IPU_DTYPE_FLOAT32, middle);
+    return block->inner == NULL ? NULL : form->through_f32;
+}
+
+void
+ipu__block_prepare(ipu__block *block, ipu_op op, ipu_dtype in, ipu_dtype out,
+                   ipu_cpu_class cpu)
+{
+    const ipu__block_form *form = form_of(cpu);
+    block->op = op;
+    block->in = in;
+    block->out = out;
+    block->operands = (uint8_t)ipu_op_info_of(op)->min_inputs;
+    block->inner = NULL;
+    block->run = find(form, op, in, out);
+    if (block->run == NULL) {
+        block->run = find_by_f32(form, block);
+    }
+    if (block->run == NULL) {
+        block->run =
+            find_row(library_rows, sizeof library_rows / sizeof library_rows[0], op, in,
+                     out);
+    }
+    if (block->run == NULL) {
+        block->run = by_scalars;
+    }
+}

@@ -1,0 +1,447 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The fast kernels of all element-wise ops and of fused_elementwise. An op by itself
+ * is a micro-program of one instruction, so both run the same code: the result is cut
+ * into tasks of a fixed number of elements, a task into blocks that fit the
+ * first-level cache, and each block goes through the instructions' block functions
+ * (blocks.c). All of that is worked out when the kernel is prepared. Operands that lie
+ * as the result does are read in place; broadcast ones are expanded into a buffer on
+ * the stack, those that never change once per task. Threads take tasks; the cut depends
+ * on the shape alone. A run allocates nothing. */
+#include <stdatomic.h>
+#include <string.h>
+
+#include "kernels/core/kernel_impl.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+enum {
+    TASK_ELEMENTS = 16384,
+    HEAVY_TASK_ELEMENTS = 4096, /* for exp and the like */
+    LONG_ROW = 256,             /* blocks then end where a row ends */
+    LARGE_RESULT = 32 << 20     /* bytes: no cache keeps it until it is read */
+};
+
+typedef enum layout { LAYOUT_DENSE, LAYOUT_CONSTANT, LAYOUT_STRIDED } layout;
+
+typedef struct element_step {
+    ipu__block block;
+    int32_t operands[3];
+    int32_t slot; /* of the result among the temporaries; -1: the output */
+} element_step;
+
+typedef struct element_job element_job;
+
+/* Prepared. */
+typedef struct element_plan {
+    void (*run)(element_job *job, int64_t begin, int64_t end);
+    ipu__loop loop;
+    layout layouts[IPU_FUSED_MAX_INPUTS];
+    int64_t input_bytes[IPU_FUSED_MAX_INPUTS]; /* of one element */
+    int64_t output_bytes;
+    int64_t task_elements;
+    int64_t block_elements;
+    int32_t inputs;
+    int32_t steps;
+    bool past_caches; /* where the result is stored */
+    element_step step[];
+} element_plan;
+
+struct element_job {
+    const element_plan *plan;
+    const ipu_kernel_call *call;
+    bool past_caches; /* as planned, and the result lies in no operand's place */
+    atomic_int fault;
+};
+
+/* 64-byte aligned, so that vectors never straddle cache lines. */
+typedef struct buffer {
+    _Alignas(64) unsigned char bytes[IPU_BLOCK_BYTES];
+} buffer;
+
+#define EXPAND(type) \
+    do { \
+        const type *from = (const type *)source; \
+        type *to = (type *)target; \
+        if (stride == 0) { \
+            type value = from[0]; \
+            for (int64_t i = 0; i < n; i++) { \
+                to[i] = value; \
+            } \
+        } else { \
+            for (int64_t i = 0; i < n; i++) { \
+                to[i] = from[i * stride]; \
+            } \
+        } \
+    } while (0)
+
+static void
+expand_row(void *target, const void *source, int64_t stride, int64_t n, int64_t bytes)
+{
+    if (stride == 1) {
+        memcpy(target, source, (size_t)(n * bytes));
+        return;
+    }
+    switch (bytes) {
+    case 1:
+        EXPAND(uint8_t);
+        break;
+    case 2:
+        EXPAND(uint16_t);
+        break;
+    case 4:
+        EXPAND(uint32_t);
+        break;
+    default:
+        EXPAND(uint64_t);
+        break;
+    }
+}
+#undef EXPAND
+
+/* Elements [position, position + n) of an operand as the result sees them. */
+static void
+expand(const ipu__loop *loop, int32_t operand, int64_t bytes, const void *source,
+       int64_t position, int64_t n, void *target)
+{
+    const int64_t *strides = loop->strides[operand];
+    int32_t last = loop->rank - 1;
+    int64_t row = loop->dims[last];
+    int64_t done = 0;
+    while (done < n) {
+        int64_t column = (position + done) % row;
+        int64_t count = ipu__min(row - column, n - done);
+        int64_t offset = ipu__loop_offset(loop, operand, position + done);
+        expand_row(ipu__at_mutable(target, done * bytes),
+                   ipu__at(source, offset * bytes), strides[last], count, bytes);
+        done += count;
+    }
+}
+
+static const void *
+operand_block(const element_job *job, int32_t k, int64_t position, int64_t n,
+              buffer *buffers)
+{
+    const void *source = job->call->inputs[k];
+    int64_t bytes = job->plan->input_bytes[k];
+    const ipu__loop *loop = &job->plan->loop;
+    int32_t last = loop->rank - 1;
+    switch (job->plan->layouts[k]) {
+    case LAYOUT_DENSE:
+        return ipu__at(source, position * bytes);
+    case LAYOUT_CONSTANT:
+        return buffers[k].bytes;
+    case LAYOUT_STRIDED:
+        break;
+    }
+    if (loop->strides[k][last] == 1 &&
+        position % loop->dims[last] + n <= loop->dims[last]) {
+        return ipu__at(source, ipu__loop_offset(loop, k, position) * bytes);
+    }
+    expand(loop, k, bytes, source, position, n, buffers[k].bytes);
+    return buffers[k].bytes;
+}
+
+/* Lines of the result are then not read before they are written. On Zen 3 that takes a
+ * quarter off a pass over memory; with AVX-512, on Zen 4, it was slower. */
+#if defined(__x86_64__)
+IPU_TARGET_AVX2 static void
+store_past_caches(char *to, const char *from, int64_t bytes)
+{
+    int64_t i = ipu__min(bytes, (int64_t)(-(uintptr_t)to % sizeof(__m256i)));
+    memcpy(to, from, (size_t)i);
+    for (; i + (int64_t)sizeof(__m256i) <= bytes; i += (int64_t)sizeof(__m256i)) {
+        __m256i part = _mm256_loadu_si256((const __m256i *)(const void *)(from + i));
+        _mm256_stream_si256((__m256i *)(void *)(to + i), part);
+    }
+    memcpy(to + i, from + i, (size_t)(bytes - i));
+}
+#define STORES_DONE() _mm_sfence()
+#else
+#define store_past_caches(to, from, bytes) memcpy(to, from, (size_t)(bytes))
+#define STORES_DONE() (void)0
+#endif
+
+static bool
+is_past_caches(const ipu_kernel_call *call)
+{
+    const element_plan *plan = call->spec->prepared;
+    bool in_place = false;
+    for (int32_t k = 0; k < plan->inputs; k++) {
+        in_place = in_place || call->inputs[k] == call->outputs[0];
+    }
+    return plan->past_caches && !in_place;
+}
+
+/* Elements [begin, end) of the result. */
+static void
+run_elements(element_job *job, int64_t begin, int64_t end, buffer *buffers,
+             buffer *temporaries)
+{
+    const element_plan *plan = job->plan;
+    const void *values[IPU_FUSED_MAX_INPUTS + IPU_FUSED_MAX_INSTRUCTIONS];
+    buffer last;
+    int64_t row = plan->loop.dims[plan->loop.rank - 1];
+    bool by_rows = plan->loop.rank > 1 && row >= LONG_ROW;
+    for (int32_t k = 0; k < plan->inputs; k++) {
+        if (plan->layouts[k] == LAYOUT_CONSTANT) {
+            expand_row(buffers[k].bytes, job->call->inputs[k], 0,
+                       ipu__min(end - begin, plan->block_elements),
+                       plan->input_bytes[k]);
+        }
+    }
+    for (int64_t position = begin; position < end;) {
+        int64_t n = ipu__min(end - position, plan->block_elements);
+        char *place =
+            ipu__at_mutable(job->call->outputs[0], position * plan->output_bytes);
+        if (by_rows) {
+            n = ipu__min(n, row - position % row);
+        }
+        for (int32_t k = 0; k < plan->inputs; k++) {
+            values[k] = operand_block(job, k, position, n, buffers);
+        }
+        for (int32_t s = 0; s < plan->steps; s++) {
+            const element_step *step = &plan->step[s];
+            const void *operands[3];
+            void *result = step->slot >= 0    ? (void *)temporaries[step->slot].bytes
+                           : job->past_caches ? (void *)last.bytes
+                                              : place;
+            for (int32_t k = 0; k < 3; k++) {
+                operands[k] = values[step->operands[k]];
+            }
+            ipu__fault fault = step->block.run(&step->block, result, operands[0],
+                                               operands[1], operands[2], n);
+            if (fault != IPU_FAULT_NONE) {
+                atomic_store_explicit(&job->fault, (int)fault, memory_order_relaxed);
+                return;
+            }
+            values[plan->inputs + s] = result;
+        }
+        if (job->past_caches) {
+            store_past_caches(place, (const char *)last.bytes, n * plan->output_bytes);
+        }
+        position += n;
+    }
+    if (job->past_caches) {
+        STORES_DONE();
+    }
+}
+
+static void
+run_single_elements(element_job *job, int64_t begin, int64_t end)
+{
+    buffer buffers[3];
+    run_elements(job, begin, end, buffers, NULL);
+}
+
+static void
+run_fused_elements(element_job *job, int64_t begin, int64_t end)
+{
+    buffer buffers[IPU_FUSED_MAX_INPUTS];
+    buffer temporaries[IPU_FUSED_MAX_INSTRUCTIONS];
+    run_elements(job, begin, end, buffers, temporaries);
+}
+
+static void
+element_task(void *state, int32_t task, int32_t worker)
+{
+    element_job *job = state;
+    int64_t begin = task * job->plan->task_elements;
+    int64_t end = ipu__min(begin + job->plan->task_elements, job->plan->loop.elements);
+    (void)worker;
+    job->plan->run(job, begin, end);
+}
+
+/* More than a few instructions an element. */
+static bool
+is_heavy(ipu_op op)
+{
+    switch (op) {
+    case IPU_OP_ID_EXP:
+    case IPU_OP_ID_LOG:
+    case IPU_OP_ID_TANH:
+    case IPU_OP_ID_SIGMOID:
+    case IPU_OP_ID_POW:
+    case IPU_OP_ID_LOG1P:
+    case IPU_OP_ID_EXPM1:
+    case IPU_OP_ID_SIN:
+    case IPU_OP_ID_COS:
+    case IPU_OP_ID_TAN:
+    case IPU_OP_ID_ASIN:
+    case IPU_OP_ID_ACOS:
+    case IPU_OP_ID_ATAN:
+    case IPU_OP_ID_SINH:
+    case IPU_OP_ID_COSH:
+    case IPU_OP_ID_ASINH:
+    case IPU_OP_ID_ACOSH:
+    case IPU_OP_ID_ATANH:
+    case IPU_OP_ID_ERF:
+    case IPU_OP_ID_ERFC:
+    case IPU_OP_ID_SOFTPLUS:
+    case IPU_OP_ID_GELU:
+    case IPU_OP_ID_GELU_GRAD:
+    case IPU_OP_ID_LGAMMA:
+    case IPU_OP_ID_DIGAMMA:
+    case IPU_OP_ID_ERFINV:
+    case IPU_OP_ID_NDTRI:
+    case IPU_OP_ID_BESSEL_I0E:
+    case IPU_OP_ID_BESSEL_I1E:
+    case IPU_OP_ID_IGAMMA:
+    case IPU_OP_ID_IGAMMAC:
+    case IPU_OP_ID_IGAMMA_SLOPE:
+    case IPU_OP_ID_ZETA:
+    case IPU_OP_ID_POLYGAMMA:
+    case IPU_OP_ID_ATAN2:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Room for `steps` steps in the spec, and all but those. */
+static ipu_status
+prepare_inputs(const ipu__preparation *p, int32_t steps, element_plan **out)
+{
+    const ipu_kernel_spec *spec = p->spec;
+    size_t widest = ipu_dtype_bytes(spec->outputs[0].dtype);
+    element_plan *plan;
+    IPU_TRY(
+        ipu__prepared(p, sizeof *plan + (size_t)steps * sizeof plan->step[0], &plan));
+    plan->inputs = (int32_t)spec->input_count;
+    plan->steps = steps;
+    plan->output_bytes = (int64_t)widest;
+    plan->task_elements = TASK_ELEMENTS;
+    ipu__loop_broadcast(&plan->loop, &spec->outputs[0].shape, spec->inputs,
+                        plan->inputs);
+    for (int32_t k = 0; k < plan->inputs; k++) {
+        size_t bytes = ipu_dtype_bytes(spec->inputs[k].dtype);
+        bool constant = true;
+        for (int32_t d = 0; d < plan->loop.rank; d++) {
+            constant = constant && plan->loop.strides[k][d] == 0;
+        }
+        bool dense = ipu_shape_elements(&spec->inputs[k].shape) == plan->loop.elements;
+        plan->layouts[k] = dense      ? LAYOUT_DENSE
+                           : constant ? LAYOUT_CONSTANT
+                                      : LAYOUT_STRIDED;
+        plan->input_bytes[k] = (int64_t)bytes;
+        widest = bytes > widest ? bytes : widest;
+    }
+    plan->block_elements = (int64_t)(IPU_BLOCK_BYTES / (widest < 4 ? 4 : widest));
+    plan->past_caches = p->cpu == IPU_CPU_AVX2
+                        && plan->loop.elements * plan->output_bytes >= LARGE_RESULT;
+    *out = plan;
+    return IPU_OK;
+}
+
+static ipu_status
+run(const ipu_kernel_call *call)
+{
+    element_job job = {.plan = call->spec->prepared,
+                       .call = call,
+                       .past_caches = is_past_caches(call)};
+    int64_t tasks = ipu__ceil_div(job.plan->loop.elements, job.plan->task_elements);
+    atomic_init(&job.fault, (int)IPU_FAULT_NONE);
+    if (tasks > 0) {
+        ipu_pool_run(call->pool, (int32_t)tasks, element_task, &job);
+    }
+    return ipu__fault_report(
+        call, (ipu__fault)atomic_load_explicit(&job.fault, memory_order_relaxed));
+}
+
+static ipu_status
+run_rows(const ipu_kernel_call *call, int64_t begin, int64_t end)
+{
+    element_job job = {.plan = call->spec->prepared,
+                       .call = call,
+                       .past_caches = is_past_caches(call)};
+    int64_t row = job.plan->loop.elements / call->spec->rows.count;
+    atomic_init(&job.fault, (int)IPU_FAULT_NONE);
+    job.plan->run(&job, begin * row, end * row);
+    return ipu__fault_report(
+        call, (ipu__fault)atomic_load_explicit(&job.fault, memory_order_relaxed));
+}
+
+static void
+offer_rows(ipu_kernel_spec *spec)
+{
+    const ipu_shape *shape = &spec->outputs[0].shape;
+    if (shape->rank == 0 || ipu_shape_elements(shape) == 0) {
+        return;
+    }
+    spec->rows = (ipu_kernel_rows){.run = run_rows, .count = shape->dims[0]};
+    for (uint32_t i = 0; i < spec->input_count; i++) {
+        const ipu_shape *input = &spec->inputs[i].shape;
+        if (input->rank == shape->rank && input->dims[0] == shape->dims[0]) {
+            spec->rows.inputs |= 1ULL << i;
+        }
+    }
+}
+
+static const char *
+name_of(ipu_cpu_class cpu, const char *avx512, const char *avx2, const char *generic)
+{
+    return cpu >= IPU_CPU_AVX512 ? avx512 : (cpu >= IPU_CPU_AVX2 ? avx2 : generic);
+}
+
+ipu_status
+ipu__choose_elementwise(const ipu__preparation *p)
+{
+    ipu_kernel_spec *spec = p->spec;
+    ipu_dtype in = spec->inputs[spec->op == IPU_OP_ID_SELECT ? 1 : 0].dtype;
+    element_plan *plan;
+    IPU_TRY(prepare_inputs(p, 1, &plan));
+    plan->step[0].slot = -1;
+    for (int32_t k = 0; k < 3; k++) {
+        plan->step[0].operands[k] = k < plan->inputs ? k : 0;
+    }
+    ipu__block_prepare(&plan->step[0].block, spec->op, in, spec->outputs[0].dtype,
+                       p->cpu);
+    if (is_heavy(spec->op)) {
+        plan->task_elements = HEAVY_TASK_ELEMENTS;
+    }
+    plan->run = run_single_elements;
+    spec->run = run;
+    offer_rows(spec);
+    spec->kernel_name = name_of(p->cpu, "elementwise_avx512", "elementwise_avx2",
+                                "elementwise_generic");
+    return IPU_OK;
+}
+
+ipu_status
+ipu_choose_fused_elementwise(const ipu__preparation *p)
+{
+    ipu_kernel_spec *spec = p->spec;
+    ipu_dtype dtypes[IPU_FUSED_MAX_INPUTS + IPU_FUSED_MAX_INSTRUCTIONS];
+    uint32_t words;
+    const int64_t *code = ipu_attrs_ints(spec->attrs, IPU_ATTR_CODE, &words);
+    element_plan *plan;
+    IPU_TRY(prepare_inputs(p, (int32_t)(words / IPU_FUSED_WORDS), &plan));
+    for (int32_t k = 0; k < plan->inputs; k++) {
+        dtypes[k] = spec->inputs[k].dtype;
+    }
+    for (int32_t s = 0; s < plan->steps; s++) {
+        const int64_t *word = code + s * IPU_FUSED_WORDS;
+        element_step *step = &plan->step[s];
+        ipu_op op = (ipu_op)word[0];
+        for (int32_t k = 0; k < 3; k++) {
+            step->operands[k] = (int32_t)(word[2 + k] >= 0 ? word[2 + k] : word[2]);
+        }
+        ipu_dtype in = dtypes[step->operands[op == IPU_OP_ID_SELECT ? 1 : 0]];
+        dtypes[plan->inputs + s] = (ipu_dtype)word[1];
+        ipu__block_prepare(&step->block, op, in, (ipu_dtype)word[1], p->cpu);
+        step->slot = s == plan->steps - 1 ? -1 : s;
+        if (ipu_dtype_bytes((ipu_dtype)word[1]) == 8) {
+            plan->block_elements = IPU_BLOCK_BYTES / 8;
+        }
+        if (is_heavy(op) || plan->steps >= 4) {
+            plan->task_elements = HEAVY_TASK_ELEMENTS;
+        }
+    }
+    plan->run = run_fused_elements;
+    spec->run = run;
+    offer_rows(spec);
+    spec->kernel_name = name_of(p->cpu, "fused_avx512", "fused_avx2", "fused_generic");
+    return IPU_OK;
+}

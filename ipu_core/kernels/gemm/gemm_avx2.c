@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Tiles of 6 x 16 in twelve of AVX2's sixteen registers. */
+#include "kernels/gemm/gemm_tiles_impl.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+#define TARGET IPU_TARGET_AVX2
+#define LANES 8
+#define VECTORS 2
+#define ROWS 6
+#define TILES ipu__tiles_avx2
+#define NAME "gemm_6x16"
+enum { BLOCK = 8, UNROLL = 4, FIRST_LEVEL_K = 256 };
+
+typedef __m256 vector;
+typedef __m256i edge;
+
+IPU_INLINE TARGET vector
+zero(void)
+{
+    return _mm256_setzero_ps();
+}
+
+IPU_INLINE TARGET vector
+load(const float *from)
+{
+    return _mm256_loadu_ps(from);
+}
+
+IPU_INLINE TARGET vector
+load_halves(const uint16_t *from)
+{
+    return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)from));
+}
+
+IPU_INLINE TARGET void
+store(float *to, vector x)
+{
+    _mm256_storeu_ps(to, x);
+}
+
+IPU_INLINE TARGET edge
+edge_of(int64_t lanes)
+{
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)lanes),
+                              _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+
+IPU_INLINE TARGET vector
+load_edge(const float *from, edge last)
+{
+    return _mm256_maskload_ps(from, last);
+}
+
+IPU_INLINE TARGET void
+store_edge(float *to, edge last, vector x)
+{
+    _mm256_maskstore_ps(to, last, x);
+}
+
+IPU_INLINE TARGET vector
+spread(const float *from)
+{
+    return _mm256_broadcast_ss(from);
+}
+
+IPU_INLINE TARGET vector
+multiply_add(vector x, vector y, vector sum)
+{
+    return _mm256_fmadd_ps(x, y, sum);
+}
+
+IPU_INLINE TARGET vector
+where_positive(vector y, vector x)
+{
+    return _mm256_and_ps(_mm256_cmp_ps(y, _mm256_setzero_ps(), _CMP_GT_OQ), x);
+}
+
+IPU_INLINE TARGET vector
+relu(vector x)
+{
+    return _mm256_max_ps(_mm256_setzero_ps(), x);
+}
+
+IPU_INLINE TARGET void
+transpose(const float *in, int64_t in_row, float *out, int64_t out_row)
+{
+    __m256 r[8];
+    __m256 t[8];
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; i++) {
+        r[i] = _mm256_loadu_ps(in + i * in_row);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        t[2 * i] = _mm256_unpacklo_ps(r[2 * i], r[2 * i + 1]);
+        t[2 * i + 1] = _mm256_unpackhi_ps(r[2 * i], r[2 * i + 1]);
+    }
+#pragma GCC unroll 2
+    for (int i = 0; i < 2; i++) {
+        r[4 * i] = _mm256_shuffle_ps(t[4 * i], t[4 * i + 2], 0x44);
+        r[4 * i + 1] = _mm256_shuffle_ps(t[4 * i], t[4 * i + 2], 0xee);
+        r[4 * i + 2] = _mm256_shuffle_ps(t[4 * i + 1], t[4 * i + 3], 0x44);
+        r[4 * i + 3] = _mm256_shuffle_ps(t[4 * i + 1], t[4 * i + 3], 0xee);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        _mm256_storeu_ps(out + i * out_row,
+                         _mm256_permute2f128_ps(r[i], r[i + 4], 0x20));
+        _mm256_storeu_ps(out + (i + 4) * out_row,
+                         _mm256_permute2f128_ps(r[i], r[i + 4], 0x31));
+    }
+}
+
+#include "kernels/gemm/gemm_tiles_body.h"
+
+#define CONV_TABLE ipu__conv_avx2
+#define SIZE "6x16"
+#include "kernels/conv/conv_tiles_body.h"
+#else
+typedef int ipu__no_avx2; /* ISO C forbids an empty file */
+#endif

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Tiles of 12 x 32 in 24 of AVX-512's 32 registers. */
+#include "kernels/gemm/gemm_tiles_impl.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+#define TARGET \
+    __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")))
+#define LANES 16
+#define VECTORS 2
+#define ROWS 12
+#define NAME "gemm_12x32"
+#define TILES ipu__tiles_avx512
+enum { BLOCK = 16, UNROLL = 4, FIRST_LEVEL_K = 0 };
+
+typedef __m512 vector;
+typedef __mmask16 edge;
+
+IPU_INLINE TARGET vector
+zero(void)
+{
+    return _mm512_setzero_ps();
+}
+
+IPU_INLINE TARGET vector
+load(const float *from)
+{
+    return _mm512_loadu_ps(from);
+}
+
+IPU_INLINE TARGET vector
+load_halves(const uint16_t *from)
+{
+    return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)from));
+}
+
+IPU_INLINE TARGET void
+store(float *to, vector x)
+{
+    _mm512_storeu_ps(to, x);
+}
+
+IPU_INLINE TARGET edge
+edge_of(int64_t lanes)
+{
+    return (edge)((1u << lanes) - 1);
+}
+
+IPU_INLINE TARGET vector
+load_edge(const float *from, edge last)
+{
+    return _mm512_maskz_loadu_ps(last, from);
+}
+
+IPU_INLINE TARGET void
+store_edge(float *to, edge last, vector x)
+{
+    _mm512_mask_storeu_ps(to, last, x);
+}
+
+IPU_INLINE TARGET vector
+spread(const float *from)
+{
+    return _mm512_set1_ps(*from);
+}
+
+IPU_INLINE TARGET vector
+multiply_add(vector x, vector y, vector sum)
+{
+    return _mm512_fmadd_ps(x, y, sum);
+}
+
+IPU_INLINE TARGET vector
+where_positive(vector y, vector x)
+{
+    return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(y, _mm512_setzero_ps(), _CMP_GT_OQ),
+                               x);
+}
+
+IPU_INLINE TARGET vector
+relu(vector x)
+{
+    return _mm512_max_ps(_mm512_setzero_ps(), x);
+}
+
+/* Pairs, quads, then lanes of 128 bits, twice. */
+IPU_INLINE TARGET void
+transpose(const float *in, int64_t in_row, float *out, int64_t out_row)
+{
+    __m512 r[16];
+    __m512 t[16];
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; i++) {
+        r[i] = _mm512_loadu_ps(in + i * in_row);
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; i++) {
+        t[2 * i] = _mm512_unpacklo_ps(r[2 * i], r[2 * i + 1]);
+        t[2 * i + 1] = _mm512_unpackhi_ps(r[2 * i], r[2 * i + 1]);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        r[4 * i] = _mm512_shuffle_ps(t[4 * i], t[4 * i + 2], 0x44);
+        r[4 * i + 1] = _mm512_shuffle_ps(t[4 * i], t[4 * i + 2], 0xee);
+        r[4 * i + 2] = _mm512_shuffle_ps(t[4 * i + 1], t[4 * i + 3], 0x44);
+        r[4 * i + 3] = _mm512_shuffle_ps(t[4 * i + 1], t[4 * i + 3], 0xee);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        t[i] = _mm512_shuffle_f32x4(r[i], r[4 + i], 0x88);
+        t[4 + i] = _mm512_shuffle_f32x4(r[i], r[4 + i], 0xdd);
+        t[8 + i] = _mm512_shuffle_f32x4(r[8 + i], r[12 + i], 0x88);
+        t[12 + i] = _mm512_shuffle_f32x4(r[8 + i], r[12 + i], 0xdd);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        _mm512_storeu_ps(out + i * out_row, _mm512_shuffle_f32x4(t[i], t[8 + i], 0x88));
+        _mm512_storeu_ps(out + (8 + i) * out_row,
+                         _mm512_shuffle_f32x4(t[i], t[8 + i], 0xdd));
+        _mm512_storeu_ps(out + (4 + i) * out_row,
+                         _mm512_shuffle_f32x4(t[4 + i], t[12 + i], 0x88));
+        _mm512_storeu_ps(out + (12 + i) * out_row,
+                         _mm512_shuffle_f32x4(t[4 + i], t[12 + i], 0xdd));
+    }
+}
+
+#include "kernels/gemm/gemm_tiles_body.h"
+
+#define CONV_TABLE ipu__conv_avx512
+#define SIZE "12x32"
+#include "kernels/conv/conv_tiles_body.h"
+#else
+typedef int ipu__no_avx512; /* ISO C forbids an empty file */
+#endif

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Products of our own (gemm_tiles_body.h): how each is made, and its parts, which the
+ * threads of a pool take. A part is a rectangle of C and needs nothing that another one
+ * makes, so there is one fork and join. All follows from shape and class of CPU, by
+ * measured rules (`python -m benchmarks.classes`), and the number of parts from that of
+ * threads, too. It changes no bit: an element is one tree of chains (sum_tree.h) whoever
+ * computes it.
+ *
+ * With B transposed and few rows, C^T = B^T A^T is made instead. Its panels are the few
+ * rows of A, and B is read where it lies; otherwise all of B would be packed for a few
+ * uses. One or two rows are exchanged, too: then lanes are columns of C
+ * (gemm_narrow_body.h). A product of factors is the same with the factors exchanged. */
+#include "base/slots.h"
+#include "kernels/gemm/gemm_share_impl.h"
+
+enum {
+    FLOPS_PER_TASK = 1 << 18,
+    FLOPS_PER_LARGE_TASK = 1 << 25,
+    MOST_TASKS = 16, /* of products of the usual size */
+    MOST_POOL_TASKS = 64,
+    TASKS_PER_THREAD = 4,
+    NARROW = 8,              /* columns that fill a vector of AVX2 */
+    FEW_ROWS = 32,           /* of A, whose panels cost less than those of B */
+    THIN = 2,                /* rows of A that fill too few registers of a tile */
+    FAR_BYTES = 1 << 22,     /* from the first k to the last: too many pages at once */
+    BLOCK_ROWS = 288,        /* of A, for which B is packed once */
+    PACKED_FLOATS = 1 << 18, /* of A */
+    STRIP_FLOATS = 1 << 16,  /* the same where strips are for the first-level cache */
+    STRIP_USES = 8           /* panels for which that is worth while */
+};
+
+const ipu__tiles *
+ipu__tiles_of(ipu_cpu_class cpu)
+{
+#if defined(__x86_64__)
+    switch (cpu) {
+    case IPU_CPU_AVX512:
+        return &ipu__tiles_avx512;
+    case IPU_CPU_AVX2:
+        return &ipu__tiles_avx2;
+    case IPU_CPU_GENERIC:
+        break;
+    }
+#elif defined(__aarch64__)
+    (void)cpu;
+    return &ipu__tiles_neon;
+#endif
+    (void)cpu;
+    return &ipu__tiles_plain;
+}
+
+static ipu__product
+exchange(const ipu__product *p)
+{
+    return (ipu__product){
+        .m = p->n,
+        .n = p->m,
+        .k = p->k,
+        .halves = p->halves,
+        .a_row = p->b_col,
+        .a_col = p->b_row,
+        .b_row = p->a_col,
+        .b_col = p->a_row,
+        .a_segment = p->b_segment,
+        /* of one column the transpose lies as the column does */
+        .transposed = p->n > 1,
+        .c_row = p->n > 1 ? p->n : p->m,
+    };
+}
+
+/* Whether lanes are rows. */
+static bool
+is_narrow(const ipu__product *p, bool at_once)
+{
+    return p->n <= IPU_NARROW && p->a_row == 1 && p->b_segment == 0 && !p->halves &&
+           !at_once;
+}
+
+/* A is read in place, but where it is float16, where its rows are whole pages apart,
+ * which share a place in the cache, where each k of a long sum is in a page of its own,
+ * and where its columns take so much of the first-level cache that a panel of B does not
+ * stay there. */
+static void
+choose_forms(ipu__own_plan *plan, bool at_once)
+{
+    ipu__product *p = &plan->product;
+    int64_t rows = plan->tiles->rows;
+    int64_t first_level_k = plan->tiles->first_level_k;
+    bool by_rows = p->a_col == 1 || p->k <= 1;
+    bool is_dense = !by_rows && first_level_k > 0 &&
+                    (at_once || p->k > first_level_k) &&
+                    p->n >= STRIP_USES * plan->tiles->columns;
+    /* a panel of so many k stays in the first-level or the second-level cache */
+    int64_t most_k = is_dense ? first_level_k : IPU_SUM_BLOCK;
+    int64_t chunks = ipu__ceil_div(p->k, most_k);
+    int64_t bytes = (by_rows ? p->a_row : p->a_col) * (int64_t)sizeof(float);
+    bool pages = bytes > 0 && bytes % IPU_PAGE_BYTES == 0;
+    if (is_narrow(p, at_once)) {
+        p->a_form = IPU_A_LANES;
+        return;
+    }
+    if (by_rows) {
+        p->a_form = pages || p->halves ? IPU_A_COPIED : IPU_A_ROWS;
+    } else {
+        bool packs = is_dense || pages || p->halves || p->k * bytes > FAR_BYTES;
+        p->a_form = packs ? IPU_A_STRIPS : IPU_A_COLUMNS;
+    }
+    p->chunk = p->k;
+    if ((is_dense || !at_once) && !p->transposed && chunks > 1) {
+        int64_t step = p->b_segment > 0 ? 4 * p->b_segment : 16;
+        p->chunk = p->k > IPU_SUM_BLOCK
+                       ? most_k
+                       : ipu__ceil_div(ipu__ceil_div(p->k, chunks), step) * step;
+    }
+    p->packed_k = at_once ? p->k : p->chunk;
+    p->block = ipu__ceil_div(ipu__min(BLOCK_ROWS, p->m), rows);
+    if (p->a_form == IPU_A_STRIPS || p->a_form == IPU_A_COPIED) {
+        int64_t floats = is_dense ? STRIP_FLOATS : PACKED_FLOATS;
+        int64_t most = floats / (rows * ipu__max(p->packed_k, 1));
+        p->block = ipu__min(p->block, most < 1 ? 1 : most);
+    }
+}
+
+/* Into how many parts one matrix is cut at most. */
+static int64_t
+most_parts(const ipu__own_plan *plan)
+{
+    const ipu__product *p = &plan->product;
+    int64_t flops = 2 * p->m * p->n * p->k;
+    int64_t parts = ipu__min(flops / FLOPS_PER_TASK, MOST_TASKS);
+    int64_t large = ipu__min(flops / FLOPS_PER_LARGE_TASK, MOST_POOL_TASKS);
+    parts = parts > large ? parts : large;
+    return parts > 1 ? parts : 1;
+}
+
+/* Rows and columns are cut where the least is packed and read again by several tasks,
+ * and the largest of them is small. In sixteenths of a cycle for each of k. Who works
+ * alone cuts nothing: each part packs its operands anew. */
+ipu__own_cut
+ipu__own_cut_for(const ipu__own_plan *plan, int64_t threads)
+{
+    const ipu__product *p = &plan->product;
+    const ipu__tiles *t = plan->tiles;
+    int64_t tiles = ipu__ceil_div(p->m, t->rows);
+    int64_t panels = ipu__ceil_div(p->n, t->columns);
+    int64_t tasks =
+        threads == 1 ? 1 : ipu__min(most_parts(plan), TASKS_PER_THREAD * threads);
+    int64_t a_cost = p->a_form == IPU_A_STRIPS ? 12 : p->a_form == IPU_A_COPIED ? 4 : 1;
+    int64_t b_cost = plan->has_panels ? 1 : p->b_col == 1 ? 2 : 8;
+    int64_t least = INT64_MAX;
+    ipu__own_cut best = {1, 1};
+    for (int64_t rows = 1; rows <= ipu__min(tasks, tiles); rows++) {
+        int64_t columns = ipu__min(tasks / rows, panels);
+        int64_t largest = ipu__ceil_div(tiles, rows) * t->rows *
+                          ipu__ceil_div(panels, columns) * t->columns;
+        int64_t cost = rows * p->n * b_cost + columns * p->m * a_cost + largest / 2;
+        if (cost < least) {
+            least = cost;
+            best = (ipu__own_cut){rows, columns};
+        }
+    }
+    return best;
+}
+
+void
+ipu__own_plan_of(const ipu__matmul *matmul, const ipu_kernel_panels *panels,
+                 ipu_cpu_class cpu, bool halves, bool at_once, ipu__own_plan *out)
+{
+    ipu__product product = {
+        .m = matmul->m,
+        .n = matmul->n,
+        .k = matmul->k,
+        .halves = halves,
+        .a_row = matmul->a_row,
+        .a_col = matmul->a_col,
+        .b_row = matmul->b_row,
+        .b_col = matmul->b_col,
+        .c_row = matmul->n,
+        .c_panel = panels->result ? panels->columns : 0,
+    };
+    if (panels->right && matmul->b_col != 1) {
+        product.b_segment = product.b_col = panels->columns;
+    }
+    bool few = matmul->b_col != 1 && matmul->m <= FEW_ROWS && matmul->k <= IPU_SUM_BLOCK;
+    *out = (ipu__own_plan){.tiles = ipu__tiles_of(cpu),
+                           .product = product,
+                           .has_panels = panels->right && matmul->b_col == 1};
+    ipu__product exchanged = exchange(&product);
+    bool stays = out->has_panels || panels->result;
+    bool thin = matmul->m <= THIN && is_narrow(&exchanged, at_once);
+    if (!stays && !is_narrow(&product, at_once) &&
+        (thin || matmul->n == 1 || (few && !at_once))) {
+        out->exchanged = true;
+        out->product = exchanged;
+    }
+#if defined(__x86_64__)
+    if (cpu == IPU_CPU_AVX512 && out->product.n <= NARROW &&
+        !is_narrow(&out->product, at_once)) {
+        out->tiles = &ipu__tiles_avx2; /* half a vector would be for nothing */
+    }
+#endif
+    choose_forms(out, at_once);
+}
+
+int64_t
+ipu__own_scratch(const ipu__own_plan *plan)
+{
+    return ipu__tiles_scratch(plan->tiles, &plan->product);
+}
+
+static int64_t
+parts_of(const ipu__matmul *matmul, ipu__own_cut cut)
+{
+    return matmul->batches * cut.rows * cut.columns;
+}
+
+size_t
+ipu__own_workspace(const ipu__matmul *matmul, const ipu__own_plan *plan)
+{
+    int64_t tasks = ipu__min(matmul->batches * most_parts(plan), MOST_POOL_TASKS);
+    return (size_t)(tasks * ipu__own_scratch(plan)) * sizeof(float);
+}
+
+static const void *
+element(const ipu__product *p, const void *matrix, int64_t at)
+{
+    return p->halves ? (const void *)((const uint16_t *)matrix + at)
+                     : (const void *)((const float *)matrix + at);
+}
+
+void
+ipu__own_rectangle(const ipu__own_call *call, int64_t batch, const ipu__rectangle *part,
+                   float *scratch)
+{
+    const ipu__matmul *matmul = call->matmul;
+    const ipu__own_plan *plan = call->plan;
+    ipu__product product = plan->product;
+    int64_t matrix = batch * matmul->m * matmul->n;
+    int64_t a_at = ipu__loop_offset(&matmul->batch, 0, batch);
+    int64_t b_at = ipu__loop_offset(&matmul->batch, 1, batch);
+    const void *a = element(&product, call->a, a_at);
+    const void *b = element(&product, call->b, b_at);
+    product.a = plan->exchanged ? b : a;
+    product.b = plan->exchanged ? a : b;
+    product.panels = plan->has_panels ? b : NULL;
+    product.c = call->c != NULL ? call->c + matrix : NULL;
+    product.accumulator = call->accumulator != NULL ? call->accumulator + matrix : NULL;
+    product.update = call->update;
+    bool is_stored = !ipu__is_at_once(&product);
+    ipu__finish rest = is_stored ? *call->finish : (ipu__finish){0};
+    if (is_stored && !plan->exchanged && product.a_form != IPU_A_LANES) {
+        product.bias = rest.bias;
+        product.relu = rest.activation == IPU_ACTIVATION_RELU;
+        rest.bias = NULL;
+        rest.activation = product.relu ? IPU_ACTIVATION_NONE : rest.activation;
+    }
+    if (plan->exchanged) {
+        plan->tiles->multiply(&product, part->column, part->column_end, part->row,
+                              part->row_end, scratch);
+    } else {
+        plan->tiles->multiply(&product, part->row, part->row_end, part->column,
+                              part->column_end, scratch);
+    }
+    if (is_stored) {
+        ipu__finish_rows(&rest, product.c + part->row * matmul->n + part->column,
+                         matmul->n, part->row_end - part->row,
+                         part->column_end - part->column, part->column);
+    }
+}
+
+typedef struct own_job {
+    const ipu__own_call *call;
+    ipu__own_cut cut;
+    float *scratch;
+    int64_t scratch_floats;
+    int64_t parts;
+    int64_t tasks;
+    ipu_slots pieces; /* of the scratch: as many as tasks */
+} own_job;
+
+/* Part `part` of the rows and columns of the product, which may be exchanged. */
+static ipu__rectangle
+part_of(const ipu__own_plan *plan, ipu__own_cut cut, int64_t part)
+{
+    const ipu__product *p = &plan->product;
+    const ipu__tiles *t = plan->tiles;
+    int64_t i = part / cut.columns;
+    int64_t j = part % cut.columns;
+    int64_t tiles = ipu__ceil_div(p->m, t->rows);
+    int64_t panels = ipu__ceil_div(p->n, t->columns);
+    int64_t row = ipu__share_of(p->m, tiles, ipu__share_of(tiles, cut.rows, i));
+    int64_t row_end =
+        ipu__share_of(p->m, tiles, ipu__share_of(tiles, cut.rows, i + 1));
+    int64_t column = ipu__share_of(panels, cut.columns, j) * t->columns;
+    int64_t column_end =
+        ipu__min(ipu__share_of(panels, cut.columns, j + 1) * t->columns, p->n);
+    return plan->exchanged ? (ipu__rectangle){column, column_end, row, row_end}
+                           : (ipu__rectangle){row, row_end, column, column_end};
+}
+
+static void
+parts_task(void *state, int32_t task, int32_t worker)
+{
+    own_job *job = state;
+    const ipu__own_plan *plan = job->call->plan;
+    int64_t parts = job->cut.rows * job->cut.columns;
+    int piece = ipu_slots_take(&job->pieces, (int)job->tasks);
+    float *scratch = job->scratch + piece * job->scratch_floats;
+    int64_t end = ipu__share_of(job->parts, job->tasks, task + 1);
+    (void)worker;
+    for (int64_t i = ipu__share_of(job->parts, job->tasks, task); i < end; i++) {
+        ipu__rectangle part = part_of(plan, job->cut, i % parts);
+        ipu__own_rectangle(job->call, i / parts, &part, scratch);
+    }
+    ipu_slots_give_back(&job->pieces, piece);
+}
+
+void
+ipu__own_run(const ipu__own_call *call, ipu_pool *pool, float *workspace)
+{
+    ipu__own_cut cut = ipu__own_cut_for(call->plan, ipu_pool_hands(pool));
+    int64_t parts = parts_of(call->matmul, cut);
+    own_job job = {
+        .call = call,
+        .cut = cut,
+        .scratch = workspace,
+        .scratch_floats = ipu__own_scratch(call->plan),
+        .parts = parts,
+        .tasks = ipu__min(parts, MOST_POOL_TASKS),
+    };
+    ipu_pool_run(pool, (int32_t)job.tasks, parts_task, &job);
+}

@@ -1,0 +1,470 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Linear algebra over the last two axes, by LAPACK: decompositions, triangular and
+ * general systems, determinants. One matrix after another is copied into the workspace
+ * as doubles, also of float32, whose results are then rounded once. LAPACK's matrices
+ * go by columns: a matrix as it lies here is the transposed one there, which most
+ * routines take as well; `turned` copies are for the rest. Vectors that are known up to
+ * their sign have a positive largest element. The workspace's slack serves BLIS, on
+ * which LAPACK stands. These kernels are the only ones. Calling thread only. */
+#include <limits.h>
+#include <math.h>
+#include <string.h>
+
+#include "kernels/core/kernel_impl.h"
+#include "kernels/linear/lapack.h"
+
+/* Matrix 0 of the call is [rows, columns], of a system matrix 1 is [rows, right]. In
+ * the workspace: the matrix, `numbers` more doubles, `work` of LAPACK's own,
+ * `integers`. */
+typedef struct linear_plan {
+    ipu_dtype dtype;
+    int64_t batches;
+    int rows;
+    int columns;
+    int least; /* of the two */
+    int right;
+    int work;
+    size_t numbers;
+    size_t integers;
+} linear_plan;
+
+/* What is called with no room at all says how much it wants. */
+static const int ask = -1;
+
+/* Rooms beyond what an int counts are refused when a job begins. */
+static int
+larger(int a, double b)
+{
+    return b > (double)a ? (int)fmin(b, INT_MAX) : a;
+}
+
+static linear_plan
+plan_of(const ipu_kernel_spec *spec)
+{
+    const ipu_shape *shape = &spec->inputs[0].shape;
+    linear_plan p = {.dtype = spec->inputs[0].dtype,
+                     .batches = 1,
+                     .rows = (int)shape->dims[shape->rank - 2],
+                     .columns = (int)shape->dims[shape->rank - 1]};
+    for (int32_t i = 0; i + 2 < shape->rank; i++) {
+        p.batches *= shape->dims[i];
+    }
+    p.least = p.rows < p.columns ? p.rows : p.columns;
+    double work = 0.0;
+    double unused = 0.0;
+    int size = 0;
+    int info;
+    int lead = larger(1, p.rows);
+    int across = larger(1, p.columns);
+    int k = larger(1, p.least);
+    switch (spec->op) {
+    case IPU_OP_ID_TRIANGULAR_SOLVE:
+    case IPU_OP_ID_SOLVE:
+        p.right = (int)spec->inputs[1].shape.dims[shape->rank - 1];
+        p.numbers = (size_t)p.rows * (size_t)p.right;
+        p.integers = (size_t)p.rows;
+        break;
+    case IPU_OP_ID_DET:
+    case IPU_OP_ID_SLOGDET:
+    case IPU_OP_ID_LU:
+        p.integers = (size_t)p.rows;
+        break;
+    case IPU_OP_ID_QR:
+        p.numbers = (size_t)p.least;
+        dgeqrf_(&p.rows, &p.columns, &unused, &lead, &unused, &work, &ask, &info);
+        p.work = larger(p.work, work);
+        dorgqr_(&p.rows, &p.least, &p.least, &unused, &lead, &unused, &work, &ask,
+                &info);
+        p.work = larger(p.work, work);
+        break;
+    case IPU_OP_ID_EIGH:
+        p.numbers = (size_t)p.rows;
+        dsyevd_("V", "U", &p.rows, &unused, &lead, &unused, &work, &ask, &size, &ask,
+                &info, 1, 1);
+        p.work = larger(p.work, work);
+        p.integers = (size_t)size;
+        break;
+    case IPU_OP_ID_SVD:
+        p.numbers = (size_t)p.least * (1 + (size_t)p.rows + (size_t)p.columns);
+        dgesdd_("S", &p.columns, &p.rows, &unused, &across, &unused, &unused, &across,
+                &unused, &k, &work, &ask, &size, &info, 1);
+        p.work = larger(p.work, work);
+        p.integers = 8 * (size_t)p.least;
+        break;
+    default:
+        break;
+    }
+    return p;
+}
+
+size_t
+ipu__linear_workspace(const ipu_kernel_spec *spec)
+{
+    linear_plan p = plan_of(spec);
+    size_t numbers = (size_t)p.rows * (size_t)p.columns + p.numbers + (size_t)p.work;
+    return numbers * sizeof(double) + p.integers * sizeof(int);
+}
+
+typedef struct linear_job {
+    const ipu_kernel_call *call;
+    linear_plan plan;
+    double *a;
+    double *b; /* the `numbers` */
+    double *work;
+    int *integers;
+    int lead;   /* of the matrix as it lies: its columns, at least 1 */
+    int turned; /* of the turned one: its rows, at least 1 */
+} linear_job;
+
+static ipu_status
+begin(linear_job *job, const ipu_kernel_call *call)
+{
+    const ipu_shape *shape = &call->spec->inputs[0].shape;
+    int64_t last = call->spec->input_count > 1
+                       ? call->spec->inputs[1].shape.dims[shape->rank - 1]
+                       : 0;
+    IPU_FAIL_IF(call->ctx,
+                shape->dims[shape->rank - 2] > INT_MAX / 16
+                        || shape->dims[shape->rank - 1] > INT_MAX / 16
+                        || last > INT_MAX / 16,
+                UNIMPLEMENTED, "%s of matrices with more than %d rows or columns",
+                ipu_op_info_of(call->spec->op)->name, INT_MAX / 16);
+    *job =
+        (linear_job){.call = call, .plan = plan_of(call->spec), .a = call->workspace};
+    IPU_FAIL_IF(call->ctx, job->plan.work == INT_MAX, UNIMPLEMENTED,
+                "%s of a matrix of %d by %d: it would need 16 GiB of room to work",
+                ipu_op_info_of(call->spec->op)->name, job->plan.rows,
+                job->plan.columns);
+    job->b = job->a + (size_t)job->plan.rows * (size_t)job->plan.columns;
+    job->work = job->b + job->plan.numbers;
+    job->integers = (int *)(job->work + job->plan.work);
+    job->lead = larger(1, job->plan.columns);
+    job->turned = larger(1, job->plan.rows);
+    return IPU_OK;
+}
+
+/* Matrix `batch` of an input, [rows, columns]. */
+static void
+load(const linear_job *job, int32_t input, int64_t batch, int rows, int columns,
+     bool turned, double *to)
+{
+    int64_t count = (int64_t)rows * columns;
+    const double *wide = (const double *)job->call->inputs[input] + batch * count;
+    const float *narrow = (const float *)job->call->inputs[input] + batch * count;
+    for (int64_t i = 0; i < count; i++) {
+        int64_t at = turned ? i % columns * rows + i / columns : i;
+        to[at] = job->plan.dtype == IPU_DTYPE_FLOAT64 ? wide[i] : (double)narrow[i];
+    }
+}
+
+/* Matrix `batch` of an output, [rows, columns], whose turned one has columns of `lead`.
+ */
+static void
+store(const linear_job *job, int32_t output, int64_t batch, int rows, int columns,
+      bool turned, int lead, const double *from)
+{
+    int64_t count = (int64_t)rows * columns;
+    double *wide = (double *)job->call->outputs[output] + batch * count;
+    float *narrow = (float *)job->call->outputs[output] + batch * count;
+    for (int64_t i = 0; i < count; i++) {
+        double value = from[turned ? i % columns * lead + i / columns : i];
+        if (job->plan.dtype == IPU_DTYPE_FLOAT64) {
+            wide[i] = value;
+        } else {
+            narrow[i] = (float)value;
+        }
+    }
+}
+
+static bool
+is_finite(const double *x, int64_t count)
+{
+    double sum = 0.0;
+    for (int64_t i = 0; i < count; i++) {
+        sum += 0.0 * x[i];
+    }
+    return sum == 0.0;
+}
+
+/* The factor, 1 or -1, that makes the largest element positive; of those that are as
+ * large to 7 digits the first one, so that rounding does not choose. */
+static double
+sign_of(const double *x, int64_t count, int64_t stride)
+{
+    double largest = 0.0;
+    for (int64_t i = 0; i < count; i++) {
+        largest = fmax(largest, fabs(x[i * stride]));
+    }
+    for (int64_t i = 0; i < count; i++) {
+        if (fabs(x[i * stride]) >= largest * (1.0 - 1e-7)) {
+            return x[i * stride] < 0.0 ? -1.0 : 1.0;
+        }
+    }
+    return 1.0;
+}
+
+static void
+scale(double *x, int64_t count, int64_t stride, double factor)
+{
+    for (int64_t i = 0; i < count; i++) {
+        x[i * stride] *= factor;
+    }
+}
+
+ipu_status
+ipu_reference_cholesky(const ipu_kernel_call *call)
+{
+    linear_job job;
+    IPU_TRY(begin(&job, call));
+    int n = job.plan.rows;
+    for (int64_t batch = 0; batch < job.plan.batches; batch++) {
+        int info;
+        load(&job, 0, batch, n, n, false, job.a);
+        dpotrf_("U", &n, job.a, &job.lead, &info, 1);
+        IPU_FAIL_IF(call->ctx, info != 0, INVALID_ARGUMENT,
+                    "Cholesky decomposition was not successful. The input might not be "
+                    "valid: matrix %lld is not positive definite",
+                    (long long)batch);
+        for (int64_t i = 0; i < n; i++) {
+            for (int64_t j = i + 1; j < n; j++) {
+                job.a[i * n + j] = 0.0;
+            }
+        }
+        store(&job, 0, batch, n, n, false, 0, job.a);
+    }
+    return IPU_OK;
+}
+
+/* X^T A^T = B^T: what lies here, seen by columns, from the right. */
+ipu_status
+ipu_reference_triangular_solve(const ipu_kernel_call *call)
+{
+    bool lower = ipu_attrs_int(call->spec->attrs, IPU_ATTR_LOWER, 0) != 0;
+    bool transpose = ipu_attrs_int(call->spec->attrs, IPU_ATTR_TRANSPOSE_A, 0) != 0;
+    linear_job job;
+    IPU_TRY(begin(&job, call));
+    int n = job.plan.rows;
+    int right = job.plan.right;
+    int right_lead = larger(1, right);
+    double one = 1.0;
+    for (int64_t batch = 0; batch < job.plan.batches; batch++) {
+        load(&job, 0, batch, n, n, false, job.a);
+        load(&job, 1, batch, n, right, false, job.b);
+        for (int64_t i = 0; i < n; i++) {
+            IPU_FAIL_IF(
+                call->ctx, job.a[i * n + i] == 0.0, INVALID_ARGUMENT,
+                "Input matrix is not invertible: element %lld of the diagonal of "
+                "matrix %lld is 0",
+                (long long)i, (long long)batch);
+        }
+        dtrsm_("R", lower ? "U" : "L", transpose ? "T" : "N", "N", &right, &n, &one,
+               job.a, &job.lead, job.b, &right_lead, 1, 1, 1, 1);
+        store(&job, 0, batch, n, right, false, 0, job.b);
+    }
+    return IPU_OK;
+}
+
+ipu_status
+ipu_reference_solve(const ipu_kernel_call *call)
+{
+    bool transpose = ipu_attrs_int(call->spec->attrs, IPU_ATTR_TRANSPOSE_A, 0) != 0;
+    linear_job job;
+    IPU_TRY(begin(&job, call));
+    int n = job.plan.rows;
+    int right = job.plan.right;
+    for (int64_t batch = 0; batch < job.plan.batches; batch++) {
+        int info;
+        load(&job, 0, batch, n, n, !transpose, job.a);
+        load(&job, 1, batch, n, right, true, job.b);
+        dgetrf_(&n, &n, job.a, &job.lead, job.integers, &info);
+        IPU_FAIL_IF(
+            call->ctx, info != 0, INVALID_ARGUMENT,
+            "Input matrix is not invertible: element %d of the diagonal of matrix "
+            "%lld is 0 after elimination",
+            info - 1, (long long)batch);
+        dgetrs_("N", &n, &right, job.a, &job.lead, job.integers, job.b, &job.lead,
+                &info, 1);
+        store(&job, 0, batch, n, right, true, n, job.b);
+    }
+    return IPU_OK;
+}
+
+/* The determinant's sign and the logarithm of its size, or the determinant as a
+ * product. */
+static ipu_status
+determinants(const ipu_kernel_call *call, bool in_parts)
+{
+    linear_job job;
+    IPU_TRY(begin(&job, call));
+    int n = job.plan.rows;
+    for (int64_t batch = 0; batch < job.plan.batches; batch++) {
+        int info;
+        double sign = 1.0;
+        double product = 1.0;
+        double size = 0.0;
+        load(&job, 0, batch, n, n, false, job.a);
+        dgetrf_(&n, &n, job.a, &job.lead, job.integers, &info);
+        for (int i = 0; i < n; i++) {
+            double pivot = job.a[(int64_t)i * n + i];
+            sign = job.integers[i] == i + 1 ? sign : -sign;
+            product *= pivot;
+            size += log(fabs(pivot));
+        }
+        product *= sign;
+        for (int64_t i = 0; i < n; i++) {
+            double pivot = job.a[i * n + i];
+            sign = pivot < 0.0 ? -sign : (pivot == 0.0 ? 0.0 : sign);
+        }
+        store(&job, 0, batch, 1, 1, false, 0, in_parts ? &sign : &product);
+        if (in_parts) {
+            store(&job, 1, batch, 1, 1, false, 0, &size);
+        }
+    }
+    return IPU_OK;
+}
+
+ipu_status
+ipu_reference_det(const ipu_kernel_call *call)
+{
+    return determinants(call, false);
+}
+
+ipu_status
+ipu_reference_slogdet(const ipu_kernel_call *call)
+{
+    return determinants(call, true);
+}
+
+ipu_status
+ipu_reference_qr(const ipu_kernel_call *call)
+{
+    linear_job job;
+    IPU_TRY(begin(&job, call));
+    int m = job.plan.rows;
+    int n = job.plan.columns;
+    int k = job.plan.least;
+    double *r = job.a; /* rewritten column by column, then k rows of it are stored */
+    for (int64_t batch = 0; batch < job.plan.batches; batch++) {
+        int info;
+        load(&job, 0, batch, m, n, true, job.a);
+        dgeqrf_(&m, &n, job.a, &job.turned, job.b, job.work, &job.plan.work, &info);
+        store(&job, 1, batch, k, n, true, job.turned, r);
+        dorgqr_(&m, &k, &k, job.a, &job.turned, job.b, job.work, &job.plan.work, &info);
+        store(&job, 0, batch, m, k, true, job.turned, job.a);
+    }
+    /* below R's diagonal LAPACK keeps the reflections */
+    size_t bytes = ipu_dtype_bytes(job.plan.dtype);
+    for (int64_t row = 0; row < job.plan.batches * k; row++) {
+        memset((char *)call->outputs[1] + (size_t)(row * n) * bytes, 0,
+               (size_t)(row % k) * bytes);
+    }
+    return IPU_OK;
+}
+
+ipu_status
+ipu_reference_eigh(const ipu_kernel_call *call)
+{
+    linear_job job;
+    IPU_TRY(begin(&job, call));
+    int n = job.plan.rows;
+    int integers = (int)job.plan.integers;
+    for (int64_t batch = 0; batch < job.plan.batches; batch++) {
+        int info = 0;
+        load(&job, 0, batch, n, n, false, job.a);
+        bool finite = is_finite(job.a, (int64_t)n * n);
+        if (finite) {
+            dsyevd_("V", "U", &n, job.a, &job.lead, job.b, job.work, &job.plan.work,
+                    job.integers, &integers, &info, 1, 1);
+        }
+        IPU_FAIL_IF(call->ctx, !finite || info != 0, INVALID_ARGUMENT,
+                    "Self-adjoint eigen decomposition was not successful. The input "
+                    "might not be valid: matrix %lld has elements that are not finite",
+                    (long long)batch);
+        for (int64_t i = 0; i < n; i++) {
+            scale(job.a + i * n, n, 1, sign_of(job.a + i * n, n, 1));
+        }
+        store(&job, 0, batch, 1, n, false, 0, job.b);
+        store(&job, 1, batch, n, n, true, n, job.a);
+    }
+    return IPU_OK;
+}
+
+/* Of the transposed matrix, which is the one that lies here by columns: A^T = V S U^T.
+ */
+ipu_status
+ipu_reference_svd(const ipu_kernel_call *call)
+{
+    linear_job job;
+    IPU_TRY(begin(&job, call));
+    int m = job.plan.rows;
+    int n = job.plan.columns;
+    int k = job.plan.least;
+    int least = larger(1, k);
+    int64_t vectors = (int64_t)k * (m + n);
+    double *v = job.b + k;          /* k columns of n */
+    double *u = v + (int64_t)k * n; /* m rows of k */
+    for (int64_t batch = 0; batch < job.plan.batches; batch++) {
+        int info = 0;
+        load(&job, 0, batch, m, n, false, job.a);
+        if (is_finite(job.a, (int64_t)m * n)) {
+            dgesdd_("S", &n, &m, job.a, &job.lead, job.b, v, &job.lead, u, &least,
+                    job.work, &job.plan.work, job.integers, &info, 1);
+        } else {
+            for (int64_t i = 0; i < k + vectors; i++) {
+                job.b[i] = (double)NAN;
+            }
+        }
+        IPU_FAIL_IF(call->ctx, info != 0, INTERNAL,
+                    "the singular value decomposition of matrix %lld did not converge",
+                    (long long)batch);
+        for (int64_t i = 0; i < k; i++) {
+            double sign = sign_of(u + i, m, k);
+            scale(u + i, m, k, sign);
+            scale(v + i * n, n, 1, sign);
+        }
+        store(&job, 0, batch, 1, k, false, 0, job.b);
+        store(&job, 1, batch, m, k, false, 0, u);
+        store(&job, 2, batch, n, k, true, n, v);
+    }
+    return IPU_OK;
+}
+
+/* P A = L U: both triangles in one matrix, the ones on L's diagonal left out; and for
+ * each row of it the row of A. */
+ipu_status
+ipu_reference_lu(const ipu_kernel_call *call)
+{
+    linear_job job;
+    IPU_TRY(begin(&job, call));
+    int n = job.plan.rows;
+    int32_t *rows = call->outputs[1];
+    for (int64_t batch = 0; batch < job.plan.batches; batch++, rows += n) {
+        int info;
+        load(&job, 0, batch, n, n, true, job.a);
+        dgetrf_(&n, &n, job.a, &job.turned, job.integers, &info);
+        IPU_FAIL_IF(call->ctx, info != 0, INVALID_ARGUMENT,
+                    "Input is not invertible: matrix %lld has no pivot in column %d",
+                    (long long)batch, info - 1);
+        for (int i = 0; i < n; i++) {
+            rows[i] = i;
+        }
+        for (int i = 0; i < n; i++) {
+            int32_t other = rows[job.integers[i] - 1];
+            rows[job.integers[i] - 1] = rows[i];
+            rows[i] = other;
+        }
+        store(&job, 0, batch, n, n, true, n, job.a);
+    }
+    return IPU_OK;
+}
+
+IPU_REFERENCE_ALONE(cholesky)
+IPU_REFERENCE_ALONE(triangular_solve)
+IPU_REFERENCE_ALONE(solve)
+IPU_REFERENCE_ALONE(det)
+IPU_REFERENCE_ALONE(slogdet)
+IPU_REFERENCE_ALONE(qr)
+IPU_REFERENCE_ALONE(eigh)
+IPU_REFERENCE_ALONE(svd)
+IPU_REFERENCE_ALONE(lu)

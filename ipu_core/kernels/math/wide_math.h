@@ -1,0 +1,588 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * exp, log, sin and their like of one float64 as straight-line code that a compiler
+ * turns into vectors. Like element_math.h, but by multiplications and additions alone:
+ * there is no wider type to do a fused one in where the instruction is missing. Errors
+ * are below 1 unit in the last place: where one rounding more would spoil that, a
+ * number is carried as a pair, high + low, with low below the last place of high.
+ * Polynomials are made from halves, whose chains are short. The reference kernels call
+ * the same functions. */
+#ifndef IPU_KERNELS_WIDE_MATH_H
+#define IPU_KERNELS_WIDE_MATH_H
+
+#include "kernels/math/element_math.h"
+
+/* --- pairs ---------------------------------------------------------------------------
+ */
+
+typedef struct ipu__pair {
+    double high;
+    double low;
+} ipu__pair;
+
+/* a + b with what its rounding lost (Dekker); |a| >= |b|, or a is 0. */
+IPU_INLINE ipu__pair
+ipu__sum_ordered(double a, double b)
+{
+    double sum = a + b;
+    return (ipu__pair){sum, (a - sum) + b};
+}
+
+/* The same in any order (Knuth). */
+IPU_INLINE ipu__pair
+ipu__sum(double a, double b)
+{
+    double sum = a + b;
+    double part = sum - a;
+    return (ipu__pair){sum, (a - (sum - part)) + (b - part)};
+}
+
+/* The upper 26 bits of x: products of two such numbers are exact. */
+IPU_INLINE double
+ipu__upper_half(double x)
+{
+    return ipu__bits_double(ipu__double_bits(x) & ~UINT64_C(0x7ffffff));
+}
+
+/* a / b: a quotient of the high parts, and what it leaves of a. */
+IPU_INLINE double
+ipu__divide_pairs(ipu__pair a, ipu__pair b)
+{
+    double inverse = 1.0 / b.high;
+    double quotient = a.high * inverse;
+    double q = ipu__upper_half(quotient);
+    double q_rest = quotient - q;
+    double d = ipu__upper_half(b.high);
+    double d_rest = b.high - d;
+    double rest = ((a.high - q * d) - q * d_rest) - q_rest * d;
+    rest = (rest - q_rest * d_rest) + (a.low - quotient * b.low);
+    return quotient + rest * inverse;
+}
+
+IPU_INLINE double
+ipu__magnitude_f64(double x)
+{
+    return ipu__bits_double(ipu__double_bits(x) & (UINT64_MAX >> 1));
+}
+
+IPU_INLINE double
+ipu__with_sign_f64(double magnitude, double x)
+{
+    uint64_t sign = ipu__double_bits(x) & (UINT64_C(1) << 63);
+    return ipu__bits_double(ipu__double_bits(magnitude) | sign);
+}
+
+/* --- whole numbers, as in element_math.h ---------------------------------------------
+ */
+
+IPU_INLINE double
+ipu__round_f64(double x)
+{
+    double magnitude = ipu__magnitude_f64(x);
+    double nearest = (magnitude + 0x1p52) - 0x1p52;
+    return magnitude < 0x1p52 ? ipu__with_sign_f64(nearest, x) : x;
+}
+
+IPU_INLINE double
+ipu__trunc_f64(double x)
+{
+    double magnitude = ipu__magnitude_f64(x);
+    double nearest = (magnitude + 0x1p52) - 0x1p52;
+    double down = nearest - (nearest > magnitude ? 1.0 : 0.0);
+    return magnitude < 0x1p52 ? ipu__with_sign_f64(down, x) : x;
+}
+
+IPU_INLINE double
+ipu__floor_f64(double x)
+{
+    double whole = ipu__trunc_f64(x);
+    double down = whole - (whole > x ? 1.0 : 0.0);
+    return ipu__with_sign_f64(ipu__magnitude_f64(down), x);
+}
+
+IPU_INLINE double
+ipu__ceil_f64(double x)
+{
+    return -ipu__floor_f64(-x);
+}
+
+/* --- exponentials --------------------------------------------------------------------
+ */
+
+/* exp(x) = 2^n (1 + high + low), |high| < 0.42: x = n log(2) + r with log(2) in two
+ * parts, of which the first times n is exact, and exp(r) = 1 + r + r^2 / 2 + r^3 p(r),
+ * a least-maximum fit. */
+typedef struct ipu__wide_exponent {
+    uint64_t power; /* n in the upper 12 bits: to be added to those of a double */
+    ipu__pair part;
+} ipu__wide_exponent;
+
+IPU_INLINE ipu__wide_exponent
+ipu__split_exponent_f64(double x)
+{
+    const double magic = 0x1.8p52;
+    double shifted = x * 0x1.71547652b82fep+0 + magic;
+    double n = shifted - magic;
+    double high = x - n * 0x1.62e42fefa3800p-1;
+    double low = n * 0x1.ef35793c76730p-45;
+    double r = high - low;
+    double z = r * r;
+    double y = z * z;
+    double q = (0x1.a01a01afd6696p-13 + 0x1.a01a01af66915p-16 * r)
+               + (0x1.71ddf87411f96p-19 + 0x1.27e4c7bf8b616p-22 * r) * z;
+    q += (0x1.af5e8c71ae92dp-26 + 0x1.1f92c5bf2274dp-29 * r) * y;
+    double p = (0x1.5555555555559p-3 + 0x1.5555555555559p-5 * r)
+               + (0x1.111111110f6dbp-7 + 0x1.6c16c16c14a79p-10 * r) * z;
+    p += q * y;
+    double rest = (high - r) - low; /* of r, by its rounding */
+    ipu__pair part = ipu__sum_ordered(high, 0.5 * z + (z * r * p + (r * rest - low)));
+    return (ipu__wide_exponent){ipu__double_bits(shifted) << 52, part};
+}
+
+/* exp(x) = part * first * second. 2^n is two factors, so that results below the
+ * smallest normal number are rounded once and large ones overflow to infinity. */
+typedef struct ipu__wide_power {
+    ipu__pair part;
+    double first;
+    double second;
+} ipu__wide_power;
+
+IPU_INLINE ipu__wide_power
+ipu__power_f64(double x)
+{
+    double clamped = x > 710.0 ? 710.0 : x;
+    clamped = clamped < -746.0 ? -746.0 : clamped;
+    ipu__wide_exponent e = ipu__split_exponent_f64(clamped);
+    ipu__pair part = ipu__sum_ordered(1.0, e.part.high);
+    part.low += e.part.low;
+    bool small = clamped < 0.0;
+    uint64_t first = e.power + (UINT64_C(1023) << 52);
+    first += small ? UINT64_C(128) << 52 : 0 - (UINT64_C(1) << 52);
+    return (ipu__wide_power){part, ipu__bits_double(first), small ? 0x1p-128 : 2.0};
+}
+
+IPU_INLINE double
+ipu__exp_f64(double x)
+{
+    ipu__wide_power e = ipu__power_f64(x);
+    return e.part.high * e.first * e.second;
+}
+
+/* The same for |x| < IPU_WIDE_EXP_LIMIT, by one factor. */
+#define IPU_WIDE_EXP_LIMIT 708.0
+
+IPU_INLINE double
+ipu__near_exp_f64(double x)
+{
+    ipu__wide_exponent e = ipu__split_exponent_f64(x);
+    return (1.0 + e.part.high) * ipu__bits_double(e.power + (UINT64_C(1023) << 52));
+}
+
+/* Half of expm1(x) for x in [-56, 710], as 2^(n - 1) - 1 / 2 and 2^(n - 1) times the
+ * part. */
+IPU_INLINE ipu__pair
+ipu__half_expm1_f64(double x)
+{
+    ipu__wide_exponent e = ipu__split_exponent_f64(x);
+    double half = ipu__bits_double(e.power + (UINT64_C(1022) << 52));
+    double whole = half - 0.5;
+    ipu__pair sum = ipu__sum_ordered(whole, half * e.part.high);
+    sum.low += half * e.part.low + ((half - whole) - 0.5);
+    return sum;
+}
+
+/* Next to 0 x is the result, also -0. */
+IPU_INLINE double
+ipu__expm1_f64(double x)
+{
+    double clamped = x > 710.0 ? 710.0 : x;
+    clamped = clamped < -56.0 ? -56.0 : clamped;
+    ipu__pair half = ipu__half_expm1_f64(clamped);
+    return ipu__magnitude_f64(x) < 0x1p-54 ? x : 2.0 * (half.high + half.low);
+}
+
+/* e / (e + 1) with 2 e = expm1(2 |x|); the sign of x, also of -0. */
+IPU_INLINE double
+ipu__tanh_f64(double x)
+{
+    double magnitude = ipu__magnitude_f64(x);
+    ipu__pair e = ipu__half_expm1_f64(2.0 * (magnitude > 22.0 ? 22.0 : magnitude));
+    ipu__pair below = ipu__sum(e.high, 1.0);
+    below.low += e.low;
+    return ipu__with_sign_f64(ipu__divide_pairs(e, below), x);
+}
+
+/* e = exp(-|x|): 1 / (1 + e) for positive x, e / (1 + e) for negative ones, with the
+ * power of 2 last. */
+IPU_INLINE double
+ipu__sigmoid_f64(double x)
+{
+    ipu__wide_power e = ipu__power_f64(-ipu__magnitude_f64(x));
+    ipu__pair below = ipu__sum_ordered(1.0, e.part.high * e.first * e.second);
+    below.low += e.part.low * e.first * e.second;
+    bool negative = x < 0.0;
+    ipu__pair above = {negative ? e.part.high : 1.0, negative ? e.part.low : 0.0};
+    double first = negative ? e.first : 1.0;
+    double second = negative ? e.second : 1.0;
+    return ipu__divide_pairs(above, below) * first * second;
+}
+
+/* --- logarithms ----------------------------------------------------------------------
+ */
+
+/* z = 2^k m, m in [sqrt(1/2), sqrt(2)): k, and f = m - 1. z is positive and normal. */
+typedef struct ipu__wide_logarithm {
+    double k;
+    double f;
+} ipu__wide_logarithm;
+
+IPU_INLINE ipu__wide_logarithm
+ipu__split_logarithm_f64(double z)
+{
+    const double magic = 0x1.8p52;
+    uint64_t bits = ipu__double_bits(z) - UINT64_C(0x3fe6a09e667f3bcd);
+    /* the sign of k is kept by adding 2^11, which the magic number takes away */
+    uint64_t shifted = (bits + (UINT64_C(1) << 63)) >> 52;
+    double k = ipu__bits_double(ipu__double_bits(magic) + shifted) - (magic + 2048.0);
+    uint64_t rest = bits & (UINT64_MAX >> 12);
+    double f = ipu__bits_double(rest + UINT64_C(0x3fe6a09e667f3bcd)) - 1.0;
+    return (ipu__wide_logarithm){k, f};
+}
+
+/* What f + k log(2) is more than log(1 + f) + k log(2) + more, where log(2) is rounded
+ * to the bits that k leaves exact. With s = f / (2 + f), log(1 + f) = 2 s + s^3 p(s^2),
+ * a least-maximum fit. 2 s is taken apart into f - s f, f being exact. */
+IPU_INLINE double
+ipu__logarithm_excess(double k, double f, double more)
+{
+    double s = f / (2.0 + f);
+    double z = s * s;
+    double y = z * z;
+    double p = (0x1.999999997fb31p-2 + 0x1.2492494217a45p-2 * z)
+               + (0x1.c71c51e7f56c4p-3 + 0x1.7466462ce5e7ap-3 * z) * y;
+    p += (0x1.39a0f4fa4075ap-3 + 0x1.2f0d8ee3130bep-3 * z) * (y * y);
+    p = 0x1.5555555555593p-1 + p * z;
+    double half = 0.5 * f * f;
+    return half - (s * (half + z * p) + (k * 0x1.ef35793c76730p-45 + more));
+}
+
+/* log(x) of a positive normal x. */
+IPU_INLINE double
+ipu__log_normal_f64(double x)
+{
+    ipu__wide_logarithm split = ipu__split_logarithm_f64(x);
+    double excess = ipu__logarithm_excess(split.k, split.f, 0.0);
+    return split.k * 0x1.62e42fefa3800p-1 - (excess - split.f);
+}
+
+/* The rest is chosen at the end: denormal numbers, 0, infinity, below 0, NaN. */
+IPU_INLINE double
+ipu__log_f64(double x)
+{
+    bool tiny = x < 0x1p-1022;
+    ipu__wide_logarithm split = ipu__split_logarithm_f64(tiny ? x * 0x1p54 : x);
+    double k = split.k + (tiny ? -54.0 : 0.0);
+    double excess = ipu__logarithm_excess(k, split.f, 0.0);
+    double result = k * 0x1.62e42fefa3800p-1 - (excess - split.f);
+    result = x > 0x1.fffffffffffffp+1023 ? x : result;
+    result = x == 0.0 ? -(double)INFINITY : result;
+    return x >= 0.0 ? result : (double)NAN;
+}
+
+/* u = 1 + x rounded, and what the rounding has lost divided by u. */
+IPU_INLINE double
+ipu__log1p_f64(double x)
+{
+    double u = 1.0 + x;
+    double lost = x - (u - 1.0);
+    ipu__wide_logarithm split = ipu__split_logarithm_f64(u);
+    double excess = ipu__logarithm_excess(split.k, split.f, lost / u);
+    double result = split.k * 0x1.62e42fefa3800p-1 - (excess - split.f);
+    result = x == 0.0 || x > 0x1.fffffffffffffp+1023 ? x : result;
+    result = x == -1.0 ? -(double)INFINITY : result;
+    return x >= -1.0 ? result : (double)NAN;
+}
+
+/* max(x, 0) + log1p(e) with e = exp(-|x|); x itself where the rest is below its last
+ * place, and e - e^2 / 2 where 1 + e has no bits for e. */
+IPU_INLINE double
+ipu__softplus_f64(double x)
+{
+    ipu__wide_power e = ipu__power_f64(-ipu__magnitude_f64(x));
+    double high = e.part.high * e.first * e.second;
+    double low = e.part.low * e.first * e.second;
+    double u = 1.0 + high;
+    double lost = (high - (u - 1.0)) + low;
+    ipu__wide_logarithm split = ipu__split_logarithm_f64(u);
+    double excess = ipu__logarithm_excess(split.k, split.f, lost / u);
+    ipu__pair sum = ipu__sum(x > 0.0 ? x : 0.0, split.k * 0x1.62e42fefa3800p-1);
+    ipu__pair all = ipu__sum(sum.high, split.f);
+    double result = all.high + ((sum.low + all.low) - excess);
+    result = x < -36.0 ? high + (low - 0.5 * high * high) : result;
+    return x > 40.0 || x != x ? x : result;
+}
+
+/* --- sin and cos ---------------------------------------------------------------------
+ */
+
+/* (sin(r) / r - 1) / z and (cos(r) - 1 + z / 2) / z^2 of |r| <= pi / 4, z = r^2:
+ * least-maximum fits. */
+IPU_INLINE double
+ipu__sin_series(double z)
+{
+    double y = z * z;
+    double s = (-0x1.a01a019c12512p-13 + 0x1.71de35785cddap-19 * z)
+               + (-0x1.ae5e66c1bae65p-26 + 0x1.5d932987232d9p-33 * z) * y;
+    return (-0x1.5555555555549p-3 + 0x1.111111110f880p-7 * z) + s * y;
+}
+
+IPU_INLINE double
+ipu__cos_series(double z)
+{
+    double y = z * z;
+    double c = (0x1.a01a019cb2594p-16 - 0x1.27e4f80a66019p-22 * z)
+               + (0x1.1ee9ec3c27f6dp-29 - 0x1.8faec8fe5f79cp-37 * z) * y;
+    return (0x1.555555555554cp-5 - 0x1.6c16c16c15184p-10 * z) + c * y;
+}
+
+/* sin, and cos a quarter of a turn further: x = n pi / 2 + r + low, |r| <= pi / 4.
+ * Below IPU_WIDE_TURN_LIMIT n has at most 20 bits and pi / 2 is taken away in parts of
+ * 33 bits, whose products are exact, and a last one. What is further out goes to the C
+ * library. */
+#define IPU_WIDE_TURN_LIMIT 0x1p20
+
+IPU_INLINE double
+ipu__turned_f64(double x, uint64_t quarter)
+{
+    const double magic = 0x1.8p52;
+    double shifted = x * 0x1.45f306dc9c883p-1 + magic;
+    double n = shifted - magic;
+    double away = x - n * 0x1.921fb54400000p+0;
+    ipu__pair first = ipu__sum(away, -(n * 0x1.0b4611a600000p-34));
+    ipu__pair second = ipu__sum(first.high, -(n * 0x1.3198a2e000000p-69));
+    double rest = (first.low + second.low) - n * 0x1.b839a252049c1p-104;
+    ipu__pair angle = ipu__sum_ordered(second.high, rest);
+    double r = angle.high;
+    double z = r * r;
+    double half = 0.5 * z;
+    double s = r + (ipu__sin_series(z) * z * r + angle.low * (1.0 - half));
+    double w = 1.0 - half;
+    double more = ipu__cos_series(z) * z * z - r * angle.low;
+    double c = w + (((1.0 - w) - half) + more);
+    uint64_t turns = ipu__double_bits(shifted) + quarter;
+    uint64_t bits = ipu__double_bits((turns & 1) != 0 ? c : s) ^ ((turns & 2) << 62);
+    return x == 0.0 && quarter == 0 ? x : ipu__bits_double(bits);
+}
+
+IPU_INLINE double
+ipu__near_sin_f64(double x)
+{
+    return ipu__turned_f64(x, 0);
+}
+
+IPU_INLINE double
+ipu__near_cos_f64(double x)
+{
+    return ipu__turned_f64(x, 1);
+}
+
+IPU_INLINE double
+ipu__sin_f64(double x)
+{
+    return ipu__magnitude_f64(x) < IPU_WIDE_TURN_LIMIT ? ipu__near_sin_f64(x) : sin(x);
+}
+
+IPU_INLINE double
+ipu__cos_f64(double x)
+{
+    return ipu__magnitude_f64(x) < IPU_WIDE_TURN_LIMIT ? ipu__near_cos_f64(x) : cos(x);
+}
+
+/* Both of an angle in [0, 2 pi]: a = q pi / 2 + r, with pi / 2 in two parts of which
+ * the first times q is exact. About 1 unit in the last place, which is enough for
+ * random numbers. */
+typedef struct ipu__point {
+    double cos;
+    double sin;
+} ipu__point;
+
+IPU_INLINE ipu__point
+ipu__circle_f64(double a)
+{
+    const double magic = 0x1.8p52;
+    double shifted = a * 0x1.45f306dc9c883p-1 + magic;
+    double q = shifted - magic;
+    double r = (a - q * 0x1.921fb54442d00p+0) - q * 0x1.8469898cc5170p-48;
+    double z = r * r;
+    double s = ipu__sin_series(z) * z * r + r;
+    double c = ipu__cos_series(z) * z * z + (1.0 - 0.5 * z);
+    uint64_t turns = ipu__double_bits(shifted);
+    bool is_odd = (turns & 1) != 0;
+    double x = is_odd ? s : c;
+    double y = is_odd ? c : s;
+    uint64_t x_sign = ((turns + 1) & 2) << 62;
+    uint64_t y_sign = (turns & 2) << 62;
+    return (ipu__point){ipu__bits_double(ipu__double_bits(x) ^ x_sign),
+                        ipu__bits_double(ipu__double_bits(y) ^ y_sign)};
+}
+
+/* --- float32 by way of float64 -------------------------------------------------------
+ */
+
+/* Below IPU_TURN_LIMIT, as ipu__turned_f32 does. */
+IPU_INLINE float
+ipu__near_tan_f32(float x)
+{
+    const double magic = 0x1.8p52;
+    double wide = (double)x;
+    double shifted = wide * 0x1.45f306dc9c883p-1 + magic;
+    double n = shifted - magic;
+    double r = wide - n * 0x1.921fb5p+0;
+    r = r - n * 0x1.110b46p-26;
+    r = r - n * 0x1.1a62633145c07p-54;
+    double z = r * r;
+    double s = r + ipu__sin_series(z) * z * r;
+    double c = 1.0 + (ipu__cos_series(z) * z * z - 0.5 * z);
+    bool odd = (ipu__double_bits(shifted) & 1) != 0;
+    float result = (float)((odd ? -c : s) / (odd ? s : c));
+    return x == 0.0f ? x : result;
+}
+
+IPU_INLINE float
+ipu__tan_f32(float x)
+{
+    return ipu__magnitude_f32(x) < IPU_TURN_LIMIT ? ipu__near_tan_f32(x)
+                                                  : (float)tan((double)x);
+}
+
+/* atan(a / b) of a, b >= 0 that are not both 0: eighths of a turn are taken away until
+ * the quotient t is below tan(pi / 8); then t + t^3 p(t^2), a least-maximum fit with a
+ * relative error of 2^-40. */
+IPU_INLINE double
+ipu__angle_of(double a, double b)
+{
+    bool middle = a > 0x1.a827999fcef32p-2 * b;
+    bool far = a > 0x1.3504f333f9de6p+1 * b;
+    double above = far ? -b : (middle ? a - b : a);
+    double below = far ? a : (middle ? a + b : b);
+    double base = far ? 0x1.921fb54442d18p+0 : (middle ? 0x1.921fb54442d18p-1 : 0.0);
+    double t = above / below;
+    double z = t * t;
+    double y = z * z;
+    double p = (-0x1.2490c63d3ff39p-3 + 0x1.c6d257b4d7ddcp-4 * z)
+               + (-0x1.70864cbe7d636p-4 + 0x1.1e6b3a9e9b04bp-4 * z) * y;
+    p += -0x1.36ddf71764cccp-5 * (y * y);
+    p = (-0x1.5555554ef98bdp-2 + 0x1.99999212a6aebp-3 * z) + p * y;
+    return base + (t + t * z * p);
+}
+
+IPU_INLINE float
+ipu__atan_f32(float x)
+{
+    double magnitude = (double)ipu__magnitude_f32(x);
+    return ipu__with_sign_f32((float)ipu__angle_of(magnitude, 1.0), x);
+}
+
+/* The other side of a triangle whose longest one is 1. */
+IPU_INLINE double
+ipu__other_side(double x)
+{
+    return __builtin_sqrt((1.0 - x) * (1.0 + x));
+}
+
+IPU_INLINE float
+ipu__asin_f32(float x)
+{
+    double magnitude = (double)ipu__magnitude_f32(x);
+    double angle = ipu__angle_of(magnitude, ipu__other_side(magnitude));
+    return ipu__with_sign_f32((float)angle, x);
+}
+
+IPU_INLINE float
+ipu__acos_f32(float x)
+{
+    double magnitude = (double)ipu__magnitude_f32(x);
+    double angle = ipu__angle_of(ipu__other_side(magnitude), magnitude);
+    return (float)(x < 0.0f ? 0x1.921fb54442d18p+1 - angle : angle);
+}
+
+/* (u + u / (u + 1)) / 2 with u = expm1(|x|), which overflow a float from 90 on. */
+IPU_INLINE float
+ipu__sinh_f32(float x)
+{
+    double magnitude = (double)ipu__magnitude_f32(x);
+    ipu__pair half = ipu__half_expm1_f64(magnitude > 95.0 ? 95.0 : magnitude);
+    double h = half.high + half.low;
+    return ipu__with_sign_f32((float)(h + h / (2.0 * h + 1.0)), x);
+}
+
+IPU_INLINE float
+ipu__cosh_f32(float x)
+{
+    double magnitude = (double)ipu__magnitude_f32(x);
+    double e = ipu__near_exp_f64(magnitude > 95.0 ? 95.0 : magnitude);
+    return (float)(0.5 * e + 0.5 / e);
+}
+
+/* --- the normal distribution ---------------------------------------------------------
+ */
+
+/* The quantile of the normal distribution by quotients of polynomials (Wichura 1988,
+ * AS241, PPND16), |p - 0.5| <= 0.48, which is all that two standard deviations need:
+ * the central range, for q = p - 0.5 with |q| <= 0.425; and the first outer one for r =
+ * sqrt(-log(min(p, 1 - p))) - 1.6, without its sign. */
+IPU_INLINE double
+ipu__quantile_center(double q)
+{
+    double r = 0.180625 - q * q;
+    double upper = 2.5090809287301226727e+3;
+    upper = upper * r + 3.3430575583588128105e+4;
+    upper = upper * r + 6.7265770927008700853e+4;
+    upper = upper * r + 4.5921953931549871457e+4;
+    upper = upper * r + 1.3731693765509461125e+4;
+    upper = upper * r + 1.9715909503065514427e+3;
+    upper = upper * r + 1.3314166789178437745e+2;
+    upper = upper * r + 3.3871328727963666080e0;
+    double lower = 5.2264952788528545610e+3;
+    lower = lower * r + 2.8729085735721942674e+4;
+    lower = lower * r + 3.9307895800092710610e+4;
+    lower = lower * r + 2.1213794301586595867e+4;
+    lower = lower * r + 5.3941960214247511077e+3;
+    lower = lower * r + 6.8718700749205790830e+2;
+    lower = lower * r + 4.2313330701600911252e+1;
+    lower = lower * r + 1.0;
+    return q * (upper / lower);
+}
+
+IPU_INLINE double
+ipu__quantile_outer(double r)
+{
+    double upper = 7.74545014278341407640e-4;
+    upper = upper * r + 2.27238449892691845833e-2;
+    upper = upper * r + 2.41780725177450611770e-1;
+    upper = upper * r + 1.27045825245236838258e0;
+    upper = upper * r + 3.64784832476320460504e0;
+    upper = upper * r + 5.76949722146069140550e0;
+    upper = upper * r + 4.63033784615654529590e0;
+    upper = upper * r + 1.42343711074968357734e0;
+    double lower = 1.05075007164441684324e-9;
+    lower = lower * r + 5.47593808499534494600e-4;
+    lower = lower * r + 1.51986665636164571966e-2;
+    lower = lower * r + 1.48103976427480074590e-1;
+    lower = lower * r + 6.89767334985100004550e-1;
+    lower = lower * r + 1.67638483018380384940e0;
+    lower = lower * r + 2.05319162663775882187e0;
+    lower = lower * r + 1.0;
+    return upper / lower;
+}
+
+/* A word as a probability between those of the normal distribution at -2 and at 2. */
+IPU_INLINE double
+ipu__within_two_sigma(uint32_t word)
+{
+    const double below = 0.022750131948179207200; /* of the distribution at -2 */
+    double u = ((double)word + 0.5) * 0x1p-32;
+    return below + u * (1.0 - 2.0 * below);
+}
+
+#endif

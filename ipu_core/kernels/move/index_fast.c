@@ -1,0 +1,482 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * gather_grad, scatter_nd and tensor_scatter: slices of updates join the slices of a
+ * tensor that indices name, at every element in the order of the indices. The tensor
+ * is zeros, or input 0. Tasks are ranges of its slices, or, where slices are long,
+ * columns of all: so no two threads meet at an element. Additions are loops over the
+ * dtype's bits; what else joins is a block function (blocks.c), as in element-wise ops.
+ *
+ * Sums and products of float16 are held in float32: the numbers of slices are sorted,
+ * so that the updates of one stand together, in their order, and each slice is read and
+ * rounded once. Tasks are such groups. Short slices are widened all at once. */
+#include <stdatomic.h>
+#include <string.h>
+
+#include "kernels/core/slices_impl.h"
+
+enum {
+    STRIP = 512,          /* columns that are joined at once */
+    LONG_SLICE = 4 * STRIP,
+    RANGES = 4,           /* of slices */
+    LARGE_BYTES = 262144, /* a tensor worth more than one task */
+    LEAST_BYTES = 64,     /* a slice that is worth a look at all indices by each task */
+    SHORT_SLICE = 16,     /* halves of one, that are held in float32 for all slices */
+    WIDE_STRIP = 256,     /* halves */
+    TASK_ELEMENTS = 16384
+};
+
+/* out[numbers[i]] joined with slice i: columns [0, columns) of slices of `inner`. */
+typedef void join_slices_fn(void *out, const void *x, const int64_t *numbers, int64_t n,
+                            int64_t inner, int64_t columns);
+
+/* Prepared. */
+typedef struct scatter_plan {
+    ipu__blocks of;
+    uint32_t indices; /* inputs */
+    uint32_t updates;
+    bool copies;              /* an update replaces what stands there */
+    join_slices_fn *join;     /* additions; otherwise `block` */
+    ipu__block block;
+    ipu_op step;              /* of halves that are held in float32 */
+    ipu_cpu_class cpu;
+    int64_t bytes;            /* of an element */
+    int64_t strip;            /* columns of a part */
+    int64_t strips;
+    int64_t range;            /* slices of a part; of halves updates of a task */
+    int64_t ranges;
+    int64_t parts;
+    int64_t per_task;         /* parts */
+    int32_t key_bits;
+} scatter_plan;
+
+typedef struct scatter_job {
+    const ipu_kernel_call *call;
+    const scatter_plan *plan;
+    atomic_bool outside;
+    /* of halves: the updates of a block by their slices */
+    const ipu__numbered *sorted;
+    int64_t block;
+} scatter_job;
+
+#define ADD_SLICES(name, target, type) \
+    target static void add_##name(void *outs, const void *xs, const int64_t *numbers, \
+                                  int64_t n, int64_t inner, int64_t columns) \
+    { \
+        type *out = outs; \
+        const type *x = xs; \
+        if (inner == 1) { \
+            for (int64_t i = 0; i < n; i++) { \
+                out[numbers[i]] = (type)(out[numbers[i]] + x[i]); \
+            } \
+            return; \
+        } \
+        for (int64_t i = 0; i < n; i++) { \
+            type *to = out + numbers[i] * inner; \
+            const type *more = x + i * inner; \
+            IPU_INDEPENDENT \
+            for (int64_t j = 0; j < columns; j++) { \
+                to[j] = (type)(to[j] + more[j]); \
+            } \
+        } \
+    }
+#define BOTH_SETS(name, type) \
+    ADD_SLICES(name##_generic, , type) \
+    ADD_SLICES(name##_avx2, IPU_TARGET_AVX2, type)
+BOTH_SETS(f32, float)
+BOTH_SETS(f64, double)
+BOTH_SETS(8, uint8_t)
+BOTH_SETS(16, uint16_t)
+BOTH_SETS(32, uint32_t)
+BOTH_SETS(64, uint64_t)
+
+static join_slices_fn *
+addition_of(ipu_dtype dtype, ipu_cpu_class cpu)
+{
+    static join_slices_fn *const floats[2][2] = {{add_f32_generic, add_f32_avx2},
+                                                 {add_f64_generic, add_f64_avx2}};
+    static join_slices_fn *const integers[4][2] = {{add_8_generic, add_8_avx2},
+                                                   {add_16_generic, add_16_avx2},
+                                                   {add_32_generic, add_32_avx2},
+                                                   {add_64_generic, add_64_avx2}};
+    size_t bytes = ipu_dtype_bytes(dtype);
+    int32_t avx2 = cpu >= IPU_CPU_AVX2;
+    return ipu_dtype_is_float(dtype)
+               ? floats[bytes == 8][avx2]
+               : integers[bytes == 8 ? 3 : bytes / 2][avx2];
+}
+
+#define REPLACE(bytes) \
+    case bytes: \
+        for (int64_t i = 0; i < n; i++) { \
+            memcpy(out + numbers[i] * (bytes), x + i * (bytes), bytes); \
+        } \
+        return;
+
+/* Whole slices of `row` bytes, short ones by a few moves. */
+static void
+replace_slices(char *out, const char *x, const int64_t *numbers, int64_t n, int64_t row)
+{
+    switch (row) {
+        REPLACE(1)
+        REPLACE(2)
+        REPLACE(4)
+        REPLACE(8)
+        REPLACE(16)
+        REPLACE(32)
+    default:
+        for (int64_t i = 0; i < n; i++) {
+            memcpy(out + numbers[i] * row, x + i * row, (size_t)row);
+        }
+    }
+}
+#undef REPLACE
+
+static void
+join_slices(const scatter_plan *plan, char *out, const char *x, const int64_t *numbers,
+            int64_t n, int64_t columns)
+{
+    int64_t inner = plan->of.points.inner;
+    if (plan->join != NULL) {
+        plan->join(out, x, numbers, n, inner, columns);
+        return;
+    }
+    if (plan->copies && columns == inner) {
+        replace_slices(out, x, numbers, n, inner * plan->bytes);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        char *to = out + numbers[i] * inner * plan->bytes;
+        const char *more = x + i * inner * plan->bytes;
+        if (plan->copies) {
+            memcpy(to, more, (size_t)(columns * plan->bytes));
+            continue;
+        }
+        for (int64_t j = 0; j < columns; j += STRIP) {
+            (void)plan->block.run(&plan->block, to + j * plan->bytes,
+                                  to + j * plan->bytes, more + j * plan->bytes, NULL,
+                                  ipu__min(columns - j, STRIP));
+        }
+    }
+}
+
+/* What stands in columns [0, columns) of a range of slices before any update. */
+static void
+begin_slices(const scatter_job *job, int64_t offset, int64_t slices, int64_t columns)
+{
+    const scatter_plan *plan = job->plan;
+    int64_t inner = plan->of.points.inner;
+    int64_t run = columns == inner ? slices * inner : columns;
+    for (int64_t i = 0; i < slices * inner; i += columns == inner ? run : inner) {
+        char *to = ipu__at_mutable(job->call->outputs[0], (offset + i) * plan->bytes);
+        if (job->call->spec->op == IPU_OP_ID_TENSOR_SCATTER) {
+            const char *from = ipu__at(job->call->inputs[0], (offset + i) * plan->bytes);
+            memmove(to, from, (size_t)(run * plan->bytes));
+        } else {
+            memset(to, 0, (size_t)(run * plan->bytes));
+        }
+    }
+}
+
+/* The numbers in [low, low + range), counted from `low`, in front, with their slices'
+ * places in `kept`. */
+static int64_t
+keep_range(int64_t *numbers, int64_t n, int64_t low, int64_t range, int64_t *kept)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t number = numbers[i] - low;
+        numbers[count] = number;
+        kept[count] = i;
+        count += number >= 0 && number < range;
+    }
+    return count;
+}
+
+/* Part `(block, range of slices, strip of columns)`. */
+static void
+scatter_part(scatter_job *job, int64_t part)
+{
+    const scatter_plan *plan = job->plan;
+    const ipu__points *points = &plan->of.points;
+    int64_t numbers[IPU_SLICE_BLOCK];
+    int64_t kept[IPU_SLICE_BLOCK];
+    int64_t column = part % plan->strips * plan->strip;
+    int64_t low = part / plan->strips % plan->ranges * plan->range;
+    int64_t block = part / plan->strips / plan->ranges;
+    int64_t columns = ipu__min(points->inner - column, plan->strip);
+    int64_t slices = ipu__min(plan->of.slices - low, plan->range);
+    int64_t first = block / plan->of.per_list * points->count;
+    int64_t to = (block * plan->of.slices + low) * points->inner + column;
+    char *out = ipu__at_mutable(job->call->outputs[0], to * plan->bytes);
+    const char *x = ipu__at(job->call->inputs[plan->updates],
+                            (block * points->count * points->inner + column)
+                                * plan->bytes);
+    begin_slices(job, to, slices, columns);
+    for (int64_t i = 0; i < points->count; i += IPU_SLICE_BLOCK) {
+        int64_t n = ipu__min(points->count - i, IPU_SLICE_BLOCK);
+        const char *more = x + i * points->inner * plan->bytes;
+        if (!ipu__slice_numbers(points, job->call->inputs[plan->indices], first + i, n,
+                                numbers)) {
+            atomic_store_explicit(&job->outside, true, memory_order_relaxed);
+            return;
+        }
+        if (plan->ranges == 1) {
+            join_slices(plan, out, more, numbers, n, columns);
+            continue;
+        }
+        n = keep_range(numbers, n, low, slices, kept);
+        for (int64_t k = 0; k < n; k++) {
+            join_slices(plan, out, more + kept[k] * points->inner * plan->bytes,
+                        &numbers[k], 1, columns);
+        }
+    }
+}
+
+static void
+scatter_task(void *state, int32_t task, int32_t worker)
+{
+    scatter_job *job = state;
+    int64_t begin = task * job->plan->per_task;
+    int64_t end = ipu__min(begin + job->plan->per_task, job->plan->parts);
+    (void)worker;
+    for (int64_t part = begin; part < end; part++) {
+        scatter_part(job, part);
+    }
+}
+
+static ipu_status
+run_scatter(const ipu_kernel_call *call)
+{
+    const scatter_plan *plan = call->spec->prepared;
+    scatter_job job = {.call = call, .plan = plan};
+    if (plan->parts == 0) {
+        return ipu__blocks_check(call, &plan->of, call->inputs[plan->indices]);
+    }
+    ipu_pool_run(call->pool, (int32_t)ipu__ceil_div(plan->parts, plan->per_task),
+                 scatter_task, &job);
+    return atomic_load_explicit(&job.outside, memory_order_relaxed)
+               ? ipu__blocks_check(call, &plan->of, call->inputs[plan->indices])
+               : IPU_OK;
+}
+
+/* --- halves that are held in float32 ---------------------------------------------- */
+
+/* Updates [begin, end) of `sorted`, which are those of one slice. */
+static void
+join_halves(const scatter_job *job, int64_t begin, int64_t end)
+{
+    const scatter_plan *plan = job->plan;
+    int64_t inner = plan->of.points.inner;
+    int64_t slice = job->block * plan->of.slices + job->sorted[begin].key;
+    uint16_t *out = (uint16_t *)job->call->outputs[0] + slice * inner;
+    const uint16_t *x = (const uint16_t *)job->call->inputs[plan->updates]
+                        + job->block * plan->of.points.count * inner;
+    float total[WIDE_STRIP];
+    float wide[WIDE_STRIP];
+    for (int64_t column = 0; column < inner; column += WIDE_STRIP) {
+        int64_t n = ipu__min(inner - column, WIDE_STRIP);
+        ipu__halves_to_floats(total, out + column, n, plan->cpu);
+        for (int64_t i = begin; i < end; i++) {
+            const uint16_t *more = x + job->sorted[i].place * inner + column;
+            ipu__halves_to_floats(wide, more, n, plan->cpu);
+            for (int64_t j = 0; j < n; j++) {
+                total[j] = plan->step == IPU_OP_ID_ADD ? total[j] + wide[j]
+                                                       : total[j] * wide[j];
+            }
+        }
+        ipu__floats_to_halves(out + column, total, n, plan->cpu);
+    }
+}
+
+/* A stretch of `sorted`: the groups that begin in it. */
+static void
+halves_task(void *state, int32_t task, int32_t worker)
+{
+    const scatter_job *job = state;
+    const scatter_plan *plan = job->plan;
+    const ipu__numbered *sorted = job->sorted;
+    int64_t count = plan->of.points.count;
+    int64_t begin = task * plan->range;
+    int64_t end = ipu__min(begin + plan->range, count);
+    (void)worker;
+    while (begin > 0 && begin < end && sorted[begin].key == sorted[begin - 1].key) {
+        begin++; /* of the task before */
+    }
+    while (begin < end) {
+        int64_t next = begin + 1;
+        while (next < count && sorted[next].key == sorted[begin].key) {
+            next++;
+        }
+        join_halves(job, begin, next);
+        begin = next;
+    }
+}
+
+static ipu_status
+run_halves(const ipu_kernel_call *call)
+{
+    const scatter_plan *plan = call->spec->prepared;
+    const ipu__points *points = &plan->of.points;
+    const void *indices = call->inputs[plan->indices];
+    scatter_job job = {.call = call, .plan = plan};
+    ipu__numbered *numbered = call->workspace;
+    int64_t numbers[IPU_SLICE_BLOCK];
+    IPU_TRY(ipu__blocks_check(call, &plan->of, indices));
+    begin_slices(&job, 0, plan->of.blocks * plan->of.slices, points->inner);
+    for (job.block = 0; job.block < plan->of.blocks; job.block++) {
+        int64_t list = job.block / plan->of.per_list;
+        if (job.block % plan->of.per_list == 0) {
+            for (int64_t i = 0; i < points->count; i += IPU_SLICE_BLOCK) {
+                int64_t n = ipu__min(points->count - i, IPU_SLICE_BLOCK);
+                (void)ipu__slice_numbers(points, indices, list * points->count + i, n,
+                                         numbers);
+                for (int64_t j = 0; j < n; j++) {
+                    numbered[i + j] =
+                        (ipu__numbered){(uint32_t)numbers[j], (uint32_t)(i + j)};
+                }
+            }
+            job.sorted = ipu__sort_numbered(numbered, numbered + points->count,
+                                            points->count, plan->key_bits);
+        }
+        ipu_pool_run(call->pool, (int32_t)ipu__ceil_div(points->count, plan->range),
+                     halves_task, &job);
+    }
+    return IPU_OK;
+}
+
+/* The same where slices are short, and about as many as the updates: all of them are
+ * widened, joined, and narrowed again. */
+static ipu_status
+run_short_halves(const ipu_kernel_call *call)
+{
+    const scatter_plan *plan = call->spec->prepared;
+    const ipu__points *points = &plan->of.points;
+    const void *indices = call->inputs[plan->indices];
+    const uint16_t *updates = call->inputs[plan->updates];
+    int64_t all = plan->of.slices * points->inner;
+    int64_t numbers[IPU_SLICE_BLOCK];
+    float wide[IPU_SLICE_BLOCK * SHORT_SLICE];
+    float *total = call->workspace;
+    if (call->spec->op == IPU_OP_ID_TENSOR_SCATTER) {
+        ipu__halves_to_floats(total, call->inputs[0], all, plan->cpu);
+    } else {
+        memset(total, 0, (size_t)all * sizeof *total);
+    }
+    for (int64_t i = 0; i < points->count; i += IPU_SLICE_BLOCK) {
+        int64_t n = ipu__min(points->count - i, IPU_SLICE_BLOCK);
+        if (!ipu__slice_numbers(points, indices, i, n, numbers)) {
+            return ipu__blocks_check(call, &plan->of, indices);
+        }
+        ipu__halves_to_floats(wide, updates + i * points->inner, n * points->inner,
+                              plan->cpu);
+        if (plan->join != NULL) {
+            plan->join(total, wide, numbers, n, points->inner, points->inner);
+            continue;
+        }
+        for (int64_t j = 0; j < n * points->inner; j++) {
+            total[numbers[j / points->inner] * points->inner + j % points->inner] *=
+                wide[j];
+        }
+    }
+    ipu__floats_to_halves(call->outputs[0], total, all, plan->cpu);
+    return IPU_OK;
+}
+
+/* --- choose ----------------------------------------------------------------------- */
+
+static void
+cut(scatter_plan *plan)
+{
+    const ipu__points *points = &plan->of.points;
+    int64_t bytes = plan->of.slices * points->inner * plan->bytes;
+    bool is_long = points->inner >= LONG_SLICE;
+    plan->strip = is_long ? STRIP : points->inner;
+    plan->strips = points->inner == 0 ? 0 : ipu__ceil_div(points->inner, plan->strip);
+    bool is_short = points->inner * plan->bytes < LEAST_BYTES;
+    bool one = is_long || is_short || bytes < LARGE_BYTES || plan->of.blocks > 1;
+    plan->ranges = one ? 1 : RANGES;
+    plan->ranges = plan->ranges < plan->of.slices ? plan->ranges : plan->of.slices;
+    plan->range =
+        plan->ranges == 0 ? 0 : ipu__ceil_div(plan->of.slices, plan->ranges);
+    plan->ranges = plan->range == 0 ? 0 : ipu__ceil_div(plan->of.slices, plan->range);
+    plan->parts = plan->of.blocks * plan->ranges * plan->strips;
+    plan->per_task =
+        1 + TASK_ELEMENTS / (1 + (plan->range + points->count) * plan->strip);
+}
+
+/* `step`: the op that joins what stands there with an update; IDENTITY: a copy. */
+static ipu_status
+choose(const ipu__preparation *p, const ipu__blocks *of, ipu_op step)
+{
+    ipu_kernel_spec *spec = p->spec;
+    ipu_dtype dtype = spec->outputs[0].dtype;
+    bool holds_wide = dtype == IPU_DTYPE_FLOAT16
+                      && (step == IPU_OP_ID_ADD || step == IPU_OP_ID_MUL);
+    scatter_plan *plan;
+    if (holds_wide
+        && (of->slices > UINT32_MAX || of->points.count >= UINT32_MAX)) {
+        return IPU_OK;
+    }
+    IPU_TRY(ipu__prepared(p, sizeof *plan, &plan));
+    plan->of = *of;
+    plan->indices = spec->op == IPU_OP_ID_TENSOR_SCATTER ? 1 : 0;
+    plan->updates = plan->indices + 1;
+    plan->bytes = (int64_t)ipu_dtype_bytes(dtype);
+    plan->cpu = p->cpu;
+    plan->step = step;
+    plan->copies = step == IPU_OP_ID_IDENTITY;
+    if (holds_wide && of->blocks == 1 && of->points.inner <= SHORT_SLICE
+        && of->slices <= 4 * of->points.count) {
+        plan->join = step == IPU_OP_ID_ADD ? addition_of(IPU_DTYPE_FLOAT32, p->cpu)
+                                           : NULL;
+        spec->workspace_bytes =
+            (size_t)(of->slices * of->points.inner) * sizeof(float);
+        spec->run = run_short_halves;
+        spec->kernel_name = "join_widened";
+        return IPU_OK;
+    }
+    if (holds_wide) {
+        while ((of->slices - 1) >> plan->key_bits > 0) {
+            plan->key_bits++;
+        }
+        plan->range = 1 + TASK_ELEMENTS / (of->points.inner + 1);
+        spec->workspace_bytes = (size_t)of->points.count * 2 * sizeof(ipu__numbered);
+        spec->run = run_halves;
+        spec->kernel_name = "join_sorted";
+        return IPU_OK;
+    }
+    cut(plan);
+    if (step == IPU_OP_ID_ADD && dtype != IPU_DTYPE_BOOL) {
+        plan->join = addition_of(dtype, p->cpu);
+    } else if (!plan->copies) {
+        ipu__block_prepare(&plan->block, step, dtype, dtype, p->cpu);
+    }
+    spec->run = run_scatter;
+    spec->kernel_name = plan->copies ? "copy_slices" : "join_slices";
+    return IPU_OK;
+}
+
+ipu_status
+ipu_choose_gather_grad(const ipu__preparation *p)
+{
+    ipu__blocks of;
+    ipu__blocks_of_gather(&of, p->spec->attrs, &p->spec->outputs[0].shape,
+                          &p->spec->inputs[0]);
+    return choose(p, &of, IPU_OP_ID_ADD);
+}
+
+ipu_status
+ipu_choose_scatter_nd(const ipu__preparation *p)
+{
+    ipu__blocks of;
+    ipu__blocks_of_points(&of, &p->spec->outputs[0].shape, &p->spec->inputs[0]);
+    return choose(p, &of, IPU_OP_ID_ADD);
+}
+
+ipu_status
+ipu_choose_tensor_scatter(const ipu__preparation *p)
+{
+    ipu__blocks of;
+    ipu__blocks_of_points(&of, &p->spec->outputs[0].shape, &p->spec->inputs[1]);
+    return choose(p, &of, ipu__scatter_step(p->spec));
+}

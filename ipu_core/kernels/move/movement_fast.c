@@ -1,0 +1,580 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Fast kernels of the ops that move elements, for every dtype by its size. Transpose,
+ * broadcast, concat, slice and its gradient are one strided copy: loops joined as far
+ * as possible, the two innermost of them a plane of rows, square tiles where the input
+ * runs along another axis than the output. Work is cut by shape alone. Allocates
+ * nothing. */
+#include <string.h>
+
+#include "kernels/core/kernel_impl.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+enum {
+    TASK_ELEMENTS = 16384,
+    TILE = 16,
+    LARGE_TILE = 64,       /* of 4 bytes, where a tensor is larger than the caches */
+    LARGE_BYTES = 8 << 20,
+    CORNER = 8             /* elements each way that registers hold */
+};
+
+/* One strided copy, prepared. Operand 0 is read, operand 1 is written. */
+typedef struct copy_plan {
+    ipu__loop loop;
+    int64_t from;     /* byte offsets of the first element */
+    int64_t to;
+    int64_t bytes;    /* of one element */
+    int32_t swapped;  /* axis along which the input is contiguous; -1: the last */
+    int64_t per_task; /* iterations of the outermost loops */
+    int64_t outer;    /* iterations of all loops but those a step handles */
+    int64_t tile;     /* of the swapped axis */
+    bool avx2;
+} copy_plan;
+
+typedef struct copy_job {
+    const copy_plan *plan;
+    const char *from;
+    char *to;
+} copy_job;
+
+/* Rows of elements. Distances in bytes from row to row, steps in elements. */
+typedef struct plane {
+    char *to;
+    const char *from;
+    int64_t rows;
+    int64_t to_row;
+    int64_t from_row;
+    int64_t n;
+    int64_t to_step;
+    int64_t from_step;
+} plane;
+
+#define EACH_ROW(type, to_name, from_name, body) \
+    for (int64_t r = 0; r < p->rows; r++) { \
+        type *to_name = (type *)(void *)(p->to + r * p->to_row); \
+        const type *from_name = (const type *)(const void *)(p->from + r * p->from_row); \
+        body \
+    }
+#define EACH(n, assignment) \
+    for (int64_t i = 0; i < (n); i++) { \
+        assignment; \
+    }
+/* A column at a time where rows are shorter than what a loop costs. */
+#define FEW(type, count) \
+    case count: \
+        EACH_ROW(type, to, from, EACH(count, to[i] = from[i * from_step])) \
+        return;
+
+/* The result's rows are contiguous, but for the last form; steps that are constants
+ * become shuffles. */
+#define PLANE(name, target, type) \
+    target static void plane_##name(const plane *p) \
+    { \
+        int64_t from_step = p->from_step; \
+        int64_t to_step = p->to_step; \
+        int64_t n = p->n; \
+        if (to_step != 1) { \
+            EACH_ROW(type, to, from, EACH(n, to[i * to_step] = from[i * from_step])) \
+            return; \
+        } \
+        switch (n) { \
+            FEW(type, 1) \
+            FEW(type, 2) \
+            FEW(type, 3) \
+            FEW(type, 4) \
+        default: \
+            break; \
+        } \
+        if (from_step == 0) { \
+            EACH_ROW(type, to, from, type x = from[0]; EACH(n, to[i] = x)) \
+        } else if (from_step == -1) { \
+            EACH_ROW(type, to, from, EACH(n, to[i] = from[-i])) \
+        } else if (from_step == 2) { \
+            /* the last one apart: a vector would read the element behind it */ \
+            EACH_ROW(type, to, from, EACH(n - 1, to[i] = from[2 * i]) \
+                     to[n - 1] = from[2 * (n - 1)];) \
+        } else { \
+            EACH_ROW(type, to, from, EACH(n, to[i] = *from; from += from_step)) \
+        } \
+    }
+#define BOTH_SETS(name, type) \
+    PLANE(name##_generic, , type) \
+    PLANE(name##_avx2, IPU_TARGET_AVX2, type)
+BOTH_SETS(1, uint8_t)
+BOTH_SETS(2, uint16_t)
+BOTH_SETS(4, uint32_t)
+BOTH_SETS(8, uint64_t)
+
+#define RUN(bytes) \
+    case bytes: \
+        for (int64_t r = 0; r < p->rows; r++) { \
+            memcpy(p->to + r * p->to_row, p->from + r * p->from_row, bytes); \
+        } \
+        return;
+
+/* Rows that are contiguous on both sides, short ones by a few moves. */
+static void
+copy_runs(const plane *p, int64_t bytes)
+{
+    switch (bytes) {
+        RUN(1)
+        RUN(2)
+        RUN(3)
+        RUN(4)
+        RUN(6)
+        RUN(8)
+        RUN(12)
+        RUN(16)
+        RUN(24)
+        RUN(32)
+        RUN(48)
+        RUN(64)
+        RUN(96)
+        RUN(128)
+    default:
+        for (int64_t r = 0; r < p->rows; r++) {
+            memcpy(p->to + r * p->to_row, p->from + r * p->from_row, (size_t)bytes);
+        }
+    }
+}
+#undef RUN
+
+static void
+copy_plane(const plane *p, int64_t bytes, bool avx2)
+{
+    if (p->to_step == 1 && p->from_step == 1) {
+        copy_runs(p, p->n * bytes);
+        return;
+    }
+    switch (bytes) {
+    case 1:
+        (avx2 ? plane_1_avx2 : plane_1_generic)(p);
+        break;
+    case 2:
+        (avx2 ? plane_2_avx2 : plane_2_generic)(p);
+        break;
+    case 4:
+        (avx2 ? plane_4_avx2 : plane_4_generic)(p);
+        break;
+    default:
+        (avx2 ? plane_8_avx2 : plane_8_generic)(p);
+        break;
+    }
+}
+
+#define COPY_TILE(type) \
+    do { \
+        for (int64_t i = 0; i < rows; i++) { \
+            for (int64_t j = 0; j < columns; j++) { \
+                ((type *)(void *)to)[i * to_row + j] = \
+                    ((const type *)(const void *)from)[i + j * from_column]; \
+            } \
+        } \
+    } while (0)
+
+/* rows x columns elements of which the input has columns in memory order. */
+static void
+copy_tile(char *to, int64_t to_row, const char *from, int64_t from_column, int64_t rows,
+          int64_t columns, int64_t bytes)
+{
+    switch (bytes) {
+    case 1:
+        COPY_TILE(uint8_t);
+        break;
+    case 2:
+        COPY_TILE(uint16_t);
+        break;
+    case 4:
+        COPY_TILE(uint32_t);
+        break;
+    default:
+        COPY_TILE(uint64_t);
+        break;
+    }
+}
+#undef COPY_TILE
+
+#if defined(__x86_64__)
+/* out[i][j] = in[j][i] for i, j < CORNER. Rows in elements. */
+IPU_TARGET_AVX2 IPU_INLINE void
+turn_corner(float *out, int64_t out_row, const float *in, int64_t in_row)
+{
+    __m256 r[CORNER];
+    __m256 t[CORNER];
+    for (int i = 0; i < 4; i++) { /* halves of rows j and j + 4 side by side */
+        __m256 low = _mm256_castps128_ps256(_mm_loadu_ps(in + i * in_row));
+        __m256 high = _mm256_castps128_ps256(_mm_loadu_ps(in + i * in_row + 4));
+        const float *below = in + (i + 4) * in_row;
+        r[i] = _mm256_insertf128_ps(low, _mm_loadu_ps(below), 1);
+        r[i + 4] = _mm256_insertf128_ps(high, _mm_loadu_ps(below + 4), 1);
+    }
+    for (int i = 0; i < CORNER; i += 2) {
+        t[i] = _mm256_unpacklo_ps(r[i], r[i + 1]);
+        t[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
+    }
+    for (int i = 0; i < CORNER; i += 4) {
+        _mm256_storeu_ps(out + i * out_row, _mm256_shuffle_ps(t[i], t[i + 2], 0x44));
+        _mm256_storeu_ps(out + (i + 1) * out_row,
+                         _mm256_shuffle_ps(t[i], t[i + 2], 0xee));
+        _mm256_storeu_ps(out + (i + 2) * out_row,
+                         _mm256_shuffle_ps(t[i + 1], t[i + 3], 0x44));
+        _mm256_storeu_ps(out + (i + 3) * out_row,
+                         _mm256_shuffle_ps(t[i + 1], t[i + 3], 0xee));
+    }
+}
+
+/* LARGE_TILE x LARGE_TILE elements of 4 bytes. Rows of a large tensor may share places
+ * in the cache: a few rows of the input are read at a time, and rows of the result are
+ * written one by one. */
+IPU_TARGET_AVX2 static void
+copy_large_tile(float *to, int64_t to_row, const float *from, int64_t from_column)
+{
+    _Alignas(64) float turned[LARGE_TILE * LARGE_TILE];
+    for (int64_t j = 0; j < LARGE_TILE; j += CORNER) {
+        for (int64_t i = 0; i < LARGE_TILE; i += CORNER) {
+            turn_corner(turned + i * LARGE_TILE + j, LARGE_TILE,
+                        from + i + j * from_column, from_column);
+        }
+    }
+    for (int64_t i = 0; i < LARGE_TILE; i++) {
+        memcpy(to + i * to_row, turned + i * LARGE_TILE, LARGE_TILE * sizeof(float));
+    }
+}
+#else
+static void
+copy_large_tile(float *to, int64_t to_row, const float *from, int64_t from_column)
+{
+    copy_tile((char *)to, to_row, (const char *)from, from_column, LARGE_TILE,
+              LARGE_TILE, sizeof(float));
+}
+#endif
+
+/* Strip [first, first + rows) of the swapped axis. */
+static void
+copy_transposed(const copy_plan *plan, char *to, const char *from, int64_t first,
+                int64_t rows)
+{
+    const ipu__loop *loop = &plan->loop;
+    int32_t last = loop->rank - 1;
+    int64_t columns = loop->dims[last];
+    int64_t to_row = loop->strides[1][plan->swapped];
+    int64_t from_column = loop->strides[0][last];
+    for (int64_t j = 0; j < columns; j += plan->tile) {
+        int64_t count = ipu__min(columns - j, plan->tile);
+        char *target = to + (first * to_row + j) * plan->bytes;
+        const char *source = from + (first + j * from_column) * plan->bytes;
+        if (rows == LARGE_TILE && count == LARGE_TILE) {
+            copy_large_tile((float *)(void *)target, to_row,
+                            (const float *)(const void *)source, from_column);
+        } else {
+            copy_tile(target, to_row, source, from_column, rows, count, plan->bytes);
+        }
+    }
+}
+
+/* Where iteration `position` of the loops in front of axis `end` begins, leaving out the
+ * swapped one; gives what is left of `position`. */
+static int64_t
+locate(const copy_plan *plan, int32_t end, int64_t position, int64_t *from, int64_t *to)
+{
+    const ipu__loop *loop = &plan->loop;
+    *from = 0;
+    *to = 0;
+    for (int32_t d = end - 1; d >= 0; d--) {
+        if (d != plan->swapped) {
+            bool outermost = d == 0 && plan->swapped < 0;
+            int64_t at = outermost ? position : position % loop->dims[d];
+            *from += at * loop->strides[0][d] * plan->bytes;
+            *to += at * loop->strides[1][d] * plan->bytes;
+            position = outermost ? 0 : position / loop->dims[d];
+        }
+    }
+    return position;
+}
+
+static void
+transposed_task(void *state, int32_t task, int32_t worker)
+{
+    const copy_job *job = state;
+    const copy_plan *plan = job->plan;
+    const ipu__loop *loop = &plan->loop;
+    int64_t begin = task * plan->per_task;
+    int64_t end = ipu__min(begin + plan->per_task, plan->outer);
+    (void)worker;
+    for (int64_t i = begin; i < end; i++) {
+        int64_t from;
+        int64_t to;
+        /* the rest of the position counts strips of the swapped axis */
+        int64_t first = plan->tile * locate(plan, loop->rank - 1, i, &from, &to);
+        copy_transposed(plan, job->to + to, job->from + from, first,
+                        ipu__min(loop->dims[plan->swapped] - first, plan->tile));
+    }
+}
+
+/* Iterations are rows; those of one plane are copied together. */
+static void
+planes_task(void *state, int32_t task, int32_t worker)
+{
+    const copy_job *job = state;
+    const copy_plan *plan = job->plan;
+    const ipu__loop *loop = &plan->loop;
+    int32_t last = loop->rank - 1;
+    int64_t rows = last > 0 ? loop->dims[last - 1] : 1;
+    int64_t i = task * plan->per_task;
+    int64_t end = ipu__min(i + plan->per_task, plan->outer);
+    plane p = {.to_row = last > 0 ? loop->strides[1][last - 1] * plan->bytes : 0,
+               .from_row = last > 0 ? loop->strides[0][last - 1] * plan->bytes : 0,
+               .n = loop->dims[last],
+               .to_step = loop->strides[1][last],
+               .from_step = loop->strides[0][last]};
+    (void)worker;
+    while (i < end) {
+        int64_t from;
+        int64_t to;
+        int64_t row = i % rows;
+        (void)locate(plan, last - 1, i / rows, &from, &to);
+        p.to = job->to + to + row * p.to_row;
+        p.from = job->from + from + row * p.from_row;
+        p.rows = ipu__min(rows - row, end - i);
+        copy_plane(&p, plan->bytes, plan->avx2);
+        i += p.rows;
+    }
+}
+
+/* Cuts one long contiguous run, so that threads can share it. */
+static void
+split_rows(ipu__loop *loop)
+{
+    int64_t n = loop->dims[loop->rank - 1];
+    int64_t pieces = n / TASK_ELEMENTS;
+    if (loop->rank >= IPU_MAX_RANK || pieces < 2) {
+        return;
+    }
+    while (n % pieces != 0) {
+        pieces--;
+    }
+    if (pieces < 2) {
+        return;
+    }
+    loop->dims[loop->rank] = n / pieces;
+    loop->dims[loop->rank - 1] = pieces;
+    for (int32_t k = 0; k < 2; k++) {
+        int64_t stride = loop->strides[k][loop->rank - 1];
+        loop->strides[k][loop->rank] = stride;
+        loop->strides[k][loop->rank - 1] = stride * (n / pieces);
+    }
+    loop->rank++;
+}
+
+/* Everything but the loop's strides and the offsets is filled here. */
+static void
+plan_copy(copy_plan *plan, int64_t bytes, ipu_cpu_class cpu)
+{
+    ipu__loop *loop = &plan->loop;
+    loop->operands = 2;
+    plan->bytes = bytes;
+    plan->avx2 = cpu >= IPU_CPU_AVX2;
+    plan->swapped = -1;
+    plan->tile = plan->avx2 && bytes == sizeof(float)
+                         && loop->elements * bytes >= LARGE_BYTES
+                     ? LARGE_TILE
+                     : TILE;
+    if (loop->elements == 0) {
+        return; /* nothing to do: `outer` is 0 */
+    }
+    ipu__loop_collapse(loop);
+    split_rows(loop);
+    int32_t last = loop->rank - 1;
+    int64_t per_step = loop->dims[last];
+    plan->outer = loop->elements / loop->dims[last];
+    if (loop->strides[1][last] == 1 && loop->strides[0][last] > 1) {
+        for (int32_t d = 0; d < last; d++) {
+            if (loop->strides[0][d] == 1 && loop->dims[d] >= 4
+                && loop->dims[last] >= 4) {
+                plan->swapped = d;
+                plan->outer = plan->outer / loop->dims[d]
+                              * ipu__ceil_div(loop->dims[d], plan->tile);
+                per_step *= ipu__min(loop->dims[d], plan->tile);
+            }
+        }
+    }
+    plan->per_task = ipu__ceil_div(TASK_ELEMENTS, per_step);
+}
+
+static void
+run_copy_plan(const copy_plan *plan, ipu_pool *pool, const void *from, void *to)
+{
+    if (plan->outer > 0) {
+        copy_job job = {plan, ipu__at(from, plan->from), ipu__at_mutable(to, plan->to)};
+        ipu_pool_run(pool, (int32_t)ipu__ceil_div(plan->outer, plan->per_task),
+                     plan->swapped >= 0 ? transposed_task : planes_task, &job);
+    }
+}
+
+/* One copy of input 0. */
+static ipu_status
+run_copy(const ipu_kernel_call *call)
+{
+    run_copy_plan(call->spec->prepared, call->pool, call->inputs[0], call->outputs[0]);
+    return IPU_OK;
+}
+
+/* Input 0 into zeros. */
+static ipu_status
+run_slice_grad(const ipu_kernel_call *call)
+{
+    size_t all = ipu_type_bytes(&call->spec->outputs[0]);
+    if (all > 0) {
+        memset(call->outputs[0], 0, all);
+    }
+    return run_copy(call);
+}
+
+/* A copy of each input. */
+static ipu_status
+run_concat(const ipu_kernel_call *call)
+{
+    const copy_plan *plans = call->spec->prepared;
+    for (uint32_t k = 0; k < call->spec->input_count; k++) {
+        run_copy_plan(&plans[k], call->pool, call->inputs[k], call->outputs[0]);
+    }
+    return IPU_OK;
+}
+
+static int64_t
+output_element_bytes(const ipu_kernel_spec *spec)
+{
+    return (int64_t)ipu_dtype_bytes(spec->outputs[0].dtype);
+}
+
+/* Loops over `shape`, dense on side `dense`. */
+static void
+loop_over(ipu__loop *loop, const ipu_shape *shape, int32_t dense)
+{
+    loop->rank = shape->rank;
+    loop->elements = ipu_shape_elements(shape);
+    for (int32_t d = 0; d < shape->rank; d++) {
+        loop->dims[d] = shape->dims[d];
+    }
+    ipu_shape_strides(shape, false, loop->strides[dense]);
+}
+
+/* `count` plans in the spec, which is served by `run`. */
+static ipu_status
+prepare_copies(const ipu__preparation *p, uint32_t count, ipu_kernel_fn *run,
+               copy_plan **out)
+{
+    p->spec->run = run;
+    p->spec->kernel_name = "strided_copy";
+    return ipu__prepared(p, count * sizeof **out, out);
+}
+
+ipu_status
+ipu_choose_transpose(const ipu__preparation *p)
+{
+    const ipu_kernel_spec *spec = p->spec;
+    int64_t strides[IPU_MAX_RANK];
+    uint32_t count;
+    const int64_t *perm = ipu_attrs_ints(spec->attrs, IPU_ATTR_PERM, &count);
+    copy_plan *plan;
+    IPU_TRY(prepare_copies(p, 1, run_copy, &plan));
+    loop_over(&plan->loop, &spec->outputs[0].shape, 1);
+    ipu_shape_strides(&spec->inputs[0].shape, false, strides);
+    for (int32_t d = 0; d < plan->loop.rank; d++) {
+        plan->loop.strides[0][d] = strides[perm[d]];
+    }
+    plan_copy(plan, output_element_bytes(spec), p->cpu);
+    return IPU_OK;
+}
+
+ipu_status
+ipu_choose_broadcast(const ipu__preparation *p)
+{
+    const ipu_kernel_spec *spec = p->spec;
+    const ipu_shape *in = &spec->inputs[0].shape;
+    int64_t strides[IPU_MAX_RANK];
+    copy_plan *plan;
+    IPU_TRY(prepare_copies(p, 1, run_copy, &plan));
+    loop_over(&plan->loop, &spec->outputs[0].shape, 1);
+    ipu_shape_strides(in, true, strides);
+    for (int32_t d = 0; d < plan->loop.rank; d++) {
+        int32_t from = d - (plan->loop.rank - in->rank);
+        plan->loop.strides[0][d] = from < 0 ? 0 : strides[from];
+    }
+    plan_copy(plan, output_element_bytes(spec), p->cpu);
+    return IPU_OK;
+}
+
+ipu_status
+ipu_choose_concat(const ipu__preparation *p)
+{
+    const ipu_kernel_spec *spec = p->spec;
+    const ipu_shape *result = &spec->outputs[0].shape;
+    int64_t bytes = output_element_bytes(spec);
+    int32_t axis =
+        ipu__axis(ipu_attrs_int(spec->attrs, IPU_ATTR_AXIS, 0), result->rank);
+    int64_t strides[IPU_MAX_RANK];
+    int64_t begin = 0;
+    copy_plan *plans;
+    IPU_TRY(prepare_copies(p, spec->input_count, run_concat, &plans));
+    ipu_shape_strides(result, false, strides);
+    for (uint32_t k = 0; k < spec->input_count; k++) {
+        loop_over(&plans[k].loop, &spec->inputs[k].shape, 0);
+        memcpy(plans[k].loop.strides[1], strides, sizeof strides);
+        plans[k].to = begin * strides[axis] * bytes;
+        plan_copy(&plans[k], bytes, p->cpu);
+        begin += spec->inputs[k].shape.dims[axis];
+    }
+    return IPU_OK;
+}
+
+/* Strides of the sliced part within the whole; gives the offset of its first element
+ * (0 for an empty part, whose begin may lie anywhere). */
+static int64_t
+slice_strides(const ipu_kernel_spec *spec, const ipu_shape *whole, bool empty,
+              int64_t out[IPU_MAX_RANK])
+{
+    uint32_t count;
+    const int64_t *begin = ipu_attrs_ints(spec->attrs, IPU_ATTR_BEGIN, &count);
+    const int64_t *steps = ipu_attrs_ints(spec->attrs, IPU_ATTR_STRIDES, &count);
+    int64_t offset = 0;
+    ipu_shape_strides(whole, false, out);
+    for (int32_t d = 0; d < whole->rank; d++) {
+        offset += begin[d] * out[d];
+        out[d] *= steps == NULL ? 1 : steps[d];
+    }
+    return empty ? 0 : offset;
+}
+
+ipu_status
+ipu_choose_slice(const ipu__preparation *p)
+{
+    const ipu_kernel_spec *spec = p->spec;
+    int64_t bytes = output_element_bytes(spec);
+    copy_plan *plan;
+    IPU_TRY(prepare_copies(p, 1, run_copy, &plan));
+    loop_over(&plan->loop, &spec->outputs[0].shape, 1);
+    plan->from = bytes
+                 * slice_strides(spec, &spec->inputs[0].shape, plan->loop.elements == 0,
+                                 plan->loop.strides[0]);
+    plan_copy(plan, bytes, p->cpu);
+    return IPU_OK;
+}
+
+ipu_status
+ipu_choose_slice_grad(const ipu__preparation *p)
+{
+    const ipu_kernel_spec *spec = p->spec;
+    int64_t bytes = output_element_bytes(spec);
+    copy_plan *plan;
+    IPU_TRY(prepare_copies(p, 1, run_slice_grad, &plan));
+    loop_over(&plan->loop, &spec->inputs[0].shape, 0);
+    plan->to = bytes
+               * slice_strides(spec, &spec->outputs[0].shape, plan->loop.elements == 0,
+                               plan->loop.strides[1]);
+    plan_copy(plan, bytes, p->cpu);
+    return IPU_OK;
+}

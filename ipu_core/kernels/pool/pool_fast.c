@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Pooling of float32 and float16, whose elements are widened on the way, to the bits of
+ * the reference. Results are made where they will lie, a chunk of a row at a time: for
+ * each element of the windows, one after another, all columns of the chunk
+ * (pool_columns.c), or, where there are channels enough, for each column all elements
+ * (pool_boxes.c).
+ *
+ * The gradient of a maximum is made window by window where windows do not meet, and
+ * else in tiles of x (pool_scatter.c; of float16 pool_tiles.c). Tasks are rows, or
+ * tiles. */
+#include <math.h>
+#include <string.h>
+
+#include "kernels/pool/pool_fast_impl.h"
+
+enum { TASK_ELEMENTS = 16384 };
+
+/* --- rows of windows ----------------------------------------------------------------
+ */
+
+static void
+make_chunk(const ipu__pool_job *job, int64_t image, int64_t d, int64_t h,
+           const ipu__pool_chunk *c)
+{
+    const ipu__pool_kernel *plan = job->plan;
+    const ipu__pool *pool = &plan->pool;
+    ipu_op op = job->call->spec->op;
+    int64_t columns = c->end - c->first;
+    int64_t offset = ipu__pool_window_row(pool, image, d, h) +
+                     c->first * pool->channels + c->channel;
+    float beside[IPU_POOL_CHUNK];
+    void *result = job->call->outputs[0];
+    if (op == IPU_OP_ID_MAX_POOL_GRAD) {
+        ipu__pool_walk_boxes(job, IPU_POOL_PLACE, image, d, h, c, NULL, NULL);
+        return;
+    }
+    ipu__pool_target t = ipu__pool_open(plan, result, offset, beside, c->n);
+    if (op == IPU_OP_ID_MAX_POOL_PICK) {
+        int32_t place[IPU_POOL_CHUNK];
+        ipu__pool_fill(&t, 0.0f, columns, c->n);
+        ipu__pool_mark(job, image, d, h, c, place);
+        ipu__pool_walk(job, image, d, h, c, &t, place, job->call->inputs[2]);
+    } else if (plan->boxes != NULL) {
+        ipu__pool_walk_boxes(job, IPU_POOL_FOLD, image, d, h, c, &t, NULL);
+    } else {
+        ipu__pool_fill(&t, op == IPU_OP_ID_MAX_POOL ? -INFINITY : 0.0f, columns, c->n);
+        ipu__pool_walk(job, image, d, h, c, &t, NULL, NULL);
+    }
+    if (op == IPU_OP_ID_AVERAGE_POOL && plan->boxes == NULL) {
+        plan->columns->divide(t.row, t.step, plan->counts[0][d] * plan->counts[1][h],
+                              plan->counts[2] + c->first, columns, c->n);
+    }
+    ipu__pool_close(plan, &t, result, offset, columns, c->n);
+}
+
+/* What each window around a row of x has to give: the windows in their order, which is
+ * against that of their elements. */
+static void
+share_chunk(const ipu__pool_job *job, int64_t image, int64_t d, int64_t h,
+            const ipu__pool_chunk *c)
+{
+    const ipu__pool_kernel *plan = job->plan;
+    const ipu__pool *pool = &plan->pool;
+    const ipu__pool_axis *axes = pool->axes;
+    const ipu__pool_axis *axis = &axes[2];
+    int64_t offset =
+        ipu__pool_pixel_row(pool, image, d, h) + c->first * pool->channels + c->channel;
+    int64_t first[2];
+    int64_t end[2];
+    float beside[IPU_POOL_CHUNK];
+    float wide[IPU_POOL_CHUNK];
+    void *result = job->call->outputs[0];
+    ipu__pool_target t = ipu__pool_open(plan, result, offset, beside, c->n);
+    ipu__pool_fill(&t, 0.0f, c->end - c->first, c->n);
+    ipu__pool_windows(&axes[0], d, &first[0], &end[0]);
+    ipu__pool_windows(&axes[1], h, &first[1], &end[1]);
+    for (int64_t od = first[0]; od < end[0]; od++) {
+        for (int64_t oh = first[1]; oh < end[1]; oh++) {
+            if (ipu__pool_number(&axes[0], d, od) < 0 ||
+                ipu__pool_number(&axes[1], h, oh) < 0) {
+                continue;
+            }
+            float rows = plan->counts[0][od] * plan->counts[1][oh];
+            int64_t row = ipu__pool_window_row(pool, image, od, oh) + c->channel;
+            for (int64_t kw = axis->window - 1; kw >= 0; kw--) {
+                int64_t a;
+                int64_t b;
+                ipu__pool_windows_at(axis, kw, c->first, c->end, 0, axis->windows, &a,
+                                     &b);
+                int64_t pixel = a * axis->stride + kw * axis->dilation - axis->low;
+                float *dx = t.row + (pixel - c->first) * t.step;
+                const void *dy = ipu__pool_element(plan, job->call->inputs[0],
+                                                   row + a * pool->channels);
+                if (!plan->half && a < b) {
+                    plan->columns->share(dx, axis->stride * t.step, dy, pool->channels,
+                                         rows, plan->counts[2] + a, b - a, c->n);
+                }
+                for (int64_t i = 0; plan->half && i < b - a; i++) {
+                    ipu__halves_to_floats(wide,
+                                          (const uint16_t *)dy + i * pool->channels,
+                                          c->n, plan->cpu);
+                    plan->columns->share(dx + i * axis->stride * t.step, 0, wide, 0,
+                                         rows, plan->counts[2] + a + i, 1, c->n);
+                }
+            }
+        }
+    }
+    ipu__pool_close(plan, &t, result, offset, c->end - c->first, c->n);
+}
+
+/* Where windows do not meet: the elements of an axis that window o clears, its own and
+ * those up to the next one's. */
+static void
+cleared(const ipu__pool_axis *axis, int64_t o, int64_t *begin, int64_t *end)
+{
+    int64_t start = o * axis->stride - axis->low;
+    *begin = o == 0 || start < 0 ? 0 : start;
+    *end = o + 1 == axis->windows ? axis->size
+                                  : ipu__min(start + axis->stride, axis->size);
+}
+
+static void
+clear_rows(const ipu__pool_job *job, int64_t image, int64_t d, int64_t h)
+{
+    const ipu__pool *pool = &job->plan->pool;
+    int64_t planes[2];
+    int64_t rows[2];
+    cleared(&pool->axes[0], d, &planes[0], &planes[1]);
+    cleared(&pool->axes[1], h, &rows[0], &rows[1]);
+    int64_t row = pool->axes[2].size * pool->channels;
+    for (int64_t i = planes[0]; rows[0] < rows[1] && i < planes[1]; i++) {
+        memset((float *)job->call->outputs[0] +
+                   ipu__pool_pixel_row(pool, image, i, rows[0]),
+               0, (size_t)((rows[1] - rows[0]) * row) * sizeof(float));
+    }
+}
+
+/* Row `unit` of windows, or of x, of an image. */
+static void
+make_row(const ipu__pool_job *job, int64_t image, int64_t unit)
+{
+    const ipu__pool_kernel *plan = job->plan;
+    const ipu__pool_axis *axes = plan->pool.axes;
+    bool shares = job->call->spec->op == IPU_OP_ID_AVERAGE_POOL_GRAD;
+    int64_t rows = shares ? axes[1].size : axes[1].windows;
+    int64_t columns = shares ? axes[2].size : axes[2].windows;
+    int64_t some = IPU_POOL_CHUNK / plan->strip;
+    ipu__pool_chunk c;
+    if (plan->apart && !plan->tiled) {
+        clear_rows(job, image, unit / rows, unit % rows);
+    }
+    for (c.first = 0; c.first < columns; c.first = c.end) {
+        c.end = ipu__min(c.first + some, columns);
+        for (c.channel = 0; c.channel < plan->pool.channels; c.channel += c.n) {
+            c.n = ipu__min(plan->strip, plan->pool.channels - c.channel);
+            (shares ? share_chunk : make_chunk)(job, image, unit / rows, unit % rows,
+                                                &c);
+        }
+    }
+}
+
+/* --- run and choose -----------------------------------------------------------------
+ */
+
+static void
+make_units(const ipu__pool_job *job, int64_t begin, int64_t end)
+{
+    int64_t units = job->plan->units;
+    bool tiles = job->call->spec->op == IPU_OP_ID_MAX_POOL_GRAD && !job->plan->apart;
+    bool scatters = tiles && !job->plan->half;
+    for (int64_t i = begin; i < end; i++) {
+        (scatters ? ipu__pool_scatter_tile
+         : tiles  ? ipu__pool_make_tile
+                  : make_row)(job, i / units, i % units);
+    }
+}
+
+static void
+pool_task(void *state, int32_t task, int32_t worker)
+{
+    const ipu__pool_job *job = state;
+    const ipu__pool_kernel *plan = job->plan;
+    int64_t begin = task * plan->per_task;
+    (void)worker;
+    make_units(job, begin,
+               ipu__min(begin + plan->per_task, plan->pool.images * plan->units));
+}
+
+static ipu_status
+run(const ipu_kernel_call *call)
+{
+    const ipu__pool_kernel *plan = call->spec->prepared;
+    ipu__pool_job job = {plan, call};
+    int64_t tasks = ipu__ceil_div(plan->pool.images * plan->units, plan->per_task);
+    ipu_pool_run(call->pool, (int32_t)tasks, pool_task, &job);
+    return IPU_OK;
+}
+
+static ipu_status
+run_rows(const ipu_kernel_call *call, int64_t begin, int64_t end)
+{
+    const ipu__pool_kernel *plan = call->spec->prepared;
+    ipu__pool_job job = {plan, call};
+    make_units(&job, begin * plan->units, end * plan->units);
+    return IPU_OK;
+}
+
+static void
+plan_meetings(ipu__pool_kernel *plan, ipu_op op)
+{
+    plan->apart = op == IPU_OP_ID_MAX_POOL_GRAD && plan->boxes != NULL;
+    plan->tiled = true;
+    bool dilated = false;
+    for (int32_t a = 0; a < IPU_POOL_AXES; a++) {
+        const ipu__pool_axis *axis = &plan->pool.axes[a];
+        int64_t end = axis->windows * axis->stride - axis->low;
+        dilated = dilated || axis->dilation > 1;
+        plan->apart = plan->apart && axis->stride >= axis->window;
+        plan->tiled = plan->tiled && axis->stride == axis->window && end >= axis->size;
+    }
+    plan->apart = plan->apart && !dilated;
+}
+
+/* How many elements each window has. */
+static ipu_status
+plan_counts(const ipu__preparation *p, ipu__pool_kernel *plan)
+{
+    for (int32_t a = 0; a < IPU_POOL_AXES; a++) {
+        const ipu__pool_axis *axis = &plan->pool.axes[a];
+        float *counts;
+        IPU_TRY(ipu_arena_alloc(p->ctx, p->arena,
+                                (size_t)axis->windows * sizeof *counts, &counts));
+        for (int64_t o = 0; o < axis->windows; o++) {
+            int64_t begin;
+            int64_t end;
+            ipu__pool_inside(axis, o, &begin, &end);
+            counts[o] = end > begin ? (float)(end - begin) : 1.0f;
+        }
+        plan->counts[a] = counts;
+    }
+    return IPU_OK;
+}
+
+static ipu_status
+choose(const ipu__preparation *p, uint64_t inputs)
+{
+    ipu_kernel_spec *spec = p->spec;
+    ipu_dtype dtype = spec->outputs[0].dtype;
+    int64_t elements = ipu_shape_elements(&spec->outputs[0].shape);
+    bool half = dtype == IPU_DTYPE_FLOAT16;
+    ipu__pool_kernel *plan;
+    if ((!half && dtype != IPU_DTYPE_FLOAT32) || spec->inputs[0].dtype != dtype ||
+        (half && spec->op == IPU_OP_ID_MAX_POOL_PICK) || elements == 0) {
+        return IPU_OK;
+    }
+    IPU_TRY(ipu__prepared(p, sizeof *plan, &plan));
+    ipu__pool_plan(spec, &plan->pool);
+    plan->columns = ipu__pool_columns_of(p->cpu);
+    plan->cpu = p->cpu;
+    plan->half = half;
+    IPU_TRY(plan_counts(p, plan));
+    if (!half && (plan->pool.channels >= IPU_POOL_FEWEST_LANES ||
+                  spec->op == IPU_OP_ID_MAX_POOL_GRAD)) {
+        plan->boxes = ipu__pool_boxes_of(p->cpu);
+    }
+    plan_meetings(plan, spec->op);
+    if (spec->op == IPU_OP_ID_MAX_POOL_GRAD && !plan->apart) {
+        if (!half) {
+            ipu__pool_plan_scatter(plan);
+        } else if (!ipu__pool_plan_tiles(plan)) {
+            return IPU_OK;
+        }
+    } else {
+        bool shares = spec->op == IPU_OP_ID_AVERAGE_POOL_GRAD;
+        const ipu__pool_axis *axes = plan->pool.axes;
+        plan->strip = ipu__min(plan->pool.channels, IPU_POOL_CHUNK);
+        plan->units =
+            shares ? axes[0].size * axes[1].size : axes[0].windows * axes[1].windows;
+    }
+    int64_t each = elements / plan->pool.images / plan->units;
+    plan->per_task = each >= TASK_ELEMENTS ? 1 : TASK_ELEMENTS / (each + 1) + 1;
+    spec->run = run;
+    spec->rows = (ipu_kernel_rows){
+        .run = run_rows, .count = plan->pool.images, .inputs = inputs};
+    spec->kernel_name = p->cpu >= IPU_CPU_AVX2 ? "columns_avx2" : "columns_generic";
+    return IPU_OK;
+}
+
+#define CHOOSE(text, inputs) \
+    ipu_status ipu_choose_##text(const ipu__preparation *p) \
+    { \
+        return choose(p, inputs); \
+    }
+CHOOSE(max_pool, 1)
+CHOOSE(max_pool_grad, 7)
+CHOOSE(max_pool_pick, 7)
+CHOOSE(average_pool, 1)
+CHOOSE(average_pool_grad, 1)
+#undef CHOOSE

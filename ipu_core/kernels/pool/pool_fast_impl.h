@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the files of the fast pooling kernels share, see pool_fast.c. */
+#ifndef IPU_KERNELS_POOL_FAST_IMPL_H
+#define IPU_KERNELS_POOL_FAST_IMPL_H
+
+#include "kernels/pool/pool_impl.h"
+
+enum { IPU_POOL_CHUNK = 1024 }; /* elements of a row that are made at a time */
+
+/* Prepared. */
+typedef struct ipu__pool_kernel {
+    ipu__pool pool;
+    const ipu__pool_columns *columns;
+    const ipu__pool_boxes *boxes; /* NULL: there are too few channels, or of float16 */
+    bool apart;                   /* no two windows meet ... */
+    bool tiled;                   /* ... and each element is in one */
+    const float *counts[IPU_POOL_AXES]; /* elements of each window, at least 1 */
+    ipu_cpu_class cpu;
+    bool half;
+    int64_t strip;    /* channels that are made at a time */
+    int64_t tile[2];  /* rows and columns; where windows scatter, planes and rows */
+    int64_t tiles[2]; /* of an image */
+    int64_t kept;     /* rows of windows of a plane whose places are kept */
+    int64_t units;    /* rows or tiles of an image, which are made one by one */
+    int64_t per_task;
+} ipu__pool_kernel;
+
+typedef struct ipu__pool_job {
+    const ipu__pool_kernel *plan;
+    const ipu_kernel_call *call;
+} ipu__pool_job;
+
+/* Columns [first, end) of windows or of x, n channels from `channel` on. */
+typedef struct ipu__pool_chunk {
+    int64_t first;
+    int64_t end;
+    int64_t channel;
+    int64_t n;
+    /* where windows scatter: the elements of an axis that they reach, see
+     * pool_scatter.c */
+    int32_t tile_axis;
+    int64_t tile_begin;
+    int64_t tile_end;
+} ipu__pool_chunk;
+
+/* Where rows of results are made: in the result, or, of float16, beside it. */
+typedef struct ipu__pool_target {
+    float *row;
+    int64_t step;
+} ipu__pool_target;
+
+static inline const void *
+ipu__pool_element(const ipu__pool_kernel *plan, const void *base, int64_t offset)
+{
+    return ipu__at(base, offset * (plan->half ? 2 : 4));
+}
+
+static inline ipu__pool_target
+ipu__pool_open(const ipu__pool_kernel *plan, void *result, int64_t offset,
+               float *beside, int64_t n)
+{
+    return plan->half
+               ? (ipu__pool_target){beside, n}
+               : (ipu__pool_target){(float *)result + offset, plan->pool.channels};
+}
+
+static inline void
+ipu__pool_close(const ipu__pool_kernel *plan, const ipu__pool_target *t, void *result,
+                int64_t offset, int64_t columns, int64_t n)
+{
+    for (int64_t i = 0; plan->half && i < columns; i++) {
+        ipu__floats_to_halves((uint16_t *)result + offset + i * plan->pool.channels,
+                              t->row + i * n, n, plan->cpu);
+    }
+}
+
+static inline void
+ipu__pool_fill(const ipu__pool_target *t, float value, int64_t columns, int64_t n)
+{
+    for (int64_t i = 0; i < columns; i++) {
+        for (int64_t j = 0; j < n; j++) {
+            t->row[i * t->step + j] = value;
+        }
+    }
+}
+
+/* The windows [*a, *b) of [first, end) whose element k lies in [low, high) of the axis.
+ */
+static inline void
+ipu__pool_windows_at(const ipu__pool_axis *axis, int64_t k, int64_t low, int64_t high,
+                     int64_t first, int64_t end, int64_t *a, int64_t *b)
+{
+    int64_t shift = axis->low - k * axis->dilation;
+    int64_t begin = low + shift <= 0 ? 0 : ipu__ceil_div(low + shift, axis->stride);
+    int64_t stop = high + shift <= 0 ? 0 : ipu__ceil_div(high + shift, axis->stride);
+    *a = begin < first ? first : begin;
+    *b = ipu__min(stop, end);
+}
+
+/* A row of windows, and of pixels. */
+static inline int64_t
+ipu__pool_window_row(const ipu__pool *pool, int64_t image, int64_t d, int64_t h)
+{
+    return ((image * pool->axes[0].windows + d) * pool->axes[1].windows + h) *
+           pool->axes[2].windows * pool->channels;
+}
+
+static inline int64_t
+ipu__pool_pixel_row(const ipu__pool *pool, int64_t image, int64_t d, int64_t h)
+{
+    return ((image * pool->axes[0].size + d) * pool->axes[1].size + h) *
+           pool->axes[2].size * pool->channels;
+}
+
+/* The elements of a chunk of windows, row by row of x: folded into `t` where there are
+ * no places; else marked, or, with `v`, picked (pool_walk.c). */
+void ipu__pool_walk(const ipu__pool_job *job, int64_t image, int64_t d, int64_t h,
+                    const ipu__pool_chunk *c, const ipu__pool_target *t, int32_t *place,
+                    const void *v);
+
+/* What ipu__pool_walk_boxes does at each window. */
+typedef enum ipu__pool_visit {
+    IPU_POOL_FOLD,
+    IPU_POOL_MARK,
+    IPU_POOL_SCATTER,
+    IPU_POOL_PLACE
+} ipu__pool_visit;
+
+/* The same by boxes: windows whose elements are all inside of the row go together. */
+void ipu__pool_walk_boxes(const ipu__pool_job *job, ipu__pool_visit what, int64_t image,
+                          int64_t d, int64_t h, const ipu__pool_chunk *c,
+                          const ipu__pool_target *t, int32_t *place);
+/* The places of the maxima of a chunk of windows. */
+void ipu__pool_mark(const ipu__pool_job *job, int64_t image, int64_t d, int64_t h,
+                    const ipu__pool_chunk *c, int32_t *place);
+
+/* How the gradient of a maximum is cut into tiles, and one of them: of float16
+ * (pool_tiles.c), and of float32 (pool_scatter.c). False where the places of a single
+ * window would not fit. */
+bool ipu__pool_plan_tiles(ipu__pool_kernel *plan);
+void ipu__pool_make_tile(const ipu__pool_job *job, int64_t image, int64_t unit);
+void ipu__pool_plan_scatter(ipu__pool_kernel *plan);
+void ipu__pool_scatter_tile(const ipu__pool_job *job, int64_t image, int64_t unit);
+/* The windows [first, end) of an axis that [begin, stop) of its elements are in. */
+void ipu__pool_windows_around(const ipu__pool_axis *axis, int64_t begin, int64_t stop,
+                              int64_t *first, int64_t *end);
+
+#endif

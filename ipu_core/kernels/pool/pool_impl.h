@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Where the windows of a pooling lie: three axes, outermost first; of those that a
+ * pooling does not have, size and window are 1. */
+#ifndef IPU_KERNELS_POOL_IMPL_H
+#define IPU_KERNELS_POOL_IMPL_H
+
+#include "kernels/core/kernel_impl.h"
+
+enum { IPU_POOL_AXES = 3 };
+
+/* Element k of window o is element o * stride + k * dilation - low of the axis. */
+typedef struct ipu__pool_axis {
+    int64_t size;
+    int64_t windows;
+    int64_t window;
+    int64_t stride;
+    int64_t dilation;
+    int64_t low;
+} ipu__pool_axis;
+
+typedef struct ipu__pool {
+    int64_t images;
+    int64_t channels;
+    ipu__pool_axis axes[IPU_POOL_AXES];
+} ipu__pool;
+
+void ipu__pool_plan(const ipu_kernel_spec *spec, ipu__pool *pool);
+/* The elements [*begin, *end) of window o that are no padding; may be none. */
+void ipu__pool_inside(const ipu__pool_axis *axis, int64_t o, int64_t *begin,
+                      int64_t *end);
+/* The windows [*first, *end) that element i may be in, and its number in one of them:
+ * negative where it is not. */
+void ipu__pool_windows(const ipu__pool_axis *axis, int64_t i, int64_t *first,
+                       int64_t *end);
+int64_t ipu__pool_number(const ipu__pool_axis *axis, int64_t i, int64_t o);
+
+/* Loops over `columns` windows of a row, `step` elements from one to the next, and n
+ * channels of each (pool_columns.c). `place` holds n numbers for each column, without
+ * gaps; a window has `rows * counts[column]` elements. */
+typedef struct ipu__pool_columns {
+    /* y = the larger one of y and x; y += x; y /= elements; dx += dy / elements */
+    void (*max)(float *y, int64_t y_step, const float *x, int64_t x_step,
+                int64_t columns, int64_t n);
+    void (*sum)(float *y, int64_t y_step, const float *x, int64_t x_step,
+                int64_t columns, int64_t n);
+    void (*divide)(float *y, int64_t y_step, float rows, const float *counts,
+                   int64_t columns, int64_t n);
+    void (*share)(float *dx, int64_t dx_step, const float *dy, int64_t dy_step,
+                  float rows, const float *counts, int64_t columns, int64_t n);
+    /* place = k where it is negative and x is y, or NaN */
+    void (*mark)(int32_t *place, int32_t k, const float *x, int64_t x_step,
+                 const float *y, int64_t y_step, int64_t columns, int64_t n);
+    /* where place is k: y = v; dx += dy */
+    void (*pick)(float *y, int64_t y_step, const int32_t *place, int32_t k,
+                 const float *v, int64_t v_step, int64_t columns, int64_t n);
+    void (*spread)(float *dx, int64_t dx_step, const int32_t *place, int32_t k,
+                   const float *dy, int64_t dy_step, int64_t columns, int64_t n);
+} ipu__pool_columns;
+
+const ipu__pool_columns *ipu__pool_columns_of(ipu_cpu_class cpu);
+
+/* A box of elements, outermost axis first: `counts` of them, `steps` apart, with numbers
+ * from `number` on that change by `turns`. */
+typedef struct ipu__pool_box {
+    int64_t counts[IPU_POOL_AXES];
+    int64_t steps[IPU_POOL_AXES];
+    int32_t turns[IPU_POOL_AXES];
+    int32_t number;
+    float elements; /* of a window, at least 1 */
+    /* where windows scatter, the positions [begin, end) of the first two axes that get
+     * something; at others they only look */
+    int64_t begin[2];
+    int64_t end[2];
+} ipu__pool_box;
+
+/* Where there are channels enough to fill registers: all elements of a column at once
+ * (pool_boxes.c). Same results as by columns. */
+typedef struct ipu__pool_boxes {
+    /* y = the largest element, or the mean of all, of windows `step` elements apart */
+    void (*max)(float *y, int64_t y_step, const float *x, int64_t x_step,
+                const ipu__pool_box *box, int64_t columns, int64_t n);
+    void (*mean)(float *y, int64_t y_step, const float *x, int64_t x_step,
+                 const ipu__pool_box *box, int64_t columns, int64_t n);
+    /* place = the number of the first element that is y, or NaN */
+    void (*mark)(int32_t *place, const float *x, int64_t x_step, const float *y,
+                 int64_t y_step, const ipu__pool_box *box, int64_t columns, int64_t n);
+    /* dx += dy at the first element that is y, or NaN, if that gets something */
+    void (*scatter)(float *dx, const float *x, int64_t x_step, const float *y,
+                    const float *dy, int64_t y_step, const ipu__pool_box *box,
+                    int64_t columns, int64_t n);
+    /* to the elements of windows that do not meet: dy at the first that is y, or NaN,
+     * else 0 */
+    void (*place)(float *dx, const float *x, int64_t x_step, const float *y,
+                  const float *dy, int64_t y_step, const ipu__pool_box *box,
+                  int64_t columns, int64_t n);
+} ipu__pool_boxes;
+
+enum { IPU_POOL_FEWEST_LANES = 8 };
+
+const ipu__pool_boxes *ipu__pool_boxes_of(ipu_cpu_class cpu);
+
+#endif

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Loops over runs of random words, once for each class of processor: a file defines
+ * RANDOM_FORM (the name of the form that it defines) and RANDOM_TARGET (the attribute
+ * of its functions) and includes this one. All are plain loops without contraction, so
+ * that all classes give the same bits. */
+#include "kernels/math/element_math.h"
+#include "kernels/random/random_impl.h"
+#include "kernels/math/wide_math.h"
+
+/* The upper word of a block's number is that of `first`: no run crosses a multiple of
+ * 2^32, since runs are of one power of two and begin at multiples of it. */
+RANDOM_TARGET static void
+words(uint32_t *out, const ipu_random_key *key, uint64_t first, int64_t blocks)
+{
+    ipu_random_start start = ipu_random_start_of(key);
+    start.counter[0] ^= (uint32_t)(first >> 32);
+    IPU_INDEPENDENT
+    for (int64_t i = 0; i < blocks; i++) {
+        uint32_t block = (uint32_t)first + (uint32_t)i;
+        ipu_random_words drawn = ipu_random_block_of(&start, block);
+        out[4 * i] = drawn.at[0];
+        out[4 * i + 1] = drawn.at[1];
+        out[4 * i + 2] = drawn.at[2];
+        out[4 * i + 3] = drawn.at[3];
+    }
+}
+
+RANDOM_TARGET static void
+uniform(float *out, const uint32_t *from, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        out[i] = (float)(int32_t)(from[i] >> 8) * 0x1p-24f;
+    }
+}
+
+RANDOM_TARGET static void
+uniform_narrow(float *out, const uint32_t *from, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        out[i] = (float)(int32_t)(from[i] >> 21) * 0x1p-11f;
+    }
+}
+
+RANDOM_TARGET static void
+uniform_wide(double *out, const uint32_t *from, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        uint64_t both = (uint64_t)from[2 * i + 1] << 32 | from[2 * i];
+        out[i] = (double)(int64_t)(both >> 11) * 0x1p-53;
+    }
+}
+
+RANDOM_TARGET static void
+normal(double *out, const uint32_t *from, int64_t n)
+{
+    const double two_pi = 6.283185307179586476925;
+    for (int64_t i = 0; i < n / 2; i++) {
+        double u = ((double)from[2 * i] + 1.0) * 0x1p-32;
+        double radius = __builtin_sqrt(-2.0 * ipu__log_normal_f64(u));
+        double turn = (double)from[2 * i + 1] * 0x1p-32;
+        ipu__point point = ipu__circle_f64(two_pi * turn);
+        out[2 * i] = radius * point.cos;
+        out[2 * i + 1] = radius * point.sin;
+    }
+}
+
+/* Both ranges for every element, and bits of one or the other: a branch would keep a
+ * compiler from using vectors. */
+RANDOM_TARGET static void
+truncated(double *out, const uint32_t *from, int64_t n)
+{
+    const uint64_t sign = UINT64_C(1) << 63;
+    for (int64_t i = 0; i < n; i++) {
+        double q = ipu__within_two_sigma(from[i]) - 0.5;
+        uint64_t q_bits = ipu__double_bits(q);
+        double size = ipu__bits_double(q_bits & ~sign);
+        double tail = -ipu__log_normal_f64(0.5 - size);
+        double outer = ipu__quantile_outer(__builtin_sqrt(tail) - 1.6);
+        uint64_t outer_bits = ipu__double_bits(outer) | (q_bits & sign);
+        uint64_t center_bits = ipu__double_bits(ipu__quantile_center(q));
+        uint64_t is_center = UINT64_C(0) - (uint64_t)(size <= 0.425);
+        out[i] =
+            ipu__bits_double((center_bits & is_center) | (outer_bits & ~is_center));
+    }
+}
+
+RANDOM_TARGET static void
+to_floats(float *out, const double *x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        out[i] = (float)x[i];
+    }
+}
+
+RANDOM_TARGET static void
+to_odd_floats(float *out, const double *x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        out[i] = ipu__float_to_odd(x[i]);
+    }
+}
+
+RANDOM_TARGET static void
+integers(uint32_t *out, const uint32_t *from, uint32_t least, uint64_t span, int64_t n)
+{
+    uint32_t factor = (uint32_t)span;
+    for (int64_t i = 0; i < n; i++) {
+        out[i] = least + (uint32_t)((uint64_t)from[i] * factor >> 32);
+    }
+}
+
+RANDOM_TARGET static void
+dropout(float *y, uint8_t *mask, const float *x, const uint32_t *from,
+        uint32_t threshold, float scale, int64_t n)
+{
+    IPU_INDEPENDENT
+    for (int64_t i = 0; i < n; i++) {
+        float scaled = x[i] * scale;
+        y[i] = from[i] >> 8 >= threshold ? scaled : 0.0f;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        mask[i] = from[i] >> 8 >= threshold;
+    }
+}
+
+/* A normal result: 13 bits are dropped, to which as many random ones are added before. A
+ * subnormal one is a whole number of 2^-24. Both for every element, and one of them. */
+RANDOM_TARGET static void
+round_stochastic(uint16_t *out, const float *x, const uint32_t *from, int64_t n)
+{
+    const uint32_t least_normal = 0x38800000; /* 2^-14 */
+    const uint32_t too_large = 0x47800000;    /* 2^16 */
+    const uint32_t infinite = 0x7f800000;
+    IPU_INDEPENDENT
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t bits = ipu__float_bits(x[i]);
+        uint32_t size = bits & 0x7fffffff;
+        uint32_t normal = ((size + (from[i] >> 19)) >> 13) - (112U << 10);
+        uint32_t bounded = size < least_normal ? size : least_normal;
+        float scaled = ipu__bits_float(bounded) * 0x1p24f;
+        int32_t below = (int32_t)scaled;
+        float rest = 1.0f - (float)(int32_t)(from[i] >> 8) * 0x1p-24f;
+        uint32_t small = (uint32_t)below + (scaled - (float)below >= rest);
+        uint32_t half = size < least_normal ? small : normal;
+        half = size >= too_large ? 0x7c00 : half;
+        half = size > infinite ? 0x7e00 : half;
+        out[i] = (uint16_t)(half | (bits >> 16 & 0x8000));
+    }
+}
+
+const ipu__random_form RANDOM_FORM = {
+    words,     uniform,   uniform_narrow, uniform_wide, normal,
+    truncated, to_floats, to_odd_floats,  integers,     dropout,
+    round_stochastic,
+};

@@ -1,6 +1,0 @@
-/* SPDX-License-Identifier: MIT
- *
- * Loops over random words for the base instruction set. */
-#define RANDOM_FORM ipu__random_generic
-#define RANDOM_TARGET
-#include "kernels/random_loops.h"

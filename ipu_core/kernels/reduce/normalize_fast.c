@@ -1,0 +1,617 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Normalisation of float32 and float16, which is widened on the way.
+ *
+ * Down the rows, where there are several, or groups: rows are cut into chunks that fit
+ * the cache. Of each chunk and channel there are a sum and the squares around the
+ * chunk's own mean, so x comes from memory once; chunks, then channels of a group, are
+ * joined in double, in their order (Chan, Golub and LeVeque 1979). Along the row, where
+ * a row is a group: 32 lanes, then halves. Both trees depend on the shape alone.
+ *
+ * The gradients of factor and shift are sums over the same chunks, or over chunks of
+ * ROWS rows. Tasks are outer indices where there are several, else chunks. */
+#include <math.h>
+#include <string.h>
+
+#include "kernels/reduce/normalize_impl.h"
+#include "kernels/reduce/normalize_loops.h"
+#include "kernels/core/sum_tree.h"
+
+enum {
+    CHUNK = 4096,     /* elements of a chunk ... */
+    FEWEST_ROWS = 16, /* ... and its rows, at least */
+    ROWS = 64,
+    LONG_ROW = 8192, /* elements that one tree folds */
+    WIDE = 4096,     /* of float16, widened at a time */
+    MANY = 8,        /* outer indices that are tasks */
+    TASK_ELEMENTS = 16384
+};
+
+/* Prepared. */
+typedef struct normalize_plan {
+    ipu__normalize n;
+    const ipu__normalize_loops *loops;
+    ipu_cpu_class cpu;
+    bool half;
+    bool gradient;
+    bool along;       /* a row is a group */
+    int64_t chunk;    /* rows */
+    int64_t chunks;   /* of an outer index; along rows: of all */
+    int64_t per_task; /* chunks, or rows */
+    size_t bytes;     /* of workspace, of an outer index */
+} normalize_plan;
+
+typedef struct normalize_job {
+    const normalize_plan *plan;
+    const ipu_kernel_call *call;
+    int64_t first; /* the outer index whose workspace comes first */
+} normalize_job;
+
+/* Of an outer index: what chunks and channels of it sum up to. */
+typedef struct sums {
+    double *total; /* of each channel, as are the next five */
+    double *more;
+    float *mean;
+    float *factor;
+    float *tilt;
+    float *shift;
+    float *chunks; /* three rows of channels for each */
+} sums;
+
+static sums
+sums_of(const normalize_job *job, int64_t outer)
+{
+    const normalize_plan *plan = job->plan;
+    int64_t c = plan->n.channels;
+    char *base = ipu__at_mutable(job->call->workspace,
+                                 (outer - job->first) * (int64_t)plan->bytes);
+    double *total = (double *)(void *)base;
+    float *mean = (float *)(void *)(base + 2 * c * (int64_t)sizeof(double));
+    return (sums){total,        total + c,    mean,        mean + c,
+                  mean + 2 * c, mean + 3 * c, mean + 4 * c};
+}
+
+static const void *
+input_at(const normalize_job *job, uint32_t input, int64_t i)
+{
+    return ipu__at(job->call->inputs[input], i * (job->plan->half ? 2 : 4));
+}
+
+static float
+inverse_deviation(const normalize_plan *plan, float variance)
+{
+    return (float)(1.0 / sqrt((double)variance + plan->n.epsilon));
+}
+
+/* --- rows, of float16 through a buffer ----------------------------------------------
+ */
+
+/* n elements of an input, from element i on, as floats. */
+static const float *
+widened(const normalize_job *job, uint32_t input, int64_t i, int64_t n, float *wide)
+{
+    const void *x = input_at(job, input, i);
+    if (!job->plan->half) {
+        return x;
+    }
+    ipu__halves_to_floats(wide, x, n, job->plan->cpu);
+    return wide;
+}
+
+typedef enum pass { SUM, SQUARES, SLOPES, RESULT, GRADIENT } pass;
+
+/* A pass over some channels of rows that are floats. */
+static void
+pass_over(const normalize_plan *plan, pass what, const sums *s, float *part, int64_t c,
+          const float *x, const float *dy, float *out, int64_t rows, int64_t n)
+{
+    const ipu__normalize_loops *f = plan->loops;
+    int64_t step = plan->n.channels;
+    switch (what) {
+    case SUM:
+        f->sum(part + c, x, rows, step, n);
+        break;
+    case SQUARES:
+        f->squares(part + step + c, part + 2 * step + c, x, rows, step, n);
+        break;
+    case SLOPES:
+        f->slopes(part + c, part + step + c, s->mean + c, x, dy, rows, step, n);
+        break;
+    case RESULT:
+        f->result(out, x, s->mean + c, s->factor + c, s->shift + c, rows, step, n);
+        break;
+    case GRADIENT:
+        f->gradient(out, x, dy, s->mean + c, s->factor + c, s->tilt + c, s->shift + c,
+                    rows, step, n);
+        break;
+    }
+}
+
+static void
+chunk_pass(const normalize_job *job, pass what, const sums *s, float *part,
+           int64_t first, int64_t rows)
+{
+    const normalize_plan *plan = job->plan;
+    int64_t channels = plan->n.channels;
+    bool slopes = what == SLOPES || what == GRADIENT;
+    bool writes = what == RESULT || what == GRADIENT;
+    float x[WIDE];
+    float dy[WIDE];
+    float out[WIDE];
+    if (!plan->half) {
+        int64_t at = first * channels;
+        pass_over(plan, what, s, part, 0, input_at(job, 0, at),
+                  slopes ? input_at(job, 1, at) : NULL,
+                  writes ? (float *)job->call->outputs[0] + at : NULL, rows, channels);
+        return;
+    }
+    for (int64_t row = first; row < first + rows; row++) {
+        for (int64_t c = 0; c < channels; c += WIDE) {
+            int64_t n = ipu__min(channels - c, WIDE);
+            int64_t at = row * channels + c;
+            pass_over(plan, what, s, part, c, widened(job, 0, at, n, x),
+                      slopes ? widened(job, 1, at, n, dy) : NULL, out, 1, n);
+            if (writes) {
+                ipu__floats_to_halves((uint16_t *)job->call->outputs[0] + at, out, n,
+                                      plan->cpu);
+            }
+        }
+    }
+}
+
+/* --- down the rows ------------------------------------------------------------------
+ */
+
+/* The rows of chunk k: how many, and of all rows which is the first. */
+static int64_t
+rows_of(const normalize_plan *plan, int64_t outer, int64_t k, int64_t *first)
+{
+    *first = outer * plan->n.rows + k * plan->chunk;
+    return ipu__min(plan->n.rows - k * plan->chunk, plan->chunk);
+}
+
+static void
+sum_chunk(const normalize_job *job, int64_t outer, int64_t k)
+{
+    const normalize_plan *plan = job->plan;
+    int64_t channels = plan->n.channels;
+    sums s = sums_of(job, outer);
+    float *part = s.chunks + k * 3 * channels;
+    int64_t first;
+    int64_t rows = rows_of(plan, outer, k, &first);
+    memset(part, 0, (size_t)(2 * channels) * sizeof *part);
+    if (plan->gradient) {
+        chunk_pass(job, SLOPES, &s, part, first, rows);
+        return;
+    }
+    chunk_pass(job, SUM, &s, part, first, rows);
+    for (int64_t c = 0; c < channels; c++) {
+        part[2 * channels + c] = part[c] / (float)rows;
+    }
+    chunk_pass(job, SQUARES, &s, part, first, rows);
+}
+
+static void
+finish_chunk(const normalize_job *job, int64_t outer, int64_t k)
+{
+    sums s = sums_of(job, outer);
+    int64_t first;
+    int64_t rows = rows_of(job->plan, outer, k, &first);
+    chunk_pass(job, job->plan->gradient ? GRADIENT : RESULT, &s, NULL, first, rows);
+}
+
+/* total[c] = the sum of row `row` of all chunks. */
+static void
+add_chunks(const normalize_plan *plan, const sums *s, int64_t row, double *total)
+{
+    int64_t channels = plan->n.channels;
+    memset(total, 0, (size_t)channels * sizeof *total);
+    for (int64_t k = 0; k < plan->chunks; k++) {
+        const float *part = s->chunks + (3 * k + row) * channels;
+        for (int64_t c = 0; c < channels; c++) {
+            total[c] += (double)part[c];
+        }
+    }
+}
+
+/* more[c] = the squares around the mean of c's group, which is total[c]. */
+static void
+add_squares(const normalize_plan *plan, const sums *s)
+{
+    int64_t channels = plan->n.channels;
+    memset(s->more, 0, (size_t)channels * sizeof *s->more);
+    for (int64_t k = 0; k < plan->chunks; k++) {
+        const float *squares = s->chunks + (3 * k + 1) * channels;
+        const float *mean = squares + channels;
+        double rows = (double)ipu__min(plan->n.rows - k * plan->chunk, plan->chunk);
+        for (int64_t c = 0; c < channels; c++) {
+            double off = (double)mean[c] - s->total[c];
+            s->more[c] += (double)squares[c] + rows * off * off;
+        }
+    }
+}
+
+static double
+add_group(const ipu__normalize *n, int64_t group, const double *of)
+{
+    double sum = 0.0;
+    for (int64_t i = 0; i < n->each; i++) {
+        sum += of[ipu__normalize_channel(n, group, i)];
+    }
+    return sum;
+}
+
+/* From the chunks to mean, variance, and what makes the result of x. */
+static void
+join_statistics(const normalize_job *job, int64_t outer)
+{
+    const normalize_plan *plan = job->plan;
+    const ipu__normalize *n = &plan->n;
+    const float *factor = job->call->inputs[1];
+    const float *shift = job->call->inputs[2];
+    float *mean = (float *)job->call->outputs[1] + outer * n->groups;
+    float *variance = (float *)job->call->outputs[2] + outer * n->groups;
+    double count = (double)(n->rows * n->each);
+    sums s = sums_of(job, outer);
+    add_chunks(plan, &s, 0, s.total);
+    for (int64_t group = 0; group < n->groups; group++) {
+        double middle = add_group(n, group, s.total) / count;
+        mean[group] = (float)middle;
+        for (int64_t i = 0; i < n->each; i++) {
+            s.total[ipu__normalize_channel(n, group, i)] = middle;
+        }
+    }
+    add_squares(plan, &s);
+    for (int64_t group = 0; group < n->groups; group++) {
+        variance[group] = (float)(add_group(n, group, s.more) / count);
+        float inverse = inverse_deviation(plan, variance[group]);
+        for (int64_t i = 0; i < n->each; i++) {
+            int64_t c = ipu__normalize_channel(n, group, i);
+            s.mean[c] = mean[group];
+            s.factor[c] = inverse * factor[c];
+            s.shift[c] = shift[c];
+        }
+    }
+}
+
+/* The mean of each channel's group. */
+static void
+spread_means(const normalize_job *job, int64_t outer)
+{
+    const ipu__normalize *n = &job->plan->n;
+    const float *mean = (const float *)job->call->inputs[3] + outer * n->groups;
+    sums s = sums_of(job, outer);
+    for (int64_t c = 0; c < n->channels; c++) {
+        s.mean[c] = mean[ipu__normalize_group(n, c)];
+    }
+}
+
+/* From the chunks to what makes dx; total and more become the sums of dy and of dy
+ * times the normalised x. */
+static void
+join_slopes(const normalize_job *job, int64_t outer)
+{
+    const normalize_plan *plan = job->plan;
+    const ipu__normalize *n = &plan->n;
+    const float *factor = job->call->inputs[2];
+    const float *variance = (const float *)job->call->inputs[4] + outer * n->groups;
+    double count = (double)(n->rows * n->each);
+    sums s = sums_of(job, outer);
+    add_chunks(plan, &s, 0, s.total);
+    add_chunks(plan, &s, 1, s.more);
+    for (int64_t group = 0; group < n->groups; group++) {
+        float inverse = inverse_deviation(plan, variance[group]);
+        double plain = 0.0;
+        double tilted = 0.0;
+        for (int64_t i = 0; i < n->each; i++) {
+            int64_t c = ipu__normalize_channel(n, group, i);
+            s.more[c] *= (double)inverse;
+            plain += (double)factor[c] * s.total[c];
+            tilted += (double)factor[c] * s.more[c];
+        }
+        for (int64_t i = 0; i < n->each; i++) {
+            int64_t c = ipu__normalize_channel(n, group, i);
+            s.factor[c] = inverse * factor[c];
+            s.tilt[c] = (float)((double)inverse * (double)inverse * (tilted / count));
+            s.shift[c] = (float)((double)inverse * (plain / count));
+        }
+    }
+}
+
+static void
+join(const normalize_job *job, int64_t outer)
+{
+    (job->plan->gradient ? join_slopes : join_statistics)(job, outer);
+}
+
+/* Sums of all outer indices: the gradients of factor and shift. */
+static void
+join_outer(const normalize_job *job)
+{
+    const ipu__normalize *n = &job->plan->n;
+    float *factor = job->call->outputs[1];
+    float *shift = job->call->outputs[2];
+    for (int64_t c = 0; c < n->channels; c++) {
+        double plain = 0.0;
+        double tilted = 0.0;
+        for (int64_t outer = 0; outer < n->outer; outer++) {
+            sums s = sums_of(job, outer);
+            plain += s.total[c];
+            tilted += s.more[c];
+        }
+        factor[c] = (float)tilted;
+        shift[c] = (float)plain;
+    }
+}
+
+static void
+make_outer(const normalize_job *job, int64_t outer)
+{
+    const normalize_plan *plan = job->plan;
+    if (plan->gradient) {
+        spread_means(job, outer);
+    }
+    for (int64_t k = 0; k < plan->chunks; k++) {
+        sum_chunk(job, outer, k);
+    }
+    join(job, outer);
+    for (int64_t k = 0; k < plan->chunks; k++) {
+        finish_chunk(job, outer, k);
+    }
+}
+
+static void
+outer_task(void *state, int32_t task, int32_t worker)
+{
+    (void)worker;
+    make_outer(state, task);
+}
+
+static void
+chunks_task(const normalize_job *job, int32_t task,
+            void (*make)(const normalize_job *job, int64_t outer, int64_t k))
+{
+    const normalize_plan *plan = job->plan;
+    int64_t begin = task * plan->per_task;
+    int64_t end = ipu__min(begin + plan->per_task, plan->n.outer * plan->chunks);
+    for (int64_t i = begin; i < end; i++) {
+        make(job, i / plan->chunks, i % plan->chunks);
+    }
+}
+
+static void
+sum_task(void *state, int32_t task, int32_t worker)
+{
+    (void)worker;
+    chunks_task(state, task, sum_chunk);
+}
+
+static void
+finish_task(void *state, int32_t task, int32_t worker)
+{
+    (void)worker;
+    chunks_task(state, task, finish_chunk);
+}
+
+static ipu_status
+run_down(const ipu_kernel_call *call)
+{
+    const normalize_plan *plan = call->spec->prepared;
+    normalize_job job = {plan, call, 0};
+    if (plan->n.outer >= MANY) {
+        ipu_pool_run(call->pool, (int32_t)plan->n.outer, outer_task, &job);
+    } else {
+        int64_t tasks = ipu__ceil_div(plan->n.outer * plan->chunks, plan->per_task);
+        for (int64_t outer = 0; plan->gradient && outer < plan->n.outer; outer++) {
+            spread_means(&job, outer);
+        }
+        ipu_pool_run(call->pool, (int32_t)tasks, sum_task, &job);
+        for (int64_t outer = 0; outer < plan->n.outer; outer++) {
+            join(&job, outer);
+        }
+        ipu_pool_run(call->pool, (int32_t)tasks, finish_task, &job);
+    }
+    if (plan->gradient) {
+        join_outer(&job);
+    }
+    return IPU_OK;
+}
+
+/* --- along the row ------------------------------------------------------------------
+ */
+
+static void
+normalize_row(const normalize_job *job, int64_t row)
+{
+    const normalize_plan *plan = job->plan;
+    const ipu__normalize_loops *f = plan->loops;
+    int64_t n = plan->n.channels;
+    float wide[WIDE];
+    float out[WIDE];
+    const float *x = widened(job, 0, row * n, n, wide);
+    float *y = plan->half ? out : (float *)job->call->outputs[0] + row * n;
+    double sum = 0.0;
+    double squares = 0.0;
+    for (int64_t i = 0; i < n; i += LONG_ROW) {
+        sum += (double)f->row_sum(x + i, ipu__min(n - i, LONG_ROW));
+    }
+    float mean = (float)(sum / (double)n);
+    for (int64_t i = 0; i < n; i += LONG_ROW) {
+        squares += (double)f->row_squares(x + i, mean, ipu__min(n - i, LONG_ROW));
+    }
+    float variance = (float)(squares / (double)n);
+    ((float *)job->call->outputs[1])[row] = mean;
+    ((float *)job->call->outputs[2])[row] = variance;
+    f->row_result(y, x, mean, inverse_deviation(plan, variance), job->call->inputs[1],
+                  job->call->inputs[2], n);
+    if (plan->half) {
+        ipu__floats_to_halves((uint16_t *)job->call->outputs[0] + row * n, out, n,
+                              plan->cpu);
+    }
+}
+
+/* Adds what a row gives to the gradients of factor and shift. */
+static void
+slope_row(const normalize_job *job, int64_t row, float *factors, float *shifts)
+{
+    const normalize_plan *plan = job->plan;
+    const ipu__normalize_loops *f = plan->loops;
+    int64_t n = plan->n.channels;
+    const float *factor = job->call->inputs[2];
+    float mean = ((const float *)job->call->inputs[3])[row];
+    float inverse = inverse_deviation(plan, ((const float *)job->call->inputs[4])[row]);
+    float wide_x[WIDE];
+    float wide_dy[WIDE];
+    float out[WIDE];
+    const float *x = widened(job, 0, row * n, n, wide_x);
+    const float *dy = widened(job, 1, row * n, n, wide_dy);
+    float *dx = plan->half ? out : (float *)job->call->outputs[0] + row * n;
+    double plain = 0.0;
+    double tilted = 0.0;
+    for (int64_t i = 0; i < n; i += LONG_ROW) {
+        int64_t some = ipu__min(n - i, LONG_ROW);
+        plain += (double)f->row_plain(dy + i, factor + i, some);
+        tilted += (double)f->row_tilted(dy + i, factor + i, x + i, mean, some);
+    }
+    double scale = (double)inverse / (double)n;
+    f->row_gradient(dx, factors, shifts, x, dy, factor, mean, inverse,
+                    (float)(tilted * (double)inverse * scale), (float)(plain * scale),
+                    n);
+    if (plan->half) {
+        ipu__floats_to_halves((uint16_t *)job->call->outputs[0] + row * n, out, n,
+                              plan->cpu);
+    }
+}
+
+static void
+rows_task(void *state, int32_t task, int32_t worker)
+{
+    const normalize_job *job = state;
+    const normalize_plan *plan = job->plan;
+    int64_t begin = task * plan->per_task;
+    int64_t end = ipu__min(begin + plan->per_task, plan->n.outer);
+    (void)worker;
+    for (int64_t row = begin; row < end; row++) {
+        normalize_row(job, row);
+    }
+}
+
+static void
+slopes_task(void *state, int32_t task, int32_t worker)
+{
+    const normalize_job *job = state;
+    const normalize_plan *plan = job->plan;
+    int64_t n = plan->n.channels;
+    int64_t end = ipu__min((task + (int64_t)1) * ROWS, plan->n.outer);
+    float *part = (float *)job->call->workspace + task * 2 * n;
+    (void)worker;
+    memset(part, 0, (size_t)(2 * n) * sizeof *part);
+    for (int64_t row = (int64_t)task * ROWS; row < end; row++) {
+        slope_row(job, row, part, part + n);
+    }
+}
+
+static ipu_status
+run_along(const ipu_kernel_call *call)
+{
+    const normalize_plan *plan = call->spec->prepared;
+    normalize_job job = {plan, call, 0};
+    int64_t n = plan->n.channels;
+    if (!plan->gradient) {
+        int64_t tasks = ipu__ceil_div(plan->n.outer, plan->per_task);
+        ipu_pool_run(call->pool, (int32_t)tasks, rows_task, &job);
+        return IPU_OK;
+    }
+    ipu_pool_run(call->pool, (int32_t)plan->chunks, slopes_task, &job);
+    for (int64_t i = 0; i < 2 * n; i++) {
+        double sum = 0.0;
+        for (int64_t k = 0; k < plan->chunks; k++) {
+            sum += (double)((const float *)call->workspace)[k * 2 * n + i];
+        }
+        ((float *)call->outputs[i < n ? 1 : 2])[i % n] = (float)sum;
+    }
+    return IPU_OK;
+}
+
+/* --- choose -------------------------------------------------------------------------
+ */
+
+static ipu_status
+run_rows(const ipu_kernel_call *call, int64_t begin, int64_t end)
+{
+    const normalize_plan *plan = call->spec->prepared;
+    for (int64_t outer = begin; outer < end; outer++) {
+        normalize_job job = {plan, call, outer};
+        (plan->along ? normalize_row : make_outer)(&job, outer);
+    }
+    return IPU_OK;
+}
+
+static void
+plan_cut(normalize_plan *plan, ipu_kernel_spec *spec)
+{
+    const ipu__normalize *n = &plan->n;
+    int64_t channels = n->channels;
+    if (plan->along) {
+        plan->chunks = ipu__ceil_div(n->outer, ROWS);
+        plan->per_task = ipu__ceil_div(TASK_ELEMENTS, channels);
+        spec->workspace_bytes =
+            plan->gradient ? (size_t)(plan->chunks * 2 * channels) * sizeof(float) : 0;
+        return;
+    }
+    plan->chunk = CHUNK / channels < FEWEST_ROWS ? FEWEST_ROWS : CHUNK / channels;
+    plan->chunk = ipu__min(plan->chunk, IPU_SUM_BLOCK); /* it is one chain */
+    plan->chunks = ipu__ceil_div(n->rows, plan->chunk);
+    plan->per_task = ipu__ceil_div(TASK_ELEMENTS, plan->chunk * channels);
+    plan->bytes = ipu_buffer_round_up(
+        (size_t)channels *
+        (2 * sizeof(double) + (size_t)(4 + 3 * plan->chunks) * sizeof(float)));
+    spec->workspace_bytes = (size_t)n->outer * plan->bytes;
+}
+
+static ipu_status
+choose(const ipu__preparation *p, bool gradient)
+{
+    ipu_kernel_spec *spec = p->spec;
+    ipu_dtype dtype = spec->inputs[0].dtype;
+    bool avx2 = p->cpu >= IPU_CPU_AVX2;
+    bool half = dtype == IPU_DTYPE_FLOAT16;
+    normalize_plan *plan;
+    ipu__normalize n;
+    ipu__normalize_plan(spec, &n);
+    bool along = n.rows == 1 && n.groups == 1;
+    if (dtype == IPU_DTYPE_FLOAT64 || n.outer * n.rows * n.channels == 0 ||
+        (along && half && n.channels > WIDE)) {
+        return IPU_OK;
+    }
+    IPU_TRY(ipu__prepared(p, sizeof *plan, &plan));
+    plan->n = n;
+    plan->loops = ipu__normalize_loops_of(p->cpu);
+    plan->cpu = p->cpu;
+    plan->half = half;
+    plan->gradient = gradient;
+    plan->along = along;
+    plan_cut(plan, spec);
+    if (!gradient && n.outer > 1) {
+        spec->rows = (ipu_kernel_rows){.run = run_rows,
+                                       .count = n.outer,
+                                       .inputs = 1,
+                                       .workspace_bytes = plan->bytes};
+    }
+    spec->run = along ? run_along : run_down;
+    spec->kernel_name = along ? (avx2 ? "along_avx2" : "along_generic")
+                              : (avx2 ? "down_avx2" : "down_generic");
+    return IPU_OK;
+}
+
+ipu_status
+ipu_choose_normalize(const ipu__preparation *p)
+{
+    return choose(p, false);
+}
+
+ipu_status
+ipu_choose_normalize_grad(const ipu__preparation *p)
+{
+    return choose(p, true);
+}

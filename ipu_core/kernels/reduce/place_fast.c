@@ -1,0 +1,427 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * argmax and argmin over any axis, for all dtypes. Along the last axis the extreme of
+ * each block of a row is found at vector width; the first block that has the row's is
+ * then searched for its place. Along another axis rows are compared with a strip of
+ * extremes, which keep their places beside them. Of equal ones the first counts; NaN is
+ * passed over, and of nothing else the place is 0. Threads take results, or, where
+ * those are few, parts of a row. */
+#include <math.h>
+
+#include "kernels/core/kernel_impl.h"
+
+enum {
+    BLOCK = 1024,      /* of a row */
+    STRIP = 256,       /* results that are found side by side */
+    CHUNK_ROWS = 64,   /* whose numbers fit into eight bits */
+    PART = 65536,      /* of a long row */
+    TASK_ELEMENTS = 16384,
+    FEW_ROWS = 8
+};
+
+/* Functions of a dtype, for max or min. float16 is float32 to all but `bytes`. */
+typedef struct place_functions {
+    /* the place of the extreme of n elements, at least one */
+    int64_t (*row)(const void *x, int64_t n);
+    /* whether element i is to be taken in place of element `best` that stands before */
+    bool (*better)(const void *x, int64_t i, int64_t best);
+    /* row r of the chunk: where it is better, it becomes best[j], and r at[j] */
+    void (*step)(void *best, void *at, const void *x, int64_t n, int64_t r);
+    /* the chunk's extremes and their rows, counted from `first`, joined with those of
+     * the rows before; at first = 0 they are taken */
+    void (*join)(void *best, int64_t *places, const void *chunk, const void *at,
+                 int64_t n, int64_t first);
+} place_functions;
+
+/* Four registers of 32 bytes. */
+#define LANES_OF(element) ((int32_t)(128 / sizeof(element)))
+
+/* Widths are constants, so that lanes stay in registers. */
+#define HALVE(element, width, BEYOND) \
+    for (int32_t j = 0; (width) < LANES_OF(element) && j < (width); j++) { \
+        lane[j] = BEYOND(lane[j + (width)], lane[j]) ? lane[j + (width)] : lane[j]; \
+    }
+
+/* `number` is an integer as wide as the element; BETTER(x, y): x is to be taken in place
+ * of y, which stands before it; BEYOND compares numbers alone. */
+#define PLACES(name, target, element, number, worst, BETTER, BEYOND) \
+    static bool better_##name(const void *elements, int64_t i, int64_t best) \
+    { \
+        const element *x = elements; \
+        return BETTER(x[i], x[best]); \
+    } \
+    /* of at least LANES_OF(element) elements */ \
+    target static element extreme_##name(const element *x, int64_t n) \
+    { \
+        element lane[LANES_OF(element)]; \
+        int64_t i = 0; \
+        for (int32_t j = 0; j < LANES_OF(element); j++) { \
+            lane[j] = (worst); \
+        } \
+        for (; i + LANES_OF(element) <= n; i += LANES_OF(element)) { \
+            for (int32_t j = 0; j < LANES_OF(element); j++) { \
+                lane[j] = BEYOND(x[i + j], lane[j]) ? x[i + j] : lane[j]; \
+            } \
+        } \
+        if (i < n) { /* the last ones, some of which are looked at twice */ \
+            const element *rest = x + n - LANES_OF(element); \
+            for (int32_t j = 0; j < LANES_OF(element); j++) { \
+                lane[j] = BEYOND(rest[j], lane[j]) ? rest[j] : lane[j]; \
+            } \
+        } \
+        HALVE(element, 64, BEYOND) \
+        HALVE(element, 32, BEYOND) \
+        HALVE(element, 16, BEYOND) \
+        HALVE(element, 8, BEYOND) \
+        HALVE(element, 4, BEYOND) \
+        HALVE(element, 2, BEYOND) \
+        HALVE(element, 1, BEYOND) \
+        return lane[0]; \
+    } \
+    target static int64_t find_##name(const element *x, int64_t n, element value) \
+    { \
+        int64_t i = 0; \
+        for (; i + LANES_OF(element) <= n; i += LANES_OF(element)) { \
+            number any = 0; \
+            for (int32_t j = 0; j < LANES_OF(element); j++) { \
+                any |= (number)(x[i + j] == value); \
+            } \
+            if (any != 0) { \
+                break; \
+            } \
+        } \
+        while (i < n && x[i] != value) { \
+            i++; \
+        } \
+        return i; \
+    } \
+    static int64_t row_##name(const void *elements, int64_t n) \
+    { \
+        const element *x = elements; \
+        if (n < LANES_OF(element)) { \
+            int64_t best = 0; \
+            for (int64_t i = 1; i < n; i++) { \
+                best = BETTER(x[i], x[best]) ? i : best; \
+            } \
+            return best; \
+        } \
+        element most = extreme_##name(x, ipu__min(n, BLOCK)); \
+        int64_t block = 0; \
+        for (int64_t i = BLOCK; i < n; i += BLOCK) { \
+            int64_t at = ipu__min(i, n - LANES_OF(element)); \
+            element other = extreme_##name(x + at, ipu__min(n - at, BLOCK)); \
+            if (BEYOND(other, most)) { \
+                most = other; \
+                block = at; \
+            } \
+        } \
+        int64_t place = block + find_##name(x + block, n - block, most); \
+        return place < n ? place : 0; /* nothing but NaN */ \
+    } \
+    target static void step_##name(void *extremes, void *rows, const void *elements, \
+                                   int64_t n, int64_t r) \
+    { \
+        element *best = extremes; \
+        number *at = rows; \
+        const element *x = elements; \
+        IPU_INDEPENDENT \
+        for (int64_t j = 0; j < n; j++) { \
+            bool better = BETTER(x[j], best[j]); \
+            best[j] = better ? x[j] : best[j]; \
+            at[j] = better ? (number)r : at[j]; \
+        } \
+    } \
+    static void join_##name(void *extremes, int64_t *places, const void *chunk, \
+                            const void *rows, int64_t n, int64_t first) \
+    { \
+        element *best = extremes; \
+        const element *x = chunk; \
+        const number *at = rows; \
+        for (int64_t j = 0; j < n; j++) { \
+            bool better = first == 0 || BETTER(x[j], best[j]); \
+            best[j] = better ? x[j] : best[j]; \
+            places[j] = better ? first + at[j] : places[j]; \
+        } \
+    }
+
+#define ABOVE(x, y) ((x) > (y))
+#define BELOW(x, y) ((x) < (y))
+/* a NaN that stands before is left, and none is taken */
+#define ABOVE_OR_NAN(x, y) (!((x) <= (y)) & ((x) == (x)))
+#define BELOW_OR_NAN(x, y) (!((x) >= (y)) & ((x) == (x)))
+
+#define FORM(name) {row_##name, better_##name, step_##name, join_##name}
+#define BOTH_SETS(name, element, number, worst, BETTER, BEYOND) \
+    PLACES(name##_generic, , element, number, worst, BETTER, BEYOND) \
+    PLACES(name##_avx2, IPU_TARGET_AVX2, element, number, worst, BETTER, BEYOND) \
+    static const place_functions name[2] = {FORM(name##_generic), FORM(name##_avx2)};
+
+BOTH_SETS(max_f32, float, int32_t, -INFINITY, ABOVE_OR_NAN, ABOVE)
+BOTH_SETS(max_f64, double, int64_t, -(double)INFINITY, ABOVE_OR_NAN, ABOVE)
+BOTH_SETS(max_i8, int8_t, int8_t, INT8_MIN, ABOVE, ABOVE)
+BOTH_SETS(max_i16, int16_t, int16_t, INT16_MIN, ABOVE, ABOVE)
+BOTH_SETS(max_i32, int32_t, int32_t, INT32_MIN, ABOVE, ABOVE)
+BOTH_SETS(max_i64, int64_t, int64_t, INT64_MIN, ABOVE, ABOVE)
+BOTH_SETS(max_u8, uint8_t, int8_t, 0, ABOVE, ABOVE)
+BOTH_SETS(max_u16, uint16_t, int16_t, 0, ABOVE, ABOVE)
+BOTH_SETS(max_u32, uint32_t, int32_t, 0, ABOVE, ABOVE)
+BOTH_SETS(max_u64, uint64_t, int64_t, 0, ABOVE, ABOVE)
+BOTH_SETS(min_f32, float, int32_t, INFINITY, BELOW_OR_NAN, BELOW)
+BOTH_SETS(min_f64, double, int64_t, (double)INFINITY, BELOW_OR_NAN, BELOW)
+BOTH_SETS(min_i8, int8_t, int8_t, INT8_MAX, BELOW, BELOW)
+BOTH_SETS(min_i16, int16_t, int16_t, INT16_MAX, BELOW, BELOW)
+BOTH_SETS(min_i32, int32_t, int32_t, INT32_MAX, BELOW, BELOW)
+BOTH_SETS(min_i64, int64_t, int64_t, INT64_MAX, BELOW, BELOW)
+BOTH_SETS(min_u8, uint8_t, int8_t, UINT8_MAX, BELOW, BELOW)
+BOTH_SETS(min_u16, uint16_t, int16_t, UINT16_MAX, BELOW, BELOW)
+BOTH_SETS(min_u32, uint32_t, int32_t, UINT32_MAX, BELOW, BELOW)
+BOTH_SETS(min_u64, uint64_t, int64_t, UINT64_MAX, BELOW, BELOW)
+
+#define OF(dtype, name) [IPU_DTYPE_##dtype] = {max_##name, min_##name}
+static const place_functions *const table[IPU_DTYPE_COUNT][2] = {
+    OF(FLOAT32, f32), OF(FLOAT16, f32), OF(FLOAT64, f64), OF(INT8, i8),
+    OF(INT16, i16),   OF(INT32, i32),   OF(INT64, i64),   OF(UINT8, u8),
+    OF(UINT16, u16),  OF(UINT32, u32),  OF(UINT64, u64)};
+
+/* Prepared. */
+typedef struct place_plan {
+    const place_functions *of;
+    ipu_cpu_class cpu;
+    bool half;
+    bool wide;        /* places are int64 */
+    bool in_parts;    /* tasks are parts of rows */
+    int64_t size;     /* of the axis */
+    int64_t inner;    /* elements behind it */
+    int64_t outer;    /* before it */
+    int64_t bytes;    /* of an element */
+    int64_t strips;   /* of `inner` */
+    int64_t parts;    /* of a row */
+    int64_t per_task; /* rows, parts or strips */
+} place_plan;
+
+typedef struct place_job {
+    const place_plan *plan;
+    const void *x;
+    void *out;
+    int64_t *parts; /* places */
+} place_job;
+
+static void
+store(const place_job *job, int64_t i, int64_t place)
+{
+    if (job->plan->wide) {
+        ((int64_t *)job->out)[i] = place;
+    } else {
+        ((int32_t *)job->out)[i] = (int32_t)place;
+    }
+}
+
+/* --- along the last axis ---------------------------------------------------------- */
+
+/* The place in the n elements at x, which are halves. Blocks are widened one after the
+ * other; `best` holds the value of the best one so far, then that of the next. */
+static int64_t
+place_of_half(const place_plan *plan, const uint16_t *x, int64_t n)
+{
+    float wide[BLOCK];
+    float pair[2] = {0.0f, 0.0f};
+    int64_t place = 0;
+    for (int64_t i = 0; i < n; i += BLOCK) {
+        int64_t count = ipu__min(n - i, BLOCK);
+        ipu__halves_to_floats(wide, x + i, count, plan->cpu);
+        int64_t at = plan->of->row(wide, count);
+        pair[1] = wide[at];
+        if (i == 0 || plan->of->better(pair, 1, 0)) {
+            pair[0] = pair[1];
+            place = i + at;
+        }
+    }
+    return place;
+}
+
+static int64_t
+place_in_row(const place_plan *plan, const void *x, int64_t n)
+{
+    return plan->half ? place_of_half(plan, x, n) : plan->of->row(x, n);
+}
+
+static void
+rows_task(void *state, int32_t task, int32_t worker)
+{
+    const place_job *job = state;
+    const place_plan *plan = job->plan;
+    int64_t begin = task * plan->per_task;
+    int64_t end = ipu__min(begin + plan->per_task, plan->outer);
+    (void)worker;
+    for (int64_t i = begin; i < end; i++) {
+        const void *x = ipu__at(job->x, i * plan->size * plan->bytes);
+        store(job, i, place_in_row(plan, x, plan->size));
+    }
+}
+
+static void
+parts_task(void *state, int32_t task, int32_t worker)
+{
+    const place_job *job = state;
+    const place_plan *plan = job->plan;
+    int64_t begin = task % plan->parts * PART;
+    const void *x =
+        ipu__at(job->x, (task / plan->parts * plan->size + begin) * plan->bytes);
+    (void)worker;
+    job->parts[task] =
+        begin + place_in_row(plan, x, ipu__min(plan->size - begin, PART));
+}
+
+static void
+join_parts(const place_job *job)
+{
+    const place_plan *plan = job->plan;
+    for (int64_t i = 0; i < plan->outer; i++) {
+        const void *x = ipu__at(job->x, i * plan->size * plan->bytes);
+        const int64_t *parts = job->parts + i * plan->parts;
+        int64_t best = parts[0];
+        for (int64_t k = 1; k < plan->parts; k++) {
+            bool better;
+            if (plan->half) {
+                const uint16_t *halves = x;
+                float pair[2] = {ipu_float16_to_float(halves[best]),
+                                 ipu_float16_to_float(halves[parts[k]])};
+                better = plan->of->better(pair, 1, 0);
+            } else {
+                better = plan->of->better(x, parts[k], best);
+            }
+            best = better ? parts[k] : best;
+        }
+        store(job, i, best);
+    }
+}
+
+/* --- along another axis ----------------------------------------------------------- */
+
+/* n elements as the functions take them. */
+static const void *
+widened(const place_plan *plan, float wide[STRIP], const void *x, int64_t n)
+{
+    if (!plan->half) {
+        return x;
+    }
+    ipu__halves_to_floats(wide, x, n, plan->cpu);
+    return wide;
+}
+
+static void
+strips_task(void *state, int32_t task, int32_t worker)
+{
+    const place_job *job = state;
+    const place_plan *plan = job->plan;
+    _Alignas(IPU_BUFFER_ALIGNMENT) unsigned char best[STRIP * 8];
+    _Alignas(IPU_BUFFER_ALIGNMENT) unsigned char chunk[STRIP * 8];
+    _Alignas(IPU_BUFFER_ALIGNMENT) unsigned char at[STRIP * 8];
+    float wide[STRIP];
+    int64_t places[STRIP];
+    int64_t bytes = plan->half ? (int64_t)sizeof(float) : plan->bytes;
+    int64_t begin = task * plan->per_task;
+    int64_t end = ipu__min(begin + plan->per_task, plan->outer * plan->strips);
+    (void)worker;
+    for (int64_t s = begin; s < end; s++) {
+        int64_t column = s % plan->strips * STRIP;
+        int64_t n = ipu__min(plan->inner - column, STRIP);
+        int64_t base = s / plan->strips * plan->size * plan->inner + column;
+        for (int64_t first = 0; first < plan->size; first += CHUNK_ROWS) {
+            int64_t rows = ipu__min(plan->size - first, CHUNK_ROWS);
+            for (int64_t r = 0; r < rows; r++) {
+                int64_t offset = (base + (first + r) * plan->inner) * plan->bytes;
+                const void *x = widened(plan, wide, ipu__at(job->x, offset), n);
+                if (r == 0) {
+                    memcpy(chunk, x, (size_t)(n * bytes));
+                    memset(at, 0, (size_t)(n * bytes));
+                } else {
+                    plan->of->step(chunk, at, x, n, r);
+                }
+            }
+            plan->of->join(best, places, chunk, at, n, first);
+        }
+        for (int64_t j = 0; j < n; j++) {
+            store(job, s / plan->strips * plan->inner + column + j, places[j]);
+        }
+    }
+}
+
+/* --- run and choose --------------------------------------------------------------- */
+
+static ipu_status
+run(const ipu_kernel_call *call)
+{
+    const place_plan *plan = call->spec->prepared;
+    place_job job = {plan, call->inputs[0], call->outputs[0], call->workspace};
+    int64_t results = plan->outer * plan->inner;
+    IPU_FAIL_IF(call->ctx, plan->size == 0 && results > 0, INVALID_ARGUMENT,
+                "%s over an axis which has no elements",
+                ipu_op_info_of(call->spec->op)->name);
+    if (plan->in_parts) {
+        ipu_pool_run(call->pool, (int32_t)(plan->outer * plan->parts), parts_task,
+                     &job);
+        join_parts(&job);
+    } else if (plan->inner == 1) {
+        ipu_pool_run(call->pool, (int32_t)ipu__ceil_div(plan->outer, plan->per_task),
+                     rows_task, &job);
+    } else {
+        int64_t strips = plan->outer * plan->strips;
+        ipu_pool_run(call->pool, (int32_t)ipu__ceil_div(strips, plan->per_task),
+                     strips_task, &job);
+    }
+    return IPU_OK;
+}
+
+static ipu_status
+choose(const ipu__preparation *p)
+{
+    ipu_kernel_spec *spec = p->spec;
+    const ipu_shape *shape = &spec->inputs[0].shape;
+    ipu_dtype dtype = spec->inputs[0].dtype;
+    bool avx2 = p->cpu >= IPU_CPU_AVX2;
+    place_plan *plan;
+    if (table[dtype][0] == NULL) {
+        return IPU_OK; /* bool */
+    }
+    IPU_TRY(ipu__prepared(p, sizeof *plan, &plan));
+    plan->of = &table[dtype][spec->op == IPU_OP_ID_ARGMIN][avx2];
+    plan->cpu = p->cpu;
+    plan->half = dtype == IPU_DTYPE_FLOAT16;
+    plan->wide = spec->outputs[0].dtype == IPU_DTYPE_INT64;
+    plan->bytes = (int64_t)ipu_dtype_bytes(dtype);
+    plan->size = 1;
+    plan->inner = 1;
+    plan->outer = 1;
+    int32_t axis = ipu__axis(ipu_attrs_int(spec->attrs, IPU_ATTR_AXIS, 0), shape->rank);
+    for (int32_t d = 0; d < shape->rank; d++) {
+        int64_t *length = d < axis    ? &plan->outer
+                          : d == axis ? &plan->size
+                                      : &plan->inner;
+        *length *= shape->dims[d];
+    }
+    plan->strips = ipu__ceil_div(plan->inner, STRIP);
+    plan->parts = ipu__ceil_div(plan->size, PART);
+    plan->in_parts = plan->inner == 1 && plan->outer < FEW_ROWS && plan->parts > 1;
+    plan->per_task = 1 + TASK_ELEMENTS / (1 + plan->size * ipu__min(plan->inner, STRIP));
+    if (plan->in_parts) {
+        spec->workspace_bytes = (size_t)(plan->outer * plan->parts) * sizeof(int64_t);
+    }
+    spec->run = run;
+    spec->kernel_name = plan->inner == 1
+                            ? (avx2 ? "place_rows_avx2" : "place_rows_generic")
+                            : (avx2 ? "place_strips_avx2" : "place_strips_generic");
+    return IPU_OK;
+}
+
+ipu_status
+ipu_choose_argmax(const ipu__preparation *p)
+{
+    return choose(p);
+}
+
+ipu_status
+ipu_choose_argmin(const ipu__preparation *p)
+{
+    return choose(p);
+}

@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The folds of reductions, a set of functions for each op and dtype, in both instruction
+ * sets. A row is folded by a fixed tree: lanes side by side, which take turns, then
+ * halves of the lanes. Floats have 32 lanes, so their bits are those of one tree
+ * everywhere; what is exact has as many as fill registers. Integers wrap in their own
+ * width, where that gives the bits of a wider sum; float16 is held in float32, the
+ * product of float32 in double, as in the reference. No state, any thread. */
+#include <math.h>
+#include <string.h>
+
+#include "kernels/reduce/reduce_fold_impl.h"
+#include "kernels/core/sum_tree.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+enum { LANES = 32 };
+
+#define PLUS(a, b) ((a) + (b))
+#define TIMES(a, b) ((a) * (b))
+/* small unsigned integers would be multiplied as int, which may overflow */
+#define TIMES_UNSIGNED(a, b) (1u * (a) * (b))
+/* of equal ones the second; NaN if one is */
+#define LARGER(a, b) ((a) > (b) ? (a) : ((a) == (a) ? (b) : (a)))
+#define SMALLER(a, b) ((a) < (b) ? (a) : ((a) == (a) ? (b) : (a)))
+#define GREATEST(a, b) ((a) > (b) ? (a) : (b))
+#define LEAST(a, b) ((a) < (b) ? (a) : (b))
+#define EITHER(a, b) ((a) | (b))
+#define BOTH(a, b) ((a) & ((b) != 0))
+
+/* What every fold has. */
+#define ACCUMULATORS(name, target, acc, first, step) \
+    target static void join_##name(void *accumulators, const void *more, int64_t n) \
+    { \
+        acc *total = accumulators; \
+        const acc *y = more; \
+        IPU_INDEPENDENT \
+        for (int64_t j = 0; j < n; j++) { \
+            total[j] = (acc)step(total[j], y[j]); \
+        } \
+    } \
+    target static void start_##name(void *accumulators, int64_t n) \
+    { \
+        acc *total = accumulators; \
+        for (int64_t j = 0; j < n; j++) { \
+            total[j] = (acc)(first); \
+        } \
+    }
+
+/* The lanes fold in halves. Widths are constants, so that lanes stay in registers. */
+#define HALVE(acc, lane, lanes, width, step) \
+    for (int32_t j = 0; (width) < (lanes) && j < (width); j++) { \
+        lane[j] = (acc)step(lane[j], lane[j + (width)]); \
+    }
+#define HALVES(acc, lane, lanes, step) \
+    HALVE(acc, lane, lanes, 64, step) \
+    HALVE(acc, lane, lanes, 32, step) \
+    HALVE(acc, lane, lanes, 16, step) \
+    HALVE(acc, lane, lanes, 8, step) \
+    HALVE(acc, lane, lanes, 4, step) \
+    HALVE(acc, lane, lanes, 2, step) \
+    HALVE(acc, lane, lanes, 1, step)
+
+/* n is never negative. Where compilers know a constant they fill lanes by memset, which
+ * takes longer than a short row. */
+#define NOT_CONSTANT(value, type, n) ((type)(value) + (type)((n) < 0))
+
+#define FOLD(name, target, acc, element, lanes, first, step) \
+    ACCUMULATORS(name, target, acc, first, step) \
+    target static void row_##name(void *accumulator, const void *elements, int64_t n) \
+    { \
+        const element *x = elements; \
+        acc lane[lanes]; \
+        int64_t i = 0; \
+        acc nothing = (acc)NOT_CONSTANT(first, acc, n); \
+        for (int32_t j = 0; j < (lanes); j++) { \
+            lane[j] = nothing; \
+        } \
+        for (; i + (lanes) <= n; i += (lanes)) { \
+            for (int32_t j = 0; j < (lanes); j++) { \
+                lane[j] = (acc)step(lane[j], (acc)x[i + j]); \
+            } \
+        } \
+        if (i < n) { /* what is left, among elements that change nothing */ \
+            element rest[lanes]; \
+            for (int32_t j = 0; j < (lanes); j++) { \
+                rest[j] = (element)NOT_CONSTANT(first, element, n); \
+            } \
+            memcpy(rest, x + i, (size_t)(n - i) * sizeof(element)); \
+            for (int32_t j = 0; j < (lanes); j++) { \
+                lane[j] = (acc)step(lane[j], (acc)rest[j]); \
+            } \
+        } \
+        HALVES(acc, lane, lanes, step) \
+        *(acc *)accumulator = lane[0]; \
+    } \
+    target static void strip_##name(void *accumulators, const void *elements, \
+                                    int64_t n, int64_t rows, int64_t stride) \
+    { \
+        const element *x = elements; \
+        acc *total = accumulators; \
+        for (int64_t i = 0; i < rows; i++, x += stride) { \
+            IPU_INDEPENDENT \
+            for (int64_t j = 0; j < n; j++) { \
+                total[j] = (acc)step(total[j], (acc)x[j]); \
+            } \
+        } \
+    }
+
+/* LANES halves as floats. */
+IPU_INLINE void
+widen_generic(float wide[LANES], const uint16_t *x)
+{
+    for (int32_t j = 0; j < LANES; j++) {
+        wide[j] = ipu_float16_to_float(x[j]);
+    }
+}
+
+#if defined(__x86_64__)
+IPU_TARGET_AVX2 IPU_INLINE void
+widen_avx2(float wide[LANES], const uint16_t *x)
+{
+    for (int32_t j = 0; j < LANES; j += 8) {
+        __m128i halves = _mm_loadu_si128((const __m128i *)(const void *)(x + j));
+        _mm256_storeu_ps(wide + j, _mm256_cvtph_ps(halves));
+    }
+}
+#else
+#define widen_avx2 widen_generic
+#endif
+
+#define HALF_FOLD(name, target, widen, first, step) \
+    ACCUMULATORS(name, target, float, first, step) \
+    target static void row_##name(void *accumulator, const void *elements, int64_t n) \
+    { \
+        const uint16_t *x = elements; \
+        float lane[LANES]; \
+        int64_t i = 0; \
+        float nothing = NOT_CONSTANT(first, float, n); \
+        for (int32_t j = 0; j < LANES; j++) { \
+            lane[j] = nothing; \
+        } \
+        for (; i + LANES <= n; i += LANES) { \
+            float wide[LANES]; \
+            widen(wide, x + i); \
+            for (int32_t j = 0; j < LANES; j++) { \
+                lane[j] = step(lane[j], wide[j]); \
+            } \
+        } \
+        if (i < n) { \
+            float wide[LANES]; \
+            for (int32_t j = 0; j < LANES; j++) { \
+                wide[j] = i + j < n ? ipu_float16_to_float(x[i + j]) : (first); \
+            } \
+            for (int32_t j = 0; j < LANES; j++) { \
+                lane[j] = step(lane[j], wide[j]); \
+            } \
+        } \
+        HALVES(float, lane, LANES, step) \
+        *(float *)accumulator = lane[0]; \
+    } \
+    target static void strip_##name(void *accumulators, const void *elements, \
+                                    int64_t n, int64_t rows, int64_t stride) \
+    { \
+        const uint16_t *x = elements; \
+        float *total = accumulators; \
+        for (int64_t i = 0; i < rows; i++, x += stride) { \
+            int64_t j = 0; \
+            for (; j + LANES <= n; j += LANES) { \
+                float wide[LANES]; \
+                widen(wide, x + j); \
+                for (int32_t k = 0; k < LANES; k++) { \
+                    total[j + k] = step(total[j + k], wide[k]); \
+                } \
+            } \
+            for (; j < n; j++) { \
+                float wide = ipu_float16_to_float(x[j]); \
+                total[j] = step(total[j], wide); \
+            } \
+        } \
+    }
+
+/* The lanes of an exact fold: four registers of 32 bytes. */
+#define WIDE(type) ((int32_t)(128 / sizeof(type)))
+#define BOTH_SETS(name, acc, element, lanes, first, step) \
+    FOLD(name##_generic, , acc, element, lanes, first, step) \
+    FOLD(name##_avx2, IPU_TARGET_AVX2, acc, element, lanes, first, step)
+#define BOTH_SETS_HALF(name, first, step) \
+    HALF_FOLD(name##_generic, , widen_generic, first, step) \
+    HALF_FOLD(name##_avx2, IPU_TARGET_AVX2, widen_avx2, first, step)
+
+BOTH_SETS(sum_f32, float, float, LANES, 0.0f, PLUS)
+BOTH_SETS(sum_f64, double, double, LANES, 0.0, PLUS)
+BOTH_SETS_HALF(sum_f16, 0.0f, PLUS)
+BOTH_SETS(sum_8, uint8_t, uint8_t, WIDE(uint8_t), 0, PLUS)
+BOTH_SETS(sum_16, uint16_t, uint16_t, WIDE(uint16_t), 0, PLUS)
+BOTH_SETS(sum_32, uint32_t, uint32_t, WIDE(uint32_t), 0, PLUS)
+BOTH_SETS(sum_64, uint64_t, uint64_t, WIDE(uint64_t), 0, PLUS)
+/* of means, whose sums must not wrap */
+BOTH_SETS(total_i8, uint64_t, int8_t, WIDE(uint64_t), 0, PLUS)
+BOTH_SETS(total_i16, uint64_t, int16_t, WIDE(uint64_t), 0, PLUS)
+BOTH_SETS(total_i32, uint64_t, int32_t, WIDE(uint64_t), 0, PLUS)
+BOTH_SETS(total_u8, uint64_t, uint8_t, WIDE(uint64_t), 0, PLUS)
+BOTH_SETS(total_u16, uint64_t, uint16_t, WIDE(uint64_t), 0, PLUS)
+BOTH_SETS(total_u32, uint64_t, uint32_t, WIDE(uint64_t), 0, PLUS)
+BOTH_SETS(prod_f32, double, float, LANES, 1.0, TIMES)
+BOTH_SETS(prod_f64, double, double, LANES, 1.0, TIMES)
+BOTH_SETS_HALF(prod_f16, 1.0f, TIMES)
+BOTH_SETS(prod_8, uint8_t, uint8_t, WIDE(uint8_t), 1, TIMES_UNSIGNED)
+BOTH_SETS(prod_16, uint16_t, uint16_t, WIDE(uint16_t), 1, TIMES_UNSIGNED)
+BOTH_SETS(prod_32, uint32_t, uint32_t, WIDE(uint32_t), 1, TIMES_UNSIGNED)
+BOTH_SETS(prod_64, uint64_t, uint64_t, WIDE(uint64_t), 1, TIMES_UNSIGNED)
+BOTH_SETS(max_f32, float, float, LANES, -INFINITY, LARGER)
+BOTH_SETS(max_f64, double, double, LANES, -INFINITY, LARGER)
+BOTH_SETS_HALF(max_f16, -INFINITY, LARGER)
+BOTH_SETS(max_i8, int8_t, int8_t, WIDE(int8_t), INT8_MIN, GREATEST)
+BOTH_SETS(max_i16, int16_t, int16_t, WIDE(int16_t), INT16_MIN, GREATEST)
+BOTH_SETS(max_i32, int32_t, int32_t, WIDE(int32_t), INT32_MIN, GREATEST)
+BOTH_SETS(max_i64, int64_t, int64_t, WIDE(int64_t), INT64_MIN, GREATEST)
+BOTH_SETS(max_u8, uint8_t, uint8_t, WIDE(uint8_t), 0, GREATEST)
+BOTH_SETS(max_u16, uint16_t, uint16_t, WIDE(uint16_t), 0, GREATEST)
+BOTH_SETS(max_u32, uint32_t, uint32_t, WIDE(uint32_t), 0, GREATEST)
+BOTH_SETS(max_u64, uint64_t, uint64_t, WIDE(uint64_t), 0, GREATEST)
+BOTH_SETS(min_f32, float, float, LANES, INFINITY, SMALLER)
+BOTH_SETS(min_f64, double, double, LANES, INFINITY, SMALLER)
+BOTH_SETS_HALF(min_f16, INFINITY, SMALLER)
+BOTH_SETS(min_i8, int8_t, int8_t, WIDE(int8_t), INT8_MAX, LEAST)
+BOTH_SETS(min_i16, int16_t, int16_t, WIDE(int16_t), INT16_MAX, LEAST)
+BOTH_SETS(min_i32, int32_t, int32_t, WIDE(int32_t), INT32_MAX, LEAST)
+BOTH_SETS(min_i64, int64_t, int64_t, WIDE(int64_t), INT64_MAX, LEAST)
+BOTH_SETS(min_u8, uint8_t, uint8_t, WIDE(uint8_t), UINT8_MAX, LEAST)
+BOTH_SETS(min_u16, uint16_t, uint16_t, WIDE(uint16_t), UINT16_MAX, LEAST)
+BOTH_SETS(min_u32, uint32_t, uint32_t, WIDE(uint32_t), UINT32_MAX, LEAST)
+BOTH_SETS(min_u64, uint64_t, uint64_t, WIDE(uint64_t), UINT64_MAX, LEAST)
+BOTH_SETS(any_u8, uint8_t, uint8_t, WIDE(uint8_t), 0, EITHER)
+BOTH_SETS(all_u8, uint8_t, uint8_t, WIDE(uint8_t), 1, BOTH)
+
+/* --- from accumulators to results ------------------------------------------------- */
+
+/* `value`: of accumulator a, and of `count`. */
+#define FINISH(name, out, acc, value) \
+    static void finish_##name(void *results, const void *accumulators, int64_t n, \
+                              int64_t count) \
+    { \
+        out *result = results; \
+        const acc *total = accumulators; \
+        (void)count; \
+        for (int64_t j = 0; j < n; j++) { \
+            acc a = total[j]; \
+            result[j] = (out)(value); \
+        } \
+    }
+FINISH(8, uint8_t, uint8_t, a)
+FINISH(16, uint16_t, uint16_t, a)
+FINISH(32, uint32_t, uint32_t, a)
+FINISH(64, uint64_t, uint64_t, a)
+FINISH(truth, uint8_t, uint8_t, a != 0)
+FINISH(narrow, float, double, a)
+FINISH(half, uint16_t, float, ipu_float16_from_float(a))
+FINISH(mean_f32, float, float, a / (float)count)
+FINISH(mean_f64, double, double, a / (double)count)
+FINISH(mean_f16, uint16_t, float, ipu_float16_from_float(a / (float)count))
+/* of nothing: 0 */
+#define WHOLE(type) ((type)a / (type)(count == 0 ? 1 : count))
+FINISH(mean_i8, int8_t, uint64_t, WHOLE(int64_t))
+FINISH(mean_i16, int16_t, uint64_t, WHOLE(int64_t))
+FINISH(mean_i32, int32_t, uint64_t, WHOLE(int64_t))
+FINISH(mean_i64, int64_t, uint64_t, WHOLE(int64_t))
+FINISH(mean_u8, uint8_t, uint64_t, WHOLE(uint64_t))
+FINISH(mean_u16, uint16_t, uint64_t, WHOLE(uint64_t))
+FINISH(mean_u32, uint32_t, uint64_t, WHOLE(uint64_t))
+FINISH(mean_u64, uint64_t, uint64_t, WHOLE(uint64_t))
+
+/* --- the table -------------------------------------------------------------------- */
+
+#define FORM(name, finish, acc) \
+    {row_##name, strip_##name, join_##name, start_##name, finish_##finish, sizeof(acc)}
+#define FORMS(name, finish, acc) \
+    {FORM(name##_generic, finish, acc), FORM(name##_avx2, finish, acc)}
+#define OF(dtype) [IPU_DTYPE_##dtype]
+
+typedef const ipu__fold fold_table[IPU_DTYPE_COUNT][2];
+
+static fold_table sums = {
+    OF(FLOAT32) = FORMS(sum_f32, 32, float),
+    OF(FLOAT16) = FORMS(sum_f16, half, float),
+    OF(FLOAT64) = FORMS(sum_f64, 64, double),
+    OF(INT8) = FORMS(sum_8, 8, uint8_t),
+    OF(UINT8) = FORMS(sum_8, 8, uint8_t),
+    OF(INT16) = FORMS(sum_16, 16, uint16_t),
+    OF(UINT16) = FORMS(sum_16, 16, uint16_t),
+    OF(INT32) = FORMS(sum_32, 32, uint32_t),
+    OF(UINT32) = FORMS(sum_32, 32, uint32_t),
+    OF(INT64) = FORMS(sum_64, 64, uint64_t),
+    OF(UINT64) = FORMS(sum_64, 64, uint64_t),
+};
+static fold_table means = {
+    OF(FLOAT32) = FORMS(sum_f32, mean_f32, float),
+    OF(FLOAT16) = FORMS(sum_f16, mean_f16, float),
+    OF(FLOAT64) = FORMS(sum_f64, mean_f64, double),
+    OF(INT8) = FORMS(total_i8, mean_i8, uint64_t),
+    OF(UINT8) = FORMS(total_u8, mean_u8, uint64_t),
+    OF(INT16) = FORMS(total_i16, mean_i16, uint64_t),
+    OF(UINT16) = FORMS(total_u16, mean_u16, uint64_t),
+    OF(INT32) = FORMS(total_i32, mean_i32, uint64_t),
+    OF(UINT32) = FORMS(total_u32, mean_u32, uint64_t),
+    OF(INT64) = FORMS(sum_64, mean_i64, uint64_t),
+    OF(UINT64) = FORMS(sum_64, mean_u64, uint64_t),
+};
+static fold_table products = {
+    OF(FLOAT32) = FORMS(prod_f32, narrow, double),
+    OF(FLOAT16) = FORMS(prod_f16, half, float),
+    OF(FLOAT64) = FORMS(prod_f64, 64, double),
+    OF(INT8) = FORMS(prod_8, 8, uint8_t),
+    OF(UINT8) = FORMS(prod_8, 8, uint8_t),
+    OF(INT16) = FORMS(prod_16, 16, uint16_t),
+    OF(UINT16) = FORMS(prod_16, 16, uint16_t),
+    OF(INT32) = FORMS(prod_32, 32, uint32_t),
+    OF(UINT32) = FORMS(prod_32, 32, uint32_t),
+    OF(INT64) = FORMS(prod_64, 64, uint64_t),
+    OF(UINT64) = FORMS(prod_64, 64, uint64_t),
+};
+#define EXTREMES(name) \
+    { \
+        OF(FLOAT32) = FORMS(name##_f32, 32, float), \
+        OF(FLOAT16) = FORMS(name##_f16, half, float), \
+        OF(FLOAT64) = FORMS(name##_f64, 64, double), \
+        OF(INT8) = FORMS(name##_i8, 8, int8_t), \
+        OF(UINT8) = FORMS(name##_u8, 8, uint8_t), \
+        OF(INT16) = FORMS(name##_i16, 16, int16_t), \
+        OF(UINT16) = FORMS(name##_u16, 16, uint16_t), \
+        OF(INT32) = FORMS(name##_i32, 32, int32_t), \
+        OF(UINT32) = FORMS(name##_u32, 32, uint32_t), \
+        OF(INT64) = FORMS(name##_i64, 64, int64_t), \
+        OF(UINT64) = FORMS(name##_u64, 64, uint64_t), \
+    }
+static fold_table maxima = EXTREMES(max);
+static fold_table minima = EXTREMES(min);
+static const ipu__fold any_of[2] = FORMS(any_u8, truth, uint8_t);
+static const ipu__fold all_of[2] = FORMS(all_u8, truth, uint8_t);
+
+const ipu__fold *
+ipu__fold_of(ipu_op op, ipu_dtype dtype, ipu_cpu_class cpu)
+{
+    int32_t avx2 = cpu >= IPU_CPU_AVX2;
+    switch (op) {
+    case IPU_OP_ID_ANY:
+        return &any_of[avx2];
+    case IPU_OP_ID_ALL:
+        return &all_of[avx2];
+    case IPU_OP_ID_MEAN:
+        return &means[dtype][avx2];
+    case IPU_OP_ID_PROD:
+        return &products[dtype][avx2];
+    case IPU_OP_ID_MAX:
+        return &maxima[dtype][avx2];
+    case IPU_OP_ID_MIN:
+        return &minima[dtype][avx2];
+    default:
+        return &sums[dtype][avx2];
+    }
+}
+
+float
+ipu__sum_row(const float *x, int64_t n, ipu_cpu_class cpu)
+{
+    float totals[IPU_SUM_LEVELS];
+    float sum = 0.0f;
+    int64_t chunks = n <= IPU_FOLD_CHUNK ? 1 : ipu__ceil_div(n, IPU_FOLD_CHUNK);
+    for (int64_t i = 0; i < chunks; i++, x += IPU_FOLD_CHUNK, n -= IPU_FOLD_CHUNK) {
+        ipu__sum_step step = ipu__sum_step_of(i, i == chunks - 1);
+        (cpu >= IPU_CPU_AVX2 ? row_sum_f32_avx2 : row_sum_f32_generic)(
+            &sum, x, ipu__min(n, IPU_FOLD_CHUNK));
+        for (int32_t level = 0; step.adds >> level != 0; level++) {
+            sum = (step.adds >> level & 1) != 0 ? totals[level] + sum : sum;
+        }
+        totals[step.level] = sum;
+    }
+    return sum;
+}
+
+float
+ipu__max_row(const float *x, int64_t n, ipu_cpu_class cpu)
+{
+    float most;
+    (cpu >= IPU_CPU_AVX2 ? row_max_f32_avx2 : row_max_f32_generic)(&most, x, n);
+    return most;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What a reduction does to elements of a dtype (reduce_fold.c). Elements are joined in
+ * accumulators, which may be wider than they are; results are made from those. */
+#ifndef IPU_KERNELS_REDUCE_FOLD_IMPL_H
+#define IPU_KERNELS_REDUCE_FOLD_IMPL_H
+
+#include "kernels/core/kernel_impl.h"
+
+enum {
+    IPU_FOLD_ACCUMULATOR_BYTES = 8, /* at most */
+    IPU_FOLD_CHUNK = 8192           /* elements of a row that `row` takes at a time */
+};
+
+typedef struct ipu__fold {
+    /* accumulator = the n elements, joined by the fixed tree */
+    void (*row)(void *accumulator, const void *x, int64_t n);
+    /* accumulators[j] joined with element j of each of `rows` rows, in their order;
+     * `stride` elements lie between the starts of rows */
+    void (*strip)(void *accumulators, const void *x, int64_t n, int64_t rows,
+                  int64_t stride);
+    /* accumulators[j] joined with more[j] */
+    void (*join)(void *accumulators, const void *more, int64_t n);
+    /* accumulators of nothing */
+    void (*start)(void *accumulators, int64_t n);
+    /* results of a mean over `count` elements; of other ops 0 */
+    void (*finish)(void *results, const void *accumulators, int64_t n, int64_t count);
+    int64_t accumulator_bytes;
+} ipu__fold;
+
+/* For sum, mean, max, min, prod, any and all of the dtypes that they take. */
+const ipu__fold *ipu__fold_of(ipu_op op, ipu_dtype dtype, ipu_cpu_class cpu);
+
+#endif

@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * cumsum, cumprod and recurrence, for all dtypes. Each line along the axis is walked in
+ * order, as the reference does, so the bits are the same: float32 and float64 are held in
+ * double and each result is rounded once, float16 in float32, integers wrap in their own
+ * width. A step waits for the one before it; so lines are walked side by side: those that
+ * are neighbours in memory, and along the last axis a few rows. Threads take lines. */
+#include "kernels/core/kernel_impl.h"
+
+enum {
+    TASK_ELEMENTS = 16384,
+    LANES = 128, /* neighbouring lines */
+    ROWS = 4,    /* along the last axis */
+    BLOCK = 512  /* halves of a row that are widened at once */
+};
+
+/* Functions of an op and a dtype. `a`: the factors of a recurrence. Totals are the
+ * lines' running values, in accumulators of at most eight bytes. */
+typedef struct scan_functions {
+    /* first steps of lines that are `apart` elements apart */
+    void (*open)(void *out, const void *x, int64_t lines, int64_t apart, void *totals,
+                 bool exclusive);
+    /* n further steps of ROWS lines, or of one; `step` leads from one to the next */
+    void (*walk)(void *out, const void *x, const void *a, int64_t n, int64_t step,
+                 int64_t lines, int64_t apart, void *totals, bool exclusive);
+    /* a further step of neighbours */
+    void (*across)(void *out, const void *x, const void *a, int64_t lines, void *totals,
+                   bool exclusive);
+} scan_functions;
+
+/* JOINED: of the total t, the element e and the factor f. */
+#define SCAN(name, target, type, acc, start, FACTOR, JOINED) \
+    static void open_##name(void *outs, const void *xs, int64_t lines, int64_t apart, \
+                            void *totals, bool exclusive) \
+    { \
+        const type *x = xs; \
+        for (int64_t j = 0; j < lines; j++) { \
+            ((acc *)totals)[j] = (acc)x[j * apart]; \
+            ((type *)outs)[j * apart] = exclusive ? (type)(start) : x[j * apart]; \
+        } \
+    } \
+    IPU_INLINE void walk_lines_##name(type *out, const type *x, const type *a, \
+                                      int64_t n, int64_t step, int64_t lines, \
+                                      int64_t apart, acc *totals, bool exclusive) \
+    { \
+        acc total[ROWS]; \
+        (void)a; \
+        for (int64_t j = 0; j < lines; j++) { \
+            total[j] = totals[j]; \
+        } \
+        for (int64_t i = 0; i < n; i++) { \
+            for (int64_t j = 0; j < lines; j++) { \
+                int64_t at = i * step + j * apart; \
+                acc before = total[j]; \
+                total[j] = (acc)JOINED(before, (acc)x[at], (acc)FACTOR(a, at)); \
+                out[at] = (type)(exclusive ? before : total[j]); \
+            } \
+        } \
+        for (int64_t j = 0; j < lines; j++) { \
+            totals[j] = total[j]; \
+        } \
+    } \
+    static void walk_##name(void *out, const void *x, const void *a, int64_t n, \
+                            int64_t step, int64_t lines, int64_t apart, void *totals, \
+                            bool exclusive) \
+    { \
+        if (lines == ROWS && exclusive) { \
+            walk_lines_##name(out, x, a, n, step, ROWS, apart, totals, true); \
+        } else if (lines == ROWS) { \
+            walk_lines_##name(out, x, a, n, step, ROWS, apart, totals, false); \
+        } else if (exclusive) { \
+            walk_lines_##name(out, x, a, n, step, 1, 0, totals, true); \
+        } else { \
+            walk_lines_##name(out, x, a, n, step, 1, 0, totals, false); \
+        } \
+    } \
+    target static void across_##name(void *outs, const void *xs, const void *as, \
+                                     int64_t lines, void *totals, bool exclusive) \
+    { \
+        const type *x = xs; \
+        const type *a = as; \
+        type *out = outs; \
+        acc *total = totals; \
+        (void)a; \
+        if (exclusive) { \
+            IPU_INDEPENDENT \
+            for (int64_t j = 0; j < lines; j++) { \
+                acc before = total[j]; \
+                total[j] = (acc)JOINED(before, (acc)x[j], (acc)FACTOR(a, j)); \
+                out[j] = (type)before; \
+            } \
+            return; \
+        } \
+        IPU_INDEPENDENT \
+        for (int64_t j = 0; j < lines; j++) { \
+            total[j] = (acc)JOINED(total[j], (acc)x[j], (acc)FACTOR(a, j)); \
+            out[j] = (type)total[j]; \
+        } \
+    }
+#define FORM(name) {open_##name, walk_##name, across_##name}
+#define BOTH_SETS(name, type, acc, start, FACTOR, JOINED) \
+    SCAN(name##_generic, , type, acc, start, FACTOR, JOINED) \
+    SCAN(name##_avx2, IPU_TARGET_AVX2, type, acc, start, FACTOR, JOINED) \
+    static const scan_functions name[2] = {FORM(name##_generic), FORM(name##_avx2)};
+
+#define NO_FACTOR(a, i) 0
+#define FACTOR_OF(a, i) (a)[i]
+#define ADDED(t, e, f) ((t) + (e))
+#define MULTIPLIED(t, e, f) ((t) * (e))
+/* small unsigned integers would be multiplied as int, which may overflow */
+#define MULTIPLIED_UNSIGNED(t, e, f) (1u * (t) * (e))
+#define RECURRED(t, e, f) ((f) * (t) + (e))
+
+BOTH_SETS(sum_f32, float, double, 0, NO_FACTOR, ADDED)
+BOTH_SETS(sum_f64, double, double, 0, NO_FACTOR, ADDED)
+BOTH_SETS(sum_f16, float, float, 0, NO_FACTOR, ADDED)
+BOTH_SETS(sum_8, uint8_t, uint8_t, 0, NO_FACTOR, ADDED)
+BOTH_SETS(sum_16, uint16_t, uint16_t, 0, NO_FACTOR, ADDED)
+BOTH_SETS(sum_32, uint32_t, uint32_t, 0, NO_FACTOR, ADDED)
+BOTH_SETS(sum_64, uint64_t, uint64_t, 0, NO_FACTOR, ADDED)
+BOTH_SETS(prod_f32, float, double, 1, NO_FACTOR, MULTIPLIED)
+BOTH_SETS(prod_f64, double, double, 1, NO_FACTOR, MULTIPLIED)
+BOTH_SETS(prod_f16, float, float, 1, NO_FACTOR, MULTIPLIED)
+BOTH_SETS(prod_8, uint8_t, uint8_t, 1, NO_FACTOR, MULTIPLIED_UNSIGNED)
+BOTH_SETS(prod_16, uint16_t, uint16_t, 1, NO_FACTOR, MULTIPLIED_UNSIGNED)
+BOTH_SETS(prod_32, uint32_t, uint32_t, 1, NO_FACTOR, MULTIPLIED_UNSIGNED)
+BOTH_SETS(prod_64, uint64_t, uint64_t, 1, NO_FACTOR, MULTIPLIED_UNSIGNED)
+BOTH_SETS(recur_f32, float, double, 0, FACTOR_OF, RECURRED)
+BOTH_SETS(recur_f64, double, double, 0, FACTOR_OF, RECURRED)
+
+static const scan_functions *
+functions_of(ipu_op op, ipu_dtype dtype, ipu_cpu_class cpu)
+{
+    static const scan_functions *const integers[4][2] = {
+        {sum_8, prod_8}, {sum_16, prod_16}, {sum_32, prod_32}, {sum_64, prod_64}};
+    static const scan_functions *const floats[3][3] = {
+        {sum_f16, prod_f16, NULL},
+        {sum_f32, prod_f32, recur_f32},
+        {sum_f64, prod_f64, recur_f64}};
+    size_t bytes = ipu_dtype_bytes(dtype);
+    int32_t width = bytes == 8 ? 3 : (int32_t)bytes / 2; /* 0 to 3 */
+    int32_t kind = op == IPU_OP_ID_CUMSUM ? 0 : (op == IPU_OP_ID_CUMPROD ? 1 : 2);
+    const scan_functions *both =
+        ipu_dtype_is_float(dtype) ? floats[width - 1][kind] : integers[width][kind];
+    return both == NULL ? NULL : &both[cpu >= IPU_CPU_AVX2];
+}
+
+/* Prepared. */
+typedef struct scan_plan {
+    const scan_functions *of;
+    ipu_cpu_class cpu;
+    int64_t size;   /* of the axis */
+    int64_t inner;  /* elements behind it */
+    int64_t strips; /* LANES of those */
+    int64_t count;  /* strips of all lines; along the last axis rows */
+    int64_t per_task;
+    int64_t bytes; /* of an element */
+    bool half;
+    bool exclusive;
+    bool reverse;
+} scan_plan;
+
+typedef struct scan_job {
+    const scan_plan *plan;
+    const void *a;
+    const void *x;
+    void *out;
+} scan_job;
+
+static const void *
+factors(const scan_job *job, int64_t offset)
+{
+    return job->a == NULL ? NULL : ipu__at(job->a, offset * job->plan->bytes);
+}
+
+/* --- along the last axis ---------------------------------------------------------- */
+
+/* `lines` rows, the first of which starts at `base`. */
+static void
+scan_rows(const scan_job *job, int64_t base, int64_t lines)
+{
+    const scan_plan *plan = job->plan;
+    double totals[ROWS];
+    int64_t step = plan->reverse ? -1 : 1;
+    int64_t first = base + (plan->reverse ? plan->size - 1 : 0);
+    int64_t next = first + step;
+    plan->of->open(ipu__at_mutable(job->out, first * plan->bytes),
+                   ipu__at(job->x, first * plan->bytes), lines, plan->size, totals,
+                   plan->exclusive);
+    plan->of->walk(ipu__at_mutable(job->out, next * plan->bytes),
+                   ipu__at(job->x, next * plan->bytes), factors(job, next),
+                   plan->size - 1, step, lines, plan->size, totals, plan->exclusive);
+}
+
+/* The same of halves, which are widened block by block. */
+static void
+scan_half_rows(const scan_job *job, int64_t base, int64_t lines)
+{
+    const scan_plan *plan = job->plan;
+    const uint16_t *x = (const uint16_t *)job->x + base;
+    uint16_t *out = (uint16_t *)job->out + base;
+    float wide[ROWS * BLOCK];
+    float totals[ROWS];
+    int64_t step = plan->reverse ? -1 : 1;
+    for (int64_t done = 0; done < plan->size; done += BLOCK) {
+        int64_t n = ipu__min(plan->size - done, BLOCK);
+        int64_t at = plan->reverse ? plan->size - done - n : done;
+        float *start = wide + (plan->reverse ? n - 1 : 0);
+        for (int64_t j = 0; j < lines; j++) {
+            ipu__halves_to_floats(wide + j * BLOCK, x + j * plan->size + at, n,
+                                  plan->cpu);
+        }
+        if (done == 0) {
+            plan->of->open(start, start, lines, BLOCK, totals, plan->exclusive);
+            plan->of->walk(start + step, start + step, NULL, n - 1, step, lines, BLOCK,
+                           totals, plan->exclusive);
+        } else {
+            plan->of->walk(start, start, NULL, n, step, lines, BLOCK, totals,
+                           plan->exclusive);
+        }
+        for (int64_t j = 0; j < lines; j++) {
+            ipu__floats_to_halves(out + j * plan->size + at, wide + j * BLOCK, n,
+                                  plan->cpu);
+        }
+    }
+}
+
+static void
+rows_task(void *state, int32_t task, int32_t worker)
+{
+    const scan_job *job = state;
+    const scan_plan *plan = job->plan;
+    int64_t begin = task * plan->per_task;
+    int64_t end = ipu__min(begin + plan->per_task, plan->count);
+    (void)worker;
+    while (begin < end) {
+        int64_t lines = end - begin >= ROWS ? ROWS : 1;
+        (plan->half ? scan_half_rows : scan_rows)(job, begin * plan->size, lines);
+        begin += lines;
+    }
+}
+
+/* --- along another axis ----------------------------------------------------------- */
+
+/* Up to LANES neighbouring lines, the first of which starts at `base`. */
+static void
+scan_strip(const scan_job *job, int64_t base, int64_t lines)
+{
+    const scan_plan *plan = job->plan;
+    double totals[LANES];
+    float wide[LANES];
+    for (int64_t i = 0; i < plan->size; i++) {
+        int64_t row = plan->reverse ? plan->size - 1 - i : i;
+        int64_t at = base + row * plan->inner;
+        const void *x = ipu__at(job->x, at * plan->bytes);
+        void *to = ipu__at_mutable(job->out, at * plan->bytes);
+        void *out = plan->half ? wide : to;
+        if (plan->half) {
+            ipu__halves_to_floats(wide, x, lines, plan->cpu);
+            x = wide;
+        }
+        if (i == 0) {
+            plan->of->open(out, x, lines, 1, totals, plan->exclusive);
+        } else {
+            plan->of->across(out, x, factors(job, at), lines, totals, plan->exclusive);
+        }
+        if (plan->half) {
+            ipu__floats_to_halves(to, wide, lines, plan->cpu);
+        }
+    }
+}
+
+static void
+strips_task(void *state, int32_t task, int32_t worker)
+{
+    const scan_job *job = state;
+    const scan_plan *plan = job->plan;
+    int64_t begin = task * plan->per_task;
+    int64_t end = ipu__min(begin + plan->per_task, plan->count);
+    (void)worker;
+    for (int64_t i = begin; i < end; i++) {
+        int64_t column = i % plan->strips * LANES;
+        int64_t base = i / plan->strips * plan->size * plan->inner + column;
+        scan_strip(job, base, ipu__min(LANES, plan->inner - column));
+    }
+}
+
+/* --- run and choose --------------------------------------------------------------- */
+
+static ipu_status
+run_scan(const ipu_kernel_call *call)
+{
+    const scan_plan *plan = call->spec->prepared;
+    bool recurs = call->spec->input_count == 2;
+    scan_job job = {plan, recurs ? call->inputs[0] : NULL,
+                    call->inputs[recurs ? 1 : 0], call->outputs[0]};
+    if (plan->count > 0) {
+        ipu_pool_run(call->pool, (int32_t)ipu__ceil_div(plan->count, plan->per_task),
+                     plan->inner == 1 ? rows_task : strips_task, &job);
+    }
+    return IPU_OK;
+}
+
+static ipu_status
+choose_scan(const ipu__preparation *p)
+{
+    ipu_kernel_spec *spec = p->spec;
+    const ipu_shape *shape = &spec->inputs[0].shape;
+    int32_t axis = ipu__axis(ipu_attrs_int(spec->attrs, IPU_ATTR_AXIS, 0), shape->rank);
+    int64_t elements = ipu_shape_elements(shape);
+    const scan_functions *of = functions_of(spec->op, spec->inputs[0].dtype, p->cpu);
+    scan_plan *plan;
+    if (of == NULL) {
+        return IPU_OK; /* a recurrence of float16 */
+    }
+    IPU_TRY(ipu__prepared(p, sizeof *plan, &plan));
+    plan->of = of;
+    plan->cpu = p->cpu;
+    plan->size = shape->dims[axis];
+    plan->inner = 1;
+    plan->bytes = (int64_t)ipu_dtype_bytes(spec->inputs[0].dtype);
+    plan->half = spec->inputs[0].dtype == IPU_DTYPE_FLOAT16;
+    plan->exclusive = ipu_attrs_int(spec->attrs, IPU_ATTR_EXCLUSIVE, 0) != 0;
+    plan->reverse = ipu_attrs_int(spec->attrs, IPU_ATTR_REVERSE, 0) != 0;
+    if (elements > 0) {
+        for (int32_t d = axis + 1; d < shape->rank; d++) {
+            plan->inner *= shape->dims[d];
+        }
+        plan->strips = ipu__ceil_div(plan->inner, LANES);
+        plan->count = elements / plan->size / plan->inner * plan->strips;
+        plan->per_task =
+            1 + TASK_ELEMENTS / (plan->size * ipu__min(plan->inner, LANES));
+        if (plan->inner == 1) {
+            plan->per_task = ipu__ceil_div(plan->per_task, ROWS) * ROWS;
+        }
+    }
+    spec->run = run_scan;
+    spec->kernel_name = p->cpu >= IPU_CPU_AVX2 ? "scan_avx2" : "scan_generic";
+    return IPU_OK;
+}
+
+#define CHOOSE(text) \
+    ipu_status ipu_choose_##text(const ipu__preparation *p) \
+    { \
+        return choose_scan(p); \
+    }
+CHOOSE(cumsum)
+CHOOSE(cumprod)
+CHOOSE(recurrence)
+#undef CHOOSE

@@ -1,0 +1,513 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * float32 softmax, log_softmax and the two cross entropies with their gradients. Rows
+ * are taken in batches of about a thousand elements: shift each row by its maximum, one
+ * exp over the whole batch, one sum per row (the fixed tree of reduce_fold.c), then the
+ * results. exp and log are the polynomials of all other kernels. The batches depend on
+ * the shape alone; threads take groups of them. The result may overwrite the logits. */
+#include <math.h>
+#include <string.h>
+
+#include "kernels/math/element_math.h"
+#include "kernels/core/kernel_impl.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+enum {
+    BATCH_ELEMENTS = 1024,
+    BATCH_ROWS = 128,
+    TASK_ELEMENTS = 4096,
+    LONG_ROW = 64 /* elements from which on a row is worth a loop of its own */
+};
+
+/* What is done to whole batches of rows, by instruction set. */
+typedef struct row_functions {
+    void (*max)(float *max, const float *x, int64_t rows, int64_t n);
+    void (*shift)(float *out, const float *x, const float *max, int64_t rows,
+                  int64_t n);
+    void (*exp_negative)(float *out, const float *x, int64_t n); /* no x is above 0 */
+    /* exp(x - max) */
+    void (*exp_below)(float *out, const float *x, float max, int64_t n);
+    void (*sum)(float *sum, const float *x, int64_t rows, int64_t n);
+    void (*divide)(float *x, const float *sum, int64_t rows, int64_t n);
+    void (*log)(float *out, const float *x, int64_t n);
+    /* labels * (log_sum - (x - max)) */
+    void (*terms)(float *out, const float *labels, const float *x, const float *max,
+                  const float *log_sum, int64_t rows, int64_t n);
+    /* x / sum * weight - labels */
+    void (*weigh)(float *x, const float *labels, const float *sum, const float *weight,
+                  int64_t rows, int64_t n);
+    /* x - max - log_sum */
+    void (*log_shift)(float *out, const float *x, float max, float log_sum, int64_t n);
+} row_functions;
+
+#define ROW_LOOPS(suffix, target) \
+    target static void shift_##suffix(float *out, const float *x, const float *max, \
+                                      int64_t rows, int64_t n) \
+    { \
+        for (int64_t r = 0; r < rows; r++, x += n, out += n) { \
+            float most = max[r]; \
+            IPU_INDEPENDENT \
+            for (int64_t j = 0; j < n; j++) { \
+                out[j] = x[j] - most; \
+            } \
+        } \
+    } \
+    target static void divide_##suffix(float *x, const float *sum, int64_t rows, \
+                                       int64_t n) \
+    { \
+        for (int64_t r = 0; r < rows; r++, x += n) { \
+            float total = sum[r]; \
+            IPU_INDEPENDENT \
+            for (int64_t j = 0; j < n; j++) { \
+                x[j] /= total; \
+            } \
+        } \
+    } \
+    target static void log_##suffix(float *out, const float *x, int64_t n) \
+    { \
+        IPU_INDEPENDENT \
+        for (int64_t j = 0; j < n; j++) { \
+            out[j] = ipu__log_f32(x[j]); \
+        } \
+    } \
+    /* 0 * infinity has to be 0 */ \
+    target static void terms_##suffix(float *out, const float *labels, const float *x, \
+                                      const float *max, const float *log_sum, \
+                                      int64_t rows, int64_t n) \
+    { \
+        for (int64_t r = 0; r < rows; r++, out += n, labels += n, x += n) { \
+            float most = max[r]; \
+            float shift = log_sum[r]; \
+            IPU_INDEPENDENT \
+            for (int64_t j = 0; j < n; j++) { \
+                float term = labels[j] * (shift - (x[j] - most)); \
+                out[j] = ipu__pick(labels[j] != 0.0f, term, 0.0f); \
+            } \
+        } \
+    } \
+    target static void weigh_##suffix(float *x, const float *labels, const float *sum, \
+                                      const float *weight, int64_t rows, int64_t n) \
+    { \
+        for (int64_t r = 0; r < rows; r++, x += n, labels += n) { \
+            float total = sum[r]; \
+            float factor = weight[r]; \
+            IPU_INDEPENDENT \
+            for (int64_t j = 0; j < n; j++) { \
+                x[j] = x[j] / total * factor - labels[j]; \
+            } \
+        } \
+    } \
+    target static void log_shift_##suffix(float *out, const float *x, float max, \
+                                          float log_sum, int64_t n) \
+    { \
+        IPU_INDEPENDENT \
+        for (int64_t j = 0; j < n; j++) { \
+            out[j] = x[j] - max - log_sum; \
+        } \
+    }
+
+static void
+max_generic(float *max, const float *x, int64_t rows, int64_t n)
+{
+    for (int64_t r = 0; r < rows; r++) {
+        max[r] = ipu__max_row(x + r * n, n, IPU_CPU_GENERIC);
+    }
+}
+
+static void
+sum_generic(float *sum, const float *x, int64_t rows, int64_t n)
+{
+    for (int64_t r = 0; r < rows; r++) {
+        sum[r] = ipu__sum_row(x + r * n, n, IPU_CPU_GENERIC);
+    }
+}
+
+/* By the vectors of all other kernels, which have the same bits; x may be `out`. */
+#define EXP_BY_VECTORS(suffix, cpu) \
+    static void exp_negative_##suffix(float *out, const float *x, int64_t n) \
+    { \
+        ipu__vector_f32_of(cpu)->exp(out, x, n); \
+    } \
+    static void exp_below_##suffix(float *out, const float *x, float max, int64_t n) \
+    { \
+        shift_##suffix(out, x, &max, 1, n); \
+        exp_negative_##suffix(out, out, n); \
+    }
+
+ROW_LOOPS(generic, )
+EXP_BY_VECTORS(generic, IPU_CPU_GENERIC)
+static const row_functions generic_rows = {
+    max_generic, shift_generic, exp_negative_generic, exp_below_generic, sum_generic,
+    divide_generic, log_generic, terms_generic, weigh_generic, log_shift_generic};
+
+#if defined(__x86_64__)
+/* The first n of SHORT_ROW elements are there. */
+enum { SHORT_ROW = 16 };
+
+IPU_TARGET_AVX2 IPU_INLINE __m256i
+lanes_from(int64_t n, int32_t first)
+{
+    __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32((int32_t)n - first), lane);
+}
+
+IPU_TARGET_AVX2 static void
+max_avx2(float *max, const float *x, int64_t rows, int64_t n)
+{
+    const __m256 least = _mm256_set1_ps(-INFINITY);
+    __m256i low = lanes_from(n, 0);
+    __m256i high = lanes_from(n, 8);
+    for (int64_t r = 0; r < rows; r++, x += n) {
+        if (n > SHORT_ROW) {
+            max[r] = ipu__max_row(x, n, IPU_CPU_AVX2);
+            continue;
+        }
+        __m256 a = _mm256_maskload_ps(x, low);
+        __m256 b = _mm256_maskload_ps(x + 8, high);
+        __m256 nan = _mm256_cmp_ps(a, b, _CMP_UNORD_Q);
+        a = _mm256_blendv_ps(least, a, _mm256_castsi256_ps(low));
+        b = _mm256_blendv_ps(least, b, _mm256_castsi256_ps(high));
+        a = _mm256_max_ps(a, b);
+        __m128 m = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+        m = _mm_max_ps(m, _mm_movehl_ps(m, m));
+        m = _mm_max_ss(m, _mm_movehdup_ps(m));
+        max[r] = _mm256_movemask_ps(nan) != 0 ? NAN : _mm_cvtss_f32(m);
+    }
+}
+
+/* The tree of ipu__sum_row, without the lanes that hold nothing. */
+IPU_TARGET_AVX2 static void
+sum_avx2(float *sum, const float *x, int64_t rows, int64_t n)
+{
+    __m256i low = lanes_from(n, 0);
+    __m256i high = lanes_from(n, 8);
+    for (int64_t r = 0; r < rows; r++, x += n) {
+        if (n > SHORT_ROW) {
+            sum[r] = ipu__sum_row(x, n, IPU_CPU_AVX2);
+            continue;
+        }
+        __m256 a =
+            _mm256_add_ps(_mm256_maskload_ps(x, low), _mm256_maskload_ps(x + 8, high));
+        __m128 s = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+        s = _mm_add_ps(s, _mm_movehl_ps(s, s));
+        s = _mm_add_ss(s, _mm_movehdup_ps(s));
+        sum[r] = _mm_cvtss_f32(s);
+    }
+}
+
+IPU_TARGET_AVX2 static void
+exp_negative_avx2(float *out, const float *x, int64_t n)
+{
+    IPU_INDEPENDENT
+    for (int64_t j = 0; j < n; j++) {
+        out[j] = ipu__exp_negative_f32(x[j]);
+    }
+}
+
+IPU_TARGET_AVX2 static void
+exp_below_avx2(float *out, const float *x, float max, int64_t n)
+{
+    IPU_INDEPENDENT
+    for (int64_t j = 0; j < n; j++) {
+        out[j] = ipu__exp_negative_f32(x[j] - max);
+    }
+}
+
+ROW_LOOPS(avx2, IPU_TARGET_AVX2)
+static const row_functions avx2_rows = {
+    max_avx2,    shift_avx2, exp_negative_avx2, exp_below_avx2, sum_avx2,
+    divide_avx2, log_avx2,   terms_avx2,        weigh_avx2,     log_shift_avx2};
+/* Vectors of exp are twice as wide. */
+#define shift_avx512 shift_avx2
+EXP_BY_VECTORS(avx512, IPU_CPU_AVX512)
+static const row_functions avx512_rows = {
+    max_avx2,    shift_avx2, exp_negative_avx512, exp_below_avx512, sum_avx2,
+    divide_avx2, log_avx2,   terms_avx2,        weigh_avx2,     log_shift_avx2};
+#else
+#define avx2_rows generic_rows
+#define avx512_rows generic_rows
+#endif
+
+static const row_functions *
+rows_of(ipu_cpu_class cpu)
+{
+    return cpu == IPU_CPU_AVX512 ? &avx512_rows
+           : cpu == IPU_CPU_AVX2 ? &avx2_rows
+                                 : &generic_rows;
+}
+
+/* Prepared. */
+typedef struct softmax_plan {
+    const row_functions *row;
+    int64_t rows;
+    int64_t classes;
+    int64_t batch;    /* rows */
+    int64_t per_task; /* rows, a multiple of batch */
+} softmax_plan;
+
+typedef struct softmax_job {
+    const ipu_kernel_call *call;
+    const softmax_plan *plan;
+} softmax_job;
+
+/* exp(x - max): of short rows in two walks, of which one goes over all of them. */
+static void
+exponentials_below(const row_functions *row, float *out, const float *x,
+                   const float *max, int64_t rows, int64_t n)
+{
+    if (n < LONG_ROW) {
+        row->shift(out, x, max, rows, n);
+        row->exp_negative(out, out, rows * n);
+        return;
+    }
+    for (int64_t r = 0; r < rows; r++) {
+        row->exp_below(out + r * n, x + r * n, max[r], n);
+    }
+}
+
+/* probabilities = exp(x - max) for `rows` rows, their sums, and the maxima. */
+static void
+exponentials(const softmax_job *job, const float *x, float *exponential, float *max,
+             float *sum, int64_t rows)
+{
+    const softmax_plan *plan = job->plan;
+    int64_t n = plan->classes;
+    plan->row->max(max, x, rows, n);
+    exponentials_below(plan->row, exponential, x, max, rows, n);
+    plan->row->sum(sum, exponential, rows, n);
+}
+
+void
+ipu__softmax_rows(float *x, int64_t step, int64_t rows, int64_t n, ipu_cpu_class cpu)
+{
+    const row_functions *row = rows_of(cpu);
+    for (int64_t i = 0; i < rows; i++, x += step) {
+        float max;
+        float sum;
+        row->max(&max, x, 1, n);
+        row->exp_below(x, x, max, n);
+        row->sum(&sum, x, 1, n);
+        row->divide(x, &sum, 1, n);
+    }
+}
+
+static void
+softmax_rows(const softmax_job *job, int64_t first, int64_t rows)
+{
+    float max[BATCH_ROWS];
+    float sum[BATCH_ROWS];
+    int64_t n = job->plan->classes;
+    const float *x = (const float *)job->call->inputs[0] + first * n;
+    float *y = (float *)job->call->outputs[0] + first * n;
+    exponentials(job, x, y, max, sum, rows);
+    job->plan->row->divide(y, sum, rows, n);
+}
+
+/* The logits are needed behind the sum, and the result may lie where they are. */
+static void
+log_softmax_rows(const softmax_job *job, int64_t first, int64_t rows)
+{
+    const row_functions *row = job->plan->row;
+    int64_t n = job->plan->classes;
+    const float *x = (const float *)job->call->inputs[0] + first * n;
+    float *y = (float *)job->call->outputs[0] + first * n;
+    float part[BATCH_ELEMENTS];
+    float max[BATCH_ROWS];
+    float sum[BATCH_ROWS] = {0.0f};
+    row->max(max, x, rows, n);
+    /* a batch of several rows is one part */
+    for (int64_t begin = 0; begin < n; begin += BATCH_ELEMENTS) {
+        int64_t count = ipu__min(n - begin, BATCH_ELEMENTS);
+        float more[BATCH_ROWS];
+        exponentials_below(row, part, x + begin, max, rows, count);
+        row->sum(more, part, rows, count);
+        for (int64_t r = 0; r < rows; r++) {
+            sum[r] += more[r];
+        }
+    }
+    row->log(sum, sum, rows);
+    for (int64_t r = 0; r < rows; r++) {
+        row->log_shift(y + r * n, x + r * n, max[r], sum[r], n);
+    }
+}
+
+static void
+sparse_rows(const softmax_job *job, int64_t first, int64_t rows)
+{
+    float max[BATCH_ROWS];
+    float sum[BATCH_ROWS];
+    float log_sum[BATCH_ROWS];
+    const ipu_kernel_call *call = job->call;
+    const softmax_plan *plan = job->plan;
+    int64_t n = plan->classes;
+    const float *x = (const float *)call->inputs[0] + first * n;
+    float *loss = (float *)call->outputs[0] + first;
+    float *gradient = (float *)call->outputs[1] + first * n;
+    exponentials(job, x, gradient, max, sum, rows);
+    plan->row->log(log_sum, sum, rows);
+    plan->row->divide(gradient, sum, rows, n);
+    for (int64_t r = 0; r < rows; r++) {
+        int64_t label =
+            ipu__integer_load(call->spec->inputs[1].dtype, call->inputs[1], first + r);
+        if (label < 0 || label >= n) { /* an error, unless OUTSIDE_IS_NAN */
+            loss[r] = NAN;
+            for (int64_t j = 0; j < n; j++) {
+                gradient[r * n + j] = NAN;
+            }
+            continue;
+        }
+        loss[r] = log_sum[r] - (x[r * n + label] - max[r]);
+        gradient[r * n + label] -= 1.0f;
+    }
+}
+
+static void
+dense_rows(const softmax_job *job, int64_t first, int64_t rows)
+{
+    float max[BATCH_ROWS];
+    float sum[BATCH_ROWS];
+    float log_sum[BATCH_ROWS];
+    float weight[BATCH_ROWS];
+    const ipu_kernel_call *call = job->call;
+    const softmax_plan *plan = job->plan;
+    int64_t n = plan->classes;
+    const float *x = (const float *)call->inputs[0] + first * n;
+    const float *labels = (const float *)call->inputs[1] + first * n;
+    float *loss = (float *)call->outputs[0] + first;
+    float *gradient = (float *)call->outputs[1] + first * n;
+    exponentials(job, x, gradient, max, sum, rows);
+    plan->row->log(log_sum, sum, rows);
+    plan->row->sum(weight, labels, rows, n);
+    memset(loss, 0, (size_t)rows * sizeof(float));
+    for (int64_t begin = 0; begin < n; begin += BATCH_ELEMENTS) {
+        int64_t count = ipu__min(n - begin, BATCH_ELEMENTS);
+        float part[BATCH_ELEMENTS]; /* a batch of several rows is one part */
+        float more[BATCH_ROWS];
+        plan->row->terms(part, labels + begin, x + begin, max, log_sum, rows, count);
+        plan->row->sum(more, part, rows, count);
+        for (int64_t r = 0; r < rows; r++) {
+            loss[r] += more[r];
+        }
+    }
+    plan->row->weigh(gradient, labels, sum, weight, rows, n);
+}
+
+static void
+run_some(const softmax_job *job, int64_t begin, int64_t end)
+{
+    for (int64_t row = begin; row < end; row += job->plan->batch) {
+        int64_t rows = ipu__min(job->plan->batch, end - row);
+        switch (job->call->spec->op) {
+        case IPU_OP_ID_SOFTMAX:
+            softmax_rows(job, row, rows);
+            break;
+        case IPU_OP_ID_LOG_SOFTMAX:
+            log_softmax_rows(job, row, rows);
+            break;
+        case IPU_OP_ID_SPARSE_CROSS_ENTROPY:
+            sparse_rows(job, row, rows);
+            break;
+        default:
+            dense_rows(job, row, rows);
+            break;
+        }
+    }
+}
+
+static void
+softmax_task(void *state, int32_t task, int32_t worker)
+{
+    const softmax_job *job = state;
+    int64_t begin = task * job->plan->per_task;
+    (void)worker;
+    run_some(job, begin, ipu__min(begin + job->plan->per_task, job->plan->rows));
+}
+
+static int64_t
+at_most(int64_t value, int64_t limit)
+{
+    int64_t least = value < 1 ? 1 : value;
+    return least < limit ? least : limit;
+}
+
+static ipu_status
+run(const ipu_kernel_call *call)
+{
+    const ipu_kernel_spec *spec = call->spec;
+    const softmax_plan *plan = spec->prepared;
+    softmax_job job = {call, plan};
+    if (spec->op == IPU_OP_ID_SPARSE_CROSS_ENTROPY) {
+        IPU_TRY(ipu__check_labels(call, spec->inputs[1].dtype, call->inputs[1],
+                                  0, plan->rows, plan->classes));
+    }
+    if (plan->classes == 0) { /* nothing but the loss of empty rows */
+        if (spec->op == IPU_OP_ID_CROSS_ENTROPY && plan->rows > 0) {
+            memset(call->outputs[0], 0, (size_t)plan->rows * sizeof(float));
+        }
+        for (int64_t r = 0; spec->op == IPU_OP_ID_SPARSE_CROSS_ENTROPY && r < plan->rows;
+             r++) {
+            ((float *)call->outputs[0])[r] = NAN; /* OUTSIDE_IS_NAN */
+        }
+        return IPU_OK;
+    }
+    ipu_pool_run(call->pool, (int32_t)ipu__ceil_div(plan->rows, plan->per_task),
+                 softmax_task, &job);
+    return IPU_OK;
+}
+
+static ipu_status
+run_rows(const ipu_kernel_call *call, int64_t begin, int64_t end)
+{
+    const ipu_kernel_spec *spec = call->spec;
+    softmax_job job = {call, spec->prepared};
+    if (spec->op == IPU_OP_ID_SPARSE_CROSS_ENTROPY) {
+        IPU_TRY(ipu__check_labels(call, spec->inputs[1].dtype, call->inputs[1], begin,
+                                  end, job.plan->classes));
+    }
+    run_some(&job, begin, end);
+    return IPU_OK;
+}
+
+static ipu_status
+choose(const ipu__preparation *p, const char *name_avx2, const char *name_generic)
+{
+    ipu_kernel_spec *spec = p->spec;
+    const ipu_shape *shape = &spec->inputs[0].shape;
+    softmax_plan *plan;
+    if (spec->inputs[0].dtype != IPU_DTYPE_FLOAT32) {
+        return IPU_OK;
+    }
+    IPU_TRY(ipu__prepared(p, sizeof *plan, &plan));
+    plan->row = rows_of(p->cpu);
+    plan->classes = shape->rank > 0 ? shape->dims[shape->rank - 1] : 1;
+    plan->rows = 1;
+    for (int32_t d = 0; d + 1 < shape->rank; d++) {
+        plan->rows *= shape->dims[d];
+    }
+    if (plan->classes > 0) {
+        plan->batch = at_most(BATCH_ELEMENTS / plan->classes, BATCH_ROWS);
+        plan->per_task =
+            ipu__ceil_div(TASK_ELEMENTS, plan->batch * plan->classes) * plan->batch;
+    }
+    if (plan->classes > 0 && shape->rank == 2) {
+        spec->rows =
+            (ipu_kernel_rows){.run = run_rows, .count = plan->rows, .inputs = 3};
+    }
+    spec->run = run;
+    spec->kernel_name = p->cpu >= IPU_CPU_AVX2 ? name_avx2 : name_generic;
+    return IPU_OK;
+}
+
+#define CHOOSE(text) \
+    ipu_status ipu_choose_##text(const ipu__preparation *p) \
+    { \
+        return choose(p, #text "_avx2", #text "_generic"); \
+    }
+CHOOSE(softmax)
+CHOOSE(log_softmax)
+CHOOSE(sparse_cross_entropy)
+CHOOSE(cross_entropy)
+#undef CHOOSE
