@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 
@@ -587,3 +589,62 @@ def test_a_variable_takes_an_array_of_its_kind_and_refuses_others() -> None:
     assert variable.numpy().sum() == 6.0
     with pytest.raises(ValueError, match="Shape mismatch"):
         variable.assign(np.zeros((3, 2), np.float32))
+
+
+def test_a_call_does_not_look_at_what_a_layer_holds() -> None:
+    looked = []
+
+    class Table(list):
+        def __iter__(self):
+            looked.append(len(self))
+            return super().__iter__()
+
+    class Holder(keras.layers.Layer):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table = Table(range(1000))
+
+        def call(self, inputs):
+            return inputs + 1
+
+    layer = Holder()
+    layer(tf.ones((2, 2)))
+    looked.clear()
+    for _ in range(3):
+        layer(tf.ones((2, 2)))
+    assert looked == []
+    layer.table.append(keras.layers.Dense(3))
+    layer.table[-1](tf.ones((1, 2)))
+    assert len(layer.weights) == 2
+
+
+def test_losses_are_those_of_the_last_call() -> None:
+    class Penalty(keras.layers.Layer):
+        def call(self, inputs):
+            self.add_loss(tf.reduce_sum(inputs))
+            return inputs
+
+    class Outer(keras.layers.Layer):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner: list[keras.layers.Layer] = []
+
+        def call(self, inputs):
+            for layer in self.inner:
+                inputs = layer(inputs)
+            return inputs
+
+    outer, inner = Outer(), Penalty()
+    outer(tf.ones(2))
+    inner(tf.ones(2))
+    outer.inner.append(inner)  # with the loss of a call of its own
+    for value in (3.0, 4.0):
+        outer(tf.fill((2,), value))
+        assert [float(x) for x in outer.losses] == [2 * value]
+    copied = copy.deepcopy(inner)
+    outer.inner = [copied]
+    outer(tf.ones(2))
+    assert [float(x) for x in outer.losses] == [2.0]
+    outer.inner = []
+    outer(tf.ones(2))
+    assert outer.losses == []

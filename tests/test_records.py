@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -76,6 +77,24 @@ def test_the_format_is_tensorflows(tmp_path: Path) -> None:
 def test_what_was_written_is_read(tmp_path: Path, records, compression) -> None:
     path = written(tmp_path / "a", records, io.TFRecordOptions(compression))
     assert read(path, compression) == records
+
+
+@pytest.mark.parametrize("compression", ["ZLIB", "GZIP"])
+def test_no_more_is_inflated_than_is_read(tmp_path: Path, compression: str) -> None:
+    records = [bytes(5000)] * 4000 + [bytes(3 << 20)]
+    options = io.TFRecordOptions(compression)
+    path = written(tmp_path / "a", records, options)
+    assert Path(path).stat().st_size < 200_000
+    iterator = iter(tf.data.TFRecordDataset(path, compression))
+    tracemalloc.start()
+    try:
+        for _ in range(4000):
+            assert len(bytes(next(iterator))) == 5000
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 2 << 20
+    assert [len(bytes(x)) for x in iterator] == [3 << 20]
 
 
 def test_several_files(tmp_path: Path) -> None:

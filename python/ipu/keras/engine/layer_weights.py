@@ -366,12 +366,11 @@ class LayerWeights:
 def _walk(value: Any) -> Iterator[Any]:
     if isinstance(value, (LayerWeights, tf.Variable, tf.Module)):
         yield value
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _walk(item)
-    elif isinstance(value, dict):
-        for item in value.values():
-            yield from _walk(item)
+    elif isinstance(value, (list, tuple, dict)):
+        items = value.values() if isinstance(value, dict) else value
+        if not _LEAVES.issuperset(map(type, items)):  # numbers by the million are quick
+            for item in items:
+                yield from _walk(item)
 
 
 def ordered_first(layers: list[Layer], groups: list[list[Any]]) -> list[list[Any]]:

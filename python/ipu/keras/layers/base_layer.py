@@ -48,6 +48,9 @@ __all__ = ["InputSpec", "Layer"]
 
 T = TypeVar("T")
 
+# the layers whose `_losses` are not empty
+_with_losses: weakref.WeakSet[Layer] = weakref.WeakSet()
+
 
 @boundaries("__call__", "__init__")
 class Layer(LayerWeights, LayerPlaces, LayerDtypes):
@@ -409,6 +412,9 @@ class Layer(LayerWeights, LayerPlaces, LayerDtypes):
                     f"{loss!r}. Call add_loss inside `call` of a layer that the "
                     "model uses."
                 )
+            if self not in _with_losses:
+                self._losses.clear()  # those of the layer that this one is a copy of
+                _with_losses.add(self)
             self._losses.append(loss() if callable(loss) else loss)
 
     def add_metric(
@@ -462,8 +468,10 @@ class Layer(LayerWeights, LayerPlaces, LayerDtypes):
         return terms
 
     def _clear_losses(self) -> None:
-        for layer in self._flatten_layers():
-            layer._losses.clear()
+        if _with_losses:  # few programs have any, and layers may hold much to look at
+            for layer in self._flatten_layers():
+                layer._losses.clear()
+                _with_losses.discard(layer)
 
     def compute_output_shape(self, input_shape: Any) -> Any:
         """Find the shape of the result, building the layer if need be.

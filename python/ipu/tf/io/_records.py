@@ -11,6 +11,7 @@ and moved, as there.
 from __future__ import annotations
 
 import gzip
+import io
 import struct
 import zlib
 from collections.abc import Iterator
@@ -27,7 +28,7 @@ __all__ = ["TFRecordOptions", "TFRecordWriter", "records_of"]
 _LENGTH = struct.Struct("<QI")
 _CHECKSUM = struct.Struct("<I")
 _MASK = 0xA282EAD8
-_PIECE = 1 << 20
+_PIECE = 1 << 16
 _COMPRESSIONS = ("", "ZLIB", "GZIP")
 
 
@@ -58,31 +59,33 @@ def checked_compression(compression: Any) -> str:
 # --- reading --------------------------------------------------------------------------
 
 
-class _Inflated:
-    """A file of zlib's format, read piece by piece."""
+class _Inflated(io.RawIOBase):
+    """A file of zlib's format: no more is inflated than there is room for."""
 
     def __init__(self, path: str) -> None:
         self._file = open(path, "rb")  # noqa: SIM115
         self._stream = zlib.decompressobj()
-        self._ahead = b""
 
-    def read(self, count: int) -> bytes:
-        while len(self._ahead) < count:
-            piece = self._file.read(_PIECE)
-            if not piece:
-                break
-            self._ahead += self._stream.decompress(piece)
-        data, self._ahead = self._ahead[:count], self._ahead[count:]
-        return data
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data, packed = b"", b"more"
+        while not data and packed and not self._stream.eof:
+            packed = self._stream.unconsumed_tail or self._file.read(_PIECE)
+            data = self._stream.decompress(packed, len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
 
     def close(self) -> None:
         self._file.close()
+        super().close()
 
 
 def _opened(path: str, compression: str) -> Any:
     try:
         if compression == "ZLIB":
-            return _Inflated(path)
+            return io.BufferedReader(_Inflated(path), _PIECE)
         return gzip.open(path) if compression else open(path, "rb")
     except OSError as error:
         raise NotFoundError(f"{path}; {error.strerror}") from error
