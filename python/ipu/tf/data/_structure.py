@@ -129,7 +129,8 @@ def to_own_array(value: Any, what: str) -> np.ndarray[Any, Any]:
         return array
     if isinstance(value, np.ndarray) and not np.may_share_memory(array, value):
         return array
-    return array.copy()
+    copied: np.ndarray[Any, Any] = array.copy()
+    return copied
 
 
 def _holds_arrays(value: Any) -> bool:
