@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Sums of any length are as exact as NumPy's: products, convolutions, recurrence,
-attention and reductions add up by a tree (ipu_core/kernels/core/sum_tree.h), where one chain
-would lose digits from some ten thousand terms on."""
+attention, reductions, averages and sums by index add up by a tree
+(ipu_core/kernels/core/sum_tree.h), where one chain would lose digits from some ten
+thousand terms on."""
 
 from __future__ import annotations
 
@@ -131,6 +132,14 @@ def test_softmax_over_many_classes() -> None:
     assert error(got, np.full(x.shape, 1 / x.shape[1])) < BOUNDS[tenths]
 
 
+def test_log_softmax_over_many_classes() -> None:
+    x = np.full((1, 3_000_000), 0.3, np.float32)
+    want = np.full(x.shape, -np.log(x.shape[1]))
+    assert error(tf.nn.log_softmax(x), want) < 1e-7
+    loss = tf.nn.softmax_cross_entropy_with_logits(np.full_like(x, 1 / x.shape[1]), x)
+    assert error(loss, -want[:, 0]) < 1e-6
+
+
 @pytest.mark.parametrize("filters", [(3, 3, 3, 4), (1, 1, 3, 4)])
 @pytest.mark.parametrize("numbers", [uniform, tenths])
 def test_filters_gradients(numbers: Any, filters: tuple[int, ...]) -> None:
@@ -175,6 +184,189 @@ def test_attention_over_many_keys() -> None:
     q, k, v = tenths(1, 1, 2, 4), tenths(1, 1, 40_000, 4), tenths(1, 1, 40_000, 3)
     y = tf.matmul(tf.nn.softmax(tf.matmul(q, k, transpose_b=True)), v)
     assert error(y, np.full(y.shape, np.float32(0.1))) < BOUNDS[tenths]
+
+
+def same_bits(first: Any, second: Any) -> None:
+    assert first.dtype == second.dtype
+    assert first.tobytes() == second.tobytes()
+
+
+def same_as_reference(
+    op: str, inputs: list[Any], shape: tuple[int, ...], attrs: str
+) -> Any:
+    """The result of an op; all classes have the bits of the reference kernel."""
+
+    def kind(x: Any, dims: tuple[int, ...]) -> str:
+        return f"{x.dtype.name}[{','.join(map(str, dims))}]"
+
+    params = ", ".join(f"%{i}: {kind(x, x.shape)}" for i, x in enumerate(inputs))
+    operands = ", ".join(f"%{i}" for i in range(len(inputs)))
+    node = f"%9 = {op}({operands}) {{{attrs}}} : {kind(inputs[-1], shape)}"
+    text = f"block b0({params}) {{\n  {node}\n}} -> (%9)\n"
+    (result,) = _core.graph_compile(text, reference=True).run(inputs)
+    want = np.asarray(result)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, threads in (("generic", 1), ("avx2", 2), ("avx512", 3)):
+            patch.setenv("IPU_CPU_CLASS", name)
+            ipu.set_num_threads(threads)
+            (result,) = _core.graph_compile(text).run(inputs)
+            same_bits(np.asarray(result), want)
+    return want
+
+
+def averages(x: Any, window: int | list[int], stride: int, padding: str) -> list[Any]:
+    """Means of windows, and the gradient of their sum."""
+    image = tf.Variable(x)
+    with tf.GradientTape() as tape:
+        y = tf.nn.avg_pool2d(image, window, stride, padding)
+    return [np.asarray(y), np.asarray(tape.gradient(y, image))]
+
+
+@pytest.mark.parametrize("channels", [1, 3, 43])
+@pytest.mark.parametrize("numbers", [uniform, tenths])
+def test_averages_of_large_windows(numbers: Any, channels: int) -> None:
+    x = numbers(1, 400, 401, channels)
+    y, dx = averages(x, [400, 401], 1, "VALID")
+    assert error(y, wide(x).mean((1, 2), keepdims=True)) < BOUNDS[numbers]
+    assert error(dx, np.full(x.shape, 1 / (400 * 401))) < 1e-6
+    half = x.astype("f2")
+    got = averages(half, [400, 401], 1, "VALID")[0]
+    np.testing.assert_allclose(got, wide(half).mean((1, 2), keepdims=True), rtol=1e-3)
+
+
+def test_gradients_of_averages_that_overlap() -> None:
+    """The one in the middle has a share of all windows: 71 * 71 equal ones."""
+    x = tenths(1, 141, 141, 1)
+    y, dx = averages(x, 71, 1, "VALID")
+    assert error(y, np.full(y.shape, wide(x).max())) < BOUNDS[tenths]
+    reach = np.minimum(np.arange(1.0, 142), np.arange(141.0, 0, -1))
+    assert error(dx[0, :, :, 0], np.outer(reach, reach) / 71**2) < BOUNDS[tenths]
+
+
+# window, strides, dilations, padding of both ends
+POOLS: tuple[tuple[tuple[int, ...], tuple[tuple[int, ...], ...]], ...] = (
+    ((2, 40, 37, 3), ((33, 32), (1, 2), (1, 1), (16, 16, 15, 16))),
+    ((1, 70, 9, 9), ((65, 40), (4, 1), (1, 1), (32, 32, 20, 19))),
+    ((1, 4, 4100, 1), ((3, 2051), (2, 1024), (1, 1), (0, 0, 0, 0))),
+    ((1, 70, 71, 35), ((33, 34), (3, 1), (2, 2), (0, 0, 0, 0))),
+    ((1, 36, 36, 41), ((36, 35), (1, 1), (1, 1), (0, 0, 0, 0))),
+    ((1, 11, 12, 13, 2), ((10, 11, 12), (1, 1, 1), (1, 1, 1), (0, 1, 2, 3, 4, 5))),
+)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f2"])
+@pytest.mark.parametrize(("shape", "how"), POOLS)
+def test_averages_are_those_of_the_reference(
+    shape: tuple[int, ...], how: tuple[tuple[int, ...], ...], dtype: str
+) -> None:
+    names = ("window", "strides", "dilations", "padding")
+    attrs = ", ".join(f"{a}={list(v)}" for a, v in zip(names, how, strict=True))
+    window, strides, dilations, padding = map(np.array, how)
+    room = np.array(shape[1:-1]) + padding.reshape(-1, 2).sum(1)
+    counts = (room - (window - 1) * dilations - 1) // strides + 1
+    windows = (shape[0], *counts.tolist(), shape[-1])
+    y = same_as_reference(
+        "average_pool", [uniform(*shape).astype(dtype)], windows, attrs
+    )
+    dy = np.cos(y).astype(dtype)
+    attrs += f", shape={list(shape)}"
+    same_as_reference("average_pool_grad", [dy], shape, attrs)
+
+
+def ids_with(counts: dict[int, int]) -> Any:
+    """Integers, each as often as `counts` says, in any order."""
+    ids = np.repeat(list(counts), list(counts.values())).astype("i4")
+    return np.random.default_rng(len(ids)).permutation(ids)
+
+
+SEGMENTS = {
+    0: 1,
+    1: BLOCK - 1,
+    2: BLOCK,
+    3: BLOCK + 1,
+    5: 2 * BLOCK + 1,
+    6: NODE,
+    4101: NODE + BLOCK + 1,  # in one bin with 5
+}
+
+
+@pytest.mark.parametrize("inner", [1, 3, 20, 2050])
+@pytest.mark.parametrize("numbers", [uniform, tenths])
+def test_segments(numbers: Any, inner: int) -> None:
+    counts = SEGMENTS if inner < 2050 else {0: 3, 2: 2 * BLOCK + 1, 3: BLOCK}
+    ids = ids_with(counts)
+    x = numbers(len(ids), inner)
+    want = np.zeros((max(counts) + 2, inner))
+    np.add.at(want, ids, wide(x))
+    results = []
+    for threads in (1, 2):
+        ipu.set_num_threads(threads)
+        got = tf.math.unsorted_segment_sum(x, ids, len(want))
+        results.append(np.array(got))
+        np.testing.assert_allclose(results[-1], want, BOUNDS[numbers])
+    same_bits(*results)
+    order = np.argsort(ids, kind="stable")
+    got = np.asarray(tf.math.segment_sum(x[order], ids[order]))
+    same_bits(got, results[0][: max(counts) + 1])
+    half = np.asarray(
+        tf.math.unsorted_segment_sum(x.astype("f2"), ids, len(want)), "f8"
+    )
+    np.testing.assert_allclose(half, want, 2e-3)
+
+
+def test_the_longest_segment() -> None:
+    x = tenths(3_000_000)
+    ids = np.zeros(len(x), "i4")
+    total = tf.math.unsorted_segment_sum(x, ids, 2)
+    assert error(total, [wide(x[0]) * len(x), 0.0]) < BOUNDS[tenths]
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f2", "i4"])
+@pytest.mark.parametrize("shape", [(4, 1), (2, 3), (2, 20), (30, 40)])
+def test_segments_are_those_of_the_reference(
+    shape: tuple[int, int], dtype: str
+) -> None:
+    """Of all three ops; an update of a tensor begins with what stands there."""
+    slices, inner = shape
+    ids = ids_with({0: 5, 1: (NODE if slices == 4 else 2 * BLOCK) + BLOCK + 1})
+    x = (uniform(len(ids), inner) * 9).astype(dtype)
+    start = uniform(*shape).astype(dtype)
+    attrs = f"shape={list(shape)}"
+    points = ids[:, None]
+    same_as_reference("gather_grad", [ids, x], shape, f"axis=0, {attrs}")
+    same_as_reference("scatter_nd", [points, x], shape, attrs)
+    same_as_reference("tensor_scatter", [start, points, x], shape, "reduction=1")
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "dtype"),
+    [("sgd", "f4"), ("sgd", "f2"), ("momentum", "f4"), ("adam", "f4")],
+)
+def test_updates_of_rows_that_are_often_named(optimizer: str, dtype: str) -> None:
+    """Fused, they have the bits of the gradient and the update in turn."""
+    chosen: Any = {
+        "sgd": lambda: keras.optimizers.SGD(0.1),
+        "momentum": lambda: keras.optimizers.SGD(0.1, momentum=0.9),
+        "adam": lambda: keras.optimizers.Adam(0.01),
+    }[optimizer]
+    ids = ids_with({0: 7, 2: BLOCK, 3: NODE + BLOCK + 1})
+    slope, start = uniform(len(ids), 5).astype(dtype), uniform(6, 5).astype(dtype)
+
+    def trained(fuses: bool) -> list[Any]:
+        table, opt = tf.Variable(start), chosen()
+
+        def step() -> None:
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_sum(tf.gather(table, ids) * slope)
+            gradient = tf.convert_to_tensor(tape.gradient(loss, table))
+            opt.apply_gradients([(gradient, table)])
+
+        run = tf.function(step) if fuses else step
+        run()
+        run()
+        return [np.asarray(table)]
+
+    same_bits(trained(True)[0], trained(False)[0])
 
 
 def weights_after_a_step(units: int, inputs: int, rows: int) -> list[Any]:

@@ -3,7 +3,10 @@
  * The gradient of a gather of rows without its zeros. Indices are sorted, so that those
  * of one row stand together, in the order in which they came; a row's gradient is their
  * sum, as gather_grad adds it. Any thread. */
+#include <string.h>
+
 #include "kernels/core/row_groups_impl.h"
+#include "kernels/core/sum_tree.h"
 
 bool
 ipu__row_groups_fit(const ipu__gather *rows)
@@ -67,8 +70,16 @@ ipu__row_group_add(const ipu__row_groups *groups, int64_t group, const void *upd
                    ipu_cpu_class cpu, float *sums)
 {
     const ipu__vector_f32 *vector = ipu__vector_f32_of(cpu);
+    const uint32_t first = groups->first[group];
+    const uint32_t end = groups->first[group + 1];
+    const bool is_long = end - first > IPU_SUM_BLOCK;
+    float totals[IPU_SUM_LEVELS * IPU_ROW_STRIP];
     float wide[IPU_ROW_STRIP];
-    for (uint32_t i = groups->first[group]; i < groups->first[group + 1]; i++) {
+    if (is_long) {
+        memset(totals, 0, (size_t)(IPU_SUM_LEVELS * n) * sizeof *totals);
+    }
+    for (uint32_t i = first; i < end; i++) {
+        ipu__sum_before(i - first, sums, totals, n, n);
         int64_t at = groups->sorted[i].place * inner + column;
         if (half) {
             ipu__halves_to_floats(wide, (const uint16_t *)updates + at, n, cpu);
@@ -76,5 +87,8 @@ ipu__row_group_add(const ipu__row_groups *groups, int64_t group, const void *upd
         } else {
             vector->add(sums, sums, (const float *)updates + at, n);
         }
+    }
+    if (is_long) {
+        ipu__sum_end(sums, totals, n, IPU_SUM_LEVELS, n);
     }
 }

@@ -28,8 +28,8 @@ ipu__row_of_group(const ipu__row_groups *groups, int64_t group)
 }
 
 /* Adds what the indices of a group lead to in `updates`, [indices][inner] of float32 or,
- * if `half`, of float16, to `n` sums; in the order of the indices. `n` is
- * IPU_ROW_STRIP at most. */
+ * if `half`, of float16, to `n` sums, which are 0; in the order of the indices, by
+ * sum_tree.h. `n` is IPU_ROW_STRIP at most. */
 enum { IPU_ROW_STRIP = 512 };
 void ipu__row_group_add(const ipu__row_groups *groups, int64_t group,
                         const void *updates, bool half, int64_t inner, int64_t column,

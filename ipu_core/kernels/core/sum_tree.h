@@ -4,7 +4,9 @@
  * and number of threads. It follows from the number of terms alone:
  *
  *   - The sum over the k of a product is cut into blocks of IPU_SUM_BLOCK, the last of
- *     which may be shorter. A block is one chain of fused multiply-adds from 0.
+ *     which may be shorter. A block is one chain of fused multiply-adds from 0. The
+ *     positions of a window that is averaged are cut so, too, and the updates of a slice;
+ *     their chains are additions.
  *   - Blocks, or the parts that a reduction cuts its elements into, are the leaves of a
  *     tree: IPU_SUM_FAN of them, added one after another, are a node; IPU_SUM_FAN nodes
  *     are a node above; and so on. The last node of each level may have fewer.
@@ -66,6 +68,59 @@ ipu__sum_levels(int64_t leaves)
         rest /= IPU_SUM_FAN;
     }
     return levels;
+}
+
+/* Where terms come one by one, chains from 0 and totals that were 0 are kept for sums
+ * side by side. They are the same tree: adding 0 changes nothing. */
+
+/* Down to which level totals are complete once leaf `leaf` is and `next` begins; leaves
+ * between them are 0. */
+static inline int32_t
+ipu__sum_carries(int64_t leaf, int64_t next)
+{
+    int32_t level = 0;
+    while (level < IPU_SUM_LEVELS - 1 && leaf / IPU_SUM_FAN != next / IPU_SUM_FAN) {
+        leaf /= IPU_SUM_FAN;
+        next /= IPU_SUM_FAN;
+        level++;
+    }
+    return level;
+}
+
+/* Adds n chains to the lowest totals, those to the totals above, up to level `carries`,
+ * and begins again with 0 what was added. Levels are `apart` floats apart. */
+static inline void
+ipu__sum_carry(float *chains, float *totals, int64_t apart, int32_t carries, int64_t n)
+{
+    for (int32_t level = 0; level <= carries; level++, totals += apart) {
+        for (int64_t j = 0; j < n; j++) {
+            totals[j] += chains[j];
+            chains[j] = 0.0f;
+        }
+        chains = totals;
+    }
+}
+
+/* The same before term `term` of each sum, if a block begins with it. */
+static inline void
+ipu__sum_before(int64_t term, float *chains, float *totals, int64_t apart, int64_t n)
+{
+    int64_t leaf = term / IPU_SUM_BLOCK;
+    if (term % IPU_SUM_BLOCK == 0 && leaf > 0) {
+        ipu__sum_carry(chains, totals, apart, ipu__sum_carries(leaf - 1, leaf), n);
+    }
+}
+
+/* The sums, in the place of their last chains. */
+static inline void
+ipu__sum_end(float *chains, const float *totals, int64_t apart, int32_t levels,
+             int64_t n)
+{
+    for (int32_t level = 0; level < levels; level++, totals += apart) {
+        for (int64_t j = 0; j < n; j++) {
+            chains[j] = totals[j] + chains[j];
+        }
+    }
 }
 
 /* A sum of products, term by term, for reference kernels. float64 is one chain. */

@@ -6,6 +6,10 @@
  * columns of all: so no two threads meet at an element. Additions are loops over the
  * dtype's bits; what else joins is a block function (blocks.c), as in element-wise ops.
  *
+ * Sums of floats go by sum_tree.h: the updates of a slice are counted, and those of which
+ * there are more than a block have totals beside the result, which holds their chains.
+ * Those slices are few, so their totals are small against the updates.
+ *
  * Sums and products of float16 are held in float32: the numbers of slices are sorted,
  * so that the updates of one stand together, in their order, and each slice is read and
  * rounded once. Tasks are such groups. Short slices are widened all at once. */
@@ -13,6 +17,7 @@
 #include <string.h>
 
 #include "kernels/core/slices_impl.h"
+#include "kernels/core/sum_tree.h"
 
 enum {
     STRIP = 512,          /* columns that are joined at once */
@@ -22,6 +27,7 @@ enum {
     LEAST_BYTES = 64,     /* a slice that is worth a look at all indices by each task */
     SHORT_SLICE = 16,     /* halves of one, that are held in float32 for all slices */
     WIDE_STRIP = 256,     /* halves */
+    BINS = 4096,          /* a power of 2 */
     TASK_ELEMENTS = 16384
 };
 
@@ -47,6 +53,14 @@ typedef struct scatter_plan {
     int64_t parts;
     int64_t per_task;         /* parts */
     int32_t key_bits;
+    /* where slices may have more than a block of updates: */
+    bool counts;
+    int32_t levels;           /* of a sum */
+    int64_t many;             /* places for slices of a part that have; a power of 2 */
+    size_t many_at;           /* in the room of a part, which begins with counts */
+    size_t totals_at;
+    size_t room;
+    size_t rooms_at;          /* in the workspace */
 } scatter_plan;
 
 typedef struct scatter_job {
@@ -57,6 +71,25 @@ typedef struct scatter_job {
     const ipu__numbered *sorted;
     int64_t block;
 } scatter_job;
+
+/* A slice that has more than a block of updates. */
+typedef struct long_slice {
+    int64_t number; /* of the slice; negative: none */
+    int64_t leaf;   /* that is being made */
+    float *totals;
+} long_slice;
+
+/* Of a part. Slices are counted in few bins, which stay in the first-level cache; and
+ * each alone only if a bin gets more than a block of updates. */
+typedef struct slice_counts {
+    uint32_t bins[BINS];
+    char *room;
+    int64_t low;
+    int64_t first;
+    uint32_t *updates; /* of each slice, so far; NULL: no bin is full */
+    long_slice *many;  /* by a hash of their numbers */
+    float *totals;     /* that no slice has yet */
+} slice_counts;
 
 #define ADD_SLICES(name, target, type) \
     target static void add_##name(void *outs, const void *xs, const int64_t *numbers, \
@@ -159,6 +192,133 @@ join_slices(const scatter_plan *plan, char *out, const char *x, const int64_t *n
     }
 }
 
+/* Slices [begin, end) of x, or those that `kept` names. */
+static void
+join_some(const scatter_plan *plan, void *out, const char *x, const int64_t *numbers,
+          const int64_t *kept, int64_t begin, int64_t end, int64_t columns)
+{
+    const int64_t row = plan->of.points.inner * plan->bytes;
+    if (kept == NULL) {
+        join_slices(plan, out, x + begin * row, numbers + begin, end - begin, columns);
+        return;
+    }
+    for (int64_t i = begin; i < end; i++) {
+        join_slices(plan, out, x + kept[i] * row, &numbers[i], 1, columns);
+    }
+}
+
+/* Of part `part`, whose slices begin with `low`, and its points with `first`. */
+static void
+begin_counts(const scatter_job *job, slice_counts *counts, int64_t part, int64_t low,
+             int64_t first)
+{
+    const scatter_plan *plan = job->plan;
+    counts->updates = NULL;
+    if (plan->counts) {
+        counts->low = low;
+        counts->first = first;
+        counts->room = (char *)job->call->workspace + plan->rooms_at
+                       + (size_t)part * plan->room;
+        memset(counts->bins, 0, sizeof counts->bins);
+    }
+}
+
+/* Counts the updates of points before `end`, none of which fills a bin. */
+static void
+count_slices(const scatter_job *job, slice_counts *counts, int64_t end)
+{
+    const scatter_plan *plan = job->plan;
+    const void *indices = job->call->inputs[plan->indices];
+    int64_t numbers[IPU_SLICE_BLOCK];
+    counts->updates = (void *)counts->room;
+    counts->many = (void *)(counts->room + plan->many_at);
+    counts->totals = (void *)(counts->room + plan->totals_at);
+    memset(counts->updates, 0, (size_t)plan->range * sizeof *counts->updates);
+    memset(counts->many, -1, (size_t)plan->many * sizeof *counts->many);
+    for (int64_t i = 0; i < end; i += IPU_SLICE_BLOCK) {
+        int64_t n = ipu__min(end - i, IPU_SLICE_BLOCK);
+        (void)ipu__slice_numbers(&plan->of.points, indices, counts->first + i, n,
+                                 numbers);
+        for (int64_t j = 0; j < n; j++) {
+            int64_t number = numbers[j] - counts->low;
+            if (number >= 0 && number < plan->range) {
+                counts->updates[number]++;
+            }
+        }
+    }
+}
+
+static bool
+fills_a_bin(slice_counts *counts, const int64_t *numbers, int64_t n)
+{
+    bool full = false;
+    for (int64_t i = 0; i < n; i++) {
+        full |= ++counts->bins[numbers[i] & (BINS - 1)] > IPU_SUM_BLOCK;
+    }
+    return full;
+}
+
+static long_slice *
+long_slice_of(const scatter_plan *plan, slice_counts *counts, int64_t number)
+{
+    const int64_t floats = plan->levels * plan->strip;
+    int64_t i = (int64_t)((uint64_t)number * UINT64_C(0x9e3779b97f4a7c15) >> 32)
+                & (plan->many - 1);
+    while (counts->many[i].number >= 0 && counts->many[i].number != number) {
+        i = (i + 1) & (plan->many - 1);
+    }
+    if (counts->many[i].number < 0) {
+        counts->many[i] = (long_slice){number, 0, counts->totals};
+        memset(counts->totals, 0, (size_t)floats * sizeof(float));
+        counts->totals += floats;
+    }
+    return &counts->many[i];
+}
+
+/* As join_some of all n of points [at, ...), where slices may have more than a block of
+ * updates. */
+static void
+join_counted(const scatter_job *job, slice_counts *counts, int64_t at, float *out,
+             const char *x, const int64_t *numbers, const int64_t *kept, int64_t n,
+             int64_t columns)
+{
+    const scatter_plan *plan = job->plan;
+    int64_t done = 0;
+    if (counts->updates == NULL && !fills_a_bin(counts, numbers, n)) {
+        join_some(plan, out, x, numbers, kept, 0, n, columns);
+        return;
+    }
+    if (counts->updates == NULL) {
+        count_slices(job, counts, at);
+    }
+    for (int64_t i = 0; i < n; i++) {
+        const uint32_t updates = counts->updates[numbers[i]]++;
+        if ((updates % IPU_SUM_BLOCK == 0) & (updates > 0)) {
+            long_slice *slice = long_slice_of(plan, counts, numbers[i]);
+            join_some(plan, out, x, numbers, kept, done, i, columns);
+            ipu__sum_carry(out + numbers[i] * plan->of.points.inner, slice->totals,
+                           plan->strip,
+                           ipu__sum_carries(slice->leaf, slice->leaf + 1), columns);
+            slice->leaf++;
+            done = i;
+        }
+    }
+    join_some(plan, out, x, numbers, kept, done, n, columns);
+}
+
+static void
+end_long_slices(const scatter_plan *plan, const slice_counts *counts, float *out,
+                int64_t columns)
+{
+    for (int64_t i = 0; counts->updates != NULL && i < plan->many; i++) {
+        const long_slice *slice = &counts->many[i];
+        if (slice->number >= 0) {
+            ipu__sum_end(out + slice->number * plan->of.points.inner, slice->totals,
+                         plan->strip, plan->levels, columns);
+        }
+    }
+}
+
 /* What stands in columns [0, columns) of a range of slices before any update. */
 static void
 begin_slices(const scatter_job *job, int64_t offset, int64_t slices, int64_t columns)
@@ -211,6 +371,8 @@ scatter_part(scatter_job *job, int64_t part)
     const char *x = ipu__at(job->call->inputs[plan->updates],
                             (block * points->count * points->inner + column)
                                 * plan->bytes);
+    slice_counts counts;
+    begin_counts(job, &counts, part, low, first);
     begin_slices(job, to, slices, columns);
     for (int64_t i = 0; i < points->count; i += IPU_SLICE_BLOCK) {
         int64_t n = ipu__min(points->count - i, IPU_SLICE_BLOCK);
@@ -220,16 +382,16 @@ scatter_part(scatter_job *job, int64_t part)
             atomic_store_explicit(&job->outside, true, memory_order_relaxed);
             return;
         }
-        if (plan->ranges == 1) {
-            join_slices(plan, out, more, numbers, n, columns);
-            continue;
-        }
-        n = keep_range(numbers, n, low, slices, kept);
-        for (int64_t k = 0; k < n; k++) {
-            join_slices(plan, out, more + kept[k] * points->inner * plan->bytes,
-                        &numbers[k], 1, columns);
+        const bool all = plan->ranges == 1;
+        n = all ? n : keep_range(numbers, n, low, slices, kept);
+        if (plan->counts) {
+            join_counted(job, &counts, i, (float *)(void *)out, more, numbers,
+                         all ? NULL : kept, n, columns);
+        } else {
+            join_some(plan, out, more, numbers, all ? NULL : kept, 0, n, columns);
         }
     }
+    end_long_slices(plan, &counts, (float *)(void *)out, columns);
 }
 
 static void
@@ -271,18 +433,27 @@ join_halves(const scatter_job *job, int64_t begin, int64_t end)
     uint16_t *out = (uint16_t *)job->call->outputs[0] + slice * inner;
     const uint16_t *x = (const uint16_t *)job->call->inputs[plan->updates]
                         + job->block * plan->of.points.count * inner;
+    bool is_long = plan->step == IPU_OP_ID_ADD && end - begin > IPU_SUM_BLOCK;
+    float totals[IPU_SUM_LEVELS * WIDE_STRIP];
     float total[WIDE_STRIP];
     float wide[WIDE_STRIP];
     for (int64_t column = 0; column < inner; column += WIDE_STRIP) {
         int64_t n = ipu__min(inner - column, WIDE_STRIP);
         ipu__halves_to_floats(total, out + column, n, plan->cpu);
+        memset(totals, 0, is_long ? sizeof totals : 0);
         for (int64_t i = begin; i < end; i++) {
             const uint16_t *more = x + job->sorted[i].place * inner + column;
             ipu__halves_to_floats(wide, more, n, plan->cpu);
+            if (is_long) {
+                ipu__sum_before(i - begin, total, totals, WIDE_STRIP, n);
+            }
             for (int64_t j = 0; j < n; j++) {
                 total[j] = plan->step == IPU_OP_ID_ADD ? total[j] + wide[j]
                                                        : total[j] * wide[j];
             }
+        }
+        if (is_long) {
+            ipu__sum_end(total, totals, WIDE_STRIP, IPU_SUM_LEVELS, n);
         }
         ipu__floats_to_halves(out + column, total, n, plan->cpu);
     }
@@ -357,6 +528,9 @@ run_short_halves(const ipu_kernel_call *call)
     int64_t numbers[IPU_SLICE_BLOCK];
     float wide[IPU_SLICE_BLOCK * SHORT_SLICE];
     float *total = call->workspace;
+    scatter_job job = {.call = call, .plan = plan};
+    slice_counts counts;
+    begin_counts(&job, &counts, 0, 0, 0);
     if (call->spec->op == IPU_OP_ID_TENSOR_SCATTER) {
         ipu__halves_to_floats(total, call->inputs[0], all, plan->cpu);
     } else {
@@ -369,6 +543,11 @@ run_short_halves(const ipu_kernel_call *call)
         }
         ipu__halves_to_floats(wide, updates + i * points->inner, n * points->inner,
                               plan->cpu);
+        if (plan->counts) {
+            join_counted(&job, &counts, i, total, (const char *)wide, numbers, NULL, n,
+                         points->inner);
+            continue;
+        }
         if (plan->join != NULL) {
             plan->join(total, wide, numbers, n, points->inner, points->inner);
             continue;
@@ -378,6 +557,7 @@ run_short_halves(const ipu_kernel_call *call)
                 wide[j];
         }
     }
+    end_long_slices(plan, &counts, total, points->inner);
     ipu__floats_to_halves(call->outputs[0], total, all, plan->cpu);
     return IPU_OK;
 }
@@ -402,6 +582,32 @@ cut(scatter_plan *plan)
     plan->parts = plan->of.blocks * plan->ranges * plan->strips;
     plan->per_task =
         1 + TASK_ELEMENTS / (1 + (plan->range + points->count) * plan->strip);
+}
+
+/* Room to count updates, for each part; `parts`, `range` and `strip` are known. */
+static void
+plan_counts(scatter_plan *plan, ipu_kernel_spec *spec)
+{
+    const int64_t count = plan->of.points.count;
+    if (count <= IPU_SUM_BLOCK || plan->parts == 0) {
+        return;
+    }
+    plan->counts = true;
+    plan->levels = ipu__sum_levels(ipu__sum_blocks(count));
+    const int64_t most = ipu__min(plan->range, (count - 1) / IPU_SUM_BLOCK);
+    plan->many = 2;
+    while (plan->many < 2 * most) {
+        plan->many *= 2;
+    }
+    plan->many_at = ipu_buffer_round_up((size_t)plan->range * sizeof(uint32_t));
+    plan->totals_at =
+        plan->many_at + ipu_buffer_round_up((size_t)plan->many * sizeof(long_slice));
+    plan->room =
+        plan->totals_at
+        + ipu_buffer_round_up((size_t)(most * plan->levels * plan->strip)
+                              * sizeof(float));
+    plan->rooms_at = ipu_buffer_round_up(spec->workspace_bytes);
+    spec->workspace_bytes = plan->rooms_at + (size_t)plan->parts * plan->room;
 }
 
 /* `step`: the op that joins what stands there with an update; IDENTITY: a copy. */
@@ -431,6 +637,13 @@ choose(const ipu__preparation *p, const ipu__blocks *of, ipu_op step)
                                            : NULL;
         spec->workspace_bytes =
             (size_t)(of->slices * of->points.inner) * sizeof(float);
+        if (step == IPU_OP_ID_ADD) {
+            plan->bytes = (int64_t)sizeof(float);
+            plan->range = of->slices;
+            plan->strip = of->points.inner;
+            plan->parts = 1;
+            plan_counts(plan, spec);
+        }
         spec->run = run_short_halves;
         spec->kernel_name = "join_widened";
         return IPU_OK;
@@ -448,6 +661,9 @@ choose(const ipu__preparation *p, const ipu__blocks *of, ipu_op step)
     cut(plan);
     if (step == IPU_OP_ID_ADD && dtype != IPU_DTYPE_BOOL) {
         plan->join = addition_of(dtype, p->cpu);
+        if (dtype == IPU_DTYPE_FLOAT32) {
+            plan_counts(plan, spec);
+        }
     } else if (!plan->copies) {
         ipu__block_prepare(&plan->block, step, dtype, dtype, p->cpu);
     }

@@ -6,6 +6,7 @@
 #include "kernels/pool/pool_impl.h"
 
 #include <math.h>
+#include <string.h>
 
 #define LARGER(a, b) ((a) > (b) ? (a) : ((a) == (a) ? (b) : (a))) /* NaN if one is */
 #define PLUS(a, b) ((a) + (b))
@@ -33,8 +34,8 @@
             int64_t w = (box)->counts[2] - 1; \
             int64_t at = \
                 d * (box)->steps[0] + h * (box)->steps[1] + w * (box)->steps[2]; \
-            int32_t k = (box)->number + (int32_t)d * (box)->turns[0] + \
-                        (int32_t)h * (box)->turns[1] + (int32_t)w; \
+            int32_t k = (int32_t)((box)->number + d * (box)->turns[0] + \
+                                  h * (box)->turns[1] + w); \
             for (; w >= 0; w--, at -= (box)->steps[2], k--) { \
                 statement \
             } \
@@ -53,6 +54,40 @@
         EACH(lanes, total[l] = (first)) \
         POSITIONS(box, { EACH(lanes, total[l] = step(total[l], x[at + l])) }) \
         EACH(lanes, y[l] = total[l] divisor) \
+    }
+/* The same sum block by block, which begin within rows of the window. */
+#define LONG_MEAN_BLOCK(form, target, lanes) \
+    target static void long_mean_##form##_##lanes(float *y, const float *x, \
+                                                  const ipu__pool_box *box) \
+    { \
+        float totals[IPU_SUM_LEVELS * (lanes)]; \
+        float chain[lanes] = {0.0f}; \
+        int64_t leaf = 0; \
+        memset(totals, 0, (size_t)(box->levels * (lanes)) * sizeof *totals); \
+        for (int64_t d = 0; d < box->counts[0]; d++) { \
+            for (int64_t h = 0; h < box->counts[1]; h++) { \
+                const float *from = x + d * box->steps[0] + h * box->steps[1]; \
+                int64_t k = box->number + d * box->turns[0] + h * box->turns[1]; \
+                const int64_t end = k + box->counts[2]; \
+                while (k < end) { \
+                    float total[lanes]; \
+                    const int64_t next = k / IPU_SUM_BLOCK; \
+                    const int64_t stop = ipu__min(end, (next + 1) * IPU_SUM_BLOCK); \
+                    if (next != leaf) { \
+                        ipu__sum_carry(chain, totals, lanes, \
+                                       ipu__sum_carries(leaf, next), lanes); \
+                        leaf = next; \
+                    } \
+                    EACH(lanes, total[l] = chain[l]) \
+                    for (; k < stop; k++, from += box->steps[2]) { \
+                        EACH(lanes, total[l] += from[l]) \
+                    } \
+                    EACH(lanes, chain[l] = total[l]) \
+                } \
+            } \
+        } \
+        ipu__sum_end(chain, totals, lanes, box->levels, lanes); \
+        EACH(lanes, y[l] = chain[l] / box->elements) \
     }
 /* Eight lanes as one value: in an array compilers would leave them in memory. */
 typedef float floats __attribute__((vector_size(32), aligned(4), may_alias));
@@ -160,6 +195,9 @@ typedef int32_t ints __attribute__((vector_size(32), aligned(4), may_alias));
     FOLD_BLOCK(mean_##form, target, 32, 0.0f, PLUS, / box->elements) \
     FOLD_BLOCK(mean_##form, target, 8, 0.0f, PLUS, / box->elements) \
     FOLD_BLOCK(mean_##form, target, 1, 0.0f, PLUS, / box->elements) \
+    LONG_MEAN_BLOCK(form, target, 32) \
+    LONG_MEAN_BLOCK(form, target, 8) \
+    LONG_MEAN_BLOCK(form, target, 1) \
     MARK_BLOCK(form, target, 32, 4) \
     MARK_BLOCK(form, target, 8, 1) \
     MARK_ONE(form, target) \
@@ -204,6 +242,7 @@ typedef int32_t ints __attribute__((vector_size(32), aligned(4), may_alias));
     BLOCKS(form, target) \
     FOLD(max_##form, target) \
     FOLD(mean_##form, target) \
+    FOLD(long_mean_##form, target) \
     target static void mark_##form( \
         int32_t *place, const float *x, int64_t x_step, const float *y, \
         int64_t y_step, const ipu__pool_box *box, int64_t columns, int64_t n) \
@@ -214,8 +253,9 @@ typedef int32_t ints __attribute__((vector_size(32), aligned(4), may_alias));
     } \
     GRADIENT(scatter_##form, target) \
     GRADIENT(place_##form, target) \
-    static const ipu__pool_boxes boxes_##form = {max_##form, mean_##form, mark_##form, \
-                                                 scatter_##form, place_##form};
+    static const ipu__pool_boxes boxes_##form = { \
+        max_##form,  mean_##form,    long_mean_##form, \
+        mark_##form, scatter_##form, place_##form};
 
 FORM(generic, )
 FORM(avx2, IPU_TARGET_AVX2)

@@ -73,12 +73,19 @@ share_chunk(const ipu__pool_job *job, int64_t image, int64_t d, int64_t h,
     void *result = job->call->outputs[0];
     ipu__pool_target t = ipu__pool_open(plan, result, offset, beside, c->n);
     ipu__pool_fill(&t, 0.0f, c->end - c->first, c->n);
+    ipu__pool_sums sums;
+    sums.chains = &t;
+    sums.columns = c->end - c->first;
+    sums.n = c->n;
+    sums.levels = plan->levels;
+    sums.leaf = 0;
     ipu__pool_windows(&axes[0], d, &first[0], &end[0]);
     ipu__pool_windows(&axes[1], h, &first[1], &end[1]);
     for (int64_t od = first[0]; od < end[0]; od++) {
         for (int64_t oh = first[1]; oh < end[1]; oh++) {
-            if (ipu__pool_number(&axes[0], d, od) < 0 ||
-                ipu__pool_number(&axes[1], h, oh) < 0) {
+            int64_t kd = ipu__pool_number(&axes[0], d, od);
+            int64_t kh = ipu__pool_number(&axes[1], h, oh);
+            if (kd < 0 || kh < 0) {
                 continue;
             }
             float rows = plan->counts[0][od] * plan->counts[1][oh];
@@ -92,6 +99,12 @@ share_chunk(const ipu__pool_job *job, int64_t image, int64_t d, int64_t h,
                 float *dx = t.row + (pixel - c->first) * t.step;
                 const void *dy = ipu__pool_element(plan, job->call->inputs[0],
                                                    row + a * pool->channels);
+                if (plan->levels > 0 && a < b) {
+                    ipu__pool_sums_reach(
+                        &sums, ipu__pool_position(pool, axes[0].window - 1 - kd,
+                                                  axes[1].window - 1 - kh,
+                                                  axis->window - 1 - kw));
+                }
                 if (!plan->half && a < b) {
                     plan->columns->share(dx, axis->stride * t.step, dy, pool->channels,
                                          rows, plan->counts[2] + a, b - a, c->n);
@@ -106,6 +119,7 @@ share_chunk(const ipu__pool_job *job, int64_t image, int64_t d, int64_t h,
             }
         }
     }
+    ipu__pool_sums_end(&sums);
     ipu__pool_close(plan, &t, result, offset, c->end - c->first, c->n);
 }
 
@@ -259,6 +273,7 @@ choose(const ipu__preparation *p, uint64_t inputs)
     plan->columns = ipu__pool_columns_of(p->cpu);
     plan->cpu = p->cpu;
     plan->half = half;
+    plan->levels = ipu__pool_levels(&plan->pool, spec->op);
     IPU_TRY(plan_counts(p, plan));
     if (!half && (plan->pool.channels >= IPU_POOL_FEWEST_LANES ||
                   spec->op == IPU_OP_ID_MAX_POOL_GRAD)) {

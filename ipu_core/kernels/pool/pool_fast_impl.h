@@ -4,6 +4,8 @@
 #ifndef IPU_KERNELS_POOL_FAST_IMPL_H
 #define IPU_KERNELS_POOL_FAST_IMPL_H
 
+#include <string.h>
+
 #include "kernels/pool/pool_impl.h"
 
 enum { IPU_POOL_CHUNK = 1024 }; /* elements of a row that are made at a time */
@@ -18,6 +20,7 @@ typedef struct ipu__pool_kernel {
     const float *counts[IPU_POOL_AXES]; /* elements of each window, at least 1 */
     ipu_cpu_class cpu;
     bool half;
+    int32_t levels;   /* of the tree of a sum (sum_tree.h); 0: sums are one block */
     int64_t strip;    /* channels that are made at a time */
     int64_t tile[2];  /* rows and columns; where windows scatter, planes and rows */
     int64_t tiles[2]; /* of an image */
@@ -111,6 +114,47 @@ ipu__pool_pixel_row(const ipu__pool *pool, int64_t image, int64_t d, int64_t h)
 {
     return ((image * pool->axes[0].size + d) * pool->axes[1].size + h) *
            pool->axes[2].size * pool->channels;
+}
+
+/* The sums of a chunk of columns, term by term: their chains are in the target. */
+typedef struct ipu__pool_sums {
+    const ipu__pool_target *chains;
+    int64_t columns;
+    int64_t n;
+    int32_t levels;
+    int64_t leaf; /* that is being made */
+    float totals[IPU_SUM_LEVELS * IPU_POOL_CHUNK];
+} ipu__pool_sums;
+
+/* Before the terms at `position` are added, which are not before those that were. */
+static inline void
+ipu__pool_sums_reach(ipu__pool_sums *sums, int64_t position)
+{
+    const int64_t next = position / IPU_SUM_BLOCK;
+    const int64_t apart = sums->columns * sums->n;
+    const ipu__pool_target *t = sums->chains;
+    const bool gaps = t->step != sums->n;
+    if (next == sums->leaf) {
+        return;
+    }
+    if (sums->leaf == 0) {
+        memset(sums->totals, 0, (size_t)(sums->levels * apart) * sizeof(float));
+    }
+    for (int64_t i = 0; i < (gaps ? sums->columns : 1); i++) {
+        ipu__sum_carry(t->row + i * t->step, sums->totals + i * sums->n, apart,
+                       ipu__sum_carries(sums->leaf, next), gaps ? sums->n : apart);
+    }
+    sums->leaf = next;
+}
+
+static inline void
+ipu__pool_sums_end(ipu__pool_sums *sums)
+{
+    const ipu__pool_target *t = sums->chains;
+    for (int64_t i = 0; sums->leaf > 0 && i < sums->columns; i++) {
+        ipu__sum_end(t->row + i * t->step, sums->totals + i * sums->n,
+                     sums->columns * sums->n, sums->levels, sums->n);
+    }
 }
 
 /* The elements of a chunk of windows, row by row of x: folded into `t` where there are

@@ -6,6 +6,7 @@
 #define IPU_KERNELS_POOL_IMPL_H
 
 #include "kernels/core/kernel_impl.h"
+#include "kernels/core/sum_tree.h"
 
 enum { IPU_POOL_AXES = 3 };
 
@@ -26,6 +27,20 @@ typedef struct ipu__pool {
 } ipu__pool;
 
 void ipu__pool_plan(const ipu_kernel_spec *spec, ipu__pool *pool);
+
+/* The levels of totals of the longest sum of an average or of its gradient; 0 where all
+ * are at most one block, and for other ops. */
+int32_t ipu__pool_levels(const ipu__pool *pool, ipu_op op);
+
+/* The number of a position in a window. The sum of a window is cut into blocks by it, so
+ * blocks are alike for all windows, and padding adds nothing to them. What windows give
+ * to an element is cut by its positions in them, counted from the last one. */
+static inline int64_t
+ipu__pool_position(const ipu__pool *pool, int64_t d, int64_t h, int64_t w)
+{
+    return (d * pool->axes[1].window + h) * pool->axes[2].window + w;
+}
+
 /* The elements [*begin, *end) of window o that are no padding; may be none. */
 void ipu__pool_inside(const ipu__pool_axis *axis, int64_t o, int64_t *begin,
                       int64_t *end);
@@ -65,9 +80,10 @@ const ipu__pool_columns *ipu__pool_columns_of(ipu_cpu_class cpu);
 typedef struct ipu__pool_box {
     int64_t counts[IPU_POOL_AXES];
     int64_t steps[IPU_POOL_AXES];
-    int32_t turns[IPU_POOL_AXES];
-    int32_t number;
+    int64_t turns[IPU_POOL_AXES];
+    int64_t number;
     float elements; /* of a window, at least 1 */
+    int32_t levels; /* of the tree of its sum */
     /* where windows scatter, the positions [begin, end) of the first two axes that get
      * something; at others they only look */
     int64_t begin[2];
@@ -77,11 +93,14 @@ typedef struct ipu__pool_box {
 /* Where there are channels enough to fill registers: all elements of a column at once
  * (pool_boxes.c). Same results as by columns. */
 typedef struct ipu__pool_boxes {
-    /* y = the largest element, or the mean of all, of windows `step` elements apart */
+    /* y = the largest element, or the mean of all, of windows `step` elements apart;
+     * long_mean: of more than one block (sum_tree.h) */
     void (*max)(float *y, int64_t y_step, const float *x, int64_t x_step,
                 const ipu__pool_box *box, int64_t columns, int64_t n);
     void (*mean)(float *y, int64_t y_step, const float *x, int64_t x_step,
                  const ipu__pool_box *box, int64_t columns, int64_t n);
+    void (*long_mean)(float *y, int64_t y_step, const float *x, int64_t x_step,
+                      const ipu__pool_box *box, int64_t columns, int64_t n);
     /* place = the number of the first element that is y, or NaN */
     void (*mark)(int32_t *place, const float *x, int64_t x_step, const float *y,
                  int64_t y_step, const ipu__pool_box *box, int64_t columns, int64_t n);

@@ -56,6 +56,13 @@ ipu__pool_walk(const ipu__pool_job *job, int64_t image, int64_t d, int64_t h,
     int64_t begin[2];
     int64_t end[2];
     int64_t x_step = axis->stride * pool->channels;
+    bool is_long = plan->levels > 0 && place == NULL;
+    ipu__pool_sums sums;
+    sums.chains = t;
+    sums.columns = c->end - c->first;
+    sums.n = c->n;
+    sums.levels = plan->levels;
+    sums.leaf = 0;
     const void *y =
         ipu__pool_element(plan, job->call->inputs[place == NULL ? 0 : 1],
                           ipu__pool_window_row(pool, image, d, h) + c->channel);
@@ -73,9 +80,13 @@ ipu__pool_walk(const ipu__pool_job *job, int64_t image, int64_t d, int64_t h,
                 int64_t pixel = a * axis->stride + kw * axis->dilation - axis->low;
                 int64_t from = row + pixel * pool->channels + c->channel;
                 int64_t at = a - c->first;
-                int32_t k = (int32_t)((kd * axes[1].window + kh) * axis->window + kw);
+                int64_t position = ipu__pool_position(pool, kd, kh, kw);
+                int32_t k = (int32_t)position;
                 if (a >= b) {
                     continue;
+                }
+                if (is_long) {
+                    ipu__pool_sums_reach(&sums, position);
                 }
                 if (place == NULL) {
                     fold(plan, max, t->row + at * t->step, t->step,
@@ -93,6 +104,7 @@ ipu__pool_walk(const ipu__pool_job *job, int64_t image, int64_t d, int64_t h,
             }
         }
     }
+    ipu__pool_sums_end(&sums);
 }
 
 /* The positions of a box whose elements are in the tile; the first one of the axis that
@@ -129,8 +141,8 @@ ipu__pool_walk_boxes(const ipu__pool_job *job, ipu__pool_visit what, int64_t ima
     int64_t other[2];
     const float *x = call->inputs[0];
     int64_t windows = ipu__pool_window_row(pool, image, d, h) + c->channel;
-    ipu__pool_box box = {
-        .turns = {(int32_t)(axes[1].window * axis->window), (int32_t)axis->window, 1}};
+    ipu__pool_box box = {.levels = plan->levels,
+                         .turns = {axes[1].window * axis->window, axis->window, 1}};
     ipu__pool_inside(&axes[0], d, &begin[0], &end[0]);
     ipu__pool_inside(&axes[1], h, &begin[1], &end[1]);
     ipu__pool_windows_at(axis, 0, 0, axis->size, c->first, c->end, &whole[0],
@@ -155,14 +167,15 @@ ipu__pool_walk_boxes(const ipu__pool_job *job, ipu__pool_visit what, int64_t ima
             from = from * axes[a].size + at[a];
         }
         from = from * channels + c->channel;
-        box.number =
-            (int32_t)((begin[0] * axes[1].window + begin[1]) * axis->window + begin[2]);
+        box.number = ipu__pool_position(pool, begin[0], begin[1], begin[2]);
         box.elements = plan->counts[0][d] * plan->counts[1][h] * plan->counts[2][o];
         int64_t window = windows + o * channels;
         int64_t step = axis->stride * channels;
         int64_t i = o - c->first;
         if (what == IPU_POOL_FOLD) {
-            (call->spec->op == IPU_OP_ID_MAX_POOL ? f->max : f->mean)(
+            (call->spec->op == IPU_OP_ID_MAX_POOL ? f->max
+             : plan->levels > 0                   ? f->long_mean
+                                                  : f->mean)(
                 t->row + i * t->step, t->step, x + from, step, &box, next - o, c->n);
         } else if (what == IPU_POOL_MARK) {
             f->mark(place + i * c->n, x + from, step,

@@ -10,6 +10,7 @@
 
 #include "kernels/math/element_math.h"
 #include "kernels/core/kernel_impl.h"
+#include "kernels/core/sum_tree.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -306,6 +307,19 @@ softmax_rows(const softmax_job *job, int64_t first, int64_t rows)
     job->plan->row->divide(y, sum, rows, n);
 }
 
+/* Sums of the parts of rows: of one, or of the parts of one row, which are the leaves of
+ * a tree (sum_tree.h). */
+static void
+join_part(float *sum, float *totals, const float *part, int64_t leaf, int64_t rows)
+{
+    if (leaf > 0) {
+        ipu__sum_carry(sum, totals, 1, ipu__sum_carries(leaf - 1, leaf), 1);
+    }
+    for (int64_t r = 0; r < rows; r++) {
+        sum[r] += part[r];
+    }
+}
+
 /* The logits are needed behind the sum, and the result may lie where they are. */
 static void
 log_softmax_rows(const softmax_job *job, int64_t first, int64_t rows)
@@ -317,6 +331,7 @@ log_softmax_rows(const softmax_job *job, int64_t first, int64_t rows)
     float part[BATCH_ELEMENTS];
     float max[BATCH_ROWS];
     float sum[BATCH_ROWS] = {0.0f};
+    float totals[IPU_SUM_LEVELS] = {0.0f};
     row->max(max, x, rows, n);
     /* a batch of several rows is one part */
     for (int64_t begin = 0; begin < n; begin += BATCH_ELEMENTS) {
@@ -324,10 +339,9 @@ log_softmax_rows(const softmax_job *job, int64_t first, int64_t rows)
         float more[BATCH_ROWS];
         exponentials_below(row, part, x + begin, max, rows, count);
         row->sum(more, part, rows, count);
-        for (int64_t r = 0; r < rows; r++) {
-            sum[r] += more[r];
-        }
+        join_part(sum, totals, more, begin / BATCH_ELEMENTS, rows);
     }
+    ipu__sum_end(sum, totals, 1, n > BATCH_ELEMENTS ? IPU_SUM_LEVELS : 0, 1);
     row->log(sum, sum, rows);
     for (int64_t r = 0; r < rows; r++) {
         row->log_shift(y + r * n, x + r * n, max[r], sum[r], n);
@@ -371,6 +385,7 @@ dense_rows(const softmax_job *job, int64_t first, int64_t rows)
     float sum[BATCH_ROWS];
     float log_sum[BATCH_ROWS];
     float weight[BATCH_ROWS];
+    float totals[IPU_SUM_LEVELS] = {0.0f};
     const ipu_kernel_call *call = job->call;
     const softmax_plan *plan = job->plan;
     int64_t n = plan->classes;
@@ -388,10 +403,9 @@ dense_rows(const softmax_job *job, int64_t first, int64_t rows)
         float more[BATCH_ROWS];
         plan->row->terms(part, labels + begin, x + begin, max, log_sum, rows, count);
         plan->row->sum(more, part, rows, count);
-        for (int64_t r = 0; r < rows; r++) {
-            loss[r] += more[r];
-        }
+        join_part(loss, totals, more, begin / BATCH_ELEMENTS, rows);
     }
+    ipu__sum_end(loss, totals, 1, n > BATCH_ELEMENTS ? IPU_SUM_LEVELS : 0, 1);
     plan->row->weigh(gradient, labels, sum, weight, rows, n);
 }
 

@@ -3,11 +3,13 @@
  * Reference kernels of the ops whose indices name several axes: gather_nd, scatter_nd,
  * tensor_scatter. indices [..., k] is a list of points; point p names the slice of the
  * remaining axes (`inner` elements) that starts at its offset. Updates that meet at one
- * place join in the order of the points; float16 sums are held in float32. A point
- * outside of the tensor is an error that names it. Calling thread only. */
+ * place join in the order of the points; float16 sums are held in float32, and sums go
+ * by sum_tree.h, whose first chain begins with what stands there. A point outside of the
+ * tensor is an error that names it. Calling thread only. */
 #include <string.h>
 
 #include "kernels/core/kernel_impl.h"
+#include "kernels/core/sum_tree.h"
 
 void
 ipu__points_plan(ipu__points *p, const ipu_shape *whole, const ipu_type *type)
@@ -76,6 +78,12 @@ joined_updates(const ipu__points *p, const void *indices, ipu_op step, ipu_dtype
                const void *updates, int64_t at, ipu__scalar start)
 {
     ipu__scalar result = start;
+    bool adds = step == IPU_OP_ID_ADD && ipu_dtype_is_float(dtype);
+    ipu__sum sum = {.is_double = dtype == IPU_DTYPE_FLOAT64};
+    if (adds) {
+        sum.wide = start.f;
+        sum.chain = (float)start.f;
+    }
     for (int64_t i = 0; i < p->count; i++) {
         int64_t offset = at - ipu__point_offset(p, indices, i);
         if (offset < 0 || offset >= p->inner) {
@@ -85,10 +93,15 @@ joined_updates(const ipu__points *p, const void *indices, ipu_op step, ipu_dtype
         operands[1] = ipu__scalar_load(dtype, updates, i * p->inner + offset);
         if (step == IPU_OP_ID_IDENTITY) {
             result = operands[1];
+        } else if (adds) {
+            ipu__sum_add(&sum, operands[1].f, 1.0);
         } else {
             ipu_dtype wide = dtype == IPU_DTYPE_FLOAT16 ? IPU_DTYPE_FLOAT32 : dtype;
             (void)ipu__scalar_apply(step, wide, wide, operands, &result);
         }
+    }
+    if (adds) {
+        result.f = ipu__sum_of(&sum);
     }
     return result;
 }

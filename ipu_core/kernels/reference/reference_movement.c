@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "kernels/core/kernel_impl.h"
+#include "kernels/core/sum_tree.h"
 
 static void
 move_element(void *out, int64_t to, const void *in, int64_t from, size_t bytes)
@@ -210,7 +211,7 @@ ipu__reference_gathered(const ipu__gather *plan, const void *indices, ipu_dtype 
     int64_t column = i % plan->inner;
     int64_t place = i / plan->inner % plan->size;
     int64_t outer = i / plan->inner / plan->size;
-    float narrow = 0.0f;
+    ipu__sum floats = {.is_double = dtype == IPU_DTYPE_FLOAT64};
     ipu__scalar sum = {.i = 0};
     for (int64_t j = 0; j < plan->count; j++) {
         int64_t index = ipu__integer_load(plan->dtype, indices,
@@ -221,12 +222,14 @@ ipu__reference_gathered(const ipu__gather *plan, const void *indices, ipu_dtype 
         ipu__scalar operands[3] = {sum, {.i = 0}, {.i = 0}};
         operands[1] = ipu__scalar_load(
             dtype, rows, (outer * plan->count + j) * plan->inner + column);
-        if (dtype == IPU_DTYPE_FLOAT16) { /* accumulates in float32 */
-            narrow += (float)operands[1].f;
-            sum.f = (double)narrow;
+        if (ipu_dtype_is_float(dtype)) {
+            ipu__sum_add(&floats, operands[1].f, 1.0);
         } else {
             (void)ipu__scalar_apply(IPU_OP_ID_ADD, dtype, dtype, operands, &sum);
         }
+    }
+    if (ipu_dtype_is_float(dtype)) {
+        sum.f = ipu__sum_of(&floats);
     }
     return ipu__scalar_round(dtype, sum);
 }

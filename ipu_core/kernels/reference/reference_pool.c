@@ -64,6 +64,23 @@ ipu__pool_number(const ipu__pool_axis *axis, int64_t i, int64_t o)
     return distance % axis->dilation == 0 ? distance / axis->dilation : -1;
 }
 
+int32_t
+ipu__pool_levels(const ipu__pool *pool, ipu_op op)
+{
+    const ipu__pool_axis *axes = pool->axes;
+    const bool spreads = op == IPU_OP_ID_AVERAGE_POOL_GRAD;
+    int64_t terms = op == IPU_OP_ID_AVERAGE_POOL || spreads ? 1 : 0;
+    for (int32_t a = 0; a < IPU_POOL_AXES; a++) {
+        int64_t reach = (axes[a].window - 1) * axes[a].dilation + 1;
+        int64_t met = ipu__min(axes[a].window, ipu__ceil_div(reach, axes[a].stride));
+        terms *= spreads ? ipu__min(axes[a].windows, met)
+                         : ipu__min(axes[a].window, axes[a].size);
+    }
+    int64_t last = ipu__pool_position(pool, axes[0].window - 1, axes[1].window - 1,
+                                      axes[2].window - 1);
+    return terms <= IPU_SUM_BLOCK ? 0 : ipu__sum_levels(ipu__sum_blocks(last + 1));
+}
+
 /* --- the elements of a window ------------------------------------------------------
  */
 
@@ -75,6 +92,7 @@ typedef struct walk {
     int64_t begin[IPU_POOL_AXES];
     int64_t end[IPU_POOL_AXES];
     int64_t at[IPU_POOL_AXES];
+    int64_t position; /* of the element that came last */
     int64_t count;
 } walk;
 
@@ -105,6 +123,7 @@ static int64_t
 walk_next(walk *w)
 {
     int64_t offset = 0;
+    w->position = ipu__pool_position(w->pool, w->at[0], w->at[1], w->at[2]);
     for (int32_t a = 0; a < IPU_POOL_AXES; a++) {
         const ipu__pool_axis *axis = &w->pool->axes[a];
         offset = offset * axis->size + w->window[a] * axis->stride +
@@ -153,6 +172,40 @@ rounded_sum(ipu_dtype dtype, ipu__scalar a, double b)
     return a;
 }
 
+/* A sum by positions, which do not go back (sum_tree.h); a chain of float64, and where
+ * there are no levels. */
+typedef struct sum {
+    ipu__scalar chain;
+    int32_t levels;
+    int64_t leaf;
+    float totals[IPU_SUM_LEVELS];
+} sum;
+
+static void
+sum_add(sum *s, ipu_dtype dtype, int64_t position, double x)
+{
+    const int64_t next = position / IPU_SUM_BLOCK;
+    if (dtype != IPU_DTYPE_FLOAT64 && s->levels > 0 && next != s->leaf) {
+        float chain = (float)s->chain.f;
+        ipu__sum_carry(&chain, s->totals, 1, ipu__sum_carries(s->leaf, next), 1);
+        s->chain.f = (double)chain;
+        s->leaf = next;
+    }
+    s->chain = rounded_sum(dtype, s->chain, x);
+}
+
+static ipu__scalar
+sum_end(const sum *s)
+{
+    ipu__scalar total = s->chain;
+    float chain = (float)total.f;
+    if (s->leaf > 0) {
+        ipu__sum_end(&chain, s->totals, 1, s->levels, 1);
+        total.f = (double)chain;
+    }
+    return total;
+}
+
 static double
 share_of(ipu_dtype dtype, double total, int64_t count)
 {
@@ -191,16 +244,18 @@ ipu_reference_average_pool(const ipu_kernel_call *call)
     int64_t results = ipu_shape_elements(&call->spec->outputs[0].shape);
     ipu__pool pool;
     ipu__pool_plan(call->spec, &pool);
+    const int32_t levels = ipu__pool_levels(&pool, call->spec->op);
     for (int64_t y = 0; y < results; y++) {
-        ipu__scalar sum = {.f = 0.0};
+        sum s = {.chain = {.f = 0.0}, .levels = levels};
         walk w;
         walk_start(&w, &pool, y);
         for (int64_t k = 0; k < w.count; k++) {
-            sum = rounded_sum(
-                dtype, sum, ipu__scalar_load(dtype, call->inputs[0], walk_next(&w)).f);
+            ipu__scalar x = ipu__scalar_load(dtype, call->inputs[0], walk_next(&w));
+            sum_add(&s, dtype, w.position, x.f);
         }
-        sum.f = w.count == 0 ? 0.0 : share_of(dtype, sum.f, w.count);
-        ipu__scalar_store(dtype, call->outputs[0], y, sum);
+        ipu__scalar mean = sum_end(&s);
+        mean.f = w.count == 0 ? 0.0 : share_of(dtype, mean.f, w.count);
+        ipu__scalar_store(dtype, call->outputs[0], y, mean);
     }
     return IPU_OK;
 }
@@ -237,7 +292,7 @@ gathered(const ipu_kernel_call *call, const ipu__pool *pool, int64_t i)
     int64_t first[IPU_POOL_AXES];
     int64_t end[IPU_POOL_AXES];
     int64_t image = i / pool->channels;
-    ipu__scalar sum = {.f = 0.0};
+    sum s = {.chain = {.f = 0.0}, .levels = ipu__pool_levels(pool, spec->op)};
     for (int32_t a = IPU_POOL_AXES - 1; a >= 0; a--) {
         at[a] = image % pool->axes[a].size;
         image /= pool->axes[a].size;
@@ -250,24 +305,28 @@ gathered(const ipu_kernel_call *call, const ipu__pool *pool, int64_t i)
                 int64_t row = (image * axes[0].windows + d) * axes[1].windows + h;
                 int64_t y =
                     (row * axes[2].windows + v) * pool->channels + i % pool->channels;
-                if (ipu__pool_number(&axes[0], at[0], d) < 0 ||
-                    ipu__pool_number(&axes[1], at[1], h) < 0 ||
-                    ipu__pool_number(&axes[2], at[2], v) < 0) {
+                int64_t kd = ipu__pool_number(&axes[0], at[0], d);
+                int64_t kh = ipu__pool_number(&axes[1], at[1], h);
+                int64_t kw = ipu__pool_number(&axes[2], at[2], v);
+                if (kd < 0 || kh < 0 || kw < 0) {
                     continue;
                 }
                 double dy = ipu__scalar_load(dtype, call->inputs[whole ? 2 : 0], y).f;
                 if (!whole) {
                     walk w;
+                    int64_t position = ipu__pool_position(pool, axes[0].window - 1 - kd,
+                                                          axes[1].window - 1 - kh,
+                                                          axes[2].window - 1 - kw);
                     walk_start(&w, pool, y);
-                    sum = rounded_sum(dtype, sum, share_of(dtype, dy, w.count));
+                    sum_add(&s, dtype, position, share_of(dtype, dy, w.count));
                 } else if (place_of_maximum(pool, y, dtype, call->inputs[0],
                                             call->inputs[1]) == i) {
-                    sum = rounded_sum(dtype, sum, dy);
+                    s.chain = rounded_sum(dtype, s.chain, dy);
                 }
             }
         }
     }
-    return sum;
+    return sum_end(&s);
 }
 
 static ipu_status
