@@ -147,10 +147,11 @@ class Times:
 
 def measure(row: Row, size: int) -> Times:
     """Trace, differentiate and compile once."""
-    from ipu import _devices, tf
-    from ipu.tf import _tracing
+    from ipu import tf
+    from ipu._device import devices
+    from ipu.tf._functions import tracing
 
-    device = _devices.get_device().core
+    device = devices.get_device().core
     function = row.build(size)
     times: list[float] = []
 
@@ -163,8 +164,8 @@ def measure(row: Row, size: int) -> Times:
         return y, gradients
 
     specs = (tf.TensorSpec((4, 4), tf.float32),) * (1 + WEIGHTS)
-    build = _tracing.Build(row.name, runs=False, device=device)
-    trace = _tracing._trace(traced, specs, False, build)[0]
+    build = tracing.Build(row.name, runs=False, device=device)
+    trace = tracing._trace(traced, specs, False, build)[0]
     gc.collect()
     ready = time.process_time()
     trace.compile(device=device)

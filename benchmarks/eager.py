@@ -172,14 +172,14 @@ def _mixed_ops(tf: Any) -> Callable[..., Any]:
 def trace_ms(rounds: int) -> list[float]:
     """Milliseconds for tracing a function of 1,000 ops."""
     from ipu import tf
-    from ipu.tf import _tracing
+    from ipu.tf._functions import tracing
 
     spec = tf.TensorSpec((32, 32), tf.float32)
     function = _mixed_ops(tf)
     times = []
     for _ in range(rounds):
         begin = time.perf_counter()
-        _tracing.scratch_trace(function, (spec, spec))
+        tracing.scratch_trace(function, (spec, spec))
         times.append((time.perf_counter() - begin) * 1e3)
     return times
 

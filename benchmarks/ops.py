@@ -82,10 +82,10 @@ def compile_loop(row: Row, inputs: list[Array]) -> Any:
     result is one element of the op's: the op writes into memory of the program.
     """
     from ipu import _core, loops, tf
-    from ipu.tf import _tracing
+    from ipu.tf._functions import tracing
 
     specs = [tf.TensorSpec(x.shape, x.dtype.name) for x in inputs]
-    result = _tracing.scratch_trace(lambda *xs: row.ipu(tf, *xs), specs, host=True)
+    result = tracing.scratch_trace(lambda *xs: row.ipu(tf, *xs), specs, host=True)
 
     def program(turns: Any, *xs: Any) -> Any:
         trace = _core.open_trace()
@@ -96,7 +96,7 @@ def compile_loop(row: Row, inputs: list[Array]) -> Any:
         return tf.reshape(last, [-1])[:1]
 
     turns = tf.TensorSpec((), tf.int32)
-    return _tracing.trace_program(program, [turns, *specs], host=True).program
+    return tracing.trace_program(program, [turns, *specs], host=True).program
 
 
 def ipu_timer(row: Row, inputs: list[Array]) -> Timer:

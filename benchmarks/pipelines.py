@@ -88,7 +88,7 @@ class Training:
 
     def _program(self) -> None:
         from ipu import loops, tf
-        from ipu._accumulation import accumulate
+        from ipu._loops.accumulation import accumulate
         from ipu.ops.pipelining_ops import (
             OptimizerFunctionOutput,
             PipelineSchedule,
@@ -170,7 +170,7 @@ def alternate(sides: list[Callable[[], Any]], rounds: int) -> list[float]:
 
 
 def with_threads(threads: int, run: Callable[[], Any]) -> Callable[[], None]:
-    from ipu import _threads
+    from ipu._device import threads as _threads
 
     def side() -> None:
         _threads.set_num_threads(threads)

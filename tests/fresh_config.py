@@ -3,7 +3,8 @@
 
 import pytest
 
-from ipu import _flags, config
+from ipu import config
+from ipu._config import flags
 from ipu.config import IPUConfig
 
 
@@ -11,16 +12,16 @@ from ipu.config import IPUConfig
 def fresh(monkeypatch):
     monkeypatch.delenv("TF_POPLAR_FLAGS", raising=False)
     monkeypatch.delenv("IPU_NUM_IPUS", raising=False)
-    _flags._forget()
+    flags._forget()
     config.reset_ipu_configuration()
     yield
     config.reset_ipu_configuration()
-    _flags._forget()
+    flags._forget()
 
 
 def poplar_flags(monkeypatch, text):
     monkeypatch.setenv("TF_POPLAR_FLAGS", text)
-    _flags._forget()
+    flags._forget()
 
 
 def configured(**options):

@@ -15,7 +15,7 @@ from simulated_ipus import attach
 import ipu
 from ipu import keras, tf
 from ipu.ipu_strategy import IPUStrategy
-from ipu.keras.engine import device_steps, execution
+from ipu.keras.engine.training import device_steps, execution
 
 Dense = keras.layers.Dense
 Schedule = ipu.pipelining_ops.PipelineSchedule

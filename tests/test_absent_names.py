@@ -14,8 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ipu
-from ipu import _later, drop_in
-from ipu._missing import MissingModuleError, MissingNameError, NotThereYetError
+from ipu import drop_in
+from ipu._text import later as _later
+from ipu._text.missing import MissingModuleError, MissingNameError, NotThereYetError
 from ipu.drop_in import _absent, _check
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ipu import loops, tf
-from ipu._accumulation import accumulate
+from ipu._loops.accumulation import accumulate
 from ipu.gradient_accumulation import GradientAccumulationReductionMethod as Method
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import ipu
 from ipu import _core, keras, tf
-from ipu.tf._attention import attention
+from ipu.tf._ops.attention import attention
 
 L = keras.layers
 

@@ -10,7 +10,7 @@ import pytest
 
 import ipu
 from ipu import keras
-from ipu.keras.engine.auto_stages import _best_split
+from ipu.keras.engine.pipelines.auto_stages import _best_split
 
 Dense = keras.layers.Dense
 

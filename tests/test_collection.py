@@ -17,7 +17,7 @@ import pytest
 from ipu import _core, loops, tf
 from ipu.ipu_infeed_queue import IPUInfeedQueue
 from ipu.ipu_outfeed_queue import IPUOutfeedQueue
-from ipu.tf._function import DeviceFunction
+from ipu.tf._functions.function import DeviceFunction
 
 Dataset = tf.data.Dataset
 SPEC = tf.TensorSpec((), tf.float32)

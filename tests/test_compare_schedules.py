@@ -11,7 +11,8 @@ import pytest
 from simulated_ipus import attach
 
 import ipu
-from ipu import _compare, keras, tf
+from ipu import keras, tf
+from ipu._reports import compare
 from ipu.ops.pipelining_ops import PipelineSchedule
 
 
@@ -100,7 +101,7 @@ def test_each_replica_takes_all_updates(ipus: int) -> None:
     attach(ipus)
     counts: list[int] = []
 
-    run = _compare._run
+    run = compare._run
 
     with ipu.ipu_strategy.IPUStrategy().scope():
         model = model_of()
@@ -111,7 +112,7 @@ def test_each_replica_takes_all_updates(ipus: int) -> None:
                 counts.append(int(model.optimizer.iterations.numpy()))
                 return row
 
-            patch.setattr(_compare, "_run", noted)
+            patch.setattr(compare, "_run", noted)
             data = data_of(2 * 8 * ipus // 4)
             found = ipu.compare_schedules(model, data, ["Grouped", "GPipe"], 2)
     assert counts == [2, 2] and found.updates == 2
@@ -131,7 +132,7 @@ def test_schedules_that_cannot_run_it_say_why() -> None:
 
 
 def test_other_weights_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    run = _compare._run
+    run = compare._run
 
     def spoilt(model: Any, schedule: Any, *rest: Any) -> Any:
         row = run(model, schedule, *rest)
@@ -139,7 +140,7 @@ def test_other_weights_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
             model.layers[0].bias.assign_add(np.full(8, 1e-6, "float32"))
         return row
 
-    monkeypatch.setattr(_compare, "_run", spoilt)
+    monkeypatch.setattr(compare, "_run", spoilt)
     with (
         ipu.ipu_strategy.IPUStrategy().scope(),
         pytest.raises(AssertionError, match="Grouped and GPipe gave other values"),

@@ -14,7 +14,8 @@ from fresh_config import (  # noqa: F401 - fixtures
     with_option,
 )
 
-from ipu import _devices, config, utils
+from ipu import config, utils
+from ipu._device import devices
 from ipu.config import IPUConfig, SelectionOrder, StochasticRoundingBehaviour
 from ipu.tf import errors
 
@@ -318,7 +319,7 @@ GROUP = "norms.experimental.distributed_batch_norm_replica_group_size"
 def test_options_that_do_not_fit(cfg, error, text):
     with pytest.raises(error, match=text):
         cfg.configure_ipu_system()
-    assert not _devices.is_configured()
+    assert not devices.is_configured()
 
 
 def test_replica_groups_and_io_tiles_do_not_fit():

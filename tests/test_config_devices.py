@@ -17,7 +17,8 @@ from fresh_config import (  # noqa: F401 - fixtures
     with_option,
 )
 
-from ipu import _devices, config, utils
+from ipu import config, utils
+from ipu._device import devices as _devices
 from ipu.config import IPUConfig, SelectionOrder, StochasticRoundingBehaviour
 from ipu.tf import errors
 

@@ -10,7 +10,7 @@ from ipu import keras, loops, tf
 from ipu.ipu_infeed_queue import IPUOwnedIterator
 from ipu.ipu_outfeed_queue import IPUOutfeedQueue
 from ipu.ipu_strategy import IPUStrategy
-from ipu.tf._function import DeviceFunction
+from ipu.tf._functions.function import DeviceFunction
 
 RNG = np.random.default_rng(3)
 SAMPLES, FEATURES, CLASSES, BATCH = 48, 6, 3, 8

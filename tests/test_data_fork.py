@@ -15,7 +15,7 @@ import ipu
 from ipu import loops, tf
 from ipu.ipu_infeed_queue import IPUInfeedQueue
 from ipu.tf import errors
-from ipu.tf._function import DeviceFunction
+from ipu.tf._functions.function import DeviceFunction
 
 warnings.simplefilter("ignore")  # of threads and fork()
 D = tf.data.Dataset

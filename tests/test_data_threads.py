@@ -15,7 +15,7 @@ import pytest
 from ipu import _core, loops, tf
 from ipu.ipu_infeed_queue import IPUInfeedQueue
 from ipu.tf import errors
-from ipu.tf._function import DeviceFunction
+from ipu.tf._functions.function import DeviceFunction
 
 Dataset = tf.data.Dataset
 
@@ -110,11 +110,11 @@ def test_core_types_cannot_be_misused() -> None:
 def run_on_device(dataset: Any, steps: int) -> list[Any]:
     """What a device program of ``steps`` steps takes from the data set."""
     from ipu import ipu_infeed_queue, ipu_outfeed_queue, loops
-    from ipu.tf import _function
+    from ipu.tf._functions import function
 
     infeed = ipu_infeed_queue.IPUInfeedQueue(dataset)
     outfeed = ipu_outfeed_queue.IPUOutfeedQueue()
-    program = _function.DeviceFunction(
+    program = function.DeviceFunction(
         lambda: loops.repeat(steps, outfeed.enqueue, [], infeed)
     )
     infeed.initializer  # noqa: B018

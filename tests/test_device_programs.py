@@ -14,8 +14,8 @@ import ipu
 from ipu import config, loops, tf
 from ipu.ipu_infeed_queue import IPUInfeedQueue
 from ipu.ipu_outfeed_queue import IPUOutfeedMode, IPUOutfeedQueue
-from ipu.tf import _updates
-from ipu.tf._function import DeviceFunction, scratch_trace, trace_program
+from ipu.tf._functions.function import DeviceFunction, scratch_trace, trace_program
+from ipu.tf._ops import updates
 
 
 @pytest.fixture(autouse=True)
@@ -362,7 +362,7 @@ def _train(threads: int, steps: int = 60) -> list[np.ndarray]:
         logits = tf.matmul(h, w[2]) + w[3]
         loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(b, logits))
         for v, g, m in zip(w, tf.gradients(loss, w), velocity, strict=True):
-            _updates.sgd_update(v, g, 0.05, 0.9, m)
+            updates.sgd_update(v, g, 0.05, 0.9, m)
         outfeed.enqueue(loss)
 
     tf.random.set_seed(11)

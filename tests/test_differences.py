@@ -14,8 +14,9 @@ import pytest
 from simulated_ipus import attach
 
 import ipu
-from ipu import _seed, keras, tf
-from ipu._placement import current_device
+from ipu import keras, tf
+from ipu._device import seed as _seed
+from ipu._device.placement import current_device
 from ipu.tf.compat import v1
 
 PAGE = Path(__file__).parent.parent / "docs" / "differences.md"
@@ -185,7 +186,7 @@ def _(tmp_path: Path) -> None:
 
 @row("going on with random numbers")
 def _(tmp_path: Path) -> None:
-    from ipu.keras.engine import weights_file
+    from ipu.keras.engine.files import weights_file
 
     made().save(tmp_path / "m.safetensors")
     about, _ = weights_file.read_about(str(tmp_path / "m.safetensors"))

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ipu import _devices, tf
-from ipu.tf import _tracing
+from ipu import tf
+from ipu._device import devices
+from ipu.tf._functions import tracing
 
 Array = np.ndarray[Any, Any]
 
@@ -150,7 +151,7 @@ def test_a_loop_and_a_branch_with_many_values(verify: bool) -> None:
 
     specs = [tf.TensorSpec((), tf.float32)] * len(weights)
     trace = traced(lambda *xs: tf.gradients(loss(*xs), list(xs)), specs)
-    program = trace.compile(device=_devices.get_device().core, verify=verify)
+    program = trace.compile(device=devices.get_device().core, verify=verify)
     found = np.array([float(g) for g in program.run([np.asarray(w) for w in weights])])
     with tf.GradientTape() as tape:
         eager = [tf.constant(w) for w in weights]
@@ -161,8 +162,8 @@ def test_a_loop_and_a_branch_with_many_values(verify: bool) -> None:
 
 
 def traced(function: Callable[..., Any], specs: list[Any]) -> Any:
-    build = _tracing.Build("test", runs=False, device=_devices.get_device())
-    return _tracing._trace(function, tuple(specs), False, build)[0]
+    build = tracing.Build("test", runs=False, device=devices.get_device())
+    return tracing._trace(function, tuple(specs), False, build)[0]
 
 
 def test_what_is_recomputed_is_not_kept() -> None:
@@ -182,7 +183,7 @@ def test_what_is_recomputed_is_not_kept() -> None:
             return tf.gradients(tf.reduce_sum(y), [x, weights])
 
         trace = traced(function, [tf.TensorSpec((128, 64), tf.float32)])
-        return trace.compile(device=_devices.get_device().core, verify=True)
+        return trace.compile(device=devices.get_device().core, verify=True)
 
     x = np.random.default_rng(5).normal(size=(128, 64)).astype(np.float32)
     plain, again = program(block), program(tf.recompute_grad(block))

@@ -16,7 +16,7 @@ import pytest
 
 import ipu
 from ipu import drop_in
-from ipu._missing import MissingModuleError, MissingNameError
+from ipu._text.missing import MissingModuleError, MissingNameError
 from ipu.drop_in import _table
 
 

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ipu import _effective_transformer, drop_in, keras, layers, tf
+from ipu import drop_in, keras, layers, tf
+from ipu._layers import effective_transformer as _effective_transformer
 from ipu.ipu_strategy import IPUStrategy
 from ipu.layers import EffectiveTransformer
 

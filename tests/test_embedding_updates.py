@@ -12,7 +12,7 @@ import pytest
 from ipu import keras, loops, optimizers, tf
 from ipu.ipu_strategy import IPUStrategy
 from ipu.keras.optimizers import SGD, Adam
-from ipu.tf._tracing import trace_program
+from ipu.tf._functions.tracing import trace_program
 
 WORDS, WIDTH = 50, 8
 

@@ -12,8 +12,8 @@ import pytest
 
 import ipu
 from ipu import _core, tf
-from ipu.tf import _tracing
-from ipu.tf._function import DeviceFunction
+from ipu.tf._functions import tracing
+from ipu.tf._functions.function import DeviceFunction
 
 # of a number that is 0: what fails, as a scalar of int32
 FAILING: dict[str, Callable[[Any], Any]] = {
@@ -69,13 +69,13 @@ def as_before() -> Iterator[None]:
 @pytest.fixture(params=["plain", "fused", "regions"])
 def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == "plain":
-        real = _tracing._trace
+        real = tracing._trace
 
         def unfused(*args: Any) -> Any:
             opened, *rest = real(*args)
             return Unfused(opened), *rest
 
-        monkeypatch.setattr(_tracing, "_trace", unfused)
+        monkeypatch.setattr(tracing, "_trace", unfused)
     _core.set_num_threads(3)
     _core.set_regions("always" if request.param == "regions" else "never")
     return str(request.param)

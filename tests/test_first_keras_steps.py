@@ -19,7 +19,7 @@ from ipu import keras, tf
 from ipu.drop_in.first_keras import runs
 from ipu.drop_in.first_keras.feeds import Feed
 from ipu.drop_in.first_keras.steps import plan_steps
-from ipu.keras.engine.step_plan import INFINITE, UNKNOWN
+from ipu.keras.engine.training.step_plan import INFINITE, UNKNOWN
 
 
 @pytest.mark.usefixtures("two_ipus")

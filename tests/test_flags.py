@@ -13,8 +13,10 @@ from fresh_config import (  # noqa: F401 - fixtures
 )
 
 import ipu
-from ipu import _core, _devices, _flags, utils
-from ipu._environment import warn_of_mistakes
+from ipu import _core, utils
+from ipu._config import flags as _flags
+from ipu._config.environment import warn_of_mistakes
+from ipu._device import devices
 from ipu.tf import errors
 
 # TF_POPLAR_FLAGS.
@@ -53,20 +55,20 @@ def test_flags_that_are_wrong(monkeypatch, text, message):
     poplar_flags(monkeypatch, text)
     for _ in range(2):
         with pytest.raises(errors.InvalidArgumentError, match=message):
-            _devices.get_device(0)
+            devices.get_device(0)
         with pytest.raises(errors.InvalidArgumentError, match=message):
             configured(auto_select_ipus=1)
 
 
 def test_flags_are_read_once(monkeypatch):
-    _devices.get_device(0)
+    devices.get_device(0)
     monkeypatch.setenv("TF_POPLAR_FLAGS", "--nonsense")
-    _devices.get_device(0)
+    devices.get_device(0)
 
 
 def test_help_lists_every_flag(monkeypatch, capsys):
     poplar_flags(monkeypatch, "--help")
-    _devices.get_device(0)
+    devices.get_device(0)
     assert "--use_synthetic_data=False" in capsys.readouterr().err
 
 

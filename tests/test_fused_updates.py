@@ -15,8 +15,8 @@ import pytest
 
 import ipu
 from ipu import _core, keras, loops, tf
-from ipu.tf import _tracing
-from ipu.tf._function import DeviceFunction
+from ipu.tf._functions import tracing
+from ipu.tf._functions.function import DeviceFunction
 
 RNG = np.random.default_rng(7)
 SHAPES = ((70, 130), (130,), (3, 5), (5,), (), (0, 4), (1,), (33, 257))
@@ -164,14 +164,14 @@ def trained(
             gradients = [w * 0.5 - p for w, p in zip(weights, pulls, strict=True)]
         optimizer.apply_gradients(zip(gradients, weights, strict=True))
 
-    real = _tracing._trace
+    real = tracing._trace
 
     def changed(*args: Any) -> Any:
         opened, *rest = real(*args)
         return Unfused(opened, **options), *rest
 
     with monkeypatch.context() as patch:
-        patch.setattr(_tracing, "_trace", changed)
+        patch.setattr(tracing, "_trace", changed)
         loop = DeviceFunction(lambda: loops.repeat(STEPS, step, []))
         loop()
         shown = loop.traced().program.text

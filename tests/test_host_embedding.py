@@ -20,7 +20,7 @@ from ipu.ops.embedding_ops import (
     create_host_embedding,
 )
 from ipu.tf import errors
-from ipu.tf._tracing import trace_program
+from ipu.tf._functions.tracing import trace_program
 from ipu.tf.compat import v1
 
 START = np.random.default_rng(0).normal(size=(6, 4)).astype(np.float32)

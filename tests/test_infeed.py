@@ -21,11 +21,12 @@ import pytest
 from simulated_ipus import attach
 
 import ipu
-from ipu import _core, _devices, loops, tf
+from ipu import _core, loops, tf
+from ipu._device import devices
 from ipu.ipu_infeed_queue import IPUInfeedQueue, IPUIterator, IPUOwnedIterator
 from ipu.ipu_outfeed_queue import IPUOutfeedQueue
 from ipu.ipu_strategy import IPUStrategy
-from ipu.tf._function import DeviceFunction
+from ipu.tf._functions.function import DeviceFunction
 
 
 def counting(stop: int) -> tf.data.Dataset:
@@ -716,7 +717,7 @@ def test_a_run_that_loses_a_variable_gives_its_elements_back(ipus: int) -> None:
     )
     with IPUStrategy().scope():
         total, gone = tf.Variable(0.0), tf.Variable(0.0)
-        core, number = _devices.get_device().core, gone._home.number
+        core, number = devices.get_device().core, gone._home.number
 
         def step(*variables: Any) -> None:
             x = first._dequeue() - second._dequeue()

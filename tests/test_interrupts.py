@@ -21,7 +21,7 @@ import ipu
 from ipu import loops, tf
 from ipu.ipu_infeed_queue import IPUInfeedQueue
 from ipu.ipu_outfeed_queue import IPUOutfeedQueue, IPUOutfeedQueueIterator
-from ipu.tf._function import DeviceFunction
+from ipu.tf._functions.function import DeviceFunction
 
 D = tf.data.Dataset
 go, stuck, left = threading.Event(), threading.Event(), []

@@ -11,7 +11,7 @@ from ipu import ipu_compiler, loops, scopes, tf
 from ipu.ipu_outfeed_queue import IPUOutfeedQueue
 from ipu.ipu_strategy import IPUStrategy
 from ipu.ops import normalization_ops
-from ipu.tf._function import DeviceFunction
+from ipu.tf._functions.function import DeviceFunction
 from ipu.tf.compat import v1
 
 Pair = collections.namedtuple("Pair", "a b")

@@ -20,8 +20,9 @@ from ipu import keras, tf
 from ipu.config import IPUConfig
 from ipu.ipu_strategy import IPUStrategy
 from ipu.keras import layers
-from ipu.keras.engine import kept_programs
-from ipu.tf import _function, _tracing
+from ipu.keras.engine.training import kept_programs
+from ipu.tf._functions import function as _function
+from ipu.tf._functions import tracing
 
 N, BATCH = 24, 8
 X = np.sin(np.arange(N * 4, dtype=np.float32)).reshape(N, 4)
@@ -45,7 +46,7 @@ class Traces:
 @pytest.fixture
 def traces(monkeypatch: pytest.MonkeyPatch) -> Traces:
     found = Traces()
-    program, trace = _tracing.trace_program, _tracing._trace
+    program, trace = tracing.trace_program, tracing._trace
 
     def counted(*args: Any, **kwargs: Any) -> Any:
         found.programs += 1
@@ -56,7 +57,7 @@ def traces(monkeypatch: pytest.MonkeyPatch) -> Traces:
         return trace(function, args, host, build, *rest)
 
     monkeypatch.setattr(_function, "trace_program", counted)
-    monkeypatch.setattr(_tracing, "_trace", any_trace)
+    monkeypatch.setattr(tracing, "_trace", any_trace)
     return found
 
 

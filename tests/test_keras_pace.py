@@ -12,8 +12,8 @@ import pytest
 
 from ipu import keras, tf
 from ipu.ipu_strategy import IPUStrategy
-from ipu.keras.engine import fit_loops
-from ipu.keras.engine.device_loop import DeviceLoop
+from ipu.keras.engine.training import fit_loops
+from ipu.keras.engine.training.device_loop import DeviceLoop
 
 N, BATCH = 45, 8
 X = np.sin(np.arange(N * 4, dtype=np.float32)).reshape(N, 4)

@@ -26,7 +26,7 @@ from staged_models import (
 
 from ipu import keras, tf
 from ipu.ipu_strategy import IPUStrategy
-from ipu.keras.engine import execution
+from ipu.keras.engine.training import execution
 
 pytestmark = pytest.mark.usefixtures("one_ipu")
 
@@ -228,7 +228,7 @@ def test_what_an_asynchronous_callback_raises_ends_the_run() -> None:
 
 def test_steps_of_replicas() -> None:
     """The worked numbers of two replicas and a pipeline on two IPUs each."""
-    from ipu.keras.engine.step_plan import INFINITE, plan_steps
+    from ipu.keras.engine.training.step_plan import INFINITE, plan_steps
 
     with pytest.warns(UserWarning, match="larger than the number"):
         plan = plan_steps(INFINITE, 500, 500, replicas=2)

@@ -11,7 +11,7 @@ import pytest
 
 from ipu import keras, tf
 from ipu.ipu_strategy import IPUStrategy
-from ipu.keras.engine.stage_calls import flatten
+from ipu.keras.engine.pipelines.calls import flatten
 
 Dense = keras.layers.Dense
 

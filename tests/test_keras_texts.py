@@ -13,7 +13,7 @@ import pytest
 from ipu import keras, tf
 from ipu.ipu_strategy import IPUStrategy
 from ipu.tf import errors
-from ipu.tf._host_only import HostOnlyError
+from ipu.tf._string_ops.host_only import HostOnlyError
 
 layers = keras.layers
 TEXTS = ["The cat sat. The CAT!", "dogs & cats; the end", "", "a b-c d's the"]

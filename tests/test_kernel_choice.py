@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from ipu import _core, _devices
+from ipu import _core
+from ipu._device import devices
 from ipu.config import IPUConfig, reset_ipu_configuration
 
 # the tiles of each class
@@ -106,7 +107,7 @@ class TestOnX86:
                 options = IPUConfig()
                 options.matmuls.same_bits_on_every_cpu = everywhere
                 options.configure_ipu_system()
-                device = _devices.get_device(0).core
+                device = devices.get_device(0).core
                 kernels.add(kernel_of_product(*LARGE, device=device))
         finally:
             reset_ipu_configuration()

@@ -6,8 +6,10 @@ import copy
 import numpy as np
 import pytest
 
-from ipu import _devices, _flags, config, keras, tf, utils
-from ipu._missing import NotThereYetError
+from ipu import config, keras, tf, utils
+from ipu._config import flags as _flags
+from ipu._device import devices
+from ipu._text.missing import NotThereYetError
 from ipu.config import DeviceConnectionType, IPUConfig, SelectionOrder
 from ipu.tf import errors
 
@@ -201,16 +203,16 @@ def test_configure_takes_both_families():
     assert utils.get_num_of_ipus_in_device("/device:IPU:1") == 2
     first = utils.get_ipu_config()[0]
     assert isinstance(first, IPUConfig) and first.auto_select_ipus == [1, 2]
-    assert _devices.current_layout().generation == 1
-    device = _devices.get_device(0)
+    assert devices.current_layout().generation == 1
+    device = devices.get_device(0)
     # the same options again, in the other family, change nothing
     utils.configure_ipu_system(first)
-    assert _devices.get_device(0) is device
+    assert devices.get_device(0) is device
     other = IPUConfig()
     other.auto_select_ipus = 3
     other.configure_ipu_system()
     assert utils.get_num_of_ipus_in_device("/device:IPU:0") == 3
-    assert _devices.current_layout().generation == 2
+    assert devices.current_layout().generation == 2
 
 
 @pytest.mark.parametrize("wrong", [None, 3, {}, "x"])

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from ipu import _locks
-from ipu._locks import Condition, Event, Lock
+from ipu._device import locks as _locks
+from ipu._device.locks import Condition, Event, Lock
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork"),

@@ -11,7 +11,7 @@ import pytest
 
 from ipu import _core, ipu_infeed_queue, ipu_outfeed_queue, loops, optimizers, tf
 from ipu.ops import internal_ops
-from ipu.tf._operation import Operation
+from ipu.tf._tensor.operation import Operation
 from ipu.tf.compat.v1.train import GradientDescentOptimizer
 
 

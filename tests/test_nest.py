@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ipu import _errors
+from ipu._text import errors as _errors
 from ipu.tf import errors, nest
 
 Point = collections.namedtuple("Point", ["y", "x"])

@@ -19,7 +19,7 @@ from ipu.ipu_outfeed_queue import (
     IPUOutfeedQueueIterator,
     ScopedIPUOutfeedQueue,
 )
-from ipu.tf._function import DeviceFunction
+from ipu.tf._functions.function import DeviceFunction
 
 
 def counter(outfeed, nest=lambda i: i):

@@ -27,7 +27,7 @@ from ipu.ops.pipelining_ops import (
     PipelineSchedule,
     pipeline,
 )
-from ipu.tf._function import DeviceFunction
+from ipu.tf._functions.function import DeviceFunction
 
 # Wide enough for the panels of every class.
 WIDTHS = (5, 16, 17, 64, 96, 100, 128, 192)

@@ -17,7 +17,7 @@ import pytest
 import ipu
 from ipu import keras, tf
 from ipu.ops.pipelining_ops import OptimizerFunctionOutput, PipelineSchedule, pipeline
-from ipu.tf._function import DeviceFunction
+from ipu.tf._functions.function import DeviceFunction
 
 COUNT = 4  # micro-batches of an update
 SCHEDULES = [

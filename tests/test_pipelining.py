@@ -13,8 +13,9 @@ import pytest
 from simulated_ipus import attach
 
 import ipu
-from ipu import _core, _flags, keras, loops, tf
-from ipu._accumulation import accumulate
+from ipu import _core, keras, loops, tf
+from ipu._config import flags
+from ipu._loops.accumulation import accumulate
 from ipu.ops.pipelining_ops import (
     OptimizerFunctionOutput,
     PipelineSchedule,
@@ -34,10 +35,10 @@ ONE_STAGE_EACH = [
 def _one_ipu_again(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Graphs and programs are verified; afterwards there is one IPU again."""
     monkeypatch.setenv("TF_POPLAR_FLAGS", "--enable_hlo_verifier")
-    _flags._forget()
+    flags._forget()
     yield
     monkeypatch.undo()
-    _flags._forget()
+    flags._forget()
     attach(1)
 
 

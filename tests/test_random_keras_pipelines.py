@@ -14,8 +14,8 @@ from simulated_ipus import attach
 import ipu
 from ipu import keras
 from ipu.ipu_strategy import IPUStrategy
-from ipu.keras.engine.auto_stages import _tree_of
-from ipu.keras.engine.stage_calls import flatten
+from ipu.keras.engine.pipelines.auto_stages import _tree_of
+from ipu.keras.engine.pipelines.calls import flatten
 
 layers = keras.layers
 Schedule = ipu.pipelining_ops.PipelineSchedule

@@ -19,8 +19,10 @@ import numpy as np
 import pytest
 
 import ipu
-from ipu import _flags, _threads, keras, loops, tf
-from ipu._accumulation import accumulate
+from ipu import keras, loops, tf
+from ipu._config import flags
+from ipu._device import threads as _threads
+from ipu._loops.accumulation import accumulate
 from ipu.ops.pipelining_ops import (
     OptimizerFunctionOutput,
     PipelineSchedule,
@@ -298,10 +300,10 @@ def check(seed: int) -> None:
 def _as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     threads = _threads.num_threads()
     monkeypatch.setenv("TF_POPLAR_FLAGS", "--enable_hlo_verifier")
-    _flags._forget()
+    flags._forget()
     yield
     monkeypatch.undo()
-    _flags._forget()
+    flags._forget()
     _threads.set_num_threads(threads)
     attach(None)
 

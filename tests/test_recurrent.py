@@ -21,7 +21,7 @@ from recurrent_values import MASK, C, H, L, X, wave
 
 import ipu
 from ipu import _core, keras, tf
-from ipu.tf._convert import apply
+from ipu.tf._tensor.convert import apply
 
 NUMBERS = json.loads(Path(__file__).with_name("recurrent_numbers.json").read_text())
 

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 import ipu
-from ipu import _refusals, keras
+from ipu import keras
+from ipu._text import refusals
 
 _FOLDER = Path(ipu.__file__).parent
 _ERRORS = {"NotImplementedError", "UnimplementedError", "NotThereYetError", "refuse"}
@@ -95,13 +96,15 @@ def test_the_table_is_complete():
     places = list(raising())
     found = {place[:2] for place in places}
     lost = [place for place in places if place[:2] not in _UNDECIDABLE]
-    assert lost == [], "add a row to ipu/_refusals.py, or the reason why none can be"
+    assert lost == [], (
+        "add a row to ipu/_text/refusals.py, or the reason why none can be"
+    )
     assert set(_UNDECIDABLE) <= found, "listed, and raised nowhere"
     assert all(_UNDECIDABLE.values())
 
 
 def test_rows_name_what_is_there():
-    for row in _refusals._ROWS:
+    for row in refusals._ROWS:
         if row.call.startswith("."):
             assert callable(getattr(keras.Model, row.call[1:]))
             continue

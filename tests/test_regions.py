@@ -14,7 +14,7 @@ import pytest
 
 import ipu
 from ipu import _core, tf
-from ipu.tf._function import DeviceFunction
+from ipu.tf._functions.function import DeviceFunction
 
 ROWS = (2, 3, 7, 16, 33, 70)
 ACTIVATIONS = (tf.nn.relu, tf.tanh, tf.sigmoid)

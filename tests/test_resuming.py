@@ -20,8 +20,9 @@ from resumable import DATA, X, Y, data_set, model_of, state_of, train
 from simulated_ipus import attach
 
 import ipu
-from ipu import _core, _seed, keras, tf
-from ipu._placement import current_device
+from ipu import _core, keras, tf
+from ipu._device import seed as _seed
+from ipu._device.placement import current_device
 from ipu.keras._random_state import Order, captured, parsed
 
 PROGRAM = """

@@ -18,7 +18,7 @@ import pytest
 from ipu import keras, tf
 from ipu.keras import _functions
 from ipu.keras._files import keras3_ops
-from ipu.keras.engine import op_names
+from ipu.keras.engine.files import op_names
 
 layers = keras.layers
 FORMATS = [".safetensors", ".keras", ".h5"]

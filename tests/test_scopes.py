@@ -8,8 +8,8 @@ import pytest
 from simulated_ipus import attach
 
 from ipu import scopes, tf
-from ipu._missing import NotThereYetError
-from ipu.tf._function import DeviceFunction
+from ipu._text.missing import NotThereYetError
+from ipu.tf._functions.function import DeviceFunction
 
 
 def test_ipu_scope_places_variables():

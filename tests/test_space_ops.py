@@ -100,5 +100,5 @@ def test_what_does_not_fit(message: str, call: Any) -> None:
 
 
 def test_docstring_examples() -> None:
-    module = importlib.import_module("ipu.tf._space")
+    module = importlib.import_module("ipu.tf._ops.space")
     assert doctest.testmod(module, extraglobs={"tf": tf}).failed == 0

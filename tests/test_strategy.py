@@ -6,9 +6,10 @@ import threading
 import numpy as np
 import pytest
 
-from ipu import _devices, _strategy_state, config, tf
+from ipu import config, tf
+from ipu._device import devices, strategy_state
 from ipu.ipu_strategy import IPUStrategy, IPUStrategyV1
-from ipu.tf._function import DeviceFunction
+from ipu.tf._functions.function import DeviceFunction
 
 
 @pytest.fixture(autouse=True)
@@ -51,16 +52,16 @@ def test_names_that_do_not_fit(arguments, text):
 
 def test_scope_can_be_nested_and_entered_again():
     strategy = IPUStrategy()
-    assert not _strategy_state.has_strategy()
-    assert _strategy_state.get_strategy() is None
+    assert not strategy_state.has_strategy()
+    assert strategy_state.get_strategy() is None
     scope = strategy.scope()
     for _ in range(2):
         with scope as entered:
             assert entered is strategy
             with strategy.scope(), scope:
-                assert _strategy_state.get_strategy() is strategy
-            assert _strategy_state.has_strategy()
-        assert not _strategy_state.has_strategy()
+                assert strategy_state.get_strategy() is strategy
+            assert strategy_state.has_strategy()
+        assert not strategy_state.has_strategy()
 
 
 def test_a_different_strategy_inside_a_scope():
@@ -68,7 +69,7 @@ def test_a_different_strategy_inside_a_scope():
     with outer.scope():
         with pytest.raises(RuntimeError, match="different one"), inner.scope():
             pass
-        assert _strategy_state.get_strategy() is outer
+        assert strategy_state.get_strategy() is outer
     with inner.scope():
         pass
 
@@ -76,14 +77,14 @@ def test_a_different_strategy_inside_a_scope():
 def test_scope_ends_with_an_error():
     with pytest.raises(KeyError), IPUStrategy().scope():
         raise KeyError
-    assert not _strategy_state.has_strategy()
+    assert not strategy_state.has_strategy()
 
 
 def test_scope_belongs_to_a_thread():
     seen = []
     with IPUStrategy().scope():
         thread = threading.Thread(
-            target=lambda: seen.append(_strategy_state.has_strategy())
+            target=lambda: seen.append(strategy_state.has_strategy())
         )
         thread.start()
         thread.join()
@@ -96,7 +97,7 @@ def test_device_follows_the_configuration():
     cfg.configure_ipu_system()
     strategy = IPUStrategy("/device:IPU:1")
     assert strategy.num_ipus == 2
-    assert strategy.device is _devices.get_device(1)
+    assert strategy.device is devices.get_device(1)
     assert strategy.num_replicas_in_sync == 1
     assert strategy.supports_loss_scaling is True
 
@@ -107,7 +108,7 @@ def test_run_returns_what_the_function_returns(name):
 
     @device_function
     def function(a, b, c=0):
-        assert _strategy_state.get_strategy() is strategy
+        assert strategy_state.get_strategy() is strategy
         return {"sum": a + b, "c": c}
 
     run = getattr(strategy, name)
@@ -143,7 +144,7 @@ def test_other_inputs_are_not_refused():
 
 def test_reduce_on_the_host_is_the_value():
     value = {"loss": 2.5}
-    for op in ("sum", "MEAN", _strategy_state.ReduceOp.SUM):
+    for op in ("sum", "MEAN", strategy_state.ReduceOp.SUM):
         assert IPUStrategy().reduce(op, value) is value
         assert IPUStrategy().reduce(op, value, axis=None) is value
     with pytest.raises(ValueError, match="reduce_op must be"):
@@ -203,10 +204,10 @@ def test_variables_outlive_the_configuration():
     with IPUStrategy().scope():
         variable = tf.Variable([1.0, 2.0])
     assert variable.device == "/job:localhost/replica:0/task:0/device:IPU:0"
-    core = _devices.get_device(0).core
+    core = devices.get_device(0).core
     for n in (2, 3, 1):
         configure(auto_select_ipus=n)
         np.testing.assert_array_equal(variable.numpy(), [1, 2])
     config.reset_ipu_configuration()
     np.testing.assert_array_equal(variable.numpy(), [1, 2])
-    assert _devices.get_device(0).core is not core
+    assert devices.get_device(0).core is not core

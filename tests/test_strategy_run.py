@@ -115,10 +115,10 @@ def test_the_first_generation_s_loop(jit):
 
 def test_data_sets_stay_on_the_host_under_the_first_generation_s_configuration():
     assert IPUStrategy().enable_dataset_iterators is True
-    from ipu import _devices
+    from ipu._device import devices
 
     config.reset_ipu_configuration()
-    _devices.configure(_devices.Layout(generation=1))
+    devices.configure(devices.Layout(generation=1))
     try:
         assert IPUStrategy().enable_dataset_iterators is False
         assert IPUStrategy(enable_dataset_iterators=True).enable_dataset_iterators

@@ -10,8 +10,8 @@ import pytest
 
 from ipu import tf
 from ipu.tf import errors
-from ipu.tf._hashes import fingerprint64, murmur64, siphash24
-from ipu.tf._host_only import HostOnlyError
+from ipu.tf._string_ops.hashes import fingerprint64, murmur64, siphash24
+from ipu.tf._string_ops.host_only import HostOnlyError
 
 Dataset = tf.data.Dataset
 

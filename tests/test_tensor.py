@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from ipu import _core, tf
-from ipu.tf._function import DeviceFunction
+from ipu.tf._functions.function import DeviceFunction
 
 
 def test_python_values_take_tensorflow_s_dtypes() -> None:

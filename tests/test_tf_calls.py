@@ -21,7 +21,7 @@ from op_cases.calls import (
 )
 
 from ipu import tf
-from ipu.tf import _function
+from ipu.tf._functions import function
 
 FOUND = json.loads(Path(__file__).parent.joinpath("op_cases/calls.json").read_text())
 ALL = lines(SMOOTH) + lines(OTHERS)
@@ -69,7 +69,7 @@ def run(line: str, host: bool = False, wide: bool = False) -> Any:
         return evaluate(tf, line, dict(zip(names, tensors, strict=True)))
 
     specs = [tf.TensorSpec(t.shape, t.dtype) for t in given.values()]
-    traced = _function.trace_program(body, specs, host=host)
+    traced = function.trace_program(body, specs, host=host)
     outputs = traced.program.run(list(given.values()))
     return traced.pack(outputs)
 
@@ -104,7 +104,7 @@ def test_gradient(line: str) -> None:
         return tf.gradients(evaluate(tf, line, values), list(tensors))
 
     specs = [tf.TensorSpec(given[n].shape, given[n].dtype) for n in names]
-    traced = _function.trace_program(body, specs)
+    traced = function.trace_program(body, specs)
     found = traced.pack(traced.program.run([given[n] for n in names]))
     for name, slope in zip(names, found, strict=True):
         if want[name] is None:

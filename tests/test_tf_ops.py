@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ipu import keras, tf
-from ipu.tf import _function
+from ipu.tf._functions import function as _function
 
 
 def trace(body: Any, *values: Any, host: bool = False) -> Any:

@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 import ipu
-from ipu import _schedules
-from ipu._schedules import PipelineSchedule
-from ipu._timetable.boxes import KINDS, colour, ink
+from ipu._config import schedules
+from ipu._config.schedules import PipelineSchedule
+from ipu._reports.timetable.boxes import KINDS, colour, ink
 from ipu.tf import errors
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -52,7 +52,9 @@ def recorded(timetable: ipu.Timetable) -> list[tuple[int, str, int, int, int, in
 # --- what it tells --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("module", ["ipu._schedules", "ipu._timetable.table"])
+@pytest.mark.parametrize(
+    "module", ["ipu._config.schedules", "ipu._reports.timetable.table"]
+)
 def test_examples(module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     result = doctest.testmod(importlib.import_module(module), extraglobs={"ipu": ipu})
@@ -339,7 +341,7 @@ def test_the_core_is_called_with_the_exceptions_of_the_api() -> None:
         raise errors.UnimplementedError("not for these")
 
     with pytest.raises(NotImplementedError, match="not for these"):
-        _schedules.call_core(fail)
+        schedules.call_core(fail)
 
 
 # --- the page about schedules ---------------------------------------------------------

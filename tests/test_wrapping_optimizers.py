@@ -16,7 +16,7 @@ from ipu import keras, loops, optimizers, tf
 from ipu.gradient_accumulation import GradientAccumulationReductionMethod
 from ipu.ipu_outfeed_queue import IPUOutfeedQueue
 from ipu.tf import errors
-from ipu.tf._function import trace_program
+from ipu.tf._functions.function import trace_program
 
 SGD = keras.optimizers.SGD
 

@@ -103,7 +103,7 @@ class IpuSide(Side):
         def loop() -> None:
             ipu.loops.repeat(self.job.steps, step, infeed_queue=infeed)
 
-        function = importlib.import_module("ipu.tf._function").DeviceFunction
+        function = importlib.import_module("ipu.tf._functions.function").DeviceFunction
         self.loop = function(loop)
         start = time.perf_counter()
         self.loop.traced()

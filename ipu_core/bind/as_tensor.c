@@ -173,7 +173,7 @@ array_of(PyObject *object, int dtype)
     bool items = PyList_CheckExact(object) || PyTuple_CheckExact(object);
     bool foreign = !plain && !items && ipu_py_is_foreign(object);
     PyObject *array =
-        foreign ? call_package("ipu.tf._foreign", "array_of", object, INT32_MIN)
+        foreign ? call_package("ipu.tf._tensor.foreign", "array_of", object, INT32_MIN)
                 : ipu_py_any_array(object, -1);
     if (array == NULL && (PyList_Check(object) || PyTuple_Check(object)) &&
         PyErr_ExceptionMatches(PyExc_ValueError)) {
@@ -219,7 +219,7 @@ ipu_py_as_tensor(ipu_py_state *state, PyObject *object, int dtype)
         return NULL;
     }
     if (stacked > 0) {
-        PyObject *result = call_package("ipu.tf._stack", "stack_nested", object, dtype);
+        PyObject *result = call_package("ipu.tf._tensor.stack", "stack_nested", object, dtype);
         return checked_tensor(state, result, "stack_nested");
     }
     PyObject *array = array_of(object, dtype);

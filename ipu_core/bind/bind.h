@@ -63,7 +63,7 @@ typedef struct ipu_py_state {
 #define X(name) PyTypeObject *name##_type;
     IPU_PY_TYPE_LIST(X)
 #undef X
-    PyObject *errors;      /* module ipu._errors, found at the first error */
+    PyObject *errors;      /* module ipu._text.errors, found at the first error */
     PyObject *package_dir; /* str: frames below it are not the user's */
     PyObject *profiled;    /* dict: programs by id that ran in this profile, or NULL */
     ipu_pool *pools[IPU_PY_MAX_THREADS + 1]; /* by thread count, made at first use */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The one road from a status to a Python exception. Built-in exceptions are raised as
- * they are, the others come from ipu._errors by the name in the status list. */
+ * they are, the others come from ipu._text.errors by the name in the status list. */
 #include "bind/bind.h"
 
 static const char *const exceptions[] = {
@@ -30,7 +30,7 @@ exception_class(ipu_py_state *state, ipu_status status)
         break;
     }
     if (state->errors == NULL) {
-        state->errors = PyImport_ImportModule("ipu._errors");
+        state->errors = PyImport_ImportModule("ipu._text.errors");
         if (state->errors == NULL) {
             return NULL;
         }

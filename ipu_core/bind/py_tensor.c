@@ -295,7 +295,7 @@ tensor_length(PyObject *self)
 static PyObject *
 tensor_index(PyObject *self, PyObject *key)
 {
-    PyObject *module = PyImport_ImportModule("ipu.tf._indexing");
+    PyObject *module = PyImport_ImportModule("ipu.tf._tensor.indexing");
     PyObject *result =
         module == NULL ? NULL : PyObject_CallMethod(module, "getitem", "OO", self, key);
     Py_XDECREF(module);
@@ -397,13 +397,13 @@ tensor_bool(PyObject *self)
     return result;
 }
 
-/* --- what Python does (ipu.tf._tensor_face) ------------------------------------- */
+/* --- what Python does (ipu.tf._tensor.face) ------------------------------------- */
 
 /* The function `name` of that module, with the tensor and, if given, one argument. */
 static PyObject *
 in_python(const char *name, PyObject *self, PyObject *argument)
 {
-    PyObject *module = PyImport_ImportModule("ipu.tf._tensor_face");
+    PyObject *module = PyImport_ImportModule("ipu.tf._tensor.face");
     PyObject *result =
         module == NULL
             ? NULL
@@ -584,7 +584,7 @@ static PyGetSetDef tensor_getset[] = {
     {"assign_sub", tensor_get_assign, NULL,
      "Of a part of a variable: subtracts from it.", "assign_sub"},
     {"_notes", tensor_get_notes, tensor_set_notes,
-     "What is noted of it, by name (ipu.tf._notes); None: nothing.", NULL},
+     "What is noted of it, by name (ipu.tf._tensor.notes); None: nothing.", NULL},
     {"ndim", tensor_get_ndim, NULL, "The number of dimensions.", NULL},
     {"is_symbolic", tensor_get_symbolic, NULL,
      "True for a value of a function that is being traced.", NULL},

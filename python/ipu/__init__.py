@@ -16,8 +16,8 @@ import os as _os
 from typing import TYPE_CHECKING
 
 from ipu import _core
-from ipu._faces import face
-from ipu._threads import num_threads, set_num_threads
+from ipu._device.threads import num_threads, set_num_threads
+from ipu._text.faces import face
 from ipu._version import __version__
 
 if TYPE_CHECKING:
@@ -45,9 +45,9 @@ if TYPE_CHECKING:
         tf,
         utils,
     )
-    from ipu._compare import compare_schedules
-    from ipu._timetable import Timetable
-    from ipu.keras.engine.auto_stages import auto_stages
+    from ipu._reports.compare import compare_schedules
+    from ipu._reports.timetable import Timetable
+    from ipu.keras.engine.pipelines.auto_stages import auto_stages
     from ipu.ops import (
         control_flow_ops,
         cross_replica_ops,
@@ -119,7 +119,7 @@ __all__ = [
 # frames of files below this folder are not the user's
 _core.set_package_dir(_os.path.dirname(__file__) + _os.sep)
 if any(name.startswith(("IPU_", "TF_POPLAR")) for name in _os.environ):
-    from ipu._environment import warn_of_mistakes as _warn_of_mistakes
+    from ipu._config.environment import warn_of_mistakes as _warn_of_mistakes
 
     _warn_of_mistakes()
 
@@ -127,9 +127,9 @@ if any(name.startswith(("IPU_", "TF_POPLAR")) for name in _os.environ):
 _OWN = ("__version__", "num_threads", "set_num_threads")
 # names that are no modules
 _MEMBERS = {
-    "Timetable": "ipu._timetable:Timetable",
-    "auto_stages": "ipu.keras.engine.auto_stages:auto_stages",
-    "compare_schedules": "ipu._compare:compare_schedules",
+    "Timetable": "ipu._reports.timetable:Timetable",
+    "auto_stages": "ipu.keras.engine.pipelines.auto_stages:auto_stages",
+    "compare_schedules": "ipu._reports.compare:compare_schedules",
     "outlined_function": "ipu.ops.functional_ops:outlined_function",
 }
 _MODULES = {

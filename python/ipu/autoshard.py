@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from ipu._faces import face
-from ipu.tf import _graph_mode
+from ipu._text.faces import face
+from ipu.tf._graph import mode
 from ipu.tf._graph.differentiate import ancestors
 from ipu.tf._graph.operation import GraphOperation
 
@@ -37,7 +37,7 @@ def ipu_autoshard() -> Iterator[None]:
         >>> with tf.Graph().as_default(), ipu_autoshard():
         ...     x = tf.ones([2])
     """
-    graph = _graph_mode.current()
+    graph = mode.current()
     if graph is None:
         raise RuntimeError("ipu_autoshard is for graphs: with tf.Graph().as_default():")
     before = set(graph.get_operations())

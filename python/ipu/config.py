@@ -16,9 +16,8 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from ipu import _config_tree as tree
-from ipu import _devices
-from ipu._config_enums import (
+from ipu._config import tree
+from ipu._config.enums import (
     DeviceConnectionType,
     ExecutionProfileType,
     MergeRemoteBuffersBehaviour,
@@ -26,12 +25,13 @@ from ipu._config_enums import (
     SelectionOrder,
     StochasticRoundingBehaviour,
 )
-from ipu._faces import face
-from ipu._flags import running_on_ipu_model
-from ipu._log import logger
-from ipu._options import AttributeMetadata, Category, Group, Option
-from ipu._poplar_options import check_poplar_options
-from ipu._refusals import refuse_given
+from ipu._config.flags import running_on_ipu_model
+from ipu._config.options import AttributeMetadata, Category, Group, Option
+from ipu._config.poplar_options import check_poplar_options
+from ipu._device import devices
+from ipu._text.faces import face
+from ipu._text.log import logger
+from ipu._text.refusals import refuse_given
 
 __all__ = [
     "AttributeMetadata",
@@ -310,7 +310,7 @@ def _overflow(config: IPUConfig) -> str:
 
 def _checked(config: Any) -> IPUConfig:
     """``config``, or the ``IPUConfig`` in the first generation's options object."""
-    from ipu._legacy_config import IpuOptions
+    from ipu._config.legacy import IpuOptions
 
     if isinstance(config, IpuOptions):
         return config.config
@@ -355,7 +355,7 @@ def configure_ipu_system(
     """
     generation = 2 if isinstance(config, IPUConfig) else 1
     config = _checked(config)
-    kind, _ = _devices.parse_device_name(device)
+    kind, _ = devices.parse_device_name(device)
     if kind != "CPU":
         raise ValueError(f"`device` must name a CPU device. Received: {device!r}.")
     _check_selection(config)
@@ -370,7 +370,7 @@ def configure_ipu_system(
     if isinstance(config.select_ipus, int):
         config.select_ipus = [config.select_ipus]
     _warn_without_effect(config)
-    layout = _devices.Layout(
+    layout = devices.Layout(
         counts=tuple(config.auto_select_ipus) or (1,),
         ids=tuple(config.select_ipus),
         order=config.selection_order,
@@ -379,7 +379,7 @@ def configure_ipu_system(
         overflow=_overflow(config),
         generation=generation,
     )
-    _devices.configure(layout, reset_configuration)
+    devices.configure(layout, reset_configuration)
 
 
 _told: set[str] = set()  # what was said once
@@ -420,7 +420,7 @@ def reset_ipu_configuration() -> None:
     Example:
         >>> reset_ipu_configuration()
     """
-    _devices.reset()
+    devices.reset()
 
 
 def get_ipu_config(session: None = None) -> list[IPUConfig]:
@@ -444,7 +444,7 @@ def get_ipu_config(session: None = None) -> list[IPUConfig]:
     """
     if session is not None:
         raise AssertionError("A session cannot be passed when executing eagerly.")
-    layout = _devices.current_layout()
+    layout = devices.current_layout()
     if layout is None:
         raise RuntimeError(
             "No IPU devices configured. Call IPUConfig().configure_ipu_system() first."

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ipu import tf
-from ipu._faces import face
-from ipu._log import logger
+from ipu._text.faces import face
+from ipu._text.log import logger
 from ipu.ipu_infeed_queue import IPUInfeedQueue
-from ipu.tf import _graph_mode
+from ipu.tf._graph import mode
 from ipu.tf.data import Dataset, _live
 from ipu.tf.tensor_spec import TensorSpec
 
@@ -137,7 +137,7 @@ def dataset_benchmark(
             "Expected `dataset` argument to be of type `tf.data.Dataset`, but got "
             f"{dataset!r}."
         )
-    graph = _graph_mode.building()
+    graph = mode.building()
     if graph is not None:
         return graph.python(
             "DatasetBenchmark",

@@ -14,15 +14,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ipu import _core, _placement
+from ipu import _core
 from ipu._core import Tensor
-from ipu._faces import face
-from ipu._tracebacks import boundary
-from ipu.tf import _graph_mode, nest
-from ipu.tf._function import DeviceFunction
-from ipu.tf._operation import Operation
-from ipu.tf._reached import pruned
-from ipu.tf._scopes import is_tensor
+from ipu._device import placement
+from ipu._text.faces import face
+from ipu._text.tracebacks import boundary
+from ipu.tf import nest
+from ipu.tf._functions.function import DeviceFunction
+from ipu.tf._functions.scopes import is_tensor
+from ipu.tf._graph import mode
+from ipu.tf._graph.reached import pruned
+from ipu.tf._tensor.operation import Operation
 from ipu.tf.variable import Variable
 
 __all__ = ["compile"]
@@ -74,9 +76,9 @@ def compile(
             "`inputs` must be a list or tuple with one entry for each argument of "
             f"`computation`. Received: {inputs!r}."
         )
-    graph = _graph_mode.building()
-    ordinal = None if graph is None else _placement.graph_ordinal()
-    device = _placement.active_ipu() if graph is None else None
+    graph = mode.building()
+    ordinal = None if graph is None else placement.graph_ordinal()
+    device = placement.active_ipu() if graph is None else None
     if device is None and ordinal is None:
         raise Exception(
             "The computation passed to ipu_compiler.compile is not placed on an IPU. "

@@ -20,7 +20,7 @@ import numpy as np
 
 from ipu import config as ipu_config
 from ipu import ipu_compiler, loops, scopes, utils
-from ipu._estimator_parts import (
+from ipu._loops.estimator_parts import (
     HostMetrics,
     Program,
     RunContext,
@@ -32,8 +32,8 @@ from ipu._estimator_parts import (
     takes,
     writes_to,
 )
-from ipu._faces import face
-from ipu._refusals import refuse_given
+from ipu._text.faces import face
+from ipu._text.refusals import refuse_given
 from ipu.ipu_infeed_queue import IPUInfeedQueue
 from ipu.ipu_outfeed_queue import IPUOutfeedQueue
 from ipu.ipu_run_config import IPURunConfig, RunConfig

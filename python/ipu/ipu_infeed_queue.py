@@ -7,21 +7,24 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, overload
 
-from ipu import _core, _devices, _feed_arguments
-from ipu._arguments import as_int
-from ipu._errors import (
+from ipu import _core
+from ipu._device import devices
+from ipu._device.locks import Lock
+from ipu._device.placement import current_ordinal
+from ipu._text import feed_arguments
+from ipu._text.arguments import as_int
+from ipu._text.errors import (
     AlreadyExistsError,
     FailedPreconditionError,
     InvalidArgumentError,
     NotFoundError,
 )
-from ipu._faces import face
-from ipu._locks import Lock
-from ipu._placement import current_ordinal
-from ipu._refusals import refuse_call
-from ipu.tf import _graph_mode, nest
-from ipu.tf._composite_specs import CompositeSpec
-from ipu.tf._tracing import current_build
+from ipu._text.faces import face
+from ipu._text.refusals import refuse_call
+from ipu.tf import nest
+from ipu.tf._functions.tracing import current_build
+from ipu.tf._graph import mode
+from ipu.tf._tensor.composite_specs import CompositeSpec
 from ipu.tf.data._live import start_feeder
 from ipu.tf.dtypes import DEVICE_DTYPES
 
@@ -105,7 +108,7 @@ class IPUInfeedQueue:
     ) -> None: ...
 
     def __init__(self, dataset: Any, *args: Any, **kwargs: Any) -> None:
-        given = _feed_arguments.named(
+        given = feed_arguments.named(
             "IPUInfeedQueue", args, kwargs, _ORDER, _FIRST_ORDER
         )
         self._is_fed = _is_of_placeholders(dataset)
@@ -119,7 +122,7 @@ class IPUInfeedQueue:
         if not isinstance(ahead, int) or ahead < 1:
             raise ValueError(f"data_to_prefetch must be at least 1. Received: {ahead}.")
         self._depth = _checked_depth(given.get("prefetch_depth"))
-        ordinal = _feed_arguments.checked_ordinal(given.get("device_ordinal"))
+        ordinal = feed_arguments.checked_ordinal(given.get("device_ordinal"))
         self._source: IPUInfeedQueue | None = None
         self._dataset = dataset
         self._structure = dataset.element_spec
@@ -127,7 +130,7 @@ class IPUInfeedQueue:
         self._types = [_known_type(i, spec) for i, spec in enumerate(specs)]
         # a number: programs make queues first and configure their devices then
         self._ordinal = current_ordinal() if ordinal is None else ordinal
-        self._device: _devices.Device | None = None
+        self._device: devices.Device | None = None
         self._queue: _core.Infeed | None = None
         self._feeder: Any = None
         self._making = Lock()
@@ -163,7 +166,7 @@ class IPUInfeedQueue:
         if self._source is not None:
             self._queue = self._source._made()
             return self._queue
-        device = _devices.get_device(self._ordinal)
+        device = devices.get_device(self._ordinal)
         with self._making:
             if self._queue is None or device is not self._device:
                 for index, (dtype, shape) in enumerate(self._types):
@@ -204,7 +207,7 @@ class IPUInfeedQueue:
             ValueError: It is read a second time in graph mode.
         """
         self._refuse_spec("initializer")
-        graph = _graph_mode.building()
+        graph = mode.building()
         if graph is None:
             return self._start()
         if self._is_initializer_taken:
@@ -243,7 +246,7 @@ class IPUInfeedQueue:
             RuntimeError: The queue has no data set of its own.
         """
         self._refuse_spec("deleter")
-        graph = _graph_mode.building()
+        graph = mode.building()
         if graph is None:
             return self._delete()
         return graph.python("IPUDeleteDatasetIterator", self._delete)
@@ -472,7 +475,7 @@ def _checked_depth(depth: Any) -> int:
 
 def _is_of_placeholders(dataset: Any) -> bool:
     """Whether it is a data set of TensorFlow 1 that a run of the initializer feeds."""
-    if not _graph_mode.has_graph():
+    if not mode.has_graph():
         return False
     from ipu.tf.compat.v1._datasets import PendingDataset
 

@@ -11,16 +11,19 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from ipu import _core, _devices, _feed_arguments
-from ipu._arguments import as_int
+from ipu import _core
 from ipu._core import Tensor
-from ipu._errors import FailedPreconditionError, InvalidArgumentError
-from ipu._faces import face
-from ipu._placement import current_ordinal
-from ipu.tf import _graph_mode, nest
-from ipu.tf._operation import Operation
-from ipu.tf._reached import operation
-from ipu.tf._tracing import current_build
+from ipu._device import devices
+from ipu._device.placement import current_ordinal
+from ipu._text import feed_arguments
+from ipu._text.arguments import as_int
+from ipu._text.errors import FailedPreconditionError, InvalidArgumentError
+from ipu._text.faces import face
+from ipu.tf import nest
+from ipu.tf._functions.tracing import current_build
+from ipu.tf._graph import mode as _graph_mode
+from ipu.tf._graph.reached import operation
+from ipu.tf._tensor.operation import Operation
 from ipu.tf.tensor_spec import TensorSpec
 
 __all__ = [
@@ -119,16 +122,16 @@ class IPUOutfeedQueue:
     ) -> None: ...
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        given = _feed_arguments.named(
+        given = feed_arguments.named(
             type(self).__name__, args, kwargs, _ORDER, _FIRST_ORDER
         )
         self._mode = _checked_mode(given)
         self._depth = _at_least_one("buffer_depth", given, _DEFAULT_DEPTH)
         _at_least_one("replication_factor", given, 1)
-        ordinal = _feed_arguments.checked_ordinal(given.get("device_ordinal"))
+        ordinal = feed_arguments.checked_ordinal(given.get("device_ordinal"))
         # a number: programs make queues first and configure their devices then
         self._ordinal = current_ordinal() if ordinal is None else ordinal
-        self._device: _devices.Device | None = None
+        self._device: devices.Device | None = None
         self._owner = threading.get_ident()
         self._queue: _core.Outfeed | None = None
         self._structure: Any = None
@@ -202,7 +205,7 @@ class IPUOutfeedQueue:
             self._types = types
             self._graph = _graph_mode.current()
             return operation("PopDatastreamOutfeedEnqueue", trace.node_count)
-        device = _devices.get_device(self._ordinal)
+        device = devices.get_device(self._ordinal)
         if self._queue is not None and device is not self._device:
             self._queue.move(device.core)  # with the results that nobody has taken
             self._device = device
@@ -224,7 +227,7 @@ class IPUOutfeedQueue:
         return operation("PopDatastreamOutfeedEnqueue", begin)
 
     def _make(
-        self, types: list[tuple[str, tuple[int, ...]]], device: _devices.Device
+        self, types: list[tuple[str, tuple[int, ...]]], device: devices.Device
     ) -> _core.Outfeed:
         for dtype, shape in types:
             if 0 in shape:

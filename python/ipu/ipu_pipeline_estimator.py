@@ -7,10 +7,10 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from ipu._estimator_parts import HostMetrics, Program, called
-from ipu._faces import face
-from ipu._near import refuse_unknown
-from ipu._refusals import refuse_call
+from ipu._loops.estimator_parts import HostMetrics, Program, called
+from ipu._text.faces import face
+from ipu._text.near import refuse_unknown
+from ipu._text.refusals import refuse_call
 from ipu.ipu_estimator import IPUEstimator
 from ipu.ops import pipelining_ops
 from ipu.tf.estimator import ModeKeys

@@ -6,9 +6,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ipu._devices import device_sizes
-from ipu._faces import face
-from ipu._refusals import refuse_given
+from ipu._device.devices import device_sizes
+from ipu._text.faces import face
+from ipu._text.refusals import refuse_given
 from ipu.tf import estimator
 
 __all__ = ["IPURunConfig", "RunConfig"]

@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from ipu import _devices, _strategy_state
-from ipu._errors import InvalidArgumentError
-from ipu._faces import face
-from ipu._strategy_state import ReduceOp
-from ipu._tracebacks import boundaries
+from ipu._device import devices, strategy_state
+from ipu._device.strategy_state import ReduceOp
+from ipu._text.errors import InvalidArgumentError
+from ipu._text.faces import face
+from ipu._text.tracebacks import boundaries
 from ipu.tf import nest
 
 __all__ = ["IPUStrategy", "IPUStrategyV1", "InputContext", "Strategy"]
@@ -77,7 +77,7 @@ class _Scope:
         self._strategy = strategy
 
     def __enter__(self) -> IPUStrategyV1:
-        _strategy_state.enter(self._strategy)
+        strategy_state.enter(self._strategy)
         return self._strategy
 
     def __exit__(
@@ -86,12 +86,12 @@ class _Scope:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        _strategy_state.leave()
+        strategy_state.leave()
 
 
 def _in_trace() -> bool:
     # A trace can only be open if the module that opens them has been imported.
-    module = sys.modules.get("ipu.tf._function")
+    module = sys.modules.get("ipu.tf._functions.function")
     return module is not None and bool(module.in_trace())
 
 
@@ -302,13 +302,13 @@ class IPUStrategyV1(Strategy):
         enable_dataset_iterators: bool | None = None,
         enable_keras_extensions: bool = True,
     ) -> None:
-        kind, self._ordinal = _devices.parse_device_name(ipu_device)
+        kind, self._ordinal = devices.parse_device_name(ipu_device)
         if kind != "IPU":
             raise ValueError(
                 "ipu_device must name an IPU such as '/device:IPU:0'. "
                 f"Received: {ipu_device!r}."
             )
-        if _devices.parse_device_name(cpu_device)[0] != "CPU":
+        if devices.parse_device_name(cpu_device)[0] != "CPU":
             raise ValueError(
                 "cpu_device must name a CPU such as '/device:CPU:0'. "
                 f"Received: {cpu_device!r}."
@@ -339,16 +339,16 @@ class IPUStrategyV1(Strategy):
         return self.device.num_ipus
 
     @property
-    def device(self) -> _devices.Device:
+    def device(self) -> devices.Device:
         """The simulated device as it is configured now; made if there is none."""
-        return _devices.get_device(self._ordinal)
+        return devices.get_device(self._ordinal)
 
     @property
     def enable_dataset_iterators(self) -> bool:
         """Whether iterators made inside the scope are read by the device."""
         if self._enable_dataset_iterators is not None:
             return bool(self._enable_dataset_iterators)
-        layout = _devices.current_layout()
+        layout = devices.current_layout()
         return layout is None or layout.generation > 1
 
     @property

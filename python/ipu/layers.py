@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ipu._ctc_layers import CTCInferenceLayer, CTCPredictionsLayer
-from ipu._effective_transformer import EffectiveTransformer
-from ipu._faces import face
-from ipu._near import refuse_unknown
-from ipu._recurrent_layers import GRU, LSTM
-from ipu._refusals import refuse_given
+from ipu._layers.ctc import CTCInferenceLayer, CTCPredictionsLayer
+from ipu._layers.effective_transformer import EffectiveTransformer
+from ipu._layers.recurrent import GRU, LSTM
+from ipu._text.faces import face
+from ipu._text.near import refuse_unknown
+from ipu._text.refusals import refuse_given
 from ipu.keras.layers import (
     Dropout,
     GroupNorm,

@@ -8,18 +8,18 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ipu import _core, tf
-from ipu._accumulation import Turns
-from ipu._arguments import as_int
 from ipu._core import Tensor
-from ipu._faces import face
-from ipu._tracebacks import boundary
-from ipu._training_loop import TrainingLoop, training_loop
+from ipu._loops.accumulation import Turns
+from ipu._loops.training_loop import TrainingLoop, training_loop
+from ipu._text.arguments import as_int
+from ipu._text.faces import face
+from ipu._text.tracebacks import boundary
 from ipu.ipu_infeed_queue import IPUInfeedQueue
-from ipu.tf._blocks import add_results, as_tuple, block, is_known
-from ipu.tf._operation import Operation
-from ipu.tf._parts import loop_attrs
-from ipu.tf._reached import active, operation
-from ipu.tf._while import as_predicate
+from ipu.tf._functions.blocks import add_results, as_tuple, block, is_known
+from ipu.tf._functions.parts import loop_attrs
+from ipu.tf._functions.while_loop import as_predicate
+from ipu.tf._graph.reached import active, operation
+from ipu.tf._tensor.operation import Operation
 
 __all__ = ["repeat", "while_loop"]
 

@@ -19,10 +19,10 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from ipu import _core
-from ipu._faces import face
-from ipu._profile import account, table
-from ipu._profile import events as events_module
-from ipu._profile import trace as trace_module
+from ipu._reports.profile import account, table
+from ipu._reports.profile import events as events_module
+from ipu._reports.profile import trace as trace_module
+from ipu._text.faces import face
 
 __all__ = ["Profile"]
 

@@ -14,8 +14,10 @@ import contextlib
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from ipu import _core, _devices, _missing, _placement
-from ipu._faces import face
+from ipu import _core
+from ipu._device import devices, placement
+from ipu._text import missing
+from ipu._text.faces import face
 from ipu.tf.dtypes import as_dtype
 
 __all__ = [
@@ -51,8 +53,8 @@ def ipu_scope(device: str) -> contextlib.AbstractContextManager[None]:
         >>> y.numpy().tolist()
         [3.0, 6.0]
     """
-    _devices.parse_device_name(device)
-    return _placement.ipu_scope(device)
+    devices.parse_device_name(device)
+    return placement.ipu_scope(device)
 
 
 @contextlib.contextmanager
@@ -117,7 +119,7 @@ def ipu_shard(index: int | Iterable[int]) -> Iterator[None]:
         )
     trace = _core.open_trace()
     if trace is None or not shards:
-        with _placement.shard(shards[-1] if shards else -1):
+        with placement.shard(shards[-1] if shards else -1):
             yield
         return
     before, trace.shard = trace.shard, shards[-1]
@@ -144,7 +146,7 @@ def outside_compilation_scope(name: str = "outside") -> Iterator[None]:
             "outside_compilation_scope is only for code inside a function that is "
             "compiled for the device. Outside of one, code runs on the host anyway."
         )
-    _missing.refuse("ipu.scopes.outside_compilation_scope")
+    missing.refuse("ipu.scopes.outside_compilation_scope")
     yield
 
 
@@ -205,7 +207,7 @@ def stochastic_rounding(override: bool) -> Iterator[None]:
         raise TypeError(f"`override` must be a bool. Received: {override!r}.")
     trace = _core.open_trace()
     if trace is None:
-        with _placement.rounding(2 if override else 1):
+        with placement.rounding(2 if override else 1):
             yield
         return
     before = trace.rounding

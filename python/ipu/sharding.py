@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from ipu._faces import face
+from ipu._text.faces import face
 from ipu.tf._graph.differentiate import ancestors
 from ipu.tf._graph.graph import Graph
 from ipu.tf._graph.operation import GraphOperation, GraphTensor

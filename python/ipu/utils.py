@@ -16,8 +16,8 @@ import operator
 from enum import Enum
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
-from ipu import _devices, _flags
-from ipu._config_enums import (
+from ipu._config import flags as _flags
+from ipu._config.enums import (
     DeviceConnectionType,
     ExecutionProfileType,
     MergeRemoteBuffersBehaviour,
@@ -25,17 +25,8 @@ from ipu._config_enums import (
     SelectionOrder,
     StochasticRoundingBehaviour,
 )
-from ipu._data_files import (
-    export_dataset_to_file,
-    export_inputs_to_file,
-    export_variables_from_live_model,
-    export_variables_from_live_session,
-    import_data_in_live_model,
-    import_data_in_live_session,
-)
-from ipu._faces import face
-from ipu._flags import running_on_ipu_model
-from ipu._legacy_config import (
+from ipu._config.flags import running_on_ipu_model
+from ipu._config.legacy import (
     IpuOptions,
     auto_select_ipus,
     create_ipu_config,
@@ -44,7 +35,7 @@ from ipu._legacy_config import (
     set_ipu_connection_type,
     set_ipu_model_options,
 )
-from ipu._legacy_options import (
+from ipu._config.legacy_options import (
     KeyId,
     VerificationOptions,
     set_compilation_options,
@@ -62,13 +53,23 @@ from ipu._legacy_options import (
     set_transfer_options,
     set_verification_options,
 )
+from ipu._device import devices
+from ipu._loops.data_files import (
+    export_dataset_to_file,
+    export_inputs_to_file,
+    export_variables_from_live_model,
+    export_variables_from_live_session,
+    import_data_in_live_model,
+    import_data_in_live_session,
+)
+from ipu._text.faces import face
 from ipu.config import (
     IPUConfig,
     configure_ipu_system,
     get_ipu_config,
     reset_ipu_configuration,
 )
-from ipu.tf import _graph_mode
+from ipu.tf._graph import mode
 
 __all__ = [
     "DeviceConnectionType",
@@ -135,7 +136,7 @@ class SyntheticDataCategory(Enum):
 
 
 def _ipu_ordinal(name: str, argument: str) -> int:
-    kind, ordinal = _devices.parse_device_name(name)
+    kind, ordinal = devices.parse_device_name(name)
     if kind != "IPU":
         raise ValueError(
             f"{argument} must name an IPU such as '/device:IPU:0'. Received: {name!r}."
@@ -166,7 +167,7 @@ def get_num_of_ipus_in_device(ipu_device: str, device: str = "cpu") -> int:
         2
     """
     del device
-    return _devices.get_device(_ipu_ordinal(ipu_device, "ipu_device")).num_ipus
+    return devices.get_device(_ipu_ordinal(ipu_device, "ipu_device")).num_ipus
 
 
 def reset_ipu_seed(
@@ -202,9 +203,9 @@ def reset_ipu_seed(
     ordinal = _ipu_ordinal(device, "device")
 
     def set_it() -> None:
-        _devices.get_device(ordinal).core.seed(number)
+        devices.get_device(ordinal).core.seed(number)
 
-    graph = _graph_mode.building()
+    graph = mode.building()
     return set_it() if graph is None else graph.python("IPUResetSeed", set_it)
 
 

@@ -20,8 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from ipu import _core, _devices, tf
-from ipu.tf import _tracing
+from ipu import _core, tf
+from ipu._device import devices
+from ipu.tf._functions import tracing
 
 from .ops import KINKED
 from .program import Program
@@ -144,7 +145,7 @@ class _Check:
         return [v.numpy() for v in self.states]
 
     def trace(self) -> _core.Trace:
-        device = _devices.get_device()
+        device = devices.get_device()
         function = tf.function(self.loss)
         count = len(self.values)
 
@@ -159,11 +160,11 @@ class _Check:
             return [y, *first, *filled(tf.gradients(along, xs), xs), *by_states]
 
         specs = [tf.TensorSpec(v.shape, tf.float64) for v in self.values]
-        build = _tracing.Build("fuzz", runs=True, may_create=True, device=device)
-        return _tracing._trace(derivatives, (*specs, *specs), True, build)[0]
+        build = tracing.Build("fuzz", runs=True, may_create=True, device=device)
+        return tracing._trace(derivatives, (*specs, *specs), True, build)[0]
 
     def compile(self, trace: _core.Trace, **options: bool) -> _core.Program:
-        return trace.compile(device=_devices.get_device().core, **options)
+        return trace.compile(device=devices.get_device().core, **options)
 
     def run_program(
         self,

@@ -137,9 +137,9 @@ class _Plan(NamedTuple):
 
 def _plan(options: argparse.Namespace) -> _Plan:
     """Settle what was not said."""
-    from ipu._errors import OpError
-    from ipu._schedules import PipelineSchedule
-    from ipu._timetable import Timetable
+    from ipu._config.schedules import PipelineSchedule
+    from ipu._reports.timetable import Timetable
+    from ipu._text.errors import OpError
 
     stages = options.pipeline
     schedule = PipelineSchedule.parse(options.schedule)

@@ -25,8 +25,8 @@ import sys
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from ipu._faces import face
-from ipu._locks import Lock
+from ipu._device.locks import Lock
+from ipu._text.faces import face
 from ipu.drop_in import _facade, _table
 
 __all__ = ["install", "installed", "uninstall"]

@@ -15,8 +15,8 @@ import types
 from collections.abc import Iterable
 from typing import Any, NoReturn
 
-from ipu._missing import MissingNameError, NotThereYetError, describe
-from ipu._user_warnings import warn_user
+from ipu._text.missing import MissingNameError, NotThereYetError, describe
+from ipu._text.user_warnings import warn_user
 from ipu.drop_in._guards import expects_import_error
 
 __all__ = ["AbsentName", "is_slip", "stand_in"]

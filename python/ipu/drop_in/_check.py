@@ -16,8 +16,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ipu import _later, drop_in
-from ipu._missing import MissingModuleError
+from ipu import drop_in
+from ipu._text import later as _later
+from ipu._text.missing import MissingModuleError
 from ipu.drop_in import (
     _check_objects,
     _facade,

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from ipu import _refusals
+from ipu._text import refusals
 
 __all__ = ["Fault", "faults"]
 
@@ -46,10 +46,10 @@ def faults(
         has_self: Whether the function's first parameter is the object itself.
     """
     given = {word.arg: word.value for word in node.keywords if word.arg is not None}
-    rows = _refusals.rows_of(f".{method}")
+    rows = refusals.rows_of(f".{method}")
     if function is not None:
         where = getattr(function, "__module__", "")
-        rows += _refusals.rows_of(f"{where}.{getattr(function, '__qualname__', '')}")
+        rows += refusals.rows_of(f"{where}.{getattr(function, '__qualname__', '')}")
         parameters = _parameters(function)[has_self:]
         given = {**_positional(parameters, node), **given}
         yield from _unknown(function, parameters, node)
@@ -68,11 +68,11 @@ def _literal(node: ast.expr) -> Any:
         return ast.literal_eval(node)
     except (ValueError, TypeError, SyntaxError):
         is_several = isinstance(node, (ast.List, ast.Tuple))
-        return [...] if is_several else _refusals.UNKNOWN
+        return [...] if is_several else refusals.UNKNOWN
 
 
 def _shown(value: Any) -> str:
-    return "..." if value is _refusals.UNKNOWN else repr(value)
+    return "..." if value is refusals.UNKNOWN else repr(value)
 
 
 def _parameters(function: Any) -> list[inspect.Parameter]:

@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ipu import _core
-from ipu._missing import PACKAGE
-from ipu._options import Category
+from ipu._config.options import Category
+from ipu._text.missing import PACKAGE
 from ipu.drop_in._check_scopes import Binding, Scope
 
 __all__ = ["Known", "Made", "Method", "Own", "Solver", "has_attribute", "is_ours"]
@@ -444,10 +444,10 @@ def _with_subclasses(cls: Any) -> Iterator[type]:
 @functools.lru_cache(maxsize=1)
 def _tensors() -> list[type]:
     """What functions take and give as tensors, in all kinds of programs."""
-    from ipu.keras.engine.keras_tensor import KerasTensor
+    from ipu.keras.engine.symbols.keras_tensor import KerasTensor
     from ipu.tf._graph.operation import GraphTensor
     from ipu.tf._graph.variables import GraphVariable
-    from ipu.tf._strings import StringTensor
+    from ipu.tf._string_ops.tensors import StringTensor
     from ipu.tf.ragged import RaggedTensor
     from ipu.tf.sparse import SparseTensor
     from ipu.tf.variable import Variable

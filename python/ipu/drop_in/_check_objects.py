@@ -14,8 +14,8 @@ import types
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from ipu import _refusals
-from ipu._options import AttributeMetadata, Category
+from ipu._config.options import AttributeMetadata, Category
+from ipu._text import refusals
 from ipu.drop_in import _check_calls
 from ipu.drop_in._check_kinds import (
     Known,
@@ -105,7 +105,7 @@ def _of_options(options: Category, name: str, touch: Touch, by: Solver) -> Fault
                 AttributeMetadata(options._prefix + name, option).check_type(value)
             except TypeError as error:
                 return full, str(error), True
-            for row in _refusals.rows_of("ipu.config.IPUConfig"):
+            for row in refusals.rows_of("ipu.config.IPUConfig"):
                 if row.argument == options._prefix + name and row.refuses(value):
                     return full, row.text(repr(value)), True
     return None

@@ -128,7 +128,7 @@ IPU: dict[str, Entry] = {
         (), renamed(f"{_INS}.event_trace", "IpuTraceEvent")
     ),
     f"{_POPLAR}.driver.config_pb2": Entry(
-        (), renamed("ipu._legacy_config", "IpuOptions")
+        (), renamed("ipu._config.legacy", "IpuOptions")
     ),
     f"{_POPLAR}.driver.threestate_pb2": entry(f"{_INS}.three_state"),
     **{f"{_POPLAR}.driver.{name}_pb2": Entry() for name in _MESSAGES},

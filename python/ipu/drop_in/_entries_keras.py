@@ -9,7 +9,7 @@ __all__ = ["ADDONS", "ALS", "CTC", "KERAS", "extensions"]
 
 _INS = "ipu.drop_in.stand_ins"
 _EXTENSIONS = entry("ipu.keras.extensions")
-CTC = Entry((), renamed("ipu._ctc_layers", "CTCLoss"))
+CTC = Entry((), renamed("ipu._layers.ctc", "CTCLoss"))
 _REDUCTION = Entry((), renamed("ipu.keras.losses", "ReductionV2=Reduction"))
 # the files of layers and policies that test files import from
 _PREPROCESSING = (
@@ -65,9 +65,9 @@ KERAS: dict[str, Entry] = {
     ),
     "keras.engine.training_utils": Entry(),
     "keras.engine.input_layer": entry("ipu.keras.layers"),
-    "keras.engine.input_spec": entry("ipu.keras.engine.input_spec"),
-    "keras.engine.data_adapter": entry("ipu.keras.engine.data_adapter"),
-    "keras.engine.keras_tensor": entry("ipu.keras.engine.keras_tensor"),
+    "keras.engine.input_spec": entry("ipu.keras.engine.layer.input_spec"),
+    "keras.engine.data_adapter": entry("ipu.keras.engine.training.data_adapter"),
+    "keras.engine.keras_tensor": entry("ipu.keras.engine.symbols.keras_tensor"),
     "keras.engine.network": Entry((), {"Network": "ipu.keras.models:Functional"}),
     "keras.optimizer_v2": Entry(),
     "keras.optimizer_v2.optimizer_v2": Entry(

@@ -179,7 +179,7 @@ PYTHON: dict[str, Entry] = {
     f"{_PY}.distribute.distribution_strategy_context": entry("ipu.tf.distribute"),
     f"{_PY}.distribute.distribute_lib": entry("ipu.tf.distribute"),
     f"{_PY}.distribute.reduce_util": Entry(
-        (), renamed("ipu._strategy_state", "ReduceOp")
+        (), renamed("ipu._device.strategy_state", "ReduceOp")
     ),
     # --- platform
     f"{_PY}.platform": Entry(),

@@ -18,7 +18,7 @@ import types
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ipu._missing import MissingModuleError, MissingNameError
+from ipu._text.missing import MissingModuleError, MissingNameError
 from ipu.drop_in import _absent, _table
 
 __all__ = ["Facade", "Finder", "find", "loaded", "stands_in"]

@@ -15,10 +15,11 @@ import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ipu import _tracebacks, drop_in
-from ipu._missing import PACKAGE
+from ipu import drop_in
+from ipu._text import tracebacks
+from ipu._text.missing import PACKAGE
 from ipu.drop_in import _first_tensorflow, _notebooks
-from ipu.tf import _graph_mode
+from ipu.tf._graph import mode
 
 __all__ = ["INTERRUPTED", "run_file", "run_module"]
 
@@ -152,9 +153,9 @@ def _execute(run: Callable[[], None], full_traceback: bool, is_first: bool) -> i
         drop_in.uninstall()
     drop_in.install(is_first)
     if is_first:
-        _graph_mode.default_to_graphs(True)
+        mode.default_to_graphs(True)
     if full_traceback:
-        _tracebacks.set_enabled(False)
+        tracebacks.set_enabled(False)
     try:
         run()
     except SystemExit:

@@ -3,7 +3,7 @@
 
 from typing import TYPE_CHECKING
 
-from ipu._faces import face
+from ipu._text.faces import face
 from ipu.eager import backprop
 
 __all__ = ["backprop"]

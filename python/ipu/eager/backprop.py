@@ -7,7 +7,7 @@ import threading
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from ipu._faces import face
+from ipu._text.faces import face
 
 __all__ = ["GradientCaptureContext", "active_context"]
 

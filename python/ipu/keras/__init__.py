@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ipu._faces import face
+from ipu._text.faces import face
 from ipu.keras import (
     activations,
     callbacks,
@@ -30,12 +30,8 @@ from ipu.keras import (
     optimizers,
     regularizers,
 )
-from ipu.keras.engine.ipu_options import ReplicatedMetricReductionMethod
 from ipu.keras.engine.model import Model
-from ipu.keras.engine.pipeline_models import PipelineModel, SequentialPipelineModel
-from ipu.keras.engine.pipeline_stage import PipelineStage
-from ipu.keras.engine.sequential import Sequential
-from ipu.keras.engine.stage_assignment import (
+from ipu.keras.engine.pipelines.assignment import (
     FunctionalLayerPipelineStageAssignment,
     FunctionalNestedModelPipelineStageAssignment,
     ModelLayerPipelineStageAssignment,
@@ -43,6 +39,13 @@ from ipu.keras.engine.stage_assignment import (
     SequentialLayerPipelineStageAssignment,
     SequentialNestedModelPipelineStageAssignment,
 )
+from ipu.keras.engine.pipelines.ipu_options import ReplicatedMetricReductionMethod
+from ipu.keras.engine.pipelines.pipeline_models import (
+    PipelineModel,
+    SequentialPipelineModel,
+)
+from ipu.keras.engine.pipelines.pipeline_stage import PipelineStage
+from ipu.keras.engine.sequential import Sequential
 from ipu.keras.layers import Input
 
 if TYPE_CHECKING:

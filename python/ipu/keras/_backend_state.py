@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ipu.keras.engine.policy import Policy
+    from ipu.keras.engine.layer.policy import Policy
 
 __all__ = ["state"]
 

@@ -7,7 +7,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from ipu.keras._random_state import Order
-from ipu.keras.engine.host_sources import GeneratorSource, HostSource, SequenceSource
+from ipu.keras.engine.training.host_sources import (
+    GeneratorSource,
+    HostSource,
+    SequenceSource,
+)
 
 __all__ = ["GeneratorEnqueuer", "OrderedEnqueuer", "SequenceEnqueuer"]
 

@@ -17,7 +17,7 @@ from types import CellType, FunctionType
 from typing import Any
 
 from ipu.keras import _serialization
-from ipu.keras.engine import op_names
+from ipu.keras.engine.files import op_names
 
 __all__ = ["described", "named", "restored", "unsafe"]
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ipu import tf
-from ipu._tracebacks import boundaries
+from ipu._text.tracebacks import boundaries
 from ipu.keras import _names
 from ipu.keras._shape_fitting import fit_weights, squeeze_pair
 from ipu.keras._types import Tensor

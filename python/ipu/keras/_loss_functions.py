@@ -6,11 +6,11 @@ from __future__ import annotations
 from typing import Any
 
 from ipu import tf
-from ipu._user_warnings import warn_user
+from ipu._text.user_warnings import warn_user
 from ipu.keras._backend_state import state
 from ipu.keras._shape_fitting import same_dtype
 from ipu.keras._types import Tensor
-from ipu.keras.engine.logits import Kind, logits_of
+from ipu.keras.engine.layer.logits import Kind, logits_of
 
 __all__ = [
     "binary_crossentropy",

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from ipu import tf
-from ipu._arguments import as_int
+from ipu._text.arguments import as_int
 from ipu.keras._types import Tensor
 
 __all__ = [

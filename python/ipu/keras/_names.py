@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
-from ipu import _near
-from ipu.tf import _graph_mode
+from ipu._text import near
+from ipu.tf._graph import mode
 
 __all__ = [
     "counts",
@@ -96,7 +96,7 @@ def reset_uids() -> None:
 
 def _counters() -> dict[str, int]:
     """The counts of this thread, or of the graph of TensorFlow 1 that ops go to."""
-    graph = _graph_mode.current() if _graph_mode.has_graph() else None
+    graph = mode.current() if mode.has_graph() else None
     if graph is not None:
         return _of_graphs.setdefault(graph, {})
     counters: dict[str, int] | None = getattr(_uids, "counters", None)
@@ -123,7 +123,7 @@ def nearest(
         `` Did you mean 'adam'?``, or what ``otherwise`` says.
     """
     names = sorted(set(known))
-    found = _near.hint(name, names, cutoff)
+    found = near.hint(name, names, cutoff)
     if found:
         return found
     return f" Known names: {', '.join(names)}." if otherwise is None else otherwise

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ipu import tf
-from ipu._errors import InvalidArgumentError
+from ipu._text.errors import InvalidArgumentError
 from ipu.keras._class_folders import FolderOptions, dataset_of_files
 from ipu.keras._pictures import middle_part
 

@@ -12,8 +12,9 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
-from ipu import _core, _seed
-from ipu._placement import current_device
+from ipu import _core
+from ipu._device import seed as _seed
+from ipu._device.placement import current_device
 from ipu.keras._seeds import generator
 
 __all__ = ["Order", "RandomState", "captured", "parsed"]

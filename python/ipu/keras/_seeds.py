@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ipu import _seed
+from ipu._device import seed as _seed
 
 __all__ = ["generator", "generator_of_pass", "keyed", "numpy_stream", "python_stream"]
 

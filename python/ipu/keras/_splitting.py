@@ -50,7 +50,7 @@ def unpack_x_y_sample_weight(data: Any) -> tuple[Any, Any, Any]:
         >>> unpack_x_y_sample_weight((1, 2))
         (1, 2, None)
     """
-    from ipu.keras.engine.data_adapter import unpack
+    from ipu.keras.engine.training.data_adapter import unpack
 
     return unpack(data)
 

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ipu import tf
-from ipu._arguments import checked_tensor
-from ipu._faces import face
+from ipu._text.arguments import checked_tensor
+from ipu._text.faces import face
 from ipu.keras import _serialization
 from ipu.keras._types import Tensor
-from ipu.keras.engine.logits import remember_logits
-from ipu.keras.engine.symbolic import symbolic
+from ipu.keras.engine.layer.logits import remember_logits
+from ipu.keras.engine.symbols.symbolic import symbolic
 
 __all__ = [
     "deserialize",

@@ -14,13 +14,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ipu._faces import face
+from ipu._text.faces import face
 from ipu.keras.engine.functional import Functional as FunctionalExtension
-from ipu.keras.engine.ipu_options import IPUOptions as ModelExtension
-from ipu.keras.engine.ipu_options import ReplicatedMetricReductionMethod
-from ipu.keras.engine.pipeline_stage import PipelineStage
-from ipu.keras.engine.sequential import Sequential as SequentialExtension
-from ipu.keras.engine.stage_assignment import (
+from ipu.keras.engine.pipelines.assignment import (
     FunctionalLayerPipelineStageAssignment,
     FunctionalNestedModelPipelineStageAssignment,
     ModelLayerPipelineStageAssignment,
@@ -28,6 +24,10 @@ from ipu.keras.engine.stage_assignment import (
     SequentialLayerPipelineStageAssignment,
     SequentialNestedModelPipelineStageAssignment,
 )
+from ipu.keras.engine.pipelines.ipu_options import IPUOptions as ModelExtension
+from ipu.keras.engine.pipelines.ipu_options import ReplicatedMetricReductionMethod
+from ipu.keras.engine.pipelines.pipeline_stage import PipelineStage
+from ipu.keras.engine.sequential import Sequential as SequentialExtension
 
 __all__ = [
     "FunctionalExtension",

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ipu._faces import face
+from ipu._text.faces import face
 from ipu.keras import _names, _serialization
 from ipu.keras._initializer_base import (
     Array,

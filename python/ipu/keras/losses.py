@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ipu._faces import face
+from ipu._text.faces import face
 from ipu.keras import _serialization
 from ipu.keras._loss_base import Loss, LossFunctionWrapper, Reduction
 from ipu.keras._loss_functions import (

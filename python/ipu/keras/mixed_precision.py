@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ipu._faces import face
-from ipu.keras.engine.policy import Policy, global_policy, set_global_policy
+from ipu._text.faces import face
+from ipu.keras.engine.layer.policy import Policy, global_policy, set_global_policy
 from ipu.keras.optimizers.loss_scale import LossScaleOptimizer
 
 __all__ = ["LossScaleOptimizer", "Policy", "global_policy", "set_global_policy"]

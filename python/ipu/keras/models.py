@@ -8,12 +8,15 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ipu._faces import face
-from ipu._tracebacks import boundary
-from ipu.keras.engine import saving
+from ipu._text.faces import face
+from ipu._text.tracebacks import boundary
+from ipu.keras.engine.files import saving
 from ipu.keras.engine.functional import Functional
 from ipu.keras.engine.model import Model
-from ipu.keras.engine.pipeline_models import PipelineModel, SequentialPipelineModel
+from ipu.keras.engine.pipelines.pipeline_models import (
+    PipelineModel,
+    SequentialPipelineModel,
+)
 from ipu.keras.engine.sequential import Sequential
 from ipu.keras.layers._layer_calls import copied
 from ipu.keras.layers.base_layer import Layer

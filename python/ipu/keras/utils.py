@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ipu import tf
-from ipu._arguments import as_int
-from ipu._faces import face
+from ipu._text.arguments import as_int
+from ipu._text.faces import face
 from ipu.keras._drawing.model_drawing import model_to_dot, plot_model
 from ipu.keras._enqueuers import (
     GeneratorEnqueuer,
@@ -41,7 +41,7 @@ from ipu.keras._splitting import (
 )
 from ipu.keras._text_folders import text_dataset_from_directory
 from ipu.keras.backend import clear_session, floatx, is_keras_tensor
-from ipu.keras.engine.keras_tensor import get_source_inputs
+from ipu.keras.engine.symbols.keras_tensor import get_source_inputs
 from ipu.keras.preprocessing.sequence import pad_sequences
 
 PyDataset = Sequence  # what Keras 3 calls it

@@ -11,8 +11,8 @@ from typing import Any
 
 from ipu import tf
 from ipu._core import Tensor
-from ipu.tf._parts import part_of_step
-from ipu.tf._recurrent import GRUResult
+from ipu.tf._functions.parts import part_of_step
+from ipu.tf._ops.recurrent import GRUResult
 
 __all__ = ["attention_gru"]
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from ipu import tf
 from ipu._core import Tensor
 from ipu.ops._ctc import NEVER, log_sum
-from ipu.tf._parts import part_of_step
+from ipu.tf._functions.parts import part_of_step
 
 __all__ = ["beam_search"]
 

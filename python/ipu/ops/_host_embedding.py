@@ -13,15 +13,15 @@ from typing import Any
 
 from ipu import tf
 from ipu._core import Tensor
-from ipu._errors import FailedPreconditionError
-from ipu._refusals import refuse_call
+from ipu._text.errors import FailedPreconditionError
+from ipu._text.refusals import refuse_call
 from ipu.ops import cross_replica_ops
 from ipu.ops._state import zeros_variable
-from ipu.tf import _graph_mode
-from ipu.tf._convert import apply
-from ipu.tf._reached import always
-from ipu.tf._tracing import current_build, in_trace, init_scope
-from ipu.tf._updates import sgd_update
+from ipu.tf._functions.tracing import current_build, in_trace, init_scope
+from ipu.tf._graph import mode
+from ipu.tf._graph.reached import always
+from ipu.tf._ops.updates import sgd_update
+from ipu.tf._tensor.convert import apply
 
 __all__ = [
     "HostEmbedding",
@@ -203,7 +203,7 @@ class HostEmbedding:
         Raises:
             ValueError: There is a graph, and no session is given.
         """
-        if session is None and _graph_mode.has_graph():
+        if session is None and mode.has_graph():
             raise ValueError(
                 "HostEmbedding.register requires a session when eager execution is "
                 "disabled: use register(session)."
@@ -253,7 +253,7 @@ class HostEmbedding:
             if self not in checked:
                 checked.append(self)
                 build.before.append(self._check_registered)
-        elif not _graph_mode.has_graph():
+        elif not mode.has_graph():
             self._check_registered()
         table = self._embedding_tensor
         ids = tf.cast(tf.convert_to_tensor(indices), tf.int32)
@@ -328,7 +328,7 @@ def create_host_embedding(
             "A host embedding has rows of numbers: shape=[rows, size]. Received: "
             f"shape={shape!r}."
         )
-    if _graph_mode.has_graph():
+    if mode.has_graph():
         from ipu.tf.compat.v1 import get_variable
 
         table: Any = get_variable(

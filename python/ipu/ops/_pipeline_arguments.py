@@ -9,9 +9,9 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from ipu import _core
-from ipu._arguments import as_int
+from ipu._config.schedules import PipelineSchedule
 from ipu._core import Tensor
-from ipu._schedules import PipelineSchedule
+from ipu._text.arguments import as_int
 from ipu.gradient_accumulation import GradientAccumulationReductionMethod as Method
 from ipu.ipu_infeed_queue import IPUInfeedQueue
 from ipu.ipu_outfeed_queue import IPUOutfeedMode, IPUOutfeedQueue

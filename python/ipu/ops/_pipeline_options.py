@@ -6,7 +6,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any
 
-from ipu._poplar_options import check_poplar_options
+from ipu._config.poplar_options import check_poplar_options
 from ipu.tf.gradient_tape import GradientTape
 
 __all__ = [

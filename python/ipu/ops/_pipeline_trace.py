@@ -8,16 +8,16 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from ipu import _core, tf
-from ipu._accumulation import MicroBatches, accumulator_dtype, at_stage
 from ipu._core import Tensor
-from ipu._placement import current_device
+from ipu._device.placement import current_device
+from ipu._loops.accumulation import MicroBatches, accumulator_dtype, at_stage
 from ipu.gradient_accumulation import GradientAccumulationReductionMethod
 from ipu.ops._pipeline_arguments import Stage, check_call
 from ipu.ops._pipeline_options import OptimizerFunctionOutput, is_optimizer_v2
 from ipu.tf import nest
-from ipu.tf._notes import noted
-from ipu.tf._operation import Operation
-from ipu.tf._tracing import current_build
+from ipu.tf._functions.tracing import current_build
+from ipu.tf._tensor.notes import noted
+from ipu.tf._tensor.operation import Operation
 
 __all__ = ["Options", "TracedPipeline"]
 

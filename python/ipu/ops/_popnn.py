@@ -7,7 +7,7 @@ from typing import Any
 
 from ipu import tf
 from ipu._core import Tensor
-from ipu.tf._tracing import init_scope
+from ipu.tf._functions.tracing import init_scope
 
 
 class Popnn(tf.Module):

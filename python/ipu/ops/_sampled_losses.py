@@ -13,7 +13,7 @@ import numpy as np
 
 from ipu import tf
 from ipu._core import Tensor
-from ipu.tf._parts import part_of_step
+from ipu.tf._functions.parts import part_of_step
 
 __all__ = ["log_uniform_candidates", "logits_and_targets"]
 

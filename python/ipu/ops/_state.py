@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ipu import tf
-from ipu.tf import _graph_mode
-from ipu.tf._tracing import init_scope
+from ipu.tf._functions.tracing import init_scope
+from ipu.tf._graph import mode
 
 __all__ = ["zeros_variable"]
 
@@ -29,7 +29,7 @@ def zeros_variable(
     kind = tf.as_dtype(dtype)
     zeros = np.zeros(tuple(shape), kind.as_numpy_dtype)
     with init_scope():
-        if not _graph_mode.has_graph():
+        if not mode.has_graph():
             return tf.Variable(zeros, trainable=trainable, name=name, dtype=kind)
         made: Any = tf.Variable(
             zeros, trainable=trainable, name=name, collections=(), use_resource=True

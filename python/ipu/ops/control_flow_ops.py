@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ipu import tf
-from ipu._faces import face
+from ipu._text.faces import face
 from ipu.tf import nest
 
 __all__ = ["barrier"]

@@ -10,12 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ipu import _core
-from ipu._arguments import as_int
 from ipu._core import Tensor
-from ipu._faces import face
-from ipu._placement import current_device, on_host
-from ipu.tf import _graph_mode
-from ipu.tf._convert import apply
+from ipu._device.placement import current_device, on_host
+from ipu._text.arguments import as_int
+from ipu._text.faces import face
+from ipu.tf._graph import mode
+from ipu.tf._tensor.convert import apply
 
 __all__ = ["assume_equal_across_replicas", "cross_replica_mean", "cross_replica_sum"]
 
@@ -95,7 +95,7 @@ def _all_reduce(x: Any, reduction: int, group_size: int | None) -> Tensor:
         raise ValueError(
             f"replica_group_size must be a positive number. Received: {group_size!r}."
         )
-    graph = _graph_mode.current()
+    graph = mode.current()
     if graph is not None:
         graph.has_collectives = True
     tensor = Tensor(x)

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from ipu import tf
 from ipu._core import Tensor
-from ipu._faces import face
+from ipu._text.faces import face
 from ipu.ops._host_embedding import (
     HostEmbedding,
     HostEmbeddingOptimizerSpec,
     HostEmbeddingSGDGAOptimizerSpec,
     create_host_embedding,
 )
-from ipu.tf._dispatch import op
+from ipu.tf._tensor.dispatch import op
 
 __all__ = [
     "HostEmbedding",

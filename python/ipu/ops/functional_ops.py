@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ipu import _core, tf
-from ipu._faces import face
+from ipu._text.faces import face
 from ipu.tf import nest
 
 __all__ = ["function", "outlined_function"]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ipu import tf
 from ipu._core import Tensor
-from ipu._faces import face
+from ipu._text.faces import face
 from ipu.eager import backprop
 from ipu.tf import nest
 

@@ -7,13 +7,13 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from ipu import tf
-from ipu._accumulation import current_turns
 from ipu._core import Tensor, open_trace
-from ipu._faces import face
+from ipu._loops.accumulation import current_turns
+from ipu._text.faces import face
 from ipu.ops._state import zeros_variable
-from ipu.tf._convert import apply
-from ipu.tf._reached import tied
-from ipu.tf._tracing import current_build, in_trace
+from ipu.tf._functions.tracing import current_build, in_trace
+from ipu.tf._graph.reached import tied
+from ipu.tf._tensor.convert import apply
 
 __all__ = [
     "block_recompute",

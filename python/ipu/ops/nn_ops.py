@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from ipu import tf
 from ipu._core import Tensor
-from ipu._faces import face
+from ipu._text.faces import face
 from ipu.ops import _ctc, _ctc_beams, _sampled_losses
 from ipu.ops.functional_ops import outlined_function
-from ipu.tf._dispatch import op
+from ipu.tf._tensor.dispatch import op
 
 __all__ = [
     "ctc_beam_search_decoder",

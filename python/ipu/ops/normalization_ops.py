@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ipu import tf
 from ipu._core import Tensor
-from ipu._faces import face
-from ipu._user_warnings import warn_user
-from ipu.tf._normalizations import normalize_groups
+from ipu._text.faces import face
+from ipu._text.user_warnings import warn_user
+from ipu.tf._ops.normalizations import normalize_groups
 
 __all__ = ["group_norm", "instance_norm", "layer_norm"]
 

@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ipu import _core, tf
+from ipu._config.schedules import PipelineSchedule
 from ipu._core import Tensor
-from ipu._errors import FailedPreconditionError
-from ipu._faces import face
-from ipu._log import logger
-from ipu._placement import current_device
-from ipu._refusals import refuse_given
-from ipu._schedules import PipelineSchedule
-from ipu._tracebacks import boundary
+from ipu._device.placement import current_device
+from ipu._text.errors import FailedPreconditionError
+from ipu._text.faces import face
+from ipu._text.log import logger
+from ipu._text.refusals import refuse_given
+from ipu._text.tracebacks import boundary
 from ipu.gradient_accumulation import GradientAccumulationReductionMethod
 from ipu.ops import _pipeline_arguments as arguments
 from ipu.ops._pipeline_options import (
@@ -24,10 +24,10 @@ from ipu.ops._pipeline_options import (
 )
 from ipu.ops._pipeline_trace import Options, TracedPipeline
 from ipu.tf import nest
-from ipu.tf._blocks import block
-from ipu.tf._operation import Operation
-from ipu.tf._reached import operation, whole
-from ipu.tf._tracing import current_build
+from ipu.tf._functions.blocks import block
+from ipu.tf._functions.tracing import current_build
+from ipu.tf._graph.reached import operation, whole
+from ipu.tf._tensor.operation import Operation
 
 __all__ = [
     "OptimizerFunctionOutput",

@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ipu._core import Tensor
-from ipu._faces import face
-from ipu.tf._convert import apply
+from ipu._text.faces import face
+from ipu.tf._tensor.convert import apply
 
 __all__ = ["replication_index"]
 

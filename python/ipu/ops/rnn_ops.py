@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ipu import tf
 from ipu._core import Tensor
-from ipu._faces import face
+from ipu._text.faces import face
 from ipu.ops._attention_gru import attention_gru
 from ipu.ops._popnn import Popnn, cut, mask_of
-from ipu.tf import _recurrent
+from ipu.tf._ops import recurrent
 
 __all__ = [
     "LSTMStateTuple",
@@ -122,7 +122,7 @@ class PopnnLSTM(Popnn):
         bias = self._ordered(tf.reshape(self.biases, (-1,)), self._order)
         size = int(x.shape[-1])
         mask = mask_of(x, lengths)
-        made = _recurrent.lstm(
+        made = recurrent.lstm(
             self._project(x, self._order, bias),
             self._ordered(self.kernel[size:], self._order),
             h,
@@ -241,7 +241,7 @@ class PopnnGRU(Popnn):
         gates = self._project(x, self._order, bias)
         kernel = self._ordered(self.kernel[size:], self._order)
         if score is None:
-            made = _recurrent.gru(gates, kernel, h, of_state, mask, time_major=True)
+            made = recurrent.gru(gates, kernel, h, of_state, mask, time_major=True)
         else:
             made = attention_gru(gates, kernel, h, score, of_state, mask)
         return cut(made.steps, mask), made.h

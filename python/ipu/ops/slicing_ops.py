@@ -9,8 +9,8 @@ import numpy as np
 
 from ipu import tf
 from ipu._core import Tensor
-from ipu._faces import face
-from ipu.tf._dispatch import op
+from ipu._text.faces import face
+from ipu.tf._tensor.dispatch import op
 
 __all__ = ["sequence_slice", "sequence_slice_pack", "sequence_slice_unpack"]
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from ipu import tf
 from ipu._core import Tensor
-from ipu._faces import face
-from ipu.tf._dispatch import op
+from ipu._text.faces import face
+from ipu.tf._tensor.dispatch import op
 
 __all__ = [
     "fixed_width_bins",

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ipu.tf import _graph_mode
-from ipu.tf._scopes import group
+from ipu.tf._functions.scopes import group
+from ipu.tf._graph import mode
 
 __all__ = ["IpuOptimizer", "Pair"]
 
@@ -71,7 +71,7 @@ class IpuOptimizer:
             ValueError: ``var_list`` is not given.
         """
         if var_list is None:
-            var_list = _graph_mode.trainable_variables()
+            var_list = mode.trainable_variables()
         if var_list is None:
             raise ValueError(
                 "`var_list` must be given: without a graph nothing else says which "
@@ -102,7 +102,7 @@ class IpuOptimizer:
         result = self._opt.apply_gradients(pairs)
         if global_step is not None:
             counted = global_step.assign_add(1)
-            if _graph_mode.building() is not None:
+            if mode.building() is not None:
                 return group(result, counted)
         return result
 

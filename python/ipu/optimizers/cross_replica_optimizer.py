@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ipu._faces import face
+from ipu._text.faces import face
 from ipu.keras.optimizers._aggregation import aggregated
 from ipu.ops.cross_replica_ops import cross_replica_mean
 from ipu.optimizers._wrapper import IpuOptimizer, Pair

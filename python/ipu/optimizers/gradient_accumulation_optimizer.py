@@ -12,16 +12,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ipu._arguments import as_int
-from ipu._errors import FailedPreconditionError
-from ipu._faces import face
-from ipu._training_loop import Update, accumulate_here
+from ipu._loops.training_loop import Update, accumulate_here
+from ipu._text.arguments import as_int
+from ipu._text.errors import FailedPreconditionError
+from ipu._text.faces import face
 from ipu.gradient_accumulation import GradientAccumulationReductionMethod
 from ipu.keras.optimizers import SGD
 from ipu.keras.optimizers._aggregation import aggregated, is_aggregated
 from ipu.optimizers._wrapper import IpuOptimizer, Pair
 from ipu.optimizers.cross_replica_optimizer import CrossReplicaOptimizer
-from ipu.tf._tracing import current_build
+from ipu.tf._functions.tracing import current_build
 
 __all__ = [
     "CrossReplicaGradientAccumulationOptimizer",

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ipu._faces import face
+from ipu._text.faces import face
 from ipu.optimizers._wrapper import IpuOptimizer, Pair
 
 __all__ = ["MapGradientOptimizer"]

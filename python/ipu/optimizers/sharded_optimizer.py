@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ipu._faces import face
+from ipu._text.faces import face
 from ipu.optimizers._wrapper import IpuOptimizer
 
 __all__ = ["ShardedOptimizer"]

@@ -10,19 +10,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ipu._core import Tensor
-from ipu._faces import face
+from ipu._text.faces import face
 from ipu.tf import errors, nest
-from ipu.tf._clip import (
+from ipu.tf._ops.clip import (
     clip_by_global_norm,
     clip_by_norm,
     clip_by_value,
 )
-from ipu.tf._convert import (
-    cast,
-    constant,
-    convert_to_tensor,
-)
-from ipu.tf._creation import (
+from ipu.tf._ops.creation import (
     eye,
     fill,
     linspace,
@@ -35,7 +30,7 @@ from ipu.tf._creation import (
     zeros,
     zeros_like,
 )
-from ipu.tf._elementwise import (
+from ipu.tf._ops.elementwise import (
     abs,
     acos,
     acosh,
@@ -83,7 +78,7 @@ from ipu.tf._elementwise import (
     truncatediv,
     truncatemod,
 )
-from ipu.tf._partitions import (
+from ipu.tf._ops.partitions import (
     broadcast_dynamic_shape,
     dynamic_partition,
     dynamic_stitch,
@@ -92,19 +87,19 @@ from ipu.tf._partitions import (
     reverse_sequence,
     unravel_index,
 )
-from ipu.tf._products import (
+from ipu.tf._ops.products import (
     einsum,
     matmul,
     tensordot,
 )
-from ipu.tf._rearrange import (
+from ipu.tf._ops.rearrange import (
     pad,
     repeat,
     reverse,
     roll,
     tile,
 )
-from ipu.tf._reductions import (
+from ipu.tf._ops.reductions import (
     argmax,
     argmin,
     cumsum,
@@ -117,7 +112,7 @@ from ipu.tf._reductions import (
     reduce_prod,
     reduce_sum,
 )
-from ipu.tf._selection import (
+from ipu.tf._ops.selection import (
     argsort,
     boolean_mask,
     gather,
@@ -134,7 +129,7 @@ from ipu.tf._selection import (
     unique_with_counts,
     where,
 )
-from ipu.tf._shapes import (
+from ipu.tf._ops.shapes import (
     bitcast,
     broadcast_static_shape,
     broadcast_to,
@@ -153,16 +148,21 @@ from ipu.tf._shapes import (
     transpose,
     unstack,
 )
-from ipu.tf._shapes import (
+from ipu.tf._ops.shapes import (
     slice_ as slice,
 )
-from ipu.tf._space import (
+from ipu.tf._ops.space import (
     batch_to_space,
     batch_to_space_nd,
     space_to_batch,
     space_to_batch_nd,
 )
-from ipu.tf._tensor_array import TensorArray
+from ipu.tf._ops.tensor_array import TensorArray
+from ipu.tf._tensor.convert import (
+    cast,
+    constant,
+    convert_to_tensor,
+)
 from ipu.tf.control_flow import case, cond, switch_case, while_loop
 from ipu.tf.dtypes import (
     DType,
@@ -188,15 +188,15 @@ from ipu.tf.indexed_slices import IndexedSlices
 from ipu.tf.tensor_shape import TensorShape
 from ipu.tf.tensor_spec import TensorSpec
 
-from ipu.tf._composite_specs import RaggedTensorSpec, SparseTensorSpec  # isort: skip
+from ipu.tf._tensor.composite_specs import RaggedTensorSpec, SparseTensorSpec  # isort: skip
 from ipu.tf import bitwise, math, nn  # isort: skip
 from ipu.tf.variable import Variable  # isort: skip
 from ipu.tf import data, random  # isort: skip
 from ipu.tf import autograph, config, debugging, version  # isort: skip
-from ipu._placement import device  # isort: skip
-from ipu.tf._decorator import function  # isort: skip
-from ipu.tf._function import init_scope, inside_function  # isort: skip
-from ipu.tf._scopes import (  # isort: skip
+from ipu._device.placement import device  # isort: skip
+from ipu.tf._functions.decorator import function  # isort: skip
+from ipu.tf._functions.function import init_scope, inside_function  # isort: skip
+from ipu.tf._functions.scopes import (  # isort: skip
     control_dependencies,
     executing_eagerly,
     group,

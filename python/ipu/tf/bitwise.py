@@ -3,8 +3,8 @@
 
 from typing import TYPE_CHECKING
 
-from ipu._faces import face
-from ipu.tf._elementwise import (
+from ipu._text.faces import face
+from ipu.tf._ops.elementwise import (
     bitwise_and,
     bitwise_or,
     bitwise_xor,

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ipu import _devices, _threads
-from ipu._faces import face
-from ipu.tf._function import _Settings, run_functions_eagerly
+from ipu._device import devices as _devices
+from ipu._device import threads
+from ipu._text.faces import face
+from ipu.tf._functions.function import _Settings, run_functions_eagerly
 
 __all__ = [
     "LogicalDevice",
@@ -206,12 +207,12 @@ class threading:
     def set_intra_op_parallelism_threads(num_threads: int) -> None:
         """How many threads programs use; 0: one for each core."""
         if num_threads > 0:
-            _threads.set_num_threads(num_threads)
+            threads.set_num_threads(num_threads)
 
     @staticmethod
     def get_intra_op_parallelism_threads() -> int:
         """How many threads programs use."""
-        return _threads.num_threads()
+        return threads.num_threads()
 
     @staticmethod
     def set_inter_op_parallelism_threads(num_threads: int) -> None:

@@ -13,8 +13,8 @@ from typing import Any
 
 from ipu import _core
 from ipu._core import Tensor
-from ipu.tf import _convert, _elementwise, nest
-from ipu.tf._blocks import (
+from ipu.tf import nest
+from ipu.tf._functions.blocks import (
     Flat,
     add_results,
     as_tuple,
@@ -24,11 +24,18 @@ from ipu.tf._blocks import (
     is_known,
     is_pending,
 )
-from ipu.tf._dispatch import op
-from ipu.tf._operation import Operation
-from ipu.tf._reached import active, operation
-from ipu.tf._strings import is_text
-from ipu.tf._while import as_predicate, body_values, check_structure, traced_while
+from ipu.tf._functions.while_loop import (
+    as_predicate,
+    body_values,
+    check_structure,
+    traced_while,
+)
+from ipu.tf._graph.reached import active, operation
+from ipu.tf._ops import elementwise
+from ipu.tf._string_ops.tensors import is_text
+from ipu.tf._tensor import convert
+from ipu.tf._tensor.dispatch import op
+from ipu.tf._tensor.operation import Operation
 
 __all__ = ["case", "cond", "switch_case", "while_loop"]
 
@@ -134,7 +141,7 @@ def while_loop(
     if not back_prop:
         flat = flatten(final, "the result of body")
         final = flat.pack(
-            [_elementwise.stop_gradient(tensor) for tensor in flat.tensors]
+            [elementwise.stop_gradient(tensor) for tensor in flat.tensors]
         )
     return nest.pack_sequence_as(loop_vars, nest.flatten(final))
 
@@ -152,7 +159,7 @@ def _bounded_while(
     called = None if names is None else ["the iteration count", *names]
     return traced_while(
         trace,
-        lambda i, *values: _elementwise.logical_and(
+        lambda i, *values: elementwise.logical_and(
             i < maximum, as_predicate(cond(*values), "The result of cond")
         ),
         lambda i, *values: (i + 1, *body_values(body(*values), len(values))),
@@ -282,7 +289,7 @@ def cond(
         flat = flatten(taken, "the result of the function that is called")
         return flat.pack(flat.tensors)
     predicate = as_predicate(pred, "'pred'")
-    index = _convert.cast(predicate, "int32")
+    index = convert.cast(predicate, "int32")
     return _traced_switch(trace, index, (false_fn, true_fn), ("false_fn", "true_fn"))
 
 

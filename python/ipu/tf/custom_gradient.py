@@ -11,8 +11,10 @@ from typing import Any
 
 from ipu import _core
 from ipu._core import Tensor
-from ipu.tf import _graph_mode, _tapes, nest
-from ipu.tf._border import Border, add_border, borders_of
+from ipu.tf import nest
+from ipu.tf._functions.border import Border, add_border, borders_of
+from ipu.tf._gradients import tapes as _tapes
+from ipu.tf._graph import mode
 from ipu.tf.variable import Variable
 
 __all__ = ["custom_gradient", "grad_pass_through", "recompute_grad"]
@@ -85,7 +87,7 @@ def _converted(function: Callable[..., Any]) -> Callable[..., Any]:
 def _call(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
-    graph = _graph_mode.building()
+    graph = mode.building()
     if graph is not None:
         return graph.record(_call, (function, args, kwargs), {}, "IdentityN")
     inputs = [Tensor(a) for a in nest.flatten(args)]

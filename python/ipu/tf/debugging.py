@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ipu import _tracebacks
 from ipu._core import Tensor
-from ipu._errors import InvalidArgumentError
-from ipu._faces import face
-from ipu.tf import _creation, _elementwise, _graph_mode, _reductions
-from ipu.tf._dispatch import op
-from ipu.tf._prints import tell_host
-from ipu.tf._reached import always
+from ipu._text import tracebacks
+from ipu._text.errors import InvalidArgumentError
+from ipu._text.faces import face
+from ipu.tf._functions.prints import tell_host
+from ipu.tf._graph import mode
+from ipu.tf._graph.reached import always
+from ipu.tf._ops import creation, elementwise, reductions
+from ipu.tf._tensor.dispatch import op
 from ipu.tf.dtypes import as_dtype
 
 __all__ = [
@@ -69,7 +70,7 @@ def _is_tensor(value: Any) -> bool:
     return isinstance(value, Tensor) or hasattr(value, "__ipu_tensor__")
 
 
-@_graph_mode.kept_for_sessions
+@mode.kept_for_sessions
 def Assert(
     condition: Any,
     data: Sequence[Any],
@@ -94,7 +95,7 @@ def Assert(
     most = 3 if summarize is None else summarize
     tensor = Tensor(condition)
     if tensor.ndim > 0:
-        tensor = _reductions.reduce_all(tensor)
+        tensor = reductions.reduce_all(tensor)
     if not tensor.is_symbolic:
         if not bool(tensor):
             arrays = [Tensor(d) for d in data if _is_tensor(d)]
@@ -148,7 +149,7 @@ def _checked(
         >>> from ipu import tf
         >>> tf.debugging.{check.__name__}(tf.constant([3, 2]), {shown})
     """
-    return _graph_mode.kept_for_sessions(check)
+    return mode.kept_for_sessions(check)
 
 
 assert_equal = _checked("assert_equal", "==", "[3, 2]", lambda a, b: a == b)
@@ -181,7 +182,7 @@ def _sign(
         >>> from ipu import tf
         >>> tf.debugging.{check.__name__}(tf.constant({shown}))
     """
-    return _graph_mode.kept_for_sessions(check)
+    return mode.kept_for_sessions(check)
 
 
 assert_positive = _sign("assert_positive", "> 0", "[0.5, 2.0]", lambda x: x > 0)
@@ -194,7 +195,7 @@ assert_non_positive = _sign(
 )
 
 
-@_graph_mode.kept_for_sessions
+@mode.kept_for_sessions
 def assert_near(
     x: Any,
     y: Any,
@@ -223,9 +224,9 @@ def assert_near(
     small = 10.0 * float(np.finfo(a.dtype.as_numpy_dtype).eps)
     bound = (small if atol is None else atol) + (
         small if rtol is None else rtol
-    ) * _elementwise.abs(b)
+    ) * elementwise.abs(b)
     told = _message(message, "x and y not equal to tolerance")
-    Assert(_elementwise.abs(a - b) <= bound, [told, "x =", a, "y =", b], summarize)
+    Assert(elementwise.abs(a - b) <= bound, [told, "x =", a, "y =", b], summarize)
 
 
 @op
@@ -242,7 +243,7 @@ def check_numerics(tensor: Any, message: str, name: str | None = None) -> Tensor
         2.0
     """
     value = Tensor(tensor)
-    finite = (value - value) == _creation.zeros_like(value)
+    finite = (value - value) == creation.zeros_like(value)
     Assert(finite, [f"{message} : Tensor had NaN or Inf values", value])
     return value
 
@@ -268,7 +269,7 @@ def _rank_error(x: Any, wanted: str, message: Any) -> ValueError:
     return ValueError(_message(message, f"{text}{tuple(value.shape)}."))
 
 
-@_graph_mode.kept_for_sessions
+@mode.kept_for_sessions
 def assert_rank(x: Any, rank: Any, message: Any = None, name: str = "") -> None:
     """Check the number of dimensions.
 
@@ -283,7 +284,7 @@ def assert_rank(x: Any, rank: Any, message: Any = None, name: str = "") -> None:
         raise _rank_error(x, str(int(rank)), message)
 
 
-@_graph_mode.kept_for_sessions
+@mode.kept_for_sessions
 def assert_rank_at_least(
     x: Any, rank: Any, message: Any = None, name: str = ""
 ) -> None:
@@ -297,7 +298,7 @@ def assert_rank_at_least(
         raise _rank_error(x, f"at least {int(rank)}", message)
 
 
-@_graph_mode.kept_for_sessions
+@mode.kept_for_sessions
 def assert_rank_in(
     x: Any, ranks: Sequence[Any], message: Any = None, name: str = ""
 ) -> None:
@@ -446,7 +447,7 @@ def enable_traceback_filtering() -> None:
         >>> tf.debugging.is_traceback_filtering_enabled()
         True
     """
-    _tracebacks.set_enabled(True)
+    tracebacks.set_enabled(True)
 
 
 def disable_traceback_filtering() -> None:
@@ -463,7 +464,7 @@ def disable_traceback_filtering() -> None:
         False
         >>> tf.debugging.enable_traceback_filtering()
     """
-    _tracebacks.set_enabled(False)
+    tracebacks.set_enabled(False)
 
 
 def is_traceback_filtering_enabled() -> bool:
@@ -476,7 +477,7 @@ def is_traceback_filtering_enabled() -> bool:
         >>> tf.debugging.is_traceback_filtering_enabled()
         True
     """
-    return _tracebacks.is_enabled()
+    return tracebacks.is_enabled()
 
 
 if not TYPE_CHECKING:

@@ -11,10 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from ipu import _core, _strategy_state
-from ipu._faces import face
-from ipu._placement import device as place
-from ipu._strategy_state import ReduceOp, has_strategy
+from ipu import _core
+from ipu._device import strategy_state
+from ipu._device.placement import device as place
+from ipu._device.strategy_state import ReduceOp, has_strategy
+from ipu._text.faces import face
 from ipu.ipu_strategy import InputContext, Strategy
 
 __all__ = [
@@ -68,7 +69,7 @@ def get_strategy() -> Any:
         >>> tf.distribute.get_strategy().num_replicas_in_sync
         1
     """
-    return _strategy_state.get_strategy() or _default
+    return strategy_state.get_strategy() or _default
 
 
 def in_cross_replica_context() -> bool:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ipu._errors import (
+from ipu._text.errors import (
     AbortedError,
     AlreadyExistsError,
     CancelledError,
@@ -33,7 +33,7 @@ from ipu._errors import (
     UnimplementedError,
     UnknownError,
 )
-from ipu._faces import face
+from ipu._text.faces import face
 
 __all__ = [
     "AbortedError",

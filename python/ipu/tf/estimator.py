@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ipu._faces import face
-from ipu._refusals import refuse_given
+from ipu._text.faces import face
+from ipu._text.refusals import refuse_given
 
 __all__ = ["EstimatorSpec", "ModeKeys", "RunConfig"]
 

@@ -12,8 +12,16 @@ from typing import Any
 
 from ipu import _core
 from ipu._core import Tensor
-from ipu.tf import _creation, _elementwise, _shapes, nest
-from ipu.tf._blocks import Flat, add_results, as_tuple, block, describe, flatten
+from ipu.tf import nest
+from ipu.tf._functions.blocks import (
+    Flat,
+    add_results,
+    as_tuple,
+    block,
+    describe,
+    flatten,
+)
+from ipu.tf._ops import creation, elementwise, shapes
 from ipu.tf.dtypes import as_dtype
 
 __all__ = ["foldl", "foldr", "map_fn", "scan", "vectorized_map"]
@@ -43,7 +51,7 @@ def _row(tensor: Tensor, index: Any) -> Tensor:
         return tensor[int(index)]
     shape = tensor.shape[1:]
     row = _core.apply("dynamic_slice", (tensor, index), {"size": (1, *shape)})
-    return _shapes.reshape(row, shape)
+    return shapes.reshape(row, shape)
 
 
 def _row_of(flat: Flat, index: Any) -> Any:
@@ -85,7 +93,7 @@ def _counted(
         for row in rows:
             type = (row.dtype.name, (count + offset, *row.shape))
             stacked = trace.parameter(type, body)
-            wide = _shapes.reshape(row, (1, *row.shape))
+            wide = shapes.reshape(row, (1, *row.shape))
             outputs.append(
                 (type, _core.apply("dynamic_update_slice", (stacked, wide, index)))
             )
@@ -171,7 +179,7 @@ def map_fn(
         if result is None:
             result = _result_without_rows(fn, flat, signature)
             return result.pack(result.tensors)
-        stacked = [_shapes.stack(list(column)) for column in zip(*rows, strict=True)]
+        stacked = [shapes.stack(list(column)) for column in zip(*rows, strict=True)]
     else:
         structures: list[Flat] = []
 
@@ -183,19 +191,19 @@ def map_fn(
         _, stacked = _counted(trace, count, [], step, False)
         result = structures[0]
     if not back_prop:
-        stacked = [_elementwise.stop_gradient(tensor) for tensor in stacked]
+        stacked = [elementwise.stop_gradient(tensor) for tensor in stacked]
     return result.pack(stacked)
 
 
 def _result_without_rows(fn: Callable[[Any], Any], flat: Flat, signature: Any) -> Flat:
     """What ``map_fn`` gives for no rows: ``fn`` is traced to see its types."""
-    from ipu.tf._function import scratch_trace
+    from ipu.tf._functions.function import scratch_trace
     from ipu.tf.tensor_spec import TensorSpec
 
     specs = flat.pack([TensorSpec(t.shape[1:], t.dtype) for t in flat.tensors])  # type: ignore[misc]
     types = scratch_trace(fn, [specs])
     empty = nest.map_structure(
-        lambda spec: _creation.zeros((0, *spec.shape), spec.dtype), types
+        lambda spec: creation.zeros((0, *spec.shape), spec.dtype), types
     )
     return _convert(flatten(empty, "fn's result"), signature)
 
@@ -285,15 +293,15 @@ def _fold(
         ]
     result = stacked if keep else final
     if not back_prop:
-        result = [_elementwise.stop_gradient(tensor) for tensor in result]
+        result = [elementwise.stop_gradient(tensor) for tensor in result]
     return start.pack(result)
 
 
 def _with_first(whole: Tensor, row: Tensor, count: int, reverse: bool) -> Tensor:
     """Add the row that a scan without initializer starts from."""
-    wide = _shapes.reshape(row, (1, *row.shape))
+    wide = shapes.reshape(row, (1, *row.shape))
     if reverse:
-        return _shapes.concat([whole, wide], 0)
+        return shapes.concat([whole, wide], 0)
     return _core.apply("dynamic_update_slice", (whole, wide, Tensor(0)))
 
 
@@ -319,12 +327,12 @@ def _python_fold(
         return start.pack(value.tensors)
     if not rows:
         return start.pack(
-            [_creation.zeros((0, *t.shape), t.dtype) for t in start.tensors]
+            [creation.zeros((0, *t.shape), t.dtype) for t in start.tensors]
         )
     if reverse:
         rows.reverse()
     return start.pack(
-        [_shapes.stack(list(column)) for column in zip(*rows, strict=True)]
+        [shapes.stack(list(column)) for column in zip(*rows, strict=True)]
     )
 
 

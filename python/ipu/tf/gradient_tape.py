@@ -19,11 +19,13 @@ from typing import Any, overload
 
 from ipu import _core
 from ipu._core import Tensor
-from ipu._log import logger
-from ipu._tracebacks import boundaries
-from ipu.tf import _creation, _graph_mode, _lookups, _tapes, nest
-from ipu.tf._border import Border, borders_of
-from ipu.tf._derivatives import (
+from ipu._text.log import logger
+from ipu._text.tracebacks import boundaries
+from ipu.tf import nest
+from ipu.tf._functions.border import Border, borders_of
+from ipu.tf._functions.tracing import in_trace
+from ipu.tf._gradients import lookups, tapes
+from ipu.tf._gradients.derivatives import (
     UnconnectedGradients,
     as_target,
     check_source,
@@ -31,8 +33,9 @@ from ipu.tf._derivatives import (
     sum_of,
     unconnected_of,
 )
-from ipu.tf._jacobian import Jacobians
-from ipu.tf._tracing import in_trace
+from ipu.tf._gradients.jacobian import Jacobians
+from ipu.tf._graph import mode
+from ipu.tf._ops import creation
 from ipu.tf.variable import Variable
 
 __all__ = ["GradientTape", "UnconnectedGradients", "gradients"]
@@ -119,14 +122,14 @@ class GradientTape(Jacobians):
             self._is_eager = trace is None
             self._record = trace
             if trace is None:
-                others = [t for t in _tapes.active() if t._is_eager]
+                others = [t for t in tapes.active() if t._is_eager]
                 self._record = others[-1]._record if others else _core.Recorder()
         elif not self._is_eager and trace is not self._record:
             raise RuntimeError(
                 "A tape that was begun in a function that is being traced cannot be "
                 "used outside of it."
             )
-        _tapes.active().append(self)
+        tapes.active().append(self)
         self._is_active = True
         self._begin = self._position()
         if self._is_eager:
@@ -136,12 +139,12 @@ class GradientTape(Jacobians):
     def _pop(self) -> None:
         if not self._is_active:
             raise ValueError("Tape is not recording.")
-        _tapes.active().remove(self)
+        tapes.active().remove(self)
         self._is_active = False
         assert self._begin is not None
         self._spans.append((self._begin, self._position()))
         self._begin = None
-        if self._is_eager and not _tapes.is_recording():
+        if self._is_eager and not tapes.is_recording():
             assert isinstance(self._record, _core.Recorder)
             self._record.stop()
 
@@ -315,7 +318,7 @@ class GradientTape(Jacobians):
         found = self._derivatives(targets, weights, xs)
         if unconnected is UnconnectedGradients.ZERO:
             found = [
-                _creation.zeros_like(x) if g is None else g
+                creation.zeros_like(x) if g is None else g
                 for x, g in zip(xs, found, strict=True)
             ]
         self._end_use()
@@ -333,7 +336,7 @@ class GradientTape(Jacobians):
         if self._begin is not None:
             spans.append((self._begin, self._position()))
         if isinstance(self._record, _core.Trace) and in_trace():
-            return _lookups.with_rows(
+            return lookups.with_rows(
                 xs,
                 lambda sources: self._walk(ys, weights, sources, spans, []),
                 min((begin for begin, _ in spans), default=0),
@@ -425,7 +428,7 @@ class GradientTape(Jacobians):
         for x in xs:
             own = [x]
             if isinstance(x, Variable):
-                own = _lookups.with_values(self._reads.get(id(x), []))
+                own = lookups.with_values(self._reads.get(id(x), []))
             flat += own
             counts.append(len(own))
         found = iter(
@@ -443,7 +446,7 @@ class GradientTape(Jacobians):
                 total = sum_of(total, part)
             results.append(total)
             if isinstance(x, Variable):
-                _lookups.note_rows(total, reads, parts)
+                lookups.note_rows(total, reads, parts)
             at += count
         return results
 
@@ -488,7 +491,7 @@ def gradients(
     """
     stops = [] if stop_gradients is None else stop_gradients
     stops = list(stops) if isinstance(stops, (list, tuple)) else [stops]
-    graph = _graph_mode.building()
+    graph = mode.building()
     if graph is not None:
         return graph.gradients_of(ys, xs, grad_ys, stops, unconnected_gradients)
     trace = _core.open_trace()
@@ -517,7 +520,7 @@ def gradients(
     )
     if unconnected_of(unconnected_gradients) is UnconnectedGradients.ZERO:
         found = [
-            _creation.zeros_like(x) if g is None else g
+            creation.zeros_like(x) if g is None else g
             for x, g in zip(sources, found, strict=True)
         ]
     return found

@@ -7,41 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ipu._faces import face
-from ipu.tf import _random_ops as random
-from ipu.tf import _shapes
-from ipu.tf._combined_suppression import (
-    combined_non_max_suppression,
-)
-from ipu.tf._convert import Tensor, apply, known_count, like
-from ipu.tf._dispatch import op
-from ipu.tf._image_boxes import crop_and_resize, draw_bounding_boxes
-from ipu.tf._image_colors import (
-    adjust_brightness,
-    adjust_contrast,
-    adjust_gamma,
-    adjust_hue,
-    adjust_saturation,
-    convert_image_dtype,
-    grayscale_to_rgb,
-    hsv_to_rgb,
-    rgb_to_grayscale,
-    rgb_to_hsv,
-    rgb_to_yiq,
-    rgb_to_yuv,
-    yiq_to_rgb,
-    yuv_to_rgb,
-)
-from ipu.tf._image_measures import (
-    extract_patches,
-    image_gradients,
-    psnr,
-    sobel_edges,
-    ssim,
-    ssim_multiscale,
-    total_variation,
-)
-from ipu.tf._image_random import (
+from ipu._text.faces import face
+from ipu.tf._images.boxes import crop_and_resize, draw_bounding_boxes
+from ipu.tf._images.changes import (
     random_brightness,
     random_contrast,
     random_crop,
@@ -57,7 +25,41 @@ from ipu.tf._image_random import (
     stateless_random_hue,
     stateless_random_saturation,
 )
-from ipu.tf._image_size import (
+from ipu.tf._images.colors import (
+    adjust_brightness,
+    adjust_contrast,
+    adjust_gamma,
+    adjust_hue,
+    adjust_saturation,
+    convert_image_dtype,
+    grayscale_to_rgb,
+    hsv_to_rgb,
+    rgb_to_grayscale,
+    rgb_to_hsv,
+    rgb_to_yiq,
+    rgb_to_yuv,
+    yiq_to_rgb,
+    yuv_to_rgb,
+)
+from ipu.tf._images.combined_suppression import (
+    combined_non_max_suppression,
+)
+from ipu.tf._images.measures import (
+    extract_patches,
+    image_gradients,
+    psnr,
+    sobel_edges,
+    ssim,
+    ssim_multiscale,
+    total_variation,
+)
+from ipu.tf._images.non_max_suppression import (
+    non_max_suppression,
+    non_max_suppression_overlaps,
+    non_max_suppression_padded,
+    non_max_suppression_with_scores,
+)
+from ipu.tf._images.size import (
     ResizeMethod,
     as_float,
     central_crop,
@@ -68,14 +70,12 @@ from ipu.tf._image_size import (
     resize_with_crop_or_pad,
     resize_with_pad,
 )
-from ipu.tf._non_max_suppression import (
-    non_max_suppression,
-    non_max_suppression_overlaps,
-    non_max_suppression_padded,
-    non_max_suppression_with_scores,
-)
-from ipu.tf._rearrange import reverse
-from ipu.tf._reductions import reduce_mean, reduce_variance
+from ipu.tf._ops import shapes
+from ipu.tf._ops.rearrange import reverse
+from ipu.tf._ops.reductions import reduce_mean, reduce_variance
+from ipu.tf._random import ops as random
+from ipu.tf._tensor.convert import Tensor, apply, known_count, like
+from ipu.tf._tensor.dispatch import op
 from ipu.tf.dtypes import int32, uint8
 
 if TYPE_CHECKING:
@@ -203,8 +203,8 @@ def rot90(image: Any, k: int = 1, name: str | None = None) -> Tensor:
     if turns == 2:
         return reverse(value, [-3, -2])
     if turns == 1:
-        return reverse(_shapes.transpose(value, order), [-3])
-    return _shapes.transpose(reverse(value, [-3]), order) if turns == 3 else value
+        return reverse(shapes.transpose(value, order), [-3])
+    return shapes.transpose(reverse(value, [-3]), order) if turns == 3 else value
 
 
 @op
@@ -223,7 +223,7 @@ def transpose(image: Any, name: str | None = None) -> Tensor:
     axis = height_axis(value)
     order = list(range(value.ndim))
     order[axis], order[axis + 1] = order[axis + 1], order[axis]
-    return _shapes.transpose(value, order)
+    return shapes.transpose(value, order)
 
 
 @op

@@ -7,8 +7,8 @@ from typing import Any
 
 from ipu import _core
 from ipu._core import Tensor
-from ipu._tracebacks import boundaries
-from ipu.tf import _selection
+from ipu._text.tracebacks import boundaries
+from ipu.tf._ops import selection
 from ipu.tf.dtypes import DType
 from ipu.tf.tensor_shape import TensorShape
 
@@ -71,7 +71,7 @@ class IndexedSlices:
             (Tensor(0, self.values.dtype_name),),
             {"shape": tuple(self.shape)},
         )
-        return _selection.tensor_scatter_nd_add(zeros, self._points(), self.values)
+        return selection.tensor_scatter_nd_add(zeros, self._points(), self.values)
 
     def _points(self) -> Tensor:
         """The indices as points of one coordinate each, of shape [n, 1]."""

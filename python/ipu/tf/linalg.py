@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ipu import _core
-from ipu._faces import face
-from ipu.tf._clip import global_norm
-from ipu.tf._convert import Tensor, apply, axes_of, like
-from ipu.tf._creation import eye
-from ipu.tf._diagonals import (
+from ipu._text.faces import face
+from ipu.tf._ops.clip import global_norm
+from ipu.tf._ops.creation import eye
+from ipu.tf._ops.diagonals import (
     adjoint,
     band_part,
     diag,
@@ -27,8 +26,7 @@ from ipu.tf._diagonals import (
     tensor_diag_part,
     trace,
 )
-from ipu.tf._dispatch import op
-from ipu.tf._matrix_functions import (
+from ipu.tf._ops.matrix_functions import (
     expm,
     lstsq,
     lu,
@@ -36,10 +34,12 @@ from ipu.tf._matrix_functions import (
     lu_reconstruct,
     lu_solve,
 )
-from ipu.tf._products import einsum, matmul, matvec, tensordot
-from ipu.tf._reductions import reduce_max, reduce_min, reduce_sum
-from ipu.tf._shapes import expand_dims, transpose
-from ipu.tf._spectral import eigh, eigvalsh, matrix_rank, pinv, qr, svd
+from ipu.tf._ops.products import einsum, matmul, matvec, tensordot
+from ipu.tf._ops.reductions import reduce_max, reduce_min, reduce_sum
+from ipu.tf._ops.shapes import expand_dims, transpose
+from ipu.tf._ops.spectral import eigh, eigvalsh, matrix_rank, pinv, qr, svd
+from ipu.tf._tensor.convert import Tensor, apply, axes_of, like
+from ipu.tf._tensor.dispatch import op
 from ipu.tf.nn import l2_normalize
 
 __all__ = [

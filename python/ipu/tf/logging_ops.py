@@ -11,9 +11,10 @@ import numpy as np
 
 from ipu import _core
 from ipu._core import Tensor
-from ipu.tf import _graph_mode, nest
-from ipu.tf._operation import Operation
-from ipu.tf._prints import tell_host
+from ipu.tf import nest
+from ipu.tf._functions.prints import tell_host
+from ipu.tf._graph import mode
+from ipu.tf._tensor.operation import Operation
 
 __all__ = ["print_values", "text_of"]
 
@@ -114,7 +115,7 @@ def _writer(stream: Any) -> Callable[[str], None]:
     return write
 
 
-@_graph_mode.kept_for_sessions
+@mode.kept_for_sessions
 def print_values(
     *inputs: Any,
     output_stream: Any = None,

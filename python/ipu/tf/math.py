@@ -3,9 +3,9 @@
 
 from typing import TYPE_CHECKING
 
-from ipu._faces import face
-from ipu.tf._activations import softsign
-from ipu.tf._elementwise import (
+from ipu._text.faces import face
+from ipu.tf._ops.activations import softsign
+from ipu.tf._ops.elementwise import (
     abs,
     acos,
     acosh,
@@ -83,11 +83,11 @@ from ipu.tf._elementwise import (
     xlogy,
     zeta,
 )
-from ipu.tf._nn_losses import (
+from ipu.tf._ops.nn_losses import (
     log_softmax,
     softmax,
 )
-from ipu.tf._reductions import (
+from ipu.tf._ops.reductions import (
     argmax,
     argmin,
     count_nonzero,
@@ -108,7 +108,7 @@ from ipu.tf._reductions import (
     reduce_variance,
     zero_fraction,
 )
-from ipu.tf._segments import (
+from ipu.tf._ops.segments import (
     bincount,
     confusion_matrix,
     segment_max,
@@ -123,12 +123,12 @@ from ipu.tf._segments import (
     unsorted_segment_sqrt_n,
     unsorted_segment_sum,
 )
-from ipu.tf._selection import (
+from ipu.tf._ops.selection import (
     in_top_k,
     invert_permutation,
     top_k,
 )
-from ipu.tf._special import (
+from ipu.tf._ops.special import (
     accumulate_n,
     bessel_i0,
     bessel_i1,

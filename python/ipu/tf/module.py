@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from ipu._arguments import checked_text
-from ipu.tf._scopes import name_scope
+from ipu._text.arguments import checked_text
+from ipu.tf._functions.scopes import name_scope
 from ipu.tf.variable import Variable
 
 __all__ = ["Module"]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ipu._core import Tensor
-from ipu._faces import face
+from ipu._text.faces import face
 
 __all__ = [
     "assert_same_structure",

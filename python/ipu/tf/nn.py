@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ipu import _core
-from ipu._faces import face
-from ipu.tf._activations import (
+from ipu._text.faces import face
+from ipu.tf._images.morphology import dilation2d, erosion2d
+from ipu.tf._ops.activations import (
     crelu,
     elu,
     gelu,
@@ -21,8 +22,7 @@ from ipu.tf._activations import (
     softsign,
     swish,
 )
-from ipu.tf._convert import Tensor, apply, axes_of, like
-from ipu.tf._convolutions import (
+from ipu.tf._ops.convolutions import (
     atrous_conv2d,
     conv1d,
     conv2d,
@@ -31,12 +31,10 @@ from ipu.tf._convolutions import (
     depthwise_conv2d,
     separable_conv2d,
 )
-from ipu.tf._ctc_decoders import ctc_beam_search_decoder, ctc_greedy_decoder
-from ipu.tf._ctc_losses import ctc_loss
-from ipu.tf._dispatch import op
-from ipu.tf._elementwise import relu, sigmoid, softplus, tanh
-from ipu.tf._morphology import dilation2d, erosion2d
-from ipu.tf._nn_losses import (
+from ipu.tf._ops.ctc_decoders import ctc_beam_search_decoder, ctc_greedy_decoder
+from ipu.tf._ops.ctc_losses import ctc_loss
+from ipu.tf._ops.elementwise import relu, sigmoid, softplus, tanh
+from ipu.tf._ops.nn_losses import (
     compute_average_loss,
     l2_loss,
     log_poisson_loss,
@@ -48,8 +46,8 @@ from ipu.tf._nn_losses import (
     sparse_softmax_cross_entropy_with_logits,
     weighted_cross_entropy_with_logits,
 )
-from ipu.tf._normalizations import fused_batch_norm
-from ipu.tf._pooling import (
+from ipu.tf._ops.normalizations import fused_batch_norm
+from ipu.tf._ops.pooling import (
     avg_pool,
     avg_pool1d,
     avg_pool2d,
@@ -61,22 +59,24 @@ from ipu.tf._pooling import (
     max_pool_with_argmax,
     pool,
 )
-from ipu.tf._reductions import reduce_mean, reduce_sum, zero_fraction
-from ipu.tf._selection import gather, in_top_k, top_k
-from ipu.tf._space import (
+from ipu.tf._ops.reductions import reduce_mean, reduce_sum, zero_fraction
+from ipu.tf._ops.selection import gather, in_top_k, top_k
+from ipu.tf._ops.space import (
     depth_to_space,
     local_response_normalization,
     lrn,
     space_to_batch,
     space_to_depth,
 )
-from ipu.tf._transposed_convolutions import (
+from ipu.tf._ops.transposed_convolutions import (
     atrous_conv2d_transpose,
     conv1d_transpose,
     conv2d_transpose,
     conv3d_transpose,
     conv_transpose,
 )
+from ipu.tf._tensor.convert import Tensor, apply, axes_of, like
+from ipu.tf._tensor.dispatch import op
 
 __all__ = [
     "atrous_conv2d",
@@ -430,7 +430,7 @@ def look_up(params: Any, ids: Any, max_norm: float | None, strategy: str) -> Ten
         max_norm: As there.
         strategy: How rows are spread over several tables: "div" or "mod".
     """
-    from ipu.tf._clip import clip_by_norm
+    from ipu.tf._ops.clip import clip_by_norm
 
     if strategy not in ("div", "mod"):
         raise ValueError(

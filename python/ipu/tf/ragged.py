@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ipu import _core
-from ipu._errors import InvalidArgumentError
-from ipu._faces import face
-from ipu.tf._strings import StringTensor, is_text
+from ipu._text.errors import InvalidArgumentError
+from ipu._text.faces import face
+from ipu.tf._string_ops.tensors import StringTensor, is_text
 from ipu.tf.data import _probing
 from ipu.tf.dtypes import DType, as_dtype
 from ipu.tf.tensor_shape import TensorShape

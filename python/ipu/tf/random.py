@@ -9,9 +9,9 @@ The ``stateless_`` functions are functions of the seed that they are given alone
 
 from typing import TYPE_CHECKING
 
-from ipu._faces import face
-from ipu.tf import _random_experimental as experimental
-from ipu.tf._distributions import (
+from ipu._text.faces import face
+from ipu.tf._random import experimental
+from ipu.tf._random.distributions import (
     fold_in,
     gamma,
     poisson,
@@ -21,8 +21,12 @@ from ipu.tf._distributions import (
     stateless_parameterized_truncated_normal,
     stateless_poisson,
 )
-from ipu.tf._generator import Generator, get_global_generator, set_global_generator
-from ipu.tf._random_ops import (
+from ipu.tf._random.generator import (
+    Generator,
+    get_global_generator,
+    set_global_generator,
+)
+from ipu.tf._random.ops import (
     categorical,
     normal,
     set_seed,

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ipu._faces import face
-from ipu.tf._convert import Tensor, apply, pair
-from ipu.tf._dispatch import op
-from ipu.tf._image_transforms import projective_transform
+from ipu._text.faces import face
+from ipu.tf._images.transforms import projective_transform
+from ipu.tf._tensor.convert import Tensor, apply, pair
+from ipu.tf._tensor.dispatch import op
 
 __all__ = ["ImageProjectiveTransformV3", "ReluGrad", "SigmoidGrad", "TanhGrad"]
 

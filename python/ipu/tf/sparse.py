@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ipu import _core
-from ipu._faces import face
-from ipu.tf._strings import StringTensor, is_text
+from ipu._text.faces import face
+from ipu.tf._string_ops.tensors import StringTensor, is_text
 from ipu.tf.data import _probing
 from ipu.tf.dtypes import DType
 from ipu.tf.tensor_shape import TensorShape

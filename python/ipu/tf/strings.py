@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ipu import _core
-from ipu._arguments import checked_text
-from ipu._errors import InvalidArgumentError
-from ipu._faces import face
-from ipu.tf import _graph_mode, _hashes
-from ipu.tf._each_string import each
-from ipu.tf._host_only import on_host
-from ipu.tf._string_parts import (
+from ipu._text.arguments import checked_text
+from ipu._text.errors import InvalidArgumentError
+from ipu._text.faces import face
+from ipu.tf._graph import mode
+from ipu.tf._string_ops import hashes
+from ipu.tf._string_ops.each_string import each
+from ipu.tf._string_ops.host_only import on_host
+from ipu.tf._string_ops.parts import (
     bytes_split,
     join,
     length,
@@ -30,8 +31,8 @@ from ipu.tf._string_parts import (
     split,
     substr,
 )
-from ipu.tf._strings import StringTensor, is_text
-from ipu.tf._unicode import (
+from ipu.tf._string_ops.tensors import StringTensor, is_text
+from ipu.tf._string_ops.unicode import (
     unicode_decode,
     unicode_decode_with_offsets,
     unicode_encode,
@@ -376,7 +377,7 @@ def to_hash_bucket_fast(input: Any, num_buckets: int, name: Any = None) -> Any:
     """
     on_host("tf.strings.to_hash_bucket_fast", input)
     count = _buckets(num_buckets)
-    return each(lambda text: _hashes.fingerprint64(text) % count, input, np.int64)
+    return each(lambda text: hashes.fingerprint64(text) % count, input, np.int64)
 
 
 def to_hash_bucket_strong(
@@ -408,7 +409,7 @@ def to_hash_bucket_strong(
         raise ValueError(f"Key must have 2 elements. Received: key={key!r}.")
     low, high = (number % 2**64 for number in numbers)
     return each(
-        lambda text: _hashes.siphash24(text, (low, high)) % count, input, np.int64
+        lambda text: hashes.siphash24(text, (low, high)) % count, input, np.int64
     )
 
 
@@ -421,10 +422,10 @@ def to_hash_bucket(input: Any, num_buckets: int, name: Any = None) -> Any:
     """
     on_host("tf.strings.to_hash_bucket", input)
     count = _buckets(num_buckets)
-    return each(lambda text: _hashes.murmur64(text) % count, input, np.int64)
+    return each(lambda text: hashes.murmur64(text) % count, input, np.int64)
 
 
-_graph_mode.texts_of_graphs(globals(), __all__, pure=True)
+mode.texts_of_graphs(globals(), __all__, pure=True)
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = face(__name__, __all__)

@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
-from ipu._faces import face
-from ipu.tf._test_case import TestCase
+from ipu._text.faces import face
+from ipu.tf._testing.case import TestCase
 
 __all__ = [
     "TestCase",

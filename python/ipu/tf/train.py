@@ -10,8 +10,8 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
-from ipu._faces import face
-from ipu.tf._extras import extra
+from ipu._text.faces import face
+from ipu.tf._tensor.extras import extra
 
 # message: its fields as (name, number, kind); a kind in capitals is a message
 _MESSAGES: dict[str, list[tuple[str, int, str]]] = {

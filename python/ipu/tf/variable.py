@@ -12,18 +12,19 @@ import numpy as np
 
 from ipu import _core
 from ipu._core import Tensor
-from ipu._devices import Device
-from ipu._errors import FailedPreconditionError, NotFoundError
-from ipu._locks import Lock
-from ipu._near import refuse_unknown
-from ipu._placement import current_device
-from ipu._tracebacks import boundaries
-from ipu.tf import _graph_mode, _tapes
-from ipu.tf._html import values_html
-from ipu.tf._notes import note
-from ipu.tf._reference import Reference
-from ipu.tf._scatter_methods import ScatterMethods
-from ipu.tf._tracing import current_build, in_trace, init_scope, note_variable
+from ipu._device.devices import Device
+from ipu._device.locks import Lock
+from ipu._device.placement import current_device
+from ipu._text.errors import FailedPreconditionError, NotFoundError
+from ipu._text.near import refuse_unknown
+from ipu._text.tracebacks import boundaries
+from ipu.tf._functions.tracing import current_build, in_trace, init_scope, note_variable
+from ipu.tf._gradients import tapes
+from ipu.tf._graph import mode
+from ipu.tf._ops.scatter_methods import ScatterMethods
+from ipu.tf._tensor.html import values_html
+from ipu.tf._tensor.notes import note
+from ipu.tf._tensor.reference import Reference
 from ipu.tf.dtypes import DEVICE_DTYPES, DType, as_dtype
 from ipu.tf.tensor_shape import TensorShape
 
@@ -94,7 +95,7 @@ class Variable(ScatterMethods, _Operators):
     if not TYPE_CHECKING:  # a graph's variable is another class: not for checkers
 
         def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-            if cls is Variable and _graph_mode.has_graph():
+            if cls is Variable and mode.has_graph():
                 from ipu.tf._graph.variables import new_variable
 
                 return new_variable(kwargs)
@@ -280,8 +281,8 @@ class Variable(ScatterMethods, _Operators):
             read = trace.node("variable_read", (), None, (self._resource,))
             reads = current_build().reads.setdefault(self._id, [])
             reads.append((trace.node_count, read))
-        if _tapes.active():
-            _tapes.variable_was_read(self, read)
+        if tapes.active():
+            tapes.variable_was_read(self, read)
         return read
 
     def value(self) -> Tensor:
@@ -318,7 +319,7 @@ class Variable(ScatterMethods, _Operators):
 
     def _assign_part(self, key: Any, name: str, value: Any) -> Variable:
         """Write into what ``self[key]`` shows."""
-        from ipu.tf import _selection, _shapes
+        from ipu.tf._ops import selection, shapes
 
         whole = self.value()
         count = math.prod(whole.shape)
@@ -329,12 +330,12 @@ class Variable(ScatterMethods, _Operators):
         elif not isinstance(value, Tensor):
             value = Tensor(_value_of(value), self._type[0])
         rows = _core.apply("broadcast", (Tensor(value),), {"shape": places.shape})
-        new = _selection.tensor_scatter_nd_update(
-            _shapes.reshape(whole, (count,)),
-            _shapes.reshape(places, (math.prod(places.shape), 1)),
-            _shapes.reshape(rows, (math.prod(places.shape),)),
+        new = selection.tensor_scatter_nd_update(
+            shapes.reshape(whole, (count,)),
+            shapes.reshape(places, (math.prod(places.shape), 1)),
+            shapes.reshape(rows, (math.prod(places.shape),)),
         )
-        return self.assign(_shapes.reshape(new, whole.shape))
+        return self.assign(shapes.reshape(new, whole.shape))
 
     # --- writing ---------------------------------------------------------------------
 

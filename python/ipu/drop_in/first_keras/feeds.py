@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ipu import tf
-from ipu.keras.engine.data_adapter import as_batches
+from ipu.keras.engine.training.data_adapter import as_batches
 
 __all__ = ["Feed", "feed_of"]
 

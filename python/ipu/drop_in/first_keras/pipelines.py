@@ -7,19 +7,19 @@ import inspect
 import operator
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from ipu._refusals import refuse_call
+from ipu._text.refusals import refuse_call
 from ipu.drop_in.first_keras import replacement
 from ipu.drop_in.first_keras.models import Sequential, symbols
 from ipu.drop_in.first_keras.restricted import FirstGeneration, checked_count
 from ipu.gradient_accumulation import GradientAccumulationReductionMethod as Method
-from ipu.keras.engine.device_steps import Pipeline, PipelinedSteps, Steps
 from ipu.keras.engine.functional import Functional
+from ipu.keras.engine.training.device_steps import Pipeline, PipelinedSteps, Steps
 from ipu.keras.layers.base_layer import Layer
 from ipu.keras.layers.input_layer import InputLayer
 from ipu.ops import pipelining_ops
 
 if TYPE_CHECKING:
-    from ipu._timetable import Timetable
+    from ipu._reports.timetable import Timetable
 
 __all__ = [
     "PipelineModel",

@@ -13,9 +13,10 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ipu import _strategy_state, tf
-from ipu._placement import current_device, on_host
-from ipu._refusals import refuse_call, rows_of
+from ipu import tf
+from ipu._device import strategy_state
+from ipu._device.placement import current_device, on_host
+from ipu._text.refusals import refuse_call, rows_of
 from ipu.drop_in.first_keras import runs
 from ipu.drop_in.first_keras.feeds import feed_of
 from ipu.drop_in.first_keras.steps import plan_steps
@@ -23,9 +24,9 @@ from ipu.gradient_accumulation import GradientAccumulationReductionMethod as Met
 from ipu.keras import _names
 from ipu.keras._types import Nest
 from ipu.keras.callbacks.history import History
-from ipu.keras.engine.device_steps import AccumulatedSteps, PlainSteps, Steps
+from ipu.keras.engine.files.weights_file import LoadStatus
 from ipu.keras.engine.functional import Functional
-from ipu.keras.engine.weights_file import LoadStatus
+from ipu.keras.engine.training.device_steps import AccumulatedSteps, PlainSteps, Steps
 from ipu.keras.layers.base_layer import Layer
 from ipu.keras.optimizers import Optimizer
 
@@ -72,7 +73,7 @@ class FirstGeneration(Functional):
         Raises:
             ValueError: The current device is no IPU, or has too few.
         """
-        if not _strategy_state.has_strategy() or on_host():
+        if not strategy_state.has_strategy() or on_host():
             raise ValueError(
                 f"{type(self).__name__} can only be used on an IPU device. Make it, "
                 "and call it, inside `with strategy.scope():` of an IPUStrategy."

@@ -12,14 +12,14 @@ from ipu.keras._types import Nest
 from ipu.keras.callbacks.callback import CallbackList, Logs
 from ipu.keras.callbacks.history import History
 from ipu.keras.callbacks.progbar import ProgbarLogger
-from ipu.keras.engine.device_loop import DeviceLoop
-from ipu.keras.engine.fit_loops import make_callbacks
+from ipu.keras.engine.training.device_loop import DeviceLoop
+from ipu.keras.engine.training.fit_loops import make_callbacks
 
 if TYPE_CHECKING:
     from ipu.drop_in.first_keras.feeds import Feed
     from ipu.drop_in.first_keras.restricted import FirstGeneration
     from ipu.drop_in.first_keras.steps import StepPlan
-    from ipu.keras.engine.device_steps import Steps
+    from ipu.keras.engine.training.device_steps import Steps
 
 __all__ = ["run"]
 

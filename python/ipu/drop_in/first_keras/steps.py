@@ -11,7 +11,7 @@ import numbers
 from typing import Any, NamedTuple
 
 from ipu.drop_in.first_keras.feeds import Feed
-from ipu.keras.engine.step_plan import INFINITE, UNKNOWN
+from ipu.keras.engine.training.step_plan import INFINITE, UNKNOWN
 
 __all__ = ["StepPlan", "plan_steps"]
 

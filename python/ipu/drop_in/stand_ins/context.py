@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ipu import _core
-from ipu._refusals import refuse_call
+from ipu._text.refusals import refuse_call
 
 __all__ = [
     "Context",
@@ -67,7 +67,7 @@ def set_global_seed(seed: int | None) -> None:
 
 def device(name: str) -> Any:
     """A place for ops, as ``tf.device``."""
-    from ipu._placement import device as tf_device
+    from ipu._device.placement import device as tf_device
 
     return tf_device(name)
 
@@ -88,7 +88,7 @@ class Context:
 
     def devices(self) -> list[str]:
         """The names of the devices."""
-        from ipu import _devices
+        from ipu._device import devices as _devices
 
         layout = _devices.current_layout()
         count = 1 if layout is None else len(layout.ids or layout.counts)

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from ipu._refusals import refuse_call
-from ipu.tf import _graph_mode
-from ipu.tf._strings import StringTensor
+from ipu._text.refusals import refuse_call
+from ipu.tf._graph import mode
+from ipu.tf._string_ops.tensors import StringTensor
 from ipu.tf.tensor_spec import TensorSpec
 
 __all__ = [
@@ -61,7 +61,7 @@ class IpuTraceEvent:
 
 def ipu_event_trace() -> Any:
     """The events since the last call, in graphs since the last run: an empty array."""
-    graph = _graph_mode.building()
+    graph = mode.building()
     if graph is None:
         return np.array([], dtype=object)
     return graph.python(

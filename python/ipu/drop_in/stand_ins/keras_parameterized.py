@@ -10,7 +10,7 @@ import importlib
 from typing import Any
 
 from ipu.drop_in.stand_ins import keras_combinations
-from ipu.tf._test_case import TestCase as _TestCase
+from ipu.tf._testing.case import TestCase as _TestCase
 
 __all__ = [
     "TestCase",

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from ipu import keras
-from ipu._missing import refuse
+from ipu._text.missing import refuse
 from ipu.drop_in.stand_ins.test_util import (
     deprecated_graph_mode_only,
     run_v2_only,
 )
-from ipu.tf._test_compare import as_array
+from ipu.tf._testing.compare import as_array
 
 __all__ = [
     "Bias",

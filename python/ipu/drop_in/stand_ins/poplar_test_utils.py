@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
 from ipu import utils
-from ipu._missing import refuse
-from ipu._refusals import refuse_call
+from ipu._text.missing import refuse
+from ipu._text.refusals import refuse_call
 from ipu.tf._graph.session import Session
 
 __all__ = [

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ipu.tf._graph.graph import Graph
-from ipu.tf._test_case import TestCase
+from ipu.tf._testing.case import TestCase
 from ipu.tf.test import (
     get_temp_dir,
     gpu_device_name,
@@ -139,7 +139,7 @@ def also_run_as_tf_function(test: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(test)
     def both(self: Any, *args: Any, **kwargs: Any) -> None:
-        from ipu.tf._decorator import function
+        from ipu.tf._functions.decorator import function
 
         test(self, *args, **kwargs)
         function(lambda: test(self, *args, **kwargs))()
@@ -183,9 +183,9 @@ def is_xla_enabled() -> bool:
 @contextlib.contextmanager
 def force_cpu() -> Iterator[None]:
     """Put ops on the host."""
-    from ipu import _placement
+    from ipu._device import placement
 
-    with _placement.device("cpu"):
+    with placement.device("cpu"):
         yield
 
 

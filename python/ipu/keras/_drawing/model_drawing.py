@@ -10,7 +10,7 @@ from typing import Any
 from ipu.keras._drawing.boxes import Shown, boxes_of
 from ipu.keras._drawing.layout import lay_out
 from ipu.keras._drawing.pictures import as_dot, as_svg, save_pixels
-from ipu.tf._extras import extra
+from ipu.tf._tensor.extras import extra
 
 __all__ = ["ModelDrawing", "model_to_dot", "plot_model"]
 

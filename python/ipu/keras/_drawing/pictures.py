@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ipu._svg import FONT, PAGE_COLOURS, number, rect, text
+from ipu._reports.svg import FONT, PAGE_COLOURS, number, rect, text
 from ipu.keras._drawing.boxes import Box
 from ipu.keras._drawing.layout import LINE, PADDING, Drawing, Point
 

@@ -20,7 +20,7 @@ from ipu.keras._files import fitting, keras2_config, keras3, keras3_reading
 from ipu.keras._files.fitting import Array
 from ipu.keras._files.places import h5py
 from ipu.keras._random_state import Order, parsed
-from ipu.keras.engine import model_config
+from ipu.keras.engine.files import model_config
 
 __all__ = ["load_weights", "read_model", "save_model", "save_weights"]
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from ipu._user_warnings import warn_user
+from ipu._text.user_warnings import warn_user
 from ipu.keras import _names
 from ipu.keras._files import fitting, keras3_config, keras3_reading, tree
 from ipu.keras._files.fitting import Array

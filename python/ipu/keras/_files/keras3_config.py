@@ -15,7 +15,7 @@ from typing import Any
 from ipu.keras import _serialization
 from ipu.keras._files import keras3_ops
 from ipu.keras._files.keras3_reading import KINDS, MODELS, class_of
-from ipu.keras.engine import model_config
+from ipu.keras.engine.files import model_config
 
 __all__ = ["of_model", "of_training"]
 

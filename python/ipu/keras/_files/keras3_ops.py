@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ipu.keras.engine import op_names
+from ipu.keras.engine.files import op_names
 
 __all__ = ["is_operation", "of_call", "operation_from"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ipu._faces import face
+from ipu._text.faces import face
 from ipu.keras.backend._arithmetic import (
     abs,
     all,

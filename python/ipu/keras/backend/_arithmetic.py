@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from ipu import tf
-from ipu._arguments import checked_tensor
+from ipu._text.arguments import checked_tensor
 
 __all__ = [
     "abs",

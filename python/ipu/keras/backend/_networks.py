@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ipu import tf
-from ipu._arguments import checked_tensor
+from ipu._text.arguments import checked_tensor
 from ipu.keras import activations
 from ipu.keras.backend._settings import epsilon, is_channels_first
 

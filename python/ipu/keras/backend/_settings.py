@@ -12,7 +12,7 @@ import numpy as np
 from ipu import tf
 from ipu.keras import _names
 from ipu.keras._backend_state import state
-from ipu.keras.engine.call_context import current_training
+from ipu.keras.engine.layer.call_context import current_training
 
 __all__ = [
     "backend",

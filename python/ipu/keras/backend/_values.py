@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from ipu import tf
-from ipu._arguments import checked_list, checked_tensor, checked_variable
 from ipu._core import Tensor
+from ipu._text.arguments import checked_list, checked_tensor, checked_variable
 from ipu.keras._backend_state import state
-from ipu.tf._tracing import in_trace, init_scope
+from ipu.tf._functions.tracing import in_trace, init_scope
 
 __all__ = [
     "arange",
@@ -238,7 +238,7 @@ def is_keras_tensor(x: Any) -> bool:
         >>> is_keras_tensor(placeholder((None, 5))), is_keras_tensor(tf.ones(5))
         (True, False)
     """
-    from ipu.keras.engine.keras_tensor import KerasTensor
+    from ipu.keras.engine.symbols.keras_tensor import KerasTensor
 
     return isinstance(x, KerasTensor)
 

@@ -11,7 +11,7 @@ from typing import Any
 from ipu.keras import _random_state
 from ipu.keras._files.places import written_beside
 from ipu.keras.callbacks.callback import Callback, Logs
-from ipu.keras.engine import weights_file
+from ipu.keras.engine.files import weights_file
 
 __all__ = ["BackupAndRestore", "finished_epochs"]
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from ipu._arguments import checked_list
+from ipu._text.arguments import checked_list
 
 __all__ = ["Callback", "CallbackList", "looks"]
 

@@ -6,11 +6,11 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from ipu._user_warnings import warn_user
+from ipu._text.user_warnings import warn_user
 from ipu.keras._files.places import format_of, prepare
 from ipu.keras.callbacks.callback import Callback, Logs, looks
 from ipu.keras.callbacks.monitor import Monitor
-from ipu.keras.engine import saving
+from ipu.keras.engine.files import saving
 
 __all__ = ["ModelCheckpoint"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import math
 
-from ipu._arguments import checked_text
-from ipu._user_warnings import warn_user
+from ipu._text.arguments import checked_text
+from ipu._text.user_warnings import warn_user
 
 __all__ = ["Monitor"]
 

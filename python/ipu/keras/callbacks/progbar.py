@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ipu._locks import Lock
+from ipu._device.locks import Lock
 from ipu.keras.callbacks.callback import Callback, Logs, looks
 from ipu.keras.callbacks.run_views import RunView, view_of
 

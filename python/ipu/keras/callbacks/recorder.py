@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ipu.keras.callbacks.callback import Callback, Logs
 
 if TYPE_CHECKING:
-    from ipu._timetable import Timetable
+    from ipu._reports.timetable import Timetable
 
 __all__ = ["PipelineRecorder"]
 

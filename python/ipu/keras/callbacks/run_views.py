@@ -12,7 +12,7 @@ import sys
 import time
 from typing import Any, Protocol
 
-from ipu._notebook import in_notebook
+from ipu._text.notebook import in_notebook
 from ipu.keras.callbacks._tables import as_text
 from ipu.keras.callbacks.callback import Logs
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from ipu._refusals import refuse_given
+from ipu._text.refusals import refuse_given
 from ipu.keras.callbacks.callback import Callback, Logs, looks
 from ipu.keras.optimizers.schedules import LearningRateSchedule
 from ipu.tf import summary
-from ipu.tf._extras import extra
+from ipu.tf._tensor.extras import extra
 from ipu.tf.summary import SummaryWriter, _messages
 
 __all__ = ["TensorBoard"]

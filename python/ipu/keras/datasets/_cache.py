@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ipu._log import logger
+from ipu._text.log import logger
 from ipu.keras.datasets import _download
 
 __all__ = ["Arrays", "Loaded", "Named", "load", "load_mnist_or_fashion"]

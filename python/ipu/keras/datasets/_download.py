@@ -14,8 +14,8 @@ import tempfile
 import threading
 from pathlib import Path
 
-from ipu._locks import Event
-from ipu._log import logger
+from ipu._device.locks import Event
+from ipu._text.log import logger
 
 __all__ = ["cache_folder", "fetch", "store"]
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ipu._log import logger
+from ipu._text.log import logger
 from ipu.keras.datasets import _download
 
 __all__ = ["Official", "arrays_of", "content_of", "members_of", "unpickled"]

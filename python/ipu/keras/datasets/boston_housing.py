@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ipu._faces import face
+from ipu._text.faces import face
 from ipu.keras.datasets import _official
 
 __all__ = ["load_data"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ipu._faces import face
+from ipu._text.faces import face
 from ipu.keras.datasets._cache import Arrays, load
 
 __all__ = ["load_data"]

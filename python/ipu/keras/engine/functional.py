@@ -7,19 +7,24 @@ from collections.abc import Mapping
 from typing import Any
 
 from ipu import tf
-from ipu._near import refuse_unknown
+from ipu._text.near import refuse_unknown
 from ipu.keras import _names, _serialization
 from ipu.keras._types import Nest, Tensor
-from ipu.keras.engine import model_config
-from ipu.keras.engine.functional_graph import map_graph
-from ipu.keras.engine.host_part import HostPart, fed, find_host_part, host_values
-from ipu.keras.engine.input_spec import InputSpec
-from ipu.keras.engine.keras_tensor import KerasTensor, Node
-from ipu.keras.engine.layer_weights import ordered_first
-from ipu.keras.engine.masks import mask_of, set_mask
+from ipu.keras.engine.files import model_config
+from ipu.keras.engine.layer.input_spec import InputSpec
+from ipu.keras.engine.layer.masks import mask_of, set_mask
+from ipu.keras.engine.layer.weights import ordered_first
 from ipu.keras.engine.model import Model
-from ipu.keras.engine.stage_calls import ModelGraph
-from ipu.keras.engine.stages import Stages
+from ipu.keras.engine.pipelines.calls import ModelGraph
+from ipu.keras.engine.pipelines.stages import Stages
+from ipu.keras.engine.symbols.functional_graph import map_graph
+from ipu.keras.engine.symbols.keras_tensor import KerasTensor, Node
+from ipu.keras.engine.training.host_part import (
+    HostPart,
+    fed,
+    find_host_part,
+    host_values,
+)
 from ipu.keras.layers.base_layer import Layer
 from ipu.keras.layers.input_layer import InputLayer
 
@@ -143,7 +148,7 @@ class Functional(Model):
                 one that is no scalar the mean is added.
             **kwargs: Ignored, as in Keras.
         """
-        from ipu.keras.engine.added_terms import AddLoss
+        from ipu.keras.engine.layer.added_terms import AddLoss
 
         for loss in tf.nest.flatten(losses):
             if isinstance(loss, KerasTensor):
@@ -167,7 +172,7 @@ class Functional(Model):
             aggregation: ``"mean"``, or None, which is the same.
             **kwargs: Ignored, as in Keras.
         """
-        from ipu.keras.engine.added_terms import AddMetric
+        from ipu.keras.engine.layer.added_terms import AddMetric
 
         if isinstance(value, KerasTensor) and name is not None:
             self._add_term(AddMetric(name)(value))

@@ -9,20 +9,20 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ipu import tf
-from ipu._near import refuse_unknown
-from ipu._tracebacks import boundaries
+from ipu._text.near import refuse_unknown
+from ipu._text.tracebacks import boundaries
 from ipu.keras._names import nearest
 from ipu.keras._types import Nest
-from ipu.keras.engine import model_config, saving, summary, weights_file
-from ipu.keras.engine.layer_weights import unique
-from ipu.keras.engine.pipeline_stage import count_entries
-from ipu.keras.engine.stage_calls import ModelGraph
-from ipu.keras.engine.stage_trace import open_batch, traced_graph
-from ipu.keras.engine.text_calls import TextCalls, text_specs
-from ipu.keras.engine.trainer import Trainer
+from ipu.keras.engine.files import model_config, saving, summary, weights_file
+from ipu.keras.engine.layer.weights import unique
+from ipu.keras.engine.pipelines.calls import ModelGraph
+from ipu.keras.engine.pipelines.pipeline_stage import count_entries
+from ipu.keras.engine.pipelines.trace import open_batch, traced_graph
+from ipu.keras.engine.training.text_calls import TextCalls, text_specs
+from ipu.keras.engine.training.trainer import Trainer
 from ipu.keras.layers._layer_calls import map_shapes
 from ipu.keras.layers.base_layer import Layer
-from ipu.tf import _function
+from ipu.tf._functions import function
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -107,7 +107,7 @@ class Model(Trainer):
             sizes = tuple(1 if size is None else int(size) for size in shape)
             return tf.TensorSpec(sizes, "float32")
 
-        _function.scratch_trace(
+        function.scratch_trace(
             lambda x: self(x, training=False),
             [map_shapes(spec, input_shape)],
             may_create=True,

@@ -8,16 +8,16 @@ from contextlib import suppress
 from typing import Any
 
 from ipu import tf
-from ipu._log import logger
-from ipu._tracebacks import boundaries
+from ipu._text.log import logger
+from ipu._text.tracebacks import boundaries
 from ipu.keras import _names, _serialization
 from ipu.keras._types import Nest
 from ipu.keras.engine.functional import Functional
-from ipu.keras.engine.host_part import first_input
-from ipu.keras.engine.keras_tensor import KerasTensor
-from ipu.keras.engine.layer_weights import ordered_first
+from ipu.keras.engine.layer.weights import ordered_first
 from ipu.keras.engine.model import Model
-from ipu.keras.engine.stage_calls import Unit
+from ipu.keras.engine.pipelines.calls import Unit
+from ipu.keras.engine.symbols.keras_tensor import KerasTensor
+from ipu.keras.engine.training.host_part import first_input
 from ipu.keras.layers.base_layer import Layer
 from ipu.keras.layers.input_layer import Input, InputLayer
 

@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from ipu._errors import InvalidArgumentError
+from ipu._text.errors import InvalidArgumentError
 from ipu.keras.layers import _categories
-from ipu.tf._hashes import fingerprint64
+from ipu.tf._string_ops.hashes import fingerprint64
 
 __all__ = ["DROPPED", "Vocabulary"]
 

@@ -14,25 +14,25 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from ipu import tf
-from ipu._arguments import as_ints
-from ipu._near import ignored_keywords, refuse_unknown
-from ipu._tracebacks import boundaries
+from ipu._text.arguments import as_ints
+from ipu._text.near import ignored_keywords, refuse_unknown
+from ipu._text.tracebacks import boundaries
 from ipu.keras import _names, regularizers
 from ipu.keras._types import Nest, Tensor, Values
-from ipu.keras.engine import masks
-from ipu.keras.engine.call_context import call_scope, current_training, in_call
-from ipu.keras.engine.infer import infer_outputs
-from ipu.keras.engine.input_spec import InputSpec, check_input_spec
-from ipu.keras.engine.keras_tensor import KerasTensor, Node, contains_symbolic
-from ipu.keras.engine.layer_dtypes import LayerDtypes
-from ipu.keras.engine.layer_places import LayerPlaces
-from ipu.keras.engine.layer_weights import LayerWeights
-from ipu.keras.engine.pipeline_stage import current_stage
-from ipu.keras.engine.signature import (
+from ipu.keras.engine.layer import masks
+from ipu.keras.engine.layer.call_context import call_scope, current_training, in_call
+from ipu.keras.engine.layer.dtypes import LayerDtypes
+from ipu.keras.engine.layer.input_spec import InputSpec, check_input_spec
+from ipu.keras.engine.layer.places import LayerPlaces
+from ipu.keras.engine.layer.signature import (
     TrainingParameter,
     takes_mask,
     training_parameter,
 )
+from ipu.keras.engine.layer.weights import LayerWeights
+from ipu.keras.engine.pipelines.pipeline_stage import current_stage
+from ipu.keras.engine.symbols.infer import infer_outputs
+from ipu.keras.engine.symbols.keras_tensor import KerasTensor, Node, contains_symbolic
 from ipu.keras.layers._layer_calls import (
     as_tensors,
     declared_shape,
@@ -40,8 +40,8 @@ from ipu.keras.layers._layer_calls import (
     name_layer,
     shape_of,
 )
-from ipu.tf._graph_mode import call_or_keep
-from ipu.tf._tracing import init_scope
+from ipu.tf._functions.tracing import init_scope
+from ipu.tf._graph.mode import call_or_keep
 from ipu.tf.autograph import convert_call
 
 __all__ = ["InputSpec", "Layer"]

@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ipu import tf
-from ipu._refusals import refuse_given
+from ipu._text.refusals import refuse_given
 from ipu.keras import initializers
 from ipu.keras._types import Tensor
 from ipu.keras.layers.normalization import NormalizationLayer
-from ipu.tf._normalizations import normalize_batch, replicas_of_a_batch
+from ipu.tf._ops.normalizations import normalize_batch, replicas_of_a_batch
 
 __all__ = ["BatchNormalization"]
 

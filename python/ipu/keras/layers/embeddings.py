@@ -12,7 +12,7 @@ from ipu import tf
 from ipu.keras import constraints, initializers, regularizers
 from ipu.keras._types import Nest, Tensor
 from ipu.keras.layers.base_layer import Layer
-from ipu.tf import _lookups
+from ipu.tf._gradients import lookups
 
 __all__ = ["Embedding"]
 
@@ -109,7 +109,7 @@ class Embedding(Layer):
 
     def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         """Give the rows: shape ``(*inputs.shape, output_dim)``."""
-        rows = _lookups.look_up(self.embeddings, _as_ids(inputs))
+        rows = lookups.look_up(self.embeddings, _as_ids(inputs))
         is_mixed = self._compute_kind != self._dtype
         return tf.cast(rows, self._compute_kind) if is_mixed else rows
 

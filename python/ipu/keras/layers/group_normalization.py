@@ -12,7 +12,7 @@ from ipu import tf
 from ipu.keras import initializers
 from ipu.keras._types import Tensor
 from ipu.keras.layers.base_layer import InputSpec, Layer
-from ipu.tf._normalizations import normalize_groups
+from ipu.tf._ops.normalizations import normalize_groups
 
 __all__ = ["GroupNorm", "GroupNormalization", "InstanceNorm", "InstanceNormalization"]
 

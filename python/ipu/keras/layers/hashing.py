@@ -13,8 +13,8 @@ from ipu.keras._types import Shape
 from ipu.keras.layers._categories import checked_mode, encoded, encoded_shape
 from ipu.keras.layers.host_layer import HostLayer, host_tensor
 from ipu.keras.layers.index_lookup import refuse_sparse
-from ipu.tf._hashes import fingerprint64, joined_fingerprints
-from ipu.tf._strings import to_bytes
+from ipu.tf._string_ops.hashes import fingerprint64, joined_fingerprints
+from ipu.tf._string_ops.tensors import to_bytes
 
 __all__ = ["HashedCrossing", "Hashing"]
 

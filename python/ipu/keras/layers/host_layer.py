@@ -14,10 +14,10 @@ from typing import Any
 
 from ipu import tf
 from ipu.keras._types import Shape
-from ipu.keras.engine.keras_tensor import KerasTensor
+from ipu.keras.engine.symbols.keras_tensor import KerasTensor
 from ipu.keras.layers.preprocessing import PreprocessingLayer
-from ipu.tf._host_only import on_host
-from ipu.tf._strings import StringTensor, is_text
+from ipu.tf._string_ops.host_only import on_host
+from ipu.tf._string_ops.tensors import StringTensor, is_text
 from ipu.tf.ragged import RaggedTensor
 
 __all__ = ["HostLayer", "batches_of", "host_tensor"]

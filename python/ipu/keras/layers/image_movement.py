@@ -12,7 +12,7 @@ from typing import Any
 from ipu import tf
 from ipu.keras._types import Tensor
 from ipu.keras.layers.image_augmentation import ImageAugmentation, span_of
-from ipu.tf._image_transforms import FILL_MODES, INTERPOLATIONS, projective_transform
+from ipu.tf._images.transforms import FILL_MODES, INTERPOLATIONS, projective_transform
 
 __all__ = ["RandomRotation", "RandomTranslation", "RandomZoom"]
 

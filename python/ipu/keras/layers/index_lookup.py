@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from ipu import tf
-from ipu._refusals import refuse_given
+from ipu._text.refusals import refuse_given
 from ipu.keras._types import Shape
 from ipu.keras.layers._categories import checked_mode, encoded_shape
 from ipu.keras.layers._vocabulary import Vocabulary
 from ipu.keras.layers.host_layer import HostLayer, batches_of
-from ipu.tf._strings import StringTensor
+from ipu.tf._string_ops.tensors import StringTensor
 from ipu.tf.ragged import RaggedTensor
 
 __all__ = ["IntegerLookup", "StringLookup"]

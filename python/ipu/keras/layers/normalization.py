@@ -13,7 +13,7 @@ from ipu import tf
 from ipu.keras import constraints, initializers, regularizers
 from ipu.keras._types import Tensor
 from ipu.keras.layers.base_layer import InputSpec, Layer
-from ipu.tf._normalizations import normalize_layer
+from ipu.tf._ops.normalizations import normalize_layer
 
 __all__ = ["LayerNormalization", "NormalizationLayer", "UnitNormalization"]
 

@@ -22,7 +22,7 @@ from ipu.keras.layers.recurrent_cell import (
 )
 from ipu.keras.layers.rnn import RNN, Steps
 from ipu.keras.layers.rnn_cells import GRUCell, LSTMCell, SimpleRNNCell
-from ipu.tf import _recurrent
+from ipu.tf._ops import recurrent
 
 __all__ = ["GRU", "LSTM", "OwnCell", "SimpleRNN", "flags_of"]
 
@@ -272,7 +272,7 @@ class GRU(OwnCell):
         bias = cell.recurrent_bias
         if cell.reset_after and bias is None:
             bias = tf.zeros((3 * cell.units,), self._compute_kind)
-        result = _recurrent.gru(
+        result = recurrent.gru(
             self._project(inputs, cell.input_bias, training),
             cell.recurrent_kernel,
             states[0],
@@ -370,7 +370,7 @@ class LSTM(OwnCell):
             return super()._go(inputs, mask, training, states, constants)
         cell = self.cell
         h, c = states
-        result = _recurrent.lstm(
+        result = recurrent.lstm(
             self._project(inputs, cell.bias, training),
             cell.recurrent_kernel,
             h,

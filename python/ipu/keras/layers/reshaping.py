@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ipu import tf
-from ipu._arguments import checked_list
+from ipu._text.arguments import checked_list
 from ipu.keras._backend_state import state
 from ipu.keras._types import Nest, Tensor
 from ipu.keras.layers.base_layer import InputSpec, Layer

@@ -11,7 +11,7 @@ from typing import Any
 from ipu import tf
 from ipu.keras import _serialization
 from ipu.keras._types import Nest
-from ipu.keras.engine import masks
+from ipu.keras.engine.layer import masks
 from ipu.keras.layers._layer_calls import copied
 from ipu.keras.layers.base_layer import Layer
 from ipu.keras.layers.rnn import RNN

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from ipu import tf
-from ipu._near import refuse_unknown
-from ipu._tracebacks import boundaries
+from ipu._text.near import refuse_unknown
+from ipu._text.tracebacks import boundaries
 from ipu.keras import _names
 from ipu.keras._shape_fitting import fit_weights, squeeze_pair
 from ipu.keras._types import Tensor
-from ipu.tf._tracing import init_scope
+from ipu.tf._functions.tracing import init_scope
 
 __all__ = [
     "Mean",

@@ -8,7 +8,7 @@ from typing import Any
 from ipu import tf
 from ipu.keras._types import Tensor
 from ipu.keras.metrics.base import Metric, floats
-from ipu.tf._tracing import init_scope
+from ipu.tf._functions.tracing import init_scope
 
 __all__ = ["F1Score", "R2Score"]
 

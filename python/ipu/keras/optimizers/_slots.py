@@ -10,7 +10,7 @@ import numpy as np
 
 from ipu import tf
 from ipu.keras import _names
-from ipu.tf._tracing import init_scope
+from ipu.tf._functions.tracing import init_scope
 
 __all__ = ["Slots"]
 

@@ -12,8 +12,8 @@ import numpy as np
 from ipu import tf
 from ipu.keras._types import Tensor
 from ipu.keras.optimizers.optimizer import Optimizer
-from ipu.tf import _slices
-from ipu.tf._tracing import init_scope
+from ipu.tf._functions.tracing import init_scope
+from ipu.tf._gradients import slices
 
 __all__ = ["ScalingOptimizer", "WrappingOptimizer"]
 
@@ -149,7 +149,7 @@ class ScalingOptimizer(WrappingOptimizer):
     ) -> list[Any]:
         """A function of each element of gradients, tensors or None."""
         if self._clips:  # row by row
-            function = functools.partial(_slices.mapped, function)
+            function = functools.partial(slices.mapped, function)
         return [None if g is None else function(g) for g in gradients]
 
     def _finished(self, gradients: list[Any]) -> list[Any]:

@@ -9,7 +9,7 @@ from typing import Any
 from ipu import tf
 from ipu.keras._types import Tensor
 from ipu.keras.optimizers.optimizer import Optimizer
-from ipu.tf import _updates
+from ipu.tf._ops import updates
 
 __all__ = ["Adam"]
 
@@ -101,7 +101,7 @@ class Adam(Optimizer):
         m, v = self.get_slot(var, "m"), self.get_slot(var, "v")
         if self.amsgrad:
             return self._apply_amsgrad(grad, var, m, v)
-        return _updates.adam_update(
+        return updates.adam_update(
             var,
             grad,
             self._current_rate,

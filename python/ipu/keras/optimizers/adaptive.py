@@ -16,7 +16,7 @@ from ipu import tf
 from ipu.keras._types import Tensor
 from ipu.keras.optimizers.optimizer import Optimizer
 from ipu.keras.optimizers.schedules import LearningRateSchedule
-from ipu.tf._tracing import init_scope
+from ipu.tf._functions.tracing import init_scope
 
 __all__ = ["Adadelta", "Adagrad", "Adamax", "Ftrl", "Nadam"]
 

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from ipu import _core, tf
-from ipu._placement import current_device, on_host
-from ipu._tracebacks import boundaries
-from ipu._user_warnings import warn_user
+from ipu._device.placement import current_device, on_host
+from ipu._text.tracebacks import boundaries
+from ipu._text.user_warnings import warn_user
 from ipu.keras import _names, _serialization
 from ipu.keras._types import Tensor
 from ipu.keras.optimizers import schedules
@@ -24,10 +24,12 @@ from ipu.keras.optimizers._aggregation import is_aggregated
 from ipu.keras.optimizers._slots import Slots
 from ipu.keras.optimizers.schedules import LearningRateSchedule
 from ipu.ops import cross_replica_ops
-from ipu.tf import _function, _lookups, _slices
-from ipu.tf._notes import note
-from ipu.tf._reached import tied
-from ipu.tf._tracing import init_scope
+from ipu.tf._functions import function
+from ipu.tf._functions.tracing import init_scope
+from ipu.tf._gradients import lookups
+from ipu.tf._gradients import slices as _slices
+from ipu.tf._graph.reached import tied
+from ipu.tf._tensor.notes import note
 from ipu.tf.autograph import convert_call
 
 __all__ = ["Optimizer"]
@@ -246,7 +248,7 @@ class Optimizer(Slots):
         """
         del name
         variables = list(var_list() if callable(var_list) else var_list)
-        if tape is None and not _function.in_trace():
+        if tape is None and not function.in_trace():
             if not callable(loss):
                 raise ValueError(
                     "`tape` is required when a Tensor loss is passed outside of a "
@@ -350,7 +352,7 @@ class Optimizer(Slots):
         gradients = [grad for grad, _ in kept]
         variables = [var for _, var in kept]
         self._create_all_weights(variables)
-        if not _function.in_trace():
+        if not function.in_trace():
             return self._run_once(gradients, variables)
         trace = _core.open_trace()
         begin = 0 if trace is None else trace.node_count
@@ -438,7 +440,7 @@ class Optimizer(Slots):
                 finally:
                     self._rows = {}
 
-            program = _function.DeviceFunction(apply)
+            program = function.DeviceFunction(apply)
             if len(self._eager) == _EAGER_PROGRAMS:
                 self._eager.pop(next(iter(self._eager)))
             self._eager[key] = program
@@ -506,7 +508,7 @@ class Optimizer(Slots):
 def _taken(gradients: list[Any], variables: list[Any]) -> dict[int, Tensor]:
     """The rows of those variables of which only some were looked up, by id."""
     found = {
-        id(variable): _lookups.taken_rows(gradient, variable.shape[0])
+        id(variable): lookups.taken_rows(gradient, variable.shape[0])
         for gradient, variable in zip(gradients, variables, strict=True)
         if len(variable.shape) > 0
     }

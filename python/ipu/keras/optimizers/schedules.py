@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ipu import tf
-from ipu._faces import face
+from ipu._text.faces import face
 from ipu.keras import _serialization
 from ipu.keras._types import Tensor
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from ipu.keras._types import Tensor
 from ipu.keras.optimizers.optimizer import Optimizer
-from ipu.tf import _updates
+from ipu.tf._ops import updates
 
 __all__ = ["SGD"]
 
@@ -73,7 +73,7 @@ class SGD(Optimizer):
         self, grad: Tensor, var: Any, apply_state: Any = None
     ) -> Any:
         velocity = self.get_slot(var, "momentum") if self._momentum else None
-        return _updates.sgd_update(
+        return updates.sgd_update(
             var, grad, self._current_rate, self._momentum, velocity, self.nesterov
         )
 

@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ipu import cross_replica_ops, tf
-from ipu._errors import FailedPreconditionError
-from ipu._refusals import refuse_call
-from ipu._training_loop import Update, accumulate_here
+from ipu._loops.training_loop import Update, accumulate_here
+from ipu._text.errors import FailedPreconditionError
+from ipu._text.refusals import refuse_call
 from ipu.gradient_accumulation import GradientAccumulationReductionMethod as Method
 from ipu.keras._types import Tensor
 from ipu.keras.optimizers._aggregation import aggregated, is_aggregated
 from ipu.keras.optimizers._wrapping import WrappingOptimizer
 from ipu.keras.optimizers.als import ALSOptimizer
 from ipu.keras.optimizers.optimizer import Optimizer
-from ipu.tf import _function
+from ipu.tf._functions import function
 
 __all__ = [
     "ALSGradientAccumulationOptimizer",
@@ -281,7 +281,7 @@ class GradientAccumulationOptimizer(IpuOptimizer):
         Raises:
             FailedPreconditionError: As said above.
         """
-        if not _function.in_trace():
+        if not function.in_trace():
             raise FailedPreconditionError(
                 f"Detected a gradient accumulation operation with "
                 f"{self._num_mini_batches} number of mini batches which is not inside "

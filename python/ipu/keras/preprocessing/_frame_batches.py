@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ipu._user_warnings import warn_user
+from ipu._text.user_warnings import warn_user
 from ipu.keras.preprocessing._batches import FORMATS, FilesIterator
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ipu._user_warnings import warn_user
+from ipu._text.user_warnings import warn_user
 from ipu.keras._backend_state import state
 from ipu.keras._seeds import numpy_stream
 from ipu.keras.preprocessing import _affine

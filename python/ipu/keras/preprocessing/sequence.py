@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ipu._faces import face
+from ipu._text.faces import face
 from ipu.keras._seeds import numpy_stream, python_stream
 from ipu.keras._sequence import Sequence as Batches
 

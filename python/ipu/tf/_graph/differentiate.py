@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ipu._core import Tensor
-from ipu.tf import _inference, nest
-from ipu.tf._creation import zeros_like
-from ipu.tf._derivatives import UnconnectedGradients, unconnected_of
+from ipu.tf import nest
+from ipu.tf._functions import inference
+from ipu.tf._gradients.derivatives import UnconnectedGradients, unconnected_of
 from ipu.tf._graph import frame
 from ipu.tf._graph.operation import GraphOperation, GraphTensor, Place
+from ipu.tf._ops.creation import zeros_like
 from ipu.tf.dtypes import as_dtype
 from ipu.tf.gradient_tape import gradients as traced_gradients
 from ipu.tf.tensor_shape import TensorShape
@@ -184,8 +185,8 @@ def _infer(op: GraphOperation, before: list[GraphOperation]) -> list[Any]:
         op.variables.update(here.needed)
         return result
 
-    from ipu import _placement
+    from ipu._device import placement
 
-    with _placement.provisional():
-        found = _inference.infer(call, given, host=True)
+    with placement.provisional():
+        found = inference.infer(call, given, host=True)
     return list(nest.flatten(found)) if not isinstance(found, Tensor) else [found]

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ipu import _core
-from ipu.tf import _graph_mode, nest
-from ipu.tf._graph import notes
+from ipu.tf import nest
+from ipu.tf._graph import mode, notes
 
 if TYPE_CHECKING:
     from ipu.tf._graph.operation import GraphOperation, GraphTensor
@@ -155,7 +155,7 @@ def constant_value(tensor: GraphTensor) -> Any:
             needed.add(op)
             waiting.extend(one.op for one in op.inputs if one.known is None)
     frame = Frame()
-    with _graph_mode.suspended():
+    with mode.suspended():
         for op in sorted(needed, key=lambda op: op.index):
             op.execute(frame)
     value = frame.values[id(tensor)]
@@ -231,7 +231,7 @@ def _mark_names() -> Any:
     """How names are given now."""
     from ipu.keras import _names
 
-    graph = _graph_mode.current()
+    graph = mode.current()
     return _names.counts(), None if graph is None else graph.names.mark()
 
 
@@ -241,7 +241,7 @@ def _names_as_at(mark: Any) -> Iterator[None]:
     from ipu.keras import _names
 
     counts, of_graph = mark
-    now, graph = _names.counts(), _graph_mode.current()
+    now, graph = _names.counts(), mode.current()
     names = None if graph is None else graph.names
     _names.set_counts(counts)
     if graph is not None and of_graph is not None:

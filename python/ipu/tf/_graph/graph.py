@@ -8,15 +8,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from ipu import _placement
 from ipu._core import Tensor, open_trace
-from ipu.tf import _graph_mode, nest
-from ipu.tf._graph import differentiate, record
+from ipu._device import placement
+from ipu.tf import nest
+from ipu.tf._functions.tracing import current_build
+from ipu.tf._graph import differentiate, mode, record
 from ipu.tf._graph.names import Names
 from ipu.tf._graph.operation import GraphOperation, GraphTensor, Place
 from ipu.tf._graph.turns import Turns
-from ipu.tf._operation import Operation
-from ipu.tf._tracing import current_build
+from ipu.tf._tensor.operation import Operation
 from ipu.tf.dtypes import as_dtype
 from ipu.tf.tensor_shape import TensorShape
 
@@ -75,7 +75,7 @@ class Graph:
 
     def as_default(self) -> AbstractContextManager[Graph]:
         """A context in which calls of this thread are added to the graph."""
-        return _graph_mode.entered(self)
+        return mode.entered(self)
 
     def get_operations(self) -> list[GraphOperation]:
         """All operations, in the order in which they were added."""
@@ -208,7 +208,7 @@ class Graph:
 
     def device(self, device_name: Any) -> AbstractContextManager[None]:
         """A context in which operations are on a device."""
-        return _placement.device(device_name)
+        return placement.device(device_name)
 
     # --- collections ------------------------------------------------------------------
 
@@ -288,12 +288,12 @@ class Graph:
 
     def here(self) -> Place:
         """The place of an operation that is added now."""
-        ordinal = _placement.graph_ordinal()
+        ordinal = placement.graph_ordinal()
         return HOST if ordinal is None else Place("IPU", ordinal)
 
     def is_placed(self) -> bool:
         """Whether a scope says where an operation that is added now runs."""
-        return _placement.is_placed() or _placement.graph_ordinal() is not None
+        return placement.is_placed() or placement.graph_ordinal() is not None
 
     def handle(self, name: str, place: Place) -> GraphOperation:
         """Add the operation that stands for a variable, under the variable's name."""
@@ -340,7 +340,7 @@ class Graph:
                     f"{op.name!r} that takes it. Make both in the same tf.Graph."
                 )
         op.control_inputs = self.control_inputs
-        op.shard = _placement.current_shard()
+        op.shard = placement.current_shard()
         return op
 
     def keep(self, op: GraphOperation) -> None:

@@ -14,7 +14,8 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ipu.tf import _inference, nest
+from ipu.tf import nest
+from ipu.tf._functions import inference
 from ipu.tf.tensor_shape import TensorShape
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def is_settled(result: Any) -> bool:
     return all(
         leaf.shape is None and not leaf.is_size
         for leaf in nest.flatten(result)
-        if isinstance(leaf, _inference.Inferred)
+        if isinstance(leaf, inference.Inferred)
     )
 
 
@@ -123,7 +124,7 @@ def merged(results: Sequence[Any]) -> Any:
     found = results[0]
     for other in results:
         if len(nest.flatten(other)) != len(nest.flatten(found)):
-            raise _inference.OpenCountError(
+            raise inference.OpenCountError(
                 "How many results there are depends on a shape that is not known. Give "
                 "the input one: placeholder(dtype, shape), or call set_shape."
             )
@@ -132,12 +133,12 @@ def merged(results: Sequence[Any]) -> Any:
 
 
 def _common(one: Any, other: Any) -> Any:
-    if not isinstance(one, _inference.Inferred):
+    if not isinstance(one, inference.Inferred):
         return one
     shape = _common_shape(one.shape, other.shape)
     # sizes that were made of guessed ones are no trials of the next call
     is_size = one.is_size and other.is_size
-    return _inference.Inferred(shape, one.dtype, is_size=is_size)
+    return inference.Inferred(shape, one.dtype, is_size=is_size)
 
 
 def _common_shape(one: Any, other: Any) -> Any:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ipu.tf._notes import note, noted, noted_all
+from ipu.tf._tensor.notes import note, noted, noted_all
 
 __all__ = ["Place", "at", "hand_on", "of_results"]
 

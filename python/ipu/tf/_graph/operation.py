@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from ipu._core import Tensor, open_trace
-from ipu.tf import _graph_mode, nest
-from ipu.tf._graph import frame, notes
-from ipu.tf._operation import Operation
-from ipu.tf._reference import Reference
+from ipu.tf import nest
+from ipu.tf._graph import frame, mode, notes
+from ipu.tf._tensor.operation import Operation
+from ipu.tf._tensor.reference import Reference
 from ipu.tf.dtypes import DType
 from ipu.tf.tensor_shape import TensorShape
 
@@ -242,7 +242,7 @@ class GraphTensor:
         value = frame.captured(self)
         if value is None:
             value = self.known
-        if value is None and _graph_mode.building() is None:
+        if value is None and mode.building() is None:
             value = frame.constant_value(self)
         if value is None:
             # where there is no value, operators ask this class, not the other operand

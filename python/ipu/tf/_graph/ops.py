@@ -6,12 +6,13 @@ from __future__ import annotations
 from typing import Any
 
 from ipu._core import Tensor
-from ipu.tf import _convert, _graph_mode
+from ipu.tf._graph import mode
 from ipu.tf._graph.frame import is_symbol
 from ipu.tf._graph.graph import Graph
 from ipu.tf._graph.record import takes_over
 from ipu.tf._graph.texts import held
 from ipu.tf._graph.variables import GraphVariable
+from ipu.tf._tensor import convert
 from ipu.tf.dtypes import as_dtype
 
 __all__: list[str] = []
@@ -22,7 +23,7 @@ def _undecorated(function: Any) -> Any:
     return function.__wrapped__
 
 
-@takes_over(_undecorated(_convert.constant))
+@takes_over(_undecorated(convert.constant))
 def _constant(
     graph: Graph,
     value: Any,
@@ -34,12 +35,12 @@ def _constant(
     del verify_shape
     if is_symbol(value) or isinstance(value, GraphVariable):
         return _converted(graph, value, dtype, name=name)
-    with _graph_mode.suspended():
-        made = _convert.constant(value, dtype, shape)
+    with mode.suspended():
+        made = convert.constant(value, dtype, shape)
     return held(graph, made, name)
 
 
-@takes_over(_undecorated(_convert.convert_to_tensor))
+@takes_over(_undecorated(convert.convert_to_tensor))
 def _converted(
     graph: Graph,
     value: Any,
@@ -59,8 +60,8 @@ def _converted(
         return value
     if isinstance(value, (list, tuple)) and _holds_symbol(value):
         return graph.record(_stacked, (value, dtype), {}, "Pack")
-    with _graph_mode.suspended():
-        made = _convert.convert_to_tensor(value, dtype, dtype_hint or preferred_dtype)
+    with mode.suspended():
+        made = convert.convert_to_tensor(value, dtype, dtype_hint or preferred_dtype)
     return held(graph, made, name)
 
 
@@ -71,4 +72,4 @@ def _holds_symbol(value: Any) -> bool:
 
 
 def _stacked(value: Any, dtype: Any) -> Tensor:
-    return _convert.convert_to_tensor(value, dtype)
+    return convert.convert_to_tensor(value, dtype)

@@ -14,15 +14,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ipu import _devices, _seed
 from ipu._core import Tensor
-from ipu._errors import InvalidArgumentError
-from ipu.tf import _graph_mode
-from ipu.tf._elementwise import identity
-from ipu.tf._graph import frame, running
+from ipu._device import devices
+from ipu._device import seed as _seed
+from ipu._text.errors import InvalidArgumentError
+from ipu.tf._functions.tracing import Build, TracedProgram, trace_program
+from ipu.tf._graph import frame, mode, running
 from ipu.tf._graph.operation import GraphOperation, GraphTensor, Place
 from ipu.tf._graph.variables import GraphVariable
-from ipu.tf._tracing import Build, TracedProgram, trace_program
+from ipu.tf._ops.elementwise import identity
 from ipu.tf.custom_gradient import custom_gradient
 from ipu.tf.tensor_spec import TensorSpec
 
@@ -155,7 +155,7 @@ class _Step:
         if self.place.kind == "PYTHON":
             self._call(values)
             return
-        device = _devices.get_device(self.place.ordinal)
+        device = devices.get_device(self.place.ordinal)
         on_host = self.place.kind == "CPU"
         given = [_given(values, tensor, on_host) for tensor in self.inputs]
         key = (device, *((one.dtype_name, one.shape) for one in given))
@@ -174,7 +174,7 @@ class _Step:
             values[id(tensor)] = value
 
     @contextmanager
-    def _drawing(self, device: _devices.Device) -> Iterator[None]:
+    def _drawing(self, device: devices.Device) -> Iterator[None]:
         """A context in which random numbers go on where the session was with them.
 
         An op has a stream for each session, which a program with several of them takes
@@ -195,13 +195,13 @@ class _Step:
 
     def _call(self, values: dict[int, Any]) -> None:
         here = frame.Frame(lambda tensor: values.get(id(tensor)))
-        with _graph_mode.suspended():
+        with mode.suspended():
             for op in self.ops:
                 op.execute(here)
         values.update(here.values)
 
     def _trace(
-        self, specs: list[TensorSpec], device: _devices.Device, on_host: bool
+        self, specs: list[TensorSpec], device: devices.Device, on_host: bool
     ) -> _Program:
         here = frame.Frame()
 
@@ -314,7 +314,7 @@ class Plan:
             values: The fed values by the tensor's id; gets what is computed.
         """
         for variable in self.variables.values():
-            variable.settle(_devices.get_device(variable.ordinal))
+            variable.settle(devices.get_device(variable.ordinal))
         for step in self.steps:
             step.run(values)
 

@@ -11,13 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ipu import _core, _placement
+from ipu import _core
 from ipu._core import Tensor
-from ipu.tf import _inference, nest
+from ipu._device import placement
+from ipu.tf import nest
+from ipu.tf._functions import inference
 from ipu.tf._graph import frame, guesses, notes, texts
 from ipu.tf._graph.operation import GraphOperation, GraphTensor, Place
-from ipu.tf._notes import note
-from ipu.tf._strings import StringTensor
+from ipu.tf._string_ops.tensors import StringTensor
+from ipu.tf._tensor.notes import note
 from ipu.tf.dtypes import as_dtype
 
 if TYPE_CHECKING:
@@ -63,7 +65,7 @@ def record(
     op = graph.add(
         kind, function, args, kwargs, name=name if isinstance(name, str) else None
     )
-    op.rounding = _placement.current_rounding()
+    op.rounding = placement.current_rounding()
     return add_traced(op, host=True)
 
 
@@ -122,7 +124,7 @@ def add_traced(op: GraphOperation, host: bool) -> Any:
     is_size = op.is_pure and bool(given) and all(t.is_size for t in given)
     count = 0
     for leaf in nest.flatten(results):
-        if isinstance(leaf, _inference.Inferred):
+        if isinstance(leaf, inference.Inferred):
             op.leaves.append(_tensor(op, count, leaf, is_size))
             count += 1
         elif isinstance(leaf, StringTensor):
@@ -143,7 +145,7 @@ def add_traced(op: GraphOperation, host: bool) -> Any:
 
 
 def _tensor(
-    op: GraphOperation, index: int, found: _inference.Inferred, of_sizes: bool
+    op: GraphOperation, index: int, found: inference.Inferred, of_sizes: bool
 ) -> GraphTensor:
     trials, dtype = found.trials, as_dtype(found.dtype)
     if trials and not any(leaf.is_size for leaf in op.inputs) and _is_same(trials):
@@ -169,7 +171,7 @@ def _infer(
     failures: list[Exception] = []
     try:
         return trials.of(lambda tensor: tensor.shape)
-    except _inference.OpenCountError:
+    except inference.OpenCountError:
         raise
     except Exception as error:
         failures.append(error)
@@ -181,7 +183,7 @@ def _infer(
     for shape_of in guesses.shapes_to_try(arguments, op.type in _OF_MATRICES):
         try:
             results.append(trials.of(shape_of))
-        except _inference.OpenCountError:
+        except inference.OpenCountError:
             raise
         except Exception as error:
             failures.append(error)
@@ -198,7 +200,7 @@ def _infer(
     ):
         raise failures[1]
     seen.notes = []
-    return _inference.Inferred(None, _dtype_of(op, taken)), []
+    return inference.Inferred(None, _dtype_of(op, taken)), []
 
 
 def _is_unknown(tensor: GraphTensor) -> bool:
@@ -254,7 +256,7 @@ class _Trials:
                     opened = True
                     return symbol.trials[trial]
                 opened |= None in symbol.shape
-                shape = _inference.probe_sizes(symbol.shape, trial)
+                shape = inference.probe_sizes(symbol.shape, trial)
                 held = trace.parameter((tensor.dtype.name, shape))
                 here.values[id(tensor)] = held
                 return held
@@ -264,11 +266,11 @@ class _Trials:
                 here.values[id(tensor)] = value
             return self._call(here, trace)
 
-        with _placement.provisional():
-            results = _inference.infer(call, symbols, self._host)
+        with placement.provisional():
+            results = inference.infer(call, symbols, self._host)
             if opened and calls == 1:
                 calls = 0
-                results = _inference.infer(call, symbols, self._host, is_open=True)
+                results = inference.infer(call, symbols, self._host, is_open=True)
         return results
 
     def _call(self, here: frame.Frame, trace: Any) -> Any:

@@ -9,11 +9,10 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from ipu._core import Tensor, open_trace
-from ipu.tf import _graph_mode
-from ipu.tf._graph import frame
+from ipu.tf._functions.tracing import current_build, in_trace, init_scope
+from ipu.tf._graph import frame, mode
 from ipu.tf._graph.operation import GraphTensor
 from ipu.tf._graph.variables import GraphVariable, make_variable
-from ipu.tf._tracing import current_build, in_trace, init_scope
 from ipu.tf.dtypes import as_dtype
 from ipu.tf.tensor_shape import TensorShape
 from ipu.tf.variable import Variable
@@ -112,7 +111,7 @@ class VariableScope:
 
     def get_collection(self, name: str) -> list[Any]:
         """The members of a collection of the current graph in this scope."""
-        graph = _graph_mode.current()
+        graph = mode.current()
         scope = f"{self.name}/" if self.name else None
         return [] if graph is None else graph.get_collection(name, scope)
 
@@ -214,7 +213,7 @@ class VariableStore:
     def _penalise(self, full: str, variable: Any, regularizer: Any) -> None:
         """Put a variable's penalty into the collection: once, or, in a function that is
         traced again and again, each time."""
-        if not _graph_mode.has_graph():
+        if not mode.has_graph():
             return
         if open_trace() is None:
             self._penalised.add(full)
@@ -233,7 +232,7 @@ class VariableStore:
         options: dict[str, Any],
     ) -> Any:
         found = self._variables.get(full)
-        if not _graph_mode.has_graph():
+        if not mode.has_graph():
             if in_trace():  # a function that is traced once more finds what it made
                 reuse = reuse or (found is not None and not current_build().may_create)
             elif not reuse:
@@ -284,7 +283,7 @@ class VariableStore:
         options: dict[str, Any],
     ) -> Any:
         first, sizes = _first_value(full, shape, kind, initializer)
-        if not _graph_mode.has_graph():
+        if not mode.has_graph():
             return Variable(
                 first,
                 trainable=options.get("trainable") is not False,
@@ -367,7 +366,7 @@ def _called(initializer: Any, sizes: tuple[int, ...], kind: Any) -> Any:
 
 def _maker(initializer: Any, sizes: tuple[int, ...], kind: Any) -> Callable[[], Any]:
     def first() -> Any:
-        with _graph_mode.suspended():
+        with mode.suspended():
             return Tensor(_called(initializer, sizes, kind)).numpy()
 
     return first

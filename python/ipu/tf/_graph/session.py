@@ -10,19 +10,19 @@ from typing import Any
 
 import numpy as np
 
-from ipu import _devices
 from ipu._core import Tensor
-from ipu._errors import InvalidArgumentError
-from ipu._locks import Lock
-from ipu._refusals import refuse_given
-from ipu._tracebacks import boundaries
-from ipu.tf import _graph_mode, nest
-from ipu.tf._graph import running
+from ipu._device import devices
+from ipu._device.locks import Lock
+from ipu._text.errors import InvalidArgumentError
+from ipu._text.refusals import refuse_given
+from ipu._text.tracebacks import boundaries
+from ipu.tf import nest
+from ipu.tf._graph import mode, running
 from ipu.tf._graph.graph import Graph
 from ipu.tf._graph.operation import GraphOperation, GraphTensor
 from ipu.tf._graph.plan import Fed, Plan
 from ipu.tf._graph.variables import GraphVariable
-from ipu.tf._strings import StringTensor
+from ipu.tf._string_ops.tensors import StringTensor
 from ipu.tf.variable import Variable
 
 __all__ = [
@@ -77,9 +77,9 @@ class Session:
     def __init__(self, target: str = "", graph: Any = None, config: Any = None) -> None:
         del config
         refuse_given(f"{__name__}.Session", target=target)
-        found = graph if graph is not None else _graph_mode.current()
+        found = graph if graph is not None else mode.current()
         if found is None:
-            found = _graph_mode.default()
+            found = mode.default()
         if not isinstance(found, Graph):
             raise TypeError(f"`graph` must be a tf.Graph, not {type(graph).__name__}.")
         self._graph = found
@@ -140,7 +140,7 @@ class Session:
 
     def list_devices(self) -> list[str]:
         """The names of the devices."""
-        layout = _devices.current_layout()
+        layout = devices.current_layout()
         count = 0 if layout is None else len(layout.ids or layout.counts)
         return ["/device:CPU:0", *(f"/device:IPU:{n}" for n in range(count))]
 
@@ -330,7 +330,7 @@ class Session:
         """Give variables values, as a saver does."""
         with self._graph.turns.of(self, self._bring_values):
             for variable, value in values.items():
-                variable.settle(_devices.get_device(variable.ordinal))
+                variable.settle(devices.get_device(variable.ordinal))
                 variable._set(np.asarray(value))
 
     def _bring_values(self, other: Session | None) -> None:

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ipu._core import Tensor
-from ipu.tf import _dispatch, _graph_mode, nest
+from ipu.tf import nest
+from ipu.tf._graph import mode
 from ipu.tf._graph.frame import is_symbol, symbols_in
-from ipu.tf._strings import StringTensor, serves
+from ipu.tf._string_ops.tensors import StringTensor, serves
+from ipu.tf._tensor import dispatch
 from ipu.tf.tensor_spec import TensorSpec
 
 if TYPE_CHECKING:
@@ -101,8 +103,8 @@ def _read(leaf: Any) -> Any:
 
 def _called(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     """What a call gives at once."""
-    handler = _dispatch.handler_of(args, kwargs)
-    with _graph_mode.suspended():
+    handler = dispatch.handler_of(args, kwargs)
+    with mode.suspended():
         if handler is not None and serves(function):
             made = handler(function, tuple(args), dict(kwargs))
         else:

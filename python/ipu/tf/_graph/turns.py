@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ipu._locks import Condition
+from ipu._device.locks import Condition
 
 __all__ = ["Turns"]
 

@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ipu import _core, _placement, _seed
+from ipu import _core
 from ipu._core import Tensor
-from ipu._devices import Device
-from ipu._errors import FailedPreconditionError, InvalidArgumentError
-from ipu._near import refuse_unknown
-from ipu.tf import _graph_mode
-from ipu.tf._graph import frame, running
+from ipu._device import placement
+from ipu._device import seed as _seed
+from ipu._device.devices import Device
+from ipu._text.errors import FailedPreconditionError, InvalidArgumentError
+from ipu._text.near import refuse_unknown
+from ipu.tf._graph import frame, mode, running
 from ipu.tf._graph.operation import GraphOperation, GraphTensor
-from ipu.tf._reached import active, tied
+from ipu.tf._graph.reached import active, tied
 from ipu.tf.dtypes import as_dtype
 from ipu.tf.tensor_shape import TensorShape
 from ipu.tf.tensor_spec import TensorSpec
@@ -75,15 +76,15 @@ class GraphVariable(Variable):
         refuse_unknown("Variable", more, INITIAL_OPTIONS)
         if "graph" in self.__dict__:  # the function that made it is called once more
             return
-        graph = _graph_mode.current()
+        graph = mode.current()
         assert graph is not None
         self.graph: Graph = graph
         scope = graph.store.scope
         if use_resource is None:
             use_resource = scope.use_resource
         if use_resource is None:
-            use_resource = not _graph_mode.is_default()
-        self.is_resource = bool(use_resource) or _placement.is_inside_ipu_scope()
+            use_resource = not mode.is_default()
+        self.is_resource = bool(use_resource) or placement.is_inside_ipu_scope()
         self.constraint = constraint
         self.trainable = trainable is None or bool(trainable)
         full = graph.names.unique(name or "Variable")
@@ -279,7 +280,7 @@ class GraphVariable(Variable):
 
     def value(self) -> Any:
         """Its value: a tensor of the graph, or a read in the function being traced."""
-        graph = _graph_mode.building()
+        graph = mode.building()
         return super().value() if graph is None else self._read(graph)
 
     def read_value(self) -> Any:
@@ -298,7 +299,7 @@ class GraphVariable(Variable):
         Raises:
             NotImplementedError: In graph mode.
         """
-        if _graph_mode.building() is not None:
+        if mode.building() is not None:
             raise NotImplementedError(
                 "numpy() is only available when eager execution is enabled. Run the "
                 f"variable {self.name!r} in a session."
@@ -352,7 +353,7 @@ class GraphVariable(Variable):
         super()._write(op, value)
 
     def _change(self, method: str, value: Any) -> Any:
-        graph = _graph_mode.building()
+        graph = mode.building()
         if graph is None:
             trace = _core.open_trace()
             begin = 0 if trace is None else trace.node_count
@@ -396,7 +397,7 @@ def _known(value: Any) -> Any:
     if isinstance(value, Tensor) and value.is_symbolic:
         trace = _core.open_trace()
         assert trace is not None
-        return trace.evaluate(value, _placement.current_device().core)
+        return trace.evaluate(value, placement.current_device().core)
     return value
 
 

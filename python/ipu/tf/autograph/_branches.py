@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ipu._core import Tensor
-from ipu.tf import _creation, nest
+from ipu.tf import nest
+from ipu.tf._ops import creation
 from ipu.tf.autograph._iterate import is_tensor
 from ipu.tf.autograph._jumps import RETURNED, VALUE, is_jump_flag
 from ipu.tf.autograph._state import is_value, rebuilt, shown, tensors_of
@@ -125,7 +126,7 @@ class _Fill:
         self._types = [(t.shape, t.dtype) for t in tensors_of(leaf)]
 
     def make(self) -> list[Tensor]:
-        return [_creation.zeros(shape, dtype) for shape, dtype in self._types]
+        return [creation.zeros(shape, dtype) for shape, dtype in self._types]
 
 
 def _has_jumped(names: Sequence[str], values: Sequence[Any]) -> bool:

@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from ipu import _core
-from ipu.tf import _convert, _creation
+from ipu.tf._ops import creation
+from ipu.tf._tensor import convert
 from ipu.tf.autograph import _iterate
 from ipu.tf.autograph._iterate import RangeItems, is_tensor
 from ipu.tf.autograph._notes import explain_once, user_line
@@ -196,7 +197,7 @@ def _tf_range(*args: Any, **kwargs: Any) -> Any:
     )
     if symbolic and _core.open_trace() is not None:
         return _range_items(*args, **kwargs)
-    return _creation.range(*args, **kwargs)
+    return creation.range(*args, **kwargs)
 
 
 def _range_items(
@@ -211,13 +212,13 @@ def _range_items(
 
 def _int(*args: Any) -> Any:
     if len(args) == 1 and _traced(args) and getattr(args[0], "is_symbolic", True):
-        return _convert.cast(args[0], "int32")
+        return convert.cast(args[0], "int32")
     return builtins.int(*args)
 
 
 def _float(*args: Any) -> Any:
     if len(args) == 1 and _traced(args) and getattr(args[0], "is_symbolic", True):
-        return _convert.cast(args[0], "float32")
+        return convert.cast(args[0], "float32")
     return builtins.float(*args)
 
 
@@ -230,7 +231,7 @@ _REPLACED: dict[Any, Callable[..., Any]] = {
     builtins.iter: _iterate.lazy_iter,
     builtins.int: _int,
     builtins.float: _float,
-    _creation.range: _tf_range,
+    creation.range: _tf_range,
 }
 
 _FROZEN_MODULES = ("time", "random", "datetime", "secrets", "numpy.random.mtrand")
@@ -258,7 +259,7 @@ def call(function: Any) -> Any:
     """What to call where converted code says ``function(...)``."""
     if (
         isinstance(function, (types.BuiltinFunctionType, type))
-        or function is _creation.range
+        or function is creation.range
     ):
         try:
             replaced = _REPLACED.get(function)
@@ -275,7 +276,7 @@ def call(function: Any) -> Any:
 
 def call_iterated(function: Any) -> Any:
     """As :func:`call`, for what a ``for`` runs over: a range stays unmade."""
-    if function is _creation.range and _core.open_trace() is not None:
+    if function is creation.range and _core.open_trace() is not None:
         return _range_items
     return call(function)
 

@@ -14,8 +14,8 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from ipu._locks import Lock
-from ipu._user_warnings import warn_user
+from ipu._device.locks import Lock
+from ipu._text.user_warnings import warn_user
 from ipu.tf.autograph import _source
 from ipu.tf.autograph._build import RUNTIME, statements
 from ipu.tf.autograph._calls import CONVERTED

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from ipu.ipu_infeed_queue import IPUInfeedQueue
-from ipu.tf._tracing import Build
+from ipu.tf._functions.tracing import Build
 
 __all__ = ["RestartedFeed"]
 

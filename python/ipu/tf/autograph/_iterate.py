@@ -8,8 +8,9 @@ from typing import Any
 
 from ipu import _core
 from ipu._core import Tensor
-from ipu.tf import _convert, _elementwise
-from ipu.tf._host_only import NoShapeError
+from ipu.tf._ops import elementwise
+from ipu.tf._string_ops.host_only import NoShapeError
+from ipu.tf._tensor import convert
 from ipu.tf.variable import Variable
 
 __all__ = [
@@ -77,16 +78,16 @@ class RangeItems(Items):
             self.length: Any = max(0, -int((start - limit) // delta) if floats
                                    else int(count))  # fmt: skip
         elif isinstance(delta, int) and delta == 1:
-            self.length = _elementwise.subtract(limit, start)
+            self.length = elementwise.subtract(limit, start)
         else:
-            self.length = _elementwise.negative(
-                _elementwise.floordiv(_elementwise.subtract(start, limit), delta)
+            self.length = elementwise.negative(
+                elementwise.floordiv(elementwise.subtract(start, limit), delta)
             )
         self._start, self._delta = start, delta
 
     def item(self, index: Tensor) -> Tensor:
         if isinstance(self._start, float) or isinstance(self._delta, float):
-            index = _convert.cast(index, "float32")
+            index = convert.cast(index, "float32")
         if self._delta != 1 if not is_tensor(self._delta) else True:
             index = index * self._delta
         if self._start == 0 if not is_tensor(self._start) else False:
@@ -127,7 +128,7 @@ class _Zipped(Items):
                 shortest = (
                     length
                     if shortest is None
-                    else _elementwise.minimum(length, shortest)
+                    else elementwise.minimum(length, shortest)
                 )
         self.length = shortest
 
@@ -150,12 +151,12 @@ class DatasetItems(Items):
     """The elements of a data set, from its first one in each run of the program."""
 
     def __init__(self, dataset: Any) -> None:
-        from ipu.tf import _tracing
+        from ipu.tf._functions import tracing
         from ipu.tf.autograph._feed import RestartedFeed
 
         count = int(dataset.cardinality())
         self.length = None if count < 0 else count
-        self._feed = RestartedFeed(dataset, _tracing.current_build())
+        self._feed = RestartedFeed(dataset, tracing.current_build())
 
     def item(self, index: Tensor) -> Any:
         return self._feed.next()
@@ -202,10 +203,10 @@ class FeedIterator:
     """``iter(dataset)`` in a traced function: from the start in each run."""
 
     def __init__(self, dataset: Any) -> None:
-        from ipu.tf import _tracing
+        from ipu.tf._functions import tracing
         from ipu.tf.autograph._feed import RestartedFeed
 
-        self._feed = RestartedFeed(dataset, _tracing.current_build())
+        self._feed = RestartedFeed(dataset, tracing.current_build())
 
     def __iter__(self) -> FeedIterator:
         return self

@@ -8,7 +8,8 @@ from typing import Any
 
 from ipu import _core
 from ipu._core import Tensor
-from ipu.tf import _convert, _elementwise
+from ipu.tf._ops import elementwise
+from ipu.tf._tensor import convert
 from ipu.tf.autograph._iterate import is_tensor
 
 __all__ = ["and_", "compare", "decides_on_device", "not_", "or_"]
@@ -29,7 +30,7 @@ def and_(*operands: Callable[[], Any]) -> Any:
         if decides_on_device(result):
             rest = operands[i + 1 :]
             return (
-                _elementwise.logical_and(_bool(result), _bool(and_(*rest)))
+                elementwise.logical_and(_bool(result), _bool(and_(*rest)))
                 if rest
                 else result
             )
@@ -46,7 +47,7 @@ def or_(*operands: Callable[[], Any]) -> Any:
         if decides_on_device(result):
             rest = operands[i + 1 :]
             return (
-                _elementwise.logical_or(_bool(result), _bool(or_(*rest)))
+                elementwise.logical_or(_bool(result), _bool(or_(*rest)))
                 if rest
                 else result
             )
@@ -57,13 +58,13 @@ def or_(*operands: Callable[[], Any]) -> Any:
 
 def _bool(value: Any) -> Tensor:
     tensor = Tensor(value if is_tensor(value) else bool(value))
-    return tensor if tensor.dtype.is_bool else _convert.cast(tensor, "bool")
+    return tensor if tensor.dtype.is_bool else convert.cast(tensor, "bool")
 
 
 def not_(operand: Any) -> Any:
     """``not operand``."""
     if decides_on_device(operand):
-        return _elementwise.logical_not(_bool(operand))
+        return elementwise.logical_not(_bool(operand))
     return not operand
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import sys
 
-from ipu._user_warnings import warn_user
+from ipu._text.user_warnings import warn_user
 
 __all__ = ["explain_once", "user_line"]
 

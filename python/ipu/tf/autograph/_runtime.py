@@ -14,9 +14,10 @@ from typing import Any
 
 from ipu import _core
 from ipu._core import Tensor
-from ipu.tf import _convert, _creation, _elementwise, _shapes
-from ipu.tf._blocks import add_results, as_tuple, block, counting
-from ipu.tf._parts import loop_attrs
+from ipu.tf._functions.blocks import add_results, as_tuple, block, counting
+from ipu.tf._functions.parts import loop_attrs
+from ipu.tf._ops import creation, elementwise, shapes
+from ipu.tf._tensor import convert
 from ipu.tf.autograph import _iterate
 from ipu.tf.autograph._branches import Branches
 from ipu.tf.autograph._calls import call, call_iterated, converted, note_update
@@ -64,8 +65,8 @@ def _predicate(value: Any, where: str) -> Tensor:
             "one bool. Use tf.reduce_all or tf.reduce_any."
         )
     if tensor.ndim != 0:
-        tensor = _shapes.reshape(tensor, ())
-    return tensor if tensor.dtype.is_bool else _convert.cast(tensor, "bool")
+        tensor = shapes.reshape(tensor, ())
+    return tensor if tensor.dtype.is_bool else convert.cast(tensor, "bool")
 
 
 def value(read: Callable[[], Any]) -> Any:
@@ -139,9 +140,7 @@ def _if_node(
 ) -> None:
     trace = _core.open_trace()
     assert trace is not None
-    index = _convert.cast(
-        _elementwise.logical_not(_predicate(condition, where)), "int32"
-    )
+    index = convert.cast(elementwise.logical_not(_predicate(condition, where)), "int32")
     initial = _values(get, names)
     blocks: list[int] = []
     ends: list[list[Any]] = []
@@ -275,7 +274,7 @@ def _while(
             trace.parameter(_type(tensor), inner)
         add_results(trace, inner, [*ends, *arrays, *late])
     start += state.initial_arrays()
-    start += [_creation.zeros(t.shape, t.dtype) for t in late]
+    start += [creation.zeros(t.shape, t.dtype) for t in late]
     with block(trace) as test:
         values = [trace.parameter(_type(t), test) for t in start]
         add_results(trace, test, [condition(values)])
@@ -356,7 +355,7 @@ def _staged_for(
     names: Sequence[str],
     where: str,
 ) -> None:
-    from ipu._training_loop import training_loop
+    from ipu._loops.training_loop import training_loop
 
     state = LoopState(names, _values(get, names), where)
     trace = _core.open_trace()
@@ -395,7 +394,7 @@ def _staged_search(
         go = _predicate(test(), where)
         if items.length is None:
             return go
-        return _elementwise.logical_and(tensors[0] < items.length, go)
+        return elementwise.logical_and(tensors[0] < items.length, go)
 
     def turn(inner: int, tensors: Sequence[Tensor]) -> list[Tensor]:
         put(state.open(inner, tensors[1:]))

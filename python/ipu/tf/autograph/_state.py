@@ -18,7 +18,7 @@ import numpy as np
 from ipu import _core
 from ipu._core import Tensor
 from ipu.tf import nest
-from ipu.tf._blocks import is_pending
+from ipu.tf._functions.blocks import is_pending
 from ipu.tf.autograph._jumps import VALUE
 from ipu.tf.autograph._undefined import Undefined, no_value
 from ipu.tf.variable import Variable

@@ -6,7 +6,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from ipu._faces import face
+from ipu._text.faces import face
 from ipu.tf.autograph._calls import do_not_convert
 
 __all__ = ["Feature", "do_not_convert", "set_loop_options"]

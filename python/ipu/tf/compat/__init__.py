@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ipu._faces import face
+from ipu._text.faces import face
 
 if TYPE_CHECKING:
     from ipu.tf.compat import v1 as v1

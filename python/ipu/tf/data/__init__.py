@@ -8,7 +8,7 @@ thread that feeds a device, runs in C without Python, except for the generators 
 
 from typing import TYPE_CHECKING
 
-from ipu._faces import face
+from ipu._text.faces import face
 from ipu.tf.data._dataset import (
     AUTOTUNE,
     INFINITE_CARDINALITY,

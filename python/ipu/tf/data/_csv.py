@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from ipu import _core
-from ipu._errors import InvalidArgumentError
-from ipu._refusals import refuse_given
-from ipu.tf._strings import StringTensor
+from ipu._text.errors import InvalidArgumentError
+from ipu._text.refusals import refuse_given
+from ipu.tf._string_ops.tensors import StringTensor
 from ipu.tf.data import _packed, _structure
 from ipu.tf.data._dataset import AUTOTUNE, Dataset
 from ipu.tf.data._made_by import noted

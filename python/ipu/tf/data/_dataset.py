@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from ipu import _core, _strategy_state, tf
-from ipu._errors import InvalidArgumentError
-from ipu._tracebacks import boundaries
+from ipu import _core, tf
+from ipu._device import strategy_state
+from ipu._text.errors import InvalidArgumentError
+from ipu._text.tracebacks import boundaries
 from ipu.tf import nest
-from ipu.tf._html import dataset_html
+from ipu.tf._tensor.html import dataset_html
 from ipu.tf.data import _generator, _rows, _structure
 from ipu.tf.data._flattening import Flattening
 from ipu.tf.data._forgiving import Forgiving
@@ -360,7 +361,7 @@ class Dataset(
         In the scope of an ``IPUStrategy`` that has ``enable_dataset_iterators``, an
         ``IPUOwnedIterator``, whose elements are taken by the device.
         """
-        strategy = _strategy_state.get_strategy()
+        strategy = strategy_state.get_strategy()
         if (
             strategy is not None
             and strategy.enable_dataset_iterators

@@ -22,8 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from ipu import _seed
-from ipu._missing import PACKAGE, is_library
+from ipu._device import seed
+from ipu._text.missing import PACKAGE, is_library
 from ipu.tf.data._made_by import RECORD
 
 __all__ = ["fingerprint"]
@@ -148,7 +148,7 @@ class _Walk:
         self._text(name)
         if name in _DRAWING and not any("seed" in key and arguments[key] is not None
                                         for key in arguments):  # fmt: skip
-            self._text(_seed.current()[0])
+            self._text(seed.current()[0])
         size = "buffer_size" if name == "shuffle" else None
         for key, argument in arguments.items():
             if key == size or key not in _NEUTRAL_ARGUMENTS:
@@ -166,7 +166,7 @@ class _Walk:
         self._text("function")
         self._bytecode(code)
         if any("random" in name for name in names):
-            self._text(_seed.current()[0])
+            self._text(seed.current()[0])
         self.add(function.__defaults__, names)
         self.add(function.__kwdefaults__, names)
         own = _written(code)

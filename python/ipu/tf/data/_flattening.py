@@ -14,9 +14,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ipu import _core
-from ipu._tracebacks import boundaries
+from ipu._text.tracebacks import boundaries
 from ipu.tf import nest
-from ipu.tf._composite_specs import CompositeSpec, RaggedTensorSpec, SparseTensorSpec
+from ipu.tf._tensor.composite_specs import (
+    CompositeSpec,
+    RaggedTensorSpec,
+    SparseTensorSpec,
+)
 from ipu.tf.data import _live, _packed, _rows
 from ipu.tf.data._made_by import note
 from ipu.tf.data._transformations import integer

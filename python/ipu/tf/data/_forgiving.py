@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ipu import _core, tf
-from ipu._log import logger
-from ipu._tracebacks import boundaries
+from ipu._text.log import logger
+from ipu._text.tracebacks import boundaries
 from ipu.tf import nest
 from ipu.tf.data import _live, _packed, _structure
 from ipu.tf.data._host_map import HostFunction

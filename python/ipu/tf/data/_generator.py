@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ipu.tf import nest
-from ipu.tf._composite_specs import CompositeSpec
-from ipu.tf._strings import StringTensor
+from ipu.tf._string_ops.tensors import StringTensor
+from ipu.tf._tensor.composite_specs import CompositeSpec
 from ipu.tf.data import _packed, _structure
 from ipu.tf.dtypes import as_dtype
 from ipu.tf.tensor_spec import TensorSpec

@@ -15,8 +15,8 @@ import numpy as np
 
 from ipu import _core, tf
 from ipu.tf import nest
-from ipu.tf._composite_specs import RaggedTensorSpec, SparseTensorSpec
-from ipu.tf._strings import is_text, text_tensor
+from ipu.tf._string_ops.tensors import is_text, text_tensor
+from ipu.tf._tensor.composite_specs import RaggedTensorSpec, SparseTensorSpec
 from ipu.tf.data import _live, _packed, _probing, _structure
 from ipu.tf.data._parallel import in_order
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ipu._tracebacks import boundaries
+from ipu._text.tracebacks import boundaries
 from ipu.tf import nest
 from ipu.tf.data import _live, _packed
 from ipu.tf.errors import OutOfRangeError

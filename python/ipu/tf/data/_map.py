@@ -12,9 +12,10 @@ from collections.abc import Callable
 from typing import Any
 
 from ipu import tf
-from ipu.tf import _function, nest
-from ipu.tf._host_only import HostOnlyError
-from ipu.tf._strings import is_text
+from ipu.tf import nest
+from ipu.tf._functions import function as _function
+from ipu.tf._string_ops.host_only import HostOnlyError
+from ipu.tf._string_ops.tensors import is_text
 from ipu.tf.data import _structure
 
 __all__ = ["Mapped", "converted"]

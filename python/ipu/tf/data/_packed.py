@@ -17,8 +17,12 @@ import numpy as np
 
 from ipu import _core, tf
 from ipu.tf import nest
-from ipu.tf._composite_specs import CompositeSpec, RaggedTensorSpec, SparseTensorSpec
-from ipu.tf._strings import StringTensor, is_text
+from ipu.tf._string_ops.tensors import StringTensor, is_text
+from ipu.tf._tensor.composite_specs import (
+    CompositeSpec,
+    RaggedTensorSpec,
+    SparseTensorSpec,
+)
 from ipu.tf.data import _live
 from ipu.tf.dtypes import string
 from ipu.tf.tensor_spec import TensorSpec

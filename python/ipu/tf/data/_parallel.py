@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ipu._arguments import as_int
+from ipu._text.arguments import as_int
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor

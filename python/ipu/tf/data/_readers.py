@@ -13,8 +13,8 @@ from typing import IO, Any
 import numpy as np
 
 from ipu import _core
-from ipu._errors import DataLossError, InvalidArgumentError, NotFoundError
-from ipu.tf._strings import StringTensor, path_of
+from ipu._text.errors import DataLossError, InvalidArgumentError, NotFoundError
+from ipu.tf._string_ops.tensors import StringTensor, path_of
 from ipu.tf.data import _packed
 from ipu.tf.data._dataset import Dataset
 from ipu.tf.data._made_by import noted

@@ -12,10 +12,14 @@ from typing import Any
 import numpy as np
 
 from ipu import _core
-from ipu._errors import DataLossError, InvalidArgumentError
+from ipu._text.errors import DataLossError, InvalidArgumentError
 from ipu.tf import nest
-from ipu.tf._composite_specs import CompositeSpec, RaggedTensorSpec, SparseTensorSpec
-from ipu.tf._strings import StringTensor, is_text
+from ipu.tf._string_ops.tensors import StringTensor, is_text
+from ipu.tf._tensor.composite_specs import (
+    CompositeSpec,
+    RaggedTensorSpec,
+    SparseTensorSpec,
+)
 from ipu.tf.data import _packed, _structure
 from ipu.tf.data._turns import ByTurns
 from ipu.tf.dtypes import string

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ipu import _core, tf
-from ipu._tracebacks import boundaries
-from ipu.tf import _function, nest
-from ipu.tf._host_only import HostOnlyError
-from ipu.tf._strings import is_text
+from ipu._text.tracebacks import boundaries
+from ipu.tf import nest
+from ipu.tf._functions import function as _function
+from ipu.tf._string_ops.host_only import HostOnlyError
+from ipu.tf._string_ops.tensors import is_text
 from ipu.tf.data import _live, _packed, _structure
 from ipu.tf.data._made_by import note
 from ipu.tf.data._map import converted
@@ -188,7 +189,7 @@ class Scans:
             >>> len([x for _, x in odd])
             50
         """
-        from ipu._errors import InvalidArgumentError
+        from ipu._text.errors import InvalidArgumentError
         from ipu.tf.data._dataset import Dataset
 
         del name

@@ -3,18 +3,18 @@
 
 from __future__ import annotations
 
-from ipu import _seed
+from ipu._device import seed
 
 __all__ = ["for_map", "for_shuffle"]
 
 
-_shuffles = _seed.Draws("shuffles")
-_maps = _seed.Draws("maps")
+_shuffles = seed.Draws("shuffles")
+_maps = seed.Draws("maps")
 
 
-def _drawn(draws: _seed.Draws, stride: int) -> int:
+def _drawn(draws: seed.Draws, stride: int) -> int:
     # Any odd stride keeps the draws apart; the core's generator does the mixing.
-    return (int(_seed.current()[0]) + (draws.next() + 1) * stride) & 0xFFFFFFFFFFFFFFFF
+    return (int(seed.current()[0]) + (draws.next() + 1) * stride) & 0xFFFFFFFFFFFFFFFF
 
 
 def for_shuffle() -> int:

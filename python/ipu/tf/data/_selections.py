@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from ipu import tf
-from ipu._errors import InvalidArgumentError
-from ipu._tracebacks import boundaries
-from ipu.tf import _function, nest
-from ipu.tf._host_only import HostOnlyError
+from ipu._text.errors import InvalidArgumentError
+from ipu._text.tracebacks import boundaries
+from ipu.tf import nest
+from ipu.tf._functions import function as _function
+from ipu.tf._string_ops.host_only import HostOnlyError
 from ipu.tf.data import _host_map, _live, _packed, _rows, _seeds, _structure
 from ipu.tf.data._host_map import HostFunction
 from ipu.tf.data._made_by import note

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ipu import _core
-from ipu._errors import AlreadyExistsError, DataLossError, NotFoundError
-from ipu._refusals import refuse_given
-from ipu._tracebacks import boundaries
+from ipu._text.errors import AlreadyExistsError, DataLossError, NotFoundError
+from ipu._text.refusals import refuse_given
+from ipu._text.tracebacks import boundaries
 from ipu.tf import nest
-from ipu.tf._strings import path_of
+from ipu.tf._string_ops.tensors import path_of
 from ipu.tf.data import _packed, _stored, _structure
 from ipu.tf.data._made_by import note
 

@@ -25,10 +25,10 @@ from typing import IO, Any
 
 import numpy as np
 
-from ipu._errors import DataLossError, FailedPreconditionError, NotFoundError
+from ipu._text.errors import DataLossError, FailedPreconditionError, NotFoundError
 from ipu.tf import nest
-from ipu.tf._composite_specs import CompositeSpec
-from ipu.tf._strings import StringTensor
+from ipu.tf._string_ops.tensors import StringTensor
+from ipu.tf._tensor.composite_specs import CompositeSpec
 from ipu.tf.data import _packed, _structure
 from ipu.tf.dtypes import string
 from ipu.tf.tensor_spec import TensorSpec

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from ipu import _core, tf
-from ipu.tf import _graph_mode, nest
+from ipu.tf import nest
+from ipu.tf._graph import mode
 from ipu.tf.data import _packed
 from ipu.tf.dtypes import as_dtype
 from ipu.tf.tensor_spec import TensorSpec
@@ -100,7 +101,7 @@ def to_array(value: Any, what: str) -> np.ndarray[Any, Any]:
         array = np.stack([to_array(item, what) for item in value])
     else:
         try:
-            with _graph_mode.suspended():
+            with mode.suspended():
                 array = np.asarray(tf.convert_to_tensor(value).numpy())
         except (TypeError, ValueError) as error:
             raise type(error)(

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from ipu import tf
-from ipu._tracebacks import boundaries
+from ipu._text.tracebacks import boundaries
 from ipu.tf import nest
-from ipu.tf._host_only import HostOnlyError, NoShapeError
+from ipu.tf._string_ops.host_only import HostOnlyError, NoShapeError
 from ipu.tf.data import _host_map, _live, _packed, _rows, _seeds, _structure
 from ipu.tf.data._host_map import HostFunction
 from ipu.tf.data._made_by import note

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ipu import _core
-from ipu._errors import InvalidArgumentError
-from ipu._tracebacks import boundaries, drop_own_frames
+from ipu._text.errors import InvalidArgumentError
+from ipu._text.tracebacks import boundaries, drop_own_frames
 from ipu.tf import nest
 from ipu.tf.data import _live, _packed
 from ipu.tf.data._made_by import note

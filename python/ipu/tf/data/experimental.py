@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ipu import _core
-from ipu._faces import face
+from ipu._text.faces import face
 from ipu.tf import nest
-from ipu.tf._strings import is_text
+from ipu.tf._string_ops.tensors import is_text
 from ipu.tf.data._csv import CsvDataset, make_csv_dataset
 from ipu.tf.data._dataset import (
     AUTOTUNE,

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ipu._faces import face
-from ipu.tf import _graph_mode
+from ipu._text.faces import face
+from ipu.tf._graph import mode
 from ipu.tf.io._csv import decode_csv
 from ipu.tf.io._files import decode_raw, matching_files, read_file, write_file
 from ipu.tf.io._images import (
@@ -50,7 +50,7 @@ __all__ = [
 ]
 
 
-_graph_mode.texts_of_graphs(
+mode.texts_of_graphs(
     globals(), [name for name in __all__ if name != "write_file"], pure=False
 )
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from ipu import _core
-from ipu._errors import InvalidArgumentError
-from ipu.tf._host_only import on_host
-from ipu.tf._strings import StringTensor, is_text
+from ipu._text.errors import InvalidArgumentError
+from ipu.tf._string_ops.host_only import on_host
+from ipu.tf._string_ops.tensors import StringTensor, is_text
 from ipu.tf.dtypes import DType, as_dtype, float32, float64, int32, int64, string
 
 __all__ = ["Column", "columns_of", "csv_reader", "decode_csv"]

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from ipu import _core
-from ipu._errors import InvalidArgumentError, NotFoundError
-from ipu.tf._strings import StringTensor, path_of, to_bytes
+from ipu._text.errors import InvalidArgumentError, NotFoundError
+from ipu.tf._string_ops.tensors import StringTensor, path_of, to_bytes
 from ipu.tf.data import _probing
 from ipu.tf.dtypes import as_dtype
 

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from ipu import _core, tf
-from ipu._errors import InvalidArgumentError
-from ipu._near import refuse_unknown
-from ipu._tracebacks import boundary
-from ipu.tf._extras import extra
-from ipu.tf._strings import to_bytes
+from ipu._text.errors import InvalidArgumentError
+from ipu._text.near import refuse_unknown
+from ipu._text.tracebacks import boundary
+from ipu.tf._string_ops.tensors import to_bytes
+from ipu.tf._tensor.extras import extra
 from ipu.tf.data import _probing
 from ipu.tf.dtypes import as_dtype, uint8
 
@@ -204,7 +204,7 @@ def decode_gif(contents: Any, name: str | None = None) -> Any:
 
 
 def _encoded(image: Any, what: str, **options: Any) -> Any:
-    from ipu.tf._strings import StringTensor
+    from ipu.tf._string_ops.tensors import StringTensor
 
     pixels = np.asarray(image)
     if pixels.ndim != 3 or pixels.shape[2] not in _MODES or pixels.dtype != np.uint8:

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ipu import _core, tf
-from ipu._errors import InvalidArgumentError
-from ipu.tf._strings import StringTensor, to_bytes
+from ipu._text.errors import InvalidArgumentError
+from ipu.tf._string_ops.tensors import StringTensor, to_bytes
 from ipu.tf.data import _probing
 from ipu.tf.dtypes import as_dtype
 

@@ -18,10 +18,10 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import IO, Any
 
-from ipu._errors import DataLossError, NotFoundError
-from ipu._near import refuse_unknown
-from ipu.tf._extras import extra
-from ipu.tf._strings import path_of, to_bytes
+from ipu._text.errors import DataLossError, NotFoundError
+from ipu._text.near import refuse_unknown
+from ipu.tf._string_ops.tensors import path_of, to_bytes
+from ipu.tf._tensor.extras import extra
 
 __all__ = ["TFRecordOptions", "TFRecordWriter", "records_of"]
 

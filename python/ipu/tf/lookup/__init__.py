@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ipu._faces import face
+from ipu._text.faces import face
 from ipu.tf.lookup import experimental
 from ipu.tf.lookup._initializers import (
     KeyValueTensorInitializer,

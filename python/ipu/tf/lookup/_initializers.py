@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ipu import _core
-from ipu._errors import InvalidArgumentError, NotFoundError
-from ipu.tf._strings import StringTensor, is_text, path_of
+from ipu._text.errors import InvalidArgumentError, NotFoundError
+from ipu.tf._string_ops.tensors import StringTensor, is_text, path_of
 from ipu.tf.dtypes import DType, as_dtype, int64, string
 
 __all__ = [

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from ipu import _core
-from ipu._errors import FailedPreconditionError
-from ipu.tf import _graph_mode
-from ipu.tf._convert import constant, convert_to_tensor
-from ipu.tf._hashes import fingerprint64
-from ipu.tf._host_only import on_host
-from ipu.tf._strings import StringTensor, is_text
+from ipu._text.errors import FailedPreconditionError
+from ipu.tf._graph import mode
+from ipu.tf._string_ops.hashes import fingerprint64
+from ipu.tf._string_ops.host_only import on_host
+from ipu.tf._string_ops.tensors import StringTensor, is_text
+from ipu.tf._tensor.convert import constant, convert_to_tensor
 from ipu.tf.dtypes import DType, as_dtype, int64, string
 from ipu.tf.lookup._initializers import array_of
 from ipu.tf.ragged import RaggedTensor
@@ -69,7 +69,7 @@ class Table:
             TypeError: The keys are of another dtype.
             HostOnlyError: A function is being traced.
         """
-        graph = _graph_mode.building()
+        graph = mode.building()
         if graph is not None:
             given = convert_to_tensor(keys)
             shape: Any = TensorShape(given.shape).concatenate(self._default.shape)

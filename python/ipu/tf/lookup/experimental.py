@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ipu._errors import InvalidArgumentError
-from ipu._faces import face
-from ipu.tf._host_only import on_host
+from ipu._text.errors import InvalidArgumentError
+from ipu._text.faces import face
+from ipu.tf._string_ops.host_only import on_host
 from ipu.tf.lookup._initializers import array_of
 from ipu.tf.lookup._tables import Table, tensor_of
 

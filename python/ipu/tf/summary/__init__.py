@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ipu._faces import face
+from ipu._text.faces import face
 from ipu.tf.summary import experimental
 from ipu.tf.summary._kinds import histogram, image, scalar, text, write
 from ipu.tf.summary._writer import (

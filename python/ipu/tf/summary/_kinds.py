@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from ipu import _core
-from ipu.tf import _convert, dtypes
-from ipu.tf._prints import tell_host
-from ipu.tf._strings import to_bytes
+from ipu.tf import dtypes
+from ipu.tf._functions.prints import tell_host
+from ipu.tf._string_ops.tensors import to_bytes
+from ipu.tf._tensor import convert
 from ipu.tf.summary import _messages
 from ipu.tf.summary._png import png_of
 from ipu.tf.summary._writer import should_record_summaries, state
@@ -62,8 +63,8 @@ def _record(
     if _core.open_trace() is not None:
         if isinstance(condition, (bool, np.bool_)) and not condition:
             return False
-        wanted = _convert.cast(condition, dtypes.int32)
-        number = _convert.cast(_convert.convert_to_tensor(step), dtypes.int32)
+        wanted = convert.cast(condition, dtypes.int32)
+        number = convert.cast(convert.convert_to_tensor(step), dtypes.int32)
         tell_host(f"tf.summary.{kind}", [*values, number, wanted], tell)
         return True
     if not bool(condition):
@@ -98,7 +99,7 @@ def scalar(
     """
     if state.writer is None:
         return False
-    value = _convert.cast(_convert.convert_to_tensor(data), dtypes.float32)
+    value = convert.cast(convert.convert_to_tensor(data), dtypes.float32)
     if value.shape.rank:
         raise ValueError(
             f"tf.summary.scalar takes a scalar. Received for {name!r}: a tensor of "
@@ -143,7 +144,7 @@ def histogram(
         return False
     count = 30 if buckets is None else int(buckets)
     metadata = _messages.metadata_of("histograms", description)
-    value = _convert.convert_to_tensor(data)
+    value = convert.convert_to_tensor(data)
     return _record(
         "histogram", name, [value], lambda got: _buckets(got[0], count), metadata, step
     )
@@ -200,7 +201,7 @@ def image(
     """
     if state.writer is None:
         return False
-    value = _convert.convert_to_tensor(data)
+    value = convert.convert_to_tensor(data)
     shape = value.shape
     if len(shape) != 4 or shape[3] not in (1, 2, 3, 4):
         raise ValueError(
@@ -298,5 +299,5 @@ def write(
         return _record("write", tag, [], lambda _: content, about, step)
     if state.writer is None:
         return False
-    value = _convert.convert_to_tensor(tensor)
+    value = convert.convert_to_tensor(tensor)
     return _record("write", tag, [value], lambda got: got[0], about, step)

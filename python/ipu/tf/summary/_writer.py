@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ipu._locks import Lock
-from ipu.tf._extras import extra
-from ipu.tf._strings import path_of
+from ipu._device.locks import Lock
+from ipu.tf._string_ops.tensors import path_of
+from ipu.tf._tensor.extras import extra
 from ipu.tf.io._records import TFRecordWriter
 from ipu.tf.summary import _messages
 

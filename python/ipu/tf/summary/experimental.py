@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ipu._faces import face
+from ipu._text.faces import face
 from ipu.tf.summary._writer import state
 
 __all__ = ["get_step", "set_step"]

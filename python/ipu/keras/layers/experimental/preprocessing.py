@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ipu._faces import face
+from ipu._text.faces import face
 from ipu.keras.layers.category_encoding import CategoryEncoding, Discretization
 from ipu.keras.layers.hashing import HashedCrossing, Hashing
 from ipu.keras.layers.image_augmentation import (

@@ -21,7 +21,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ipu import tf as _tf
-from ipu._faces import face
+from ipu._text.faces import face
 from ipu.tf._graph.graph import Graph
 from ipu.tf._graph.operation import GraphOperation as Operation
 from ipu.tf._graph.scopes import AUTO_REUSE, VariableScope

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from ipu._faces import face
+from ipu._text.faces import face
 
 __all__ = ["flags", "run"]
 

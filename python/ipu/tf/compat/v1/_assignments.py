@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ipu.tf import _graph_mode
+from ipu.tf._graph import mode
 from ipu.tf._graph.scopes import VariableScope
 
 __all__ = [
@@ -19,7 +19,7 @@ __all__ = [
 
 
 def _scope() -> VariableScope:
-    graph = _graph_mode.current() or _graph_mode.default()
+    graph = mode.current() or mode.default()
     return graph.store.scope
 
 
@@ -35,7 +35,7 @@ def enable_resource_variables() -> None:
         ...     v1.get_variable_scope().use_resource
         True
     """
-    if _graph_mode.current() is not None:
+    if mode.current() is not None:
         _scope().set_use_resource(True)
 
 
@@ -51,7 +51,7 @@ def disable_resource_variables() -> None:
         ...     v1.get_variable_scope().use_resource
         False
     """
-    if _graph_mode.current() is not None:
+    if mode.current() is not None:
         _scope().set_use_resource(False)
 
 
@@ -65,10 +65,10 @@ def resource_variables_enabled() -> bool:
         >>> v1.resource_variables_enabled()
         True
     """
-    if _graph_mode.current() is None:
+    if mode.current() is None:
         return True
     said = _scope().use_resource
-    return not _graph_mode.is_default() if said is None else bool(said)
+    return not mode.is_default() if said is None else bool(said)
 
 
 def assign(

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ipu.tf import _convert
+from ipu.tf._tensor import convert
 from ipu.tf.dtypes import bool as bool_type
 from ipu.tf.dtypes import float32, int32
 
@@ -76,7 +76,7 @@ def to_float(x: Any, name: str = "ToFloat") -> Any:
         2.0
     """
     del name
-    return _convert.cast(x, float32)
+    return convert.cast(x, float32)
 
 
 def to_int32(x: Any, name: str = "ToInt32") -> Any:
@@ -93,7 +93,7 @@ def to_int32(x: Any, name: str = "ToInt32") -> Any:
         2
     """
     del name
-    return _convert.cast(x, int32)
+    return convert.cast(x, int32)
 
 
 def to_bool(x: Any, name: str = "ToBool") -> Any:
@@ -110,4 +110,4 @@ def to_bool(x: Any, name: str = "ToBool") -> Any:
         True
     """
     del name
-    return _convert.cast(x, bool_type)
+    return convert.cast(x, bool_type)

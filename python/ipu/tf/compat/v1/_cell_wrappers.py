@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ipu import tf
-from ipu._refusals import refuse_given
+from ipu._text.refusals import refuse_given
 from ipu.ops.rnn_ops import LSTMStateTuple
 from ipu.tf import nest
 from ipu.tf.compat.v1._cells import RNNCell

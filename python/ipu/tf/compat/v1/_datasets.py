@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from ipu.tf import _graph_mode, nest
 from ipu.tf import data as _data
+from ipu.tf import nest
+from ipu.tf._graph import mode
 from ipu.tf._graph.frame import constant_value, is_symbol, symbols_in
 from ipu.tf.tensor_spec import TensorSpec
 
@@ -103,7 +104,7 @@ class PendingDataset(_Iterators):
                 return leaf.made(values)
             return values[id(leaf)] if is_symbol(leaf) else leaf
 
-        with _graph_mode.suspended():
+        with mode.suspended():
             return function(
                 *nest.map_structure(value_of, tuple(args)),
                 **{key: nest.map_structure(value_of, kwargs[key]) for key in kwargs},
@@ -188,7 +189,7 @@ def kept(function: Callable[..., Any]) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         leaves = nest.flatten((args, kwargs))
         if any(is_symbol(leaf) or isinstance(leaf, PendingDataset) for leaf in leaves):
-            with _graph_mode.suspended():
+            with mode.suspended():
                 return _fixed_or_pending(function, args, kwargs)
         return _as_old(function(*args, **kwargs))
 

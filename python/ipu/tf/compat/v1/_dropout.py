@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 from ipu import tf
-from ipu.tf._dispatch import op
 from ipu.tf._graph.frame import is_symbol
+from ipu.tf._tensor.dispatch import op
 
 __all__ = ["drop"]
 

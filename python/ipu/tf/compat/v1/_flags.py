@@ -18,7 +18,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ipu._near import refuse_unknown
+from ipu._text.near import refuse_unknown
 
 __all__ = [
     "FLAGS",

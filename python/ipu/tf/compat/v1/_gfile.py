@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Iterator
 from typing import IO, Any
 
-from ipu._errors import AlreadyExistsError, NotFoundError
+from ipu._text.errors import AlreadyExistsError, NotFoundError
 
 __all__ = [
     "Copy",

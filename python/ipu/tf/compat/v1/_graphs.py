@@ -6,14 +6,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ipu.tf import _graph_mode
-from ipu.tf._convert import convert_to_tensor
-from ipu.tf._elementwise import identity
+from ipu.tf._functions.scopes import control_dependencies
+from ipu.tf._graph import mode
 from ipu.tf._graph.frame import is_symbol
 from ipu.tf._graph.graph import Graph
 from ipu.tf._graph.operation import GraphTensor
 from ipu.tf._graph.session import Session, default_session
-from ipu.tf._scopes import control_dependencies
+from ipu.tf._ops.elementwise import identity
+from ipu.tf._tensor.convert import convert_to_tensor
 from ipu.tf.logging_ops import print_values
 from ipu.tf.tensor_shape import TensorShape
 from ipu.tf.tensor_spec import TensorSpec
@@ -57,7 +57,7 @@ def disable_v2_behavior() -> None:
         >>> float(v1.constant(1.0) + 2.0)
         3.0
     """
-    _graph_mode.default_to_graphs(True)
+    mode.default_to_graphs(True)
 
 
 def enable_v2_behavior() -> None:
@@ -71,7 +71,7 @@ def enable_v2_behavior() -> None:
         >>> float(v1.constant(1.0) + 2.0)
         3.0
     """
-    _graph_mode.default_to_graphs(False)
+    mode.default_to_graphs(False)
 
 
 def disable_eager_execution() -> None:
@@ -86,7 +86,7 @@ def disable_eager_execution() -> None:
         False
         >>> v1.enable_eager_execution()
     """
-    _graph_mode.default_to_graphs(True)
+    mode.default_to_graphs(True)
 
 
 def enable_eager_execution(*args: Any, **kwargs: Any) -> None:
@@ -105,7 +105,7 @@ def enable_eager_execution(*args: Any, **kwargs: Any) -> None:
         True
     """
     del args, kwargs
-    _graph_mode.default_to_graphs(False)
+    mode.default_to_graphs(False)
 
 
 def executing_eagerly_outside_functions() -> bool:
@@ -119,7 +119,7 @@ def executing_eagerly_outside_functions() -> bool:
         ...     v1.executing_eagerly_outside_functions()
         False
     """
-    return _graph_mode.current() is None
+    return mode.current() is None
 
 
 def get_default_graph() -> Graph:
@@ -134,7 +134,7 @@ def get_default_graph() -> Graph:
         ...     v1.get_default_graph() is graph
         True
     """
-    return _graph_mode.current() or _graph_mode.default()
+    return mode.current() or mode.default()
 
 
 def reset_default_graph() -> None:
@@ -152,7 +152,7 @@ def reset_default_graph() -> None:
         >>> v1.get_default_graph() is before
         False
     """
-    _graph_mode.renew()
+    mode.renew()
 
 
 def get_default_session() -> Session | None:
@@ -192,7 +192,7 @@ def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Graph
         ...     v1.placeholder(v1.float32, [None, 4], name="x")
         <tf.Tensor 'x:0' shape=(None, 4) dtype=float32>
     """
-    graph = _graph_mode.current()
+    graph = mode.current()
     if graph is None:
         raise RuntimeError(
             "tf.placeholder() is not compatible with eager execution. Call "
@@ -220,7 +220,7 @@ def placeholder_with_default(
         ...     print(session.run(rate), session.run(rate, {rate: 0.25}))
         0.5 0.25
     """
-    graph = _graph_mode.current()
+    graph = mode.current()
     given = convert_to_tensor(input)
     if graph is None or not is_symbol(given):
         return given
@@ -259,7 +259,7 @@ def py_func(
         ...     print(session.run(doubled))
         6.0
     """
-    from ipu.tf._scopes import numpy_function
+    from ipu.tf._functions.scopes import numpy_function
 
     del stateful
     return numpy_function(func, inp, Tout, name=name)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from ipu import tf
-from ipu.tf._dispatch import op
+from ipu.tf._tensor.dispatch import op
 
 __all__ = ["div", "where", "where_v2"]
 

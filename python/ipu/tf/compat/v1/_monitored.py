@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ipu._errors import OutOfRangeError
-from ipu._locks import Event
-from ipu._near import refuse_unknown
-from ipu.tf import _graph_mode
+from ipu._device.locks import Event
+from ipu._text.errors import OutOfRangeError
+from ipu._text.near import refuse_unknown
+from ipu.tf._graph import mode
 from ipu.tf._graph.session import Session
 from ipu.tf.compat.v1 import _hooks, _saver_hooks
 from ipu.tf.compat.v1._saver import Saver, latest_checkpoint
@@ -135,7 +135,7 @@ class MonitoredTrainingSession:
     ) -> None:
         del stop_grace_period_secs, max_wait_secs
         start = scaffold or Scaffold()
-        graph = _graph_mode.current() or _graph_mode.default()
+        graph = mode.current() or mode.default()
         self._hooks = list(hooks or ())
         if is_chief:
             self._hooks += chief_only_hooks or ()

@@ -7,14 +7,15 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ipu import _core, tf
-from ipu._near import refuse_unknown
+from ipu._text.near import refuse_unknown
 from ipu.keras import optimizers
-from ipu.tf import _function, _graph_mode
+from ipu.tf._functions import function
+from ipu.tf._functions.tracing import current_build
+from ipu.tf._graph import mode
 from ipu.tf._graph.frame import is_symbol
+from ipu.tf._graph.reached import operation
 from ipu.tf._graph.record import add_traced
-from ipu.tf._operation import Operation
-from ipu.tf._reached import operation
-from ipu.tf._tracing import current_build
+from ipu.tf._tensor.operation import Operation
 
 __all__ = ["Optimizer"]
 
@@ -65,10 +66,8 @@ class Optimizer(optimizers.Optimizer):
     @learning_rate.setter
     def learning_rate(self, value: Any) -> None:
         self._graph_rate = None
-        value = value() if callable(value) and _graph_mode.has_graph() else value
-        if is_symbol(value) or (
-            _graph_mode.has_graph() and isinstance(value, tf.Variable)
-        ):
+        value = value() if callable(value) and mode.has_graph() else value
+        if is_symbol(value) or (mode.has_graph() and isinstance(value, tf.Variable)):
             self._graph_rate = value
             self._rate = 0.0
             return
@@ -77,15 +76,15 @@ class Optimizer(optimizers.Optimizer):
     def _decayed_rate(self) -> Any:
         if self._graph_rate is not None:
             return tf.cast(tf.convert_to_tensor(self._graph_rate), "float32")
-        if _graph_mode.has_graph() and isinstance(self._rate, float):
+        if mode.has_graph() and isinstance(self._rate, float):
             return tf.constant(self._rate, "float32")
         return super()._decayed_rate()
 
     @property
     def iterations(self) -> Any:
         """How often weights were updated."""
-        if self._iterations is None and _graph_mode.has_graph():
-            with _function.init_scope():
+        if self._iterations is None and mode.has_graph():
+            with function.init_scope():
                 self._iterations = tf.Variable(
                     0,
                     trainable=False,
@@ -98,7 +97,7 @@ class Optimizer(optimizers.Optimizer):
         return optimizers.Optimizer.iterations.fget(self)  # type: ignore[attr-defined]
 
     def _create_all_weights(self, var_list: Sequence[Any]) -> None:
-        graph = _graph_mode.current() if _graph_mode.has_graph() else None
+        graph = mode.current() if mode.has_graph() else None
         if graph is None:
             super()._create_all_weights(var_list)
             return
@@ -111,7 +110,7 @@ class Optimizer(optimizers.Optimizer):
             scope.use_resource = before
 
     def _slot_variable_name(self, stem: str, slot_name: str) -> str:
-        if _graph_mode.has_graph():
+        if mode.has_graph():
             return f"{stem}/{self._name}"
         return super()._slot_variable_name(stem, slot_name)
 
@@ -157,17 +156,17 @@ class Optimizer(optimizers.Optimizer):
         if isinstance(global_step, (list, tuple)):  # the order of Keras
             global_step, var_list = None, global_step
         variables = _named(var_list)
-        if _graph_mode.building() is not None:
+        if mode.building() is not None:
             pairs = self.compute_gradients(loss, variables, grad_loss)
             self._check_gradients(pairs, loss)
             return self.apply_gradients(pairs, global_step, name)
-        if not _function.in_trace():
+        if not function.in_trace():
             result = super().minimize(loss, variables, grad_loss)
             _count(global_step)
             return result
         more = {} if grad_loss is None else {"grad_loss": grad_loss}
         pairs = self.compute_gradients(loss, var_list=variables, **more)
-        if _graph_mode.has_graph():
+        if mode.has_graph():
             self._check_gradients(pairs, loss)
         return self.apply_gradients(pairs, global_step=global_step)
 
@@ -209,7 +208,7 @@ class Optimizer(optimizers.Optimizer):
             ("aggregation_method", "colocate_gradients_with_ops", "gate_gradients"),
         )
         variables = list(_named(var_list))
-        graph = _graph_mode.building()
+        graph = mode.building()
         if graph is None:
             return super().compute_gradients(loss, variables, grad_loss, tape)
         weights = None if grad_loss is None else [grad_loss]
@@ -239,10 +238,10 @@ class Optimizer(optimizers.Optimizer):
         Raises:
             ValueError: There is no gradient at all.
         """
-        if not _graph_mode.has_graph():
+        if not mode.has_graph():
             result = super().apply_gradients(grads_and_vars, name, **kwargs)
             _count(global_step)
-            if not _function.in_trace():
+            if not function.in_trace():
                 return result
             if not self._slot_order and not self._counts_updates:
                 # without a state of its own it may be made in the function
@@ -254,7 +253,7 @@ class Optimizer(optimizers.Optimizer):
             raise ValueError("No gradients provided for any variable.")
         # in a graph every replica goes its own way: CrossReplicaOptimizer adds them up
         kwargs["experimental_aggregate_gradients"] = False
-        graph = _graph_mode.building()
+        graph = mode.building()
         if graph is None:
             trace = _core.open_trace()
             begin = 0 if trace is None else trace.node_count
@@ -281,7 +280,7 @@ class Optimizer(optimizers.Optimizer):
 def _named(var_list: Sequence[Any] | None) -> Sequence[Any]:
     if var_list is not None:
         return var_list
-    found = _graph_mode.trainable_variables()
+    found = mode.trainable_variables()
     if found is not None:
         return found
     raise ValueError(

@@ -13,9 +13,10 @@ from typing import Any
 
 from ipu import tf
 from ipu.ops.rnn_ops import LSTMStateTuple
-from ipu.tf import _graph_mode, nest
-from ipu.tf._parts import part_of_step
-from ipu.tf._recurrent import lstm
+from ipu.tf import nest
+from ipu.tf._functions.parts import part_of_step
+from ipu.tf._graph import mode
+from ipu.tf._ops.recurrent import lstm
 from ipu.tf.compat.v1._cells import LSTMCell, RNNCell
 from ipu.tf.compat.v1._variables import get_variable_scope, variable_scope
 
@@ -270,9 +271,7 @@ def _over(
         cell(x[0] if time_major else x[:, 0], state)
     scope = get_variable_scope()
     options = (scope, time_major, backwards, is_list)
-    return _graph_mode.call_or_keep(
-        _steps, (cell, x, lengths, state, options), {}, "while"
-    )
+    return mode.call_or_keep(_steps, (cell, x, lengths, state, options), {}, "while")
 
 
 def _steps(cell: Any, x: Any, lengths: Any, state: Any, options: Any) -> Any:

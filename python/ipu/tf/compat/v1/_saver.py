@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ipu._errors import DataLossError, NotFoundError
-from ipu._near import refuse_unknown
-from ipu.tf import _graph_mode
+from ipu._text.errors import DataLossError, NotFoundError
+from ipu._text.near import refuse_unknown
+from ipu.tf._graph import mode
 
 __all__ = [
     "CheckpointState",
@@ -79,7 +79,7 @@ class Saver:
         self, var_list: Any = None, max_to_keep: int | None = 5, **more: Any
     ) -> None:
         refuse_unknown("Saver", more, _OPTIONS)
-        graph = _graph_mode.current() or _graph_mode.default()
+        graph = mode.current() or mode.default()
         if var_list is None:
             var_list = graph.get_collection("variables")
         if not isinstance(var_list, Mapping):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ipu import tf
-from ipu.tf import _graph_mode
+from ipu.tf._graph import mode
 from ipu.tf._graph.graph import Graph
 from ipu.tf.compat.v1._variables import get_variable
 
@@ -27,7 +27,7 @@ __all__ = [
 
 
 def _graph(graph: Any) -> Graph:
-    return graph or _graph_mode.current() or _graph_mode.default()
+    return graph or mode.current() or mode.default()
 
 
 def get_global_step(graph: Any = None) -> Any:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ipu.tf import _graph_mode
+from ipu.tf._graph import mode
 from ipu.tf._graph.graph import Graph
 from ipu.tf._graph.scopes import VariableScope
 
@@ -30,7 +30,7 @@ __all__ = [
 
 
 def _graph() -> Graph:
-    return _graph_mode.current() or _graph_mode.default()
+    return mode.current() or mode.default()
 
 
 def get_variable(
@@ -406,7 +406,7 @@ def report_uninitialized_variables(
         ...     print(session.run(v1.report_uninitialized_variables()))
         [b'w']
     """
-    from ipu.tf._strings import StringTensor
+    from ipu.tf._string_ops.tensors import StringTensor
     from ipu.tf.tensor_spec import TensorSpec
 
     variables = global_variables() if var_list is None else list(var_list)

@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ipu._errors import FailedPreconditionError
-from ipu._faces import face
-from ipu.tf import _graph_mode, nest
+from ipu._text.errors import FailedPreconditionError
+from ipu._text.faces import face
 from ipu.tf import data as _data
-from ipu.tf._graph import running
+from ipu.tf import nest
+from ipu.tf._graph import mode, running
 from ipu.tf.compat.v1._datasets import Dataset, PendingDataset, kept
 from ipu.tf.data._generator import declared
 
@@ -58,7 +58,7 @@ class Iterator:
     def __init__(self, dataset: Any, starts: bool, spec: Any = None) -> None:
         self._starts = dataset if starts else None
         self._spec = dataset.element_spec if spec is None else spec
-        self._graph = _graph_mode.current() or _graph_mode.default()
+        self._graph = mode.current() or mode.default()
         self._initializer = None
         if not starts and dataset is not None:
             self._initializer = self.make_initializer(dataset)
@@ -189,7 +189,7 @@ def make_one_shot_iterator(dataset: Any) -> Any:
             "the graph. Use make_initializable_iterator, and feed them to its "
             "initializer."
         )
-    if _graph_mode.current() is None:
+    if mode.current() is None:
         return iter(dataset)
     return Iterator(dataset, starts=True)
 

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ipu import tf
-from ipu._faces import face
-from ipu.tf import _graph_mode
+from ipu._text.faces import face
+from ipu.tf._graph import mode
 from ipu.tf.compat.v1._dropout import drop
 from ipu.tf.compat.v1._variables import get_variable, variable_scope
 from ipu.tf.tensor_shape import TensorShape
@@ -32,7 +32,7 @@ _FORMATS = {"channels_last": "NHWC", "channels_first": "NCHW"}
 
 
 def _graph() -> Any:
-    return _graph_mode.current() or _graph_mode.default()
+    return mode.current() or mode.default()
 
 
 def _pair(value: Any) -> tuple[int, int]:

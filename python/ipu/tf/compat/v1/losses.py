@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ipu import tf
-from ipu._faces import face
-from ipu.tf import _graph_mode
+from ipu._text.faces import face
+from ipu.tf._graph import mode
 
 __all__ = [
     "Reduction",
@@ -32,7 +32,7 @@ _LOSSES = "losses"
 
 
 def _graph() -> Any:
-    return _graph_mode.current() or _graph_mode.default()
+    return mode.current() or mode.default()
 
 
 class Reduction:
@@ -141,7 +141,7 @@ def add_loss(loss: Any, loss_collection: str | None = _LOSSES) -> None:
         ...     len(v1.losses.get_losses())
         1
     """
-    if _graph_mode.has_graph() and loss_collection:
+    if mode.has_graph() and loss_collection:
         _graph().add_to_collection(loss_collection, loss)
 
 

@@ -22,8 +22,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ipu import tf
-from ipu._faces import face
-from ipu.tf import _graph_mode
+from ipu._text.faces import face
+from ipu.tf._graph import mode
 from ipu.tf.compat.v1._initializers import zeros_initializer
 from ipu.tf.compat.v1._variables import get_variable, variable_scope
 
@@ -47,7 +47,7 @@ _Pair = tuple[Any, Any]
 
 def _sum(name: str) -> Any:
     """A local variable that begins with zero."""
-    if _graph_mode.current() is None:
+    if mode.current() is None:
         raise RuntimeError(
             "tf.metrics is for graphs; where ops run at once, use keras.metrics."
         )
@@ -93,7 +93,7 @@ def _difference(labels: Any, predictions: Any) -> Any:
 
 
 def _collect(pair: _Pair, values: Any, updates: Any) -> _Pair:
-    graph = _graph_mode.current()
+    graph = mode.current()
     if graph is not None:
         graph.add_to_collections(values or (), pair[0])
         graph.add_to_collections(updates or (), pair[1])

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ipu._faces import face
+from ipu._text.faces import face
 from ipu.tf import matmul
 from ipu.tf import nn as _nn
-from ipu.tf._dispatch import op
+from ipu.tf._tensor.dispatch import op
 from ipu.tf.compat.v1 import rnn_cell
 from ipu.tf.compat.v1._cross_entropy import (
     sigmoid_cross_entropy_with_logits,

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ipu._faces import face
+from ipu._text.faces import face
 from ipu.ops.rnn_ops import LSTMStateTuple
 from ipu.tf.compat.v1._cell_wrappers import DropoutWrapper, MultiRNNCell
 from ipu.tf.compat.v1._cells import (

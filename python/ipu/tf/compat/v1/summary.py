@@ -22,12 +22,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ipu._errors import InvalidArgumentError
-from ipu._faces import face
-from ipu.tf import _convert, _graph_mode
-from ipu.tf._extras import extra
+from ipu._text.errors import InvalidArgumentError
+from ipu._text.faces import face
+from ipu.tf._graph import mode
 from ipu.tf._graph.graph import Graph
-from ipu.tf._strings import StringTensor, to_bytes
+from ipu.tf._string_ops.tensors import StringTensor, to_bytes
+from ipu.tf._tensor import convert
+from ipu.tf._tensor.extras import extra
 from ipu.tf.summary import _messages, create_file_writer
 from ipu.tf.summary._png import png_of
 from ipu.tf.tensor_spec import TensorSpec
@@ -70,7 +71,7 @@ def _keep(
     clean = re.sub(r"[^-\w.]", "_", name).lstrip("/") or "_"
     if family is not None:
         clean = f"{re.sub(r'[^-/.A-Za-z0-9_]', '_', family)}/{clean}"
-    graph = _graph_mode.building()
+    graph = mode.building()
     if graph is None:
         return StringTensor(content_of(clean, np.asarray(value)))
     tag = graph.unique_name(clean, mark_as_used=False)
@@ -121,7 +122,7 @@ def scalar(
             )
         return _messages.summary_of(tag, _messages.number_of(float(value)))
 
-    given = _convert.convert_to_tensor(tensor)
+    given = convert.convert_to_tensor(tensor)
     return _keep("ScalarSummary", name, given, content_of, collections, family)
 
 
@@ -157,7 +158,7 @@ def histogram(
             raise InvalidArgumentError(f"{found} in summary histogram for: {tag}")
         return _messages.summary_of(tag, _messages.histogram_of(value))
 
-    given = _convert.convert_to_tensor(values)
+    given = convert.convert_to_tensor(values)
     return _keep("HistogramSummary", name, given, content_of, collections, family)
 
 
@@ -207,7 +208,7 @@ def image(
             found += _messages.summary_of(own, content)
         return found
 
-    given = _convert.convert_to_tensor(tensor)
+    given = convert.convert_to_tensor(tensor)
     return _keep("ImageSummary", name, given, content_of, collections, family)
 
 
@@ -251,7 +252,7 @@ def text(name: str, tensor: Any, collections: Any = None) -> Any:
         tensor = _messages.tensor_of(texts if value.ndim else texts[0])
         return _messages.summary_of(tag, _messages.text_of(tensor))
 
-    given = _convert.convert_to_tensor(tensor)
+    given = convert.convert_to_tensor(tensor)
     return _keep("TensorSummaryV2", name, given, content_of, collections, None)
 
 
@@ -283,7 +284,7 @@ def merge(
     def joined(parts: Sequence[Any]) -> StringTensor:
         return StringTensor(b"".join(to_bytes(one) for one in parts))
 
-    graph = _graph_mode.building()
+    graph = mode.building()
     if graph is None:
         return joined(inputs)
     spec = TensorSpec((), "string")
@@ -316,7 +317,7 @@ def merge_all(
         ...     print(v1.summary.merge_all())
         None
     """
-    graph = _graph_mode.current() or _graph_mode.default()
+    graph = mode.current() or mode.default()
     found = graph.get_collection(key, scope)
     return merge(found, name=name) if found else None
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ipu import tf
-from ipu._faces import face
+from ipu._text.faces import face
 from ipu.keras import optimizers
 from ipu.tf.compat.v1._hooks import (
     FeedFnHook,

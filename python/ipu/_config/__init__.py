@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""How devices are configured: trees of options, the first SDK, flags, variables."""

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: MIT
+"""Where ops run: the innermost device scope or strategy scope of each thread."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from ipu._device import devices, strategy_state
+
+__all__ = [
+    "active_ipu",
+    "current_device",
+    "current_ordinal",
+    "current_rounding",
+    "current_shard",
+    "device",
+    "graph_ordinal",
+    "held_device",
+    "ipu_scope",
+    "is_inside_ipu_scope",
+    "is_placed",
+    "on_host",
+    "provisional",
+    "rounding",
+    "shard",
+]
+
+
+class _Scope(NamedTuple):
+    """A device scope; `depth` is how many strategy scopes were open around it."""
+
+    kind: str
+    ordinal: int
+    depth: int
+
+
+class _Stack(threading.local):
+    def __init__(self) -> None:
+        self.scopes: list[_Scope] = []
+        self.ipu_scopes = 0
+        self.shard = -1
+        self.rounding = 0
+        self.provisional: list[dict[int, devices.Device]] = []
+
+
+_stack = _Stack()
+
+
+@contextlib.contextmanager
+def device(name: Any) -> Iterator[None]:
+    """Put what is inside on a device: ``with tf.device("/device:IPU:0"):``.
+
+    On ``"/CPU:0"`` functions run on the host, where float64 and int64 exist; variables
+    stay on the simulated device, which is in the host's memory as well.
+
+    Args:
+        name: Such as "/device:IPU:0", "IPU:1" or "cpu"; None or "" changes nothing.
+
+    Raises:
+        ValueError: It names neither an IPU nor a CPU.
+        TypeError: It is no string.
+
+    Example:
+        >>> from ipu import tf
+        >>> with tf.device("/device:IPU:0"):
+        ...     float(tf.constant(1.0) + 1.0)
+        2.0
+    """
+    if name is None or name == "":
+        yield
+        return
+    kind, ordinal = devices.parse_device_name(name)
+    _stack.scopes.append(_Scope(kind, ordinal, strategy_state.depth()))
+    _place_tensors()
+    try:
+        yield
+    finally:
+        _stack.scopes.pop()
+        _place_tensors()
+
+
+def _place_tensors() -> None:
+    """Have new tensors say where the innermost scope puts them."""
+    from ipu import _core
+
+    scope = _stack.scopes[-1] if _stack.scopes else None
+    on_ipu = scope is not None and scope.kind == "IPU"
+    _core.set_eager_device(scope.ordinal if scope is not None and on_ipu else -1)
+
+
+def _innermost() -> _Scope | None:
+    """The innermost device scope, unless a strategy's was entered inside of it."""
+    if _stack.scopes and _stack.scopes[-1].depth == strategy_state.depth():
+        return _stack.scopes[-1]
+    return None
+
+
+@contextlib.contextmanager
+def ipu_scope(name: str) -> Iterator[None]:
+    """A device scope in which variables of graphs are resources."""
+    with device(name):
+        _stack.ipu_scopes += 1
+        try:
+            yield
+        finally:
+            _stack.ipu_scopes -= 1
+
+
+def is_inside_ipu_scope() -> bool:
+    """Whether there is an ``ipu_scope`` around."""
+    return _stack.ipu_scopes > 0
+
+
+@contextlib.contextmanager
+def shard(index: int) -> Iterator[None]:
+    """Note the IPU of operations that graphs keep."""
+    before, _stack.shard = _stack.shard, index
+    try:
+        yield
+    finally:
+        _stack.shard = before
+
+
+def current_shard() -> int:
+    """The IPU of operations that graphs keep; -1: not said."""
+    return _stack.shard
+
+
+@contextlib.contextmanager
+def rounding(how: int) -> Iterator[None]:
+    """Note how operations that graphs keep round, as ``Trace.rounding`` says it."""
+    before, _stack.rounding = _stack.rounding, how
+    try:
+        yield
+    finally:
+        _stack.rounding = before
+
+
+def current_rounding() -> int:
+    """How operations that graphs keep round; 0: as the device does."""
+    return _stack.rounding
+
+
+def graph_ordinal() -> int | None:
+    """The number of the IPU device of operations that graphs keep, None for the host;
+    makes no device."""
+    scope = _innermost()
+    if scope is not None:
+        return scope.ordinal if scope.kind == "IPU" else None
+    strategy = strategy_state.get_strategy()
+    return None if strategy is None else strategy.device_ordinal
+
+
+@contextlib.contextmanager
+def provisional() -> Iterator[None]:
+    """Ask devices that are not configured yet without making them.
+
+    Graphs are put together before devices are configured, or behind that.
+    """
+    _stack.provisional.append({})
+    try:
+        yield
+    finally:
+        _stack.provisional.pop()
+
+
+def active_ipu() -> devices.Device | None:
+    """The IPU device that ops are placed on, or None where it is the host."""
+    scope = _innermost()
+    if scope is not None:
+        return devices.get_device(scope.ordinal) if scope.kind == "IPU" else None
+    strategy = strategy_state.get_strategy()
+    return None if strategy is None else devices.get_device(strategy.device_ordinal)
+
+
+def is_placed() -> bool:
+    """Whether a scope says where functions run."""
+    return _innermost() is not None
+
+
+def on_host() -> bool:
+    """Whether a scope puts functions on the host."""
+    scope = _innermost()
+    return scope is not None and scope.kind == "CPU"
+
+
+def current_ordinal() -> int:
+    """The number of :func:`current_device`; makes no device where there is none."""
+    scope = _innermost()
+    if scope is not None and scope.kind == "IPU":
+        return scope.ordinal
+    strategy = strategy_state.get_strategy()
+    return 0 if strategy is None else strategy.device_ordinal
+
+
+def current_device() -> devices.Device:
+    """The device of new variables and programs: the scope's, the strategy's, else
+    number 0."""
+    ordinal = current_ordinal()
+    if _stack.provisional and not devices.is_configured():
+        known = _stack.provisional[-1]
+        if ordinal not in known:
+            known[ordinal] = devices.Device(ordinal, [0], devices.Layout())
+            known[ordinal].is_retired = True
+        return known[ordinal]
+    return devices.get_device(ordinal)
+
+
+@contextlib.contextmanager
+def held_device() -> Iterator[None]:
+    """Keep :func:`current_device` from being replaced between runs of programs."""
+    while True:
+        device = current_device()
+        with device.held():
+            if not device.is_retired:
+                yield
+                return
+        devices.await_configuration()

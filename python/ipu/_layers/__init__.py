@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""Layers of the IPU that ``ipu.layers`` and ``ipu.keras.layers`` both offer."""

@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: MIT
+"""``ipu.layers.LSTM`` and ``GRU``: the IPU's own, with its own restrictions.
+
+Source: ``ipu.keras.layers`` of SDK 1.4 to 3.4, IPU TensorFlow Addons.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ipu import keras
+from ipu._text.refusals import refuse_given
+from ipu.keras._types import Nest, Tensor
+from ipu.keras.layers.base_layer import InputSpec
+from ipu.keras.layers.recurrent import GRU as _GRU
+from ipu.keras.layers.recurrent import LSTM as _LSTM
+
+__all__ = ["GRU", "LSTM"]
+
+
+class _Restricted:
+    """The checks of a call, and the arguments that Keras's layers do not have."""
+
+    def _note(self, given: dict[str, Any]) -> None:
+        self.partials_dtype = given["partials_dtype"]
+        self.seed = given["seed"]
+        self.dropout_seed = given["dropout_seed"]
+
+    def _shape_checked(self, input_shape: Any) -> None:
+        if len(input_shape) != 3:
+            raise ValueError(
+                f"The input of {type(self).__name__} must have three axes: batch, "
+                f"steps, features. Received: input_shape={tuple(input_shape)}."
+            )
+
+    def _no_mask(self, mask: Any) -> None:
+        if mask is not None:
+            kind = type(self).__name__
+            raise NotImplementedError(
+                f"IPU custom {kind} layer does not support masking. Received: mask="
+                f"{mask!r}. Use keras.layers.{kind}, which does."
+            )
+
+    def _own_config(self, config: dict[str, Any]) -> dict[str, Any]:
+        own = ("partials_dtype", "seed", "dropout_seed")
+        return {**config, **{name: getattr(self, name) for name in own}}
+
+
+def _initial(name: Any, seed: int | None) -> Any:
+    """An initializer by name, from the layer's seed."""
+    if seed is None or not isinstance(name, str):
+        return name
+    made: Any = keras.initializers.get(name)
+    config = made.get_config() if hasattr(made, "get_config") else {}
+    if "seed" not in config:
+        return made
+    return type(made).from_config({**config, "seed": seed})
+
+
+class LSTM(_Restricted, _LSTM):
+    """``keras.layers.LSTM`` without what the hardware's op does not have.
+
+    Args:
+        units: How long the states h and c and the output are.
+        activation: ``"tanh"``.
+        recurrent_activation: ``"sigmoid"``; ``"hard_sigmoid"`` is taken as that.
+        use_bias: True.
+        kernel_initializer: First values of the input's kernel.
+        recurrent_initializer: First values of the state's kernel.
+        bias_initializer: First values of the bias.
+        unit_forget_bias: Whether the bias of the forget gate starts from ones.
+        kernel_regularizer: Not supported.
+        recurrent_regularizer: Not supported.
+        bias_regularizer: Not supported.
+        activity_regularizer: Not supported.
+        kernel_constraint: Not supported.
+        recurrent_constraint: Not supported.
+        bias_constraint: Not supported.
+        dropout: The part of the input that is dropped in training, alike in all steps.
+        dropout_seed: An integer for a random sequence of the layer's own.
+        recurrent_dropout: Not supported.
+        implementation: 1 or 2, which make no difference.
+        return_sequences: Whether to give the outputs of all steps, or the last one.
+        return_state: Whether to give the last h and c, too.
+        go_backwards: Not supported.
+        stateful: Whether a call goes on from the last one's states.
+        unroll: Not supported.
+        partials_dtype: Accepted: sums are float32.
+        seed: Of the first values.
+        time_major: Whether steps come before the batch.
+        **kwargs: What ``Layer`` takes.
+
+    Raises:
+        ValueError: What is not supported was given; when built: the input has not
+            three axes.
+        NotImplementedError: In a call: there is a mask.
+
+    Example:
+        >>> import numpy as np
+        >>> LSTM(2)(np.ones((3, 5, 4), np.float32)).shape
+        (3, 2)
+    """
+
+    def __init__(
+        self,
+        units: int,
+        activation: Any = "tanh",
+        recurrent_activation: Any = "sigmoid",
+        use_bias: bool = True,
+        kernel_initializer: Any = "glorot_uniform",
+        recurrent_initializer: Any = "orthogonal",
+        bias_initializer: Any = "zeros",
+        unit_forget_bias: bool = True,
+        kernel_regularizer: Any = None,
+        recurrent_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        activity_regularizer: Any = None,
+        kernel_constraint: Any = None,
+        recurrent_constraint: Any = None,
+        bias_constraint: Any = None,
+        dropout: float = 0.0,
+        dropout_seed: int | None = None,
+        recurrent_dropout: float = 0.0,
+        implementation: int = 2,
+        return_sequences: bool = False,
+        return_state: bool = False,
+        go_backwards: bool = False,
+        stateful: bool = False,
+        unroll: bool = False,
+        partials_dtype: Any = "float32",
+        seed: int | None = None,
+        time_major: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        given = locals()
+        refuse_given(f"{__name__}.LSTM", **given)
+        super().__init__(
+            units,
+            use_bias=True,
+            kernel_initializer=_initial(kernel_initializer, seed),
+            recurrent_initializer=_initial(recurrent_initializer, seed),
+            bias_initializer=bias_initializer,
+            unit_forget_bias=unit_forget_bias,
+            dropout=dropout,
+            return_sequences=return_sequences,
+            return_state=return_state,
+            stateful=stateful,
+            time_major=time_major,
+            **kwargs,
+        )
+        self._note(given)
+        self.cell.dropout_seed = dropout_seed
+        self.input_spec = InputSpec()
+
+    def build(self, input_shape: Any) -> None:
+        """Create the weights for an input of this shape."""
+        self._shape_checked(input_shape)
+        super().build(input_shape)
+
+    def call(self, inputs: Tensor, mask: Any = None, *args: Any, **kwargs: Any) -> Nest:
+        """Go through all steps."""
+        self._no_mask(mask)
+        return super().call(inputs, None, *args, **kwargs)
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the arguments that make an equal layer."""
+        return self._own_config(super().get_config())
+
+
+class GRU(_Restricted, _GRU):
+    """``keras.layers.GRU`` without what the hardware's op does not have.
+
+    Args:
+        units: How long state and output are.
+        activation: ``"tanh"``.
+        recurrent_activation: ``"sigmoid"``; ``"hard_sigmoid"`` is taken as that.
+        use_bias: True.
+        kernel_initializer: First values of the input's kernel.
+        recurrent_initializer: First values of the state's kernel.
+        bias_initializer: First values of the biases.
+        kernel_regularizer: Not supported.
+        recurrent_regularizer: Not supported.
+        bias_regularizer: Not supported.
+        activity_regularizer: Not supported.
+        kernel_constraint: Not supported.
+        recurrent_constraint: Not supported.
+        bias_constraint: Not supported.
+        dropout: The part of the input that is dropped in training, alike in all steps.
+        dropout_seed: An integer for a random sequence of the layer's own.
+        recurrent_dropout: Not supported.
+        implementation: 1 or 2, which make no difference.
+        return_sequences: Whether to give the outputs of all steps, or the last one.
+        return_state: Whether to give the last state, too.
+        go_backwards: Not supported.
+        stateful: Whether a call goes on from the last one's states.
+        unroll: Not supported.
+        reset_after: Whether the reset gate is applied behind the product with the
+            state's kernel, which then has a bias of its own, or before it.
+        partials_dtype: Accepted: sums are float32.
+        seed: Of the first values.
+        time_major: Whether steps come before the batch.
+        **kwargs: What ``Layer`` takes.
+
+    Raises:
+        ValueError: What is not supported was given; when built: the input has not
+            three axes.
+        NotImplementedError: In a call: there is a mask.
+
+    Example:
+        >>> import numpy as np
+        >>> GRU(2)(np.ones((3, 5, 4), np.float32)).shape
+        (3, 2)
+    """
+
+    def __init__(
+        self,
+        units: int,
+        activation: Any = "tanh",
+        recurrent_activation: Any = "sigmoid",
+        use_bias: bool = True,
+        kernel_initializer: Any = "glorot_uniform",
+        recurrent_initializer: Any = "orthogonal",
+        bias_initializer: Any = "zeros",
+        kernel_regularizer: Any = None,
+        recurrent_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        activity_regularizer: Any = None,
+        kernel_constraint: Any = None,
+        recurrent_constraint: Any = None,
+        bias_constraint: Any = None,
+        dropout: float = 0.0,
+        dropout_seed: int | None = None,
+        recurrent_dropout: float = 0.0,
+        implementation: int = 2,
+        return_sequences: bool = False,
+        return_state: bool = False,
+        go_backwards: bool = False,
+        stateful: bool = False,
+        unroll: bool = False,
+        reset_after: bool = True,
+        partials_dtype: Any = "float32",
+        seed: int | None = None,
+        time_major: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        given = locals()
+        refuse_given(f"{__name__}.GRU", **given)
+        super().__init__(
+            units,
+            use_bias=True,
+            kernel_initializer=_initial(kernel_initializer, seed),
+            recurrent_initializer=_initial(recurrent_initializer, seed),
+            bias_initializer=bias_initializer,
+            dropout=dropout,
+            return_sequences=return_sequences,
+            return_state=return_state,
+            stateful=stateful,
+            time_major=time_major,
+            reset_after=reset_after,
+            **kwargs,
+        )
+        self._note(given)
+        self.cell.dropout_seed = dropout_seed
+        self.input_spec = InputSpec()
+
+    def build(self, input_shape: Any) -> None:
+        """Create the weights for an input of this shape."""
+        self._shape_checked(input_shape)
+        super().build(input_shape)
+
+    def call(self, inputs: Tensor, mask: Any = None, *args: Any, **kwargs: Any) -> Nest:
+        """Go through all steps."""
+        self._no_mask(mask)
+        return super().call(inputs, None, *args, **kwargs)
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the arguments that make an equal layer."""
+        return self._own_config(super().get_config())

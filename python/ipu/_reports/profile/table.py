@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: MIT
+"""A profile for people: what the terminal shows, plain or with rich."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, TextIO
+
+from ipu._reports.profile.account import Line, ProgramAccount
+
+__all__ = ["Table", "tables", "text", "write"]
+
+_CATEGORIES = ("kernels", "waiting", "dispatch", "infeed", "outfeed")
+
+
+class Table(NamedTuple):
+    """A title, what the columns are, and rows; the first column is text."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: list[tuple[str, ...]]
+
+
+def _us(ns: float) -> str:
+    return f"{ns / 1000:,.1f}"
+
+
+def _share(part: float, whole: float) -> str:
+    return f"{100 * part / whole:.1f} %" if whole > 0 else ""
+
+
+def _headline(one: ProgramAccount, peak: float | None) -> str:
+    seconds = one.step_ns / 1e9
+    rate = 1 / seconds if seconds > 0 else 0.0
+    text = (
+        f"{one.name}: {one.steps} steps, {rate:,.1f} steps/s, {_us(one.step_ns)} us a "
+        f"step (median {_us(one.median_ns)})"
+    )
+    if one.flops > 0 and seconds > 0:
+        gflops = one.flops / one.step_ns
+        text += f", {gflops:,.1f} GFLOP/s"
+        if peak:
+            text += f" ({_share(gflops, peak * len(one.threads))} of the peak)"
+    return text
+
+
+def _notes(one: ProgramAccount) -> Iterator[str]:
+    if one.steps < one.steps_seen:
+        yield (
+            f"the last {one.steps} of {one.steps_seen} steps: of the others events "
+            "were overwritten"
+        )
+    if one.ready is not None:
+        yield f"{one.ready:.1f} elements of the infeed ready in the mean"
+    share = one.recording_ns / one.step_ns if one.step_ns > 0 else 0.0
+    if share > 0.005:
+        yield f"recording took about {_us(one.recording_ns)} us of a step"
+
+
+def _threads(one: ProgramAccount) -> Table:
+    rows = []
+    for category in _CATEGORIES:
+        cells: list[str] = []
+        for thread in one.threads:
+            ns = getattr(thread, category)
+            cells += [_us(ns), _share(ns, thread.total)]
+        rows.append((category, *cells))
+    names: list[str] = []
+    for thread in one.threads:
+        names += [f"{thread.name}, us", ""]
+    return Table("where a step's time goes", ("", *names), rows)
+
+
+def _rate(line: Line) -> str:
+    return f"{line.gflops:,.1f}" if line.is_product else ""
+
+
+def _lines(
+    title: str, first: str, lines: Sequence[Line], top: int, peak: float | None
+) -> Table:
+    whole = sum(line.ns for line in lines)
+    columns = (first, "calls", "us a step", "share", "GFLOP/s a core")
+    rows: list[tuple[str, ...]] = []
+    for line in lines[:top]:
+        row: tuple[str, ...] = (
+            line.name or "(no line known)",
+            f"{line.calls:.4g}",
+            _us(line.ns),
+            _share(line.ns, whole),
+            _rate(line),
+        )
+        if peak:
+            row = (*row, _share(line.gflops, peak) if line.is_product else "")
+        rows.append(row)
+    if len(lines) > top:
+        rest = sum(line.ns for line in lines[top:])
+        row = (f"{len(lines) - top} more", "", _us(rest), _share(rest, whole), "")
+        rows.append((*row, "") if peak else row)
+    return Table(title, (*columns, "of peak") if peak else columns, rows)
+
+
+def _shortened(lines: Sequence[Line]) -> list[Line]:
+    """Places with paths from the current folder on."""
+    here = os.getcwd() + os.sep
+    return [line._replace(name=line.name.removeprefix(here)) for line in lines]
+
+
+def tables(
+    one: ProgramAccount, top: int, peak: float | None = None
+) -> tuple[str, list[Table]]:
+    """The headline with notes, and the tables, of one program.
+
+    Args:
+        one: Its sums.
+        top: How many ops and lines to show.
+        peak: GFLOP/s of a core, where the share of it is to be shown.
+    """
+    notes = "".join(f"\n  {note}" for note in _notes(one))
+    by = "time in kernels, all threads together, by "
+    return _headline(one, peak) + notes, [
+        _threads(one),
+        _lines(by + "op", "op", one.ops, top, peak),
+        _lines(by + "line", "line", _shortened(one.lines), top, peak),
+    ]
+
+
+def _plain(table: Table) -> str:
+    rows = [table.columns, *table.rows]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(table.columns))]
+    lines = [f"  {table.title}"]
+    for row in rows:
+        cells = [row[0].ljust(widths[0])]
+        cells += [
+            cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)
+        ]
+        lines.append("    " + "  ".join(cells).rstrip())
+    return "\n".join(lines)
+
+
+def text(accounts: Sequence[ProgramAccount], top: int, peak: float | None) -> str:
+    """Everything as plain text."""
+    parts = []
+    for one in accounts:
+        head, found = tables(one, top, peak)
+        parts.append("\n".join([head, *(_plain(table) for table in found)]))
+    return "\n\n".join(parts)
+
+
+def write(
+    accounts: Sequence[ProgramAccount],
+    top: int,
+    peak: float | None,
+    file: TextIO | None = None,
+) -> None:
+    """Prints the tables: with rich on a terminal, else as plain text."""
+    out = sys.stdout if file is None else file
+    if not out.isatty():
+        print(text(accounts, top, peak), file=out)
+        return
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table as Rich
+
+    console = Console(file=out, highlight=False)
+    for one in accounts:
+        head, found = tables(one, top, peak)
+        console.print(f"\n[bold]{escape(head)}[/bold]")
+        for table in found:
+            shown = Rich(title=table.title, title_justify="left")
+            for i, column in enumerate(table.columns):
+                shown.add_column(column, justify="right" if i else "left")
+            for row in table.rows:
+                shown.add_row(*(escape(cell) for cell in row))
+            console.print(shown)

@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: MIT
+"""What is not there yet, by name: one sentence each on why, and on what to use.
+
+The rules look at full dotted names, whatever tree they come from:
+``tensorflow.estimator.Estimator`` and ``tensorflow.python.estimator.Estimator`` meet
+the same one.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from ipu._text.near import nearest_name
+
+__all__ = ["NEAR", "Later", "lookup"]
+
+NEAR = 0.75  # how near a name is to the one that was meant
+
+
+class Later(NamedTuple):
+    """Why a name is not there.
+
+    Attributes:
+        topic: A sentence, or "" where nothing is known about the name.
+        instead: A sentence on what to use instead, or "".
+    """
+
+    topic: str = ""
+    instead: str = ""
+
+
+def _words(text: str) -> str:
+    """A pattern of alternatives, each of which is one whole part of a dotted name."""
+    return rf"(?:^|\.)(?:{'|'.join(text.split())})(?:\.|$)"
+
+
+_LOGGER = Later("", "Use logging.getLogger('ipu').")
+_SESSION = Later(
+    "Not all of the graphs and sessions of TensorFlow 1 is there.",
+    "What there is has these names: import tensorflow.compat.v1 as tf, then "
+    "tf.disable_v2_behavior(). Or write a @tf.function and call it with "
+    "IPUStrategy.run.",
+)
+_CONVOLUTION = Later(
+    "What is not there of convolutions and pooling comes with a later version."
+)
+_RECURRENT = Later("Further recurrent layers come with a later version.")
+_RECURRENT_1 = Later(
+    "The recurrent layers of TensorFlow 1 have their names in tf.compat.v1.nn.",
+    "Use tf.compat.v1.nn.dynamic_rnn and rnn_cell, or keras.layers.LSTM.",
+)
+_LAYERS_1 = Later(
+    "Not all of the layers of TensorFlow 1 is there.",
+    "Use those of keras.layers.",
+)
+_WORKERS = Later(
+    "Several processes or machines come with a later version.",
+    "Use ipu.ipu_strategy.IPUStrategy in one process.",
+)
+_REPLICAS = Later(
+    "Of what replicas and shards exchange sums and means are there.",
+    "Use ipu.cross_replica_ops.cross_replica_sum and cross_replica_mean.",
+)
+_SHARDING = Later(
+    "Sharding by kinds of nets is not there.",
+    "Use ipu.scopes.ipu_shard, or ipu.autoshard.automatic_sharding.",
+)
+_ESTIMATOR = Later(
+    "Of estimators there are ipu_estimator.IPUEstimator, IPUPipelineEstimator and what "
+    "their functions need.",
+    "Or use keras.Model and its fit().",
+)
+_SAVED = Later(
+    "Saved models and serving come with a later version.",
+    "Use Model.save and keras.models.load_model, which keep a model in one "
+    ".safetensors file.",
+)
+_PROFILE = Later("Reports about programs come with a later version.")
+_ABSL = Later(
+    "It needs the package absl-py.",
+    "Install it: pip install absl-py.",
+)
+_OUTSIDE = Later(
+    "Host code in the middle of a device program comes with a later version.",
+    "Hand values out with an IPUOutfeedQueue.",
+)
+_COLUMNS = Later(
+    "Feature columns can be imported, but not used.",
+    "Give the model one input for each feature; keras.layers has Normalization and "
+    "Embedding.",
+)
+_CUSTOM = Later("Code for the hardware cannot be run here.", "Write it with tf ops.")
+
+_RULES: tuple[tuple[str, Later], ...] = (
+    (r"^tf\.get_logger$", _LOGGER),
+    (
+        _words(
+            r"CuDNNLSTM CuDNNGRU AbstractRNNCell RNNCellDeviceWrapper "
+            r"RNNCellDropoutWrapper RNNCellResidualWrapper raw_rnn rnn_cell_impl "
+            r"static_state_saving_rnn"
+        ),
+        _RECURRENT,
+    ),
+    (_words(r"rnn_cell dynamic_rnn bidirectional_dynamic_rnn"), _RECURRENT_1),
+    (
+        _words(
+            r"conv2d_backprop_filter conv2d_backprop_input conv3d_backprop_filter "
+            r"depthwise_conv2d_backprop_filter depthwise_conv2d_backprop_input "
+            r"depthwise_conv2d_native fractional_avg_pool fractional_max_pool "
+            r"quantized_conv2d quantized_avg_pool quantized_max_pool"
+        ),
+        _CONVOLUTION,
+    ),
+    (
+        _words(
+            r"average_pooling1d average_pooling3d conv1d conv3d conv2d_transpose "
+            r"conv3d_transpose max_pooling1d max_pooling3d separable_conv1d "
+            r"separable_conv2d"
+        ),
+        _LAYERS_1,
+    ),
+    (
+        _words(
+            r"ipu_multi_worker_strategy IPUMultiWorker\w* PopDistStrategy horovod "
+            r"popdist distributed cluster_resolver \w*ClusterResolver "
+            r"popdist_strategy MultiWorker\w* host_collective_ops ParameterServer\w* "
+            r"TPUStrategy MirroredStrategy"
+        ),
+        _WORKERS,
+    ),
+    (
+        _words(r"all_to_all_op reduce_scatter_op within_replica_ops"),
+        _REPLICAS,
+    ),
+    (
+        _words(r"autoshard_cnn"),
+        _SHARDING,
+    ),
+    (
+        _words(r"estimator Estimator \w*Estimator\w* ipu_session_run_hooks model_fn"),
+        _ESTIMATOR,
+    ),
+    (_words(r"outside_compilation_scope"), _OUTSIDE),
+    (_words(r"\w*feature_column\w* \w*dense_features\w* DenseFeatures"), _COLUMNS),
+    (_words(r"keras_parameterized"), _ABSL),
+    (_words(r"serving saved_model SavedModel"), _SAVED),
+    (
+        _words(
+            r"pva openReport find_report ReportJSON summary_ops_v2 "
+            r"trace_pb2 ipu_compile_summary"
+        ),
+        _PROFILE,
+    ),
+    (
+        _words(
+            r"custom_ops embedded_runtime application_compile_op vertex_edsl "
+            r"load_op_library load_library"
+        ),
+        _CUSTOM,
+    ),
+    (
+        _words(
+            r"Session InteractiveSession session placeholder\w* Placeholder Graph "
+            r"disable_v2_behavior disable_eager_execution get_variable "
+            r"\w*variable_scope get_default_graph get_default_session "
+            r"reset_default_graph ConfigProto \w+_live_session export_inputs_to_file "
+            r"graph_mode disable_resource_variables get_collection "
+            r"global_variables\w* local_variables\w* MonitoredSession "
+            r"variables_initializer GraphKeys as_default get_or_create_global_step "
+            r"get_global_step import_graph_def make_one_shot_iterator "
+            r"make_initializable_iterator \w*XLATestCase xla_test GraphDef FIFOQueue"
+        ),
+        _SESSION,
+    ),
+)
+
+
+def _literal(name: str) -> bool:
+    """Whether a rule has the last part of a name letter by letter."""
+    return name.rpartition(".")[2] in _LITERALS
+
+
+_LITERALS = frozenset(
+    word
+    for pattern, _ in _RULES
+    for word in re.findall(r"(?<=[:|])\w+(?=[|)])", pattern)
+)
+
+
+def lookup(name: str, known: Iterable[str] = ()) -> Later:
+    """What is known about a name that is not there.
+
+    Args:
+        name: Full dotted name.
+        known: Names that are there beside it. Of a misspelling of one nothing is known.
+
+    Returns:
+        Two sentences, both empty where nothing is known.
+
+    Example:
+        >>> lookup("keras.layers.CuDNNLSTM").topic
+        'Further recurrent layers come with a later version.'
+        >>> lookup("keras.layers.LSTMM", ["LSTM"]).topic
+        ''
+    """
+    if not _literal(name) and nearest_name(name.rpartition(".")[2], known, NEAR):
+        return Later()
+    return _found(name)
+
+
+@functools.cache
+def _found(name: str) -> Later:
+    for pattern, later in _RULES:
+        if re.search(pattern, name):
+            return later
+    return Later()

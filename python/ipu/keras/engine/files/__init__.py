@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""Models and weights in files, and as text."""

@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: MIT
+"""Models and weights in files of every format that there is.
+
+The package's own is one ``.safetensors`` file. Tensors: the weights under their names,
+and the optimizer's with ``optimizer:`` before theirs. Metadata: ``model_config``,
+``training_config`` and ``random_state``, all JSON.
+
+A file appears under its name only when it is whole.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ipu._text.missing import refuse
+from ipu._text.refusals import refuse_given
+from ipu._text.user_warnings import warn_user
+from ipu.keras import _functions, _serialization, losses, metrics, optimizers
+from ipu.keras._files.places import (
+    Format,
+    check_free,
+    format_of,
+    prepare,
+    sniff,
+    written_beside,
+)
+from ipu.keras._random_state import Order, captured, parsed
+from ipu.keras.engine.files import model_config, weights_file
+
+__all__ = [
+    "check_describable",
+    "load",
+    "load_weights",
+    "pickled",
+    "save",
+    "save_weights",
+    "unpickled",
+]
+
+Path = str | os.PathLike[str]
+
+
+def save(
+    model: Any,
+    filepath: Path,
+    overwrite: bool,
+    include_optimizer: bool,
+    save_format: str | None,
+) -> None:
+    """Write a model; see ``Model.save``."""
+    refuse_given("ipu.keras.engine.model.Model.save", save_format=save_format)
+    path, kind = prepare(filepath, True, save_format)
+    check_free(path, overwrite)
+    model._assert_weights_created()
+    training = _training_config(model)
+    is_whole = training is not None and include_optimizer
+    random = _random_state_of(model) if is_whole else None
+    with written_beside(path) as target:
+        if kind is Format.OWN:
+            with open(target, "wb") as file:
+                file.write(_encoded(model, model.weights, training, random))
+        elif kind is Format.KERAS_2:
+            _of_keras(kind).save_model(model, path, target, training, random)
+        else:
+            kept = training if include_optimizer else None
+            _of_keras(kind).save_model(model, path, target, kept, random)
+
+
+def _of_keras(kind: Format) -> Any:
+    """What reads and writes one of Keras's formats; it takes long to import."""
+    if kind is Format.KERAS_2:
+        from ipu.keras._files import keras2
+
+        return keras2
+    from ipu.keras._files import keras3
+
+    return keras3
+
+
+def check_describable(model: Any) -> None:
+    """Refuse a model that cannot be saved as a whole.
+
+    Raises:
+        NotImplementedError: It is a subclass of Model without ``get_config``.
+    """
+    from ipu.keras.engine.model import Model
+
+    if type(model).get_config is Model.get_config:
+        model.get_config()
+
+
+def _encoded(model: Any, weights: Any, training: Any, random: str | None) -> bytes:
+    """The contents of our own file; with ``random`` also the optimizer's state."""
+    about = {"model_config": model_config.to_json(model)}
+    state: list[Any] = []
+    if training is not None:
+        about["training_config"] = json.dumps(training)
+    if random is not None:
+        state = model.optimizer.weights
+        about["random_state"] = random
+    return weights_file.encoded(weights, state, about)
+
+
+def _random_state_of(model: Any) -> str:
+    with model._scope():
+        return captured(model._data_order).to_json()
+
+
+def save_weights(model: Any, filepath: Path, overwrite: bool, save_format: Any) -> None:
+    """Write the weights of a model; see ``Model.save_weights``."""
+    path, kind = prepare(filepath, False, save_format)
+    check_free(path, overwrite)
+    weights = model.weights  # raises where there are none yet
+    with written_beside(path) as target:
+        if kind is Format.OWN:
+            weights_file.save(weights, target)
+        else:
+            _of_keras(kind).save_weights(model, path, target)
+
+
+def _existing(filepath: Path, what: str) -> tuple[str, Format]:
+    path, kind = format_of(filepath)
+    if not os.path.exists(path):
+        raise FileNotFoundError(f"There is no {what} {path!r}.")
+    return path, sniff(path, kind)
+
+
+def load_weights(model: Any, filepath: Path) -> None:
+    """Read weights; see ``Model.load_weights``."""
+    weights = model.weights  # raises where there are none yet
+    path, kind = _existing(filepath, "weights file")
+    if kind is Format.OWN:
+        weights_file.load(weights, path, model.name)
+    else:
+        _of_keras(kind).load_weights(model, path)
+
+
+def _training_config(model: Any) -> dict[str, Any] | None:
+    """What ``compile`` was told, as plain data; None where that is not possible."""
+    given = getattr(model, "_compile_arguments", None)
+    if given is None:
+        return None
+    try:
+        plain = {
+            **given,
+            "optimizer": optimizers.serialize(model.optimizer),
+            "loss": _map(losses.serialize, given["loss"]),
+            "metrics": _map(metrics.serialize, given["metrics"]),
+            "weighted_metrics": _map(metrics.serialize, given["weighted_metrics"]),
+        }
+        told: dict[str, Any] = json.loads(json.dumps(plain))
+        return told
+    except (NotImplementedError, TypeError) as error:
+        warn_user(
+            f"The model is saved without what `compile` was told: {error}. Compile it "
+            "again after loading."
+        )
+        return None
+
+
+def _map(function: Any, given: Any) -> Any:
+    if isinstance(given, (list, tuple)):
+        return [_map(function, item) for item in given]
+    if isinstance(given, Mapping) and not _serialization.is_config(given):
+        return {key: _map(function, item) for key, item in given.items()}
+    return given if given is None or isinstance(given, str) else function(given)
+
+
+def load(
+    filepath: Path,
+    custom_objects: Any = None,
+    compile: bool = True,
+    safe_mode: bool = True,
+) -> Any:
+    """Read a model that ``Model.save`` or Keras wrote.
+
+    Args:
+        filepath: The file.
+        custom_objects: A user's own classes and functions by name.
+        compile: Whether the model is compiled as it was, with the optimizer's state.
+        safe_mode: Whether code in the file is refused.
+
+    Returns:
+        The model.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        NotImplementedError: It is a SavedModel of TensorFlow.
+        ValueError: It is damaged, or holds weights only.
+    """
+    from ipu.keras import layers
+
+    if os.path.isdir(filepath):
+        refuse("tensorflow.saved_model.load")
+    path, kind = _existing(filepath, "file with a model,")
+    own = _serialization.CustomObjectScope(custom_objects or {})
+    with own, _functions.unsafe(not safe_mode):
+        config, training, restore = _reader(kind)(path)
+        model = layers.deserialize(config)
+        if model.built:
+            load_weights(model, path)
+        if compile and training is not None:
+            model.compile(**_arguments(training))
+            restore(model)
+    return model
+
+
+def pickled(model: Any) -> tuple[bytes, dict[str, Any]]:
+    """Give the contents of a model's file, and its classes and functions that a user
+    wrote.
+
+    Raises:
+        NotImplementedError: The model is a subclass without ``get_config``.
+        TypeError: A layer's configuration is no plain data.
+    """
+    from ipu.keras.layers import Lambda
+    from ipu.keras.layers._layer_calls import own_classes
+
+    weights = model.weights if model.built else []
+    own = own_classes(model)
+    for layer in model._flatten_layers():
+        if isinstance(layer, Lambda):
+            own |= _functions.named(layer.function, layer.mask)
+    training = _training_config(model)
+    random = None if training is None else _random_state_of(model)
+    return _encoded(model, weights, training, random), own
+
+
+def unpickled(content: bytes, classes: dict[str, Any]) -> Any:
+    """Make the model that :func:`pickled` described."""
+    import tempfile  # slow to import
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "model.safetensors")
+        with open(path, "wb") as file:
+            file.write(content)
+        # who reads a pickle has trusted it
+        return load(path, classes, safe_mode=False)
+
+
+def _reader(kind: Format) -> Callable[[str], tuple[dict[str, Any], Any, Any]]:
+    if kind is Format.OWN:
+        return _read_own
+    read: Callable[[str], tuple[dict[str, Any], Any, Any]]
+    read = _of_keras(kind).read_model
+    return read
+
+
+def _read_own(path: str) -> tuple[dict[str, Any], Any, Any]:
+    about, state = weights_file.read_about(path)
+    if "model_config" not in about:
+        raise ValueError(
+            f"The file {path!r} holds weights without a model. Make the model as it "
+            "was, and call its load_weights()."
+        )
+
+    random = about.get("random_state") and parsed(about["random_state"], path)
+
+    def restore(model: Any) -> None:
+        if state:
+            model.optimizer._resume(state, model.trainable_variables)
+        model._data_order = Order(random or None)
+
+    training = json.loads(about.get("training_config", "null"))
+    return json.loads(about["model_config"]), training, restore
+
+
+def _arguments(training: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of ``compile``."""
+    made = {**training, "optimizer": optimizers.get(training["optimizer"])}
+    for key in ("loss", "metrics", "weighted_metrics"):
+        made[key] = _restore(losses.get if key == "loss" else metrics.get, made[key])
+    return made
+
+
+def _restore(getter: Any, given: Any) -> Any:
+    if isinstance(given, list):
+        return [_restore(getter, item) for item in given]
+    if _serialization.is_config(given):
+        return getter(given)
+    if isinstance(given, Mapping):
+        return {key: _restore(getter, item) for key, item in given.items()}
+    return given

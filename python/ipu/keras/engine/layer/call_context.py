@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: MIT
+"""What a layer call tells what is inside it: whether this is training, its dtype.
+
+A stack per thread. A layer that is called without ``training`` takes the value of the
+call around it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ipu.tf._functions.parts import part_of_step
+
+__all__ = ["call_scope", "current_dtype", "current_training", "in_call"]
+
+
+class _Calls(threading.local):
+    def __init__(self) -> None:
+        self.open: list[tuple[Any, Any]] = []  # training, dtype
+
+
+_calls = _Calls()
+
+
+def in_call() -> bool:
+    """Tell whether a layer is being called in this thread."""
+    return bool(_calls.open)
+
+
+def current_training() -> Any:
+    """Give the ``training`` value of the innermost call, or None outside of calls."""
+    return _calls.open[-1][0] if _calls.open else None
+
+
+def current_dtype() -> Any:
+    """Give the dtype that the innermost call computes in, or None."""
+    return _calls.open[-1][1] if _calls.open else None
+
+
+@contextmanager
+def call_scope(training: Any, dtype: Any = None) -> Iterator[None]:
+    """Make ``training`` the value that inner calls take.
+
+    Args:
+        training: True, False or None (not said).
+        dtype: What weights that are cast are read as; None for their own dtype.
+    """
+    _calls.open.append((training, dtype))
+    try:
+        with part_of_step():
+            yield
+    finally:
+        _calls.open.pop()

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""Models on several IPUs: stages, how they are chosen, their step."""

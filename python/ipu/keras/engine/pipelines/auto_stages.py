@@ -1,0 +1,288 @@
+# SPDX-License-Identifier: MIT
+"""``ipu.auto_stages``: the split of a model into stages whose slowest is fastest."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from ipu._text.arguments import as_int
+from ipu.keras.engine.files import summary
+from ipu.keras.engine.pipelines.calls import (
+    FlatModel,
+    StageTree,
+    flatten,
+    is_nested,
+    leaves_of,
+)
+from ipu.keras.engine.pipelines.costs import CallCost, costs_of
+
+__all__ = ["StageSplit", "auto_stages"]
+
+# of a Mk2 IPU: 62.5 TFLOP/s in float32, 47.5 TB/s between its memory and its tiles
+# (Graphcore, IPU-M2000 data sheet)
+_FLOPS_PER_BYTE = 62.5 / 47.5
+_BATCH_SIZE = 32
+
+
+class StageSplit:
+    """A split of a model into stages, and what it costs.
+
+    Attributes:
+        stages: The stage of each call of a layer, in the order in which they run.
+        calls: The cost of each call.
+        costs: The cost of each stage, in operations.
+    """
+
+    def __init__(
+        self, stages: list[int], calls: list[CallCost], flops_per_byte: float
+    ) -> None:
+        self.stages = stages
+        self.calls = calls
+        self._flops_per_byte = flops_per_byte
+        self.costs = self._costs_of(stages)
+
+    def _costs_of(self, stages: Sequence[int]) -> list[float]:
+        costs = [0.0] * (max(stages) + 1)
+        for stage, call in zip(stages, self.calls, strict=True):
+            costs[stage] += call.flops + self._flops_per_byte * call.bytes
+        return costs
+
+    def loss_of(self, stages: Any) -> float:
+        """Say what another split loses against this one.
+
+        Args:
+            stages: The stage of each call of a layer; a model whose stages are meant;
+                or what its ``get_pipeline_stage_assignment()`` gives.
+
+        Returns:
+            How much more its slowest stage costs, as a part of what the slowest of this
+            one does: 0.5 means half as much again.
+
+        Raises:
+            ValueError: It has another number of calls, or a call without a stage.
+        """
+        given = _as_stages(stages)
+        if len(given) != len(self.stages):
+            raise ValueError(
+                f"The split has {len(self.stages)} calls of layers. Received: stages "
+                f"of {len(given)}."
+            )
+        for call, stage in zip(self.calls, given, strict=True):
+            if isinstance(stage, bool) or not isinstance(stage, int) or stage < 0:
+                raise ValueError(
+                    f"Each call of a layer needs a stage of 0 or more. Received: "
+                    f"{stage!r} for {call.name}."
+                )
+        return max(self._costs_of(given)) / (max(self.costs) or 1.0) - 1.0
+
+    def _rows(self) -> tuple[list[str], list[list[str]]]:
+        total = sum(self.costs) or 1.0
+        rows = []
+        for stage, cost in enumerate(self.costs):
+            calls = [
+                call
+                for at, call in zip(self.stages, self.calls, strict=True)
+                if at == stage
+            ]
+            flops = _short(sum(call.flops for call in calls))
+            size = _short(sum(call.bytes for call in calls))
+            names = calls[0].name
+            if len(calls) > 1:
+                names += f" ... {calls[-1].name}"
+            share = f"{100 * cost / total:.1f} %"
+            rows.append([str(stage), names, flops, size, share])
+        return ["Stage", "Layers", "Operations", "Bytes", "Share"], rows
+
+    def __str__(self) -> str:
+        slowest = max(self.costs)
+        even = sum(self.costs) / len(self.costs) or 1.0
+        lines = summary.table_lines(*self._rows())
+        over = 100 * (slowest / even - 1.0)
+        lines.append(f"The slowest stage costs {over:.1f} % more than an even share.")
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"<StageSplit: {self.stages}>"
+
+    def _repr_html_(self) -> str:
+        import html
+
+        head, rows = self._rows()
+
+        def line(cells: list[str], tag: str) -> str:
+            inner = "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells)
+            return f"<tr>{inner}</tr>"
+
+        body = "".join(line(row, "td") for row in rows)
+        return f"<table><thead>{line(head, 'th')}</thead><tbody>{body}</tbody></table>"
+
+
+def _short(value: float) -> str:
+    """A number of three digits and a unit."""
+    for size, unit in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
+        if value >= size:
+            return f"{value / size:.3g}{unit}"
+    return f"{value:.3g}"
+
+
+def auto_stages(
+    model: Any,
+    n: int,
+    batch_size: int | None = None,
+    assign: bool = True,
+    flops_per_byte: float = _FLOPS_PER_BYTE,
+) -> StageSplit:
+    """Split a model into pipeline stages so that the slowest costs as little as can be.
+
+    The layers stay in the order in which they run, and all calls of a layer with
+    weights are on one stage; among such splits it is the best one. The cost is that of
+    training: a layer's operations, forward and backward, and the bytes that they move.
+
+    Args:
+        model: A model that is built: functional, ``Sequential`` or a subclass of
+            ``Model``.
+        n: The number of stages.
+        batch_size: Samples in a batch; None for what the model's input says, else 32.
+        assign: Whether the model gets the stages.
+        flops_per_byte: How many operations a byte that is moved counts for.
+
+    Returns:
+        The split, which prints as a table and says what other splits lose against it.
+
+    Raises:
+        ValueError: ``n`` is no positive integer, or there are not so many stages.
+        RuntimeError: The model is not built, or its layers are not known.
+
+    Source: the linear partition problem, by dynamic programming (S. S. Skiena, The
+    Algorithm Design Manual, 10.7).
+
+    Example:
+        >>> import ipu
+        >>> from ipu.keras.layers import Dense
+        >>> model = ipu.keras.Sequential(
+        ...     [Dense(64, input_shape=(64,)), Dense(64), Dense(64), Dense(256)])
+        >>> split = ipu.auto_stages(model, 2)
+        >>> split.stages
+        [0, 0, 0, 1]
+        >>> split.loss_of([0, 0, 1, 1]) > 0.1
+        True
+    """
+    n = as_int(n)
+    if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+        raise ValueError(f"`n` must be a positive number of stages. Received: n={n!r}.")
+    if not getattr(model, "built", False):
+        raise RuntimeError(
+            "auto_stages needs a model that is built. Received: "
+            f"{getattr(model, 'name', model)!r}. Call it on data, or "
+            "build(input_shape), first."
+        )
+    model._assert_has_calls("make")
+    with model._scope():
+        flat = flatten(model, _tree_of(model, itertools.repeat(0)), True)
+        first = flat.graph.inputs[0].shape[0] if flat.graph.inputs else None
+        calls = costs_of(flat, batch_size or first or _BATCH_SIZE)
+    weights = [call.flops + flops_per_byte * call.bytes for call in calls]
+    stages = _best_split(weights, n, _kept_together(flat))
+    if assign:
+        model._assign_stages(_tree_of(model, iter(stages)))
+    return StageSplit(stages, calls, flops_per_byte)
+
+
+def _tree_of(model: Any, supply: Iterator[int]) -> StageTree:
+    """Stages from a flat list in the form of a model."""
+    return [
+        _tree_of(unit.layer, supply) if is_nested(unit) else next(supply)
+        for unit in model._stage_units()
+    ]
+
+
+def _as_stages(given: Any) -> list[Any]:
+    if hasattr(given, "_stage_tree"):
+        return list(leaves_of(given._stage_tree()))
+    stages: list[Any] = []
+    for entry in given:
+        if getattr(entry, "is_nested_model", False):
+            stages += _as_stages(entry.pipeline_stage_assignments)
+        else:
+            stages.append(getattr(entry, "pipeline_stage", entry))
+    return stages
+
+
+def _kept_together(flat: FlatModel) -> set[int]:
+    """The calls that must be on the stage of the one before: between the first and the
+    last use of a weight."""
+    first: dict[int, int] = {}
+    together: set[int] = set()
+    for place, call in enumerate(flat.calls):
+        for variable in call.node.layer.variables:
+            begin = first.setdefault(id(variable), place)
+            together.update(range(begin + 1, place + 1))
+    return together
+
+
+def _best_split(weights: list[float], n: int, together: set[int]) -> list[int]:
+    """Cut a list into ``n`` parts so that the heaviest is as light as can be.
+
+    Among such ways it is the one with the smallest squares: the other parts are even.
+    """
+    count = len(weights)
+    cuts = [place for place in range(1, count) if place not in together]
+    if n > len(cuts) + 1:
+        raise ValueError(
+            f"The model can be split into {len(cuts) + 1} stages at most: it has "
+            f"{count} calls of layers, and those that share weights stay together. "
+            f"Received: n={n}."
+        )
+    sums = [0.0, *itertools.accumulate(weights)]
+    heaviest, _ = _cuts(sums, cuts, n, max, lambda part: part)
+    _, chosen = _cuts(
+        sums,
+        cuts,
+        n,
+        operator.add,
+        lambda part: part**2 if part <= heaviest else math.inf,
+    )
+    return [sum(cut <= place for cut in chosen) for place in range(count)]
+
+
+_Cuts = tuple[float, tuple[int, ...]]
+
+
+def _cuts(
+    sums: list[float],
+    cuts: list[int],
+    n: int,
+    join: Callable[[float, float], float],
+    cost: Callable[[float], float],
+) -> _Cuts:
+    """The best way to cut a list into ``n`` parts, by dynamic programming.
+
+    Args:
+        sums: The weight of what is before each place.
+        cuts: The places where cuts may be.
+        n: The number of parts.
+        join: Makes of the costs of two groups of parts that of both.
+        cost: Makes of a part's weight its cost.
+
+    Returns:
+        The cost and the cuts.
+    """
+    count = len(sums) - 1
+    ends = [*cuts, count]
+    # for each end the cost of the parts of what is before it, and their cuts
+    best: dict[int, _Cuts] = {end: (cost(sums[end]), ()) for end in ends}
+    for _ in range(1, n):
+        best = {
+            end: min(
+                (join(before, cost(sums[end] - sums[cut])), (*taken, cut))
+                for cut, (before, taken) in best.items()
+                if cut < end
+            )
+            for end in ends
+            if any(cut < end for cut in best)
+        }
+    return best[count]

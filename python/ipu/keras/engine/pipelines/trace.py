@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: MIT
+"""The graph of a subclass of ``Model``: its ``call`` run on symbolic values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ipu import tf
+from ipu.keras._types import Nest, Tensor
+from ipu.keras.engine.layer.call_context import call_scope
+from ipu.keras.engine.pipelines.calls import ModelGraph
+from ipu.keras.engine.symbols.keras_tensor import KerasTensor, recorded_nodes
+from ipu.tf.autograph import convert_call
+
+__all__ = ["open_batch", "traced_graph"]
+
+
+def open_batch(value: Any) -> tf.TensorSpec:
+    """What an input of a model was, for any number of samples."""
+    shape = tuple(value.shape)
+    return tf.TensorSpec((None, *shape[1:]) if shape else (), value.dtype)
+
+
+def traced_graph(model: Any, specs: Nest, training: bool | None) -> ModelGraph:
+    """Run the ``call`` of a model on symbolic values.
+
+    Args:
+        model: A subclass of ``Model`` that is built.
+        specs: Its inputs.
+        training: What ``call`` is told.
+
+    Returns:
+        The calls of layers in it, in the order of its code.
+
+    Raises:
+        RuntimeError: It gives something that is no result of layers on its inputs, or
+            calls other layers in another mode.
+    """
+    from ipu.keras.layers.input_layer import Input
+
+    symbols = tf.nest.map_structure(
+        lambda spec: Input(batch_shape=tuple(spec.shape), dtype=spec.dtype), specs
+    )
+    _, args, kwargs = model._with_training((symbols,), {"training": training})
+    with call_scope(training), recorded_nodes() as nodes:
+        outputs = convert_call(model.call)(*args, **kwargs)
+    for value in tf.nest.flatten(outputs):
+        if not isinstance(value, KerasTensor):
+            raise RuntimeError(
+                f"Model {model.name!r} cannot be pipelined: its `call` must give "
+                f"results of layers that it calls on its inputs. Received: {value!r}."
+            )
+    inputs = tf.nest.flatten(symbols)
+    other = next(iter(model._stage_graphs.values()), None)
+    if other is not None and [n.layer for n in other.nodes] != [n.layer for n in nodes]:
+        # operators and functions are layers made anew
+        kinds = [type(n.layer) for n in nodes]
+        if kinds != [type(n.layer) for n in other.nodes]:
+            raise RuntimeError(
+                f"Model {model.name!r} cannot be pipelined: its `call` calls other "
+                "layers in training than else. Let it call the same ones, in the same "
+                "order."
+            )
+
+    def fit(index: int, tensor: Tensor) -> Tensor:
+        del index
+        return model._cast(tensor) if model._autocast else tensor
+
+    return ModelGraph(nodes, inputs, outputs, tf.nest.flatten, fit)

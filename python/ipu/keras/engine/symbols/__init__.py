@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""Symbolic values of the functional API, and the calls that made them."""

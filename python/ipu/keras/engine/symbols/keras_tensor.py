@@ -1,0 +1,318 @@
+# SPDX-License-Identifier: MIT
+"""Symbolic values of the functional API, and the calls that made them.
+
+A ``KerasTensor`` has a shape and a dtype but no numbers. Calling a layer on it records
+a ``Node``: the layer, its arguments, its results. Following ``_keras_history`` back
+from the outputs of a model gives its graph.
+"""
+
+from __future__ import annotations
+
+import operator
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+
+from ipu import tf
+from ipu.keras._types import Nest, Shape
+from ipu.keras.engine.files.op_names import BINARY, reversed_operator
+from ipu.tf._tensor import dispatch
+from ipu.tf.tensor_shape import TensorShape
+
+if TYPE_CHECKING:
+    from ipu._core import Arithmetic
+    from ipu.keras.layers.base_layer import Layer
+
+    # operators are given to the class below
+    _Operators = Arithmetic["KerasTensor"]
+else:
+    _Operators = object
+
+__all__ = [
+    "KerasHistory",
+    "KerasTensor",
+    "Node",
+    "contains_symbolic",
+    "get_source_inputs",
+    "recorded_nodes",
+]
+
+
+class KerasHistory(NamedTuple):
+    """Where a symbolic value comes from: which result of which call of a layer."""
+
+    layer: Layer
+    node_index: int
+    tensor_index: int
+
+
+class KerasTensor(_Operators):
+    """A symbolic value: what layers take and give while a model is put together.
+
+    Attributes:
+        shape: A tuple of sizes, None where the size is open.
+        dtype: A ``tf.DType``.
+        name: The name of the layer that made it.
+        trials: The values that it had while shapes were found (``infer.py``), where it
+            is made of sizes alone; else empty.
+        mask: A symbolic value for its mask; None where every step counts.
+    """
+
+    _keras_history: KerasHistory
+
+    def __init__(self, shape: Shape, dtype: Any, name: str = "") -> None:
+        self.shape = TensorShape(shape)
+        self.dtype = tf.as_dtype(dtype)
+        self.name = name
+        self.trials: tuple[Any, ...] = ()
+        self.mask: KerasTensor | None = None
+
+    @property
+    def node(self) -> Node:
+        """The call that made this value."""
+        layer, index, _ = self._keras_history
+        return layer._inbound_nodes[index]
+
+    def get_shape(self) -> TensorShape:
+        """Give the shape."""
+        return self.shape
+
+    def __repr__(self) -> str:
+        layer = self._keras_history.layer.name
+        return (
+            f"<KerasTensor: shape={self.shape} dtype={self.dtype.name} "
+            f"(created by layer {layer!r})>"
+        )
+
+    def __len__(self) -> int:
+        size = self.shape[0] if self.shape else None
+        if size is None:
+            raise TypeError(
+                f"Keras symbolic inputs do not have a length. Received: {self!r}."
+            )
+        return int(size)
+
+    def __iter__(self) -> Iterator[KerasTensor]:
+        return (self[i] for i in range(len(self)))
+
+    def __bool__(self) -> NoReturn:
+        raise TypeError(
+            f"A symbolic value has no truth value. Received: {self!r}. A model is put "
+            "together once, before there are numbers; put the condition in a layer."
+        )
+
+    def __array__(self, *_args: Any, **_kwargs: Any) -> NoReturn:
+        raise TypeError(
+            f"A symbolic value has no numbers to make an array of. Received: {self!r}. "
+            "Put the computation in a layer (`Lambda` takes a function)."
+        )
+
+    __hash__ = object.__hash__
+
+    def __neg__(self) -> KerasTensor:
+        return _operate("neg", operator.neg, self)
+
+    def __abs__(self) -> KerasTensor:
+        return _operate("abs", operator.abs, self)
+
+    def __getitem__(self, key: Any) -> KerasTensor:
+        return _operate("getitem", operator.getitem, self, key)
+
+
+def _operate(name: str, function: Callable[..., Any], *args: Any) -> KerasTensor:
+    from ipu.keras.layers.op_lambda import OpLambda
+
+    result: KerasTensor = OpLambda(function, name)(*args)
+    return result
+
+
+def _add_operators() -> None:
+    """Give ``KerasTensor`` the binary operators of tensors."""
+    for name in (*BINARY, "lt", "le", "gt", "ge"):
+        function = getattr(operator, name)
+
+        def forward(
+            self: KerasTensor,
+            other: Any,
+            name: str = name,
+            function: Callable[..., Any] = function,
+        ) -> KerasTensor:
+            return _operate(name, function, self, other)
+
+        setattr(KerasTensor, f"__{name}__", forward)
+        if name in BINARY:
+
+            def backward(
+                self: KerasTensor,
+                other: Any,
+                name: str = name,
+                function: Callable[..., Any] = reversed_operator(name),  # noqa: B008
+            ) -> KerasTensor:
+                return _operate(name, function, self, other)
+
+            setattr(KerasTensor, f"__r{name}__", backward)
+
+
+_add_operators()
+
+
+def _as_layer(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """A function of ``ipu.tf`` on symbolic values: a layer that calls it."""
+    from ipu.keras.layers.op_lambda import OpLambda
+
+    return OpLambda(function, function.__name__)(*args, **kwargs)
+
+
+dispatch.register(KerasTensor, _as_layer)
+
+
+class Node:
+    """One call of a layer on symbolic values.
+
+    Args:
+        layer: The layer that was called; the node adds itself to its list.
+        args: The positional arguments of the call, with symbolic values in them.
+        kwargs: The keyword arguments.
+        outputs: The symbolic results, a nest.
+        pipeline_stage: The stage of the call, None outside of ``PipelineStage``.
+    """
+
+    def __init__(
+        self,
+        layer: Layer,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+        outputs: Nest = None,
+        pipeline_stage: int | None = None,
+    ) -> None:
+        self.layer = layer
+        self.args = args
+        self.kwargs = kwargs or {}
+        self.outputs = outputs
+        self.pipeline_stage = pipeline_stage
+        self.index = len(layer._inbound_nodes)
+        layer._inbound_nodes.append(self)
+        for nodes in _recorder.lists:
+            nodes.append(self)
+        self.keras_inputs: list[KerasTensor] = [
+            leaf
+            for leaf in tf.nest.flatten((self.args, self.kwargs))
+            if isinstance(leaf, KerasTensor)
+        ]
+        for position, tensor in enumerate(tf.nest.flatten(outputs)):
+            tensor._keras_history = KerasHistory(layer, self.index, position)
+        for tensor in self.keras_inputs:
+            tensor._keras_history.layer._outbound_nodes.append(weakref.ref(self))
+
+    @property
+    def is_input(self) -> bool:
+        """Whether this is where a model's data come in."""
+        return not self.keras_inputs
+
+    @property
+    def parent_nodes(self) -> list[Node]:
+        """The calls whose results this one takes, each once."""
+        parents: list[Node] = []
+        for tensor in self.keras_inputs:
+            if tensor.node not in parents:
+                parents.append(tensor.node)
+        return parents
+
+    @property
+    def inbound_layers(self) -> list[Layer]:
+        """The layers whose results this call takes, one for each argument."""
+        return [tensor._keras_history.layer for tensor in self.keras_inputs]
+
+    @property
+    def output_shapes(self) -> Nest:
+        """The shapes of the results, a nest of tuples."""
+        return _shapes(self.outputs)
+
+    @property
+    def input_shapes(self) -> Nest:
+        """The shapes of the symbolic arguments: one tuple, or a list of them."""
+        shapes = [tuple(tensor.shape) for tensor in self.keras_inputs]
+        return shapes[0] if len(shapes) == 1 else shapes
+
+    def fill(self, values: dict[int, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Put numbers in the place of the symbolic arguments.
+
+        Args:
+            values: Tensors by the ``id`` of the symbolic value they stand for.
+
+        Returns:
+            The arguments and the keyword arguments of a real call.
+        """
+
+        def real(leaf: Any) -> Any:
+            return values[id(leaf)] if isinstance(leaf, KerasTensor) else leaf
+
+        args, kwargs = tf.nest.map_structure(real, (self.args, self.kwargs))
+        return args, kwargs
+
+
+class _Recorder(threading.local):
+    def __init__(self) -> None:
+        self.lists: list[list[Node]] = []
+
+
+_recorder = _Recorder()
+
+
+@contextmanager
+def recorded_nodes() -> Iterator[list[Node]]:
+    """Collect the calls on symbolic values of this thread, in their order."""
+    nodes: list[Node] = []
+    _recorder.lists.append(nodes)
+    try:
+        yield nodes
+    finally:
+        _recorder.lists.pop()
+
+
+def get_source_inputs(tensor: KerasTensor) -> list[KerasTensor]:
+    """Give the inputs that a symbolic value follows from.
+
+    Args:
+        tensor: The result of a layer.
+
+    Returns:
+        The values of ``Input``, each once.
+
+    Source: ``tf.keras.utils.get_source_inputs``.
+
+    Example:
+        >>> from ipu import keras
+        >>> x, y = keras.Input((2,)), keras.Input((2,))
+        >>> get_source_inputs(keras.layers.add([x, y])) == [x, y]
+        True
+    """
+    found: list[KerasTensor] = []
+    seen: set[Node] = set()
+    stack = [tensor.node]
+    while stack:
+        node = stack.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if node.is_input:
+            found.append(node.outputs)
+        stack.extend(reversed(node.parent_nodes))
+    return found
+
+
+def _shapes(nest: Nest) -> Nest:
+    if isinstance(nest, KerasTensor):
+        return tuple(nest.shape)
+    if isinstance(nest, dict):
+        return {key: _shapes(value) for key, value in nest.items()}
+    return [_shapes(value) for value in nest]
+
+
+def contains_symbolic(*nests: Any) -> bool:
+    """Tell whether there is a symbolic value anywhere in the arguments."""
+    return any(isinstance(leaf, KerasTensor) for leaf in tf.nest.flatten(nests))

@@ -1,0 +1,317 @@
+# SPDX-License-Identifier: MIT
+"""Batches for the device: arrays cut up, data sets as they come.
+
+A program takes batches of one size. Where the IPU's rules do not hold, the last batch
+of a pass may be smaller: it is filled up to the size of the others, and a program of
+its own takes the rows that count. Data sets whose shapes vary otherwise are read on the
+host, batch by batch.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ipu import tf
+from ipu._text.arguments import as_int
+from ipu.keras._random_state import Order
+from ipu.keras._types import Nest
+from ipu.keras.engine.training.host_sources import DatasetSource, HostSource
+from ipu.keras.engine.training.step_plan import UNKNOWN
+from ipu.tf.dtypes import DEVICE_DTYPES
+
+__all__ = ["Batches", "common_length", "element_of", "from_arrays", "from_dataset"]
+
+_MANY = 4  # how much larger or smaller a batch_size may be to be worth an advice
+
+
+class Batches(NamedTuple):
+    """Batches of data.
+
+    Attributes:
+        dataset: A data set with device dtypes; with known shapes unless ``is_open``;
+            None where the data are no data set.
+        cardinality: How many batches, or INFINITE or UNKNOWN.
+        source: What the user gave; the same object means the same data.
+        of_pass: Batches of one pass over the data, where its last one is partial.
+        tail: Rows of that last batch which count; 0: all batches are full.
+        is_endless: Whether the data start again at their end: arrays.
+        is_open: Whether shapes, or the number of batches, show when they are read.
+        read_by_host: What the host reads where there is no data set.
+    """
+
+    dataset: Any
+    cardinality: int
+    source: Any
+    of_pass: int = 0
+    tail: int = 0
+    is_endless: bool = False
+    is_open: bool = False
+    read_by_host: HostSource | None = None
+
+    def as_read(self, first: int | None = None) -> HostSource:
+        """The batches for the host to read.
+
+        Args:
+            first: The number of the first pass over a data set; None: it goes on with
+                those that it has had.
+        """
+        if self.read_by_host is not None:
+            return self.read_by_host
+        return DatasetSource(self.dataset, self.of_pass, self.tail, first)
+
+
+# --- arrays -------------------------------------------------------------------------
+
+
+def from_arrays(
+    arrays: tuple[Nest, ...],
+    batch_size: int | None,
+    shuffle: bool | str,
+    steps: int | None,
+    source: Any,
+    call: str | None,
+    order: Order,
+) -> Batches:
+    """Cut arrays of one length into batches.
+
+    Args:
+        arrays: Inputs, targets and weights, as far as they are there.
+        batch_size: Samples in a batch; None for ``steps`` batches, else for 32 samples.
+        shuffle: Whether they are shuffled anew in every pass; ``"batch"``: whole
+            batches.
+        steps: The steps of a pass, or None.
+        source: What the user gave.
+        call: The user's call where the IPU's rules hold, else None.
+        order: Has the seed of the shuffle.
+
+    Returns:
+        The batches.
+
+    Raises:
+        ValueError: Lengths that differ, a size that is none, or a partial batch where
+            the IPU's rules hold.
+        TypeError: There are no samples.
+    """
+    samples = common_length(arrays)
+    if batch_size is None:
+        batch_size = math.ceil(samples / steps) if steps else min(32, samples)
+    batch_size = as_int(batch_size)
+    if isinstance(batch_size, bool) or int(batch_size) != batch_size or batch_size < 1:
+        raise ValueError(
+            f"`batch_size` must be a positive integer. Received: {batch_size!r}."
+        )
+    size = int(batch_size)
+    if call is not None and samples % size != 0:
+        raise ValueError(
+            "The provided set of data has a partial batch, which could result in data "
+            f"being dropped. Received: {samples} samples and batch_size={size}, "
+            f"which leaves {samples % size}. {_advice(samples, size, call)}"
+        )
+    size = min(size, samples)
+    tail = samples % size
+    rows = tf.data.Dataset._slices_held(element_of(arrays))
+    filling = rows.take(size - tail)
+    if shuffle == "batch":
+        full = rows.take(samples - tail).batch(size, drop_remainder=True)
+        dataset = full.shuffle(samples // size, seed=order.seed)
+        if tail:
+            last = rows.skip(samples - tail).concatenate(filling)
+            dataset = dataset.concatenate(last.batch(size, drop_remainder=True))
+    else:
+        if shuffle:
+            rows = rows.shuffle(samples, seed=order.seed)
+        if tail:
+            rows = rows.concatenate(filling)
+        dataset = rows.batch(size, drop_remainder=True)
+    count = math.ceil(samples / size)
+    return Batches(dataset, count, source, count, tail, is_endless=True)
+
+
+def element_of(arrays: tuple[Nest, ...]) -> Nest:
+    """Inputs alone, unless they are a nest that looks like (x, y); else all parts."""
+    alone = len(arrays) == 1 and not isinstance(arrays[0], (list, tuple))
+    return arrays[0] if alone else arrays
+
+
+def common_length(arrays: tuple[Nest, ...]) -> int:
+    """Find how many samples arrays have.
+
+    Raises:
+        ValueError: Their numbers differ, or there is a scalar.
+        TypeError: There are none.
+    """
+    leaves = tf.nest.flatten(arrays)
+    for leaf in leaves:
+        if leaf.ndim == 0:
+            raise ValueError(
+                "Arrays of data need a first axis of samples. Received: a scalar."
+            )
+    sizes = sorted({leaf.shape[0] for leaf in leaves})
+    if len(sizes) != 1:
+        lines = "\n".join(
+            f"  {name} sizes: {', '.join(str(v.shape[0]) for v in tf.nest.flatten(a))}"
+            for name, a in zip(("x", "y", "sample_weight"), arrays, strict=False)
+        )
+        raise ValueError(
+            f"Data cardinality is ambiguous:\n{lines}\nMake sure all arrays contain "
+            "the same number of samples."
+        )
+    if sizes[0] == 0:
+        raise TypeError(
+            "dataset length is unknown: the arrays are empty. Received: 0 samples."
+        )
+    return int(sizes[0])
+
+
+def _advice(samples: int, size: int, call: str) -> str:
+    """How to get rid of a partial batch in a call of fit, evaluate or predict."""
+    near = _divisor_near(samples, size)
+    whole = samples - samples % size
+    ways = []
+    if near is not None:
+        ways.append(
+            f"use a batch_size that divides the number of samples, such as {near}"
+        )
+    if call == "predict":
+        ways.append(
+            f"fill the input up to {whole + size} samples and keep the first {samples} "
+            "results"
+        )
+    elif whole:
+        ways.append(f"give {call} the first {whole} samples")
+    if call == "fit":
+        ways.append(
+            "drop the rest in every pass: tf.data.Dataset.from_tensor_slices((x, y))"
+            f".batch({min(size, samples)}, drop_remainder=True)"
+        )
+    text = ", or ".join(ways)
+    return (
+        f"{text[:1].upper()}{text[1:]}. A model that is made and run outside of "
+        "strategy.scope() takes any number of samples."
+    )
+
+
+def _divisor_near(number: int, near: int) -> int | None:
+    """A divisor of about the size of ``near``, or None."""
+    divisors = [d for d in range(1, math.isqrt(number) + 1) if number % d == 0]
+    divisors += [number // d for d in divisors]
+    found = min(divisors, key=lambda d: (abs(d - near), d))
+    return found if found > 1 and near <= _MANY * found <= _MANY**2 * near else None
+
+
+# --- data sets ----------------------------------------------------------------------
+
+
+def from_dataset(dataset: Any, steps: int | None, call: str | None) -> Batches:
+    """Take a data set of batches.
+
+    Args:
+        dataset: The user's.
+        steps: The steps of a pass, or None.
+        call: The user's call where the IPU's rules hold, else None.
+
+    Returns:
+        The batches.
+
+    Raises:
+        ValueError: An element is no batch, or a size is not known where the IPU's rules
+            hold.
+        TypeError: A dtype that no device has.
+    """
+    leaves = tf.nest.flatten(dataset.element_spec)
+    is_strict = call is not None
+    is_open = False
+    for leaf in leaves:
+        if leaf.shape is not None and leaf.shape.rank == 0:
+            drops = is_strict and call != "predict"
+            rest = ", drop_remainder=True" if drops else ""
+            raise ValueError(
+                "The elements of the data set must be batches, but there is a scalar "
+                f"among them. Use Dataset.batch(batch_size{rest})."
+            )
+        is_open = is_open or not _is_known(leaf)
+        if is_open and is_strict:
+            raise ValueError(
+                f"The data set has a shape that is not fully defined: {leaf.shape}. "
+                f"{_way_to_one_size(call)}: programs are compiled for one batch size."
+            )
+    needs_cast = any(leaf.dtype.name not in DEVICE_DTYPES for leaf in leaves)
+    count = int(dataset.cardinality())
+    count = UNKNOWN if count < -1 else count
+    even, of_pass, tail = _evened_out(dataset) if is_open else (dataset, 0, 0)
+    return Batches(
+        _cast_elements(even or dataset) if needs_cast else even or dataset,
+        count,
+        dataset,
+        of_pass,
+        tail,
+        is_open=even is None or (count == UNKNOWN and steps is None and not is_strict),
+    )
+
+
+def _way_to_one_size(call: str | None) -> str:
+    if call == "predict":  # nobody wants to lose results
+        return (
+            "Let the number of samples be a multiple of the batch size, for example "
+            "with more samples at the end whose results you drop, and use "
+            "Dataset.batch with `drop_remainder=True`"
+        )
+    return "If you use Dataset.batch, make sure to set `drop_remainder=True`"
+
+
+def _is_known(spec: Any) -> bool:
+    return spec.shape is not None and bool(spec.shape.is_fully_defined())
+
+
+def _evened_out(dataset: Any) -> tuple[Any, int, int]:
+    """The same batches with the last one of each pass filled up with zeros.
+
+    Returns:
+        The data set, the batches of a pass, and the rows of the last one that count; or
+        no data set where it is not known that only the last batch is smaller.
+    """
+    if dataset._batches is None:
+        return None, 0, 0
+    rows, size, passes = dataset._batches
+    specs = tf.nest.flatten(rows.element_spec)
+    samples = int(rows.cardinality())
+    if samples < -1 or samples == 0:
+        return None, 0, 0
+    if not all(_is_known(spec) for spec in specs):
+        return None, 0, 0
+    size = size if samples < 0 else min(size, samples)
+    tail = samples % size if samples > 0 else 0
+    if tail:
+        zeros = [np.zeros(spec.shape, spec.dtype.as_numpy_dtype) for spec in specs]
+        filling = tf.data.Dataset.from_tensors(
+            tf.nest.pack_sequence_as(rows.element_spec, zeros)
+        )
+        rows = rows.concatenate(filling.repeat(size - tail))
+    even = rows.batch(size, drop_remainder=True)
+    if passes != 1:
+        even = even.repeat(passes)
+    return even, math.ceil(samples / size), tail
+
+
+def _cast_elements(dataset: Any) -> Any:
+    def cast(leaf: Any) -> Any:
+        dtype = tf.as_dtype(leaf.dtype)
+        if dtype.name in DEVICE_DTYPES:
+            return leaf
+        if not (dtype.is_floating or dtype.is_integer):
+            raise TypeError(
+                "The data set has a dtype that no device has. Received: "
+                f"{dtype.name}. Map it to numbers."
+            )
+        return tf.cast(leaf, "float32" if dtype.is_floating else "int32")
+
+    is_tuple = isinstance(dataset.element_spec, tuple)
+
+    def function(*element: Any) -> Any:
+        whole = element if is_tuple else element[0]
+        return tf.nest.map_structure(cast, whole)
+
+    return dataset.map(function)

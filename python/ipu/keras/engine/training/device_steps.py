@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: MIT
+"""What a device program does with the elements of an infeed: steps of a model.
+
+One after another; with gradients that are accumulated over several of them; or in a
+pipeline. All three give the outfeed the results of each step, and the same numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from ipu import loops, tf
+from ipu._loops import accumulation
+from ipu.eager.backprop import GradientCaptureContext
+from ipu.ipu_infeed_queue import IPUInfeedQueue
+from ipu.ipu_outfeed_queue import IPUOutfeedQueue
+from ipu.keras._types import Nest, Tensor
+from ipu.keras.engine.layer.captured_gradients import capturing, wants_captured
+from ipu.keras.engine.pipelines.step import StagedStep
+from ipu.ops import pipelining_ops
+from ipu.tf import nest
+
+if TYPE_CHECKING:
+    from ipu.keras.engine.training.trainer import Trainer
+
+__all__ = ["AccumulatedSteps", "Pipeline", "PipelinedSteps", "PlainSteps", "Steps"]
+
+
+class Steps(Protocol):
+    """The body of a device program."""
+
+    def build(
+        self, count: Any, infeed: IPUInfeedQueue, outfeed: IPUOutfeedQueue, rows: int
+    ) -> None:
+        """Trace ``count`` steps, with the first ``rows`` rows of elements; 0: all."""
+
+    def arrangement(self) -> Callable[[Nest], Nest]:
+        """What arranges results of the outfeed by name, or as the model's outputs.
+
+        It is asked for once the steps are traced, and does not hold the model.
+        """
+
+    def steps_of(self, results: int) -> int:
+        """How many steps so many entries of the outfeed are the results of."""
+
+
+def _element(
+    infeed: IPUInfeedQueue, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Nest:
+    """The element of a data set that a body was called with."""
+    is_tuple = isinstance(infeed._structure, (tuple, list))
+    if kwargs:
+        return (kwargs,) if is_tuple else kwargs
+    return args if is_tuple else args[0]
+
+
+def _as_given(results: Nest) -> Nest:
+    return results
+
+
+class PlainSteps:
+    """Steps one after another.
+
+    Args:
+        step: Takes an element of the data, gives a nest for the outfeed.
+    """
+
+    def __init__(self, step: Callable[[Nest], Nest]) -> None:
+        self._step = step
+
+    def build(
+        self, count: Any, infeed: IPUInfeedQueue, outfeed: IPUOutfeedQueue, rows: int
+    ) -> None:
+        """Trace the steps; see ``Steps``."""
+
+        def body(*args: Any, **kwargs: Any) -> None:
+            element = _element(infeed, args, kwargs)
+            if rows:
+                element = tf.nest.map_structure(lambda leaf: leaf[:rows], element)
+            outfeed.enqueue(self._step(element))
+
+        loops.repeat(count, body, [], infeed)
+
+    def arrangement(self) -> Callable[[Nest], Nest]:
+        """Leave the results as the step gave them."""
+        return _as_given
+
+    def steps_of(self, results: int) -> int:
+        """One entry, one step."""
+        return results
+
+
+class AccumulatedSteps(PlainSteps):
+    """Steps of training with an update of weights after every few of them.
+
+    Args:
+        model: The model.
+        step: As ``PlainSteps``; where the model is ``_minimising``, it updates nothing.
+        per_update: Steps of an update.
+        reduction_method: How the gradients of an update become one.
+        dtype: Of the accumulators; None for the variables'.
+    """
+
+    def __init__(
+        self,
+        model: Trainer,
+        step: Callable[[Nest], Nest],
+        per_update: int,
+        reduction_method: Any,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(step)
+        self._model = model
+        self._per_update = per_update
+        self._method = reduction_method
+        self._dtype = dtype
+
+    def build(
+        self, count: Any, infeed: IPUInfeedQueue, outfeed: IPUOutfeedQueue, rows: int
+    ) -> None:
+        """Trace the steps; see ``Steps``."""
+        del rows
+        optimizer, variables = self._model.optimizer, self._model.trainable_variables
+        missing: list[Any] = []
+        structures: list[Any] = []  # of what is captured
+
+        def micro_batch() -> tuple[list[tuple[Any, Any]], list[Any]]:
+            args, kwargs = infeed._dequeue_arguments()
+            objectives: list[Tensor] = []
+            with capturing() as context, self._model._minimising(objectives.append):
+                results = self._step(_element(infeed, args, kwargs))
+            outfeed.enqueue(results)
+            pairs = optimizer._compute_gradients(objectives[0], variables)
+            missing.extend(pair for pair in pairs if pair[0] is None)
+            structures.append(dict(context.captured_gradients))
+            # they are added up as the variables' are
+            return [*pairs, *((g, g) for g in nest.flatten(structures[0]))], []
+
+        def update() -> None:
+            pairs, _ = accumulation.accumulate(
+                self._per_update,
+                micro_batch,
+                reduction_method=self._method,
+                dtype=self._dtype,
+            )
+            count = len(variables) - len(missing)
+            more: dict[str, Any] = {}
+            if wants_captured(optimizer):
+                found = [gradient for gradient, _ in pairs[count:]]
+                more["captured_grads"] = nest.pack_sequence_as(structures[0], found)
+            optimizer.apply_gradients([*pairs[:count], *missing], **more)
+
+        loops.repeat(count // self._per_update, update, [])
+
+
+class Pipeline(NamedTuple):
+    """How a model is pipelined.
+
+    Attributes:
+        of_update: Steps of an update, or of an execution where nothing is trained.
+        device_mapping: The IPU of each stage, or None.
+        accumulate_outfeed: Whether the outfeed gets sums.
+        reduction_method: How the gradients of an update become one.
+        options: More keyword arguments for ``pipelining_ops.pipeline``.
+        serialized: How many steps a stage loops over at a time; ``of_update`` counts
+            such groups.
+    """
+
+    of_update: int
+    device_mapping: list[int] | None
+    accumulate_outfeed: bool
+    reduction_method: Any
+    options: dict[str, Any]
+    serialized: int = 1
+
+
+class PipelinedSteps:
+    """Steps of a pipelined model.
+
+    Args:
+        model: The model.
+        mode: ``"train"``, ``"test"`` or ``"predict"``.
+        pipeline: How it is pipelined.
+        class_weight: A weight for each class, in training.
+    """
+
+    def __init__(
+        self, model: Trainer, mode: str, pipeline: Pipeline, class_weight: Any = None
+    ) -> None:
+        self._model = model
+        self._mode = mode
+        self._pipeline = pipeline
+        self._class_weight = class_weight
+        self._step: StagedStep | None = None
+        self._capturing: GradientCaptureContext | None = None
+
+    def build(
+        self, count: Any, infeed: IPUInfeedQueue, outfeed: IPUOutfeedQueue, rows: int
+    ) -> None:
+        """Trace the pipeline; see ``Steps``."""
+        del rows
+        of_update, mapping, accumulates, method, options, serialized = self._pipeline
+        step = self._step = StagedStep(
+            self._model,
+            self._mode,
+            lambda args, kwargs: _element(infeed, args, kwargs),
+            self._class_weight,
+            parts=of_update * serialized if accumulates else 1,
+        )
+        arguments: dict[str, Any] = dict(options)
+        if mapping is not None:
+            arguments["device_mapping"] = mapping
+        if accumulates:
+            arguments["accumulate_outfeed"] = True
+        if serialized > 1:
+            arguments["batch_serialization_iterations"] = serialized
+        arguments.setdefault("name", self._model.name)
+        if self._mode == "train":
+            arguments["optimizer_function"] = self._optimizer_function
+            arguments.setdefault("reduction_method", method)
+            arguments.setdefault("gradient_accumulation_for_captured_grads", False)
+            # what is minimised stays; the loss and the metrics' results go out
+            shown = 1 + len(self._model.metrics)
+            arguments["outfeed_mask"] = [True] + [False] * shown
+        with capturing() as self._capturing:
+            pipelining_ops.pipeline(
+                step.functions,
+                gradient_accumulation_count=of_update,
+                repeat_count=count // (of_update * serialized),
+                infeed_queue=infeed,
+                outfeed_queue=outfeed,
+                **arguments,
+            )
+
+    def _optimizer_function(
+        self, objective: Tensor, *results: Tensor
+    ) -> pipelining_ops.OptimizerFunctionOutput:
+        del results
+        return pipelining_ops.OptimizerFunctionOutput(
+            self._model.optimizer,
+            objective,
+            variables=self._model.trainable_variables,
+            gradient_capture_context=self._capturing,
+        )
+
+    def arrangement(self) -> Callable[[Nest], Nest]:
+        """Arrange results by name, or as the model's outputs."""
+        assert self._step is not None
+        return self._step.arrangement()
+
+    def steps_of(self, results: int) -> int:
+        """One entry for each step, or for as many as are added up."""
+        if not self._pipeline.accumulate_outfeed:
+            return results
+        return results * self._pipeline.of_update * self._pipeline.serialized

@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: MIT
+"""How a model's options settle what a device program does: stages, IPUs, updates."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ipu._device.placement import current_device
+from ipu.keras import optimizers
+from ipu.keras.engine.pipelines.ipu_options import ReplicatedMetricReductionMethod
+from ipu.keras.engine.training.device_steps import (
+    AccumulatedSteps,
+    Pipeline,
+    PipelinedSteps,
+    PlainSteps,
+    Steps,
+)
+from ipu.ops import pipelining_ops
+
+if TYPE_CHECKING:
+    from ipu.keras.engine.training.trainer import Trainer
+
+__all__ = ["Execution", "make_steps", "over_replicas", "settle"]
+
+# what GradientAccumulationOptimizerV2 takes; of these only the dtype changes numbers
+_OPTIMIZER_OPTIONS = (
+    "dtype",
+    "name",
+    "offload_weight_update_variables",
+    "reduction_method",
+    "replicated_optimizer_state_sharding",
+)
+
+
+class Execution(NamedTuple):
+    """What an execution of a mode of a model is.
+
+    Attributes:
+        is_pipelined: Whether it is a pipeline.
+        per_update: Steps of a replica in an update of weights; 1 where nothing is
+            trained.
+        replicas: How many replicas of the model its device has IPUs for.
+    """
+
+    is_pipelined: bool
+    per_update: int
+    replicas: int
+
+
+def settle(model: Trainer, mode: str) -> Execution:
+    """Find out how a mode of a model runs.
+
+    Args:
+        model: A model that is built.
+        mode: ``"train"``, ``"test"`` or ``"predict"``.
+
+    Returns:
+        What an execution is.
+
+    Raises:
+        ValueError: A pipelined model without accumulation steps in training, layers
+            without a stage, or too few IPUs.
+        RuntimeError: A stage without a layer, or a step or ``call`` of the model's own
+            where there must be none.
+    """
+    is_pipelined = model._is_pipelined()
+    shards, per_update = 1, 1
+    if is_pipelined:
+        mapping = model._pipelining_device_mapping
+        shards = max(mapping) + 1 if mapping else model._stage_count()
+        _check_own_functions(model, "pipelined", "train", "test", "predict")
+    if mode == "train" and is_pipelined:
+        if model._pipelining_steps is None:
+            raise ValueError(
+                "The model which you are attempting to train is pipelined, however "
+                "`gradient_accumulation_steps_per_replica` has not been set through "
+                "`set_pipelining_options()`. Set it to the number of batches of a "
+                "weight update."
+            )
+        per_update = model._pipelining_steps
+    elif mode == "train":
+        per_update = model._accumulation_steps or 1
+    if is_pipelined or per_update > 1:
+        _check_minimize(model, mode)
+    if per_update > 1 and not is_pipelined:
+        _check_own_functions(model, "trained with gradient accumulation", "train")
+    return Execution(is_pipelined, per_update, _replicas(shards))
+
+
+def over_replicas(
+    model: Trainer, mode: str, replicas: int
+) -> Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]:
+    """What makes one result of those of all replicas.
+
+    Args:
+        model: The model.
+        mode: ``"train"``, ``"test"`` or ``"predict"``.
+        replicas: How many there are.
+
+    Returns:
+        A function of an array (results, replicas, ...). In prediction the results of
+        the replicas follow one another, which is the order of the data; else they are
+        reduced as ``set_replication_options`` says.
+    """
+    method = model._replicated_reduction
+
+    def reduced(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        if replicas == 1:
+            return values
+        if mode == "predict":
+            return values.reshape(-1, *values.shape[2:])
+        if method is ReplicatedMetricReductionMethod.NONE:
+            return values[:, -1]
+        if method is ReplicatedMetricReductionMethod.LIST:
+            return values
+        total = values[:, 0]
+        for replica in range(1, replicas):
+            total = total + values[:, replica]
+        is_mean = method is ReplicatedMetricReductionMethod.MEAN
+        return total / total.dtype.type(replicas) if is_mean else total
+
+    return reduced
+
+
+def _replicas(shards: int) -> int:
+    """How many replicas of a model on so many IPUs the current device has."""
+    needed = 1 << (shards - 1).bit_length()
+    ipus = current_device().num_ipus
+    if ipus < needed:
+        raise ValueError(
+            f"Current device has {ipus} IPUs attached, however the current model "
+            f"requires a multiple of {needed} IPUs. Set auto_select_ipus = {needed} in "
+            "the IPUConfig, or map several stages to one IPU: set_pipelining_options("
+            "device_mapping=...)."
+        )
+    return ipus // needed
+
+
+def _check_own_functions(model: Trainer, what: str, *modes: str) -> None:
+    for mode in modes:
+        for name, is_own in (
+            (f"{mode}_step", model._has_own_step(mode)),
+            (f"make_{mode}_function", model._has_own_function(mode)),
+        ):
+            if is_own:
+                raise RuntimeError(
+                    f"The function `{name}` of {type(model).__name__} has been "
+                    f"overridden, but a model that is {what} cannot use it. Take it "
+                    "away, or make the strategy with enable_keras_extensions=False and "
+                    "write the loop with ipu.pipelining_ops.pipeline."
+                )
+
+
+def _check_minimize(model: Trainer, mode: str) -> None:
+    kind = type(model.optimizer)
+    if mode == "train" and kind.minimize is not optimizers.Optimizer.minimize:
+        raise ValueError(
+            "When using Gradient Accumulation or Pipelining, the provided optimizer "
+            f"must not override OptimizerV2.minimize. Received: {kind.__name__}. "
+            "Override apply_gradients, which gets the accumulated gradients."
+        )
+
+
+def make_steps(
+    model: Trainer,
+    mode: str,
+    execution: Execution,
+    per_execution: int,
+    class_weight: Any = None,
+) -> Steps:
+    """Make the body of a device program.
+
+    Args:
+        model: The model.
+        mode: ``"train"``, ``"test"`` or ``"predict"``.
+        execution: What ``settle`` gave.
+        per_execution: Steps of an execution of a replica.
+        class_weight: A weight for each class, in training.
+
+    Returns:
+        The steps.
+
+    Raises:
+        RuntimeError: The steps of an execution are no multiple of those of an update.
+        TypeError: An unknown option of the pipeline or the accumulating optimizer.
+    """
+    per_update = execution.per_update
+    _check_divides(execution, per_execution)
+    if execution.is_pipelined:
+        sums = bool(model._pipelining_accumulate_outfeed) and mode != "predict"
+        of_run = per_update if mode == "train" else per_execution
+        serialized = model._serialized
+        if of_run % serialized != 0:
+            raise ValueError(
+                f"An execution of {of_run} steps cannot be cut into groups of "
+                f"batch_serialization_iterations={serialized}. Give `compile` a "
+                "steps_per_execution that can."
+            )
+        _check_options_of_pipeline(model)
+        pipeline = Pipeline(
+            of_run // serialized,
+            model._pipelining_device_mapping,
+            sums,
+            model._accumulation_reduction,
+            model._pipelining_kwargs,
+            serialized,
+        )
+        return PipelinedSteps(model, mode, pipeline, class_weight)
+    step = model._device_step(mode, class_weight)
+    if per_update > 1 and model.trainable_variables:
+        options = model._accumulation_kwargs
+        for key in options:
+            if key not in _OPTIMIZER_OPTIONS:
+                raise TypeError(
+                    "set_gradient_accumulation_options() got an unexpected keyword "
+                    f"argument {key!r}. The accumulating optimizer takes "
+                    f"{', '.join(_OPTIMIZER_OPTIONS)}."
+                )
+        method = options.get("reduction_method", model._accumulation_reduction)
+        return AccumulatedSteps(model, step, per_update, method, options.get("dtype"))
+    return PlainSteps(step)
+
+
+def _check_options_of_pipeline(model: Trainer) -> None:
+    known = list(inspect.signature(pipelining_ops.pipeline).parameters)
+    for key in model._pipelining_kwargs:
+        if key not in known:
+            near = difflib.get_close_matches(key, known, 1)
+            raise TypeError(
+                "set_pipelining_options() got an unexpected keyword argument "
+                f"{key!r}." + (f" Did you mean {near[0]!r}?" if near else "")
+            )
+
+
+def _check_divides(execution: Execution, per_execution: int) -> None:
+    if per_execution % execution.per_update == 0:
+        return
+    what = "pipelined model" if execution.is_pipelined else "model"
+    raise RuntimeError(
+        f"The {what} has been configured to use gradient accumulation for training, "
+        f"however the current `steps_per_execution` value (set to {per_execution}) is "
+        "not divisible by `gradient_accumulation_steps_per_replica` (set to "
+        f"{execution.per_update}). Give `compile` a steps_per_execution that is."
+    )

@@ -1,0 +1,516 @@
+# SPDX-License-Identifier: MIT
+"""Epochs and executions of ``fit``, ``evaluate`` and ``predict``."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ipu import tf
+from ipu._text.arguments import as_int
+from ipu._text.log import logger
+from ipu._text.user_warnings import warn_user
+from ipu.keras._types import Nest
+from ipu.keras.callbacks.callback import Callback, CallbackList
+from ipu.keras.callbacks.history import History
+from ipu.keras.callbacks.progbar import ProgbarLogger
+from ipu.keras.engine.training.batches import Batches
+from ipu.keras.engine.training.class_weights import bytes_of
+from ipu.keras.engine.training.data_passes import Passes
+from ipu.keras.engine.training.device_loop import (
+    DeviceLoop,
+    FunctionLoop,
+    Loop,
+    StepWatcher,
+)
+from ipu.keras.engine.training.execution import make_steps, over_replicas, settle
+from ipu.keras.engine.training.host_loop import HostLoop
+from ipu.keras.engine.training.kept_programs import Lease
+from ipu.keras.engine.training.pace import Pace
+from ipu.keras.engine.training.shaped_programs import ShapedPrograms
+from ipu.keras.engine.training.step_calls import StepCalls, logs_at
+from ipu.keras.engine.training.step_plan import UNKNOWN, StepPlan, plan_steps
+from ipu.tf._functions.signature import key_of
+
+if TYPE_CHECKING:
+    from ipu.keras.engine.training.trainer import Trainer
+
+__all__ = ["Run", "is_due", "make_callbacks", "run_fit", "run_predict", "run_test"]
+
+
+def _as_it_is(results: Any) -> Any:
+    return results
+
+
+class Run:
+    """One mode of a model on one source of data: a plan and its loop.
+
+    Args:
+        model: The model.
+        mode: ``"train"``, ``"test"`` or ``"predict"``.
+        batches: The data.
+        steps: What the user asked for; None for all batches.
+        epochs: How many epochs will run.
+        argument: The name of the user's argument of steps.
+        again: Whether an evaluation is run several times.
+        class_weight: A weight for each class, in training.
+        resumed: Epochs that were run before the run was stopped; it goes on with the
+            data that come then.
+    """
+
+    def __init__(
+        self,
+        model: Trainer,
+        mode: str,
+        batches: Batches,
+        steps: int | None,
+        epochs: int = 1,
+        argument: str = "steps",
+        again: bool = False,
+        class_weight: Any = None,
+        resumed: int = 0,
+    ) -> None:
+        self.mode = mode
+        self.model = model
+        self.batch_size = _batch_size(batches)
+        self.is_strict = is_strict = model._is_strict(mode)
+        self._pace = Pace() if model._is_paced and not is_strict else None
+        may_trace = not batches.is_open and not model._has_own_function(mode)
+        if is_strict and may_trace and not model.built:
+            # whether it is pipelined shows in its calls
+            model._prepare(mode, batches.dataset.element_spec)
+        self.execution = settle(model, mode)
+        self.plan: StepPlan = plan_steps(
+            batches.cardinality,
+            steps,
+            model._steps_per_execution,
+            epochs,
+            argument,
+            is_endless=batches.is_endless and mode == "train",
+            is_strict=is_strict,
+            replicas=self.execution.replicas,
+        )
+        self._left = self.plan.available  # batches
+        self._epochs = epochs
+        steps_taken = self.plan.steps and self.plan.steps * self.execution.replicas
+        self.passes = Passes(model._data_order, batches, steps_taken, resumed)
+        self.is_out_of_data = False
+        self._lease: Lease | None = None
+        self._reduced = over_replicas(model, mode, self.execution.replicas)
+        self.loop: Loop = self._make_loop(batches, again, class_weight)
+
+    def _make_loop(self, batches: Batches, again: bool, class_weight: Any) -> Loop:
+        model, mode, plan = self.model, self.mode, self.plan
+        is_unknown = batches.cardinality == UNKNOWN and not self.is_strict
+        if batches.is_open or model.run_eagerly or (again and is_unknown):
+            return self._make_host_loop(batches, again, class_weight)
+        dataset, of_pass, tail = batches.dataset, batches.of_pass, batches.tail
+        if mode == "train":
+            # a pass over the data for each epoch, or one stream for all of them
+            repeats = plan.restarts or batches.is_endless
+            dataset = self.passes.read(dataset, -1 if repeats else 1)
+        elif again:
+            # every evaluation starts with the first batch
+            if not plan.restarts:
+                dataset = dataset.take(plan.steps)
+                of_pass, tail = _of_first(plan.steps, of_pass, tail)
+            dataset = dataset.repeat()
+        own = model._own_function(mode)
+        if own is not None:
+            return FunctionLoop(own, dataset, plan.per_execution, model._infeed_options)
+        count = plan.per_execution if self._pace is None else None
+        spec, weights = dataset.element_spec, bytes_of(class_weight)
+        lease = Lease(model, mode, key_of(spec), weights, count, self.execution)
+        if lease.programs is None:
+            model._prepare(mode, spec)
+        loop = DeviceLoop(
+            make_steps(model, mode, self.execution, plan.per_execution, class_weight),
+            dataset,
+            count,
+            of_pass,
+            tail,
+            model._infeed_options,
+            model._outfeed_options,
+            may_end=not self.is_strict,
+            over_replicas=_as_it_is if self._has_calls_of_replicas else self._reduced,
+            name=f"{model.name}.{_METHODS[mode]}",
+            programs=lease.programs,
+        )
+        if lease.programs is None:
+            lease.hold(model, mode, loop.programs)
+        self._lease = lease
+        if self._pace is not None:
+            self._pace = loop.programs.pace
+        return loop
+
+    def end_well(self) -> None:
+        """Let later runs have the programs."""
+        if self._lease is not None:
+            self._lease.end()
+
+    def _make_host_loop(
+        self, batches: Batches, again: bool, class_weight: Any
+    ) -> HostLoop:
+        if self.model.run_eagerly and self.is_strict:
+            raise RuntimeError(
+                "Models with accumulated gradients, stages or several IPUs cannot run "
+                "eagerly. Set `run_eagerly=False` when calling `compile`."
+            )
+        is_train = self.mode == "train"
+        source = batches.as_read(self.passes.first if is_train else None)
+        if is_train and batches.is_endless and not self.plan.restarts:
+            source = source.repeated()
+        if self.plan.steps is not None and not again:
+            source = source.limited(self.plan.steps * self._epochs)
+        loop = HostLoop(source)
+        if source.starts_again:
+            loop.pass_over(self.passes.behind)
+        spec = loop.first_spec()
+        if spec is None:
+            raise ValueError(
+                "Your input does not have enough data: it is empty. Make sure that "
+                "your dataset or generator can generate at least 1 batch."
+            )
+        step = self.model._device_step(self.mode, class_weight)
+        if self.model.run_eagerly:
+            loop.set_step(step)
+            return loop
+        lease = Lease(
+            self.model, self.mode, "host", key_of(spec), bytes_of(class_weight)
+        )
+        if lease.programs is None:
+            self.model._prepare(self.mode, spec)
+            lease.hold(self.model, self.mode, ShapedPrograms("a model's step"))
+        self._lease = lease
+        loop.set_step(step, lease.programs)
+        return loop
+
+    def begin_epoch(self) -> bool:
+        """Go to the first batch where the epoch is to start there.
+
+        Returns:
+            Whether there are data for the epoch.
+        """
+        if self.plan.restarts or self.mode != "train":
+            self.loop.rewind()
+            self._left = self.plan.available
+        return self._has_more()
+
+    def _has_more(self) -> bool:
+        return self._left != 0 and self.loop.has_more()
+
+    def execute(
+        self, callbacks: CallbackList, watcher: StepWatcher
+    ) -> tuple[dict[str, Any], list[Nest]]:
+        """Run the executions of one epoch, or those that there are data for.
+
+        Returns:
+            The logs of the last execution, and in predict mode all results.
+        """
+        hook = f"on_{self.mode}_batch"
+        logs: dict[str, Any] = {}
+        results: list[Nest] = []
+        step = 0
+        steps = self.plan.steps
+        recorders = callbacks.recorders() if self.execution.is_pipelined else []
+        loop = self.loop
+        if recorders and isinstance(loop, DeviceLoop):
+            loop.record()
+        while steps is None or step < steps:
+            if not self._has_more():
+                self.end_early(step)
+                break
+            count = self._count(step, callbacks)
+            started = time.perf_counter()
+            if self._is_asynchronous:
+                calls = StepCalls(callbacks, hook, step, self.execution.replicas)
+                parts, done = self.loop.run(count, calls)
+                if self._has_calls_of_replicas:
+                    parts = tf.nest.map_structure(self._reduced, parts)
+            else:
+                callbacks.call(f"{hook}_begin", step, {})
+                watcher.begin(self.loop, step, count)
+                try:
+                    parts, done = self.loop.run(count)
+                finally:
+                    watcher.pause()
+            self.passes.took(done * self.execution.replicas)
+            if self._left is not None:
+                self._left -= done
+            if recorders and isinstance(loop, DeviceLoop):
+                self._tell_recorded(recorders, loop)
+            if done == 0:
+                continue
+            if self._pace is not None:
+                self._pace.took(done, time.perf_counter() - started)
+            if self.mode == "predict":
+                results += parts
+                logs = {"outputs": _join(parts)}
+            else:
+                logs = logs_at(parts[-1], -1)
+            if self.mode == "train":
+                for part in parts:
+                    callbacks.keep_steps({**part["logs"], **part.get("loss", {})})
+            step += done
+            if not self._is_asynchronous:
+                callbacks.call(f"{hook}_end", step - 1, logs)
+            if self.mode == "train" and self.model.stop_training:
+                break
+        return logs, results
+
+    def _tell_recorded(self, recorders: list[Any], loop: DeviceLoop) -> None:
+        """Hand on when the actions of the last pipeline ran."""
+        count = self.plan.per_execution
+        if self.mode == "train":
+            count = self.execution.per_update
+        for recorder in recorders:
+            recorder.streams = loop.streams()
+            recorder._on_recorded(self.mode == "train", count, loop.recorded())
+
+    @property
+    def _is_asynchronous(self) -> bool:
+        """Whether callbacks are called for each step, while later ones run."""
+        has_sums = self.execution.is_pipelined and self.mode != "predict"
+        has_sums = has_sums and bool(self.model._pipelining_accumulate_outfeed)
+        return self.model._asynchronous_callbacks and not has_sums
+
+    @property
+    def _has_calls_of_replicas(self) -> bool:
+        """Whether callbacks are called for each replica's results, too."""
+        is_one = self.execution.replicas == 1 or self.mode == "predict"
+        return self._is_asynchronous and not is_one
+
+    def _count(self, step: int, callbacks: CallbackList) -> int:
+        """The steps of the execution that starts with this step."""
+        count = self.plan.per_execution
+        if self._pace is not None:
+            count = self._pace.count
+            look = callbacks.steps_to_look(self.mode)
+            if look is not None and not self._is_asynchronous:
+                count = min(count, look)
+        if self.plan.steps is not None:
+            count = min(count, self.plan.steps - step)
+        return count if self._left is None else min(count, self._left)
+
+    def end_early(self, step: int) -> None:
+        """The data ended before the epoch did."""
+        if self.plan.steps is None:  # now it is known how many there are
+            self.plan = self.plan._replace(steps=step)
+            return
+        self.is_out_of_data = True
+        warn_user(
+            f"The data ended after {step} of {self.plan.steps} steps of an epoch, and "
+            f"with them {_NAMES[self.mode]}. Give fewer steps or epochs, or a data set "
+            "that starts again: Dataset.repeat()."
+        )
+
+
+_METHODS = {"train": "fit", "test": "evaluate", "predict": "predict"}
+_NAMES = {"train": "training", "test": "the evaluation", "predict": "the prediction"}
+
+
+def _batch_size(batches: Batches) -> Any:
+    if batches.dataset is None:
+        return None
+    shape = tf.nest.flatten(batches.dataset.element_spec)[0].shape
+    return shape[0] if shape is not None and shape.rank else None
+
+
+def _of_first(steps: int | None, of_pass: int, tail: int) -> tuple[int, int]:
+    """Batches of a pass, and rows of its last one, of the first so many batches."""
+    if steps is None or not tail or steps >= of_pass:
+        return of_pass, tail
+    return steps, 0
+
+
+def make_callbacks(
+    model: Trainer, given: Any, verbose: Any, **params: Any
+) -> CallbackList:
+    """Put the user's callbacks, the progress bar and the history together."""
+    callbacks = list(given) if isinstance(given, (list, tuple)) else [given]
+    callbacks = [callback for callback in callbacks if callback is not None]
+    for callback in callbacks:
+        _check_callback(callback)
+    if verbose and not any(isinstance(one, ProgbarLogger) for one in callbacks):
+        callbacks.append(ProgbarLogger())
+    if not any(isinstance(one, History) for one in callbacks):
+        callbacks.append(History())
+    return CallbackList(callbacks, model, {"verbose": verbose, **params})
+
+
+_HOOKS = [name for name in vars(Callback) if name.startswith(("on_", "set_"))]
+
+
+def _check_callback(callback: Any) -> None:
+    if isinstance(callback, type):
+        raise TypeError(
+            f"`callbacks` must be objects. Received: the class {callback.__name__}. "
+            f"Write {callback.__name__}(), with its arguments."
+        )
+    if not any(hasattr(callback, hook) for hook in _HOOKS):
+        raise TypeError(
+            "`callbacks` must be objects with hooks, such as those of "
+            f"keras.callbacks. Received: {callback!r} ({type(callback).__name__})."
+        )
+
+
+def _abandon(callbacks: CallbackList) -> None:
+    for callback in callbacks.callbacks:
+        if hasattr(callback, "_abandon"):
+            callback._abandon()
+
+
+def run_fit(
+    model: Trainer,
+    train: Run,
+    callbacks: CallbackList,
+    epochs: int,
+    initial_epoch: int,
+    validate: Callable[[int], Run | None],
+) -> History:
+    """Train.
+
+    Args:
+        model: The model.
+        train: The run of the training data.
+        callbacks: What is called.
+        epochs: The number of the last epoch.
+        initial_epoch: The number of the first epoch, from 0.
+        validate: Gives the run of the validation data for an epoch, or None.
+
+    Returns:
+        The history.
+    """
+    plan = train.plan
+    _log_counts(train)
+    if train.is_strict and plan.per_execution == 1 and plan.steps != 1:
+        logger.info(
+            "steps_per_execution is 1: Python runs between any two steps. Give "
+            "`compile` a larger one for speed."
+        )
+    watcher = StepWatcher(callbacks.watchers())
+    history = next(cb for cb in callbacks.callbacks if isinstance(cb, History))
+    history.model = model
+    model.history = history
+    model.stop_training = False
+    logs: dict[str, Any] = {}
+    held: Run | None = None
+    model._data_order.resume()
+    try:
+        train.loop.start()
+        callbacks.call("on_train_begin", {})
+        for epoch in range(initial_epoch, epochs):
+            if not train.begin_epoch():
+                train.end_early(0)
+                break
+            model.reset_metrics()
+            callbacks.call("on_epoch_begin", epoch, {})
+            logs, _ = train.execute(callbacks, watcher)
+            callbacks.set_steps(train.plan.steps)
+            logs = copy.copy(logs)
+            test = validate(epoch)
+            if test is not None:
+                if held is None:
+                    held = test
+                    test.loop.start()
+                results = _test_once(test, callbacks, StepWatcher([]))
+                logs.update({f"val_{name}": v for name, v in results.items()})
+            train.passes.end_epoch()
+            callbacks.call("on_epoch_end", epoch, logs)
+            if model.stop_training or train.is_out_of_data:
+                break
+        callbacks.call("on_train_end", logs)
+    finally:
+        watcher.close()
+        _abandon(callbacks)
+        train.loop.stop()
+        train.passes.end()
+        if held is not None:
+            held.loop.stop()
+    train.end_well()
+    if held is not None:
+        held.end_well()
+    return history
+
+
+def is_due(epoch: int, freq: Any) -> bool:
+    """Whether there is a validation after an epoch, counted from 1."""
+    freq = as_int(freq)
+    return epoch % freq == 0 if isinstance(freq, int) else epoch in freq
+
+
+def _log_counts(train: Run) -> None:
+    """Tell how large an update of the weights is, and how many there are."""
+    _, per_update, replicas = train.execution
+    steps, per_execution = train.plan.steps, train.plan.per_execution
+    updates = per_execution // per_update
+    logger.debug(
+        "Training: %s steps of an epoch on each of %d replica(s), %d of them in one "
+        "execution. The effective batch size is %s x %d accumulated x %d replica(s). "
+        "Weight updates in an execution: %d, in an epoch: %s.",
+        "not yet known how many" if steps is None else steps,
+        replicas,
+        per_execution,
+        train.batch_size,
+        per_update,
+        replicas,
+        updates,
+        "not yet known" if steps is None else steps // per_update,
+    )
+
+
+def _test_once(
+    test: Run, callbacks: CallbackList, watcher: StepWatcher
+) -> dict[str, Any]:
+    test.begin_epoch()
+    test.model.reset_metrics()
+    callbacks.call("on_test_begin", {})
+    logs, _ = test.execute(callbacks, watcher)
+    callbacks.call("on_test_end", logs)
+    return logs
+
+
+def run_test(test: Run, callbacks: CallbackList) -> dict[str, Any]:
+    """Evaluate once; gives the results by name."""
+    watcher = StepWatcher(callbacks.watchers())
+    try:
+        test.loop.start()
+        results = _test_once(test, callbacks, watcher)
+    finally:
+        watcher.close()
+        _abandon(callbacks)
+        test.loop.stop()
+    test.end_well()
+    return results
+
+
+def run_predict(run: Run, callbacks: CallbackList) -> np.ndarray[Any, np.dtype[Any]]:
+    """Predict; gives the outputs with the batches put together."""
+    watcher = StepWatcher(callbacks.watchers())
+    try:
+        run.loop.start()
+        callbacks.call("on_predict_begin", {})
+        _, results = run.execute(callbacks, watcher)
+        callbacks.call("on_predict_end", {})
+    finally:
+        watcher.close()
+        _abandon(callbacks)
+        run.loop.stop()
+    run.end_well()
+    joined: np.ndarray[Any, np.dtype[Any]] = _join(results)
+    return joined
+
+
+def _join(results: Sequence[Nest]) -> Nest:
+    """Put the rows of all steps behind each other."""
+
+    def join(*parts: Any) -> Any:
+        # each is [steps, batch, ...], or [steps] where there is no batch
+        rows = [p.reshape(-1, *p.shape[2:]) if p.ndim > 1 else p for p in parts]
+        return rows[0] if len(rows) == 1 else np.concatenate(rows, axis=0)
+
+    return tf.nest.map_structure(join, *results)

@@ -1,0 +1,361 @@
+# SPDX-License-Identifier: MIT
+"""Batches that the host reads one by one: of data sets, generators and sequences.
+
+A source gives an iterator for each pass. Generators and sequences are read ahead, in
+threads, so that they work while the device does.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from ipu import tf
+from ipu._device.locks import Condition
+from ipu.keras._random_state import Order
+from ipu.keras._seeds import generator_of_pass
+from ipu.keras._types import Nest
+from ipu.tf.data import Iterator as DataIterator
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+__all__ = ["DatasetSource", "GeneratorSource", "HostSource", "SequenceSource"]
+
+_AHEAD = 3  # batches of a data set that are made while the device is busy
+_LEAVE_S = 1.0  # how long a generator may take to be left
+
+
+class Pass(Protocol):
+    """The batches of a pass."""
+
+    def __iter__(self) -> Iterator[Nest]:
+        """Itself."""
+
+    def __next__(self) -> Nest:
+        """The next batch, of tensors."""
+
+    def close(self) -> None:
+        """Stop to read."""
+
+
+class HostSource(Protocol):
+    """Data that the host reads batch by batch.
+
+    Attributes:
+        starts_again: Whether each pass starts with the first batch.
+    """
+
+    starts_again: bool
+
+    def read(self) -> Pass:
+        """Start a pass."""
+
+    def repeated(self) -> HostSource:
+        """The same data, starting again by themselves at their end."""
+
+    def limited(self, count: int) -> HostSource:
+        """The same data, of which at most ``count`` batches are read."""
+
+
+class DatasetSource:
+    """A ``tf.data.Dataset`` of batches.
+
+    Args:
+        dataset: The data set.
+        of_pass: Batches of one pass over the data, where its last one is filled up.
+        tail: Rows of that last batch which count; 0: all batches are full.
+        first: The number of the first pass; None: it goes on with those that the data
+            set has had.
+        is_endless: Whether a pass goes on with the first batch after the last.
+    """
+
+    starts_again = True
+
+    def __init__(
+        self,
+        dataset: Any,
+        of_pass: int = 0,
+        tail: int = 0,
+        first: int | None = None,
+        is_endless: bool = False,
+    ) -> None:
+        self._dataset = dataset
+        self._of_pass = of_pass
+        self._tail = tail
+        self._next = first
+        self._is_endless = is_endless
+
+    def read(self) -> Pass:
+        """Start a pass."""
+        count = -1 if self._is_endless else 1
+        dataset = self._dataset
+        if self._next is not None:
+            dataset = dataset._repeat_from(count, self._next)
+            self._next += 1
+        elif self._is_endless:
+            dataset = dataset.repeat()
+        dataset = dataset.prefetch(_AHEAD)
+        batches = DataIterator(dataset._impl, dataset.element_spec)
+        return _Cut(batches, self._of_pass, self._tail) if self._tail else batches
+
+    def repeated(self) -> DatasetSource:
+        """The data set, repeated."""
+        return DatasetSource(self._dataset, self._of_pass, self._tail, self._next, True)
+
+    def limited(self, count: int) -> DatasetSource:
+        """The data set: nobody misses what is read of it in vain."""
+        del count
+        return self
+
+
+class _Cut:
+    """A pass whose last batches have only the rows that count."""
+
+    def __init__(self, batches: Pass, of_pass: int, tail: int) -> None:
+        self._batches = batches
+        self._of_pass = of_pass
+        self._tail = tail
+        self._read = 0
+
+    def __iter__(self) -> Iterator[Nest]:
+        return self
+
+    def __next__(self) -> Nest:
+        batch = next(self._batches)
+        self._read += 1
+        if self._read % self._of_pass:
+            return batch
+        return tf.nest.map_structure(lambda leaf: leaf[: self._tail], batch)
+
+    def close(self) -> None:
+        """Stop to read."""
+        self._batches.close()
+
+
+# --- generators -----------------------------------------------------------------------
+
+
+class GeneratorSource:
+    """A Python iterator over batches, which has one pass.
+
+    Args:
+        batches: The iterator.
+        convert: Makes tensors of a batch.
+        ahead: How many batches are read before they are asked for; 0: none.
+        count: How many are read at most; None for all.
+    """
+
+    starts_again = False
+
+    def __init__(
+        self,
+        batches: Iterator[Any],
+        convert: Callable[[Any], Nest],
+        ahead: int,
+        count: int | None = None,
+    ) -> None:
+        self._given = batches
+        self._batches = batches if count is None else itertools.islice(batches, count)
+        self._convert = convert
+        self._ahead = ahead
+
+    def read(self) -> Pass:
+        """Go on to read."""
+        elements = map(self._convert, self._batches)
+        return _ReadAhead(elements, self._ahead) if self._ahead else _Plain(elements)
+
+    def repeated(self) -> GeneratorSource:
+        """Itself: what a generator has given is gone."""
+        return self
+
+    def limited(self, count: int) -> GeneratorSource:
+        """At most so many batches; the others stay in the generator."""
+        return GeneratorSource(self._given, self._convert, self._ahead, count)
+
+
+class _Plain:
+    """A pass that reads when it is asked."""
+
+    def __init__(self, elements: Iterator[Nest]) -> None:
+        self._elements = elements
+
+    def __iter__(self) -> Iterator[Nest]:
+        return self
+
+    def __next__(self) -> Nest:
+        return next(self._elements)
+
+    def close(self) -> None:
+        """Nothing has been read ahead."""
+
+
+class _Read(NamedTuple):
+    """What a thread read: an element, or what ended the reading."""
+
+    element: Nest = None
+    end: BaseException | None = None
+
+
+class _ReadAhead:
+    """A pass that a thread reads."""
+
+    def __init__(self, elements: Iterator[Nest], ahead: int) -> None:
+        self._elements = elements
+        self._ahead = ahead
+        self._changed = Condition()
+        self._found: deque[_Read] = deque()
+        self._is_closed = False
+        self._end: BaseException | None = None
+        self._thread = threading.Thread(
+            target=self._read, name="ipu-generator", daemon=True
+        )
+        self._thread.start()
+
+    def _read(self) -> None:
+        try:
+            for element in self._elements:
+                self._put(_Read(element))
+                if self._is_closed:
+                    return
+            self._put(_Read(end=StopIteration()))
+        except BaseException as error:  # raised again where the element is asked for
+            self._put(_Read(end=error))
+
+    def _has_room(self) -> bool:
+        return len(self._found) < self._ahead or self._is_closed
+
+    def _put(self, read: _Read) -> None:
+        with self._changed:
+            self._changed.wait_for(self._has_room)
+            self._found.append(read)
+            self._changed.notify_all()
+
+    def __iter__(self) -> Iterator[Nest]:
+        return self
+
+    def __next__(self) -> Nest:
+        if self._end is None:
+            with self._changed:
+                self._changed.wait_for(lambda: self._found)
+                element, self._end = self._found.popleft()
+                self._changed.notify_all()
+            if self._end is None:
+                return element
+        raise self._end
+
+    def close(self) -> None:
+        """Stop to read; what has been read is dropped."""
+        with self._changed:
+            self._is_closed = True
+            self._found.clear()
+            self._changed.notify_all()
+        self._thread.join(_LEAVE_S)
+
+
+# --- sequences ------------------------------------------------------------------------
+
+
+class SequenceSource:
+    """A ``keras.utils.Sequence``: batches by number.
+
+    Args:
+        sequence: The batches.
+        convert: Makes tensors of a batch.
+        order: In which order batches come in each pass; None: in theirs.
+        workers: Threads that make them; 0: they are made when they are asked for.
+        ahead: How many are made before they are asked for.
+        is_endless: Whether a pass goes on with the first batch after the last.
+    """
+
+    starts_again = True
+
+    def __init__(
+        self,
+        sequence: Any,
+        convert: Callable[[Any], Nest],
+        order: Order | None,
+        workers: int,
+        ahead: int,
+        is_endless: bool = False,
+    ) -> None:
+        self._sequence = sequence
+        self._convert = convert
+        self._order = order
+        self._next = 0 if order is None else order.passes
+        self._workers = workers
+        self._ahead = max(ahead, workers)
+        self._is_endless = is_endless
+
+    def read(self) -> Pass:
+        """Start a pass."""
+        return self._passes()
+
+    def repeated(self) -> SequenceSource:
+        """The sequence, pass after pass."""
+        return SequenceSource(
+            self._sequence,
+            self._convert,
+            self._order,
+            self._workers,
+            self._ahead,
+            is_endless=True,
+        )
+
+    def limited(self, count: int) -> SequenceSource:
+        """Itself: its batches can be had again."""
+        del count
+        return self
+
+    def _passes(self) -> Generator[Nest, None, None]:
+        yield from self._one_pass()
+        while self._is_endless:
+            yield from self._one_pass()
+
+    def _one_pass(self) -> Iterator[Nest]:
+        count = len(self._sequence)
+        numbers = iter(self._numbers(count))
+        begin = getattr(self._sequence, "on_epoch_begin", None)
+        if begin is not None:
+            begin()
+        given = 0
+        try:
+            for element in self._made(numbers):
+                given += 1
+                yield element
+        finally:  # also where nobody asks whether there is another one
+            if given == count:
+                self._sequence.on_epoch_end()
+
+    def _numbers(self, count: int) -> Iterable[int]:
+        """The batches of the next pass, in order."""
+        if self._order is None:
+            return range(count)
+        random = generator_of_pass(self._order.seed, self._next)
+        self._next += 1
+        numbers: list[int] = random.permutation(count).tolist()
+        return numbers
+
+    def _made(self, numbers: Iterator[int]) -> Iterator[Nest]:
+        if self._workers == 0:
+            yield from map(self._batch, numbers)
+            return
+        from concurrent.futures import ThreadPoolExecutor  # slow to import
+
+        pool = ThreadPoolExecutor(self._workers, "ipu-sequence")
+        waiting: deque[Future[Nest]] = deque()
+        try:
+            while True:
+                for number in itertools.islice(numbers, self._ahead - len(waiting)):
+                    waiting.append(pool.submit(self._batch, number))
+                if not waiting:
+                    return
+                yield waiting.popleft().result()
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+    def _batch(self, number: int) -> Nest:
+        return self._convert(self._sequence[number])

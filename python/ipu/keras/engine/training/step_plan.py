@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: MIT
+"""How many steps an epoch has, and how many of them an execution.
+
+In the scope of a strategy the rules are those of the IPU extensions of Keras: replicas
+share the steps of an epoch out, the number of steps of an execution must divide what
+each of them gets, and the data must have enough batches. Elsewhere they are Keras's:
+the last execution of an epoch may be shorter, and a run ends with a warning where its
+data do.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ipu._text.arguments import as_int
+from ipu._text.user_warnings import warn_user
+
+__all__ = ["INFINITE", "UNKNOWN", "StepPlan", "plan_steps"]
+
+INFINITE = -1
+UNKNOWN = -2
+
+
+class StepPlan(NamedTuple):
+    """The steps of a run.
+
+    Attributes:
+        steps: Steps of an epoch; None: until the data end.
+        per_execution: Steps of an execution; the last one of an epoch may have fewer.
+        restarts: Whether every epoch starts with the first batch.
+        available: Batches that there are for all epochs; None: enough, or not known.
+    """
+
+    steps: int | None
+    per_execution: int
+    restarts: bool
+    available: int | None
+
+
+def plan_steps(
+    cardinality: int,
+    steps: int | None,
+    per_execution: int,
+    epochs: int = 1,
+    argument: str = "steps_per_epoch",
+    is_endless: bool = False,
+    is_strict: bool = True,
+    replicas: int = 1,
+) -> StepPlan:
+    """Settle the steps of a run.
+
+    Args:
+        cardinality: Batches in the data; INFINITE or UNKNOWN where that is so.
+        steps: What the user asked for; None for all batches.
+        per_execution: ``steps_per_execution`` of the model.
+        epochs: How many epochs will run.
+        argument: The name of the user's argument, for messages.
+        is_endless: Whether the data, arrays, start again at their end: epochs of fewer
+            steps go on where the last one ended.
+        is_strict: Whether the IPU's rules hold.
+        replicas: Replicas of the model, which share the batches out: the plan is that
+            of each of them. 1 where the IPU's rules do not hold.
+
+    Returns:
+        The plan.
+
+    Raises:
+        ValueError: The data are empty, or infinite and ``steps`` is None. Where the
+            IPU's rules hold also: data of unknown size and ``steps`` is None, there are
+            too few batches, fewer steps than replicas, or ``per_execution`` does not
+            divide the steps.
+    """
+    steps = as_int(steps)
+    if steps is not None and (
+        isinstance(steps, bool) or int(steps) != steps or steps <= 0
+    ):
+        raise ValueError(
+            f"`{argument}` must be a positive integer or None. Received: {steps!r}."
+        )
+    if steps is None and cardinality == INFINITE:
+        raise ValueError(
+            "When providing an infinite dataset, you must specify the number of steps "
+            f"to run. Received: {argument}=None. Pass `{argument}`, or do not call "
+            "`.repeat()` on the data set."
+        )
+    if steps is None and cardinality == UNKNOWN and is_strict:
+        raise ValueError(
+            "Could not infer the size of the data. You must specify the number of "
+            f"steps to run. Received: {argument}=None. Pass `{argument}`."
+        )
+    if cardinality == 0:
+        raise ValueError(
+            "Your input does not have enough data: it is empty. Make sure that your "
+            "dataset or generator can generate at least 1 batch. (With "
+            "`drop_remainder=True` a data set smaller than one batch is empty.)"
+        )
+    if steps is not None:
+        wanted: int | None = int(steps)
+    else:
+        wanted = None if cardinality == UNKNOWN else cardinality
+    restarts = steps is None or wanted == cardinality
+    if is_strict:
+        assert wanted is not None
+        once = restarts or is_endless
+        _check_enough(cardinality, wanted, 1 if once else epochs, epochs, argument)
+        wanted = _share(wanted, replicas)
+        return StepPlan(wanted, _dividing(wanted, per_execution), once, None)
+    available = None
+    if cardinality >= 0 and not restarts:
+        available = cardinality * max(epochs, 1) if is_endless else cardinality
+    k = per_execution if wanted is None else min(per_execution, wanted)
+    return StepPlan(wanted, k, restarts, available)
+
+
+def _check_enough(
+    cardinality: int, wanted: int, passes: int, epochs: int, argument: str
+) -> None:
+    needed = wanted * max(passes, 1)
+    if 0 <= cardinality < needed:
+        raise ValueError(
+            "Your input does not have enough data. Make sure that your dataset or "
+            f"generator can generate at least {needed} batches. Received: "
+            f"{cardinality} batches for {argument}={wanted} and {epochs} epoch(s). You "
+            "may need to use the repeat() function when building your dataset."
+        )
+
+
+def _share(steps: int, replicas: int) -> int:
+    """The steps of one replica."""
+    share, rest = divmod(steps, replicas)
+    if share == 0:
+        raise ValueError(
+            f"The provided dataset contains {steps} items, but all {replicas} replicas "
+            f"are requested to run at least one each. Give at least {replicas} steps, "
+            "or configure fewer IPUs."
+        )
+    if rest:
+        warn_user(
+            f"The number of steps ({steps}) is no multiple of the number of replicas "
+            f"({replicas}): the last {rest} of them are left out."
+        )
+    return share
+
+
+def _dividing(wanted: int, k: int) -> int:
+    """The steps of an execution, which must divide those of an epoch."""
+    if k > wanted:
+        warn_user(
+            f"The number of steps per execution ({k}) is larger than the number of "
+            f"steps ({wanted}) of the data set; {wanted} steps are run at once."
+        )
+        return wanted
+    if wanted % k != 0:
+        near = _nearest_divisor(wanted, k)
+        way = f"Choose for example steps_per_execution={near}"
+        if near == 1:
+            way = f"Run a multiple of {k} steps, for example {wanted - wanted % k}"
+        raise ValueError(
+            f"`steps_per_execution` ({k}) must be a divisor of the number of batches "
+            f"({wanted}) in the dataset provided. {way}."
+        )
+    return k
+
+
+def _nearest_divisor(number: int, near: int) -> int:
+    divisors = (d for d in range(1, near + 1) if number % d == 0)
+    return max(divisors)

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""``tf.function``: how Python functions become programs."""

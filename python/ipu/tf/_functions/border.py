@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: MIT
+"""Where a gradient function of the user's takes over from autodiff.
+
+In a trace the core calls it, when its walk comes to the function's results. In the
+record of an eager tape, where gradient functions want numbers, the tape cuts its walk.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ipu import _core
+from ipu._core import Tensor
+from ipu.tf._ops import creation
+
+__all__ = ["Border", "add_border", "borders_of"]
+
+
+class Border:
+    """A call of a function with a gradient of its own.
+
+    Args:
+        begin: The first node of its record that passes its results on.
+        end: The node behind the last one.
+        inputs: The tensors that it was given.
+        variables: The variables that it read, beside them.
+        outputs: Its results.
+        gradient: ``gradient(*grads)`` gives one for each input, then one for each
+            variable; None where there is none.
+    """
+
+    def __init__(
+        self,
+        begin: int,
+        end: int,
+        inputs: Sequence[Tensor],
+        variables: Sequence[Any],
+        outputs: Sequence[Tensor],
+        gradient: Callable[..., Sequence[Any]],
+    ) -> None:
+        self.begin, self.end = begin, end
+        self.inputs = list(inputs)
+        self.variables = list(variables)
+        self.outputs = list(outputs)
+        self._gradient = gradient
+
+    def outside(self, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        """Spans without the border's nodes."""
+        parts = []
+        for begin, end in spans:
+            parts.append((begin, min(end, self.begin)))
+            parts.append((max(begin, self.end), end))
+        return [(begin, end) for begin, end in parts if begin < end]
+
+    def backward(self, grads: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
+        """The gradients of the inputs, then of the variables."""
+        filled = [
+            creation.zeros_like(output) if grad is None else grad
+            for output, grad in zip(self.outputs, grads, strict=True)
+        ]
+        return self._gradient(*filled)
+
+
+# by the record's identity; a record that dies takes its borders with it
+_borders: dict[int, list[Border]] = {}
+
+
+def borders_of(record: _core.Trace | _core.Recorder) -> list[Border]:
+    """The borders of a record, in program order."""
+    return _borders.get(id(record), [])
+
+
+def add_border(record: _core.Trace | _core.Recorder, border: Border) -> None:
+    """Remember a border."""
+    key = id(record)
+    if key not in _borders:
+        _borders[key] = []
+        weakref.finalize(record, _borders.pop, key, None)
+    _borders[key].append(border)

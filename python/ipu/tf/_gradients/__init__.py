@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""What tapes, traces and custom gradients share."""

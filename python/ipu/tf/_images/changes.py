@@ -1,0 +1,321 @@
+# SPDX-License-Identifier: MIT
+"""Images changed at random: by the program's stream of numbers, or by a seed alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ipu.tf._images.colors import (
+    adjust_brightness,
+    adjust_contrast,
+    adjust_hue,
+    adjust_saturation,
+)
+from ipu.tf._images.size import height_axis
+from ipu.tf._ops.rearrange import reverse
+from ipu.tf._random import ops as random
+from ipu.tf._tensor.convert import Tensor, apply, sizes_of
+from ipu.tf._tensor.dispatch import op
+
+__all__ = [
+    "random_brightness",
+    "random_contrast",
+    "random_crop",
+    "random_flip_left_right",
+    "random_flip_up_down",
+    "random_hue",
+    "random_saturation",
+    "stateless_random_brightness",
+    "stateless_random_contrast",
+    "stateless_random_crop",
+    "stateless_random_flip_left_right",
+    "stateless_random_flip_up_down",
+    "stateless_random_hue",
+    "stateless_random_saturation",
+]
+
+
+class _Stream:
+    """Where the numbers of one call come from."""
+
+    def __init__(self, seed: Any, stateless: bool) -> None:
+        self._seed = seed
+        self._stateless = stateless
+
+    def uniform(
+        self, shape: Sequence[int], low: Any, high: Any, dtype: str = "float32"
+    ) -> Tensor:
+        if self._stateless:
+            return random.stateless_uniform(shape, self._seed, low, high, dtype)
+        return random.uniform(shape, low, high, dtype, self._seed)
+
+
+def _drawn(seed: int | None) -> _Stream:
+    return _Stream(seed, stateless=False)
+
+
+def _fixed(seed: Any) -> _Stream:
+    return _Stream(seed, stateless=True)
+
+
+# --- turned over ----------------------------------------------------------------------
+
+
+def _maybe(image: Any, axis: int, stream: _Stream) -> Tensor:
+    value = Tensor(image)
+    count = value.shape[0] if height_axis(value) else 1
+    shape = [count, 1, 1, 1] if value.ndim == 4 else [1, 1, 1]
+    flips = stream.uniform(shape, 0.0, 1.0) < 0.5
+    return apply("select", (flips, reverse(value, [axis]), value))
+
+
+@op
+def random_flip_left_right(image: Any, seed: int | None = None) -> Tensor:
+    """Each image mirrored sideways, or not.
+
+    Example:
+        >>> tf.image.random_flip_left_right(tf.ones((2, 2, 3))).shape
+        (2, 2, 3)
+    """
+    return _maybe(image, -2, _drawn(seed))
+
+
+@op
+def random_flip_up_down(image: Any, seed: int | None = None) -> Tensor:
+    """Each image upside down, or not.
+
+    Example:
+        >>> tf.image.random_flip_up_down(tf.ones((2, 2, 3))).shape
+        (2, 2, 3)
+    """
+    return _maybe(image, -3, _drawn(seed))
+
+
+@op
+def stateless_random_flip_left_right(image: Any, seed: Any) -> Tensor:
+    """As :func:`random_flip_left_right`, from ``seed`` alone: two integers.
+
+    Example:
+        >>> tf.image.stateless_random_flip_left_right(tf.ones((2, 2, 3)), (1, 2)).shape
+        (2, 2, 3)
+    """
+    return _maybe(image, -2, _fixed(seed))
+
+
+@op
+def stateless_random_flip_up_down(image: Any, seed: Any) -> Tensor:
+    """As :func:`random_flip_up_down`, from ``seed`` alone: two integers.
+
+    Example:
+        >>> tf.image.stateless_random_flip_up_down(tf.ones((2, 2, 3)), (1, 2)).shape
+        (2, 2, 3)
+    """
+    return _maybe(image, -3, _fixed(seed))
+
+
+# --- cut out --------------------------------------------------------------------------
+
+
+def _crop(value: Any, size: Any, streams: Sequence[_Stream]) -> Tensor:
+    part = Tensor(value)
+    sizes = sizes_of(size)
+    if len(sizes) != part.ndim:
+        raise ValueError(
+            f"`size` has one number for each of the {part.ndim} axes of `value`. "
+            f"Received: size={size}."
+        )
+    axes = zip(part.shape, sizes, streams, strict=True)
+    for axis, (whole, wanted, stream) in enumerate(axes):
+        if wanted > whole:
+            raise ValueError(f"Need value.shape >= size, got {part.shape}, {size}")
+        if wanted < whole:
+            start = stream.uniform((), 0, whole - wanted + 1, "int32")
+            places = start + Tensor(np.arange(wanted, dtype=np.int32))
+            part = apply("gather", (part, places), {"axis": axis})
+    return part
+
+
+@op
+def random_crop(
+    value: Any, size: Any, seed: int | None = None, name: str | None = None
+) -> Tensor:
+    """A part of the given size from a random place.
+
+    Args:
+        value: Any tensor.
+        size: The size of each axis; the whole axis keeps its place.
+        seed: The op's own seed, or None.
+        name: Accepted and not used.
+
+    Raises:
+        ValueError: An axis is shorter than wanted.
+
+    Example:
+        >>> tf.image.random_crop(tf.ones((5, 5, 3)), (2, 2, 3)).shape
+        (2, 2, 3)
+    """
+    rank = Tensor(value).ndim
+    seeds = [None if seed is None else seed + axis for axis in range(rank)]
+    return _crop(value, size, [_drawn(own) for own in seeds])
+
+
+@op
+def stateless_random_crop(
+    value: Any, size: Any, seed: Any, name: str | None = None
+) -> Tensor:
+    """As :func:`random_crop`, from ``seed`` alone: two integers.
+
+    Example:
+        >>> tf.image.stateless_random_crop(tf.ones((5, 5, 3)), (2, 2, 3), (1, 2)).shape
+        (2, 2, 3)
+    """
+    rank = Tensor(value).ndim
+    turn = Tensor([1, 0], "int32")
+    key = random.key_of(seed)
+    return _crop(value, size, [_fixed(key + turn * axis) for axis in range(rank)])
+
+
+# --- colours --------------------------------------------------------------------------
+
+
+def _check_delta(max_delta: float, largest: float | None = None) -> None:
+    if largest is not None and max_delta > largest:
+        raise ValueError(f"max_delta must be <= {largest}. Received: {max_delta}.")
+    if max_delta < 0:
+        raise ValueError(f"max_delta must be non-negative. Received: {max_delta}.")
+
+
+def _check_factors(lower: float, upper: float) -> None:
+    if not 0 <= lower < upper:
+        raise ValueError(
+            "upper must be > lower, and lower must be non-negative. Received: "
+            f"lower={lower}, upper={upper}."
+        )
+
+
+@op
+def random_brightness(image: Any, max_delta: float, seed: int | None = None) -> Tensor:
+    """:func:`adjust_brightness` by a number from [-max_delta, max_delta).
+
+    Example:
+        >>> tf.image.random_brightness(tf.ones((2, 2, 3)), 0.1).shape
+        (2, 2, 3)
+    """
+    _check_delta(max_delta)
+    delta = _drawn(seed).uniform((), -max_delta, max_delta)
+    return adjust_brightness(image, delta)
+
+
+@op
+def stateless_random_brightness(image: Any, max_delta: float, seed: Any) -> Tensor:
+    """As :func:`random_brightness`, from ``seed`` alone: two integers.
+
+    Example:
+        >>> tf.image.stateless_random_brightness(tf.ones((2, 2, 3)), 0.1, (1, 2)).shape
+        (2, 2, 3)
+    """
+    _check_delta(max_delta)
+    delta = _fixed(seed).uniform((), -max_delta, max_delta)
+    return adjust_brightness(image, delta)
+
+
+@op
+def random_contrast(
+    image: Any, lower: float, upper: float, seed: int | None = None
+) -> Tensor:
+    """:func:`adjust_contrast` by a factor from [lower, upper).
+
+    Example:
+        >>> tf.image.random_contrast(tf.ones((2, 2, 3)), 0.5, 1.5).shape
+        (2, 2, 3)
+    """
+    _check_factors(lower, upper)
+    return adjust_contrast(image, _drawn(seed).uniform((), lower, upper))
+
+
+@op
+def stateless_random_contrast(
+    image: Any, lower: float, upper: float, seed: Any
+) -> Tensor:
+    """As :func:`random_contrast`, from ``seed`` alone: two integers.
+
+    Example:
+        >>> image = tf.ones((2, 2, 3))
+        >>> tf.image.stateless_random_contrast(image, 0.5, 1.5, (1, 2)).shape
+        (2, 2, 3)
+    """
+    _check_factors(lower, upper)
+    return adjust_contrast(image, _fixed(seed).uniform((), lower, upper))
+
+
+@op
+def random_hue(image: Any, max_delta: float, seed: int | None = None) -> Tensor:
+    """:func:`adjust_hue` by a number from [-max_delta, max_delta).
+
+    Args:
+        image: [..., 3], floats or integers.
+        max_delta: In [0, 0.5].
+        seed: The op's own seed, or None.
+
+    Raises:
+        ValueError: ``max_delta`` is out of range.
+
+    Example:
+        >>> tf.image.random_hue(tf.ones((2, 2, 3)), 0.1).shape
+        (2, 2, 3)
+    """
+    _check_delta(max_delta, 0.5)
+    return adjust_hue(image, _drawn(seed).uniform((), -max_delta, max_delta))
+
+
+@op
+def stateless_random_hue(image: Any, max_delta: float, seed: Any) -> Tensor:
+    """As :func:`random_hue`, from ``seed`` alone: two integers.
+
+    Example:
+        >>> tf.image.stateless_random_hue(tf.ones((2, 2, 3)), 0.1, (1, 2)).shape
+        (2, 2, 3)
+    """
+    _check_delta(max_delta, 0.5)
+    return adjust_hue(image, _fixed(seed).uniform((), -max_delta, max_delta))
+
+
+@op
+def random_saturation(
+    image: Any, lower: float, upper: float, seed: int | None = None
+) -> Tensor:
+    """:func:`adjust_saturation` by a factor from [lower, upper).
+
+    Args:
+        image: [..., 3], floats or integers.
+        lower: Not negative.
+        upper: More than ``lower``.
+        seed: The op's own seed, or None.
+
+    Raises:
+        ValueError: The factors are not as said.
+
+    Example:
+        >>> tf.image.random_saturation(tf.ones((2, 2, 3)), 0.5, 1.5).shape
+        (2, 2, 3)
+    """
+    _check_factors(lower, upper)
+    return adjust_saturation(image, _drawn(seed).uniform((), lower, upper))
+
+
+@op
+def stateless_random_saturation(
+    image: Any, lower: float, upper: float, seed: Any = None
+) -> Tensor:
+    """As :func:`random_saturation`, from ``seed`` alone: two integers.
+
+    Example:
+        >>> image = tf.ones((2, 2, 3))
+        >>> tf.image.stateless_random_saturation(image, 0.5, 1.5, (1, 2)).shape
+        (2, 2, 3)
+    """
+    _check_factors(lower, upper)
+    return adjust_saturation(image, _fixed(seed).uniform((), lower, upper))

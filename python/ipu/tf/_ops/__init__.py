@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""Ops on tensors, by subject."""

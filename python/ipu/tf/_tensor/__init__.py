@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""Tensors as Python sees them: conversion, indexing, methods, text."""
