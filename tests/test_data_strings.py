@@ -144,7 +144,8 @@ def test_functions_that_give_nothing() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    "_extras _hashes _strings _unicode logging_ops lookup._initializers lookup._tables "
+    "_tensor.extras _string_ops.hashes _string_ops.tensors _string_ops.unicode "
+    "logging_ops lookup._initializers lookup._tables "
     "lookup.experimental ragged strings sparse io._files io._records io._parsing "
     "data._csv data._mixtures data._readers data._scans data._storage data._windows "
     "data.experimental io._csv".split(),

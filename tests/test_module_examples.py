@@ -12,9 +12,10 @@ import pytest
 from ipu import config, tf
 
 MODULES = """
-_config_enums _data_files _errors _flags _legacy_config _legacy_options _options
-_strategy_state _threads gradient_accumulation ipu_outfeed_queue ipu_strategy
-ops._pipeline_options scopes tf._derivatives tf._function tf._pooling tf._scopes
+_config.enums _config.flags _config.legacy _config.legacy_options _config.options
+_device.strategy_state _device.threads _loops.data_files _text.errors
+gradient_accumulation ipu_outfeed_queue ipu_strategy ops._pipeline_options scopes
+tf._functions.function tf._functions.scopes tf._gradients.derivatives tf._ops.pooling
 tf.autograph tf.autograph._calls tf.autograph.experimental tf.config
 tf.custom_gradient tf.data._iterator tf.data._packed tf.data.experimental tf.debugging
 tf.distribute tf.functional_ops tf.gradient_tape tf.io._files tf.io._images

@@ -28,10 +28,11 @@ _UNDECIDABLE = {
     ("ops/_pipeline_arguments.py", "check_mapping"): _TOGETHER,
     ("ops/_pipeline_arguments.py", "schedule_of"): _TOGETHER,
     ("ops/pipelining_ops.py", "pipeline"): _TOGETHER,
-    ("_schedules.py", "call_core"): _TOGETHER,
-    ("_missing.py", "refuse"): "raises what its callers name",
-    ("_devices.py", "running"): "a device of PRE_COMPILE may be one to compile for",
-    ("_recurrent_layers.py", "_no_mask"): "masks come with the values of layers before",
+    ("_config/schedules.py", "call_core"): _TOGETHER,
+    ("_text/missing.py", "refuse"): "raises what its callers name",
+    ("_device/devices.py", "running"): "a device of PRE_COMPILE may be one to "
+    "compile for",
+    ("_layers/recurrent.py", "_no_mask"): "masks come with the values of layers before",
     ("scopes.py", "outside_compilation_scope"): _DEVICE,
     ("drop_in/_absent.py", "__setattr__"): "names are checked where they are imported",
     ("drop_in/_absent.py", "_use"): "names are checked where they are imported",
@@ -39,8 +40,11 @@ _UNDECIDABLE = {
     ("keras/layers/preprocessing.py", "adapt"): "a class of the program may define it",
     ("drop_in/stand_ins/keras_testing_utils.py", "get_model_from_layers"): "tests give "
     "what their parameters say",
-    ("keras/engine/saving.py", "load"): "what is in a folder is not known before",
-    ("keras/engine/step_functions.py", "_own_function"): "of `predict` alone: a class "
+    ("keras/engine/files/saving.py", "load"): "what is in a folder is not known before",
+    (
+        "keras/engine/training/step_functions.py",
+        "_own_function",
+    ): "of `predict` alone: a class "
     "may override `make_predict_function` and never predict",
     ("keras/layers/base_layer.py", "add_loss"): _SYMBOLIC,
     ("keras/layers/base_layer.py", "add_metric"): _SYMBOLIC,
@@ -48,8 +52,9 @@ _UNDECIDABLE = {
     ("keras/optimizers/wrappers.py", "get_config"): "the `dtype` may be a function",
     ("tf/_graph/operation.py", "__array__"): _SYMBOLIC,
     ("tf/_graph/variables.py", "numpy"): _SYMBOLIC,
-    ("tf/_taped.py", "_refuse"): "a gradient of a gradient of a function under a tape",
-    ("tf/_test_case.py", "run"): "whether a session is one of graphs is not known",
+    ("tf/_functions/taped.py", "_refuse"): "a gradient of a gradient of a "
+    "function under a tape",
+    ("tf/_testing/case.py", "run"): "whether a session is one of graphs is not known",
     ("tf/autograph/_feed.py", "__init__"): _DEVICE,
 }
 

@@ -108,7 +108,7 @@ def test_locks_of_the_package_are_made_in_one_place() -> None:
             for line in path.read_text().splitlines()
         )
     }
-    assert found == {"_locks.py"}
+    assert found == {"_device/locks.py"}
 
 
 def test_no_file_ends_the_process() -> None:

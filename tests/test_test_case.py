@@ -285,7 +285,7 @@ def test_a_suite_runs_as_it_is(tmp_path, main):
     assert "Ran 6 tests" in done.stderr
     assert "failures=1, skipped=1" in done.stderr
     assert "Requested 2 IPUs, but only 1 are available." in done.stderr
-    assert "_test_case.py" not in done.stderr  # frames of our own are hidden
+    assert "_testing/case.py" not in done.stderr  # frames of our own are hidden
 
 
 def test_main_takes_the_arguments_of_unittest(tmp_path):

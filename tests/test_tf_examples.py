@@ -15,12 +15,13 @@ from ipu import tf
 
 MODULES = ("tf", "bitwise", "image", "linalg", "math", "nn", "random", "raw_ops")
 # the files of the op families; what else `tf` lists is defined elsewhere
-FAMILIES = """_activations _clip _combined_suppression _convert _creation _diagonals
-_distributions _elementwise _generator _image_boxes _image_colors _image_measures
-_image_random _image_size _matrix_functions _morphology _nn_losses
-_non_max_suppression _partitions _products _random_ops _rearrange _reductions
-_segments _selection _shapes _special _spectral bitwise dtypes image linalg nn raw_ops
-tensor_spec variable""".split()
+FAMILIES = """_images.boxes _images.changes _images.colors _images.combined_suppression
+_images.measures _images.morphology _images.non_max_suppression _images.size
+_ops.activations _ops.clip _ops.creation _ops.diagonals _ops.elementwise
+_ops.matrix_functions _ops.nn_losses _ops.partitions _ops.products _ops.rearrange
+_ops.reductions _ops.segments _ops.selection _ops.shapes _ops.special _ops.spectral
+_random.distributions _random.generator _random.ops _tensor.convert bitwise dtypes
+image linalg nn raw_ops tensor_spec variable""".split()
 
 
 def public() -> Iterator[tuple[str, Any]]:

@@ -187,7 +187,7 @@ def frames(error: BaseException) -> list[traceback.FrameSummary]:
 KEEPS_ONE = sys.version_info < (3, 11)
 KEPT = tuple(
     f'{Path(ipu.__file__).parent / name}", line'
-    for name in ("_tracebacks.py", "tf/_dispatch.py")
+    for name in ("_text/tracebacks.py", "tf/_tensor/dispatch.py")
 )
 
 

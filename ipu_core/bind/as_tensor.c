@@ -219,7 +219,8 @@ ipu_py_as_tensor(ipu_py_state *state, PyObject *object, int dtype)
         return NULL;
     }
     if (stacked > 0) {
-        PyObject *result = call_package("ipu.tf._tensor.stack", "stack_nested", object, dtype);
+        PyObject *result =
+            call_package("ipu.tf._tensor.stack", "stack_nested", object, dtype);
         return checked_tensor(state, result, "stack_nested");
     }
     PyObject *array = array_of(object, dtype);

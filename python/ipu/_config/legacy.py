@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Configuration as the first SDK generation writes it: an options object and setters.
 
-``ipu.utils`` offers these functions and those of ``_legacy_options``. The object holds
+``ipu.utils`` offers these functions and those of ``legacy_options``. The object holds
 an ``IPUConfig``, so that both families describe the same devices, and the options of
 profiling, which have no successor there.
 

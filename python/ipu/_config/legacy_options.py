@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The rest of the first generation's setters: arithmetic, compiling, reports.
 
-``ipu.utils`` offers them. As those of ``_legacy_config`` they change the options object
+``ipu.utils`` offers them. As those of ``_config.legacy`` they change the options object
 that they are given and return it.
 """
 

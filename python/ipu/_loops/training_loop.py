@@ -32,7 +32,7 @@ class Update(NamedTuple):
         turns: How many turns it sums up.
         pairs: A gradient of each turn and its variable.
         method: How the gradients of the turns become one.
-        dtype: Of the accumulators, as ``_accumulation.accumulate`` takes it.
+        dtype: Of the accumulators, as ``accumulation.accumulate`` takes it.
         apply: Called with the accumulated pairs where the update is.
     """
 

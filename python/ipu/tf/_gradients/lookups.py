@@ -4,7 +4,7 @@
 TensorFlow's gradient of a lookup has values for some rows only (``IndexedSlices``), and
 optimizers treat the rest as if there had been no step. Gradients here are whole
 tensors; for one that came from lookups alone it is noted which rows they took, with the
-values of each (``_slices.py``).
+values of each (``slices.py``).
 """
 
 from __future__ import annotations

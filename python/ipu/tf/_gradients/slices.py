@@ -2,7 +2,7 @@
 """Gradients that have values for some rows only.
 
 A row of a table that was looked up twice has two values, whose sum is in the gradient.
-What is clipped, as in TensorFlow, is each of them. ``_lookups.py`` notes them.
+What is clipped, as in TensorFlow, is each of them. ``lookups.py`` notes them.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ class Guess(NamedTuple):
     Attributes:
         shape: Sizes, None for one that varies.
         dtype: The dtype.
-        trials: As of an ``_inference.Symbol``.
+        trials: As of an ``inference.Symbol``.
     """
 
     shape: Any

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ipu import _core
+from ipu._text.tracebacks import boundary
 
 if TYPE_CHECKING:
     from ipu.tf._graph.graph import Graph
@@ -121,7 +122,7 @@ def _text_of_graphs(function: F, pure: bool) -> F:
         words = [word.capitalize() for word in function.__name__.split("_")]
         return record_text(graph, function, args, kwargs, "".join(words), pure)
 
-    return cast(F, call)
+    return cast(F, boundary(call))
 
 
 def current() -> Graph | None:

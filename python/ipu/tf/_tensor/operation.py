@@ -13,7 +13,7 @@ class Operation:
 
     Programs return it, or hand it to ``tf.group`` and ``tf.control_dependencies``.
     Effects keep their order by themselves; only in a function that is compiled in a
-    graph of TensorFlow 1 does it matter who holds on to it (``_reached.py``). A
+    graph of TensorFlow 1 does it matter who holds on to it (``reached.py``). A
     function that returns one gives None in its place.
 
     Args:

@@ -283,7 +283,7 @@ class _ByShape(metrics.MeanMetricWrapper):
 
 
 def _undecided(y_true: Tensor, y_pred: Tensor) -> Tensor:
-    raise NotImplementedError("no shape has been seen")
+    raise RuntimeError("no shape has been seen")
 
 
 class MetricsContainer:
