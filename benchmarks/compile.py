@@ -151,7 +151,7 @@ def measure(row: Row, size: int) -> Times:
     from ipu._device import devices
     from ipu.tf._functions import tracing
 
-    device = devices.get_device().core
+    device = devices.get_device()
     function = row.build(size)
     times: list[float] = []
 
@@ -168,7 +168,7 @@ def measure(row: Row, size: int) -> Times:
     trace = tracing._trace(traced, specs, False, build)[0]
     gc.collect()
     ready = time.process_time()
-    trace.compile(device=device)
+    trace.compile(device=device.core)
     compiled = time.process_time() - ready
     start, built, differentiated = times
     gradient = differentiated - built

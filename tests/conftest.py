@@ -15,6 +15,7 @@ from simulated_ipus import attach
 
 import ipu
 from ipu import keras
+from ipu._device import seed
 from ipu.tf.compat import v1
 
 
@@ -23,6 +24,13 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     compiler = os.environ.get("CC", "cc").split()[0]
     if item.get_closest_marker("compiles") and shutil.which(compiler) is None:
         pytest.skip(f"the C compiler {compiler} is not installed")
+
+
+@pytest.fixture(autouse=True)
+def no_seed() -> Iterator[None]:
+    """A seed that a test sets holds for that test alone."""
+    yield
+    seed._state.__init__()  # type: ignore[misc]
 
 
 @pytest.fixture

@@ -373,7 +373,8 @@ def weights_after_a_step(units: int, inputs: int, rows: int) -> list[Any]:
     model = keras.Sequential([keras.layers.Dense(units, input_shape=(inputs,))])
     model.set_weights([uniform(inputs, units) / inputs, uniform(units)])
     model.compile(keras.optimizers.SGD(1.0), keras.losses.MeanSquaredError())
-    model.fit(uniform(rows, inputs), uniform(rows, units), batch_size=rows, verbose=0)
+    x, y = uniform(rows, inputs), uniform(rows, units)
+    model.fit(x, y, batch_size=rows, shuffle=False, verbose=0)
     return [np.asarray(w) for w in model.get_weights()]
 
 
@@ -386,7 +387,7 @@ def test_gradients_of_a_large_batch(units: int, inputs: int) -> None:
     start = wide(uniform(inputs, units) / inputs), wide(uniform(units))
     slope = 2 * (x @ start[0] + start[1] - y) / (rows * units)
     assert error(w, start[0] - x.T @ slope) < 1e-6
-    assert error(b, start[1] - slope.sum(0)) < 1e-6
+    assert error(b, start[1] - slope.sum(0)) < 3e-6  # a difference, 0.1 of its parts
 
 
 @pytest.mark.slow

@@ -421,7 +421,7 @@ def l2_normalize(
     return value * apply("rsqrt", (apply("maximum", (squares, like(epsilon, value))),))
 
 
-def look_up(params: Any, ids: Any, max_norm: float | None, strategy: str) -> Tensor:
+def _look_up(params: Any, ids: Any, max_norm: float | None, strategy: str) -> Tensor:
     """As :func:`embedding_lookup`.
 
     Args:
@@ -488,7 +488,7 @@ def embedding_lookup(
         >>> tf.nn.embedding_lookup([[1.0, 2.0], [3.0, 4.0]], [1, 0]).numpy().tolist()
         [[3.0, 4.0], [1.0, 2.0]]
     """
-    return look_up(params, ids, max_norm, "div")
+    return _look_up(params, ids, max_norm, "div")
 
 
 if not TYPE_CHECKING:

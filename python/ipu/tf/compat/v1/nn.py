@@ -198,7 +198,7 @@ def embedding_lookup(
         [3.0, 0.0]
     """
     del name, validate_indices
-    return _nn.look_up(params, ids, max_norm, partition_strategy)
+    return _nn._look_up(params, ids, max_norm, partition_strategy)
 
 
 if TYPE_CHECKING:
