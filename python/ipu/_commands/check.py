@@ -11,8 +11,6 @@ from __future__ import annotations
 import argparse
 import sys
 
-__all__ = ["HELP", "add_arguments", "run"]
-
 HELP = "say which names of a TensorFlow program are missing"
 
 

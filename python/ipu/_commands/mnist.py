@@ -12,8 +12,6 @@ import math
 import time
 from typing import Any, NamedTuple
 
-__all__ = ["HELP", "add_arguments", "run"]
-
 HELP = "train a small model on MNIST, through the C core"
 
 _UNITS = (256, 128, 64, 32)

@@ -13,8 +13,6 @@ import sys
 
 from ipu._commands import run as run_command
 
-__all__ = ["HELP", "add_arguments", "run"]
-
 HELP = "run a program and say where its time goes"
 
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import argparse
 
-__all__ = ["HELP", "add_arguments", "add_program_arguments", "require_program", "run"]
-
 HELP = "run a TensorFlow program for the IPU unmodified"
 
 

@@ -8,15 +8,6 @@ from __future__ import annotations
 
 from enum import Enum
 
-__all__ = [
-    "DeviceConnectionType",
-    "ExecutionProfileType",
-    "MergeRemoteBuffersBehaviour",
-    "SchedulingAlgorithm",
-    "SelectionOrder",
-    "StochasticRoundingBehaviour",
-]
-
 
 class SelectionOrder(Enum):
     """Which IPU of a device serves which shard or pipeline device number.

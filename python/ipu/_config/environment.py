@@ -13,8 +13,6 @@ from ipu import _core
 from ipu._text.near import hint, nearest_name
 from ipu._text.user_warnings import warn_user
 
-__all__ = ["warn_of_mistakes"]
-
 _CLASSES = ("generic", "avx2", "avx512")
 _SWITCH = ("on", "off", "1", "0", "true", "false")
 _KNOWN = (

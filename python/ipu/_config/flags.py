@@ -14,15 +14,6 @@ from typing import Any
 from ipu._text.errors import InvalidArgumentError
 from ipu._text.log import logger
 
-__all__ = [
-    "SYNTHETIC_CATEGORIES",
-    "PoplarFlags",
-    "flags",
-    "max_ipus",
-    "parse_flags",
-    "running_on_ipu_model",
-]
-
 ENVIRONMENT_VARIABLE = "TF_POPLAR_FLAGS"
 SYNTHETIC_CATEGORIES = ("infeed", "outfeed", "seed", "hostembedding", "parameters")
 _INITIALIZERS = ("random", "uniform", "normal")

@@ -24,17 +24,6 @@ from ipu._config.enums import (
 )
 from ipu.config import IPUConfig
 
-__all__ = [
-    "IpuOptions",
-    "auto_select_ipus",
-    "checked_options",
-    "create_ipu_config",
-    "select_ipus",
-    "set_experimental_multi_replica_distribution_options",
-    "set_ipu_connection_type",
-    "set_ipu_model_options",
-]
-
 _SCHEDULERS = {
     "": SchedulingAlgorithm.CHOOSE_BEST,
     "Clustering": SchedulingAlgorithm.CLUSTERING,

@@ -13,25 +13,6 @@ from typing import Any
 from ipu._config.enums import MergeRemoteBuffersBehaviour, StochasticRoundingBehaviour
 from ipu._config.legacy import IpuOptions, checked_options
 
-__all__ = [
-    "KeyId",
-    "VerificationOptions",
-    "set_compilation_options",
-    "set_convolution_options",
-    "set_floating_point_behaviour_options",
-    "set_gcl_options",
-    "set_io_tile_options",
-    "set_matmul_options",
-    "set_norm_options",
-    "set_optimization_options",
-    "set_pooling_options",
-    "set_recomputation_options",
-    "set_report_options",
-    "set_serialization_options",
-    "set_transfer_options",
-    "set_verification_options",
-]
-
 _MERGING = {
     True: MergeRemoteBuffersBehaviour.MERGE,
     False: MergeRemoteBuffersBehaviour.NO_MERGING,

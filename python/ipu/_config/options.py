@@ -34,8 +34,6 @@ from typing import (
 from ipu._text.arguments import as_ints
 from ipu._text.log import logger
 
-__all__ = ["AttributeMetadata", "Category", "Group", "Option", "OptionNameError"]
-
 T = TypeVar("T")
 C = TypeVar("C", bound="Category")
 

@@ -6,8 +6,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["check_poplar_options"]
-
 _PARTIALS = ("half", "float")
 
 

@@ -9,8 +9,6 @@ from typing import Any, TypeVar
 
 from ipu._text.errors import UnimplementedError
 
-__all__ = ["PipelineSchedule"]
-
 _Result = TypeVar("_Result")
 
 

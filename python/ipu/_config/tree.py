@@ -17,21 +17,6 @@ from ipu._config.enums import (
 )
 from ipu._config.options import Category, Group, Option
 
-__all__ = [
-    "Convolutions",
-    "DeviceConnection",
-    "Experimental",
-    "FloatingPointBehaviour",
-    "IOTiles",
-    "IPUModel",
-    "Matmuls",
-    "Norms",
-    "Optimizations",
-    "Pooling",
-    "Scheduling",
-    "Slices",
-]
-
 _Options = dict[str, Any]
 
 

@@ -14,8 +14,6 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["Condition", "Event", "Lock"]
-
 _all: weakref.WeakSet[Lock] = weakref.WeakSet()
 
 

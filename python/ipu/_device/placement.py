@@ -10,24 +10,6 @@ from typing import Any, NamedTuple
 
 from ipu._device import devices, strategy_state
 
-__all__ = [
-    "active_ipu",
-    "current_device",
-    "current_ordinal",
-    "current_rounding",
-    "current_shard",
-    "device",
-    "graph_ordinal",
-    "held_device",
-    "ipu_scope",
-    "is_inside_ipu_scope",
-    "is_placed",
-    "on_host",
-    "provisional",
-    "rounding",
-    "shard",
-]
-
 
 class _Scope(NamedTuple):
     """A device scope; `depth` is how many strategy scopes were open around it."""

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from ipu._device.locks import Lock
 
-__all__ = ["Draws", "current", "drawn", "set_current", "set_drawn"]
-
 
 class _State:
     def __init__(self) -> None:

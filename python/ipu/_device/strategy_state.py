@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ipu.ipu_strategy import IPUStrategyV1
 
-__all__ = ["ReduceOp", "depth", "enter", "get_strategy", "has_strategy", "leave"]
-
 
 class ReduceOp(Enum):
     """How values of several replicas become one; ``tf.distribute.ReduceOp``.

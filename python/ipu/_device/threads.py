@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from ipu import _core
 
-__all__ = ["num_threads", "set_num_threads"]
-
 
 def set_num_threads(threads: int) -> None:
     """Set how many threads programs and large eager ops use.

@@ -14,8 +14,6 @@ from ipu.keras._types import Tensor
 from ipu.keras.layers import Layer
 from ipu.ops import nn_ops
 
-__all__ = ["CTCInferenceLayer", "CTCLoss", "CTCPredictionsLayer"]
-
 
 class CTCLoss(Layer):
     """The CTC loss of each sample, as a layer.

@@ -19,8 +19,6 @@ from ipu.keras.layers import Dense, Dropout, Layer
 from ipu.keras.layers.group_normalization import GroupNormalization
 from ipu.tf._ops.attention import attention, serves
 
-__all__ = ["EffectiveTransformer"]
-
 
 class EffectiveTransformer(Layer):
     """Attention of several heads between sequences of numbers, which end with padding.

@@ -15,8 +15,6 @@ from ipu.keras.layers.base_layer import InputSpec
 from ipu.keras.layers.recurrent import GRU as _GRU
 from ipu.keras.layers.recurrent import LSTM as _LSTM
 
-__all__ = ["GRU", "LSTM"]
-
 
 class _Restricted:
     """The checks of a call, and the arguments that Keras's layers do not have."""

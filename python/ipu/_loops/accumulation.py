@@ -19,15 +19,6 @@ from ipu.tf._functions.blocks import as_tuple, block
 from ipu.tf._functions.tracing import current_build, notes_here
 from ipu.tf.dtypes import DType
 
-__all__ = [
-    "MicroBatches",
-    "Pairs",
-    "Turns",
-    "accumulate",
-    "at_stage",
-    "current_turns",
-]
-
 Pairs = Sequence[tuple[Any, Any]]
 
 _CURRENT = "micro-batches"  # the note of a build that says which are being traced

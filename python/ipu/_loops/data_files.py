@@ -15,15 +15,6 @@ import numpy as np
 from ipu._text.errors import NotFoundError, OutOfRangeError
 from ipu._text.refusals import refuse_call
 
-__all__ = [
-    "export_dataset_to_file",
-    "export_inputs_to_file",
-    "export_variables_from_live_model",
-    "export_variables_from_live_session",
-    "import_data_in_live_model",
-    "import_data_in_live_session",
-]
-
 
 def export_dataset_to_file(
     dataset_or_infeed: Any,

@@ -13,19 +13,6 @@ import numpy as np
 from ipu.tf.compat import v1 as tf
 from ipu.tf.compat.v1.metrics import mean
 
-__all__ = [
-    "HostMetrics",
-    "Program",
-    "RunContext",
-    "called",
-    "check_steps",
-    "features_and_labels",
-    "named",
-    "newest",
-    "takes",
-    "writes_to",
-]
-
 
 class Program(NamedTuple):
     """What a session runs: first, in each round, and to take what the device gave."""

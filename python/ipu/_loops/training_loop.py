@@ -22,8 +22,6 @@ from ipu.tf._functions.blocks import add_results, as_tuple, block, is_known
 from ipu.tf._functions.parts import loop_attrs
 from ipu.tf._functions.tracing import current_build
 
-__all__ = ["TrainingLoop", "Update", "accumulate_here", "training_loop"]
-
 
 class Update(NamedTuple):
     """An update of weights once in several turns.

@@ -17,8 +17,6 @@ from ipu._text.errors import FailedPreconditionError
 from ipu.keras.callbacks import PipelineRecorder
 from ipu.keras.engine.training.execution import settle
 
-__all__ = ["ComparedSchedule", "ScheduleComparison", "compare_schedules"]
-
 
 class ComparedSchedule(NamedTuple):
     """What came of one schedule.

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from html import escape
 
-__all__ = ["FONT", "PAGE_COLOURS", "number", "rect", "text"]
-
 FONT = "ui-sans-serif,system-ui,'Segoe UI',Helvetica,Arial,sans-serif"
 PAGE_COLOURS = (
     "<style>:root{color:#1f2328}"

@@ -7,16 +7,6 @@ import operator
 from collections.abc import Iterable
 from typing import Any
 
-__all__ = [
-    "as_int",
-    "as_ints",
-    "checked_function",
-    "checked_list",
-    "checked_tensor",
-    "checked_text",
-    "checked_variable",
-]
-
 
 def _error(name: str, what: str, value: Any) -> TypeError:
     text = repr(value)

@@ -14,8 +14,6 @@ from typing import Any
 
 from ipu._text.arguments import as_int
 
-__all__ = ["checked_ordinal", "named"]
-
 
 def named(
     what: str,

@@ -15,8 +15,6 @@ from typing import NamedTuple
 
 from ipu._text.near import nearest_name
 
-__all__ = ["NEAR", "Later", "lookup"]
-
 NEAR = 0.75  # how near a name is to the one that was meant
 
 

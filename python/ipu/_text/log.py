@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     logger: logging.Logger
 
-__all__ = ["logger"]
-
 
 def _make() -> logging.Logger:
     import logging

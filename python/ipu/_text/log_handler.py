@@ -7,8 +7,6 @@ import logging
 import sys
 from datetime import datetime
 
-__all__ = ["StderrHandler"]
-
 
 class _Formatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:

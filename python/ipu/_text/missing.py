@@ -16,17 +16,6 @@ from typing import NoReturn
 from ipu._text import later as _later
 from ipu._text.near import hint
 
-__all__ = [
-    "PACKAGE",
-    "MissingModuleError",
-    "MissingNameError",
-    "NotThereYetError",
-    "describe",
-    "is_library",
-    "refuse",
-    "user_line",
-]
-
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _STANDARD = os.path.dirname(os.__file__) + os.sep
 _INSTALLED = (os.sep + "site-packages" + os.sep, os.sep + "dist-packages" + os.sep)

@@ -9,8 +9,6 @@ import inspect
 import types
 from collections.abc import Iterable
 
-__all__ = ["hint", "ignored_keywords", "nearest_name", "refuse_unknown"]
-
 
 def nearest_name(name: str, known: Iterable[str], cutoff: float = 0.7) -> str | None:
     """The known name that a name is a misspelling of, or None.

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import sys
 
-__all__ = ["in_notebook"]
-
 
 def in_notebook() -> bool:
     """Whether this process is the kernel of a notebook."""

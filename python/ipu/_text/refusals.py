@@ -16,8 +16,6 @@ from ipu._text import later as _later
 from ipu._text.errors import UnimplementedError
 from ipu._text.missing import NotThereYetError
 
-__all__ = ["UNKNOWN", "Refusal", "refuse_call", "refuse_given", "rows_of"]
-
 # the value of an argument in a program that is not run
 UNKNOWN = object()
 

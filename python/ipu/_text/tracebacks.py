@@ -18,15 +18,6 @@ from typing import Any, TypeVar, cast
 
 from ipu._text.missing import PACKAGE, is_library
 
-__all__ = [
-    "boundaries",
-    "boundary",
-    "drop_own_frames",
-    "explain_arguments",
-    "is_enabled",
-    "set_enabled",
-]
-
 F = TypeVar("F", bound=Callable[..., Any])
 C = TypeVar("C", bound=type)
 

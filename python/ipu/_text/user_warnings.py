@@ -7,8 +7,6 @@ import warnings
 
 from ipu._text.missing import user_line
 
-__all__ = ["warn_user"]
-
 
 def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn about the innermost line that is not of this package.

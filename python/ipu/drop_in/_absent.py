@@ -19,8 +19,6 @@ from ipu._text.missing import MissingNameError, NotThereYetError, describe
 from ipu._text.user_warnings import warn_user
 from ipu.drop_in._guards import expects_import_error
 
-__all__ = ["AbsentName", "is_slip", "stand_in"]
-
 _IMPORT_OPCODES = (dis.opmap["IMPORT_NAME"], dis.opmap["IMPORT_FROM"])
 # what a program does with an object, apart from looking at it
 _USES = (

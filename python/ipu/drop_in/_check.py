@@ -28,8 +28,6 @@ from ipu.drop_in import (
 from ipu.drop_in._check_scopes import Reader
 from ipu.drop_in._program_names import Finder, place, star
 
-__all__ = ["Report", "Use", "check_file", "check_source", "program_files"]
-
 # of a program: the number of the cell, the text, what to call it
 _Part = tuple[int | None, str | bytes, str]
 _SKIPPED = frozenset({"__pycache__", "node_modules", "build", "dist"})

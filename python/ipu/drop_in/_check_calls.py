@@ -14,8 +14,6 @@ from typing import Any, NamedTuple
 
 from ipu._text import refusals
 
-__all__ = ["Fault", "faults"]
-
 _PLACED = (
     inspect.Parameter.POSITIONAL_ONLY,
     inspect.Parameter.POSITIONAL_OR_KEYWORD,

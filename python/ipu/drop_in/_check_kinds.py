@@ -26,8 +26,6 @@ from ipu._config.options import Category
 from ipu._text.missing import PACKAGE
 from ipu.drop_in._check_scopes import Binding, Scope
 
-__all__ = ["Known", "Made", "Method", "Own", "Solver", "has_attribute", "is_ours"]
-
 _DEEPEST = 60  # names that lead to names
 _ROUNDS = 20
 _MOST = 8  # kinds of one expression; with more of them it is taken as unknown

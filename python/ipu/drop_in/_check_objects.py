@@ -29,8 +29,6 @@ from ipu.drop_in._check_kinds import (
 )
 from ipu.drop_in._check_scopes import Reader, Scope, Touch
 
-__all__ = ["Objection", "objections"]
-
 
 class Objection(NamedTuple):
     """Something that cannot work.

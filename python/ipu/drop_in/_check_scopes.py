@@ -15,8 +15,6 @@ from typing import Any, NamedTuple
 
 from ipu.drop_in import _guards
 
-__all__ = ["Binding", "Reader", "Scope", "Touch"]
-
 _GUARDS = (
     _guards.IMPORT_ERRORS
     | _guards.ATTRIBUTE_ERRORS

@@ -6,8 +6,6 @@ from __future__ import annotations
 from ipu.drop_in._entries import Entry, entry, renamed
 from ipu.drop_in._entries_keras import ADDONS, ALS, CTC, extensions
 
-__all__ = ["IPU"]
-
 _INS = "ipu.drop_in.stand_ins"
 _ROOT = "tensorflow.python.ipu"
 _POPLAR = "tensorflow.compiler.plugin.poplar"

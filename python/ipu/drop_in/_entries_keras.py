@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from ipu.drop_in._entries import Entry, entry, renamed
 
-__all__ = ["ADDONS", "ALS", "CTC", "KERAS", "extensions"]
-
 _INS = "ipu.drop_in.stand_ins"
 _EXTENSIONS = entry("ipu.keras.extensions")
 CTC = Entry((), renamed("ipu._layers.ctc", "CTCLoss"))

@@ -13,8 +13,6 @@ from ipu.drop_in._entries_tf import (
     V1_NAMES,
 )
 
-__all__ = ["PYTHON"]
-
 _INS = "ipu.drop_in.stand_ins"
 _PY = "tensorflow.python"
 _GRAPH_MESSAGES = (

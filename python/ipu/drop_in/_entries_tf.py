@@ -5,17 +5,6 @@ from __future__ import annotations
 
 from ipu.drop_in._entries import Entry, entry, renamed
 
-__all__ = [
-    "FIRST_INITIALIZERS",
-    "FIRST_VERSION",
-    "GRAPHS",
-    "INITIALIZERS",
-    "RANDOM",
-    "TF",
-    "TRAIN",
-    "V1_NAMES",
-]
-
 _INS = "ipu.drop_in.stand_ins"
 _V1 = "ipu.tf.compat.v1"
 

@@ -16,8 +16,6 @@ from collections.abc import Iterable, Iterator
 from ipu.drop_in._entries_tf import GRAPHS, TRAIN
 from ipu.drop_in._program_names import Finder
 
-__all__ = ["uses_it"]
-
 # of these TensorFlow 2 has a namesake
 _KEPT = frozenset({"Graph", "latest_checkpoint"})
 _SIGNS = frozenset(

@@ -14,14 +14,6 @@ import importlib
 import linecache
 import types
 
-__all__ = [
-    "ATTRIBUTE_ERRORS",
-    "IMPORT_ERRORS",
-    "GuardVisitor",
-    "catches",
-    "expects_import_error",
-]
-
 IMPORT_ERRORS = frozenset(
     {"ImportError", "ModuleNotFoundError", "Exception", "BaseException"}
 )

@@ -18,8 +18,6 @@ import tokenize
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-__all__ = ["SUFFIX", "Cell", "cells_of", "run_cells"]
-
 SUFFIX = ".ipynb"
 # magics whose argument, or whose cell, is Python
 _WRAPPERS = frozenset({"capture", "prun", "time", "timeit"})

@@ -21,8 +21,6 @@ from ipu._text.missing import PACKAGE
 from ipu.drop_in import _first_tensorflow, _notebooks
 from ipu.tf._graph import mode
 
-__all__ = ["INTERRUPTED", "run_file", "run_module"]
-
 INTERRUPTED = 130
 
 

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ipu.keras.engine.layer.policy import Policy
 
-__all__ = ["state"]
-
 
 @dataclass
 class _State:

@@ -12,8 +12,6 @@ import numpy as np
 from ipu import tf
 from ipu.tf.data._seeds import for_shuffle
 
-__all__ = ["FolderOptions", "class_folders", "dataset_of_files", "files_below"]
-
 
 class FolderOptions(NamedTuple):
     """What functions that read folders have in common.

@@ -13,8 +13,6 @@ from ipu.keras.engine.training.host_sources import (
     SequenceSource,
 )
 
-__all__ = ["GeneratorEnqueuer", "OrderedEnqueuer", "SequenceEnqueuer"]
-
 
 class SequenceEnqueuer:
     """Base class of what reads batches ahead.

@@ -19,8 +19,6 @@ from typing import Any
 from ipu.keras import _serialization
 from ipu.keras.engine.files import op_names
 
-__all__ = ["described", "named", "restored", "unsafe"]
-
 _PLAIN = (bool, int, float, str, type(None))
 
 

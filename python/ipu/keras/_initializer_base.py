@@ -13,14 +13,6 @@ from ipu import tf
 from ipu.keras._seeds import generator
 from ipu.keras._types import Tensor
 
-__all__ = [
-    "Array",
-    "Initializer",
-    "SeededInitializer",
-    "truncated_normal_values",
-    "uniform_values",
-]
-
 PIECE = 1 << 16  # numbers
 
 Array = np.ndarray[Any, np.dtype[Any]]

@@ -15,8 +15,6 @@ from ipu.keras import _names
 from ipu.keras._shape_fitting import fit_weights, squeeze_pair
 from ipu.keras._types import Tensor
 
-__all__ = ["Loss", "LossFunctionWrapper", "Reduction", "reduce_weighted"]
-
 
 class Reduction:
     """How the losses of the samples become one number.

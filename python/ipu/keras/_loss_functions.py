@@ -12,13 +12,6 @@ from ipu.keras._shape_fitting import same_dtype
 from ipu.keras._types import Tensor
 from ipu.keras.engine.layer.logits import Kind, logits_of
 
-__all__ = [
-    "binary_crossentropy",
-    "categorical_crossentropy",
-    "kl_divergence",
-    "sparse_categorical_crossentropy",
-]
-
 
 def sparse_categorical_crossentropy(
     y_true: Any, y_pred: Any, from_logits: bool = False, axis: int = -1

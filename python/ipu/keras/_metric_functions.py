@@ -9,16 +9,6 @@ from ipu import tf
 from ipu._text.arguments import as_int
 from ipu.keras._types import Tensor
 
-__all__ = [
-    "accuracy",
-    "binary_accuracy",
-    "categorical_accuracy",
-    "cosine_similarity",
-    "sparse_categorical_accuracy",
-    "sparse_top_k_categorical_accuracy",
-    "top_k_categorical_accuracy",
-]
-
 
 def accuracy(y_true: Any, y_pred: Any) -> Tensor:
     """Give 1.0 where targets and predictions are equal, else 0.0."""

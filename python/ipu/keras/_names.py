@@ -12,17 +12,6 @@ from weakref import WeakKeyDictionary
 from ipu._text import near
 from ipu.tf._graph import mode
 
-__all__ = [
-    "counts",
-    "lookup",
-    "nearest",
-    "next_uid",
-    "reset_uids",
-    "set_counts",
-    "snake_case",
-    "unique_name",
-]
-
 T = TypeVar("T")
 
 _uids = threading.local()

@@ -12,8 +12,6 @@ from ipu._text.errors import InvalidArgumentError
 from ipu.keras._class_folders import FolderOptions, dataset_of_files
 from ipu.keras._pictures import middle_part
 
-__all__ = ["image_dataset_from_directory"]
-
 _FORMATS = (".bmp", ".gif", ".jpeg", ".jpg", ".png")
 _CHANNELS = {"grayscale": 1, "rgb": 3, "rgba": 4}
 

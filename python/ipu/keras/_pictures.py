@@ -13,15 +13,6 @@ from ipu import tf
 from ipu.keras._backend_state import state
 from ipu.tf.io._images import pillow
 
-__all__ = [
-    "array_to_img",
-    "img_to_array",
-    "load_img",
-    "middle_part",
-    "save_img",
-    "smart_resize",
-]
-
 _COLOR_MODES = {"grayscale": "L", "rgb": "RGB", "rgba": "RGBA"}
 _METHODS = ("bicubic", "bilinear", "box", "hamming", "lanczos", "nearest")
 

@@ -7,8 +7,6 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
-__all__ = ["Progbar"]
-
 
 class Progbar:
     """Shows how far a loop is, and averages of what it reports.

@@ -17,8 +17,6 @@ from ipu._device import seed as _seed
 from ipu._device.placement import current_device
 from ipu.keras._seeds import generator
 
-__all__ = ["Order", "RandomState", "captured", "parsed"]
-
 _COUNTS = 1 << 63  # more passes or draws than there can be
 _WORDS = 1 << 64
 

@@ -10,20 +10,6 @@ from ipu.keras._backend_state import state
 from ipu.keras._shape_fitting import same_dtype
 from ipu.keras._types import Tensor
 
-__all__ = [
-    "categorical_hinge",
-    "cosine_similarity",
-    "hinge",
-    "huber",
-    "log_cosh",
-    "mean_absolute_error",
-    "mean_absolute_percentage_error",
-    "mean_squared_error",
-    "mean_squared_logarithmic_error",
-    "poisson",
-    "squared_hinge",
-]
-
 
 def mean_squared_error(y_true: Any, y_pred: Any) -> Tensor:
     """Give the mean over the last axis of ``(y_true - y_pred) ** 2``.

@@ -14,8 +14,6 @@ import numpy as np
 
 from ipu._device import seed as _seed
 
-__all__ = ["generator", "generator_of_pass", "keyed", "numpy_stream", "python_stream"]
-
 _draws = _seed.Draws("generators")
 _MASK = 0xFFFFFFFFFFFFFFFF
 

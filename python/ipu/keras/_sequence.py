@@ -6,8 +6,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["Sequence"]
-
 
 class Sequence:
     """Base class of data that a program makes batch by batch.

@@ -13,20 +13,6 @@ from typing import Any, TypeVar
 
 from ipu.keras import _names
 
-__all__ = [
-    "CustomObjectScope",
-    "custom_object_scope",
-    "deserialize_keras_object",
-    "find",
-    "get_custom_objects",
-    "get_registered_name",
-    "get_registered_object",
-    "is_config",
-    "make",
-    "register_keras_serializable",
-    "serialize_keras_object",
-]
-
 T = TypeVar("T")
 
 _custom: dict[str, Any] = {}

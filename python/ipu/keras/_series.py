@@ -10,8 +10,6 @@ import numpy as np
 from ipu import tf
 from ipu.tf.data._seeds import for_shuffle
 
-__all__ = ["timeseries_dataset_from_array"]
-
 
 def timeseries_dataset_from_array(
     data: Any,

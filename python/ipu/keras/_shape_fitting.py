@@ -8,8 +8,6 @@ from typing import Any
 from ipu import tf
 from ipu.keras._types import Tensor
 
-__all__ = ["fit_weights", "same_dtype", "squeeze_pair"]
-
 
 def fit_weights(sample_weight: Any, values: Tensor) -> Tensor:
     """Give weights the dtype and the rank of the values that they weigh."""

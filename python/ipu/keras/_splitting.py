@@ -7,8 +7,6 @@ from typing import Any
 
 from ipu import tf
 
-__all__ = ["pack_x_y_sample_weight", "split_dataset", "unpack_x_y_sample_weight"]
-
 
 def pack_x_y_sample_weight(x: Any, y: Any = None, sample_weight: Any = None) -> Any:
     """Put inputs, targets and weights into one element.

@@ -9,8 +9,6 @@ from typing import Any
 from ipu import tf
 from ipu.keras._class_folders import FolderOptions, dataset_of_files
 
-__all__ = ["text_dataset_from_directory"]
-
 
 def text_dataset_from_directory(
     directory: Any,

@@ -10,8 +10,6 @@ import numpy as np
 
 from ipu import tf
 
-__all__ = ["Nest", "Shape", "Tensor", "Values"]
-
 # A tensor of the front end, of an open trace or with numbers in it.
 Tensor: TypeAlias = Any
 # A tensor, or tuples, lists and dicts of tensors.

@@ -15,16 +15,6 @@ from ipu.keras._initializer_base import (
     uniform_values,
 )
 
-__all__ = [
-    "GlorotNormal",
-    "GlorotUniform",
-    "HeNormal",
-    "HeUniform",
-    "LecunNormal",
-    "LecunUniform",
-    "VarianceScaling",
-]
-
 
 class VarianceScaling(SeededInitializer):
     """Draws with a variance that fits the number of a weight's inputs or outputs.

@@ -14,8 +14,6 @@ from ipu._core import Tensor
 from ipu.tf._functions.parts import part_of_step
 from ipu.tf._ops.recurrent import GRUResult
 
-__all__ = ["attention_gru"]
-
 
 @part_of_step()
 def attention_gru(

@@ -15,8 +15,6 @@ from ipu._core import Tensor
 from ipu.ops._ctc import NEVER, log_sum
 from ipu.tf._functions.parts import part_of_step
 
-__all__ = ["beam_search"]
-
 
 class _Beams(NamedTuple):
     """The best labels of each sample so far.

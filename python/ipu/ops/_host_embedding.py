@@ -23,13 +23,6 @@ from ipu.tf._graph.reached import always
 from ipu.tf._ops.updates import sgd_update
 from ipu.tf._tensor.convert import apply
 
-__all__ = [
-    "HostEmbedding",
-    "HostEmbeddingOptimizerSpec",
-    "HostEmbeddingSGDGAOptimizerSpec",
-    "create_host_embedding",
-]
-
 
 class HostEmbeddingOptimizerSpec:
     """How a host embedding is trained: by stochastic gradient descent.

@@ -17,20 +17,6 @@ from ipu.ipu_infeed_queue import IPUInfeedQueue
 from ipu.ipu_outfeed_queue import IPUOutfeedMode, IPUOutfeedQueue
 from ipu.ops._pipeline_options import PipelineStageOptions, RecomputationMode
 
-__all__ = [
-    "Stage",
-    "check_call",
-    "check_enum",
-    "check_mapping",
-    "check_offloading",
-    "check_options",
-    "check_outfeed",
-    "check_queues",
-    "check_stage_options",
-    "count_of",
-    "stages_of",
-]
-
 
 class Stage(NamedTuple):
     """One stage.

@@ -9,13 +9,6 @@ from typing import Any
 from ipu._config.poplar_options import check_poplar_options
 from ipu.tf.gradient_tape import GradientTape
 
-__all__ = [
-    "OptimizerFunctionOutput",
-    "PipelineStageOptions",
-    "RecomputationMode",
-    "is_optimizer_v2",
-]
-
 
 class RecomputationMode(Enum):
     """What a pipeline keeps of a stage's forward pass for its backward one.

@@ -19,8 +19,6 @@ from ipu.tf._functions.tracing import current_build
 from ipu.tf._tensor.notes import noted
 from ipu.tf._tensor.operation import Operation
 
-__all__ = ["Options", "TracedPipeline"]
-
 
 class Options(NamedTuple):
     """What a pipeline is asked for; see :func:`ipu.pipelining_ops.pipeline`."""

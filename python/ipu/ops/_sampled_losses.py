@@ -15,8 +15,6 @@ from ipu import tf
 from ipu._core import Tensor
 from ipu.tf._functions.parts import part_of_step
 
-__all__ = ["log_uniform_candidates", "logits_and_targets"]
-
 
 def _log_probability(classes: Tensor, count: int) -> Tensor:
     """log P(c) = log(log((c + 2) / (c + 1)) / log(count + 1))."""

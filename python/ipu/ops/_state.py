@@ -12,8 +12,6 @@ from ipu import tf
 from ipu.tf._functions.tracing import init_scope
 from ipu.tf._graph import mode
 
-__all__ = ["zeros_variable"]
-
 
 def zeros_variable(
     name: str, shape: Sequence[int], dtype: Any, trainable: bool = False

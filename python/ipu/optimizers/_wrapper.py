@@ -9,8 +9,6 @@ from typing import Any
 from ipu.tf._functions.scopes import group
 from ipu.tf._graph import mode
 
-__all__ = ["IpuOptimizer", "Pair"]
-
 Pair = tuple[Any, Any]
 
 

@@ -26,8 +26,6 @@ from ipu._reports.profile.events import (
     Track,
 )
 
-__all__ = ["Line", "ProgramAccount", "ThreadTimes", "account"]
-
 _QUEUES = {"dequeue": "infeed", "enqueue": "outfeed"}
 
 

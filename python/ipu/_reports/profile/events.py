@@ -10,8 +10,6 @@ import numpy as np
 
 from ipu import _core
 
-__all__ = ["KINDS", "Instruction", "Program", "Recording", "Track", "read"]
-
 Array = np.ndarray[Any, Any]
 
 KINDS = {name: number for number, name in enumerate(_core.profile_kinds())}

@@ -10,8 +10,6 @@ from typing import NamedTuple, TextIO
 
 from ipu._reports.profile.account import Line, ProgramAccount
 
-__all__ = ["Table", "tables", "text", "write"]
-
 _CATEGORIES = ("kernels", "waiting", "dispatch", "infeed", "outfeed")
 
 

@@ -14,8 +14,6 @@ from typing import Any
 
 from ipu._reports.profile.events import KINDS, Program, Recording, Track
 
-__all__ = ["save", "trace_events"]
-
 _Event = dict[str, Any]
 _NAMES = {number: name for name, number in KINDS.items()}
 _WORDS = {

@@ -9,21 +9,6 @@ from typing import Any, NamedTuple
 
 from ipu import _core
 
-__all__ = [
-    "KINDS",
-    "LETTERS",
-    "WORDS",
-    "Box",
-    "Window",
-    "bands",
-    "boxes_of",
-    "colour",
-    "ink",
-    "lanes_of",
-    "shortened",
-    "unit_of",
-]
-
 KINDS = "FBIW"
 WORDS = {
     "F": "forward",

@@ -23,8 +23,6 @@ from ipu._reports.timetable.boxes import (
 if TYPE_CHECKING:
     from ipu._reports.timetable.table import Timetable
 
-__all__ = ["draw"]
-
 _MOST_LABELS = 1500
 _ROW = 0.84  # of the distance of rows
 

@@ -38,8 +38,6 @@ from ipu._reports.timetable.boxes import (
 if TYPE_CHECKING:
     from ipu._reports.timetable.table import Timetable
 
-__all__ = ["document", "embedded"]
-
 _STEP = 26.0  # width of a time step
 _MOST_STEPS = 40
 _CUT = 34.0  # width of what stands for left out time steps

@@ -12,8 +12,6 @@ from ipu._config.schedules import PipelineSchedule, call_core
 from ipu._reports.timetable import text, trace
 from ipu._reports.timetable.boxes import Box, shortened, unit_of
 
-__all__ = ["Timetable"]
-
 Recorded = tuple[int, str, int, int, int, int]
 
 

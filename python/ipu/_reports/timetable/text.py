@@ -6,8 +6,6 @@ from __future__ import annotations
 from ipu import _core
 from ipu._reports.timetable.boxes import LETTERS, Box, Window, bands, boxes_of, lanes_of
 
-__all__ = ["draw"]
-
 _GAP = "... "
 _SHORT = {"ramp-up": "up", "ramp-down": "down"}
 

@@ -16,8 +16,6 @@ from ipu._reports.timetable.boxes import WORDS, Box, Window, boxes_of
 if TYPE_CHECKING:
     from ipu._reports.timetable.table import Timetable
 
-__all__ = ["save"]
-
 _STEP_US = 1000.0
 _Event = dict[str, Any]
 

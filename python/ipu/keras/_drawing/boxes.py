@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-__all__ = ["Box", "Shown", "boxes_of"]
-
 
 class Shown(NamedTuple):
     """What is drawn of each layer.

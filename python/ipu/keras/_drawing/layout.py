@@ -15,8 +15,6 @@ from typing import NamedTuple
 
 from ipu.keras._drawing.boxes import Box
 
-__all__ = ["LINE", "PADDING", "Drawing", "Point", "lay_out"]
-
 LINE = 18.0  # height of a line of text
 PADDING = 9.0
 _LETTER = 7.3  # about the width of one, at 12 pixels

@@ -12,8 +12,6 @@ from ipu.keras._drawing.layout import lay_out
 from ipu.keras._drawing.pictures import as_dot, as_svg, save_pixels
 from ipu.tf._tensor.extras import extra
 
-__all__ = ["ModelDrawing", "model_to_dot", "plot_model"]
-
 _DIRECTIONS = ("TB", "BT", "LR", "RL")
 
 

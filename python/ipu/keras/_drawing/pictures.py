@@ -12,8 +12,6 @@ from ipu._reports.svg import FONT, PAGE_COLOURS, number, rect, text
 from ipu.keras._drawing.boxes import Box
 from ipu.keras._drawing.layout import LINE, PADDING, Drawing, Point
 
-__all__ = ["as_dot", "as_svg", "save_pixels"]
-
 _MARGIN = 12.0
 _ARROW = 7.0
 _INK = "#1f2328"

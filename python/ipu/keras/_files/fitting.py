@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["assign", "fitted", "misfit"]
-
 Array = np.ndarray[Any, Any]
 _SHOWN = 10  # differences that a message lists
 

@@ -22,8 +22,6 @@ from ipu.keras._files.places import h5py
 from ipu.keras._random_state import Order, parsed
 from ipu.keras.engine.files import model_config
 
-__all__ = ["load_weights", "read_model", "save_model", "save_weights"]
-
 _VERSION = "2.6.0"
 _LIMIT = 64512  # bytes of an attribute
 _TOP = "top_level_model_weights"

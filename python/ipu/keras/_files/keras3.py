@@ -26,14 +26,6 @@ from ipu.keras._files.fitting import Array
 from ipu.keras._files.places import h5py
 from ipu.keras._random_state import Order, parsed
 
-__all__ = [
-    "load_weights",
-    "read_model",
-    "restore_optimizer",
-    "save_model",
-    "save_weights",
-]
-
 _WEIGHTS = "model.weights.h5"
 _OPTIMIZER = "optimizer/vars/"
 _MORE_OF_OPTIMIZER = "ipu_optimizer/"

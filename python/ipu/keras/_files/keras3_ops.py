@@ -13,8 +13,6 @@ from typing import Any, NamedTuple
 
 from ipu.keras.engine.files import op_names
 
-__all__ = ["is_operation", "of_call", "operation_from"]
-
 
 class _Row(NamedTuple):
     """A function here and an operation there.

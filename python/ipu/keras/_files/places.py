@@ -9,16 +9,6 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-__all__ = [
-    "Format",
-    "check_free",
-    "format_of",
-    "h5py",
-    "prepare",
-    "sniff",
-    "written_beside",
-]
-
 _SUFFIX = ".safetensors"
 _FOREIGN = (".npz", ".pt", ".pth", ".tf", ".ckpt", ".onnx", ".pb")
 

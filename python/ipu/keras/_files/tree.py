@@ -15,8 +15,6 @@ from typing import Any
 from ipu import tf
 from ipu.keras import _names
 
-__all__ = ["groups_of", "left_out", "optimizer_variables", "variables_of"]
-
 # layers that are one here and several there: by the variables' names, the attributes
 _PARTS = {
     "MultiHeadAttention": {

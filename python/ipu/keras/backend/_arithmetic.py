@@ -8,50 +8,6 @@ from typing import Any
 from ipu import tf
 from ipu._text.arguments import checked_tensor
 
-__all__ = [
-    "abs",
-    "all",
-    "any",
-    "argmax",
-    "argmin",
-    "batch_dot",
-    "cast",
-    "clip",
-    "cos",
-    "cumprod",
-    "cumsum",
-    "dot",
-    "equal",
-    "exp",
-    "foldl",
-    "foldr",
-    "greater",
-    "greater_equal",
-    "in_top_k",
-    "l2_normalize",
-    "less",
-    "less_equal",
-    "log",
-    "map_fn",
-    "max",
-    "maximum",
-    "mean",
-    "min",
-    "minimum",
-    "not_equal",
-    "pow",
-    "prod",
-    "round",
-    "sign",
-    "sin",
-    "sqrt",
-    "square",
-    "std",
-    "sum",
-    "switch",
-    "var",
-]
-
 abs = tf.abs
 cos = tf.cos
 equal = tf.equal

@@ -11,32 +11,6 @@ from ipu._text.arguments import checked_tensor
 from ipu.keras import activations
 from ipu.keras.backend._settings import epsilon, is_channels_first
 
-__all__ = [
-    "batch_normalization",
-    "bias_add",
-    "binary_crossentropy",
-    "categorical_crossentropy",
-    "conv1d",
-    "conv2d",
-    "conv2d_transpose",
-    "conv3d",
-    "depthwise_conv2d",
-    "dropout",
-    "elu",
-    "hard_sigmoid",
-    "normalize_batch_in_training",
-    "pool2d",
-    "pool3d",
-    "relu",
-    "separable_conv2d",
-    "sigmoid",
-    "softmax",
-    "softplus",
-    "softsign",
-    "sparse_categorical_crossentropy",
-    "tanh",
-]
-
 elu = activations.elu
 hard_sigmoid = activations.hard_sigmoid
 sigmoid = tf.nn.sigmoid

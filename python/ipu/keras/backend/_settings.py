@@ -14,26 +14,6 @@ from ipu.keras import _names
 from ipu.keras._backend_state import state
 from ipu.keras.engine.layer.call_context import current_training
 
-__all__ = [
-    "backend",
-    "cast_to_floatx",
-    "clear_session",
-    "epsilon",
-    "floatx",
-    "get_uid",
-    "image_data_format",
-    "in_test_phase",
-    "in_train_phase",
-    "learning_phase",
-    "learning_phase_scope",
-    "manual_variable_initialization",
-    "reset_uids",
-    "set_epsilon",
-    "set_floatx",
-    "set_image_data_format",
-    "set_learning_phase",
-]
-
 
 def backend() -> str:
     """Give ``"tensorflow"``, the API that programs find here.

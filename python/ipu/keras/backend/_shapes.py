@@ -10,34 +10,6 @@ from ipu import tf
 from ipu._text.arguments import checked_tensor
 from ipu.keras.backend._settings import is_channels_first
 
-__all__ = [
-    "batch_flatten",
-    "concatenate",
-    "expand_dims",
-    "flatten",
-    "gather",
-    "one_hot",
-    "ones_like",
-    "permute_dimensions",
-    "repeat",
-    "repeat_elements",
-    "reshape",
-    "resize_images",
-    "resize_volumes",
-    "reverse",
-    "shape",
-    "slice",
-    "spatial_2d_padding",
-    "spatial_3d_padding",
-    "squeeze",
-    "stack",
-    "stop_gradient",
-    "temporal_padding",
-    "tile",
-    "transpose",
-    "zeros_like",
-]
-
 gather = tf.gather
 reshape = tf.reshape
 shape = tf.shape

@@ -14,42 +14,6 @@ from ipu._text.arguments import checked_list, checked_tensor, checked_variable
 from ipu.keras._backend_state import state
 from ipu.tf._functions.tracing import in_trace, init_scope
 
-__all__ = [
-    "arange",
-    "batch_get_value",
-    "batch_set_value",
-    "constant",
-    "count_params",
-    "dtype",
-    "eval",
-    "eye",
-    "function",
-    "get_value",
-    "gradients",
-    "int_shape",
-    "is_keras_tensor",
-    "is_sparse",
-    "moving_average_update",
-    "ndim",
-    "ones",
-    "placeholder",
-    "print_tensor",
-    "random_bernoulli",
-    "random_binomial",
-    "random_normal",
-    "random_normal_variable",
-    "random_uniform",
-    "random_uniform_variable",
-    "set_value",
-    "to_dense",
-    "truncated_normal",
-    "update",
-    "update_add",
-    "update_sub",
-    "variable",
-    "zeros",
-]
-
 
 def constant(
     value: Any, dtype: Any = None, shape: Any = None, name: str | None = None

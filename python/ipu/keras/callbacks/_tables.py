@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["as_text"]
-
 
 def as_text(rows: Sequence[Sequence[str]]) -> str:
     """Give rows of cells as lines, with the columns' right sides below each other.

@@ -23,8 +23,6 @@ from numpy.typing import NDArray
 from ipu._text.log import logger
 from ipu.keras.datasets import _download
 
-__all__ = ["Arrays", "Loaded", "Named", "load", "load_mnist_or_fashion"]
-
 Split = tuple[NDArray[np.uint8], NDArray[np.uint8]]
 Arrays = tuple[Split, Split]
 

@@ -17,8 +17,6 @@ from pathlib import Path
 from ipu._device.locks import Event
 from ipu._text.log import logger
 
-__all__ = ["cache_folder", "fetch", "store"]
-
 CONNECT_SECONDS = 4.5
 _LARGEST_BYTES = 1 << 28
 

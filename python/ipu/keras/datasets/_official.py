@@ -19,8 +19,6 @@ import numpy as np
 from ipu._text.log import logger
 from ipu.keras.datasets import _download
 
-__all__ = ["Official", "arrays_of", "content_of", "members_of", "unpickled"]
-
 _BASE = "https://storage.googleapis.com/tensorflow/tf-keras-datasets/"
 
 

@@ -28,8 +28,6 @@ from ipu.keras.engine.training.host_part import (
 from ipu.keras.layers.base_layer import Layer
 from ipu.keras.layers.input_layer import InputLayer
 
-__all__ = ["Functional"]
-
 # whose `call` is known to run the graph and nothing else
 _OWN_CALLS = (__name__, "ipu.keras.engine.sequential")
 

@@ -27,9 +27,6 @@ from ipu.tf._functions import function
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["Model"]
-
-
 _SAVED_OPTIONS = ("options", "save_traces", "signatures")  # of Keras, without effect
 
 

@@ -21,8 +21,6 @@ from ipu.keras.engine.training.host_part import first_input
 from ipu.keras.layers.base_layer import Layer
 from ipu.keras.layers.input_layer import Input, InputLayer
 
-__all__ = ["Sequential"]
-
 
 @boundaries("add", "pop")
 class Sequential(Functional):

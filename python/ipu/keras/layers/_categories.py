@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["checked_mode", "encoded", "encoded_shape"]
-
 
 def checked_mode(mode: Any, modes: tuple[str, ...], owner: str) -> str:
     """An output mode.

@@ -16,8 +16,6 @@ from ipu.keras._backend_state import state
 from ipu.keras._types import Tensor
 from ipu.keras.layers.base_layer import InputSpec, Layer
 
-__all__ = ["Convolution", "filters_argument", "sizes_argument"]
-
 _FORMATS = {1: "NWC NCW", 2: "NHWC NCHW", 3: "NDHWC NCDHW"}
 
 

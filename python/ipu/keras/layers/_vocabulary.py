@@ -20,8 +20,6 @@ from ipu._text.errors import InvalidArgumentError
 from ipu.keras.layers import _categories
 from ipu.tf._string_ops.hashes import fingerprint64
 
-__all__ = ["DROPPED", "Vocabulary"]
-
 DROPPED = -1  # the number of what is counted nowhere
 
 _Ids = np.ndarray[Any, np.dtype[np.int64]]

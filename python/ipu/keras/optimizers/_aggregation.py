@@ -7,8 +7,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["aggregated", "is_aggregated"]
-
 
 class _State(threading.local):
     def __init__(self) -> None:

@@ -12,8 +12,6 @@ from ipu import tf
 from ipu.keras import _names
 from ipu.tf._functions.tracing import init_scope
 
-__all__ = ["Slots"]
-
 
 class Slots:
     """Mixed into ``Optimizer``."""

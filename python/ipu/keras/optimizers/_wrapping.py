@@ -15,8 +15,6 @@ from ipu.keras.optimizers.optimizer import Optimizer
 from ipu.tf._functions.tracing import init_scope
 from ipu.tf._gradients import slices
 
-__all__ = ["ScalingOptimizer", "WrappingOptimizer"]
-
 
 class WrappingOptimizer(Optimizer):
     """An optimizer around another one, which has rate, step number and slots.

@@ -12,20 +12,6 @@ from ipu.keras._pictures import array_to_img, img_to_array
 from ipu.keras._seeds import numpy_stream
 from ipu.tf.io._images import pillow
 
-__all__ = [
-    "apply_affine_transform",
-    "apply_brightness_shift",
-    "apply_channel_shift",
-    "check_fill",
-    "pair_of",
-    "random_brightness",
-    "random_channel_shift",
-    "random_rotation",
-    "random_shear",
-    "random_shift",
-    "random_zoom",
-]
-
 _Array = np.ndarray[Any, Any]
 _FILL_MODES = ("constant", "nearest", "reflect", "wrap")
 

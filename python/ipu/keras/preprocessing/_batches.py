@@ -19,8 +19,6 @@ from ipu.keras._sequence import Sequence
 if TYPE_CHECKING:
     from ipu.keras.preprocessing._image_data_generator import ImageDataGenerator
 
-__all__ = ["FORMATS", "DirectoryIterator", "Iterator", "NumpyArrayIterator"]
-
 _Array = np.ndarray[Any, Any]
 FORMATS = (".png", ".jpg", ".jpeg", ".bmp", ".ppm", ".tif", ".tiff")
 _CHANNELS = {"grayscale": 1, "rgb": 3, "rgba": 4}

@@ -14,8 +14,6 @@ from ipu.keras.preprocessing._batches import FORMATS, FilesIterator
 if TYPE_CHECKING:
     from ipu.keras.preprocessing._image_data_generator import ImageDataGenerator
 
-__all__ = ["DataFrameIterator"]
-
 _MODES = ("binary", "categorical", "input", "multi_output", "raw", "sparse", None)
 _OF_CLASSES = ("binary", "categorical", "sparse")
 

@@ -15,8 +15,6 @@ from ipu.keras.preprocessing import _affine
 from ipu.keras.preprocessing._batches import DirectoryIterator, NumpyArrayIterator
 from ipu.keras.preprocessing._frame_batches import DataFrameIterator
 
-__all__ = ["ImageDataGenerator"]
-
 _Array = np.ndarray[Any, Any]
 
 

@@ -17,21 +17,6 @@ from ipu import _core
 from ipu._core import Tensor
 from ipu.tf import nest
 
-__all__ = [
-    "Flat",
-    "add_results",
-    "as_tuple",
-    "block",
-    "counting",
-    "describe",
-    "flatten",
-    "is_known",
-    "is_pending",
-    "last_value",
-    "leaf_paths",
-    "tensor_names",
-]
-
 
 class Flat(NamedTuple):
     """A value taken apart.

@@ -15,8 +15,6 @@ from ipu import _core
 from ipu._core import Tensor
 from ipu.tf._ops import creation
 
-__all__ = ["Border", "add_border", "borders_of"]
-
 
 class Border:
     """A call of a function with a gradient of its own.

@@ -13,8 +13,6 @@ from ipu.tf._functions.signature import is_tensor_argument
 from ipu.tf._functions.tracing import TracedProgram
 from ipu.tf.tensor_spec import TensorSpec
 
-__all__ = ["ConcreteFunction"]
-
 
 class ConcreteFunction:
     """A function traced for one signature.

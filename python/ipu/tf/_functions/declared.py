@@ -11,8 +11,6 @@ from ipu.tf._functions.signature import is_tensor_argument
 from ipu.tf._tensor.convert import convert_to_tensor
 from ipu.tf.tensor_spec import TensorSpec
 
-__all__ = ["checked_signature", "fit_argument", "spec_of"]
-
 
 def spec_of(leaf: Any) -> Any:
     """A ``TensorSpec`` for a tensor or array; anything else as it is."""

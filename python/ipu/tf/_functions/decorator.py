@@ -8,8 +8,6 @@ from typing import Any, ParamSpec, TypeVar, overload
 
 from ipu.tf._functions.function import DeviceFunction
 
-__all__ = ["function"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ipu.tf._functions.tracing import TracedProgram
 
-__all__ = ["sentences"]
-
 _KERNEL = re.compile(r"^\s*\d+\s+kernel\s+(\w+)\.")
 _IN_PANELS = re.compile(r"^resource \d+ variable .* in panels of (\d+)$", re.MULTILINE)
 _INSTRUCTION = re.compile(r"^\s*\d+\s+(\w+)")

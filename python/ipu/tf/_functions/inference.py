@@ -20,8 +20,6 @@ from ipu.tf import nest
 from ipu.tf._functions.tracing import scratch_trace
 from ipu.tf.tensor_spec import TensorSpec
 
-__all__ = ["Inferred", "OpenCountError", "Symbol", "infer", "probe_sizes"]
-
 # multiples of many batch-splitting factors, so that reshapes of the batch succeed
 _PROBES = (960, 1920)
 

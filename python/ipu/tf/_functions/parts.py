@@ -13,8 +13,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["loop_attrs", "part_of_step"]
-
 
 class _State(threading.local):
     def __init__(self) -> None:

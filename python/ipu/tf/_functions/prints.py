@@ -20,8 +20,6 @@ from ipu.tf._string_ops.host_only import HostOnlyError
 from ipu.tf._tensor import convert
 from ipu.tf._tensor.operation import Operation
 
-__all__ = ["tell_host"]
-
 _Told = Callable[[Sequence[Any]], None]
 _Type = tuple[str, tuple[int, ...]]
 

@@ -18,18 +18,6 @@ from ipu.tf._tensor.convert import convert_to_tensor
 from ipu.tf._tensor.operation import Operation
 from ipu.tf.tensor_spec import TensorSpec
 
-__all__ = [
-    "control_dependencies",
-    "executing_eagerly",
-    "group",
-    "is_tensor",
-    "name_scope",
-    "no_op",
-    "numpy_function",
-    "py_function",
-    "tuple_of",
-]
-
 
 class name_scope:
     """``with tf.name_scope(name) as scope:``; names change no value.

@@ -19,15 +19,6 @@ from ipu._device.placement import is_placed
 from ipu.tf import nest
 from ipu.tf.tensor_spec import TensorSpec
 
-__all__ = [
-    "difference",
-    "exact",
-    "is_tensor_argument",
-    "key_of",
-    "narrow",
-    "objects_in",
-]
-
 _TENSOR = "tensor"
 _WIDE = ("float64", "int64")
 _WIDE_DTYPES = (np.dtype(np.float64), np.dtype(np.int64))

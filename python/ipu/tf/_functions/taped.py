@@ -23,8 +23,6 @@ from ipu.tf._gradients import tapes as _tapes
 from ipu.tf._gradients.derivatives import is_float
 from ipu.tf.variable import Variable
 
-__all__ = ["TapedProgram", "trace_taped"]
-
 
 class _Reads:
     """A tape that only tells which variables are read."""

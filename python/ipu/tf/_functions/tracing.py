@@ -25,19 +25,6 @@ from ipu.tf import nest
 from ipu.tf._tensor.operation import Operation
 from ipu.tf.tensor_spec import TensorSpec
 
-__all__ = [
-    "Build",
-    "TracedProgram",
-    "current_build",
-    "in_trace",
-    "init_scope",
-    "note_variable",
-    "notes_here",
-    "open_build",
-    "scratch_trace",
-    "trace_program",
-]
-
 
 class _Result(NamedTuple):
     """A leaf of a function's result: output number ``output``, or a plain ``value``."""

@@ -22,14 +22,6 @@ from ipu.tf._functions.blocks import (
 )
 from ipu.tf._functions.parts import loop_attrs
 
-__all__ = [
-    "Carried",
-    "as_predicate",
-    "body_values",
-    "check_structure",
-    "traced_while",
-]
-
 
 def check_structure(before: Any, after: Any, names: Sequence[str] | None) -> None:
     try:

@@ -10,15 +10,6 @@ from ipu._core import Tensor
 from ipu._text.log import logger
 from ipu.tf.variable import Variable
 
-__all__ = [
-    "UnconnectedGradients",
-    "as_target",
-    "check_source",
-    "is_float",
-    "sum_of",
-    "unconnected_of",
-]
-
 
 class UnconnectedGradients(Enum):
     """What a gradient is where the target does not depend on the source.

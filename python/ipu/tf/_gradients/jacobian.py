@@ -16,8 +16,6 @@ from ipu.tf._gradients.derivatives import (
 )
 from ipu.tf._ops import creation, shapes
 
-__all__ = ["Jacobians"]
-
 
 @boundaries("jacobian", "batch_jacobian")
 class Jacobians:

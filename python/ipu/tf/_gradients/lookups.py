@@ -23,8 +23,6 @@ from ipu.tf._gradients.slices import Slices, slices_of
 from ipu.tf._tensor.notes import note, noted
 from ipu.tf.variable import Variable
 
-__all__ = ["look_up", "note_rows", "taken_rows", "with_rows", "with_values"]
-
 
 def look_up(table: Variable, ids: Tensor) -> Tensor:
     """Take rows of a variable, and note which.

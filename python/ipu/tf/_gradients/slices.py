@@ -14,8 +14,6 @@ from ipu import _core
 from ipu._core import Tensor, apply
 from ipu.tf._tensor.notes import note, noted
 
-__all__ = ["Slices", "mapped", "slices_of"]
-
 
 class Slices(NamedTuple):
     """Rows of a table: which ones, and their values or the gradient of those."""

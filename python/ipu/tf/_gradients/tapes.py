@@ -10,15 +10,6 @@ from ipu import _core
 if TYPE_CHECKING:
     from ipu.tf.gradient_tape import GradientTape
 
-__all__ = [
-    "active",
-    "is_nested",
-    "is_recording",
-    "recorder",
-    "variable_was_read",
-    "watches",
-]
-
 
 def active() -> list[GradientTape]:
     """The recording tapes of this thread, the innermost last."""

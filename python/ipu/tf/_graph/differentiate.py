@@ -24,8 +24,6 @@ from ipu.tf.tensor_shape import TensorShape
 if TYPE_CHECKING:
     from ipu.tf._graph.graph import Graph
 
-__all__ = ["ancestors", "gradients", "gradients_of"]
-
 _CUTS = ("StopGradient", "StopGradients")
 
 

@@ -16,18 +16,6 @@ if TYPE_CHECKING:
     from ipu.tf._graph.operation import GraphOperation, GraphTensor
     from ipu.tf._graph.variables import GraphVariable
 
-__all__ = [
-    "Frame",
-    "Made",
-    "captured",
-    "constant_value",
-    "creations",
-    "fed",
-    "innermost",
-    "is_symbol",
-    "symbols_in",
-]
-
 
 def is_symbol(value: Any) -> bool:
     """Whether a value is a tensor of a graph."""

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from ipu.tf._graph.scopes import VariableStore
     from ipu.tf._graph.variables import GraphVariable
 
-__all__ = ["HOST", "Graph"]
-
 HOST = Place("CPU")
 _PYTHON = Place("PYTHON")
 _ANY = Place("ANY")

@@ -21,8 +21,6 @@ from ipu.tf.tensor_shape import TensorShape
 if TYPE_CHECKING:
     from ipu.tf._graph.operation import GraphTensor
 
-__all__ = ["Guess", "is_open", "is_settled", "merged", "shapes_to_try"]
-
 _RANKS = (2, 1, 0, 3, 4)
 _MOST_SIZES = 6
 # what a tensor of unknown rank is where a size of another one is tried

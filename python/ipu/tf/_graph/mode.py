@@ -21,21 +21,6 @@ from ipu._text.tracebacks import boundary
 if TYPE_CHECKING:
     from ipu.tf._graph.graph import Graph
 
-__all__ = [
-    "building",
-    "call_or_keep",
-    "current",
-    "default_to_graphs",
-    "entered",
-    "has_graph",
-    "is_default",
-    "kept_for_sessions",
-    "renew",
-    "suspended",
-    "texts_of_graphs",
-    "trainable_variables",
-]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 

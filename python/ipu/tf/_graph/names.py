@@ -6,8 +6,6 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-__all__ = ["Names"]
-
 _LEGAL = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*")
 
 

@@ -12,8 +12,6 @@ from typing import Any
 
 from ipu.tf._tensor.notes import note, noted, noted_all
 
-__all__ = ["Place", "at", "hand_on", "of_results"]
-
 # the leaf that the note is on, its name, and what stands beside the tensor in it
 Place = tuple[int, str, str | None]
 

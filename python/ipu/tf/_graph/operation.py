@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from ipu.tf._graph.graph import Graph
     from ipu.tf._graph.variables import GraphVariable
 
-__all__ = ["GraphOperation", "GraphTensor", "Place"]
-
 
 class Place(NamedTuple):
     """Where an operation runs.

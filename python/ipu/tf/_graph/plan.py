@@ -26,8 +26,6 @@ from ipu.tf._ops.elementwise import identity
 from ipu.tf.custom_gradient import custom_gradient
 from ipu.tf.tensor_spec import TensorSpec
 
-__all__ = ["Plan"]
-
 _MASK = 0xFFFFFFFFFFFFFFFF
 _DEVICE_DTYPES = {"int64": np.int32, "float64": np.float32}
 

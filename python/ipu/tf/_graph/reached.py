@@ -19,16 +19,6 @@ from ipu.tf import nest
 from ipu.tf._functions.tracing import current_build, open_build
 from ipu.tf._tensor.operation import Operation
 
-__all__ = [
-    "Reached",
-    "active",
-    "always",
-    "operation",
-    "pruned",
-    "tied",
-    "whole",
-]
-
 _NOTE = "reached"
 _START, _NODES, _HOLDER = range(3)
 

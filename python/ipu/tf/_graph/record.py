@@ -25,8 +25,6 @@ from ipu.tf.dtypes import as_dtype
 if TYPE_CHECKING:
     from ipu.tf._graph.graph import Graph
 
-__all__ = ["add_traced", "record", "takes_over"]
-
 Handler = Callable[..., Any]
 
 _handlers: dict[Any, Handler] = {}

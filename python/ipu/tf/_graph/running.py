@@ -13,8 +13,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["entered", "session", "state_of"]
-
 
 class _Thread(threading.local):
     def __init__(self) -> None:

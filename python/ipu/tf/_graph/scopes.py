@@ -20,8 +20,6 @@ from ipu.tf.variable import Variable
 if TYPE_CHECKING:
     from ipu.tf._graph.graph import Graph
 
-__all__ = ["AUTO_REUSE", "VariableScope", "VariableStore"]
-
 
 class _Reuse(Enum):
     """Whether variables of a scope are shared: those that are there already."""

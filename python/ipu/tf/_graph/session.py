@@ -25,14 +25,6 @@ from ipu.tf._graph.variables import GraphVariable
 from ipu.tf._string_ops.tensors import StringTensor
 from ipu.tf.variable import Variable
 
-__all__ = [
-    "InteractiveSession",
-    "Session",
-    "default_session",
-    "run_in_default",
-    "unfed",
-]
-
 _PLANS_OF_VALUES = 64  # that are kept; each is for the integers that it was made for
 # as TensorFlow writes dtypes in messages
 _DTYPES = {"float32": "float", "float64": "double", "float16": "half"}

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from ipu.tf._graph.graph import Graph
     from ipu.tf._graph.operation import GraphTensor
 
-__all__ = ["held", "record_text", "takes_text"]
-
 # what reads of a file give, which is not there while the graph is put together
 _OF_FILES: dict[str, tuple[Any, str]] = {
     "decode_bmp": (None, "uint8"),

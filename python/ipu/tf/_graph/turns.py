@@ -16,8 +16,6 @@ from typing import Any
 
 from ipu._device.locks import Condition
 
-__all__ = ["Turns"]
-
 
 class Turns:
     """The runs of the sessions of a graph."""

@@ -27,8 +27,6 @@ from ipu.tf.variable import ASSIGN_OPTIONS, INITIAL_OPTIONS, Variable, _Home
 if TYPE_CHECKING:
     from ipu.tf._graph.graph import Graph
 
-__all__ = ["GraphVariable", "make_variable"]
-
 GLOBAL = "variables"
 LOCAL = "local_variables"
 TRAINABLE = "trainable_variables"

@@ -16,9 +16,6 @@ from ipu.tf._tensor.convert import Tensor, apply, cast, like, sizes_of
 from ipu.tf._tensor.dispatch import op
 from ipu.tf.dtypes import float32, int32
 
-__all__ = ["crop_and_resize", "draw_bounding_boxes"]
-
-
 # --- cut out --------------------------------------------------------------------------
 
 

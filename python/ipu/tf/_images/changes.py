@@ -20,23 +20,6 @@ from ipu.tf._random import ops as random
 from ipu.tf._tensor.convert import Tensor, apply, sizes_of
 from ipu.tf._tensor.dispatch import op
 
-__all__ = [
-    "random_brightness",
-    "random_contrast",
-    "random_crop",
-    "random_flip_left_right",
-    "random_flip_up_down",
-    "random_hue",
-    "random_saturation",
-    "stateless_random_brightness",
-    "stateless_random_contrast",
-    "stateless_random_crop",
-    "stateless_random_flip_left_right",
-    "stateless_random_flip_up_down",
-    "stateless_random_hue",
-    "stateless_random_saturation",
-]
-
 
 class _Stream:
     """Where the numbers of one call come from."""

@@ -14,23 +14,6 @@ from ipu.tf._tensor.convert import Tensor, apply, cast, known_value, like
 from ipu.tf._tensor.dispatch import op
 from ipu.tf.dtypes import as_dtype, float32
 
-__all__ = [
-    "adjust_brightness",
-    "adjust_contrast",
-    "adjust_gamma",
-    "adjust_hue",
-    "adjust_saturation",
-    "convert_image_dtype",
-    "grayscale_to_rgb",
-    "hsv_to_rgb",
-    "rgb_to_grayscale",
-    "rgb_to_hsv",
-    "rgb_to_yiq",
-    "rgb_to_yuv",
-    "yiq_to_rgb",
-    "yuv_to_rgb",
-]
-
 
 @op
 def convert_image_dtype(

@@ -16,8 +16,6 @@ from ipu.tf._tensor.convert import Tensor, apply, cast, known_count, like
 from ipu.tf._tensor.dispatch import op
 from ipu.tf.dtypes import int32
 
-__all__ = ["CombinedNonMaxSuppression", "combined_non_max_suppression"]
-
 
 class CombinedNonMaxSuppression(NamedTuple):
     """The result of :func:`combined_non_max_suppression`."""

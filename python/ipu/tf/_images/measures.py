@@ -21,16 +21,6 @@ from ipu.tf._tensor.convert import Tensor, apply, cast, like
 from ipu.tf._tensor.dispatch import op
 from ipu.tf.dtypes import float32
 
-__all__ = [
-    "extract_patches",
-    "image_gradients",
-    "psnr",
-    "sobel_edges",
-    "ssim",
-    "ssim_multiscale",
-    "total_variation",
-]
-
 Array = np.ndarray[Any, Any]
 
 

@@ -13,8 +13,6 @@ from ipu.tf._ops.window import windows_along
 from ipu.tf._tensor.convert import Tensor, apply, like
 from ipu.tf._tensor.dispatch import op
 
-__all__ = ["dilation2d", "erosion2d"]
-
 
 @op
 def dilation2d(

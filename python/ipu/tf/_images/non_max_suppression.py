@@ -16,13 +16,6 @@ from ipu.tf._tensor.dispatch import op
 from ipu.tf.control_flow import while_loop
 from ipu.tf.dtypes import int32
 
-__all__ = [
-    "non_max_suppression",
-    "non_max_suppression_overlaps",
-    "non_max_suppression_padded",
-    "non_max_suppression_with_scores",
-]
-
 
 class _Chosen(NamedTuple):
     """Which boxes of each row were chosen, the best first."""

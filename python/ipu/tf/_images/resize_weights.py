@@ -12,14 +12,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = [
-    "KERNELS",
-    "area_weights",
-    "kernel_weights",
-    "sampled_area_weights",
-    "sampled_cubic_weights",
-]
-
 Array = np.ndarray[Any, Any]
 
 

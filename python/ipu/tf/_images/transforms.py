@@ -12,8 +12,6 @@ from ipu.tf._tensor.convert import Tensor, apply, cast, sizes_of
 from ipu.tf._tensor.dispatch import op
 from ipu.tf.dtypes import int32
 
-__all__ = ["FILL_MODES", "INTERPOLATIONS", "projective_transform"]
-
 FILL_MODES = ("constant", "nearest", "reflect", "wrap")
 INTERPOLATIONS = ("bilinear", "nearest")
 

@@ -8,8 +8,6 @@ from typing import Any
 from ipu._core import Tensor
 from ipu.tf._tensor.convert import apply
 
-__all__ = ["attention", "serves"]
-
 _KEYS = (-(2**31), 2**31 - 1)
 
 

@@ -20,16 +20,6 @@ from ipu.tf._ops.window import (
 from ipu.tf._tensor.convert import Tensor, apply, like
 from ipu.tf._tensor.dispatch import op
 
-__all__ = [
-    "atrous_conv2d",
-    "conv1d",
-    "conv2d",
-    "conv3d",
-    "convolution",
-    "depthwise_conv2d",
-    "separable_conv2d",
-]
-
 
 def _groups(function: str, channels: int, w: Tensor) -> int:
     depth = w.shape[-2]

@@ -12,8 +12,6 @@ from ipu._core import Tensor
 if TYPE_CHECKING:
     from ipu.tf.sparse import SparseTensor
 
-__all__ = ["ctc_beam_search_decoder", "ctc_greedy_decoder"]
-
 
 def _sparse(labels: list[list[int]]) -> SparseTensor:
     from ipu.tf.sparse import SparseTensor

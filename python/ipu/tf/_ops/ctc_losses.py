@@ -11,8 +11,6 @@ from ipu import tf
 from ipu._core import Tensor
 from ipu.tf._tensor.dispatch import op
 
-__all__ = ["ctc_loss"]
-
 _UNFIT = 1e29  # losses above are those of labels that do not fit into their time
 
 

@@ -13,19 +13,6 @@ from ipu.tf._ops.shapes import transpose
 from ipu.tf._tensor.convert import Tensor, apply, known_count, like
 from ipu.tf._tensor.dispatch import op
 
-__all__ = [
-    "adjoint",
-    "band_part",
-    "diag",
-    "diag_part",
-    "matrices",
-    "matrix_transpose",
-    "set_diag",
-    "tensor_diag",
-    "tensor_diag_part",
-    "trace",
-]
-
 
 def matrices(value: Any, what: str) -> Tensor:
     """A tensor of at least two axes.

@@ -24,17 +24,6 @@ from ipu.tf.control_flow import while_loop
 from ipu.tf.custom_gradient import custom_gradient
 from ipu.tf.dtypes import as_dtype, int32
 
-__all__ = [
-    "LU",
-    "expm",
-    "lstsq",
-    "lu",
-    "lu_matrix_inverse",
-    "lu_reconstruct",
-    "lu_solve",
-]
-
-
 # --- the exponential ------------------------------------------------------------------
 
 # degree of the Pade approximant, and the norm up to which it serves

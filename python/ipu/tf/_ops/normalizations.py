@@ -17,15 +17,6 @@ from ipu.tf._tensor.convert import Tensor, apply, cast
 from ipu.tf._tensor.dispatch import op
 from ipu.tf.dtypes import float32, float64
 
-__all__ = [
-    "fused_batch_norm",
-    "normalize_batch",
-    "normalize_groups",
-    "normalize_layer",
-    "replicas_of_a_batch",
-    "statistics_dtype",
-]
-
 
 def statistics_dtype(dtype: Any) -> Any:
     """Give the dtype of means and variances: float32 for float16."""

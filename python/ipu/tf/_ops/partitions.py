@@ -23,16 +23,6 @@ from ipu.tf._tensor.convert import (
 from ipu.tf._tensor.dispatch import op
 from ipu.tf.dtypes import as_dtype, int32
 
-__all__ = [
-    "broadcast_dynamic_shape",
-    "dynamic_partition",
-    "dynamic_stitch",
-    "histogram_fixed_width",
-    "histogram_fixed_width_bins",
-    "reverse_sequence",
-    "unravel_index",
-]
-
 
 @op
 def dynamic_partition(

@@ -16,19 +16,6 @@ from ipu.tf._tensor.convert import Tensor, apply, cast, on_device
 from ipu.tf._tensor.dispatch import op
 from ipu.tf.dtypes import as_dtype
 
-__all__ = [
-    "avg_pool",
-    "avg_pool1d",
-    "avg_pool2d",
-    "avg_pool3d",
-    "max_pool",
-    "max_pool1d",
-    "max_pool2d",
-    "max_pool3d",
-    "max_pool_with_argmax",
-    "pool",
-]
-
 _AXES = "DHW"
 
 

@@ -8,8 +8,6 @@ from typing import Any, NamedTuple
 from ipu._core import Tensor
 from ipu.tf._tensor.convert import apply
 
-__all__ = ["GRUResult", "LSTMResult", "gru", "lstm"]
-
 
 class LSTMResult(NamedTuple):
     """What an LSTM gives.

@@ -9,8 +9,6 @@ from ipu._core import Tensor
 from ipu.tf._ops import selection
 from ipu.tf.indexed_slices import IndexedSlices
 
-__all__ = ["ScatterMethods"]
-
 if TYPE_CHECKING:
     Self = TypeVar("Self", bound="ScatterMethods")
 

@@ -13,17 +13,6 @@ from ipu.tf._ops.shapes import reshape, transpose
 from ipu.tf._tensor.convert import Tensor, apply, like, sizes_of
 from ipu.tf._tensor.dispatch import op
 
-__all__ = [
-    "batch_to_space",
-    "batch_to_space_nd",
-    "depth_to_space",
-    "local_response_normalization",
-    "lrn",
-    "space_to_batch",
-    "space_to_batch_nd",
-    "space_to_depth",
-]
-
 
 def _is_channels_first(value: Tensor, block_size: int, data_format: str) -> bool:
     if data_format not in ("NHWC", "NCHW"):

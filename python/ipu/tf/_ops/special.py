@@ -15,16 +15,6 @@ from ipu.tf._tensor.convert import Tensor, apply, axis_of, like
 from ipu.tf._tensor.dispatch import op
 from ipu.tf.custom_gradient import custom_gradient
 
-__all__ = [
-    "accumulate_n",
-    "bessel_i0",
-    "bessel_i1",
-    "cumulative_logsumexp",
-    "erfcinv",
-    "lbeta",
-    "nextafter",
-]
-
 
 @op
 def accumulate_n(

@@ -28,18 +28,6 @@ from ipu.tf._tensor.dispatch import op
 from ipu.tf.custom_gradient import custom_gradient
 from ipu.tf.dtypes import int32
 
-__all__ = [
-    "QR",
-    "SVD",
-    "Eigh",
-    "eigh",
-    "eigvalsh",
-    "matrix_rank",
-    "pinv",
-    "qr",
-    "svd",
-]
-
 
 class Eigh(NamedTuple):
     """The result of :func:`eigh`."""

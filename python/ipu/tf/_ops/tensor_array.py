@@ -17,8 +17,6 @@ from ipu.tf._ops import creation, selection, shapes
 from ipu.tf._tensor import convert
 from ipu.tf.dtypes import DType, as_dtype
 
-__all__ = ["TensorArray"]
-
 _Shape = tuple[int, ...]
 
 

@@ -21,14 +21,6 @@ from ipu.tf._ops.window import (
 from ipu.tf._tensor.convert import Tensor, apply, like, sizes_of
 from ipu.tf._tensor.dispatch import op
 
-__all__ = [
-    "atrous_conv2d_transpose",
-    "conv1d_transpose",
-    "conv2d_transpose",
-    "conv3d_transpose",
-    "conv_transpose",
-]
-
 
 def _transpose(
     function: str,

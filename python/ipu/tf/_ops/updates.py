@@ -9,8 +9,6 @@ from ipu import _core
 from ipu._core import Tensor
 from ipu.tf.variable import Variable
 
-__all__ = ["adam_update", "sgd_update"]
-
 
 def _trace() -> Any:
     trace = _core.open_trace()

@@ -10,16 +10,6 @@ import numpy as np
 
 from ipu.tf._tensor.convert import Tensor, known_value, like
 
-__all__ = [
-    "Format",
-    "attrs_of",
-    "border_of",
-    "format_of",
-    "operands_of",
-    "sizes_of_window",
-    "windows_along",
-]
-
 _FORMATS = {1: ("NWC", "NCW"), 2: ("NHWC", "NCHW"), 3: ("NDHWC", "NCDHW")}
 
 

@@ -16,19 +16,6 @@ from ipu.tf._tensor.convert import Tensor, apply, cast, like, sizes_of
 from ipu.tf._tensor.dispatch import op
 from ipu.tf.dtypes import as_dtype, float32, int32
 
-__all__ = [
-    "binomial_of_key",
-    "fold_in",
-    "gamma",
-    "poisson",
-    "split",
-    "stateless_binomial",
-    "stateless_gamma",
-    "stateless_parameterized_truncated_normal",
-    "stateless_poisson",
-    "stateless_shuffle",
-]
-
 
 def _spread(value: Tensor, shape: Any) -> Tensor:
     try:

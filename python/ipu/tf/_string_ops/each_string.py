@@ -13,8 +13,6 @@ from ipu.tf._string_ops.tensors import StringTensor
 from ipu.tf.data import _probing
 from ipu.tf.ragged import RaggedTensor
 
-__all__ = ["cut", "each", "objects"]
-
 
 def objects(texts: Sequence[Any]) -> np.ndarray[Any, Any]:
     """A vector of byte strings as NumPy holds them."""

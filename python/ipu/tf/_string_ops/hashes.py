@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from struct import unpack_from
 
-__all__ = ["fingerprint64", "joined_fingerprints", "murmur64", "siphash24"]
-
 _MASK = (1 << 64) - 1
 # primes between 2^63 and 2^64, of FarmHash
 _K0, _K1, _K2 = 0xC3A5C85C97CB3127, 0xB492B66FBE98F273, 0x9AE16A3B2F90404F

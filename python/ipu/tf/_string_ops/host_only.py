@@ -11,8 +11,6 @@ from typing import Any
 
 from ipu import _core
 
-__all__ = ["HostOnlyError", "NoShapeError", "on_host"]
-
 
 class HostOnlyError(NotImplementedError):
     """A traced function calls something that works on the host alone."""

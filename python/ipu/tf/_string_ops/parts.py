@@ -15,16 +15,6 @@ from ipu.tf._string_ops.host_only import on_host
 from ipu.tf._string_ops.tensors import StringTensor
 from ipu.tf.ragged import RaggedTensor
 
-__all__ = [
-    "bytes_split",
-    "join",
-    "length",
-    "ngrams",
-    "reduce_join",
-    "split",
-    "substr",
-]
-
 _UTF8 = "UTF8_CHAR"
 
 

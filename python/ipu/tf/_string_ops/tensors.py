@@ -19,9 +19,6 @@ from ipu.tf._tensor import dispatch
 from ipu.tf.dtypes import DType, as_dtype, string
 from ipu.tf.tensor_shape import TensorShape
 
-__all__ = ["StringTensor", "is_text", "path_of", "text_tensor", "to_bytes"]
-
-
 _MOST_AXES = 64  # of an array of NumPy
 
 

@@ -14,15 +14,6 @@ from ipu.tf._string_ops.host_only import on_host
 from ipu.tf._string_ops.tensors import StringTensor
 from ipu.tf.ragged import RaggedTensor
 
-__all__ = [
-    "unicode_decode",
-    "unicode_decode_with_offsets",
-    "unicode_encode",
-    "unicode_split",
-    "unicode_split_with_offsets",
-    "unicode_transcode",
-]
-
 _REPLACEMENT = 0xFFFD
 _CODECS = {"UTF-8": "utf-8", "UTF-16-BE": "utf-16-be", "UTF-32-BE": "utf-32-be"}
 _CONTROL = (*range(0x20), *range(0x7F, 0xA0))

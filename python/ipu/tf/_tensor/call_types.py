@@ -7,8 +7,6 @@ from typing import Any, Protocol
 
 from ipu._core import Tensor
 
-__all__ = ["Binary", "Reduction", "Unary"]
-
 
 class Unary(Protocol):
     """An op of one tensor."""

@@ -9,8 +9,6 @@ from typing import Any
 from ipu.tf.dtypes import as_dtype, float32, int64
 from ipu.tf.tensor_spec import TensorSpec
 
-__all__ = ["CompositeSpec", "RaggedTensorSpec", "SparseTensorSpec"]
-
 
 class CompositeSpec(TensorSpec):
     """The description of a tensor that is made of several."""

@@ -21,24 +21,6 @@ from ipu.tf._string_ops import tensors
 from ipu.tf._tensor.dispatch import graph_op, op
 from ipu.tf.dtypes import DType, as_dtype
 
-__all__ = [
-    "Tensor",
-    "apply",
-    "axes_of",
-    "axis_of",
-    "cast",
-    "constant",
-    "convert_to_tensor",
-    "dtype_of",
-    "is_plain",
-    "known_count",
-    "known_value",
-    "like",
-    "on_device",
-    "pair",
-    "sizes_of",
-]
-
 _NARROW = {"int64": "int32", "float64": "float32"}
 
 Tensor = _core.Tensor

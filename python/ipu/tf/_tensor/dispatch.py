@@ -17,8 +17,6 @@ from typing import Any, TypeVar, cast
 from ipu._text.tracebacks import drop_own_frames, explain_arguments
 from ipu.tf._graph import mode
 
-__all__ = ["graph_op", "op", "register"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 Handler = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 

@@ -6,8 +6,6 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-__all__ = ["extra"]
-
 
 def extra(module: str, what: str, name: str, package: str) -> Any:
     """Import a module of an extra.

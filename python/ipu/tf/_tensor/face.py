@@ -18,18 +18,6 @@ from ipu.tf._tensor.notes import noted
 from ipu.tf._tensor.operation import Operation
 from ipu.tf._tensor.reference import Reference
 
-__all__ = [
-    "tensor_assign_method",
-    "tensor_device",
-    "tensor_format",
-    "tensor_html",
-    "tensor_op",
-    "tensor_ref",
-    "tensor_repr",
-    "tensor_set_shape",
-    "tensor_str",
-]
-
 
 def _values(text: str) -> str:
     """Values of several lines start on one of their own, so that they line up."""

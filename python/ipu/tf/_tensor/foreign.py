@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["array_of"]
-
 _CPU = 1
 # the device types of the DLPack standard that people meet
 _DEVICES = {2: "CUDA", 3: "CUDA host", 8: "Metal", 10: "ROCm", 14: "oneAPI"}

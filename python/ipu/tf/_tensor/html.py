@@ -9,8 +9,6 @@ import numpy as np
 
 from ipu.tf import nest
 
-__all__ = ["dataset_html", "values_html"]
-
 _MOST_VALUES = 200  # of a tensor that is shown whole
 
 

@@ -11,8 +11,6 @@ import numpy as np
 from ipu import _core
 from ipu._text.tracebacks import boundary
 
-__all__ = ["getitem"]
-
 
 def _expand(key: Any, rank: int) -> list[Any]:
     """The key as a list without ``...``, with one entry for each axis, None aside."""

@@ -9,8 +9,6 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["WeakMethod"]
-
 
 class WeakMethod:
     """A method of an object that it does not keep alive."""

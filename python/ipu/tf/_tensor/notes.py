@@ -16,8 +16,6 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
-__all__ = ["note", "noted"]
-
 
 def note(tensor: Any, name: str, what: Any) -> None:
     """Note something of a tensor; what was noted by that name before is replaced.

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["Operation"]
-
 
 class Operation:
     """A step of a traced program that gives no tensor: a loop, an enqueue.

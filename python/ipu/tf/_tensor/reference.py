@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["Reference"]
-
 
 class Reference:
     """A tensor or variable by identity; it is hashable.

@@ -8,8 +8,6 @@ from typing import Any
 
 from ipu import _core
 
-__all__ = ["stack_nested"]
-
 
 def stack_nested(items: Any, dtype: int) -> _core.Tensor:
     """Stack a nested list of tensors and numbers along new leading axes.

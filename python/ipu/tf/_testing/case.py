@@ -22,8 +22,6 @@ from ipu.tf._graph import mode
 from ipu.tf._testing.compare import as_array, compare, evaluated, mismatch
 from ipu.tf._testing.extras import ExtraAssertions
 
-__all__ = ["EagerSession", "TestCase"]
-
 # unittest leaves frames of such modules out of tracebacks
 __unittest = True
 

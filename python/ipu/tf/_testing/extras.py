@@ -9,8 +9,6 @@ from collections import Counter
 from collections.abc import Iterable, Sized
 from typing import Any
 
-__all__ = ["ExtraAssertions"]
-
 # unittest leaves frames of such modules out of tracebacks
 __unittest = True
 

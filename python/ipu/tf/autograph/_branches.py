@@ -14,8 +14,6 @@ from ipu.tf.autograph._jumps import RETURNED, VALUE, is_jump_flag
 from ipu.tf.autograph._state import is_value, rebuilt, shown, tensors_of
 from ipu.tf.autograph._undefined import Undefined, no_value
 
-__all__ = ["Branches"]
-
 
 class Branches:
     """Matches the variables that two branches leave.

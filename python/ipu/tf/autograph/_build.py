@@ -6,8 +6,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-__all__ = ["RUNTIME", "and_not", "expression", "runtime", "statements"]
-
 # the name under which converted code finds `_runtime`
 RUNTIME = "ag__"
 

@@ -20,15 +20,6 @@ from ipu.tf.autograph import _iterate
 from ipu.tf.autograph._iterate import RangeItems, is_tensor
 from ipu.tf.autograph._notes import explain_once, user_line
 
-__all__ = [
-    "call",
-    "call_iterated",
-    "convert_call",
-    "converted",
-    "do_not_convert",
-    "note_update",
-]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 CONVERTED = "__ipu_converted__"

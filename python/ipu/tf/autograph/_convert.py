@@ -21,8 +21,6 @@ from ipu.tf.autograph._build import RUNTIME, statements
 from ipu.tf.autograph._calls import CONVERTED
 from ipu.tf.autograph._transform import transform
 
-__all__ = ["convert", "convert_quietly", "converted_source"]
-
 _FACTORY = "ag__factory"
 _UNKNOWN = "not known while a function is traced"  # of errors of the core
 _lock = Lock()  # CPython 3.11's parser fails where two threads are in it

@@ -8,8 +8,6 @@ from typing import Any
 from ipu.ipu_infeed_queue import IPUInfeedQueue
 from ipu.tf._functions.tracing import Build
 
-__all__ = ["RestartedFeed"]
-
 
 class RestartedFeed:
     """An infeed that is started before each run and stopped after it.

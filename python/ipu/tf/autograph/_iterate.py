@@ -13,16 +13,6 @@ from ipu.tf._string_ops.host_only import NoShapeError
 from ipu.tf._tensor import convert
 from ipu.tf.variable import Variable
 
-__all__ = [
-    "Items",
-    "RangeItems",
-    "is_tensor",
-    "lazy_enumerate",
-    "lazy_iter",
-    "lazy_zip",
-    "staged",
-]
-
 
 def is_tensor(value: Any) -> bool:
     """Whether a value is a tensor or a variable."""

@@ -13,8 +13,6 @@ import ast
 
 from ipu.tf.autograph._build import and_not, expression, statements
 
-__all__ = ["RETURNED", "VALUE", "is_jump_flag", "lower"]
-
 RETURNED = "ag__returned"
 VALUE = "ag__value"
 

@@ -12,8 +12,6 @@ import ast
 
 from ipu.tf.autograph._names import Access, access, root
 
-__all__ = ["Live", "analyse"]
-
 
 class Live:
     """What is live around a control-flow statement: before it, after it."""

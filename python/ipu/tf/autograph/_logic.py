@@ -12,8 +12,6 @@ from ipu.tf._ops import elementwise
 from ipu.tf._tensor import convert
 from ipu.tf.autograph._iterate import is_tensor
 
-__all__ = ["and_", "compare", "decides_on_device", "not_", "or_"]
-
 
 def decides_on_device(value: Any) -> bool:
     """Whether a condition is only known when the program runs."""

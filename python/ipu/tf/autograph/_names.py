@@ -10,8 +10,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-__all__ = ["Access", "access", "expression_of", "local_names", "root", "symbol"]
-
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 

@@ -7,8 +7,6 @@ import sys
 
 from ipu._text.user_warnings import warn_user
 
-__all__ = ["explain_once", "user_line"]
-
 _told: set[tuple[str, str]] = set()
 
 

@@ -13,8 +13,6 @@ import types
 from collections.abc import Iterator
 from typing import TypeAlias
 
-__all__ = ["FunctionNode", "NothingToConvert", "SourceError", "find"]
-
 FunctionNode: TypeAlias = ast.FunctionDef | ast.Lambda
 
 

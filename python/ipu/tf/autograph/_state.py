@@ -23,8 +23,6 @@ from ipu.tf.autograph._jumps import VALUE
 from ipu.tf.autograph._undefined import Undefined, no_value
 from ipu.tf.variable import Variable
 
-__all__ = ["LoopState", "is_value", "rebuilt", "shown", "tensors_of"]
-
 
 def is_value(leaf: Any) -> bool:
     """Whether a leaf is made of tensors of the program."""

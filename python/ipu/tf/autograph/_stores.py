@@ -20,8 +20,6 @@ from ipu._core import Tensor
 from ipu.tf.autograph._notes import user_line
 from ipu.tf.autograph._undefined import Undefined
 
-__all__ = ["storing", "watched_stores"]
-
 _Store = tuple[Any, str, Any, str]  # object, attribute, value before, place
 
 

@@ -29,8 +29,6 @@ from ipu.tf.autograph._names import (
     symbol,
 )
 
-__all__ = ["transform"]
-
 # they look at the frame that calls them
 _UNTOUCHED = "breakpoint dir eval exec globals locals super vars".split()
 _KEEPS_PYTHON = (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-__all__ = ["Undefined", "no_value"]
-
 
 class Undefined:
     """A variable without a value.

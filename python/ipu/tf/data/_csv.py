@@ -26,8 +26,6 @@ from ipu.tf.io._files import matching_files
 from ipu.tf.io._records import checked_compression
 from ipu.tf.tensor_spec import TensorSpec
 
-__all__ = ["CsvDataset", "make_csv_dataset"]
-
 _Arrays = tuple["np.ndarray[Any, Any]", ...]
 
 

@@ -26,8 +26,6 @@ from ipu.tf.data._storage import Storage
 from ipu.tf.data._transformations import Transformations, integer
 from ipu.tf.data._windows import Windows
 
-__all__ = ["AUTOTUNE", "INFINITE_CARDINALITY", "UNKNOWN_CARDINALITY", "Dataset"]
-
 AUTOTUNE = -1
 INFINITE_CARDINALITY = -1
 UNKNOWN_CARDINALITY = -2

@@ -26,8 +26,6 @@ from ipu._device import seed
 from ipu._text.missing import PACKAGE, is_library
 from ipu.tf.data._made_by import RECORD
 
-__all__ = ["fingerprint"]
-
 # what changes no element
 _NEUTRAL = frozenset(("cache", "options", "prefetch", "snapshot", "with_options"))
 _NEUTRAL_ARGUMENTS = ("buffer_size", "deterministic", "name", "num_parallel_calls")

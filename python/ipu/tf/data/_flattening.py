@@ -30,8 +30,6 @@ from ipu.tf.tensor_spec import TensorSpec
 if TYPE_CHECKING:
     from ipu.tf.data._dataset import Dataset
 
-__all__ = ["Flattening"]
-
 _CYCLE = 4  # inputs that interleave reads at a time where nothing is said
 _Arrays = tuple["np.ndarray[Any, Any]", ...]
 

@@ -19,8 +19,6 @@ from ipu.tf.data._made_by import note
 if TYPE_CHECKING:
     from ipu.tf.data._dataset import Dataset
 
-__all__ = ["Forgiving", "Reducer"]
-
 _Arrays = tuple["np.ndarray[Any, Any]", ...]
 _MOST_FAILURES = 1000  # one after the other, where nobody knows how many there are
 

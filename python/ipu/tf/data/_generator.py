@@ -15,8 +15,6 @@ from ipu.tf.data import _packed, _structure
 from ipu.tf.dtypes import as_dtype
 from ipu.tf.tensor_spec import TensorSpec
 
-__all__ = ["declared", "starter"]
-
 
 def declared(types: Any, shapes: Any, signature: Any) -> Any:
     """Make the element structure of ``from_generator`` from its arguments."""

@@ -20,8 +20,6 @@ from ipu.tf._tensor.composite_specs import RaggedTensorSpec, SparseTensorSpec
 from ipu.tf.data import _live, _packed, _probing, _structure
 from ipu.tf.data._parallel import in_order
 
-__all__ = ["HostFunction", "mapped", "selected"]
-
 _ELEMENTS = 1 << 32  # keeps the seeds of functions apart from those of elements
 _Arrays = tuple["np.ndarray[Any, Any]", ...]
 

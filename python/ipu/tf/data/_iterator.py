@@ -10,8 +10,6 @@ from ipu.tf import nest
 from ipu.tf.data import _live, _packed
 from ipu.tf.errors import OutOfRangeError
 
-__all__ = ["Iterator", "NumpyIterator"]
-
 
 @boundaries("__next__", "get_next")
 class Iterator:

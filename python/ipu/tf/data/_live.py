@@ -16,8 +16,6 @@ from typing import Any
 
 from ipu import _core
 
-__all__ = ["first_results", "start_feeder", "start_iterator"]
-
 _TRIES = 100  # elements that may fail
 
 _iterators: weakref.WeakSet[Any] = weakref.WeakSet()

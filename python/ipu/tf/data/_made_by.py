@@ -7,8 +7,6 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-__all__ = ["RECORD", "note", "note_source", "noted"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 RECORD = "_made_by"  # the attribute

@@ -18,8 +18,6 @@ from ipu.tf._string_ops.host_only import HostOnlyError
 from ipu.tf._string_ops.tensors import is_text
 from ipu.tf.data import _structure
 
-__all__ = ["Mapped", "converted"]
-
 _Core = tuple[str, tuple[int, ...]]
 
 

@@ -21,8 +21,6 @@ from ipu.tf.tensor_spec import TensorSpec
 if TYPE_CHECKING:
     from ipu.tf.data._dataset import Dataset
 
-__all__ = ["Mixtures", "random_numbers"]
-
 _Arrays = tuple["np.ndarray[Any, Any]", ...]
 _DRAWN = 256  # random numbers that are made at once
 _NEXT_PASS = 0x9E3779B97F4A7C15  # what sets the seeds of passes apart

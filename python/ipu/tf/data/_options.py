@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["Options"]
-
 _GROUPS = frozenset(
     (
         "autotune",

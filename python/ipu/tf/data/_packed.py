@@ -30,25 +30,6 @@ from ipu.tf.tensor_spec import TensorSpec
 if TYPE_CHECKING:
     from ipu.tf.data._dataset import Dataset
 
-__all__ = [
-    "CORE",
-    "DatasetSpec",
-    "elements",
-    "has_composite",
-    "has_packed",
-    "is_packed",
-    "of_rows",
-    "pack",
-    "pack_column",
-    "pack_rows",
-    "packed_rows",
-    "row_of",
-    "spec_of_value",
-    "unpack",
-    "unpack_array",
-    "unpacker",
-]
-
 CORE = ("uint8", (None,))  # what the core sees of a packed leaf
 _Arrays = tuple["np.ndarray[Any, Any]", ...]
 

@@ -20,8 +20,6 @@ from ipu._text.arguments import as_int
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
-__all__ = ["calls_of", "in_order"]
-
 T = TypeVar("T")
 _AUTOTUNE = -1
 _WORTH_A_THREAD = 5e-4  # seconds of a call; handing it over and back takes a tenth

@@ -12,8 +12,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["others", "varying"]
-
 _local = threading.local()
 
 

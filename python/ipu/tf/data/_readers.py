@@ -23,14 +23,6 @@ from ipu.tf.dtypes import string
 from ipu.tf.io._records import checked_compression, records_of
 from ipu.tf.tensor_spec import TensorSpec
 
-__all__ = [
-    "FixedLengthRecordDataset",
-    "TFRecordDataset",
-    "TextLineDataset",
-    "opened",
-    "paths_of",
-]
-
 _Read = Callable[[str], Iterator[bytes]]
 
 

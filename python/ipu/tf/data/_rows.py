@@ -25,20 +25,6 @@ from ipu.tf.data._turns import ByTurns
 from ipu.tf.dtypes import string
 from ipu.tf.tensor_spec import TensorSpec
 
-__all__ = [
-    "batched",
-    "holds_text",
-    "padded",
-    "padded_shapes",
-    "padding_values",
-    "ragged_of",
-    "sparse_rows",
-    "stacked_batches",
-    "text_slices",
-    "text_tensors",
-    "unbatched",
-]
-
 _Arrays = tuple["np.ndarray[Any, Any]", ...]
 # From the leaves of a batch's rows, and the leaf's number, to the batch's leaf.
 Stack = Callable[[Sequence[Any], int], Any]

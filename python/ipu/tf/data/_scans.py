@@ -22,8 +22,6 @@ from ipu.tf.data._mixtures import random_numbers
 if TYPE_CHECKING:
     from ipu.tf.data._dataset import Dataset
 
-__all__ = ["Scans"]
-
 _Arrays = tuple["np.ndarray[Any, Any]", ...]
 
 

@@ -5,9 +5,6 @@ from __future__ import annotations
 
 from ipu._device import seed
 
-__all__ = ["for_map", "for_shuffle"]
-
-
 _shuffles = seed.Draws("shuffles")
 _maps = seed.Draws("maps")
 

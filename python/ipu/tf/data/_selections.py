@@ -25,8 +25,6 @@ from ipu.tf.data._transformations import integer
 if TYPE_CHECKING:
     from ipu.tf.data._dataset import Dataset
 
-__all__ = ["Selections"]
-
 _Self = TypeVar("_Self", bound="Selections")
 
 

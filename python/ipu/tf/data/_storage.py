@@ -22,8 +22,6 @@ from ipu.tf.data._made_by import note
 if TYPE_CHECKING:
     from ipu.tf.data._dataset import Dataset
 
-__all__ = ["Storage"]
-
 _Arrays = tuple["np.ndarray[Any, Any]", ...]
 _ROWS, _ABOUT = "elements.rows", "about.json"  # in the folder of `save`
 

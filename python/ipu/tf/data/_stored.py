@@ -33,8 +33,6 @@ from ipu.tf.data import _packed, _structure
 from ipu.tf.dtypes import string
 from ipu.tf.tensor_spec import TensorSpec
 
-__all__ = ["Written", "described", "read_rows", "spec_from"]
-
 _MAGIC = b"IPUROWS1"
 _PIECE = 1 << 24
 # what reading raises where anything may be in a file

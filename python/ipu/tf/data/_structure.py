@@ -20,18 +20,6 @@ from ipu.tf.data import _packed
 from ipu.tf.dtypes import as_dtype
 from ipu.tf.tensor_spec import TensorSpec
 
-__all__ = [
-    "UnknownShapeSpec",
-    "core_spec",
-    "is_container",
-    "map_leaves",
-    "match",
-    "short",
-    "spec_of",
-    "to_array",
-    "to_own_array",
-]
-
 CoreSpec = tuple[str, "tuple[int | None, ...] | None"]
 
 _MAX_RANK = 8

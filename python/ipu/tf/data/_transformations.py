@@ -17,8 +17,6 @@ from ipu.tf.data._made_by import note
 from ipu.tf.data._map import Mapped
 from ipu.tf.data._parallel import calls_of
 
-__all__ = ["Transformations", "integer"]
-
 _PEEKS = 8  # elements that say which sizes vary, where values say them
 _Self = TypeVar("_Self", bound="Transformations")
 

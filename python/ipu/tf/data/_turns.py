@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["ByTurns"]
-
 
 class ByTurns(Iterator[Any]):
     """Blocks of elements of several sources by turns. A source that ends leaves its

@@ -23,8 +23,6 @@ from ipu.tf.tensor_shape import TensorShape
 if TYPE_CHECKING:
     from ipu.tf.data._dataset import Dataset
 
-__all__ = ["Windows"]
-
 _Arrays = tuple["np.ndarray[Any, Any]", ...]
 
 

@@ -15,8 +15,6 @@ from ipu.tf._string_ops.host_only import on_host
 from ipu.tf._string_ops.tensors import StringTensor, is_text
 from ipu.tf.dtypes import DType, as_dtype, float32, float64, int32, int64, string
 
-__all__ = ["Column", "columns_of", "csv_reader", "decode_csv"]
-
 _KINDS = (float32, float64, int32, int64, string)
 
 

@@ -17,17 +17,6 @@ from ipu.tf._tensor.extras import extra
 from ipu.tf.data import _probing
 from ipu.tf.dtypes import as_dtype, uint8
 
-__all__ = [
-    "decode_bmp",
-    "decode_gif",
-    "decode_image",
-    "decode_jpeg",
-    "decode_png",
-    "encode_jpeg",
-    "encode_png",
-    "pillow",
-]
-
 _MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
 _FORMATS = ("BMP", "GIF", "JPEG", "PNG")
 

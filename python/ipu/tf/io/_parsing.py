@@ -14,14 +14,6 @@ from ipu.tf._string_ops.tensors import StringTensor, to_bytes
 from ipu.tf.data import _probing
 from ipu.tf.dtypes import as_dtype
 
-__all__ = [
-    "FixedLenFeature",
-    "FixedLenSequenceFeature",
-    "VarLenFeature",
-    "parse_example",
-    "parse_single_example",
-]
-
 _KINDS = {"string": "bytes_list", "float32": "float_list", "int64": "int64_list"}
 
 

@@ -23,8 +23,6 @@ from ipu._text.near import refuse_unknown
 from ipu.tf._string_ops.tensors import path_of, to_bytes
 from ipu.tf._tensor.extras import extra
 
-__all__ = ["TFRecordOptions", "TFRecordWriter", "records_of"]
-
 _LENGTH = struct.Struct("<QI")
 _CHECKSUM = struct.Struct("<I")
 _MASK = 0xA282EAD8

@@ -13,14 +13,6 @@ from ipu._text.errors import InvalidArgumentError, NotFoundError
 from ipu.tf._string_ops.tensors import StringTensor, is_text, path_of
 from ipu.tf.dtypes import DType, as_dtype, int64, string
 
-__all__ = [
-    "Entries",
-    "KeyValueTensorInitializer",
-    "TextFileIndex",
-    "TextFileInitializer",
-    "array_of",
-]
-
 
 class Entries(NamedTuple):
     """The entries of a table.

@@ -20,8 +20,6 @@ from ipu.tf.ragged import RaggedTensor
 from ipu.tf.tensor_shape import TensorShape
 from ipu.tf.tensor_spec import TensorSpec
 
-__all__ = ["StaticHashTable", "StaticVocabularyTable", "Table", "tensor_of"]
-
 
 class Table:
     """A dictionary of tensors.

@@ -17,8 +17,6 @@ from ipu.tf.summary import _messages
 from ipu.tf.summary._png import png_of
 from ipu.tf.summary._writer import should_record_summaries, state
 
-__all__ = ["histogram", "image", "scalar", "text", "write"]
-
 _Make = Callable[[Sequence[Any]], Any]
 
 

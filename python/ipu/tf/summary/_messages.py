@@ -15,22 +15,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = [
-    "event_of_graph",
-    "event_of_summary",
-    "event_of_values",
-    "event_of_version",
-    "graph_of",
-    "histogram_of",
-    "image_of",
-    "metadata_of",
-    "number_of",
-    "summary_of",
-    "tensor_of",
-    "text_of",
-    "value_of",
-]
-
 _VERSION = b"brain.Event:2"
 _STRING = 7
 _DTYPES = {

@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["png_of"]
-
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 # by channels: grey, grey and opacity, RGB, RGB and opacity
 _COLOURS = {1: 0, 2: 4, 3: 2, 4: 6}

@@ -18,16 +18,6 @@ from ipu.tf._tensor.extras import extra
 from ipu.tf.io._records import TFRecordWriter
 from ipu.tf.summary import _messages
 
-__all__ = [
-    "SummaryWriter",
-    "create_file_writer",
-    "create_noop_writer",
-    "flush",
-    "record_if",
-    "should_record_summaries",
-    "state",
-]
-
 _numbers = itertools.count()
 
 

@@ -22,8 +22,6 @@ from ipu.keras.engine.symbols.keras_tensor import KerasTensor, Node
 if TYPE_CHECKING:
     from ipu.keras.engine.functional import Functional
 
-__all__ = ["connect", "functional_config", "to_json"]
-
 _TENSOR, _TUPLE, _SLICE = "__keras_tensor__", "__tuple__", "__slice__"
 _ELLIPSIS, _DTYPE, _ARRAY = "__ellipsis__", "__dtype__", "__array__"
 

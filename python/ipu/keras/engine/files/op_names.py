@@ -13,8 +13,6 @@ from typing import Any
 
 from ipu import tf
 
-__all__ = ["BINARY", "function_of", "name_of", "reversed_operator"]
-
 BINARY = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul")
 _COMPARISONS = ("lt", "le", "gt", "ge")
 _UNARY = ("neg", "abs", "getitem")

@@ -30,16 +30,6 @@ from ipu.keras._files.places import (
 from ipu.keras._random_state import Order, captured, parsed
 from ipu.keras.engine.files import model_config, weights_file
 
-__all__ = [
-    "check_describable",
-    "load",
-    "load_weights",
-    "pickled",
-    "save",
-    "save_weights",
-    "unpickled",
-]
-
 Path = str | os.PathLike[str]
 
 

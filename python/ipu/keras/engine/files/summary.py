@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from ipu.keras.engine.model import Model
     from ipu.keras.layers.base_layer import Layer
 
-__all__ = ["as_html", "lines", "table_lines"]
-
 _GAP = 2
 
 

@@ -13,8 +13,6 @@ import numpy as np
 
 from ipu.keras._files import fitting
 
-__all__ = ["LoadStatus", "encoded", "load", "read_about", "save"]
-
 _FORMAT = "ipu.keras.weights"
 _STATE = "optimizer:"  # before the names of an optimizer's variables
 

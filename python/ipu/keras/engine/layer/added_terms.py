@@ -13,8 +13,6 @@ from ipu import tf
 from ipu.keras._types import Tensor
 from ipu.keras.layers.base_layer import Layer
 
-__all__ = ["AddLoss", "AddMetric"]
-
 
 class AddLoss(Layer):
     """Adds its input to the loss of the model; of several values, the mean."""

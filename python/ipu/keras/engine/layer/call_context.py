@@ -14,8 +14,6 @@ from typing import Any
 
 from ipu.tf._functions.parts import part_of_step
 
-__all__ = ["call_scope", "current_dtype", "current_training", "in_call"]
-
 
 class _Calls(threading.local):
     def __init__(self) -> None:

@@ -9,8 +9,6 @@ from typing import Any
 
 from ipu.eager.backprop import GradientCaptureContext, active_context
 
-__all__ = ["capturing", "wants_captured"]
-
 
 @contextmanager
 def capturing() -> Iterator[GradientCaptureContext]:

@@ -15,8 +15,6 @@ from ipu.keras.engine.layer.policy import Policy, policy_of
 if TYPE_CHECKING:
     from ipu._core import Tensor
 
-__all__ = ["AutoCastVariable", "LayerDtypes"]
-
 
 class AutoCastVariable(tf.Variable):
     """A weight that a layer's ``call`` reads in the dtype in which it computes.

@@ -13,8 +13,6 @@ from typing import Literal
 from ipu.keras._types import Tensor
 from ipu.tf._tensor.notes import note, noted
 
-__all__ = ["logits_of", "remember_logits"]
-
 Kind = Literal["softmax", "sigmoid"]
 
 

@@ -12,8 +12,6 @@ from ipu import tf
 from ipu.keras._types import Nest, Tensor
 from ipu.tf._tensor.notes import note, noted
 
-__all__ = ["mask_of", "masks_of", "set_mask"]
-
 
 def set_mask(tensor: Tensor, mask: Tensor) -> None:
     """Note the mask of a tensor: true where a step counts."""

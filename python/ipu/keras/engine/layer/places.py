@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 from ipu.keras._types import Nest
 from ipu.keras.engine.symbols.keras_tensor import Node
 
-__all__ = ["LayerPlaces"]
-
 
 class LayerPlaces:
     """Inputs, outputs and their shapes where a layer is used in a functional model."""

@@ -9,8 +9,6 @@ from typing import Any
 from ipu import tf
 from ipu.keras._backend_state import state
 
-__all__ = ["Policy", "global_policy", "policy_of", "set_global_policy"]
-
 _MIXED = {"mixed_float16": ("float16", "float32")}
 
 

@@ -6,8 +6,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-__all__ = ["TrainingParameter", "takes_mask", "training_parameter"]
-
 _VAR_KEYWORDS = 0x08  # CO_VARKEYWORDS of a code object
 
 

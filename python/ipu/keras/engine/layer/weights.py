@@ -27,8 +27,6 @@ from ipu.tf._functions.tracing import in_trace, init_scope
 if TYPE_CHECKING:
     from ipu.keras.layers.base_layer import Layer
 
-__all__ = ["LayerWeights", "ordered_first", "unique"]
-
 T = TypeVar("T")
 
 # attributes that are no part of the layer, or are reported by other means

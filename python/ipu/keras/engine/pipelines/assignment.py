@@ -10,17 +10,6 @@ if TYPE_CHECKING:
     from ipu.keras.engine.symbols.keras_tensor import Node
     from ipu.keras.layers.base_layer import Layer
 
-__all__ = [
-    "FunctionalLayerPipelineStageAssignment",
-    "FunctionalNestedModelPipelineStageAssignment",
-    "LayerAssignment",
-    "ModelLayerPipelineStageAssignment",
-    "NestedAssignment",
-    "NestedModelPipelineStageAssignment",
-    "SequentialLayerPipelineStageAssignment",
-    "SequentialNestedModelPipelineStageAssignment",
-]
-
 
 class LayerAssignment:
     """The stage of a layer, or of one of its calls.

@@ -20,8 +20,6 @@ from ipu.keras.engine.pipelines.calls import (
 )
 from ipu.keras.engine.pipelines.costs import CallCost, costs_of
 
-__all__ = ["StageSplit", "auto_stages"]
-
 # of a Mk2 IPU: 62.5 TFLOP/s in float32, 47.5 TB/s between its memory and its tiles
 # (Graphcore, IPU-M2000 data sheet)
 _FLOPS_PER_BYTE = 62.5 / 47.5

@@ -21,20 +21,6 @@ from ipu.keras.engine.symbols.keras_tensor import KerasTensor, Node
 if TYPE_CHECKING:
     from ipu.keras.layers.base_layer import Layer
 
-__all__ = [
-    "FlatModel",
-    "Key",
-    "ModelGraph",
-    "StageCall",
-    "StageTree",
-    "Unit",
-    "check_dependencies",
-    "flatten",
-    "is_nested",
-    "leaves_of",
-    "with_default",
-]
-
 StageTree = list[Any]  # of int, None and StageTree
 Key = tuple[tuple[int, ...], int]  # a path of calls, and the id of a symbol
 

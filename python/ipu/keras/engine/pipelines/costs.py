@@ -13,8 +13,6 @@ from ipu.keras.engine.pipelines.calls import FlatModel, StageCall
 from ipu.keras.engine.symbols.keras_tensor import KerasTensor
 from ipu.tf._functions import function
 
-__all__ = ["CallCost", "costs_of"]
-
 
 class CallCost(NamedTuple):
     """What a call costs, forward and backward.

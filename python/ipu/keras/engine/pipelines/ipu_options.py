@@ -23,8 +23,6 @@ from ipu.keras.engine.pipelines.stages import Stages
 if TYPE_CHECKING:
     from ipu._reports.timetable import Timetable
 
-__all__ = ["IPUOptions", "ReplicatedMetricReductionMethod"]
-
 
 class ReplicatedMetricReductionMethod(Enum):
     """How the results of several replicas become the logs.

@@ -20,8 +20,6 @@ from ipu.keras.engine.sequential import Sequential
 from ipu.keras.layers.base_layer import Layer
 from ipu.ops.pipelining_ops import PipelineSchedule, RecomputationMode
 
-__all__ = ["PipelineModel", "SequentialPipelineModel"]
-
 # what can be written down of the arguments, beside numbers and lists
 _ENUMS: dict[str, type[Enum]] = {
     "pipeline_schedule": PipelineSchedule,

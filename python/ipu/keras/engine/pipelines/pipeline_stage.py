@@ -9,8 +9,6 @@ from types import TracebackType
 from ipu._device import strategy_state
 from ipu._text.arguments import as_int
 
-__all__ = ["PipelineStage", "count_entries", "current_stage"]
-
 
 class _Stage(threading.local):
     def __init__(self) -> None:

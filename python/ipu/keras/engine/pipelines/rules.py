@@ -16,8 +16,6 @@ from ipu.keras.engine.pipelines.assignment import (
 )
 from ipu.keras.engine.pipelines.calls import StageTree, Unit, leaves_of
 
-__all__ = ["check_chain", "checked_tree"]
-
 _KINDS: dict[str, tuple[type[Any], type[Any]]] = {
     "Sequential": (
         SequentialLayerPipelineStageAssignment,

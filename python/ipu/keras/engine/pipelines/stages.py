@@ -31,8 +31,6 @@ from ipu.keras.engine.pipelines.rules import check_chain, checked_tree
 if TYPE_CHECKING:
     from ipu.keras.layers.base_layer import Layer
 
-__all__ = ["Stages"]
-
 _WIDTHS = {"Sequential": 60, "Functional": 89, "Model": 89}
 
 

@@ -31,8 +31,6 @@ from ipu.keras.engine.training.data_adapter import unpack
 from ipu.keras.engine.training.step_functions import expand
 from ipu.tf._tensor.notes import note
 
-__all__ = ["StagedStep"]
-
 _KINDS = ("softmax", "sigmoid")  # of activations whose logits are remembered
 
 _Term = tuple[int, int, int]  # a term of the loss: its layer, 0 or 1, its place

@@ -12,8 +12,6 @@ from ipu.keras.engine.pipelines.calls import ModelGraph
 from ipu.keras.engine.symbols.keras_tensor import KerasTensor, recorded_nodes
 from ipu.tf.autograph import convert_call
 
-__all__ = ["open_batch", "traced_graph"]
-
 
 def open_batch(value: Any) -> tf.TensorSpec:
     """What an input of a model was, for any number of samples."""

@@ -17,8 +17,6 @@ from ipu.keras.engine.symbols.keras_tensor import KerasTensor, Node
 if TYPE_CHECKING:
     from ipu.keras.layers.base_layer import Layer
 
-__all__ = ["Graph", "map_graph"]
-
 
 class Graph(NamedTuple):
     """The nodes in the order in which they run, and the layers in Keras's order."""

@@ -12,8 +12,6 @@ from ipu.keras.engine.layer.masks import mask_of, set_mask
 from ipu.keras.engine.symbols.keras_tensor import KerasTensor
 from ipu.tf._functions import inference
 
-__all__ = ["infer_outputs"]
-
 
 def infer_outputs(
     function: Callable[..., Any],

@@ -9,8 +9,6 @@ from typing import Any, TypeVar, cast
 
 from ipu.keras.engine.symbols.keras_tensor import contains_symbolic
 
-__all__ = ["symbolic"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 

@@ -10,8 +10,6 @@ from typing import Any
 from ipu._device.locks import Event
 from ipu.keras._types import Nest
 
-__all__ = ["Arrivals"]
-
 _POLL_S = 0.05
 
 

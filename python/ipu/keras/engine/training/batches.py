@@ -22,8 +22,6 @@ from ipu.keras.engine.training.host_sources import DatasetSource, HostSource
 from ipu.keras.engine.training.step_plan import UNKNOWN
 from ipu.tf.dtypes import DEVICE_DTYPES
 
-__all__ = ["Batches", "common_length", "element_of", "from_arrays", "from_dataset"]
-
 _MANY = 4  # how much larger or smaller a batch_size may be to be worth an advice
 
 

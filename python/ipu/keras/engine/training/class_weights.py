@@ -12,8 +12,6 @@ from ipu import tf
 from ipu.keras._types import Nest
 from ipu.keras.engine.training.data_adapter import unpack
 
-__all__ = ["bytes_of", "with_class_weight"]
-
 
 def bytes_of(weights: Any) -> bytes | None:
     """Give the weights as something that can be compared; None for None."""

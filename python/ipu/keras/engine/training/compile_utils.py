@@ -18,8 +18,6 @@ from ipu.keras._types import Nest, Tensor
 from ipu.keras.engine.layer.masks import mask_of
 from ipu.tf._functions.tracing import init_scope
 
-__all__ = ["LossesContainer", "MetricsContainer"]
-
 
 def _by_output(
     what: str, given: Any, names: list[str], is_leaf_list: bool

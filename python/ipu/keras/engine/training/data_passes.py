@@ -8,8 +8,6 @@ from typing import Any
 from ipu.keras._random_state import Order
 from ipu.keras.engine.training.batches import Batches
 
-__all__ = ["Passes"]
-
 
 class Passes:
     """The passes of a run over its data.

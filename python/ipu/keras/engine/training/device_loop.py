@@ -24,8 +24,6 @@ from ipu.keras.engine.training.arrivals import Arrivals
 from ipu.keras.engine.training.device_steps import Steps
 from ipu.keras.engine.training.step_programs import Array, StepProgram, StepPrograms
 
-__all__ = ["DeviceLoop", "FunctionLoop", "Loop", "StepWatcher"]
-
 _REFRESH_S = 0.1
 
 

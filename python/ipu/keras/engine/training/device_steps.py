@@ -24,8 +24,6 @@ from ipu.tf import nest
 if TYPE_CHECKING:
     from ipu.keras.engine.training.trainer import Trainer
 
-__all__ = ["AccumulatedSteps", "Pipeline", "PipelinedSteps", "PlainSteps", "Steps"]
-
 
 class Steps(Protocol):
     """The body of a device program."""

@@ -25,8 +25,6 @@ from ipu.ops import pipelining_ops
 if TYPE_CHECKING:
     from ipu.keras.engine.training.trainer import Trainer
 
-__all__ = ["Execution", "make_steps", "over_replicas", "settle"]
-
 # what GradientAccumulationOptimizerV2 takes; of these only the dtype changes numbers
 _OPTIMIZER_OPTIONS = (
     "dtype",

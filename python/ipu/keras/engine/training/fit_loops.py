@@ -39,8 +39,6 @@ from ipu.tf._functions.signature import key_of
 if TYPE_CHECKING:
     from ipu.keras.engine.training.trainer import Trainer
 
-__all__ = ["Run", "is_due", "make_callbacks", "run_fit", "run_predict", "run_test"]
-
 
 def _as_it_is(results: Any) -> Any:
     return results

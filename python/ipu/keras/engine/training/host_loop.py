@@ -19,8 +19,6 @@ from ipu.keras._types import Nest
 from ipu.keras.engine.training.host_sources import HostSource, Pass
 from ipu.keras.engine.training.shaped_programs import ShapedPrograms
 
-__all__ = ["HostLoop"]
-
 
 class HostLoop:
     """Runs a step for each batch of a source.

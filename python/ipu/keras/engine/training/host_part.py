@@ -18,15 +18,6 @@ from ipu.keras.engine.symbols.keras_tensor import KerasTensor, Node
 from ipu.keras.engine.training.data_adapter import is_batched
 from ipu.tf._string_ops.tensors import StringTensor, is_text
 
-__all__ = [
-    "HostPart",
-    "fed",
-    "find_host_part",
-    "first_input",
-    "host_values",
-    "runs_on_host",
-]
-
 
 class HostPart:
     """What a model computes on the host.

@@ -23,8 +23,6 @@ from ipu.tf.data import Iterator as DataIterator
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-__all__ = ["DatasetSource", "GeneratorSource", "HostSource", "SequenceSource"]
-
 _AHEAD = 3  # batches of a data set that are made while the device is busy
 _LEAVE_S = 1.0  # how long a generator may take to be left
 

@@ -23,8 +23,6 @@ from ipu.keras.optimizers.schedules import LearningRateSchedule
 from ipu.tf._functions.signature import exact
 from ipu.tf._tensor.reference import Reference
 
-__all__ = ["KeptPrograms", "Lease", "state_of"]
-
 _MOST = 8
 
 _PLAIN = frozenset({bool, int, float, str, type(None)})

@@ -13,8 +13,6 @@ import numpy as np
 
 from ipu._text.arguments import as_int
 
-__all__ = ["Pace", "checked_execution", "whole_number"]
-
 _EXECUTION_S = 0.1
 _GROWTH = 8  # the first measured executions are slow: they make programs
 

@@ -17,8 +17,6 @@ from ipu.tf._functions import function
 if TYPE_CHECKING:
     from ipu.keras.layers.base_layer import Layer
 
-__all__ = ["Preparation"]
-
 
 class Preparation:
     """The part of ``Trainer`` that creates variables and checks where they are."""

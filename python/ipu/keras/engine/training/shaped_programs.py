@@ -11,8 +11,6 @@ from ipu.keras._types import Nest
 from ipu.tf._functions import function
 from ipu.tf._functions.parts import part_of_step
 
-__all__ = ["ShapedPrograms"]
-
 _MOST_SHAPES = 32  # that are kept from one run to the next
 
 

@@ -11,8 +11,6 @@ from ipu import tf
 from ipu.keras._types import Nest
 from ipu.keras.callbacks.callback import CallbackList
 
-__all__ = ["StepCalls", "logs_at"]
-
 
 class StepCalls:
     """Calls the hooks of a batch for each step, as its results arrive.

@@ -15,8 +15,6 @@ from typing import NamedTuple
 from ipu._text.arguments import as_int
 from ipu._text.user_warnings import warn_user
 
-__all__ = ["INFINITE", "UNKNOWN", "StepPlan", "plan_steps"]
-
 INFINITE = -1
 UNKNOWN = -2
 

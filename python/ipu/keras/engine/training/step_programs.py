@@ -21,8 +21,6 @@ from ipu.keras.engine.training.device_steps import Steps
 from ipu.keras.engine.training.pace import Pace
 from ipu.tf._functions import function
 
-__all__ = ["Array", "StepProgram", "StepPrograms"]
-
 Array = np.ndarray[Any, Any]
 
 _TAILS = 4  # sizes of a last batch that are kept

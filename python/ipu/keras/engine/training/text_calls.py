@@ -20,8 +20,6 @@ from ipu.tf._functions.signature import key_of
 from ipu.tf._string_ops.tensors import StringTensor, is_text
 from ipu.tf.autograph import convert_call
 
-__all__ = ["TextCalls", "text_specs"]
-
 
 def text_specs(data: Any) -> Nest | None:
     """Specs of inputs for any number of samples; None where there is no text in them.

@@ -36,8 +36,6 @@ from ipu.keras.engine.training.step_functions import StepFunctions
 from ipu.keras.layers.base_layer import Layer
 from ipu.keras.optimizers._wrapping import ScalingOptimizer
 
-__all__ = ["Trainer"]
-
 
 @boundaries("compile", "fit", "evaluate", "predict")
 class Trainer(Preparation, StepFunctions, IPUOptions, Layer):

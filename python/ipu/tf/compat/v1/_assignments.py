@@ -8,15 +8,6 @@ from typing import Any
 from ipu.tf._graph import mode
 from ipu.tf._graph.scopes import VariableScope
 
-__all__ = [
-    "assign",
-    "assign_add",
-    "assign_sub",
-    "disable_resource_variables",
-    "enable_resource_variables",
-    "resource_variables_enabled",
-]
-
 
 def _scope() -> VariableScope:
     graph = mode.current() or mode.default()

@@ -9,16 +9,6 @@ from ipu.tf._tensor import convert
 from ipu.tf.dtypes import bool as bool_type
 from ipu.tf.dtypes import float32, int32
 
-__all__ = [
-    "control_flow_v2_enabled",
-    "enable_control_flow_v2",
-    "enable_v2_dtype_behavior",
-    "enable_v2_tensorshape",
-    "to_bool",
-    "to_float",
-    "to_int32",
-]
-
 
 def enable_v2_dtype_behavior() -> None:
     """Layers cast their inputs to their own dtype: always so.

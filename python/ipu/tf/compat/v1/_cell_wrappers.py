@@ -14,8 +14,6 @@ from ipu.tf.compat.v1._cells import RNNCell
 from ipu.tf.compat.v1._dropout import drop
 from ipu.tf.compat.v1._variables import variable_scope
 
-__all__ = ["DropoutWrapper", "MultiRNNCell"]
-
 
 class MultiRNNCell(RNNCell):
     """Cells on top of each other.

@@ -12,14 +12,6 @@ from ipu.ops.rnn_ops import LSTMStateTuple
 from ipu.tf import nest
 from ipu.tf.compat.v1._variables import get_variable, variable_scope
 
-__all__ = [
-    "BasicLSTMCell",
-    "BasicRNNCell",
-    "GRUCell",
-    "LSTMCell",
-    "RNNCell",
-]
-
 Activation = Callable[[Any], Any]
 
 

@@ -7,12 +7,6 @@ from typing import Any
 
 from ipu import tf
 
-__all__ = [
-    "sigmoid_cross_entropy_with_logits",
-    "softmax_cross_entropy_with_logits",
-    "sparse_softmax_cross_entropy_with_logits",
-]
-
 
 def _check(function: str, sentinel: Any, labels: Any, logits: Any) -> None:
     if sentinel is not None:

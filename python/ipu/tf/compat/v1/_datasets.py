@@ -20,8 +20,6 @@ from ipu.tf._graph import mode
 from ipu.tf._graph.frame import constant_value, is_symbol, symbols_in
 from ipu.tf.tensor_spec import TensorSpec
 
-__all__ = ["Dataset", "PendingDataset", "kept"]
-
 # sizes and numbers that are tried for what is not fed yet
 _TRIALS = (2, 3)
 

@@ -9,8 +9,6 @@ from ipu import tf
 from ipu.tf._graph.frame import is_symbol
 from ipu.tf._tensor.dispatch import op
 
-__all__ = ["drop"]
-
 
 def drop(x: Any, rate: Any, noise_shape: Any, seed: int | None) -> Any:
     """Dropout of a share that is a number or a tensor."""

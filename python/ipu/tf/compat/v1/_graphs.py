@@ -18,30 +18,6 @@ from ipu.tf.logging_ops import print_values
 from ipu.tf.tensor_shape import TensorShape
 from ipu.tf.tensor_spec import TensorSpec
 
-__all__ = [
-    "ConfigProto",
-    "GPUOptions",
-    "GraphKeys",
-    "Print",
-    "RunMetadata",
-    "RunOptions",
-    "add_to_collection",
-    "add_to_collections",
-    "disable_eager_execution",
-    "disable_v2_behavior",
-    "enable_eager_execution",
-    "enable_v2_behavior",
-    "executing_eagerly_outside_functions",
-    "get_collection",
-    "get_collection_ref",
-    "get_default_graph",
-    "get_default_session",
-    "placeholder",
-    "placeholder_with_default",
-    "py_func",
-    "reset_default_graph",
-]
-
 
 def disable_v2_behavior() -> None:
     """Behave as TensorFlow 1 from now on: ops go to the default graph.

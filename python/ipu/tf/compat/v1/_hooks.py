@@ -13,20 +13,6 @@ import numpy as np
 from ipu.tf.compat.v1._steps import get_global_step
 from ipu.tf.compat.v1.summary import FileWriter, Summary, merge_all
 
-__all__ = [
-    "FeedFnHook",
-    "LoggingTensorHook",
-    "NanLossDuringTrainingError",
-    "NanTensorHook",
-    "SessionRunArgs",
-    "SessionRunContext",
-    "SessionRunHook",
-    "SessionRunValues",
-    "StepCounterHook",
-    "StopAtStepHook",
-    "SummarySaverHook",
-]
-
 logger = logging.getLogger("tensorflow")
 
 

@@ -16,20 +16,6 @@ from ipu.keras import initializers
 from ipu.keras._initializer_base import Array, Initializer
 from ipu.keras._types import Tensor
 
-__all__ = [
-    "constant_initializer",
-    "glorot_normal_initializer",
-    "glorot_uniform_initializer",
-    "ones_initializer",
-    "orthogonal_initializer",
-    "random_normal_initializer",
-    "random_uniform_initializer",
-    "truncated_normal_initializer",
-    "uniform_unit_scaling_initializer",
-    "variance_scaling_initializer",
-    "zeros_initializer",
-]
-
 
 class _Typed(Initializer):
     """What the constructors add: the dtype of values where a call names none."""

@@ -8,8 +8,6 @@ from typing import Any
 from ipu import tf
 from ipu.tf._tensor.dispatch import op
 
-__all__ = ["div", "where", "where_v2"]
-
 where_v2 = tf.where
 
 

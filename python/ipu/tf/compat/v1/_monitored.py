@@ -22,13 +22,6 @@ from ipu.tf.compat.v1._variables import (
     local_variables_initializer,
 )
 
-__all__ = [
-    "Coordinator",
-    "MonitoredTrainingSession",
-    "Scaffold",
-    "start_queue_runners",
-]
-
 
 class Scaffold:
     """What a monitored session starts with; None: what the graph has.

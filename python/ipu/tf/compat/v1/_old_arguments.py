@@ -10,23 +10,6 @@ from typing import Any
 
 from ipu import tf
 
-__all__ = [
-    "argmax",
-    "argmin",
-    "cond",
-    "expand_dims",
-    "reduce_all",
-    "reduce_any",
-    "reduce_max",
-    "reduce_mean",
-    "reduce_min",
-    "reduce_prod",
-    "reduce_sum",
-    "renamed",
-    "squeeze",
-    "while_loop",
-]
-
 
 def renamed(function: Callable[..., Any], **old: str) -> Callable[..., Any]:
     """A function that also takes arguments under older names.

@@ -17,8 +17,6 @@ from ipu.tf._graph.reached import operation
 from ipu.tf._graph.record import add_traced
 from ipu.tf._tensor.operation import Operation
 
-__all__ = ["Optimizer"]
-
 
 class Optimizer(optimizers.Optimizer):
     """The arguments of TensorFlow 1's methods over those of a Keras optimizer.

@@ -20,13 +20,6 @@ from ipu.tf._ops.recurrent import lstm
 from ipu.tf.compat.v1._cells import LSTMCell, RNNCell
 from ipu.tf.compat.v1._variables import get_variable_scope, variable_scope
 
-__all__ = [
-    "bidirectional_dynamic_rnn",
-    "dynamic_rnn",
-    "static_bidirectional_rnn",
-    "static_rnn",
-]
-
 
 def dynamic_rnn(
     cell: Any,

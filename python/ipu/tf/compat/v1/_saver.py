@@ -14,14 +14,6 @@ from ipu._text.errors import DataLossError, NotFoundError
 from ipu._text.near import refuse_unknown
 from ipu.tf._graph import mode
 
-__all__ = [
-    "CheckpointState",
-    "Saver",
-    "checkpoint_exists",
-    "get_checkpoint_state",
-    "latest_checkpoint",
-]
-
 _SUFFIX = ".safetensors"
 _INDEX = "checkpoint"
 

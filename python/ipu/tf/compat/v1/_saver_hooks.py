@@ -10,8 +10,6 @@ from typing import Any
 from ipu.tf.compat.v1._hooks import SessionRunHook, Timer, logger, step_now
 from ipu.tf.compat.v1._saver import Saver
 
-__all__ = ["CheckpointSaverHook", "CheckpointSaverListener"]
-
 
 class CheckpointSaverListener:
     """What is called around each save of a :class:`CheckpointSaverHook`.

@@ -13,18 +13,6 @@ from ipu.tf._graph import mode
 from ipu.tf._graph.graph import Graph
 from ipu.tf.compat.v1._variables import get_variable
 
-__all__ = [
-    "create_global_step",
-    "exponential_decay",
-    "get_global_step",
-    "get_or_create_global_step",
-    "global_step",
-    "inverse_time_decay",
-    "piecewise_constant",
-    "piecewise_constant_decay",
-    "polynomial_decay",
-]
-
 
 def _graph(graph: Any) -> Graph:
     return graph or mode.current() or mode.default()

@@ -11,23 +11,6 @@ from ipu.tf._graph import mode
 from ipu.tf._graph.graph import Graph
 from ipu.tf._graph.scopes import VariableScope
 
-__all__ = [
-    "get_variable",
-    "get_variable_scope",
-    "global_variables",
-    "global_variables_initializer",
-    "initialize_all_variables",
-    "is_variable_initialized",
-    "local_variables",
-    "local_variables_initializer",
-    "model_variables",
-    "report_uninitialized_variables",
-    "tables_initializer",
-    "trainable_variables",
-    "variable_scope",
-    "variables_initializer",
-]
-
 
 def _graph() -> Graph:
     return mode.current() or mode.default()
