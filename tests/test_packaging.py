@@ -351,3 +351,34 @@ keras.layers.Dense(2)(tf.ones((1, 3)))
         cwd=tmp_path,
     )
     assert done.returncode == 0, done.stderr
+
+
+# --- what is installed ----------------------------------------------------------------
+
+WITHOUT_EXTRAS = """
+import importlib, pkgutil, sys
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {extras!r}:
+            raise ModuleNotFoundError(name, name=name)
+
+sys.meta_path.insert(0, Absent())
+import ipu
+for module in pkgutil.walk_packages(ipu.__path__, "ipu."):
+    try:
+        module.name.endswith("__main__") or importlib.import_module(module.name)
+    except ModuleNotFoundError as error:
+        if error.name not in {stand_ins!r}:
+            raise
+"""
+
+
+def test_every_module_can_be_imported_without_an_extra(tmp_path: Path) -> None:
+    """Whoever installs `ipu` alone gets no error from what he does not use."""
+    extras = (
+        "google google_crc32c h5py matplotlib pandas PIL sklearn tensorboard".split()
+    )
+    text = WITHOUT_EXTRAS.format(extras=extras, stand_ins=["absl", "absl.testing"])
+    done = run([sys.executable, "-W", "ignore", "-c", text], tmp_path)
+    assert done.returncode == 0, done.stderr[-2000:]

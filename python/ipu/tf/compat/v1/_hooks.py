@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ipu.tf.compat.v1._steps import get_global_step
-from ipu.tf.compat.v1.summary import FileWriter, Summary, merge_all
+from ipu.tf.compat.v1.summary import FileWriter, merge_all
+from ipu.tf.summary import _messages
 
 logger = logging.getLogger("tensorflow")
 
@@ -350,8 +351,9 @@ class StepCounterHook(SessionRunHook):
                 rate = passed[0] / passed[1]
                 logger.info("global_step/sec: %g", rate)
                 if self._writer is not None:
-                    value = Summary.Value(tag="global_step/sec", simple_value=rate)
-                    self._writer.add_summary(Summary(value=[value]), step)
+                    number = _messages.number_of(rate)
+                    told = _messages.summary_of("global_step/sec", number)
+                    self._writer.add_summary(told, step)
 
     def end(self, session: Any) -> None:
         """End the file, where it is the hook's own."""
