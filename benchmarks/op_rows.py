@@ -223,7 +223,7 @@ def reductions() -> list[Row]:
                 return reduce(tf, x, axis)
 
             def numpy(out: Any, x: Any, axis: int | None = axis) -> Any:
-                out = None if axis is None else out  # a scalar is no array
+                out = None if axis is None else out  # a scalar is not an array
                 return getattr(np, str(peer[0]))(x, axis=axis, out=out)
 
             def torch(torch: Any, out: Any, x: Any, axis: int | None = axis) -> Any:

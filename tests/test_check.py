@@ -66,7 +66,7 @@ def test_names_have_lines():
 )
 def test_missing_names_are_found(source, name):
     if "import *" in source:
-        # what a star gives is known; a name that it does not give is no use of it
+        # what a star gives is known; a name that it does not give is not a use of it
         assert missing(source) == []
         return
     assert missing(source) == [f"tensorflow.{name}"]

@@ -183,9 +183,11 @@ def test_metadata():
     assert old.deprecated
     assert "optimizations.math.fast" in old.deprecated_msg
     for bad, part in (("io_tiles.nothing", "nothing"), ("none.version", "none")):
-        with pytest.raises(ValueError, match=f"'{bad}': '{part}' is no option"):
+        with pytest.raises(ValueError, match=f"'{bad}': '{part}' is not an option"):
             cfg.get_attribute_metadata(bad)
-    with pytest.raises(ValueError, match=r"'io_tiles' is no option.*'num_io_tiles'"):
+    with pytest.raises(
+        ValueError, match=r"'io_tiles' is not an option.*'num_io_tiles'"
+    ):
         cfg.io_tiles.get_attribute_metadata("io_tiles.num_io_tiles")
     for bad in ("nothing", "ipu_model", "ipu_model.nothing"):
         with pytest.raises(ValueError, match="Could not get attribute metadata for"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a device does where a result is no number of float16: stochastic rounding,
+"""What a device does where a result is not a number of float16: stochastic rounding,
 overflow, and the exceptions of ``floating_point_behaviour``."""
 
 from __future__ import annotations

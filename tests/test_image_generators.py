@@ -280,7 +280,7 @@ def test_tables(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     several = next(flow(y_col=["size", "kind"], class_mode="multi_output"))[1]
     assert [one.tolist() for one in several] == [[1, 2, 3], ["cat", "dog", "dog"]]
     assert next(flow(class_mode=None, subset="validation")).shape[0] == 1
-    with pytest.raises(ValueError, match=r"none\.png' is no picture|No such file"):
+    with pytest.raises(ValueError, match=r"none\.png' is not a picture|No such file"):
         try:
             next(flow(validate_filenames=False))
         except FileNotFoundError as error:
@@ -292,7 +292,9 @@ def test_tables(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_file_that_cannot_be_read(folder: Path) -> None:
     (folder / "dog" / "9.png").write_bytes(b"\x89PNG")
     flow = Generator().flow_from_directory(folder, batch_size=6)
-    with pytest.raises(ValueError, match=r"dog/9\.png' is no picture that can be read"):
+    with pytest.raises(
+        ValueError, match=r"dog/9\.png' is not a picture that can be read"
+    ):
         next(flow)
 
 

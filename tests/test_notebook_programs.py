@@ -98,7 +98,7 @@ def test_what_is_no_notebook_of_python_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="it has no cells"):
         _notebooks.cells_of(str(tmp_path / "train.ipynb"))
     (tmp_path / "train.ipynb").write_text("nothing")
-    with pytest.raises(ValueError, match="is no notebook"):
+    with pytest.raises(ValueError, match="is not a notebook"):
         _notebooks.cells_of(str(tmp_path / "train.ipynb"))
     path = notebook(tmp_path, [], language_info={"name": "julia"})
     with pytest.raises(ValueError, match="of julia"):

@@ -208,7 +208,7 @@ def test_nobody_reads_until_the_end():
 
 def test_deleting_starts_again():
     outfeed = IPUOutfeedQueue()
-    delete(outfeed)  # nothing to delete is no error
+    delete(outfeed)  # nothing to delete is not an error
     run = counter(outfeed)
     run(np.int32(3))
     delete(outfeed)

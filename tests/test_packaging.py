@@ -256,7 +256,7 @@ def tracked() -> set[str]:
     """The files of the project."""
     listed = run(["git", "ls-files"], ROOT)
     if listed.returncode != 0:
-        pytest.skip("this tree is no git checkout")
+        pytest.skip("this tree is not a git checkout")
     return set(listed.stdout.splitlines())
 
 

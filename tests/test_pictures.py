@@ -126,7 +126,7 @@ def test_load_and_save(tmp_path: Path) -> None:
 def test_pictures_that_cannot_be_read(tmp_path: Path) -> None:
     path = tmp_path / "a.png"
     path.write_bytes(tf.io.encode_png(pixels(40, 40)).numpy()[:60])
-    with pytest.raises(ValueError, match=r"a\.png' is no picture that can be read"):
+    with pytest.raises(ValueError, match=r"a\.png' is not a picture that can be read"):
         utils.load_img(path)
     with pytest.raises(FileNotFoundError):
         utils.load_img(tmp_path / "b.png")

@@ -76,7 +76,7 @@ BAD: dict[str, tuple[type[BaseException], str, dict[str, Any]]] = {
         "optimizer_function must be callable",
         {"optimizer_function": 1},
     ),
-    "a result that is no output": (
+    "a result that is not an output": (
         TypeError,
         "must return an OptimizerFunctionOutput",
         {"optimizer_function": lambda x: x},

@@ -73,8 +73,8 @@ def test_local_response_normalization(
 
 
 WRONG: list[tuple[str, Any]] = [
-    ("is no multiple of 4", lambda: tf.nn.space_to_depth(G, 4)),
-    ("is no multiple of 25", lambda: tf.nn.depth_to_space(G, 5)),
+    ("is not a multiple of 4", lambda: tf.nn.space_to_depth(G, 4)),
+    ("is not a multiple of 25", lambda: tf.nn.depth_to_space(G, 5)),
     ("`block_size` must be at least 2", lambda: tf.nn.space_to_depth(G, 1)),
     ("`data_format` must be", lambda: tf.nn.depth_to_space(G, 2, "NHCW")),
     ("must have rank 4", lambda: tf.nn.space_to_depth(G[0], 2)),

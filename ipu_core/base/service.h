@@ -51,9 +51,9 @@ void ipu_service_go_away(void);
 void ipu_service_come_back(void);
 bool ipu_service_is_left_behind(void);
 /* The number of the service for which the calling thread works: of its own, or of that
- * on whose thread this one was started, and so on; 0 where it is no service's. */
+ * on whose thread this one was started, and so on; 0 where it is not a service's. */
 uint64_t ipu_service_root(void);
-/* The flag that stops the calling thread; NULL where that is no service's. */
+/* The flag that stops the calling thread; NULL where that is not a service's. */
 ipu_cancel *ipu_service_cancel(void);
 
 /* Waits for a signal, or for a moment where ctx->cancel may be set; false when it is.

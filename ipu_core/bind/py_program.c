@@ -575,7 +575,7 @@ program_get_replicas(PyObject *object, void *Py_UNUSED(closure))
 
 static PyGetSetDef program_getset[] = {
     {"replicas", program_get_replicas, NULL,
-     "How many replicas of it fill its device; an error where that is no whole number.",
+     "How many replicas of it fill its device; an error unless that is a whole number.",
      NULL},
     {"text", program_get_text, NULL, "The disassembly.", NULL},
     {"memory_report", program_get_memory, NULL,

@@ -434,7 +434,7 @@ static PyMethodDef trace_methods[] = {
      "nodes work on copies."},
     {"captures", ipu_py_trace_captured, METH_VARARGS,
      "captures(inside, allowed)\n--\n\nDescribes a tensor from outside that a node "
-     "inside uses, and that is no constant and not `allowed`; None: there is none. "
+     "inside uses, and that is not a constant and not `allowed`; None: there is none. "
      "Inside is a block, or what was made since a `mark`."},
     {"node_of", ipu_py_trace_node_of, METH_O,
      "node_of(tensor)\n--\n\nThe number of the node that makes a tensor; -1: none."},

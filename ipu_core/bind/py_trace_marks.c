@@ -278,7 +278,7 @@ is_inside(const captures *c, ipu_value value)
     return at.index == c->block.index;
 }
 
-/* Whether a value comes from outside and is no constant. */
+/* Whether a value comes from outside and is not a constant. */
 static bool
 is_captured(const captures *c, ipu_value value)
 {

@@ -179,7 +179,7 @@ visit(ipu__rewriter *r, ipu_node id, bool *keep)
     if (!can_fold(r->graph, &node)) {
         return IPU_OK;
     }
-    ipu_ctx trial; /* where failing is no error */
+    ipu_ctx trial; /* where failing is not an error */
     ipu_ctx_init(&trial, r->ctx->allocator);
     buffers b = {.ctx = &trial};
     void *results[MOST_BUFFERS];

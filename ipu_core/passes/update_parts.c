@@ -267,7 +267,7 @@ add_root(part_code *c, const ipu_node_data *node, int64_t old)
     ipu_dtype t = ipu__update_type(c->p, node, 0)->dtype;
     int64_t given = 0;
     if (node->op == IPU_OP_ID_VARIABLE_ASSIGN) {
-        /* a variable's value as it is would be no result */
+        /* the value that the variable has is an operand, not a step of the code */
         ipu_node member = ipu__update_member(c->p, node->inputs[0]);
         IPU_TRY(ipu_is_node(member) ? operand_of(c, node->inputs[0], &given)
                                     : add_value(c, node->inputs[0], &given));

@@ -497,7 +497,7 @@ lower_into_streams(ipu__pipe *p)
     IPU_TRY(plan_crossings(p));
     IPU_TRY(make_channels(p));
     IPU_TRY(ipu__pipe_place_carried(p));
-    l->loop_depth++; /* what is inside is no loop of steps */
+    l->loop_depth++; /* what is inside is not a loop of steps */
     ipu_status status = lower_routines(p);
     ipu__lower_enter_stream(l, p->around);
     l->loop_depth--;

@@ -121,7 +121,7 @@ check_in_remote(ipu__checker *c, uint32_t stream, size_t offset, size_t bytes)
     size_t room = c->program->streams.items[stream].remote_bytes;
     const ipu_instruction *instruction = &c->stream->instructions.items[c->at];
     REQUIRE(c, instruction->kind == IPU_INSTRUCTION_COPY,
-            "it is no copy, and uses remote memory");
+            "it is not a copy, and uses remote memory");
     REQUIRE(c, offset <= room && bytes <= room - offset,
             "an operand ends past the remote memory");
     return IPU_OK;

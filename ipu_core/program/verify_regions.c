@@ -193,7 +193,7 @@ check_region(ipu__checker *c, uint32_t number)
         REQUIRE(c,
                 instruction->kind == IPU_INSTRUCTION_KERNEL &&
                     instruction->region == number + 1,
-                "it is no kernel of its region");
+                "it is not a kernel of its region");
     }
     return region->rows > 0 ? check_rows(c, region) : check_tasks(c, region);
 }

@@ -26,7 +26,7 @@
 enum { READY, RUNNING, BLOCKED, END, OVER };
 
 typedef struct schedule {
-    ipu_ctx *ctx; /* the run's; an error that is no stream's */
+    ipu_ctx *ctx; /* the run's; an error that is not a stream's */
     ipu_executor *executor;
     uint32_t count;
     ipu_lock *lock; /* protects all below */

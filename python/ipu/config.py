@@ -56,7 +56,7 @@ class IPUConfig(Category):
 
     Options are set by assigning to attributes and take effect with
     ``configure_ipu_system``. A value must have exactly the type of its option, so
-    that ``True`` is no number. ``str(config)`` lists all options with their values.
+    that ``True`` is not a number. ``str(config)`` lists all options with their values.
 
     Raises:
         ValueError: Reading or setting a name that is not there; the message names

@@ -45,7 +45,7 @@ def compile(
     Args:
         computation: Called with one argument for each of ``inputs``.
         inputs: A list or tuple of tensors, numbers, arrays, or structures of them; a
-            list of numbers is a list of scalars. None is none.
+            list of numbers is a list of scalars. None stands for an empty list.
 
     Returns:
         A list of the tensors that ``computation`` returned, also for a single one;
@@ -56,7 +56,7 @@ def compile(
     Raises:
         Exception: No IPU device is active: the call is in no ``ipu_scope`` or
             strategy scope.
-        TypeError: ``inputs`` is no list or tuple.
+        TypeError: ``inputs`` is not a list or tuple.
         ValueError: A tensor comes after an operation, or the result contains an
             EstimatorSpec.
 

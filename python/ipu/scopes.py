@@ -90,7 +90,7 @@ def ipu_shard(index: int | Iterable[int]) -> Iterator[None]:
             effect on what runs at once.
 
     Raises:
-        ValueError: It is no integer of 0 or more, nor several.
+        ValueError: It is not an integer of 0 or more, nor several.
 
     Example:
         >>> import ipu
@@ -162,7 +162,7 @@ def frontend_attribute(
         restore_to: Its value afterwards; None for none.
 
     Raises:
-        TypeError: One of them is no string.
+        TypeError: One of them is not a string.
 
     Example:
         >>> with frontend_attribute("matmul_pass_type", "NONE"):
@@ -189,7 +189,7 @@ def stochastic_rounding(override: bool) -> Iterator[None]:
             nearest number.
 
     Raises:
-        TypeError: It is no bool.
+        TypeError: It is not a bool.
 
     Example:
         >>> from ipu import tf

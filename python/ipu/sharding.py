@@ -54,7 +54,7 @@ def get_sharding(op: Any) -> list[int] | None:
         A list of numbers; None where nothing was said.
 
     Raises:
-        TypeError: It is no operation of a graph.
+        TypeError: It is not an operation of a graph.
 
     Source: ``ipu.sharding.get_sharding``.
 
@@ -76,7 +76,7 @@ def has_attr(op: Any, attr_name: str) -> bool:
         attr_name: The attribute, ``_XlaSharding``.
 
     Raises:
-        TypeError: It is no operation of a graph.
+        TypeError: It is not an operation of a graph.
 
     Source: ``ipu.sharding.has_attr``.
 
@@ -96,7 +96,7 @@ def dependencies(roots: Iterable[Any]) -> set[Any]:
         roots: Operations or tensors of a graph.
 
     Raises:
-        TypeError: One is no operation of a graph.
+        TypeError: One is not an operation of a graph.
 
     Source: ``ipu.sharding.dependencies``.
 
@@ -120,7 +120,7 @@ def get_shard_from_colocation(op: Any) -> int | None:
         Its number, or None.
 
     Raises:
-        TypeError: It is no operation of a graph.
+        TypeError: It is not an operation of a graph.
 
     Source: ``ipu.sharding.get_shard_from_colocation``.
 
@@ -141,7 +141,7 @@ def propagate_sharding(graph: Any) -> None:
         graph: The graph.
 
     Raises:
-        TypeError: It is no graph.
+        TypeError: It is not a graph.
 
     Source: ``ipu.sharding.propagate_sharding``.
 

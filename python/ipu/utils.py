@@ -189,7 +189,7 @@ def reset_ipu_seed(
         None; in a graph of TensorFlow 1 an operation that does it in a session.
 
     Raises:
-        TypeError: ``seed`` is no integer.
+        TypeError: ``seed`` is not an integer.
         ValueError: ``device`` does not name an IPU.
 
     Example:

@@ -613,7 +613,7 @@ test_teeth(ipu_ctx *ctx)
     CHECK(program->rings.items[kept.index].is_remote);
     ipu_instruction *kernel = find_kind(program, 1, IPU_INSTRUCTION_KERNEL, 0);
     *(ipu_place *)&kernel->inputs[0] = kept;
-    REFUSE(ctx, program, "it is no copy, and uses remote memory");
+    REFUSE(ctx, program, "it is not a copy, and uses remote memory");
     ipu_program_free(ctx, program);
 }
 

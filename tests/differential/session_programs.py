@@ -349,7 +349,7 @@ n = tf.constant(3)
 v = V(1.)
 [S(v * 2., {v: 10.}), S(v * 2.)]
 
-== tf1 feeds: a variable that is no resource
+== tf1 feeds: a variable that is not a resource
 v = tf.Variable(2., use_resource=False)
 y = v * 2.
 [S([y, v], {v: 10.}), S([y, v, tf.gradients(v * y, v)[0]], {v: 3.}), S(y)]

@@ -280,7 +280,7 @@ class _Check:
     def differences_of_variables(
         self, program: _core.Program, found: Results, size: float
     ) -> None:
-        """Where nothing writes them: what is read later is no derivative of them."""
+        """Where nothing writes them: what is read later is not a derivative of them."""
         if not self.states or not np.array_equal(flat(self.begin), flat(self.ended())):
             return
         samples, places = [], []

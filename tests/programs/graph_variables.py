@@ -58,7 +58,7 @@ with tf.Session() as sess:
         sess.run(count)
     values = sess.run([local, var, step])
 
-    # one that is no resource, on the IPU: the text's troubleshooting
+    # one that is not a resource, on the IPU: the text's troubleshooting
     message = ""
     vscope.set_use_resource(False)
     with tf.device("/device:IPU:0"):

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Kernels whose results are looked at (base/float_behaviour.h): one that is no number
+ * Kernels whose results are looked at (base/float_behaviour.h): one that is not a number
  * while its operands are ends the run, or becomes what float16 overflow is to give.
  * A NaN without a NaN among the operands is invalid; an infinity of finite operands is a
  * division by zero where the op has a pole, and else overflow. Operands are those at the

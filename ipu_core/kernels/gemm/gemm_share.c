@@ -10,7 +10,7 @@
  * With B transposed and few rows, C^T = B^T A^T is made instead. Its panels are the few
  * rows of A, and B is read where it lies; otherwise all of B would be packed for a few
  * uses. One or two rows are exchanged, too: then lanes are columns of C
- * (gemm_narrow_body.h). A product of factors is the same with the factors exchanged. */
+ * (gemm_narrow_body.h). Exchanging the factors changes no bit. */
 #include "base/slots.h"
 #include "kernels/gemm/gemm_share_impl.h"
 

@@ -26,8 +26,8 @@
 #define GETS(box) \
     (d >= (box)->begin[0] && d < (box)->end[0] && h >= (box)->begin[1] && \
      h < (box)->end[1])
-/* From the last position to the first, with its number k: the first one that says
- * something has the last word. */
+/* From the last position to the first, with its number k: what the first one
+ * writes stays, since it comes last. */
 #define BACKWARDS(box, statement) \
     for (int64_t d = (box)->counts[0] - 1; d >= 0; d--) { \
         for (int64_t h = (box)->counts[1] - 1; h >= 0; h--) { \

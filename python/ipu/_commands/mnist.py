@@ -112,7 +112,7 @@ class _Plan(NamedTuple):
     """How the model is trained.
 
     Attributes:
-        stages: The number of its stages; 1: it is no pipeline.
+        stages: The number of its stages; 1: it is not a pipeline.
         schedule: Of the pipeline.
         device_mapping: The IPU of each stage.
         per_update: Batches of an update.

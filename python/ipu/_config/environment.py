@@ -51,8 +51,8 @@ def warn_of_mistakes(environment: Mapping[str, str] = os.environ) -> None:
     threads = environment.get("IPU_NUM_THREADS")
     if threads is not None and not (threads.strip().isdigit() and int(threads) > 0):
         warn_user(
-            f"IPU_NUM_THREADS={threads} is no number of threads: it must be a positive "
-            f"integer. {_core.num_threads()} are used.",
+            f"IPU_NUM_THREADS={threads} is not a number of threads: it must be a "
+            f"positive integer. {_core.num_threads()} are used.",
             RuntimeWarning,
         )
     filtering = environment.get("IPU_TRACEBACK_FILTERING")

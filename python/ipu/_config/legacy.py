@@ -285,7 +285,7 @@ def select_ipus(opts: IpuOptions, indices: Sequence[int]) -> IpuOptions:
         ``opts``.
 
     Raises:
-        Exception: ``indices`` is no list or tuple of unique integers, or devices are
+        Exception: ``indices`` is not a list or tuple of unique integers, or devices are
             chosen already.
 
     Example:

@@ -356,7 +356,7 @@ class Category:
             hint = self._suggestion(name)
         raise ValueError(
             f"Could not get attribute metadata for '{name}': "
-            f"'{self._unknown_part(name)}' is no option of it.{hint}"
+            f"'{self._unknown_part(name)}' is not an option of it.{hint}"
         )
 
     def _unknown_part(self, name: str) -> str:

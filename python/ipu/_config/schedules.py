@@ -70,7 +70,7 @@ class PipelineSchedule(Enum):
 
         Raises:
             ValueError: There is no such schedule.
-            TypeError: It is no name.
+            TypeError: It is not a name.
 
         Example:
             >>> PipelineSchedule.parse("1f1b").name

@@ -43,7 +43,7 @@ def device(name: Any) -> Iterator[None]:
 
     Raises:
         ValueError: It names neither an IPU nor a CPU.
-        TypeError: It is no string.
+        TypeError: It is not a string.
 
     Example:
         >>> from ipu import tf

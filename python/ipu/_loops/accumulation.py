@@ -187,8 +187,8 @@ class MicroBatches:
     def index(self) -> Tensor:
         """How many micro-batches came before, as an int32 scalar; in any block.
 
-        What is carried counts down from 0: another stage may use what is computed from
-        it, but not itself.
+        The counter itself belongs to one stage. It counts down from 0, so that the
+        index is computed from it, and other stages may use the index.
         """
         stage = self._trace.stage
         if stage not in self._indices:

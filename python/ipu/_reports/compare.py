@@ -214,7 +214,7 @@ def compare_schedules(
         run the model say why.
 
     Raises:
-        TypeError: ``data`` is no data set.
+        TypeError: ``data`` is not a data set.
         ValueError: The model is not pipelined, or ``data`` has too few batches.
         RuntimeError: The model is not compiled.
         AssertionError: Two schedules gave other weights, which is a defect of this

@@ -32,7 +32,7 @@ def as_int(value: Any) -> Any:
         return value
     try:
         return operator.index(value)
-    except Exception:  # it is no integer, or its value is not known yet
+    except Exception:  # it is not an integer, or its value is not known yet
         return value
 
 

@@ -234,7 +234,7 @@ _ROWS = (
     Refusal(
         "ipu.keras.optimizers.wrappers.MapGradientOptimizer.get_config",
         None,
-        "MapGradientOptimizer has no configuration: its function is no plain data. "
+        "MapGradientOptimizer has no configuration: its function is not plain data. "
         "Save the configuration of the optimizer that it wraps.",
     ),
     *(

@@ -45,7 +45,7 @@ class Made(NamedTuple):
 
     Attributes:
         cls: The class.
-        exact: Whether it is no subclass of it.
+        exact: Whether it is not a subclass of it.
     """
 
     cls: type

@@ -54,16 +54,16 @@ def cells_of(path: str) -> list[Cell]:
 
     Raises:
         OSError: It cannot be read.
-        ValueError: It is no notebook, or none of Python.
+        ValueError: It is not a notebook, or none of Python.
     """
     with open(path, encoding="utf-8") as file:
         try:
             notebook = json.load(file)
         except ValueError as error:
-            raise ValueError(f"{path} is no notebook: {error}") from error
+            raise ValueError(f"{path} is not a notebook: {error}") from error
     cells = _listed(notebook)
     if cells is None:
-        raise ValueError(f"{path} is no notebook: it has no cells.")
+        raise ValueError(f"{path} is not a notebook: it has no cells.")
     about = notebook.get("metadata") or {}
     language = (about.get("language_info") or {}).get("name", "python")
     if language != "python":

@@ -60,7 +60,7 @@ def described(function: Callable[..., Any]) -> dict[str, Any]:
             name = _serialization.get_registered_name(function)
         return {"class_name": "function", "config": name}
     if not isinstance(function, FunctionType):
-        raise TypeError(f"{function!r} is no plain data")
+        raise TypeError(f"{function!r} is not plain data")
     names = function.__code__.co_freevars
     closure = [cell.cell_contents for cell in function.__closure__ or ()]
     for name, value in zip(names, closure, strict=True):

@@ -58,7 +58,7 @@ class Loss:
         name: A name for messages.
 
     Raises:
-        ValueError: ``reduction`` is no value of ``Reduction``.
+        ValueError: ``reduction`` is not a value of ``Reduction``.
 
     Example:
         >>> class Hinge(Loss):

@@ -64,7 +64,7 @@ def image_dataset_from_directory(
     Raises:
         ValueError: A folder without classes or pictures; arguments that do not fit.
         FileNotFoundError: There is no such folder.
-        InvalidArgumentError: When it is read: a file that is no picture, with its name.
+        InvalidArgumentError: When it is read: a file is not a picture; it is named.
         ImportError: The extra ``images`` is not installed.
 
     Source: ``tf.keras.utils.image_dataset_from_directory``.

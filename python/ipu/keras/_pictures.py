@@ -40,7 +40,7 @@ def load_img(
 
     Raises:
         FileNotFoundError: There is no such file.
-        ValueError: It is no picture; an unknown mode or interpolation.
+        ValueError: It is not a picture; an unknown mode or interpolation.
         ImportError: The extra ``images`` is not installed.
 
     Source: ``tf.keras.utils.load_img``.
@@ -74,7 +74,7 @@ def load_img(
         raise
     except Exception as error:  # Pillow raises whatever its decoders raise
         raise ValueError(
-            f"{source!r} is no picture that can be read: {error}"
+            f"{source!r} is not a picture that can be read: {error}"
         ) from error
     if target_size is None or image.size == (target_size[1], target_size[0]):
         return image
@@ -125,7 +125,7 @@ def smart_resize(x: Any, size: tuple[int, int], interpolation: str = "bilinear")
         The images: a tensor of a tensor, an array of an array.
 
     Raises:
-        ValueError: ``size`` is no pair of positive numbers, or the number of axes is
+        ValueError: ``size`` is not a pair of positive numbers, or the number of axes is
             another one.
 
     Source: ``tf.keras.preprocessing.image.smart_resize``.

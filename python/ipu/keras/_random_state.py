@@ -143,7 +143,7 @@ def parsed(text: str, path: str) -> RandomState:
 
 def _whole(number: Any) -> int:
     if type(number) is not int:
-        raise TypeError(f"{number!r} is no whole number")
+        raise TypeError(f"{number!r} is not a whole number")
     return number
 
 

@@ -199,7 +199,7 @@ def make(
         custom_objects: A user's own classes by name.
 
     Raises:
-        ValueError: There is no class of that name, or this is no configuration.
+        ValueError: There is no class of that name, or this is not a configuration.
     """
     if not is_config(config):
         raise ValueError(

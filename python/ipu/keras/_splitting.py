@@ -75,7 +75,7 @@ def split_dataset(
 
     Raises:
         ValueError: Both sizes are None, or they are none, or too large.
-        TypeError: A size is no number, or there is no end to the data.
+        TypeError: A size is not a number, or there is no end to the data.
 
     Source: ``keras.utils.split_dataset``.
 

@@ -121,8 +121,9 @@ class HostEmbedding:
         optimizer_spec: How it is trained; None: it is not.
 
     Raises:
-        ValueError: The table is no tensor (or not a variable, and to be trained), the
-            strategy is unknown, or the optimizer is no ``HostEmbeddingOptimizerSpec``.
+        ValueError: The table is not a tensor (or not a variable, and to be trained),
+            the strategy is unknown, or the optimizer is not a
+            ``HostEmbeddingOptimizerSpec``.
 
     Source: ``ipu.embedding_ops.HostEmbedding`` of SDK 1.3 to 3.4.
 
@@ -238,7 +239,7 @@ class HostEmbedding:
         Raises:
             FailedPreconditionError: The embedding is not registered while the program
                 runs.
-            InvalidArgumentError: An index is no row, and ``clip_indices`` is false.
+            InvalidArgumentError: An index is not a row, and ``clip_indices`` is false.
         """
         if in_trace():
             build = current_build()

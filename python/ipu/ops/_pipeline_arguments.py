@@ -42,7 +42,7 @@ def stages_of(
     """The stages in order, concurrent ones beside each other.
 
     Raises:
-        TypeError: What is no list of functions.
+        TypeError: What is not a list of functions.
         ValueError: Fewer than two stages, or a mapping that does not fit them.
     """
     if not isinstance(computational_stages, (list, tuple)):

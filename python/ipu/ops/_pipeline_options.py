@@ -37,7 +37,7 @@ class PipelineStageOptions:
         slice_options: A dict, or None for none.
 
     Raises:
-        TypeError: One is no dict.
+        TypeError: One is not a dict.
         ValueError: ``partialsType`` is neither "half" nor "float", or
             ``availableMemoryProportion`` no number from 0 to 1.
 

@@ -42,7 +42,7 @@ def cross_replica_sum(
         A tensor like ``x``; where nothing is replicated it is ``x``.
 
     Raises:
-        ValueError: ``replica_group_size`` is no positive number.
+        ValueError: ``replica_group_size`` is not a positive number.
         InvalidArgumentError: It does not divide the number of replicas; when the
             program runs.
 
@@ -71,7 +71,7 @@ def cross_replica_mean(
 
     Raises:
         TypeError: ``x`` has another dtype.
-        ValueError: ``replica_group_size`` is no positive number.
+        ValueError: ``replica_group_size`` is not a positive number.
         InvalidArgumentError: It does not divide the number of replicas; when the
             program runs.
 

@@ -313,7 +313,7 @@ def sampled_softmax_loss(
 ) -> Tensor:
     """Softmax cross entropy over the true classes and a few that are drawn.
 
-    It makes training with very many classes cheap; it is no estimate of the whole loss.
+    It makes training with very many classes cheap; it does not estimate the whole loss.
 
     Args:
         weights: The classes' vectors, ``[num_classes, dim]``.

@@ -24,7 +24,7 @@ class IpuOptimizer:
         name: A name.
 
     Raises:
-        TypeError: ``opt`` is no optimizer.
+        TypeError: ``opt`` is not an optimizer.
 
     Example:
         >>> from ipu import keras

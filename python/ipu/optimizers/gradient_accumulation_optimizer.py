@@ -86,9 +86,9 @@ class GradientAccumulationOptimizerV2(_Accumulating):
         name: A name.
 
     Raises:
-        ValueError: ``num_mini_batches`` is no positive number, or no such method.
+        ValueError: ``num_mini_batches`` is not a positive number, or no such method.
         FailedPreconditionError: When gradients are applied: outside of such a loop,
-            twice in it, or in one whose number of iterations is no multiple.
+            twice in it, or in one whose number of iterations is not a multiple.
 
     Example:
         >>> from ipu import keras, loops, tf
@@ -177,7 +177,7 @@ class GradientAccumulationOptimizer(_Accumulating):
         name: A name.
 
     Raises:
-        ValueError: ``num_mini_batches`` is no positive number.
+        ValueError: ``num_mini_batches`` is not a positive number.
         FailedPreconditionError: When gradients are applied: as of
             :class:`GradientAccumulationOptimizerV2`, or ``opt`` is something else. When
             compiled: the program is replicated and ``opt`` has momentum.

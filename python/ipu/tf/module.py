@@ -26,7 +26,7 @@ class Module:
         name: Its name, a Python identifier; None is the class's, in snake case.
 
     Raises:
-        ValueError: ``name`` is no identifier.
+        ValueError: ``name`` is not an identifier.
 
     Example:
         >>> from ipu import tf

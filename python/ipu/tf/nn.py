@@ -463,7 +463,7 @@ def _places(sizes: list[int], ids: Tensor, strategy: str) -> Tensor:
         part = np.maximum(number // (few + 1), (number - more) // max(few, 1))
         row = np.where(part < more, number % (few + 1), (number - more) % max(few, 1))
     begins = np.cumsum([0, *sizes[:-1]])
-    # a row that its table does not have is no row of all of them
+    # a row that its table does not have is not a row of all of them
     places = np.where(row < np.asarray(sizes)[part], begins[part] + row, total)
     return gather(Tensor(places.astype(np.int32)), ids, axis=0)
 

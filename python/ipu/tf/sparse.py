@@ -70,7 +70,7 @@ def to_dense(
         name: Accepted and not used.
 
     Raises:
-        TypeError: It is no sparse tensor.
+        TypeError: It is not a sparse tensor.
 
     Source: ``tf.sparse.to_dense``.
 

@@ -202,7 +202,7 @@ def regex_full_match(input: Any, pattern: str, name: Any = None) -> Any:
         name: Accepted and not used.
 
     Raises:
-        InvalidArgumentError: It is no regular expression.
+        InvalidArgumentError: It is not a regular expression.
 
     Example:
         >>> bool(regex_full_match("a.png", ".*png"))
@@ -232,7 +232,7 @@ def regex_replace(
         name: Accepted and not used.
 
     Raises:
-        InvalidArgumentError: ``pattern`` is no regular expression.
+        InvalidArgumentError: ``pattern`` is not a regular expression.
 
     Source: ``tf.strings.regex_replace``.
 
@@ -265,7 +265,7 @@ def to_number(input: Any, out_type: Any = float32, name: Any = None) -> Any:
         name: Accepted and not used.
 
     Raises:
-        InvalidArgumentError: A string is no number.
+        InvalidArgumentError: A string is not a number.
 
     Example:
         >>> to_number(["1.5", "-2"]).numpy().tolist()
@@ -395,7 +395,7 @@ def to_hash_bucket_strong(
         int64, from 0 to ``num_buckets - 1``.
 
     Raises:
-        ValueError: ``key`` is no pair.
+        ValueError: ``key`` is not a pair.
 
     Source: ``tf.strings.to_hash_bucket_strong``.
 

@@ -18,7 +18,7 @@ class TensorShape(tuple[Any, ...]):
 
     Raises:
         ValueError: A size is negative.
-        TypeError: A size is no integer.
+        TypeError: A size is not an integer.
 
     Example:
         >>> shape = tf.TensorShape([None, 28, 28])

@@ -141,7 +141,7 @@ class Timetable:
             text: The grid.
 
         Raises:
-            tf.errors.InvalidArgumentError: It cannot be read, or is no schedule: the
+            tf.errors.InvalidArgumentError: It cannot be read, or is not a schedule: the
                 message says which pass is missing, too early or in the way.
 
         Example:

@@ -90,7 +90,7 @@ def checked_layers(layers: Any, replaced: bool) -> list[Layer]:
     """The layers of a sequential model.
 
     Raises:
-        ValueError: It is no list of layers.
+        ValueError: It is not a list of layers.
     """
     if not isinstance(layers, list):
         raise ValueError(
@@ -126,7 +126,7 @@ class Sequential(FirstGeneration, sequential.Sequential):
         **kwargs: The names of SDK 2.0, as for :class:`Model`.
 
     Raises:
-        ValueError: ``layers`` is no list of layers, or a count is none.
+        ValueError: ``layers`` is not a list of layers, or a count is none.
 
     Source: ``ipu.keras.Sequential`` of SDK 1.4.
 

@@ -83,7 +83,7 @@ class PipelineOptions(NamedTuple):
 
         Raises:
             TypeError: One is missing or not known.
-            ValueError: A count is no positive integer.
+            ValueError: A count is not a positive integer.
         """
         try:
             options = cls(*args, **kwargs)
@@ -216,7 +216,7 @@ class SequentialPipelineModel(_Pipelined, Sequential):
 
     Raises:
         TypeError: An argument is missing or not known.
-        ValueError: ``stages`` is no list of lists of layers.
+        ValueError: ``stages`` is not a list of lists of layers.
 
     Source: ``ipu.keras.SequentialPipelineModel`` of SDK 1.4.
     """

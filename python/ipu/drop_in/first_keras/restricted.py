@@ -37,7 +37,7 @@ def checked_count(name: str, value: Any) -> int:
     """An argument that counts mini-batches.
 
     Raises:
-        ValueError: It is no positive integer.
+        ValueError: It is not a positive integer.
     """
     if isinstance(value, bool) or not hasattr(value, "__index__") or value < 1:
         raise ValueError(f"`{name}` must be a positive integer. Received: {value!r}.")
@@ -186,7 +186,7 @@ class FirstGeneration(Functional):
 
         Raises:
             NotImplementedError: An argument of Keras that is not supported.
-            ValueError: ``optimizer`` is none, or ``loss_weights`` is no list.
+            ValueError: ``optimizer`` is none, or ``loss_weights`` is not a list.
         """
         self._refuse_unsupported("compile", kwargs)
         if not isinstance(optimizer, (str, dict, Optimizer)):

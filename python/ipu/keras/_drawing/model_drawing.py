@@ -126,7 +126,7 @@ def model_to_dot(
         The drawing; ``to_string()`` has it in Graphviz's language.
 
     Raises:
-        TypeError: ``model`` is no model.
+        TypeError: ``model`` is not a model.
         ValueError: The model is not built, or an argument is none of these.
 
     Source: ``tf.keras.utils.model_to_dot`` of Keras 2.6.
@@ -183,7 +183,7 @@ def plot_model(
 
     Raises:
         ImportError: The format needs matplotlib, which is not installed.
-        TypeError: ``model`` is no model.
+        TypeError: ``model`` is not a model.
         ValueError: The model is not built, or an argument is none of these.
 
     Source: ``tf.keras.utils.plot_model`` of Keras 2.6, whose default is ``model.png``.

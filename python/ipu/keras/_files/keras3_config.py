@@ -94,7 +94,7 @@ def of_model(model: Any) -> dict[str, Any]:
 
     Raises:
         NotImplementedError: It is a subclass of Model without ``get_config``.
-        TypeError: A configuration is no plain data.
+        TypeError: A configuration is not plain data.
         ValueError: A layer is none of Keras 3.
     """
     given = json.loads(model_config.to_json(model))

@@ -42,7 +42,7 @@ def format_of(
             suffix.
 
     Raises:
-        TypeError: It is no path.
+        TypeError: It is not a path.
         ValueError: The suffix is that of a format which is not written here.
     """
     if not isinstance(filepath, (str, os.PathLike)):

@@ -143,7 +143,7 @@ class Functional(Model):
 
         Args:
             losses: A value that follows from the model's inputs, or a list of them. Of
-                one that is no scalar the mean is added.
+                one that is not a scalar the mean is added.
             **kwargs: Ignored, as in Keras.
         """
         from ipu.keras.engine.layer.added_terms import AddLoss

@@ -306,7 +306,7 @@ class Model(Trainer):
 
         Raises:
             NotImplementedError: The model is a subclass without ``get_config``.
-            TypeError: A layer's configuration is no plain data.
+            TypeError: A layer's configuration is not plain data.
         """
         return model_config.to_json(self, **kwargs)
 

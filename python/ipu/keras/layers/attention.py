@@ -121,7 +121,7 @@ class _DotAttention(Layer):
         causal: bool,
         dropout: float,
     ) -> Any:
-        """Give the result without weights in between, or None where that is no op."""
+        """Give the result without weights in between; None where that is not an op."""
         return None
 
     def _weights(

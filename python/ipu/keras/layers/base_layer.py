@@ -263,7 +263,7 @@ class Layer(LayerWeights, LayerPlaces, LayerDtypes):
         )
         return outputs
 
-    _runs_on_host = False  # whether its call is no part of a program
+    _runs_on_host = False  # whether its call is not a part of a program
 
     def _infer(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The symbolic results of a call on symbolic values."""
@@ -436,7 +436,7 @@ class Layer(LayerWeights, LayerPlaces, LayerDtypes):
             TypeError: An unknown argument.
             ValueError: There is no name, or another aggregation.
             NotImplementedError: A symbolic value of a functional model, which the layer
-                is no part of.
+                is not a part of.
         """
         refuse_unknown("add_metric", kwargs, ("aggregation", "inputs", "name"))
         if name is None or aggregation not in (None, "mean"):

@@ -81,7 +81,7 @@ class CaptureUpstreamGradients(_Capturing):
         **kwargs: What ``Layer`` takes.
 
     Raises:
-        ValueError: ``layer`` is no layer.
+        ValueError: ``layer`` is not a layer.
 
     Source: ``keras.ipu.layers.CaptureUpstreamGradients``.
 
@@ -110,7 +110,7 @@ class CaptureActivationGradients(_Capturing):
         **kwargs: What ``Layer`` takes.
 
     Raises:
-        ValueError: ``layer`` is no layer, or has no activation function.
+        ValueError: ``layer`` is not a layer, or has no activation function.
 
     Source: ``keras.ipu.layers.CaptureActivationGradients``.
 

@@ -247,7 +247,7 @@ class Dot(Layer):
         **kwargs: What ``Layer`` takes.
 
     Raises:
-        TypeError: ``axes`` is no integer and no pair of integers.
+        TypeError: ``axes`` is not an integer and no pair of integers.
 
     Example:
         >>> x = tf.constant([[1.0, 2.0]])

@@ -39,7 +39,7 @@ class Permute(Layer):
         **kwargs: What ``Layer`` takes.
 
     Raises:
-        ValueError: ``dims`` is no order of 1, 2, ...
+        ValueError: ``dims`` is not an order of 1, 2, ...
 
     Example:
         >>> Permute((2, 1))(tf.zeros((5, 3, 4))).shape
@@ -73,7 +73,7 @@ class RepeatVector(Layer):
         **kwargs: What ``Layer`` takes.
 
     Raises:
-        TypeError: ``n`` is no integer.
+        TypeError: ``n`` is not an integer.
 
     Example:
         >>> RepeatVector(3)(tf.ones((2, 4))).shape

@@ -184,7 +184,7 @@ class Bidirectional(Wrapper):
         **kwargs: What ``Layer`` takes.
 
     Raises:
-        ValueError: ``layer`` is no layer, ``merge_mode`` is none of these, or
+        ValueError: ``layer`` is not a layer, ``merge_mode`` is none of these, or
             ``backward_layer`` does not fit ``layer``.
 
     Example:

@@ -44,7 +44,7 @@ class AdamW(Adam):
         **kwargs: What ``Optimizer`` takes.
 
     Raises:
-        ValueError: ``weight_decay`` is no number >= 0.
+        ValueError: ``weight_decay`` is not a number >= 0.
 
     Source: ``tf.keras.optimizers.AdamW`` of Keras 2.11 and 3.
 

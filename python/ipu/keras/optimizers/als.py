@@ -74,7 +74,7 @@ class ALSOptimizer(ScalingOptimizer):
         name: A name.
 
     Raises:
-        TypeError: ``opt`` is no optimizer.
+        TypeError: ``opt`` is not an optimizer.
         ValueError: A number that is not as said above, or an attribute that is only
             read is set.
 

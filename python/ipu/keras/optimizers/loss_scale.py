@@ -34,8 +34,8 @@ class LossScaleOptimizer(ScalingOptimizer):
         dynamic_growth_steps: After how many finite steps it is doubled. Default 2000.
 
     Raises:
-        TypeError: ``inner_optimizer`` is no optimizer, or is one of this class;
-            ``dynamic`` is no bool.
+        TypeError: ``inner_optimizer`` is not an optimizer, or is one of this class;
+            ``dynamic`` is not a bool.
         ValueError: No ``initial_scale``, or ``dynamic_growth_steps``, for a factor that
             does not change; a factor below 1.
 

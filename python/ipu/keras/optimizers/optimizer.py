@@ -325,7 +325,7 @@ class Optimizer(Slots):
 
         Raises:
             ValueError: There is no gradient at all.
-            TypeError: The second of a pair is no variable.
+            TypeError: The second of a pair is not a variable.
         """
         del name
         pairs = list(grads_and_vars)

@@ -180,7 +180,7 @@ class MapGradientOptimizer(IpuOptimizer):
         return self._map(grad, var)
 
     def get_config(self) -> dict[str, Any]:
-        """A function is no plain data: there is no configuration.
+        """A function is not plain data: there is no configuration.
 
         Raises:
             NotImplementedError: Always.
@@ -208,9 +208,9 @@ class GradientAccumulationOptimizer(IpuOptimizer):
         name: A name.
 
     Raises:
-        ValueError: ``num_mini_batches`` is no positive number, or no such method.
+        ValueError: ``num_mini_batches`` is not a positive number, or no such method.
         FailedPreconditionError: When gradients are applied: outside of such a loop,
-            twice in it, or in one whose number of iterations is no multiple.
+            twice in it, or in one whose number of iterations is not a multiple.
 
     Source: ``keras.ipu.optimizers.GradientAccumulationOptimizer``.
 
@@ -316,7 +316,7 @@ class GradientAccumulationOptimizer(IpuOptimizer):
         if callable(self._dtype) and not isinstance(self._dtype, (type, tf.DType)):
             raise NotImplementedError(
                 f"{type(self).__name__} has no configuration where `dtype` is a "
-                "function, which is no plain data."
+                "function, which is not plain data."
             )
         return {
             **super().get_config(),

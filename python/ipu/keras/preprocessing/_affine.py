@@ -333,7 +333,7 @@ def random_zoom(
         interpolation_order: 0 or 1.
 
     Raises:
-        ValueError: ``zoom_range`` is no pair.
+        ValueError: ``zoom_range`` is not a pair.
 
     Source: ``tf.keras.preprocessing.image.random_zoom``.
 
@@ -378,7 +378,7 @@ def random_brightness(x: Any, brightness_range: Any, scale: bool = True) -> _Arr
         scale: As there.
 
     Raises:
-        ValueError: ``brightness_range`` is no pair.
+        ValueError: ``brightness_range`` is not a pair.
         ImportError: The extra ``images`` is not installed.
 
     Source: ``tf.keras.preprocessing.image.random_brightness``.

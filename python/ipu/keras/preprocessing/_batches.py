@@ -388,7 +388,7 @@ class DirectoryIterator(FilesIterator):
     Raises:
         FileNotFoundError: There is no such folder.
         ValueError: An argument is none of those that are allowed; in a batch, a file
-            that is no picture.
+            that is not a picture.
 
     Source: ``tf.keras.preprocessing.image.DirectoryIterator``.
 

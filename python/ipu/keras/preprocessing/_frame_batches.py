@@ -31,7 +31,7 @@ class DataFrameIterator(FilesIterator):
         KeyError: There is no such column.
         TypeError: Values of a column that do not go with the class mode.
         ValueError: An argument is none of those that are allowed; in a batch, a file
-            that is no picture.
+            that is not a picture.
 
     Source: ``tf.keras.preprocessing.image.DataFrameIterator``.
 

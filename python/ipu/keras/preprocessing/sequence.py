@@ -241,7 +241,7 @@ def skipgrams(
     """Make pairs of neighbouring words, and pairs of words that are none.
 
     Args:
-        sequence: Numbers of words; 0 is no word.
+        sequence: Numbers of words; 0 is not a word.
         vocabulary_size: Numbers are below it.
         window_size: How far neighbours are apart at most.
         negative_samples: How many other pairs there are for one of neighbours.

@@ -133,7 +133,7 @@ def tokenizer_from_json(json_string: str) -> Tokenizer:
         A tokenizer with the words that were counted.
 
     Raises:
-        ValueError: It is no description of a tokenizer.
+        ValueError: It is not a description of a tokenizer.
 
     Source: ``tf.keras.preprocessing.text.tokenizer_from_json`` of Keras 2.6.
 
@@ -146,7 +146,7 @@ def tokenizer_from_json(json_string: str) -> Tokenizer:
     described = json.loads(json_string)
     if not isinstance(described, dict) or "config" not in described:
         raise ValueError(
-            "This is no description of a Tokenizer. "
+            "This is not a description of a Tokenizer. "
             f"Received: {json_string[:80]!r}. Give what `Tokenizer.to_json` gave."
         )
     config = dict(described["config"])

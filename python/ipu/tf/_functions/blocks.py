@@ -128,7 +128,7 @@ def counting(index: Tensor, turns: Any) -> Iterator[None]:
 
     Args:
         index: The number of the turn.
-        turns: How many there are; where that is no int, nothing is known of the index.
+        turns: How many there are; unless that is an int, nothing is known of the index.
     """
     trace = _core.open_trace()
     if trace is None or not isinstance(turns, int):

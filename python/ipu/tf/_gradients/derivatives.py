@@ -67,7 +67,7 @@ def as_target(value: Any) -> Tensor:
 
 
 def check_source(value: Any) -> None:
-    """Refuse a source that is no tensor and no variable."""
+    """Refuse a source that is not a tensor and no variable."""
     if not isinstance(value, (Tensor, Variable)):
         raise TypeError(
             f"Sources of a gradient must be tensors or variables. Received: {value!r}."

@@ -113,7 +113,7 @@ def note_rows(
         if part is None:
             continue
         if taken is None or value is None:
-            return  # by a read that is no lookup every row has a gradient
+            return  # one read takes the whole table, so every row has a gradient
         slices.append(Slices(taken.ids, value))
     if gradient is not None and slices:
         note(gradient, "slices", slices)

@@ -61,7 +61,7 @@ class Names:
         """A name that was not given before: ``add``, ``add_1``, ``add_2``, ...
 
         Raises:
-            ValueError: It is no name of a graph.
+            ValueError: It is not a name of a graph.
         """
         if not name or not _LEGAL.fullmatch(name):
             raise ValueError(

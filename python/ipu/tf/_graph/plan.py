@@ -378,9 +378,10 @@ class Plan:
             if is_settled:
                 return levels
         raise InvalidArgumentError(
-            "What a gradient is taken of is cut in two by operations on another "
-            "device, between them. Put what is differentiated on one device: in one "
-            "ipu.scopes.ipu_scope, or in the function of ipu_compiler.compile."
+            "The operations that a gradient is taken of are cut in two by operations "
+            "on another device between them. Put all that is differentiated on one "
+            "device: in one ipu.scopes.ipu_scope, or in the function of "
+            "ipu_compiler.compile."
         )
 
     def _after(

@@ -122,7 +122,7 @@ def clip_by_global_norm(
     limit = like(clip_norm, norm)
     one = like(1.0, norm)
     scale = limit * apply("minimum", (one / norm, one / limit))
-    scale = scale + (norm - norm)  # NaN where the norm is no finite number
+    scale = scale + (norm - norm)  # NaN where the norm is not a finite number
     clipped = [
         None if t is None else _scaled(t, _as_dtype_of(scale, Tensor(t)))
         for t in t_list

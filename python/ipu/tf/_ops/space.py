@@ -28,7 +28,7 @@ def _is_channels_first(value: Tensor, block_size: int, data_format: str) -> bool
 
 def _check_divides(size: int, by: int, what: str) -> None:
     if size % by != 0:
-        raise ValueError(f"{what} of {size} is no multiple of {by}.")
+        raise ValueError(f"{what} of {size} is not a multiple of {by}.")
 
 
 @op

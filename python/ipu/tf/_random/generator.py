@@ -38,7 +38,7 @@ class Generator:
         alg: Accepted and not used: there is one algorithm.
 
     Raises:
-        TypeError: ``copy_from`` is no generator.
+        TypeError: ``copy_from`` is not a generator.
         ValueError: ``state`` is not two integers of 32 bits.
 
     Example:

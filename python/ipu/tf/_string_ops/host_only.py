@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What the host alone computes: strings, and functions of Python.
 
-Such a call is no op of the core, so it cannot be a part of a program. A data set's
+Such a call is not an op of the core, so it cannot be a part of a program. A data set's
 ``map`` notices that, and calls the function for each element instead.
 """
 

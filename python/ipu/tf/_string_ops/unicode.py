@@ -225,7 +225,7 @@ def unicode_encode(
     Args:
         input: Code points along the last axis: a tensor, or a ragged one.
         output_encoding: As for :func:`unicode_split`.
-        errors: What becomes of a number that is no code point.
+        errors: What becomes of a number that is not a code point.
         replacement_char: The code point that stands for it.
         name: Ignored.
 
@@ -248,7 +248,7 @@ def unicode_encode(
             if is_point:
                 made.append(chr(point))
             elif errors == "strict":
-                raise InvalidArgumentError(f"{point} is no code point of Unicode.")
+                raise InvalidArgumentError(f"{point} is not a code point of Unicode.")
             elif errors == "replace":
                 made.append(chr(replacement_char))
         return "".join(made).encode(codec)

@@ -72,7 +72,7 @@ def tensor_format(tensor: _core.Tensor, spec: str) -> str:
         The values as NumPy formats them.
 
     Raises:
-        TypeError: ``spec`` is for a number, and the tensor is no scalar or has no
+        TypeError: ``spec`` is for a number, and the tensor is not a scalar or has no
             value yet.
 
     Example:

@@ -123,7 +123,7 @@ class Forgiving:
         Raises:
             TypeError: ``key_func`` or ``reducer`` is none.
             ValueError: There is no element to learn the structure from; or, when an
-                element is read, a key is no integer.
+                element is read, a key is not an integer.
 
         Source: ``tf.data.experimental.group_by_reducer``. Example: :class:`Reducer`.
         """

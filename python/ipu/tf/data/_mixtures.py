@@ -136,7 +136,7 @@ class Mixtures:
             A data set of unknown cardinality.
 
         Raises:
-            TypeError: Something that is no data set, or elements of other kinds.
+            TypeError: Something that is not a data set, or elements of other kinds.
             ValueError: No data set, or another number of weights.
 
         Source: ``tf.data.Dataset.sample_from_datasets``.
@@ -195,7 +195,7 @@ class Mixtures:
             A data set of unknown cardinality.
 
         Raises:
-            TypeError: Something that is no data set, or elements of other kinds;
+            TypeError: Something that is not a data set, or elements of other kinds;
                 numbers that are not int64 scalars.
             ValueError: No data set.
             InvalidArgumentError: When an element is read: a number is that of none.

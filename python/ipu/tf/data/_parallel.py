@@ -32,7 +32,7 @@ def calls_of(num_parallel_calls: Any) -> int:
         num_parallel_calls: A number; AUTOTUNE; None for 1.
 
     Raises:
-        ValueError: It is no positive number, nor one of these.
+        ValueError: It is not a positive number, nor one of these.
     """
     if num_parallel_calls is None:
         return 1

@@ -145,7 +145,7 @@ def FixedLengthRecordDataset(
     Raises:
         ValueError: There is no such compression, or ``record_bytes`` is less than 1.
         NotFoundError: When it is read: there is no such file.
-        InvalidArgumentError: When it is read: a file is no multiple of pieces.
+        InvalidArgumentError: When it is read: a file is not a multiple of pieces.
 
     Source: ``tf.data.FixedLengthRecordDataset``.
 
@@ -182,8 +182,8 @@ def _pieces(
             data = data[size:] + file.read(size)
         if len(begin) < head or len(data) != foot:
             raise InvalidArgumentError(
-                f"{path} is no header of {head} bytes, pieces of {size} and a footer "
-                f"of {foot}: {max(len(data) - foot, 0)} bytes are left."
+                f"{path} is not a header of {head} bytes, pieces of {size} and a "
+                f"footer of {foot}: {max(len(data) - foot, 0)} bytes are left."
             )
 
 

@@ -200,7 +200,7 @@ class Transformations:
 
         Raises:
             TypeError: ``map_func`` cannot be called or returns no tensors.
-            ValueError: ``num_parallel_calls`` is no positive number.
+            ValueError: ``num_parallel_calls`` is not a positive number.
             Exception: Whatever ``map_func`` raises while it is traced.
 
         Source: ``tf.data.Dataset.map``.

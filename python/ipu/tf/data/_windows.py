@@ -129,8 +129,8 @@ class Windows:
             in which they get full; at the end what is left, by key.
 
         Raises:
-            ValueError: Neither or both sizes are given; a key is no integer; there is
-                no element to learn the structure from.
+            ValueError: Neither or both sizes are given; a key is not an integer; there
+                is no element to learn the structure from.
             TypeError: ``reduce_func`` does not return a data set.
             InvalidArgumentError: When an element is read: a size is less than 1.
 

@@ -140,7 +140,7 @@ def decode_csv(
         A tensor for each column, of the shape of ``records``.
 
     Raises:
-        InvalidArgumentError: A line has more or fewer fields, or one that is no number.
+        InvalidArgumentError: A line has more or fewer fields, or one is not a number.
         ValueError: There are more or fewer defaults than columns to take.
 
     Source: ``tf.io.decode_csv``.

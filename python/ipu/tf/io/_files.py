@@ -92,7 +92,7 @@ def decode_raw(
         A tensor with one more axis than ``input_bytes``.
 
     Raises:
-        InvalidArgumentError: A length is no multiple of the dtype's size, or lengths
+        InvalidArgumentError: A length is not a multiple of the dtype's size, or lengths
             differ.
 
     Source: ``tf.io.decode_raw``.

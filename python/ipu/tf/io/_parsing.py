@@ -98,8 +98,8 @@ def parse_single_example(
         A tensor for each name.
 
     Raises:
-        InvalidArgumentError: The string is no example; a feature is missing, of another
-            dtype, or of another number of values.
+        InvalidArgumentError: The string is not an example; a feature is missing, of
+            another dtype, or of another number of values.
         ValueError: No features, or a specification that is none.
         ImportError: The extra ``records`` is not installed.
 
@@ -283,8 +283,8 @@ def _values(where: str, feature: Any, spec: Any) -> np.ndarray[Any, Any]:
         piece = int(np.prod(shape))
         if piece and len(array) % piece:
             raise InvalidArgumentError(
-                f"{where}. Number of values is {len(array)}, which is no multiple of "
-                f"the {piece} of shape {shape}."
+                f"{where}. Number of values is {len(array)}, which is not a "
+                f"multiple of the {piece} of shape {shape}."
             )
         return array.reshape(-1, *shape)
     if array.size != np.prod(shape):

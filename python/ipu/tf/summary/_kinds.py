@@ -86,7 +86,7 @@ def scalar(
         Whether it is written: there is a writer, and ``record_if`` does not refuse.
 
     Raises:
-        ValueError: There is no step, or ``data`` is no scalar.
+        ValueError: There is no step, or ``data`` is not a scalar.
 
     Source: ``tf.summary.scalar``.
 

@@ -213,7 +213,7 @@ def to_json(model: Any, **kwargs: Any) -> str:
         **kwargs: What ``json.dumps`` takes.
 
     Raises:
-        TypeError: Something in it is no plain data; the layer is named.
+        TypeError: Something in it is not plain data; the layer is named.
     """
     config = {
         "class_name": type(model).__name__,
@@ -244,4 +244,4 @@ def _plain(value: Any) -> Any:
         return _functions.described(value)
     if hasattr(value, "get_config"):
         return {"class_name": type(value).__name__, "config": value.get_config()}
-    raise TypeError(f"{value!r} is no plain data")
+    raise TypeError(f"{value!r} is not plain data")

@@ -204,7 +204,7 @@ def pickled(model: Any) -> tuple[bytes, dict[str, Any]]:
 
     Raises:
         NotImplementedError: The model is a subclass without ``get_config``.
-        TypeError: A layer's configuration is no plain data.
+        TypeError: A layer's configuration is not plain data.
     """
     from ipu.keras.layers import Lambda
     from ipu.keras.layers._layer_calls import own_classes

@@ -153,7 +153,7 @@ def _order(path: str, about: Mapping[str, str], key: str, names: set[str]) -> li
     except ValueError as error:
         raise _damaged(path, f"its {key!r} is no JSON: {error}") from error
     if not isinstance(order, list) or not all(isinstance(name, str) for name in order):
-        raise _damaged(path, f"its {key!r} is no list of names")
+        raise _damaged(path, f"its {key!r} is not a list of names")
     if len(order) != len(names) or set(order) != names:
         raise _damaged(
             path, f"its list of names, {key!r}, does not agree with its contents"

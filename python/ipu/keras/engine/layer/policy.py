@@ -20,7 +20,7 @@ class Policy:
             the name of a dtype for both.
 
     Raises:
-        TypeError: The name is no string.
+        TypeError: The name is not a string.
         ValueError: There is no such policy.
 
     Source: ``tf.keras.mixed_precision.Policy`` of Keras 2.6.

@@ -152,7 +152,7 @@ def auto_stages(
         The split, which prints as a table and says what other splits lose against it.
 
     Raises:
-        ValueError: ``n`` is no positive integer, or there are not so many stages.
+        ValueError: ``n`` is not a positive integer, or there are not so many stages.
         RuntimeError: The model is not built, or its layers are not known.
 
     Source: the linear partition problem, by dynamic programming (S. S. Skiena, The

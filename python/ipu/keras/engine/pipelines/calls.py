@@ -56,7 +56,7 @@ class ModelGraph(NamedTuple):
 
 
 class StageCall(NamedTuple):
-    """A call of a layer that is no model, with its stage.
+    """A call of a layer that is not a model, with its stage.
 
     Attributes:
         node: The call on symbolic values.

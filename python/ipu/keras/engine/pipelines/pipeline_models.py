@@ -221,7 +221,7 @@ class SequentialPipelineModel(_Pipelined, Sequential):
         name: A name.
 
     Raises:
-        ValueError: ``stages`` is no list of lists of layers, or an argument is not
+        ValueError: ``stages`` is not a list of lists of layers, or an argument is not
             legal.
 
     Source: ``ipu.keras.SequentialPipelineModel`` of SDK 1.4, as a model of Keras 2.6.

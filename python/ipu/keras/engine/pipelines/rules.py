@@ -40,8 +40,8 @@ def checked_tree(model: Any, given: Any) -> StageTree:
         The stage of each unit of the model.
 
     Raises:
-        ValueError: It is no list, has another length, order or kind of elements, or a
-            layer has no stage.
+        ValueError: It is not a list, has another length, order or kind of elements, or
+            a layer has no stage.
     """
     layer_kind, nested_kind = _KINDS[model._stage_kind]
     takes_numbers = model._stage_kind == "Sequential"

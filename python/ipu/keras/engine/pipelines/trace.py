@@ -31,7 +31,7 @@ def traced_graph(model: Any, specs: Nest, training: bool | None) -> ModelGraph:
         The calls of layers in it, in the order of its code.
 
     Raises:
-        RuntimeError: It gives something that is no result of layers on its inputs, or
+        RuntimeError: It gives what is not a result of layers on its inputs, or
             calls other layers in another mode.
     """
     from ipu.keras.layers.input_layer import Input

@@ -215,8 +215,8 @@ def from_dataset(dataset: Any, steps: int | None, call: str | None) -> Batches:
         The batches.
 
     Raises:
-        ValueError: An element is no batch, or a size is not known where the IPU's rules
-            hold.
+        ValueError: An element is not a batch, or a size is not known where the IPU's
+            rules hold.
         TypeError: A dtype that no device has.
     """
     leaves = tf.nest.flatten(dataset.element_spec)

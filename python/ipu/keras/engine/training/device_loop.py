@@ -54,7 +54,7 @@ class Loop(Protocol):
         """
 
     def stop(self) -> None:
-        """Stop to read, also after an error."""
+        """Stop reading; it may be called after an error, too."""
 
     def steps_done(self, timeout_s: float) -> int:
         """Wait till the execution ends or time is over; give the steps done so far."""

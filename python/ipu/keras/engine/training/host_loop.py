@@ -120,7 +120,7 @@ class HostLoop:
         return parts, len(parts)
 
     def stop(self) -> None:
-        """Stop to read."""
+        """Stop reading."""
         self._close()
         self._function = None
         if self._programs is not None:

@@ -37,7 +37,7 @@ class Pass(Protocol):
         """The next batch, of tensors."""
 
     def close(self) -> None:
-        """Stop to read."""
+        """Stop reading."""
 
 
 class HostSource(Protocol):
@@ -130,7 +130,7 @@ class _Cut:
         return tf.nest.map_structure(lambda leaf: leaf[: self._tail], batch)
 
     def close(self) -> None:
-        """Stop to read."""
+        """Stop reading."""
         self._batches.close()
 
 
@@ -246,7 +246,7 @@ class _ReadAhead:
         raise self._end
 
     def close(self) -> None:
-        """Stop to read; what has been read is dropped."""
+        """Stop reading, and drop what has been read."""
         with self._changed:
             self._is_closed = True
             self._found.clear()

@@ -53,7 +53,7 @@ def checked_execution(given: Any, in_strategy: bool) -> int | None:
         The number; None for None and ``"auto"``.
 
     Raises:
-        ValueError: It is no positive integer, or ``"auto"`` in a strategy.
+        ValueError: It is not a positive integer, or ``"auto"`` in a strategy.
     """
     if given is None:
         return None
@@ -83,7 +83,7 @@ def whole_number(given: Any, argument: str) -> int:
         argument: The name of the user's argument.
 
     Raises:
-        TypeError: It is no integer.
+        TypeError: It is not an integer.
     """
     given = as_int(given)
     if isinstance(given, int) and not isinstance(given, bool):

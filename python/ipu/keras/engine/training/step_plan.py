@@ -134,8 +134,8 @@ def _share(steps: int, replicas: int) -> int:
         )
     if rest:
         warn_user(
-            f"The number of steps ({steps}) is no multiple of the number of replicas "
-            f"({replicas}): the last {rest} of them are left out."
+            f"The number of steps ({steps}) is not a multiple of the number of "
+            f"replicas ({replicas}): the last {rest} of them are left out."
         )
     return share
 

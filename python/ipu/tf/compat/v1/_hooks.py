@@ -249,7 +249,7 @@ class LoggingTensorHook(SessionRunHook):
 
 
 class NanLossDuringTrainingError(RuntimeError):
-    """A loss is no number.
+    """A loss is not a number.
 
     Source: ``tf.compat.v1.train.NanLossDuringTrainingError``.
 
@@ -262,7 +262,7 @@ class NanLossDuringTrainingError(RuntimeError):
 
 
 class NanTensorHook(SessionRunHook):
-    """Stop where a loss is no number.
+    """Stop where a loss is not a number.
 
     Args:
         loss_tensor: The loss.

@@ -150,7 +150,7 @@ class Saver:
         if not file.exists():
             raise NotFoundError(
                 f"The passed save_path is not a valid checkpoint: {save_path}. There "
-                f"is no file {file}."
+                f"is not a file {file}."
             )
         try:
             arrays = load_file(file)

@@ -103,7 +103,7 @@ def scalar(
         A string tensor.
 
     Raises:
-        InvalidArgumentError: In a run: it is no scalar.
+        InvalidArgumentError: In a run: it is not a scalar.
 
     Source: ``tf.compat.v1.summary.scalar``.
 
@@ -405,7 +405,7 @@ class FileWriter:
             graph_def: In place of ``graph``.
 
         Raises:
-            TypeError: It is no graph.
+            TypeError: It is not a graph.
         """
         del global_step
         chosen = graph_def if graph is None else graph
