@@ -159,7 +159,7 @@ def cifar() -> Images:
 
 
 def residual() -> Images:
-    """Seven convolutions of 32 channels, batch normalisation behind each."""
+    """Seven convolutions of 32 channels, batch normalisation after each."""
     conv, norm = Layer("conv", 32, bias=False), Layer("batch_norm")
     block = Layer("residual", inner=(conv, norm, RELU, conv, norm))
     layers = (

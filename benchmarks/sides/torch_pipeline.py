@@ -2,7 +2,7 @@
 """PyTorch's side of `benchmarks.pipelines`: BATCH LAYERS SIDE COUNT STEPS.
 
 Two processes of one thread each train a stack of dense layers in two stages under 1F1B
-over gloo; the first prints samples a second, the median of the steps behind the first
+over gloo; the first prints samples a second, the median of the steps after the first
 two.
 """
 

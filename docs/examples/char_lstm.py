@@ -16,7 +16,7 @@ layers = keras.layers
 
 
 def windows(codes: np.ndarray, length: int) -> tuple[np.ndarray, np.ndarray]:
-    """Each run of characters, and the one behind each of its characters."""
+    """Each run of characters, and the one after each of its characters."""
     runs = np.lib.stride_tricks.sliding_window_view(codes, length + 1)
     return runs[:, :-1].copy(), runs[:, 1:].copy()
 

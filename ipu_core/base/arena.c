@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Arenas: chunks of 16 KiB, larger where one allocation needs it. Under
- * AddressSanitizer what is not handed out is poisoned, with a gap behind each
+ * AddressSanitizer what is not handed out is poisoned, with a gap after each
  * allocation. */
 #include "base/arena.h"
 

@@ -113,7 +113,7 @@ ipu_ctx_clear(ipu_ctx *ctx)
 static void
 end_with_a_character(char *text, size_t length)
 {
-    size_t lead = length; /* behind the last character's first byte */
+    size_t lead = length; /* after the last character's first byte */
     while (lead > 0 && ((unsigned char)text[lead - 1] & 0xc0) == 0x80) {
         lead--;
     }

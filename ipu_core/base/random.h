@@ -27,7 +27,7 @@ void ipu_random_block(const ipu_random_key *key, uint64_t block, uint32_t out[4]
  * and step. Replicas, and steps past 2^32, change the key. */
 typedef struct ipu_random_start {
     uint32_t key[2];
-    uint32_t counter[3]; /* the words behind the first, which is the block */
+    uint32_t counter[3]; /* the words after the first, which is the block */
 } ipu_random_start;
 
 static inline ipu_random_start

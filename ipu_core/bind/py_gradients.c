@@ -19,7 +19,7 @@ typedef struct request {
     PyObject *object; /* the trace, borrowed */
     PyObject *custom; /* function(index, gradients), or None; borrowed */
     ipu_trace *trace;
-    ipu_py_gradient_request asked; /* its places: behind the last of `xs` of an x */
+    ipu_py_gradient_request asked; /* its places: after the last of `xs` of an x */
     bool has_scope;
     bool knows_reads;
     IPU_ARRAY(variable_read) reads;

@@ -27,7 +27,7 @@ typedef struct finder {
     ipu_ctx *ctx;
     const ipu_graph *graph;
     ipu_effects *effects;
-    IPU_ARRAY(uint32_t) found; /* of the open blocks, the innermost behind the others */
+    IPU_ARRAY(uint32_t) found; /* of the open blocks, the innermost after the others */
     bool *seen;                /* by resource: in the innermost block's part of found */
 } finder;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Which nodes can fail when they run. What moves nodes asks it: in front of a node that
- * fails all is written that comes before it in the program, and nothing behind it. */
+ * fails all is written that comes before it in the program, and nothing after it. */
 #ifndef IPU_GRAPH_FAILURES_H
 #define IPU_GRAPH_FAILURES_H
 

@@ -75,7 +75,7 @@ add_number(part_code *c, ipu_dtype dtype, double number, int64_t *out)
     return add_input(c, &wanted, out);
 }
 
-/* Indices and rows of a gradient, one behind the other among the sources. */
+/* Indices and rows of a gradient, one after the other among the sources. */
 static ipu_status
 add_rows(part_code *c, const ipu_node_data *gather, ipu_value value, int64_t *out)
 {

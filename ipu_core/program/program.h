@@ -128,7 +128,7 @@ typedef struct ipu_region_task {
  *              takes some of the rows through all instructions
  *   by tasks   what different tasks do has nothing to do with each other
  *
- * Threads wait for each other behind the last one. */
+ * Threads wait for each other after the last one. */
 typedef struct ipu_region {
     uint32_t first; /* instruction */
     uint32_t count;

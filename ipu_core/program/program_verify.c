@@ -620,7 +620,7 @@ check_stream(ipu__checker *c, size_t number)
     return c->stream->is_child ? IPU_OK : check_range(c, c->stream->entry, count - 1);
 }
 
-/* The slabs and outputs, one behind the other, and the slots of the rings. */
+/* The slabs and outputs, one after the other, and the slots of the rings. */
 static ipu_status
 lay_out(ipu__checker *c)
 {

@@ -8,7 +8,7 @@
 
 #include "program/program.h"
 
-/* Bytes of slabs and outputs, which lie one behind the other on one line. */
+/* Bytes of slabs and outputs, which lie one after the other on one line. */
 typedef struct ipu__range {
     size_t begin;
     size_t end;

@@ -34,7 +34,7 @@ enum { MAX_DEPTH = 1 << 20, CHUNK_TARGET_BYTES = 64 * 1024 };
 typedef struct chunk {
     struct chunk *next;
     uint32_t begin; /* first element not taken */
-    uint32_t end;   /* behind the last one stored */
+    uint32_t end;   /* after the last one stored */
     _Alignas(64) char data[];
 } chunk;
 

@@ -497,7 +497,7 @@ class IPUEstimator:
                 return
 
     def _joined(self, value: Any) -> Any:
-        """The examples of a round: of several replicas one behind the other."""
+        """The examples of a round: of several replicas one after the other."""
         rows = np.asarray(value)[0]
         if self._device.num_replicas == 1:
             return rows

@@ -40,7 +40,7 @@ class Profile:
         trace: A file for the trace, written at the end; None for none. Perfetto
             (https://ui.perfetto.dev) and Chrome open it. Compressed where the name
             ends in ``.gz``.
-        steps: ``(first, behind the last)`` of the steps to record, counted from 0 for
+        steps: ``(first, after the last)`` of the steps to record, counted from 0 for
             each program; None for all.
         top: How many ops and lines ``str`` shows.
         events: The newest so many events of each thread are kept, 32 bytes each.
@@ -77,7 +77,7 @@ class Profile:
         first, behind = (0, _NO_STEP) if steps is None else steps
         if not 0 <= first < behind:
             raise ValueError(
-                "steps is (first, behind the last), with 0 <= first < last. Received: "
+                "steps is (first, after the last), with 0 <= first < last. Received: "
                 f"{steps!r}."
             )
         if events < 1:

@@ -14,7 +14,7 @@ from .model import FLOATS, NUMBERS, Array, Case, In, Shape, case, ints, is_float
 
 @dataclass(frozen=True)
 class Geometry:
-    """Windows of [images, 1 to 3 axes, channels]; padding before and behind each."""
+    """Windows of [images, 1 to 3 axes, channels]; padding before and after each."""
 
     shape: Shape
     window: Shape

@@ -139,7 +139,7 @@ typedef struct ipu__conv_tiles {
     void (*pack)(const float *b, int64_t b_row, int64_t b_col, int64_t columns,
                  int64_t k, float *out);
     /* `rows` floats of each of k pixels, which lie `step` apart, as [k][rows of a tile].
-     * Writes up to 16 floats behind the last pixel. */
+     * Writes up to 16 floats after the last pixel. */
     void (*strip)(const float *pixels, int64_t step, int64_t rows, int64_t k,
                   float *out);
     /* out[j][i] = in[i][j] for i < rows, j < columns */

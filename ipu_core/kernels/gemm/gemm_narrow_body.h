@@ -3,7 +3,7 @@
  * Products of a few columns where the rows of A are neighbours in memory, by the vectors
  * that gemm_tiles_body.h is made of and in the middle of it. Lanes are rows, since
  * columns would fill no vector: at each k a vector of rows meets one element of B for
- * each column. Vectors may reach behind the last row: operands have slack there. */
+ * each column. Vectors may reach past the last row: operands have slack there. */
 
 enum { MOST_VECTORS = 8 };
 

@@ -474,7 +474,7 @@ pack_panels(const ipu__product *p, float *panels, int64_t first, int64_t last)
 }
 
 /* `rows` rows of A, k of its columns, from a, as [k][ROWS]. Whole vectors are moved for
- * each k: what is too much is overwritten by the next one, and behind the last one
+ * each k: what is too much is overwritten by the next one, and after the last one
  * there is room. */
 TARGET static void
 pack_strip(const ipu__product *p, int64_t rows, const float *a, int64_t k, float *out)
@@ -525,7 +525,7 @@ next_rows(const tile_block *t, int64_t *rest)
 }
 
 /* Row by row of A^T, in the order of memory, and asks for rows further on. Whole vectors
- * are moved: what is too much is overwritten by the next row, and behind the last one
+ * are moved: what is too much is overwritten by the next row, and after the last one
  * there is room. Operands have slack. */
 IPU_INLINE TARGET void
 pack_strips(const tile_block *t, int64_t at, bool halves)

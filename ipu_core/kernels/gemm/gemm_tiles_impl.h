@@ -112,7 +112,7 @@ ipu__copied_row(int64_t k)
 }
 
 /* Floats from tile to tile of IPU_A_STRIPS: an odd number of cache lines, with room for
- * a vector behind the last row. */
+ * a vector after the last row. */
 static inline int64_t
 ipu__strip_floats(int64_t rows, int64_t k)
 {

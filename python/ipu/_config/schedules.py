@@ -28,8 +28,8 @@ class PipelineSchedule(Enum):
         Sequential: One micro-batch at a time; for debugging. Any M.
         GPipe: All forward passes, then all backward ones; each stage keeps the
             activations of all micro-batches. Any M.
-        OneForwardOneBackward: 1F1B: as many forwards first as there are stages behind,
-            then one backward and one forward in turn. Any M.
+        OneForwardOneBackward: 1F1B: as many forwards first as there are stages after
+            it, then one backward and one forward in turn. Any M.
         InterleavedOneForwardOneBackward: 1F1B over several stages on each IPU, dealt
             out in turn (``device_mapping=[0, 1, 0, 1]``). M is a multiple of the number
             of IPUs.

@@ -47,7 +47,7 @@ class CTCLoss(Layer):
         """Compute.
 
         Args:
-            labels: Classes ``[batch, longest label]``; behind a label's end anything.
+            labels: Classes ``[batch, longest label]``; after a label's end anything.
             data: ``[time, batch, classes]``.
             label_length: How long each label is, ``[batch]``.
             data_length: How many times of each sample count, ``[batch]``.
@@ -171,7 +171,7 @@ class CTCPredictionsLayer(CTCInferenceLayer):
             **kwargs: ``training``, without effect.
 
         Returns:
-            The labels ``[batch, time]``, or ``[batch, top_paths, time]``; behind their
+            The labels ``[batch, time]``, or ``[batch, top_paths, time]``; after their
             end the blank.
         """
         _, _, labels = super().call(data, data_length, **kwargs)

@@ -192,7 +192,7 @@ class GRU(_Restricted, _GRU):
         go_backwards: Not supported.
         stateful: Whether a call goes on from the last one's states.
         unroll: Not supported.
-        reset_after: Whether the reset gate is applied behind the product with the
+        reset_after: Whether the reset gate is applied after the product with the
             state's kernel, which then has a bias of its own, or before it.
         partials_dtype: Accepted: sums are float32.
         seed: Of the first values.

@@ -71,7 +71,7 @@ class Turns:
             notes[_CURRENT] = around
 
     def close(self) -> bool:
-        """Count on, behind what the body gave; whether the turns are counted."""
+        """Count on, after what the body gave; whether the turns are counted."""
         if self._index is None:
             return False
         self._trace.result(self._index + 1, self._body)
@@ -204,7 +204,7 @@ class MicroBatches:
     def finish(
         self, attrs: dict[str, Any], values: Sequence[Tensor] = ()
     ) -> tuple[Tensor, ...]:
-        """Add the node, behind the closed block.
+        """Add the node, after the closed block.
 
         Args:
             attrs: Of the node, beside its body.

@@ -23,7 +23,7 @@ class _Beams(NamedTuple):
         blank: The logarithm of the probability that the label was said and a blank
             ended it, ``[batch, beams]``.
         said: The same where its last class was the last that was said.
-        labels: ``[batch, beams, time]``; behind a label's end the blank.
+        labels: ``[batch, beams, time]``; after a label's end the blank.
         lengths: ``[batch, beams]``.
     """
 
@@ -138,7 +138,7 @@ def beam_search(
 
     Returns:
         The negative logarithms of their probabilities ``[batch, top_paths]``, the best
-        first; their lengths; and the labels ``[batch, top_paths, time]``, behind their
+        first; their lengths; and the labels ``[batch, top_paths, time]``, after their
         end the blank. Where there are fewer labels, the logarithm is above 1e29.
 
     Raises:

@@ -88,7 +88,7 @@ class OptimizerFunctionOutput:
             otherwise.
         loss: A scalar tensor, of one micro-batch.
         compute_gradients_args: Positional arguments for ``opt.compute_gradients``
-            behind the loss; for an optimizer of TensorFlow 1 alone.
+            after the loss; for an optimizer of TensorFlow 1 alone.
         compute_gradients_kwargs: Keyword arguments for it.
         apply_gradients_args: Positional arguments for ``opt.apply_gradients`` behind
             the pairs of gradients and variables.

@@ -155,7 +155,7 @@ def mask_of(inputs: Tensor, lengths: Any) -> Tensor | None:
 
 
 def cut(steps: Tensor, mask: Tensor | None) -> Tensor:
-    """Outputs behind the end of a sequence are 0."""
+    """Outputs after the end of a sequence are 0."""
     if mask is None:
         return steps
     return tf.where(tf.expand_dims(mask, -1), steps, tf.zeros_like(steps))

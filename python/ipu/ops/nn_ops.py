@@ -146,7 +146,7 @@ def ctc_loss_v2(
     """The CTC loss of each sample.
 
     Args:
-        labels: Classes ``[batch, longest label]``; behind a label's end anything.
+        labels: Classes ``[batch, longest label]``; after a label's end anything.
         logits: ``[time, batch, classes]``.
         label_length: How long each label is, ``[batch]``.
         logit_length: How many times of each sample count, ``[batch]``.
@@ -188,7 +188,7 @@ def ctc_loss_with_log_probs(
     """The CTC loss of each sample, of logarithms of probabilities.
 
     Args:
-        labels: Classes ``[batch, longest label]``; behind a label's end anything.
+        labels: Classes ``[batch, longest label]``; after a label's end anything.
         data: The log-softmax of logits, ``[time, batch, classes]``.
         label_length: How long each label is, ``[batch]``.
         data_length: How many times of each sample count, ``[batch]``.
@@ -236,7 +236,7 @@ def ctc_beam_search_decoder(
 
     Returns:
         The negative logarithms of their probabilities ``[batch, top_paths]``, the best
-        first; their lengths; and the labels ``[batch, top_paths, time]``, behind their
+        first; their lengths; and the labels ``[batch, top_paths, time]``, after their
         end the blank. Where there are fewer labels, the logarithm is above 1e29.
 
     Raises:

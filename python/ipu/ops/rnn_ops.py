@@ -169,7 +169,7 @@ class PopnnDynamicLSTM(PopnnLSTM):
             training: Accepted: the result is the same.
 
         Returns:
-            The outputs, 0 behind the end of a sequence, and the states at its end.
+            The outputs, 0 after the end of a sequence, and the states at its end.
         """
         del training
         return self._run(inputs, seq_len, initial_state)
@@ -190,7 +190,7 @@ class PopnnGRU(Popnn):
         weights_initializer: First values of the kernel; None for Glorot's uniform ones.
         bias_initializer: First values of the biases; None for zeros.
         name: What stands before the weights' names.
-        reset_after: Whether the reset gate is applied behind the product with the
+        reset_after: Whether the reset gate is applied after the product with the
             state's kernel, or before it.
 
     Raises:
@@ -283,7 +283,7 @@ class PopnnDynamicGRU(PopnnGRU):
             training: Accepted: the result is the same.
 
         Returns:
-            The outputs, 0 behind the end of a sequence, and the state at its end.
+            The outputs, 0 after the end of a sequence, and the state at its end.
         """
         del training
         return self._run(inputs, seq_len, initial_state)
@@ -336,7 +336,7 @@ class PopnnAUGRU(PopnnGRU):
                 output.
 
         Returns:
-            The outputs, 0 behind the end of a sequence, and the state at its end.
+            The outputs, 0 after the end of a sequence, and the state at its end.
 
         Raises:
             ValueError: The score does not go with the inputs.

@@ -127,7 +127,7 @@ def sequence_slice(
 def sequence_slice_unpack(
     src: Any, num_elems: Any, src_offsets: Any, total_elements: int
 ) -> Tensor:
-    """Take runs of rows out of a tensor, one behind the other.
+    """Take runs of rows out of a tensor, one after the other.
 
     Args:
         src: ``[rows, ...]``.
@@ -136,7 +136,7 @@ def sequence_slice_unpack(
         total_elements: How many rows the result has.
 
     Returns:
-        ``[total_elements, ...]``; 0 behind the last run.
+        ``[total_elements, ...]``; 0 after the last run.
 
     Raises:
         ValueError: Lists of different lengths, none at all, or runs that are known to

@@ -4,7 +4,7 @@
 They are used in the body of a loop of mini-batches. Instead of
 ``repeat(trips) { body; update }`` the device runs ``repeat(trips / n) { n times body;
 update }``: sums of gradients begin with zeros in each group of n turns, and a program
-ends behind an update.
+ends after an update.
 """
 
 from __future__ import annotations

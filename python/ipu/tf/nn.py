@@ -453,7 +453,7 @@ def _look_up(params: Any, ids: Any, max_norm: float | None, strategy: str) -> Te
 
 
 def _places(sizes: list[int], ids: Tensor, strategy: str) -> Tensor:
-    """Where rows are among those of several tables, one behind the other."""
+    """Where rows are among those of several tables, one after the other."""
     total, parts = sum(sizes), len(sizes)
     number = np.arange(total)
     if strategy == "mod":

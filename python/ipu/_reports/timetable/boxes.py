@@ -111,7 +111,7 @@ def lanes_of(
 
 
 def bands(schedule: _core.Schedule) -> list[tuple[str, int, int]]:
-    """The parts of a timetable, as (name, first time step, the one behind the last).
+    """The parts of a timetable, as (name, first time step, the one after the last).
 
     It is steady while every routine has begun and none has ended.
     """

@@ -57,7 +57,7 @@ class _Depthwise(Convolution):
         )
 
     def _build_depthwise(self, input_shape: Any) -> int:
-        """Give the number of channels behind the first step."""
+        """Give the number of channels after the first step."""
         channels = self._channels_of(input_shape)
         shape = (*self.kernel_size, channels, self.depth_multiplier)
         self.depthwise_kernel = self._add_kernel("depthwise", shape)

@@ -90,7 +90,7 @@ class ConvLSTMCell(LSTMBias):
         if len(shape) != self.rank + 1 or None in shape:
             raise ValueError(
                 f"ConvLSTM{self.rank}D needs an input of (batch, steps, "
-                f"{self.rank} sizes and channels), all of them known behind the batch. "
+                f"{self.rank} sizes and channels), all of them known after the batch. "
                 f"Received: a step of shape {tuple(input_shape)}."
             )
         channels = shape[self._axis]
@@ -223,7 +223,7 @@ class _ConvLSTM(OwnCell):
 
     Raises:
         ValueError: An argument has not the form that Keras asks for; at the first
-            call: sizes behind the batch are open, or the window does not fit.
+            call: sizes after the batch are open, or the window does not fit.
     """
 
     _rank = 0

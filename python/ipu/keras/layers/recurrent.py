@@ -210,7 +210,7 @@ class GRU(OwnCell):
         stateful: Whether a call goes on from the last one's states.
         unroll: Whether the steps are copies of the cell instead of one op.
         time_major: Whether steps come before the batch.
-        reset_after: Whether the reset gate is applied behind the product with the
+        reset_after: Whether the reset gate is applied after the product with the
             state's kernel, which then has a bias of its own, or before it.
         **kwargs: What ``RNN`` takes, and ``implementation`` of the cell.
 

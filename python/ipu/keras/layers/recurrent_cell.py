@@ -84,7 +84,7 @@ def step(
         constants: Further tensors that are the same for all steps, or None.
 
     Returns:
-        The output, and the states behind the step.
+        The output, and the states after the step.
     """
     more = {} if constants is None else {"constants": constants}
     result: tuple[Tensor, Nest]

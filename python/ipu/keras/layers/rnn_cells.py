@@ -109,7 +109,7 @@ class GRUCell(RecurrentCell):
         bias_constraint: What is made of the biases after each update.
         dropout: The part of the input that is dropped in training.
         recurrent_dropout: The part of the state that is dropped in training.
-        reset_after: Whether the reset gate is applied behind the product with the
+        reset_after: Whether the reset gate is applied after the product with the
             state's kernel, which then has a bias of its own, or before it.
         **kwargs: What ``Layer`` takes, and ``implementation``: with 1 each gate drops
             its own part, with 2 (the default) all drop the same.

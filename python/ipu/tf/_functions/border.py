@@ -21,7 +21,7 @@ class Border:
 
     Args:
         begin: The first node of its record that passes its results on.
-        end: The node behind the last one.
+        end: The node after the last one.
         inputs: The tensors that it was given.
         variables: The variables that it read, beside them.
         outputs: Its results.

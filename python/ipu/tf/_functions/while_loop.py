@@ -134,7 +134,7 @@ class Carried:
             if is_pending(self._leaves[leaf]):
                 if array._ipu_flatten():
                     self._rows(leaf, index, array.element_shape)
-                # what is carried behind the others, or not at all
+                # what is carried after the others, or not at all
                 leaves[leaf] = None
         end = flatten(
             nest.pack_sequence_as(list(self.start.structure), leaves),

@@ -95,7 +95,7 @@ def needed(targets: Sequence[GraphOperation], fed: Fed) -> list[GraphOperation]:
         found.add(op)
         waiting.extend(op.control_inputs)
         waiting.extend(t.op for t in op.inputs if fed.computes(t))
-        # a derivative goes on behind what is given in the place of what leads to it
+        # a derivative goes on after what is given in the place of what leads to it
         waiting.extend(other for other in op.path if fed.replaced([other]))
     return sorted(found, key=lambda op: op.index)
 

@@ -28,7 +28,7 @@ def ctc_loss(
     """The CTC loss of each sample: minus the logarithm of its label's probability.
 
     Args:
-        labels: Classes ``[batch, longest label]``; behind a label's end anything. Or a
+        labels: Classes ``[batch, longest label]``; after a label's end anything. Or a
             ``tf.sparse.SparseTensor`` of them.
         logits: ``[time, batch, classes]``, or ``[batch, time, classes]``.
         label_length: How long each label is, ``[batch]``; None for sparse labels.

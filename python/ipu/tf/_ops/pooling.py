@@ -61,7 +61,7 @@ def _pads(
     strides: Sequence[int],
     first: bool,
 ) -> list[int]:
-    """What is added before and behind each axis."""
+    """What is added before and after each axis."""
     if isinstance(padding, str) and padding.upper() in ("SAME", "VALID"):
         pads: list[int] = []
         for size, window, stride in zip(sizes, reach, strides, strict=True):

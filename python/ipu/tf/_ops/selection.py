@@ -139,7 +139,7 @@ def gather(
         params: Anything that converts to a tensor.
         indices: Integers.
         validate_indices: Accepted: indices are always checked.
-        axis: Which axis; the first one behind the batch axes by default.
+        axis: Which axis; the first one after the batch axes by default.
         batch_dims: How many leading axes of both run side by side.
         name: Accepted and not used.
 

@@ -110,7 +110,7 @@ def _blocks(value: Tensor, block_shape: Any, ends: Any, argument: str) -> Any:
     if any(edge < 1 for edge in block) or len(block) + 1 > len(value.shape):
         raise ValueError(
             f"`block_shape` must be positive, for some of the {len(value.shape) - 1} "
-            f"axes behind the batch. Received: {block}."
+            f"axes after the batch. Received: {block}."
         )
     pairs = np.asarray(ends.numpy() if isinstance(ends, Tensor) else ends, np.int64)
     if pairs.shape != (len(block), 2) or (pairs < 0).any():

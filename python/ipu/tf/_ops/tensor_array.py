@@ -369,7 +369,7 @@ class TensorArray:
         return shapes.stack([blank if e is None else e for e in self._elements])
 
     def concat(self, name: str | None = None) -> Tensor:
-        """The elements behind each other along their first axis."""
+        """The elements one after the other along their first axis."""
         del name
         rows = self.stack()
         if rows.ndim < 2:

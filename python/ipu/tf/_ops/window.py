@@ -97,7 +97,7 @@ def _explicit(function: str, padding: Any, layout: Format) -> list[int]:
     if len(pairs) != layout.spatial + 2 or any(min(pair) < 0 for pair in pairs):
         raise ValueError(
             f"`padding` of {function} must be 'SAME', 'VALID', or {layout.spatial + 2} "
-            "pairs of numbers that are not negative, the zeros before and behind each "
+            "pairs of numbers that are not negative, the zeros before and after each "
             f"axis. Received: padding={padding!r}."
         )
     if pairs[0] != (0, 0) or pairs[layout.channels] != (0, 0):
@@ -118,7 +118,7 @@ def border_of(
     strides: Sequence[int],
     dilations: Sequence[int],
 ) -> list[int]:
-    """The zeros before and behind each spatial axis, one pair after the other.
+    """The zeros before and after each spatial axis, one pair after the other.
 
     "SAME" gives results of ceil(size / stride), with the odd zero behind.
 

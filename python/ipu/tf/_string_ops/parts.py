@@ -201,7 +201,7 @@ def ngrams(
         data: Strings, dense or ragged.
         ngram_width: How many neighbours, or a list of such numbers.
         separator: What stands between them.
-        pad_values: A string, or a pair, that stands before and behind each row; None:
+        pad_values: A string, or a pair, that stands before and after each row; None:
             none.
         padding_width: How many of them at most; None: one less than neighbours.
         preserve_short_sequences: Whether a row that is too short is given as one

@@ -504,7 +504,7 @@ def run_predict(run: Run, callbacks: CallbackList) -> np.ndarray[Any, np.dtype[A
 
 
 def _join(results: Sequence[Nest]) -> Nest:
-    """Put the rows of all steps behind each other."""
+    """Put the rows of all steps one after the other."""
 
     def join(*parts: Any) -> Any:
         # each is [steps, batch, ...], or [steps] where there is no batch
