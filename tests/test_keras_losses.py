@@ -514,3 +514,26 @@ def test_a_last_axis_of_one_is_lost(shapes: Any, scope: bool) -> None:
     hits = (p[..., 0] > 0.5) == y
     expected = [np.mean(difference**2), np.mean(abs(difference)), np.mean(hits)]
     np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("axis", [None, -1, 1])
+def test_programs_find_the_logits_of_plain_activations(axis: int | None) -> None:
+    """`activation=tf.nn.softmax` is common; Keras looks at the operation of a graph."""
+    x = tf.constant([[200.0, 0.0]])
+    y = [[0.0, 1.0]]
+
+    def losses(x: Any) -> Any:
+        return (
+            keras.losses.categorical_crossentropy(y, tf.nn.softmax(x, axis)),
+            keras.losses.binary_crossentropy(y, tf.sigmoid(x)),
+            keras.losses.categorical_crossentropy(y, tf.identity(tf.nn.softmax(x))),
+        )
+
+    rounded = [float(loss[0]) for loss in losses(x)]
+    assert rounded == pytest.approx([16.118095, 8.013193, 16.118095], rel=1e-3)
+    traced = [float(loss[0]) for loss in tf.function(losses)(x)]
+    assert traced == pytest.approx([200.0, 100.346573, 16.118095])
+    model = keras.Sequential([keras.layers.Dense(2, tf.nn.softmax, input_shape=(2,))])
+    model.set_weights([np.eye(2), np.zeros(2)])
+    model.compile("sgd", "categorical_crossentropy")
+    assert model.evaluate(x.numpy(), np.array(y), verbose=0) == 200.0

@@ -18,8 +18,8 @@ Place = tuple[int, str, str | None]
 _NAMES = ("logits", "mask")
 
 
-def of_results(leaves: Sequence[Any]) -> tuple[list[Place], list[Any]]:
-    """Give the places of the notes on results, and the tensors in them."""
+def of_results(leaves: Sequence[Any]) -> list[Place]:
+    """Give the places of the notes on results."""
     places: list[Place] = []
     for index, leaf in enumerate(leaves):
         for name in _NAMES:
@@ -27,7 +27,7 @@ def of_results(leaves: Sequence[Any]) -> tuple[list[Place], list[Any]]:
             if what is not None:
                 kind = what[1] if isinstance(what, tuple) else None
                 places.append((index, name, kind))
-    return places, at(places, leaves)
+    return places
 
 
 def at(places: Sequence[Place], leaves: Sequence[Any]) -> list[Any]:

@@ -96,7 +96,9 @@ class _Seen:
         self.captured: list[GraphTensor] = []
         self.variables: dict[int, Any] = {}
         self.draws = 0  # how many random ops
-        self.notes: list[notes.Place] = []  # what its results know of themselves
+        # what its results know of themselves, of tensors of its own and of operands
+        self.notes: list[notes.Place] = []
+        self.of_operands: list[tuple[notes.Place, GraphTensor]] = []
 
 
 def add_traced(op: GraphOperation, host: bool) -> Any:
@@ -136,6 +138,8 @@ def add_traced(op: GraphOperation, host: bool) -> Any:
         op.leaves.append(tensor)
         count += 1
     op.notes = seen.notes
+    for (place, name, kind), tensor in seen.of_operands:
+        note(op.leaves[place], name, tensor if kind is None else (tensor, kind))
     if count and op.is_pure and all(_is_size(leaf) for leaf in op.leaves):
         op.place = Place("ANY")
     op.graph.keep(op)
@@ -197,7 +201,7 @@ def _infer(
         isinstance(error, TypeError) for error in failures[1:]
     ):
         raise failures[1]
-    seen.notes = []
+    seen.notes, seen.of_operands = [], []
     return inference.Inferred(None, _dtype_of(op, taken)), []
 
 
@@ -284,8 +288,17 @@ class _Trials:
             self._seen.variables.update(here.assigned)
             self._seen.draws = max(self._seen.draws, trace.next_ordinal)
         result = nest.map_structure(_plain, result)
-        self._seen.notes, found = notes.of_results(nest.flatten(result))
-        return result, found
+        leaves = nest.flatten(result)
+        places = notes.of_results(leaves)
+        operands = [*self._given, *self._seen.captured]
+        owners = {id(here.values.get(id(tensor))): tensor for tensor in operands}
+        self._seen.notes, self._seen.of_operands = [], []
+        for place, what in zip(places, notes.at(places, leaves), strict=True):
+            if id(what) in owners:
+                self._seen.of_operands.append((place, owners[id(what)]))
+            else:
+                self._seen.notes.append(place)
+        return result, notes.at(self._seen.notes, leaves)
 
 
 def _symbol(

@@ -14,6 +14,7 @@ import numpy as np
 from ipu.tf._tensor.call_types import Binary, Unary
 from ipu.tf._tensor.convert import Tensor, apply, cast, like, pair
 from ipu.tf._tensor.dispatch import op
+from ipu.tf._tensor.notes import note_logits
 from ipu.tf.dtypes import as_dtype
 
 
@@ -86,8 +87,6 @@ acosh = _unary("acosh", "acosh", "The inverse hyperbolic cosine",
                "acosh([1.0]) -> [0.0]")
 atanh = _unary("atanh", "atanh", "The inverse hyperbolic tangent",
                "atanh([0.0]) -> [0.0]")
-sigmoid = _unary("sigmoid", "sigmoid", "The logistic function",
-                 "sigmoid([0.0]) -> [0.5]")
 softplus = _unary("softplus", "softplus", "log(1 + exp(x)), without leaving the range,",
                   "math.softplus([0.0, 100.0]) -> [0.693, 100.0]")
 erf = _unary("erf", "erf", "The error function", "math.erf([0.0, 1.0]) -> [0.0, 0.843]")
@@ -382,6 +381,22 @@ def xdivy(x: Any, y: Any, name: str | None = None) -> Tensor:
     empty = apply("equal", (a, like(0, a)))
     safe = apply("select", (empty, like(1, b), b))
     return apply("select", (empty, like(0, a), apply("div", (a, safe))))
+
+
+@op
+def sigmoid(x: Any, name: str | None = None) -> Tensor:
+    """The logistic function of each element.
+
+    Args:
+        x: A floating-point tensor.
+        name: Accepted and not used.
+
+    Example:
+        >>> tf.sigmoid([0.0]).numpy().tolist()
+        [0.5]
+    """
+    logits = Tensor(x)
+    return note_logits(apply("sigmoid", (logits,)), logits, "sigmoid")
 
 
 @op

@@ -11,6 +11,7 @@ from ipu.tf._ops.elementwise import softplus
 from ipu.tf._ops.reductions import reduce_sum
 from ipu.tf._tensor.convert import Tensor, apply, axis_of, like, on_device, pair
 from ipu.tf._tensor.dispatch import op
+from ipu.tf._tensor.notes import note_logits
 
 
 def _to_last(tensor: Tensor, axis: int) -> tuple[Tensor, list[int] | None]:
@@ -43,7 +44,10 @@ def softmax(logits: Any, axis: int | None = None, name: str | None = None) -> Te
         >>> tf.nn.softmax([0.0, 0.0]).numpy().tolist()
         [0.5, 0.5]
     """
-    return _along("softmax", logits, axis)
+    scores = Tensor(logits)
+    result = _along("softmax", scores, axis)
+    is_last = axis is None or axis_of(axis, scores.ndim) == scores.ndim - 1
+    return note_logits(result, scores, "softmax") if is_last else result
 
 
 @op

@@ -16,6 +16,8 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
+from ipu._core import Tensor
+
 
 def note(tensor: Any, name: str, what: Any) -> None:
     """Note something of a tensor; what was noted by that name before is replaced.
@@ -49,3 +51,21 @@ def noted_all(tensor: Any) -> dict[str, Any] | None:
     """Give all notes of a tensor by name; None where there are none."""
     notes: dict[str, Any] | None = getattr(tensor, "_notes", None)
     return notes
+
+
+def note_logits(activation: Tensor, logits: Tensor, kind: str) -> Tensor:
+    """Note in a program what an activation was computed from, for losses of Keras.
+
+    Keras asks for the operation that made an output, which eager tensors do not have.
+
+    Args:
+        activation: The result.
+        logits: What it was computed from.
+        kind: "softmax" or "sigmoid".
+
+    Returns:
+        The result.
+    """
+    if activation.is_symbolic:
+        note(activation, "logits", (logits, kind))
+    return activation
