@@ -26,11 +26,10 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip(f"the C compiler {compiler} is not installed")
 
 
-@pytest.fixture(autouse=True)
-def no_seed() -> Iterator[None]:
-    """A seed that a test sets holds for that test alone."""
-    yield
-    seed._state.__init__()  # type: ignore[misc]
+@pytest.fixture
+def no_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test before has set a global seed."""
+    monkeypatch.setattr(seed, "_state", seed._State())
 
 
 @pytest.fixture

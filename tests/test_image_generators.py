@@ -125,6 +125,7 @@ def test_pictures_that_are_not_square_keep_their_middle(fill_mode: str) -> None:
     np.testing.assert_array_equal(last[1:, :4], x[:2, 1:])
 
 
+@pytest.mark.usefixtures("no_seed")
 def test_functions_draw_from_numpy() -> None:
     x = np.random.default_rng(2).uniform(0, 255, (3, 6, 6))
     calls = {

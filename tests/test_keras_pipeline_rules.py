@@ -242,7 +242,7 @@ def test_steps_of_replicas() -> None:
     message = "contains 3 items, but all 4 replicas are requested to run"
     with pytest.raises(ValueError, match=message):
         plan_steps(3, None, 1, replicas=4)
-    with pytest.warns(UserWarning, match="no multiple of the number of replicas"):
+    with pytest.warns(UserWarning, match="not a multiple of the number of replicas"):
         assert plan_steps(7, None, 1, replicas=2).steps == 3
 
 

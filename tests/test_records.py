@@ -254,7 +254,7 @@ def test_examples_that_do_not_fit() -> None:
         parse(name=io.FixedLenFeature([], tf.float32))
     with pytest.raises(wrong, match=r"Key: other.*required but could not be found"):
         parse(other=io.FixedLenFeature([], tf.float32))
-    with pytest.raises(wrong, match="no multiple of the 2"):
+    with pytest.raises(wrong, match="not a multiple of the 2"):
         parse(size=io.FixedLenSequenceFeature([2], tf.int64, True))
     with pytest.raises(wrong, match="Could not parse example input: 3 bytes"):
         io.parse_single_example(b"\xff\xff\xff", SPECS)
