@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """`ipu.drop_in`: TensorFlow's and Keras's module names served by `ipu`."""
 
+import contextlib
 import doctest
 import importlib
-import importlib.util
 import inspect
 import pkgutil
 import subprocess
@@ -220,6 +220,13 @@ def test_every_entry_names_something_or_comes_later(served):
         module = importlib.import_module(path)
         for name in module.__all__:
             getattr(module, name)
+
+
+def test_every_source_of_the_table_lists_what_it_offers():
+    for path, entry in _table._TABLE.items():
+        for source in entry.sources:
+            with contextlib.suppress(ModuleNotFoundError):  # it is left out
+                assert importlib.import_module(source).__all__, (path, source)
 
 
 # --- names that are not there

@@ -40,7 +40,12 @@ def _float32_again() -> Iterator[None]:
 
 @pytest.mark.parametrize(
     "name",
-    ["engine.policy", "mixed_precision", "optimizers.als", "optimizers.loss_scale"],
+    [
+        "engine.layer.policy",
+        "mixed_precision",
+        "optimizers.als",
+        "optimizers.loss_scale",
+    ],
 )
 def test_examples(name: str) -> None:
     module = importlib.import_module(f"ipu.keras.{name}")

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import os
 import threading
 import weakref
 from collections.abc import Callable
@@ -20,6 +19,7 @@ from typing import Any, Concatenate, Generic, NamedTuple, ParamSpec, TypeVar, ov
 from ipu._device import devices
 from ipu._device.locks import Lock
 from ipu._device.placement import current_device, on_host
+from ipu._text.missing import PACKAGE
 from ipu._text.tracebacks import boundaries
 from ipu._text.user_warnings import warn_user
 from ipu.tf import nest
@@ -66,7 +66,6 @@ R = TypeVar("R")
 S = TypeVar("S")
 
 _MANY_TRACES = 5
-_PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
 
 
 class _Settings:
@@ -461,7 +460,7 @@ class DeviceFunction(Generic[P, R]):
 
     def _label(self) -> str:
         code = getattr(self.python_function, "__code__", None)
-        if code is None or code.co_filename.startswith(_PACKAGE):
+        if code is None or code.co_filename.startswith(PACKAGE):
             return self._name
         return f"{self._name} ({code.co_filename}:{code.co_firstlineno})"
 

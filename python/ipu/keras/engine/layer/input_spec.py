@@ -8,6 +8,8 @@ from typing import Any
 from ipu import tf
 from ipu.keras._types import Nest, Shape
 
+__all__ = ["InputSpec", "check_input_spec"]
+
 
 class InputSpec:
     """The rank, dtype and sizes that a layer accepts.

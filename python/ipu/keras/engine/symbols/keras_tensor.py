@@ -30,6 +30,15 @@ if TYPE_CHECKING:
 else:
     _Operators = object
 
+__all__ = [
+    "KerasHistory",
+    "KerasTensor",
+    "Node",
+    "contains_symbolic",
+    "get_source_inputs",
+    "recorded_nodes",
+]
+
 
 class KerasHistory(NamedTuple):
     """Where a symbolic value comes from: which result of which call of a layer."""

@@ -25,6 +25,15 @@ from ipu.keras.engine.training.step_plan import UNKNOWN
 from ipu.tf._tensor.foreign import array_of
 from ipu.tf.dtypes import DEVICE_DTYPES
 
+__all__ = [
+    "Workers",
+    "as_batches",
+    "is_batched",
+    "one_batch",
+    "split_validation",
+    "unpack",
+]
+
 
 class Workers(NamedTuple):
     """How batches of generators and sequences are read.

@@ -20,6 +20,19 @@ from typing import Any
 
 from ipu._text.near import refuse_unknown
 
+__all__ = [
+    "FLAGS",
+    "DEFINE_bool",
+    "DEFINE_boolean",
+    "DEFINE_enum",
+    "DEFINE_float",
+    "DEFINE_integer",
+    "DEFINE_list",
+    "DEFINE_string",
+    "FlagValues",
+    "mark_flag_as_required",
+]
+
 _TRUE, _FALSE = ("true", "t", "1", "yes"), ("false", "f", "0", "no")
 
 

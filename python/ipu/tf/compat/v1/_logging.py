@@ -6,6 +6,30 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+__all__ = [
+    "DEBUG",
+    "ERROR",
+    "FATAL",
+    "INFO",
+    "WARN",
+    "TaskLevelStatusMessage",
+    "debug",
+    "error",
+    "fatal",
+    "flush",
+    "get_logger",
+    "get_verbosity",
+    "info",
+    "log",
+    "log_every_n",
+    "log_first_n",
+    "log_if",
+    "set_verbosity",
+    "vlog",
+    "warn",
+    "warning",
+]
+
 DEBUG, INFO, WARN = logging.DEBUG, logging.INFO, logging.WARNING
 ERROR, FATAL = logging.ERROR, logging.FATAL
 
