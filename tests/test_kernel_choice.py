@@ -214,6 +214,25 @@ def test_an_architecture_that_blis_lacks_is_an_error(value: str) -> None:
     assert "unset it" in run.stdout
 
 
+def test_linear_algebra_stands_on_the_same_check() -> None:
+    text = """
+from ipu import tf
+try:
+    tf.linalg.triangular_solve([[2.0]], [[4.0]])
+except tf.errors.FailedPreconditionError as error:
+    print(error)
+"""
+    run = subprocess.run(
+        [sys.executable, "-c", text],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "BLIS_ARCH_TYPE": "24"},
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    assert "BLIS_ARCH_TYPE=24," in run.stdout
+
+
 ON_X86 = pytest.mark.skipif(os.uname().machine != "x86_64", reason="0 is of x86-64")
 
 

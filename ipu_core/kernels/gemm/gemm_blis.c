@@ -74,8 +74,8 @@ is_built(long id)
 
 /* Thread safe: BLIS guards it by pthread_once. It reads BLIS_ARCH_TYPE as a number, -1
  * for its own choice; BLIS 2 takes names too, which are refused here with the rest. */
-static ipu_status
-initialise(ipu_ctx *ctx)
+ipu_status
+ipu__blis_initialise(ipu_ctx *ctx)
 {
     const char *type = getenv("BLIS_ARCH_TYPE");
     if (type != NULL) {
@@ -149,7 +149,7 @@ ipu__blis_choose(ipu_ctx *ctx, const ipu__matmul *plan, ipu_cpu_class cpu,
                  ipu__blis_choice *out)
 {
     *out = (ipu__blis_choice){context_for(plan, cpu), plan->m, plan->n};
-    IPU_TRY(initialise(ctx));
+    IPU_TRY(ipu__blis_initialise(ctx));
     if (!contexts[out->context].built && out->context == IPU_BLIS_ZEN3) {
         out->context = IPU_BLIS_HASWELL; /* a BLIS built without zen3 */
     }

@@ -38,4 +38,8 @@ ipu_status ipu__blis_choose(ipu_ctx *ctx, const ipu__matmul *plan, ipu_cpu_class
                             ipu__blis_choice *out);
 ipu_status ipu__blis_run(const ipu__blis_call *call, ipu_pool *pool, ipu_ctx *ctx);
 
+/* Before any call of BLIS, of its BLAS too: FAILED_PRECONDITION where the environment
+ * would have it end the process. */
+ipu_status ipu__blis_initialise(ipu_ctx *ctx);
+
 #endif

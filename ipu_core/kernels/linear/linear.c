@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "kernels/core/kernel_impl.h"
+#include "kernels/gemm/gemm_blis_impl.h"
 #include "kernels/linear/lapack.h"
 
 /* Matrix 0 of the call is [rows, columns], of a system matrix 1 is [rows, right]. In
@@ -130,6 +131,7 @@ begin(linear_job *job, const ipu_kernel_call *call)
                         || last > INT_MAX / 16,
                 UNIMPLEMENTED, "%s of matrices with more than %d rows or columns",
                 ipu_op_info_of(call->spec->op)->name, INT_MAX / 16);
+    IPU_TRY(ipu__blis_initialise(call->ctx));
     *job =
         (linear_job){.call = call, .plan = plan_of(call->spec), .a = call->workspace};
     IPU_FAIL_IF(call->ctx, job->plan.work == INT_MAX, UNIMPLEMENTED,
