@@ -26,6 +26,13 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip(f"the C compiler {compiler} is not installed")
 
 
+@pytest.fixture(scope="module", autouse=True)
+def default_devices() -> Iterator[None]:
+    """Leave no configured device to the files that follow in the same process."""
+    yield
+    ipu.config.reset_ipu_configuration()
+
+
 @pytest.fixture
 def no_seed(monkeypatch: pytest.MonkeyPatch) -> None:
     """No test before has set a global seed."""
