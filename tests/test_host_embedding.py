@@ -57,7 +57,7 @@ def after(start: Any, weights: Any, steps: int) -> Any:
 
 @pytest.mark.parametrize("module", [_host_embedding, embedding_ops])
 def test_examples(module: Any) -> None:
-    assert doctest.testmod(module).failed == 0
+    assert doctest.testmod(module, extraglobs={"tf": tf, "v1": v1}).failed == 0
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])

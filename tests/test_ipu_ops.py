@@ -32,6 +32,7 @@ from ipu.ops import (
     statistics_ops,
 )
 from ipu.tf import errors
+from ipu.tf.compat import v1
 
 MODULES = [
     "control_flow_ops",
@@ -55,7 +56,7 @@ def compiled(function: Callable[..., Any], *args: Any) -> Any:
 def test_modules(name: str) -> None:
     module = importlib.import_module(f"ipu.ops.{name}")
     assert getattr(ipu, name) is module
-    assert doctest.testmod(module).failed == 0
+    assert doctest.testmod(module, extraglobs={"tf": tf, "v1": v1}).failed == 0
 
 
 def test_old_programs_find_them() -> None:

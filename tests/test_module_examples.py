@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from ipu import config, tf
+from ipu.tf.compat import v1
 
 MODULES = """
 _config.enums _config.flags _config.legacy _config.legacy_options _config.options
@@ -33,5 +34,5 @@ def one_ipu() -> Iterator[None]:
 @pytest.mark.parametrize("name", MODULES)
 def test_examples(name: str) -> None:
     module = importlib.import_module(f"ipu.{name}")
-    done = doctest.testmod(module, extraglobs={"tf": tf})
+    done = doctest.testmod(module, extraglobs={"tf": tf, "v1": v1})
     assert done.attempted and not done.failed

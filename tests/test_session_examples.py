@@ -8,6 +8,9 @@ import importlib
 
 import pytest
 
+from ipu import tf
+from ipu.tf.compat import v1
+
 
 @pytest.mark.parametrize(
     "name",
@@ -18,4 +21,5 @@ import pytest
 )
 def test_examples(name: str) -> None:
     module = importlib.import_module(f"ipu.tf.compat.v1.{name}")
-    assert doctest.testmod(module).failed == 0
+    done = doctest.testmod(module, extraglobs={"tf": tf, "v1": v1})
+    assert done.failed == 0

@@ -41,8 +41,6 @@ class PipelineStageOptions:
         ValueError: ``partialsType`` is neither "half" nor "float", or
             ``availableMemoryProportion`` no number from 0 to 1.
 
-    Source: ``ipu.pipelining_ops.PipelineStageOptions``.
-
     Example:
         >>> PipelineStageOptions(matmul_options={"partialsType": "half"}).matmul_options
         {'partialsType': 'half'}
@@ -103,8 +101,6 @@ class OptimizerFunctionOutput:
         TypeError: An argument of another type.
         ValueError: An argument that does not go with ``opt``, or ``tape`` and
             ``variables`` together.
-
-    Source: ``ipu.pipelining_ops.OptimizerFunctionOutput``.
 
     Example:
         >>> from ipu import keras, tf

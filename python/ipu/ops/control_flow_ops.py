@@ -20,12 +20,9 @@ def barrier(
     Args:
         tensors: A tensor or a nest of them.
         insert_barrier_for_gradients: Accepted and not used.
-        name: Accepted and not used.
 
     Returns:
         The same tensors, in the same nest.
-
-    Source: ``ipu.control_flow_ops.barrier``.
 
     Example:
         >>> a, b = barrier((1.0, 2.0))

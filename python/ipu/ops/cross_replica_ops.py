@@ -36,7 +36,6 @@ def cross_replica_sum(
         x: A tensor of numbers.
         replica_group_size: Sums over groups of so many replicas that follow each other;
             it must divide their number. None is all.
-        name: Accepted and not used.
 
     Returns:
         A tensor like ``x``; where nothing is replicated it is ``x``.
@@ -49,8 +48,6 @@ def cross_replica_sum(
     Example:
         >>> cross_replica_sum([1.0, 2.0]).numpy().tolist()
         [1.0, 2.0]
-
-    Source: ``ipu.cross_replica_ops.cross_replica_sum``.
     """
     del name
     return _all_reduce(x, _SUM, replica_group_size)
@@ -64,7 +61,6 @@ def cross_replica_mean(
     Args:
         x: A tensor of floating-point numbers.
         replica_group_size: As of :func:`cross_replica_sum`.
-        name: Accepted and not used.
 
     Returns:
         A tensor like ``x``; where nothing is replicated it is ``x``.
@@ -78,8 +74,6 @@ def cross_replica_mean(
     Example:
         >>> float(cross_replica_mean(3.0))
         3.0
-
-    Source: ``ipu.cross_replica_ops.cross_replica_mean``.
     """
     del name
     return _all_reduce(x, _MEAN, replica_group_size)
@@ -126,8 +120,6 @@ def assume_equal_across_replicas(tensors: T, inplace: bool = False) -> T:
     Example:
         >>> assume_equal_across_replicas([1, 2])
         [1, 2]
-
-    Source: ``ipu.cross_replica_ops.assume_equal_across_replicas``.
     """
     del inplace
     return tensors

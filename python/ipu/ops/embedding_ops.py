@@ -55,8 +55,6 @@ def embedding_lookup(
         ValueError: The factor is below 1 or does not divide the number of rows.
         InvalidArgumentError: An id is not a row of the table.
 
-    Source: ``ipu.embedding_ops.embedding_lookup``.
-
     Example:
         >>> embedding_lookup([[1.0, 2.0], [3.0, 4.0]], [1, 0]).numpy().tolist()
         [[3.0, 4.0], [1.0, 2.0]]

@@ -30,7 +30,6 @@ def outlined_function(
             ``@outlined_function()``.
         unique_sharding: Accepted and not used.
         keep_input_layouts: Accepted and not used.
-        name: Accepted and not used.
 
     Returns:
         The function, which converts its arguments to tensors; a decorator where
@@ -39,8 +38,6 @@ def outlined_function(
     Raises:
         TypeError: ``func`` cannot be called; or, at a call, an argument given by name.
         ValueError: At a call: ``func`` uses a tensor of the program around it.
-
-    Source: ``ipu.functional_ops.outlined_function``.
 
     Example:
         >>> @outlined_function

@@ -28,10 +28,7 @@ def capture_upstream_gradients(args: Any, tag: str = "") -> Any:
     Raises:
         RuntimeError: There is no such context.
 
-    Source: ``ipu.ops.grad_util_ops.capture_upstream_gradients``.
-
     Example:
-        >>> from ipu import tf
         >>> with backprop.GradientCaptureContext() as context:
         ...     y = capture_upstream_gradients(tf.constant(2.0), tag="y")
         >>> float(y)

@@ -28,7 +28,6 @@ def normalise_image(
         channel_offsets: Three numbers.
         channel_scales: Three numbers.
         scale: What the image is multiplied by first.
-        name: Accepted and not used.
 
     Returns:
         ``[..., 4]``: ``(image * scale - channel_offsets) * channel_scales``, and 0.
@@ -37,8 +36,6 @@ def normalise_image(
     Raises:
         TypeError: Another dtype.
         ValueError: Not three channels, offsets or scales.
-
-    Source: ``ipu.image_ops.normalise_image``.
 
     Example:
         >>> normalise_image([[1.0, 2.0, 3.0]], [1.0] * 3, [2.0] * 3).numpy().tolist()

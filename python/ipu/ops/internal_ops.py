@@ -36,8 +36,6 @@ def print_tensor(input: Any, name: str = "") -> Any:
     Returns:
         What ``tf.print`` returns.
 
-    Source: ``ipu.internal_ops.print_tensor``.
-
     Example:
         >>> import contextlib, io, sys
         >>> with contextlib.redirect_stderr(sys.stdout):
@@ -51,8 +49,6 @@ def print_tensor(input: Any, name: str = "") -> Any:
 def remap(x: Any, name: str | None = None) -> Tensor:
     """``x``; on hardware its elements are laid out anew over the tiles.
 
-    Source: ``ipu.internal_ops.remap``.
-
     Example:
         >>> remap([1.0, 2.0]).numpy().tolist()
         [1.0, 2.0]
@@ -63,8 +59,6 @@ def remap(x: Any, name: str | None = None) -> Tensor:
 
 def remap_deduce(x: Any, name: str | None = None) -> Tensor:
     """``x``; on hardware it is laid out as its users like best.
-
-    Source: ``ipu.internal_ops.remap_deduce``.
 
     Example:
         >>> remap_deduce([1.0, 2.0]).numpy().tolist()
@@ -79,8 +73,6 @@ def recompute(x: Any, name: str | None = None) -> Tensor:
 
     ``tf.recompute_grad`` and ``pipelining_ops.recomputation_checkpoint`` save memory.
 
-    Source: ``ipu.internal_ops.recompute``.
-
     Example:
         >>> recompute([1.0, 2.0]).numpy().tolist()
         [1.0, 2.0]
@@ -91,8 +83,6 @@ def recompute(x: Any, name: str | None = None) -> Tensor:
 
 def block_recompute(x: Any, name: str | None = None) -> Tensor:
     """``x``; a hint of SDK 1 that it is kept for the gradient.
-
-    Source: ``ipu.internal_ops.block_recompute``.
 
     Example:
         >>> block_recompute([1.0, 2.0]).numpy().tolist()
@@ -160,7 +150,6 @@ def get_current_iteration_counter(
     loop, came before.
 
     Args:
-        name: Accepted and not used.
         lower_bound: Accepted and not used.
         upper_bound: Accepted and not used.
 

@@ -36,7 +36,6 @@ def serialized_matmul(
             ``"a_rows_b_columns"`` is k, ``"b_rows"`` is n.
         transpose_a: ``a`` is ``[..., k, m]``.
         transpose_b: ``b`` is ``[..., n, k]``.
-        name: Accepted and not used.
 
     Returns:
         A tensor ``[..., m, n]``: that of ``tf.matmul``.
@@ -44,8 +43,6 @@ def serialized_matmul(
     Raises:
         ValueError: A rank below 2, another dimension, a factor below 1, or one that
             does not divide the dimension.
-
-    Source: ``ipu.math_ops.serialized_matmul``.
 
     Example:
         >>> product = serialized_matmul([[1.0, 2.0]], [[3.0], [4.0]], 2,
@@ -93,7 +90,6 @@ def segment_sum(
         data: A tensor ``[rows, ...]``.
         segment_ids: Integers ``[rows]`` in rising order; negative ones are left out.
         num_segments: How many numbers there are; known when a function is traced.
-        name: Accepted and not used.
 
     Returns:
         A tensor ``[num_segments, ...]``; 0 where no row has the number.
@@ -102,8 +98,6 @@ def segment_sum(
         ValueError: The ids are not a vector as long as the data; or they are known, and
             not in order.
         InvalidArgumentError: An id of ``num_segments`` or more, when it runs.
-
-    Source: ``ipu.math_ops.segment_sum``.
 
     Example:
         >>> segment_sum([1.0, 2.0, 3.0], [0, 0, 2], 4).numpy().tolist()

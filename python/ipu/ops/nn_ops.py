@@ -35,8 +35,6 @@ __all__ = [
 def gelu(x: Any, approximate: bool = True, name: str | None = None) -> Tensor:
     """``tf.nn.gelu``, approximated by tanh unless it is said otherwise.
 
-    Source: ``ipu.nn_ops.gelu``.
-
     Example:
         >>> round(float(gelu(1.0)), 4)
         0.8412
@@ -49,8 +47,6 @@ def gelu(x: Any, approximate: bool = True, name: str | None = None) -> Tensor:
 def hard_sigmoid(x: Any, name: str | None = None) -> Tensor:
     """``0.2 x + 0.5``, cut off at 0 and 1.
 
-    Source: ``ipu.nn_ops.hard_sigmoid``.
-
     Example:
         >>> hard_sigmoid([0.0, 9.0]).numpy().tolist()
         [0.5, 1.0]
@@ -62,8 +58,6 @@ def hard_sigmoid(x: Any, name: str | None = None) -> Tensor:
 @op
 def swish(x: Any, name: str | None = None) -> Tensor:
     """``x * sigmoid(x)``.
-
-    Source: ``ipu.nn_ops.swish``.
 
     Example:
         >>> float(swish(0.0))
@@ -80,9 +74,6 @@ def softmax(x: Any, stable: bool = False, name: str | None = None) -> Tensor:
     Args:
         x: A floating-point tensor.
         stable: Accepted: it always is.
-        name: Accepted and not used.
-
-    Source: ``ipu.nn_ops.softmax``.
 
     Example:
         >>> softmax([1.0, 1.0]).numpy().tolist()
@@ -106,8 +97,6 @@ def multi_conv(func: Callable[..., Any] | None = None, options: Any = None) -> A
 
     Raises:
         TypeError: ``options`` is something else.
-
-    Source: ``ipu.nn_ops.multi_conv``.
 
     Example:
         >>> @multi_conv
@@ -152,15 +141,12 @@ def ctc_loss_v2(
         logit_length: How many times of each sample count, ``[batch]``.
         blank_index: The class that stands for no label.
         out_dtype: dtype of the result; None for that of the logits.
-        name: Accepted and not used.
 
     Returns:
         ``[batch]``; above 1e29 where a label does not fit into its time.
 
     Raises:
         ValueError: Shapes that do not fit each other, or float16 wanted for float32.
-
-    Source: ``ipu.nn_ops.ctc_loss_v2``.
 
     Example:
         >>> loss = ctc_loss_v2([[1]], [[[0.0, 0.0]]], [1], [1], blank_index=0)
@@ -194,15 +180,12 @@ def ctc_loss_with_log_probs(
         data_length: How many times of each sample count, ``[batch]``.
         blank_index: The class that stands for no label.
         out_dtype: dtype of the result; None for that of the data.
-        name: Accepted and not used.
 
     Returns:
         ``[batch]``; above 1e29 where a label does not fit into its time.
 
     Raises:
         ValueError: Shapes that do not fit each other, or float16 wanted for float32.
-
-    Source: ``ipu.nn_ops.ctc_loss_with_log_probs``.
     """
     del name
     logs = tf.convert_to_tensor(data)
@@ -232,7 +215,6 @@ def ctc_beam_search_decoder(
         beam_width: How many labels are kept from one time to the next.
         top_paths: How many are given.
         blank_index: The class that stands for no label; negative: from the last one.
-        name: Accepted and not used.
 
     Returns:
         The negative logarithms of their probabilities ``[batch, top_paths]``, the best
@@ -241,8 +223,6 @@ def ctc_beam_search_decoder(
 
     Raises:
         ValueError: Shapes that do not fit each other, or more paths than beams.
-
-    Source: ``ipu.nn_ops.ctc_beam_search_decoder``.
 
     Example:
         >>> _, lengths, labels = ctc_beam_search_decoder([[[0.0, 3.0, 0.0]]], [1], 4)
@@ -273,15 +253,12 @@ def ctc_beam_search_decoder_with_log_probs(
         beam_width: How many labels are kept from one time to the next.
         top_paths: How many are given.
         blank_index: The class that stands for no label; negative: from the last one.
-        name: Accepted and not used.
 
     Returns:
         As :func:`ctc_beam_search_decoder`.
 
     Raises:
         ValueError: Shapes that do not fit each other, or more paths than beams.
-
-    Source: ``ipu.nn_ops.ctc_beam_search_decoder_with_log_probs``.
 
     Example:
         >>> import numpy as np
@@ -326,7 +303,6 @@ def sampled_softmax_loss(
         sampled_values: The drawn classes, and how often true and drawn ones are
             expected among them; None draws without repetition, class c in proportion to
             ``log((c + 2) / (c + 1))``.
-        name: Accepted and not used.
         seed: The draw's own seed, or None.
 
     Returns:
@@ -382,7 +358,6 @@ def nce_loss(
         num_classes: How many there are.
         num_true: How many true classes a sample has.
         sampled_values: As of :func:`sampled_softmax_loss`.
-        name: Accepted and not used.
 
     Returns:
         The loss of each sample, ``[batch]``.

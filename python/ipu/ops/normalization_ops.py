@@ -212,7 +212,6 @@ def layer_norm(
     Source: ``ipu.normalization_ops.layer_norm`` of SDK 1.4 to 3.4.
 
     Example:
-        >>> from ipu.tf.compat import v1
         >>> with v1.Graph().as_default(), v1.Session() as session:
         ...     y = layer_norm(v1.constant([[1.0, 3.0]]), epsilon=0.0)
         ...     session.run(v1.global_variables_initializer())

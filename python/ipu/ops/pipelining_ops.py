@@ -48,15 +48,11 @@ def recomputation_checkpoint(tensors: Any, name: str | None = None) -> Any:
 
     Args:
         tensors: A tensor or a nest of them, in a stage.
-        name: Accepted and not used.
 
     Returns:
         The same values.
 
-    Source: ``ipu.pipelining_ops.recomputation_checkpoint``.
-
     Example:
-        >>> from ipu import tf
         >>> float(recomputation_checkpoint(tf.constant(2.0)))
         2.0
     """
@@ -216,11 +212,8 @@ def pipeline(
         UnimplementedError: Stages on different IPUs that share a variable.
         RuntimeError: No function is being compiled.
 
-    Source: ``ipu.pipelining_ops.pipeline``.
-
     Example:
         >>> import ipu
-        >>> from ipu import tf
         >>> config = ipu.config.IPUConfig()
         >>> config.auto_select_ipus = 2
         >>> config.configure_ipu_system()

@@ -32,7 +32,6 @@ def dropout(
             each axis. None is the shape of ``x``.
         seed: Two integers, which alone decide the mask; or None, which gives another
             mask each time.
-        name: Accepted and not used.
 
     Returns:
         A tensor like ``x``.
@@ -40,8 +39,6 @@ def dropout(
     Raises:
         ValueError: The rate is not in [0, 1), the noise shape does not fit, or the seed
             is not two integers.
-
-    Source: ``ipu.rand_ops.dropout``.
 
     Example:
         >>> dropout([1.0, 1.0], rate=0.0).numpy().tolist()

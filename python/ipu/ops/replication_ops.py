@@ -15,17 +15,12 @@ __all__ = ["replication_index"]
 def replication_index(name: Any = None) -> Tensor:
     """The number of the replica that computes it, from 0 on.
 
-    Args:
-        name: Accepted and not used.
-
     Returns:
         An int32 scalar; 0 where nothing is replicated.
 
     Example:
         >>> int(replication_index())
         0
-
-    Source: ``ipu.replication_ops.replication_index``.
     """
     del name
     return apply("replica_index", ())

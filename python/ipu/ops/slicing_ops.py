@@ -106,8 +106,6 @@ def sequence_slice(
             or a run that is known to leave ``src`` or ``dst``.
         InvalidArgumentError: A run leaves ``src``, when it runs.
 
-    Source: ``ipu.slicing_ops.sequence_slice``.
-
     Example:
         >>> src = [[0.0], [1.0], [2.0], [3.0]]
         >>> dst = sequence_slice([[9.0]] * 4, src, [2, 1], [2, 1], [0, 3], False)
@@ -142,8 +140,6 @@ def sequence_slice_unpack(
         ValueError: Lists of different lengths, none at all, or runs that are known to
             leave ``src`` or to be longer than ``total_elements``.
 
-    Source: ``ipu.slicing_ops.sequence_slice_unpack``.
-
     Example:
         >>> src = [[0.0], [1.0], [2.0], [3.0]]
         >>> sequence_slice_unpack(src, [2, 1], [2, 1], 3).numpy().ravel().tolist()
@@ -174,8 +170,6 @@ def sequence_slice_pack(
 
     Raises:
         ValueError: As of :func:`sequence_slice`.
-
-    Source: ``ipu.slicing_ops.sequence_slice_pack``.
 
     Example:
         >>> src = [[2.0], [3.0], [1.0]]

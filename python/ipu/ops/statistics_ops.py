@@ -42,8 +42,6 @@ def fixed_width_bins(inputs: Any, n_bins: int) -> Tensor:
     Raises:
         ValueError: Another dtype or rank, or fewer than two levels.
 
-    Source: ``ipu.statistics_ops.fixed_width_bins``.
-
     Example:
         >>> fixed_width_bins([3.0, 1.0, 2.0], 3).numpy().tolist()
         [1.0, 2.0, 3.0]
@@ -69,8 +67,6 @@ def histogram(inputs: Any, levels: Any, absolute_of_input: bool = False) -> Tens
 
     Raises:
         ValueError: Another dtype or rank.
-
-    Source: ``ipu.statistics_ops.histogram``.
 
     Example:
         >>> histogram([0.5, 1.0, 3.0], [1.0, 2.0]).numpy().tolist()
@@ -108,8 +104,6 @@ def histogram_update(
     Raises:
         ValueError: Another dtype or rank, or a histogram of another length.
 
-    Source: ``ipu.statistics_ops.histogram_update``.
-
     Example:
         >>> histogram_update([1.0, 0.0], [5.0], [2.0]).numpy().tolist()
         [1.0, 1.0]
@@ -137,8 +131,6 @@ def histogram_normalize(hist: Any) -> Tensor:
 
     Raises:
         ValueError: Another dtype or rank.
-
-    Source: ``ipu.statistics_ops.histogram_normalize``.
 
     Example:
         >>> histogram_normalize([1.0, 3.0]).numpy().tolist()

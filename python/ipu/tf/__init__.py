@@ -2,7 +2,11 @@
 """The TensorFlow-2-style front end: tensors, ops, variables, data sets.
 
 Names and semantics are TensorFlow's, so that programs written for it read the same;
-what is there is computed by ``ipu``'s own core.
+what is there is computed by ``ipu``'s own core. ``name`` arguments name the operation
+in a graph of TensorFlow 1; elsewhere they change nothing.
+
+The examples of this package begin with ``import ipu.tf as tf``, ``import numpy as np``
+and ``from ipu.tf.compat import v1``.
 """
 
 from __future__ import annotations

@@ -37,7 +37,6 @@ class PhysicalDevice(NamedTuple):
     """A device of this computer: ``name`` and ``device_type``.
 
     Example:
-        >>> from ipu import tf
         >>> tf.config.list_physical_devices("CPU")[0].device_type
         'CPU'
     """
@@ -50,7 +49,6 @@ class LogicalDevice(NamedTuple):
     """A device that ops can be put on: ``name`` and ``device_type``.
 
     Example:
-        >>> from ipu import tf
         >>> tf.config.list_logical_devices("CPU")[0].name
         '/device:CPU:0'
     """
@@ -74,7 +72,6 @@ def list_physical_devices(device_type: str | None = None) -> list[PhysicalDevice
         device_type: "CPU", "IPU", ... or None for all; there is no GPU.
 
     Example:
-        >>> from ipu import tf
         >>> [device.name for device in tf.config.list_physical_devices("CPU")]
         ['/physical_device:CPU:0']
         >>> tf.config.list_physical_devices("GPU")
@@ -90,7 +87,6 @@ def list_logical_devices(device_type: str | None = None) -> list[LogicalDevice]:
     """The names that ``tf.device`` takes.
 
     Example:
-        >>> from ipu import tf
         >>> [device.name for device in tf.config.list_logical_devices("CPU")]
         ['/device:CPU:0']
     """
@@ -106,7 +102,6 @@ def set_visible_devices(devices: Any, device_type: str | None = None) -> None:
     """Accepted, without effect: there is nothing to hide.
 
     Example:
-        >>> from ipu import tf
         >>> tf.config.set_visible_devices([], "GPU")
     """
 
@@ -115,7 +110,6 @@ def get_logical_device_configuration(device: Any) -> None:
     """None: devices are not divided.
 
     Example:
-        >>> from ipu import tf
         >>> cpu = tf.config.list_physical_devices("CPU")[0]
         >>> tf.config.get_logical_device_configuration(cpu)
     """
@@ -125,7 +119,6 @@ def functions_run_eagerly() -> bool:
     """Whether every ``tf.function`` calls its Python function as it is.
 
     Example:
-        >>> from ipu import tf
         >>> tf.config.functions_run_eagerly()
         False
     """
@@ -144,7 +137,6 @@ def set_soft_device_placement(enabled: bool) -> None:
     """Accepted: each op exists wherever it can be put.
 
     Example:
-        >>> from ipu import tf
         >>> tf.config.set_soft_device_placement(False)
         >>> tf.config.get_soft_device_placement()
         False
@@ -156,7 +148,6 @@ def get_soft_device_placement() -> bool:
     """What was set.
 
     Example:
-        >>> from ipu import tf
         >>> tf.config.set_soft_device_placement(True)
         >>> tf.config.get_soft_device_placement()
         True
@@ -168,7 +159,6 @@ class optimizer:
     """``tf.config.optimizer``.
 
     Example:
-        >>> from ipu import tf
         >>> tf.config.optimizer.set_jit(True)
     """
 
@@ -198,7 +188,6 @@ class threading:
     """``tf.config.threading``.
 
     Example:
-        >>> from ipu import tf
         >>> tf.config.threading.get_intra_op_parallelism_threads() >= 0
         True
     """
@@ -228,7 +217,6 @@ class experimental:
     """``tf.config.experimental``.
 
     Example:
-        >>> from ipu import tf
         >>> tf.config.experimental.list_physical_devices("GPU")
         []
     """

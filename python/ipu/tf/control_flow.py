@@ -93,7 +93,6 @@ def while_loop(
         maximum_iterations: The most iterations, an int or an int32 scalar, or None.
             Gradients through a loop that keep values of each iteration need an int,
             where the number of iterations cannot be seen from the condition.
-        name: Accepted and not used.
 
     Returns:
         The final values, in the structure of ``loop_vars``.
@@ -104,7 +103,6 @@ def while_loop(
         ValueError: There are no loop variables, or one changes its shape.
 
     Example:
-        >>> from ipu import tf
         >>> i, total = tf.while_loop(
         ...     lambda i, total: i < 4, lambda i, total: (i + 1, total + i), (0, 0)
         ... )
@@ -258,7 +256,6 @@ def cond(
         pred: A bool: a scalar, or of one element.
         true_fn: Called without arguments; gives a nest of tensors, or None.
         false_fn: The same, of the same structure, dtypes and shapes.
-        name: Accepted and not used.
 
     Returns:
         What the function gave.
@@ -269,7 +266,6 @@ def cond(
         ValueError: They give different shapes.
 
     Example:
-        >>> from ipu import tf
         >>> x = tf.constant(3.0)
         >>> float(tf.cond(x > 2.0, lambda: x * 2.0, lambda: x - 1.0))
         6.0
@@ -331,7 +327,6 @@ def switch_case(
         branch_fns: A list of functions without arguments, or a dict or list of pairs
             from 0 to n - 1 to functions.
         default: Called where there is no such branch; None: the last one is.
-        name: Accepted and not used.
 
     Returns:
         What the function gave. All give one structure of equal dtypes and shapes.
@@ -342,7 +337,6 @@ def switch_case(
         ValueError: The keys are not 0 to n - 1, or the branches give different shapes.
 
     Example:
-        >>> from ipu import tf
         >>> int(tf.switch_case(tf.constant(1), [lambda: 10, lambda: 20]))
         20
     """
@@ -383,7 +377,6 @@ def case(
         exclusive: Require that at most one is true; looked at outside of traced
             functions alone.
         strict: Accepted and not used.
-        name: Accepted and not used.
 
     Returns:
         What the function gave.
@@ -394,7 +387,6 @@ def case(
         InvalidArgumentError: ``exclusive``, and more than one predicate is true.
 
     Example:
-        >>> from ipu import tf
         >>> x = tf.constant(5)
         >>> int(tf.case([(x < 3, lambda: 1), (x < 9, lambda: 2)], default=lambda: 3))
         2

@@ -38,7 +38,6 @@ def custom_gradient(f: Callable[..., Any] | None = None) -> Any:
         ValueError: ``gradient`` gives another number of gradients.
 
     Example:
-        >>> from ipu import tf
         >>> @tf.custom_gradient
         ... def clipped(x):
         ...     return tf.identity(x), lambda dy: tf.minimum(dy, 1.0)
@@ -184,7 +183,6 @@ def grad_pass_through(f: Callable[..., Any]) -> Callable[..., Any]:
     """``f`` with the gradient of the identity.
 
     Example:
-        >>> from ipu import tf
         >>> round_through = tf.grad_pass_through(tf.round)
         >>> x = tf.Variable(1.75)
         >>> with tf.GradientTape() as tape:

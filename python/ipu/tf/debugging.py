@@ -83,13 +83,11 @@ def Assert(
         condition: bool, of any shape.
         data: What to show where it is not: tensors and Python values.
         summarize: How many elements of each tensor; None is 3.
-        name: Accepted and not used.
 
     Raises:
         InvalidArgumentError: It is false. In a function: when its run has ended.
 
     Example:
-        >>> from ipu import tf
         >>> tf.debugging.Assert(tf.constant(1) > 0, ["must be positive"])
     """
     most = 3 if summarize is None else summarize
@@ -146,7 +144,6 @@ def _checked(
     check.__doc__ = f"""Check ``x {text} y`` element by element, as :func:`Assert`.
 
     Example:
-        >>> from ipu import tf
         >>> tf.debugging.{check.__name__}(tf.constant([3, 2]), {shown})
     """
     return mode.kept_for_sessions(check)
@@ -179,7 +176,6 @@ def _sign(
     check.__doc__ = f"""Check ``x {text}`` element by element, as :func:`Assert`.
 
     Example:
-        >>> from ipu import tf
         >>> tf.debugging.{check.__name__}(tf.constant({shown}))
     """
     return mode.kept_for_sessions(check)
@@ -214,10 +210,8 @@ def assert_near(
         atol: The same.
         message: Before the values in the error.
         summarize: How many elements are shown.
-        name: Accepted and not used.
 
     Example:
-        >>> from ipu import tf
         >>> tf.debugging.assert_near(tf.constant([1.0]), [1.0000001])
     """
     a, b = Tensor(x), Tensor(y)
@@ -238,7 +232,6 @@ def check_numerics(tensor: Any, message: str, name: str | None = None) -> Tensor
             ended.
 
     Example:
-        >>> from ipu import tf
         >>> float(tf.debugging.check_numerics(tf.constant(2.0), "weights"))
         2.0
     """
@@ -253,7 +246,6 @@ def assert_all_finite(x: Any, message: str, name: str | None = None) -> Tensor:
     """As :func:`check_numerics`.
 
     Example:
-        >>> from ipu import tf
         >>> tf.debugging.assert_all_finite([1.0, 2.0], "weights").numpy().tolist()
         [1.0, 2.0]
     """
@@ -277,7 +269,6 @@ def assert_rank(x: Any, rank: Any, message: Any = None, name: str = "") -> None:
         ValueError: It is another.
 
     Example:
-        >>> from ipu import tf
         >>> tf.debugging.assert_rank(tf.ones((2, 3)), 2)
     """
     if Tensor(x).ndim != int(rank):
@@ -291,7 +282,6 @@ def assert_rank_at_least(
     """Check that there are at least ``rank`` dimensions.
 
     Example:
-        >>> from ipu import tf
         >>> tf.debugging.assert_rank_at_least(tf.ones((2, 3, 4)), 2)
     """
     if Tensor(x).ndim < int(rank):
@@ -305,7 +295,6 @@ def assert_rank_in(
     """Check that the number of dimensions is one of ``ranks``.
 
     Example:
-        >>> from ipu import tf
         >>> tf.debugging.assert_rank_in(tf.ones((2, 3)), (2, 4))
     """
     if Tensor(x).ndim not in [int(r) for r in ranks]:
@@ -317,7 +306,6 @@ def assert_scalar(tensor: Any, message: Any = None, name: str | None = None) -> 
     """Check that a tensor has no dimensions.
 
     Example:
-        >>> from ipu import tf
         >>> float(tf.debugging.assert_scalar(tf.constant(1.0)))
         1.0
     """
@@ -337,7 +325,6 @@ def assert_type(
         TypeError: It is another.
 
     Example:
-        >>> from ipu import tf
         >>> tf.debugging.assert_type(tf.constant(1.0), tf.float32)
     """
     value = Tensor(tensor)
@@ -350,7 +337,6 @@ def assert_integer(x: Any, message: Any = None, name: str | None = None) -> None
     """Check that the dtype is an integer one.
 
     Example:
-        >>> from ipu import tf
         >>> tf.debugging.assert_integer(tf.constant([1, 2]))
     """
     value = Tensor(x)
@@ -365,7 +351,6 @@ def assert_same_float_dtype(
     """Check that all dtypes are one floating-point dtype, and give it.
 
     Example:
-        >>> from ipu import tf
         >>> a, b = tf.constant(1.0), tf.constant(2.0)
         >>> tf.debugging.assert_same_float_dtype([a, b]).name
         'float32'
@@ -386,7 +371,6 @@ def is_numeric_tensor(tensor: Any) -> bool:
     """Whether it is a tensor of numbers.
 
     Example:
-        >>> from ipu import tf
         >>> tf.debugging.is_numeric_tensor(tf.constant([1.0]))
         True
         >>> tf.debugging.is_numeric_tensor(1.0)
@@ -410,13 +394,11 @@ def assert_shapes(
         data: Accepted and not used.
         summarize: Accepted and not used.
         message: Before the error.
-        name: Accepted and not used.
 
     Raises:
         ValueError: A shape does not fit.
 
     Example:
-        >>> from ipu import tf
         >>> x, y = tf.ones((8, 3)), tf.ones((8,))
         >>> tf.debugging.assert_shapes([(x, ("batch", 3)), (y, ("batch",))])
     """
@@ -439,10 +421,7 @@ def assert_shapes(
 def enable_traceback_filtering() -> None:
     """Let tracebacks show frames of the user's program alone, as they do by default.
 
-    Source: ``tf.debugging.enable_traceback_filtering``.
-
     Example:
-        >>> from ipu import tf
         >>> tf.debugging.enable_traceback_filtering()
         >>> tf.debugging.is_traceback_filtering_enabled()
         True
@@ -455,10 +434,7 @@ def disable_traceback_filtering() -> None:
 
     The environment variable ``IPU_TRACEBACK_FILTERING=off`` does it from the start.
 
-    Source: ``tf.debugging.disable_traceback_filtering``.
-
     Example:
-        >>> from ipu import tf
         >>> tf.debugging.disable_traceback_filtering()
         >>> tf.debugging.is_traceback_filtering_enabled()
         False
@@ -470,10 +446,7 @@ def disable_traceback_filtering() -> None:
 def is_traceback_filtering_enabled() -> bool:
     """Whether the frames of this package are taken out of tracebacks.
 
-    Source: ``tf.debugging.is_traceback_filtering_enabled``.
-
     Example:
-        >>> from ipu import tf
         >>> tf.debugging.is_traceback_filtering_enabled()
         True
     """

@@ -42,8 +42,6 @@ class OneDeviceStrategy(Strategy):
     Args:
         device: A device such as "/cpu:0", or "" for the default one.
 
-    Source: ``tf.distribute.OneDeviceStrategy``.
-
     Example:
         >>> strategy = OneDeviceStrategy("/cpu:0")
         >>> with strategy.scope():
@@ -62,10 +60,7 @@ class OneDeviceStrategy(Strategy):
 def get_strategy() -> Any:
     """The strategy whose scope this is, or a default one that changes nothing.
 
-    Source: ``tf.distribute.get_strategy``.
-
     Example:
-        >>> from ipu import tf
         >>> tf.distribute.get_strategy().num_replicas_in_sync
         1
     """
@@ -76,7 +71,6 @@ def in_cross_replica_context() -> bool:
     """Whether this is the scope of a strategy, outside of what it runs.
 
     Example:
-        >>> from ipu import tf
         >>> tf.distribute.in_cross_replica_context()
         False
     """
@@ -118,8 +112,6 @@ class ReplicaContext:
 
 def get_replica_context() -> ReplicaContext | None:
     """What this replica knows; None in a strategy's scope outside of what it runs.
-
-    Source: ``tf.distribute.get_replica_context``.
 
     Example:
         >>> get_replica_context().num_replicas_in_sync

@@ -20,7 +20,6 @@ class DType:
         name: NumPy's name of the type.
 
     Example:
-        >>> from ipu import tf
         >>> tf.float32 == "float32", tf.int32.is_integer
         (True, True)
     """

@@ -43,8 +43,6 @@ class EstimatorSpec:
     Raises:
         ValueError: What the mode needs is missing.
 
-    Source: ``tf.estimator.EstimatorSpec``.
-
     Example:
         >>> EstimatorSpec(ModeKeys.PREDICT, predictions={"y": 1.0}).predictions
         {'y': 1.0}
@@ -87,8 +85,6 @@ class RunConfig:
         save_checkpoints_steps: Save after at least so many steps; None: at the end.
         keep_checkpoint_max: How many checkpoints stay. Default: 5.
         log_step_count_steps: Log the loss after at least so many steps.
-
-    Source: ``tf.estimator.RunConfig``.
 
     Example:
         >>> RunConfig(model_dir="here").model_dir

@@ -147,7 +147,6 @@ def map_fn(
         back_prop: False stops gradients at the result.
         swap_memory: Accepted and not used.
         infer_shape: Accepted and not used.
-        name: Accepted and not used.
         fn_output_signature: A nest of dtypes or ``TensorSpec``: what ``fn`` gives,
             where that is not of the structure and dtypes of ``elems``.
 
@@ -159,7 +158,6 @@ def map_fn(
         TypeError: ``fn`` is not callable or gives other dtypes than it should.
 
     Example:
-        >>> from ipu import tf
         >>> tf.map_fn(lambda row: row * row, tf.constant([1, 2, 3])).numpy().tolist()
         [1, 4, 9]
     """
@@ -226,7 +224,6 @@ def vectorized_map(
         As for :func:`map_fn`.
 
     Example:
-        >>> from ipu import tf
         >>> rows = tf.constant([[1.0, 2.0], [3.0, 4.0]])
         >>> tf.vectorized_map(lambda row: tf.reduce_sum(row), rows).numpy().tolist()
         [3.0, 7.0]
@@ -359,7 +356,6 @@ def scan(
         swap_memory: Accepted and not used.
         infer_shape: Accepted and not used.
         reverse: Go from the last row to the first; the results keep their places.
-        name: Accepted and not used.
 
     Returns:
         The values, each tensor ``[n, ...]``.
@@ -369,7 +365,6 @@ def scan(
         TypeError: ``fn`` is not callable, or gives another type than it takes.
 
     Example:
-        >>> from ipu import tf
         >>> tf.scan(lambda total, x: total + x, tf.constant([1, 2, 3])).numpy().tolist()
         [1, 3, 6]
     """
@@ -395,7 +390,6 @@ def foldl(
         parallel_iterations: Accepted and not used.
         back_prop: False stops gradients at the result.
         swap_memory: Accepted and not used.
-        name: Accepted and not used.
 
     Returns:
         The last value.
@@ -405,7 +399,6 @@ def foldl(
         TypeError: ``fn`` is not callable, or gives another type than it takes.
 
     Example:
-        >>> from ipu import tf
         >>> int(tf.foldl(lambda total, x: total * 10 + x, tf.constant([1, 2, 3])))
         123
     """
@@ -427,7 +420,6 @@ def foldr(
     Arguments, result and errors are those of :func:`foldl`.
 
     Example:
-        >>> from ipu import tf
         >>> int(tf.foldr(lambda total, x: total * 10 + x, tf.constant([1, 2, 3])))
         321
     """

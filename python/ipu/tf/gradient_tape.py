@@ -51,7 +51,6 @@ class GradientTape(Jacobians):
             watched by themselves.
 
     Example:
-        >>> from ipu import tf
         >>> x = tf.constant(3.0)
         >>> with tf.GradientTape() as tape:
         ...     tape.watch(x)
@@ -468,7 +467,6 @@ def gradients(
         ys: A tensor or a list of tensors.
         xs: A tensor or variable, or a list of them.
         grad_ys: For each of ``ys`` a tensor of its shape or None (ones).
-        name: Accepted and not used.
         gate_gradients: Accepted and not used.
         aggregation_method: Accepted and not used.
         stop_gradients: A tensor or variable, or a list of them, that are constants
@@ -484,7 +482,6 @@ def gradients(
         UnimplementedError: An op on the way has no gradient.
 
     Example:
-        >>> from ipu import tf
         >>> slope = tf.function(lambda x: tf.gradients(x**3, x)[0])
         >>> float(slope(tf.constant(2.0)))
         12.0

@@ -213,7 +213,6 @@ def transpose(image: Any, name: str | None = None) -> Tensor:
 
     Args:
         image: [height, width, channels], or a batch of them.
-        name: Accepted and not used.
 
     Example:
         >>> tf.image.transpose([[[1], [2]], [[3], [4]]]).numpy().tolist()
@@ -256,7 +255,6 @@ def adjust_jpeg_quality(
         image: [height, width, channels], of one channel or three.
         jpeg_quality: From 0 to 100.
         dct_method: Accepted and not used.
-        name: Accepted and not used.
 
     Example:
         >>> tf.image.adjust_jpeg_quality(tf.ones((8, 8, 3)), 75).shape

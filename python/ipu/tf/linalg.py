@@ -112,7 +112,6 @@ def norm(
         axis: The axis of the vectors, the two axes of the matrices, or None for all
             elements as one vector.
         keepdims: Keep reduced axes, with size 1.
-        name: Accepted and not used.
 
     Example:
         >>> float(tf.norm([3.0, 4.0]))
@@ -207,7 +206,6 @@ def cholesky(input: Any, name: str | None = None) -> Tensor:
 
     Args:
         input: Positive definite matrices [..., n, n]; the lower triangle is read.
-        name: Accepted and not used.
 
     Raises:
         InvalidArgumentError: A matrix is not positive definite.
@@ -246,7 +244,6 @@ def triangular_solve(
         rhs: [..., n, k]; leading axes broadcast.
         lower: Read the lower triangle, else the upper one.
         adjoint: Solve with the transposed matrix.
-        name: Accepted and not used.
 
     Raises:
         InvalidArgumentError: An element of the diagonal is 0.
@@ -280,7 +277,6 @@ def solve(matrix: Any, rhs: Any, adjoint: bool = False, name: str = "") -> Tenso
         matrix: [..., n, n].
         rhs: [..., n, k]; leading axes broadcast.
         adjoint: Solve with the transposed matrix.
-        name: Accepted and not used.
 
     Raises:
         InvalidArgumentError: A matrix is not invertible.

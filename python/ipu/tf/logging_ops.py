@@ -137,7 +137,6 @@ def print_values(
         summarize: How many elements of each end of each axis; -1 or None: all.
         sep: Between the values.
         end: Behind the last one.
-        name: Accepted and not used.
         file: As ``output_stream``, from Python's ``print``.
         flush: Accepted: it is always flushed.
 
@@ -146,7 +145,6 @@ def print_values(
 
     Example:
         >>> import sys
-        >>> from ipu import tf
         >>> tf.print("x =", tf.constant([1.0, 2.5]), output_stream=sys.stdout)
         x = [1 2.5]
     """

@@ -29,7 +29,6 @@ class Module:
         ValueError: ``name`` is not an identifier.
 
     Example:
-        >>> from ipu import tf
         >>> class Scale(tf.Module):
         ...     def __init__(self):
         ...         super().__init__()

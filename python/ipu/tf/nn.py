@@ -163,7 +163,6 @@ def bias_add(
         bias: A vector as long as the channels.
         data_format: "NC..." puts the channels at axis 1; they are the last axis
             otherwise.
-        name: Accepted and not used.
 
     Example:
         >>> tf.nn.bias_add([[1.0, 2.0]], [10.0, 20.0]).numpy().tolist()
@@ -193,7 +192,6 @@ def dropout(
         rate: In [0, 1).
         noise_shape: The shape in which decisions are drawn; it broadcasts to ``x``.
         seed: The op's own seed, or None.
-        name: Accepted and not used.
 
     Raises:
         ValueError: The rate is not in [0, 1), or the noise shape does not fit.
@@ -235,7 +233,6 @@ def moments(
         axes: A list of axes.
         shift: Accepted and not used.
         keepdims: Keep reduced axes, with size 1.
-        name: Accepted and not used.
 
     Returns:
         ``(mean, variance)``; float16 is computed in float32.
@@ -325,7 +322,6 @@ def sufficient_statistics(
         axes: A list of axes.
         shift: Taken from ``x`` first, or None.
         keepdims: Keep reduced axes, with size 1.
-        name: Accepted and not used.
 
     Returns:
         ``(count, sum, sum of squares, shift)``.
@@ -392,7 +388,6 @@ def batch_normalization(
         offset: Added at the end, or None.
         scale: Multiplied with, or None.
         variance_epsilon: Added to the variance.
-        name: Accepted and not used.
 
     Example:
         >>> tf.nn.batch_normalization([5.0], 1.0, 4.0, 0.0, 1.0, 0.0).numpy().tolist()
@@ -479,7 +474,6 @@ def embedding_lookup(
             first rows are in the first of them, and so on.
         ids: Integers of any shape.
         max_norm: Rows whose Euclidean norm is larger are scaled down to it.
-        name: Accepted and not used.
 
     Raises:
         InvalidArgumentError: An id is not a row of the table.

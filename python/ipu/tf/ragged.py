@@ -29,8 +29,6 @@ class RaggedTensor:
     Raises:
         InvalidArgumentError: The splits are not those of the values.
 
-    Source: ``tf.RaggedTensor``.
-
     Example:
         >>> words = constant([["a", "b"], ["c"]])
         >>> words.to_list()
@@ -82,12 +80,9 @@ class RaggedTensor:
             lengths: How much of each row there is, a vector; None for all.
             padding: What is left out at the ends of rows; None: nothing is.
             ragged_rank: How many axes have no size of their own afterwards.
-            name: Ignored.
 
         Raises:
             ValueError: Both ``lengths`` and ``padding``, or too few axes.
-
-        Source: ``tf.RaggedTensor.from_tensor``.
 
         Example:
             >>> RaggedTensor.from_tensor([[1, 0], [2, 3]], padding=0).to_list()
@@ -213,7 +208,6 @@ class RaggedTensor:
 
         Args:
             default_value: What stands behind the ends; None: 0, or "".
-            name: Ignored.
             shape: The sizes of the result; None in it for the size that holds all
                 rows. What is longer is cut off.
 
@@ -277,12 +271,9 @@ def constant(
         pylist: Numbers or strings in lists of lists of any length.
         dtype: dtype of the values; None: int32, float32 or string.
         ragged_rank: How many axes are ragged; None: all but the first.
-        name: Ignored.
 
     Returns:
         A :class:`RaggedTensor`; of a plain list a tensor.
-
-    Source: ``tf.ragged.constant``.
 
     Example:
         >>> constant([[1, 2], [3]]).row_lengths().numpy().tolist()

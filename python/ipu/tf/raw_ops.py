@@ -20,7 +20,6 @@ def ReluGrad(*, gradients: Any, features: Any, name: str | None = None) -> Tenso
     Args:
         gradients: With respect to relu's result.
         features: Its input or its result.
-        name: Accepted and not used.
 
     Example:
         >>> tf.raw_ops.ReluGrad(gradients=[1.0, 1.0], features=[-1.0, 2.0]).numpy()
@@ -76,7 +75,6 @@ def ImageProjectiveTransformV3(
         fill_mode: What lies outside of an image: "REFLECT" (d c b a | a b c d |
             d c b a), "WRAP" (a b c d | a b c d | a b c d), "NEAREST" (a a a a | a b c d
             | d d d d) or "CONSTANT".
-        name: Accepted and not used.
 
     Raises:
         ValueError: There is no such interpolation or mode, or a shape does not fit.

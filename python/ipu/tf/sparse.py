@@ -25,8 +25,6 @@ class SparseTensor:
         values: [n].
         dense_shape: [rank].
 
-    Source: ``tf.sparse.SparseTensor``.
-
     Example:
         >>> to_dense(SparseTensor([[0, 1]], [5], [2, 2])).numpy().tolist()
         [[0, 5], [0, 0]]
@@ -67,15 +65,11 @@ def to_dense(
         sp_input: A :class:`SparseTensor`.
         default_value: What stands where there is no value; None: 0, or "".
         validate_indices: Accepted and not used.
-        name: Accepted and not used.
 
     Raises:
         TypeError: It is not a sparse tensor.
 
-    Source: ``tf.sparse.to_dense``.
-
     Example:
-        >>> from ipu import tf
         >>> one = tf.sparse.SparseTensor([[0, 1]], [5.0], [1, 3])
         >>> tf.sparse.to_dense(one).numpy().tolist()
         [[0.0, 5.0, 0.0]]

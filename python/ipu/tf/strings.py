@@ -138,15 +138,12 @@ def format(
         inputs: A tensor, or a list of them.
         placeholder: What is replaced.
         summarize: Elements of each end of each axis that are written; -1: all.
-        name: Accepted and not used.
 
     Returns:
         A string.
 
     Raises:
         ValueError: There are more or fewer placeholders than tensors.
-
-    Source: ``tf.strings.format``.
 
     Example:
         >>> format("shape {}, mean {}", ([2, 3], 0.5)).numpy()
@@ -199,7 +196,6 @@ def regex_full_match(input: Any, pattern: str, name: Any = None) -> Any:
     Args:
         input: Strings.
         pattern: A regular expression.
-        name: Accepted and not used.
 
     Raises:
         InvalidArgumentError: It is not a regular expression.
@@ -229,12 +225,9 @@ def regex_replace(
         pattern: A regular expression.
         rewrite: What comes in its place; ``\1`` is the first group, ``\0`` all.
         replace_global: Whether all matches are replaced, and not the first alone.
-        name: Accepted and not used.
 
     Raises:
         InvalidArgumentError: ``pattern`` is not a regular expression.
-
-    Source: ``tf.strings.regex_replace``.
 
     Example:
         >>> regex_replace("a  b", " +", "_").numpy()
@@ -262,7 +255,6 @@ def to_number(input: Any, out_type: Any = float32, name: Any = None) -> Any:
     Args:
         input: Strings.
         out_type: float32, float64, int32 or int64.
-        name: Accepted and not used.
 
     Raises:
         InvalidArgumentError: A string is not a number.
@@ -304,12 +296,9 @@ def as_string(
         shortest: Whether floats are written with an exponent where that is shorter.
         width: The least length of a text; -1: none.
         fill: What fills it up: " ", "0", "+", "-" (on the right) or "".
-        name: Accepted and not used.
 
     Raises:
         ValueError: Arguments that do not go together.
-
-    Source: ``tf.strings.as_string``.
 
     Example:
         >>> as_string([1, 20]).numpy().tolist()
@@ -364,12 +353,9 @@ def to_hash_bucket_fast(input: Any, num_buckets: int, name: Any = None) -> Any:
     Args:
         input: Strings.
         num_buckets: How many buckets there are.
-        name: Accepted and not used.
 
     Returns:
         int64, from 0 to ``num_buckets - 1``.
-
-    Source: ``tf.strings.to_hash_bucket_fast``.
 
     Example:
         >>> to_hash_bucket_fast(["Hello", "TensorFlow"], 3).numpy().tolist()
@@ -389,15 +375,12 @@ def to_hash_bucket_strong(
         input: Strings.
         num_buckets: How many buckets there are.
         key: Two integers.
-        name: Accepted and not used.
 
     Returns:
         int64, from 0 to ``num_buckets - 1``.
 
     Raises:
         ValueError: ``key`` is not a pair.
-
-    Source: ``tf.strings.to_hash_bucket_strong``.
 
     Example:
         >>> to_hash_bucket_strong(["Hello", "TF"], 3, [1, 2]).numpy().tolist()

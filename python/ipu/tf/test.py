@@ -44,8 +44,6 @@ def main(argv: Sequence[str] | None = None, **options: Any) -> None:
 
     Raises:
         SystemExit: With 0 where all tests pass, else 1.
-
-    Source: ``tf.test.main``.
     """
     words = list(sys.argv if argv is None else argv)
     # A program that defines flags has imported absl; they must be read before use.
@@ -84,7 +82,6 @@ def get_temp_dir() -> str:
 
     Example:
         >>> import os
-        >>> from ipu import tf
         >>> os.path.isdir(tf.test.get_temp_dir())
         True
     """
@@ -110,7 +107,6 @@ def is_built_with_cuda() -> bool:
     """Whether GPUs could be used: never.
 
     Example:
-        >>> from ipu import tf
         >>> tf.test.is_built_with_cuda()
         False
     """
@@ -124,7 +120,6 @@ def is_built_with_xla() -> bool:
     """Whether functions are compiled: always.
 
     Example:
-        >>> from ipu import tf
         >>> tf.test.is_built_with_xla()
         True
     """
@@ -135,7 +130,6 @@ def gpu_device_name() -> str:
     """The name of the first GPU: there is none, so it is empty.
 
     Example:
-        >>> from ipu import tf
         >>> tf.test.gpu_device_name()
         ''
     """
@@ -150,7 +144,6 @@ def test_src_dir_path(relative_path: str) -> str:
 
     Example:
         >>> import os
-        >>> from ipu import tf
         >>> os.path.basename(tf.test.test_src_dir_path("data"))
         'data'
     """

@@ -86,7 +86,6 @@ class Variable(ScatterMethods, _Operators):
         TypeError: The dtype does not exist on a device; an unknown option.
 
     Example:
-        >>> from ipu import tf
         >>> v = tf.Variable([1.0, 2.0])
         >>> v.assign_add([1.0, 1.0]).numpy().tolist()
         [2.0, 3.0]

@@ -15,7 +15,6 @@ class UnconnectedGradients(Enum):
     """What a gradient is where the target does not depend on the source.
 
     Example:
-        >>> from ipu import tf
         >>> x, y = tf.Variable(1.0), tf.Variable(2.0)
         >>> with tf.GradientTape() as tape:
         ...     loss = 3.0 * x

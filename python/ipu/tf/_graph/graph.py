@@ -36,10 +36,7 @@ class Graph:
     Nothing is computed when an operation is added. It is in force inside of
     ``with graph.as_default():``.
 
-    Source: ``tf.compat.v1.Graph``.
-
     Example:
-        >>> from ipu.tf.compat import v1
         >>> graph = v1.Graph()
         >>> with graph.as_default():
         ...     total = v1.constant(1.0) + 2.0

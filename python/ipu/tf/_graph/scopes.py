@@ -45,7 +45,6 @@ class VariableScope:
         constraint: Applied to variables after updates.
 
     Example:
-        >>> from ipu.tf.compat import v1
         >>> with v1.Graph().as_default():
         ...     with v1.variable_scope("outer", use_resource=True) as scope:
         ...         print(scope.name, scope.reuse, scope.use_resource)

@@ -56,10 +56,7 @@ class Session:
     Raises:
         NotImplementedError: ``target`` names another machine.
 
-    Source: ``tf.compat.v1.Session``.
-
     Example:
-        >>> from ipu.tf.compat import v1
         >>> with v1.Graph().as_default(), v1.Session() as session:
         ...     x = v1.placeholder(v1.float32, [2])
         ...     print(session.run({"double": x * 2.0}, feed_dict={x: [1.0, 2.0]}))
@@ -344,10 +341,7 @@ class InteractiveSession(Session):
         graph: As for :class:`Session`.
         config: As for :class:`Session`.
 
-    Source: ``tf.compat.v1.InteractiveSession``.
-
     Example:
-        >>> from ipu.tf.compat import v1
         >>> with v1.Graph().as_default():
         ...     session = v1.InteractiveSession()
         ...     print((v1.constant(2.0) * 3.0).eval())

@@ -49,7 +49,6 @@ def crop_and_resize(
         crop_size: (height, width) of the results.
         method: "bilinear" or "nearest".
         extrapolation_value: What lies outside of an image.
-        name: Accepted and not used.
 
     Returns:
         [boxes, height, width, channels] of float32.
@@ -158,7 +157,6 @@ def draw_bounding_boxes(
         boxes: [batch, boxes, 4], in shares of the image.
         colors: [colours, channels], of which boxes take one after the other; None: ten
             of them.
-        name: Accepted and not used.
 
     Raises:
         ValueError: A shape is not as said.

@@ -131,7 +131,6 @@ def random_crop(
         value: Any tensor.
         size: The size of each axis; the whole axis keeps its place.
         seed: The op's own seed, or None.
-        name: Accepted and not used.
 
     Raises:
         ValueError: An axis is shorter than wanted.

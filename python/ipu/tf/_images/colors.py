@@ -25,7 +25,6 @@ def convert_image_dtype(
         image: Anything that converts to a tensor.
         dtype: The wanted dtype.
         saturate: Values out of range become the least or largest one.
-        name: Accepted and not used.
 
     Example:
         >>> pixel = tf.constant([255], tf.uint8)
@@ -196,7 +195,6 @@ def rgb_to_hsv(images: Any, name: str | None = None) -> Tensor:
 
     Args:
         images: [..., 3] of floats in [0, 1].
-        name: Accepted and not used.
 
     Returns:
         The same shape: hue, saturation and value in [0, 1]; 0 is red, 1/3 is green.
@@ -233,7 +231,6 @@ def adjust_hue(image: Any, delta: Any, name: str | None = None) -> Tensor:
     Args:
         image: [..., 3], floats or integers.
         delta: A number in [-1, 1].
-        name: Accepted and not used.
 
     Raises:
         ValueError: ``delta`` is out of range, or there are not three channels.
@@ -262,7 +259,6 @@ def adjust_saturation(
     Args:
         image: [..., 3], floats or integers.
         saturation_factor: A number; 0 gives grey.
-        name: Accepted and not used.
 
     Raises:
         ValueError: There are not three channels.

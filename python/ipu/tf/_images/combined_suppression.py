@@ -50,7 +50,6 @@ def combined_non_max_suppression(
         pad_per_class: Give no more than ``max_output_size_per_class`` times the number
             of classes.
         clip_boxes: Bring the boxes into [0, 1].
-        name: Accepted and not used.
 
     Returns:
         ``(nmsed_boxes, nmsed_scores, nmsed_classes, valid_detections)``: [batch, count,

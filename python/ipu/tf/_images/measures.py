@@ -143,7 +143,6 @@ def extract_patches(
         strides: [1, down, right, 1]: from one window to the next.
         rates: [1, down, right, 1]: from one pixel of a window to the next.
         padding: "VALID", or "SAME", which adds zeros around the images.
-        name: Accepted and not used.
 
     Returns:
         [batch, rows, columns, height * width * channels], in the order of the pixels.
@@ -216,7 +215,6 @@ def psnr(a: Any, b: Any, max_val: Any, name: str | None = None) -> Tensor:
         a: [..., height, width, channels].
         b: The same.
         max_val: The largest value less the least one that pixels may have.
-        name: Accepted and not used.
 
     Returns:
         [...] of float32.

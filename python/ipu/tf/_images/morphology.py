@@ -33,7 +33,6 @@ def dilation2d(
         padding: "VALID", or "SAME": what is around the image is no candidate.
         data_format: "NHWC".
         dilations: [1, down, right, 1]: from one element of the filter to the next.
-        name: Accepted and not used.
 
     Raises:
         ValueError: An argument is not as said.

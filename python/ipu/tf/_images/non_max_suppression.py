@@ -190,7 +190,6 @@ def non_max_suppression(
         iou_threshold: Boxes whose intersection is more than this share of their union
             exclude each other.
         score_threshold: Boxes that do not have a higher score are left out.
-        name: Accepted and not used.
 
     Returns:
         int32: the indices of the boxes that are chosen.
@@ -234,7 +233,6 @@ def non_max_suppression_with_scores(
         score_threshold: Boxes that do not have a higher score are left out.
         soft_nms_sigma: Where it is more than 0, a box that overlaps a better one by a
             share s is not left out; its score is multiplied by exp(-s^2 / (2 sigma)).
-        name: Accepted and not used.
 
     Returns:
         ``(indices, scores)``.
@@ -290,7 +288,6 @@ def non_max_suppression_padded(
         iou_threshold: As there.
         score_threshold: As there.
         pad_to_max_output_size: Give ``max_output_size`` indices, the last of them 0.
-        name: Accepted and not used.
         sorted_input: Accepted and not used.
         canonicalized_coordinates: Accepted and not used.
         tile_size: Accepted and not used.
@@ -353,7 +350,6 @@ def non_max_suppression_overlaps(
         max_output_size: How many at the most.
         overlap_threshold: Boxes that overlap by more exclude each other.
         score_threshold: Boxes that do not have a higher score are left out.
-        name: Accepted and not used.
 
     Returns:
         int32: the indices of the boxes that are chosen.

@@ -114,7 +114,6 @@ def resize(
             proportions.
         antialias: Whether what is made smaller is smoothed: each new pixel is made of
             all that it covers. "nearest" and "area" take no notice.
-        name: Accepted and not used.
 
     Raises:
         ValueError: There is no such method, or a size is not positive.

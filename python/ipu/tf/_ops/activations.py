@@ -84,7 +84,6 @@ def gelu(features: Any, approximate: bool = False, name: str | None = None) -> T
     Args:
         features: A floating-point tensor.
         approximate: Use tanh in place of erf.
-        name: Accepted and not used.
 
     Example:
         >>> tf.nn.gelu([-1.0, 1.0]).numpy().tolist()

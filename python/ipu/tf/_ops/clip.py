@@ -22,7 +22,6 @@ def clip_by_value(
         t: Anything that converts to a tensor.
         clip_value_min: A number or tensor that broadcasts to ``t``.
         clip_value_max: The same.
-        name: Accepted and not used.
 
     Example:
         >>> tf.clip_by_value([-3.0, 0.5, 9.0], 0.0, 1.0).numpy().tolist()
@@ -53,7 +52,6 @@ def clip_by_norm(
         t: A floating-point tensor.
         clip_norm: The largest norm.
         axes: The axes that the norm is taken over; None for all.
-        name: Accepted and not used.
 
     Example:
         >>> tf.clip_by_norm([3.0, 4.0], 1.0).numpy().tolist()
@@ -108,7 +106,6 @@ def clip_by_global_norm(
         t_list: Tensors; None items stay None.
         clip_norm: The largest norm.
         use_norm: The joint norm, where it is known already.
-        name: Accepted and not used.
 
     Returns:
         ``(tensors, norm)``. If the norm is not finite, all elements become NaN.

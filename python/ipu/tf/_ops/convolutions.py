@@ -93,7 +93,6 @@ def convolution(
         data_format: "NWC", "NHWC" or "NDHWC" (None stands for these), or "NCW", "NCHW",
             "NCDHW".
         dilations: Steps between the elements under the window, as ``strides``.
-        name: Accepted and not used.
 
     Returns:
         The results in the place of the channels.
@@ -216,7 +215,6 @@ def depthwise_conv2d(
         padding: The same.
         data_format: "NHWC" (None stands for it) or "NCHW".
         dilations: As those of :func:`convolution`.
-        name: Accepted and not used.
 
     Returns:
         ``channels * multiplier`` results: those of the first channel come first.
@@ -264,7 +262,6 @@ def separable_conv2d(
         padding: Of the first step.
         data_format: "NHWC" (None stands for it) or "NCHW".
         dilations: Of the first step.
-        name: Accepted and not used.
 
     Example:
         >>> x, depth = tf.ones((1, 4, 4, 3)), tf.ones((3, 3, 3, 2))

@@ -119,7 +119,6 @@ def range(
         limit: The end, which is not included.
         delta: The step.
         dtype: Of the result; None: the widest of the arguments'.
-        name: Accepted and not used.
 
     Example:
         >>> tf.range(2, 8, 3).numpy().tolist()
@@ -155,7 +154,6 @@ def linspace(
         start: Where it starts; a tensor of numbers, of any shape.
         stop: Where it ends; of the same shape.
         num: How many.
-        name: Accepted and not used.
         axis: Where the new axis goes.
 
     Example:
@@ -203,7 +201,6 @@ def one_hot(
         off_value: A number; 0 by default.
         axis: Where the new axis goes; the end by default.
         dtype: Of the result; that of the values where they are tensors, else float32.
-        name: Accepted and not used.
 
     Example:
         >>> tf.one_hot([0, 2], 3).numpy().tolist()
@@ -245,7 +242,6 @@ def sequence_mask(
         maxlen: How long the new axis is; None: the largest length, which then must be
             known when a function is traced.
         dtype: Of the result.
-        name: Accepted and not used.
 
     Example:
         >>> tf.sequence_mask([1, 3], 3).numpy().tolist()
@@ -269,7 +265,6 @@ def meshgrid(*args: Any, indexing: str = "xy", name: str = "") -> list[Tensor]:
     Args:
         args: One vector for each axis.
         indexing: "xy", where the first two axes are exchanged, or "ij".
-        name: Accepted and not used.
 
     Example:
         >>> x, y = tf.meshgrid([1, 2, 3], [4, 5])

@@ -59,8 +59,6 @@ def ctc_greedy_decoder(
     Raises:
         ValueError: Shapes that do not fit each other, or a length that is out of range.
 
-    Source: ``tf.nn.ctc_greedy_decoder``.
-
     Example:
         >>> x = [[[0.0, 2.0, 1.0]], [[0.0, 3.0, 1.0]], [[0.0, 0.0, 5.0]]]
         >>> (labels,), score = ctc_greedy_decoder(x, [3])
@@ -101,8 +99,6 @@ def ctc_beam_search_decoder(
     Raises:
         ValueError: Shapes that do not fit each other, a length that is out of range, or
             more paths than beams.
-
-    Source: ``tf.nn.ctc_beam_search_decoder``.
 
     Example:
         >>> import numpy as np

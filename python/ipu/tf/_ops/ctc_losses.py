@@ -37,7 +37,6 @@ def ctc_loss(
         unique: Accepted and not used: it makes TensorFlow faster.
         blank_index: The class that stands for no label; a negative one counts from the
             end. None for 0; sparse labels need one.
-        name: Accepted and not used.
 
     Returns:
         ``[batch]``; infinite where a label does not fit into its time.
@@ -45,8 +44,6 @@ def ctc_loss(
     Raises:
         ValueError: Shapes that do not fit each other; a ``blank_index`` that is no
             class; sparse labels without one.
-
-    Source: ``tf.nn.ctc_loss``.
 
     Example:
         >>> loss = ctc_loss([[1]], [[[0.0, 0.0]]], [1], [1])

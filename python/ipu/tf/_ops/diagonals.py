@@ -202,7 +202,6 @@ def band_part(
         input: [..., rows, columns].
         num_lower: How many diagonals below the main one stay; -1: all.
         num_upper: How many above it; -1: all.
-        name: Accepted and not used.
 
     Example:
         >>> tf.linalg.band_part([[1, 2], [3, 4]], -1, 0).numpy().tolist()

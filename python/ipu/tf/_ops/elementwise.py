@@ -22,7 +22,7 @@ def _document(function: Callable[..., Any], text: str, example: str, y: str) -> 
     code, result = example.split(" -> ")
     function.__doc__ = (
         f"{text}\n\n    Args:\n        x: Anything that converts to a tensor.\n{y}"
-        "        name: Accepted and not used.\n\n    Example:\n"
+        "\n    Example:\n"
         f"        >>> tf.{code}.numpy().tolist()\n        {result}\n    "
     )
 
@@ -164,7 +164,6 @@ def atan2(y: Any, x: Any, name: str | None = None) -> Tensor:
     Args:
         y: How far up the point is.
         x: How far to the right; of the dtype of ``y``.
-        name: Accepted and not used.
 
     Example:
         >>> tf.atan2([1.0], [1.0]).numpy().tolist()
@@ -180,7 +179,6 @@ def igamma(a: Any, x: Any, name: str | None = None) -> Tensor:
     Args:
         a: Positive.
         x: Not negative.
-        name: Accepted and not used.
 
     Example:
         >>> tf.math.igamma([1.0], [1.0]).numpy().tolist()
@@ -207,7 +205,6 @@ def zeta(x: Any, q: Any, name: str | None = None) -> Tensor:
     Args:
         x: More than 1; has no gradient.
         q: Where the sum begins.
-        name: Accepted and not used.
 
     Example:
         >>> tf.math.zeta([2.0], [1.0]).numpy().tolist()
@@ -223,7 +220,6 @@ def polygamma(a: Any, x: Any, name: str | None = None) -> Tensor:
     Args:
         a: Whole numbers, not negative; has no gradient.
         x: Where it is taken.
-        name: Accepted and not used.
 
     Example:
         >>> tf.math.polygamma([1.0], [1.0]).numpy().tolist()
@@ -389,7 +385,6 @@ def sigmoid(x: Any, name: str | None = None) -> Tensor:
 
     Args:
         x: A floating-point tensor.
-        name: Accepted and not used.
 
     Example:
         >>> tf.sigmoid([0.0]).numpy().tolist()
@@ -431,7 +426,6 @@ def polyval(coeffs: Any, x: Any, name: str | None = None) -> Tensor:
     Args:
         coeffs: A list of tensors or numbers.
         x: Where it is evaluated.
-        name: Accepted and not used.
 
     Example:
         >>> tf.math.polyval([1.0, 0.0, -1.0], [3.0]).numpy().tolist()

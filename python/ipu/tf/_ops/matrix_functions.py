@@ -97,7 +97,6 @@ def expm(input: Any, name: str | None = None) -> Tensor:
 
     Args:
         input: [..., n, n] of float32, or float64 on the host.
-        name: Accepted and not used.
 
     Raises:
         ValueError: The matrices are not square.
@@ -138,7 +137,6 @@ def lstsq(
         l2_regularizer: How much the sum of the squares of X counts, too.
         fast: Solve by QR; else by singular values, which serve any rank and of all
             solutions take the shortest; ``l2_regularizer`` is not used then.
-        name: Accepted and not used.
 
     Returns:
         [..., n, k]; the shortest one where m < n.
@@ -243,7 +241,6 @@ def lu(input: Any, output_idx_type: Any = int32, name: str | None = None) -> LU:
     Args:
         input: [..., n, n].
         output_idx_type: int32, or int64 on the host.
-        name: Accepted and not used.
 
     Returns:
         ``(lu, p)``: L below the diagonal, whose own is 1, and U on and above it; and

@@ -38,7 +38,6 @@ def softmax(logits: Any, axis: int | None = None, name: str | None = None) -> Te
     Args:
         logits: A floating-point tensor.
         axis: Which axis; the last one by default.
-        name: Accepted and not used.
 
     Example:
         >>> tf.nn.softmax([0.0, 0.0]).numpy().tolist()
@@ -72,7 +71,6 @@ def sparse_softmax_cross_entropy_with_logits(
     Args:
         labels: Integers [...], each in [0, classes).
         logits: Unscaled log-probabilities [..., classes].
-        name: Accepted and not used.
 
     Returns:
         The loss of each row, of the shape of ``labels``.
@@ -104,7 +102,6 @@ def softmax_cross_entropy_with_logits(
         labels: Probabilities [..., classes], of the dtype of ``logits``.
         logits: Unscaled log-probabilities [..., classes].
         axis: Where the classes are.
-        name: Accepted and not used.
 
     Returns:
         The loss of each row [...].
@@ -142,7 +139,6 @@ def sigmoid_cross_entropy_with_logits(
     Args:
         labels: Probabilities, in the shape and dtype of ``logits``.
         logits: Unscaled log-odds.
-        name: Accepted and not used.
 
     Example:
         >>> tf.nn.sigmoid_cross_entropy_with_logits(
@@ -169,7 +165,6 @@ def weighted_cross_entropy_with_logits(
         labels: Probabilities, in the shape and dtype of ``logits``.
         logits: Unscaled log-odds.
         pos_weight: The weight of the positive answers.
-        name: Accepted and not used.
 
     Example:
         >>> tf.nn.weighted_cross_entropy_with_logits(

@@ -206,7 +206,6 @@ def fused_batch_norm(
         data_format: ``"NHWC"`` or ``"NCHW"``.
         is_training: Whether mean and variance are those of the batch; else the running
             ones.
-        name: Accepted and not used.
         exponential_avg_factor: The weight of the batch in the running averages.
 
     Returns:
@@ -215,8 +214,6 @@ def fused_batch_norm(
 
     Raises:
         ValueError: The format is neither, or an average is missing.
-
-    Source: ``tf.compat.v1.nn.fused_batch_norm``.
 
     Example:
         >>> x = tf.reshape([1.0, 3.0], [2, 1, 1, 1])

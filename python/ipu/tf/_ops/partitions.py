@@ -37,7 +37,6 @@ def dynamic_partition(
         data: Anything that converts to a tensor.
         partitions: For each row (or each element of the first axes) its number.
         num_partitions: How many numbers there are.
-        name: Accepted and not used.
 
     Returns:
         A tensor for each number, with the rows that have it, in their order.
@@ -81,7 +80,6 @@ def dynamic_stitch(
         indices: Tensors of places, whose values are known.
         data: For each of them the rows that go there; of several for one place the last
             one holds.
-        name: Accepted and not used.
 
     Raises:
         TypeError: A function is being traced that computes the places.
@@ -137,7 +135,6 @@ def reverse_sequence(
         seq_lengths: How long the sequence of each sample is.
         seq_axis: The axis of the sequences; 0 where it is None.
         batch_axis: The axis of the samples; 0 where it is None.
-        name: Accepted and not used.
 
     Raises:
         ValueError: The two axes are the same, or the lengths do not fit.
@@ -180,7 +177,6 @@ def histogram_fixed_width_bins(
         value_range: Where the first bin begins and the last one ends.
         nbins: How many bins there are, all of one width.
         dtype: Of the result.
-        name: Accepted and not used.
 
     Raises:
         ValueError: There are no bins.
@@ -230,7 +226,6 @@ def unravel_index(indices: Any, dims: Any, name: str | None = None) -> Tensor:
     Args:
         indices: Integers of any shape.
         dims: The sizes of the axes, known when a function is traced.
-        name: Accepted and not used.
 
     Returns:
         [len(dims), the shape of ``indices``].

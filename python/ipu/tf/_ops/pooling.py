@@ -135,7 +135,6 @@ _TEXT = """Give the {what} of each window{axes}.
             ``ceil(size / stride)`` of them; or a pair of numbers for each axis. Padding
             does not count.
         data_format: {formats}
-        name: Accepted and not used.
 
     Raises:
         ValueError: An argument does not fit the input.
@@ -224,7 +223,6 @@ def pool(
         padding: ``"VALID"``, ``"SAME"``, or pairs of numbers.
         data_format: ``"N...C"`` (the default) or ``"NC..."``.
         dilations: From one element of a window to the next, on each axis; None for 1.
-        name: Accepted and not used.
 
     Raises:
         ValueError: An argument does not fit the input; strides and dilations are both
@@ -281,7 +279,6 @@ def max_pool_with_argmax(
         output_dtype: int64 (int32 on a device, which has no wider one) or int32.
         include_batch_in_index: Whether places count from the first image on, and not
             from the first element of their own.
-        name: Accepted and not used.
 
     Returns:
         ``(maxima, places)``: a place is ``(row * width + column) * channels +

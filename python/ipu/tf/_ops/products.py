@@ -39,7 +39,6 @@ def matmul(
         a_is_sparse: Accepted and not used.
         b_is_sparse: Accepted and not used.
         output_type: The dtype of the result, or None for that of the operands.
-        name: Accepted and not used.
 
     Returns:
         [..., m, n].
@@ -85,7 +84,6 @@ def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Tensor:
         b: The same, of its dtype.
         axes: A number n (the last n of ``a`` meet the first n of ``b``), or a pair of
             lists of axes that meet in their order.
-        name: Accepted and not used.
 
     Returns:
         The remaining axes of ``a``, then those of ``b``.

@@ -61,7 +61,6 @@ def tile(input: Any, multiples: Any, name: str | None = None) -> Tensor:
     Args:
         input: Anything that converts to a tensor.
         multiples: How many times, for each axis.
-        name: Accepted and not used.
 
     Example:
         >>> tf.tile([[1, 2]], [2, 2]).numpy().tolist()
@@ -87,7 +86,6 @@ def repeat(input: Any, repeats: Any, axis: int | None = None, name: str = "") ->
         input: Anything that converts to a tensor.
         repeats: One number, or one for each element of the axis.
         axis: Which axis; None takes the elements as one row.
-        name: Accepted and not used.
 
     Example:
         >>> tf.repeat([1, 2], [1, 3]).numpy().tolist()
@@ -160,7 +158,6 @@ def pad(
         mode: "CONSTANT", "REFLECT" (mirrored at the border element) or "SYMMETRIC"
             (mirrored behind it).
         constant_values: What is added in the first mode.
-        name: Accepted and not used.
 
     Raises:
         ValueError: The mode is unknown, or a mirrored padding is longer than the axis.

@@ -41,7 +41,6 @@ def _reduction(row: str, name: str, text: str, example: str) -> Reduction:
         input_tensor: Anything that converts to a tensor.
         axis: An int, a list of ints, or None for all axes.
         keepdims: Keep reduced axes, with size 1.
-        name: Accepted and not used.
 
     Example:
         >>> tf.{code}.numpy().tolist()
@@ -81,7 +80,6 @@ def reduce_mean(
         input_tensor: Anything that converts to a tensor.
         axis: An int, a list of ints, or None for all axes.
         keepdims: Keep reduced axes, with size 1.
-        name: Accepted and not used.
 
     Example:
         >>> tf.reduce_mean([[1.0, 2.0], [3.0, 4.0]], axis=1).numpy().tolist()
@@ -100,7 +98,6 @@ def reduce_variance(
         input_tensor: A floating-point tensor.
         axis: An int, a list of ints, or None for all axes.
         keepdims: Keep reduced axes, with size 1.
-        name: Accepted and not used.
 
     Example:
         >>> float(tf.math.reduce_variance([1.0, 3.0]))
@@ -148,7 +145,6 @@ def reduce_logsumexp(
         input_tensor: A floating-point tensor.
         axis: An int, a list of ints, or None for all axes.
         keepdims: Keep reduced axes, with size 1.
-        name: Accepted and not used.
 
     Example:
         >>> round(float(tf.reduce_logsumexp([1000.0, 1000.0])), 3)
@@ -182,7 +178,6 @@ def count_nonzero(
         keepdims: Keep reduced axes, with size 1.
         dtype: Of the result; int64 by default, int32 on a device, which has no wider
             one.
-        name: Accepted and not used.
 
     Example:
         >>> int(tf.math.count_nonzero([0, 3, 5]))
@@ -231,7 +226,6 @@ def argmax(
         axis: Which axis; the first one by default.
         output_type: int64 (the default; int32 on a device, which has no wider one) or
             int32.
-        name: Accepted and not used.
 
     Example:
         >>> tf.argmax([[1, 5, 5], [7, 0, 1]], axis=1).numpy().tolist()
@@ -278,7 +272,6 @@ def cumsum(
         axis: Which axis.
         exclusive: Leave the element itself out of its sum.
         reverse: Start at the end.
-        name: Accepted and not used.
 
     Example:
         >>> tf.cumsum([1, 2, 3]).numpy().tolist()

@@ -33,7 +33,6 @@ class ScatterMethods:
         Args:
             indices: Points: integers of shape [..., coordinates].
             updates: What goes there.
-            name: Accepted and not used.
 
         Example:
             >>> v = tf.Variable([1.0, 2.0, 3.0])
@@ -68,7 +67,6 @@ class ScatterMethods:
         Args:
             sparse_delta: The rows, as ``tf.IndexedSlices``.
             use_locking: Accepted and not used: an assignment is never seen half done.
-            name: Accepted and not used.
 
         Raises:
             TypeError: ``sparse_delta`` is another thing.

@@ -76,7 +76,6 @@ def _unsorted(kind: str, text: str, result: str) -> Callable[..., Tensor]:
         segment_ids: Integers in the shape of the first axes of ``data``; elements whose
             number is negative are left out.
         num_segments: How many numbers there are; known when a function is traced.
-        name: Accepted and not used.
 
     Raises:
         InvalidArgumentError: A number is ``num_segments`` or more.
@@ -151,7 +150,6 @@ def _sorted(kind: str, text: str, result: str) -> Callable[..., Tensor]:
         data: Anything that converts to a tensor of numbers.
         segment_ids: Integers, one for each row of ``data``, in ascending order; their
             values must be known.
-        name: Accepted and not used.
 
     Raises:
         TypeError: The numbers are computed by a function that is being traced.
@@ -188,7 +186,6 @@ def bincount(
         maxlength: Its largest length; larger numbers are left out. Within a traced
             function both must be given and equal.
         dtype: Of the result without weights.
-        name: Accepted and not used.
 
     Example:
         >>> tf.math.bincount([1, 1, 3]).numpy().tolist()
@@ -234,7 +231,6 @@ def confusion_matrix(
             which then must be known.
         weights: One for each pair, or None.
         dtype: Of the result.
-        name: Accepted and not used.
 
     Example:
         >>> tf.math.confusion_matrix([0, 1, 1], [0, 0, 1]).numpy().tolist()

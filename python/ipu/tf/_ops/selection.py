@@ -67,7 +67,6 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str = "") -> Tenso
         condition: bool.
         x: Taken where True.
         y: Taken where False; of the dtype of ``x``.
-        name: Accepted and not used.
 
     Raises:
         TypeError: Places are asked for within a traced function.
@@ -101,7 +100,6 @@ def boolean_mask(
         tensor: Anything that converts to a tensor.
         mask: bool, of the shape of the masked axes; its value must be known.
         axis: The first masked axis; 0 by default.
-        name: Accepted and not used.
 
     Raises:
         TypeError: The mask is computed by a function that is being traced.
@@ -141,7 +139,6 @@ def gather(
         validate_indices: Accepted: indices are always checked.
         axis: Which axis; the first one after the batch axes by default.
         batch_dims: How many leading axes of both run side by side.
-        name: Accepted and not used.
 
     Raises:
         InvalidArgumentError: An index is out of range.
@@ -171,7 +168,6 @@ def gather_nd(
         params: Anything that converts to a tensor.
         indices: Integers [..., k].
         batch_dims: How many leading axes of both run side by side.
-        name: Accepted and not used.
 
     Returns:
         [..., the axes of ``params`` that a point does not name].
@@ -202,7 +198,6 @@ def scatter_nd(indices: Any, updates: Any, shape: Any, name: str = "") -> Tensor
         indices: Integers [..., k]; each names the first k axes.
         updates: For each point a slice of the remaining axes.
         shape: Of the result.
-        name: Accepted and not used.
 
     Example:
         >>> tf.scatter_nd([[1], [1]], [5, 6], [3]).numpy().tolist()
@@ -299,7 +294,6 @@ def top_k(
         k: How many.
         sorted: Accepted: they are always in descending order.
         index_type: The dtype of the places.
-        name: Accepted and not used.
 
     Returns:
         ``(values, indices)``; of equal elements the first comes first.
@@ -322,7 +316,6 @@ def in_top_k(targets: Any, predictions: Any, k: Any, name: str = "") -> Tensor:
         targets: Class numbers [batch].
         predictions: [batch, classes].
         k: How many.
-        name: Accepted and not used.
 
     Example:
         >>> tf.math.in_top_k([1], [[0.1, 0.7, 0.2]], 1).numpy().tolist()
@@ -368,7 +361,6 @@ def sort(
         values: Anything that converts to a tensor of numbers.
         axis: Which axis.
         direction: "ASCENDING" or "DESCENDING".
-        name: Accepted and not used.
 
     Example:
         >>> tf.sort([3, 1, 2]).numpy().tolist()
@@ -392,7 +384,6 @@ def argsort(
         axis: Which axis.
         direction: "ASCENDING" or "DESCENDING".
         stable: Accepted: the order is always stable.
-        name: Accepted and not used.
 
     Example:
         >>> tf.argsort([3, 1, 2]).numpy().tolist()
@@ -416,7 +407,6 @@ def searchsorted(
         values: [..., m].
         side: "left"; or "right", which counts equal elements too.
         out_type: The dtype of the result.
-        name: Accepted and not used.
 
     Example:
         >>> tf.searchsorted([1, 3, 5], [3, 4]).numpy().tolist()

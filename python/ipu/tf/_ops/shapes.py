@@ -31,7 +31,6 @@ def reshape(tensor: Any, shape: Any, name: str | None = None) -> Tensor:
     Args:
         tensor: Anything that converts to a tensor.
         shape: The sizes.
-        name: Accepted and not used.
 
     Raises:
         ValueError: The sizes cannot fit the elements.
@@ -92,7 +91,6 @@ def transpose(
         a: Anything that converts to a tensor.
         perm: For each axis of the result, which axis of ``a`` it is.
         conjugate: Accepted: the tensors are real.
-        name: Accepted and not used.
 
     Example:
         >>> tf.transpose([[1, 2, 3]]).numpy().tolist()
@@ -170,7 +168,6 @@ def concat(values: Any, axis: int, name: str = "concat") -> Tensor:
     Args:
         values: A list of tensors that agree in all other axes.
         axis: Which axis.
-        name: Accepted and not used.
 
     Example:
         >>> tf.concat([[1, 2], [3]], axis=0).numpy().tolist()
@@ -218,7 +215,6 @@ def unstack(
         value: Anything that converts to a tensor.
         num: How many there are; checked where given.
         axis: The axis that goes.
-        name: Accepted and not used.
 
     Example:
         >>> [t.numpy().tolist() for t in tf.unstack([[1, 2], [3, 4]])]
@@ -250,7 +246,6 @@ def split(
             may be -1 and is worked out.
         axis: Which axis.
         num: Accepted and not used.
-        name: Accepted and not used.
 
     Raises:
         ValueError: The pieces do not make up the axis.

@@ -41,7 +41,6 @@ def space_to_depth(
         input: Pictures, [batch, height, width, channels].
         block_size: The edge of a block, at least 2.
         data_format: ``"NHWC"``, or ``"NCHW"`` for [batch, channels, height, width].
-        name: Ignored.
 
     Raises:
         ValueError: A size or format that is not as said, or edges that blocks do not
@@ -78,7 +77,6 @@ def depth_to_space(
         input: Pictures, [batch, height, width, channels].
         block_size: The edge of a block, at least 2.
         data_format: ``"NHWC"``, or ``"NCHW"`` for [batch, channels, height, width].
-        name: Ignored.
 
     Raises:
         ValueError: A size or format that is not as said, or channels that are no
@@ -131,7 +129,6 @@ def space_to_batch_nd(
         input: [batch, the axes of a block, further axes].
         block_shape: The block's edges.
         paddings: For each of these axes how many zeros are put before and behind it.
-        name: Ignored.
 
     Returns:
         [batch x product of the edges, each axis through its edge, further axes].
@@ -175,7 +172,6 @@ def batch_to_space_nd(
         input: [batch, the axes of a block, further axes].
         block_shape: The block's edges.
         crops: For each of these axes how many elements are cut off before and behind.
-        name: Ignored.
 
     Raises:
         ValueError: Numbers that do not fit, or a batch that a block does not divide.
@@ -262,7 +258,6 @@ def local_response_normalization(
         bias: What is added to it.
         alpha: Its factor.
         beta: The power.
-        name: Ignored.
 
     Raises:
         ValueError: Another rank, or a negative radius.

@@ -70,7 +70,6 @@ def lbeta(x: Any, name: str | None = None) -> Tensor:
 
     Args:
         x: [..., n]: of two numbers, a and b, the beta function of them.
-        name: Accepted and not used.
 
     Returns:
         [...].
@@ -98,7 +97,6 @@ def cumulative_logsumexp(
         axis: Which axis.
         exclusive: Without the element itself: the first one is then minus infinity.
         reverse: From the end.
-        name: Accepted and not used.
 
     Returns:
         A tensor like ``x``, to within the precision of its dtype also where the
@@ -167,12 +165,9 @@ def nextafter(x1: Any, x2: Any, name: str | None = None) -> Tensor:
     Args:
         x1: float32; float64 on the host.
         x2: Of the same dtype; the shapes broadcast.
-        name: Accepted and not used.
 
     Raises:
         TypeError: Another dtype.
-
-    Source: ``tf.math.nextafter``.
 
     Example:
         >>> tf.math.nextafter([1.0, 0.0], 2.0).numpy().tolist()

@@ -102,7 +102,6 @@ def eigh(tensor: Any, name: str | None = None) -> Eigh:
 
     Args:
         tensor: [..., n, n]; the lower triangle is read.
-        name: Accepted and not used.
 
     Returns:
         ``(e, v)``: the eigenvalues [..., n], the least first, and the vectors [..., n,
@@ -171,7 +170,6 @@ def qr(input: Any, full_matrices: bool = False, name: str | None = None) -> QR:
     Args:
         input: [..., m, n].
         full_matrices: Give all m columns of q, in place of the first min(m, n).
-        name: Accepted and not used.
 
     Returns:
         ``(q, r)``: [..., m, k] and [..., k, n]. As in LAPACK an element of r's diagonal
@@ -261,7 +259,6 @@ def svd(
         full_matrices: Give all m columns of u and all n of v, in place of the first
             k = min(m, n).
         compute_uv: Give u and v, too.
-        name: Accepted and not used.
 
     Returns:
         ``(s, u, v)``: the singular values [..., k], the largest first, [..., m, k] and
@@ -297,7 +294,6 @@ def matrix_rank(
         tol: The tolerance; None: max(m, n) times the dtype's epsilon times the largest
             singular value.
         validate_args: Accepted and not used.
-        name: Accepted and not used.
 
     Returns:
         int32 [...].
@@ -346,7 +342,6 @@ def pinv(
         rcond: [...] or a number: singular values that are at most this share of the
             largest count as 0; None: 10 max(m, n) times the dtype's epsilon.
         validate_args: Accepted and not used.
-        name: Accepted and not used.
 
     Returns:
         [..., n, m].

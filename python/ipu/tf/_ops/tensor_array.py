@@ -46,7 +46,6 @@ class TensorArray:
         infer_shape: Accepted and not used: elements always have one shape.
         element_shape: Their shape; None: that of the first one written.
         colocate_with_first_write_call: Accepted and not used.
-        name: Accepted and not used.
 
     Raises:
         ValueError: The size is negative, or not known when the function is traced.
@@ -55,7 +54,6 @@ class TensorArray:
     TensorFlow.
 
     Example:
-        >>> from ipu import tf
         >>> squares = tf.TensorArray(tf.int32, size=3)
         >>> for i in range(3):
         ...     squares = squares.write(i, i * i)
@@ -278,7 +276,6 @@ class TensorArray:
             index: An int32 scalar from 0 to size - 1. In a traced function an index
                 that is out of range writes to the nearest element.
             value: A tensor of the elements' dtype and shape.
-            name: Accepted and not used.
 
         Returns:
             The array with the element; use it in place of this one.
@@ -318,7 +315,6 @@ class TensorArray:
         Args:
             index: An int32 scalar. In a traced function an index that is out of range
                 reads the nearest element.
-            name: Accepted and not used.
 
         Raises:
             IndexError: A known index is out of range.

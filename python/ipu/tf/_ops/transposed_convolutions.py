@@ -108,7 +108,6 @@ def conv_transpose(
         padding: The same.
         data_format: As that of :func:`tf.nn.convolution`.
         dilations: Those of the convolution.
-        name: Accepted and not used.
 
     Returns:
         A tensor of ``output_shape``.

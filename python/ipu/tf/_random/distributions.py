@@ -60,7 +60,6 @@ def gamma(
         beta: One over its scale; 1 where it is None.
         dtype: A floating-point type.
         seed: The op's own seed, or None.
-        name: Accepted and not used.
 
     Returns:
         ``shape`` followed by the shape of the parameters; differentiable by both.
@@ -121,7 +120,6 @@ def poisson(
         lam: The rates: means, not negative.
         dtype: Any type of numbers.
         seed: The op's own seed, or None.
-        name: Accepted and not used.
 
     Returns:
         ``shape`` followed by the shape of the rates.
@@ -181,7 +179,6 @@ def stateless_binomial(
         counts: How many trials; broadcasts to ``shape``.
         probs: In [0, 1]; broadcasts to ``shape``.
         output_dtype: Any type of numbers.
-        name: Accepted and not used.
 
     Source: Hörmann, "The generation of binomial random variates", 1993.
 
@@ -211,7 +208,6 @@ def stateless_parameterized_truncated_normal(
         stddevs: The standard deviations, positive.
         minvals: The least values.
         maxvals: The largest ones.
-        name: Accepted and not used.
 
     Example:
         >>> made = tf.random.stateless_parameterized_truncated_normal(

@@ -124,7 +124,6 @@ def uniform(
         maxval: The end, not included; 1 for floats, required for integers.
         dtype: A floating-point or integer type.
         seed: The op's own seed, or None.
-        name: Accepted and not used.
 
     Example:
         >>> drawn = tf.random.uniform((100,), 5, 8, dtype=tf.int32).numpy()
@@ -151,7 +150,6 @@ def normal(
         stddev: The same.
         dtype: A floating-point type.
         seed: The op's own seed, or None.
-        name: Accepted and not used.
 
     Example:
         >>> tf.random.normal((2, 3)).shape
@@ -185,7 +183,6 @@ def shuffle(value: Any, seed: int | None = None, name: str | None = None) -> Ten
     Args:
         value: A tensor of at least one axis.
         seed: The op's own seed, or None.
-        name: Accepted and not used.
 
     Example:
         >>> sorted(tf.random.shuffle([1, 2, 3]).numpy().tolist())
@@ -233,7 +230,6 @@ def categorical(
         num_samples: How many for each row.
         dtype: int32 (or int64 on the host).
         seed: The op's own seed, or None.
-        name: Accepted and not used.
 
     Returns:
         [batch, num_samples].

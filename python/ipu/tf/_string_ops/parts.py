@@ -25,13 +25,10 @@ def split(input: Any, sep: Any = None, maxsplit: int = -1, name: Any = None) -> 
         input: Strings.
         sep: The separator; None or "": white space.
         maxsplit: Cuts at most; -1: all.
-        name: Accepted and not used.
 
     Returns:
         The parts of one string as a vector, those of several as a
         :class:`~ipu.tf.ragged.RaggedTensor`.
-
-    Source: ``tf.strings.split``.
 
     Example:
         >>> split("a/b/c.png", "/")[-2].numpy()
@@ -79,12 +76,9 @@ def substr(input: Any, pos: Any, len: Any, unit: str = "BYTE", name: Any = None)
         pos: Where the part begins; a number, or one for each string.
         len: How many bytes it has at most; a number, or one for each string.
         unit: "BYTE", or "UTF8_CHAR" to count characters.
-        name: Accepted and not used.
 
     Raises:
         InvalidArgumentError: A string is shorter than ``pos`` says.
-
-    Source: ``tf.strings.substr``.
 
     Example:
         >>> substr("image_07.png", 6, 2).numpy()
@@ -147,12 +141,9 @@ def reduce_join(
         axis: The axis, or axes in the order in which they are joined; None: all.
         keepdims: Whether the axes stay, with size 1.
         separator: What stands between.
-        name: Accepted and not used.
 
     Returns:
         Strings.
-
-    Source: ``tf.strings.reduce_join``.
 
     Example:
         >>> reduce_join([["a", "b"], ["c", "d"]], 1, separator="-").numpy().tolist()
@@ -206,15 +197,12 @@ def ngrams(
         padding_width: How many of them at most; None: one less than neighbours.
         preserve_short_sequences: Whether a row that is too short is given as one
             string.
-        name: Accepted and not used.
 
     Returns:
         Strings: for each row those of the first width, then those of the next.
 
     Raises:
         ValueError: A width below 1.
-
-    Source: ``tf.strings.ngrams``.
 
     Example:
         >>> ngrams(["a", "b", "c"], 2).numpy().tolist()

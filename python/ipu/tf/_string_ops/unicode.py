@@ -63,15 +63,12 @@ def unicode_split(
         errors: What becomes of bytes that are no character: "replace", "ignore", or
             "strict" for an error.
         replacement_char: The code point that stands for them.
-        name: Ignored.
 
     Returns:
         A vector of a single string's characters; of several strings a ragged tensor.
 
     Raises:
         InvalidArgumentError: ``errors`` is "strict", and there are such bytes.
-
-    Source: ``tf.strings.unicode_split``.
 
     Example:
         >>> [bytes(x).decode() for x in unicode_split("añ", "UTF-8")]
@@ -124,12 +121,9 @@ def unicode_split_with_offsets(
         input_encoding: As for :func:`unicode_split`.
         errors: As for :func:`unicode_split`.
         replacement_char: As for :func:`unicode_split`.
-        name: Ignored.
 
     Returns:
         What :func:`unicode_split` gives, and int64 offsets of the same shape.
-
-    Source: ``tf.strings.unicode_split_with_offsets``.
 
     Example:
         >>> characters, offsets = unicode_split_with_offsets("ñb", "UTF-8")
@@ -156,12 +150,9 @@ def unicode_decode_with_offsets(
         errors: As for :func:`unicode_split`.
         replacement_char: As for :func:`unicode_split`.
         replace_control_characters: As for :func:`unicode_decode`.
-        name: Ignored.
 
     Returns:
         What :func:`unicode_decode` gives, and int64 offsets of the same shape.
-
-    Source: ``tf.strings.unicode_decode_with_offsets``.
 
     Example:
         >>> points, offsets = unicode_decode_with_offsets(["añb", "c"], "UTF-8")
@@ -190,12 +181,9 @@ def unicode_decode(
         errors: As for :func:`unicode_split`.
         replacement_char: As for :func:`unicode_split`.
         replace_control_characters: Whether control characters are replaced too.
-        name: Ignored.
 
     Returns:
         A vector for one string, a ragged tensor for several.
-
-    Source: ``tf.strings.unicode_decode``.
 
     Example:
         >>> unicode_decode("añ", "UTF-8").numpy().tolist()
@@ -227,12 +215,9 @@ def unicode_encode(
         output_encoding: As for :func:`unicode_split`.
         errors: What becomes of a number that is not a code point.
         replacement_char: The code point that stands for it.
-        name: Ignored.
 
     Returns:
         Strings, with one axis less.
-
-    Source: ``tf.strings.unicode_encode``.
 
     Example:
         >>> unicode_encode([72, 105], "UTF-8").numpy()
@@ -283,12 +268,9 @@ def unicode_transcode(
         errors: As for :func:`unicode_split`.
         replacement_char: As for :func:`unicode_split`.
         replace_control_characters: Whether control characters are replaced too.
-        name: Ignored.
 
     Returns:
         Strings, of the same shape.
-
-    Source: ``tf.strings.unicode_transcode``.
 
     Example:
         >>> unicode_transcode("Hi", "UTF-8", "UTF-16-BE").numpy()

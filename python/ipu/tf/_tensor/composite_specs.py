@@ -37,8 +37,6 @@ class RaggedTensorSpec(CompositeSpec):
     Raises:
         ValueError: There are too few axes.
 
-    Source: ``tf.RaggedTensorSpec``.
-
     Example:
         >>> RaggedTensorSpec((2, None), "int32").ragged_rank
         1
@@ -80,8 +78,6 @@ class SparseTensorSpec(CompositeSpec):
     Args:
         shape: The sizes of the dense tensor; None for one that is not known.
         dtype: dtype of the values.
-
-    Source: ``tf.SparseTensorSpec``.
 
     Example:
         >>> SparseTensorSpec((None, 3), "int32").shape

@@ -41,7 +41,6 @@ def convert_to_tensor(
         dtype: The element type, or None: Python ints become int32, floats float32,
             arrays keep theirs.
         dtype_hint: Used for values that have no dtype of their own.
-        name: Accepted and not used.
 
     Raises:
         TypeError: ``value`` cannot be converted, or it is a tensor of another dtype.
@@ -78,7 +77,6 @@ def constant(
         value: Number, array or nested list.
         dtype: Its element type, or None for that of the value.
         shape: The result's shape; one value fills it, else the counts must agree.
-        name: Accepted and not used.
 
     Example:
         >>> tf.constant(0.5, shape=(2,)).numpy().tolist()
@@ -105,7 +103,6 @@ def cast(x: Any, dtype: Any, name: str | None = None) -> Tensor:
         x: Anything that converts to a tensor.
         dtype: The wanted element type. In a function for a device int64 gives int32,
             and outside of a strategy float64 gives float32.
-        name: Accepted and not used.
 
     Example:
         >>> tf.cast([1.7, -1.7], tf.int32).numpy().tolist()

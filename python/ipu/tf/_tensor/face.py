@@ -51,7 +51,6 @@ def tensor_str(tensor: _core.Tensor) -> str:
         The values, where they are known, shape and dtype.
 
     Example:
-        >>> from ipu import tf
         >>> print(tf.constant([1, 2]))
         tf.Tensor([1 2], shape=(2,), dtype=int32)
     """
@@ -76,7 +75,6 @@ def tensor_format(tensor: _core.Tensor, spec: str) -> str:
             value yet.
 
     Example:
-        >>> from ipu import tf
         >>> f"{tf.constant(0.5):.2f} {tf.constant([1, 2])}"
         '0.50 [1 2]'
     """
@@ -182,7 +180,6 @@ def tensor_html(tensor: _core.Tensor) -> str:
         Preformatted text.
 
     Example:
-        >>> from ipu import tf
         >>> print(tensor_html(tf.constant([1, 2])))
         <pre><b>tf.Tensor</b> (2,), int32
         [1 2]</pre>

@@ -57,7 +57,6 @@ class TestCase(ExtraAssertions, unittest.TestCase):
     Each test starts with the same seeds and without configured devices.
 
     Example:
-        >>> from ipu import tf
         >>> class Doubling(tf.test.TestCase):
         ...     def test_it(self):
         ...         self.assertAllEqual(tf.constant([1, 2]) * 2, [2, 4])

@@ -28,7 +28,6 @@ def evaluated(value: Any) -> Any:
         value: Anything; what is no container and no tensor stays as it is.
 
     Example:
-        >>> from ipu import tf
         >>> evaluated({"a": tf.constant([1, 2])})
         {'a': array([1, 2], dtype=int32)}
     """

@@ -42,7 +42,6 @@ def to_graph(
         SourceError: Its source cannot be had.
 
     Example:
-        >>> from ipu import tf
         >>> def f(x):
         ...     return x
         >>> callable(tf.autograph.to_graph(f))  # doctest: +SKIP
@@ -69,7 +68,6 @@ def tf_convert(function: Callable[..., Any], ctx: Any = None) -> Callable[..., A
     """``function`` as a traced function calls it: converted where it is the user's.
 
     Example:
-        >>> from ipu import tf
         >>> def half(x):
         ...     if x > 1:
         ...         x = x / 2
@@ -86,7 +84,6 @@ def set_verbosity(level: int, alsologtostdout: bool = False) -> None:
     """Accepted, without effect: :func:`to_code` shows what the conversion did.
 
     Example:
-        >>> from ipu import tf
         >>> tf.autograph.set_verbosity(0)
     """
 
@@ -95,7 +92,6 @@ def trace(*args: Any) -> None:
     """Print values while the function is traced.
 
     Example:
-        >>> from ipu import tf
         >>> tf.autograph.trace("x is", 5)
         x is 5
     """

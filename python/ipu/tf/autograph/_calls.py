@@ -39,7 +39,6 @@ def do_not_convert(func: F | None = None) -> Any:
         func: The function, or None where it is used with parentheses.
 
     Example:
-        >>> from ipu import tf
         >>> @tf.autograph.experimental.do_not_convert
         ... def f(x):
         ...     return x
@@ -118,7 +117,6 @@ def convert_call(function: Any) -> Any:
     """``function``, converted where it is the user's Python code.
 
     Example:
-        >>> from ipu import tf
         >>> convert_call(abs)(-3)
         3
     """

@@ -66,8 +66,6 @@ def CsvDataset(
         NotFoundError: When it is read: there is no such file.
         InvalidArgumentError: When it is read: a line that does not fit.
 
-    Source: ``tf.data.experimental.CsvDataset``.
-
     Example:
         >>> import tempfile
         >>> path = tempfile.mktemp()
@@ -192,8 +190,6 @@ def make_csv_dataset(
         ValueError: No file, a name that there is not or twice, or a label that is not
             taken.
         NotImplementedError: ``ignore_errors``, or another encoding.
-
-    Source: ``tf.data.experimental.make_csv_dataset``.
 
     Example:
         >>> import tempfile

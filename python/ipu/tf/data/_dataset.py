@@ -48,10 +48,7 @@ class Dataset(
     transformation gives a new one. Nests are tuples, named tuples and dicts. Elements
     are made in C; ``for element in dataset`` gives eager tensors.
 
-    Source: ``tf.data.Dataset``.
-
     Example:
-        >>> import ipu.tf as tf
         >>> dataset = tf.data.Dataset.from_tensor_slices([1, 2, 3])
         >>> [int(x) for x in dataset.map(lambda x: x + 1)]
         [2, 3, 4]
@@ -90,7 +87,6 @@ class Dataset(
         Args:
             tensors: An array, tensor or nested list, or a nest of them with equal first
                 sizes. Numbers in lists become int32 or float32.
-            name: Ignored.
 
         Returns:
             A data set of as many elements as the first size says.
@@ -99,10 +95,8 @@ class Dataset(
             ValueError: A scalar, no tensor at all, or first sizes that differ.
             TypeError: Something that holds no numbers.
 
-        Source: ``tf.data.Dataset.from_tensor_slices``.
-
         Example:
-            >>> import numpy as np, ipu.tf as tf
+            >>> import numpy as np
             >>> x = np.zeros((4, 2), np.float32)
             >>> tf.data.Dataset.from_tensor_slices(x).element_spec.shape
             (2,)
@@ -119,7 +113,6 @@ class Dataset(
         Args:
             tensors: An array, tensor, number or nested list, or a nest of them; copied
                 as in :meth:`from_tensor_slices`.
-            name: Ignored.
 
         Returns:
             A data set of one element.
@@ -127,10 +120,7 @@ class Dataset(
         Raises:
             TypeError: Something that holds no numbers.
 
-        Source: ``tf.data.Dataset.from_tensors``.
-
         Example:
-            >>> import ipu.tf as tf
             >>> [x.numpy().tolist() for x in tf.data.Dataset.from_tensors([1, 2])]
             [[1, 2]]
         """
@@ -147,7 +137,6 @@ class Dataset(
             *args: ``stop``, or ``start, stop``, or ``start, stop, step``; integers, as
                 for Python's ``range``.
             output_type: dtype of the elements. Default int64.
-            name: Ignored.
 
         Returns:
             A data set of scalars.
@@ -156,10 +145,7 @@ class Dataset(
             ValueError: No argument, or more than three.
             InvalidArgumentError: ``step`` is zero.
 
-        Source: ``tf.data.Dataset.range``.
-
         Example:
-            >>> import ipu.tf as tf
             >>> [int(x) for x in tf.data.Dataset.range(1, 6, 2)]
             [1, 3, 5]
         """
@@ -198,7 +184,6 @@ class Dataset(
                 nothing is known. Devices need known shapes.
             args: Passed to ``generator``, as NumPy values.
             output_signature: Nest of ``TensorSpec``, in place of the two.
-            name: Ignored.
 
         Returns:
             A data set of unknown cardinality. It calls the generator from whatever
@@ -210,10 +195,7 @@ class Dataset(
                 converted to its dtype, or has another shape. An exception of the
                 generator itself arrives as it is.
 
-        Source: ``tf.data.Dataset.from_generator``.
-
         Example:
-            >>> import ipu.tf as tf
             >>> spec = tf.TensorSpec((), tf.float32)
             >>> dataset = tf.data.Dataset.from_generator(
             ...     lambda: iter([1.0, 2.0]), output_signature=spec)
@@ -246,15 +228,12 @@ class Dataset(
             shuffle: Whether the order is another one in each pass; None (default): yes.
                 Otherwise names are sorted.
             seed: As for :meth:`shuffle`.
-            name: Ignored.
 
         Returns:
             A data set of strings.
 
         Raises:
             InvalidArgumentError: No file matches.
-
-        Source: ``tf.data.Dataset.list_files``.
         """
         del name
         found = tf.io.matching_files(file_pattern)
@@ -270,7 +249,6 @@ class Dataset(
         Args:
             *args: Data sets, or one nest (tuple or dict) of data sets.
             datasets: The nest, by name.
-            name: Ignored.
 
         Returns:
             A data set whose elements have the structure of the arguments.
@@ -279,10 +257,7 @@ class Dataset(
             TypeError: Something that is not a data set; a list.
             ValueError: No data set, or both ways of passing them.
 
-        Source: ``tf.data.Dataset.zip``.
-
         Example:
-            >>> import ipu.tf as tf
             >>> a, b = tf.data.Dataset.range(3), tf.data.Dataset.range(5, 9)
             >>> [(int(x), int(y)) for x, y in tf.data.Dataset.zip((a, b))]
             [(0, 5), (1, 6), (2, 7)]
@@ -307,7 +282,6 @@ class Dataset(
         """Nest of ``TensorSpec`` of an element; None for sizes that are not known.
 
         Example:
-            >>> import ipu.tf as tf
             >>> tf.data.Dataset.range(5).batch(2).element_spec.shape
             (None,)
         """
@@ -316,18 +290,12 @@ class Dataset(
     def cardinality(self, name: str | None = None) -> Any:
         """Give the number of elements.
 
-        Args:
-            name: Ignored.
-
         Returns:
             An int64 scalar tensor; ``tf.data.INFINITE_CARDINALITY`` (-1) for an endless
             data set, ``tf.data.UNKNOWN_CARDINALITY`` (-2) for one that must be read to
             be counted (a generator).
 
-        Source: ``tf.data.Dataset.cardinality``.
-
         Example:
-            >>> import ipu.tf as tf
             >>> int(tf.data.Dataset.range(5).batch(2).cardinality())
             3
         """
@@ -376,10 +344,7 @@ class Dataset(
         Returns:
             An iterator over nests of arrays.
 
-        Source: ``tf.data.Dataset.as_numpy_iterator``.
-
         Example:
-            >>> import ipu.tf as tf
             >>> [int(x) for x in tf.data.Dataset.range(3).as_numpy_iterator()]
             [0, 1, 2]
         """

@@ -50,7 +50,6 @@ class Flattening:
         Args:
             map_func: Gets an element as eager tensors, returns a ``Dataset``. It is
                 also called once at the start, to learn the structure.
-            name: Ignored.
 
         Returns:
             A data set of unknown cardinality.
@@ -59,10 +58,7 @@ class Flattening:
             TypeError: ``map_func`` does not return a data set.
             ValueError: There is no element to learn the structure from.
 
-        Source: ``tf.data.Dataset.flat_map``.
-
         Example:
-            >>> import ipu.tf as tf
             >>> dataset = tf.data.Dataset.range(3).flat_map(
             ...     lambda x: tf.data.Dataset.from_tensors(x).repeat(2))
             >>> [int(x) for x in dataset]
@@ -88,7 +84,6 @@ class Flattening:
             block_length: Elements of one before it is the next one's turn, 1.
             num_parallel_calls: Accepted for compatibility.
             deterministic: Accepted for compatibility; the order is always the same.
-            name: Ignored.
 
         Returns:
             A data set of unknown cardinality.
@@ -97,10 +92,7 @@ class Flattening:
             TypeError: ``map_func`` does not return a data set.
             ValueError: A length below 1, or no element to learn the structure from.
 
-        Source: ``tf.data.Dataset.interleave``.
-
         Example:
-            >>> import ipu.tf as tf
             >>> dataset = tf.data.Dataset.range(2).interleave(
             ...     lambda x: tf.data.Dataset.from_tensors(x).repeat(3), cycle_length=2)
             >>> [int(x) for x in dataset]
@@ -169,7 +161,6 @@ class Flattening:
                 size is the largest in the batch. Default: all sizes that are not known.
             padding_values: Nest of scalars, or one for all. Default: 0.
             drop_remainder: Whether a last batch of fewer elements is dropped.
-            name: Ignored.
 
         Returns:
             A data set of batches.
@@ -178,10 +169,7 @@ class Flattening:
             InvalidArgumentError: An element does not fit into its padded shape.
             ValueError: ``batch_size`` is less than 1.
 
-        Source: ``tf.data.Dataset.padded_batch``.
-
         Example:
-            >>> import ipu.tf as tf
             >>> spec = tf.TensorSpec((None,), tf.int32)
             >>> dataset = tf.data.Dataset.from_generator(
             ...     lambda: ([1], [1, 2]), output_signature=spec)
@@ -232,7 +220,6 @@ class Flattening:
             batch_size: Elements in a batch, at least 1.
             drop_remainder: Whether a last batch of fewer elements is dropped.
             row_splits_dtype: Accepted; splits are int64.
-            name: Ignored.
 
         Returns:
             A data set whose elements are :class:`tf.RaggedTensor` where sizes are not
@@ -242,10 +229,7 @@ class Flattening:
             InvalidArgumentError: ``batch_size`` is less than 1.
             TypeError: ``batch_size`` is not an integer.
 
-        Source: ``tf.data.Dataset.ragged_batch``.
-
         Example:
-            >>> import ipu.tf as tf
             >>> rows = tf.data.Dataset.range(4).map(lambda n: tf.range(n))
             >>> [batch.to_list() for batch in rows.ragged_batch(2)]
             [[[], [0]], [[0, 1], [0, 1, 2]]]
@@ -266,7 +250,6 @@ class Flattening:
             batch_size: Elements in a batch, at least 1.
             row_shape: What no element is larger than; None for a size that is the
                 largest one of the batch.
-            name: Ignored.
 
         Returns:
             A data set of ``tf.sparse.SparseTensor``, which hold all numbers of the
@@ -277,10 +260,7 @@ class Flattening:
             InvalidArgumentError: ``batch_size`` is less than 1.
             TypeError: Elements are no dense tensors.
 
-        Source: ``tf.data.Dataset.sparse_batch``.
-
         Example:
-            >>> import ipu.tf as tf
             >>> rows = tf.data.Dataset.range(3).map(lambda n: tf.range(n))
             >>> for batch in rows.sparse_batch(3, [4]):
             ...     print(tf.sparse.to_dense(batch, -1).numpy().tolist())

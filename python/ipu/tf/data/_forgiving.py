@@ -31,8 +31,6 @@ class Reducer:
         reduce_func: Gets a state and an element; gives the next state.
         finalize_func: Gets the last state; gives the element.
 
-    Source: ``tf.data.experimental.Reducer``.
-
     Example:
         >>> import numpy as np
         >>> total = Reducer(lambda key: np.int64(0), lambda s, x: s + x, lambda s: s)
@@ -79,7 +77,6 @@ class Forgiving:
 
         Args:
             log_warning: Whether each error is written to the log.
-            name: Ignored.
 
         Returns:
             A data set of unknown cardinality.
@@ -87,10 +84,7 @@ class Forgiving:
         Raises:
             OpError: When an element is read: 1000 in a row fail.
 
-        Source: ``tf.data.Dataset.ignore_errors``.
-
         Example:
-            >>> import ipu.tf as tf
             >>> numbers = tf.data.Dataset.from_tensor_slices(["1", "one", "3"])
             >>> [float(x) for x in numbers.map(tf.strings.to_number).ignore_errors()]
             [1.0, 3.0]
@@ -115,7 +109,6 @@ class Forgiving:
         Args:
             key_func: Gets an element, gives its key, an integer.
             reducer: A ``tf.data.experimental.Reducer``.
-            name: Ignored.
 
         Returns:
             A data set of unknown cardinality, in the order of the keys.
@@ -125,7 +118,7 @@ class Forgiving:
             ValueError: There is no element to learn the structure from; or, when an
                 element is read, a key is not an integer.
 
-        Source: ``tf.data.experimental.group_by_reducer``. Example: :class:`Reducer`.
+        Example: :class:`Reducer`.
         """
         from ipu.tf.data._dataset import Dataset
 

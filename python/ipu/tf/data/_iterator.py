@@ -18,10 +18,7 @@ class Iterator:
     It may be used by one thread at a time. Its threads (of ``prefetch``) end with the
     pass, with :meth:`close`, or with the object.
 
-    Source: ``tf.data.Iterator``.
-
     Example:
-        >>> from ipu import tf
         >>> elements = iter(tf.data.Dataset.range(3))
         >>> int(next(elements)), int(elements.get_next())
         (0, 1)
@@ -67,7 +64,6 @@ class NumpyIterator:
     """One pass over a data set whose tensors are handed out as NumPy arrays.
 
     Example:
-        >>> from ipu import tf
         >>> dataset = tf.data.Dataset.from_tensor_slices([[1, 2], [3, 4]])
         >>> [row.tolist() for row in dataset.as_numpy_iterator()]
         [[1, 2], [3, 4]]

@@ -44,15 +44,11 @@ class Mixtures:
             start: The first number.
             step: What is added each time.
             dtype: dtype of the elements. Default int64.
-            name: Ignored.
 
         Returns:
             An endless data set of scalars.
 
-        Source: ``tf.data.Dataset.counter``.
-
         Example:
-            >>> import ipu.tf as tf
             >>> [int(x) for x in tf.data.Dataset.counter(3, 2).take(3)]
             [3, 5, 7]
         """
@@ -84,16 +80,12 @@ class Mixtures:
                 one that follows ``tf.random.set_seed``.
             rerandomize_each_iteration: Whether each pass has numbers of its own; None:
                 no.
-            name: Ignored.
 
         Returns:
             An endless data set of int64 scalars from 0 to 2^32 - 1; other numbers than
             TensorFlow's.
 
-        Source: ``tf.data.Dataset.random``.
-
         Example:
-            >>> import ipu.tf as tf
             >>> numbers = tf.data.Dataset.random(seed=4).take(3)
             >>> [int(x) for x in numbers] == [int(x) for x in numbers]
             True
@@ -139,10 +131,7 @@ class Mixtures:
             TypeError: Something that is not a data set, or elements of other kinds.
             ValueError: No data set, or another number of weights.
 
-        Source: ``tf.data.Dataset.sample_from_datasets``.
-
         Example:
-            >>> import ipu.tf as tf
             >>> ones, twos = (tf.data.Dataset.from_tensors(n).repeat() for n in (1, 2))
             >>> mixed = tf.data.Dataset.sample_from_datasets(
             ...     [ones, twos], weights=[0.0, 1.0])
@@ -200,10 +189,7 @@ class Mixtures:
             ValueError: No data set.
             InvalidArgumentError: When an element is read: a number is that of none.
 
-        Source: ``tf.data.Dataset.choose_from_datasets``.
-
         Example:
-            >>> import ipu.tf as tf
             >>> named = [tf.data.Dataset.from_tensors(n).repeat() for n in (10, 20, 30)]
             >>> choice = tf.data.Dataset.range(3).repeat(2)
             >>> chosen = tf.data.Dataset.choose_from_datasets(named, choice)

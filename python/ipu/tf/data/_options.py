@@ -42,8 +42,6 @@ class Options(_Group):
     Element order is always deterministic and threads are the core's business, so there
     is nothing here that would change a result.
 
-    Source: ``tf.data.Options``.
-
     Example:
         >>> options = Options()
         >>> options.deterministic = False

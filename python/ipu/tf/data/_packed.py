@@ -40,10 +40,7 @@ class DatasetSpec(TensorSpec):
     Args:
         element_spec: The spec of its elements.
 
-    Source: ``tf.data.DatasetSpec``.
-
     Example:
-        >>> from ipu import tf
         >>> windows = tf.data.Dataset.range(6).window(2)
         >>> windows.element_spec.element_spec.dtype.name
         'int64'

@@ -42,7 +42,6 @@ def TFRecordDataset(
         buffer_size: Accepted for compatibility.
         num_parallel_reads: Files that records are taken from by turns; None or
             AUTOTUNE: one after the other.
-        name: Ignored.
 
     Returns:
         A data set of strings, of unknown cardinality.
@@ -53,8 +52,6 @@ def TFRecordDataset(
         NotFoundError: When it is read: there is no such file.
         DataLossError: When it is read: a record is cut short or a checksum is wrong;
             says which one of which file.
-
-    Source: ``tf.data.TFRecordDataset``.
 
     Example:
         >>> import tempfile
@@ -85,7 +82,6 @@ def TextLineDataset(
         compression_type: None or "" for none, "ZLIB" or "GZIP".
         buffer_size: Accepted for compatibility.
         num_parallel_reads: As for :func:`TFRecordDataset`.
-        name: Ignored.
 
     Returns:
         A data set of strings, of unknown cardinality.
@@ -93,8 +89,6 @@ def TextLineDataset(
     Raises:
         ValueError: There is no such compression.
         NotFoundError: When it is read: there is no such file.
-
-    Source: ``tf.data.TextLineDataset``.
 
     Example:
         >>> import tempfile
@@ -136,7 +130,6 @@ def FixedLengthRecordDataset(
         buffer_size: Accepted for compatibility.
         compression_type: None or "" for none, "ZLIB" or "GZIP".
         num_parallel_reads: As for :func:`TFRecordDataset`.
-        name: Ignored.
 
     Returns:
         A data set of strings, of unknown cardinality; ``tf.io.decode_raw`` makes
@@ -146,8 +139,6 @@ def FixedLengthRecordDataset(
         ValueError: There is no such compression, or ``record_bytes`` is less than 1.
         NotFoundError: When it is read: there is no such file.
         InvalidArgumentError: When it is read: a file is not a multiple of pieces.
-
-    Source: ``tf.data.FixedLengthRecordDataset``.
 
     Example:
         >>> import tempfile

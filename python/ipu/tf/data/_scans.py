@@ -49,7 +49,6 @@ class Scans:
             initial_state: A nest of tensors.
             scan_func: ``scan_func(state, element)``, traced; gives the next state, of
                 the same structure, dtypes and shapes, and the new element.
-            name: Ignored.
 
         Returns:
             A data set of the new elements.
@@ -57,10 +56,8 @@ class Scans:
         Raises:
             TypeError: The state changes its type, or it gives no pair.
 
-        Source: ``tf.data.Dataset.scan``.
-
         Example:
-            >>> import numpy as np, ipu.tf as tf
+            >>> import numpy as np
             >>> sums = tf.data.Dataset.range(5).scan(
             ...     np.int64(0), lambda total, x: (total + x, total + x))
             >>> [int(x) for x in sums]
@@ -120,16 +117,10 @@ class Scans:
     def unique(self, name: str | None = None) -> Dataset:
         """Keep the first of equal elements.
 
-        Args:
-            name: Ignored.
-
         Returns:
             A data set of unknown cardinality. It remembers all elements that it gave.
 
-        Source: ``tf.data.Dataset.unique``.
-
         Example:
-            >>> import ipu.tf as tf
             >>> dataset = tf.data.Dataset.from_tensor_slices([1, 37, 2, 37, 2, 1])
             >>> [int(x) for x in dataset.unique()]
             [1, 37, 2]
@@ -167,7 +158,6 @@ class Scans:
             target_dist: How frequent each class shall be.
             initial_dist: How frequent it is; None: as frequent as so far.
             seed: As for :meth:`random`.
-            name: Ignored.
 
         Returns:
             A data set of pairs of a class, int32, and an element; of unknown
@@ -177,10 +167,7 @@ class Scans:
             ValueError: The two have different lengths, or are no probabilities.
             InvalidArgumentError: When an element is read: a class that there is not.
 
-        Source: ``tf.data.Dataset.rejection_resample``.
-
         Example:
-            >>> import ipu.tf as tf
             >>> rows = tf.data.Dataset.range(100)
             >>> odd = rows.rejection_resample(
             ...     lambda x: tf.cast(x % 2, tf.int32), [0.0, 1.0], [0.5, 0.5])

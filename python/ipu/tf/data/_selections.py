@@ -61,7 +61,6 @@ class Selections:
 
         Args:
             predicate: Traced like the function of :meth:`map`; gives a bool scalar.
-            name: Ignored.
 
         Returns:
             A data set of unknown cardinality.
@@ -70,10 +69,7 @@ class Selections:
             ValueError: ``predicate`` gives something else than a bool scalar.
             TypeError: ``predicate`` cannot be called.
 
-        Source: ``tf.data.Dataset.filter``.
-
         Example:
-            >>> import ipu.tf as tf
             >>> dataset = tf.data.Dataset.range(6).filter(lambda x: x % 2 == 1)
             >>> [int(x) for x in dataset]
             [1, 3, 5]
@@ -88,7 +84,6 @@ class Selections:
 
         Args:
             predicate: Traced like the function of :meth:`map`; gives a bool scalar.
-            name: Ignored.
 
         Returns:
             A data set of unknown cardinality.
@@ -96,8 +91,6 @@ class Selections:
         Raises:
             ValueError: ``predicate`` gives something else than a bool scalar.
             TypeError: ``predicate`` cannot be called.
-
-        Source: ``tf.data.Dataset.take_while``.
         """
         del name
         return self._chosen(predicate, True)
@@ -136,7 +129,6 @@ class Selections:
         Args:
             num_shards: How many parts there are, at least 1.
             index: Which part this is, from 0.
-            name: Ignored.
 
         Returns:
             A data set of that part.
@@ -144,10 +136,7 @@ class Selections:
         Raises:
             InvalidArgumentError: A number that is out of its range.
 
-        Source: ``tf.data.Dataset.shard``.
-
         Example:
-            >>> import ipu.tf as tf
             >>> [int(x) for x in tf.data.Dataset.range(7).shard(3, 1)]
             [1, 4]
         """
@@ -162,7 +151,6 @@ class Selections:
 
         Args:
             dataset: Of the same structure and dtypes.
-            name: Ignored.
 
         Returns:
             A data set of the elements of both; sizes that differ are not known.
@@ -170,10 +158,7 @@ class Selections:
         Raises:
             TypeError: ``dataset`` is none, or its elements are of another kind.
 
-        Source: ``tf.data.Dataset.concatenate``.
-
         Example:
-            >>> import ipu.tf as tf
             >>> a, b = tf.data.Dataset.range(2), tf.data.Dataset.range(8, 10)
             >>> [int(x) for x in a.concatenate(b)]
             [0, 1, 8, 9]
@@ -196,19 +181,13 @@ class Selections:
     def unbatch(self: _Self, name: str | None = None) -> _Self:
         """Make elements of the slices of each element along the first axis.
 
-        Args:
-            name: Ignored.
-
         Returns:
             A data set of the slices.
 
         Raises:
             ValueError: A component is a scalar.
 
-        Source: ``tf.data.Dataset.unbatch``.
-
         Example:
-            >>> import ipu.tf as tf
             >>> [int(x) for x in tf.data.Dataset.range(5).batch(2).unbatch()]
             [0, 1, 2, 3, 4]
         """
@@ -225,10 +204,7 @@ class Selections:
         drop_remainder: bool = False,
         name: str | None = None,
     ) -> _Self:
-        """Make batches of another size, as ``unbatch().batch(...)``.
-
-        Source: ``tf.data.Dataset.rebatch``.
-        """
+        """Make batches of another size, as ``unbatch().batch(...)``."""
         return self.unbatch().batch(batch_size, drop_remainder, name=name)
 
     def enumerate(self, start: int = 0, name: str | None = None) -> Dataset:
@@ -236,15 +212,11 @@ class Selections:
 
         Args:
             start: The first number.
-            name: Ignored.
 
         Returns:
             A data set of pairs of a number, int64, and an element.
 
-        Source: ``tf.data.Dataset.enumerate``.
-
         Example:
-            >>> import ipu.tf as tf
             >>> dataset = tf.data.Dataset.range(5, 7).enumerate(start=1)
             >>> [(int(i), int(x)) for i, x in dataset]
             [(1, 5), (2, 6)]
@@ -266,15 +238,12 @@ class Selections:
 
         Args:
             options: A ``tf.data.Options``.
-            name: Ignored.
 
         Returns:
             The same data set, with these options.
 
         Raises:
             TypeError: It is not a ``tf.data.Options``.
-
-        Source: ``tf.data.Dataset.with_options``.
         """
         del name
         if not isinstance(options, Options):
@@ -297,8 +266,6 @@ class Selections:
 
         Raises:
             TypeError: It does not give a data set.
-
-        Source: ``tf.data.Dataset.apply``.
         """
         dataset = transformation_func(self)
         if not isinstance(dataset, Selections):
@@ -320,7 +287,6 @@ class Selections:
             initial_state: A nest of tensors.
             reduce_func: ``reduce_func(state, element)``, traced; gives the next state,
                 of the same structure, dtypes and shapes.
-            name: Ignored.
 
         Returns:
             The last state.
@@ -328,10 +294,7 @@ class Selections:
         Raises:
             TypeError: The state changes its type.
 
-        Source: ``tf.data.Dataset.reduce``.
-
         Example:
-            >>> import ipu.tf as tf
             >>> total = tf.data.Dataset.range(5).reduce(np.int64(0), lambda s, x: s + x)
             >>> int(total)
             10
@@ -362,8 +325,6 @@ class Selections:
 
         Raises:
             InvalidArgumentError: There is none, or more than one.
-
-        Source: ``tf.data.Dataset.get_single_element``.
         """
         del name
         elements = []

@@ -46,7 +46,6 @@ class Storage:
             filename: Where they are kept: "" (default) for memory, or the name of a
                 file, which another process finds too. The file is there when they have
                 been read to the end, without those that failed.
-            name: Ignored.
 
         Returns:
             A data set of the same elements.
@@ -59,10 +58,7 @@ class Storage:
                 make it anew.
             DataLossError: When an element is read: the file is damaged.
 
-        Source: ``tf.data.Dataset.cache``.
-
         Example:
-            >>> import ipu.tf as tf
             >>> [int(x) for x in tf.data.Dataset.range(2).cache().repeat(2)]
             [0, 1, 0, 1]
         """
@@ -107,7 +103,6 @@ class Storage:
             compression: "GZIP"; "AUTO", "SNAPPY" or None: none.
             reader_func: Must be None.
             shard_func: Accepted for compatibility: there is one file.
-            name: Ignored.
 
         Returns:
             A data set of the same elements.
@@ -116,10 +111,8 @@ class Storage:
             TypeError: Elements are data sets.
             NotImplementedError: ``reader_func`` is given.
 
-        Source: ``tf.data.Dataset.snapshot``.
-
         Example:
-            >>> import tempfile, ipu.tf as tf
+            >>> import tempfile
             >>> kept = tf.data.Dataset.range(3).snapshot(tempfile.mkdtemp())
             >>> [int(x) for x in kept], [int(x) for x in kept]
             ([0, 1, 2], [0, 1, 2])
@@ -152,10 +145,8 @@ class Storage:
             TypeError: Elements are data sets.
             AlreadyExistsError: ``path`` is a file.
 
-        Source: ``tf.data.Dataset.save``.
-
         Example:
-            >>> import tempfile, ipu.tf as tf
+            >>> import tempfile
             >>> folder = tempfile.mkdtemp()
             >>> tf.data.Dataset.range(3).save(folder)
             >>> [int(x) for x in tf.data.Dataset.load(folder)]
@@ -207,7 +198,7 @@ class Storage:
             DataLossError: What the folder says of itself is damaged; or when an element
                 is read: the file of elements is.
 
-        Source: ``tf.data.Dataset.load``. Example: :meth:`save`.
+        Example: :meth:`save`.
         """
         import json
 

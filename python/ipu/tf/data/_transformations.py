@@ -93,7 +93,6 @@ class Transformations:
                 that follows ``tf.random.set_seed``.
             reshuffle_each_iteration: Whether each pass has an order of its own, a
                 function of the seed and the number of the pass. Default True.
-            name: Ignored.
 
         Returns:
             A data set of the same elements.
@@ -102,10 +101,7 @@ class Transformations:
             InvalidArgumentError: ``buffer_size`` is less than 1.
             TypeError: ``buffer_size`` or ``seed`` is not an integer.
 
-        Source: ``tf.data.Dataset.shuffle``.
-
         Example:
-            >>> import ipu.tf as tf
             >>> dataset = tf.data.Dataset.range(4).shuffle(4, seed=1)
             >>> sorted(int(x) for x in dataset)
             [0, 1, 2, 3]
@@ -133,7 +129,6 @@ class Transformations:
                 need batches of one size. Default False.
             num_parallel_calls: Accepted for compatibility.
             deterministic: Accepted for compatibility.
-            name: Ignored.
 
         Returns:
             A data set of batches. In its ``element_spec`` the first size is
@@ -144,10 +139,7 @@ class Transformations:
                 read, the elements of a batch differ in shape.
             TypeError: ``batch_size`` is not an integer.
 
-        Source: ``tf.data.Dataset.batch``.
-
         Example:
-            >>> import ipu.tf as tf
             >>> [x.numpy().tolist() for x in tf.data.Dataset.range(5).batch(2)]
             [[0, 1], [2, 3], [4]]
         """
@@ -193,7 +185,6 @@ class Transformations:
                 where the function reads and decodes files. Traced functions take no
                 notice.
             deterministic: Accepted for compatibility; the order is always kept.
-            name: Ignored.
 
         Returns:
             A data set of what ``map_func`` returns.
@@ -203,10 +194,7 @@ class Transformations:
             ValueError: ``num_parallel_calls`` is not a positive number.
             Exception: Whatever ``map_func`` raises while it is traced.
 
-        Source: ``tf.data.Dataset.map``.
-
         Example:
-            >>> import ipu.tf as tf
             >>> dataset = tf.data.Dataset.range(3).map(lambda x: x * x)
             >>> [int(x) for x in dataset]
             [0, 1, 4]
@@ -240,15 +228,11 @@ class Transformations:
 
         Args:
             count: Passes. None (default) or -1: for ever.
-            name: Ignored.
 
         Returns:
             A data set of ``count`` times as many elements.
 
-        Source: ``tf.data.Dataset.repeat``.
-
         Example:
-            >>> import ipu.tf as tf
             >>> [int(x) for x in tf.data.Dataset.range(2).repeat(2)]
             [0, 1, 0, 1]
         """
@@ -273,15 +257,11 @@ class Transformations:
 
         Args:
             count: At most as many; -1: all.
-            name: Ignored.
 
         Returns:
             A data set of at most ``count`` elements.
 
-        Source: ``tf.data.Dataset.take``.
-
         Example:
-            >>> import ipu.tf as tf
             >>> [int(x) for x in tf.data.Dataset.range(9).take(2)]
             [0, 1]
         """
@@ -293,15 +273,11 @@ class Transformations:
 
         Args:
             count: How many; -1: all.
-            name: Ignored.
 
         Returns:
             A data set of the rest.
 
-        Source: ``tf.data.Dataset.skip``.
-
         Example:
-            >>> import ipu.tf as tf
             >>> [int(x) for x in tf.data.Dataset.range(5).skip(3)]
             [3, 4]
         """
@@ -313,15 +289,11 @@ class Transformations:
 
         Args:
             buffer_size: Elements made ahead; ``tf.data.AUTOTUNE``: a few; 0: none.
-            name: Ignored.
 
         Returns:
             A data set of the same elements.
 
-        Source: ``tf.data.Dataset.prefetch``.
-
         Example:
-            >>> import ipu.tf as tf
             >>> [int(x) for x in tf.data.Dataset.range(3).prefetch(1)]
             [0, 1, 2]
         """

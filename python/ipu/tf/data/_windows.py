@@ -53,7 +53,6 @@ class Windows:
                 None: ``size``.
             stride: Elements from one of a window to its next one.
             drop_remainder: Whether windows of fewer elements, at the end, are dropped.
-            name: Ignored.
 
         Returns:
             A data set of data sets; where elements are nests, of nests of them. Turn
@@ -62,10 +61,7 @@ class Windows:
         Raises:
             InvalidArgumentError: A number is less than 1.
 
-        Source: ``tf.data.Dataset.window``.
-
         Example:
-            >>> import ipu.tf as tf
             >>> windows = tf.data.Dataset.range(5).window(3, 1, drop_remainder=True)
             >>> rows = windows.flat_map(lambda window: window.batch(3))
             >>> [x.numpy().tolist() for x in rows]
@@ -122,7 +118,6 @@ class Windows:
                 structure.
             window_size: Elements of one key that make a collection.
             window_size_func: Gives that number for a key, in place of it.
-            name: Ignored.
 
         Returns:
             A data set of unknown cardinality: what full collections give, in the order
@@ -134,10 +129,7 @@ class Windows:
             TypeError: ``reduce_func`` does not return a data set.
             InvalidArgumentError: When an element is read: a size is less than 1.
 
-        Source: ``tf.data.Dataset.group_by_window``.
-
         Example:
-            >>> import ipu.tf as tf
             >>> groups = tf.data.Dataset.range(6).group_by_window(
             ...     lambda x: x % 2, lambda key, group: group.batch(2), window_size=2)
             >>> [x.numpy().tolist() for x in groups]
@@ -251,7 +243,6 @@ class Windows:
                 many shapes as buckets.
             no_padding: Whether elements have the same lengths already.
             drop_remainder: Whether batches that do not fill up are dropped.
-            name: Ignored.
 
         Returns:
             A data set of batches, of unknown cardinality.
@@ -261,10 +252,7 @@ class Windows:
             InvalidArgumentError: With ``pad_to_bucket_boundary`` an element is as long
                 as the last boundary, or longer.
 
-        Source: ``tf.data.Dataset.bucket_by_sequence_length``.
-
         Example:
-            >>> import ipu.tf as tf
             >>> rows = tf.data.Dataset.from_generator(
             ...     lambda: ([1], [1, 2, 3], [1, 2]),
             ...     output_signature=tf.TensorSpec((None,), tf.int32))

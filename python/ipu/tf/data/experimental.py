@@ -88,8 +88,6 @@ def cardinality(dataset: Dataset) -> Any:
         What :meth:`Dataset.cardinality` returns: an int64 scalar tensor, -1 for an
         endless data set, -2 where the number is not known.
 
-    Source: ``tf.data.experimental.cardinality``.
-
     Example:
         >>> int(cardinality(Dataset.range(5)))
         5
@@ -106,8 +104,6 @@ def assert_cardinality(expected_cardinality: Any) -> _Transformation:
     Returns:
         A function for ``Dataset.apply``. Reading the data set to its end raises
         FailedPreconditionError where there is another number of elements.
-
-    Source: ``tf.data.experimental.assert_cardinality``.
 
     Example:
         >>> odd = Dataset.range(6).filter(lambda x: x % 2 == 1)
@@ -132,7 +128,6 @@ def enumerate_dataset(start: int = 0) -> _Transformation:
     """``Dataset.enumerate`` for ``Dataset.apply``.
 
     Example:
-        >>> from ipu import tf
         >>> dataset = tf.data.Dataset.from_tensor_slices([8, 9])
         >>> dataset = dataset.apply(enumerate_dataset(1))
         >>> [(int(i), int(x)) for i, x in dataset]
@@ -145,7 +140,6 @@ def get_single_element(dataset: Dataset) -> Any:
     """``Dataset.get_single_element``.
 
     Example:
-        >>> from ipu import tf
         >>> int(get_single_element(tf.data.Dataset.from_tensors(7)))
         7
     """
@@ -162,7 +156,6 @@ def map_and_batch(
     """``map(map_func).batch(batch_size, drop_remainder)`` for ``Dataset.apply``.
 
     Example:
-        >>> from ipu import tf
         >>> dataset = tf.data.Dataset.range(4).apply(map_and_batch(lambda x: x * x, 2))
         >>> [x.numpy().tolist() for x in dataset]
         [[0, 1], [4, 9]]
@@ -177,7 +170,6 @@ def shuffle_and_repeat(
     """``shuffle(buffer_size, seed).repeat(count)`` for ``Dataset.apply``.
 
     Example:
-        >>> from ipu import tf
         >>> twice = shuffle_and_repeat(3, count=2, seed=1)
         >>> dataset = tf.data.Dataset.range(3).apply(twice)
         >>> sorted(int(x) for x in dataset)
@@ -190,7 +182,6 @@ def take_while(predicate: Callable[..., Any]) -> _Transformation:
     """``Dataset.take_while`` for ``Dataset.apply``.
 
     Example:
-        >>> from ipu import tf
         >>> dataset = tf.data.Dataset.range(10).apply(take_while(lambda x: x < 3))
         >>> [int(x) for x in dataset]
         [0, 1, 2]
@@ -202,7 +193,6 @@ def unbatch() -> _Transformation:
     """``Dataset.unbatch`` for ``Dataset.apply``.
 
     Example:
-        >>> from ipu import tf
         >>> dataset = tf.data.Dataset.range(4).batch(2).apply(unbatch())
         >>> [int(x) for x in dataset]
         [0, 1, 2, 3]
@@ -270,7 +260,6 @@ def group_by_window(
     """``Dataset.group_by_window`` for ``Dataset.apply``.
 
     Example:
-        >>> from ipu import tf
         >>> batch = lambda key, rows: rows.batch(3)
         >>> by_parity = group_by_window(lambda x: x % 2, batch, 3)
         >>> dataset = tf.data.Dataset.range(6).apply(by_parity)
@@ -286,7 +275,6 @@ def bucket_by_sequence_length(*args: Any, **kwargs: Any) -> _Transformation:
     """``Dataset.bucket_by_sequence_length`` for ``Dataset.apply``.
 
     Example:
-        >>> from ipu import tf
         >>> words = tf.data.Dataset.from_generator(
         ...     lambda: iter([[1], [2, 2, 2], [3]]),
         ...     output_signature=tf.TensorSpec([None], tf.int32),
@@ -338,15 +326,12 @@ def from_list(elements: Any, name: str | None = None) -> Dataset:
 
     Args:
         elements: Elements of one structure and shape.
-        name: Ignored.
 
     Returns:
         A data set.
 
     Raises:
         ValueError: The list is empty.
-
-    Source: ``tf.data.experimental.from_list``.
 
     Example:
         >>> [(int(x), y.numpy()) for x, y in from_list([(1, "a"), (2, "b")])]
@@ -388,7 +373,6 @@ def rejection_resample(*args: Any, **kwargs: Any) -> _Transformation:
     """``Dataset.rejection_resample`` for ``Dataset.apply``.
 
     Example:
-        >>> import ipu.tf as tf
         >>> none = rejection_resample(lambda x: tf.cast(x % 2, tf.int32), [0.0, 1.0])
         >>> all(int(y) % 2 for _, y in Dataset.range(9).apply(none))
         True
@@ -471,7 +455,6 @@ def parse_example_dataset(
         deterministic: Accepted for compatibility.
 
     Example:
-        >>> import ipu.tf as tf
         >>> record = tf.train.Example().SerializeToString()
         >>> parse = parse_example_dataset({"x": tf.io.FixedLenFeature([], tf.int64, 7)})
         >>> [int(one["x"][0]) for one in Dataset.from_tensors([record]).apply(parse)]

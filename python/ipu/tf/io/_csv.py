@@ -134,7 +134,6 @@ def decode_csv(
         use_quote_delim: Whether double quotes hold fields together.
         na_value: What else means that there is no value.
         select_cols: The numbers of the columns to take; None: all.
-        name: Ignored.
 
     Returns:
         A tensor for each column, of the shape of ``records``.
@@ -142,8 +141,6 @@ def decode_csv(
     Raises:
         InvalidArgumentError: A line has more or fewer fields, or one is not a number.
         ValueError: There are more or fewer defaults than columns to take.
-
-    Source: ``tf.io.decode_csv``.
 
     Example:
         >>> a, b = decode_csv(["1,x", ",y"], [[0], tf.string])

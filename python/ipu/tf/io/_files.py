@@ -23,15 +23,12 @@ def read_file(filename: Any, name: str | None = None) -> StringTensor:
 
     Args:
         filename: Its name, one string.
-        name: Accepted and not used.
 
     Returns:
         Its contents, one string.
 
     Raises:
         NotFoundError: There is no such file, or it cannot be read.
-
-    Source: ``tf.io.read_file``.
 
     Example:
         >>> import tempfile
@@ -53,7 +50,6 @@ def write_file(filename: Any, contents: Any, name: str | None = None) -> None:
 
     Example:
         >>> import os, tempfile
-        >>> from ipu import tf
         >>> path = os.path.join(tempfile.mkdtemp(), "notes", "first.txt")
         >>> tf.io.write_file(path, "hello")
         >>> tf.io.read_file(path).numpy()
@@ -86,7 +82,6 @@ def decode_raw(
         input_bytes: Strings of equal length.
         out_type: dtype of the numbers.
         little_endian: Whether the lowest byte comes first.
-        name: Accepted and not used.
 
     Returns:
         A tensor with one more axis than ``input_bytes``.
@@ -94,8 +89,6 @@ def decode_raw(
     Raises:
         InvalidArgumentError: A length is not a multiple of the dtype's size, or lengths
             differ.
-
-    Source: ``tf.io.decode_raw``.
 
     Example:
         >>> decode_raw(b"\\x01\\x00\\x02\\x00", tf.int16).numpy().tolist()

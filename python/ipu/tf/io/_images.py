@@ -95,7 +95,6 @@ def decode_image(
         contents: The file's contents, one string.
         channels: 1, 3 or 4; None or 0: as many as the picture has.
         dtype: uint8, or a float type for numbers from 0 to 1.
-        name: Accepted and not used.
         expand_animations: Whether a GIF gives [frames, height, width, 3] rather than
             its first frame.
 
@@ -105,8 +104,6 @@ def decode_image(
     Raises:
         InvalidArgumentError: The contents are no whole picture; a number of channels.
         ImportError: The extra ``images`` is not installed.
-
-    Source: ``tf.io.decode_image``.
 
     Example:
         >>> data = encode_png(np.zeros((2, 3, 1), np.uint8))
@@ -151,7 +148,6 @@ def decode_jpeg(contents: Any, channels: int = 0, *args: Any, **kwargs: Any) -> 
         InvalidArgumentError: The contents are no whole picture.
 
     Example:
-        >>> from ipu import tf
         >>> image = tf.io.encode_jpeg(tf.zeros((4, 6, 3), tf.uint8))
         >>> tf.io.decode_jpeg(image).shape
         (4, 6, 3)
@@ -167,7 +163,6 @@ def decode_png(
     """Read the pixels of a PNG, or a JPEG; see :func:`decode_image`.
 
     Example:
-        >>> from ipu import tf
         >>> grey = tf.io.encode_png(tf.zeros((4, 6, 1), tf.uint8))
         >>> tf.io.decode_png(grey, channels=3).shape
         (4, 6, 3)
@@ -214,15 +209,11 @@ def encode_png(image: Any, compression: int = -1, name: str | None = None) -> An
     Args:
         image: uint8 [height, width, channels], 1 to 4 channels.
         compression: From 0 to 9; -1: the library's default.
-        name: Accepted and not used.
 
     Returns:
         One string.
 
-    Source: ``tf.io.encode_png``.
-
     Example:
-        >>> from ipu import tf
         >>> red = tf.constant([[[255, 0, 0]]], tf.uint8)
         >>> tf.io.decode_png(tf.io.encode_png(red)).numpy().tolist()
         [[[255, 0, 0]]]
@@ -248,7 +239,6 @@ def encode_jpeg(
         One string.
 
     Example:
-        >>> from ipu import tf
         >>> image = tf.io.encode_jpeg(tf.zeros((4, 6, 3), tf.uint8))
         >>> tf.io.decode_image(image).shape
         (4, 6, 3)

@@ -25,10 +25,7 @@ class FixedLenFeature(NamedTuple):
         dtype: float32, int64 or string.
         default_value: For examples without the feature; None: they are an error.
 
-    Source: ``tf.io.FixedLenFeature``.
-
     Example:
-        >>> from ipu import tf
         >>> features = {"age": tf.io.FixedLenFeature([], tf.int64, default_value=-1)}
     """
 
@@ -46,10 +43,7 @@ class FixedLenSequenceFeature(NamedTuple):
         allow_missing: Must be True.
         default_value: What shorter rows of a batch are filled with; None: 0 or "".
 
-    Source: ``tf.io.FixedLenSequenceFeature``.
-
     Example:
-        >>> from ipu import tf
         >>> tf.io.FixedLenSequenceFeature([2], tf.float32, allow_missing=True).shape
         [2]
     """
@@ -68,10 +62,7 @@ class VarLenFeature(NamedTuple):
     Attributes:
         dtype: float32, int64 or string.
 
-    Source: ``tf.io.VarLenFeature``.
-
     Example:
-        >>> from ipu import tf
         >>> tf.io.VarLenFeature(tf.int64).dtype.name
         'int64'
     """
@@ -92,7 +83,6 @@ def parse_single_example(
         features: For each name a :class:`FixedLenFeature`,
             :class:`FixedLenSequenceFeature` or :class:`VarLenFeature`.
         example_names: A name for messages.
-        name: Accepted and not used.
 
     Returns:
         A tensor for each name.
@@ -102,8 +92,6 @@ def parse_single_example(
             another dtype, or of another number of values.
         ValueError: No features, or a specification that is none.
         ImportError: The extra ``records`` is not installed.
-
-    Source: ``tf.io.parse_single_example``.
 
     Example:
         >>> from ipu.tf import train
@@ -141,7 +129,6 @@ def parse_example(
         serialized: A vector of strings, as ``batch`` makes them, or one string.
         features: As for :func:`parse_single_example`.
         example_names: Names for messages.
-        name: Accepted and not used.
 
     Returns:
         A tensor for each name, with a first axis for the examples. Rows of features of
@@ -150,10 +137,7 @@ def parse_example(
     Raises:
         InvalidArgumentError: As for :func:`parse_single_example`.
 
-    Source: ``tf.io.parse_example``.
-
     Example:
-        >>> from ipu import tf
         >>> feature = tf.train.Feature(int64_list=tf.train.Int64List(value=[7]))
         >>> features = tf.train.Features(feature={"age": feature})
         >>> example = tf.train.Example(features=features)

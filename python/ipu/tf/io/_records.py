@@ -155,10 +155,7 @@ class TFRecordOptions:
         compression_level: From 0 to 9; None: the library's default.
         **kwargs: Buffer sizes and window bits: accepted and not used.
 
-    Source: ``tf.io.TFRecordOptions``.
-
     Example:
-        >>> from ipu import tf
         >>> tf.io.TFRecordOptions(compression_type="GZIP").compression_type
         'GZIP'
     """
@@ -211,8 +208,6 @@ class TFRecordWriter:
 
     Raises:
         ImportError: The extra ``records`` is not installed.
-
-    Source: ``tf.io.TFRecordWriter``.
 
     Example:
         >>> import tempfile

@@ -54,12 +54,9 @@ class KeyValueTensorInitializer:
         values: One value for each key.
         key_dtype: dtype of the keys; None: that of ``keys``.
         value_dtype: dtype of the values; None: that of ``values``.
-        name: Ignored.
 
     Raises:
         ValueError: There are more or fewer values than keys.
-
-    Source: ``tf.lookup.KeyValueTensorInitializer``.
 
     Example:
         >>> KeyValueTensorInitializer(["a", "b"], [1, 2]).value_dtype
@@ -115,18 +112,14 @@ class TextFileInitializer:
         value_index: What is the value.
         vocab_size: How many lines are taken at most; None: all.
         delimiter: What stands between columns.
-        name: Ignored.
         value_index_offset: Added to line numbers that are values.
 
     Raises:
         ValueError: An index below -2; a whole line that is not a string, or a line
             number that is not int64.
 
-    Source: ``tf.lookup.TextFileInitializer``.
-
     Example:
         >>> import tempfile
-        >>> from ipu import tf
         >>> path = tempfile.mktemp()
         >>> tf.io.write_file(path, "cat\\ndog\\n")
         >>> rows = TextFileInitializer(path, tf.string, TextFileIndex.WHOLE_LINE,

@@ -58,7 +58,6 @@ class Table:
 
         Args:
             keys: A tensor of any shape, also a ragged one.
-            name: Ignored.
 
         Returns:
             A tensor of that shape; the default value for keys that are not there.
@@ -120,16 +119,12 @@ class StaticHashTable(Table):
         initializer: A :class:`KeyValueTensorInitializer` or
             :class:`TextFileInitializer`.
         default_value: What stands for a key that is not there.
-        name: Ignored.
         experimental_is_anonymous: Ignored.
 
     Raises:
         FailedPreconditionError: A key has two values.
 
-    Source: ``tf.lookup.StaticHashTable``.
-
     Example:
-        >>> from ipu import tf
         >>> rows = tf.lookup.KeyValueTensorInitializer(["cat", "dog"], [7, 8])
         >>> StaticHashTable(rows, -1).lookup(["dog", "cow"]).numpy().tolist()
         [8, -1]
@@ -177,17 +172,13 @@ class StaticVocabularyTable(Table):
         num_oov_buckets: How many buckets there are behind the entries.
         lookup_key_dtype: dtype of the keys of :meth:`lookup`; None: that of the
             entries.
-        name: Ignored.
         experimental_is_anonymous: Ignored.
 
     Raises:
         ValueError: There are no buckets.
         TypeError: The values are not int64.
 
-    Source: ``tf.lookup.StaticVocabularyTable``.
-
     Example:
-        >>> from ipu import tf
         >>> numbers = tf.range(2, dtype=tf.int64)
         >>> rows = tf.lookup.KeyValueTensorInitializer(["cat", "dog"], numbers)
         >>> StaticVocabularyTable(rows, 1).lookup(["dog", "cow"]).numpy().tolist()

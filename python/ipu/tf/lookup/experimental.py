@@ -24,14 +24,10 @@ class MutableHashTable(Table):
         value_dtype: dtype of the values.
         default_value: What stands for a key that is not there; of the shape of a
             value.
-        name: Ignored.
         checkpoint: Ignored.
         experimental_is_anonymous: Ignored.
 
-    Source: ``tf.lookup.experimental.MutableHashTable``.
-
     Example:
-        >>> from ipu import tf
         >>> table = MutableHashTable(tf.string, tf.int64, -1)
         >>> table.insert(["a", "b"], [10, 20])
         >>> table.remove(["a"])
@@ -56,7 +52,6 @@ class MutableHashTable(Table):
         Args:
             keys: A tensor of keys.
             values: A value for each of them.
-            name: Ignored.
 
         Raises:
             TypeError: They are of another dtype.
@@ -109,13 +104,9 @@ class DenseHashTable(MutableHashTable):
         empty_key: A key that is never used.
         deleted_key: Another one.
         initial_num_buckets: Ignored.
-        name: Ignored.
         checkpoint: Ignored.
 
-    Source: ``tf.lookup.experimental.DenseHashTable``.
-
     Example:
-        >>> from ipu import tf
         >>> table = DenseHashTable(tf.int64, tf.int64, -1, empty_key=-1, deleted_key=-2)
         >>> table.insert([7], [1])
         >>> table.lookup([7, 8]).numpy().tolist()

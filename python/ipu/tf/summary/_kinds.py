@@ -88,10 +88,7 @@ def scalar(
     Raises:
         ValueError: There is no step, or ``data`` is not a scalar.
 
-    Source: ``tf.summary.scalar``.
-
     Example:
-        >>> from ipu import tf
         >>> tf.summary.scalar("loss", 0.5, step=1)  # there is no writer
         False
     """
@@ -130,10 +127,7 @@ def histogram(
     Raises:
         ValueError: There is no step.
 
-    Source: ``tf.summary.histogram``.
-
     Example:
-        >>> from ipu import tf
         >>> with tf.summary.create_noop_writer().as_default():
         ...     tf.summary.histogram("weights", tf.random.normal((100,)), step=1)
         True
@@ -189,10 +183,7 @@ def image(
     Raises:
         ValueError: There is no step, or the shape is another.
 
-    Source: ``tf.summary.image``.
-
     Example:
-        >>> from ipu import tf
         >>> with tf.summary.create_noop_writer().as_default():
         ...     tf.summary.image("digits", tf.zeros((2, 28, 28, 1)), step=1)
         True
@@ -243,10 +234,7 @@ def text(
     Raises:
         ValueError: There is no step.
 
-    Source: ``tf.summary.text``.
-
     Example:
-        >>> from ipu import tf
         >>> with tf.summary.create_noop_writer().as_default():
         ...     tf.summary.text("note", "**better**", step=1)
         True
@@ -274,7 +262,6 @@ def write(
         step: As for :func:`scalar`.
         metadata: None, or a ``SummaryMetadata`` message of TensorBoard's, which says
             who shows it.
-        name: Accepted and not used.
 
     Returns:
         As for :func:`scalar`.
@@ -282,10 +269,7 @@ def write(
     Raises:
         ValueError: There is no step.
 
-    Source: ``tf.summary.write``.
-
     Example:
-        >>> from ipu import tf
         >>> with tf.summary.create_noop_writer().as_default():
         ...     tf.summary.write("parts", tf.constant([1, 2]), step=1)
         True

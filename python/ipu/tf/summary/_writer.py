@@ -42,7 +42,6 @@ class SummaryWriter:
         path: The file, or None: nothing is written.
 
     Example:
-        >>> from ipu import tf
         >>> writer = tf.summary.create_noop_writer()
         >>> writer.close()
         >>> with writer.as_default():
@@ -145,7 +144,6 @@ def create_file_writer(
         max_queue: Accepted: no event waits.
         flush_millis: Accepted: no event waits.
         filename_suffix: The end of the file's name. Default ``.v2``.
-        name: Accepted and not used.
         experimental_trackable: Accepted and not used.
 
     Returns:
@@ -155,11 +153,8 @@ def create_file_writer(
         ImportError: The extra ``tensorboard`` is not installed.
         OSError: The folder or the file cannot be made.
 
-    Source: ``tf.summary.create_file_writer``.
-
     Example:
         >>> import os, tempfile
-        >>> from ipu import tf
         >>> folder = tempfile.mkdtemp()
         >>> writer = tf.summary.create_file_writer(folder)
         >>> with writer.as_default():
@@ -181,10 +176,7 @@ def create_file_writer(
 def create_noop_writer() -> SummaryWriter:
     """Make a writer that writes nothing.
 
-    Source: ``tf.summary.create_noop_writer``.
-
     Example:
-        >>> from ipu import tf
         >>> with tf.summary.create_noop_writer().as_default():
         ...     tf.summary.scalar("loss", 0.5, step=1)
         True
@@ -197,15 +189,11 @@ def flush(writer: SummaryWriter | None = None, name: str | None = None) -> None:
 
     Args:
         writer: The writer; None: the one that summaries go to.
-        name: Accepted and not used.
 
     Raises:
         RuntimeError: The writer is closed.
 
-    Source: ``tf.summary.flush``.
-
     Example:
-        >>> from ipu import tf
         >>> tf.summary.flush()
     """
     del name
@@ -222,10 +210,7 @@ def record_if(condition: Any) -> Iterator[None]:
         condition: A bool, a scalar tensor, or a function that gives one; in a function
             that is traced it is asked once, and its tensor in each run.
 
-    Source: ``tf.summary.record_if``.
-
     Example:
-        >>> from ipu import tf
         >>> with tf.summary.create_noop_writer().as_default():
         ...     with tf.summary.record_if(False):
         ...         tf.summary.scalar("loss", 0.5, step=1)
@@ -242,10 +227,7 @@ def record_if(condition: Any) -> Iterator[None]:
 def should_record_summaries() -> Any:
     """Whether a summary would be written: a bool, or a tensor of the traced function.
 
-    Source: ``tf.summary.should_record_summaries``.
-
     Example:
-        >>> from ipu import tf
         >>> tf.summary.should_record_summaries()
         False
     """

@@ -15,10 +15,7 @@ def get_step() -> Any:
     """Give the step of summaries that are given none, of this thread; None: there is
     none.
 
-    Source: ``tf.summary.experimental.get_step``.
-
     Example:
-        >>> from ipu import tf
         >>> tf.summary.experimental.set_step(3)
         >>> tf.summary.experimental.get_step()
         3
@@ -34,10 +31,7 @@ def set_step(step: Any) -> None:
         step: A number, or a ``tf.Variable`` or tensor, which is read for each summary;
             None: none.
 
-    Source: ``tf.summary.experimental.set_step``.
-
     Example:
-        >>> from ipu import tf
         >>> step = tf.Variable(0)
         >>> tf.summary.experimental.set_step(step)
         >>> tf.summary.experimental.get_step() is step

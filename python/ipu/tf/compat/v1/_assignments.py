@@ -17,10 +17,7 @@ def _scope() -> VariableScope:
 def enable_resource_variables() -> None:
     """Make new variables resources by default.
 
-    Source: ``tf.compat.v1.enable_resource_variables``.
-
     Example:
-        >>> from ipu.tf.compat import v1
         >>> with v1.Graph().as_default():
         ...     v1.enable_resource_variables()
         ...     v1.get_variable_scope().use_resource
@@ -33,10 +30,7 @@ def enable_resource_variables() -> None:
 def disable_resource_variables() -> None:
     """Make new variables of graphs no resources by default.
 
-    Source: ``tf.compat.v1.disable_resource_variables``.
-
     Example:
-        >>> from ipu.tf.compat import v1
         >>> with v1.Graph().as_default():
         ...     v1.disable_resource_variables()
         ...     v1.get_variable_scope().use_resource
@@ -49,10 +43,7 @@ def disable_resource_variables() -> None:
 def resource_variables_enabled() -> bool:
     """Whether new variables are resources by default.
 
-    Source: ``tf.compat.v1.resource_variables_enabled``.
-
     Example:
-        >>> from ipu.tf.compat import v1
         >>> v1.resource_variables_enabled()
         True
     """
@@ -76,15 +67,11 @@ def assign(
         value: Its new value.
         validate_shape: Accepted and not used.
         use_locking: Accepted and not used.
-        name: Accepted and not used.
 
     Returns:
         In graph mode a tensor: the new value. Else the variable.
 
-    Source: ``tf.compat.v1.assign``.
-
     Example:
-        >>> from ipu import tf
         >>> float(assign(tf.Variable(1.0), 2.0))
         2.0
     """
@@ -101,15 +88,11 @@ def assign_add(
         ref: The variable.
         value: What is added.
         use_locking: Accepted and not used.
-        name: Accepted and not used.
 
     Returns:
         As :func:`assign`.
 
-    Source: ``tf.compat.v1.assign_add``.
-
     Example:
-        >>> from ipu import tf
         >>> float(assign_add(tf.Variable(1.0), 2.0))
         3.0
     """
@@ -126,15 +109,11 @@ def assign_sub(
         ref: The variable.
         value: What is subtracted.
         use_locking: Accepted and not used.
-        name: Accepted and not used.
 
     Returns:
         As :func:`assign`.
 
-    Source: ``tf.compat.v1.assign_sub``.
-
     Example:
-        >>> from ipu import tf
         >>> float(assign_sub(tf.Variable(1.0), 2.0))
         -1.0
     """

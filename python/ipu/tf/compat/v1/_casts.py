@@ -13,8 +13,6 @@ from ipu.tf.dtypes import float32, int32
 def enable_v2_dtype_behavior() -> None:
     """Layers cast their inputs to their own dtype: always so.
 
-    Source: ``tf.compat.v1.enable_v2_dtype_behavior``.
-
     Example:
         >>> enable_v2_dtype_behavior()
     """
@@ -22,8 +20,6 @@ def enable_v2_dtype_behavior() -> None:
 
 def enable_control_flow_v2() -> None:
     """Loops and conditionals are structured: always so.
-
-    Source: ``tf.compat.v1.enable_control_flow_v2``.
 
     Example:
         >>> enable_control_flow_v2()
@@ -33,8 +29,6 @@ def enable_control_flow_v2() -> None:
 def enable_v2_tensorshape() -> None:
     """Sizes are plain ints: always so.
 
-    Source: ``tf.compat.v1.enable_v2_tensorshape``.
-
     Example:
         >>> enable_v2_tensorshape()
     """
@@ -42,8 +36,6 @@ def enable_v2_tensorshape() -> None:
 
 def control_flow_v2_enabled() -> bool:
     """Whether loops and conditionals are structured: True.
-
-    Source: ``tf.compat.v1.control_flow_v2_enabled``.
 
     Example:
         >>> control_flow_v2_enabled()
@@ -57,9 +49,6 @@ def to_float(x: Any, name: str = "ToFloat") -> Any:
 
     Args:
         x: Anything that converts to a tensor.
-        name: Accepted and not used.
-
-    Source: ``tf.compat.v1.to_float``.
 
     Example:
         >>> float(to_float(2))
@@ -74,9 +63,6 @@ def to_int32(x: Any, name: str = "ToInt32") -> Any:
 
     Args:
         x: Anything that converts to a tensor.
-        name: Accepted and not used.
-
-    Source: ``tf.compat.v1.to_int32``.
 
     Example:
         >>> int(to_int32(2.5))
@@ -91,9 +77,6 @@ def to_bool(x: Any, name: str = "ToBool") -> Any:
 
     Args:
         x: Anything that converts to a tensor.
-        name: Accepted and not used.
-
-    Source: ``tf.compat.v1.to_bool``.
 
     Example:
         >>> bool(to_bool(2))

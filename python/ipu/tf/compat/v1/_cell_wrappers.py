@@ -25,10 +25,7 @@ class MultiRNNCell(RNNCell):
     Raises:
         ValueError: There are no cells, or ``state_is_tuple`` is False.
 
-    Source: ``tf.compat.v1.nn.rnn_cell.MultiRNNCell``.
-
     Example:
-        >>> from ipu.tf.compat import v1
         >>> cells = [v1.nn.rnn_cell.GRUCell(size) for size in (3, 2)]
         >>> MultiRNNCell(cells).state_size
         (3, 2)
@@ -93,10 +90,7 @@ class DropoutWrapper(RNNCell):
     Raises:
         NotImplementedError: ``variational_recurrent``.
 
-    Source: ``tf.compat.v1.nn.rnn_cell.DropoutWrapper``.
-
     Example:
-        >>> from ipu.tf.compat import v1
         >>> cell = v1.nn.rnn_cell.GRUCell(3)
         >>> DropoutWrapper(cell, output_keep_prob=0.5).output_size
         3

@@ -41,10 +41,7 @@ class RNNCell:
         reuse: Whether the variables have to be there already.
         trainable: Whether optimizers take the variables by default.
 
-    Source: ``tf.compat.v1.nn.rnn_cell.RNNCell``.
-
     Example:
-        >>> from ipu.tf.compat import v1
         >>> class Adder(v1.nn.rnn_cell.RNNCell):
         ...     state_size = output_size = 2
         ...     def call(self, inputs, state):
@@ -166,8 +163,6 @@ class BasicRNNCell(RNNCell):
         name: As for :class:`RNNCell`.
         dtype: As for :class:`RNNCell`.
 
-    Source: ``tf.compat.v1.nn.rnn_cell.BasicRNNCell``.
-
     Example:
         >>> BasicRNNCell(3).state_size
         3
@@ -219,8 +214,6 @@ class GRUCell(RNNCell):
         bias_initializer: Of both biases; None: ones for the gates, zeros.
         name: As for :class:`RNNCell`.
         dtype: As for :class:`RNNCell`.
-
-    Source: ``tf.compat.v1.nn.rnn_cell.GRUCell``.
 
     Example:
         >>> GRUCell(3).output_size
@@ -295,8 +288,6 @@ class LSTMCell(RNNCell):
         reuse: As for :class:`RNNCell`.
         name: As for :class:`RNNCell`.
         dtype: As for :class:`RNNCell`.
-
-    Source: ``tf.compat.v1.nn.rnn_cell.LSTMCell``.
 
     Example:
         >>> LSTMCell(3, num_proj=2).state_size
@@ -405,8 +396,6 @@ class BasicLSTMCell(LSTMCell):
         reuse: As for :class:`RNNCell`.
         name: As for :class:`RNNCell`.
         dtype: As for :class:`RNNCell`.
-
-    Source: ``tf.compat.v1.nn.rnn_cell.BasicLSTMCell``.
 
     Example:
         >>> BasicLSTMCell(3).state_size

@@ -33,7 +33,6 @@ def softmax_cross_entropy_with_logits(
         labels: Probabilities [..., classes].
         logits: Unscaled log-probabilities [..., classes].
         dim: Where the classes are.
-        name: Accepted and not used.
         axis: In place of ``dim``.
 
     Returns:
@@ -42,10 +41,7 @@ def softmax_cross_entropy_with_logits(
     Raises:
         ValueError: An argument without its name; labels or logits are missing.
 
-    Source: ``tf.compat.v1.nn.softmax_cross_entropy_with_logits``.
-
     Example:
-        >>> from ipu.tf.compat import v1
         >>> rows = v1.nn.softmax_cross_entropy_with_logits(
         ...     labels=[[1.0, 0.0]], logits=[[0.0, 0.0]])
         >>> round(float(rows[0]), 3)
@@ -70,7 +66,6 @@ def sparse_softmax_cross_entropy_with_logits(
         _sentinel: Nothing: the others are given by name.
         labels: Integers [...], each in [0, classes).
         logits: Unscaled log-probabilities [..., classes].
-        name: Accepted and not used.
 
     Returns:
         The loss of each row.
@@ -78,10 +73,7 @@ def sparse_softmax_cross_entropy_with_logits(
     Raises:
         ValueError: An argument without its name; labels or logits are missing.
 
-    Source: ``tf.compat.v1.nn.sparse_softmax_cross_entropy_with_logits``.
-
     Example:
-        >>> from ipu.tf.compat import v1
         >>> rows = v1.nn.sparse_softmax_cross_entropy_with_logits(
         ...     labels=[0], logits=[[0.0, 0.0]])
         >>> round(float(rows[0]), 3)
@@ -104,15 +96,11 @@ def sigmoid_cross_entropy_with_logits(
         _sentinel: Nothing: the others are given by name.
         labels: Probabilities, in the shape and dtype of ``logits``.
         logits: Unscaled log-odds.
-        name: Accepted and not used.
 
     Raises:
         ValueError: An argument without its name; labels or logits are missing.
 
-    Source: ``tf.compat.v1.nn.sigmoid_cross_entropy_with_logits``.
-
     Example:
-        >>> from ipu.tf.compat import v1
         >>> found = v1.nn.sigmoid_cross_entropy_with_logits(labels=[1.0], logits=[0.0])
         >>> round(float(found[0]), 3)
         0.693

@@ -63,7 +63,6 @@ class PendingDataset(_Iterators):
         kwargs: Its keyword arguments.
 
     Example:
-        >>> from ipu.tf.compat import v1
         >>> with v1.Graph().as_default():
         ...     rows = v1.placeholder(v1.float32, [None, 3])
         ...     dataset = v1.data.Dataset.from_tensor_slices(rows).batch(2)
@@ -160,10 +159,7 @@ def _common(one: TensorSpec, other: TensorSpec) -> TensorSpec:
 class Dataset(_Iterators, _data.Dataset):
     """A data set, with iterators as methods; it may be made of what is fed.
 
-    Source: ``tf.compat.v1.data.Dataset``.
-
     Example:
-        >>> from ipu.tf.compat import v1
         >>> with v1.Graph().as_default(), v1.Session() as session:
         ...     rows = v1.placeholder(v1.float32, [None])
         ...     dataset = v1.data.Dataset.from_tensor_slices(rows)

@@ -22,10 +22,7 @@ from ipu.tf.tensor_spec import TensorSpec
 def disable_v2_behavior() -> None:
     """Behave as TensorFlow 1 from now on: ops go to the default graph.
 
-    Source: ``tf.compat.v1.disable_v2_behavior``.
-
     Example:
-        >>> from ipu.tf.compat import v1
         >>> v1.disable_v2_behavior()
         >>> print(v1.constant(1.0) + 2.0)
         Tensor("add:0", shape=(), dtype=float32)
@@ -39,10 +36,7 @@ def disable_v2_behavior() -> None:
 def enable_v2_behavior() -> None:
     """Behave as TensorFlow 2 from now on: ops run at once.
 
-    Source: ``tf.compat.v1.enable_v2_behavior``.
-
     Example:
-        >>> from ipu.tf.compat import v1
         >>> v1.enable_v2_behavior()
         >>> float(v1.constant(1.0) + 2.0)
         3.0
@@ -53,10 +47,7 @@ def enable_v2_behavior() -> None:
 def disable_eager_execution() -> None:
     """The same as :func:`disable_v2_behavior`, as far as programs can tell.
 
-    Source: ``tf.compat.v1.disable_eager_execution``.
-
     Example:
-        >>> from ipu.tf.compat import v1
         >>> v1.disable_eager_execution()
         >>> v1.executing_eagerly()
         False
@@ -72,10 +63,7 @@ def enable_eager_execution(*args: Any, **kwargs: Any) -> None:
         *args: Accepted without effect.
         **kwargs: Accepted without effect.
 
-    Source: ``tf.compat.v1.enable_eager_execution``.
-
     Example:
-        >>> from ipu.tf.compat import v1
         >>> v1.enable_eager_execution()
         >>> v1.executing_eagerly()
         True
@@ -87,10 +75,7 @@ def enable_eager_execution(*args: Any, **kwargs: Any) -> None:
 def executing_eagerly_outside_functions() -> bool:
     """Whether code outside of functions runs at once.
 
-    Source: ``tf.compat.v1.executing_eagerly_outside_functions``.
-
     Example:
-        >>> from ipu.tf.compat import v1
         >>> with v1.Graph().as_default():
         ...     v1.executing_eagerly_outside_functions()
         False
@@ -101,10 +86,7 @@ def executing_eagerly_outside_functions() -> bool:
 def get_default_graph() -> Graph:
     """The graph that ops of this thread go to.
 
-    Source: ``tf.compat.v1.get_default_graph``.
-
     Example:
-        >>> from ipu.tf.compat import v1
         >>> graph = v1.Graph()
         >>> with graph.as_default():
         ...     v1.get_default_graph() is graph
@@ -119,10 +101,7 @@ def reset_default_graph() -> None:
     Raises:
         AssertionError: Inside of ``with graph.as_default():``.
 
-    Source: ``tf.compat.v1.reset_default_graph``.
-
     Example:
-        >>> from ipu.tf.compat import v1
         >>> before = v1.get_default_graph()
         >>> v1.reset_default_graph()
         >>> v1.get_default_graph() is before
@@ -134,10 +113,7 @@ def reset_default_graph() -> None:
 def get_default_session() -> Session | None:
     """The session that ``Tensor.eval`` uses in this thread, or None.
 
-    Source: ``tf.compat.v1.get_default_session``.
-
     Example:
-        >>> from ipu.tf.compat import v1
         >>> with v1.Session() as session:
         ...     v1.get_default_session() is session
         True
@@ -152,7 +128,6 @@ def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Graph
         dtype: The dtype.
         shape: Sizes, None for one that varies. What a device computes with it is
             compiled for each shape that is fed. None: nothing is known.
-        name: A name.
 
     Returns:
         A tensor of the default graph.
@@ -160,10 +135,7 @@ def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Graph
     Raises:
         RuntimeError: Ops run at once.
 
-    Source: ``tf.compat.v1.placeholder``.
-
     Example:
-        >>> from ipu.tf.compat import v1
         >>> with v1.Graph().as_default():
         ...     v1.placeholder(v1.float32, [None, 4], name="x")
         <tf.Tensor 'x:0' shape=(None, 4) dtype=float32>
@@ -185,12 +157,8 @@ def placeholder_with_default(
     Args:
         input: Its value otherwise.
         shape: Sizes, None for one that varies; None: those of ``input``.
-        name: A name.
-
-    Source: ``tf.compat.v1.placeholder_with_default``.
 
     Example:
-        >>> from ipu.tf.compat import v1
         >>> with v1.Graph().as_default(), v1.Session() as session:
         ...     rate = v1.placeholder_with_default(0.5, [])
         ...     print(session.run(rate), session.run(rate, {rate: 0.25}))
@@ -221,15 +189,11 @@ def py_func(
         inp: Its arguments.
         Tout: The dtype of its result, or a list of them.
         stateful: Accepted and not used.
-        name: A name.
 
     Returns:
         A tensor, or a list of them. Their shapes are not known: use ``set_shape``.
 
-    Source: ``tf.compat.v1.py_func``.
-
     Example:
-        >>> from ipu.tf.compat import v1
         >>> with v1.Graph().as_default(), v1.Session() as session:
         ...     doubled = v1.py_func(lambda x: 2 * x, [v1.constant(3.0)], v1.float32)
         ...     print(session.run(doubled))
@@ -257,12 +221,8 @@ def Print(
         message: What is printed before it.
         first_n: Accepted and not used: it is printed each time.
         summarize: How many elements of each end of each axis; None: all.
-        name: Accepted and not used.
-
-    Source: ``tf.compat.v1.Print``.
 
     Example:
-        >>> from ipu.tf.compat import v1
         >>> with v1.Graph().as_default(), v1.Session() as session:
         ...     x = v1.Print(v1.constant(2.0), ["x"])
         ...     print(session.run(x))
@@ -282,10 +242,7 @@ def add_to_collection(name: str, value: Any) -> None:
         name: The list.
         value: The value.
 
-    Source: ``tf.compat.v1.add_to_collection``.
-
     Example:
-        >>> from ipu.tf.compat import v1
         >>> with v1.Graph().as_default():
         ...     v1.add_to_collection("sizes", 3)
         ...     v1.get_collection("sizes")
@@ -301,10 +258,7 @@ def add_to_collections(names: Any, value: Any) -> None:
         names: The lists.
         value: The value.
 
-    Source: ``tf.compat.v1.add_to_collections``.
-
     Example:
-        >>> from ipu.tf.compat import v1
         >>> with v1.Graph().as_default():
         ...     v1.add_to_collections(["a", "b"], 3)
         ...     v1.get_collection("b")
@@ -320,10 +274,7 @@ def get_collection(key: str, scope: str | None = None) -> list[Any]:
         key: The list.
         scope: What the names of the members begin with; None: all members.
 
-    Source: ``tf.compat.v1.get_collection``.
-
     Example:
-        >>> from ipu.tf.compat import v1
         >>> with v1.Graph().as_default():
         ...     v1.get_collection(v1.GraphKeys.GLOBAL_VARIABLES)
         []
@@ -337,10 +288,7 @@ def get_collection_ref(key: str) -> list[Any]:
     Args:
         key: The list.
 
-    Source: ``tf.compat.v1.get_collection_ref``.
-
     Example:
-        >>> from ipu.tf.compat import v1
         >>> with v1.Graph().as_default():
         ...     v1.get_collection_ref("sizes").append(3)
         ...     v1.get_collection("sizes")
@@ -351,8 +299,6 @@ def get_collection_ref(key: str) -> list[Any]:
 
 class GraphKeys:
     """The names of the lists that a graph has.
-
-    Source: ``tf.compat.v1.GraphKeys``.
 
     Example:
         >>> GraphKeys.GLOBAL_VARIABLES
@@ -380,8 +326,6 @@ class ConfigProto:
     Args:
         **options: Any.
 
-    Source: ``tf.compat.v1.ConfigProto``.
-
     Example:
         >>> config = ConfigProto(allow_soft_placement=True)
         >>> config.gpu_options.allow_growth = True
@@ -407,8 +351,6 @@ class ConfigProto:
 class GPUOptions(ConfigProto):
     """Options of hardware that is not used here.
 
-    Source: ``tf.compat.v1.GPUOptions``.
-
     Example:
         >>> GPUOptions(allow_growth=True).allow_growth
         True
@@ -417,8 +359,6 @@ class GPUOptions(ConfigProto):
 
 class RunOptions(ConfigProto):
     """Options of a run: kept, and without effect.
-
-    Source: ``tf.compat.v1.RunOptions``.
 
     Example:
         >>> RunOptions(timeout_in_ms=100).timeout_in_ms
@@ -431,8 +371,6 @@ class RunOptions(ConfigProto):
 
 class RunMetadata(ConfigProto):
     """What TensorFlow tells of a run; nothing here: see ``python -m ipu profile``.
-
-    Source: ``tf.compat.v1.RunMetadata``.
 
     Example:
         >>> RunMetadata()

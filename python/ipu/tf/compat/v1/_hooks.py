@@ -25,8 +25,6 @@ class SessionRunArgs(NamedTuple):
         feed_dict: What is fed besides.
         options: Not used.
 
-    Source: ``tf.compat.v1.train.SessionRunArgs``.
-
     Example:
         >>> SessionRunArgs("loss:0").feed_dict is None
         True
@@ -45,8 +43,6 @@ class SessionRunValues(NamedTuple):
         options: Not used.
         run_metadata: Not used.
 
-    Source: ``tf.compat.v1.train.SessionRunValues``.
-
     Example:
         >>> SessionRunValues(3.0).results
         3.0
@@ -63,8 +59,6 @@ class SessionRunContext:
     Args:
         original_args: What the program asked for.
         session: The session.
-
-    Source: ``tf.compat.v1.train.SessionRunContext``.
 
     Example:
         >>> context = SessionRunContext(SessionRunArgs(None), None)
@@ -91,10 +85,7 @@ class SessionRunContext:
 class SessionRunHook:
     """Methods that a monitored session calls; a hook of one's own overrides some.
 
-    Source: ``tf.compat.v1.train.SessionRunHook``.
-
     Example:
-        >>> from ipu.tf.compat import v1
         >>> class Told(v1.train.SessionRunHook):
         ...     def end(self, session):
         ...         print("done")
@@ -165,8 +156,6 @@ class StopAtStepHook(SessionRunHook):
     Raises:
         ValueError: Neither is given, or both.
 
-    Source: ``tf.compat.v1.train.StopAtStepHook``.
-
     Example:
         >>> StopAtStepHook(last_step=10)._last
         10
@@ -200,8 +189,6 @@ class LoggingTensorHook(SessionRunHook):
         every_n_secs: after how many seconds.
         at_end: Whether they are logged at the end.
         formatter: Makes the text of the dict of values.
-
-    Source: ``tf.compat.v1.train.LoggingTensorHook``.
 
     Example:
         >>> hook = LoggingTensorHook({"loss": "loss:0"}, every_n_iter=100)
@@ -251,8 +238,6 @@ class LoggingTensorHook(SessionRunHook):
 class NanLossDuringTrainingError(RuntimeError):
     """A loss is not a number.
 
-    Source: ``tf.compat.v1.train.NanLossDuringTrainingError``.
-
     Example:
         >>> raise NanLossDuringTrainingError("NaN loss during training.")
         Traceback (most recent call last):
@@ -267,8 +252,6 @@ class NanTensorHook(SessionRunHook):
     Args:
         loss_tensor: The loss.
         fail_on_nan_loss: Whether that is an error.
-
-    Source: ``tf.compat.v1.train.NanTensorHook``.
 
     Example:
         >>> hook = NanTensorHook("loss:0", fail_on_nan_loss=False)
@@ -297,8 +280,6 @@ class FeedFnHook(SessionRunHook):
     Args:
         feed_fn: Gives a ``feed_dict``.
 
-    Source: ``tf.compat.v1.train.FeedFnHook``.
-
     Example:
         >>> FeedFnHook(lambda: {"x:0": 1.0}).before_run(None).feed_dict
         {'x:0': 1.0}
@@ -320,8 +301,6 @@ class StepCounterHook(SessionRunHook):
         every_n_secs: after how many seconds.
         output_dir: Where a summary of it is written, or None.
         summary_writer: What writes it, or None.
-
-    Source: ``tf.compat.v1.train.StepCounterHook``.
 
     Example:
         >>> hook = StepCounterHook(every_n_steps=10)
@@ -371,8 +350,6 @@ class SummarySaverHook(SessionRunHook):
         summary_writer: What writes them; None: a ``FileWriter`` of ``output_dir``.
         scaffold: Has the summary where ``summary_op`` is None.
         summary_op: The summary; None: all of the graph.
-
-    Source: ``tf.compat.v1.train.SummarySaverHook``.
 
     Example:
         >>> hook = SummarySaverHook(save_steps=10, output_dir="run")

@@ -19,15 +19,12 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None)
         condition: bool: of the shape of ``x``, a scalar, or one for each row of ``x``.
         x: Taken where True.
         y: Taken where False; of the shape and dtype of ``x``.
-        name: Accepted and not used.
 
     Returns:
         A tensor like ``x``; with the condition alone the places where it holds.
 
     Raises:
         ValueError: One of ``x`` and ``y`` is missing, or shapes do not fit.
-
-    Source: ``tf.compat.v1.where``.
 
     Example:
         >>> where([True, False], [[1, 2], [3, 4]], [[5, 6], [7, 8]]).numpy().tolist()
@@ -60,9 +57,6 @@ def div(x: Any, y: Any, name: str | None = None) -> Any:
     Args:
         x: The dividend.
         y: The divisor, of the same dtype.
-        name: Accepted and not used.
-
-    Source: ``tf.compat.v1.div``.
 
     Example:
         >>> int(div(-7, 2)), float(div(7.0, 2.0))

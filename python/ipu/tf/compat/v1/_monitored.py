@@ -38,8 +38,6 @@ class Scaffold:
     Raises:
         TypeError: An unknown argument.
 
-    Source: ``tf.compat.v1.train.Scaffold``.
-
     Example:
         >>> Scaffold().saver is None
         True
@@ -92,10 +90,7 @@ class MonitoredTrainingSession:
         save_checkpoint_steps: In place of ``save_checkpoint_secs``.
         summary_dir: Where summaries are written; None: ``checkpoint_dir``.
 
-    Source: ``tf.compat.v1.train.MonitoredTrainingSession``.
-
     Example:
-        >>> from ipu.tf.compat import v1
         >>> with v1.Graph().as_default():
         ...     step = v1.train.get_or_create_global_step()
         ...     count = step.assign_add(1)
@@ -240,8 +235,6 @@ class Coordinator:
         clean_stop_exception_types: Exceptions that end them without an error; None:
             the end of a data set.
 
-    Source: ``tf.compat.v1.train.Coordinator``.
-
     Example:
         >>> import threading
         >>> coordinator = Coordinator()
@@ -338,8 +331,6 @@ def start_queue_runners(
 
     Returns:
         No threads.
-
-    Source: ``tf.compat.v1.train.start_queue_runners``.
 
     Example:
         >>> start_queue_runners()

@@ -95,8 +95,6 @@ def while_loop(
         return_same_structure: Whether a single loop variable comes back in a list, as
             it was given.
 
-    Source: ``tf.compat.v1.while_loop``.
-
     Example:
         >>> int(while_loop(lambda i: i < 10, lambda i: i * 2 + 1, [0]))
         15

@@ -26,12 +26,8 @@ class Optimizer(optimizers.Optimizer):
 
     Args:
         use_locking: Accepted without effect.
-        name: A name.
-
-    Source: ``tf.compat.v1.train.Optimizer``.
 
     Example:
-        >>> from ipu.tf.compat import v1
         >>> issubclass(v1.train.AdamOptimizer, v1.train.Optimizer)
         True
     """
@@ -140,7 +136,6 @@ class Optimizer(optimizers.Optimizer):
             gate_gradients: Accepted without effect.
             aggregation_method: Accepted without effect.
             colocate_gradients_with_ops: Accepted without effect.
-            name: Accepted without effect.
             grad_loss: The gradient of the loss, None for 1.
 
         Returns:
@@ -227,7 +222,6 @@ class Optimizer(optimizers.Optimizer):
         Args:
             grads_and_vars: Pairs of a gradient and its variable.
             global_step: A variable to count up, or None.
-            name: Accepted without effect.
             **kwargs: What Keras's optimizers take.
 
         Returns:

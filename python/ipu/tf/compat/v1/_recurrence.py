@@ -53,10 +53,7 @@ def dynamic_rnn(
         ValueError: There is neither a state nor a dtype; the size of the inputs is not
             known.
 
-    Source: ``tf.compat.v1.nn.dynamic_rnn``.
-
     Example:
-        >>> from ipu.tf.compat import v1
         >>> with v1.Graph().as_default():
         ...     x = v1.placeholder(v1.float32, [None, 5, 3])
         ...     cell = v1.nn.rnn_cell.GRUCell(4)
@@ -94,10 +91,7 @@ def static_rnn(
     Returns:
         A list of outputs, and the last state.
 
-    Source: ``tf.compat.v1.nn.static_rnn``.
-
     Example:
-        >>> from ipu.tf.compat import v1
         >>> with v1.Graph().as_default():
         ...     steps = v1.unstack(v1.zeros([2, 5, 3]), axis=1)
         ...     cell = v1.nn.rnn_cell.BasicRNNCell(4)
@@ -144,10 +138,7 @@ def bidirectional_dynamic_rnn(
     Returns:
         The two outputs, both in the order of the inputs, and the two last states.
 
-    Source: ``tf.compat.v1.nn.bidirectional_dynamic_rnn``.
-
     Example:
-        >>> from ipu.tf.compat import v1
         >>> with v1.Graph().as_default():
         ...     cells = [v1.nn.rnn_cell.GRUCell(4) for _ in range(2)]
         ...     x = v1.zeros([2, 5, 3])
@@ -206,10 +197,7 @@ def static_bidirectional_rnn(
     Returns:
         A list of outputs, both side by side, and the two last states.
 
-    Source: ``tf.compat.v1.nn.static_bidirectional_rnn``.
-
     Example:
-        >>> from ipu.tf.compat import v1
         >>> with v1.Graph().as_default():
         ...     cells = [v1.nn.rnn_cell.GRUCell(4) for _ in range(2)]
         ...     x = [v1.zeros([2, 3])] * 5

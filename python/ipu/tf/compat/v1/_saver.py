@@ -50,11 +50,8 @@ class Saver:
         TypeError: An unknown argument.
         ValueError: There are no variables.
 
-    Source: ``tf.compat.v1.train.Saver``.
-
     Example:
         >>> import tempfile
-        >>> from ipu.tf.compat import v1
         >>> with v1.Graph().as_default(), v1.Session() as session:
         ...     w = v1.get_variable("w", [], initializer=v1.ones_initializer())
         ...     session.run(v1.global_variables_initializer())
@@ -180,10 +177,7 @@ def latest_checkpoint(checkpoint_dir: str, latest_filename: str | None = None) -
         checkpoint_dir: The folder.
         latest_filename: The name of the file that says so; None: ``checkpoint``.
 
-    Source: ``tf.compat.v1.train.latest_checkpoint``.
-
     Example:
-        >>> from ipu.tf.compat import v1
         >>> print(v1.train.latest_checkpoint("/no/such/folder"))
         None
     """
@@ -218,10 +212,7 @@ def get_checkpoint_state(
         checkpoint_dir: The folder.
         latest_filename: As for :func:`latest_checkpoint`.
 
-    Source: ``tf.compat.v1.train.get_checkpoint_state``.
-
     Example:
-        >>> from ipu.tf.compat import v1
         >>> print(v1.train.get_checkpoint_state("/no/such/folder"))
         None
     """
@@ -240,10 +231,7 @@ def checkpoint_exists(checkpoint_prefix: str) -> bool:
     Args:
         checkpoint_prefix: What :meth:`Saver.save` gave.
 
-    Source: ``tf.compat.v1.train.checkpoint_exists``.
-
     Example:
-        >>> from ipu.tf.compat import v1
         >>> v1.train.checkpoint_exists("/no/such/file")
         False
     """

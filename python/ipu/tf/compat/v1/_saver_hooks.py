@@ -14,8 +14,6 @@ from ipu.tf.compat.v1._saver import Saver
 class CheckpointSaverListener:
     """What is called around each save of a :class:`CheckpointSaverHook`.
 
-    Source: ``tf.compat.v1.train.CheckpointSaverListener``.
-
     Example:
         >>> class Told(CheckpointSaverListener):
         ...     def after_save(self, session, global_step_value):
@@ -48,8 +46,6 @@ class CheckpointSaverHook(SessionRunHook):
         checkpoint_basename: What the files are called.
         scaffold: Has the saver where ``saver`` is None.
         listeners: :class:`CheckpointSaverListener`, called around each save.
-
-    Source: ``tf.compat.v1.train.CheckpointSaverHook``.
 
     Example:
         >>> hook = CheckpointSaverHook("run", save_steps=100)

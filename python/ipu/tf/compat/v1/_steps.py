@@ -24,10 +24,7 @@ def get_global_step(graph: Any = None) -> Any:
     Args:
         graph: The graph; None: the default one.
 
-    Source: ``tf.compat.v1.train.get_global_step``.
-
     Example:
-        >>> from ipu.tf.compat import v1
         >>> with v1.Graph().as_default():
         ...     print(v1.train.get_global_step())
         None
@@ -45,10 +42,7 @@ def create_global_step(graph: Any = None) -> Any:
     Raises:
         ValueError: It is there already.
 
-    Source: ``tf.compat.v1.train.create_global_step``.
-
     Example:
-        >>> from ipu.tf.compat import v1
         >>> with v1.Graph().as_default():
         ...     v1.train.create_global_step().name
         'global_step:0'
@@ -81,10 +75,7 @@ def get_or_create_global_step(graph: Any = None) -> Any:
     Args:
         graph: The graph; None: the default one.
 
-    Source: ``tf.compat.v1.train.get_or_create_global_step``.
-
     Example:
-        >>> from ipu.tf.compat import v1
         >>> with v1.Graph().as_default():
         ...     with v1.device("cpu"):
         ...         step = v1.train.get_or_create_global_step()
@@ -102,10 +93,7 @@ def global_step(sess: Any, global_step_tensor: Any) -> int:
         sess: The session.
         global_step_tensor: The variable.
 
-    Source: ``tf.compat.v1.train.global_step``.
-
     Example:
-        >>> from ipu.tf.compat import v1
         >>> with v1.Graph().as_default(), v1.Session() as session:
         ...     step = v1.train.get_or_create_global_step()
         ...     session.run(v1.global_variables_initializer())
@@ -131,12 +119,8 @@ def exponential_decay(
         decay_steps: After how many steps it is multiplied by ``decay_rate``.
         decay_rate: The factor.
         staircase: Whether the exponent is cut to whole numbers.
-        name: Accepted and not used.
-
-    Source: ``tf.compat.v1.train.exponential_decay``.
 
     Example:
-        >>> from ipu.tf.compat import v1
         >>> round(float(v1.train.exponential_decay(1.0, 20, 10, 0.5)), 6)
         0.25
     """
@@ -163,12 +147,8 @@ def inverse_time_decay(
         decay_steps: The steps that count as one.
         decay_rate: How fast it decays.
         staircase: Whether the quotient is cut to whole numbers.
-        name: Accepted and not used.
-
-    Source: ``tf.compat.v1.train.inverse_time_decay``.
 
     Example:
-        >>> from ipu.tf.compat import v1
         >>> round(float(v1.train.inverse_time_decay(1.0, 20, 10, 0.5)), 6)
         0.5
     """
@@ -197,12 +177,8 @@ def polynomial_decay(
         end_learning_rate: The rate at the end.
         power: Of the way that is left.
         cycle: Whether it begins again, over more steps each time.
-        name: Accepted and not used.
-
-    Source: ``tf.compat.v1.train.polynomial_decay``.
 
     Example:
-        >>> from ipu.tf.compat import v1
         >>> round(float(v1.train.polynomial_decay(1.0, 5, 10, 0.0)), 6)
         0.5
     """
@@ -226,15 +202,11 @@ def piecewise_constant(
         x: The step, a tensor or variable.
         boundaries: The last step of each part but the last one.
         values: The rates, one more than boundaries.
-        name: Accepted and not used.
 
     Raises:
         ValueError: There are more or fewer.
 
-    Source: ``tf.compat.v1.train.piecewise_constant``.
-
     Example:
-        >>> from ipu.tf.compat import v1
         >>> float(v1.train.piecewise_constant(11, [10, 20], [1.0, 0.5, 0.25]))
         0.5
     """

@@ -62,10 +62,7 @@ def get_variable(
         ValueError: It is there already and the scope does not reuse variables, or the
             other way round; or its shape is not known.
 
-    Source: ``tf.compat.v1.get_variable``.
-
     Example:
-        >>> from ipu.tf.compat import v1
         >>> with v1.Graph().as_default(), v1.Session() as session:
         ...     with v1.variable_scope("layer", use_resource=True):
         ...         w = v1.get_variable("w", [2], initializer=v1.ones_initializer())
@@ -149,10 +146,7 @@ def variable_scope(
     Raises:
         ValueError: Neither name is given.
 
-    Source: ``tf.compat.v1.variable_scope``.
-
     Example:
-        >>> from ipu.tf.compat import v1
         >>> with v1.Graph().as_default():
         ...     with v1.variable_scope("a"):
         ...         with v1.variable_scope("b"):
@@ -199,10 +193,7 @@ def variable_scope(
 def get_variable_scope() -> VariableScope:
     """The variable scope in force.
 
-    Source: ``tf.compat.v1.get_variable_scope``.
-
     Example:
-        >>> from ipu.tf.compat import v1
         >>> with v1.Graph().as_default():
         ...     v1.get_variable_scope().set_use_resource(True)
         ...     v1.get_variable_scope().use_resource
@@ -217,10 +208,7 @@ def global_variables(scope: str | None = None) -> list[Any]:
     Args:
         scope: What their names begin with; None: all.
 
-    Source: ``tf.compat.v1.global_variables``.
-
     Example:
-        >>> from ipu.tf.compat import v1
         >>> with v1.Graph().as_default():
         ...     w = v1.get_variable("w", [3], trainable=False)
         ...     [v.name for v in v1.global_variables()], v1.trainable_variables()
@@ -235,10 +223,7 @@ def local_variables(scope: str | None = None) -> list[Any]:
     Args:
         scope: What their names begin with; None: all.
 
-    Source: ``tf.compat.v1.local_variables``.
-
     Example:
-        >>> from ipu.tf.compat import v1
         >>> with v1.Graph().as_default():
         ...     v1.local_variables()
         []
@@ -252,10 +237,7 @@ def model_variables(scope: str | None = None) -> list[Any]:
     Args:
         scope: What their names begin with; None: all.
 
-    Source: ``tf.compat.v1.model_variables``.
-
     Example:
-        >>> from ipu.tf.compat import v1
         >>> with v1.Graph().as_default():
         ...     v1.model_variables()
         []
@@ -269,10 +251,7 @@ def trainable_variables(scope: str | None = None) -> list[Any]:
     Args:
         scope: What their names begin with; None: all.
 
-    Source: ``tf.compat.v1.trainable_variables``.
-
     Example:
-        >>> from ipu.tf.compat import v1
         >>> with v1.Graph().as_default():
         ...     w = v1.get_variable("w", [3])
         ...     [v.name for v in v1.trainable_variables()]
@@ -286,12 +265,8 @@ def variables_initializer(var_list: Sequence[Any], name: str = "init") -> Any:
 
     Args:
         var_list: The variables.
-        name: A name.
-
-    Source: ``tf.compat.v1.variables_initializer``.
 
     Example:
-        >>> from ipu.tf.compat import v1
         >>> with v1.Graph().as_default(), v1.Session() as session:
         ...     w = v1.get_variable("w", [], initializer=v1.zeros_initializer())
         ...     session.run(v1.variables_initializer([w]))
@@ -306,10 +281,7 @@ def variables_initializer(var_list: Sequence[Any], name: str = "init") -> Any:
 def global_variables_initializer() -> Any:
     """An operation that gives the variables of the default graph their first values.
 
-    Source: ``tf.compat.v1.global_variables_initializer``.
-
     Example:
-        >>> from ipu.tf.compat import v1
         >>> with v1.Graph().as_default(), v1.Session() as session:
         ...     w = v1.get_variable("w", [], initializer=v1.ones_initializer())
         ...     session.run(v1.global_variables_initializer())
@@ -325,10 +297,7 @@ initialize_all_variables = global_variables_initializer
 def local_variables_initializer() -> Any:
     """An operation that gives local variables their first values.
 
-    Source: ``tf.compat.v1.local_variables_initializer``.
-
     Example:
-        >>> from ipu.tf.compat import v1
         >>> with v1.Graph().as_default():
         ...     v1.local_variables_initializer().type
         'NoOp'
@@ -339,13 +308,7 @@ def local_variables_initializer() -> Any:
 def tables_initializer(name: str = "init_all_tables") -> Any:
     """An operation that does nothing: tables have their entries from the start.
 
-    Args:
-        name: A name.
-
-    Source: ``tf.compat.v1.tables_initializer``.
-
     Example:
-        >>> from ipu.tf.compat import v1
         >>> with v1.Graph().as_default():
         ...     v1.tables_initializer().type
         'NoOp'
@@ -359,10 +322,7 @@ def is_variable_initialized(variable: Any) -> Any:
     Args:
         variable: The variable.
 
-    Source: ``tf.compat.v1.is_variable_initialized``.
-
     Example:
-        >>> from ipu.tf.compat import v1
         >>> with v1.Graph().as_default(), v1.Session() as session:
         ...     w = v1.get_variable("w", [3])
         ...     print(session.run(v1.is_variable_initialized(w)))
@@ -378,12 +338,8 @@ def report_uninitialized_variables(
 
     Args:
         var_list: The variables; None: all of the default graph.
-        name: A name.
-
-    Source: ``tf.compat.v1.report_uninitialized_variables``.
 
     Example:
-        >>> from ipu.tf.compat import v1
         >>> with v1.Graph().as_default(), v1.Session() as session:
         ...     w = v1.get_variable("w", [3])
         ...     print(session.run(v1.report_uninitialized_variables()))

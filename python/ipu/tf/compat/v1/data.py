@@ -45,10 +45,7 @@ class Iterator:
         starts: Whether it begins by itself; else an initializer is to be run.
         spec: The nest of ``TensorSpec`` of an element; None: that of the data set.
 
-    Source: ``tf.compat.v1.data.Iterator``.
-
     Example:
-        >>> from ipu.tf.compat import v1
         >>> with v1.Graph().as_default():
         ...     iterator = Iterator(v1.data.Dataset.range(3), starts=True)
         ...     iterator.get_next().dtype
@@ -79,7 +76,6 @@ class Iterator:
             output_classes: Accepted and not used.
 
         Example:
-            >>> from ipu.tf.compat import v1
             >>> with v1.Graph().as_default(), v1.Session() as session:
             ...     numbers = v1.data.Dataset.range(3)
             ...     iterator = v1.data.Iterator.from_structure(
@@ -98,7 +94,6 @@ class Iterator:
 
         Args:
             dataset: The data set, with elements as the iterator was told.
-            name: A name.
         """
         if not isinstance(dataset, PendingDataset):
 
@@ -155,9 +150,6 @@ class Iterator:
     def get_next(self, name: str | None = None) -> Any:
         """The next element: each run that needs it takes one.
 
-        Args:
-            name: A name.
-
         Returns:
             A nest of tensors of the graph. A run at the end of the data set raises
             OutOfRangeError.
@@ -174,10 +166,7 @@ def make_one_shot_iterator(dataset: Any) -> Any:
     Raises:
         ValueError: The data set takes tensors of the graph.
 
-    Source: ``tf.compat.v1.data.make_one_shot_iterator``.
-
     Example:
-        >>> from ipu.tf.compat import v1
         >>> with v1.Graph().as_default(), v1.Session() as session:
         ...     iterator = v1.data.make_one_shot_iterator(v1.data.Dataset.range(3))
         ...     print(session.run(iterator.get_next()))
@@ -201,10 +190,7 @@ def make_initializable_iterator(dataset: Any, shared_name: str | None = None) ->
         dataset: The data set; what it takes of the graph is fed to the initializer.
         shared_name: Accepted and not used.
 
-    Source: ``tf.compat.v1.data.make_initializable_iterator``.
-
     Example:
-        >>> from ipu.tf.compat import v1
         >>> with v1.Graph().as_default(), v1.Session() as session:
         ...     iterator = v1.data.make_initializable_iterator(v1.data.Dataset.range(3))
         ...     following = iterator.get_next()

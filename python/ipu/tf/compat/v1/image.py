@@ -41,8 +41,6 @@ __all__ = [
 class ResizeMethod:
     """The numbers of the ways to resize.
 
-    Source: ``tf.compat.v1.image.ResizeMethod``.
-
     Example:
         >>> ResizeMethod.NEAREST_NEIGHBOR
         1
@@ -110,12 +108,9 @@ def resize_images(
         align_corners: Whether the last pixels coincide as well.
         preserve_aspect_ratio: Take the largest size within ``size`` that keeps the
             proportions.
-        name: Accepted and not used.
 
     Raises:
         ValueError: There is no such method, or a size is not positive.
-
-    Source: ``tf.compat.v1.image.resize_images``.
 
     Example:
         >>> resize_images([[[0.0], [2.0]]], (1, 3), align_corners=True)[0].numpy().T
@@ -152,13 +147,10 @@ def resize_bilinear(
         images: A batch of images [batch, height, width, channels].
         size: ``(height, width)``.
         align_corners: Whether the last pixels coincide as well.
-        name: Accepted and not used.
         half_pixel_centers: Whether areas are laid over each other, as in TensorFlow 2.
 
     Raises:
         ValueError: Both are asked for, or a size is not positive.
-
-    Source: ``tf.compat.v1.image.resize_bilinear``.
 
     Example:
         >>> resize_bilinear([[[[0.0], [2.0]]]], (1, 4)).numpy().ravel().tolist()
@@ -179,8 +171,6 @@ def resize_nearest_neighbor(
 ) -> Any:
     """Images of another size, of pixels that there are; as :func:`resize_bilinear`.
 
-    Source: ``tf.compat.v1.image.resize_nearest_neighbor``.
-
     Example:
         >>> resize_nearest_neighbor([[[[5], [6]]]], (1, 3)).numpy().ravel().tolist()
         [5, 5, 6]
@@ -200,8 +190,6 @@ def resize_bicubic(
 ) -> Any:
     """Images of another size, by cubic interpolation; as :func:`resize_bilinear`.
 
-    Source: ``tf.compat.v1.image.resize_bicubic``.
-
     Example:
         >>> resize_bicubic([[[[0.0], [2.0]]]], (1, 4)).shape
         (1, 1, 4, 1)
@@ -216,8 +204,6 @@ def resize_area(
     images: Any, size: Any, align_corners: bool = False, name: str | None = None
 ) -> Any:
     """Images of another size, whose pixels are the mean of what they cover.
-
-    Source: ``tf.compat.v1.image.resize_area``.
 
     Example:
         >>> resize_area([[[[0.0], [2.0]]]], (1, 1)).numpy().ravel().tolist()

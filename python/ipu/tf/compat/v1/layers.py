@@ -101,10 +101,7 @@ def dense(
     Returns:
         ``(..., units)``.
 
-    Source: ``tf.compat.v1.layers.dense``.
-
     Example:
-        >>> from ipu.tf.compat import v1
         >>> with v1.Graph().as_default():
         ...     y = v1.layers.dense(v1.zeros([2, 3]), 4)
         ...     print(y.shape, [v.name for v in v1.trainable_variables()])
@@ -191,10 +188,7 @@ def conv2d(
     Returns:
         The result, with ``filters`` channels.
 
-    Source: ``tf.compat.v1.layers.conv2d``.
-
     Example:
-        >>> from ipu.tf.compat import v1
         >>> with v1.Graph().as_default():
         ...     v1.layers.conv2d(v1.zeros([1, 8, 8, 3]), 4, 3).shape
         (1, 6, 6, 4)
@@ -257,12 +251,8 @@ def max_pooling2d(
         strides: Rows and columns from one window to the next.
         padding: "valid" or "same".
         data_format: "channels_last" or "channels_first".
-        name: Accepted and not used.
-
-    Source: ``tf.compat.v1.layers.max_pooling2d``.
 
     Example:
-        >>> from ipu import tf
         >>> max_pooling2d(tf.ones([1, 8, 8, 3]), 2, 2).shape
         (1, 4, 4, 3)
     """
@@ -292,12 +282,8 @@ def average_pooling2d(
         strides: Rows and columns from one window to the next.
         padding: "valid" or "same".
         data_format: "channels_last" or "channels_first".
-        name: Accepted and not used.
-
-    Source: ``tf.compat.v1.layers.average_pooling2d``.
 
     Example:
-        >>> from ipu import tf
         >>> average_pooling2d(tf.ones([1, 8, 8, 3]), 2, 2).shape
         (1, 4, 4, 3)
     """
@@ -316,12 +302,8 @@ def flatten(inputs: Any, name: str | None = None) -> Any:
 
     Args:
         inputs: ``(batch, ...)``.
-        name: Accepted and not used.
-
-    Source: ``tf.compat.v1.layers.flatten``.
 
     Example:
-        >>> from ipu import tf
         >>> flatten(tf.ones([2, 3, 4])).shape
         (2, 12)
     """
@@ -348,12 +330,8 @@ def dropout(
         noise_shape: The shape of what is drawn.
         seed: Of the random numbers.
         training: Whether to do so, a bool or a scalar tensor of one.
-        name: Accepted and not used.
-
-    Source: ``tf.compat.v1.layers.dropout``.
 
     Example:
-        >>> from ipu import tf
         >>> float(dropout(tf.constant(2.0)))
         2.0
     """
@@ -396,10 +374,7 @@ def batch_normalization(
     Raises:
         ValueError: Another axis.
 
-    Source: ``tf.compat.v1.layers.batch_normalization``.
-
     Example:
-        >>> from ipu.tf.compat import v1
         >>> with v1.Graph().as_default():
         ...     y = v1.layers.batch_normalization(v1.ones([4, 3]), training=True)
         ...     print(y.shape, len(v1.get_collection(v1.GraphKeys.UPDATE_OPS)))

@@ -42,8 +42,6 @@ class Reduction:
     weights are not zero; ``MEAN`` by the sum of the weights; ``SUM_OVER_BATCH_SIZE`` by
     how many losses there are. ``NONE`` gives them as they are.
 
-    Source: ``tf.compat.v1.losses.Reduction``.
-
     Example:
         >>> float(mean_squared_error([1.0, 2.0], [1.0, 4.0], reduction=Reduction.SUM))
         4.0
@@ -100,8 +98,6 @@ def compute_weighted_loss(
     Raises:
         ValueError: ``reduction`` is none of them.
 
-    Source: ``tf.compat.v1.losses.compute_weighted_loss``.
-
     Example:
         >>> float(compute_weighted_loss(tf.constant([1.0, 2.0, 3.0]), [1.0, 0.0, 2.0]))
         3.5
@@ -132,10 +128,7 @@ def add_loss(loss: Any, loss_collection: str | None = _LOSSES) -> None:
         loss: A scalar tensor of the graph, or of a function that is compiled in it.
         loss_collection: Which; None: none.
 
-    Source: ``tf.compat.v1.losses.add_loss``.
-
     Example:
-        >>> from ipu.tf.compat import v1
         >>> with v1.Graph().as_default():
         ...     v1.losses.add_loss(v1.constant(1.0))
         ...     len(v1.losses.get_losses())
@@ -152,10 +145,7 @@ def get_losses(scope: str | None = None, loss_collection: str = _LOSSES) -> list
         scope: What their names begin with; None: all.
         loss_collection: Which collection.
 
-    Source: ``tf.compat.v1.losses.get_losses``.
-
     Example:
-        >>> from ipu.tf.compat import v1
         >>> with v1.Graph().as_default():
         ...     v1.losses.get_losses()
         []
@@ -169,10 +159,7 @@ def get_regularization_losses(scope: str | None = None) -> list[Any]:
     Args:
         scope: What their names begin with; None: all.
 
-    Source: ``tf.compat.v1.losses.get_regularization_losses``.
-
     Example:
-        >>> from ipu.tf.compat import v1
         >>> with v1.Graph().as_default():
         ...     v1.losses.get_regularization_losses()
         []
@@ -185,12 +172,8 @@ def get_regularization_loss(scope: str | None = None, name: str = "") -> Any:
 
     Args:
         scope: What their names begin with; None: all.
-        name: Accepted and not used.
-
-    Source: ``tf.compat.v1.losses.get_regularization_loss``.
 
     Example:
-        >>> from ipu.tf.compat import v1
         >>> with v1.Graph().as_default(), v1.Session() as session:
         ...     print(session.run(v1.losses.get_regularization_loss()))
         0.0
@@ -207,13 +190,9 @@ def get_total_loss(
 
     Args:
         add_regularization_losses: Whether penalties of variables are added.
-        name: Accepted and not used.
         scope: What their names begin with; None: all.
 
-    Source: ``tf.compat.v1.losses.get_total_loss``.
-
     Example:
-        >>> from ipu.tf.compat import v1
         >>> with v1.Graph().as_default(), v1.Session() as session:
         ...     _ = v1.losses.mean_squared_error([1.0, 2.0], [1.0, 4.0])
         ...     print(session.run(v1.losses.get_total_loss()))
@@ -244,8 +223,6 @@ def mean_squared_error(
         loss_collection: Where it is collected; None: nowhere.
         reduction: One of :class:`Reduction`.
 
-    Source: ``tf.compat.v1.losses.mean_squared_error``.
-
     Example:
         >>> float(mean_squared_error([1.0, 2.0], [1.0, 4.0]))
         2.0
@@ -275,8 +252,6 @@ def absolute_difference(
         scope: Accepted and not used.
         loss_collection: Where it is collected; None: nowhere.
         reduction: One of :class:`Reduction`.
-
-    Source: ``tf.compat.v1.losses.absolute_difference``.
 
     Example:
         >>> float(absolute_difference([1.0, 2.0], [1.0, 4.0]))
@@ -310,8 +285,6 @@ def softmax_cross_entropy(
         loss_collection: Where it is collected; None: nowhere.
         reduction: One of :class:`Reduction`.
 
-    Source: ``tf.compat.v1.losses.softmax_cross_entropy``.
-
     Example:
         >>> round(float(softmax_cross_entropy([[1.0, 0.0]], [[0.0, 0.0]])), 4)
         0.6931
@@ -343,8 +316,6 @@ def sparse_softmax_cross_entropy(
         scope: Accepted and not used.
         loss_collection: Where it is collected; None: nowhere.
         reduction: One of :class:`Reduction`.
-
-    Source: ``tf.compat.v1.losses.sparse_softmax_cross_entropy``.
 
     Example:
         >>> round(float(sparse_softmax_cross_entropy([0], [[0.0, 0.0]])), 4)
@@ -380,8 +351,6 @@ def sigmoid_cross_entropy(
         scope: Accepted and not used.
         loss_collection: Where it is collected; None: nowhere.
         reduction: One of :class:`Reduction`.
-
-    Source: ``tf.compat.v1.losses.sigmoid_cross_entropy``.
 
     Example:
         >>> round(float(sigmoid_cross_entropy([[1.0, 0.0]], [[0.0, 0.0]])), 4)

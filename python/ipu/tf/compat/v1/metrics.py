@@ -147,10 +147,7 @@ def mean(
     Returns:
         The value so far, and the operation that takes a batch in.
 
-    Source: ``tf.compat.v1.metrics.mean``.
-
     Example:
-        >>> from ipu.tf.compat import v1
         >>> with v1.Graph().as_default(), v1.Session() as session:
         ...     value, update = v1.metrics.mean([1.0, 4.0])
         ...     session.run(v1.local_variables_initializer())
@@ -182,10 +179,7 @@ def accuracy(
     Returns:
         As :func:`mean`.
 
-    Source: ``tf.compat.v1.metrics.accuracy``.
-
     Example:
-        >>> from ipu.tf.compat import v1
         >>> with v1.Graph().as_default():
         ...     _ = v1.metrics.accuracy([1], [1])
         ...     [v.name for v in v1.local_variables()]
@@ -218,10 +212,7 @@ def mean_squared_error(
     Returns:
         As :func:`mean`.
 
-    Source: ``tf.compat.v1.metrics.mean_squared_error``.
-
     Example:
-        >>> from ipu.tf.compat import v1
         >>> with v1.Graph().as_default(), v1.Session() as session:
         ...     _, update = v1.metrics.mean_squared_error([1.0], [3.0])
         ...     session.run(v1.local_variables_initializer())
@@ -254,10 +245,7 @@ def root_mean_squared_error(
     Returns:
         As :func:`mean`.
 
-    Source: ``tf.compat.v1.metrics.root_mean_squared_error``.
-
     Example:
-        >>> from ipu.tf.compat import v1
         >>> with v1.Graph().as_default(), v1.Session() as session:
         ...     _, update = v1.metrics.root_mean_squared_error([1.0], [3.0])
         ...     session.run(v1.local_variables_initializer())
@@ -290,10 +278,7 @@ def mean_absolute_error(
     Returns:
         As :func:`mean`.
 
-    Source: ``tf.compat.v1.metrics.mean_absolute_error``.
-
     Example:
-        >>> from ipu.tf.compat import v1
         >>> with v1.Graph().as_default(), v1.Session() as session:
         ...     _, update = v1.metrics.mean_absolute_error([1.0], [3.0])
         ...     session.run(v1.local_variables_initializer())
@@ -349,10 +334,7 @@ def _counter(name: str, wanted: tuple[bool, bool], what: str) -> Callable[..., _
     Returns:
         As :func:`mean`.
 
-    Source: ``tf.compat.v1.metrics.{name}``.
-
     Example:
-        >>> from ipu.tf.compat import v1
         >>> with v1.Graph().as_default(), v1.Session() as session:
         ...     _, update = v1.metrics.{name}([{wanted[0]:d}, 0], [{wanted[1]:d}, 1])
         ...     session.run(v1.local_variables_initializer())
@@ -405,10 +387,7 @@ def precision(
     Returns:
         As :func:`mean`.
 
-    Source: ``tf.compat.v1.metrics.precision``.
-
     Example:
-        >>> from ipu.tf.compat import v1
         >>> with v1.Graph().as_default(), v1.Session() as session:
         ...     _, update = v1.metrics.precision([1, 0, 1], [1, 1, 0])
         ...     session.run(v1.local_variables_initializer())
@@ -440,10 +419,7 @@ def recall(
     Returns:
         As :func:`mean`.
 
-    Source: ``tf.compat.v1.metrics.recall``.
-
     Example:
-        >>> from ipu.tf.compat import v1
         >>> with v1.Graph().as_default(), v1.Session() as session:
         ...     _, update = v1.metrics.recall([1, 1, 1, 0], [1, 0, 0, 0])
         ...     session.run(v1.local_variables_initializer())

@@ -79,13 +79,9 @@ def max_pool(
         strides: From one window to the next, of each axis.
         padding: "VALID" or "SAME".
         data_format: "NHWC" or "NCHW".
-        name: Accepted and not used.
         input: In place of ``value``.
 
-    Source: ``tf.compat.v1.nn.max_pool``.
-
     Example:
-        >>> from ipu import tf
         >>> x = tf.ones([1, 4, 4, 1])
         >>> max_pool(x, [1, 2, 2, 1], [1, 2, 2, 1], "SAME").shape
         (1, 2, 2, 1)
@@ -112,13 +108,9 @@ def avg_pool(
         strides: From one window to the next, of each axis.
         padding: "VALID" or "SAME".
         data_format: "NHWC" or "NCHW".
-        name: Accepted and not used.
         input: In place of ``value``.
 
-    Source: ``tf.compat.v1.nn.avg_pool``.
-
     Example:
-        >>> from ipu import tf
         >>> x = tf.ones([1, 4, 4, 1])
         >>> avg_pool(x, [1, 2, 2, 1], [1, 2, 2, 1], "SAME").shape
         (1, 2, 2, 1)
@@ -143,16 +135,12 @@ def dropout(
         keep_prob: The share of elements that is kept, a number or a scalar tensor.
         noise_shape: The shape in which decisions are drawn.
         seed: Of the random numbers.
-        name: Accepted and not used.
         rate: In place of ``keep_prob`` the share that is set to zero, likewise.
 
     Raises:
         ValueError: Neither is given, or both.
 
-    Source: ``tf.compat.v1.nn.dropout``.
-
     Example:
-        >>> from ipu import tf
         >>> dropout(tf.ones(2), keep_prob=1.0).numpy().tolist()
         [1.0, 1.0]
     """
@@ -181,7 +169,6 @@ def embedding_lookup(
         ids: Integers of any shape.
         partition_strategy: "mod": row ``i`` is in table ``i % len(params)``; "div": the
             first rows are in the first table, and so on.
-        name: Accepted and not used.
         validate_indices: Accepted and not used.
         max_norm: Rows whose Euclidean norm is larger are scaled down to it.
 
@@ -189,10 +176,7 @@ def embedding_lookup(
         InvalidArgumentError: An id is not a row of the table.
         ValueError: There is no such strategy.
 
-    Source: ``tf.compat.v1.nn.embedding_lookup``.
-
     Example:
-        >>> from ipu import tf
         >>> even, odd = tf.constant([[0.0], [2.0]]), tf.constant([[1.0], [3.0]])
         >>> embedding_lookup([even, odd], [3, 0]).numpy().ravel().tolist()
         [3.0, 0.0]
@@ -215,9 +199,6 @@ def xw_plus_b(x: Any, weights: Any, biases: Any, name: str | None = None) -> Any
         x: A matrix [batch, in].
         weights: A matrix [in, out].
         biases: A vector [out].
-        name: Accepted and not used.
-
-    Source: ``tf.compat.v1.nn.xw_plus_b``.
 
     Example:
         >>> xw_plus_b([[1.0, 2.0]], [[3.0], [4.0]], [5.0]).numpy().tolist()
@@ -229,8 +210,6 @@ def xw_plus_b(x: Any, weights: Any, biases: Any, name: str | None = None) -> Any
 
 def relu_layer(x: Any, weights: Any, biases: Any, name: str | None = None) -> Any:
     """``relu(x @ weights + biases)``; arguments as in :func:`xw_plus_b`.
-
-    Source: ``tf.compat.v1.nn.relu_layer``.
 
     Example:
         >>> relu_layer([[1.0]], [[2.0, -2.0]], [0.5, 0.5]).numpy().tolist()

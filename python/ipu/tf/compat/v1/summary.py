@@ -105,10 +105,7 @@ def scalar(
     Raises:
         InvalidArgumentError: In a run: it is not a scalar.
 
-    Source: ``tf.compat.v1.summary.scalar``.
-
     Example:
-        >>> from ipu.tf.compat import v1
         >>> with v1.Graph().as_default(), v1.Session() as session:
         ...     print(session.run(v1.summary.scalar("loss", v1.constant(0.5))))
         b'\\n\\x0b\\n\\x04loss\\x15\\x00\\x00\\x00?'
@@ -143,10 +140,7 @@ def histogram(
     Raises:
         InvalidArgumentError: In a run: a value is not finite.
 
-    Source: ``tf.compat.v1.summary.histogram``.
-
     Example:
-        >>> from ipu.tf.compat import v1
         >>> with v1.Graph().as_default():
         ...     v1.summary.histogram("weights", v1.ones([3])).op.type
         'HistogramSummary'
@@ -185,10 +179,7 @@ def image(
     Raises:
         InvalidArgumentError: In a run: the shape is another.
 
-    Source: ``tf.compat.v1.summary.image``.
-
     Example:
-        >>> from ipu.tf.compat import v1
         >>> with v1.Graph().as_default():
         ...     v1.summary.image("digits", v1.zeros([2, 8, 8, 1])).dtype
         tf.string
@@ -238,10 +229,7 @@ def text(name: str, tensor: Any, collections: Any = None) -> Any:
     Returns:
         A string tensor.
 
-    Source: ``tf.compat.v1.summary.text``.
-
     Example:
-        >>> from ipu.tf.compat import v1
         >>> with v1.Graph().as_default():
         ...     v1.summary.text("note", v1.constant("**better**")).dtype
         tf.string
@@ -264,15 +252,11 @@ def merge(
     Args:
         inputs: What the functions above gave.
         collections: The lists of the graph that get it; None: none.
-        name: A name.
 
     Returns:
         A string tensor.
 
-    Source: ``tf.compat.v1.summary.merge``.
-
     Example:
-        >>> from ipu.tf.compat import v1
         >>> with v1.Graph().as_default(), v1.Session() as session:
         ...     one = v1.summary.scalar("one", v1.constant(1.0))
         ...     two = v1.summary.scalar("two", v1.constant(2.0))
@@ -304,15 +288,11 @@ def merge_all(
     Args:
         key: The list of the graph that has them.
         scope: What their names begin with; None: all.
-        name: A name.
 
     Returns:
         A string tensor; None where there is no summary.
 
-    Source: ``tf.compat.v1.summary.merge_all``.
-
     Example:
-        >>> from ipu.tf.compat import v1
         >>> with v1.Graph().as_default():
         ...     print(v1.summary.merge_all())
         None
@@ -337,11 +317,8 @@ class FileWriter:
     Raises:
         ImportError: The extra ``tensorboard`` is not installed.
 
-    Source: ``tf.compat.v1.summary.FileWriter``.
-
     Example:
         >>> import os, tempfile
-        >>> from ipu.tf.compat import v1
         >>> folder = tempfile.mkdtemp()
         >>> writer = v1.summary.FileWriter(folder)
         >>> writer.close()
@@ -455,7 +432,6 @@ def _message() -> Any:
         ImportError: It is not installed.
 
     Example:
-        >>> from ipu.tf.compat import v1
         >>> value = v1.Summary.Value(tag="loss", simple_value=0.5)
         >>> len(v1.Summary(value=[value]).SerializeToString())
         13

@@ -101,12 +101,8 @@ class GradientDescentOptimizer(Optimizer, optimizers.SGD):
     Args:
         learning_rate: The rate.
         use_locking: Accepted without effect.
-        name: A name.
-
-    Source: ``tf.compat.v1.train.GradientDescentOptimizer``.
 
     Example:
-        >>> from ipu.tf.compat import v1
         >>> with v1.Graph().as_default(), v1.Session() as session:
         ...     w = v1.get_variable("w", [], initializer=v1.ones_initializer())
         ...     step = v1.train.GradientDescentOptimizer(0.1).minimize(w * w)
@@ -137,13 +133,9 @@ class MomentumOptimizer(Optimizer, optimizers.SGD):
         learning_rate: The rate.
         momentum: In [0, 1], a number; in a graph also a tensor.
         use_locking: Accepted without effect.
-        name: A name.
         use_nesterov: Whether Nesterov's form is used.
 
-    Source: ``tf.compat.v1.train.MomentumOptimizer``.
-
     Example:
-        >>> from ipu.tf.compat import v1
         >>> with v1.Graph().as_default(), v1.Session() as session:
         ...     w = v1.get_variable("w", [], initializer=v1.ones_initializer())
         ...     step = v1.train.MomentumOptimizer(0.1, 0.9).minimize(w * w)
@@ -198,12 +190,8 @@ class AdamOptimizer(Optimizer, optimizers.Adam):
         beta2: Decay of the second moment.
         epsilon: Added to the root of the second moment.
         use_locking: Accepted without effect.
-        name: A name.
-
-    Source: ``tf.compat.v1.train.AdamOptimizer``.
 
     Example:
-        >>> from ipu.tf.compat import v1
         >>> with v1.Graph().as_default(), v1.Session() as session:
         ...     w = v1.get_variable("w", [], initializer=v1.ones_initializer())
         ...     step = v1.train.AdamOptimizer(0.001).minimize(w * w)
@@ -241,12 +229,8 @@ class RMSPropOptimizer(Optimizer, optimizers.RMSprop):
         epsilon: Keeps the division finite.
         use_locking: Accepted without effect.
         centered: Whether the variance is used.
-        name: A name.
-
-    Source: ``tf.compat.v1.train.RMSPropOptimizer``.
 
     Example:
-        >>> from ipu.tf.compat import v1
         >>> with v1.Graph().as_default(), v1.Session() as session:
         ...     w = v1.get_variable("w", [], initializer=v1.ones_initializer())
         ...     step = v1.train.RMSPropOptimizer(0.001).minimize(w * w)
