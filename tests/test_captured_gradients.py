@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import doctest
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,6 @@ from ipu import drop_in, keras, tf
 from ipu import layers as ipu_layers
 from ipu.eager.backprop import GradientCaptureContext
 from ipu.ipu_strategy import IPUStrategy
-from ipu.keras.layers import gradient_capture
 
 Upstream = ipu_layers.CaptureUpstreamGradients
 Activation = ipu_layers.CaptureActivationGradients
@@ -24,10 +22,6 @@ RNG = np.random.default_rng(0)
 X = RNG.normal(size=(32, 5)).astype(np.float32)
 Y = RNG.normal(size=(32, 3)).astype(np.float32)
 START = [RNG.normal(size=s).astype(np.float32) for s in ((5, 4), (4,), (4, 3), (3,))]
-
-
-def test_examples() -> None:
-    assert doctest.testmod(gradient_capture).failed == 0
 
 
 class Noting(keras.optimizers.SGD):

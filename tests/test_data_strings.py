@@ -3,9 +3,6 @@
 
 from __future__ import annotations
 
-import doctest
-import importlib
-
 import numpy as np
 import pytest
 
@@ -140,20 +137,3 @@ def test_functions_that_give_nothing() -> None:
         errors.FailedPreconditionError, match="Unsupported datatype string"
     ):
         IPUInfeedQueue(names)
-
-
-@pytest.mark.parametrize(
-    "name",
-    "_tensor.extras _string_ops.hashes _string_ops.tensors _string_ops.unicode "
-    "logging_ops lookup._initializers lookup._tables "
-    "lookup.experimental ragged strings sparse io._files io._records io._parsing "
-    "data._csv data._mixtures data._readers data._scans data._storage data._windows "
-    "data.experimental io._csv".split(),
-)
-def test_examples_in_texts(name: str) -> None:
-    if name.startswith("io.") or name == "data.experimental":
-        pytest.importorskip("google.protobuf")
-        pytest.importorskip("google_crc32c")
-    module = importlib.import_module(f"ipu.tf.{name}")
-    found = doctest.testmod(module, extraglobs={"tf": tf})
-    assert found.attempted and not found.failed

@@ -3,14 +3,12 @@
 
 from __future__ import annotations
 
-import doctest
 from typing import Any
 
 import numpy as np
 import pytest
 
 from ipu import drop_in, keras, layers, tf
-from ipu._layers import effective_transformer as _effective_transformer
 from ipu.ipu_strategy import IPUStrategy
 from ipu.layers import EffectiveTransformer
 
@@ -65,10 +63,6 @@ def expected(weights: dict[str, Any], mask: Any, scale: float) -> tuple[Any, Any
     context = context.transpose(0, 2, 1, 3)
     result = np.tanh(dense("output", context.reshape(len(context), -1)))
     return result, context
-
-
-def test_module() -> None:
-    assert doctest.testmod(_effective_transformer).failed == 0
 
 
 def test_old_programs_find_it() -> None:

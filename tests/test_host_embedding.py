@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import doctest
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ import pytest
 from ipu import ipu_compiler, loops, scopes, tf
 from ipu.config import IPUConfig, reset_ipu_configuration
 from ipu.ipu_strategy import IPUStrategy
-from ipu.ops import _host_embedding, embedding_ops, replication_ops
+from ipu.ops import replication_ops
 from ipu.ops.embedding_ops import (
     HostEmbedding,
     HostEmbeddingOptimizerSpec,
@@ -53,11 +52,6 @@ def after(start: Any, weights: Any, steps: int) -> Any:
     for _ in range(steps):
         np.subtract.at(table, IDS.clip(0, 5), RATE * weights)
     return table
-
-
-@pytest.mark.parametrize("module", [_host_embedding, embedding_ops])
-def test_examples(module: Any) -> None:
-    assert doctest.testmod(module, extraglobs={"tf": tf, "v1": v1}).failed == 0
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])

@@ -7,7 +7,6 @@ tf.nn.nce_loss."""
 
 from __future__ import annotations
 
-import doctest
 import importlib
 from collections.abc import Callable
 from typing import Any
@@ -32,7 +31,6 @@ from ipu.ops import (
     statistics_ops,
 )
 from ipu.tf import errors
-from ipu.tf.compat import v1
 
 MODULES = [
     "control_flow_ops",
@@ -56,7 +54,6 @@ def compiled(function: Callable[..., Any], *args: Any) -> Any:
 def test_modules(name: str) -> None:
     module = importlib.import_module(f"ipu.ops.{name}")
     assert getattr(ipu, name) is module
-    assert doctest.testmod(module, extraglobs={"tf": tf, "v1": v1}).failed == 0
 
 
 def test_old_programs_find_them() -> None:

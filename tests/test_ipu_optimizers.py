@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import copy
-import doctest
-import importlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -421,9 +419,3 @@ def test_captured_gradients_are_accumulated_and_counted() -> None:
 
     compiled(lambda: loops.repeat(4, body, [tf.constant(1.0)]))()
     np.testing.assert_array_equal(als.histogram.numpy(), [1.0, 1.0])  # 12 and 4
-
-
-@pytest.mark.parametrize("name", ["ipu_optimizers", "lamb", "wrappers"])
-def test_docstring_examples(name: str) -> None:
-    module = importlib.import_module(f"ipu.keras.optimizers.{name}")
-    assert doctest.testmod(module).failed == 0

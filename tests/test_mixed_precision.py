@@ -6,8 +6,6 @@ leave the normal range: that is what these optimizers are compared with."""
 
 from __future__ import annotations
 
-import doctest
-import importlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -36,20 +34,6 @@ START = [
 def _float32_again() -> Iterator[None]:
     yield
     keras.mixed_precision.set_global_policy(None)
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "engine.layer.policy",
-        "mixed_precision",
-        "optimizers.als",
-        "optimizers.loss_scale",
-    ],
-)
-def test_examples(name: str) -> None:
-    module = importlib.import_module(f"ipu.keras.{name}")
-    assert doctest.testmod(module).failed == 0
 
 
 def dense(**kwargs: Any) -> Any:

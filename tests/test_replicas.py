@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import doctest
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -585,9 +584,3 @@ def test_the_factor_is_that_of_the_program() -> None:
     queue, out = fed(numbers(100)), IPUOutfeedQueue()
     with pytest.raises(errors.InternalError, match="auto_select_ipus = 4"):
         pipelined((0, 1, 2))
-
-
-@pytest.mark.parametrize("module", [cross_replica_ops, replication_ops])
-def test_examples(module: Any) -> None:
-    done = doctest.testmod(module)
-    assert done.failed == 0 and done.attempted > 0

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import doctest
 from typing import Any
 
 import numpy as np
@@ -15,11 +14,6 @@ from ipu.tf.compat import v1 as tf
 
 IPU = "/device:IPU:0"
 pytestmark = pytest.mark.usefixtures("graph")
-
-
-@pytest.mark.parametrize("module", [sharding, autoshard])
-def test_examples(module: Any) -> None:
-    assert doctest.testmod(module).failed == 0
 
 
 def test_the_ipu_of_an_operation() -> None:

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import doctest
-import importlib
 from typing import Any
 
 import numpy as np
@@ -97,8 +95,3 @@ WRONG: list[tuple[str, Any]] = [
 def test_what_does_not_fit(message: str, call: Any) -> None:
     with pytest.raises(ValueError, match=message):
         call()
-
-
-def test_docstring_examples() -> None:
-    module = importlib.import_module("ipu.tf._ops.space")
-    assert doctest.testmod(module, extraglobs={"tf": tf}).failed == 0

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import doctest
-import importlib
 import itertools
 import json
 import os
@@ -50,15 +48,6 @@ def recorded(timetable: ipu.Timetable) -> list[tuple[int, str, int, int, int, in
 
 
 # --- what it tells --------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "module", ["ipu._config.schedules", "ipu._reports.timetable.table"]
-)
-def test_examples(module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    result = doctest.testmod(importlib.import_module(module), extraglobs={"ipu": ipu})
-    assert result.failed == 0 and result.attempted > 0
 
 
 def test_names_of_schedules() -> None:

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import doctest
-import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -307,14 +305,3 @@ def test_wrappers_hand_on_what_they_do_not_change() -> None:
         optimizers.CrossReplicaOptimizer(0.5)
     with pytest.raises(ValueError, match="`var_list` must be given"):
         compiled(lambda: opt.minimize(v * 3.0))()
-
-
-MODULES = """cross_replica_optimizer gradient_accumulation_optimizer
-map_gradient_optimizer sharded_optimizer _wrapper""".split()
-
-
-@pytest.mark.parametrize("name", MODULES)
-def test_examples(name: str) -> None:
-    module = importlib.import_module(f"ipu.optimizers.{name}")
-    done = doctest.testmod(module)
-    assert done.failed == 0 and done.attempted > 0

@@ -15,6 +15,7 @@ from ipu._config.schedules import PipelineSchedule
 from ipu._reports.timetable import Timetable
 from ipu._text.errors import FailedPreconditionError
 from ipu.keras.callbacks import PipelineRecorder
+from ipu.keras.engine.training.batches import cast_elements
 from ipu.keras.engine.training.execution import settle
 
 
@@ -175,7 +176,7 @@ class _State:
 
 def _first_batches(data: Any, batches: int) -> Any:
     """So many batches, the same whenever they are read, over and over."""
-    kept = list(data.take(batches).as_numpy_iterator())
+    kept = list(cast_elements(data).take(batches).as_numpy_iterator())
     if len(kept) < batches:
         raise ValueError(
             f"The data has {len(kept)} batches, but {batches} are needed: one for each "

@@ -74,9 +74,9 @@ class GraphOperation(Operation):
 
     Example:
         >>> with v1.Graph().as_default():
-        ...     total = v1.constant(1.0) + 2.0
-        ...     print(total.op.name)
-        add
+        ...     total = v1.placeholder(v1.float32, []) + 2.0
+        ...     print(total.op.name, [x.name for x in total.op.inputs])
+        add ['Placeholder:0']
     """
 
     def __init__(

@@ -172,13 +172,31 @@ def decode_png(
 
 @boundary
 def decode_bmp(contents: Any, channels: int = 0, name: str | None = None) -> Any:
-    """Read the pixels of a BMP; see :func:`decode_image`."""
+    """Read the pixels of a BMP; see :func:`decode_image`.
+
+    Example:
+        >>> import io
+        >>> import PIL.Image
+        >>> file = io.BytesIO()
+        >>> PIL.Image.new("RGB", (6, 4)).save(file, "BMP")
+        >>> tf.io.decode_bmp(file.getvalue()).shape
+        (4, 6, 3)
+    """
     return _decoded(contents, "decode_bmp", ("BMP",), channels, uint8)
 
 
 @boundary
 def decode_gif(contents: Any, name: str | None = None) -> Any:
-    """Read all frames of a GIF: uint8 [frames, height, width, 3]."""
+    """Read all frames of a GIF: uint8 [frames, height, width, 3].
+
+    Example:
+        >>> import io
+        >>> import PIL.Image
+        >>> file = io.BytesIO()
+        >>> PIL.Image.new("RGB", (6, 4)).save(file, "GIF")
+        >>> tf.io.decode_gif(file.getvalue()).shape
+        (1, 4, 6, 3)
+    """
     image = _opened(contents, "decode_gif", ("GIF",))
     frames = []
     for number in range(image.n_frames):

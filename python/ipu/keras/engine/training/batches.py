@@ -236,12 +236,11 @@ def from_dataset(dataset: Any, steps: int | None, call: str | None) -> Batches:
                 f"The data set has a shape that is not fully defined: {leaf.shape}. "
                 f"{_way_to_one_size(call)}: programs are compiled for one batch size."
             )
-    needs_cast = any(leaf.dtype.name not in DEVICE_DTYPES for leaf in leaves)
     count = int(dataset.cardinality())
     count = UNKNOWN if count < -1 else count
     even, of_pass, tail = _evened_out(dataset) if is_open else (dataset, 0, 0)
     return Batches(
-        _cast_elements(even or dataset) if needs_cast else even or dataset,
+        cast_elements(even or dataset),
         count,
         dataset,
         of_pass,
@@ -294,7 +293,16 @@ def _evened_out(dataset: Any) -> tuple[Any, int, int]:
     return even, math.ceil(samples / size), tail
 
 
-def _cast_elements(dataset: Any) -> Any:
+def cast_elements(dataset: Any) -> Any:
+    """Return the data set with dtypes that devices have: float32 and int32 for others.
+
+    Raises:
+        TypeError: There are elements that are not numbers.
+    """
+    leaves = tf.nest.flatten(dataset.element_spec)
+    if all(leaf.dtype.name in DEVICE_DTYPES for leaf in leaves):
+        return dataset
+
     def cast(leaf: Any) -> Any:
         dtype = tf.as_dtype(leaf.dtype)
         if dtype.name in DEVICE_DTYPES:
