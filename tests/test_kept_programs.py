@@ -7,6 +7,7 @@ from __future__ import annotations
 import copy
 import gc
 import pickle
+import sys
 import threading
 import weakref
 from collections.abc import Callable
@@ -20,7 +21,7 @@ from ipu import keras, tf
 from ipu.config import IPUConfig
 from ipu.ipu_strategy import IPUStrategy
 from ipu.keras import layers
-from ipu.keras.engine.training import kept_programs
+from ipu.keras.engine.training import program
 from ipu.tf._functions import function as _function
 from ipu.tf._functions import tracing
 
@@ -427,7 +428,7 @@ def test_few_programs_are_kept() -> None:
     model = made()
     for size in range(1, 20):
         model.predict(X[:size], size)
-    assert len(model._kept._waiting) == kept_programs._MOST
+    assert len(model._programs._waiting) == program._MOST_PROGRAMS
 
 
 def test_data_are_not_kept() -> None:
@@ -445,7 +446,7 @@ def test_programs_go_with_their_model() -> None:
     model = compiled(Plain())
     fit(model)
     model.train_on_batch(X, Y)
-    programs = [weakref.ref(one) for one in model._kept._waiting.values()]
+    programs = [weakref.ref(one) for one in model._programs._waiting.values()]
     assert len(programs) == 2
     gone = weakref.ref(model)
     del model
@@ -456,7 +457,7 @@ def test_programs_go_with_their_model() -> None:
 def test_programs_that_are_dropped_go_at_once() -> None:
     model = made()
     fit(model)
-    (programs,) = (weakref.ref(one) for one in model._kept._waiting.values())
+    (programs,) = (weakref.ref(one) for one in model._programs._waiting.values())
     gc.disable()
     try:
         model._drop_programs()
@@ -533,7 +534,52 @@ def test_large_programs_run_again_after_a_rest() -> None:
     model = keras.Sequential([layers.Dense(512, "relu", input_shape=(4,))])
     rows = np.resize(X, (2048, 4))
     first = model.predict(rows, 1024)
-    (programs,) = model._kept._waiting.values()
-    (entry,) = programs.full._any._cache.values()
+    (programs,) = model._programs._waiting.values()
+    (entry,) = programs._full._function._cache.values()
     assert entry.traced.program.memory_report["slab_bytes"] > 1 << 20
     np.testing.assert_array_equal(model.predict(rows, 1024), first)
+
+
+# --- Python's part ------------------------------------------------------------------
+
+
+def python_calls(call: Callable[[], Any]) -> tuple[int, int]:
+    """How many functions of Python a call calls, and how deep in one another."""
+    calls = depth = deepest = 0
+
+    def count(frame: Any, event: str, arg: Any) -> None:
+        nonlocal calls, depth, deepest
+        if event == "call":
+            calls, depth = calls + 1, depth + 1
+            deepest = max(deepest, depth)
+        elif event == "return":
+            depth -= 1
+
+    sys.setprofile(count)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return calls, deepest
+
+
+@pytest.mark.parametrize("pace", [None, 3])
+def test_epochs_of_one_execution_take_few_calls(pace: int | None) -> None:
+    model = made(steps_per_execution=pace, metrics=None)
+    fit(model, epochs=3)
+    few, deepest = python_calls(lambda: fit(model, epochs=4))
+    more, _ = python_calls(lambda: fit(model, epochs=5))
+    assert more - few <= 100
+    assert deepest < 20
+
+
+@pytest.mark.parametrize("how", ["eagerly", "under a tape"])
+def test_functions_that_run_op_by_op_leave_fit_alone(how: str) -> None:
+    expected = fit(made(), epochs=2).history
+    try:
+        tf.config.run_functions_eagerly(how == "eagerly")
+        with tf.GradientTape():
+            found = fit(made(), epochs=2).history
+    finally:
+        tf.config.run_functions_eagerly(False)
+    assert found == expected

@@ -13,7 +13,7 @@ import pytest
 from ipu import keras, tf
 from ipu.ipu_strategy import IPUStrategy
 from ipu.keras.engine.training import fit_loops
-from ipu.keras.engine.training.device_loop import DeviceLoop
+from ipu.keras.engine.training.program import Program
 
 N, BATCH = 45, 8
 X = np.sin(np.arange(N * 4, dtype=np.float32)).reshape(N, 4)
@@ -52,13 +52,13 @@ class Batches(keras.callbacks.Callback):
 def executions(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The steps of each execution, where none takes any time."""
     found: list[int] = []
-    run = DeviceLoop.run
+    run = Program.run
 
-    def noted(loop: DeviceLoop, count: int, on_part: Any = None) -> Any:
+    def noted(loop: Program, count: int, on_part: Any = None) -> Any:
         found.append(count)
         return run(loop, count, on_part)
 
-    monkeypatch.setattr(DeviceLoop, "run", noted)
+    monkeypatch.setattr(Program, "run", noted)
     monkeypatch.setattr(fit_loops.time, "perf_counter", lambda: 0.0)
     return found
 

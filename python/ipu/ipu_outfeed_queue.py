@@ -266,14 +266,17 @@ class IPUOutfeedQueue:
             return self._dequeue_operation(graph, wait_for_completion)
         if wait_for_completion and self._device is not None:
             self._device.wait_for_runs()
-        queue = self._alive()
-        if queue is None:
+        if self._alive() is None:
             return []
-        last = self._mode is IPUOutfeedMode.LAST
-        taken = queue.take(-1, last)
+        return nest.pack_sequence_as(self._structure, self._take())
+
+    def _take(self) -> list[Tensor]:
+        """Take the leaves of what has arrived, where a program has enqueued."""
+        assert self._queue is not None
+        taken = self._queue.take(-1, self._mode is IPUOutfeedMode.LAST)
         if taken is None:
             raise _nothing_enqueued()
-        return nest.pack_sequence_as(self._structure, taken)
+        return taken
 
     def _dequeue_operation(self, graph: Any, wait_for_completion: bool) -> Any:
         """What dequeues when a session runs it."""

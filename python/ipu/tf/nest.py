@@ -9,7 +9,7 @@ sequences in their own order, dicts by sorted key whatever the order of insertio
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -61,20 +61,22 @@ def _sorted_keys(structure: Mapping[Any, Any]) -> list[Any]:
         ) from None
 
 
-def _children(structure: Any) -> Iterator[Any]:
-    if type(structure) in (tuple, list):
-        return iter(structure)
-    if isinstance(structure, Mapping):
-        return (structure[key] for key in _sorted_keys(structure))
-    return iter(structure)
+def _children(structure: Any) -> Sequence[Any] | None:
+    """What is in a container, in flat order; None for a leaf."""
+    kind = type(structure)
+    if kind is tuple or kind is list:
+        return cast("Sequence[Any]", structure)
+    if kind is dict or (kind not in _LEAVES and isinstance(structure, Mapping)):
+        return [structure[key] for key in _sorted_keys(structure)]
+    return list(structure) if isinstance(structure, (tuple, list)) else None
 
 
 def _rebuild(structure: Any, children: Sequence[Any]) -> Any:
     """A container like ``structure``, with ``children`` in flat order."""
-    if isinstance(structure, Mapping):
+    kind: Any = type(structure)
+    if kind is dict or isinstance(structure, Mapping):
         values = dict(zip(_sorted_keys(structure), children, strict=True))
         ordered = [(key, values[key]) for key in structure]
-        kind: Any = type(structure)
         if kind is dict:
             return dict(ordered)
         if hasattr(structure, "default_factory"):
@@ -90,11 +92,15 @@ def _rebuild(structure: Any, children: Sequence[Any]) -> Any:
 
 
 def _collect(structure: Any, leaves: list[Any]) -> None:
-    if not is_nested(structure):
+    children = _children(structure)
+    if children is None:
         leaves.append(structure)
         return
-    for child in _children(structure):
-        _collect(child, leaves)
+    for child in children:
+        if type(child) in _LEAVES:
+            leaves.append(child)
+        else:
+            _collect(child, leaves)
 
 
 def flatten(structure: Any, expand_composites: bool = False) -> list[Any]:
@@ -121,9 +127,14 @@ def flatten(structure: Any, expand_composites: bool = False) -> list[Any]:
 
 
 def _pack(structure: Any, leaves: Iterator[Any]) -> Any:
-    if not is_nested(structure):
+    children = _children(structure)
+    if children is None:
         return next(leaves)
-    return _rebuild(structure, [_pack(child, leaves) for child in _children(structure)])
+    packed = [
+        next(leaves) if type(child) in _LEAVES else _pack(child, leaves)
+        for child in children
+    ]
+    return _rebuild(structure, packed)
 
 
 def pack_sequence_as(
@@ -179,14 +190,15 @@ def _same_kind(first: Any, second: Any) -> bool:
 
 
 def _check(first: Any, second: Any, check_types: bool, path: str) -> None:
-    if is_nested(first) != is_nested(second):
-        nested, leaf = (first, second) if is_nested(first) else (second, first)
+    lefts, rights = _children(first), _children(second)
+    if (lefts is None) != (rights is None):
+        nested, leaf = (second, first) if lefts is None else (first, second)
         raise ValueError(
             "The two structures don't have the same nested structure: at "
             f"{path or 'the top'} one has the container {nested!r} and the other "
             f"the leaf {leaf!r}."
         )
-    if not is_nested(first):
+    if lefts is None or rights is None:
         return
     if check_types and not _same_kind(first, second):
         raise TypeError(
@@ -208,8 +220,7 @@ def _check(first: Any, second: Any, check_types: bool, path: str) -> None:
             "The two structures don't have the same number of elements: at "
             f"{path or 'the top'} {len(first)} against {len(second)}."
         )
-    pairs = zip(_children(first), _children(second), strict=True)
-    for index, (left, right) in enumerate(pairs):
+    for index, (left, right) in enumerate(zip(lefts, rights, strict=True)):
         _check(left, right, check_types, f"{path}[{index}]")
 
 

@@ -342,7 +342,7 @@ class Variable(ScatterMethods, _Operators):
         """Whether the device can copy it as it is: no tensor in between is needed."""
         return (
             type(value) is np.ndarray
-            and value.dtype.name == self._type[0]
+            and value.dtype == np.dtype(self._type[0])
             and value.shape == tuple(self._type[1])
         )
 

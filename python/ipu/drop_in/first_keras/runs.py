@@ -12,8 +12,8 @@ from ipu.keras._types import Nest
 from ipu.keras.callbacks.callback import CallbackList, Logs
 from ipu.keras.callbacks.history import History
 from ipu.keras.callbacks.progbar import ProgbarLogger
-from ipu.keras.engine.training.device_loop import DeviceLoop
 from ipu.keras.engine.training.fit_loops import make_callbacks
+from ipu.keras.engine.training.program import Program
 
 if TYPE_CHECKING:
     from ipu.drop_in.first_keras.feeds import Feed
@@ -46,17 +46,13 @@ class _StepBar(ProgbarLogger):
         self._move(batch, logs)
 
 
-class _Loop(DeviceLoop):
-    """A device loop that starts its data again where an epoch does."""
+class _Loop(Program):
+    """A program that starts its data again where an epoch does."""
 
     def rewind(self) -> None:
         """Go on with the first batch."""
         _ = self._infeed.deleter
         _ = self._infeed.initializer
-
-
-def _as_it_is(values: Any) -> Any:
-    return values
 
 
 def _in_line(values: Any) -> Any:
@@ -102,13 +98,8 @@ def run(
     options = {} if prefetch_depth is None else {"prefetch_depth": prefetch_depth}
     per_call = plan.per_run * model._accumulated
     replicas = model.replication_factor
-    loop = _Loop(
-        steps,
-        feed.dataset,
-        per_call,
-        infeed_options=options,
-        over_replicas=_as_it_is if replicas == 1 else _in_line,
-    )
+    loop = _Loop(feed.dataset, per_call, options, {}, "steps")
+    loop.begin(steps, feed.dataset, None if replicas == 1 else _in_line)
     results: Nest = {}
     try:
         loop.start()
@@ -136,7 +127,7 @@ def run(
 
 
 def _execute(
-    loop: DeviceLoop, mode: str, plan: StepPlan, per_call: int, callbacks: CallbackList
+    loop: Program, mode: str, plan: StepPlan, per_call: int, callbacks: CallbackList
 ) -> Nest:
     """Run an epoch; gives the results of all its mini-batches."""
     parts: list[Nest] = []

@@ -49,7 +49,7 @@ class History(Callback):
         self.epoch.append(epoch)
         for key, value in (logs or {}).items():
             self.history.setdefault(key, []).append(value)
-        if self.model is not None:
+        if getattr(self.model, "history", self) is not self:
             self.model.history = self
 
     def _keep_steps(self, results: dict[str, Any]) -> None:

@@ -7,6 +7,7 @@ The way of a call: ``call_context`` (what a call passes down), ``keras_tensor``
 made of them).
 
 The way of a fit, from ``trainer``: ``data_adapter`` and ``step_plan`` (what is fed, and
-how often), ``compile_utils`` (losses and metrics of several outputs), ``device_loop``
-(the program), ``fit_loops`` (epochs, executions, callbacks).
+how often), ``compile_utils`` (losses and metrics of several outputs), ``program``
+(the program, which later calls of ``fit`` use again), ``fit_loops`` (epochs,
+executions, callbacks). ``trace_key`` says whether a model must be traced again.
 """

@@ -12,10 +12,11 @@ import functools
 import inspect
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any, Concatenate, Generic, NamedTuple, ParamSpec, TypeVar, overload
 
+from ipu._core import Tensor
 from ipu._device import devices
 from ipu._device.locks import Lock
 from ipu._device.placement import current_device, on_host
@@ -379,6 +380,19 @@ class DeviceFunction(Generic[P, R]):
             entry.traced.program.rest()
 
     # --- tracing ----------------------------------------------------------------------
+
+    def prepared(self, *args: Any) -> Callable[[Sequence[Any]], list[Tensor]]:
+        """Give what runs the program for these arguments on its inputs, many times.
+
+        The device must be held as long: it may not be replaced.
+        """
+        entry, device = self._find(*self._arguments(args, {}))
+
+        def run(inputs: Sequence[Any]) -> list[Tensor]:
+            with nullcontext() if device is None else device.running():
+                return entry.traced.run(inputs)
+
+        return run
 
     def traced(self, *args: Any, **kwargs: Any) -> TracedProgram:
         """The compiled function for these arguments; traces where there is none yet."""

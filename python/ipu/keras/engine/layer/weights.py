@@ -8,7 +8,6 @@ noted, since some are set to attributes and others come from ``add_weight``.
 
 from __future__ import annotations
 
-import itertools
 import math
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -22,7 +21,8 @@ from ipu._text.near import refuse_unknown
 from ipu._text.tracebacks import boundaries
 from ipu.keras import constraints, initializers, regularizers
 from ipu.keras._types import Tensor
-from ipu.tf._functions.tracing import in_trace, init_scope
+from ipu.keras.engine.trace_key import note_change
+from ipu.tf._functions.tracing import init_scope
 
 if TYPE_CHECKING:
     from ipu.keras.layers.base_layer import Layer
@@ -42,33 +42,7 @@ _UNTRACKED = frozenset(
     }
 )
 
-# what `call` does not depend on, or what is compared by itself
-_NOT_TRACED = frozenset(
-    {
-        "_called_on",
-        "_data_order",
-        "_form_of_outputs",
-        "_kept",
-        "_sink",
-        "_step_loss",
-        "_trainable",
-        "_tried_steps",
-        "_untraceable",
-        "history",
-        "predict_function",
-        "stop_training",
-        "test_function",
-        "train_function",
-    }
-)
 _LEAVES = frozenset({bool, int, float, str, type(None)})
-_NOTHING = object()
-_changes = itertools.count(1)
-
-
-def _is_same(one: Any, other: Any) -> bool:
-    is_plain = type(one) is type(other) and type(one) in _LEAVES
-    return one is other or (is_plain and bool(one == other))
 
 
 def _too_large(name: str, sizes: tuple[int, ...], kind: tf.DType) -> str:
@@ -190,25 +164,17 @@ class LayerWeights:
                 yield from _walk(value)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        before = self.__dict__.get(name, _NOTHING)
+        before = self.__dict__.get(name, self)
         object.__setattr__(self, name, value)
         if name in _UNTRACKED or "_order" not in self.__dict__:
             return
         self._note_order([m for m in _walk(value) if isinstance(m, tf.Variable)])
-        if name in self.__dict__ and not _is_same(before, value):
-            self._note_change(name)
+        if name in self.__dict__:
+            note_change(self, name, before, value)
 
     def __delattr__(self, name: str) -> None:
         object.__delattr__(self, name)
-        self._note_change(name)
-
-    def _note_change(self, name: str) -> None:
-        """Have programs that were traced before traced again, where it may matter.
-
-        What a trace sets is of no matter: it happens once for each program.
-        """
-        if name not in _NOT_TRACED and not in_trace():
-            self.__dict__["_last_change"] = next(_changes)
+        note_change(self, name)
 
     def _note_order(self, variables: list[Any]) -> None:
         known = {id(reference()) for reference in self._order}

@@ -27,8 +27,7 @@ from ipu.keras.engine.pipelines.calls import (
     flatten,
 )
 from ipu.keras.engine.training.class_weights import with_class_weight
-from ipu.keras.engine.training.data_adapter import unpack
-from ipu.keras.engine.training.step_functions import expand
+from ipu.keras.engine.training.data_adapter import expand, unpack
 from ipu.tf._tensor.notes import note
 
 _KINDS = ("softmax", "sigmoid")  # of activations whose logits are remembered

@@ -346,3 +346,14 @@ def split_validation(
         )
 
     return cut_all(slice(None, cut)), cut_all(slice(cut, None))
+
+
+def expand(element: Nest) -> Nest:
+    """Make ``(batch, 1)`` of every leaf ``(batch,)``, as Keras does."""
+
+    def one(leaf: Any) -> Any:
+        if len(leaf.shape) == 1:
+            return tf.reshape(leaf, (leaf.shape[0], 1))
+        return leaf
+
+    return tf.nest.map_structure(one, element)

@@ -92,8 +92,8 @@ def settle(model: Trainer, mode: str) -> Execution:
 
 def over_replicas(
     model: Trainer, mode: str, replicas: int
-) -> Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]:
-    """What makes one result of those of all replicas.
+) -> Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]] | None:
+    """What makes one result of those of all replicas; None where there is one.
 
     Args:
         model: The model.
@@ -105,11 +105,11 @@ def over_replicas(
         the replicas follow one another, which is the order of the data; else they are
         reduced as ``set_replication_options`` says.
     """
+    if replicas == 1:
+        return None
     method = model._replicated_reduction
 
     def reduced(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        if replicas == 1:
-            return values
         if mode == "predict":
             return values.reshape(-1, *values.shape[2:])
         if method is ReplicatedMetricReductionMethod.NONE:

@@ -21,27 +21,16 @@ from ipu.keras.callbacks.progbar import ProgbarLogger
 from ipu.keras.engine.training.batches import Batches
 from ipu.keras.engine.training.class_weights import bytes_of
 from ipu.keras.engine.training.data_passes import Passes
-from ipu.keras.engine.training.device_loop import (
-    DeviceLoop,
-    FunctionLoop,
-    Loop,
-    StepWatcher,
-)
 from ipu.keras.engine.training.execution import make_steps, over_replicas, settle
-from ipu.keras.engine.training.host_loop import HostLoop
-from ipu.keras.engine.training.kept_programs import Lease
+from ipu.keras.engine.training.host_loop import FunctionLoop, HostLoop, Loop
 from ipu.keras.engine.training.pace import Pace
-from ipu.keras.engine.training.shaped_programs import ShapedPrograms
-from ipu.keras.engine.training.step_calls import StepCalls, logs_at
+from ipu.keras.engine.training.program import BatchProgram, Program
 from ipu.keras.engine.training.step_plan import UNKNOWN, StepPlan, plan_steps
+from ipu.keras.engine.training.watching import StepCalls, StepWatcher, logs_at
 from ipu.tf._functions.signature import key_of
 
 if TYPE_CHECKING:
     from ipu.keras.engine.training.trainer import Trainer
-
-
-def _as_it_is(results: Any) -> Any:
-    return results
 
 
 class Run:
@@ -97,8 +86,17 @@ class Run:
         steps_taken = self.plan.steps and self.plan.steps * self.execution.replicas
         self.passes = Passes(model._data_order, batches, steps_taken, resumed)
         self.is_out_of_data = False
-        self._lease: Lease | None = None
-        self._reduced = over_replicas(model, mode, self.execution.replicas)
+        self._program: Program | BatchProgram | None = None
+        replicas = self.execution.replicas
+        self._reduced = over_replicas(model, mode, replicas)
+        # whether callbacks are called for each step, while later ones run
+        has_sums = self.execution.is_pipelined and mode != "predict"
+        has_sums = has_sums and bool(model._pipelining_accumulate_outfeed)
+        self._is_asynchronous = model._asynchronous_callbacks and not has_sums
+        # and for each replica's results, too
+        is_one = replicas == 1 or mode == "predict"
+        self._has_calls_of_replicas = self._is_asynchronous and not is_one
+        self._metrics: list[Any] | None = None  # once all of them are known
         self.loop: Loop = self._make_loop(batches, again, class_weight)
 
     def _make_loop(self, batches: Batches, again: bool, class_weight: Any) -> Loop:
@@ -122,33 +120,32 @@ class Run:
             return FunctionLoop(own, dataset, plan.per_execution, model._infeed_options)
         count = plan.per_execution if self._pace is None else None
         spec, weights = dataset.element_spec, bytes_of(class_weight)
-        lease = Lease(model, mode, key_of(spec), weights, count, self.execution)
-        if lease.programs is None:
+
+        def make() -> Program:
             model._prepare(mode, spec)
-        loop = DeviceLoop(
+            queues = model._infeed_options, model._outfeed_options
+            return Program(dataset, count, *queues, f"{model.name}.{_METHODS[mode]}")
+
+        program: Program = model._programs.take(
+            model, mode, key_of(spec), weights, count, self.execution, make=make
+        )
+        program.begin(
             make_steps(model, mode, self.execution, plan.per_execution, class_weight),
             dataset,
-            count,
+            None if self._has_calls_of_replicas else self._reduced,
             of_pass,
             tail,
-            model._infeed_options,
-            model._outfeed_options,
             may_end=not self.is_strict,
-            over_replicas=_as_it_is if self._has_calls_of_replicas else self._reduced,
-            name=f"{model.name}.{_METHODS[mode]}",
-            programs=lease.programs,
         )
-        if lease.programs is None:
-            lease.hold(model, mode, loop.programs)
-        self._lease = lease
+        self._program = program
         if self._pace is not None:
-            self._pace = loop.programs.pace
-        return loop
+            self._pace = program.pace
+        return program
 
     def end_well(self) -> None:
-        """Let later runs have the programs."""
-        if self._lease is not None:
-            self._lease.end()
+        """Let later runs have the program."""
+        if self._program is not None:
+            self.model._programs.give_back(self._program)
 
     def _make_host_loop(
         self, batches: Batches, again: bool, class_weight: Any
@@ -177,14 +174,16 @@ class Run:
         if self.model.run_eagerly:
             loop.set_step(step)
             return loop
-        lease = Lease(
-            self.model, self.mode, "host", key_of(spec), bytes_of(class_weight)
-        )
-        if lease.programs is None:
+
+        def make() -> BatchProgram:
             self.model._prepare(self.mode, spec)
-            lease.hold(self.model, self.mode, ShapedPrograms("a model's step"))
-        self._lease = lease
-        loop.set_step(step, lease.programs)
+            return BatchProgram("a model's step")
+
+        kind = "host", key_of(spec), bytes_of(class_weight)
+        cache = self.model._programs
+        program: BatchProgram = cache.take(self.model, self.mode, *kind, make=make)
+        loop.set_step(step, program)
+        self._program = program
         return loop
 
     def begin_epoch(self) -> bool:
@@ -197,6 +196,15 @@ class Run:
             self.loop.rewind()
             self._left = self.plan.available
         return self._has_more()
+
+    def reset_metrics(self) -> None:
+        """Start the metrics again. Layers make some while the first epoch is traced:
+        then all are known."""
+        if self._metrics is None:
+            self.model.reset_metrics()
+        else:
+            for metric in self._metrics:
+                metric.reset_state()
 
     def _has_more(self) -> bool:
         return self._left != 0 and self.loop.has_more()
@@ -216,7 +224,7 @@ class Run:
         steps = self.plan.steps
         recorders = callbacks.recorders() if self.execution.is_pipelined else []
         loop = self.loop
-        if recorders and isinstance(loop, DeviceLoop):
+        if recorders and isinstance(loop, Program):
             loop.record()
         while steps is None or step < steps:
             if not self._has_more():
@@ -227,7 +235,7 @@ class Run:
             if self._is_asynchronous:
                 calls = StepCalls(callbacks, hook, step, self.execution.replicas)
                 parts, done = self.loop.run(count, calls)
-                if self._has_calls_of_replicas:
+                if self._reduced is not None and self._has_calls_of_replicas:
                     parts = tf.nest.map_structure(self._reduced, parts)
             else:
                 callbacks.call(f"{hook}_begin", step, {})
@@ -239,7 +247,7 @@ class Run:
             self.passes.took(done * self.execution.replicas)
             if self._left is not None:
                 self._left -= done
-            if recorders and isinstance(loop, DeviceLoop):
+            if recorders and isinstance(loop, Program):
                 self._tell_recorded(recorders, loop)
             if done == 0:
                 continue
@@ -258,29 +266,18 @@ class Run:
                 callbacks.call(f"{hook}_end", step - 1, logs)
             if self.mode == "train" and self.model.stop_training:
                 break
+        if step and self._metrics is None and self.model._resets_what_it_lists:
+            self._metrics = self.model.metrics
         return logs, results
 
-    def _tell_recorded(self, recorders: list[Any], loop: DeviceLoop) -> None:
+    def _tell_recorded(self, recorders: list[Any], loop: Program) -> None:
         """Hand on when the actions of the last pipeline ran."""
         count = self.plan.per_execution
         if self.mode == "train":
             count = self.execution.per_update
         for recorder in recorders:
-            recorder.streams = loop.streams()
-            recorder._on_recorded(self.mode == "train", count, loop.recorded())
-
-    @property
-    def _is_asynchronous(self) -> bool:
-        """Whether callbacks are called for each step, while later ones run."""
-        has_sums = self.execution.is_pipelined and self.mode != "predict"
-        has_sums = has_sums and bool(self.model._pipelining_accumulate_outfeed)
-        return self.model._asynchronous_callbacks and not has_sums
-
-    @property
-    def _has_calls_of_replicas(self) -> bool:
-        """Whether callbacks are called for each replica's results, too."""
-        is_one = self.execution.replicas == 1 or self.mode == "predict"
-        return self._is_asynchronous and not is_one
+            actions, recorder.streams = loop.recorded()
+            recorder._on_recorded(self.mode == "train", count, actions)
 
     def _count(self, step: int, callbacks: CallbackList) -> int:
         """The steps of the execution that starts with this step."""
@@ -405,7 +402,7 @@ def run_fit(
             if not train.begin_epoch():
                 train.end_early(0)
                 break
-            model.reset_metrics()
+            train.reset_metrics()
             callbacks.call("on_epoch_begin", epoch, {})
             logs, _ = train.execute(callbacks, watcher)
             callbacks.set_steps(train.plan.steps)
@@ -465,7 +462,7 @@ def _test_once(
     test: Run, callbacks: CallbackList, watcher: StepWatcher
 ) -> dict[str, Any]:
     test.begin_epoch()
-    test.model.reset_metrics()
+    test.reset_metrics()
     callbacks.call("on_test_begin", {})
     logs, _ = test.execute(callbacks, watcher)
     callbacks.call("on_test_end", logs)

@@ -1,23 +1,58 @@
 # SPDX-License-Identifier: MIT
-"""Steps over batches that are read on the host, one by one: shapes may vary.
+"""What runs the steps of a run where it is not a ``Program``: the host.
 
-It serves data whose shapes, or whose number, show only when they are read. Each step is
-a call of a program; there is one program for each shape.
+A :class:`HostLoop` serves data whose shapes, or whose number, show only when they are
+read: each step is a call of a program, traced for each shape. A :class:`FunctionLoop`
+serves a function that the user overrides.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
 import numpy as np
 
 from ipu import tf
 from ipu._device.locks import Event
+from ipu.ipu_infeed_queue import IPUIterator
 from ipu.keras._types import Nest
 from ipu.keras.engine.training.host_sources import HostSource, Pass
-from ipu.keras.engine.training.shaped_programs import ShapedPrograms
+from ipu.keras.engine.training.program import BatchProgram
+
+
+class Loop(Protocol):
+    """What runs the steps of a run, one execution after the other."""
+
+    def start(self) -> None:
+        """Start to read the data."""
+
+    def rewind(self) -> None:
+        """Go on with the first batch; only where the data do not start again."""
+
+    def has_more(self) -> bool:
+        """Whether there is another batch, as far as that is known."""
+
+    def run(
+        self, count: int, on_part: Callable[[Nest], None] | None = None
+    ) -> tuple[list[Nest], int]:
+        """Execute at most ``count`` steps, fewer where the data end.
+
+        Args:
+            count: How many.
+            on_part: Called with results as they arrive, perhaps in another thread.
+
+        Returns:
+            The results in parts, each a nest whose leaves have a first axis of steps;
+            and how many steps there were.
+        """
+
+    def stop(self) -> None:
+        """Stop reading; it may be called after an error, too."""
+
+    def steps_done(self, timeout_s: float) -> int:
+        """Wait till the execution ends or time is over; give the steps done so far."""
 
 
 class HostLoop:
@@ -33,7 +68,7 @@ class HostLoop:
         self._held: list[Nest] = []  # a batch that was looked at and not yet run
         self._is_fresh = False  # whether nothing has been run since the last rewind
         self._function: Any = None
-        self._programs: ShapedPrograms | None = None
+        self._program: BatchProgram | None = None
         self._done = 0
         self._idle = Event()
         self._idle.set()
@@ -52,20 +87,18 @@ class HostLoop:
             pass
 
     def set_step(
-        self, step: Callable[[Nest], Nest], programs: ShapedPrograms | None = None
+        self, step: Callable[[Nest], Nest], program: BatchProgram | None = None
     ) -> None:
         """Settle what is run for each batch.
 
         Args:
             step: Takes a batch, gives results.
-            programs: What runs it; None: it is called as it is, op by op.
+            program: What runs it; None: it is called as it is, op by op.
         """
-        self._programs = programs
-        if programs is not None:
-            programs.use(step)
-            self._function = programs
-            return
-        self._function = step
+        self._program = program
+        if program is not None:
+            program.begin(step)
+        self._function = program or step
 
     def start(self) -> None:
         """Start to read."""
@@ -123,8 +156,8 @@ class HostLoop:
         """Stop reading."""
         self._close()
         self._function = None
-        if self._programs is not None:
-            self._programs.rest()
+        if self._program is not None:
+            self._program.rest()
 
     def _close(self) -> None:
         if self._iterator is not None:
@@ -136,3 +169,73 @@ class HostLoop:
         """Wait for the end of an execution; give the steps done so far."""
         self._idle.wait(timeout_s)
         return self._done
+
+
+class FunctionLoop:
+    """The user's own function of an iterator in the place of the device's loop.
+
+    Args:
+        function: Takes an ``IPUIterator``, gives the logs of an execution.
+        dataset: What is fed.
+        per_execution: Steps of one execution.
+        infeed_options: Keyword arguments for ``IPUInfeedQueue``.
+    """
+
+    def __init__(
+        self,
+        function: Callable[[Any], Nest],
+        dataset: Any,
+        per_execution: int,
+        infeed_options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._per_execution = per_execution
+        self._function = function
+        self._iterator = IPUIterator(dataset, **(infeed_options or {}))
+        self._started = False
+        self._ended = Event()
+
+    def start(self) -> None:
+        """Start to feed."""
+        _ = self._iterator.initializer
+        self._started = True
+
+    def rewind(self) -> None:
+        """Nothing: the data set starts again by itself where it is to."""
+
+    def has_more(self) -> bool:
+        """What is not known: true."""
+        return True
+
+    def run(
+        self, count: int, on_part: Callable[[Nest], None] | None = None
+    ) -> tuple[list[Nest], int]:
+        """Execute ``steps_per_execution`` steps, which ``count`` must be.
+
+        Returns:
+            One ``{"logs": ...}``, each leaf an array with a first axis of one; and
+            ``count``.
+        """
+        self._ended.clear()
+        try:
+            logs = self._function(self._iterator)
+        finally:
+            self._ended.set()
+        if not isinstance(logs, Mapping):
+            raise TypeError(
+                "The function that make_train_function or make_test_function gives "
+                f"must return a dict of results by name. Received: {logs!r}."
+            )
+        values = {name: np.asarray(value)[None] for name, value in logs.items()}
+        if on_part is not None:
+            on_part({"logs": values})
+        return [{"logs": values}], count
+
+    def stop(self) -> None:
+        """Stop to feed, also after an error."""
+        if self._started:
+            self._started = False
+            _ = self._iterator.deleter
+
+    def steps_done(self, timeout_s: float) -> int:
+        """Wait for the end of an execution; what is done before is not known."""
+        return self._per_execution if self._ended.wait(timeout_s) else 0

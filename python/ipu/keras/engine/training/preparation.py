@@ -10,8 +10,7 @@ from ipu import tf
 from ipu._device.placement import current_device
 from ipu._text.log import logger
 from ipu.keras._types import Nest
-from ipu.keras.engine.training.data_adapter import unpack
-from ipu.keras.engine.training.step_functions import expand
+from ipu.keras.engine.training.data_adapter import expand, unpack
 from ipu.tf._functions import function
 
 if TYPE_CHECKING:

@@ -18,17 +18,13 @@ from ipu._text.tracebacks import boundaries
 from ipu.keras._types import Nest, Tensor
 from ipu.keras.engine.layer.captured_gradients import capturing, wants_captured
 from ipu.keras.engine.training.class_weights import bytes_of, with_class_weight
-from ipu.keras.engine.training.data_adapter import one_batch, unpack
-from ipu.keras.engine.training.kept_programs import KeptPrograms, Lease
-from ipu.keras.engine.training.shaped_programs import ShapedPrograms
+from ipu.keras.engine.training.data_adapter import expand, one_batch, unpack
+from ipu.keras.engine.training.program import BatchProgram, ProgramCache
 from ipu.tf._functions import function as _function
 from ipu.tf.autograph import convert_call
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
-
-
-__all__ = ["StepFunctions", "expand", "with_class_weight"]
 
 
 @boundaries("train_on_batch", "test_on_batch", "predict_on_batch")
@@ -63,7 +59,7 @@ class StepFunctions:
         self._step_loss: Any = None
         # gets what `train_step` would minimise where somebody else does it
         self._sink: Callable[[Tensor], None] | None = None
-        self._kept = KeptPrograms()
+        self._programs = ProgramCache()
         self._tried_steps: set[str] = set()  # a subclass's, that have made variables
 
     # --- steps ------------------------------------------------------------------------
@@ -228,7 +224,7 @@ class StepFunctions:
 
     def _drop_kept(self, force: bool) -> None:
         if force:
-            self._kept = KeptPrograms()
+            self._programs = ProgramCache()
 
     def _function_of_iterator(self, mode: str) -> Any:
         whole = self._device_step(mode)
@@ -361,15 +357,18 @@ class StepFunctions:
                 self._data_order.resume()
             if self.run_eagerly:
                 return step(tf.nest.map_structure(tf.convert_to_tensor, element))
-            lease = Lease(self, mode, "batch", bytes_of(class_weight))
-            if lease.programs is None:
+
+            def make() -> BatchProgram:
                 spec = tf.nest.map_structure(tf.TensorSpec.from_tensor, element)
                 self._prepare(mode, spec)
-                lease.hold(self, mode, ShapedPrograms())
-            lease.programs.use(step)
-            results = lease.programs(element)
-            lease.programs.let_go()
-            lease.end()
+                return BatchProgram(step.__name__)
+
+            kind = "batch", bytes_of(class_weight)
+            program = self._programs.take(self, mode, *kind, make=make)
+            program.begin(step)
+            results = program(element)
+            program.end()
+            self._programs.give_back(program)
             return results
 
 
@@ -390,14 +389,3 @@ def _checked_logs(name: str, logs: Any) -> dict[str, Any]:
             "{'loss': loss}. Received: {}."
         )
     return dict(logs)
-
-
-def expand(element: Nest) -> Nest:
-    """Make ``(batch, 1)`` of every leaf ``(batch,)``, as Keras does."""
-
-    def one(leaf: Any) -> Any:
-        if len(leaf.shape) == 1:
-            return tf.reshape(leaf, (leaf.shape[0], 1))
-        return leaf
-
-    return tf.nest.map_structure(one, element)

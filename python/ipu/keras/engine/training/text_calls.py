@@ -14,6 +14,7 @@ from typing import Any
 from ipu import tf
 from ipu.keras._types import Nest
 from ipu.keras.engine.layer.call_context import call_scope
+from ipu.keras.engine.trace_key import key_of_layers
 from ipu.keras.engine.training.data_adapter import is_batched
 from ipu.keras.engine.training.host_part import host_values
 from ipu.tf._functions.signature import key_of
@@ -104,8 +105,7 @@ class TextCalls:
 
     @staticmethod
     def _state_of(model: Any, specs: Nest) -> Any:
-        changes = tuple(layer._last_change for layer in model._flatten_layers())
-        return key_of(specs), changes
+        return key_of(specs), key_of_layers(model)
 
     def fits(self, model: Any, specs: Nest) -> bool:
         """Whether ``call`` would run on such inputs as it did."""

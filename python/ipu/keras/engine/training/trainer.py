@@ -212,6 +212,14 @@ class Trainer(Preparation, StepFunctions, IPUOptions, Layer):
         for metric in self.metrics:
             metric.reset_state()
 
+    @property
+    def _resets_what_it_lists(self) -> bool:
+        """Whether no subclass has metrics, or ways to reset them, of its own."""
+        kind = type(self)
+        return kind.metrics is Trainer.metrics and (
+            kind.reset_metrics is Trainer.reset_metrics
+        )
+
     def reset_states(self) -> None:
         """Set the states of all stateful recurrent layers to zero."""
         for layer in self._flatten_layers():
