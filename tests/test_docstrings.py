@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 """The examples in all docstrings of the package run, as after these imports::
 
-    import numpy as np
-    import ipu
-    from ipu import keras, tf
-    from ipu.tf.compat import v1
+import numpy as np
+import ipu
+from ipu import keras, tf
+from ipu.tf.compat import v1
 """
 
 from __future__ import annotations

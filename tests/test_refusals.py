@@ -42,12 +42,12 @@ _UNDECIDABLE = {
     "what their parameters say",
     ("keras/engine/files/saving.py", "load"): "what is in a folder is not known before",
     (
-        "keras/engine/training/step_functions.py",
+        "keras/engine/training/trainer.py",
         "_own_function",
     ): "of `predict` alone: a class "
     "may override `make_predict_function` and never predict",
-    ("keras/layers/base_layer.py", "add_loss"): _SYMBOLIC,
-    ("keras/layers/base_layer.py", "add_metric"): _SYMBOLIC,
+    ("keras/engine/base_layer.py", "add_loss"): _SYMBOLIC,
+    ("keras/engine/base_layer.py", "add_metric"): _SYMBOLIC,
     ("keras/layers/image_augmentation.py", "_changed"): _DEVICE,
     ("keras/optimizers/wrappers.py", "get_config"): "the `dtype` may be a function",
     ("tf/_graph/operation.py", "__array__"): _SYMBOLIC,

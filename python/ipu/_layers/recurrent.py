@@ -11,7 +11,7 @@ from typing import Any
 from ipu import keras
 from ipu._text.refusals import refuse_given
 from ipu.keras._types import Nest, Tensor
-from ipu.keras.layers.base_layer import InputSpec
+from ipu.keras.engine.base_layer import InputSpec
 from ipu.keras.layers.recurrent import GRU as _GRU
 from ipu.keras.layers.recurrent import LSTM as _LSTM
 

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 from ipu._text.faces import face
 from ipu._text.tracebacks import boundary
+from ipu.keras.engine.base_layer import Layer
 from ipu.keras.engine.files import saving
 from ipu.keras.engine.functional import Functional
+from ipu.keras.engine.input_layer import InputLayer
+from ipu.keras.engine.layer.call_arguments import copied
 from ipu.keras.engine.model import Model
 from ipu.keras.engine.pipelines.pipeline_models import (
     PipelineModel,
     SequentialPipelineModel,
 )
 from ipu.keras.engine.sequential import Sequential
-from ipu.keras.layers._layer_calls import copied
-from ipu.keras.layers.base_layer import Layer
-from ipu.keras.layers.input_layer import InputLayer
 
 __all__ = [
     "Functional",

@@ -8,9 +8,9 @@ from typing import Any, NoReturn
 from ipu.drop_in.first_keras import replacement
 from ipu.drop_in.first_keras.restricted import FirstGeneration, checked_count
 from ipu.keras.engine import sequential
+from ipu.keras.engine.base_layer import Layer
 from ipu.keras.engine.functional import Functional
-from ipu.keras.layers.base_layer import Layer
-from ipu.keras.layers.input_layer import InputLayer
+from ipu.keras.engine.input_layer import InputLayer
 
 __all__ = ["Model", "Sequential", "checked_layers", "symbols"]
 

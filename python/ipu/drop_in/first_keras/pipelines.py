@@ -12,10 +12,10 @@ from ipu.drop_in.first_keras import replacement
 from ipu.drop_in.first_keras.models import Sequential, symbols
 from ipu.drop_in.first_keras.restricted import FirstGeneration, checked_count
 from ipu.gradient_accumulation import GradientAccumulationReductionMethod as Method
+from ipu.keras.engine.base_layer import Layer
 from ipu.keras.engine.functional import Functional
+from ipu.keras.engine.input_layer import InputLayer
 from ipu.keras.engine.training.device_steps import Pipeline, PipelinedSteps, Steps
-from ipu.keras.layers.base_layer import Layer
-from ipu.keras.layers.input_layer import InputLayer
 from ipu.ops import pipelining_ops
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 from ipu import layers as ipu_layers
+from ipu.keras.engine.base_layer import Layer
 from ipu.keras.engine.functional import Functional
-from ipu.keras.layers.base_layer import Layer
 from ipu.keras.models import clone_model
 
 __all__ = ["IPULayerReplacer", "in_graph", "of"]

@@ -24,10 +24,10 @@ from ipu.gradient_accumulation import GradientAccumulationReductionMethod as Met
 from ipu.keras import _names
 from ipu.keras._types import Nest
 from ipu.keras.callbacks.history import History
+from ipu.keras.engine.base_layer import Layer
 from ipu.keras.engine.files.weights_file import LoadStatus
 from ipu.keras.engine.functional import Functional
 from ipu.keras.engine.training.device_steps import AccumulatedSteps, PlainSteps, Steps
-from ipu.keras.layers.base_layer import Layer
 from ipu.keras.optimizers import Optimizer
 
 __all__ = ["FirstGeneration", "checked_count"]

@@ -133,7 +133,7 @@ def _walk_list(
 
 
 def _is_layer(value: Any) -> bool:
-    from ipu.keras.layers.base_layer import Layer
+    from ipu.keras.engine.base_layer import Layer
 
     return isinstance(value, Layer)
 

@@ -10,13 +10,14 @@ from ipu import tf
 from ipu._text.near import refuse_unknown
 from ipu.keras import _names, _serialization
 from ipu.keras._types import Nest, Tensor
+from ipu.keras.engine.base_layer import Layer, ordered_first
 from ipu.keras.engine.files import model_config
+from ipu.keras.engine.input_layer import InputLayer
 from ipu.keras.engine.layer.input_spec import InputSpec
 from ipu.keras.engine.layer.masks import mask_of, set_mask
-from ipu.keras.engine.layer.weights import ordered_first
 from ipu.keras.engine.model import Model
 from ipu.keras.engine.pipelines.calls import ModelGraph
-from ipu.keras.engine.pipelines.stages import Stages
+from ipu.keras.engine.pipelines.ipu_options import IPUOptions
 from ipu.keras.engine.symbols.functional_graph import map_graph
 from ipu.keras.engine.symbols.keras_tensor import KerasTensor, Node
 from ipu.keras.engine.training.host_part import (
@@ -25,8 +26,6 @@ from ipu.keras.engine.training.host_part import (
     find_host_part,
     host_values,
 )
-from ipu.keras.layers.base_layer import Layer
-from ipu.keras.layers.input_layer import InputLayer
 
 # whose `call` is known to run the graph and nothing else
 _OWN_CALLS = (__name__, "ipu.keras.engine.sequential")
@@ -302,7 +301,7 @@ class Functional(Model):
         return type(self).call.__module__ in _OWN_CALLS
 
     def _why_no_calls(self) -> str:
-        return Stages._why_no_calls(self)
+        return IPUOptions._why_no_calls(self)
 
     def _stage_graph(self, training: bool | None = None) -> ModelGraph:
         def fit(index: int, tensor: Tensor) -> Tensor:

@@ -13,15 +13,14 @@ from ipu._text.near import refuse_unknown
 from ipu._text.tracebacks import boundaries
 from ipu.keras._names import nearest
 from ipu.keras._types import Nest
+from ipu.keras.engine.base_layer import Layer, unique
 from ipu.keras.engine.files import model_config, saving, summary, weights_file
-from ipu.keras.engine.layer.weights import unique
+from ipu.keras.engine.layer.call_arguments import map_shapes
 from ipu.keras.engine.pipelines.calls import ModelGraph
 from ipu.keras.engine.pipelines.pipeline_stage import count_entries
 from ipu.keras.engine.pipelines.trace import open_batch, traced_graph
 from ipu.keras.engine.training.text_calls import TextCalls, text_specs
 from ipu.keras.engine.training.trainer import Trainer
-from ipu.keras.layers._layer_calls import map_shapes
-from ipu.keras.layers.base_layer import Layer
 from ipu.tf._functions import function
 
 if TYPE_CHECKING:

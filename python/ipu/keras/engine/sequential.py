@@ -12,14 +12,13 @@ from ipu._text.log import logger
 from ipu._text.tracebacks import boundaries
 from ipu.keras import _names, _serialization
 from ipu.keras._types import Nest
+from ipu.keras.engine.base_layer import Layer, ordered_first
 from ipu.keras.engine.functional import Functional
-from ipu.keras.engine.layer.weights import ordered_first
+from ipu.keras.engine.input_layer import Input, InputLayer
 from ipu.keras.engine.model import Model
 from ipu.keras.engine.pipelines.calls import Unit
 from ipu.keras.engine.symbols.keras_tensor import KerasTensor
 from ipu.keras.engine.training.host_part import first_input
-from ipu.keras.layers.base_layer import Layer
-from ipu.keras.layers.input_layer import Input, InputLayer
 
 
 @boundaries("add", "pop")

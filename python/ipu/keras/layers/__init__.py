@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from ipu._text.faces import face
 from ipu.keras import _serialization
+from ipu.keras.engine.base_layer import InputSpec, Layer
+from ipu.keras.engine.input_layer import Input, InputLayer
 from ipu.keras.layers.advanced_activations import (
     ELU,
     LeakyReLU,
@@ -17,7 +19,6 @@ from ipu.keras.layers.advanced_activations import (
     ThresholdedReLU,
 )
 from ipu.keras.layers.attention import AdditiveAttention, Attention, MultiHeadAttention
-from ipu.keras.layers.base_layer import InputSpec, Layer
 from ipu.keras.layers.batch_normalization import BatchNormalization
 from ipu.keras.layers.convolutional import (
     Conv1D,
@@ -50,7 +51,6 @@ from ipu.keras.layers.global_pooling import (
     GlobalMaxPooling2D,
     GlobalMaxPooling3D,
 )
-from ipu.keras.layers.input_layer import Input, InputLayer
 from ipu.keras.layers.merge import (
     Add,
     Average,

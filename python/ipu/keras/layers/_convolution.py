@@ -14,7 +14,7 @@ from ipu import tf
 from ipu.keras import activations, constraints, initializers, regularizers
 from ipu.keras._backend_state import state
 from ipu.keras._types import Tensor
-from ipu.keras.layers.base_layer import InputSpec, Layer
+from ipu.keras.engine.base_layer import InputSpec, Layer
 
 _FORMATS = {1: "NWC NCW", 2: "NHWC NCHW", 3: "NDHWC NCDHW"}
 

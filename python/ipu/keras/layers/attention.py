@@ -13,8 +13,8 @@ from typing import Any
 from ipu import tf
 from ipu.keras import constraints, initializers, regularizers
 from ipu.keras._types import Nest, Tensor
+from ipu.keras.engine.base_layer import Layer
 from ipu.keras.engine.layer.masks import mask_of
-from ipu.keras.layers.base_layer import Layer
 from ipu.tf._ops.attention import attention, serves
 
 __all__ = ["AdditiveAttention", "Attention", "MultiHeadAttention"]

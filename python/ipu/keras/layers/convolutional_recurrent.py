@@ -13,8 +13,8 @@ from typing import Any
 from ipu import tf
 from ipu.keras._backend_state import state
 from ipu.keras._types import Nest, Tensor
+from ipu.keras.engine.base_layer import InputSpec
 from ipu.keras.layers._convolution import sizes_argument
-from ipu.keras.layers.base_layer import InputSpec
 from ipu.keras.layers.recurrent import OwnCell, flags_of
 from ipu.keras.layers.recurrent_cell import settings_of
 from ipu.keras.layers.rnn_cells import LSTMBias

@@ -10,8 +10,8 @@ from typing import Any
 
 from ipu import tf
 from ipu.keras._types import Tensor
+from ipu.keras.engine.base_layer import InputSpec
 from ipu.keras.layers._convolution import Convolution, filters_argument, sizes_argument
-from ipu.keras.layers.base_layer import InputSpec
 
 __all__ = [
     "Conv1DTranspose",

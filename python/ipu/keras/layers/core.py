@@ -21,8 +21,8 @@ from ipu.keras import (
 )
 from ipu.keras._backend_state import state
 from ipu.keras._types import Nest, Tensor
+from ipu.keras.engine.base_layer import InputSpec, Layer
 from ipu.keras.engine.layer.signature import takes_mask, training_parameter
-from ipu.keras.layers.base_layer import InputSpec, Layer
 
 __all__ = ["Activation", "Dense", "Dropout", "Flatten", "Lambda", "Reshape"]
 

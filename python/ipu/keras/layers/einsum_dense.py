@@ -10,7 +10,7 @@ from typing import Any
 from ipu import tf
 from ipu.keras import activations, constraints, initializers, regularizers
 from ipu.keras._types import Tensor
-from ipu.keras.layers.base_layer import Layer
+from ipu.keras.engine.base_layer import Layer
 
 __all__ = ["EinsumDense"]
 

@@ -11,7 +11,7 @@ from typing import Any
 from ipu import tf
 from ipu.keras._backend_state import state
 from ipu.keras._types import Nest, Tensor
-from ipu.keras.layers.base_layer import InputSpec, Layer
+from ipu.keras.engine.base_layer import InputSpec, Layer
 
 __all__ = [
     "GlobalAveragePooling1D",

@@ -12,7 +12,7 @@ from typing import Any
 from ipu.eager import backprop
 from ipu.keras import _serialization
 from ipu.keras._types import Nest, Tensor
-from ipu.keras.layers.base_layer import Layer
+from ipu.keras.engine.base_layer import Layer
 from ipu.ops.grad_util_ops import capture_upstream_gradients
 
 __all__ = ["CaptureActivationGradients", "CaptureUpstreamGradients"]

@@ -16,7 +16,7 @@ from typing import Any
 from ipu import tf
 from ipu.keras._pictures import smart_resize
 from ipu.keras._types import Tensor
-from ipu.keras.layers.base_layer import Layer
+from ipu.keras.engine.base_layer import Layer
 from ipu.keras.layers.preprocessing import check_size
 
 __all__ = [

@@ -11,7 +11,7 @@ from typing import Any
 
 from ipu import tf
 from ipu.keras._types import Nest, Tensor
-from ipu.keras.layers.base_layer import Layer
+from ipu.keras.engine.base_layer import Layer
 
 __all__ = [
     "Add",

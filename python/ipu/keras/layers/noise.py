@@ -13,7 +13,7 @@ from ipu import tf
 from ipu.keras import regularizers
 from ipu.keras._backend_state import state
 from ipu.keras._types import Tensor
-from ipu.keras.layers.base_layer import InputSpec, Layer
+from ipu.keras.engine.base_layer import InputSpec, Layer
 from ipu.keras.layers.core import Dropout
 
 __all__ = [

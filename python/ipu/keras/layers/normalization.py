@@ -12,7 +12,7 @@ from typing import Any
 from ipu import tf
 from ipu.keras import constraints, initializers, regularizers
 from ipu.keras._types import Tensor
-from ipu.keras.layers.base_layer import InputSpec, Layer
+from ipu.keras.engine.base_layer import InputSpec, Layer
 from ipu.tf._ops.normalizations import normalize_layer
 
 __all__ = ["LayerNormalization", "NormalizationLayer", "UnitNormalization"]

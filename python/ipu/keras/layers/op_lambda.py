@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ipu.keras import _names
+from ipu.keras.engine.base_layer import Layer
 from ipu.keras.engine.files import op_names
-from ipu.keras.layers.base_layer import Layer
 
 __all__ = ["OpLambda"]
 

@@ -18,7 +18,7 @@ import numpy as np
 from ipu import tf
 from ipu.keras._pictures import smart_resize
 from ipu.keras._types import Tensor
-from ipu.keras.layers.base_layer import Layer
+from ipu.keras.engine.base_layer import Layer
 
 __all__ = ["CenterCrop", "Normalization", "PreprocessingLayer", "Rescaling", "Resizing"]
 

@@ -12,7 +12,7 @@ from ipu import tf
 from ipu.keras import activations, constraints, initializers
 from ipu.keras import regularizers as penalties
 from ipu.keras._types import Nest, Tensor
-from ipu.keras.layers.base_layer import Layer
+from ipu.keras.engine.base_layer import Layer
 
 __all__ = [
     "CELL_SETTINGS",

@@ -13,7 +13,7 @@ from ipu import tf
 from ipu._text.arguments import checked_list
 from ipu.keras._backend_state import state
 from ipu.keras._types import Nest, Tensor
-from ipu.keras.layers.base_layer import InputSpec, Layer
+from ipu.keras.engine.base_layer import InputSpec, Layer
 
 __all__ = [
     "Cropping1D",

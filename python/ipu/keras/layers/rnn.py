@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from ipu import tf
 from ipu.keras import _serialization
 from ipu.keras._types import Nest, Tensor
-from ipu.keras.layers.base_layer import InputSpec, Layer
+from ipu.keras.engine.base_layer import InputSpec, Layer
 from ipu.keras.layers.recurrent_cell import first_states, output_size_of, step
 from ipu.keras.layers.rnn_cells import StackedRNNCells
 

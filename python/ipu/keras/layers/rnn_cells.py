@@ -15,7 +15,7 @@ from typing import Any
 from ipu import tf
 from ipu.keras import _serialization
 from ipu.keras._types import Nest, Tensor
-from ipu.keras.layers.base_layer import Layer
+from ipu.keras.engine.base_layer import Layer
 from ipu.keras.layers.recurrent_cell import (
     RecurrentCell,
     first_states,

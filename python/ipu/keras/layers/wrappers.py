@@ -11,9 +11,9 @@ from typing import Any
 from ipu import tf
 from ipu.keras import _serialization
 from ipu.keras._types import Nest
+from ipu.keras.engine.base_layer import Layer
 from ipu.keras.engine.layer import masks
-from ipu.keras.layers._layer_calls import copied
-from ipu.keras.layers.base_layer import Layer
+from ipu.keras.engine.layer.call_arguments import copied
 from ipu.keras.layers.rnn import RNN
 
 __all__ = ["Bidirectional", "TimeDistributed", "Wrapper"]

@@ -206,8 +206,8 @@ def pickled(model: Any) -> tuple[bytes, dict[str, Any]]:
         NotImplementedError: The model is a subclass without ``get_config``.
         TypeError: A layer's configuration is not plain data.
     """
+    from ipu.keras.engine.layer.call_arguments import own_classes
     from ipu.keras.layers import Lambda
-    from ipu.keras.layers._layer_calls import own_classes
 
     weights = model.weights if model.built else []
     own = own_classes(model)

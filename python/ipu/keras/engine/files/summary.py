@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ipu.keras.engine.base_layer import Layer
     from ipu.keras.engine.model import Model
-    from ipu.keras.layers.base_layer import Layer
 
 _GAP = 2
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ipu.keras.engine.base_layer import Layer
     from ipu.keras.engine.symbols.keras_tensor import Node
-    from ipu.keras.layers.base_layer import Layer
 
 
 class LayerAssignment:

@@ -19,7 +19,7 @@ from ipu.keras._types import Nest, Tensor
 from ipu.keras.engine.symbols.keras_tensor import KerasTensor, Node
 
 if TYPE_CHECKING:
-    from ipu.keras.layers.base_layer import Layer
+    from ipu.keras.engine.base_layer import Layer
 
 StageTree = list[Any]  # of int, None and StageTree
 Key = tuple[tuple[int, ...], int]  # a path of calls, and the id of a symbol

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ipu._text.arguments import as_int
 from ipu.keras._types import Nest
+from ipu.keras.engine.base_layer import Layer
 from ipu.keras.engine.functional import Functional
 from ipu.keras.engine.pipelines.calls import StageTree, check_dependencies, flatten
-from ipu.keras.engine.pipelines.ipu_options import IPUOptions
 from ipu.keras.engine.sequential import Sequential
-from ipu.keras.layers.base_layer import Layer
 from ipu.ops.pipelining_ops import PipelineSchedule, RecomputationMode
 
 # what can be written down of the arguments, beside numbers and lists
@@ -33,11 +32,8 @@ _OBJECTS = (
 )
 
 
-class _Pipelined(IPUOptions):
+class _Pipelined(Functional):
     """What the two have in common: the arguments of the pipeline."""
-
-    if TYPE_CHECKING:
-        _steps_per_execution: int
 
     def _init_pipeline(self, count: Any, iterations: int, options: Any) -> None:
         """Take the arguments of the constructor.
@@ -97,7 +93,7 @@ def _arguments_of(config: dict[str, Any]) -> dict[str, Any]:
     return arguments
 
 
-class PipelineModel(_Pipelined, Functional):
+class PipelineModel(_Pipelined):
     """A functional model that runs as a pipeline.
 
     Its layers are called, or made, inside of ``PipelineStage``.

@@ -16,7 +16,7 @@ from ipu.keras.engine.pipelines.assignment import (
 )
 from ipu.keras.engine.pipelines.calls import StageTree, Unit, leaves_of
 
-_KINDS: dict[str, tuple[type[Any], type[Any]]] = {
+KINDS: dict[str, tuple[type[Any], type[Any]]] = {
     "Sequential": (
         SequentialLayerPipelineStageAssignment,
         SequentialNestedModelPipelineStageAssignment,
@@ -43,7 +43,7 @@ def checked_tree(model: Any, given: Any) -> StageTree:
         ValueError: It is not a list, has another length, order or kind of elements, or
             a layer has no stage.
     """
-    layer_kind, nested_kind = _KINDS[model._stage_kind]
+    layer_kind, nested_kind = KINDS[model._stage_kind]
     takes_numbers = model._stage_kind == "Sequential"
     wanted = f"`{layer_kind.__name__}`s or `{nested_kind.__name__}`s"
     wanted = f"integers, {wanted}" if takes_numbers else wanted

@@ -34,7 +34,7 @@ def traced_graph(model: Any, specs: Nest, training: bool | None) -> ModelGraph:
         RuntimeError: It gives what is not a result of layers on its inputs, or
             calls other layers in another mode.
     """
-    from ipu.keras.layers.input_layer import Input
+    from ipu.keras.engine.input_layer import Input
 
     symbols = tf.nest.map_structure(
         lambda spec: Input(batch_shape=tuple(spec.shape), dtype=spec.dtype), specs

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ipu.keras.engine.symbols.keras_tensor import KerasTensor, Node
 
 if TYPE_CHECKING:
-    from ipu.keras.layers.base_layer import Layer
+    from ipu.keras.engine.base_layer import Layer
 
 
 class Graph(NamedTuple):

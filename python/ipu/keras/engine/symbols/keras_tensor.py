@@ -23,7 +23,7 @@ from ipu.tf.tensor_shape import TensorShape
 
 if TYPE_CHECKING:
     from ipu._core import Arithmetic
-    from ipu.keras.layers.base_layer import Layer
+    from ipu.keras.engine.base_layer import Layer
 
     # operators are given to the class below
     _Operators = Arithmetic["KerasTensor"]

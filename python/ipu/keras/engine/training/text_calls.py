@@ -73,7 +73,7 @@ class TextCalls:
     """
 
     def __init__(self, model: Any, specs: Nest) -> None:
-        from ipu.keras.layers.input_layer import Input
+        from ipu.keras.engine.input_layer import Input
 
         self._symbols = tf.nest.map_structure(
             lambda spec: Input(batch_shape=tuple(spec.shape), dtype=spec.dtype), specs

@@ -14,7 +14,7 @@ from ipu.keras import _serialization
 from ipu.keras._types import Nest, Shape
 
 if TYPE_CHECKING:
-    from ipu.keras.layers.base_layer import Layer
+    from ipu.keras.engine.base_layer import Layer
 
 
 def own_classes(layer: Layer) -> dict[str, Any]:

@@ -9,8 +9,8 @@ from typing import Any
 from ipu.keras import _names
 from ipu.keras._backend_state import state
 from ipu.keras._types import Shape, Tensor
+from ipu.keras.engine.base_layer import Layer
 from ipu.keras.engine.symbols.keras_tensor import KerasTensor, Node
-from ipu.keras.layers.base_layer import Layer
 
 __all__ = ["Input", "InputLayer"]
 
