@@ -10,9 +10,10 @@ import subprocess
 import sys
 from typing import Any
 
+import numpy as np
 import pytest
 
-from ipu import _core
+from ipu import _core, tf
 from ipu._device import devices
 from ipu.config import IPUConfig, reset_ipu_configuration
 
@@ -37,6 +38,30 @@ PRODUCTS = [
 NARROW = [(8, 8, 8, ""), (128, 2, 256, ""), (8, 512, 512, "b"), (5, 7, 0, "")]
 LARGE = (1024, 1024, 1024, "")
 CLASSES = ["generic", "avx2", "avx512"]
+
+
+@pytest.mark.parametrize("turned", ["", "a", "b"])
+@pytest.mark.parametrize("sizes", [(3, 5, 2), (1, 7, 9), (65, 33, 130), (200, 150, 70)])
+def test_products_of_float64_are_those_of_numpy(
+    cpu_class: str, sizes: tuple[int, int, int], turned: str
+) -> None:
+    """By BLIS, with the same bits for every number of threads."""
+    m, n, k = sizes
+    rng = np.random.default_rng(1)
+    a = rng.normal(size=(2, k, m) if turned == "a" else (2, m, k))
+    b = rng.normal(size=(n, k) if turned == "b" else (k, n))
+    want = np.matmul(a.swapaxes(1, 2) if turned == "a" else a, b.T if turned == "b" else b)
+    before = _core.num_threads()
+    found = []
+    try:
+        for threads in (1, 3):
+            _core.set_num_threads(threads)
+            y = tf.matmul(a, b, transpose_a=turned == "a", transpose_b=turned == "b")
+            found.append(y.numpy())
+    finally:
+        _core.set_num_threads(before)
+    np.testing.assert_allclose(found[0], want, rtol=1e-12, atol=1e-12)
+    np.testing.assert_array_equal(found[0], found[1])
 
 
 def best_class() -> str:

@@ -53,7 +53,7 @@ def test_blis_and_python_have_one_door_each() -> None:
     for path in C_FILES:
         text = path.read_text()
         if "blis.h" in re.findall(r'#include ["<]([^">]+)', text):
-            assert path.name == "gemm_blis.c"
+            assert path.name == "blis.c"
         if "Python.h" in re.findall(r"#include <([^>]+)", text):
             assert path.parent.name == "bind"
 

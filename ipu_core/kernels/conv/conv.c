@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Convolutions: which kernel serves. float32 and float16 have tiles on every class of
- * CPU, float64 some of its own (conv_wide.c); all give the reference kernel's bits. */
+ * CPU, which give the reference kernel's bits; float64 goes to BLIS (conv_wide.c). */
 #include "kernels/conv/conv_run_impl.h"
 
 static bool

@@ -12,7 +12,7 @@ enum { IPU_CONV_MOST_TASKS = 64 };
  * spec. */
 ipu_status ipu__conv_windows_prepare(const ipu__preparation *p);
 ipu_status ipu__conv_filter_prepare(const ipu__preparation *p);
-/* All three of float64 (conv_wide.c); the reference where there is nothing faster. */
+/* All three of float64 (conv_wide.c). */
 ipu_status ipu__conv_wide_prepare(const ipu__preparation *p);
 
 /* Floats, rounded up so that what follows is aligned. */

@@ -590,12 +590,6 @@ levels_of(const windows_plan *plan)
 static void
 prepare_finish(const ipu__preparation *p, windows_plan *plan)
 {
-    static const ipu_op ops[] = {
-        [IPU_ACTIVATION_NONE] = IPU_OP_ID_RELU,
-        [IPU_ACTIVATION_RELU] = IPU_OP_ID_RELU,
-        [IPU_ACTIVATION_TANH] = IPU_OP_ID_TANH,
-        [IPU_ACTIVATION_SIGMOID] = IPU_OP_ID_SIGMOID,
-    };
     if (p->spec->op == IPU_OP_ID_FUSED_CONV) {
         plan->activation =
             (ipu_activation)ipu_attrs_int(p->spec->attrs, IPU_ATTR_ACTIVATION, 0);
@@ -609,8 +603,8 @@ prepare_finish(const ipu__preparation *p, windows_plan *plan)
                            IPU_DTYPE_FLOAT16, plan->g.cpu);
         ipu__block_prepare(&plan->scale, IPU_OP_ID_MUL, IPU_DTYPE_FLOAT16,
                            IPU_DTYPE_FLOAT16, plan->g.cpu);
-        ipu__block_prepare(&plan->activate, ops[plan->activation], IPU_DTYPE_FLOAT16,
-                           IPU_DTYPE_FLOAT16, plan->g.cpu);
+        ipu__block_prepare(&plan->activate, ipu__activation_op(plan->activation),
+                           IPU_DTYPE_FLOAT16, IPU_DTYPE_FLOAT16, plan->g.cpu);
     }
 }
 

@@ -117,6 +117,17 @@ ipu__at_mutable(void *base, int64_t bytes)
     return (char *)base + bytes;
 }
 
+/* --- work in parts (share.c) -------------------------------------------------------- */
+
+/* Parts [begin, end) of a job. */
+typedef void ipu__parts_fn(void *job, int64_t begin, int64_t end, void *scratch);
+/* All parts, neighbours together, by the threads of the pool. A call has `scratch_bytes`
+ * of the workspace for itself. */
+void ipu__share_out(ipu_pool *pool, int64_t parts, ipu__parts_fn *run, void *job,
+                    void *workspace, size_t scratch_bytes);
+/* Bytes of that workspace. */
+size_t ipu__share_bytes(int64_t parts, size_t scratch_bytes);
+
 /* --- loops (loop.c) ------------------------------------------------------------- */
 
 enum { IPU_LOOP_OPERANDS = IPU_FUSED_MAX_INPUTS };
@@ -386,6 +397,14 @@ typedef struct ipu__matmul {
     bool bias;
 } ipu__matmul;
 void ipu__matmul_plan(const ipu_kernel_spec *spec, ipu__matmul *plan);
+/* What a product or a convolution does at last, as an op of its own. */
+static inline ipu_op
+ipu__activation_op(ipu_activation activation)
+{
+    return activation == IPU_ACTIVATION_TANH      ? IPU_OP_ID_TANH
+           : activation == IPU_ACTIVATION_SIGMOID ? IPU_OP_ID_SIGMOID
+                                                  : IPU_OP_ID_RELU;
+}
 /* One element. */
 void ipu__reference_activate(ipu_activation activation, ipu_dtype dtype,
                              ipu__scalar *value);

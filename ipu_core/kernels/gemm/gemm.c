@@ -22,6 +22,7 @@ enum {
 /* What prepare works out, in the spec. */
 typedef struct gemm_plan {
     ipu__matmul product;
+    bool wide;    /* float64 */
     bool own;     /* our own tiles, otherwise BLIS */
     bool at_once; /* sums go from the registers into the update or the accumulator */
     ipu__sgd_rule rule;
@@ -29,8 +30,9 @@ typedef struct gemm_plan {
     ipu__own_plan own_plan;
     ipu__blis_choice blis;
     /* of float16: floats of the product and, for BLIS, of the widened operands, with
-     * slack; and what finishes its rows */
+     * slack */
     size_t wide_floats[3];
+    /* what finishes rows of float16 and float64 */
     ipu__block add;
     ipu__block activation;
 } gemm_plan;
@@ -38,7 +40,7 @@ typedef struct gemm_plan {
 typedef struct gemm_buffers {
     const void *a;
     const void *b;
-    float *c;
+    void *c;
     /* of our own kernel: */
     const float *accumulator; /* or NULL, as in ipu__product */
     const ipu__sgd *update;
@@ -73,6 +75,7 @@ run_product(const ipu_kernel_call *call, const gemm_buffers *buffers,
         ipu__blis_call blis = {
             .plan = product,
             .choice = plan->blis,
+            .wide = plan->wide,
             .a = buffers->a,
             .b = buffers->b,
             .c = buffers->c,
@@ -158,7 +161,7 @@ run_update(const ipu_kernel_call *call)
         return run_product(call, &buffers, &finish);
     }
     buffers.c = call->workspace;
-    buffers.workspace = buffers.c + product_floats(product);
+    buffers.workspace = (float *)buffers.c + product_floats(product);
     IPU_TRY(run_product(call, &buffers, &finish));
     ipu__sgd_run(call->pool, &sgd, buffers.c, product->m * product->n, plan->cpu);
     return IPU_OK;
@@ -200,7 +203,7 @@ run_accumulate(const ipu_kernel_call *call)
         return run_product(call, &buffers, &finish);
     }
     buffers.c = call->workspace;
-    buffers.workspace = buffers.c + product_floats(&plan->product);
+    buffers.workspace = (float *)buffers.c + product_floats(&plan->product);
     finish.product = buffers.c;
     finish.accumulator = call->inputs[0];
     finish.total = call->outputs[0];
@@ -218,12 +221,25 @@ wide_floats(const ipu_type *type)
     return ((size_t)ipu_shape_elements(&type->shape) + slack + 15) / 16 * 16;
 }
 
+static ipu__finish
+finish_by_blocks(const ipu_kernel_call *call)
+{
+    const gemm_plan *plan = call->spec->prepared;
+    bool activates = plan->product.activation != IPU_ACTIVATION_NONE;
+    return (ipu__finish){
+        .vector = ipu__vector_f32_of(plan->cpu),
+        .typed_bias = plan->product.bias ? call->inputs[2] : NULL,
+        .add = &plan->add,
+        .activate = activates ? &plan->activation : NULL,
+        .cpu = plan->cpu,
+    };
+}
+
 static ipu_status
 run_f16(const ipu_kernel_call *call)
 {
     const ipu_kernel_spec *spec = call->spec;
     const gemm_plan *plan = spec->prepared;
-    const ipu__matmul *product = &plan->product;
     float *c = call->workspace;
     float *a = c + plan->wide_floats[2];
     float *b = a + plan->wide_floats[0];
@@ -231,16 +247,9 @@ run_f16(const ipu_kernel_call *call)
                             .b = call->inputs[1],
                             .c = c,
                             .workspace = b + plan->wide_floats[1]};
-    ipu__finish finish = {
-        .vector = ipu__vector_f32_of(plan->cpu),
-        .product = c,
-        .halves = call->outputs[0],
-        .half_bias = product->bias ? call->inputs[2] : NULL,
-        .add = &plan->add,
-        .activate =
-            product->activation != IPU_ACTIVATION_NONE ? &plan->activation : NULL,
-        .cpu = plan->cpu,
-    };
+    ipu__finish finish = finish_by_blocks(call);
+    finish.product = c;
+    finish.halves = call->outputs[0];
     if (!plan->own) {
         ipu__halves_to_floats(a, call->inputs[0],
                               ipu_shape_elements(&spec->inputs[0].shape), plan->cpu);
@@ -255,22 +264,24 @@ run_f16(const ipu_kernel_call *call)
 static size_t
 prepare_f16(gemm_plan *plan, const ipu_kernel_spec *spec)
 {
-    static const ipu_op ops[] = {
-        [IPU_ACTIVATION_NONE] = IPU_OP_ID_RELU,
-        [IPU_ACTIVATION_RELU] = IPU_OP_ID_RELU,
-        [IPU_ACTIVATION_TANH] = IPU_OP_ID_TANH,
-        [IPU_ACTIVATION_SIGMOID] = IPU_OP_ID_SIGMOID,
-    };
     if (!plan->own) {
         plan->wide_floats[0] = wide_floats(&spec->inputs[0]);
         plan->wide_floats[1] = wide_floats(&spec->inputs[1]);
     }
     plan->wide_floats[2] = wide_floats(&spec->outputs[0]);
-    ipu__block_prepare(&plan->add, IPU_OP_ID_ADD, IPU_DTYPE_FLOAT16, IPU_DTYPE_FLOAT16,
-                       plan->cpu);
-    ipu__block_prepare(&plan->activation, ops[plan->product.activation],
-                       IPU_DTYPE_FLOAT16, IPU_DTYPE_FLOAT16, plan->cpu);
     return plan->wide_floats[0] + plan->wide_floats[1] + plan->wide_floats[2];
+}
+
+/* --- float64: by BLIS, whatever the size ------------------------------------------- */
+
+static ipu_status
+run_f64(const ipu_kernel_call *call)
+{
+    gemm_buffers buffers = {
+        .a = call->inputs[0], .b = call->inputs[1], .c = call->outputs[0]};
+    ipu__finish finish = finish_by_blocks(call);
+    finish.wide = true;
+    return run_product(call, &buffers, &finish);
 }
 
 /* --- prepare ---------------------------------------------------------------------- */
@@ -319,7 +330,8 @@ prepare(const ipu__preparation *p, bool consumed, gemm_plan **out)
     *out = plan;
     ipu__matmul_plan(spec, &plan->product);
     plan->cpu = p->cpu;
-    plan->own = is_own(&plan->product, p->variant, p->cpu);
+    plan->wide = spec->outputs[0].dtype == IPU_DTYPE_FLOAT64;
+    plan->own = !plan->wide && is_own(&plan->product, p->variant, p->cpu);
     IPU_FAIL_IF(p->ctx, spec->panels.columns != 0 && !plan->own, INTERNAL,
                 "a product in panels that is not ours");
     if (plan->own) {
@@ -331,7 +343,8 @@ prepare(const ipu__preparation *p, bool consumed, gemm_plan **out)
         spec->kernel_name = plan->own_plan.tiles->name;
         spec->workspace_bytes = ipu__own_workspace(&plan->product, &plan->own_plan);
     } else {
-        IPU_TRY(ipu__blis_choose(p->ctx, &plan->product, p->cpu, &plan->blis));
+        ipu_cpu_class cpu = p->variant == IPU_KERNEL_PORTABLE ? IPU_CPU_GENERIC : p->cpu;
+        IPU_TRY(ipu__blis_choose(p->ctx, &plan->product, cpu, &plan->blis));
         spec->kernel_name = ipu__blis_name(plan->blis.context);
     }
     if (consumed && !plan->at_once) {
@@ -379,13 +392,18 @@ ipu_choose_fused_matmul(const ipu__preparation *p)
 {
     ipu_dtype dtype = p->spec->inputs[0].dtype;
     gemm_plan *plan;
-    if (dtype != IPU_DTYPE_FLOAT32 && dtype != IPU_DTYPE_FLOAT16) {
+    if (!ipu_dtype_is_float(dtype)) {
         return IPU_OK;
     }
     IPU_TRY(prepare(p, false, &plan));
-    p->spec->run = run_f32;
+    ipu__block_prepare(&plan->add, IPU_OP_ID_ADD, dtype, dtype, p->cpu);
+    ipu__block_prepare(&plan->activation, ipu__activation_op(plan->product.activation),
+                       dtype, dtype, p->cpu);
     if (dtype == IPU_DTYPE_FLOAT32) {
+        p->spec->run = run_f32;
         offer_rows(p->spec, plan, run_f32_rows);
+    } else if (dtype == IPU_DTYPE_FLOAT64) {
+        p->spec->run = run_f64;
     } else {
         p->spec->run = run_f16;
         p->spec->workspace_bytes += prepare_f16(plan, p->spec) * sizeof(float);

@@ -5,19 +5,27 @@
  * have the same bits. Any thread. */
 #include "kernels/gemm/gemm_finish_impl.h"
 
-/* A row of sums, which are columns [column, ...) of the product. */
+/* A row of sums, which are columns [column, ...) of the product, by the functions of
+ * single ops. */
 static void
-finish_halves(const ipu__finish *finish, const float *sums, int64_t columns,
-              int64_t column)
+finish_by_blocks(const ipu__finish *finish, void *sums, int64_t columns, int64_t column)
 {
     enum { PIECE = IPU_BLOCK_BYTES / 4 };
-    for (int64_t j = 0; j < columns; j += PIECE) {
+    const int64_t bytes = finish->wide ? sizeof(double) : sizeof(uint16_t);
+    char *out = sums;
+    if (finish->halves != NULL) {
+        out = (char *)(finish->halves + ((const float *)sums - finish->product));
+    }
+    for (int64_t j = 0; j < columns; j += PIECE, out += PIECE * bytes) {
         int64_t count = ipu__min(columns - j, PIECE);
-        uint16_t *out = finish->halves + (sums + j - finish->product);
-        ipu__floats_to_halves(out, sums + j, count, finish->cpu);
-        if (finish->half_bias != NULL) {
+        if (finish->halves != NULL) {
+            ipu__floats_to_halves((void *)out, (const float *)sums + j, count,
+                                  finish->cpu);
+        }
+        if (finish->typed_bias != NULL) {
             (void)finish->add->run(finish->add, out, out,
-                                   finish->half_bias + column + j, NULL, count);
+                                   ipu__at(finish->typed_bias, (column + j) * bytes),
+                                   NULL, count);
         }
         if (finish->activate != NULL) {
             (void)finish->activate->run(finish->activate, out, out, NULL, NULL, count);
@@ -26,17 +34,19 @@ finish_halves(const ipu__finish *finish, const float *sums, int64_t columns,
 }
 
 void
-ipu__finish_rows(const ipu__finish *finish, float *c, int64_t row, int64_t rows,
+ipu__finish_rows(const ipu__finish *finish, void *sums, int64_t row, int64_t rows,
                  int64_t columns, int64_t column)
 {
+    const bool by_blocks = finish->halves != NULL || finish->wide;
+    const int64_t bytes = finish->wide ? sizeof(double) : sizeof(float);
+    float *c = sums;
     const ipu__vector_f32 *vector = finish->vector;
     for (int64_t i = 0; finish->total != NULL && i < rows; i++) {
-        const float *sums = c + i * row;
-        int64_t at = sums - finish->product;
-        vector->add(finish->total + at, finish->accumulator + at, sums, columns);
+        int64_t at = c + i * row - finish->product;
+        vector->add(finish->total + at, finish->accumulator + at, c + i * row, columns);
     }
-    for (int64_t i = 0; finish->halves != NULL && i < rows; i++) {
-        finish_halves(finish, c + i * row, columns, column);
+    for (int64_t i = 0; by_blocks && i < rows; i++) {
+        finish_by_blocks(finish, ipu__at_mutable(sums, i * row * bytes), columns, column);
     }
     if (finish->bias == NULL && finish->activation == IPU_ACTIVATION_NONE) {
         return;

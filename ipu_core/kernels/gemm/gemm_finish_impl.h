@@ -14,18 +14,19 @@ typedef struct ipu__finish {
     const float *product;
     const float *accumulator;
     float *total;
-    /* or: the product, rounded to float16, goes here, where `add` and `activate` round
-     * again */
+    /* or: of float16 and float64, ops one by one; the product rounded to float16 goes to
+     * `halves` first */
     uint16_t *halves;
-    const uint16_t *half_bias; /* or NULL */
+    bool wide;              /* float64 */
+    const void *typed_bias; /* of the result's type, or NULL */
     const ipu__block *add;
     const ipu__block *activate; /* or NULL */
     ipu_cpu_class cpu;
 } ipu__finish;
 
-/* `rows` rows of `columns` at c, `row` floats apart, which are columns [column, ...) of
- * the product. */
-void ipu__finish_rows(const ipu__finish *finish, float *c, int64_t row, int64_t rows,
+/* `rows` rows of `columns` at c, `row` elements apart, which are columns [column, ...) of
+ * the product; float32, or float64 where `finish` is wide. */
+void ipu__finish_rows(const ipu__finish *finish, void *c, int64_t row, int64_t rows,
                       int64_t columns, int64_t column);
 
 #endif

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "kernels/core/kernel_impl.h"
-#include "kernels/gemm/gemm_blis_impl.h"
+#include "kernels/core/blis_impl.h"
 #include "kernels/linear/lapack.h"
 
 /* Matrix 0 of the call is [rows, columns], of a system matrix 1 is [rows, right]. In

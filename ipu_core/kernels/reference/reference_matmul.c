@@ -69,14 +69,10 @@ dot(ipu_dtype dtype, const void *a, int64_t a_at, int64_t a_step, const void *b,
 void
 ipu__reference_activate(ipu_activation activation, ipu_dtype dtype, ipu__scalar *value)
 {
-    static const ipu_op ops[] = {
-        [IPU_ACTIVATION_RELU] = IPU_OP_ID_RELU,
-        [IPU_ACTIVATION_TANH] = IPU_OP_ID_TANH,
-        [IPU_ACTIVATION_SIGMOID] = IPU_OP_ID_SIGMOID,
-    };
     if (activation != IPU_ACTIVATION_NONE) {
         ipu__scalar operands[3] = {*value, {.i = 0}, {.i = 0}};
-        (void)ipu__scalar_apply(ops[activation], dtype, dtype, operands, value);
+        (void)ipu__scalar_apply(ipu__activation_op(activation), dtype, dtype, operands,
+                                value);
     }
 }
 

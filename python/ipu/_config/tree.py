@@ -149,8 +149,9 @@ class Matmuls(Category):
         False,
         "Give every float32 and float16 product the same bits on every class of CPU. "
         "By default those that are at least 768 in every direction are served by BLIS "
-        "on some CPUs, which rounds as the CPU's class has it, and is faster there. Of "
-        "this simulation alone.",
+        "on some CPUs, which rounds as the CPU's class has it, and is faster there. "
+        "float64, which the host alone has, is always served so. Of this simulation "
+        "alone.",
     )
 
 

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Work in parts that do not depend on each other, shared out to the threads of a pool. */
+#include "base/slots.h"
+#include "kernels/core/kernel_impl.h"
+
+enum { MOST_TASKS = 64 }; /* what ipu_slots can number */
+
+typedef struct shared {
+    ipu__parts_fn *run;
+    void *job;
+    int64_t parts;
+    int32_t tasks;
+    char *scratch;
+    size_t bytes;
+    ipu_slots pieces; /* of the scratch: as many as tasks */
+} shared;
+
+static int32_t
+tasks_of(int64_t parts)
+{
+    return (int32_t)ipu__min(parts, MOST_TASKS);
+}
+
+static void
+share_task(void *state, int32_t task, int32_t worker)
+{
+    shared *s = state;
+    int piece = ipu_slots_take(&s->pieces, s->tasks);
+    (void)worker;
+    s->run(s->job, ipu__share_of(s->parts, s->tasks, task),
+           ipu__share_of(s->parts, s->tasks, task + 1),
+           s->scratch + (size_t)piece * s->bytes);
+    ipu_slots_give_back(&s->pieces, piece);
+}
+
+void
+ipu__share_out(ipu_pool *pool, int64_t parts, ipu__parts_fn *run, void *job,
+               void *workspace, size_t scratch_bytes)
+{
+    shared s = {.run = run,
+                .job = job,
+                .parts = parts,
+                .tasks = tasks_of(parts),
+                .scratch = workspace,
+                .bytes = ipu_buffer_round_up(scratch_bytes)};
+    ipu_pool_run(pool, s.tasks, share_task, &s);
+}
+
+size_t
+ipu__share_bytes(int64_t parts, size_t scratch_bytes)
+{
+    return (size_t)tasks_of(parts) * ipu_buffer_round_up(scratch_bytes);
+}
