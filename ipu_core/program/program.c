@@ -18,26 +18,6 @@ ipu_program_shards(const ipu_program *program)
     return shards;
 }
 
-uint32_t
-ipu_program_holds(const ipu_program *program, uint32_t resource)
-{
-    uint32_t holds = 0;
-    if (program->resources.items[resource].kind != IPU_RESOURCE_INFEED) {
-        return 0;
-    }
-    for (size_t s = 0; s < program->streams.count; s++) {
-        const ipu_stream *stream = &program->streams.items[s];
-        for (size_t i = 0; i < stream->instructions.count; i++) {
-            const ipu_instruction *instruction = &stream->instructions.items[i];
-            if (instruction->kind == IPU_INSTRUCTION_DEQUEUE &&
-                instruction->resource == resource && instruction->hold >= holds) {
-                holds = instruction->hold + 1;
-            }
-        }
-    }
-    return holds;
-}
-
 static void
 add_cost(ipu_cost *total, double times, ipu_cost cost)
 {

@@ -39,13 +39,13 @@ typedef enum ipu_space {
     IPU_SPACE_INPUT,    /* index of a run's input buffer */
     IPU_SPACE_OUTPUT,   /* index of a run's output buffer */
     IPU_SPACE_VARIABLE, /* index into the program's resources */
-    IPU_SPACE_INFEED    /* component of an element that the stream holds */
+    IPU_SPACE_INFEED    /* component of the element that the stream took last */
 } ipu_space;
 
 typedef struct ipu_place {
     ipu_space space;
     uint32_t index; /* FOREIGN, REMOTE, RING, HELD, INPUT, OUTPUT, VARIABLE, INFEED */
-    size_t offset;  /* SLAB, FOREIGN, REMOTE, CONSTANT; INFEED: which hold */
+    size_t offset;  /* SLAB, FOREIGN, REMOTE, CONSTANT */
 } ipu_place;
 
 /* X(NAME, text, what it does) */
@@ -53,8 +53,8 @@ typedef struct ipu_place {
     X(KERNEL, kernel, "runs kernel spec `spec` on inputs and outputs") \
     X(COPY, copy, "copies `bytes` from the input place to the output place") \
     X(RESERVE, reserve, "nobody reads the output place before writing it; no work") \
-    X(DEQUEUE, dequeue, "gives `hold`'s element back, waits for the infeed's next") \
-    X(RELEASE, release, "gives the element of `hold` back to the infeed") \
+    X(DEQUEUE, dequeue, \
+      "waits for the infeed's next element, gives the last one back") \
     X(ENQUEUE, enqueue, "waits for room in the outfeed, copies the inputs there") \
     X(SEND, send, "waits for room in the channel, copies the inputs there") \
     X(RECEIVE, receive, "waits for the channel's next message, copies it out") \
@@ -62,7 +62,6 @@ typedef struct ipu_place {
     X(ACTION, action, "runs the routine at `target` for `micro_batch`") \
     X(RETURN, return, "end of a routine; goes on behind the action") \
     X(COLLECTIVE, meet, "waits for the other replicas; the last runs `spec` for all") \
-    X(MICRO_BATCH, batch, "what follows is micro-batch (input 0) of the step") \
     X(LOOP, loop, "reads the trip count (input 0); jumps to `target` when it is <= 0") \
     X(WHILE, while, "begins a loop of at most `turns`; jumps to `target` when none") \
     X(TEST, test, "leaves the loop for `target` where input 0 is false") \
@@ -86,8 +85,7 @@ typedef struct ipu_instruction {
     const ipu_place *outputs;
     uint32_t spec;           /* KERNEL, COLLECTIVE: index into specs */
     uint32_t meeting;        /* COLLECTIVE: its number among all of the program */
-    uint32_t resource;       /* DEQUEUE, RELEASE, ENQUEUE: index into resources */
-    uint32_t hold;           /* DEQUEUE, RELEASE: one of the stream's IPU_MAX_HOLDS */
+    uint32_t resource;       /* DEQUEUE, ENQUEUE: index into resources */
     uint32_t channel;        /* SEND, RECEIVE: index into channels */
     uint32_t loop;           /* LOOP, WHILE, TEST, NEXT: which counter */
     int32_t target;          /* the same and JUMP: instruction; SWITCH: behind it */
@@ -109,9 +107,6 @@ typedef struct ipu_instruction {
     ipu_source source;
     const char *name;
 } ipu_instruction;
-
-/* How many elements of an infeed a stream can hold at a time. */
-enum { IPU_MAX_HOLDS = 64 };
 
 /* What one thread does of a region: rows [begin, end) of one instruction; or, where
  * `end` is 0, instructions one after the other. */
@@ -220,8 +215,6 @@ ipu_program_subject(const ipu_program *program, uint32_t stream, size_t instruct
 /* How many IPUs the program was written for: what its streams and the shards of its
  * nodes name. */
 uint32_t ipu_program_shards(const ipu_program *program);
-/* How many elements of infeed `resource` the streams hold at most. */
-uint32_t ipu_program_holds(const ipu_program *program, uint32_t resource);
 /* What one run costs: bodies as often as their loops can turn at most, once where
  * nothing is known of that; of branches all. */
 ipu_cost ipu_program_cost(const ipu_program *program);

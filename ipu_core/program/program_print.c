@@ -14,15 +14,6 @@
 #include "pipeline/schedule.h"
 #include "program/program.h"
 
-/* Which of several elements; a stream that holds one at a time has hold 0. */
-static void
-print_hold(ipu_text *out, uint32_t hold)
-{
-    if (hold > 0) {
-        ipu_text_print(out, "@%" PRIu32, hold);
-    }
-}
-
 static void
 print_place(ipu_text *out, ipu_place place)
 {
@@ -56,7 +47,6 @@ print_place(ipu_text *out, ipu_place place)
         break;
     case IPU_SPACE_INFEED:
         ipu_text_print(out, "infeed[%" PRIu32 "]", place.index);
-        print_hold(out, (uint32_t)place.offset);
         break;
     }
 }
@@ -200,10 +190,6 @@ print_operands(ipu_text *out, const ipu_program *program,
         ipu_text_print(out, "resource %" PRIu32 " -> ", instruction->resource);
         print_places(out, outputs, instruction->output_count);
         break;
-    case IPU_INSTRUCTION_RELEASE:
-        ipu_text_print(out, "resource %" PRIu32, instruction->resource);
-        print_hold(out, instruction->hold);
-        break;
     case IPU_INSTRUCTION_SEND:
         print_places(out, inputs, instruction->input_count);
         ipu_text_print(out, " -> channel %" PRIu32, instruction->channel);
@@ -221,9 +207,6 @@ print_operands(ipu_text *out, const ipu_program *program,
                        (int)instruction->placement.stage,
                        action_names[instruction->action], instruction->micro_batch,
                        instruction->target);
-        break;
-    case IPU_INSTRUCTION_MICRO_BATCH:
-        print_places(out, inputs, instruction->input_count);
         break;
     case IPU_INSTRUCTION_ENQUEUE:
         print_places(out, inputs, instruction->input_count);

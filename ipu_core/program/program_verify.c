@@ -155,33 +155,12 @@ check_dequeue(ipu__checker *c, const ipu_instruction *instruction)
         ipu__verify_resource_at(c, instruction->resource, IPU_RESOURCE_INFEED);
     REQUIRE(c, queue != NULL && queue->type_count == instruction->output_count,
             "it dequeues what is no infeed");
-    REQUIRE(c, instruction->hold < IPU_MAX_HOLDS, "it holds too many elements");
     uint32_t base = ipu_program_infeed_base(c->program, instruction->resource);
     for (uint32_t i = 0; i < queue->type_count; i++) {
         ipu_place place = instruction->outputs[i];
-        REQUIRE(c,
-                place.space == IPU_SPACE_INFEED && place.index == base + i &&
-                    place.offset == instruction->hold,
+        REQUIRE(c, place.space == IPU_SPACE_INFEED && place.index == base + i,
                 "its tensors are misplaced");
-        *ipu__verify_dequeued_at(c, place) = 1;
-    }
-    return IPU_OK;
-}
-
-static ipu_status
-check_release(ipu__checker *c, const ipu_instruction *instruction)
-{
-    const ipu_resource *queue =
-        ipu__verify_resource_at(c, instruction->resource, IPU_RESOURCE_INFEED);
-    REQUIRE(c, queue != NULL && instruction->hold < IPU_MAX_HOLDS,
-            "it releases what is no infeed's element");
-    ipu_place place = {.space = IPU_SPACE_INFEED, .offset = instruction->hold};
-    uint32_t base = ipu_program_infeed_base(c->program, instruction->resource);
-    for (uint32_t i = 0; i < queue->type_count; i++) {
-        place.index = base + i;
-        REQUIRE(c, *ipu__verify_dequeued_at(c, place),
-                "it releases what it does not hold");
-        *ipu__verify_dequeued_at(c, place) = 0;
+        c->dequeued[place.index] = 1;
     }
     return IPU_OK;
 }
@@ -247,8 +226,8 @@ static ipu_status check_pipeline(ipu__checker *c, const ipu_instruction *pipelin
 static void
 copy_held(const ipu__checker *c, uint8_t *to, const uint8_t *from)
 {
-    if (c->dequeued_bytes > 0) {
-        memcpy(to, from, c->dequeued_bytes);
+    if (c->infeed_components > 0) {
+        memcpy(to, from, c->infeed_components);
     }
 }
 
@@ -256,7 +235,7 @@ copy_held(const ipu__checker *c, uint8_t *to, const uint8_t *from)
 static void
 keep_held(const ipu__checker *c, uint8_t *kept)
 {
-    for (size_t i = 0; i < c->dequeued_bytes; i++) {
+    for (size_t i = 0; i < c->infeed_components; i++) {
         kept[i] &= c->dequeued[i];
     }
 }
@@ -306,7 +285,7 @@ check_loop(ipu__checker *c, size_t begin)
     ipu__range *before;
     uint8_t *held;
     size_t around = c->inside;
-    IPU_TRY(ipu_alloc(c->ctx, c->dequeued_bytes, &held));
+    IPU_TRY(ipu_alloc(c->ctx, c->infeed_components, &held));
     copy_held(c, held, c->dequeued);
     ipu_status status = copy_written(c, &before, &count);
     c->inside = counted ? SIZE_MAX : begin;
@@ -332,7 +311,7 @@ check_loop(ipu__checker *c, size_t begin)
     copy_held(c, c->dequeued, held);
     c->inside = around;
     c->depth--;
-    ipu_free(c->ctx, held, c->dequeued_bytes);
+    ipu_free(c->ctx, held, c->infeed_components);
     ipu_free(c->ctx, before, count * sizeof(ipu__range));
     return status;
 }
@@ -461,14 +440,14 @@ check_switch(ipu__checker *c, size_t begin)
                 choose->target > (int32_t)begin,
             "a switch that ends out of range");
     IPU_TRY(copy_written(c, &before, &count));
-    ipu_status status = ipu_alloc(c->ctx, 2 * c->dequeued_bytes, &dequeued);
+    ipu_status status = ipu_alloc(c->ctx, 2 * c->infeed_components, &dequeued);
     if (status == IPU_OK) {
-        uint8_t *kept = dequeued == NULL ? NULL : dequeued + c->dequeued_bytes;
+        uint8_t *kept = dequeued == NULL ? NULL : dequeued + c->infeed_components;
         copy_held(c, dequeued, c->dequeued);
         copy_held(c, kept, c->dequeued);
         status = check_branches(c, choose, before, count, dequeued, kept);
         copy_held(c, c->dequeued, kept);
-        ipu_free(c->ctx, dequeued, 2 * c->dequeued_bytes);
+        ipu_free(c->ctx, dequeued, 2 * c->infeed_components);
     }
     ipu_free(c->ctx, before, count * sizeof(ipu__range));
     return status;
@@ -498,9 +477,6 @@ check_range(ipu__checker *c, size_t begin, size_t end)
         case IPU_INSTRUCTION_DEQUEUE:
             IPU_TRY(check_dequeue(c, instruction));
             break;
-        case IPU_INSTRUCTION_RELEASE:
-            IPU_TRY(check_release(c, instruction));
-            break;
         case IPU_INSTRUCTION_ENQUEUE:
             IPU_TRY(check_enqueue(c, instruction));
             break;
@@ -513,10 +489,6 @@ check_range(ipu__checker *c, size_t begin, size_t end)
         case IPU_INSTRUCTION_PIPELINE:
             IPU_TRY(check_pipeline(c, instruction));
             c->at = i;
-            break;
-        case IPU_INSTRUCTION_MICRO_BATCH:
-            REQUIRE(c, instruction->input_count == 1, "it names no micro-batch");
-            IPU_TRY(ipu__verify_check_read(c, instruction->inputs[0], sizeof(int32_t)));
             break;
         case IPU_INSTRUCTION_TEST:
             IPU_TRY(check_test(c, instruction));
@@ -614,8 +586,8 @@ check_stream(ipu__checker *c, size_t number)
                 INTERNAL, "the program does not end with halt");
     IPU_FAIL_IF(c->ctx, c->stream->entry >= count, INTERNAL,
                 "the program has no beginning");
-    if (c->dequeued_bytes > 0) {
-        memset(c->dequeued, 0, c->dequeued_bytes);
+    if (c->infeed_components > 0) {
+        memset(c->dequeued, 0, c->infeed_components);
     }
     return c->stream->is_child ? IPU_OK : check_range(c, c->stream->entry, count - 1);
 }
@@ -657,8 +629,7 @@ ipu_program_verify(ipu_ctx *ctx, const ipu_program *program)
                 "the program's steps have no micro-batch");
     c.infeed_components =
         ipu_program_infeed_base(program, (uint32_t)program->resources.count);
-    c.dequeued_bytes = (size_t)c.infeed_components * IPU_MAX_HOLDS;
-    IPU_TRY(ipu_alloc(ctx, c.dequeued_bytes, &c.dequeued));
+    IPU_TRY(ipu_alloc(ctx, c.infeed_components, &c.dequeued));
     ipu_status status = lay_out(&c);
     for (size_t i = 0; status == IPU_OK && i < program->streams.count; i++) {
         status = check_stream(&c, i);
@@ -667,7 +638,7 @@ ipu_program_verify(ipu_ctx *ctx, const ipu_program *program)
         }
     }
     IPU_ARRAY_FREE(ctx, &c.written);
-    ipu_free(ctx, c.dequeued, c.dequeued_bytes);
+    ipu_free(ctx, c.dequeued, c.infeed_components);
     ipu_free(ctx, c.slabs, program->streams.count * sizeof(size_t));
     ipu_free(ctx, c.remotes, program->streams.count * sizeof(size_t));
     ipu_free(ctx, c.outputs, program->output_count * sizeof(size_t));

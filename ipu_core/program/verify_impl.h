@@ -20,7 +20,6 @@ typedef struct ipu__checker {
     const ipu_stream *stream;
     size_t number; /* of the stream */
     uint32_t infeed_components;
-    size_t dequeued_bytes;
     size_t *slabs;      /* per stream: where its slab begins on the line */
     size_t *remotes;    /* per stream: its remote memory */
     size_t *outputs;    /* where the program's outputs begin, behind the slabs */
@@ -33,7 +32,7 @@ typedef struct ipu__checker {
     size_t inside;        /* the WHILE of the loop that is followed; SIZE_MAX: none */
     uint32_t depth;       /* of loops */
     IPU_ARRAY(ipu__range) written;
-    uint8_t *dequeued; /* per hold and infeed component */
+    uint8_t *dequeued; /* per infeed component */
 } ipu__checker;
 
 #define REQUIRE(c, condition, ...) \
@@ -50,8 +49,6 @@ ipu_status ipu__verify_wrong(ipu__checker *c, const char *what);
 
 const ipu_resource *ipu__verify_resource_at(const ipu__checker *c, uint32_t index,
                                             ipu_resource_kind kind);
-/* Whether a component of an infeed was dequeued into a hold; both are in range. */
-uint8_t *ipu__verify_dequeued_at(const ipu__checker *c, ipu_place place);
 ipu_status ipu__verify_check_place(ipu__checker *c, ipu_place place, size_t bytes,
                                    bool is_output);
 /* That the bytes at a checked place have been written as a whole. */

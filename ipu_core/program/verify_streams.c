@@ -44,7 +44,6 @@ static void
 note_instruction(owners *o, const ipu_instruction *instruction, uint32_t stream)
 {
     bool is_queue = instruction->kind == IPU_INSTRUCTION_DEQUEUE ||
-                    instruction->kind == IPU_INSTRUCTION_RELEASE ||
                     instruction->kind == IPU_INSTRUCTION_ENQUEUE;
     if (is_queue) {
         note_user(&o->users[instruction->resource], stream);

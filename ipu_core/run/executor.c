@@ -61,8 +61,8 @@ find_resource(ipu_ctx *ctx, const ipu_executor *executor, uint32_t replica,
     return check_types(ctx, resource, types, count);
 }
 
-/* All are found before any is bound: where one is gone, a run that fails gives back
- * what it holds to the queues that it has begun with. */
+/* All are found before any is bound: where one is gone, a run that fails settles with
+ * the queues that it has begun with. */
 static ipu_status
 bind(ipu_ctx *ctx, ipu_executor *executor)
 {
@@ -105,12 +105,7 @@ allocate(ipu_ctx *ctx, ipu_executor *executor)
 {
     const ipu_program *program = executor->program;
     IPU_TRY(
-        ipu_alloc(ctx, program->resources.count * sizeof(uint32_t), &executor->holds));
-    IPU_TRY(
         ipu_alloc(ctx, program->input_count * sizeof(ipu__buffer), &executor->inputs));
-    for (uint32_t i = 0; i < program->resources.count; i++) {
-        executor->holds[i] = ipu_program_holds(program, i);
-    }
     IPU_TRY(ipu__replicas_create(ctx, executor));
     IPU_TRY(ipu_alloc(ctx, found_bytes(executor), &executor->found));
     size_t streams = executor->stream_count;
@@ -241,7 +236,6 @@ ipu_executor_free(ipu_ctx *ctx, ipu_executor *executor)
     ipu_free(ctx, executor->contexts, streams * sizeof(ipu_ctx));
     ipu_free(ctx, executor->states, streams);
     ipu_free(ctx, executor->found, executor->found == NULL ? 0 : found_bytes(executor));
-    ipu_free(ctx, executor->holds, program->resources.count * sizeof(uint32_t));
     ipu_pool_free(ctx, executor->own_pool);
     ipu_lock_destroy(&executor->lock);
     ipu_free(ctx, executor, sizeof(*executor));
@@ -473,7 +467,7 @@ begin_queues(ipu_ctx *ctx, const ipu_executor *executor)
                     resource->kind == IPU_RESOURCE_INFEED && !ipu_infeed_is_open(queue),
                     FAILED_PRECONDITION, IPU__NO_INFEED, resource->id);
         if (resource->kind == IPU_RESOURCE_INFEED) {
-            IPU_TRY(ipu_infeed_begin(ctx, queue, replicas, executor->holds[i]));
+            IPU_TRY(ipu_infeed_begin(ctx, queue, replicas));
         } else if (resource->kind == IPU_RESOURCE_OUTFEED) {
             IPU_TRY(ipu_outfeed_begin(ctx, queue, replicas));
         }
@@ -596,9 +590,6 @@ run_owned(ipu_ctx *ctx, ipu_executor *executor)
     }
     if (status != IPU_OK) {
         forget_copies(executor);
-    }
-    for (size_t i = 0; i < streams; i++) {
-        ipu__stream_release(&executor->streams[i]);
     }
     settle_queues(executor);
     hold_queues(executor, false);

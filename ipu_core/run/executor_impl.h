@@ -18,7 +18,6 @@
 /* An operand that lies in an element of an infeed. */
 typedef struct ipu__patch {
     uint32_t component; /* of the infeed */
-    uint32_t hold;
     size_t operand;
 } ipu__patch;
 
@@ -88,9 +87,8 @@ typedef struct ipu__stream {
     size_t *first_ring_use; /* per instruction, and one more */
     ipu__buffer_use *buffers;
     size_t buffer_count;
-    uint8_t *writes_variable;     /* per instruction */
-    ipu_infeed_element *elements; /* per resource and hold */
-    int64_t *counters;            /* per loop: turns left */
+    uint8_t *writes_variable; /* per instruction */
+    int64_t *counters;        /* per loop: turns left */
 
     /* the position in a run */
     size_t at;
@@ -105,7 +103,6 @@ typedef struct ipu__stream {
     bool has_written;      /* a variable, since the step began */
     uint64_t cancelled_ns; /* when it first saw the flag in a step; 0: not yet */
     uint64_t began_ns;     /* the action that it is in; 0: that is not recorded */
-    ipu_random_key step;   /* of micro-batch 0 of the step */
     ipu_random_key batch;  /* of micro-batch 0, in a loop of micro-batches */
     ipu_kernel_call call; /* what all kernel calls have in common, and the random key */
     ipu_ctx *ctx;
@@ -158,8 +155,7 @@ struct ipu_executor {
     ipu_ctx *contexts; /* of several streams */
     ipu_lock lock;     /* of schedule.c, which uses the states */
     uint8_t *states;
-    uint32_t *holds; /* per resource: elements held at a time */
-    void **found;    /* by replica and resource: what is bound next */
+    void **found;               /* by replica and resource: what is bound next */
     ipu__workspace *workspaces; /* one for each thread that can be at a stream */
     size_t workspace_count;
     size_t workspace_bytes;
@@ -190,15 +186,12 @@ void ipu__stream_reset(ipu__stream *stream);
 static inline void
 ipu__stream_begin_step(ipu__stream *stream, const ipu_random_key *key)
 {
-    stream->step = *key;
-    stream->step.replica = stream->replica->number;
-    stream->call.random = stream->step;
+    stream->call.random = *key;
+    stream->call.random.replica = stream->replica->number;
     stream->has_written = false;
 }
 /* Runs until it halts, fails, ends a step or would block. */
 ipu__progress ipu__stream_run(ipu__stream *stream);
-/* Gives back all elements of infeeds. */
-void ipu__stream_release(ipu__stream *stream);
 
 /* --- blocked.c -------------------------------------------------------------------- */
 

@@ -2,25 +2,24 @@
  *
  * The infeed: a ring of slots between one producer thread and a device.
  *
- * `published` counts the elements made, `taken` those the device has asked for. The
- * device holds elements that it took until it releases them, in any order, up to
- * `holds` at a time in all replicas together; there are ahead + holds slots. So while
- * fewer than `ahead` elements are published and not taken, a slot is free. What is read
- * ahead is `depth` elements, never more but where a round has more.
+ * `published` counts the elements made, `taken` those the device has asked for. Each
+ * replica uses the element that it took last; so there are ahead + replicas slots, and
+ * while fewer than `ahead` elements are published and not taken, a slot is free. What
+ * is read ahead is `depth` elements, never more but where a round has more.
  *
  * `order` is a ring of slot numbers. Element n lies in slot order[n]; the device
  * appends each slot that it gives back (`freed` counts them, and those that were free
  * at the beginning), so an element's slot is known before the element is made.
  *
- * Replica r takes the elements r, r + R, ..., `next` says which follows; the replicas
- * need not be as far as each other. A round is the R elements of a turn. A replica
- * takes its element of a round when the whole round is there, so no replica begins a
- * round that the data do not fill. To that end at least R elements are read ahead. Of
- * what is published and not taken there are at most `ahead` elements, for one replica
- * at worst, so that the oldest one is less than R * ahead elements old; the ring is as
- * long as that and the free slots. Several replicas lock the device's side. Where a run
- * ends between two of them, `next` goes to the same turn for all, and the elements in
- * between are dropped.
+ * Replica r takes the elements r, r + R, ..., its `next` says which follows; the
+ * replicas need not be as far as each other. A round is the R elements of a turn. A
+ * replica takes its element of a round when the whole round is there, so no replica
+ * begins a round that the data do not fill. To that end at least R elements are read
+ * ahead. Of what is published and not taken there are at most `ahead` elements, for one
+ * replica at worst, so that the oldest one is less than R * ahead elements old; the
+ * ring is as long as that and the free slots. Several replicas lock the device's side.
+ * Where a run ends between two of them, `next` goes to the same turn for all, and the
+ * elements in between are dropped.
  *
  * Counters only grow and each is written by one side, so the fast path takes no lock:
  * a side that finds what it needs goes on, else it spins for a moment and then sleeps
@@ -47,6 +46,13 @@
 
 enum { MAX_DEPTH = 1 << 20 };
 
+/* How far a replica is. */
+typedef struct taker {
+    uint64_t next; /* the number of its next element */
+    uint32_t slot; /* of the element that it uses */
+    bool has_slot;
+} taker;
+
 struct ipu_infeed {
     uint32_t type_count;
     uint32_t depth;
@@ -65,9 +71,8 @@ struct ipu_infeed {
     /* the device's */
     ipu_lock device_lock; /* protects the following where there are several replicas */
     uint32_t replicas;    /* 0: of no run so far */
-    uint64_t *next;       /* per replica: the number of its next element */
+    taker *takers;        /* by replica */
     uint64_t freed;
-    uint32_t held;
     uint64_t before;        /* taken from queues that this one goes on with */
     _Atomic uint32_t ahead; /* elements that may be read ahead */
 
@@ -109,7 +114,6 @@ empty(ipu_infeed *queue)
         queue->order[i] = i;
     }
     queue->freed = queue->slot_count;
-    queue->held = 0;
     queue->replicas = 0;
     queue->before = 0;
     atomic_store(&queue->ahead, queue->depth);
@@ -148,7 +152,7 @@ most_ahead(const ipu_infeed *queue)
 static size_t
 most_slots(const ipu_infeed *queue)
 {
-    return most_ahead(queue) + (size_t)queue->most_replicas * IPU_MAX_HOLDS;
+    return most_ahead(queue) + queue->most_replicas;
 }
 
 /* Slots that there can be, beside the first depth + 1. */
@@ -192,7 +196,7 @@ allocate(ipu_ctx *ctx, ipu_infeed *queue, const ipu_type *types)
     IPU_TRY(ipu_alloc(ctx, bytes, &queue->types));
     queue->types_bytes = bytes;
     memcpy(queue->types, types, bytes);
-    IPU_TRY(ipu_alloc(ctx, queue->most_replicas * sizeof(*queue->next), &queue->next));
+    IPU_TRY(ipu_alloc(ctx, queue->most_replicas * sizeof(taker), &queue->takers));
     IPU_TRY(ipu_alloc(ctx, later_slots(queue) * sizeof(char *), &queue->later));
     IPU_TRY(
         ipu_mul_size(ctx, (size_t)capacity_of(queue), sizeof(*queue->order), &bytes));
@@ -258,7 +262,7 @@ ipu_infeed_free(ipu_ctx *ctx, ipu_infeed *queue)
         ipu_free(&own, queue->later[i], queue->slot_bytes);
     }
     ipu_free(&own, queue->later, later_slots(queue) * sizeof(char *));
-    ipu_free(&own, queue->next, queue->most_replicas * sizeof(*queue->next));
+    ipu_free(&own, queue->takers, queue->most_replicas * sizeof(taker));
     ipu_free(&own, queue->types, queue->types_bytes);
     ipu_free(&own, queue->slots,
              queue->type_count * most_slots(queue) * sizeof(void *));
@@ -554,6 +558,15 @@ give_back(ipu_infeed *queue, uint32_t slot)
     queue->order[queue->freed++ % capacity_of(queue)] = slot;
 }
 
+static void
+give_back_last(ipu_infeed *queue, taker *replica)
+{
+    if (replica->has_slot) {
+        give_back(queue, replica->slot);
+        replica->has_slot = false;
+    }
+}
+
 /* An element is the device's: how many are published and not taken changes. Of several
  * replicas all may wait for the rest of a round while much of the ring is full. */
 static void
@@ -571,7 +584,7 @@ note_taken(ipu_infeed *queue, uint64_t published)
 static uint64_t
 round_end(const ipu_infeed *queue, uint32_t replica)
 {
-    return queue->next[replica] - replica + queue->replicas;
+    return queue->takers[replica].next - replica + queue->replicas;
 }
 
 /* Whether the device may make an element. */
@@ -654,13 +667,13 @@ end_of_data(ipu_ctx *ctx, const ipu_infeed *queue, uint64_t published)
              queue->before + published);
 }
 
-/* Memory for `ahead` elements that are read ahead and `holds` others. */
+/* Memory for `ahead` elements that are read ahead and `used` others. */
 static ipu_status
-allow_slots(ipu_ctx *ctx, ipu_infeed *queue, uint32_t ahead, uint32_t holds)
+allow_slots(ipu_ctx *ctx, ipu_infeed *queue, uint32_t ahead, uint32_t used)
 {
     ipu_ctx own;
     ipu_ctx_init(&own, queue->allocator);
-    while (queue->slot_count < ahead + holds) {
+    while (queue->slot_count < ahead + used) {
         char **memory = &queue->later[queue->slot_count - queue->depth - 1];
         IPU_FAIL_IF(ctx, ipu_alloc(&own, queue->slot_bytes, memory) != IPU_OK,
                     OUT_OF_MEMORY, "%s", own.message);
@@ -677,12 +690,11 @@ allow_slots(ipu_ctx *ctx, ipu_infeed *queue, uint32_t ahead, uint32_t holds)
 }
 
 ipu_status
-ipu_infeed_begin(ipu_ctx *ctx, ipu_infeed *queue, uint32_t replicas, uint32_t holds)
+ipu_infeed_begin(ipu_ctx *ctx, ipu_infeed *queue, uint32_t replicas)
 {
-    IPU_FAIL_IF(ctx, replicas > queue->most_replicas || holds > IPU_MAX_HOLDS, INTERNAL,
-                "a program of %" PRIu32 " replicas that hold %" PRIu32
-                " elements each of an infeed for %" PRIu32 " replicas",
-                replicas, holds, queue->most_replicas);
+    IPU_FAIL_IF(ctx, replicas > queue->most_replicas, INTERNAL,
+                "a program of %" PRIu32 " replicas uses an infeed for %" PRIu32,
+                replicas, queue->most_replicas);
     IPU_FAIL_IF(ctx, queue->replicas != 0 && queue->replicas != replicas,
                 FAILED_PRECONDITION,
                 "Infeeds can not be shared across graphs with different replication "
@@ -692,12 +704,12 @@ ipu_infeed_begin(ipu_ctx *ctx, ipu_infeed *queue, uint32_t replicas, uint32_t ho
     if (queue->replicas == 0) {
         queue->replicas = replicas;
         for (uint32_t r = 0; r < replicas; r++) {
-            queue->next[r] = r;
+            queue->takers[r] = (taker){.next = r};
         }
     }
     uint32_t ahead = atomic_load(&queue->ahead);
     ahead = replicas > ahead ? replicas : ahead;
-    IPU_TRY(allow_slots(ctx, queue, ahead, replicas * holds));
+    IPU_TRY(allow_slots(ctx, queue, ahead, replicas));
     atomic_store(&queue->is_running, true);
     return IPU_OK;
 }
@@ -706,14 +718,19 @@ void
 ipu_infeed_finish(ipu_infeed *queue)
 {
     uint64_t begin = 0; /* of the first round that no replica has begun */
+    if (!atomic_load(&queue->is_running)) {
+        return; /* another thread may reopen it */
+    }
     for (uint32_t r = 0; r < queue->replicas; r++) {
-        uint64_t own = queue->next[r] - r;
+        uint64_t own = queue->takers[r].next - r;
         begin = own > begin ? own : begin;
+        give_back_last(queue, &queue->takers[r]);
     }
     uint64_t published = atomic_load(&queue->published);
     for (uint32_t r = 0; r < queue->replicas; r++) {
-        for (; queue->next[r] < begin; queue->next[r] += queue->replicas) {
-            give_back(queue, slot_of(queue, queue->next[r]));
+        for (uint64_t *next = &queue->takers[r].next; *next < begin;
+             *next += queue->replicas) {
+            give_back(queue, slot_of(queue, *next));
             note_taken(queue, published);
         }
     }
@@ -725,33 +742,24 @@ ipu_infeed_finish(ipu_infeed *queue)
 
 ipu_status
 ipu_infeed_take(ipu_ctx *ctx, ipu_infeed *queue, uint32_t replica,
-                ipu_infeed_element *out)
+                const void *const **out)
 {
-    *out = (ipu_infeed_element){0};
+    taker *self = &queue->takers[replica];
+    *out = NULL;
     IPU_FAIL_IF(ctx, atomic_load(&queue->is_closed), CANCELLED,
                 "the infeed was closed while a program was reading it");
     lock_device(queue);
     /* The end is set after the last element is published: look at it first. */
     bool is_ended = atomic_load(&queue->is_ended);
     uint64_t published = atomic_load(&queue->published);
-    uint64_t number = queue->next[replica];
-    bool is_there = published >= round_end(queue, replica);
-    bool is_too_many = atomic_load(&queue->ahead) + queue->held >= queue->slot_count;
-    if (is_there && !is_too_many) {
-        queue->held++;
-        queue->next[replica] += queue->replicas;
-        out->slot = slot_of(queue, number);
-        out->number = number;
-        out->tensors = (const void *const *)buffers_of(queue, out->slot);
+    give_back_last(queue, self);
+    if (published >= round_end(queue, replica)) {
+        *self = (taker){self->next + queue->replicas, slot_of(queue, self->next), true};
+        *out = (const void *const *)buffers_of(queue, self->slot);
         note_taken(queue, published);
     }
     unlock_device(queue);
-    if (!is_there) {
-        return is_ended ? end_of_data(ctx, queue, published) : IPU_OK;
-    }
-    IPU_FAIL_IF(ctx, is_too_many, INTERNAL,
-                "a program holds more elements of an infeed than it said");
-    return IPU_OK;
+    return *out == NULL && is_ended ? end_of_data(ctx, queue, published) : IPU_OK;
 }
 
 bool
@@ -766,18 +774,6 @@ ipu_infeed_make(ipu_infeed *queue, ipu_pool *pool)
         queue->maker.make(queue->maker.state, pool, next_slot(queue));
     }
     return true;
-}
-
-void
-ipu_infeed_release(ipu_infeed *queue, ipu_infeed_element *element)
-{
-    if (element->tensors != NULL) {
-        lock_device(queue);
-        give_back(queue, element->slot);
-        queue->held--;
-        unlock_device(queue);
-        *element = (ipu_infeed_element){0};
-    }
 }
 
 /* --- a move to another device ---------------------------------------------------- */

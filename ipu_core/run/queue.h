@@ -6,12 +6,11 @@
  * component. One producer thread fills, the device consumes; a full ring pushes back:
  * at most `depth` elements are made that the device has not asked for (R, where a
  * program of R replicas has more). The device uses
- * a slot in place until it releases the element, and may hold several. Of a program
- * with R replicas replica r takes the elements r, r + R, r + 2 R, ..., in whatever
- * order the replicas come; it takes none where the data end before all of them have
- * theirs. A producer may lend its work: while a program runs, the
- * device then makes an element itself where it finds none, with the threads that wait
- * for it anyway, and the producer sleeps.
+ * a slot in place until it takes the next element. Of a program with R replicas replica
+ * r takes the elements r, r + R, r + 2 R, ..., in whatever order the replicas come; it
+ * takes none where the data end before all of them have theirs. A producer may lend its
+ * work: while a program runs, the device then makes an element itself where it finds
+ * none, with the threads that wait for it anyway, and the producer sleeps.
  *
  * Outfeed: a bounded ring on the device side and growing storage on the host side. A
  * thread of the queue's own drains the ring into the storage whenever it is half full,
@@ -102,30 +101,20 @@ ipu_status ipu_infeed_pass_on(ipu_ctx *ctx, ipu_infeed *queue, ipu_infeed *to);
  * does not start. */
 bool ipu_infeed_is_open(const ipu_infeed *queue);
 
-/* An element that the device holds; all zero: none. */
-typedef struct ipu_infeed_element {
-    uint64_t number;
-    uint32_t slot;
-    const void *const *tensors; /* valid until it is released */
-} ipu_infeed_element;
-
-/* Device: a run begins; how many replicas it has, and how many elements each may hold
- * at a time. FAILED_PRECONDITION where an earlier one had another number of replicas.
- */
-ipu_status ipu_infeed_begin(ipu_ctx *ctx, ipu_infeed *queue, uint32_t replicas,
-                            uint32_t holds);
-/* Device: it has ended, and holds nothing. Elements are gone that some replicas have
- * taken the like of and others have not. */
+/* Device: a run of so many replicas begins. FAILED_PRECONDITION where an earlier one
+ * had another number of them. */
+ipu_status ipu_infeed_begin(ipu_ctx *ctx, ipu_infeed *queue, uint32_t replicas);
+/* Device: it has ended, if it had begun, and uses no element any more. Elements are
+ * gone that some replicas have taken the like of and others have not. */
 void ipu_infeed_finish(ipu_infeed *queue);
-/* Device: the replica's next element; none (and IPU_OK) where it, or another replica's
- * of the same turn, is not there yet. OUT_OF_RANGE at the end of the data. */
+/* Device: the tensors of the replica's next element, which are its own until it asks
+ * for another one; NULL (and IPU_OK) where that element, or another replica's of the
+ * same turn, is not there yet. OUT_OF_RANGE at the end of the data. */
 ipu_status ipu_infeed_take(ipu_ctx *ctx, ipu_infeed *queue, uint32_t replica,
-                           ipu_infeed_element *out);
+                           const void *const **out);
 /* Device: makes an element where that is lent and nobody is at it; whether it is worth
  * the while to try to take again. */
 bool ipu_infeed_make(ipu_infeed *queue, ipu_pool *pool);
-/* Device: gives an element back, in any order; does nothing where none is held. */
-void ipu_infeed_release(ipu_infeed *queue, ipu_infeed_element *element);
 /* Device: whether ipu_infeed_take will not ask it to wait. If not, the listener hears
  * of it when that changes. */
 bool ipu_infeed_has_element(ipu_infeed *queue, uint32_t replica);

@@ -4,14 +4,14 @@
  * operands are pointers by then (stream_operands.c).
  *
  * Where a stream would have to wait it returns. Its whole position lies in the struct:
- * the instruction, the counters of the loops around it, the elements it holds. So any
- * thread can take it up again; it belongs to one thread at a time.
+ * the instruction and the counters of the loops around it. So any thread can take it up
+ * again; it belongs to one thread at a time.
  *
  * Random ops draw anew at each step, and in inner loops at each turn: the key's `turn`
  * counts the turns that ended since the stream entered the outermost of the inner loops
  * around, however these are nested; outside of inner loops it is 0. Which micro-batch
- * of the step it is, the instruction MICRO_BATCH says. So numbers depend on what is
- * computed, and not on when. */
+ * of the step it is, the action says. So numbers depend on what is computed, and not on
+ * when. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -33,37 +33,25 @@ run_kernel(ipu__stream *stream, const ipu_instruction *instruction, void **opera
     return status;
 }
 
-/* A dequeue, a release: which element of the stream's it is about. */
-static ipu_infeed_element *
-element_of(const ipu__stream *stream, const ipu_instruction *instruction)
-{
-    return &stream->elements[(size_t)instruction->resource * IPU_MAX_HOLDS +
-                             instruction->hold];
-}
-
 static ipu_status
 run_dequeue(ipu__stream *stream, const ipu_instruction *instruction, bool *done)
 {
     ipu_infeed *queue = stream->replica->resources[instruction->resource];
-    ipu_infeed_element *element = element_of(stream, instruction);
-    ipu_infeed_release(queue, element);
-    IPU_TRY(ipu_infeed_take(stream->ctx, queue, stream->replica->number, element));
-    if (element->tensors == NULL && ipu_infeed_make(queue, stream->call.pool)) {
-        IPU_TRY(ipu_infeed_take(stream->ctx, queue, stream->replica->number, element));
+    uint32_t replica = stream->replica->number;
+    const void *const *tensors;
+    IPU_TRY(ipu_infeed_take(stream->ctx, queue, replica, &tensors));
+    if (tensors == NULL && ipu_infeed_make(queue, stream->call.pool)) {
+        IPU_TRY(ipu_infeed_take(stream->ctx, queue, replica, &tensors));
     }
-    *done = element->tensors != NULL;
+    *done = tensors != NULL;
     if (!*done) {
         return IPU_OK;
     }
     size_t end = stream->first_patch[instruction->resource + 1];
     for (size_t i = stream->first_patch[instruction->resource]; i < end; i++) {
         const ipu__patch *p = &stream->patches[i];
-        if (p->hold == instruction->hold) {
-            /* operands are void * for all; the verifier lets nothing write to an
-             * infeed */
-            stream->operands[p->operand] =
-                (void *)(uintptr_t)element->tensors[p->component];
-        }
+        /* operands are void * for all; the verifier lets nothing write to an infeed */
+        stream->operands[p->operand] = (void *)(uintptr_t)tensors[p->component];
     }
     return IPU_OK;
 }
@@ -168,15 +156,6 @@ begin_action(ipu__stream *stream, size_t at, const ipu_instruction *action)
             (size_t)(action->micro_batch % ring->depth) * ring->stride;
     }
     return (size_t)action->target;
-}
-
-static void
-begin_micro_batch(ipu__stream *stream, const void *data)
-{
-    int32_t number;
-    memcpy(&number, data, sizeof(number));
-    stream->call.random = stream->step;
-    stream->call.random.step += (uint64_t)(int64_t)number;
 }
 
 /* --- loops and branches ----------------------------------------------------------- */
@@ -361,10 +340,6 @@ ipu__stream_run(ipu__stream *stream)
         case IPU_INSTRUCTION_DEQUEUE:
             TRY(run_dequeue(stream, instruction, &done));
             break;
-        case IPU_INSTRUCTION_RELEASE:
-            ipu_infeed_release(stream->replica->resources[instruction->resource],
-                               element_of(stream, instruction));
-            break;
         case IPU_INSTRUCTION_ENQUEUE:
             TRY(ipu_outfeed_enqueue(
                 stream->ctx, stream->replica->resources[instruction->resource],
@@ -406,9 +381,6 @@ ipu__stream_run(ipu__stream *stream)
             } else {
                 done = ipu__meet(stream, instruction, operands);
             }
-            break;
-        case IPU_INSTRUCTION_MICRO_BATCH:
-            begin_micro_batch(stream, operands[0]);
             break;
         case IPU_INSTRUCTION_LOOP:
         case IPU_INSTRUCTION_WHILE: {

@@ -101,8 +101,7 @@ find_patches(ipu__stream *stream)
                 if (place.space == IPU_SPACE_INFEED && place.index >= base &&
                     place.index < end) {
                     stream->patches[found++] =
-                        (ipu__patch){place.index - base, (uint32_t)place.offset,
-                                     stream->first_operand[i] + k};
+                        (ipu__patch){place.index - base, stream->first_operand[i] + k};
                 }
             }
         }
@@ -155,8 +154,6 @@ ipu__stream_create(ipu_ctx *ctx, ipu_executor *executor, const ipu__replica *rep
                       &stream->ring_uses));
     IPU_TRY(ipu_alloc(ctx, (count + 1) * sizeof(size_t), &stream->first_ring_use));
     IPU_TRY(ipu_alloc(ctx, count, &stream->writes_variable));
-    IPU_TRY(ipu_alloc(ctx, resources * IPU_MAX_HOLDS * sizeof(ipu_infeed_element),
-                      &stream->elements));
     IPU_TRY(ipu_alloc(ctx, code->loop_count * sizeof(int64_t), &stream->counters));
     size_t next = 0;
     for (size_t i = 0; i < count; i++) {
@@ -201,8 +198,6 @@ ipu__stream_free(ipu_ctx *ctx, ipu__stream *stream)
     ipu_free(ctx, stream->ring_uses, stream->ring_use_count * sizeof(ipu__ring_use));
     ipu_free(ctx, stream->first_ring_use, (count + 1) * sizeof(size_t));
     ipu_free(ctx, stream->writes_variable, count);
-    ipu_free(ctx, stream->elements,
-             resources * IPU_MAX_HOLDS * sizeof(ipu_infeed_element));
     ipu_free(ctx, stream->counters, code->loop_count * sizeof(int64_t));
 }
 
@@ -271,11 +266,6 @@ ipu__stream_reset(ipu__stream *stream)
                                              ? stream->replica->outputs[use->index].data
                                              : executor->inputs[use->index].data;
     }
-    for (uint32_t r = 0; r < executor->program->resources.count; r++) {
-        for (uint32_t h = 0; h < executor->holds[r]; h++) {
-            stream->elements[(size_t)r * IPU_MAX_HOLDS + h] = (ipu_infeed_element){0};
-        }
-    }
     stream->at = stream->code->entry;
     stream->depth = 0;
     stream->has_forked = false;
@@ -285,16 +275,4 @@ ipu__stream_reset(ipu__stream *stream)
     stream->began_ns = 0;
     stream->cancelled_ns = 0;
     atomic_store(&stream->is_blocked, false);
-}
-
-void
-ipu__stream_release(ipu__stream *stream)
-{
-    const ipu_program *program = stream->executor->program;
-    for (uint32_t r = 0; r < program->resources.count; r++) {
-        for (uint32_t h = 0; h < stream->executor->holds[r]; h++) {
-            ipu_infeed_release(stream->replica->resources[r],
-                               &stream->elements[(size_t)r * IPU_MAX_HOLDS + h]);
-        }
-    }
 }

@@ -203,12 +203,11 @@ add_resource(maker *m, ipu_resource_kind kind, int64_t id, const ipu_type *type)
 }
 
 static int32_t
-add_dequeue(maker *m, uint32_t stream, uint32_t resource, uint32_t hold)
+add_dequeue(maker *m, uint32_t stream, uint32_t resource)
 {
-    ipu_instruction dequeue = {
-        .kind = IPU_INSTRUCTION_DEQUEUE, .resource = resource, .hold = hold};
-    ipu_place place = {IPU_SPACE_INFEED, ipu_program_infeed_base(m->program, resource),
-                       hold};
+    ipu_instruction dequeue = {.kind = IPU_INSTRUCTION_DEQUEUE, .resource = resource};
+    ipu_place place =
+        at_index(IPU_SPACE_INFEED, ipu_program_infeed_base(m->program, resource));
     return emit(m, stream, dequeue, NULL, 0, &place, 1);
 }
 

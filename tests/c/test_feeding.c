@@ -68,13 +68,12 @@ read_expected(void)
 
 /* As a stream dequeues; *made counts the elements that the device made. */
 static ipu_status
-take(ipu_ctx *ctx, ipu_infeed *queue, ipu_pool *pool, ipu_infeed_element *element,
+take(ipu_ctx *ctx, ipu_infeed *queue, ipu_pool *pool, const void *const **element,
      int *made)
 {
-    ipu_infeed_release(queue, element);
     for (;;) {
         IPU_TRY(ipu_infeed_take(ctx, queue, 0, element));
-        if (element->tensors != NULL) {
+        if (*element != NULL) {
             return IPU_OK;
         }
         if (ipu_infeed_make(queue, pool)) {
@@ -104,18 +103,17 @@ check_order(int32_t threads, bool shares_cores)
         ipu_status status = IPU_OK;
         CHECK_OK(&ctx, ipu_feeder_start(&ctx, dataset, queue, shares_cores, &feeder));
         while (status == IPU_OK) {
-            ipu_infeed_element element = {0};
-            CHECK_OK(&ctx, ipu_infeed_begin(&ctx, queue, 1, 1));
+            const void *const *element;
+            CHECK_OK(&ctx, ipu_infeed_begin(&ctx, queue, 1));
             for (int i = 0; i < A_RUN && status == IPU_OK; i++) {
                 status = take(&ctx, queue, pool, &element, &made);
                 if (status == IPU_OK) {
                     wrong += taken >= ELEMENTS ||
-                             memcmp(element.tensors[0], expected[taken % ELEMENTS],
+                             memcmp(element[0], expected[taken % ELEMENTS],
                                     sizeof(expected[0])) != 0;
                     taken++;
                 }
             }
-            ipu_infeed_release(queue, &element);
             ipu_infeed_finish(queue);
             while (shares_cores && taken == A_RUN && !ipu_infeed_is_full(queue)) {
                 sleep_ms(1); /* between runs the thread reads ahead */
@@ -138,7 +136,7 @@ test_the_device_makes(void)
     ipu_ctx ctx = fresh();
     ipu_dataset *dataset = batches(&ctx, -1);
     const ipu_type type = batch_type();
-    ipu_infeed_element element = {0};
+    const void *const *element;
     ipu_infeed *queue;
     ipu_feeder *feeder;
     int made = 0;
@@ -147,7 +145,7 @@ test_the_device_makes(void)
     while (!ipu_infeed_is_full(queue)) {
         sleep_ms(1);
     }
-    CHECK_OK(&ctx, ipu_infeed_begin(&ctx, queue, 1, 1));
+    CHECK_OK(&ctx, ipu_infeed_begin(&ctx, queue, 1));
     for (int i = 0; i < DEPTH; i++) {
         CHECK_OK(&ctx, take(&ctx, queue, NULL, &element, &made));
     }
@@ -159,7 +157,6 @@ test_the_device_makes(void)
         CHECK_OK(&ctx, take(&ctx, queue, NULL, &element, &made));
     }
     CHECK(made == 10);
-    ipu_infeed_release(queue, &element);
     ipu_infeed_finish(queue);
     ipu_feeder_stop(feeder, NULL);
     ipu_infeed_free(&ctx, queue);
@@ -177,7 +174,7 @@ test_nothing_is_lent_to_replicas(void)
     ipu_feeder *feeder;
     CHECK_OK(&ctx, ipu_infeed_create(&ctx, &type, 1, DEPTH, 2, &queue));
     CHECK_OK(&ctx, ipu_feeder_start(&ctx, dataset, queue, true, &feeder));
-    CHECK_OK(&ctx, ipu_infeed_begin(&ctx, queue, 2, 1));
+    CHECK_OK(&ctx, ipu_infeed_begin(&ctx, queue, 2));
     while (!ipu_infeed_is_full(queue)) {
         sleep_ms(1);
     }
@@ -196,14 +193,14 @@ test_an_error_in_the_making(void)
     ipu_dataset *inner = batches(&ctx, PASSES);
     ipu_dataset *dataset;
     const ipu_type type = batch_type();
-    ipu_infeed_element element = {0};
+    const void *const *element;
     ipu_infeed *queue;
     ipu_feeder *feeder;
     int made = 0;
     CHECK_OK(&ctx, ipu_dataset_assert_cardinality(&ctx, inner, ELEMENTS + 1, &dataset));
     CHECK_OK(&ctx, ipu_infeed_create(&ctx, &type, 1, 1, 1, &queue));
     CHECK_OK(&ctx, ipu_feeder_start(&ctx, dataset, queue, true, &feeder));
-    CHECK_OK(&ctx, ipu_infeed_begin(&ctx, queue, 1, 1));
+    CHECK_OK(&ctx, ipu_infeed_begin(&ctx, queue, 1));
     for (int i = 0; i < ELEMENTS; i++) {
         CHECK_OK(&ctx, take(&ctx, queue, NULL, &element, &made));
     }
@@ -227,13 +224,12 @@ take_for_ever(void *state)
 {
     device *self = state;
     ipu_ctx ctx = fresh();
-    ipu_infeed_element element = {0};
+    const void *const *element;
     int made = 0;
-    self->status = ipu_infeed_begin(&ctx, self->queue, 1, 1);
+    self->status = ipu_infeed_begin(&ctx, self->queue, 1);
     while (self->status == IPU_OK) {
         self->status = take(&ctx, self->queue, NULL, &element, &made);
     }
-    ipu_infeed_release(self->queue, &element);
     ipu_infeed_finish(self->queue);
     return NULL;
 }

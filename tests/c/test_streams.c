@@ -109,17 +109,10 @@ test_print(ipu_ctx *ctx)
     uint32_t data = add_channel(&m, 0, 1, 4, 1);
     uint32_t token = add_channel(&m, 1, 0, 2, 0);
     ipu_place value = cell(1);
-    ipu_place element = {IPU_SPACE_INFEED, 0, 1};
-    add_dequeue(&m, 0, queue, 1);
+    ipu_place element = at_index(IPU_SPACE_INFEED, 0);
+    add_dequeue(&m, 0, queue);
     add_send(&m, 0, data, &element);
-    emit(&m, 0,
-         (ipu_instruction){
-             .kind = IPU_INSTRUCTION_RELEASE, .resource = queue, .hold = 1},
-         NULL, 0, NULL, 0);
     add_receive(&m, 0, token, NULL);
-    ipu_place batch = number(&m, 1);
-    emit(&m, 1, (ipu_instruction){.kind = IPU_INSTRUCTION_MICRO_BATCH}, &batch, 1, NULL,
-         0);
     add_receive(&m, 1, data, &value);
     add_send(&m, 1, token, NULL);
     ipu_program *program = end_program(&m);
@@ -127,22 +120,20 @@ test_print(ipu_ctx *ctx)
     size_t bytes;
     CHECK_OK(ctx, ipu_program_print(ctx, program, &text, &bytes));
     const char *wanted =
-        "program of 9 instructions in 2 streams, 2 micro-batches a step\n"
+        "program of 7 instructions in 2 streams, 2 micro-batches a step\n"
         "constants 64 bytes, workspace 0 bytes\n"
         "resource 0 infeed id=3 int32[]\n"
         "channel 0 stream 0 -> stream 1, depth 4 int32[]\n"
         "channel 1 stream 1 -> stream 0, depth 2\n"
         "stream 0: slab 5120 bytes, peak live 0 bytes at 0\n"
-        "    0  dequeue resource 0 -> infeed[0]@1\n"
-        "    1  send    infeed[0]@1 -> channel 0\n"
-        "    2  release resource 0@1\n"
-        "    3  receive channel 1 -> \n"
-        "    4  halt    \n"
+        "    0  dequeue resource 0 -> infeed[0]\n"
+        "    1  send    infeed[0] -> channel 0\n"
+        "    2  receive channel 1 -> \n"
+        "    3  halt    \n"
         "stream 1: slab 5120 bytes, peak live 0 bytes at 0\n"
-        "    0  batch   constant+0\n"
-        "    1  receive channel 0 -> slab+64\n"
-        "    2  send     -> channel 1\n"
-        "    3  halt    \n";
+        "    0  receive channel 0 -> slab+64\n"
+        "    1  send     -> channel 1\n"
+        "    2  halt    \n";
     CHECK(strcmp(text, wanted) == 0);
     if (strcmp(text, wanted) != 0) {
         fputs(text, stderr);
@@ -607,8 +598,7 @@ make_pipe(ipu_ctx *ctx, uint32_t streams, int32_t steps, int32_t depth)
     uint32_t in = add_resource(&m, IPU_RESOURCE_INFEED, in_id, &scalar_i);
     uint32_t out = add_resource(&m, IPU_RESOURCE_OUTFEED, out_id, &scalar_i);
     uint32_t v = add_resource(&m, IPU_RESOURCE_VARIABLE, p.variable, &scalar_i);
-    ipu_place older = {IPU_SPACE_INFEED, 0, 0};
-    ipu_place newer = {IPU_SPACE_INFEED, 0, 1};
+    ipu_place element = at_index(IPU_SPACE_INFEED, 0);
     ipu_place value = cell(0);
     for (uint32_t s = 0; s < streams; s++) {
         int32_t loop = open_loop(&m, s, number(&m, steps), true);
@@ -616,16 +606,10 @@ make_pipe(ipu_ctx *ctx, uint32_t streams, int32_t steps, int32_t depth)
             CHECK(add_channel(&m, s, s + 1, 1 + s % 2, 1) == s);
         }
         if (s == 0) {
-            add_dequeue(&m, s, in, 0);
-            add_dequeue(&m, s, in, 1);
-            add_kernel(&m, s, IPU_OP_ID_MUL, older, number(&m, 10), value);
-            add_kernel(&m, s, IPU_OP_ID_ADD, value, newer, cell(1));
-            for (uint32_t hold = 2; hold-- > 0;) {
-                emit(&m, s,
-                     (ipu_instruction){
-                         .kind = IPU_INSTRUCTION_RELEASE, .resource = in, .hold = hold},
-                     NULL, 0, NULL, 0);
-            }
+            add_dequeue(&m, s, in);
+            add_kernel(&m, s, IPU_OP_ID_MUL, element, number(&m, 10), value);
+            add_dequeue(&m, s, in);
+            add_kernel(&m, s, IPU_OP_ID_ADD, value, element, cell(1));
             add_copy(&m, s, cell(1), value);
         } else {
             add_receive(&m, s, s - 1, &value);
@@ -641,7 +625,6 @@ make_pipe(ipu_ctx *ctx, uint32_t streams, int32_t steps, int32_t depth)
         close_loop(&m, s, loop);
     }
     p.program = end_program(&m);
-    CHECK(ipu_program_holds(p.program, in) == 2);
     return p;
 }
 
@@ -719,126 +702,6 @@ test_starving(ipu_ctx *ctx)
     }
 }
 
-/* --- random numbers --------------------------------------------------------------- */
-
-static const ipu_type four_f = {IPU_DTYPE_FLOAT32, {1, {4}}};
-
-/* Draws four numbers into output `output`. */
-static void
-emit_draw(maker *m, uint32_t stream, uint32_t output)
-{
-    ipu_attr *attrs;
-    ipu_type *type;
-    CHECK_OK(m->ctx,
-             ipu_arena_alloc(m->ctx, &m->program->arena, 4 * sizeof(ipu_attr), &attrs));
-    CHECK_OK(m->ctx,
-             ipu_arena_alloc(m->ctx, &m->program->arena, sizeof(ipu_type), &type));
-    *type = four_f;
-    int64_t *shape;
-    CHECK_OK(m->ctx,
-             ipu_arena_alloc(m->ctx, &m->program->arena, sizeof(int64_t), &shape));
-    *shape = 4;
-    ipu_graph *graph;
-    CHECK_OK(m->ctx, ipu_graph_parse(m->ctx,
-                                     "block b0() {\n"
-                                     "  %0 = random_uniform() {dtype=float32, "
-                                     "shape=[4], seed=3, ordinal=1} : float32[4]\n"
-                                     "} -> (%0)\n",
-                                     &graph));
-    /* the attributes as the graph has them */
-    ipu_attrs given = ipu_node_of(graph, (ipu_node){0})->attrs;
-    for (uint32_t i = 0; i < given.count && i < 4; i++) {
-        attrs[i] = given.items[i];
-        if (attrs[i].key == IPU_ATTR_SHAPE) {
-            attrs[i].as.ints = shape;
-        }
-    }
-    ipu_kernel_spec spec = {.op = IPU_OP_ID_RANDOM_UNIFORM,
-                            .attrs = {attrs, given.count},
-                            .output_count = 1,
-                            .inputs = type,
-                            .outputs = type};
-    CHECK_OK(m->ctx, ipu_kernel_prepare(m->ctx, &m->program->arena, &spec,
-                                        IPU_KERNEL_REFERENCE, IPU_CPU_GENERIC));
-    CHECK_OK(m->ctx, IPU_ARRAY_PUSH(m->ctx, &m->program->specs, spec));
-    ipu_graph_free(m->ctx, graph);
-    ipu_place to = cell(0);
-    emit(m, stream,
-         (ipu_instruction){.kind = IPU_INSTRUCTION_KERNEL,
-                           .spec = (uint32_t)m->program->specs.count - 1},
-         NULL, 0, &to, 1);
-    ipu_place out = at_index(IPU_SPACE_OUTPUT, output);
-    emit(m, stream, (ipu_instruction){.kind = IPU_INSTRUCTION_COPY, .bytes = 16}, &to,
-         1, &out, 1);
-}
-
-static void
-emit_micro_batch(maker *m, uint32_t stream, int32_t which)
-{
-    ipu_place place = number(m, which);
-    emit(m, stream, (ipu_instruction){.kind = IPU_INSTRUCTION_MICRO_BATCH}, &place, 1,
-         NULL, 0);
-}
-
-/* The numbers of micro-batches 0 to 5 in any order, and drawn again, are those of six
- * steps of one micro-batch. */
-static void
-test_random_numbers(ipu_ctx *ctx)
-{
-    enum { BATCHES = 6 };
-    float plain[2 * BATCHES][4];
-    float drawn[2 * BATCHES][4];
-    ipu_device *device;
-    CHECK_OK(ctx, ipu_device_create(ctx, 1, &device));
-    ipu_device_seed(device, 9);
-    maker m = begin_program(ctx, 1);
-    m.program->output_count = 1;
-    m.program->outputs = &four_f;
-    emit_draw(&m, 0, 0);
-    ipu_program *single = end_program(&m);
-    for (int i = 0; i < 2 * BATCHES; i++) {
-        void *outputs[1] = {plain[i]};
-        CHECK_OK(ctx, run_program(ctx, single, device, 1, NULL, outputs, NULL));
-    }
-    CHECK(memcmp(plain[0], plain[1], sizeof(plain[0])) != 0);
-
-    /* stream 0 draws 5 to 0, stream 1 draws 1, 3, 5, 0, 2, 4 */
-    m = begin_program(ctx, 2);
-    ipu_type types[2 * BATCHES];
-    m.program->output_count = 2 * BATCHES;
-    m.program->outputs = types;
-    m.program->micro_batches = BATCHES;
-    for (int32_t i = 0; i < BATCHES; i++) {
-        types[2 * i] = four_f;
-        types[2 * i + 1] = four_f;
-        int32_t batch = BATCHES - 1 - i;
-        int32_t other = i < 3 ? 2 * i + 1 : 2 * i - 6;
-        emit_micro_batch(&m, 0, batch);
-        emit_draw(&m, 0, (uint32_t)batch);
-        emit_micro_batch(&m, 1, other);
-        emit_draw(&m, 1, (uint32_t)(BATCHES + other));
-    }
-    ipu_program *program = end_program(&m);
-    for (int threads = 1; threads <= MOST_THREADS; threads++) {
-        ipu_device_seed(device, 9);
-        void *outputs[2 * BATCHES];
-        for (int i = 0; i < 2 * BATCHES; i++) {
-            outputs[i] = drawn[i];
-        }
-        for (int step = 0; step < 2; step++) {
-            CHECK_OK(ctx,
-                     run_program(ctx, program, device, threads, NULL, outputs, NULL));
-            size_t bytes = BATCHES * sizeof(drawn[0]);
-            CHECK(memcmp(drawn[0], plain[BATCHES * step], bytes) == 0);
-            CHECK(memcmp(drawn[BATCHES], plain[BATCHES * step], bytes) == 0);
-            CHECK(ipu_device_step(device) == (uint64_t)(BATCHES * (step + 1)));
-        }
-    }
-    ipu_program_free(ctx, single);
-    ipu_program_free(ctx, program);
-    ipu_device_free(ctx, device);
-}
-
 /* --- the verifier's teeth --------------------------------------------------------- */
 
 static void
@@ -875,22 +738,17 @@ test_teeth(ipu_ctx *ctx)
     loop->is_step = true;
     ipu_instruction *dequeue = &first->instructions.items[1];
     CHECK(dequeue->kind == IPU_INSTRUCTION_DEQUEUE);
-    dequeue->hold = 2;
+    ipu_place place = dequeue->outputs[0];
+    ipu_place other = at_index(IPU_SPACE_INFEED, 1);
+    dequeue->outputs = &other;
     refuse(ctx, program, "misplaced");
-    dequeue->hold = 0;
-    ipu_instruction *release = &first->instructions.items[5];
-    CHECK(release->kind == IPU_INSTRUCTION_RELEASE);
-    release->hold = 3;
-    refuse(ctx, program, "does not hold");
-    release->hold = 0; /* given back twice */
-    refuse(ctx, program, "does not hold");
-    release->hold = 1;
-    ipu_instruction use = first->instructions.items[4]; /* of an element */
-    first->instructions.items[4] = *release;
-    *release = use; /* after it was given back */
+    ipu_instruction use = first->instructions.items[2]; /* of an element */
+    dequeue->outputs = &place;
+    first->instructions.items[2] = *dequeue;
+    *dequeue = use;
     refuse(ctx, program, "read before its dequeue");
-    *release = first->instructions.items[4];
-    first->instructions.items[4] = use;
+    *dequeue = first->instructions.items[2];
+    first->instructions.items[2] = use;
     CHECK_OK(ctx, ipu_program_verify(ctx, program));
 
     /* what belongs to one stream is used by another one */
@@ -973,7 +831,6 @@ main(void)
     test_hosts(&ctx);
     test_queues(&ctx);
     test_starving(&ctx);
-    test_random_numbers(&ctx);
     test_teeth(&ctx);
     test_failing_allocations(&ctx);
     for (int threads = 2; threads <= MOST_THREADS; threads++) {
