@@ -10,8 +10,7 @@ import textwrap
 import warnings
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import ipu
 from ipu import drop_in

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from benchmarks import (
     accumulate,
+    compile as compiling,
     image_networks,
     jobs,
     networks,
@@ -14,7 +15,6 @@ from benchmarks import (
     reference_networks,
     report,
 )
-from benchmarks import compile as compiling
 from benchmarks.__main__ import parse, wrong
 from benchmarks.gemms import graph_text
 from benchmarks.runner import Comparison, Result, rotated

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from simulated_ipus import attach
 
-from ipu import drop_in, keras, tf
-from ipu import layers as ipu_layers
+from ipu import drop_in, keras, layers as ipu_layers, tf
 from ipu.eager.backprop import GradientCaptureContext
 from ipu.ipu_strategy import IPUStrategy
 

@@ -7,8 +7,7 @@ from collections import defaultdict
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ipu import keras, tf
 from ipu.ipu_infeed_queue import IPUInfeedQueue

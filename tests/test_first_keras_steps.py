@@ -12,8 +12,7 @@ from first_keras_models import (  # noqa: F401 - fixtures
     stacked,
     strategy,
 )
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ipu import keras, tf
 from ipu.drop_in.first_keras import runs

@@ -22,8 +22,7 @@ from ipu.config import IPUConfig
 from ipu.ipu_strategy import IPUStrategy
 from ipu.keras import layers
 from ipu.keras.engine.training import program
-from ipu.tf._functions import function as _function
-from ipu.tf._functions import tracing
+from ipu.tf._functions import function as _function, tracing
 
 N, BATCH = 24, 8
 X = np.sin(np.arange(N * 4, dtype=np.float32)).reshape(N, 4)

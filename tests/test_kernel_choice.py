@@ -50,7 +50,9 @@ def test_products_of_float64_are_those_of_numpy(
     rng = np.random.default_rng(1)
     a = rng.normal(size=(2, k, m) if turned == "a" else (2, m, k))
     b = rng.normal(size=(n, k) if turned == "b" else (k, n))
-    want = np.matmul(a.swapaxes(1, 2) if turned == "a" else a, b.T if turned == "b" else b)
+    want = np.matmul(
+        a.swapaxes(1, 2) if turned == "a" else a, b.T if turned == "b" else b
+    )
     before = _core.num_threads()
     found = []
     try:

@@ -13,8 +13,7 @@ from session_runs import run
 from ipu import ipu_compiler, loops, scopes
 from ipu.ipu_infeed_queue import IPUInfeedQueue
 from ipu.ipu_outfeed_queue import IPUOutfeedQueue
-from ipu.tf import data as new_data
-from ipu.tf import errors
+from ipu.tf import data as new_data, errors
 from ipu.tf.compat import v1 as tf
 
 pytestmark = pytest.mark.usefixtures("graph")

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ipu import config as ipu_config
-from ipu import ipu_compiler, loops, scopes, utils
+from ipu import config as ipu_config, ipu_compiler, loops, scopes, utils
 from ipu._loops.estimator_parts import (
     HostMetrics,
     Program,

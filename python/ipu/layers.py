@@ -16,6 +16,7 @@ from ipu._text.near import refuse_unknown
 from ipu._text.refusals import refuse_given
 from ipu.keras.layers import (
     Dropout,
+    Embedding as _Embedding,
     GroupNorm,
     GroupNormalization,
     InstanceNorm,
@@ -23,7 +24,6 @@ from ipu.keras.layers import (
     Layer,
     SerialDense,
 )
-from ipu.keras.layers import Embedding as _Embedding
 from ipu.keras.layers.gradient_capture import (
     CaptureActivationGradients,
     CaptureUpstreamGradients,

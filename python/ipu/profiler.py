@@ -19,9 +19,12 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from ipu import _core
-from ipu._reports.profile import account, table
-from ipu._reports.profile import events as events_module
-from ipu._reports.profile import trace as trace_module
+from ipu._reports.profile import (
+    account,
+    events as events_module,
+    table,
+    trace as trace_module,
+)
 from ipu._text.faces import face
 
 __all__ = ["Profile"]

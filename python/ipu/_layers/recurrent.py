@@ -12,8 +12,7 @@ from ipu import keras
 from ipu._text.refusals import refuse_given
 from ipu.keras._types import Nest, Tensor
 from ipu.keras.engine.base_layer import InputSpec
-from ipu.keras.layers.recurrent import GRU as _GRU
-from ipu.keras.layers.recurrent import LSTM as _LSTM
+from ipu.keras.layers.recurrent import GRU as _GRU, LSTM as _LSTM
 
 
 class _Restricted:

@@ -7,20 +7,53 @@ A public module ends with::
         __getattr__, __dir__ = face(__name__, __all__)
 
 Type checkers do not see these two, so that they find names that are not there.
+
+A module whose functions and classes are public, but for those with an underscore, has
+``__all__ = defined(__name__)`` there in place of a list. One that only gathers names
+has ``__all__ = offered(__name__)``; it imports each as itself (``from place import name
+as name``), which is how type checkers know what is offered.
 """
 
 from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import ModuleType
 from typing import Any
 
 from ipu._text import later
 from ipu._text.missing import MissingNameError
 from ipu._text.tracebacks import boundary
 
-__all__ = ["face"]
+__all__ = ["defined", "face", "offered"]
+
+_HELPERS = {"TYPE_CHECKING", "annotations", "face", "offered"}
+
+
+def defined(module: str, more: Iterable[str] = ()) -> list[str]:
+    """Return the names of the functions and classes that a module defines for others.
+
+    Args:
+        module: The name of the module.
+        more: What it offers besides them.
+    """
+    values = vars(sys.modules[module]).items()
+    own = {name for name, one in values if getattr(one, "__module__", "") == module}
+    return sorted({name for name in own if name[0] != "_"}.union(more))
+
+
+def offered(module: str, more: Iterable[str] = ()) -> list[str]:
+    """Return the public names of a module that only gathers names.
+
+    Args:
+        module: The name of the module.
+        more: What it offers besides the values that it has: modules, and names that are
+            found when they are used.
+    """
+    values = vars(sys.modules[module]).items()
+    own = {name for name, value in values if not isinstance(value, ModuleType)}
+    return sorted({name for name in own - _HELPERS if name[0] != "_"}.union(more))
 
 
 def face(

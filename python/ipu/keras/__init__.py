@@ -49,13 +49,15 @@ from ipu.keras.engine.sequential import Sequential
 from ipu.keras.layers import Input
 
 if TYPE_CHECKING:
-    from ipu.keras import backend as backend
-    from ipu.keras import datasets as datasets
-    from ipu.keras import extensions as extensions
-    from ipu.keras import mixed_precision as mixed_precision
-    from ipu.keras import models as models
-    from ipu.keras import preprocessing as preprocessing
-    from ipu.keras import utils as utils
+    from ipu.keras import (
+        backend as backend,
+        datasets as datasets,
+        extensions as extensions,
+        mixed_precision as mixed_precision,
+        models as models,
+        preprocessing as preprocessing,
+        utils as utils,
+    )
 
 __all__ = [
     "FunctionalLayerPipelineStageAssignment",

@@ -24,8 +24,10 @@ from ipu.keras.engine.pipelines.assignment import (
     SequentialLayerPipelineStageAssignment,
     SequentialNestedModelPipelineStageAssignment,
 )
-from ipu.keras.engine.pipelines.ipu_options import IPUOptions as ModelExtension
-from ipu.keras.engine.pipelines.ipu_options import ReplicatedMetricReductionMethod
+from ipu.keras.engine.pipelines.ipu_options import (
+    IPUOptions as ModelExtension,
+    ReplicatedMetricReductionMethod,
+)
 from ipu.keras.engine.pipelines.pipeline_stage import PipelineStage
 from ipu.keras.engine.sequential import Sequential as SequentialExtension
 

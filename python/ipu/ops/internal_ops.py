@@ -9,21 +9,11 @@ from typing import TYPE_CHECKING, Any
 from ipu import tf
 from ipu._core import Tensor, open_trace
 from ipu._loops.accumulation import current_turns
-from ipu._text.faces import face
+from ipu._text.faces import defined, face
 from ipu.ops._state import zeros_variable
 from ipu.tf._functions.tracing import current_build, in_trace
 from ipu.tf._graph.reached import tied
 from ipu.tf._tensor.convert import apply
-
-__all__ = [
-    "block_recompute",
-    "fifo",
-    "get_current_iteration_counter",
-    "print_tensor",
-    "recompute",
-    "remap",
-    "remap_deduce",
-]
 
 
 def print_tensor(input: Any, name: str = "") -> Any:
@@ -190,4 +180,5 @@ def get_current_iteration_counter(
 
 
 if not TYPE_CHECKING:
+    __all__ = defined(__name__)
     __getattr__, __dir__ = face(__name__, __all__)

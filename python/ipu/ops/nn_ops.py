@@ -8,27 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from ipu import tf
 from ipu._core import Tensor
-from ipu._text.faces import face
+from ipu._text.faces import defined, face
 from ipu.ops import _ctc, _ctc_beams, _sampled_losses
 from ipu.ops.functional_ops import outlined_function
 from ipu.tf._tensor.dispatch import op
-
-__all__ = [
-    "ctc_beam_search_decoder",
-    "ctc_beam_search_decoder_with_log_probs",
-    "ctc_beam_search_decoder_with_logits",
-    "ctc_loss",
-    "ctc_loss_v2",
-    "ctc_loss_with_log_probs",
-    "ctc_loss_with_logits",
-    "gelu",
-    "hard_sigmoid",
-    "multi_conv",
-    "nce_loss",
-    "sampled_softmax_loss",
-    "softmax",
-    "swish",
-]
 
 
 @op
@@ -391,4 +374,5 @@ def nce_loss(
 
 
 if not TYPE_CHECKING:
+    __all__ = defined(__name__)
     __getattr__, __dir__ = face(__name__, __all__)

@@ -10,19 +10,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ipu import tf
 from ipu._core import Tensor
-from ipu._text.faces import face
+from ipu._text.faces import defined, face
 from ipu.ops._attention_gru import attention_gru
 from ipu.ops._popnn import Popnn, cut, mask_of
 from ipu.tf._ops import recurrent
-
-__all__ = [
-    "LSTMStateTuple",
-    "PopnnAUGRU",
-    "PopnnDynamicGRU",
-    "PopnnDynamicLSTM",
-    "PopnnGRU",
-    "PopnnLSTM",
-]
 
 
 class LSTMStateTuple(NamedTuple):
@@ -357,4 +348,5 @@ class PopnnAUGRU(PopnnGRU):
 
 
 if not TYPE_CHECKING:
+    __all__ = defined(__name__)
     __getattr__, __dir__ = face(__name__, __all__)

@@ -7,15 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from ipu import tf
 from ipu._core import Tensor
-from ipu._text.faces import face
+from ipu._text.faces import defined, face
 from ipu.tf._tensor.dispatch import op
-
-__all__ = [
-    "fixed_width_bins",
-    "histogram",
-    "histogram_normalize",
-    "histogram_update",
-]
 
 
 def _vector(value: Any, what: str) -> Tensor:
@@ -146,4 +139,5 @@ def histogram_normalize(hist: Any) -> Tensor:
 
 
 if not TYPE_CHECKING:
+    __all__ = defined(__name__)
     __getattr__, __dir__ = face(__name__, __all__)

@@ -8,29 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ipu._device import devices as _devices
-from ipu._device import threads
-from ipu._text.faces import face
-from ipu.tf._functions.function import _Settings, run_functions_eagerly
-
-__all__ = [
-    "LogicalDevice",
-    "PhysicalDevice",
-    "experimental",
-    "experimental_functions_run_eagerly",
-    "experimental_run_functions_eagerly",
-    "functions_run_eagerly",
-    "get_logical_device_configuration",
-    "get_soft_device_placement",
-    "get_visible_devices",
-    "list_logical_devices",
-    "list_physical_devices",
-    "optimizer",
-    "run_functions_eagerly",
-    "set_soft_device_placement",
-    "set_visible_devices",
-    "threading",
-]
+from ipu._device import devices as _devices, threads
+from ipu._text.faces import defined, face
+from ipu.tf._functions.function import (
+    _Settings,
+    run_functions_eagerly as run_functions_eagerly,
+)
 
 
 class PhysicalDevice(NamedTuple):
@@ -245,4 +228,6 @@ class experimental:
 
 
 if not TYPE_CHECKING:
+    _RUN = ["experimental_run_functions_eagerly", "run_functions_eagerly"]
+    __all__ = defined(__name__, _RUN)
     __getattr__, __dir__ = face(__name__, __all__)

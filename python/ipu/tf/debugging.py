@@ -15,42 +15,13 @@ import numpy as np
 from ipu._core import Tensor
 from ipu._text import tracebacks
 from ipu._text.errors import InvalidArgumentError
-from ipu._text.faces import face
+from ipu._text.faces import defined, face
 from ipu.tf._functions.prints import tell_host
 from ipu.tf._graph import mode
 from ipu.tf._graph.reached import always
 from ipu.tf._ops import creation, elementwise, reductions
 from ipu.tf._tensor.dispatch import op
 from ipu.tf.dtypes import as_dtype
-
-__all__ = [
-    "Assert",
-    "assert_all_finite",
-    "assert_equal",
-    "assert_greater",
-    "assert_greater_equal",
-    "assert_integer",
-    "assert_less",
-    "assert_less_equal",
-    "assert_near",
-    "assert_negative",
-    "assert_non_negative",
-    "assert_non_positive",
-    "assert_none_equal",
-    "assert_positive",
-    "assert_rank",
-    "assert_rank_at_least",
-    "assert_rank_in",
-    "assert_same_float_dtype",
-    "assert_scalar",
-    "assert_shapes",
-    "assert_type",
-    "check_numerics",
-    "disable_traceback_filtering",
-    "enable_traceback_filtering",
-    "is_numeric_tensor",
-    "is_traceback_filtering_enabled",
-]
 
 
 def _show(data: Sequence[Any], arrays: Sequence[Any], summarize: int) -> str:
@@ -454,4 +425,5 @@ def is_traceback_filtering_enabled() -> bool:
 
 
 if not TYPE_CHECKING:
+    __all__ = defined(__name__)
     __getattr__, __dir__ = face(__name__, __all__)

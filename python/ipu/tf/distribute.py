@@ -14,22 +14,12 @@ from typing import TYPE_CHECKING, Any
 from ipu import _core
 from ipu._device import strategy_state
 from ipu._device.placement import device as place
-from ipu._device.strategy_state import ReduceOp, has_strategy
-from ipu._text.faces import face
-from ipu.ipu_strategy import InputContext, Strategy
-
-__all__ = [
-    "InputContext",
-    "OneDeviceStrategy",
-    "ReduceOp",
-    "ReplicaContext",
-    "Strategy",
-    "get_replica_context",
-    "get_strategy",
-    "has_strategy",
-    "in_cross_replica_context",
-]
-
+from ipu._device.strategy_state import (
+    ReduceOp as ReduceOp,
+    has_strategy as has_strategy,
+)
+from ipu._text.faces import defined, face
+from ipu.ipu_strategy import InputContext as InputContext, Strategy as Strategy
 
 _default = Strategy()
 
@@ -123,4 +113,6 @@ def get_replica_context() -> ReplicaContext | None:
 
 
 if not TYPE_CHECKING:
+    _MORE = "InputContext ReduceOp Strategy has_strategy".split()
+    __all__ = defined(__name__, _MORE)
     __getattr__, __dir__ = face(__name__, __all__)

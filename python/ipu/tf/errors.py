@@ -15,46 +15,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ipu._text.errors import (
-    AbortedError,
-    AlreadyExistsError,
-    CancelledError,
-    DataLossError,
-    DeadlineExceededError,
-    FailedPreconditionError,
-    InternalError,
-    InvalidArgumentError,
-    NotFoundError,
-    OpError,
-    OutOfRangeError,
-    PermissionDeniedError,
-    ResourceExhaustedError,
-    UnauthenticatedError,
-    UnavailableError,
-    UnimplementedError,
-    UnknownError,
+    AbortedError as AbortedError,
+    AlreadyExistsError as AlreadyExistsError,
+    CancelledError as CancelledError,
+    DataLossError as DataLossError,
+    DeadlineExceededError as DeadlineExceededError,
+    FailedPreconditionError as FailedPreconditionError,
+    InternalError as InternalError,
+    InvalidArgumentError as InvalidArgumentError,
+    NotFoundError as NotFoundError,
+    OpError as OpError,
+    OutOfRangeError as OutOfRangeError,
+    PermissionDeniedError as PermissionDeniedError,
+    ResourceExhaustedError as ResourceExhaustedError,
+    UnauthenticatedError as UnauthenticatedError,
+    UnavailableError as UnavailableError,
+    UnimplementedError as UnimplementedError,
+    UnknownError as UnknownError,
 )
-from ipu._text.faces import face
-
-__all__ = [
-    "AbortedError",
-    "AlreadyExistsError",
-    "CancelledError",
-    "DataLossError",
-    "DeadlineExceededError",
-    "FailedPreconditionError",
-    "InternalError",
-    "InvalidArgumentError",
-    "NotFoundError",
-    "OpError",
-    "OutOfRangeError",
-    "PermissionDeniedError",
-    "ResourceExhaustedError",
-    "UnauthenticatedError",
-    "UnavailableError",
-    "UnimplementedError",
-    "UnknownError",
-]
-
+from ipu._text.faces import face, offered
 
 if not TYPE_CHECKING:
+    __all__ = offered(__name__)
     __getattr__, __dir__ = face(__name__, __all__)

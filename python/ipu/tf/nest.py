@@ -14,15 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from ipu._core import Tensor
-from ipu._text.faces import face
-
-__all__ = [
-    "assert_same_structure",
-    "flatten",
-    "is_nested",
-    "map_structure",
-    "pack_sequence_as",
-]
+from ipu._text.faces import defined, face
 
 # what leaves mostly are; asking whether they are mappings takes long
 _LEAVES = frozenset({Tensor, np.ndarray, bool, int, float, str, type(None)})
@@ -287,4 +279,5 @@ def map_structure(
 
 
 if not TYPE_CHECKING:
+    __all__ = defined(__name__)
     __getattr__, __dir__ = face(__name__, __all__)

@@ -9,61 +9,36 @@ The ``stateless_`` functions are functions of the seed that they are given alone
 
 from typing import TYPE_CHECKING
 
-from ipu._text.faces import face
-from ipu.tf._random import experimental
+from ipu._text.faces import face, offered
+from ipu.tf._random import experimental as experimental
 from ipu.tf._random.distributions import (
-    fold_in,
-    gamma,
-    poisson,
-    split,
-    stateless_binomial,
-    stateless_gamma,
-    stateless_parameterized_truncated_normal,
-    stateless_poisson,
+    fold_in as fold_in,
+    gamma as gamma,
+    poisson as poisson,
+    split as split,
+    stateless_binomial as stateless_binomial,
+    stateless_gamma as stateless_gamma,
+    stateless_parameterized_truncated_normal as stateless_parameterized_truncated_normal,  # noqa: E501
+    stateless_poisson as stateless_poisson,
 )
 from ipu.tf._random.generator import (
-    Generator,
-    get_global_generator,
-    set_global_generator,
+    Generator as Generator,
+    get_global_generator as get_global_generator,
+    set_global_generator as set_global_generator,
 )
 from ipu.tf._random.ops import (
-    categorical,
-    normal,
-    set_seed,
-    shuffle,
-    stateless_categorical,
-    stateless_normal,
-    stateless_truncated_normal,
-    stateless_uniform,
-    truncated_normal,
-    uniform,
+    categorical as categorical,
+    normal as normal,
+    set_seed as set_seed,
+    shuffle as shuffle,
+    stateless_categorical as stateless_categorical,
+    stateless_normal as stateless_normal,
+    stateless_truncated_normal as stateless_truncated_normal,
+    stateless_uniform as stateless_uniform,
+    truncated_normal as truncated_normal,
+    uniform as uniform,
 )
 
-__all__ = [
-    "Generator",
-    "categorical",
-    "experimental",
-    "fold_in",
-    "gamma",
-    "get_global_generator",
-    "normal",
-    "poisson",
-    "set_global_generator",
-    "set_seed",
-    "shuffle",
-    "split",
-    "stateless_binomial",
-    "stateless_categorical",
-    "stateless_gamma",
-    "stateless_normal",
-    "stateless_parameterized_truncated_normal",
-    "stateless_poisson",
-    "stateless_truncated_normal",
-    "stateless_uniform",
-    "truncated_normal",
-    "uniform",
-]
-
-
 if not TYPE_CHECKING:
+    __all__ = offered(__name__, ["experimental"])
     __getattr__, __dir__ = face(__name__, __all__)

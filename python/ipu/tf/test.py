@@ -14,24 +14,10 @@ import tempfile
 import unittest
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
-from unittest import mock
+from unittest import mock as mock
 
-from ipu._text.faces import face
-from ipu.tf._testing.case import TestCase
-
-__all__ = [
-    "TestCase",
-    "get_temp_dir",
-    "gpu_device_name",
-    "is_built_with_cuda",
-    "is_built_with_gpu_support",
-    "is_built_with_rocm",
-    "is_built_with_xla",
-    "is_gpu_available",
-    "main",
-    "mock",
-    "test_src_dir_path",
-]
+from ipu._text.faces import defined, face
+from ipu.tf._testing.case import TestCase as TestCase
 
 
 def main(argv: Sequence[str] | None = None, **options: Any) -> None:
@@ -156,4 +142,5 @@ test_src_dir_path.__test__ = False  # type: ignore[attr-defined]
 
 
 if not TYPE_CHECKING:
+    __all__ = defined(__name__, ["TestCase", "mock"])
     __getattr__, __dir__ = face(__name__, __all__)

@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ipu import tf
-from ipu.keras import activations, constraints, initializers
-from ipu.keras import regularizers as penalties
+from ipu.keras import activations, constraints, initializers, regularizers as penalties
 from ipu.keras._types import Nest, Tensor
 from ipu.keras.engine.base_layer import Layer
 

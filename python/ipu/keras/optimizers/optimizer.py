@@ -26,8 +26,7 @@ from ipu.keras.optimizers.schedules import LearningRateSchedule
 from ipu.ops import cross_replica_ops
 from ipu.tf._functions import function
 from ipu.tf._functions.tracing import init_scope
-from ipu.tf._gradients import lookups
-from ipu.tf._gradients import slices as _slices
+from ipu.tf._gradients import lookups, slices as _slices
 from ipu.tf._graph.reached import tied
 from ipu.tf._tensor.notes import note
 from ipu.tf.autograph import convert_call

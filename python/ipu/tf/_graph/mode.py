@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import inspect
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -82,7 +82,7 @@ def kept_for_sessions(function: F) -> F:
     return cast(F, call)
 
 
-def texts_of_graphs(names: dict[str, Any], public: Sequence[str], pure: bool) -> None:
+def texts_of_graphs(names: dict[str, Any], public: Iterable[str], pure: bool) -> None:
     """Let a module's functions of strings become operations where a graph is put
     together.
 

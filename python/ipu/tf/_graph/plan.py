@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ipu._core import Tensor
-from ipu._device import devices
-from ipu._device import seed as _seed
+from ipu._device import devices, seed as _seed
 from ipu._text.errors import InvalidArgumentError
 from ipu.tf._functions.tracing import Build, TracedProgram, trace_program
 from ipu.tf._graph import frame, mode, running

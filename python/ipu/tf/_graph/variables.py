@@ -11,8 +11,7 @@ import numpy as np
 
 from ipu import _core
 from ipu._core import Tensor
-from ipu._device import placement
-from ipu._device import seed as _seed
+from ipu._device import placement, seed as _seed
 from ipu._device.devices import Device
 from ipu._text.errors import FailedPreconditionError, InvalidArgumentError
 from ipu._text.near import refuse_unknown

@@ -13,12 +13,14 @@ from ipu.tf._images.colors import (
     adjust_contrast,
     adjust_hue,
     adjust_saturation,
+    convert_image_dtype,
 )
 from ipu.tf._images.size import height_axis
 from ipu.tf._ops.rearrange import reverse
 from ipu.tf._random import ops as random
-from ipu.tf._tensor.convert import Tensor, apply, sizes_of
+from ipu.tf._tensor.convert import Tensor, apply, known_count, sizes_of
 from ipu.tf._tensor.dispatch import op
+from ipu.tf.dtypes import int32, uint8
 
 
 class _Stream:
@@ -301,3 +303,75 @@ def stateless_random_saturation(
     """
     _check_factors(lower, upper)
     return adjust_saturation(image, _fixed(seed).uniform((), lower, upper))
+
+
+# --- as they come back from JPEG files ------------------------------------------------
+
+
+@op
+def adjust_jpeg_quality(
+    image: Any, jpeg_quality: Any, dct_method: str = "", name: str | None = None
+) -> Tensor:
+    """An image as it comes back from a JPEG file.
+
+    Needs Pillow (``pip install 'ipu[images]'``) and an image that is known: not one of
+    a function that is being traced.
+
+    Args:
+        image: [height, width, channels], of one channel or three.
+        jpeg_quality: From 0 to 100.
+        dct_method: Accepted and not used.
+
+    Example:
+        >>> tf.image.adjust_jpeg_quality(tf.ones((8, 8, 3)), 75).shape
+        (8, 8, 3)
+    """
+    from ipu.tf import io
+
+    value = Tensor(image)
+    plain = convert_image_dtype(value, uint8, saturate=True)
+    quality = known_count(jpeg_quality, "jpeg_quality")
+    file = io.encode_jpeg(plain, quality=quality)
+    again = io.decode_jpeg(file, channels=value.shape[-1])
+    return convert_image_dtype(again, value.dtype, saturate=True)
+
+
+def _check_qualities(least: int, most: int) -> None:
+    if not 0 <= least < most <= 100:
+        raise ValueError(
+            "jpeg encoding range must be between 0 and 100, and `min_jpeg_quality` "
+            f"less than `max_jpeg_quality`. Received: {least}, {most}."
+        )
+
+
+@op
+def random_jpeg_quality(
+    image: Any, min_jpeg_quality: int, max_jpeg_quality: int, seed: int | None = None
+) -> Tensor:
+    """:func:`adjust_jpeg_quality` by a number from [least, most).
+
+    Example:
+        >>> tf.image.random_jpeg_quality(tf.ones((8, 8, 3)), 75, 95).shape
+        (8, 8, 3)
+    """
+    _check_qualities(min_jpeg_quality, max_jpeg_quality)
+    drawn = random.uniform((), min_jpeg_quality, max_jpeg_quality, int32, seed)
+    return adjust_jpeg_quality(image, drawn)
+
+
+@op
+def stateless_random_jpeg_quality(
+    image: Any, min_jpeg_quality: int, max_jpeg_quality: int, seed: Any
+) -> Tensor:
+    """As :func:`random_jpeg_quality`, from ``seed`` alone: two integers.
+
+    Example:
+        >>> image = tf.ones((8, 8, 3))
+        >>> tf.image.stateless_random_jpeg_quality(image, 75, 95, (1, 2)).shape
+        (8, 8, 3)
+    """
+    _check_qualities(min_jpeg_quality, max_jpeg_quality)
+    drawn = random.stateless_uniform(
+        (), seed, min_jpeg_quality, max_jpeg_quality, int32
+    )
+    return adjust_jpeg_quality(image, drawn)

@@ -6,9 +6,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
+from ipu.tf._images.size import as_float, height_axis
 from ipu.tf._ops.clip import clip_by_value
 from ipu.tf._ops.elementwise import divide_no_nan, saturate_cast
-from ipu.tf._ops.reductions import reduce_max, reduce_mean, reduce_min, reduce_sum
+from ipu.tf._ops.reductions import (
+    reduce_max,
+    reduce_mean,
+    reduce_min,
+    reduce_sum,
+    reduce_variance,
+)
 from ipu.tf._ops.shapes import stack
 from ipu.tf._tensor.convert import Tensor, apply, cast, known_value, like
 from ipu.tf._tensor.dispatch import op
@@ -362,3 +371,20 @@ def yuv_to_rgb(images: Any) -> Tensor:
         [[0.5, 0.5, 0.5]]
     """
     return _mixed(images, _OF_YUV)
+
+
+@op
+def per_image_standardization(image: Any) -> Tensor:
+    """Each image with mean 0 and variance 1; a flat one is divided by less.
+
+    Example:
+        >>> tf.image.per_image_standardization([[[1.0], [3.0]]]).numpy().tolist()
+        [[[-1.0], [1.0]]]
+    """
+    value = as_float(Tensor(image))
+    height_axis(value)
+    count = int(np.prod(value.shape[-3:]))
+    mean = reduce_mean(value, [-3, -2, -1], keepdims=True)
+    deviation = apply("sqrt", (reduce_variance(value, [-3, -2, -1], keepdims=True),))
+    least = like(1.0 / np.sqrt(count), value)
+    return (value - mean) / apply("maximum", (deviation, least))

@@ -272,3 +272,28 @@ def separable_conv2d(
         input, depthwise_filter, strides, padding, data_format, dilations
     )
     return conv2d(middle, pointwise_filter, 1, "VALID", data_format)
+
+
+@op
+def bias_add(
+    value: Any, bias: Any, data_format: str | None = None, name: str | None = None
+) -> Tensor:
+    """``value + bias`` along the channels.
+
+    Args:
+        value: A tensor of at least two axes.
+        bias: A vector as long as the channels.
+        data_format: "NC..." puts the channels at axis 1; they are the last axis
+            otherwise.
+
+    Example:
+        >>> tf.nn.bias_add([[1.0, 2.0]], [10.0, 20.0]).numpy().tolist()
+        [[11.0, 22.0]]
+    """
+    x = Tensor(value)
+    b = like(bias, x)
+    if b.ndim != 1:
+        raise ValueError(f"The bias must be a vector. Received shape {b.shape}.")
+    if data_format is not None and data_format.startswith("NC"):
+        b = apply("reshape", (b,), {"shape": [*b.shape] + [1] * (x.ndim - 2)})
+    return apply("add", (x, b))

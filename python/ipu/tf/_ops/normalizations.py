@@ -13,6 +13,7 @@ import numpy as np
 
 from ipu import _core
 from ipu._device.placement import current_device, on_host
+from ipu.tf._ops.moments import batch_normalization
 from ipu.tf._tensor.convert import Tensor, apply, cast
 from ipu.tf._tensor.dispatch import op
 from ipu.tf.dtypes import float32, float64
@@ -237,8 +238,6 @@ def fused_batch_norm(
     axis = 3 if data_format == "NHWC" else 1
     kind = statistics_dtype(value.dtype)
     if not is_training:
-        from ipu.tf.nn import batch_normalization
-
         averages = [cast(t, kind) for t in (mean, variance)]
         sizes = [1] * 4
         sizes[axis] = int(value.shape[axis])

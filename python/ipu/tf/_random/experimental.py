@@ -3,25 +3,18 @@
 
 from typing import TYPE_CHECKING
 
-from ipu._text.faces import face
-from ipu.tf._random.distributions import fold_in as stateless_fold_in
-from ipu.tf._random.distributions import split as stateless_split
-from ipu.tf._random.distributions import stateless_shuffle
+from ipu._text.faces import face, offered
+from ipu.tf._random import distributions
+from ipu.tf._random.distributions import stateless_shuffle as stateless_shuffle
 from ipu.tf._random.generator import (
-    Generator,
-    get_global_generator,
-    set_global_generator,
+    Generator as Generator,
+    get_global_generator as get_global_generator,
+    set_global_generator as set_global_generator,
 )
 
-__all__ = [
-    "Generator",
-    "get_global_generator",
-    "set_global_generator",
-    "stateless_fold_in",
-    "stateless_shuffle",
-    "stateless_split",
-]
-
+stateless_fold_in = distributions.fold_in
+stateless_split = distributions.split
 
 if not TYPE_CHECKING:
+    __all__ = offered(__name__)
     __getattr__, __dir__ = face(__name__, __all__)

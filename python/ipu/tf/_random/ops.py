@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from ipu import _core
-from ipu._device import devices
-from ipu._device import seed as _seed
+from ipu._device import devices, seed as _seed
 from ipu._text.tracebacks import boundary
 from ipu.tf._graph import mode
 from ipu.tf._tensor.convert import Tensor, apply, is_plain, like, sizes_of
@@ -312,3 +311,44 @@ def stateless_categorical(
         [[0, 0]]
     """
     return _categorical(logits, num_samples, dtype, None, (key_of(seed),))
+
+
+@op
+def dropout(
+    x: Any,
+    rate: float,
+    noise_shape: Any = None,
+    seed: int | None = None,
+    name: str | None = None,
+) -> Tensor:
+    """Set a share ``rate`` of the elements to 0 and scale the others by 1 / (1 - rate).
+
+    Args:
+        x: A floating-point tensor.
+        rate: In [0, 1).
+        noise_shape: The shape in which decisions are drawn; it broadcasts to ``x``.
+        seed: The op's own seed, or None.
+
+    Raises:
+        ValueError: The rate is not in [0, 1), or the noise shape does not fit.
+
+    Example:
+        >>> tf.nn.dropout([1.0, 1.0], rate=0.0).numpy().tolist()
+        [1.0, 1.0]
+    """
+    value = Tensor(x)
+    attrs = {"rate": float(rate), "seed": seed}
+    if noise_shape is None:
+        kept: Tensor = _core.apply("dropout", (value,), attrs)[0]
+        return kept
+    sizes = [
+        size if wanted is None else int(wanted)
+        for wanted, size in zip(noise_shape, value.shape, strict=True)
+    ]
+    if any(s not in (1, whole) for s, whole in zip(sizes, value.shape, strict=True)):
+        raise ValueError(
+            f"noise_shape {tuple(sizes)} must be 1 or the size of the input "
+            f"{value.shape} in each axis."
+        )
+    ones = apply("broadcast", (like(1, value),), {"shape": sizes})
+    return value * _core.apply("dropout", (ones,), attrs)[0]

@@ -8,44 +8,28 @@ thread that feeds a device, runs in C without Python, except for the generators 
 
 from typing import TYPE_CHECKING
 
-from ipu._text.faces import face
+from ipu._text.faces import face, offered
 from ipu.tf.data._dataset import (
-    AUTOTUNE,
-    INFINITE_CARDINALITY,
-    UNKNOWN_CARDINALITY,
-    Dataset,
+    AUTOTUNE as AUTOTUNE,
+    INFINITE_CARDINALITY as INFINITE_CARDINALITY,
+    UNKNOWN_CARDINALITY as UNKNOWN_CARDINALITY,
+    Dataset as Dataset,
 )
-from ipu.tf.data._iterator import Iterator, NumpyIterator
-from ipu.tf.data._options import Options
-from ipu.tf.data._packed import DatasetSpec
+from ipu.tf.data._iterator import Iterator as Iterator, NumpyIterator as NumpyIterator
+from ipu.tf.data._options import Options as Options
+from ipu.tf.data._packed import DatasetSpec as DatasetSpec
 
 if TYPE_CHECKING:
     from ipu.tf.data import experimental as experimental
     from ipu.tf.data._readers import (
-        FixedLengthRecordDataset,
-        TextLineDataset,
-        TFRecordDataset,
+        FixedLengthRecordDataset as FixedLengthRecordDataset,
+        TextLineDataset as TextLineDataset,
+        TFRecordDataset as TFRecordDataset,
     )
-
-__all__ = [
-    "AUTOTUNE",
-    "INFINITE_CARDINALITY",
-    "UNKNOWN_CARDINALITY",
-    "Dataset",
-    "DatasetSpec",
-    "FixedLengthRecordDataset",
-    "Iterator",
-    "NumpyIterator",
-    "Options",
-    "TFRecordDataset",
-    "TextLineDataset",
-    "experimental",
-]
-
-
-if not TYPE_CHECKING:
+else:
     # of files: what reads them takes long to import
     _READERS = "FixedLengthRecordDataset TFRecordDataset TextLineDataset".split()
     _LAZY = {name: f"ipu.tf.data._readers:{name}" for name in _READERS}
     _LAZY["experimental"] = "ipu.tf.data.experimental"
+    __all__ = offered(__name__, _LAZY)
     __getattr__, __dir__ = face(__name__, __all__, _LAZY)

@@ -10,55 +10,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ipu import _core
-from ipu._text.faces import face
+from ipu._text.faces import defined, face
 from ipu.tf import nest
 from ipu.tf._string_ops.tensors import is_text
-from ipu.tf.data._csv import CsvDataset, make_csv_dataset
+from ipu.tf.data._csv import (
+    CsvDataset as CsvDataset,
+    make_csv_dataset as make_csv_dataset,
+)
 from ipu.tf.data._dataset import (
-    AUTOTUNE,
-    INFINITE_CARDINALITY,
-    UNKNOWN_CARDINALITY,
+    AUTOTUNE as AUTOTUNE,
+    INFINITE_CARDINALITY as INFINITE_CARDINALITY,
+    UNKNOWN_CARDINALITY as UNKNOWN_CARDINALITY,
     Dataset,
 )
-from ipu.tf.data._forgiving import Reducer
-
-__all__ = [
-    "AUTOTUNE",
-    "INFINITE_CARDINALITY",
-    "UNKNOWN_CARDINALITY",
-    "AutoShardPolicy",
-    "Counter",
-    "CsvDataset",
-    "RandomDataset",
-    "Reducer",
-    "assert_cardinality",
-    "bucket_by_sequence_length",
-    "cardinality",
-    "choose_from_datasets",
-    "copy_to_device",
-    "dense_to_ragged_batch",
-    "dense_to_sparse_batch",
-    "enumerate_dataset",
-    "from_list",
-    "get_single_element",
-    "group_by_reducer",
-    "group_by_window",
-    "ignore_errors",
-    "load",
-    "make_csv_dataset",
-    "map_and_batch",
-    "parse_example_dataset",
-    "prefetch_to_device",
-    "rejection_resample",
-    "sample_from_datasets",
-    "save",
-    "scan",
-    "shuffle_and_repeat",
-    "snapshot",
-    "take_while",
-    "unbatch",
-    "unique",
-]
+from ipu.tf.data._forgiving import Reducer as Reducer
 
 _Transformation = Callable[[Dataset], Dataset]
 
@@ -469,4 +434,7 @@ def parse_example_dataset(
 
 
 if not TYPE_CHECKING:
+    _MORE = """AUTOTUNE CsvDataset INFINITE_CARDINALITY Reducer UNKNOWN_CARDINALITY
+    make_csv_dataset"""
+    __all__ = defined(__name__, _MORE.split())
     __getattr__, __dir__ = face(__name__, __all__)

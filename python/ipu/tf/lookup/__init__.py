@@ -9,24 +9,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ipu._text.faces import face
-from ipu.tf.lookup import experimental
+from ipu._text.faces import face, offered
+from ipu.tf.lookup import experimental as experimental
 from ipu.tf.lookup._initializers import (
-    KeyValueTensorInitializer,
-    TextFileIndex,
-    TextFileInitializer,
+    KeyValueTensorInitializer as KeyValueTensorInitializer,
+    TextFileIndex as TextFileIndex,
+    TextFileInitializer as TextFileInitializer,
 )
-from ipu.tf.lookup._tables import StaticHashTable, StaticVocabularyTable
-
-__all__ = [
-    "KeyValueTensorInitializer",
-    "StaticHashTable",
-    "StaticVocabularyTable",
-    "TextFileIndex",
-    "TextFileInitializer",
-    "experimental",
-]
-
+from ipu.tf.lookup._tables import (
+    StaticHashTable as StaticHashTable,
+    StaticVocabularyTable as StaticVocabularyTable,
+)
 
 if not TYPE_CHECKING:
+    __all__ = offered(__name__, ["experimental"])
     __getattr__, __dir__ = face(__name__, __all__)

@@ -17,33 +17,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ipu._text.faces import face
-from ipu.tf.summary import experimental
-from ipu.tf.summary._kinds import histogram, image, scalar, text, write
+from ipu._text.faces import face, offered
+from ipu.tf.summary import experimental as experimental
+from ipu.tf.summary._kinds import (
+    histogram as histogram,
+    image as image,
+    scalar as scalar,
+    text as text,
+    write as write,
+)
 from ipu.tf.summary._writer import (
-    SummaryWriter,
-    create_file_writer,
-    create_noop_writer,
-    flush,
-    record_if,
-    should_record_summaries,
+    SummaryWriter as SummaryWriter,
+    create_file_writer as create_file_writer,
+    create_noop_writer as create_noop_writer,
+    flush as flush,
+    record_if as record_if,
+    should_record_summaries as should_record_summaries,
 )
 
-__all__ = [
-    "SummaryWriter",
-    "create_file_writer",
-    "create_noop_writer",
-    "experimental",
-    "flush",
-    "histogram",
-    "image",
-    "record_if",
-    "scalar",
-    "should_record_summaries",
-    "text",
-    "write",
-]
-
-
 if not TYPE_CHECKING:
+    __all__ = offered(__name__, ["experimental"])
     __getattr__, __dir__ = face(__name__, __all__)

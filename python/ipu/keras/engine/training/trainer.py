@@ -16,8 +16,7 @@ from ipu._device import strategy_state
 from ipu._device.placement import current_device, held_device
 from ipu._text.log import logger
 from ipu._text.tracebacks import boundaries
-from ipu.keras import _names, optimizers
-from ipu.keras import metrics as metrics_module
+from ipu.keras import _names, metrics as metrics_module, optimizers
 from ipu.keras._random_state import Order
 from ipu.keras._types import Nest, Tensor
 from ipu.keras.callbacks.backup import finished_epochs

@@ -6,8 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from ipu.tf._tensor import convert
-from ipu.tf.dtypes import bool as bool_type
-from ipu.tf.dtypes import float32, int32
+from ipu.tf.dtypes import bool as bool_type, float32, int32
 
 
 def enable_v2_dtype_behavior() -> None:

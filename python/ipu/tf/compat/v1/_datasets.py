@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ipu.tf import data as _data
-from ipu.tf import nest
+from ipu.tf import data as _data, nest
 from ipu.tf._graph import mode
 from ipu.tf._graph.frame import constant_value, is_symbol, symbols_in
 from ipu.tf.tensor_spec import TensorSpec

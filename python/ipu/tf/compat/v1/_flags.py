@@ -16,22 +16,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from ipu._text.faces import defined
 from ipu._text.near import refuse_unknown
-
-__all__ = [
-    "FLAGS",
-    "DEFINE_bool",
-    "DEFINE_boolean",
-    "DEFINE_enum",
-    "DEFINE_float",
-    "DEFINE_integer",
-    "DEFINE_list",
-    "DEFINE_string",
-    "FlagValues",
-    "mark_flag_as_required",
-]
 
 _TRUE, _FALSE = ("true", "t", "1", "yes"), ("false", "f", "0", "no")
 
@@ -186,3 +174,7 @@ def DEFINE_enum(
 
 def mark_flag_as_required(flag_name: str, flag_values: Any = None) -> None:
     """Nothing: a program asks for its flags itself."""
+
+
+if not TYPE_CHECKING:
+    __all__ = defined(__name__)

@@ -7,40 +7,10 @@ import glob as _glob
 import os
 import shutil
 from collections.abc import Iterator
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from ipu._text.errors import AlreadyExistsError, NotFoundError
-
-__all__ = [
-    "Copy",
-    "DeleteRecursively",
-    "Exists",
-    "FastGFile",
-    "GFile",
-    "Glob",
-    "IsDirectory",
-    "ListDirectory",
-    "MakeDirs",
-    "MkDir",
-    "Open",
-    "Remove",
-    "Rename",
-    "Stat",
-    "Walk",
-    "copy",
-    "exists",
-    "glob",
-    "isdir",
-    "join",
-    "listdir",
-    "makedirs",
-    "mkdir",
-    "remove",
-    "rename",
-    "rmtree",
-    "stat",
-    "walk",
-]
+from ipu._text.faces import defined
 
 
 def GFile(name: Any, mode: str = "r") -> IO[Any]:
@@ -165,3 +135,7 @@ FastGFile = GFile
 Copy, Rename, Remove, DeleteRecursively = copy, rename, remove, rmtree
 Exists, IsDirectory, Glob, ListDirectory = exists, isdir, glob, listdir
 MakeDirs, MkDir, Stat, Walk = makedirs, mkdir, stat, walk
+
+
+if not TYPE_CHECKING:
+    __all__ = defined(__name__)

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ipu._text.errors import FailedPreconditionError
 from ipu._text.faces import face
-from ipu.tf import data as _data
-from ipu.tf import nest
+from ipu.tf import data as _data, nest
 from ipu.tf._graph import mode, running
 from ipu.tf.compat.v1._datasets import Dataset, PendingDataset, kept
 from ipu.tf.data._generator import declared

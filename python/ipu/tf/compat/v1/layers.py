@@ -12,21 +12,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ipu import tf
-from ipu._text.faces import face
+from ipu._text.faces import defined, face
 from ipu.tf._graph import mode
 from ipu.tf.compat.v1._dropout import drop
 from ipu.tf.compat.v1._variables import get_variable, variable_scope
 from ipu.tf.tensor_shape import TensorShape
-
-__all__ = [
-    "average_pooling2d",
-    "batch_normalization",
-    "conv2d",
-    "dense",
-    "dropout",
-    "flatten",
-    "max_pooling2d",
-]
 
 _FORMATS = {"channels_last": "NHWC", "channels_first": "NCHW"}
 
@@ -417,4 +407,5 @@ def batch_normalization(
 
 
 if not TYPE_CHECKING:
+    __all__ = defined(__name__)
     __getattr__, __dir__ = face(__name__, __all__)

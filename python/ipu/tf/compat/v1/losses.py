@@ -10,23 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ipu import tf
-from ipu._text.faces import face
+from ipu._text.faces import defined, face
 from ipu.tf._graph import mode
-
-__all__ = [
-    "Reduction",
-    "absolute_difference",
-    "add_loss",
-    "compute_weighted_loss",
-    "get_losses",
-    "get_regularization_loss",
-    "get_regularization_losses",
-    "get_total_loss",
-    "mean_squared_error",
-    "sigmoid_cross_entropy",
-    "softmax_cross_entropy",
-    "sparse_softmax_cross_entropy",
-]
 
 _LOSSES = "losses"
 
@@ -366,4 +351,5 @@ def sigmoid_cross_entropy(
 
 
 if not TYPE_CHECKING:
+    __all__ = defined(__name__)
     __getattr__, __dir__ = face(__name__, __all__)

@@ -22,24 +22,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ipu import tf
-from ipu._text.faces import face
+from ipu._text.faces import defined, face
 from ipu.tf._graph import mode
 from ipu.tf.compat.v1._initializers import zeros_initializer
 from ipu.tf.compat.v1._variables import get_variable, variable_scope
-
-__all__ = [
-    "accuracy",
-    "false_negatives",
-    "false_positives",
-    "mean",
-    "mean_absolute_error",
-    "mean_squared_error",
-    "precision",
-    "recall",
-    "root_mean_squared_error",
-    "true_negatives",
-    "true_positives",
-]
 
 _LOCAL, _METRIC = "local_variables", "metric_variables"
 _Pair = tuple[Any, Any]
@@ -431,4 +417,5 @@ def recall(
 
 
 if not TYPE_CHECKING:
+    __all__ = defined(__name__)
     __getattr__, __dir__ = face(__name__, __all__)

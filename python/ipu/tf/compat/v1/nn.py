@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ipu._text.faces import face
-from ipu.tf import matmul
-from ipu.tf import nn as _nn
+from ipu.tf import matmul, nn as _nn
+from ipu.tf._ops.embeddings import look_up
 from ipu.tf._tensor.dispatch import op
 from ipu.tf.compat.v1 import rnn_cell
 from ipu.tf.compat.v1._cross_entropy import (
@@ -182,7 +182,7 @@ def embedding_lookup(
         [3.0, 0.0]
     """
     del name, validate_indices
-    return _nn._look_up(params, ids, max_norm, partition_strategy)
+    return look_up(params, ids, max_norm, partition_strategy)
 
 
 if TYPE_CHECKING:

@@ -17,27 +17,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ipu._text.faces import face
-from ipu.ops.rnn_ops import LSTMStateTuple
-from ipu.tf.compat.v1._cell_wrappers import DropoutWrapper, MultiRNNCell
+from ipu._text.faces import face, offered
+from ipu.ops.rnn_ops import LSTMStateTuple as LSTMStateTuple
+from ipu.tf.compat.v1._cell_wrappers import (
+    DropoutWrapper as DropoutWrapper,
+    MultiRNNCell as MultiRNNCell,
+)
 from ipu.tf.compat.v1._cells import (
-    BasicLSTMCell,
-    BasicRNNCell,
-    GRUCell,
-    LSTMCell,
-    RNNCell,
+    BasicLSTMCell as BasicLSTMCell,
+    BasicRNNCell as BasicRNNCell,
+    GRUCell as GRUCell,
+    LSTMCell as LSTMCell,
+    RNNCell as RNNCell,
 )
 
-__all__ = [
-    "BasicLSTMCell",
-    "BasicRNNCell",
-    "DropoutWrapper",
-    "GRUCell",
-    "LSTMCell",
-    "LSTMStateTuple",
-    "MultiRNNCell",
-    "RNNCell",
-]
-
 if not TYPE_CHECKING:
+    __all__ = offered(__name__)
     __getattr__, __dir__ = face(__name__, __all__)

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ipu._text.errors import InvalidArgumentError
-from ipu._text.faces import face
+from ipu._text.faces import defined, face
 from ipu.tf._graph import mode
 from ipu.tf._graph.graph import Graph
 from ipu.tf._string_ops.tensors import StringTensor, to_bytes
@@ -32,17 +32,6 @@ from ipu.tf._tensor.extras import extra
 from ipu.tf.summary import _messages, create_file_writer
 from ipu.tf.summary._png import png_of
 from ipu.tf.tensor_spec import TensorSpec
-
-__all__ = [
-    "FileWriter",
-    "Summary",
-    "histogram",
-    "image",
-    "merge",
-    "merge_all",
-    "scalar",
-    "text",
-]
 
 if TYPE_CHECKING:  # made when it is used
     Summary: Any
@@ -442,4 +431,5 @@ def _message() -> Any:
 
 if not TYPE_CHECKING:
     _LAZY = {"Summary": _message}
+    __all__ = defined(__name__, _LAZY)
     __getattr__, __dir__ = face(__name__, __all__, _LAZY)

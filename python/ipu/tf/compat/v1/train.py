@@ -7,274 +7,57 @@ but for two: ``MomentumOptimizer`` keeps gradients where Keras keeps steps, and
 ``RMSPropOptimizer`` starts its mean at one and divides otherwise.
 """
 
-from __future__ import annotations
+from typing import TYPE_CHECKING
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
-
-from ipu import tf
-from ipu._text.faces import face
-from ipu.keras import optimizers
+from ipu._text.faces import face, offered
 from ipu.tf.compat.v1._hooks import (
-    FeedFnHook,
-    LoggingTensorHook,
-    NanLossDuringTrainingError,
-    NanTensorHook,
-    SessionRunArgs,
-    SessionRunContext,
-    SessionRunHook,
-    SessionRunValues,
-    StepCounterHook,
-    StopAtStepHook,
-    SummarySaverHook,
+    FeedFnHook as FeedFnHook,
+    LoggingTensorHook as LoggingTensorHook,
+    NanLossDuringTrainingError as NanLossDuringTrainingError,
+    NanTensorHook as NanTensorHook,
+    SessionRunArgs as SessionRunArgs,
+    SessionRunContext as SessionRunContext,
+    SessionRunHook as SessionRunHook,
+    SessionRunValues as SessionRunValues,
+    StepCounterHook as StepCounterHook,
+    StopAtStepHook as StopAtStepHook,
+    SummarySaverHook as SummarySaverHook,
 )
 from ipu.tf.compat.v1._monitored import (
-    Coordinator,
-    MonitoredTrainingSession,
-    Scaffold,
-    start_queue_runners,
+    Coordinator as Coordinator,
+    MonitoredTrainingSession as MonitoredTrainingSession,
+    Scaffold as Scaffold,
+    start_queue_runners as start_queue_runners,
 )
-from ipu.tf.compat.v1._optimizer import Optimizer
+from ipu.tf.compat.v1._optimizer import Optimizer as Optimizer
+from ipu.tf.compat.v1._optimizers import (
+    AdamOptimizer as AdamOptimizer,
+    GradientDescentOptimizer as GradientDescentOptimizer,
+    MomentumOptimizer as MomentumOptimizer,
+    RMSPropOptimizer as RMSPropOptimizer,
+)
 from ipu.tf.compat.v1._saver import (
-    Saver,
-    checkpoint_exists,
-    get_checkpoint_state,
-    latest_checkpoint,
+    Saver as Saver,
+    checkpoint_exists as checkpoint_exists,
+    get_checkpoint_state as get_checkpoint_state,
+    latest_checkpoint as latest_checkpoint,
 )
-from ipu.tf.compat.v1._saver_hooks import CheckpointSaverHook, CheckpointSaverListener
+from ipu.tf.compat.v1._saver_hooks import (
+    CheckpointSaverHook as CheckpointSaverHook,
+    CheckpointSaverListener as CheckpointSaverListener,
+)
 from ipu.tf.compat.v1._steps import (
-    create_global_step,
-    exponential_decay,
-    get_global_step,
-    get_or_create_global_step,
-    global_step,
-    inverse_time_decay,
-    piecewise_constant,
-    piecewise_constant_decay,
-    polynomial_decay,
+    create_global_step as create_global_step,
+    exponential_decay as exponential_decay,
+    get_global_step as get_global_step,
+    get_or_create_global_step as get_or_create_global_step,
+    global_step as global_step,
+    inverse_time_decay as inverse_time_decay,
+    piecewise_constant as piecewise_constant,
+    piecewise_constant_decay as piecewise_constant_decay,
+    polynomial_decay as polynomial_decay,
 )
-
-__all__ = [
-    "AdamOptimizer",
-    "CheckpointSaverHook",
-    "CheckpointSaverListener",
-    "Coordinator",
-    "FeedFnHook",
-    "GradientDescentOptimizer",
-    "LoggingTensorHook",
-    "MomentumOptimizer",
-    "MonitoredTrainingSession",
-    "NanLossDuringTrainingError",
-    "NanTensorHook",
-    "Optimizer",
-    "RMSPropOptimizer",
-    "Saver",
-    "Scaffold",
-    "SessionRunArgs",
-    "SessionRunContext",
-    "SessionRunHook",
-    "SessionRunValues",
-    "StepCounterHook",
-    "StopAtStepHook",
-    "SummarySaverHook",
-    "checkpoint_exists",
-    "create_global_step",
-    "exponential_decay",
-    "get_checkpoint_state",
-    "get_global_step",
-    "get_or_create_global_step",
-    "global_step",
-    "inverse_time_decay",
-    "latest_checkpoint",
-    "piecewise_constant",
-    "piecewise_constant_decay",
-    "polynomial_decay",
-    "start_queue_runners",
-]
-
-
-class GradientDescentOptimizer(Optimizer, optimizers.SGD):
-    """Gradient descent.
-
-    Args:
-        learning_rate: The rate.
-        use_locking: Accepted without effect.
-
-    Example:
-        >>> with v1.Graph().as_default(), v1.Session() as session:
-        ...     w = v1.get_variable("w", [], initializer=v1.ones_initializer())
-        ...     step = v1.train.GradientDescentOptimizer(0.1).minimize(w * w)
-        ...     session.run(v1.global_variables_initializer())
-        ...     session.run(step)
-        ...     print(bool(session.run(w) < 1.0))
-        True
-    """
-
-    def __init__(
-        self,
-        learning_rate: Any,
-        use_locking: bool = False,
-        name: str = "GradientDescent",
-    ) -> None:
-        del use_locking
-        optimizers.SGD.__init__(self, learning_rate, name=name)
-
-
-class MomentumOptimizer(Optimizer, optimizers.SGD):
-    """Gradient descent with momentum.
-
-    ``a = momentum a + g; w -= rate a``; in Nesterov's form
-    ``w -= rate g + rate momentum a``. The slot ``a`` is free of the rate, so that a
-    changed rate holds for what was gathered before as well.
-
-    Args:
-        learning_rate: The rate.
-        momentum: In [0, 1], a number; in a graph also a tensor.
-        use_locking: Accepted without effect.
-        use_nesterov: Whether Nesterov's form is used.
-
-    Example:
-        >>> with v1.Graph().as_default(), v1.Session() as session:
-        ...     w = v1.get_variable("w", [], initializer=v1.ones_initializer())
-        ...     step = v1.train.MomentumOptimizer(0.1, 0.9).minimize(w * w)
-        ...     session.run(v1.global_variables_initializer())
-        ...     session.run(step)
-        ...     print(bool(session.run(w) < 1.0))
-        True
-    """
-
-    def __init__(
-        self,
-        learning_rate: Any,
-        momentum: Any,
-        use_locking: bool = False,
-        name: str = "Momentum",
-        use_nesterov: bool = False,
-    ) -> None:
-        del use_locking
-        momentum = momentum() if callable(momentum) else momentum
-        is_number = isinstance(momentum, (int, float, np.number))
-        number = float(momentum) if is_number else 0.0
-        optimizers.SGD.__init__(self, learning_rate, number, use_nesterov, name=name)
-        if not is_number:
-            self._momentum = momentum
-
-    def _create_slots(self, var_list: Sequence[Any]) -> None:
-        for var in var_list:
-            self.add_slot(var, "momentum")
-
-    def _changed_by_rows(self, var: Any) -> list[Any]:
-        return self._with_slots(var)
-
-    def _resource_apply_dense(
-        self, grad: Any, var: Any, apply_state: Any = None
-    ) -> Any:
-        rate = tf.cast(self._current_rate, grad.dtype)
-        kept: Any = tf.cast(tf.convert_to_tensor(self._momentum), grad.dtype)
-        slot = self.get_slot(var, "momentum")
-        gathered = kept * slot.value() + grad
-        slot.assign(gathered)
-        if self.nesterov:
-            return var.assign_sub(rate * grad + rate * (kept * gathered))
-        return var.assign_sub(rate * gathered)
-
-
-class AdamOptimizer(Optimizer, optimizers.Adam):
-    """Adam.
-
-    Args:
-        learning_rate: The rate.
-        beta1: Decay of the first moment.
-        beta2: Decay of the second moment.
-        epsilon: Added to the root of the second moment.
-        use_locking: Accepted without effect.
-
-    Example:
-        >>> with v1.Graph().as_default(), v1.Session() as session:
-        ...     w = v1.get_variable("w", [], initializer=v1.ones_initializer())
-        ...     step = v1.train.AdamOptimizer(0.001).minimize(w * w)
-        ...     session.run(v1.global_variables_initializer())
-        ...     session.run(step)
-        ...     print(bool(session.run(w) < 1.0))
-        True
-    """
-
-    _counts_updates = True
-
-    def __init__(
-        self,
-        learning_rate: Any = 0.001,
-        beta1: float = 0.9,
-        beta2: float = 0.999,
-        epsilon: float = 1e-8,
-        use_locking: bool = False,
-        name: str = "Adam",
-    ) -> None:
-        del use_locking
-        optimizers.Adam.__init__(self, learning_rate, beta1, beta2, epsilon, name=name)
-
-
-class RMSPropOptimizer(Optimizer, optimizers.RMSprop):
-    """Gradients divided by the root of their running mean square.
-
-    ``r = decay r + (1 - decay) g g``, from one on; ``v = momentum v + rate g / sqrt(r +
-    epsilon); w -= v``. With ``centered`` the square of the mean is taken off ``r``.
-
-    Args:
-        learning_rate: The rate.
-        decay: Of the running means.
-        momentum: The part of the last change that is kept.
-        epsilon: Keeps the division finite.
-        use_locking: Accepted without effect.
-        centered: Whether the variance is used.
-
-    Example:
-        >>> with v1.Graph().as_default(), v1.Session() as session:
-        ...     w = v1.get_variable("w", [], initializer=v1.ones_initializer())
-        ...     step = v1.train.RMSPropOptimizer(0.001).minimize(w * w)
-        ...     session.run(v1.global_variables_initializer())
-        ...     session.run(step)
-        ...     print(bool(session.run(w) < 1.0))
-        True
-    """
-
-    def __init__(
-        self,
-        learning_rate: Any,
-        decay: float = 0.9,
-        momentum: float = 0.0,
-        epsilon: float = 1e-10,
-        use_locking: bool = False,
-        centered: bool = False,
-        name: str = "RMSProp",
-    ) -> None:
-        del use_locking
-        optimizers.RMSprop.__init__(
-            self, learning_rate, decay, momentum, epsilon, centered, name=name
-        )
-
-    def _create_slots(self, var_list: Sequence[Any]) -> None:
-        for var in var_list:
-            self.add_slot(var, "rms", "ones")
-            self.add_slot(var, "momentum")
-            if self.centered:
-                self.add_slot(var, "mg")
-
-    def _changed_by_rows(self, var: Any) -> list[Any]:
-        return self._with_slots(var)
-
-    def _resource_apply_dense(
-        self, grad: Any, var: Any, apply_state: Any = None
-    ) -> Any:
-        rate = tf.cast(self._current_rate, grad.dtype)
-        step = rate * grad / tf.sqrt(self._spread(grad, var) + self.epsilon)
-        slot = self.get_slot(var, "momentum")
-        change = self.momentum * slot.value() + step
-        slot.assign(change)
-        return var.assign_sub(change)
-
 
 if not TYPE_CHECKING:
+    __all__ = offered(__name__)
     __getattr__, __dir__ = face(__name__, __all__)
