@@ -244,7 +244,6 @@ def ctc_beam_search_decoder_with_log_probs(
         ValueError: Shapes that do not fit each other, or more paths than beams.
 
     Example:
-        >>> import numpy as np
         >>> data = np.log([[[0.2, 0.8]], [[0.7, 0.3]]])
         >>> best, _, labels = ctc_beam_search_decoder_with_log_probs(data, [2], 4)
         >>> round(float(np.exp(-best)[0, 0]), 2), labels.numpy().tolist()

@@ -52,7 +52,6 @@ class PopnnLSTM(Popnn):
             do not fit it.
 
     Example:
-        >>> import numpy as np
         >>> output, state = PopnnLSTM(2)(np.ones((5, 3, 4), np.float32))
         >>> output.shape, state.c.shape
         ((5, 3, 2), (3, 2))
@@ -189,7 +188,6 @@ class PopnnGRU(Popnn):
             does not fit it.
 
     Example:
-        >>> import numpy as np
         >>> output, state = PopnnGRU(2)(np.ones((5, 3, 4), np.float32))
         >>> output.shape, state.shape
         ((5, 3, 2), (3, 2))
@@ -299,7 +297,6 @@ class PopnnAUGRU(PopnnGRU):
     Source: ``ipu.rnn_ops.PopnnAUGRU`` of SDK 2.0 to 2.5.
 
     Example:
-        >>> import numpy as np
         >>> x, score = np.ones((5, 3, 4), np.float32), np.ones((5, 3), np.float32)
         >>> output, state = PopnnAUGRU(2)(x, [5, 2, 1], score)
         >>> output.shape, state.shape

@@ -101,7 +101,6 @@ def ctc_beam_search_decoder(
             more paths than beams.
 
     Example:
-        >>> import numpy as np
         >>> x = np.log([[[0.2, 0.8]], [[0.7, 0.3]]])
         >>> (labels,), score = ctc_beam_search_decoder(x, [2], beam_width=4)
         >>> labels.values.numpy().tolist(), round(float(np.exp(score)[0, 0]), 2)

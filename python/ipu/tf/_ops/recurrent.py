@@ -64,7 +64,6 @@ def lstm(
         InvalidArgumentError: Shapes do not fit.
 
     Example:
-        >>> import numpy as np
         >>> x, kernel = np.zeros((1, 3, 8), "f"), np.zeros((2, 8), "f")
         >>> state = np.zeros((1, 2), "f")
         >>> lstm(x, kernel, state, state).steps.shape
@@ -106,7 +105,6 @@ def gru(
         InvalidArgumentError: Shapes do not fit.
 
     Example:
-        >>> import numpy as np
         >>> x, kernel = np.zeros((1, 3, 6), "f"), np.zeros((2, 6), "f")
         >>> gru(x, kernel, np.zeros((1, 2), "f")).h.shape
         (1, 2)

@@ -27,7 +27,6 @@ def array_of(value: Any) -> np.ndarray[Any, Any]:
         TypeError: The library does not give it, or its dtype is none of NumPy's.
 
     Example:
-        >>> import numpy as np
         >>> array_of(np.ones(2)).tolist()
         [1.0, 1.0]
     """

@@ -96,7 +96,6 @@ class Dataset(
             TypeError: Something that holds no numbers.
 
         Example:
-            >>> import numpy as np
             >>> x = np.zeros((4, 2), np.float32)
             >>> tf.data.Dataset.from_tensor_slices(x).element_spec.shape
             (2,)

@@ -32,7 +32,6 @@ class Reducer:
         finalize_func: Gets the last state; gives the element.
 
     Example:
-        >>> import numpy as np
         >>> total = Reducer(lambda key: np.int64(0), lambda s, x: s + x, lambda s: s)
         >>> sums = tf.data.Dataset.range(6).group_by_reducer(lambda x: x % 2, total)
         >>> [int(x) for x in sums]

@@ -57,7 +57,6 @@ class Scans:
             TypeError: The state changes its type, or it gives no pair.
 
         Example:
-            >>> import numpy as np
             >>> sums = tf.data.Dataset.range(5).scan(
             ...     np.int64(0), lambda total, x: (total + x, total + x))
             >>> [int(x) for x in sums]

@@ -207,7 +207,6 @@ def group_by_reducer(key_func: Callable[..., Any], reducer: Reducer) -> _Transfo
     """Make one element of all elements of a key, for ``Dataset.apply``.
 
     Example:
-        >>> import numpy as np
         >>> count = Reducer(lambda key: np.int64(0), lambda s, x: s + 1, lambda s: s)
         >>> counts = Dataset.range(5).apply(group_by_reducer(lambda x: x % 2, count))
         >>> [int(x) for x in counts]
