@@ -61,7 +61,7 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: L.Cropping2D(5)(IMAGES),
         "leaves nothing of the input",
     ),
-    "grown to nothing": (lambda: L.UpSampling2D((1, 0)), "UpSampling2D must be posit"),
+    "grown to nothing": (lambda: L.UpSampling2D((1, 0)), "UpSampling2D must have no e"),
     "resized to nothing": (lambda: L.Resizing(0, 3), "`height` and `width` of Resizi"),
     "crops of nothing": (lambda: L.CenterCrop(2, -3), "Received: height=2, width=-3"),
     "random crops of nothing": (lambda: L.RandomCrop(0, 3), "RandomCrop must be pos"),

@@ -329,8 +329,8 @@ def test_layers_come_back_from_their_configuration() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda x: L.MaxPooling2D(0), "`pool_size` of MaxPooling2D must be a positive"),
-        (lambda x: L.MaxPooling2D((2, 2, 2)), "or 2 of them"),
+        (lambda x: L.MaxPooling2D(0), "`pool_size` .* must have no entry"),
+        (lambda x: L.MaxPooling2D((2, 2, 2)), "or a tuple of 2 integers"),
         (lambda x: L.MaxPooling2D(2, padding="full"), "`padding` must be 'valid' or"),
         (lambda x: L.AveragePooling2D(data_format="NHWC"), "`data_format` must be"),
         (lambda x: L.MaxPooling2D()(x[0]), "expected ndim=4, found ndim=3"),

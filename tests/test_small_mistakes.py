@@ -421,7 +421,8 @@ def test_no_function_ignores_its_keywords() -> None:
             if not isinstance(node, ast.FunctionDef) or node.args.kwarg is None:
                 continue
             text = ast.unparse(node)
-            if "@overload" in text or "refuse_call(" in text or text.endswith(" ..."):
+            asked = ("@overload", "refuse_call(", "locals()")
+            if any(word in text for word in asked) or text.endswith(" ..."):
                 continue
             name = node.args.kwarg.arg
             loads = [

@@ -165,8 +165,8 @@ def test_wrong_arguments_are_answered_in_the_users_terms(path, whole_tracebacks)
         (lambda: tf.py_function(3, [], []), "`func` must be a function. Received: 3."),
         (lambda: tf.Module(3), "`name` must be a string. Received: 3."),
         (
-            lambda: keras.layers.UpSampling2D(None),
-            "`size` must be a list or a tuple. Received: None.",
+            lambda: keras.layers.ZeroPadding2D(None),
+            "`padding` must be a list or a tuple. Received: None.",
         ),
         (
             lambda: tf.linalg.global_norm("a"),

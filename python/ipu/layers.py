@@ -152,6 +152,16 @@ class LayerNormalization(GroupNormalization):
         [[-1.0, 1.0]]
     """
 
+    _left_out = (
+        "beta_constraint",
+        "beta_regularizer",
+        "channels_axis",
+        "gamma_constraint",
+        "gamma_regularizer",
+        "groups",
+        "strided_channel_grouping",
+    )
+
     def __init__(
         self,
         dtype: Any = "float32",
@@ -191,13 +201,6 @@ class LayerNormalization(GroupNormalization):
         )
         self.axis = axis
 
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer."""
-        config = super().get_config()
-        for name in ("groups", "channels_axis", "strided_channel_grouping"):
-            del config[name]
-        return {**config, "axis": self.axis}
-
 
 LayerNorm = LayerNormalization
 PopnnGRU = GRU
@@ -227,10 +230,6 @@ class AssumeEqualAcrossReplicas(Layer):
         """Hand the inputs on."""
         refuse_unknown(type(self).__name__, kwargs, ("mask", "training"))
         return cross_replica_ops.assume_equal_across_replicas(inputs, self.inplace)
-
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer."""
-        return {**super().get_config(), "inplace": self.inplace}
 
 
 class RecomputationCheckpoint(Layer):

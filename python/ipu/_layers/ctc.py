@@ -68,11 +68,6 @@ class CTCLoss(Layer):
         loss: Tensor = compute(classes, data, of_labels, of_data, self.blank_index)
         return loss
 
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer."""
-        own = {"blank_index": self.blank_index, "from_logits": self.from_logits}
-        return {**super().get_config(), **own}
-
 
 class CTCInferenceLayer(Layer):
     """The most probable labels of each sample, and their probabilities.
@@ -126,12 +121,6 @@ class CTCInferenceLayer(Layer):
             data, data_length, self.beam_width, self.top_paths, self.blank_index
         )
 
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer."""
-        names = "blank_index beam_width top_paths from_logits"
-        own = {name: getattr(self, name) for name in names.split()}
-        return {**super().get_config(), **own}
-
 
 class CTCPredictionsLayer(CTCInferenceLayer):
     """The most probable labels of each sample alone.
@@ -176,10 +165,3 @@ class CTCPredictionsLayer(CTCInferenceLayer):
         """
         _, _, labels = super().call(data, data_length, **kwargs)
         return labels[:, 0] if self.select_most_likely_path else labels
-
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer."""
-        return {
-            **super().get_config(),
-            "select_most_likely_path": self.select_most_likely_path,
-        }

@@ -228,20 +228,3 @@ class EffectiveTransformer(Layer):
         sizes = (batch, steps, self.num_attention_heads, self.attention_head_size)
         split = tf.reshape(made, sizes) * tf.reshape(real, (batch, steps, 1, 1))
         return tf.transpose(split, (0, 2, 1, 3))
-
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer."""
-        return {
-            **super().get_config(),
-            "output_layer_size": self.output_layer_size,
-            "max_batch_size": self.max_batch_size,
-            "use_scale": self.use_scale,
-            "num_attention_heads": self.num_attention_heads,
-            "attention_head_size": self.attention_head_size,
-            "sequences_per_iter": self.sequences_per_iter,
-            "qkv_activation": activations.serialize(self.qkv_activation),
-            "attention_dropout_prob": self.attention_dropout_prob,
-            "output_activation": activations.serialize(self.output_activation),
-            "output_dropout_prob": self.output_dropout_prob,
-            "layer_norm_output": self.layer_norm_output,
-        }

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ipu.keras import _serialization
+from ipu.keras._arguments import arguments_of
 from ipu.keras._files import keras3_ops
 
 __all__ = ["model_from", "training_from"]
@@ -185,7 +186,9 @@ def _our_object(name: str, config: Mapping[str, Any], path: str) -> dict[str, An
         return made  # whoever makes it says what is missing
     if getattr(kind, "_dtype_is_of_result", False):
         made.pop("dtype", None)
-    accepted = _parameters(kind)
+    accepted = {*arguments_of(kind)}
+    if any(base.__name__ == "Optimizer" for base in kind.__mro__):
+        accepted |= _OF_OPTIMIZERS
     for key in [key for key in made if key not in accepted]:
         harmless = _THEIRS.get(key, ())
         if harmless is not None and made[key] not in harmless:
@@ -204,20 +207,3 @@ def class_of(name: str) -> Any:
         if isinstance(found, type):
             return found
     return None
-
-
-def _parameters(kind: type) -> set[str]:
-    """The names of all that a class takes, by itself or for its base classes."""
-    import inspect
-
-    found: set[str] = set()
-    for base in kind.__mro__:
-        if "__init__" not in vars(base):
-            continue
-        parameters = inspect.signature(vars(base)["__init__"]).parameters
-        found.update(parameters)
-        if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
-            break
-    if any(base.__name__ == "Optimizer" for base in kind.__mro__):
-        found |= _OF_OPTIMIZERS
-    return found

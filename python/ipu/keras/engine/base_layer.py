@@ -26,6 +26,7 @@ from ipu._text.arguments import as_ints
 from ipu._text.near import ignored_keywords, refuse_unknown
 from ipu._text.tracebacks import boundaries
 from ipu.keras import _names, constraints, initializers, regularizers
+from ipu.keras._arguments import config_of
 from ipu.keras._types import Nest, Tensor, Values
 from ipu.keras.engine.layer import masks
 from ipu.keras.engine.layer.call_arguments import (
@@ -260,14 +261,17 @@ class Layer:
             )
         return mask
 
+    # arguments that a configuration does not have
+    _left_out: tuple[str, ...] = ()
+
     def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer."""
+        """Return the arguments that make an equal layer."""
         config: dict[str, Any] = {"name": self.name, "trainable": self.trainable}
         shape = getattr(self, "_batch_input_shape", None)
         if shape is not None:
             config["batch_input_shape"] = shape
         config["dtype"] = self._dtype_config()
-        return config
+        return config | config_of(self, Layer, self._left_out)
 
     @classmethod
     def from_config(cls: Callable[..., T], config: dict[str, Any]) -> T:

@@ -98,6 +98,13 @@ class Vocabulary:
         """The length of vectors."""
         return self._width or len(self)
 
+    def config(self) -> dict[str, Any]:
+        """Return what a layer's configuration says of the vocabulary."""
+        return {
+            "vocabulary": None if self.tokens is None else self.listed(),
+            "idf_weights": None if self.weights is None else self.weights.tolist(),
+        }
+
     # --- the vocabulary ---------------------------------------------------------------
 
     def listed(self, include_special: bool = True) -> list[Any]:

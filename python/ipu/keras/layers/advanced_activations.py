@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ipu import tf
-from ipu.keras import activations, constraints, initializers, regularizers
+from ipu.keras import activations
+from ipu.keras._arguments import keep, weight_of
 from ipu.keras._types import Tensor
 from ipu.keras.engine.base_layer import InputSpec, Layer
 
@@ -64,15 +65,6 @@ class ReLU(Layer):
             inputs, self.negative_slope, self.max_value, self.threshold
         )
 
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer."""
-        return {
-            **super().get_config(),
-            "max_value": self.max_value,
-            "negative_slope": self.negative_slope,
-            "threshold": self.threshold,
-        }
-
 
 class LeakyReLU(Layer):
     """``x``, or ``alpha * x`` where that is negative.
@@ -99,10 +91,6 @@ class LeakyReLU(Layer):
         """Apply the function."""
         return tf.nn.leaky_relu(inputs, self.alpha)
 
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer."""
-        return {**super().get_config(), "alpha": self.alpha}
-
 
 class ELU(Layer):
     """``x``, or ``alpha * (exp(x) - 1)`` where that is negative.
@@ -128,10 +116,6 @@ class ELU(Layer):
     def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         """Apply the function."""
         return activations.elu(inputs, self.alpha)
-
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer."""
-        return {**super().get_config(), "alpha": self.alpha}
 
 
 class ThresholdedReLU(Layer):
@@ -165,10 +149,6 @@ class ThresholdedReLU(Layer):
         limit = tf.constant(self.theta, dtype=inputs.dtype)
         return tf.where(tf.greater(inputs, limit), inputs, tf.zeros_like(inputs))
 
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer."""
-        return {**super().get_config(), "theta": self.theta}
-
 
 class PReLU(Layer):
     """``x``, or ``alpha * x`` where that is negative, with a learned ``alpha``.
@@ -195,9 +175,7 @@ class PReLU(Layer):
     ) -> None:
         super().__init__(**kwargs)
         self.supports_masking = True
-        self.alpha_initializer = initializers.get(alpha_initializer)
-        self.alpha_regularizer = regularizers.get(alpha_regularizer)
-        self.alpha_constraint = constraints.get(alpha_constraint)
+        keep(self, locals())
         axes = [shared_axes] if isinstance(shared_axes, int) else shared_axes
         self.shared_axes = None if axes is None else list(axes)
         self.alpha: Any = None
@@ -211,13 +189,7 @@ class PReLU(Layer):
         sizes = list(input_shape[1:])
         for axis in self.shared_axes or ():
             sizes[axis - 1] = 1
-        self.alpha = self.add_weight(
-            "alpha",
-            sizes,
-            initializer=self.alpha_initializer,
-            regularizer=self.alpha_regularizer,
-            constraint=self.alpha_constraint,
-        )
+        self.alpha = weight_of(self, "alpha", sizes)
         fixed = {
             axis: size
             for axis, size in enumerate(input_shape)
@@ -229,16 +201,6 @@ class PReLU(Layer):
     def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         """Apply the function."""
         return tf.nn.relu(inputs) - self.alpha * tf.nn.relu(-inputs)
-
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer."""
-        return {
-            **super().get_config(),
-            "alpha_initializer": initializers.serialize(self.alpha_initializer),
-            "alpha_regularizer": regularizers.serialize(self.alpha_regularizer),
-            "alpha_constraint": constraints.serialize(self.alpha_constraint),
-            "shared_axes": self.shared_axes,
-        }
 
 
 class Softmax(Layer):
@@ -279,10 +241,6 @@ class Softmax(Layer):
             return activations.softmax(inputs, axis=self.axis[0])
         total = tf.reduce_logsumexp(inputs, axis=self.axis, keepdims=True)
         return tf.exp(inputs - total)
-
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer."""
-        return {**super().get_config(), "axis": self.axis}
 
 
 def _lowest(dtype: Any) -> float:

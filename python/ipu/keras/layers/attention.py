@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ipu import tf
-from ipu.keras import constraints, initializers, regularizers
+from ipu.keras._arguments import KernelAttributes, keep, weight_of
 from ipu.keras._types import Nest, Tensor
 from ipu.keras.engine.base_layer import Layer
 from ipu.keras.engine.layer.masks import mask_of
@@ -139,11 +139,6 @@ class _DotAttention(Layer):
         """Give the mask of the query."""
         return mask[0] if mask else None
 
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer."""
-        config = {"causal": self.causal, "dropout": self.dropout}
-        return {**super().get_config(), **config}
-
 
 class Attention(_DotAttention):
     """Scores are the products of queries and keys (Luong).
@@ -195,10 +190,6 @@ class Attention(_DotAttention):
         result = attention(q, k, v, mask=mask, causal=causal, dropout=dropout)
         return tf.squeeze(result, 1)
 
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer."""
-        return {**super().get_config(), "use_scale": self.use_scale}
-
 
 class AdditiveAttention(_DotAttention):
     """Scores are sums of ``tanh(query + key)`` (Bahdanau).
@@ -231,12 +222,8 @@ class AdditiveAttention(_DotAttention):
         both = tf.tanh(tf.expand_dims(query, 2) + tf.expand_dims(key, 1))
         return tf.reduce_sum(both if self.scale is None else both * self.scale, axis=-1)
 
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer."""
-        return {**super().get_config(), "use_scale": self.use_scale}
 
-
-class MultiHeadAttention(Layer):
+class MultiHeadAttention(Layer, KernelAttributes):
     """Several attentions side by side, each on its own projection of the features.
 
     Args:
@@ -266,6 +253,11 @@ class MultiHeadAttention(Layer):
         (1, 4, 6)
     """
 
+    num_heads: int
+    key_dim: int
+    dropout: float
+    _left_out = ("attention_axes",)
+
     def __init__(
         self,
         num_heads: int,
@@ -284,26 +276,17 @@ class MultiHeadAttention(Layer):
         bias_constraint: Any = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(activity_regularizer=activity_regularizer, **kwargs)
+        super().__init__(**kwargs)
+        keep(self, locals())
         if attention_axes not in (None, 1, (1,), [1]):
             raise ValueError(
                 "MultiHeadAttention attends over axis 1, the steps. Received: "
                 f"attention_axes={attention_axes!r}. Reshape the input."
             )
         self.supports_masking = True
-        self.num_heads = num_heads
-        self.key_dim = key_dim
         self.value_dim = value_dim or key_dim
-        self.dropout = dropout
-        self.use_bias = use_bias
         one = isinstance(output_shape, (list, tuple)) and len(output_shape) == 1
-        self._output_size = output_shape[0] if one else output_shape
-        self.kernel_initializer = initializers.get(kernel_initializer)
-        self.bias_initializer = initializers.get(bias_initializer)
-        self.kernel_regularizer = regularizers.get(kernel_regularizer)
-        self.bias_regularizer = regularizers.get(bias_regularizer)
-        self.kernel_constraint = constraints.get(kernel_constraint)
-        self.bias_constraint = constraints.get(bias_constraint)
+        self._output_shape = output_shape[0] if one else output_shape
         self._projections: dict[str, tuple[Any, Any]] = {}
 
     def __call__(self, query: Any, value: Any = None, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
@@ -316,7 +299,7 @@ class MultiHeadAttention(Layer):
 
     def _make_projections(self, query: int, value: int, key: int) -> None:
         heads, size = self.num_heads, self.key_dim
-        out = self._output_size or query
+        out = self._output_shape or query
         self._project("query", (query, heads, size), (heads, size))
         self._project("key", (key, heads, size), (heads, size))
         self._project("value", (value, heads, self.value_dim), (heads, self.value_dim))
@@ -324,22 +307,10 @@ class MultiHeadAttention(Layer):
         self.built = True
 
     def _project(self, name: str, kernel: Sequence[int], bias: Sequence[int]) -> None:
-        weight = self.add_weight(
-            f"{name}/kernel",
-            kernel,
-            initializer=self.kernel_initializer,
-            regularizer=self.kernel_regularizer,
-            constraint=self.kernel_constraint,
-        )
+        weight = weight_of(self, f"{name}/kernel", kernel, "kernel")
         added = None
         if self.use_bias:
-            added = self.add_weight(
-                f"{name}/bias",
-                bias,
-                initializer=self.bias_initializer,
-                regularizer=self.bias_regularizer,
-                constraint=self.bias_constraint,
-            )
+            added = weight_of(self, f"{name}/bias", bias, "bias")
         self._projections[name] = (weight, added)
 
     def _heads(self, name: str, x: Tensor) -> Tensor:
@@ -425,22 +396,3 @@ class MultiHeadAttention(Layer):
         if bias is not None:
             result = result + bias
         return (result, weights) if return_attention_scores else result
-
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer."""
-        return {
-            **super().get_config(),
-            "num_heads": self.num_heads,
-            "key_dim": self.key_dim,
-            "value_dim": self.value_dim,
-            "dropout": self.dropout,
-            "use_bias": self.use_bias,
-            "output_shape": self._output_size,
-            "kernel_initializer": initializers.serialize(self.kernel_initializer),
-            "bias_initializer": initializers.serialize(self.bias_initializer),
-            "kernel_regularizer": regularizers.serialize(self.kernel_regularizer),
-            "bias_regularizer": regularizers.serialize(self.bias_regularizer),
-            "activity_regularizer": regularizers.serialize(self.activity_regularizer),
-            "kernel_constraint": constraints.serialize(self.kernel_constraint),
-            "bias_constraint": constraints.serialize(self.bias_constraint),
-        }

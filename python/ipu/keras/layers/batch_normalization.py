@@ -12,7 +12,6 @@ from typing import Any
 
 from ipu import tf
 from ipu._text.refusals import refuse_given
-from ipu.keras import initializers
 from ipu.keras._types import Tensor
 from ipu.keras.layers.normalization import NormalizationLayer
 from ipu.tf._ops.normalizations import normalize_batch, replicas_of_a_batch
@@ -75,6 +74,12 @@ class BatchNormalization(NormalizationLayer):
         [1.0]
     """
 
+    momentum: float
+    renorm: bool
+    renorm_momentum: float
+    moving_mean_initializer: Any
+    moving_variance_initializer: Any
+
     def __init__(
         self,
         axis: int | Sequence[int] = -1,
@@ -95,24 +100,13 @@ class BatchNormalization(NormalizationLayer):
         renorm_momentum: float = 0.99,
         **kwargs: Any,
     ) -> None:
+        arguments = locals()
         own = ("virtual_batch_size", "adjustment")
         given = {name: kwargs.pop(name, None) for name in own}
         refuse_given(f"{__name__}.BatchNormalization", **given)
         fused = kwargs.pop("fused", None)
-        super().__init__(
-            center,
-            scale,
-            (beta_initializer, gamma_initializer),
-            (beta_regularizer, gamma_regularizer),
-            (beta_constraint, gamma_constraint),
-            **kwargs,
-        )
-        self.axis = axis if isinstance(axis, int) else list(axis)
-        self.momentum = momentum
-        self.epsilon = epsilon
-        self.renorm = renorm
+        super().__init__(arguments)
         self.renorm_clipping = dict(renorm_clipping or {})
-        self.renorm_momentum = renorm_momentum
         if renorm and fused:
             raise ValueError(
                 "Passing both `fused=True` and `renorm=True` is unsupported. Leave one "
@@ -124,13 +118,10 @@ class BatchNormalization(NormalizationLayer):
                 f"Received: renorm_clipping={renorm_clipping!r}."
             )
         self.fused = False if renorm else fused
-        self.moving_mean_initializer = initializers.get(moving_mean_initializer)
-        self.moving_variance_initializer = initializers.get(moving_variance_initializer)
         self.moving_mean: Any = None
         self.moving_variance: Any = None
         self.renorm_mean: Any = None
         self.renorm_stddev: Any = None
-        self._axes: list[int] = []
 
     @property
     def _param_dtype(self) -> Any:
@@ -245,20 +236,7 @@ class BatchNormalization(NormalizationLayer):
 
     def get_config(self) -> dict[str, Any]:
         """Give the arguments that make an equal layer."""
-        renorm = {
-            "renorm": True,
-            "renorm_clipping": self.renorm_clipping,
-            "renorm_momentum": self.renorm_momentum,
-        }
-        return {
-            **super().get_config(),
-            "momentum": self.momentum,
-            "epsilon": self.epsilon,
-            "moving_mean_initializer": initializers.serialize(
-                self.moving_mean_initializer
-            ),
-            "moving_variance_initializer": initializers.serialize(
-                self.moving_variance_initializer
-            ),
-            **(renorm if self.renorm else {}),
-        }
+        config = super().get_config()
+        if not self.renorm:
+            config = {key: config[key] for key in config if "renorm" not in key}
+        return config

@@ -118,15 +118,6 @@ class CategoryEncoding(PreprocessingLayer):
             count_weights,
         )
 
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer."""
-        own = {
-            "num_tokens": self.num_tokens,
-            "output_mode": self.output_mode,
-            "sparse": False,
-        }
-        return {**super().get_config(), **own}
-
 
 class Discretization(PreprocessingLayer):
     """The numbers of the ranges that values are in.
@@ -236,15 +227,10 @@ class Discretization(PreprocessingLayer):
 
     def get_config(self) -> dict[str, Any]:
         """Give the arguments that make an equal layer, with its boundaries."""
-        known = self.bin_boundaries
-        own = {
-            "bin_boundaries": known,
-            "num_bins": self.num_bins if known is None else None,
-            "epsilon": self.epsilon,
-            "output_mode": self.output_mode,
-            "sparse": False,
-        }
-        return {**super().get_config(), **own}
+        config = super().get_config()
+        if self.bin_boundaries is not None:
+            config["num_bins"] = None
+        return config
 
 
 def _thinned(summary: np.ndarray[Any, Any], epsilon: float) -> np.ndarray[Any, Any]:

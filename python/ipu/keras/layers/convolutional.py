@@ -9,8 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from ipu import tf
+from ipu.keras._arguments import weight_of
 from ipu.keras._types import Tensor
-from ipu.keras.layers._convolution import Convolution, filters_argument, sizes_argument
+from ipu.keras.layers._convolution import Convolution
+from ipu.keras.layers._spatial import sizes_argument
 
 __all__ = [
     "Conv1D",
@@ -25,26 +27,31 @@ __all__ = [
 class _Conv(Convolution):
     """A convolution with filters of its own, see :class:`Conv2D`."""
 
+    _may_be_causal = True
+
     def __init__(
         self,
         filters: int,
         kernel_size: Any,
-        strides: Any,
-        padding: str,
-        data_format: str | None,
-        dilation_rate: Any,
-        groups: int,
-        options: dict[str, Any],
+        strides: Any = 1,
+        padding: str = "valid",
+        data_format: str | None = None,
+        dilation_rate: Any = 1,
+        groups: int = 1,
+        activation: Any = None,
+        use_bias: bool = True,
+        kernel_initializer: Any = "glorot_uniform",
+        bias_initializer: Any = "zeros",
+        kernel_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        activity_regularizer: Any = None,
+        kernel_constraint: Any = None,
+        bias_constraint: Any = None,
         **kwargs: Any,
     ) -> None:
-        causal = self.rank == 1
-        super().__init__(
-            *(kernel_size, strides, padding, data_format, dilation_rate, options),
-            causal=causal,
-            **kwargs,
-        )
+        super().__init__(locals())
+        self.kernel: Any = None
         layer = type(self).__name__
-        self.filters = filters_argument(layer, filters)
         self.groups = sizes_argument(layer, "groups", groups, 1)[0]
         if self.filters % self.groups != 0:
             raise ValueError(
@@ -52,7 +59,6 @@ class _Conv(Convolution):
                 f"groups. Received: groups={self.groups}, filters={self.filters} "
                 f"of {layer}."
             )
-        self.kernel: Any = None
 
     def build(self, input_shape: Any) -> None:
         """Create kernel and bias for inputs of this shape.
@@ -69,9 +75,11 @@ class _Conv(Convolution):
                 f"(input_shape={tuple(input_shape)})."
             )
         depth = channels // self.groups
-        self.kernel = self._add("kernel", (*self.kernel_size, depth, self.filters))
+        self.kernel = weight_of(
+            self, "kernel", (*self.kernel_size, depth, self.filters)
+        )
         if self.use_bias:
-            self.bias = self._add("bias", (self.filters,))
+            self.bias = weight_of(self, "bias", (self.filters,))
         self.built = True
 
     def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
@@ -86,12 +94,8 @@ class _Conv(Convolution):
         )
         return self._finish(result)
 
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer."""
-        return {**super().get_config(), "filters": self.filters, "groups": self.groups}
 
-
-class Conv1D(_Conv):
+class Conv1D(_Conv, data_format="channels_last"):
     """Slides filters over sequences ``(batch, steps, channels)``.
 
     The arguments are those of :class:`Conv2D`, for one axis; ``padding`` may also be
@@ -104,45 +108,8 @@ class Conv1D(_Conv):
 
     rank = 1
 
-    def __init__(
-        self,
-        filters: int,
-        kernel_size: Any,
-        strides: Any = 1,
-        padding: str = "valid",
-        data_format: str | None = "channels_last",
-        dilation_rate: Any = 1,
-        groups: int = 1,
-        activation: Any = None,
-        use_bias: bool = True,
-        kernel_initializer: Any = "glorot_uniform",
-        bias_initializer: Any = "zeros",
-        kernel_regularizer: Any = None,
-        bias_regularizer: Any = None,
-        activity_regularizer: Any = None,
-        kernel_constraint: Any = None,
-        bias_constraint: Any = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(
-            *(filters, kernel_size, strides, padding, data_format, dilation_rate),
-            groups,
-            {
-                "activation": activation,
-                "use_bias": use_bias,
-                "kernel_initializer": kernel_initializer,
-                "bias_initializer": bias_initializer,
-                "kernel_regularizer": kernel_regularizer,
-                "bias_regularizer": bias_regularizer,
-                "activity_regularizer": activity_regularizer,
-                "kernel_constraint": kernel_constraint,
-                "bias_constraint": bias_constraint,
-            },
-            **kwargs,
-        )
 
-
-class Conv2D(_Conv):
+class Conv2D(_Conv, strides=(1, 1), dilation_rate=(1, 1)):
     """Slides filters over images: ``activation(inputs * kernel + bias)``.
 
     Args:
@@ -180,45 +147,8 @@ class Conv2D(_Conv):
 
     rank = 2
 
-    def __init__(
-        self,
-        filters: int,
-        kernel_size: Any,
-        strides: Any = (1, 1),
-        padding: str = "valid",
-        data_format: str | None = None,
-        dilation_rate: Any = (1, 1),
-        groups: int = 1,
-        activation: Any = None,
-        use_bias: bool = True,
-        kernel_initializer: Any = "glorot_uniform",
-        bias_initializer: Any = "zeros",
-        kernel_regularizer: Any = None,
-        bias_regularizer: Any = None,
-        activity_regularizer: Any = None,
-        kernel_constraint: Any = None,
-        bias_constraint: Any = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(
-            *(filters, kernel_size, strides, padding, data_format, dilation_rate),
-            groups,
-            {
-                "activation": activation,
-                "use_bias": use_bias,
-                "kernel_initializer": kernel_initializer,
-                "bias_initializer": bias_initializer,
-                "kernel_regularizer": kernel_regularizer,
-                "bias_regularizer": bias_regularizer,
-                "activity_regularizer": activity_regularizer,
-                "kernel_constraint": kernel_constraint,
-                "bias_constraint": bias_constraint,
-            },
-            **kwargs,
-        )
 
-
-class Conv3D(_Conv):
+class Conv3D(_Conv, strides=(1, 1, 1), dilation_rate=(1, 1, 1)):
     """Slides filters over volumes ``(batch, depth, height, width, channels)``.
 
     The arguments are those of :class:`Conv2D`, for three axes.
@@ -229,43 +159,6 @@ class Conv3D(_Conv):
     """
 
     rank = 3
-
-    def __init__(
-        self,
-        filters: int,
-        kernel_size: Any,
-        strides: Any = (1, 1, 1),
-        padding: str = "valid",
-        data_format: str | None = None,
-        dilation_rate: Any = (1, 1, 1),
-        groups: int = 1,
-        activation: Any = None,
-        use_bias: bool = True,
-        kernel_initializer: Any = "glorot_uniform",
-        bias_initializer: Any = "zeros",
-        kernel_regularizer: Any = None,
-        bias_regularizer: Any = None,
-        activity_regularizer: Any = None,
-        kernel_constraint: Any = None,
-        bias_constraint: Any = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(
-            *(filters, kernel_size, strides, padding, data_format, dilation_rate),
-            groups,
-            {
-                "activation": activation,
-                "use_bias": use_bias,
-                "kernel_initializer": kernel_initializer,
-                "bias_initializer": bias_initializer,
-                "kernel_regularizer": kernel_regularizer,
-                "bias_regularizer": bias_regularizer,
-                "activity_regularizer": activity_regularizer,
-                "kernel_constraint": kernel_constraint,
-                "bias_constraint": bias_constraint,
-            },
-            **kwargs,
-        )
 
 
 Convolution1D = Conv1D

@@ -9,8 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from ipu import tf
+from ipu.keras._arguments import weight_of
 from ipu.keras._types import Tensor
-from ipu.keras.layers._convolution import Convolution, filters_argument, sizes_argument
+from ipu.keras.layers._convolution import Convolution
+from ipu.keras.layers._spatial import sizes_argument
 
 __all__ = [
     "DepthwiseConv1D",
@@ -24,143 +26,6 @@ __all__ = [
 
 class _Depthwise(Convolution):
     """A convolution of each channel by itself, see :class:`DepthwiseConv2D`."""
-
-    _kernels: tuple[str, ...] = ("depthwise",)
-
-    def __init__(
-        self,
-        kernel_size: Any,
-        strides: Any,
-        padding: str,
-        depth_multiplier: int,
-        data_format: str | None,
-        dilation_rate: Any,
-        options: dict[str, Any],
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(
-            *(kernel_size, strides, padding, data_format, dilation_rate, options),
-            **kwargs,
-        )
-        self.depth_multiplier = sizes_argument(
-            type(self).__name__, "depth_multiplier", depth_multiplier, 1
-        )[0]
-        self.depthwise_kernel: Any = None
-
-    def _add_kernel(self, name: str, shape: tuple[int, ...]) -> Any:
-        return self.add_weight(
-            f"{name}_kernel",
-            shape,
-            initializer=getattr(self, f"{name}_initializer"),
-            regularizer=getattr(self, f"{name}_regularizer"),
-            constraint=getattr(self, f"{name}_constraint"),
-        )
-
-    def _build_depthwise(self, input_shape: Any) -> int:
-        """Give the number of channels after the first step."""
-        channels = self._channels_of(input_shape)
-        shape = (*self.kernel_size, channels, self.depth_multiplier)
-        self.depthwise_kernel = self._add_kernel("depthwise", shape)
-        return channels * self.depth_multiplier
-
-    def build(self, input_shape: Any) -> None:
-        """Create kernel and bias for inputs of this shape.
-
-        Raises:
-            ValueError: The channels are open.
-        """
-        results = self._build_depthwise(input_shape)
-        if self.use_bias:
-            self.bias = self._add("bias", (results,))
-        self.built = True
-
-    def _depthwise(self, inputs: Tensor) -> Tensor:
-        kernel = self.depthwise_kernel
-        channels, multiplier = kernel.shape[-2:]
-        shape = (*self.kernel_size, 1, channels * multiplier)
-        return tf.nn.convolution(
-            inputs,
-            tf.reshape(kernel, shape),
-            strides=self.strides,
-            padding=self._zeros_around(),
-            data_format=self._format,
-            dilations=self.dilation_rate,
-        )
-
-    def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        """Convolve each channel, add the bias, activate."""
-        return self._finish(self._depthwise(inputs))
-
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer."""
-        return {**super().get_config(), "depth_multiplier": self.depth_multiplier}
-
-
-class _Separable(_Depthwise):
-    """A depthwise convolution, then a mix of channels, see :class:`SeparableConv2D`."""
-
-    _kernels = ("depthwise", "pointwise")
-
-    def __init__(
-        self,
-        filters: int,
-        kernel_size: Any,
-        strides: Any,
-        padding: str,
-        data_format: str | None,
-        dilation_rate: Any,
-        depth_multiplier: int,
-        options: dict[str, Any],
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(
-            *(kernel_size, strides, padding, depth_multiplier, data_format),
-            dilation_rate,
-            options,
-            **kwargs,
-        )
-        self.filters = filters_argument(type(self).__name__, filters)
-        self.pointwise_kernel: Any = None
-
-    def _padding_argument(self, padding: Any, causal: bool) -> str:
-        return super()._padding_argument(padding, self.rank == 1)
-
-    def build(self, input_shape: Any) -> None:
-        """Create both kernels and the bias for inputs of this shape.
-
-        Raises:
-            ValueError: The channels are open.
-        """
-        middle = self._build_depthwise(input_shape)
-        shape = (*(1,) * self.rank, middle, self.filters)
-        self.pointwise_kernel = self._add_kernel("pointwise", shape)
-        if self.use_bias:
-            self.bias = self._add("bias", (self.filters,))
-        self.built = True
-
-    def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        """Convolve each channel, mix the channels, add the bias, activate."""
-        mixed = tf.nn.convolution(
-            self._depthwise(inputs), self.pointwise_kernel, data_format=self._format
-        )
-        return self._finish(mixed)
-
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer."""
-        return {**super().get_config(), "filters": self.filters}
-
-
-class DepthwiseConv1D(_Depthwise):
-    """Slides filters over sequences, for each channel by itself.
-
-    The arguments are those of :class:`DepthwiseConv2D`, for one axis.
-
-    Example:
-        >>> DepthwiseConv1D(3)(tf.zeros((5, 9, 4))).shape
-        (5, 7, 4)
-    """
-
-    rank = 1
 
     def __init__(
         self,
@@ -181,25 +46,118 @@ class DepthwiseConv1D(_Depthwise):
         bias_constraint: Any = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(
-            *(kernel_size, strides, padding, depth_multiplier, data_format),
-            dilation_rate,
-            {
-                "activation": activation,
-                "use_bias": use_bias,
-                "depthwise_initializer": depthwise_initializer,
-                "bias_initializer": bias_initializer,
-                "depthwise_regularizer": depthwise_regularizer,
-                "bias_regularizer": bias_regularizer,
-                "activity_regularizer": activity_regularizer,
-                "depthwise_constraint": depthwise_constraint,
-                "bias_constraint": bias_constraint,
-            },
-            **kwargs,
+        self._keep_depthwise(locals())
+
+    def _keep_depthwise(self, arguments: dict[str, Any]) -> None:
+        Convolution.__init__(self, arguments)
+        multiplier = arguments["depth_multiplier"]
+        self.depth_multiplier = sizes_argument(
+            type(self).__name__, "depth_multiplier", multiplier, 1
+        )[0]
+        self.depthwise_kernel: Any = None
+
+    def _build_depthwise(self, input_shape: Any) -> int:
+        """Give the number of channels after the first step."""
+        channels = self._channels_of(input_shape)
+        shape = (*self.kernel_size, channels, self.depth_multiplier)
+        self.depthwise_kernel = weight_of(self, "depthwise_kernel", shape, "depthwise")
+        return channels * self.depth_multiplier
+
+    def build(self, input_shape: Any) -> None:
+        """Create kernel and bias for inputs of this shape.
+
+        Raises:
+            ValueError: The channels are open.
+        """
+        results = self._build_depthwise(input_shape)
+        if self.use_bias:
+            self.bias = weight_of(self, "bias", (results,))
+        self.built = True
+
+    def _depthwise(self, inputs: Tensor) -> Tensor:
+        kernel = self.depthwise_kernel
+        channels, multiplier = kernel.shape[-2:]
+        shape = (*self.kernel_size, 1, channels * multiplier)
+        return tf.nn.convolution(
+            inputs,
+            tf.reshape(kernel, shape),
+            strides=self.strides,
+            padding=self._zeros_around(),
+            data_format=self._format,
+            dilations=self.dilation_rate,
         )
 
+    def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        """Convolve each channel, add the bias, activate."""
+        return self._finish(self._depthwise(inputs))
 
-class DepthwiseConv2D(_Depthwise):
+
+class _Separable(_Depthwise):
+    """A depthwise convolution, then a mix of channels, see :class:`SeparableConv2D`."""
+
+    _may_be_causal = True
+
+    def __init__(
+        self,
+        filters: int,
+        kernel_size: Any,
+        strides: Any = 1,
+        padding: str = "valid",
+        data_format: str | None = None,
+        dilation_rate: Any = 1,
+        depth_multiplier: int = 1,
+        activation: Any = None,
+        use_bias: bool = True,
+        depthwise_initializer: Any = "glorot_uniform",
+        pointwise_initializer: Any = "glorot_uniform",
+        bias_initializer: Any = "zeros",
+        depthwise_regularizer: Any = None,
+        pointwise_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        activity_regularizer: Any = None,
+        depthwise_constraint: Any = None,
+        pointwise_constraint: Any = None,
+        bias_constraint: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        self._keep_depthwise(locals())
+        self.pointwise_kernel: Any = None
+
+    def build(self, input_shape: Any) -> None:
+        """Create both kernels and the bias for inputs of this shape.
+
+        Raises:
+            ValueError: The channels are open.
+        """
+        middle = self._build_depthwise(input_shape)
+        shape = (*(1,) * self.rank, middle, self.filters)
+        self.pointwise_kernel = weight_of(self, "pointwise_kernel", shape, "pointwise")
+        if self.use_bias:
+            self.bias = weight_of(self, "bias", (self.filters,))
+        self.built = True
+
+    def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        """Convolve each channel, mix the channels, add the bias, activate."""
+        mixed = tf.nn.convolution(
+            self._depthwise(inputs), self.pointwise_kernel, data_format=self._format
+        )
+        return self._finish(mixed)
+
+
+class DepthwiseConv1D(_Depthwise):
+    """Slides filters over sequences, for each channel by itself.
+
+    The arguments are those of :class:`DepthwiseConv2D`, for one axis.
+
+    Example:
+        >>> DepthwiseConv1D(3)(tf.zeros((5, 9, 4))).shape
+        (5, 7, 4)
+    """
+
+    rank = 1
+
+
+class DepthwiseConv2D(_Depthwise, strides=(1, 1), dilation_rate=(1, 1)):
     """Slides filters over images, for each channel by itself.
 
     Args:
@@ -233,42 +191,6 @@ class DepthwiseConv2D(_Depthwise):
 
     rank = 2
 
-    def __init__(
-        self,
-        kernel_size: Any,
-        strides: Any = (1, 1),
-        padding: str = "valid",
-        depth_multiplier: int = 1,
-        data_format: str | None = None,
-        dilation_rate: Any = (1, 1),
-        activation: Any = None,
-        use_bias: bool = True,
-        depthwise_initializer: Any = "glorot_uniform",
-        bias_initializer: Any = "zeros",
-        depthwise_regularizer: Any = None,
-        bias_regularizer: Any = None,
-        activity_regularizer: Any = None,
-        depthwise_constraint: Any = None,
-        bias_constraint: Any = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(
-            *(kernel_size, strides, padding, depth_multiplier, data_format),
-            dilation_rate,
-            {
-                "activation": activation,
-                "use_bias": use_bias,
-                "depthwise_initializer": depthwise_initializer,
-                "bias_initializer": bias_initializer,
-                "depthwise_regularizer": depthwise_regularizer,
-                "bias_regularizer": bias_regularizer,
-                "activity_regularizer": activity_regularizer,
-                "depthwise_constraint": depthwise_constraint,
-                "bias_constraint": bias_constraint,
-            },
-            **kwargs,
-        )
-
 
 class SeparableConv1D(_Separable):
     """A depthwise convolution over sequences, then a mix of the channels at each step.
@@ -283,51 +205,8 @@ class SeparableConv1D(_Separable):
 
     rank = 1
 
-    def __init__(
-        self,
-        filters: int,
-        kernel_size: Any,
-        strides: Any = 1,
-        padding: str = "valid",
-        data_format: str | None = None,
-        dilation_rate: Any = 1,
-        depth_multiplier: int = 1,
-        activation: Any = None,
-        use_bias: bool = True,
-        depthwise_initializer: Any = "glorot_uniform",
-        pointwise_initializer: Any = "glorot_uniform",
-        bias_initializer: Any = "zeros",
-        depthwise_regularizer: Any = None,
-        pointwise_regularizer: Any = None,
-        bias_regularizer: Any = None,
-        activity_regularizer: Any = None,
-        depthwise_constraint: Any = None,
-        pointwise_constraint: Any = None,
-        bias_constraint: Any = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(
-            *(filters, kernel_size, strides, padding, data_format, dilation_rate),
-            depth_multiplier,
-            {
-                "activation": activation,
-                "use_bias": use_bias,
-                "depthwise_initializer": depthwise_initializer,
-                "pointwise_initializer": pointwise_initializer,
-                "bias_initializer": bias_initializer,
-                "depthwise_regularizer": depthwise_regularizer,
-                "pointwise_regularizer": pointwise_regularizer,
-                "bias_regularizer": bias_regularizer,
-                "activity_regularizer": activity_regularizer,
-                "depthwise_constraint": depthwise_constraint,
-                "pointwise_constraint": pointwise_constraint,
-                "bias_constraint": bias_constraint,
-            },
-            **kwargs,
-        )
 
-
-class SeparableConv2D(_Separable):
+class SeparableConv2D(_Separable, strides=(1, 1), dilation_rate=(1, 1)):
     """A depthwise convolution over images, then a mix of the channels at each pixel.
 
     Args:
@@ -365,49 +244,6 @@ class SeparableConv2D(_Separable):
     """
 
     rank = 2
-
-    def __init__(
-        self,
-        filters: int,
-        kernel_size: Any,
-        strides: Any = (1, 1),
-        padding: str = "valid",
-        data_format: str | None = None,
-        dilation_rate: Any = (1, 1),
-        depth_multiplier: int = 1,
-        activation: Any = None,
-        use_bias: bool = True,
-        depthwise_initializer: Any = "glorot_uniform",
-        pointwise_initializer: Any = "glorot_uniform",
-        bias_initializer: Any = "zeros",
-        depthwise_regularizer: Any = None,
-        pointwise_regularizer: Any = None,
-        bias_regularizer: Any = None,
-        activity_regularizer: Any = None,
-        depthwise_constraint: Any = None,
-        pointwise_constraint: Any = None,
-        bias_constraint: Any = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(
-            *(filters, kernel_size, strides, padding, data_format, dilation_rate),
-            depth_multiplier,
-            {
-                "activation": activation,
-                "use_bias": use_bias,
-                "depthwise_initializer": depthwise_initializer,
-                "pointwise_initializer": pointwise_initializer,
-                "bias_initializer": bias_initializer,
-                "depthwise_regularizer": depthwise_regularizer,
-                "pointwise_regularizer": pointwise_regularizer,
-                "bias_regularizer": bias_regularizer,
-                "activity_regularizer": activity_regularizer,
-                "depthwise_constraint": depthwise_constraint,
-                "pointwise_constraint": pointwise_constraint,
-                "bias_constraint": bias_constraint,
-            },
-            **kwargs,
-        )
 
 
 SeparableConvolution1D = SeparableConv1D

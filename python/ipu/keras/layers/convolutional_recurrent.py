@@ -8,15 +8,15 @@ Source: ``keras/layers/convolutional_recurrent.py`` of Keras 2.6; Shi and others
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from ipu import tf
 from ipu.keras._backend_state import state
 from ipu.keras._types import Nest, Tensor
 from ipu.keras.engine.base_layer import InputSpec
-from ipu.keras.layers._convolution import sizes_argument
-from ipu.keras.layers.recurrent import OwnCell, flags_of
-from ipu.keras.layers.recurrent_cell import settings_of
+from ipu.keras.layers._spatial import sizes_argument
+from ipu.keras.layers.recurrent import OwnCell
 from ipu.keras.layers.rnn_cells import LSTMBias
 
 __all__ = ["ConvLSTM1D", "ConvLSTM2D", "ConvLSTM3D", "ConvLSTMCell"]
@@ -29,13 +29,9 @@ class ConvLSTMCell(LSTMBias):
 
     Args:
         rank: How many spatial axes there are.
-        filters: How many channels states and output have.
-        window: ``kernel_size``, ``strides``, ``padding``, ``data_format`` and
-            ``dilation_rate`` of the input's convolution. That of the state has the
-            same kernel size and keeps the size.
-        settings: The further arguments, by name.
-        unit_forget_bias: Whether the bias of gate f starts from ones.
-        **kwargs: What ``Layer`` takes.
+        arguments: Those of the layer. Its window, ``kernel_size``, ``strides``,
+            ``padding``, ``data_format`` and ``dilation_rate``, is that of the input's
+            convolution; that of the state has the same kernel size and keeps the size.
 
     Raises:
         ValueError: An argument has not the form that Keras asks for.
@@ -43,36 +39,28 @@ class ConvLSTMCell(LSTMBias):
 
     gates = 4
 
-    def __init__(
-        self,
-        rank: int,
-        filters: int,
-        window: dict[str, Any],
-        settings: dict[str, Any],
-        unit_forget_bias: bool = True,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(filters, settings, **kwargs)
+    def __init__(self, rank: int, arguments: Mapping[str, Any], /) -> None:
+        super().__init__({**arguments, "kwargs": {}}, arguments["filters"])
         layer = f"ConvLSTM{rank}D"
         self.rank = rank
         self.filters = self.units
         self.kernel_size, self.strides, self.dilation_rate = (
-            sizes_argument(layer, name, window[name], rank)
+            sizes_argument(layer, name, arguments[name], rank)
             for name in ("kernel_size", "strides", "dilation_rate")
         )
-        self.padding = str(window["padding"]).lower()
+        self.padding = str(arguments["padding"]).lower()
         if self.padding not in ("valid", "same"):
             raise ValueError(
                 f"The `padding` argument of {layer} must be 'valid' or 'same'. "
-                f"Received: padding={window['padding']!r}."
+                f"Received: padding={arguments['padding']!r}."
             )
-        self.data_format = window["data_format"] or state.image_data_format
+        self.data_format = arguments["data_format"] or state.image_data_format
         if self.data_format not in ("channels_last", "channels_first"):
             raise ValueError(
                 f"The `data_format` argument of {layer} must be 'channels_last' or "
                 f"'channels_first'. Received: data_format={self.data_format!r}."
             )
-        self.unit_forget_bias = unit_forget_bias
+        self.unit_forget_bias = arguments["unit_forget_bias"]
         self._input_shape: tuple[int, ...] = ()
 
     @property
@@ -180,14 +168,6 @@ class ConvLSTMCell(LSTMBias):
         h = o * self.activation(c)
         return h, [h, c]
 
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal cell."""
-        config = super().get_config()
-        del config["units"]
-        names = "filters kernel_size strides padding data_format dilation_rate"
-        own = {name: getattr(self, name) for name in names.split()}
-        return {**config, **own, "unit_forget_bias": self.unit_forget_bias}
-
 
 class _ConvLSTM(OwnCell):
     """An LSTM over steps that have one to three spatial axes.
@@ -258,20 +238,10 @@ class _ConvLSTM(OwnCell):
         recurrent_dropout: float = 0.0,
         **kwargs: Any,
     ) -> None:
-        settings = settings_of(locals())
-        flags = flags_of({"unroll": kwargs.pop("unroll", False), **locals()})
-        window = {
-            "kernel_size": kernel_size,
-            "strides": strides,
-            "padding": padding,
-            "data_format": data_format,
-            "dilation_rate": dilation_rate,
-        }
-        cell = ConvLSTMCell(
-            self._rank, filters, window, settings, unit_forget_bias=unit_forget_bias
-        )
+        kwargs.setdefault("unroll", False)
+        cell = ConvLSTMCell(self._rank, locals())
         cell.implementation = 1  # each gate drops its own part
-        super().__init__(cell, activity_regularizer, flags, **kwargs)
+        super().__init__(cell, locals())
         self.input_spec = InputSpec(ndim=self._rank + 3)
 
 

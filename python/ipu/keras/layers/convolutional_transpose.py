@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from ipu import tf
+from ipu.keras._arguments import weight_of
 from ipu.keras._types import Tensor
 from ipu.keras.engine.base_layer import InputSpec
-from ipu.keras.layers._convolution import Convolution, filters_argument, sizes_argument
+from ipu.keras.layers._convolution import Convolution
 
 __all__ = [
     "Conv1DTranspose",
@@ -26,36 +27,38 @@ __all__ = [
 class _ConvTranspose(Convolution):
     """The transpose of a convolution, see :class:`Conv2DTranspose`."""
 
+    output_padding: tuple[int, ...] | None
+
     def __init__(
         self,
         filters: int,
         kernel_size: Any,
-        strides: Any,
-        padding: str,
-        output_padding: Any,
-        data_format: str | None,
-        dilation_rate: Any,
-        options: dict[str, Any],
+        strides: Any = 1,
+        padding: str = "valid",
+        output_padding: Any = None,
+        data_format: str | None = None,
+        dilation_rate: Any = 1,
+        activation: Any = None,
+        use_bias: bool = True,
+        kernel_initializer: Any = "glorot_uniform",
+        bias_initializer: Any = "zeros",
+        kernel_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        activity_regularizer: Any = None,
+        kernel_constraint: Any = None,
+        bias_constraint: Any = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(
-            *(kernel_size, strides, padding, data_format, dilation_rate, options),
-            **kwargs,
-        )
-        layer = type(self).__name__
-        self.filters = filters_argument(layer, filters)
-        self.output_padding = None
+        super().__init__(locals())
+        self.kernel: Any = None
         if output_padding is not None:
-            self.output_padding = sizes_argument(
-                layer, "output_padding", output_padding, self.rank, least=0
-            )
+            self.output_padding = self._sizes("output_padding", output_padding, least=0)
             pairs = zip(self.strides, self.output_padding, strict=True)
             if any(step <= more for step, more in pairs):
                 raise ValueError(
-                    f"Stride {self.strides} of {layer} must be greater than "
-                    f"output padding {self.output_padding}."
+                    f"Stride {self.strides} of {type(self).__name__} must be greater "
+                    f"than output padding {self.output_padding}."
                 )
-        self.kernel: Any = None
 
     def build(self, input_shape: Any) -> None:
         """Create kernel and bias for inputs of this shape.
@@ -70,9 +73,11 @@ class _ConvTranspose(Convolution):
             )
         channels = self._channels_of(input_shape)
         self.input_spec = InputSpec(ndim=self.rank + 2, axes=self.input_spec.axes)
-        self.kernel = self._add("kernel", (*self.kernel_size, self.filters, channels))
+        self.kernel = weight_of(
+            self, "kernel", (*self.kernel_size, self.filters, channels)
+        )
         if self.use_bias:
-            self.bias = self._add("bias", (self.filters,))
+            self.bias = weight_of(self, "bias", (self.filters,))
         self.built = True
 
     def _length(self, axis: int, size: int) -> int:
@@ -101,14 +106,6 @@ class _ConvTranspose(Convolution):
         )
         return self._finish(result)
 
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer."""
-        return {
-            **super().get_config(),
-            "filters": self.filters,
-            "output_padding": self.output_padding,
-        }
-
 
 class Conv1DTranspose(_ConvTranspose):
     """The transpose of a convolution over sequences.
@@ -122,45 +119,8 @@ class Conv1DTranspose(_ConvTranspose):
 
     rank = 1
 
-    def __init__(
-        self,
-        filters: int,
-        kernel_size: Any,
-        strides: Any = 1,
-        padding: str = "valid",
-        output_padding: Any = None,
-        data_format: str | None = None,
-        dilation_rate: Any = 1,
-        activation: Any = None,
-        use_bias: bool = True,
-        kernel_initializer: Any = "glorot_uniform",
-        bias_initializer: Any = "zeros",
-        kernel_regularizer: Any = None,
-        bias_regularizer: Any = None,
-        activity_regularizer: Any = None,
-        kernel_constraint: Any = None,
-        bias_constraint: Any = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(
-            *(filters, kernel_size, strides, padding, output_padding, data_format),
-            dilation_rate,
-            {
-                "activation": activation,
-                "use_bias": use_bias,
-                "kernel_initializer": kernel_initializer,
-                "bias_initializer": bias_initializer,
-                "kernel_regularizer": kernel_regularizer,
-                "bias_regularizer": bias_regularizer,
-                "activity_regularizer": activity_regularizer,
-                "kernel_constraint": kernel_constraint,
-                "bias_constraint": bias_constraint,
-            },
-            **kwargs,
-        )
 
-
-class Conv2DTranspose(_ConvTranspose):
+class Conv2DTranspose(_ConvTranspose, strides=(1, 1), dilation_rate=(1, 1)):
     """The transpose of a convolution over images, also called deconvolution.
 
     It leads from what a :class:`Conv2D` of these arguments would give to what it took.
@@ -199,45 +159,8 @@ class Conv2DTranspose(_ConvTranspose):
 
     rank = 2
 
-    def __init__(
-        self,
-        filters: int,
-        kernel_size: Any,
-        strides: Any = (1, 1),
-        padding: str = "valid",
-        output_padding: Any = None,
-        data_format: str | None = None,
-        dilation_rate: Any = (1, 1),
-        activation: Any = None,
-        use_bias: bool = True,
-        kernel_initializer: Any = "glorot_uniform",
-        bias_initializer: Any = "zeros",
-        kernel_regularizer: Any = None,
-        bias_regularizer: Any = None,
-        activity_regularizer: Any = None,
-        kernel_constraint: Any = None,
-        bias_constraint: Any = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(
-            *(filters, kernel_size, strides, padding, output_padding, data_format),
-            dilation_rate,
-            {
-                "activation": activation,
-                "use_bias": use_bias,
-                "kernel_initializer": kernel_initializer,
-                "bias_initializer": bias_initializer,
-                "kernel_regularizer": kernel_regularizer,
-                "bias_regularizer": bias_regularizer,
-                "activity_regularizer": activity_regularizer,
-                "kernel_constraint": kernel_constraint,
-                "bias_constraint": bias_constraint,
-            },
-            **kwargs,
-        )
 
-
-class Conv3DTranspose(_ConvTranspose):
+class Conv3DTranspose(_ConvTranspose, strides=(1, 1, 1), dilation_rate=(1, 1, 1)):
     """The transpose of a convolution over volumes.
 
     The arguments are those of :class:`Conv2DTranspose`, for three axes.
@@ -248,43 +171,6 @@ class Conv3DTranspose(_ConvTranspose):
     """
 
     rank = 3
-
-    def __init__(
-        self,
-        filters: int,
-        kernel_size: Any,
-        strides: Any = (1, 1, 1),
-        padding: str = "valid",
-        output_padding: Any = None,
-        data_format: str | None = None,
-        dilation_rate: Any = (1, 1, 1),
-        activation: Any = None,
-        use_bias: bool = True,
-        kernel_initializer: Any = "glorot_uniform",
-        bias_initializer: Any = "zeros",
-        kernel_regularizer: Any = None,
-        bias_regularizer: Any = None,
-        activity_regularizer: Any = None,
-        kernel_constraint: Any = None,
-        bias_constraint: Any = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(
-            *(filters, kernel_size, strides, padding, output_padding, data_format),
-            dilation_rate,
-            {
-                "activation": activation,
-                "use_bias": use_bias,
-                "kernel_initializer": kernel_initializer,
-                "bias_initializer": bias_initializer,
-                "kernel_regularizer": kernel_regularizer,
-                "bias_regularizer": bias_regularizer,
-                "activity_regularizer": activity_regularizer,
-                "kernel_constraint": kernel_constraint,
-                "bias_constraint": bias_constraint,
-            },
-            **kwargs,
-        )
 
 
 Convolution1DTranspose = Conv1DTranspose

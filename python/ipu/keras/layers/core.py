@@ -12,22 +12,17 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ipu import tf
-from ipu.keras import (
-    _functions,
-    activations,
-    constraints,
-    initializers,
-    regularizers,
-)
-from ipu.keras._backend_state import state
+from ipu.keras import _functions, activations
+from ipu.keras._arguments import KernelAttributes, keep, weight_of
 from ipu.keras._types import Nest, Tensor
 from ipu.keras.engine.base_layer import InputSpec, Layer
 from ipu.keras.engine.layer.signature import takes_mask, training_parameter
+from ipu.keras.layers._spatial import format_argument
 
 __all__ = ["Activation", "Dense", "Dropout", "Flatten", "Lambda", "Reshape"]
 
 
-class Dense(Layer):
+class Dense(Layer, KernelAttributes):
     """A fully connected layer: ``activation(inputs @ kernel + bias)``.
 
     Args:
@@ -67,7 +62,8 @@ class Dense(Layer):
         bias_constraint: Any = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(activity_regularizer=activity_regularizer, **kwargs)
+        super().__init__(**kwargs)
+        keep(self, locals())
         size: Any = units
         if (
             isinstance(size, bool)
@@ -80,14 +76,6 @@ class Dense(Layer):
                 f"Received: units={units!r}."
             )
         self.units = int(units)
-        self.activation = activations.get(activation)
-        self.use_bias = use_bias
-        self.kernel_initializer = initializers.get(kernel_initializer)
-        self.bias_initializer = initializers.get(bias_initializer)
-        self.kernel_regularizer = regularizers.get(kernel_regularizer)
-        self.bias_regularizer = regularizers.get(bias_regularizer)
-        self.kernel_constraint = constraints.get(kernel_constraint)
-        self.bias_constraint = constraints.get(bias_constraint)
         self.kernel: Any = None
         self.bias: Any = None
         self.input_spec = InputSpec(min_ndim=2)
@@ -112,21 +100,9 @@ class Dense(Layer):
                 f"Received: input_shape={tuple(input_shape)}."
             )
         self.input_spec = InputSpec(min_ndim=2, axes={-1: size})
-        self.kernel = self.add_weight(
-            "kernel",
-            (size, self.units),
-            initializer=self.kernel_initializer,
-            regularizer=self.kernel_regularizer,
-            constraint=self.kernel_constraint,
-        )
+        self.kernel = weight_of(self, "kernel", (size, self.units))
         if self.use_bias:
-            self.bias = self.add_weight(
-                "bias",
-                (self.units,),
-                initializer=self.bias_initializer,
-                regularizer=self.bias_regularizer,
-                constraint=self.bias_constraint,
-            )
+            self.bias = weight_of(self, "bias", (self.units,))
         self.built = True
 
     def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
@@ -142,22 +118,6 @@ class Dense(Layer):
         if len(shape) > 2:
             result = tf.reshape(result, (*shape[:-1], self.units))
         return self.activation(result)
-
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer."""
-        return {
-            **super().get_config(),
-            "units": self.units,
-            "activation": activations.serialize(self.activation),
-            "use_bias": self.use_bias,
-            "kernel_initializer": initializers.serialize(self.kernel_initializer),
-            "bias_initializer": initializers.serialize(self.bias_initializer),
-            "kernel_regularizer": regularizers.serialize(self.kernel_regularizer),
-            "bias_regularizer": regularizers.serialize(self.bias_regularizer),
-            "activity_regularizer": regularizers.serialize(self.activity_regularizer),
-            "kernel_constraint": constraints.serialize(self.kernel_constraint),
-            "bias_constraint": constraints.serialize(self.bias_constraint),
-        }
 
 
 class Flatten(Layer):
@@ -178,12 +138,7 @@ class Flatten(Layer):
 
     def __init__(self, data_format: str | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        if data_format not in (None, "channels_last", "channels_first"):
-            raise ValueError(
-                "`data_format` must be 'channels_last' or 'channels_first'. "
-                f"Received: data_format={data_format!r}."
-            )
-        self.data_format = data_format or state.image_data_format
+        self.data_format = format_argument(data_format)
         self.input_spec = InputSpec(min_ndim=1)
 
     def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
@@ -193,10 +148,6 @@ class Flatten(Layer):
             order = [0, *range(2, len(shape)), 1]
             inputs = tf.transpose(inputs, order)
         return tf.reshape(inputs, (shape[0], math.prod(shape[1:])))
-
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer."""
-        return {**super().get_config(), "data_format": self.data_format}
 
 
 class Activation(Layer):
@@ -222,11 +173,6 @@ class Activation(Layer):
     def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         """Apply the function."""
         return self.activation(inputs)
-
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer."""
-        name = activations.serialize(self.activation)
-        return {**super().get_config(), "activation": name}
 
 
 class Dropout(Layer):
@@ -280,15 +226,6 @@ class Dropout(Layer):
         del inputs
         return self.noise_shape
 
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer."""
-        return {
-            **super().get_config(),
-            "rate": self.rate,
-            "noise_shape": self.noise_shape,
-            "seed": self.seed,
-        }
-
 
 class Reshape(Layer):
     """Gives each sample another shape.
@@ -331,10 +268,6 @@ class Reshape(Layer):
             )
         sizes = tuple(count // known if s == -1 else s for s in self.target_shape)
         return tf.reshape(inputs, (shape[0], *sizes))
-
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer."""
-        return {**super().get_config(), "target_shape": self.target_shape}
 
 
 class Lambda(Layer):
@@ -398,14 +331,12 @@ class Lambda(Layer):
         """Give the mask that was asked for: that of the inputs goes no further."""
         return self.mask(inputs, mask) if callable(self.mask) else self.mask
 
+    _left_out = ("output_shape", "mask")
+
     def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer."""
-        return {
-            **super().get_config(),
-            "function": self.function,
-            "arguments": self.arguments,
-            **({} if self.mask is None else {"mask": self.mask}),
-        }
+        """Return the arguments that make an equal layer."""
+        mask = {} if self.mask is None else {"mask": self.mask}
+        return super().get_config() | mask
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Any:

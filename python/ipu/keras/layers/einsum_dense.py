@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ipu import tf
-from ipu.keras import activations, constraints, initializers, regularizers
+from ipu.keras._arguments import KernelAttributes, keep, weight_of
 from ipu.keras._types import Tensor
 from ipu.keras.engine.base_layer import Layer
 
@@ -19,7 +19,7 @@ _EQUATION = re.compile(rf"{_AXES},([a-zA-Z]+)->{_AXES}")
 _SPARE = "zyxwvutsrqponmlkjihgfedcbaZYXWVUTSRQPONMLKJIHGFEDCBA"
 
 
-class EinsumDense(Layer):
+class EinsumDense(Layer, KernelAttributes):
     """``activation(einsum(equation, inputs, kernel) + bias)``.
 
     Args:
@@ -54,6 +54,9 @@ class EinsumDense(Layer):
         [(128, 64), (64,)]
     """
 
+    equation: str
+    bias_axes: str | None
+
     def __init__(
         self,
         equation: str,
@@ -69,18 +72,11 @@ class EinsumDense(Layer):
         bias_constraint: Any = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(activity_regularizer=activity_regularizer, **kwargs)
-        self.equation = equation
+        super().__init__(**kwargs)
+        keep(self, locals())
         sizes = (output_shape,) if isinstance(output_shape, int) else output_shape
         self.partial_output_shape = tuple(sizes)
-        self.activation = activations.get(activation)
-        self.bias_axes = bias_axes
-        self.kernel_initializer = initializers.get(kernel_initializer)
-        self.bias_initializer = initializers.get(bias_initializer)
-        self.kernel_regularizer = regularizers.get(kernel_regularizer)
-        self.bias_regularizer = regularizers.get(bias_regularizer)
-        self.kernel_constraint = constraints.get(kernel_constraint)
-        self.bias_constraint = constraints.get(bias_constraint)
+        self._output_shape = list(sizes)
         self.kernel: Any = None
         self.bias: Any = None
         self._parts = _parsed(equation)
@@ -113,25 +109,14 @@ class EinsumDense(Layer):
                 )
             if axis not in inputs:
                 sizes[axis] = size
-        self.kernel = self.add_weight(
-            "kernel",
-            self._sizes_of(kernel, sizes),
-            initializer=self.kernel_initializer,
-            regularizer=self.kernel_regularizer,
-            constraint=self.kernel_constraint,
-        )
+        self.kernel = weight_of(self, "kernel", self._sizes_of(kernel, sizes))
         if self.bias_axes:
             start = min(outputs.index(axis) for axis in self.bias_axes)
-            self.bias = self.add_weight(
-                "bias",
-                [
-                    self._sizes_of(axis, sizes)[0] if axis in self.bias_axes else 1
-                    for axis in outputs[start:]
-                ],
-                initializer=self.bias_initializer,
-                regularizer=self.bias_regularizer,
-                constraint=self.bias_constraint,
-            )
+            shape = [
+                self._sizes_of(axis, sizes)[0] if axis in self.bias_axes else 1
+                for axis in outputs[start:]
+            ]
+            self.bias = weight_of(self, "bias", shape)
         self._full_equation = f"{inputs},{kernel}->{outputs}"
         self.built = True
 
@@ -170,23 +155,6 @@ class EinsumDense(Layer):
         if self.bias is not None:
             result = result + self.bias
         return self.activation(result)
-
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer."""
-        return {
-            **super().get_config(),
-            "equation": self.equation,
-            "output_shape": list(self.partial_output_shape),
-            "activation": activations.serialize(self.activation),
-            "bias_axes": self.bias_axes,
-            "kernel_initializer": initializers.serialize(self.kernel_initializer),
-            "bias_initializer": initializers.serialize(self.bias_initializer),
-            "kernel_regularizer": regularizers.serialize(self.kernel_regularizer),
-            "bias_regularizer": regularizers.serialize(self.bias_regularizer),
-            "activity_regularizer": regularizers.serialize(self.activity_regularizer),
-            "kernel_constraint": constraints.serialize(self.kernel_constraint),
-            "bias_constraint": constraints.serialize(self.bias_constraint),
-        }
 
 
 def _parsed(equation: str) -> tuple[bool, str, bool, str, str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ipu import tf
-from ipu.keras import constraints, initializers, regularizers
+from ipu.keras._arguments import keep, weight_of
 from ipu.keras._types import Nest, Tensor
 from ipu.keras.engine.base_layer import Layer
 from ipu.tf._gradients import lookups
@@ -49,6 +49,8 @@ class Embedding(Layer):
 
     _input_dtype = "int32"  # what a Sequential that begins with this layer takes
 
+    mask_zero: bool
+
     def __init__(
         self,
         input_dim: int,
@@ -63,10 +65,10 @@ class Embedding(Layer):
         **kwargs: Any,
     ) -> None:
         if "input_shape" not in kwargs and "batch_input_shape" not in kwargs:
-            is_open = input_length is None
-            kwargs["input_shape"] = (None,) if is_open else _as_sizes(input_length)
+            kwargs["input_shape"] = _as_sizes(input_length)
         kwargs["autocast"] = False
-        super().__init__(activity_regularizer=activity_regularizer, **kwargs)
+        super().__init__(**kwargs)
+        keep(self, locals())
         for name, value in (("input_dim", input_dim), ("output_dim", output_dim)):
             if isinstance(value, bool) or int(value) != value or value <= 0:
                 raise ValueError(
@@ -81,24 +83,15 @@ class Embedding(Layer):
             )
         self.input_dim = int(input_dim)
         self.output_dim = int(output_dim)
-        self.embeddings_initializer = initializers.get(embeddings_initializer)
-        self.embeddings_regularizer = regularizers.get(embeddings_regularizer)
-        self.embeddings_constraint = constraints.get(embeddings_constraint)
-        self.mask_zero = mask_zero
-        self.input_length = input_length
-        self.serialization_factor = serialization_factor
         self.supports_masking = mask_zero
         self.embeddings: Any = None
 
     def build(self, input_shape: Any) -> None:
         """Create the table."""
-        self.embeddings = self.add_weight(
-            "embeddings",
-            (self.input_dim, self.output_dim),
-            initializer=self.embeddings_initializer,
-            regularizer=self.embeddings_regularizer,
-            constraint=self.embeddings_constraint,
-            experimental_autocast=False,  # rows are cast, which is less
+        shape = (self.input_dim, self.output_dim)
+        # rows are cast, which is less
+        self.embeddings = weight_of(
+            self, "embeddings", shape, experimental_autocast=False
         )
         self.built = True
 
@@ -113,25 +106,6 @@ class Embedding(Layer):
         is_mixed = self._compute_kind != self._dtype
         return tf.cast(rows, self._compute_kind) if is_mixed else rows
 
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer."""
-        return {
-            **super().get_config(),
-            "input_dim": self.input_dim,
-            "output_dim": self.output_dim,
-            "embeddings_initializer": initializers.serialize(
-                self.embeddings_initializer
-            ),
-            "embeddings_regularizer": regularizers.serialize(
-                self.embeddings_regularizer
-            ),
-            "activity_regularizer": regularizers.serialize(self.activity_regularizer),
-            "embeddings_constraint": constraints.serialize(self.embeddings_constraint),
-            "mask_zero": self.mask_zero,
-            "input_length": self.input_length,
-            "serialization_factor": self.serialization_factor,
-        }
-
 
 def _as_ids(inputs: Tensor) -> Tensor:
     kind = tf.as_dtype(inputs.dtype).name
@@ -139,4 +113,5 @@ def _as_ids(inputs: Tensor) -> Tensor:
 
 
 def _as_sizes(length: Any) -> tuple[int | None, ...]:
-    return (length,) if isinstance(length, int) else tuple(length)
+    is_one = length is None or isinstance(length, int)
+    return (length,) if is_one else tuple(length)

@@ -9,9 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from ipu import tf
-from ipu.keras._backend_state import state
 from ipu.keras._types import Nest, Tensor
-from ipu.keras.engine.base_layer import InputSpec, Layer
+from ipu.keras.layers._spatial import SpatialLayer
 
 __all__ = [
     "GlobalAveragePooling1D",
@@ -29,7 +28,7 @@ __all__ = [
 ]
 
 
-class _GlobalPooling(Layer):
+class _GlobalPooling(SpatialLayer):
     """Reduces all axes between batch and channels.
 
     Args:
@@ -41,33 +40,16 @@ class _GlobalPooling(Layer):
         ValueError: ``data_format`` is neither.
     """
 
-    _rank = 0
-
     def __init__(
         self, data_format: str | None = None, keepdims: bool = False, **kwargs: Any
     ) -> None:
-        super().__init__(**kwargs)
-        if data_format not in (None, "channels_last", "channels_first"):
-            raise ValueError(
-                "`data_format` must be 'channels_last' or 'channels_first'. "
-                f"Received: data_format={data_format!r}."
-            )
-        self.data_format = data_format or state.image_data_format
+        super().__init__(data_format, **kwargs)
         self.keepdims = keepdims
-        self.input_spec = InputSpec(ndim=self._rank + 2)
 
     @property
     def _axes(self) -> list[int]:
-        first = 2 if self.data_format == "channels_first" else 1
-        return list(range(first, first + self._rank))
-
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer."""
-        return {
-            **super().get_config(),
-            "data_format": self.data_format,
-            "keepdims": self.keepdims,
-        }
+        first = 2 if self._channels_first else 1
+        return list(range(first, first + self.rank))
 
 
 class GlobalAveragePooling2D(_GlobalPooling):
@@ -78,7 +60,7 @@ class GlobalAveragePooling2D(_GlobalPooling):
         (2, 3)
     """
 
-    _rank = 2
+    rank = 2
 
     def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         """Average."""
@@ -93,7 +75,7 @@ class GlobalAveragePooling3D(GlobalAveragePooling2D):
         (2, 3)
     """
 
-    _rank = 3
+    rank = 3
 
 
 class GlobalAveragePooling1D(GlobalAveragePooling2D):
@@ -105,7 +87,7 @@ class GlobalAveragePooling1D(GlobalAveragePooling2D):
         [[2.0]]
     """
 
-    _rank = 1
+    rank = 1
 
     def __init__(self, data_format: str = "channels_last", **kwargs: Any) -> None:
         super().__init__(data_format, **kwargs)
@@ -152,7 +134,7 @@ class GlobalMaxPooling2D(_GlobalPooling):
         (2, 3)
     """
 
-    _rank = 2
+    rank = 2
 
     def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         """Take the largest."""
@@ -167,7 +149,7 @@ class GlobalMaxPooling3D(GlobalMaxPooling2D):
         (2, 3)
     """
 
-    _rank = 3
+    rank = 3
 
 
 class GlobalMaxPooling1D(GlobalMaxPooling2D):
@@ -178,7 +160,7 @@ class GlobalMaxPooling1D(GlobalMaxPooling2D):
         [[3.0]]
     """
 
-    _rank = 1
+    rank = 1
 
 
 GlobalAvgPool1D = GlobalAveragePooling1D

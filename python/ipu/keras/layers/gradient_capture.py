@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any
 
 from ipu.eager import backprop
-from ipu.keras import _serialization
 from ipu.keras._types import Nest, Tensor
 from ipu.keras.engine.base_layer import Layer
 from ipu.ops.grad_util_ops import capture_upstream_gradients
@@ -35,7 +34,9 @@ class _Capturing(Layer):
         **kwargs: What ``Layer`` takes.
     """
 
-    def __init__(self, layer: Any, tag: str | None, suffix: str, **kwargs: Any) -> None:
+    def __init__(
+        self, layer: Any, tag: str | None, suffix: str, /, **kwargs: Any
+    ) -> None:
         if not isinstance(layer, Layer):
             raise ValueError(
                 f"{type(self).__name__} wraps a Keras layer. Received: {layer!r}."
@@ -56,20 +57,13 @@ class _Capturing(Layer):
         """Call the layer inside."""
         return self.layer(inputs, *args, **kwargs)
 
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer."""
-        return {
-            **super().get_config(),
-            "layer": _serialization.serialize_keras_object(self.layer),
-            "tag": self.tag,
-        }
-
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Any:
         """Make a layer from what ``get_config`` gave."""
         from ipu.keras import layers
 
-        return cls(**{**config, "layer": layers.deserialize(config["layer"])})
+        make: Any = cls
+        return make(**{**config, "layer": layers.deserialize(config["layer"])})
 
 
 class CaptureUpstreamGradients(_Capturing):

@@ -131,20 +131,6 @@ class GroupNormalization(Layer):
             self.epsilon,
         )
 
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer."""
-        return {
-            **super().get_config(),
-            "groups": self.groups,
-            "channels_axis": self.channels_axis,
-            "center": self.center,
-            "scale": self.scale,
-            "epsilon": self.epsilon,
-            "beta_initializer": initializers.serialize(self.beta_initializer),
-            "gamma_initializer": initializers.serialize(self.gamma_initializer),
-            "strided_channel_grouping": self.strided_channel_grouping,
-        }
-
 
 class InstanceNormalization(GroupNormalization):
     """Brings each channel of a sample to mean 0 and variance 1.

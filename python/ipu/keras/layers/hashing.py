@@ -30,6 +30,7 @@ class _Buckets(HostLayer):
         output_mode: str,
         modes: tuple[str, ...],
         sparse: bool,
+        /,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -124,17 +125,6 @@ class Hashing(_Buckets):
         """Shape and dtype of the result for symbolic inputs."""
         return self._output_of(tuple(inputs.shape))
 
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer."""
-        own = {
-            "num_bins": self.num_bins,
-            "mask_value": self.mask_value,
-            "salt": self.salt,
-            "output_mode": self.output_mode,
-            "sparse": False,
-        }
-        return {**super().get_config(), **own}
-
 
 class HashedCrossing(_Buckets):
     """A bucket for each combination of several features, by a hash.
@@ -202,15 +192,6 @@ class HashedCrossing(_Buckets):
     def output_of(self, inputs: Any) -> tuple[Shape, Any]:
         """Shape and dtype of the result for symbolic inputs."""
         return self._output_of(tuple(tf.nest.flatten(inputs)[0].shape))
-
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer."""
-        own = {
-            "num_bins": self.num_bins,
-            "output_mode": self.output_mode,
-            "sparse": False,
-        }
-        return {**super().get_config(), **own}
 
 
 def _print_of(value: Any) -> int:

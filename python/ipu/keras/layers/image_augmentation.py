@@ -104,10 +104,6 @@ class ImageAugmentation(Layer):
     def _uniform(self, shape: Any, lower: float = 0.0, upper: float = 1.0) -> Tensor:
         return tf.random.uniform(shape, lower, upper, seed=self.seed)
 
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer."""
-        return {**super().get_config(), "seed": self.seed}
-
 
 class RandomFlip(ImageAugmentation):
     """Mirrors images, each with even chances.
@@ -149,10 +145,6 @@ class RandomFlip(ImageAugmentation):
                 images = tf.where(drawn[number] < 0.5, turned, images)
         return images
 
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer."""
-        return {**super().get_config(), "mode": self.mode}
-
 
 class RandomCrop(ImageAugmentation):
     """A part of the images from a random place, the same for a whole batch.
@@ -192,10 +184,6 @@ class RandomCrop(ImageAugmentation):
     def _kept(self, images: Tensor) -> Tensor:
         return smart_resize(images, (self.height, self.width))
 
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer."""
-        return {**super().get_config(), "height": self.height, "width": self.width}
-
 
 class RandomContrast(ImageAugmentation):
     """``(x - mean) * factor + mean``, with each channel's own mean over an image.
@@ -231,10 +219,6 @@ class RandomContrast(ImageAugmentation):
         factor = self._uniform(shape, 1.0 - self.lower, 1.0 + self.upper)
         mean = tf.reduce_mean(images, axis=(1, 2), keepdims=True)
         return (images - mean) * tf.cast(factor, images.dtype) + mean
-
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer."""
-        return {**super().get_config(), "factor": self.factor}
 
 
 class RandomBrightness(ImageAugmentation):
@@ -318,11 +302,6 @@ class _RandomSize(ImageAugmentation):
         size[self._axis] = max(1, int(size[self._axis] * (1.0 + share)))
         made = tf.image.resize(images, size, self.interpolation)
         return tf.cast(made, images.dtype)
-
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer."""
-        own = {"factor": self.factor, "interpolation": self.interpolation}
-        return {**super().get_config(), **own}
 
 
 class RandomHeight(_RandomSize):

@@ -65,15 +65,6 @@ class _RandomMovement(ImageAugmentation):
         drawn = self._uniform((len(spans), count))
         return [low + (high - low) * drawn[k] for k, (low, high) in enumerate(spans)]
 
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer."""
-        return {
-            **super().get_config(),
-            "fill_mode": self.fill_mode,
-            "interpolation": self.interpolation,
-            "fill_value": self.fill_value,
-        }
-
 
 class RandomTranslation(_RandomMovement):
     """Moves images up or down, left or right.
@@ -121,11 +112,6 @@ class RandomTranslation(_RandomMovement):
         down, right = self._pairs(count, *self._spans)
         return [1.0, 0.0, right * -width, 0.0, 1.0, down * -height, 0.0, 0.0]
 
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer."""
-        own = {"height_factor": self.height_factor, "width_factor": self.width_factor}
-        return {**super().get_config(), **own}
-
 
 class RandomRotation(_RandomMovement):
     """Turns images about their middle.
@@ -170,10 +156,6 @@ class RandomRotation(_RandomMovement):
         x = (right - (cos * right - sin * bottom)) / 2.0
         y = (bottom - (sin * right + cos * bottom)) / 2.0
         return [cos, -sin, x, sin, cos, y, 0.0, 0.0]
-
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer."""
-        return {**super().get_config(), "factor": self.factor}
 
 
 class RandomZoom(_RandomMovement):
@@ -222,8 +204,3 @@ class RandomZoom(_RandomMovement):
         x = (1.0 - wide) * ((width - 1.0) / 2.0)
         y = (1.0 - tall) * ((height - 1.0) / 2.0)
         return [wide, 0.0, x, 0.0, tall, y, 0.0, 0.0]
-
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer."""
-        own = {"height_factor": self.height_factor, "width_factor": self.width_factor}
-        return {**super().get_config(), **own}

@@ -12,6 +12,7 @@ import numpy as np
 
 from ipu import tf
 from ipu._text.refusals import refuse_given
+from ipu.keras._arguments import keep
 from ipu.keras._types import Shape
 from ipu.keras.layers._categories import checked_mode, encoded_shape
 from ipu.keras.layers._vocabulary import Vocabulary
@@ -29,44 +30,40 @@ class _Lookup(HostLayer):
 
     _is_text: bool
 
-    def __init__(
-        self,
-        max_tokens: int | None,
-        num_oov_indices: int,
-        mask_token: Any,
-        oov_token: Any,
-        vocabulary: Any,
-        idf_weights: Any,
-        invert: bool,
-        output_mode: str,
-        sparse: bool,
-        pad_to_max_tokens: bool,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
+    _left_out = ("vocabulary", "idf_weights")
+
+    max_tokens: int | None
+    num_oov_indices: int
+    mask_token: Any
+    oov_token: Any
+    invert: bool
+    pad_to_max_tokens: bool
+
+    def __init__(self, arguments: dict[str, Any], /) -> None:
+        super().__init__(**arguments.pop("kwargs"))
+        vocabulary, weights = arguments.pop("vocabulary"), arguments.pop("idf_weights")
+        refuse_sparse(type(self), arguments.pop("sparse"))
+        keep(self, arguments)
         owner = type(self).__name__
-        mode = checked_mode(output_mode, _MODES, owner)
-        refuse_sparse(type(self), sparse)
-        if invert and mode != "int":
+        self.output_mode = checked_mode(arguments["output_mode"], _MODES, owner)
+        if self.invert and self.output_mode != "int":
             raise ValueError(
                 "`output_mode` must be `'int'` when `invert` is true. "
-                f"Received: output_mode={output_mode!r}."
+                f"Received: output_mode={self.output_mode!r}."
             )
-        self.invert = invert
-        self.pad_to_max_tokens = pad_to_max_tokens
         self._words = Vocabulary(
             f"Layer {self.name!r} ({owner})",
             self._is_text,
-            max_tokens,
-            num_oov_indices,
-            mask_token,
-            oov_token,
-            mode,
-            pad_to_max_tokens,
+            self.max_tokens,
+            self.num_oov_indices,
+            self.mask_token,
+            self.oov_token,
+            self.output_mode,
+            self.pad_to_max_tokens,
         )
         if vocabulary is not None:
-            self.set_vocabulary(vocabulary, idf_weights)
-        elif idf_weights is not None:
+            self.set_vocabulary(vocabulary, weights)
+        elif weights is not None:
             raise ValueError("`idf_weights` need a `vocabulary`.")
 
     # --- the vocabulary ---------------------------------------------------------------
@@ -165,21 +162,7 @@ class _Lookup(HostLayer):
 
     def get_config(self) -> dict[str, Any]:
         """Give the arguments that make an equal layer, with its vocabulary."""
-        words = self._words
-        weights = None if words.weights is None else words.weights.tolist()
-        own = {
-            "max_tokens": words.max_tokens,
-            "num_oov_indices": words.num_oov_indices,
-            "mask_token": words.mask_token,
-            "oov_token": words.oov_token,
-            "vocabulary": None if words.tokens is None else words.listed(),
-            "idf_weights": weights,
-            "invert": self.invert,
-            "output_mode": words.output_mode,
-            "sparse": False,
-            "pad_to_max_tokens": self.pad_to_max_tokens,
-        }
-        return {**super().get_config(), **own}
+        return {**super().get_config(), **self._words.config()}
 
 
 def refuse_sparse(cls: type, sparse: bool) -> None:
@@ -240,24 +223,7 @@ class StringLookup(_Lookup):
         pad_to_max_tokens: bool = False,
         **kwargs: Any,
     ) -> None:
-        super().__init__(
-            max_tokens,
-            num_oov_indices,
-            mask_token,
-            oov_token,
-            vocabulary,
-            idf_weights,
-            invert,
-            output_mode,
-            sparse,
-            pad_to_max_tokens,
-            **kwargs,
-        )
-        self.encoding = encoding
-
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer, with its vocabulary."""
-        return {**super().get_config(), "encoding": self.encoding}
+        super().__init__(locals())
 
 
 class IntegerLookup(_Lookup):
@@ -308,25 +274,8 @@ class IntegerLookup(_Lookup):
         pad_to_max_tokens: bool = False,
         **kwargs: Any,
     ) -> None:
-        super().__init__(
-            max_tokens,
-            num_oov_indices,
-            mask_token,
-            oov_token,
-            vocabulary,
-            idf_weights,
-            invert,
-            output_mode,
-            sparse,
-            pad_to_max_tokens,
-            **kwargs,
-        )
-        self.vocabulary_dtype = vocabulary_dtype
+        super().__init__(locals())
 
     @property
     def _input_dtype(self) -> Any:
         return tf.int32
-
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer, with its vocabulary."""
-        return {**super().get_config(), "vocabulary_dtype": self.vocabulary_dtype}

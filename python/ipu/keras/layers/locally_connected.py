@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from ipu import tf
+from ipu.keras._arguments import weight_of
 from ipu.keras._types import Tensor
-from ipu.keras.layers._convolution import Convolution, filters_argument
+from ipu.keras.layers._convolution import Convolution
 
 __all__ = ["LocallyConnected1D", "LocallyConnected2D"]
 
@@ -24,18 +25,24 @@ class _LocallyConnected(Convolution):
         self,
         filters: int,
         kernel_size: Any,
-        strides: Any,
-        padding: str,
-        data_format: str | None,
-        implementation: int,
-        options: dict[str, Any],
+        strides: Any = 1,
+        padding: str = "valid",
+        data_format: str | None = None,
+        activation: Any = None,
+        use_bias: bool = True,
+        kernel_initializer: Any = "glorot_uniform",
+        bias_initializer: Any = "zeros",
+        kernel_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        activity_regularizer: Any = None,
+        kernel_constraint: Any = None,
+        bias_constraint: Any = None,
+        implementation: int = 1,
         **kwargs: Any,
     ) -> None:
-        super().__init__(
-            *(kernel_size, strides, padding, data_format, 1, options), **kwargs
-        )
+        super().__init__(locals())
+        self.kernel: Any = None
         layer = type(self).__name__
-        self.filters = filters_argument(layer, filters)
         if implementation != 1:
             raise ValueError(
                 f"{layer} stores its kernel in the form of implementation=1 alone. "
@@ -46,8 +53,6 @@ class _LocallyConnected(Convolution):
                 f"Invalid border mode for {layer} (only 'valid' is supported if "
                 f"implementation is 1). Received: padding={padding!r}."
             )
-        self.implementation = implementation
-        self.kernel: Any = None
 
     def _windows(self, input_shape: Any) -> list[int]:
         """How many windows each spatial axis has.
@@ -76,9 +81,11 @@ class _LocallyConnected(Convolution):
         channels = self._channels_of(input_shape)
         windows = self._windows(input_shape)
         depth = int(np.prod(self.kernel_size)) * channels
-        self.kernel = self._add("kernel", (int(np.prod(windows)), depth, self.filters))
+        self.kernel = weight_of(
+            self, "kernel", (int(np.prod(windows)), depth, self.filters)
+        )
         if self.use_bias:
-            self.bias = self._add("bias", (*windows, self.filters))
+            self.bias = weight_of(self, "bias", (*windows, self.filters))
         self.built = True
 
     def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
@@ -121,16 +128,6 @@ class _LocallyConnected(Convolution):
             found = tf.reshape(found, [-1, *found.shape[2:]])
         return found
 
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer."""
-        config = super().get_config()
-        del config["dilation_rate"]
-        return {
-            **config,
-            "filters": self.filters,
-            "implementation": self.implementation,
-        }
-
 
 class LocallyConnected1D(_LocallyConnected):
     """Filters of their own for each place of sequences ``(batch, steps, channels)``.
@@ -144,43 +141,8 @@ class LocallyConnected1D(_LocallyConnected):
 
     rank = 1
 
-    def __init__(
-        self,
-        filters: int,
-        kernel_size: Any,
-        strides: Any = 1,
-        padding: str = "valid",
-        data_format: str | None = None,
-        activation: Any = None,
-        use_bias: bool = True,
-        kernel_initializer: Any = "glorot_uniform",
-        bias_initializer: Any = "zeros",
-        kernel_regularizer: Any = None,
-        bias_regularizer: Any = None,
-        activity_regularizer: Any = None,
-        kernel_constraint: Any = None,
-        bias_constraint: Any = None,
-        implementation: int = 1,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(
-            *(filters, kernel_size, strides, padding, data_format, implementation),
-            {
-                "activation": activation,
-                "use_bias": use_bias,
-                "kernel_initializer": kernel_initializer,
-                "bias_initializer": bias_initializer,
-                "kernel_regularizer": kernel_regularizer,
-                "bias_regularizer": bias_regularizer,
-                "activity_regularizer": activity_regularizer,
-                "kernel_constraint": kernel_constraint,
-                "bias_constraint": bias_constraint,
-            },
-            **kwargs,
-        )
 
-
-class LocallyConnected2D(_LocallyConnected):
+class LocallyConnected2D(_LocallyConnected, strides=(1, 1)):
     """Filters of their own for each place of images: a convolution that shares none.
 
     Args:
@@ -212,38 +174,3 @@ class LocallyConnected2D(_LocallyConnected):
     """
 
     rank = 2
-
-    def __init__(
-        self,
-        filters: int,
-        kernel_size: Any,
-        strides: Any = (1, 1),
-        padding: str = "valid",
-        data_format: str | None = None,
-        activation: Any = None,
-        use_bias: bool = True,
-        kernel_initializer: Any = "glorot_uniform",
-        bias_initializer: Any = "zeros",
-        kernel_regularizer: Any = None,
-        bias_regularizer: Any = None,
-        activity_regularizer: Any = None,
-        kernel_constraint: Any = None,
-        bias_constraint: Any = None,
-        implementation: int = 1,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(
-            *(filters, kernel_size, strides, padding, data_format, implementation),
-            {
-                "activation": activation,
-                "use_bias": use_bias,
-                "kernel_initializer": kernel_initializer,
-                "bias_initializer": bias_initializer,
-                "kernel_regularizer": kernel_regularizer,
-                "bias_regularizer": bias_regularizer,
-                "activity_regularizer": activity_regularizer,
-                "kernel_constraint": kernel_constraint,
-                "bias_constraint": bias_constraint,
-            },
-            **kwargs,
-        )

@@ -231,10 +231,6 @@ class Concatenate(Layer):
         ]
         return tf.concat(parts, 1)
 
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer."""
-        return {**super().get_config(), "axis": self.axis}
-
 
 class Dot(Layer):
     """The product of two tensors, sample by sample.
@@ -312,10 +308,6 @@ class Dot(Layer):
     def compute_mask(self, inputs: Nest, mask: Nest = None) -> Nest:
         """Give None: the steps are gone."""
         return None
-
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer."""
-        return {**super().get_config(), "axes": self.axes, "normalize": self.normalize}
 
 
 def _need_list(

@@ -11,9 +11,9 @@ from typing import Any
 
 from ipu import tf
 from ipu.keras import regularizers
-from ipu.keras._backend_state import state
 from ipu.keras._types import Tensor
 from ipu.keras.engine.base_layer import InputSpec, Layer
+from ipu.keras.layers._spatial import format_argument
 from ipu.keras.layers.core import Dropout
 
 __all__ = [
@@ -53,10 +53,6 @@ class GaussianNoise(Layer):
         shape, dtype = tuple(inputs.shape), inputs.dtype
         return inputs + tf.random.normal(shape, 0.0, self.stddev, dtype=dtype)
 
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer."""
-        return {**super().get_config(), "stddev": self.stddev}
-
 
 class GaussianDropout(Layer):
     """In training, multiplies with normal noise of mean 1.
@@ -89,10 +85,6 @@ class GaussianDropout(Layer):
         stddev = math.sqrt(self.rate / (1.0 - self.rate))
         shape, dtype = tuple(inputs.shape), inputs.dtype
         return inputs * tf.random.normal(shape, 1.0, stddev, dtype=dtype)
-
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer."""
-        return {**super().get_config(), "rate": self.rate}
 
 
 class AlphaDropout(Layer):
@@ -141,15 +133,6 @@ class AlphaDropout(Layer):
         kept = tf.cast(tf.greater_equal(drawn, self.rate), inputs.dtype)
         return scale * (inputs * kept + limit * (1.0 - kept)) + shift
 
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer."""
-        return {
-            **super().get_config(),
-            "rate": self.rate,
-            "noise_shape": self.noise_shape,
-            "seed": self.seed,
-        }
-
 
 class SpatialDropout1D(Dropout):
     """Drops whole channels of ``(batch, steps, channels)``.
@@ -194,12 +177,7 @@ class SpatialDropout2D(SpatialDropout1D):
 
     def __init__(self, rate: float, data_format: str | None = None, **kwargs: Any):
         super().__init__(rate, **kwargs)
-        if data_format not in (None, "channels_last", "channels_first"):
-            raise ValueError(
-                "`data_format` must be 'channels_last' or 'channels_first'. "
-                f"Received: data_format={data_format!r}."
-            )
-        self.data_format = data_format or state.image_data_format
+        self.data_format = format_argument(data_format)
 
     def _noise_shape(self, inputs: Tensor) -> Any:
         shape = tuple(inputs.shape)
@@ -207,10 +185,6 @@ class SpatialDropout2D(SpatialDropout1D):
         if self.data_format == "channels_first":
             return (*shape[:2], *ones)
         return (shape[0], *ones, shape[-1])
-
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer."""
-        return {**super().get_config(), "data_format": self.data_format}
 
 
 class SpatialDropout3D(SpatialDropout2D):
@@ -254,10 +228,6 @@ class ActivityRegularization(Layer):
     def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         """Give the inputs back."""
         return inputs
-
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer."""
-        return {**super().get_config(), "l1": self.l1, "l2": self.l2}
 
 
 def _check_rate(layer: Layer, rate: Any) -> None:

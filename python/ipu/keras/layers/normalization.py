@@ -6,11 +6,11 @@ Source: ``tf.keras.layers`` of Keras 2.6.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ipu import tf
-from ipu.keras import constraints, initializers, regularizers
+from ipu.keras._arguments import keep, weight_of
 from ipu.keras._types import Tensor
 from ipu.keras.engine.base_layer import InputSpec, Layer
 from ipu.tf._ops.normalizations import normalize_layer
@@ -19,28 +19,34 @@ __all__ = ["LayerNormalization", "NormalizationLayer", "UnitNormalization"]
 
 
 class NormalizationLayer(Layer):
-    """Scale and shift along axes, which both layers have."""
+    """Scale and shift along axes, which both layers have.
+
+    Args:
+        arguments: The ``locals()`` of a subclass's constructor.
+
+    Raises:
+        TypeError: ``axis`` is neither an integer nor a list of them.
+    """
 
     axis: Any
+    epsilon: float
+    center: bool
+    scale: bool
+    beta_initializer: Any
+    beta_regularizer: Any
+    beta_constraint: Any
+    gamma_initializer: Any
+    gamma_regularizer: Any
+    gamma_constraint: Any
 
-    def __init__(
-        self,
-        center: bool,
-        scale: bool,
-        initial: tuple[Any, Any],
-        penalties: tuple[Any, Any],
-        limits: tuple[Any, Any],
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
+    def __init__(self, arguments: Mapping[str, Any], /) -> None:
+        super().__init__(**arguments["kwargs"])
+        keep(self, arguments)
+        self.axis = axis_argument(self, self.axis)
         self.supports_masking = True
-        self.center = center
-        self.scale = scale
-        self.beta_initializer, self.gamma_initializer = map(initializers.get, initial)
-        self.beta_regularizer, self.gamma_regularizer = map(regularizers.get, penalties)
-        self.beta_constraint, self.gamma_constraint = map(constraints.get, limits)
         self.beta: Any = None
         self.gamma: Any = None
+        self._axes: list[int] = []
 
     def settle_axes(self, input_shape: Any) -> tuple[list[int], tuple[int, ...]]:
         """The axes from 0 on, in order, and their sizes."""
@@ -66,45 +72,15 @@ class NormalizationLayer(Layer):
         return axes, sizes
 
     def add_scale_and_shift(self, sizes: tuple[int, ...]) -> None:
+        options = {"dtype": self._param_dtype, "experimental_autocast": False}
         if self.scale:
-            self.gamma = self.add_weight(
-                "gamma",
-                sizes,
-                dtype=self._param_dtype,
-                experimental_autocast=False,
-                initializer=self.gamma_initializer,
-                regularizer=self.gamma_regularizer,
-                constraint=self.gamma_constraint,
-            )
+            self.gamma = weight_of(self, "gamma", sizes, **options)
         if self.center:
-            self.beta = self.add_weight(
-                "beta",
-                sizes,
-                dtype=self._param_dtype,
-                experimental_autocast=False,
-                initializer=self.beta_initializer,
-                regularizer=self.beta_regularizer,
-                constraint=self.beta_constraint,
-            )
+            self.beta = weight_of(self, "beta", sizes, **options)
 
     @property
     def _param_dtype(self) -> Any:
         return self._dtype
-
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer."""
-        return {
-            **super().get_config(),
-            "axis": self.axis,
-            "center": self.center,
-            "scale": self.scale,
-            "beta_initializer": initializers.serialize(self.beta_initializer),
-            "gamma_initializer": initializers.serialize(self.gamma_initializer),
-            "beta_regularizer": regularizers.serialize(self.beta_regularizer),
-            "gamma_regularizer": regularizers.serialize(self.gamma_regularizer),
-            "beta_constraint": constraints.serialize(self.beta_constraint),
-            "gamma_constraint": constraints.serialize(self.gamma_constraint),
-        }
 
 
 class LayerNormalization(NormalizationLayer):
@@ -146,22 +122,7 @@ class LayerNormalization(NormalizationLayer):
         gamma_constraint: Any = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(
-            center,
-            scale,
-            (beta_initializer, gamma_initializer),
-            (beta_regularizer, gamma_regularizer),
-            (beta_constraint, gamma_constraint),
-            **kwargs,
-        )
-        if not isinstance(axis, (int, list, tuple)):
-            raise TypeError(
-                "`axis` of LayerNormalization must be an integer or a list of them. "
-                f"Received: axis={axis!r}."
-            )
-        self.axis = axis if isinstance(axis, int) else list(axis)
-        self.epsilon = epsilon
-        self._axes: list[int] = []
+        super().__init__(locals())
 
     def build(self, input_shape: Any) -> None:
         """Create factor and shift.
@@ -179,10 +140,6 @@ class LayerNormalization(NormalizationLayer):
         beta = None if self.beta is None else self.beta.value()
         gamma = None if self.gamma is None else self.gamma.value()
         return normalize_layer(x, self._axes, gamma, beta, self.epsilon)
-
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer."""
-        return {**super().get_config(), "epsilon": self.epsilon}
 
 
 class UnitNormalization(Layer):
@@ -204,12 +161,7 @@ class UnitNormalization(Layer):
 
     def __init__(self, axis: int | Sequence[int] = -1, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        if not isinstance(axis, (int, list, tuple)):
-            raise TypeError(
-                "`axis` of UnitNormalization must be an integer or a list of them. "
-                f"Received: axis={axis!r}."
-            )
-        self.axis = axis if isinstance(axis, int) else list(axis)
+        self.axis = axis_argument(self, axis)
         self.supports_masking = True
 
     def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
@@ -222,6 +174,16 @@ class UnitNormalization(Layer):
         """
         return tf.nn.l2_normalize(inputs, axis=self.axis)
 
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer."""
-        return {**super().get_config(), "axis": self.axis}
+
+def axis_argument(layer: Layer, axis: Any) -> int | list[int]:
+    """Return an axis, or a list of axes.
+
+    Raises:
+        TypeError: It is neither an integer nor a list of them.
+    """
+    if not isinstance(axis, (int, list, tuple)):
+        raise TypeError(
+            f"`axis` of {type(layer).__name__} must be an integer or a list of them. "
+            f"Received: axis={axis!r}."
+        )
+    return axis if isinstance(axis, int) else list(axis)

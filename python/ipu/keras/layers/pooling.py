@@ -9,9 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from ipu import tf
-from ipu.keras._backend_state import state
 from ipu.keras._types import Tensor
-from ipu.keras.engine.base_layer import InputSpec, Layer
+from ipu.keras.layers._spatial import SpatialLayer
 
 __all__ = [
     "AveragePooling1D",
@@ -29,7 +28,7 @@ __all__ = [
 ]
 
 
-class _Pooling(Layer):
+class _Pooling(SpatialLayer):
     """Pools the axes between batch and channels.
 
     Args:
@@ -44,7 +43,6 @@ class _Pooling(Layer):
         ValueError: An argument is none of these.
     """
 
-    _rank = 0
     _pool = staticmethod(tf.nn.max_pool)
 
     def __init__(
@@ -55,58 +53,25 @@ class _Pooling(Layer):
         data_format: str | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
-        if data_format not in (None, "channels_last", "channels_first"):
-            raise ValueError(
-                "`data_format` must be 'channels_last' or 'channels_first'. "
-                f"Received: data_format={data_format!r}."
-            )
+        super().__init__(data_format, **kwargs)
         if str(padding).lower() not in ("valid", "same"):
             raise ValueError(
                 f"`padding` must be 'valid' or 'same'. Received: padding={padding!r}."
             )
         self.pool_size = self._sizes("pool_size", pool_size)
-        self.strides = self._sizes(
-            "strides", self.pool_size if strides is None else strides
-        )
+        steps = self.pool_size if strides is None else strides
+        self.strides = self._sizes("strides", steps)
         self.padding = str(padding).lower()
-        self.data_format = data_format or state.image_data_format
-        self.input_spec = InputSpec(ndim=self._rank + 2)
-
-    def _sizes(self, name: str, value: Any) -> tuple[int, ...]:
-        sizes = (value,) * self._rank if isinstance(value, int) else value
-        try:
-            sizes = tuple(map(int, sizes))
-        except (TypeError, ValueError):
-            sizes = ()
-        if len(sizes) != self._rank or min(sizes) < 1:
-            raise ValueError(
-                f"`{name}` of {type(self).__name__} must be a positive integer, or "
-                f"{self._rank} of them. Received: {name}={value!r}."
-            )
-        return sizes
 
     def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         """Pool."""
-        axes = "DHW"[3 - self._rank :]
-        first = self.data_format == "channels_first"
         return type(self)._pool(
             inputs,
             list(self.pool_size),
             list(self.strides),
             self.padding.upper(),
-            f"NC{axes}" if first else f"N{axes}C",
+            self._format,
         )
-
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer."""
-        return {
-            **super().get_config(),
-            "strides": self.strides,
-            "pool_size": self.pool_size,
-            "padding": self.padding,
-            "data_format": self.data_format,
-        }
 
 
 class MaxPooling2D(_Pooling):
@@ -128,10 +93,10 @@ class MaxPooling2D(_Pooling):
         array([ 5.,  7., 13., 15.], dtype=float32)
     """
 
-    _rank = 2
+    rank = 2
 
 
-class MaxPooling1D(MaxPooling2D):
+class MaxPooling1D(MaxPooling2D, data_format="channels_last"):
     """The largest element of each window of time steps, channel by channel.
 
     Args:
@@ -146,17 +111,7 @@ class MaxPooling1D(MaxPooling2D):
         [[[3.0]]]
     """
 
-    _rank = 1
-
-    def __init__(
-        self,
-        pool_size: Any = 2,
-        strides: Any = None,
-        padding: str = "valid",
-        data_format: str = "channels_last",
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(pool_size, strides, padding, data_format, **kwargs)
+    rank = 1
 
 
 class MaxPooling3D(MaxPooling2D):
@@ -167,7 +122,7 @@ class MaxPooling3D(MaxPooling2D):
         (1, 2, 2, 2, 2)
     """
 
-    _rank = 3
+    rank = 3
 
 
 class AveragePooling2D(_Pooling):
@@ -181,7 +136,7 @@ class AveragePooling2D(_Pooling):
         [1.5]
     """
 
-    _rank = 2
+    rank = 2
     _pool = staticmethod(tf.nn.avg_pool)
 
 
@@ -204,7 +159,7 @@ class AveragePooling3D(AveragePooling2D):
         (1, 2, 2, 2, 2)
     """
 
-    _rank = 3
+    rank = 3
 
 
 MaxPool1D = MaxPooling1D

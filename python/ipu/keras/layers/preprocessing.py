@@ -31,6 +31,8 @@ class PreprocessingLayer(Layer):
         True
     """
 
+    sparse = False  # results are dense
+
     def adapt(
         self, data: Any, batch_size: int | None = None, steps: int | None = None
     ) -> None:
@@ -57,6 +59,8 @@ class Normalization(PreprocessingLayer):
         >>> layer(tf.constant([[5.0]])).numpy().tolist()
         [[3.0]]
     """
+
+    _left_out = ("axis", "mean", "variance")
 
     def __init__(
         self,
@@ -225,10 +229,6 @@ class Rescaling(PreprocessingLayer):
         )
         return x * scale + offset
 
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer."""
-        return {**super().get_config(), "scale": self.scale, "offset": self.offset}
-
 
 def check_size(owner: str, height: Any, width: Any) -> None:
     """Raise ValueError for a size that no image has."""
@@ -245,10 +245,6 @@ class _ImageSize(PreprocessingLayer):
         check_size(type(self).__name__, height, width)
         self.height = height
         self.width = width
-
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer."""
-        return {**super().get_config(), "height": self.height, "width": self.width}
 
 
 class CenterCrop(_ImageSize):
@@ -321,11 +317,3 @@ class Resizing(_ImageSize):
             images = tf.cast(inputs, self._compute_kind)
             return smart_resize(images, size, self.interpolation)
         return tf.image.resize(inputs, size, method=self.interpolation)
-
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer."""
-        own = {
-            "interpolation": self.interpolation,
-            "crop_to_aspect_ratio": self.crop_to_aspect_ratio,
-        }
-        return {**super().get_config(), **own}

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """``SimpleRNN``, ``GRU`` and ``LSTM``.
 
-GRU and LSTM go through all steps as one op, behind one product of the whole input,
+GRU and LSTM go through all steps as one op, after one product of the whole input,
 where the activations are tanh and sigmoid and nothing is dropped of the state; else
 step by step. Both ways compute the same.
 
@@ -10,23 +10,19 @@ Source: ``tf.keras.layers`` of Keras 2.6.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ipu import tf
 from ipu.keras import activations, regularizers
+from ipu.keras._arguments import parameters_of
 from ipu.keras._types import Nest, Tensor
-from ipu.keras.layers.recurrent_cell import (
-    CELL_SETTINGS,
-    RecurrentCell,
-    settings_of,
-)
+from ipu.keras.layers.recurrent_cell import CELL_SETTINGS, RecurrentCell
 from ipu.keras.layers.rnn import RNN, Steps
 from ipu.keras.layers.rnn_cells import GRUCell, LSTMCell, SimpleRNNCell
 from ipu.tf._ops import recurrent
 
-__all__ = ["GRU", "LSTM", "OwnCell", "SimpleRNN", "flags_of"]
-
-_OF_CELL = ("name", "trainable", "dtype")  # what a cell's configuration has besides
+__all__ = ["GRU", "LSTM", "OwnCell", "SimpleRNN"]
 
 
 class OwnCell(RNN):
@@ -34,15 +30,15 @@ class OwnCell(RNN):
 
     cell: Any
 
-    def __init__(
-        self,
-        cell: RecurrentCell,
-        activity_regularizer: Any,
-        flags: dict[str, Any],
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(cell, **flags, **kwargs)
-        self.activity_regularizer = regularizers.get(activity_regularizer)
+    def __init__(self, cell: RecurrentCell, arguments: Mapping[str, Any], /) -> None:
+        flags = {
+            name: arguments[name]
+            for name in parameters_of(RNN.__init__)
+            if name in arguments and name != "cell"
+        }
+        super().__init__(cell, **flags, **arguments["kwargs"])
+        penalty = arguments["activity_regularizer"]
+        self.activity_regularizer = regularizers.get(penalty)
 
     def __getattr__(self, name: str) -> Any:
         cell = self.__dict__.get("cell")
@@ -104,13 +100,6 @@ class OwnCell(RNN):
         if self.go_backwards and self.return_sequences:
             steps = tf.reverse(steps, [time])
         return Steps(steps, last, states)
-
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer."""
-        own = self.cell.get_config()
-        config = {key: own[key] for key in own if key not in _OF_CELL}
-        penalty = regularizers.serialize(self.activity_regularizer)
-        return {**super().get_config(), **config, "activity_regularizer": penalty}
 
 
 _OF_CELLS = frozenset(
@@ -177,11 +166,8 @@ class SimpleRNN(OwnCell):
         unroll: bool = False,
         **kwargs: Any,
     ) -> None:
-        flags = flags_of(locals())
-        settings = settings_of(locals())
         kwargs.pop("implementation", None)
-        cell = SimpleRNNCell(units, **settings, **_for_cell(kwargs))
-        super().__init__(cell, activity_regularizer, flags, **kwargs)
+        super().__init__(_cell_of(SimpleRNNCell, locals()), locals())
 
 
 class GRU(OwnCell):
@@ -249,14 +235,7 @@ class GRU(OwnCell):
         reset_after: bool = True,
         **kwargs: Any,
     ) -> None:
-        flags = flags_of(locals())
-        settings = settings_of(locals())
-        more = {
-            "reset_after": reset_after,
-            "implementation": kwargs.pop("implementation", 2),
-        }
-        cell = GRUCell(units, **settings, **more, **_for_cell(kwargs))
-        super().__init__(cell, activity_regularizer, flags, **kwargs)
+        super().__init__(_cell_of(GRUCell, locals()), locals())
 
     def _go(
         self,
@@ -282,6 +261,10 @@ class GRU(OwnCell):
             self.go_backwards,
         )
         return self._finish(result.steps, [result.h], mask)
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the arguments that make an equal layer."""
+        return {**super().get_config(), "implementation": self.cell.implementation}
 
 
 class LSTM(OwnCell):
@@ -349,14 +332,7 @@ class LSTM(OwnCell):
         unroll: bool = False,
         **kwargs: Any,
     ) -> None:
-        flags = flags_of(locals())
-        settings = settings_of(locals())
-        more = {
-            "unit_forget_bias": unit_forget_bias,
-            "implementation": kwargs.pop("implementation", 2),
-        }
-        cell = LSTMCell(units, **settings, **more, **_for_cell(kwargs))
-        super().__init__(cell, activity_regularizer, flags, **kwargs)
+        super().__init__(_cell_of(LSTMCell, locals()), locals())
 
     def _go(
         self,
@@ -381,13 +357,18 @@ class LSTM(OwnCell):
         )
         return self._finish(result.steps, [result.h, result.c], mask)
 
-
-def flags_of(values: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of ``RNN`` among those of a layer."""
-    names = "return_sequences return_state go_backwards stateful unroll time_major"
-    return {name: values[name] for name in names.split() if name in values}
+    def get_config(self) -> dict[str, Any]:
+        """Return the arguments that make an equal layer."""
+        return {**super().get_config(), "implementation": self.cell.implementation}
 
 
-def _for_cell(kwargs: dict[str, Any]) -> dict[str, Any]:
-    """What a layer and its cell share."""
-    return {key: kwargs[key] for key in ("dtype", "trainable") if key in kwargs}
+def _cell_of(kind: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
+    """Make the cell of a layer from the layer's arguments."""
+    kwargs = arguments["kwargs"]
+    own = {name: arguments[name] for name in parameters_of(kind)}
+    for name in ("dtype", "trainable"):
+        if name in kwargs:
+            own[name] = kwargs[name]
+    if "implementation" in kwargs:
+        own["implementation"] = kwargs.pop("implementation")
+    return kind(**own)

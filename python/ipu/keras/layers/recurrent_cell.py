@@ -6,38 +6,23 @@ Source: ``tf.keras.layers`` of Keras 2.6.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ipu import tf
-from ipu.keras import activations, constraints, initializers, regularizers as penalties
+from ipu.keras._arguments import KernelAttributes, keep, weight_of
 from ipu.keras._types import Nest, Tensor
 from ipu.keras.engine.base_layer import Layer
 
-__all__ = [
-    "CELL_SETTINGS",
-    "RecurrentCell",
-    "first_states",
-    "output_size_of",
-    "settings_of",
-    "step",
-]
-
-_WEIGHTS = ("kernel", "recurrent", "bias")
-_KINDS = (
-    ("initializer", initializers),
-    ("regularizer", penalties),
-    ("constraint", constraints),
-)
 # the arguments that all cells, and the layers around them, have
 CELL_SETTINGS = frozenset(
     {"activation", "recurrent_activation", "use_bias", "dropout", "recurrent_dropout"}
-    | {f"{weight}_{kind}" for weight in _WEIGHTS for kind, _ in _KINDS}
+    | {
+        f"{weight}_{kind}"
+        for weight in ("kernel", "recurrent", "bias")
+        for kind in ("initializer", "regularizer", "constraint")
+    }
 )
-
-
-def settings_of(values: dict[str, Any]) -> dict[str, Any]:
-    """Pick the settings of a cell out of the arguments of a constructor."""
-    return {key: values[key] for key in CELL_SETTINGS if key in values}
 
 
 def first_states(cell: Any, batch_size: int, dtype: Any) -> Nest:
@@ -95,14 +80,13 @@ def step(
     return result
 
 
-class RecurrentCell(Layer):
+class RecurrentCell(Layer, KernelAttributes):
     """What the cells of Keras have in common: a kernel for the input, one for the
     state, a bias, and dropout of either.
 
     Args:
+        arguments: The ``locals()`` of a subclass's constructor.
         units: How long the output is.
-        settings: The further arguments of the cell, by name.
-        **kwargs: What ``Layer`` takes.
 
     Raises:
         ValueError: ``units`` is not positive.
@@ -110,43 +94,31 @@ class RecurrentCell(Layer):
 
     gates = 1  # how many parts of `units` columns the kernels have
 
-    def __init__(self, units: int, settings: dict[str, Any], **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+    # those of the state's kernel are called after it alone
+    recurrent_initializer: Any
+    recurrent_regularizer: Any
+    recurrent_constraint: Any
+    recurrent_activation: Any
+
+    def __init__(self, arguments: Mapping[str, Any], units: int, /) -> None:
+        super().__init__(**arguments["kwargs"])
         if isinstance(units, bool) or int(units) != units or units <= 0:
             raise ValueError(
                 "Received an invalid value for argument `units`, expected a positive "
                 f"integer, got {units}."
             )
+        names = CELL_SETTINGS & arguments.keys()
+        keep(self, {name: arguments[name] for name in names})
         self.units = int(units)
-        self.activation = activations.get(settings["activation"])
-        if "recurrent_activation" in settings:
-            gate = settings["recurrent_activation"]
-            self.recurrent_activation = activations.get(gate)
-        self.use_bias = settings["use_bias"]
-        self.dropout = min(1.0, max(0.0, float(settings["dropout"])))
-        self.recurrent_dropout = min(1.0, max(0.0, settings["recurrent_dropout"]))
+        self.dropout = min(1.0, max(0.0, float(arguments["dropout"])))
+        self.recurrent_dropout = min(1.0, max(0.0, arguments["recurrent_dropout"]))
         self.dropout_seed: int | None = None
-        for name in _WEIGHTS:
-            for kind, module in _KINDS:
-                value = module.get(settings[f"{name}_{kind}"])
-                setattr(self, f"{name}_{kind}", value)
         self.state_size: Any = self.units
         self.output_size: Any = self.units
         self.kernel: Any = None
         self.recurrent_kernel: Any = None
         self.bias: Any = None
         self._kept: dict[str, list[Tensor] | None] = {}
-
-    # those of the state's kernel are called after it alone
-    recurrent_initializer: Any
-    recurrent_regularizer: Any
-    recurrent_constraint: Any
-    kernel_initializer: Any
-    kernel_regularizer: Any
-    kernel_constraint: Any
-    bias_initializer: Any
-    bias_regularizer: Any
-    bias_constraint: Any
 
     def build(self, input_shape: Any) -> None:
         """Create the weights for an input of this shape.
@@ -169,13 +141,7 @@ class RecurrentCell(Layer):
         self.built = True
 
     def _weight(self, name: str, shape: tuple[int, ...], kind: str) -> Any:
-        return self.add_weight(
-            name,
-            shape,
-            initializer=getattr(self, f"{kind}_initializer"),
-            regularizer=getattr(self, f"{kind}_regularizer"),
-            constraint=getattr(self, f"{kind}_constraint"),
-        )
+        return weight_of(self, name, shape, kind)
 
     @property
     def _bias_shape(self) -> tuple[int, ...]:
@@ -253,22 +219,3 @@ class RecurrentCell(Layer):
         if inputs is not None:
             batch_size, dtype = inputs.shape[0], inputs.dtype
         return _zero_states(self.state_size, batch_size, dtype or self._compute_kind)
-
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal cell."""
-        config = {
-            **super().get_config(),
-            "units": self.units,
-            "activation": activations.serialize(self.activation),
-            "use_bias": self.use_bias,
-            "dropout": self.dropout,
-            "recurrent_dropout": self.recurrent_dropout,
-        }
-        if hasattr(self, "recurrent_activation"):
-            gate = activations.serialize(self.recurrent_activation)
-            config["recurrent_activation"] = gate
-        for name in _WEIGHTS:
-            for kind, module in _KINDS:
-                value = getattr(self, f"{name}_{kind}")
-                config[f"{name}_{kind}"] = module.serialize(value)
-        return config

@@ -11,9 +11,9 @@ from typing import Any
 
 from ipu import tf
 from ipu._text.arguments import checked_list
-from ipu.keras._backend_state import state
 from ipu.keras._types import Nest, Tensor
 from ipu.keras.engine.base_layer import InputSpec, Layer
+from ipu.keras.layers._spatial import SpatialLayer
 
 __all__ = [
     "Cropping1D",
@@ -60,10 +60,6 @@ class Permute(Layer):
         """Transpose."""
         return tf.transpose(inputs, [0, *self.dims])
 
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer."""
-        return {**super().get_config(), "dims": self.dims}
-
 
 class RepeatVector(Layer):
     """Repeats each sample: ``(batch, size)`` becomes ``(batch, n, size)``.
@@ -92,10 +88,6 @@ class RepeatVector(Layer):
     def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         """Repeat."""
         return tf.tile(tf.expand_dims(inputs, 1), [1, self.n, 1])
-
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer."""
-        return {**super().get_config(), "n": self.n}
 
 
 class Masking(Layer):
@@ -127,35 +119,24 @@ class Masking(Layer):
         )
         return inputs * tf.cast(kept, inputs.dtype)
 
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer."""
-        return {**super().get_config(), "mask_value": self.mask_value}
 
-
-class _Spatial(Layer):
+class _Spatial(SpatialLayer):
     """A layer that changes the sizes of the axes between batch and channels."""
-
-    _rank = 0  # how many such axes
-
-    def __init__(self, data_format: str | None = None, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        if data_format not in (None, "channels_last", "channels_first"):
-            raise ValueError(
-                "`data_format` must be 'channels_last' or 'channels_first'. "
-                f"Received: data_format={data_format!r}."
-            )
-        self.data_format = data_format or state.image_data_format
-        self.input_spec = InputSpec(ndim=self._rank + 2)
 
     def _whole(self, spatial: Sequence[Any], rest: Any) -> list[Any]:
         """Entries for all axes: ``rest`` for batch and channels."""
-        if self.data_format == "channels_first":
+        spatial = spatial if self.rank > 1 else [spatial]
+        if self._channels_first:
             return [rest, rest, *spatial]
         return [rest, *spatial, rest]
 
-    def _pairs(self, name: str, value: Any) -> tuple[tuple[int, int], ...]:
-        """One pair of amounts, before and after, for each axis."""
-        rank = self._rank
+    def _pairs(self, name: str, value: Any) -> Any:
+        """A pair of amounts, before and after, for each axis; of one axis the pair."""
+        pairs = self._listed_pairs(name, value)
+        return pairs if self.rank > 1 else pairs[0]
+
+    def _listed_pairs(self, name: str, value: Any) -> tuple[tuple[int, int], ...]:
+        rank = self.rank
         if isinstance(value, int):
             return ((value, value),) * rank
         items = list(checked_list(name, value))
@@ -168,39 +149,6 @@ class _Spatial(Layer):
                 f"{rank} entries, each an integer or a pair. Received: {value!r}."
             )
         return tuple((int(before), int(after)) for before, after in pairs)
-
-    def _sizes(self, name: str, value: Any) -> tuple[int, ...]:
-        sizes = (
-            (value,) * self._rank
-            if isinstance(value, int)
-            else tuple(checked_list(name, value))
-        )
-        if len(sizes) != self._rank:
-            raise ValueError(
-                f"`{name}` of {type(self).__name__} must be an integer or have "
-                f"{self._rank} entries. Received: {value!r}."
-            )
-        return sizes
-
-    def _factors(self, value: Any) -> tuple[int, ...]:
-        """By how much each axis grows."""
-        factors = self._sizes("size", value)
-        if min(factors) < 1:
-            raise ValueError(
-                f"`size` of {type(self).__name__} must be positive. "
-                f"Received: {value!r}."
-            )
-        return factors
-
-    def _format_config(self) -> dict[str, Any]:
-        return {"data_format": self.data_format} if self._rank > 1 else {}
-
-    def _own_config(self) -> dict[str, Any]:
-        return {}
-
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer."""
-        return {**super().get_config(), **self._own_config(), **self._format_config()}
 
 
 class ZeroPadding2D(_Spatial):
@@ -220,7 +168,7 @@ class ZeroPadding2D(_Spatial):
         (2, 7, 9, 3)
     """
 
-    _rank = 2
+    rank = 2
 
     def __init__(
         self, padding: Any = 1, data_format: str | None = None, **kwargs: Any
@@ -231,9 +179,6 @@ class ZeroPadding2D(_Spatial):
     def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         """Pad."""
         return tf.pad(inputs, self._whole(self.padding, (0, 0)))
-
-    def _own_config(self) -> dict[str, Any]:
-        return {"padding": self.padding if self._rank > 1 else self.padding[0]}
 
 
 class ZeroPadding1D(ZeroPadding2D):
@@ -248,7 +193,8 @@ class ZeroPadding1D(ZeroPadding2D):
         [0.0, 1.0, 0.0]
     """
 
-    _rank = 1
+    rank = 1
+    _left_out = ("data_format",)
 
     def __init__(self, padding: Any = 1, **kwargs: Any) -> None:
         super().__init__(padding, **kwargs)
@@ -262,7 +208,7 @@ class ZeroPadding3D(ZeroPadding2D):
         (2, 7, 7, 7, 3)
     """
 
-    _rank = 3
+    rank = 3
 
 
 class Cropping2D(_Spatial):
@@ -282,7 +228,7 @@ class Cropping2D(_Spatial):
         (2, 4, 3, 3)
     """
 
-    _rank = 2
+    rank = 2
 
     def __init__(
         self, cropping: Any = 0, data_format: str | None = None, **kwargs: Any
@@ -309,9 +255,6 @@ class Cropping2D(_Spatial):
             )
         return tf.slice(inputs, [before for before, _ in pairs], sizes)
 
-    def _own_config(self) -> dict[str, Any]:
-        return {"cropping": self.cropping if self._rank > 1 else self.cropping[0]}
-
 
 class Cropping1D(Cropping2D):
     """Takes time steps away at the beginning and the end.
@@ -325,13 +268,14 @@ class Cropping1D(Cropping2D):
         (2, 3, 3)
     """
 
-    _rank = 1
+    rank = 1
+    _left_out = ("data_format",)
 
     def __init__(self, cropping: Any = 1, **kwargs: Any) -> None:
         super().__init__(cropping, **kwargs)
 
 
-class Cropping3D(Cropping2D):
+class Cropping3D(Cropping2D, cropping=1):
     """Takes the borders of volumes away; arguments as for ``Cropping2D``.
 
     Example:
@@ -339,15 +283,25 @@ class Cropping3D(Cropping2D):
         (2, 3, 3, 3, 3)
     """
 
-    _rank = 3
+    rank = 3
 
+
+class _UpSampling(_Spatial):
     def __init__(
-        self, cropping: Any = 1, data_format: str | None = None, **kwargs: Any
+        self, size: Any = 2, data_format: str | None = None, **kwargs: Any
     ) -> None:
-        super().__init__(cropping, data_format, **kwargs)
+        super().__init__(data_format, **kwargs)
+        self.size = self._sizes("size", size)
+
+    def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        """Repeat."""
+        for axis, factor in enumerate(self._whole(self.size, 1)):
+            if factor != 1:
+                inputs = tf.repeat(inputs, factor, axis=axis)
+        return inputs
 
 
-class UpSampling2D(_Spatial):
+class UpSampling2D(_UpSampling):
     """Enlarges images.
 
     Args:
@@ -365,7 +319,7 @@ class UpSampling2D(_Spatial):
         (2, 10, 15, 3)
     """
 
-    _rank = 2
+    rank = 2
 
     def __init__(
         self,
@@ -374,8 +328,7 @@ class UpSampling2D(_Spatial):
         interpolation: str = "nearest",
         **kwargs: Any,
     ) -> None:
-        super().__init__(data_format, **kwargs)
-        self.size = self._factors(size)
+        super().__init__(size, data_format, **kwargs)
         if interpolation not in ("nearest", "bilinear"):
             raise ValueError(
                 '`interpolation` argument should be one of "nearest" or "bilinear". '
@@ -386,20 +339,14 @@ class UpSampling2D(_Spatial):
     def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         """Enlarge."""
         if self.interpolation == "nearest":
-            for axis, factor in enumerate(self._whole(self.size, 1)):
-                if factor != 1:
-                    inputs = tf.repeat(inputs, factor, axis=axis)
-            return inputs
-        is_first = self.data_format == "channels_first"
+            return super().call(inputs)
+        is_first = self._channels_first
         image = tf.transpose(inputs, [0, 2, 3, 1]) if is_first else inputs
         sizes = [
             n * factor for n, factor in zip(image.shape[1:3], self.size, strict=True)
         ]
         image = tf.image.resize(image, sizes, method="bilinear")
         return tf.transpose(image, [0, 3, 1, 2]) if is_first else image
-
-    def _own_config(self) -> dict[str, Any]:
-        return {"size": self.size, "interpolation": self.interpolation}
 
 
 class UpSampling1D(_Spatial):
@@ -414,21 +361,19 @@ class UpSampling1D(_Spatial):
         [1.0, 1.0, 2.0, 2.0]
     """
 
-    _rank = 1
+    rank = 1
+    _left_out = ("data_format",)
 
     def __init__(self, size: int = 2, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        [self.size] = self._factors(int(size))
+        [self.size] = self._sizes("size", int(size))
 
     def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         """Repeat."""
         return tf.repeat(inputs, self.size, axis=1)
 
-    def _own_config(self) -> dict[str, Any]:
-        return {"size": self.size}
 
-
-class UpSampling3D(_Spatial):
+class UpSampling3D(_UpSampling):
     """Repeats the elements of volumes along each axis.
 
     Args:
@@ -441,20 +386,4 @@ class UpSampling3D(_Spatial):
         (1, 4, 4, 4, 3)
     """
 
-    _rank = 3
-
-    def __init__(
-        self, size: Any = 2, data_format: str | None = None, **kwargs: Any
-    ) -> None:
-        super().__init__(data_format, **kwargs)
-        self.size = self._factors(size)
-
-    def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        """Repeat."""
-        for axis, factor in enumerate(self._whole(self.size, 1)):
-            if factor != 1:
-                inputs = tf.repeat(inputs, factor, axis=axis)
-        return inputs
-
-    def _own_config(self) -> dict[str, Any]:
-        return {"size": self.size}
+    rank = 3

@@ -68,6 +68,8 @@ class RNN(Layer):
         (3, 5, 2)
     """
 
+    _left_out = ("cell",)  # a subclass makes its own
+
     def __init__(
         self,
         cell: Any,
@@ -413,15 +415,7 @@ class RNN(Layer):
 
     def get_config(self) -> dict[str, Any]:
         """Give the arguments that make an equal layer."""
-        config = {
-            **super().get_config(),
-            "return_sequences": self.return_sequences,
-            "return_state": self.return_state,
-            "go_backwards": self.go_backwards,
-            "stateful": self.stateful,
-            "unroll": self.unroll,
-            "time_major": self.time_major,
-        }
+        config = super().get_config()
         if self.zero_output_for_mask:
             config["zero_output_for_mask"] = True
         if type(self) is RNN:

@@ -20,7 +20,6 @@ from ipu.keras.layers.recurrent_cell import (
     RecurrentCell,
     first_states,
     output_size_of,
-    settings_of,
     step,
 )
 
@@ -75,8 +74,7 @@ class SimpleRNNCell(RecurrentCell):
         recurrent_dropout: float = 0.0,
         **kwargs: Any,
     ) -> None:
-        settings = settings_of(locals())
-        super().__init__(units, settings, **kwargs)
+        super().__init__(locals(), units)
 
     def call(
         self, inputs: Tensor, states: Any, training: Any = None, *_: Any, **kwargs: Any
@@ -145,9 +143,8 @@ class GRUCell(RecurrentCell):
         reset_after: bool = True,
         **kwargs: Any,
     ) -> None:
-        settings = settings_of(locals())
         implementation = kwargs.pop("implementation", 2)
-        super().__init__(units, settings, **kwargs)
+        super().__init__(locals(), units)
         self.implementation = _checked(implementation)
         self.reset_after = reset_after
 
@@ -192,12 +189,8 @@ class GRUCell(RecurrentCell):
         return output, [output] if isinstance(states, (list, tuple)) else output
 
     def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal cell."""
-        return {
-            **super().get_config(),
-            "reset_after": self.reset_after,
-            "implementation": self.implementation,
-        }
+        """Return the arguments that make an equal cell."""
+        return {**super().get_config(), "implementation": self.implementation}
 
 
 class LSTMBias(RecurrentCell):
@@ -279,9 +272,8 @@ class LSTMCell(LSTMBias):
         recurrent_dropout: float = 0.0,
         **kwargs: Any,
     ) -> None:
-        settings = settings_of(locals())
         implementation = kwargs.pop("implementation", 2)
-        super().__init__(units, settings, **kwargs)
+        super().__init__(locals(), units)
         self.implementation = _checked(implementation)
         self.unit_forget_bias = unit_forget_bias
         self.state_size = [self.units, self.units]
@@ -303,12 +295,8 @@ class LSTMCell(LSTMBias):
         return h, [h, c]
 
     def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal cell."""
-        return {
-            **super().get_config(),
-            "unit_forget_bias": self.unit_forget_bias,
-            "implementation": self.implementation,
-        }
+        """Return the arguments that make an equal cell."""
+        return {**super().get_config(), "implementation": self.implementation}
 
 
 def _checked(implementation: Any) -> int:

@@ -77,11 +77,3 @@ class SerialDense(Dense):
                 f"`serialization_factor` must divide {self.serialization_dimension}. "
                 f"Received: {self.serialization_factor} for a size of {size}."
             )
-
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer."""
-        return {
-            **super().get_config(),
-            "serialization_factor": self.serialization_factor,
-            "serialization_dimension": self.serialization_dimension,
-        }

@@ -65,6 +65,8 @@ class TextVectorization(HostLayer):
         [[2, 4, 3, 0], [1, 5, 0, 0]]
     """
 
+    _left_out = ("vocabulary", "idf_weights")
+
     def __init__(
         self,
         max_tokens: int | None = None,
@@ -106,6 +108,7 @@ class TextVectorization(HostLayer):
         self.pad_to_max_tokens = pad_to_max_tokens
         self.ragged = ragged
         self.encoding = encoding
+        self.max_tokens, self.output_mode = max_tokens, mode
         self._words = Vocabulary(
             f"Layer {self.name!r} (TextVectorization)",
             True,
@@ -237,23 +240,8 @@ class TextVectorization(HostLayer):
 
     def get_config(self) -> dict[str, Any]:
         """Give the arguments that make an equal layer, with its vocabulary."""
-        words = self._words
-        weights = None if words.weights is None else words.weights.tolist()
-        own = {
-            "max_tokens": words.max_tokens,
-            "standardize": _plain(self.standardize),
-            "split": _plain(self.split),
-            "ngrams": self.ngrams,
-            "output_mode": words.output_mode,
-            "output_sequence_length": self.output_sequence_length,
-            "pad_to_max_tokens": self.pad_to_max_tokens,
-            "vocabulary": None if words.tokens is None else words.listed(),
-            "idf_weights": weights,
-            "sparse": False,
-            "ragged": self.ragged,
-            "encoding": self.encoding,
-        }
-        return {**super().get_config(), **own}
+        own = {"standardize": _plain(self.standardize), "split": _plain(self.split)}
+        return {**super().get_config(), **self._words.config(), **own}
 
 
 def _named(what: str, given: Any, known: tuple[str, ...]) -> Any:

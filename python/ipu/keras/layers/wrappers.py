@@ -51,11 +51,6 @@ class Wrapper(Layer):
             self.layer.built = True
         self.built = True
 
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer."""
-        inner = _serialization.serialize_keras_object(self.layer)
-        return {**super().get_config(), "layer": inner}
-
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Any:
         """Make a layer from what ``get_config`` gave."""
@@ -192,6 +187,8 @@ class Bidirectional(Wrapper):
         >>> Bidirectional(LSTM(2))(tf.ones((3, 5, 4))).shape
         (3, 4)
     """
+
+    _left_out = ("layer", "weights", "backward_layer")
 
     def __init__(
         self,
@@ -338,8 +335,7 @@ class Bidirectional(Wrapper):
         forward = _serialization.serialize_keras_object(self.forward_layer)
         name = forward["config"]["name"].removeprefix("forward_")
         forward["config"]["name"] = name
-        config: dict[str, Any] = {**Layer.get_config(self), "layer": forward}
-        config["merge_mode"] = self.merge_mode
+        config: dict[str, Any] = {**super().get_config(), "layer": forward}
         if self._own_backward:
             backward = _serialization.serialize_keras_object(self.backward_layer)
             config["backward_layer"] = backward

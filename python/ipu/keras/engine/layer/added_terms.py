@@ -39,7 +39,3 @@ class AddMetric(Layer):
         """Take the metric in; give the inputs."""
         self.add_metric(inputs, self.metric_name)
         return inputs
-
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer."""
-        return {**super().get_config(), "metric_name": self.metric_name}

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: MIT
+"""The arguments of constructors: kept as attributes, given back as configurations.
+
+Keras's rule: the configuration of an object is what its constructor takes. Each
+argument is an attribute of that name, or of that name after an underscore, and so both
+ways follow from the signature.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Collection, Mapping
+from types import FunctionType
+from typing import Any
+
+from ipu.keras import activations, constraints, initializers, regularizers
+from ipu.keras._serialization import serialize_keras_object
+
+# arguments that may be names, by the last word of theirs
+_NAMED: dict[str, Any] = {
+    "activation": activations,
+    "constraint": constraints,
+    "initializer": initializers,
+    "regularizer": regularizers,
+}
+
+
+def _named(argument: str) -> Any:
+    return _NAMED.get(argument.rpartition("_")[2])
+
+
+def parameters_of(function: Callable[..., Any]) -> list[str]:
+    """Return the keywords that a constructor names.
+
+    Arguments that have a place alone are between our own classes.
+    """
+    named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    found = inspect.signature(function).parameters.values()
+    return [one.name for one in found if one.kind in named and one.name != "self"]
+
+
+@functools.cache
+def arguments_of(kind: type, base: type = object) -> tuple[str, ...]:
+    """Return the arguments of a class's constructors, without those of ``base``."""
+    names: dict[str, None] = {}
+    for one in kind.__mro__[: kind.__mro__.index(base)]:
+        if "__init__" not in vars(one) or not one.__module__.startswith("ipu."):
+            continue
+        function = vars(one)["__init__"]
+        names |= dict.fromkeys(parameters_of(function))
+        found = inspect.signature(function).parameters.values()
+        if not any(p.kind in (p.VAR_KEYWORD, p.POSITIONAL_ONLY) for p in found):
+            break  # it takes no others
+    return tuple(name for name in names if name not in parameters_of(base))
+
+
+def config_of(
+    instance: Any, base: type, without: Collection[str] = ()
+) -> dict[str, Any]:
+    """Return the arguments that make an equal object, as plain data.
+
+    Args:
+        instance: The object; a user's subclass has the arguments of ours.
+        base: The class whose own arguments are left out.
+        without: More arguments that are left out.
+    """
+    config = {}
+    kind: type = type(instance)
+    for name in arguments_of(kind, base):
+        if name in without:
+            continue
+        hidden = f"_{name}"
+        value = getattr(instance, hidden if hidden in vars(instance) else name)
+        module = _named(name)
+        if module is not None:
+            value = module.serialize(value)
+        elif isinstance(value, base):
+            value = serialize_keras_object(value)
+        config[name] = value
+    return config
+
+
+def keep(instance: Any, arguments: Mapping[str, Any]) -> None:
+    """Make attributes of the arguments of a constructor.
+
+    Args:
+        instance: What is made.
+        arguments: The constructor's ``locals()``, before it makes any more. Of an
+            initializer, a regularizer, a
+            constraint or an activation the object that it names is kept.
+    """
+    for name, value in arguments.items():
+        if name not in ("self", "args", "kwargs", "__class__"):
+            module = _named(name)
+            value = value if module is None else module.get(value)
+            is_property = isinstance(getattr(type(instance), name, None), property)
+            setattr(instance, f"_{name}" if is_property else name, value)
+
+
+class KernelAttributes:
+    """The attributes that :func:`keep` makes for a layer with a kernel and a bias."""
+
+    activation: Callable[..., Any]
+    use_bias: bool
+    kernel_initializer: Any
+    kernel_regularizer: Any
+    kernel_constraint: Any
+    bias_initializer: Any
+    bias_regularizer: Any
+    bias_constraint: Any
+
+
+def weight_of(
+    layer: Any, name: str, shape: Any, kind: str | None = None, **options: Any
+) -> Any:
+    """Add a weight to a layer that keeps arguments about it.
+
+    Args:
+        layer: The layer.
+        name: The weight's name.
+        shape: Its sizes.
+        kind: What the arguments begin with: ``kernel`` for ``kernel_initializer``,
+            ``kernel_regularizer`` and ``kernel_constraint``; None for ``name``.
+        **options: What ``add_weight`` takes.
+    """
+    kinds = ("initializer", "regularizer", "constraint")
+    kept = {one: getattr(layer, f"{kind or name}_{one}") for one in kinds}
+    return layer.add_weight(name, tuple(shape), **kept, **options)
+
+
+def with_defaults(owner: type, defaults: Mapping[str, Any]) -> Callable[..., None]:
+    """Return the constructor that a class inherits, with other defaults."""
+    function = inspect.unwrap(owner.__init__)  # type: ignore[misc]
+    assert isinstance(function, FunctionType)
+    known = inspect.signature(function).parameters.values()
+    given = [one for one in known if one.default is not one.empty]
+    made = FunctionType(
+        function.__code__,
+        function.__globals__,
+        function.__name__,
+        tuple(defaults.get(one.name, one.default) for one in given),
+        function.__closure__,
+    )
+    made.__annotations__ = function.__annotations__
+    made.__module__ = function.__module__
+    made.__qualname__ = f"{owner.__qualname__}.{function.__name__}"
+    return made
