@@ -97,18 +97,27 @@ LOCKS = re.compile(
 )
 
 
-def test_locks_of_the_package_are_made_in_one_place() -> None:
-    """There a forked child makes them anew."""
+def files_with(pattern: re.Pattern[str]) -> set[str]:
+    """The files of the package with a line that matches, examples left out."""
     package = ROOT / "python" / "ipu"
-    found = {
+    return {
         str(path.relative_to(package))
         for path in package.glob("**/*.py")
         if any(
-            LOCKS.search(line) and ">>>" not in line
+            pattern.search(line) and ">>>" not in line
             for line in path.read_text().splitlines()
         )
     }
-    assert found == {"_device/locks.py"}
+
+
+def test_locks_of_the_package_are_made_in_one_place() -> None:
+    """There a forked child makes them anew."""
+    assert files_with(LOCKS) == {"_device/locks.py"}
+
+
+def test_all_state_of_a_thread_is_in_one_place() -> None:
+    pattern = re.compile(r"threading\.local|\bContextVar\(")
+    assert files_with(pattern) == {"_device/thread_state.py"}
 
 
 def test_no_file_ends_the_process() -> None:

@@ -4,31 +4,19 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from ipu._device import devices, strategy_state
+from ipu._device.thread_state import here
 
 
-class _Scope(NamedTuple):
+class Scope(NamedTuple):
     """A device scope; `depth` is how many strategy scopes were open around it."""
 
     kind: str
     ordinal: int
     depth: int
-
-
-class _Stack(threading.local):
-    def __init__(self) -> None:
-        self.scopes: list[_Scope] = []
-        self.ipu_scopes = 0
-        self.shard = -1
-        self.rounding = 0
-        self.provisional: list[dict[int, devices.Device]] = []
-
-
-_stack = _Stack()
 
 
 @contextlib.contextmanager
@@ -55,12 +43,12 @@ def device(name: Any) -> Iterator[None]:
         yield
         return
     kind, ordinal = devices.parse_device_name(name)
-    _stack.scopes.append(_Scope(kind, ordinal, strategy_state.depth()))
+    here.device_scopes.append(Scope(kind, ordinal, strategy_state.depth()))
     _place_tensors()
     try:
         yield
     finally:
-        _stack.scopes.pop()
+        here.device_scopes.pop()
         _place_tensors()
 
 
@@ -68,62 +56,48 @@ def _place_tensors() -> None:
     """Have new tensors say where the innermost scope puts them."""
     from ipu import _core
 
-    scope = _stack.scopes[-1] if _stack.scopes else None
+    scope = here.device_scopes[-1] if here.device_scopes else None
     on_ipu = scope is not None and scope.kind == "IPU"
     _core.set_eager_device(scope.ordinal if scope is not None and on_ipu else -1)
 
 
-def _innermost() -> _Scope | None:
+def _innermost() -> Scope | None:
     """The innermost device scope, unless a strategy's was entered inside of it."""
-    if _stack.scopes and _stack.scopes[-1].depth == strategy_state.depth():
-        return _stack.scopes[-1]
+    if here.device_scopes and here.device_scopes[-1].depth == strategy_state.depth():
+        return here.device_scopes[-1]
     return None
 
 
 @contextlib.contextmanager
 def ipu_scope(name: str) -> Iterator[None]:
     """A device scope in which variables of graphs are resources."""
-    with device(name):
-        _stack.ipu_scopes += 1
-        try:
-            yield
-        finally:
-            _stack.ipu_scopes -= 1
+    with device(name), here.setting(ipu_scopes=here.ipu_scopes + 1):
+        yield
 
 
 def is_inside_ipu_scope() -> bool:
     """Whether there is an ``ipu_scope`` around."""
-    return _stack.ipu_scopes > 0
+    return here.ipu_scopes > 0
 
 
-@contextlib.contextmanager
-def shard(index: int) -> Iterator[None]:
+def shard(index: int) -> contextlib.AbstractContextManager[None]:
     """Note the IPU of operations that graphs keep."""
-    before, _stack.shard = _stack.shard, index
-    try:
-        yield
-    finally:
-        _stack.shard = before
+    return here.setting(shard=index)
 
 
 def current_shard() -> int:
     """The IPU of operations that graphs keep; -1: not said."""
-    return _stack.shard
+    return here.shard
 
 
-@contextlib.contextmanager
-def rounding(how: int) -> Iterator[None]:
+def rounding(how: int) -> contextlib.AbstractContextManager[None]:
     """Note how operations that graphs keep round, as ``Trace.rounding`` says it."""
-    before, _stack.rounding = _stack.rounding, how
-    try:
-        yield
-    finally:
-        _stack.rounding = before
+    return here.setting(rounding=how)
 
 
 def current_rounding() -> int:
     """How operations that graphs keep round; 0: as the device does."""
-    return _stack.rounding
+    return here.rounding
 
 
 def graph_ordinal() -> int | None:
@@ -142,11 +116,11 @@ def provisional() -> Iterator[None]:
 
     Graphs are put together before devices are configured, or behind that.
     """
-    _stack.provisional.append({})
+    here.provisional.append({})
     try:
         yield
     finally:
-        _stack.provisional.pop()
+        here.provisional.pop()
 
 
 def active_ipu() -> devices.Device | None:
@@ -182,8 +156,8 @@ def current_device() -> devices.Device:
     """The device of new variables and programs: the scope's, the strategy's, else
     number 0."""
     ordinal = current_ordinal()
-    if _stack.provisional and not devices.is_configured():
-        known = _stack.provisional[-1]
+    if here.provisional and not devices.is_configured():
+        known = here.provisional[-1]
         if ordinal not in known:
             known[ordinal] = devices.Device(ordinal, [0], devices.Layout())
             known[ordinal].is_retired = True

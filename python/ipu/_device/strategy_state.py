@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-import threading
 from enum import Enum
 from typing import TYPE_CHECKING
+
+from ipu._device.thread_state import here
 
 if TYPE_CHECKING:
     from ipu.ipu_strategy import IPUStrategyV1
@@ -23,17 +24,9 @@ class ReduceOp(Enum):
     MEAN = "MEAN"
 
 
-class _Stack(threading.local):
-    def __init__(self) -> None:
-        self.entered: list[IPUStrategyV1] = []
-
-
-_stack = _Stack()
-
-
 def get_strategy() -> IPUStrategyV1 | None:
     """The strategy whose scope this thread is in, or None."""
-    return _stack.entered[-1] if _stack.entered else None
+    return here.strategies[-1] if here.strategies else None
 
 
 def has_strategy() -> bool:
@@ -44,12 +37,12 @@ def has_strategy() -> bool:
         >>> tf.distribute.has_strategy()
         False
     """
-    return bool(_stack.entered)
+    return bool(here.strategies)
 
 
 def depth() -> int:
     """How many scopes this thread is in, one inside the other."""
-    return len(_stack.entered)
+    return len(here.strategies)
 
 
 def enter(strategy: IPUStrategyV1) -> None:
@@ -65,9 +58,9 @@ def enter(strategy: IPUStrategyV1) -> None:
             f"one. Received: {strategy!r} inside {current!r}. Leave the outer scope "
             "first, or use one strategy for both."
         )
-    _stack.entered.append(strategy)
+    here.strategies.append(strategy)
 
 
 def leave() -> None:
     """Undo the last :func:`enter` of this thread."""
-    _stack.entered.pop()
+    here.strategies.pop()

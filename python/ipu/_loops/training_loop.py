@@ -8,13 +8,13 @@ loop. When the body is traced, ``repeat(trips) { body }`` becomes
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from ipu import _core, tf
 from ipu._core import Tensor
+from ipu._device.thread_state import here
 from ipu._loops.accumulation import MicroBatches, Pairs, accumulator_dtype
 from ipu._text.errors import FailedPreconditionError
 from ipu.gradient_accumulation import GradientAccumulationReductionMethod as Method
@@ -39,14 +39,6 @@ class Update(NamedTuple):
     method: Method
     dtype: Any
     apply: Callable[[Pairs], Any]
-
-
-class _Stack(threading.local):
-    def __init__(self) -> None:
-        self.loops: list[TrainingLoop] = []
-
-
-_stack = _Stack()
 
 
 class TrainingLoop:
@@ -154,11 +146,11 @@ class TrainingLoop:
 def training_loop(trace: _core.Trace, trips: Any) -> Iterator[TrainingLoop]:
     """The innermost loop while its body is traced."""
     loop = TrainingLoop(trace, trips)
-    _stack.loops.append(loop)
+    here.loops.append(loop)
     try:
         yield loop
     finally:
-        _stack.loops.pop()
+        here.loops.pop()
 
 
 def _outside(count: int) -> FailedPreconditionError:
@@ -184,6 +176,6 @@ def accumulate_here(update: Update) -> None:
     Raises:
         FailedPreconditionError: There is no such loop, or it has an update already.
     """
-    if not _stack.loops:
+    if not here.loops:
         raise _outside(update.turns)
-    _stack.loops[-1].request(update)
+    here.loops[-1].request(update)

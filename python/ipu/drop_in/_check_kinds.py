@@ -40,7 +40,7 @@ class Known(NamedTuple):
     value: Any
 
 
-class Made(NamedTuple):
+class Instance(NamedTuple):
     """An object of a class of this package.
 
     Attributes:
@@ -61,7 +61,7 @@ class Method(NamedTuple):
     """
 
     function: Any
-    owner: Made | Own
+    owner: Instance | Own
 
 
 class Own(NamedTuple):
@@ -76,7 +76,7 @@ class Own(NamedTuple):
     is_object: bool
 
 
-Kind = Known | Made | Method | Own
+Kind = Known | Instance | Method | Own
 Kinds = tuple[Kind, ...] | None
 
 
@@ -214,7 +214,7 @@ def _imported(name: str, by: Solver) -> Kinds:
 def _attribute(kind: Kind, name: str, by: Solver) -> Kinds:
     if isinstance(kind, Known):
         return _of_known(kind.value, name)
-    if isinstance(kind, Made):
+    if isinstance(kind, Instance):
         return _of_object(kind, name)
     if isinstance(kind, Own):
         return _of_own(kind, name, by)
@@ -238,7 +238,7 @@ def _of_known(value: Any, name: str) -> Kinds:
     return (Known(found),) if is_plain else None
 
 
-def _of_object(made: Made, name: str) -> Kinds:
+def _of_object(made: Instance, name: str) -> Kinds:
     found = inspect.getattr_static(made.cls, name, None)
     if isinstance(found, property):
         return () if found.fget is None else _annotated(found.fget, made)
@@ -260,7 +260,7 @@ def _of_own(own: Own, name: str, by: Solver) -> Kinds:
         if bases is None or not own.is_object:
             return None
         for base in bases:
-            of = Made(base, False) if isinstance(base, type) else Own(base, True)
+            of = Instance(base, False) if isinstance(base, type) else Own(base, True)
             if isinstance(of, Own) or has_attribute(of, name):
                 return _attribute(of, name, by)
         return None
@@ -329,7 +329,7 @@ def _made(value: Any, node: ast.Call, by: Solver) -> Kinds:
         return None
     new = inspect.getattr_static(value, "__new__", None)
     is_plain = new is inspect.getattr_static(object, "__new__")
-    return (Made(value, is_plain),)
+    return (Instance(value, is_plain),)
 
 
 def _returned(scope: Scope, by: Solver) -> Kinds:
@@ -340,7 +340,7 @@ def _returned(scope: Scope, by: Solver) -> Kinds:
     return by.of(scope, lambda: _joined(_kinds(one, scope, by) for one in values))
 
 
-def _annotated(function: Any, owner: Made | Own | None) -> Kinds:
+def _annotated(function: Any, owner: Instance | Own | None) -> Kinds:
     """What a function of ours gives, by its annotation."""
     if not is_ours(function):
         return None
@@ -385,7 +385,7 @@ def _names_for_checkers(module: str) -> dict[str, Any]:
     return names
 
 
-def _of_hint(hint: Any, owner: Made | Own | None) -> Kinds:
+def _of_hint(hint: Any, owner: Instance | Own | None) -> Kinds:
     if hint is type(None):
         return ()
     if hint is getattr(typing, "Self", ...) or getattr(hint, "__name__", "") == "Self":
@@ -396,13 +396,13 @@ def _of_hint(hint: Any, owner: Made | Own | None) -> Kinds:
     cls = origin or hint
     if isinstance(cls, type) and is_ours(cls) and not issubclass(cls, Enum):
         # options of a type have values, which an annotation does not tell
-        return None if issubclass(cls, Category) else (Made(cls, False),)
+        return None if issubclass(cls, Category) else (Instance(cls, False),)
     return None
 
 
 def _entered(kind: Kind) -> Kinds:
     """What ``with`` gives for a context."""
-    if isinstance(kind, Made):
+    if isinstance(kind, Instance):
         enter = inspect.getattr_static(kind.cls, "__enter__", None)
         if isinstance(enter, types.FunctionType):
             return _annotated(enter, kind)
@@ -412,7 +412,7 @@ def _entered(kind: Kind) -> Kinds:
 # --- what objects have
 
 
-def has_attribute(made: Made, name: str) -> bool:
+def has_attribute(made: Instance, name: str) -> bool:
     """Whether an object may have an attribute; True where that is not sure.
 
     Args:
@@ -423,7 +423,7 @@ def has_attribute(made: Made, name: str) -> bool:
     return any(_has(cls, name) for cls in family) or _is_stored(name)
 
 
-def _family(made: Made) -> list[type]:
+def _family(made: Instance) -> list[type]:
     """The classes that an object may be of."""
     if made.cls in _tensors():
         return _tensors()

@@ -18,8 +18,8 @@ from ipu._config.options import AttributeMetadata, Category
 from ipu._text import refusals
 from ipu.drop_in import _check_calls
 from ipu.drop_in._check_kinds import (
+    Instance,
     Known,
-    Made,
     Method,
     Own,
     Solver,
@@ -121,14 +121,14 @@ def _value_of(node: ast.expr, scope: Scope, by: Solver) -> Iterator[Any]:
 
 def _missing(kind: Any, name: str, reader: Reader, by: Solver) -> Fault | None:
     """What is wrong with an attribute that an object does not have."""
-    if isinstance(kind, Made):
+    if isinstance(kind, Instance):
         if has_attribute(kind, name):
             return None
         return _absent(kind.cls.__name__, name, dir(kind.cls))
     if isinstance(kind, Own) and kind.is_object and name not in reader.defined:
         classes = _ours_below(kind.scope, by)
         if classes and not any(
-            has_attribute(Made(one, False), name) for one in classes
+            has_attribute(Instance(one, False), name) for one in classes
         ):
             own = getattr(kind.scope.node, "name", "")
             return _absent(own, name, [*dir(classes[0]), *reader.defined])
@@ -170,11 +170,11 @@ def _of_call(touch: Touch, node: ast.Call, by: Solver) -> Iterator[Objection]:
         return
     each = []
     for kind in kinds:
-        if isinstance(kind, Made):
+        if isinstance(kind, Instance):
             kind = _called_object(kind)
         if isinstance(kind, Method) and is_ours(kind.function):
             owner = kind.owner
-            cls = owner.cls if isinstance(owner, Made) else owner.scope.node
+            cls = owner.cls if isinstance(owner, Instance) else owner.scope.node
             name = f"{getattr(cls, '__name__', getattr(cls, 'name', ''))}.{method}"
             found = _refused(name, kind.function, method, touch, node, True)
         elif isinstance(kind, Known) and is_ours(kind.value):
@@ -188,7 +188,7 @@ def _of_call(touch: Touch, node: ast.Call, by: Solver) -> Iterator[Objection]:
         yield from each[0]
 
 
-def _called_object(made: Made) -> Made | Method:
+def _called_object(made: Instance) -> Instance | Method:
     call = inspect.getattr_static(made.cls, "__call__", None)
     return Method(call, made) if isinstance(call, types.FunctionType) else made
 

@@ -3,26 +3,18 @@
 
 from __future__ import annotations
 
-import threading
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from ipu._device.thread_state import here
 from ipu._text.faces import face
 
 __all__ = ["GradientCaptureContext", "active_context"]
 
 
-class _Stack(threading.local):
-    def __init__(self) -> None:
-        self.contexts: list[GradientCaptureContext] = []
-
-
-_stack = _Stack()
-
-
 def active_context() -> GradientCaptureContext | None:
     """The innermost context of this thread, or None."""
-    return _stack.contexts[-1] if _stack.contexts else None
+    return here.captures[-1] if here.captures else None
 
 
 class GradientCaptureContext:
@@ -49,7 +41,7 @@ class GradientCaptureContext:
         self.captured_gradients: dict[str, Any] = {}
 
     def __enter__(self) -> GradientCaptureContext:
-        _stack.contexts.append(self)
+        here.captures.append(self)
         return self
 
     def __exit__(
@@ -58,7 +50,7 @@ class GradientCaptureContext:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        _stack.contexts.remove(self)
+        here.captures.remove(self)
 
     def add(self, tag: str, gradient: Any) -> None:
         """Keep a gradient."""

@@ -11,33 +11,20 @@ import base64
 import contextlib
 import marshal
 import sys
-import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from types import CellType, FunctionType
 from typing import Any
 
+from ipu._device.thread_state import here
 from ipu.keras import _serialization
 from ipu.keras.engine.files import op_names
 
 _PLAIN = (bool, int, float, str, type(None))
 
 
-class _Trust(threading.local):
-    def __init__(self) -> None:
-        self.depth = 0
-
-
-_trust = _Trust()
-
-
-@contextlib.contextmanager
-def unsafe(allowed: bool) -> Iterator[None]:
+def unsafe(allowed: bool) -> contextlib.AbstractContextManager[None]:
     """A block in which code of files may be run, if it is allowed."""
-    _trust.depth += allowed
-    try:
-        yield
-    finally:
-        _trust.depth -= allowed
+    return here.setting(trusted=here.trusted + allowed)
 
 
 def _version() -> str:
@@ -122,7 +109,7 @@ def restored(given: Any) -> Any:
 
 
 def _of_code(config: Mapping[str, Any]) -> Any:
-    if not _trust.depth:
+    if not here.trusted:
         raise ValueError(
             "The file has a Lambda layer whose function is a lambda, that is code, "
             "which could do anything. If you trust the file: load_model(..., "

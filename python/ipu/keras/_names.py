@@ -4,17 +4,16 @@
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
+from ipu._device.thread_state import here
 from ipu._text import near
 from ipu.tf._graph import mode
 
 T = TypeVar("T")
 
-_uids = threading.local()
 # names begin again in every graph, so that the next one finds the variables of a file
 _of_graphs: WeakKeyDictionary[Any, dict[str, int]] = WeakKeyDictionary()
 
@@ -88,10 +87,7 @@ def _counters() -> dict[str, int]:
     graph = mode.current() if mode.has_graph() else None
     if graph is not None:
         return _of_graphs.setdefault(graph, {})
-    counters: dict[str, int] | None = getattr(_uids, "counters", None)
-    if counters is None:
-        counters = _uids.counters = {}
-    return counters
+    return here.name_counts
 
 
 def nearest(

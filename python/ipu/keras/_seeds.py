@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import itertools
 import random
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -13,18 +12,10 @@ from typing import Any
 import numpy as np
 
 from ipu._device import seed as _seed
+from ipu._device.thread_state import here
 
 _draws = _seed.Draws("generators")
 _MASK = 0xFFFFFFFFFFFFFFFF
-
-
-class _Thread(threading.local):
-    def __init__(self) -> None:
-        self.keys: list[list[int]] = []
-        self.counts: list[Iterator[int]] = []
-
-
-_thread = _Thread()
 
 
 def generator(seed: int | None) -> np.random.Generator:
@@ -39,8 +30,9 @@ def generator(seed: int | None) -> np.random.Generator:
     """
     if seed is not None:
         return _of([1, int(seed) & _MASK])
-    if _thread.keys:
-        return _of([3, *_thread.keys[-1], next(_thread.counts[-1])])
+    if here.seed_keys:
+        key, counts = here.seed_keys[-1]
+        return _of([3, *key, next(counts)])
     return _of([0, int(_seed.current()[0]) & _MASK, _draws.next()])
 
 
@@ -48,13 +40,11 @@ def generator(seed: int | None) -> np.random.Generator:
 def keyed(*key: int) -> Iterator[None]:
     """A context in which generators without a seed are functions of a key, and of how
     many of them there were."""
-    _thread.keys.append([one & _MASK for one in key])
-    _thread.counts.append(itertools.count())
+    here.seed_keys.append(([one & _MASK for one in key], itertools.count()))
     try:
         yield
     finally:
-        _thread.keys.pop()
-        _thread.counts.pop()
+        here.seed_keys.pop()
 
 
 def generator_of_pass(seed: int, number: int) -> np.random.Generator:

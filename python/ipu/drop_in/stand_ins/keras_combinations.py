@@ -13,6 +13,8 @@ import itertools
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from ipu._device.thread_state import here
+
 __all__ = [
     "NamedObject",
     "combine",
@@ -143,7 +145,7 @@ def _each(test: Any, combinations: list[dict[str, Any]]) -> Any:
             self.skipTest("graph mode comes with a later version")
         for one in combinations:
             arguments = {k: v for k, v in one.items() if k in accepted}
-            kind: Any = one.get("model_type", modes._modes.model_type)
+            kind: Any = one.get("model_type", here.test_model_type)
             with (
                 self.subTest(**{k: str(v) for k, v in one.items()}),
                 modes.model_type_scope(kind),

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from ipu import keras
+from ipu._device.thread_state import here
 from ipu._text.missing import refuse
 from ipu.drop_in.stand_ins.test_util import (
     deprecated_graph_mode_only,
@@ -49,14 +49,6 @@ __all__ = [
 _HERE = "keras.testing_utils"
 
 
-class _Modes(threading.local):
-    model_type: str | None = None
-    run_eagerly: bool = False
-
-
-_modes = _Modes()
-
-
 def enable_v2_dtype_behavior(fn: Callable[..., Any]) -> Callable[..., Any]:
     """A decorator without effect: layers cast to their dtype, as in TensorFlow 2."""
     return fn
@@ -78,18 +70,12 @@ def for_all_test_methods(
 
 def should_run_eagerly() -> bool:
     """What a test should pass as ``run_eagerly`` to ``compile``: False."""
-    return _modes.run_eagerly
+    return here.tests_run_eagerly
 
 
-@contextlib.contextmanager
-def run_eagerly_scope(value: bool) -> Iterator[None]:
+def run_eagerly_scope(value: bool) -> contextlib.AbstractContextManager[None]:
     """Choose what :func:`should_run_eagerly` gives inside."""
-    before = _modes.run_eagerly
-    _modes.run_eagerly = value
-    try:
-        yield
-    finally:
-        _modes.run_eagerly = before
+    return here.setting(tests_run_eagerly=value)
 
 
 def get_model_type() -> str:
@@ -98,23 +84,17 @@ def get_model_type() -> str:
     Raises:
         ValueError: Outside of :func:`model_type_scope`.
     """
-    if _modes.model_type is None:
+    if here.test_model_type is None:
         raise ValueError(
             "There is no current model type. Decorate the test with "
             "run_with_all_model_types, or use model_type_scope."
         )
-    return _modes.model_type
+    return here.test_model_type
 
 
-@contextlib.contextmanager
-def model_type_scope(value: str | None) -> Iterator[None]:
+def model_type_scope(value: str | None) -> contextlib.AbstractContextManager[None]:
     """Choose the kind of model: "sequential", "functional" or "subclass"."""
-    before = _modes.model_type
-    _modes.model_type = value
-    try:
-        yield
-    finally:
-        _modes.model_type = before
+    return here.setting(test_model_type=value)
 
 
 @contextlib.contextmanager

@@ -3,34 +3,20 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
+
+from ipu._device.thread_state import here
 
 
-class _State(threading.local):
-    def __init__(self) -> None:
-        self.is_done = False
-
-
-_state = _State()
-
-
-@contextmanager
-def aggregated(is_done: bool = True) -> Iterator[None]:
+def aggregated(is_done: bool = True) -> AbstractContextManager[None]:
     """Say that gradients inside are reduced over the replicas already.
 
     Args:
         is_done: Whether they are.
     """
-    before = _state.is_done
-    _state.is_done = is_done
-    try:
-        yield
-    finally:
-        _state.is_done = before
+    return here.setting(is_aggregated=is_done)
 
 
 def is_aggregated() -> bool:
     """Whether an optimizer has to take gradients as they are."""
-    return _state.is_done
+    return here.is_aggregated

@@ -8,13 +8,13 @@ its elements, for none: then it is *pending*.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from ipu import _core
 from ipu._core import Tensor
+from ipu._device.thread_state import here
 from ipu.tf import nest
 
 
@@ -112,16 +112,6 @@ def is_known(value: Any) -> bool:
     return not hasattr(value, "__ipu_tensor__") or _core.open_trace() is None
 
 
-class _Turns(threading.local):
-    """The loops of known length that are being traced: the last turn of each."""
-
-    def __init__(self) -> None:
-        self.last: dict[int, int] = {}  # by the number of the turn's value
-
-
-_turns = _Turns()
-
-
 @contextmanager
 def counting(index: Tensor, turns: Any) -> Iterator[None]:
     """The body of a loop is traced: ``index`` goes from 0 to ``turns - 1``.
@@ -135,11 +125,11 @@ def counting(index: Tensor, turns: Any) -> Iterator[None]:
         yield
         return
     root = trace.linear(index)[0]
-    _turns.last[root] = turns - 1
+    here.last_turns[root] = turns - 1
     try:
         yield
     finally:
-        del _turns.last[root]
+        del here.last_turns[root]
 
 
 def last_value(index: Tensor) -> int | None:
@@ -148,7 +138,7 @@ def last_value(index: Tensor) -> int | None:
     if trace is None or index.dtype.name != "int32" or not trace.sees(index):
         return None
     root, scale, offset = trace.linear(index)
-    last = _turns.last.get(root)
+    last = here.last_turns.get(root)
     return None if last is None or scale < 0 else scale * last + offset
 
 

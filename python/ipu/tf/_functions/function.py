@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import threading
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -20,6 +19,7 @@ from ipu._core import Tensor
 from ipu._device import devices
 from ipu._device.locks import Lock
 from ipu._device.placement import current_device, on_host
+from ipu._device.thread_state import here
 from ipu._text.missing import PACKAGE
 from ipu._text.tracebacks import boundaries
 from ipu._text.user_warnings import warn_user
@@ -109,16 +109,6 @@ class _Entry(NamedTuple):
     def fits(self, recorder: Any) -> bool:
         """Whether it has the gradients that a tape wants."""
         return self.taped is None or self.taped.fits(recorder)
-
-
-class _Active(threading.local):
-    """The functions whose bodies are running in a trace, with their signatures."""
-
-    def __init__(self) -> None:
-        self.calls: list[tuple[DeviceFunction[..., Any], Any]] = []
-
-
-_active = _Active()
 
 
 @boundaries("__call__")
@@ -354,13 +344,13 @@ class DeviceFunction(Generic[P, R]):
     def _inline(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run the body as a part of what is being traced."""
         key = key_of((args, kwargs))
-        if any(f is self and k == key for f, k in _active.calls):
+        if any(f is self and k == key for f, k in here.active_calls):
             raise RecursionError(
                 f"{self._name} calls itself with arguments of the same shapes, dtypes "
                 "and values. A tf.function is expanded where it is called, so this "
                 "never ends. Use a loop (for, while, tf.while_loop)."
             )
-        _active.calls.append((self, key))
+        here.active_calls.append((self, key))
         build = current_build() if in_trace() and not self._has_created else None
         before = build.may_create if build is not None else False
         try:
@@ -369,7 +359,7 @@ class DeviceFunction(Generic[P, R]):
             with whole():
                 return self._callable()(*args, **kwargs)
         finally:
-            _active.calls.pop()
+            here.active_calls.pop()
             if build is not None:
                 build.may_create = before
                 self._has_created = True
@@ -445,7 +435,7 @@ class DeviceFunction(Generic[P, R]):
         def body(positional: Any, keywords: Any) -> Any:
             return call(*positional, **keywords)
 
-        _active.calls.append((self, key_of((args, kwargs))))
+        here.active_calls.append((self, key_of((args, kwargs))))
         try:
             if recorder is None:
                 taped = None
@@ -456,7 +446,7 @@ class DeviceFunction(Generic[P, R]):
                 taped = trace_taped(body, specs, host, device, build, recorder)
                 traced = taped.forward
         finally:
-            _active.calls.pop()
+            here.active_calls.pop()
         self._has_created = True
         if any(variable() is None for variable in build.variables):
             raise ValueError(

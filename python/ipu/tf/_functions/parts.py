@@ -8,30 +8,23 @@ or not there is a loop of steps around it.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-
-class _State(threading.local):
-    def __init__(self) -> None:
-        self.depth = 0
-
-
-_state = _State()
+from ipu._device.thread_state import here
 
 
 @contextmanager
 def part_of_step() -> Iterator[None]:
     """A block in which loops that are traced are parts of a step."""
-    _state.depth += 1
+    here.parts_of_step += 1
     try:
         yield
     finally:
-        _state.depth -= 1
+        here.parts_of_step -= 1
 
 
 def loop_attrs(**attrs: Any) -> dict[str, Any]:
     """Give the attributes of a loop that is being traced: these, and what it is."""
-    return {**attrs, "is_part": True} if _state.depth else attrs
+    return {**attrs, "is_part": True} if here.parts_of_step else attrs

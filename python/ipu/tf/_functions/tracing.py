@@ -8,7 +8,6 @@ done before and after each run, and the variables that the function made.
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -20,6 +19,7 @@ from ipu import _core
 from ipu._config.flags import flags
 from ipu._core import Tensor
 from ipu._device import devices
+from ipu._device.thread_state import here
 from ipu._text.log import logger
 from ipu.tf import nest
 from ipu.tf._tensor.operation import Operation
@@ -82,17 +82,9 @@ class Build:
             self.variables.append(made)
 
 
-class _Stack(threading.local):
-    def __init__(self) -> None:
-        self.builds: list[Build] = []
-
-
-_stack = _Stack()
-
-
 def open_build() -> Build | None:
     """The build of the function that is being traced, or None."""
-    return _stack.builds[-1] if _stack.builds else None
+    return here.builds[-1] if here.builds else None
 
 
 def current_build() -> Build:
@@ -101,20 +93,20 @@ def current_build() -> Build:
     Raises:
         RuntimeError: None is.
     """
-    if not _stack.builds:
+    if not here.builds:
         raise RuntimeError("No function is being traced.")
-    return _stack.builds[-1]
+    return here.builds[-1]
 
 
 def notes_here() -> dict[Any, Any]:
     """The notes of the current build; those of nobody where there is none."""
-    return _stack.builds[-1].notes if _stack.builds else {}
+    return here.builds[-1].notes if here.builds else {}
 
 
 def note_variable(variable: Any) -> None:
     """Note a new variable while a function is being traced."""
-    if _stack.builds:
-        _stack.builds[-1]._beside[id(variable)] = weakref.ref(variable)
+    if here.builds:
+        here.builds[-1]._beside[id(variable)] = weakref.ref(variable)
 
 
 def in_trace() -> bool:
@@ -228,7 +220,7 @@ def _trace(
     ``then(trace, arguments, results)`` may trace more behind it.
     """
     trace = _core.Trace(host=host, name=build.name)
-    _stack.builds.append(build)
+    here.builds.append(build)
     try:
         with trace:
             actual = nest.map_structure(
@@ -262,7 +254,7 @@ def _trace(
             if then is not None:
                 then(trace, actual, tensors)
     finally:
-        _stack.builds.pop()
+        here.builds.pop()
         build.reads = {}  # its tensors hold the trace
     return trace, structure, results, specs
 

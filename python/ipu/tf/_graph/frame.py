@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ipu import _core
+from ipu._device.thread_state import here
 from ipu.tf import nest
 from ipu.tf._graph import mode, notes
 
@@ -25,15 +25,6 @@ def is_symbol(value: Any) -> bool:
 def symbols_in(value: Any) -> list[GraphTensor]:
     """The tensors of a graph in a nest."""
     return [leaf for leaf in nest.flatten(value) if is_symbol(leaf)]
-
-
-class _Stack(threading.local):
-    def __init__(self) -> None:
-        self.frames: list[Frame] = []
-        self.creations: list[Made] = []
-
-
-_stack = _Stack()
 
 
 class Frame:
@@ -99,16 +90,16 @@ class Frame:
     @contextmanager
     def entered(self) -> Iterator[Frame]:
         """Let functions that are called take tensors of the graph from here."""
-        _stack.frames.append(self)
+        here.frames.append(self)
         try:
             yield self
         finally:
-            _stack.frames.pop()
+            here.frames.pop()
 
 
 def innermost() -> Frame | None:
     """The frame of the operations that are being traced, or None."""
-    return _stack.frames[-1] if _stack.frames else None
+    return here.frames[-1] if here.frames else None
 
 
 def fed(variable: Any) -> Any:
@@ -152,7 +143,7 @@ def constant_value(tensor: GraphTensor) -> Any:
     return value
 
 
-class Made:
+class CreatedVariables:
     """The variables that a function creates.
 
     Python calls a function each time it is traced; the variables of the first time are
@@ -189,11 +180,11 @@ class Made:
     @contextmanager
     def _entered(self) -> Iterator[None]:
         self._places = {}
-        _stack.creations.append(self)
+        here.creations.append(self)
         try:
             yield
         finally:
-            _stack.creations.pop()
+            here.creations.pop()
 
     def find(self, key: Any) -> GraphVariable | None:
         """The variable that was asked for in this way the first time."""
@@ -210,9 +201,9 @@ class Made:
         self._places[key] = self._places.get(key, 0) + 1
 
 
-def creations() -> Made | None:
+def creations() -> CreatedVariables | None:
     """What collects the variables of the function that is being traced, or None."""
-    return _stack.creations[-1] if _stack.creations else None
+    return here.creations[-1] if here.creations else None
 
 
 def _mark_names() -> Any:

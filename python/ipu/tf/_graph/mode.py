@@ -10,25 +10,18 @@ from __future__ import annotations
 
 import functools
 import inspect
-import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ipu import _core
+from ipu._device.thread_state import here
 from ipu._text.tracebacks import boundary
 
 if TYPE_CHECKING:
     from ipu.tf._graph.graph import Graph
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-
-class _Thread(threading.local):
-    def __init__(self) -> None:
-        self.graphs: list[Graph] = []
-        self.own: Graph | None = None
-        self.suspensions = 0
 
 
 class _Mode:
@@ -38,13 +31,10 @@ class _Mode:
     is_default = False
 
 
-_thread = _Thread()
-
-
 def building() -> Graph | None:
     """The graph that a call outside of functions goes to; None where it runs at once,
     or becomes part of the function that is being traced."""
-    if not _Mode.is_used or _thread.suspensions or _core.open_trace() is not None:
+    if not _Mode.is_used or here.suspensions or _core.open_trace() is not None:
         return None
     return current()
 
@@ -112,14 +102,14 @@ def _text_of_graphs(function: F, pure: bool) -> F:
 
 def current() -> Graph | None:
     """The innermost graph of this thread, also inside of a function; or None."""
-    if _thread.graphs:
-        return _thread.graphs[-1]
+    if here.graphs:
+        return here.graphs[-1]
     return default() if _Mode.is_default else None
 
 
 def has_graph() -> bool:
     """Whether variables that are made belong to a graph."""
-    return _Mode.is_used and not _thread.suspensions and current() is not None
+    return _Mode.is_used and not here.suspensions and current() is not None
 
 
 def trainable_variables() -> list[Any] | None:
@@ -139,10 +129,10 @@ def trainable_variables() -> list[Any] | None:
 
 def default() -> Graph:
     """This thread's graph outside of ``with graph.as_default():``."""
-    if _thread.own is None:
+    if here.own_graph is None:
         renew()
-    assert _thread.own is not None
-    return _thread.own
+    assert here.own_graph is not None
+    return here.own_graph
 
 
 def renew() -> None:
@@ -153,12 +143,12 @@ def renew() -> None:
     """
     from ipu.tf._graph.graph import Graph
 
-    if _thread.graphs:
+    if here.graphs:
         raise AssertionError(
             "Do not use tf.reset_default_graph() to clear nested graphs. If you need a "
             "cleared graph, exit the nesting and create a new graph."
         )
-    _thread.own = Graph()
+    here.own_graph = Graph()
 
 
 def default_to_graphs(is_default: bool) -> None:
@@ -176,18 +166,13 @@ def is_default() -> bool:
 def entered(graph: Graph) -> Iterator[Graph]:
     """Let ops of this thread go to a graph."""
     _Mode.is_used = True
-    _thread.graphs.append(graph)
+    here.graphs.append(graph)
     try:
         yield graph
     finally:
-        _thread.graphs.pop()
+        here.graphs.pop()
 
 
-@contextmanager
-def suspended() -> Iterator[None]:
+def suspended() -> AbstractContextManager[None]:
     """Let ops of this thread run at once."""
-    _thread.suspensions += 1
-    try:
-        yield
-    finally:
-        _thread.suspensions -= 1
+    return here.setting(suspensions=here.suspensions + 1)

@@ -99,7 +99,7 @@ class GraphOperation(Operation):
         self.control_inputs: list[GraphOperation] = []
         self.captured: list[GraphTensor] = []
         self.variables: dict[int, GraphVariable] = {}
-        self.made = frame.Made()
+        self.made = frame.CreatedVariables()
         self.leaves: list[Any] = []
         self.notes: list[notes.Place] = []
         self.structure: Any = None

@@ -8,33 +8,26 @@ numbers were drawn.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-
-class _Thread(threading.local):
-    def __init__(self) -> None:
-        self.sessions: list[Any] = []
-
-
-_thread = _Thread()
+from ipu._device.thread_state import here
 
 
 @contextmanager
 def entered(session: Any) -> Iterator[None]:
     """A session runs in this thread."""
-    _thread.sessions.append(session)
+    here.running_sessions.append(session)
     try:
         yield
     finally:
-        _thread.sessions.pop()
+        here.running_sessions.pop()
 
 
 def session() -> Any:
     """The session that runs in this thread, or None."""
-    return _thread.sessions[-1] if _thread.sessions else None
+    return here.running_sessions[-1] if here.running_sessions else None
 
 
 def state_of(owner: Any) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
@@ -13,6 +12,7 @@ import numpy as np
 from ipu._core import Tensor
 from ipu._device import devices
 from ipu._device.locks import Lock
+from ipu._device.thread_state import here
 from ipu._text.errors import InvalidArgumentError
 from ipu._text.refusals import refuse_given
 from ipu._text.tracebacks import boundaries
@@ -28,14 +28,6 @@ from ipu.tf.variable import Variable
 _PLANS_OF_VALUES = 64  # that are kept; each is for the integers that it was made for
 # as TensorFlow writes dtypes in messages
 _DTYPES = {"float32": "float", "float64": "double", "float16": "half"}
-
-
-class _Sessions(threading.local):
-    def __init__(self) -> None:
-        self.entered: list[Session] = []
-
-
-_sessions = _Sessions()
 
 
 @boundaries("run", "close", "make_callable")
@@ -102,11 +94,11 @@ class Session:
 
     @contextmanager
     def _as_default(self) -> Iterator[Session]:
-        _sessions.entered.append(self)
+        here.sessions.append(self)
         try:
             yield self
         finally:
-            _sessions.entered.remove(self)
+            here.sessions.remove(self)
 
     def __enter__(self) -> Session:
         contexts = (self._graph.as_default(), self._as_default())
@@ -351,18 +343,18 @@ class InteractiveSession(Session):
 
     def __init__(self, target: str = "", graph: Any = None, config: Any = None) -> None:
         super().__init__(target, graph, config)
-        _sessions.entered.append(self)
+        here.sessions.append(self)
 
     def close(self) -> None:
         """End it."""
         super().close()
-        if self in _sessions.entered:
-            _sessions.entered.remove(self)
+        if self in here.sessions:
+            here.sessions.remove(self)
 
 
 def default_session() -> Session | None:
     """The innermost session of this thread, or None."""
-    return _sessions.entered[-1] if _sessions.entered else None
+    return here.sessions[-1] if here.sessions else None
 
 
 def run_in_default(fetch: Any, feed_dict: Any = None, session: Any = None) -> Any:

@@ -10,33 +10,25 @@ before; else its new value is marked as one that exists in the block alone.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from ipu import _core
 from ipu._core import Tensor
+from ipu._device.thread_state import here
 from ipu.tf.autograph._notes import user_line
 from ipu.tf.autograph._undefined import Undefined
 
 _Store = tuple[Any, str, Any, str]  # object, attribute, value before, place
 
 
-class _Frames(threading.local):
-    def __init__(self) -> None:
-        self.frames: list[dict[tuple[int, str], _Store]] = []
-
-
-_frames = _Frames()
-
-
 def storing(owner: Any, attribute: str) -> None:
     """Called before ``owner.attribute`` is assigned in converted code."""
-    if not _frames.frames:
+    if not here.stores:
         return
     key = (id(owner), attribute)
-    for frame in _frames.frames:
+    for frame in here.stores:
         if key not in frame:
             before = getattr(owner, attribute, None)
             frame[key] = (owner, attribute, before, user_line())
@@ -60,11 +52,11 @@ def watched_stores(what: str, where: str) -> Iterator[None]:
     trace = _core.open_trace()
     assert trace is not None
     stores: dict[tuple[int, str], _Store] = {}
-    _frames.frames.append(stores)
+    here.stores.append(stores)
     try:
         yield
     finally:
-        _frames.frames.pop()
+        here.stores.pop()
     for owner, attribute, before, place in stores.values():
         if not _is_lost(trace, getattr(owner, attribute, None)):
             continue

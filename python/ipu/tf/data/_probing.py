@@ -5,26 +5,21 @@ time with sizes that depend on contents made one larger. What differs varies.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-_local = threading.local()
+from ipu._device.thread_state import here
 
 
 @contextmanager
 def others() -> Iterator[set[int]]:
     """Sizes that vary are one larger meanwhile; gives the set of what they are."""
-    before = getattr(_local, "sizes", None)
     sizes: set[int] = set()
-    _local.sizes = sizes
-    try:
+    with here.setting(varying_sizes=sizes):
         yield sizes
-    finally:
-        _local.sizes = before
 
 
 def varying(array: np.ndarray[Any, Any], *axes: int) -> np.ndarray[Any, Any]:
@@ -34,7 +29,7 @@ def varying(array: np.ndarray[Any, Any], *axes: int) -> np.ndarray[Any, Any]:
         array: What was made.
         axes: Its axes of sizes that another element may have otherwise.
     """
-    sizes = getattr(_local, "sizes", None)
+    sizes = here.varying_sizes
     if sizes is None:
         return array
     sizes.update(array.shape[axis] for axis in axes)

@@ -9,19 +9,20 @@ from typing import Any
 import numpy as np
 
 from ipu import _core
+from ipu._device.thread_state import here
 from ipu.tf import dtypes
 from ipu.tf._functions.prints import tell_host
 from ipu.tf._string_ops.tensors import to_bytes
 from ipu.tf._tensor import convert
 from ipu.tf.summary import _messages
 from ipu.tf.summary._png import png_of
-from ipu.tf.summary._writer import should_record_summaries, state
+from ipu.tf.summary._writer import should_record_summaries
 
 _Make = Callable[[Sequence[Any]], Any]
 
 
 def _step_of(step: Any) -> Any:
-    step = state.step if step is None else step
+    step = here.summary_step if step is None else step
     if step is None:
         raise ValueError(
             "No step set. Please specify one either through the `step` argument or "
@@ -46,7 +47,7 @@ def _record(
     Returns:
         Whether there is somebody to write it, now or in runs.
     """
-    writer = state.writer
+    writer = here.writer
     if writer is None:
         return False
     step = _step_of(step)
@@ -92,7 +93,7 @@ def scalar(
         >>> tf.summary.scalar("loss", 0.5, step=1)  # there is no writer
         False
     """
-    if state.writer is None:
+    if here.writer is None:
         return False
     value = convert.cast(convert.convert_to_tensor(data), dtypes.float32)
     if value.shape.rank:
@@ -132,7 +133,7 @@ def histogram(
         ...     tf.summary.histogram("weights", tf.random.normal((100,)), step=1)
         True
     """
-    if state.writer is None:
+    if here.writer is None:
         return False
     count = 30 if buckets is None else int(buckets)
     metadata = _messages.metadata_of("histograms", description)
@@ -188,7 +189,7 @@ def image(
         ...     tf.summary.image("digits", tf.zeros((2, 28, 28, 1)), step=1)
         True
     """
-    if state.writer is None:
+    if here.writer is None:
         return False
     value = convert.convert_to_tensor(data)
     shape = value.shape
@@ -279,7 +280,7 @@ def write(
     if isinstance(tensor, (str, bytes)):
         content = to_bytes(tensor)
         return _record("write", tag, [], lambda _: content, about, step)
-    if state.writer is None:
+    if here.writer is None:
         return False
     value = convert.convert_to_tensor(tensor)
     return _record("write", tag, [value], lambda got: got[0], about, step)

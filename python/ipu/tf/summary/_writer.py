@@ -6,31 +6,19 @@ from __future__ import annotations
 import itertools
 import os
 import socket
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from ipu._device.locks import Lock
+from ipu._device.thread_state import here
 from ipu.tf._string_ops.tensors import path_of
 from ipu.tf._tensor.extras import extra
 from ipu.tf.io._records import TFRecordWriter
 from ipu.tf.summary import _messages
 
 _numbers = itertools.count()
-
-
-class _State(threading.local):
-    """What is in force in a thread."""
-
-    def __init__(self) -> None:
-        self.writer: SummaryWriter | None = None
-        self.step: Any = None
-        self.condition: Any = True
-
-
-state = _State()
 
 
 class SummaryWriter:
@@ -84,9 +72,9 @@ class SummaryWriter:
             step: The step of summaries that are given none; None: as before.
         """
         self._need_open()
-        state.writer = self
+        here.writer = self
         if step is not None:
-            state.step = step
+            here.summary_step = step
 
     @contextmanager
     def as_default(self, step: Any = None) -> Iterator[SummaryWriter]:
@@ -98,14 +86,14 @@ class SummaryWriter:
         Raises:
             RuntimeError: The writer is closed.
         """
-        before = state.writer, state.step
+        before = here.writer, here.summary_step
         self.set_as_default(step)
         try:
             yield self
         finally:
-            state.writer = before[0]
+            here.writer = before[0]
             if step is not None:
-                state.step = before[1]
+                here.summary_step = before[1]
 
     def init(self) -> None:
         """Nothing: the file is there."""
@@ -197,13 +185,12 @@ def flush(writer: SummaryWriter | None = None, name: str | None = None) -> None:
         >>> tf.summary.flush()
     """
     del name
-    writer = state.writer if writer is None else writer
+    writer = here.writer if writer is None else writer
     if writer is not None:
         writer.flush()
 
 
-@contextmanager
-def record_if(condition: Any) -> Iterator[None]:
+def record_if(condition: Any) -> AbstractContextManager[None]:
     """Write summaries under a condition only, inside of ``with``.
 
     Args:
@@ -216,12 +203,7 @@ def record_if(condition: Any) -> Iterator[None]:
         ...         tf.summary.scalar("loss", 0.5, step=1)
         False
     """
-    before = state.condition
-    state.condition = condition
-    try:
-        yield
-    finally:
-        state.condition = before
+    return here.setting(summary_condition=condition)
 
 
 def should_record_summaries() -> Any:
@@ -231,7 +213,7 @@ def should_record_summaries() -> Any:
         >>> tf.summary.should_record_summaries()
         False
     """
-    if state.writer is None:
+    if here.writer is None:
         return False
-    condition = state.condition
+    condition = here.summary_condition
     return condition() if callable(condition) else condition

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ipu._device.thread_state import here
 from ipu._text.faces import face
-from ipu.tf.summary._writer import state
 
 __all__ = ["get_step", "set_step"]
 
@@ -21,7 +21,7 @@ def get_step() -> Any:
         3
         >>> tf.summary.experimental.set_step(None)
     """
-    return state.step
+    return here.summary_step
 
 
 def set_step(step: Any) -> None:
@@ -38,7 +38,7 @@ def set_step(step: Any) -> None:
         True
         >>> tf.summary.experimental.set_step(None)
     """
-    state.step = step
+    here.summary_step = step
 
 
 if not TYPE_CHECKING:

@@ -7,35 +7,27 @@ call around it.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from ipu._device.thread_state import here
 from ipu.tf._functions.parts import part_of_step
-
-
-class _Calls(threading.local):
-    def __init__(self) -> None:
-        self.open: list[tuple[Any, Any]] = []  # training, dtype
-
-
-_calls = _Calls()
 
 
 def in_call() -> bool:
     """Tell whether a layer is being called in this thread."""
-    return bool(_calls.open)
+    return bool(here.layer_calls)
 
 
 def current_training() -> Any:
     """Give the ``training`` value of the innermost call, or None outside of calls."""
-    return _calls.open[-1][0] if _calls.open else None
+    return here.layer_calls[-1][0] if here.layer_calls else None
 
 
 def current_dtype() -> Any:
     """Give the dtype that the innermost call computes in, or None."""
-    return _calls.open[-1][1] if _calls.open else None
+    return here.layer_calls[-1][1] if here.layer_calls else None
 
 
 @contextmanager
@@ -46,9 +38,9 @@ def call_scope(training: Any, dtype: Any = None) -> Iterator[None]:
         training: True, False or None (not said).
         dtype: What weights that are cast are read as; None for their own dtype.
     """
-    _calls.open.append((training, dtype))
+    here.layer_calls.append((training, dtype))
     try:
         with part_of_step():
             yield
     finally:
-        _calls.open.pop()
+        here.layer_calls.pop()

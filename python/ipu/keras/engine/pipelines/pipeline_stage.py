@@ -3,30 +3,21 @@
 
 from __future__ import annotations
 
-import threading
 from types import TracebackType
 
 from ipu._device import strategy_state
+from ipu._device.thread_state import here
 from ipu._text.arguments import as_int
-
-
-class _Stage(threading.local):
-    def __init__(self) -> None:
-        self.value: int | None = None
-        self.entries = 0
-
-
-_stage = _Stage()
 
 
 def current_stage() -> int | None:
     """Give the stage of the open ``PipelineStage``, or None outside of one."""
-    return _stage.value
+    return here.stage
 
 
 def count_entries() -> int:
     """How often this thread has opened a ``PipelineStage``."""
-    return _stage.entries
+    return here.stage_entries
 
 
 class PipelineStage:
@@ -68,13 +59,13 @@ class PipelineStage:
                 "PipelineStage may only be used from within an IPUStrategy context. "
                 "Put `with strategy.scope():` around the model."
             )
-        if _stage.value is not None:
+        if here.stage is not None:
             raise RuntimeError(
                 f"Pipeline stages must not be nested. Received: stage {self._stage} "
-                f"inside stage {_stage.value}. Close the outer one first."
+                f"inside stage {here.stage}. Close the outer one first."
             )
-        _stage.value = self._stage
-        _stage.entries += 1
+        here.stage = self._stage
+        here.stage_entries += 1
         return self
 
     def __exit__(
@@ -83,4 +74,4 @@ class PipelineStage:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        _stage.value = None
+        here.stage = None

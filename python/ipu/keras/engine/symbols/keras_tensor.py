@@ -9,13 +9,13 @@ from the outputs of a model gives its graph.
 from __future__ import annotations
 
 import operator
-import threading
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from ipu import tf
+from ipu._device.thread_state import here
 from ipu.keras._types import Nest, Shape
 from ipu.keras.engine.files.op_names import BINARY, reversed_operator
 from ipu.tf._tensor import dispatch
@@ -196,7 +196,7 @@ class Node:
         self.pipeline_stage = pipeline_stage
         self.index = len(layer._inbound_nodes)
         layer._inbound_nodes.append(self)
-        for nodes in _recorder.lists:
+        for nodes in here.recorded_nodes:
             nodes.append(self)
         self.keras_inputs: list[KerasTensor] = [
             leaf
@@ -255,23 +255,15 @@ class Node:
         return args, kwargs
 
 
-class _Recorder(threading.local):
-    def __init__(self) -> None:
-        self.lists: list[list[Node]] = []
-
-
-_recorder = _Recorder()
-
-
 @contextmanager
 def recorded_nodes() -> Iterator[list[Node]]:
     """Collect the calls on symbolic values of this thread, in their order."""
     nodes: list[Node] = []
-    _recorder.lists.append(nodes)
+    here.recorded_nodes.append(nodes)
     try:
         yield nodes
     finally:
-        _recorder.lists.pop()
+        here.recorded_nodes.pop()
 
 
 def get_source_inputs(tensor: KerasTensor) -> list[KerasTensor]:

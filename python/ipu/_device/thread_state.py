@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: MIT
+"""All that a thread of the host is in the middle of: scopes, traces, sessions, names.
+
+Each row belongs to one module, which is named above it and reads and writes it. A
+thread sees nothing of others; a forked child goes on with the state of the thread that
+forked.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ipu._device.devices import Device
+    from ipu._device.placement import Scope
+    from ipu._loops.training_loop import TrainingLoop
+    from ipu.eager.backprop import GradientCaptureContext
+    from ipu.ipu_strategy import IPUStrategyV1
+    from ipu.keras.engine.symbols.keras_tensor import Node
+    from ipu.tf._functions.function import DeviceFunction
+    from ipu.tf._functions.tracing import Build
+    from ipu.tf._graph.frame import CreatedVariables, Frame
+    from ipu.tf._graph.graph import Graph
+    from ipu.tf._graph.session import Session
+    from ipu.tf.summary import SummaryWriter
+
+
+class _ThreadState(threading.local):
+    def __init__(self) -> None:
+        # placement.py, strategy_state.py
+        self.strategies: list[IPUStrategyV1] = []
+        self.device_scopes: list[Scope] = []
+        self.ipu_scopes = 0
+        self.shard = -1
+        self.rounding = 0
+        self.provisional: list[dict[int, Device]] = []
+        # of functions: tracing.py, function.py, parts.py, blocks.py, _stores.py
+        self.builds: list[Build] = []
+        self.active_calls: list[tuple[DeviceFunction[..., Any], Any]] = []
+        self.parts_of_step = 0
+        self.last_turns: dict[int, int] = {}  # of loops that are traced, by their value
+        self.stores: list[dict[tuple[int, str], Any]] = []
+        # of graphs: mode.py, frame.py, running.py, session.py
+        self.graphs: list[Graph] = []
+        self.own_graph: Graph | None = None
+        self.suspensions = 0
+        self.frames: list[Frame] = []
+        self.creations: list[CreatedVariables] = []
+        self.running_sessions: list[Session] = []
+        self.sessions: list[Session] = []
+        # _loops/training_loop.py, eager/backprop.py, optimizers/_aggregation.py
+        self.loops: list[TrainingLoop] = []
+        self.captures: list[GradientCaptureContext] = []
+        self.is_aggregated = False
+        # keras: call_context.py, pipeline_stage.py, keras_tensor.py, _names.py,
+        # _functions.py, _seeds.py
+        self.layer_calls: list[tuple[Any, Any]] = []  # training, dtype
+        self.stage: int | None = None
+        self.stage_entries = 0
+        self.recorded_nodes: list[list[Node]] = []
+        self.name_counts: dict[str, int] = {}
+        self.trusted = 0
+        self.seed_keys: list[tuple[list[int], Iterator[int]]] = []
+        # data/_probing.py, summary/_writer.py, stand_ins/keras_testing_utils.py
+        self.varying_sizes: set[int] | None = None
+        self.writer: SummaryWriter | None = None
+        self.summary_step: Any = None
+        self.summary_condition: Any = True
+        self.test_model_type: str | None = None
+        self.tests_run_eagerly = False
+
+    @contextmanager
+    def setting(self, **values: Any) -> Iterator[None]:
+        """Give attributes other values, inside of ``with``."""
+        before = {name: getattr(self, name) for name in values}
+        self.__dict__.update(values)
+        try:
+            yield
+        finally:
+            self.__dict__.update(before)
+
+
+here = _ThreadState()
+"""The state of the calling thread."""
