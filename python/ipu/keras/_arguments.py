@@ -9,25 +9,26 @@ ways follow from the signature.
 from __future__ import annotations
 
 import functools
+import importlib
 import inspect
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from types import FunctionType
-from typing import Any
+from typing import Any, TypeVar
 
-from ipu.keras import activations, constraints, initializers, regularizers
 from ipu.keras._serialization import serialize_keras_object
 
-# arguments that may be names, by the last word of theirs
-_NAMED: dict[str, Any] = {
-    "activation": activations,
-    "constraint": constraints,
-    "initializer": initializers,
-    "regularizer": regularizers,
-}
+T = TypeVar("T")
+
+# modules whose classes have their arguments as configurations
+_OURS = ("ipu.keras.", "ipu.layers", "ipu._layers.")
+_NAMED = frozenset({"activation", "constraint", "initializer", "regularizer"})
 
 
+@functools.cache
 def _named(argument: str) -> Any:
-    return _NAMED.get(argument.rpartition("_")[2])
+    """The module whose objects an argument may name, or None."""
+    kind = argument.rpartition("_")[2]
+    return importlib.import_module(f"ipu.keras.{kind}s") if kind in _NAMED else None
 
 
 def parameters_of(function: Callable[..., Any]) -> list[str]:
@@ -45,7 +46,7 @@ def arguments_of(kind: type, base: type = object) -> tuple[str, ...]:
     """Return the arguments of a class's constructors, without those of ``base``."""
     names: dict[str, None] = {}
     for one in kind.__mro__[: kind.__mro__.index(base)]:
-        if "__init__" not in vars(one) or not one.__module__.startswith("ipu."):
+        if "__init__" not in vars(one) or not one.__module__.startswith(_OURS):
             continue
         function = vars(one)["__init__"]
         names |= dict.fromkeys(parameters_of(function))
@@ -55,20 +56,17 @@ def arguments_of(kind: type, base: type = object) -> tuple[str, ...]:
     return tuple(name for name in names if name not in parameters_of(base))
 
 
-def config_of(
-    instance: Any, base: type, without: Collection[str] = ()
-) -> dict[str, Any]:
+def config_of(instance: Configured, base: type) -> dict[str, Any]:
     """Return the arguments that make an equal object, as plain data.
 
     Args:
         instance: The object; a user's subclass has the arguments of ours.
         base: The class whose own arguments are left out.
-        without: More arguments that are left out.
     """
     config = {}
     kind: type = type(instance)
     for name in arguments_of(kind, base):
-        if name in without:
+        if name in instance._left_out:
             continue
         hidden = f"_{name}"
         value = getattr(instance, hidden if hidden in vars(instance) else name)
@@ -129,7 +127,32 @@ def weight_of(
     return layer.add_weight(name, tuple(shape), **kept, **options)
 
 
-def with_defaults(owner: type, defaults: Mapping[str, Any]) -> Callable[..., None]:
+class Configured:
+    """An object that is described by the arguments of its constructor.
+
+    The words of a subclass's head are defaults: ``class Conv2D(_Conv, strides=(1, 1))``
+    has the constructor of ``_Conv`` but for that.
+    """
+
+    # arguments that a configuration does not have
+    _left_out: tuple[str, ...] = ()
+
+    def __init_subclass__(cls, **defaults: Any) -> None:
+        if defaults:
+            cls.__init__ = _with_defaults(cls, defaults)  # type: ignore[method-assign]
+        super().__init_subclass__()
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the arguments that make an equal object."""
+        return config_of(self, Configured)
+
+    @classmethod
+    def from_config(cls: Callable[..., T], config: dict[str, Any]) -> T:
+        """Return what ``get_config`` described, made anew."""
+        return cls(**config)
+
+
+def _with_defaults(owner: type, defaults: Mapping[str, Any]) -> Callable[..., None]:
     """Return the constructor that a class inherits, with other defaults."""
     function = inspect.unwrap(owner.__init__)  # type: ignore[misc]
     assert isinstance(function, FunctionType)

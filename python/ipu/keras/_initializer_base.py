@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ipu import tf
+from ipu.keras._arguments import Configured
 from ipu.keras._seeds import generator
 from ipu.keras._types import Tensor
 
@@ -18,7 +19,7 @@ PIECE = 1 << 16  # numbers
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
-class Initializer:
+class Initializer(Configured):
     """A callable ``(shape, dtype)`` that gives the first value of a weight.
 
     Example:
@@ -56,15 +57,6 @@ class Initializer:
             f"{type(self).__name__} must define __call__(shape, dtype) or "
             "values(shape)."
         )
-
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal initializer."""
-        return {}
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Initializer:
-        """Make one from what ``get_config`` gave."""
-        return cls(**config)
 
 
 class SeededInitializer(Initializer):

@@ -12,6 +12,7 @@ from typing import Any
 from ipu import tf
 from ipu._text.tracebacks import boundaries
 from ipu.keras import _names
+from ipu.keras._arguments import Configured, config_of
 from ipu.keras._shape_fitting import fit_weights, squeeze_pair
 from ipu.keras._types import Tensor
 
@@ -50,7 +51,7 @@ class Reduction:
 
 
 @boundaries("__call__")
-class Loss:
+class Loss(Configured):
     """Base class of losses: ``call`` for samples, then a reduction.
 
     Args:
@@ -104,12 +105,8 @@ class Loss:
 
     def get_config(self) -> dict[str, Any]:
         """Give the arguments that make an equal loss."""
-        return {"reduction": self.reduction, "name": self.name}
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Loss:
-        """Make one from what ``get_config`` gave."""
-        return cls(**config)
+        shared = {"reduction": self.reduction, "name": self.name}
+        return shared | config_of(self, Loss)
 
 
 class LossFunctionWrapper(Loss):
@@ -148,7 +145,7 @@ class LossFunctionWrapper(Loss):
 
     def get_config(self) -> dict[str, Any]:
         """Give the arguments that make an equal loss."""
-        return {**super().get_config(), **self._fn_kwargs}
+        return {"reduction": self.reduction, "name": self.name, **self._fn_kwargs}
 
 
 def reduce_weighted(losses: Tensor, sample_weight: Any, reduction: str) -> Tensor:

@@ -91,15 +91,6 @@ class VarianceScaling(SeededInitializer):
         stddev = math.sqrt(variance) / 0.87962566103423978
         return stddev * truncated_normal_values(self.rng(), shape)
 
-    def get_config(self) -> dict[str, Any]:
-        """Give scale, mode, distribution and seed."""
-        return {
-            "scale": self.scale,
-            "mode": self.mode,
-            "distribution": self.distribution,
-            "seed": self.seed,
-        }
-
 
 class _Named(VarianceScaling):
     """A VarianceScaling with everything fixed but the seed."""
@@ -108,10 +99,6 @@ class _Named(VarianceScaling):
 
     def __init__(self, seed: int | None = None) -> None:
         super().__init__(*self.fixed, seed=seed)
-
-    def get_config(self) -> dict[str, Any]:
-        """Give the seed."""
-        return {"seed": self.seed}
 
 
 class GlorotUniform(_Named):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ipu import tf
 from ipu._text.faces import face
 from ipu.keras import _serialization
+from ipu.keras._arguments import Configured
 from ipu.keras._backend_state import state
 from ipu.keras._types import Tensor
 
@@ -31,7 +32,7 @@ __all__ = [
 ]
 
 
-class Constraint:
+class Constraint(Configured):
     """A callable that gives the value which a weight takes in place of its own.
 
     Example:
@@ -42,15 +43,6 @@ class Constraint:
     def __call__(self, w: Tensor) -> Tensor:
         """Give the nearest allowed value of the weight ``w``."""
         raise NotImplementedError(f"{type(self).__name__} must define __call__(w).")
-
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal constraint."""
-        return {}
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Constraint:
-        """Make one from what ``get_config`` gave."""
-        return cls(**config)
 
 
 class NonNeg(Constraint):
@@ -91,10 +83,6 @@ class MaxNorm(Constraint):
         norms = _norms(w, self.axis)
         return w * (tf.minimum(norms, float(self.max_value)) / (state.epsilon + norms))
 
-    def get_config(self) -> dict[str, Any]:
-        """Give the limit and the axes."""
-        return {"max_value": self.max_value, "axis": self.axis}
-
 
 class UnitNorm(Constraint):
     """Every norm is 1.
@@ -113,10 +101,6 @@ class UnitNorm(Constraint):
     def __call__(self, w: Tensor) -> Tensor:
         """Give ``w`` divided by its norms."""
         return w / (state.epsilon + _norms(w, self.axis))
-
-    def get_config(self) -> dict[str, Any]:
-        """Give the axes."""
-        return {"axis": self.axis}
 
 
 class MinMaxNorm(Constraint):
@@ -153,15 +137,6 @@ class MinMaxNorm(Constraint):
         )
         wanted = float(self.rate) * inside + (1.0 - float(self.rate)) * norms
         return w * (wanted / (state.epsilon + norms))
-
-    def get_config(self) -> dict[str, Any]:
-        """Give the limits, the rate and the axes."""
-        return {
-            "min_value": self.min_value,
-            "max_value": self.max_value,
-            "rate": self.rate,
-            "axis": self.axis,
-        }
 
 
 max_norm = MaxNorm

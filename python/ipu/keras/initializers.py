@@ -113,10 +113,6 @@ class Constant(Initializer):
         """Give the value, broadcast to ``shape``."""
         return np.broadcast_to(np.asarray(self.value), shape)
 
-    def get_config(self) -> dict[str, Any]:
-        """Give the value."""
-        return {"value": self.value}
-
 
 class RandomUniform(SeededInitializer):
     """Uniform in ``[minval, maxval)``.
@@ -146,10 +142,6 @@ class RandomUniform(SeededInitializer):
         """Draw in this dtype."""
         return uniform_values(self.rng(), (self.minval, self.maxval), shape, dtype)
 
-    def get_config(self) -> dict[str, Any]:
-        """Give the ends and the seed."""
-        return {"minval": self.minval, "maxval": self.maxval, "seed": self.seed}
-
 
 class RandomNormal(SeededInitializer):
     """Normal.
@@ -174,10 +166,6 @@ class RandomNormal(SeededInitializer):
     def values(self, shape: tuple[int, ...]) -> Array:
         """Draw."""
         return self.rng().normal(self.mean, self.stddev, shape)
-
-    def get_config(self) -> dict[str, Any]:
-        """Give the moments and the seed."""
-        return {"mean": self.mean, "stddev": self.stddev, "seed": self.seed}
 
 
 class TruncatedNormal(RandomNormal):
@@ -233,10 +221,6 @@ class Orthogonal(SeededInitializer):
         q = q * np.where(np.diag(r) < 0, -1.0, 1.0)
         return self.gain * (q if rows >= columns else q.T).reshape(shape)
 
-    def get_config(self) -> dict[str, Any]:
-        """Give gain and seed."""
-        return {"gain": self.gain, "seed": self.seed}
-
 
 class Identity(Initializer):
     """The identity matrix.
@@ -264,10 +248,6 @@ class Identity(Initializer):
                 f"Received: shape={shape} of rank {len(shape)}."
             )
         return self.gain * np.eye(*shape)
-
-    def get_config(self) -> dict[str, Any]:
-        """Give the gain."""
-        return {"gain": self.gain}
 
 
 _CLASSES: dict[str, Callable[..., Initializer]] = {

@@ -8,6 +8,7 @@ Source: ``tf.keras.losses`` of Keras 2.6.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ipu._text.faces import face
@@ -32,6 +33,7 @@ from ipu.keras._regression_losses import (
     poisson,
     squared_hinge,
 )
+from ipu.keras._types import Tensor
 
 __all__ = [
     "BCE",
@@ -87,7 +89,22 @@ __all__ = [
 ]
 
 
-class MeanSquaredError(LossFunctionWrapper):
+class _LossOf(LossFunctionWrapper):
+    """The loss of the function that stands in a subclass's head."""
+
+    _function: Callable[..., Tensor]
+
+    def __init_subclass__(cls, function: Any = None, **defaults: Any) -> None:
+        if function is not None:
+            cls._function = staticmethod(function)
+            defaults.setdefault("name", function.__name__)
+        super().__init_subclass__(**defaults)
+
+    def __init__(self, reduction: str = Reduction.AUTO, name: str = "") -> None:
+        super().__init__(self._function, reduction, name)
+
+
+class MeanSquaredError(_LossOf, function=mean_squared_error):
     """The mean of ``(y_true - y_pred) ** 2``.
 
     Args:
@@ -99,13 +116,8 @@ class MeanSquaredError(LossFunctionWrapper):
         0.5
     """
 
-    def __init__(
-        self, reduction: str = Reduction.AUTO, name: str = "mean_squared_error"
-    ) -> None:
-        super().__init__(mean_squared_error, reduction, name)
 
-
-class MeanAbsoluteError(LossFunctionWrapper):
+class MeanAbsoluteError(_LossOf, function=mean_absolute_error):
     """The mean of ``abs(y_true - y_pred)``.
 
     Args:
@@ -116,11 +128,6 @@ class MeanAbsoluteError(LossFunctionWrapper):
         >>> round(float(MeanAbsoluteError()([[1.0, 2.0]], [[2.0, 4.0]])), 4)
         1.5
     """
-
-    def __init__(
-        self, reduction: str = Reduction.AUTO, name: str = "mean_absolute_error"
-    ) -> None:
-        super().__init__(mean_absolute_error, reduction, name)
 
 
 class BinaryCrossentropy(LossFunctionWrapper):
@@ -214,7 +221,7 @@ class SparseCategoricalCrossentropy(LossFunctionWrapper):
         )
 
 
-class MeanAbsolutePercentageError(LossFunctionWrapper):
+class MeanAbsolutePercentageError(_LossOf, function=mean_absolute_percentage_error):
     """100 times the mean of ``abs((y_true - y_pred) / y_true)``.
 
     Args:
@@ -226,15 +233,8 @@ class MeanAbsolutePercentageError(LossFunctionWrapper):
         100.0
     """
 
-    def __init__(
-        self,
-        reduction: str = Reduction.AUTO,
-        name: str = "mean_absolute_percentage_error",
-    ) -> None:
-        super().__init__(mean_absolute_percentage_error, reduction, name)
 
-
-class MeanSquaredLogarithmicError(LossFunctionWrapper):
+class MeanSquaredLogarithmicError(_LossOf, function=mean_squared_logarithmic_error):
     """The mean of ``(log(y_true + 1) - log(y_pred + 1)) ** 2``.
 
     Args:
@@ -245,13 +245,6 @@ class MeanSquaredLogarithmicError(LossFunctionWrapper):
         >>> round(float(MeanSquaredLogarithmicError()([[1.0, 2.0]], [[2.0, 4.0]])), 4)
         0.2127
     """
-
-    def __init__(
-        self,
-        reduction: str = Reduction.AUTO,
-        name: str = "mean_squared_logarithmic_error",
-    ) -> None:
-        super().__init__(mean_squared_logarithmic_error, reduction, name)
 
 
 class Huber(LossFunctionWrapper):
@@ -276,7 +269,7 @@ class Huber(LossFunctionWrapper):
         super().__init__(huber, reduction, name, delta=delta)
 
 
-class LogCosh(LossFunctionWrapper):
+class LogCosh(_LossOf, function=log_cosh):
     """The mean of ``log(cosh(y_pred - y_true))``.
 
     Args:
@@ -288,15 +281,8 @@ class LogCosh(LossFunctionWrapper):
         0.8794
     """
 
-    def __init__(
-        self,
-        reduction: str = Reduction.AUTO,
-        name: str = "log_cosh",
-    ) -> None:
-        super().__init__(log_cosh, reduction, name)
 
-
-class KLDivergence(LossFunctionWrapper):
+class KLDivergence(_LossOf, function=kl_divergence):
     """The divergence ``sum(y_true * log(y_true / y_pred))``.
 
     Args:
@@ -308,15 +294,8 @@ class KLDivergence(LossFunctionWrapper):
         0.6931
     """
 
-    def __init__(
-        self,
-        reduction: str = Reduction.AUTO,
-        name: str = "kl_divergence",
-    ) -> None:
-        super().__init__(kl_divergence, reduction, name)
 
-
-class Poisson(LossFunctionWrapper):
+class Poisson(_LossOf, function=poisson):
     """The mean of ``y_pred - y_true * log(y_pred)``.
 
     Args:
@@ -327,13 +306,6 @@ class Poisson(LossFunctionWrapper):
         >>> round(float(Poisson()([[1.0, 2.0]], [[2.0, 4.0]])), 4)
         1.2671
     """
-
-    def __init__(
-        self,
-        reduction: str = Reduction.AUTO,
-        name: str = "poisson",
-    ) -> None:
-        super().__init__(poisson, reduction, name)
 
 
 class CosineSimilarity(LossFunctionWrapper):
@@ -358,7 +330,7 @@ class CosineSimilarity(LossFunctionWrapper):
         super().__init__(cosine_similarity, reduction, name, axis=axis)
 
 
-class Hinge(LossFunctionWrapper):
+class Hinge(_LossOf, function=hinge):
     """The mean of ``max(1 - y_true * y_pred, 0)``, with targets of -1 and 1.
 
     Args:
@@ -370,15 +342,8 @@ class Hinge(LossFunctionWrapper):
         1.0
     """
 
-    def __init__(
-        self,
-        reduction: str = Reduction.AUTO,
-        name: str = "hinge",
-    ) -> None:
-        super().__init__(hinge, reduction, name)
 
-
-class SquaredHinge(LossFunctionWrapper):
+class SquaredHinge(_LossOf, function=squared_hinge):
     """The mean of ``max(1 - y_true * y_pred, 0) ** 2``, with targets of -1 and 1.
 
     Args:
@@ -390,15 +355,8 @@ class SquaredHinge(LossFunctionWrapper):
         1.25
     """
 
-    def __init__(
-        self,
-        reduction: str = Reduction.AUTO,
-        name: str = "squared_hinge",
-    ) -> None:
-        super().__init__(squared_hinge, reduction, name)
 
-
-class CategoricalHinge(LossFunctionWrapper):
+class CategoricalHinge(_LossOf, function=categorical_hinge):
     """``max(best wrong class - right class + 1, 0)``, given one-hot targets.
 
     Args:
@@ -409,13 +367,6 @@ class CategoricalHinge(LossFunctionWrapper):
         >>> round(float(CategoricalHinge()([[0.0, 1.0]], [[0.5, 0.5]])), 4)
         1.0
     """
-
-    def __init__(
-        self,
-        reduction: str = Reduction.AUTO,
-        name: str = "categorical_hinge",
-    ) -> None:
-        super().__init__(categorical_hinge, reduction, name)
 
 
 BCE = bce = binary_crossentropy

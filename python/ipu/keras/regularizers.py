@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ipu import tf
 from ipu._text.faces import face
 from ipu.keras import _serialization
+from ipu.keras._arguments import Configured
 from ipu.keras._types import Tensor
 
 __all__ = [
@@ -28,7 +29,7 @@ __all__ = [
 ]
 
 
-class Regularizer:
+class Regularizer(Configured):
     """A callable that gives the penalty of a weight as a scalar.
 
     Example:
@@ -43,11 +44,6 @@ class Regularizer:
     def get_config(self) -> dict[str, Any]:
         """Give the arguments that make an equal regularizer."""
         raise NotImplementedError(f"{type(self).__name__} must define get_config().")
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Regularizer:
-        """Make one from what ``get_config`` gave."""
-        return cls(**config)
 
 
 class L1L2(Regularizer):
@@ -66,6 +62,8 @@ class L1L2(Regularizer):
         self.l1 = 0.0 if l1 is None else float(l1)
         self.l2 = 0.0 if l2 is None else float(l2)
 
+    get_config = Configured.get_config
+
     def __call__(self, x: Tensor) -> Tensor:
         """Give the penalty of ``x``, a scalar of its dtype."""
         value = tf.convert_to_tensor(x)
@@ -77,10 +75,6 @@ class L1L2(Regularizer):
         if not terms:
             return tf.constant(0.0, dtype=value.dtype)
         return terms[0] if len(terms) == 1 else terms[0] + terms[1]
-
-    def get_config(self) -> dict[str, Any]:
-        """Give the factors."""
-        return {"l1": self.l1, "l2": self.l2}
 
 
 class L1(L1L2):
@@ -97,10 +91,6 @@ class L1(L1L2):
     def __init__(self, l1: float = 0.01) -> None:
         super().__init__(l1=l1)
 
-    def get_config(self) -> dict[str, Any]:
-        """Give the factor."""
-        return {"l1": self.l1}
-
 
 class L2(L1L2):
     """``l2 * sum(x * x)``.
@@ -115,10 +105,6 @@ class L2(L1L2):
 
     def __init__(self, l2: float = 0.01) -> None:
         super().__init__(l2=l2)
-
-    def get_config(self) -> dict[str, Any]:
-        """Give the factor."""
-        return {"l2": self.l2}
 
 
 def l1_l2(l1: float = 0.01, l2: float = 0.01) -> L1L2:

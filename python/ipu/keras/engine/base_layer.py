@@ -26,7 +26,7 @@ from ipu._text.arguments import as_ints
 from ipu._text.near import ignored_keywords, refuse_unknown
 from ipu._text.tracebacks import boundaries
 from ipu.keras import _names, constraints, initializers, regularizers
-from ipu.keras._arguments import config_of
+from ipu.keras._arguments import Configured, config_of
 from ipu.keras._types import Nest, Tensor, Values
 from ipu.keras.engine.layer import masks
 from ipu.keras.engine.layer.call_arguments import (
@@ -112,7 +112,7 @@ class AutoCastVariable(tf.Variable):
 
 
 @boundaries("__call__", "__init__", "add_weight", "set_weights")
-class Layer:
+class Layer(Configured):
     """Base class of layers: weights, and a computation on tensors.
 
     A subclass defines ``call(self, inputs)``, and ``build(self, input_shape)`` where it
@@ -196,8 +196,8 @@ class Layer:
         if shape is not None:
             self._batch_input_shape = shape
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
+    def __init_subclass__(cls, **defaults: Any) -> None:
+        super().__init_subclass__(**defaults)
         if cls.__module__.startswith("ipu.") and "__init__" in vars(cls):
             boundaries("__init__", convert=as_ints)(cls)
 
@@ -261,9 +261,6 @@ class Layer:
             )
         return mask
 
-    # arguments that a configuration does not have
-    _left_out: tuple[str, ...] = ()
-
     def get_config(self) -> dict[str, Any]:
         """Return the arguments that make an equal layer."""
         config: dict[str, Any] = {"name": self.name, "trainable": self.trainable}
@@ -271,12 +268,7 @@ class Layer:
         if shape is not None:
             config["batch_input_shape"] = shape
         config["dtype"] = self._dtype_config()
-        return config | config_of(self, Layer, self._left_out)
-
-    @classmethod
-    def from_config(cls: Callable[..., T], config: dict[str, Any]) -> T:
-        """Make a layer from what ``get_config`` gave."""
-        return cls(**config)
+        return config | config_of(self, Layer)
 
     # --- calling ------------------------------------------------------------------
 

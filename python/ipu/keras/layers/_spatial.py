@@ -9,7 +9,6 @@ from __future__ import annotations
 import numbers
 from typing import Any
 
-from ipu.keras._arguments import with_defaults
 from ipu.keras._backend_state import state
 from ipu.keras.engine.base_layer import InputSpec, Layer
 
@@ -18,9 +17,6 @@ _FORMATS = {1: "NWC NCW", 2: "NHWC NCHW", 3: "NDHWC NCDHW"}
 
 class SpatialLayer(Layer):
     """A layer over the axes between batch and channels.
-
-    The words of a subclass's head are defaults: ``class Conv2D(_Conv, strides=(1, 1))``
-    has the constructor of ``_Conv`` but for that.
 
     Args:
         data_format: ``"channels_last"`` or ``"channels_first"``; None for that of
@@ -37,11 +33,6 @@ class SpatialLayer(Layer):
         super().__init__(**kwargs)
         self.data_format = format_argument(data_format)
         self.input_spec = InputSpec(ndim=self.rank + 2)
-
-    def __init_subclass__(cls, **defaults: Any) -> None:
-        if defaults:
-            cls.__init__ = with_defaults(cls, defaults)  # type: ignore[method-assign]
-        super().__init_subclass__()
 
     @property
     def _channels_first(self) -> bool:

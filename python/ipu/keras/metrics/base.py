@@ -15,6 +15,7 @@ from ipu import tf
 from ipu._text.near import refuse_unknown
 from ipu._text.tracebacks import boundaries
 from ipu.keras import _names
+from ipu.keras._arguments import Configured, config_of
 from ipu.keras._shape_fitting import fit_weights, squeeze_pair
 from ipu.keras._types import Tensor
 from ipu.tf._functions.tracing import init_scope
@@ -32,7 +33,7 @@ __all__ = [
 
 
 @boundaries("__call__")
-class Metric:
+class Metric(Configured):
     """Base class of metrics: state in variables, updated by every batch.
 
     A subclass makes its state with ``add_weight`` in ``__init__``, and defines
@@ -151,12 +152,7 @@ class Metric:
 
     def get_config(self) -> dict[str, Any]:
         """Give the arguments that make an equal metric."""
-        return {"name": self.name, "dtype": self.dtype}
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Metric:
-        """Make one from what ``get_config`` gave."""
-        return cls(**config)
+        return {"name": self.name, "dtype": self.dtype} | config_of(self, Metric)
 
     def __repr__(self) -> str:
         return f"<{type(self).__module__}.{type(self).__qualname__} {self.name!r}>"
@@ -280,7 +276,7 @@ class MeanMetricWrapper(Mean):
 
     def get_config(self) -> dict[str, Any]:
         """Give the arguments that make an equal metric."""
-        return {**super().get_config(), **self._fn_kwargs}
+        return {"name": self.name, "dtype": self.dtype, **self._fn_kwargs}
 
 
 class RootMeanSquaredError(Mean):
@@ -328,6 +324,8 @@ class MeanTensor(Metric):
         >>> mean.result().numpy().tolist()
         [2.0, 4.0]
     """
+
+    _left_out = ("shape",)
 
     def __init__(
         self, name: str = "mean_tensor", dtype: Any = None, shape: Any = None

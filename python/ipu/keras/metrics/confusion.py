@@ -86,7 +86,7 @@ class _Count(Metric):
         self, thresholds: Any = None, name: str | None = None, dtype: Any = None
     ) -> None:
         super().__init__(name, dtype)
-        self.init_thresholds = thresholds
+        self.init_thresholds = self._thresholds = thresholds
         self.thresholds = as_thresholds(thresholds, 0.5)
         self.accumulator = self.add_weight("accumulator", (len(self.thresholds),))
 
@@ -110,10 +110,6 @@ class _Count(Metric):
         """Give the count, or one for each threshold."""
         counts = self.accumulator.value()
         return counts[0] if len(self.thresholds) == 1 else counts
-
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal metric."""
-        return {**super().get_config(), "thresholds": self.init_thresholds}
 
 
 class TruePositives(_Count):
@@ -180,7 +176,7 @@ class _Ratio(Metric):
         dtype: Any = None,
     ) -> None:
         super().__init__(name, dtype)
-        self.init_thresholds = thresholds
+        self.init_thresholds = self._thresholds = thresholds
         self.top_k = top_k
         self.class_id = class_id
         self.thresholds = as_thresholds(
@@ -222,15 +218,6 @@ class _Ratio(Metric):
         right = self.true_positives.value()
         parts = tf.math.divide_no_nan(right, right + self._wrong.value())
         return parts[0] if len(self.thresholds) == 1 else parts
-
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal metric."""
-        return {
-            **super().get_config(),
-            "thresholds": self.init_thresholds,
-            "top_k": self.top_k,
-            "class_id": self.class_id,
-        }
 
 
 class Precision(_Ratio):

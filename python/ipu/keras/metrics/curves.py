@@ -111,14 +111,6 @@ class _AtThreshold(_Confusion):
         allowed = tf.greater_equal(held, float(self.value))
         return tf.reduce_max(tf.where(allowed, wanted, tf.zeros_like(wanted)))
 
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal metric."""
-        return {
-            **super().get_config(),
-            self._value_name: self.value,
-            "num_thresholds": self.num_thresholds,
-        }
-
 
 class SensitivityAtSpecificity(_AtThreshold):
     """The best sensitivity (recall) where the specificity is at least a value.
@@ -147,6 +139,7 @@ class SensitivityAtSpecificity(_AtThreshold):
         name: str | None = None,
         dtype: Any = None,
     ) -> None:
+        self.specificity = specificity
         super().__init__(specificity, num_thresholds, name, dtype)
 
     def _pair(self) -> tuple[Tensor, Tensor]:
@@ -181,6 +174,7 @@ class SpecificityAtSensitivity(_AtThreshold):
         name: str | None = None,
         dtype: Any = None,
     ) -> None:
+        self.sensitivity = sensitivity
         super().__init__(sensitivity, num_thresholds, name, dtype)
 
     def _pair(self) -> tuple[Tensor, Tensor]:
@@ -215,6 +209,7 @@ class PrecisionAtRecall(_AtThreshold):
         name: str | None = None,
         dtype: Any = None,
     ) -> None:
+        self.recall = recall
         super().__init__(recall, num_thresholds, name, dtype)
 
     def _pair(self) -> tuple[Tensor, Tensor]:
@@ -249,6 +244,7 @@ class RecallAtPrecision(_AtThreshold):
         name: str | None = None,
         dtype: Any = None,
     ) -> None:
+        self.precision = precision
         super().__init__(precision, num_thresholds, name, dtype)
 
     def _pair(self) -> tuple[Tensor, Tensor]:
@@ -322,7 +318,7 @@ class AUC(_Confusion):
         self.num_thresholds = len(points)
         self.curve = curve
         self.summation_method = summation_method
-        self.init_thresholds = thresholds
+        self.init_thresholds = self._thresholds = thresholds
         self.multi_label = multi_label
         self.num_labels = num_labels
         self.label_weights = label_weights
@@ -378,20 +374,6 @@ class AUC(_Confusion):
         return tf.math.divide_no_nan(
             tf.reduce_sum(areas * weights), tf.reduce_sum(weights)
         )
-
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal metric."""
-        return {
-            **super().get_config(),
-            "num_thresholds": self.num_thresholds,
-            "curve": self.curve,
-            "summation_method": self.summation_method,
-            "thresholds": self.init_thresholds,
-            "multi_label": self.multi_label,
-            "num_labels": self.num_labels,
-            "label_weights": self.label_weights,
-            "from_logits": self._from_logits,
-        }
 
 
 def _interpolated_pr(tp: Tensor, fp: Tensor, fn: Tensor) -> Tensor:

@@ -67,7 +67,3 @@ class MeanIoU(Metric):
         there = tf.cast(tf.not_equal(either, 0.0), self._dtype)
         parts = tf.math.divide_no_nan(both, either)
         return tf.math.divide_no_nan(tf.reduce_sum(parts), tf.reduce_sum(there))
-
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal metric."""
-        return {**super().get_config(), "num_classes": self.num_classes}

@@ -143,14 +143,6 @@ class F1Score(_Sums):
             return tf.reduce_sum(scores * shares)
         return scores if self.average is None else tf.reduce_mean(scores)
 
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal metric."""
-        return {
-            **super().get_config(),
-            "average": self.average,
-            "threshold": self.threshold,
-        }
-
 
 class R2Score(_Sums):
     """How much of the targets' variance the outputs explain: 1 is all, 0 their mean's.
@@ -232,11 +224,3 @@ class R2Score(_Sums):
         samples = tf.reduce_sum(seen)  # of all columns, as Keras counts them
         rest = tf.maximum(samples - self.num_regressors - 1.0, _EPSILON)
         return 1.0 - (1.0 - scores) * (samples - 1.0) / rest
-
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal metric."""
-        return {
-            **super().get_config(),
-            "class_aggregation": self.class_aggregation,
-            "num_regressors": self.num_regressors,
-        }

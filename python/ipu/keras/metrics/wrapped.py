@@ -6,6 +6,7 @@ Source: ``tf.keras.metrics`` of Keras 2.6.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ipu.keras._loss_functions import (
@@ -34,6 +35,7 @@ from ipu.keras._regression_losses import (
     poisson,
     squared_hinge,
 )
+from ipu.keras._types import Tensor
 from ipu.keras.metrics.base import MeanMetricWrapper
 
 __all__ = [
@@ -60,16 +62,28 @@ __all__ = [
 ]
 
 
-class Accuracy(MeanMetricWrapper):
+class _MeanOf(MeanMetricWrapper):
+    """The mean of the function that stands in a subclass's head."""
+
+    _function: Callable[..., Tensor]
+
+    def __init_subclass__(cls, function: Any = None, **defaults: Any) -> None:
+        if function is not None:
+            cls._function = staticmethod(function)
+            defaults.setdefault("name", function.__name__)
+        super().__init_subclass__(**defaults)
+
+    def __init__(self, name: str = "", dtype: Any = None) -> None:
+        super().__init__(self._function, name, dtype)
+
+
+class Accuracy(_MeanOf, function=accuracy):
     """How often predictions equal targets.
 
     Example:
         >>> round(float(Accuracy()([1, 2], [1, 3])), 4)
         0.5
     """
-
-    def __init__(self, name: str = "accuracy", dtype: Any = None) -> None:
-        super().__init__(accuracy, name, dtype)
 
 
 class BinaryAccuracy(MeanMetricWrapper):
@@ -90,7 +104,7 @@ class BinaryAccuracy(MeanMetricWrapper):
         super().__init__(binary_accuracy, name, dtype, threshold=threshold)
 
 
-class CategoricalAccuracy(MeanMetricWrapper):
+class CategoricalAccuracy(_MeanOf, function=categorical_accuracy):
     """How often the most probable class is the target's, given one-hot targets.
 
     Example:
@@ -98,22 +112,14 @@ class CategoricalAccuracy(MeanMetricWrapper):
         0.0
     """
 
-    def __init__(self, name: str = "categorical_accuracy", dtype: Any = None) -> None:
-        super().__init__(categorical_accuracy, name, dtype)
 
-
-class SparseCategoricalAccuracy(MeanMetricWrapper):
+class SparseCategoricalAccuracy(_MeanOf, function=sparse_categorical_accuracy):
     """How often the most probable class is the target, given class numbers.
 
     Example:
         >>> round(float(SparseCategoricalAccuracy()([1], [[0.5, 0.5]])), 4)
         0.0
     """
-
-    def __init__(
-        self, name: str = "sparse_categorical_accuracy", dtype: Any = None
-    ) -> None:
-        super().__init__(sparse_categorical_accuracy, name, dtype)
 
 
 class TopKCategoricalAccuracy(MeanMetricWrapper):
@@ -152,7 +158,7 @@ class SparseTopKCategoricalAccuracy(MeanMetricWrapper):
         super().__init__(sparse_top_k_categorical_accuracy, name, dtype, k=k)
 
 
-class MeanSquaredError(MeanMetricWrapper):
+class MeanSquaredError(_MeanOf, function=mean_squared_error):
     """The mean of ``(y_true - y_pred) ** 2``.
 
     Example:
@@ -160,11 +166,8 @@ class MeanSquaredError(MeanMetricWrapper):
         2.5
     """
 
-    def __init__(self, name: str = "mean_squared_error", dtype: Any = None) -> None:
-        super().__init__(mean_squared_error, name, dtype)
 
-
-class MeanAbsoluteError(MeanMetricWrapper):
+class MeanAbsoluteError(_MeanOf, function=mean_absolute_error):
     """The mean of ``abs(y_true - y_pred)``.
 
     Example:
@@ -172,11 +175,8 @@ class MeanAbsoluteError(MeanMetricWrapper):
         1.5
     """
 
-    def __init__(self, name: str = "mean_absolute_error", dtype: Any = None) -> None:
-        super().__init__(mean_absolute_error, name, dtype)
 
-
-class MeanAbsolutePercentageError(MeanMetricWrapper):
+class MeanAbsolutePercentageError(_MeanOf, function=mean_absolute_percentage_error):
     """100 times the mean of ``abs((y_true - y_pred) / y_true)``.
 
     Example:
@@ -184,13 +184,8 @@ class MeanAbsolutePercentageError(MeanMetricWrapper):
         100.0
     """
 
-    def __init__(
-        self, name: str = "mean_absolute_percentage_error", dtype: Any = None
-    ) -> None:
-        super().__init__(mean_absolute_percentage_error, name, dtype)
 
-
-class MeanSquaredLogarithmicError(MeanMetricWrapper):
+class MeanSquaredLogarithmicError(_MeanOf, function=mean_squared_logarithmic_error):
     """The mean of ``(log(y_true + 1) - log(y_pred + 1)) ** 2``.
 
     Example:
@@ -198,13 +193,8 @@ class MeanSquaredLogarithmicError(MeanMetricWrapper):
         0.2127
     """
 
-    def __init__(
-        self, name: str = "mean_squared_logarithmic_error", dtype: Any = None
-    ) -> None:
-        super().__init__(mean_squared_logarithmic_error, name, dtype)
 
-
-class LogCoshError(MeanMetricWrapper):
+class LogCoshError(_MeanOf, function=log_cosh, name="logcosh"):
     """The mean of ``log(cosh(y_pred - y_true))``.
 
     Example:
@@ -212,11 +202,8 @@ class LogCoshError(MeanMetricWrapper):
         0.8794
     """
 
-    def __init__(self, name: str = "logcosh", dtype: Any = None) -> None:
-        super().__init__(log_cosh, name, dtype)
 
-
-class KLDivergence(MeanMetricWrapper):
+class KLDivergence(_MeanOf, function=kl_divergence, name="kullback_leibler_divergence"):
     """The mean of ``sum(y_true * log(y_true / y_pred))``.
 
     Example:
@@ -224,13 +211,8 @@ class KLDivergence(MeanMetricWrapper):
         0.6931
     """
 
-    def __init__(
-        self, name: str = "kullback_leibler_divergence", dtype: Any = None
-    ) -> None:
-        super().__init__(kl_divergence, name, dtype)
 
-
-class Poisson(MeanMetricWrapper):
+class Poisson(_MeanOf, function=poisson):
     """The mean of ``y_pred - y_true * log(y_pred)``.
 
     Example:
@@ -238,11 +220,8 @@ class Poisson(MeanMetricWrapper):
         1.2671
     """
 
-    def __init__(self, name: str = "poisson", dtype: Any = None) -> None:
-        super().__init__(poisson, name, dtype)
 
-
-class Hinge(MeanMetricWrapper):
+class Hinge(_MeanOf, function=hinge):
     """The mean of ``max(1 - y_true * y_pred, 0)``.
 
     Example:
@@ -250,11 +229,8 @@ class Hinge(MeanMetricWrapper):
         1.0
     """
 
-    def __init__(self, name: str = "hinge", dtype: Any = None) -> None:
-        super().__init__(hinge, name, dtype)
 
-
-class SquaredHinge(MeanMetricWrapper):
+class SquaredHinge(_MeanOf, function=squared_hinge):
     """The mean of ``max(1 - y_true * y_pred, 0) ** 2``.
 
     Example:
@@ -262,20 +238,14 @@ class SquaredHinge(MeanMetricWrapper):
         1.25
     """
 
-    def __init__(self, name: str = "squared_hinge", dtype: Any = None) -> None:
-        super().__init__(squared_hinge, name, dtype)
 
-
-class CategoricalHinge(MeanMetricWrapper):
+class CategoricalHinge(_MeanOf, function=categorical_hinge):
     """The mean of ``max(best wrong class - right class + 1, 0)``.
 
     Example:
         >>> round(float(CategoricalHinge()([[0.0, 1.0]], [[0.5, 0.5]])), 4)
         1.0
     """
-
-    def __init__(self, name: str = "categorical_hinge", dtype: Any = None) -> None:
-        super().__init__(categorical_hinge, name, dtype)
 
 
 class CosineSimilarity(MeanMetricWrapper):

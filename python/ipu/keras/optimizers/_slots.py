@@ -23,6 +23,9 @@ class Slots:
         iterations: Any
         learning_rate: Any
 
+    # the names of the slots that each weight has
+    _own_slots: tuple[str, ...] = ()
+
     def _init_slots(self) -> None:
         self._slots: dict[int, dict[str, Any]] = {}
         self._slot_order: list[Any] = []
@@ -94,7 +97,11 @@ class Slots:
         return list(dict.fromkeys(name for s in self._slots.values() for name in s))
 
     def _create_slots(self, var_list: Sequence[Any]) -> None:
-        """Create the slots of weights; a subclass calls ``add_slot``."""
+        """Create the slots of weights; a subclass may call ``add_slot`` itself."""
+        # one kind after the other: the order of Keras's weights
+        for name in self._own_slots:
+            for var in var_list:
+                self.add_slot(var, name)
 
     def _create_all_weights(self, var_list: Sequence[Any]) -> None:
         """Create everything that an update needs, before a program is traced."""

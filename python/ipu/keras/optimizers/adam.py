@@ -8,7 +8,12 @@ from typing import Any
 
 from ipu import tf
 from ipu.keras._types import Tensor
-from ipu.keras.optimizers.optimizer import Optimizer
+from ipu.keras.optimizers.optimizer import (
+    Baked,
+    Optimizer,
+    checked_decays,
+    checked_epsilon,
+)
 from ipu.tf._ops import updates
 
 __all__ = ["Adam"]
@@ -40,6 +45,10 @@ class Adam(Optimizer):
         ['0.900', '1.100']
     """
 
+    beta_1 = Baked("Decay of the first moment.")
+    beta_2 = Baked("Decay of the second moment.")
+    epsilon = Baked("What is added to the divisor.")
+
     def __init__(
         self,
         learning_rate: Any = 0.001,
@@ -51,49 +60,15 @@ class Adam(Optimizer):
         **kwargs: Any,
     ) -> None:
         super().__init__(learning_rate, name, **kwargs)
-        for key, value in (("beta_1", beta_1), ("beta_2", beta_2)):
-            if not 0 <= value < 1:
-                raise ValueError(f"`{key}` must be in [0, 1). Received: {value!r}.")
-        self._beta_1 = float(beta_1)
-        self._beta_2 = float(beta_2)
-        self._epsilon = float(1e-7 if epsilon is None else epsilon)
+        self.beta_1, self.beta_2 = checked_decays(beta_1, beta_2)
+        self.epsilon = checked_epsilon(epsilon)
         self.amsgrad = bool(amsgrad)
 
-    @property
-    def beta_1(self) -> float:
-        """Decay of the first moment."""
-        return self._beta_1
-
-    @beta_1.setter
-    def beta_1(self, value: float) -> None:
-        self._set_baked("_beta_1", float(value))
-
-    @property
-    def beta_2(self) -> float:
-        """Decay of the second moment."""
-        return self._beta_2
-
-    @beta_2.setter
-    def beta_2(self, value: float) -> None:
-        self._set_baked("_beta_2", float(value))
-
-    @property
-    def epsilon(self) -> float:
-        """What is added to the divisor."""
-        return self._epsilon
-
-    @epsilon.setter
-    def epsilon(self, value: float) -> None:
-        self._set_baked("_epsilon", float(value))
-
     def _create_slots(self, var_list: Sequence[Any]) -> None:
-        # all first moments, then all second ones: the order of Keras's weights
-        for var in var_list:
-            self.add_slot(var, "m")
-        for var in var_list:
-            self.add_slot(var, "v")
-        for var in var_list if self.amsgrad else ():
-            self.add_slot(var, "vhat")
+        names = ("m", "v", "vhat") if self.amsgrad else ("m", "v")
+        for name in names:
+            for var in var_list:
+                self.add_slot(var, name)
 
     def _resource_apply_dense(
         self, grad: Tensor, var: Any, apply_state: Any = None
@@ -108,34 +83,24 @@ class Adam(Optimizer):
             self._current_step,
             m,
             v,
-            self._beta_1,
-            self._beta_2,
-            self._epsilon,
+            self.beta_1,
+            self.beta_2,
+            self.epsilon,
         )
 
     def _apply_amsgrad(self, grad: Tensor, var: Any, m: Any, v: Any) -> Any:
         step = tf.cast(self._current_step, "float32")
         rate = (
             self._current_rate
-            * tf.sqrt(1.0 - tf.pow(self._beta_2, step))
-            / (1.0 - tf.pow(self._beta_1, step))
+            * tf.sqrt(1.0 - tf.pow(self.beta_2, step))
+            / (1.0 - tf.pow(self.beta_1, step))
         )
-        first = m + (grad - m) * (1.0 - self._beta_1)
-        second = v + (tf.square(grad) - v) * (1.0 - self._beta_2)
+        first = m + (grad - m) * (1.0 - self.beta_1)
+        second = v + (tf.square(grad) - v) * (1.0 - self.beta_2)
         largest = self.get_slot(var, "vhat")
         most = tf.maximum(largest, second)
         m.assign(first)
         v.assign(second)
         largest.assign(most)
-        change = first / (tf.sqrt(most) + self._epsilon)
+        change = first / (tf.sqrt(most) + self.epsilon)
         return var.assign_sub(tf.cast(rate, var.dtype) * change)
-
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal optimizer."""
-        return {
-            **super().get_config(),
-            "beta_1": self._beta_1,
-            "beta_2": self._beta_2,
-            "epsilon": self._epsilon,
-            "amsgrad": self.amsgrad,
-        }

@@ -11,6 +11,7 @@ from typing import Any
 from ipu import tf
 from ipu.keras._types import Tensor
 from ipu.keras.optimizers.adam import Adam
+from ipu.keras.optimizers.optimizer import Baked
 
 __all__ = ["AdamW"]
 
@@ -58,6 +59,10 @@ class AdamW(Adam):
         1.9
     """
 
+    weight_decay = Baked(
+        "The share that a weight loses in a step, times the rate.", _checked
+    )
+
     def __init__(
         self,
         learning_rate: Any = 0.001,
@@ -72,18 +77,9 @@ class AdamW(Adam):
         super().__init__(
             learning_rate, beta_1, beta_2, epsilon, amsgrad, name, **kwargs
         )
-        self._weight_decay = _checked(weight_decay)
+        self.weight_decay = weight_decay
         self._kept_names: list[str] = []
         self._kept: list[Any] = []  # variables, which compare their elements
-
-    @property
-    def weight_decay(self) -> float:
-        """The share that a weight loses in a step, times the rate."""
-        return self._weight_decay
-
-    @weight_decay.setter
-    def weight_decay(self, value: float) -> None:
-        self._set_baked("_weight_decay", _checked(value))
 
     def exclude_from_weight_decay(
         self, var_list: Sequence[Any] | None = None, var_names: Any = None
@@ -109,14 +105,14 @@ class AdamW(Adam):
     def _resource_apply_dense(
         self, grad: Tensor, var: Any, apply_state: Any = None
     ) -> Any:
-        if self._weight_decay and self._decays(var):
+        if self.weight_decay and self._decays(var):
             rate = tf.cast(self._current_rate, var.dtype)
-            var.assign_sub(var * self._weight_decay * rate)
+            var.assign_sub(var * self.weight_decay * rate)
         return super()._resource_apply_dense(grad, var, apply_state)
 
     def get_config(self) -> dict[str, Any]:
         """Give the arguments that make an equal optimizer."""
-        config = {**super().get_config(), "weight_decay": self._weight_decay}
+        config = super().get_config()
         kept = [f"^{re.escape(str(one.name))}$" for one in self._kept]
         if kept or self._kept_names:
             config["exclude_from_weight_decay"] = [*self._kept_names, *kept]

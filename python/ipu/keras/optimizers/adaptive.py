@@ -14,15 +14,15 @@ import numpy as np
 
 from ipu import tf
 from ipu.keras._types import Tensor
-from ipu.keras.optimizers.optimizer import Optimizer
+from ipu.keras.optimizers.optimizer import (
+    Optimizer,
+    checked_decays,
+    checked_epsilon,
+)
 from ipu.keras.optimizers.schedules import LearningRateSchedule
 from ipu.tf._functions.tracing import init_scope
 
 __all__ = ["Adadelta", "Adagrad", "Adamax", "Ftrl", "Nadam"]
-
-
-def _epsilon(value: float | None) -> float:
-    return float(1e-7 if value is None else value)
 
 
 class Adagrad(Optimizer):
@@ -64,14 +64,15 @@ class Adagrad(Optimizer):
                 f"Received: {initial_accumulator_value!r}."
             )
         super().__init__(learning_rate, name, **kwargs)
-        self._initial = float(initial_accumulator_value)
-        self.epsilon = _epsilon(epsilon)
+        self._initial_accumulator_value = float(initial_accumulator_value)
+        self.epsilon = checked_epsilon(epsilon)
 
     def _create_slots(self, var_list: Sequence[Any]) -> None:
         from ipu.keras import initializers
 
+        first = initializers.Constant(self._initial_accumulator_value)
         for var in var_list:
-            self.add_slot(var, "accumulator", initializers.Constant(self._initial))
+            self.add_slot(var, "accumulator", first)
 
     def _resource_apply_dense(
         self, grad: Tensor, var: Any, apply_state: Any = None
@@ -81,14 +82,6 @@ class Adagrad(Optimizer):
         accumulator.assign(total)
         change = self._decayed_lr(grad.dtype) * grad / (tf.sqrt(total) + self.epsilon)
         return var.assign_sub(change)
-
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal optimizer."""
-        return {
-            **super().get_config(),
-            "initial_accumulator_value": self._initial,
-            "epsilon": self.epsilon,
-        }
 
 
 class Adadelta(Optimizer):
@@ -124,12 +117,9 @@ class Adadelta(Optimizer):
     ) -> None:
         super().__init__(learning_rate, name, **kwargs)
         self.rho = float(rho)
-        self.epsilon = _epsilon(epsilon)
+        self.epsilon = checked_epsilon(epsilon)
 
-    def _create_slots(self, var_list: Sequence[Any]) -> None:
-        for name in ("accum_grad", "accum_var"):
-            for var in var_list:
-                self.add_slot(var, name)
+    _own_slots = ("accum_grad", "accum_var")
 
     def _changed_by_rows(self, var: Any) -> list[Any]:
         return self._with_slots(var)
@@ -146,13 +136,11 @@ class Adadelta(Optimizer):
         steps.assign(self.rho * before + (1.0 - self.rho) * tf.square(change))
         return var.assign_sub(self._decayed_lr(grad.dtype) * change)
 
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal optimizer."""
-        return {**super().get_config(), "rho": self.rho, "epsilon": self.epsilon}
-
 
 class _TwoMoments(Optimizer):
     """What Adamax and Nadam share: two decays and the slots ``m`` and ``v``."""
+
+    _own_slots = ("m", "v")
 
     def __init__(
         self,
@@ -164,26 +152,8 @@ class _TwoMoments(Optimizer):
         **kwargs: Any,
     ) -> None:
         super().__init__(learning_rate, name, **kwargs)
-        for key, value in (("beta_1", beta_1), ("beta_2", beta_2)):
-            if not 0 <= value < 1:
-                raise ValueError(f"`{key}` must be in [0, 1). Received: {value!r}.")
-        self.beta_1 = float(beta_1)
-        self.beta_2 = float(beta_2)
-        self.epsilon = _epsilon(epsilon)
-
-    def _create_slots(self, var_list: Sequence[Any]) -> None:
-        for name in ("m", "v"):
-            for var in var_list:
-                self.add_slot(var, name)
-
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal optimizer."""
-        return {
-            **super().get_config(),
-            "beta_1": self.beta_1,
-            "beta_2": self.beta_2,
-            "epsilon": self.epsilon,
-        }
+        self.beta_1, self.beta_2 = checked_decays(beta_1, beta_2)
+        self.epsilon = checked_epsilon(epsilon)
 
 
 class Adamax(_TwoMoments):
@@ -391,24 +361,26 @@ class Ftrl(Optimizer):
             if value < 0:
                 raise ValueError(f"`{key}` must be at least 0. Received: {value!r}.")
         super().__init__(learning_rate, name, **kwargs)
-        self._power = float(learning_rate_power)
-        self._initial = float(initial_accumulator_value)
-        self._l1 = float(l1_regularization_strength)
-        self._l2 = float(l2_regularization_strength)
-        self._shrinkage = float(l2_shrinkage_regularization_strength)
+        self._learning_rate_power = float(learning_rate_power)
+        self._initial_accumulator_value = float(initial_accumulator_value)
+        self._l1_regularization_strength = float(l1_regularization_strength)
+        self._l2_regularization_strength = float(l2_regularization_strength)
+        shrinkage = float(l2_shrinkage_regularization_strength)
+        self._l2_shrinkage_regularization_strength = shrinkage
         self._beta = float(beta)
 
     def _create_slots(self, var_list: Sequence[Any]) -> None:
         from ipu.keras import initializers
 
+        first = initializers.Constant(self._initial_accumulator_value)
         for var in var_list:
-            self.add_slot(var, "accumulator", initializers.Constant(self._initial))
+            self.add_slot(var, "accumulator", first)
             self.add_slot(var, "linear")
 
     def _scale(self, accumulator: Tensor) -> Tensor:
-        if self._power == -0.5:
+        if self._learning_rate_power == -0.5:
             return tf.sqrt(accumulator)
-        return tf.pow(accumulator, -self._power)
+        return tf.pow(accumulator, -self._learning_rate_power)
 
     def _changed_by_rows(self, var: Any) -> list[Any]:
         return self._with_slots(var)
@@ -421,26 +393,16 @@ class Ftrl(Optimizer):
         linear = self.get_slot(var, "linear")
         weight, before = var.value(), accumulator.value()
         after = before + tf.square(grad)
-        shrunk = grad + 2.0 * self._shrinkage * weight if self._shrinkage else grad
+        l1, l2 = self._l1_regularization_strength, self._l2_regularization_strength
+        shrinkage = self._l2_shrinkage_regularization_strength
+        shrunk = grad + 2.0 * shrinkage * weight if shrinkage else grad
         z = (
             linear.value()
             + shrunk
             - (self._scale(after) - self._scale(before)) / (rate) * weight
         )
-        divisor = (self._beta + self._scale(after)) / rate + 2.0 * self._l2
+        divisor = (self._beta + self._scale(after)) / rate + 2.0 * l2
         accumulator.assign(after)
         linear.assign(z)
-        moved = (tf.sign(z) * self._l1 - z) / divisor
-        return var.assign(tf.where(tf.abs(z) > self._l1, moved, tf.zeros_like(z)))
-
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal optimizer."""
-        return {
-            **super().get_config(),
-            "learning_rate_power": self._power,
-            "initial_accumulator_value": self._initial,
-            "l1_regularization_strength": self._l1,
-            "l2_regularization_strength": self._l2,
-            "l2_shrinkage_regularization_strength": self._shrinkage,
-            "beta": self._beta,
-        }
+        moved = (tf.sign(z) * l1 - z) / divisor
+        return var.assign(tf.where(tf.abs(z) > l1, moved, tf.zeros_like(z)))

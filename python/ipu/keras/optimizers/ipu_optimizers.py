@@ -80,6 +80,7 @@ class IpuOptimizerBase(Optimizer):
                 f"{self._stages} dtype(s). Received: {given!r}."
             )
         self.opt_dtypes = tuple(_named(dtype, argument) or "float32" for dtype in given)
+        self._optimizer_compute_precisions = self.opt_dtypes
         self.outline_apply_gradients = bool(outline_apply_gradients)
         self.outline_apply_gradients_kwargs = dict(outline_apply_gradients_kwargs or {})
 
@@ -132,15 +133,6 @@ class IpuOptimizerBase(Optimizer):
             found.append(moment)
         return found[0], found[1]
 
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal optimizer."""
-        return {
-            **super().get_config(),
-            "optimizer_compute_precisions": self.opt_dtypes,
-            "outline_apply_gradients": self.outline_apply_gradients,
-            "outline_apply_gradients_kwargs": self.outline_apply_gradients_kwargs,
-        }
-
 
 class SGDIpuOptimizer(IpuOptimizerBase, SGD):
     """Gradient descent whose momentum has a dtype of its own.
@@ -184,27 +176,22 @@ class SGDIpuOptimizer(IpuOptimizerBase, SGD):
         self.momentum_accum_dtype = _named(momentum_accum_dtype, "momentum_accum_dtype")
 
     def _create_slots(self, var_list: Sequence[Any]) -> None:
-        for var in var_list if self._momentum else ():
+        for var in var_list if self.momentum else ():
             self.add_slot(var, "momentum", dtype=self.momentum_accum_dtype)
 
     def _resource_apply_dense(
         self, grad: Tensor, var: Any, apply_state: Any = None
     ) -> Any:
-        if not self._momentum:
+        if not self.momentum:
             return super()._resource_apply_dense(
                 tf.cast(grad, var.dtype), var, apply_state
             )
         slot = self.get_slot(var, "momentum")
         move = self._stage(self._current_rate) * self._stage(grad)
-        velocity = self._stage(slot.value()) * self._momentum - move
-        change = velocity * self._momentum - move if self.nesterov else velocity
+        velocity = self._stage(slot.value()) * self.momentum - move
+        change = velocity * self.momentum - move if self.nesterov else velocity
         slot.assign(tf.cast(velocity, slot.dtype))
         return var.assign_add(tf.cast(change, var.dtype))
-
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal optimizer."""
-        config = super().get_config()
-        return {**config, "momentum_accum_dtype": self.momentum_accum_dtype}
 
 
 class AdamIpuOptimizer(IpuOptimizerBase, Adam):
@@ -271,22 +258,12 @@ class AdamIpuOptimizer(IpuOptimizerBase, Adam):
     def _resource_apply_dense(
         self, grad: Tensor, var: Any, apply_state: Any = None
     ) -> Any:
-        decays = self._beta_1, self._beta_2
+        decays = self.beta_1, self.beta_2
         first, second = self._moments(grad, var, decays, self.debiasing)
         if self.amsgrad:
             largest = self.get_slot(var, "vhat")
             second = tf.maximum(self._stage(largest.value()), second)
             largest.assign(tf.cast(second, largest.dtype))
-        change = first / (tf.sqrt(second) + self._stage(self._epsilon))
+        change = first / (tf.sqrt(second) + self._stage(self.epsilon))
         change = self._stage(self._current_rate) * change
         return var.assign_sub(tf.cast(change, var.dtype))
-
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal optimizer."""
-        return {
-            **super().get_config(),
-            "m_dtype": self.m_dtype,
-            "v_dtype": self.v_dtype,
-            "vhat_dtype": self.vhat_dtype,
-            "debiasing": self.debiasing,
-        }

@@ -10,6 +10,7 @@ from typing import Any
 from ipu import tf
 from ipu.keras._types import Tensor
 from ipu.keras.optimizers.ipu_optimizers import IpuOptimizerBase, _named
+from ipu.keras.optimizers.optimizer import checked_decays
 
 __all__ = ["LAMBIpuOptimizer"]
 
@@ -78,11 +79,7 @@ class LAMBIpuOptimizer(IpuOptimizerBase):
             optimizer_compute_precisions=optimizer_compute_precisions,
             **kwargs,
         )
-        for key, value in (("beta_1", beta_1), ("beta_2", beta_2)):
-            if not 0 <= value < 1:
-                raise ValueError(f"`{key}` must be in [0, 1). Received: {value!r}.")
-        self.beta_1 = float(beta_1)
-        self.beta_2 = float(beta_2)
+        self.beta_1, self.beta_2 = checked_decays(beta_1, beta_2)
         self.epsilon = float(epsilon or 1e-7)
         self.weight_decay_rate = float(weight_decay_rate)
         self.exclude_from_weight_decay = exclude_from_weight_decay
@@ -120,15 +117,6 @@ class LAMBIpuOptimizer(IpuOptimizerBase):
         has_both = tf.logical_and(of_weights > 0.0, of_change > 0.0)
         one = tf.ones_like(of_change)
         return tf.where(has_both, of_weights / tf.where(has_both, of_change, one), one)
-
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal optimizer."""
-        names = (
-            "beta_1 beta_2 epsilon weight_decay_rate exclude_from_weight_decay "
-            "exclude_from_layer_adaptation debiasing m_dtype v_dtype weight_norm_clip"
-        )
-        own = {name: getattr(self, name) for name in names.split()}
-        return {**super().get_config(), **own}
 
 
 def _is_among(var: Any, patterns: Sequence[str] | None) -> bool:

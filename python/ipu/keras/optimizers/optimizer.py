@@ -8,8 +8,8 @@ as the momentum, are part of the program; changing one makes models trace again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, overload
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from ipu._device.placement import current_device, on_host
 from ipu._text.tracebacks import boundaries
 from ipu._text.user_warnings import warn_user
 from ipu.keras import _names, _serialization
+from ipu.keras._arguments import Configured, config_of
 from ipu.keras._types import Tensor
 from ipu.keras.optimizers import schedules
 from ipu.keras.optimizers._aggregation import is_aggregated
@@ -44,8 +45,52 @@ _KEYWORDS = (
 _EAGER_PROGRAMS = 16  # small programs of calls outside of functions that are kept
 
 
+class Baked:
+    """A number that is part of programs: another one makes models trace again.
+
+    Args:
+        doc: What it is.
+        checked: Gives the number of what was assigned.
+    """
+
+    def __init__(self, doc: str, checked: Callable[[Any], float] = float) -> None:
+        self.__doc__, self._checked = doc, checked
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = f"_{name}"
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Baked: ...
+
+    @overload
+    def __get__(self, instance: object, owner: type | None = None) -> float: ...
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else instance.__dict__[self._name]
+
+    def __set__(self, instance: Any, value: Any) -> None:
+        instance._set_baked(self._name, self._checked(value))
+
+
+def checked_epsilon(value: float | None) -> float:
+    """Return what keeps a division finite: Keras's own number for None."""
+    return float(1e-7 if value is None else value)
+
+
+def checked_decays(beta_1: float, beta_2: float) -> tuple[float, float]:
+    """Return the decays of two moments.
+
+    Raises:
+        ValueError: One is not in [0, 1).
+    """
+    for key, value in (("beta_1", beta_1), ("beta_2", beta_2)):
+        if not 0 <= value < 1:
+            raise ValueError(f"`{key}` must be in [0, 1). Received: {value!r}.")
+    return float(beta_1), float(beta_2)
+
+
 @boundaries("minimize", "apply_gradients", "compute_gradients")
-class Optimizer(Slots):
+class Optimizer(Slots, Configured):
     """Base class: a subclass defines ``_resource_apply_dense(grad, var)``.
 
     Args:
@@ -493,7 +538,7 @@ class Optimizer(Slots):
             config["decay"] = self._decay
         if self.gradient_transformers:
             config["gradient_transformers"] = list(self.gradient_transformers)
-        return config
+        return config | config_of(self, Optimizer)
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Optimizer:

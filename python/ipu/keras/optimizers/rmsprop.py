@@ -8,7 +8,7 @@ from typing import Any
 
 from ipu import tf
 from ipu.keras._types import Tensor
-from ipu.keras.optimizers.optimizer import Optimizer
+from ipu.keras.optimizers.optimizer import Optimizer, checked_epsilon
 
 __all__ = ["RMSprop"]
 
@@ -56,7 +56,7 @@ class RMSprop(Optimizer):
             )
         self.rho = float(rho)
         self.momentum = float(momentum)
-        self.epsilon = float(1e-7 if epsilon is None else epsilon)
+        self.epsilon = checked_epsilon(epsilon)
         self.centered = bool(centered)
 
     def _create_slots(self, var_list: Sequence[Any]) -> None:
@@ -100,13 +100,3 @@ class RMSprop(Optimizer):
         )
         slot.assign(change)
         return var.assign_sub(change)
-
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal optimizer."""
-        return {
-            **super().get_config(),
-            "rho": self.rho,
-            "momentum": self.momentum,
-            "epsilon": self.epsilon,
-            "centered": self.centered,
-        }

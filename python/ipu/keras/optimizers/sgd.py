@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ipu.keras._types import Tensor
-from ipu.keras.optimizers.optimizer import Optimizer
+from ipu.keras.optimizers.optimizer import Baked, Optimizer
 from ipu.tf._ops import updates
 
 __all__ = ["SGD"]
@@ -36,6 +36,8 @@ class SGD(Optimizer):
         >>> optimizer.learning_rate = 0.05
     """
 
+    momentum = Baked("The part of the last change that is kept.")
+
     def __init__(
         self,
         learning_rate: Any = 0.01,
@@ -49,38 +51,20 @@ class SGD(Optimizer):
             raise ValueError(
                 f"`momentum` must be between [0, 1]. Received: momentum={momentum!r}."
             )
-        self._momentum = float(momentum)
+        self.momentum = momentum
         self.nesterov = bool(nesterov)
 
-    @property
-    def momentum(self) -> float:
-        """The part of the last change that is kept."""
-        return self._momentum
-
-    @momentum.setter
-    def momentum(self, value: float) -> None:
-        self._set_baked("_momentum", float(value))
-
     def _create_slots(self, var_list: Sequence[Any]) -> None:
-        if self._momentum:
-            for var in var_list:
-                self.add_slot(var, "momentum")
+        for var in var_list if self.momentum else ():
+            self.add_slot(var, "momentum")
 
     def _changed_by_rows(self, var: Any) -> list[Any]:
-        return self._with_slots(var) if self._momentum else []
+        return self._with_slots(var) if self.momentum else []
 
     def _resource_apply_dense(
         self, grad: Tensor, var: Any, apply_state: Any = None
     ) -> Any:
-        velocity = self.get_slot(var, "momentum") if self._momentum else None
+        velocity = self.get_slot(var, "momentum") if self.momentum else None
         return updates.sgd_update(
-            var, grad, self._current_rate, self._momentum, velocity, self.nesterov
+            var, grad, self._current_rate, self.momentum, velocity, self.nesterov
         )
-
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal optimizer."""
-        return {
-            **super().get_config(),
-            "momentum": self._momentum,
-            "nesterov": self.nesterov,
-        }
