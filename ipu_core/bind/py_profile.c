@@ -275,10 +275,6 @@ ipu_py_program_recorded(PyObject *object, void *Py_UNUSED(closure))
 
 /* --- instructions ----------------------------------------------------------------- */
 
-#define X(name, text, what) #text,
-static const char *const kinds[] = {IPU_INSTRUCTION_LIST(X)};
-#undef X
-
 static PyObject *
 describe(const ipu_program *program, uint32_t number, size_t at)
 {
@@ -287,17 +283,18 @@ describe(const ipu_program *program, uint32_t number, size_t at)
     bool is_kernel = instruction->kind == IPU_INSTRUCTION_KERNEL ||
                      instruction->kind == IPU_INSTRUCTION_COLLECTIVE;
     bool is_action = instruction->kind == IPU_INSTRUCTION_ACTION;
+    const char *kind = ipu_instruction_rows[instruction->kind].name;
     const ipu_kernel_spec *spec =
         is_kernel ? &program->specs.items[instruction->spec] : NULL;
-    return Py_BuildValue(
-        "(InszzziddiCii)", (unsigned)number, (Py_ssize_t)at, kinds[instruction->kind],
-        is_kernel ? ipu_op_info_of(spec->op)->name : kinds[instruction->kind],
-        is_kernel ? spec->kernel_name : NULL, instruction->source.file,
-        (int)instruction->source.line, instruction->cost.flops, instruction->cost.bytes,
-        stream->is_child ? (int)stream->ipu : -1,
-        is_action ? letters[instruction->action] : '-',
-        (int)instruction->placement.stage,
-        is_action ? (int)instruction->micro_batch : -1);
+    return Py_BuildValue("(InszzziddiCii)", (unsigned)number, (Py_ssize_t)at, kind,
+                         is_kernel ? ipu_op_info_of(spec->op)->name : kind,
+                         is_kernel ? spec->kernel_name : NULL, instruction->source.file,
+                         (int)instruction->source.line, instruction->cost.flops,
+                         instruction->cost.bytes,
+                         stream->is_child ? (int)stream->ipu : -1,
+                         is_action ? letters[instruction->action] : '-',
+                         (int)instruction->placement.stage,
+                         is_action ? (int)instruction->micro_batch : -1);
 }
 
 PyObject *

@@ -178,19 +178,6 @@ visit_fused_update(const finder *f, const ipu_node_data *node)
 /* --- products --------------------------------------------------------------------- */
 
 static bool
-is_product(ipu_op op)
-{
-    return op == IPU_OP_ID_MATMUL || op == IPU_OP_ID_FUSED_MATMUL ||
-           op == IPU_OP_ID_MATMUL_ACCUMULATE || op == IPU_OP_ID_MATMUL_SGD_UPDATE;
-}
-
-static uint32_t
-right_of(const ipu_node_data *node)
-{
-    return node->op == IPU_OP_ID_MATMUL_ACCUMULATE ? 2 : 1;
-}
-
-static bool
 can_have_panels(const finder *f, const ipu_node_data *node)
 {
     const lowering *l = f->l;
@@ -215,7 +202,7 @@ can_have_panels(const finder *f, const ipu_node_data *node)
 static void
 visit_product(const finder *f, const ipu_node_data *node, int64_t turns)
 {
-    uint32_t right = right_of(node);
+    uint32_t right = ipu_product_right(node->op);
     if (!can_have_panels(f, node)) {
         bar_all(f, node);
         return;
@@ -305,7 +292,7 @@ visit_node(const finder *f, ipu_node id, int64_t turns)
 {
     const ipu_node_data *node = ipu_node_of(f->l->graph, id);
     uint32_t flags = ipu_node_flags(node);
-    if (is_product(node->op)) {
+    if (ipu_product_right(node->op) != 0) {
         visit_product(f, node, turns);
     } else if (ipu_node_holds_blocks(node)) {
         visit_holder(f, id, node, turns);
@@ -408,12 +395,12 @@ ipu_kernel_panels
 ipu__lower_panels_of(const lowering *l, const ipu_node_data *node)
 {
     ipu_kernel_panels panels = {0};
-    if (is_product(node->op)) {
+    if (ipu_product_right(node->op) != 0) {
         uint32_t result = node->op == IPU_OP_ID_MATMUL_SGD_UPDATE
                               ? (uint32_t)l->graph->values.count +
                                     ipu_node_resource(node, 0)
                               : ipu_node_output(node, 0).index;
-        panels.right = l->in_panels[node->inputs[right_of(node)].index];
+        panels.right = l->in_panels[node->inputs[ipu_product_right(node->op)].index];
         panels.result = l->in_panels[result];
     }
     panels.columns = panels.right || panels.result ? l->panel_columns : 0;

@@ -3,6 +3,103 @@
  * Programs as data: what can be asked of them, and their end. */
 #include "program/program.h"
 
+const ipu_instruction_row ipu_instruction_rows[IPU_INSTRUCTION_COUNT] = {
+#define X(name, text, inputs, outputs, is_noted, form, what) \
+    {#text, IPU_OPERANDS_##inputs, IPU_OPERANDS_##outputs, is_noted, form},
+    IPU_INSTRUCTION_LIST(X)
+#undef X
+};
+
+typedef struct operand_types {
+    const ipu_type *types;
+    uint32_t count;
+} operand_types;
+
+/* Of the inputs or the outputs; IPU_OPERANDS_BYTES have none. */
+static operand_types
+types_of(const ipu_program *program, const ipu_instruction *instruction, bool is_output)
+{
+    static const ipu_type index = {.dtype = IPU_DTYPE_INT32};
+    static const ipu_type flag = {.dtype = IPU_DTYPE_BOOL};
+    const ipu_instruction_row *row = &ipu_instruction_rows[instruction->kind];
+    switch (is_output ? row->outputs : row->inputs) {
+    case IPU_OPERANDS_SPEC: {
+        const ipu_kernel_spec *spec = &program->specs.items[instruction->spec];
+        return is_output ? (operand_types){spec->outputs, spec->output_count}
+                         : (operand_types){spec->inputs, spec->input_count};
+    }
+    case IPU_OPERANDS_QUEUE: {
+        const ipu_resource *queue = &program->resources.items[instruction->resource];
+        return (operand_types){queue->types, queue->type_count};
+    }
+    case IPU_OPERANDS_CHANNEL: {
+        const ipu_channel *channel = &program->channels.items[instruction->channel];
+        return (operand_types){channel->types, channel->type_count};
+    }
+    case IPU_OPERANDS_INT32:
+        return (operand_types){&index, 1};
+    case IPU_OPERANDS_BOOL:
+        return (operand_types){&flag, 1};
+    case IPU_OPERANDS_BYTES:
+        return (operand_types){NULL, 1};
+    case IPU_OPERANDS_NONE:
+        break;
+    }
+    return (operand_types){NULL, 0};
+}
+
+uint32_t
+ipu_operand_wanted(const ipu_program *program, const ipu_instruction *instruction,
+                   bool is_output)
+{
+    return types_of(program, instruction, is_output).count;
+}
+
+size_t
+ipu_operand_bytes(const ipu_program *program, const ipu_instruction *instruction,
+                  uint32_t operand)
+{
+    bool is_output = ipu_operand_is_output(instruction, operand);
+    const ipu_type *types = types_of(program, instruction, is_output).types;
+    return types == NULL
+               ? instruction->bytes
+               : ipu_type_bytes(
+                     &types[operand - (is_output ? instruction->input_count : 0)]);
+}
+
+bool
+ipu_instruction_writes_variable(const ipu_program *program,
+                                const ipu_instruction *instruction)
+{
+    if (instruction->kind == IPU_INSTRUCTION_KERNEL) {
+        ipu_op op = program->specs.items[instruction->spec].op;
+        return (ipu_op_info_of(op)->flags & IPU_OP_WRITES) != 0;
+    }
+    bool found = false;
+    for (uint32_t i = 0; i < instruction->output_count; i++) {
+        found |= instruction->outputs[i].space == IPU_SPACE_VARIABLE;
+    }
+    return found;
+}
+
+uint32_t
+ipu_product_right(ipu_op op)
+{
+    bool is_product = op == IPU_OP_ID_MATMUL || op == IPU_OP_ID_FUSED_MATMUL ||
+                      op == IPU_OP_ID_MATMUL_SGD_UPDATE;
+    return op == IPU_OP_ID_MATMUL_ACCUMULATE ? 2 : is_product;
+}
+
+size_t
+ipu_channel_message_bytes(const ipu_channel *channel)
+{
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < channel->type_count; i++) {
+        bytes += ipu_buffer_round_up(ipu_type_bytes(&channel->types[i]));
+    }
+    return bytes;
+}
+
 uint32_t
 ipu_program_shards(const ipu_program *program)
 {
@@ -105,11 +202,9 @@ ipu_program_stream_bytes(const ipu_program *program, uint32_t number)
     }
     for (size_t i = 0; i < program->channels.count; i++) {
         const ipu_channel *channel = &program->channels.items[i];
-        size_t message = 0;
-        for (uint32_t k = 0; k < channel->type_count; k++) {
-            message += ipu_buffer_round_up(ipu_type_bytes(&channel->types[k]));
-        }
-        out.messages += channel->to == number ? channel->depth * message : 0;
+        out.messages += channel->to == number
+                            ? channel->depth * ipu_channel_message_bytes(channel)
+                            : 0;
     }
     return out;
 }

@@ -48,34 +48,70 @@ typedef struct ipu_place {
     size_t offset;  /* SLAB, FOREIGN, REMOTE, CONSTANT */
 } ipu_place;
 
-/* X(NAME, text, what it does) */
+/* What the inputs or the outputs of an instruction are: how many, and how large. */
+typedef enum ipu_operands {
+    IPU_OPERANDS_NONE,
+    IPU_OPERANDS_SPEC,    /* the kernel's */
+    IPU_OPERANDS_BYTES,   /* one, of `bytes` */
+    IPU_OPERANDS_QUEUE,   /* the components of `resource` */
+    IPU_OPERANDS_CHANNEL, /* the tensors of a message of `channel` */
+    IPU_OPERANDS_INT32,   /* a scalar */
+    IPU_OPERANDS_BOOL
+} ipu_operands;
+
+/* X(NAME, text, inputs, outputs, is noted by the recorder, form, what it does). The
+ * form is how its operands are printed: $i the inputs, $o the outputs; the others stand
+ * in program_print.c. */
 #define IPU_INSTRUCTION_LIST(X) \
-    X(KERNEL, kernel, "runs kernel spec `spec` on inputs and outputs") \
-    X(COPY, copy, "copies `bytes` from the input place to the output place") \
-    X(RESERVE, reserve, "nobody reads the output place before writing it; no work") \
-    X(DEQUEUE, dequeue, \
+    X(KERNEL, kernel, SPEC, SPEC, true, "$k($i) -> $o", "runs kernel spec `spec`") \
+    X(COPY, copy, BYTES, BYTES, true, "$i -> $o, $b bytes", "copies `bytes`") \
+    X(RESERVE, reserve, NONE, BYTES, false, "$o, $b bytes", \
+      "nobody reads the output place before writing it; no work") \
+    X(DEQUEUE, dequeue, NONE, QUEUE, true, "resource $r -> $o", \
       "waits for the infeed's next element, gives the last one back") \
-    X(ENQUEUE, enqueue, "waits for room in the outfeed, copies the inputs there") \
-    X(SEND, send, "waits for room in the channel, copies the inputs there") \
-    X(RECEIVE, receive, "waits for the channel's next message, copies it out") \
-    X(PIPELINE, pipeline, "starts streams and waits until they have halted") \
-    X(ACTION, action, "runs the routine at `target` for `micro_batch`") \
-    X(RETURN, return, "end of a routine; goes on behind the action") \
-    X(COLLECTIVE, meet, "waits for the other replicas; the last runs `spec` for all") \
-    X(LOOP, loop, "reads the trip count (input 0); jumps to `target` when it is <= 0") \
-    X(WHILE, while, "begins a loop of at most `turns`; jumps to `target` when none") \
-    X(TEST, test, "leaves the loop for `target` where input 0 is false") \
-    X(NEXT, next, "end of a body, or of a step (`is_step`); jumps to `target`") \
-    X(SWITCH, switch, "jumps to targets[input 0], out of range: to the last") \
-    X(JUMP, jump, "end of a branch; jumps to `target`") \
-    X(HALT, halt, "end of the program")
+    X(ENQUEUE, enqueue, QUEUE, NONE, true, "$i -> resource $r", \
+      "waits for room in the outfeed, copies the inputs there") \
+    X(SEND, send, CHANNEL, NONE, true, "$i -> channel $c", \
+      "waits for room in the channel, copies the inputs there") \
+    X(RECEIVE, receive, NONE, CHANNEL, true, "channel $c -> $o", \
+      "waits for the channel's next message, copies it out") \
+    X(PIPELINE, pipeline, NONE, NONE, false, "stream $s", \
+      "starts streams and waits until they have halted") \
+    X(ACTION, action, NONE, NONE, false, "$a -> $t", \
+      "runs the routine at `target` for `micro_batch`") \
+    X(RETURN, return, NONE, NONE, false, "", \
+      "end of a routine; goes on after the action") \
+    X(COLLECTIVE, meet, SPEC, SPEC, true, "$k($i) -> $o", \
+      "waits for the other replicas; the last runs `spec` for all") \
+    X(LOOP, loop, INT32, NONE, false, "$m#$l $i -> $t", \
+      "reads the trip count; jumps to `target` when it is <= 0") \
+    X(WHILE, while, NONE, NONE, false, "$m#$l -> $t", \
+      "begins a loop of at most `turns`; jumps to `target` when none") \
+    X(TEST, test, BOOL, NONE, false, "#$l $i -> $t", \
+      "leaves the loop for `target` where the input is false") \
+    X(NEXT, next, NONE, NONE, false, "#$l -> $t", \
+      "end of a body, or of a step (`is_step`); jumps to `target`") \
+    X(SWITCH, switch, INT32, NONE, false, "$i -> $n", \
+      "jumps to the branch of that number, out of range: to the last") \
+    X(JUMP, jump, NONE, NONE, false, "-> $t", "end of a branch; jumps to `target`") \
+    X(HALT, halt, NONE, NONE, false, "", "end of the program")
 
 typedef enum ipu_instruction_kind {
-#define X(name, text, what) IPU_INSTRUCTION_##name,
+#define X(name, text, inputs, outputs, is_noted, form, what) IPU_INSTRUCTION_##name,
     IPU_INSTRUCTION_LIST(X)
 #undef X
         IPU_INSTRUCTION_COUNT
 } ipu_instruction_kind;
+
+typedef struct ipu_instruction_row {
+    const char *name;
+    ipu_operands inputs;
+    ipu_operands outputs;
+    bool is_noted;
+    const char *form;
+} ipu_instruction_row;
+
+extern const ipu_instruction_row ipu_instruction_rows[IPU_INSTRUCTION_COUNT];
 
 typedef struct ipu_instruction {
     ipu_instruction_kind kind;
@@ -202,6 +238,41 @@ ipu_program_infeed_base(const ipu_program *program, uint32_t resource)
     }
     return base;
 }
+
+/* An operand: the inputs of an instruction come first, then its outputs. */
+static inline uint32_t
+ipu_operand_count(const ipu_instruction *instruction)
+{
+    return instruction->input_count + instruction->output_count;
+}
+
+static inline bool
+ipu_operand_is_output(const ipu_instruction *instruction, uint32_t operand)
+{
+    return operand >= instruction->input_count;
+}
+
+static inline const ipu_place *
+ipu_operand_place(const ipu_instruction *instruction, uint32_t operand)
+{
+    return ipu_operand_is_output(instruction, operand)
+               ? &instruction->outputs[operand - instruction->input_count]
+               : &instruction->inputs[operand];
+}
+
+/* How many inputs, or outputs, the instruction should have. What it names is in range.
+ */
+uint32_t ipu_operand_wanted(const ipu_program *program,
+                            const ipu_instruction *instruction, bool is_output);
+size_t ipu_operand_bytes(const ipu_program *program, const ipu_instruction *instruction,
+                         uint32_t operand);
+bool ipu_instruction_writes_variable(const ipu_program *program,
+                                     const ipu_instruction *instruction);
+/* Which input of a product is its right factor, whose panels tiles read; 0: the op is
+ * not a product. */
+uint32_t ipu_product_right(ipu_op op);
+/* Of a message, as it lies in the channel. */
+size_t ipu_channel_message_bytes(const ipu_channel *channel);
 
 /* What the events of an instruction are about (base/event.h): 24 bits of the program's
  * id, 16 of the stream's number, 24 of the instruction's. */

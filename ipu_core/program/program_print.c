@@ -156,86 +156,57 @@ static const char *const action_names[IPU_ACTION_KIND_COUNT] = {
     [IPU_ACTION_BACKWARD_INPUT] = " backward input",
     [IPU_ACTION_BACKWARD_WEIGHT] = " backward weight"};
 
+/* One letter of an instruction's form. */
 static void
-print_operands(ipu_text *out, const ipu_program *program,
-               const ipu_instruction *instruction)
+print_part(ipu_text *out, const ipu_program *program,
+           const ipu_instruction *instruction, char part)
 {
-    const ipu_place *inputs = instruction->inputs;
-    const ipu_place *outputs = instruction->outputs;
-    if (instruction->turns >= 0 && opens_level(instruction->kind)) {
-        ipu_text_print(out, "at most %" PRId64 " ", instruction->turns);
-    }
-    switch (instruction->kind) {
-    case IPU_INSTRUCTION_KERNEL:
-    case IPU_INSTRUCTION_COLLECTIVE: {
-        const ipu_kernel_spec *spec = &program->specs.items[instruction->spec];
-        ipu_text_print(out, "%s.%s(", ipu_op_info_of(spec->op)->name,
-                       spec->kernel_name);
-        print_places(out, inputs, instruction->input_count);
-        ipu_text_print(out, ") -> ");
-        print_places(out, outputs, instruction->output_count);
+    const ipu_kernel_spec *spec;
+    switch (part) {
+    case 'i':
+        print_places(out, instruction->inputs, instruction->input_count);
         break;
-    }
-    case IPU_INSTRUCTION_COPY:
-        print_places(out, inputs, instruction->input_count);
-        ipu_text_print(out, " -> ");
-        print_places(out, outputs, instruction->output_count);
-        ipu_text_print(out, ", %zu bytes", instruction->bytes);
+    case 'o':
+        print_places(out, instruction->outputs, instruction->output_count);
         break;
-    case IPU_INSTRUCTION_RESERVE:
-        print_places(out, outputs, instruction->output_count);
-        ipu_text_print(out, ", %zu bytes", instruction->bytes);
+    case 'k': /* kernel */
+        spec = &program->specs.items[instruction->spec];
+        ipu_text_print(out, "%s.%s", ipu_op_info_of(spec->op)->name, spec->kernel_name);
         break;
-    case IPU_INSTRUCTION_DEQUEUE:
-        ipu_text_print(out, "resource %" PRIu32 " -> ", instruction->resource);
-        print_places(out, outputs, instruction->output_count);
+    case 'b':
+        ipu_text_print(out, "%zu", instruction->bytes);
         break;
-    case IPU_INSTRUCTION_SEND:
-        print_places(out, inputs, instruction->input_count);
-        ipu_text_print(out, " -> channel %" PRIu32, instruction->channel);
+    case 'r':
+        ipu_text_print(out, "%" PRIu32, instruction->resource);
         break;
-    case IPU_INSTRUCTION_RECEIVE:
-        ipu_text_print(out, "channel %" PRIu32 " -> ", instruction->channel);
-        print_places(out, outputs, instruction->output_count);
+    case 'c':
+        ipu_text_print(out, "%" PRIu32, instruction->channel);
         break;
-    case IPU_INSTRUCTION_PIPELINE:
-        ipu_text_print(out, "stream %" PRIu32 " to %" PRIu32, instruction->first_stream,
+    case 's': /* streams */
+        ipu_text_print(out, "%" PRIu32 " to %" PRIu32, instruction->first_stream,
                        instruction->first_stream + instruction->stream_count - 1);
         break;
-    case IPU_INSTRUCTION_ACTION:
-        ipu_text_print(out, "stage %d%s(%" PRIu32 ") -> %" PRId32,
+    case 'a': /* action */
+        ipu_text_print(out, "stage %d%s(%" PRIu32 ")",
                        (int)instruction->placement.stage,
-                       action_names[instruction->action], instruction->micro_batch,
-                       instruction->target);
+                       action_names[instruction->action], instruction->micro_batch);
         break;
-    case IPU_INSTRUCTION_ENQUEUE:
-        print_places(out, inputs, instruction->input_count);
-        ipu_text_print(out, " -> resource %" PRIu32, instruction->resource);
-        break;
-    case IPU_INSTRUCTION_LOOP:
-    case IPU_INSTRUCTION_TEST:
-        ipu_text_print(out, "#%" PRIu32 " ", instruction->loop);
-        print_places(out, inputs, instruction->input_count);
-        ipu_text_print(out, " -> %" PRId32, instruction->target);
-        break;
-    case IPU_INSTRUCTION_NEXT:
-    case IPU_INSTRUCTION_WHILE:
-        ipu_text_print(out, "#%" PRIu32 " -> %" PRId32, instruction->loop,
-                       instruction->target);
-        break;
-    case IPU_INSTRUCTION_SWITCH:
-        print_places(out, inputs, instruction->input_count);
-        for (uint32_t i = 0; i < instruction->branch_count; i++) {
-            ipu_text_print(out, "%s%" PRId32, i == 0 ? " -> " : ", ",
-                           instruction->branches[i]);
+    case 'm': /* most turns */
+        if (instruction->turns >= 0) {
+            ipu_text_print(out, "at most %" PRId64 " ", instruction->turns);
         }
         break;
-    case IPU_INSTRUCTION_JUMP:
-        ipu_text_print(out, "-> %" PRId32, instruction->target);
+    case 'l':
+        ipu_text_print(out, "%" PRIu32, instruction->loop);
         break;
-    case IPU_INSTRUCTION_RETURN:
-    case IPU_INSTRUCTION_HALT:
-    case IPU_INSTRUCTION_COUNT:
+    case 't':
+        ipu_text_print(out, "%" PRId32, instruction->target);
+        break;
+    case 'n': /* branches */
+        for (uint32_t i = 0; i < instruction->branch_count; i++) {
+            ipu_text_print(out, "%s%" PRId32, i == 0 ? "" : ", ",
+                           instruction->branches[i]);
+        }
         break;
     }
 }
@@ -244,14 +215,16 @@ static void
 print_instruction(ipu_text *out, const ipu_program *program, const ipu_stream *stream,
                   size_t index, int indent)
 {
-    static const char *const names[] = {
-#define X(name, text, what) #text,
-        IPU_INSTRUCTION_LIST(X)
-#undef X
-    };
     const ipu_instruction *instruction = &stream->instructions.items[index];
-    ipu_text_print(out, "%5zu  %*s%-7s ", index, indent, "", names[instruction->kind]);
-    print_operands(out, program, instruction);
+    const ipu_instruction_row *row = &ipu_instruction_rows[instruction->kind];
+    ipu_text_print(out, "%5zu  %*s%-7s ", index, indent, "", row->name);
+    for (const char *form = row->form; *form != '\0'; form++) {
+        if (*form == '$') {
+            print_part(out, program, instruction, *++form);
+        } else {
+            ipu_text_print(out, "%c", *form);
+        }
+    }
     if (instruction->name != NULL || instruction->source.file != NULL) {
         ipu_text_print(out, "   #");
     }

@@ -21,36 +21,6 @@
 
 #include "program/verify_impl.h"
 
-static ipu_status
-check_kernel_overlap(ipu__checker *c, const ipu_instruction *instruction,
-                     const ipu_kernel_spec *spec)
-{
-    uint32_t flags = ipu_op_info_of(spec->op)->flags;
-    bool used = false; /* an input is overwritten */
-    for (uint32_t i = 0; i < spec->output_count; i++) {
-        ipu_place out = instruction->outputs[i];
-        size_t bytes = ipu_type_bytes(&spec->outputs[i]);
-        for (uint32_t k = 0; k < i; k++) {
-            REQUIRE(c,
-                    !ipu__verify_share(c, out, bytes, instruction->outputs[k],
-                                       ipu_type_bytes(&spec->outputs[k])),
-                    "two outputs share memory");
-        }
-        for (uint32_t k = 0; k < spec->input_count; k++) {
-            bool allowed = (flags & IPU_OP_IN_PLACE) != 0 && i == 0 && !used &&
-                           (k == 0 || (flags & IPU_OP_ELEMENTWISE) != 0) &&
-                           ipu__verify_same_place(out, instruction->inputs[k]) &&
-                           ipu_type_equal(&spec->inputs[k], &spec->outputs[0]);
-            used |= allowed;
-            REQUIRE(c,
-                    allowed || !ipu__verify_share(c, out, bytes, instruction->inputs[k],
-                                                  ipu_type_bytes(&spec->inputs[k])),
-                    "an output shares memory with an input");
-        }
-    }
-    return IPU_OK;
-}
-
 /* Of the panels that a variable lies in; 0: it lies by rows, or is none. */
 static int64_t
 panel_columns_of(const ipu__checker *c, ipu_place place)
@@ -69,25 +39,24 @@ check_panels(ipu__checker *c, const ipu_instruction *instruction,
     const ipu_op op = spec->op;
     const uint32_t flags = ipu_op_info_of(op)->flags;
     bool accumulates = op == IPU_OP_ID_MATMUL_ACCUMULATE;
-    bool is_product = op == IPU_OP_ID_MATMUL || op == IPU_OP_ID_FUSED_MATMUL ||
-                      op == IPU_OP_ID_MATMUL_SGD_UPDATE || accumulates;
+    uint32_t factor = ipu_product_right(op);
     bool any = (flags & IPU_OP_ELEMENTWISE) != 0 ||
                ((flags & IPU_OP_WRITES) != 0 && op != IPU_OP_ID_GATHER_SGD_UPDATE);
     int64_t right = spec->panels.right ? spec->panels.columns : 0;
     int64_t result = spec->panels.result ? spec->panels.columns : 0;
     for (uint32_t i = 0; i < spec->input_count; i++) {
-        bool is_right = is_product && i == (accumulates ? 2 : 1);
+        bool is_right = factor != 0 && i == factor;
         int64_t wanted = is_right ? right : accumulates && i == 0 ? result : 0;
         ipu_place place = instruction->inputs[i];
         REQUIRE(c,
-                (any && !is_product) || place.space != IPU_SPACE_VARIABLE ||
+                (any && factor == 0) || place.space != IPU_SPACE_VARIABLE ||
                     panel_columns_of(c, place) == wanted,
                 "it reads a variable in a layout that it does not know");
     }
     for (uint32_t i = 0; i < spec->output_count; i++) {
         ipu_place place = instruction->outputs[i];
         REQUIRE(c,
-                (any && !is_product) || place.space != IPU_SPACE_VARIABLE ||
+                (any && factor == 0) || place.space != IPU_SPACE_VARIABLE ||
                     panel_columns_of(c, place) == result,
                 "it writes a variable in a layout that it does not know");
     }
@@ -96,126 +65,127 @@ check_panels(ipu__checker *c, const ipu_instruction *instruction,
 
 /* --- instructions ---------------------------------------------------------------- */
 
+/* That what an instruction names exists, so that one can ask for its operands. */
 static ipu_status
-check_kernel(ipu__checker *c, const ipu_instruction *instruction)
+check_names(ipu__checker *c, const ipu_instruction *instruction)
 {
-    REQUIRE(c, instruction->spec < c->program->specs.count, "it has no kernel");
+    const ipu_program *program = c->program;
+    bool gives = ipu_instruction_rows[instruction->kind].inputs != IPU_OPERANDS_NONE;
+    switch (ipu_instruction_rows[instruction->kind].inputs |
+            ipu_instruction_rows[instruction->kind].outputs) {
+    case IPU_OPERANDS_SPEC:
+        REQUIRE(c,
+                instruction->spec < program->specs.count &&
+                    program->specs.items[instruction->spec].run != NULL,
+                "it has no kernel");
+        break;
+    case IPU_OPERANDS_QUEUE:
+        REQUIRE(c,
+                ipu__verify_resource_at(c, instruction->resource,
+                                        gives ? IPU_RESOURCE_OUTFEED
+                                              : IPU_RESOURCE_INFEED) != NULL,
+                "it uses a queue that does not exist, or is of the other kind");
+        break;
+    case IPU_OPERANDS_CHANNEL:
+        REQUIRE(c,
+                instruction->channel < program->channels.count &&
+                    (gives ? program->channels.items[instruction->channel].from
+                           : program->channels.items[instruction->channel].to) ==
+                        c->number,
+                "it sends to, or receives from, a channel of other streams");
+        break;
+    default:
+        break;
+    }
+    return IPU_OK;
+}
+
+/* Whether the kernel's first output may lie where this input does. */
+static bool
+may_overwrite(const ipu__checker *c, const ipu_instruction *instruction, uint32_t input)
+{
+    if (instruction->kind != IPU_INSTRUCTION_KERNEL &&
+        instruction->kind != IPU_INSTRUCTION_COLLECTIVE) {
+        return false;
+    }
     const ipu_kernel_spec *spec = &c->program->specs.items[instruction->spec];
-    REQUIRE(c,
-            spec->run != NULL && spec->input_count == instruction->input_count &&
-                spec->output_count == instruction->output_count,
-            "its operands do not fit its kernel");
-    REQUIRE(c, spec->workspace_bytes <= c->program->workspace_bytes,
-            "its workspace is too small");
-    for (uint32_t i = 0; i < spec->input_count; i++) {
-        IPU_TRY(ipu__verify_check_read(c, instruction->inputs[i],
-                                       ipu_type_bytes(&spec->inputs[i])));
-    }
-    for (uint32_t i = 0; i < spec->output_count; i++) {
-        IPU_TRY(ipu__verify_check_place(c, instruction->outputs[i],
-                                        ipu_type_bytes(&spec->outputs[i]), true));
-    }
-    IPU_TRY(check_kernel_overlap(c, instruction, spec));
-    IPU_TRY(check_panels(c, instruction, spec));
-    for (uint32_t i = 0; i < spec->output_count; i++) {
-        size_t bytes = ipu_type_bytes(&spec->outputs[i]);
-        IPU_TRY(ipu__verify_note_written(c, instruction->outputs[i], bytes));
+    uint32_t flags = ipu_op_info_of(spec->op)->flags;
+    return (flags & IPU_OP_IN_PLACE) != 0 &&
+           (input == 0 || (flags & IPU_OP_ELEMENTWISE) != 0) &&
+           ipu__verify_same_place(instruction->outputs[0],
+                                  instruction->inputs[input]) &&
+           ipu_type_equal(&spec->inputs[input], &spec->outputs[0]);
+}
+
+/* That an output overlaps no operand before it, but for one input that is overwritten.
+ */
+static ipu_status
+check_overlap(ipu__checker *c, const ipu_instruction *instruction, uint32_t output)
+{
+    const ipu_program *program = c->program;
+    ipu_place place = *ipu_operand_place(instruction, output);
+    size_t bytes = ipu_operand_bytes(program, instruction, output);
+    bool is_first = output == instruction->input_count;
+    bool used = false; /* an input is overwritten */
+    for (uint32_t k = 0; k < output; k++) {
+        bool allowed = k < instruction->input_count && is_first && !used &&
+                       may_overwrite(c, instruction, k);
+        used |= allowed;
+        REQUIRE(c,
+                allowed || !ipu__verify_share(
+                               c, place, bytes, *ipu_operand_place(instruction, k),
+                               ipu_operand_bytes(program, instruction, k)),
+                "an output shares memory with another operand");
     }
     return IPU_OK;
 }
 
 static ipu_status
-check_reserve(ipu__checker *c, const ipu_instruction *instruction)
+check_operands(ipu__checker *c, const ipu_instruction *instruction)
 {
-    REQUIRE(c, instruction->input_count == 0 && instruction->output_count == 1,
-            "a reservation has one output and no input");
-    IPU_TRY(
-        ipu__verify_check_place(c, instruction->outputs[0], instruction->bytes, true));
-    return ipu__verify_note_written(c, instruction->outputs[0], instruction->bytes);
+    const ipu_program *program = c->program;
+    IPU_TRY(check_names(c, instruction));
+    REQUIRE(
+        c,
+        instruction->input_count == ipu_operand_wanted(program, instruction, false) &&
+            instruction->output_count == ipu_operand_wanted(program, instruction, true),
+        "it has other operands than instructions of its kind");
+    for (uint32_t k = 0; k < ipu_operand_count(instruction); k++) {
+        ipu_place place = *ipu_operand_place(instruction, k);
+        size_t bytes = ipu_operand_bytes(program, instruction, k);
+        if (!ipu_operand_is_output(instruction, k)) {
+            IPU_TRY(ipu__verify_check_read(c, place, bytes));
+        } else if (instruction->kind != IPU_INSTRUCTION_DEQUEUE) {
+            IPU_TRY(ipu__verify_check_place(c, place, bytes, true));
+            IPU_TRY(check_overlap(c, instruction, k));
+        }
+    }
+    for (uint32_t k = 0; k < instruction->output_count; k++) {
+        size_t bytes =
+            ipu_operand_bytes(program, instruction, instruction->input_count + k);
+        IPU_TRY(ipu__verify_note_written(c, instruction->outputs[k], bytes));
+    }
+    return IPU_OK;
 }
 
 static ipu_status
-check_copy(ipu__checker *c, const ipu_instruction *instruction)
+check_kernel(ipu__checker *c, const ipu_instruction *instruction)
 {
-    REQUIRE(c, instruction->input_count == 1 && instruction->output_count == 1,
-            "a copy has one input and one output");
-    ipu_place from = instruction->inputs[0];
-    ipu_place to = instruction->outputs[0];
-    size_t bytes = instruction->bytes;
-    IPU_TRY(ipu__verify_check_read(c, from, bytes));
-    IPU_TRY(ipu__verify_check_place(c, to, bytes, true));
-    REQUIRE(c, !ipu__verify_share(c, from, bytes, to, bytes), "it copies onto itself");
-    return ipu__verify_note_written(c, to, bytes);
+    const ipu_kernel_spec *spec = &c->program->specs.items[instruction->spec];
+    REQUIRE(c, spec->workspace_bytes <= c->program->workspace_bytes,
+            "its workspace is too small");
+    return check_panels(c, instruction, spec);
 }
 
 static ipu_status
 check_dequeue(ipu__checker *c, const ipu_instruction *instruction)
 {
-    const ipu_resource *queue =
-        ipu__verify_resource_at(c, instruction->resource, IPU_RESOURCE_INFEED);
-    REQUIRE(c, queue != NULL && queue->type_count == instruction->output_count,
-            "it dequeues what is no infeed");
     uint32_t base = ipu_program_infeed_base(c->program, instruction->resource);
-    for (uint32_t i = 0; i < queue->type_count; i++) {
+    for (uint32_t i = 0; i < instruction->output_count; i++) {
         ipu_place place = instruction->outputs[i];
         REQUIRE(c, place.space == IPU_SPACE_INFEED && place.index == base + i,
                 "its tensors are misplaced");
         c->dequeued[place.index] = 1;
-    }
-    return IPU_OK;
-}
-
-static ipu_status
-check_send(ipu__checker *c, const ipu_instruction *instruction)
-{
-    REQUIRE(c, instruction->channel < c->program->channels.count,
-            "it sends to no channel");
-    const ipu_channel *channel = &c->program->channels.items[instruction->channel];
-    REQUIRE(c,
-            channel->from == c->number &&
-                channel->type_count == instruction->input_count,
-            "it sends what is not the channel's");
-    for (uint32_t i = 0; i < channel->type_count; i++) {
-        IPU_TRY(ipu__verify_check_read(c, instruction->inputs[i],
-                                       ipu_type_bytes(&channel->types[i])));
-    }
-    return IPU_OK;
-}
-
-static ipu_status
-check_receive(ipu__checker *c, const ipu_instruction *instruction)
-{
-    REQUIRE(c, instruction->channel < c->program->channels.count,
-            "it receives from no channel");
-    const ipu_channel *channel = &c->program->channels.items[instruction->channel];
-    REQUIRE(
-        c, channel->to == c->number && channel->type_count == instruction->output_count,
-        "it receives what is not the channel's");
-    for (uint32_t i = 0; i < channel->type_count; i++) {
-        ipu_place place = instruction->outputs[i];
-        size_t bytes = ipu_type_bytes(&channel->types[i]);
-        IPU_TRY(ipu__verify_check_place(c, place, bytes, true));
-        for (uint32_t k = 0; k < i; k++) {
-            REQUIRE(c,
-                    !ipu__verify_share(c, place, bytes, instruction->outputs[k],
-                                       ipu_type_bytes(&channel->types[k])),
-                    "two outputs share memory");
-        }
-        IPU_TRY(ipu__verify_note_written(c, place, bytes));
-    }
-    return IPU_OK;
-}
-
-static ipu_status
-check_enqueue(ipu__checker *c, const ipu_instruction *instruction)
-{
-    const ipu_resource *queue =
-        ipu__verify_resource_at(c, instruction->resource, IPU_RESOURCE_OUTFEED);
-    REQUIRE(c, queue != NULL && queue->type_count == instruction->input_count,
-            "it enqueues to what is no outfeed");
-    for (uint32_t i = 0; i < queue->type_count; i++) {
-        IPU_TRY(ipu__verify_check_read(c, instruction->inputs[i],
-                                       ipu_type_bytes(&queue->types[i])));
     }
     return IPU_OK;
 }
@@ -264,11 +234,7 @@ check_loop(ipu__checker *c, size_t begin)
 {
     const ipu_instruction *loop = &c->stream->instructions.items[begin];
     bool counted = loop->kind == IPU_INSTRUCTION_LOOP;
-    REQUIRE(c, loop->input_count == counted && loop->loop < c->stream->loop_count,
-            "a loop without a trip count or a counter");
-    if (counted) {
-        IPU_TRY(ipu__verify_check_read(c, loop->inputs[0], sizeof(int32_t)));
-    }
+    REQUIRE(c, loop->loop < c->stream->loop_count, "a loop without a counter");
     REQUIRE(c,
             loop->target > (int32_t)begin + 1 &&
                 (size_t)loop->target < c->stream->instructions.count,
@@ -325,8 +291,7 @@ check_test(ipu__checker *c, const ipu_instruction *test)
             test->loop == loop->loop && test->target == loop->target &&
                 test->is_step == loop->is_step,
             "it leaves another loop than the one around it");
-    REQUIRE(c, test->input_count == 1, "it tests nothing");
-    return ipu__verify_check_read(c, test->inputs[0], sizeof(uint8_t));
+    return IPU_OK;
 }
 
 /* Keeps what is written after one branch (`other`) and after another one (c->written):
@@ -431,9 +396,7 @@ check_switch(ipu__checker *c, size_t begin)
     size_t count;
     ipu__range *before;
     uint8_t *dequeued;
-    REQUIRE(c, choose->input_count == 1 && choose->branch_count > 0,
-            "a switch without an index or branches");
-    IPU_TRY(ipu__verify_check_read(c, choose->inputs[0], sizeof(int32_t)));
+    REQUIRE(c, choose->branch_count > 0, "a switch without branches");
     REQUIRE(c,
             choose->branches[0] == (int32_t)begin + 1 &&
                 (size_t)choose->target < c->stream->instructions.count &&
@@ -459,32 +422,25 @@ check_range(ipu__checker *c, size_t begin, size_t end)
     for (size_t i = begin; i < end; i++) {
         const ipu_instruction *instruction = &c->stream->instructions.items[i];
         c->at = i;
+        REQUIRE(c, instruction->kind < IPU_INSTRUCTION_COUNT, "it is of no kind");
+        IPU_TRY(check_operands(c, instruction));
         switch (instruction->kind) {
-        case IPU_INSTRUCTION_KERNEL:
-            IPU_TRY(check_kernel(c, instruction));
-            break;
         case IPU_INSTRUCTION_COLLECTIVE:
             REQUIRE(c, instruction->meeting < c->program->meeting_count,
                     "a collective that is not among the program's");
             IPU_TRY(check_kernel(c, instruction));
             break;
-        case IPU_INSTRUCTION_COPY:
-            IPU_TRY(check_copy(c, instruction));
+        case IPU_INSTRUCTION_KERNEL:
+            IPU_TRY(check_kernel(c, instruction));
             break;
+        case IPU_INSTRUCTION_COPY:
         case IPU_INSTRUCTION_RESERVE:
-            IPU_TRY(check_reserve(c, instruction));
+        case IPU_INSTRUCTION_ENQUEUE:
+        case IPU_INSTRUCTION_SEND:
+        case IPU_INSTRUCTION_RECEIVE:
             break;
         case IPU_INSTRUCTION_DEQUEUE:
             IPU_TRY(check_dequeue(c, instruction));
-            break;
-        case IPU_INSTRUCTION_ENQUEUE:
-            IPU_TRY(check_enqueue(c, instruction));
-            break;
-        case IPU_INSTRUCTION_SEND:
-            IPU_TRY(check_send(c, instruction));
-            break;
-        case IPU_INSTRUCTION_RECEIVE:
-            IPU_TRY(check_receive(c, instruction));
             break;
         case IPU_INSTRUCTION_PIPELINE:
             IPU_TRY(check_pipeline(c, instruction));

@@ -45,13 +45,13 @@ typedef struct span {
 } span;
 
 static void
-note_live(lowering *l, uint32_t stream, const ipu_place *places, uint32_t count,
-          span at)
+note_live(lowering *l, uint32_t stream, const ipu_instruction *instruction, span at)
 {
-    for (uint32_t i = 0; i < count; i++) {
-        if (places[i].space == IPU_SPACE_SLAB &&
-            l->homes.items[places[i].index].stream == stream) {
-            ipu_buffer *buffer = &l->buffers.items[places[i].index];
+    for (uint32_t k = 0; k < ipu_operand_count(instruction); k++) {
+        ipu_place place = *ipu_operand_place(instruction, k);
+        if (place.space == IPU_SPACE_SLAB &&
+            l->homes.items[place.index].stream == stream) {
+            ipu_buffer *buffer = &l->buffers.items[place.index];
             buffer->first = at.first < buffer->first ? at.first : buffer->first;
             buffer->last = at.last > buffer->last ? at.last : buffer->last;
         }
@@ -78,8 +78,7 @@ note_uses(lowering *l, uint32_t stream, uint32_t user, int32_t at)
     for (size_t i = 0; i < code->instructions.count; i++) {
         const ipu_instruction *instruction = &code->instructions.items[i];
         span time = at >= 0 ? (span){at, at} : span_of(code, i);
-        note_live(l, stream, instruction->inputs, instruction->input_count, time);
-        note_live(l, stream, instruction->outputs, instruction->output_count, time);
+        note_live(l, stream, instruction, time);
         if (at < 0 && instruction->kind == IPU_INSTRUCTION_PIPELINE) {
             for (uint32_t k = 0; k < instruction->stream_count; k++) {
                 note_uses(l, stream, instruction->first_stream + k, (int32_t)i);
@@ -277,29 +276,21 @@ make_rings(lowering *l)
 }
 
 static void
-resolve(lowering *l, uint32_t stream, const ipu_place *places, uint32_t count)
+resolve(const lowering *l, uint32_t stream, ipu_place *place)
 {
-    ipu_place *own = (ipu_place *)places; /* ours: made by new_places */
-    for (uint32_t i = 0; i < count; i++) {
-        if (own[i].space != IPU_SPACE_SLAB) {
-            continue;
-        }
-        uint32_t output = l->outputs.items[own[i].index];
-        size_t offset = l->buffers.items[own[i].index].offset;
-        buffer_home home = l->homes.items[own[i].index];
-        if (output != IPU_NO_INDEX) {
-            own[i] = (ipu_place){.space = IPU_SPACE_OUTPUT, .index = output};
-        } else if (home.depth > 1) {
-            own[i] = (ipu_place){.space = IPU_SPACE_RING, .index = (uint32_t)offset};
-        } else if (home.is_remote) {
-            own[i] = (ipu_place){
-                .space = IPU_SPACE_REMOTE, .index = home.stream, .offset = offset};
-        } else if (home.stream != stream) {
-            own[i] = (ipu_place){
-                .space = IPU_SPACE_FOREIGN, .index = home.stream, .offset = offset};
-        } else {
-            own[i] = (ipu_place){.space = IPU_SPACE_SLAB, .offset = offset};
-        }
+    uint32_t output = l->outputs.items[place->index];
+    size_t offset = l->buffers.items[place->index].offset;
+    buffer_home home = l->homes.items[place->index];
+    if (output != IPU_NO_INDEX) {
+        *place = (ipu_place){.space = IPU_SPACE_OUTPUT, .index = output};
+    } else if (home.depth > 1) {
+        *place = (ipu_place){.space = IPU_SPACE_RING, .index = (uint32_t)offset};
+    } else if (home.is_remote) {
+        *place = (ipu_place){IPU_SPACE_REMOTE, home.stream, offset};
+    } else if (home.stream != stream) {
+        *place = (ipu_place){IPU_SPACE_FOREIGN, home.stream, offset};
+    } else {
+        *place = (ipu_place){IPU_SPACE_SLAB, 0, offset};
     }
 }
 
@@ -313,8 +304,13 @@ ipu__lower_plan_slabs(lowering *l)
         const ipu_stream *code = &l->program->streams.items[s];
         for (size_t i = 0; i < code->instructions.count; i++) {
             const ipu_instruction *instruction = &code->instructions.items[i];
-            resolve(l, s, instruction->inputs, instruction->input_count);
-            resolve(l, s, instruction->outputs, instruction->output_count);
+            for (uint32_t k = 0; k < ipu_operand_count(instruction); k++) {
+                /* ours: made by new_places */
+                ipu_place *place = (ipu_place *)ipu_operand_place(instruction, k);
+                if (place->space == IPU_SPACE_SLAB) {
+                    resolve(l, s, place);
+                }
+            }
         }
     }
     return IPU_OK;

@@ -22,22 +22,17 @@ spec_of(const ipu__checker *c, size_t at)
 static uint32_t
 use_count(const ipu__checker *c, size_t at)
 {
-    const ipu_kernel_spec *spec = spec_of(c, at);
-    return spec->input_count + spec->output_count;
+    return ipu_operand_count(&c->stream->instructions.items[at]);
 }
 
 static use
 use_of(const ipu__checker *c, size_t at, uint32_t index)
 {
     const ipu_instruction *instruction = &c->stream->instructions.items[at];
-    const ipu_kernel_spec *spec = spec_of(c, at);
-    if (index >= spec->input_count) {
-        uint32_t output = index - spec->input_count;
-        return (use){instruction->outputs[output],
-                     ipu_type_bytes(&spec->outputs[output]), true, true};
-    }
-    return (use){instruction->inputs[index], ipu_type_bytes(&spec->inputs[index]),
-                 false, ipu_kernel_reads_rows(&spec->rows, index)};
+    bool is_output = ipu_operand_is_output(instruction, index);
+    return (use){*ipu_operand_place(instruction, index),
+                 ipu_operand_bytes(c->program, instruction, index), is_output,
+                 is_output || ipu_kernel_reads_rows(&spec_of(c, at)->rows, index)};
 }
 
 /* Its rows are no shares of bytes: others find rows of their own there. */

@@ -30,39 +30,21 @@ note_user(uint32_t *user, uint32_t stream)
     *user = *user == NOBODY || *user == stream ? stream : SEVERAL;
 }
 
-static bool
-writes_variables(const ipu_program *program, const ipu_instruction *instruction)
-{
-    if (instruction->kind == IPU_INSTRUCTION_KERNEL) {
-        const ipu_kernel_spec *spec = &program->specs.items[instruction->spec];
-        return (ipu_op_info_of(spec->op)->flags & IPU_OP_WRITES) != 0;
-    }
-    return true;
-}
-
 static void
 note_instruction(owners *o, const ipu_instruction *instruction, uint32_t stream)
 {
-    bool is_queue = instruction->kind == IPU_INSTRUCTION_DEQUEUE ||
-                    instruction->kind == IPU_INSTRUCTION_ENQUEUE;
-    if (is_queue) {
+    if (instruction->kind == IPU_INSTRUCTION_DEQUEUE ||
+        instruction->kind == IPU_INSTRUCTION_ENQUEUE) {
         note_user(&o->users[instruction->resource], stream);
     }
-    for (uint32_t i = 0; i < instruction->input_count; i++) {
-        ipu_place place = instruction->inputs[i];
-        if (place.space == IPU_SPACE_VARIABLE) {
-            note_user(&o->users[place.index], stream);
-        } else if (place.space == IPU_SPACE_OUTPUT) {
-            note_user(&o->outputs[place.index], stream);
-        }
-    }
-    for (uint32_t i = 0; i < instruction->output_count; i++) {
-        ipu_place place = instruction->outputs[i];
+    for (uint32_t k = 0; k < ipu_operand_count(instruction); k++) {
+        ipu_place place = *ipu_operand_place(instruction, k);
         if (place.space == IPU_SPACE_OUTPUT) {
             note_user(&o->outputs[place.index], stream);
         } else if (place.space == IPU_SPACE_VARIABLE) {
             note_user(&o->users[place.index], stream);
-            if (writes_variables(o->program, instruction)) {
+            if (ipu_operand_is_output(instruction, k) &&
+                ipu_instruction_writes_variable(o->program, instruction)) {
                 note_user(&o->writers[place.index], stream);
             }
         }

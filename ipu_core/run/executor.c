@@ -93,25 +93,21 @@ bind(ipu_ctx *ctx, ipu_executor *executor)
 
 /* --- life ------------------------------------------------------------------------- */
 
-static size_t
-found_bytes(const ipu_executor *executor)
-{
-    return executor->replica_count * executor->program->resources.count *
-           sizeof(void *);
-}
-
 static ipu_status
 allocate(ipu_ctx *ctx, ipu_executor *executor)
 {
     const ipu_program *program = executor->program;
-    IPU_TRY(
-        ipu_alloc(ctx, program->input_count * sizeof(ipu__buffer), &executor->inputs));
+    ipu_arena *arena = &executor->arena;
+    IPU_TRY(ipu_arena_alloc(ctx, arena, program->input_count * sizeof(ipu__buffer),
+                            &executor->inputs));
     IPU_TRY(ipu__replicas_create(ctx, executor));
-    IPU_TRY(ipu_alloc(ctx, found_bytes(executor), &executor->found));
-    size_t streams = executor->stream_count;
-    if (streams > 1) {
-        IPU_TRY(ipu_alloc(ctx, streams * sizeof(ipu_ctx), &executor->contexts));
-        IPU_TRY(ipu_alloc(ctx, streams, &executor->states));
+    IPU_TRY(ipu_arena_alloc(
+        ctx, arena, executor->replica_count * program->resources.count * sizeof(void *),
+        &executor->found));
+    if (executor->stream_count > 1) {
+        IPU_TRY(ipu_arena_alloc(ctx, arena, executor->stream_count * sizeof(ipu_ctx),
+                                &executor->contexts));
+        IPU_TRY(ipu_arena_alloc(ctx, arena, executor->stream_count, &executor->states));
     }
     return IPU_OK;
 }
@@ -214,12 +210,11 @@ ipu_executor_create(ipu_ctx *ctx, const ipu_program *program, ipu_device *device
 }
 
 void
-ipu__free_buffers(ipu_ctx *ctx, ipu__buffer *buffers, uint32_t count)
+ipu__free_copies(ipu_ctx *ctx, const ipu__buffer *buffers, uint32_t count)
 {
     for (uint32_t i = 0; buffers != NULL && i < count; i++) {
         ipu_free(ctx, buffers[i].copy, buffers[i].copy_bytes);
     }
-    ipu_free(ctx, buffers, count * sizeof(ipu__buffer));
 }
 
 void
@@ -228,14 +223,10 @@ ipu_executor_free(ipu_ctx *ctx, ipu_executor *executor)
     if (executor == NULL) {
         return;
     }
-    const ipu_program *program = executor->program;
-    size_t streams = executor->stream_count;
     free_workspaces(ctx, executor);
-    ipu__free_buffers(ctx, executor->inputs, program->input_count);
+    ipu__free_copies(ctx, executor->inputs, executor->program->input_count);
     ipu__replicas_free(ctx, executor);
-    ipu_free(ctx, executor->contexts, streams * sizeof(ipu_ctx));
-    ipu_free(ctx, executor->states, streams);
-    ipu_free(ctx, executor->found, executor->found == NULL ? 0 : found_bytes(executor));
+    ipu_arena_free(ctx, &executor->arena);
     ipu_pool_free(ctx, executor->own_pool);
     ipu_lock_destroy(&executor->lock);
     ipu_free(ctx, executor, sizeof(*executor));

@@ -17,7 +17,7 @@
 
 /* An operand that lies in an element of an infeed. */
 typedef struct ipu__patch {
-    uint32_t component; /* of the infeed */
+    uint32_t component; /* of all infeeds */
     size_t operand;
 } ipu__patch;
 
@@ -27,11 +27,19 @@ typedef struct ipu__ring_use {
     size_t operand;
 } ipu__ring_use;
 
-/* An operand that is an input or an output of the program. */
+/* An input or output of the program. */
+typedef struct ipu__buffer {
+    bool is_used;     /* by some instruction */
+    bool needs_slack; /* some kernel may read past its end */
+    bool has_slack;   /* in the next run */
+    void *data;       /* in this run: the caller's memory, or a copy */
+    char *copy;       /* made where it is needed first */
+    size_t copy_bytes;
+} ipu__buffer;
+
+/* An operand that is one. */
 typedef struct ipu__buffer_use {
-    uint32_t index;
-    bool is_output;
-    bool needs_slack; /* the instruction may read past its end */
+    const ipu__buffer *buffer;
     size_t operand;
 } ipu__buffer_use;
 
@@ -79,15 +87,11 @@ typedef struct ipu__stream {
     size_t *first_operand; /* per instruction */
     void **operands; /* inputs, then outputs, of one instruction after the other */
     size_t operand_count;
-    ipu__patch *patches; /* by resource */
-    size_t patch_count;
-    size_t *first_patch; /* per resource, and one more */
-    ipu__ring_use *ring_uses;
-    size_t ring_use_count;
+    IPU_ARRAY(ipu__patch) patches;
+    IPU_ARRAY(ipu__ring_use) ring_uses;
     size_t *first_ring_use; /* per instruction, and one more */
-    ipu__buffer_use *buffers;
-    size_t buffer_count;
-    uint8_t *writes_variable; /* per instruction */
+    IPU_ARRAY(ipu__buffer_use) buffers;
+    uint8_t *writes_variable; /* per instruction; of a region: the first */
     int64_t *counters;        /* per loop: turns left */
 
     /* the position in a run */
@@ -108,16 +112,6 @@ typedef struct ipu__stream {
     ipu_ctx *ctx;
     atomic_bool is_blocked; /* others tell when they send or receive */
 } ipu__stream;
-
-/* An input or output of the program. */
-typedef struct ipu__buffer {
-    bool is_used;     /* by some instruction */
-    bool needs_slack; /* some kernel may read past its end */
-    bool has_slack;   /* in the next run */
-    void *data;       /* in this run: the caller's memory, or a copy */
-    char *copy;       /* made where it is needed first */
-    size_t copy_bytes;
-} ipu__buffer;
 
 /* One replica's. */
 struct ipu__replica {
@@ -142,6 +136,7 @@ typedef struct ipu__workspace {
 struct ipu_executor {
     const ipu_program *program;
     ipu_device *device;
+    ipu_arena arena;    /* of all tables; what is large, or grows, is not in it */
     ipu_pool *pool;     /* may be NULL */
     ipu_pool *own_pool; /* where streams need one and there is none */
     uint32_t replica_count;
@@ -241,7 +236,7 @@ bool ipu__meeting_is_over(const ipu__stream *stream,
 /* The end of a step, for all streams: the step counter moves on, hosts get at the
  * variables, the cancel flag is looked at. */
 ipu_status ipu__executor_end_step(ipu_ctx *ctx, ipu_executor *executor);
-void ipu__free_buffers(ipu_ctx *ctx, ipu__buffer *buffers, uint32_t count);
+void ipu__free_copies(ipu_ctx *ctx, const ipu__buffer *buffers, uint32_t count);
 /* Whether a stream has written a variable since the step began. */
 bool ipu__executor_has_written(const ipu_executor *executor);
 /* Where something was removed from the device: what this program needs may be gone. */

@@ -73,16 +73,14 @@ choose_count(ipu_ctx *ctx, ipu_executor *executor)
 /* --- life ------------------------------------------------------------------------- */
 
 static ipu_status
-create_channel(ipu_ctx *ctx, const ipu_channel *code, ipu__channel *channel)
+create_channel(ipu_ctx *ctx, ipu_executor *executor, const ipu_channel *code,
+               ipu__channel *channel)
 {
     size_t bytes;
-    for (uint32_t i = 0; i < code->type_count; i++) {
-        channel->message_bytes += ipu_buffer_round_up(ipu_type_bytes(&code->types[i]));
-    }
-    IPU_TRY(ipu_mul_size(ctx, channel->message_bytes, code->depth, &bytes));
-    IPU_TRY(ipu_alloc(ctx, bytes, &channel->ring));
     channel->code = code;
-    return IPU_OK;
+    channel->message_bytes = ipu_channel_message_bytes(code);
+    IPU_TRY(ipu_mul_size(ctx, channel->message_bytes, code->depth, &bytes));
+    return ipu_arena_alloc(ctx, &executor->arena, bytes, &channel->ring);
 }
 
 /* What replica 0 gives to the run the others write for nobody. */
@@ -109,18 +107,20 @@ create_replica(ipu_ctx *ctx, ipu_executor *executor, uint32_t number)
     size_t streams = program->streams.count;
     replica->number = number;
     replica->streams = &executor->streams[number * streams];
-    IPU_TRY(
-        ipu_alloc(ctx, program->resources.count * sizeof(void *), &replica->resources));
-    IPU_TRY(
-        ipu_alloc(ctx, program->output_count * sizeof(ipu__buffer), &replica->outputs));
+    IPU_TRY(ipu_arena_alloc(ctx, &executor->arena,
+                            program->resources.count * sizeof(void *),
+                            &replica->resources));
+    IPU_TRY(ipu_arena_alloc(ctx, &executor->arena,
+                            program->output_count * sizeof(ipu__buffer),
+                            &replica->outputs));
     for (uint32_t i = 0; i < streams; i++) {
         IPU_TRY(ipu__stream_create(ctx, executor, replica, i));
     }
     IPU_TRY(ipu_alloc(ctx, program->channels.count * sizeof(ipu__channel),
                       &replica->channels));
     for (size_t i = 0; i < program->channels.count; i++) {
-        IPU_TRY(
-            create_channel(ctx, &program->channels.items[i], &replica->channels[i]));
+        IPU_TRY(create_channel(ctx, executor, &program->channels.items[i],
+                               &replica->channels[i]));
     }
     return create_outputs(ctx, program, replica);
 }
@@ -129,22 +129,22 @@ ipu_status
 ipu__replicas_create(ipu_ctx *ctx, ipu_executor *executor)
 {
     const ipu_program *program = executor->program;
-    uint32_t meetings = program->meeting_count;
+    ipu_arena *arena = &executor->arena;
     IPU_TRY(choose_count(ctx, executor));
     uint32_t count = executor->replica_count;
     size_t streams = count * program->streams.count;
-    IPU_TRY(ipu_alloc(ctx, streams * sizeof(ipu__stream), &executor->streams));
+    size_t operands = (size_t)program->meeting_count * count * sizeof(void *);
+    IPU_TRY(
+        ipu_arena_alloc(ctx, arena, streams * sizeof(ipu__stream), &executor->streams));
     executor->stream_count = streams;
-    IPU_TRY(ipu_alloc(ctx, count * sizeof(ipu__replica), &executor->replicas));
+    IPU_TRY(
+        ipu_arena_alloc(ctx, arena, count * sizeof(ipu__replica), &executor->replicas));
+    IPU_TRY(ipu_arena_alloc(ctx, arena, program->meeting_count * sizeof(ipu__meeting),
+                            &executor->meetings));
+    IPU_TRY(ipu_arena_alloc(ctx, arena, operands, &executor->meeting_inputs));
+    IPU_TRY(ipu_arena_alloc(ctx, arena, operands, &executor->meeting_outputs));
     for (uint32_t i = 0; i < count; i++) {
         IPU_TRY(create_replica(ctx, executor, i));
-    }
-    if (count > 1) {
-        IPU_TRY(ipu_alloc(ctx, meetings * sizeof(ipu__meeting), &executor->meetings));
-        IPU_TRY(ipu_alloc(ctx, (size_t)meetings * count * sizeof(void *),
-                          &executor->meeting_inputs));
-        IPU_TRY(ipu_alloc(ctx, (size_t)meetings * count * sizeof(void *),
-                          &executor->meeting_outputs));
     }
     return IPU_OK;
 }
@@ -155,30 +155,17 @@ free_replica(ipu_ctx *ctx, const ipu_program *program, const ipu__replica *repli
     for (size_t i = 0; i < program->streams.count && replica->streams != NULL; i++) {
         ipu__stream_free(ctx, &replica->streams[i]);
     }
-    for (size_t i = 0; i < program->channels.count && replica->channels != NULL; i++) {
-        const ipu__channel *channel = &replica->channels[i];
-        ipu_free(ctx, channel->ring,
-                 channel->message_bytes * program->channels.items[i].depth);
-    }
     ipu_free(ctx, replica->channels, program->channels.count * sizeof(ipu__channel));
-    ipu_free(ctx, replica->resources, program->resources.count * sizeof(void *));
-    ipu__free_buffers(ctx, replica->outputs, program->output_count);
+    ipu__free_copies(ctx, replica->outputs, program->output_count);
 }
 
 void
 ipu__replicas_free(ipu_ctx *ctx, ipu_executor *executor)
 {
-    const ipu_program *program = executor->program;
-    uint32_t count = executor->replica_count;
-    size_t pointers = (size_t)program->meeting_count * count * sizeof(void *);
-    for (uint32_t i = 0; executor->replicas != NULL && i < count; i++) {
-        free_replica(ctx, program, &executor->replicas[i]);
+    for (uint32_t i = 0; executor->replicas != NULL && i < executor->replica_count;
+         i++) {
+        free_replica(ctx, executor->program, &executor->replicas[i]);
     }
-    ipu_free(ctx, executor->replicas, count * sizeof(ipu__replica));
-    ipu_free(ctx, executor->streams, executor->stream_count * sizeof(ipu__stream));
-    ipu_free(ctx, executor->meetings, program->meeting_count * sizeof(ipu__meeting));
-    ipu_free(ctx, executor->meeting_inputs, pointers);
-    ipu_free(ctx, executor->meeting_outputs, pointers);
 }
 
 /* --- runs ------------------------------------------------------------------------- */
@@ -236,8 +223,7 @@ ipu__replicas_reset(ipu_ctx *ctx, ipu_executor *executor)
             atomic_store(&channels[i].received, 0);
         }
     }
-    for (uint32_t i = 0; executor->meetings != NULL && i < program->meeting_count;
-         i++) {
+    for (uint32_t i = 0; i < program->meeting_count; i++) {
         atomic_store(&executor->meetings[i].arrived, 0);
     }
     return IPU_OK;

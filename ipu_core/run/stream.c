@@ -47,11 +47,14 @@ run_dequeue(ipu__stream *stream, const ipu_instruction *instruction, bool *done)
     if (!*done) {
         return IPU_OK;
     }
-    size_t end = stream->first_patch[instruction->resource + 1];
-    for (size_t i = stream->first_patch[instruction->resource]; i < end; i++) {
-        const ipu__patch *p = &stream->patches[i];
-        /* operands are void * for all; the verifier lets nothing write to an infeed */
-        stream->operands[p->operand] = (void *)(uintptr_t)tensors[p->component];
+    uint32_t first = instruction->outputs[0].index;
+    for (size_t i = 0; i < stream->patches.count; i++) {
+        ipu__patch p = stream->patches.items[i];
+        if (p.component - first < instruction->output_count) {
+            /* operands are void * for all; the verifier lets nothing write here */
+            stream->operands[p.operand] =
+                (void *)(uintptr_t)tensors[p.component - first];
+        }
     }
     return IPU_OK;
 }
@@ -149,7 +152,7 @@ begin_action(ipu__stream *stream, size_t at, const ipu_instruction *action)
     stream->call.random.step += action->micro_batch;
     size_t end = stream->first_ring_use[action->end];
     for (size_t i = stream->first_ring_use[action->target]; i < end; i++) {
-        const ipu__ring_use *use = &stream->ring_uses[i];
+        const ipu__ring_use *use = &stream->ring_uses.items[i];
         const ipu_ring *ring = &rings[use->ring];
         stream->operands[use->operand] =
             (ring->is_remote ? stream->remote : stream->slab) + ring->offset +
@@ -248,21 +251,12 @@ subject_of(const ipu__stream *stream, size_t at)
     return ipu_program_subject(stream->executor->program, stream->number, at);
 }
 
-static bool
-is_worth_noting(ipu_instruction_kind kind)
-{
-    return kind == IPU_INSTRUCTION_KERNEL || kind == IPU_INSTRUCTION_COPY ||
-           kind == IPU_INSTRUCTION_DEQUEUE || kind == IPU_INSTRUCTION_ENQUEUE ||
-           kind == IPU_INSTRUCTION_SEND || kind == IPU_INSTRUCTION_RECEIVE ||
-           kind == IPU_INSTRUCTION_COLLECTIVE;
-}
-
 /* What the thread does from here on belongs to this instruction; 0 where nothing of it
  * is noted. */
 static uint64_t
 note_begin(const ipu__stream *stream, size_t at, uint64_t *around)
 {
-    if (!is_worth_noting(stream->code->instructions.items[at].kind)) {
+    if (!ipu_instruction_rows[stream->code->instructions.items[at].kind].is_noted) {
         return 0;
     }
     *around = ipu_event_subject(); /* an element that a program makes is in a dequeue */

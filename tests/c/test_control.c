@@ -151,7 +151,7 @@ test_program_verifier(void)
     refuse(program, "ends outside");
     choose->target = jump->target;
     choose->branch_count = 0;
-    refuse(program, "without an index or branches");
+    refuse(program, "without branches");
     choose->branch_count = 2;
     test->target--;
     refuse(program, "another loop");

@@ -719,13 +719,13 @@ test_teeth(ipu_ctx *ctx)
     ipu_program *program = p.program;
     ipu_channel *channel = &program->channels.items[0];
     channel->to = 0;
-    refuse(ctx, program, "receives what is not");
+    refuse(ctx, program, "a channel of other streams");
     channel->to = 1;
     channel->depth = 0;
     refuse(ctx, program, "leads nowhere");
     channel->depth = 1;
     channel->type_count = 0;
-    refuse(ctx, program, "sends what is not");
+    refuse(ctx, program, "other operands than");
     channel->type_count = 1;
     program->micro_batches = 0;
     refuse(ctx, program, "no micro-batch");
