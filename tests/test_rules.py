@@ -179,6 +179,124 @@ for name in sys.argv[1:]:
         sys.exit(f"import {name} fails")
 """
 
+# The rooms of the package from the bottom up: what lies above imports what lies below.
+# A module belongs to the row with the longest name that it begins with: `tf.*` is all
+# of `tf` that has no other row, `.*` all else, `tf` and `ipu` the packages themselves.
+PACKAGE_ROOMS = """
+_text _device _config _version config
+tf._tensor tf._ops tf._images tf._random tf._string_ops tf.dtypes tf.nest tf.errors \
+    tf.tensor_shape tf.tensor_spec
+tf.* eager ipu_strategy
+tf.data tf.io tf.lookup tf.summary ipu_infeed_queue ipu_outfeed_queue
+tf tf.test tf._testing
+_loops ops loops scopes sharding autoshard gradient_accumulation _reports profiler \
+    cross_replica_ops ipu_compiler functional_ops pipelining_ops rnn_ops
+keras
+ipu .* _layers _reports.compare _loops.data_files
+tf.compat drop_in ipu_estimator ipu_pipeline_estimator _loops.estimator_parts \
+    _commands __main__
+"""
+# the imports that go up all the same; this list may only become shorter
+UPWARD = """
+ipu -> ipu.drop_in
+ipu.ipu_infeed_queue -> ipu.tf.compat.v1._datasets
+ipu.ipu_strategy -> ipu.cross_replica_ops
+ipu.ipu_strategy -> ipu.tf
+ipu.keras.engine.training.data_adapter -> ipu.drop_in
+ipu.ops._host_embedding -> ipu.keras.initializers
+ipu.ops._host_embedding -> ipu.tf.compat.v1
+ipu.ops._pipeline_options -> ipu.keras.optimizers
+ipu.ops._popnn -> ipu.keras.initializers
+ipu.ops.normalization_ops -> ipu.tf.compat.v1
+ipu.tf._graph.plan -> ipu.scopes
+ipu.tf._graph.scopes -> ipu.keras.initializers
+ipu.tf._images.changes -> ipu.tf.io
+ipu.tf._images.non_max_suppression -> ipu.tf.control_flow
+ipu.tf._ops.clip -> ipu.tf._gradients.slices
+ipu.tf._ops.ctc_decoders -> ipu.ops.nn_ops
+ipu.tf._ops.ctc_decoders -> ipu.tf.sparse
+ipu.tf._ops.ctc_losses -> ipu.ops.nn_ops
+ipu.tf._ops.ctc_losses -> ipu.tf.sparse
+ipu.tf._ops.matrix_functions -> ipu.tf.control_flow
+ipu.tf._ops.matrix_functions -> ipu.tf.custom_gradient
+ipu.tf._ops.normalizations -> ipu.ops.cross_replica_ops
+ipu.tf._ops.normalizations -> ipu.tf
+ipu.tf._ops.scatter_methods -> ipu.tf.indexed_slices
+ipu.tf._ops.selection -> ipu.tf._gradients.lookups
+ipu.tf._ops.selection -> ipu.tf.variable
+ipu.tf._ops.special -> ipu.tf
+ipu.tf._ops.special -> ipu.tf.custom_gradient
+ipu.tf._ops.spectral -> ipu.tf._gradients.tapes
+ipu.tf._ops.spectral -> ipu.tf.custom_gradient
+ipu.tf._ops.tensor_array -> ipu.tf._functions.blocks
+ipu.tf._ops.updates -> ipu.tf.variable
+ipu.tf._random.generator -> ipu.tf.variable
+ipu.tf._random.ops -> ipu.tf._graph.mode
+ipu.tf._string_ops.each_string -> ipu.tf.ragged
+ipu.tf._string_ops.parts -> ipu.tf.ragged
+ipu.tf._string_ops.unicode -> ipu.tf.ragged
+ipu.tf._tensor.dispatch -> ipu.tf._graph.mode
+ipu.tf.autograph._feed -> ipu.ipu_infeed_queue
+ipu.tf.autograph._iterate -> ipu.ipu_infeed_queue
+ipu.tf.autograph._iterate -> ipu.tf.data
+ipu.tf.autograph._runtime -> ipu._loops.training_loop
+ipu.tf.data._dataset -> ipu.tf
+ipu.tf.data._forgiving -> ipu.tf
+ipu.tf.data._host_map -> ipu.tf
+ipu.tf.data._map -> ipu.tf
+ipu.tf.data._mixtures -> ipu.tf
+ipu.tf.data._packed -> ipu.tf
+ipu.tf.data._scans -> ipu.tf
+ipu.tf.data._selections -> ipu.tf
+ipu.tf.data._structure -> ipu.tf
+ipu.tf.data._transformations -> ipu.tf
+ipu.tf.io._images -> ipu.tf
+ipu.tf.io._parsing -> ipu.tf
+"""
+
+
+def imports(path: Path) -> set[str]:
+    """The modules of the package that a file imports, wherever in it; not for types."""
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            node.body = []
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            for name in (f"{node.module}.{alias.name}" for alias in node.names):
+                place = ROOT / "python" / name.replace(".", "/")
+                is_module = place.is_dir() or place.with_suffix(".py").exists()
+                found.add(name if is_module else node.module)
+    return {name for name in found if name.startswith("ipu.") and "_core" not in name}
+
+
+def test_rooms_of_the_package_have_one_order() -> None:
+    rows = PACKAGE_ROOMS.replace("\\\n", "").strip().splitlines()
+    rank = {name: i for i, row in enumerate(rows) for name in row.split()}
+
+    def room(module: str) -> int:
+        name = module.removeprefix("ipu.")
+        while name not in rank:
+            name = name.rpartition(".")[0]
+            if f"{name}.*" in rank:
+                return rank[f"{name}.*"]
+        return rank[name]
+
+    package = ROOT / "python"
+    upward = set()
+    for path in package.glob("ipu/**/*.py"):
+        place = path.relative_to(package).with_suffix("")
+        module = ".".join(part for part in place.parts if part != "__init__")
+        upward |= {
+            f"{module} -> {other}"
+            for other in imports(path)
+            if room(other) > room(module)
+        }
+    assert sorted(upward) == UPWARD.strip().splitlines()
+
 
 def test_any_public_module_can_be_imported_first() -> None:
     """No module needs another one to be there before it."""

@@ -64,7 +64,7 @@ class _ThreadState(threading.local):
         self.name_counts: dict[str, int] = {}
         self.trusted = 0
         self.seed_keys: list[tuple[list[int], Iterator[int]]] = []
-        # data/_probing.py, summary/_writer.py, stand_ins/keras_testing_utils.py
+        # data/varying_sizes.py, summary/_writer.py, stand_ins/keras_testing_utils.py
         self.varying_sizes: set[int] | None = None
         self.writer: SummaryWriter | None = None
         self.summary_step: Any = None

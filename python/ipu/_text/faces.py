@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
-from ipu._text import later
+from ipu._text import later, near
 from ipu._text.missing import MissingNameError
 from ipu._text.tracebacks import boundary
 
@@ -94,9 +94,7 @@ def face(
             module.startswith("ipu.keras")
             and not later.lookup(f"{module}.{name}", known).topic
         ):
-            from ipu.keras._names import nearest
-
-            hint = nearest(name, known, f" See {module}.__all__.", cutoff=0.75)
+            hint = near.hint(name, known, 0.75) or f" See {module}.__all__."
             raise AttributeError(f"module {module!r} has no attribute {name!r}.{hint}")
         raise MissingNameError(f"{title}.{name}", known)
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from ipu import tf
+from ipu._device.generators import generator
 from ipu.keras._arguments import Configured
-from ipu.keras._seeds import generator
 from ipu.keras._types import Tensor
 
 PIECE = 1 << 16  # numbers

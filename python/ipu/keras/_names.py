@@ -5,17 +5,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar
-from weakref import WeakKeyDictionary
+from typing import TypeVar
 
-from ipu._device.thread_state import here
 from ipu._text import near
 from ipu.tf._graph import mode
 
 T = TypeVar("T")
-
-# names begin again in every graph, so that the next one finds the variables of a file
-_of_graphs: WeakKeyDictionary[Any, dict[str, int]] = WeakKeyDictionary()
 
 
 def snake_case(name: str) -> str:
@@ -60,34 +55,14 @@ def next_uid(stem: str) -> int:
     Args:
         stem: What the automatic names of a kind begin with.
     """
-    counters = _counters()
+    counters = mode.name_counts()
     counters[stem] = counters.get(stem, 0) + 1
     return counters[stem]
 
 
-def counts() -> dict[str, int]:
-    """How often each stem has been asked for in this thread, or this graph."""
-    return dict(_counters())
-
-
-def set_counts(counters: dict[str, int]) -> None:
-    """Go back to what :func:`counts` gave."""
-    here = _counters()
-    here.clear()
-    here.update(counters)
-
-
 def reset_uids() -> None:
     """Start automatic names again from ``dense`` (``backend.clear_session``)."""
-    _counters().clear()
-
-
-def _counters() -> dict[str, int]:
-    """The counts of this thread, or of the graph of TensorFlow 1 that ops go to."""
-    graph = mode.current() if mode.has_graph() else None
-    if graph is not None:
-        return _of_graphs.setdefault(graph, {})
-    return here.name_counts
+    mode.name_counts().clear()
 
 
 def nearest(

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 from ipu import _core
 from ipu._device import seed as _seed
+from ipu._device.generators import generator
 from ipu._device.placement import current_device
-from ipu.keras._seeds import generator
 
 _COUNTS = 1 << 63  # more passes or draws than there can be
 _WORDS = 1 << 64

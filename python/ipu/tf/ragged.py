@@ -12,7 +12,7 @@ from ipu import _core
 from ipu._text.errors import InvalidArgumentError
 from ipu._text.faces import face
 from ipu.tf._string_ops.tensors import StringTensor, is_text
-from ipu.tf.data import _probing
+from ipu.tf._tensor import varying_sizes
 from ipu.tf.dtypes import DType, as_dtype
 from ipu.tf.tensor_shape import TensorShape
 
@@ -227,7 +227,7 @@ class RaggedTensor:
         whole = np.full(known, fill, object if is_string else self.dtype.name)
         _fill(whole, self)
         axes = [at for at, size in enumerate(wanted) if size is None and at]
-        whole = _probing.varying(whole, *axes[: self.ragged_rank])
+        whole = varying_sizes.varying(whole, *axes[: self.ragged_rank])
         return StringTensor(whole) if is_string else _core.Tensor(whole)
 
     def __repr__(self) -> str:

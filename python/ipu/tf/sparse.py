@@ -10,7 +10,7 @@ import numpy as np
 from ipu import _core
 from ipu._text.faces import face
 from ipu.tf._string_ops.tensors import StringTensor, is_text
-from ipu.tf.data import _probing
+from ipu.tf._tensor import varying_sizes
 from ipu.tf.dtypes import DType
 from ipu.tf.tensor_shape import TensorShape
 
@@ -84,7 +84,7 @@ def to_dense(
         fill = np.asarray(0 if default_value is None else default_value)
     whole = np.full(shape, fill, values.dtype)
     whole[tuple(np.asarray(sp_input.indices).T)] = values
-    whole = _probing.varying(whole, whole.ndim - 1)
+    whole = varying_sizes.varying(whole, whole.ndim - 1)
     return StringTensor(whole) if values.dtype.kind == "O" else _core.Tensor(whole)
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from ipu._device.generators import numpy_stream
 from ipu.keras._pictures import array_to_img, img_to_array
-from ipu.keras._seeds import numpy_stream
 from ipu.tf.io._images import pillow
 
 _Array = np.ndarray[Any, Any]

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ipu._device.generators import numpy_stream
 from ipu._device.locks import Lock
 from ipu._text.user_warnings import warn_user
 from ipu.keras import _pictures
 from ipu.keras._class_folders import files_below
-from ipu.keras._seeds import numpy_stream
 from ipu.keras._sequence import Sequence
 
 if TYPE_CHECKING:

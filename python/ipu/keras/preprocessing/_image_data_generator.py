@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from ipu._device.generators import numpy_stream
 from ipu._text.user_warnings import warn_user
 from ipu.keras._backend_state import state
-from ipu.keras._seeds import numpy_stream
 from ipu.keras.preprocessing import _affine
 from ipu.keras.preprocessing._batches import DirectoryIterator, NumpyArrayIterator
 from ipu.keras.preprocessing._frame_batches import DataFrameIterator

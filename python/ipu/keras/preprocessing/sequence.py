@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ipu._device.generators import numpy_stream, python_stream
 from ipu._text.faces import face
-from ipu.keras._seeds import numpy_stream, python_stream
 from ipu.keras._sequence import Sequence as Batches
 
 __all__ = [

@@ -208,26 +208,28 @@ def creations() -> CreatedVariables | None:
 
 def _mark_names() -> Any:
     """How names are given now."""
-    from ipu.keras import _names
-
     graph = mode.current()
-    return _names.counts(), None if graph is None else graph.names.mark()
+    return dict(mode.name_counts()), None if graph is None else graph.names.mark()
 
 
 @contextmanager
 def _names_as_at(mark: Any) -> Iterator[None]:
     """A context in which names are given as they were before."""
-    from ipu.keras import _names
-
     counts, of_graph = mark
-    now, graph = _names.counts(), mode.current()
+    now, graph = dict(mode.name_counts()), mode.current()
     names = None if graph is None else graph.names
-    _names.set_counts(counts)
+    _count_names(counts)
     if graph is not None and of_graph is not None:
         graph.names = graph.names.as_at(of_graph)
     try:
         yield
     finally:
-        _names.set_counts(now)
+        _count_names(now)
         if graph is not None and names is not None:
             graph.names = names
+
+
+def _count_names(counts: dict[str, int]) -> None:
+    counters = mode.name_counts()
+    counters.clear()
+    counters.update(counts)

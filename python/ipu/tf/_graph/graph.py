@@ -54,6 +54,7 @@ class Graph:
         self._operations: list[GraphOperation] = []
         self._by_name: dict[str, GraphOperation] = {}
         self._collections: dict[str, list[Any]] = {}
+        self.name_counts: dict[str, int] = {}  # of automatic names, by their stem
         self._controls: list[list[GraphOperation]] = []
         self._is_finalized = False
         self.turns = Turns()

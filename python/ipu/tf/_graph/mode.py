@@ -112,6 +112,16 @@ def has_graph() -> bool:
     return _Mode.is_used and not here.suspensions and current() is not None
 
 
+def name_counts() -> dict[str, int]:
+    """How often each stem of automatic names was asked for, in this thread or graph.
+
+    Names begin again in every graph, so that the next one finds the variables of a
+    file.
+    """
+    graph = current() if has_graph() else None
+    return here.name_counts if graph is None else graph.name_counts
+
+
 def trainable_variables() -> list[Any] | None:
     """What optimizers train by default; None where there is no graph to say so.
 

@@ -177,7 +177,7 @@ class GraphVariable(Variable):
     def _drawn(self) -> Any:
         """A first value, which may be random: the same one at the same time of each
         session, where the graph has a seed."""
-        from ipu.keras._seeds import keyed
+        from ipu._device.generators import keyed
 
         assert self._first_maker is not None
 

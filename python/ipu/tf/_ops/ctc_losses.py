@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ipu import tf
 from ipu._core import Tensor
+from ipu.tf._ops.selection import where
+from ipu.tf._ops.shapes import transpose
+from ipu.tf._tensor.convert import convert_to_tensor
 from ipu.tf._tensor.dispatch import op
 
 _UNFIT = 1e29  # losses above are those of labels that do not fit into their time
@@ -51,9 +53,10 @@ def ctc_loss(
         [0.6931]
     """
     from ipu.ops.nn_ops import ctc_loss_v2
+    from ipu.tf import sparse
 
     del unique, name
-    if isinstance(labels, tf.sparse.SparseTensor):
+    if isinstance(labels, sparse.SparseTensor):
         if blank_index is None:
             raise ValueError(
                 "Argument `blank_index` must be provided when labels is a "
@@ -65,14 +68,14 @@ def ctc_loss(
             "Argument `label_length` must be given where labels are dense. "
             "Received: label_length=None."
         )
-    scores = tf.convert_to_tensor(logits)
+    scores = convert_to_tensor(logits)
     if scores.ndim != 3:
         raise ValueError(
             "`logits` must be [time, batch, classes]. Received a shape of "
             f"{tuple(scores.shape)}."
         )
     if not logits_time_major:
-        scores = tf.transpose(scores, [1, 0, 2])
+        scores = transpose(scores, [1, 0, 2])
     blank = 0 if blank_index is None else int(blank_index)
     classes = scores.shape[2]
     if not -classes <= blank < classes:
@@ -80,12 +83,14 @@ def ctc_loss(
             f"`blank_index` must be one of {classes} classes. Received: {blank}."
         )
     loss = ctc_loss_v2(labels, scores, label_length, logit_length, blank)
-    return tf.where(loss > _UNFIT, float("inf"), loss)
+    return where(loss > _UNFIT, float("inf"), loss)
 
 
 def _dense(labels: Any) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """Sparse labels as dense ones, and how long each is."""
-    whole = tf.sparse.to_dense(labels).numpy().astype(np.int32)
+    from ipu.tf import sparse
+
+    whole = sparse.to_dense(labels).numpy().astype(np.int32)
     rows = np.asarray(labels.indices)[:, 0]
     lengths = np.bincount(rows, minlength=whole.shape[0]).astype(np.int32)
     return whole, lengths

@@ -10,7 +10,7 @@ import numpy as np
 
 from ipu import _core
 from ipu.tf._string_ops.tensors import StringTensor
-from ipu.tf.data import _probing
+from ipu.tf._tensor import varying_sizes
 from ipu.tf.ragged import RaggedTensor
 
 
@@ -49,7 +49,7 @@ def cut(function: Callable[[bytes], np.ndarray[Any, Any]], value: Any) -> Any:
         return RaggedTensor(cut(function, value.values), value.row_splits)
     array = np.asarray(StringTensor(value))
     if not array.ndim:
-        return _tensor(_probing.varying(function(bytes(array[()])), 0))
+        return _tensor(varying_sizes.varying(function(bytes(array[()])), 0))
     parts = [function(item) for item in array.ravel().tolist()]
     rows = _tensor(np.concatenate([function(b"")[:0], *parts]))
     made = RaggedTensor.from_row_lengths(rows, [len(part) for part in parts])

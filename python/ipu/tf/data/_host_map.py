@@ -16,8 +16,9 @@ import numpy as np
 from ipu import _core, tf
 from ipu.tf import nest
 from ipu.tf._string_ops.tensors import is_text, text_tensor
+from ipu.tf._tensor import varying_sizes
 from ipu.tf._tensor.composite_specs import RaggedTensorSpec, SparseTensorSpec
-from ipu.tf.data import _live, _packed, _probing, _structure
+from ipu.tf.data import _live, _packed, _structure
 from ipu.tf.data._parallel import in_order
 
 _ELEMENTS = 1 << 32  # keeps the seeds of functions apart from those of elements
@@ -85,7 +86,7 @@ class HostFunction:
         first, made = found[0]
         for _, specs in found[1:]:
             made = nest.map_structure(lambda a, b: _open(a, b, set()), made, specs)
-        with _probing.others() as sizes:
+        with varying_sizes.others() as sizes:
             try:
                 other = self.nest_of(0, _grown(structure, first))
             except Exception:
@@ -109,7 +110,7 @@ def _grown(structure: Any, element: Any) -> Any:
                 splits = np.asarray(leaf.row_splits)
                 leaf = tf.RaggedTensor(leaf.values, [*splits, splits[-1]])
         elif axes:
-            leaf = _probing.varying(np.asarray(leaf), *axes)
+            leaf = varying_sizes.varying(np.asarray(leaf), *axes)
             leaf = text_tensor(leaf) if is_text(leaf) else tf.convert_to_tensor(leaf)
         grown.append(leaf)
     return nest.pack_sequence_as(structure, grown)

@@ -12,7 +12,7 @@ import numpy as np
 from ipu import _core
 from ipu._text.errors import InvalidArgumentError, NotFoundError
 from ipu.tf._string_ops.tensors import StringTensor, path_of, to_bytes
-from ipu.tf.data import _probing
+from ipu.tf._tensor import varying_sizes
 from ipu.tf.dtypes import as_dtype
 
 __all__ = ["decode_raw", "matching_files", "path_of", "read_file", "write_file"]
@@ -111,4 +111,4 @@ def decode_raw(
     order = dtype.newbyteorder("<" if little_endian else ">")
     flat = np.frombuffer(b"".join(texts.ravel()), order).astype(dtype)
     shape = (*texts.shape, length // dtype.itemsize)
-    return _core.Tensor(_probing.varying(flat.reshape(shape), texts.ndim))
+    return _core.Tensor(varying_sizes.varying(flat.reshape(shape), texts.ndim))

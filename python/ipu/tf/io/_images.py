@@ -13,8 +13,8 @@ from ipu._text.errors import InvalidArgumentError
 from ipu._text.near import refuse_unknown
 from ipu._text.tracebacks import boundary
 from ipu.tf._string_ops.tensors import to_bytes
+from ipu.tf._tensor import varying_sizes
 from ipu.tf._tensor.extras import extra
-from ipu.tf.data import _probing
 from ipu.tf.dtypes import as_dtype, uint8
 
 _MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
@@ -71,7 +71,7 @@ def _decoded(
         )
     pixels = _frame(_opened(contents, what, formats), channels)
     axes = (0, 1) if channels else (0, 1, 2)
-    return _as_dtype(_probing.varying(pixels, *axes), dtype)
+    return _as_dtype(varying_sizes.varying(pixels, *axes), dtype)
 
 
 def _as_dtype(pixels: np.ndarray[Any, Any], dtype: Any) -> Any:
@@ -202,7 +202,7 @@ def decode_gif(contents: Any, name: str | None = None) -> Any:
     for number in range(image.n_frames):
         image.seek(number)
         frames.append(_frame(image, 3))
-    return _core.Tensor(_probing.varying(np.stack(frames), 0, 1, 2))
+    return _core.Tensor(varying_sizes.varying(np.stack(frames), 0, 1, 2))
 
 
 def _encoded(image: Any, what: str, **options: Any) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 from ipu import _core, tf
 from ipu._text.errors import InvalidArgumentError
 from ipu.tf._string_ops.tensors import StringTensor, to_bytes
-from ipu.tf.data import _probing
+from ipu.tf._tensor import varying_sizes
 from ipu.tf.dtypes import as_dtype
 
 _KINDS = {"string": "bytes_list", "float32": "float_list", "int64": "int64_list"}
@@ -190,7 +190,7 @@ def _sparse(rows: list[np.ndarray[Any, Any]], batch: tuple[int, ...]) -> Any:
 
 def _tensor(array: np.ndarray[Any, Any], spec: Any, axis: int | None) -> Any:
     if axis is not None and not isinstance(spec, FixedLenFeature):
-        array = _probing.varying(array, axis)
+        array = varying_sizes.varying(array, axis)
     return StringTensor(array) if array.dtype.kind == "O" else _core.Tensor(array)
 
 

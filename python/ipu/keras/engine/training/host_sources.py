@@ -14,9 +14,9 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ipu import tf
+from ipu._device.generators import generator_of_pass
 from ipu._device.locks import Condition
 from ipu.keras._random_state import Order
-from ipu.keras._seeds import generator_of_pass
 from ipu.keras._types import Nest
 from ipu.tf.data import Iterator as DataIterator
 
