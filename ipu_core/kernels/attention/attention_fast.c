@@ -11,7 +11,6 @@
  * is widened matrix by matrix, and each result is rounded once. */
 #include <math.h>
 
-#include "base/slots.h"
 #include "kernels/attention/attention_impl.h"
 #include "kernels/gemm/gemm_share_impl.h"
 #include "kernels/random/random_impl.h"
@@ -19,7 +18,7 @@
 enum {
     BLOCK_FLOATS = 1 << 15, /* of scores, at a time */
     LEAST_ROWS = 24,
-    MOST_PARTS = 16,
+    ENOUGH_PARTS = 16,
     RUN = 512 /* weights whose random words lie on the stack */
 };
 
@@ -122,16 +121,10 @@ typedef struct attention_plan {
 } attention_plan;
 
 static int64_t
-aligned(int64_t floats)
-{
-    return ipu__ceil_div(floats, 16) * 16;
-}
-
-static int64_t
 take(attention_plan *plan, int64_t floats)
 {
     int64_t at = plan->part_floats;
-    plan->part_floats += aligned(floats);
+    plan->part_floats += ipu__whole_lines(floats);
     return at;
 }
 
@@ -141,22 +134,17 @@ plan_rows(attention_plan *plan, attention_step which, int64_t a_row, int64_t k,
           int64_t n, bool transposed, int64_t c_row)
 {
     attention_product *step = &plan->step[which];
-    int64_t chunk = ipu__min(k, IPU_SUM_BLOCK);
     int64_t panels = ipu__ceil_div(n, plan->tiles->columns);
     step->product = (ipu__product){
         .m = plan->block_rows,
         .n = n,
         .k = k,
         .a_row = a_row,
-        .a_col = 1,
         .b_row = transposed ? 1 : n,
         .b_col = transposed ? k : 1,
         .c_row = c_row,
-        .a_form = IPU_A_ROWS,
-        .chunk = chunk,
-        .packed_k = chunk,
-        .block = ipu__ceil_div(plan->block_rows, plan->tiles->rows),
     };
+    ipu__product_by_rows(&step->product, plan->tiles);
     step->panels = take(plan, panels * plan->tiles->columns * k);
 }
 
@@ -471,26 +459,14 @@ run_part(const ipu_kernel_call *call, float *memory, int64_t matrix, int64_t num
 
 /* --- a call ----------------------------------------------------------------------- */
 
-typedef struct attention_job {
-    const ipu_kernel_call *call;
-    int64_t parts;
-    int64_t tasks;
-    ipu_slots pieces; /* of the workspace: as many as tasks */
-} attention_job;
-
 static void
-part_task(void *state, int32_t task, int32_t worker)
+run_parts(void *state, int64_t begin, int64_t end, void *memory)
 {
-    attention_job *job = state;
-    const attention_plan *plan = job->call->spec->prepared;
-    int piece = ipu_slots_take(&job->pieces, (int)job->tasks);
-    float *memory = (float *)job->call->workspace + piece * plan->part_floats;
-    int64_t end = ipu__share_of(job->parts, job->tasks, task + 1);
-    (void)worker;
-    for (int64_t i = ipu__share_of(job->parts, job->tasks, task); i < end; i++) {
-        run_part(job->call, memory, i / plan->row_parts, i % plan->row_parts);
+    const ipu_kernel_call *call = state;
+    const attention_plan *plan = call->spec->prepared;
+    for (int64_t i = begin; i < end; i++) {
+        run_part(call, memory, i / plan->row_parts, i % plan->row_parts);
     }
-    ipu_slots_give_back(&job->pieces, piece);
 }
 
 /* Where there are no keys, or nothing is asked. */
@@ -509,10 +485,9 @@ is_empty(const ipu_kernel_call *call)
 }
 
 static int64_t
-tasks_of(const attention_plan *plan)
+parts_of(const attention_plan *plan)
 {
-    int64_t parts = plan->a.batch * plan->a.heads * plan->row_parts;
-    return ipu__max(1, ipu__min(parts, MOST_PARTS));
+    return plan->a.batch * plan->a.heads * plan->row_parts;
 }
 
 static ipu_status
@@ -522,12 +497,9 @@ run(const ipu_kernel_call *call)
     if (is_empty(call)) {
         return IPU_OK;
     }
-    attention_job job = {
-        .call = call,
-        .parts = plan->a.batch * plan->a.heads * plan->row_parts,
-        .tasks = tasks_of(plan),
-    };
-    ipu_pool_run(call->pool, (int32_t)job.tasks, part_task, &job);
+    ipu_kernel_call copy = *call;
+    ipu__share_out(call->pool, parts_of(plan), run_parts, &copy, call->workspace,
+                   (size_t)plan->part_floats * sizeof(float));
     return IPU_OK;
 }
 
@@ -536,12 +508,9 @@ static ipu_status
 run_rows(const ipu_kernel_call *call, int64_t begin, int64_t end)
 {
     const attention_plan *plan = call->spec->prepared;
-    int64_t heads = plan->a.heads;
-    for (int64_t matrix = begin * heads; matrix < end * heads; matrix++) {
-        for (int64_t i = 0; i < plan->row_parts; i++) {
-            run_part(call, call->workspace, matrix, i);
-        }
-    }
+    ipu_kernel_call copy = *call;
+    int64_t parts = plan->a.heads * plan->row_parts;
+    run_parts(&copy, begin * parts, end * parts, call->workspace);
     return IPU_OK;
 }
 
@@ -588,16 +557,16 @@ choose(const ipu__preparation *p, bool back)
         plan->block_rows = ipu__min(plan->block_rows, IPU_SUM_BLOCK);
     }
     plan->row_parts = 1;
-    if (!back && matrices > 0 && matrices < MOST_PARTS) {
+    if (!back && matrices > 0 && matrices < ENOUGH_PARTS) {
         int64_t most = ipu__max(1, a->queries / (2 * LEAST_ROWS));
-        plan->row_parts = ipu__min(most, ipu__ceil_div(MOST_PARTS, matrices));
+        plan->row_parts = ipu__min(most, ipu__ceil_div(ENOUGH_PARTS, matrices));
     }
     plan_products(plan, back);
     plan_memory(plan, spec, back);
     spec->run = run;
     spec->kernel_name = plan->tiles->name;
     spec->workspace_bytes =
-        (size_t)(tasks_of(plan) * plan->part_floats) * sizeof(float);
+        ipu__share_bytes(parts_of(plan), (size_t)plan->part_floats * sizeof(float));
     if (matrices > 0 && a->keys > 0 && a->queries > 0) {
         bool own_mask = a->mask >= 0 && spec->inputs[a->mask].shape.dims[0] == a->batch;
         spec->rows = (ipu_kernel_rows){

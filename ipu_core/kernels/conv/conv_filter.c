@@ -20,7 +20,6 @@
  * pixels (sum_tree.h) whatever the bands and parts are: chains go on from band to band
  * in the result, and where a block of the tree ends within a band, tiles stop there. The
  * totals of each of the tree's levels lie like the result. */
-#include "base/slots.h"
 #include "kernels/conv/conv_run_impl.h"
 
 enum {
@@ -64,9 +63,7 @@ typedef struct filter_call {
     const void *y;
     float *result;
     float *totals;
-    float *scratch;
     int64_t parts;
-    ipu_slots pieces; /* of the scratch */
 } filter_call;
 
 typedef struct part_scratch {
@@ -333,19 +330,17 @@ make_channels(const filter_call *call, const part_scratch *s, const ipu__band *b
 /* --- a call ------------------------------------------------------------------------- */
 
 static void
-part_task(void *state, int32_t task, int32_t worker)
+make_parts(void *state, int64_t first_part, int64_t end_part, void *scratch)
 {
-    filter_call *call = state;
+    const filter_call *call = state;
     const filter_plan *plan = call->plan;
     const ipu__conv_geometry *g = &plan->g;
     const int64_t planes = g->source.images * g->lines[0].results;
     const int64_t bands = ipu__band_count(g, planes);
     int64_t units = plan->depthwise ? g->c.filters : g->c.groups * plan->row_count;
-    int64_t begin = ipu__share_of(units, call->parts, task);
-    int64_t end = ipu__share_of(units, call->parts, task + 1);
-    int piece = ipu_slots_take(&call->pieces, (int)call->parts);
-    part_scratch s = cut_scratch(plan, call->scratch + piece * scratch_floats(plan));
-    (void)worker;
+    int64_t begin = ipu__share_of(units, call->parts, first_part);
+    int64_t end = ipu__share_of(units, call->parts, end_part);
+    part_scratch s = cut_scratch(plan, scratch);
     while (begin < end) {
         int64_t group = plan->depthwise ? 0 : begin / plan->row_count;
         int64_t first = plan->depthwise ? begin : begin % plan->row_count;
@@ -365,7 +360,6 @@ part_task(void *state, int32_t task, int32_t worker)
         }
         begin += last - first;
     }
-    ipu_slots_give_back(&call->pieces, piece);
 }
 
 /* Each part copies all of y, so there is one for each thread. Bits do not depend on
@@ -389,9 +383,10 @@ run_filter(const ipu_kernel_call *call)
                        .y = call->inputs[1],
                        .result = plan->wide > 0 ? wide : call->outputs[0],
                        .totals = wide + plan->wide,
-                       .scratch = wide + plan->wide + plan->levels * plan->level,
                        .parts = parts_for(plan, call->pool)};
-    ipu_pool_run(call->pool, (int32_t)job.parts, part_task, &job);
+    ipu__share_out(call->pool, job.parts, make_parts, &job,
+                   job.totals + plan->levels * plan->level,
+                   (size_t)scratch_floats(plan) * sizeof(float));
     if (plan->wide > 0) {
         ipu__floats_to_halves(call->outputs[0], wide, elements, plan->g.cpu);
     }
@@ -564,8 +559,7 @@ ipu__conv_filter_prepare(const ipu__preparation *p)
                         : plan->in_place ? g->tiles->in_place_name
                                          : g->tiles->filter_name;
     spec->workspace_bytes =
-        (size_t)(plan->wide + plan->levels * plan->level +
-                 plan->most_parts * scratch_floats(plan)) *
-        sizeof(float);
+        (size_t)(plan->wide + plan->levels * plan->level) * sizeof(float) +
+        ipu__share_bytes(plan->most_parts, (size_t)scratch_floats(plan) * sizeof(float));
     return IPU_OK;
 }

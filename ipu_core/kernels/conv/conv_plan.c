@@ -9,21 +9,7 @@ enum { BAND_FLOATS = 40 * 1024 };
 static const ipu__conv_tiles *
 tiles_of(ipu_cpu_class cpu)
 {
-#if defined(__x86_64__)
-    switch (cpu) {
-    case IPU_CPU_AVX512:
-        return &ipu__conv_avx512;
-    case IPU_CPU_AVX2:
-        return &ipu__conv_avx2;
-    case IPU_CPU_GENERIC:
-        break;
-    }
-#elif defined(__aarch64__)
-    (void)cpu;
-    return &ipu__conv_neon;
-#endif
-    (void)cpu;
-    return &ipu__conv_plain;
+    return IPU_FOR_CLASS(cpu, ipu__conv, ipu__conv_base);
 }
 
 /* Taps in the order in which their places in the source ascend: that is their own one,

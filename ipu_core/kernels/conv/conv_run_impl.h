@@ -6,21 +6,12 @@
 
 #include "kernels/conv/conv_plan_impl.h"
 
-enum { IPU_CONV_MOST_TASKS = 64 };
-
 /* conv and conv_grad_input (conv_windows.c), conv_grad_filter (conv_filter.c): fill the
  * spec. */
 ipu_status ipu__conv_windows_prepare(const ipu__preparation *p);
 ipu_status ipu__conv_filter_prepare(const ipu__preparation *p);
 /* All three of float64 (conv_wide.c). */
 ipu_status ipu__conv_wide_prepare(const ipu__preparation *p);
-
-/* Floats, rounded up so that what follows is aligned. */
-static inline int64_t
-ipu__whole_lines(int64_t floats)
-{
-    return ipu__ceil_div(floats, 16) * 16;
-}
 
 /* Whether each channel has filters of its own. */
 static inline bool

@@ -153,6 +153,9 @@ extern const ipu__conv_tiles ipu__conv_avx2;
 #endif
 #if defined(__aarch64__)
 extern const ipu__conv_tiles ipu__conv_neon;
+#define ipu__conv_base ipu__conv_neon
+#else
+#define ipu__conv_base ipu__conv_plain
 #endif
 extern const ipu__conv_tiles ipu__conv_plain;
 

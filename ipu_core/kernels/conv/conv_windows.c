@@ -18,7 +18,6 @@
  * Where each channel has filters of its own there is nothing to share: vectors go over
  * the channels. Bands follow from the shape, and an element is one sum (sum_tree.h)
  * whatever band it is in, so bits depend on neither threads nor bands. */
-#include "base/slots.h"
 #include "kernels/conv/conv_run_impl.h"
 
 enum { BAND_PIXELS = 384 };
@@ -48,7 +47,6 @@ typedef struct windows_plan {
     ipu_activation activation;
     ipu_conv_step steps[IPU_CONV_MOST_STEPS];
     int32_t step_count;
-    int64_t tasks;
     /* floats in the workspace, ... */
     int64_t wide_filters;
     int64_t panels;
@@ -445,26 +443,17 @@ pack_operand(const ipu_kernel_call *call)
 
 typedef struct windows_job {
     windows_call call;
-    float *scratch;
     int64_t planes;
-    int64_t bands;
-    ipu_slots pieces; /* of the scratch */
 } windows_job;
 
 static void
-bands_task(void *state, int32_t task, int32_t worker)
+make_bands(void *state, int64_t begin, int64_t end, void *scratch)
 {
-    windows_job *job = state;
-    const windows_plan *plan = job->call.plan;
-    int64_t end = ipu__share_of(job->bands, plan->tasks, task + 1);
-    int piece = ipu_slots_take(&job->pieces, (int)plan->tasks);
-    float *scratch = job->scratch + piece * scratch_floats(plan);
-    (void)worker;
-    for (int64_t i = ipu__share_of(job->bands, plan->tasks, task); i < end; i++) {
-        ipu__band band = ipu__band_of(&plan->g, 0, job->planes, i);
+    const windows_job *job = state;
+    for (int64_t i = begin; i < end; i++) {
+        ipu__band band = ipu__band_of(&job->call.plan->g, 0, job->planes, i);
         make_band(&job->call, &band, scratch);
     }
-    ipu_slots_give_back(&job->pieces, piece);
 }
 
 static ipu_status
@@ -473,10 +462,9 @@ run_windows(const ipu_kernel_call *call)
     const windows_plan *plan = call->spec->prepared;
     float *panels = pack_operand(call);
     windows_job job = {.call = call_of(call, panels),
-                       .scratch = panels + plan->panels,
                        .planes = plan->g.source.images * plan->g.lines[0].results};
-    job.bands = ipu__band_count(&plan->g, job.planes);
-    ipu_pool_run(call->pool, (int32_t)plan->tasks, bands_task, &job);
+    ipu__share_out(call->pool, ipu__band_count(&plan->g, job.planes), make_bands, &job,
+                   panels + plan->panels, (size_t)scratch_floats(plan) * sizeof(float));
     return IPU_OK;
 }
 
@@ -690,14 +678,14 @@ ipu__conv_windows_prepare(const ipu__preparation *p)
     prepare_finish(p, plan);
     prepare_scratch(plan);
     int64_t planes = g->source.images * g->lines[0].results;
-    plan->tasks = ipu__min(ipu__band_count(g, planes), IPU_CONV_MOST_TASKS);
     spec->run = run_windows;
     spec->kernel_name = plan->depthwise   ? g->tiles->depthwise_name
                         : plan->in_place ? g->tiles->in_place_name
                                          : g->tiles->windows_name;
-    spec->workspace_bytes = (size_t)(plan->wide_filters + plan->panels +
-                                     plan->tasks * scratch_floats(plan)) *
-                            sizeof(float);
+    spec->workspace_bytes =
+        (size_t)(plan->wide_filters + plan->panels) * sizeof(float) +
+        ipu__share_bytes(ipu__band_count(g, planes),
+                         (size_t)scratch_floats(plan) * sizeof(float));
     offer_images(spec, plan);
     return IPU_OK;
 }

@@ -55,6 +55,17 @@ ipu_choose_fn ipu__choose_elementwise;
 #else
 #define IPU_TARGET_AVX2
 #endif
+/* Where a thing has a form for each class: name_avx512, name_avx2, or `base` for the base
+ * instruction set. */
+#if defined(__x86_64__)
+#define IPU_FOR_CLASS(cpu, name, base) \
+    ((cpu) == IPU_CPU_AVX512 ? &name##_avx512 \
+     : (cpu) == IPU_CPU_AVX2 ? &name##_avx2 \
+                             : &base)
+#else
+#define IPU_FOR_CLASS(cpu, name, base) ((void)(cpu), &base)
+#endif
+
 #define IPU_INLINE static inline __attribute__((always_inline))
 
 /* The `choose` column of an op whose reference kernel is its only one. */
@@ -84,6 +95,9 @@ ipu__max(int64_t a, int64_t b)
 {
     return a > b ? a : b;
 }
+
+/* The larger one of two floats; NaN if one is. */
+#define IPU_LARGER(a, b) ((a) > (b) ? (a) : ((a) == (a) ? (b) : (a)))
 
 static inline int64_t
 ipu__ceil_div(int64_t a, int64_t b)
@@ -117,7 +131,20 @@ ipu__at_mutable(void *base, int64_t bytes)
     return (char *)base + bytes;
 }
 
+/* Floats, rounded up so that what follows is aligned. */
+static inline int64_t
+ipu__whole_lines(int64_t floats)
+{
+    return ipu__ceil_div(floats, 16) * 16;
+}
+
 /* --- work in parts (share.c) -------------------------------------------------------- */
+
+/* Items [begin, end) of a job. */
+typedef void ipu__items_fn(void *job, int64_t begin, int64_t end);
+/* All items, `per_task` at a time, by the threads of the pool. */
+void ipu__run_items(ipu_pool *pool, int64_t count, int64_t per_task, ipu__items_fn *run,
+                    void *job);
 
 /* Parts [begin, end) of a job. */
 typedef void ipu__parts_fn(void *job, int64_t begin, int64_t end, void *scratch);

@@ -4,6 +4,32 @@
 #include "base/slots.h"
 #include "kernels/core/kernel_impl.h"
 
+typedef struct items {
+    ipu__items_fn *run;
+    void *job;
+    int64_t count;
+    int64_t per_task;
+} items;
+
+static void
+items_task(void *state, int32_t task, int32_t worker)
+{
+    const items *s = state;
+    int64_t begin = task * s->per_task;
+    (void)worker;
+    s->run(s->job, begin, ipu__min(begin + s->per_task, s->count));
+}
+
+void
+ipu__run_items(ipu_pool *pool, int64_t count, int64_t per_task, ipu__items_fn *run,
+               void *job)
+{
+    items s = {run, job, count, per_task};
+    if (count > 0) {
+        ipu_pool_run(pool, (int32_t)ipu__ceil_div(count, per_task), items_task, &s);
+    }
+}
+
 enum { MOST_TASKS = 64 }; /* what ipu_slots can number */
 
 typedef struct shared {
@@ -44,7 +70,9 @@ ipu__share_out(ipu_pool *pool, int64_t parts, ipu__parts_fn *run, void *job,
                 .tasks = tasks_of(parts),
                 .scratch = workspace,
                 .bytes = ipu_buffer_round_up(scratch_bytes)};
-    ipu_pool_run(pool, s.tasks, share_task, &s);
+    if (parts > 0) {
+        ipu_pool_run(pool, s.tasks, share_task, &s);
+    }
 }
 
 size_t

@@ -14,14 +14,7 @@
 static const ipu__block_form *
 form_of(ipu_cpu_class cpu)
 {
-#if defined(__x86_64__)
-    if (cpu >= IPU_CPU_AVX2) {
-        return cpu >= IPU_CPU_AVX512 ? &ipu__blocks_avx512 : &ipu__blocks_avx2;
-    }
-#else
-    (void)cpu;
-#endif
-    return &ipu__blocks_generic;
+    return IPU_FOR_CLASS(cpu, ipu__blocks, ipu__blocks_generic);
 }
 
 void

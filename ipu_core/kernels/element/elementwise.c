@@ -36,7 +36,7 @@ typedef struct element_job element_job;
 
 /* Prepared. */
 typedef struct element_plan {
-    void (*run)(element_job *job, int64_t begin, int64_t end);
+    ipu__items_fn *run;
     ipu__loop loop;
     layout layouts[IPU_FUSED_MAX_INPUTS];
     int64_t input_bytes[IPU_FUSED_MAX_INPUTS]; /* of one element */
@@ -230,28 +230,18 @@ run_elements(element_job *job, int64_t begin, int64_t end, buffer *buffers,
 }
 
 static void
-run_single_elements(element_job *job, int64_t begin, int64_t end)
+run_single_elements(void *job, int64_t begin, int64_t end)
 {
     buffer buffers[3];
     run_elements(job, begin, end, buffers, NULL);
 }
 
 static void
-run_fused_elements(element_job *job, int64_t begin, int64_t end)
+run_fused_elements(void *job, int64_t begin, int64_t end)
 {
     buffer buffers[IPU_FUSED_MAX_INPUTS];
     buffer temporaries[IPU_FUSED_MAX_INSTRUCTIONS];
     run_elements(job, begin, end, buffers, temporaries);
-}
-
-static void
-element_task(void *state, int32_t task, int32_t worker)
-{
-    element_job *job = state;
-    int64_t begin = task * job->plan->task_elements;
-    int64_t end = ipu__min(begin + job->plan->task_elements, job->plan->loop.elements);
-    (void)worker;
-    job->plan->run(job, begin, end);
 }
 
 /* More than a few instructions an element. */
@@ -341,11 +331,9 @@ run(const ipu_kernel_call *call)
     element_job job = {.plan = call->spec->prepared,
                        .call = call,
                        .past_caches = is_past_caches(call)};
-    int64_t tasks = ipu__ceil_div(job.plan->loop.elements, job.plan->task_elements);
     atomic_init(&job.fault, (int)IPU_FAULT_NONE);
-    if (tasks > 0) {
-        ipu_pool_run(call->pool, (int32_t)tasks, element_task, &job);
-    }
+    ipu__run_items(call->pool, job.plan->loop.elements, job.plan->task_elements,
+                   job.plan->run, &job);
     return ipu__fault_report(
         call, (ipu__fault)atomic_load_explicit(&job.fault, memory_order_relaxed));
 }

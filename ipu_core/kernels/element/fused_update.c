@@ -218,14 +218,11 @@ part_at(const update_plan *plan, int64_t element)
 }
 
 static void
-update_task(void *state, int32_t task, int32_t worker)
+update_elements(void *state, int64_t begin, int64_t end)
 {
     const ipu_kernel_call *call = state;
     const update_plan *plan = call->spec->prepared;
-    int64_t begin = (int64_t)task * TASK_ELEMENTS;
-    int64_t end = ipu__min(begin + TASK_ELEMENTS, plan->elements);
     scratch room;
-    (void)worker;
     for (uint32_t p = part_at(plan, begin); p < plan->parts; p++) {
         const update_part *part = &plan->part[p];
         if (part->first >= end) {
@@ -251,8 +248,7 @@ run(const ipu_kernel_call *call)
                                            groups + 1);
         }
     }
-    ipu_pool_run(call->pool, (int32_t)ipu__ceil_div(plan->elements, TASK_ELEMENTS),
-                 update_task, &copy);
+    ipu__run_items(call->pool, plan->elements, TASK_ELEMENTS, update_elements, &copy);
     return IPU_OK;
 }
 

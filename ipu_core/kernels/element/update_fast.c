@@ -102,12 +102,10 @@ typedef struct sgd_job {
 } sgd_job;
 
 static void
-sgd_task(void *state, int32_t task, int32_t worker)
+apply_some(void *state, int64_t begin, int64_t end)
 {
     const sgd_job *job = state;
-    int64_t begin = (int64_t)task * TASK_ELEMENTS;
-    int64_t n = ipu__min(job->elements - begin, TASK_ELEMENTS);
-    (void)worker;
+    int64_t n = end - begin;
     ipu__sgd_apply(job->sgd, begin, job->gradient + begin, n, job->cpu);
 }
 
@@ -116,19 +114,17 @@ ipu__sgd_run(ipu_pool *pool, const ipu__sgd *sgd, const float *gradient,
              int64_t elements, ipu_cpu_class cpu)
 {
     sgd_job job = {sgd, gradient, elements, cpu};
-    ipu_pool_run(pool, (int32_t)ipu__ceil_div(elements, TASK_ELEMENTS), sgd_task, &job);
+    ipu__run_items(pool, elements, TASK_ELEMENTS, apply_some, &job);
 }
 
 static void
-add_task(void *state, int32_t task, int32_t worker)
+add_some(void *state, int64_t begin, int64_t end)
 {
     const ipu_kernel_call *call = state;
     const update_plan *plan = call->spec->prepared;
-    int64_t begin = (int64_t)task * TASK_ELEMENTS;
-    int64_t n = ipu__min(plan->elements - begin, TASK_ELEMENTS);
+    int64_t n = end - begin;
     float *to = (float *)call->outputs[0] + begin;
     const float *more = (const float *)call->inputs[0] + begin;
-    (void)worker;
     (plan->cpu >= IPU_CPU_AVX2 ? add_avx2 : add_generic)(to, more, n);
 }
 
@@ -146,8 +142,7 @@ run_add(const ipu_kernel_call *call)
 {
     const update_plan *plan = call->spec->prepared;
     ipu_kernel_call copy = *call;
-    ipu_pool_run(call->pool, (int32_t)ipu__ceil_div(plan->elements, TASK_ELEMENTS),
-                 add_task, &copy);
+    ipu__run_items(call->pool, plan->elements, TASK_ELEMENTS, add_some, &copy);
     return IPU_OK;
 }
 

@@ -69,26 +69,19 @@ update_row(const rows_job *job, int64_t row, int64_t group)
 }
 
 static void
-groups_task(void *state, int32_t task, int32_t worker)
+update_groups(void *state, int64_t begin, int64_t end)
 {
     const rows_job *job = state;
-    int64_t begin = task * job->plan->per_task;
-    int64_t end = ipu__min(begin + job->plan->per_task, job->groups.count);
-    (void)worker;
     for (int64_t g = begin; g < end; g++) {
         update_row(job, ipu__row_of_group(&job->groups, g), g);
     }
 }
 
 static void
-all_rows_task(void *state, int32_t task, int32_t worker)
+update_all_rows(void *state, int64_t begin, int64_t end)
 {
     const rows_job *job = state;
-    const rows_plan *plan = job->plan;
-    int64_t begin = task * plan->per_task;
-    int64_t end = ipu__min(begin + plan->per_task, plan->rows.size);
     int64_t group = ipu__row_group_from(&job->groups, begin);
-    (void)worker;
     for (int64_t row = begin; row < end; row++) {
         bool is_named = group < job->groups.count &&
                         ipu__row_of_group(&job->groups, group) == row;
@@ -108,9 +101,8 @@ run(const ipu_kernel_call *call)
     job.groups = ipu__row_groups_make(&plan->rows, call->inputs[0], call->workspace);
     bool zeros_count = call->spec->output_count > 1 || !isfinite(job.sgd.rate)
                        || signbit(job.sgd.rate);
-    int64_t rows = zeros_count ? plan->rows.size : job.groups.count;
-    ipu_pool_run(call->pool, (int32_t)ipu__ceil_div(rows, plan->per_task),
-                 zeros_count ? all_rows_task : groups_task, &job);
+    ipu__run_items(call->pool, zeros_count ? plan->rows.size : job.groups.count,
+                   plan->per_task, zeros_count ? update_all_rows : update_groups, &job);
     return IPU_OK;
 }
 

@@ -4,7 +4,7 @@
 #include "kernels/gemm/gemm_tiles_impl.h"
 
 #if defined(__x86_64__)
-#include <immintrin.h>
+#include "kernels/core/turn.h"
 
 #define TARGET IPU_TARGET_AVX2
 #define LANES 8
@@ -87,31 +87,7 @@ relu(vector x)
 IPU_INLINE TARGET void
 transpose(const float *in, int64_t in_row, float *out, int64_t out_row)
 {
-    __m256 r[8];
-    __m256 t[8];
-#pragma GCC unroll 8
-    for (int i = 0; i < 8; i++) {
-        r[i] = _mm256_loadu_ps(in + i * in_row);
-    }
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; i++) {
-        t[2 * i] = _mm256_unpacklo_ps(r[2 * i], r[2 * i + 1]);
-        t[2 * i + 1] = _mm256_unpackhi_ps(r[2 * i], r[2 * i + 1]);
-    }
-#pragma GCC unroll 2
-    for (int i = 0; i < 2; i++) {
-        r[4 * i] = _mm256_shuffle_ps(t[4 * i], t[4 * i + 2], 0x44);
-        r[4 * i + 1] = _mm256_shuffle_ps(t[4 * i], t[4 * i + 2], 0xee);
-        r[4 * i + 2] = _mm256_shuffle_ps(t[4 * i + 1], t[4 * i + 3], 0x44);
-        r[4 * i + 3] = _mm256_shuffle_ps(t[4 * i + 1], t[4 * i + 3], 0xee);
-    }
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; i++) {
-        _mm256_storeu_ps(out + i * out_row,
-                         _mm256_permute2f128_ps(r[i], r[i + 4], 0x20));
-        _mm256_storeu_ps(out + (i + 4) * out_row,
-                         _mm256_permute2f128_ps(r[i], r[i + 4], 0x31));
-    }
+    ipu__turn_8x8(in, in_row, out, out_row);
 }
 
 #include "kernels/gemm/gemm_tiles_body.h"

@@ -11,14 +11,13 @@
  * rows of A, and B is read where it lies; otherwise all of B would be packed for a few
  * uses. One or two rows are exchanged, too: then lanes are columns of C
  * (gemm_narrow_body.h). Exchanging the factors changes no bit. */
-#include "base/slots.h"
 #include "kernels/gemm/gemm_share_impl.h"
 
 enum {
     FLOPS_PER_TASK = 1 << 18,
     FLOPS_PER_LARGE_TASK = 1 << 25,
     MOST_TASKS = 16, /* of products of the usual size */
-    MOST_POOL_TASKS = 64,
+    MOST_LARGE_TASKS = 64,
     TASKS_PER_THREAD = 4,
     NARROW = 8,              /* columns that fill a vector of AVX2 */
     FEW_ROWS = 32,           /* of A, whose panels cost less than those of B */
@@ -33,21 +32,7 @@ enum {
 const ipu__tiles *
 ipu__tiles_of(ipu_cpu_class cpu)
 {
-#if defined(__x86_64__)
-    switch (cpu) {
-    case IPU_CPU_AVX512:
-        return &ipu__tiles_avx512;
-    case IPU_CPU_AVX2:
-        return &ipu__tiles_avx2;
-    case IPU_CPU_GENERIC:
-        break;
-    }
-#elif defined(__aarch64__)
-    (void)cpu;
-    return &ipu__tiles_neon;
-#endif
-    (void)cpu;
-    return &ipu__tiles_plain;
+    return IPU_FOR_CLASS(cpu, ipu__tiles, ipu__tiles_base);
 }
 
 static ipu__product
@@ -129,7 +114,7 @@ most_parts(const ipu__own_plan *plan)
     const ipu__product *p = &plan->product;
     int64_t flops = 2 * p->m * p->n * p->k;
     int64_t parts = ipu__min(flops / FLOPS_PER_TASK, MOST_TASKS);
-    int64_t large = ipu__min(flops / FLOPS_PER_LARGE_TASK, MOST_POOL_TASKS);
+    int64_t large = ipu__min(flops / FLOPS_PER_LARGE_TASK, MOST_LARGE_TASKS);
     parts = parts > large ? parts : large;
     return parts > 1 ? parts : 1;
 }
@@ -209,17 +194,11 @@ ipu__own_scratch(const ipu__own_plan *plan)
     return ipu__tiles_scratch(plan->tiles, &plan->product);
 }
 
-static int64_t
-parts_of(const ipu__matmul *matmul, ipu__own_cut cut)
-{
-    return matmul->batches * cut.rows * cut.columns;
-}
-
 size_t
 ipu__own_workspace(const ipu__matmul *matmul, const ipu__own_plan *plan)
 {
-    int64_t tasks = ipu__min(matmul->batches * most_parts(plan), MOST_POOL_TASKS);
-    return (size_t)(tasks * ipu__own_scratch(plan)) * sizeof(float);
+    return ipu__share_bytes(matmul->batches * most_parts(plan),
+                            (size_t)ipu__own_scratch(plan) * sizeof(float));
 }
 
 static const void *
@@ -272,11 +251,6 @@ ipu__own_rectangle(const ipu__own_call *call, int64_t batch, const ipu__rectangl
 typedef struct own_job {
     const ipu__own_call *call;
     ipu__own_cut cut;
-    float *scratch;
-    int64_t scratch_floats;
-    int64_t parts;
-    int64_t tasks;
-    ipu_slots pieces; /* of the scratch: as many as tasks */
 } own_job;
 
 /* Part `part` of the rows and columns of the product, which may be exchanged. */
@@ -300,34 +274,21 @@ part_of(const ipu__own_plan *plan, ipu__own_cut cut, int64_t part)
 }
 
 static void
-parts_task(void *state, int32_t task, int32_t worker)
+make_parts(void *state, int64_t begin, int64_t end, void *scratch)
 {
-    own_job *job = state;
-    const ipu__own_plan *plan = job->call->plan;
+    const own_job *job = state;
     int64_t parts = job->cut.rows * job->cut.columns;
-    int piece = ipu_slots_take(&job->pieces, (int)job->tasks);
-    float *scratch = job->scratch + piece * job->scratch_floats;
-    int64_t end = ipu__share_of(job->parts, job->tasks, task + 1);
-    (void)worker;
-    for (int64_t i = ipu__share_of(job->parts, job->tasks, task); i < end; i++) {
-        ipu__rectangle part = part_of(plan, job->cut, i % parts);
+    for (int64_t i = begin; i < end; i++) {
+        ipu__rectangle part = part_of(job->call->plan, job->cut, i % parts);
         ipu__own_rectangle(job->call, i / parts, &part, scratch);
     }
-    ipu_slots_give_back(&job->pieces, piece);
 }
 
 void
 ipu__own_run(const ipu__own_call *call, ipu_pool *pool, float *workspace)
 {
     ipu__own_cut cut = ipu__own_cut_for(call->plan, ipu_pool_hands(pool));
-    int64_t parts = parts_of(call->matmul, cut);
-    own_job job = {
-        .call = call,
-        .cut = cut,
-        .scratch = workspace,
-        .scratch_floats = ipu__own_scratch(call->plan),
-        .parts = parts,
-        .tasks = ipu__min(parts, MOST_POOL_TASKS),
-    };
-    ipu_pool_run(pool, (int32_t)job.tasks, parts_task, &job);
+    own_job job = {call, cut};
+    ipu__share_out(pool, call->matmul->batches * cut.rows * cut.columns, make_parts, &job,
+                   workspace, (size_t)ipu__own_scratch(call->plan) * sizeof(float));
 }

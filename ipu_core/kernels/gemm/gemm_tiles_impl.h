@@ -95,8 +95,22 @@ extern const ipu__tiles ipu__tiles_avx2;
 #endif
 #if defined(__aarch64__)
 extern const ipu__tiles ipu__tiles_neon;
+#define ipu__tiles_base ipu__tiles_neon
+#else
+#define ipu__tiles_base ipu__tiles_plain
 #endif
 extern const ipu__tiles ipu__tiles_plain;
+
+/* How a product of rows by panels is made that are packed before: its m and k are set. */
+static inline void
+ipu__product_by_rows(ipu__product *p, const ipu__tiles *tiles)
+{
+    p->a_col = 1;
+    p->a_form = IPU_A_ROWS;
+    p->chunk = ipu__min(p->k, IPU_SUM_BLOCK);
+    p->packed_k = p->chunk;
+    p->block = ipu__ceil_div(p->m, tiles->rows);
+}
 
 static inline bool
 ipu__is_at_once(const ipu__product *p)

@@ -161,8 +161,9 @@ copy_slices(void *to, const void *from, const int64_t *numbers, int64_t n, int64
 
 /* Slices [begin, end) of the result. */
 static void
-gather_some(gather_job *job, int64_t begin, int64_t end)
+gather_some(void *state, int64_t begin, int64_t end)
 {
+    gather_job *job = state;
     const gather_plan *plan = job->plan;
     const ipu__points *points = &plan->of.points;
     int64_t numbers[IPU_SLICE_BLOCK];
@@ -184,16 +185,6 @@ gather_some(gather_job *job, int64_t begin, int64_t end)
     }
 }
 
-static void
-gather_task(void *state, int32_t task, int32_t worker)
-{
-    gather_job *job = state;
-    const gather_plan *plan = job->plan;
-    int64_t begin = task * plan->per_task;
-    (void)worker;
-    gather_some(job, begin, ipu__min(begin + plan->per_task, plan->rows));
-}
-
 static ipu_status
 run_gather(const ipu_kernel_call *call)
 {
@@ -202,8 +193,7 @@ run_gather(const ipu_kernel_call *call)
     if (plan->row == 0) {
         return ipu__blocks_check(call, &plan->of, call->inputs[1]);
     }
-    ipu_pool_run(call->pool, (int32_t)ipu__ceil_div(plan->rows, plan->per_task),
-                 gather_task, &job);
+    ipu__run_items(call->pool, plan->rows, plan->per_task, gather_some, &job);
     return atomic_load_explicit(&job.outside, memory_order_relaxed)
                ? ipu__blocks_check(call, &plan->of, call->inputs[1])
                : IPU_OK;
@@ -307,16 +297,13 @@ typedef struct one_hot_job {
     } while (0)
 
 static void
-one_hot_task(void *state, int32_t task, int32_t worker)
+make_one_hot(void *state, int64_t begin, int64_t end)
 {
     const one_hot_job *job = state;
     const one_hot_plan *plan = job->plan;
     ipu_dtype dtype = job->call->spec->inputs[0].dtype;
     const void *labels = job->call->inputs[0];
     int64_t whole = plan->depth * plan->inner;
-    int64_t begin = task * plan->per_task;
-    int64_t end = ipu__min(begin + plan->per_task, plan->outer);
-    (void)worker;
     if (plan->zeros && whole > 0) {
         memset(ipu__at_mutable(job->call->outputs[0], begin * whole * plan->bytes), 0,
                (size_t)((end - begin) * whole * plan->bytes));
@@ -343,8 +330,7 @@ run_one_hot(const ipu_kernel_call *call)
 {
     const one_hot_plan *plan = call->spec->prepared;
     one_hot_job job = {call, plan};
-    ipu_pool_run(call->pool, (int32_t)ipu__ceil_div(plan->outer, plan->per_task),
-                 one_hot_task, &job);
+    ipu__run_items(call->pool, plan->outer, plan->per_task, make_one_hot, &job);
     return IPU_OK;
 }
 

@@ -395,12 +395,9 @@ scatter_part(scatter_job *job, int64_t part)
 }
 
 static void
-scatter_task(void *state, int32_t task, int32_t worker)
+scatter_parts(void *state, int64_t begin, int64_t end)
 {
     scatter_job *job = state;
-    int64_t begin = task * job->plan->per_task;
-    int64_t end = ipu__min(begin + job->plan->per_task, job->plan->parts);
-    (void)worker;
     for (int64_t part = begin; part < end; part++) {
         scatter_part(job, part);
     }
@@ -414,8 +411,7 @@ run_scatter(const ipu_kernel_call *call)
     if (plan->parts == 0) {
         return ipu__blocks_check(call, &plan->of, call->inputs[plan->indices]);
     }
-    ipu_pool_run(call->pool, (int32_t)ipu__ceil_div(plan->parts, plan->per_task),
-                 scatter_task, &job);
+    ipu__run_items(call->pool, plan->parts, plan->per_task, scatter_parts, &job);
     return atomic_load_explicit(&job.outside, memory_order_relaxed)
                ? ipu__blocks_check(call, &plan->of, call->inputs[plan->indices])
                : IPU_OK;
@@ -461,15 +457,12 @@ join_halves(const scatter_job *job, int64_t begin, int64_t end)
 
 /* A stretch of `sorted`: the groups that begin in it. */
 static void
-halves_task(void *state, int32_t task, int32_t worker)
+join_groups(void *state, int64_t begin, int64_t end)
 {
     const scatter_job *job = state;
     const scatter_plan *plan = job->plan;
     const ipu__numbered *sorted = job->sorted;
     int64_t count = plan->of.points.count;
-    int64_t begin = task * plan->range;
-    int64_t end = ipu__min(begin + plan->range, count);
-    (void)worker;
     while (begin > 0 && begin < end && sorted[begin].key == sorted[begin - 1].key) {
         begin++; /* of the task before */
     }
@@ -509,8 +502,7 @@ run_halves(const ipu_kernel_call *call)
             job.sorted = ipu__sort_numbered(numbered, numbered + points->count,
                                             points->count, plan->key_bits);
         }
-        ipu_pool_run(call->pool, (int32_t)ipu__ceil_div(points->count, plan->range),
-                     halves_task, &job);
+        ipu__run_items(call->pool, points->count, plan->range, join_groups, &job);
     }
     return IPU_OK;
 }

@@ -10,7 +10,7 @@
 #include "kernels/core/kernel_impl.h"
 
 #if defined(__x86_64__)
-#include <immintrin.h>
+#include "kernels/core/turn.h"
 #endif
 
 enum {
@@ -198,34 +198,6 @@ copy_tile(char *to, int64_t to_row, const char *from, int64_t from_column, int64
 #undef COPY_TILE
 
 #if defined(__x86_64__)
-/* out[i][j] = in[j][i] for i, j < CORNER. Rows in elements. */
-IPU_TARGET_AVX2 IPU_INLINE void
-turn_corner(float *out, int64_t out_row, const float *in, int64_t in_row)
-{
-    __m256 r[CORNER];
-    __m256 t[CORNER];
-    for (int i = 0; i < 4; i++) { /* halves of rows j and j + 4 side by side */
-        __m256 low = _mm256_castps128_ps256(_mm_loadu_ps(in + i * in_row));
-        __m256 high = _mm256_castps128_ps256(_mm_loadu_ps(in + i * in_row + 4));
-        const float *below = in + (i + 4) * in_row;
-        r[i] = _mm256_insertf128_ps(low, _mm_loadu_ps(below), 1);
-        r[i + 4] = _mm256_insertf128_ps(high, _mm_loadu_ps(below + 4), 1);
-    }
-    for (int i = 0; i < CORNER; i += 2) {
-        t[i] = _mm256_unpacklo_ps(r[i], r[i + 1]);
-        t[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
-    }
-    for (int i = 0; i < CORNER; i += 4) {
-        _mm256_storeu_ps(out + i * out_row, _mm256_shuffle_ps(t[i], t[i + 2], 0x44));
-        _mm256_storeu_ps(out + (i + 1) * out_row,
-                         _mm256_shuffle_ps(t[i], t[i + 2], 0xee));
-        _mm256_storeu_ps(out + (i + 2) * out_row,
-                         _mm256_shuffle_ps(t[i + 1], t[i + 3], 0x44));
-        _mm256_storeu_ps(out + (i + 3) * out_row,
-                         _mm256_shuffle_ps(t[i + 1], t[i + 3], 0xee));
-    }
-}
-
 /* LARGE_TILE x LARGE_TILE elements of 4 bytes. Rows of a large tensor may share places
  * in the cache: a few rows of the input are read at a time, and rows of the result are
  * written one by one. */
@@ -235,8 +207,8 @@ copy_large_tile(float *to, int64_t to_row, const float *from, int64_t from_colum
     _Alignas(64) float turned[LARGE_TILE * LARGE_TILE];
     for (int64_t j = 0; j < LARGE_TILE; j += CORNER) {
         for (int64_t i = 0; i < LARGE_TILE; i += CORNER) {
-            turn_corner(turned + i * LARGE_TILE + j, LARGE_TILE,
-                        from + i + j * from_column, from_column);
+            ipu__turn_8x8(from + i + j * from_column, from_column,
+                          turned + i * LARGE_TILE + j, LARGE_TILE);
         }
     }
     for (int64_t i = 0; i < LARGE_TILE; i++) {
@@ -296,14 +268,11 @@ locate(const copy_plan *plan, int32_t end, int64_t position, int64_t *from, int6
 }
 
 static void
-transposed_task(void *state, int32_t task, int32_t worker)
+copy_strips(void *state, int64_t begin, int64_t end)
 {
     const copy_job *job = state;
     const copy_plan *plan = job->plan;
     const ipu__loop *loop = &plan->loop;
-    int64_t begin = task * plan->per_task;
-    int64_t end = ipu__min(begin + plan->per_task, plan->outer);
-    (void)worker;
     for (int64_t i = begin; i < end; i++) {
         int64_t from;
         int64_t to;
@@ -316,31 +285,28 @@ transposed_task(void *state, int32_t task, int32_t worker)
 
 /* Iterations are rows; those of one plane are copied together. */
 static void
-planes_task(void *state, int32_t task, int32_t worker)
+copy_rows(void *state, int64_t begin, int64_t end)
 {
     const copy_job *job = state;
     const copy_plan *plan = job->plan;
     const ipu__loop *loop = &plan->loop;
     int32_t last = loop->rank - 1;
     int64_t rows = last > 0 ? loop->dims[last - 1] : 1;
-    int64_t i = task * plan->per_task;
-    int64_t end = ipu__min(i + plan->per_task, plan->outer);
     plane p = {.to_row = last > 0 ? loop->strides[1][last - 1] * plan->bytes : 0,
                .from_row = last > 0 ? loop->strides[0][last - 1] * plan->bytes : 0,
                .n = loop->dims[last],
                .to_step = loop->strides[1][last],
                .from_step = loop->strides[0][last]};
-    (void)worker;
-    while (i < end) {
+    while (begin < end) {
         int64_t from;
         int64_t to;
-        int64_t row = i % rows;
-        (void)locate(plan, last - 1, i / rows, &from, &to);
+        int64_t row = begin % rows;
+        (void)locate(plan, last - 1, begin / rows, &from, &to);
         p.to = job->to + to + row * p.to_row;
         p.from = job->from + from + row * p.from_row;
-        p.rows = ipu__min(rows - row, end - i);
+        p.rows = ipu__min(rows - row, end - begin);
         copy_plane(&p, plan->bytes, plan->avx2);
-        i += p.rows;
+        begin += p.rows;
     }
 }
 
@@ -407,11 +373,9 @@ plan_copy(copy_plan *plan, int64_t bytes, ipu_cpu_class cpu)
 static void
 run_copy_plan(const copy_plan *plan, ipu_pool *pool, const void *from, void *to)
 {
-    if (plan->outer > 0) {
-        copy_job job = {plan, ipu__at(from, plan->from), ipu__at_mutable(to, plan->to)};
-        ipu_pool_run(pool, (int32_t)ipu__ceil_div(plan->outer, plan->per_task),
-                     plan->swapped >= 0 ? transposed_task : planes_task, &job);
-    }
+    copy_job job = {plan, ipu__at(from, plan->from), ipu__at_mutable(to, plan->to)};
+    ipu__run_items(pool, plan->outer, plan->per_task,
+                   plan->swapped >= 0 ? copy_strips : copy_rows, &job);
 }
 
 /* One copy of input 0. */

@@ -16,7 +16,6 @@ enum {
     SMALL_DIGIT = 8,  /* bits */
     DIGIT = 11,
     LONG = 2048,      /* keys from which on digits are long */
-    MOST_TASKS = 8,
     TASK_ELEMENTS = 4096
 };
 
@@ -35,8 +34,8 @@ struct sort_plan {
     int64_t rows;
     int64_t room;  /* entries of a collection; n where the whole row is sorted */
     int64_t bytes; /* of an element */
-    int64_t part; /* of the workspace: bytes */
-    int64_t per_task;
+    size_t room_bytes;
+    int64_t per_part;
     bool ascending;
 };
 
@@ -250,36 +249,34 @@ ipu__sort_numbered(ipu__numbered *x, ipu__numbered *other, int64_t n, int32_t ke
 
 /* --- run and choose --------------------------------------------------------------- */
 
-typedef struct sort_job {
-    const sort_plan *plan;
-    const ipu_kernel_call *call;
-} sort_job;
-
 static void
-rows_task(void *state, int32_t task, int32_t worker)
+sort_rows(void *state, int64_t begin, int64_t end, void *room)
 {
-    const sort_job *job = state;
-    const sort_plan *plan = job->plan;
-    int64_t begin = task * plan->per_task;
-    int64_t end = ipu__min(begin + plan->per_task, plan->rows);
-    (void)worker;
-    for (int64_t row = begin; row < end; row++) {
+    const ipu_kernel_call *call = state;
+    const sort_plan *plan = call->spec->prepared;
+    const int64_t last = ipu__min(end * plan->per_part, plan->rows);
+    for (int64_t row = begin * plan->per_part; row < last; row++) {
         int64_t at = row * plan->depth;
-        plan->row(plan, ipu__at_mutable(job->call->workspace, task * plan->part),
-                  ipu__at(job->call->inputs[0], row * plan->n * plan->bytes),
-                  ipu__at_mutable(job->call->outputs[0], at * plan->bytes),
-                  (int32_t *)job->call->outputs[1] + at);
+        plan->row(plan, room, ipu__at(call->inputs[0], row * plan->n * plan->bytes),
+                  ipu__at_mutable(call->outputs[0], at * plan->bytes),
+                  (int32_t *)call->outputs[1] + at);
     }
+}
+
+static int64_t
+parts_of(const sort_plan *plan)
+{
+    return ipu__ceil_div(plan->rows, plan->per_part);
 }
 
 static ipu_status
 run_top_k(const ipu_kernel_call *call)
 {
     const sort_plan *plan = call->spec->prepared;
-    sort_job job = {plan, call};
-    if (plan->rows > 0 && plan->depth > 0) {
-        ipu_pool_run(call->pool, (int32_t)ipu__ceil_div(plan->rows, plan->per_task),
-                     rows_task, &job);
+    ipu_kernel_call copy = *call;
+    if (plan->depth > 0) {
+        ipu__share_out(call->pool, parts_of(plan), sort_rows, &copy, call->workspace,
+                       plan->room_bytes);
     }
     return IPU_OK;
 }
@@ -309,12 +306,9 @@ ipu_choose_top_k(const ipu__preparation *p)
     plan->any_below = wide ? (avx2 ? any_below_64_avx2 : any_below_64_generic)
                            : (avx2 ? any_below_32_avx2 : any_below_32_generic);
     size_t entry = wide ? sizeof(entry_64) : sizeof(entry_32);
-    plan->part = (int64_t)ipu_buffer_round_up((size_t)plan->room * 2 * entry);
-    plan->per_task = 1 + TASK_ELEMENTS / (plan->n + 1);
-    int64_t fewest = ipu__ceil_div(plan->rows, MOST_TASKS);
-    plan->per_task = plan->per_task < fewest ? fewest : plan->per_task;
-    spec->workspace_bytes =
-        (size_t)(ipu__ceil_div(plan->rows, plan->per_task) * plan->part);
+    plan->room_bytes = (size_t)plan->room * 2 * entry;
+    plan->per_part = 1 + TASK_ELEMENTS / (plan->n + 1);
+    spec->workspace_bytes = ipu__share_bytes(parts_of(plan), plan->room_bytes);
     spec->run = run_top_k;
     spec->kernel_name = avx2 ? "radix_avx2" : "radix_generic";
     return IPU_OK;

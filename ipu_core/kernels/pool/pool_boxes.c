@@ -8,7 +8,6 @@
 #include <math.h>
 #include <string.h>
 
-#define LARGER(a, b) ((a) > (b) ? (a) : ((a) == (a) ? (b) : (a))) /* NaN if one is */
 #define PLUS(a, b) ((a) + (b))
 /* Whether an element is not the maximum y of its window; of vectors, too. */
 #define IS_NOT(x, y) (((x) != (y)) & ((x) == (x)))
@@ -189,9 +188,9 @@ typedef int32_t ints __attribute__((vector_size(32), aligned(4), may_alias));
         }) \
     }
 #define BLOCKS(form, target) \
-    FOLD_BLOCK(max_##form, target, 32, -INFINITY, LARGER, ) \
-    FOLD_BLOCK(max_##form, target, 8, -INFINITY, LARGER, ) \
-    FOLD_BLOCK(max_##form, target, 1, -INFINITY, LARGER, ) \
+    FOLD_BLOCK(max_##form, target, 32, -INFINITY, IPU_LARGER, ) \
+    FOLD_BLOCK(max_##form, target, 8, -INFINITY, IPU_LARGER, ) \
+    FOLD_BLOCK(max_##form, target, 1, -INFINITY, IPU_LARGER, ) \
     FOLD_BLOCK(mean_##form, target, 32, 0.0f, PLUS, / box->elements) \
     FOLD_BLOCK(mean_##form, target, 8, 0.0f, PLUS, / box->elements) \
     FOLD_BLOCK(mean_##form, target, 1, 0.0f, PLUS, / box->elements) \

@@ -23,13 +23,12 @@
         advance; \
     }
 
-#define LARGER(a, b) ((a) > (b) ? (a) : ((a) == (a) ? (b) : (a))) /* NaN if one is */
 
 COLUMNS_TARGET static void
 COLUMNS_NAME(max)(float *y, int64_t y_step, const float *x, int64_t x_step,
                   int64_t columns, int64_t n)
 {
-    COLUMNS((y += y_step, x += x_step), y[j] = LARGER(y[j], x[j]))
+    COLUMNS((y += y_step, x += x_step), y[j] = IPU_LARGER(y[j], x[j]))
 }
 
 COLUMNS_TARGET static void
@@ -81,6 +80,5 @@ static const ipu__pool_columns COLUMNS_NAME(columns) = {
     COLUMNS_NAME(mark), COLUMNS_NAME(pick), COLUMNS_NAME(spread)};
 
 #undef COLUMNS
-#undef LARGER
 #undef COLUMNS_NAME
 #undef COLUMNS_TARGET

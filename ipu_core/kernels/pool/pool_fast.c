@@ -178,8 +178,9 @@ make_row(const ipu__pool_job *job, int64_t image, int64_t unit)
  */
 
 static void
-make_units(const ipu__pool_job *job, int64_t begin, int64_t end)
+make_units(void *state, int64_t begin, int64_t end)
 {
+    const ipu__pool_job *job = state;
     int64_t units = job->plan->units;
     bool tiles = job->call->spec->op == IPU_OP_ID_MAX_POOL_GRAD && !job->plan->apart;
     bool scatters = tiles && !job->plan->half;
@@ -190,24 +191,13 @@ make_units(const ipu__pool_job *job, int64_t begin, int64_t end)
     }
 }
 
-static void
-pool_task(void *state, int32_t task, int32_t worker)
-{
-    const ipu__pool_job *job = state;
-    const ipu__pool_kernel *plan = job->plan;
-    int64_t begin = task * plan->per_task;
-    (void)worker;
-    make_units(job, begin,
-               ipu__min(begin + plan->per_task, plan->pool.images * plan->units));
-}
-
 static ipu_status
 run(const ipu_kernel_call *call)
 {
     const ipu__pool_kernel *plan = call->spec->prepared;
     ipu__pool_job job = {plan, call};
-    int64_t tasks = ipu__ceil_div(plan->pool.images * plan->units, plan->per_task);
-    ipu_pool_run(call->pool, (int32_t)tasks, pool_task, &job);
+    ipu__run_items(call->pool, plan->pool.images * plan->units, plan->per_task,
+                   make_units, &job);
     return IPU_OK;
 }
 

@@ -48,14 +48,7 @@ typedef struct random_plan {
 const ipu__random_form *
 ipu__random_form_of(ipu_cpu_class cpu)
 {
-#if defined(__x86_64__)
-    if (cpu >= IPU_CPU_AVX2) {
-        return cpu >= IPU_CPU_AVX512 ? &ipu__random_avx512 : &ipu__random_avx2;
-    }
-#else
-    (void)cpu;
-#endif
-    return &ipu__random_generic;
+    return IPU_FOR_CLASS(cpu, ipu__random, ipu__random_generic);
 }
 
 uint32_t
@@ -143,15 +136,12 @@ run_round(const random_job *job, const uint32_t *words, int64_t at, int64_t n)
 }
 
 static void
-task(void *state, int32_t number, int32_t worker)
+draw(void *state, int64_t begin, int64_t end)
 {
     const random_job *job = state;
     const random_plan *plan = job->plan;
-    int64_t begin = (int64_t)number * plan->task_elements;
-    int64_t end = ipu__min(begin + plan->task_elements, plan->elements);
     int64_t step = RUN / plan->words_each;
     _Alignas(64) uint32_t words[RUN];
-    (void)worker;
     for (int64_t at = begin; at < end; at += step) {
         int64_t n = ipu__min(step, end - at);
         plan->form->words(words, &job->key, (uint64_t)(at * plan->words_each / 4),
@@ -164,9 +154,8 @@ static ipu_status
 run_tasks(const random_job *job)
 {
     const random_plan *plan = job->plan;
-    int64_t tasks = ipu__ceil_div(plan->elements, plan->task_elements);
     random_job own = *job;
-    ipu_pool_run(job->call->pool, (int32_t)tasks, task, &own);
+    ipu__run_items(job->call->pool, plan->elements, plan->task_elements, draw, &own);
     return IPU_OK;
 }
 

@@ -12,15 +12,8 @@
 enum {
     BLOCK_ROWS = 48, /* at most, at a time */
     LEAST_ROWS = 4,  /* that are worth a thread */
-    MOST_PARTS = 16,
     KERNEL = 1, /* which input it is */
 };
-
-static int64_t
-aligned(int64_t floats)
-{
-    return ipu__ceil_div(floats, 16) * 16;
-}
 
 ipu_status
 ipu__recurrent_begin(const ipu__preparation *p, ipu__recurrent_plan **out)
@@ -34,12 +27,7 @@ ipu__recurrent_begin(const ipu__preparation *p, ipu__recurrent_plan **out)
     IPU_TRY(ipu__prepared(p, sizeof *plan, &plan));
     plan->sequence = ipu__sequence_of(p->spec);
     plan->cpu = p->cpu;
-    plan->form = &ipu__recurrent_generic;
-#if defined(__x86_64__)
-    plan->form = p->cpu == IPU_CPU_AVX512 ? &ipu__recurrent_avx512
-                 : p->cpu == IPU_CPU_AVX2 ? &ipu__recurrent_avx2
-                                          : plan->form;
-#endif
+    plan->form = IPU_FOR_CLASS(p->cpu, ipu__recurrent, ipu__recurrent_generic);
     int64_t rows = plan->sequence.rows;
     plan->block_rows = rows == 0 ? 1 : ipu__min(rows, BLOCK_ROWS);
     *out = plan;
@@ -59,16 +47,12 @@ ipu__recurrent_multiplies(ipu__recurrent_plan *plan, bool transposed, int64_t co
     p->m = plan->block_rows;
     p->n = transposed ? s->units : n;
     p->k = transposed ? n : s->units;
-    p->a_col = 1;
     p->b_row = transposed ? 1 : s->gates;
     p->b_col = transposed ? s->gates : 1;
-    p->a_form = IPU_A_ROWS;
-    p->chunk = ipu__min(p->k, IPU_SUM_BLOCK);
-    p->packed_k = p->chunk;
-    p->block = ipu__ceil_div(p->m, step->tiles->rows);
+    ipu__product_by_rows(p, step->tiles);
     int64_t columns = ipu__ceil_div(p->n, step->tiles->columns) * step->tiles->columns;
-    plan->panel_floats += aligned(columns * p->k);
-    int64_t scratch = aligned(ipu__tiles_scratch(step->tiles, p));
+    plan->panel_floats += ipu__whole_lines(columns * p->k);
+    int64_t scratch = ipu__whole_lines(ipu__tiles_scratch(step->tiles, p));
     plan->scratch_floats =
         scratch > plan->scratch_floats ? scratch : plan->scratch_floats;
 }
@@ -224,28 +208,34 @@ typedef struct recurrent_job {
     const ipu_kernel_call *call;
     const float *kernel;
     float *panels;
-    float *memory;
-    int32_t parts;
+    int64_t parts;
 } recurrent_job;
 
 static void
-pack_task(void *state, int32_t task, int32_t worker)
+pack_parts(void *state, int64_t begin, int64_t end, void *room)
 {
     const recurrent_job *job = state;
-    (void)worker;
-    pack(job->call->spec->prepared, job->kernel, job->panels, task, job->parts);
+    (void)room;
+    for (int64_t part = begin; part < end; part++) {
+        pack(job->call->spec->prepared, job->kernel, job->panels, part, job->parts);
+    }
 }
 
 static void
-rows_task(void *state, int32_t task, int32_t worker)
+run_parts(void *state, int64_t begin, int64_t end, void *memory)
 {
     const recurrent_job *job = state;
     const ipu__recurrent_plan *plan = job->call->spec->prepared;
     int64_t rows = plan->sequence.rows;
-    (void)worker;
-    run_rows(job->call, job->panels, job->memory + task * plan->block_floats,
-             ipu__share_of(rows, job->parts, task),
-             ipu__share_of(rows, job->parts, task + 1));
+    run_rows(job->call, job->panels, memory, ipu__share_of(rows, job->parts, begin),
+             ipu__share_of(rows, job->parts, end));
+}
+
+/* Parts that are worth a thread. */
+static int64_t
+most_parts(const ipu__recurrent_plan *plan)
+{
+    return ipu__max(plan->sequence.rows / LEAST_ROWS, 1);
 }
 
 /* As many parts as threads: each is a long chain of steps. */
@@ -254,17 +244,17 @@ run(const ipu_kernel_call *call)
 {
     const ipu__recurrent_plan *plan = call->spec->prepared;
     float *panels = call->workspace;
-    int64_t most = ipu__min(MOST_PARTS, plan->sequence.rows / LEAST_ROWS);
     int64_t threads = call->pool == NULL ? 1 : ipu_pool_threads(call->pool);
     recurrent_job job = {
         .call = call,
         .kernel = widen(call, panels + plan->panel_floats),
         .panels = panels,
-        .memory = panels + plan->panel_floats + plan->wide_floats,
-        .parts = (int32_t)ipu__min(threads, most > 1 ? most : 1),
+        .parts = ipu__min(threads, most_parts(plan)),
     };
-    ipu_pool_run(call->pool, job.parts, pack_task, &job);
-    ipu_pool_run(call->pool, job.parts, rows_task, &job);
+    ipu__share_out(call->pool, job.parts, pack_parts, &job, NULL, 0);
+    ipu__share_out(call->pool, job.parts, run_parts, &job,
+                   panels + plan->panel_floats + plan->wide_floats,
+                   (size_t)plan->block_floats * sizeof(float));
     return IPU_OK;
 }
 
@@ -299,11 +289,10 @@ ipu__recurrent_finish(const ipu__preparation *p, ipu__recurrent_plan *plan,
 {
     ipu_kernel_spec *spec = p->spec;
     const ipu__sequence *s = &plan->sequence;
-    int64_t parts = ipu__min(MOST_PARTS, s->rows / LEAST_ROWS);
     plan->run_block = run_block;
     plan->wide_floats =
-        s->dtype == IPU_DTYPE_FLOAT32 ? 0 : aligned(s->units * s->gates);
-    plan->room_floats = aligned(room_floats);
+        s->dtype == IPU_DTYPE_FLOAT32 ? 0 : ipu__whole_lines(s->units * s->gates);
+    plan->room_floats = ipu__whole_lines(room_floats);
     plan->block_floats = plan->scratch_floats + plan->room_floats;
     for (int32_t i = 0; i < plan->buffers; i++) {
         plan->block_floats += plan->block_rows * plan->stride[i];
@@ -312,7 +301,8 @@ ipu__recurrent_finish(const ipu__preparation *p, ipu__recurrent_plan *plan,
     spec->run = run;
     spec->kernel_name = plan->product[0].tiles->name;
     spec->workspace_bytes =
-        (size_t)(shared + (parts > 1 ? parts : 1) * plan->block_floats) * sizeof(float);
+        (size_t)shared * sizeof(float) +
+        ipu__share_bytes(most_parts(plan), (size_t)plan->block_floats * sizeof(float));
     if (s->row_cells >= s->step_cells && s->rows > 0 && s->steps > 0) {
         spec->rows = (ipu_kernel_rows){
             .run = run_part,

@@ -361,36 +361,29 @@ make_outer(const normalize_job *job, int64_t outer)
 }
 
 static void
-outer_task(void *state, int32_t task, int32_t worker)
+make_outers(void *job, int64_t begin, int64_t end)
 {
-    (void)worker;
-    make_outer(state, task);
-}
-
-static void
-chunks_task(const normalize_job *job, int32_t task,
-            void (*make)(const normalize_job *job, int64_t outer, int64_t k))
-{
-    const normalize_plan *plan = job->plan;
-    int64_t begin = task * plan->per_task;
-    int64_t end = ipu__min(begin + plan->per_task, plan->n.outer * plan->chunks);
-    for (int64_t i = begin; i < end; i++) {
-        make(job, i / plan->chunks, i % plan->chunks);
+    for (int64_t outer = begin; outer < end; outer++) {
+        make_outer(job, outer);
     }
 }
 
 static void
-sum_task(void *state, int32_t task, int32_t worker)
+sum_chunks(void *job, int64_t begin, int64_t end)
 {
-    (void)worker;
-    chunks_task(state, task, sum_chunk);
+    int64_t chunks = ((const normalize_job *)job)->plan->chunks;
+    for (int64_t i = begin; i < end; i++) {
+        sum_chunk(job, i / chunks, i % chunks);
+    }
 }
 
 static void
-finish_task(void *state, int32_t task, int32_t worker)
+finish_chunks(void *job, int64_t begin, int64_t end)
 {
-    (void)worker;
-    chunks_task(state, task, finish_chunk);
+    int64_t chunks = ((const normalize_job *)job)->plan->chunks;
+    for (int64_t i = begin; i < end; i++) {
+        finish_chunk(job, i / chunks, i % chunks);
+    }
 }
 
 static ipu_status
@@ -399,17 +392,17 @@ run_down(const ipu_kernel_call *call)
     const normalize_plan *plan = call->spec->prepared;
     normalize_job job = {plan, call, 0};
     if (plan->n.outer >= MANY) {
-        ipu_pool_run(call->pool, (int32_t)plan->n.outer, outer_task, &job);
+        ipu__run_items(call->pool, plan->n.outer, 1, make_outers, &job);
     } else {
-        int64_t tasks = ipu__ceil_div(plan->n.outer * plan->chunks, plan->per_task);
+        int64_t chunks = plan->n.outer * plan->chunks;
         for (int64_t outer = 0; plan->gradient && outer < plan->n.outer; outer++) {
             spread_means(&job, outer);
         }
-        ipu_pool_run(call->pool, (int32_t)tasks, sum_task, &job);
+        ipu__run_items(call->pool, chunks, plan->per_task, sum_chunks, &job);
         for (int64_t outer = 0; outer < plan->n.outer; outer++) {
             join(&job, outer);
         }
-        ipu_pool_run(call->pool, (int32_t)tasks, finish_task, &job);
+        ipu__run_items(call->pool, chunks, plan->per_task, finish_chunks, &job);
     }
     if (plan->gradient) {
         join_outer(&job);
@@ -484,29 +477,21 @@ slope_row(const normalize_job *job, int64_t row, float *factors, float *shifts)
 }
 
 static void
-rows_task(void *state, int32_t task, int32_t worker)
+normalize_rows(void *job, int64_t begin, int64_t end)
 {
-    const normalize_job *job = state;
-    const normalize_plan *plan = job->plan;
-    int64_t begin = task * plan->per_task;
-    int64_t end = ipu__min(begin + plan->per_task, plan->n.outer);
-    (void)worker;
     for (int64_t row = begin; row < end; row++) {
         normalize_row(job, row);
     }
 }
 
 static void
-slopes_task(void *state, int32_t task, int32_t worker)
+slope_rows(void *state, int64_t begin, int64_t end)
 {
     const normalize_job *job = state;
-    const normalize_plan *plan = job->plan;
-    int64_t n = plan->n.channels;
-    int64_t end = ipu__min((task + (int64_t)1) * ROWS, plan->n.outer);
-    float *part = (float *)job->call->workspace + task * 2 * n;
-    (void)worker;
+    int64_t n = job->plan->n.channels;
+    float *part = (float *)job->call->workspace + begin / ROWS * 2 * n;
     memset(part, 0, (size_t)(2 * n) * sizeof *part);
-    for (int64_t row = (int64_t)task * ROWS; row < end; row++) {
+    for (int64_t row = begin; row < end; row++) {
         slope_row(job, row, part, part + n);
     }
 }
@@ -518,11 +503,10 @@ run_along(const ipu_kernel_call *call)
     normalize_job job = {plan, call, 0};
     int64_t n = plan->n.channels;
     if (!plan->gradient) {
-        int64_t tasks = ipu__ceil_div(plan->n.outer, plan->per_task);
-        ipu_pool_run(call->pool, (int32_t)tasks, rows_task, &job);
+        ipu__run_items(call->pool, plan->n.outer, plan->per_task, normalize_rows, &job);
         return IPU_OK;
     }
-    ipu_pool_run(call->pool, (int32_t)plan->chunks, slopes_task, &job);
+    ipu__run_items(call->pool, plan->n.outer, ROWS, slope_rows, &job);
     for (int64_t i = 0; i < 2 * n; i++) {
         double sum = 0.0;
         for (int64_t k = 0; k < plan->chunks; k++) {

@@ -246,13 +246,10 @@ place_in_row(const place_plan *plan, const void *x, int64_t n)
 }
 
 static void
-rows_task(void *state, int32_t task, int32_t worker)
+place_rows(void *state, int64_t begin, int64_t end)
 {
     const place_job *job = state;
     const place_plan *plan = job->plan;
-    int64_t begin = task * plan->per_task;
-    int64_t end = ipu__min(begin + plan->per_task, plan->outer);
-    (void)worker;
     for (int64_t i = begin; i < end; i++) {
         const void *x = ipu__at(job->x, i * plan->size * plan->bytes);
         store(job, i, place_in_row(plan, x, plan->size));
@@ -260,16 +257,16 @@ rows_task(void *state, int32_t task, int32_t worker)
 }
 
 static void
-parts_task(void *state, int32_t task, int32_t worker)
+place_parts(void *state, int64_t begin, int64_t end)
 {
     const place_job *job = state;
     const place_plan *plan = job->plan;
-    int64_t begin = task % plan->parts * PART;
-    const void *x =
-        ipu__at(job->x, (task / plan->parts * plan->size + begin) * plan->bytes);
-    (void)worker;
-    job->parts[task] =
-        begin + place_in_row(plan, x, ipu__min(plan->size - begin, PART));
+    for (int64_t i = begin; i < end; i++) {
+        int64_t first = i % plan->parts * PART;
+        const void *x =
+            ipu__at(job->x, (i / plan->parts * plan->size + first) * plan->bytes);
+        job->parts[i] = first + place_in_row(plan, x, ipu__min(plan->size - first, PART));
+    }
 }
 
 static void
@@ -310,7 +307,7 @@ widened(const place_plan *plan, float wide[STRIP], const void *x, int64_t n)
 }
 
 static void
-strips_task(void *state, int32_t task, int32_t worker)
+place_strips(void *state, int64_t begin, int64_t end)
 {
     const place_job *job = state;
     const place_plan *plan = job->plan;
@@ -320,9 +317,6 @@ strips_task(void *state, int32_t task, int32_t worker)
     float wide[STRIP];
     int64_t places[STRIP];
     int64_t bytes = plan->half ? (int64_t)sizeof(float) : plan->bytes;
-    int64_t begin = task * plan->per_task;
-    int64_t end = ipu__min(begin + plan->per_task, plan->outer * plan->strips);
-    (void)worker;
     for (int64_t s = begin; s < end; s++) {
         int64_t column = s % plan->strips * STRIP;
         int64_t n = ipu__min(plan->inner - column, STRIP);
@@ -359,16 +353,13 @@ run(const ipu_kernel_call *call)
                 "%s over an axis which has no elements",
                 ipu_op_info_of(call->spec->op)->name);
     if (plan->in_parts) {
-        ipu_pool_run(call->pool, (int32_t)(plan->outer * plan->parts), parts_task,
-                     &job);
+        ipu__run_items(call->pool, plan->outer * plan->parts, 1, place_parts, &job);
         join_parts(&job);
     } else if (plan->inner == 1) {
-        ipu_pool_run(call->pool, (int32_t)ipu__ceil_div(plan->outer, plan->per_task),
-                     rows_task, &job);
+        ipu__run_items(call->pool, plan->outer, plan->per_task, place_rows, &job);
     } else {
         int64_t strips = plan->outer * plan->strips;
-        ipu_pool_run(call->pool, (int32_t)ipu__ceil_div(strips, plan->per_task),
-                     strips_task, &job);
+        ipu__run_items(call->pool, strips, plan->per_task, place_strips, &job);
     }
     return IPU_OK;
 }

@@ -226,14 +226,11 @@ fold_rows(const reduce_job *job, void *total, int64_t result)
 }
 
 static void
-rows_task(void *state, int32_t task, int32_t worker)
+reduce_rows(void *state, int64_t begin, int64_t end)
 {
     const reduce_job *job = state;
     const reduce_plan *plan = job->plan;
-    int64_t begin = task * plan->per_task;
-    int64_t end = ipu__min(begin + plan->per_task, plan->results);
     _Alignas(IPU_BUFFER_ALIGNMENT) char totals[GROUP * IPU_FOLD_ACCUMULATOR_BYTES];
-    (void)worker;
     for (int64_t i = begin; i < end; i += GROUP) {
         int64_t n = ipu__min(end - i, GROUP);
         for (int64_t j = 0; j < n; j++) {
@@ -246,14 +243,10 @@ rows_task(void *state, int32_t task, int32_t worker)
 
 /* Partial `(result, round, chunk of the row)`, flat. */
 static void
-row_chunks_task(void *state, int32_t task, int32_t worker)
+reduce_row_chunks(void *state, int64_t begin, int64_t end)
 {
     reduce_job *job = state;
     const reduce_plan *plan = job->plan;
-    int64_t partials = plan->results * plan->rounds * plan->chunks;
-    int64_t begin = task * plan->per_task;
-    int64_t end = ipu__min(begin + plan->per_task, partials);
-    (void)worker;
     for (int64_t i = begin; i < end; i++) {
         int64_t row = i / plan->chunks;
         int64_t at = i % plan->chunks * IPU_FOLD_CHUNK;
@@ -310,7 +303,7 @@ fold_strip(const reduce_job *job, void *part, int64_t base, int64_t n, int64_t f
 }
 
 static void
-strips_task(void *state, int32_t task, int32_t worker)
+reduce_strips(void *state, int64_t begin, int64_t end)
 {
     const reduce_job *job = state;
     const reduce_plan *plan = job->plan;
@@ -318,9 +311,6 @@ strips_task(void *state, int32_t task, int32_t worker)
     _Alignas(IPU_BUFFER_ALIGNMENT) char total[STRIP_BYTES];
     _Alignas(IPU_BUFFER_ALIGNMENT) char part[STRIP_BYTES];
     const int64_t node_rows = CHUNK_ROWS * IPU_SUM_FAN;
-    int64_t begin = task * plan->per_task;
-    int64_t end = ipu__min(begin + plan->per_task, plan->results * plan->strips);
-    (void)worker;
     for (int64_t s = begin; s < end; s++) {
         int64_t result = s / plan->strips;
         int64_t column = s % plan->strips * plan->strip;
@@ -353,13 +343,10 @@ strips_task(void *state, int32_t task, int32_t worker)
 
 /* Partial `(chunk of the rounds, result)`, a row of accumulators each. */
 static void
-strip_chunks_task(void *state, int32_t task, int32_t worker)
+reduce_strip_chunks(void *state, int64_t begin, int64_t end)
 {
     const reduce_job *job = state;
     const reduce_plan *plan = job->plan;
-    int64_t begin = task * plan->per_task;
-    int64_t end = ipu__min(begin + plan->per_task, plan->chunks * plan->results);
-    (void)worker;
     for (int64_t i = begin; i < end; i++) {
         int64_t base = ipu__loop_offset(&plan->kept, 0, i % plan->results);
         char *parts = job->partials + i * plan->inner * plan->fold->accumulator_bytes;
@@ -385,11 +372,10 @@ join_strip_chunks(const reduce_job *job)
 /* --- run and choose --------------------------------------------------------------- */
 
 static void
-run_tasks(const ipu_kernel_call *call, int64_t count, ipu_task_fn *task,
+run_items(const ipu_kernel_call *call, int64_t count, ipu__items_fn *task,
           reduce_job *job)
 {
-    ipu_pool_run(call->pool, (int32_t)ipu__ceil_div(count, job->plan->per_task), task,
-                 job);
+    ipu__run_items(call->pool, count, job->plan->per_task, task, job);
 }
 
 static ipu_status
@@ -398,16 +384,16 @@ run(const ipu_kernel_call *call)
     const reduce_plan *plan = call->spec->prepared;
     reduce_job job = {plan, call->inputs[0], call->outputs[0], call->workspace, false};
     if (plan->inner_reduced && plan->in_chunks) {
-        run_tasks(call, plan->results * plan->rounds * plan->chunks, row_chunks_task,
+        run_items(call, plan->results * plan->rounds * plan->chunks, reduce_row_chunks,
                   &job);
         join_row_chunks(&job);
     } else if (plan->inner_reduced) {
-        run_tasks(call, plan->results, rows_task, &job);
+        run_items(call, plan->results, reduce_rows, &job);
     } else if (plan->in_chunks) {
-        run_tasks(call, plan->chunks * plan->results, strip_chunks_task, &job);
+        run_items(call, plan->chunks * plan->results, reduce_strip_chunks, &job);
         join_strip_chunks(&job);
     } else {
-        run_tasks(call, plan->results * plan->strips, strips_task, &job);
+        run_items(call, plan->results * plan->strips, reduce_strips, &job);
     }
     return IPU_OK;
 }

@@ -226,13 +226,10 @@ scan_half_rows(const scan_job *job, int64_t base, int64_t lines)
 }
 
 static void
-rows_task(void *state, int32_t task, int32_t worker)
+scan_all_rows(void *state, int64_t begin, int64_t end)
 {
     const scan_job *job = state;
     const scan_plan *plan = job->plan;
-    int64_t begin = task * plan->per_task;
-    int64_t end = ipu__min(begin + plan->per_task, plan->count);
-    (void)worker;
     while (begin < end) {
         int64_t lines = end - begin >= ROWS ? ROWS : 1;
         (plan->half ? scan_half_rows : scan_rows)(job, begin * plan->size, lines);
@@ -271,13 +268,10 @@ scan_strip(const scan_job *job, int64_t base, int64_t lines)
 }
 
 static void
-strips_task(void *state, int32_t task, int32_t worker)
+scan_strips(void *state, int64_t begin, int64_t end)
 {
     const scan_job *job = state;
     const scan_plan *plan = job->plan;
-    int64_t begin = task * plan->per_task;
-    int64_t end = ipu__min(begin + plan->per_task, plan->count);
-    (void)worker;
     for (int64_t i = begin; i < end; i++) {
         int64_t column = i % plan->strips * LANES;
         int64_t base = i / plan->strips * plan->size * plan->inner + column;
@@ -294,10 +288,8 @@ run_scan(const ipu_kernel_call *call)
     bool recurs = call->spec->input_count == 2;
     scan_job job = {plan, recurs ? call->inputs[0] : NULL,
                     call->inputs[recurs ? 1 : 0], call->outputs[0]};
-    if (plan->count > 0) {
-        ipu_pool_run(call->pool, (int32_t)ipu__ceil_div(plan->count, plan->per_task),
-                     plan->inner == 1 ? rows_task : strips_task, &job);
-    }
+    ipu__run_items(call->pool, plan->count, plan->per_task,
+                   plan->inner == 1 ? scan_all_rows : scan_strips, &job);
     return IPU_OK;
 }
 

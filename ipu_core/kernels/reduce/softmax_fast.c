@@ -140,7 +140,7 @@ sum_generic(float *sum, const float *x, int64_t rows, int64_t n)
 
 ROW_LOOPS(generic, )
 EXP_BY_VECTORS(generic, IPU_CPU_GENERIC)
-static const row_functions generic_rows = {
+static const row_functions rows_generic = {
     max_generic, shift_generic, exp_negative_generic, exp_below_generic, sum_generic,
     divide_generic, log_generic, terms_generic, weigh_generic, log_shift_generic};
 
@@ -218,27 +218,16 @@ exp_below_avx2(float *out, const float *x, float max, int64_t n)
 }
 
 ROW_LOOPS(avx2, IPU_TARGET_AVX2)
-static const row_functions avx2_rows = {
+static const row_functions rows_avx2 = {
     max_avx2,    shift_avx2, exp_negative_avx2, exp_below_avx2, sum_avx2,
     divide_avx2, log_avx2,   terms_avx2,        weigh_avx2,     log_shift_avx2};
 /* Vectors of exp are twice as wide. */
 #define shift_avx512 shift_avx2
 EXP_BY_VECTORS(avx512, IPU_CPU_AVX512)
-static const row_functions avx512_rows = {
+static const row_functions rows_avx512 = {
     max_avx2,    shift_avx2, exp_negative_avx512, exp_below_avx512, sum_avx2,
     divide_avx2, log_avx2,   terms_avx2,        weigh_avx2,     log_shift_avx2};
-#else
-#define avx2_rows generic_rows
-#define avx512_rows generic_rows
 #endif
-
-static const row_functions *
-rows_of(ipu_cpu_class cpu)
-{
-    return cpu == IPU_CPU_AVX512 ? &avx512_rows
-           : cpu == IPU_CPU_AVX2 ? &avx2_rows
-                                 : &generic_rows;
-}
 
 /* Prepared. */
 typedef struct softmax_plan {
@@ -284,7 +273,7 @@ exponentials(const softmax_job *job, const float *x, float *exponential, float *
 void
 ipu__softmax_rows(float *x, int64_t step, int64_t rows, int64_t n, ipu_cpu_class cpu)
 {
-    const row_functions *row = rows_of(cpu);
+    const row_functions *row = IPU_FOR_CLASS(cpu, rows, rows_generic);
     for (int64_t i = 0; i < rows; i++, x += step) {
         float max;
         float sum;
@@ -410,8 +399,9 @@ dense_rows(const softmax_job *job, int64_t first, int64_t rows)
 }
 
 static void
-run_some(const softmax_job *job, int64_t begin, int64_t end)
+run_some(void *state, int64_t begin, int64_t end)
 {
+    const softmax_job *job = state;
     for (int64_t row = begin; row < end; row += job->plan->batch) {
         int64_t rows = ipu__min(job->plan->batch, end - row);
         switch (job->call->spec->op) {
@@ -429,15 +419,6 @@ run_some(const softmax_job *job, int64_t begin, int64_t end)
             break;
         }
     }
-}
-
-static void
-softmax_task(void *state, int32_t task, int32_t worker)
-{
-    const softmax_job *job = state;
-    int64_t begin = task * job->plan->per_task;
-    (void)worker;
-    run_some(job, begin, ipu__min(begin + job->plan->per_task, job->plan->rows));
 }
 
 static int64_t
@@ -467,8 +448,7 @@ run(const ipu_kernel_call *call)
         }
         return IPU_OK;
     }
-    ipu_pool_run(call->pool, (int32_t)ipu__ceil_div(plan->rows, plan->per_task),
-                 softmax_task, &job);
+    ipu__run_items(call->pool, plan->rows, plan->per_task, run_some, &job);
     return IPU_OK;
 }
 
@@ -495,7 +475,7 @@ choose(const ipu__preparation *p, const char *name_avx2, const char *name_generi
         return IPU_OK;
     }
     IPU_TRY(ipu__prepared(p, sizeof *plan, &plan));
-    plan->row = rows_of(p->cpu);
+    plan->row = IPU_FOR_CLASS(p->cpu, rows, rows_generic);
     plan->classes = shape->rank > 0 ? shape->dims[shape->rank - 1] : 1;
     plan->rows = 1;
     for (int32_t d = 0; d + 1 < shape->rank; d++) {
