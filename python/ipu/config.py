@@ -72,33 +72,32 @@ class IPUConfig(Category):
         IPUConfig(auto_select_ipus=[1, 2], ipu_model.version='ipu21')
     """
 
-    allow_recompute = Option[bool](
-        bool, False, "Recompute activations in training instead of keeping them."
+    allow_recompute = Option(
+        False, "Recompute activations in training instead of keeping them."
     )
-    selection_order = Option[SelectionOrder](
-        SelectionOrder,
+    selection_order = Option(
         SelectionOrder.AUTO,
         "Which IPU of a device serves which shard or pipeline device number.",
     )
-    serialization_output_folder = Option[str](
-        str, "", "Where not empty, compiled programs are written to this folder."
+    serialization_output_folder = Option(
+        "", "Where not empty, compiled programs are written to this folder."
     )
     compilation_poplar_options = Option[dict[str, Any]](
-        dict, {}, "String options of the compiler and the engine."
+        {}, "String options of the compiler and the engine."
     )
     gcl_poplar_options = Option[dict[str, Any]](
-        dict, {}, "String options of collectives. Hardware only."
+        {}, "String options of collectives. Hardware only."
     )
     auto_select_ipus = Option[_Selection](
-        int | list[int] | tuple[int, ...],
         [],
         "How many IPUs each device has: a number for one device, a sequence for one "
         "device an entry. Empty, with select_ipus empty too, is one device of one IPU.",
+        _Selection,
     )
     select_ipus = Option[_Selection](
-        int | list[int] | tuple[int, ...],
         [],
         "The hardware id of each device, of single IPUs or groups.",
+        _Selection,
     )
     convolutions = Group(tree.Convolutions)
     device_connection = Group(tree.DeviceConnection)

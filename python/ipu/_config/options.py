@@ -4,7 +4,7 @@
 A category is a class whose attributes are options and further categories::
 
     class Model(Category):
-        version = Option[str](str, "ipu2", "Generation of the modelled IPU.")
+        version = Option("ipu2", "Generation of the modelled IPU.")
 
     class Config(Category):
         model = Group(Model)
@@ -107,23 +107,24 @@ class Option(Generic[T]):
     """One option of a category: a checked attribute.
 
     Args:
-        kind: The type, or union of types, that a value must have exactly.
         default: The value of a new configuration, copied for each.
         doc: What the option does.
+        kind: The type, or union of types, that a value must have exactly; None for that
+            of the default.
         deprecated: None, or what to use instead.
         alias: None, or the option that keeps the value, relative to the category.
     """
 
     def __init__(
         self,
-        kind: Any,
         default: T,
         doc: str,
+        kind: Any = None,
         *,
         deprecated: str | None = None,
         alias: str | None = None,
     ) -> None:
-        self.kind = kind
+        self.kind: Any = type(default) if kind is None else kind
         self.default = default
         self.deprecated = deprecated
         self.alias = alias

@@ -24,7 +24,6 @@ class Convolutions(Category):
     """Options of convolutions."""
 
     poplar_options = Option[_Options](
-        dict,
         {},
         "String options such as availableMemoryProportion. Hardware only: sums are "
         'float32 whatever partialsType says, so results are those of "float".',
@@ -34,48 +33,43 @@ class Convolutions(Category):
 class DeviceConnection(Category):
     """When and to what kind of hardware devices are attached."""
 
-    type = Option[DeviceConnectionType](
-        DeviceConnectionType, DeviceConnectionType.ALWAYS, "When to attach."
-    )
-    version = Option[str](
-        str,
+    type = Option(DeviceConnectionType.ALWAYS, "When to attach.")
+    version = Option(
         "",
         'Generation of the hardware: "ipu1", "ipu2", "ipu21" or "". Needed for the '
         "connection types NEVER and PRE_COMPILE.",
     )
-    enable_remote_buffers = Option[bool](
-        bool, False, "Assume remote buffers when compiling without a device."
+    enable_remote_buffers = Option(
+        False, "Assume remote buffers when compiling without a device."
     )
 
 
 class Slices(Category):
     """Options of slicing."""
 
-    poplar_options = Option[_Options](dict, {}, "String options. Hardware only.")
+    poplar_options = Option[_Options]({}, "String options. Hardware only.")
 
 
 class _MultiReplicaDistribution(Category):
     """This process among those that run the replicas together."""
 
-    process_index = Option[int](
-        int, 0, "Index of this process, from 0 to process_count - 1."
-    )
-    process_count = Option[int](
-        int, 0, "Number of processes; 0 where replicas are not distributed."
+    process_index = Option(0, "Index of this process, from 0 to process_count - 1.")
+    process_count = Option(
+        0, "Number of processes; 0 where replicas are not distributed."
     )
 
 
 class Experimental(Category):
     """Options that may change or go."""
 
-    always_rearrange_copies_on_the_host = Option[bool](
-        bool, False, "Rearrange data on the host. Hardware only."
+    always_rearrange_copies_on_the_host = Option(
+        False, "Rearrange data on the host. Hardware only."
     )
-    enable_remote_buffer_embedding = Option[bool](
-        bool, False, "Host embeddings use remote buffers. Hardware only."
+    enable_remote_buffer_embedding = Option(
+        False, "Host embeddings use remote buffers. Hardware only."
     )
-    enable_prng_stability = Option[bool](
-        bool, False, "Keep the state of the random numbers stable."
+    enable_prng_stability = Option(
+        False, "Keep the state of the random numbers stable."
     )
     multi_replica_distribution = Group(_MultiReplicaDistribution)
 
@@ -83,69 +77,54 @@ class Experimental(Category):
 class FloatingPointBehaviour(Category):
     """Traps and rounding of floating-point numbers."""
 
-    inv = Option[bool](
-        bool, False, "End the program at an invalid operation, which gives NaN."
+    inv = Option(False, "End the program at an invalid operation, which gives NaN.")
+    div0 = Option(False, "End the program where a number other than 0 is divided by 0.")
+    oflo = Option(
+        False, "End the program at a result too large for float16 or float32."
     )
-    div0 = Option[bool](
-        bool, False, "End the program where a number other than 0 is divided by 0."
-    )
-    oflo = Option[bool](
-        bool, False, "End the program at a result too large for float16 or float32."
-    )
-    esr = Option[StochasticRoundingBehaviour](
-        StochasticRoundingBehaviour,
+    esr = Option(
         StochasticRoundingBehaviour.OFF,
         "Stochastic rounding of float16 in programs for the device: a result becomes "
         "one of its two neighbours, the nearer one the more often, so that the mean of "
         "many is right. Values that all replicas compute alike are rounded alike; "
         "REPLICA_IDENTICAL_ONLY rounds the others to nearest.",
     )
-    nanoo = Option[bool](
-        bool,
+    nanoo = Option(
         False,
         "Overflow of float16 gives NaN (True) or the largest finite value (False). "
         "Where it is not assigned, overflow gives infinity.",
     )
-    set_all = Option[bool](
-        bool, False, "Take inv, div0, oflo and nanoo as True and esr as ON."
-    )
+    set_all = Option(False, "Take inv, div0, oflo and nanoo as True and esr as ON.")
 
 
 class IOTiles(Category):
     """Tiles set apart for data that comes and goes."""
 
-    num_io_tiles = Option[int](int, 0, "Number of tiles for I/O, 0 or 32 to 192.")
-    place_ops_on_io_tiles = Option[bool](
-        bool, False, "Overlap I/O with computing; needs num_io_tiles > 0."
+    num_io_tiles = Option(0, "Number of tiles for I/O, 0 or 32 to 192.")
+    place_ops_on_io_tiles = Option(
+        False, "Overlap I/O with computing; needs num_io_tiles > 0."
     )
-    available_memory_proportion = Option[float](
-        float, 0.9, "Share of the memory of each I/O tile that may be used."
+    available_memory_proportion = Option(
+        0.9, "Share of the memory of each I/O tile that may be used."
     )
 
 
 class IPUModel(Category):
     """The IPU that is modelled when the flag --use_ipu_model is set."""
 
-    compile_ipu_code = Option[bool](
-        bool, True, "Count the size of IPU code in the memory report."
-    )
-    tiles_per_ipu = Option[int](
-        int, 0, "Number of tiles of an IPU; 0 for that of the version."
-    )
-    version = Option[str](str, "ipu2", 'Generation: "ipu1", "ipu2" or "ipu21".')
+    compile_ipu_code = Option(True, "Count the size of IPU code in the memory report.")
+    tiles_per_ipu = Option(0, "Number of tiles of an IPU; 0 for that of the version.")
+    version = Option("ipu2", 'Generation: "ipu1", "ipu2" or "ipu21".')
 
 
 class Matmuls(Category):
     """Options of matrix products."""
 
-    clear_pass_type = Option[bool](
-        bool, False, "Do not tell the planner the pass. Hardware only."
-    )
+    clear_pass_type = Option(False, "Do not tell the planner the pass. Hardware only.")
     poplar_options = Option[_Options](
-        dict, {}, "String options, as of convolutions. Hardware only."
+        {}, "String options, as of convolutions. Hardware only."
     )
-    same_bits_on_every_cpu = Option[bool](
-        bool,
+    same_bits_on_every_cpu = Option(
         False,
         "Give every float32 and float16 product the same bits on every class of CPU. "
         "By default those that are at least 768 in every direction are served by BLIS "
@@ -158,8 +137,7 @@ class Matmuls(Category):
 class _NormsExperimental(Category):
     """Options of normalisations that may change or go."""
 
-    distributed_batch_norm_replica_group_size = Option[int](
-        int,
+    distributed_batch_norm_replica_group_size = Option(
         1,
         "Average the statistics of batch normalisation over this many consecutive "
         "replicas.",
@@ -169,8 +147,8 @@ class _NormsExperimental(Category):
 class Norms(Category):
     """Options of normalisations."""
 
-    use_stable_statistics = Option[bool](
-        bool, False, "Compute the variance in two passes, the mean first."
+    use_stable_statistics = Option(
+        False, "Compute the variance in two passes, the mean first."
     )
     experimental = Group(_NormsExperimental)
 
@@ -178,95 +156,84 @@ class Norms(Category):
 class _Math(Category):
     """Simplifications of arithmetic."""
 
-    fast = Option[bool](bool, False, "Allow simplifications that change rounding.")
-    dot_strength = Option[bool](
-        bool, True, "Turn small matrix products into cheaper operations."
-    )
+    fast = Option(False, "Allow simplifications that change rounding.")
+    dot_strength = Option(True, "Turn small matrix products into cheaper operations.")
 
 
 class Optimizations(Category):
     """Optimisations of compiled programs."""
 
     math = Group(_Math)
-    prefetch_data_streams = Option[bool](
-        bool,
+    prefetch_data_streams = Option(
         True,
         "Let the host fetch input ahead; with False a prefetch depth has no effect.",
     )
-    combine_embedding_lookups = Option[bool](
-        bool, False, "Fuse lookups of the same table. Hardware only."
+    combine_embedding_lookups = Option(
+        False, "Fuse lookups of the same table. Hardware only."
     )
-    combine_matmuls = Option[bool](
-        bool, False, "Fuse matrix products with a common operand. Hardware only."
+    combine_matmuls = Option(
+        False, "Fuse matrix products with a common operand. Hardware only."
     )
-    enable_graph_outlining = Option[bool](
-        bool, True, "Use code again for equal parts. Hardware only."
+    enable_graph_outlining = Option(
+        True, "Use code again for equal parts. Hardware only."
     )
-    merge_infeed_io_copies = Option[bool](
-        bool, True, "Merge the copies of an infeed. Hardware only."
+    merge_infeed_io_copies = Option(
+        True, "Merge the copies of an infeed. Hardware only."
     )
-    maximum_cross_replica_sum_buffer_size = Option[int](
-        int, 0, "Bytes up to which cross-replica sums are merged. Hardware only."
+    maximum_cross_replica_sum_buffer_size = Option(
+        0, "Bytes up to which cross-replica sums are merged. Hardware only."
     )
-    maximum_reduce_scatter_buffer_size = Option[int](
-        int, 0, "Bytes up to which reduce-scatters are merged. Hardware only."
+    maximum_reduce_scatter_buffer_size = Option(
+        0, "Bytes up to which reduce-scatters are merged. Hardware only."
     )
-    maximum_inter_ipu_copies_buffer_size = Option[int](
-        int, 0, "Bytes up to which copies between IPUs are merged. Hardware only."
+    maximum_inter_ipu_copies_buffer_size = Option(
+        0, "Bytes up to which copies between IPUs are merged. Hardware only."
     )
-    maximum_send_recv_cluster_size = Option[int](
-        int, 0, "Bytes up to which sends and receives are merged. Hardware only."
+    maximum_send_recv_cluster_size = Option(
+        0, "Bytes up to which sends and receives are merged. Hardware only."
     )
-    maximum_reduce_many_buffer_size = Option[int](
-        int, 0, "Bytes up to which reductions are merged. Hardware only."
+    maximum_reduce_many_buffer_size = Option(
+        0, "Bytes up to which reductions are merged. Hardware only."
     )
-    maximum_all_gather_buffer_size = Option[int](
-        int, 0, "Bytes up to which all-gathers are merged. Hardware only."
+    maximum_all_gather_buffer_size = Option(
+        0, "Bytes up to which all-gathers are merged. Hardware only."
     )
-    minimum_remote_tensor_size = Option[int](
-        int, 128, "Bytes; smaller tensors never go to remote memory."
+    minimum_remote_tensor_size = Option(
+        128, "Bytes; smaller tensors never go to remote memory."
     )
-    merge_remote_buffers = Option[MergeRemoteBuffersBehaviour](
-        MergeRemoteBuffersBehaviour,
+    merge_remote_buffers = Option(
         MergeRemoteBuffersBehaviour.IF_BENEFICIAL,
         "Whether remote buffers of the same shape are merged. Hardware only.",
     )
-    enable_gather_simplifier = Option[bool](
-        bool, True, "Simplify gathers. Hardware only."
+    enable_gather_simplifier = Option(True, "Simplify gathers. Hardware only.")
+    triangular_solve_expander_block_size = Option(
+        0, "Block size of triangular solves; 0 chooses. Hardware only."
     )
-    triangular_solve_expander_block_size = Option[int](
-        int, 0, "Block size of triangular solves; 0 chooses. Hardware only."
+    cholesky_block_size = Option(
+        0, "Block size of the Cholesky decomposition; 0 chooses. Hardware only."
     )
-    cholesky_block_size = Option[int](
-        int, 0, "Block size of the Cholesky decomposition; 0 chooses. Hardware only."
-    )
-    enable_fast_math = Option[bool](
-        bool,
+    enable_fast_math = Option(
         False,
         "The old name of optimizations.math.fast.",
         deprecated="use 'optimizations.math.fast' instead.",
         alias="math.fast",
     )
-    enable_dynamic_slice_replacement = Option[bool](
-        bool, True, "Replace dynamic slices by cheaper operations. Hardware only."
+    enable_dynamic_slice_replacement = Option(
+        True, "Replace dynamic slices by cheaper operations. Hardware only."
     )
 
 
 class Pooling(Category):
     """Options of pooling."""
 
-    poplar_options = Option[_Options](dict, {}, "String options. Hardware only.")
+    poplar_options = Option[_Options]({}, "String options. Hardware only.")
 
 
 class Scheduling(Category):
     """The order of instructions."""
 
-    algorithm = Option[SchedulingAlgorithm](
-        SchedulingAlgorithm, SchedulingAlgorithm.CHOOSE_BEST, "Which scheduler to use."
-    )
-    maximum_scheduler_lookahead_depth = Option[int](
-        int, 5, "Depth of the search of LOOK_AHEAD."
-    )
-    maximum_scheduler_search_space_size = Option[int](
-        int, 64, "Number of orders that LOOK_AHEAD looks at."
+    algorithm = Option(SchedulingAlgorithm.CHOOSE_BEST, "Which scheduler to use.")
+    maximum_scheduler_lookahead_depth = Option(5, "Depth of the search of LOOK_AHEAD.")
+    maximum_scheduler_search_space_size = Option(
+        64, "Number of orders that LOOK_AHEAD looks at."
     )

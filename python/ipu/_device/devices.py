@@ -186,12 +186,7 @@ class Device:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Hold the device while a program runs: attaches it, and a reset waits.
-
-        Raises:
-            InvalidArgumentError: The connection type is NEVER.
-            UnimplementedError: The connection type is PRE_COMPILE.
-        """
+        """Hold the device while a program runs: attaches it, and a reset waits."""
         if self.connection is DeviceConnectionType.NEVER:
             # programs look for these words, which are the port's
             raise InvalidArgumentError(
@@ -316,11 +311,6 @@ def configure(layout: Layout, reset_configuration: bool = True) -> None:
     Args:
         layout: What is wanted. The same layout as now changes nothing.
         reset_configuration: Whether a different one replaces the present one.
-
-    Raises:
-        FailedPreconditionError: There are not that many IPUs, or not those; or a
-            different configuration stands and ``reset_configuration`` is False. The
-            present configuration is kept then.
     """
     with _registry.lock:
         now = _registry.now
@@ -393,15 +383,8 @@ def current_layout() -> Layout | None:
 def get_device(ordinal: int = 0) -> Device:
     """The device of that number; without a configuration one of one IPU is made.
 
-    Args:
-        ordinal: The n of ``/device:IPU:n``.
-
     Returns:
         The device. The same object until the configuration changes.
-
-    Raises:
-        InternalError: There is no device of that number.
-        InvalidArgumentError: TF_POPLAR_FLAGS or IPU_NUM_IPUS cannot be read.
     """
     now = _registry.now
     if now is None:

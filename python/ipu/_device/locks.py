@@ -59,11 +59,7 @@ class Lock:
 
 
 class Condition(Lock):
-    """A lock with which threads wait for what others do; see ``threading.Condition``.
-
-    Args:
-        after_fork: As of :class:`Lock`.
-    """
+    """A lock with which threads wait for others; see ``threading.Condition``."""
 
     def __init__(self, after_fork: Callable[[], None] | None = None) -> None:
         super().__init__(after_fork)

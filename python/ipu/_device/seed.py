@@ -20,11 +20,7 @@ _counters: dict[str, Draws] = {}
 
 
 class Draws:
-    """Counts draws; a new global seed starts at 0 again.
-
-    Args:
-        name: What is drawn.
-    """
+    """Counts draws; a new global seed starts at 0 again."""
 
     def __init__(self, name: str) -> None:
         self._lock = Lock()  # of both below

@@ -46,11 +46,7 @@ def depth() -> int:
 
 
 def enter(strategy: IPUStrategyV1) -> None:
-    """Put this thread into the scope of a strategy.
-
-    Raises:
-        RuntimeError: It is in the scope of another one.
-    """
+    """Put this thread into the scope of a strategy."""
     current = get_strategy()
     if current is not None and current is not strategy:
         raise RuntimeError(

@@ -148,16 +148,7 @@ class MicroBatches:
         self._carried[number] = self._carried[number]._replace(result=result)
 
     def add(self, value: Tensor, method: Method, dtype: str) -> int:
-        """Accumulate a value over the micro-batches.
-
-        Args:
-            value: Of each micro-batch.
-            method: How.
-            dtype: Of the accumulator.
-
-        Returns:
-            The number of the result.
-        """
+        """Accumulate a value over the micro-batches."""
         with at_stage(self._trace, self._trace.stage_of(value)):
             given = tf.cast(value, dtype)
             if method is Method.MEAN:

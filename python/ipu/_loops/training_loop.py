@@ -171,11 +171,7 @@ def _outside(count: int) -> FailedPreconditionError:
 
 
 def accumulate_here(update: Update) -> None:
-    """Say, in the body of a loop, that its turns are micro-batches of an update.
-
-    Raises:
-        FailedPreconditionError: There is no such loop, or it has an update already.
-    """
+    """Say, in the body of a loop, that its turns are micro-batches of an update."""
     if not here.loops:
         raise _outside(update.turns)
     here.loops[-1].request(update)

@@ -33,9 +33,6 @@ def named(
 
     Returns:
         All arguments that were given, by name.
-
-    Raises:
-        TypeError: Too many, twice the same, or an unknown name.
     """
     places = first_order if args and isinstance(args[0], str) else order
     if len(args) > len(places):
@@ -57,11 +54,7 @@ def named(
 
 
 def checked_ordinal(value: Any) -> int | None:
-    """Give the device's number, or None for the current one.
-
-    Raises:
-        ValueError: It is not an integer, or negative.
-    """
+    """Give the device's number, or None for the current one."""
     if value is None:
         return None
     value = as_int(value)

@@ -420,9 +420,5 @@ def refuse_given(call: str, /, **arguments: Any) -> None:
 
 
 def refuse_call(call: str) -> NoReturn:
-    """Raise what the table says of a call, whatever its arguments.
-
-    Args:
-        call: As :attr:`Refusal.call`.
-    """
+    """Raise what the table says of a call, whatever its arguments."""
     raise next(row for row in rows_of(call) if row.argument is None).exception(None)

@@ -263,10 +263,6 @@ def is_product(instruction: Instruction) -> bool:
 def account(program: Program, recording: Recording) -> ProgramAccount | None:
     """Adds up what was recorded of a program.
 
-    Args:
-        program: The program.
-        recording: What was recorded.
-
     Returns:
         The sums over its steps; None where it had none that was recorded.
     """

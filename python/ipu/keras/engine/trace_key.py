@@ -62,8 +62,6 @@ def key_of_model(model: Any, mode: str, *kind: Hashable) -> tuple[Hashable, ...]
     """Give what differs where a model may need another program.
 
     Args:
-        model: The model.
-        mode: ``"train"``, ``"test"`` or ``"predict"``.
         *kind: What else it is traced for.
     """
     compiled: list[Any] = []

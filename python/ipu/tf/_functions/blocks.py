@@ -57,9 +57,6 @@ def flatten(value: Any, what: str) -> Flat:
     Args:
         value: A nest.
         what: What the value is, for errors: "loop_vars", "the result of true_fn".
-
-    Raises:
-        TypeError: A leaf cannot be made a tensor.
     """
     counts: list[int] = []
     tensors: list[Tensor] = []

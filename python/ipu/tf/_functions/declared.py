@@ -20,11 +20,7 @@ def spec_of(leaf: Any) -> Any:
 
 
 def checked_signature(signature: Any) -> tuple[Any, ...] | None:
-    """The declared signature as a tuple.
-
-    Raises:
-        TypeError: It is not a sequence of nests of ``TensorSpec``.
-    """
+    """The declared signature as a tuple."""
     if signature is None:
         return None
     if not isinstance(signature, (list, tuple)):
@@ -42,11 +38,7 @@ def checked_signature(signature: Any) -> tuple[Any, ...] | None:
 
 
 def fit_argument(name: str, index: int, spec: Any, argument: Any) -> Any:
-    """An argument as tensors of its declared types.
-
-    Raises:
-        ValueError: It cannot be.
-    """
+    """An argument as tensors of its declared types."""
 
     def fit(one: TensorSpec, value: Any) -> Any:
         if isinstance(value, TensorSpec):

@@ -88,13 +88,6 @@ def tell_host(what: str, values: Sequence[Any], told: _Told) -> Operation:
         values: Tensors.
         told: Called with their values, after each run, once for each time that the
             program passed here, in order.
-
-    Returns:
-        What stands for it.
-
-    Raises:
-        NotImplementedError: The function that is traced is not run by itself (that of
-            ``Dataset.map``).
     """
     trace = _core.open_trace()
     assert trace is not None

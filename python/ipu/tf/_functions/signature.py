@@ -38,9 +38,6 @@ def narrow(value: Any) -> Any:
     Args:
         value: An argument, or a nest of them. In the scope of a strategy or device
             float64 stays as it is, which is an error there.
-
-    Raises:
-        ValueError: An integer does not fit into int32.
     """
     kind = type(value)
     if kind is Tensor:

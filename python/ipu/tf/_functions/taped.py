@@ -191,9 +191,6 @@ def trace_taped(
         device: See there.
         build: See there.
         recorder: The tape's; captured tensors that it watches have gradients.
-
-    Returns:
-        Both programs.
     """
     taped = TapedProgram(recorder, None if host else device)
     reads = _Reads()

@@ -88,11 +88,7 @@ def open_build() -> Build | None:
 
 
 def current_build() -> Build:
-    """The build of the function that is being traced.
-
-    Raises:
-        RuntimeError: None is.
-    """
+    """The build of the function that is being traced."""
     if not here.builds:
         raise RuntimeError("No function is being traced.")
     return here.builds[-1]
@@ -278,9 +274,6 @@ def trace_program(
             program itself will be run.
         then: Called in the trace, behind the function, as
             ``then(trace, arguments, results)``.
-
-    Returns:
-        The compiled function.
     """
     if build is None:
         build = Build(_name_of(fn), runs=False)

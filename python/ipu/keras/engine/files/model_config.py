@@ -29,14 +29,8 @@ _ELLIPSIS, _DTYPE, _ARRAY = "__ellipsis__", "__dtype__", "__array__"
 def functional_config(model: Functional) -> dict[str, Any]:
     """Describe a functional model.
 
-    Args:
-        model: The model.
-
     Returns:
         ``name``, ``layers``, ``input_layers``, ``output_layers``; plain data.
-
-    Raises:
-        ValueError: A layer calls a function without a public name.
     """
     from ipu.keras import layers
 
@@ -126,9 +120,6 @@ def connect(
 
     Returns:
         The symbolic inputs and outputs, nested as in the model.
-
-    Raises:
-        ValueError: A call refers to something that is not there.
     """
     results: dict[tuple[str, int], list[KerasTensor]] = {}
 
@@ -206,15 +197,7 @@ def _places(places: Any, lookup: Any) -> Any:
 
 
 def to_json(model: Any, **kwargs: Any) -> str:
-    """Write the configuration of a model as JSON.
-
-    Args:
-        model: The model.
-        **kwargs: What ``json.dumps`` takes.
-
-    Raises:
-        TypeError: Something in it is not plain data; the layer is named.
-    """
+    """Write the configuration of a model as JSON."""
     config = {
         "class_name": type(model).__name__,
         "config": model.get_config(),

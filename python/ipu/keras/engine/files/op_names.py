@@ -58,9 +58,6 @@ def name_of(function: Callable[..., Any], layer_name: str) -> str:
     Args:
         function: The function that a layer calls.
         layer_name: The layer, for the message.
-
-    Raises:
-        ValueError: It is none of ``ipu.tf``.
     """
     for name, known in _OPERATORS.items():
         if known is function:
@@ -78,11 +75,7 @@ def name_of(function: Callable[..., Any], layer_name: str) -> str:
 
 
 def function_of(name: str) -> Callable[..., Any]:
-    """Give the function that a configuration names.
-
-    Raises:
-        ValueError: There is none.
-    """
+    """Give the function that a configuration names."""
     prefix, _, last = name.rpartition(".")
     if prefix == "operator" and last in _OPERATORS:
         return _OPERATORS[last]

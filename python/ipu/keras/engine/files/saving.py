@@ -71,11 +71,7 @@ def _of_keras(kind: Format) -> Any:
 
 
 def check_describable(model: Any) -> None:
-    """Refuse a model that cannot be saved as a whole.
-
-    Raises:
-        NotImplementedError: It is a subclass of Model without ``get_config``.
-    """
+    """Refuse a model that cannot be saved as a whole."""
     from ipu.keras.engine.model import Model
 
     if type(model).get_config is Model.get_config:
@@ -172,14 +168,6 @@ def load(
         custom_objects: A user's own classes and functions by name.
         compile: Whether the model is compiled as it was, with the optimizer's state.
         safe_mode: Whether code in the file is refused.
-
-    Returns:
-        The model.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        NotImplementedError: It is a SavedModel of TensorFlow.
-        ValueError: It is damaged, or holds weights only.
     """
     from ipu.keras import layers
 
@@ -200,12 +188,7 @@ def load(
 
 def pickled(model: Any) -> tuple[bytes, dict[str, Any]]:
     """Give the contents of a model's file, and its classes and functions that a user
-    wrote.
-
-    Raises:
-        NotImplementedError: The model is a subclass without ``get_config``.
-        TypeError: A layer's configuration is not plain data.
-    """
+    wrote."""
     from ipu.keras.engine.layer.call_arguments import own_classes
     from ipu.keras.layers import Lambda
 

@@ -111,9 +111,6 @@ def table_lines(
         rows: The cells.
         line_length: The width; None for as much as is needed.
         positions: Where columns end, as parts of the width or in characters.
-
-    Returns:
-        The lines.
     """
     import textwrap
 
@@ -169,11 +166,7 @@ def lines(
     positions: Sequence[float] | None = None,
     expand_nested: bool = False,
 ) -> list[str]:
-    """Give the lines of ``Model.summary``.
-
-    Raises:
-        ValueError: The model is not built.
-    """
+    """Give the lines of ``Model.summary``."""
     _need_built(model)
     head, rows = _rows(model, expand_nested)
     table = table_lines(head, rows, line_length, positions)

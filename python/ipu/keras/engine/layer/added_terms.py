@@ -24,12 +24,7 @@ class AddLoss(Layer):
 
 
 class AddMetric(Layer):
-    """Shows the mean of its input among the metrics of the model.
-
-    Args:
-        metric_name: The metric's.
-        **kwargs: As for every layer.
-    """
+    """Shows the mean of its input among the metrics of the model."""
 
     def __init__(self, metric_name: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)

@@ -26,11 +26,7 @@ class TrainingParameter(NamedTuple):
 
 
 def takes_mask(function: Callable[..., Any]) -> bool:
-    """Tell whether ``mask`` is a parameter of a function.
-
-    Args:
-        function: Any callable.
-    """
+    """Tell whether ``mask`` is a parameter of a function."""
     code = getattr(function, "__code__", None)
     if code is None or hasattr(function, "__wrapped__"):
         import inspect

@@ -59,9 +59,6 @@ class StageSplit:
         Returns:
             How much more its slowest stage costs, as a part of what the slowest of this
             one does: 0.5 means half as much again.
-
-        Raises:
-            ValueError: It has another number of calls, or a call without a stage.
         """
         given = _as_stages(stages)
         if len(given) != len(self.stages):
@@ -265,9 +262,6 @@ def _cuts(
         n: The number of parts.
         join: Makes of the costs of two groups of parts that of both.
         cost: Makes of a part's weight its cost.
-
-    Returns:
-        The cost and the cuts.
     """
     count = len(sums) - 1
     ends = [*cuts, count]

@@ -149,9 +149,6 @@ def flatten(model: Any, tree: StageTree, training: bool | None = None) -> FlatMo
         model: A model that is built.
         tree: The stages of its units.
         training: For which mode the ``call`` of subclasses of ``Model`` is looked at.
-
-    Returns:
-        The calls.
     """
     graph: ModelGraph = model._stage_graph(training)
     inputs: list[Key] = [((), id(symbol)) for symbol in graph.inputs]
@@ -188,11 +185,7 @@ def _add(
 
 
 def check_dependencies(flat: FlatModel) -> None:
-    """Check that no call takes the result of a later stage.
-
-    Raises:
-        ValueError: One does.
-    """
+    """Check that no call takes the result of a later stage."""
     makers = {
         call.key(symbol): call
         for call in flat.calls

@@ -33,15 +33,10 @@ def checked_tree(model: Any, given: Any) -> StageTree:
     """Check the stages that a user gives to a model.
 
     Args:
-        model: The model.
         given: A list of assignments; of a ``Sequential`` also of ints.
 
     Returns:
         The stage of each unit of the model.
-
-    Raises:
-        ValueError: It is not a list, has another length, order or kind of elements, or
-            a layer has no stage.
     """
     layer_kind, nested_kind = KINDS[model._stage_kind]
     takes_numbers = model._stage_kind == "Sequential"
@@ -108,16 +103,7 @@ def _checked_stage(stage: Any, unit: Unit, place: int) -> int:
 
 
 def check_chain(units: list[Unit], tree: StageTree) -> None:
-    """Check the stages of a ``Sequential``: each layer's follow those of the last.
-
-    Args:
-        units: Its layers.
-        tree: Their stages.
-
-    Raises:
-        ValueError: The first layer is not on stage 0, or one is neither on the stage of
-            the layer before nor on the next.
-    """
+    """Check the stages of a ``Sequential``: each layer's follow those of the last."""
     previous = 0
     for place, (unit, entry) in enumerate(zip(units, tree, strict=True)):
         stages = list(leaves_of([entry]))

@@ -66,7 +66,6 @@ class StagedStep:
 
     Args:
         model: A pipelined model that is built, and compiled where the mode needs it.
-        mode: ``"train"``, ``"test"`` or ``"predict"``.
         element_of: Gives an element of the data for the arguments of stage 0.
         class_weight: A weight for each class, in training.
         parts: What the loss of a step is divided by, for sums of so many to be means.

@@ -29,10 +29,6 @@ def traced_graph(model: Any, specs: Nest, training: bool | None) -> ModelGraph:
 
     Returns:
         The calls of layers in it, in the order of its code.
-
-    Raises:
-        RuntimeError: It gives what is not a result of layers on its inputs, or
-            calls other layers in another mode.
     """
     from ipu.keras.engine.input_layer import Input
 

@@ -32,13 +32,6 @@ def map_graph(inputs: Sequence[KerasTensor], outputs: Sequence[KerasTensor]) -> 
     Args:
         inputs: The symbolic inputs of the model.
         outputs: Its symbolic outputs.
-
-    Returns:
-        The graph.
-
-    Raises:
-        ValueError: An output needs an input that is not listed, or two layers have the
-            same name.
     """
     post_order, first_seen = _walk(inputs, outputs)
     node_depths: dict[Node, int] = {}

@@ -84,14 +84,6 @@ def from_arrays(
         source: What the user gave.
         call: The user's call where the IPU's rules hold, else None.
         order: Has the seed of the shuffle.
-
-    Returns:
-        The batches.
-
-    Raises:
-        ValueError: Lengths that differ, a size that is none, or a partial batch where
-            the IPU's rules hold.
-        TypeError: There are no samples.
     """
     samples = common_length(arrays)
     if batch_size is None:
@@ -135,12 +127,7 @@ def element_of(arrays: tuple[Nest, ...]) -> Nest:
 
 
 def common_length(arrays: tuple[Nest, ...]) -> int:
-    """Find how many samples arrays have.
-
-    Raises:
-        ValueError: Their numbers differ, or there is a scalar.
-        TypeError: There are none.
-    """
+    """Find how many samples arrays have."""
     leaves = tf.nest.flatten(arrays)
     for leaf in leaves:
         if leaf.ndim == 0:
@@ -210,14 +197,6 @@ def from_dataset(dataset: Any, steps: int | None, call: str | None) -> Batches:
         dataset: The user's.
         steps: The steps of a pass, or None.
         call: The user's call where the IPU's rules hold, else None.
-
-    Returns:
-        The batches.
-
-    Raises:
-        ValueError: An element is not a batch, or a size is not known where the IPU's
-            rules hold.
-        TypeError: A dtype that no device has.
     """
     leaves = tf.nest.flatten(dataset.element_spec)
     is_strict = call is not None
@@ -294,11 +273,7 @@ def _evened_out(dataset: Any) -> tuple[Any, int, int]:
 
 
 def cast_elements(dataset: Any) -> Any:
-    """Return the data set with dtypes that devices have: float32 and int32 for others.
-
-    Raises:
-        TypeError: There are elements that are not numbers.
-    """
+    """Return the data set with dtypes of devices: float32 and int32 for others."""
     leaves = tf.nest.flatten(dataset.element_spec)
     if all(leaf.dtype.name in DEVICE_DTYPES for leaf in leaves):
         return dataset

@@ -39,13 +39,6 @@ def with_class_weight(element: Nest, weights: Any) -> Nest:
     Args:
         element: ``(x, y)`` or ``(x, y, sample_weight)``.
         weights: A dict from class numbers to weights; 1 for those not in it.
-
-    Returns:
-        ``(x, y, sample_weight)``.
-
-    Raises:
-        ValueError: The classes are no numbers from 0, or the model has several outputs,
-            or targets of more than two axes.
     """
     table = _table_of(weights)
     x, y, sample_weight = unpack(element)

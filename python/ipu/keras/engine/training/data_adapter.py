@@ -65,9 +65,6 @@ def unpack(element: Nest) -> tuple[Nest, Nest, Nest]:
 
     Returns:
         The three; None for what is not there.
-
-    Raises:
-        ValueError: There are more parts.
     """
     if isinstance(element, list):
         element = tuple(element)
@@ -109,14 +106,6 @@ def as_batches(
         call: The user's call where the IPU's rules hold (``"fit"``, ...), else None.
         workers: How generators and sequences are read; None: as by default.
         order: How data that are shuffled follow one another; None: a new order.
-
-    Returns:
-        The batches.
-
-    Raises:
-        ValueError: Arguments that do not go together; where the IPU's rules hold also
-            a partial batch or open sizes.
-        TypeError: Data of a kind or dtype that is not understood.
     """
     order = order or Order()
     if is_batched(x):
@@ -140,10 +129,6 @@ def one_batch(x: Any, y: Any = None, sample_weight: Any = None) -> Nest:
 
     Returns:
         Arrays of device dtypes, in the form of an element of ``as_batches``.
-
-    Raises:
-        ValueError: They are no arrays, or of different lengths.
-        TypeError: There are no samples, or a dtype that no device has.
     """
     if is_batched(x):
         raise ValueError(
@@ -308,9 +293,6 @@ def split_validation(
 
     Returns:
         The parts for training, and those for validation.
-
-    Raises:
-        ValueError: The data are no arrays, or one of the two would be empty.
     """
     if not 0.0 < fraction < 1.0:
         raise ValueError(

@@ -93,7 +93,6 @@ class AccumulatedSteps(PlainSteps):
     """Steps of training with an update of weights after every few of them.
 
     Args:
-        model: The model.
         step: As ``PlainSteps``; where the model is ``_minimising``, it updates nothing.
         per_update: Steps of an update.
         reduction_method: How the gradients of an update become one.
@@ -177,8 +176,6 @@ class PipelinedSteps:
     """Steps of a pipelined model.
 
     Args:
-        model: The model.
-        mode: ``"train"``, ``"test"`` or ``"predict"``.
         pipeline: How it is pipelined.
         class_weight: A weight for each class, in training.
     """

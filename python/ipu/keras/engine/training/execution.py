@@ -55,16 +55,6 @@ def settle(model: Trainer, mode: str) -> Execution:
 
     Args:
         model: A model that is built.
-        mode: ``"train"``, ``"test"`` or ``"predict"``.
-
-    Returns:
-        What an execution is.
-
-    Raises:
-        ValueError: A pipelined model without accumulation steps in training, layers
-            without a stage, or too few IPUs.
-        RuntimeError: A stage without a layer, or a step or ``call`` of the model's own
-            where there must be none.
     """
     is_pipelined = model._is_pipelined()
     shards, per_update = 1, 1
@@ -94,11 +84,6 @@ def over_replicas(
     model: Trainer, mode: str, replicas: int
 ) -> Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]] | None:
     """What makes one result of those of all replicas; None where there is one.
-
-    Args:
-        model: The model.
-        mode: ``"train"``, ``"test"`` or ``"predict"``.
-        replicas: How many there are.
 
     Returns:
         A function of an array (results, replicas, ...). In prediction the results of
@@ -174,18 +159,9 @@ def make_steps(
     """Make the body of a device program.
 
     Args:
-        model: The model.
-        mode: ``"train"``, ``"test"`` or ``"predict"``.
         execution: What ``settle`` gave.
         per_execution: Steps of an execution of a replica.
         class_weight: A weight for each class, in training.
-
-    Returns:
-        The steps.
-
-    Raises:
-        RuntimeError: The steps of an execution are no multiple of those of an update.
-        TypeError: An unknown option of the pipeline or the accumulating optimizer.
     """
     per_update = execution.per_update
     _check_divides(execution, per_execution)

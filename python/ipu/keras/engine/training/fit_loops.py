@@ -37,8 +37,6 @@ class Run:
     """One mode of a model on one source of data: a plan and its loop.
 
     Args:
-        model: The model.
-        mode: ``"train"``, ``"test"`` or ``"predict"``.
         batches: The data.
         steps: What the user asked for; None for all batches.
         epochs: How many epochs will run.
@@ -370,15 +368,11 @@ def run_fit(
     """Train.
 
     Args:
-        model: The model.
         train: The run of the training data.
         callbacks: What is called.
         epochs: The number of the last epoch.
         initial_epoch: The number of the first epoch, from 0.
         validate: Gives the run of the validation data for an epoch, or None.
-
-    Returns:
-        The history.
     """
     plan = train.plan
     _log_counts(train)

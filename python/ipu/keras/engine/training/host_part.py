@@ -63,9 +63,6 @@ class HostPart:
 
         Args:
             values: What :meth:`run` is called on.
-
-        Raises:
-            TypeError: It is strings.
         """
         self.run(values)
         made = {name: values[id(symbol)] for name, symbol in self.symbols.items()}

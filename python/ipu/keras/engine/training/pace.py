@@ -51,9 +51,6 @@ def checked_execution(given: Any, in_strategy: bool) -> int | None:
 
     Returns:
         The number; None for None and ``"auto"``.
-
-    Raises:
-        ValueError: It is not a positive integer, or ``"auto"`` in a strategy.
     """
     if given is None:
         return None
@@ -81,9 +78,6 @@ def whole_number(given: Any, argument: str) -> int:
     Args:
         given: What the user gave.
         argument: The name of the user's argument.
-
-    Raises:
-        TypeError: It is not an integer.
     """
     given = as_int(given)
     if isinstance(given, int) and not isinstance(given, bool):

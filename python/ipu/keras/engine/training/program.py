@@ -55,8 +55,6 @@ class ProgramCache:
         """Take a program of an earlier run, or make one.
 
         Args:
-            model: The model.
-            mode: ``"train"``, ``"test"`` or ``"predict"``.
             *kind: What else the program is traced for.
             make: Makes one; the model may be built for it.
         """
@@ -78,11 +76,7 @@ class ProgramCache:
 
 
 class BatchProgram:
-    """A step of a model as a function of a batch, traced for each shape of it.
-
-    Args:
-        name: For errors and profiles.
-    """
+    """A step of a model as a function of a batch, traced for each shape of it."""
 
     key: Hashable = None
 

@@ -58,15 +58,6 @@ def plan_steps(
         is_strict: Whether the IPU's rules hold.
         replicas: Replicas of the model, which share the batches out: the plan is that
             of each of them. 1 where the IPU's rules do not hold.
-
-    Returns:
-        The plan.
-
-    Raises:
-        ValueError: The data are empty, or infinite and ``steps`` is None. Where the
-            IPU's rules hold also: data of unknown size and ``steps`` is None, there are
-            too few batches, fewer steps than replicas, or ``per_execution`` does not
-            divide the steps.
     """
     steps = as_int(steps)
     if steps is not None and (

@@ -61,15 +61,8 @@ def _open(value: Any) -> tf.TensorSpec:
 class TextCalls:
     """Functional models of the calls in a model's ``call``, one for each mode.
 
-    Args:
-        model: A subclass of ``Model``.
-        specs: Its inputs.
-
     Attributes:
         host: The one that says what the host computes.
-
-    Raises:
-        TypeError: ``call`` does not run on symbolic values.
     """
 
     def __init__(self, model: Any, specs: Nest) -> None:
