@@ -41,7 +41,7 @@ class _ThreadState(threading.local):
         self.builds: list[Build] = []
         self.active_calls: list[tuple[DeviceFunction[..., Any], Any]] = []
         self.parts_of_step = 0
-        self.last_turns: dict[int, int] = {}  # of loops that are traced, by their value
+        self.last_iterations: dict[int, int] = {}  # of loops that are traced
         self.stores: list[dict[tuple[int, str], Any]] = []
         # of graphs: mode.py, frame.py, running.py, session.py
         self.graphs: list[Graph] = []

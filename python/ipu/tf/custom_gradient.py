@@ -12,7 +12,7 @@ from typing import Any
 from ipu import _core
 from ipu._core import Tensor
 from ipu.tf import nest
-from ipu.tf._functions.border import Border, add_border, borders_of
+from ipu.tf._functions.custom_calls import CustomCall, add_custom_call, custom_calls_of
 from ipu.tf._gradients import tapes as _tapes
 from ipu.tf._graph import mode
 from ipu.tf.variable import Variable
@@ -115,11 +115,12 @@ def _call(
                 record.watch(output)
     else:
         sources = [*inputs, *(v.read_value() for v in variables)]
-        attrs = {"index": len(borders_of(record))}
+        attrs = {"index": len(custom_calls_of(record))}
         begin = record.node_count
         outputs = [_core.apply("custom_gradient", (t, *sources), attrs) for t in plain]
     end = record.node_count
-    add_border(record, Border(begin, end, inputs, variables, outputs, backward))
+    call = CustomCall(begin, end, inputs, variables, outputs, backward)
+    add_custom_call(record, call)
     return nest.pack_sequence_as(result, outputs)
 
 

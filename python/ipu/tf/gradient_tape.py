@@ -5,9 +5,9 @@ In a function that is being traced the function's graph is the record, and a tap
 range of its nodes that were made while it recorded. Outside of one the tapes that are
 active together share a recorder, a graph of the eager ops of watched tensors. Both are
 differentiated by the core's autodiff. What has a gradient of its own
-(``tf.custom_gradient``) is a border: there the core calls the gradient function, or,
-where it wants the numbers of an eager tape, the walk stops, calls it, and goes on from
-its inputs.
+(``tf.custom_gradient``) is a custom call: there the core calls the gradient function,
+or, where it wants the numbers of an eager tape, the walk stops, calls it, and goes on
+from its inputs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ipu._core import Tensor
 from ipu._text.log import logger
 from ipu._text.tracebacks import boundaries
 from ipu.tf import nest
-from ipu.tf._functions.border import Border, borders_of
+from ipu.tf._functions.custom_calls import CustomCall, custom_calls_of
 from ipu.tf._functions.tracing import in_trace
 from ipu.tf._gradients import lookups, tapes
 from ipu.tf._gradients.derivatives import (
@@ -342,16 +342,16 @@ class GradientTape(Jacobians):
             )
         if isinstance(self._record, _core.Trace):
             return self._walk(ys, weights, xs, spans, [])
-        borders = [
+        calls = [
             b
-            for b in borders_of(self._record)
+            for b in custom_calls_of(self._record)
             if any(begin <= b.begin < end for begin, end in spans)
         ]
-        if not borders:
+        if not calls:
             return self._walk(ys, weights, xs, spans, [])
-        for border in borders:
-            spans = border.outside(spans)
-        return self._across(ys, weights, xs, spans, borders)
+        for call in calls:
+            spans = call.outside(spans)
+        return self._across(ys, weights, xs, spans, calls)
 
     def _across(
         self,
@@ -359,24 +359,24 @@ class GradientTape(Jacobians):
         weights: Sequence[Tensor | None],
         xs: Sequence[Any],
         spans: list[tuple[int, int]],
-        borders: list[Border],
+        calls: list[CustomCall],
     ) -> list[Tensor | None]:
         """The walk through gradient functions, from the last to the first."""
-        outputs = [t for border in borders for t in border.outputs]
+        outputs = [t for call in calls for t in call.outputs]
         everything = [*xs, *outputs]
         total = self._walk(ys, weights, everything, spans, outputs)
-        for border in reversed(borders):
-            at = len(xs) + sum(len(b.outputs) for b in borders[: borders.index(border)])
-            incoming = total[at : at + len(border.outputs)]
+        for call in reversed(calls):
+            at = len(xs) + sum(len(b.outputs) for b in calls[: calls.index(call)])
+            incoming = total[at : at + len(call.outputs)]
             if all(g is None for g in incoming):
                 continue
-            grads = border.backward(incoming)
+            grads = call.backward(incoming)
             by_variable = dict(
-                zip(map(id, border.variables), grads[len(border.inputs) :], strict=True)
+                zip(map(id, call.variables), grads[len(call.inputs) :], strict=True)
             )
             steps = [
                 (x, g)
-                for x, g in zip(border.inputs, grads, strict=False)
+                for x, g in zip(call.inputs, grads, strict=False)
                 if g is not None and is_float(x)
             ]
             if steps:
@@ -399,9 +399,9 @@ class GradientTape(Jacobians):
         weights: Sequence[Tensor | None],
         xs: Sequence[Any],
         spans: list[tuple[int, int]],
-        borders: Sequence[Tensor],
+        of_calls: Sequence[Tensor],
     ) -> list[Tensor | None]:
-        watched = [*self._watched.values(), *borders]
+        watched = [*self._watched.values(), *of_calls]
         if isinstance(self._record, _core.Trace):
             if _core.open_trace() is not self._record:
                 raise RuntimeError(
@@ -410,7 +410,7 @@ class GradientTape(Jacobians):
                     "return it."
                 )
             variables = [v._id for v in self._variables.values()]
-            calls = borders_of(self._record)
+            calls = custom_calls_of(self._record)
             return self._record.gradients(
                 ys,
                 weights,

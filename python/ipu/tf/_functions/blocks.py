@@ -122,11 +122,11 @@ def counting(index: Tensor, turns: Any) -> Iterator[None]:
         yield
         return
     root = trace.linear(index)[0]
-    here.last_turns[root] = turns - 1
+    here.last_iterations[root] = turns - 1
     try:
         yield
     finally:
-        del here.last_turns[root]
+        del here.last_iterations[root]
 
 
 def last_value(index: Tensor) -> int | None:
@@ -135,7 +135,7 @@ def last_value(index: Tensor) -> int | None:
     if trace is None or index.dtype.name != "int32" or not trace.sees(index):
         return None
     root, scale, offset = trace.linear(index)
-    last = here.last_turns.get(root)
+    last = here.last_iterations.get(root)
     return None if last is None or scale < 0 else scale * last + offset
 
 

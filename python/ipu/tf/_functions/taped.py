@@ -17,7 +17,7 @@ from ipu import _core
 from ipu._core import Tensor
 from ipu._device import devices
 from ipu.tf import nest
-from ipu.tf._functions.border import Border, add_border
+from ipu.tf._functions.custom_calls import CustomCall, add_custom_call
 from ipu.tf._functions.tracing import Build, TracedProgram, trace_program
 from ipu.tf._gradients import tapes as _tapes
 from ipu.tf._gradients.derivatives import is_float
@@ -123,7 +123,7 @@ class TapedProgram:
         sources = [*tensors, *self._taken]
         if watched or any(recorder.watches(x) for x in sources):
             gradient = self._gradient(recorder, tensors, saved)
-            ys = _behind_border(recorder, sources, variables, ys, gradient)
+            ys = _after_custom_call(recorder, sources, variables, ys, gradient)
         return self.forward.pack(ys)
 
     def _gradient(
@@ -140,7 +140,7 @@ class TapedProgram:
                 results = self._backward.run([*inputs, *upstream, *saved])
             if _tapes.is_recording():
                 sources = [*inputs, *upstream]
-                results = _behind_border(recorder, sources, (), results, _refuse)
+                results = _after_custom_call(recorder, sources, (), results, _refuse)
             left = iter(results)
             return [next(left) if has else None for has in self._has_gradient]
 
@@ -155,7 +155,7 @@ def _refuse(*_: Any) -> Any:
     )
 
 
-def _behind_border(
+def _after_custom_call(
     recorder: _core.Recorder,
     sources: Sequence[Tensor],
     variables: Sequence[Variable | None],
@@ -169,7 +169,8 @@ def _behind_border(
     begin = recorder.node_count
     outputs = [_core.apply("custom_gradient", (y,)) for y in floats]
     end = recorder.node_count
-    add_border(recorder, Border(begin, end, sources, variables, outputs, gradient))
+    call = CustomCall(begin, end, sources, variables, outputs, gradient)
+    add_custom_call(recorder, call)
     left = iter(outputs)
     return [next(left) if is_float(y) else y for y in ys]
 

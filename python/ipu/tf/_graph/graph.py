@@ -15,7 +15,7 @@ from ipu.tf._functions.tracing import current_build
 from ipu.tf._graph import differentiate, mode, record
 from ipu.tf._graph.names import Names
 from ipu.tf._graph.operation import GraphOperation, GraphTensor, Place
-from ipu.tf._graph.turns import Turns
+from ipu.tf._graph.session_lock import SessionLock
 from ipu.tf._tensor.operation import Operation
 from ipu.tf.dtypes import as_dtype
 from ipu.tf.tensor_shape import TensorShape
@@ -57,7 +57,7 @@ class Graph:
         self.name_counts: dict[str, int] = {}  # of automatic names, by their stem
         self._controls: list[list[GraphOperation]] = []
         self._is_finalized = False
-        self.turns = Turns()
+        self.session_lock = SessionLock()
         self.every_variable: list[GraphVariable] = []
         self.by_variable_name: dict[str, GraphVariable] = {}
         self.version = 0  # changes where operations take something else than before

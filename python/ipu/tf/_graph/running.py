@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """The session that runs in this thread, and what is kept for it.
 
-Variables have their values for one session at a time (``turns.py``). What else differs
-from session to session lies in the session: where iterators are, and how often random
-numbers were drawn.
+Variables have their values for one session at a time (``session_lock.py``). What else
+differs from session to session lies in the session: where iterators are, and how often
+random numbers were drawn.
 """
 
 from __future__ import annotations

@@ -173,7 +173,8 @@ class Session:
             if isinstance(key, GraphVariable) and not key.is_resource
         }
         plan = self._plan(targets, fed, variables)
-        with self._graph.turns.of(self, self._bring_values), running.entered(self):
+        lock = self._graph.session_lock
+        with lock.of(self, self._bring_values), running.entered(self):
             plan.run(values)
         given = {id(tensor) for tensor, _ in fed}
         results = [self._result(target, values, given) for target in targets]
@@ -309,7 +310,7 @@ class Session:
 
     def _set_values(self, values: Mapping[Any, Any]) -> None:
         """Give variables values, as a saver does."""
-        with self._graph.turns.of(self, self._bring_values):
+        with self._graph.session_lock.of(self, self._bring_values):
             for variable, value in values.items():
                 variable.settle(devices.get_device(variable.ordinal))
                 variable._set(np.asarray(value))

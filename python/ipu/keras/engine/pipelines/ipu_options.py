@@ -20,6 +20,7 @@ from ipu._text.tracebacks import boundaries
 from ipu.gradient_accumulation import GradientAccumulationReductionMethod as Method
 from ipu.keras.engine.base_layer import Layer
 from ipu.keras.engine.files import summary
+from ipu.keras.engine.pipelines.assignment import KINDS, check_chain, checked_tree
 from ipu.keras.engine.pipelines.calls import (
     ModelGraph,
     StageTree,
@@ -30,7 +31,6 @@ from ipu.keras.engine.pipelines.calls import (
     leaves_of,
     with_default,
 )
-from ipu.keras.engine.pipelines.rules import KINDS, check_chain, checked_tree
 
 if TYPE_CHECKING:
     from ipu._reports.timetable import Timetable

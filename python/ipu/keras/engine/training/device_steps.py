@@ -7,16 +7,16 @@ pipeline. All three give the outfeed the results of each step, and the same numb
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ipu import loops, tf
 from ipu._loops import accumulation
-from ipu.eager.backprop import GradientCaptureContext
+from ipu.eager.backprop import GradientCaptureContext, active_context
 from ipu.ipu_infeed_queue import IPUInfeedQueue
 from ipu.ipu_outfeed_queue import IPUOutfeedQueue
 from ipu.keras._types import Nest, Tensor
-from ipu.keras.engine.layer.captured_gradients import capturing, wants_captured
 from ipu.keras.engine.pipelines.step import StagedStep
 from ipu.ops import pipelining_ops
 from ipu.tf import nest
@@ -249,3 +249,19 @@ class PipelinedSteps:
         if not self._pipeline.accumulate_outfeed:
             return results
         return results * self._pipeline.of_update * self._pipeline.serialized
+
+
+@contextmanager
+def capturing() -> Iterator[GradientCaptureContext]:
+    """Give the context that captures already, or a new one."""
+    known = active_context()
+    if known is not None:
+        yield known
+        return
+    with GradientCaptureContext() as context:
+        yield context
+
+
+def wants_captured(optimizer: Any) -> bool:
+    """Whether ``apply_gradients`` takes ``captured_grads``."""
+    return bool(getattr(optimizer, "supports_captured_grads", False))

@@ -18,14 +18,12 @@ from ipu.keras._types import Nest
 from ipu.keras.callbacks.callback import Callback, CallbackList
 from ipu.keras.callbacks.history import History
 from ipu.keras.callbacks.progbar import ProgbarLogger
-from ipu.keras.engine.training.batches import Batches
+from ipu.keras.engine.training.batches import Batches, Passes
 from ipu.keras.engine.training.class_weights import bytes_of
-from ipu.keras.engine.training.data_passes import Passes
 from ipu.keras.engine.training.execution import make_steps, over_replicas, settle
 from ipu.keras.engine.training.host_loop import FunctionLoop, HostLoop, Loop
-from ipu.keras.engine.training.pace import Pace
 from ipu.keras.engine.training.program import BatchProgram, Program
-from ipu.keras.engine.training.step_plan import UNKNOWN, StepPlan, plan_steps
+from ipu.keras.engine.training.step_plan import UNKNOWN, Pace, StepPlan, plan_steps
 from ipu.keras.engine.training.watching import StepCalls, StepWatcher, logs_at
 from ipu.tf._functions.signature import key_of
 

@@ -26,7 +26,7 @@ from ipu.ipu_outfeed_queue import IPUOutfeedQueue
 from ipu.keras._types import Nest
 from ipu.keras.engine.trace_key import key_of_model
 from ipu.keras.engine.training.device_steps import Steps
-from ipu.keras.engine.training.pace import Pace
+from ipu.keras.engine.training.step_plan import Pace
 from ipu.keras.engine.training.watching import Arrivals
 from ipu.tf._functions.function import DeviceFunction
 from ipu.tf._functions.parts import part_of_step

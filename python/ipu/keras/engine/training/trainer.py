@@ -22,7 +22,6 @@ from ipu.keras._types import Nest, Tensor
 from ipu.keras.callbacks.backup import finished_epochs
 from ipu.keras.callbacks.history import History
 from ipu.keras.engine.base_layer import Layer
-from ipu.keras.engine.layer.captured_gradients import capturing, wants_captured
 from ipu.keras.engine.pipelines.ipu_options import IPUOptions
 from ipu.keras.engine.training import fit_loops
 from ipu.keras.engine.training.class_weights import bytes_of, with_class_weight
@@ -36,8 +35,9 @@ from ipu.keras.engine.training.data_adapter import (
     split_validation,
     unpack,
 )
-from ipu.keras.engine.training.pace import checked_execution, whole_number
+from ipu.keras.engine.training.device_steps import capturing, wants_captured
 from ipu.keras.engine.training.program import BatchProgram, ProgramCache
+from ipu.keras.engine.training.step_plan import checked_execution, whole_number
 from ipu.keras.optimizers._wrapping import ScalingOptimizer
 from ipu.tf._functions.function import DeviceFunction, scratch_trace
 from ipu.tf.autograph import convert_call

@@ -17,7 +17,7 @@ from typing import Any
 from ipu._device.locks import Condition
 
 
-class Turns:
+class SessionLock:
     """The runs of the sessions of a graph."""
 
     def __init__(self) -> None:

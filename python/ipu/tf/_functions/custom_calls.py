@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Where a gradient function of the user's takes over from autodiff.
+"""Calls of functions with gradients of their own: there autodiff ends.
 
 In a trace the core calls it, when its walk comes to the function's results. In the
 record of an eager tape, where gradient functions want numbers, the tape cuts its walk.
@@ -16,7 +16,7 @@ from ipu._core import Tensor
 from ipu.tf._ops import creation
 
 
-class Border:
+class CustomCall:
     """A call of a function with a gradient of its own.
 
     Args:
@@ -45,7 +45,7 @@ class Border:
         self._gradient = gradient
 
     def outside(self, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-        """Spans without the border's nodes."""
+        """Spans without the call's nodes."""
         parts = []
         for begin, end in spans:
             parts.append((begin, min(end, self.begin)))
@@ -61,19 +61,19 @@ class Border:
         return self._gradient(*filled)
 
 
-# by the record's identity; a record that dies takes its borders with it
-_borders: dict[int, list[Border]] = {}
+# by the record's identity; a record that dies takes its calls with it
+_calls: dict[int, list[CustomCall]] = {}
 
 
-def borders_of(record: _core.Trace | _core.Recorder) -> list[Border]:
-    """The borders of a record, in program order."""
-    return _borders.get(id(record), [])
+def custom_calls_of(record: _core.Trace | _core.Recorder) -> list[CustomCall]:
+    """The calls of a record, in program order."""
+    return _calls.get(id(record), [])
 
 
-def add_border(record: _core.Trace | _core.Recorder, border: Border) -> None:
-    """Remember a border."""
+def add_custom_call(record: _core.Trace | _core.Recorder, call: CustomCall) -> None:
+    """Remember a call."""
     key = id(record)
-    if key not in _borders:
-        _borders[key] = []
-        weakref.finalize(record, _borders.pop, key, None)
-    _borders[key].append(border)
+    if key not in _calls:
+        _calls[key] = []
+        weakref.finalize(record, _calls.pop, key, None)
+    _calls[key].append(call)
