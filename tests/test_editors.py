@@ -88,6 +88,8 @@ def test_type_checkers_know_what_is_gathered() -> None:
         for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.ImportFrom):
                 seen |= {a.name for a in node.names if a.name == a.asname}
+                if node.names[0].name == "*":
+                    seen |= {*importlib.import_module(str(node.module)).__all__}
             if isinstance(node, ast.Assign):
                 seen |= {t.id for t in node.targets if isinstance(t, ast.Name)}
             if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):

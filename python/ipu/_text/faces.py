@@ -28,7 +28,7 @@ from ipu._text.tracebacks import boundary
 
 __all__ = ["defined", "face", "offered"]
 
-_HELPERS = {"TYPE_CHECKING", "annotations", "face", "offered"}
+_HELPERS = {"Any", "TYPE_CHECKING", "annotations", "face", "offered"}
 
 
 def defined(module: str, more: Iterable[str] = ()) -> list[str]:

@@ -11,30 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from ipu import tf
 from ipu._text.arguments import checked_tensor
-from ipu._text.faces import face
+from ipu._text.faces import defined, face
 from ipu.keras import _serialization
 from ipu.keras._types import Tensor
 from ipu.keras.engine.layer.logits import remember_logits
 from ipu.keras.engine.symbols.symbolic import symbolic
-
-__all__ = [
-    "deserialize",
-    "elu",
-    "exponential",
-    "gelu",
-    "get",
-    "hard_sigmoid",
-    "linear",
-    "relu",
-    "selu",
-    "serialize",
-    "sigmoid",
-    "softmax",
-    "softplus",
-    "softsign",
-    "swish",
-    "tanh",
-]
 
 
 @symbolic
@@ -396,4 +377,5 @@ def deserialize(name: Any, custom_objects: Any = None) -> Callable[..., Any]:
 
 
 if not TYPE_CHECKING:
+    __all__ = defined(__name__)
     __getattr__, __dir__ = face(__name__, __all__)

@@ -10,26 +10,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ipu import tf
-from ipu._text.faces import face
+from ipu._text.faces import defined, face
 from ipu.keras import _serialization
 from ipu.keras._arguments import Configured
 from ipu.keras._backend_state import state
 from ipu.keras._types import Tensor
-
-__all__ = [
-    "Constraint",
-    "MaxNorm",
-    "MinMaxNorm",
-    "NonNeg",
-    "UnitNorm",
-    "deserialize",
-    "get",
-    "max_norm",
-    "min_max_norm",
-    "non_neg",
-    "serialize",
-    "unit_norm",
-]
 
 
 class Constraint(Configured):
@@ -223,4 +208,5 @@ def deserialize(config: Any, custom_objects: Any = None) -> Any:
 
 
 if not TYPE_CHECKING:
+    __all__ = defined(__name__)
     __getattr__, __dir__ = face(__name__, __all__)

@@ -17,54 +17,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ipu._text.faces import face
+from ipu._text.faces import defined, face
 from ipu.keras import _names, _serialization
 from ipu.keras._initializer_base import (
     Array,
-    Initializer,
+    Initializer as Initializer,
     SeededInitializer,
     truncated_normal_values,
     uniform_values,
 )
 from ipu.keras._variance_scaling import (
-    GlorotNormal,
-    GlorotUniform,
-    HeNormal,
-    HeUniform,
-    LecunNormal,
-    LecunUniform,
-    VarianceScaling,
+    GlorotNormal as GlorotNormal,
+    GlorotUniform as GlorotUniform,
+    HeNormal as HeNormal,
+    HeUniform as HeUniform,
+    LecunNormal as LecunNormal,
+    LecunUniform as LecunUniform,
+    VarianceScaling as VarianceScaling,
 )
-
-__all__ = [
-    "Constant",
-    "GlorotNormal",
-    "GlorotUniform",
-    "HeNormal",
-    "HeUniform",
-    "Identity",
-    "Initializer",
-    "LecunNormal",
-    "LecunUniform",
-    "Ones",
-    "Orthogonal",
-    "RandomNormal",
-    "RandomUniform",
-    "TruncatedNormal",
-    "VarianceScaling",
-    "Zeros",
-    "constant",
-    "deserialize",
-    "get",
-    "identity",
-    "ones",
-    "orthogonal",
-    "random_normal",
-    "random_uniform",
-    "serialize",
-    "truncated_normal",
-    "zeros",
-]
 
 
 class Zeros(Initializer):
@@ -377,4 +347,11 @@ def deserialize(config: Any, custom_objects: Any = None) -> Any:
 
 
 if not TYPE_CHECKING:
+    __all__ = defined(
+        __name__,
+        """
+        GlorotNormal GlorotUniform HeNormal HeUniform Initializer LecunNormal
+        LecunUniform VarianceScaling
+        """.split(),
+    )
     __getattr__, __dir__ = face(__name__, __all__)

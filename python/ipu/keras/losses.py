@@ -8,85 +8,39 @@ Source: ``tf.keras.losses`` of Keras 2.6.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ipu._text.faces import face
+from ipu._text.faces import face, offered
 from ipu.keras import _serialization
-from ipu.keras._loss_base import Loss, LossFunctionWrapper, Reduction
+from ipu.keras._loss_base import (
+    Loss as Loss,
+    LossFunctionWrapper as LossFunctionWrapper,
+    Reduction as Reduction,
+)
 from ipu.keras._loss_functions import (
-    binary_crossentropy,
-    categorical_crossentropy,
-    kl_divergence,
-    sparse_categorical_crossentropy,
+    binary_crossentropy as binary_crossentropy,
+    categorical_crossentropy as categorical_crossentropy,
+    kl_divergence as kl_divergence,
+    sparse_categorical_crossentropy as sparse_categorical_crossentropy,
 )
 from ipu.keras._regression_losses import (
-    categorical_hinge,
-    cosine_similarity,
-    hinge,
-    huber,
-    log_cosh,
-    mean_absolute_error,
-    mean_absolute_percentage_error,
-    mean_squared_error,
-    mean_squared_logarithmic_error,
-    poisson,
-    squared_hinge,
+    categorical_hinge as categorical_hinge,
+    cosine_similarity as cosine_similarity,
+    hinge as hinge,
+    huber as huber,
+    log_cosh as log_cosh,
+    mean_absolute_error as mean_absolute_error,
+    mean_absolute_percentage_error as mean_absolute_percentage_error,
+    mean_squared_error as mean_squared_error,
+    mean_squared_logarithmic_error as mean_squared_logarithmic_error,
+    poisson as poisson,
+    squared_hinge as squared_hinge,
 )
-from ipu.keras._types import Tensor
 
-__all__ = [
-    "BCE",
-    "KLD",
-    "MAE",
-    "MAPE",
-    "MSE",
-    "MSLE",
-    "BinaryCrossentropy",
-    "CategoricalCrossentropy",
-    "CategoricalHinge",
-    "CosineSimilarity",
-    "Hinge",
-    "Huber",
-    "KLDivergence",
-    "LogCosh",
-    "Loss",
-    "LossFunctionWrapper",
-    "MeanAbsoluteError",
-    "MeanAbsolutePercentageError",
-    "MeanSquaredError",
-    "MeanSquaredLogarithmicError",
-    "Poisson",
-    "Reduction",
-    "SparseCategoricalCrossentropy",
-    "SquaredHinge",
-    "bce",
-    "binary_crossentropy",
-    "categorical_crossentropy",
-    "categorical_hinge",
-    "cosine_similarity",
-    "deserialize",
-    "get",
-    "hinge",
-    "huber",
-    "kl_divergence",
-    "kld",
-    "kullback_leibler_divergence",
-    "log_cosh",
-    "logcosh",
-    "mae",
-    "mape",
-    "mean_absolute_error",
-    "mean_absolute_percentage_error",
-    "mean_squared_error",
-    "mean_squared_logarithmic_error",
-    "mse",
-    "msle",
-    "poisson",
-    "serialize",
-    "sparse_categorical_crossentropy",
-    "squared_hinge",
-]
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ipu.keras._types import Tensor
 
 
 class _LossOf(LossFunctionWrapper):
@@ -380,9 +334,8 @@ logcosh = log_cosh
 # every public name that stands for a loss
 _TABLE: dict[str, Any] = {
     name: globals()[name]
-    for name in __all__
-    if name not in ("Loss", "LossFunctionWrapper", "Reduction", "get")
-    and name in globals()
+    for name in offered(__name__)
+    if name not in ("Loss", "LossFunctionWrapper", "Reduction")
 }
 _TABLE |= {"huber_loss": huber, "cosine_proximity": cosine_similarity}
 
@@ -451,4 +404,5 @@ def deserialize(config: Any, custom_objects: Any = None) -> Any:
 
 
 if not TYPE_CHECKING:
+    __all__ = offered(__name__)
     __getattr__, __dir__ = face(__name__, __all__)

@@ -10,23 +10,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ipu import tf
-from ipu._text.faces import face
+from ipu._text.faces import defined, face
 from ipu.keras import _serialization
 from ipu.keras._arguments import Configured
 from ipu.keras._types import Tensor
-
-__all__ = [
-    "L1",
-    "L1L2",
-    "L2",
-    "Regularizer",
-    "deserialize",
-    "get",
-    "l1",
-    "l1_l2",
-    "l2",
-    "serialize",
-]
 
 
 class Regularizer(Configured):
@@ -195,4 +182,5 @@ def deserialize(config: Any, custom_objects: Any = None) -> Any:
 
 
 if not TYPE_CHECKING:
+    __all__ = defined(__name__)
     __getattr__, __dir__ = face(__name__, __all__)

@@ -5,85 +5,64 @@ from __future__ import annotations
 
 import hashlib
 import os
-from pathlib import Path
+import pathlib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ipu import tf
-from ipu._text.arguments import as_int
-from ipu._text.faces import face
-from ipu.keras._drawing.model_drawing import model_to_dot, plot_model
+from ipu._text.arguments import as_int as _as_int
+from ipu._text.faces import face, offered
+from ipu.keras._drawing.model_drawing import (
+    model_to_dot as model_to_dot,
+    plot_model as plot_model,
+)
 from ipu.keras._enqueuers import (
-    GeneratorEnqueuer,
-    OrderedEnqueuer,
-    SequenceEnqueuer,
+    GeneratorEnqueuer as GeneratorEnqueuer,
+    OrderedEnqueuer as OrderedEnqueuer,
+    SequenceEnqueuer as SequenceEnqueuer,
 )
-from ipu.keras._picture_folders import image_dataset_from_directory
-from ipu.keras._pictures import array_to_img, img_to_array, load_img, save_img
-from ipu.keras._progress import Progbar
-from ipu.keras._sequence import Sequence
+from ipu.keras._picture_folders import (
+    image_dataset_from_directory as image_dataset_from_directory,
+)
+from ipu.keras._pictures import (
+    array_to_img as array_to_img,
+    img_to_array as img_to_array,
+    load_img as load_img,
+    save_img as save_img,
+)
+from ipu.keras._progress import Progbar as Progbar
+from ipu.keras._sequence import Sequence as Sequence
 from ipu.keras._serialization import (
-    CustomObjectScope,
-    custom_object_scope,
-    deserialize_keras_object,
-    get_custom_objects,
-    get_registered_name,
-    get_registered_object,
-    register_keras_serializable,
-    serialize_keras_object,
+    CustomObjectScope as CustomObjectScope,
+    custom_object_scope as custom_object_scope,
+    deserialize_keras_object as deserialize_keras_object,
+    get_custom_objects as get_custom_objects,
+    get_registered_name as get_registered_name,
+    get_registered_object as get_registered_object,
+    register_keras_serializable as register_keras_serializable,
+    serialize_keras_object as serialize_keras_object,
 )
-from ipu.keras._series import timeseries_dataset_from_array
+from ipu.keras._series import (
+    timeseries_dataset_from_array as timeseries_dataset_from_array,
+)
 from ipu.keras._splitting import (
-    pack_x_y_sample_weight,
-    split_dataset,
-    unpack_x_y_sample_weight,
+    pack_x_y_sample_weight as pack_x_y_sample_weight,
+    split_dataset as split_dataset,
+    unpack_x_y_sample_weight as unpack_x_y_sample_weight,
 )
-from ipu.keras._text_folders import text_dataset_from_directory
-from ipu.keras.backend import clear_session, floatx, is_keras_tensor
-from ipu.keras.engine.symbols.keras_tensor import get_source_inputs
-from ipu.keras.preprocessing.sequence import pad_sequences
+from ipu.keras._text_folders import (
+    text_dataset_from_directory as text_dataset_from_directory,
+)
+from ipu.keras.backend import (
+    clear_session as clear_session,
+    floatx as _floatx,
+    is_keras_tensor as is_keras_tensor,
+)
+from ipu.keras.engine.symbols.keras_tensor import get_source_inputs as get_source_inputs
+from ipu.keras.preprocessing.sequence import pad_sequences as pad_sequences
 
 PyDataset = Sequence  # what Keras 3 calls it
-
-__all__ = [
-    "CustomObjectScope",
-    "GeneratorEnqueuer",
-    "OrderedEnqueuer",
-    "Progbar",
-    "PyDataset",
-    "Sequence",
-    "SequenceEnqueuer",
-    "array_to_img",
-    "clear_session",
-    "custom_object_scope",
-    "deserialize_keras_object",
-    "get_custom_objects",
-    "get_file",
-    "get_registered_name",
-    "get_registered_object",
-    "get_source_inputs",
-    "image_dataset_from_directory",
-    "img_to_array",
-    "is_keras_tensor",
-    "load_img",
-    "model_to_dot",
-    "normalize",
-    "pack_x_y_sample_weight",
-    "pad_sequences",
-    "plot_model",
-    "register_keras_serializable",
-    "save_img",
-    "serialize_keras_object",
-    "set_random_seed",
-    "split_dataset",
-    "standardize_dtype",
-    "text_dataset_from_directory",
-    "timeseries_dataset_from_array",
-    "to_categorical",
-    "unpack_x_y_sample_weight",
-    "warmstart_embedding_matrix",
-]
 
 
 def normalize(x: Any, axis: int = -1, order: int = 2) -> np.ndarray[Any, Any]:
@@ -153,7 +132,7 @@ def get_file(
     if not name:
         raise ValueError(f"Give `fname`: there is no file name in {origin!r}.")
     home = cache_dir or os.environ.get("KERAS_HOME") or "~/.keras"
-    path = Path(home).expanduser() / cache_subdir / name
+    path = pathlib.Path(home).expanduser() / cache_subdir / name
     wanted = file_hash or md5_hash
     is_there = path.is_file() and not force_download
     if not (is_there and _has_checksum(path.read_bytes(), wanted)):
@@ -173,7 +152,7 @@ def get_file(
     return str(path)
 
 
-def _safely(path: Path) -> dict[str, Any]:
+def _safely(path: pathlib.Path) -> dict[str, Any]:
     """Archives may not write outside of the folder that they are unpacked into."""
     import tarfile
 
@@ -213,7 +192,7 @@ def to_categorical(
     labels = np.asarray(y, dtype=np.int64)
     if labels.ndim > 1 and labels.shape[-1] == 1:
         labels = labels.reshape(labels.shape[:-1])
-    classes = int(labels.max()) + 1 if num_classes is None else as_int(num_classes)
+    classes = int(labels.max()) + 1 if num_classes is None else _as_int(num_classes)
     if labels.size and not (labels.min() >= 0 and labels.max() < classes):
         raise ValueError(
             f"Class numbers must be in [0, {classes}). Received: numbers from "
@@ -240,7 +219,7 @@ def standardize_dtype(dtype: Any) -> str:
         >>> standardize_dtype(np.int64), standardize_dtype(None)
         ('int64', 'float32')
     """
-    name: str = tf.as_dtype(floatx() if dtype is None else dtype).name
+    name: str = tf.as_dtype(_floatx() if dtype is None else dtype).name
     return name
 
 
@@ -312,4 +291,5 @@ def set_random_seed(seed: int) -> None:
 
 
 if not TYPE_CHECKING:
+    __all__ = offered(__name__)
     __getattr__, __dir__ = face(__name__, __all__)

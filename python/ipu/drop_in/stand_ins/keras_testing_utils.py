@@ -371,7 +371,7 @@ def get_multi_io_model(
 
 def get_v2_optimizer(name: str, **kwargs: Any) -> Any:
     """An optimizer by name, with arguments."""
-    found = {key.lower(): key for key in keras.optimizers.__all__}
+    found = {key.lower(): key for key in dir(keras.optimizers)}
     return getattr(keras.optimizers, found[name.lower()])(**kwargs)
 
 

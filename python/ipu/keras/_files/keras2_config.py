@@ -79,7 +79,7 @@ def _call(entry: dict[str, Any], call: dict[str, Any]) -> list[Any]:
 def _names_of_arguments(class_name: str) -> list[str]:
     from ipu.keras import layers
 
-    is_known = class_name in layers.__all__
+    is_known = class_name in dir(layers)
     kind = getattr(layers, class_name) if is_known else None
     kind = _serialization.get_registered_object(class_name) or kind
     if kind is None:

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ipu import tf
 from ipu._text.arguments import checked_tensor
+from ipu._text.faces import defined
 
 abs = tf.abs
 cos = tf.cos
@@ -353,3 +354,11 @@ def foldr(fn: Any, elems: Any, initializer: Any = None, name: str | None = None)
         7.0
     """
     return tf.foldr(fn, elems, initializer)
+
+
+if not TYPE_CHECKING:
+    _SAME = (
+        "abs cos equal exp greater greater_equal less less_equal log "
+        "maximum minimum not_equal round sign sin square"
+    )
+    __all__ = defined(__name__, _SAME.split())

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ipu import tf
 from ipu._text.arguments import checked_tensor
+from ipu._text.faces import defined
 from ipu.keras import activations
-from ipu.keras.backend._settings import epsilon, is_channels_first
+from ipu.keras.backend._settings import _is_channels_first, epsilon
 
 elu = activations.elu
 hard_sigmoid = activations.hard_sigmoid
@@ -117,7 +118,7 @@ def sparse_categorical_crossentropy(
 
 def _layout(data_format: str | None, axes: int) -> str:
     letters = {1: "W", 2: "HW", 3: "DHW"}[axes]
-    return f"NC{letters}" if is_channels_first(data_format) else f"N{letters}C"
+    return f"NC{letters}" if _is_channels_first(data_format) else f"N{letters}C"
 
 
 def _padding(padding: str) -> str:
@@ -346,7 +347,7 @@ def bias_add(x: Any, bias: Any, data_format: str | None = None) -> Any:
         raise ValueError(
             f"bias_add takes a bias of 1 or {rank} axes. Received shape: {sizes}."
         )
-    is_first = is_channels_first(data_format)
+    is_first = _is_channels_first(data_format)
     if len(sizes) == 1:
         sizes = (
             (*sizes, *(1,) * (rank - 1)) if is_first else (*(1,) * (rank - 1), *sizes)
@@ -429,3 +430,8 @@ def normalize_batch_in_training(
     made = tf.nn.batch_normalization(x, mean, var, spread(beta), spread(gamma), epsilon)
     flat = [size for axis, size in enumerate(x.shape) if axis not in axes]
     return made, tf.reshape(mean, flat), tf.reshape(var, flat)
+
+
+if not TYPE_CHECKING:
+    _SAME = "elu hard_sigmoid sigmoid softplus softsign tanh "
+    __all__ = defined(__name__, _SAME.split())

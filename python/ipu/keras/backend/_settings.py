@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ipu import tf
+from ipu._text.faces import defined
 from ipu.keras import _names
 from ipu.keras._backend_state import state
 from ipu.keras.engine.layer.call_context import current_training
@@ -134,7 +135,7 @@ def set_image_data_format(data_format: str) -> None:
     state.image_data_format = data_format
 
 
-def is_channels_first(data_format: str | None) -> bool:
+def _is_channels_first(data_format: str | None) -> bool:
     """Tell what a ``data_format`` argument means; None is the setting."""
     found = state.image_data_format if data_format is None else data_format
     if found not in ("channels_first", "channels_last"):
@@ -234,3 +235,7 @@ def reset_uids() -> None:
         ('dense', 'dense_1')
     """
     _names.reset_uids()
+
+
+if not TYPE_CHECKING:
+    __all__ = defined(__name__)

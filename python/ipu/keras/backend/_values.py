@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ipu import tf
 from ipu._core import Tensor
 from ipu._text.arguments import checked_list, checked_tensor, checked_variable
+from ipu._text.faces import defined
 from ipu.keras._backend_state import state
 from ipu.tf._functions.tracing import in_trace, init_scope
 
@@ -476,3 +477,7 @@ def random_normal_variable(
         (True, True)
     """
     return variable(random_normal(shape, mean, scale, dtype, seed), dtype, name)
+
+
+if not TYPE_CHECKING:
+    __all__ = defined(__name__, "eval random_binomial".split())

@@ -5,42 +5,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ipu._text.faces import face
-from ipu.keras.callbacks.backup import BackupAndRestore
-from ipu.keras.callbacks.callback import Callback, CallbackList
-from ipu.keras.callbacks.checkpoint import ModelCheckpoint
-from ipu.keras.callbacks.history import History
-from ipu.keras.callbacks.plateau import ReduceLROnPlateau
-from ipu.keras.callbacks.progbar import ProgbarLogger
-from ipu.keras.callbacks.recorder import PipelineRecorder
-from ipu.keras.callbacks.simple import (
-    CSVLogger,
-    LambdaCallback,
-    LearningRateScheduler,
-)
-from ipu.keras.callbacks.stopping import EarlyStopping, TerminateOnNaN
+from ipu._text.faces import face, offered
+from ipu.keras.callbacks.backup import *
+from ipu.keras.callbacks.callback import *
+from ipu.keras.callbacks.checkpoint import *
+from ipu.keras.callbacks.history import *
+from ipu.keras.callbacks.plateau import *
+from ipu.keras.callbacks.progbar import *
+from ipu.keras.callbacks.recorder import *
+from ipu.keras.callbacks.simple import *
+from ipu.keras.callbacks.stopping import *
 
 if TYPE_CHECKING:
-    from ipu.keras.callbacks.tensorboard import TensorBoard
-
-__all__ = [
-    "BackupAndRestore",
-    "CSVLogger",
-    "Callback",
-    "CallbackList",
-    "EarlyStopping",
-    "History",
-    "LambdaCallback",
-    "LearningRateScheduler",
-    "ModelCheckpoint",
-    "PipelineRecorder",
-    "ProgbarLogger",
-    "ReduceLROnPlateau",
-    "TensorBoard",
-    "TerminateOnNaN",
-]
-
-
-if not TYPE_CHECKING:
+    from ipu.keras.callbacks.tensorboard import *
+else:
     _LAZY = {"TensorBoard": "ipu.keras.callbacks.tensorboard:TensorBoard"}
+    __all__ = offered(__name__, _LAZY)
     __getattr__, __dir__ = face(__name__, __all__, _LAZY)

@@ -13,7 +13,7 @@ from ipu.keras._files.places import written_beside
 from ipu.keras.callbacks.callback import Callback, Logs
 from ipu.keras.engine.files import weights_file
 
-__all__ = ["BackupAndRestore", "finished_epochs"]
+__all__ = ["BackupAndRestore"]
 
 _FILE = "backup.safetensors"
 

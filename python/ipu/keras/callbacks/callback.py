@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from ipu._text.arguments import checked_list
 
-__all__ = ["Callback", "CallbackList", "looks"]
+__all__ = ["Callback", "CallbackList"]
 
 Logs = dict[str, Any]
 Hook = TypeVar("Hook", bound=Callable[..., Any])

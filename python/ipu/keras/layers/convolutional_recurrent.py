@@ -19,7 +19,7 @@ from ipu.keras.layers._spatial import sizes_argument
 from ipu.keras.layers.recurrent import OwnCell
 from ipu.keras.layers.rnn_cells import LSTMBias
 
-__all__ = ["ConvLSTM1D", "ConvLSTM2D", "ConvLSTM3D", "ConvLSTMCell"]
+__all__ = ["ConvLSTM1D", "ConvLSTM2D", "ConvLSTM3D"]
 
 _FORMATS = {1: ("NWC", "NCW"), 2: ("NHWC", "NCHW"), 3: ("NDHWC", "NCDHW")}
 

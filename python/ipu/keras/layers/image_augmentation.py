@@ -20,14 +20,12 @@ from ipu.keras.engine.base_layer import Layer
 from ipu.keras.layers.preprocessing import check_size
 
 __all__ = [
-    "ImageAugmentation",
     "RandomBrightness",
     "RandomContrast",
     "RandomCrop",
     "RandomFlip",
     "RandomHeight",
     "RandomWidth",
-    "span_of",
 ]
 
 

@@ -15,7 +15,7 @@ from ipu.keras._types import Tensor
 from ipu.keras.engine.base_layer import InputSpec, Layer
 from ipu.tf._ops.normalizations import normalize_layer
 
-__all__ = ["LayerNormalization", "NormalizationLayer", "UnitNormalization"]
+__all__ = ["LayerNormalization", "UnitNormalization"]
 
 
 class NormalizationLayer(Layer):

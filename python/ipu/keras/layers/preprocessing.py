@@ -20,7 +20,7 @@ from ipu.keras._pictures import smart_resize
 from ipu.keras._types import Tensor
 from ipu.keras.engine.base_layer import Layer
 
-__all__ = ["CenterCrop", "Normalization", "PreprocessingLayer", "Rescaling", "Resizing"]
+__all__ = ["CenterCrop", "Normalization", "Rescaling", "Resizing"]
 
 
 class PreprocessingLayer(Layer):

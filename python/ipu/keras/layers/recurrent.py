@@ -22,7 +22,7 @@ from ipu.keras.layers.rnn import RNN, Steps
 from ipu.keras.layers.rnn_cells import GRUCell, LSTMCell, SimpleRNNCell
 from ipu.tf._ops import recurrent
 
-__all__ = ["GRU", "LSTM", "OwnCell", "SimpleRNN"]
+__all__ = ["GRU", "LSTM", "SimpleRNN"]
 
 
 class OwnCell(RNN):

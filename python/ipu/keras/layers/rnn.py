@@ -20,7 +20,7 @@ from ipu.keras.engine.base_layer import InputSpec, Layer
 from ipu.keras.layers.recurrent_cell import first_states, output_size_of, step
 from ipu.keras.layers.rnn_cells import StackedRNNCells
 
-__all__ = ["RNN", "Steps"]
+__all__ = ["RNN"]
 
 
 class Steps(NamedTuple):

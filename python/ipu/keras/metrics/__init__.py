@@ -6,163 +6,48 @@ Source: ``tf.keras.metrics`` of Keras 2.6.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ipu._text.faces import face
+from ipu._text.faces import face, offered
 from ipu.keras import _serialization
 from ipu.keras._loss_functions import (
-    binary_crossentropy,
-    categorical_crossentropy,
-    kl_divergence,
-    sparse_categorical_crossentropy,
+    binary_crossentropy as binary_crossentropy,
+    categorical_crossentropy as categorical_crossentropy,
+    kl_divergence as kl_divergence,
+    sparse_categorical_crossentropy as sparse_categorical_crossentropy,
 )
 from ipu.keras._metric_functions import (
     accuracy,
-    binary_accuracy,
-    categorical_accuracy,
+    binary_accuracy as binary_accuracy,
+    categorical_accuracy as categorical_accuracy,
     cosine_similarity,
-    sparse_categorical_accuracy,
-    sparse_top_k_categorical_accuracy,
-    top_k_categorical_accuracy,
+    sparse_categorical_accuracy as sparse_categorical_accuracy,
+    sparse_top_k_categorical_accuracy as sparse_top_k_categorical_accuracy,
+    top_k_categorical_accuracy as top_k_categorical_accuracy,
 )
 from ipu.keras._regression_losses import (
-    categorical_hinge,
-    hinge,
-    log_cosh,
-    mean_absolute_error,
-    mean_absolute_percentage_error,
-    mean_squared_error,
-    mean_squared_logarithmic_error,
-    poisson,
-    squared_hinge,
+    categorical_hinge as categorical_hinge,
+    hinge as hinge,
+    log_cosh as log_cosh,
+    mean_absolute_error as mean_absolute_error,
+    mean_absolute_percentage_error as mean_absolute_percentage_error,
+    mean_squared_error as mean_squared_error,
+    mean_squared_logarithmic_error as mean_squared_logarithmic_error,
+    poisson as poisson,
+    squared_hinge as squared_hinge,
 )
-from ipu.keras._types import Tensor
-from ipu.keras.metrics.base import (
-    Mean,
-    MeanMetricWrapper,
-    MeanRelativeError,
-    MeanTensor,
-    Metric,
-    RootMeanSquaredError,
-    Sum,
-)
-from ipu.keras.metrics.confusion import (
-    FalseNegatives,
-    FalsePositives,
-    Precision,
-    Recall,
-    TrueNegatives,
-    TruePositives,
-)
-from ipu.keras.metrics.curves import (
-    AUC,
-    PrecisionAtRecall,
-    RecallAtPrecision,
-    SensitivityAtSpecificity,
-    SpecificityAtSensitivity,
-)
-from ipu.keras.metrics.iou import MeanIoU
-from ipu.keras.metrics.scores import F1Score, R2Score
-from ipu.keras.metrics.wrapped import (
-    Accuracy,
-    BinaryAccuracy,
-    BinaryCrossentropy,
-    CategoricalAccuracy,
-    CategoricalCrossentropy,
-    CategoricalHinge,
-    CosineSimilarity,
-    Hinge,
-    KLDivergence,
-    LogCoshError,
-    MeanAbsoluteError,
-    MeanAbsolutePercentageError,
-    MeanSquaredError,
-    MeanSquaredLogarithmicError,
-    Poisson,
-    SparseCategoricalAccuracy,
-    SparseCategoricalCrossentropy,
-    SparseTopKCategoricalAccuracy,
-    SquaredHinge,
-    TopKCategoricalAccuracy,
-)
+from ipu.keras.metrics.base import *
+from ipu.keras.metrics.base import Metric
+from ipu.keras.metrics.confusion import *
+from ipu.keras.metrics.curves import *
+from ipu.keras.metrics.iou import *
+from ipu.keras.metrics.scores import *
+from ipu.keras.metrics.wrapped import *
 
-__all__ = [
-    "AUC",
-    "KLD",
-    "MAE",
-    "MAPE",
-    "MSE",
-    "MSLE",
-    "Accuracy",
-    "BinaryAccuracy",
-    "BinaryCrossentropy",
-    "CategoricalAccuracy",
-    "CategoricalCrossentropy",
-    "CategoricalHinge",
-    "CosineSimilarity",
-    "F1Score",
-    "FalseNegatives",
-    "FalsePositives",
-    "Hinge",
-    "KLDivergence",
-    "LogCoshError",
-    "Mean",
-    "MeanAbsoluteError",
-    "MeanAbsolutePercentageError",
-    "MeanIoU",
-    "MeanMetricWrapper",
-    "MeanRelativeError",
-    "MeanSquaredError",
-    "MeanSquaredLogarithmicError",
-    "MeanTensor",
-    "Metric",
-    "Poisson",
-    "Precision",
-    "PrecisionAtRecall",
-    "R2Score",
-    "Recall",
-    "RecallAtPrecision",
-    "RootMeanSquaredError",
-    "SensitivityAtSpecificity",
-    "SparseCategoricalAccuracy",
-    "SparseCategoricalCrossentropy",
-    "SparseTopKCategoricalAccuracy",
-    "SpecificityAtSensitivity",
-    "SquaredHinge",
-    "Sum",
-    "TopKCategoricalAccuracy",
-    "TrueNegatives",
-    "TruePositives",
-    "binary_accuracy",
-    "binary_crossentropy",
-    "categorical_accuracy",
-    "categorical_crossentropy",
-    "categorical_hinge",
-    "deserialize",
-    "get",
-    "hinge",
-    "kl_divergence",
-    "kld",
-    "kullback_leibler_divergence",
-    "log_cosh",
-    "logcosh",
-    "mae",
-    "mape",
-    "mean_absolute_error",
-    "mean_absolute_percentage_error",
-    "mean_squared_error",
-    "mean_squared_logarithmic_error",
-    "mse",
-    "msle",
-    "poisson",
-    "serialize",
-    "sparse_categorical_accuracy",
-    "sparse_categorical_crossentropy",
-    "sparse_top_k_categorical_accuracy",
-    "squared_hinge",
-    "top_k_categorical_accuracy",
-]
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ipu.keras._types import Tensor
 
 KLD = kld = kullback_leibler_divergence = kl_divergence
 MAE = mae = mean_absolute_error
@@ -173,14 +58,9 @@ logcosh = log_cosh
 
 # every public name that stands for a metric
 _TABLE: dict[str, Any] = {
-    name: globals()[name]
-    for name in __all__
-    if name not in ("Metric", "get") and name in globals()
+    name: globals()[name] for name in offered(__name__) if name != "Metric"
 }
-_TABLE |= {
-    "cosine_similarity": cosine_similarity,
-    "cosine_proximity": cosine_similarity,
-}
+_TABLE["cosine_proximity"] = cosine_similarity
 # names whose meaning depends on the shapes of outputs and targets
 BY_SHAPE = {
     "accuracy": "accuracy",
@@ -292,4 +172,6 @@ def deserialize(config: Any, custom_objects: Any = None) -> Any:
 
 
 if not TYPE_CHECKING:
+    _INNER = {"BY_SHAPE", "accuracy", "cosine_similarity", "find", "resolve"}
+    __all__ = [name for name in offered(__name__) if name not in _INNER]
     __getattr__, __dir__ = face(__name__, __all__)

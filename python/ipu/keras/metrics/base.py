@@ -28,7 +28,6 @@ __all__ = [
     "Metric",
     "RootMeanSquaredError",
     "Sum",
-    "floats",
 ]
 
 

@@ -24,8 +24,6 @@ __all__ = [
     "Recall",
     "TrueNegatives",
     "TruePositives",
-    "as_thresholds",
-    "decisions",
 ]
 
 _NOT_AMONG_TOP = -1e10

@@ -5,86 +5,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ipu._text.faces import face
+from ipu._text.faces import face, offered
 from ipu.keras import _serialization
-from ipu.keras.optimizers import schedules
-from ipu.keras.optimizers.adam import Adam
-from ipu.keras.optimizers.adamw import AdamW
-from ipu.keras.optimizers.adaptive import Adadelta, Adagrad, Adamax, Ftrl, Nadam
-from ipu.keras.optimizers.als import (
-    ALSOptimizer,
-    ALSOptimizerAdam,
-    ALSOptimizerRMSProp,
-    ALSOptimizerSGD,
-)
-from ipu.keras.optimizers.ipu_optimizers import (
-    AdamIpuOptimizer,
-    IpuOptimizerBase,
-    SGDIpuOptimizer,
-)
-from ipu.keras.optimizers.lamb import LAMBIpuOptimizer
-from ipu.keras.optimizers.loss_scale import LossScaleOptimizer
+from ipu.keras.optimizers import schedules as schedules
+from ipu.keras.optimizers.adam import *
+from ipu.keras.optimizers.adamw import *
+from ipu.keras.optimizers.adaptive import *
+from ipu.keras.optimizers.als import *
+from ipu.keras.optimizers.ipu_optimizers import *
+from ipu.keras.optimizers.lamb import *
+from ipu.keras.optimizers.loss_scale import *
+from ipu.keras.optimizers.optimizer import *
 from ipu.keras.optimizers.optimizer import Optimizer
-from ipu.keras.optimizers.rmsprop import RMSprop
-from ipu.keras.optimizers.sgd import SGD
-from ipu.keras.optimizers.wrappers import (
-    ALSGradientAccumulationOptimizer,
-    CrossReplicaOptimizer,
-    GradientAccumulationOptimizer,
-    IpuOptimizer,
-    MapGradientOptimizer,
-)
-
-__all__ = [
-    "SGD",
-    "ALSGradientAccumulationOptimizer",
-    "ALSOptimizer",
-    "ALSOptimizerAdam",
-    "ALSOptimizerRMSProp",
-    "ALSOptimizerSGD",
-    "Adadelta",
-    "Adagrad",
-    "Adam",
-    "AdamIpuOptimizer",
-    "AdamW",
-    "Adamax",
-    "CrossReplicaOptimizer",
-    "Ftrl",
-    "GradientAccumulationOptimizer",
-    "IpuOptimizer",
-    "IpuOptimizerBase",
-    "LAMBIpuOptimizer",
-    "LossScaleOptimizer",
-    "MapGradientOptimizer",
-    "Nadam",
-    "Optimizer",
-    "RMSprop",
-    "SGDIpuOptimizer",
-    "deserialize",
-    "get",
-    "schedules",
-    "serialize",
-]
+from ipu.keras.optimizers.rmsprop import *
+from ipu.keras.optimizers.sgd import *
+from ipu.keras.optimizers.wrappers import *
 
 _TABLE: dict[str, type[Any]] = {
-    "adadelta": Adadelta,
-    "adagrad": Adagrad,
-    "adam": Adam,
-    "adamax": Adamax,
-    "adamipuoptimizer": AdamIpuOptimizer,
-    "adamw": AdamW,
-    "alsgradientaccumulationoptimizer": ALSGradientAccumulationOptimizer,
-    "alsoptimizer": ALSOptimizer,
-    "crossreplicaoptimizer": CrossReplicaOptimizer,
-    "ftrl": Ftrl,
-    "gradientaccumulationoptimizer": GradientAccumulationOptimizer,
-    "ipuoptimizer": IpuOptimizer,
-    "lambipuoptimizer": LAMBIpuOptimizer,
-    "lossscaleoptimizer": LossScaleOptimizer,
-    "nadam": Nadam,
-    "rmsprop": RMSprop,
-    "sgd": SGD,
-    "sgdipuoptimizer": SGDIpuOptimizer,
+    name.lower(): globals()[name]
+    for name in offered(__name__)
+    if name not in ("IpuOptimizerBase", "MapGradientOptimizer", "Optimizer")
 }
 
 
@@ -155,4 +95,5 @@ def deserialize(config: Any, custom_objects: Any = None) -> Any:
 
 
 if not TYPE_CHECKING:
+    __all__ = offered(__name__, ["schedules"])
     __getattr__, __dir__ = face(__name__, __all__)

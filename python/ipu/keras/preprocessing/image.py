@@ -5,57 +5,40 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ipu._text.faces import face
-from ipu.keras._picture_folders import image_dataset_from_directory
+from ipu._text.faces import face, offered
+from ipu.keras._picture_folders import (
+    image_dataset_from_directory as image_dataset_from_directory,
+)
 from ipu.keras._pictures import (
-    array_to_img,
-    img_to_array,
-    load_img,
-    save_img,
-    smart_resize,
+    array_to_img as array_to_img,
+    img_to_array as img_to_array,
+    load_img as load_img,
+    save_img as save_img,
+    smart_resize as smart_resize,
 )
 from ipu.keras.preprocessing._affine import (
-    apply_affine_transform,
-    apply_brightness_shift,
-    apply_channel_shift,
-    random_brightness,
-    random_channel_shift,
-    random_rotation,
-    random_shear,
-    random_shift,
-    random_zoom,
+    apply_affine_transform as apply_affine_transform,
+    apply_brightness_shift as apply_brightness_shift,
+    apply_channel_shift as apply_channel_shift,
+    random_brightness as random_brightness,
+    random_channel_shift as random_channel_shift,
+    random_rotation as random_rotation,
+    random_shear as random_shear,
+    random_shift as random_shift,
+    random_zoom as random_zoom,
 )
 from ipu.keras.preprocessing._batches import (
-    DirectoryIterator,
-    Iterator,
-    NumpyArrayIterator,
+    DirectoryIterator as DirectoryIterator,
+    Iterator as Iterator,
+    NumpyArrayIterator as NumpyArrayIterator,
 )
-from ipu.keras.preprocessing._frame_batches import DataFrameIterator
-from ipu.keras.preprocessing._image_data_generator import ImageDataGenerator
-
-__all__ = [
-    "DataFrameIterator",
-    "DirectoryIterator",
-    "ImageDataGenerator",
-    "Iterator",
-    "NumpyArrayIterator",
-    "apply_affine_transform",
-    "apply_brightness_shift",
-    "apply_channel_shift",
-    "array_to_img",
-    "image_dataset_from_directory",
-    "img_to_array",
-    "load_img",
-    "random_brightness",
-    "random_channel_shift",
-    "random_rotation",
-    "random_shear",
-    "random_shift",
-    "random_zoom",
-    "save_img",
-    "smart_resize",
-]
-
+from ipu.keras.preprocessing._frame_batches import (
+    DataFrameIterator as DataFrameIterator,
+)
+from ipu.keras.preprocessing._image_data_generator import (
+    ImageDataGenerator as ImageDataGenerator,
+)
 
 if not TYPE_CHECKING:
+    __all__ = offered(__name__)
     __getattr__, __dir__ = face(__name__, __all__)

@@ -10,15 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ipu._device.generators import numpy_stream, python_stream
-from ipu._text.faces import face
+from ipu._text.faces import defined, face
 from ipu.keras._sequence import Sequence as Batches
-
-__all__ = [
-    "TimeseriesGenerator",
-    "make_sampling_table",
-    "pad_sequences",
-    "skipgrams",
-]
 
 _EULER = 0.577  # Euler's constant, with the digits that Keras takes
 
@@ -288,4 +281,5 @@ def skipgrams(
 
 
 if not TYPE_CHECKING:
+    __all__ = defined(__name__)
     __getattr__, __dir__ = face(__name__, __all__)

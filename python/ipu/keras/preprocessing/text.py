@@ -11,16 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ipu._text.faces import face
+from ipu._text.faces import defined, face
 from ipu.keras import _names
-
-__all__ = [
-    "Tokenizer",
-    "hashing_trick",
-    "one_hot",
-    "text_to_word_sequence",
-    "tokenizer_from_json",
-]
 
 _COUNTED = ("word_counts", "word_docs", "index_docs", "index_word", "word_index")
 _MODES = ("binary", "count", "freq", "tfidf")
@@ -352,4 +344,5 @@ class Tokenizer:
 
 
 if not TYPE_CHECKING:
+    __all__ = defined(__name__)
     __getattr__, __dir__ = face(__name__, __all__)

@@ -5,56 +5,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ipu._text.faces import face
-from ipu.keras.layers.category_encoding import CategoryEncoding, Discretization
-from ipu.keras.layers.hashing import HashedCrossing, Hashing
-from ipu.keras.layers.image_augmentation import (
-    RandomBrightness,
-    RandomContrast,
-    RandomCrop,
-    RandomFlip,
-    RandomHeight,
-    RandomWidth,
-)
-from ipu.keras.layers.image_movement import (
-    RandomRotation,
-    RandomTranslation,
-    RandomZoom,
-)
-from ipu.keras.layers.index_lookup import IntegerLookup, StringLookup
-from ipu.keras.layers.preprocessing import (
-    CenterCrop,
-    Normalization,
-    PreprocessingLayer,
-    Rescaling,
-    Resizing,
-)
-from ipu.keras.layers.text_vectorization import TextVectorization
-
-__all__ = [
-    "CategoryEncoding",
-    "CenterCrop",
-    "Discretization",
-    "HashedCrossing",
-    "Hashing",
-    "IntegerLookup",
-    "Normalization",
-    "PreprocessingLayer",
-    "RandomBrightness",
-    "RandomContrast",
-    "RandomCrop",
-    "RandomFlip",
-    "RandomHeight",
-    "RandomRotation",
-    "RandomTranslation",
-    "RandomWidth",
-    "RandomZoom",
-    "Rescaling",
-    "Resizing",
-    "StringLookup",
-    "TextVectorization",
-]
-
+from ipu._text.faces import face, offered
+from ipu.keras.layers.category_encoding import *
+from ipu.keras.layers.hashing import *
+from ipu.keras.layers.image_augmentation import *
+from ipu.keras.layers.image_movement import *
+from ipu.keras.layers.index_lookup import *
+from ipu.keras.layers.preprocessing import *
+from ipu.keras.layers.preprocessing import PreprocessingLayer as PreprocessingLayer
+from ipu.keras.layers.text_vectorization import *
 
 if not TYPE_CHECKING:
+    __all__ = offered(__name__)
     __getattr__, __dir__ = face(__name__, __all__)
