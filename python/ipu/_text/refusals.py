@@ -294,7 +294,7 @@ _ROWS = (
     ),
     *(
         Refusal(
-            f"ipu.tf.data._storage.Storage.{call}",
+            f"ipu.tf.data._dataset.Dataset.{call}",
             "reader_func",
             "Elements are read in their order. Leave `reader_func` out, and use "
             "shuffle() or interleave().",
@@ -303,7 +303,7 @@ _ROWS = (
         for call in ("load", "snapshot")
     ),
     Refusal(
-        "ipu.tf.data._storage.Storage.load",
+        "ipu.tf.data._dataset.Dataset.load",
         "wait",
         "load reads what is there. Leave `wait` out.",
     ),

@@ -38,7 +38,6 @@ def log_uniform_candidates(
     scale = np.float32(math.log(count + 1))
 
     def wanted(found: Tensor, tries: Tensor, classes: Tensor) -> Tensor:
-        del tries, classes
         return found < drawn
 
     def draw(found: Tensor, tries: Tensor, classes: Tensor) -> tuple[Tensor, ...]:

@@ -29,7 +29,6 @@ def barrier(
         >>> float(a + b)
         3.0
     """
-    del insert_barrier_for_gradients, name
     return nest.map_structure(tf.convert_to_tensor, tensors)
 
 

@@ -49,7 +49,6 @@ def cross_replica_sum(
         >>> cross_replica_sum([1.0, 2.0]).numpy().tolist()
         [1.0, 2.0]
     """
-    del name
     return _all_reduce(x, _SUM, replica_group_size)
 
 
@@ -75,7 +74,6 @@ def cross_replica_mean(
         >>> float(cross_replica_mean(3.0))
         3.0
     """
-    del name
     return _all_reduce(x, _MEAN, replica_group_size)
 
 
@@ -121,7 +119,6 @@ def assume_equal_across_replicas(tensors: T, inplace: bool = False) -> T:
         >>> assume_equal_across_replicas([1, 2])
         [1, 2]
     """
-    del inplace
     return tensors
 
 

@@ -59,7 +59,6 @@ def embedding_lookup(
         >>> embedding_lookup([[1.0, 2.0], [3.0, 4.0]], [1, 0]).numpy().tolist()
         [[3.0, 4.0], [1.0, 2.0]]
     """
-    del indices_are_sorted, one_hot_threshold, min_encoding_size
     factor = name if isinstance(name, int) else serialization_factor
     rows = (params if hasattr(params, "shape") else tf.convert_to_tensor(params)).shape[
         0

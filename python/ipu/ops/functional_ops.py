@@ -46,7 +46,6 @@ def outlined_function(
         >>> float(twice(2.0))
         4.0
     """
-    del unique_sharding, keep_input_layouts, name
     if func is None:
         return outlined_function
     if not callable(func):

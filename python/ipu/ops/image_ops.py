@@ -41,7 +41,6 @@ def normalise_image(
         >>> normalise_image([[1.0, 2.0, 3.0]], [1.0] * 3, [2.0] * 3).numpy().tolist()
         [[0.0, 2.0, 4.0, 0.0]]
     """
-    del name
     pixels = tf.convert_to_tensor(image)
     if pixels.dtype not in (tf.uint8, tf.float16, tf.float32):
         raise TypeError(

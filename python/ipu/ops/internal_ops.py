@@ -43,7 +43,6 @@ def remap(x: Any, name: str | None = None) -> Tensor:
         >>> remap([1.0, 2.0]).numpy().tolist()
         [1.0, 2.0]
     """
-    del name
     return tf.identity(x)
 
 
@@ -54,7 +53,6 @@ def remap_deduce(x: Any, name: str | None = None) -> Tensor:
         >>> remap_deduce([1.0, 2.0]).numpy().tolist()
         [1.0, 2.0]
     """
-    del name
     return tf.identity(x)
 
 
@@ -67,7 +65,6 @@ def recompute(x: Any, name: str | None = None) -> Tensor:
         >>> recompute([1.0, 2.0]).numpy().tolist()
         [1.0, 2.0]
     """
-    del name
     return tf.identity(x)
 
 
@@ -78,7 +75,6 @@ def block_recompute(x: Any, name: str | None = None) -> Tensor:
         >>> block_recompute([1.0, 2.0]).numpy().tolist()
         [1.0, 2.0]
     """
-    del name
     return tf.identity(x)
 
 
@@ -108,7 +104,6 @@ def fifo(x: Any, depth: int, offload: bool = False, name: str | None = None) -> 
         >>> [float(late(tf.constant(float(i)))) for i in range(5)]
         [0.0, 0.0, 0.0, 1.0, 2.0]
     """
-    del offload
     value = tf.convert_to_tensor(x)
     if depth < 1:
         return tf.identity(value)
@@ -168,7 +163,6 @@ def get_current_iteration_counter(
         >>> out.dequeue().numpy().tolist()
         [0, 1, 2, 3]
     """
-    del name, lower_bound, upper_bound
     turns = current_turns()
     if turns is None:
         raise RuntimeError(

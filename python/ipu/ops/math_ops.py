@@ -50,7 +50,6 @@ def serialized_matmul(
         >>> product.numpy().tolist()
         [[11.0]]
     """
-    del name
     left, right = tf.convert_to_tensor(a), tf.convert_to_tensor(b)
     for operand, letter in ((left, "a"), (right, "b")):
         if operand.ndim < 2:
@@ -103,7 +102,6 @@ def segment_sum(
         >>> segment_sum([1.0, 2.0, 3.0], [0, 0, 2], 4).numpy().tolist()
         [3.0, 0.0, 3.0, 0.0]
     """
-    del name
     rows, ids = tf.convert_to_tensor(data), tf.convert_to_tensor(segment_ids)
     if ids.ndim != 1 or rows.ndim < 1 or rows.shape[0] != ids.shape[0]:
         raise ValueError(

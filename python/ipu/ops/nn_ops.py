@@ -22,7 +22,6 @@ def gelu(x: Any, approximate: bool = True, name: str | None = None) -> Tensor:
         >>> round(float(gelu(1.0)), 4)
         0.8412
     """
-    del name
     return tf.nn.gelu(x, approximate)
 
 
@@ -34,7 +33,6 @@ def hard_sigmoid(x: Any, name: str | None = None) -> Tensor:
         >>> hard_sigmoid([0.0, 9.0]).numpy().tolist()
         [0.5, 1.0]
     """
-    del name
     return tf.nn.hard_sigmoid(x)
 
 
@@ -46,7 +44,6 @@ def swish(x: Any, name: str | None = None) -> Tensor:
         >>> float(swish(0.0))
         0.0
     """
-    del name
     return tf.nn.swish(x)
 
 
@@ -62,7 +59,6 @@ def softmax(x: Any, stable: bool = False, name: str | None = None) -> Tensor:
         >>> softmax([1.0, 1.0]).numpy().tolist()
         [0.5, 0.5]
     """
-    del stable, name
     return tf.nn.softmax(x)
 
 
@@ -136,7 +132,6 @@ def ctc_loss_v2(
         >>> [round(float(x), 4) for x in loss]
         [0.6931]
     """
-    del name
     scores = tf.convert_to_tensor(logits)
     dtype = _loss_dtype(scores, out_dtype, "logits")
     data = tf.nn.log_softmax(tf.cast(scores, tf.float32))
@@ -170,7 +165,6 @@ def ctc_loss_with_log_probs(
     Raises:
         ValueError: Shapes that do not fit each other, or float16 wanted for float32.
     """
-    del name
     logs = tf.convert_to_tensor(data)
     dtype = _loss_dtype(logs, out_dtype, "data")
     loss = _ctc.ctc_loss(labels, logs, label_length, data_length, blank_index)
@@ -212,7 +206,6 @@ def ctc_beam_search_decoder(
         >>> lengths.numpy().tolist(), labels.numpy().tolist()
         ([[1]], [[[1]]])
     """
-    del name
     data = tf.nn.log_softmax(tf.cast(tf.convert_to_tensor(logits), tf.float32))
     return _ctc_beams.beam_search(
         data, logits_lengths, beam_width, top_paths, blank_index
@@ -249,7 +242,6 @@ def ctc_beam_search_decoder_with_log_probs(
         >>> round(float(np.exp(-best)[0, 0]), 2), labels.numpy().tolist()
         (0.76, [[[0, 1]]])
     """
-    del name
     return _ctc_beams.beam_search(
         log_probs, input_lengths, beam_width, top_paths, blank_index
     )
@@ -303,7 +295,6 @@ def sampled_softmax_loss(
         >>> sampled_softmax_loss(weights, biases, labels, inputs, 4, 20).shape
         (2,)
     """
-    del name
     logits, targets = _sampled_losses.logits_and_targets(
         weights,
         biases,
@@ -356,7 +347,6 @@ def nce_loss(
         >>> nce_loss(weights, biases, labels, inputs, 4, 20).shape
         (2,)
     """
-    del name
     logits, targets = _sampled_losses.logits_and_targets(
         weights,
         biases,

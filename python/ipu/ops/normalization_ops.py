@@ -172,7 +172,6 @@ def group_norm(
         >>> group_norm(x, center=False, scale=False, epsilon=0.0).numpy().tolist()
         [[-1.0, -1.0, 1.0, 1.0]]
     """
-    del training, reduction_axes
     return _normalized(
         inputs,
         lambda channels: groups,
@@ -218,7 +217,6 @@ def layer_norm(
         ...     print(session.run(y), [v.name for v in v1.trainable_variables()])
         [[-1.  1.]] ['LayerNorm/beta:0', 'LayerNorm/gamma:0']
     """
-    del training, reduction_axes
     return _normalized(
         inputs,
         lambda channels: 1,
@@ -262,7 +260,6 @@ def instance_norm(
         >>> instance_norm(x, center=False, scale=False, epsilon=0.0).numpy().tolist()
         [[[-1.0, -1.0], [1.0, 1.0]]]
     """
-    del training, reduction_axes
     return _normalized(
         inputs,
         lambda channels: channels,

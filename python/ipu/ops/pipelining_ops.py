@@ -56,7 +56,6 @@ def recomputation_checkpoint(tensors: Any, name: str | None = None) -> Any:
         >>> float(recomputation_checkpoint(tf.constant(2.0)))
         2.0
     """
-    del name
     return nest.map_structure(_checkpoint, tensors)
 
 

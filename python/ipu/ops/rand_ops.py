@@ -44,7 +44,6 @@ def dropout(
         >>> dropout([1.0, 1.0], rate=0.0).numpy().tolist()
         [1.0, 1.0]
     """
-    del name
     value = tf.convert_to_tensor(x)
     if not 0 <= rate < 1:
         raise ValueError(f"The rate of dropout must be in [0, 1). Received: {rate}.")

@@ -22,7 +22,6 @@ def replication_index(name: Any = None) -> Tensor:
         >>> int(replication_index())
         0
     """
-    del name
     return apply("replica_index", ())
 
 

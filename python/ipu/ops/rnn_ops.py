@@ -94,7 +94,6 @@ class PopnnLSTM(Popnn):
             The outputs [steps, batch, units], and the last states, as a tuple of the
             kind that ``initial_state`` is.
         """
-        del training
         return self._run(inputs, None, initial_state)
 
     def _run(self, inputs: Any, lengths: Any, initial_state: Any) -> tuple[Tensor, Any]:
@@ -161,7 +160,6 @@ class PopnnDynamicLSTM(PopnnLSTM):
         Returns:
             The outputs, 0 after the end of a sequence, and the states at its end.
         """
-        del training
         return self._run(inputs, seq_len, initial_state)
 
 
@@ -209,7 +207,6 @@ class PopnnGRU(Popnn):
         Returns:
             The outputs [steps, batch, units], and the last state.
         """
-        del training
         return self._run(inputs, None, initial_state)
 
     def _run(
@@ -274,7 +271,6 @@ class PopnnDynamicGRU(PopnnGRU):
         Returns:
             The outputs, 0 after the end of a sequence, and the state at its end.
         """
-        del training
         return self._run(inputs, seq_len, initial_state)
 
 
@@ -329,7 +325,6 @@ class PopnnAUGRU(PopnnGRU):
         Raises:
             ValueError: The score does not go with the inputs.
         """
-        del training
         x, score = Tensor(inputs), Tensor(attention_score)
         if len(x.shape) == 3 and not time_major:
             x = tf.transpose(x, (1, 0, 2))

@@ -109,7 +109,6 @@ def while_loop(
         >>> int(total)
         6
     """
-    del shape_invariants, parallel_iterations, swap_memory, name
     if not callable(cond) or not callable(body):
         wrong, value = ("cond", cond) if not callable(cond) else ("body", body)
         raise TypeError(f"'{wrong}' must be callable. Received: {value!r}.")
@@ -270,7 +269,6 @@ def cond(
         >>> float(tf.cond(x > 2.0, lambda: x * 2.0, lambda: x - 1.0))
         6.0
     """
-    del name
     for argument, function in (("true_fn", true_fn), ("false_fn", false_fn)):
         if not callable(function):
             raise TypeError(f"'{argument}' must be callable. Received: {function!r}.")
@@ -340,7 +338,6 @@ def switch_case(
         >>> int(tf.switch_case(tf.constant(1), [lambda: 10, lambda: 20]))
         20
     """
-    del name
     branches = _branch_list(branch_fns)
     if default is not None:
         branches.append(default)

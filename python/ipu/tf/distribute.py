@@ -87,7 +87,6 @@ class ReplicaContext:
         Raises:
             ValueError: ``reduce_op`` is neither SUM nor MEAN.
         """
-        del options
         return self.strategy.reduce(reduce_op, value)
 
     def merge_call(

@@ -161,7 +161,6 @@ def map_fn(
         >>> tf.map_fn(lambda row: row * row, tf.constant([1, 2, 3])).numpy().tolist()
         [1, 4, 9]
     """
-    del parallel_iterations, swap_memory, infer_shape, name
     if not callable(fn):
         raise TypeError(f"fn must be callable. Received: {fn!r}.")
     signature = dtype if fn_output_signature is None else fn_output_signature
@@ -228,7 +227,6 @@ def vectorized_map(
         >>> tf.vectorized_map(lambda row: tf.reduce_sum(row), rows).numpy().tolist()
         [3.0, 7.0]
     """
-    del fallback_to_while_loop, warn
     return map_fn(fn, elems)
 
 
@@ -368,7 +366,6 @@ def scan(
         >>> tf.scan(lambda total, x: total + x, tf.constant([1, 2, 3])).numpy().tolist()
         [1, 3, 6]
     """
-    del parallel_iterations, swap_memory, infer_shape, name
     return _fold(fn, elems, initializer, reverse, True, back_prop)
 
 
@@ -402,7 +399,6 @@ def foldl(
         >>> int(tf.foldl(lambda total, x: total * 10 + x, tf.constant([1, 2, 3])))
         123
     """
-    del parallel_iterations, swap_memory, name
     return _fold(fn, elems, initializer, False, False, back_prop)
 
 
@@ -423,5 +419,4 @@ def foldr(
         >>> int(tf.foldr(lambda total, x: total * 10 + x, tf.constant([1, 2, 3])))
         321
     """
-    del parallel_iterations, swap_memory, name
     return _fold(fn, elems, initializer, True, False, back_prop)

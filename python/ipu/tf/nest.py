@@ -112,7 +112,6 @@ def flatten(structure: Any, expand_composites: bool = False) -> list[Any]:
         >>> flatten({"b": 2, "a": (1, [3])})
         [1, 3, 2]
     """
-    del expand_composites
     leaves: list[Any] = []
     _collect(structure, leaves)
     return leaves
@@ -151,7 +150,6 @@ def pack_sequence_as(
         >>> pack_sequence_as({"b": 0, "a": (0, 0)}, [1, 2, 3])
         {'b': 3, 'a': (1, 2)}
     """
-    del expand_composites
     if not isinstance(flat_sequence, (list, tuple)):
         raise TypeError(
             "Attempted to pack a flat_sequence that is not a list or a tuple. "
@@ -237,7 +235,6 @@ def assert_same_structure(
         >>> assert_same_structure({"a": (1, 2)}, {"a": (3, 4)})
         >>> assert_same_structure([1, 2], (3, 4), check_types=False)
     """
-    del expand_composites
     _check(nest1, nest2, check_types, "")
 
 

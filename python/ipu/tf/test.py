@@ -85,7 +85,6 @@ def is_gpu_available(
         >>> is_gpu_available()
         False
     """
-    del cuda_only, min_cuda_compute_capability
     return False
 
 

@@ -32,7 +32,6 @@ def _constant(
     name: str | None = None,
     verify_shape: bool = False,
 ) -> Any:
-    del verify_shape
     if is_symbol(value) or isinstance(value, GraphVariable):
         return _converted(graph, value, dtype, name=name)
     with mode.suspended():

@@ -65,7 +65,6 @@ class VariableScope:
         use_resource: bool | None = None,
         constraint: Any = None,
     ) -> None:
-        del caching_device, partitioner
         self.name = name
         self.reuse = reuse
         self.initializer = initializer

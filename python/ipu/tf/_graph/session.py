@@ -56,7 +56,6 @@ class Session:
     """
 
     def __init__(self, target: str = "", graph: Any = None, config: Any = None) -> None:
-        del config
         refuse_given(f"{__name__}.Session", target=target)
         found = graph if graph is not None else mode.current()
         if found is None:
@@ -155,7 +154,6 @@ class Session:
                 kernel where it is.
             FailedPreconditionError: A variable is not initialised.
         """
-        del options, run_metadata
         if self._is_closed:
             raise RuntimeError("Attempted to use a closed Session.")
         if not self._graph.get_operations():
@@ -193,7 +191,6 @@ class Session:
             feed_list: The tensors that its arguments are values of.
             accept_options: Accepted and not used.
         """
-        del accept_options
         keys = list(feed_list or ())
 
         def call(*values: Any) -> Any:

@@ -75,7 +75,6 @@ class TensorArray:
         colocate_with_first_write_call: bool = True,
         name: str | None = None,
     ) -> None:
-        del clear_after_read, tensor_array_name, handle, flow
         del infer_shape, colocate_with_first_write_call, name
         self._dtype = as_dtype(dtype)
         self._dynamic = bool(dynamic_size)
@@ -170,7 +169,6 @@ class TensorArray:
 
     def size(self, name: str | None = None) -> Tensor:
         """How many elements there are, an int32 scalar."""
-        del name
         if self._dynamic and self._supply is not None and self._rows is None:
             raise ValueError(
                 "How many elements a TensorArray has that grows in a loop is not known "
@@ -285,7 +283,6 @@ class TensorArray:
             ValueError: ``value`` has another shape than the elements before.
             TypeError: It has another dtype.
         """
-        del name
         self._enter_trace()
         if self._trace is None:
             self._grow(index)
@@ -321,7 +318,6 @@ class TensorArray:
             ValueError: The element was never written; in a traced function: nothing
                 was, and ``element_shape`` was not given.
         """
-        del name
         self._enter_trace()
         known = self._check_index(index)
         if self._trace is None:
@@ -355,7 +351,6 @@ class TensorArray:
     def stack(self, name: str | None = None) -> Tensor:
         """All elements as one tensor ``[size, *element_shape]``; what was not written
         is zeros."""
-        del name
         if self._trace is not None:
             return self._ipu_settle(self._known_shape("be stacked"))
         shape = self._known_shape("be stacked")
@@ -366,7 +361,6 @@ class TensorArray:
 
     def concat(self, name: str | None = None) -> Tensor:
         """The elements one after the other along their first axis."""
-        del name
         rows = self.stack()
         if rows.ndim < 2:
             raise ValueError("Scalars cannot be concatenated; use stack().")
@@ -374,7 +368,6 @@ class TensorArray:
 
     def gather(self, indices: Any, name: str | None = None) -> Tensor:
         """The elements of these indices, ``[len(indices), *element_shape]``."""
-        del name
         return selection.gather(self.stack(), indices)
 
     def unstack(self, value: Any, name: str | None = None) -> TensorArray:
@@ -383,7 +376,6 @@ class TensorArray:
         Raises:
             ValueError: There are more rows than elements and the array cannot grow.
         """
-        del name
         tensor = Tensor(value)
         if tensor.dtype != self._dtype:
             tensor = convert.convert_to_tensor(value, self._dtype)
@@ -415,7 +407,6 @@ class TensorArray:
 
     def scatter(self, indices: Any, value: Any, name: str | None = None) -> TensorArray:
         """Write the rows of ``value`` to these indices."""
-        del name
         places = Tensor(indices)
         rows = Tensor(value)
         target = self
@@ -429,7 +420,6 @@ class TensorArray:
         Raises:
             ValueError: The lengths differ from each other: elements have one shape.
         """
-        del name
         counts = [int(length) for length in shapes.unstack(Tensor(lengths))]
         if len(set(counts)) > 1:
             raise ValueError(

@@ -101,7 +101,6 @@ class TestCase(ExtraAssertions, unittest.TestCase):
             use_gpu: Accepted without effect.
             force_gpu: Accepted without effect.
         """
-        del config, use_gpu, force_gpu
         if graph is None and mode.building() is None:
             yield EagerSession()
             return
@@ -367,7 +366,6 @@ class TestCase(ExtraAssertions, unittest.TestCase):
         *args: Any,
     ) -> Any:
         """The code inside raises an error about shapes."""
-        del args
         return self.assertRaisesWithPredicateMatch(exception_type, r"(?i)shape")
 
 

@@ -74,7 +74,6 @@ def CsvDataset(
         >>> [(int(a), b.numpy()) for a, b in rows]
         [(1, b'x'), (2, b'y')]
     """
-    del buffer_size
     if select_cols is not None and exclude_cols is not None:
         raise ValueError("Pass `select_cols` or `exclude_cols`, and not both.")
     compression = checked_compression(compression_type)
@@ -201,7 +200,6 @@ def make_csv_dataset(
         ...     print(columns["size"].numpy().tolist(), kind.numpy().tolist())
         [1.5, 2.0] [b'x', b'y']
     """
-    del num_parallel_reads, sloppy
     refuse_given(
         f"{__name__}.make_csv_dataset", ignore_errors=ignore_errors, encoding=encoding
     )

@@ -61,7 +61,6 @@ def TFRecordDataset(
         >>> [bytes(x) for x in TFRecordDataset(path)]
         [b'a']
     """
-    del buffer_size, name
     compression = checked_compression(compression_type)
     cycle = 1 if num_parallel_reads in (None, -1) else int(num_parallel_reads or 1)
     return _read(filenames, lambda path: records_of(path, compression), cycle)
@@ -97,7 +96,6 @@ def TextLineDataset(
         >>> [bytes(x) for x in TextLineDataset(path)]
         [b'a', b'b']
     """
-    del buffer_size, name
     compression = checked_compression(compression_type)
     cycle = 1 if num_parallel_reads in (None, -1) else int(num_parallel_reads or 1)
     return _read(filenames, lambda path: _lines(path, compression), cycle)
@@ -147,7 +145,6 @@ def FixedLengthRecordDataset(
         >>> [bytes(x) for x in FixedLengthRecordDataset(path, 2, footer_bytes=1)]
         [b'aa', b'bb', b'cc']
     """
-    del buffer_size, name
     compression = checked_compression(compression_type)
     size, head, foot = int(record_bytes), int(header_bytes or 0), int(footer_bytes or 0)
     if size < 1 or head < 0 or foot < 0:

@@ -22,8 +22,8 @@ from ipu.tf.data._dataset import (
     INFINITE_CARDINALITY as INFINITE_CARDINALITY,
     UNKNOWN_CARDINALITY as UNKNOWN_CARDINALITY,
     Dataset,
+    Reducer as Reducer,
 )
-from ipu.tf.data._forgiving import Reducer as Reducer
 
 _Transformation = Callable[[Dataset], Dataset]
 
@@ -125,7 +125,6 @@ def map_and_batch(
         >>> [x.numpy().tolist() for x in dataset]
         [[0, 1], [4, 9]]
     """
-    del num_parallel_batches, num_parallel_calls
     return lambda dataset: dataset.map(map_func).batch(batch_size, drop_remainder)
 
 
@@ -301,7 +300,6 @@ def from_list(elements: Any, name: str | None = None) -> Dataset:
         >>> [(int(x), y.numpy()) for x, y in from_list([(1, "a"), (2, "b")])]
         [(1, b'a'), (2, b'b')]
     """
-    del name
     if not elements:
         raise ValueError("`elements` must not be empty. Received: [].")
     flat = [nest.flatten(element) for element in elements]
@@ -392,7 +390,6 @@ def prefetch_to_device(device: Any, buffer_size: int | None = None) -> _Transfor
         >>> len(list(Dataset.range(3).apply(prefetch_to_device("/device:IPU:0"))))
         3
     """
-    del device
     size = AUTOTUNE if buffer_size is None else buffer_size
     return lambda dataset: dataset.prefetch(size)
 
@@ -404,7 +401,6 @@ def copy_to_device(target_device: Any, source_device: Any = "") -> _Transformati
         >>> len(list(Dataset.range(3).apply(copy_to_device("/device:IPU:0"))))
         3
     """
-    del target_device, source_device
     return lambda dataset: dataset
 
 
@@ -424,7 +420,6 @@ def parse_example_dataset(
         >>> [int(one["x"][0]) for one in Dataset.from_tensors([record]).apply(parse)]
         [7]
     """
-    del deterministic
     from ipu.tf.io import parse_example
 
     return lambda dataset: dataset.map(

@@ -275,7 +275,6 @@ def write(
         ...     tf.summary.write("parts", tf.constant([1, 2]), step=1)
         True
     """
-    del name
     about = b"" if metadata is None else metadata.SerializeToString()
     if isinstance(tensor, (str, bytes)):
         content = to_bytes(tensor)

@@ -151,7 +151,6 @@ def create_file_writer(
         >>> os.listdir(folder)[0].startswith("events.out.tfevents.")
         True
     """
-    del max_queue, flush_millis, name, experimental_trackable
     extra("google_crc32c", "tf.summary", "tensorboard", "google-crc32c")
     folder = path_of(logdir)
     os.makedirs(folder, exist_ok=True)

@@ -75,7 +75,6 @@ def assign(
         >>> float(assign(tf.Variable(1.0), 2.0))
         2.0
     """
-    del validate_shape, use_locking, name
     return ref.assign(value)
 
 
@@ -96,7 +95,6 @@ def assign_add(
         >>> float(assign_add(tf.Variable(1.0), 2.0))
         3.0
     """
-    del use_locking, name
     return ref.assign_add(value)
 
 
@@ -117,5 +115,4 @@ def assign_sub(
         >>> float(assign_sub(tf.Variable(1.0), 2.0))
         -1.0
     """
-    del use_locking, name
     return ref.assign_sub(value)

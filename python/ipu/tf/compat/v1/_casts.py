@@ -53,7 +53,6 @@ def to_float(x: Any, name: str = "ToFloat") -> Any:
         >>> float(to_float(2))
         2.0
     """
-    del name
     return convert.cast(x, float32)
 
 
@@ -67,7 +66,6 @@ def to_int32(x: Any, name: str = "ToInt32") -> Any:
         >>> int(to_int32(2.5))
         2
     """
-    del name
     return convert.cast(x, int32)
 
 
@@ -81,5 +79,4 @@ def to_bool(x: Any, name: str = "ToBool") -> Any:
         >>> bool(to_bool(2))
         True
     """
-    del name
     return convert.cast(x, bool_type)

@@ -107,7 +107,6 @@ class DropoutWrapper(RNNCell):
         dtype: Any = None,
         seed: int | None = None,
     ) -> None:
-        del input_size, dtype
         super().__init__()
         refuse_given(
             f"{__name__}.DropoutWrapper", variational_recurrent=variational_recurrent

@@ -311,7 +311,6 @@ class LSTMCell(RNNCell):
         name: str | None = None,
         dtype: Any = None,
     ) -> None:
-        del num_unit_shards, num_proj_shards
         super().__init__(name, dtype, reuse)
         self.units = int(num_units)
         self.forget_bias = forget_bias

@@ -47,7 +47,6 @@ def softmax_cross_entropy_with_logits(
         >>> round(float(rows[0]), 3)
         0.693
     """
-    del name
     _check("softmax_cross_entropy_with_logits", _sentinel, labels, logits)
     return tf.nn.softmax_cross_entropy_with_logits(
         tf.stop_gradient(labels), logits, dim if axis is None else axis
@@ -79,7 +78,6 @@ def sparse_softmax_cross_entropy_with_logits(
         >>> round(float(rows[0]), 3)
         0.693
     """
-    del name
     _check("sparse_softmax_cross_entropy_with_logits", _sentinel, labels, logits)
     return tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
 
@@ -105,6 +103,5 @@ def sigmoid_cross_entropy_with_logits(
         >>> round(float(found[0]), 3)
         0.693
     """
-    del name
     _check("sigmoid_cross_entropy_with_logits", _sentinel, labels, logits)
     return tf.nn.sigmoid_cross_entropy_with_logits(labels, logits)

@@ -68,7 +68,6 @@ def enable_eager_execution(*args: Any, **kwargs: Any) -> None:
         >>> v1.executing_eagerly()
         True
     """
-    del args, kwargs
     mode.default_to_graphs(False)
 
 
@@ -228,7 +227,6 @@ def Print(
         ...     print(session.run(x))
         2.0
     """
-    del first_n, name
     texts = ([] if message is None else [message]) + list(data)
     printed = print_values(*texts, summarize=summarize)
     with control_dependencies([] if printed is None else [printed]):

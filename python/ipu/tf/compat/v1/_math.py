@@ -30,7 +30,6 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None)
         >>> where([True, False], [[1, 2], [3, 4]], [[5, 6], [7, 8]]).numpy().tolist()
         [[1, 2], [7, 8]]
     """
-    del name
     if x is None or y is None:
         return tf.where(condition, x, y)
     mask, first, second = map(tf.convert_to_tensor, (condition, x, y))
@@ -62,7 +61,6 @@ def div(x: Any, y: Any, name: str | None = None) -> Any:
         >>> int(div(-7, 2)), float(div(7.0, 2.0))
         (-4, 3.5)
     """
-    del name
     first = tf.convert_to_tensor(x)
     is_whole = first.dtype.is_integer
     return tf.math.floordiv(first, y) if is_whole else tf.divide(first, y)

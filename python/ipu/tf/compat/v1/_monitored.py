@@ -121,7 +121,6 @@ class MonitoredTrainingSession:
         save_checkpoint_steps: int | None = None,
         summary_dir: Any = None,
     ) -> None:
-        del stop_grace_period_secs, max_wait_secs
         start = scaffold or Scaffold()
         graph = mode.current() or mode.default()
         self._hooks = list(hooks or ())

@@ -39,7 +39,6 @@ class Optimizer(optimizers.Optimizer):
     _counts_updates = False
 
     def __init__(self, use_locking: bool = False, name: str = "Optimizer") -> None:
-        del use_locking
         optimizers.Optimizer.__init__(self, name=name)
 
     def get_name(self) -> str:
@@ -145,7 +144,6 @@ class Optimizer(optimizers.Optimizer):
             ValueError: ``var_list`` is not given, and there is no graph; or the loss
                 depends on none of the variables.
         """
-        del gate_gradients, aggregation_method, colocate_gradients_with_ops
         if isinstance(global_step, (list, tuple)):  # the order of Keras
             global_step, var_list = None, global_step
         variables = _named(var_list)

@@ -36,7 +36,6 @@ class GradientDescentOptimizer(Optimizer, optimizers.SGD):
         use_locking: bool = False,
         name: str = "GradientDescent",
     ) -> None:
-        del use_locking
         optimizers.SGD.__init__(self, learning_rate, name=name)
 
 
@@ -71,7 +70,6 @@ class MomentumOptimizer(Optimizer, optimizers.SGD):
         name: str = "Momentum",
         use_nesterov: bool = False,
     ) -> None:
-        del use_locking
         momentum = momentum() if callable(momentum) else momentum
         is_number = isinstance(momentum, (int, float, np.number))
         number = float(momentum) if is_number else 0.0
@@ -130,7 +128,6 @@ class AdamOptimizer(Optimizer, optimizers.Adam):
         use_locking: bool = False,
         name: str = "Adam",
     ) -> None:
-        del use_locking
         optimizers.Adam.__init__(self, learning_rate, beta1, beta2, epsilon, name=name)
 
 
@@ -168,7 +165,6 @@ class RMSPropOptimizer(Optimizer, optimizers.RMSprop):
         centered: bool = False,
         name: str = "RMSProp",
     ) -> None:
-        del use_locking
         optimizers.RMSprop.__init__(
             self, learning_rate, decay, momentum, epsilon, centered, name=name
         )

@@ -61,7 +61,6 @@ def dynamic_rnn(
         ...     print(outputs.shape, state.shape)
         (None, 5, 4) (None, 4)
     """
-    del parallel_iterations, swap_memory
     x = tf.convert_to_tensor(inputs)
     with variable_scope(scope or "rnn"):
         made: tuple[Any, Any] = _over(
@@ -146,7 +145,6 @@ def bidirectional_dynamic_rnn(
         ...     print(v1.concat(both, 2).shape)
         (2, 5, 8)
     """
-    del parallel_iterations, swap_memory
     x = tf.convert_to_tensor(inputs)
     results = []
     with variable_scope(scope or "bidirectional_rnn"):

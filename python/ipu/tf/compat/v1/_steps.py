@@ -124,7 +124,6 @@ def exponential_decay(
         >>> round(float(v1.train.exponential_decay(1.0, 20, 10, 0.5)), 6)
         0.25
     """
-    del name
     steps = tf.cast(global_step, "float32") / float(decay_steps)
     if staircase:
         steps = tf.floor(steps)
@@ -152,7 +151,6 @@ def inverse_time_decay(
         >>> round(float(v1.train.inverse_time_decay(1.0, 20, 10, 0.5)), 6)
         0.5
     """
-    del name
     steps = tf.cast(global_step, "float32") / float(decay_steps)
     if staircase:
         steps = tf.floor(steps)
@@ -182,7 +180,6 @@ def polynomial_decay(
         >>> round(float(v1.train.polynomial_decay(1.0, 5, 10, 0.0)), 6)
         0.5
     """
-    del name
     step: Any = tf.cast(global_step, "float32")
     whole: Any = float(decay_steps)
     if cycle:
@@ -210,7 +207,6 @@ def piecewise_constant(
         >>> float(v1.train.piecewise_constant(11, [10, 20], [1.0, 0.5, 0.25]))
         0.5
     """
-    del name
     if len(values) != len(boundaries) + 1:
         raise ValueError(
             "The length of boundaries should be 1 less than the length of values. "

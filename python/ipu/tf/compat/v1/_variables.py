@@ -70,7 +70,6 @@ def get_variable(
         ...     print(w.name, session.run(w))
         layer/w:0 [1. 1.]
     """
-    del partitioner, synchronization, aggregation
     store = _graph().store
     options = {
         "trainable": trainable,
@@ -153,7 +152,6 @@ def variable_scope(
         ...             v1.get_variable("w", [3]).name
         'a/b/w:0'
     """
-    del values, caching_device, partitioner
     store = _graph().store
     around = store.scope
     if isinstance(name_or_scope, VariableScope):

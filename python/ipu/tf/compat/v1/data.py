@@ -84,7 +84,6 @@ class Iterator:
             ...     print(session.run(following))
             2
         """
-        del shared_name, output_classes
         spec = declared(output_types, output_shapes, None)
         return Iterator(None, starts=False, spec=spec)
 
@@ -197,7 +196,6 @@ def make_initializable_iterator(dataset: Any, shared_name: str | None = None) ->
         ...     print(session.run(following))
         0
     """
-    del shared_name
     return Iterator(dataset, starts=False)
 
 

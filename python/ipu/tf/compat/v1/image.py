@@ -116,7 +116,6 @@ def resize_images(
         >>> resize_images([[[0.0], [2.0]]], (1, 3), align_corners=True)[0].numpy().T
         array([[0., 1., 2.]], dtype=float32)
     """
-    del name
     image = Tensor(images)
     old, wanted = resized(image, size, preserve_aspect_ratio)
     kind = getattr(method, "value", method)
@@ -156,7 +155,6 @@ def resize_bilinear(
         >>> resize_bilinear([[[[0.0], [2.0]]]], (1, 4)).numpy().ravel().tolist()
         [0.0, 1.0, 2.0, 2.0]
     """
-    del name
     kind = ResizeMethod.BILINEAR
     return _sampled(images, size, kind, align_corners, half_pixel_centers)
 
@@ -175,7 +173,6 @@ def resize_nearest_neighbor(
         >>> resize_nearest_neighbor([[[[5], [6]]]], (1, 3)).numpy().ravel().tolist()
         [5, 5, 6]
     """
-    del name
     kind = ResizeMethod.NEAREST_NEIGHBOR
     return _sampled(images, size, kind, align_corners, half_pixel_centers)
 
@@ -194,7 +191,6 @@ def resize_bicubic(
         >>> resize_bicubic([[[[0.0], [2.0]]]], (1, 4)).shape
         (1, 1, 4, 1)
     """
-    del name
     kind = ResizeMethod.BICUBIC
     return _sampled(images, size, kind, align_corners, half_pixel_centers)
 
@@ -209,7 +205,6 @@ def resize_area(
         >>> resize_area([[[[0.0], [2.0]]]], (1, 1)).numpy().ravel().tolist()
         [1.0]
     """
-    del name
     return _sampled(images, size, ResizeMethod.AREA, align_corners, False)
 
 

@@ -246,7 +246,6 @@ def max_pooling2d(
         >>> max_pooling2d(tf.ones([1, 8, 8, 3]), 2, 2).shape
         (1, 4, 4, 3)
     """
-    del name
     return tf.nn.max_pool2d(
         inputs,
         list(_pair(pool_size)),
@@ -277,7 +276,6 @@ def average_pooling2d(
         >>> average_pooling2d(tf.ones([1, 8, 8, 3]), 2, 2).shape
         (1, 4, 4, 3)
     """
-    del name
     return tf.nn.avg_pool2d(
         inputs,
         list(_pair(pool_size)),
@@ -297,7 +295,6 @@ def flatten(inputs: Any, name: str | None = None) -> Any:
         >>> flatten(tf.ones([2, 3, 4])).shape
         (2, 12)
     """
-    del name
     x = tf.convert_to_tensor(inputs)
     if TensorShape(x.shape).rank is None or not x.shape[1:].is_fully_defined():
         return tf.reshape(x, [tf.shape(x)[0], -1])
@@ -325,7 +322,6 @@ def dropout(
         >>> float(dropout(tf.constant(2.0)))
         2.0
     """
-    del name
     if not tf.is_tensor(training) and not training:
         return tf.identity(inputs)
     dropped = drop(inputs, rate, noise_shape, seed)

@@ -87,7 +87,6 @@ def compute_weighted_loss(
         >>> float(compute_weighted_loss(tf.constant([1.0, 2.0, 3.0]), [1.0, 0.0, 2.0]))
         3.5
     """
-    del scope
     Reduction.validate(reduction)
     given = tf.convert_to_tensor(losses)
     factors: Any = tf.cast(weights, given.dtype)
@@ -163,7 +162,6 @@ def get_regularization_loss(scope: str | None = None, name: str = "") -> Any:
         ...     print(session.run(v1.losses.get_regularization_loss()))
         0.0
     """
-    del name
     found = get_regularization_losses(scope)
     return tf.add_n(found) if found else tf.constant(0.0)
 
@@ -183,7 +181,6 @@ def get_total_loss(
         ...     print(session.run(v1.losses.get_total_loss()))
         2.0
     """
-    del name
     found = get_losses(scope)
     if add_regularization_losses:
         found += get_regularization_losses(scope)
@@ -212,7 +209,6 @@ def mean_squared_error(
         >>> float(mean_squared_error([1.0, 2.0], [1.0, 4.0]))
         2.0
     """
-    del scope
     found = tf.convert_to_tensor(predictions)
     error = found - tf.cast(labels, found.dtype)
     return compute_weighted_loss(
@@ -242,7 +238,6 @@ def absolute_difference(
         >>> float(absolute_difference([1.0, 2.0], [1.0, 4.0]))
         1.0
     """
-    del scope
     found = tf.convert_to_tensor(predictions)
     error = found - tf.cast(labels, found.dtype)
     return compute_weighted_loss(
@@ -274,7 +269,6 @@ def softmax_cross_entropy(
         >>> round(float(softmax_cross_entropy([[1.0, 0.0]], [[0.0, 0.0]])), 4)
         0.6931
     """
-    del scope
     found = tf.convert_to_tensor(logits)
     labels = tf.cast(onehot_labels, found.dtype)
     if label_smoothing:
@@ -306,7 +300,6 @@ def sparse_softmax_cross_entropy(
         >>> round(float(sparse_softmax_cross_entropy([0], [[0.0, 0.0]])), 4)
         0.6931
     """
-    del scope
     classes, given = tf.convert_to_tensor(labels), tf.convert_to_tensor(logits)
     if classes.shape.rank == given.shape.rank and classes.shape.rank:
         # data sets of pictures have a column of classes
@@ -341,7 +334,6 @@ def sigmoid_cross_entropy(
         >>> round(float(sigmoid_cross_entropy([[1.0, 0.0]], [[0.0, 0.0]])), 4)
         0.6931
     """
-    del scope
     found = tf.convert_to_tensor(logits)
     labels = tf.cast(multi_class_labels, found.dtype)
     if label_smoothing:

@@ -86,7 +86,6 @@ def max_pool(
         >>> max_pool(x, [1, 2, 2, 1], [1, 2, 2, 1], "SAME").shape
         (1, 2, 2, 1)
     """
-    del name
     given = value if input is None else input
     return _nn.max_pool(given, ksize, strides, padding, data_format)
 
@@ -115,7 +114,6 @@ def avg_pool(
         >>> avg_pool(x, [1, 2, 2, 1], [1, 2, 2, 1], "SAME").shape
         (1, 2, 2, 1)
     """
-    del name
     given = value if input is None else input
     return _nn.avg_pool(given, ksize, strides, padding, data_format)
 
@@ -144,7 +142,6 @@ def dropout(
         >>> dropout(tf.ones(2), keep_prob=1.0).numpy().tolist()
         [1.0, 1.0]
     """
-    del name
     if (keep_prob is None) == (rate is None):
         raise ValueError(
             "dropout takes one of `keep_prob` and `rate`. Received: "
@@ -181,7 +178,6 @@ def embedding_lookup(
         >>> embedding_lookup([even, odd], [3, 0]).numpy().ravel().tolist()
         [3.0, 0.0]
     """
-    del name, validate_indices
     return look_up(params, ids, max_norm, partition_strategy)
 
 
@@ -204,7 +200,6 @@ def xw_plus_b(x: Any, weights: Any, biases: Any, name: str | None = None) -> Any
         >>> xw_plus_b([[1.0, 2.0]], [[3.0], [4.0]], [5.0]).numpy().tolist()
         [[16.0]]
     """
-    del name
     return _nn.bias_add(matmul(x, weights), biases)
 
 

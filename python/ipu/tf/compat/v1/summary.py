@@ -325,7 +325,6 @@ class FileWriter:
         filename_suffix: str | None = None,
         session: Any = None,
     ) -> None:
-        del max_queue, flush_secs
         self._folder = logdir
         self._suffix = filename_suffix or ""
         self._open()
@@ -373,7 +372,6 @@ class FileWriter:
         Raises:
             TypeError: It is not a graph.
         """
-        del global_step
         chosen = graph_def if graph is None else graph
         if not isinstance(chosen, Graph):
             raise TypeError(f"`graph` must be a tf.Graph. Received: {chosen!r}.")
