@@ -241,15 +241,10 @@ ipu.tf.autograph._iterate -> ipu.ipu_infeed_queue
 ipu.tf.autograph._iterate -> ipu.tf.data
 ipu.tf.autograph._runtime -> ipu._loops.training_loop
 ipu.tf.data._dataset -> ipu.tf
-ipu.tf.data._forgiving -> ipu.tf
 ipu.tf.data._host_map -> ipu.tf
 ipu.tf.data._map -> ipu.tf
-ipu.tf.data._mixtures -> ipu.tf
 ipu.tf.data._packed -> ipu.tf
-ipu.tf.data._scans -> ipu.tf
-ipu.tf.data._selections -> ipu.tf
 ipu.tf.data._structure -> ipu.tf
-ipu.tf.data._transformations -> ipu.tf
 ipu.tf.io._images -> ipu.tf
 ipu.tf.io._parsing -> ipu.tf
 """

@@ -1846,7 +1846,7 @@ class Dataset:
             >>> [int(x) for x in kept], [int(x) for x in kept]
             ([0, 1, 2], [0, 1, 2])
         """
-        refuse_given(f"{__name__}.Storage.snapshot", reader_func=reader_func)
+        refuse_given(f"{__name__}.Dataset.snapshot", reader_func=reader_func)
         from ipu.tf.data._fingerprint import fingerprint
 
         pipeline = fingerprint(self)
@@ -1933,7 +1933,7 @@ class Dataset:
         import json
 
         del element_spec, compression
-        refuse_given(f"{__name__}.Storage.load", reader_func=reader_func, wait=wait)
+        refuse_given(f"{__name__}.Dataset.load", reader_func=reader_func, wait=wait)
         folder = path_of(path)
         described = os.path.join(folder, _ABOUT)
         try:

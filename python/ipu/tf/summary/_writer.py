@@ -183,7 +183,6 @@ def flush(writer: SummaryWriter | None = None, name: str | None = None) -> None:
     Example:
         >>> tf.summary.flush()
     """
-    del name
     writer = here.writer if writer is None else writer
     if writer is not None:
         writer.flush()
