@@ -107,7 +107,7 @@ parse_specs(PyObject *tuple, uint32_t *count)
 /* --- constructors ---------------------------------------------------------------- */
 
 typedef ipu_status held_constructor(ipu_ctx *ctx, const ipu_type *types,
-                                    const ipu_held_buffer *buffers, uint32_t count,
+                                    const ipu_foreign_buffer *buffers, uint32_t count,
                                     ipu_dataset **out);
 
 static PyObject *
@@ -120,7 +120,7 @@ from_arrays(PyTypeObject *type, PyObject *arrays, held_constructor *construct)
     Py_ssize_t held = 0;
     PyObject *result = NULL;
     ipu_type *types = PyMem_Calloc((size_t)count + 1, sizeof(*types));
-    ipu_held_buffer *buffers = PyMem_Calloc((size_t)count + 1, sizeof(*buffers));
+    ipu_foreign_buffer *buffers = PyMem_Calloc((size_t)count + 1, sizeof(*buffers));
     if (types == NULL || buffers == NULL) {
         PyErr_NoMemory();
         goto done;
@@ -136,7 +136,7 @@ from_arrays(PyTypeObject *type, PyObject *arrays, held_constructor *construct)
             PyMem_Free(view);
             goto done;
         }
-        buffers[held] = (ipu_held_buffer){view->buf, ipu_py_release_buffer, view};
+        buffers[held] = (ipu_foreign_buffer){view->buf, ipu_py_release_buffer, view};
     }
     ipu_ctx ctx = ipu_py_ctx();
     ipu_dataset *dataset = NULL;

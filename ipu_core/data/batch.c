@@ -35,7 +35,6 @@ typedef struct batch_iterator {
     uint64_t made;      /* elements read */
     ipu__store store;   /* of next */
     int64_t room;       /* rows that fit into the store */
-    ipu_type *types;    /* of the batch */
     const void **views; /* stable input: component c of row r at c * size + r */
     size_t view_count;
     void **row; /* where the input fills a row */
@@ -110,7 +109,7 @@ rows_of_views(ipu_ctx *ctx, batch_iterator *it, void *const *buffers, int64_t *r
     int64_t size = ((const batch_dataset *)it->base.dataset)->size;
     int64_t r = 0;
     while (r < size) {
-        ipu__element element;
+        ipu__element element = {0};
         if ((size_t)r == it->view_count) {
             /* not `size` at once, which may be far beyond the data */
             size_t grown = it->view_count < 128 ? 128 : it->view_count * 2;
@@ -181,9 +180,9 @@ make_room(ipu_ctx *ctx, batch_iterator *it, const ipu_type *row_types)
         room = room < size ? room : size;
     }
     for (uint32_t c = 0; c < count; c++) {
-        it->types[c] = batched(&row_types[c], room);
+        it->base.types[c] = batched(&row_types[c], room);
     }
-    IPU_TRY(ipu__store_grow(ctx, &it->store, it->types, count));
+    IPU_TRY(ipu__store_grow(ctx, &it->store, it->base.types, count));
     it->room = room;
     return IPU_OK;
 }
@@ -210,14 +209,15 @@ check_row(ipu_ctx *ctx, const batch_iterator *it, const ipu__element *element,
 {
     uint32_t count = it->base.dataset->type_count;
     for (uint32_t c = 0; c < count; c++) {
-        ipu_type type = batched(&element->types[c], it->types[c].shape.dims[0]);
+        ipu_type type = batched(&element->types[c], it->base.types[c].shape.dims[0]);
         char made[96];
         char first[96];
-        ipu_type other = it->types[c];
+        ipu_type other = it->base.types[c];
         if (ipu_type_equal(&type, &other)) {
             continue;
         }
-        other.shape = ipu_shape_make(other.shape.rank - 1, it->types[c].shape.dims + 1);
+        other.shape =
+            ipu_shape_make(other.shape.rank - 1, it->base.types[c].shape.dims + 1);
         IPU_FAIL(ctx, INVALID_ARGUMENT,
                  "batch: element %" PRIu64 " has component %" PRIu32
                  " of %s, but element %" PRIu64 ", the first of its batch, has %s; all "
@@ -236,7 +236,7 @@ rows_found(ipu_ctx *ctx, batch_iterator *it, int64_t *rows)
     const batch_dataset *batch = (const batch_dataset *)it->base.dataset;
     uint32_t count = it->base.dataset->type_count;
     for (*rows = 0; *rows < batch->size; ++*rows) {
-        ipu__element element;
+        ipu__element element = {0};
         IPU_TRY(ipu__iterator_next(ctx, it->base.input, &element));
         if (element.end) {
             break;
@@ -267,6 +267,20 @@ rows_found(ipu_ctx *ctx, batch_iterator *it, int64_t *rows)
     return IPU_OK;
 }
 
+/* Whether the reader's buffers are for whole batches of rows that are known. */
+static bool
+can_fill(const batch_iterator *it, const ipu__element *out)
+{
+    const batch_dataset *batch = (const batch_dataset *)it->base.dataset;
+    const ipu_dataset *input = batch->base.inputs[0];
+    bool can = out->buffers != NULL && input->is_static;
+    for (uint32_t c = 0; c < input->type_count && can; c++) {
+        ipu_type whole = batched(&input->types[c], batch->size);
+        can = ipu_type_equal(&whole, &out->wanted[c]);
+    }
+    return can;
+}
+
 static ipu_status
 batch_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
 {
@@ -274,14 +288,23 @@ batch_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
     const batch_dataset *batch = (const batch_dataset *)iterator->dataset;
     const ipu_dataset *input = iterator->dataset->inputs[0];
     uint32_t count = iterator->dataset->type_count;
+    void *const *parts = NULL;
     int64_t rows = 0;
-    if (input->stable) {
+    if (can_fill(it, out)) {
+        bool end = false;
+        parts = out->buffers;
+        IPU_TRY(input->stable ? rows_of_views(ctx, it, parts, &rows)
+                              : rows_filled(ctx, it, parts, batch->size, &rows, &end));
+        for (uint32_t c = 0; c < count; c++) {
+            iterator->types[c] = out->wanted[c];
+        }
+    } else if (input->stable) {
         /* how many rows there are is known before anything is copied */
         IPU_TRY(rows_of_views(ctx, it, NULL, &rows));
         for (uint32_t c = 0; c < count; c++) {
-            it->types[c] = batched(&input->types[c], rows);
+            it->base.types[c] = batched(&input->types[c], rows);
         }
-        IPU_TRY(ipu__store_fit(ctx, &it->store, it->types, count));
+        IPU_TRY(ipu__store_fit(ctx, &it->store, it->base.types, count));
         for (uint32_t c = 0; c < count; c++) {
             copy_rows(ctx->pool, it->store.parts[c], it->views + c * it->view_count,
                       rows, ipu_type_bytes(&input->types[c]));
@@ -289,7 +312,7 @@ batch_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
     } else if (input->is_static) {
         IPU_TRY(rows_stored(ctx, it, &rows));
         for (uint32_t c = 0; c < count; c++) {
-            it->types[c] = batched(&input->types[c], rows);
+            it->base.types[c] = batched(&input->types[c], rows);
         }
     } else {
         IPU_TRY(rows_found(ctx, it, &rows));
@@ -297,53 +320,10 @@ batch_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
     it->made += (uint64_t)rows;
     out->end = rows == 0 || (rows < batch->size && batch->drop_remainder);
     for (uint32_t c = 0; c < count; c++) {
-        it->types[c].shape.dims[0] = rows;
+        it->base.types[c].shape.dims[0] = rows;
     }
-    out->types = it->types;
-    out->parts = (const void *const *)it->store.parts;
-    return IPU_OK;
-}
-
-static ipu_status
-batch_fill(ipu_ctx *ctx, ipu_iterator *iterator, const ipu_type *types,
-           void *const *buffers, bool *end)
-{
-    batch_iterator *it = (batch_iterator *)iterator;
-    const batch_dataset *batch = (const batch_dataset *)iterator->dataset;
-    const ipu_dataset *input = iterator->dataset->inputs[0];
-    uint32_t count = iterator->dataset->type_count;
-    bool direct = input->is_static;
-    for (uint32_t c = 0; c < count && direct; c++) {
-        it->types[c] = batched(&input->types[c], batch->size);
-        direct = ipu_type_equal(&it->types[c], &types[c]);
-    }
-    int64_t rows = 0;
-    if (!direct) {
-        ipu__element element = {0};
-        IPU_TRY(batch_next(ctx, iterator, &element));
-        *end = element.end;
-        if (*end) {
-            return IPU_OK;
-        }
-        IPU_TRY(ipu__element_check(ctx, element.types, types, count));
-        for (uint32_t c = 0; c < count; c++) {
-            size_t bytes = ipu_type_bytes(&types[c]);
-            if (bytes > 0) {
-                memcpy(buffers[c], element.parts[c], bytes);
-            }
-        }
-        return IPU_OK;
-    }
-    IPU_TRY(input->stable ? rows_of_views(ctx, it, buffers, &rows)
-                          : rows_filled(ctx, it, buffers, batch->size, &rows, end));
-    it->made += (uint64_t)rows;
-    *end = rows == 0 || (rows < batch->size && batch->drop_remainder);
-    if (!*end && rows < batch->size) {
-        for (uint32_t c = 0; c < count; c++) {
-            it->types[c].shape.dims[0] = rows;
-        }
-        return ipu__element_check(ctx, it->types, types, count);
-    }
+    out->types = it->base.types;
+    out->parts = (const void *const *)(parts == NULL ? it->store.parts : parts);
     return IPU_OK;
 }
 
@@ -353,39 +333,26 @@ batch_close(ipu_ctx *ctx, ipu_iterator *iterator)
     batch_iterator *it = (batch_iterator *)iterator;
     size_t count = iterator->dataset->type_count;
     ipu__store_free(ctx, &it->store);
-    ipu_free(ctx, it->types, count * sizeof(ipu_type));
     ipu_free(ctx, it->row, count * sizeof(void *));
     ipu_free(ctx, it->views, it->view_count * count * sizeof(void *));
 }
 
-static const ipu__iterator_ops batch_iterator_ops = {.bytes = sizeof(batch_iterator),
-                                                     .next = batch_next,
-                                                     .fill = batch_fill,
-                                                     .close = batch_close};
-
 static ipu_status
-batch_open(ipu_ctx *ctx, ipu_dataset *dataset, const ipu__pass *pass,
-           ipu_iterator **out)
+batch_open(ipu_ctx *ctx, ipu_iterator *iterator, const ipu__pass *pass)
 {
-    batch_iterator *it;
-    IPU_TRY(ipu__iterator_over(ctx, &batch_iterator_ops, dataset, pass, &it));
-    ipu_status status =
-        ipu_alloc(ctx, dataset->type_count * sizeof(ipu_type), &it->types);
-    if (status == IPU_OK) {
-        status = ipu_alloc(ctx, dataset->type_count * sizeof(void *), &it->row);
-    }
-    if (status != IPU_OK) {
-        ipu_iterator_free(&it->base);
-        return status;
-    }
-    *out = &it->base;
-    return IPU_OK;
+    (void)pass;
+    return ipu_alloc(ctx, iterator->dataset->type_count * sizeof(void *),
+                     &((batch_iterator *)iterator)->row);
 }
 
-static const ipu__dataset_ops batch_ops = {.name = "batch",
-                                           .pace = IPU__PACE_STABLE,
-                                           .bytes = sizeof(batch_dataset),
-                                           .open = batch_open};
+static const ipu__kind batch_kind = {.name = "batch",
+                                     .pace = IPU__PACE_STABLE,
+                                     .opens_input = true,
+                                     .bytes = sizeof(batch_dataset),
+                                     .iterator_bytes = sizeof(batch_iterator),
+                                     .open = batch_open,
+                                     .next = batch_next,
+                                     .close = batch_close};
 
 ipu_status
 ipu_dataset_batch(ipu_ctx *ctx, ipu_dataset *input, int64_t size, bool drop_remainder,
@@ -407,7 +374,7 @@ ipu_dataset_batch(ipu_ctx *ctx, ipu_dataset *input, int64_t size, bool drop_rema
         types[i] = batched(&input->types[i], drop_remainder ? size : -1);
     }
     ipu_status status =
-        ipu__dataset_new(ctx, &batch_ops, &input, 1, types, input->type_count, &batch);
+        ipu__dataset_new(ctx, &batch_kind, &input, 1, types, input->type_count, &batch);
     ipu_free(ctx, types, input->type_count * sizeof(ipu_type));
     IPU_TRY(status);
     batch->size = size;

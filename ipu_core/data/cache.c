@@ -76,7 +76,7 @@ open_input(cache_dataset *cache)
 static ipu_status
 read_input(cache_dataset *cache, ipu__store *store, bool *end)
 {
-    ipu__element element;
+    ipu__element element = {0};
     IPU_TRY(open_input(cache));
     ipu_status status = ipu__iterator_next(&cache->ctx, cache->input, &element);
     cache->read += status != IPU_OK && status != IPU_STATUS_CANCELLED;
@@ -149,21 +149,18 @@ cache_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
     return status;
 }
 
-static const ipu__iterator_ops cache_iterator_ops = {.bytes = sizeof(cache_iterator),
-                                                     .next = cache_next};
-
 static ipu_status
-cache_open(ipu_ctx *ctx, ipu_dataset *dataset, const ipu__pass *pass,
-           ipu_iterator **out)
+cache_open(ipu_ctx *ctx, ipu_iterator *iterator, const ipu__pass *pass)
 {
-    cache_dataset *cache = (cache_dataset *)dataset;
+    cache_dataset *cache = (cache_dataset *)iterator->dataset;
+    (void)ctx;
     ipu_lock_take(&cache->lock);
     if (cache->pass.taken == NULL) {
         cache->pass = *pass;
         ipu__passes_ref(pass->taken);
     }
     ipu_lock_drop(&cache->lock);
-    return ipu__iterator_new(ctx, &cache_iterator_ops, dataset, out);
+    return IPU_OK;
 }
 
 static void
@@ -180,23 +177,23 @@ cache_destroy(ipu_ctx *ctx, ipu_dataset *dataset)
     pthread_cond_destroy(&cache->changed);
 }
 
-static const ipu__dataset_ops cache_ops = {.name = "cache",
-                                           .pace = IPU__PACE_STABLE,
-                                           .bytes = sizeof(cache_dataset),
-                                           .open = cache_open,
-                                           .destroy = cache_destroy};
+static const ipu__kind cache_kind = {.name = "cache",
+                                     .pace = IPU__PACE_STABLE,
+                                     .bytes = sizeof(cache_dataset),
+                                     .iterator_bytes = sizeof(cache_iterator),
+                                     .open = cache_open,
+                                     .next = cache_next,
+                                     .destroy = cache_destroy};
 
 ipu_status
 ipu_dataset_cache(ipu_ctx *ctx, ipu_dataset *input, ipu_dataset **out)
 {
     cache_dataset *cache;
-    IPU_TRY(ipu__dataset_new(ctx, &cache_ops, &input, 1, input->types,
-                             input->type_count, &cache));
+    IPU_TRY(ipu__dataset_over(ctx, &cache_kind, input, &cache));
     ipu_ctx_init(&cache->ctx, ctx->allocator);
     ipu_lock_init(&cache->lock, forget_reader, cache);
     ipu_cond_init(&cache->changed);
     cache->base.stable = cache->base.is_static;
-    cache->base.cardinality = input->cardinality;
     *out = &cache->base;
     return IPU_OK;
 }

@@ -56,25 +56,24 @@ ipu_dataset_unref(ipu_dataset *dataset)
         dataset = unreferenced;
         unreferenced = dataset->next_unreferenced;
         ipu_ctx_init(&ctx, dataset->allocator);
-        if (dataset->ops->destroy != NULL) {
-            dataset->ops->destroy(&ctx, dataset);
+        if (dataset->kind->destroy != NULL) {
+            dataset->kind->destroy(&ctx, dataset);
         }
         for (uint32_t i = 0; i < dataset->input_count; i++) {
             drop_reference(dataset->inputs[i], &unreferenced);
         }
         ipu_free(&ctx, dataset->inputs, dataset->input_count * sizeof(ipu_dataset *));
         ipu_free(&ctx, dataset->types, dataset->type_count * sizeof(ipu_type));
-        ipu_free(&ctx, dataset, dataset->ops->bytes);
+        ipu_free(&ctx, dataset, dataset->kind->bytes);
     }
 }
 
-/* A chain of concatenations is read by one iterator, which holds one below it. */
 static uint32_t
-depth_over(const ipu__dataset_ops *ops, ipu_dataset *const *inputs, uint32_t count)
+depth_over(const ipu__kind *kind, ipu_dataset *const *inputs, uint32_t count)
 {
     uint32_t depth = 1;
     for (uint32_t i = 0; i < count; i++) {
-        bool shares = ops == ipu__concatenate_ops() && inputs[i]->ops == ops;
+        bool shares = kind->is_flat && inputs[i]->kind == kind;
         uint32_t over = inputs[i]->depth + (shares ? 0 : 1);
         depth = over > depth ? over : depth;
     }
@@ -84,7 +83,7 @@ depth_over(const ipu__dataset_ops *ops, ipu_dataset *const *inputs, uint32_t cou
 static bool
 is_quick(const ipu_dataset *dataset)
 {
-    ipu__pace pace = dataset->ops->pace;
+    ipu__pace pace = dataset->kind->pace;
     bool is_quick = dataset->is_static && pace != IPU__PACE_ANY &&
                     (pace != IPU__PACE_STABLE || dataset->inputs[0]->stable);
     for (uint32_t i = 0; i < dataset->input_count; i++) {
@@ -106,21 +105,21 @@ is_static(const ipu_type *type)
 }
 
 ipu_status
-ipu__dataset_new(ipu_ctx *ctx, const ipu__dataset_ops *ops, ipu_dataset *const *inputs,
+ipu__dataset_new(ipu_ctx *ctx, const ipu__kind *kind, ipu_dataset *const *inputs,
                  uint32_t input_count, const ipu_type *types, uint32_t type_count,
                  void *out)
 {
     ipu_dataset *dataset;
     ipu_status status;
-    uint32_t depth = depth_over(ops, inputs, input_count);
+    uint32_t depth = depth_over(kind, inputs, input_count);
     IPU_FAIL_IF(ctx, depth > IPU__MAX_DEPTH, INVALID_ARGUMENT,
                 "%s: this is transformation number %" PRIu32
                 " on top of one another, and %d "
                 "is the limit. Do several steps in the function of one map; only "
                 "concatenate can be chained without a limit",
-                ops->name, depth, (int)IPU__MAX_DEPTH);
-    IPU_TRY(ipu_alloc(ctx, ops->bytes, &dataset));
-    dataset->ops = ops;
+                kind->name, depth, (int)IPU__MAX_DEPTH);
+    IPU_TRY(ipu_alloc(ctx, kind->bytes, &dataset));
+    dataset->kind = kind;
     dataset->depth = depth;
     dataset->allocator = ctx->allocator;
     dataset->repeats = 1;
@@ -133,7 +132,7 @@ ipu__dataset_new(ipu_ctx *ctx, const ipu__dataset_ops *ops, ipu_dataset *const *
     }
     if (status != IPU_OK) {
         ipu_free(ctx, dataset->inputs, input_count * sizeof(ipu_dataset *));
-        ipu_free(ctx, dataset, ops->bytes);
+        ipu_free(ctx, dataset, kind->bytes);
         return status;
     }
     dataset->input_count = input_count;
@@ -149,6 +148,18 @@ ipu__dataset_new(ipu_ctx *ctx, const ipu__dataset_ops *ops, ipu_dataset *const *
         dataset->is_static = dataset->is_static && is_static(&types[i]);
     }
     dataset->is_quick = is_quick(dataset);
+    memcpy(out, &dataset, sizeof(dataset));
+    return IPU_OK;
+}
+
+ipu_status
+ipu__dataset_over(ipu_ctx *ctx, const ipu__kind *kind, ipu_dataset *input, void *out)
+{
+    ipu_dataset *dataset = NULL;
+    IPU_TRY(ipu__dataset_new(ctx, kind, &input, 1, input->types, input->type_count,
+                             &dataset));
+    dataset->stable = input->stable;
+    dataset->cardinality = input->cardinality;
     memcpy(out, &dataset, sizeof(dataset));
     return IPU_OK;
 }
@@ -202,8 +213,8 @@ ipu__type_text(const ipu_type *type, char *text, size_t size)
 }
 
 ipu_status
-ipu__element_check(ipu_ctx *ctx, const ipu_type *made, const ipu_type *wanted,
-                   uint32_t count)
+ipu__types_check(ipu_ctx *ctx, const ipu_type *made, const ipu_type *wanted,
+                 uint32_t count)
 {
     char made_text[96];
     char wanted_text[96];
@@ -222,6 +233,20 @@ ipu__element_check(ipu_ctx *ctx, const ipu_type *made, const ipu_type *wanted,
                  batched ? "; if it is a last, partial batch, use "
                            "batch(..., drop_remainder=True)"
                          : "");
+    }
+    return IPU_OK;
+}
+
+ipu_status
+ipu__element_copy(ipu_ctx *ctx, const ipu_type *types, const void *const *parts,
+                  const ipu_type *wanted, void *const *buffers, uint32_t count)
+{
+    IPU_TRY(ipu__types_check(ctx, types, wanted, count));
+    for (uint32_t i = 0; i < count; i++) {
+        size_t bytes = ipu_type_bytes(&wanted[i]);
+        if (bytes > 0 && buffers[i] != parts[i]) {
+            memcpy(buffers[i], parts[i], bytes);
+        }
     }
     return IPU_OK;
 }
@@ -304,40 +329,34 @@ ipu__store_free(ipu_ctx *ctx, ipu__store *store)
 
 /* --- iterators ------------------------------------------------------------------- */
 
-ipu_status
-ipu__iterator_new(ipu_ctx *ctx, const ipu__iterator_ops *ops, ipu_dataset *dataset,
-                  void *out)
+static ipu_status
+open_parts(ipu_ctx *ctx, ipu_iterator *iterator, const ipu__pass *pass)
 {
-    ipu_iterator *iterator;
-    IPU_TRY(ipu_alloc(ctx, ops->bytes, &iterator));
-    iterator->ops = ops;
-    iterator->dataset = ipu_dataset_ref(dataset);
-    iterator->allocator = ctx->allocator;
-    memcpy(out, &iterator, sizeof(iterator));
-    return IPU_OK;
-}
-
-ipu_status
-ipu__iterator_over(ipu_ctx *ctx, const ipu__iterator_ops *ops, ipu_dataset *dataset,
-                   const ipu__pass *pass, void *out)
-{
-    ipu_iterator *iterator;
-    IPU_TRY(ipu__iterator_new(ctx, ops, dataset, &iterator));
-    ipu_status status =
-        ipu__iterator_open(ctx, dataset->inputs[0], pass, &iterator->input);
-    if (status != IPU_OK) {
-        ipu_iterator_free(iterator);
-        return status;
+    const ipu_dataset *dataset = iterator->dataset;
+    const ipu__kind *kind = dataset->kind;
+    IPU_TRY(ipu_alloc(ctx, dataset->type_count * sizeof(ipu_type), &iterator->types));
+    IPU_TRY(ipu_alloc(ctx, dataset->type_count * sizeof(void *), &iterator->parts));
+    if (kind->opens_input) {
+        IPU_TRY(ipu__iterator_open(ctx, dataset->inputs[0], pass, &iterator->input));
     }
-    memcpy(out, &iterator, sizeof(iterator));
-    return IPU_OK;
+    return kind->open == NULL ? IPU_OK : kind->open(ctx, iterator, pass);
 }
 
 ipu_status
 ipu__iterator_open(ipu_ctx *ctx, ipu_dataset *dataset, const ipu__pass *pass,
                    ipu_iterator **out)
 {
-    return dataset->ops->open(ctx, dataset, pass, out);
+    ipu_iterator *iterator;
+    IPU_TRY(ipu_alloc(ctx, dataset->kind->iterator_bytes, &iterator));
+    iterator->dataset = ipu_dataset_ref(dataset);
+    iterator->allocator = ctx->allocator;
+    ipu_status status = open_parts(ctx, iterator, pass);
+    if (status != IPU_OK) {
+        ipu_iterator_free(iterator);
+        return status;
+    }
+    *out = iterator;
+    return IPU_OK;
 }
 
 typedef struct reading {
@@ -499,21 +518,25 @@ ipu_iterator_free(ipu_iterator *iterator)
     }
     ipu_ctx ctx;
     ipu_ctx_init(&ctx, iterator->allocator);
-    if (iterator->ops->close != NULL) {
-        iterator->ops->close(&ctx, iterator);
+    const ipu__kind *kind = iterator->dataset->kind;
+    size_t count = iterator->dataset->type_count;
+    if (kind->close != NULL) {
+        kind->close(&ctx, iterator);
     }
     ipu_iterator_free(iterator->input);
+    ipu_free(&ctx, iterator->types, count * sizeof(ipu_type));
+    ipu_free(&ctx, iterator->parts, count * sizeof(void *));
     ipu_dataset_unref(iterator->dataset);
     ipu__passes_unref(iterator->passes);
-    ipu_free(&ctx, iterator, iterator->ops->bytes);
+    ipu_free(&ctx, iterator, kind->iterator_bytes);
 }
 
 void
 ipu_iterator_visit(const ipu_iterator *iterator, ipu_visit_fn *visit, void *argument)
 {
     for (; iterator != NULL; iterator = iterator->input) {
-        if (iterator->ops->visit != NULL) {
-            iterator->ops->visit(iterator, visit, argument);
+        if (iterator->dataset->kind->visit != NULL) {
+            iterator->dataset->kind->visit(iterator, visit, argument);
         }
     }
 }
@@ -544,9 +567,17 @@ ipu__iterator_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
         return IPU_OK;
     }
     IPU_TRY(check_cancel(ctx));
-    IPU_TRY(iterator->ops->next(ctx, iterator, out));
+    IPU_TRY(iterator->dataset->kind->next(ctx, iterator, out));
     IPU_TRY(check_flag(ctx));
     iterator->done = out->end;
+    if (out->end || out->buffers == NULL) {
+        return IPU_OK;
+    }
+    uint32_t count = iterator->dataset->type_count;
+    IPU_TRY(ipu__element_copy(ctx, out->types, out->parts, out->wanted, out->buffers,
+                              count));
+    out->types = out->wanted;
+    out->parts = (const void *const *)out->buffers;
     return IPU_OK;
 }
 
@@ -554,31 +585,9 @@ ipu_status
 ipu__iterator_fill(ipu_ctx *ctx, ipu_iterator *iterator, const ipu_type *types,
                    void *const *buffers, bool *end)
 {
-    uint32_t count = iterator->dataset->type_count;
-    *end = iterator->done;
-    if (iterator->done) {
-        return IPU_OK;
-    }
-    if (iterator->ops->fill != NULL) {
-        IPU_TRY(check_cancel(ctx));
-        IPU_TRY(iterator->ops->fill(ctx, iterator, types, buffers, end));
-        IPU_TRY(check_flag(ctx));
-        iterator->done = *end;
-        return IPU_OK;
-    }
-    ipu__element element;
+    ipu__element element = {.wanted = types, .buffers = buffers};
     IPU_TRY(ipu__iterator_next(ctx, iterator, &element));
     *end = element.end;
-    if (element.end) {
-        return IPU_OK;
-    }
-    IPU_TRY(ipu__element_check(ctx, element.types, types, count));
-    for (uint32_t i = 0; i < count; i++) {
-        size_t bytes = ipu_type_bytes(&types[i]);
-        if (bytes > 0) {
-            memcpy(buffers[i], element.parts[i], bytes);
-        }
-    }
     return IPU_OK;
 }
 
@@ -586,7 +595,7 @@ ipu_status
 ipu_iterator_next(ipu_ctx *ctx, ipu_iterator *iterator, const ipu_type **types,
                   const void *const **components)
 {
-    ipu__element element;
+    ipu__element element = {0};
     IPU_TRY(ipu__iterator_next(ctx, iterator, &element));
     IPU_FAIL_IF(ctx, element.end, OUT_OF_RANGE, "end of the data set");
     *types = element.types;

@@ -26,18 +26,18 @@ void ipu_dataset_unref(ipu_dataset *dataset);
  * be NULL) is called once, from any thread, when the data set and its iterators are
  * gone. A constructor that fails does not call it: the caller keeps the memory. The
  * same holds for the `release` of generators and map functions. */
-typedef struct ipu_held_buffer {
+typedef struct ipu_foreign_buffer {
     const void *data; /* row-major, dense */
     void (*release)(void *owner);
     void *owner;
-} ipu_held_buffer;
+} ipu_foreign_buffer;
 
 /* Sources. Every constructor takes its own reference to its inputs. */
 ipu_status ipu_dataset_slices(ipu_ctx *ctx, const ipu_type *types,
-                              const ipu_held_buffer *buffers, uint32_t count,
+                              const ipu_foreign_buffer *buffers, uint32_t count,
                               ipu_dataset **out); /* along the first axis */
 ipu_status ipu_dataset_tensors(ipu_ctx *ctx, const ipu_type *types,
-                               const ipu_held_buffer *buffers, uint32_t count,
+                               const ipu_foreign_buffer *buffers, uint32_t count,
                                ipu_dataset **out); /* one element */
 ipu_status ipu_dataset_range(ipu_ctx *ctx, int64_t start, int64_t stop, int64_t step,
                              ipu_dataset **out); /* int64 scalars */

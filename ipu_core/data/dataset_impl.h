@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * What the files of data/ share: the counted data set, the iterator, and storage for
- * one element. A kind of data set is a pair of tables: `ops` of the data set (opens
- * iterators) and of the iterator (makes elements).
+ * one element. A kind of data set is a row of functions: what its iterators do when
+ * they are opened, asked for an element and closed.
  *
  * Elements travel as views: types and pointers that stay valid until the next call
  * on the same iterator. Where a data set is `stable` they stay valid as long as the
@@ -13,9 +13,13 @@
  * The end of the data is a flag, not a status, so that the context's error record
  * keeps real errors only.
  *
- * Where ctx->cancel is set, ipu__iterator_next and _fill fail with CANCELLED, before
- * they call an iterator's own function and after it. So no iterator writes to a buffer
- * once a callback below it has been told to give up. */
+ * Who wants an element in buffers of its own says so in the element that it asks for.
+ * An iterator may write there, or hand the element to its input as it is; where it does
+ * neither, ipu__iterator_next copies. So there is one function for both.
+ *
+ * Where ctx->cancel is set, ipu__iterator_next fails with CANCELLED, before it calls an
+ * iterator's own function and after it. So no iterator writes to a buffer once a
+ * callback below it has been told to give up. */
 #ifndef IPU_DATA_DATASET_IMPL_H
 #define IPU_DATA_DATASET_IMPL_H
 
@@ -61,18 +65,34 @@ typedef enum ipu__pace {
     IPU__PACE_STABLE  /* a moment, if the input is stable: it takes many of them */
 } ipu__pace;
 
-typedef struct ipu__dataset_ops {
+typedef struct ipu__element {
+    const ipu_type *types;
+    const void *const *parts;
+    bool end;
+    const ipu_type *wanted; /* of `buffers`, exactly */
+    void *const *buffers;   /* where the reader wants the parts; NULL: anywhere */
+} ipu__element;
+
+typedef struct ipu__kind {
     const char *name;
     ipu__pace pace;
-    size_t bytes; /* of the data set's struct, which starts with ipu_dataset */
-    ipu_status (*open)(ipu_ctx *ctx, ipu_dataset *dataset, const ipu__pass *pass,
-                       ipu_iterator **out);
-    /* Frees what the struct holds besides inputs and types; may be NULL. */
+    bool is_flat;     /* a chain of them is read by one iterator */
+    bool opens_input; /* an iterator's `input` is opened with it, for the same pass */
+    size_t bytes;     /* of the data set's struct, which starts with ipu_dataset */
+    size_t iterator_bytes; /* of the iterator's, which starts with ipu_iterator */
+    /* What `next` needs; where it fails `close` follows. May be NULL. */
+    ipu_status (*open)(ipu_ctx *ctx, ipu_iterator *iterator, const ipu__pass *pass);
+    ipu_status (*next)(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out);
+    /* Frees what the iterator's struct holds beyond ipu_iterator; may be NULL. */
+    void (*close)(ipu_ctx *ctx, ipu_iterator *iterator);
+    /* As ipu_iterator_visit, for what is not below `input`; may be NULL. */
+    void (*visit)(const ipu_iterator *iterator, ipu_visit_fn *visit, void *argument);
+    /* Frees what the data set's struct holds beyond ipu_dataset; may be NULL. */
     void (*destroy)(ipu_ctx *ctx, ipu_dataset *dataset);
-} ipu__dataset_ops;
+} ipu__kind;
 
 struct ipu_dataset {
-    const ipu__dataset_ops *ops;
+    const ipu__kind *kind;
     atomic_int refs;
     ipu_allocator allocator;
     ipu_dataset **inputs;
@@ -92,66 +112,50 @@ struct ipu_dataset {
     atomic_uint_fast64_t passes;
 };
 
-typedef struct ipu__element {
-    const ipu_type *types;
-    const void *const *parts;
-    bool end;
-} ipu__element;
-
-typedef struct ipu__iterator_ops {
-    size_t bytes; /* of the iterator's struct, which starts with ipu_iterator */
-    ipu_status (*next)(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out);
-    /* Straight into buffers of exactly these types; NULL: next, then a copy. */
-    ipu_status (*fill)(ipu_ctx *ctx, ipu_iterator *iterator, const ipu_type *types,
-                       void *const *buffers, bool *end);
-    /* Frees what the struct holds besides `input`, still alive then; may be NULL. */
-    void (*close)(ipu_ctx *ctx, ipu_iterator *iterator);
-    /* As ipu_iterator_visit, for what is not below `input`; may be NULL. */
-    void (*visit)(const ipu_iterator *iterator, ipu_visit_fn *visit, void *argument);
-} ipu__iterator_ops;
-
 struct ipu_iterator {
-    const ipu__iterator_ops *ops;
     ipu_dataset *dataset;
     ipu_iterator *input; /* may be NULL */
+    ipu_type *types;     /* of an element's components, for `next` to use */
+    const void **parts;  /* the same */
     ipu_allocator allocator;
     bool done;
     ipu__passes *passes; /* of a root iterator */
 };
 
-/* Makes a data set of kind `ops` over `inputs` with copies of `types`; the caller
- * fills in the rest. Free with ipu_dataset_unref. */
-ipu_status ipu__dataset_new(ipu_ctx *ctx, const ipu__dataset_ops *ops,
+/* Makes a data set over `inputs` with copies of `types`; the caller fills in the rest.
+ * Free with ipu_dataset_unref. */
+ipu_status ipu__dataset_new(ipu_ctx *ctx, const ipu__kind *kind,
                             ipu_dataset *const *inputs, uint32_t input_count,
                             const ipu_type *types, uint32_t type_count, void *out);
+/* The same over one input: with its types, as many elements, and as stable. */
+ipu_status ipu__dataset_over(ipu_ctx *ctx, const ipu__kind *kind, ipu_dataset *input,
+                             void *out);
 
 /* The number of this pass over a data set that counts them, over its life; 0 for one
  * that does not. */
 uint64_t ipu__pass_number(const ipu_dataset *dataset, const ipu__pass *pass);
 
-/* Makes an iterator with a reference to `dataset`; free with ipu_iterator_free. */
-ipu_status ipu__iterator_new(ipu_ctx *ctx, const ipu__iterator_ops *ops,
-                             ipu_dataset *dataset, void *out);
-/* The iterator of a data set with one input, whose iterator is opened for `pass`. */
-ipu_status ipu__iterator_over(ipu_ctx *ctx, const ipu__iterator_ops *ops,
-                              ipu_dataset *dataset, const ipu__pass *pass, void *out);
 ipu_status ipu__iterator_open(ipu_ctx *ctx, ipu_dataset *dataset, const ipu__pass *pass,
                               ipu_iterator **out);
 ipu_status ipu__iterator_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out);
+/* The same, into buffers of exactly these types. */
 ipu_status ipu__iterator_fill(ipu_ctx *ctx, ipu_iterator *iterator,
                               const ipu_type *types, void *const *buffers, bool *end);
 
-/* Fails unless the element's types are exactly `types`. */
-ipu_status ipu__element_check(ipu_ctx *ctx, const ipu_type *made,
-                              const ipu_type *wanted, uint32_t count);
+/* Copies components, whose types must be exactly those of the buffers. */
+ipu_status ipu__element_copy(ipu_ctx *ctx, const ipu_type *types,
+                             const void *const *parts, const ipu_type *wanted,
+                             void *const *buffers, uint32_t count);
+/* Fails unless the types of an element that was made are exactly the wanted ones. */
+ipu_status ipu__types_check(ipu_ctx *ctx, const ipu_type *made, const ipu_type *wanted,
+                            uint32_t count);
 /* Whether a tensor of type `made` is of the declared type, unknowns matching all. */
 bool ipu__type_accepts(const ipu_type *declared, const ipu_type *made);
 /* As ipu_type_print, with ? for what is not known. */
 const char *ipu__type_text(const ipu_type *type, char *text, size_t size);
 
-/* How prefetch and concatenate data sets are recognised. */
-const ipu__dataset_ops *ipu__prefetch_ops(void);
-const ipu__dataset_ops *ipu__concatenate_ops(void);
+/* What is read where a prefetch at the end of a data set is skipped. */
+ipu_dataset *ipu__dataset_before_prefetch(ipu_dataset *dataset);
 
 /* Storage for one element; buffers grow as needed and are reused. Starts as {0}. */
 typedef struct ipu__store {

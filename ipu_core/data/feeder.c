@@ -161,9 +161,7 @@ ipu_feeder_start(ipu_ctx *ctx, ipu_dataset *dataset, ipu_infeed *queue,
     ipu_feeder *feeder;
     *out = NULL;
     IPU_TRY(check_types(ctx, dataset, types, count));
-    while (dataset->ops == ipu__prefetch_ops()) {
-        dataset = dataset->inputs[0];
-    }
+    dataset = ipu__dataset_before_prefetch(dataset);
     IPU_TRY(ipu_alloc(ctx, sizeof(*feeder), &feeder));
     ipu_ctx_init(&feeder->ctx, ctx->allocator);
     feeder->queue = queue;

@@ -77,7 +77,7 @@ find_locked(const map_dataset *map, const ipu_type *types)
     return (map_program){0};
 }
 
-static const ipu__dataset_ops map_ops;
+static const ipu__kind map_kind;
 
 static ipu_status
 check_verdict(ipu_ctx *ctx, const map_dataset *map, const ipu_program *program)
@@ -86,14 +86,14 @@ check_verdict(ipu_ctx *ctx, const map_dataset *map, const ipu_program *program)
         ctx,
         program->output_count != 1 || program->outputs[0].dtype != IPU_DTYPE_BOOL ||
             program->outputs[0].shape.rank != 0,
-        TYPE, "%s: the predicate must give one bool scalar", map->base.ops->name);
+        TYPE, "%s: the predicate must give one bool scalar", map->base.kind->name);
     return IPU_OK;
 }
 
 static ipu_status
 check_outputs(ipu_ctx *ctx, const map_dataset *map, const ipu_program *program)
 {
-    if (map->base.ops != &map_ops) {
+    if (map->base.kind != &map_kind) {
         return check_verdict(ctx, map, program);
     }
     IPU_FAIL_IF(ctx, program->output_count != map->base.type_count, INVALID_ARGUMENT,
@@ -182,6 +182,25 @@ run_program(ipu_ctx *ctx, map_iterator *it, const void *const *parts,
     return ipu_executor_run(ctx, executor, parts, results, cancel, NULL);
 }
 
+/* Of map: into the buffers that are wanted, or its own. */
+static ipu_status
+make_element(ipu_ctx *ctx, map_iterator *it, const void *const *parts,
+             ipu__element *out)
+{
+    const ipu_program *program = it->executors.items[it->last].program;
+    uint32_t count = program->output_count;
+    void *const *buffers = out->buffers;
+    if (buffers == NULL) {
+        IPU_TRY(ipu__store_fit(ctx, &it->store, program->outputs, count));
+        buffers = it->store.parts;
+    } else {
+        IPU_TRY(ipu__types_check(ctx, program->outputs, out->wanted, count));
+    }
+    out->types = program->outputs;
+    out->parts = (const void *const *)buffers;
+    return run_program(ctx, it, parts, buffers);
+}
+
 /* Says in which element it went wrong; an exception of Python's, and being told to give
  * up, speak for themselves. */
 static ipu_status
@@ -198,7 +217,7 @@ name_element(ipu_ctx *ctx, const map_iterator *it, ipu_status status)
     /* to the consumer OUT_OF_RANGE is the end of the data */
     status = status == IPU_STATUS_OUT_OF_RANGE ? IPU_STATUS_INVALID_ARGUMENT : status;
     status = ipu_ctx_fail(ctx, status, "%s: element %" PRIu64 ": %s",
-                          it->base.dataset->ops->name, it->made, message);
+                          it->base.dataset->kind->name, it->made, message);
     ctx->source = source;
     return status;
 }
@@ -207,7 +226,7 @@ static ipu_status
 map_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
 {
     map_iterator *it = (map_iterator *)iterator;
-    ipu__element element;
+    ipu__element element = {0};
     IPU_TRY(ipu__iterator_next(ctx, iterator->input, &element));
     out->end = element.end;
     if (element.end) {
@@ -215,39 +234,7 @@ map_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
     }
     ipu_status status = find_executor(ctx, it, element.types);
     if (status == IPU_OK) {
-        const map_executor *made = &it->executors.items[it->last];
-        out->types = made->program->outputs;
-        status =
-            ipu__store_fit(ctx, &it->store, out->types, made->program->output_count);
-        if (status == IPU_OK) {
-            status = run_program(ctx, it, element.parts, it->store.parts);
-        }
-    }
-    out->parts = (const void *const *)it->store.parts;
-    status = name_element(ctx, it, status);
-    it->made++;
-    return status;
-}
-
-static ipu_status
-map_fill(ipu_ctx *ctx, ipu_iterator *iterator, const ipu_type *types,
-         void *const *buffers, bool *end)
-{
-    map_iterator *it = (map_iterator *)iterator;
-    ipu__element element;
-    IPU_TRY(ipu__iterator_next(ctx, iterator->input, &element));
-    *end = element.end;
-    if (element.end) {
-        return IPU_OK;
-    }
-    ipu_status status = find_executor(ctx, it, element.types);
-    if (status == IPU_OK) {
-        const map_executor *made = &it->executors.items[it->last];
-        status = ipu__element_check(ctx, made->program->outputs, types,
-                                    made->program->output_count);
-        if (status == IPU_OK) {
-            status = run_program(ctx, it, element.parts, buffers);
-        }
+        status = make_element(ctx, it, element.parts, out);
     }
     status = name_element(ctx, it, status);
     it->made++;
@@ -262,13 +249,17 @@ filter_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
     uint8_t is_kept = 0;
     void *result = &is_kept;
     do {
-        IPU_TRY(ipu__iterator_next(ctx, iterator->input, out));
+        ipu__element element = {0};
+        IPU_TRY(ipu__iterator_next(ctx, iterator->input, &element));
+        out->types = element.types;
+        out->parts = element.parts;
+        out->end = element.end;
         if (out->end) {
             return IPU_OK;
         }
-        ipu_status status = find_executor(ctx, it, out->types);
+        ipu_status status = find_executor(ctx, it, element.types);
         if (status == IPU_OK) {
-            status = run_program(ctx, it, out->parts, &result);
+            status = run_program(ctx, it, element.parts, &result);
         }
         status = name_element(ctx, it, status);
         it->made++;
@@ -289,37 +280,14 @@ map_close(ipu_ctx *ctx, ipu_iterator *iterator)
     ipu__store_free(ctx, &it->store);
 }
 
-static const ipu__iterator_ops map_iterator_ops = {.bytes = sizeof(map_iterator),
-                                                   .next = map_next,
-                                                   .fill = map_fill,
-                                                   .close = map_close};
-
-static const ipu__iterator_ops filter_iterator_ops = {
-    .bytes = sizeof(map_iterator), .next = filter_next, .close = map_close};
-
 static ipu_status
-open_with(ipu_ctx *ctx, const ipu__iterator_ops *ops, ipu_dataset *dataset,
-          const ipu__pass *pass, ipu_iterator **out)
+map_open(ipu_ctx *ctx, ipu_iterator *iterator, const ipu__pass *pass)
 {
-    map_iterator *it;
-    IPU_TRY(ipu__iterator_over(ctx, ops, dataset, pass, &it));
-    it->seed = ((const map_dataset *)dataset)->function.seed +
-               ipu__pass_number(dataset, pass) * PASS_STRIDE;
-    *out = &it->base;
+    (void)ctx;
+    ((map_iterator *)iterator)->seed =
+        ((const map_dataset *)iterator->dataset)->function.seed +
+        ipu__pass_number(iterator->dataset, pass) * PASS_STRIDE;
     return IPU_OK;
-}
-
-static ipu_status
-map_open(ipu_ctx *ctx, ipu_dataset *dataset, const ipu__pass *pass, ipu_iterator **out)
-{
-    return open_with(ctx, &map_iterator_ops, dataset, pass, out);
-}
-
-static ipu_status
-filter_open(ipu_ctx *ctx, ipu_dataset *dataset, const ipu__pass *pass,
-            ipu_iterator **out)
-{
-    return open_with(ctx, &filter_iterator_ops, dataset, pass, out);
 }
 
 static void
@@ -339,27 +307,22 @@ map_destroy(ipu_ctx *ctx, ipu_dataset *dataset)
     }
 }
 
-static const ipu__dataset_ops map_ops = {.name = "map",
-                                         .pace = IPU__PACE_INPUTS,
-                                         .bytes = sizeof(map_dataset),
-                                         .open = map_open,
-                                         .destroy = map_destroy};
-
-static const ipu__dataset_ops filter_ops = {.name = "filter",
-                                            .bytes = sizeof(map_dataset),
-                                            .open = filter_open,
-                                            .destroy = map_destroy};
-static const ipu__dataset_ops take_while_ops = {.name = "take_while",
-                                                .bytes = sizeof(map_dataset),
-                                                .open = filter_open,
-                                                .destroy = map_destroy};
+#define KIND(text, speed, make) \
+    { \
+        .name = text, .pace = speed, .opens_input = true, \
+        .bytes = sizeof(map_dataset), .iterator_bytes = sizeof(map_iterator), \
+        .open = map_open, .next = make, .close = map_close, .destroy = map_destroy \
+    }
+static const ipu__kind map_kind = KIND("map", IPU__PACE_INPUTS, map_next);
+static const ipu__kind filter_kind = KIND("filter", IPU__PACE_ANY, filter_next);
+static const ipu__kind take_while_kind = KIND("take_while", IPU__PACE_ANY, filter_next);
 
 static ipu_status
-create(ipu_ctx *ctx, const ipu__dataset_ops *ops, ipu_dataset *input,
+create(ipu_ctx *ctx, const ipu__kind *kind, ipu_dataset *input,
        const ipu_map_function *function, const ipu_type *types, uint32_t type_count,
        map_dataset **out)
 {
-    IPU_TRY(ipu__dataset_new(ctx, ops, &input, 1, types, type_count, out));
+    IPU_TRY(ipu__dataset_new(ctx, kind, &input, 1, types, type_count, out));
     ipu_lock_init(&(*out)->lock, NULL, NULL);
     (*out)->function = *function;
     (*out)->owns_function = true;
@@ -372,7 +335,7 @@ ipu_dataset_map(ipu_ctx *ctx, ipu_dataset *input, const ipu_map_function *functi
                 const ipu_type *outputs, uint32_t output_count, ipu_dataset **out)
 {
     map_dataset *map;
-    IPU_TRY(create(ctx, &map_ops, input, function, outputs, output_count, &map));
+    IPU_TRY(create(ctx, &map_kind, input, function, outputs, output_count, &map));
     map->base.cardinality = input->cardinality;
     *out = &map->base;
     return IPU_OK;
@@ -383,7 +346,7 @@ ipu_dataset_filter(ipu_ctx *ctx, ipu_dataset *input, const ipu_map_function *pre
                    bool ends, ipu_dataset **out)
 {
     map_dataset *filter;
-    IPU_TRY(create(ctx, ends ? &take_while_ops : &filter_ops, input, predicate,
+    IPU_TRY(create(ctx, ends ? &take_while_kind : &filter_kind, input, predicate,
                    input->types, input->type_count, &filter));
     filter->ends = ends;
     filter->base.stable = input->stable;

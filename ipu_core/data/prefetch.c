@@ -58,7 +58,7 @@ static ipu_status
 read_into(read_ahead *ahead, prefetch_slot *slot, bool *end)
 {
     uint32_t count = ahead->dataset->type_count;
-    ipu__element element;
+    ipu__element element = {0};
     IPU_TRY(ipu__iterator_next(&ahead->ctx, ahead->input, &element));
     *end = element.end;
     if (element.end) {
@@ -249,43 +249,36 @@ prefetch_close(ipu_ctx *ctx, ipu_iterator *iterator)
     }
 }
 
-static const ipu__iterator_ops prefetch_iterator_ops = {
-    .bytes = sizeof(prefetch_iterator), .next = prefetch_next, .close = prefetch_close};
-
 static ipu_status
-prefetch_open(ipu_ctx *ctx, ipu_dataset *dataset, const ipu__pass *pass,
-              ipu_iterator **out)
+prefetch_open(ipu_ctx *ctx, ipu_iterator *iterator, const ipu__pass *pass)
 {
-    const prefetch_dataset *prefetch = (const prefetch_dataset *)dataset;
-    prefetch_iterator *it;
+    ipu_dataset *dataset = iterator->dataset;
     read_ahead *ahead;
-    IPU_TRY(ipu__iterator_new(ctx, &prefetch_iterator_ops, dataset, &it));
-    ipu_status status = ipu_alloc(ctx, sizeof(*ahead), &ahead);
-    if (status == IPU_OK) {
-        it->ahead = ahead;
-        ipu_ctx_init(&ahead->ctx, ctx->allocator);
-        ahead->dataset = ipu_dataset_ref(dataset);
-        ahead->passes = ipu__passes_ref(pass->taken);
-        ahead->most_slots = (size_t)prefetch->depth + 1;
-        ipu_lock_init(&ahead->lock, forget_waiters, ahead);
-        ipu_cond_init(&ahead->changed);
-        status = ipu__iterator_open(ctx, dataset->inputs[0], pass, &ahead->input);
-    }
-    if (status != IPU_OK) {
-        ipu_iterator_free(&it->base);
-        return status;
-    }
-    *out = &it->base;
-    return IPU_OK;
+    IPU_TRY(ipu_alloc(ctx, sizeof(*ahead), &ahead));
+    ((prefetch_iterator *)iterator)->ahead = ahead;
+    ipu_ctx_init(&ahead->ctx, ctx->allocator);
+    ahead->dataset = ipu_dataset_ref(dataset);
+    ahead->passes = ipu__passes_ref(pass->taken);
+    ahead->most_slots = (size_t)((const prefetch_dataset *)dataset)->depth + 1;
+    ipu_lock_init(&ahead->lock, forget_waiters, ahead);
+    ipu_cond_init(&ahead->changed);
+    return ipu__iterator_open(ctx, dataset->inputs[0], pass, &ahead->input);
 }
 
-static const ipu__dataset_ops prefetch_ops = {
-    .name = "prefetch", .bytes = sizeof(prefetch_dataset), .open = prefetch_open};
+static const ipu__kind prefetch_kind = {.name = "prefetch",
+                                        .bytes = sizeof(prefetch_dataset),
+                                        .iterator_bytes = sizeof(prefetch_iterator),
+                                        .open = prefetch_open,
+                                        .next = prefetch_next,
+                                        .close = prefetch_close};
 
-const ipu__dataset_ops *
-ipu__prefetch_ops(void)
+ipu_dataset *
+ipu__dataset_before_prefetch(ipu_dataset *dataset)
 {
-    return &prefetch_ops;
+    while (dataset->kind == &prefetch_kind) {
+        dataset = dataset->inputs[0];
+    }
+    return dataset;
 }
 
 ipu_status
@@ -296,11 +289,8 @@ ipu_dataset_prefetch(ipu_ctx *ctx, ipu_dataset *input, int64_t depth, ipu_datase
         *out = ipu_dataset_ref(input);
         return IPU_OK;
     }
-    IPU_TRY(ipu__dataset_new(ctx, &prefetch_ops, &input, 1, input->types,
-                             input->type_count, &prefetch));
+    IPU_TRY(ipu__dataset_over(ctx, &prefetch_kind, input, &prefetch));
     prefetch->depth = depth < 0 ? CHOSEN_DEPTH : depth;
-    prefetch->base.stable = input->stable;
-    prefetch->base.cardinality = input->cardinality;
     *out = &prefetch->base;
     return IPU_OK;
 }

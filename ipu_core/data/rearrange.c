@@ -16,6 +16,8 @@ typedef struct concatenate_iterator {
     IPU_ARRAY(ipu_dataset *) ahead; /* subtrees still to read, the next one last */
 } concatenate_iterator;
 
+static const ipu__kind concatenate_kind;
+
 /* Opens the next leaf; *end where there is none. */
 static ipu_status
 concatenate_advance(ipu_ctx *ctx, concatenate_iterator *it, bool *end)
@@ -25,7 +27,7 @@ concatenate_advance(ipu_ctx *ctx, concatenate_iterator *it, bool *end)
         return IPU_OK;
     }
     ipu_dataset *next = it->ahead.items[it->ahead.count - 1];
-    while (next->ops == ipu__concatenate_ops()) {
+    while (next->kind == &concatenate_kind) {
         IPU_TRY(IPU_ARRAY_RESERVE(ctx, &it->ahead, 1));
         it->ahead.items[it->ahead.count - 1] = next->inputs[1];
         it->ahead.items[it->ahead.count++] = next->inputs[0];
@@ -56,63 +58,29 @@ concatenate_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
     }
 }
 
-static ipu_status
-concatenate_fill(ipu_ctx *ctx, ipu_iterator *iterator, const ipu_type *types,
-                 void *const *buffers, bool *end)
-{
-    concatenate_iterator *it = (concatenate_iterator *)iterator;
-    for (;;) {
-        if (iterator->input != NULL) {
-            IPU_TRY(ipu__iterator_fill(ctx, iterator->input, types, buffers, end));
-            if (!*end) {
-                return IPU_OK;
-            }
-        }
-        IPU_TRY(concatenate_advance(ctx, it, end));
-        if (*end) {
-            return IPU_OK;
-        }
-    }
-}
-
 static void
 concatenate_close(ipu_ctx *ctx, ipu_iterator *iterator)
 {
     IPU_ARRAY_FREE(ctx, &((concatenate_iterator *)iterator)->ahead);
 }
 
-static const ipu__iterator_ops concatenate_iterator_ops = {
-    .bytes = sizeof(concatenate_iterator),
-    .next = concatenate_next,
-    .fill = concatenate_fill,
-    .close = concatenate_close};
-
 static ipu_status
-concatenate_open(ipu_ctx *ctx, ipu_dataset *dataset, const ipu__pass *pass,
-                 ipu_iterator **out)
+concatenate_open(ipu_ctx *ctx, ipu_iterator *iterator, const ipu__pass *pass)
 {
-    concatenate_iterator *it;
-    IPU_TRY(ipu__iterator_new(ctx, &concatenate_iterator_ops, dataset, &it));
+    concatenate_iterator *it = (concatenate_iterator *)iterator;
     it->pass = *pass;
-    ipu_status status = IPU_ARRAY_PUSH(ctx, &it->ahead, dataset);
-    if (status != IPU_OK) {
-        ipu_iterator_free(&it->base);
-        return status;
-    }
-    *out = &it->base;
-    return IPU_OK;
+    return IPU_ARRAY_PUSH(ctx, &it->ahead, iterator->dataset);
 }
 
-static const ipu__dataset_ops concatenate_ops = {.name = "concatenate",
-                                                 .pace = IPU__PACE_INPUTS,
-                                                 .bytes = sizeof(ipu_dataset),
-                                                 .open = concatenate_open};
-
-const ipu__dataset_ops *
-ipu__concatenate_ops(void)
-{
-    return &concatenate_ops;
-}
+static const ipu__kind concatenate_kind = {.name = "concatenate",
+                                           .pace = IPU__PACE_INPUTS,
+                                           .is_flat = true,
+                                           .bytes = sizeof(ipu_dataset),
+                                           .iterator_bytes =
+                                               sizeof(concatenate_iterator),
+                                           .open = concatenate_open,
+                                           .next = concatenate_next,
+                                           .close = concatenate_close};
 
 /* The type that both are of, with what differs unknown. */
 static ipu_type
@@ -160,7 +128,7 @@ ipu_dataset_concatenate(ipu_ctx *ctx, ipu_dataset *first, ipu_dataset *second,
     for (uint32_t i = 0; i < first->type_count; i++) {
         types[i] = common_type(&first->types[i], &second->types[i]);
     }
-    ipu_status status = ipu__dataset_new(ctx, &concatenate_ops, inputs, 2, types,
+    ipu_status status = ipu__dataset_new(ctx, &concatenate_kind, inputs, 2, types,
                                          first->type_count, &dataset);
     ipu_free(ctx, types, first->type_count * sizeof(ipu_type));
     IPU_TRY(status);
@@ -190,53 +158,37 @@ typedef struct shard_iterator {
 } shard_iterator;
 
 static ipu_status
-shard_skip(ipu_ctx *ctx, shard_iterator *it, bool *end)
-{
-    while (it->skip > 0 && !*end) {
-        ipu__element element;
-        ipu_status status = ipu__iterator_next(ctx, it->base.input, &element);
-        it->skip -= status != IPU_STATUS_CANCELLED; /* one that failed has its place */
-        IPU_TRY(status);
-        *end = element.end;
-    }
-    it->skip = ((const shard_dataset *)it->base.dataset)->count - 1;
-    return IPU_OK;
-}
-
-static ipu_status
 shard_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
 {
-    IPU_TRY(shard_skip(ctx, (shard_iterator *)iterator, &out->end));
+    shard_iterator *it = (shard_iterator *)iterator;
+    while (it->skip > 0 && !out->end) {
+        ipu__element element = {0};
+        ipu_status status = ipu__iterator_next(ctx, iterator->input, &element);
+        it->skip -= status != IPU_STATUS_CANCELLED; /* one that failed has its place */
+        IPU_TRY(status);
+        out->end = element.end;
+    }
+    it->skip = ((const shard_dataset *)iterator->dataset)->count - 1;
     return out->end ? IPU_OK : ipu__iterator_next(ctx, iterator->input, out);
 }
 
 static ipu_status
-shard_fill(ipu_ctx *ctx, ipu_iterator *iterator, const ipu_type *types,
-           void *const *buffers, bool *end)
+shard_open(ipu_ctx *ctx, ipu_iterator *iterator, const ipu__pass *pass)
 {
-    IPU_TRY(shard_skip(ctx, (shard_iterator *)iterator, end));
-    return *end ? IPU_OK
-                : ipu__iterator_fill(ctx, iterator->input, types, buffers, end);
-}
-
-static const ipu__iterator_ops shard_iterator_ops = {
-    .bytes = sizeof(shard_iterator), .next = shard_next, .fill = shard_fill};
-
-static ipu_status
-shard_open(ipu_ctx *ctx, ipu_dataset *dataset, const ipu__pass *pass,
-           ipu_iterator **out)
-{
-    shard_iterator *it;
-    IPU_TRY(ipu__iterator_over(ctx, &shard_iterator_ops, dataset, pass, &it));
-    it->skip = ((const shard_dataset *)dataset)->index;
-    *out = &it->base;
+    (void)ctx;
+    (void)pass;
+    ((shard_iterator *)iterator)->skip =
+        ((const shard_dataset *)iterator->dataset)->index;
     return IPU_OK;
 }
 
-static const ipu__dataset_ops shard_ops = {.name = "shard",
-                                           .pace = IPU__PACE_INPUTS,
-                                           .bytes = sizeof(shard_dataset),
-                                           .open = shard_open};
+static const ipu__kind shard_kind = {.name = "shard",
+                                     .pace = IPU__PACE_INPUTS,
+                                     .opens_input = true,
+                                     .bytes = sizeof(shard_dataset),
+                                     .iterator_bytes = sizeof(shard_iterator),
+                                     .open = shard_open,
+                                     .next = shard_next};
 
 ipu_status
 ipu_dataset_shard(ipu_ctx *ctx, ipu_dataset *input, int64_t count, int64_t index,
@@ -249,11 +201,9 @@ ipu_dataset_shard(ipu_ctx *ctx, ipu_dataset *input, int64_t count, int64_t index
     IPU_FAIL_IF(ctx, index < 0 || index >= count, INVALID_ARGUMENT,
                 "shard: index must be from 0 to %" PRId64 ", not %" PRId64, count - 1,
                 index);
-    IPU_TRY(ipu__dataset_new(ctx, &shard_ops, &input, 1, input->types,
-                             input->type_count, &shard));
+    IPU_TRY(ipu__dataset_over(ctx, &shard_kind, input, &shard));
     shard->count = count;
     shard->index = index;
-    shard->base.stable = input->stable;
     shard->base.cardinality = n < 0 ? n : n / count + (index < n % count ? 1 : 0);
     *out = &shard->base;
     return IPU_OK;
@@ -266,8 +216,6 @@ typedef struct unbatch_iterator {
     ipu__element whole;
     int64_t row;
     int64_t rows;
-    ipu_type *types;
-    const void **parts;
 } unbatch_iterator;
 
 /* Takes the next element of the input that has rows. */
@@ -288,8 +236,8 @@ take_whole(ipu_ctx *ctx, unbatch_iterator *it, bool *end)
                         "unbatch: component %" PRIu32 " has %" PRId64
                         " rows, component 0 has %" PRId64,
                         i, shape->dims[0], rows);
-            it->types[i].dtype = it->whole.types[i].dtype;
-            it->types[i].shape = ipu_shape_make(shape->rank - 1, shape->dims + 1);
+            it->base.types[i].dtype = it->whole.types[i].dtype;
+            it->base.types[i].shape = ipu_shape_make(shape->rank - 1, shape->dims + 1);
         }
         it->row = 0;
         it->rows = rows;
@@ -306,47 +254,20 @@ unbatch_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
         return IPU_OK;
     }
     for (uint32_t i = 0; i < iterator->dataset->type_count; i++) {
-        it->parts[i] = (const char *)it->whole.parts[i] +
-                       (size_t)it->row * ipu_type_bytes(&it->types[i]);
+        iterator->parts[i] = (const char *)it->whole.parts[i] +
+                             (size_t)it->row * ipu_type_bytes(&iterator->types[i]);
     }
     it->row++;
-    out->types = it->types;
-    out->parts = it->parts;
+    out->types = iterator->types;
+    out->parts = iterator->parts;
     return IPU_OK;
 }
 
-static void
-unbatch_close(ipu_ctx *ctx, ipu_iterator *iterator)
-{
-    unbatch_iterator *it = (unbatch_iterator *)iterator;
-    ipu_free(ctx, it->types, iterator->dataset->type_count * sizeof(ipu_type));
-    ipu_free(ctx, it->parts, iterator->dataset->type_count * sizeof(void *));
-}
-
-static const ipu__iterator_ops unbatch_iterator_ops = {
-    .bytes = sizeof(unbatch_iterator), .next = unbatch_next, .close = unbatch_close};
-
-static ipu_status
-unbatch_open(ipu_ctx *ctx, ipu_dataset *dataset, const ipu__pass *pass,
-             ipu_iterator **out)
-{
-    unbatch_iterator *it;
-    IPU_TRY(ipu__iterator_over(ctx, &unbatch_iterator_ops, dataset, pass, &it));
-    ipu_status status =
-        ipu_alloc(ctx, dataset->type_count * sizeof(ipu_type), &it->types);
-    if (status == IPU_OK) {
-        status = ipu_alloc(ctx, dataset->type_count * sizeof(void *), &it->parts);
-    }
-    if (status != IPU_OK) {
-        ipu_iterator_free(&it->base);
-        return status;
-    }
-    *out = &it->base;
-    return IPU_OK;
-}
-
-static const ipu__dataset_ops unbatch_ops = {
-    .name = "unbatch", .bytes = sizeof(ipu_dataset), .open = unbatch_open};
+static const ipu__kind unbatch_kind = {.name = "unbatch",
+                                       .opens_input = true,
+                                       .bytes = sizeof(ipu_dataset),
+                                       .iterator_bytes = sizeof(unbatch_iterator),
+                                       .next = unbatch_next};
 
 ipu_status
 ipu_dataset_unbatch(ipu_ctx *ctx, ipu_dataset *input, ipu_dataset **out)
@@ -373,7 +294,7 @@ ipu_dataset_unbatch(ipu_ctx *ctx, ipu_dataset *input, ipu_dataset **out)
         }
     }
     if (status == IPU_OK) {
-        status = ipu__dataset_new(ctx, &unbatch_ops, &input, 1, types,
+        status = ipu__dataset_new(ctx, &unbatch_kind, &input, 1, types,
                                   input->type_count, &dataset);
     }
     ipu_free(ctx, types, input->type_count * sizeof(ipu_type));
@@ -430,28 +351,12 @@ counting_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
     return check_count(ctx, (counting_iterator *)iterator, status, out->end);
 }
 
-static ipu_status
-counting_fill(ipu_ctx *ctx, ipu_iterator *iterator, const ipu_type *types,
-              void *const *buffers, bool *end)
-{
-    ipu_status status = ipu__iterator_fill(ctx, iterator->input, types, buffers, end);
-    return check_count(ctx, (counting_iterator *)iterator, status, *end);
-}
-
-static const ipu__iterator_ops counting_iterator_ops = {
-    .bytes = sizeof(counting_iterator), .next = counting_next, .fill = counting_fill};
-
-static ipu_status
-counting_open(ipu_ctx *ctx, ipu_dataset *dataset, const ipu__pass *pass,
-              ipu_iterator **out)
-{
-    return ipu__iterator_over(ctx, &counting_iterator_ops, dataset, pass, out);
-}
-
-static const ipu__dataset_ops counting_ops = {.name = "assert_cardinality",
-                                              .pace = IPU__PACE_INPUTS,
-                                              .bytes = sizeof(ipu_dataset),
-                                              .open = counting_open};
+static const ipu__kind counting_kind = {.name = "assert_cardinality",
+                                        .pace = IPU__PACE_INPUTS,
+                                        .opens_input = true,
+                                        .bytes = sizeof(ipu_dataset),
+                                        .iterator_bytes = sizeof(counting_iterator),
+                                        .next = counting_next};
 
 ipu_status
 ipu_dataset_assert_cardinality(ipu_ctx *ctx, ipu_dataset *input, int64_t cardinality,
@@ -460,9 +365,7 @@ ipu_dataset_assert_cardinality(ipu_ctx *ctx, ipu_dataset *input, int64_t cardina
     ipu_dataset *dataset;
     IPU_FAIL_IF(ctx, cardinality < IPU_CARDINALITY_UNKNOWN, INVALID_ARGUMENT,
                 "assert_cardinality: not a number of elements: %" PRId64, cardinality);
-    IPU_TRY(ipu__dataset_new(ctx, &counting_ops, &input, 1, input->types,
-                             input->type_count, &dataset));
-    dataset->stable = input->stable;
+    IPU_TRY(ipu__dataset_over(ctx, &counting_kind, input, &dataset));
     dataset->cardinality = cardinality;
     *out = dataset;
     return IPU_OK;

@@ -37,8 +37,7 @@ typedef struct shuffle_iterator {
     IPU_ARRAY(const void *) views; /* stable input: type_count pointers an element */
     IPU_ARRAY(ipu__store) stores;  /* else */
     size_t fill;                   /* elements in the window */
-    const void **out_parts;        /* stable input */
-    ipu__store out_store;          /* else: the element given last */
+    ipu__store out_store;          /* the same: the element given last */
 } shuffle_iterator;
 
 static uint32_t
@@ -71,7 +70,7 @@ static ipu_status
 take_in(ipu_ctx *ctx, shuffle_iterator *it, size_t at, bool *took)
 {
     uint32_t count = it->base.dataset->type_count;
-    ipu__element element;
+    ipu__element element = {0};
     *took = false;
     if (it->drained) {
         return IPU_OK;
@@ -171,9 +170,9 @@ shuffle_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
     it->has_hole = true;
     it->hole = chosen;
     if (iterator->dataset->stable) {
-        move_view(it, it->out_parts, chosen);
+        move_view(it, iterator->parts, chosen);
         out->types = iterator->dataset->types;
-        out->parts = it->out_parts;
+        out->parts = iterator->parts;
     } else {
         swap_stores(&it->stores.items[chosen], &it->out_store);
         out->types = it->out_store.types;
@@ -192,35 +191,26 @@ shuffle_close(ipu_ctx *ctx, ipu_iterator *iterator)
     ipu__store_free(ctx, &it->out_store);
     IPU_ARRAY_FREE(ctx, &it->stores);
     IPU_ARRAY_FREE(ctx, &it->views);
-    ipu_free(ctx, it->out_parts, iterator->dataset->type_count * sizeof(void *));
 }
 
-static const ipu__iterator_ops shuffle_iterator_ops = {
-    .bytes = sizeof(shuffle_iterator), .next = shuffle_next, .close = shuffle_close};
-
 static ipu_status
-shuffle_open(ipu_ctx *ctx, ipu_dataset *dataset, const ipu__pass *pass,
-             ipu_iterator **out)
+shuffle_open(ipu_ctx *ctx, ipu_iterator *iterator, const ipu__pass *pass)
 {
-    const shuffle_dataset *shuffle = (const shuffle_dataset *)dataset;
-    shuffle_iterator *it;
-    IPU_TRY(ipu__iterator_over(ctx, &shuffle_iterator_ops, dataset, pass, &it));
-    ipu_status status =
-        ipu_alloc(ctx, dataset->type_count * sizeof(void *), &it->out_parts);
-    if (status != IPU_OK) {
-        ipu_iterator_free(&it->base);
-        return status;
-    }
-    it->key.seed = shuffle->seed;
-    it->key.step = ipu__pass_number(dataset, pass);
-    *out = &it->base;
+    shuffle_iterator *it = (shuffle_iterator *)iterator;
+    (void)ctx;
+    it->key.seed = ((const shuffle_dataset *)iterator->dataset)->seed;
+    it->key.step = ipu__pass_number(iterator->dataset, pass);
     return IPU_OK;
 }
 
-static const ipu__dataset_ops shuffle_ops = {.name = "shuffle",
-                                             .pace = IPU__PACE_STABLE,
-                                             .bytes = sizeof(shuffle_dataset),
-                                             .open = shuffle_open};
+static const ipu__kind shuffle_kind = {.name = "shuffle",
+                                       .pace = IPU__PACE_STABLE,
+                                       .opens_input = true,
+                                       .bytes = sizeof(shuffle_dataset),
+                                       .iterator_bytes = sizeof(shuffle_iterator),
+                                       .open = shuffle_open,
+                                       .next = shuffle_next,
+                                       .close = shuffle_close};
 
 ipu_status
 ipu_dataset_shuffle(ipu_ctx *ctx, ipu_dataset *input, int64_t buffer_size,
@@ -230,14 +220,11 @@ ipu_dataset_shuffle(ipu_ctx *ctx, ipu_dataset *input, int64_t buffer_size,
     IPU_FAIL_IF(ctx, buffer_size <= 0, INVALID_ARGUMENT,
                 "shuffle: buffer_size must be greater than zero, not %" PRId64,
                 buffer_size);
-    IPU_TRY(ipu__dataset_new(ctx, &shuffle_ops, &input, 1, input->types,
-                             input->type_count, &shuffle));
+    IPU_TRY(ipu__dataset_over(ctx, &shuffle_kind, input, &shuffle));
     shuffle->buffer_size = buffer_size;
     shuffle->seed = seed;
     shuffle->reshuffle = reshuffle;
     shuffle->base.counts_passes = reshuffle;
-    shuffle->base.stable = input->stable;
-    shuffle->base.cardinality = input->cardinality;
     *out = &shuffle->base;
     return IPU_OK;
 }

@@ -12,137 +12,124 @@
 
 /* --- slices and tensors ---------------------------------------------------------- */
 
-typedef struct held_dataset {
+typedef struct memory_dataset {
     ipu_dataset base;
-    ipu_held_buffer *buffers;
+    ipu_foreign_buffer *buffers;
     size_t *row_bytes; /* from one element to the next; 0 for whole tensors */
     int64_t rows;
-} held_dataset;
+} memory_dataset;
 
-typedef struct held_iterator {
+typedef struct memory_iterator {
     ipu_iterator base;
     int64_t row;
-    const void **parts;
-} held_iterator;
+} memory_iterator;
 
 static void
-held_destroy(ipu_ctx *ctx, ipu_dataset *dataset)
+memory_destroy(ipu_ctx *ctx, ipu_dataset *dataset)
 {
-    held_dataset *held = (held_dataset *)dataset;
+    memory_dataset *memory = (memory_dataset *)dataset;
     uint32_t count = dataset->type_count;
-    for (uint32_t i = 0; held->buffers != NULL && i < count; i++) {
-        if (held->buffers[i].release != NULL) {
-            held->buffers[i].release(held->buffers[i].owner);
+    for (uint32_t i = 0; memory->buffers != NULL && i < count; i++) {
+        if (memory->buffers[i].release != NULL) {
+            memory->buffers[i].release(memory->buffers[i].owner);
         }
     }
-    ipu_free(ctx, held->buffers, count * sizeof(ipu_held_buffer));
-    ipu_free(ctx, held->row_bytes, count * sizeof(size_t));
+    ipu_free(ctx, memory->buffers, count * sizeof(ipu_foreign_buffer));
+    ipu_free(ctx, memory->row_bytes, count * sizeof(size_t));
 }
 
 static ipu_status
-held_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
+memory_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
 {
-    held_iterator *it = (held_iterator *)iterator;
-    const held_dataset *held = (const held_dataset *)iterator->dataset;
+    memory_iterator *it = (memory_iterator *)iterator;
+    const memory_dataset *memory = (const memory_dataset *)iterator->dataset;
     (void)ctx;
-    if (it->row >= held->rows) {
+    if (it->row >= memory->rows) {
         out->end = true;
         return IPU_OK;
     }
     if (it->row > 0) {
-        for (uint32_t i = 0; i < held->base.type_count; i++) {
-            it->parts[i] = (const char *)it->parts[i] + held->row_bytes[i];
+        for (uint32_t i = 0; i < memory->base.type_count; i++) {
+            iterator->parts[i] =
+                (const char *)iterator->parts[i] + memory->row_bytes[i];
         }
     }
     it->row++;
-    out->types = held->base.types;
-    out->parts = it->parts;
+    out->types = memory->base.types;
+    out->parts = iterator->parts;
     return IPU_OK;
 }
 
-static void
-held_close(ipu_ctx *ctx, ipu_iterator *iterator)
-{
-    held_iterator *it = (held_iterator *)iterator;
-    ipu_free(ctx, it->parts, iterator->dataset->type_count * sizeof(void *));
-}
-
-static const ipu__iterator_ops held_iterator_ops = {
-    .bytes = sizeof(held_iterator), .next = held_next, .close = held_close};
-
 static ipu_status
-held_open(ipu_ctx *ctx, ipu_dataset *dataset, const ipu__pass *pass, ipu_iterator **out)
+memory_open(ipu_ctx *ctx, ipu_iterator *iterator, const ipu__pass *pass)
 {
-    const held_dataset *held = (const held_dataset *)dataset;
-    held_iterator *it;
+    const memory_dataset *memory = (const memory_dataset *)iterator->dataset;
+    (void)ctx;
     (void)pass;
-    IPU_TRY(ipu__iterator_new(ctx, &held_iterator_ops, dataset, &it));
-    ipu_status status =
-        ipu_alloc(ctx, dataset->type_count * sizeof(void *), &it->parts);
-    if (status != IPU_OK) {
-        ipu_iterator_free(&it->base);
-        return status;
+    for (uint32_t i = 0; i < memory->base.type_count; i++) {
+        iterator->parts[i] = memory->buffers[i].data;
     }
-    for (uint32_t i = 0; i < dataset->type_count; i++) {
-        it->parts[i] = held->buffers[i].data;
-    }
-    *out = &it->base;
     return IPU_OK;
 }
 
-static const ipu__dataset_ops slices_ops = {.name = "from_tensor_slices",
-                                            .pace = IPU__PACE_INPUTS,
-                                            .bytes = sizeof(held_dataset),
-                                            .open = held_open,
-                                            .destroy = held_destroy};
-static const ipu__dataset_ops tensors_ops = {.name = "from_tensors",
-                                             .pace = IPU__PACE_INPUTS,
-                                             .bytes = sizeof(held_dataset),
-                                             .open = held_open,
-                                             .destroy = held_destroy};
+static const ipu__kind slices_kind = {.name = "from_tensor_slices",
+                                      .pace = IPU__PACE_INPUTS,
+                                      .bytes = sizeof(memory_dataset),
+                                      .iterator_bytes = sizeof(memory_iterator),
+                                      .open = memory_open,
+                                      .next = memory_next,
+                                      .destroy = memory_destroy};
+static const ipu__kind tensors_kind = {.name = "from_tensors",
+                                       .pace = IPU__PACE_INPUTS,
+                                       .bytes = sizeof(memory_dataset),
+                                       .iterator_bytes = sizeof(memory_iterator),
+                                       .open = memory_open,
+                                       .next = memory_next,
+                                       .destroy = memory_destroy};
 
 static ipu_status
-held_create(ipu_ctx *ctx, const ipu__dataset_ops *ops, const ipu_type *types,
-            const ipu_held_buffer *buffers, uint32_t count, int64_t rows, bool advance,
-            ipu_dataset **out)
+memory_create(ipu_ctx *ctx, const ipu__kind *kind, const ipu_type *types,
+              const ipu_foreign_buffer *buffers, uint32_t count, int64_t rows,
+              bool advance, ipu_dataset **out)
 {
-    held_dataset *held;
-    ipu_held_buffer *copies = NULL;
-    IPU_TRY(ipu__dataset_new(ctx, ops, NULL, 0, types, count, &held));
-    ipu_status status = ipu_alloc(ctx, count * sizeof(size_t), &held->row_bytes);
+    memory_dataset *memory;
+    ipu_foreign_buffer *copies = NULL;
+    IPU_TRY(ipu__dataset_new(ctx, kind, NULL, 0, types, count, &memory));
+    ipu_status status = ipu_alloc(ctx, count * sizeof(size_t), &memory->row_bytes);
     if (status == IPU_OK) {
-        status = ipu_alloc(ctx, count * sizeof(ipu_held_buffer), &copies);
+        status = ipu_alloc(ctx, count * sizeof(ipu_foreign_buffer), &copies);
     }
     if (status != IPU_OK) {
-        /* held->buffers is still NULL, so nothing of the caller's is released */
-        ipu_dataset_unref(&held->base);
+        /* memory->buffers is still NULL, so nothing of the caller's is released */
+        ipu_dataset_unref(&memory->base);
         return status;
     }
     for (uint32_t i = 0; i < count; i++) {
         copies[i] = buffers[i];
-        held->row_bytes[i] = advance ? ipu_type_bytes(&types[i]) : 0;
+        memory->row_bytes[i] = advance ? ipu_type_bytes(&types[i]) : 0;
     }
-    held->buffers = copies;
-    held->rows = rows;
-    held->base.cardinality = rows;
-    held->base.stable = true;
-    *out = &held->base;
+    memory->buffers = copies;
+    memory->rows = rows;
+    memory->base.cardinality = rows;
+    memory->base.stable = true;
+    *out = &memory->base;
     return IPU_OK;
 }
 
 ipu_status
-ipu_dataset_tensors(ipu_ctx *ctx, const ipu_type *types, const ipu_held_buffer *buffers,
-                    uint32_t count, ipu_dataset **out)
+ipu_dataset_tensors(ipu_ctx *ctx, const ipu_type *types,
+                    const ipu_foreign_buffer *buffers, uint32_t count,
+                    ipu_dataset **out)
 {
     for (uint32_t i = 0; i < count; i++) {
         IPU_TRY(ipu_type_check(ctx, &types[i]));
     }
-    return held_create(ctx, &tensors_ops, types, buffers, count, 1, false, out);
+    return memory_create(ctx, &tensors_kind, types, buffers, count, 1, false, out);
 }
 
 ipu_status
-ipu_dataset_slices(ipu_ctx *ctx, const ipu_type *types, const ipu_held_buffer *buffers,
-                   uint32_t count, ipu_dataset **out)
+ipu_dataset_slices(ipu_ctx *ctx, const ipu_type *types,
+                   const ipu_foreign_buffer *buffers, uint32_t count, ipu_dataset **out)
 {
     ipu_type *rows;
     ipu_status status = IPU_OK;
@@ -164,8 +151,8 @@ ipu_dataset_slices(ipu_ctx *ctx, const ipu_type *types, const ipu_held_buffer *b
         rows[i].shape =
             ipu_shape_make(types[i].shape.rank - 1, types[i].shape.dims + 1);
     }
-    status = held_create(ctx, &slices_ops, rows, buffers, count, types[0].shape.dims[0],
-                         true, out);
+    status = memory_create(ctx, &slices_kind, rows, buffers, count,
+                           types[0].shape.dims[0], true, out);
     ipu_free(ctx, rows, count * sizeof(ipu_type));
     return status;
 }
@@ -182,7 +169,6 @@ typedef struct range_iterator {
     ipu_iterator base;
     int64_t made;
     int64_t value;
-    const void *part;
 } range_iterator;
 
 static ipu_status
@@ -199,27 +185,17 @@ range_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
     it->value =
         (int64_t)((uint64_t)range->start + (uint64_t)it->made * (uint64_t)range->step);
     it->made++;
-    it->part = &it->value;
+    iterator->parts[0] = &it->value;
     out->types = range->base.types;
-    out->parts = &it->part;
+    out->parts = iterator->parts;
     return IPU_OK;
 }
 
-static const ipu__iterator_ops range_iterator_ops = {.bytes = sizeof(range_iterator),
-                                                     .next = range_next};
-
-static ipu_status
-range_open(ipu_ctx *ctx, ipu_dataset *dataset, const ipu__pass *pass,
-           ipu_iterator **out)
-{
-    (void)pass;
-    return ipu__iterator_new(ctx, &range_iterator_ops, dataset, out);
-}
-
-static const ipu__dataset_ops range_ops = {.name = "range",
-                                           .pace = IPU__PACE_INPUTS,
-                                           .bytes = sizeof(range_dataset),
-                                           .open = range_open};
+static const ipu__kind range_kind = {.name = "range",
+                                     .pace = IPU__PACE_INPUTS,
+                                     .bytes = sizeof(range_dataset),
+                                     .iterator_bytes = sizeof(range_iterator),
+                                     .next = range_next};
 
 ipu_status
 ipu_dataset_range(ipu_ctx *ctx, int64_t start, int64_t stop, int64_t step,
@@ -237,7 +213,7 @@ ipu_dataset_range(ipu_ctx *ctx, int64_t start, int64_t stop, int64_t step,
     }
     IPU_FAIL_IF(ctx, count > INT64_MAX, INVALID_ARGUMENT,
                 "range: more elements than an int64 can count");
-    IPU_TRY(ipu__dataset_new(ctx, &range_ops, NULL, 0, &type, 1, &range));
+    IPU_TRY(ipu__dataset_new(ctx, &range_kind, NULL, 0, &type, 1, &range));
     range->start = start;
     range->step = step;
     range->base.cardinality = (int64_t)count;
@@ -260,6 +236,7 @@ typedef struct generator_iterator {
     uint64_t made;
 } generator_iterator;
 
+/* The pass starts with the first element, on the thread that reads it. */
 static ipu_status
 generator_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
 {
@@ -311,21 +288,6 @@ generator_visit(const ipu_iterator *iterator, ipu_visit_fn *visit, void *argumen
     }
 }
 
-static const ipu__iterator_ops generator_iterator_ops = {.bytes =
-                                                             sizeof(generator_iterator),
-                                                         .next = generator_next,
-                                                         .close = generator_close,
-                                                         .visit = generator_visit};
-
-/* The pass starts with the first element, on the thread that reads it. */
-static ipu_status
-generator_open(ipu_ctx *ctx, ipu_dataset *dataset, const ipu__pass *pass,
-               ipu_iterator **out)
-{
-    (void)pass;
-    return ipu__iterator_new(ctx, &generator_iterator_ops, dataset, out);
-}
-
 static void
 generator_destroy(ipu_ctx *ctx, ipu_dataset *dataset)
 {
@@ -336,10 +298,13 @@ generator_destroy(ipu_ctx *ctx, ipu_dataset *dataset)
     }
 }
 
-static const ipu__dataset_ops generator_ops = {.name = "from_generator",
-                                               .bytes = sizeof(generator_dataset),
-                                               .open = generator_open,
-                                               .destroy = generator_destroy};
+static const ipu__kind generator_kind = {.name = "from_generator",
+                                         .bytes = sizeof(generator_dataset),
+                                         .iterator_bytes = sizeof(generator_iterator),
+                                         .next = generator_next,
+                                         .close = generator_close,
+                                         .visit = generator_visit,
+                                         .destroy = generator_destroy};
 
 ipu_status
 ipu_dataset_generator(ipu_ctx *ctx, const ipu_type *types, uint32_t count,
@@ -347,7 +312,7 @@ ipu_dataset_generator(ipu_ctx *ctx, const ipu_type *types, uint32_t count,
                       ipu_dataset **out)
 {
     generator_dataset *dataset;
-    IPU_TRY(ipu__dataset_new(ctx, &generator_ops, NULL, 0, types, count, &dataset));
+    IPU_TRY(ipu__dataset_new(ctx, &generator_kind, NULL, 0, types, count, &dataset));
     dataset->generator = *generator;
     dataset->base.cardinality = cardinality;
     *out = &dataset->base;

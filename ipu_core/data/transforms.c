@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * The transformations that hand their input's elements on as they are: zip, repeat,
- * take, skip. None of them copies; a fill goes through to the input.
+ * take, skip. None of them copies; what asks for an element in buffers goes through to
+ * the input.
  *
  * Cardinalities follow tf.data's algebra; they are sizes or the negative constants
  * of dataset.h. */
@@ -12,11 +13,9 @@
 typedef struct zip_iterator {
     ipu_iterator base;
     ipu_iterator **inputs;
-    ipu_type *types;
-    const void **parts;
     uint32_t read; /* inputs whose parts are there already: the last call was cancelled
                     * while it waited for the next one */
-    ipu__store held; /* those parts, where they went into buffers of that call's */
+    ipu__store kept; /* those parts, where they went into buffers of that call's */
 } zip_iterator;
 
 /* An element of input `failed` could not be made: what the later inputs have in its
@@ -33,7 +32,7 @@ skip_partners(ipu_ctx *ctx, zip_iterator *it, uint32_t failed, ipu_status status
     ipu_ctx_init(&own, ctx->allocator);
     own.cancel = ctx->cancel;
     for (uint32_t i = failed + 1; i < it->base.dataset->input_count; i++) {
-        ipu__element element;
+        ipu__element element = {0};
         (void)ipu__iterator_next(&own, it->inputs[i], &element);
         ipu_ctx_clear(&own);
     }
@@ -51,18 +50,44 @@ parts_before(const ipu_dataset *dataset, uint32_t input)
     return count;
 }
 
+/* Keeps the first `count` components, which are in buffers of a call that fails. */
+static ipu_status
+keep_parts(ipu_ctx *ctx, zip_iterator *it, uint32_t count)
+{
+    const ipu__element element = {.types = it->base.types, .parts = it->base.parts};
+    ipu__store made = {0};
+    ipu_status status = ipu__store_copy(ctx, &made, &element, count);
+    ipu__store_free(ctx, &it->kept);
+    it->kept = made;
+    for (uint32_t c = 0; c < count && status == IPU_OK; c++) {
+        it->base.parts[c] = made.parts[c];
+    }
+    return status;
+}
+
 static ipu_status
 zip_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
 {
     zip_iterator *it = (zip_iterator *)iterator;
     const ipu_dataset *dataset = iterator->dataset;
+    bool is_fill = out->buffers != NULL;
     uint32_t first = it->read;
     uint32_t at = parts_before(dataset, first);
     it->read = 0;
+    if (is_fill) {
+        IPU_TRY(ipu__element_copy(ctx, iterator->types, iterator->parts, out->wanted,
+                                  out->buffers, at));
+    }
     for (uint32_t i = first; i < dataset->input_count; i++) {
-        uint32_t count = dataset->inputs[i]->type_count;
-        ipu__element element;
+        ipu__element element = {0};
+        if (is_fill) {
+            element.wanted = out->wanted + at;
+            element.buffers = out->buffers + at;
+        }
         ipu_status status = ipu__iterator_next(ctx, it->inputs[i], &element);
+        if (status == IPU_STATUS_CANCELLED && is_fill) {
+            IPU_TRY(keep_parts(ctx, it, at));
+        }
         if (status != IPU_OK) {
             return skip_partners(ctx, it, i, status);
         }
@@ -70,60 +95,13 @@ zip_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
             out->end = true;
             return IPU_OK;
         }
-        for (uint32_t j = 0; j < count; j++, at++) {
-            it->parts[at] = element.parts[j];
-            it->types[at] = element.types[j];
+        for (uint32_t j = 0; j < dataset->inputs[i]->type_count; j++, at++) {
+            iterator->parts[at] = element.parts[j];
+            iterator->types[at] = element.types[j];
         }
     }
-    out->types = dataset->is_static ? dataset->types : it->types;
-    out->parts = it->parts;
-    return IPU_OK;
-}
-
-/* Keeps the first `count` components, which are in buffers of a call that fails. */
-static ipu_status
-hold_parts(ipu_ctx *ctx, zip_iterator *it, const ipu_type *types, void *const *buffers,
-           uint32_t count)
-{
-    const ipu__element element = {types, (const void *const *)buffers, false};
-    ipu__store made = {0};
-    ipu_status status = ipu__store_copy(ctx, &made, &element, count);
-    ipu__store_free(ctx, &it->held);
-    it->held = made;
-    for (uint32_t c = 0; c < count && status == IPU_OK; c++) {
-        it->types[c] = types[c];
-        it->parts[c] = made.parts[c];
-    }
-    return status;
-}
-
-static ipu_status
-zip_fill(ipu_ctx *ctx, ipu_iterator *iterator, const ipu_type *types,
-         void *const *buffers, bool *end)
-{
-    zip_iterator *it = (zip_iterator *)iterator;
-    const ipu_dataset *dataset = iterator->dataset;
-    uint32_t first = it->read;
-    uint32_t at = parts_before(dataset, first);
-    it->read = 0;
-    IPU_TRY(ipu__element_check(ctx, it->types, types, at));
-    for (uint32_t c = 0; c < at; c++) {
-        size_t bytes = ipu_type_bytes(&types[c]);
-        if (bytes > 0) {
-            memcpy(buffers[c], it->parts[c], bytes);
-        }
-    }
-    for (uint32_t i = first; i < dataset->input_count && !*end; i++) {
-        ipu_status status =
-            ipu__iterator_fill(ctx, it->inputs[i], types + at, buffers + at, end);
-        if (status == IPU_STATUS_CANCELLED && at > 0) {
-            IPU_TRY(hold_parts(ctx, it, types, buffers, at));
-        }
-        if (status != IPU_OK) {
-            return skip_partners(ctx, it, i, status);
-        }
-        at += dataset->inputs[i]->type_count;
-    }
+    out->types = dataset->is_static ? dataset->types : iterator->types;
+    out->parts = iterator->parts;
     return IPU_OK;
 }
 
@@ -135,10 +113,8 @@ zip_close(ipu_ctx *ctx, ipu_iterator *iterator)
     for (uint32_t i = 0; it->inputs != NULL && i < dataset->input_count; i++) {
         ipu_iterator_free(it->inputs[i]);
     }
-    ipu__store_free(ctx, &it->held);
+    ipu__store_free(ctx, &it->kept);
     ipu_free(ctx, it->inputs, dataset->input_count * sizeof(ipu_iterator *));
-    ipu_free(ctx, it->types, dataset->type_count * sizeof(ipu_type));
-    ipu_free(ctx, it->parts, dataset->type_count * sizeof(void *));
 }
 
 static void
@@ -150,40 +126,26 @@ zip_visit(const ipu_iterator *iterator, ipu_visit_fn *visit, void *argument)
     }
 }
 
-static const ipu__iterator_ops zip_iterator_ops = {.bytes = sizeof(zip_iterator),
-                                                   .next = zip_next,
-                                                   .fill = zip_fill,
-                                                   .close = zip_close,
-                                                   .visit = zip_visit};
-
 static ipu_status
-zip_open(ipu_ctx *ctx, ipu_dataset *dataset, const ipu__pass *pass, ipu_iterator **out)
+zip_open(ipu_ctx *ctx, ipu_iterator *iterator, const ipu__pass *pass)
 {
-    zip_iterator *it;
-    IPU_TRY(ipu__iterator_new(ctx, &zip_iterator_ops, dataset, &it));
-    ipu_status status =
-        ipu_alloc(ctx, dataset->input_count * sizeof(ipu_iterator *), &it->inputs);
-    if (status == IPU_OK) {
-        status = ipu_alloc(ctx, dataset->type_count * sizeof(ipu_type), &it->types);
+    zip_iterator *it = (zip_iterator *)iterator;
+    const ipu_dataset *dataset = iterator->dataset;
+    IPU_TRY(ipu_alloc(ctx, dataset->input_count * sizeof(ipu_iterator *), &it->inputs));
+    for (uint32_t i = 0; i < dataset->input_count; i++) {
+        IPU_TRY(ipu__iterator_open(ctx, dataset->inputs[i], pass, &it->inputs[i]));
     }
-    if (status == IPU_OK) {
-        status = ipu_alloc(ctx, dataset->type_count * sizeof(void *), &it->parts);
-    }
-    for (uint32_t i = 0; status == IPU_OK && i < dataset->input_count; i++) {
-        status = ipu__iterator_open(ctx, dataset->inputs[i], pass, &it->inputs[i]);
-    }
-    if (status != IPU_OK) {
-        ipu_iterator_free(&it->base);
-        return status;
-    }
-    *out = &it->base;
     return IPU_OK;
 }
 
-static const ipu__dataset_ops zip_ops = {.name = "zip",
-                                         .pace = IPU__PACE_INPUTS,
-                                         .bytes = sizeof(ipu_dataset),
-                                         .open = zip_open};
+static const ipu__kind zip_kind = {.name = "zip",
+                                   .pace = IPU__PACE_INPUTS,
+                                   .bytes = sizeof(ipu_dataset),
+                                   .iterator_bytes = sizeof(zip_iterator),
+                                   .open = zip_open,
+                                   .next = zip_next,
+                                   .close = zip_close,
+                                   .visit = zip_visit};
 
 static int64_t
 zip_cardinality(ipu_dataset *const *inputs, uint32_t count)
@@ -223,7 +185,7 @@ ipu_dataset_zip(ipu_ctx *ctx, ipu_dataset *const *inputs, uint32_t count,
     }
     ipu_dataset *dataset = NULL;
     ipu_status status =
-        ipu__dataset_new(ctx, &zip_ops, inputs, count, types, type_count, &dataset);
+        ipu__dataset_new(ctx, &zip_kind, inputs, count, types, type_count, &dataset);
     ipu_free(ctx, types, type_count * sizeof(ipu_type));
     if (status == IPU_OK) {
         dataset->stable = stable;
@@ -241,14 +203,12 @@ typedef struct count_dataset {
 } count_dataset;
 
 static ipu_status
-count_create(ipu_ctx *ctx, const ipu__dataset_ops *ops, ipu_dataset *input,
-             int64_t count, int64_t cardinality, ipu_dataset **out)
+count_create(ipu_ctx *ctx, const ipu__kind *kind, ipu_dataset *input, int64_t count,
+             int64_t cardinality, ipu_dataset **out)
 {
     count_dataset *dataset;
-    IPU_TRY(ipu__dataset_new(ctx, ops, &input, 1, input->types, input->type_count,
-                             &dataset));
+    IPU_TRY(ipu__dataset_over(ctx, kind, input, &dataset));
     dataset->count = count;
-    dataset->base.stable = input->stable;
     dataset->base.cardinality = cardinality;
     *out = &dataset->base;
     return IPU_OK;
@@ -310,43 +270,19 @@ repeat_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
 }
 
 static ipu_status
-repeat_fill(ipu_ctx *ctx, ipu_iterator *iterator, const ipu_type *types,
-            void *const *buffers, bool *end)
+repeat_open(ipu_ctx *ctx, ipu_iterator *iterator, const ipu__pass *pass)
 {
-    repeat_iterator *it = (repeat_iterator *)iterator;
-    for (;;) {
-        if (iterator->input != NULL) {
-            IPU_TRY(ipu__iterator_fill(ctx, iterator->input, types, buffers, end));
-            if (!*end) {
-                it->fresh = false;
-                return IPU_OK;
-            }
-        }
-        IPU_TRY(repeat_advance(ctx, it, end));
-        if (*end) {
-            return IPU_OK;
-        }
-    }
-}
-
-static const ipu__iterator_ops repeat_iterator_ops = {
-    .bytes = sizeof(repeat_iterator), .next = repeat_next, .fill = repeat_fill};
-
-static ipu_status
-repeat_open(ipu_ctx *ctx, ipu_dataset *dataset, const ipu__pass *pass,
-            ipu_iterator **out)
-{
-    repeat_iterator *it;
-    IPU_TRY(ipu__iterator_new(ctx, &repeat_iterator_ops, dataset, &it));
-    it->pass = *pass;
-    *out = &it->base;
+    (void)ctx;
+    ((repeat_iterator *)iterator)->pass = *pass;
     return IPU_OK;
 }
 
-static const ipu__dataset_ops repeat_ops = {.name = "repeat",
-                                            .pace = IPU__PACE_INPUTS,
-                                            .bytes = sizeof(repeat_dataset),
-                                            .open = repeat_open};
+static const ipu__kind repeat_kind = {.name = "repeat",
+                                      .pace = IPU__PACE_INPUTS,
+                                      .bytes = sizeof(repeat_dataset),
+                                      .iterator_bytes = sizeof(repeat_iterator),
+                                      .open = repeat_open,
+                                      .next = repeat_next};
 
 ipu_status
 ipu_dataset_repeat(ipu_ctx *ctx, ipu_dataset *input, int64_t count, ipu_dataset **out)
@@ -361,7 +297,7 @@ ipu_dataset_repeat(ipu_ctx *ctx, ipu_dataset *input, int64_t count, ipu_dataset 
     } else if (n > 0) {
         n *= count;
     }
-    IPU_TRY(count_create(ctx, &repeat_ops, input, count, n, out));
+    IPU_TRY(count_create(ctx, &repeat_kind, input, count, n, out));
     (*out)->repeats = count < 0 ? -1 : count;
     return IPU_OK;
 }
@@ -370,9 +306,7 @@ ipu_status
 ipu_dataset_repeat_from(ipu_ctx *ctx, ipu_dataset *input, int64_t count, uint64_t first,
                         ipu_dataset **out)
 {
-    while (input->ops == ipu__prefetch_ops()) {
-        input = input->inputs[0];
-    }
+    input = ipu__dataset_before_prefetch(input);
     IPU_TRY(ipu_dataset_repeat(ctx, input, count, out));
     (*out)->numbers_passes = true;
     ((repeat_dataset *)*out)->first = first;
@@ -398,83 +332,42 @@ take_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
 }
 
 static ipu_status
-take_fill(ipu_ctx *ctx, ipu_iterator *iterator, const ipu_type *types,
-          void *const *buffers, bool *end)
-{
-    count_iterator *it = (count_iterator *)iterator;
-    *end = it->left == 0;
-    if (*end) {
-        return IPU_OK;
-    }
-    IPU_TRY(ipu__iterator_fill(ctx, iterator->input, types, buffers, end));
-    it->left -= it->left > 0;
-    return IPU_OK;
-}
-
-static ipu_status
-skip_start(ipu_ctx *ctx, ipu_iterator *iterator, bool *end)
-{
-    count_iterator *it = (count_iterator *)iterator;
-    *end = it->left < 0;
-    while (it->left > 0 && !*end) {
-        ipu__element element;
-        IPU_TRY(ipu__iterator_next(ctx, iterator->input, &element));
-        it->left--;
-        *end = element.end;
-    }
-    return IPU_OK;
-}
-
-static ipu_status
 skip_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
 {
-    IPU_TRY(skip_start(ctx, iterator, &out->end));
+    count_iterator *it = (count_iterator *)iterator;
+    out->end = it->left < 0;
+    while (it->left > 0 && !out->end) {
+        ipu__element element = {0};
+        IPU_TRY(ipu__iterator_next(ctx, iterator->input, &element));
+        it->left--;
+        out->end = element.end;
+    }
     return out->end ? IPU_OK : ipu__iterator_next(ctx, iterator->input, out);
 }
 
 static ipu_status
-skip_fill(ipu_ctx *ctx, ipu_iterator *iterator, const ipu_type *types,
-          void *const *buffers, bool *end)
+count_open(ipu_ctx *ctx, ipu_iterator *iterator, const ipu__pass *pass)
 {
-    IPU_TRY(skip_start(ctx, iterator, end));
-    return *end ? IPU_OK
-                : ipu__iterator_fill(ctx, iterator->input, types, buffers, end);
-}
-
-static const ipu__iterator_ops take_iterator_ops = {
-    .bytes = sizeof(count_iterator), .next = take_next, .fill = take_fill};
-static const ipu__iterator_ops skip_iterator_ops = {
-    .bytes = sizeof(count_iterator), .next = skip_next, .fill = skip_fill};
-
-static ipu_status
-count_open(ipu_ctx *ctx, const ipu__iterator_ops *ops, ipu_dataset *dataset,
-           const ipu__pass *pass, ipu_iterator **out)
-{
-    count_iterator *it;
-    IPU_TRY(ipu__iterator_over(ctx, ops, dataset, pass, &it));
-    it->left = ((const count_dataset *)dataset)->count;
-    *out = &it->base;
+    (void)ctx;
+    (void)pass;
+    ((count_iterator *)iterator)->left =
+        ((const count_dataset *)iterator->dataset)->count;
     return IPU_OK;
 }
 
-static ipu_status
-take_open(ipu_ctx *ctx, ipu_dataset *dataset, const ipu__pass *pass, ipu_iterator **out)
-{
-    return count_open(ctx, &take_iterator_ops, dataset, pass, out);
-}
-
-static ipu_status
-skip_open(ipu_ctx *ctx, ipu_dataset *dataset, const ipu__pass *pass, ipu_iterator **out)
-{
-    return count_open(ctx, &skip_iterator_ops, dataset, pass, out);
-}
-
-static const ipu__dataset_ops take_ops = {.name = "take",
-                                          .pace = IPU__PACE_INPUTS,
-                                          .bytes = sizeof(count_dataset),
-                                          .open = take_open};
-static const ipu__dataset_ops skip_ops = {
-    .name = "skip", .bytes = sizeof(count_dataset), .open = skip_open};
+static const ipu__kind take_kind = {.name = "take",
+                                    .pace = IPU__PACE_INPUTS,
+                                    .opens_input = true,
+                                    .bytes = sizeof(count_dataset),
+                                    .iterator_bytes = sizeof(count_iterator),
+                                    .open = count_open,
+                                    .next = take_next};
+static const ipu__kind skip_kind = {.name = "skip",
+                                    .opens_input = true,
+                                    .bytes = sizeof(count_dataset),
+                                    .iterator_bytes = sizeof(count_iterator),
+                                    .open = count_open,
+                                    .next = skip_next};
 
 ipu_status
 ipu_dataset_take(ipu_ctx *ctx, ipu_dataset *input, int64_t count, ipu_dataset **out)
@@ -485,7 +378,7 @@ ipu_dataset_take(ipu_ctx *ctx, ipu_dataset *input, int64_t count, ipu_dataset **
     } else if (n >= 0 && count >= 0 && count < n) {
         n = count;
     }
-    return count_create(ctx, &take_ops, input, count < 0 ? -1 : count, n, out);
+    return count_create(ctx, &take_kind, input, count < 0 ? -1 : count, n, out);
 }
 
 ipu_status
@@ -495,5 +388,5 @@ ipu_dataset_skip(ipu_ctx *ctx, ipu_dataset *input, int64_t count, ipu_dataset **
     if (n >= 0) {
         n = count < 0 || count > n ? 0 : n - count;
     }
-    return count_create(ctx, &skip_ops, input, count < 0 ? -1 : count, n, out);
+    return count_create(ctx, &skip_kind, input, count < 0 ? -1 : count, n, out);
 }

@@ -131,8 +131,8 @@ test_slices(void)
     int released = 0;
     const ipu_type types[] = {type_of(IPU_DTYPE_INT32, 2, 3, 2),
                               type_of(IPU_DTYPE_INT64, 1, 3, 0)};
-    const ipu_held_buffer buffers[] = {{rows, count_release, &released},
-                                       {labels, count_release, &released}};
+    const ipu_foreign_buffer buffers[] = {{rows, count_release, &released},
+                                          {labels, count_release, &released}};
     ipu_dataset *dataset;
     ipu_iterator *iterator;
     CHECK_OK(&ctx, ipu_dataset_slices(&ctx, types, buffers, 2, &dataset));
@@ -541,7 +541,7 @@ test_map(void)
 {
     uint8_t pixels[5][2] = {{1, 2}, {3, 4}, {5, 6}, {7, 8}, {9, 255}};
     const ipu_type type = type_of(IPU_DTYPE_UINT8, 2, 5, 2);
-    const ipu_held_buffer buffer = {pixels, NULL, NULL};
+    const ipu_foreign_buffer buffer = {pixels, NULL, NULL};
     caster state = {0};
     const ipu_map_function function = {caster_compile, caster_release, &state, 0};
     const ipu_type declared = type_of(IPU_DTYPE_FLOAT32, 2, -1, 2);
@@ -656,7 +656,7 @@ whole_pipeline(ipu_ctx *c)
 {
     int64_t values[6][2] = {{0, 1}, {2, 3}, {4, 5}, {6, 7}, {8, 9}, {10, 11}};
     const ipu_type type = type_of(IPU_DTYPE_INT64, 2, 6, 2);
-    const ipu_held_buffer buffer = {values, NULL, NULL};
+    const ipu_foreign_buffer buffer = {values, NULL, NULL};
     counter state = {.limit = 9, .fail_at = -1};
     caster cast = {0};
     const ipu_map_function function = {caster_compile, caster_release, &cast, 0};
@@ -761,7 +761,7 @@ measure(void)
                               type_of(IPU_DTYPE_INT32, 1, ROWS, 0)};
     const ipu_type batch[] = {type_of(IPU_DTYPE_FLOAT32, 2, BATCH, WIDTH),
                               type_of(IPU_DTYPE_INT32, 1, BATCH, 0)};
-    const ipu_held_buffer buffers[] = {{rows, NULL, NULL}, {labels, NULL, NULL}};
+    const ipu_foreign_buffer buffers[] = {{rows, NULL, NULL}, {labels, NULL, NULL}};
     static float out[BATCH * WIDTH];
     static int32_t out_labels[BATCH];
     void *const slot[] = {out, out_labels};

@@ -32,7 +32,7 @@ batches(ipu_ctx *ctx, int64_t passes)
 {
     const int64_t dims[2] = {ROWS, ROW};
     const ipu_type type = {IPU_DTYPE_INT64, ipu_shape_make(2, dims)};
-    const ipu_held_buffer held = {rows, NULL, NULL};
+    const ipu_foreign_buffer held = {rows, NULL, NULL};
     ipu_dataset *sets[4];
     CHECK_OK(ctx, ipu_dataset_slices(ctx, &type, &held, 1, &sets[0]));
     CHECK_OK(ctx, ipu_dataset_shuffle(ctx, sets[0], 20, 7, false, &sets[1]));
