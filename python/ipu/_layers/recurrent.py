@@ -14,33 +14,53 @@ from ipu.keras._types import Nest, Tensor
 from ipu.keras.engine.base_layer import InputSpec
 from ipu.keras.layers.recurrent import GRU as _GRU, LSTM as _LSTM
 
+# what the layers hand to those of Keras as it is
+_TAKEN = (
+    *("units", "bias_initializer", "dropout", "return_sequences", "return_state"),
+    *("stateful", "time_major"),
+)
+_OWN = ("partials_dtype", "seed", "dropout_seed")  # what those do not have
 
-class _Restricted:
-    """The checks of a call, and the arguments that Keras's layers do not have."""
+
+class _Restricted(keras.layers.RNN):
+    """The checks of both layers, and the arguments that Keras's do not have."""
 
     def _note(self, given: dict[str, Any]) -> None:
-        self.partials_dtype = given["partials_dtype"]
-        self.seed = given["seed"]
-        self.dropout_seed = given["dropout_seed"]
+        for name in _OWN:
+            setattr(self, name, given[name])
+        self.cell.dropout_seed = given["dropout_seed"]
+        self.input_spec = InputSpec()
 
-    def _shape_checked(self, input_shape: Any) -> None:
+    def build(self, input_shape: Any) -> None:
+        """Create the weights for an input of this shape."""
         if len(input_shape) != 3:
             raise ValueError(
                 f"The input of {type(self).__name__} must have three axes: batch, "
                 f"steps, features. Received: input_shape={tuple(input_shape)}."
             )
+        super().build(input_shape)
 
-    def _no_mask(self, mask: Any) -> None:
+    def call(self, inputs: Tensor, mask: Any = None, *args: Any, **kwargs: Any) -> Nest:
+        """Go through all steps."""
         if mask is not None:
             kind = type(self).__name__
             raise NotImplementedError(
                 f"IPU custom {kind} layer does not support masking. Received: mask="
                 f"{mask!r}. Use keras.layers.{kind}, which does."
             )
+        return super().call(inputs, None, *args, **kwargs)
 
-    def _own_config(self, config: dict[str, Any]) -> dict[str, Any]:
-        own = ("partials_dtype", "seed", "dropout_seed")
-        return {**config, **{name: getattr(self, name) for name in own}}
+    def get_config(self) -> dict[str, Any]:
+        """Give the arguments that make an equal layer."""
+        return {**super().get_config(), **{name: getattr(self, name) for name in _OWN}}
+
+
+def _of_keras(given: dict[str, Any], *more: str) -> dict[str, Any]:
+    """The arguments for the layer of Keras, with initializers from the layer's seed."""
+    made = {name: given[name] for name in (*_TAKEN, *more)}
+    for name in ("kernel_initializer", "recurrent_initializer"):
+        made[name] = _initial(given[name], given["seed"])
+    return {**made, **given["kwargs"]}
 
 
 def _initial(name: Any, seed: int | None) -> Any:
@@ -131,37 +151,8 @@ class LSTM(_Restricted, _LSTM):
     ) -> None:
         given = locals()
         refuse_given(f"{__name__}.LSTM", **given)
-        super().__init__(
-            units,
-            use_bias=True,
-            kernel_initializer=_initial(kernel_initializer, seed),
-            recurrent_initializer=_initial(recurrent_initializer, seed),
-            bias_initializer=bias_initializer,
-            unit_forget_bias=unit_forget_bias,
-            dropout=dropout,
-            return_sequences=return_sequences,
-            return_state=return_state,
-            stateful=stateful,
-            time_major=time_major,
-            **kwargs,
-        )
+        super().__init__(**_of_keras(given, "unit_forget_bias"))
         self._note(given)
-        self.cell.dropout_seed = dropout_seed
-        self.input_spec = InputSpec()
-
-    def build(self, input_shape: Any) -> None:
-        """Create the weights for an input of this shape."""
-        self._shape_checked(input_shape)
-        super().build(input_shape)
-
-    def call(self, inputs: Tensor, mask: Any = None, *args: Any, **kwargs: Any) -> Nest:
-        """Go through all steps."""
-        self._no_mask(mask)
-        return super().call(inputs, None, *args, **kwargs)
-
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer."""
-        return self._own_config(super().get_config())
 
 
 class GRU(_Restricted, _GRU):
@@ -242,34 +233,5 @@ class GRU(_Restricted, _GRU):
     ) -> None:
         given = locals()
         refuse_given(f"{__name__}.GRU", **given)
-        super().__init__(
-            units,
-            use_bias=True,
-            kernel_initializer=_initial(kernel_initializer, seed),
-            recurrent_initializer=_initial(recurrent_initializer, seed),
-            bias_initializer=bias_initializer,
-            dropout=dropout,
-            return_sequences=return_sequences,
-            return_state=return_state,
-            stateful=stateful,
-            time_major=time_major,
-            reset_after=reset_after,
-            **kwargs,
-        )
+        super().__init__(**_of_keras(given, "reset_after"))
         self._note(given)
-        self.cell.dropout_seed = dropout_seed
-        self.input_spec = InputSpec()
-
-    def build(self, input_shape: Any) -> None:
-        """Create the weights for an input of this shape."""
-        self._shape_checked(input_shape)
-        super().build(input_shape)
-
-    def call(self, inputs: Tensor, mask: Any = None, *args: Any, **kwargs: Any) -> Nest:
-        """Go through all steps."""
-        self._no_mask(mask)
-        return super().call(inputs, None, *args, **kwargs)
-
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer."""
-        return self._own_config(super().get_config())

@@ -14,6 +14,7 @@ from ipu import tf
 from ipu._config.schedules import PipelineSchedule
 from ipu._reports.timetable import Timetable
 from ipu._text.errors import FailedPreconditionError
+from ipu._text.tables import as_html
 from ipu.keras.callbacks import PipelineRecorder
 from ipu.keras.engine.training.batches import cast_elements
 from ipu.keras.engine.training.execution import settle
@@ -117,18 +118,8 @@ class ScheduleComparison(Sequence[ComparedSchedule]):
         printer.text(str(self))
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>{escape(name)}</th>" for name in _HEADS)
-        rows = []
-        for row in self._rows:
-            cells = [f"<td>{escape(cell)}</td>" for cell in self._cells(row)]
-            if row.seconds is None:
-                span = len(_HEADS) - 1
-                cells[1] = f'<td colspan="{span}">{escape(row.reason)}</td>'
-            rows.append(f"<tr>{''.join(cells)}</tr>")
-        return (
-            f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody>"
-            f"</table><p>{escape(self._note())}</p>"
-        )
+        table = as_html(_HEADS, [self._cells(row) for row in self._rows])
+        return f"{table}<p>{escape(self._note())}</p>"
 
 
 def _seconds_text(seconds: float) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ipu.keras.callbacks._tables import as_text
+from ipu._text.tables import as_html, as_text
 from ipu.keras.callbacks.callback import Callback, Logs
 
 __all__ = ["History"]
@@ -71,11 +71,4 @@ class History(Callback):
         return f"<History: {len(self.epoch)} epochs of {', '.join(self.history)}>"
 
     def _repr_html_(self) -> str:
-        import html
-
-        head = "".join(f"<th>{html.escape(k)}</th>" for k in ("epoch", *self.history))
-        body = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
-            for row in self._rows()
-        )
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        return as_html(["epoch", *self.history], self._rows())

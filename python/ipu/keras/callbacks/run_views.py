@@ -13,7 +13,7 @@ import time
 from typing import Any, Protocol
 
 from ipu._text.notebook import in_notebook
-from ipu.keras.callbacks._tables import as_text
+from ipu._text.tables import as_text
 from ipu.keras.callbacks.callback import Logs
 
 __all__ = ["RunView", "view_of"]

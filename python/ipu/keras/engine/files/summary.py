@@ -10,6 +10,8 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ipu._text import tables
+
 if TYPE_CHECKING:
     from ipu.keras.engine.base_layer import Layer
     from ipu.keras.engine.model import Model
@@ -181,14 +183,6 @@ def as_html(model: Model) -> str:
     if not model.built:
         return f"<p>Model <b>{name}</b>, not built yet</p>"
     head, rows = _rows(model, expand_nested=False)
-
-    def row_of(cells: Sequence[str], tag: str) -> str:
-        inner = "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells)
-        return f"<tr>{inner}</tr>"
-
-    body = "".join(row_of(row, "td") for row in rows)
     totals = "<br>".join(html.escape(line) for line in _totals(model))
-    return (
-        f"<p>Model <b>{name}</b></p><table><thead>{row_of(head, 'th')}</thead>"
-        f"<tbody>{body}</tbody></table><p>{totals}</p>"
-    )
+    table = tables.as_html(head, rows)
+    return f"<p>Model <b>{name}</b></p>{table}<p>{totals}</p>"

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from ipu import tf
 from ipu._device.placement import current_device
 from ipu._text.arguments import as_int
+from ipu._text.tables import as_html
 from ipu.keras._types import Tensor
 from ipu.keras.engine.files import summary
 from ipu.keras.engine.layer.call_context import call_scope
@@ -110,16 +111,7 @@ class StageSplit:
         return f"<StageSplit: {self.stages}>"
 
     def _repr_html_(self) -> str:
-        import html
-
-        head, rows = self._rows()
-
-        def line(cells: list[str], tag: str) -> str:
-            inner = "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells)
-            return f"<tr>{inner}</tr>"
-
-        body = "".join(line(row, "td") for row in rows)
-        return f"<table><thead>{line(head, 'th')}</thead><tbody>{body}</tbody></table>"
+        return as_html(*self._rows())
 
 
 def _short(value: float) -> str:

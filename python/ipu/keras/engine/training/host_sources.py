@@ -7,6 +7,7 @@ threads, so that they work while the device does.
 
 from __future__ import annotations
 
+import copy
 import itertools
 import threading
 from collections import deque
@@ -68,24 +69,18 @@ class DatasetSource:
         tail: Rows of that last batch which count; 0: all batches are full.
         first: The number of the first pass; None: it goes on with those that the data
             set has had.
-        is_endless: Whether a pass goes on with the first batch after the last.
     """
 
     starts_again = True
 
     def __init__(
-        self,
-        dataset: Any,
-        of_pass: int = 0,
-        tail: int = 0,
-        first: int | None = None,
-        is_endless: bool = False,
+        self, dataset: Any, of_pass: int = 0, tail: int = 0, first: int | None = None
     ) -> None:
         self._dataset = dataset
         self._of_pass = of_pass
         self._tail = tail
         self._next = first
-        self._is_endless = is_endless
+        self._is_endless = False  # whether a pass goes on with the first batch
 
     def read(self) -> Pass:
         """Start a pass."""
@@ -102,7 +97,9 @@ class DatasetSource:
 
     def repeated(self) -> DatasetSource:
         """The data set, repeated."""
-        return DatasetSource(self._dataset, self._of_pass, self._tail, self._next, True)
+        repeated = copy.copy(self)
+        repeated._is_endless = True
+        return repeated
 
     def limited(self, count: int) -> DatasetSource:
         """The data set: nobody misses what is read of it in vain."""
@@ -163,8 +160,8 @@ class GeneratorSource:
 
     def read(self) -> Pass:
         """Go on to read."""
-        elements = map(self._convert, self._batches)
-        return _ReadAhead(elements, self._ahead) if self._ahead else _Plain(elements)
+        elements = (self._convert(batch) for batch in self._batches)
+        return _ReadAhead(elements, self._ahead) if self._ahead else elements
 
     def repeated(self) -> GeneratorSource:
         """Itself: what a generator has given is gone."""
@@ -173,22 +170,6 @@ class GeneratorSource:
     def limited(self, count: int) -> GeneratorSource:
         """At most so many batches; the others stay in the generator."""
         return GeneratorSource(self._given, self._convert, self._ahead, count)
-
-
-class _Plain:
-    """A pass that reads when it is asked."""
-
-    def __init__(self, elements: Iterator[Nest]) -> None:
-        self._elements = elements
-
-    def __iter__(self) -> Iterator[Nest]:
-        return self
-
-    def __next__(self) -> Nest:
-        return next(self._elements)
-
-    def close(self) -> None:
-        """Nothing has been read ahead."""
 
 
 class _Read(NamedTuple):
@@ -266,7 +247,6 @@ class SequenceSource:
         order: In which order batches come in each pass; None: in theirs.
         workers: Threads that make them; 0: they are made when they are asked for.
         ahead: How many are made before they are asked for.
-        is_endless: Whether a pass goes on with the first batch after the last.
     """
 
     starts_again = True
@@ -278,7 +258,6 @@ class SequenceSource:
         order: Order | None,
         workers: int,
         ahead: int,
-        is_endless: bool = False,
     ) -> None:
         self._sequence = sequence
         self._convert = convert
@@ -286,7 +265,7 @@ class SequenceSource:
         self._next = 0 if order is None else order.passes
         self._workers = workers
         self._ahead = max(ahead, workers)
-        self._is_endless = is_endless
+        self._is_endless = False  # whether a pass goes on with the first batch
 
     def read(self) -> Pass:
         """Start a pass."""
@@ -294,14 +273,9 @@ class SequenceSource:
 
     def repeated(self) -> SequenceSource:
         """The sequence, pass after pass."""
-        return SequenceSource(
-            self._sequence,
-            self._convert,
-            self._order,
-            self._workers,
-            self._ahead,
-            is_endless=True,
-        )
+        repeated = copy.copy(self)
+        repeated._is_endless = True
+        return repeated
 
     def limited(self, count: int) -> SequenceSource:
         """Itself: its batches can be had again."""
