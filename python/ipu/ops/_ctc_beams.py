@@ -66,9 +66,7 @@ def _extended(beams: _Beams, logs: Tensor, blank: int) -> tuple[Tensor, Tensor, 
     """What a step makes of the beams.
 
     Args:
-        beams: Before the step.
         logs: Of the step, ``[batch, classes]``.
-        blank: The class of the blank.
 
     Returns:
         The logarithms of the beams that stay, by a blank and by their last class, and
@@ -133,7 +131,6 @@ def beam_search(
         log_probabilities: ``[time, batch, classes]``.
         data_length: How many times of each sample count, ``[batch]``.
         beam_width: How many labels are kept from one time to the next.
-        top_paths: How many are given.
         blank_index: The class that stands for no label; may be negative.
 
     Returns:

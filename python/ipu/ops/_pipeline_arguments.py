@@ -22,9 +22,7 @@ class Stage(NamedTuple):
     """One stage.
 
     Attributes:
-        function: What it computes.
         position: Its place in the pipeline; concurrent stages share one.
-        device: The IPU that it is on.
     """
 
     function: Callable[..., Any]

@@ -42,10 +42,7 @@ class _MicroBatch(NamedTuple):
     """What a micro-batch leaves for the update, as numbers of what is carried.
 
     Attributes:
-        output: What the optimizer function returned.
-        outfed: Sums for the outfeed.
         sums: For each variable its accumulated gradient; None: it has none.
-        captured: Captured gradients, and their structure.
     """
 
     output: OptimizerFunctionOutput | None
@@ -58,11 +55,7 @@ class TracedPipeline:
     """One pipeline, while it is traced.
 
     Args:
-        trace: The open trace.
-        stages: The stages in order.
         count: The number of micro-batches of an execution.
-        options: What it is asked for.
-        attrs: Of its node.
     """
 
     def __init__(

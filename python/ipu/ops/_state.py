@@ -19,7 +19,6 @@ def zeros_variable(
     """A variable of zeros that no program has to initialise, also not in a graph.
 
     Args:
-        name: Its name.
         shape: Its shape.
         dtype: Its dtype.
         trainable: Whether optimizers and tapes take it by default.

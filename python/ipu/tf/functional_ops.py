@@ -71,8 +71,6 @@ def _counted(
     """A loop over ``count`` rows.
 
     Args:
-        trace: The open trace.
-        count: The number of rows.
         start: What is carried from row to row.
         step: ``step(row number, carried) -> (carried, a row for each output)``.
         reverse: Go from the last row to the first.

@@ -39,7 +39,6 @@ def text_of(value: Any, summarize: int) -> str:
     """An array as ``tf.print`` writes it.
 
     Args:
-        value: The array.
         summarize: How many elements of each end of each axis; -1: all.
 
     Example:

@@ -51,12 +51,8 @@ def with_rows(
     """Differentiate in a trace, and note the rows of gradients that have some only.
 
     Args:
-        xs: Variables and tensors.
         walk: Gives the gradients of what it is given.
         begin: The first node of the trace that counts.
-
-    Returns:
-        The gradients.
     """
     if not any(isinstance(x, Variable) for x in xs):
         return walk(xs)
@@ -100,8 +96,6 @@ def note_rows(
     """Note the rows of a variable's gradient, where it has values for some alone.
 
     Args:
-        gradient: The gradient.
-        reads: The reads of the variable.
         parts: The gradients of :func:`with_values` of them; that of the variable is the
             sum of those of the reads.
     """
@@ -124,7 +118,6 @@ def taken_rows(gradient: Any, rows: int) -> Tensor | None:
 
     Args:
         gradient: What a tape or ``tf.gradients`` gave, itself.
-        rows: How many rows the variable has.
 
     Returns:
         bool, ``(rows,)``: true for those that were looked up; or None where the

@@ -34,9 +34,7 @@ class Frame:
         missing: Gives the value of a tensor that has none; None: that is an error.
 
     Attributes:
-        values: By the tensor's id.
         needed: Variables that were used before they were assigned, by id.
-        assigned: Variables that were assigned, by id.
         fed: Values that are read in the place of variables, by the variable's id.
     """
 

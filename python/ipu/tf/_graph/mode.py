@@ -77,8 +77,6 @@ def texts_of_graphs(names: dict[str, Any], public: Iterable[str], pure: bool) ->
     together.
 
     Args:
-        names: The module's names, which are replaced.
-        public: Those of the functions among others.
         pure: Whether they give the same for the same arguments.
     """
     for name in public:

@@ -40,8 +40,6 @@ def hand_on(symbol: Any, value: Any, value_of: Any) -> None:
     """Note of a value what a tensor of the graph knows of itself.
 
     Args:
-        symbol: The tensor of the graph.
-        value: Its value in a program.
         value_of: Gives the value of a tensor of the graph there; None where it is not
             a part of the program.
     """

@@ -26,7 +26,6 @@ class Place(NamedTuple):
     Attributes:
         kind: "CPU" or "IPU"; "PYTHON" for what Python does between programs; "ANY" for
             what costs nothing and is made where it is used.
-        ordinal: The number of the device.
         part: Above 0: a program of its own, which nothing joins.
     """
 
@@ -153,8 +152,6 @@ class GraphTensor:
     """A result of an operation of a graph: a shape and a dtype, but no numbers.
 
     Args:
-        op: The operation.
-        value_index: Which of its results.
         shape: Sizes, None where one is open; None where not even their number is known.
         dtype: The dtype.
         trials: Its values under the two probes where it is made of open sizes alone.

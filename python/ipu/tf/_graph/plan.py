@@ -33,7 +33,6 @@ class Fed:
     """What a run is given.
 
     Args:
-        tensors: The tensors.
         constants: Values by the tensor's id that programs are made for: sizes, and
             integers that were known, since shapes may depend on them.
         variables: Tensors that stand for variables, by the variable's id.
@@ -79,12 +78,7 @@ class Fed:
 
 
 def needed(targets: Sequence[GraphOperation], fed: Fed) -> list[GraphOperation]:
-    """The operations that others need, in the order in which they were added.
-
-    Args:
-        targets: Operations that are to run.
-        fed: What the run is given.
-    """
+    """The operations that others need, in the order in which they were added."""
     found: set[GraphOperation] = set()
     waiting = list(targets)
     while waiting:
@@ -103,9 +97,7 @@ class _Program(NamedTuple):
     """A traced part.
 
     Attributes:
-        traced: The program.
         needed: Variables that must have a value before it runs.
-        assigned: Variables that have one then.
     """
 
     traced: TracedProgram
@@ -117,11 +109,8 @@ class _Step:
     """Operations of one place that run together.
 
     Args:
-        place: The place.
-        ops: The operations, in order.
         inputs: The tensors that come from other steps.
         outputs: The tensors that other steps, or the fetches, take.
-        fed: What the run is given.
     """
 
     def __init__(
@@ -283,7 +272,6 @@ class Plan:
 
     Args:
         targets: The operations and tensors to be computed.
-        fed: What the run is given.
     """
 
     def __init__(

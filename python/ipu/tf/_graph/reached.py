@@ -26,11 +26,7 @@ Span = tuple[int, int]
 
 
 class Reached:
-    """What leads to what in a function that is being traced.
-
-    Args:
-        trace: The open trace.
-    """
+    """What leads to what in a function that is being traced."""
 
     def __init__(self, trace: _core.Trace) -> None:
         self.trace = trace
@@ -79,7 +75,6 @@ def pruned(function: Callable[..., Any], results: Callable[[Any], Any]) -> Any:
     """A function that runs what it returns, and no more.
 
     Args:
-        function: What is traced.
         results: Makes tensors, and nothing else, of what it returns.
     """
 

@@ -105,7 +105,6 @@ def add_traced(op: GraphOperation, host: bool) -> Any:
     """Find what an operation gives, and make it part of its graph.
 
     Args:
-        op: The operation.
         host: Whether it may do what only the host can.
 
     Returns:
@@ -214,9 +213,6 @@ class _Trials:
     """Traces of one operation.
 
     Args:
-        op: The operation.
-        given: The tensors among its arguments.
-        seen: Gets what the traces see.
         host: Whether it may do what only the host can.
     """
 

@@ -121,11 +121,7 @@ class VariableScope:
 
 
 class VariableStore:
-    """The variables of a graph by name, and the scope in force.
-
-    Args:
-        graph: The graph.
-    """
+    """The variables of a graph by name, and the scope in force."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
@@ -139,7 +135,6 @@ class VariableStore:
         """A context in which a scope is in force.
 
         Args:
-            scope: The scope.
             name_scope: What names of operations begin with; None: nothing new.
         """
         before = self.scope

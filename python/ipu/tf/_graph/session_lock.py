@@ -30,7 +30,6 @@ class SessionLock:
         """A run of a session.
 
         Args:
-            session: The session.
             change: Called with the session before, or None, where it was another one.
 
         Raises:

@@ -64,11 +64,6 @@ def record_text(
     """Add a call that takes or gives strings.
 
     Args:
-        graph: The graph.
-        function: The function.
-        args: Its arguments.
-        kwargs: Its keyword arguments.
-        type: What it is called.
         is_pure: Whether it gives the same for the same arguments.
     """
     args, kwargs = nest.map_structure(_read, (args, kwargs))

@@ -80,7 +80,6 @@ def choose_boxes(
     Args:
         boxes: [rows, n, 4].
         scores: [rows, n].
-        count: How many at the most.
         iou_threshold: Boxes that overlap by more are left out.
         score_threshold: Boxes that do not have a higher score are left out.
         sigma: Where it is more than 0, overlapping boxes lose score in place of being

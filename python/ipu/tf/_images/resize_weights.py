@@ -59,8 +59,6 @@ def kernel_weights(method: str, old: int, new: int, antialias: bool) -> Array:
 
     Args:
         method: A name of ``KERNELS``.
-        old: Pixels there are.
-        new: Pixels there will be.
         antialias: Whether the kernel covers a new pixel where that is larger than an
             old one.
 
@@ -86,8 +84,6 @@ def sampled_area_weights(old: int, new: int, step: float) -> Array:
     """Give the matrix [new, old] of shares, where a new pixel covers so many old ones.
 
     Args:
-        old: Pixels there are.
-        new: Pixels there will be.
         step: Old pixels that a new one covers, the first one from the first on.
     """
     edges = np.arange(new + 1) * step
@@ -101,7 +97,6 @@ def sampled_cubic_weights(old: int, centres: Array, is_soft: bool) -> Array:
     """Give the matrix [new, old] of a cubic kernel whose border repeats.
 
     Args:
-        old: Pixels there are.
         centres: Where the new pixels are among the old ones.
         is_soft: Whether it is the kernel of TensorFlow 2, of Keys, which leaves out
             what lies outside; else that of TensorFlow 1, which overshoots more.

@@ -18,7 +18,6 @@ def matrices(value: Any, what: str) -> Tensor:
     """A tensor of at least two axes.
 
     Args:
-        value: A tensor.
         what: The function of ``tf.linalg`` that takes it, for messages.
 
     Raises:

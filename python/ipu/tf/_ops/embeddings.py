@@ -17,9 +17,6 @@ def look_up(params: Any, ids: Any, max_norm: float | None, strategy: str) -> Ten
     """As :func:`embedding_lookup`.
 
     Args:
-        params: As there.
-        ids: As there.
-        max_norm: As there.
         strategy: How rows are spread over several tables: "div" or "mod".
     """
     if strategy not in ("div", "mod"):

@@ -107,7 +107,6 @@ def normalize_batch(
         axes: The axes of the channels, from 0 on.
         scale: A factor for each channel, or None.
         offset: Added to each channel, or None.
-        epsilon: Added to the variance.
 
     Returns:
         The result; mean and variance, the biased one, of the sizes of ``axes``, float32
@@ -137,8 +136,6 @@ def normalize_layer(
         x: A floating-point tensor.
         axes: The axes, from 0 on, that mean and variance are taken over.
         scale: Factors of the sizes of these axes, or None.
-        offset: What is added, likewise.
-        epsilon: Added to the variance.
     """
     value, back = _to_the_end(Tensor(x), axes)
     rank = value.ndim - len(axes)
@@ -169,7 +166,6 @@ def normalize_groups(
             neighbouring channels.
         scale: A factor for each channel, or None.
         offset: Added to each channel, or None.
-        epsilon: Added to the variance.
 
     Raises:
         InvalidArgumentError: The groups do not divide the channels.

@@ -54,7 +54,6 @@ def lstm(
         c: The first c, [batch, units].
         mask: Bool, [batch, steps] (or the other way round): where it is false the
             state stays. None: everywhere true.
-        time_major: Whether steps come before the batch.
         reverse: From the last step to the first; results lie as ``x`` does.
 
     Returns:
@@ -95,7 +94,6 @@ def gru(
         bias: A bias of the recurrent product, [3 * units]: then the reset gate is
             applied to the product (``reset_after``); None: to h before it.
         mask: As that of :func:`lstm`.
-        time_major: Whether steps come before the batch.
         reverse: From the last step to the first; results lie as ``x`` does.
 
     Returns:

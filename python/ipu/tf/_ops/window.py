@@ -60,11 +60,8 @@ def sizes_of_window(function: str, name: str, value: Any, layout: Format) -> lis
     """One number for each spatial axis.
 
     Args:
-        function: The function's name, for messages.
-        name: That of the argument.
         value: A number, one for each spatial axis, or one for each axis of the tensor,
             of which those of batch and channels are 1; None counts as 1.
-        layout: Where the spatial axes are.
 
     Raises:
         ValueError: There are too few or too many, one is not positive, or those of

@@ -26,7 +26,6 @@ def each(function: Callable[[bytes], Any], value: Any, dtype: Any = object) -> A
 
     Args:
         function: Gives bytes, or a number where ``dtype`` says so.
-        value: Strings.
         dtype: NumPy's type of the results; object: strings.
     """
     if isinstance(value, RaggedTensor):
@@ -43,7 +42,6 @@ def cut(function: Callable[[bytes], np.ndarray[Any, Any]], value: Any) -> Any:
 
     Args:
         function: Gives the vector of a string's parts; of no string one of no parts.
-        value: Strings.
     """
     if isinstance(value, RaggedTensor):
         return RaggedTensor(cut(function, value.values), value.row_splits)

@@ -44,9 +44,6 @@ def _joined(low: int, high: int, factor: int) -> int:
 def fingerprint64(data: bytes) -> int:
     """FarmHash's fingerprint of a string.
 
-    Args:
-        data: The string.
-
     Returns:
         A number below 2^64, the same on every machine.
 
@@ -139,7 +136,6 @@ def siphash24(data: bytes, key: tuple[int, int]) -> int:
     """SipHash-2-4: a hash that nobody can foresee without the key.
 
     Args:
-        data: The string.
         key: Two numbers below 2^64.
 
     Returns:
@@ -179,7 +175,6 @@ def joined_fingerprints(first: int, second: int) -> int:
 
     Args:
         first: A number below 2^64.
-        second: Another one.
 
     Example:
         >>> joined_fingerprints(1, 2) == joined_fingerprints(2, 1)
@@ -193,7 +188,6 @@ def murmur64(data: bytes, seed: int = 0xDECAFCAFFE) -> int:
     """MurmurHash64A of a string.
 
     Args:
-        data: The string.
         seed: What the hash begins with; by default TensorFlow's.
 
     Returns:

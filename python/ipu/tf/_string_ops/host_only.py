@@ -23,10 +23,6 @@ class NoShapeError(HostOnlyError, ValueError):
 def on_host(what: str, *values: Any) -> None:
     """Refuse values of a function that is being traced.
 
-    Args:
-        what: What is called, for the message.
-        *values: Its arguments.
-
     Raises:
         HostOnlyError: One of them is a value of a traced function.
     """

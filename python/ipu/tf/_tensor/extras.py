@@ -11,8 +11,6 @@ def extra(module: str, what: str, name: str, package: str) -> Any:
     """Import a module of an extra.
 
     Args:
-        module: The module.
-        what: What needs it, for the message.
         name: The extra of `ipu` that it is in.
         package: What it is called where packages are installed from.
 

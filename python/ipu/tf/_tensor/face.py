@@ -91,10 +91,6 @@ def tensor_format(tensor: _core.Tensor, spec: str) -> str:
 def tensor_assign_method(tensor: _core.Tensor, name: str) -> Callable[..., Any]:
     """Give ``assign``, ``assign_add`` or ``assign_sub`` of a part of a variable.
 
-    Args:
-        tensor: What indexing a variable gave.
-        name: Of the method.
-
     Returns:
         A function of a value that writes it into that part of the variable, and gives
         the variable.
@@ -175,9 +171,6 @@ def tensor_html(tensor: _core.Tensor) -> str:
 
     Args:
         tensor: Of any shape and dtype; of a large one the corners are shown.
-
-    Returns:
-        Preformatted text.
 
     Example:
         >>> print(tensor_html(tf.constant([1, 2])))

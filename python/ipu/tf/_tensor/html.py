@@ -23,7 +23,6 @@ def values_html(kind: str, about: str, values: np.ndarray | None) -> str:
     """Give a tensor or a variable as HTML.
 
     Args:
-        kind: What it is, in bold.
         about: Its name, shape and dtype.
         values: Of a large one the corners are shown; None where there are none.
     """
@@ -49,7 +48,6 @@ def dataset_html(count: int, spec: Any) -> str:
 
     Args:
         count: The cardinality: -1 for an endless one, -2 for one that is not known.
-        spec: The structure of an element.
     """
     import pprint  # slow to import
 

@@ -127,7 +127,6 @@ def getitem(tensor: _core.Tensor, key: Any) -> _core.Tensor:
     """``tensor[key]``.
 
     Args:
-        tensor: The tensor.
         key: Ints and scalar tensors, slices, ``...``, ``None``; one index tensor or
             list of ints may stand alone (a gather along the first axis), and so may a
             mask of known value. In a function that is traced a slice ``i : i + n`` may

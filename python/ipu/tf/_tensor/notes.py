@@ -25,7 +25,6 @@ def note(tensor: Any, name: str, what: Any) -> None:
     Args:
         tensor: Of known value, of a trace or of a graph. Other objects that have no
             room for notes, such as NumPy arrays, are left as they are.
-        name: One of the names above.
         what: Anything. It must not hold the tensor.
     """
     notes = noted_all(tensor)
@@ -37,12 +36,7 @@ def note(tensor: Any, name: str, what: Any) -> None:
 
 
 def noted(tensor: Any, name: str) -> Any:
-    """Give what was noted of a tensor by a name; None where nothing was.
-
-    Args:
-        tensor: Anything.
-        name: One of the names above.
-    """
+    """Give what was noted of a tensor by a name; None where nothing was."""
     notes = noted_all(tensor)
     return None if notes is None else notes.get(name)
 
@@ -59,12 +53,7 @@ def note_logits(activation: Tensor, logits: Tensor, kind: str) -> Tensor:
     Keras asks for the operation that made an output, which eager tensors do not have.
 
     Args:
-        activation: The result.
-        logits: What it was computed from.
         kind: "softmax" or "sigmoid".
-
-    Returns:
-        The result.
     """
     if activation.is_symbolic:
         note(activation, "logits", (logits, kind))

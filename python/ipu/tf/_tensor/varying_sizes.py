@@ -26,7 +26,6 @@ def varying(array: np.ndarray[Any, Any], *axes: int) -> np.ndarray[Any, Any]:
     """An array whose sizes along these axes depend on what is in the data.
 
     Args:
-        array: What was made.
         axes: Its axes of sizes that another element may have otherwise.
     """
     sizes = here.varying_sizes

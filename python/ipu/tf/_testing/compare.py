@@ -62,9 +62,7 @@ def compare(check: Any, a: Any, b: Any, path: str, message: str) -> None:
     """Call ``check(array, array, where)`` for each pair of leaves of two nests.
 
     Args:
-        check: Raises AssertionError where two arrays differ.
         a: A nest: mappings, named tuples, lists, tuples, tensors, arrays, numbers.
-        b: Another, of the same form.
         path: What to call this part in messages.
         message: The test's own words, or "".
 

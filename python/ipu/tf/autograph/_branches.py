@@ -19,7 +19,6 @@ class Branches:
     """Matches the variables that two branches leave.
 
     Args:
-        names: The variables.
         main: Their values at the end of the first branch.
         orelse: At the end of the second one.
         where: The place of the ``if``, "file:line".

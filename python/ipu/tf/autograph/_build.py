@@ -44,9 +44,7 @@ def statements(
     statement of its own, for statements.
 
     Args:
-        text: Python statements.
         at: The node whose line the new ones get; the parts keep theirs.
-        **parts: What the names stand for.
     """
     made = ast.parse(text)
     _place(made, at)

@@ -12,10 +12,6 @@ from ipu.tf._functions.tracing import Build
 class RestartedFeed:
     """An infeed that is started before each run and stopped after it.
 
-    Args:
-        dataset: The data set.
-        build: What belongs to the program.
-
     Raises:
         NotImplementedError: The function is not run by itself.
     """

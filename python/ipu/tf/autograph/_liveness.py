@@ -100,12 +100,7 @@ class _Walk:
 
 
 def analyse(body: list[ast.stmt], whole: Access) -> dict[ast.stmt, Live]:
-    """Find what is live around each compound statement of a function's body.
-
-    Args:
-        body: The statements.
-        whole: What they read and write.
-    """
+    """Find what is live around each compound statement of a function's body."""
     walk = _Walk(whole.functions, whole.declared)
     walk.block(body, set(whole.declared))
     return walk.found

@@ -44,7 +44,6 @@ class Access:
     """What some statements or expressions read and write.
 
     Attributes:
-        reads: Symbols.
         writes: Symbols; a write of ``a`` is one of ``a.b`` too.
         functions: For each local function, what calling it reads and writes.
         declared: Names that are declared ``global`` or ``nonlocal``.

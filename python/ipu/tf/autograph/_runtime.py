@@ -99,13 +99,7 @@ def if_stmt(
     """``if condition: body() else: orelse()``.
 
     Args:
-        condition: A Python value or a tensor.
-        body: Run where it holds.
-        orelse: Run where it does not.
-        get: Gives the variables' values.
-        put: Sets them.
         names: Their names; the first ``outputs`` are read afterwards.
-        outputs: How many.
     """
     if not decides_on_device(condition):
         if condition:

@@ -69,8 +69,6 @@ class LoopState:
     """The variables of a loop.
 
     Args:
-        names: Their names.
-        values: Their values before the loop.
         where: The loop's place, "file:line".
 
     Attributes:

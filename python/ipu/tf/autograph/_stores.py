@@ -44,7 +44,6 @@ def watched_stores(what: str, where: str) -> Iterator[None]:
 
     Args:
         what: "loop" or "if".
-        where: Its place.
 
     Raises:
         ValueError: One held a value, and its new one would be lost.

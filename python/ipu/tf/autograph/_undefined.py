@@ -10,7 +10,6 @@ class Undefined:
     """A variable without a value.
 
     Args:
-        name: The variable.
         why: How that came to be, for the error of its use.
     """
 

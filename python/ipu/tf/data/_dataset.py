@@ -559,7 +559,6 @@ class Dataset:
 
         Args:
             count: Passes; -1: for ever.
-            first: The number of the first one.
         """
         return self._then(self._impl.repeat_from(count, first))
 
@@ -2328,8 +2327,6 @@ class _Directed(Iterator[Any]):
     """Elements of several iterators in the order of the numbers.
 
     Args:
-        sources: The iterators.
-        choices: The numbers.
         left: The numbers of those that have elements, perhaps.
         stop: Whether the end of one is the end.
     """
@@ -2384,13 +2381,7 @@ def _distribution(given: Any, name: str) -> np.ndarray[Any, Any]:
 
 
 class _Step:
-    """A function of a state and an element, as programs by the element's types.
-
-    Args:
-        function: The user's.
-        state: The initial state.
-        structure: Of the elements.
-    """
+    """A function of a state and an element, as programs by the element's types."""
 
     def __init__(
         self, function: Callable[..., Any], state: Any, structure: Any

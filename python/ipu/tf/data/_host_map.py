@@ -29,9 +29,7 @@ class HostFunction:
     """A user's function over the elements of a data set.
 
     Args:
-        what: The transformation, for messages.
         function: Gets an element; a tuple is unpacked.
-        seed: Of its random ops.
         peeks: How many further elements say which sizes of its results vary.
     """
 
@@ -140,8 +138,6 @@ def mapped(
 
     Args:
         impl: The core's data set of the elements.
-        structure: Their structure.
-        function: The user's function.
         calls: How many calls of it run at once.
     """
     made = function.structure(impl, structure)

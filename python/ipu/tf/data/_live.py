@@ -56,8 +56,6 @@ def first_results(
 
     Args:
         impl: A ``_core.Dataset``.
-        function: Gets the tensors of an element.
-        count: How many results are wanted.
 
     Returns:
         As many, or fewer where there are no more elements.

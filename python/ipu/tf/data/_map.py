@@ -25,7 +25,6 @@ class Mapped:
     """A map function over elements of one structure, with its programs.
 
     Args:
-        function: The user's.
         structure: Nest of TensorSpec of the input elements.
         example: Concrete core specs of a likely element, or None.
         peek: Gives the concrete core specs of the first element, or None if there is

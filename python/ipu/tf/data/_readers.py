@@ -180,7 +180,6 @@ def opened(path: str, compression: str) -> Iterator[IO[bytes]]:
     """A file to read bytes from.
 
     Args:
-        path: Its name.
         compression: "ZLIB", "GZIP" or "".
 
     Raises:

@@ -36,12 +36,7 @@ def stacked_batches(
     """The core's data set of batches that Python makes.
 
     Args:
-        impl: The core's data set of rows.
-        specs: Of the rows' leaves.
-        made: Of the batches' leaves.
-        size: Rows in a batch.
         drop: Whether a last batch of fewer rows is dropped.
-        stack: Makes a leaf of a batch.
     """
     types = tuple(_structure.core_spec(spec) for spec in made)
 
@@ -91,9 +86,6 @@ def batched(
     """``batch`` of elements with packed leaves: the core's data set, its structure.
 
     Args:
-        impl: The core's data set of rows.
-        structure: Of the rows.
-        size: Rows in a batch.
         drop: Whether a last batch of fewer rows is dropped.
         kinds: What rows are taken for; None: for what they are.
     """
@@ -133,12 +125,7 @@ def _grown(spec: Any, size: int | None) -> Any:
 
 
 def ragged_of(rows: Sequence[Any], ragged_rank: int) -> Any:
-    """A ragged tensor of rows, which are dense or ragged.
-
-    Args:
-        rows: The rows.
-        ragged_rank: Of each.
-    """
+    """A ragged tensor of rows, which are dense or ragged."""
     from ipu.tf.ragged import RaggedTensor, stacked
 
     if ragged_rank:
@@ -283,9 +270,7 @@ def padded(
     """A batch of arrays, each filled up behind its ends.
 
     Args:
-        column: The arrays.
         shape: What each is filled up to; None: the largest size there is.
-        value: What it is filled with.
         index: The number of the component, for messages.
 
     Raises:

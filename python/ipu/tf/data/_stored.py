@@ -102,8 +102,6 @@ class Written(Iterator[_Arrays]):
     far there is none. An element that fails is not written.
 
     Args:
-        path: The file.
-        structure: Of the elements.
         rows: The elements as the core has them.
         compression: "GZIP" or None.
         pipeline: The fingerprint of what makes them, or None.
@@ -200,7 +198,6 @@ def read_rows(
     """The elements of a file, as the core has them.
 
     Args:
-        path: The file.
         structure: Of the elements; None: as the file says.
         compression: "GZIP" or None.
         pipeline: The fingerprint of what made them; None: whatever it was.

@@ -74,7 +74,6 @@ def to_array(value: Any, what: str) -> np.ndarray[Any, Any]:
     Args:
         value: An array, a tensor, a variable, a number, or a nested list of those.
             Python's ints become int32 and floats float32.
-        what: Names the argument in errors.
 
     Raises:
         TypeError: Nothing numeric.
@@ -111,7 +110,6 @@ def to_own_array(value: Any, what: str) -> np.ndarray[Any, Any]:
 
     Args:
         value: As there; what is in an array, not in a tensor, is copied, once.
-        what: Names the argument in errors.
     """
     array = to_array(value, what)
     if isinstance(value, _core.Tensor) or not hasattr(value, "__array__"):

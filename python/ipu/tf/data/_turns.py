@@ -16,7 +16,6 @@ class ByTurns(Iterator[Any]):
     place to the next one, which is opened when the turn comes to it.
 
     Args:
-        sources: The sources, iterators.
         cycle: How many are read at a time.
         block: Elements of one before it is the next one's turn.
     """

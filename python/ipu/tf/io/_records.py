@@ -93,7 +93,6 @@ def records_of(path: str, compression: str) -> Iterator[bytes]:
     """The records of a file.
 
     Args:
-        path: The file.
         compression: "", "ZLIB" or "GZIP".
 
     Raises:

@@ -18,8 +18,6 @@ class Entries(NamedTuple):
     """The entries of a table.
 
     Attributes:
-        keys: A vector.
-        values: One for each key.
         key_dtype: dtype of the keys.
         value_dtype: dtype of the values.
     """

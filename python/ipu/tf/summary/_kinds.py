@@ -36,14 +36,6 @@ def _record(
 ) -> bool:
     """Write a summary, now or in each run of the function that is being traced.
 
-    Args:
-        kind: The function's name, for errors.
-        tag: The summary's name.
-        values: Tensors that it is made of.
-        make: Makes the content from their arrays.
-        metadata: Who shows it.
-        step: The user's argument.
-
     Returns:
         Whether there is somebody to write it, now or in runs.
     """

@@ -81,7 +81,6 @@ def metadata_of(plugin: str, description: str | None = None) -> bytes:
 
     Args:
         plugin: "scalars", "histograms", "images", "text" or another.
-        description: Text in Markdown.
     """
     content = _block(1, _block(1, plugin.encode()))
     if description:
@@ -99,7 +98,6 @@ def summary_of(tag: str, content: bytes) -> bytes:
     """A Summary of one value.
 
     Args:
-        tag: The tag.
         content: What one of the next four functions gave.
     """
     return _block(1, _block(1, tag.encode()) + content)
@@ -116,12 +114,7 @@ def text_of(tensor: bytes) -> bytes:
 
 
 def image_of(shape: Sequence[int], file: bytes) -> bytes:
-    """The content of a value: a picture.
-
-    Args:
-        shape: Height, width and channels.
-        file: The picture as PNG.
-    """
+    """The content of a value: a picture."""
     sizes = b"".join(_integer(1 + axis, size) for axis, size in enumerate(shape))
     return _block(4, sizes + _block(4, file))
 
@@ -189,7 +182,6 @@ def event_of_summary(time: float, step: int, value: bytes) -> bytes:
 
     Args:
         time: Seconds since 1970.
-        step: The step.
         value: What :func:`value_of` gave.
     """
     return event_of_values(time, step, _block(1, value))

@@ -57,9 +57,7 @@ class PendingDataset(_Iterators):
     """The call that will make a data set, once what it takes is fed.
 
     Args:
-        function: What is called.
         args: Its arguments: among them tensors of a graph, and other such data sets.
-        kwargs: Its keyword arguments.
 
     Example:
         >>> with v1.Graph().as_default():
@@ -88,11 +86,7 @@ class PendingDataset(_Iterators):
         return list(dict.fromkeys([*before, *own]))
 
     def made(self, values: dict[int, Any]) -> Any:
-        """The data set.
-
-        Args:
-            values: By the id of a tensor.
-        """
+        """The data set."""
         function, args, kwargs = self._call
 
         def value_of(leaf: Any) -> Any:
@@ -172,11 +166,7 @@ class Dataset(_Iterators, _data.Dataset):
 
 
 def kept(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that makes a data set of TensorFlow 1, or keeps the call.
-
-    Args:
-        function: Makes a data set.
-    """
+    """A function that makes a data set of TensorFlow 1, or keeps the call."""
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:

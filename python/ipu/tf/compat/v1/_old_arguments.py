@@ -15,7 +15,6 @@ def renamed(function: Callable[..., Any], **old: str) -> Callable[..., Any]:
     """A function that also takes arguments under older names.
 
     Args:
-        function: The function.
         **old: For each older name the present one.
 
     Example:

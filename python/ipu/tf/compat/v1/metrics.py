@@ -19,7 +19,7 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ipu import tf
 from ipu._text.faces import defined, face
@@ -87,22 +87,13 @@ def _collect(pair: _Pair, values: Any, updates: Any) -> _Pair:
 
 
 def _mean(
-    name: str | None,
-    default: str,
+    scope: str,
     values: Any,
     weights: Any,
     last: Callable[[Any], Any] = lambda value: value,
 ) -> _Pair:
-    """The mean of elements over all runs.
-
-    Args:
-        name: The user's scope, or None.
-        default: The scope otherwise.
-        values: The elements.
-        weights: How much each counts, a shape that broadcasts; None: one.
-        last: Makes the result of the mean.
-    """
-    with variable_scope(None, name or default):
+    """The mean of elements over all runs; ``last`` makes the result of it."""
+    with variable_scope(None, scope):
         total, count = _sum("total"), _sum("count")
         rows = tf.cast(values, "float32")
         factors = tf.ones_like(rows)
@@ -140,140 +131,105 @@ def mean(
         ...     print(session.run(update))
         2.5
     """
-    pair = _mean(name, "mean", values, weights)
+    pair = _mean(name or "mean", values, weights)
     return _collect(pair, metrics_collections, updates_collections)
 
 
-def accuracy(
-    labels: Any,
-    predictions: Any,
-    weights: Any = None,
-    metrics_collections: Any = None,
-    updates_collections: Any = None,
-    name: str | None = None,
-) -> _Pair:
-    """How often predictions are the labels.
+class _Metric(Protocol):
+    def __call__(
+        self,
+        labels: Any,
+        predictions: Any,
+        weights: Any = None,
+        metrics_collections: Any = None,
+        updates_collections: Any = None,
+        name: str | None = None,
+    ) -> _Pair: ...
+
+
+_TEXT = """{text}
 
     Args:
-        labels: What is right.
-        predictions: What was found.
+        labels: What is right{kind}.
+        predictions: What was found{kind}.
         weights: As for :func:`mean`.
         metrics_collections: As for :func:`mean`.
         updates_collections: As for :func:`mean`.
-        name: The variable scope; None: ``accuracy``.
+        name: The variable scope; None: ``{name}``.
 
     Returns:
         As :func:`mean`.
 
     Example:
-        >>> with v1.Graph().as_default():
-        ...     _ = v1.metrics.accuracy([1], [1])
-        ...     [v.name for v in v1.local_variables()]
-        ['accuracy/total:0', 'accuracy/count:0']
+        >>> with v1.Graph().as_default(), v1.Session() as session:
+        ...     _, update = v1.metrics.{name}({given})
+        ...     session.run(v1.local_variables_initializer())
+        ...     print(round(float(session.run(update)), 3))
+        {result}
     """
+
+
+def _metric(
+    given: str, result: float, kind: str = ""
+) -> Callable[[Callable[[str, Any, Any, Any], _Pair]], _Metric]:
+    """Make a metric of a function of its scope, labels, predictions and weights.
+
+    Args:
+        given: Arguments, for the example.
+        result: Its result.
+        kind: What is said of labels and predictions besides.
+    """
+
+    def decorate(measure: Callable[[str, Any, Any, Any], _Pair]) -> _Metric:
+        def metric(
+            labels: Any,
+            predictions: Any,
+            weights: Any = None,
+            metrics_collections: Any = None,
+            updates_collections: Any = None,
+            name: str | None = None,
+        ) -> _Pair:
+            pair = measure(name or own, labels, predictions, weights)
+            return _collect(pair, metrics_collections, updates_collections)
+
+        own = metric.__name__ = metric.__qualname__ = measure.__name__
+        metric.__doc__ = _TEXT.format(
+            text=measure.__doc__, name=own, given=given, result=result, kind=kind
+        )
+        return metric
+
+    return decorate
+
+
+@_metric("[1, 2], [1, 0]", 0.5)
+def accuracy(scope: str, labels: Any, predictions: Any, weights: Any) -> _Pair:
+    """How often predictions are the labels."""
     right, found = _aligned(labels, predictions)
-    hits = tf.equal(tf.cast(right, found.dtype), found)
-    pair = _mean(name, "accuracy", hits, weights)
-    return _collect(pair, metrics_collections, updates_collections)
+    return _mean(scope, tf.equal(tf.cast(right, found.dtype), found), weights)
 
 
+@_metric("[1.0], [3.0]", 4.0)
 def mean_squared_error(
-    labels: Any,
-    predictions: Any,
-    weights: Any = None,
-    metrics_collections: Any = None,
-    updates_collections: Any = None,
-    name: str | None = None,
+    scope: str, labels: Any, predictions: Any, weights: Any
 ) -> _Pair:
-    """The mean of squared differences.
-
-    Args:
-        labels: What is right.
-        predictions: What was found.
-        weights: As for :func:`mean`.
-        metrics_collections: As for :func:`mean`.
-        updates_collections: As for :func:`mean`.
-        name: The variable scope; None: ``mean_squared_error``.
-
-    Returns:
-        As :func:`mean`.
-
-    Example:
-        >>> with v1.Graph().as_default(), v1.Session() as session:
-        ...     _, update = v1.metrics.mean_squared_error([1.0], [3.0])
-        ...     session.run(v1.local_variables_initializer())
-        ...     print(session.run(update))
-        4.0
-    """
-    squares = tf.square(_difference(labels, predictions))
-    pair = _mean(name, "mean_squared_error", squares, weights)
-    return _collect(pair, metrics_collections, updates_collections)
+    """The mean of squared differences."""
+    return _mean(scope, tf.square(_difference(labels, predictions)), weights)
 
 
+@_metric("[1.0], [3.0]", 2.0)
 def root_mean_squared_error(
-    labels: Any,
-    predictions: Any,
-    weights: Any = None,
-    metrics_collections: Any = None,
-    updates_collections: Any = None,
-    name: str | None = None,
+    scope: str, labels: Any, predictions: Any, weights: Any
 ) -> _Pair:
-    """The root of the mean of squared differences.
-
-    Args:
-        labels: What is right.
-        predictions: What was found.
-        weights: As for :func:`mean`.
-        metrics_collections: As for :func:`mean`.
-        updates_collections: As for :func:`mean`.
-        name: The variable scope; None: ``root_mean_squared_error``.
-
-    Returns:
-        As :func:`mean`.
-
-    Example:
-        >>> with v1.Graph().as_default(), v1.Session() as session:
-        ...     _, update = v1.metrics.root_mean_squared_error([1.0], [3.0])
-        ...     session.run(v1.local_variables_initializer())
-        ...     print(session.run(update))
-        2.0
-    """
-    squares = tf.square(_difference(labels, predictions))
-    pair = _mean(name, "root_mean_squared_error", squares, weights, tf.sqrt)
-    return _collect(pair, metrics_collections, updates_collections)
+    """The root of the mean of squared differences."""
+    return _mean(scope, tf.square(_difference(labels, predictions)), weights, tf.sqrt)
 
 
+@_metric("[1.0], [3.0]", 2.0)
 def mean_absolute_error(
-    labels: Any,
-    predictions: Any,
-    weights: Any = None,
-    metrics_collections: Any = None,
-    updates_collections: Any = None,
-    name: str | None = None,
+    scope: str, labels: Any, predictions: Any, weights: Any
 ) -> _Pair:
-    """The mean of absolute differences.
-
-    Args:
-        labels: What is right.
-        predictions: What was found.
-        weights: As for :func:`mean`.
-        metrics_collections: As for :func:`mean`.
-        updates_collections: As for :func:`mean`.
-        name: The variable scope; None: ``mean_absolute_error``.
-
-    Returns:
-        As :func:`mean`.
-
-    Example:
-        >>> with v1.Graph().as_default(), v1.Session() as session:
-        ...     _, update = v1.metrics.mean_absolute_error([1.0], [3.0])
-        ...     session.run(v1.local_variables_initializer())
-        ...     print(session.run(update))
-        2.0
-    """
-    off = tf.abs(_difference(labels, predictions))
-    pair = _mean(name, "mean_absolute_error", off, weights)
-    return _collect(pair, metrics_collections, updates_collections)
+    """The mean of absolute differences."""
+    return _mean(scope, tf.abs(_difference(labels, predictions)), weights)
 
 
 def _counted(
@@ -293,127 +249,53 @@ def _counted(
         return count.value(), count.assign_add(tf.reduce_sum(rows))
 
 
-def _counter(name: str, wanted: tuple[bool, bool], what: str) -> Callable[..., _Pair]:
-    def count(
-        labels: Any,
-        predictions: Any,
-        weights: Any = None,
-        metrics_collections: Any = None,
-        updates_collections: Any = None,
-        name: str | None = None,
-    ) -> _Pair:
-        pair = _counted(labels, predictions, weights, wanted, name or default)
-        return _collect(pair, metrics_collections, updates_collections)
+def _counter(name: str, wanted: tuple[bool, bool], text: str) -> _Metric:
+    def count(scope: str, labels: Any, predictions: Any, weights: Any) -> _Pair:
+        return _counted(labels, predictions, weights, wanted, scope)
 
-    default = name
-    count.__name__ = count.__qualname__ = name
-    count.__doc__ = f"""The number of {what}.
-
-    Args:
-        labels: What is right, as bools.
-        predictions: What was found, as bools.
-        weights: As for :func:`mean`.
-        metrics_collections: As for :func:`mean`.
-        updates_collections: As for :func:`mean`.
-        name: The variable scope; None: ``{name}``.
-
-    Returns:
-        As :func:`mean`.
-
-    Example:
-        >>> with v1.Graph().as_default(), v1.Session() as session:
-        ...     _, update = v1.metrics.{name}([{wanted[0]:d}, 0], [{wanted[1]:d}, 1])
-        ...     session.run(v1.local_variables_initializer())
-        ...     print(session.run(update))
-        {2.0 if wanted == (False, True) else 1.0}
-    """
-    return count
+    count.__name__, count.__doc__ = name, text
+    given = f"[{wanted[0]:d}, 0], [{wanted[1]:d}, 1]"
+    return _metric(given, 2.0 if wanted == (False, True) else 1.0, ", as bools")(count)
 
 
-true_positives = _counter("true_positives", (True, True), "hits")
-true_negatives = _counter("true_negatives", (False, False), "what is rightly left out")
-false_positives = _counter("false_positives", (False, True), "false alarms")
-false_negatives = _counter("false_negatives", (True, False), "misses")
+true_positives = _counter("true_positives", (True, True), "The number of hits.")
+true_negatives = _counter(
+    "true_negatives",
+    (False, False),
+    "The number of what is rightly left out.",
+)
+false_positives = _counter(
+    "false_positives", (False, True), "The number of false alarms."
+)
+false_negatives = _counter("false_negatives", (True, False), "The number of misses.")
 
 
 def _ratio(
-    name: str,
+    scope: str,
     labels: Any,
     predictions: Any,
     weights: Any,
     other: tuple[bool, bool],
 ) -> _Pair:
     labels, predictions = _aligned(labels, predictions)
-    with variable_scope(None, name):
+    with variable_scope(None, scope):
         hits = _counted(labels, predictions, weights, (True, True), "true_positives")
-        scope = "false_negatives" if other[0] else "false_positives"
-        rest = _counted(labels, predictions, weights, other, scope)
+        kind = "false_negatives" if other[0] else "false_positives"
+        rest = _counted(labels, predictions, weights, other, kind)
         value, update = (_share(a, a + b) for a, b in zip(hits, rest, strict=True))
         return value, update
 
 
-def precision(
-    labels: Any,
-    predictions: Any,
-    weights: Any = None,
-    metrics_collections: Any = None,
-    updates_collections: Any = None,
-    name: str | None = None,
-) -> _Pair:
-    """The share of what was found that is right.
-
-    Args:
-        labels: What is right, as bools.
-        predictions: What was found, as bools.
-        weights: As for :func:`mean`.
-        metrics_collections: As for :func:`mean`.
-        updates_collections: As for :func:`mean`.
-        name: The variable scope; None: ``precision``.
-
-    Returns:
-        As :func:`mean`.
-
-    Example:
-        >>> with v1.Graph().as_default(), v1.Session() as session:
-        ...     _, update = v1.metrics.precision([1, 0, 1], [1, 1, 0])
-        ...     session.run(v1.local_variables_initializer())
-        ...     print(session.run(update))
-        0.5
-    """
-    pair = _ratio(name or "precision", labels, predictions, weights, (False, True))
-    return _collect(pair, metrics_collections, updates_collections)
+@_metric("[1, 0, 1], [1, 1, 0]", 0.5, ", as bools")
+def precision(scope: str, labels: Any, predictions: Any, weights: Any) -> _Pair:
+    """The share of what was found that is right."""
+    return _ratio(scope, labels, predictions, weights, (False, True))
 
 
-def recall(
-    labels: Any,
-    predictions: Any,
-    weights: Any = None,
-    metrics_collections: Any = None,
-    updates_collections: Any = None,
-    name: str | None = None,
-) -> _Pair:
-    """The share of what is right that was found.
-
-    Args:
-        labels: What is right, as bools.
-        predictions: What was found, as bools.
-        weights: As for :func:`mean`.
-        metrics_collections: As for :func:`mean`.
-        updates_collections: As for :func:`mean`.
-        name: The variable scope; None: ``recall``.
-
-    Returns:
-        As :func:`mean`.
-
-    Example:
-        >>> with v1.Graph().as_default(), v1.Session() as session:
-        ...     _, update = v1.metrics.recall([1, 1, 1, 0], [1, 0, 0, 0])
-        ...     session.run(v1.local_variables_initializer())
-        ...     print(round(float(session.run(update)), 3))
-        0.333
-    """
-    pair = _ratio(name or "recall", labels, predictions, weights, (True, False))
-    return _collect(pair, metrics_collections, updates_collections)
+@_metric("[1, 1, 1, 0], [1, 0, 0, 0]", 0.333, ", as bools")
+def recall(scope: str, labels: Any, predictions: Any, weights: Any) -> _Pair:
+    """The share of what is right that was found."""
+    return _ratio(scope, labels, predictions, weights, (True, False))
 
 
 if not TYPE_CHECKING:

@@ -50,9 +50,7 @@ def _keep(
     """A summary as a tensor of the graph, or its bytes where ops run at once.
 
     Args:
-        kind: The type of the operation.
         name: The user's name; the tag is that of the operation.
-        value: What it is made of.
         content_of: Makes the message of a tag and an array.
         collections: The lists of the graph that get it; None: that of all summaries.
         family: What the tag begins with, or None.
