@@ -44,9 +44,7 @@ def embedding_lookup(
             ``indices_are_sorted`` in its place: an integer here counts as the factor.
         serialization_factor: In how many steps the hardware looks up; it divides the
             number of rows.
-        indices_are_sorted: Accepted and not used.
-        one_hot_threshold: Accepted and not used.
-        min_encoding_size: Accepted and not used.
+        indices_are_sorted, one_hot_threshold, min_encoding_size: Accepted and not used.
 
     Returns:
         A tensor ``[*ids.shape, ...]``.

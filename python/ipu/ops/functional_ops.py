@@ -28,8 +28,7 @@ def outlined_function(
     Args:
         func: A function of tensors, given by position; or None, to be used as
             ``@outlined_function()``.
-        unique_sharding: Accepted and not used.
-        keep_input_layouts: Accepted and not used.
+        unique_sharding, keep_input_layouts: Accepted and not used.
 
     Returns:
         The function, which converts its arguments to tensors; a decorator where

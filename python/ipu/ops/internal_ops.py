@@ -135,8 +135,7 @@ def get_current_iteration_counter(
     loop, came before.
 
     Args:
-        lower_bound: Accepted and not used.
-        upper_bound: Accepted and not used.
+        lower_bound, upper_bound: Accepted and not used.
 
     Returns:
         An int32 scalar, from 0 on; it begins again with each weight update.

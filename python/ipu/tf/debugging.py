@@ -362,8 +362,7 @@ def assert_shapes(
     Args:
         shapes: Pairs of a tensor and a sequence of sizes: an int, a name that stands
             for one size wherever it is used, or None for any.
-        data: Accepted and not used.
-        summarize: Accepted and not used.
+        data, summarize: Accepted and not used.
         message: Before the error.
 
     Raises:

@@ -143,8 +143,7 @@ def map_fn(
         dtype: The old name of ``fn_output_signature``.
         parallel_iterations: Accepted and not used.
         back_prop: False stops gradients at the result.
-        swap_memory: Accepted and not used.
-        infer_shape: Accepted and not used.
+        swap_memory, infer_shape: Accepted and not used.
         fn_output_signature: A nest of dtypes or ``TensorSpec``: what ``fn`` gives,
             where that is not of the structure and dtypes of ``elems``.
 
@@ -212,8 +211,7 @@ def vectorized_map(
     """:func:`map_fn` under TensorFlow's name for functions that can be vectorized.
 
     Args:
-        fn: As for :func:`map_fn`.
-        elems: As for :func:`map_fn`.
+        fn, elems: As for :func:`map_fn`.
         fallback_to_while_loop: Accepted and not used: it is a loop.
         warn: Accepted and not used.
 
@@ -349,8 +347,7 @@ def scan(
             result.
         parallel_iterations: Accepted and not used.
         back_prop: False stops gradients at the result.
-        swap_memory: Accepted and not used.
-        infer_shape: Accepted and not used.
+        swap_memory, infer_shape: Accepted and not used.
         reverse: Go from the last row to the first; the results keep their places.
 
     Returns:

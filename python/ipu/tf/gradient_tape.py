@@ -467,8 +467,7 @@ def gradients(
         ys: A tensor or a list of tensors.
         xs: A tensor or variable, or a list of them.
         grad_ys: For each of ``ys`` a tensor of its shape or None (ones).
-        gate_gradients: Accepted and not used.
-        aggregation_method: Accepted and not used.
+        gate_gradients, aggregation_method: Accepted and not used.
         stop_gradients: A tensor or variable, or a list of them, that are constants
             here unless they are among ``xs``.
         unconnected_gradients: As for :meth:`GradientTape.gradient`.

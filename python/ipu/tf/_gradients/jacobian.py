@@ -44,8 +44,7 @@ class Jacobians:
             target: A tensor.
             sources: A tensor or variable, or a nest of them.
             unconnected_gradients: As for :meth:`gradient`.
-            parallel_iterations: Accepted and not used.
-            experimental_use_pfor: Accepted and not used.
+            parallel_iterations, experimental_use_pfor: Accepted and not used.
 
         Returns:
             A nest like ``sources``, of shape ``target.shape + source.shape``.
@@ -90,8 +89,7 @@ class Jacobians:
             target: [b, ...]; row i depends on row i of ``source`` alone.
             source: [b, ...].
             unconnected_gradients: As for :meth:`gradient`.
-            parallel_iterations: Accepted and not used.
-            experimental_use_pfor: Accepted and not used.
+            parallel_iterations, experimental_use_pfor: Accepted and not used.
 
         Returns:
             [b, *target.shape[1:], *source.shape[1:]].

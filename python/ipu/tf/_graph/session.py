@@ -140,8 +140,7 @@ class Session:
                 dicts) of them.
             feed_dict: Values by tensor: for placeholders, or in place of what would be
                 computed.
-            options: Accepted and not used.
-            run_metadata: Accepted and not used.
+            options, run_metadata: Accepted and not used.
 
         Returns:
             NumPy values in the structure of ``fetches``; None for an operation.
@@ -327,9 +326,7 @@ class InteractiveSession(Session):
     """A session that is the default one from the start, for notebooks and shells.
 
     Args:
-        target: As for :class:`Session`.
-        graph: As for :class:`Session`.
-        config: As for :class:`Session`.
+        target, graph, config: As for :class:`Session`.
 
     Example:
         >>> with v1.Graph().as_default():

@@ -43,8 +43,7 @@ class GraphVariable(Variable):
         trainable: Whether optimizers take it by default.
         collections: The lists of the graph that it is put in; None: that of the global
             variables.
-        validate_shape: Accepted and not used.
-        caching_device: Accepted and not used.
+        validate_shape, caching_device: Accepted and not used.
         name: Its name.
         dtype: Its element type, or None for that of the value.
         constraint: A function of the value that optimizers apply after an update.

@@ -284,12 +284,9 @@ def non_max_suppression_padded(
         boxes: [boxes, 4], or [..., boxes, 4] where the result is padded.
         scores: [boxes], or [..., boxes].
         max_output_size: How many at the most.
-        iou_threshold: As there.
-        score_threshold: As there.
+        iou_threshold, score_threshold: As there.
         pad_to_max_output_size: Give ``max_output_size`` indices, the last of them 0.
-        sorted_input: Accepted and not used.
-        canonicalized_coordinates: Accepted and not used.
-        tile_size: Accepted and not used.
+        sorted_input, canonicalized_coordinates, tile_size: Accepted and not used.
 
     Returns:
         ``(indices, count)``: int32, and how many of them are valid.

@@ -236,8 +236,7 @@ def resize_with_pad(
 
     Args:
         image: [height, width, channels], or a batch of them.
-        target_height: Of the result.
-        target_width: Of the result.
+        target_height, target_width: Of the result.
         method: As in :func:`resize`.
         antialias: As there.
 

@@ -258,8 +258,7 @@ def separable_conv2d(
         input: As that of :func:`depthwise_conv2d`.
         depthwise_filter: The same.
         pointwise_filter: [1, 1, channels * multiplier, results].
-        strides: Of the first step.
-        padding: Of the first step.
+        strides, padding: Of the first step.
         data_format: "NHWC" (None stands for it) or "NCHW".
         dilations: Of the first step.
 

@@ -36,8 +36,7 @@ def matmul(
         transpose_b: Swap the last two axes of ``b`` first.
         adjoint_a: The same as ``transpose_a``: the tensors are real.
         adjoint_b: The same as ``transpose_b``.
-        a_is_sparse: Accepted and not used.
-        b_is_sparse: Accepted and not used.
+        a_is_sparse, b_is_sparse: Accepted and not used.
         output_type: The dtype of the result, or None for that of the operands.
 
     Returns:

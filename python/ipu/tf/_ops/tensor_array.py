@@ -40,9 +40,7 @@ class TensorArray:
             function only an index that is known when it is traced can do so, or that
             of a loop over a range of known length.
         clear_after_read: Accepted and not used: elements may be read again.
-        tensor_array_name: Accepted and not used.
-        handle: Accepted and not used.
-        flow: Accepted and not used.
+        tensor_array_name, handle, flow: Accepted and not used.
         infer_shape: Accepted and not used: elements always have one shape.
         element_shape: Their shape; None: that of the first one written.
         colocate_with_first_write_call: Accepted and not used.

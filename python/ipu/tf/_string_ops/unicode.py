@@ -118,9 +118,7 @@ def unicode_split_with_offsets(
 
     Args:
         input: Strings.
-        input_encoding: As for :func:`unicode_split`.
-        errors: As for :func:`unicode_split`.
-        replacement_char: As for :func:`unicode_split`.
+        input_encoding, errors, replacement_char: As for :func:`unicode_split`.
 
     Returns:
         What :func:`unicode_split` gives, and int64 offsets of the same shape.
@@ -146,9 +144,7 @@ def unicode_decode_with_offsets(
 
     Args:
         input: Strings.
-        input_encoding: As for :func:`unicode_split`.
-        errors: As for :func:`unicode_split`.
-        replacement_char: As for :func:`unicode_split`.
+        input_encoding, errors, replacement_char: As for :func:`unicode_split`.
         replace_control_characters: As for :func:`unicode_decode`.
 
     Returns:
@@ -177,9 +173,7 @@ def unicode_decode(
 
     Args:
         input: Strings.
-        input_encoding: As for :func:`unicode_split`.
-        errors: As for :func:`unicode_split`.
-        replacement_char: As for :func:`unicode_split`.
+        input_encoding, errors, replacement_char: As for :func:`unicode_split`.
         replace_control_characters: Whether control characters are replaced too.
 
     Returns:
@@ -263,10 +257,8 @@ def unicode_transcode(
 
     Args:
         input: Strings.
-        input_encoding: As for :func:`unicode_split`.
-        output_encoding: As for :func:`unicode_split`.
-        errors: As for :func:`unicode_split`.
-        replacement_char: As for :func:`unicode_split`.
+        input_encoding, output_encoding, errors, replacement_char: As for
+            :func:`unicode_split`.
         replace_control_characters: Whether control characters are replaced too.
 
     Returns:

@@ -97,9 +97,7 @@ class TestCase(ExtraAssertions, unittest.TestCase):
 
         Args:
             graph: A graph of TensorFlow 1; None: the one in force.
-            config: Accepted without effect.
-            use_gpu: Accepted without effect.
-            force_gpu: Accepted without effect.
+            config, use_gpu, force_gpu: Accepted without effect.
         """
         if graph is None and mode.building() is None:
             yield EagerSession()

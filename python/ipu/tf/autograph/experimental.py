@@ -38,8 +38,7 @@ def set_loop_options(
     """Options of the loop in whose body this is the first statement.
 
     Args:
-        parallel_iterations: Accepted and not used.
-        swap_memory: Accepted and not used.
+        parallel_iterations, swap_memory: Accepted and not used.
         maximum_iterations: An upper bound of the number of iterations; a loop that is
             differentiated needs one where its trip count is not known on entry.
         shape_invariants: Accepted and not used: shapes do not change in a loop.

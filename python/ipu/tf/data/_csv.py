@@ -171,8 +171,7 @@ def make_csv_dataset(
         header: Whether files begin with a line of names.
         num_epochs: How often the files are read; None: for ever.
         shuffle: Whether lines are shuffled.
-        shuffle_buffer_size: As for :meth:`Dataset.shuffle`.
-        shuffle_seed: As for :meth:`Dataset.shuffle`.
+        shuffle_buffer_size, shuffle_seed: As for :meth:`Dataset.shuffle`.
         prefetch_buffer_size: Batches that are made ahead; None: a few.
         num_parallel_reads: Accepted for compatibility.
         sloppy: Accepted for compatibility: the order is always the same.

@@ -441,8 +441,7 @@ class Dataset:
             batch_size: Elements in a batch, at least 1.
             drop_remainder: Whether a last batch of fewer elements is dropped. Devices
                 need batches of one size. Default False.
-            num_parallel_calls: Accepted for compatibility.
-            deterministic: Accepted for compatibility.
+            num_parallel_calls, deterministic: Accepted for compatibility.
 
         Returns:
             A data set of batches. In its ``element_spec`` the first size is
@@ -1233,8 +1232,7 @@ class Dataset:
             element_length_func: Gets an element, gives its length, an integer.
             bucket_boundaries: Lengths at which the next bucket begins, ascending.
             bucket_batch_sizes: Batch size of each bucket: one more than boundaries.
-            padded_shapes: As for :meth:`padded_batch`.
-            padding_values: As for :meth:`padded_batch`.
+            padded_shapes, padding_values: As for :meth:`padded_batch`.
             pad_to_bucket_boundary: Whether sizes that are not known are padded to the
                 bucket's largest length rather than the batch's. So there are only as
                 many shapes as buckets.
@@ -1913,8 +1911,7 @@ class Dataset:
 
         Args:
             path: The folder.
-            element_spec: Accepted for compatibility: the folder says it.
-            compression: Accepted for compatibility: the folder says it.
+            element_spec, compression: Accepted for compatibility: the folder says it.
             reader_func: Must be None.
             wait: Must be False.
 

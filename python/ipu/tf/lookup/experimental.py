@@ -24,8 +24,7 @@ class MutableHashTable(Table):
         value_dtype: dtype of the values.
         default_value: What stands for a key that is not there; of the shape of a
             value.
-        checkpoint: Ignored.
-        experimental_is_anonymous: Ignored.
+        checkpoint, experimental_is_anonymous: Ignored.
 
     Example:
         >>> table = MutableHashTable(tf.string, tf.int64, -1)
@@ -103,8 +102,7 @@ class DenseHashTable(MutableHashTable):
         default_value: What stands for a key that is not there.
         empty_key: A key that is never used.
         deleted_key: Another one.
-        initial_num_buckets: Ignored.
-        checkpoint: Ignored.
+        initial_num_buckets, checkpoint: Ignored.
 
     Example:
         >>> table = DenseHashTable(tf.int64, tf.int64, -1, empty_key=-1, deleted_key=-2)

@@ -129,8 +129,7 @@ def create_file_writer(
 
     Args:
         logdir: The folder; it is made.
-        max_queue: Accepted: no event waits.
-        flush_millis: Accepted: no event waits.
+        max_queue, flush_millis: Accepted: no event waits.
         filename_suffix: The end of the file's name. Default ``.v2``.
         experimental_trackable: Accepted and not used.
 

@@ -65,8 +65,7 @@ def assign(
     Args:
         ref: The variable.
         value: Its new value.
-        validate_shape: Accepted and not used.
-        use_locking: Accepted and not used.
+        validate_shape, use_locking: Accepted and not used.
 
     Returns:
         In graph mode a tensor: the new value. Else the variable.

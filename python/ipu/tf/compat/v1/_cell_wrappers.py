@@ -83,8 +83,7 @@ class DropoutWrapper(RNNCell):
         state_keep_prob: The same of the state that goes to the next step; of an
             ``LSTMStateTuple`` h alone.
         variational_recurrent: Must be False.
-        input_size: Accepted and not used.
-        dtype: Accepted and not used.
+        input_size, dtype: Accepted and not used.
         seed: Of the random numbers.
 
     Raises:

@@ -159,9 +159,7 @@ class BasicRNNCell(RNNCell):
     Args:
         num_units: The size of the state.
         activation: In place of tanh.
-        reuse: As for :class:`RNNCell`.
-        name: As for :class:`RNNCell`.
-        dtype: As for :class:`RNNCell`.
+        reuse, name, dtype: As for :class:`RNNCell`.
 
     Example:
         >>> BasicRNNCell(3).state_size
@@ -212,8 +210,7 @@ class GRUCell(RNNCell):
         reuse: As for :class:`RNNCell`.
         kernel_initializer: Of both kernels; None: the variable scope's.
         bias_initializer: Of both biases; None: ones for the gates, zeros.
-        name: As for :class:`RNNCell`.
-        dtype: As for :class:`RNNCell`.
+        name, dtype: As for :class:`RNNCell`.
 
     Example:
         >>> GRUCell(3).output_size
@@ -279,15 +276,12 @@ class LSTMCell(RNNCell):
         initializer: Of the kernels; None: the variable scope's.
         num_proj: The size that the output is projected to, or None.
         proj_clip: What the projected output is clipped to, or None.
-        num_unit_shards: Accepted and not used.
-        num_proj_shards: Accepted and not used.
+        num_unit_shards, num_proj_shards: Accepted and not used.
         forget_bias: Added to the forget gate.
         state_is_tuple: Whether the state is an ``LSTMStateTuple``; else both halves lie
             side by side.
         activation: None: tanh.
-        reuse: As for :class:`RNNCell`.
-        name: As for :class:`RNNCell`.
-        dtype: As for :class:`RNNCell`.
+        reuse, name, dtype: As for :class:`RNNCell`.
 
     Example:
         >>> LSTMCell(3, num_proj=2).state_size
@@ -389,12 +383,8 @@ class BasicLSTMCell(LSTMCell):
 
     Args:
         num_units: The size of the memory.
-        forget_bias: As for :class:`LSTMCell`.
-        state_is_tuple: As for :class:`LSTMCell`.
-        activation: As for :class:`LSTMCell`.
-        reuse: As for :class:`RNNCell`.
-        name: As for :class:`RNNCell`.
-        dtype: As for :class:`RNNCell`.
+        forget_bias, state_is_tuple, activation: As for :class:`LSTMCell`.
+        reuse, name, dtype: As for :class:`RNNCell`.
 
     Example:
         >>> BasicLSTMCell(3).state_size

@@ -323,10 +323,7 @@ def start_queue_runners(
 
     Args:
         sess: Accepted and not used, as are all others.
-        coord: The same.
-        daemon: The same.
-        start: The same.
-        collection: The same.
+        coord, daemon, start, collection: The same.
 
     Returns:
         No threads.

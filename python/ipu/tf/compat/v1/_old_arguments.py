@@ -83,14 +83,8 @@ def while_loop(
 
     Args:
         cond: As for ``tf.while_loop``, like what follows.
-        body: As there.
-        loop_vars: As there.
-        shape_invariants: As there.
-        parallel_iterations: As there.
-        back_prop: As there.
-        swap_memory: As there.
-        name: As there.
-        maximum_iterations: As there.
+        body, loop_vars, shape_invariants, parallel_iterations, back_prop, swap_memory,
+            name, maximum_iterations: As there.
         return_same_structure: Whether a single loop variable comes back in a list, as
             it was given.
 

@@ -132,9 +132,8 @@ class Optimizer(optimizers.Optimizer):
             loss: A scalar tensor of the function being traced, or a callable.
             global_step: A variable to count up, or None.
             var_list: The variables.
-            gate_gradients: Accepted without effect.
-            aggregation_method: Accepted without effect.
-            colocate_gradients_with_ops: Accepted without effect.
+            gate_gradients, aggregation_method, colocate_gradients_with_ops: Accepted
+                without effect.
             grad_loss: The gradient of the loss, None for 1.
 
         Returns:

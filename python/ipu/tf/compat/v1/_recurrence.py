@@ -41,8 +41,7 @@ def dynamic_rnn(
             outputs are zero, and the state stays. None: all.
         initial_state: The first state; None: zeros.
         dtype: Of the zeros.
-        parallel_iterations: Accepted and not used.
-        swap_memory: Accepted and not used.
+        parallel_iterations, swap_memory: Accepted and not used.
         time_major: Whether steps come before the batch.
         scope: The variable scope; None: ``rnn``.
 
@@ -82,10 +81,7 @@ def static_rnn(
     Args:
         cell: As for :func:`dynamic_rnn`.
         inputs: A list of ``(batch, size)``.
-        initial_state: As for :func:`dynamic_rnn`.
-        dtype: As for :func:`dynamic_rnn`.
-        sequence_length: As for :func:`dynamic_rnn`.
-        scope: As for :func:`dynamic_rnn`.
+        initial_state, dtype, sequence_length, scope: As for :func:`dynamic_rnn`.
 
     Returns:
         A list of outputs, and the last state.
@@ -124,13 +120,11 @@ def bidirectional_dynamic_rnn(
     Args:
         cell_fw: The cell from the start.
         cell_bw: The cell from the end.
-        inputs: As for :func:`dynamic_rnn`.
-        sequence_length: As for :func:`dynamic_rnn`.
+        inputs, sequence_length: As for :func:`dynamic_rnn`.
         initial_state_fw: The first state of ``cell_fw``.
         initial_state_bw: The first state of ``cell_bw``.
         dtype: As for :func:`dynamic_rnn`.
-        parallel_iterations: Accepted and not used.
-        swap_memory: Accepted and not used.
+        parallel_iterations, swap_memory: Accepted and not used.
         time_major: As for :func:`dynamic_rnn`.
         scope: The variable scope; None: ``bidirectional_rnn``.
 
@@ -188,8 +182,7 @@ def static_bidirectional_rnn(
         inputs: A list of ``(batch, size)``.
         initial_state_fw: The first state of ``cell_fw``.
         initial_state_bw: The first state of ``cell_bw``.
-        dtype: As for :func:`dynamic_rnn`.
-        sequence_length: As for :func:`dynamic_rnn`.
+        dtype, sequence_length: As for :func:`dynamic_rnn`.
         scope: The variable scope; None: ``bidirectional_rnn``.
 
     Returns:

@@ -45,15 +45,12 @@ def get_variable(
         regularizer: A function of the variable whose value is added to the losses.
         trainable: Whether optimizers take it by default; None: yes.
         collections: The lists of the graph it is put in; None: that of the global ones.
-        caching_device: Accepted and not used.
-        partitioner: Accepted and not used.
-        validate_shape: Accepted and not used.
+        caching_device, partitioner, validate_shape: Accepted and not used.
         use_resource: Whether it is a resource; None: what the scope says. On an IPU it
             has to be one; in ``ipu.scopes.ipu_scope`` all are.
         custom_getter: Called in place of this function, with it as first argument.
         constraint: Applied to its value after an update.
-        synchronization: Accepted and not used.
-        aggregation: Accepted and not used.
+        synchronization, aggregation: Accepted and not used.
 
     Returns:
         The variable.
@@ -129,8 +126,7 @@ def variable_scope(
         values: Accepted and not used.
         initializer: Gives variables their first values by default.
         regularizer: The default of ``get_variable``.
-        caching_device: Accepted and not used.
-        partitioner: Accepted and not used.
+        caching_device, partitioner: Accepted and not used.
         custom_getter: Called in place of ``get_variable``.
         reuse: True: variables have to be there already; ``tf.AUTO_REUSE``: they may;
             None: as around.

@@ -71,8 +71,7 @@ class Iterator:
         Args:
             output_types: The nest of dtypes of an element.
             output_shapes: The nest of shapes; None: nothing is known of them.
-            shared_name: Accepted and not used.
-            output_classes: Accepted and not used.
+            shared_name, output_classes: Accepted and not used.
 
         Example:
             >>> with v1.Graph().as_default(), v1.Session() as session:

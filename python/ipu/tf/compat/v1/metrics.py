@@ -152,9 +152,7 @@ _TEXT = """{text}
     Args:
         labels: What is right{kind}.
         predictions: What was found{kind}.
-        weights: As for :func:`mean`.
-        metrics_collections: As for :func:`mean`.
-        updates_collections: As for :func:`mean`.
+        weights, metrics_collections, updates_collections: As for :func:`mean`.
         name: The variable scope; None: ``{name}``.
 
     Returns:

@@ -118,8 +118,7 @@ def histogram(
     Args:
         name: As for :func:`scalar`.
         values: A tensor of any shape.
-        collections: As for :func:`scalar`.
-        family: As for :func:`scalar`.
+        collections, family: As for :func:`scalar`.
 
     Returns:
         A string tensor.
@@ -157,8 +156,7 @@ def image(
         tensor: ``(pictures, height, width, channels)`` with 1, 3 or 4 channels: uint8,
             or floats, which are scaled to fill the range.
         max_outputs: How many of the pictures there are at most.
-        collections: As for :func:`scalar`.
-        family: As for :func:`scalar`.
+        collections, family: As for :func:`scalar`.
 
     Returns:
         A string tensor.
@@ -295,8 +293,7 @@ class FileWriter:
     Args:
         logdir: The folder; it is made.
         graph: A graph that is written first, or None.
-        max_queue: Accepted: no event waits.
-        flush_secs: Accepted: no event waits.
+        max_queue, flush_secs: Accepted: no event waits.
         graph_def: In place of ``graph``: what ``Graph.as_graph_def`` gave.
         filename_suffix: The end of the file's name.
         session: A session whose graph is taken where ``graph`` is None.
