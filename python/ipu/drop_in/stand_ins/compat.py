@@ -6,14 +6,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-__all__ = [
-    "as_bytes",
-    "as_str",
-    "as_str_any",
-    "as_text",
-    "forward_compatible",
-    "path_to_str",
-]
+from ipu._text.faces import defined
 
 
 def as_bytes(bytes_or_text: Any, encoding: str = "utf-8") -> bytes:
@@ -80,3 +73,6 @@ def forward_compatible(year: int, month: int, day: int) -> bool:
     """Whether consumers of that date's programs are expected: always."""
     del year, month, day
     return True
+
+
+__all__ = defined(__name__)

@@ -8,20 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from ipu import _core
+from ipu._text.faces import defined
 from ipu._text.refusals import refuse_call
-
-__all__ = [
-    "Context",
-    "async_wait",
-    "context",
-    "device",
-    "eager_mode",
-    "ensure_initialized",
-    "executing_eagerly",
-    "graph_mode",
-    "num_gpus",
-    "set_global_seed",
-]
 
 
 def executing_eagerly() -> bool:
@@ -36,11 +24,7 @@ def eager_mode() -> Iterator[None]:
 
 
 def graph_mode() -> Any:
-    """Not there: graphs of TensorFlow 1.
-
-    Raises:
-        NotThereYetError: Always.
-    """
+    """Not there: graphs of TensorFlow 1."""
     refuse_call(f"{__name__}.graph_mode")
 
 
@@ -102,3 +86,6 @@ _context = Context()
 def context() -> Context:
     """The one context."""
     return _context
+
+
+__all__ = defined(__name__)

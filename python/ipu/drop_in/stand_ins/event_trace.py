@@ -12,32 +12,15 @@ from typing import Any
 
 import numpy as np
 
+from ipu._text.faces import defined
 from ipu._text.refusals import refuse_call
 from ipu.tf._graph import mode
 from ipu.tf._string_ops.tensors import StringTensor
 from ipu.tf.tensor_spec import TensorSpec
 
-__all__ = [
-    "IpuTraceEvent",
-    "extract_all_events",
-    "extract_all_strings_from_event_trace",
-    "extract_all_types_from_event_trace",
-    "extract_compile_reports",
-    "extract_execute_reports",
-    "extract_graphs",
-    "extract_poplar_serialized_graphs",
-    "get_ipu_reports",
-    "ipu_compile_summary",
-    "ipu_event_trace",
-]
-
 
 class IpuTraceEvent:
-    """One event; programs use the numbers of its types.
-
-    Attributes:
-        type: One of the numbers below.
-    """
+    """One event; programs use the numbers of its types."""
 
     COMPILE_BEGIN = 0
     COMPILE_END = 1
@@ -50,11 +33,7 @@ class IpuTraceEvent:
 
     @staticmethod
     def FromString(text: bytes) -> IpuTraceEvent:
-        """Not there: no event is ever written.
-
-        Raises:
-            NotThereYetError: Always.
-        """
+        """Not there: no event is ever written."""
         del text
         refuse_call(f"{__name__}.IpuTraceEvent.FromString")
 
@@ -75,11 +54,7 @@ def get_ipu_reports() -> Any:
 
 
 def ipu_compile_summary(name: str, op_list: Any, collections: Any = None) -> None:
-    """A summary for TensorBoard of what was compiled: none.
-
-    Raises:
-        NotThereYetError: Always.
-    """
+    """A summary for TensorBoard of what was compiled: none."""
     del name, op_list, collections
     refuse_call(f"{__name__}.ipu_compile_summary")
 
@@ -107,3 +82,6 @@ def extract_compile_reports(events: Iterable[Any]) -> list[tuple[str, str]]:
 extract_execute_reports = extract_compile_reports
 extract_poplar_serialized_graphs = extract_compile_reports
 extract_graphs = extract_compile_reports
+
+
+__all__ = defined(__name__)

@@ -7,9 +7,8 @@ from typing import Any
 
 from ipu import _core
 from ipu._core import Tensor
+from ipu._text.faces import defined
 from ipu.tf.variable import Variable
-
-__all__ = ["constant_value", "enable_eager_execution", "inside_function", "is_tensor"]
 
 
 def is_tensor(x: Any) -> bool:
@@ -18,12 +17,7 @@ def is_tensor(x: Any) -> bool:
 
 
 def constant_value(tensor: Any, partial: bool = False) -> Any:
-    """The value as an array where it is known now, else None.
-
-    Args:
-        tensor: A tensor.
-        partial: Accepted without effect.
-    """
+    """The value as an array where it is known now, else None."""
     del partial
     if isinstance(tensor, Tensor):
         return None if tensor.is_symbolic else tensor.numpy()
@@ -38,3 +32,6 @@ def inside_function() -> bool:
 def enable_eager_execution(*args: Any, **kwargs: Any) -> None:
     """Run ops at once: always so."""
     del args, kwargs
+
+
+__all__ = defined(__name__)

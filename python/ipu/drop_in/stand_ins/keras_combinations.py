@@ -14,28 +14,14 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ipu._device.thread_state import here
-
-__all__ = [
-    "NamedObject",
-    "combine",
-    "generate",
-    "keras_mode_combinations",
-    "keras_model_type_combinations",
-    "keras_tensor_combinations",
-    "times",
-]
+from ipu._text.faces import defined
 
 # unittest leaves frames of such modules out of tracebacks
 __unittest = True
 
 
 class NamedObject:
-    """An object with a name for the names of tests.
-
-    Args:
-        name: The name.
-        obj: The object; its attributes and calls pass through.
-    """
+    """An object with a name for the names of tests."""
 
     def __init__(self, name: str, obj: Any) -> None:
         self._name = name
@@ -105,14 +91,7 @@ def keras_tensor_combinations() -> list[dict[str, Any]]:
 def generate(
     combinations: list[dict[str, Any]], test_combinations: Any = ()
 ) -> Callable[[Any], Any]:
-    """Run a test, or each test of a class, once for each combination.
-
-    Args:
-        combinations: What :func:`combine` and :func:`times` made. "mode",
-            "run_eagerly" and "model_type" set the mode; what else the test takes are
-            its arguments.
-        test_combinations: Accepted without effect.
-    """
+    """Run a test, or each test of a class, once for each combination."""
     del test_combinations
     chosen = [one for one in combinations if one.get("mode", "eager") != "graph"]
 
@@ -154,3 +133,6 @@ def _each(test: Any, combinations: list[dict[str, Any]]) -> Any:
                 test(self, *args, **{**arguments, **kwargs})
 
     return run
+
+
+__all__ = defined(__name__)

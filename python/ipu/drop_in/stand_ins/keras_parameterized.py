@@ -9,15 +9,9 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from ipu._text.faces import defined
 from ipu.drop_in.stand_ins import keras_combinations
 from ipu.tf._testing.case import TestCase as _TestCase
-
-__all__ = [
-    "TestCase",
-    "run_all_keras_modes",
-    "run_with_all_model_types",
-    "run_with_all_saved_model_formats",
-]
 
 parameterized: Any = importlib.import_module("absl.testing.parameterized")
 
@@ -41,12 +35,7 @@ def _decorator(test_or_class: Any, combinations: list[dict[str, Any]]) -> Any:
 def run_with_all_model_types(
     test_or_class: Any = None, exclude_models: Any = None
 ) -> Any:
-    """Run a test once for each kind of model.
-
-    Args:
-        test_or_class: The test or class, where it is used without parentheses.
-        exclude_models: Kinds to leave out.
-    """
+    """Run a test once for each kind of model."""
     excluded = [exclude_models] if isinstance(exclude_models, str) else exclude_models
     kinds = ["functional", "subclass", "sequential"]
     chosen = [kind for kind in kinds if kind not in (excluded or ())]
@@ -54,24 +43,18 @@ def run_with_all_model_types(
 
 
 def run_all_keras_modes(test_or_class: Any = None, **options: Any) -> Any:
-    """Run a test in the one mode there is: compiled functions, eagerly traced.
-
-    Args:
-        test_or_class: The test or class, where it is used without parentheses.
-        **options: ``always_skip_v1`` and its like; accepted without effect.
-    """
+    """Run a test in the one mode there is: compiled functions, eagerly traced."""
     del options
     return _decorator(test_or_class, keras_combinations.keras_mode_combinations())
 
 
 def run_with_all_saved_model_formats(test_or_class: Any = None, **options: Any) -> Any:
-    """Not there yet: saved models.
-
-    Raises:
-        unittest.SkipTest: The test is skipped.
-    """
+    """Not there yet: saved models."""
     import unittest
 
     del options
     skip = unittest.skip("saved models come with a later version")
     return skip if test_or_class is None else skip(test_or_class)
+
+
+__all__ = defined(__name__)

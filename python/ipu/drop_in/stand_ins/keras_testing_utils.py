@@ -12,39 +12,13 @@ import numpy as np
 
 from ipu import keras
 from ipu._device.thread_state import here
+from ipu._text.faces import defined
 from ipu._text.missing import refuse
 from ipu.drop_in.stand_ins.test_util import (
-    deprecated_graph_mode_only,
-    run_v2_only,
+    deprecated_graph_mode_only as deprecated_graph_mode_only,
+    run_v2_only as run_v2_only,
 )
 from ipu.tf._testing.compare import as_array
-
-__all__ = [
-    "Bias",
-    "SmallSubclassMLP",
-    "deprecated_graph_mode_only",
-    "disable_v2_dtype_behavior",
-    "enable_v2_dtype_behavior",
-    "for_all_test_methods",
-    "generate_combinations_with_testcase_name",
-    "get_model_from_layers",
-    "get_model_type",
-    "get_multi_io_model",
-    "get_small_functional_mlp",
-    "get_small_mlp",
-    "get_small_sequential_mlp",
-    "get_small_subclass_mlp",
-    "get_test_data",
-    "get_v2_optimizer",
-    "layer_test",
-    "model_type_scope",
-    "numeric_test",
-    "run_eagerly_scope",
-    "run_v2_only",
-    "should_run_eagerly",
-    "string_test",
-    "use_gpu",
-]
 
 _HERE = "keras.testing_utils"
 
@@ -79,11 +53,7 @@ def run_eagerly_scope(value: bool) -> contextlib.AbstractContextManager[None]:
 
 
 def get_model_type() -> str:
-    """Which kind of model a test should make.
-
-    Raises:
-        ValueError: Outside of :func:`model_type_scope`.
-    """
+    """Which kind of model a test should make."""
     if here.test_model_type is None:
         raise ValueError(
             "There is no current model type. Decorate the test with "
@@ -120,18 +90,7 @@ def get_test_data(
     num_classes: int,
     random_seed: int | None = None,
 ) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
-    """Points around one random centre for each class.
-
-    Args:
-        train_samples: How many for training.
-        test_samples: How many for testing.
-        input_shape: The shape of a point.
-        num_classes: How many classes.
-        random_seed: None for NumPy's present state.
-
-    Returns:
-        ((x_train, y_train), (x_test, y_test)): float32 points, integer classes.
-    """
+    """Points around one random centre for each class."""
     if random_seed is not None:
         np.random.seed(random_seed)
     count = train_samples + test_samples
@@ -183,13 +142,7 @@ class Bias(keras.layers.Layer):
 
 
 class SmallSubclassMLP(keras.Model):
-    """A model of two dense layers, as a subclass of ``Model``.
-
-    Args:
-        num_hidden: Units of the first.
-        num_classes: Units of the second.
-        **kwargs: What ``Model`` takes.
-    """
+    """A model of two dense layers, as a subclass of ``Model``."""
 
     def __init__(self, num_hidden: int, num_classes: int, **kwargs: Any) -> None:
         super().__init__(name="test_model", **kwargs)
@@ -268,17 +221,7 @@ def get_model_from_layers(
     input_sparse: bool | None = None,
     model_type: str | None = None,
 ) -> Any:
-    """A model of layers one after the other, as the current model type says.
-
-    Args:
-        model_layers: The layers.
-        input_shape: The shape of one input; functional models need it.
-        input_dtype: Its dtype, or None.
-        name: The model's name, or None.
-        input_ragged: Must not be True.
-        input_sparse: Must not be True.
-        model_type: "sequential", "functional" or "subclass"; None is the current one.
-    """
+    """A model of layers one after the other, as the current model type says."""
     if input_ragged or input_sparse:
         refuse(f"{_HERE}.get_model_from_layers with ragged or sparse input")
     kind = model_type or get_model_type()
@@ -337,19 +280,7 @@ def get_multi_io_model(
     shared_input_branch: list[Any] | None = None,
     shared_output_branch: list[Any] | None = None,
 ) -> Any:
-    """A model of two branches, as the current model type says.
-
-    Args:
-        branch_a: Layers; where the model is functional and the branches share no
-            input, what ``Input`` gave comes first.
-        branch_b: As ``branch_a``.
-        shared_input_branch: What comes before both, an ``Input`` first in a functional
-            model.
-        shared_output_branch: Layers after both, or None for two outputs.
-
-    Raises:
-        ValueError: The type is "sequential".
-    """
+    """A model of two branches, as the current model type says."""
     kind = get_model_type()
     if kind.startswith("subclass"):
         branches = [branch_a, branch_b]
@@ -388,24 +319,7 @@ def layer_test(
     custom_objects: Any = None,
     **options: Any,
 ) -> Any:
-    """Make a layer, run it in a model, train it for a step and check what it gives.
-
-    Args:
-        layer_cls: The class of the layer.
-        kwargs: Its arguments.
-        input_shape: The shape of a batch; None in it is a random size.
-        input_dtype: The dtype of the input; float32 where None.
-        input_data: The input, in place of random numbers.
-        expected_output: What it shall give for ``input_data``, or None.
-        expected_output_dtype: The dtype that it shall give, or None.
-        expected_output_shape: The shape that it shall give, or None; None in it is any.
-        validate_training: Whether to train for one step.
-        custom_objects: Accepted without effect.
-        **options: Further options of the original; accepted without effect.
-
-    Returns:
-        What the layer gave.
-    """
+    """Make a layer, run it in a model, train it for a step and check what it gives."""
     del custom_objects, options
     if input_data is None:
         shape = [np.random.randint(1, 4) if n is None else n for n in input_shape]
@@ -433,3 +347,6 @@ def layer_test(
         model.compile("rmsprop", "mse")
         model.fit(data, result, batch_size=len(data), verbose=0)
     return result
+
+
+__all__ = defined(__name__, ["deprecated_graph_mode_only", "run_v2_only"])

@@ -16,33 +16,10 @@ from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
 from ipu import utils
+from ipu._text.faces import defined
 from ipu._text.missing import refuse
 from ipu._text.refusals import refuse_call
 from ipu.tf._graph.session import Session
-
-__all__ = [
-    "ReportHelper",
-    "ReportJSON",
-    "add_hw_ci_connection_options",
-    "compute_device_count",
-    "count_matches_in_list",
-    "create_dual_increasing_dataset",
-    "create_multi_increasing_dataset",
-    "create_single_increasing_dataset",
-    "enable_ipu_events",
-    "get_ci_num_ipus",
-    "has_ci_ipus",
-    "ipu_session",
-    "items_matching_at_least_one_pattern",
-    "missing_names_in_whitelist_entries",
-    "missing_whitelist_entries_in_names",
-    "move_variable_initialization_to_cpu",
-    "names_in_blacklist",
-    "skip_if_not_enough_ipus",
-    "skip_on_hw",
-    "test_may_use_ipus_or_model",
-    "test_uses_ipus",
-]
 
 # unittest leaves frames of such modules out of tracebacks
 __unittest = True
@@ -69,12 +46,7 @@ def _available() -> int:
 
 
 def skip_if_not_enough_ipus(self: Any, num_ipus: int) -> None:
-    """Skip a test that needs more IPUs than programs can use.
-
-    Args:
-        self: The test case.
-        num_ipus: How many it needs.
-    """
+    """Skip a test that needs more IPUs than programs can use."""
     if num_ipus > _available():
         self.skipTest(
             f"Requested {num_ipus} IPUs, but only {_available()} are available."
@@ -86,13 +58,7 @@ def test_uses_ipus(
     allow_ipu_model: bool = False,
     func: Callable[..., Any] | None = None,
 ) -> Any:
-    """A decorator for a test that needs so many IPUs.
-
-    Args:
-        num_ipus: How many.
-        allow_ipu_model: Accepted without effect: IPUs are always modelled.
-        func: The test, where it is not used as a decorator.
-    """
+    """A decorator for a test that needs so many IPUs."""
     del allow_ipu_model
 
     def decorator(test: Callable[..., Any]) -> Callable[..., Any]:
@@ -131,14 +97,7 @@ def skip_on_hw(func: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def add_hw_ci_connection_options(opts: Any) -> Any:
-    """Attach devices when they are first used.
-
-    Args:
-        opts: An ``IPUConfig``, or what ``create_ipu_config`` made.
-
-    Returns:
-        ``opts``.
-    """
+    """Attach devices when they are first used."""
     config = getattr(opts, "config", opts)
     config.device_connection.type = utils.DeviceConnectionType.ON_DEMAND
     config.device_connection.enable_remote_buffers = True
@@ -158,12 +117,7 @@ def compute_device_count(
 
 
 def ipu_session(*args: Any, **kwargs: Any) -> Session:
-    """A session on the graph in force.
-
-    Args:
-        *args: Accepted without effect.
-        **kwargs: Accepted without effect.
-    """
+    """A session on the graph in force."""
     del args, kwargs
     return Session()
 
@@ -214,14 +168,7 @@ def count_matches_in_list(input_list: Iterable[str], to_match: str) -> int:
 def create_multi_increasing_dataset(
     value: int, shapes: Any = None, dtypes: Any = None, repeat: bool = True
 ) -> Any:
-    """A data set whose element n holds tensors that are n everywhere.
-
-    Args:
-        value: How many elements there are.
-        shapes: The shape of each tensor; None is [1, 32, 32, 4] and [1, 8].
-        dtypes: The dtype of each; None is float32.
-        repeat: Begin again at the end.
-    """
+    """A data set whose element n holds tensors that are n everywhere."""
     from ipu import tf
 
     shapes = shapes or [[1, 32, 32, 4], [1, 8]]
@@ -278,14 +225,7 @@ class ReportHelper:
         output_execution_profile: bool = False,
         max_executions: int | None = None,
     ) -> None:
-        """Ask for reports in a folder of their own.
-
-        Args:
-            config: The ``IPUConfig``.
-            output_graph_profile: Of the compilation.
-            output_execution_profile: Of the runs.
-            max_executions: Of so many runs at most.
-        """
+        """Ask for reports in a folder of their own."""
         config.compilation_poplar_options.update(
             {
                 "autoReport.directory": self._folder,
@@ -305,19 +245,11 @@ class ReportHelper:
         return []
 
     def find_report(self) -> NoReturn:
-        """Not there yet.
-
-        Raises:
-            NotThereYetError: Always.
-        """
+        """Not there yet."""
         refuse_call(f"{__name__}.ReportHelper.find_report")
 
     def assert_num_reports(self, expected: int) -> None:
-        """Check how many files there are.
-
-        Raises:
-            NotThereYetError: ``expected`` is not 0.
-        """
+        """Check how many files there are."""
         if expected != 0:
             self.find_report()
 
@@ -326,18 +258,7 @@ class ReportHelper:
 
 
 class ReportJSON:
-    """Reads the event trace, which is empty.
-
-    Args:
-        test: The test case.
-        sess: Must be None: sessions come with a later version.
-        configure_device: Configure one IPU, where ``eager_mode`` is True.
-        eager_mode: Whether ops run at once.
-        **options: Options of the device and of reports; accepted without effect.
-
-    Raises:
-        NotThereYetError: A session is given.
-    """
+    """Reads the event trace, which is empty."""
 
     def __init__(
         self,
@@ -371,3 +292,6 @@ class ReportJSON:
         if name.startswith("_"):
             raise AttributeError(name)
         return lambda *args, **kwargs: refuse(f"{_HERE}.ReportJSON.{name}")
+
+
+__all__ = defined(__name__, ["move_variable_initialization_to_cpu"])

@@ -5,12 +5,7 @@ from __future__ import annotations
 
 import logging
 
-__all__ = [
-    "FIRST_VERSION",
-    "KERAS_VERSION",
-    "executing_eagerly_outside_functions",
-    "get_logger",
-]
+from ipu._text.faces import defined
 
 # the last release of TensorFlow 1, which its programs are served as
 FIRST_VERSION = "1.15.5"
@@ -37,3 +32,6 @@ def get_logger() -> logging.Logger:
         'tensorflow'
     """
     return logging.getLogger("tensorflow")
+
+
+__all__ = defined(__name__, ["FIRST_VERSION", "KERAS_VERSION"])

@@ -12,60 +12,17 @@ import unittest
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ipu._text.faces import defined
 from ipu.tf._graph.graph import Graph
 from ipu.tf._testing.case import TestCase
 from ipu.tf.test import (
-    get_temp_dir,
-    gpu_device_name,
-    is_gpu_available,
-    main,
-    mock,
-    test_src_dir_path,
+    get_temp_dir as get_temp_dir,
+    gpu_device_name as gpu_device_name,
+    is_gpu_available as is_gpu_available,
+    main as main,
+    mock as mock,
+    test_src_dir_path as test_src_dir_path,
 )
-
-__all__ = [
-    "GetTempDir",
-    "TensorFlowTestCase",
-    "TestCase",
-    "also_run_as_tf_function",
-    "assert_no_garbage_created",
-    "assert_no_new_pyobjects_executing_eagerly",
-    "assert_no_new_tensors",
-    "build_as_function_and_v1_graph",
-    "deprecated_graph_mode_only",
-    "disable_xla",
-    "eager_lazy_remote_copy_on_and_off",
-    "enable_control_flow_v2",
-    "enable_eager_op_as_function",
-    "enable_output_all_intermediates",
-    "for_all_test_methods",
-    "force_cpu",
-    "force_gpu",
-    "get_temp_dir",
-    "gpu_device_name",
-    "is_gpu_available",
-    "is_xla_enabled",
-    "main",
-    "mock",
-    "no_xla_auto_jit",
-    "run_all_in_deprecated_graph_mode_only",
-    "run_all_in_graph_and_eager_modes",
-    "run_all_without_tensor_float_32",
-    "run_cuda_only",
-    "run_deprecated_v1",
-    "run_gpu_only",
-    "run_in_async_and_sync_mode",
-    "run_in_graph_and_eager_modes",
-    "run_v1_only",
-    "run_v2_only",
-    "run_without_tensor_float_32",
-    "skip_if",
-    "test_src_dir_path",
-    "use_deterministic_cublas",
-    "with_control_flow_v2",
-    "with_eager_op_as_function",
-    "with_forward_compatibility_horizons",
-]
 
 # unittest leaves frames of such modules out of tracebacks
 __unittest = True
@@ -97,12 +54,7 @@ def _unchanged(*arguments: Any, **options: Any) -> Any:
 
 
 def deprecated_graph_mode_only(func: Any = None, *args: Any) -> Any:
-    """Run a test, or all tests of a class, in a graph of TensorFlow 1 of its own.
-
-    Args:
-        func: The test or the class; None or a reason gives a decorator.
-        *args: Accepted without effect.
-    """
+    """Run a test, or all tests of a class, in a graph of TensorFlow 1 of its own."""
     del args
     if not callable(func):
         return deprecated_graph_mode_only
@@ -191,10 +143,15 @@ def force_cpu() -> Iterator[None]:
 
 @contextlib.contextmanager
 def force_gpu() -> Iterator[None]:
-    """Not there: GPUs.
-
-    Raises:
-        unittest.SkipTest: Always.
-    """
+    """Not there: GPUs."""
     raise unittest.SkipTest(_GPU)
     yield
+
+
+__all__ = defined(
+    __name__,
+    """
+    GetTempDir TensorFlowTestCase TestCase get_temp_dir gpu_device_name is_gpu_available
+    main mock test_src_dir_path
+    """.split(),
+)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import enum
 
-__all__ = ["THREESTATE_OFF", "THREESTATE_ON", "THREESTATE_UNDEFINED", "ThreeState"]
+from ipu._text.faces import defined
 
 
 class _State(enum.IntEnum):
@@ -63,3 +63,6 @@ class ThreeState:
     def values() -> list[int]:
         """The numbers."""
         return [int(state) for state in _State]
+
+
+__all__ = defined(__name__, ["THREESTATE_OFF", "THREESTATE_ON", "THREESTATE_UNDEFINED"])
