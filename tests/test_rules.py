@@ -191,7 +191,11 @@ tf.data tf.io tf.lookup tf.summary ipu_infeed_queue ipu_outfeed_queue
 tf tf.test tf._testing
 _loops ops loops scopes sharding autoshard gradient_accumulation _reports profiler \
     cross_replica_ops ipu_compiler functional_ops pipelining_ops rnn_ops
-keras
+keras.*
+keras.engine keras.callbacks keras._files keras._functions
+keras.layers
+keras keras.models keras.extensions keras.utils keras.backend keras.preprocessing \
+    keras.datasets keras.mixed_precision keras._enqueuers keras._splitting
 ipu .* _layers _reports.compare _loops.data_files
 tf.compat drop_in ipu_estimator ipu_pipeline_estimator _loops.estimator_parts \
     _commands __main__
@@ -202,7 +206,14 @@ ipu -> ipu.drop_in
 ipu.ipu_infeed_queue -> ipu.tf.compat.v1._datasets
 ipu.ipu_strategy -> ipu.cross_replica_ops
 ipu.ipu_strategy -> ipu.tf
+ipu.keras._files.keras2_config -> ipu.keras.layers
+ipu.keras._functions -> ipu.keras
+ipu.keras.activations -> ipu.keras.layers
+ipu.keras.engine.files.saving -> ipu.keras.layers
+ipu.keras.engine.functional -> ipu.keras.layers
+ipu.keras.engine.sequential -> ipu.keras.layers
 ipu.keras.engine.training.data_adapter -> ipu.drop_in
+ipu.keras.layers -> ipu.keras.models
 ipu.ops._host_embedding -> ipu.keras.initializers
 ipu.ops._host_embedding -> ipu.tf.compat.v1
 ipu.ops._pipeline_options -> ipu.keras.optimizers

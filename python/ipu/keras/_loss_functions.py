@@ -9,8 +9,8 @@ from ipu import tf
 from ipu._text.user_warnings import warn_user
 from ipu.keras._backend_state import state
 from ipu.keras._shape_fitting import same_dtype
+from ipu.keras._tensor_notes import Kind, logits_of
 from ipu.keras._types import Tensor
-from ipu.keras.engine.layer.logits import Kind, logits_of
 
 
 def sparse_categorical_crossentropy(

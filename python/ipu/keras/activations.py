@@ -13,12 +13,12 @@ from ipu import tf
 from ipu._text.arguments import checked_tensor
 from ipu._text.faces import defined, face
 from ipu.keras import _serialization
+from ipu.keras._tensor_notes import remember_logits
 from ipu.keras._types import Tensor
-from ipu.keras.engine.layer.logits import remember_logits
-from ipu.keras.engine.symbols.symbolic import symbolic
+from ipu.tf._tensor.dispatch import composite
 
 
-@symbolic
+@composite
 def linear(x: Tensor) -> Tensor:
     """The identity.
 
@@ -35,7 +35,7 @@ def linear(x: Tensor) -> Tensor:
     return x
 
 
-@symbolic
+@composite
 def relu(
     x: Tensor,
     alpha: float = 0.0,
@@ -67,7 +67,7 @@ def relu(
     return result
 
 
-@symbolic
+@composite
 def sigmoid(x: Tensor) -> Tensor:
     """``1 / (1 + exp(-x))``.
 
@@ -86,7 +86,7 @@ def sigmoid(x: Tensor) -> Tensor:
     return result
 
 
-@symbolic
+@composite
 def tanh(x: Tensor) -> Tensor:
     """The hyperbolic tangent.
 
@@ -103,7 +103,7 @@ def tanh(x: Tensor) -> Tensor:
     return tf.nn.tanh(x)
 
 
-@symbolic
+@composite
 def softmax(x: Tensor, axis: int = -1) -> Tensor:
     """``exp(x) / sum(exp(x))`` along an axis.
 
@@ -137,7 +137,7 @@ def softmax(x: Tensor, axis: int = -1) -> Tensor:
     return tf.transpose(tf.nn.softmax(tf.transpose(x, order)), back)
 
 
-@symbolic
+@composite
 def exponential(x: Tensor) -> Tensor:
     """``exp(x)``.
 
@@ -154,7 +154,7 @@ def exponential(x: Tensor) -> Tensor:
     return tf.exp(x)
 
 
-@symbolic
+@composite
 def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
     """Exponential linear unit: ``x``, or ``alpha * (exp(x) - 1)`` below zero.
 
@@ -175,7 +175,7 @@ def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
     return tf.where(tf.greater(x, tf.zeros_like(x)), unit, alpha * unit)
 
 
-@symbolic
+@composite
 def selu(x: Tensor) -> Tensor:
     """Scaled exponential linear unit.
 
@@ -192,7 +192,7 @@ def selu(x: Tensor) -> Tensor:
     return tf.nn.selu(x)
 
 
-@symbolic
+@composite
 def softplus(x: Tensor) -> Tensor:
     """``log(1 + exp(x))``, also where ``exp(x)`` would overflow.
 
@@ -209,7 +209,7 @@ def softplus(x: Tensor) -> Tensor:
     return tf.maximum(x, tf.zeros_like(x)) + tf.math.log(1.0 + tf.exp(-tf.abs(x)))
 
 
-@symbolic
+@composite
 def softsign(x: Tensor) -> Tensor:
     """``x / (1 + abs(x))``.
 
@@ -226,7 +226,7 @@ def softsign(x: Tensor) -> Tensor:
     return x / (1.0 + tf.abs(x))
 
 
-@symbolic
+@composite
 def swish(x: Tensor) -> Tensor:
     """``x * sigmoid(x)``, also known as silu.
 
@@ -243,7 +243,7 @@ def swish(x: Tensor) -> Tensor:
     return x * tf.nn.sigmoid(x)
 
 
-@symbolic
+@composite
 def gelu(x: Tensor, approximate: bool = False) -> Tensor:
     """Gaussian error linear unit, ``0.5 x (1 + erf(x / sqrt(2)))``.
 
@@ -261,7 +261,7 @@ def gelu(x: Tensor, approximate: bool = False) -> Tensor:
     return tf.nn.gelu(x, approximate)
 
 
-@symbolic
+@composite
 def hard_sigmoid(x: Tensor) -> Tensor:
     """The line ``0.2 x + 0.5``, cut at 0 and 1.
 

@@ -25,10 +25,9 @@ from ipu import _core, tf
 from ipu._text.arguments import as_ints
 from ipu._text.near import ignored_keywords, refuse_unknown
 from ipu._text.tracebacks import boundaries
-from ipu.keras import _names, constraints, initializers, regularizers
+from ipu.keras import _names, _tensor_notes, constraints, initializers, regularizers
 from ipu.keras._arguments import Configured, config_of
 from ipu.keras._types import Nest, Tensor, Values
-from ipu.keras.engine.layer import masks
 from ipu.keras.engine.layer.call_arguments import (
     as_tensors,
     declared_shape,
@@ -337,7 +336,7 @@ class Layer(Configured):
             check_input_spec(self.input_spec, inputs, self._title)
             if self._autocast and args:
                 args = (self._cast(args[0]), *args[1:])
-            inputs_mask = masks.masks_of(inputs)
+            inputs_mask = _tensor_notes.masks_of(inputs)
             if inputs_mask is not None and self._wants_mask(kwargs):
                 kwargs = {**kwargs, "mask": inputs_mask}
             try:
@@ -370,8 +369,8 @@ class Layer(Configured):
         results = tf.nest.flatten(result)
         made = tf.nest.flatten(made) if len(results) > 1 else [made]
         for tensor, one in zip(results, made, strict=False):
-            if one is not None and masks.mask_of(tensor) is None:
-                masks.set_mask(tensor, one)
+            if one is not None and _tensor_notes.mask_of(tensor) is None:
+                _tensor_notes.set_mask(tensor, one)
 
     def _penalise(self, result: Nest) -> None:
         assert self.activity_regularizer is not None

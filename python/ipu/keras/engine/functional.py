@@ -9,12 +9,12 @@ from typing import Any
 from ipu import tf
 from ipu._text.near import refuse_unknown
 from ipu.keras import _names, _serialization
+from ipu.keras._tensor_notes import mask_of, set_mask
 from ipu.keras._types import Nest, Tensor
 from ipu.keras.engine.base_layer import Layer, ordered_first
 from ipu.keras.engine.files import model_config
 from ipu.keras.engine.input_layer import InputLayer
 from ipu.keras.engine.layer.input_spec import InputSpec
-from ipu.keras.engine.layer.masks import mask_of, set_mask
 from ipu.keras.engine.model import Model
 from ipu.keras.engine.pipelines.calls import ModelGraph
 from ipu.keras.engine.pipelines.ipu_options import IPUOptions

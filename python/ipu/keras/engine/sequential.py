@@ -271,8 +271,6 @@ class Sequential(Functional):
 
     def get_config(self) -> dict[str, Any]:
         """Give the name and the layers' configurations."""
-        from ipu.keras import layers
-
         stack: list[Layer] = list(self._stack)
         shape = None
         if self._is_connected:
@@ -280,7 +278,7 @@ class Sequential(Functional):
             shape = list(self._first_symbol.shape)
             if self._declared_input:
                 stack.insert(0, first)
-        entries = [layers.serialize(layer) for layer in stack]
+        entries = [_serialization.serialize_keras_object(layer) for layer in stack]
         return {
             "name": self.name,
             "layers": entries,

@@ -80,7 +80,7 @@ def deserialize(config: dict[str, Any], custom_objects: Any = None) -> Any:
         3
     """
     from ipu.keras import models
-    from ipu.keras.layers.op_lambda import OpLambda
+    from ipu.keras.engine.symbols.op_lambda import OpLambda
 
     here: Any = sys.modules[__name__]
     own = {name: getattr(here, name) for name in here.__all__}

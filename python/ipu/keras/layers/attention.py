@@ -12,9 +12,9 @@ from typing import Any
 
 from ipu import tf
 from ipu.keras._arguments import KernelAttributes, keep, weight_of
+from ipu.keras._tensor_notes import mask_of
 from ipu.keras._types import Nest, Tensor
 from ipu.keras.engine.base_layer import Layer
-from ipu.keras.engine.layer.masks import mask_of
 from ipu.tf._ops.attention import attention, serves
 
 __all__ = ["AdditiveAttention", "Attention", "MultiHeadAttention"]

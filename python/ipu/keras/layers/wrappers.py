@@ -9,10 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from ipu import tf
-from ipu.keras import _serialization
+from ipu.keras import _serialization, _tensor_notes
 from ipu.keras._types import Nest
 from ipu.keras.engine.base_layer import Layer
-from ipu.keras.engine.layer import masks
 from ipu.keras.engine.layer.call_arguments import copied
 from ipu.keras.layers.rnn import RNN
 
@@ -117,13 +116,13 @@ class TimeDistributed(Wrapper):
         flat = _folded(inputs)
         within = self._mask_within(mask)
         if within is not None:
-            masks.set_mask(flat, within)
+            _tensor_notes.set_mask(flat, within)
 
         def unfold(tensor: Any) -> Any:
             result = _unfolded(tensor, steps)
-            made = self._mask_around(masks.mask_of(tensor), mask, steps)
+            made = self._mask_around(_tensor_notes.mask_of(tensor), mask, steps)
             if made is not None:
-                masks.set_mask(result, made)
+                _tensor_notes.set_mask(result, made)
             return result
 
         return tf.nest.map_structure(unfold, self.layer(flat, training=training))

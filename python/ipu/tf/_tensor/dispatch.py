@@ -73,6 +73,20 @@ def op(function: F) -> F:
     return cast(F, call)
 
 
+def composite(function: F) -> F:
+    """Make ``function``, which is made of ops, one that registered types can take over;
+    a graph of TensorFlow 1 keeps each of its ops."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        handler = handler_of(args, kwargs) if _handlers else None
+        if handler is not None:
+            return handler(function, args, kwargs)
+        return function(*args, **kwargs)
+
+    return cast(F, call)
+
+
 def graph_op(function: F) -> F:
     """Make ``function`` one that graphs of TensorFlow 1 keep, and no type takes over.
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ipu import tf
-from ipu.keras import _functions
+from ipu.keras import _functions, _serialization
 from ipu.keras.engine.symbols.keras_tensor import KerasTensor, Node
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ def functional_config(model: Functional) -> dict[str, Any]:
     Returns:
         ``name``, ``layers``, ``input_layers``, ``output_layers``; plain data.
     """
-    from ipu.keras import layers
 
     kept: dict[Any, list[Node]] = {}
     for layer in model._graph_layers:
@@ -54,7 +53,11 @@ def functional_config(model: Functional) -> dict[str, Any]:
             for node in nodes
             if not node.is_input
         ]
-        entry = {"name": layer.name, **layers.serialize(layer), "inbound_nodes": calls}
+        entry = {
+            "name": layer.name,
+            **_serialization.serialize_keras_object(layer),
+            "inbound_nodes": calls,
+        }
         entries.append(entry)
     return {
         "name": model.name,

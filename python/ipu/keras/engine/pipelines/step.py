@@ -15,10 +15,9 @@ from typing import Any, NamedTuple
 
 from ipu import tf
 from ipu.keras import metrics
+from ipu.keras._tensor_notes import logits_of, mask_of, remember_logits, set_mask
 from ipu.keras._types import Nest, Tensor
 from ipu.keras.engine.layer.call_context import call_scope
-from ipu.keras.engine.layer.logits import logits_of, remember_logits
-from ipu.keras.engine.layer.masks import mask_of, set_mask
 from ipu.keras.engine.pipelines.calls import (
     FlatModel,
     Key,

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ipu import tf
+from ipu.keras._tensor_notes import mask_of, set_mask
 from ipu.keras._types import Nest
-from ipu.keras.engine.layer.masks import mask_of, set_mask
 from ipu.keras.engine.symbols.keras_tensor import KerasTensor
 from ipu.tf._functions import inference
 

@@ -121,10 +121,13 @@ class KerasTensor(_Operators):
         return _operate("getitem", operator.getitem, self, key)
 
 
-def _operate(name: str, function: Callable[..., Any], *args: Any) -> KerasTensor:
-    from ipu.keras.layers.op_lambda import OpLambda
+def _operate(
+    name: str, function: Callable[..., Any], *args: Any, **kwargs: Any
+) -> KerasTensor:
+    """A function on symbolic values: a layer that calls it."""
+    from ipu.keras.engine.symbols.op_lambda import OpLambda
 
-    result: KerasTensor = OpLambda(function, name)(*args)
+    result: KerasTensor = OpLambda(function, name)(*args, **kwargs)
     return result
 
 
@@ -158,16 +161,12 @@ def _add_operators() -> None:
 _add_operators()
 
 
-def _as_layer(
-    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Any:
-    """A function of ``ipu.tf`` on symbolic values: a layer that calls it."""
-    from ipu.keras.layers.op_lambda import OpLambda
-
-    return OpLambda(function, function.__name__)(*args, **kwargs)
-
-
-dispatch.register(KerasTensor, _as_layer)
+dispatch.register(
+    KerasTensor,
+    lambda function, args, kwargs: _operate(
+        function.__name__, function, *args, **kwargs
+    ),
+)
 
 
 class Node:

@@ -14,8 +14,8 @@ from ipu import tf
 from ipu._text.user_warnings import warn_user
 from ipu.keras import _names, losses, metrics
 from ipu.keras._shape_fitting import fit_weights
+from ipu.keras._tensor_notes import mask_of
 from ipu.keras._types import Nest, Tensor
-from ipu.keras.engine.layer.masks import mask_of
 from ipu.tf._functions.tracing import init_scope
 
 

@@ -1,12 +1,18 @@
 # SPDX-License-Identifier: MIT
-"""Remembers which time steps of a tensor count: the masks of Keras.
+"""What is remembered of tensors: their masks, and the logits behind probabilities.
 
 ``Embedding(mask_zero=True)`` and ``Masking`` make a mask, layers that support masking
 hand it on to their results, and what averages over time or computes a loss leaves the
 masked steps out.
+
+A cross-entropy of softmax outputs is computed from the logits behind them: this is
+exact where the probabilities have rounded to 0 or 1, and it is what Keras does, also
+where the user says ``from_logits=True`` of a tensor that is none.
 """
 
 from __future__ import annotations
+
+from typing import Literal
 
 from ipu import tf
 from ipu.keras._types import Nest, Tensor
@@ -32,3 +38,22 @@ def masks_of(tensors: Nest) -> Nest:
     if all(mask is None for mask in found):
         return None
     return found
+
+
+Kind = Literal["softmax", "sigmoid"]
+
+
+def remember_logits(activation: Tensor, logits: Tensor, kind: Kind) -> None:
+    """Note that ``activation`` is the softmax or sigmoid of ``logits``."""
+    note(activation, "logits", (logits, kind))
+
+
+def logits_of(tensor: Tensor, kind: Kind) -> Tensor | None:
+    """Give the logits that ``tensor`` was made from, or None where it was not.
+
+    Args:
+        tensor: The output of a model.
+        kind: The activation that it must have been made by.
+    """
+    logits, made_by = noted(tensor, "logits") or (None, kind)
+    return logits if made_by == kind else None
