@@ -21,8 +21,8 @@
  * nodes in front of others and outputs behind others, which a walk over ids does not
  * mind.
  *
- * Values of blocks around this one are visible too. Such a block has a smaller index,
- * since it is made first. Blocks that a node holds are marked and walked with it.
+ * Values of blocks around this one are visible too. Blocks that a node holds are marked
+ * and walked with it.
  *
  * One thread per graph. */
 #include "autodiff/autodiff.h"
@@ -32,6 +32,7 @@
 #include "autodiff/control.h"
 #include "autodiff/rules.h"
 #include "graph/block_op.h"
+#include "graph/constant.h"
 
 #define IPU_OP(name, text, min_in, max_in, outputs, dtypes, flags) \
     [IPU_OP_ID_##name] = ((flags)&IPU_OP_GRADIENT) != 0 ? ipu_gradient_##text : NULL,
@@ -78,33 +79,13 @@ ipu__walk_stops(const ipu__walk *w, ipu_node node)
     return false;
 }
 
-static bool
-is_zeros(const ipu_graph *graph, ipu_value value)
-{
-    const ipu_node_data *node = ipu_producer_of(graph, value);
-    if (node != NULL && node->op == IPU_OP_ID_BROADCAST) {
-        node = ipu_producer_of(graph, node->inputs[0]);
-    }
-    if (node == NULL || node->op != IPU_OP_ID_CONSTANT) {
-        return false;
-    }
-    const ipu_attr *literal = ipu_attrs_find(node->attrs, IPU_ATTR_VALUE);
-    const unsigned char *bytes = literal == NULL ? NULL : literal->as.bytes;
-    for (uint32_t i = 0; literal != NULL && i < literal->count; i++) {
-        if (bytes[i] != 0) {
-            return false;
-        }
-    }
-    return true;
-}
-
 /* For a window added to zeros, its node. */
 static const ipu_node_data *
 window_gradient(const ipu__walk *w, ipu_value gradient)
 {
     const ipu_node_data *node = ipu_producer_of(w->graph, gradient);
     bool is_window = node != NULL && node->op == IPU_OP_ID_DYNAMIC_ADD_SLICE &&
-                     is_zeros(w->graph, node->inputs[0]);
+                     ipu_constant_is(w->graph, node->inputs[0], 0.0);
     return is_window ? node : NULL;
 }
 

@@ -23,6 +23,7 @@
 #include "graph/block_op.h"
 #include "graph/effects.h"
 #include "graph/trips.h"
+#include "graph/users.h"
 
 /* --- reads of variables ---------------------------------------------------------- */
 
@@ -101,13 +102,14 @@ ipu__control_prepare(ipu__walk *w)
     for (size_t i = 0; i < w->nodes.count; i++) {
         const ipu_node_data *node = ipu_node_of(w->graph, w->nodes.items[i]);
         if (ipu_node_holds_blocks(node) && any_output_depends(w, node) &&
-            ipu__walk_is_around(w, node->block)) {
+            ipu_graph_is_around(w->graph, node->block, w->block)) {
             IPU_TRY(hoist_reads(w, w->nodes.items[i]));
         }
     }
     for (uint32_t i = 0; i < w->x_count; i++) {
         ipu_block home = ipu_value_of(w->graph, w->xs[i])->block;
-        if (ipu__walk_depends(w, w->xs[i]) && !ipu__walk_is_around(w, home)) {
+        if (ipu__walk_depends(w, w->xs[i]) &&
+            !ipu_graph_is_around(w->graph, home, w->block)) {
             IPU_TRY(IPU_ARRAY_PUSH(w->ctx, &w->inner_xs, w->xs[i]));
         }
     }
@@ -134,32 +136,14 @@ add_target(target_finder *f, ipu_value value)
 }
 
 static ipu_status
-add_if_from_outside(target_finder *f, ipu_value value)
+add_if_from_outside(void *state, ipu_value *place, ipu_node user)
 {
+    target_finder *f = state;
     const ipu_graph *graph = f->c->w->graph;
-    return ipu_graph_is_inside(graph, ipu_value_of(graph, value)->block, f->c->node)
+    (void)user;
+    return ipu_graph_is_inside(graph, ipu_value_of(graph, *place)->block, f->c->node)
                ? IPU_OK
-               : add_target(f, value);
-}
-
-static ipu_status
-find_in_block(target_finder *f, ipu_block id)
-{
-    const ipu_graph *graph = f->c->w->graph;
-    const ipu_block_data *block = ipu_block_of(graph, id);
-    for (ipu_node n = block->first; ipu_is_node(n); n = ipu_node_next(graph, n)) {
-        const ipu_node_data *node = ipu_node_of(graph, n);
-        for (uint32_t k = 0; k < node->input_count; k++) {
-            IPU_TRY(add_if_from_outside(f, node->inputs[k]));
-        }
-        for (uint32_t k = 0; k < ipu_node_block_count(node); k++) {
-            IPU_TRY(find_in_block(f, ipu_node_block(node, k)));
-        }
-    }
-    for (size_t i = 0; i < block->results.count; i++) {
-        IPU_TRY(add_if_from_outside(f, block->results.items[i]));
-    }
-    return IPU_OK;
+               : add_target(f, *place);
 }
 
 /* Values that the blocks use, and those that are differentiated by and lie inside. */
@@ -171,7 +155,8 @@ ipu__control_find_targets(ipu__control *c)
     target_finder f = {.c = c};
     ipu_status status = IPU_OK;
     for (uint32_t k = 0; status == IPU_OK && k < ipu_node_block_count(node); k++) {
-        status = find_in_block(&f, ipu_node_block(node, k));
+        status = ipu_block_each_use(w->graph, ipu_node_block(node, k),
+                                    add_if_from_outside, &f);
     }
     for (size_t i = 0; status == IPU_OK && i < w->inner_xs.count; i++) {
         ipu_value x = w->inner_xs.items[i];
@@ -187,8 +172,8 @@ ipu__control_find_targets(ipu__control *c)
 ipu_status
 ipu__control_open(ipu__control *c, ipu_block forward, ipu_block *out)
 {
-    IPU_TRY(ipu_graph_add_block(c->w->ctx, c->w->graph, out));
-    ipu_block_of(c->w->graph, *out)->goes_through = forward;
+    IPU_TRY(ipu_graph_add_block(c->w->ctx, c->w->graph, c->outside, out));
+    ipu_block_of(c->w->graph, *out)->sees = forward;
     c->w->block = *out;
     return IPU_OK;
 }
@@ -207,19 +192,6 @@ ipu__control_free(ipu__control *c)
     IPU_ARRAY_FREE(c->w->ctx, &c->before);
 }
 
-static void
-set_owners(ipu__walk *w, bool owned)
-{
-    for (size_t i = 0; i < w->pairs.count; i++) {
-        ipu_node back = w->pairs.items[i].back;
-        const ipu_node_data *node = ipu_node_of(w->graph, back);
-        for (uint32_t k = 0; k < ipu_node_block_count(node); k++) {
-            ipu_block_of(w->graph, ipu_node_block(node, k))->owner =
-                owned ? back : IPU_NO_NODE;
-        }
-    }
-}
-
 void
 ipu__control_cut(const ipu__walk *w, ipu_block id, ipu_node last, size_t results)
 {
@@ -235,16 +207,18 @@ ipu_status
 ipu__control_connect(ipu__walk *w)
 {
     ipu_status status = IPU_OK;
-    /* Until all are connected, what they use of forward blocks is not theirs to see:
-     * the builder asks of open blocks only that such values were made earlier. */
-    set_owners(w, false);
     for (size_t i = 0; status == IPU_OK && i < w->pairs.count; i++) {
         ipu__pair pair = w->pairs.items[i];
         status = ipu_node_is_loop(ipu_node_of(w->graph, pair.forward))
                      ? ipu__connect_loop(w, pair)
                      : ipu__connect_switch(w, pair);
     }
-    set_owners(w, true);
+    for (size_t i = 0; i < w->pairs.count; i++) {
+        const ipu_node_data *back = ipu_node_of(w->graph, w->pairs.items[i].back);
+        for (uint32_t k = 0; k < ipu_node_block_count(back); k++) {
+            ipu_block_of(w->graph, ipu_node_block(back, k))->sees = IPU_NO_BLOCK;
+        }
+    }
     return status;
 }
 
@@ -333,9 +307,12 @@ kept_for(const ipu__plan *p, ipu_value value)
 }
 
 static ipu_status
-note_use(ipu__plan *p, ipu_value value)
+note_use(void *state, ipu_value *place, ipu_node user)
 {
+    ipu__plan *p = state;
     ipu_ctx *ctx = p->w->ctx;
+    const ipu_value value = *place;
+    (void)user;
     if (!is_of_forward(p, value) || ipu_id_map_has(&p->is_used, value.index)) {
         return IPU_OK;
     }
@@ -352,30 +329,10 @@ note_use(ipu__plan *p, ipu_value value)
     return IPU_ARRAY_PUSH(ctx, &p->kept, root);
 }
 
-static ipu_status
-note_uses(ipu__plan *p, ipu_block id)
-{
-    const ipu_graph *graph = p->w->graph;
-    const ipu_block_data *block = ipu_block_of(graph, id);
-    for (ipu_node n = block->first; ipu_is_node(n); n = ipu_node_next(graph, n)) {
-        const ipu_node_data *node = ipu_node_of(graph, n);
-        for (uint32_t k = 0; k < node->input_count; k++) {
-            IPU_TRY(note_use(p, node->inputs[k]));
-        }
-        for (uint32_t k = 0; k < ipu_node_block_count(node); k++) {
-            IPU_TRY(note_uses(p, ipu_node_block(node, k)));
-        }
-    }
-    for (size_t i = 0; i < block->results.count; i++) {
-        IPU_TRY(note_use(p, block->results.items[i]));
-    }
-    return IPU_OK;
-}
-
 ipu_status
 ipu__plan_uses(ipu__plan *plan)
 {
-    return note_uses(plan, plan->back);
+    return ipu_block_each_use(plan->w->graph, plan->back, note_use, plan);
 }
 
 void
@@ -479,23 +436,12 @@ make_anew(supply *s, ipu_value value)
     return IPU_OK;
 }
 
-static void
-replace_uses(const supply *s, ipu_block id)
+static ipu_status
+replace_use(void *state, ipu_value *place, ipu_node user)
 {
-    ipu_graph *graph = s->p->w->graph;
-    ipu_block_data *block = ipu_block_of(graph, id);
-    for (ipu_node n = block->first; ipu_is_node(n); n = ipu_node_next(graph, n)) {
-        const ipu_node_data *node = ipu_node_of(graph, n);
-        for (uint32_t k = 0; k < node->input_count; k++) {
-            node->inputs[k] = stand_in(s, node->inputs[k]);
-        }
-        for (uint32_t k = 0; k < ipu_node_block_count(node); k++) {
-            replace_uses(s, ipu_node_block(node, k));
-        }
-    }
-    for (size_t i = 0; i < block->results.count; i++) {
-        block->results.items[i] = stand_in(s, block->results.items[i]);
-    }
+    (void)user;
+    *place = stand_in(state, *place);
+    return IPU_OK;
 }
 
 static ipu_status
@@ -509,8 +455,7 @@ supply_all(supply *s, const ipu__values *at_hand)
     for (size_t i = 0; i < p->used.count; i++) {
         IPU_TRY(make_anew(s, p->used.items[i]));
     }
-    replace_uses(s, p->back);
-    return IPU_OK;
+    return ipu_block_each_use(p->w->graph, p->back, replace_use, s);
 }
 
 ipu_status

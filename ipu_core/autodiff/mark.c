@@ -5,55 +5,15 @@
  *
  * The first is reachability backwards from the ys: from a value to the inputs of the
  * node that makes it, where gradients may pass that; a node that holds blocks brings all
- * that they hold. The second is reachability over the uses among those: from a marked
- * value to the outputs of the nodes that use it, and, as the table of block ops says,
- * into blocks and out of them. Each use is followed once, so that the time is in
- * proportion to what the ys depend on. One thread per graph. */
+ * that they hold. The second goes forward over those nodes, in the order in which they
+ * were made: from the inputs of a node to its outputs and, as the table of block ops
+ * says, into blocks and out of them; once more while a loop's turn brings something new.
+ * So the time is in proportion to what the ys depend on. One thread per graph. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "autodiff/walk.h"
 #include "graph/block_op.h"
-
-/* By an input of `node`, or by a result of a block that it holds. */
-typedef struct use {
-    ipu_node node;
-    uint32_t position;
-    bool by_result;
-} use;
-
-typedef struct marker {
-    ipu__walk *w;
-    use *uses;                   /* of one value behind those of another */
-    uint32_t *ends;              /* by place: past its last use */
-    size_t use_count;            /* as collected so far */
-    bool counting;               /* the first of two passes */
-    IPU_ARRAY(ipu_value) marked; /* whose uses have not been followed */
-} marker;
-
-/* Whether `at` is `block`, lies in it, or goes back through one that does. */
-static bool
-lies_in(const ipu_graph *graph, ipu_block at, ipu_block block)
-{
-    while (at.index != block.index) {
-        const ipu_block_data *data = ipu_block_of(graph, at);
-        if (ipu_is_node(data->owner)) {
-            at = ipu_node_of(graph, data->owner)->block;
-        } else if (data->goes_through.index != IPU_NO_INDEX) {
-            at = data->goes_through;
-        } else {
-            return false;
-        }
-    }
-    return true;
-}
-
-bool
-ipu__walk_is_around(const ipu__walk *w, ipu_block block)
-{
-    /* still open: blocks that were opened later lie in it */
-    return !ipu_is_node(ipu_block_of(w->graph, block)->owner) ||
-           lies_in(w->graph, w->block, block);
-}
 
 /* --- what the ys may depend on ---------------------------------------------------- */
 
@@ -191,8 +151,7 @@ find_stretches(ipu__walk *w)
     size_t count = 0;
     for (size_t i = 0; status == IPU_OK && i < w->stretches.count; i++) {
         ipu__stretch found = w->stretches.items[i];
-        if (found.block.index > w->block.index ||
-            !ipu__walk_is_around(w, found.block)) {
+        if (!ipu_graph_is_around(w->graph, found.block, w->block)) {
             continue;
         }
         size_t at = count++;
@@ -206,202 +165,133 @@ find_stretches(ipu__walk *w)
     return status;
 }
 
-/* --- uses ------------------------------------------------------------------------ */
+/* --- which of them depend on the xs ----------------------------------------------- */
 
-static uint32_t
-place_of(const marker *m, ipu_value value)
+/* Marks a value, if it carries gradients. */
+static bool
+mark(ipu__walk *w, ipu_value value)
 {
-    return ipu_id_map_get(&m->w->places, value.index, IPU_NO_INDEX);
-}
-
-static void
-note(marker *m, ipu_value value, use use)
-{
-    uint32_t place = place_of(m, value);
-    m->use_count++;
-    if (m->counting) {
-        m->ends[place]++;
-    } else { /* ends is where the next use goes */
-        m->uses[m->ends[place]++] = use;
+    uint32_t place = ipu_id_map_get(&w->places, value.index, IPU_NO_INDEX);
+    if (place == IPU_NO_INDEX || w->depends[place] ||
+        !ipu_dtype_is_float(ipu_value_of(w->graph, value)->type.dtype)) {
+        return false;
     }
+    w->depends[place] = true;
+    return true;
 }
 
-static void
-note_uses(marker *m, bool counting)
+/* From what enters blocks to their parameters, and from their results to the outputs; of
+ * a loop also from one turn to the next, and past it, as it may end before the first. */
+static bool
+mark_through_blocks(ipu__walk *w, const ipu_node_data *node)
 {
-    const ipu_graph *graph = m->w->graph;
-    m->counting = counting;
-    m->use_count = 0;
-    for (size_t n = 0; n < m->w->nodes.count; n++) {
-        ipu_node id = m->w->nodes.items[n];
-        const ipu_node_data *node = ipu_node_of(graph, id);
-        for (uint32_t i = 0; i < node->input_count; i++) {
-            note(m, node->inputs[i], (use){id, i, false});
+    const ipu_block_data *body = ipu_block_of(w->graph, ipu_node_body(node));
+    bool found = false;
+    for (uint32_t k = 0; k < ipu_node_block_count(node); k++) {
+        const ipu_block_data *held = ipu_block_of(w->graph, ipu_node_block(node, k));
+        for (uint32_t i = 0;
+             ipu_node_block_gives_outputs(node, k) && i < node->output_count; i++) {
+            if (ipu__walk_depends(w, held->results.items[i])) {
+                found |= mark(w, ipu_node_output(node, i));
+            }
         }
-        for (uint32_t k = 0; k < ipu_node_block_count(node); k++) {
-            const ipu_block_data *held = ipu_block_of(graph, ipu_node_block(node, k));
-            for (uint32_t i = 0;
-                 ipu_node_block_gives_outputs(node, k) && i < held->results.count;
-                 i++) {
-                note(m, held->results.items[i], (use){id, i, true});
+        for (uint32_t i = 0; i < held->params.count; i++) {
+            ipu_value before = node->inputs[ipu_node_entering(node, i)];
+            if (ipu__walk_depends(w, held->params.items[i])) {
+                found |= mark(w, ipu_node_output(node, i));
+            } else if (ipu__walk_depends(w, before) ||
+                       ipu__walk_depends(w, body->results.items[i])) {
+                found |= mark(w, held->params.items[i]);
             }
         }
     }
+    return found;
 }
 
-static ipu_status
-collect_uses(marker *m)
+static bool
+mark_outputs(ipu__walk *w, const ipu_node_data *node)
 {
-    size_t bytes;
-    note_uses(m, true);
-    IPU_FAIL_IF(m->w->ctx, m->use_count >= UINT32_MAX, OUT_OF_MEMORY,
-                "out of memory: a graph of more than 2^32 uses");
-    IPU_TRY(ipu_mul_size(m->w->ctx, m->use_count, sizeof(use), &bytes));
-    IPU_TRY(ipu_alloc(m->w->ctx, bytes, &m->uses));
-    uint32_t first = 0;
-    for (size_t i = 0; i < m->w->values.count; i++) {
-        uint32_t count = m->ends[i];
-        m->ends[i] = first;
-        first += count;
+    bool found = false;
+    bool depends = false;
+    for (uint32_t i = 0; !depends && i < node->input_count; i++) {
+        depends = ipu__walk_depends(w, node->inputs[i]);
     }
-    note_uses(m, false);
-    return IPU_OK;
+    for (uint32_t i = 0; depends && i < node->output_count; i++) {
+        found |= mark(w, ipu_node_output(node, i));
+    }
+    return found;
 }
 
-/* --- marks ----------------------------------------------------------------------- */
-
-static ipu_status
-mark(marker *m, ipu_value value)
+/* From what is marked on, forward. */
+static void
+mark_forward(ipu__walk *w)
 {
-    uint32_t place = place_of(m, value);
-    if (place == IPU_NO_INDEX) { /* no y depends on it */
-        return IPU_OK;
-    }
-    bool *depends = &m->w->depends[place];
-    if (*depends || !ipu_dtype_is_float(ipu_value_of(m->w->graph, value)->type.dtype)) {
-        return IPU_OK;
-    }
-    *depends = true;
-    return IPU_ARRAY_PUSH(m->w->ctx, &m->marked, value);
-}
-
-static ipu_status
-mark_params(marker *m, const ipu_node_data *node, uint32_t i)
-{
-    for (uint32_t k = 0; k < ipu_node_block_count(node); k++) {
-        ipu_block held = ipu_node_block(node, k);
-        IPU_TRY(mark(m, ipu_block_of(m->w->graph, held)->params.items[i]));
-    }
-    return IPU_OK;
-}
-
-static ipu_status
-follow_into_blocks(marker *m, const ipu_node_data *node, const use *use)
-{
-    uint32_t first = ipu_node_entering(node, 0);
-    if (!use->by_result) {
-        return use->position < first ? IPU_OK
-                                     : mark_params(m, node, use->position - first);
-    }
-    IPU_TRY(mark(m, ipu_node_output(node, use->position)));
-    return ipu_node_is_loop(node) ? mark_params(m, node, use->position) : IPU_OK;
-}
-
-static ipu_status
-follow(marker *m, const use *use)
-{
-    const ipu_node_data *node = ipu_node_of(m->w->graph, use->node);
-    if (ipu_node_holds_blocks(node)) {
-        return follow_into_blocks(m, node, use);
-    }
-    for (uint32_t i = 0; i < node->output_count; i++) {
-        IPU_TRY(mark(m, ipu_node_output(node, i)));
-    }
-    return IPU_OK;
-}
-
-/* A loop may end before its first turn: what it carries comes out as it went in. */
-static ipu_status
-follow_around(marker *m, ipu_value value)
-{
-    const ipu_value_data *data = ipu_value_of(m->w->graph, value);
-    ipu_node owner = ipu_block_of(m->w->graph, data->block)->owner;
-    if (ipu_is_node(data->producer) || !ipu_is_node(owner) ||
-        !ipu_node_is_loop(ipu_node_of(m->w->graph, owner)) ||
-        !ipu_id_map_has(&m->w->is_passed, owner.index)) {
-        return IPU_OK;
-    }
-    return mark(m, ipu_node_output(ipu_node_of(m->w->graph, owner), data->position));
-}
-
-static ipu_status
-follow_all(marker *m)
-{
-    while (m->marked.count > 0) {
-        ipu_value value = m->marked.items[--m->marked.count];
-        uint32_t place = place_of(m, value);
-        uint32_t first = place == 0 ? 0 : m->ends[place - 1];
-        IPU_TRY(follow_around(m, value));
-        for (uint32_t i = first; i < m->ends[place]; i++) {
-            IPU_TRY(follow(m, &m->uses[i]));
+    bool found = true;
+    while (found) {
+        found = false;
+        for (size_t i = 0; i < w->nodes.count; i++) {
+            const ipu_node_data *node = ipu_node_of(w->graph, w->nodes.items[i]);
+            found |= ipu_node_holds_blocks(node) ? mark_through_blocks(w, node)
+                                                 : mark_outputs(w, node);
         }
     }
-    return IPU_OK;
 }
 
 /* With a scope, an x counts that its watched values lead to. */
 static ipu_status
-mark_from_xs(marker *m)
+mark_from_xs(ipu__walk *w)
 {
-    ipu__walk *w = m->w;
-    bool *counts = NULL;
-    size_t bytes = w->x_count * sizeof(bool);
+    bool *counts;
+    IPU_TRY(ipu_alloc(w->ctx, w->x_count * sizeof(bool), &counts));
     for (uint32_t i = 0; w->scope != NULL && i < w->scope->watched_count; i++) {
-        IPU_TRY(mark(m, w->scope->watched[i]));
+        mark(w, w->scope->watched[i]);
     }
-    IPU_TRY(follow_all(m));
-    IPU_TRY(ipu_alloc(w->ctx, bytes, &counts));
+    if (w->scope != NULL) {
+        mark_forward(w);
+    }
     for (uint32_t i = 0; i < w->x_count; i++) {
         counts[i] = w->scope == NULL || ipu__walk_depends(w, w->xs[i]);
     }
     memset(w->depends, 0, w->values.count * sizeof(bool));
-    ipu_status status = IPU_OK;
-    for (uint32_t i = 0; status == IPU_OK && i < w->x_count; i++) {
-        status = counts[i] ? mark(m, w->xs[i]) : IPU_OK;
+    for (uint32_t i = 0; i < w->x_count; i++) {
+        if (counts[i]) {
+            mark(w, w->xs[i]);
+        }
     }
-    ipu_free(w->ctx, counts, bytes);
-    IPU_TRY(status);
-    return follow_all(m);
+    ipu_free(w->ctx, counts, w->x_count * sizeof(bool));
+    mark_forward(w);
+    return IPU_OK;
+}
+
+static int
+by_index(const void *a, const void *b)
+{
+    uint32_t x = ((const ipu_node *)a)->index;
+    uint32_t y = ((const ipu_node *)b)->index;
+    return x < y ? -1 : x > y;
 }
 
 ipu_status
 ipu__walk_mark(ipu__walk *w)
 {
-    marker m = {.w = w};
     IPU_TRY(reach(w));
+    if (w->nodes.count > 0) {
+        qsort(w->nodes.items, w->nodes.count, sizeof *w->nodes.items, by_index);
+    }
     IPU_TRY(find_stretches(w));
     size_t count = w->values.count + 1; /* of memory there is some, then */
-    size_t bytes = count * sizeof(uint32_t);
     IPU_TRY(ipu_alloc(w->ctx, count * sizeof(bool), &w->depends));
     IPU_TRY(ipu_alloc(w->ctx, count * sizeof(ipu_value), &w->grads));
     memset(w->grads, 0xff, count * sizeof(ipu_value)); /* IPU_NO_VALUE */
-    IPU_TRY(ipu_alloc(w->ctx, bytes, &m.ends));
-    ipu_status status = collect_uses(&m);
-    if (status == IPU_OK) {
-        status = mark_from_xs(&m);
-    }
-    ipu_free(w->ctx, m.uses, m.uses == NULL ? 0 : m.use_count * sizeof(use));
-    ipu_free(w->ctx, m.ends, bytes);
-    IPU_ARRAY_FREE(w->ctx, &m.marked);
-    return status;
+    return mark_from_xs(w);
 }
 
 void
 ipu__walk_free(ipu__walk *w)
 {
     size_t count = w->values.count + 1;
-    ipu_free(w->ctx, w->grads, w->grads == NULL ? 0 : count * sizeof(ipu_value));
-    ipu_free(w->ctx, w->depends, w->depends == NULL ? 0 : count * sizeof(bool));
+    ipu_free(w->ctx, w->grads, count * sizeof(ipu_value));
+    ipu_free(w->ctx, w->depends, count * sizeof(bool));
     ipu_id_map_free(w->ctx, &w->places);
     ipu_id_map_free(w->ctx, &w->is_passed);
     IPU_ARRAY_FREE(w->ctx, &w->values);

@@ -7,6 +7,7 @@
 #define IPU_AUTODIFF_RULE_TERMS_H
 
 #include "autodiff/rules.h"
+#include "graph/constant.h"
 
 #define NEG(x) ipu__rule_unary(r, IPU_OP_ID_NEG, (x))
 #define ADD(a, b) ipu__rule_binary(r, IPU_OP_ID_ADD, (a), (b))

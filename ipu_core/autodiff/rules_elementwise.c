@@ -112,22 +112,6 @@ BINARY_RULE(reciprocal_grad, reciprocal_grad_by_y(r, a, MUL(g, b)),
  * in its place makes it 0, as it is beside that point, and keeps further derivatives
  * finite. The exponent's is 0 where the base is not positive, as TensorFlow has
  * it; the inner select keeps log's own gradient finite there. */
-/* Whether a value is the float32 constant `number`, or a broadcast of it. */
-static bool
-is_number(const ipu_rule *r, ipu_value value, float number)
-{
-    const ipu_node_data *node = ipu_producer_of(r->graph, value);
-    if (node != NULL && node->op == IPU_OP_ID_BROADCAST) {
-        node = ipu_producer_of(r->graph, node->inputs[0]);
-    }
-    const ipu_attr *bytes = node == NULL || node->op != IPU_OP_ID_CONSTANT
-                                ? NULL
-                                : ipu_attrs_find(node->attrs, IPU_ATTR_VALUE);
-    return ipu_value_of(r->graph, value)->type.dtype == IPU_DTYPE_FLOAT32 &&
-           bytes != NULL && bytes->count == sizeof(number) &&
-           memcmp(bytes->as.bytes, &number, sizeof(number)) == 0;
-}
-
 ipu_status
 ipu_gradient_pow(ipu_rule *r)
 {
@@ -136,7 +120,8 @@ ipu_gradient_pow(ipu_rule *r)
     const ipu_value b = r->inputs[1];
     const ipu_value zero = NUMBER(0.0);
     const ipu_value one = NUMBER(1.0);
-    if (r->wanted[0] && is_number(r, b, 2.0f)) { /* what follows, without a power */
+    if (r->wanted[0] && ipu__rule_type(r, b).dtype == IPU_DTYPE_FLOAT32 &&
+        ipu_constant_is(r->graph, b, 2.0)) { /* what follows, without a power */
         ipu__rule_give(r, 0, MUL(g, MUL(b, a)));
     } else if (r->wanted[0]) {
         ipu_value flat = ipu__rule_binary(

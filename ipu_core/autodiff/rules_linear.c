@@ -303,7 +303,6 @@ pattern(ipu_rule *r, ipu_value like, double below, double on, double above)
     ipu_type type = ipu__rule_type(r, like);
     ipu_value out = IPU_NO_VALUE;
     int64_t n = type.shape.dims[type.shape.rank - 1];
-    int64_t dims[2] = {n, n};
     size_t element = ipu_dtype_bytes(type.dtype);
     size_t bytes = (size_t)(n * n) * element;
     char *data = NULL;
@@ -320,11 +319,9 @@ pattern(ipu_rule *r, ipu_value like, double below, double on, double above)
                element);
     }
     if (r->status == IPU_OK) {
-        ipu_attr attrs[3] = {
-            ipu__attr_int(IPU_ATTR_DTYPE, (int64_t)type.dtype),
-            ipu__attr_ints(IPU_ATTR_SHAPE, dims, 2),
-            {.key = IPU_ATTR_VALUE, .count = (uint32_t)bytes, .as = {.bytes = data}}};
-        out = ipu__rule_emit(r, IPU_OP_ID_CONSTANT, NULL, 0, attrs, 3);
+        type.shape = ipu_shape_make(2, (int64_t[]){n, n});
+        r->status = ipu_constant_emit(r->ctx, r->graph, r->block, r->node, &type, data,
+                                      &out);
     }
     ipu_free(r->ctx, data, bytes);
     return out;

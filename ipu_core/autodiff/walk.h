@@ -65,8 +65,6 @@ ipu__walk_slot(const ipu__walk *w, ipu_value value)
 {
     return &w->grads[ipu_id_map_get(&w->places, value.index, 0)];
 }
-/* Whether w->block is `block` or lies in it. (mark.c) */
-bool ipu__walk_is_around(const ipu__walk *w, ipu_block block);
 /* Sets all of w that belongs to what the ys may depend on. (mark.c) */
 ipu_status ipu__walk_mark(ipu__walk *w);
 void ipu__walk_free(ipu__walk *w);

@@ -266,16 +266,11 @@ static bool
 is_inside(const captures *c, ipu_value value)
 {
     const ipu_value_data *data = ipu_value_of(c->graph, value);
-    ipu_block at = data->block;
     if (c->block.index == IPU_NO_BLOCK.index) {
         return ipu_is_node(data->producer) ? data->producer.index >= c->first_node
-                                           : at.index >= c->first_block;
+                                           : data->block.index >= c->first_block;
     }
-    while (at.index != c->block.index &&
-           ipu_is_node(ipu_block_of(c->graph, at)->owner)) {
-        at = ipu_node_of(c->graph, ipu_block_of(c->graph, at)->owner)->block;
-    }
-    return at.index == c->block.index;
+    return ipu_graph_is_around(c->graph, c->block, data->block);
 }
 
 /* Whether a value comes from outside and is not a constant. */

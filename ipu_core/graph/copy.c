@@ -6,7 +6,8 @@
 
 #include "graph/block_op.h"
 
-static ipu_status copy_block(ipu_copy *copy, ipu_block id, ipu_block *out);
+static ipu_status copy_block(ipu_copy *copy, ipu_block id, ipu_block into,
+                             ipu_block *out);
 
 ipu_status
 ipu_copy_say(ipu_copy *copy, ipu_value value, ipu_value stands)
@@ -57,7 +58,7 @@ lists_ids(const ipu_attr *attr)
 
 /* The ids that an attribute names, as ids of the copy. *room is for lists of them. */
 static ipu_status
-copy_attr(ipu_copy *copy, ipu_op op, ipu_attr *attr, int64_t **room)
+copy_attr(ipu_copy *copy, ipu_op op, ipu_block into, ipu_attr *attr, int64_t **room)
 {
     ipu_block block;
     if (attr->key == IPU_ATTR_RESOURCE) {
@@ -67,7 +68,7 @@ copy_attr(ipu_copy *copy, ipu_op op, ipu_attr *attr, int64_t **room)
         return copy_held(copy, &attr->as.i);
     }
     if (ipu_attr_kind_of(attr->key) == IPU_ATTR_KIND_BLOCK) {
-        IPU_TRY(copy_block(copy, (ipu_block){(uint32_t)attr->as.i}, &block));
+        IPU_TRY(copy_block(copy, (ipu_block){(uint32_t)attr->as.i}, into, &block));
         attr->as.i = block.index;
     }
     if (!lists_ids(attr)) {
@@ -79,7 +80,7 @@ copy_attr(ipu_copy *copy, ipu_op op, ipu_attr *attr, int64_t **room)
         if (attr->key == IPU_ATTR_SLOTS) {
             IPU_TRY(copy_resource(copy, &ids[i]));
         } else {
-            IPU_TRY(copy_block(copy, (ipu_block){(uint32_t)ids[i]}, &block));
+            IPU_TRY(copy_block(copy, (ipu_block){(uint32_t)ids[i]}, into, &block));
             ids[i] = block.index;
         }
     }
@@ -105,7 +106,7 @@ copy_with(ipu_copy *copy, ipu_node id, ipu_block into, parts *parts)
     int64_t *room = parts->ints;
     for (uint32_t i = 0; i < node.attrs.count; i++) {
         parts->attrs[i] = node.attrs.items[i];
-        IPU_TRY(copy_attr(copy, node.op, &parts->attrs[i], &room));
+        IPU_TRY(copy_attr(copy, node.op, into, &parts->attrs[i], &room));
     }
     for (uint32_t i = 0; i < node.input_count; i++) {
         parts->inputs[i] = ipu_copy_of(copy, node.inputs[i]);
@@ -152,16 +153,16 @@ ipu_copy_node(ipu_copy *copy, ipu_node id, ipu_block into)
     if (status == IPU_OK) {
         status = copy_with(copy, id, into, &parts);
     }
-    ipu_free(copy->ctx, parts.inputs, parts.inputs == NULL ? 0 : parts.input_bytes);
-    ipu_free(copy->ctx, parts.ints, parts.ints == NULL ? 0 : parts.int_bytes);
-    ipu_free(copy->ctx, parts.attrs, parts.attrs == NULL ? 0 : parts.attr_bytes);
+    ipu_free(copy->ctx, parts.inputs, parts.input_bytes);
+    ipu_free(copy->ctx, parts.ints, parts.int_bytes);
+    ipu_free(copy->ctx, parts.attrs, parts.attr_bytes);
     return status;
 }
 
 static ipu_status
-copy_block(ipu_copy *copy, ipu_block id, ipu_block *out)
+copy_block(ipu_copy *copy, ipu_block id, ipu_block into, ipu_block *out)
 {
-    IPU_TRY(ipu_graph_add_block(copy->ctx, copy->to, out));
+    IPU_TRY(ipu_graph_add_block(copy->ctx, copy->to, into, out));
     for (size_t i = 0; i < ipu_block_of(copy->from, id)->params.count; i++) {
         ipu_value param = ipu_block_of(copy->from, id)->params.items[i];
         ipu_type type = ipu_value_of(copy->from, param)->type;

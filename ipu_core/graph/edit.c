@@ -47,8 +47,10 @@ ipu_graph_move(ipu_graph *graph, ipu_node id, ipu_block block, ipu_node before)
         ipu_value_of(graph, ipu_node_output(node, i))->block = block;
     }
     for (uint32_t i = 0; i < ipu_node_block_count(node); i++) {
-        uint32_t height = ipu_block_of(graph, ipu_node_block(node, i))->height + 1;
-        home->height = height > home->height ? height : home->height;
+        ipu_block_data *held = ipu_block_of(graph, ipu_node_block(node, i));
+        held->parent = block;
+        home->height =
+            held->height + 1 > home->height ? held->height + 1 : home->height;
     }
     ipu__graph_link(graph, id, before);
 }
@@ -133,10 +135,9 @@ ipu_graph_shrink_node(ipu_graph *graph, ipu_node node, const bool *keep)
 bool
 ipu_graph_is_inside(const ipu_graph *graph, ipu_block block, ipu_node node)
 {
-    ipu_node owner = ipu_block_of(graph, block)->owner;
-    while (owner.index != IPU_NO_INDEX && owner.index != node.index) {
-        block = ipu_node_of(graph, owner)->block;
-        owner = ipu_block_of(graph, block)->owner;
+    while (ipu_is_node(node) && block.index != 0 &&
+           ipu_block_of(graph, block)->owner.index != node.index) {
+        block = ipu_block_of(graph, block)->parent;
     }
-    return owner.index == node.index;
+    return ipu_is_node(node) && block.index != 0;
 }

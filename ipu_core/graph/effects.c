@@ -114,7 +114,7 @@ ipu_effects_find(ipu_ctx *ctx, const ipu_graph *graph, ipu_effects *out)
                 find_in_block(&f, (ipu_block){b}); /* the main one, and open ones */
         }
     }
-    ipu_free(ctx, f.seen, f.seen == NULL ? 0 : graph->resources.count);
+    ipu_free(ctx, f.seen, graph->resources.count);
     IPU_ARRAY_FREE(ctx, &f.found);
     if (status != IPU_OK) {
         ipu_effects_free(ctx, out);

@@ -2,7 +2,7 @@
  *
  * Building graphs. A node is checked in full before anything of the graph changes, so a
  * failed call leaves it as it was. */
-#include "graph/graph.h"
+#include "graph/constant.h"
 
 #include <stdio.h>
 #include <inttypes.h>
@@ -21,7 +21,7 @@ ipu_graph_create(ipu_ctx *ctx, bool host, ipu_graph **out)
     *out = NULL;
     IPU_TRY(ipu_alloc(ctx, sizeof(*graph), &graph));
     graph->host = host;
-    ipu_status status = ipu_graph_add_block(ctx, graph, &main_block);
+    ipu_status status = ipu_graph_add_block(ctx, graph, IPU_NO_BLOCK, &main_block);
     if (status != IPU_OK) {
         ipu_graph_free(ctx, graph);
         return status;
@@ -52,13 +52,14 @@ ipu_graph_free(ipu_ctx *ctx, ipu_graph *graph)
 }
 
 ipu_status
-ipu_graph_add_block(ipu_ctx *ctx, ipu_graph *graph, ipu_block *out)
+ipu_graph_add_block(ipu_ctx *ctx, ipu_graph *graph, ipu_block parent, ipu_block *out)
 {
     ipu_block_data block = {.owner = IPU_NO_NODE,
                             .first = IPU_NO_NODE,
                             .last = IPU_NO_NODE,
                             .cursor = IPU_NO_NODE,
-                            .goes_through = IPU_NO_BLOCK};
+                            .parent = parent,
+                            .sees = IPU_NO_BLOCK};
     IPU_TRY(IPU_ARRAY_PUSH(ctx, &graph->blocks, block));
     *out = (ipu_block){(uint32_t)graph->blocks.count - 1};
     return IPU_OK;
@@ -85,35 +86,25 @@ ipu_graph_add_param(ipu_ctx *ctx, ipu_graph *graph, ipu_block block,
     return IPU_OK;
 }
 
-/* The block around `block`, or IPU_NO_BLOCK. An unowned block that is not the main one
- * is still being traced: its surroundings are not known yet. */
-static ipu_block
-outer_block(const ipu_graph *graph, ipu_block block)
+bool
+ipu_graph_is_around(const ipu_graph *graph, ipu_block home, ipu_block block)
 {
-    ipu_node owner = ipu_block_of(graph, block)->owner;
-    return owner.index == IPU_NO_INDEX ? IPU_NO_BLOCK
-                                       : ipu_node_of(graph, owner)->block;
+    while (block.index != IPU_NO_INDEX && block.index != home.index) {
+        const ipu_block_data *data = ipu_block_of(graph, block);
+        if (data->sees.index != IPU_NO_INDEX &&
+            ipu_graph_is_around(graph, home, data->sees)) {
+            return true;
+        }
+        block = data->parent;
+    }
+    return block.index == home.index;
 }
 
 static bool
 in_scope(const ipu_graph *graph, ipu_block block, ipu_value value)
 {
-    if (value.index >= graph->values.count) {
-        return false;
-    }
-    ipu_block home = ipu_value_of(graph, value)->block;
-    while (block.index != IPU_NO_INDEX) {
-        if (block.index == home.index) {
-            return true;
-        }
-        ipu_block outer = outer_block(graph, block);
-        if (outer.index == IPU_NO_INDEX) {
-            /* open blocks are added after what surrounds them */
-            return block.index != 0 && home.index < block.index;
-        }
-        block = outer;
-    }
-    return false;
+    return value.index < graph->values.count &&
+           ipu_graph_is_around(graph, ipu_value_of(graph, value)->block, block);
 }
 
 ipu_status
@@ -221,18 +212,8 @@ make_room(ipu_ctx *ctx, const ipu_graph *graph, const ipu_node_request *request,
     return IPU_OK;
 }
 
-/* Whether the block lies around the node, as far as blocks have owners. */
-static bool
-lies_around(const ipu_graph *graph, ipu_block held, const ipu_node_data *node)
-{
-    ipu_block block = node->block;
-    while (block.index != IPU_NO_INDEX && block.index != held.index) {
-        block = outer_block(graph, block);
-    }
-    return block.index == held.index;
-}
-
-/* The blocks that a node would hold: no other node's, and none that it lies in. */
+/* The blocks that a node would hold: opened where it is, or around it, and no other
+ * node's. */
 static ipu_status
 check_blocks(ipu_ctx *ctx, const ipu_graph *graph, const ipu_node_data *node)
 {
@@ -240,16 +221,16 @@ check_blocks(ipu_ctx *ctx, const ipu_graph *graph, const ipu_node_data *node)
         ipu_block held = ipu_node_block(node, i);
         bool is_free = held.index > 0 && held.index < graph->blocks.count &&
                        !ipu_is_node(ipu_block_of(graph, held)->owner) &&
-                       !lies_around(graph, held, node);
+                       ipu_graph_is_around(graph, ipu_block_of(graph, held)->parent,
+                                           node->block) &&
+                       !ipu_graph_is_around(graph, held, node->block);
         for (uint32_t k = 0; is_free && k < i; k++) {
             is_free = ipu_node_block(node, k).index != held.index;
         }
         IPU_FAIL_IF(ctx, !is_free, INVALID_ARGUMENT,
                     "block %" PRIu32 " lies around the node, or belongs to another one",
                     held.index);
-        IPU_FAIL_IF(ctx,
-                    held.index < graph->blocks.count &&
-                        ipu_block_of(graph, held)->height + 1 > MOST_HEIGHT,
+        IPU_FAIL_IF(ctx, ipu_block_of(graph, held)->height + 1 > MOST_HEIGHT,
                     INVALID_ARGUMENT, "loops and branches nested more than %d deep",
                     (int)MOST_HEIGHT);
     }
@@ -325,6 +306,7 @@ append_node(ipu_ctx *ctx, ipu_graph *graph, ipu_block block,
     for (uint32_t i = 0; i < ipu_node_block_count(&node); i++) {
         ipu_block_data *held = ipu_block_of(graph, ipu_node_block(&node, i));
         held->owner = *out;
+        held->parent = block;
         home->height =
             held->height + 1 > home->height ? held->height + 1 : home->height;
     }
@@ -422,8 +404,8 @@ ipu_graph_emit(ipu_ctx *ctx, ipu_graph *graph, ipu_block block, ipu_node like,
     return IPU_OK;
 }
 
-/* One element of `dtype` that holds `value`; returns its size. */
-static size_t
+/* One element of `dtype` that holds `value`. */
+static void
 store_number(ipu_dtype dtype, double value, void *out)
 {
     switch (dtype) {
@@ -457,7 +439,6 @@ store_number(ipu_dtype dtype, double value, void *out)
     case IPU_DTYPE_COUNT:
         break;
     }
-    return ipu_dtype_bytes(dtype);
 }
 
 ipu_status
@@ -466,15 +447,10 @@ ipu_graph_emit_fill(ipu_ctx *ctx, ipu_graph *graph, ipu_block block, ipu_node li
 {
     const ipu_type copy = *type; /* the original may be in an array that moves */
     unsigned char bytes[8];
-    uint32_t size = (uint32_t)store_number(copy.dtype, value, bytes);
-    ipu_attr constant[] = {
-        {.key = IPU_ATTR_DTYPE, .as.i = (int64_t)copy.dtype},
-        {.key = IPU_ATTR_SHAPE, .count = 0, .as.ints = NULL},
-        {.key = IPU_ATTR_VALUE, .count = size, .as.bytes = bytes},
-    };
+    const ipu_type one = {.dtype = copy.dtype, .shape = ipu_shape_scalar()};
     ipu_value scalar;
-    IPU_TRY(ipu_graph_emit(ctx, graph, block, like, IPU_OP_ID_CONSTANT, NULL, 0,
-                           constant, 3, &scalar));
+    store_number(copy.dtype, value, bytes);
+    IPU_TRY(ipu_constant_emit(ctx, graph, block, like, &one, bytes, &scalar));
     if (copy.shape.rank == 0) {
         *out = scalar;
         return IPU_OK;

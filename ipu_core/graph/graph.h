@@ -92,9 +92,10 @@ typedef struct ipu_block_data {
     ipu_node cursor; /* new nodes go in front of it; IPU_NO_NODE: to the end */
     uint32_t node_count;
     uint32_t height; /* how deep blocks are nested in it; 0: it holds none */
-    /* Of an open block that goes back through another one: that one, whose values it
-     * uses as if it lay in it. IPU_NO_BLOCK: none. */
-    ipu_block goes_through;
+    ipu_block parent; /* the block around it; IPU_NO_BLOCK: it is the main one */
+    /* A block that it sees as if it lay in it, too: autodiff derives the gradient of a
+     * block so, until it has brought what that uses. IPU_NO_BLOCK: none. */
+    ipu_block sees;
     IPU_ARRAY(ipu_value) params;
     IPU_ARRAY(ipu_value) results;
 } ipu_block_data;
@@ -199,9 +200,12 @@ ipu_block ipu_node_block(const ipu_node_data *node, uint32_t i);
 
 /* --- building -------------------------------------------------------------------- */
 
-/* A block that a BLOCK node will own once it is added with an attribute that names it.
- */
-ipu_status ipu_graph_add_block(ipu_ctx *ctx, ipu_graph *graph, ipu_block *out);
+/* A block inside of `parent`, which a BLOCK node there, or in a block inside, will own
+ * once it is added with an attribute that names it. */
+ipu_status ipu_graph_add_block(ipu_ctx *ctx, ipu_graph *graph, ipu_block parent,
+                               ipu_block *out);
+/* Whether `block` is `home` or lies in it, and so may use what is defined there. */
+bool ipu_graph_is_around(const ipu_graph *graph, ipu_block home, ipu_block block);
 ipu_status ipu_graph_add_param(ipu_ctx *ctx, ipu_graph *graph, ipu_block block,
                                const ipu_type *type, ipu_value *out);
 ipu_status ipu_graph_add_result(ipu_ctx *ctx, ipu_graph *graph, ipu_block block,

@@ -436,14 +436,14 @@ parse_node(parser *p, ipu_block block)
 }
 
 static ipu_status
-parse_block(parser *p, bool is_main)
+parse_block(parser *p, ipu_block parent)
 {
     int64_t number;
     ipu_block block = {0};
     IPU_TRY(expect(p, "b"));
     IPU_TRY(parse_int(p, &number));
-    if (!is_main) {
-        IPU_TRY(ipu_graph_add_block(p->ctx, p->graph, &block));
+    if (parent.index != IPU_NO_INDEX) {
+        IPU_TRY(ipu_graph_add_block(p->ctx, p->graph, parent, &block));
     }
     if (number != (int64_t)p->blocks.count) {
         return fail(p, "blocks numbered in order");
@@ -469,7 +469,7 @@ parse_block(parser *p, bool is_main)
     }
     while (!accept(p, "}")) {
         if (accept(p, "block")) {
-            IPU_TRY(parse_block(p, false));
+            IPU_TRY(parse_block(p, block));
         } else {
             IPU_TRY(parse_node(p, block));
         }
@@ -528,7 +528,7 @@ parse_graph(parser *p)
         IPU_TRY(parse_resource(p));
     }
     IPU_TRY(expect(p, "block"));
-    IPU_TRY(parse_block(p, true));
+    IPU_TRY(parse_block(p, IPU_NO_BLOCK));
     skip_space(p);
     return *p->at == '\0' ? IPU_OK : fail(p, "the end of the text");
 }

@@ -120,6 +120,6 @@ ipu_graph_drop_unreached(ipu_ctx *ctx, ipu_graph *graph, ipu_block block,
         drop(&r, block);
     }
     IPU_ARRAY_FREE(ctx, &r.waiting);
-    ipu_free(ctx, r.is_reached, r.is_reached == NULL ? 0 : bytes);
+    ipu_free(ctx, r.is_reached, bytes);
     return status;
 }

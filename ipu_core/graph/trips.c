@@ -10,9 +10,8 @@
  * maximum_iterations bounds both. Nothing is computed, only constants are looked at. */
 #include "graph/trips.h"
 
-#include <string.h>
-
 #include "graph/block_op.h"
+#include "graph/constant.h"
 
 /* Both ends included. What is not known is as wide as int32. */
 typedef struct interval {
@@ -41,18 +40,6 @@ larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-static interval
-constant_range(const ipu_node_data *node, ipu_dtype dtype)
-{
-    const ipu_attr *value = ipu_attrs_find(node->attrs, IPU_ATTR_VALUE);
-    int32_t number;
-    if (value == NULL || dtype != IPU_DTYPE_INT32 || value->count != sizeof(number)) {
-        return anything;
-    }
-    memcpy(&number, value->as.bytes, sizeof(number));
-    return (interval){number, number};
-}
-
 /* The range of an int32 scalar. */
 static interval
 range_of(const ipu_graph *graph, ipu_value value, int depth)
@@ -62,8 +49,9 @@ range_of(const ipu_graph *graph, ipu_value value, int depth)
     if (node == NULL || depth == 0 || dtype != IPU_DTYPE_INT32) {
         return anything;
     }
-    if (node->op == IPU_OP_ID_CONSTANT) {
-        return constant_range(node, dtype);
+    double number;
+    if (ipu_constant_number(graph, value, &number)) {
+        return (interval){(int64_t)number, (int64_t)number};
     }
     interval in[3] = {anything, anything, anything};
     for (uint32_t i = 0; i < node->input_count && i < 3; i++) {

@@ -92,8 +92,13 @@ verify_block(verifier *v, ipu_block id, ipu_node owner)
     const ipu_block_data *block = ipu_block_of(v->graph, id);
     IPU_FAIL_IF(v->ctx, v->seen[id.index], INTERNAL, "block %u is held twice",
                 id.index);
-    IPU_FAIL_IF(v->ctx, block->owner.index != owner.index, INTERNAL,
-                "block %u says that another node holds it", id.index);
+    ipu_block parent =
+        ipu_is_node(owner) ? ipu_node_of(v->graph, owner)->block : IPU_NO_BLOCK;
+    IPU_FAIL_IF(v->ctx,
+                block->owner.index != owner.index ||
+                    block->parent.index != parent.index ||
+                    block->sees.index != IPU_NO_INDEX,
+                INTERNAL, "block %u says that another node holds it", id.index);
     v->seen[id.index] = 1;
     for (size_t i = 0; i < block->params.count; i++) {
         const ipu_value_data *value = ipu_value_of(v->graph, block->params.items[i]);

@@ -23,7 +23,7 @@ typedef struct attention_made {
 } attention_made;
 
 typedef struct attender {
-    ipu__uses uses;
+    ipu_uses uses;
     IPU_ARRAY(attention_made) made;
     IPU_ARRAY(uint32_t) owner; /* by node: which of `made` it is a product of, plus 1 */
 } attender;
@@ -328,7 +328,7 @@ note_found(ipu_ctx *ctx, attender *a, const ipu__attention_found *found)
 static ipu_status
 find_all(ipu_ctx *ctx, const ipu_graph *graph, attender *a, ipu_block id)
 {
-    const ipu__uses *uses = &a->uses;
+    const ipu_uses *uses = &a->uses;
     for (ipu_node n = ipu_block_first(graph, id); ipu_is_node(n);
          n = ipu_node_next(graph, n)) {
         const ipu_node_data *node = ipu_node_of(graph, n);
@@ -376,7 +376,7 @@ ipu_pass_attend(ipu_ctx *ctx, ipu_graph *graph)
     if (!has_softmax(graph)) {
         return IPU_OK;
     }
-    status = ipu__uses_find(ctx, graph, &a.uses);
+    status = ipu_uses_find(ctx, graph, &a.uses);
     for (size_t i = 0; status == IPU_OK && i < graph->nodes.count; i++) {
         status = IPU_ARRAY_PUSH(ctx, &a.owner, 0);
     }
@@ -386,7 +386,7 @@ ipu_pass_attend(ipu_ctx *ctx, ipu_graph *graph)
     if (status == IPU_OK) {
         status = replace_all(ctx, graph, &a);
     }
-    ipu__uses_free(ctx, &a.uses);
+    ipu_uses_free(ctx, &a.uses);
     IPU_ARRAY_FREE(ctx, &a.made);
     IPU_ARRAY_FREE(ctx, &a.owner);
     return status;

@@ -6,19 +6,7 @@
 #ifndef IPU_PASSES_ATTENTION_FOUND_H
 #define IPU_PASSES_ATTENTION_FOUND_H
 
-#include "graph/graph.h"
-
-/* Who uses each value. */
-typedef struct ipu__uses {
-    ipu_node *users; /* of one value behind those of another; IPU_NO_NODE: a block, as
-                        its result */
-    uint32_t *ends;  /* by value: past its last use */
-    size_t value_count;
-    size_t use_count;
-} ipu__uses;
-
-ipu_status ipu__uses_find(ipu_ctx *ctx, const ipu_graph *graph, ipu__uses *out);
-void ipu__uses_free(ipu_ctx *ctx, ipu__uses *uses);
+#include "graph/users.h"
 
 /* Nodes of the form
  *
@@ -45,7 +33,7 @@ typedef struct ipu__attention_found {
 
 /* Whether the softmax is that of such nodes, of which nothing else uses anything but
  * what the op gives, so that all of them can go. */
-bool ipu__attention_find(const ipu_graph *graph, const ipu__uses *uses,
+bool ipu__attention_find(const ipu_graph *graph, const ipu_uses *uses,
                          ipu_node softmax, ipu__attention_found *out);
 
 bool ipu__attention_flag(const ipu_graph *graph, ipu_node product, ipu_attr_key key);

@@ -21,6 +21,7 @@
 #include <string.h>
 
 #include "graph/block_op.h"
+#include "graph/constant.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 
@@ -56,58 +57,7 @@ emit_shaped(ipu__rewriter *r, ipu_node like, ipu_op op, ipu_value x,
                           op, &x, 1, &attr, 1, out);
 }
 
-/* --- constants ------------------------------------------------------------------- */
-
-typedef enum number { NUMBER_OTHER, NUMBER_ZERO, NUMBER_ONE, NUMBER_TWO } number;
-
-static number
-number_of(const ipu_graph *graph, ipu_value value)
-{
-    const ipu_node_data *node = producer_if(graph, value, IPU_OP_ID_CONSTANT);
-    const ipu_type *type = type_of(graph, value);
-    const ipu_attr *bytes =
-        node == NULL ? NULL : ipu_attrs_find(node->attrs, IPU_ATTR_VALUE);
-    if (bytes == NULL || ipu_shape_elements(&type->shape) != 1) {
-        return NUMBER_OTHER;
-    }
-    unsigned char one[8] = {1};
-    static const unsigned char zero[8] = {0};
-    size_t size = ipu_dtype_bytes(type->dtype);
-    if (type->dtype == IPU_DTYPE_FLOAT32) {
-        float value;
-        memcpy(&value, bytes->as.bytes, sizeof(value));
-        if (value == 2.0f) {
-            return NUMBER_TWO;
-        }
-    }
-    const float f32 = 1.0f;
-    const double f64 = 1.0;
-    const uint16_t f16 = ipu_float16_from_float(1.0f);
-    if (type->dtype == IPU_DTYPE_FLOAT32) {
-        memcpy(one, &f32, sizeof(f32));
-    } else if (type->dtype == IPU_DTYPE_FLOAT64) {
-        memcpy(one, &f64, sizeof(f64));
-    } else if (type->dtype == IPU_DTYPE_FLOAT16) {
-        memcpy(one, &f16, sizeof(f16));
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-    } else {
-        one[0] = 0;
-        one[size - 1] = 1;
-#endif
-    }
-    if (memcmp(bytes->as.bytes, zero, size) == 0) {
-        return NUMBER_ZERO;
-    }
-    return memcmp(bytes->as.bytes, one, size) == 0 ? NUMBER_ONE : NUMBER_OTHER;
-}
-
 /* --- one spelling ---------------------------------------------------------------- */
-
-static bool
-is_constant(const ipu_graph *graph, ipu_value value)
-{
-    return producer_if(graph, value, IPU_OP_ID_CONSTANT) != NULL;
-}
 
 /* Not of maximum and minimum: which of two equal zeros they give may depend on it. */
 static void
@@ -126,8 +76,8 @@ order_operands(const ipu_graph *graph, ipu_node_data *node)
         node->op == IPU_OP_ID_MAXIMUM || node->op == IPU_OP_ID_MINIMUM) {
         return;
     }
-    bool a_last = is_constant(graph, a);
-    bool b_last = is_constant(graph, b);
+    bool a_last = ipu_constant_of(graph, a) != NULL;
+    bool b_last = ipu_constant_of(graph, b) != NULL;
     if (a_last != b_last ? a_last : a.index > b.index) {
         node->inputs[0] = b;
         node->inputs[1] = a;
@@ -194,13 +144,13 @@ drop_arithmetic(const ipu_graph *graph, const ipu_node_data *node, ipu_value *ou
     case IPU_OP_ID_MUL:
     case IPU_OP_ID_DIV:
         if (ipu_type_equal(type_of(graph, x), result) &&
-            number_of(graph, node->inputs[1]) == NUMBER_ONE) {
+            ipu_constant_is(graph, node->inputs[1], 1.0)) {
             *out = x;
         }
         return;
     case IPU_OP_ID_SUB:
         if (ipu_type_equal(type_of(graph, x), result) &&
-            number_of(graph, node->inputs[1]) == NUMBER_ZERO) {
+            ipu_constant_is(graph, node->inputs[1], 0.0)) {
             *out = x;
         }
         return;
@@ -221,16 +171,11 @@ simplify_power(ipu__rewriter *r, ipu_node id, ipu_value *out)
         result->dtype != IPU_DTYPE_FLOAT32) {
         return IPU_OK;
     }
-    switch (number_of(r->graph, node->inputs[1])) {
-    case NUMBER_ONE:
+    if (ipu_constant_is(r->graph, node->inputs[1], 1.0)) {
         *out = x;
-        return IPU_OK;
-    case NUMBER_TWO:
+    } else if (ipu_constant_is(r->graph, node->inputs[1], 2.0)) {
         return ipu_graph_emit(r->ctx, r->graph, node->block, id, IPU_OP_ID_SQUARE, &x,
                               1, NULL, 0, out);
-    case NUMBER_ZERO:
-    case NUMBER_OTHER:
-        break;
     }
     return IPU_OK;
 }

@@ -23,71 +23,11 @@ enum {
     LARGE_SIDE = 512 /* of a product; no other library serves smaller ones (gemm.c) */
 };
 
-/* --- uses ------------------------------------------------------------------------- */
-
-static void
-note_use(ipu__uses *uses, ipu_value value, ipu_node user)
-{
-    uses->use_count++;
-    if (uses->users == NULL) { /* the first of two passes counts */
-        uses->ends[value.index]++;
-    } else { /* ends is where the next use goes */
-        uses->users[uses->ends[value.index]++] = user;
-    }
-}
-
-static void
-note_uses(const ipu_graph *graph, ipu__uses *uses, ipu_block id)
-{
-    const ipu_block_data *block = ipu_block_of(graph, id);
-    for (ipu_node n = block->first; ipu_is_node(n); n = ipu_node_next(graph, n)) {
-        const ipu_node_data *node = ipu_node_of(graph, n);
-        for (uint32_t i = 0; i < node->input_count; i++) {
-            note_use(uses, node->inputs[i], n);
-        }
-        for (uint32_t i = 0; i < ipu_node_block_count(node); i++) {
-            note_uses(graph, uses, ipu_node_block(node, i));
-        }
-    }
-    for (size_t i = 0; i < block->results.count; i++) {
-        note_use(uses, block->results.items[i], IPU_NO_NODE);
-    }
-}
-
-ipu_status
-ipu__uses_find(ipu_ctx *ctx, const ipu_graph *graph, ipu__uses *out)
-{
-    size_t bytes;
-    *out = (ipu__uses){.value_count = graph->values.count};
-    IPU_TRY(ipu_alloc(ctx, out->value_count * sizeof *out->ends, &out->ends));
-    note_uses(graph, out, (ipu_block){0});
-    uint32_t first = 0;
-    for (size_t i = 0; i < out->value_count; i++) {
-        uint32_t count = out->ends[i];
-        out->ends[i] = first;
-        first += count;
-    }
-    IPU_TRY(ipu_mul_size(ctx, out->use_count, sizeof *out->users, &bytes));
-    IPU_TRY(ipu_alloc(ctx, bytes, &out->users));
-    out->use_count = 0;
-    note_uses(graph, out, (ipu_block){0});
-    return IPU_OK;
-}
-
-void
-ipu__uses_free(ipu_ctx *ctx, ipu__uses *uses)
-{
-    ipu_free(ctx, uses->users,
-             uses->users == NULL ? 0 : uses->use_count * sizeof *uses->users);
-    ipu_free(ctx, uses->ends,
-             uses->ends == NULL ? 0 : uses->value_count * sizeof *uses->ends);
-}
-
 /* --- the walk --------------------------------------------------------------------- */
 
 typedef struct finder {
     const ipu_graph *graph;
-    const ipu__uses *uses;
+    const ipu_uses *uses;
     const ipu_node_data *softmax;
     const ipu_node_data *back; /* the first node of the way back that is met; or NULL */
     ipu__attention_found *found;
@@ -99,9 +39,8 @@ typedef struct finder {
 static const ipu_node *
 users_of(const finder *f, ipu_value value, uint32_t *count)
 {
-    uint32_t first = value.index == 0 ? 0 : f->uses->ends[value.index - 1];
-    *count = f->uses->ends[value.index] - first;
-    return f->uses->users + first;
+    *count = ipu_uses_count(f->uses, value);
+    return ipu_uses_of(f->uses, value);
 }
 
 /* The one use of a value; IPU_NO_NODE where there are more, or a block's. */
@@ -601,7 +540,7 @@ is_own(const finder *f)
 }
 
 bool
-ipu__attention_find(const ipu_graph *graph, const ipu__uses *uses, ipu_node softmax,
+ipu__attention_find(const ipu_graph *graph, const ipu_uses *uses, ipu_node softmax,
                     ipu__attention_found *out)
 {
     const ipu_node_data *node = ipu_node_of(graph, softmax);

@@ -13,6 +13,7 @@
  * graph. */
 #include <string.h>
 
+#include "graph/constant.h"
 #include "kernels/core/kernel.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
@@ -47,15 +48,6 @@ buffers_free(buffers *b)
     ipu_arena_free(b->ctx, &b->prepared);
 }
 
-static const ipu_attr *
-literal(const ipu_graph *graph, ipu_value value)
-{
-    const ipu_node_data *node = ipu_producer_of(graph, value);
-    return node != NULL && node->op == IPU_OP_ID_CONSTANT
-               ? ipu_attrs_find(node->attrs, IPU_ATTR_VALUE)
-               : NULL;
-}
-
 static bool
 can_fold(const ipu_graph *graph, const ipu_node_data *node)
 {
@@ -77,7 +69,7 @@ can_fold(const ipu_graph *graph, const ipu_node_data *node)
         }
     }
     for (uint32_t i = 0; i < node->input_count; i++) {
-        if (literal(graph, node->inputs[i]) == NULL) {
+        if (ipu_constant_of(graph, node->inputs[i]) == NULL) {
             return false;
         }
     }
@@ -93,7 +85,7 @@ compute(buffers *b, const ipu_graph *graph, const ipu_node_data *node,
     ipu_type types[MOST_BUFFERS];
     const void *inputs[MOST_BUFFERS];
     for (uint32_t i = 0; i < node->input_count; i++) {
-        const ipu_attr *value = literal(graph, node->inputs[i]);
+        const ipu_attr *value = ipu_constant_of(graph, node->inputs[i]);
         void *copy;
         types[i] = ipu_value_of(graph, node->inputs[i])->type;
         IPU_TRY(buffers_add(b, value->count, &copy));
@@ -136,16 +128,9 @@ static ipu_status
 emit_literal(ipu__rewriter *r, ipu_node like, ipu_value value, const void *bytes)
 {
     ipu_type type = ipu_value_of(r->graph, value)->type;
-    ipu_attr attrs[3] = {{.key = IPU_ATTR_DTYPE, .as = {.i = (int64_t)type.dtype}},
-                         {.key = IPU_ATTR_SHAPE,
-                          .count = (uint32_t)type.shape.rank,
-                          .as = {.ints = type.shape.dims}},
-                         {.key = IPU_ATTR_VALUE,
-                          .count = (uint32_t)ipu_type_bytes(&type),
-                          .as = {.bytes = bytes}}};
     ipu_value constant;
-    IPU_TRY(ipu_graph_emit(r->ctx, r->graph, ipu_node_of(r->graph, like)->block, like,
-                           IPU_OP_ID_CONSTANT, NULL, 0, attrs, 3, &constant));
+    IPU_TRY(ipu_constant_emit(r->ctx, r->graph, ipu_node_of(r->graph, like)->block, like,
+                              &type, bytes, &constant));
     return ipu__replace(r, value, constant);
 }
 
@@ -173,8 +158,8 @@ static ipu_status
 visit(ipu__rewriter *r, ipu_node id, bool *keep)
 {
     const ipu_node_data node = *ipu_node_of(r->graph, id);
-    if (node.op == IPU_OP_ID_SWITCH && literal(r->graph, node.inputs[0]) != NULL) {
-        return take_branch(r, id, literal(r->graph, node.inputs[0]), keep);
+    if (node.op == IPU_OP_ID_SWITCH && ipu_constant_of(r->graph, node.inputs[0]) != NULL) {
+        return take_branch(r, id, ipu_constant_of(r->graph, node.inputs[0]), keep);
     }
     if (!can_fold(r->graph, &node)) {
         return IPU_OK;

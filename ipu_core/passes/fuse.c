@@ -53,9 +53,6 @@ note_block(ipu__fuser *f, ipu_block id)
     for (ipu_node node_id = block->first; ipu_is_node(node_id);
          node_id = ipu_node_next(f->graph, node_id)) {
         const ipu_node_data *node = ipu_node_of(f->graph, node_id);
-        for (uint32_t k = 0; k < node->input_count; k++) {
-            f->uses.items[node->inputs[k].index]++;
-        }
         for (uint32_t k = 0; k < ipu_node_block_count(node); k++) {
             note_block(f, ipu_node_block(node, k));
         }
@@ -72,9 +69,6 @@ note_block(ipu__fuser *f, ipu_block id)
                                                          .root = IPU_NO_NODE,
                                                          .next = IPU_NO_NODE};
     }
-    for (size_t i = 0; i < block->results.count; i++) {
-        f->uses.items[block->results.items[i].index]++;
-    }
     f->segment++;
     f->stretch++;
 }
@@ -83,22 +77,20 @@ note_block(ipu__fuser *f, ipu_block id)
 static ipu_status
 take_notes(ipu__fuser *f)
 {
-    f->uses.count = 0;
     f->notes.count = 0;
     f->tree_uses.count = 0;
     size_t values = f->graph->values.count;
     size_t nodes = f->graph->nodes.count;
-    IPU_TRY(IPU_ARRAY_RESERVE(f->ctx, &f->uses, values));
     IPU_TRY(IPU_ARRAY_RESERVE(f->ctx, &f->tree_uses, values));
     IPU_TRY(IPU_ARRAY_RESERVE(f->ctx, &f->notes, nodes));
     for (size_t i = 0; i < values; i++) {
-        f->uses.items[f->uses.count++] = 0;
         f->tree_uses.items[f->tree_uses.count++] = 0;
     }
     for (size_t i = 0; i < nodes; i++) {
         f->notes.items[f->notes.count++] =
             (ipu__node_note){.root = IPU_NO_NODE, .next = IPU_NO_NODE};
     }
+    IPU_TRY(ipu_uses_find(f->ctx, f->graph, &f->uses));
     IPU_TRY(ipu_failures_find(f->ctx, f->graph, &f->failures));
     note_block(f, (ipu_block){0});
     return IPU_OK;
@@ -151,7 +143,7 @@ ipu_pass_fuse(ipu_ctx *ctx, ipu_graph *graph)
         status = ipu__rewrite(&trees);
     }
     ipu_failures_free(ctx, &f.failures);
-    IPU_ARRAY_FREE(ctx, &f.uses);
+    ipu_uses_free(ctx, &f.uses);
     IPU_ARRAY_FREE(ctx, &f.tree_uses);
     IPU_ARRAY_FREE(ctx, &f.notes);
     return status;

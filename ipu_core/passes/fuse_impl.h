@@ -8,6 +8,7 @@
 #define IPU_PASSES_FUSE_IMPL_H
 
 #include "graph/failures.h"
+#include "graph/users.h"
 #include "passes/rewrite.h"
 
 typedef struct ipu__node_note {
@@ -22,7 +23,7 @@ typedef struct ipu__node_note {
 typedef struct ipu__fuser {
     ipu_ctx *ctx;
     ipu_graph *graph;
-    IPU_ARRAY(uint32_t) uses;        /* by value, in living nodes and block results */
+    ipu_uses uses;
     IPU_ARRAY(ipu__node_note) notes; /* by node */
     uint32_t segment;
     uint32_t stretch;

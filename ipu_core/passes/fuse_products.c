@@ -27,8 +27,7 @@ static const ipu_node_data *
 find_late(const ipu__fuser *f, ipu_value value, ipu_node user, ipu_op op)
 {
     const ipu_node_data *node = ipu_producer_of(f->graph, value);
-    if (node == NULL || node->op != op || value.index >= f->uses.count ||
-        f->uses.items[value.index] != 1) {
+    if (node == NULL || node->op != op || ipu_uses_count(&f->uses, value) != 1) {
         return NULL;
     }
     ipu_node id = ipu_value_of(f->graph, value)->producer;
@@ -132,7 +131,7 @@ find_accumulated(const ipu__fuser *f, const ipu_node_data *add, ipu_node id,
         if (product != NULL && !ipu_is_node(other->producer) &&
             other->block.index == add->block.index &&
             ipu_is_node(ipu_block_of(f->graph, add->block)->owner) &&
-            f->uses.items[accumulator->index] == 1 &&
+            ipu_uses_count(&f->uses, *accumulator) == 1 &&
             ipu_type_equal(&other->type,
                            &ipu_value_of(f->graph, add->inputs[side])->type) &&
             ipu_placement_equal(product->placement, add->placement)) {
@@ -182,7 +181,7 @@ own_product(const ipu__fuser *f, ipu_value value, ipu_node user)
 {
     const ipu_node_data *node = ipu_producer_of(f->graph, value);
     if (node == NULL || finished_form(node->op) == IPU_OP_ID_COUNT ||
-        value.index >= f->uses.count || f->uses.items[value.index] != 1) {
+        ipu_uses_count(&f->uses, value) != 1) {
         return NULL;
     }
     return ipu__fuse_may_join(f, ipu_value_of(f->graph, value)->producer, user) ? node
@@ -204,14 +203,11 @@ ipu__fuse_take_place(ipu__rewriter *r, ipu_value old, ipu_value fused)
     ipu__fuser *f = r->state;
     ipu_node old_node = ipu_value_of(r->graph, old)->producer;
     ipu_node fused_node = ipu_value_of(r->graph, fused)->producer;
-    while (f->uses.count <= fused.index) {
-        IPU_TRY(IPU_ARRAY_PUSH(f->ctx, &f->uses, 0));
-    }
     while (f->notes.count <= fused_node.index) {
         ipu__node_note none = {.root = IPU_NO_NODE, .next = IPU_NO_NODE};
         IPU_TRY(IPU_ARRAY_PUSH(f->ctx, &f->notes, none));
     }
-    f->uses.items[fused.index] = f->uses.items[old.index];
+    IPU_TRY(ipu_uses_hand_on(f->ctx, &f->uses, old, fused));
     f->notes.items[fused_node.index] = f->notes.items[old_node.index];
     return ipu__replace(r, old, fused);
 }

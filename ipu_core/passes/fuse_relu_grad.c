@@ -15,8 +15,7 @@ static const ipu_node_data *
 own_gradient(const ipu__fuser *f, ipu_value value, ipu_node user, ipu_op op)
 {
     const ipu_node_data *node = ipu_producer_of(f->graph, value);
-    if (node == NULL || node->op != op || value.index >= f->uses.count ||
-        f->uses.items[value.index] != 1) {
+    if (node == NULL || node->op != op || ipu_uses_count(&f->uses, value) != 1) {
         return NULL;
     }
     return ipu__fuse_may_join(f, ipu_value_of(f->graph, value)->producer, user) ? node

@@ -53,7 +53,7 @@ can_join(const ipu__fuser *f, ipu_node root, ipu_value value)
     ipu_node id = ipu_value_of(f->graph, value)->producer;
     if (!is_elementwise(node) || f->notes.items[id.index].root.index != IPU_NO_INDEX ||
         !ipu__fuse_may_join(f, id, root) ||
-        f->tree_uses.items[value.index] != f->uses.items[value.index]) {
+        f->tree_uses.items[value.index] != ipu_uses_count(&f->uses, value)) {
         return false;
     }
     ipu_value out = ipu_node_output(ipu_node_of(f->graph, root), 0);

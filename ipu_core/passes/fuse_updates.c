@@ -185,9 +185,6 @@ find_groups(planner *p, ipu_block id)
         if (g != NULL && ends_group(p, g, n, node)) {
             close_group(p);
         }
-        for (uint32_t k = 0; k < node->input_count; k++) {
-            p->values.items[node->inputs[k].index].uses++;
-        }
         for (uint32_t k = 0; k < ipu_node_block_count(node); k++) {
             IPU_TRY(find_groups(p, ipu_node_block(node, k)));
         }
@@ -195,10 +192,6 @@ find_groups(planner *p, ipu_block id)
         if (is_update(node->op) && !is_cut) {
             IPU_TRY(add_update(p, n, node));
         }
-    }
-    const ipu_block_data *block = ipu_block_of(p->graph, id);
-    for (size_t i = 0; i < block->results.count; i++) {
-        p->values.items[block->results.items[i].index].uses++;
     }
     p->blocks_version = ++p->version;
     close_group(p);
@@ -270,7 +263,7 @@ can_join(const planner *p, const group *g, const ipu_node_data *node)
     }
     ipu_value value = ipu_node_output(node, 0);
     const value_note *note = &p->values.items[value.index];
-    return note->update_uses > 0 && note->update_uses == note->uses &&
+    return note->update_uses > 0 && note->update_uses == ipu_uses_count(&p->uses, value) &&
            !note->is_broadcast && !note->is_shared &&
            &p->groups.items[p->updates.items[note->update].group] == g &&
            are_operands_plain(p, node) &&
@@ -297,7 +290,7 @@ ipu__update_rows(const planner *p, const group *g, ipu_value value)
                    ipu_value_of(p->graph, value)->type.dtype == IPU_DTYPE_FLOAT32 &&
                    ipu_attrs_int(node->attrs, IPU_ATTR_AXIS, 0) == 0 &&
                    ipu_attrs_int(node->attrs, IPU_ATTR_BATCH_DIMS, 0) == 0;
-    return is_rows && note->update_uses == note->uses && !note->is_shared &&
+    return is_rows && note->update_uses == ipu_uses_count(&p->uses, value) && !note->is_shared &&
                    !note->is_broadcast && node->block.index == last->block.index &&
                    ipu_placement_equal(node->placement, g->placement)
                ? node
@@ -401,7 +394,7 @@ start(planner *p)
             (node_note){.update = IPU_NO_INDEX, .next_member = IPU_NO_NODE};
     }
     for (size_t i = 0; i < graph->values.count; i++) {
-        p->values.items[p->values.count++] = (value_note){.uses = 0};
+        p->values.items[p->values.count++] = (value_note){.update_uses = 0};
     }
     for (size_t i = 0; i < resources; i++) {
         p->variables.items[p->variables.count++] = (variable_note){.version = 0};
@@ -415,6 +408,7 @@ fuse(planner *p)
     ipu__rewriter rewriter = {
         .ctx = p->ctx, .graph = p->graph, .visit = visit, .state = p};
     IPU_TRY(start(p));
+    IPU_TRY(ipu_uses_find(p->ctx, p->graph, &p->uses));
     IPU_TRY(ipu_failures_find(p->ctx, p->graph, &p->failures));
     IPU_TRY(find_groups(p, (ipu_block){0}));
     for (size_t i = 0; i < p->groups.count; i++) {
@@ -428,6 +422,7 @@ ipu__fuse_updates(ipu_ctx *ctx, ipu_graph *graph)
 {
     planner p = {.ctx = ctx, .graph = graph};
     ipu_status status = fuse(&p);
+    ipu_uses_free(ctx, &p.uses);
     ipu_failures_free(ctx, &p.failures);
     IPU_ARRAY_FREE(ctx, &p.updates);
     IPU_ARRAY_FREE(ctx, &p.groups);

@@ -211,8 +211,7 @@ ipu_pass_merge(ipu_ctx *ctx, ipu_graph *graph)
                                   .state = &m};
         status = ipu__rewrite(&rewriter);
     }
-    ipu_free(ctx, m.buckets,
-             m.buckets == NULL ? 0 : m.bucket_count * sizeof(*m.buckets));
+    ipu_free(ctx, m.buckets, m.bucket_count * sizeof(*m.buckets));
     IPU_ARRAY_FREE(ctx, &m.entries);
     IPU_ARRAY_FREE(ctx, &m.scopes);
     IPU_ARRAY_FREE(ctx, &m.versions);

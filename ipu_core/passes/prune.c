@@ -195,8 +195,8 @@ ipu_pass_prune(ipu_ctx *ctx, ipu_graph *graph)
     if (status == IPU_OK) {
         status = sweep_block(&p, (ipu_block){0});
     }
-    ipu_free(ctx, p.is_node_needed, p.is_node_needed == NULL ? 0 : node_bytes);
-    ipu_free(ctx, p.is_value_needed, p.is_value_needed == NULL ? 0 : value_bytes);
+    ipu_free(ctx, p.is_node_needed, node_bytes);
+    ipu_free(ctx, p.is_value_needed, value_bytes);
     IPU_ARRAY_FREE(ctx, &p.needed);
     ipu_effects_free(ctx, &p.effects);
     return status;

@@ -17,6 +17,7 @@
 #include "graph/block_op.h"
 #include "graph/copy.h"
 #include "graph/effects.h"
+#include "graph/users.h"
 #include "passes/passes.h"
 
 enum { KEEP, AT_ONCE, IN_TURN };
@@ -87,27 +88,13 @@ is_missing(const recomputer *r, ipu_value value)
     return is_made_anew(r, value) && ipu_copy_of(&r->copy, value).index == value.index;
 }
 
-/* Opens what a node, and those in its blocks, use and is missing. */
+/* Opens what is missing. */
 static ipu_status
-open_missing(recomputer *r, const ipu_node_data *node)
+open_missing(void *state, ipu_value *place, ipu_node user)
 {
-    for (uint32_t i = 0; i < node->input_count; i++) {
-        if (is_missing(r, node->inputs[i])) {
-            IPU_TRY(IPU_ARRAY_PUSH(r->ctx, &r->open, node->inputs[i]));
-        }
-    }
-    for (uint32_t b = 0; b < ipu_node_block_count(node); b++) {
-        const ipu_block_data *held = ipu_block_of(r->graph, ipu_node_block(node, b));
-        for (ipu_node n = held->first; ipu_is_node(n); n = ipu_node_next(r->graph, n)) {
-            IPU_TRY(open_missing(r, ipu_node_of(r->graph, n)));
-        }
-        for (size_t i = 0; i < held->results.count; i++) {
-            if (is_missing(r, held->results.items[i])) {
-                IPU_TRY(IPU_ARRAY_PUSH(r->ctx, &r->open, held->results.items[i]));
-            }
-        }
-    }
-    return IPU_OK;
+    recomputer *r = state;
+    (void)user;
+    return is_missing(r, *place) ? IPU_ARRAY_PUSH(r->ctx, &r->open, *place) : IPU_OK;
 }
 
 static ipu_status
@@ -131,7 +118,7 @@ make_open(recomputer *r)
         ipu_value next = r->open.items[before - 1];
         ipu_node id = ipu_value_of(r->graph, next)->producer;
         if (is_missing(r, next)) {
-            IPU_TRY(open_missing(r, ipu_node_of(r->graph, id)));
+            IPU_TRY(ipu_node_each_use(r->graph, id, open_missing, r));
         }
         if (r->open.count > before) {
             continue;
@@ -146,21 +133,13 @@ make_open(recomputer *r)
 
 /* --- who uses it ------------------------------------------------------------------ */
 
-static void
-replace_uses(const recomputer *r, const ipu_node_data *node)
+static ipu_status
+replace_use(void *state, ipu_value *place, ipu_node user)
 {
-    for (uint32_t i = 0; i < node->input_count; i++) {
-        node->inputs[i] = ipu_copy_of(&r->copy, node->inputs[i]);
-    }
-    for (uint32_t b = 0; b < ipu_node_block_count(node); b++) {
-        ipu_block_data *held = ipu_block_of(r->graph, ipu_node_block(node, b));
-        for (ipu_node n = held->first; ipu_is_node(n); n = ipu_node_next(r->graph, n)) {
-            replace_uses(r, ipu_node_of(r->graph, n));
-        }
-        for (size_t i = 0; i < held->results.count; i++) {
-            held->results.items[i] = ipu_copy_of(&r->copy, held->results.items[i]);
-        }
-    }
+    const recomputer *r = state;
+    (void)user;
+    *place = ipu_copy_of(&r->copy, *place);
+    return IPU_OK;
 }
 
 static bool
@@ -185,12 +164,12 @@ recompute_stage(recomputer *r)
         }
         first = ipu_is_node(first) ? first : n;
         ipu_block_of(r->graph, r->body)->cursor = r->mode == AT_ONCE ? first : n;
-        status = open_missing(r, ipu_node_of(r->graph, n));
+        status = ipu_node_each_use(r->graph, n, open_missing, r);
         if (status == IPU_OK) {
             status = make_open(r);
         }
         if (status == IPU_OK) {
-            replace_uses(r, ipu_node_of(r->graph, n));
+            status = ipu_node_each_use(r->graph, n, replace_use, r);
         }
     }
     ipu_block_of(r->graph, r->body)->cursor = IPU_NO_NODE;

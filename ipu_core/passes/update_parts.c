@@ -282,7 +282,7 @@ add_root(part_code *c, const ipu_node_data *node, int64_t old)
         return add_adam(c, node, t, old, given);
     default:
         c->stored[old - OLD] = add_to_variable(
-            c, t, old, given, c->p->values.items[node->inputs[0].index].uses > 1);
+            c, t, old, given, ipu_uses_count(&c->p->uses, node->inputs[0]) > 1);
         return IPU_OK;
     }
 }

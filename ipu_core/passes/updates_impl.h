@@ -8,6 +8,7 @@
 #include "base/update_code.h"
 #include "graph/effects.h"
 #include "graph/failures.h"
+#include "graph/users.h"
 
 typedef struct update {
     ipu_node node;
@@ -39,7 +40,6 @@ typedef struct node_note {
 } node_note;
 
 typedef struct value_note {
-    uint32_t uses;        /* by living nodes and block results */
     uint32_t update_uses; /* by updates and their members, element by element */
     uint32_t update;      /* one of these */
     bool is_shared;       /* by updates of several groups */
@@ -75,6 +75,7 @@ typedef struct planner {
     IPU_ARRAY(node_note) nodes;
     IPU_ARRAY(value_note) values;
     IPU_ARRAY(variable_note) variables;
+    ipu_uses uses;
     ipu_failures failures;
     IPU_ARRAY(source) sources;
     IPU_ARRAY(int64_t) words;

@@ -9,6 +9,7 @@
  * Constants, held tensors and fills are in both. Names of source files belong to
  * whoever made the trace. One thread per graph. */
 #include "graph/copy.h"
+#include "graph/users.h"
 #include "trace/trace.h"
 
 typedef struct splitting {
@@ -38,8 +39,11 @@ is_given(const splitting *s, ipu_value value)
 /* A value that the way back uses: saved if it is made in front of the cut, or the nodes
  * noted that make it again. */
 static ipu_status
-need(splitting *s, ipu_value value)
+need(void *state, ipu_value *place, ipu_node user)
 {
+    splitting *s = state;
+    const ipu_value value = *place;
+    (void)user;
     ipu_node id = ipu_value_of(s->front, value)->producer;
     if (!ipu_is_node(id) || !s->is_early[id.index] || s->is_seen[value.index]) {
         return IPU_OK;
@@ -54,26 +58,6 @@ need(splitting *s, ipu_value value)
         if (node->input_count > 0) {
             id = ipu_value_of(s->front, node->inputs[0])->producer;
         }
-    }
-    return IPU_OK;
-}
-
-static ipu_status
-need_all(splitting *s, ipu_block id, ipu_node first)
-{
-    const ipu_block_data *block = ipu_block_of(s->front, id);
-    for (ipu_node n = first; ipu_is_node(n); n = ipu_node_next(s->front, n)) {
-        const ipu_node_data *node = ipu_node_of(s->front, n);
-        for (uint32_t k = 0; k < node->input_count; k++) {
-            IPU_TRY(need(s, node->inputs[k]));
-        }
-        for (uint32_t k = 0; k < ipu_node_block_count(node); k++) {
-            ipu_block held = ipu_node_block(node, k);
-            IPU_TRY(need_all(s, held, ipu_block_first(s->front, held)));
-        }
-    }
-    for (size_t i = 0; id.index != 0 && i < block->results.count; i++) {
-        IPU_TRY(need(s, block->results.items[i]));
     }
     return IPU_OK;
 }
@@ -125,9 +109,13 @@ split(splitting *s, ipu_node mark, uint32_t inputs, const ipu_value *gradients,
          n = ipu_node_next(s->front, n)) {
         s->is_early[n.index] = true;
     }
-    IPU_TRY(need_all(s, main_block, ipu_node_next(s->front, mark)));
+    for (ipu_node n = ipu_node_next(s->front, mark); ipu_is_node(n);
+         n = ipu_node_next(s->front, n)) {
+        IPU_TRY(ipu_node_each_use(s->front, n, need, s));
+    }
     for (uint32_t i = 0; i < count; i++) {
-        IPU_TRY(need(s, gradients[i]));
+        ipu_value gradient = gradients[i];
+        IPU_TRY(need(s, &gradient, IPU_NO_NODE));
     }
     IPU_TRY(fill_back(s, mark, gradients, count));
     ipu_node before;
@@ -177,9 +165,9 @@ ipu_trace_split(ipu_ctx *ctx, ipu_trace *trace, ipu_node mark, uint32_t inputs,
         ipu_graph_free(ctx, s.copy.to);
     }
     ipu_copy_free(&s.copy);
-    ipu_free(ctx, s.is_early, s.is_early == NULL ? 0 : nodes);
-    ipu_free(ctx, s.is_again, s.is_again == NULL ? 0 : nodes);
-    ipu_free(ctx, s.is_seen, s.is_seen == NULL ? 0 : values);
+    ipu_free(ctx, s.is_early, nodes);
+    ipu_free(ctx, s.is_again, nodes);
+    ipu_free(ctx, s.is_seen, values);
     IPU_ARRAY_FREE(ctx, &s.saved);
     return status;
 }

@@ -3,6 +3,8 @@
  * Traces: scopes over the graph builder. */
 #include "trace/trace.h"
 
+#include "graph/constant.h"
+
 enum { MAX_NODE_ATTRS = 32 };
 
 ipu_status
@@ -41,7 +43,7 @@ ipu_status
 ipu_trace_open_block(ipu_ctx *ctx, ipu_trace *trace, ipu_block *out)
 {
     IPU_TRY(IPU_ARRAY_RESERVE(ctx, &trace->open, 1));
-    IPU_TRY(ipu_graph_add_block(ctx, trace->graph, out));
+    IPU_TRY(ipu_graph_add_block(ctx, trace->graph, ipu_trace_block(trace), out));
     trace->open.items[trace->open.count++] = *out;
     return IPU_OK;
 }
@@ -87,13 +89,7 @@ static bool
 is_lent(const ipu_trace *trace, ipu_block block)
 {
     for (size_t i = 0; i < trace->lent.count; i++) {
-        ipu_block at = trace->lent.items[i];
-        ipu_node owner = ipu_block_of(trace->graph, at)->owner;
-        while (at.index != block.index && owner.index != IPU_NO_INDEX) {
-            at = ipu_node_of(trace->graph, owner)->block;
-            owner = ipu_block_of(trace->graph, at)->owner;
-        }
-        if (at.index == block.index) {
+        if (ipu_graph_is_around(trace->graph, block, trace->lent.items[i])) {
             return true;
         }
     }
@@ -116,11 +112,10 @@ static bool
 is_kept(const ipu_trace *trace, ipu_block block)
 {
     while (!is_open(trace, block)) {
-        ipu_node owner = ipu_block_of(trace->graph, block)->owner;
-        if (owner.index == IPU_NO_INDEX) {
+        if (!ipu_is_node(ipu_block_of(trace->graph, block)->owner)) {
             return false;
         }
-        block = ipu_node_of(trace->graph, owner)->block;
+        block = ipu_block_of(trace->graph, block)->parent;
     }
     return true;
 }
@@ -135,18 +130,12 @@ ipu_trace_drop_block(ipu_ctx *ctx, ipu_trace *trace, ipu_block block)
 static bool
 is_dropped(const ipu_trace *trace, ipu_block block)
 {
-    for (;;) {
-        for (size_t i = 0; i < trace->dropped.count; i++) {
-            if (trace->dropped.items[i].index == block.index) {
-                return true;
-            }
+    for (size_t i = 0; i < trace->dropped.count; i++) {
+        if (ipu_graph_is_around(trace->graph, trace->dropped.items[i], block)) {
+            return true;
         }
-        ipu_node owner = ipu_block_of(trace->graph, block)->owner;
-        if (owner.index == IPU_NO_INDEX) {
-            return false;
-        }
-        block = ipu_node_of(trace->graph, owner)->block;
     }
+    return false;
 }
 
 bool
@@ -284,20 +273,11 @@ ipu_status
 ipu_trace_constant(ipu_ctx *ctx, ipu_trace *trace, const ipu_type *type,
                    const void *data, ipu_value *out)
 {
-    ipu_attr attrs[] = {
-        {.key = IPU_ATTR_DTYPE, .as.i = (int64_t)type->dtype},
-        {.key = IPU_ATTR_SHAPE,
-         .count = (uint32_t)type->shape.rank,
-         .as.ints = type->shape.dims},
-        {.key = IPU_ATTR_VALUE,
-         .count = (uint32_t)ipu_type_bytes(type),
-         .as.bytes = data},
-    };
     IPU_FAIL_IF(ctx, ipu_type_bytes(type) > UINT32_MAX, RESOURCE_EXHAUSTED,
                 "a constant of %zu bytes; pass it as an argument instead",
                 ipu_type_bytes(type));
-    return ipu_graph_emit(ctx, trace->graph, (ipu_block){0}, IPU_NO_NODE,
-                          IPU_OP_ID_CONSTANT, NULL, 0, attrs, 3, out);
+    return ipu_constant_emit(ctx, trace->graph, (ipu_block){0}, IPU_NO_NODE, type, data,
+                             out);
 }
 
 ipu_status

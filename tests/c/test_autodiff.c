@@ -522,7 +522,7 @@ test_inner_block(void)
     CHECK_OK(&ctx, ipu_graph_add_param(&ctx, graph, (ipu_block){0}, &type, &x));
     CHECK_OK(&ctx, ipu_graph_emit(&ctx, graph, (ipu_block){0}, IPU_NO_NODE,
                                   IPU_OP_ID_EXP, &x, 1, NULL, 0, &outer));
-    CHECK_OK(&ctx, ipu_graph_add_block(&ctx, graph, &body));
+    CHECK_OK(&ctx, ipu_graph_add_block(&ctx, graph, (ipu_block){0}, &body));
     CHECK_OK(&ctx, ipu_graph_add_param(&ctx, graph, body, &type, &carried));
     ipu_value inputs[2] = {outer, carried};
     CHECK_OK(&ctx, ipu_graph_emit(&ctx, graph, body, IPU_NO_NODE, IPU_OP_ID_MUL, inputs,

@@ -468,7 +468,7 @@ add_loop(fuzz *f, ipu_block block)
     ipu_value inputs[6];
     uint32_t carried = pick(f, 5);
     size_t scope_count = f->scope_count;
-    CHECK_OK(f->ctx, ipu_graph_add_block(f->ctx, f->graph, &body));
+    CHECK_OK(f->ctx, ipu_graph_add_block(f->ctx, f->graph, block, &body));
     inputs[0] = f->trips[pick(f, 4)];
     for (uint32_t i = 0; i < carried; i++) {
         inputs[i + 1] = some_value(f);
