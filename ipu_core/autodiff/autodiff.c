@@ -34,7 +34,7 @@
 #include "graph/block_op.h"
 #include "graph/constant.h"
 
-#define IPU_OP(name, text, min_in, max_in, outputs, dtypes, flags) \
+#define IPU_OP(name, text, min_in, max_in, outputs, dtypes, shape, cost, flags) \
     [IPU_OP_ID_##name] = ((flags)&IPU_OP_GRADIENT) != 0 ? ipu_gradient_##text : NULL,
 static ipu_gradient_fn *const gradient_rules[IPU_OP_ID_COUNT] = {
 #include "ops.def"

@@ -249,25 +249,16 @@ static bool
 is_cheap(const ipu_graph *graph, const ipu_node_data *node)
 {
     uint32_t flags = ipu_node_flags(node);
-    switch (node->op) {
-    case IPU_OP_ID_CONSTANT:
-    case IPU_OP_ID_BROADCAST:
-    case IPU_OP_ID_SLICE:
-    case IPU_OP_ID_DYNAMIC_SLICE:
-    case IPU_OP_ID_GATHER:
-        return true;
-    case IPU_OP_ID_CUSTOM_GRADIENT: /* a second one would be a second call */
+    if (node->op == IPU_OP_ID_CUSTOM_GRADIENT) { /* a second call */
         return false;
-    default:
-        break;
     }
     if ((flags & IPU_OP_ELEMENTWISE) != 0 && node->input_count <= 3) {
         const ipu_type *type = &ipu_value_of(graph, ipu_node_output(node, 0))->type;
         /* a float16 may be rounded stochastically: to other bits in another turn */
-        bool rounds = type->dtype == IPU_DTYPE_FLOAT16 && ipu_op_rounds(node->op);
+        bool rounds = type->dtype == IPU_DTYPE_FLOAT16 && (flags & IPU_OP_EXACT) == 0;
         return ipu_shape_elements(&type->shape) == 1 && !rounds;
     }
-    return (flags & IPU_OP_VIEW) != 0;
+    return (flags & (IPU_OP_VIEW | IPU_OP_CHEAP)) != 0;
 }
 
 /* Whether the gradient can make a value of the forward block of values from outside. */

@@ -29,7 +29,7 @@ typedef struct ipu_rule {
 
 typedef ipu_status ipu_gradient_fn(ipu_rule *rule);
 
-#define IPU_OP(name, text, min_in, max_in, outputs, dtypes, flags) \
+#define IPU_OP(name, text, min_in, max_in, outputs, dtypes, shape, cost, flags) \
     ipu_gradient_fn ipu_gradient_##text;
 #include "ops.def"
 #undef IPU_OP

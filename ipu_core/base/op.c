@@ -9,7 +9,7 @@
 #include <string.h>
 
 static const ipu_op_info infos[IPU_OP_ID_COUNT] = {
-#define IPU_OP(id, text, fewest, most, outs, rule, bits) \
+#define IPU_OP(id, text, fewest, most, outs, rule, shape, cost, bits) \
     [IPU_OP_ID_##id] = {.name = #text, \
                         .min_inputs = (fewest), \
                         .max_inputs = (most), \
@@ -85,51 +85,6 @@ ipu_op_can_fail(ipu_op op, ipu_attrs attrs, const ipu_type *operand,
         return ipu_attrs_int(attrs, IPU_ATTR_OUTSIDE_IS_NAN, 0) == 0;
     case IPU_OP_ID_FUSED_UPDATE:
         return has_rows(attrs);
-    default:
-        return true;
-    }
-}
-
-bool
-ipu_op_rounds(ipu_op op)
-{
-    switch (op) {
-    case IPU_OP_ID_NEG:
-    case IPU_OP_ID_ABS:
-    case IPU_OP_ID_SIGN:
-    case IPU_OP_ID_FLOOR:
-    case IPU_OP_ID_CEIL:
-    case IPU_OP_ID_ROUND:
-    case IPU_OP_ID_TRUNC:
-    case IPU_OP_ID_RELU:
-    case IPU_OP_ID_RELU_GRAD:
-    case IPU_OP_ID_MAXIMUM:
-    case IPU_OP_ID_MINIMUM:
-    case IPU_OP_ID_SELECT:
-    case IPU_OP_ID_MAX:
-    case IPU_OP_ID_MIN:
-    case IPU_OP_ID_MAX_POOL:
-    case IPU_OP_ID_MAX_POOL_PICK:
-    case IPU_OP_ID_TOP_K:
-    case IPU_OP_ID_TRANSPOSE:
-    case IPU_OP_ID_BROADCAST:
-    case IPU_OP_ID_CONCAT:
-    case IPU_OP_ID_SLICE:
-    case IPU_OP_ID_SLICE_GRAD:
-    case IPU_OP_ID_GATHER:
-    case IPU_OP_ID_GATHER_ND:
-    case IPU_OP_ID_DYNAMIC_SLICE:
-    case IPU_OP_ID_DYNAMIC_UPDATE_SLICE:
-    case IPU_OP_ID_ONE_HOT:
-    case IPU_OP_ID_CONSTANT:
-    case IPU_OP_ID_RANDOM_UNIFORM:
-    case IPU_OP_ID_RANDOM_NORMAL:
-    case IPU_OP_ID_TRUNCATED_NORMAL:
-    case IPU_OP_ID_RANDOM_GAMMA:
-    case IPU_OP_ID_RANDOM_POISSON:
-    case IPU_OP_ID_RANDOM_BINOMIAL:
-    case IPU_OP_ID_VARIABLE_ASSIGN:
-        return false;
     default:
         return true;
     }

@@ -8,7 +8,8 @@
 #include "base/attrs.h"
 
 typedef enum ipu_op {
-#define IPU_OP(name, text, min_in, max_in, outputs, dtypes, flags) IPU_OP_ID_##name,
+#define IPU_OP(name, text, min_in, max_in, outputs, dtypes, shape, cost, flags) \
+    IPU_OP_ID_##name,
 #include "ops.def"
 #undef IPU_OP
     IPU_OP_ID_COUNT
@@ -27,7 +28,10 @@ enum ipu_op_flag {
     IPU_OP_IN_PLACE = 1 << 9,
     IPU_OP_OPAQUE = 1 << 10,
     IPU_OP_COLLECTIVE = 1 << 11,
-    IPU_OP_FAILS = 1 << 12
+    IPU_OP_FAILS = 1 << 12,
+    IPU_OP_EXACT = 1 << 13,
+    IPU_OP_CHEAP = 1 << 14,
+    IPU_OP_UPDATE = 1 << 15
 };
 
 /* A row's entry in a column: element-wise ops of one to three inputs are a class and
@@ -53,9 +57,6 @@ bool ipu_op_can_fail(ipu_op op, ipu_attrs attrs, const ipu_type *operand,
                      const ipu_type *result);
 /* The same of an element-wise op that gives this dtype. */
 bool ipu_op_divides_integers(ipu_op op, ipu_dtype dtype);
-/* Whether floating-point results are computed, and not only moved, compared, chosen or
- * drawn: whether they are rounded. */
-bool ipu_op_rounds(ipu_op op);
 /* Of a random op the place of its last input, the key, which may be left out; -1: it
  * takes none. */
 int32_t ipu_op_key_place(ipu_op op);

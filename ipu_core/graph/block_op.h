@@ -25,7 +25,7 @@ typedef struct ipu_block_op {
     bool has_condition; /* block 0 is one */
 } ipu_block_op;
 
-#define IPU_OP(NAME, text, min_in, max_in, outputs, dtypes, flags) \
+#define IPU_OP(NAME, text, min_in, max_in, outputs, dtypes, shape, cost, flags) \
     extern const ipu_block_op ipu_block_op_##text;
 #include "ops.def"
 #undef IPU_OP

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * What nodes cost: the arithmetic that is asked for and the bytes that it reads and
- * writes, not what a kernel happens to do. The `ipu_cost_<text>` column of ops.def: an
- * op without a row is an undefined symbol. */
+ * writes, not what a kernel happens to do. The `ipu_cost_<cost>` column of ops.def: a
+ * rule that is missing is an undefined symbol. */
 #ifndef IPU_GRAPH_COST_H
 #define IPU_GRAPH_COST_H
 
@@ -24,8 +24,8 @@ typedef struct ipu_cost_call {
 
 typedef ipu_cost ipu_cost_fn(const ipu_cost_call *call);
 
-#define IPU_OP(NAME, text, min_in, max_in, outputs, dtypes, flags) \
-    ipu_cost_fn ipu_cost_##text;
+#define IPU_OP(NAME, text, min_in, max_in, outputs, dtypes, shape, cost, flags) \
+    ipu_cost_fn ipu_cost_##cost;
 #include "ops.def"
 #undef IPU_OP
 

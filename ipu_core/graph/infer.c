@@ -9,11 +9,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-static ipu_status elementwise(ipu_infer_call *call);
-
 static ipu_infer_fn *const rules[] = {
-#define IPU_OP(NAME, text, min_in, max_in, outputs, dtypes, flags) \
-    IPU_OP_ENTRY(max_in, flags, elementwise, ipu_infer_##text),
+#define IPU_OP(NAME, text, min_in, max_in, outputs, dtypes, shape, cost, flags) \
+    ipu_infer_##shape,
 #include "ops.def"
 #undef IPU_OP
 };
@@ -40,6 +38,36 @@ ipu_infer_most_outputs(const ipu_graph *graph, ipu_op op, ipu_attrs attrs,
         }
     }
     return most;
+}
+
+static ipu_status
+same_dtype(ipu_infer_call *call, const ipu_type *a, const ipu_type *b)
+{
+    IPU_FAIL_IF(call->ctx, a->dtype != b->dtype, TYPE,
+                "the inputs must have one dtype, but got %s and %s; convert one with "
+                "tf.cast",
+                ipu_dtype_name(a->dtype), ipu_dtype_name(b->dtype));
+    return IPU_OK;
+}
+
+/* Operands against the row's dtype rule; rules that say more in the user's terms have
+ * looked before. */
+static ipu_status
+check_dtypes(ipu_infer_call *call)
+{
+    const ipu_type *own = NULL;
+    for (uint32_t i = 0; i < call->input_count; i++) {
+        const ipu_type *type = &call->inputs[i];
+        char letter = ipu_op_dtype_letter(call->op, i);
+        if (isupper(letter) && own != NULL) {
+            IPU_TRY(same_dtype(call, own, type));
+        }
+        own = isupper(letter) ? type : own;
+        IPU_FAIL_IF(call->ctx, !ipu_dtype_letter_allows(letter, type->dtype), TYPE,
+                    "expected %s, but got %s", ipu_dtype_letter_name(letter),
+                    ipu_dtype_name(type->dtype));
+    }
+    return IPU_OK;
 }
 
 ipu_status
@@ -70,6 +98,7 @@ ipu_infer(ipu_ctx *ctx, const ipu_graph *graph, ipu_op op, ipu_attrs attrs,
     IPU_FAIL_IF(ctx, activation < 0 || activation > (int64_t)IPU_ACTIVATION_SIGMOID,
                 INVALID_ARGUMENT, "there is no activation %" PRId64, activation);
     IPU_TRY(rules[op](&call));
+    IPU_TRY(check_dtypes(&call));
     for (uint32_t i = 0; i < call.output_count; i++) {
         IPU_TRY(ipu_type_check(ctx, &outputs[i]));
     }
@@ -89,27 +118,37 @@ ipu__infer_axis(ipu_infer_call *call, int32_t rank, int32_t *out)
     return IPU_OK;
 }
 
-/* --- element-wise ---------------------------------------------------------------- */
+ipu_status
+ipu__infer_shape(ipu_infer_call *call, ipu_shape *out)
+{
+    uint32_t count;
+    const int64_t *dims = ipu_attrs_ints(call->attrs, IPU_ATTR_SHAPE, &count);
+    IPU_FAIL_IF(call->ctx, count > IPU_MAX_RANK, INVALID_ARGUMENT,
+                "a shape of %u dimensions; at most %d are supported", count,
+                IPU_MAX_RANK);
+    *out = ipu_shape_make((int32_t)count, dims);
+    for (uint32_t i = 0; i < count; i++) {
+        IPU_FAIL_IF(call->ctx, dims[i] < 0, INVALID_ARGUMENT,
+                    "dimension %" PRId64 " of a shape is negative", dims[i]);
+    }
+    return IPU_OK;
+}
 
 ipu_status
-ipu__infer_dtype(ipu_infer_call *call, uint32_t index)
+ipu__infer_like(ipu_infer_call *call, const char *what, uint32_t i, ipu_dtype dtype,
+                const ipu_shape *shape)
 {
-    char letter = ipu_op_dtype_letter(call->op, index);
-    IPU_FAIL_IF(call->ctx, !ipu_dtype_letter_allows(letter, call->inputs[index].dtype),
-                TYPE, "expected %s, but got %s", ipu_dtype_letter_name(letter),
-                ipu_dtype_name(call->inputs[index].dtype));
+    char want[128];
+    char have[128];
+    const ipu_type type = {dtype, *shape};
+    IPU_FAIL_IF(call->ctx, !ipu_type_equal(&call->inputs[i], &type), INVALID_ARGUMENT,
+                "%s must be %s, but is %s", what,
+                ipu_type_print(&type, want, sizeof(want)),
+                ipu_type_print(&call->inputs[i], have, sizeof(have)));
     return IPU_OK;
 }
 
-static ipu_status
-same_dtype(ipu_infer_call *call, const ipu_type *a, const ipu_type *b)
-{
-    IPU_FAIL_IF(call->ctx, a->dtype != b->dtype, TYPE,
-                "the inputs must have one dtype, but got %s and %s; convert one with "
-                "tf.cast",
-                ipu_dtype_name(a->dtype), ipu_dtype_name(b->dtype));
-    return IPU_OK;
-}
+/* --- element-wise ---------------------------------------------------------------- */
 
 static ipu_status
 broadcast_into(ipu_infer_call *call, const ipu_type *type, ipu_shape *shape)
@@ -126,21 +165,15 @@ broadcast_into(ipu_infer_call *call, const ipu_type *type, ipu_shape *shape)
 
 /* The shape is that of all operands broadcast, the dtype what the row's rule says: the
  * op's own, bool, or of a cast that of its attribute. */
-static ipu_status
-elementwise(ipu_infer_call *call)
+ipu_status
+ipu_infer_elementwise(ipu_infer_call *call)
 {
-    const ipu_type *own = NULL;
-    for (uint32_t i = 0; i < call->input_count; i++) {
-        bool is_own = isupper(ipu_op_dtype_letter(call->op, i)) != 0;
-        if (is_own && own != NULL) {
-            IPU_TRY(same_dtype(call, own, &call->inputs[i]));
-        }
-        own = is_own && own == NULL ? &call->inputs[i] : own;
-    }
     ipu_type *result = call->outputs;
-    *result = own == NULL ? call->inputs[0] : *own;
+    *result = call->inputs[0];
     for (uint32_t i = 0; i < call->input_count; i++) {
-        IPU_TRY(ipu__infer_dtype(call, i));
+        if (isupper(ipu_op_dtype_letter(call->op, i))) {
+            result->dtype = call->inputs[i].dtype;
+        }
         IPU_TRY(broadcast_into(call, &call->inputs[i], &result->shape));
     }
     const char *letter = strchr(ipu_op_info_of(call->op)->dtypes, ':') + 1;
@@ -200,7 +233,6 @@ ipu_infer_matmul(ipu_infer_call *call)
     ipu_shape_print(&a->shape, ta, sizeof(ta));
     ipu_shape_print(&b->shape, tb, sizeof(tb));
     IPU_TRY(same_dtype(call, a, b));
-    IPU_TRY(ipu__infer_dtype(call, 0));
     IPU_FAIL_IF(call->ctx, a->shape.rank < 2 || b->shape.rank < 2, INVALID_ARGUMENT,
                 "both inputs need at least two dimensions, but got shapes %s and %s",
                 ta, tb);
@@ -263,10 +295,9 @@ ipu_infer_matmul_accumulate(ipu_infer_call *call)
 
 /* --- reductions ------------------------------------------------------------------ */
 
-static ipu_status
-reduce(ipu_infer_call *call)
+ipu_status
+ipu_infer_reduce(ipu_infer_call *call)
 {
-    IPU_TRY(ipu__infer_dtype(call, 0));
     uint32_t count;
     const int64_t *axes = ipu_attrs_ints(call->attrs, IPU_ATTR_AXES, &count);
     bool keep = ipu_attrs_int(call->attrs, IPU_ATTR_KEEP_DIMS, 0) != 0;
@@ -290,10 +321,10 @@ reduce(ipu_infer_call *call)
     return IPU_OK;
 }
 
-static ipu_status
-reduce_extreme(ipu_infer_call *call)
+ipu_status
+ipu_infer_reduce_extreme(ipu_infer_call *call)
 {
-    IPU_TRY(reduce(call));
+    IPU_TRY(ipu_infer_reduce(call));
     char text[128];
     IPU_FAIL_IF(call->ctx,
                 ipu_shape_elements(&call->inputs[0].shape) == 0 &&
@@ -304,53 +335,10 @@ reduce_extreme(ipu_infer_call *call)
 }
 
 ipu_status
-ipu_infer_sum(ipu_infer_call *call)
-{
-    return reduce(call);
-}
-
-ipu_status
-ipu_infer_mean(ipu_infer_call *call)
-{
-    return reduce(call);
-}
-
-ipu_status
-ipu_infer_max(ipu_infer_call *call)
-{
-    return reduce_extreme(call);
-}
-
-ipu_status
-ipu_infer_min(ipu_infer_call *call)
-{
-    return reduce_extreme(call);
-}
-
-ipu_status
-ipu_infer_prod(ipu_infer_call *call)
-{
-    return reduce(call);
-}
-
-ipu_status
-ipu_infer_any(ipu_infer_call *call)
-{
-    return reduce(call);
-}
-
-ipu_status
-ipu_infer_all(ipu_infer_call *call)
-{
-    return reduce(call);
-}
-
-static ipu_status
-place_of_extreme(ipu_infer_call *call)
+ipu_infer_place(ipu_infer_call *call)
 {
     const ipu_shape *shape = &call->inputs[0].shape;
     int32_t axis = 0;
-    IPU_TRY(ipu__infer_dtype(call, 0));
     IPU_TRY(ipu__infer_axis(call, shape->rank, &axis));
     IPU_FAIL_IF(call->ctx, shape->dims[axis] == 0, INVALID_ARGUMENT,
                 "the place of the largest or least over an axis without elements");
@@ -368,40 +356,15 @@ place_of_extreme(ipu_infer_call *call)
     return IPU_OK;
 }
 
-ipu_status
-ipu_infer_argmax(ipu_infer_call *call)
-{
-    return place_of_extreme(call);
-}
-
-ipu_status
-ipu_infer_argmin(ipu_infer_call *call)
-{
-    return place_of_extreme(call);
-}
-
 /* --- softmax family -------------------------------------------------------------- */
-
-static ipu_status
-softmax(ipu_infer_call *call)
-{
-    IPU_TRY(ipu__infer_dtype(call, 0));
-    IPU_FAIL_IF(call->ctx, call->inputs[0].shape.rank < 1, INVALID_ARGUMENT,
-                "softmax needs at least one dimension");
-    call->outputs[0] = call->inputs[0];
-    return IPU_OK;
-}
 
 ipu_status
 ipu_infer_softmax(ipu_infer_call *call)
 {
-    return softmax(call);
-}
-
-ipu_status
-ipu_infer_log_softmax(ipu_infer_call *call)
-{
-    return softmax(call);
+    IPU_FAIL_IF(call->ctx, call->inputs[0].shape.rank < 1, INVALID_ARGUMENT,
+                "softmax needs at least one dimension");
+    call->outputs[0] = call->inputs[0];
+    return IPU_OK;
 }
 
 static void
@@ -417,7 +380,7 @@ loss_outputs(ipu_infer_call *call)
 ipu_status
 ipu_infer_sparse_cross_entropy(ipu_infer_call *call)
 {
-    IPU_TRY(softmax(call));
+    IPU_TRY(ipu_infer_softmax(call));
     const ipu_type *labels = &call->inputs[1];
     IPU_FAIL_IF(call->ctx, !ipu_dtype_letter_allows('i', labels->dtype), TYPE,
                 "expected integer labels, but got %s", ipu_dtype_name(labels->dtype));
@@ -437,7 +400,7 @@ ipu_infer_sparse_cross_entropy(ipu_infer_call *call)
 ipu_status
 ipu_infer_cross_entropy(ipu_infer_call *call)
 {
-    IPU_TRY(softmax(call));
+    IPU_TRY(ipu_infer_softmax(call));
     char a[128];
     char b[128];
     IPU_FAIL_IF(call->ctx, !ipu_type_equal(&call->inputs[0], &call->inputs[1]),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The shape and dtype rule of each op: the `ipu_infer_<text>` column of ops.def. A rule
+ * The shape rule of each op: the `ipu_infer_<shape>` column of ops.def. A rule
  * reads the call's inputs and attributes, fills `outputs`, and fails in the user's
  * terms; the caller adds the op's name and the source line. */
 #ifndef IPU_GRAPH_INFER_H
@@ -22,15 +22,18 @@ typedef struct ipu_infer_call {
 
 typedef ipu_status ipu_infer_fn(ipu_infer_call *call);
 
-#define IPU_OP(NAME, text, min_in, max_in, outputs, dtypes, flags) \
-    ipu_infer_fn ipu_infer_##text;
+#define IPU_OP(NAME, text, min_in, max_in, outputs, dtypes, shape, cost, flags) \
+    ipu_infer_fn ipu_infer_##shape;
 #include "ops.def"
 #undef IPU_OP
 
-/* Checks the dtype of input `index` against the op's row. */
-ipu_status ipu__infer_dtype(ipu_infer_call *call, uint32_t index);
 /* Reads attribute AXIS of a value of `rank` dimensions; negative counts from the end.
  */
 ipu_status ipu__infer_axis(ipu_infer_call *call, int32_t rank, int32_t *out);
+/* Reads attribute SHAPE. */
+ipu_status ipu__infer_shape(ipu_infer_call *call, ipu_shape *out);
+/* Checks that input `i` is of this type; `what` is its name in the message. */
+ipu_status ipu__infer_like(ipu_infer_call *call, const char *what, uint32_t i,
+                           ipu_dtype dtype, const ipu_shape *shape);
 
 #endif

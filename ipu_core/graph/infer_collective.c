@@ -24,8 +24,6 @@ ipu_infer_all_reduce(ipu_infer_call *call)
                 "reduction %" PRId64 " over replicas", reduction);
     IPU_FAIL_IF(call->ctx, group < 0 || group > INT32_MAX, VALUE,
                 "replica_group_size must be positive, but got %" PRId64, group);
-    IPU_FAIL_IF(call->ctx, dtype == IPU_DTYPE_BOOL, TYPE,
-                "expected a numeric dtype, but got bool");
     IPU_FAIL_IF(call->ctx,
                 reduction == IPU_ALL_REDUCE_MEAN && !ipu_dtype_is_float(dtype), TYPE,
                 "a mean over replicas needs a floating-point input, but got %s",

@@ -10,22 +10,6 @@
 /* Larger strides, dilations and paddings would be no use, and sums of them overflow. */
 #define MOST_STEP (INT64_C(1) << 31)
 
-static ipu_status
-check_dtypes(ipu_infer_call *call)
-{
-    const ipu_type *types = call->inputs;
-    IPU_FAIL_IF(call->ctx, !ipu_dtype_is_float(types[0].dtype), TYPE,
-                "expected a floating-point dtype, but got %s",
-                ipu_dtype_name(types[0].dtype));
-    for (uint32_t i = 1; i < call->input_count; i++) {
-        IPU_FAIL_IF(call->ctx, types[i].dtype != types[0].dtype, TYPE,
-                    "operands must have one dtype, but got %s and %s; convert one with "
-                    "tf.cast",
-                    ipu_dtype_name(types[0].dtype), ipu_dtype_name(types[i].dtype));
-    }
-    return IPU_OK;
-}
-
 /* `count` whole numbers of at least `least`, or none at all. */
 static ipu_status
 check_ints(ipu_infer_call *call, ipu_attr_key key, uint32_t count, int64_t least)
@@ -102,20 +86,6 @@ convolution(ipu_infer_call *call, const ipu_shape *x, const ipu_shape *w,
     return IPU_OK;
 }
 
-/* Attribute `shape`, that of the result of a gradient. */
-static ipu_status
-shape_attr(ipu_infer_call *call, ipu_shape *out)
-{
-    uint32_t count;
-    const int64_t *dims = ipu_attrs_ints(call->attrs, IPU_ATTR_SHAPE, &count);
-    IPU_FAIL_IF(call->ctx, count > IPU_MAX_RANK, INVALID_ARGUMENT,
-                "a shape of %u dimensions; at most %d are supported", count,
-                IPU_MAX_RANK);
-    *out = ipu_shape_make((int32_t)count, dims);
-    ipu_type type = {call->inputs[0].dtype, *out};
-    return ipu_type_check(call->ctx, &type);
-}
-
 static ipu_status
 gradient(ipu_infer_call *call, const ipu_shape *x, const ipu_shape *w,
          const ipu_shape *y)
@@ -137,7 +107,6 @@ ipu_status
 ipu_infer_conv(ipu_infer_call *call)
 {
     ipu_convolution c;
-    IPU_TRY(check_dtypes(call));
     IPU_TRY(convolution(call, &call->inputs[0].shape, &call->inputs[1].shape, &c));
     call->outputs[0] = (ipu_type){call->inputs[0].dtype, ipu_conv_result(&c)};
     return IPU_OK;
@@ -175,8 +144,7 @@ ipu_status
 ipu_infer_conv_grad_input(ipu_infer_call *call)
 {
     ipu_shape x;
-    IPU_TRY(check_dtypes(call));
-    IPU_TRY(shape_attr(call, &x));
+    IPU_TRY(ipu__infer_shape(call, &x));
     IPU_TRY(gradient(call, &x, &call->inputs[1].shape, &call->inputs[0].shape));
     call->outputs[0] = (ipu_type){call->inputs[0].dtype, x};
     return IPU_OK;
@@ -187,8 +155,7 @@ ipu_infer_fused_conv_grad_input(ipu_infer_call *call)
 {
     const ipu_type *like = &call->inputs[0];
     ipu_shape x;
-    IPU_TRY(check_dtypes(call));
-    IPU_TRY(shape_attr(call, &x));
+    IPU_TRY(ipu__infer_shape(call, &x));
     IPU_FAIL_IF(call->ctx, !ipu_shape_equal(&x, &like->shape), INVALID_ARGUMENT,
                 "operand 0 has another shape than the result");
     IPU_TRY(gradient(call, &x, &call->inputs[2].shape, &call->inputs[1].shape));
@@ -200,8 +167,7 @@ ipu_status
 ipu_infer_conv_grad_filter(ipu_infer_call *call)
 {
     ipu_shape w;
-    IPU_TRY(check_dtypes(call));
-    IPU_TRY(shape_attr(call, &w));
+    IPU_TRY(ipu__infer_shape(call, &w));
     IPU_TRY(gradient(call, &call->inputs[0].shape, &w, &call->inputs[1].shape));
     call->outputs[0] = (ipu_type){call->inputs[0].dtype, w};
     return IPU_OK;

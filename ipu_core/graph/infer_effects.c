@@ -58,16 +58,6 @@ ipu_infer_variable_assign(ipu_infer_call *call)
     return fits_variable(call, variable, &call->inputs[0], "value");
 }
 
-ipu_status
-ipu_infer_variable_add(ipu_infer_call *call)
-{
-    const ipu_resource *variable = NULL;
-    IPU_TRY(variable_of(call, &variable));
-    IPU_FAIL_IF(call->ctx, variable->types[0].dtype == IPU_DTYPE_BOOL, TYPE,
-                "a bool variable cannot be added to");
-    return fits_variable(call, variable, &call->inputs[0], "value");
-}
-
 static ipu_status
 is_rate(ipu_infer_call *call, const ipu_type *rate)
 {

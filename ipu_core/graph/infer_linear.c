@@ -5,36 +5,15 @@
 
 #include <inttypes.h>
 
-static ipu_status
-check_number(ipu_infer_call *call, const ipu_type *type)
-{
-    IPU_FAIL_IF(call->ctx, type->dtype == IPU_DTYPE_BOOL, TYPE,
-                "expected a numeric dtype, but got bool");
-    return IPU_OK;
-}
-
 /* --- running totals and order ---------------------------------------------------- */
 
-static ipu_status
-scan(ipu_infer_call *call)
+ipu_status
+ipu_infer_scan(ipu_infer_call *call)
 {
     int32_t axis;
-    IPU_TRY(check_number(call, &call->inputs[0]));
     IPU_TRY(ipu__infer_axis(call, call->inputs[0].shape.rank, &axis));
     call->outputs[0] = call->inputs[0];
     return IPU_OK;
-}
-
-ipu_status
-ipu_infer_cumsum(ipu_infer_call *call)
-{
-    return scan(call);
-}
-
-ipu_status
-ipu_infer_cumprod(ipu_infer_call *call)
-{
-    return scan(call);
 }
 
 ipu_status
@@ -42,14 +21,11 @@ ipu_infer_recurrence(ipu_infer_call *call)
 {
     char a[128];
     char b[128];
-    IPU_FAIL_IF(call->ctx, !ipu_dtype_is_float(call->inputs[0].dtype), TYPE,
-                "expected a float dtype, but got %s",
-                ipu_dtype_name(call->inputs[0].dtype));
     IPU_FAIL_IF(call->ctx, !ipu_type_equal(&call->inputs[0], &call->inputs[1]),
                 INVALID_ARGUMENT, "factors %s and terms %s must be of one type",
                 ipu_type_print(&call->inputs[0], a, sizeof(a)),
                 ipu_type_print(&call->inputs[1], b, sizeof(b)));
-    return scan(call);
+    return ipu_infer_scan(call);
 }
 
 ipu_status
@@ -57,7 +33,6 @@ ipu_infer_top_k(ipu_infer_call *call)
 {
     ipu_type type = call->inputs[0];
     int64_t k = ipu_attrs_int(call->attrs, IPU_ATTR_DEPTH, 1);
-    IPU_TRY(check_number(call, &type));
     IPU_FAIL_IF(call->ctx, type.shape.rank < 1, INVALID_ARGUMENT,
                 "input must have at least one dimension");
     int64_t *last = &type.shape.dims[type.shape.rank - 1];
@@ -74,16 +49,12 @@ ipu_infer_top_k(ipu_infer_call *call)
 
 /* --- linear algebra -------------------------------------------------------------- */
 
-/* [..., n, n] of float32 or float64 */
+/* [..., n, n] */
 static ipu_status
 check_square(ipu_infer_call *call)
 {
     const ipu_type *a = &call->inputs[0];
     char text[128];
-    IPU_FAIL_IF(call->ctx,
-                a->dtype != IPU_DTYPE_FLOAT32 && a->dtype != IPU_DTYPE_FLOAT64, TYPE,
-                "matrices are float32 (or float64 on the host), but got %s",
-                ipu_dtype_name(a->dtype));
     IPU_FAIL_IF(call->ctx,
                 a->shape.rank < 2 || a->shape.dims[a->shape.rank - 1] !=
                                          a->shape.dims[a->shape.rank - 2],
@@ -101,8 +72,8 @@ ipu_infer_cholesky(ipu_infer_call *call)
 }
 
 /* matrix [..., n, n], right side [..., n, k] with the same leading axes */
-static ipu_status
-solve(ipu_infer_call *call)
+ipu_status
+ipu_infer_solve(ipu_infer_call *call)
 {
     const ipu_type *a = &call->inputs[0];
     const ipu_type *b = &call->inputs[1];
@@ -119,18 +90,6 @@ solve(ipu_infer_call *call)
                 ipu_type_print(a, ta, sizeof(ta)), ipu_type_print(b, tb, sizeof(tb)));
     call->outputs[0] = *b;
     return IPU_OK;
-}
-
-ipu_status
-ipu_infer_triangular_solve(ipu_infer_call *call)
-{
-    return solve(call);
-}
-
-ipu_status
-ipu_infer_solve(ipu_infer_call *call)
-{
-    return solve(call);
 }
 
 ipu_status
@@ -169,10 +128,6 @@ check_matrix(ipu_infer_call *call, int64_t *rows, int64_t *columns)
 {
     const ipu_type *a = &call->inputs[0];
     char text[128];
-    IPU_FAIL_IF(call->ctx,
-                a->dtype != IPU_DTYPE_FLOAT32 && a->dtype != IPU_DTYPE_FLOAT64, TYPE,
-                "matrices are float32 (or float64 on the host), but got %s",
-                ipu_dtype_name(a->dtype));
     IPU_FAIL_IF(call->ctx, a->shape.rank < 2, INVALID_ARGUMENT,
                 "Input must have rank >= 2, but got shape %s",
                 ipu_shape_print(&a->shape, text, sizeof(text)));

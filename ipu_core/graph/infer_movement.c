@@ -5,23 +5,6 @@
 
 #include <inttypes.h>
 
-/* Attribute `key` as the shape of a result. */
-static ipu_status
-shape_attr(ipu_infer_call *call, ipu_shape *out)
-{
-    uint32_t count;
-    const int64_t *dims = ipu_attrs_ints(call->attrs, IPU_ATTR_SHAPE, &count);
-    IPU_FAIL_IF(call->ctx, count > IPU_MAX_RANK, INVALID_ARGUMENT,
-                "a shape of %u dimensions; at most %d are supported", count,
-                IPU_MAX_RANK);
-    *out = ipu_shape_make((int32_t)count, dims);
-    for (uint32_t i = 0; i < count; i++) {
-        IPU_FAIL_IF(call->ctx, dims[i] < 0, INVALID_ARGUMENT,
-                    "dimension %" PRId64 " of a shape is negative", dims[i]);
-    }
-    return IPU_OK;
-}
-
 static ipu_status
 dtype_attr(ipu_infer_call *call, ipu_dtype *out)
 {
@@ -36,7 +19,7 @@ ipu_status
 ipu_infer_constant(ipu_infer_call *call)
 {
     IPU_TRY(dtype_attr(call, &call->outputs[0].dtype));
-    IPU_TRY(shape_attr(call, &call->outputs[0].shape));
+    IPU_TRY(ipu__infer_shape(call, &call->outputs[0].shape));
     IPU_TRY(ipu_type_check(call->ctx, &call->outputs[0]));
     const ipu_attr *value = ipu_attrs_find(call->attrs, IPU_ATTR_VALUE);
     size_t bytes = value == NULL ? 0 : value->count;
@@ -50,14 +33,8 @@ ipu_status
 ipu_infer_held(ipu_infer_call *call)
 {
     IPU_TRY(dtype_attr(call, &call->outputs[0].dtype));
-    IPU_TRY(shape_attr(call, &call->outputs[0].shape));
+    IPU_TRY(ipu__infer_shape(call, &call->outputs[0].shape));
     return ipu_type_check(call->ctx, &call->outputs[0]);
-}
-
-ipu_status
-ipu_infer_empty(ipu_infer_call *call)
-{
-    return ipu_infer_held(call);
 }
 
 ipu_status
@@ -68,30 +45,12 @@ ipu_infer_identity(ipu_infer_call *call)
 }
 
 ipu_status
-ipu_infer_checkpoint(ipu_infer_call *call)
-{
-    return ipu_infer_identity(call);
-}
-
-ipu_status
-ipu_infer_stop_gradient(ipu_infer_call *call)
-{
-    return ipu_infer_identity(call);
-}
-
-ipu_status
-ipu_infer_custom_gradient(ipu_infer_call *call)
-{
-    return ipu_infer_identity(call);
-}
-
-ipu_status
 ipu_infer_reshape(ipu_infer_call *call)
 {
     char a[128];
     char b[128];
     call->outputs[0].dtype = call->inputs[0].dtype;
-    IPU_TRY(shape_attr(call, &call->outputs[0].shape));
+    IPU_TRY(ipu__infer_shape(call, &call->outputs[0].shape));
     IPU_TRY(ipu_type_check(call->ctx, &call->outputs[0]));
     IPU_FAIL_IF(call->ctx,
                 ipu_shape_elements(&call->outputs[0].shape) !=
@@ -163,7 +122,7 @@ ipu_infer_broadcast(ipu_infer_call *call)
     char b[128];
     ipu_type type = {.dtype = call->inputs[0].dtype};
     ipu_shape both;
-    IPU_TRY(shape_attr(call, &type.shape));
+    IPU_TRY(ipu__infer_shape(call, &type.shape));
     IPU_FAIL_IF(call->ctx,
                 !ipu_shape_broadcast(&call->inputs[0].shape, &type.shape, &both) ||
                     !ipu_shape_equal(&both, &type.shape),
@@ -185,9 +144,6 @@ ipu_infer_concat(ipu_infer_call *call)
     for (uint32_t i = 1; i < call->input_count; i++) {
         const ipu_type *next = &call->inputs[i];
         ipu_shape expected = call->inputs[0].shape;
-        IPU_FAIL_IF(call->ctx, next->dtype != type.dtype, TYPE,
-                    "the inputs must have one dtype, but got %s and %s",
-                    ipu_dtype_name(type.dtype), ipu_dtype_name(next->dtype));
         if (next->shape.rank == expected.rank) {
             expected.dims[axis] = next->shape.dims[axis];
         }
@@ -316,19 +272,11 @@ ipu_infer_dynamic_update_slice(ipu_infer_call *call)
 }
 
 ipu_status
-ipu_infer_dynamic_add_slice(ipu_infer_call *call)
-{
-    IPU_FAIL_IF(call->ctx, call->inputs[0].dtype == IPU_DTYPE_BOOL, TYPE,
-                "bools cannot be added");
-    return ipu_infer_dynamic_update_slice(call);
-}
-
-ipu_status
 ipu_infer_slice_grad(ipu_infer_call *call)
 {
     ipu_type type = {.dtype = call->inputs[0].dtype};
     ipu_shape part;
-    IPU_TRY(shape_attr(call, &type.shape));
+    IPU_TRY(ipu__infer_shape(call, &type.shape));
     IPU_TRY(slice_bounds(call, &type.shape, &part));
     IPU_FAIL_IF(call->ctx, !ipu_shape_equal(&part, &call->inputs[0].shape),
                 INVALID_ARGUMENT, "the gradient has not the shape of the slice");
@@ -412,7 +360,7 @@ ipu_infer_gather_grad(ipu_infer_call *call)
     char a[128];
     char b[128];
     IPU_TRY(check_indices(call, &call->inputs[0]));
-    IPU_TRY(shape_attr(call, &type.shape));
+    IPU_TRY(ipu__infer_shape(call, &type.shape));
     IPU_TRY(gathered_shape(call, &type.shape, &call->inputs[0].shape, &expected));
     IPU_FAIL_IF(call->ctx, !ipu_shape_equal(&expected, &call->inputs[1].shape),
                 INVALID_ARGUMENT,
@@ -479,9 +427,7 @@ ipu_status
 ipu_infer_scatter_nd(ipu_infer_call *call)
 {
     ipu_type type = {.dtype = call->inputs[1].dtype};
-    IPU_FAIL_IF(call->ctx, type.dtype == IPU_DTYPE_BOOL, TYPE,
-                "expected numeric updates, but got bool");
-    IPU_TRY(shape_attr(call, &type.shape));
+    IPU_TRY(ipu__infer_shape(call, &type.shape));
     IPU_TRY(check_updates(call, &type.shape, &call->inputs[0], &call->inputs[1]));
     call->outputs[0] = type;
     return IPU_OK;
@@ -552,19 +498,17 @@ ipu_infer_random_integer(ipu_infer_call *call)
                 "minval and maxval must be integer scalars of one dtype");
     IPU_TRY(check_key(call, 2));
     call->outputs[0].dtype = low->dtype;
-    return shape_attr(call, &call->outputs[0].shape);
+    return ipu__infer_shape(call, &call->outputs[0].shape);
 }
 
-/* A number for each element of the parameters, of which there are `count`. */
-static ipu_status
-random_like(ipu_infer_call *call, uint32_t count)
+/* A number for each element of the parameters, one or two. */
+ipu_status
+ipu_infer_random_like(ipu_infer_call *call)
 {
     const ipu_type *first = &call->inputs[0];
+    uint32_t count = (uint32_t)ipu_op_key_place(call->op);
     char a[128];
     char b[128];
-    IPU_FAIL_IF(call->ctx, !ipu_dtype_is_float(first->dtype), TYPE,
-                "random numbers are floating-point, not %s",
-                ipu_dtype_name(first->dtype));
     IPU_FAIL_IF(call->ctx, count == 2 && !ipu_type_equal(first, &call->inputs[1]),
                 INVALID_ARGUMENT, "parameters %s and %s must be of one type",
                 ipu_type_print(first, a, sizeof(a)),
@@ -575,50 +519,14 @@ random_like(ipu_infer_call *call, uint32_t count)
 }
 
 ipu_status
-ipu_infer_random_gamma(ipu_infer_call *call)
-{
-    return random_like(call, 1);
-}
-
-ipu_status
-ipu_infer_random_poisson(ipu_infer_call *call)
-{
-    return random_like(call, 1);
-}
-
-ipu_status
-ipu_infer_random_binomial(ipu_infer_call *call)
-{
-    return random_like(call, 2);
-}
-
-static ipu_status
-random_output(ipu_infer_call *call)
+ipu_infer_random(ipu_infer_call *call)
 {
     IPU_TRY(dtype_attr(call, &call->outputs[0].dtype));
     IPU_FAIL_IF(call->ctx, !ipu_dtype_is_float(call->outputs[0].dtype), TYPE,
                 "random numbers are floating-point, not %s",
                 ipu_dtype_name(call->outputs[0].dtype));
     IPU_TRY(check_key(call, 0));
-    return shape_attr(call, &call->outputs[0].shape);
-}
-
-ipu_status
-ipu_infer_random_uniform(ipu_infer_call *call)
-{
-    return random_output(call);
-}
-
-ipu_status
-ipu_infer_random_normal(ipu_infer_call *call)
-{
-    return random_output(call);
-}
-
-ipu_status
-ipu_infer_truncated_normal(ipu_infer_call *call)
-{
-    return random_output(call);
+    return ipu__infer_shape(call, &call->outputs[0].shape);
 }
 
 ipu_status
@@ -636,9 +544,6 @@ ipu_status
 ipu_infer_dropout(ipu_infer_call *call)
 {
     double rate = ipu_attrs_float(call->attrs, IPU_ATTR_RATE, 0.0);
-    IPU_FAIL_IF(call->ctx, !ipu_dtype_is_float(call->inputs[0].dtype), TYPE,
-                "dropout needs a floating-point input, but got %s",
-                ipu_dtype_name(call->inputs[0].dtype));
     IPU_FAIL_IF(call->ctx, !(rate >= 0.0 && rate < 1.0), VALUE,
                 "the dropout rate must be in [0, 1), but got %g", rate);
     call->outputs[0] = call->inputs[0];

@@ -5,19 +5,6 @@
 
 #include <inttypes.h>
 
-static ipu_status
-check_like(ipu_infer_call *call, const char *what, const ipu_type *got,
-           const ipu_type *type)
-{
-    char want[128];
-    char have[128];
-    IPU_FAIL_IF(call->ctx, !ipu_type_equal(got, type), INVALID_ARGUMENT,
-                "%s must be %s, but is %s", what,
-                ipu_type_print(type, want, sizeof(want)),
-                ipu_type_print(got, have, sizeof(have)));
-    return IPU_OK;
-}
-
 /* The types of what is per channel and per group. */
 static ipu_status
 types_of(ipu_infer_call *call, ipu_type *channel, ipu_type *group)
@@ -25,7 +12,6 @@ types_of(ipu_infer_call *call, ipu_type *channel, ipu_type *group)
     const ipu_type *x = &call->inputs[0];
     int64_t groups = ipu_attrs_int(call->attrs, IPU_ATTR_GROUPS, 1);
     char text[128];
-    IPU_TRY(ipu__infer_dtype(call, 0));
     IPU_FAIL_IF(call->ctx, x->shape.rank != 3, INVALID_ARGUMENT,
                 "the input must be [outer, rows, channels], but has shape %s",
                 ipu_shape_print(&x->shape, text, sizeof(text)));
@@ -51,8 +37,8 @@ ipu_infer_normalize(ipu_infer_call *call)
     ipu_type channel;
     ipu_type group;
     IPU_TRY(types_of(call, &channel, &group));
-    IPU_TRY(check_like(call, "the factor", &call->inputs[1], &channel));
-    IPU_TRY(check_like(call, "the shift", &call->inputs[2], &channel));
+    IPU_TRY(ipu__infer_like(call, "the factor", 1, channel.dtype, &channel.shape));
+    IPU_TRY(ipu__infer_like(call, "the shift", 2, channel.dtype, &channel.shape));
     call->outputs[0] = call->inputs[0];
     call->outputs[1] = group;
     call->outputs[2] = group;
@@ -65,10 +51,11 @@ ipu_infer_normalize_grad(ipu_infer_call *call)
     ipu_type channel;
     ipu_type group;
     IPU_TRY(types_of(call, &channel, &group));
-    IPU_TRY(check_like(call, "the gradient", &call->inputs[1], &call->inputs[0]));
-    IPU_TRY(check_like(call, "the factor", &call->inputs[2], &channel));
-    IPU_TRY(check_like(call, "the mean", &call->inputs[3], &group));
-    IPU_TRY(check_like(call, "the variance", &call->inputs[4], &group));
+    IPU_TRY(ipu__infer_like(call, "the gradient", 1, call->inputs[0].dtype,
+                            &call->inputs[0].shape));
+    IPU_TRY(ipu__infer_like(call, "the factor", 2, channel.dtype, &channel.shape));
+    IPU_TRY(ipu__infer_like(call, "the mean", 3, group.dtype, &group.shape));
+    IPU_TRY(ipu__infer_like(call, "the variance", 4, group.dtype, &group.shape));
     call->outputs[0] = call->inputs[0];
     call->outputs[1] = channel;
     call->outputs[2] = channel;

@@ -72,32 +72,11 @@ windows_of(ipu_infer_call *call, const ipu_shape *x, ipu_shape *out)
     return IPU_OK;
 }
 
-static ipu_status
-check_like(ipu_infer_call *call, const char *what, const ipu_type *got, ipu_dtype dtype,
-           const ipu_shape *shape)
-{
-    char want[128];
-    char have[128];
-    const ipu_type type = {dtype, *shape};
-    IPU_FAIL_IF(call->ctx, !ipu_type_equal(got, &type), INVALID_ARGUMENT,
-                "%s must be %s, but is %s", what,
-                ipu_type_print(&type, want, sizeof(want)),
-                ipu_type_print(got, have, sizeof(have)));
-    return IPU_OK;
-}
-
 ipu_status
-ipu_infer_max_pool(ipu_infer_call *call)
+ipu_infer_pool(ipu_infer_call *call)
 {
-    IPU_TRY(ipu__infer_dtype(call, 0));
     call->outputs[0].dtype = call->inputs[0].dtype;
     return windows_of(call, &call->inputs[0].shape, &call->outputs[0].shape);
-}
-
-ipu_status
-ipu_infer_average_pool(ipu_infer_call *call)
-{
-    return ipu_infer_max_pool(call);
 }
 
 ipu_status
@@ -105,10 +84,9 @@ ipu_infer_max_pool_grad(ipu_infer_call *call)
 {
     const ipu_type *x = &call->inputs[0];
     ipu_shape windows;
-    IPU_TRY(ipu__infer_dtype(call, 0));
     IPU_TRY(windows_of(call, &x->shape, &windows));
-    IPU_TRY(check_like(call, "the maxima", &call->inputs[1], x->dtype, &windows));
-    IPU_TRY(check_like(call, "their gradient", &call->inputs[2], x->dtype, &windows));
+    IPU_TRY(ipu__infer_like(call, "the maxima", 1, x->dtype, &windows));
+    IPU_TRY(ipu__infer_like(call, "their gradient", 2, x->dtype, &windows));
     call->outputs[0] = *x;
     return IPU_OK;
 }
@@ -118,12 +96,10 @@ ipu_infer_max_pool_pick(ipu_infer_call *call)
 {
     const ipu_type *x = &call->inputs[0];
     ipu_shape windows;
-    IPU_TRY(ipu__infer_dtype(call, 0));
-    IPU_TRY(ipu__infer_dtype(call, 2));
     IPU_TRY(windows_of(call, &x->shape, &windows));
-    IPU_TRY(check_like(call, "the maxima", &call->inputs[1], x->dtype, &windows));
-    IPU_TRY(check_like(call, "what is picked of", &call->inputs[2],
-                       call->inputs[2].dtype, &x->shape));
+    IPU_TRY(ipu__infer_like(call, "the maxima", 1, x->dtype, &windows));
+    IPU_TRY(ipu__infer_like(call, "what is picked of", 2, call->inputs[2].dtype,
+                            &x->shape));
     call->outputs[0] = (ipu_type){call->inputs[2].dtype, windows};
     return IPU_OK;
 }
@@ -132,16 +108,10 @@ ipu_status
 ipu_infer_average_pool_grad(ipu_infer_call *call)
 {
     ipu_shape windows;
-    uint32_t rank;
-    const int64_t *dims = ipu_attrs_ints(call->attrs, IPU_ATTR_SHAPE, &rank);
-    IPU_TRY(ipu__infer_dtype(call, 0));
-    IPU_FAIL_IF(call->ctx, rank > IPU_MAX_RANK, INVALID_ARGUMENT,
-                "a shape of %u dimensions; at most %d are supported", rank,
-                IPU_MAX_RANK);
-    const ipu_type type = {call->inputs[0].dtype, ipu_shape_make((int32_t)rank, dims)};
-    IPU_TRY(ipu_type_check(call->ctx, &type));
+    ipu_type type = {.dtype = call->inputs[0].dtype};
+    IPU_TRY(ipu__infer_shape(call, &type.shape));
     IPU_TRY(windows_of(call, &type.shape, &windows));
-    IPU_TRY(check_like(call, "the gradient", &call->inputs[0], type.dtype, &windows));
+    IPU_TRY(ipu__infer_like(call, "the gradient", 0, type.dtype, &windows));
     call->outputs[0] = type;
     return IPU_OK;
 }

@@ -59,7 +59,6 @@ emit_shaped(ipu__rewriter *r, ipu_node like, ipu_op op, ipu_value x,
 
 /* --- one spelling ---------------------------------------------------------------- */
 
-/* Not of maximum and minimum: which of two equal zeros they give may depend on it. */
 static void
 order_operands(const ipu_graph *graph, ipu_node_data *node)
 {
@@ -72,8 +71,7 @@ order_operands(const ipu_graph *graph, ipu_node_data *node)
         node->inputs[1] = a;
         return;
     }
-    if ((ipu_node_flags(node) & IPU_OP_COMMUTES) == 0 ||
-        node->op == IPU_OP_ID_MAXIMUM || node->op == IPU_OP_ID_MINIMUM) {
+    if ((ipu_node_flags(node) & IPU_OP_COMMUTES) == 0) {
         return;
     }
     bool a_last = ipu_constant_of(graph, a) != NULL;

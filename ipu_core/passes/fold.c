@@ -129,8 +129,8 @@ emit_literal(ipu__rewriter *r, ipu_node like, ipu_value value, const void *bytes
 {
     ipu_type type = ipu_value_of(r->graph, value)->type;
     ipu_value constant;
-    IPU_TRY(ipu_constant_emit(r->ctx, r->graph, ipu_node_of(r->graph, like)->block, like,
-                              &type, bytes, &constant));
+    ipu_block block = ipu_node_of(r->graph, like)->block;
+    IPU_TRY(ipu_constant_emit(r->ctx, r->graph, block, like, &type, bytes, &constant));
     return ipu__replace(r, value, constant);
 }
 
@@ -158,8 +158,10 @@ static ipu_status
 visit(ipu__rewriter *r, ipu_node id, bool *keep)
 {
     const ipu_node_data node = *ipu_node_of(r->graph, id);
-    if (node.op == IPU_OP_ID_SWITCH && ipu_constant_of(r->graph, node.inputs[0]) != NULL) {
-        return take_branch(r, id, ipu_constant_of(r->graph, node.inputs[0]), keep);
+    const ipu_attr *index =
+        node.op == IPU_OP_ID_SWITCH ? ipu_constant_of(r->graph, node.inputs[0]) : NULL;
+    if (index != NULL) {
+        return take_branch(r, id, index, keep);
     }
     if (!can_fold(r->graph, &node)) {
         return IPU_OK;

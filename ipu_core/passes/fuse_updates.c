@@ -27,10 +27,9 @@ enum { SMALL = 4096, MOST = 256 };
 /* --- groups ---------------------------------------------------------------------- */
 
 static bool
-is_update(ipu_op op)
+is_update(const ipu_node_data *node)
 {
-    return op == IPU_OP_ID_VARIABLE_ASSIGN || op == IPU_OP_ID_VARIABLE_ADD ||
-           op == IPU_OP_ID_SGD_UPDATE || op == IPU_OP_ID_ADAM_UPDATE;
+    return (ipu_node_flags(node) & IPU_OP_UPDATE) != 0;
 }
 
 const ipu_type *
@@ -61,7 +60,7 @@ is_light(const ipu_node_data *node)
 {
     uint32_t flags = ipu_node_flags(node);
     return (flags & IPU_OP_KERNEL) == 0 || (flags & IPU_OP_ELEMENTWISE) != 0 ||
-           is_update(node->op);
+           is_update(node);
 }
 
 static group *
@@ -91,7 +90,7 @@ ends_group(const planner *p, const group *g, ipu_node id, const ipu_node_data *n
         ipu_node_holds_blocks(node) || meets_group(p, node)) {
         return true;
     }
-    if (is_update(node->op)) {
+    if (is_update(node)) {
         return g->count >= MOST || is_remote(p, node) ||
                !ipu_placement_equal(g->placement, node->placement);
     }
@@ -189,7 +188,7 @@ find_groups(planner *p, ipu_block id)
             IPU_TRY(find_groups(p, ipu_node_block(node, k)));
         }
         note_versions(p, n, node);
-        if (is_update(node->op) && !is_cut) {
+        if (is_update(node) && !is_cut) {
             IPU_TRY(add_update(p, n, node));
         }
     }
@@ -263,7 +262,8 @@ can_join(const planner *p, const group *g, const ipu_node_data *node)
     }
     ipu_value value = ipu_node_output(node, 0);
     const value_note *note = &p->values.items[value.index];
-    return note->update_uses > 0 && note->update_uses == ipu_uses_count(&p->uses, value) &&
+    return note->update_uses > 0 &&
+           note->update_uses == ipu_uses_count(&p->uses, value) &&
            !note->is_broadcast && !note->is_shared &&
            &p->groups.items[p->updates.items[note->update].group] == g &&
            are_operands_plain(p, node) &&
@@ -290,8 +290,9 @@ ipu__update_rows(const planner *p, const group *g, ipu_value value)
                    ipu_value_of(p->graph, value)->type.dtype == IPU_DTYPE_FLOAT32 &&
                    ipu_attrs_int(node->attrs, IPU_ATTR_AXIS, 0) == 0 &&
                    ipu_attrs_int(node->attrs, IPU_ATTR_BATCH_DIMS, 0) == 0;
-    return is_rows && note->update_uses == ipu_uses_count(&p->uses, value) && !note->is_shared &&
-                   !note->is_broadcast && node->block.index == last->block.index &&
+    return is_rows && note->update_uses == ipu_uses_count(&p->uses, value) &&
+                   !note->is_shared && !note->is_broadcast &&
+                   node->block.index == last->block.index &&
                    ipu_placement_equal(node->placement, g->placement)
                ? node
                : NULL;

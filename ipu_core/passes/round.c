@@ -57,10 +57,8 @@ is_float16(const ipu_graph *graph, ipu_value value)
 static bool
 is_float16_update(const ipu_graph *graph, const ipu_node_data *node)
 {
-    bool is_update = node->op == IPU_OP_ID_VARIABLE_ADD ||
-                     node->op == IPU_OP_ID_SGD_UPDATE ||
-                     node->op == IPU_OP_ID_ADAM_UPDATE;
-    return is_update &&
+    return (ipu_node_flags(node) & IPU_OP_UPDATE) != 0 &&
+           node->op != IPU_OP_ID_VARIABLE_ASSIGN &&
            graph->resources.items[ipu_node_resource(node, 0)].types[0].dtype ==
                IPU_DTYPE_FLOAT16;
 }
@@ -73,7 +71,8 @@ makes_float16(const ipu_graph *graph, const ipu_node_data *node)
         found |= is_float16(graph, ipu_node_output(node, i));
     }
     return found && (ipu_node_flags(node) & IPU_OP_KERNEL) != 0 &&
-           ipu_op_rounds(node->op) && node->op != IPU_OP_ID_ROUND_STOCHASTIC;
+           (ipu_node_flags(node) & IPU_OP_EXACT) == 0 &&
+           node->op != IPU_OP_ID_ROUND_STOCHASTIC;
 }
 
 /* By its scope, or as the device is configured. */

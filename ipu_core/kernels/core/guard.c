@@ -312,8 +312,8 @@ needs_guard(const ipu_kernel_spec *spec, const ipu_float_behaviour *behaviour)
         found |= spec->outputs[i].dtype == IPU_DTYPE_FLOAT16 ||
                  (traps && spec->outputs[i].dtype == IPU_DTYPE_FLOAT32);
     }
-    return found && ipu_float_behaviour_guards(behaviour) && ipu_op_rounds(spec->op) &&
-           (ipu_op_info_of(spec->op)->flags & IPU_OP_COLLECTIVE) == 0;
+    return found && ipu_float_behaviour_guards(behaviour) &&
+           (ipu_op_info_of(spec->op)->flags & (IPU_OP_EXACT | IPU_OP_COLLECTIVE)) == 0;
 }
 
 ipu_status

@@ -31,7 +31,7 @@ ipu__prepared(const ipu__preparation *p, size_t bytes, void *out_pointer)
     return IPU_OK;
 }
 
-#define IPU_OP(name, text, min_in, max_in, outputs, dtypes, flags) \
+#define IPU_OP(name, text, min_in, max_in, outputs, dtypes, shape, cost, flags) \
     ipu_kernel_fn ipu_reference_##text; \
     ipu_choose_fn ipu_choose_##text;
 #include "ops.def"

@@ -15,7 +15,7 @@ typedef struct kernel_row {
 
 /* A row without KERNEL folds to NULL and leaves no reference to its names. */
 static const kernel_row rows[IPU_OP_ID_COUNT] = {
-#define IPU_OP(id, text, fewest, most, outs, dtypes, bits) \
+#define IPU_OP(id, text, fewest, most, outs, dtypes, shape, cost, bits) \
     [IPU_OP_ID_##id] = { \
         ((bits) & IPU_OP_KERNEL) == 0 ? NULL \
         : IPU_OP_ENTRY(most, bits, ipu__reference_elementwise, ipu_reference_##text), \
