@@ -139,6 +139,86 @@ def a_whole_row_hidden(q: Any, k: Any, v: Any) -> Any:
     return tf.nn.softmax(tf.matmul(q, k, transpose_b=True) + mask * -1e9) @ v
 
 
+def by_the_root_of_three(q: Any, k: Any, v: Any) -> Any:
+    """Which no product is: a third is no float."""
+    return tf.nn.softmax(tf.matmul(q, k, transpose_b=True) / tf.sqrt(3.0)) @ v
+
+
+def as_bert(q: Any, k: Any, v: Any) -> Any:
+    seen = tf.cast(tf.constant(~PADDING), tf.float32)[:, None, None, :]
+    scores = tf.matmul(q, k, transpose_b=True) / tf.sqrt(3.0)
+    return tf.nn.softmax(scores + (1.0 - seen) * -10000.0) @ v
+
+
+def one_less(q: Any, k: Any, v: Any) -> Any:
+    seen = tf.cast(tf.constant(~PADDING), tf.float32)[:, None, None, :]
+    return tf.nn.softmax(tf.matmul(q, k, transpose_b=True) + (seen - 1.0) * 1e9) @ v
+
+
+def a_chosen_mask_added(q: Any, k: Any, v: Any) -> Any:
+    mask = tf.where(tf.range(KEYS)[None, :] > tf.range(QUERIES)[:, None], -1e9, 0.0)
+    return tf.nn.softmax(tf.matmul(q, k, transpose_b=True) * 0.5 + mask) @ v
+
+
+def infinity_added(q: Any, k: Any, v: Any) -> Any:
+    mask = tf.where(tf.range(KEYS)[None, :] > tf.range(QUERIES)[:, None], -np.inf, 0.0)
+    return tf.nn.softmax(tf.matmul(q, k, transpose_b=True) * 0.5 + mask) @ v
+
+
+def a_row_hidden_by_little(q: Any, k: Any, v: Any) -> Any:
+    mask = tf.cast(tf.range(QUERIES) == 3, tf.float32)[:, None] * tf.ones((1, KEYS))
+    return tf.nn.softmax(tf.matmul(q, k, transpose_b=True) + mask * -1e4) @ v
+
+
+def chosen(q: Any, k: Any, v: Any) -> Any:
+    scores = tf.matmul(q, k, transpose_b=True)
+    hidden = tf.constant(PADDING)[:, None, None, :]
+    return tf.nn.softmax(tf.where(hidden, -1e9, scores)) @ v
+
+
+def kept(q: Any, k: Any, v: Any) -> Any:
+    scores = tf.matmul(q, k, transpose_b=True) / tf.sqrt(3.0)
+    seen = tf.range(QUERIES)[:, None] >= tf.range(KEYS)[None, :]
+    return tf.nn.softmax(tf.where(seen, scores, -np.inf)) @ v
+
+
+def a_row_chosen(q: Any, k: Any, v: Any) -> Any:
+    """Scores are large, so that what is added to them would not hide all of them."""
+    hidden = tf.range(QUERIES)[:, None] == tf.constant([3] * KEYS)[None, :]
+    scores = tf.matmul(q, k, transpose_b=True) * -300.0
+    return tf.nn.softmax(tf.where(hidden, tf.float32.min, scores)) @ v
+
+
+def a_row_of_nothing(q: Any, k: Any, v: Any) -> Any:
+    hidden = tf.range(QUERIES)[:, None] == tf.constant([3] * KEYS)[None, :]
+    return (
+        tf.nn.softmax(tf.where(hidden, -np.inf, tf.matmul(q, k, transpose_b=True))) @ v
+    )
+
+
+def chosen_twice(q: Any, k: Any, v: Any) -> Any:
+    scores = tf.matmul(q, k, transpose_b=True) * 0.5
+    seen = tf.range(QUERIES)[:, None] >= tf.range(KEYS)[None, :]
+    scores = tf.where(seen, scores, -1e9)
+    return (
+        tf.nn.softmax(tf.where(tf.constant(PADDING)[:, None, None, :], -1e9, scores))
+        @ v
+    )
+
+
+def chosen_of_joined_heads(q: Any, k: Any, v: Any) -> Any:
+    seen = tf.range(QUERIES)[:, None] >= tf.range(KEYS)[None, :]
+    scores = tf.einsum("bqhd,bkhd->bhqk", q, k) / tf.sqrt(3.0)
+    weights = tf.nn.softmax(tf.where(seen, scores, -1e9))
+    return tf.einsum("bhqk,bkhe->bqhe", weights, v)
+
+
+def between_casts(q: Any, k: Any, v: Any) -> Any:
+    """float16 outside, float32 inside, as mixed precision has it."""
+    q, k, v = (tf.cast(tf.cast(x, tf.float16), tf.float32) for x in (q, k, v))
+    return tf.cast(tf.cast(kept(q, k, v), tf.float16), tf.float32)
+
+
 SPELLINGS: dict[Callable[..., Any], tuple[str, str, str]] = {
     plain: ("bhqd", "bhkd", "bhke"),
     scaled: ("bhqd", "bhkd", "bhke"),
@@ -157,6 +237,19 @@ SPELLINGS: dict[Callable[..., Any], tuple[str, str, str]] = {
     masks_joined: ("bhqd", "bhkd", "bhke"),
     masks_multiplied: ("bhqd", "bhkd", "bhke"),
     a_whole_row_hidden: ("bhqd", "bhkd", "bhke"),
+    by_the_root_of_three: ("bhqd", "bhkd", "bhke"),
+    as_bert: ("bhqd", "bhkd", "bhke"),
+    one_less: ("bhqd", "bhkd", "bhke"),
+    a_chosen_mask_added: ("bhqd", "bhkd", "bhke"),
+    infinity_added: ("bhqd", "bhkd", "bhke"),
+    a_row_hidden_by_little: ("bhqd", "bhkd", "bhke"),
+    chosen: ("bhqd", "bhkd", "bhke"),
+    kept: ("bhqd", "bhkd", "bhke"),
+    a_row_chosen: ("bhqd", "bhkd", "bhke"),
+    a_row_of_nothing: ("bhqd", "bhkd", "bhke"),
+    chosen_twice: ("bhqd", "bhkd", "bhke"),
+    between_casts: ("bhqd", "bhkd", "bhke"),
+    chosen_of_joined_heads: ("bqhd", "bkhd", "bkhe"),
 }
 
 
@@ -248,11 +341,6 @@ def mixed_twice(q: Any, k: Any, v: Any) -> Any:
     return weights @ v + weights @ (v * v)
 
 
-def other_divisor(q: Any, k: Any, v: Any) -> Any:
-    """Times a third is not what divided by three is."""
-    return tf.nn.softmax(tf.matmul(q, k, transpose_b=True) / 3.0) @ v
-
-
 def other_axis(q: Any, k: Any, v: Any) -> Any:
     return tf.nn.softmax(tf.matmul(q, k, transpose_b=True), axis=-2) @ v
 
@@ -260,17 +348,6 @@ def other_axis(q: Any, k: Any, v: Any) -> Any:
 def mask_of_numbers(q: Any, k: Any, v: Any) -> Any:
     scores = tf.matmul(q, k, transpose_b=True)
     return tf.nn.softmax(scores + tf.cos(k[..., :1, :1]) * -1e9) @ v
-
-
-def other_number(q: Any, k: Any, v: Any) -> Any:
-    mask = tf.cast(tf.constant(PADDING), tf.float32)[:, None, None, :]
-    return tf.nn.softmax(tf.matmul(q, k, transpose_b=True) + mask * -1e4) @ v
-
-
-def chosen(q: Any, k: Any, v: Any) -> Any:
-    scores = tf.matmul(q, k, transpose_b=True)
-    hidden = tf.constant(PADDING)[:, None, None, :]
-    return tf.nn.softmax(tf.where(hidden, -1e9, scores)) @ v
 
 
 def two_masks(q: Any, k: Any, v: Any) -> Any:
@@ -289,17 +366,59 @@ def one_key_for_all(q: Any, k: Any, v: Any) -> Any:
     return tf.nn.softmax(tf.matmul(q, k[:1, :1], transpose_b=True)) @ v
 
 
+def three_numbers(q: Any, k: Any, v: Any) -> Any:
+    mask = tf.constant([0.0, -1e9, 0.5] * (KEYS // 3))
+    return tf.nn.softmax(tf.matmul(q, k, transpose_b=True) + mask) @ v
+
+
+def chosen_of_numbers(q: Any, k: Any, v: Any) -> Any:
+    hidden = tf.constant(PADDING)[:, None, None, :]
+    scores = tf.matmul(q, k, transpose_b=True)
+    return tf.nn.softmax(tf.where(hidden, tf.cos(k[..., :1, :1]), scores)) @ v
+
+
+def added_and_chosen(q: Any, k: Any, v: Any) -> Any:
+    mask = tf.cast(tf.constant(PADDING), tf.float32)[:, None, None, :] * -1e9
+    seen = tf.range(QUERIES)[:, None] >= tf.range(KEYS)[None, :]
+    scores = tf.matmul(q, k, transpose_b=True) + mask
+    return tf.nn.softmax(tf.where(seen, scores, -1e9)) @ v
+
+
+def chosen_by_two_numbers(q: Any, k: Any, v: Any) -> Any:
+    seen = tf.range(QUERIES)[:, None] >= tf.range(KEYS)[None, :]
+    scores = tf.where(seen, tf.matmul(q, k, transpose_b=True), -1e9)
+    return (
+        tf.nn.softmax(tf.where(tf.constant(PADDING)[:, None, None, :], -1e4, scores))
+        @ v
+    )
+
+
+def dropped_out(q: Any, k: Any, v: Any) -> Any:
+    weights = tf.nn.softmax(tf.matmul(q, k, transpose_b=True))
+    drawn = tf.random.stateless_uniform(weights.shape, (1, 2))
+    return (weights * tf.cast(drawn >= 0.5, tf.float32) * 2.0) @ v
+
+
+def rounded_scores(q: Any, k: Any, v: Any) -> Any:
+    q, k = (tf.cast(x, tf.float16) for x in (q, k))
+    scores = tf.cast(tf.matmul(q, k, transpose_b=True), tf.float32)
+    return tf.nn.softmax(scores) @ v
+
+
 @pytest.mark.parametrize(
     "attend",
     [
         scores_twice,
         weights_twice,
         mixed_twice,
-        other_divisor,
         other_axis,
         mask_of_numbers,
-        other_number,
-        chosen,
+        three_numbers,
+        chosen_of_numbers,
+        added_and_chosen,
+        chosen_by_two_numbers,
+        dropped_out,
+        rounded_scores,
         two_masks,
         scaled_behind_the_mask,
         one_key_for_all,

@@ -15,8 +15,8 @@
  *     q: t k + scale ds b      v: (h r)^T dy
  *     k: t^T q + scale ds^T a  dy: (h r) v + u c
  *
- * All of it is float32 where the operands are float16, as in the kernels: hidden scores,
- * -1e9, are no number of float16. One thread per graph. */
+ * All of it is float32 where the operands are float16, as in the kernels: -1e9, which
+ * hides scores, is no number of float16. One thread per graph. */
 #include "autodiff/rule_terms.h"
 
 #include <math.h>
@@ -46,13 +46,33 @@ ipu_gradient_attention(ipu_rule *r)
 
 /* --- the second one --------------------------------------------------------------- */
 
-/* Scores with -1e9 added where `seen`, bool, is false. */
+/* By the scale, as the op's attributes say. */
 static ipu_value
-hidden(ipu_rule *r, ipu_value scores, ipu_value seen)
+scaled(ipu_rule *r, ipu_value x)
 {
+    double number = ipu_attrs_float(r->attrs, IPU_ATTR_SCALE, 1.0);
+    ipu_value scale = NUMBER_LIKE(x, number);
+    return ipu_attrs_int(r->attrs, IPU_ATTR_DIVIDES, 0) != 0 ? DIV(x, scale)
+                                                             : MUL(x, scale);
+}
+
+static bool
+replaces(const ipu_rule *r)
+{
+    return ipu_attrs_int(r->attrs, IPU_ATTR_REPLACES, 0) != 0;
+}
+
+/* Scores hidden where `seen`, bool, is false; by 0 what came back for scores that were
+ * replaced. */
+static ipu_value
+hidden(ipu_rule *r, ipu_value scores, ipu_value seen, bool is_gradient)
+{
+    double number = ipu_attrs_float(r->attrs, IPU_ATTR_HIDDEN, -1e9);
+    ipu_value other = NUMBER_LIKE(scores, is_gradient ? 0.0 : number);
     ipu_type type = ipu__rule_type(r, scores);
     seen = ipu__rule_broadcast(r, seen, &type.shape);
-    return ipu__rule_select(r, seen, scores, ADD(scores, NUMBER_LIKE(scores, -1e9)));
+    return ipu__rule_select(r, seen, scores,
+                            replaces(r) ? other : ADD(scores, other));
 }
 
 /* Whether a query comes at a key or behind it: [1, 1, queries, keys]. */
@@ -72,17 +92,29 @@ earlier(ipu_rule *r, ipu_value scores)
 }
 
 static ipu_value
-make_weights(ipu_rule *r, ipu_value q, ipu_value k, double scale)
+hide(ipu_rule *r, ipu_value scores, bool is_gradient)
 {
-    ipu_value scores = ipu__rule_product(r, q, k, false, true);
-    scores = MUL(scores, NUMBER_LIKE(scores, scale));
     if (is_given(r, IPU_ATTENTION_MASK)) {
-        scores = hidden(r, scores, r->inputs[4]);
+        scores = hidden(r, scores, r->inputs[4], is_gradient);
     }
     if (ipu_attrs_int(r->attrs, IPU_ATTR_CAUSAL, 0) != 0) {
-        scores = hidden(r, scores, earlier(r, scores));
+        scores = hidden(r, scores, earlier(r, scores), is_gradient);
     }
-    return ipu__rule_unary(r, IPU_OP_ID_SOFTMAX, scores);
+    return scores;
+}
+
+/* From the gradient of what entered the softmax to that of scores, or back. */
+static ipu_value
+unscaled(ipu_rule *r, ipu_value x)
+{
+    return scaled(r, replaces(r) ? hide(r, x, true) : x);
+}
+
+static ipu_value
+make_weights(ipu_rule *r, ipu_value q, ipu_value k)
+{
+    ipu_value scores = scaled(r, ipu__rule_product(r, q, k, false, true));
+    return ipu__rule_unary(r, IPU_OP_ID_SOFTMAX, hide(r, scores, false));
 }
 
 /* What weights are multiplied by, 0 for those that are dropped; or no value. */
@@ -137,16 +169,15 @@ wide(ipu_rule *r, ipu_value x)
 ipu_status
 ipu_gradient_attention_grad(ipu_rule *r)
 {
-    const double scale = ipu_attrs_float(r->attrs, IPU_ATTR_SCALE, 1.0);
     const ipu_dtype dtype = ipu__rule_type(r, r->inputs[0]).dtype;
     const ipu_value q = wide(r, r->inputs[0]);
     const ipu_value k = wide(r, r->inputs[1]);
     const ipu_value v = wide(r, r->inputs[2]);
     const ipu_value dy = wide(r, r->inputs[3]);
-    ipu_value w = make_weights(r, q, k, scale);
+    ipu_value w = make_weights(r, q, k);
     ipu_value factors = make_factors(r, w);
     ipu_value dw = dropped(r, ipu__rule_product(r, dy, v, false, true), factors);
-    ipu_value ds = MUL(through(r, w, dw), NUMBER_LIKE(w, scale));
+    ipu_value ds = unscaled(r, through(r, w, dw));
     ipu_value g = IPU_NO_VALUE;
     ipu_value dq = IPU_NO_VALUE;
     ipu_value dk = IPU_NO_VALUE;
@@ -169,7 +200,7 @@ ipu_gradient_attention_grad(ipu_rule *r)
         ddy = ipu__rule_product(r, dropped(r, w, factors), c, false, false);
     }
     if (g.index != IPU_NO_INDEX) {
-        g = MUL(g, NUMBER_LIKE(g, scale));
+        g = unscaled(r, g);
         ipu_value h = dropped(r, through(r, w, g), factors);
         dv = ipu__rule_product(r, h, dy, true, false);
         ddy = plus(r, ddy, ipu__rule_product(r, h, v, false, false));
@@ -178,7 +209,7 @@ ipu_gradient_attention_grad(ipu_rule *r)
         e = plus(r, e, SUB(MUL(g, slope), tilt));
     }
     if (e.index != IPU_NO_INDEX) {
-        ipu_value t = MUL(through(r, w, e), NUMBER_LIKE(w, scale));
+        ipu_value t = unscaled(r, through(r, w, e));
         dq = plus(r, dq, ipu__rule_product(r, t, k, false, false));
         dk = plus(r, dk, ipu__rule_product(r, t, q, true, false));
     }

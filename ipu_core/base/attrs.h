@@ -51,7 +51,10 @@ typedef enum ipu_attr_kind {
     X(OUTSIDE_IS_NAN, outside_is_nan, BOOL) /* of labels that are no class; no error */ \
     X(ON_VALUE, on_value, FLOAT) \
     X(OFF_VALUE, off_value, FLOAT) \
-    X(SCALE, scale, FLOAT)        /* attention: of the scores */ \
+    X(SCALE, scale, FLOAT)        /* attention: scores are multiplied with it, */ \
+    X(DIVIDES, divides, BOOL)     /* or divided by it */ \
+    X(HIDDEN, hidden, FLOAT)      /* attention: of scores that do not count; -1e9 */ \
+    X(REPLACES, replaces, BOOL)   /* it takes their place, and is not added */ \
     X(CAUSAL, causal, BOOL)       /* attention: no step sees a later one */ \
     X(RATE, rate, FLOAT) \
     X(SEED, seed, INT) \

@@ -40,6 +40,9 @@ class Sizes:
     mask: Shape = ()
     rate: float = 0.0
     scale: float = 1.0
+    divides: bool = False
+    hidden: float = -1e9
+    replaces: bool = False
 
     @property
     def scores(self) -> Shape:
@@ -62,6 +65,8 @@ class Sizes:
     def attrs(self) -> str:
         bits = bool(self.mask) + 2 * bool(self.rate)
         text = f"scale={self.scale}, causal={flag(self.causal)}"
+        text += f", divides={flag(self.divides)}, hidden={self.hidden}"
+        text += f", replaces={flag(self.replaces)}"
         return f"{text}, rate={self.rate}, given={bits}"
 
     @property
@@ -69,15 +74,25 @@ class Sizes:
         text = "x".join(map(str, (*self.scores, self.size, self.value_size)))
         text += "_causal" * self.causal + "_scaled" * (self.scale != 1)
         text += "_mask" + "x".join(map(str, self.mask)) if self.mask else ""
+        text += "_divided" * self.divides + "_replaced" * self.replaces
         return text + "_dropout" * bool(self.rate)
 
-    def weights(self, q: Array, k: Array, rest: tuple[Array, ...]) -> Array:
-        scores = q @ k.swapaxes(2, 3) * self.scale
-        if self.mask:
-            scores = scores + np.where(rest[0], 0, -1e9)
+    @property
+    def factor(self) -> float:
+        return 1 / self.scale if self.divides else self.scale
+
+    def seen(self, rest: tuple[Array, ...]) -> list[Array]:
+        """By the mask, and by the order of steps."""
+        masks = [rest[0]] if self.mask else []
         if self.causal:
-            seen = np.arange(self.queries)[:, None] >= np.arange(self.keys)
-            scores = scores + np.where(seen, 0, -1e9)
+            masks.append(np.arange(self.queries)[:, None] >= np.arange(self.keys))
+        return masks
+
+    def weights(self, q: Array, k: Array, rest: tuple[Array, ...]) -> Array:
+        scores = q @ k.swapaxes(2, 3) * self.factor
+        for seen in self.seen(rest):
+            hidden = self.hidden if self.replaces else scores + self.hidden
+            scores = np.where(seen, scores, hidden)
         scores = np.exp(scores - scores.max(-1, keepdims=True, initial=-np.inf))
         return np.asarray(scores / scores.sum(-1, keepdims=True))
 
@@ -91,7 +106,9 @@ class Sizes:
         w, r = self.weights(q, k, rest), self.factors()
         dv = (w * r).swapaxes(2, 3) @ dy
         dw = dy @ v.swapaxes(2, 3) * r
-        ds = w * (dw - (dw * w).sum(-1, keepdims=True)) * self.scale
+        ds = w * (dw - (dw * w).sum(-1, keepdims=True)) * self.factor
+        for seen in self.seen(rest) if self.replaces else []:
+            ds = np.where(seen, ds, 0.0)
         return ds @ k, ds.swapaxes(2, 3) @ q, dv
 
 
@@ -103,6 +120,9 @@ TABLE = (
     Sizes(2, 2, 3, 4, 2, 3, mask=(1, 2, 3, 4), causal=True, scale=0.7),
     Sizes(2, 2, 3, 5, 2, 2, rate=0.3),
     Sizes(1, 2, 3, 3, 2, 2, rate=0.5, mask=(1, 1, 3, 3), causal=True),
+    Sizes(2, 1, 3, 4, 2, 2, scale=1.7, divides=True, mask=(2, 1, 1, 4), hidden=-0.5),
+    Sizes(2, 2, 4, 5, 2, 3, scale=0.7, mask=(1, 2, 4, 5), hidden=-0.5, replaces=True),
+    Sizes(1, 2, 4, 4, 3, 2, causal=True, hidden=0.3, divides=True, replaces=True),
 )
 EMPTY = (Sizes(0, 2, 3, 3, 2, 2), Sizes(2, 1, 0, 3, 2, 2), Sizes(2, 1, 3, 0, 2, 2))
 BIG = (

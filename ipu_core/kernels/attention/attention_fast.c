@@ -26,8 +26,11 @@ enum {
 
 typedef struct row_form {
     void (*scale)(float *x, float factor, int64_t n);
-    void (*hide)(float *x, const uint8_t *mask, int64_t n); /* where it is false */
-    void (*hide_all)(float *x, int64_t n);
+    void (*divide)(float *x, float divisor, int64_t n);
+    /* where the mask is false */
+    void (*hide)(float *x, const uint8_t *mask, float hidden, int64_t n);
+    void (*replace)(float *x, const uint8_t *mask, float hidden, int64_t n);
+    void (*hide_all)(float *x, float hidden, int64_t n);
     void (*multiply)(float *out, const float *a, const float *b, int64_t n);
     /* slope = weight * (slope - total) * factor */
     void (*descend)(float *slope, const float *weight, float total, float factor,
@@ -41,16 +44,30 @@ typedef struct row_form {
             x[j] *= factor; \
         } \
     } \
-    target static void hide_##suffix(float *x, const uint8_t *mask, int64_t n) \
+    target static void divide_##suffix(float *x, float divisor, int64_t n) \
     { \
         for (int64_t j = 0; j < n; j++) { \
-            x[j] += mask[j] != 0 ? 0.0f : IPU_HIDDEN; \
+            x[j] /= divisor; \
         } \
     } \
-    target static void hide_all_##suffix(float *x, int64_t n) \
+    target static void hide_##suffix(float *x, const uint8_t *mask, float hidden, \
+                                     int64_t n) \
     { \
         for (int64_t j = 0; j < n; j++) { \
-            x[j] += IPU_HIDDEN; \
+            x[j] += mask[j] != 0 ? 0.0f : hidden; \
+        } \
+    } \
+    target static void replace_##suffix(float *x, const uint8_t *mask, float hidden, \
+                                        int64_t n) \
+    { \
+        for (int64_t j = 0; j < n; j++) { \
+            x[j] = mask[j] != 0 ? x[j] : hidden; \
+        } \
+    } \
+    target static void hide_all_##suffix(float *x, float hidden, int64_t n) \
+    { \
+        for (int64_t j = 0; j < n; j++) { \
+            x[j] += hidden; \
         } \
     } \
     target static void multiply_##suffix(float *out, const float *a, const float *b, \
@@ -68,7 +85,8 @@ typedef struct row_form {
             slope[j] = weight[j] * (slope[j] - total) * factor; \
         } \
     } \
-    static const row_form suffix##_rows = {scale_##suffix, hide_##suffix, \
+    static const row_form suffix##_rows = {scale_##suffix,    divide_##suffix, \
+                                           hide_##suffix,     replace_##suffix, \
                                            hide_all_##suffix, multiply_##suffix, \
                                            descend_##suffix};
 
@@ -317,6 +335,35 @@ add_rows(const attention_part *part, attention_step which, const float *a,
            (size_t)floats * sizeof *c);
 }
 
+static void
+scale_row(const attention_plan *plan, float *x)
+{
+    const ipu__attention *a = &plan->a;
+    if (a->scale != 1.0) {
+        (a->divides ? plan->row->divide : plan->row->scale)(x, (float)a->scale,
+                                                            a->keys);
+    }
+}
+
+/* What does not count for a query: `with` stands in its place, or is added to it. */
+static void
+hide_row(const attention_part *part, float *x, int64_t query, float with, bool replaces)
+{
+    const attention_plan *plan = part->plan;
+    const ipu__attention *a = &plan->a;
+    const uint8_t *mask = ipu__attention_mask(a, part->call, part->matrix, query);
+    int64_t later = a->causal ? ipu__max(a->keys - query - 1, 0) : 0;
+    if (mask != NULL) {
+        (replaces ? plan->row->replace : plan->row->hide)(x, mask, with, a->keys);
+    }
+    if (later > 0 && !replaces) {
+        plan->row->hide_all(x + query + 1, with, later);
+    }
+    for (int64_t j = a->keys - later; replaces && j < a->keys; j++) {
+        x[j] = with;
+    }
+}
+
 /* Weights of queries [row, row + rows), before any is dropped. */
 static float *
 make_weights(const attention_part *part, int64_t row, int64_t rows)
@@ -327,17 +374,8 @@ make_weights(const attention_part *part, int64_t row, int64_t rows)
     multiply_rows(part, SCORE, part->q + row * a->size, rows, weights);
     for (int64_t i = 0; i < rows; i++) {
         float *x = weights + i * plan->row_floats;
-        const uint8_t *mask =
-            ipu__attention_mask(a, part->call, part->matrix, row + i);
-        if (a->scale != 1.0) {
-            plan->row->scale(x, (float)a->scale, a->keys);
-        }
-        if (mask != NULL) {
-            plan->row->hide(x, mask, a->keys);
-        }
-        if (a->causal && row + i + 1 < a->keys) {
-            plan->row->hide_all(x + row + i + 1, a->keys - row - i - 1);
-        }
+        scale_row(plan, x);
+        hide_row(part, x, row + i, (float)a->hidden, a->replaces);
     }
     ipu__softmax_rows(weights, plan->row_floats, rows, a->keys, plan->cpu);
     return weights;
@@ -386,19 +424,26 @@ forward(attention_part *part, int64_t begin, int64_t end)
     round_rows(part, 0, begin, end);
 }
 
-/* The gradient of scores in place of that of weights. */
+/* The gradient of scores in place of that of weights, of queries [row, row + rows). */
 static void
-descend(const attention_part *part, int64_t rows, float *slopes, const float *weights)
+descend(const attention_part *part, int64_t row, int64_t rows, float *slopes,
+        const float *weights)
 {
     const attention_plan *plan = part->plan;
+    float factor = plan->a.divides ? 1.0f : (float)plan->a.scale;
     float *room = part->memory + plan->row_room;
     int64_t n = plan->a.keys;
     for (int64_t i = 0; i < rows; i++) {
         float *slope = slopes + i * plan->row_floats;
         const float *weight = weights + i * plan->row_floats;
         plan->row->multiply(room, slope, weight, n);
-        plan->row->descend(slope, weight, ipu__sum_row(room, n, plan->cpu),
-                           (float)plan->a.scale, n);
+        plan->row->descend(slope, weight, ipu__sum_row(room, n, plan->cpu), factor, n);
+        if (plan->a.divides) {
+            scale_row(plan, slope);
+        }
+        if (plan->a.replaces) {
+            hide_row(part, slope, row + i, plan->a.scale < 0.0 ? -0.0f : 0.0f, true);
+        }
     }
 }
 
@@ -428,7 +473,7 @@ backward(attention_part *part)
         if (a->key >= 0) {
             drop(part, row, rows, slopes, slopes);
         }
-        descend(part, rows, slopes, weights);
+        descend(part, row, rows, slopes, weights);
         multiply_rows(part, DQ, slopes, rows, dq + row * a->size);
         add_rows(part, DK, slopes, q, row, rows, dk);
     }

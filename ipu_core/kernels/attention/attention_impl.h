@@ -7,9 +7,6 @@
 
 #include "kernels/core/kernel_impl.h"
 
-/* What is added to a score that does not count, as Keras does it. */
-#define IPU_HIDDEN -1e9f
-
 typedef struct ipu__attention {
     ipu_dtype dtype;
     int64_t batch;
@@ -19,6 +16,9 @@ typedef struct ipu__attention {
     int64_t size;
     int64_t value_size;
     double scale;
+    bool divides;  /* by the scale */
+    double hidden; /* added to a score that does not count, */
+    bool replaces; /* or put in its place */
     bool causal;
     double rate;
     double kept;    /* what is not dropped is multiplied by that, a float32 number */

@@ -22,6 +22,10 @@
  * kernels may read a little past a matrix (flame/blis#635). */
 enum { IPU_SLACK_BYTES = 4096, IPU_BUFFER_ALIGNMENT = 64 };
 
+/* Products of float32 that are as large in all three directions may be another
+ * library's, whose bits are its own. */
+enum { IPU_LARGE_PRODUCT = 768 };
+
 /* To the next multiple of IPU_BUFFER_ALIGNMENT. */
 static inline size_t
 ipu_buffer_round_up(size_t bytes)

@@ -11,7 +11,6 @@
 #include "kernels/gemm/gemm_share_impl.h"
 
 enum {
-    LARGE = 768,
     /* rows that are worth a part of their own */
     LEAST_ROWS = 8,
     LEAST_LARGE_ROWS = 32,
@@ -291,7 +290,8 @@ run_f64(const ipu_kernel_call *call)
 static bool
 own_serves(const ipu__matmul *plan, ipu_cpu_class cpu)
 {
-    bool is_large = plan->m >= LARGE && plan->n >= LARGE && plan->k >= LARGE;
+    bool is_large = plan->m >= IPU_LARGE_PRODUCT && plan->n >= IPU_LARGE_PRODUCT &&
+                    plan->k >= IPU_LARGE_PRODUCT;
     bool blis_leads =
         cpu == IPU_CPU_AVX512 ? ipu__has_wide_avx512() : cpu == IPU_CPU_GENERIC;
     return !(is_large && blis_leads);

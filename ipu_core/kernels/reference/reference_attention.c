@@ -27,6 +27,9 @@ ipu__attention_of(const ipu_kernel_spec *spec)
         .size = q[3],
         .value_size = v[3],
         .scale = ipu_attrs_float(spec->attrs, IPU_ATTR_SCALE, 1.0),
+        .divides = ipu_attrs_int(spec->attrs, IPU_ATTR_DIVIDES, 0) != 0,
+        .hidden = ipu_attrs_float(spec->attrs, IPU_ATTR_HIDDEN, -1e9), /* as Keras */
+        .replaces = ipu_attrs_int(spec->attrs, IPU_ATTR_REPLACES, 0) != 0,
         .causal = ipu_attrs_int(spec->attrs, IPU_ATTR_CAUSAL, 0) != 0,
         .rate = ipu_attrs_float(spec->attrs, IPU_ATTR_RATE, 0.0),
         .mask = -1,
@@ -111,6 +114,18 @@ factor(const attention_call *c, int64_t query, int64_t key)
     return (double)ipu__uniform_f32(words[place % 4]) >= c->a.rate ? c->a.kept : 0.0;
 }
 
+static double
+scaled(const ipu__attention *a, double x)
+{
+    return a->divides ? x / a->scale : x * a->scale;
+}
+
+static double
+hide(const ipu__attention *a, double x)
+{
+    return a->replaces ? a->hidden : x + a->hidden;
+}
+
 /* The weights of a query, before any is dropped. */
 static void
 make_weights(const attention_call *c, int64_t matrix, int64_t query)
@@ -121,9 +136,9 @@ make_weights(const attention_call *c, int64_t matrix, int64_t query)
     double max = -INFINITY;
     double sum = 0.0;
     for (int64_t j = 0; j < a->keys; j++) {
-        double x = dot(c, 0, row, 1, matrix * a->keys + j, a->size) * a->scale;
-        x += mask == NULL || mask[j] != 0 ? 0.0 : (double)IPU_HIDDEN;
-        x += !a->causal || j <= query ? 0.0 : (double)IPU_HIDDEN;
+        double x = scaled(a, dot(c, 0, row, 1, matrix * a->keys + j, a->size));
+        x = mask == NULL || mask[j] != 0 ? x : hide(a, x);
+        x = !a->causal || j <= query ? x : hide(a, x);
         c->weights[j] = x;
         max = x > max || isnan(x) ? x : max;
     }
@@ -161,6 +176,7 @@ static void
 add_query(const attention_call *c, int64_t matrix, int64_t i)
 {
     const ipu__attention *a = &c->a;
+    const uint8_t *mask = ipu__attention_mask(a, c->call, matrix, i % a->queries);
     double sum = 0.0;
     make_weights(c, matrix, i % a->queries);
     for (int64_t j = 0; j < a->keys; j++) {
@@ -173,7 +189,10 @@ add_query(const attention_call *c, int64_t matrix, int64_t i)
         }
     }
     for (int64_t j = 0; j < a->keys; j++) {
-        c->slopes[j] = c->weights[j] * (c->slopes[j] - sum) * a->scale;
+        bool is_seen = (mask == NULL || mask[j] != 0) &&
+                       (!a->causal || j <= i % a->queries);
+        c->slopes[j] = scaled(a, c->weights[j] * (c->slopes[j] - sum));
+        c->slopes[j] = a->replaces && !is_seen ? 0.0 : c->slopes[j];
         for (int64_t e = 0; e < a->size; e++) {
             c->dk[j * a->size + e] += c->slopes[j] * input(c, 0, i * a->size + e);
         }
