@@ -145,9 +145,9 @@ emit_gradient(loop_gradient *g, int64_t most_turns, ipu_node *out)
     }
     const ipu_node_data *forward = ipu_node_of(w->graph, g->c.node);
     bool is_part = ipu_attrs_int(forward->attrs, IPU_ATTR_IS_PART, 0) != 0;
-    ipu_attr attrs[3] = {ipu__attr_int(IPU_ATTR_BODY, g->back.index),
-                         ipu__attr_int(IPU_ATTR_MAXIMUM_ITERATIONS, most_turns),
-                         ipu__attr_int(IPU_ATTR_IS_PART, is_part)};
+    ipu_attr attrs[3] = {ipu_attr_int(IPU_ATTR_BODY, g->back.index),
+                         ipu_attr_int(IPU_ATTR_MAXIMUM_ITERATIONS, most_turns),
+                         ipu_attr_int(IPU_ATTR_IS_PART, is_part)};
     ipu_value first;
     IPU_TRY(ipu_graph_emit(w->ctx, w->graph, w->block, g->c.node, IPU_OP_ID_REPEAT,
                            g->initials.items, (uint32_t)g->initials.count, attrs,
@@ -326,7 +326,7 @@ emit_reshape(ipu__walk *w, ipu_block block, ipu_node like, ipu_value x,
              const ipu_shape *shape, ipu_value *out)
 {
     ipu_shape copy = *shape; /* the original may be in an array that moves */
-    ipu_attr attr = ipu__attr_ints(IPU_ATTR_SHAPE, copy.dims, (uint32_t)copy.rank);
+    ipu_attr attr = ipu_attr_shape(&copy);
     return ipu_graph_emit(w->ctx, w->graph, block, like, IPU_OP_ID_RESHAPE, &x, 1,
                           &attr, 1, out);
 }
@@ -445,7 +445,7 @@ read_row(connection *c, size_t i)
     ipu_type row = stash_type(c, c->plan.kept.items[i], 1);
     ipu_shape shape = ipu_value_of(w->graph, c->plan.kept.items[i])->type.shape;
     ipu_value inputs[2] = {ipu_node_output(node, stash), c->plan.turn};
-    ipu_attr size = ipu__attr_ints(IPU_ATTR_SIZE, row.shape.dims, 2);
+    ipu_attr size = ipu_attr_ints(IPU_ATTR_SIZE, row.shape.dims, 2);
     ipu_value out;
     IPU_TRY(ipu_graph_emit(w->ctx, w->graph, back, c->node, IPU_OP_ID_DYNAMIC_SLICE,
                            inputs, 2, &size, 1, &out));

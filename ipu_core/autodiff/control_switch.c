@@ -74,7 +74,7 @@ emit_switch(switch_gradient *g)
 {
     ipu__walk *w = g->c.w;
     const ipu_node_data like = *ipu_node_of(w->graph, g->c.node);
-    ipu_attr attr = ipu__attr_ints(IPU_ATTR_BRANCHES, g->backs, g->count);
+    ipu_attr attr = ipu_attr_ints(IPU_ATTR_BRANCHES, g->backs, g->count);
     ipu_node_request request = {.op = IPU_OP_ID_SWITCH,
                                 .attrs = &attr,
                                 .attr_count = 1,
@@ -198,8 +198,7 @@ extend_switch(connection *c)
     size_t before = ipu_node_of(w->graph, c->node)->output_count;
     ipu_status status = IPU_OK;
     for (uint32_t b = 0; status == IPU_OK && b < c->count; b++) {
-        c->branches[b].last =
-            ipu_block_of(w->graph, c->branches[b].plan.forward)->last;
+        c->branches[b].last = ipu_block_of(w->graph, c->branches[b].plan.forward)->last;
         status = add_slot_results(c, &c->branches[b]);
         c->extended++;
     }

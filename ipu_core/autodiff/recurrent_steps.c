@@ -57,9 +57,9 @@ slice(ipu_rule *r, ipu_value x, const int64_t *begin, const ipu_shape *size)
     for (uint32_t i = 0; i < rank; i++) {
         strides[i] = 1;
     }
-    ipu_attr attrs[3] = {ipu__attr_ints(IPU_ATTR_BEGIN, begin, rank),
-                         ipu__attr_ints(IPU_ATTR_SIZE, size->dims, rank),
-                         ipu__attr_ints(IPU_ATTR_STRIDES, strides, rank)};
+    ipu_attr attrs[3] = {ipu_attr_ints(IPU_ATTR_BEGIN, begin, rank),
+                         ipu_attr_ints(IPU_ATTR_SIZE, size->dims, rank),
+                         ipu_attr_ints(IPU_ATTR_STRIDES, strides, rank)};
     return ipu__rule_emit(r, IPU_OP_ID_SLICE, &x, 1, attrs, 3);
 }
 
@@ -207,7 +207,7 @@ product_back(ipu_rule *r, ipu_value a, ipu_value b)
 static ipu_value
 side_by_side(ipu_rule *r, const ipu_value *parts, uint32_t count)
 {
-    ipu_attr axis = ipu__attr_int(IPU_ATTR_AXIS, 1);
+    ipu_attr axis = ipu_attr_int(IPU_ATTR_AXIS, 1);
     return ipu__rule_emit(r, IPU_OP_ID_CONCAT, parts, count, &axis, 1);
 }
 
@@ -333,8 +333,7 @@ gru_steps(step_walk *w)
         ipu_value z = SIGMOID(ADD(columns(r, x, 0, n), columns(r, p, 0, n)));
         ipu_value reset = SIGMOID(ADD(columns(r, x, n, n), columns(r, p, n, n)));
         ipu_value inner = w->reset_after ? columns(r, p, 2 * n, n) : MUL(reset, h);
-        ipu_value part =
-            w->reset_after ? MUL(reset, inner) : product(r, inner, inmost);
+        ipu_value part = w->reset_after ? MUL(reset, inner) : product(r, inner, inmost);
         ipu_value candidate = TANH(ADD(columns(r, x, 2 * n, n), part));
         ipu_value one = ipu__rule_number(r, z, 1.0);
         ipu_value next = ADD(MUL(z, h), MUL(SUB(one, z), candidate));
@@ -435,10 +434,10 @@ join_cells(const step_walk *w, uint32_t operand, const ipu_value *gradients,
     for (int64_t k = 0; k < w->steps; k++) {
         cells[k] = ipu__rule_reshape(r, cells[k], &shape);
     }
-    ipu_attr axis = ipu__attr_int(IPU_ATTR_AXIS, w->time);
-    ipu__rule_give(r, operand,
-                   ipu__rule_emit(r, IPU_OP_ID_CONCAT, cells, (uint32_t)w->steps, &axis,
-                                  1));
+    ipu_attr axis = ipu_attr_int(IPU_ATTR_AXIS, w->time);
+    ipu__rule_give(
+        r, operand,
+        ipu__rule_emit(r, IPU_OP_ID_CONCAT, cells, (uint32_t)w->steps, &axis, 1));
 }
 
 /* An operand is read whole, or by its cells. */
@@ -472,9 +471,8 @@ differentiate(step_walk *w, uint32_t first_node)
     IPU_TRY(ipu_mul_size(r->ctx, count, sizeof *gradients, &bytes));
     IPU_TRY(ipu_alloc(r->ctx, bytes, &gradients));
     r->status = ipu_gradients_within(r->ctx, r->graph, r->block, w->ys.items,
-                                     w->grads.items, (uint32_t)w->ys.count,
-                                     w->xs.items, (uint32_t)w->xs.count, &scope,
-                                     gradients);
+                                     w->grads.items, (uint32_t)w->ys.count, w->xs.items,
+                                     (uint32_t)w->xs.count, &scope, gradients);
     if (r->status == IPU_OK) {
         give_gradients(w, gradients, gradients + w->xs.count);
     }

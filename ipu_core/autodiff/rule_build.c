@@ -52,8 +52,8 @@ ipu__rule_product(ipu_rule *rule, ipu_value a, ipu_value b, bool transpose_a,
                   bool transpose_b)
 {
     ipu_value inputs[2] = {a, b};
-    ipu_attr attrs[2] = {ipu__attr_int(IPU_ATTR_TRANSPOSE_A, transpose_a),
-                         ipu__attr_int(IPU_ATTR_TRANSPOSE_B, transpose_b)};
+    ipu_attr attrs[2] = {ipu_attr_int(IPU_ATTR_TRANSPOSE_A, transpose_a),
+                         ipu_attr_int(IPU_ATTR_TRANSPOSE_B, transpose_b)};
     return ipu__rule_emit(rule, IPU_OP_ID_MATMUL, inputs, 2, attrs, 2);
 }
 
@@ -77,7 +77,7 @@ reshaped_as(ipu_rule *rule, ipu_op op, ipu_value x, const ipu_shape *shape)
     if (ipu_shape_equal(&type.shape, shape)) {
         return x;
     }
-    ipu_attr attr = ipu__attr_ints(IPU_ATTR_SHAPE, shape->dims, (uint32_t)shape->rank);
+    ipu_attr attr = ipu_attr_shape(shape);
     return ipu__rule_emit(rule, op, &x, 1, &attr, 1);
 }
 
@@ -99,7 +99,7 @@ ipu__rule_cast(ipu_rule *rule, ipu_value x, ipu_dtype dtype)
     if (ipu__rule_type(rule, x).dtype == dtype) {
         return x;
     }
-    ipu_attr attr = ipu__attr_int(IPU_ATTR_DTYPE, (int64_t)dtype);
+    ipu_attr attr = ipu_attr_int(IPU_ATTR_DTYPE, (int64_t)dtype);
     return ipu__rule_emit(rule, IPU_OP_ID_CAST, &x, 1, &attr, 1);
 }
 
@@ -107,8 +107,8 @@ ipu_value
 ipu__rule_sum(ipu_rule *rule, ipu_value x, const int64_t *axes, uint32_t axis_count,
               bool keep_dims)
 {
-    ipu_attr attrs[2] = {ipu__attr_ints(IPU_ATTR_AXES, axes, axis_count),
-                         ipu__attr_int(IPU_ATTR_KEEP_DIMS, keep_dims)};
+    ipu_attr attrs[2] = {ipu_attr_ints(IPU_ATTR_AXES, axes, axis_count),
+                         ipu_attr_int(IPU_ATTR_KEEP_DIMS, keep_dims)};
     return ipu__rule_emit(rule, IPU_OP_ID_SUM, &x, 1, attrs, 2);
 }
 

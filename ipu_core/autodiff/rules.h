@@ -60,15 +60,4 @@ ipu_value ipu__rule_sum_last(ipu_rule *rule, ipu_value x); /* keeps the axis, as
 /* The type of a value; of IPU_NO_VALUE, after a failure, a float32 scalar. */
 ipu_type ipu__rule_type(const ipu_rule *rule, ipu_value value);
 
-static inline ipu_attr
-ipu__attr_int(ipu_attr_key key, int64_t value)
-{
-    return (ipu_attr){.key = key, .as = {.i = value}};
-}
-static inline ipu_attr
-ipu__attr_ints(ipu_attr_key key, const int64_t *ints, uint32_t count)
-{
-    return (ipu_attr){.key = key, .count = count, .as = {.ints = ints}};
-}
-
 #endif

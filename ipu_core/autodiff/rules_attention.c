@@ -71,8 +71,7 @@ hidden(ipu_rule *r, ipu_value scores, ipu_value seen, bool is_gradient)
     ipu_value other = NUMBER_LIKE(scores, is_gradient ? 0.0 : number);
     ipu_type type = ipu__rule_type(r, scores);
     seen = ipu__rule_broadcast(r, seen, &type.shape);
-    return ipu__rule_select(r, seen, scores,
-                            replaces(r) ? other : ADD(scores, other));
+    return ipu__rule_select(r, seen, scores, replaces(r) ? other : ADD(scores, other));
 }
 
 /* Whether a query comes at a key or behind it: [1, 1, queries, keys]. */
@@ -84,8 +83,8 @@ earlier(ipu_rule *r, ipu_value scores)
     shape.dims[1] = 1;
     ipu_value one = ipu__rule_cast(r, NUMBER_LIKE(scores, 1.0), IPU_DTYPE_INT32);
     ipu_value ones = ipu__rule_broadcast(r, one, &shape);
-    ipu_attr rows = ipu__attr_int(IPU_ATTR_AXIS, 2);
-    ipu_attr columns = ipu__attr_int(IPU_ATTR_AXIS, 3);
+    ipu_attr rows = ipu_attr_int(IPU_ATTR_AXIS, 2);
+    ipu_attr columns = ipu_attr_int(IPU_ATTR_AXIS, 3);
     ipu_value query = ipu__rule_emit(r, IPU_OP_ID_CUMSUM, &ones, 1, &rows, 1);
     ipu_value key = ipu__rule_emit(r, IPU_OP_ID_CUMSUM, &ones, 1, &columns, 1);
     return ipu__rule_binary(r, IPU_OP_ID_GREATER_EQUAL, query, key);
@@ -126,9 +125,8 @@ make_factors(ipu_rule *r, ipu_value weights)
     if (!is_given(r, IPU_ATTENTION_KEY)) {
         return IPU_NO_VALUE;
     }
-    ipu_attr attrs[2] = {
-        ipu__attr_int(IPU_ATTR_DTYPE, IPU_DTYPE_FLOAT32),
-        ipu__attr_ints(IPU_ATTR_SHAPE, type.shape.dims, (uint32_t)type.shape.rank)};
+    ipu_attr attrs[2] = {ipu_attr_int(IPU_ATTR_DTYPE, IPU_DTYPE_FLOAT32),
+                         ipu_attr_shape(&type.shape)};
     ipu_value uniform = ipu__rule_emit(r, IPU_OP_ID_RANDOM_UNIFORM,
                                        &r->inputs[r->input_count - 1], 1, attrs, 2);
     /* uniform numbers are multiples of 2^-24 */
@@ -161,8 +159,8 @@ plus(ipu_rule *r, ipu_value a, ipu_value b)
 static ipu_value
 wide(ipu_rule *r, ipu_value x)
 {
-    bool is_half = x.index != IPU_NO_INDEX &&
-                   ipu__rule_type(r, x).dtype == IPU_DTYPE_FLOAT16;
+    bool is_half =
+        x.index != IPU_NO_INDEX && ipu__rule_type(r, x).dtype == IPU_DTYPE_FLOAT16;
     return is_half ? ipu__rule_cast(r, x, IPU_DTYPE_FLOAT32) : x;
 }
 

@@ -28,8 +28,7 @@ same_geometry(ipu_rule *r, ipu_op op, ipu_value a, ipu_value b, ipu_value like)
     }
     ipu_shape shape = ipu__rule_type(r, like).shape;
     if (op != IPU_OP_ID_CONV) {
-        attrs[count++] =
-            ipu__attr_ints(IPU_ATTR_SHAPE, shape.dims, (uint32_t)shape.rank);
+        attrs[count++] = ipu_attr_shape(&shape);
     }
     return ipu__rule_emit(r, op, inputs, 2, attrs, count);
 }

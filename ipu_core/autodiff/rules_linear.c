@@ -15,9 +15,9 @@
 static ipu_value
 scan(ipu_rule *r, ipu_op op, ipu_value x, int64_t axis, bool exclusive, bool reverse)
 {
-    ipu_attr attrs[3] = {ipu__attr_int(IPU_ATTR_AXIS, axis),
-                         ipu__attr_int(IPU_ATTR_EXCLUSIVE, exclusive),
-                         ipu__attr_int(IPU_ATTR_REVERSE, reverse)};
+    ipu_attr attrs[3] = {ipu_attr_int(IPU_ATTR_AXIS, axis),
+                         ipu_attr_int(IPU_ATTR_EXCLUSIVE, exclusive),
+                         ipu_attr_int(IPU_ATTR_REVERSE, reverse)};
     return ipu__rule_emit(r, op, &x, 1, attrs, 3);
 }
 
@@ -60,10 +60,10 @@ shifted(ipu_rule *r, ipu_value x, int64_t axis, bool back)
     if (rest.dims[axis] == 0) {
         begin[axis] = 0; /* of nothing */
     }
-    ipu_attr slice[3] = {ipu__attr_ints(IPU_ATTR_BEGIN, begin, rank),
-                         ipu__attr_ints(IPU_ATTR_SIZE, rest.dims, rank),
-                         ipu__attr_ints(IPU_ATTR_STRIDES, strides, rank)};
-    ipu_attr join = ipu__attr_int(IPU_ATTR_AXIS, axis);
+    ipu_attr slice[3] = {ipu_attr_ints(IPU_ATTR_BEGIN, begin, rank),
+                         ipu_attr_ints(IPU_ATTR_SIZE, rest.dims, rank),
+                         ipu_attr_ints(IPU_ATTR_STRIDES, strides, rank)};
+    ipu_attr join = ipu_attr_int(IPU_ATTR_AXIS, axis);
     ipu_value kept = ipu__rule_emit(r, IPU_OP_ID_SLICE, &x, 1, slice, 3);
     ipu_value zeros = ipu__rule_broadcast(r, NUMBER(0.0), &edge);
     ipu_value parts[2] = {back ? zeros : kept, back ? kept : zeros};
@@ -82,8 +82,8 @@ static ipu_value
 recurrence(ipu_rule *r, ipu_value a, ipu_value b, int64_t axis, bool reverse)
 {
     ipu_value inputs[2] = {a, b};
-    ipu_attr attrs[2] = {ipu__attr_int(IPU_ATTR_AXIS, axis),
-                         ipu__attr_int(IPU_ATTR_REVERSE, reverse)};
+    ipu_attr attrs[2] = {ipu_attr_int(IPU_ATTR_AXIS, axis),
+                         ipu_attr_int(IPU_ATTR_REVERSE, reverse)};
     return ipu__rule_emit(r, IPU_OP_ID_RECURRENCE, inputs, 2, attrs, 2);
 }
 
@@ -152,8 +152,8 @@ ipu_gradient_prod(ipu_rule *r)
         }
     }
     column.dims[0] = rows.dims[0];
-    ipu_attr there = ipu__attr_ints(IPU_ATTR_PERM, perm, rank);
-    ipu_attr home = ipu__attr_ints(IPU_ATTR_PERM, back, rank);
+    ipu_attr there = ipu_attr_ints(IPU_ATTR_PERM, perm, rank);
+    ipu_attr home = ipu_attr_ints(IPU_ATTR_PERM, back, rank);
     ipu_value x = ipu__rule_emit(r, IPU_OP_ID_TRANSPOSE, &r->inputs[0], 1, &there, 1);
     x = ipu__rule_reshape(r, x, &rows);
     ipu_value before = scan(r, IPU_OP_ID_CUMPROD, x, 1, true, false);
@@ -175,10 +175,9 @@ ipu_gradient_top_k(ipu_rule *r)
     }
     ipu_shape whole = ipu__rule_type(r, r->inputs[0]).shape;
     ipu_value inputs[2] = {r->outputs[1], r->grads[0]};
-    ipu_attr attrs[3] = {
-        ipu__attr_ints(IPU_ATTR_SHAPE, whole.dims, (uint32_t)whole.rank),
-        ipu__attr_int(IPU_ATTR_AXIS, whole.rank - 1),
-        ipu__attr_int(IPU_ATTR_BATCH_DIMS, whole.rank - 1)};
+    ipu_attr attrs[3] = {ipu_attr_shape(&whole),
+                         ipu_attr_int(IPU_ATTR_AXIS, whole.rank - 1),
+                         ipu_attr_int(IPU_ATTR_BATCH_DIMS, whole.rank - 1)};
     ipu__rule_give(r, 0, ipu__rule_emit(r, IPU_OP_ID_GATHER_GRAD, inputs, 2, attrs, 3));
     return r->status;
 }
@@ -194,7 +193,7 @@ static ipu_value
 scatter_nd(ipu_rule *r, ipu_value indices, ipu_value updates, const ipu_shape *shape)
 {
     ipu_value inputs[2] = {indices, updates};
-    ipu_attr attr = ipu__attr_ints(IPU_ATTR_SHAPE, shape->dims, (uint32_t)shape->rank);
+    ipu_attr attr = ipu_attr_shape(shape);
     return ipu__rule_emit(r, IPU_OP_ID_SCATTER_ND, inputs, 2, &attr, 1);
 }
 
@@ -258,7 +257,7 @@ ipu_gradient_tensor_scatter(ipu_rule *r)
         ipu_shape shape = ipu__rule_type(r, r->inputs[2]).shape;
         ipu_value zeros = ipu__rule_broadcast(r, NUMBER(0.0), &shape);
         ipu_value inputs[3] = {g, indices, zeros};
-        ipu_attr attr = ipu__attr_int(IPU_ATTR_REDUCTION, reduction);
+        ipu_attr attr = ipu_attr_int(IPU_ATTR_REDUCTION, reduction);
         ipu__rule_give(
             r, 0, ipu__rule_emit(r, IPU_OP_ID_TENSOR_SCATTER, inputs, 3, &attr, 1));
     } else if (r->wanted[0]) {
@@ -282,7 +281,7 @@ turned(ipu_rule *r, ipu_value x)
     }
     perm[rank - 2] = rank - 1;
     perm[rank - 1] = rank - 2;
-    ipu_attr attr = ipu__attr_ints(IPU_ATTR_PERM, perm, (uint32_t)rank);
+    ipu_attr attr = ipu_attr_ints(IPU_ATTR_PERM, perm, (uint32_t)rank);
     return ipu__rule_emit(r, IPU_OP_ID_TRANSPOSE, &x, 1, &attr, 1);
 }
 
@@ -291,7 +290,7 @@ static ipu_value
 outer(ipu_rule *r, ipu_value a, ipu_value b)
 {
     ipu_value inputs[2] = {a, b};
-    ipu_attr attr = ipu__attr_int(IPU_ATTR_TRANSPOSE_B, 1);
+    ipu_attr attr = ipu_attr_int(IPU_ATTR_TRANSPOSE_B, 1);
     return ipu__rule_emit(r, IPU_OP_ID_MATMUL, inputs, 2, &attr, 1);
 }
 
@@ -320,8 +319,8 @@ pattern(ipu_rule *r, ipu_value like, double below, double on, double above)
     }
     if (r->status == IPU_OK) {
         type.shape = ipu_shape_make(2, (int64_t[]){n, n});
-        r->status = ipu_constant_emit(r->ctx, r->graph, r->block, r->node, &type, data,
-                                      &out);
+        r->status =
+            ipu_constant_emit(r->ctx, r->graph, r->block, r->node, &type, data, &out);
     }
     ipu_free(r->ctx, data, bytes);
     return out;
@@ -331,8 +330,8 @@ static ipu_value
 solved(ipu_rule *r, ipu_op op, ipu_value a, ipu_value b, bool lower, bool transpose)
 {
     ipu_value inputs[2] = {a, b};
-    ipu_attr attrs[2] = {ipu__attr_int(IPU_ATTR_TRANSPOSE_A, transpose),
-                         ipu__attr_int(IPU_ATTR_LOWER, lower)};
+    ipu_attr attrs[2] = {ipu_attr_int(IPU_ATTR_TRANSPOSE_A, transpose),
+                         ipu_attr_int(IPU_ATTR_LOWER, lower)};
     return ipu__rule_emit(r, op, inputs, 2, attrs,
                           op == IPU_OP_ID_TRIANGULAR_SOLVE ? 2 : 1);
 }
@@ -345,7 +344,7 @@ ipu_gradient_cholesky(ipu_rule *r)
     const ipu_op op = IPU_OP_ID_TRIANGULAR_SOLVE;
     const ipu_value l = r->outputs[0];
     ipu_value inputs[2] = {l, r->grads[0]};
-    ipu_attr attr = ipu__attr_int(IPU_ATTR_TRANSPOSE_A, 1);
+    ipu_attr attr = ipu_attr_int(IPU_ATTR_TRANSPOSE_A, 1);
     ipu_value p = ipu__rule_emit(r, IPU_OP_ID_MATMUL, inputs, 2, &attr, 1);
     p = MUL(p, pattern(r, l, 1.0, 0.5, 0.0));
     ipu_value half = solved(r, op, l, p, true, true);

@@ -97,12 +97,12 @@ ipu_status
 ipu_gradient_all_reduce(ipu_rule *r)
 {
     ipu_attr attrs[2] = {
-        ipu__attr_int(IPU_ATTR_REDUCTION,
-                      ipu_attrs_int(r->attrs, IPU_ATTR_REDUCTION, IPU_ALL_REDUCE_SUM)),
-        ipu__attr_int(IPU_ATTR_GROUP_SIZE,
-                      ipu_attrs_int(r->attrs, IPU_ATTR_GROUP_SIZE, 0))};
-    ipu__rule_give(
-        r, 0, ipu__rule_emit(r, IPU_OP_ID_ALL_REDUCE, &r->grads[0], 1, attrs, 2));
+        ipu_attr_int(IPU_ATTR_REDUCTION,
+                     ipu_attrs_int(r->attrs, IPU_ATTR_REDUCTION, IPU_ALL_REDUCE_SUM)),
+        ipu_attr_int(IPU_ATTR_GROUP_SIZE,
+                     ipu_attrs_int(r->attrs, IPU_ATTR_GROUP_SIZE, 0))};
+    ipu__rule_give(r, 0,
+                   ipu__rule_emit(r, IPU_OP_ID_ALL_REDUCE, &r->grads[0], 1, attrs, 2));
     return r->status;
 }
 
@@ -136,7 +136,7 @@ ipu_gradient_transpose(ipu_rule *r)
     for (uint32_t i = 0; i < count; i++) {
         inverse[perm[i]] = i;
     }
-    ipu_attr attr = ipu__attr_ints(IPU_ATTR_PERM, inverse, count);
+    ipu_attr attr = ipu_attr_ints(IPU_ATTR_PERM, inverse, count);
     ipu__rule_give(r, 0,
                    ipu__rule_emit(r, IPU_OP_ID_TRANSPOSE, &r->grads[0], 1, &attr, 1));
     return r->status;
@@ -157,9 +157,9 @@ ipu_gradient_concat(ipu_rule *r)
     for (uint32_t i = 0; i < r->input_count; i++) {
         ipu_shape part = ipu__rule_type(r, r->inputs[i]).shape;
         if (r->wanted[i]) {
-            ipu_attr attrs[3] = {ipu__attr_ints(IPU_ATTR_BEGIN, begin, rank),
-                                 ipu__attr_ints(IPU_ATTR_SIZE, part.dims, rank),
-                                 ipu__attr_ints(IPU_ATTR_STRIDES, ones, rank)};
+            ipu_attr attrs[3] = {ipu_attr_ints(IPU_ATTR_BEGIN, begin, rank),
+                                 ipu_attr_ints(IPU_ATTR_SIZE, part.dims, rank),
+                                 ipu_attr_ints(IPU_ATTR_STRIDES, ones, rank)};
             ipu_value own =
                 ipu__rule_emit(r, IPU_OP_ID_SLICE, &r->grads[0], 1, attrs, 3);
             ipu__rule_give(r, i, own);
@@ -191,7 +191,7 @@ ipu_gradient_slice(ipu_rule *r)
     ipu_shape whole = ipu__rule_type(r, r->inputs[0]).shape;
     ipu_attr attrs[4];
     uint32_t count = slice_attrs(r, attrs);
-    attrs[count++] = ipu__attr_ints(IPU_ATTR_SHAPE, whole.dims, (uint32_t)whole.rank);
+    attrs[count++] = ipu_attr_shape(&whole);
     ipu_value back =
         ipu__rule_emit(r, IPU_OP_ID_SLICE_GRAD, &r->grads[0], 1, attrs, count);
     ipu__rule_give(r, 0, back);
@@ -223,7 +223,7 @@ at_starts(ipu_rule *r, ipu_op op, ipu_value whole, ipu_value window, uint32_t fi
         return ipu__rule_emit(r, op, inputs, count, NULL, 0);
     }
     ipu_shape size = ipu__rule_type(r, r->inputs[1]).shape;
-    attr = ipu__attr_ints(IPU_ATTR_SIZE, size.dims, (uint32_t)size.rank);
+    attr = ipu_attr_ints(IPU_ATTR_SIZE, size.dims, (uint32_t)size.rank);
     return ipu__rule_emit(r, op, inputs, count, &attr, 1);
 }
 
@@ -278,10 +278,10 @@ ipu_gradient_gather(ipu_rule *r)
     ipu_shape whole = ipu__rule_type(r, r->inputs[0]).shape;
     ipu_value inputs[2] = {r->inputs[1], r->grads[0]};
     ipu_attr attrs[3] = {
-        ipu__attr_ints(IPU_ATTR_SHAPE, whole.dims, (uint32_t)whole.rank),
-        ipu__attr_int(IPU_ATTR_AXIS, ipu_attrs_int(r->attrs, IPU_ATTR_AXIS, 0)),
-        ipu__attr_int(IPU_ATTR_BATCH_DIMS,
-                      ipu_attrs_int(r->attrs, IPU_ATTR_BATCH_DIMS, 0))};
+        ipu_attr_shape(&whole),
+        ipu_attr_int(IPU_ATTR_AXIS, ipu_attrs_int(r->attrs, IPU_ATTR_AXIS, 0)),
+        ipu_attr_int(IPU_ATTR_BATCH_DIMS,
+                     ipu_attrs_int(r->attrs, IPU_ATTR_BATCH_DIMS, 0))};
     ipu__rule_give(r, 0, ipu__rule_emit(r, IPU_OP_ID_GATHER_GRAD, inputs, 2, attrs, 3));
     return r->status;
 }
@@ -291,9 +291,9 @@ ipu_gradient_gather_grad(ipu_rule *r)
 {
     ipu_value inputs[2] = {r->grads[0], r->inputs[0]};
     ipu_attr attrs[2] = {
-        ipu__attr_int(IPU_ATTR_AXIS, ipu_attrs_int(r->attrs, IPU_ATTR_AXIS, 0)),
-        ipu__attr_int(IPU_ATTR_BATCH_DIMS,
-                      ipu_attrs_int(r->attrs, IPU_ATTR_BATCH_DIMS, 0))};
+        ipu_attr_int(IPU_ATTR_AXIS, ipu_attrs_int(r->attrs, IPU_ATTR_AXIS, 0)),
+        ipu_attr_int(IPU_ATTR_BATCH_DIMS,
+                     ipu_attrs_int(r->attrs, IPU_ATTR_BATCH_DIMS, 0))};
     ipu__rule_give(r, 1, ipu__rule_emit(r, IPU_OP_ID_GATHER, inputs, 2, attrs, 2));
     return r->status;
 }

@@ -14,8 +14,7 @@ geometry(const ipu_rule *r, const ipu_shape *shape, ipu_attr attrs[5])
                                          IPU_ATTR_DILATIONS, IPU_ATTR_PADDING};
     uint32_t count = 0;
     if (shape != NULL) {
-        attrs[count++] =
-            ipu__attr_ints(IPU_ATTR_SHAPE, shape->dims, (uint32_t)shape->rank);
+        attrs[count++] = ipu_attr_shape(shape);
     }
     for (uint32_t i = 0; i < 4; i++) {
         const ipu_attr *attr = ipu_attrs_find(r->attrs, keys[i]);

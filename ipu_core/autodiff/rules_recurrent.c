@@ -31,13 +31,13 @@ emit_back(ipu_rule *r, ipu_op op, ipu_value *inputs, uint32_t count, ipu_value m
         }
     }
     ipu_attr attrs[3] = {
-        ipu__attr_int(IPU_ATTR_AXIS, ipu_attrs_int(r->attrs, IPU_ATTR_AXIS, 0)),
-        ipu__attr_int(IPU_ATTR_REVERSE, ipu_attrs_int(r->attrs, IPU_ATTR_REVERSE, 0)),
-        ipu__attr_int(IPU_ATTR_GIVEN, given)};
+        ipu_attr_int(IPU_ATTR_AXIS, ipu_attrs_int(r->attrs, IPU_ATTR_AXIS, 0)),
+        ipu_attr_int(IPU_ATTR_REVERSE, ipu_attrs_int(r->attrs, IPU_ATTR_REVERSE, 0)),
+        ipu_attr_int(IPU_ATTR_GIVEN, given)};
     ipu_attr with_reset[4] = {
         attrs[0], attrs[1],
-        ipu__attr_int(IPU_ATTR_RESET_AFTER,
-                      ipu_attrs_int(r->attrs, IPU_ATTR_RESET_AFTER, 0)),
+        ipu_attr_int(IPU_ATTR_RESET_AFTER,
+                     ipu_attrs_int(r->attrs, IPU_ATTR_RESET_AFTER, 0)),
         attrs[2]};
     bool is_gru = op == IPU_OP_ID_GRU_GRAD;
     outputs[0] = ipu__rule_emit(r, op, inputs, count, is_gru ? with_reset : attrs,
@@ -66,8 +66,8 @@ product_over_steps(ipu_rule *r, ipu_value a, ipu_value b)
     return ipu__rule_product(r, left, as_matrix(r, b), true, false);
 }
 
-/* The first result and the last one are kept for the gradient alone: they have one where
- * that is differentiated again. */
+/* The first result and the last one are kept for the gradient alone: they have one
+ * where that is differentiated again. */
 static bool
 is_again(const ipu_rule *r)
 {
@@ -104,9 +104,9 @@ columns(ipu_rule *r, ipu_value x, int64_t begin, int64_t size)
     int64_t begins[3] = {0, 0, begin};
     int64_t sizes[3] = {shape.dims[0], shape.dims[1], size};
     int64_t steps[3] = {1, 1, 1};
-    ipu_attr attrs[3] = {ipu__attr_ints(IPU_ATTR_BEGIN, begins, 3),
-                         ipu__attr_ints(IPU_ATTR_SIZE, sizes, 3),
-                         ipu__attr_ints(IPU_ATTR_STRIDES, steps, 3)};
+    ipu_attr attrs[3] = {ipu_attr_ints(IPU_ATTR_BEGIN, begins, 3),
+                         ipu_attr_ints(IPU_ATTR_SIZE, sizes, 3),
+                         ipu_attr_ints(IPU_ATTR_STRIDES, steps, 3)};
     return ipu__rule_emit(r, IPU_OP_ID_SLICE, &x, 1, attrs, 3);
 }
 
@@ -121,7 +121,7 @@ gru_kernel_gradient(ipu_rule *r, const ipu_value *back)
     ipu_value parts[2] = {
         product_over_steps(r, back[2], columns(r, back[0], 0, 2 * n)),
         product_over_steps(r, r->outputs[3], columns(r, back[0], 2 * n, n))};
-    ipu_attr axis = ipu__attr_int(IPU_ATTR_AXIS, 1);
+    ipu_attr axis = ipu_attr_int(IPU_ATTR_AXIS, 1);
     return ipu__rule_emit(r, IPU_OP_ID_CONCAT, parts, 2, &axis, 1);
 }
 

@@ -119,6 +119,28 @@ typedef struct ipu_attrs {
     uint32_t count;
 } ipu_attrs;
 
+static inline ipu_attr
+ipu_attr_int(ipu_attr_key key, int64_t value)
+{
+    return (ipu_attr){.key = key, .as = {.i = value}};
+}
+static inline ipu_attr
+ipu_attr_float(ipu_attr_key key, double value)
+{
+    return (ipu_attr){.key = key, .as = {.f = value}};
+}
+/* What these point to belongs to the caller. */
+static inline ipu_attr
+ipu_attr_ints(ipu_attr_key key, const int64_t *ints, uint32_t count)
+{
+    return (ipu_attr){.key = key, .count = count, .as = {.ints = ints}};
+}
+static inline ipu_attr
+ipu_attr_shape(const ipu_shape *shape)
+{
+    return ipu_attr_ints(IPU_ATTR_SHAPE, shape->dims, (uint32_t)shape->rank);
+}
+
 const char *ipu_attr_name(ipu_attr_key key);
 ipu_attr_kind ipu_attr_kind_of(ipu_attr_key key);
 bool ipu_attr_parse_key(const char *text, size_t length, ipu_attr_key *out);

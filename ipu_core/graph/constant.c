@@ -69,10 +69,8 @@ ipu_constant_emit(ipu_ctx *ctx, ipu_graph *graph, ipu_block block, ipu_node like
                   const ipu_type *type, const void *bytes, ipu_value *out)
 {
     const ipu_type copy = *type; /* the original may be in an array that moves */
-    ipu_attr attrs[3] = {{.key = IPU_ATTR_DTYPE, .as = {.i = (int64_t)copy.dtype}},
-                         {.key = IPU_ATTR_SHAPE,
-                          .count = (uint32_t)copy.shape.rank,
-                          .as = {.ints = copy.shape.dims}},
+    ipu_attr attrs[3] = {ipu_attr_int(IPU_ATTR_DTYPE, (int64_t)copy.dtype),
+                         ipu_attr_shape(&copy.shape),
                          {.key = IPU_ATTR_VALUE,
                           .count = (uint32_t)ipu_type_bytes(&copy),
                           .as = {.bytes = bytes}}};

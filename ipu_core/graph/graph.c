@@ -248,10 +248,9 @@ check_node(ipu_ctx *ctx, const ipu_graph *graph, ipu_block block,
         types->inputs[i] = ipu_value_of(graph, inputs[i])->type;
     }
     ipu_attrs attrs = {request->attrs, request->attr_count};
-    IPU_TRY(
-        check_blocks(ctx, graph,
-                         &(ipu_node_data){
-                             .op = request->op, .block = block, .attrs = attrs}));
+    IPU_TRY(check_blocks(
+        ctx, graph,
+        &(ipu_node_data){.op = request->op, .block = block, .attrs = attrs}));
     IPU_TRY(ipu_infer(ctx, graph, request->op, attrs, types->inputs, input_count,
                       types->outputs, types->capacity, &types->output_count));
     for (uint32_t i = 0; i < types->output_count; i++) {
@@ -455,9 +454,7 @@ ipu_graph_emit_fill(ipu_ctx *ctx, ipu_graph *graph, ipu_block block, ipu_node li
         *out = scalar;
         return IPU_OK;
     }
-    ipu_attr shape = {.key = IPU_ATTR_SHAPE,
-                      .count = (uint32_t)copy.shape.rank,
-                      .as.ints = copy.shape.dims};
+    ipu_attr shape = ipu_attr_shape(&copy.shape);
     return ipu_graph_emit(ctx, graph, block, like, IPU_OP_ID_BROADCAST, &scalar, 1,
                           &shape, 1, out);
 }
@@ -468,10 +465,8 @@ ipu_graph_emit_empty(ipu_ctx *ctx, ipu_graph *graph, ipu_block block, ipu_node l
 {
     const ipu_type copy = *type; /* the original may be in an array that moves */
     ipu_attr attrs[] = {
-        {.key = IPU_ATTR_DTYPE, .as.i = (int64_t)copy.dtype},
-        {.key = IPU_ATTR_SHAPE,
-         .count = (uint32_t)copy.shape.rank,
-         .as.ints = copy.shape.dims},
+        ipu_attr_int(IPU_ATTR_DTYPE, (int64_t)copy.dtype),
+        ipu_attr_shape(&copy.shape),
     };
     return ipu_graph_emit(ctx, graph, block, like, IPU_OP_ID_EMPTY, NULL, 0, attrs, 2,
                           out);

@@ -687,9 +687,7 @@ made_shape(const maker *m, ipu_value x)
 static ipu_value
 shaped(maker *m, ipu_op op, ipu_value x, ipu_shape shape)
 {
-    ipu_attr attr = {.key = IPU_ATTR_SHAPE,
-                     .count = (uint32_t)shape.rank,
-                     .as = {.ints = shape.dims}};
+    ipu_attr attr = ipu_attr_shape(&shape);
     return make(m, op, &x, 1, &attr, 1);
 }
 
@@ -702,8 +700,7 @@ turn(maker *m, ipu_value x)
     for (int32_t i = 0; i < rank; i++) {
         perm[i] = i < rank - 2 ? i : 2 * rank - 3 - i;
     }
-    ipu_attr attr = {
-        .key = IPU_ATTR_PERM, .count = (uint32_t)rank, .as = {.ints = perm}};
+    ipu_attr attr = ipu_attr_ints(IPU_ATTR_PERM, perm, (uint32_t)rank);
     return make(m, IPU_OP_ID_TRANSPOSE, &x, 1, &attr, 1);
 }
 
@@ -781,20 +778,19 @@ as_mask(maker *m, const attention *a)
 static ipu_value
 make_op(maker *m, ipu_op op, const attention *a, ipu_value inputs[5], uint32_t count)
 {
-    ipu_attr attrs[5] = {{.key = IPU_ATTR_SCALE, .as = {.f = a->scale}}};
+    ipu_attr attrs[5] = {ipu_attr_float(IPU_ATTR_SCALE, a->scale)};
     uint32_t attr_count = 1;
     if (a->divides) {
-        attrs[attr_count++] = (ipu_attr){.key = IPU_ATTR_DIVIDES, .as = {.i = 1}};
+        attrs[attr_count++] = ipu_attr_int(IPU_ATTR_DIVIDES, 1);
     }
     if (a->mask_count > 0 && a->hidden != -1e9) {
-        attrs[attr_count++] =
-            (ipu_attr){.key = IPU_ATTR_HIDDEN, .as = {.f = a->hidden}};
+        attrs[attr_count++] = ipu_attr_float(IPU_ATTR_HIDDEN, a->hidden);
     }
     if (a->replaces) {
-        attrs[attr_count++] = (ipu_attr){.key = IPU_ATTR_REPLACES, .as = {.i = 1}};
+        attrs[attr_count++] = ipu_attr_int(IPU_ATTR_REPLACES, 1);
     }
-    attrs[attr_count++] = (ipu_attr){
-        .key = IPU_ATTR_GIVEN, .as = {.i = a->mask_count > 0 ? IPU_ATTENTION_MASK : 0}};
+    attrs[attr_count++] =
+        ipu_attr_int(IPU_ATTR_GIVEN, a->mask_count > 0 ? IPU_ATTENTION_MASK : 0);
     if (a->mask_count > 0) {
         inputs[count++] = a->operands[3];
     }

@@ -38,21 +38,12 @@ producer_if(const ipu_graph *graph, ipu_value value, ipu_op op)
     return node != NULL && node->op == op ? node : NULL;
 }
 
-/* The shape attribute of reshape and broadcast. */
-static ipu_attr
-shape_attr(const ipu_shape *shape)
-{
-    return (ipu_attr){.key = IPU_ATTR_SHAPE,
-                      .count = (uint32_t)shape->rank,
-                      .as = {.ints = shape->dims}};
-}
-
 static ipu_status
 emit_shaped(ipu__rewriter *r, ipu_node like, ipu_op op, ipu_value x,
             const ipu_shape *shape, ipu_value *out)
 {
     ipu_shape copy = *shape; /* the original may be in an array that moves */
-    ipu_attr attr = shape_attr(&copy);
+    ipu_attr attr = ipu_attr_shape(&copy);
     return ipu_graph_emit(r->ctx, r->graph, ipu_node_of(r->graph, like)->block, like,
                           op, &x, 1, &attr, 1, out);
 }
@@ -213,7 +204,7 @@ simplify_transpose(ipu__rewriter *r, ipu_node id, ipu_value *out)
         for (uint32_t i = 0; i < count; i++) {
             both[i] = first[perm[i]];
         }
-        ipu_attr attr = {.key = IPU_ATTR_PERM, .count = count, .as = {.ints = both}};
+        ipu_attr attr = ipu_attr_ints(IPU_ATTR_PERM, both, count);
         ipu_value source = before->inputs[0];
         return ipu_graph_emit(r->ctx, r->graph, node->block, id, IPU_OP_ID_TRANSPOSE,
                               &source, 1, &attr, 1, out);

@@ -81,29 +81,23 @@ visit_update(ipu__rewriter *r, ipu_node id, bool *keep)
     ipu_attr attrs[6];
     uint32_t count = 0;
     if (product != NULL) {
-        attrs[count++] = (ipu_attr){
-            .key = IPU_ATTR_TRANSPOSE_A,
-            .as = {.i = ipu_attrs_int(product->attrs, IPU_ATTR_TRANSPOSE_A, 0)}};
-        attrs[count++] = (ipu_attr){
-            .key = IPU_ATTR_TRANSPOSE_B,
-            .as = {.i = ipu_attrs_int(product->attrs, IPU_ATTR_TRANSPOSE_B, 0)}};
+        attrs[count++] =
+            ipu_attr_int(IPU_ATTR_TRANSPOSE_A,
+                         ipu_attrs_int(product->attrs, IPU_ATTR_TRANSPOSE_A, 0));
+        attrs[count++] =
+            ipu_attr_int(IPU_ATTR_TRANSPOSE_B,
+                         ipu_attrs_int(product->attrs, IPU_ATTR_TRANSPOSE_B, 0));
     } else {
-        attrs[count++] = (ipu_attr){.key = IPU_ATTR_SHAPE,
-                                    .count = (uint32_t)shape->rank,
-                                    .as = {.ints = shape->dims}};
+        attrs[count++] = ipu_attr_shape(shape);
     }
-    attrs[count++] =
-        (ipu_attr){.key = IPU_ATTR_RESOURCE,
-                   .as = {.i = ipu_attrs_int(update->attrs, IPU_ATTR_RESOURCE, 0)}};
-    attrs[count++] =
-        (ipu_attr){.key = IPU_ATTR_MOMENTUM,
-                   .as = {.f = ipu_attrs_float(update->attrs, IPU_ATTR_MOMENTUM, 0.0)}};
-    attrs[count++] =
-        (ipu_attr){.key = IPU_ATTR_NESTEROV,
-                   .as = {.i = ipu_attrs_int(update->attrs, IPU_ATTR_NESTEROV, 0)}};
+    attrs[count++] = ipu_attr_int(IPU_ATTR_RESOURCE,
+                                  ipu_attrs_int(update->attrs, IPU_ATTR_RESOURCE, 0));
+    attrs[count++] = ipu_attr_float(
+        IPU_ATTR_MOMENTUM, ipu_attrs_float(update->attrs, IPU_ATTR_MOMENTUM, 0.0));
+    attrs[count++] = ipu_attr_int(IPU_ATTR_NESTEROV,
+                                  ipu_attrs_int(update->attrs, IPU_ATTR_NESTEROV, 0));
     if (slot_count > 0) {
-        attrs[count++] = (ipu_attr){
-            .key = IPU_ATTR_SLOTS, .count = slot_count, .as = {.ints = slots}};
+        attrs[count++] = ipu_attr_ints(IPU_ATTR_SLOTS, slots, slot_count);
     }
     ipu_node_request request = {.op = product != NULL ? IPU_OP_ID_MATMUL_SGD_UPDATE
                                                       : IPU_OP_ID_GATHER_SGD_UPDATE,
@@ -260,8 +254,7 @@ finished_attrs(const ipu_node_data *product, ipu_activation activation,
             attrs[count++] = product->attrs.items[i];
         }
     }
-    attrs[count] =
-        (ipu_attr){.key = IPU_ATTR_ACTIVATION, .as = {.i = (int64_t)activation}};
+    attrs[count] = ipu_attr_int(IPU_ATTR_ACTIVATION, (int64_t)activation);
     return count + 1;
 }
 
@@ -341,8 +334,7 @@ visit_step(ipu__rewriter *r, ipu_node id, bool *keep)
         at++;
     }
     if (!biases) {
-        attrs[at] = (ipu_attr){
-            .key = IPU_ATTR_STEPS, .count = before - 1, .as = {.ints = steps}};
+        attrs[at] = ipu_attr_ints(IPU_ATTR_STEPS, steps, before - 1);
         count = at == count ? count + 1 : count;
     }
     ipu_value replaced = ipu_node_output(node, 0);

@@ -208,8 +208,7 @@ emit_tree(ipu__rewriter *r, ipu_node root, ipu_value *out)
             }
         }
     }
-    ipu_attr attr = {
-        .key = IPU_ATTR_CODE, .count = count * IPU_FUSED_WORDS, .as = {.ints = code}};
+    ipu_attr attr = ipu_attr_ints(IPU_ATTR_CODE, code, count * IPU_FUSED_WORDS);
     return ipu_graph_emit(r->ctx, r->graph, ipu_node_of(r->graph, root)->block, root,
                           IPU_OP_ID_FUSED_ELEMENTWISE, inputs, input_count, &attr, 1,
                           out);

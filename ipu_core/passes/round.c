@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Stochastic rounding. A node whose float16 results are to be rounded so is made in
- * float32, out of operands that are widened, and `round_stochastic` gives the float16 of
- * each result:
+ * float32, out of operands that are widened, and `round_stochastic` gives the float16
+ * of each result:
  *
  *     %3 = add(%1, %2) : float16     ->  %4 = cast(%1) : float32
  *                                        %5 = cast(%2) : float32
@@ -20,6 +20,7 @@
 #include "graph/effects.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
+#include "passes/update_steps.h"
 
 enum { MOST_OPERANDS = 4 + IPU_MAX_RANK };
 
@@ -46,6 +47,7 @@ typedef struct update {
     ipu_node_data node;
     ipu_block block;
     bool same_on_replicas;
+    ipu_status status;
 } update;
 
 static bool
@@ -99,7 +101,7 @@ static ipu_status
 emit_wide(ipu__rewriter *r, ipu_block block, ipu_node like, ipu_value value,
           ipu_value *out)
 {
-    ipu_attr wide = {.key = IPU_ATTR_DTYPE, .as = {.i = (int64_t)IPU_DTYPE_FLOAT32}};
+    ipu_attr wide = ipu_attr_int(IPU_ATTR_DTYPE, (int64_t)IPU_DTYPE_FLOAT32);
     if (ipu_value_of(r->graph, value)->type.dtype == IPU_DTYPE_FLOAT32) {
         *out = value;
         return IPU_OK;
@@ -124,8 +126,8 @@ new_ordinal(ipu_ctx *ctx, rounder *state, const ipu_node_data *node, int64_t *ou
     return ipu_id_map_put(ctx, &state->last, node->number, place);
 }
 
-/* Of what is recomputed: the ordinal that this rounding had the first time. Its gradient
- * has the same number, and comes after that. */
+/* Of what is recomputed: the ordinal that this rounding had the first time. Its
+ * gradient has the same number, and comes after that. */
 static ipu_status
 ordinal_of(ipu_ctx *ctx, rounder *state, const ipu_node_data *node, int64_t *out)
 {
@@ -150,9 +152,8 @@ emit_rounded(ipu__rewriter *r, ipu_block block, ipu_node like, ipu_value value,
 {
     int64_t ordinal;
     IPU_TRY(ordinal_of(r->ctx, r->state, ipu_node_of(r->graph, like), &ordinal));
-    ipu_attr attrs[2] = {
-        {.key = IPU_ATTR_ORDINAL, .as = {.i = ordinal}},
-        {.key = IPU_ATTR_SAME_ON_REPLICAS, .as = {.i = same_on_replicas}}};
+    ipu_attr attrs[2] = {ipu_attr_int(IPU_ATTR_ORDINAL, ordinal),
+                         ipu_attr_int(IPU_ATTR_SAME_ON_REPLICAS, same_on_replicas)};
     return ipu_graph_emit(r->ctx, r->graph, block, like, IPU_OP_ID_ROUND_STOCHASTIC,
                           &value, 1, attrs, 2, out);
 }
@@ -204,39 +205,51 @@ round_results(ipu__rewriter *r, ipu_node id, const ipu_node_data *node, bool sam
 
 /* --- updates ---------------------------------------------------------------------- */
 
-static ipu_status
-emit(const update *u, ipu_op op, ipu_value a, ipu_value b, ipu_value *out)
-{
-    ipu_value operands[2] = {a, b};
-    uint32_t count = (uint32_t)ipu_op_info_of(op)->min_inputs;
-    return ipu_graph_emit(u->rewriter->ctx, u->rewriter->graph, u->block, u->id, op,
-                          operands, count, NULL, 0, out);
-}
-
-static ipu_status
-emit_number(const update *u, double number, ipu_value *out)
-{
-    ipu_type type = {.dtype = IPU_DTYPE_FLOAT32, .shape = ipu_shape_scalar()};
-    return ipu_graph_emit_fill(u->rewriter->ctx, u->rewriter->graph, u->block, u->id,
-                               &type, number, out);
-}
-
 /* The i-th variable of the update as float32. */
 static ipu_status
-read_wide(const update *u, uint32_t i, ipu_value *out)
+read_wide(const update *u, uint32_t i, int64_t *out)
 {
-    ipu_attr which = {.key = IPU_ATTR_RESOURCE,
-                      .as = {.i = ipu_node_resource(&u->node, i)}};
-    IPU_TRY(ipu_graph_emit(u->rewriter->ctx, u->rewriter->graph, u->block, u->id,
-                           IPU_OP_ID_VARIABLE_READ, NULL, 0, &which, 1, out));
-    return emit_wide(u->rewriter, u->block, u->id, *out, out);
+    ipu__rewriter *r = u->rewriter;
+    ipu_attr which = ipu_attr_int(IPU_ATTR_RESOURCE, ipu_node_resource(&u->node, i));
+    ipu_value value;
+    IPU_TRY(ipu_graph_emit(r->ctx, r->graph, u->block, u->id, IPU_OP_ID_VARIABLE_READ,
+                           NULL, 0, &which, 1, &value));
+    IPU_TRY(emit_wide(r, u->block, u->id, value, &value));
+    *out = value.index;
+    return IPU_OK;
+}
+
+/* Steps are values by their indices; after a failure they are none. */
+static int64_t
+make_step(void *state, ipu_op op, int64_t a, int64_t b)
+{
+    update *u = state;
+    const ipu_value operands[2] = {{(uint32_t)a}, {(uint32_t)b}};
+    ipu_value out = IPU_NO_VALUE;
+    if (u->status == IPU_OK) {
+        u->status = ipu_graph_emit(u->rewriter->ctx, u->rewriter->graph, u->block,
+                                   u->id, op, operands, b < 0 ? 1 : 2, NULL, 0, &out);
+    }
+    return out.index;
+}
+
+static int64_t
+make_number(void *state, double number)
+{
+    update *u = state;
+    ipu_type type = {.dtype = IPU_DTYPE_FLOAT32, .shape = ipu_shape_scalar()};
+    ipu_value out = IPU_NO_VALUE;
+    if (u->status == IPU_OK) {
+        u->status = ipu_graph_emit_fill(u->rewriter->ctx, u->rewriter->graph, u->block,
+                                        u->id, &type, number, &out);
+    }
+    return out.index;
 }
 
 static ipu_status
-assign_rounded(const update *u, uint32_t i, ipu_value value)
+assign_rounded(update *u, uint32_t i, ipu_value value)
 {
-    ipu_attr which = {.key = IPU_ATTR_RESOURCE,
-                      .as = {.i = ipu_node_resource(&u->node, i)}};
+    ipu_attr which = ipu_attr_int(IPU_ATTR_RESOURCE, ipu_node_resource(&u->node, i));
     ipu_node_request request = {.op = IPU_OP_ID_VARIABLE_ASSIGN,
                                 .attrs = &which,
                                 .attr_count = 1,
@@ -244,102 +257,59 @@ assign_rounded(const update *u, uint32_t i, ipu_value value)
                                 .source = u->node.source,
                                 .name = u->node.name};
     ipu_node assign;
-    IPU_TRY(emit_rounded(u->rewriter, u->block, u->id, value, u->same_on_replicas,
-                         &value));
+    IPU_TRY(u->status);
+    IPU_TRY(
+        emit_rounded(u->rewriter, u->block, u->id, value, u->same_on_replicas, &value));
     return ipu_graph_add_node(u->rewriter->ctx, u->rewriter->graph, u->block, &request,
                               &value, 1, &assign);
 }
 
-static ipu_status
-update_by_sgd(const update *u, ipu_value w, ipu_value gradient, ipu_value rate)
+static void
+make_assignment(void *state, uint32_t i, int64_t x)
 {
-    double factor = ipu_attrs_float(u->node.attrs, IPU_ATTR_MOMENTUM, 0.0);
-    bool nesterov = ipu_attrs_int(u->node.attrs, IPU_ATTR_NESTEROV, 0) != 0;
-    ipu_value move;
-    ipu_value momentum;
-    ipu_value velocity;
-    ipu_value ahead;
-    IPU_TRY(emit(u, IPU_OP_ID_MUL, rate, gradient, &move));
-    if (ipu_node_resource_count(&u->node) == 1) {
-        IPU_TRY(emit(u, IPU_OP_ID_SUB, w, move, &w));
-        return assign_rounded(u, 0, w);
-    }
-    IPU_TRY(emit_number(u, factor, &momentum));
-    IPU_TRY(read_wide(u, 1, &velocity));
-    IPU_TRY(emit(u, IPU_OP_ID_MUL, momentum, velocity, &velocity));
-    IPU_TRY(emit(u, IPU_OP_ID_SUB, velocity, move, &velocity));
-    ahead = velocity;
-    if (nesterov) {
-        IPU_TRY(emit(u, IPU_OP_ID_MUL, momentum, velocity, &ahead));
-        IPU_TRY(emit(u, IPU_OP_ID_SUB, ahead, move, &ahead));
-    }
-    IPU_TRY(emit(u, IPU_OP_ID_ADD, w, ahead, &w));
-    IPU_TRY(assign_rounded(u, 1, velocity));
-    return assign_rounded(u, 0, w);
+    update *u = state;
+    u->status = assign_rounded(u, i, (ipu_value){(uint32_t)x});
 }
 
-/* old + (x - old) * (1 - beta) */
+/* The factor of Adam's step, of the learning rate and the number of the step. */
 static ipu_status
-emit_moment(const update *u, ipu_value old, ipu_value x, double beta, ipu_value *out)
-{
-    ipu_value rest;
-    IPU_TRY(emit_number(u, 1.0 - beta, &rest));
-    IPU_TRY(emit(u, IPU_OP_ID_SUB, x, old, &x));
-    IPU_TRY(emit(u, IPU_OP_ID_MUL, x, rest, &x));
-    return emit(u, IPU_OP_ID_ADD, old, x, out);
-}
-
-static ipu_status
-update_by_adam(const update *u, ipu_value w, ipu_value gradient, ipu_value rate)
+emit_alpha(const update *u, ipu_value *rate)
 {
     ipu_attrs given = u->node.attrs;
-    double beta_1 = ipu_attrs_float(given, IPU_ATTR_BETA_1, 0.9);
-    double beta_2 = ipu_attrs_float(given, IPU_ATTR_BETA_2, 0.999);
-    ipu_value steps[2] = {rate, u->node.inputs[2]};
-    ipu_attr attrs[3] = {
-        {.key = IPU_ATTR_DTYPE, .as = {.i = (int64_t)IPU_DTYPE_FLOAT32}},
-        {.key = IPU_ATTR_BETA_1, .as = {.f = beta_1}},
-        {.key = IPU_ATTR_BETA_2, .as = {.f = beta_2}}};
-    ipu_value alpha;
-    ipu_value m;
-    ipu_value v;
-    ipu_value square;
-    ipu_value root;
-    ipu_value epsilon;
-    IPU_TRY(ipu_graph_emit(u->rewriter->ctx, u->rewriter->graph, u->block, u->id,
-                           IPU_OP_ID_ADAM_RATE, steps, 2, attrs, 3, &alpha));
-    IPU_TRY(emit(u, IPU_OP_ID_SQUARE, gradient, IPU_NO_VALUE, &square));
-    IPU_TRY(read_wide(u, 1, &m));
-    IPU_TRY(read_wide(u, 2, &v));
-    IPU_TRY(emit_moment(u, m, gradient, beta_1, &m));
-    IPU_TRY(emit_moment(u, v, square, beta_2, &v));
-    IPU_TRY(emit(u, IPU_OP_ID_SQRT, v, IPU_NO_VALUE, &root));
-    IPU_TRY(emit_number(u, ipu_attrs_float(given, IPU_ATTR_EPSILON, 1e-7), &epsilon));
-    IPU_TRY(emit(u, IPU_OP_ID_ADD, root, epsilon, &root));
-    IPU_TRY(emit(u, IPU_OP_ID_MUL, alpha, m, &alpha));
-    IPU_TRY(emit(u, IPU_OP_ID_DIV, alpha, root, &alpha));
-    IPU_TRY(emit(u, IPU_OP_ID_SUB, w, alpha, &w));
-    IPU_TRY(assign_rounded(u, 1, m));
-    IPU_TRY(assign_rounded(u, 2, v));
-    return assign_rounded(u, 0, w);
+    const ipu_value inputs[2] = {*rate, u->node.inputs[2]};
+    const ipu_attr attrs[3] = {
+        ipu_attr_int(IPU_ATTR_DTYPE, IPU_DTYPE_FLOAT32),
+        ipu_attr_float(IPU_ATTR_BETA_1, ipu_attrs_float(given, IPU_ATTR_BETA_1, 0.9)),
+        ipu_attr_float(IPU_ATTR_BETA_2,
+                       ipu_attrs_float(given, IPU_ATTR_BETA_2, 0.999))};
+    return ipu_graph_emit(u->rewriter->ctx, u->rewriter->graph, u->block, u->id,
+                          IPU_OP_ID_ADAM_RATE, inputs, 2, attrs, 3, rate);
 }
 
 static ipu_status
 round_update(ipu__rewriter *r, ipu_node id, const ipu_node_data *node, bool same)
 {
-    update u = {r, id, *node, node->block, same};
-    ipu_value w;
+    update u = {r, id, *node, node->block, same, IPU_OK};
+    const ipu__steps steps = {&u, make_step, make_number, make_assignment};
+    int64_t old[3];
     ipu_value gradient;
     ipu_value rate;
-    IPU_TRY(read_wide(&u, 0, &w));
+    for (uint32_t i = 0; i < ipu_node_resource_count(node); i++) {
+        IPU_TRY(read_wide(&u, i, &old[i]));
+    }
     IPU_TRY(emit_wide(r, u.block, id, node->inputs[0], &gradient));
     if (node->op == IPU_OP_ID_VARIABLE_ADD) {
-        IPU_TRY(emit(&u, IPU_OP_ID_ADD, w, gradient, &w));
-        return assign_rounded(&u, 0, w);
+        make_assignment(&u, 0, make_step(&u, IPU_OP_ID_ADD, old[0], gradient.index));
+        return u.status;
     }
     IPU_TRY(emit_wide(r, u.block, id, node->inputs[1], &rate));
-    return node->op == IPU_OP_ID_SGD_UPDATE ? update_by_sgd(&u, w, gradient, rate)
-                                            : update_by_adam(&u, w, gradient, rate);
+    if (node->op == IPU_OP_ID_SGD_UPDATE) {
+        ipu__sgd_steps(&steps, node, old, gradient.index, rate.index);
+    } else {
+        IPU_TRY(emit_alpha(&u, &rate));
+        ipu__adam_steps(&steps, node, old, gradient.index, rate.index);
+    }
+    return u.status;
 }
 
 /* --- the pass --------------------------------------------------------------------- */
@@ -356,9 +326,9 @@ visit(ipu__rewriter *r, ipu_node id, bool *keep)
     }
     bool same = !ipu__node_differs(&state->differences, &node);
     *keep = false;
-    return is_update                      ? round_update(r, id, &node, same)
+    return is_update                   ? round_update(r, id, &node, same)
            : node.op == IPU_OP_ID_CAST ? round_cast(r, id, &node, same)
-                                          : round_results(r, id, &node, same);
+                                       : round_results(r, id, &node, same);
 }
 
 ipu_status

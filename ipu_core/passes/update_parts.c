@@ -6,6 +6,7 @@
  * before the update, the code reads the variable. One thread per graph. */
 #include <string.h>
 
+#include "passes/update_steps.h"
 #include "passes/updates_impl.h"
 
 /* --- code ------------------------------------------------------------------------ */
@@ -191,73 +192,63 @@ add_to_variable(part_code *c, ipu_dtype dtype, int64_t old, int64_t x, bool is_u
     return add_instruction(c, IPU_OP_ID_ADD, dtype, old, x);
 }
 
-static ipu_status
-add_sgd(part_code *c, const ipu_node_data *node, ipu_dtype t, int64_t w, int64_t g)
+/* The steps of an update, in the code of its part. */
+typedef struct update_code {
+    part_code *c;
+    ipu_dtype dtype;
+    int64_t first; /* of its variables */
+    ipu_status status;
+} update_code;
+
+static int64_t
+write_op(void *state, ipu_op op, int64_t a, int64_t b)
 {
-    double momentum = ipu_attrs_float(node->attrs, IPU_ATTR_MOMENTUM, 0.0);
-    bool nesterov = ipu_attrs_int(node->attrs, IPU_ATTR_NESTEROV, 0) != 0;
+    update_code *u = state;
+    return add_instruction(u->c, op, u->dtype, a, b);
+}
+
+static int64_t
+write_number(void *state, double number)
+{
+    update_code *u = state;
+    int64_t out = 0;
+    u->status =
+        u->status == IPU_OK ? add_number(u->c, u->dtype, number, &out) : u->status;
+    return out;
+}
+
+static void
+write_store(void *state, uint32_t variable, int64_t x)
+{
+    update_code *u = state;
+    u->c->stored[u->first - OLD + variable] = x;
+}
+
+static ipu_status
+add_steps(part_code *c, const ipu_node_data *node, ipu_dtype t, int64_t w, int64_t g)
+{
+    update_code u = {c, t, w, IPU_OK};
+    const ipu__steps steps = {&u, write_op, write_number, write_store};
+    const int64_t old[3] = {w, w + 1, w + 2};
     int64_t rate = 0;
-    int64_t part = 0;
+    if (node->op == IPU_OP_ID_ADAM_UPDATE) {
+        const source alpha = {
+            .kind = SOURCE_RATE,
+            .value = node->inputs[1],
+            .step = node->inputs[2],
+            .number = ipu_attrs_float(node->attrs, IPU_ATTR_BETA_1, 0.9),
+            .beta_2 = ipu_attrs_float(node->attrs, IPU_ATTR_BETA_2, 0.999),
+            .dtype = t};
+        IPU_TRY(add_input(c, &alpha, &rate));
+        ipu__adam_steps(&steps, node, old, g, rate);
+        return u.status;
+    }
     IPU_TRY(add_value(c, node->inputs[1], &rate));
     if (t != IPU_DTYPE_FLOAT32) {
         rate = add_instruction(c, IPU_OP_ID_CAST, t, rate, -1);
     }
-    int64_t move = add_instruction(c, IPU_OP_ID_MUL, t, rate, g);
-    if (ipu_node_resource_count(node) == 1) {
-        c->stored[w - OLD] = add_instruction(c, IPU_OP_ID_SUB, t, w, move);
-        return IPU_OK;
-    }
-    IPU_TRY(add_number(c, t, momentum, &part));
-    int64_t kept = add_instruction(c, IPU_OP_ID_MUL, t, part, w + 1);
-    int64_t velocity = add_instruction(c, IPU_OP_ID_SUB, t, kept, move);
-    int64_t ahead = velocity;
-    if (nesterov) {
-        ahead = add_instruction(c, IPU_OP_ID_MUL, t, part, velocity);
-        ahead = add_instruction(c, IPU_OP_ID_SUB, t, ahead, move);
-    }
-    c->stored[w - OLD + 1] = velocity;
-    c->stored[w - OLD] = add_instruction(c, IPU_OP_ID_ADD, t, w, ahead);
-    return IPU_OK;
-}
-
-/* old + (x - old) * rest */
-static int64_t
-add_moment(part_code *c, ipu_dtype t, int64_t old, int64_t x, int64_t rest)
-{
-    int64_t gap = add_instruction(c, IPU_OP_ID_SUB, t, x, old);
-    gap = add_instruction(c, IPU_OP_ID_MUL, t, gap, rest);
-    return add_instruction(c, IPU_OP_ID_ADD, t, old, gap);
-}
-
-static ipu_status
-add_adam(part_code *c, const ipu_node_data *node, ipu_dtype t, int64_t w, int64_t g)
-{
-    source alpha = {.kind = SOURCE_RATE,
-                    .value = node->inputs[1],
-                    .step = node->inputs[2],
-                    .number = ipu_attrs_float(node->attrs, IPU_ATTR_BETA_1, 0.9),
-                    .beta_2 = ipu_attrs_float(node->attrs, IPU_ATTR_BETA_2, 0.999),
-                    .dtype = t};
-    double epsilon = ipu_attrs_float(node->attrs, IPU_ATTR_EPSILON, 1e-7);
-    int64_t rate = 0;
-    int64_t rest_1 = 0;
-    int64_t rest_2 = 0;
-    int64_t least = 0;
-    IPU_TRY(add_input(c, &alpha, &rate));
-    IPU_TRY(add_number(c, t, 1.0 - alpha.number, &rest_1));
-    IPU_TRY(add_number(c, t, 1.0 - alpha.beta_2, &rest_2));
-    IPU_TRY(add_number(c, t, epsilon, &least));
-    int64_t square = add_instruction(c, IPU_OP_ID_SQUARE, t, g, -1);
-    int64_t m = add_moment(c, t, w + 1, g, rest_1);
-    int64_t v = add_moment(c, t, w + 2, square, rest_2);
-    int64_t root = add_instruction(c, IPU_OP_ID_SQRT, t, v, -1);
-    root = add_instruction(c, IPU_OP_ID_ADD, t, root, least);
-    int64_t move = add_instruction(c, IPU_OP_ID_MUL, t, rate, m);
-    move = add_instruction(c, IPU_OP_ID_DIV, t, move, root);
-    c->stored[w - OLD] = add_instruction(c, IPU_OP_ID_SUB, t, w, move);
-    c->stored[w - OLD + 1] = m;
-    c->stored[w - OLD + 2] = v;
-    return IPU_OK;
+    ipu__sgd_steps(&steps, node, old, g, rate);
+    return u.status;
 }
 
 /* `old`: the first of its variables. */
@@ -275,16 +266,12 @@ add_root(part_code *c, const ipu_node_data *node, int64_t old)
         return IPU_OK;
     }
     IPU_TRY(operand_of(c, node->inputs[0], &given));
-    switch (node->op) {
-    case IPU_OP_ID_SGD_UPDATE:
-        return add_sgd(c, node, t, old, given);
-    case IPU_OP_ID_ADAM_UPDATE:
-        return add_adam(c, node, t, old, given);
-    default:
-        c->stored[old - OLD] = add_to_variable(
-            c, t, old, given, ipu_uses_count(&c->p->uses, node->inputs[0]) > 1);
-        return IPU_OK;
+    if (node->op != IPU_OP_ID_VARIABLE_ADD) {
+        return add_steps(c, node, t, old, given);
     }
+    c->stored[old - OLD] = add_to_variable(
+        c, t, old, given, ipu_uses_count(&c->p->uses, node->inputs[0]) > 1);
+    return IPU_OK;
 }
 
 /* The variables of an update, which are not written before it in the group. */
@@ -416,9 +403,9 @@ static ipu_status
 emit_rate(planner *p, ipu_node like, const source *s, ipu_value *out)
 {
     ipu_value inputs[2] = {s->value, s->step};
-    ipu_attr attrs[3] = {{.key = IPU_ATTR_DTYPE, .as = {.i = (int64_t)s->dtype}},
-                         {.key = IPU_ATTR_BETA_1, .as = {.f = s->number}},
-                         {.key = IPU_ATTR_BETA_2, .as = {.f = s->beta_2}}};
+    ipu_attr attrs[3] = {ipu_attr_int(IPU_ATTR_DTYPE, (int64_t)s->dtype),
+                         ipu_attr_float(IPU_ATTR_BETA_1, s->number),
+                         ipu_attr_float(IPU_ATTR_BETA_2, s->beta_2)};
     return ipu_graph_emit(p->ctx, p->graph, ipu_node_of(p->graph, like)->block, like,
                           IPU_OP_ID_ADAM_RATE, inputs, 2, attrs, 3, out);
 }
@@ -467,13 +454,11 @@ emit_fused(planner *p, const group *g, ipu_value *inputs, int64_t *variables,
             emit_source(p, like, &p->sources.items[g->first_source + i], &inputs[i]));
     }
     collect_variables(p, g, variables);
-    ipu_attr attrs[3] = {{.key = IPU_ATTR_RESOURCE, .as = {.i = variables[0]}},
-                         {.key = IPU_ATTR_SLOTS,
-                          .count = variable_count - 1,
-                          .as = {.ints = variables + 1}},
-                         {.key = IPU_ATTR_CODE,
-                          .count = (uint32_t)g->word_count,
-                          .as = {.ints = p->words.items + g->first_word}}};
+    ipu_attr attrs[3] = {
+        ipu_attr_int(IPU_ATTR_RESOURCE, variables[0]),
+        ipu_attr_ints(IPU_ATTR_SLOTS, variables + 1, variable_count - 1),
+        ipu_attr_ints(IPU_ATTR_CODE, p->words.items + g->first_word,
+                      (uint32_t)g->word_count)};
     const ipu_node_data *last = ipu_node_of(p->graph, like);
     ipu_node_request request = {.op = IPU_OP_ID_FUSED_UPDATE,
                                 .attrs = attrs,

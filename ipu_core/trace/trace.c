@@ -261,7 +261,7 @@ ipu_trace_node(ipu_ctx *ctx, ipu_trace *trace, ipu_op op, const ipu_value *input
             with_ordinal[i] = attrs[i];
         }
         with_ordinal[attr_count] =
-            (ipu_attr){.key = IPU_ATTR_ORDINAL, .as.i = trace->next_ordinal++};
+            ipu_attr_int(IPU_ATTR_ORDINAL, trace->next_ordinal++);
         request.attrs = with_ordinal;
         request.attr_count++;
     }
@@ -286,11 +286,9 @@ ipu_trace_held(ipu_ctx *ctx, ipu_trace *trace, const ipu_type *type, const void 
 {
     ipu_held held = {data, ipu_type_bytes(type)};
     ipu_attr attrs[] = {
-        {.key = IPU_ATTR_DTYPE, .as.i = (int64_t)type->dtype},
-        {.key = IPU_ATTR_SHAPE,
-         .count = (uint32_t)type->shape.rank,
-         .as.ints = type->shape.dims},
-        {.key = IPU_ATTR_INDEX, .as.i = (int64_t)trace->graph->held.count},
+        ipu_attr_int(IPU_ATTR_DTYPE, (int64_t)type->dtype),
+        ipu_attr_shape(&type->shape),
+        ipu_attr_int(IPU_ATTR_INDEX, (int64_t)trace->graph->held.count),
     };
     IPU_TRY(IPU_ARRAY_PUSH(ctx, &trace->graph->held, held));
     return ipu_graph_emit(ctx, trace->graph, (ipu_block){0}, IPU_NO_NODE,
