@@ -224,10 +224,8 @@ ipu.tf._graph.scopes -> ipu.keras.initializers
 ipu.tf._images.changes -> ipu.tf.io
 ipu.tf._images.non_max_suppression -> ipu.tf.control_flow
 ipu.tf._ops.clip -> ipu.tf._gradients.slices
-ipu.tf._ops.ctc_decoders -> ipu.ops.nn_ops
-ipu.tf._ops.ctc_decoders -> ipu.tf.sparse
-ipu.tf._ops.ctc_losses -> ipu.ops.nn_ops
-ipu.tf._ops.ctc_losses -> ipu.tf.sparse
+ipu.tf._ops.ctc -> ipu.ops.nn_ops
+ipu.tf._ops.ctc -> ipu.tf.sparse
 ipu.tf._ops.matrix_functions -> ipu.tf.control_flow
 ipu.tf._ops.matrix_functions -> ipu.tf.custom_gradient
 ipu.tf._ops.normalizations -> ipu.ops.cross_replica_ops

@@ -321,7 +321,7 @@ _ROWS = (
         "Errors in files are raised. Received: ignore_errors={value}.",
     ),
     Refusal(
-        "ipu.tf.compat.v1._cell_wrappers.DropoutWrapper",
+        "ipu.tf.compat.v1.rnn_cell.DropoutWrapper",
         "variational_recurrent",
         "variational_recurrent=True, one choice for all steps, is not there. Each step "
         "makes its own.",

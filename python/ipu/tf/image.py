@@ -44,9 +44,6 @@ from ipu.tf._images.colors import (
     yiq_to_rgb as yiq_to_rgb,
     yuv_to_rgb as yuv_to_rgb,
 )
-from ipu.tf._images.combined_suppression import (
-    combined_non_max_suppression as combined_non_max_suppression,
-)
 from ipu.tf._images.measures import (
     extract_patches as extract_patches,
     image_gradients as image_gradients,
@@ -57,6 +54,7 @@ from ipu.tf._images.measures import (
     total_variation as total_variation,
 )
 from ipu.tf._images.non_max_suppression import (
+    combined_non_max_suppression as combined_non_max_suppression,
     non_max_suppression as non_max_suppression,
     non_max_suppression_overlaps as non_max_suppression_overlaps,
     non_max_suppression_padded as non_max_suppression_padded,

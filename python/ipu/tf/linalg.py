@@ -29,7 +29,7 @@ from ipu.tf._ops.matrix_functions import (
     lu_reconstruct as lu_reconstruct,
     lu_solve as lu_solve,
 )
-from ipu.tf._ops.moments import l2_normalize as l2_normalize
+from ipu.tf._ops.normalizations import l2_normalize as l2_normalize
 from ipu.tf._ops.products import (
     einsum as einsum,
     matmul as matmul,

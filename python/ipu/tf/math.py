@@ -83,8 +83,8 @@ from ipu.tf._ops.elementwise import (
     xlogy as xlogy,
     zeta as zeta,
 )
-from ipu.tf._ops.moments import l2_normalize as l2_normalize
 from ipu.tf._ops.nn_losses import log_softmax as log_softmax, softmax as softmax
+from ipu.tf._ops.normalizations import l2_normalize as l2_normalize
 from ipu.tf._ops.reductions import (
     argmax as argmax,
     argmin as argmin,

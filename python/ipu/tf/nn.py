@@ -19,19 +19,24 @@ from ipu.tf._ops.activations import (
 )
 from ipu.tf._ops.convolutions import (
     atrous_conv2d as atrous_conv2d,
+    atrous_conv2d_transpose as atrous_conv2d_transpose,
     bias_add as bias_add,
     conv1d as conv1d,
+    conv1d_transpose as conv1d_transpose,
     conv2d as conv2d,
+    conv2d_transpose as conv2d_transpose,
     conv3d as conv3d,
+    conv3d_transpose as conv3d_transpose,
+    conv_transpose as conv_transpose,
     convolution as convolution,
     depthwise_conv2d as depthwise_conv2d,
     separable_conv2d as separable_conv2d,
 )
-from ipu.tf._ops.ctc_decoders import (
+from ipu.tf._ops.ctc import (
     ctc_beam_search_decoder as ctc_beam_search_decoder,
     ctc_greedy_decoder as ctc_greedy_decoder,
+    ctc_loss as ctc_loss,
 )
-from ipu.tf._ops.ctc_losses import ctc_loss as ctc_loss
 from ipu.tf._ops.elementwise import (
     relu as relu,
     sigmoid as sigmoid,
@@ -39,15 +44,6 @@ from ipu.tf._ops.elementwise import (
     tanh as tanh,
 )
 from ipu.tf._ops.embeddings import embedding_lookup as embedding_lookup
-from ipu.tf._ops.moments import (
-    batch_norm_with_global_normalization as batch_norm_with_global_normalization,
-    batch_normalization as batch_normalization,
-    l2_normalize as l2_normalize,
-    moments as moments,
-    normalize_moments as normalize_moments,
-    sufficient_statistics as sufficient_statistics,
-    weighted_moments as weighted_moments,
-)
 from ipu.tf._ops.nn_losses import (
     compute_average_loss as compute_average_loss,
     l2_loss as l2_loss,
@@ -60,7 +56,16 @@ from ipu.tf._ops.nn_losses import (
     sparse_softmax_cross_entropy_with_logits as sparse_softmax_cross_entropy_with_logits,  # noqa: E501
     weighted_cross_entropy_with_logits as weighted_cross_entropy_with_logits,
 )
-from ipu.tf._ops.normalizations import fused_batch_norm as fused_batch_norm
+from ipu.tf._ops.normalizations import (
+    batch_norm_with_global_normalization as batch_norm_with_global_normalization,
+    batch_normalization as batch_normalization,
+    fused_batch_norm as fused_batch_norm,
+    l2_normalize as l2_normalize,
+    moments as moments,
+    normalize_moments as normalize_moments,
+    sufficient_statistics as sufficient_statistics,
+    weighted_moments as weighted_moments,
+)
 from ipu.tf._ops.pooling import (
     avg_pool as avg_pool,
     avg_pool1d as avg_pool1d,
@@ -81,13 +86,6 @@ from ipu.tf._ops.space import (
     lrn as lrn,
     space_to_batch as space_to_batch,
     space_to_depth as space_to_depth,
-)
-from ipu.tf._ops.transposed_convolutions import (
-    atrous_conv2d_transpose as atrous_conv2d_transpose,
-    conv1d_transpose as conv1d_transpose,
-    conv2d_transpose as conv2d_transpose,
-    conv3d_transpose as conv3d_transpose,
-    conv_transpose as conv_transpose,
 )
 from ipu.tf._random.ops import dropout as dropout
 

@@ -22,7 +22,7 @@ from ipu.tf._functions.tracing import current_build, in_trace, init_scope, note_
 from ipu.tf._gradients import tapes
 from ipu.tf._graph import mode
 from ipu.tf._ops.scatter_methods import ScatterMethods
-from ipu.tf._tensor.html import values_html
+from ipu.tf._tensor.face import values_html
 from ipu.tf._tensor.notes import note
 from ipu.tf._tensor.reference import Reference
 from ipu.tf.dtypes import DEVICE_DTYPES, DType, as_dtype

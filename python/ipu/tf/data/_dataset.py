@@ -32,7 +32,7 @@ from ipu.tf._tensor.composite_specs import (
     RaggedTensorSpec,
     SparseTensorSpec,
 )
-from ipu.tf._tensor.html import dataset_html
+from ipu.tf._tensor.face import dataset_html
 from ipu.tf.data import (
     _generator,
     _host_map,

@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING
 
 from ipu._text.faces import face, offered
 from ipu.tf.lookup import experimental as experimental
-from ipu.tf.lookup._initializers import (
-    KeyValueTensorInitializer as KeyValueTensorInitializer,
-    TextFileIndex as TextFileIndex,
-    TextFileInitializer as TextFileInitializer,
-)
 from ipu.tf.lookup._tables import (
+    KeyValueTensorInitializer as KeyValueTensorInitializer,
     StaticHashTable as StaticHashTable,
     StaticVocabularyTable as StaticVocabularyTable,
+    TextFileIndex as TextFileIndex,
+    TextFileInitializer as TextFileInitializer,
 )
 
 if not TYPE_CHECKING:

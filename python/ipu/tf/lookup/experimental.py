@@ -10,8 +10,7 @@ import numpy as np
 from ipu._text.errors import InvalidArgumentError
 from ipu._text.faces import face
 from ipu.tf._string_ops.host_only import on_host
-from ipu.tf.lookup._initializers import array_of
-from ipu.tf.lookup._tables import Table, tensor_of
+from ipu.tf.lookup._tables import Table, array_of, tensor_of
 
 __all__ = ["DenseHashTable", "MutableHashTable"]
 

@@ -40,15 +40,6 @@ from ipu.tf.compat.v1._assignments import (
     enable_resource_variables as enable_resource_variables,
     resource_variables_enabled as resource_variables_enabled,
 )
-from ipu.tf.compat.v1._casts import (
-    control_flow_v2_enabled as control_flow_v2_enabled,
-    enable_control_flow_v2 as enable_control_flow_v2,
-    enable_v2_dtype_behavior as enable_v2_dtype_behavior,
-    enable_v2_tensorshape as enable_v2_tensorshape,
-    to_bool as to_bool,
-    to_float as to_float,
-    to_int32 as to_int32,
-)
 from ipu.tf.compat.v1._graphs import (
     ConfigProto as ConfigProto,
     GPUOptions as GPUOptions,
@@ -85,11 +76,15 @@ from ipu.tf.compat.v1._initializers import (
     variance_scaling_initializer as variance_scaling_initializer,
     zeros_initializer as zeros_initializer,
 )
-from ipu.tf.compat.v1._math import div as div, where as where, where_v2 as where_v2
 from ipu.tf.compat.v1._old_arguments import (
     argmax as argmax,
     argmin as argmin,
     cond as cond,
+    control_flow_v2_enabled as control_flow_v2_enabled,
+    div as div,
+    enable_control_flow_v2 as enable_control_flow_v2,
+    enable_v2_dtype_behavior as enable_v2_dtype_behavior,
+    enable_v2_tensorshape as enable_v2_tensorshape,
     expand_dims as expand_dims,
     reduce_all as reduce_all,
     reduce_any as reduce_any,
@@ -99,6 +94,11 @@ from ipu.tf.compat.v1._old_arguments import (
     reduce_prod as reduce_prod,
     reduce_sum as reduce_sum,
     squeeze as squeeze,
+    to_bool as to_bool,
+    to_float as to_float,
+    to_int32 as to_int32,
+    where as where,
+    where_v2 as where_v2,
     while_loop as while_loop,
 )
 from ipu.tf.compat.v1._variables import (

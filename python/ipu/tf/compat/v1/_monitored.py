@@ -14,7 +14,7 @@ from ipu._text.errors import OutOfRangeError
 from ipu._text.near import refuse_unknown
 from ipu.tf._graph import mode
 from ipu.tf._graph.session import Session
-from ipu.tf.compat.v1 import _hooks, _saver_hooks
+from ipu.tf.compat.v1 import _hooks
 from ipu.tf.compat.v1._saver import Saver, latest_checkpoint
 from ipu.tf.compat.v1._steps import get_global_step
 from ipu.tf.compat.v1._variables import (
@@ -142,7 +142,7 @@ class MonitoredTrainingSession:
         if is_chief and checkpoint_dir and is_kept:
             seconds = None if save_checkpoint_steps else save_checkpoint_secs
             self._hooks.append(
-                _saver_hooks.CheckpointSaverHook(
+                _hooks.CheckpointSaverHook(
                     checkpoint_dir, seconds, save_checkpoint_steps, scaffold=start
                 )
             )

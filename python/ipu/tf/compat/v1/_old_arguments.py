@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Functions whose arguments were called otherwise in TensorFlow 1."""
+"""Functions that TensorFlow 1 calls, or whose arguments it calls, otherwise."""
 
 from __future__ import annotations
 
@@ -9,6 +9,11 @@ from collections.abc import Callable
 from typing import Any
 
 from ipu import tf
+from ipu.tf._tensor import convert
+from ipu.tf._tensor.dispatch import op
+from ipu.tf.dtypes import bool as bool_type, float32, int32
+
+where_v2 = tf.where
 
 
 def renamed(function: Callable[..., Any], **old: str) -> Callable[..., Any]:
@@ -52,7 +57,6 @@ def _with_older(now: inspect.Signature, old: dict[str, str]) -> inspect.Signatur
 
 
 _REDUCING = {"reduction_indices": "axis", "keep_dims": "keepdims"}
-
 reduce_all = renamed(tf.reduce_all, **_REDUCING)
 reduce_any = renamed(tf.reduce_any, **_REDUCING)
 reduce_max = renamed(tf.reduce_max, **_REDUCING)
@@ -105,3 +109,131 @@ def while_loop(
     )
     is_single = isinstance(loop_vars, (list, tuple)) and len(loop_vars) == 1
     return found[0] if is_single and not return_same_structure else found
+
+
+@op
+def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> Any:
+    """Elements, or rows, of ``x`` where ``condition`` holds, else of ``y``.
+
+    Args:
+        condition: bool: of the shape of ``x``, a scalar, or one for each row of ``x``.
+        x: Taken where True.
+        y: Taken where False; of the shape and dtype of ``x``.
+
+    Returns:
+        A tensor like ``x``; with the condition alone the places where it holds.
+
+    Raises:
+        ValueError: One of ``x`` and ``y`` is missing, or shapes do not fit.
+
+    Example:
+        >>> where([True, False], [[1, 2], [3, 4]], [[5, 6], [7, 8]]).numpy().tolist()
+        [[1, 2], [7, 8]]
+    """
+    if x is None or y is None:
+        return tf.where(condition, x, y)
+    mask, first, second = map(tf.convert_to_tensor, (condition, x, y))
+    if first.shape != second.shape:
+        raise ValueError(
+            f"tf.where takes x and y of one shape. Received: {first.shape} and "
+            f"{second.shape}. tf.where_v2 broadcasts them."
+        )
+    if mask.shape.rank == 1 and mask.shape[0] == (first.shape or (None,))[0]:
+        mask = tf.reshape(mask, [-1] + [1] * (len(first.shape) - 1))
+    elif mask.shape.rank and mask.shape != first.shape:
+        raise ValueError(
+            "The condition of tf.where is a scalar, or of the shape of x, or has one "
+            f"bool for each row of x. Received: {mask.shape} for x of shape "
+            f"{first.shape}."
+        )
+    return tf.where(mask, first, second)
+
+
+@op
+def div(x: Any, y: Any, name: str | None = None) -> Any:
+    """The quotient as Python 2 has it: integers are rounded down.
+
+    Args:
+        x: The dividend.
+        y: The divisor, of the same dtype.
+
+    Example:
+        >>> int(div(-7, 2)), float(div(7.0, 2.0))
+        (-4, 3.5)
+    """
+    first = tf.convert_to_tensor(x)
+    is_whole = first.dtype.is_integer
+    return tf.math.floordiv(first, y) if is_whole else tf.divide(first, y)
+
+
+def enable_v2_dtype_behavior() -> None:
+    """Layers cast their inputs to their own dtype: always so.
+
+    Example:
+        >>> enable_v2_dtype_behavior()
+    """
+
+
+def enable_control_flow_v2() -> None:
+    """Loops and conditionals are structured: always so.
+
+    Example:
+        >>> enable_control_flow_v2()
+    """
+
+
+def enable_v2_tensorshape() -> None:
+    """Sizes are plain ints: always so.
+
+    Example:
+        >>> enable_v2_tensorshape()
+    """
+
+
+def control_flow_v2_enabled() -> bool:
+    """Whether loops and conditionals are structured: True.
+
+    Example:
+        >>> control_flow_v2_enabled()
+        True
+    """
+    return True
+
+
+def to_float(x: Any, name: str = "ToFloat") -> Any:
+    """``x`` as float32.
+
+    Args:
+        x: Anything that converts to a tensor.
+
+    Example:
+        >>> float(to_float(2))
+        2.0
+    """
+    return convert.cast(x, float32)
+
+
+def to_int32(x: Any, name: str = "ToInt32") -> Any:
+    """``x`` as int32.
+
+    Args:
+        x: Anything that converts to a tensor.
+
+    Example:
+        >>> int(to_int32(2.5))
+        2
+    """
+    return convert.cast(x, int32)
+
+
+def to_bool(x: Any, name: str = "ToBool") -> Any:
+    """``x`` as bool.
+
+    Args:
+        x: Anything that converts to a tensor.
+
+    Example:
+        >>> bool(to_bool(2))
+        True
+    """
+    return convert.cast(x, bool_type)

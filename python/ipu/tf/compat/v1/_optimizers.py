@@ -3,14 +3,286 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from ipu import tf
+from ipu import _core, tf
+from ipu._text.near import refuse_unknown
 from ipu.keras import optimizers
-from ipu.tf.compat.v1._optimizer import Optimizer
+from ipu.tf._functions import function
+from ipu.tf._functions.tracing import current_build
+from ipu.tf._graph import mode
+from ipu.tf._graph.frame import is_symbol
+from ipu.tf._graph.reached import operation
+from ipu.tf._graph.record import add_traced
+from ipu.tf._tensor.operation import Operation
+
+
+class Optimizer(optimizers.Optimizer):
+    """The arguments of TensorFlow 1's methods over those of a Keras optimizer.
+
+    A program's own optimizer is a subclass that wraps another one and overrides
+    ``compute_gradients`` or ``apply_gradients``; ``minimize`` calls both.
+
+    Args:
+        use_locking: Accepted without effect.
+
+    Example:
+        >>> issubclass(v1.train.AdamOptimizer, v1.train.Optimizer)
+        True
+    """
+
+    _is_tf1_optimizer = True
+    # the rate, where it is a tensor of a graph
+    _graph_rate: Any = None
+    # whether the number of updates is part of the state, as for Adam
+    _counts_updates = False
+
+    def __init__(self, use_locking: bool = False, name: str = "Optimizer") -> None:
+        optimizers.Optimizer.__init__(self, name=name)
+
+    def get_name(self) -> str:
+        """Its name."""
+        return self._name
+
+    def get_slot_names(self) -> list[str]:
+        """Give the names of the slots, sorted."""
+        return sorted(super().get_slot_names())
+
+    @property
+    def learning_rate(self) -> Any:
+        """The rate: what was given in a graph, else as for Keras's optimizers."""
+        if self._graph_rate is not None:
+            return self._graph_rate
+        return optimizers.Optimizer.learning_rate.fget(self)  # type: ignore[attr-defined]
+
+    @learning_rate.setter
+    def learning_rate(self, value: Any) -> None:
+        self._graph_rate = None
+        value = value() if callable(value) and mode.has_graph() else value
+        if is_symbol(value) or (mode.has_graph() and isinstance(value, tf.Variable)):
+            self._graph_rate = value
+            self._rate = 0.0
+            return
+        optimizers.Optimizer.learning_rate.fset(self, value)  # type: ignore[attr-defined]
+
+    def _decayed_rate(self) -> Any:
+        if self._graph_rate is not None:
+            return tf.cast(tf.convert_to_tensor(self._graph_rate), "float32")
+        if mode.has_graph() and isinstance(self._rate, float):
+            return tf.constant(self._rate, "float32")
+        return super()._decayed_rate()
+
+    @property
+    def iterations(self) -> Any:
+        """How often weights were updated."""
+        if self._iterations is None and mode.has_graph():
+            with function.init_scope():
+                self._iterations = tf.Variable(
+                    0,
+                    trainable=False,
+                    name=f"{self._name}/iter",
+                    dtype="int32",
+                    collections=None if self._counts_updates else (),
+                    use_resource=True,
+                )
+            self._iterations.is_automatic = not self._counts_updates
+        return optimizers.Optimizer.iterations.fget(self)  # type: ignore[attr-defined]
+
+    def _create_all_weights(self, var_list: Sequence[Any]) -> None:
+        graph = mode.current() if mode.has_graph() else None
+        if graph is None:
+            super()._create_all_weights(var_list)
+            return
+        scope = graph.store.scope
+        before, scope.use_resource = scope.use_resource, True
+        try:
+            _ = self.iterations
+            self._create_slots(var_list)
+        finally:
+            scope.use_resource = before
+
+    def _slot_variable_name(self, stem: str, slot_name: str) -> str:
+        if mode.has_graph():
+            return f"{stem}/{self._name}"
+        return super()._slot_variable_name(stem, slot_name)
+
+    @property
+    def _learning_rate(self) -> Any:
+        return self.learning_rate
+
+    @_learning_rate.setter
+    def _learning_rate(self, value: Any) -> None:
+        self.learning_rate = value
+
+    def minimize(  # type: ignore[override]
+        self,
+        loss: Any,
+        global_step: Any = None,
+        var_list: Any = None,
+        gate_gradients: int = 1,
+        aggregation_method: Any = None,
+        colocate_gradients_with_ops: bool = False,
+        name: str | None = None,
+        grad_loss: Any = None,
+    ) -> Any:
+        """Make a loss smaller: compute gradients and apply them.
+
+        Args:
+            loss: A scalar tensor of the function being traced, or a callable.
+            global_step: A variable to count up, or None.
+            var_list: The variables.
+            gate_gradients, aggregation_method, colocate_gradients_with_ops: Accepted
+                without effect.
+            grad_loss: The gradient of the loss, None for 1.
+
+        Returns:
+            An operation in functions and graphs.
+
+        Raises:
+            ValueError: ``var_list`` is not given, and there is no graph; or the loss
+                depends on none of the variables.
+        """
+        if isinstance(global_step, (list, tuple)):  # the order of Keras
+            global_step, var_list = None, global_step
+        variables = _named(var_list)
+        if mode.building() is not None:
+            pairs = self.compute_gradients(loss, variables, grad_loss)
+            self._check_gradients(pairs, loss)
+            return self.apply_gradients(pairs, global_step, name)
+        if not function.in_trace():
+            result = super().minimize(loss, variables, grad_loss)
+            _count(global_step)
+            return result
+        more = {} if grad_loss is None else {"grad_loss": grad_loss}
+        pairs = self.compute_gradients(loss, var_list=variables, **more)
+        if mode.has_graph():
+            self._check_gradients(pairs, loss)
+        return self.apply_gradients(pairs, global_step=global_step)
+
+    @staticmethod
+    def _check_gradients(pairs: Iterable[tuple[Any, Any]], loss: Any) -> None:
+        found = list(pairs)
+        if all(gradient is None for gradient, _ in found):
+            names = [str(variable.name) for _, variable in found]
+            raise ValueError(
+                "No gradients provided for any variable, check your graph for ops that "
+                f"do not support gradients, between variables {names} and loss {loss}."
+            )
+
+    def compute_gradients(
+        self,
+        loss: Any,
+        var_list: Any = None,
+        grad_loss: Any = None,
+        tape: Any = None,
+        **unused: Any,
+    ) -> list[tuple[Any, Any]]:
+        """Give the pairs that ``apply_gradients`` takes.
+
+        Args:
+            loss: A scalar tensor, or a callable that gives one.
+            var_list: The variables; None: the trainable ones of the graph.
+            grad_loss: The gradient of the loss, None for 1.
+            tape: A ``GradientTape`` that recorded the loss, outside of functions and
+                graphs.
+            **unused: ``gate_gradients`` and others of TensorFlow 1, without effect.
+
+        Returns:
+            A pair of gradient and variable for each variable; the gradient is None
+            where the loss does not depend on it.
+        """
+        refuse_unknown(
+            "compute_gradients",
+            unused,
+            ("aggregation_method", "colocate_gradients_with_ops", "gate_gradients"),
+        )
+        variables = list(_named(var_list))
+        graph = mode.building()
+        if graph is None:
+            return super().compute_gradients(loss, variables, grad_loss, tape)
+        weights = None if grad_loss is None else [grad_loss]
+        found = graph.gradients(
+            [loss() if callable(loss) else loss], variables, weights
+        )
+        return list(zip(found, variables, strict=True))
+
+    def apply_gradients(  # type: ignore[override]
+        self,
+        grads_and_vars: Iterable[tuple[Any, Any]],
+        global_step: Any = None,
+        name: str | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Apply gradients to variables.
+
+        Args:
+            grads_and_vars: Pairs of a gradient and its variable.
+            global_step: A variable to count up, or None.
+            **kwargs: What Keras's optimizers take.
+
+        Returns:
+            An operation in functions and graphs.
+
+        Raises:
+            ValueError: There is no gradient at all.
+        """
+        if not mode.has_graph():
+            result = super().apply_gradients(grads_and_vars, name, **kwargs)
+            _count(global_step)
+            if not function.in_trace():
+                return result
+            if not self._slot_order and not self._counts_updates:
+                # without a state of its own it may be made in the function
+                notes = current_build().notes
+                notes.setdefault("optimizers", []).append(self)
+            return Operation("NoOp", self._name)
+        pairs = [pair for pair in grads_and_vars if pair[0] is not None]
+        if not pairs:
+            raise ValueError("No gradients provided for any variable.")
+        # in a graph every replica goes its own way: CrossReplicaOptimizer adds them up
+        kwargs["experimental_aggregate_gradients"] = False
+        graph = mode.building()
+        if graph is None:
+            trace = _core.open_trace()
+            begin = 0 if trace is None else trace.node_count
+            super().apply_gradients(pairs, name, **kwargs)
+            _count(global_step)
+            return operation("NoOp", begin, self._name)
+        variables = [variable for _, variable in pairs]
+        self._create_all_weights(variables)
+
+        def update(*gradients: Any) -> None:
+            given = zip(gradients, variables, strict=True)
+            super(Optimizer, self).apply_gradients(given, name, **kwargs)
+            _count(global_step)
+
+        op = graph.add(
+            "ApplyGradients",
+            update,
+            tuple(gradient for gradient, _ in pairs),
+            name=name or self._name,
+        )
+        return add_traced(op, host=True)
+
+
+def _named(var_list: Sequence[Any] | None) -> Sequence[Any]:
+    if var_list is not None:
+        return var_list
+    found = mode.trainable_variables()
+    if found is not None:
+        return found
+    raise ValueError(
+        "`var_list` must be given: without a graph nothing else says which "
+        "variables to train. Pass model.trainable_variables."
+    )
+
+
+def _count(global_step: Any) -> None:
+    if global_step is not None:
+        global_step.assign_add(1)
 
 
 class GradientDescentOptimizer(Optimizer, optimizers.SGD):

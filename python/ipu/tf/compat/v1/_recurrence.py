@@ -17,8 +17,8 @@ from ipu.tf import nest
 from ipu.tf._functions.parts import part_of_step
 from ipu.tf._graph import mode
 from ipu.tf._ops.recurrent import lstm
-from ipu.tf.compat.v1._cells import LSTMCell, RNNCell
 from ipu.tf.compat.v1._variables import get_variable_scope, variable_scope
+from ipu.tf.compat.v1.rnn_cell import LSTMCell, RNNCell
 
 
 def dynamic_rnn(

@@ -22,8 +22,16 @@ import numpy as np
 
 from ipu._text.faces import face
 from ipu.tf import image as _image
-from ipu.tf._images.resize_weights import sampled_area_weights, sampled_cubic_weights
-from ipu.tf._images.size import as_float, centres_of, height_axis, lerp, resized, weigh
+from ipu.tf._images.size import (
+    as_float,
+    centres_of,
+    height_axis,
+    lerp,
+    resized,
+    sampled_area_weights,
+    sampled_cubic_weights,
+    weigh,
+)
 from ipu.tf._tensor.convert import Tensor, apply
 from ipu.tf._tensor.dispatch import op
 

@@ -30,7 +30,7 @@ from ipu.tf._string_ops.tensors import StringTensor, to_bytes
 from ipu.tf._tensor import convert
 from ipu.tf._tensor.extras import extra
 from ipu.tf.summary import _messages, create_file_writer
-from ipu.tf.summary._png import png_of
+from ipu.tf.summary._kinds import png_of
 from ipu.tf.tensor_spec import TensorSpec
 
 if TYPE_CHECKING:  # made when it is used

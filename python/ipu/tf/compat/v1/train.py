@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 from ipu._text.faces import face, offered
 from ipu.tf.compat.v1._hooks import (
+    CheckpointSaverHook as CheckpointSaverHook,
+    CheckpointSaverListener as CheckpointSaverListener,
     FeedFnHook as FeedFnHook,
     LoggingTensorHook as LoggingTensorHook,
     NanLossDuringTrainingError as NanLossDuringTrainingError,
@@ -29,11 +31,11 @@ from ipu.tf.compat.v1._monitored import (
     Scaffold as Scaffold,
     start_queue_runners as start_queue_runners,
 )
-from ipu.tf.compat.v1._optimizer import Optimizer as Optimizer
 from ipu.tf.compat.v1._optimizers import (
     AdamOptimizer as AdamOptimizer,
     GradientDescentOptimizer as GradientDescentOptimizer,
     MomentumOptimizer as MomentumOptimizer,
+    Optimizer as Optimizer,
     RMSPropOptimizer as RMSPropOptimizer,
 )
 from ipu.tf.compat.v1._saver import (
@@ -41,10 +43,6 @@ from ipu.tf.compat.v1._saver import (
     checkpoint_exists as checkpoint_exists,
     get_checkpoint_state as get_checkpoint_state,
     latest_checkpoint as latest_checkpoint,
-)
-from ipu.tf.compat.v1._saver_hooks import (
-    CheckpointSaverHook as CheckpointSaverHook,
-    CheckpointSaverListener as CheckpointSaverListener,
 )
 from ipu.tf.compat.v1._steps import (
     create_global_step as create_global_step,
