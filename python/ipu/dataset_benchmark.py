@@ -184,10 +184,8 @@ def infeed_benchmark(
 
     Args:
         infeed_queue: An ``IPUInfeedQueue``.
-        number_of_epochs: As for :func:`dataset_benchmark`.
-        elements_per_epochs: As for :func:`dataset_benchmark`.
-        print_stats: As for :func:`dataset_benchmark`.
-        do_memcpy: As for :func:`dataset_benchmark`.
+        number_of_epochs, elements_per_epochs, print_stats, do_memcpy: As for
+            :func:`dataset_benchmark`.
 
     Returns:
         As :func:`dataset_benchmark`.

@@ -337,11 +337,7 @@ class IPUEstimator:
         return program
 
     def _check_collectives(self) -> None:
-        """Refuse replicas that are trained each on its own.
-
-        Raises:
-            ValueError: There are several, and nothing goes from one to the others.
-        """
+        """Refuse replicas that are trained each on its own."""
         if self._device.num_replicas > 1 and not tf.get_default_graph().has_collectives:
             raise ValueError(
                 "This is not a valid replicated training graph because no cross-"

@@ -156,13 +156,7 @@ class IPUInfeedQueue:
 
     def _made(self) -> _core.Infeed:
         """The core's queue, made when first needed. Where the devices are configured
-        anew, it goes on on the new one.
-
-        Raises:
-            FailedPreconditionError: A dtype that no device has.
-            InternalError: There is no device of the queue's number.
-            InvalidArgumentError: A component without elements.
-        """
+        anew, it goes on on the new one."""
         if self._source is not None:
             self._queue = self._source._made()
             return self._queue

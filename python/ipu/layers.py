@@ -62,11 +62,8 @@ class Embedding(_Embedding):
         input_dim: How many rows; inputs are in ``[0, input_dim)``.
         output_dim: How long a row is.
         embeddings_initializer: First values of the table.
-        embeddings_regularizer: Not supported.
-        activity_regularizer: Not supported.
-        embeddings_constraint: Not supported.
-        mask_zero: Not supported.
-        input_length: Not supported.
+        embeddings_regularizer, activity_regularizer, embeddings_constraint,
+            mask_zero, input_length: Not supported.
         serialization_factor: In how many parts hardware would keep the table.
         **kwargs: What ``Layer`` takes.
 
@@ -134,10 +131,8 @@ class LayerNormalization(GroupNormalization):
         scale: Whether there is a factor for each channel.
         beta_initializer: First values of the shift.
         gamma_initializer: First values of the factor.
-        beta_regularizer: Not supported.
-        gamma_regularizer: Not supported.
-        beta_constraint: Not supported.
-        gamma_constraint: Not supported.
+        beta_regularizer, gamma_regularizer, beta_constraint, gamma_constraint: Not
+            supported.
         trainable: Whether optimizers change factor and shift.
         name: A name.
         **kwargs: What ``Layer`` takes.

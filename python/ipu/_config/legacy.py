@@ -140,15 +140,13 @@ def create_ipu_config(
         report_directory: Where reports go; kept.
         scheduler_selection: "", "Clustering", "PostOrder", "LookAhead" or
             "ShortestPath".
-        always_rearrange_copies_on_the_host: Hardware only.
-        merge_infeed_io_copies: Hardware only.
-        disable_graph_convolution_caching: Hardware only.
-        disable_graph_outlining: Hardware only.
+        always_rearrange_copies_on_the_host, merge_infeed_io_copies,
+            disable_graph_convolution_caching, disable_graph_outlining: Hardware only.
         retain_control_dependencies: No longer there; must be False.
-        max_cross_replica_sum_buffer_size: Bytes. Hardware only.
-        max_inter_ipu_copies_buffer_size: Bytes. Hardware only.
-        max_scheduler_lookahead_depth: Of "LookAhead".
-        max_scheduler_search_space_size: Of "LookAhead".
+        max_cross_replica_sum_buffer_size, max_inter_ipu_copies_buffer_size: Bytes.
+            Hardware only.
+        max_scheduler_lookahead_depth, max_scheduler_search_space_size: Of
+            "LookAhead".
         prefetch_data_streams: Whether the host fetches input ahead.
         selection_order: Which IPU serves which device number; None is AUTO.
         enable_experimental_remote_buffer_embedding: Hardware only.

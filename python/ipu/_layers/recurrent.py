@@ -86,13 +86,9 @@ class LSTM(_Restricted, _LSTM):
         recurrent_initializer: First values of the state's kernel.
         bias_initializer: First values of the bias.
         unit_forget_bias: Whether the bias of the forget gate starts from ones.
-        kernel_regularizer: Not supported.
-        recurrent_regularizer: Not supported.
-        bias_regularizer: Not supported.
-        activity_regularizer: Not supported.
-        kernel_constraint: Not supported.
-        recurrent_constraint: Not supported.
-        bias_constraint: Not supported.
+        kernel_regularizer, recurrent_regularizer, bias_regularizer,
+            activity_regularizer, kernel_constraint, recurrent_constraint,
+            bias_constraint: Not supported.
         dropout: The part of the input that is dropped in training, alike in all steps.
         dropout_seed: An integer for a random sequence of the layer's own.
         recurrent_dropout: Not supported.
@@ -166,13 +162,9 @@ class GRU(_Restricted, _GRU):
         kernel_initializer: First values of the input's kernel.
         recurrent_initializer: First values of the state's kernel.
         bias_initializer: First values of the biases.
-        kernel_regularizer: Not supported.
-        recurrent_regularizer: Not supported.
-        bias_regularizer: Not supported.
-        activity_regularizer: Not supported.
-        kernel_constraint: Not supported.
-        recurrent_constraint: Not supported.
-        bias_constraint: Not supported.
+        kernel_regularizer, recurrent_regularizer, bias_regularizer,
+            activity_regularizer, kernel_constraint, recurrent_constraint,
+            bias_constraint: Not supported.
         dropout: The part of the input that is dropped in training, alike in all steps.
         dropout_seed: An integer for a random sequence of the layer's own.
         recurrent_dropout: Not supported.

@@ -160,8 +160,7 @@ def boundaries(
 
     Args:
         *names: Their names; none: all public methods.
-        convert: As for :func:`boundary`.
-        after: As for :func:`boundary`.
+        convert, after: As for :func:`boundary`.
     """
 
     def mark(cls: C) -> C:

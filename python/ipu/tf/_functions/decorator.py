@@ -70,9 +70,8 @@ def function(
             program.
         jit_compile: Accepted: a function is always compiled as a whole.
         reduce_retracing: Accepted, without effect: shapes are part of a program.
-        experimental_implements: Accepted and not used.
-        experimental_autograph_options: Accepted and not used.
-        experimental_attributes: Accepted and not used.
+        experimental_implements, experimental_autograph_options,
+            experimental_attributes: Accepted and not used.
         experimental_relax_shapes: As ``reduce_retracing``.
         experimental_compile: The old name of ``jit_compile``.
         experimental_follow_type_hints: Accepted and not used.

@@ -188,9 +188,7 @@ def trace_taped(
     Args:
         fn: The function.
         specs: As for :func:`trace_program`, like the three that follow.
-        host: See there.
-        device: See there.
-        build: See there.
+        host, device, build: See there.
         recorder: The tape's; captured tensors that it watches have gradients.
     """
     taped = TapedProgram(recorder, None if host else device)

@@ -116,11 +116,7 @@ class LoadStatus:
 
 
 def _contents(path: str) -> tuple[dict[str, np.ndarray[Any, Any]], dict[str, str]]:
-    """All arrays of a file by name, and its metadata.
-
-    Raises:
-        ValueError: It is damaged.
-    """
+    """All arrays of a file by name, and its metadata."""
     import json
 
     from safetensors import SafetensorError

@@ -368,12 +368,7 @@ class IPUOptions(Layer):
         return any(stage is not None for stage in leaves_of(self._stage_tree()))
 
     def _is_pipelined(self) -> bool:
-        """Whether the model runs as a pipeline.
-
-        Raises:
-            ValueError: Some layers have a stage and others not.
-            RuntimeError: Layers have stages, but it is not known how they are called.
-        """
+        """Whether the model runs as a pipeline."""
         if not self._may_be_pipelined():
             return False
         if not self._can_have_stages:
@@ -396,11 +391,7 @@ class IPUOptions(Layer):
         return True
 
     def _stage_count(self) -> int:
-        """The number of stages of a pipelined model.
-
-        Raises:
-            RuntimeError: A stage has no layer.
-        """
+        """The number of stages of a pipelined model."""
         used = set(leaves_of(self._stage_tree()))
         count: int = max(used) + 1
         missing = sorted(set(range(count)) - used)

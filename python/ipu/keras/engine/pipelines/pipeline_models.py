@@ -36,13 +36,7 @@ class _Pipelined(Functional):
     """What the two have in common: the arguments of the pipeline."""
 
     def _init_pipeline(self, count: Any, iterations: int, options: Any) -> None:
-        """Take the arguments of the constructor.
-
-        Args:
-            count: ``gradient_accumulation_count``.
-            iterations: ``batch_serialization_iterations``.
-            options: The others, by name.
-        """
+        """Take the arguments of the constructor."""
         count, iterations = as_int(count), as_int(iterations)
         for name, value in (
             ("gradient_accumulation_count", count),
@@ -113,10 +107,8 @@ class PipelineModel(_Pipelined):
         backward_propagation_stages_poplar_options: The same.
         weight_update_poplar_options: ``PipelineStageOptions``.
         replicated_optimizer_state_sharding: As ``pipelining_ops.pipeline`` takes it.
-        offload_activations: The same.
-        offload_gradient_accumulation_buffers: The same.
-        replicated_weight_sharding: The same.
-        offload_weights: The same.
+        offload_activations, offload_gradient_accumulation_buffers,
+            replicated_weight_sharding, offload_weights: The same.
         layer_replacement: Accepted: the layers of ``ipu.keras`` are the IPU's already.
         **kwargs: ``inputs``, ``outputs``, ``name`` and ``trainable``, as for ``Model``;
             ``stages``, the stage of each call in place of ``PipelineStage``.
@@ -200,20 +192,13 @@ class SequentialPipelineModel(_Pipelined, Sequential):
     Args:
         stages: A list of layers for each stage.
         gradient_accumulation_count: As for ``PipelineModel``, and so are the others.
-        gradient_accumulation_dtype: The same.
-        batch_serialization_iterations: The same.
-        device_mapping: The same.
-        pipeline_schedule: The same.
-        recomputation_mode: The same.
-        forward_propagation_stages_poplar_options: The same.
-        backward_propagation_stages_poplar_options: The same.
-        weight_update_poplar_options: The same.
-        replicated_optimizer_state_sharding: The same.
-        offload_activations: The same.
-        offload_gradient_accumulation_buffers: The same.
-        replicated_weight_sharding: The same.
-        offload_weights: The same.
-        layer_replacement: The same.
+        gradient_accumulation_dtype, batch_serialization_iterations, device_mapping,
+            pipeline_schedule, recomputation_mode,
+            forward_propagation_stages_poplar_options,
+            backward_propagation_stages_poplar_options, weight_update_poplar_options,
+            replicated_optimizer_state_sharding, offload_activations,
+            offload_gradient_accumulation_buffers, replicated_weight_sharding,
+            offload_weights, layer_replacement: The same.
         name: A name.
 
     Raises:

@@ -172,11 +172,7 @@ class Trainer(IPUOptions):
                 layer._trainable = value
 
     def _scope(self) -> AbstractContextManager[Any]:
-        """The scope of the strategy that the model was made in.
-
-        Raises:
-            RuntimeError: A function is being traced.
-        """
+        """The scope of the strategy that the model was made in."""
         if _core.open_trace() is not None:
             raise RuntimeError(
                 "Detected a call to fit, evaluate, predict or one of their like inside "
@@ -374,16 +370,12 @@ class Trainer(IPUOptions):
         """Find loss and metrics on data.
 
         Args:
-            x: As for ``fit``.
-            y: As for ``fit``.
-            batch_size: As for ``fit``.
+            x, y, batch_size: As for ``fit``.
             verbose: 0 for silence, 1 for a bar, 2 for a line.
             sample_weight: As for ``fit``.
             steps: Batches; None for all.
             callbacks: A list of callbacks.
-            max_queue_size: As for ``fit``.
-            workers: As for ``fit``.
-            use_multiprocessing: As for ``fit``.
+            max_queue_size, workers, use_multiprocessing: As for ``fit``.
             return_dict: Whether the results come by name.
 
         Returns:
@@ -432,9 +424,7 @@ class Trainer(IPUOptions):
             verbose: 0 for silence, 1 for a bar.
             steps: Batches; None for all.
             callbacks: A list of callbacks.
-            max_queue_size: As for ``fit``.
-            workers: As for ``fit``.
-            use_multiprocessing: As for ``fit``.
+            max_queue_size, workers, use_multiprocessing: As for ``fit``.
 
         Returns:
             An array with one row for each sample; of a model with several outputs a
@@ -463,7 +453,6 @@ class Trainer(IPUOptions):
         """Create all variables that the program of a mode needs.
 
         Args:
-            mode: ``"train"``, ``"test"`` or ``"predict"``.
             spec: The elements of the data.
         """
         self._check_device()
@@ -520,11 +509,7 @@ class Trainer(IPUOptions):
         return owned
 
     def _check_device(self) -> None:
-        """Take the variables along where the devices were configured anew.
-
-        Raises:
-            FailedPreconditionError: One is on another device.
-        """
+        """Take the variables along where the devices were configured anew."""
         device = current_device()
         for variable in self._made_variables():
             if not variable._follow(device):
