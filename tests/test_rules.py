@@ -390,6 +390,8 @@ def public() -> Iterator[tuple[str, Any]]:
 
 
 def has_example(value: Any) -> bool:
+    if inspect.isclass(value) and issubclass(value, Exception):
+        return True  # what raises it says when
     text = value.__dict__.get("__doc__") if inspect.isclass(value) else value.__doc__
     return ">>> " in (text or "")
 

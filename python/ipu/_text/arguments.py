@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 
@@ -51,16 +51,19 @@ def as_ints(value: Any) -> Any:
     return as_int(value)
 
 
+def _checker(what: str, is_right: Callable[[Any], bool]) -> Callable[[str, Any], Any]:
+    """What gives an argument of some kind back, and raises ``TypeError`` of another."""
+
+    def checked(name: str, value: Any) -> Any:
+        if not is_right(value):
+            raise _error(name, what, value)
+        return value
+
+    return checked
+
+
 def checked_list(name: str, value: Any) -> Any:
-    """An argument that is a list, a tuple, or something else with items.
-
-    Raises:
-        TypeError: It is none.
-
-    Example:
-        >>> checked_list("sizes", [1, 2])
-        [1, 2]
-    """
+    """An argument that is a list, a tuple, or something else with items."""
     if isinstance(value, (list, tuple)):
         return value
     is_text = isinstance(value, (str, bytes))
@@ -69,65 +72,11 @@ def checked_list(name: str, value: Any) -> Any:
     return value
 
 
-def checked_text(name: str, value: Any) -> str:
-    """An argument that is a string.
-
-    Raises:
-        TypeError: It is none.
-
-    Example:
-        >>> checked_text("equation", "ij->ji")
-        'ij->ji'
-    """
-    if not isinstance(value, str):
-        raise _error(name, "a string", value)
-    return value
+def _has(value: Any, *names: str) -> bool:
+    return not isinstance(value, type) and all(hasattr(value, one) for one in names)
 
 
-def checked_function(name: str, value: Any) -> Any:
-    """An argument that can be called.
-
-    Raises:
-        TypeError: It cannot.
-
-    Example:
-        >>> checked_function("func", len)([3])
-        1
-    """
-    if not callable(value):
-        raise _error(name, "a function", value)
-    return value
-
-
-def checked_tensor(name: str, value: Any) -> Any:
-    """An argument with a shape and a dtype: a tensor, a variable or an array.
-
-    Raises:
-        TypeError: It has none.
-
-    Example:
-        >>> from ipu import tf
-        >>> checked_tensor("x", tf.zeros((2, 3))).shape
-        (2, 3)
-    """
-    if isinstance(value, type) or not (
-        hasattr(value, "shape") and hasattr(value, "dtype")
-    ):
-        raise _error(name, "a tensor", value)
-    return value
-
-
-def checked_variable(name: str, value: Any) -> Any:
-    """An argument that can be assigned to.
-
-    Raises:
-        TypeError: It cannot.
-
-    Example:
-        >>> from ipu import tf
-        >>> float(checked_variable("x", tf.Variable(1.0)).assign(2.0))
-        2.0
-    """
-    if isinstance(value, type) or not hasattr(value, "assign"):
-        raise _error(name, "a variable", value)
-    return value
+checked_text = _checker("a string", lambda value: isinstance(value, str))
+checked_function = _checker("a function", callable)
+checked_tensor = _checker("a tensor", lambda value: _has(value, "shape", "dtype"))
+checked_variable = _checker("a variable", lambda value: _has(value, "assign"))

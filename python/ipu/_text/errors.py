@@ -77,23 +77,13 @@ class OpError(Exception):
 
 
 class CancelledError(OpError):
-    """The operation was stopped before it ended, for example by Ctrl-C.
-
-    Example:
-        >>> CancelledError("stopped").error_code
-        1
-    """
+    """The operation was stopped before it ended, for example by Ctrl-C."""
 
     _code = 1
 
 
 class UnknownError(OpError):
-    """An error of which no more is known than its message.
-
-    Example:
-        >>> UnknownError("no more is known").error_code
-        2
-    """
+    """An error of which no more is known than its message."""
 
     _code = 2
 
@@ -115,12 +105,7 @@ class InvalidArgumentError(OpError):
 
 
 class DeadlineExceededError(OpError):
-    """A time limit passed before the operation ended.
-
-    Example:
-        >>> DeadlineExceededError("too late").error_code
-        4
-    """
+    """A time limit passed before the operation ended."""
 
     _code = 4
 
@@ -142,56 +127,31 @@ class NotFoundError(OpError):
 
 
 class AlreadyExistsError(OpError):
-    """Something that was to be created exists already.
-
-    Example:
-        >>> AlreadyExistsError("it is there").error_code
-        6
-    """
+    """Something that was to be created exists already."""
 
     _code = 6
 
 
 class PermissionDeniedError(OpError):
-    """The caller may not do that.
-
-    Example:
-        >>> PermissionDeniedError("not for you").error_code
-        7
-    """
+    """The caller may not do that."""
 
     _code = 7
 
 
 class ResourceExhaustedError(OpError):
-    """A resource ran out, most often memory.
-
-    Example:
-        >>> ResourceExhaustedError("no memory").error_code
-        8
-    """
+    """A resource ran out, most often memory."""
 
     _code = 8
 
 
 class FailedPreconditionError(OpError):
-    """The system is not in the state that the operation needs.
-
-    Example:
-        >>> FailedPreconditionError("not yet").error_code
-        9
-    """
+    """The system is not in the state that the operation needs."""
 
     _code = 9
 
 
 class AbortedError(OpError):
-    """The operation was given up because of something that ran beside it.
-
-    Example:
-        >>> AbortedError("another was faster").error_code
-        10
-    """
+    """The operation was given up because of something that ran beside it."""
 
     _code = 10
 
@@ -216,55 +176,30 @@ class OutOfRangeError(OpError):
 
 
 class UnimplementedError(OpError):
-    """The operation is not there, or not for these arguments.
-
-    Example:
-        >>> UnimplementedError("not there").error_code
-        12
-    """
+    """The operation is not there, or not for these arguments."""
 
     _code = 12
 
 
 class InternalError(OpError):
-    """An invariant of the package does not hold; please report it.
-
-    Example:
-        >>> InternalError("a mistake of the package").error_code
-        13
-    """
+    """An invariant of the package does not hold; please report it."""
 
     _code = 13
 
 
 class UnavailableError(OpError):
-    """The resource cannot be had right now.
-
-    Example:
-        >>> UnavailableError("try again").error_code
-        14
-    """
+    """The resource cannot be had right now."""
 
     _code = 14
 
 
 class DataLossError(OpError):
-    """Data is lost or damaged.
-
-    Example:
-        >>> DataLossError("a damaged record").error_code
-        15
-    """
+    """Data is lost or damaged."""
 
     _code = 15
 
 
 class UnauthenticatedError(OpError):
-    """The caller could not be identified.
-
-    Example:
-        >>> UnauthenticatedError("who is it?").error_code
-        16
-    """
+    """The caller could not be identified."""
 
     _code = 16
