@@ -60,6 +60,15 @@ ipu_arena_alloc(ipu_ctx *ctx, ipu_arena *arena, size_t bytes, void *out_pointer)
 }
 
 ipu_status
+ipu_arena_array(ipu_ctx *ctx, ipu_arena *arena, size_t count, size_t item_bytes,
+                void *out_pointer)
+{
+    size_t bytes;
+    IPU_TRY(ipu_mul_size(ctx, count, item_bytes, &bytes));
+    return ipu_arena_alloc(ctx, arena, bytes, out_pointer);
+}
+
+ipu_status
 ipu_arena_text(ipu_ctx *ctx, ipu_arena *arena, const char *text, size_t length,
                const char **out)
 {

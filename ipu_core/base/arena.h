@@ -18,6 +18,9 @@ typedef struct ipu_arena {
  * valid pointer. */
 ipu_status ipu_arena_alloc(ipu_ctx *ctx, ipu_arena *arena, size_t bytes,
                            void *out_pointer);
+/* The same for `count` items. */
+ipu_status ipu_arena_array(ipu_ctx *ctx, ipu_arena *arena, size_t count,
+                           size_t item_bytes, void *out_pointer);
 /* A terminated copy of text[0..length). */
 ipu_status ipu_arena_text(ipu_ctx *ctx, ipu_arena *arena, const char *text,
                           size_t length, const char **out);

@@ -7,6 +7,7 @@
  * buffer without bytes is nowhere and meets nobody. */
 #include <stdlib.h>
 
+#include "base/arena.h"
 #include "kernels/core/kernel.h"
 #include "memory/memory.h"
 
@@ -18,34 +19,20 @@ enum { LEVELS = 6, WORD_BITS = 64 }; /* 64^6 numbers and more */
 /* Level 0 has a bit for each number, each level above one for each word below. */
 typedef struct number_set {
     uint64_t *words[LEVELS];
-    size_t counts[LEVELS]; /* of words */
     int levels;
 } number_set;
 
-static void
-set_free(ipu_ctx *ctx, number_set *set)
-{
-    for (int i = 0; i < set->levels; i++) {
-        ipu_free(ctx, set->words[i], set->counts[i] * sizeof(uint64_t));
-    }
-}
-
 static ipu_status
-set_create(ipu_ctx *ctx, size_t numbers, number_set *out)
+set_create(ipu_ctx *ctx, ipu_arena *arena, size_t numbers, number_set *out)
 {
     *out = (number_set){.levels = 0};
     size_t count = numbers;
-    ipu_status status = IPU_OK;
     do {
         count = count / WORD_BITS + 1;
-        status = ipu_alloc(ctx, count * sizeof(uint64_t), &out->words[out->levels]);
-        out->counts[out->levels] = count;
-        out->levels += status == IPU_OK;
-    } while (status == IPU_OK && count > 1);
-    if (status != IPU_OK) {
-        set_free(ctx, out);
-    }
-    return status;
+        IPU_TRY(ipu_arena_array(ctx, arena, count, sizeof(uint64_t),
+                                &out->words[out->levels++]));
+    } while (count > 1);
+    return IPU_OK;
 }
 
 static void
@@ -156,13 +143,15 @@ check_events(ipu_ctx *ctx, const ipu_buffer *buffers, const ipu_buffer *const *s
     return IPU_OK;
 }
 
-/* `sorted` and `events` are room for all buffers, once and twice. */
 static ipu_status
-check_lifetimes(ipu_ctx *ctx, const ipu_buffer *buffers, size_t count,
-                const ipu_buffer **sorted, event *events)
+check_lifetimes(ipu_ctx *ctx, ipu_arena *arena, const ipu_buffer *buffers, size_t count)
 {
     number_set live;
     size_t used = 0;
+    const ipu_buffer **sorted;
+    event *events;
+    IPU_TRY(ipu_arena_array(ctx, arena, count, sizeof(*sorted), &sorted));
+    IPU_TRY(ipu_arena_array(ctx, arena, count, 2 * sizeof(*events), &events));
     for (size_t i = 0; i < count; i++) {
         if (buffers[i].bytes > 0) {
             sorted[used++] = &buffers[i];
@@ -177,10 +166,8 @@ check_lifetimes(ipu_ctx *ctx, const ipu_buffer *buffers, size_t count,
         events[2 * i + 1] = (event){(int64_t)sorted[i]->last + 1, false, i};
     }
     qsort(events, 2 * used, sizeof(event), by_time);
-    IPU_TRY(set_create(ctx, used, &live));
-    ipu_status status = check_events(ctx, buffers, sorted, events, 2 * used, &live);
-    set_free(ctx, &live);
-    return status;
+    IPU_TRY(set_create(ctx, arena, used, &live));
+    return check_events(ctx, buffers, sorted, events, 2 * used, &live);
 }
 
 ipu_status
@@ -200,18 +187,8 @@ ipu_memory_check(ipu_ctx *ctx, const ipu_buffer *buffers, size_t count,
             INTERNAL, "buffer %zu of %zu bytes at offset %zu ends past the slab's %zu",
             i, buffer->bytes, buffer->offset, usable);
     }
-    size_t sorted_bytes;
-    size_t event_bytes;
-    const ipu_buffer **sorted;
-    event *events = NULL;
-    IPU_TRY(ipu_mul_size(ctx, count, sizeof(ipu_buffer *), &sorted_bytes));
-    IPU_TRY(ipu_mul_size(ctx, 2 * count, sizeof(event), &event_bytes));
-    IPU_TRY(ipu_alloc(ctx, sorted_bytes, &sorted));
-    ipu_status status = ipu_alloc(ctx, event_bytes, &events);
-    if (status == IPU_OK) {
-        status = check_lifetimes(ctx, buffers, count, sorted, events);
-    }
-    ipu_free(ctx, events, events == NULL ? 0 : event_bytes);
-    ipu_free(ctx, sorted, sorted_bytes);
+    ipu_arena arena = {0};
+    ipu_status status = check_lifetimes(ctx, &arena, buffers, count);
+    ipu_arena_free(ctx, &arena);
     return status;
 }

@@ -76,12 +76,11 @@ place(ipu_buffer **placed, size_t count, ipu_buffer *buffer)
 }
 
 static ipu_status
-plan_best_fit(ipu_ctx *ctx, ipu_buffer *buffers, size_t count, size_t *out_end)
+plan_best_fit(ipu_ctx *ctx, ipu_arena *arena, ipu_buffer *buffers, size_t count,
+              size_t *out_end)
 {
-    size_t bytes;
-    IPU_TRY(ipu_mul_size(ctx, 2 * count, sizeof(ipu_buffer *), &bytes));
     ipu_buffer **order;
-    IPU_TRY(ipu_alloc(ctx, bytes, &order));
+    IPU_TRY(ipu_arena_array(ctx, arena, count, 2 * sizeof(*order), &order));
     ipu_buffer **placed = order + count;
     for (size_t i = 0; i < count; i++) {
         order[i] = &buffers[i];
@@ -95,7 +94,6 @@ plan_best_fit(ipu_ctx *ctx, ipu_buffer *buffers, size_t count, size_t *out_end)
         size_t end = order[i]->offset + ipu_buffer_round_up(order[i]->bytes);
         *out_end = end > *out_end ? end : *out_end;
     }
-    ipu_free(ctx, order, bytes);
     return IPU_OK;
 }
 
@@ -141,15 +139,13 @@ find_peak(const event *events, size_t count, ipu_memory_report *report)
 
 /* pieces[i] is the piece of the heap that buffer i has, and later its offset. */
 static ipu_status
-plan_in_order(ipu_ctx *ctx, const event *events, size_t count, size_t *offsets,
-              size_t *out_end)
+plan_in_order(ipu_ctx *ctx, ipu_arena *arena, const event *events, size_t count,
+              size_t *offsets, size_t *out_end)
 {
     ipu_heap heap;
-    size_t bytes;
     uint32_t *pieces;
     ipu_heap_init(&heap);
-    IPU_TRY(ipu_mul_size(ctx, count / 2, sizeof(*pieces), &bytes));
-    IPU_TRY(ipu_alloc(ctx, bytes, &pieces));
+    IPU_TRY(ipu_arena_array(ctx, arena, count / 2, sizeof(*pieces), &pieces));
     ipu_status status = IPU_OK;
     for (size_t i = 0; status == IPU_OK && i < count; i++) {
         const event *e = &events[i];
@@ -165,7 +161,6 @@ plan_in_order(ipu_ctx *ctx, const event *events, size_t count, size_t *offsets,
         }
     }
     *out_end = heap.end;
-    ipu_free(ctx, pieces, bytes);
     ipu_heap_free(ctx, &heap);
     return status;
 }
@@ -173,11 +168,15 @@ plan_in_order(ipu_ctx *ctx, const event *events, size_t count, size_t *offsets,
 /* --- both ------------------------------------------------------------------------ */
 
 static ipu_status
-plan(ipu_ctx *ctx, ipu_buffer *buffers, size_t count, event *events, size_t *offsets,
+plan(ipu_ctx *ctx, ipu_arena *arena, ipu_buffer *buffers, size_t count,
      ipu_memory_report *report)
 {
     size_t end;
     size_t best = SIZE_MAX;
+    event *events;
+    size_t *offsets;
+    IPU_TRY(ipu_arena_array(ctx, arena, count, 2 * sizeof(*events), &events));
+    IPU_TRY(ipu_arena_array(ctx, arena, count, sizeof(*offsets), &offsets));
     for (size_t i = 0; i < count; i++) {
         size_t bytes = ipu_buffer_round_up(buffers[i].bytes);
         events[2 * i] = (event){buffers[i].first, true, (uint32_t)i, bytes};
@@ -188,10 +187,10 @@ plan(ipu_ctx *ctx, ipu_buffer *buffers, size_t count, event *events, size_t *off
     }
     find_peak(events, 2 * count, report);
     if (count <= MOST_BEST_FIT) {
-        IPU_TRY(plan_best_fit(ctx, buffers, count, &best));
+        IPU_TRY(plan_best_fit(ctx, arena, buffers, count, &best));
     }
     if (best > report->peak_live_bytes) {
-        IPU_TRY(plan_in_order(ctx, events, 2 * count, offsets, &end));
+        IPU_TRY(plan_in_order(ctx, arena, events, 2 * count, offsets, &end));
         for (size_t i = 0; end < best && i < count; i++) {
             buffers[i].offset = offsets[i];
         }
@@ -217,17 +216,8 @@ ipu_memory_plan(ipu_ctx *ctx, ipu_buffer *buffers, size_t count,
                     "address space");
         total += ipu_buffer_round_up(buffer->bytes);
     }
-    size_t event_bytes;
-    size_t offset_bytes = count * sizeof(size_t);
-    event *events;
-    size_t *offsets = NULL;
-    IPU_TRY(ipu_mul_size(ctx, 2 * count, sizeof(event), &event_bytes));
-    IPU_TRY(ipu_alloc(ctx, event_bytes, &events));
-    ipu_status status = ipu_alloc(ctx, offset_bytes, &offsets);
-    if (status == IPU_OK) {
-        status = plan(ctx, buffers, count, events, offsets, report);
-    }
-    ipu_free(ctx, offsets, offsets == NULL ? 0 : offset_bytes);
-    ipu_free(ctx, events, event_bytes);
+    ipu_arena arena = {0};
+    ipu_status status = plan(ctx, &arena, buffers, count, report);
+    ipu_arena_free(ctx, &arena);
     return status;
 }

@@ -38,7 +38,8 @@ typedef struct work {
     uint32_t *forwards;
     uint32_t *backwards;
     uint32_t *weights;
-    IPU_ARRAY(uint32_t) chosen; /* lines that do something in this time step */
+    uint32_t *chosen; /* lines that do something in this time step: `count` of them */
+    uint32_t count;
 } work;
 
 static bool
@@ -214,8 +215,8 @@ is_before(const ipu_action *a, const ipu_action *b)
 }
 
 /* Adds to the IPU's list what it does in this time step, if anything. */
-static ipu_status
-choose(ipu_ctx *ctx, work *work, uint32_t ipu, uint32_t time)
+static void
+choose(work *work, uint32_t ipu, uint32_t time)
 {
     ipu_action best = {0};
     uint32_t chosen = IPU_SCHEDULE_MAX_STAGES;
@@ -227,12 +228,11 @@ choose(ipu_ctx *ctx, work *work, uint32_t ipu, uint32_t time)
             chosen = i;
         }
     }
-    if (chosen == IPU_SCHEDULE_MAX_STAGES) {
-        return IPU_OK;
+    if (chosen != IPU_SCHEDULE_MAX_STAGES) {
+        ipu_action_list *list = &work->schedule->lists[ipu];
+        list->items[list->count++] = best;
+        work->chosen[work->count++] = chosen;
     }
-    ipu_action_list *list = &work->schedule->lists[ipu];
-    list->items[list->count++] = best;
-    return IPU_ARRAY_PUSH(ctx, &work->chosen, chosen);
 }
 
 /* What was chosen is done at the end of the time step. */
@@ -240,8 +240,8 @@ static void
 finish_chosen(work *work)
 {
     ipu_schedule *schedule = work->schedule;
-    for (size_t i = 0; i < work->chosen.count; i++) {
-        line *line = &work->lines[work->chosen.items[i]];
+    for (size_t i = 0; i < work->count; i++) {
+        line *line = &work->lines[work->chosen[i]];
         const ipu_action_list *list = &schedule->lists[line->ipu];
         const ipu_action *action = &list->items[list->count - 1];
         uint32_t stage = action->stage;
@@ -271,17 +271,17 @@ finish_chosen(work *work)
     }
 }
 
-static ipu_status
-run_lines(ipu_ctx *ctx, work *work)
+static void
+run_lines(work *work)
 {
     for (uint32_t time = 0;; time++) {
-        work->chosen.count = 0;
+        work->count = 0;
         for (uint32_t ipu = 0; ipu < work->schedule->ipu_count; ipu++) {
-            IPU_TRY(choose(ctx, work, ipu, time));
+            choose(work, ipu, time);
         }
-        if (work->chosen.count == 0) {
+        if (work->count == 0) {
             work->schedule->time_steps = time;
-            return IPU_OK;
+            return;
         }
         finish_chosen(work);
     }
@@ -321,38 +321,46 @@ make_lines(const ipu__schedule_row *row, work *work, const uint32_t *by_ipu)
 }
 
 static ipu_status
-build(ipu_ctx *ctx, const ipu__schedule_row *row, const ipu_schedule_request *request,
-      ipu_schedule *schedule)
+new_numbers(ipu_ctx *ctx, ipu_arena *arena, uint32_t count, uint32_t **out)
 {
-    (void)request;
+    return ipu_arena_array(ctx, arena, count, sizeof(uint32_t), out);
+}
+
+static ipu_status
+build_lines(ipu_ctx *ctx, ipu_arena *arena, const ipu__schedule_row *row,
+            ipu_schedule *schedule)
+{
     uint32_t stages = schedule->stage_count;
     uint32_t ipus = schedule->ipu_count;
     work work = {.schedule = schedule, .is_split = row->splits_backward};
-    /* by_ipu, members, member_of, and the counts of each stage; line_of_ipu */
-    size_t numbers = 6 * ((size_t)stages + 1) + ipus + 1;
-    uint32_t *room = NULL;
-    if (ipu_alloc(ctx, numbers * sizeof(uint32_t), &room) != IPU_OK ||
-        ipu_alloc(ctx, stages * sizeof(line), &work.lines) != IPU_OK) {
-        goto done;
-    }
-    uint32_t *by_ipu = room;
-    work.members = by_ipu + stages + 1;
-    work.member_of = work.members + stages + 1;
-    work.forwards = work.member_of + stages + 1;
-    work.backwards = work.forwards + stages + 1;
-    work.weights = work.backwards + stages + 1;
-    work.line_of_ipu = work.weights + stages + 1;
+    uint32_t *by_ipu;
+    IPU_TRY(new_numbers(ctx, arena, stages, &by_ipu));
+    IPU_TRY(new_numbers(ctx, arena, stages, &work.members));
+    IPU_TRY(new_numbers(ctx, arena, stages + 1, &work.member_of));
+    IPU_TRY(new_numbers(ctx, arena, stages, &work.forwards));
+    IPU_TRY(new_numbers(ctx, arena, stages, &work.backwards));
+    IPU_TRY(new_numbers(ctx, arena, stages, &work.weights));
+    IPU_TRY(new_numbers(ctx, arena, ipus, &work.chosen));
+    IPU_TRY(new_numbers(ctx, arena, ipus + 1, &work.line_of_ipu));
+    IPU_TRY(ipu_arena_array(ctx, arena, stages, sizeof(line), &work.lines));
     sort_stages(schedule->ipus, stages, ipus, by_ipu, work.line_of_ipu);
     sort_stages(schedule->positions, stages, schedule->position_count, work.members,
                 work.member_of);
     make_lines(row, &work, by_ipu);
     schedule->is_one_at_a_time = true;
-    run_lines(ctx, &work);
-done:
-    IPU_ARRAY_FREE(ctx, &work.chosen);
-    ipu_free(ctx, work.lines, stages * sizeof(line));
-    ipu_free(ctx, room, numbers * sizeof(uint32_t));
-    return ctx->status;
+    run_lines(&work);
+    return IPU_OK;
+}
+
+static ipu_status
+build(ipu_ctx *ctx, const ipu__schedule_row *row, const ipu_schedule_request *request,
+      ipu_schedule *schedule)
+{
+    ipu_arena arena = {0};
+    (void)request;
+    ipu_status status = build_lines(ctx, &arena, row, schedule);
+    ipu_arena_free(ctx, &arena);
+    return status;
 }
 
 const ipu__schedule_builder ipu__lines = {find_overlap, build};

@@ -12,6 +12,7 @@
 #ifndef IPU_PIPELINE_SCHEDULE_H
 #define IPU_PIPELINE_SCHEDULE_H
 
+#include "base/arena.h"
 #include "base/array.h"
 
 /* X(NAME, letter in text). A backward pass is BACKWARD, or in two parts: the gradients
@@ -57,6 +58,7 @@ typedef struct ipu_schedule_request {
 
 /* Owns copies of everything. */
 typedef struct ipu_schedule {
+    ipu_arena arena; /* it lies there itself; its lists do not */
     const char *name;
     uint32_t stage_count;
     uint32_t position_count;

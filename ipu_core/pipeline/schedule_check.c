@@ -7,7 +7,6 @@
  * the IPUs that stand beside it in the pipeline are woken. When nobody can go on and a
  * list is not at its end, that is a deadlock. On the way each action's time step is
  * compared with those of what it waits for. */
-#include "base/arena.h"
 #include "pipeline/schedule.h"
 
 #include <stdio.h>

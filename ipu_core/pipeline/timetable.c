@@ -130,61 +130,60 @@ ipu_schedule_check_count(ipu_ctx *ctx, const ipu_schedule_request *request)
     return check_count(ctx, request, row, overlap);
 }
 
+static ipu_status
+copy_request(ipu_ctx *ctx, ipu_arena *arena, const ipu_schedule_request *request,
+             ipu__schedule_size size, ipu_schedule **out)
+{
+    uint32_t count = request->stage_count;
+    size_t per_stage = count * sizeof(uint32_t);
+    ipu_schedule *schedule;
+    IPU_TRY(ipu_arena_alloc(ctx, arena, sizeof(*schedule), &schedule));
+    IPU_TRY(ipu_arena_text(ctx, arena, request->name, strlen(request->name),
+                           &schedule->name));
+    IPU_TRY(ipu_arena_alloc(ctx, arena, per_stage, &schedule->ipus));
+    IPU_TRY(ipu_arena_alloc(ctx, arena, per_stage, &schedule->positions));
+    IPU_TRY(ipu_arena_alloc(ctx, arena, per_stage, &schedule->stash_depths));
+    IPU_TRY(ipu_arena_alloc(ctx, arena, size.ipus * sizeof(ipu_action_list),
+                            &schedule->lists));
+    schedule->stage_count = count;
+    schedule->position_count = size.positions;
+    schedule->ipu_count = size.ipus;
+    schedule->micro_batches = request->micro_batches;
+    schedule->is_training = request->is_training;
+    for (uint32_t s = 0; s < count; s++) {
+        schedule->ipus[s] = request->ipus[s];
+        schedule->positions[s] = ipu__schedule_position(request, s);
+    }
+    *out = schedule;
+    return IPU_OK;
+}
+
 ipu_status
 ipu__schedule_new(ipu_ctx *ctx, const ipu_schedule_request *request, ipu_schedule **out)
 {
     ipu__schedule_size size = {0, 0};
     *out = NULL;
     IPU_TRY(measure_request(ctx, request, &size));
-    ipu_schedule *schedule = NULL;
-    IPU_TRY(ipu_alloc(ctx, sizeof(*schedule), &schedule));
-    schedule->stage_count = request->stage_count;
-    schedule->position_count = size.positions;
-    schedule->micro_batches = request->micro_batches;
-    schedule->is_training = request->is_training;
-    char *name = NULL;
-    size_t per_stage = request->stage_count * sizeof(uint32_t);
-    if (ipu_alloc(ctx, strlen(request->name) + 1, &name) != IPU_OK) {
-        goto failed;
+    ipu_arena arena = {0};
+    ipu_status status = copy_request(ctx, &arena, request, size, out);
+    if (status != IPU_OK) {
+        ipu_arena_free(ctx, &arena);
+        return status;
     }
-    schedule->name = strcpy(name, request->name);
-    if (ipu_alloc(ctx, per_stage, &schedule->ipus) != IPU_OK ||
-        ipu_alloc(ctx, per_stage, &schedule->positions) != IPU_OK ||
-        ipu_alloc(ctx, per_stage, &schedule->stash_depths) != IPU_OK ||
-        ipu_alloc(ctx, size.ipus * sizeof(ipu_action_list), &schedule->lists) !=
-            IPU_OK) {
-        goto failed;
-    }
-    schedule->ipu_count = size.ipus;
-    for (uint32_t s = 0; s < request->stage_count; s++) {
-        schedule->ipus[s] = request->ipus[s];
-        schedule->positions[s] = ipu__schedule_position(request, s);
-    }
-    *out = schedule;
+    (*out)->arena = arena;
     return IPU_OK;
-failed:
-    ipu_schedule_free(ctx, schedule);
-    return ctx->status;
 }
 
 void
 ipu_schedule_free(ipu_ctx *ctx, ipu_schedule *schedule)
 {
-    if (schedule == NULL) {
-        return;
+    if (schedule != NULL) {
+        for (uint32_t i = 0; i < schedule->ipu_count; i++) {
+            IPU_ARRAY_FREE(ctx, &schedule->lists[i]);
+        }
+        ipu_arena arena = schedule->arena; /* the schedule lies in it */
+        ipu_arena_free(ctx, &arena);
     }
-    size_t per_stage = schedule->stage_count * sizeof(uint32_t);
-    for (uint32_t i = 0; i < schedule->ipu_count; i++) {
-        IPU_ARRAY_FREE(ctx, &schedule->lists[i]);
-    }
-    if (schedule->name != NULL) {
-        ipu_free(ctx, (char *)(uintptr_t)schedule->name, strlen(schedule->name) + 1);
-    }
-    ipu_free(ctx, schedule->ipus, per_stage);
-    ipu_free(ctx, schedule->positions, per_stage);
-    ipu_free(ctx, schedule->stash_depths, per_stage);
-    ipu_free(ctx, schedule->lists, schedule->ipu_count * sizeof(ipu_action_list));
-    ipu_free(ctx, schedule, sizeof(*schedule));
 }
 
 /* Makes room in each IPU's list for all that its stages do. */

@@ -213,21 +213,18 @@ ipu_status
 ipu__pipe_check_variables(ipu__pipe *p)
 {
     const ipu_graph *graph = p->l->graph;
-    size_t bytes = graph->resources.count * sizeof(owner);
     owner *owners;
-    IPU_TRY(ipu_alloc(p->l->ctx, bytes, &owners));
+    IPU_TRY(ipu__lower_array(p->l, graph->resources.count, sizeof(owner), &owners));
     for (size_t i = 0; i < graph->resources.count; i++) {
         owners[i] = (owner){IPU_NO_NODE, 0};
     }
-    ipu_status status = IPU_OK;
-    for (ipu_node n = ipu_block_first(graph, p->body);
-         status == IPU_OK && ipu_is_node(n); n = ipu_node_next(graph, n)) {
+    for (ipu_node n = ipu_block_first(graph, p->body); ipu_is_node(n);
+         n = ipu_node_next(graph, n)) {
         if (p->routine_of[n.index] != IPU__NOWHERE) {
-            status = check_variables_of(p, n, n, owners);
+            IPU_TRY(check_variables_of(p, n, n, owners));
         }
     }
-    ipu_free(p->l->ctx, owners, bytes);
-    return status;
+    return IPU_OK;
 }
 
 /* --- crossings -------------------------------------------------------------------- */

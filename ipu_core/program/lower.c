@@ -62,7 +62,7 @@ ipu__lower_can_inherit(const lowering *l, const value_info *root, int32_t time,
         is_condition_param(l, root)) {
         return false;
     }
-    uint32_t reserved = l->reserved.items[root->place.index];
+    uint32_t reserved = l->buffers.items[root->place.index].reserved;
     return reserved == IPU_NO_INDEX || reserved == heir;
 }
 
@@ -94,9 +94,7 @@ set_source(lowering *l, const ipu_node_data *node, ipu_instruction *instruction)
 ipu_status
 ipu__lower_new_places(lowering *l, size_t count, ipu_place **out)
 {
-    size_t bytes;
-    IPU_TRY(ipu_mul_size(l->ctx, count, sizeof(ipu_place), &bytes));
-    return ipu_arena_alloc(l->ctx, &l->program->arena, bytes, out);
+    return ipu_arena_array(l->ctx, &l->program->arena, count, sizeof(ipu_place), out);
 }
 
 ipu_status
@@ -544,9 +542,7 @@ static ipu_status
 copy_types(lowering *l, const ipu_value *values, size_t count, const ipu_type **out)
 {
     ipu_type *types;
-    size_t bytes;
-    IPU_TRY(ipu_mul_size(l->ctx, count, sizeof(ipu_type), &bytes));
-    IPU_TRY(ipu_arena_alloc(l->ctx, &l->program->arena, bytes, &types));
+    IPU_TRY(ipu_arena_array(l->ctx, &l->program->arena, count, sizeof(*types), &types));
     for (size_t i = 0; i < count; i++) {
         types[i] = ipu_value_of(l->graph, values[i])->type;
     }
@@ -559,10 +555,12 @@ copy_types(lowering *l, const ipu_value *values, size_t count, const ipu_type **
 static bool
 can_be_output(const lowering *l, ipu_place place, size_t bytes)
 {
-    return place.space == IPU_SPACE_SLAB && bytes > 0 &&
-           l->buffers.items[place.index].bytes == bytes &&
-           l->homes.items[place.index].stream == 0 &&
-           l->outputs.items[place.index] == IPU_NO_INDEX;
+    if (place.space != IPU_SPACE_SLAB || bytes == 0) {
+        return false;
+    }
+    const slab_buffer *buffer = &l->buffers.items[place.index];
+    return buffer->life.bytes == bytes && buffer->stream == 0 &&
+           buffer->output == IPU_NO_INDEX;
 }
 
 static ipu_status
@@ -586,7 +584,7 @@ lower_main(lowering *l)
         ipu_value result = main_block->results.items[i];
         ipu_place place = root_of(l, result)->place;
         if (can_be_output(l, place, bytes_of(l, result))) {
-            l->outputs.items[place.index] = i;
+            l->buffers.items[place.index].output = i;
             continue;
         }
         ipu_place output = {.space = IPU_SPACE_OUTPUT, .index = i};
@@ -620,18 +618,17 @@ static ipu_status
 lower(lowering *l)
 {
     const ipu_graph *graph = l->graph;
-    IPU_TRY(ipu_alloc(l->ctx, graph->values.count * sizeof(*l->values), &l->values));
-    IPU_TRY(ipu_alloc(l->ctx, graph->nodes.count * sizeof(*l->begin), &l->begin));
-    IPU_TRY(ipu_alloc(l->ctx, graph->nodes.count * sizeof(*l->end), &l->end));
+    size_t resources = graph->resources.count;
+    IPU_TRY(ipu__lower_array(l, graph->values.count, sizeof(*l->values), &l->values));
+    IPU_TRY(ipu__lower_array(l, graph->nodes.count, sizeof(*l->begin), &l->begin));
+    IPU_TRY(ipu__lower_array(l, graph->nodes.count, sizeof(*l->end), &l->end));
     IPU_TRY(
-        ipu_alloc(l->ctx, graph->blocks.count * sizeof(*l->block_end), &l->block_end));
-    IPU_TRY(ipu_alloc(l->ctx, graph->resources.count * sizeof(*l->resource_map),
-                      &l->resource_map));
-    IPU_TRY(ipu_alloc(l->ctx, graph->resources.count * sizeof(*l->last_write),
-                      &l->last_write));
-    IPU_TRY(ipu_alloc(l->ctx, graph->values.count + graph->resources.count,
-                      &l->in_panels));
-    for (size_t i = 0; i < graph->resources.count; i++) {
+        ipu__lower_array(l, graph->blocks.count, sizeof(*l->block_end), &l->block_end));
+    IPU_TRY(ipu__lower_array(l, resources, sizeof(*l->resource_map), &l->resource_map));
+    IPU_TRY(ipu__lower_array(l, resources, sizeof(*l->last_write), &l->last_write));
+    IPU_TRY(ipu__lower_array(l, graph->values.count + resources, sizeof(*l->in_panels),
+                             &l->in_panels));
+    for (size_t i = 0; i < resources; i++) {
         l->resource_map[i] = IPU_NO_INDEX;
     }
     IPU_TRY(IPU_ARRAY_PUSH(l->ctx, &l->program->streams, (ipu_stream){0}));
@@ -668,23 +665,14 @@ ipu_program_create(ipu_ctx *ctx, const ipu_graph *graph,
     if (status == IPU_OK && options->verify) {
         status = ipu_program_verify(ctx, program);
     }
-    ipu_free(ctx, l.values, graph->values.count * sizeof(*l.values));
-    ipu_free(ctx, l.begin, graph->nodes.count * sizeof(*l.begin));
-    ipu_free(ctx, l.end, graph->nodes.count * sizeof(*l.end));
-    ipu_free(ctx, l.block_end, graph->blocks.count * sizeof(*l.block_end));
-    ipu_free(ctx, l.in_panels, graph->values.count + graph->resources.count);
-    ipu_free(ctx, l.resource_map, graph->resources.count * sizeof(*l.resource_map));
-    ipu_free(ctx, l.last_write, graph->resources.count * sizeof(*l.last_write));
+    ipu_arena_free(ctx, &l.arena);
     ipu_failures_free(ctx, &l.failures);
     IPU_ARRAY_FREE(ctx, &l.writes);
     ipu_id_map_free(ctx, &l.constants_by_hash);
     ipu_id_map_free(ctx, &l.input_counts);
     IPU_ARRAY_FREE(ctx, &l.constants);
     IPU_ARRAY_FREE(ctx, &l.buffers);
-    IPU_ARRAY_FREE(ctx, &l.homes);
-    IPU_ARRAY_FREE(ctx, &l.reserved);
     IPU_ARRAY_FREE(ctx, &l.loops);
-    IPU_ARRAY_FREE(ctx, &l.outputs);
     if (status != IPU_OK) {
         ipu_program_free(ctx, program);
         return status;

@@ -83,10 +83,8 @@ ipu__lower_move_results(lowering *l, const ipu_node_data *node, ipu_block id,
 {
     const ipu_block_data *block = ipu_block_of(l->graph, id);
     size_t count = 0;
-    size_t bytes;
     move *moves;
-    IPU_TRY(ipu_mul_size(l->ctx, node->output_count, sizeof(move), &bytes));
-    IPU_TRY(ipu_alloc(l->ctx, bytes, &moves));
+    IPU_TRY(ipu__lower_array(l, node->output_count, sizeof(move), &moves));
     for (uint32_t i = 0; i < node->output_count; i++) {
         ipu_value output = ipu_node_output(node, i);
         move m = {.from = root_of(l, block->results.items[i])->place,
@@ -97,9 +95,7 @@ ipu__lower_move_results(lowering *l, const ipu_node_data *node, ipu_block id,
             moves[count++] = m;
         }
     }
-    ipu_status status = emit_moves(l, node, moves, count);
-    ipu_free(l->ctx, moves, bytes);
-    return status;
+    return emit_moves(l, node, moves, count);
 }
 
 void
@@ -108,7 +104,7 @@ ipu__lower_release_outputs(lowering *l, const ipu_node_data *node)
     for (uint32_t i = 0; i < node->output_count; i++) {
         uint32_t output = ipu_node_output(node, i).index;
         const value_info *final = &l->values[output];
-        l->reserved.items[final->place.index] =
+        l->buffers.items[final->place.index].reserved =
             final->wanted == IPU__NO_BUFFER ? IPU_NO_INDEX : output;
     }
 }
@@ -177,7 +173,7 @@ void
 ipu__lower_want(lowering *l, value_info *result, int32_t buffer)
 {
     result->wanted = buffer;
-    l->reserved.items[buffer] = (uint32_t)(result - l->values);
+    l->buffers.items[buffer].reserved = (uint32_t)(result - l->values);
 }
 
 /* --- loops ----------------------------------------------------------------------- */
@@ -193,7 +189,7 @@ ipu__lower_initial(lowering *l, const ipu_node_data *loop, ipu_value initial,
         return ipu__lower_copy(l, loop, root->place, slab_place(buffer), bytes);
     }
     root->wanted = buffer;
-    if (l->homes.items[buffer].is_remote) { /* no kernel writes there */
+    if (l->buffers.items[buffer].is_remote) { /* no kernel writes there */
         IPU_TRY(ipu__lower_new_buffer(l, bytes, &root->wanted));
     }
     IPU_TRY(ipu__lower_fill(l, ipu_value_of(l->graph, value)->producer));

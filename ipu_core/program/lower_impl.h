@@ -42,16 +42,20 @@ typedef struct loop_span {
     int32_t last;  /* NEXT */
 } loop_span;
 
-/* Whose slab a buffer lies in. */
-typedef struct buffer_home {
-    uint32_t stream;
-    uint32_t depth; /* of a ring: the number of its slots; else 0 */
-    bool stays;     /* it is nothing else's, from the stream's beginning to its end */
-    bool is_remote; /* it lies in remote memory: only copies lead there and back */
-} buffer_home;
+typedef struct slab_buffer {
+    ipu_buffer life;
+    uint32_t stream; /* whose slab it lies in */
+    uint32_t depth;  /* of a ring: the number of its slots; else 0 */
+    bool stays;      /* it is nothing else's, from the stream's beginning to its end */
+    bool is_remote;  /* it lies in remote memory: only copies lead there and back */
+    uint32_t reserved; /* for the one root that may take it over; IPU_NO_INDEX: any */
+    uint32_t output;   /* of the program, in which its bytes lie, not in the slab; or
+                        * IPU_NO_INDEX */
+} slab_buffer;
 
 typedef struct lowering {
     ipu_ctx *ctx;
+    ipu_arena arena; /* of what is not needed once the program is made */
     const ipu_graph *graph;
     const ipu_compile_options *options;
     ipu_program *program;
@@ -68,14 +72,8 @@ typedef struct lowering {
     uint32_t *last_write; /* per resource: in writes, plus 1; 0: none */
     IPU_ARRAY(constant) constants;
     ipu_id_map constants_by_hash; /* the last one of each hash, plus 1 */
-    IPU_ARRAY(ipu_buffer) buffers;
-    IPU_ARRAY(buffer_home) homes; /* per buffer */
-    /* Per buffer: the one root that may take the buffer over, or IPU_NO_INDEX: any. */
-    IPU_ARRAY(uint32_t) reserved;
+    IPU_ARRAY(slab_buffer) buffers;
     IPU_ARRAY(loop_span) loops; /* inner before outer */
-    /* Per buffer: the output of the program in which its bytes lie, not in the slab, or
-     * IPU_NO_INDEX. */
-    IPU_ARRAY(uint32_t) outputs;
     int64_t panel_columns; /* of a panel, where there are any */
     bool *in_panels;       /* per value, then per resource of the graph */
     uint32_t loop_depth;
@@ -95,6 +93,12 @@ static inline size_t
 bytes_of(const lowering *l, ipu_value value)
 {
     return ipu_type_bytes(&ipu_value_of(l->graph, value)->type);
+}
+
+static inline ipu_status
+ipu__lower_array(lowering *l, size_t count, size_t item_bytes, void *out)
+{
+    return ipu_arena_array(l->ctx, &l->arena, count, item_bytes, out);
 }
 
 /* Times, roots and last uses of all nodes and values. */

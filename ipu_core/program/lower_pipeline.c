@@ -70,8 +70,7 @@ make_schedule(ipu__pipe *p)
     char text[64];
     snprintf(text, sizeof(text), "%.*s", (int)name->count, name->as.text);
     uint32_t *numbers;
-    size_t bytes = 2 * (size_t)p->stage_count * sizeof(*numbers);
-    IPU_TRY(ipu_alloc(ctx, bytes, &numbers));
+    IPU_TRY(ipu__lower_array(p->l, p->stage_count, 2 * sizeof(*numbers), &numbers));
     for (uint32_t i = 0; i < p->stage_count; i++) {
         numbers[i] = (uint32_t)p->devices[i];
         numbers[p->stage_count + i] = given == NULL ? i : (uint32_t)given[i];
@@ -84,12 +83,11 @@ make_schedule(ipu__pipe *p)
         .micro_batches = (uint32_t)count,
         .overlaps_io = ipu_attrs_int(p->node->attrs, IPU_ATTR_OVERLAPS_IO, 0) != 0,
         .is_training = ipu_attrs_int(p->node->attrs, IPU_ATTR_TRAINING, 0) != 0};
-    ipu_status status = ipu_schedule_create(ctx, &request, &p->schedule);
-    ipu_free(ctx, numbers, bytes);
-    if (status == IPU_OK && request.micro_batches > p->l->program->micro_batches) {
+    IPU_TRY(ipu_schedule_create(ctx, &request, &p->schedule));
+    if (request.micro_batches > p->l->program->micro_batches) {
         p->l->program->micro_batches = request.micro_batches;
     }
-    return status;
+    return IPU_OK;
 }
 
 /* A stream for each IPU that has a stage. */
@@ -149,8 +147,9 @@ new_ring(ipu__pipe *p, uint32_t from, uint32_t stream, const ipu__crossing *firs
         ipu__lower_new_ring(l, bytes_of(l, (ipu_value){root}), depth, out);
     ipu__lower_enter_stream(l, p->around);
     IPU_TRY(status);
-    l->homes.items[*out].is_remote = (p->offload & IPU_OFFLOAD_ACTIVATIONS) != 0;
-    l->reserved.items[*out] = root; /* nothing may be written over it in its place */
+    slab_buffer *ring = &l->buffers.items[*out];
+    ring->is_remote = (p->offload & IPU_OFFLOAD_ACTIVATIONS) != 0;
+    ring->reserved = root; /* nothing may be written over it in its place */
     return IPU_OK;
 }
 
@@ -486,8 +485,16 @@ static ipu_status
 lower_into_streams(ipu__pipe *p)
 {
     lowering *l = p->l;
+    size_t nodes = l->graph->nodes.count;
+    size_t values = l->graph->values.count;
     IPU_FAIL_IF(l->ctx, l->stream->is_child, UNIMPLEMENTED,
                 "a pipeline in a stage of a pipeline");
+    IPU_TRY(ipu__lower_array(l, p->routine_count, sizeof(*p->routines), &p->routines));
+    IPU_TRY(ipu__lower_array(l, nodes, sizeof(*p->routine_of), &p->routine_of));
+    IPU_TRY(ipu__lower_array(l, values, sizeof(*p->used_by), &p->used_by));
+    IPU_TRY(ipu__lower_array(l, p->node->output_count, sizeof(*p->which), &p->which));
+    memset(p->routine_of, 0xff, nodes * sizeof(*p->routine_of)); /* IPU__NOWHERE */
+    memset(p->used_by, 0xff, values * sizeof(*p->used_by));      /* IPU__NOWHERE */
     IPU_TRY(make_schedule(p));
     IPU_TRY(make_streams(p));
     IPU_TRY(ipu__pipe_place_nodes(p));
@@ -521,29 +528,7 @@ ipu__lower_pipeline(lowering *l, ipu_node id, const ipu_node_data *node)
     p.offload = ipu_attrs_int(node->attrs, IPU_ATTR_OFFLOAD, 0);
     p.devices = ipu_attrs_ints(node->attrs, IPU_ATTR_DEVICES, &p.stage_count);
     p.routine_count = 3 * p.stage_count;
-    size_t routine_bytes = p.routine_count * sizeof(ipu__pipe_routine);
-    size_t node_bytes = l->graph->nodes.count * sizeof(int32_t);
-    size_t value_bytes = l->graph->values.count * sizeof(ipu__consumers);
-    size_t which_bytes = node->output_count * sizeof(bool);
-    ipu_status status = ipu_alloc(ctx, routine_bytes, &p.routines);
-    if (status == IPU_OK) {
-        status = ipu_alloc(ctx, node_bytes, &p.routine_of);
-    }
-    if (status == IPU_OK) {
-        status = ipu_alloc(ctx, value_bytes, &p.used_by);
-    }
-    if (status == IPU_OK) {
-        status = ipu_alloc(ctx, which_bytes, &p.which);
-    }
-    if (status == IPU_OK) {
-        memset(p.routine_of, 0xff, node_bytes); /* IPU__NOWHERE */
-        memset(p.used_by, 0xff, value_bytes);   /* IPU__NOWHERE */
-        status = lower_into_streams(&p);
-    }
-    ipu_free(ctx, p.which, which_bytes);
-    ipu_free(ctx, p.used_by, value_bytes);
-    ipu_free(ctx, p.routine_of, node_bytes);
-    ipu_free(ctx, p.routines, routine_bytes);
+    ipu_status status = lower_into_streams(&p);
     IPU_ARRAY_FREE(ctx, &p.crossings);
     IPU_ARRAY_FREE(ctx, &p.messages);
     ipu_id_map_free(ctx, &p.known);

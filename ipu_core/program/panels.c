@@ -376,18 +376,16 @@ ipu__lower_find_panels(lowering *l)
     if (l->panel_columns == 0 || l->graph->resources.count == 0) {
         return IPU_OK;
     }
-    size_t bytes = f.count * (sizeof(uint32_t) + 3 * sizeof(bool));
-    IPU_TRY(ipu_alloc(l->ctx, bytes, &f.parent));
-    f.is_barred = (bool *)(f.parent + f.count);
-    f.is_read = f.is_barred + f.count;
-    f.is_variable = f.is_read + f.count;
+    IPU_TRY(ipu__lower_array(l, f.count, sizeof(*f.parent), &f.parent));
+    IPU_TRY(ipu__lower_array(l, f.count, sizeof(bool), &f.is_barred));
+    IPU_TRY(ipu__lower_array(l, f.count, sizeof(bool), &f.is_read));
+    IPU_TRY(ipu__lower_array(l, f.count, sizeof(bool), &f.is_variable));
     begin_sets(&f);
     visit_block(&f, (ipu_block){0}, 1);
     for (uint32_t i = 0; i < f.count; i++) {
         uint32_t set = set_of(&f, i);
         l->in_panels[i] = f.is_variable[set] && f.is_read[set] && !f.is_barred[set];
     }
-    ipu_free(l->ctx, f.parent, bytes);
     return IPU_OK;
 }
 

@@ -97,7 +97,7 @@ place_carried_value(ipu__pipe *p, uint32_t i)
     ipu_status status = ipu__lower_new_ring(l, bytes_of(l, output), 1, &buffer);
     ipu__lower_enter_stream(l, p->around);
     IPU_TRY(status);
-    l->homes.items[buffer].is_remote =
+    l->buffers.items[buffer].is_remote =
         by != IPU__NOWHERE && (p->offload & IPU_OFFLOAD_ACCUMULATORS) != 0;
     l->values[output.index].place = slab_place(buffer);
     ipu__lower_place_params(l, p->node, i);

@@ -78,7 +78,7 @@ ipu__backward_routine(const ipu__pipe *p, uint32_t stage, bool is_weight_part)
 static inline bool
 ipu__pipe_is_remote(const ipu__pipe *p, int32_t buffer)
 {
-    return buffer != IPU__NO_BUFFER && p->l->homes.items[buffer].is_remote;
+    return buffer != IPU__NO_BUFFER && p->l->buffers.items[buffer].is_remote;
 }
 
 /* --- cut.c ------------------------------------------------------------------------ */

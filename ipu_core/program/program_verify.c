@@ -554,10 +554,14 @@ lay_out(ipu__checker *c)
 {
     const ipu_program *program = c->program;
     size_t next = 0;
-    IPU_TRY(ipu_alloc(c->ctx, program->streams.count * sizeof(size_t), &c->slabs));
-    IPU_TRY(ipu_alloc(c->ctx, program->streams.count * sizeof(size_t), &c->remotes));
-    IPU_TRY(ipu_alloc(c->ctx, program->output_count * sizeof(size_t), &c->outputs));
-    IPU_TRY(ipu_alloc(c->ctx, program->rings.count * sizeof(size_t), &c->first_slot));
+    IPU_TRY(ipu_arena_array(c->ctx, &c->arena, program->streams.count, sizeof(size_t),
+                            &c->slabs));
+    IPU_TRY(ipu_arena_array(c->ctx, &c->arena, program->streams.count, sizeof(size_t),
+                            &c->remotes));
+    IPU_TRY(ipu_arena_array(c->ctx, &c->arena, program->output_count, sizeof(size_t),
+                            &c->outputs));
+    IPU_TRY(ipu_arena_array(c->ctx, &c->arena, program->rings.count, sizeof(size_t),
+                            &c->first_slot));
     for (size_t i = 0; i < program->streams.count; i++) {
         size_t bytes = program->streams.items[i].memory.slab_bytes;
         IPU_FAIL_IF(c->ctx, bytes < IPU_SLACK_BYTES, INTERNAL, "the slab has no slack");
@@ -574,7 +578,9 @@ lay_out(ipu__checker *c)
         c->first_slot[i] = c->slot_count;
         c->slot_count += program->rings.items[i].depth;
     }
-    return ipu_alloc(c->ctx, c->slot_count * sizeof(uint32_t), &c->slots);
+    IPU_TRY(
+        ipu_arena_array(c->ctx, &c->arena, c->slot_count, sizeof(uint32_t), &c->slots));
+    return ipu_arena_array(c->ctx, &c->arena, c->infeed_components, 1, &c->dequeued);
 }
 
 ipu_status
@@ -585,7 +591,6 @@ ipu_program_verify(ipu_ctx *ctx, const ipu_program *program)
                 "the program's steps have no micro-batch");
     c.infeed_components =
         ipu_program_infeed_base(program, (uint32_t)program->resources.count);
-    IPU_TRY(ipu_alloc(ctx, c.infeed_components, &c.dequeued));
     ipu_status status = lay_out(&c);
     for (size_t i = 0; status == IPU_OK && i < program->streams.count; i++) {
         status = check_stream(&c, i);
@@ -594,11 +599,6 @@ ipu_program_verify(ipu_ctx *ctx, const ipu_program *program)
         }
     }
     IPU_ARRAY_FREE(ctx, &c.written);
-    ipu_free(ctx, c.dequeued, c.infeed_components);
-    ipu_free(ctx, c.slabs, program->streams.count * sizeof(size_t));
-    ipu_free(ctx, c.remotes, program->streams.count * sizeof(size_t));
-    ipu_free(ctx, c.outputs, program->output_count * sizeof(size_t));
-    ipu_free(ctx, c.first_slot, program->rings.count * sizeof(size_t));
-    ipu_free(ctx, c.slots, c.slot_count * sizeof(uint32_t));
+    ipu_arena_free(ctx, &c.arena);
     return status == IPU_OK ? ipu__verify_streams(ctx, program) : status;
 }

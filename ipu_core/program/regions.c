@@ -39,7 +39,8 @@ typedef struct worth {
 static const worth where_faster = {3000.0, 3000.0, 12000.0, 24000.0};
 static const worth everywhere = {0.0, 10.0, 1e9, 10.0};
 
-enum { NO_CHAIN = 0, BARRED = UINT32_MAX };
+enum { NO_CHAIN = 0 };
+static const uint32_t BARRED = UINT32_MAX;
 
 /* What the open region knows of an instruction. */
 typedef struct mark {
@@ -367,8 +368,7 @@ sort_by_chain(builder *b, uint32_t first_placed)
 {
     uint32_t count = b->placed - first_placed;
     uint32_t *pairs; /* chain, position in the chain, instruction */
-    size_t bytes = (size_t)count * 3 * sizeof(uint32_t);
-    IPU_TRY(ipu_alloc(b->l->ctx, bytes, &pairs));
+    IPU_TRY(ipu__lower_array(b->l, count, 3 * sizeof(uint32_t), &pairs));
     for (uint32_t i = 0; i < count; i++) {
         uint32_t item = b->order[first_placed + i];
         pairs[3 * i] = b->chains[item] == BARRED ? 0 : b->chains[item];
@@ -379,7 +379,6 @@ sort_by_chain(builder *b, uint32_t first_placed)
     for (uint32_t i = 0; i < count; i++) {
         b->order[first_placed + i] = pairs[3 * i + 2];
     }
-    ipu_free(b->l->ctx, pairs, bytes);
     return IPU_OK;
 }
 
@@ -538,32 +537,19 @@ build_run(lowering *l, uint32_t first, uint32_t count)
                  .d = {.lowering = l,
                        .instructions = &l->stream->instructions.items[first],
                        .count = count}};
-    size_t words = (size_t)count * 4 * sizeof(uint32_t);
-    uint32_t *memory = NULL;
-    ipu_status status = ipu_alloc(l->ctx, count * sizeof(ipu__waiter), &b.d.waiters);
-    if (status == IPU_OK) {
-        status = ipu_alloc(l->ctx, count * sizeof(mark), &b.marks);
-    }
-    if (status == IPU_OK) {
-        status = ipu_alloc(l->ctx, words, &memory);
-    }
-    if (status == IPU_OK) {
-        b.order = memory;
-        b.ready = memory + count;
-        b.aside = memory + 2 * (size_t)count;
-        b.chains = memory + 3 * (size_t)count;
-        status = ipu__find_dependence(l->ctx, &b.d);
-    }
+    IPU_TRY(ipu__lower_array(l, count, sizeof(ipu__waiter), &b.d.waiters));
+    IPU_TRY(ipu__lower_array(l, count, sizeof(mark), &b.marks));
+    IPU_TRY(ipu__lower_array(l, count, sizeof(uint32_t), &b.order));
+    IPU_TRY(ipu__lower_array(l, count, sizeof(uint32_t), &b.ready));
+    IPU_TRY(ipu__lower_array(l, count, sizeof(uint32_t), &b.aside));
+    IPU_TRY(ipu__lower_array(l, count, sizeof(uint32_t), &b.chains));
+    ipu_status status = ipu__find_dependence(l->ctx, &b.d);
     if (status == IPU_OK) {
         status = group(&b);
     }
     if (status == IPU_OK) {
         status = reorder(&b);
     }
-    ipu_free(l->ctx, b.d.waiters,
-             b.d.waiters == NULL ? 0 : count * sizeof(ipu__waiter));
-    ipu_free(l->ctx, b.marks, b.marks == NULL ? 0 : count * sizeof(mark));
-    ipu_free(l->ctx, memory, memory == NULL ? 0 : words);
     IPU_ARRAY_FREE(l->ctx, &b.d.links);
     return status;
 }
@@ -635,12 +621,9 @@ ipu__lower_find_regions(lowering *l)
     for (uint32_t s = 0; s < l->program->streams.count; s++) {
         ipu__lower_enter_stream(l, s);
         uint8_t *is_target;
-        size_t bytes = l->stream->instructions.count + 1;
-        IPU_TRY(ipu_alloc(l->ctx, bytes, &is_target));
+        IPU_TRY(ipu__lower_array(l, l->stream->instructions.count + 1, 1, &is_target));
         find_targets(l->stream, is_target);
-        ipu_status status = build_stream(l, is_target);
-        ipu_free(l->ctx, is_target, bytes);
-        IPU_TRY(status);
+        IPU_TRY(build_stream(l, is_target));
     }
     return IPU_OK;
 }

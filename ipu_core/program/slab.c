@@ -10,15 +10,15 @@
 #include "program/lower_impl.h"
 
 static ipu_status
-add_buffer(lowering *l, size_t bytes, buffer_home home, int32_t *out)
+add_buffer(lowering *l, size_t bytes, slab_buffer buffer, int32_t *out)
 {
-    ipu_buffer buffer = {.bytes = bytes, .first = INT32_MAX, .last = -1};
+    buffer.life = (ipu_buffer){.bytes = bytes, .first = INT32_MAX, .last = -1};
+    buffer.stream = l->number;
+    buffer.reserved = IPU_NO_INDEX;
+    buffer.output = IPU_NO_INDEX;
     IPU_FAIL_IF(l->ctx, l->buffers.count >= INT32_MAX, OUT_OF_MEMORY,
                 "out of memory: more than 2^31 buffers");
     IPU_TRY(IPU_ARRAY_PUSH(l->ctx, &l->buffers, buffer));
-    IPU_TRY(IPU_ARRAY_PUSH(l->ctx, &l->homes, home));
-    IPU_TRY(IPU_ARRAY_PUSH(l->ctx, &l->reserved, IPU_NO_INDEX));
-    IPU_TRY(IPU_ARRAY_PUSH(l->ctx, &l->outputs, IPU_NO_INDEX));
     *out = (int32_t)l->buffers.count - 1;
     return IPU_OK;
 }
@@ -26,14 +26,13 @@ add_buffer(lowering *l, size_t bytes, buffer_home home, int32_t *out)
 ipu_status
 ipu__lower_new_buffer(lowering *l, size_t bytes, int32_t *out)
 {
-    return add_buffer(l, bytes, (buffer_home){.stream = l->number}, out);
+    return add_buffer(l, bytes, (slab_buffer){0}, out);
 }
 
 ipu_status
 ipu__lower_new_ring(lowering *l, size_t bytes, uint32_t depth, int32_t *out)
 {
-    buffer_home home = {.stream = l->number, .depth = depth, .stays = true};
-    return add_buffer(l, bytes, home, out);
+    return add_buffer(l, bytes, (slab_buffer){.depth = depth, .stays = true}, out);
 }
 
 /* --- lifetimes -------------------------------------------------------------------- */
@@ -50,8 +49,8 @@ note_live(lowering *l, uint32_t stream, const ipu_instruction *instruction, span
     for (uint32_t k = 0; k < ipu_operand_count(instruction); k++) {
         ipu_place place = *ipu_operand_place(instruction, k);
         if (place.space == IPU_SPACE_SLAB &&
-            l->homes.items[place.index].stream == stream) {
-            ipu_buffer *buffer = &l->buffers.items[place.index];
+            l->buffers.items[place.index].stream == stream) {
+            ipu_buffer *buffer = &l->buffers.items[place.index].life;
             buffer->first = at.first < buffer->first ? at.first : buffer->first;
             buffer->last = at.last > buffer->last ? at.last : buffer->last;
         }
@@ -124,8 +123,8 @@ static void
 extend_over_loops(lowering *l, uint32_t stream, const nesting *n)
 {
     for (size_t k = 0; k < l->buffers.count; k++) {
-        ipu_buffer *buffer = &l->buffers.items[k];
-        bool is_ours = l->homes.items[k].stream == stream;
+        ipu_buffer *buffer = &l->buffers.items[k].life;
+        bool is_ours = l->buffers.items[k].stream == stream;
         uint32_t loop = !is_ours || buffer->last < 0 ? 0 : n->innermost[buffer->last];
         while (loop != 0 && l->loops.items[loop - 1].first > buffer->first) {
             buffer->last = l->loops.items[loop - 1].last;
@@ -140,56 +139,49 @@ find_lifetimes(lowering *l, uint32_t stream)
     size_t count = l->program->streams.items[stream].instructions.count;
     note_uses(l, stream, stream, -1);
     nesting n = {0};
-    size_t around_bytes = l->loops.count * sizeof(uint32_t);
-    IPU_TRY(ipu_alloc(l->ctx, count * sizeof(uint32_t), &n.innermost));
-    ipu_status status = ipu_alloc(l->ctx, around_bytes, &n.around);
-    if (status == IPU_OK) {
-        find_nesting(l, stream, &n);
-        extend_over_loops(l, stream, &n);
-    }
-    ipu_free(l->ctx, n.around, n.around == NULL ? 0 : around_bytes);
-    ipu_free(l->ctx, n.innermost, count * sizeof(uint32_t));
-    return status;
+    IPU_TRY(ipu__lower_array(l, count, sizeof(uint32_t), &n.innermost));
+    IPU_TRY(ipu__lower_array(l, l->loops.count, sizeof(uint32_t), &n.around));
+    find_nesting(l, stream, &n);
+    extend_over_loops(l, stream, &n);
+    return IPU_OK;
 }
 
 /* --- planning --------------------------------------------------------------------- */
 
 static size_t
-stride_of(const lowering *l, size_t buffer)
+stride_of(const slab_buffer *buffer)
 {
-    return ipu_buffer_round_up(l->buffers.items[buffer].bytes);
+    return ipu_buffer_round_up(buffer->life.bytes);
 }
 
 /* The buffers that lie in the slab of one stream, as the planner sees them. */
 typedef struct plan {
     ipu_buffer *buffers;
-    uint32_t *numbers; /* of the lowering's buffers */
+    slab_buffer **of; /* the lowering's */
     size_t count;
 } plan;
 
 static bool
-lies_in_slab(const lowering *l, uint32_t stream, size_t k)
+lies_in_slab(uint32_t stream, const slab_buffer *buffer)
 {
-    const buffer_home *home = &l->homes.items[k];
-    bool is_output = l->outputs.items[k] != IPU_NO_INDEX;
-    return home->stream == stream && !home->is_remote &&
-           (home->stays || (!is_output && l->buffers.items[k].last >= 0));
+    bool is_output = buffer->output != IPU_NO_INDEX;
+    return buffer->stream == stream && !buffer->is_remote &&
+           (buffer->stays || (!is_output && buffer->life.last >= 0));
 }
 
 static ipu_status
-add_to_plan(const lowering *l, uint32_t stream, uint32_t k, plan *to)
+add_to_plan(const lowering *l, slab_buffer *buffer, plan *to)
 {
-    const buffer_home *home = &l->homes.items[k];
-    size_t end = l->program->streams.items[stream].instructions.count;
-    ipu_buffer *buffer = &to->buffers[to->count];
-    *buffer = l->buffers.items[k];
-    to->numbers[to->count++] = k;
-    if (home->stays) {
-        buffer->first = 0;
-        buffer->last = (int32_t)end - 1;
+    ipu_buffer *life = &to->buffers[to->count];
+    *life = buffer->life;
+    to->of[to->count++] = buffer;
+    if (buffer->stays) {
+        const ipu_stream *code = &l->program->streams.items[buffer->stream];
+        life->first = 0;
+        life->last = (int32_t)code->instructions.count - 1;
     }
-    return home->depth > 1
-               ? ipu_mul_size(l->ctx, stride_of(l, k), home->depth, &buffer->bytes)
+    return buffer->depth > 1
+               ? ipu_mul_size(l->ctx, stride_of(buffer), buffer->depth, &life->bytes)
                : IPU_OK;
 }
 
@@ -199,16 +191,16 @@ plan_stream(lowering *l, uint32_t stream, plan *made)
     ipu_stream *code = &l->program->streams.items[stream];
     IPU_TRY(find_lifetimes(l, stream));
     made->count = 0;
-    for (uint32_t k = 0; k < l->buffers.count; k++) {
-        if (lies_in_slab(l, stream, k)) {
-            IPU_TRY(add_to_plan(l, stream, k, made));
+    for (size_t k = 0; k < l->buffers.count; k++) {
+        if (lies_in_slab(stream, &l->buffers.items[k])) {
+            IPU_TRY(add_to_plan(l, &l->buffers.items[k], made));
         }
     }
     IPU_TRY(ipu_memory_plan(l->ctx, made->buffers, made->count, &code->memory));
     IPU_TRY(
         ipu_memory_check(l->ctx, made->buffers, made->count, code->memory.slab_bytes));
     for (size_t i = 0; i < made->count; i++) {
-        l->buffers.items[made->numbers[i]].offset = made->buffers[i].offset;
+        made->of[i]->life.offset = made->buffers[i].offset;
     }
     return IPU_OK;
 }
@@ -216,19 +208,14 @@ plan_stream(lowering *l, uint32_t stream, plan *made)
 static ipu_status
 plan_streams(lowering *l)
 {
-    size_t buffer_bytes = l->buffers.count * sizeof(ipu_buffer);
-    size_t number_bytes = l->buffers.count * sizeof(uint32_t);
     plan made = {0};
-    ipu_status status = ipu_alloc(l->ctx, buffer_bytes, &made.buffers);
-    if (status == IPU_OK) {
-        status = ipu_alloc(l->ctx, number_bytes, &made.numbers);
+    size_t count = l->buffers.count;
+    IPU_TRY(ipu__lower_array(l, count, sizeof(*made.buffers), &made.buffers));
+    IPU_TRY(ipu__lower_array(l, count, sizeof(*made.of), &made.of));
+    for (uint32_t s = 0; s < l->program->streams.count; s++) {
+        IPU_TRY(plan_stream(l, s, &made));
     }
-    for (uint32_t s = 0; status == IPU_OK && s < l->program->streams.count; s++) {
-        status = plan_stream(l, s, &made);
-    }
-    ipu_free(l->ctx, made.numbers, number_bytes);
-    ipu_free(l->ctx, made.buffers, buffer_bytes);
-    return status;
+    return IPU_OK;
 }
 
 /* What stays in remote memory lies there side by side. */
@@ -236,13 +223,13 @@ static ipu_status
 plan_remote(lowering *l)
 {
     for (size_t k = 0; k < l->buffers.count; k++) {
-        const buffer_home *home = &l->homes.items[k];
-        if (home->is_remote) {
-            ipu_stream *code = &l->program->streams.items[home->stream];
-            size_t slots = home->depth > 1 ? home->depth : 1;
+        slab_buffer *buffer = &l->buffers.items[k];
+        if (buffer->is_remote) {
+            ipu_stream *code = &l->program->streams.items[buffer->stream];
+            size_t slots = buffer->depth > 1 ? buffer->depth : 1;
             size_t bytes;
-            IPU_TRY(ipu_mul_size(l->ctx, slots, stride_of(l, k), &bytes));
-            l->buffers.items[k].offset = code->remote_bytes;
+            IPU_TRY(ipu_mul_size(l->ctx, slots, stride_of(buffer), &bytes));
+            buffer->life.offset = code->remote_bytes;
             IPU_FAIL_IF(l->ctx, bytes > SIZE_MAX / 4 - code->remote_bytes,
                         OUT_OF_MEMORY,
                         "out of memory: what the program offloads does not fit in the "
@@ -259,16 +246,16 @@ static ipu_status
 make_rings(lowering *l)
 {
     for (size_t k = 0; k < l->buffers.count; k++) {
-        buffer_home *home = &l->homes.items[k];
-        if (home->depth > 1) {
-            ipu_ring ring = {.stream = home->stream,
-                             .depth = home->depth,
-                             .is_remote = home->is_remote,
-                             .offset = l->buffers.items[k].offset,
-                             .stride = stride_of(l, k),
-                             .bytes = l->buffers.items[k].bytes};
+        slab_buffer *buffer = &l->buffers.items[k];
+        if (buffer->depth > 1) {
+            ipu_ring ring = {.stream = buffer->stream,
+                             .depth = buffer->depth,
+                             .is_remote = buffer->is_remote,
+                             .offset = buffer->life.offset,
+                             .stride = stride_of(buffer),
+                             .bytes = buffer->life.bytes};
             /* the buffer leads to the ring from here on */
-            l->buffers.items[k].offset = l->program->rings.count;
+            buffer->life.offset = l->program->rings.count;
             IPU_TRY(IPU_ARRAY_PUSH(l->ctx, &l->program->rings, ring));
         }
     }
@@ -278,17 +265,16 @@ make_rings(lowering *l)
 static void
 resolve(const lowering *l, uint32_t stream, ipu_place *place)
 {
-    uint32_t output = l->outputs.items[place->index];
-    size_t offset = l->buffers.items[place->index].offset;
-    buffer_home home = l->homes.items[place->index];
-    if (output != IPU_NO_INDEX) {
-        *place = (ipu_place){.space = IPU_SPACE_OUTPUT, .index = output};
-    } else if (home.depth > 1) {
+    const slab_buffer *buffer = &l->buffers.items[place->index];
+    size_t offset = buffer->life.offset;
+    if (buffer->output != IPU_NO_INDEX) {
+        *place = (ipu_place){.space = IPU_SPACE_OUTPUT, .index = buffer->output};
+    } else if (buffer->depth > 1) {
         *place = (ipu_place){.space = IPU_SPACE_RING, .index = (uint32_t)offset};
-    } else if (home.is_remote) {
-        *place = (ipu_place){IPU_SPACE_REMOTE, home.stream, offset};
-    } else if (home.stream != stream) {
-        *place = (ipu_place){IPU_SPACE_FOREIGN, home.stream, offset};
+    } else if (buffer->is_remote) {
+        *place = (ipu_place){IPU_SPACE_REMOTE, buffer->stream, offset};
+    } else if (buffer->stream != stream) {
+        *place = (ipu_place){IPU_SPACE_FOREIGN, buffer->stream, offset};
     } else {
         *place = (ipu_place){IPU_SPACE_SLAB, 0, offset};
     }

@@ -16,6 +16,7 @@ typedef struct ipu__range {
 
 typedef struct ipu__checker {
     ipu_ctx *ctx;
+    ipu_arena arena; /* of the tables */
     const ipu_program *program;
     const ipu_stream *stream;
     size_t number; /* of the stream */
