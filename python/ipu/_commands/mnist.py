@@ -32,11 +32,7 @@ def _positive(text: str) -> int:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of the command.
-
-    Args:
-        parser: The command's parser.
-    """
+    """Declare the options of the command."""
     parser.add_argument(
         "--epochs", type=_positive, default=4, metavar="N", help="epochs (4)"
     )
@@ -189,9 +185,6 @@ def _prepare(model: Any, plan: _Plan) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Train, evaluate, and print what came of it.
-
-    Args:
-        options: What ``add_arguments`` declared.
 
     Returns:
         0, the exit status.

@@ -129,12 +129,6 @@ def stand_in(
 ) -> AbsentName | None:
     """The stand-in for a name, where who asks a module for it shall have one.
 
-    Args:
-        name: The full name, which is not there.
-        known: The names that its module has.
-        asking: The frame that asks.
-        made: The stand-in of an earlier import.
-
     Returns:
         The stand-in, with a warning at the first import; None where the lookup fails.
     """

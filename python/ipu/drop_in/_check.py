@@ -81,11 +81,7 @@ class Report:
     uses: list[Use]
 
     def text(self, missing_only: bool = False) -> str:
-        """The report for people: one line for each name, then a count.
-
-        Args:
-            missing_only: Leave out the names that are there.
-        """
+        """The report for people: one line for each name, then a count."""
         missing = [use for use in self.uses if not use.there]
         shown = missing if missing_only else self.uses
         width = max((len(use.name) for use in shown), default=0)

@@ -102,12 +102,7 @@ class Solver:
         self._depth = 0
 
     def kinds_of(self, node: ast.expr, scope: Scope) -> Kinds:
-        """All that an expression may be; None where it may be something unknown.
-
-        Args:
-            node: The expression.
-            scope: Where it is.
-        """
+        """All that an expression may be; None where it may be something unknown."""
         self._found = {}
         for _ in range(_ROUNDS):
             before = dict(self._found)
@@ -126,12 +121,7 @@ class Solver:
         return self._options.setdefault(id(node), cls())
 
     def of(self, owner: object, compute: Callable[[], Kinds]) -> Kinds:
-        """The kinds of a name, or of what a function returns.
-
-        Args:
-            owner: Its bindings, or its scope.
-            compute: How they are found.
-        """
+        """The kinds of a name, or of what a function returns."""
         key = id(owner)
         if key in self._settled:
             return self._settled[key]
@@ -413,12 +403,7 @@ def _entered(kind: Kind) -> Kinds:
 
 
 def has_attribute(made: Instance, name: str) -> bool:
-    """Whether an object may have an attribute; True where that is not sure.
-
-    Args:
-        made: The object.
-        name: The attribute.
-    """
+    """Whether an object may have an attribute; True where that is not sure."""
     family = _family(made)
     return any(_has(cls, name) for cls in family) or _is_stored(name)
 

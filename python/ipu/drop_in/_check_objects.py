@@ -47,11 +47,7 @@ class Objection(NamedTuple):
 
 
 def objections(reader: Reader) -> Iterator[Objection]:
-    """Find what cannot work in a program.
-
-    Args:
-        reader: What was read of it.
-    """
+    """Find what cannot work in a program."""
     by = Solver()
     for touch in reader.touches:
         if isinstance(touch.node, ast.Call):

@@ -70,9 +70,6 @@ def _take(module: str, name: str) -> Any:
 def find(target: str) -> Any:
     """The object that a table entry such as "ipu.tf.random:uniform" names.
 
-    Args:
-        target: ``module:attribute``, or a module's name.
-
     Returns:
         The object, or None where it is not there yet.
     """
@@ -153,11 +150,7 @@ class Facade(types.ModuleType):
 
 
 def stands_in(name: str) -> bool:
-    """Whether ``from module import name`` gives a stand-in for a missing name.
-
-    Args:
-        name: The full name.
-    """
+    """Whether ``from module import name`` gives a stand-in for a missing name."""
     path, _, last = name.rpartition(".")
     entry = _table.entry_of(path)
     return entry is not None and not _absent.is_slip(last, Facade(path, entry).__all__)

@@ -104,9 +104,6 @@ def expects_import_error(frame: types.FrameType | None) -> bool:
 
     A module that fails to import fails the import statement that asked for it, so the
     lines of these count as well.
-
-    Args:
-        frame: The frame that imports.
     """
     while frame is not None:
         code = frame.f_code

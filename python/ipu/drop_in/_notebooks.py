@@ -49,9 +49,6 @@ class Cell(NamedTuple):
 def cells_of(path: str) -> list[Cell]:
     """Read a notebook.
 
-    Args:
-        path: The file.
-
     Raises:
         OSError: It cannot be read.
         ValueError: It is not a notebook, or none of Python.
@@ -179,12 +176,7 @@ def _display(*values: object, **_: object) -> None:
 
 
 def run_cells(cells: Iterable[Cell], names: dict[str, Any]) -> None:
-    """Run cells one after another; the value of a cell's last line is printed.
-
-    Args:
-        cells: The cells.
-        names: The names of the program.
-    """
+    """Run cells one after another; the value of a cell's last line is printed."""
     names.setdefault("display", _display)
     for cell in cells:
         for line in cell.left_out:

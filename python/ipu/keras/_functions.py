@@ -83,9 +83,6 @@ def named(*functions: Any) -> dict[str, Any]:
 def restored(given: Any) -> Any:
     """Make the function that :func:`described` told of.
 
-    Args:
-        given: Plain data, a name, or a function.
-
     Raises:
         ValueError: There is no function of that name; or it is code, which may not be
             run or which another version of Python wrote.

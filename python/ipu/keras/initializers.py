@@ -12,29 +12,100 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ipu import tf
+from ipu._device.generators import generator
 from ipu._text.faces import defined, face
 from ipu.keras import _names, _serialization
-from ipu.keras._initializer_base import (
-    Array,
-    Initializer as Initializer,
-    SeededInitializer,
-    truncated_normal_values,
-    uniform_values,
-)
-from ipu.keras._variance_scaling import (
-    GlorotNormal as GlorotNormal,
-    GlorotUniform as GlorotUniform,
-    HeNormal as HeNormal,
-    HeUniform as HeUniform,
-    LecunNormal as LecunNormal,
-    LecunUniform as LecunUniform,
-    VarianceScaling as VarianceScaling,
-)
+from ipu.keras._arguments import Configured
+from ipu.keras._types import Tensor
+
+_PIECE = 1 << 16  # numbers
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+class Initializer(Configured):
+    """A callable ``(shape, dtype)`` that gives the first value of a weight.
+
+    Example:
+        >>> import math
+        >>> from ipu import tf
+        >>> class Ramp(Initializer):
+        ...     def __call__(self, shape, dtype=None, **kwargs):
+        ...         return tf.reshape(tf.range(float(math.prod(shape))), shape)
+        ...
+        >>> Ramp()((2, 2)).numpy().tolist()
+        [[0.0, 1.0], [2.0, 3.0]]
+    """
+
+    def __call__(
+        self, shape: Sequence[int], dtype: Any = "float32", **kwargs: Any
+    ) -> Tensor:
+        """Give a tensor of the shape and dtype.
+
+        Args:
+            shape: The sizes.
+            dtype: A dtype or its name, float32 by default.
+            **kwargs: Accepted and ignored, as in Keras.
+        """
+        sizes = tuple(int(size) for size in shape)
+        wanted = tf.as_dtype("float32" if dtype is None else dtype)
+        return tf.constant(self.values_as(sizes, np.dtype(wanted.as_numpy_dtype)))
+
+    def values_as(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+        """Give what ``values`` gives, in this dtype."""
+        return self.values(shape).astype(dtype)
+
+    def values(self, shape: tuple[int, ...]) -> Array:
+        """Give the value as an array, which need not have the final dtype."""
+        raise NotImplementedError(
+            f"{type(self).__name__} must define __call__(shape, dtype) or "
+            "values(shape)."
+        )
+
+
+class _Seeded(Initializer):
+    """An initializer that draws its values."""
+
+    seed: int | None
+
+    def rng(self) -> np.random.Generator:
+        """Give the generator of one draw."""
+        return generator(self.seed)
+
+
+def _uniform_values(
+    rng: np.random.Generator,
+    limits: tuple[float, float],
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+) -> Array:
+    """Draw uniform numbers piece by piece: all at once take twice the room in float64.
+
+    They are the numbers that one draw gives.
+    """
+    values = np.empty(math.prod(shape), dtype)
+    for start in range(0, values.size, _PIECE):
+        piece = values[start : start + _PIECE]
+        piece[:] = rng.uniform(*limits, piece.size)
+    return values.reshape(shape)
+
+
+def _truncated_normal_values(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """Draw normal numbers, again where they are outside of two deviations."""
+    draw = rng.normal(size=shape)
+    while True:
+        outside = np.abs(draw) > 2.0
+        count = int(outside.sum())
+        if count == 0:
+            return np.asarray(draw)
+        draw = np.asarray(draw)
+        draw[outside] = rng.normal(size=count)
 
 
 class Zeros(Initializer):
@@ -84,7 +155,7 @@ class Constant(Initializer):
         return np.broadcast_to(np.asarray(self.value), shape)
 
 
-class RandomUniform(SeededInitializer):
+class RandomUniform(_Seeded):
     """Uniform in ``[minval, maxval)``.
 
     Args:
@@ -110,10 +181,10 @@ class RandomUniform(SeededInitializer):
 
     def values_as(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
         """Draw in this dtype."""
-        return uniform_values(self.rng(), (self.minval, self.maxval), shape, dtype)
+        return _uniform_values(self.rng(), (self.minval, self.maxval), shape, dtype)
 
 
-class RandomNormal(SeededInitializer):
+class RandomNormal(_Seeded):
     """Normal.
 
     Args:
@@ -153,10 +224,10 @@ class TruncatedNormal(RandomNormal):
 
     def values(self, shape: tuple[int, ...]) -> Array:
         """Draw."""
-        return self.mean + self.stddev * truncated_normal_values(self.rng(), shape)
+        return self.mean + self.stddev * _truncated_normal_values(self.rng(), shape)
 
 
-class Orthogonal(SeededInitializer):
+class Orthogonal(_Seeded):
     """A matrix with orthonormal rows or columns, whichever are fewer.
 
     Args:
@@ -218,6 +289,186 @@ class Identity(Initializer):
                 f"Received: shape={shape} of rank {len(shape)}."
             )
         return self.gain * np.eye(*shape)
+
+
+class VarianceScaling(_Seeded):
+    """Draws with a variance that fits the number of a weight's inputs or outputs.
+
+    Args:
+        scale: Factor of the variance, above 0.
+        mode: ``"fan_in"``, ``"fan_out"`` or ``"fan_avg"``: what divides ``scale``.
+        distribution: ``"truncated_normal"``, ``"untruncated_normal"`` or
+            ``"uniform"``.
+        seed: An integer for the same values at every call; None draws new ones.
+
+    Raises:
+        ValueError: An argument is none of these.
+
+    Example:
+        >>> draw = VarianceScaling(scale=1.0, mode="fan_out", seed=1)
+        >>> f"{draw((300, 100)).numpy().std():.1f}"
+        '0.1'
+    """
+
+    def __init__(
+        self,
+        scale: float = 1.0,
+        mode: str = "fan_in",
+        distribution: str = "truncated_normal",
+        seed: int | None = None,
+    ) -> None:
+        if not scale > 0.0:
+            raise ValueError(
+                f"`scale` must be positive float. Received: scale={scale!r}."
+            )
+        if mode not in ("fan_in", "fan_out", "fan_avg"):
+            raise ValueError(
+                "`mode` must be 'fan_in', 'fan_out' or 'fan_avg'. "
+                f"Received: mode={mode!r}."
+            )
+        distribution = distribution.lower()
+        if distribution == "normal":
+            distribution = "truncated_normal"
+        if distribution not in ("uniform", "truncated_normal", "untruncated_normal"):
+            raise ValueError(
+                "`distribution` must be 'uniform', 'truncated_normal' or "
+                f"'untruncated_normal'. Received: distribution={distribution!r}."
+            )
+        self.scale = scale
+        self.mode = mode
+        self.distribution = distribution
+        self.seed = seed
+
+    def _variance(self, shape: tuple[int, ...]) -> float:
+        fan_in, fan_out = _fans(shape)
+        fan = {
+            "fan_in": fan_in,
+            "fan_out": fan_out,
+            "fan_avg": (fan_in + fan_out) / 2.0,
+        }[self.mode]
+        return self.scale / max(1.0, fan)
+
+    def values_as(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+        """Draw in this dtype."""
+        if self.distribution != "uniform":
+            return super().values_as(shape, dtype)
+        limit = math.sqrt(3.0 * self._variance(shape))
+        return _uniform_values(self.rng(), (-limit, limit), shape, dtype)
+
+    def values(self, shape: tuple[int, ...]) -> Array:
+        """Draw."""
+        if self.distribution == "uniform":
+            return self.values_as(shape, np.dtype(np.float64))
+        variance = self._variance(shape)
+        if self.distribution == "untruncated_normal":
+            return self.rng().normal(0.0, math.sqrt(variance), shape)
+        # what cutting at two standard deviations takes away from the spread
+        stddev = math.sqrt(variance) / 0.87962566103423978
+        return stddev * _truncated_normal_values(self.rng(), shape)
+
+
+class _Named(VarianceScaling):
+    """A VarianceScaling with everything fixed but the seed."""
+
+    fixed: tuple[float, str, str]
+
+    def __init__(self, seed: int | None = None) -> None:
+        super().__init__(*self.fixed, seed=seed)
+
+
+class GlorotUniform(_Named):
+    """Uniform within ``sqrt(6 / (fan_in + fan_out))`` (Glorot and Bengio 2010).
+
+    Args:
+        seed: An integer for the same values at every call; None draws new ones.
+
+    Example:
+        >>> largest = abs(GlorotUniform(seed=1)((100, 500)).numpy()).max()
+        >>> bool(largest <= 0.1)
+        True
+    """
+
+    fixed = (1.0, "fan_avg", "uniform")
+
+
+class GlorotNormal(_Named):
+    """Cut normal of variance ``2 / (fan_in + fan_out)`` (Glorot and Bengio 2010).
+
+    Args:
+        seed: An integer for the same values at every call; None draws new ones.
+
+    Example:
+        >>> f"{GlorotNormal(seed=1)((50, 150)).numpy().std():.1f}"
+        '0.1'
+    """
+
+    fixed = (1.0, "fan_avg", "truncated_normal")
+
+
+class HeUniform(_Named):
+    """Uniform within ``sqrt(6 / fan_in)`` (He et al. 2015).
+
+    Args:
+        seed: An integer for the same values at every call; None draws new ones.
+
+    Example:
+        >>> bool(abs(HeUniform(seed=1)((600, 10)).numpy()).max() <= 0.1)
+        True
+    """
+
+    fixed = (2.0, "fan_in", "uniform")
+
+
+class HeNormal(_Named):
+    """Cut normal of variance ``2 / fan_in`` (He et al. 2015).
+
+    Args:
+        seed: An integer for the same values at every call; None draws new ones.
+
+    Example:
+        >>> f"{HeNormal(seed=1)((200, 300)).numpy().std():.1f}"
+        '0.1'
+    """
+
+    fixed = (2.0, "fan_in", "truncated_normal")
+
+
+class LecunUniform(_Named):
+    """Uniform within ``sqrt(3 / fan_in)`` (LeCun et al. 1998).
+
+    Args:
+        seed: An integer for the same values at every call; None draws new ones.
+
+    Example:
+        >>> bool(abs(LecunUniform(seed=1)((300, 10)).numpy()).max() <= 0.1)
+        True
+    """
+
+    fixed = (1.0, "fan_in", "uniform")
+
+
+class LecunNormal(_Named):
+    """Cut normal of variance ``1 / fan_in`` (LeCun et al. 1998).
+
+    Args:
+        seed: An integer for the same values at every call; None draws new ones.
+
+    Example:
+        >>> f"{LecunNormal(seed=1)((100, 300)).numpy().std():.1f}"
+        '0.1'
+    """
+
+    fixed = (1.0, "fan_in", "truncated_normal")
+
+
+def _fans(shape: tuple[int, ...]) -> tuple[float, float]:
+    """How many inputs and outputs a weight of this shape connects."""
+    if len(shape) < 1:
+        return 1.0, 1.0
+    if len(shape) == 1:
+        return float(shape[0]), float(shape[0])
+    field = float(math.prod(shape[:-2]))
+    return shape[-2] * field, shape[-1] * field
 
 
 _CLASSES: dict[str, Callable[..., Initializer]] = {
@@ -347,11 +598,5 @@ def deserialize(config: Any, custom_objects: Any = None) -> Any:
 
 
 if not TYPE_CHECKING:
-    __all__ = defined(
-        __name__,
-        """
-        GlorotNormal GlorotUniform HeNormal HeUniform Initializer LecunNormal
-        LecunUniform VarianceScaling
-        """.split(),
-    )
+    __all__ = defined(__name__)
     __getattr__, __dir__ = face(__name__, __all__)

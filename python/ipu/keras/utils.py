@@ -22,8 +22,9 @@ from ipu.keras._enqueuers import (
     OrderedEnqueuer as OrderedEnqueuer,
     SequenceEnqueuer as SequenceEnqueuer,
 )
-from ipu.keras._picture_folders import (
+from ipu.keras._folders import (
     image_dataset_from_directory as image_dataset_from_directory,
+    text_dataset_from_directory as text_dataset_from_directory,
 )
 from ipu.keras._pictures import (
     array_to_img as array_to_img,
@@ -50,9 +51,6 @@ from ipu.keras._splitting import (
     pack_x_y_sample_weight as pack_x_y_sample_weight,
     split_dataset as split_dataset,
     unpack_x_y_sample_weight as unpack_x_y_sample_weight,
-)
-from ipu.keras._text_folders import (
-    text_dataset_from_directory as text_dataset_from_directory,
 )
 from ipu.keras.backend import (
     clear_session as clear_session,

@@ -105,14 +105,7 @@ def _quoted(content: str) -> str:
 
 
 def as_dot(boxes: Sequence[Box], direction: str, dpi: int, name: str) -> str:
-    """Write a graph in Graphviz's language.
-
-    Args:
-        boxes: The boxes; they need not be placed.
-        direction: Which way data flow.
-        dpi: Pixels an inch.
-        name: The name of the graph.
-    """
+    """Write a graph in Graphviz's language."""
     lines = [
         f"digraph {_quoted(name)} {{",
         f"rankdir={direction};",

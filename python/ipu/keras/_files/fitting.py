@@ -29,12 +29,6 @@ def fitted(
 ) -> list[tuple[Any, Array]]:
     """Pair variables with arrays of the same key.
 
-    Args:
-        wanted: The variables.
-        arrays: What the file has.
-        path: The file, for the message.
-        model_name: The model, for the message.
-
     Raises:
         ValueError: A key, a shape or a kind of number differs; all are listed.
     """

@@ -21,9 +21,6 @@ __all__ = ["of_model"]
 def of_model(described: dict[str, Any]) -> dict[str, Any]:
     """Give a model's configuration in the form of Keras 2.
 
-    Args:
-        described: What ``Model.to_json`` says, as plain data.
-
     Raises:
         ValueError: A call has no form there.
     """

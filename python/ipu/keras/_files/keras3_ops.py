@@ -146,12 +146,6 @@ def of_call(
 ) -> tuple[dict[str, Any], list[Any]]:
     """Describe a call of a function as one of an operation.
 
-    Args:
-        function: The function's name in our configuration.
-        name: The layer's name.
-        args: The arguments.
-        kwargs: The keyword arguments.
-
     Returns:
         The description of the operation, and the arguments of its call.
 
@@ -225,10 +219,6 @@ def _row_of(described: Mapping[str, Any], path: str) -> _Row:
 
 def operation_from(described: Mapping[str, Any], path: str) -> dict[str, Any]:
     """Give our layer for an operation, with its calls.
-
-    Args:
-        described: The operation and its calls.
-        path: The file, for messages.
 
     Raises:
         ValueError: It is not there yet.

@@ -85,10 +85,6 @@ _OF_OPTIMIZERS = frozenset(
 def model_from(config: dict[str, Any], path: str) -> dict[str, Any]:
     """Give the configuration of a model of Keras 3 in our form.
 
-    Args:
-        config: The contents of ``config.json``.
-        path: The file, for messages.
-
     Raises:
         ValueError: Something in it is not there yet.
     """

@@ -67,10 +67,6 @@ def optimizer_variables(optimizer: Any, trained: Iterable[Any]) -> list[Any]:
 
     Step and rate come first, then slots, weight by weight, and last what belongs to no
     weight. Where Keras 3 keeps a schedule there is no rate.
-
-    Args:
-        optimizer: The optimizer, with its slots.
-        trained: The weights that it changes.
     """
     slots = [
         (name, slot)

@@ -58,9 +58,6 @@ class _Transfer:
 def fetch(url: str) -> bytes:
     """Download a file.
 
-    Args:
-        url: Its address.
-
     Returns:
         The content.
 

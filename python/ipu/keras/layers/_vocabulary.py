@@ -223,11 +223,7 @@ class Vocabulary:
         self._rows = 0
 
     def count(self, rows: Iterable[Sequence[Any]]) -> None:
-        """Count the words of some documents.
-
-        Args:
-            rows: The words of each: bytes or integers.
-        """
+        """Count the words of some documents."""
         for row in rows:
             self._counts.update(row)
             self._documents.update(set(row))

@@ -17,9 +17,14 @@ from ipu import tf
 from ipu.keras import activations, regularizers
 from ipu.keras._arguments import parameters_of
 from ipu.keras._types import Nest, Tensor
-from ipu.keras.layers.recurrent_cell import CELL_SETTINGS, RecurrentCell
 from ipu.keras.layers.rnn import RNN, Steps
-from ipu.keras.layers.rnn_cells import GRUCell, LSTMCell, SimpleRNNCell
+from ipu.keras.layers.rnn_cells import (
+    CELL_SETTINGS,
+    GRUCell,
+    LSTMCell,
+    RecurrentCell,
+    SimpleRNNCell,
+)
 from ipu.tf._ops import recurrent
 
 __all__ = ["GRU", "LSTM", "SimpleRNN"]

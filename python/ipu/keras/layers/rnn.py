@@ -17,8 +17,12 @@ from ipu import tf
 from ipu.keras import _serialization
 from ipu.keras._types import Nest, Tensor
 from ipu.keras.engine.base_layer import InputSpec, Layer
-from ipu.keras.layers.recurrent_cell import first_states, output_size_of, step
-from ipu.keras.layers.rnn_cells import StackedRNNCells
+from ipu.keras.layers.rnn_cells import (
+    StackedRNNCells,
+    first_states,
+    output_size_of,
+    step,
+)
 
 __all__ = ["RNN"]
 

@@ -10,30 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 from ipu._text.faces import face, offered
 from ipu.keras import _serialization
-from ipu.keras._loss_functions import (
+from ipu.keras.losses import (
     binary_crossentropy as binary_crossentropy,
     categorical_crossentropy as categorical_crossentropy,
-    kl_divergence as kl_divergence,
-    sparse_categorical_crossentropy as sparse_categorical_crossentropy,
-)
-from ipu.keras._metric_functions import (
-    accuracy,
-    binary_accuracy as binary_accuracy,
-    categorical_accuracy as categorical_accuracy,
-    cosine_similarity,
-    sparse_categorical_accuracy as sparse_categorical_accuracy,
-    sparse_top_k_categorical_accuracy as sparse_top_k_categorical_accuracy,
-    top_k_categorical_accuracy as top_k_categorical_accuracy,
-)
-from ipu.keras._regression_losses import (
     categorical_hinge as categorical_hinge,
     hinge as hinge,
+    kl_divergence as kl_divergence,
     log_cosh as log_cosh,
     mean_absolute_error as mean_absolute_error,
     mean_absolute_percentage_error as mean_absolute_percentage_error,
     mean_squared_error as mean_squared_error,
     mean_squared_logarithmic_error as mean_squared_logarithmic_error,
     poisson as poisson,
+    sparse_categorical_crossentropy as sparse_categorical_crossentropy,
     squared_hinge as squared_hinge,
 )
 from ipu.keras.metrics.base import *
@@ -43,6 +32,13 @@ from ipu.keras.metrics.curves import *
 from ipu.keras.metrics.iou import *
 from ipu.keras.metrics.scores import *
 from ipu.keras.metrics.wrapped import *
+from ipu.keras.metrics.wrapped import (
+    accuracy,
+    binary_accuracy,
+    categorical_accuracy,
+    cosine_similarity,
+    sparse_categorical_accuracy,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable

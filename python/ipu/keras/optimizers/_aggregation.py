@@ -9,11 +9,7 @@ from ipu._device.thread_state import here
 
 
 def aggregated(is_done: bool = True) -> AbstractContextManager[None]:
-    """Say that gradients inside are reduced over the replicas already.
-
-    Args:
-        is_done: Whether they are.
-    """
+    """Say that gradients inside are reduced over the replicas already."""
     return here.setting(is_aggregated=is_done)
 
 

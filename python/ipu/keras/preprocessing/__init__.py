@@ -6,9 +6,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ipu._text.faces import face
-from ipu.keras._picture_folders import image_dataset_from_directory
+from ipu.keras._folders import image_dataset_from_directory, text_dataset_from_directory
 from ipu.keras._series import timeseries_dataset_from_array
-from ipu.keras._text_folders import text_dataset_from_directory
 from ipu.keras.preprocessing import image, sequence, text
 
 __all__ = [

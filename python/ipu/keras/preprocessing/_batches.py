@@ -13,7 +13,7 @@ from ipu._device.generators import numpy_stream
 from ipu._device.locks import Lock
 from ipu._text.user_warnings import warn_user
 from ipu.keras import _pictures
-from ipu.keras._class_folders import files_below
+from ipu.keras._folders import files_below
 from ipu.keras._sequence import Sequence
 
 if TYPE_CHECKING:

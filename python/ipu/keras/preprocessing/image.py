@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ipu._text.faces import face, offered
-from ipu.keras._picture_folders import (
+from ipu.keras._folders import (
     image_dataset_from_directory as image_dataset_from_directory,
 )
 from ipu.keras._pictures import (

@@ -13,8 +13,8 @@ import numpy as np
 
 from ipu import tf
 from ipu.keras import initializers
-from ipu.keras._initializer_base import Array, Initializer
 from ipu.keras._types import Tensor
+from ipu.keras.initializers import Array, Initializer
 
 
 class _Typed(Initializer):

@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ipu import tf
+from ipu._text.errors import InvalidArgumentError
+from ipu.keras._pictures import middle_part
 from ipu.tf.data._seeds import for_shuffle
 
 
@@ -40,6 +42,11 @@ class FolderOptions(NamedTuple):
     subset: str | None
     follow_links: bool
     verbose: bool
+
+    @classmethod
+    def of(cls, arguments: Mapping[str, Any]) -> FolderOptions:
+        """Pick the options out of the arguments of a function."""
+        return cls(**{name: arguments[name] for name in cls._fields})
 
 
 def class_folders(directory: Any) -> list[str]:
@@ -230,3 +237,163 @@ def _check_split(share: Any, subset: Any, shuffle: bool, seed: Any) -> None:
             "With `validation_split` and shuffling, pass a `seed`, so that the subsets "
             "do not overlap."
         )
+
+
+def text_dataset_from_directory(
+    directory: Any,
+    labels: Any = "inferred",
+    label_mode: str | None = "int",
+    class_names: Sequence[str] | None = None,
+    batch_size: int | None = 32,
+    max_length: int | None = None,
+    shuffle: bool = True,
+    seed: int | None = None,
+    validation_split: float | None = None,
+    subset: str | None = None,
+    follow_links: bool = False,
+    verbose: bool = True,
+) -> Any:
+    """Make a data set of the texts in a folder: files whose names end in ``.txt``.
+
+    Args:
+        directory: The folder. With ``labels="inferred"`` it has a folder for each
+            class.
+        labels: "inferred"; None for texts alone; or a number for each text, in the
+            order of the sorted paths.
+        label_mode: "int" (int32), "categorical" (one-hot float32), "binary" (float32
+            [1], of two classes) or None.
+        class_names: The classes' folders in the order of their numbers; None: sorted.
+        batch_size: Texts in a batch; None: not batched.
+        max_length: How many bytes of a text are kept; None: all.
+        shuffle: Whether the order is random, and another one in each pass.
+        seed: Of the order, and of the cut of ``validation_split``.
+        validation_split: The share of texts of the subset "validation".
+        subset: "training", "validation", or "both" for a pair of data sets.
+        follow_links: Whether links to folders are followed.
+        verbose: Whether the number of files is printed.
+
+    Returns:
+        A ``tf.data.Dataset`` of (texts, labels), or of texts. It has the attributes
+        ``class_names`` and ``file_paths``. ``keras.layers.TextVectorization`` makes
+        numbers of texts.
+
+    Raises:
+        ValueError: A folder without classes or texts; arguments that do not fit.
+        FileNotFoundError: There is no such folder.
+
+    Source: ``tf.keras.utils.text_dataset_from_directory``.
+
+    Example:
+        >>> import os, tempfile
+        >>> folder = tempfile.mkdtemp()
+        >>> for name, text in (("good", "fine"), ("bad", "awful")):
+        ...     tf.io.write_file(os.path.join(folder, name, "0.txt"), text)
+        >>> texts = text_dataset_from_directory(folder, shuffle=False, verbose=False)
+        >>> [(x.numpy().tolist(), y.numpy().tolist()) for x, y in texts]
+        [([b'awful', b'fine'], [0, 1])]
+    """
+
+    def load(path: Any, *label: Any) -> Any:
+        text = tf.io.read_file(path)
+        if max_length is not None:
+            text = tf.strings.substr(text, 0, max_length)
+        return (text, *label) if label else text
+
+    options = FolderOptions.of(locals())
+    return dataset_of_files(directory, "text files", (".txt",), load, options)
+
+
+_FORMATS = (".bmp", ".gif", ".jpeg", ".jpg", ".png")
+_CHANNELS = {"grayscale": 1, "rgb": 3, "rgba": 4}
+
+
+def image_dataset_from_directory(
+    directory: Any,
+    labels: Any = "inferred",
+    label_mode: str | None = "int",
+    class_names: Sequence[str] | None = None,
+    color_mode: str = "rgb",
+    batch_size: int | None = 32,
+    image_size: tuple[int, int] = (256, 256),
+    shuffle: bool = True,
+    seed: int | None = None,
+    validation_split: float | None = None,
+    subset: str | None = None,
+    interpolation: str = "bilinear",
+    follow_links: bool = False,
+    crop_to_aspect_ratio: bool = False,
+    **kwargs: Any,
+) -> Any:
+    """Make a data set of the pictures in a folder.
+
+    Args:
+        directory: The folder. With ``labels="inferred"`` it has a folder for each
+            class.
+        labels: "inferred"; None for pictures alone; or a number for each picture, in
+            the order of the sorted paths.
+        label_mode: "int" (int32), "categorical" (one-hot float32), "binary" (float32
+            [1], of two classes) or None.
+        class_names: The classes' folders in the order of their numbers; None: sorted.
+        color_mode: "grayscale", "rgb" or "rgba".
+        batch_size: Pictures in a batch; None: not batched. Devices need batches of one
+            size: ``.unbatch().batch(n, drop_remainder=True)``, or ``batch_size=None``.
+        image_size: (height, width) that pictures are brought to.
+        shuffle: Whether the order is random, and another one in each pass.
+        seed: Of the order, and of the cut of ``validation_split``.
+        validation_split: The share of pictures of the subset "validation".
+        subset: "training", "validation", or "both" for a pair of data sets.
+        interpolation: "bilinear" or "nearest".
+        follow_links: Whether links to folders are followed.
+        crop_to_aspect_ratio: Whether what does not fit is cut off before.
+        **kwargs: ``verbose``, whether the number of files is printed.
+
+    Returns:
+        A ``tf.data.Dataset`` of (pictures, labels), or of pictures: float32 from 0 to
+        255, [batch, height, width, channels]. It has the attributes ``class_names`` and
+        ``file_paths``.
+
+    Raises:
+        ValueError: A folder without classes or pictures; arguments that do not fit.
+        FileNotFoundError: There is no such folder.
+        InvalidArgumentError: When it is read: a file is not a picture; it is named.
+        ImportError: The extra ``images`` is not installed.
+
+    Source: ``tf.keras.utils.image_dataset_from_directory``.
+    """
+    verbose = kwargs.pop("verbose", True)
+    if kwargs:
+        raise TypeError(f"Unknown keywords argument(s) passed in: {sorted(kwargs)}.")
+    if color_mode not in _CHANNELS:
+        raise ValueError(
+            '`color_mode` must be "grayscale", "rgb", or "rgba". '
+            f"Received: {color_mode!r}."
+        )
+    if interpolation not in ("bilinear", "nearest"):
+        raise ValueError(
+            f'`interpolation` is "bilinear" or "nearest". Received: {interpolation!r}.'
+        )
+    options = FolderOptions.of(locals())
+    load = _loader(
+        _CHANNELS[color_mode], image_size, interpolation, crop_to_aspect_ratio
+    )
+    return dataset_of_files(directory, "images", _FORMATS, load, options)
+
+
+def _loader(channels: int, size: tuple[int, int], method: str, crops: bool) -> Any:
+    """The function from a path (and a label) to pixels (and the label)."""
+    height, width = (int(n) for n in size)
+
+    def load(path: Any, *label: Any) -> Any:
+        try:
+            pixels = tf.io.decode_image(
+                tf.io.read_file(path), channels, expand_animations=False
+            )
+        except InvalidArgumentError as error:
+            name = os.fsdecode(path.numpy())
+            raise InvalidArgumentError(f"{name}: {error}") from error
+        if crops:
+            pixels = pixels[middle_part(pixels.shape[:2], (height, width))]
+        pixels = tf.cast(tf.image.resize(pixels, (height, width), method), tf.float32)
+        return (pixels, *label) if label else pixels
+
+    return load
