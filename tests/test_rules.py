@@ -250,7 +250,6 @@ ipu.tf.autograph._iterate -> ipu.ipu_infeed_queue
 ipu.tf.autograph._iterate -> ipu.tf.data
 ipu.tf.autograph._runtime -> ipu._loops.training_loop
 ipu.tf.data._dataset -> ipu.tf
-ipu.tf.data._host_map -> ipu.tf
 ipu.tf.data._map -> ipu.tf
 ipu.tf.data._packed -> ipu.tf
 ipu.tf.data._structure -> ipu.tf

@@ -226,9 +226,7 @@ def ctc_beam_search_decoder_with_log_probs(
     Args:
         log_probs: The log-softmax of logits, ``[time, batch, classes]``.
         input_lengths: How many times of each sample count, ``[batch]``.
-        beam_width: How many labels are kept from one time to the next.
-        top_paths: How many are given.
-        blank_index: The class that stands for no label; negative: from the last one.
+        beam_width, top_paths, blank_index: As for :func:`ctc_beam_search_decoder`.
 
     Returns:
         As :func:`ctc_beam_search_decoder`.
@@ -323,13 +321,8 @@ def nce_loss(
     """Noise-contrastive estimation: the true classes against a few that are drawn.
 
     Args:
-        weights: The classes' vectors, ``[num_classes, dim]``.
-        biases: ``[num_classes]``.
-        labels: True classes, ``[batch, num_true]``.
-        inputs: ``[batch, dim]``.
-        num_sampled: How many classes are drawn for a batch.
-        num_classes: How many there are.
-        num_true: How many true classes a sample has.
+        weights, biases, labels, inputs, num_sampled, num_classes, num_true: As for
+            :func:`sampled_softmax_loss`.
         sampled_values: As of :func:`sampled_softmax_loss`.
 
     Returns:

@@ -127,10 +127,7 @@ class PopnnDynamicLSTM(PopnnLSTM):
     """``PopnnLSTM`` over sequences of several lengths.
 
     Args:
-        num_units: How long the states and the output are.
-        dtype: ``"float32"`` or ``"float16"``.
-        partials_dtype: Accepted: sums are float32.
-        seed: Of the first values of the kernel.
+        num_units, dtype, partials_dtype, seed: As for :class:`PopnnLSTM`.
         weights_initializer: First values of the kernel.
         bias_initializer: First values of the biases.
         name: What stands before the weights' names.
@@ -172,12 +169,8 @@ class PopnnGRU(Popnn):
 
     Args:
         num_units: How long state and output are.
-        dtype: ``"float32"`` or ``"float16"``.
-        partials_dtype: Accepted: sums are float32.
-        seed: Of the first values of the kernel.
-        weights_initializer: First values of the kernel; None for Glorot's uniform ones.
-        bias_initializer: First values of the biases; None for zeros.
-        name: What stands before the weights' names.
+        dtype, partials_dtype, seed, weights_initializer, bias_initializer, name: As for
+            :class:`PopnnLSTM`.
         reset_after: Whether the reset gate is applied after the product with the
             state's kernel, or before it.
 
@@ -238,9 +231,7 @@ class PopnnDynamicGRU(PopnnGRU):
 
     Args:
         num_units: How long state and output are.
-        dtype: ``"float32"`` or ``"float16"``.
-        partials_dtype: Accepted: sums are float32.
-        seed: Of the first values of the kernel.
+        dtype, partials_dtype, seed: As for :class:`PopnnLSTM`.
         weights_initializer: First values of the kernel.
         bias_initializer: First values of the biases.
         name: What stands before the weights' names.
@@ -282,9 +273,7 @@ class PopnnAUGRU(PopnnGRU):
 
     Args:
         num_units: How long state and output are.
-        dtype: ``"float32"`` or ``"float16"``.
-        partials_dtype: Accepted: sums are float32.
-        seed: Of the first values of the kernel.
+        dtype, partials_dtype, seed: As for :class:`PopnnLSTM`.
         weights_initializer: First values of the kernel.
         bias_initializer: First values of the biases.
         name: What stands before the weights' names.

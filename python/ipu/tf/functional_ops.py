@@ -345,9 +345,7 @@ def scan(
         elems: A nest of tensors ``[n, ...]``.
         initializer: The first value; None: the first row, which is also the first
             result.
-        parallel_iterations: Accepted and not used.
-        back_prop: False stops gradients at the result.
-        swap_memory, infer_shape: Accepted and not used.
+        parallel_iterations, back_prop, swap_memory, infer_shape: As for :func:`map_fn`.
         reverse: Go from the last row to the first; the results keep their places.
 
     Returns:

@@ -12,6 +12,7 @@ from its inputs.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
@@ -33,16 +34,15 @@ from ipu.tf._gradients.derivatives import (
     sum_of,
     unconnected_of,
 )
-from ipu.tf._gradients.jacobian import Jacobians
 from ipu.tf._graph import mode
-from ipu.tf._ops import creation
+from ipu.tf._ops import creation, shapes
 from ipu.tf.variable import Variable
 
 __all__ = ["GradientTape", "UnconnectedGradients", "gradients"]
 
 
-@boundaries("gradient")
-class GradientTape(Jacobians):
+@boundaries("gradient", "jacobian", "batch_jacobian")
+class GradientTape:
     """Records what is computed inside ``with``, to differentiate it.
 
     Args:
@@ -448,6 +448,101 @@ class GradientTape(Jacobians):
                 lookups.note_rows(total, reads, parts)
             at += count
         return results
+
+    def jacobian(
+        self,
+        target: Any,
+        sources: Any,
+        unconnected_gradients: Any = UnconnectedGradients.NONE,
+        parallel_iterations: int | None = None,
+        experimental_use_pfor: bool = True,
+    ) -> Any:
+        """The derivative of each element of ``target`` by each of ``sources``.
+
+        Args:
+            target: A tensor.
+            sources: A tensor or variable, or a nest of them.
+            unconnected_gradients: As for :meth:`gradient`.
+            parallel_iterations, experimental_use_pfor: Accepted and not used.
+
+        Returns:
+            A nest like ``sources``, of shape ``target.shape + source.shape``.
+        """
+        unconnected = unconnected_of(unconnected_gradients)
+        self._begin_use()
+        tensor = as_target(target)
+        xs = nest.flatten(sources)
+        count = math.prod(tensor.shape)
+        rows: list[list[Tensor | None]] = []
+        for i in range(count):
+            weight = shapes.reshape(
+                creation.one_hot(i, count, dtype=tensor.dtype), list(tensor.shape)
+            )
+            rows.append(self._derivatives([tensor], [weight], xs))
+        found: list[Tensor | None] = []
+        for k, x in enumerate(xs):
+            column = [row[k] for row in rows]
+            if all(g is None for g in column):
+                empty = creation.zeros([*tensor.shape, *x.shape], x.dtype)
+                zero = unconnected is UnconnectedGradients.ZERO
+                found.append(empty if zero else None)
+                continue
+            filled = [creation.zeros_like(x) if g is None else g for g in column]
+            found.append(
+                shapes.reshape(shapes.stack(filled), [*tensor.shape, *x.shape])
+            )
+        self._end_use()
+        return nest.pack_sequence_as(sources, found)
+
+    def batch_jacobian(
+        self,
+        target: Any,
+        source: Any,
+        unconnected_gradients: Any = UnconnectedGradients.NONE,
+        parallel_iterations: int | None = None,
+        experimental_use_pfor: bool = True,
+    ) -> Any:
+        """For each row the derivative of the target's row by the source's row.
+
+        Args:
+            target: [b, ...]; row i depends on row i of ``source`` alone.
+            source: [b, ...].
+            unconnected_gradients: As for :meth:`gradient`.
+            parallel_iterations, experimental_use_pfor: Accepted and not used.
+
+        Returns:
+            [b, *target.shape[1:], *source.shape[1:]].
+
+        Raises:
+            ValueError: The first axes differ.
+        """
+        unconnected = unconnected_of(unconnected_gradients)
+        tensor = as_target(target)
+        if tensor.ndim < 1 or len(source.shape) < 1:
+            raise ValueError(
+                "batch_jacobian needs a target and a source of at least one axis."
+            )
+        if tensor.shape[0] != source.shape[0]:
+            raise ValueError(
+                "Need first dimension of target shape "
+                f"({tensor.shape[0]}) and source shape ({source.shape[0]}) to match."
+            )
+        self._begin_use()
+        count = math.prod(tensor.shape[1:])
+        columns: list[Tensor | None] = []
+        for i in range(count):
+            row = shapes.reshape(
+                creation.one_hot(i, count, dtype=tensor.dtype), [1, *tensor.shape[1:]]
+            )
+            weight = shapes.broadcast_to(row, list(tensor.shape))
+            columns += self._derivatives([tensor], [weight], [source])
+        self._end_use()
+        shape = [*tensor.shape, *source.shape[1:]]
+        if all(g is None for g in columns):
+            zero = unconnected is UnconnectedGradients.ZERO
+            return creation.zeros(shape, source.dtype) if zero else None
+        filled = [creation.zeros_like(source) if g is None else g for g in columns]
+        return shapes.reshape(shapes.stack(filled, axis=1), shape)
 
 
 def gradients(

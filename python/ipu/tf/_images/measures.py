@@ -330,10 +330,7 @@ def ssim_multiscale(
         img2: The same.
         max_val: The largest value less the least one that pixels may have.
         power_factors: How much each size counts, from the largest on.
-        filter_size: The edge of the window.
-        filter_sigma: The width of the normal distribution in it.
-        k1: How much small means count.
-        k2: How much small variances count.
+        filter_size, filter_sigma, k1, k2: As for :func:`ssim`.
 
     Returns:
         [...] of float32.

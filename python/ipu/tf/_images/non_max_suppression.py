@@ -228,9 +228,7 @@ def non_max_suppression_with_scores(
     """As :func:`non_max_suppression`, with the scores of what is chosen.
 
     Args:
-        boxes: [boxes, 4]; any two opposite corners.
-        scores: [boxes].
-        max_output_size: How many at the most.
+        boxes, scores, max_output_size: As for :func:`non_max_suppression`.
         iou_threshold: As there; of no use where ``soft_nms_sigma`` is more than 0.
         score_threshold: Boxes that do not have a higher score are left out.
         soft_nms_sigma: Where it is more than 0, a box that overlaps a better one by a

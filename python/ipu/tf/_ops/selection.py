@@ -380,9 +380,7 @@ def argsort(
     """The places that put the elements in order, int32; equal ones stay in theirs.
 
     Args:
-        values: Anything that converts to a tensor of numbers.
-        axis: Which axis.
-        direction: "ASCENDING" or "DESCENDING".
+        values, axis, direction: As for :func:`sort`.
         stable: Accepted: the order is always stable.
 
     Example:

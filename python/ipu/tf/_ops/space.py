@@ -74,9 +74,7 @@ def depth_to_space(
     """Channels into blocks of pixels; undoes :func:`space_to_depth`.
 
     Args:
-        input: Pictures, [batch, height, width, channels].
-        block_size: The edge of a block, at least 2.
-        data_format: ``"NHWC"``, or ``"NCHW"`` for [batch, channels, height, width].
+        input, block_size, data_format: As for :func:`space_to_depth`.
 
     Raises:
         ValueError: A size or format that is not as said, or channels that are no

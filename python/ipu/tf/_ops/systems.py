@@ -200,9 +200,7 @@ def solve(matrix: Any, rhs: Any, adjoint: bool = False, name: str = "") -> Tenso
     """X with matrix X = rhs.
 
     Args:
-        matrix: [..., n, n].
-        rhs: [..., n, k]; leading axes broadcast.
-        adjoint: Solve with the transposed matrix.
+        matrix, rhs, adjoint: As for :func:`triangular_solve`.
 
     Raises:
         InvalidArgumentError: A matrix is not invertible.

@@ -58,9 +58,7 @@ def adam_update(
     """One step of Adam (Kingma and Ba, 2015), in Keras's form.
 
     Args:
-        variable: What is updated.
-        gradient: Of the variable's shape and dtype.
-        learning_rate: float32 scalar.
+        variable, gradient, learning_rate: As for :func:`sgd_update`.
         step: int32 scalar, counts from 1.
         m: First moment.
         v: Second moment.

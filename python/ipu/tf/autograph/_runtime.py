@@ -22,7 +22,6 @@ from ipu.tf.autograph import _iterate
 from ipu.tf.autograph._branches import Branches
 from ipu.tf.autograph._calls import call, call_iterated, converted, note_update
 from ipu.tf.autograph._iterate import is_tensor
-from ipu.tf.autograph._logic import and_, compare, decides_on_device, not_, or_
 from ipu.tf.autograph._state import LoopState
 from ipu.tf.autograph._stores import storing, watched_stores
 from ipu.tf.autograph._undefined import Undefined, no_value
@@ -46,7 +45,6 @@ __all__ = [
     "value",
     "while_stmt",
 ]
-
 _Get = Callable[[], tuple[Any, ...]]
 _Put = Callable[[Sequence[Any]], None]
 _MANY_ITERATIONS = 10_000
@@ -82,9 +80,6 @@ def _values(get: _Get, names: Sequence[str]) -> list[Any]:
         Undefined(name) if isinstance(v, Undefined) and v is not no_value else v
         for name, v in zip(names, get(), strict=True)
     ]
-
-
-# --- if ----------------------------------------------------------------------------
 
 
 def if_stmt(
@@ -178,9 +173,6 @@ def if_exp(condition: Any, body: Callable[[], Any], orelse: Callable[[], Any]) -
         _where(),
     )
     return box[0]
-
-
-# --- loops -------------------------------------------------------------------------
 
 
 def while_stmt(
@@ -406,9 +398,6 @@ def _staged_search(
         put(state.final(results[1:]))
 
 
-# --- statements --------------------------------------------------------------------
-
-
 def assert_stmt(condition: Any, message: Callable[[], Any]) -> None:
     """``assert condition, message``; of a tensor, checked when the program runs."""
     if not decides_on_device(condition):
@@ -430,3 +419,86 @@ def returned(value: Any, flag: Any = True) -> Any:
             "and a tensor decides which. A value must be returned on all paths."
         )
     return None if value is no_value else value
+
+
+def decides_on_device(value: Any) -> bool:
+    """Whether a condition is only known when the program runs."""
+    if not is_tensor(value) or _core.open_trace() is None:
+        return False
+    return not isinstance(value, Tensor) or value.is_symbolic
+
+
+def and_(*operands: Callable[[], Any]) -> Any:
+    """``a and b``; a tensor makes it logical_and of what follows."""
+    result: Any = True
+    for i, operand in enumerate(operands):
+        result = operand()
+        if decides_on_device(result):
+            rest = operands[i + 1 :]
+            return (
+                elementwise.logical_and(_bool(result), _bool(and_(*rest)))
+                if rest
+                else result
+            )
+        if not result:
+            return result
+    return result
+
+
+def or_(*operands: Callable[[], Any]) -> Any:
+    """``a or b``; a tensor makes it logical_or of what follows."""
+    result: Any = False
+    for i, operand in enumerate(operands):
+        result = operand()
+        if decides_on_device(result):
+            rest = operands[i + 1 :]
+            return (
+                elementwise.logical_or(_bool(result), _bool(or_(*rest)))
+                if rest
+                else result
+            )
+        if result:
+            return result
+    return result
+
+
+def _bool(value: Any) -> Tensor:
+    tensor = Tensor(value if is_tensor(value) else bool(value))
+    return tensor if tensor.dtype.is_bool else convert.cast(tensor, "bool")
+
+
+def not_(operand: Any) -> Any:
+    """``not operand``."""
+    if decides_on_device(operand):
+        return elementwise.logical_not(_bool(operand))
+    return not operand
+
+
+_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+    "==": lambda a, b: a == b,
+    "!=": lambda a, b: a != b,
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b,
+    ">=": lambda a, b: a >= b,
+    "is": lambda a, b: a is b,
+    "is not": lambda a, b: a is not b,
+    "in": lambda a, b: a in b,
+    "not in": lambda a, b: a not in b,
+}
+
+
+def compare(first: Any, relations: Sequence[str], *rest: Callable[[], Any]) -> Any:
+    """``a < b < c``: each operand is computed once."""
+    left = [first]
+
+    def term(relation: str, operand: Callable[[], Any]) -> Callable[[], Any]:
+        def compute() -> Any:
+            right = operand()
+            result = _COMPARE[relation](left[0], right)
+            left[0] = right
+            return result
+
+        return compute
+
+    return and_(*[term(r, o) for r, o in zip(relations, rest, strict=True)])

@@ -35,19 +35,18 @@ from ipu.tf._tensor.composite_specs import (
 from ipu.tf._tensor.face import dataset_html
 from ipu.tf.data import (
     _generator,
-    _host_map,
     _iterator,
     _live,
+    _map,
     _packed,
     _rows,
     _seeds,
     _stored,
     _structure,
 )
-from ipu.tf.data._host_map import HostFunction
 from ipu.tf.data._iterator import NumpyIterator
 from ipu.tf.data._made_by import note, note_source
-from ipu.tf.data._map import Mapped, converted
+from ipu.tf.data._map import HostFunction, Mapped, converted
 from ipu.tf.data._options import Options
 from ipu.tf.data._parallel import calls_of
 from ipu.tf.data._rows import padded_shapes
@@ -531,7 +530,7 @@ class Dataset:
         self: _Self, function: Callable[..., Any], calls: int, peeks: int = 0
     ) -> _Self:
         called = HostFunction("map", function, _seeds.for_map(), peeks)
-        made = _host_map.mapped(self._impl, self._structure, called, calls)
+        made = _map.mapped(self._impl, self._structure, called, calls)
         return type(self)(*made)
 
     def repeat(self: _Self, count: int | None = None, name: str | None = None) -> _Self:
@@ -659,9 +658,7 @@ class Dataset:
         if mapped is None:
             what = "take_while" if ends else "filter"
             called = HostFunction(what, predicate, _seeds.for_map())
-            return self._then(
-                _host_map.selected(self._impl, self._structure, called, ends)
-            )
+            return self._then(_map.selected(self._impl, self._structure, called, ends))
         result = mapped.structure
         is_verdict = (
             not nest.is_nested(result)

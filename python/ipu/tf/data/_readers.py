@@ -77,9 +77,7 @@ def TextLineDataset(
     """Make elements of the lines of files, without their ends.
 
     Args:
-        filenames: A name, a list of names, or a data set of names.
-        compression_type: None or "" for none, "ZLIB" or "GZIP".
-        buffer_size: Accepted for compatibility.
+        filenames, compression_type, buffer_size: As for :func:`TFRecordDataset`.
         num_parallel_reads: As for :func:`TFRecordDataset`.
 
     Returns:

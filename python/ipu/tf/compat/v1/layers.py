@@ -161,17 +161,9 @@ def conv2d(
         padding: "valid" or "same".
         data_format: "channels_last" or "channels_first".
         dilation_rate: Rows and columns between elements of the kernel.
-        activation: A function of the result, or None.
-        use_bias: Whether there is a bias.
-        kernel_initializer: Of the kernel; None: the variable scope's.
-        bias_initializer: Of the bias.
-        kernel_regularizer: A function of the kernel that is added to the losses.
-        bias_regularizer: The same of the bias.
-        activity_regularizer: A function of the result that is added to the losses,
-            divided by the size of the batch.
-        kernel_constraint: Applied to the kernel after updates.
-        bias_constraint: Applied to the bias after updates.
-        trainable: Whether optimizers take the variables by default.
+        activation, use_bias, kernel_initializer, bias_initializer, kernel_regularizer,
+            bias_regularizer, activity_regularizer, kernel_constraint, bias_constraint,
+            trainable: As for :func:`dense`.
         name: The variable scope; None: ``conv2d``, ``conv2d_1``, ...
         reuse: Whether the variables have to be there already.
 

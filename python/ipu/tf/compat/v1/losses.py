@@ -201,9 +201,7 @@ def mean_squared_error(
         labels: What is right.
         predictions: What was found, of the same shape.
         weights: A number, or a tensor that broadcasts.
-        scope: Accepted and not used.
-        loss_collection: Where it is collected; None: nowhere.
-        reduction: One of :class:`Reduction`.
+        scope, loss_collection, reduction: As for :func:`compute_weighted_loss`.
 
     Example:
         >>> float(mean_squared_error([1.0, 2.0], [1.0, 4.0]))
@@ -227,12 +225,8 @@ def absolute_difference(
     """The mean of absolute differences.
 
     Args:
-        labels: What is right.
-        predictions: What was found, of the same shape.
-        weights: A number, or a tensor that broadcasts.
-        scope: Accepted and not used.
-        loss_collection: Where it is collected; None: nowhere.
-        reduction: One of :class:`Reduction`.
+        labels, predictions, weights: As for :func:`mean_squared_error`.
+        scope, loss_collection, reduction: As for :func:`compute_weighted_loss`.
 
     Example:
         >>> float(absolute_difference([1.0, 2.0], [1.0, 4.0]))
@@ -261,9 +255,7 @@ def softmax_cross_entropy(
         logits: ``(batch, classes)``.
         weights: A number, or a tensor that broadcasts to ``(batch,)``.
         label_smoothing: How far labels are moved to equal shares.
-        scope: Accepted and not used.
-        loss_collection: Where it is collected; None: nowhere.
-        reduction: One of :class:`Reduction`.
+        scope, loss_collection, reduction: As for :func:`compute_weighted_loss`.
 
     Example:
         >>> round(float(softmax_cross_entropy([[1.0, 0.0]], [[0.0, 0.0]])), 4)
@@ -292,9 +284,7 @@ def sparse_softmax_cross_entropy(
         labels: ``(batch,)`` or ``(batch, 1)``, integers.
         logits: ``(batch, classes)``.
         weights: A number, or a tensor that broadcasts to ``(batch,)``.
-        scope: Accepted and not used.
-        loss_collection: Where it is collected; None: nowhere.
-        reduction: One of :class:`Reduction`.
+        scope, loss_collection, reduction: As for :func:`compute_weighted_loss`.
 
     Example:
         >>> round(float(sparse_softmax_cross_entropy([0], [[0.0, 0.0]])), 4)
@@ -326,9 +316,7 @@ def sigmoid_cross_entropy(
         logits: ``(batch, classes)``.
         weights: A number, or a tensor that broadcasts.
         label_smoothing: How far labels are moved to one half.
-        scope: Accepted and not used.
-        loss_collection: Where it is collected; None: nowhere.
-        reduction: One of :class:`Reduction`.
+        scope, loss_collection, reduction: As for :func:`compute_weighted_loss`.
 
     Example:
         >>> round(float(sigmoid_cross_entropy([[1.0, 0.0]], [[0.0, 0.0]])), 4)

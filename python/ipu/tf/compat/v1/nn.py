@@ -102,12 +102,7 @@ def avg_pool(
     """The mean of each window.
 
     Args:
-        value: The input.
-        ksize: Sizes of a window, of each axis.
-        strides: From one window to the next, of each axis.
-        padding: "VALID" or "SAME".
-        data_format: "NHWC" or "NCHW".
-        input: In place of ``value``.
+        value, ksize, strides, padding, data_format, input: As for :func:`max_pool`.
 
     Example:
         >>> x = tf.ones([1, 4, 4, 1])
