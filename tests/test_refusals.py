@@ -32,7 +32,7 @@ _UNDECIDABLE = {
     ("_text/missing.py", "refuse"): "raises what its callers name",
     ("_device/devices.py", "running"): "a device of PRE_COMPILE may be one to "
     "compile for",
-    ("_layers/recurrent.py", "_no_mask"): "masks come with the values of layers before",
+    ("_layers/recurrent.py", "call"): "masks come with the values of layers before",
     ("scopes.py", "outside_compilation_scope"): _DEVICE,
     ("drop_in/_absent.py", "__setattr__"): "names are checked where they are imported",
     ("drop_in/_absent.py", "_use"): "names are checked where they are imported",

@@ -16,115 +16,69 @@ import os as _os
 from typing import TYPE_CHECKING
 
 from ipu import _core
-from ipu._device.threads import num_threads, set_num_threads
+from ipu._device.threads import (
+    num_threads as num_threads,
+    set_num_threads as set_num_threads,
+)
 from ipu._text.faces import face
-from ipu._version import __version__
+from ipu._version import __version__ as __version__
 
 if TYPE_CHECKING:
     from ipu import (
-        autoshard,
-        config,
-        dataset_benchmark,
-        drop_in,
-        eager,
-        ipu_compiler,
-        ipu_estimator,
-        ipu_infeed_queue,
-        ipu_outfeed_queue,
-        ipu_pipeline_estimator,
-        ipu_run_config,
-        ipu_strategy,
-        keras,
-        layers,
-        loops,
-        ops,
-        optimizers,
-        profiler,
-        scopes,
-        sharding,
-        tf,
-        utils,
+        autoshard as autoshard,
+        config as config,
+        dataset_benchmark as dataset_benchmark,
+        drop_in as drop_in,
+        eager as eager,
+        ipu_compiler as ipu_compiler,
+        ipu_estimator as ipu_estimator,
+        ipu_infeed_queue as ipu_infeed_queue,
+        ipu_outfeed_queue as ipu_outfeed_queue,
+        ipu_pipeline_estimator as ipu_pipeline_estimator,
+        ipu_run_config as ipu_run_config,
+        ipu_strategy as ipu_strategy,
+        keras as keras,
+        layers as layers,
+        loops as loops,
+        ops as ops,
+        optimizers as optimizers,
+        profiler as profiler,
+        scopes as scopes,
+        sharding as sharding,
+        tf as tf,
+        utils as utils,
     )
-    from ipu._reports.compare import compare_schedules
-    from ipu._reports.timetable import Timetable
-    from ipu.keras.engine.pipelines.auto_stages import auto_stages
+    from ipu._reports.compare import compare_schedules as compare_schedules
+    from ipu._reports.timetable import Timetable as Timetable
+    from ipu.keras.engine.pipelines.auto_stages import auto_stages as auto_stages
     from ipu.ops import (
-        control_flow_ops,
-        cross_replica_ops,
-        embedding_ops,
-        functional_ops,
-        grad_util_ops,
-        image_ops,
-        internal_ops,
-        math_ops,
-        nn_ops,
-        normalization_ops,
-        pipelining_ops,
-        rand_ops,
-        replication_ops,
-        rnn_ops,
-        slicing_ops,
-        statistics_ops,
+        control_flow_ops as control_flow_ops,
+        cross_replica_ops as cross_replica_ops,
+        embedding_ops as embedding_ops,
+        functional_ops as functional_ops,
+        grad_util_ops as grad_util_ops,
+        image_ops as image_ops,
+        internal_ops as internal_ops,
+        math_ops as math_ops,
+        nn_ops as nn_ops,
+        normalization_ops as normalization_ops,
+        pipelining_ops as pipelining_ops,
+        rand_ops as rand_ops,
+        replication_ops as replication_ops,
+        rnn_ops as rnn_ops,
+        slicing_ops as slicing_ops,
+        statistics_ops as statistics_ops,
     )
-    from ipu.ops.functional_ops import outlined_function
+    from ipu.ops.functional_ops import outlined_function as outlined_function
 
-__all__ = [
-    "Timetable",
-    "__version__",
-    "auto_stages",
-    "autoshard",
-    "compare_schedules",
-    "config",
-    "control_flow_ops",
-    "cross_replica_ops",
-    "dataset_benchmark",
-    "drop_in",
-    "eager",
-    "embedding_ops",
-    "functional_ops",
-    "grad_util_ops",
-    "image_ops",
-    "internal_ops",
-    "ipu_compiler",
-    "ipu_estimator",
-    "ipu_infeed_queue",
-    "ipu_outfeed_queue",
-    "ipu_pipeline_estimator",
-    "ipu_run_config",
-    "ipu_strategy",
-    "keras",
-    "layers",
-    "loops",
-    "math_ops",
-    "nn_ops",
-    "normalization_ops",
-    "num_threads",
-    "ops",
-    "optimizers",
-    "outlined_function",
-    "pipelining_ops",
-    "profiler",
-    "rand_ops",
-    "replication_ops",
-    "rnn_ops",
-    "scopes",
-    "set_num_threads",
-    "sharding",
-    "slicing_ops",
-    "statistics_ops",
-    "tf",
-    "utils",
-]
-
-# frames of files below this folder are not the user's
-_core.set_package_dir(_os.path.dirname(__file__) + _os.sep)
-if any(name.startswith(("IPU_", "TF_POPLAR")) for name in _os.environ):
-    from ipu._config.environment import warn_of_mistakes as _warn_of_mistakes
-
-    _warn_of_mistakes()
-
-
-_OWN = ("__version__", "num_threads", "set_num_threads")
+_MODULES = """
+autoshard config dataset_benchmark drop_in eager ipu_compiler ipu_estimator
+ipu_infeed_queue ipu_outfeed_queue ipu_pipeline_estimator ipu_run_config ipu_strategy
+keras layers loops ops optimizers profiler scopes sharding tf utils
+control_flow_ops cross_replica_ops embedding_ops functional_ops grad_util_ops image_ops
+internal_ops math_ops nn_ops normalization_ops pipelining_ops rand_ops replication_ops
+rnn_ops slicing_ops statistics_ops
+""".split()
 # names that are no modules
 _MEMBERS = {
     "Timetable": "ipu._reports.timetable:Timetable",
@@ -132,11 +86,16 @@ _MEMBERS = {
     "compare_schedules": "ipu._reports.compare:compare_schedules",
     "outlined_function": "ipu.ops.functional_ops:outlined_function",
 }
-_MODULES = {
-    name: f"ipu.ops.{name}" if name.endswith("_ops") else f"ipu.{name}"
-    for name in __all__
-    if name not in _OWN
-}
+__all__ = sorted(
+    [*_MODULES, *_MEMBERS, "__version__", "num_threads", "set_num_threads"]
+)
+
+# frames of files below this folder are not the user's
+_core.set_package_dir(_os.path.dirname(__file__) + _os.sep)
+if any(name.startswith(("IPU_", "TF_POPLAR")) for name in _os.environ):
+    from ipu._config.environment import warn_of_mistakes as _warn_of_mistakes
+
+    _warn_of_mistakes()
 
 
 def load_ipython_extension(ipython: object) -> None:
@@ -154,4 +113,8 @@ def unload_ipython_extension(ipython: object) -> None:
 
 
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = face(__name__, __all__, {**_MODULES, **_MEMBERS})
+    _LAZY = {
+        name: f"ipu.ops.{name}" if name.endswith("_ops") else f"ipu.{name}"
+        for name in _MODULES
+    }
+    __getattr__, __dir__ = face(__name__, __all__, {**_LAZY, **_MEMBERS})

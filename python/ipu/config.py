@@ -16,36 +16,27 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from ipu._config import tree
+from ipu._config import enums, tree
 from ipu._config.enums import (
-    DeviceConnectionType,
-    ExecutionProfileType,
-    MergeRemoteBuffersBehaviour,
-    SchedulingAlgorithm,
-    SelectionOrder,
-    StochasticRoundingBehaviour,
+    DeviceConnectionType as DeviceConnectionType,
+    ExecutionProfileType as ExecutionProfileType,
+    MergeRemoteBuffersBehaviour as MergeRemoteBuffersBehaviour,
+    SchedulingAlgorithm as SchedulingAlgorithm,
+    SelectionOrder as SelectionOrder,
+    StochasticRoundingBehaviour as StochasticRoundingBehaviour,
 )
 from ipu._config.flags import running_on_ipu_model
-from ipu._config.options import AttributeMetadata, Category, Group, Option
+from ipu._config.options import (
+    AttributeMetadata as AttributeMetadata,
+    Category,
+    Group,
+    Option,
+)
 from ipu._config.poplar_options import check_poplar_options
 from ipu._device import devices
-from ipu._text.faces import face
+from ipu._text.faces import defined, face
 from ipu._text.log import logger
 from ipu._text.refusals import refuse_given
-
-__all__ = [
-    "AttributeMetadata",
-    "DeviceConnectionType",
-    "ExecutionProfileType",
-    "IPUConfig",
-    "MergeRemoteBuffersBehaviour",
-    "SchedulingAlgorithm",
-    "SelectionOrder",
-    "StochasticRoundingBehaviour",
-    "configure_ipu_system",
-    "get_ipu_config",
-    "reset_ipu_configuration",
-]
 
 _VERSIONS = ("ipu1", "ipu2", "ipu21")
 _Selection = int | list[int] | tuple[int, ...]
@@ -456,4 +447,5 @@ def get_ipu_config(session: None = None) -> list[IPUConfig]:
 
 
 if not TYPE_CHECKING:
+    __all__ = defined(__name__, ("AttributeMetadata", *enums.__all__))
     __getattr__, __dir__ = face(__name__, __all__)

@@ -18,20 +18,13 @@ from ipu._device.placement import current_ordinal
 from ipu._text import feed_arguments
 from ipu._text.arguments import as_int
 from ipu._text.errors import FailedPreconditionError, InvalidArgumentError
-from ipu._text.faces import face
+from ipu._text.faces import defined, face
 from ipu.tf import nest
 from ipu.tf._functions.tracing import current_build
 from ipu.tf._graph import mode as _graph_mode
 from ipu.tf._graph.reached import operation
 from ipu.tf._tensor.operation import Operation
 from ipu.tf.tensor_spec import TensorSpec
-
-__all__ = [
-    "IPUOutfeedMode",
-    "IPUOutfeedQueue",
-    "IPUOutfeedQueueIterator",
-    "ScopedIPUOutfeedQueue",
-]
 
 _DEFAULT_DEPTH = 3
 # Slots on the device beyond the user's depth: the thread that empties them is woken for
@@ -497,4 +490,5 @@ def _at_least_one(name: str, given: dict[str, Any], default: int) -> int:
 
 
 if not TYPE_CHECKING:
+    __all__ = defined(__name__)
     __getattr__, __dir__ = face(__name__, __all__)

@@ -17,18 +17,8 @@ from typing import TYPE_CHECKING, Any
 from ipu import _core
 from ipu._device import devices, placement
 from ipu._text import missing
-from ipu._text.faces import face
+from ipu._text.faces import defined, face
 from ipu.tf.dtypes import as_dtype
-
-__all__ = [
-    "frontend_attribute",
-    "ipu_jit_scope",
-    "ipu_scope",
-    "ipu_shard",
-    "outside_compilation_scope",
-    "partials_type",
-    "stochastic_rounding",
-]
 
 
 def ipu_scope(device: str) -> contextlib.AbstractContextManager[None]:
@@ -248,4 +238,5 @@ def partials_type(override_type: Any) -> Iterator[None]:
 
 
 if not TYPE_CHECKING:
+    __all__ = defined(__name__)
     __getattr__, __dir__ = face(__name__, __all__)

@@ -19,18 +19,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from ipu._text.faces import face
+from ipu._text.faces import defined, face
 from ipu.tf._graph.differentiate import ancestors
 from ipu.tf._graph.graph import Graph
 from ipu.tf._graph.operation import GraphOperation, GraphTensor
-
-__all__ = [
-    "dependencies",
-    "get_shard_from_colocation",
-    "get_sharding",
-    "has_attr",
-    "propagate_sharding",
-]
 
 _SHARDING = "_XlaSharding"
 
@@ -154,4 +146,5 @@ def propagate_sharding(graph: Any) -> None:
 
 
 if not TYPE_CHECKING:
+    __all__ = defined(__name__)
     __getattr__, __dir__ = face(__name__, __all__)

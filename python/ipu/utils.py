@@ -12,115 +12,31 @@ Example:
 
 from __future__ import annotations
 
+import enum
 import operator
-from enum import Enum
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import TYPE_CHECKING, Any
 
 from ipu._config import flags as _flags
-from ipu._config.enums import (
-    DeviceConnectionType,
-    ExecutionProfileType,
-    MergeRemoteBuffersBehaviour,
-    SchedulingAlgorithm,
-    SelectionOrder,
-    StochasticRoundingBehaviour,
-)
-from ipu._config.flags import running_on_ipu_model
-from ipu._config.legacy import (
-    IpuOptions,
-    auto_select_ipus,
-    create_ipu_config,
-    select_ipus,
-    set_experimental_multi_replica_distribution_options,
-    set_ipu_connection_type,
-    set_ipu_model_options,
-)
-from ipu._config.legacy_options import (
-    KeyId,
-    VerificationOptions,
-    set_compilation_options,
-    set_convolution_options,
-    set_floating_point_behaviour_options,
-    set_gcl_options,
-    set_io_tile_options,
-    set_matmul_options,
-    set_norm_options,
-    set_optimization_options,
-    set_pooling_options,
-    set_recomputation_options,
-    set_report_options,
-    set_serialization_options,
-    set_transfer_options,
-    set_verification_options,
-)
+from ipu._config.enums import *
+from ipu._config.flags import running_on_ipu_model as running_on_ipu_model
+from ipu._config.legacy import *
+from ipu._config.legacy_options import *
 from ipu._device import devices
-from ipu._loops.data_files import (
-    export_dataset_to_file,
-    export_inputs_to_file,
-    export_variables_from_live_model,
-    export_variables_from_live_session,
-    import_data_in_live_model,
-    import_data_in_live_session,
-)
-from ipu._text.faces import face
+from ipu._loops.data_files import *
+from ipu._text.faces import face, offered
 from ipu.config import (
-    IPUConfig,
-    configure_ipu_system,
-    get_ipu_config,
-    reset_ipu_configuration,
+    IPUConfig as IPUConfig,
+    configure_ipu_system as configure_ipu_system,
+    get_ipu_config as get_ipu_config,
+    reset_ipu_configuration as reset_ipu_configuration,
 )
 from ipu.tf._graph import mode
 
-__all__ = [
-    "DeviceConnectionType",
-    "ExecutionProfileType",
-    "IPUConfig",
-    "IpuOptions",
-    "KeyId",
-    "MergeRemoteBuffersBehaviour",
-    "SchedulingAlgorithm",
-    "SelectionOrder",
-    "StochasticRoundingBehaviour",
-    "SyntheticDataCategory",
-    "VerificationOptions",
-    "auto_select_ipus",
-    "configure_ipu_system",
-    "create_ipu_config",
-    "export_dataset_to_file",
-    "export_inputs_to_file",
-    "export_variables_from_live_model",
-    "export_variables_from_live_session",
-    "get_ipu_config",
-    "get_num_of_ipus_in_device",
-    "import_data_in_live_model",
-    "import_data_in_live_session",
-    "move_variable_initialization_to_cpu",
-    "reset_ipu_configuration",
-    "reset_ipu_seed",
-    "running_on_ipu_model",
-    "select_ipus",
-    "set_compilation_options",
-    "set_convolution_options",
-    "set_experimental_multi_replica_distribution_options",
-    "set_floating_point_behaviour_options",
-    "set_gcl_options",
-    "set_io_tile_options",
-    "set_ipu_connection_type",
-    "set_ipu_model_options",
-    "set_matmul_options",
-    "set_norm_options",
-    "set_optimization_options",
-    "set_pooling_options",
-    "set_recomputation_options",
-    "set_report_options",
-    "set_serialization_options",
-    "set_transfer_options",
-    "set_verification_options",
-    "use_synthetic_data_for",
-]
+if TYPE_CHECKING:
+    from typing import SupportsIndex
 
 
-class SyntheticDataCategory(Enum):
+class SyntheticDataCategory(enum.Enum):
     """Kinds of data that the flag ``--use_synthetic_data`` can replace.
 
     Example:
@@ -256,4 +172,5 @@ def use_synthetic_data_for(category: SyntheticDataCategory | str) -> bool:
 
 
 if not TYPE_CHECKING:
+    __all__ = offered(__name__)
     __getattr__, __dir__ = face(__name__, __all__)

@@ -7,6 +7,9 @@ The numbers are what ``IPUConfig.to_dict`` writes.
 from __future__ import annotations
 
 from enum import Enum
+from typing import TYPE_CHECKING
+
+from ipu._text.faces import defined
 
 
 class SelectionOrder(Enum):
@@ -125,3 +128,7 @@ class ExecutionProfileType(Enum):
     DEVICE_PROFILE = 1
     IPU_PROFILE = 2
     TILE_PROFILE = 3
+
+
+if not TYPE_CHECKING:
+    __all__ = defined(__name__)

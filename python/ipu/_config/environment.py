@@ -29,9 +29,6 @@ _KNOWN = (
 def warn_of_mistakes(environment: Mapping[str, str] = os.environ) -> None:
     """Warn of names and values that have no effect.
 
-    Args:
-        environment: The variables.
-
     Example:
         >>> warn_of_mistakes({"IPU_CPU_CLASS": "generic"})
     """

@@ -154,9 +154,6 @@ def parse_flags(text: str) -> PoplarFlags:
     Returns:
         The flags, with defaults for those that are not named.
 
-    Raises:
-        InvalidArgumentError: A flag is unknown, or its value does not fit.
-
     Example:
         >>> parse_flags("--use_ipu_model --max_infeed_threads=2").max_infeed_threads
         2
@@ -184,11 +181,7 @@ _read: list[PoplarFlags] = []
 
 
 def flags() -> PoplarFlags:
-    """The flags of this process, read from the environment at the first call.
-
-    Raises:
-        InvalidArgumentError: As :func:`parse_flags`, on every call until it is mended.
-    """
+    """The flags of this process, read from the environment at the first call."""
     if not _read:
         made = parse_flags(os.environ.get(ENVIRONMENT_VARIABLE, ""))
         if made.help:
@@ -220,11 +213,7 @@ def running_on_ipu_model() -> bool:
 
 
 def max_ipus() -> int:
-    """How many IPUs the simulated machine has: IPU_NUM_IPUS, 64 by default.
-
-    Raises:
-        InvalidArgumentError: The variable is not a positive integer.
-    """
+    """How many IPUs the simulated machine has: IPU_NUM_IPUS, 64 by default."""
     text = os.environ.get("IPU_NUM_IPUS", "64").strip()
     if not text.isdigit() or int(text) < 1:
         raise InvalidArgumentError(

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ipu._config.enums import (
     DeviceConnectionType,
@@ -22,6 +22,7 @@ from ipu._config.enums import (
     SchedulingAlgorithm,
     SelectionOrder,
 )
+from ipu._text.faces import defined
 from ipu.config import IPUConfig
 
 _SCHEDULERS = {
@@ -70,7 +71,7 @@ class IpuOptions:
         return f"IpuOptions({self.config!r}, profiling={self.profiling!r})"
 
 
-def checked_options(opts: Any) -> IpuOptions:
+def _checked_options(opts: Any) -> IpuOptions:
     """``opts``, if it is an options object.
 
     Raises:
@@ -259,7 +260,7 @@ def auto_select_ipus(opts: IpuOptions, num_ipus: int | Sequence[int]) -> IpuOpti
         >>> auto_select_ipus(create_ipu_config(), [1, 2]).config.auto_select_ipus
         [1, 2]
     """
-    opts = checked_options(opts)
+    opts = _checked_options(opts)
     _refuse_second_selection(opts)
     many = isinstance(num_ipus, (list, tuple))
     each: list[Any] = list(num_ipus) if many else [num_ipus]  # type: ignore[arg-type]
@@ -290,7 +291,7 @@ def select_ipus(opts: IpuOptions, indices: Sequence[int]) -> IpuOptions:
         >>> select_ipus(create_ipu_config(), [2, 3]).config.select_ipus
         [2, 3]
     """
-    opts = checked_options(opts)
+    opts = _checked_options(opts)
     _refuse_second_selection(opts)
     if not isinstance(indices, (list, tuple)) or not all(_is_int(i) for i in indices):
         raise Exception(
@@ -325,7 +326,7 @@ def set_ipu_model_options(
         >>> opts.config.ipu_model.tiles_per_ipu
         128
     """
-    opts = checked_options(opts)
+    opts = _checked_options(opts)
     model = opts.config.ipu_model
     model.compile_ipu_code = bool(compile_ipu_code)
     model.tiles_per_ipu = int(tiles_per_ipu or 0)
@@ -360,7 +361,7 @@ def set_ipu_connection_type(
         >>> opts.config.device_connection.type.name
         'ON_DEMAND'
     """
-    opts = checked_options(opts)
+    opts = _checked_options(opts)
     chosen = connection_type or DeviceConnectionType.ALWAYS
     if chosen is DeviceConnectionType.NEVER and not ipu_version:
         raise Exception(
@@ -391,7 +392,7 @@ def set_experimental_multi_replica_distribution_options(
         >>> opts.config.experimental.multi_replica_distribution.process_index
         1
     """
-    opts = checked_options(opts)
+    opts = _checked_options(opts)
     if not 0 <= process_index < process_count:
         raise ValueError(
             "process_index must be in the range [0, process_count). Received: "
@@ -401,3 +402,7 @@ def set_experimental_multi_replica_distribution_options(
     distribution.process_count = process_count
     distribution.process_index = process_index
     return opts
+
+
+if not TYPE_CHECKING:
+    __all__ = defined(__name__)

@@ -8,10 +8,11 @@ that they are given and return it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ipu._config.enums import MergeRemoteBuffersBehaviour, StochasticRoundingBehaviour
-from ipu._config.legacy import IpuOptions, checked_options
+from ipu._config.legacy import IpuOptions, _checked_options
+from ipu._text.faces import defined
 
 _MERGING = {
     True: MergeRemoteBuffersBehaviour.MERGE,
@@ -52,7 +53,7 @@ def set_floating_point_behaviour_options(
         >>> traps.inv, traps.oflo
         (True, False)
     """
-    opts = checked_options(opts)
+    opts = _checked_options(opts)
     behaviour = opts.config.floating_point_behaviour
     behaviour.inv, behaviour.div0 = bool(inv), bool(div0)
     behaviour.oflo, behaviour.nanoo = bool(oflo), bool(nanoo)
@@ -82,7 +83,7 @@ def set_recomputation_options(
         True
     """
     del allow_stateful_recompute
-    opts = checked_options(opts)
+    opts = _checked_options(opts)
     opts.config.allow_recompute = bool(allow_recompute)
     return opts
 
@@ -116,7 +117,7 @@ def set_optimization_options(
         >>> opts.config.optimizations.combine_matmuls
         True
     """
-    opts = checked_options(opts)
+    opts = _checked_options(opts)
     if merge_remote_buffers not in (True, False, None):
         raise ValueError(
             "`merge_remote_buffers` must be True, False or None. "
@@ -149,7 +150,7 @@ def set_norm_options(
         >>> opts.config.norms.use_stable_statistics
         True
     """
-    opts = checked_options(opts)
+    opts = _checked_options(opts)
     opts.config.norms.use_stable_statistics = bool(use_stable_statistics)
     return opts
 
@@ -176,7 +177,7 @@ def set_io_tile_options(
         >>> opts.config.io_tiles.num_io_tiles
         64
     """
-    opts = checked_options(opts)
+    opts = _checked_options(opts)
     if place_ops_on_io_tiles and num_io_tiles == 0:
         raise ValueError(
             "Cannot place ops on I/O tiles when num_io_tiles is 0. Pass a positive "
@@ -212,7 +213,7 @@ def set_compilation_options(
         >>> opts.config.compilation_poplar_options
         {'debug.x': 'True'}
     """
-    opts = checked_options(opts)
+    opts = _checked_options(opts)
     added = _dictionary("compilation_options", compilation_options)
     opts.config.compilation_poplar_options.update(added)
     return opts
@@ -230,7 +231,7 @@ def set_convolution_options(
         >>> opts.config.convolutions.poplar_options
         {'availableMemoryProportion': '0.3'}
     """
-    opts = checked_options(opts)
+    opts = _checked_options(opts)
     added = _dictionary("convolution_options", convolution_options)
     opts.config.convolutions.poplar_options.update(added)
     return opts
@@ -250,7 +251,7 @@ def set_matmul_options(
         >>> opts.config.matmuls.poplar_options
         {'availableMemoryProportion': '0.3'}
     """
-    opts = checked_options(opts)
+    opts = _checked_options(opts)
     added = _dictionary("matmul_options", matmul_options)
     opts.config.matmuls.poplar_options.update(added)
     opts.config.matmuls.clear_pass_type = bool(clear_pass_type)
@@ -269,7 +270,7 @@ def set_pooling_options(
         >>> opts.config.pooling.poplar_options
         {'poolUseIntrospectiveMapping': 'false'}
     """
-    opts = checked_options(opts)
+    opts = _checked_options(opts)
     added = _dictionary("pooling_options", pooling_options)
     opts.config.pooling.poplar_options.update(added)
     return opts
@@ -292,7 +293,7 @@ def set_gcl_options(
         >>> opts.config.gcl_poplar_options
         {'useSynclessCollectives': 'true'}
     """
-    opts = checked_options(opts)
+    opts = _checked_options(opts)
     if gcl_options is not None and not isinstance(gcl_options, Mapping):
         raise TypeError(
             f"`gcl_options` must be a dictionary. Received: {gcl_options!r}."
@@ -324,7 +325,7 @@ def set_report_options(
         >>> type(opts).__name__
         'IpuOptions'
     """
-    opts = checked_options(opts)
+    opts = _checked_options(opts)
     graph = _dictionary("report_options", report_options)
     execution = dict(graph)
     graph.update(_dictionary("graph_options", graph_options))
@@ -343,7 +344,7 @@ def set_serialization_options(opts: IpuOptions, output_folder: str = "") -> IpuO
         >>> opts.config.serialization_output_folder
         'programs'
     """
-    opts = checked_options(opts)
+    opts = _checked_options(opts)
     opts.config.serialization_output_folder = output_folder
     return opts
 
@@ -393,7 +394,7 @@ def set_transfer_options(
         >>> opts = utils.create_ipu_config()
         >>> opts = set_transfer_options(opts, use_verified_transfers=True)
     """
-    opts = checked_options(opts)
+    opts = _checked_options(opts)
     opts.profiling["use_verified_transfers"] = bool(use_verified_transfers)
     return opts
 
@@ -408,6 +409,10 @@ def set_verification_options(
         >>> opts = utils.create_ipu_config()
         >>> opts = set_verification_options(opts, VerificationOptions())
     """
-    opts = checked_options(opts)
+    opts = _checked_options(opts)
     opts.profiling["verification_options"] = verification_options
     return opts
+
+
+if not TYPE_CHECKING:
+    __all__ = defined(__name__)

@@ -12,14 +12,6 @@ _PARTIALS = ("half", "float")
 def check_poplar_options(where: str, options: Mapping[str, Any]) -> None:
     """Check options of convolutions and matrix products, as far as they are known.
 
-    Args:
-        where: What they are assigned to, for messages.
-        options: Options by name.
-
-    Raises:
-        ValueError: ``partialsType`` is neither "half" nor "float", or
-            ``availableMemoryProportion`` no number from 0 to 1.
-
     Example:
         >>> check_poplar_options("matmuls.poplar_options", {"partialsType": "half"})
     """

@@ -91,11 +91,7 @@ class PipelineSchedule(Enum):
 
 
 def call_core(build: Callable[..., _Result], *args: Any, **kwargs: Any) -> _Result:
-    """Calls a function of the core's schedules, with the exceptions of the API.
-
-    Raises:
-        NotImplementedError: The schedule cannot be had for these arguments.
-    """
+    """Calls a function of the core's schedules, with the exceptions of the API."""
     try:
         return build(*args, **kwargs)
     except UnimplementedError as error:

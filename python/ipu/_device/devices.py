@@ -155,9 +155,6 @@ class Device:
             shards: How many IPUs the program uses: its largest shard number, or number
                 of a pipeline's device, + 1. It counts as the next power of two.
 
-        Raises:
-            InternalError: It does not divide the number of IPUs.
-
         Example:
             >>> Device(0, [0, 1, 2, 3, 4, 5, 6, 7], Layout()).replication_factor(3)
             2
@@ -286,9 +283,6 @@ def _install(configured: _Configured) -> None:
 
 def device_sizes(config: Any) -> list[int]:
     """How many IPUs each device of a configuration has.
-
-    Args:
-        config: An ``IPUConfig``.
 
     Example:
         >>> from ipu.config import IPUConfig

@@ -33,13 +33,6 @@ def parse_device_name(name: str) -> tuple[str, int]:
         name: Such as "/device:IPU:0", "/ipu:1", "cpu" or the full form with job,
             replica and task. Without a number it is number 0.
 
-    Returns:
-        ("IPU" or "CPU", ordinal).
-
-    Raises:
-        TypeError: ``name`` is not a string.
-        ValueError: It does not name a CPU or an IPU.
-
     Example:
         >>> parse_device_name("/device:IPU:1")
         ('IPU', 1)
@@ -68,9 +61,6 @@ def physical_ids(order: SelectionOrder, n: int) -> list[int]:
     Returns:
         n positions, a permutation of 0 to n - 1: entry i belongs to the shard or
         pipeline device number i.
-
-    Raises:
-        ValueError: ``n`` is not positive.
 
     Example:
         >>> physical_ids(SelectionOrder.SNAKE, 8)

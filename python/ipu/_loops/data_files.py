@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from ipu._text.errors import NotFoundError, OutOfRangeError
+from ipu._text.faces import defined
 from ipu._text.refusals import refuse_call
 
 
@@ -214,3 +215,7 @@ def import_data_in_live_session(
     """
     del session, data_files, output_folder
     refuse_call(f"{__name__}.import_data_in_live_session")
+
+
+if not TYPE_CHECKING:
+    __all__ = defined(__name__)

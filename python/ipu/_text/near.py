@@ -55,9 +55,6 @@ def refuse_unknown(
         given: The names of the arguments.
         known: Those that it has.
 
-    Raises:
-        TypeError: One is not among them.
-
     Example:
         >>> refuse_unknown("Variable", {}, ["trainable"])
     """

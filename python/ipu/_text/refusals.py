@@ -393,9 +393,6 @@ for _row in _ROWS:
 def rows_of(call: str) -> list[Refusal]:
     """The rows about a call.
 
-    Args:
-        call: As :attr:`Refusal.call`.
-
     Example:
         >>> name = "ipu.keras.callbacks.tensorboard.TensorBoard"
         >>> "embeddings_freq" in [row.argument for row in rows_of(name)]

@@ -11,10 +11,6 @@ from ipu._text.missing import user_line
 def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn about the innermost line that is not of this package.
 
-    Args:
-        message: The text.
-        category: The kind of warning.
-
     Example:
         >>> import warnings
         >>> with warnings.catch_warnings(record=True) as seen:

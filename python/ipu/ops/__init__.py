@@ -9,44 +9,29 @@ from ipu._text.faces import face
 
 if TYPE_CHECKING:
     from ipu.ops import (
-        control_flow_ops,
-        cross_replica_ops,
-        embedding_ops,
-        functional_ops,
-        grad_util_ops,
-        image_ops,
-        internal_ops,
-        math_ops,
-        nn_ops,
-        normalization_ops,
-        pipelining_ops,
-        rand_ops,
-        replication_ops,
-        rnn_ops,
-        slicing_ops,
-        statistics_ops,
+        control_flow_ops as control_flow_ops,
+        cross_replica_ops as cross_replica_ops,
+        embedding_ops as embedding_ops,
+        functional_ops as functional_ops,
+        grad_util_ops as grad_util_ops,
+        image_ops as image_ops,
+        internal_ops as internal_ops,
+        math_ops as math_ops,
+        nn_ops as nn_ops,
+        normalization_ops as normalization_ops,
+        pipelining_ops as pipelining_ops,
+        rand_ops as rand_ops,
+        replication_ops as replication_ops,
+        rnn_ops as rnn_ops,
+        slicing_ops as slicing_ops,
+        statistics_ops as statistics_ops,
     )
 
-__all__ = [
-    "control_flow_ops",
-    "cross_replica_ops",
-    "embedding_ops",
-    "functional_ops",
-    "grad_util_ops",
-    "image_ops",
-    "internal_ops",
-    "math_ops",
-    "nn_ops",
-    "normalization_ops",
-    "pipelining_ops",
-    "rand_ops",
-    "replication_ops",
-    "rnn_ops",
-    "slicing_ops",
-    "statistics_ops",
-]
-
-
 if not TYPE_CHECKING:
+    __all__ = """
+    control_flow_ops cross_replica_ops embedding_ops functional_ops grad_util_ops
+    image_ops internal_ops math_ops nn_ops normalization_ops pipelining_ops rand_ops
+    replication_ops rnn_ops slicing_ops statistics_ops
+    """.split()
     _LAZY = {name: f"ipu.ops.{name}" for name in __all__}
     __getattr__, __dir__ = face(__name__, __all__, _LAZY)
