@@ -12,7 +12,7 @@
  *   transpose that moves axes of size 1 alone -> reshape
  *   reshape, transpose, slice of a broadcast single element -> broadcast
  *   element-wise op on broadcast inputs -> on the inputs themselves
- *   x * 1, x / 1, x - 0, neg neg, not not -> x
+ *   what the rows of `rules` say, as x * 1 -> x
  *   a value that a loop carries unchanged -> its initial value
  *   a > b -> b < a; commuting operands in the order of their ids, constants last
  *
@@ -22,6 +22,7 @@
 
 #include "graph/block_op.h"
 #include "graph/constant.h"
+#include "passes/match.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 
@@ -117,54 +118,58 @@ strip_broadcasts(ipu__rewriter *r, ipu_node id, ipu_value *out)
     return emit_shaped(r, id, IPU_OP_ID_BROADCAST, small, &result, out);
 }
 
-/* x * 1, x / 1, x - 0, neg neg x, not not x */
-static void
-drop_arithmetic(const ipu_graph *graph, const ipu_node_data *node, ipu_value *out)
-{
-    ipu_value x = node->inputs[0];
-    const ipu_type *result = type_of(graph, ipu_node_output(node, 0));
-    const ipu_node_data *before;
-    switch (node->op) {
-    case IPU_OP_ID_NEG:
-    case IPU_OP_ID_LOGICAL_NOT:
-        before = producer_if(graph, x, node->op);
-        *out = before != NULL ? before->inputs[0] : *out;
-        return;
-    case IPU_OP_ID_MUL:
-    case IPU_OP_ID_DIV:
-        if (ipu_type_equal(type_of(graph, x), result) &&
-            ipu_constant_is(graph, node->inputs[1], 1.0)) {
-            *out = x;
-        }
-        return;
-    case IPU_OP_ID_SUB:
-        if (ipu_type_equal(type_of(graph, x), result) &&
-            ipu_constant_is(graph, node->inputs[1], 0.0)) {
-            *out = x;
-        }
-        return;
-    default:
-        return;
-    }
-}
+enum { X = 1, Y, Z };
 
-/* x ^ 1, x ^ 2. In float32 the square of a number is exact in the float64 in which
- * powers are computed, so that both round to the same bits. */
+/* Expressions and what they are: an operand, or an op of operands. In float32 the
+ * square of a number is exact in the float64 in which powers are computed, so that both
+ * round to the same bits. */
+static const struct rule {
+    ipu__pattern from;
+    ipu_op to; /* IPU_OP_ID_COUNT: the first operand */
+    uint32_t operands[3];
+    bool float32_only;
+} rules[] = {
+    {IPU__OP(MUL, 0, IPU__ANY(X), IPU__NUMBER(1.0)), IPU_OP_ID_COUNT, {X}, false},
+    {IPU__OP(DIV, 0, IPU__ANY(X), IPU__NUMBER(1.0)), IPU_OP_ID_COUNT, {X}, false},
+    {IPU__OP(SUB, 0, IPU__ANY(X), IPU__NUMBER(0.0)), IPU_OP_ID_COUNT, {X}, false},
+    {IPU__OP(NEG, 0, IPU__OF(NEG, 0, IPU__ANY(X))), IPU_OP_ID_COUNT, {X}, false},
+    {IPU__OP(LOGICAL_NOT, 0, IPU__OF(LOGICAL_NOT, 0, IPU__ANY(X))),
+     IPU_OP_ID_COUNT,
+     {X},
+     false},
+    {IPU__OP(POW, 0, IPU__ANY(X), IPU__NUMBER(1.0)), IPU_OP_ID_COUNT, {X}, true},
+    {IPU__OP(POW, 0, IPU__ANY(X), IPU__NUMBER(2.0)), IPU_OP_ID_SQUARE, {X}, true},
+};
+
+/* By the first rule that fits. */
 static ipu_status
-simplify_power(ipu__rewriter *r, ipu_node id, ipu_value *out)
+apply_rules(ipu__rewriter *r, ipu_node id, ipu_value *out)
 {
     const ipu_node_data *node = ipu_node_of(r->graph, id);
-    ipu_value x = node->inputs[0];
-    const ipu_type *result = type_of(r->graph, ipu_node_output(node, 0));
-    if (!ipu_type_equal(type_of(r->graph, x), result) ||
-        result->dtype != IPU_DTYPE_FLOAT32) {
-        return IPU_OK;
-    }
-    if (ipu_constant_is(r->graph, node->inputs[1], 1.0)) {
-        *out = x;
-    } else if (ipu_constant_is(r->graph, node->inputs[1], 2.0)) {
-        return ipu_graph_emit(r->ctx, r->graph, node->block, id, IPU_OP_ID_SQUARE, &x,
-                              1, NULL, 0, out);
+    const ipu_value old = ipu_node_output(node, 0);
+    const ipu_type *type = type_of(r->graph, old);
+    for (uint32_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
+        const struct rule *rule = &rules[i];
+        ipu__match match = ipu__match_in(r->graph);
+        if (rule->from.op != node->op ||
+            (rule->float32_only && type->dtype != IPU_DTYPE_FLOAT32) ||
+            !ipu__matches(&match, &rule->from, old)) {
+            continue;
+        }
+        ipu_value operands[3];
+        uint32_t count = 0;
+        while (count < 3 && rule->operands[count] != 0) {
+            operands[count] = match.values[rule->operands[count]];
+            count++;
+        }
+        if (count == 1 && !ipu_type_equal(type_of(r->graph, operands[0]), type)) {
+            continue; /* it was broadcast */
+        }
+        *out = operands[0];
+        return rule->to == IPU_OP_ID_COUNT
+                   ? IPU_OK
+                   : ipu_graph_emit(r->ctx, r->graph, node->block, id, rule->to,
+                                    operands, count, NULL, 0, out);
     }
     return IPU_OK;
 }
@@ -320,10 +325,7 @@ simplify(ipu__rewriter *r, ipu_node id, ipu_value *out)
         }
         node = ipu_node_of(r->graph, id);
         order_operands(r->graph, node);
-        drop_arithmetic(r->graph, node, out);
-        if (node->op == IPU_OP_ID_POW) {
-            IPU_TRY(simplify_power(r, id, out));
-        }
+        IPU_TRY(apply_rules(r, id, out));
         if (out->index != IPU_NO_INDEX) {
             return IPU_OK;
         }
