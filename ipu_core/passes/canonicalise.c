@@ -139,6 +139,10 @@ static const struct rule {
      false},
     {IPU__OP(POW, 0, IPU__ANY(X), IPU__NUMBER(1.0)), IPU_OP_ID_COUNT, {X}, true},
     {IPU__OP(POW, 0, IPU__ANY(X), IPU__NUMBER(2.0)), IPU_OP_ID_SQUARE, {X}, true},
+    {IPU__OP(SELECT, 0, IPU__OF(LOGICAL_NOT, 0, IPU__ANY(X)), IPU__ANY(Y), IPU__ANY(Z)),
+     IPU_OP_ID_SELECT,
+     {X, Z, Y},
+     false},
 };
 
 /* By the first rule that fits. */

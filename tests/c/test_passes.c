@@ -113,6 +113,13 @@ static const text_case text_cases[] = {
            " %2 = reshape(%1) {shape=[2,2]} : float32[2,2] } -> (%2)",
      BLOCK "(%0: float32[]) {\n  %1 = broadcast(%0) {shape=[2,2]} : float32[2,2]\n"
            "} -> (%1)\n"},
+    /* of a choice by the opposite, the other choice */
+    {"canonicalise prune",
+     BLOCK "(%0: bool[2], %1: float32[2], %2: float32[]) {"
+           " %3 = logical_not(%0) : bool[2] %4 = select(%3, %1, %2) : float32[2]"
+           " } -> (%4)",
+     BLOCK "(%0: bool[2], %1: float32[2], %2: float32[]) {\n"
+           "  %3 = select(%0, %2, %1) : float32[2]\n} -> (%3)\n"},
     /* one spelling of comparisons and of commuting operands */
     {"canonicalise merge prune",
      BLOCK "(%0: float32[2], %1: float32[2]) { %2 = greater(%0, %1) : bool[2]"
