@@ -98,11 +98,7 @@ class Report:
 
 
 def program_files(paths: Iterable[str]) -> Iterator[str]:
-    """The programs that paths name: files as they are, folders with all below.
-
-    Raises:
-        FileNotFoundError: A path does not exist.
-    """
+    """The programs that paths name: files as they are, folders with all below."""
     for path in paths:
         if not os.path.isdir(path):
             if not os.path.exists(path):
@@ -121,13 +117,7 @@ def program_files(paths: Iterable[str]) -> Iterator[str]:
 
 
 def check_file(path: str) -> Report:
-    """Read a file, or a notebook, and list what it uses.
-
-    Raises:
-        OSError: It cannot be read.
-        SyntaxError: It is not Python.
-        ValueError: It is called a notebook and is none.
-    """
+    """Read a file, or a notebook, and list what it uses."""
     if path.endswith(_notebooks.SUFFIX):
         cells = _notebooks.cells_of(path)
         parts: list[_Part] = [(cell.number, cell.source, cell.name) for cell in cells]

@@ -47,12 +47,7 @@ class Cell(NamedTuple):
 
 
 def cells_of(path: str) -> list[Cell]:
-    """Read a notebook.
-
-    Raises:
-        OSError: It cannot be read.
-        ValueError: It is not a notebook, or none of Python.
-    """
+    """Read a notebook."""
     with open(path, encoding="utf-8") as file:
         try:
             notebook = json.load(file)

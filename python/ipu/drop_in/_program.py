@@ -34,11 +34,6 @@ def run_file(path: str, arguments: Sequence[str], full_traceback: bool = False) 
 
     Returns:
         The exit status: 0, 1 after an exception, 130 after Ctrl-C.
-
-    Raises:
-        OSError: The file cannot be read.
-        ValueError: It is called a notebook and is none.
-        SystemExit: The program ended itself.
     """
     if os.path.isdir(path):
         sys.path[0] = path
@@ -82,10 +77,6 @@ def run_module(
 
     Returns:
         As :func:`run_file`.
-
-    Raises:
-        ValueError: There is no such module, or it has no Python code.
-        SystemExit: The program ended itself.
     """
     if argv0 is None:
         sys.path[0] = os.getcwd()

@@ -36,9 +36,6 @@ def described(function: Callable[..., Any]) -> dict[str, Any]:
 
     Args:
         function: A function with a name, or a lambda.
-
-    Raises:
-        TypeError: It is a lambda with values around it that are no plain data.
     """
     if getattr(function, "__name__", "<lambda>") != "<lambda>":
         try:
@@ -81,12 +78,7 @@ def named(*functions: Any) -> dict[str, Any]:
 
 
 def restored(given: Any) -> Any:
-    """Make the function that :func:`described` told of.
-
-    Raises:
-        ValueError: There is no function of that name; or it is code, which may not be
-            run or which another version of Python wrote.
-    """
+    """Make the function that :func:`described` told of."""
     if isinstance(given, Mapping) and given.get("class_name") == "__lambda__":
         return _of_code(given["config"])
     if isinstance(given, Mapping) and given.get("class_name") == "function":

@@ -99,9 +99,6 @@ def lookup(kind: str, name: str, table: Mapping[str, T]) -> T:
 
     Returns:
         The entry of the table.
-
-    Raises:
-        ValueError: There is no such name; the nearest one is offered.
     """
     if name in table:
         return table[name]

@@ -244,8 +244,7 @@ def save_img(
 
     Args:
         path: The file's name.
-        x: As for :func:`array_to_img`.
-        data_format: As for :func:`array_to_img`.
+        x, data_format: As for :func:`array_to_img`.
         file_format: Such as "png"; None: what the name ends with.
         scale: As for :func:`array_to_img`.
         **kwargs: For Pillow's ``save``.

@@ -118,9 +118,6 @@ def parsed(text: str, path: str) -> RandomState:
     Args:
         text: The text.
         path: The file that has it, for the message.
-
-    Raises:
-        ValueError: It is something else.
     """
     try:
         told: dict[str, Any] = json.loads(text)

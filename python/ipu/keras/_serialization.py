@@ -214,6 +214,39 @@ def make(
         return found(**arguments)
 
 
+def resolve(
+    identifier: Any,
+    kind: str,
+    table: Mapping[str, Any],
+    wanted: str,
+    base: type | tuple[()] = (),
+) -> Any:
+    """Find what an argument names.
+
+    Args:
+        identifier: None, a name, a configuration, or any callable, which is taken as it
+            is; a name or a subclass of ``base`` gives an object with its defaults.
+        kind: What is looked for ("loss function"), for messages.
+        table: The module's classes and functions by name.
+        wanted: What an argument must be, for the message.
+        base: The base class.
+
+    Raises:
+        ValueError: There is nothing of that name; the nearest is offered.
+        TypeError: It is none of these.
+    """
+    if isinstance(identifier, str):
+        identifier = find(kind, identifier, table)
+        return identifier() if isinstance(identifier, type) else identifier
+    if is_config(identifier):
+        return make(kind.removesuffix(" function"), identifier, table)
+    if isinstance(identifier, type) and issubclass(identifier, base):
+        return identifier()
+    if identifier is None or callable(identifier):
+        return identifier
+    raise TypeError(f"{wanted} Received: {identifier!r} ({type(identifier).__name__}).")
+
+
 def serialize_keras_object(instance: Any) -> Any:
     """Describe an object as plain data.
 

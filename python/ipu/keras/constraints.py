@@ -159,24 +159,11 @@ def get(identifier: Any) -> Callable[[Tensor], Tensor] | None:
         >>> type(get("non_neg")).__name__
         'NonNeg'
     """
-    if identifier is None:
-        return None
-    if _serialization.is_config(identifier):
-        made: Callable[[Tensor], Tensor] = _serialization.make(
-            "constraint", identifier, _TABLE
-        )
-        return made
-    if isinstance(identifier, str):
-        found = _serialization.find("constraint", identifier, _TABLE)
-        kept: Callable[[Tensor], Tensor] = found
-        return found() if found in _TABLE.values() or isinstance(found, type) else kept
-    if callable(identifier):
-        function: Callable[[Tensor], Tensor] = identifier
-        return function
-    raise TypeError(
-        "A constraint must be None, a name or a callable. "
-        f"Received: {identifier!r} ({type(identifier).__name__})."
+    wanted = "A constraint must be None, a name or a callable."
+    found: Callable[[Tensor], Tensor] | None = _serialization.resolve(
+        identifier, "constraint", _TABLE, wanted
     )
+    return found
 
 
 def serialize(constraint: Any) -> Any:

@@ -533,27 +533,11 @@ def get(identifier: Any) -> Callable[..., Any] | None:
         >>> get("zeros")((2,)).numpy().tolist()
         [0.0, 0.0]
     """
-    if identifier is None:
-        return None
-    if isinstance(identifier, str):
-        found = _serialization.find("initializer", identifier, _BY_NAME)
-        if isinstance(found, type):
-            made: Callable[..., Any] = found()
-            return made
-        kept: Callable[..., Any] = found
-        return kept
-    if _serialization.is_config(identifier):
-        made = _serialization.make("initializer", identifier, _BY_NAME)
-        return made
-    if isinstance(identifier, type) and issubclass(identifier, Initializer):
-        return identifier()
-    if callable(identifier):
-        function: Callable[..., Any] = identifier
-        return function
-    raise TypeError(
-        "An initializer must be None, a name or a callable (shape, dtype). "
-        f"Received: {identifier!r} ({type(identifier).__name__})."
+    wanted = "An initializer must be None, a name or a callable (shape, dtype)."
+    found: Callable[..., Any] | None = _serialization.resolve(
+        identifier, "initializer", _BY_NAME, wanted, Initializer
     )
+    return found
 
 
 def serialize(initializer: Any) -> Any:

@@ -927,21 +927,8 @@ def get(identifier: Any) -> Any:
         >>> get("mse")([[1.0]], [[3.0]]).numpy().tolist()
         [4.0]
     """
-    if identifier is None:
-        return None
-    if isinstance(identifier, str):
-        found = _serialization.find("loss function", identifier, _TABLE)
-        return found() if isinstance(found, type) else found
-    if _serialization.is_config(identifier):
-        return _serialization.make("loss", identifier, _TABLE)
-    if isinstance(identifier, type) and issubclass(identifier, Loss):
-        return identifier()
-    if callable(identifier):
-        return identifier
-    raise TypeError(
-        "A loss must be None, a name, a Loss or a function (y_true, y_pred). "
-        f"Received: {identifier!r} ({type(identifier).__name__})."
-    )
+    wanted = "A loss must be None, a name, a Loss or a function (y_true, y_pred)."
+    return _serialization.resolve(identifier, "loss function", _TABLE, wanted, Loss)
 
 
 def serialize(loss: Any) -> Any:

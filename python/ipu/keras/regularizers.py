@@ -133,24 +133,10 @@ def get(identifier: Any) -> Callable[[Tensor], Tensor] | None:
         >>> type(get("l2")).__name__
         'L2'
     """
-    if identifier is None:
-        return None
-    if _serialization.is_config(identifier):
-        made: Callable[[Tensor], Tensor] = _serialization.make(
-            "regularizer", identifier, _TABLE
-        )
-        return made
-    if isinstance(identifier, str):
-        found = _serialization.find("regularizer", identifier, _TABLE)
-        kept: Callable[[Tensor], Tensor] = found
-        return found() if found in _TABLE.values() or isinstance(found, type) else kept
-    if callable(identifier):
-        function: Callable[[Tensor], Tensor] = identifier
-        return function
-    raise TypeError(
-        "A regularizer must be None, a name or a callable. "
-        f"Received: {identifier!r} ({type(identifier).__name__})."
-    )
+    wanted = "A regularizer must be None, a name or a callable."
+    found: Any = _serialization.resolve(identifier, "regularizer", _TABLE, wanted)
+    made: Callable[[Tensor], Tensor] | None = l1_l2() if found is l1_l2 else found
+    return made
 
 
 def serialize(regularizer: Any) -> Any:

@@ -120,9 +120,8 @@ class Sequential(FirstGeneration, sequential.Sequential):
 
     Args:
         layers: A list of layers.
-        accumulation_count: As for :class:`Model`.
-        accumulation_dtype: As for :class:`Model`.
-        layer_replacement: As for :class:`Model`.
+        accumulation_count, accumulation_dtype, layer_replacement: As for
+            :class:`Model`.
         **kwargs: The names of SDK 2.0, as for :class:`Model`.
 
     Raises:

@@ -61,9 +61,6 @@ def boxes_of(model: Any, shown: Shown, scope: str = "") -> list[Box]:
         model: The model.
         shown: What is drawn.
         scope: What the names of its boxes begin with.
-
-    Raises:
-        ValueError: The model is not built, or no layer fits ``shown.layers``.
     """
     if not model.built:
         raise ValueError(

@@ -170,13 +170,8 @@ def plot_model(
         to_file: The file: ``.svg``, ``.dot``, and by matplotlib ``.png``, ``.pdf``;
             None: no file.
         show_shapes: As for :func:`model_to_dot`.
-        show_dtype: As there.
-        show_layer_names: As there.
-        rankdir: As there.
-        expand_nested: As there.
-        dpi: As there.
-        layer_range: As there.
-        show_layer_activations: As there.
+        show_dtype, show_layer_names, rankdir, expand_nested, dpi, layer_range,
+            show_layer_activations: As there.
 
     Returns:
         The drawing, which a notebook shows.

@@ -145,11 +145,7 @@ def _last(box: Box) -> str:
 
 
 def save_pixels(drawing: Drawing, across: bool, path: str, dpi: int) -> None:
-    """Draw by matplotlib, in the format that the file's suffix says.
-
-    Raises:
-        ValueError: matplotlib does not know the format.
-    """
+    """Draw by matplotlib, in the format that the file's suffix says."""
     from matplotlib.figure import Figure
     from matplotlib.patches import FancyBboxPatch, PathPatch
     from matplotlib.path import Path

@@ -27,11 +27,7 @@ def misfit(path: str, model_name: str, lines: Sequence[str]) -> ValueError:
 def fitted(
     wanted: Mapping[str, Any], arrays: Mapping[str, Array], path: str, model_name: str
 ) -> list[tuple[Any, Array]]:
-    """Pair variables with arrays of the same key.
-
-    Raises:
-        ValueError: A key, a shape or a kind of number differs; all are listed.
-    """
+    """Pair variables with arrays of the same key."""
     lines = []
     pairs = []
     for key, variable in wanted.items():

@@ -139,11 +139,7 @@ def _read_names(group: Any, key: str) -> list[str]:
 
 
 def load_weights(model: Any, path: str) -> None:
-    """Read the weights of a model: layer by layer, in order.
-
-    Raises:
-        ValueError: They do not fit; then nothing is changed.
-    """
+    """Read the weights of a model: layer by layer, in order."""
     with _open(path) as file:
         group = file.get("model_weights", file)
         found = {
@@ -190,9 +186,6 @@ def read_model(path: str) -> tuple[dict[str, Any], Any, Any]:
     Returns:
         The configuration; what ``compile`` was told, or None; and a function that sets
         a compiled model's optimizer to the state in the file.
-
-    Raises:
-        ValueError: It holds weights only.
     """
     with _open(path) as file:
         if "model_config" not in file.attrs:

@@ -19,11 +19,7 @@ __all__ = ["of_model"]
 
 
 def of_model(described: dict[str, Any]) -> dict[str, Any]:
-    """Give a model's configuration in the form of Keras 2.
-
-    Raises:
-        ValueError: A call has no form there.
-    """
+    """Give a model's configuration in the form of Keras 2."""
     if described["class_name"] not in ("Functional", "Sequential"):
         return described
     config = dict(described["config"])

@@ -55,11 +55,7 @@ def _write_weights(model: Any, file: Any) -> None:
 
 
 def load_weights(model: Any, path: str) -> None:
-    """Read weights from a ``.weights.h5`` file, or from an archive.
-
-    Raises:
-        ValueError: They do not fit; then nothing is changed.
-    """
+    """Read weights from a ``.weights.h5`` file, or from an archive."""
     arrays = _arrays(path, _opened(path))
     weights = {key: a for key, a in arrays.items() if not _is_beside(key)}
     wanted = tree.variables_of(model)
@@ -118,9 +114,6 @@ def save_model(
         target: Where to write.
         training: What ``compile`` was told, as plain data, or None.
         random: The random state, or None.
-
-    Raises:
-        ValueError: A layer is none of Keras 3.
     """
     config = keras3_config.of_model(model)
     config["compile_config"] = keras3_config.of_training(training)

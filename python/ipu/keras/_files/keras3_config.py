@@ -90,13 +90,7 @@ _PLAIN: dict[str, Callable[[Any], Any]] = {
 
 
 def of_model(model: Any) -> dict[str, Any]:
-    """Describe a model as Keras 3 does.
-
-    Raises:
-        NotImplementedError: It is a subclass of Model without ``get_config``.
-        TypeError: A configuration is not plain data.
-        ValueError: A layer is none of Keras 3.
-    """
+    """Describe a model as Keras 3 does."""
     given = json.loads(model_config.to_json(model))
     described: dict[str, Any] = _object(given, {model.name: _shapes_of(model)})
     return described

@@ -148,9 +148,6 @@ def of_call(
 
     Returns:
         The description of the operation, and the arguments of its call.
-
-    Raises:
-        ValueError: Keras 3 has no such operation, or none with such an argument.
     """
     if function in _REVERSED:
         function, args = _REVERSED[function], args[::-1]
@@ -218,11 +215,7 @@ def _row_of(described: Mapping[str, Any], path: str) -> _Row:
 
 
 def operation_from(described: Mapping[str, Any], path: str) -> dict[str, Any]:
-    """Give our layer for an operation, with its calls.
-
-    Raises:
-        ValueError: It is not there yet.
-    """
+    """Give our layer for an operation, with its calls."""
     row = _row_of(described, path)
     config = described["config"]
     for key, value in config.items():

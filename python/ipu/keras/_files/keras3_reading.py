@@ -83,11 +83,7 @@ _OF_OPTIMIZERS = frozenset(
 
 
 def model_from(config: dict[str, Any], path: str) -> dict[str, Any]:
-    """Give the configuration of a model of Keras 3 in our form.
-
-    Raises:
-        ValueError: Something in it is not there yet.
-    """
+    """Give the configuration of a model of Keras 3 in our form."""
     described: dict[str, Any] = _ours(config, path)
     return described
 

@@ -40,10 +40,6 @@ def format_of(
             suffix of a format.
         save_format: ``"safetensors"``, ``"h5"`` or ``"keras"``; None leaves it to the
             suffix.
-
-    Raises:
-        TypeError: It is not a path.
-        ValueError: The suffix is that of a format which is not written here.
     """
     if not isinstance(filepath, (str, os.PathLike)):
         raise TypeError(
@@ -87,12 +83,6 @@ def prepare(
         filepath: What the user gave.
         is_whole: Whether a model will be written, or its weights alone.
         save_format: As in :func:`format_of`.
-
-    Raises:
-        ImportError: The format needs h5py.
-        IsADirectoryError: It is a folder.
-        OSError: The folder cannot be made.
-        ValueError: The format is not that of a model, or of weights.
     """
     path, kind = format_of(filepath, save_format)
     if is_whole and kind is Format.KERAS_3_WEIGHTS:
@@ -117,11 +107,7 @@ def prepare(
 
 
 def check_free(path: str, overwrite: bool) -> None:
-    """Refuse to replace a file where the user said so.
-
-    Raises:
-        FileExistsError: There is one, and ``overwrite`` is False.
-    """
+    """Refuse to replace a file where the user said so."""
     if not overwrite and os.path.exists(path):
         raise FileExistsError(
             f"There is a file {path!r} already. Pass overwrite=True to replace it."
@@ -151,11 +137,7 @@ def sniff(path: str, kind: Format) -> Format:
 
 
 def h5py(path: str) -> Any:
-    """Give the module.
-
-    Raises:
-        ImportError: It is not installed.
-    """
+    """Give the module."""
     try:
         import h5py as module
     except ImportError:

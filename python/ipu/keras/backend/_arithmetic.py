@@ -251,8 +251,7 @@ def batch_dot(x: Any, y: Any, axes: Any = None) -> Any:
     """Multiply sample by sample: sum over one axis of each.
 
     Args:
-        x: [batch, ...], of two axes or more.
-        y: [batch, ...], of two axes or more.
+        x, y: [batch, ...], of two axes or more.
         axes: The axis of each, or one for both; the last of ``x`` and the last but
             one of ``y`` by default, its last where it has two.
 

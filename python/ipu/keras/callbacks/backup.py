@@ -65,11 +65,7 @@ class BackupAndRestore(Callback):
         return os.path.join(self.backup_dir, _FILE)
 
     def _finished_epochs(self) -> int:
-        """How many epochs the backup has behind it; 0 where there is none.
-
-        Raises:
-            ValueError: It is damaged.
-        """
+        """How many epochs the backup has behind it; 0 where there is none."""
         os.makedirs(self.backup_dir, exist_ok=True)
         if not os.path.exists(self._path):
             return 0

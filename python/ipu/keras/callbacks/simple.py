@@ -151,12 +151,9 @@ class LambdaCallback(Callback):
     """Calls functions instead of methods.
 
     Args:
-        on_epoch_begin: Called with (epoch, logs).
-        on_epoch_end: Called with (epoch, logs).
-        on_batch_begin: Called with (batch, logs).
-        on_batch_end: Called with (batch, logs).
-        on_train_begin: Called with (logs).
-        on_train_end: Called with (logs).
+        on_epoch_begin, on_epoch_end: Called with (epoch, logs).
+        on_batch_begin, on_batch_end: Called with (batch, logs).
+        on_train_begin, on_train_end: Called with (logs).
         **kwargs: Any other hook by its name.
 
     Source: ``tf.keras.callbacks.LambdaCallback`` of Keras 2.6.

@@ -41,8 +41,7 @@ class TensorBoard(Callback):
             are written; ``"batch"`` is 1.
         profile_batch: 0: programs are profiled by ``python -m ipu profile``.
         embeddings_freq: 0: embeddings are not written.
-        embeddings_metadata: None.
-        **kwargs: None.
+        embeddings_metadata, **kwargs: None.
 
     Raises:
         ImportError: The extra ``tensorboard`` is not installed.

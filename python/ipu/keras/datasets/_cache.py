@@ -241,11 +241,7 @@ def _nothing_in(folder: Path, names: str) -> FileNotFoundError:
 
 
 def _fetch_missing(data_set: _DataSet, paths: list[Path]) -> dict[Path, bytes]:
-    """Download the files that the cache lacks, and put them there.
-
-    Raises:
-        OSError: That is not possible; the text says why.
-    """
+    """Download the files that the cache lacks, and put them there."""
     fetched = {}
     for path, (file, digest) in zip(paths, data_set.files.items(), strict=True):
         if path.is_file():

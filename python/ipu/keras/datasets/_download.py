@@ -60,9 +60,6 @@ def fetch(url: str) -> bytes:
 
     Returns:
         The content.
-
-    Raises:
-        OSError: There is no answer within five seconds, or the transfer fails.
     """
     transfer = _Transfer(url)
     threading.Thread(target=transfer.run, name="ipu-download", daemon=True).start()

@@ -49,10 +49,6 @@ def content_of(official: Official, path: str | None = None) -> tuple[bytes, Path
     Args:
         official: The file.
         path: Its name in the cache, or an absolute path; None for the official name.
-
-    Raises:
-        FileNotFoundError: It is not in the cache and cannot be downloaded; the message
-            names the ways out.
     """
     place = _download.cache_folder() / Path(path or official.file).expanduser()
     if place.is_file():
@@ -113,12 +109,7 @@ def unpickled(content: bytes) -> Any:
 
 
 def arrays_of(official: Official, path: str | None, names: list[str]) -> list[Any]:
-    """Give arrays of an ``.npz`` file; lists of numbers are arrays of objects there.
-
-    Raises:
-        FileNotFoundError: There is no such file; the message names the ways out.
-        ValueError: It is damaged.
-    """
+    """Give arrays of an ``.npz`` file; lists of numbers are arrays of objects there."""
     import zipfile
 
     content, place = content_of(official, path)
@@ -184,12 +175,7 @@ def _unpickled_file(official: Official, place: Path) -> Any:
 
 
 def members_of(official: Official, names: list[str]) -> list[Any]:
-    """Give the pickled members of a ``.tar.gz`` file, packed or unpacked.
-
-    Raises:
-        FileNotFoundError: There is no such file; the message names the ways out.
-        ValueError: It is damaged.
-    """
+    """Give the pickled members of a ``.tar.gz`` file, packed or unpacked."""
     path = None
     if not (_download.cache_folder() / official.file).is_file():
         places = _as_keras_leaves_it(official, names)

@@ -37,9 +37,6 @@ def prepare(
 
     Returns:
         ``((x_train, y_train), (x_test, y_test))``.
-
-    Raises:
-        ValueError: Nothing is left.
     """
     lists = [[w + (index_from or 0) for w in x] for x in xs]
     if start_char is not None:

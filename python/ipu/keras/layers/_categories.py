@@ -10,11 +10,7 @@ import numpy as np
 
 
 def checked_mode(mode: Any, modes: tuple[str, ...], owner: str) -> str:
-    """An output mode.
-
-    Raises:
-        ValueError: It is none of ``modes``.
-    """
+    """An output mode."""
     if mode == "binary" and "multi_hot" in modes:
         return "multi_hot"  # its name before Keras 2.6
     if mode not in modes:

@@ -71,11 +71,7 @@ class Convolution(SpatialLayer, KernelAttributes):
         return str(name)
 
     def _channels_of(self, input_shape: Any) -> int:
-        """The input's channels, which the input has from now on.
-
-        Raises:
-            ValueError: They are open.
-        """
+        """The input's channels, which the input has from now on."""
         axis = -1 - self.rank if self._channels_first else -1
         channels = input_shape[axis]
         if channels is None:

@@ -122,10 +122,6 @@ class Vocabulary:
             given: Words in the order of their numbers, with or without the special
                 ones before them; or the path of a file with a word in each line.
             idf_weights: A weight for each word, of ``"tf_idf"``.
-
-        Raises:
-            ValueError: A word is there twice, or a special one in another place; there
-                are too many; weights are missing or should not be there.
         """
         words = self._words(given)
         special = self.listed()[: self._first]
@@ -254,10 +250,6 @@ class Vocabulary:
 
         Args:
             words: An array of byte strings or of integers.
-
-        Raises:
-            ValueError: There is no vocabulary.
-            InvalidArgumentError: An unknown word has no number.
         """
         if self.tokens is None:
             raise ValueError(

@@ -229,8 +229,7 @@ class Softmax(Layer):
             inputs: A float tensor.
             mask: What counts, of a shape that broadcasts to the inputs'; the rest gets
                 a probability of 0.
-            *args: Ignored.
-            **kwargs: Ignored.
+            *args, **kwargs: Ignored.
         """
         if mask is not None:
             absent = 1.0 - tf.cast(mask, inputs.dtype)

@@ -82,8 +82,7 @@ class _DotAttention(Layer):
             training: Whether weights are dropped out.
             return_attention_scores: Whether the weights are given too.
             use_causal_mask: Whether a query sees no later step, as with ``causal``.
-            *args: Ignored.
-            **kwargs: Ignored.
+            *args, **kwargs: Ignored.
 
         Returns:
             The mean of the values, weighed for each query: ``(batch, queries, size)``.
@@ -354,8 +353,7 @@ class MultiHeadAttention(Layer, KernelAttributes):
             training: Whether weights are dropped out.
             use_causal_mask: Whether a query sees no later step.
             mask: The query's mask; None for the one that it has.
-            *args: Ignored.
-            **kwargs: Ignored.
+            *args, **kwargs: Ignored.
 
         Returns:
             A tensor of shape ``(batch, queries, output_shape)``, and the weights

@@ -42,14 +42,11 @@ class BatchNormalization(NormalizationLayer):
         epsilon: Added to the variance.
         center: Whether there is a shift, ``beta``.
         scale: Whether there is a factor, ``gamma``.
-        beta_initializer: First values of the shift.
-        gamma_initializer: First values of the factor.
-        moving_mean_initializer: First values of the running mean.
-        moving_variance_initializer: First values of the running variance.
-        beta_regularizer: A penalty on the shift.
-        gamma_regularizer: A penalty on the factor.
-        beta_constraint: What is made of the shift after each update.
-        gamma_constraint: What is made of the factor after each update.
+        beta_initializer, gamma_initializer: First values of shift and factor.
+        moving_mean_initializer, moving_variance_initializer: First values of the
+            running mean and variance.
+        beta_regularizer, gamma_regularizer: Penalties on shift and factor.
+        beta_constraint, gamma_constraint: What is made of them after each update.
         renorm: Whether to correct the batch's mean and deviation towards running ones
             (Ioffe 2017): the normalised value times ``r`` plus ``d``, which count as
             constants.

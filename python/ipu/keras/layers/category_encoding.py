@@ -93,8 +93,7 @@ class CategoryEncoding(PreprocessingLayer):
         Args:
             inputs: Integers.
             count_weights: What each number counts for, of ``"count"``.
-            *args: Ignored.
-            **kwargs: Ignored.
+            *args, **kwargs: Ignored.
         """
         if count_weights is not None and self.output_mode != "count":
             raise ValueError(

@@ -129,11 +129,9 @@ class Conv2D(_Conv, strides=(1, 1), dilation_rate=(1, 1)):
         kernel_initializer: First values of the kernel
             ``(*kernel_size, channels / groups, filters)``.
         bias_initializer: First values of the bias ``(filters,)``.
-        kernel_regularizer: A penalty on the kernel.
-        bias_regularizer: A penalty on the bias.
+        kernel_regularizer, bias_regularizer: Penalties on kernel and bias.
         activity_regularizer: A penalty on the result, divided by the batch size.
-        kernel_constraint: What is made of the kernel after each update.
-        bias_constraint: The same for the bias.
+        kernel_constraint, bias_constraint: What is made of them after each update.
         **kwargs: What ``Layer`` takes.
 
     Raises:

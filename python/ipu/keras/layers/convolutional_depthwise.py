@@ -174,8 +174,7 @@ class DepthwiseConv2D(_Depthwise, strides=(1, 1), dilation_rate=(1, 1)):
         depthwise_initializer: First values of the kernel
             ``(*kernel_size, channels, depth_multiplier)``.
         bias_initializer: First values of the bias ``(channels * depth_multiplier,)``.
-        depthwise_regularizer: A penalty on the kernel.
-        bias_regularizer: A penalty on the bias.
+        depthwise_regularizer, bias_regularizer: Penalties on kernel and bias.
         activity_regularizer: A penalty on the result, divided by the batch size.
         depthwise_constraint: What is made of the kernel after each update.
         bias_constraint: The same for the bias.

@@ -182,17 +182,13 @@ class _ConvLSTM(OwnCell):
         activation: Of the candidate and of c.
         recurrent_activation: Of the gates i, f and o.
         use_bias: Whether a bias is added.
-        kernel_initializer: First values of the input's kernel.
-        recurrent_initializer: First values of the state's kernel.
-        bias_initializer: First values of the bias.
+        kernel_initializer, recurrent_initializer, bias_initializer: First values of the
+            input's kernel, the state's kernel and the bias.
         unit_forget_bias: Whether the bias of gate f starts from ones.
-        kernel_regularizer: A penalty on the input's kernel.
-        recurrent_regularizer: A penalty on the state's kernel.
-        bias_regularizer: A penalty on the bias.
+        kernel_regularizer, recurrent_regularizer, bias_regularizer: Penalties on them.
         activity_regularizer: A penalty on the result, divided by the batch size.
-        kernel_constraint: What is made of the input's kernel after each update.
-        recurrent_constraint: What is made of the state's kernel after each update.
-        bias_constraint: What is made of the bias after each update.
+        kernel_constraint, recurrent_constraint, bias_constraint: What is made of them
+            after each update.
         return_sequences: Whether to give the outputs of all steps, or the last one.
         return_state: Whether to give the last states h and c, too.
         go_backwards: Whether to begin with the last step.

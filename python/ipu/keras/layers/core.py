@@ -31,8 +31,7 @@ class Dense(Layer, KernelAttributes):
         use_bias: Whether there is a bias.
         kernel_initializer: First values of the kernel ``(inputs, units)``.
         bias_initializer: First values of the bias ``(units,)``.
-        kernel_regularizer: A penalty on the kernel.
-        bias_regularizer: A penalty on the bias.
+        kernel_regularizer, bias_regularizer: Penalties on kernel and bias.
         activity_regularizer: A penalty on the result, divided by the batch size.
         kernel_constraint: What is made of the kernel after each update: a name such as
             ``"non_neg"`` or one of ``constraints``.

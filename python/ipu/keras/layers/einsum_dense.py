@@ -33,11 +33,9 @@ class EinsumDense(Layer, KernelAttributes):
             None for no bias.
         kernel_initializer: First values of the kernel.
         bias_initializer: First values of the bias.
-        kernel_regularizer: A penalty on the kernel.
-        bias_regularizer: A penalty on the bias.
+        kernel_regularizer, bias_regularizer: Penalties on kernel and bias.
         activity_regularizer: A penalty on the result, divided by the batch size.
-        kernel_constraint: What is made of the kernel after each update.
-        bias_constraint: The same for the bias.
+        kernel_constraint, bias_constraint: What is made of them after each update.
         **kwargs: What ``Layer`` takes.
 
     Raises:

@@ -105,8 +105,7 @@ class GlobalAveragePooling1D(GlobalAveragePooling2D):
         Args:
             inputs: Shape ``(batch, steps, channels)``.
             mask: Shape ``(batch, steps)``, true for the steps that count; None for all.
-            *args: Ignored.
-            **kwargs: Ignored.
+            *args, **kwargs: Ignored.
 
         Raises:
             ValueError: The mask has another shape.

@@ -232,8 +232,7 @@ class IntegerLookup(_Lookup):
     It works on the host, as :class:`StringLookup` does.
 
     Args:
-        max_tokens: As for :class:`StringLookup`.
-        num_oov_indices: As for :class:`StringLookup`.
+        max_tokens, num_oov_indices: As for :class:`StringLookup`.
         mask_token: An integer with the number 0, that is dropped from counts.
         oov_token: The integer for unknown ones, where ``invert`` is True.
         vocabulary: Integers, or the path of a file with one in each line; None: from

@@ -55,11 +55,7 @@ class _LocallyConnected(Convolution):
             )
 
     def _windows(self, input_shape: Any) -> list[int]:
-        """How many windows each spatial axis has.
-
-        Raises:
-            ValueError: A spatial axis is open, or shorter than the window.
-        """
+        """How many windows each spatial axis has."""
         first = 2 if self._channels_first else 1
         sizes = list(input_shape[first : first + self.rank])
         steps = zip(sizes, self.kernel_size, self.strides, strict=True)
@@ -157,11 +153,9 @@ class LocallyConnected2D(_LocallyConnected, strides=(1, 1)):
         kernel_initializer: First values of the kernel
             ``(windows, window size * channels, filters)``.
         bias_initializer: First values of the bias ``(*windows, filters)``.
-        kernel_regularizer: A penalty on the kernel.
-        bias_regularizer: A penalty on the bias.
+        kernel_regularizer, bias_regularizer: Penalties on kernel and bias.
         activity_regularizer: A penalty on the result, divided by the batch size.
-        kernel_constraint: What is made of the kernel after each update.
-        bias_constraint: The same for the bias.
+        kernel_constraint, bias_constraint: What is made of them after each update.
         implementation: 1: the form in which Keras stores the kernel.
         **kwargs: What ``Layer`` takes.
 

@@ -92,12 +92,9 @@ class LayerNormalization(NormalizationLayer):
         epsilon: Added to the variance.
         center: Whether there is a shift, ``beta``, of the sizes of these axes.
         scale: Whether there is a factor, ``gamma``.
-        beta_initializer: First values of the shift.
-        gamma_initializer: First values of the factor.
-        beta_regularizer: A penalty on the shift.
-        gamma_regularizer: A penalty on the factor.
-        beta_constraint: What is made of the shift after each update.
-        gamma_constraint: What is made of the factor after each update.
+        beta_initializer, gamma_initializer: First values of shift and factor.
+        beta_regularizer, gamma_regularizer: Penalties on shift and factor.
+        beta_constraint, gamma_constraint: What is made of them after each update.
         **kwargs: What ``Layer`` takes.
 
     Raises:
@@ -169,8 +166,7 @@ class UnitNormalization(Layer):
 
         Args:
             inputs: A float tensor.
-            *args: Ignored.
-            **kwargs: Ignored.
+            *args, **kwargs: Ignored.
         """
         return tf.nn.l2_normalize(inputs, axis=self.axis)
 

@@ -120,16 +120,12 @@ class SimpleRNN(OwnCell):
         units: How long state and output are.
         activation: A name, or a function of a tensor.
         use_bias: Whether a bias is added.
-        kernel_initializer: First values of the input's kernel.
-        recurrent_initializer: First values of the state's kernel.
-        bias_initializer: First values of the bias.
-        kernel_regularizer: A penalty on the input's kernel.
-        recurrent_regularizer: A penalty on the state's kernel.
-        bias_regularizer: A penalty on the bias.
+        kernel_initializer, recurrent_initializer, bias_initializer: First values of the
+            input's kernel, the state's kernel and the bias.
+        kernel_regularizer, recurrent_regularizer, bias_regularizer: Penalties on them.
         activity_regularizer: A penalty on the result, divided by the batch size.
-        kernel_constraint: What is made of the input's kernel after each update.
-        recurrent_constraint: What is made of the state's kernel after each update.
-        bias_constraint: What is made of the bias after each update.
+        kernel_constraint, recurrent_constraint, bias_constraint: What is made of them
+            after each update.
         dropout: The part of the input that is dropped in training, alike in all steps.
         recurrent_dropout: The part of the state that is dropped in training.
         return_sequences: Whether to give the outputs of all steps, or the last one.
@@ -183,16 +179,12 @@ class GRU(OwnCell):
         activation: Of the candidate: a name, or a function of a tensor.
         recurrent_activation: Of the gates z (update) and r (reset).
         use_bias: Whether biases are added.
-        kernel_initializer: First values of the input's kernel.
-        recurrent_initializer: First values of the state's kernel.
-        bias_initializer: First values of the biases.
-        kernel_regularizer: A penalty on the input's kernel.
-        recurrent_regularizer: A penalty on the state's kernel.
-        bias_regularizer: A penalty on the biases.
+        kernel_initializer, recurrent_initializer, bias_initializer: First values of the
+            input's kernel, the state's kernel and the biases.
+        kernel_regularizer, recurrent_regularizer, bias_regularizer: Penalties on them.
         activity_regularizer: A penalty on the result, divided by the batch size.
-        kernel_constraint: What is made of the input's kernel after each update.
-        recurrent_constraint: What is made of the state's kernel after each update.
-        bias_constraint: What is made of the biases after each update.
+        kernel_constraint, recurrent_constraint, bias_constraint: What is made of them
+            after each update.
         dropout: The part of the input that is dropped in training, alike in all steps.
         recurrent_dropout: The part of the state that is dropped in training.
         return_sequences: Whether to give the outputs of all steps, or the last one.
@@ -280,17 +272,13 @@ class LSTM(OwnCell):
         activation: Of the candidate and of c: a name, or a function of a tensor.
         recurrent_activation: Of the gates i (input), f (forget) and o (output).
         use_bias: Whether a bias is added.
-        kernel_initializer: First values of the input's kernel.
-        recurrent_initializer: First values of the state's kernel.
-        bias_initializer: First values of the bias.
+        kernel_initializer, recurrent_initializer, bias_initializer: First values of the
+            input's kernel, the state's kernel and the bias.
         unit_forget_bias: Whether the bias of gate f starts from ones.
-        kernel_regularizer: A penalty on the input's kernel.
-        recurrent_regularizer: A penalty on the state's kernel.
-        bias_regularizer: A penalty on the bias.
+        kernel_regularizer, recurrent_regularizer, bias_regularizer: Penalties on them.
         activity_regularizer: A penalty on the result, divided by the batch size.
-        kernel_constraint: What is made of the input's kernel after each update.
-        recurrent_constraint: What is made of the state's kernel after each update.
-        bias_constraint: What is made of the bias after each update.
+        kernel_constraint, recurrent_constraint, bias_constraint: What is made of them
+            after each update.
         dropout: The part of the input that is dropped in training, alike in all steps.
         recurrent_dropout: The part of h that is dropped in training.
         return_sequences: Whether to give the outputs of all steps, or the last one.

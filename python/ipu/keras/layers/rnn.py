@@ -232,8 +232,7 @@ class RNN(Layer):
             training: Handed to the cell.
             initial_state: The first states; None for zeros, or what is kept.
             constants: Further tensors for the cell.
-            *args: Not used.
-            **kwargs: Not used.
+            *args, **kwargs: Not used.
 
         Returns:
             The last output or all of them; with ``return_state`` a list of that and

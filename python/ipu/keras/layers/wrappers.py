@@ -109,8 +109,7 @@ class TimeDistributed(Wrapper):
             training: Handed to the layer.
             mask: Shape ``(batch, steps, ...)``. The layer is given what it says beyond
                 the steps, and the results are marked with the layer's masks.
-            *args: Not used.
-            **kwargs: Not used.
+            *args, **kwargs: Not used.
         """
         steps = inputs.shape[1]
         flat = _folded(inputs)

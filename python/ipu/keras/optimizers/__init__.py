@@ -21,10 +21,15 @@ from ipu.keras.optimizers.rmsprop import *
 from ipu.keras.optimizers.sgd import *
 from ipu.keras.optimizers.wrappers import *
 
+# whose constructors need more than defaults
+_NOT_BY_NAME = """
+    ALSOptimizerAdam ALSOptimizerRMSProp ALSOptimizerSGD IpuOptimizerBase
+    MapGradientOptimizer Optimizer
+""".split()
 _TABLE: dict[str, type[Any]] = {
     name.lower(): globals()[name]
     for name in offered(__name__)
-    if name not in ("IpuOptimizerBase", "MapGradientOptimizer", "Optimizer")
+    if name not in _NOT_BY_NAME
 }
 
 

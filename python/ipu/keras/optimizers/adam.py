@@ -28,8 +28,7 @@ class Adam(Optimizer):
 
     Args:
         learning_rate: A number or a schedule.
-        beta_1: Decay of the first moment, in [0, 1).
-        beta_2: Decay of the second moment, in [0, 1).
+        beta_1, beta_2: Decays of the first and the second moment, in [0, 1).
         epsilon: Keeps the division finite.
         amsgrad: Whether the largest second moment so far is used (Reddi et al. 2018).
         name: A name.

@@ -217,8 +217,7 @@ class Nadam(_TwoMoments):
 
     Args:
         learning_rate: A number.
-        beta_1: Decay of the first moment, in [0, 1).
-        beta_2: Decay of the second moment, in [0, 1).
+        beta_1, beta_2: Decays of the first and the second moment, in [0, 1).
         epsilon: Keeps the division finite.
         name: A name.
         **kwargs: What ``Optimizer`` takes, and ``schedule_decay``, which takes the

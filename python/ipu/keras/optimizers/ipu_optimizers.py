@@ -16,11 +16,7 @@ __all__ = ["AdamIpuOptimizer", "IpuOptimizerBase", "SGDIpuOptimizer"]
 
 
 def _named(dtype: Any, argument: str) -> str | None:
-    """A dtype's name; None where it is the variable's.
-
-    Raises:
-        ValueError: It is neither float16 nor float32.
-    """
+    """A dtype's name; None where it is the variable's."""
     if dtype is None:
         return None
     try:
@@ -203,8 +199,7 @@ class AdamIpuOptimizer(IpuOptimizerBase, Adam):
 
     Args:
         learning_rate: A number or a schedule.
-        beta_1: Decay of the first moment, in [0, 1).
-        beta_2: Decay of the second moment, in [0, 1).
+        beta_1, beta_2: Decays of the first and the second moment, in [0, 1).
         epsilon: Keeps the division finite.
         amsgrad: Whether the largest second moment so far is used.
         name: A name.

@@ -23,8 +23,7 @@ class LAMBIpuOptimizer(IpuOptimizerBase):
 
     Args:
         learning_rate: A number or a schedule.
-        beta_1: Decay of the first moment, in [0, 1).
-        beta_2: Decay of the second moment, in [0, 1).
+        beta_1, beta_2: Decays of the first and the second moment, in [0, 1).
         epsilon: Keeps the division finite.
         weight_decay_rate: The share of the weights in u.
         exclude_from_weight_decay: Regular expressions: variables that one is found in

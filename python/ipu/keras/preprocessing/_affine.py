@@ -220,11 +220,8 @@ def random_rotation(
     Args:
         x: An array of three axes.
         rg: The largest angle.
-        row_axis: As for :func:`apply_affine_transform`, like what follows.
-        col_axis: Which axis has the columns.
-        channel_axis: Which axis has the channels.
-        fill_mode: What lies outside.
-        cval: What "constant" fills with.
+        row_axis, col_axis, channel_axis, fill_mode, cval: As for
+            :func:`apply_affine_transform`.
         interpolation_order: 0 or 1.
 
     Source: ``tf.keras.preprocessing.image.random_rotation``.
@@ -256,11 +253,8 @@ def random_shift(
         x: An array of three axes.
         wrg: The largest share of the width.
         hrg: The largest share of the height.
-        row_axis: As for :func:`apply_affine_transform`, like what follows.
-        col_axis: Which axis has the columns.
-        channel_axis: Which axis has the channels.
-        fill_mode: What lies outside.
-        cval: What "constant" fills with.
+        row_axis, col_axis, channel_axis, fill_mode, cval: As for
+            :func:`apply_affine_transform`.
         interpolation_order: 0 or 1.
 
     Source: ``tf.keras.preprocessing.image.random_shift``.
@@ -291,11 +285,8 @@ def random_shear(
     Args:
         x: An array of three axes.
         intensity: The largest angle.
-        row_axis: As for :func:`apply_affine_transform`, like what follows.
-        col_axis: Which axis has the columns.
-        channel_axis: Which axis has the channels.
-        fill_mode: What lies outside.
-        cval: What "constant" fills with.
+        row_axis, col_axis, channel_axis, fill_mode, cval: As for
+            :func:`apply_affine_transform`.
         interpolation_order: 0 or 1.
 
     Source: ``tf.keras.preprocessing.image.random_shear``.
@@ -325,11 +316,8 @@ def random_zoom(
     Args:
         x: An array of three axes.
         zoom_range: The least and the largest part.
-        row_axis: As for :func:`apply_affine_transform`, like what follows.
-        col_axis: Which axis has the columns.
-        channel_axis: Which axis has the channels.
-        fill_mode: What lies outside.
-        cval: What "constant" fills with.
+        row_axis, col_axis, channel_axis, fill_mode, cval: As for
+            :func:`apply_affine_transform`.
         interpolation_order: 0 or 1.
 
     Raises:

@@ -58,8 +58,7 @@ def hashing_trick(
         hash_function: "md5", the same in every run; None for Python's ``hash``, which
             is another one in every process; or a function of a word.
         filters: As for :func:`text_to_word_sequence`.
-        lower: As there.
-        split: As there.
+        lower, split: As there.
 
     Returns:
         A number for each word.
@@ -101,8 +100,7 @@ def one_hot(
         input_text: The text.
         n: Numbers are from 1 to ``n - 1``.
         filters: As for :func:`text_to_word_sequence`.
-        lower: As there.
-        split: As there.
+        lower, split: As there.
 
     Returns:
         A number for each word.
