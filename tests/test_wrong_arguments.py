@@ -19,7 +19,7 @@ import pytest
 
 import ipu
 from ipu import keras, tf
-from ipu.keras import _names
+from ipu.tf._graph import mode
 
 ALLOWED = Path(__file__).with_name("wrong_arguments_allowed.txt")
 _LEAKS = (AttributeError, KeyError, IndexError, RecursionError, AssertionError)
@@ -139,11 +139,12 @@ def raised_by(function, given):
 @pytest.fixture
 def whole_tracebacks():
     """Frames of the package stay; names of layers are counted from where they were."""
-    counted = _names.counts()
+    counted = dict(mode.name_counts())
     tf.debugging.disable_traceback_filtering()
     yield
     tf.debugging.enable_traceback_filtering()
-    _names.set_counts(counted)
+    mode.name_counts().clear()
+    mode.name_counts().update(counted)
 
 
 @pytest.mark.parametrize("path", MODULES)
