@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ipu import _core, tf
 from ipu._core import Tensor
-from ipu._loops.accumulation import Turns
+from ipu._loops.accumulation import Iterations
 from ipu._loops.training_loop import TrainingLoop, training_loop
 from ipu._text.arguments import as_int
 from ipu._text.faces import face
@@ -129,8 +129,8 @@ def _trace_body(
     loop: TrainingLoop | None = None,
     counts: bool = False,
 ) -> tuple[int, bool]:
-    """The block of a loop's body, and whether its turns are counted: then there is one
-    more value, an int32 scalar from 0 on."""
+    """The block of a loop's body, and whether its iterations are counted: then there is
+    one more value, an int32 scalar from 0 on."""
     with block(trace) as inner:
         carried = [trace.parameter((t.dtype.name, t.shape), inner) for t in start]
         args: tuple[Any, ...] = ()
@@ -140,15 +140,15 @@ def _trace_body(
             args, keywords = infeed_queue._dequeue_arguments()
         taken = begin, trace.node_count
         _check_arguments(body, carried, args, keywords, "body")
-        turns = Turns(trace, inner)
+        iterations = Iterations(trace, inner)
         if counts:
-            turns.index()
-        with turns.open():
+            iterations.index()
+        with iterations.open():
             returned = body(*carried, *args, **keywords)
         ends = _body_results(returned, len(start))
         _check_types(start, ends)
         add_results(trace, inner, ends)
-        is_counted = turns.close()
+        is_counted = iterations.close()
         reached = active()
         if reached is not None:
             reached.lead_from_block(inner, [taken, *reached.spans_of(returned)])
@@ -279,21 +279,21 @@ def while_loop(
             " Note that infeed is not passed to the loop condition.",
         )
         predicate = as_predicate(condition(*values), "The result of the loop condition")
-        turn: Tensor | None = None
+        iteration: Tensor | None = None
         if maximum_iterations is not None and not is_known(maximum_iterations):
-            turn = trace.parameter(("int32", ()), test)
-            is_within = turn < tf.cast(maximum_iterations, "int32")
+            iteration = trace.parameter(("int32", ()), test)
+            is_within = iteration < tf.cast(maximum_iterations, "int32")
             predicate = tf.logical_and(predicate, is_within)
         add_results(trace, test, [predicate])
-    counts = turn is not None
+    counts = iteration is not None
     inner, is_counted = _trace_body(trace, body, start, infeed_queue, counts=counts)
     inputs = list(start)
     if is_counted:
         inputs.append(tf.constant(0, "int32"))
-        if turn is None:
+        if iteration is None:
             trace.parameter(("int32", ()), test)
     limit = -1
-    if maximum_iterations is not None and turn is None:
+    if maximum_iterations is not None and iteration is None:
         limit = max(int(maximum_iterations), 0)
     attrs = loop_attrs(condition=test, body=inner, maximum_iterations=limit)
     results = as_tuple(trace.node("while", inputs, attrs, ()))

@@ -40,8 +40,8 @@ class _Carried(NamedTuple):
     result: Tensor
 
 
-class Turns:
-    """The turns of a loop, while its body is traced; counted where that asks.
+class Iterations:
+    """The iterations of a loop, while its body is traced; counted where that asks.
 
     Args:
         trace: The open trace.
@@ -54,14 +54,14 @@ class Turns:
         self._index: Tensor | None = None
 
     def index(self) -> Tensor:
-        """How many turns came before, as an int32 scalar."""
+        """How many iterations came before, as an int32 scalar."""
         if self._index is None:
             self._index = self._trace.parameter(("int32", ()), self._body)
         return self._index
 
     @contextmanager
     def open(self) -> Iterator[None]:
-        """What is traced inside belongs to these turns."""
+        """What is traced inside belongs to these iterations."""
         notes = notes_here()
         around = notes.get(_CURRENT)
         notes[_CURRENT] = self
@@ -71,7 +71,7 @@ class Turns:
             notes[_CURRENT] = around
 
     def close(self) -> bool:
-        """Count on, after what the body gave; whether the turns are counted."""
+        """Count on, after what the body gave; whether the iterations are counted."""
         if self._index is None:
             return False
         self._trace.result(self._index + 1, self._body)
@@ -221,12 +221,12 @@ class MicroBatches:
         )
 
 
-def current_turns() -> MicroBatches | Turns | None:
-    """The innermost micro-batches, or turns of a loop, of which one is being traced;
-    None outside of them."""
+def current_iterations() -> MicroBatches | Iterations | None:
+    """The innermost micro-batches, or iterations of a loop, of which one is being
+    traced; None outside of them."""
     if _core.open_trace() is None:
         return None
-    found: MicroBatches | Turns | None = notes_here().get(_CURRENT)
+    found: MicroBatches | Iterations | None = notes_here().get(_CURRENT)
     return found
 
 
@@ -253,7 +253,7 @@ def accumulate(
     """Run ``count`` micro-batches on one IPU and accumulate their gradients.
 
     Only inside a function that is compiled for the device. Random ops draw new numbers
-    in each micro-batch, as in the turns of a loop of steps.
+    in each micro-batch, as in the iterations of a loop of steps.
 
     Args:
         count: The number of micro-batches; from 1 on.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Loops whose turns are micro-batches, because an optimizer in them accumulates.
+"""Loops whose iterations are micro-batches, because an optimizer in them accumulates.
 
 An optimizer that accumulates says so where its gradients are applied, in the body of a
 loop. When the body is traced, ``repeat(trips) { body }`` becomes
@@ -24,17 +24,17 @@ from ipu.tf._functions.tracing import current_build
 
 
 class Update(NamedTuple):
-    """An update of weights once in several turns.
+    """An update of weights once in several iterations.
 
     Attributes:
-        turns: How many turns it sums up.
-        pairs: A gradient of each turn and its variable.
-        method: How the gradients of the turns become one.
+        iterations: How many iterations it sums up.
+        pairs: A gradient of each iteration and its variable.
+        method: How the gradients of the iterations become one.
         dtype: Of the accumulators, as ``accumulation.accumulate`` takes it.
         apply: Called with the accumulated pairs where the update is.
     """
 
-    turns: int
+    iterations: int
     pairs: Pairs
     method: Method
     dtype: Any
@@ -46,7 +46,7 @@ class TrainingLoop:
 
     Args:
         trace: The open trace.
-        trips: How many turns it has: what the loop was given.
+        trips: How many iterations it has: what the loop was given.
     """
 
     def __init__(self, trace: _core.Trace, trips: Any) -> None:
@@ -58,11 +58,11 @@ class TrainingLoop:
 
     @property
     def accumulates(self) -> bool:
-        """Whether its turns are micro-batches."""
+        """Whether its iterations are micro-batches."""
         return self._update is not None
 
     def request(self, update: Update) -> None:
-        """Have the loop's turns be micro-batches of this update."""
+        """Have the loop's iterations be micro-batches of this update."""
         if self._update is not None:
             raise FailedPreconditionError(
                 "Detected multiple resource update instructions inside of a training "
@@ -76,13 +76,13 @@ class TrainingLoop:
         update = self._update
         if update is None:
             return
-        self._micro_batches = MicroBatches(self._trace, update.turns)
+        self._micro_batches = MicroBatches(self._trace, update.iterations)
         self._micro_batches.adopt(body)
         for gradient, variable in update.pairs:
             if gradient is None:
                 continue
             if not self._trace.sees(Tensor(gradient)):
-                raise _outside(update.turns)
+                raise _outside(update.iterations)
             dtype = accumulator_dtype(update.dtype, variable)
             number = self._micro_batches.add(Tensor(gradient), update.method, dtype)
             self._sums.append((number, variable))
@@ -98,25 +98,25 @@ class TrainingLoop:
         """Add the loop.
 
         Args:
-            count: How many turns, an int32 scalar.
-            start: The values that the first turn gets.
+            count: How many iterations, an int32 scalar.
+            start: The values that the first iteration gets.
             body: The closed block.
-            is_counted: Whether it carries the number of the turn, too, behind them.
+            is_counted: Whether it carries the iteration's number, too, after them.
 
         Returns:
             The last values of what ``start`` began, and more where it is counted.
         """
         trace, update = self._trace, self._update
-        turn = [tf.constant(0, "int32")] if is_counted else []
+        iteration = [tf.constant(0, "int32")] if is_counted else []
         if update is None or self._micro_batches is None:
             attrs = loop_attrs(body=body)
-            inputs = [count, *start, *turn]
+            inputs = [count, *start, *iteration]
             return as_tuple(trace.node("repeat", inputs, attrs, ()))
-        updates = self._updates(update.turns)
+        updates = self._updates(update.iterations)
         carried = len(start)
         with block(trace) as outer:
             values = [trace.parameter((t.dtype.name, t.shape), outer) for t in start]
-            given = [*values, *turn]  # counted anew for each update
+            given = [*values, *iteration]  # counted anew for each update
             results = self._micro_batches.finish({"training": True}, given)
             sums = results[len(given) :]
             update.apply([(sums[i], variable) for i, variable in self._sums])
@@ -171,7 +171,7 @@ def _outside(count: int) -> FailedPreconditionError:
 
 
 def accumulate_here(update: Update) -> None:
-    """Say, in the body of a loop, that its turns are micro-batches of an update."""
+    """Say, in a loop's body, that its iterations are micro-batches of an update."""
     if not here.loops:
-        raise _outside(update.turns)
+        raise _outside(update.iterations)
     here.loops[-1].request(update)

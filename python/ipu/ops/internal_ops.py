@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ipu import tf
 from ipu._core import Tensor, open_trace
-from ipu._loops.accumulation import current_turns
+from ipu._loops.accumulation import current_iterations
 from ipu._text.faces import defined, face
 from ipu.ops._state import zeros_variable
 from ipu.tf._functions.tracing import current_build, in_trace
@@ -162,14 +162,14 @@ def get_current_iteration_counter(
         >>> out.dequeue().numpy().tolist()
         [0, 1, 2, 3]
     """
-    turns = current_turns()
-    if turns is None:
+    iterations = current_iterations()
+    if iterations is None:
         raise RuntimeError(
             "internal_ops.get_current_iteration_counter counts the micro-batches of a "
             "pipeline, or the iterations of ipu.loops.repeat and while_loop: call it "
             "in a stage, or in the body of a loop."
         )
-    return turns.index()
+    return iterations.index()
 
 
 if not TYPE_CHECKING:

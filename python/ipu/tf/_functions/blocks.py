@@ -110,19 +110,20 @@ def is_known(value: Any) -> bool:
 
 
 @contextmanager
-def counting(index: Tensor, turns: Any) -> Iterator[None]:
-    """The body of a loop is traced: ``index`` goes from 0 to ``turns - 1``.
+def counting(index: Tensor, iterations: Any) -> Iterator[None]:
+    """The body of a loop is traced: ``index`` goes from 0 to ``iterations - 1``.
 
     Args:
-        index: The number of the turn.
-        turns: How many there are; unless that is an int, nothing is known of the index.
+        index: The number of the iteration.
+        iterations: How many there are; unless that is an int, nothing is known of the
+            index.
     """
     trace = _core.open_trace()
-    if trace is None or not isinstance(turns, int):
+    if trace is None or not isinstance(iterations, int):
         yield
         return
     root = trace.linear(index)[0]
-    here.last_iterations[root] = turns - 1
+    here.last_iterations[root] = iterations - 1
     try:
         yield
     finally:
@@ -130,7 +131,7 @@ def counting(index: Tensor, turns: Any) -> Iterator[None]:
 
 
 def last_value(index: Tensor) -> int | None:
-    """The largest value of a scalar that grows with the turns of one loop, or None."""
+    """The largest value of a scalar that grows with one loop's iterations, or None."""
     trace = _core.open_trace()
     if trace is None or index.dtype.name != "int32" or not trace.sees(index):
         return None

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Which loops are parts of a step.
 
-A turn of an outermost loop is a step: it draws random numbers of its own, and a run may
-be stopped after it. The loop of a recurrent layer is a part of a step instead, whether
-or not there is a loop of steps around it.
+An iteration of an outermost loop is a step: it draws random numbers of its own, and a
+run may be stopped after it. The loop of a recurrent layer is a part of a step instead,
+whether or not there is a loop of steps around it.
 """
 
 from __future__ import annotations

@@ -231,7 +231,7 @@ class FunctionLoop:
         return [{"logs": values}], count
 
     def stop(self) -> None:
-        """Stop to feed, also after an error."""
+        """Stop feeding, also after an error."""
         if self._started:
             self._started = False
             _ = self._iterator.deleter

@@ -345,7 +345,7 @@ class Program:
         return done + body.wait(count, timeout_s)
 
     def stop(self) -> None:
-        """Stop to feed, also after an error, and let go of what belongs to the run."""
+        """Stop feeding, also after an error, and let go of what belongs to the run."""
         if self._started:
             self._started = False
             _ = self._infeed.deleter
