@@ -102,10 +102,6 @@ def _value(flag: str, default: Any, text: str | None) -> Any:
     return text
 
 
-def _is_integer(text: str) -> bool:
-    return text.lstrip("+-").isdigit()
-
-
 def _check(made: PoplarFlags) -> None:
     for category in made.synthetic_data_categories:
         if category not in SYNTHETIC_CATEGORIES:
@@ -113,7 +109,8 @@ def _check(made: PoplarFlags) -> None:
             raise _bad("synthetic_data_categories", category, wanted)
     initializer = made.synthetic_data_initializer
     if initializer:
-        if initializer not in _INITIALIZERS and not _is_integer(initializer):
+        is_integer = initializer.lstrip("+-").isdigit()
+        if initializer not in _INITIALIZERS and not is_integer:
             wanted = ", ".join(_INITIALIZERS) + " or an integer"
             raise _bad("synthetic_data_initializer", initializer, wanted)
         if not made.use_synthetic_data and not made.synthetic_data_categories:

@@ -37,11 +37,9 @@ class Lock:
         _all.add(self)
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
-        """Take the lock, as ``threading.RLock.acquire`` does."""
         return self._lock.acquire(blocking, timeout)
 
     def release(self) -> None:
-        """Give it back."""
         self._lock.release()
 
     def __enter__(self) -> bool:
@@ -66,17 +64,14 @@ class Condition(Lock):
         self._condition = threading.Condition(self._lock)
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until another thread notifies this one; False when the time is over."""
         return self._condition.wait(timeout)
 
     def wait_for(
         self, predicate: Callable[[], Any], timeout: float | None = None
     ) -> Any:
-        """Wait until the predicate holds; what it gave last."""
         return self._condition.wait_for(predicate, timeout)
 
     def notify_all(self) -> None:
-        """Wake all threads that wait."""
         self._condition.notify_all()
 
     def _renew(self) -> None:
@@ -92,22 +87,18 @@ class Event:
         self._is_set = False
 
     def is_set(self) -> bool:
-        """Whether it is set."""
         return self._is_set
 
     def set(self) -> None:
-        """Set it, and wake all threads that wait."""
         with self._changed:
             self._is_set = True
             self._changed.notify_all()
 
     def clear(self) -> None:
-        """Clear it."""
         with self._changed:
             self._is_set = False
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until it is set; False when the time is over."""
         with self._changed:
             return bool(self._changed.wait_for(self.is_set, timeout))
 

@@ -60,7 +60,6 @@ def current() -> tuple[int, int]:
 
 
 def set_current(seed: int) -> None:
-    """Set the seed."""
     _state.seed = int(seed)
     _state.generation += 1
 

@@ -100,7 +100,6 @@ class MicroBatches:
 
     @contextmanager
     def open(self) -> Iterator[None]:
-        """The block of a micro-batch."""
         notes = current_build().notes
         around = notes.get(_CURRENT)
         with block(self._trace) as self.body:

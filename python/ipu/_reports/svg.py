@@ -27,7 +27,6 @@ def text(x: float, y: float, content: str, more: str = "") -> str:
 
 
 def rect(x: float, y: float, width: float, height: float, more: str = "") -> str:
-    """A rectangle."""
     return (
         f'<rect x="{number(x)}" y="{number(y)}" width="{number(width)}" '
         f'height="{number(height)}"{more}/>'

@@ -41,7 +41,6 @@ class ThreadTimes(NamedTuple):
 
     @property
     def total(self) -> float:
-        """The whole step."""
         return sum(self[1:])
 
 

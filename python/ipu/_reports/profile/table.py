@@ -138,7 +138,6 @@ def _plain(table: Table) -> str:
 
 
 def text(accounts: Sequence[ProgramAccount], top: int, peak: float | None) -> str:
-    """Everything as plain text."""
     parts = []
     for one in accounts:
         head, found = tables(one, top, peak)

@@ -28,7 +28,6 @@ _ROW = 0.84  # of the distance of rows
 
 
 def draw(timetable: Timetable, axes: Any) -> Any:
-    """See ``Timetable.plot``."""
     try:
         from matplotlib import patches, pyplot
     except ImportError as error:

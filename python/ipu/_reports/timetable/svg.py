@@ -78,7 +78,6 @@ class _Picture(NamedTuple):
 
 
 def document(timetable: Timetable) -> str:
-    """A whole SVG file."""
     return _draw(timetable, PAGE_COLOURS)
 
 
@@ -88,10 +87,6 @@ def embedded(timetable: Timetable) -> str:
 
 
 # --- where things are -----------------------------------------------------------------
-
-
-def _lay_out(timetable: Timetable) -> _Picture:
-    return _of_record(timetable) if timetable._boxes else _of_steps(timetable)
 
 
 def _place_boxes(
@@ -173,7 +168,7 @@ def _round_step(least: float) -> float:
 
 
 def _draw(timetable: Timetable, style: str) -> str:
-    picture = _lay_out(timetable)
+    picture = _of_record(timetable) if timetable._boxes else _of_steps(timetable)
     least = _LEFT + 7.6 * len(timetable._title())
     width = max(picture.right, least) + _RIGHT
     legend, legend_height = _legend(timetable, picture, width - _RIGHT)

@@ -21,7 +21,6 @@ _Event = dict[str, Any]
 
 
 def save(timetable: Timetable, path: str | os.PathLike[str]) -> None:
-    """Writes the trace; see ``Timetable.save_trace``."""
     boxes = timetable._boxes
     if not boxes:
         boxes = [*_spread(timetable)]

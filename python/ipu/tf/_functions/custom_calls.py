@@ -71,7 +71,6 @@ def custom_calls_of(record: _core.Trace | _core.Recorder) -> list[CustomCall]:
 
 
 def add_custom_call(record: _core.Trace | _core.Recorder, call: CustomCall) -> None:
-    """Remember a call."""
     key = id(record)
     if key not in _calls:
         _calls[key] = []

@@ -40,7 +40,6 @@ def save(
     include_optimizer: bool,
     save_format: str | None,
 ) -> None:
-    """Write a model; see ``Model.save``."""
     refuse_given("ipu.keras.engine.model.Model.save", save_format=save_format)
     path, kind = prepare(filepath, True, save_format)
     check_free(path, overwrite)
@@ -96,7 +95,6 @@ def _random_state_of(model: Any) -> str:
 
 
 def save_weights(model: Any, filepath: Path, overwrite: bool, save_format: Any) -> None:
-    """Write the weights of a model; see ``Model.save_weights``."""
     path, kind = prepare(filepath, False, save_format)
     check_free(path, overwrite)
     weights = model.weights  # raises where there are none yet
@@ -115,7 +113,6 @@ def _existing(filepath: Path, what: str) -> tuple[str, Format]:
 
 
 def load_weights(model: Any, filepath: Path) -> None:
-    """Read weights; see ``Model.load_weights``."""
     weights = model.weights  # raises where there are none yet
     path, kind = _existing(filepath, "weights file")
     if kind is Format.OWN:
@@ -242,7 +239,6 @@ def _read_own(path: str) -> tuple[dict[str, Any], Any, Any]:
 
 
 def _arguments(training: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of ``compile``."""
     made = {**training, "optimizer": optimizers.get(training["optimizer"])}
     for key in ("loss", "metrics", "weighted_metrics"):
         made[key] = _restore(losses.get if key == "loss" else metrics.get, made[key])

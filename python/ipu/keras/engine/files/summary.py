@@ -36,10 +36,6 @@ def _shape(layer: Layer) -> str:
     return shapes.pop() if len(shapes) == 1 else "multiple"
 
 
-def _count(layer: Layer) -> str:
-    return str(layer.count_params()) if layer.built else "0 (unused)"
-
-
 def _links(layer: Layer, model: Model) -> str:
     graph = getattr(model, "_graph", None)
     known = set(graph.nodes) if graph is not None else None
@@ -76,7 +72,7 @@ def _rows(model: Model, expand_nested: bool) -> tuple[list[str], list[list[str]]
             row = [
                 f"{prefix}{layer.name} ({type(layer).__name__})",
                 _shape(layer),
-                _count(layer),
+                str(layer.count_params()) if layer.built else "0 (unused)",
             ]
             if with_links:
                 row.append(_links(layer, owner))
@@ -168,7 +164,6 @@ def lines(
     positions: Sequence[float] | None = None,
     expand_nested: bool = False,
 ) -> list[str]:
-    """Give the lines of ``Model.summary``."""
     _need_built(model)
     head, rows = _rows(model, expand_nested)
     table = table_lines(head, rows, line_length, positions)
@@ -176,7 +171,6 @@ def lines(
 
 
 def as_html(model: Model) -> str:
-    """Give the table for a notebook."""
     import html
 
     name = html.escape(model.name)

@@ -109,7 +109,6 @@ class LossesContainer:
         self.built = False
 
     def build(self, output_names: list[str]) -> None:
-        """Settle which output has which loss."""
         if self.built:
             return
         self._names = output_names
@@ -313,7 +312,6 @@ class MetricsContainer:
         self.built = False
 
     def build(self, output_names: list[str]) -> None:
-        """Settle which output has which metrics."""
         if self.built:
             return
         self._names = output_names
@@ -345,18 +343,15 @@ class MetricsContainer:
 
     @property
     def parts(self) -> list[Any]:
-        """What a program of the metrics is traced from."""
         return self._entries
 
     @property
     def metrics(self) -> list[metrics.Metric]:
-        """The metrics, in order."""
         return [metric for _, metric, _ in self._entries]
 
     def update_state(
         self, y_true: Nest, y_pred: Nest, sample_weight: Any = None
     ) -> None:
-        """Take a batch in."""
         if not self.built:
             with init_scope():
                 self.build(self._names_of(y_pred))

@@ -70,8 +70,6 @@ class PlainSteps:
     def build(
         self, count: Any, infeed: IPUInfeedQueue, outfeed: IPUOutfeedQueue, rows: int
     ) -> None:
-        """Trace the steps; see ``Steps``."""
-
         def body(*args: Any, **kwargs: Any) -> None:
             element = _element(infeed, args, kwargs)
             if rows:
@@ -81,11 +79,9 @@ class PlainSteps:
         loops.repeat(count, body, [], infeed)
 
     def arrangement(self) -> Callable[[Nest], Nest]:
-        """Leave the results as the step gave them."""
         return _as_given
 
     def steps_of(self, results: int) -> int:
-        """One entry, one step."""
         return results
 
 
@@ -116,7 +112,6 @@ class AccumulatedSteps(PlainSteps):
     def build(
         self, count: Any, infeed: IPUInfeedQueue, outfeed: IPUOutfeedQueue, rows: int
     ) -> None:
-        """Trace the steps; see ``Steps``."""
         del rows
         optimizer, variables = self._model.optimizer, self._model.trainable_variables
         missing: list[Any] = []
@@ -193,7 +188,6 @@ class PipelinedSteps:
     def build(
         self, count: Any, infeed: IPUInfeedQueue, outfeed: IPUOutfeedQueue, rows: int
     ) -> None:
-        """Trace the pipeline; see ``Steps``."""
         del rows
         of_update, mapping, accumulates, method, options, serialized = self._pipeline
         step = self._step = StagedStep(
@@ -240,12 +234,10 @@ class PipelinedSteps:
         )
 
     def arrangement(self) -> Callable[[Nest], Nest]:
-        """Arrange results by name, or as the model's outputs."""
         assert self._step is not None
         return self._step.arrangement()
 
     def steps_of(self, results: int) -> int:
-        """One entry for each step, or for as many as are added up."""
         if not self._pipeline.accumulate_outfeed:
             return results
         return results * self._pipeline.of_update * self._pipeline.serialized

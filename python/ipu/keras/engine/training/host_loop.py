@@ -101,19 +101,16 @@ class HostLoop:
         self._function = program or step
 
     def start(self) -> None:
-        """Start to read."""
         if self._iterator is None:
             self._iterator = self._source.read()
             self._is_fresh = True
 
     def rewind(self) -> None:
-        """Go on with the first batch, where the source starts again."""
         if self._source.starts_again and not self._is_fresh:
             self._close()
             self.start()
 
     def has_more(self) -> bool:
-        """Whether there is another batch, which is read to find out."""
         self.start()
         assert self._iterator is not None
         if not self._held:
@@ -153,7 +150,6 @@ class HostLoop:
         return parts, len(parts)
 
     def stop(self) -> None:
-        """Stop reading."""
         self._close()
         self._function = None
         if self._program is not None:
@@ -166,7 +162,6 @@ class HostLoop:
         self._held = []
 
     def steps_done(self, timeout_s: float) -> int:
-        """Wait for the end of an execution; give the steps done so far."""
         self._idle.wait(timeout_s)
         return self._done
 
@@ -195,7 +190,6 @@ class FunctionLoop:
         self._ended = Event()
 
     def start(self) -> None:
-        """Start to feed."""
         _ = self._iterator.initializer
         self._started = True
 
@@ -231,7 +225,6 @@ class FunctionLoop:
         return [{"logs": values}], count
 
     def stop(self) -> None:
-        """Stop feeding, also after an error."""
         if self._started:
             self._started = False
             _ = self._iterator.deleter

@@ -83,7 +83,6 @@ class DatasetSource:
         self._is_endless = False  # whether a pass goes on with the first batch
 
     def read(self) -> Pass:
-        """Start a pass."""
         count = -1 if self._is_endless else 1
         dataset = self._dataset
         if self._next is not None:
@@ -96,7 +95,6 @@ class DatasetSource:
         return _Cut(batches, self._of_pass, self._tail) if self._tail else batches
 
     def repeated(self) -> DatasetSource:
-        """The data set, repeated."""
         repeated = copy.copy(self)
         repeated._is_endless = True
         return repeated
@@ -127,7 +125,6 @@ class _Cut:
         return tf.nest.map_structure(lambda leaf: leaf[: self._tail], batch)
 
     def close(self) -> None:
-        """Stop reading."""
         self._batches.close()
 
 
@@ -159,7 +156,6 @@ class GeneratorSource:
         self._ahead = ahead
 
     def read(self) -> Pass:
-        """Go on to read."""
         elements = (self._convert(batch) for batch in self._batches)
         return _ReadAhead(elements, self._ahead) if self._ahead else elements
 
@@ -268,11 +264,9 @@ class SequenceSource:
         self._is_endless = False  # whether a pass goes on with the first batch
 
     def read(self) -> Pass:
-        """Start a pass."""
         return self._passes()
 
     def repeated(self) -> SequenceSource:
-        """The sequence, pass after pass."""
         repeated = copy.copy(self)
         repeated._is_endless = True
         return repeated

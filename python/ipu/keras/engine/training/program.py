@@ -94,7 +94,6 @@ class BatchProgram:
             self._function = DeviceFunction(method, name=self._name)
 
     def __call__(self, element: Nest) -> Nest:
-        """Run the step on a batch."""
         return self._function(element)
 
     def _trace(self, element: Nest) -> Nest:
@@ -287,7 +286,6 @@ class Program:
         return self._recorded.recorded, self._recorded.streams
 
     def start(self) -> None:
-        """Start to feed."""
         _ = self._infeed.initializer
         self._started = True
 
@@ -301,7 +299,6 @@ class Program:
     def run(
         self, count: int, on_part: Callable[[Nest], None] | None = None
     ) -> tuple[list[Nest], int]:
-        """Execute at most ``count`` steps; see ``Loop``."""
         parts: list[Nest] = []
         self._done = 0
         if self._records and self._recorded is None:
@@ -340,7 +337,6 @@ class Program:
         return parts, self._done
 
     def steps_done(self, timeout_s: float) -> int:
-        """Wait for the end of an execution; give the steps done so far."""
         done, (body, count) = self._done, self._running
         return done + body.wait(count, timeout_s)
 

@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
+import operator
 import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from ipu import tf
 from ipu._device.locks import Condition, Event
@@ -113,7 +112,6 @@ class StepWatcher:
             self._changed.notify_all()
 
     def close(self) -> None:
-        """End the thread."""
         with self._changed:
             self._loop = None
             self._ended = True
@@ -169,10 +167,12 @@ class StepCalls:
     def __call__(self, part: Nest) -> None:
         if self._hook == "on_predict_batch":
             for i in range(len(tf.nest.flatten(part)[0])):
-                self._call({"outputs": _of_step(part, i)})
+                rows = tf.nest.map_structure(operator.itemgetter(i), part)
+                self._call({"outputs": rows})
             return
-        if self._replicas > 1:
-            part = {"logs": {n: _in_turn(v) for n, v in part["logs"].items()}}
+        if self._replicas > 1:  # the results of all of them, step by step
+            logs = part["logs"].items()
+            part = {"logs": {n: v.reshape(-1, *v.shape[2:]) for n, v in logs}}
         for i in range(len(tf.nest.flatten(part["logs"])[0])):
             self._call(logs_at(part, i))
 
@@ -183,19 +183,7 @@ class StepCalls:
         self._callbacks.call(f"{self._hook}_end", step, logs)
 
 
-def _in_turn(values: Any) -> Any:
-    """The results of all replicas, step by step."""
-    return values.reshape(-1, *values.shape[2:])
-
-
-def _of_step(part: Nest, index: int) -> Nest:
-    return tf.nest.map_structure(lambda leaf: leaf[index], part)
-
-
 def logs_at(part: Nest, index: int) -> dict[str, Any]:
     """The logs of one of the steps whose results are in a part."""
-    return {name: _number(values[index]) for name, values in part["logs"].items()}
-
-
-def _number(value: Any) -> Any:
-    return value.item() if np.ndim(value) == 0 else value
+    found = {name: values[index] for name, values in part["logs"].items()}
+    return {k: v if getattr(v, "ndim", 0) else v.item() for k, v in found.items()}
