@@ -77,12 +77,12 @@ def test_a_large_transposition_moves_every_element(shape: tuple[int, ...]) -> No
 
 @pytest.mark.parametrize("op", ["sum", "mean", "max", "prod"])
 @pytest.mark.parametrize("shape", [(200, 4096), (65, 9000), (129, 2049), (64, 3000)])
-def test_rows_wider_than_a_strip_fold_as_the_reference(
+def test_rows_wider_than_a_strip_fold_as_in_numpy(
     op: str, shape: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     x = numbers(*shape) + np.float32(0.5)
     node, kind = f"{op}(%0) {{axes=[0]}}", f"float32[{shape[1]}]"
-    want = run(node, [x], kind, reference=True)
+    want = getattr(np, op)(x.astype(np.float64), axis=0)
     found = []
     before = _core.num_threads()
     try:

@@ -14,9 +14,9 @@ OF_FLOATS = """
 acos acosh asin asinh atan atan2 atanh average_pool average_pool_grad bessel_i0e
 bessel_i1e ceil conv
 conv_grad_filter conv_grad_input cos cosh cross_entropy digamma div dropout
-erf erfc erfinv exp expm1 fused_conv fused_conv_grad_input floor fused_elementwise
+erf erfc erfinv exp expm1 fused_conv floor fused_elementwise
 gelu gelu_grad igamma igamma_slope igammac is_finite is_inf is_nan
-lgamma log log1p log_softmax matmul_accumulate max_pool_grad mean
+lgamma log log1p log_softmax max_pool_grad mean
 ndtri normalize normalize_grad polygamma random_binomial random_gamma random_normal
 random_poisson
 random_uniform reciprocal reciprocal_grad rsqrt
@@ -29,8 +29,8 @@ dynamic_update_slice gather gather_nd tensor_scatter constant"""
 OF_INTS = """bitwise_not bitwise_and bitwise_or bitwise_xor left_shift right_shift
 random_integer"""
 LINEAR = "cholesky triangular_solve solve det slogdet qr eigh svd lu"
-UPDATES = """sgd_update adam_update adam_rate matmul_sgd_update
-gather_sgd_update"""
+UPDATES = "sgd_update adam_update adam_rate gather_sgd_update"
+FUSED = "matmul_accumulate matmul_sgd_update fused_conv_grad_input"
 ON_DEVICE = """variable_read variable_assign fused_update infeed_dequeue
 outfeed_enqueue"""
 SERVES: dict[str, tuple[str, ...]] = {  # all others take every number
@@ -45,6 +45,7 @@ SERVES: dict[str, tuple[str, ...]] = {  # all others take every number
     **dict.fromkeys(LINEAR.split(), ("float32", "float64")),
     **dict.fromkeys("logical_not logical_and logical_or any all".split(), ("bool",)),
     **dict.fromkeys(UPDATES.split(), ("float32", "float16")),
+    **dict.fromkeys(FUSED.split(), ("float32",)),  # what the fuse pass makes
     "round_stochastic": ("float32", "float16"),
     "variable_add": tuple(d for d in DEVICE if d != "bool"),
     "one_hot": INTS,

@@ -577,10 +577,11 @@ plan_products(attention_plan *plan, bool back)
     plan_sums(plan, DV, a->value_size);
 }
 
-static ipu_status
-choose(const ipu__preparation *p, bool back)
+ipu_status
+ipu_choose_attention(const ipu__preparation *p)
 {
     ipu_kernel_spec *spec = p->spec;
+    const bool back = spec->op == IPU_OP_ID_ATTENTION_GRAD;
     attention_plan *plan;
     if (spec->inputs[0].dtype == IPU_DTYPE_FLOAT64) {
         return IPU_OK;
@@ -623,16 +624,4 @@ choose(const ipu__preparation *p, bool back)
             .workspace_bytes = (size_t)plan->part_floats * sizeof(float)};
     }
     return IPU_OK;
-}
-
-ipu_status
-ipu_choose_attention(const ipu__preparation *p)
-{
-    return choose(p, false);
-}
-
-ipu_status
-ipu_choose_attention_grad(const ipu__preparation *p)
-{
-    return choose(p, true);
 }

@@ -528,10 +528,7 @@ ipu__conv_filter_prepare(const ipu__preparation *p)
     const ipu_convolution *c = &g->c;
     const double elements = (double)ipu_shape_elements(&spec->outputs[0].shape);
     const double pixels = (double)ipu_shape_elements(&spec->inputs[1].shape) /
-                          ipu__max(c->filters, 1);
-    if (elements == 0.0 || pixels == 0.0) {
-        return IPU_OK;
-    }
+                          (double)c->filters;
     plan->depthwise = ipu__conv_is_depthwise(c);
     plan->repeat = plan->depthwise ? c->filters / c->groups : 1;
     plan->in_place = !plan->depthwise && reads_in_place(g);

@@ -194,9 +194,14 @@ static void
 multiply(const wide_plan *plan, matrix a, matrix b, matrix c, int64_t m, int64_t k,
          int64_t n, bool adds)
 {
+    for (int64_t i = 0; k == 0 && i < m * n; i++) {
+        c.at[i / n * c.row + i % n * c.col] = 0.0;
+    }
     ipu__blis_product product = {m,     n,     k,    a.at,  a.row, a.col, b.at,
                                  b.row, b.col, c.at, c.row, c.col, true,  adds};
-    ipu__blis_multiply(plan->context, &product);
+    if (k > 0) {
+        ipu__blis_multiply(plan->context, &product);
+    }
 }
 
 /* What fused_conv does to results, by the functions of single ops. */
@@ -402,7 +407,8 @@ cut(wide_plan *plan, ipu_op op)
     if (op == IPU_OP_ID_CONV_GRAD_FILTER) {
         width = ipu__ceil_div(width, plan->parts);
     }
-    plan->pixels = ipu__max(ipu__min(ROWS_NUMBERS / width, MOST_PIXELS), LEAST_PIXELS);
+    plan->pixels = ROWS_NUMBERS / ipu__max(width, 1);
+    plan->pixels = ipu__max(ipu__min(plan->pixels, MOST_PIXELS), LEAST_PIXELS);
     plan->pixels = ipu__min(plan->pixels, pixels);
     plan->scratch = plan->is_x ? 0 : plan->pixels * width;
 }
@@ -416,10 +422,6 @@ ipu__conv_wide_prepare(const ipu__preparation *p)
         .size = 1, .out = 1, .window = 1, .stride = 1, .dilation = 1};
     const ipu_dtype dtype = IPU_DTYPE_FLOAT64;
     wide_plan *plan;
-    if (ipu_shape_elements(shapes.x) == 0 || ipu_shape_elements(shapes.w) == 0 ||
-        ipu_shape_elements(shapes.y) == 0) {
-        return IPU_OK;
-    }
     IPU_TRY(ipu__prepared(p, sizeof *plan, &plan));
     ipu_convolution_of(spec->attrs, shapes.x, shapes.w, &plan->c);
     const ipu_convolution *c = &plan->c;

@@ -660,9 +660,6 @@ ipu__conv_windows_prepare(const ipu__preparation *p)
     const ipu_convolution *c = &g->c;
     const bool turned = g->lines[0].turned;
     const int64_t filters = c->filters / c->groups;
-    if (ipu_shape_elements(&spec->outputs[0].shape) == 0) {
-        return IPU_OK;
-    }
     plan->depthwise = ipu__conv_is_depthwise(c) && (!turned || filters == 1);
     plan->repeat = plan->depthwise && !turned ? filters : 1;
     plan->inner = turned ? filters : c->depth;

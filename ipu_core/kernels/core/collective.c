@@ -19,13 +19,6 @@ ipu_reference_replica_index(const ipu_kernel_call *call)
     return IPU_OK;
 }
 
-ipu_status
-ipu_choose_replica_index(const ipu__preparation *p)
-{
-    (void)p;
-    return IPU_OK;
-}
-
 /* The sum, and the mean, of one. */
 ipu_status
 ipu_reference_all_reduce(const ipu_kernel_call *call)

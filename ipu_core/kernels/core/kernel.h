@@ -4,8 +4,9 @@
  * time; running it allocates nothing, and its result depends on the spec and the
  * inputs alone, never on the number of threads or the time of day.
  *
- * Each op has a reference kernel (slow, obvious, the oracle) and may have fast ones;
- * ipu_kernel_prepare picks by shape and CPU class. Reference and fast kernels agree to
+ * Where fast kernels serve all that an op takes there is no other. The others have a
+ * reference kernel, slow and obvious, and may have fast ones, too: ipu_kernel_prepare
+ * picks by shape and CPU class. Reference and fast kernels agree to
  * the bit for exact ops and integer ops; for the others to the tolerance that the test
  * harness states. Fused and unfused forms agree to the bit always. */
 #ifndef IPU_KERNELS_KERNEL_H

@@ -68,14 +68,6 @@ ipu_choose_fn ipu__choose_elementwise;
 
 #define IPU_INLINE static inline __attribute__((always_inline))
 
-/* The `choose` column of an op whose reference kernel is its only one. */
-#define IPU_REFERENCE_ALONE(op) \
-    ipu_status ipu_choose_##op(const ipu__preparation *p) \
-    { \
-        (void)p; \
-        return IPU_OK; \
-    }
-
 /* In front of a loop whose iterations do not depend on each other, though its pointers
  * may be equal (in place). */
 #if defined(__clang__)
@@ -321,8 +313,7 @@ ipu__uniform_f32(uint32_t word)
     return (float)(word >> 8) * 0x1p-24f;
 }
 
-/* --- labels and indices (reference_loss.c, reference_movement.c) ---------------------
- */
+/* --- labels and indices (reference_loss.c, indices.c) ------------------------------- */
 
 /* Labels [begin, end), unless OUTSIDE_IS_NAN. */
 ipu_status ipu__check_labels(const ipu_kernel_call *call, ipu_dtype dtype,
@@ -346,9 +337,6 @@ typedef struct ipu__gather {
 } ipu__gather;
 void ipu__gather_plan(ipu__gather *plan, ipu_attrs attrs, const ipu_shape *params,
                       const ipu_type *indices);
-/* Element i of gather_grad: the sum of what the indices lead there, in their order. */
-ipu__scalar ipu__reference_gathered(const ipu__gather *plan, const void *indices,
-                                    ipu_dtype dtype, const void *rows, int64_t i);
 
 /* indices [..., k]: `count` points of the first k axes, each the start of a slice. */
 typedef struct ipu__points {
@@ -361,13 +349,8 @@ typedef struct ipu__points {
 
 /* `type`: of the indices. */
 void ipu__points_plan(ipu__points *p, const ipu_shape *whole, const ipu_type *type);
-/* Where the slice of point `i` starts, in elements. */
-int64_t ipu__point_offset(const ipu__points *p, const void *indices, int64_t i);
 ipu_status ipu__points_check(const ipu_kernel_call *call, const ipu__points *p,
                              const void *indices);
-/* The op that joins what stands there with an update; IDENTITY: the update replaces it.
- */
-ipu_op ipu__scatter_step(const ipu_kernel_spec *spec);
 
 /* --- workspace of reference kernels ------------------------------------------------ */
 

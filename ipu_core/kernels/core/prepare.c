@@ -2,15 +2,18 @@
  *
  * From a spec to the function that runs it. The two columns of this room are expanded
  * here from ops.def: `ipu_reference_<text>` and `ipu_choose_<text>` of every row
- * flagged KERNEL; one that is missing is an undefined symbol with the op's name in it.
+ * flagged KERNEL, or what entries.h has in their place; one that is missing is an
+ * undefined symbol with the op's name in it.
  * The dtypes are checked here once, so that kernels need not. Constant tables, any
  * thread. */
 #include "base/update_code.h"
 #include "kernels/core/kernel_impl.h"
 
+#include "kernels/core/entries.h"
+
 typedef struct kernel_row {
-    ipu_kernel_fn *reference;
-    ipu_choose_fn *choose;
+    ipu_kernel_fn *reference; /* NULL: `choose` serves all that the op takes */
+    ipu_choose_fn *choose;    /* NULL: there is nothing but the reference kernel */
 } kernel_row;
 
 /* A row without KERNEL folds to NULL and leaves no reference to its names. */
@@ -106,8 +109,8 @@ ipu_kernel_prepare(ipu_ctx *ctx, ipu_arena *arena, ipu_kernel_spec *spec,
                 "kernel spec with op number %d", (int)spec->op);
     const ipu_op_info *info = ipu_op_info_of(spec->op);
     const kernel_row *row = &rows[spec->op];
-    IPU_FAIL_IF(ctx, row->reference == NULL, UNIMPLEMENTED, "%s has no kernel",
-                info->name);
+    IPU_FAIL_IF(ctx, row->reference == NULL && row->choose == NULL, UNIMPLEMENTED,
+                "%s has no kernel", info->name);
     IPU_FAIL_IF(ctx, spec->input_count < (uint32_t)info->min_inputs
                     || (info->max_inputs >= 0
                         && spec->input_count > (uint32_t)info->max_inputs)
@@ -148,12 +151,15 @@ ipu_kernel_prepare(ipu_ctx *ctx, ipu_arena *arena, ipu_kernel_spec *spec,
     spec->can_fail = ipu_op_can_fail(
         spec->op, spec->attrs, spec->input_count > 0 ? &spec->inputs[0] : NULL,
         spec->output_count > 0 ? &spec->outputs[0] : NULL);
-    if (variant != IPU_KERNEL_REFERENCE) {
+    if (row->reference == NULL ||
+        (variant != IPU_KERNEL_REFERENCE && row->choose != NULL)) {
         ipu__preparation preparation = {ctx, arena, spec, cpu, variant};
         IPU_TRY(row->choose(&preparation));
     }
     if (spec->run == NULL) {
         spec->run = row->reference;
     }
+    IPU_FAIL_IF(ctx, spec->run == NULL, UNIMPLEMENTED,
+                "%s has no kernel for these operands", info->name);
     return IPU_OK;
 }

@@ -183,18 +183,3 @@ ipu_choose_sgd_update(const ipu__preparation *p)
 {
     return choose(p, run_sgd, "sgd_f32");
 }
-
-/* The fuse pass makes a fused_update of it. */
-ipu_status
-ipu_choose_adam_update(const ipu__preparation *p)
-{
-    (void)p;
-    return IPU_OK;
-}
-
-ipu_status
-ipu_choose_adam_rate(const ipu__preparation *p)
-{
-    (void)p;
-    return IPU_OK;
-}

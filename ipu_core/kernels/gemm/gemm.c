@@ -388,7 +388,7 @@ offer_rows(ipu_kernel_spec *spec, const gemm_plan *plan, ipu_kernel_rows_fn *run
 }
 
 ipu_status
-ipu_choose_fused_matmul(const ipu__preparation *p)
+ipu_choose_matmul(const ipu__preparation *p)
 {
     ipu_dtype dtype = p->spec->inputs[0].dtype;
     gemm_plan *plan;
@@ -409,12 +409,6 @@ ipu_choose_fused_matmul(const ipu__preparation *p)
         p->spec->workspace_bytes += prepare_f16(plan, p->spec) * sizeof(float);
     }
     return IPU_OK;
-}
-
-ipu_status
-ipu_choose_matmul(const ipu__preparation *p)
-{
-    return ipu_choose_fused_matmul(p);
 }
 
 ipu_status

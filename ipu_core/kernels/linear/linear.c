@@ -294,9 +294,10 @@ ipu_reference_solve(const ipu_kernel_call *call)
 
 /* The determinant's sign and the logarithm of its size, or the determinant as a
  * product. */
-static ipu_status
-determinants(const ipu_kernel_call *call, bool in_parts)
+ipu_status
+ipu_reference_det(const ipu_kernel_call *call)
 {
+    const bool in_parts = call->spec->op == IPU_OP_ID_SLOGDET;
     linear_job job;
     IPU_TRY(begin(&job, call));
     int n = job.plan.rows;
@@ -324,18 +325,6 @@ determinants(const ipu_kernel_call *call, bool in_parts)
         }
     }
     return IPU_OK;
-}
-
-ipu_status
-ipu_reference_det(const ipu_kernel_call *call)
-{
-    return determinants(call, false);
-}
-
-ipu_status
-ipu_reference_slogdet(const ipu_kernel_call *call)
-{
-    return determinants(call, true);
 }
 
 ipu_status
@@ -460,13 +449,3 @@ ipu_reference_lu(const ipu_kernel_call *call)
     }
     return IPU_OK;
 }
-
-IPU_REFERENCE_ALONE(cholesky)
-IPU_REFERENCE_ALONE(triangular_solve)
-IPU_REFERENCE_ALONE(solve)
-IPU_REFERENCE_ALONE(det)
-IPU_REFERENCE_ALONE(slogdet)
-IPU_REFERENCE_ALONE(qr)
-IPU_REFERENCE_ALONE(eigh)
-IPU_REFERENCE_ALONE(svd)
-IPU_REFERENCE_ALONE(lu)

@@ -6,9 +6,8 @@
  * axes as int32 scalars; the other axes start at 0. A start is moved into range, so
  * that the window never leaves the tensor. Out: the window, or the whole.
  *
- * The reference kernels go from element to element. The fast ones cut the window into
- * runs of neighbours, and where the result has the whole tensor's bytes already (in
- * place) they touch the window alone. The arithmetic is the same. Calling thread only:
+ * The window is cut into runs of neighbours, and where the result has the whole tensor's
+ * bytes already (in place) the window alone is touched. Calling thread only:
  * a window is the row that one iteration of a loop works on. */
 #include <string.h>
 
@@ -60,26 +59,6 @@ offset_in(const window *w, int32_t axes, int64_t flat)
     return offset;
 }
 
-/* --- reference ------------------------------------------------------------------- */
-
-ipu_status
-ipu_reference_dynamic_slice(const ipu_kernel_call *call)
-{
-    const ipu_shape *part = &call->spec->outputs[0].shape;
-    int64_t bytes = (int64_t)ipu_dtype_bytes(call->spec->outputs[0].dtype);
-    int64_t elements = ipu_shape_elements(part);
-    window w;
-    measure_window(&w, &call->spec->inputs[0].shape, part);
-    int64_t begin = window_begin(call, &w, 1);
-    for (int64_t i = 0; i < elements; i++) {
-        int64_t at = begin + offset_in(&w, part->rank, i);
-        memcpy(ipu__at_mutable(call->outputs[0], i * bytes),
-               ipu__at(call->inputs[0], at * bytes),
-               (size_t)bytes);
-    }
-    return IPU_OK;
-}
-
 /* The result has input 0's bytes: copied, unless it is in place. */
 static void
 take_whole(const ipu_kernel_call *call)
@@ -89,47 +68,6 @@ take_whole(const ipu_kernel_call *call)
         memcpy(call->outputs[0], call->inputs[0], bytes);
     }
 }
-
-ipu_status
-ipu_reference_dynamic_update_slice(const ipu_kernel_call *call)
-{
-    const ipu_shape *part = &call->spec->inputs[1].shape;
-    int64_t bytes = (int64_t)ipu_dtype_bytes(call->spec->outputs[0].dtype);
-    int64_t elements = ipu_shape_elements(part);
-    window w;
-    measure_window(&w, &call->spec->inputs[0].shape, part);
-    int64_t begin = window_begin(call, &w, 2);
-    take_whole(call);
-    for (int64_t i = 0; i < elements; i++) {
-        int64_t at = begin + offset_in(&w, part->rank, i);
-        memcpy(ipu__at_mutable(call->outputs[0], at * bytes),
-               ipu__at(call->inputs[1], i * bytes), (size_t)bytes);
-    }
-    return IPU_OK;
-}
-
-ipu_status
-ipu_reference_dynamic_add_slice(const ipu_kernel_call *call)
-{
-    const ipu_shape *part = &call->spec->inputs[1].shape;
-    ipu_dtype dtype = call->spec->outputs[0].dtype;
-    int64_t elements = ipu_shape_elements(part);
-    window w;
-    measure_window(&w, &call->spec->inputs[0].shape, part);
-    int64_t begin = window_begin(call, &w, 2);
-    take_whole(call);
-    for (int64_t i = 0; i < elements; i++) {
-        int64_t at = begin + offset_in(&w, part->rank, i);
-        ipu__scalar operands[3] = {ipu__scalar_load(dtype, call->outputs[0], at),
-                                   ipu__scalar_load(dtype, call->inputs[1], i)};
-        ipu__scalar sum;
-        (void)ipu__scalar_apply(IPU_OP_ID_ADD, dtype, dtype, operands, &sum);
-        ipu__scalar_store(dtype, call->outputs[0], at, sum);
-    }
-    return IPU_OK;
-}
-
-/* --- fast ------------------------------------------------------------------------ */
 
 /* Prepared: how the window's runs lie, that is neighbours which are neighbours in the
  * whole. */

@@ -602,7 +602,16 @@ plan_counts(scatter_plan *plan, ipu_kernel_spec *spec)
     spec->workspace_bytes = plan->rooms_at + (size_t)plan->parts * plan->room;
 }
 
-/* `step`: the op that joins what stands there with an update; IDENTITY: a copy. */
+/* What joins an update with what stands there; IDENTITY: the update replaces it. */
+static ipu_op
+step_of(const ipu_kernel_spec *spec)
+{
+    static const ipu_op steps[IPU_SCATTER_COUNT] = {IPU_OP_ID_IDENTITY, IPU_OP_ID_ADD,
+                                                    IPU_OP_ID_MUL, IPU_OP_ID_MINIMUM,
+                                                    IPU_OP_ID_MAXIMUM};
+    return steps[ipu_attrs_int(spec->attrs, IPU_ATTR_REDUCTION, 0)];
+}
+
 static ipu_status
 choose(const ipu__preparation *p, const ipu__blocks *of, ipu_op step)
 {
@@ -613,7 +622,7 @@ choose(const ipu__preparation *p, const ipu__blocks *of, ipu_op step)
     scatter_plan *plan;
     if (holds_wide
         && (of->slices > UINT32_MAX || of->points.count >= UINT32_MAX)) {
-        return IPU_OK;
+        return IPU_OK; /* too many to be numbered: not served */
     }
     IPU_TRY(ipu__prepared(p, sizeof *plan, &plan));
     plan->of = *of;
@@ -686,5 +695,5 @@ ipu_choose_tensor_scatter(const ipu__preparation *p)
 {
     ipu__blocks of;
     ipu__blocks_of_points(&of, &p->spec->outputs[0].shape, &p->spec->inputs[1]);
-    return choose(p, &of, ipu__scatter_step(p->spec));
+    return choose(p, &of, step_of(p->spec));
 }

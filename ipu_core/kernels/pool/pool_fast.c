@@ -246,8 +246,8 @@ plan_counts(const ipu__preparation *p, ipu__pool_kernel *plan)
     return IPU_OK;
 }
 
-static ipu_status
-choose(const ipu__preparation *p, uint64_t inputs)
+ipu_status
+ipu_choose_max_pool(const ipu__preparation *p)
 {
     ipu_kernel_spec *spec = p->spec;
     ipu_dtype dtype = spec->outputs[0].dtype;
@@ -286,20 +286,9 @@ choose(const ipu__preparation *p, uint64_t inputs)
     int64_t each = elements / plan->pool.images / plan->units;
     plan->per_task = each >= TASK_ELEMENTS ? 1 : TASK_ELEMENTS / (each + 1) + 1;
     spec->run = run;
-    spec->rows = (ipu_kernel_rows){
-        .run = run_rows, .count = plan->pool.images, .inputs = inputs};
+    spec->rows = (ipu_kernel_rows){.run = run_rows,
+                                   .count = plan->pool.images,
+                                   .inputs = (1U << spec->input_count) - 1};
     spec->kernel_name = p->cpu >= IPU_CPU_AVX2 ? "columns_avx2" : "columns_generic";
     return IPU_OK;
 }
-
-#define CHOOSE(text, inputs) \
-    ipu_status ipu_choose_##text(const ipu__preparation *p) \
-    { \
-        return choose(p, inputs); \
-    }
-CHOOSE(max_pool, 1)
-CHOOSE(max_pool_grad, 7)
-CHOOSE(max_pool_pick, 7)
-CHOOSE(average_pool, 1)
-CHOOSE(average_pool_grad, 1)
-#undef CHOOSE

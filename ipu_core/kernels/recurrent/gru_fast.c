@@ -219,9 +219,10 @@ backward(const ipu__rows_block *b)
 
 /* --- the choice ------------------------------------------------------------------- */
 
-static ipu_status
-choose(const ipu__preparation *p, bool back)
+ipu_status
+ipu_choose_gru(const ipu__preparation *p)
 {
+    const bool back = p->spec->op == IPU_OP_ID_GRU_GRAD;
     ipu__recurrent_plan *plan;
     IPU_TRY(ipu__recurrent_begin(p, &plan));
     if (plan != NULL) {
@@ -238,16 +239,4 @@ choose(const ipu__preparation *p, bool back)
         ipu__recurrent_finish(p, plan, 6 * n, back ? backward : forward);
     }
     return IPU_OK;
-}
-
-ipu_status
-ipu_choose_gru(const ipu__preparation *p)
-{
-    return choose(p, false);
-}
-
-ipu_status
-ipu_choose_gru_grad(const ipu__preparation *p)
-{
-    return choose(p, true);
 }

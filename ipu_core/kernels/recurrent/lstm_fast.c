@@ -97,32 +97,19 @@ backward(const ipu__rows_block *b)
 ipu_status
 ipu_choose_lstm(const ipu__preparation *p)
 {
+    const bool back = p->spec->op == IPU_OP_ID_LSTM_GRAD;
     ipu__recurrent_plan *plan;
     IPU_TRY(ipu__recurrent_begin(p, &plan));
     if (plan != NULL) {
         int64_t n = plan->sequence.units;
-        ipu__recurrent_multiplies(plan, false, 0, 4 * n);
+        ipu__recurrent_multiplies(plan, back, 0, 4 * n);
         (void)ipu__recurrent_buffer(plan, n);     /* H */
         (void)ipu__recurrent_buffer(plan, n);     /* C */
         (void)ipu__recurrent_buffer(plan, 4 * n); /* GATES */
-        ipu__recurrent_finish(p, plan, 4 * n, forward);
-    }
-    return IPU_OK;
-}
-
-ipu_status
-ipu_choose_lstm_grad(const ipu__preparation *p)
-{
-    ipu__recurrent_plan *plan;
-    IPU_TRY(ipu__recurrent_begin(p, &plan));
-    if (plan != NULL) {
-        int64_t n = plan->sequence.units;
-        ipu__recurrent_multiplies(plan, true, 0, 4 * n);
-        (void)ipu__recurrent_buffer(plan, n);     /* H */
-        (void)ipu__recurrent_buffer(plan, n);     /* C */
-        (void)ipu__recurrent_buffer(plan, 4 * n); /* GATES */
-        (void)ipu__recurrent_buffer(plan, n);     /* FRESH */
-        ipu__recurrent_finish(p, plan, 6 * n, backward);
+        if (back) {
+            (void)ipu__recurrent_buffer(plan, n); /* FRESH */
+        }
+        ipu__recurrent_finish(p, plan, back ? 6 * n : 4 * n, back ? backward : forward);
     }
     return IPU_OK;
 }

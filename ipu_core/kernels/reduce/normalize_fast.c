@@ -553,10 +553,11 @@ plan_cut(normalize_plan *plan, ipu_kernel_spec *spec)
     spec->workspace_bytes = (size_t)n->outer * plan->bytes;
 }
 
-static ipu_status
-choose(const ipu__preparation *p, bool gradient)
+ipu_status
+ipu_choose_normalize(const ipu__preparation *p)
 {
     ipu_kernel_spec *spec = p->spec;
+    const bool gradient = spec->op == IPU_OP_ID_NORMALIZE_GRAD;
     ipu_dtype dtype = spec->inputs[0].dtype;
     bool avx2 = p->cpu >= IPU_CPU_AVX2;
     bool half = dtype == IPU_DTYPE_FLOAT16;
@@ -586,16 +587,4 @@ choose(const ipu__preparation *p, bool gradient)
     spec->kernel_name = along ? (avx2 ? "along_avx2" : "along_generic")
                               : (avx2 ? "down_avx2" : "down_generic");
     return IPU_OK;
-}
-
-ipu_status
-ipu_choose_normalize(const ipu__preparation *p)
-{
-    return choose(p, false);
-}
-
-ipu_status
-ipu_choose_normalize_grad(const ipu__preparation *p)
-{
-    return choose(p, true);
 }

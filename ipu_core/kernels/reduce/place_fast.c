@@ -364,8 +364,8 @@ run(const ipu_kernel_call *call)
     return IPU_OK;
 }
 
-static ipu_status
-choose(const ipu__preparation *p)
+ipu_status
+ipu_choose_argmax(const ipu__preparation *p)
 {
     ipu_kernel_spec *spec = p->spec;
     const ipu_shape *shape = &spec->inputs[0].shape;
@@ -403,16 +403,4 @@ choose(const ipu__preparation *p)
                             ? (avx2 ? "place_rows_avx2" : "place_rows_generic")
                             : (avx2 ? "place_strips_avx2" : "place_strips_generic");
     return IPU_OK;
-}
-
-ipu_status
-ipu_choose_argmax(const ipu__preparation *p)
-{
-    return choose(p);
-}
-
-ipu_status
-ipu_choose_argmin(const ipu__preparation *p)
-{
-    return choose(p);
 }

@@ -431,8 +431,8 @@ plan_chunks(reduce_plan *plan)
            * (plan->inner_reduced ? plan->rounds : plan->inner);
 }
 
-static ipu_status
-choose(const ipu__preparation *p)
+ipu_status
+ipu_choose_sum(const ipu__preparation *p)
 {
     ipu_kernel_spec *spec = p->spec;
     bool avx2 = p->cpu >= IPU_CPU_AVX2;
@@ -463,17 +463,3 @@ choose(const ipu__preparation *p)
                                             : (avx2 ? "strips_avx2" : "strips_generic");
     return IPU_OK;
 }
-
-#define CHOOSE(text) \
-    ipu_status ipu_choose_##text(const ipu__preparation *p) \
-    { \
-        return choose(p); \
-    }
-CHOOSE(sum)
-CHOOSE(mean)
-CHOOSE(max)
-CHOOSE(min)
-CHOOSE(prod)
-CHOOSE(any)
-CHOOSE(all)
-#undef CHOOSE

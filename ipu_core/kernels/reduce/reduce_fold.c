@@ -5,7 +5,7 @@
  * halves of the lanes. Floats have 32 lanes, so their bits are those of one tree
  * everywhere; what is exact has as many as fill registers. Integers wrap in their own
  * width, where that gives the bits of a wider sum; float16 is held in float32, the
- * product of float32 in double, as in the reference. No state, any thread. */
+ * product of float32 in double. No state, any thread. */
 #include <math.h>
 #include <string.h>
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * cumsum, cumprod and recurrence, for all dtypes. Each line along the axis is walked in
- * order, as the reference does, so the bits are the same: float32 and float64 are held in
- * double and each result is rounded once, float16 in float32, integers wrap in their own
- * width. A step waits for the one before it; so lines are walked side by side: those that
+ * order: float32 and float64 are held in double and each result is rounded once, float16
+ * in float32, integers wrap in their own width. A step waits for the one before it; so lines are walked side by side: those that
  * are neighbours in memory, and along the last axis a few rows. Threads take lines. */
 #include "kernels/core/kernel_impl.h"
 
@@ -293,8 +292,8 @@ run_scan(const ipu_kernel_call *call)
     return IPU_OK;
 }
 
-static ipu_status
-choose_scan(const ipu__preparation *p)
+ipu_status
+ipu_choose_cumsum(const ipu__preparation *p)
 {
     ipu_kernel_spec *spec = p->spec;
     const ipu_shape *shape = &spec->inputs[0].shape;
@@ -330,13 +329,3 @@ choose_scan(const ipu__preparation *p)
     spec->kernel_name = p->cpu >= IPU_CPU_AVX2 ? "scan_avx2" : "scan_generic";
     return IPU_OK;
 }
-
-#define CHOOSE(text) \
-    ipu_status ipu_choose_##text(const ipu__preparation *p) \
-    { \
-        return choose_scan(p); \
-    }
-CHOOSE(cumsum)
-CHOOSE(cumprod)
-CHOOSE(recurrence)
-#undef CHOOSE

@@ -465,8 +465,8 @@ run_rows(const ipu_kernel_call *call, int64_t begin, int64_t end)
     return IPU_OK;
 }
 
-static ipu_status
-choose(const ipu__preparation *p, const char *name_avx2, const char *name_generic)
+ipu_status
+ipu_choose_softmax(const ipu__preparation *p)
 {
     ipu_kernel_spec *spec = p->spec;
     const ipu_shape *shape = &spec->inputs[0].shape;
@@ -491,17 +491,6 @@ choose(const ipu__preparation *p, const char *name_avx2, const char *name_generi
             (ipu_kernel_rows){.run = run_rows, .count = plan->rows, .inputs = 3};
     }
     spec->run = run;
-    spec->kernel_name = p->cpu >= IPU_CPU_AVX2 ? name_avx2 : name_generic;
+    spec->kernel_name = p->cpu >= IPU_CPU_AVX2 ? "rows_avx2" : "rows_generic";
     return IPU_OK;
 }
-
-#define CHOOSE(text) \
-    ipu_status ipu_choose_##text(const ipu__preparation *p) \
-    { \
-        return choose(p, #text "_avx2", #text "_generic"); \
-    }
-CHOOSE(softmax)
-CHOOSE(log_softmax)
-CHOOSE(sparse_cross_entropy)
-CHOOSE(cross_entropy)
-#undef CHOOSE

@@ -225,7 +225,3 @@ ipu_reference_random_binomial(const ipu_kernel_call *call)
 {
     return fill(call, 2, binomial_number);
 }
-
-IPU_REFERENCE_ALONE(random_gamma)
-IPU_REFERENCE_ALONE(random_poisson)
-IPU_REFERENCE_ALONE(random_binomial)

@@ -30,9 +30,10 @@ sums_of(ipu_dtype dtype, const void *x, int64_t base, int64_t n)
     return sums;
 }
 
-static ipu_status
-softmax(const ipu_kernel_call *call, bool logarithm)
+ipu_status
+ipu_reference_softmax(const ipu_kernel_call *call)
 {
+    const bool logarithm = call->spec->op == IPU_OP_ID_LOG_SOFTMAX;
     const ipu_type *type = &call->spec->inputs[0];
     int64_t n = type->shape.rank == 0 ? 1 : type->shape.dims[type->shape.rank - 1];
     int64_t elements = ipu_shape_elements(&type->shape);
@@ -47,18 +48,6 @@ softmax(const ipu_kernel_call *call, bool logarithm)
         }
     }
     return IPU_OK;
-}
-
-ipu_status
-ipu_reference_softmax(const ipu_kernel_call *call)
-{
-    return softmax(call, false);
-}
-
-ipu_status
-ipu_reference_log_softmax(const ipu_kernel_call *call)
-{
-    return softmax(call, true);
 }
 
 ipu_status

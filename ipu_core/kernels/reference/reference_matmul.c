@@ -77,7 +77,7 @@ ipu__reference_activate(ipu_activation activation, ipu_dtype dtype, ipu__scalar 
 }
 
 ipu_status
-ipu_reference_fused_matmul(const ipu_kernel_call *call)
+ipu_reference_matmul(const ipu_kernel_call *call)
 {
     const ipu_kernel_spec *spec = call->spec;
     ipu_dtype dtype = spec->outputs[0].dtype;
@@ -101,53 +101,6 @@ ipu_reference_fused_matmul(const ipu_kernel_call *call)
             ipu__scalar_store(dtype, call->outputs[0], batch * plan.m * plan.n + i,
                               value);
         }
-    }
-    return IPU_OK;
-}
-
-ipu_status
-ipu_reference_matmul(const ipu_kernel_call *call)
-{
-    return ipu_reference_fused_matmul(call);
-}
-
-ipu_status
-ipu_reference_matmul_accumulate(const ipu_kernel_call *call)
-{
-    ipu_dtype dtype = call->spec->outputs[0].dtype;
-    ipu__matmul plan;
-    ipu__matmul_plan(call->spec, &plan);
-    for (int64_t batch = 0; batch < plan.batches; batch++) {
-        int64_t a = ipu__loop_offset(&plan.batch, 0, batch);
-        int64_t b = ipu__loop_offset(&plan.batch, 1, batch);
-        for (int64_t i = 0; i < plan.m * plan.n; i++) {
-            int64_t at = batch * plan.m * plan.n + i;
-            ipu__scalar operands[3] = {{.i = 0}};
-            ipu__scalar sum;
-            operands[0] = ipu__scalar_load(dtype, call->inputs[0], at);
-            operands[1] =
-                dot(dtype, call->inputs[1], a + i / plan.n * plan.a_row, plan.a_col,
-                    call->inputs[2], b + i % plan.n * plan.b_col, plan.b_row, plan.k);
-            (void)ipu__scalar_apply(IPU_OP_ID_ADD, dtype, dtype, operands, &sum);
-            ipu__scalar_store(dtype, call->outputs[0], at, sum);
-        }
-    }
-    return IPU_OK;
-}
-
-ipu_status
-ipu_reference_matmul_sgd_update(const ipu_kernel_call *call)
-{
-    ipu_dtype dtype = call->spec->outputs[0].dtype;
-    ipu__matmul plan;
-    ipu__matmul_plan(call->spec, &plan);
-    for (int64_t i = 0; i < plan.m * plan.n; i++) {
-        int64_t row = i / plan.n;
-        int64_t col = i % plan.n;
-        ipu__scalar gradient =
-            dot(dtype, call->inputs[0], row * plan.a_row, plan.a_col, call->inputs[1],
-                col * plan.b_col, plan.b_row, plan.k);
-        ipu__reference_sgd(call, 2, i, gradient.f);
     }
     return IPU_OK;
 }

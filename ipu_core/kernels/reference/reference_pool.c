@@ -329,8 +329,8 @@ gathered(const ipu_kernel_call *call, const ipu__pool *pool, int64_t i)
     return sum_end(&s);
 }
 
-static ipu_status
-spread(const ipu_kernel_call *call)
+ipu_status
+ipu_reference_max_pool_grad(const ipu_kernel_call *call)
 {
     int64_t elements = ipu_shape_elements(&call->spec->outputs[0].shape);
     ipu__pool pool;
@@ -340,16 +340,4 @@ spread(const ipu_kernel_call *call)
                           gathered(call, &pool, i));
     }
     return IPU_OK;
-}
-
-ipu_status
-ipu_reference_max_pool_grad(const ipu_kernel_call *call)
-{
-    return spread(call);
-}
-
-ipu_status
-ipu_reference_average_pool_grad(const ipu_kernel_call *call)
-{
-    return spread(call);
 }

@@ -135,8 +135,8 @@ truncated(uint32_t word)
     return ipu__normal_quantile(ipu__within_two_sigma(word));
 }
 
-static ipu_status
-fill(const ipu_kernel_call *call)
+ipu_status
+ipu_reference_random_uniform(const ipu_kernel_call *call)
 {
     const ipu_type *type = &call->spec->outputs[0];
     ipu_random_key key = key_of(call);
@@ -165,24 +165,6 @@ fill(const ipu_kernel_call *call)
         ipu__scalar_store(type->dtype, call->outputs[0], i, value);
     }
     return IPU_OK;
-}
-
-ipu_status
-ipu_reference_random_uniform(const ipu_kernel_call *call)
-{
-    return fill(call);
-}
-
-ipu_status
-ipu_reference_random_normal(const ipu_kernel_call *call)
-{
-    return fill(call);
-}
-
-ipu_status
-ipu_reference_truncated_normal(const ipu_kernel_call *call)
-{
-    return fill(call);
 }
 
 /* floor(word * span / 2^32), or with two words / 2^64: evenly spread for spans far

@@ -118,25 +118,6 @@ ipu_reference_adam_rate(const ipu_kernel_call *call)
 }
 
 ipu_status
-ipu_reference_gather_sgd_update(const ipu_kernel_call *call)
-{
-    const ipu_kernel_spec *spec = call->spec;
-    const ipu_type *type = &spec->outputs[0];
-    ipu__gather rows;
-    ipu__gather_plan(&rows, spec->attrs, &type->shape, &spec->inputs[0]);
-    IPU_TRY(ipu__check_indices(call, rows.dtype, call->inputs[0], rows.count,
-                               rows.size));
-    int64_t elements = ipu_shape_elements(&type->shape);
-    for (int64_t i = 0; i < elements; i++) {
-        double gradient = ipu__reference_gathered(&rows, call->inputs[0], type->dtype,
-                                                  call->inputs[1], i)
-                              .f;
-        ipu__reference_sgd(call, 2, i, gradient);
-    }
-    return IPU_OK;
-}
-
-ipu_status
 ipu_reference_adam_update(const ipu_kernel_call *call)
 {
     const ipu_kernel_spec *spec = call->spec;
@@ -185,67 +166,6 @@ ipu__update_check_rows(const ipu_kernel_call *call)
                     ipu_shape_elements(&type->shape),
                     spec->outputs[part.first_variable].shape.dims[0]));
             }
-        }
-    }
-    return IPU_OK;
-}
-
-/* Element `i` of all variables of a part: all is read before the first is written. */
-static void
-update_element(const ipu_kernel_call *call, const ipu_update_part *part, int64_t i)
-{
-    const ipu_type *variables = call->spec->outputs + part->first_variable;
-    void *const *outputs = call->outputs + part->first_variable;
-    uint32_t olds = part->inputs;
-    uint32_t results = part->inputs + part->variables;
-    ipu__scalar values[IPU_UPDATE_MAX_OPERANDS];
-    ipu_dtype dtypes[IPU_UPDATE_MAX_OPERANDS];
-    for (uint32_t k = 0; k < part->inputs; k++) {
-        uint32_t at = ipu_update_elements(part, k);
-        const ipu_type *type = &call->spec->inputs[at];
-        dtypes[k] = type->dtype;
-        if (ipu_update_is_rows(part, k)) {
-            ipu__gather rows;
-            ipu__gather_plan(&rows, call->spec->attrs, &variables->shape, type - 1);
-            values[k] = ipu__reference_gathered(&rows, call->inputs[at - 1],
-                                                type->dtype, call->inputs[at], i);
-            continue;
-        }
-        values[k] = ipu__scalar_load(type->dtype, call->inputs[at],
-                                     ipu_shape_elements(&type->shape) == 1 ? 0 : i);
-    }
-    for (uint32_t k = 0; k < part->variables; k++) {
-        dtypes[olds + k] = variables[k].dtype;
-        values[olds + k] = ipu__scalar_load(variables[k].dtype, outputs[k], i);
-    }
-    for (uint32_t s = 0; s < part->instructions; s++) {
-        const int64_t *word = part->code + (size_t)s * IPU_FUSED_WORDS;
-        ipu__scalar operands[3] = {{.i = 0}};
-        for (uint32_t k = 0; k < 3 && word[2 + k] >= 0; k++) {
-            operands[k] = values[word[2 + k]];
-        }
-        ipu_dtype in = dtypes[word[word[0] == IPU_OP_ID_SELECT ? 3 : 2]];
-        dtypes[results + s] = (ipu_dtype)word[1];
-        (void)ipu__scalar_apply((ipu_op)word[0], in, (ipu_dtype)word[1], operands,
-                                &values[results + s]);
-    }
-    for (uint32_t k = 0; k < part->variables; k++) {
-        ipu__scalar_store(variables[k].dtype, outputs[k], i, values[part->stored[k]]);
-    }
-}
-
-ipu_status
-ipu_reference_fused_update(const ipu_kernel_call *call)
-{
-    const ipu_kernel_spec *spec = call->spec;
-    uint32_t words;
-    const int64_t *code = ipu_attrs_ints(spec->attrs, IPU_ATTR_CODE, &words);
-    ipu_update_part part = {0};
-    IPU_TRY(ipu__update_check_rows(call));
-    while (ipu_update_next(code, words, &part)) {
-        int64_t elements = ipu_shape_elements(&spec->outputs[part.first_variable].shape);
-        for (int64_t i = 0; i < elements; i++) {
-            update_element(call, &part, i);
         }
     }
     return IPU_OK;

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What indices lead to: slices along one axis, or points of several. Those outside of the
+ * tensor are errors that name the index. */
+#include "kernels/core/kernel_impl.h"
+
+ipu_status
+ipu__check_indices(const ipu_kernel_call *call, ipu_dtype dtype, const void *indices,
+                   int64_t count, int64_t size)
+{
+    for (int64_t i = 0; i < count; i++) {
+        int64_t index = ipu__integer_load(dtype, indices, i);
+        IPU_FAIL_IF(call->ctx, index < 0 || index >= size, INVALID_ARGUMENT,
+                    "%s: indices[%lld] = %lld is not in [0, %lld)",
+                    ipu_op_info_of(call->spec->op)->name, (long long)i,
+                    (long long)index, (long long)size);
+    }
+    return IPU_OK;
+}
+
+void
+ipu__gather_plan(ipu__gather *plan, ipu_attrs attrs, const ipu_shape *params,
+                 const ipu_type *indices)
+{
+    int32_t axis = ipu__axis(ipu_attrs_int(attrs, IPU_ATTR_AXIS, 0), params->rank);
+    int32_t batch = (int32_t)ipu_attrs_int(attrs, IPU_ATTR_BATCH_DIMS, 0);
+    *plan = (ipu__gather){.dtype = indices->dtype,
+                          .batch = 1,
+                          .outer = 1,
+                          .size = params->dims[axis],
+                          .count = 1,
+                          .inner = 1};
+    for (int32_t d = 0; d < params->rank; d++) {
+        if (d < batch) {
+            plan->batch *= params->dims[d];
+        } else if (d < axis) {
+            plan->outer *= params->dims[d];
+        } else if (d > axis) {
+            plan->inner *= params->dims[d];
+        }
+    }
+    for (int32_t d = batch; d < indices->shape.rank; d++) {
+        plan->count *= indices->shape.dims[d];
+    }
+}
+
+void
+ipu__points_plan(ipu__points *p, const ipu_shape *whole, const ipu_type *type)
+{
+    const ipu_shape *shape = &type->shape;
+    *p = (ipu__points){.dtype = type->dtype, .count = 1, .inner = 1};
+    p->depth = (int32_t)shape->dims[shape->rank - 1];
+    for (int32_t i = 0; i + 1 < shape->rank; i++) {
+        p->count *= shape->dims[i];
+    }
+    for (int32_t i = 0; i < whole->rank; i++) {
+        if (i < p->depth) {
+            p->dims[i] = whole->dims[i];
+        } else {
+            p->inner *= whole->dims[i];
+        }
+    }
+}
+
+ipu_status
+ipu__points_check(const ipu_kernel_call *call, const ipu__points *p,
+                  const void *indices)
+{
+    for (int64_t i = 0; i < p->count * p->depth; i++) {
+        int64_t index = ipu__integer_load(p->dtype, indices, i);
+        int64_t axis = i % p->depth;
+        IPU_FAIL_IF(call->ctx, index < 0 || index >= p->dims[axis], INVALID_ARGUMENT,
+                    "%s: indices[%lld] = %lld for axis %lld is not in [0, %lld)",
+                    ipu_op_info_of(call->spec->op)->name, (long long)(i / p->depth),
+                    (long long)index, (long long)axis, (long long)p->dims[axis]);
+    }
+    return IPU_OK;
+}
