@@ -7,7 +7,6 @@ independent of Graphcore and of TensorFlow; their names say what it is compatibl
 Modules are loaded when they are first used.
 
 Example:
-    >>> from ipu import tf
     >>> float(tf.reduce_sum(tf.constant([1.0, 2.0, 3.0])))
     6.0
 """

@@ -73,7 +73,6 @@ def automatic_sharding(
     Source: ``ipu.autoshard.automatic_sharding``.
 
     Example:
-        >>> import ipu
         >>> from ipu.tf.compat import v1 as tf
         >>> with tf.Graph().as_default():
         ...     x = tf.placeholder(tf.float32, [4])

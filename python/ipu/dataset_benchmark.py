@@ -117,7 +117,6 @@ def dataset_benchmark(
 
     Example:
         >>> import json
-        >>> from ipu import tf
         >>> dataset = tf.data.Dataset.from_tensors(tf.ones((4,))).repeat()
         >>> result = dataset_benchmark(dataset, 10, 512)
         >>> len(json.loads(result[0])["epochs"])

@@ -94,7 +94,6 @@ class IPUEstimator:
     Source: ``tensorflow.python.ipu.ipu_estimator.IPUEstimator``.
 
     Example:
-        >>> from ipu.tf.compat import v1
         >>> def model_fn(features, labels, mode):
         ...     w = v1.get_variable("w", [], initializer=v1.zeros_initializer())
         ...     loss = v1.reduce_mean(v1.square(features * w - labels))

@@ -339,7 +339,6 @@ class IPUIterator:
     Source: ``ipu.ipu_infeed_queue.IPUIterator``.
 
     Example:
-        >>> from ipu import tf
         >>> it = IPUIterator(tf.data.Dataset.from_tensors(1.0).repeat())
         >>> it.element_spec.dtype
         tf.float32

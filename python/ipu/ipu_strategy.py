@@ -401,8 +401,6 @@ class IPUStrategyV1(Strategy):
             InvalidArgumentError: An int64 input does not fit into int32.
 
         Example:
-            >>> import numpy as np
-            >>> from ipu import tf
             >>> double = tf.function(lambda x: x + x)
             >>> float(IPUStrategy().run(double, args=(np.float32(3),)))
             6.0

@@ -72,7 +72,6 @@ class Embedding(_Embedding):
         ValueError: When built: the input has not two axes.
 
     Example:
-        >>> import numpy as np
         >>> Embedding(3, 2)(np.array([[0, 2]])).shape
         (1, 2, 2)
     """
@@ -141,7 +140,6 @@ class LayerNormalization(GroupNormalization):
         NotImplementedError: What is not supported was given.
 
     Example:
-        >>> import numpy as np
         >>> layer = LayerNormalization(epsilon=0.0)
         >>> layer(np.array([[1.0, 3.0]])).numpy().tolist()
         [[-1.0, 1.0]]
@@ -212,7 +210,6 @@ class AssumeEqualAcrossReplicas(Layer):
     Source: ``ipu.keras.layers.AssumeEqualAcrossReplicas`` of SDK 2.3 to 3.4.
 
     Example:
-        >>> import numpy as np
         >>> AssumeEqualAcrossReplicas()(np.ones(2)).numpy().tolist()
         [1.0, 1.0]
     """
@@ -237,7 +234,6 @@ class RecomputationCheckpoint(Layer):
     ``pipelining_ops.recomputation_checkpoint``.
 
     Example:
-        >>> import numpy as np
         >>> RecomputationCheckpoint()(np.ones(2)).numpy().tolist()
         [1.0, 1.0]
     """

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Where the time of programs goes: ``python -m ipu profile`` from Python.
 
->>> import ipu
->>> from ipu import tf
 >>> @tf.function
 ... def double(x):
 ...     return x + x
@@ -56,9 +54,6 @@ class Profile:
         FailedPreconditionError: Another profile is being recorded (when entered).
 
     Example:
-        >>> import ipu
-        >>> from ipu import keras
-        >>> import numpy as np
         >>> model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])
         >>> model.compile("sgd", "mse", steps_per_execution=4)
         >>> x, y = np.ones((32, 4), "float32"), np.ones((32, 2), "float32")

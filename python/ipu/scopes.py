@@ -83,8 +83,6 @@ def ipu_shard(index: int | Iterable[int]) -> Iterator[None]:
         ValueError: It is not an integer of 0 or more, nor several.
 
     Example:
-        >>> import ipu
-        >>> from ipu import tf
         >>> config = ipu.config.IPUConfig()
         >>> config.auto_select_ipus = 2
         >>> config.configure_ipu_system()
@@ -182,7 +180,6 @@ def stochastic_rounding(override: bool) -> Iterator[None]:
         TypeError: It is not a bool.
 
     Example:
-        >>> from ipu import tf
         >>> @tf.function(jit_compile=True)
         ... def third(x):
         ...     with stochastic_rounding(True):

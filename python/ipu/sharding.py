@@ -5,7 +5,6 @@
 TensorFlow 1 can be asked for it; a function that is traced has none.
 
 Example:
-    >>> import ipu
     >>> from ipu.tf.compat import v1 as tf
     >>> with tf.Graph().as_default(), ipu.scopes.ipu_scope("/device:IPU:0"):
     ...     with ipu.scopes.ipu_shard(1):

@@ -42,8 +42,7 @@ class IpuOptions:
         profiling: Options of profiling, reports and verification, kept by name.
 
     Example:
-        >>> from ipu import utils
-        >>> type(utils.create_ipu_config()).__name__
+        >>> type(ipu.utils.create_ipu_config()).__name__
         'IpuOptions'
     """
 
@@ -163,10 +162,9 @@ def create_ipu_config(
     Source: ``ipu.utils.create_ipu_config`` of SDK 1.0 to 2.3.
 
     Example:
-        >>> from ipu import utils
-        >>> opts = utils.create_ipu_config()
-        >>> opts = utils.auto_select_ipus(opts, 1)
-        >>> utils.configure_ipu_system(opts)
+        >>> opts = ipu.utils.create_ipu_config()
+        >>> opts = ipu.utils.auto_select_ipus(opts, 1)
+        >>> ipu.utils.configure_ipu_system(opts)
     """
     if profiling and enable_ipu_events:
         raise Exception(
@@ -321,8 +319,7 @@ def set_ipu_model_options(
         ``opts``.
 
     Example:
-        >>> from ipu import utils
-        >>> opts = set_ipu_model_options(utils.create_ipu_config(), tiles_per_ipu=128)
+        >>> opts = set_ipu_model_options(create_ipu_config(), tiles_per_ipu=128)
         >>> opts.config.ipu_model.tiles_per_ipu
         128
     """
@@ -355,9 +352,8 @@ def set_ipu_connection_type(
         Exception: The type is NEVER and there is no version.
 
     Example:
-        >>> from ipu import utils
-        >>> opts = utils.create_ipu_config()
-        >>> opts = set_ipu_connection_type(opts, utils.DeviceConnectionType.ON_DEMAND)
+        >>> opts = ipu.utils.create_ipu_config()
+        >>> opts = set_ipu_connection_type(opts, DeviceConnectionType.ON_DEMAND)
         >>> opts.config.device_connection.type.name
         'ON_DEMAND'
     """
@@ -386,9 +382,8 @@ def set_experimental_multi_replica_distribution_options(
         ValueError: ``process_index`` is not in [0, process_count).
 
     Example:
-        >>> from ipu import utils
-        >>> opts = utils.create_ipu_config()
-        >>> opts = utils.set_experimental_multi_replica_distribution_options(opts, 2, 1)
+        >>> opts = ipu.utils.create_ipu_config()
+        >>> opts = set_experimental_multi_replica_distribution_options(opts, 2, 1)
         >>> opts.config.experimental.multi_replica_distribution.process_index
         1
     """

@@ -46,8 +46,7 @@ def set_floating_point_behaviour_options(
         ``opts``.
 
     Example:
-        >>> from ipu import utils
-        >>> opts = utils.create_ipu_config()
+        >>> opts = ipu.utils.create_ipu_config()
         >>> opts = set_floating_point_behaviour_options(opts, oflo=False)
         >>> traps = opts.config.floating_point_behaviour
         >>> traps.inv, traps.oflo
@@ -77,8 +76,7 @@ def set_recomputation_options(
         ``opts``.
 
     Example:
-        >>> from ipu import utils
-        >>> opts = set_recomputation_options(utils.create_ipu_config())
+        >>> opts = set_recomputation_options(ipu.utils.create_ipu_config())
         >>> opts.config.allow_recompute
         True
     """
@@ -111,8 +109,7 @@ def set_optimization_options(
         ValueError: ``merge_remote_buffers`` is none of True, False, None.
 
     Example:
-        >>> from ipu import utils
-        >>> opts = utils.create_ipu_config()
+        >>> opts = ipu.utils.create_ipu_config()
         >>> opts = set_optimization_options(opts, combine_matmuls=True)
         >>> opts.config.optimizations.combine_matmuls
         True
@@ -144,8 +141,7 @@ def set_norm_options(
     """Choose how normalisations compute their variance.
 
     Example:
-        >>> from ipu import utils
-        >>> opts = utils.create_ipu_config()
+        >>> opts = ipu.utils.create_ipu_config()
         >>> opts = set_norm_options(opts, use_stable_statistics=True)
         >>> opts.config.norms.use_stable_statistics
         True
@@ -172,8 +168,7 @@ def set_io_tile_options(
         ValueError: Ops are to be placed on zero tiles.
 
     Example:
-        >>> from ipu import utils
-        >>> opts = set_io_tile_options(utils.create_ipu_config(), 64, True)
+        >>> opts = set_io_tile_options(ipu.utils.create_ipu_config(), 64, True)
         >>> opts.config.io_tiles.num_io_tiles
         64
     """
@@ -207,8 +202,7 @@ def set_compilation_options(
         Exception: They are no dictionary.
 
     Example:
-        >>> from ipu import utils
-        >>> opts = utils.create_ipu_config()
+        >>> opts = ipu.utils.create_ipu_config()
         >>> opts = set_compilation_options(opts, {"debug.x": True})
         >>> opts.config.compilation_poplar_options
         {'debug.x': 'True'}
@@ -225,8 +219,7 @@ def set_convolution_options(
     """Add string options of convolutions, as :func:`set_compilation_options`.
 
     Example:
-        >>> from ipu import utils
-        >>> opts = utils.create_ipu_config()
+        >>> opts = ipu.utils.create_ipu_config()
         >>> opts = set_convolution_options(opts, {"availableMemoryProportion": "0.3"})
         >>> opts.config.convolutions.poplar_options
         {'availableMemoryProportion': '0.3'}
@@ -245,8 +238,7 @@ def set_matmul_options(
     """Add string options of matrix products, as :func:`set_compilation_options`.
 
     Example:
-        >>> from ipu import utils
-        >>> opts = utils.create_ipu_config()
+        >>> opts = ipu.utils.create_ipu_config()
         >>> opts = set_matmul_options(opts, {"availableMemoryProportion": "0.3"})
         >>> opts.config.matmuls.poplar_options
         {'availableMemoryProportion': '0.3'}
@@ -264,8 +256,7 @@ def set_pooling_options(
     """Add string options of pooling, as :func:`set_compilation_options`.
 
     Example:
-        >>> from ipu import utils
-        >>> opts = utils.create_ipu_config()
+        >>> opts = ipu.utils.create_ipu_config()
         >>> opts = set_pooling_options(opts, {"poolUseIntrospectiveMapping": "false"})
         >>> opts.config.pooling.poplar_options
         {'poolUseIntrospectiveMapping': 'false'}
@@ -287,8 +278,7 @@ def set_gcl_options(
         TypeError: They are no dictionary.
 
     Example:
-        >>> from ipu import utils
-        >>> opts = utils.create_ipu_config()
+        >>> opts = ipu.utils.create_ipu_config()
         >>> opts = set_gcl_options(opts, gcl_options={"useSynclessCollectives": "true"})
         >>> opts.config.gcl_poplar_options
         {'useSynclessCollectives': 'true'}
@@ -319,8 +309,7 @@ def set_report_options(
         Exception: They are no dictionaries.
 
     Example:
-        >>> from ipu import utils
-        >>> opts = utils.create_ipu_config()
+        >>> opts = ipu.utils.create_ipu_config()
         >>> opts = set_report_options(opts, graph_options={"showVarStorage": "true"})
         >>> type(opts).__name__
         'IpuOptions'
@@ -339,8 +328,7 @@ def set_serialization_options(opts: IpuOptions, output_folder: str = "") -> IpuO
     """Write compiled programs to a folder; "" does not.
 
     Example:
-        >>> from ipu import utils
-        >>> opts = set_serialization_options(utils.create_ipu_config(), "programs")
+        >>> opts = set_serialization_options(ipu.utils.create_ipu_config(), "programs")
         >>> opts.config.serialization_output_folder
         'programs'
     """
@@ -390,8 +378,7 @@ def set_transfer_options(
     """Keep whether transfers are verified; there is nothing to verify here.
 
     Example:
-        >>> from ipu import utils
-        >>> opts = utils.create_ipu_config()
+        >>> opts = ipu.utils.create_ipu_config()
         >>> opts = set_transfer_options(opts, use_verified_transfers=True)
     """
     opts = _checked_options(opts)
@@ -405,8 +392,7 @@ def set_verification_options(
     """Keep options of trusted computing; they have no effect.
 
     Example:
-        >>> from ipu import utils
-        >>> opts = utils.create_ipu_config()
+        >>> opts = ipu.utils.create_ipu_config()
         >>> opts = set_verification_options(opts, VerificationOptions())
     """
     opts = _checked_options(opts)

@@ -34,7 +34,6 @@ def device(name: Any) -> Iterator[None]:
         TypeError: It is not a string.
 
     Example:
-        >>> from ipu import tf
         >>> with tf.device("/device:IPU:0"):
         ...     float(tf.constant(1.0) + 1.0)
         2.0

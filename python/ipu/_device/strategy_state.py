@@ -33,7 +33,6 @@ def has_strategy() -> bool:
     """Whether this thread is inside the scope of a strategy.
 
     Example:
-        >>> from ipu import tf
         >>> tf.distribute.has_strategy()
         False
     """

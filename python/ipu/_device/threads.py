@@ -19,7 +19,6 @@ def set_num_threads(threads: int) -> None:
         ValueError: ``threads`` is out of that range.
 
     Example:
-        >>> import ipu
         >>> ipu.set_num_threads(2)
         >>> ipu.num_threads()
         2

@@ -109,7 +109,6 @@ class LSTM(_Restricted, _LSTM):
         NotImplementedError: In a call: there is a mask.
 
     Example:
-        >>> import numpy as np
         >>> LSTM(2)(np.ones((3, 5, 4), np.float32)).shape
         (3, 2)
     """
@@ -187,7 +186,6 @@ class GRU(_Restricted, _GRU):
         NotImplementedError: In a call: there is a mask.
 
     Example:
-        >>> import numpy as np
         >>> GRU(2)(np.ones((3, 5, 4), np.float32)).shape
         (3, 2)
     """

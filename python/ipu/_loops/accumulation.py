@@ -269,7 +269,6 @@ def accumulate(
         and the last values of what ``inputs`` began.
 
     Example:
-        >>> from ipu import tf
         >>> v = tf.Variable(2.0)
         >>> @tf.function(jit_compile=True)
         ... def step():

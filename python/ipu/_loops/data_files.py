@@ -45,7 +45,6 @@ def export_dataset_to_file(
 
     Example:
         >>> import tempfile
-        >>> import numpy as np
         >>> from ipu import tf, utils
         >>> ds = tf.data.Dataset.range(5)
         >>> with tempfile.TemporaryDirectory() as folder:

@@ -213,9 +213,6 @@ def compare_schedules(
             package.
 
     Example:
-        >>> import numpy as np
-        >>> import ipu
-        >>> from ipu import keras, tf
         >>> model = keras.SequentialPipelineModel(
         ...     [[keras.layers.Dense(4)], [keras.layers.Dense(2)]], 4,
         ...     device_mapping=[0, 0])

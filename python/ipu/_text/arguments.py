@@ -21,7 +21,6 @@ def as_int(value: Any) -> Any:
     with ``__index__`` count as the integer that they hold.
 
     Example:
-        >>> import numpy as np
         >>> as_int(np.int64(3)), as_int(np.array(3)), as_int(2.0), as_int(None)
         (3, 3, 2.0, None)
     """
@@ -40,7 +39,6 @@ def as_ints(value: Any) -> Any:
     """:func:`as_int` of a value, or of those in its lists and tuples.
 
     Example:
-        >>> import numpy as np
         >>> as_ints((np.int64(3), [np.int8(2), "same"]))
         (3, [2, 'same'])
     """

@@ -92,7 +92,6 @@ class InvalidArgumentError(OpError):
     """An operation received values that do not fit: a shape, a dtype, a range.
 
     Example:
-        >>> from ipu import tf
         >>> try:
         ...     tf.matmul(tf.ones((2, 3)), tf.ones((4, 5)))
         ... except InvalidArgumentError as error:
@@ -114,7 +113,6 @@ class NotFoundError(OpError):
     """Something that was asked for, such as a file or an infeed, does not exist.
 
     Example:
-        >>> from ipu import tf
         >>> try:
         ...     tf.io.read_file("no_such_file")
         ... except NotFoundError as error:
@@ -160,7 +158,6 @@ class OutOfRangeError(OpError):
     """An iteration went past the valid range: a data set has ended.
 
     Example:
-        >>> from ipu import tf
         >>> elements = iter(tf.data.Dataset.range(1))
         >>> int(elements.get_next())
         0

@@ -91,7 +91,6 @@ def boundary(
 
     Example:
         >>> import traceback
-        >>> from ipu import tf
         >>> try:
         ...     tf.matmul(tf.ones((2, 3)), tf.ones((2, 3)))
         ... except tf.errors.InvalidArgumentError as error:

@@ -27,7 +27,6 @@ class GradientCaptureContext:
     Source: ``ipu.eager.backprop.GradientCaptureContext``.
 
     Example:
-        >>> from ipu import tf
         >>> from ipu.ops.grad_util_ops import capture_upstream_gradients
         >>> x = tf.constant(3.0)
         >>> with GradientCaptureContext() as context, tf.GradientTape() as tape:

@@ -43,8 +43,6 @@ class Model(Trainer):
     Source: ``tf.keras.Model`` of Keras 2.6 with the IPU extensions of SDK 2.2 to 3.4.
 
     Example:
-        >>> import numpy as np
-        >>> from ipu import keras
         >>> inputs = keras.Input((4,))
         >>> model = keras.Model(inputs, keras.layers.Dense(2)(inputs))
         >>> model.compile("sgd", "mse")

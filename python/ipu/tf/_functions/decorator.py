@@ -85,7 +85,6 @@ def function(
             ``TensorSpec``.
 
     Example:
-        >>> from ipu import tf
         >>> @tf.function(jit_compile=True)
         ... def total(n):
         ...     result = 0

@@ -77,7 +77,6 @@ def run_functions_eagerly(run_eagerly: bool) -> None:
     """Make every ``tf.function`` call its Python function as it is, op by op.
 
     Example:
-        >>> from ipu import tf
         >>> tf.config.run_functions_eagerly(True)
         >>> tf.config.functions_run_eagerly()
         True
@@ -90,7 +89,6 @@ def inside_function() -> bool:
     """Whether a function is being traced.
 
     Example:
-        >>> from ipu import tf
         >>> tf.inside_function()
         False
     """
@@ -194,7 +192,6 @@ class DeviceFunction(Generic[P, R]):
         what the program contains.
 
         Example:
-            >>> from ipu import tf
             >>> double = tf.function(lambda x: x + x)
             >>> _ = double(tf.ones(3))
             >>> print(double.explain().splitlines()[0])

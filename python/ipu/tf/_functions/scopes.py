@@ -31,7 +31,6 @@ class name_scope:
         ValueError: It is not a string.
 
     Example:
-        >>> from ipu import tf
         >>> with tf.name_scope("encoder"):
         ...     y = tf.constant(1.0) + 1.0
         ...
@@ -81,7 +80,6 @@ def control_dependencies(control_inputs: Any) -> Iterator[None]:
             those around.
 
     Example:
-        >>> from ipu import tf
         >>> count = tf.Variable(0)
         >>> @tf.function
         ... def counted(x):
@@ -114,7 +112,6 @@ def no_op(name: str | None = None) -> Any:
     functions that are compiled there.
 
     Example:
-        >>> from ipu import tf
         >>> done = tf.no_op()
     """
     graph = mode.building()
@@ -134,7 +131,6 @@ def group(*inputs: Any, **options: Any) -> Any:
         The operation; None in functions of TensorFlow 2, where every effect runs.
 
     Example:
-        >>> from ipu import tf
         >>> x, y = tf.Variable(1.0), tf.Variable(2.0)
         >>> done = tf.group(x.assign(3.0), y.assign(4.0))
         >>> float(x), float(y)
@@ -157,7 +153,6 @@ def tuple_of(
     """The tensors as a list: ``tf.tuple``.
 
     Example:
-        >>> from ipu import tf
         >>> [int(x) for x in tf.tuple([tf.constant(1), tf.constant(2)])]
         [1, 2]
     """
@@ -179,7 +174,6 @@ def is_tensor(x: Any) -> bool:
     """Whether ``x`` is a tensor or a variable.
 
     Example:
-        >>> from ipu import tf
         >>> tf.is_tensor(tf.ones(2)), tf.is_tensor([1.0, 2.0])
         (True, False)
     """
@@ -191,7 +185,6 @@ def executing_eagerly() -> bool:
     graph of TensorFlow 1.
 
     Example:
-        >>> from ipu import tf
         >>> tf.executing_eagerly()
         True
         >>> tf.function(lambda: tf.constant(tf.executing_eagerly()))().numpy().item()
@@ -254,7 +247,6 @@ def py_function(
         NotImplementedError: A function is being traced.
 
     Example:
-        >>> from ipu import tf
         >>> float(tf.py_function(lambda x: x + 1.0, [tf.constant(2.0)], tf.float32))
         3.0
     """
@@ -277,8 +269,6 @@ def numpy_function(
     """As :func:`py_function`, with NumPy arrays.
 
     Example:
-        >>> import numpy as np
-        >>> from ipu import tf
         >>> x = tf.constant([3.0, 1.0, 2.0])
         >>> found = tf.numpy_function(np.sort, [x], tf.float32)
         >>> found.numpy().tolist()

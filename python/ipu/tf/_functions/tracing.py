@@ -118,7 +118,6 @@ def init_scope() -> Iterator[None]:
     trace of that call; their first values must not become part of the traced program.
 
     Example:
-        >>> from ipu import tf
         >>> with tf.init_scope():
         ...     float(tf.constant(1.0) + 1.0)
         2.0

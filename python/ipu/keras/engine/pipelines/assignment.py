@@ -115,7 +115,6 @@ class SequentialLayerPipelineStageAssignment(LayerAssignment):
     Source: the IPU extensions of Keras, SDK 2.2 to 3.4.
 
     Example:
-        >>> from ipu import keras
         >>> Dense = keras.layers.Dense
         >>> model = keras.Sequential([Dense(4, input_shape=(3,)), Dense(2)])
         >>> first, second = model.get_pipeline_stage_assignment()
@@ -172,7 +171,6 @@ class FunctionalLayerPipelineStageAssignment(ModelLayerPipelineStageAssignment):
     Source: the IPU extensions of Keras, SDK 2.2 to 3.4.
 
     Example:
-        >>> from ipu import keras
         >>> x = keras.Input((3,))
         >>> model = keras.Model(x, keras.layers.Dense(2)(keras.layers.Dense(4)(x)))
         >>> stages = model.get_pipeline_stage_assignment()

@@ -154,7 +154,6 @@ def auto_stages(
     Algorithm Design Manual, 10.7).
 
     Example:
-        >>> import ipu
         >>> from ipu.keras.layers import Dense
         >>> model = ipu.keras.Sequential(
         ...     [Dense(64, input_shape=(64,)), Dense(64), Dense(64), Dense(256)])

@@ -287,7 +287,6 @@ class IPUOptions(Layer):
                 schedule.
 
         Example:
-            >>> from ipu import keras
             >>> model = keras.Sequential([keras.layers.Dense(4), keras.layers.Dense(2)])
             >>> model.set_pipeline_stage_assignment([0, 1])
             >>> model.set_pipelining_options(4)
@@ -440,7 +439,6 @@ class IPUOptions(Layer):
             RuntimeError: A subclass of ``Model`` that is not built.
 
         Example:
-            >>> from ipu import keras
             >>> model = keras.Sequential([keras.layers.Dense(4), keras.layers.Dense(2)])
             >>> model.set_pipeline_stage_assignment([0, 1])
             >>> [one.pipeline_stage for one in model.get_pipeline_stage_assignment()]

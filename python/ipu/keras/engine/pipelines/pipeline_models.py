@@ -123,7 +123,6 @@ class PipelineModel(_Pipelined):
     Source: ``ipu.keras.PipelineModel`` of SDK 1.4, as a model of Keras 2.6.
 
     Example:
-        >>> from ipu import keras
         >>> from ipu.ipu_strategy import IPUStrategy
         >>> with IPUStrategy().scope():
         ...     x = inputs = keras.Input((8,))
@@ -208,7 +207,6 @@ class SequentialPipelineModel(_Pipelined, Sequential):
     Source: ``ipu.keras.SequentialPipelineModel`` of SDK 1.4, as a model of Keras 2.6.
 
     Example:
-        >>> from ipu import keras
         >>> Dense = keras.layers.Dense
         >>> model = keras.SequentialPipelineModel(
         ...     [[Dense(8), Dense(8)], [Dense(2)]], gradient_accumulation_count=8)

@@ -34,7 +34,6 @@ class PipelineStage:
     Source: ``ipu.keras.PipelineStage`` of SDK 2.2 to 3.4.
 
     Example:
-        >>> from ipu import keras
         >>> from ipu.ipu_strategy import IPUStrategy
         >>> with IPUStrategy().scope():
         ...     x = inputs = keras.Input((8,))

@@ -277,7 +277,6 @@ def get_source_inputs(tensor: KerasTensor) -> list[KerasTensor]:
     Source: ``tf.keras.utils.get_source_inputs``.
 
     Example:
-        >>> from ipu import keras
         >>> x, y = keras.Input((2,)), keras.Input((2,))
         >>> get_source_inputs(keras.layers.add([x, y])) == [x, y]
         True
