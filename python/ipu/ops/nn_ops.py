@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ipu import tf
 from ipu._core import Tensor
 from ipu._text.faces import defined, face
-from ipu.ops import _ctc, _ctc_beams, _sampled_losses
+from ipu.ops import _ctc, _sampled_losses
 from ipu.ops.functional_ops import outlined_function
 from ipu.tf._tensor.dispatch import op
 
@@ -207,9 +207,7 @@ def ctc_beam_search_decoder(
         ([[1]], [[[1]]])
     """
     data = tf.nn.log_softmax(tf.cast(tf.convert_to_tensor(logits), tf.float32))
-    return _ctc_beams.beam_search(
-        data, logits_lengths, beam_width, top_paths, blank_index
-    )
+    return _ctc.beam_search(data, logits_lengths, beam_width, top_paths, blank_index)
 
 
 @op
@@ -240,7 +238,7 @@ def ctc_beam_search_decoder_with_log_probs(
         >>> round(float(np.exp(-best)[0, 0]), 2), labels.numpy().tolist()
         (0.76, [[[0, 1]]])
     """
-    return _ctc_beams.beam_search(
+    return _ctc.beam_search(
         log_probs, input_lengths, beam_width, top_paths, blank_index
     )
 

@@ -53,6 +53,36 @@ def _size(x: Any, axis: int, layer: str) -> int:
     return int(size)
 
 
+def _weights(
+    dtype: Any,
+    shape: list[int],
+    kernel: tuple[Any, Any, Any],
+    bias: tuple[Any, Any, Any] | None,
+    trainable: bool,
+) -> list[Any]:
+    """A kernel and a bias, or None, each by initializer, regularizer and constraint."""
+    made = []
+    for name, sizes, how in (("kernel", shape, kernel), ("bias", shape[-1:], bias)):
+        variable = None
+        if how is not None:
+            first, penalty, constraint = how
+            variable = get_variable(
+                *(name, sizes, dtype, first, penalty, trainable), constraint=constraint
+            )
+        made.append(variable)
+    return made
+
+
+def _finished(y: Any, bias: Any, layout: str, activation: Any, regularizer: Any) -> Any:
+    """A result with bias, activation, and what is added to the losses."""
+    y = y if bias is None else tf.nn.bias_add(y, bias, data_format=layout)
+    y = y if activation is None else activation(y)
+    if regularizer is not None:
+        count = tf.cast(tf.shape(y)[0], y.dtype)
+        _graph().add_to_collection("regularization_losses", regularizer(y) / count)
+    return y
+
+
 def dense(
     inputs: Any,
     units: int,
@@ -99,35 +129,15 @@ def dense(
     """
     x = tf.convert_to_tensor(inputs)
     with variable_scope(name, "dense", reuse=reuse):
-        kernel = get_variable(
-            "kernel",
-            [_size(x, -1, "dense"), units],
+        kernel, bias = _weights(
             x.dtype,
-            kernel_initializer,
-            kernel_regularizer,
+            [_size(x, -1, "dense"), units],
+            (kernel_initializer, kernel_regularizer, kernel_constraint),
+            (bias_initializer, bias_regularizer, bias_constraint) if use_bias else None,
             trainable,
-            constraint=kernel_constraint,
         )
-        bias = None
-        if use_bias:
-            bias = get_variable(
-                "bias",
-                [units],
-                x.dtype,
-                bias_initializer,
-                bias_regularizer,
-                trainable,
-                constraint=bias_constraint,
-            )
         y = tf.matmul(x, kernel) if len(x.shape) == 2 else tf.tensordot(x, kernel, 1)
-        y = y if bias is None else tf.nn.bias_add(y, bias)
-        y = y if activation is None else activation(y)
-        if activity_regularizer is not None:
-            count = tf.cast(tf.shape(y)[0], y.dtype)
-            _graph().add_to_collection(
-                "regularization_losses", activity_regularizer(y) / count
-            )
-        return y
+        return _finished(y, bias, "NHWC", activation, activity_regularizer)
 
 
 def conv2d(
@@ -179,26 +189,13 @@ def conv2d(
     layout = _format(data_format)
     channels = _size(x, layout.index("C"), "conv2d")
     with variable_scope(name, "conv2d", reuse=reuse):
-        kernel = get_variable(
-            "kernel",
-            [*_pair(kernel_size), channels, filters],
+        kernel, bias = _weights(
             x.dtype,
-            kernel_initializer,
-            kernel_regularizer,
+            [*_pair(kernel_size), channels, filters],
+            (kernel_initializer, kernel_regularizer, kernel_constraint),
+            (bias_initializer, bias_regularizer, bias_constraint) if use_bias else None,
             trainable,
-            constraint=kernel_constraint,
         )
-        bias = None
-        if use_bias:
-            bias = get_variable(
-                "bias",
-                [filters],
-                x.dtype,
-                bias_initializer,
-                bias_regularizer,
-                trainable,
-                constraint=bias_constraint,
-            )
         y = tf.nn.conv2d(
             x,
             kernel,
@@ -207,14 +204,7 @@ def conv2d(
             data_format=layout,
             dilations=list(_pair(dilation_rate)),
         )
-        y = y if bias is None else tf.nn.bias_add(y, bias, data_format=layout)
-        y = y if activation is None else activation(y)
-        if activity_regularizer is not None:
-            count = tf.cast(tf.shape(y)[0], y.dtype)
-            _graph().add_to_collection(
-                "regularization_losses", activity_regularizer(y) / count
-            )
-        return y
+        return _finished(y, bias, layout, activation, activity_regularizer)
 
 
 def max_pooling2d(
