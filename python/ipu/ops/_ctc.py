@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Connectionist temporal classification: the loss.
+"""Connectionist temporal classification: the loss, and the search for labels.
 
 Source: Graves, Fernandez, Gomez, Schmidhuber, "Connectionist Temporal Classification",
 ICML 2006, section 4.1, in logarithms.
@@ -18,7 +18,7 @@ NEVER = -1e30
 
 
 def log_sum(*logs: Tensor) -> Tensor:
-    """The logarithm of the sum of what these are the logarithms of."""
+    """Return the logarithm of the sum of what these are the logarithms of."""
     top = logs[0]
     for log in logs[1:]:
         top = tf.maximum(top, log)
@@ -140,7 +140,7 @@ def _check_beams(
 
 
 def _last_class(beams: _Beams, blank: int) -> Tensor:
-    """The blank where a label has no class yet."""
+    """Return the blank where a label has no class yet."""
     place = tf.maximum(beams.lengths - 1, 0)
     last = tf.gather(beams.labels, place[:, :, None], batch_dims=2)[:, :, 0]
     return tf.where(beams.lengths > 0, last, blank)
@@ -163,7 +163,7 @@ def _extended(beams: _Beams, logs: Tensor, blank: int) -> tuple[Tensor, Tensor, 
 
     Returns:
         The logarithms of the beams that stay, by a blank and by their last class, and
-        of each beam with each class behind it, ``[batch, beams, classes]``.
+        of each beam with each class after it, ``[batch, beams, classes]``.
     """
     count = logs.shape[1]
     last = _last_class(beams, blank)
@@ -187,7 +187,7 @@ def _extended(beams: _Beams, logs: Tensor, blank: int) -> tuple[Tensor, Tensor, 
 
 
 def _step(beams: _Beams, logs: Tensor, blank: int) -> _Beams:
-    """The best of all labels that a step makes."""
+    """Return the best of all labels that a step makes."""
     batch, width, time = beams.labels.shape
     count = logs.shape[1]
     stays, repeats, more = _extended(beams, logs, blank)
@@ -218,7 +218,7 @@ def beam_search(
     top_paths: int,
     blank_index: int,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The most probable labels of each sample.
+    """Return the most probable labels of each sample.
 
     Args:
         log_probabilities: ``[time, batch, classes]``.

@@ -189,7 +189,7 @@ class HostEmbedding:
             self._registrations -= 1
 
     def register(self, session: Any = None) -> AbstractContextManager[HostEmbedding]:
-        """A context in which programs may look up rows.
+        """Return a context in which programs may look up rows.
 
         Args:
             session: Of programs in graphs; None where functions run at once.
@@ -221,7 +221,7 @@ class HostEmbedding:
         refuse_call(f"{__name__}.HostEmbedding.__call__")
 
     def lookup(self, indices: Any, clip_indices: bool = True) -> Tensor:
-        """Rows of the table.
+        """Return rows of the table.
 
         A program that takes gradients of the trainable variables it uses updates the
         table in its backward pass, with the optimizer of the embedding. The gradients
@@ -279,7 +279,7 @@ def create_host_embedding(
     optimizer_spec: HostEmbeddingOptimizerSpec | None = None,
     initializer: Any = None,
 ) -> HostEmbedding:
-    """A host embedding with a new table.
+    """Return a host embedding with a new table.
 
     Args:
         name: Its name, and that of the table.

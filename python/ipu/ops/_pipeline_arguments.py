@@ -37,7 +37,7 @@ def _members(stage: Any) -> list[Any]:
 def stages_of(
     computational_stages: Any, device_mapping: Any, is_on_one_ipu: bool
 ) -> list[Stage]:
-    """The stages in order, concurrent ones beside each other.
+    """Return the stages in order, concurrent ones beside each other.
 
     Raises:
         TypeError: What is not a list of functions.
@@ -256,7 +256,7 @@ def check_outfeed(
 
 
 def schedule_of(value: Any, batch_serialization_iterations: int) -> PipelineSchedule:
-    """The schedule, or the default one.
+    """Return the schedule, or the default one.
 
     Raises:
         TypeError: It is no PipelineSchedule.
@@ -308,7 +308,7 @@ _NO_MODE = {
 def recomputation_of(
     value: Any, schedule: PipelineSchedule
 ) -> RecomputationMode | None:
-    """The recomputation mode; Auto becomes that of the schedule.
+    """Return the recomputation mode; Auto becomes that of the schedule.
 
     Raises:
         TypeError: It is no RecomputationMode.

@@ -88,7 +88,7 @@ class OptimizerFunctionOutput:
         compute_gradients_args: Positional arguments for ``opt.compute_gradients``
             after the loss; for an optimizer of TensorFlow 1 alone.
         compute_gradients_kwargs: Keyword arguments for it.
-        apply_gradients_args: Positional arguments for ``opt.apply_gradients`` behind
+        apply_gradients_args: Positional arguments for ``opt.apply_gradients`` after
             the pairs of gradients and variables.
         apply_gradients_kwargs: Keyword arguments for it.
         variables: The variables to train.

@@ -160,7 +160,7 @@ class TracedPipeline:
                 self._trace.move_to_remote(variable._id)
 
     def _is_concurrent(self) -> bool:
-        """Whether several stages share the last position."""
+        """Tell whether several stages share the last position."""
         return sum(stage.position == self._last for stage in self._stages) > 1
 
     def _last_stage(self) -> int:
@@ -168,7 +168,7 @@ class TracedPipeline:
         return len(self._stages) - (0 if self._is_concurrent() else 1)
 
     def _forward(self) -> tuple[list[Tensor], Any]:
-        """The results of the last stage: flat, and as it returned them."""
+        """Return the results of the last stage: flat, and as it returned them."""
         args: tuple[Any, ...] = tuple(self._options.inputs)
         keywords: dict[str, Any] = {}
         with at_stage(self._trace, 0):
@@ -342,7 +342,7 @@ def _gradients(
 
 
 def _tensors_of(stage: Stage, returned: Any) -> list[Tensor]:
-    """The tensors in what a stage returned, flat."""
+    """Return the tensors in what a stage returned, flat."""
     result = []
     for leaf in nest.flatten([] if returned is None else returned):
         if leaf is None or isinstance(leaf, Operation):

@@ -27,7 +27,7 @@ _SUM, _MEAN = 0, 1
 def cross_replica_sum(
     x: Any, replica_group_size: int | None = None, name: Any = None
 ) -> Tensor:
-    """The sum of ``x`` over the replicas, the same in all of them.
+    """Return the sum of ``x`` over the replicas, the same in all of them.
 
     It is taken in the order of the replicas' numbers, float16 in float32. Its gradient
     is the cross-replica sum of the gradient that comes back.
@@ -55,7 +55,7 @@ def cross_replica_sum(
 def cross_replica_mean(
     x: Any, replica_group_size: int | None = None, name: Any = None
 ) -> Tensor:
-    """The mean of ``x`` over the replicas: their sum, divided by their number.
+    """Return the mean of ``x`` over the replicas: their sum, divided by their number.
 
     Args:
         x: A tensor of floating-point numbers.
@@ -99,7 +99,7 @@ def _all_reduce(x: Any, reduction: int, group_size: int | None) -> Tensor:
 
 
 def _is_alone() -> bool:
-    """Whether what is being traced can have one replica only."""
+    """Tell whether what is being traced can have one replica only."""
     return _core.open_trace() is not None and (
         on_host() or current_device().num_ipus == 1
     )

@@ -35,7 +35,7 @@ def embedding_lookup(
     one_hot_threshold: int = 0,
     min_encoding_size: int = 1216,
 ) -> Tensor:
-    """Rows of a table; the gradient adds up what comes back for each row.
+    """Return rows of a table; the gradient adds up what comes back for each row.
 
     Args:
         params: The table ``[rows, ...]``.

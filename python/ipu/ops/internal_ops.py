@@ -131,8 +131,8 @@ def fifo(x: Any, depth: int, offload: bool = False, name: str | None = None) -> 
 def get_current_iteration_counter(
     name: str | None = None, lower_bound: int = 0, upper_bound: int = 0
 ) -> Tensor:
-    """How many micro-batches of this execution of a pipeline, or iterations of this
-    loop, came before.
+    """Return how many micro-batches of this execution of a pipeline, or iterations of
+    this loop, came before.
 
     Args:
         lower_bound, upper_bound: Accepted and not used.

@@ -83,7 +83,7 @@ def serialized_matmul(
 def segment_sum(
     data: Any, segment_ids: Any, num_segments: Any, name: str | None = None
 ) -> Tensor:
-    """The sum of the rows with each number.
+    """Return the sum of the rows with each number.
 
     Args:
         data: A tensor ``[rows, ...]``.

@@ -111,7 +111,7 @@ def ctc_loss_v2(
     out_dtype: Any = None,
     name: str | None = None,
 ) -> Tensor:
-    """The CTC loss of each sample.
+    """Return the CTC loss of each sample.
 
     Args:
         labels: Classes ``[batch, longest label]``; after a label's end anything.
@@ -149,7 +149,7 @@ def ctc_loss_with_log_probs(
     out_dtype: Any = None,
     name: str | None = None,
 ) -> Tensor:
-    """The CTC loss of each sample, of logarithms of probabilities.
+    """Return the CTC loss of each sample, of logarithms of probabilities.
 
     Args:
         labels: Classes ``[batch, longest label]``; after a label's end anything.
@@ -184,7 +184,7 @@ def ctc_beam_search_decoder(
     blank_index: int = -1,
     name: str | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The most probable labels of each sample.
+    """Return the most probable labels of each sample.
 
     Args:
         logits: ``[time, batch, classes]``.
@@ -219,7 +219,7 @@ def ctc_beam_search_decoder_with_log_probs(
     blank_index: int = -1,
     name: str | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The most probable labels of each sample, of logarithms of probabilities.
+    """Return the most probable labels of each sample, of logarithms of probabilities.
 
     Args:
         log_probs: The log-softmax of logits, ``[time, batch, classes]``.

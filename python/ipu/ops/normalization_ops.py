@@ -25,7 +25,7 @@ _SMALLEST_EPSILON = 1.53e-5  # of float16; the default of SDK 2 and later
 
 
 def _axis_and_channels(x: Any, channels_axis: int) -> tuple[int, int]:
-    """The axis of the channels, from 0 on, and how many there are."""
+    """Return the axis of the channels, from 0 on, and how many there are."""
     if x.shape.rank is None:
         raise ValueError(f"Inputs {getattr(x, 'name', '')} has undefined rank.")
     rank = len(x.shape)

@@ -87,7 +87,7 @@ def _inputs_of(inputs: Any) -> list[Tensor]:
 
 
 def _recomputes(mode: RecomputationMode | None) -> bool:
-    """Whether the device's configuration allows recomputation."""
+    """Tell whether the device's configuration allows recomputation."""
     options = current_device().options or {}
     is_allowed = bool(options.get("allow_recompute", False))
     if mode is not None and not is_allowed:
@@ -102,7 +102,7 @@ def _recomputes(mode: RecomputationMode | None) -> bool:
 def _recomputation(
     stages: Sequence[arguments.Stage], mode: RecomputationMode | None
 ) -> list[int]:
-    """The attribute of each stage; the backward pass of the last one follows at
+    """Return the attribute of each stage; the backward pass of the last one follows at
     once, so that it keeps its values."""
     last = max(stage.position for stage in stages)
     in_turn = mode is RecomputationMode.RecomputeAndBackpropagateInterleaved

@@ -13,7 +13,7 @@ __all__ = ["replication_index"]
 
 
 def replication_index(name: Any = None) -> Tensor:
-    """The number of the replica that computes it, from 0 on.
+    """Return the number of the replica that computes it, from 0 on.
 
     Returns:
         An int32 scalar; 0 where nothing is replicated.

@@ -16,7 +16,7 @@ __all__ = ["sequence_slice", "sequence_slice_pack", "sequence_slice_unpack"]
 
 
 def _vectors(**values: Any) -> list[Tensor]:
-    """The values as vectors of one length."""
+    """Return the values as vectors of one length."""
     tensors = [tf.convert_to_tensor(value, tf.int32) for value in values.values()]
     if any(t.ndim != 1 or t.shape != tensors[0].shape for t in tensors) or (
         tensors[0].shape[0] == 0
@@ -43,14 +43,14 @@ def _check_runs(offsets: Tensor, lengths: Tensor, rows: int, what: str) -> None:
 
 
 def _begins_of(lengths: Tensor) -> Tensor:
-    """Where runs begin that follow each other."""
+    """Return where runs begin that follow each other."""
     return tf.cumsum(lengths, exclusive=True)
 
 
 def _copied(
     dst: Tensor, src: Tensor, lengths: Tensor, src_offsets: Tensor, dst_offsets: Tensor
 ) -> Tensor:
-    """Each row of dst asks which runs cover it: the last one counts."""
+    """Return each row of dst asks which runs cover it: the last one counts."""
     _check_runs(src_offsets, lengths, src.shape[0], "src")
     _check_runs(dst_offsets, lengths, dst.shape[0], "dst")
     within = tf.range(dst.shape[0])[None, :] - dst_offsets[:, None]

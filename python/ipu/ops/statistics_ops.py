@@ -47,7 +47,7 @@ def fixed_width_bins(inputs: Any, n_bins: int) -> Tensor:
 
 @op
 def histogram(inputs: Any, levels: Any, absolute_of_input: bool = False) -> Tensor:
-    """How many inputs lie between the levels.
+    """Return how many inputs lie between the levels.
 
     Args:
         inputs: A vector of float16 or float32.

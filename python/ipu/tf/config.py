@@ -49,7 +49,7 @@ def _known(device_type: str | None) -> list[tuple[str, str]]:
 
 
 def list_physical_devices(device_type: str | None = None) -> list[PhysicalDevice]:
-    """The CPU, and the simulated IPU devices that are configured.
+    """Return the CPU, and the simulated IPU devices that are configured.
 
     Args:
         device_type: "CPU", "IPU", ... or None for all; there is no GPU.
@@ -67,7 +67,7 @@ def list_physical_devices(device_type: str | None = None) -> list[PhysicalDevice
 
 
 def list_logical_devices(device_type: str | None = None) -> list[LogicalDevice]:
-    """The names that ``tf.device`` takes.
+    """Return the names that ``tf.device`` takes.
 
     Example:
         >>> [device.name for device in tf.config.list_logical_devices("CPU")]
@@ -99,7 +99,7 @@ def get_logical_device_configuration(device: Any) -> None:
 
 
 def functions_run_eagerly() -> bool:
-    """Whether every ``tf.function`` calls its Python function as it is.
+    """Tell whether every ``tf.function`` calls its Python function as it is.
 
     Example:
         >>> tf.config.functions_run_eagerly()
@@ -183,7 +183,7 @@ class threading:
 
     @staticmethod
     def get_intra_op_parallelism_threads() -> int:
-        """How many threads programs use."""
+        """Return how many threads programs use."""
         return threads.num_threads()
 
     @staticmethod

@@ -330,7 +330,7 @@ def switch_case(
         What the function gave. All give one structure of equal dtypes and shapes.
 
     Raises:
-        TypeError: ``branch_fns`` is no such collection, the index is not an int32, or
+        TypeError: ``branch_fns`` is another collection, the index is not an int32, or
             the branches give different structures or dtypes.
         ValueError: The keys are not 0 to n - 1, or the branches give different shapes.
 

@@ -125,7 +125,7 @@ def _call(
 
 
 def _record() -> _core.Trace | _core.Recorder | None:
-    """Where what is computed now is recorded."""
+    """Return where what is computed now is recorded."""
     trace = _core.open_trace()
     if trace is not None:
         return trace

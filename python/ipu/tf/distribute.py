@@ -43,12 +43,12 @@ class OneDeviceStrategy(Strategy):
         self._device = device
 
     def scope(self) -> AbstractContextManager[Any]:
-        """A context in which ops and variables are made on the device."""
+        """Return a context in which ops and variables are made on the device."""
         return place(self._device) if self._device else nullcontext(self)
 
 
 def get_strategy() -> Any:
-    """The strategy whose scope this is, or a default one that changes nothing.
+    """Return the strategy whose scope this is, or a default one that changes nothing.
 
     Example:
         >>> tf.distribute.get_strategy().num_replicas_in_sync
@@ -82,7 +82,7 @@ class ReplicaContext:
         self.num_replicas_in_sync = 1
 
     def all_reduce(self, reduce_op: Any, value: Any, options: Any = None) -> Any:
-        """The value over all replicas: with one, the value.
+        """Return the value over all replicas: with one, the value.
 
         Raises:
             ValueError: ``reduce_op`` is neither SUM nor MEAN.

@@ -82,8 +82,8 @@ class GradientTape:
     def _of_all(
         cls, trace: _core.Trace, sources: Sequence[Any], stops: Sequence[Any] = ()
     ) -> GradientTape:
-        """A tape that has seen the whole function, and watched its sources; `stops` are
-        constants for it."""
+        """Return a tape that has seen the whole function, and watched its sources;
+        `stops` are constants for it."""
         tape = cls(persistent=True)
         tape._record = trace
         tape._spans = [(0, trace.node_count)]
@@ -159,7 +159,7 @@ class GradientTape:
             self._reads.setdefault(id(variable), []).append(tensor)
 
     def _takes(self, variable: Variable) -> bool:
-        """Whether it watches a variable that is read, now or from now on."""
+        """Tell whether it watches a variable that is read, now or from now on."""
         if id(variable) not in self._variables:
             if not (self._watch_accessed and variable.trainable):
                 return False
@@ -275,7 +275,7 @@ class GradientTape:
         output_gradients: Any = None,
         unconnected_gradients: Any = UnconnectedGradients.NONE,
     ) -> Any:
-        """The derivatives of the sum of ``target`` with respect to ``sources``.
+        """Return the derivatives of the sum of ``target`` with respect to ``sources``.
 
         Args:
             target: A tensor, or a nest of tensors.
@@ -361,7 +361,7 @@ class GradientTape:
         spans: list[tuple[int, int]],
         calls: list[CustomCall],
     ) -> list[Tensor | None]:
-        """The walk through gradient functions, from the last to the first."""
+        """Return the walk through gradient functions, from the last to the first."""
         outputs = [t for call in calls for t in call.outputs]
         everything = [*xs, *outputs]
         total = self._walk(ys, weights, everything, spans, outputs)
@@ -457,7 +457,7 @@ class GradientTape:
         parallel_iterations: int | None = None,
         experimental_use_pfor: bool = True,
     ) -> Any:
-        """The derivative of each element of ``target`` by each of ``sources``.
+        """Return the derivative of each element of ``target`` by each of ``sources``.
 
         Args:
             target: A tensor.

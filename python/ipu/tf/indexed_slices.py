@@ -74,7 +74,7 @@ class IndexedSlices:
         return selection.tensor_scatter_nd_add(zeros, self._points(), self.values)
 
     def _points(self) -> Tensor:
-        """The indices as points of one coordinate each, of shape [n, 1]."""
+        """Return the indices as points of one coordinate each, of shape [n, 1]."""
         shape = (*self.indices.shape, 1)
         return _core.apply("reshape", (self.indices,), {"shape": shape})
 

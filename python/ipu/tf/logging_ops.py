@@ -36,7 +36,7 @@ def _number(value: Any) -> str:
 
 
 def text_of(value: Any, summarize: int) -> str:
-    """An array as ``tf.print`` writes it.
+    """Return an array as ``tf.print`` writes it.
 
     Args:
         summarize: How many elements of each end of each axis; -1: all.
@@ -60,7 +60,7 @@ def text_of(value: Any, summarize: int) -> str:
 
 
 def _text(value: Any, tensors: Any, summarize: int) -> str:
-    """A value as text; tensors come from an iterator of arrays."""
+    """Return a value as text; tensors come from an iterator of arrays."""
     if _is_tensor(value):
         return text_of(next(tensors), summarize)
     if isinstance(value, str):

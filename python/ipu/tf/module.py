@@ -110,7 +110,7 @@ def _found(holder: Any, kind: type, seen: set[int]) -> Iterator[Any]:
 
 
 def _holds_variables(leaf: Any) -> bool:
-    """A Keras layer, model, metric or optimizer."""
+    """Return a Keras layer, model, metric or optimizer."""
     return not isinstance(leaf, (Module, Variable, type)) and hasattr(
         type(leaf), "variables"
     )

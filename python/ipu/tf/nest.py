@@ -64,7 +64,7 @@ def _children(structure: Any) -> Sequence[Any] | None:
 
 
 def _rebuild(structure: Any, children: Sequence[Any]) -> Any:
-    """A container like ``structure``, with ``children`` in flat order."""
+    """Return a container like ``structure``, with ``children`` in flat order."""
     kind: Any = type(structure)
     if kind is dict or isinstance(structure, Mapping):
         values = dict(zip(_sorted_keys(structure), children, strict=True))

@@ -24,7 +24,7 @@ class RaggedTensor:
 
     Args:
         values: The elements of all rows: a tensor, or a ragged one of more axes.
-        row_splits: Where each row begins, and behind them where the last one ends.
+        row_splits: Where each row begins, and after them where the last one ends.
 
     Raises:
         InvalidArgumentError: The splits are not those of the values.
@@ -56,7 +56,7 @@ class RaggedTensor:
 
     @classmethod
     def from_row_lengths(cls, values: Any, row_lengths: Any) -> RaggedTensor:
-        """Rows of these lengths.
+        """Return rows of these lengths.
 
         Example:
             >>> RaggedTensor.from_row_lengths([1, 2, 3], [1, 2]).to_list()
@@ -73,7 +73,7 @@ class RaggedTensor:
         ragged_rank: int = 1,
         name: Any = None,
     ) -> RaggedTensor:
-        """The rows of a dense tensor.
+        """Return the rows of a dense tensor.
 
         Args:
             tensor: Of more than ``ragged_rank`` axes.
@@ -153,15 +153,15 @@ class RaggedTensor:
         return TensorShape((len(self), None, *tuple(self._values.shape)[1:]))
 
     def nrows(self) -> Any:
-        """The number of rows, int64."""
+        """Return the number of rows, int64."""
         return _core.Tensor(np.int64(len(self)))
 
     def row_lengths(self) -> Any:
-        """The length of each row, int64."""
+        """Return the length of each row, int64."""
         return _core.Tensor(np.diff(self._splits))
 
     def bounding_shape(self) -> Any:
-        """The least sizes that hold all rows, int64."""
+        """Return the least sizes that hold all rows, int64."""
         return _core.Tensor(np.asarray(self._bounds(), np.int64))
 
     def _bounds(self) -> list[int]:
@@ -188,14 +188,14 @@ class RaggedTensor:
         return self._values[int(self._splits[row]) : int(self._splits[row + 1])]
 
     def to_list(self) -> list[Any]:
-        """The rows as nested lists."""
+        """Return the rows as nested lists."""
         return [
             row.to_list() if isinstance(row, RaggedTensor) else row.numpy().tolist()
             for row in self
         ]
 
     def numpy(self) -> np.ndarray[Any, Any]:
-        """The rows as an array of arrays."""
+        """Return the rows as an array of arrays."""
         made = np.empty(len(self), object)
         for number, row in enumerate(self):
             made[number] = row.numpy()
@@ -204,10 +204,10 @@ class RaggedTensor:
     def to_tensor(
         self, default_value: Any = None, name: Any = None, shape: Any = None
     ) -> Any:
-        """The rows filled up to one length.
+        """Return the rows filled up to one length.
 
         Args:
-            default_value: What stands behind the ends; None: 0, or "".
+            default_value: What stands after the ends; None: 0, or "".
             shape: The sizes of the result; None in it for the size that holds all
                 rows. What is longer is cut off.
 
@@ -265,7 +265,7 @@ def stacked(rows: Sequence[Any]) -> Any:
 def constant(
     pylist: Any, dtype: Any = None, ragged_rank: int | None = None, name: Any = None
 ) -> Any:
-    """A ragged tensor of nested lists.
+    """Return a ragged tensor of nested lists.
 
     Args:
         pylist: Numbers or strings in lists of lists of any length.

@@ -15,7 +15,7 @@ __all__ = ["ImageProjectiveTransformV3", "ReluGrad", "SigmoidGrad", "TanhGrad"]
 
 @op
 def ReluGrad(*, gradients: Any, features: Any, name: str | None = None) -> Tensor:
-    """The gradient of relu: ``gradients`` where ``features`` is above 0, else 0.
+    """Return the gradient of relu: ``gradients`` where ``features`` is above 0, else 0.
 
     Args:
         gradients: With respect to relu's result.
@@ -30,7 +30,7 @@ def ReluGrad(*, gradients: Any, features: Any, name: str | None = None) -> Tenso
 
 @op
 def TanhGrad(*, y: Any, dy: Any, name: str | None = None) -> Tensor:
-    """The gradient of tanh in terms of its result ``y``: ``dy * (1 - y * y)``.
+    """Return the gradient of tanh in terms of its result ``y``: ``dy * (1 - y * y)``.
 
     Example:
         >>> tf.raw_ops.TanhGrad(y=[0.5], dy=[2.0]).numpy().tolist()
@@ -61,7 +61,7 @@ def ImageProjectiveTransformV3(
     fill_mode: str = "CONSTANT",
     name: str | None = None,
 ) -> Tensor:
-    """Each pixel (x, y) of the result from the place (x', y') of its image.
+    """Return each pixel (x, y) of the result from the place (x', y') of its image.
 
     With k = c0 x + c1 y + 1 the place is x' = (a0 x + a1 y + a2) / k and
     y' = (b0 x + b1 y + b2) / k; x counts columns, y counts rows.

@@ -59,7 +59,7 @@ def to_dense(
     validate_indices: bool = True,
     name: Any = None,
 ) -> Any:
-    """The dense tensor.
+    """Return the dense tensor.
 
     Args:
         sp_input: A :class:`SparseTensor`.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """``tf.strings``: what data sets do with file names, labels and texts, on the host.
 
-Strings are no values of the core: these functions take eager tensors, before a program
+The core has no strings: these functions take eager tensors, before a program
 is called or in the function of a ``Dataset.map``.
 """
 
@@ -103,7 +103,7 @@ def lower(input: Any, encoding: str = "", name: Any = None) -> Any:
 
 
 def upper(input: Any, encoding: str = "", name: Any = None) -> Any:
-    """Each string in upper case; see :func:`lower`.
+    """Return each string in upper case; see :func:`lower`.
 
     Example:
         >>> upper("Ab").numpy()
@@ -114,7 +114,7 @@ def upper(input: Any, encoding: str = "", name: Any = None) -> Any:
 
 
 def strip(input: Any, name: Any = None) -> Any:
-    """Each string without white space around it.
+    """Return each string without white space around it.
 
     Example:
         >>> strip(" a ").numpy()
@@ -131,7 +131,7 @@ def format(
     summarize: int = 3,
     name: Any = None,
 ) -> Any:
-    """A text with tensors in it, as ``tf.print`` writes them.
+    """Return a text with tensors in it, as ``tf.print`` writes them.
 
     Args:
         template: The text, with a placeholder for each tensor.
@@ -174,7 +174,7 @@ def _as_array(value: Any) -> Any:
 
 
 def _pattern(pattern: str) -> re.Pattern[str]:
-    """An expression in the language of RE2, which knows ASCII classes alone."""
+    """Return an expression in the language of RE2, which knows ASCII classes alone."""
     text = pattern.decode() if isinstance(pattern, bytes) else str(pattern)
     text = re.sub(r"\[:(\w+):\]", lambda m: _CLASSES.get(m[1], m[0]), text)
     try:
@@ -191,7 +191,7 @@ def _characters(text: bytes) -> str:
 
 
 def regex_full_match(input: Any, pattern: str, name: Any = None) -> Any:
-    """Whether each string matches as a whole.
+    """Tell whether each string matches as a whole.
 
     Args:
         input: Strings.
@@ -218,7 +218,7 @@ def regex_replace(
     replace_global: bool = True,
     name: Any = None,
 ) -> Any:
-    r"""Each string with what matches replaced.
+    r"""Return each string with what matches replaced.
 
     Args:
         input: Strings.
@@ -250,7 +250,7 @@ def regex_replace(
 
 
 def to_number(input: Any, out_type: Any = float32, name: Any = None) -> Any:
-    """The number that each string writes.
+    """Return the number that each string writes.
 
     Args:
         input: Strings.
@@ -287,11 +287,11 @@ def as_string(
     fill: str = "",
     name: Any = None,
 ) -> Any:
-    """Numbers as text.
+    """Return numbers as text.
 
     Args:
         input: Numbers, bools or strings.
-        precision: Digits behind the point of floats; -1: six.
+        precision: Digits after the point of floats; -1: six.
         scientific: Whether floats are written with an exponent.
         shortest: Whether floats are written with an exponent where that is shorter.
         width: The least length of a text; -1: none.
@@ -348,7 +348,7 @@ def _buckets(num_buckets: Any) -> int:
 
 
 def to_hash_bucket_fast(input: Any, num_buckets: int, name: Any = None) -> Any:
-    """A bucket for each string, by FarmHash; the same as TensorFlow's.
+    """Return a bucket for each string, by FarmHash; the same as TensorFlow's.
 
     Args:
         input: Strings.

@@ -80,7 +80,7 @@ class TensorShape(tuple[Any, ...]):
             raise ValueError(f"Shape {self} is not fully defined.")
 
     def num_elements(self) -> int | None:
-        """The number of elements; None where a size is not known."""
+        """Return the number of elements; None where a size is not known."""
         return math.prod(self) if self.is_fully_defined() else None
 
     def is_compatible_with(self, other: Any) -> bool:

@@ -41,7 +41,7 @@ class TensorSpec:
 
     @classmethod
     def from_tensor(cls, tensor: Any, name: str | None = None) -> TensorSpec:
-        """The description of ``tensor``."""
+        """Return the description of ``tensor``."""
         return cls(tensor.shape, tensor.dtype, name)
 
     def is_compatible_with(self, other: Any) -> bool:

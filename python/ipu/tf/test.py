@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None, **options: Any) -> None:
 
 
 def _without_flags(words: list[str], flags: Any) -> list[str]:
-    """The words that are not flags of the program; absl reads those.
+    """Return the words that are not flags of the program; absl reads those.
 
     Short options such as ``-v`` are for unittest, though absl has some as well.
     """
@@ -64,7 +64,7 @@ _folder: list[str] = []
 
 
 def get_temp_dir() -> str:
-    """A folder for the tests of this process.
+    """Return a folder for the tests of this process.
 
     Example:
         >>> import os
@@ -89,7 +89,7 @@ def is_gpu_available(
 
 
 def is_built_with_cuda() -> bool:
-    """Whether GPUs could be used: never.
+    """Tell whether GPUs could be used: never.
 
     Example:
         >>> tf.test.is_built_with_cuda()
@@ -112,7 +112,7 @@ def is_built_with_xla() -> bool:
 
 
 def gpu_device_name() -> str:
-    """The name of the first GPU: there is none, so it is empty.
+    """Return the name of the first GPU: there is none, so it is empty.
 
     Example:
         >>> tf.test.gpu_device_name()
@@ -122,7 +122,7 @@ def gpu_device_name() -> str:
 
 
 def test_src_dir_path(relative_path: str) -> str:
-    """A path below the folder of the running program.
+    """Return a path below the folder of the running program.
 
     Args:
         relative_path: What is looked for.

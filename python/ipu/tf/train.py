@@ -88,7 +88,7 @@ def _describe(message: Any, fields: list[tuple[str, int, str]]) -> None:
 
 @functools.cache
 def _classes() -> dict[str, Any]:
-    """The classes of the messages."""
+    """Return the classes of the messages."""
     what = "tf.train.Example"
     extra("google.protobuf", what, "records", "protobuf")
     pb2 = extra("google.protobuf.descriptor_pb2", what, "records", "protobuf")

@@ -126,7 +126,7 @@ class Variable(ScatterMethods, _Operators):
             note_variable(self)
 
     def _value_in_trace(self, initial_value: Any) -> Any:
-        """The first value, computed now; only the first trace may ask for it."""
+        """Return the first value, computed now; only the first trace may ask for it."""
         build = current_build()
         if not build.may_create:
             raise ValueError(
@@ -146,7 +146,7 @@ class Variable(ScatterMethods, _Operators):
 
     @staticmethod
     def _first_value(value: Any, dtype: Any) -> Any:
-        """The first value in the variable's dtype, which is one of the device's.
+        """Return the first value in the variable's dtype, which is one of the device's.
 
         An array that has it stays as it is: the device copies it, so that a tensor in
         between would be a second copy of what may be a whole data set.
@@ -285,15 +285,15 @@ class Variable(ScatterMethods, _Operators):
         return read
 
     def value(self) -> Tensor:
-        """The value: now, or a read in the function that is being traced."""
+        """Return the value: now, or a read in the function that is being traced."""
         return self.__ipu_tensor__()
 
     def read_value(self) -> Tensor:
-        """The same as :meth:`value`."""
+        """Return the same as :meth:`value`."""
         return self.__ipu_tensor__()
 
     def numpy(self) -> Any:
-        """The value as a NumPy array (a copy of the device's memory)."""
+        """Return the value as a NumPy array (a copy of the device's memory)."""
         return self._now().numpy()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
@@ -418,7 +418,7 @@ class Variable(ScatterMethods, _Operators):
         )
 
     def ref(self) -> Reference:
-        """What stands for the variable in sets and dicts."""
+        """Return what stands for the variable in sets and dicts."""
         return Reference(self)
 
     def __repr__(self) -> str:

@@ -29,19 +29,19 @@ class UnconnectedGradients(Enum):
 
 
 def is_float(value: Any) -> bool:
-    """Whether a tensor or variable carries a gradient."""
+    """Tell whether a tensor or variable carries a gradient."""
     return bool(value.dtype.is_floating)
 
 
 def sum_of(a: Tensor | None, b: Tensor | None) -> Tensor | None:
-    """The sum of what there is."""
+    """Return the sum of what there is."""
     if a is None or b is None:
         return b if a is None else a
     return a + b
 
 
 def unconnected_of(value: Any) -> UnconnectedGradients:
-    """The enum's member that an argument says."""
+    """Return the enum's member that an argument says."""
     try:
         return UnconnectedGradients(getattr(value, "value", value))
     except ValueError:

@@ -62,7 +62,7 @@ def with_rows(
         _reads_from(begin, known.get(x._id, [])) if isinstance(x, Variable) else []
         for x in xs
     ]
-    # a read inside of a loop or branch can be no source: its variable is left alone
+    # a read inside of a loop or branch cannot be a source: its variable is left alone
     wanted = [
         each
         if any(noted(r, "looked_up") is not None for r in each)

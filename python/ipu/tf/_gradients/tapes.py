@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def active() -> list[GradientTape]:
-    """The recording tapes of this thread, the innermost last."""
+    """Return the recording tapes of this thread, the innermost last."""
     return _core.tapes()
 
 
@@ -27,7 +27,7 @@ def is_nested() -> bool:
 
 
 def recorder() -> Any:
-    """What the eager tapes of this thread share, or None."""
+    """Return what the eager tapes of this thread share, or None."""
     for tape in reversed(active()):
         if tape._is_eager:
             return tape._record

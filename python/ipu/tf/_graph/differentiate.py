@@ -114,7 +114,7 @@ def _listed(value: Any) -> list[Any]:
 
 
 def _path(ys: Sequence[Any], xs: Sequence[Any]) -> list[GraphOperation]:
-    """The operations between the sources and what is differentiated."""
+    """Return the operations between the sources and what is differentiated."""
     made = {id(x) for x in xs if isinstance(x, GraphTensor)}
     read = {id(x) for x in xs if not isinstance(x, GraphTensor)}
     on_path: set[GraphOperation] = set()
@@ -164,7 +164,7 @@ def _connected(
 
 
 def _infer(op: GraphOperation, before: list[GraphOperation]) -> list[Any]:
-    """What the derivatives look like: all that is before them is traced."""
+    """Return what the derivatives look like: all that is before them is traced."""
     traced = [one for one in before if one.place.kind != "PYTHON"]
     given = [
         tensor for one in before if one.place.kind == "PYTHON" for tensor in one.outputs

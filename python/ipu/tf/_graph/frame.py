@@ -23,7 +23,7 @@ def is_symbol(value: Any) -> bool:
 
 
 def symbols_in(value: Any) -> list[GraphTensor]:
-    """The tensors of a graph in a nest."""
+    """Return the tensors of a graph in a nest."""
     return [leaf for leaf in nest.flatten(value) if is_symbol(leaf)]
 
 
@@ -52,7 +52,7 @@ class Frame:
         return tensor.known if found is None else found
 
     def value_of(self, tensor: GraphTensor) -> Any:
-        """The value of a tensor."""
+        """Return the value of a tensor."""
         found = self._found(tensor)
         if found is None:
             raise ValueError(
@@ -62,7 +62,7 @@ class Frame:
         return found
 
     def real(self, value: Any) -> Any:
-        """A nest with values in the place of tensors of the graph."""
+        """Return a nest with values in the place of tensors of the graph."""
         return nest.map_structure(self._real_leaf, value)
 
     def _real_leaf(self, leaf: Any) -> Any:
@@ -96,18 +96,18 @@ class Frame:
 
 
 def innermost() -> Frame | None:
-    """The frame of the operations that are being traced, or None."""
+    """Return the frame of the operations that are being traced, or None."""
     return here.frames[-1] if here.frames else None
 
 
 def fed(variable: Any) -> Any:
-    """The value that is read in the place of a variable, or None."""
+    """Return the value that is read in the place of a variable, or None."""
     frame = innermost()
     return None if frame is None else frame.fed.get(id(variable))
 
 
 def captured(tensor: GraphTensor) -> Any:
-    """The value of a tensor that a function uses from around it, or None."""
+    """Return the value of a tensor that a function uses from around it, or None."""
     frame = innermost()
     if frame is None or _core.open_trace() is None:
         return None
@@ -115,7 +115,7 @@ def captured(tensor: GraphTensor) -> Any:
 
 
 def constant_value(tensor: GraphTensor) -> Any:
-    """The value of a tensor that depends on nothing: a constant, zeros, a range.
+    """Return the value of a tensor that depends on nothing: a constant, zeros, a range.
 
     Returns:
         An eager tensor, or None.
@@ -185,7 +185,7 @@ class CreatedVariables:
             here.creations.pop()
 
     def find(self, key: Any) -> GraphVariable | None:
-        """The variable that was asked for in this way the first time."""
+        """Return the variable that was asked for in this way the first time."""
         place = self._places.get(key, 0)
         known = self._known.get(key, [])
         if place == len(known):

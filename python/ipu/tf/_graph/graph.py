@@ -70,15 +70,15 @@ class Graph:
     # --- what programs ask of it ------------------------------------------------------
 
     def as_default(self) -> AbstractContextManager[Graph]:
-        """A context in which calls of this thread are added to the graph."""
+        """Return a context in which calls of this thread are added to the graph."""
         return mode.entered(self)
 
     def get_operations(self) -> list[GraphOperation]:
-        """All operations, in the order in which they were added."""
+        """Return all operations, in the order in which they were added."""
         return list(self._operations)
 
     def get_operation_by_name(self, name: str) -> GraphOperation:
-        """The operation of a name.
+        """Return the operation of a name.
 
         Raises:
             KeyError: There is none.
@@ -91,7 +91,7 @@ class Graph:
             ) from None
 
     def get_tensor_by_name(self, name: str) -> GraphTensor:
-        """The tensor of a name such as ``"add:0"``, also that of a variable.
+        """Return the tensor of a name such as ``"add:0"``, also that of a variable.
 
         Raises:
             ValueError: The name does not say which result of an operation.
@@ -127,7 +127,7 @@ class Graph:
     def as_graph_element(
         self, obj: Any, allow_tensor: bool = True, allow_operation: bool = True
     ) -> Any:
-        """The tensor or operation that an object or a name stands for.
+        """Return the tensor or operation that an object or a name stands for.
 
         Raises:
             TypeError: It cannot stand for one.
@@ -179,7 +179,7 @@ class Graph:
         return False
 
     def name_scope(self, name: str | None) -> AbstractContextManager[str]:
-        """A context in which names begin with another one."""
+        """Return a context in which names begin with another one."""
         return self._name_scope(name)
 
     @contextmanager
@@ -198,12 +198,12 @@ class Graph:
             self.names.scope = before
 
     def unique_name(self, name: str, mark_as_used: bool = True) -> str:
-        """A name that no operation has yet."""
+        """Return a name that no operation has yet."""
         names = self.names if mark_as_used else self.names.copy()
         return names.unique(name)
 
     def device(self, device_name: Any) -> AbstractContextManager[None]:
-        """A context in which operations are on a device."""
+        """Return a context in which operations are on a device."""
         return placement.device(device_name)
 
     # --- collections ------------------------------------------------------------------
@@ -222,7 +222,7 @@ class Graph:
             self.add_to_collection(name, value)
 
     def get_collection(self, name: str, scope: str | None = None) -> list[Any]:
-        """A copy of a named list.
+        """Return a copy of a named list.
 
         Args:
             name: Its name.
@@ -240,7 +240,7 @@ class Graph:
         return [x for x in found if re.match(scope, getattr(x, "name", ""))]
 
     def get_collection_ref(self, name: str) -> list[Any]:
-        """A named list itself."""
+        """Return a named list itself."""
         return self._collections.setdefault(name, [])
 
     def clear_collection(self, name: str) -> None:
@@ -248,7 +248,7 @@ class Graph:
         self._collections.pop(name, None)
 
     def get_all_collection_keys(self) -> list[str]:
-        """The names of the lists."""
+        """Return the names of the lists."""
         return list(self._collections)
 
     # --- adding operations ------------------------------------------------------------
@@ -283,12 +283,12 @@ class Graph:
         return list(dict.fromkeys(op for ops in self._controls for op in ops))
 
     def here(self) -> Place:
-        """The place of an operation that is added now."""
+        """Return the place of an operation that is added now."""
         ordinal = placement.graph_ordinal()
         return HOST if ordinal is None else Place("IPU", ordinal)
 
     def is_placed(self) -> bool:
-        """Whether a scope says where an operation that is added now runs."""
+        """Tell whether a scope says where an operation that is added now runs."""
         return placement.is_placed() or placement.graph_ordinal() is not None
 
     def handle(self, name: str, place: Place) -> GraphOperation:
@@ -298,7 +298,7 @@ class Graph:
         return op
 
     def new_part(self, ordinal: int) -> Place:
-        """A place for a program of its own."""
+        """Return a place for a program of its own."""
         self._parts += 1
         return Place("IPU", ordinal, self._parts)
 
@@ -455,7 +455,7 @@ class Graph:
         stops: Sequence[Any],
         unconnected_gradients: Any,
     ) -> list[Any]:
-        """The same for what ``tf.gradients`` is given."""
+        """Return the same for what ``tf.gradients`` is given."""
         return differentiate.gradients_of(
             self, ys, xs, grad_ys, stops, unconnected_gradients
         )
@@ -469,7 +469,7 @@ def _is_of_trace(value: Any) -> bool:
 
 
 def _as_tensor(leaf: Any) -> Any:
-    """A variable as a tensor of the graph, anything else as it is."""
+    """Return a variable as a tensor of the graph, anything else as it is."""
     found = getattr(leaf, "_as_graph_element", None)
     return leaf if found is None else found()
 

@@ -42,13 +42,13 @@ class Guess(NamedTuple):
 
 
 def is_open(tensor: GraphTensor) -> bool:
-    """Whether a size, or how many there are, or what a size is, is not known."""
+    """Tell whether a size, or how many there are, or what a size is, is not known."""
     is_unknown_size = tensor.is_size and not tensor.trials and tensor.known is None
     return is_unknown_size or not tensor.shape.is_fully_defined()
 
 
 def is_settled(result: Any) -> bool:
-    """Whether no further trial can make a result less known."""
+    """Tell whether no further trial can make a result less known."""
     return all(
         leaf.shape is None and not leaf.is_size
         for leaf in nest.flatten(result)
@@ -103,7 +103,7 @@ def _shapes(known: Sequence[TensorShape], sizes: Sequence[int]) -> list[TensorSh
 
 
 def _with_size(shape: TensorShape, size: int, axis: int) -> TensorShape:
-    """A shape with a size in the place of one that is open."""
+    """Return a shape with a size in the place of one that is open."""
     found = list(shape)
     if -len(found) <= axis < len(found) and found[axis] is None:
         found[axis] = size
@@ -111,7 +111,7 @@ def _with_size(shape: TensorShape, size: int, axis: int) -> TensorShape:
 
 
 def merged(results: Sequence[Any]) -> Any:
-    """What several trials of a call agree in.
+    """Return what several trials of a call agree in.
 
     Args:
         results: The nest of ``Inferred`` of each.

@@ -32,8 +32,8 @@ class _Mode:
 
 
 def building() -> Graph | None:
-    """The graph that a call outside of functions goes to; None where it runs at once,
-    or becomes part of the function that is being traced."""
+    """Return the graph that a call outside of functions goes to; None where it runs at
+    once, or becomes part of the function that is being traced."""
     if not _Mode.is_used or here.suspensions or _core.open_trace() is not None:
         return None
     return current()
@@ -99,14 +99,14 @@ def _text_of_graphs(function: F, pure: bool) -> F:
 
 
 def current() -> Graph | None:
-    """The innermost graph of this thread, also inside of a function; or None."""
+    """Return the innermost graph of this thread, also inside of a function; or None."""
     if here.graphs:
         return here.graphs[-1]
     return default() if _Mode.is_default else None
 
 
 def has_graph() -> bool:
-    """Whether variables that are made belong to a graph."""
+    """Tell whether variables that are made belong to a graph."""
     return _Mode.is_used and not here.suspensions and current() is not None
 
 
@@ -121,7 +121,7 @@ def name_counts() -> dict[str, int]:
 
 
 def trainable_variables() -> list[Any] | None:
-    """What optimizers train by default; None where there is no graph to say so.
+    """Return what optimizers train by default; None where there is no graph to say so.
 
     Raises:
         ValueError: The graph has no such variables.

@@ -31,7 +31,7 @@ class Names:
         self._changes: list[tuple[dict[str, int], str, int]] = []
 
     def copy(self) -> Names:
-        """The names given up to now."""
+        """Return the names given up to now."""
         return self.as_at(self.mark())
 
     def mark(self) -> _Mark:
@@ -39,7 +39,7 @@ class Names:
         return _Mark(len(self._changes), self.scope)
 
     def as_at(self, mark: _Mark) -> Names:
-        """The names given up to a moment before."""
+        """Return the names given up to a moment before."""
         made = Names()
         made.scope = mark.scope
         made._counts = dict(self._counts)
@@ -52,13 +52,13 @@ class Names:
         return made
 
     def full(self, name: str) -> str:
-        """A name with the scope in front, as it is."""
+        """Return a name with the scope in front, as it is."""
         if name.endswith("/"):
             return name[:-1]
         return f"{self.scope}/{name}" if self.scope else name
 
     def unique(self, name: str) -> str:
-        """A name that was not given before: ``add``, ``add_1``, ``add_2``, ...
+        """Return a name that was not given before: ``add``, ``add_1``, ``add_2``, ...
 
         Raises:
             ValueError: It is not a name of a graph.
@@ -76,7 +76,7 @@ class Names:
         return self._unique_of(full, count)
 
     def _unique_of(self, full: str, count: int) -> str:
-        """The first of ``full_1``, ``full_2``, ... that was not given."""
+        """Return the first of ``full_1``, ``full_2``, ... that was not given."""
         while f"{full}_{count}" in self._counts:
             count += 1
         self._set(self._counts, f"{full}_{count}", 1)

@@ -215,7 +215,7 @@ class GraphTensor:
             self.shape = TensorShape([b if a is None else a for a, b in pairs])
 
     def consumers(self) -> list[GraphOperation]:
-        """The operations that take it."""
+        """Return the operations that take it."""
         return [op for op in self.graph.get_operations() if self in op.inputs]
 
     def eval(self, feed_dict: Any = None, session: Any = None) -> Any:
@@ -225,7 +225,7 @@ class GraphTensor:
         return run_in_default(self, feed_dict, session)
 
     def ref(self) -> Reference:
-        """What stands for it in sets and dicts."""
+        """Return what stands for it in sets and dicts."""
         return Reference(self)
 
     @property

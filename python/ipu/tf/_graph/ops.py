@@ -19,7 +19,7 @@ __all__: list[str] = []
 
 
 def _undecorated(function: Any) -> Any:
-    """What the dispatch hands over."""
+    """Return what the dispatch hands over."""
     return function.__wrapped__
 
 

@@ -56,13 +56,13 @@ class Fed:
             self._unknown = known
 
     def computes(self, tensor: GraphTensor) -> bool:
-        """Whether a run that needs a tensor computes it."""
+        """Tell whether a run that needs a tensor computes it."""
         if id(tensor) in self.tensors:
             return False
         return tensor.known is None or id(tensor) in self._unknown
 
     def replaced(self, ops: Sequence[GraphOperation]) -> list[GraphTensor]:
-        """What operations would compute, and is given."""
+        """Return what operations would compute, and is given."""
         return [
             tensor
             for op in ops
@@ -78,7 +78,7 @@ class Fed:
 
 
 def needed(targets: Sequence[GraphOperation], fed: Fed) -> list[GraphOperation]:
-    """The operations that others need, in the order in which they were added."""
+    """Return the operations that others need, in the order in which they were added."""
     found: set[GraphOperation] = set()
     waiting = list(targets)
     while waiting:
@@ -348,7 +348,7 @@ class Plan:
         return [*taken, *op.control_inputs]
 
     def _leveled(self) -> dict[GraphOperation, int]:
-        """The level of each operation that runs."""
+        """Return the level of each operation that runs."""
         running = [op for op in self._ops if self._places[op].kind != "ANY"]
         before = {op: self._before(op) for op in running}
         levels = dict.fromkeys(running, 0)

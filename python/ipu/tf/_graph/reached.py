@@ -35,7 +35,7 @@ class Reached:
         self._rules: list[tuple[int, int, int, int, int]] = []
 
     def spans_of(self, values: Any) -> list[Span]:
-        """The nodes that tensors and operations in a nest stand for."""
+        """Return the nodes that tensors and operations in a nest stand for."""
         found: list[Span] = []
         for leaf in nest.flatten(values):
             if isinstance(leaf, Operation):
@@ -72,7 +72,7 @@ def active() -> Reached | None:
 
 
 def pruned(function: Callable[..., Any], results: Callable[[Any], Any]) -> Any:
-    """A function that runs what it returns, and no more.
+    """Return a function that runs what it returns, and no more.
 
     Args:
         results: Makes tensors, and nothing else, of what it returns.
@@ -123,7 +123,7 @@ def whole() -> Iterator[None]:
 
 
 def operation(type: str, begin: int, name: str = "") -> Operation:
-    """What stands for the nodes that were added from number ``begin`` on."""
+    """Return what stands for the nodes that were added from number ``begin`` on."""
     made = Operation(type, name)
     trace = _core.open_trace()
     made.spans = [] if trace is None else [(begin, trace.node_count)]

@@ -205,7 +205,7 @@ def _infer(
 
 
 def _is_unknown(tensor: GraphTensor) -> bool:
-    """Whether no shape, or value of a size, could be tried that surely occurs."""
+    """Tell whether no shape, or value of a size, could be tried that surely occurs."""
     return tensor.shape.rank is None or (tensor.is_size and not tensor.trials)
 
 
@@ -321,7 +321,7 @@ def _dtype_of(op: GraphOperation, taken: list[GraphTensor]) -> Any:
 
 
 def _plain(leaf: Any) -> Any:
-    """A variable as its value."""
+    """Return a variable as its value."""
     if isinstance(leaf, Tensor) or not hasattr(leaf, "__ipu_tensor__"):
         return leaf
     return Tensor(leaf)

@@ -26,12 +26,12 @@ def entered(session: Any) -> Iterator[None]:
 
 
 def session() -> Any:
-    """The session that runs in this thread, or None."""
+    """Return the session that runs in this thread, or None."""
     return here.running_sessions[-1] if here.running_sessions else None
 
 
 def state_of(owner: Any) -> dict[str, Any]:
-    """What the running session keeps for an object, which is not asked outside of
-    runs."""
+    """Return what the running session keeps for an object, which is not asked outside
+    of runs."""
     state: dict[str, Any] = session().state.setdefault(owner, {})
     return state

@@ -76,7 +76,7 @@ class VariableScope:
         self.constraint = constraint
 
     def copy(self) -> VariableScope:
-        """A scope that says the same."""
+        """Return a scope that says the same."""
         made = VariableScope()
         made.__dict__.update(self.__dict__)
         return made
@@ -106,17 +106,17 @@ class VariableScope:
         self.custom_getter = custom_getter
 
     def get_collection(self, name: str) -> list[Any]:
-        """The members of a collection of the current graph in this scope."""
+        """Return the members of a collection of the current graph in this scope."""
         graph = mode.current()
         scope = f"{self.name}/" if self.name else None
         return [] if graph is None else graph.get_collection(name, scope)
 
     def global_variables(self) -> list[Any]:
-        """The variables of this scope."""
+        """Return the variables of this scope."""
         return self.get_collection("variables")
 
     def trainable_variables(self) -> list[Any]:
-        """The trainable variables of this scope."""
+        """Return the trainable variables of this scope."""
         return self.get_collection("trainable_variables")
 
 
@@ -155,7 +155,7 @@ class VariableStore:
             self._graph.names.scope = names_before
 
     def unique_scope(self, name: str) -> str:
-        """A name of a scope that was not opened before in the one in force."""
+        """Return a name of a scope that was not opened before in the one in force."""
         prefix = f"{self.scope.name}/" if self.scope.name else ""
         names = self._graph.names
         count = names.opened(prefix + name)

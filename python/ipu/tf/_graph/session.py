@@ -119,7 +119,7 @@ class Session:
         self._plans.clear()
 
     def list_devices(self) -> list[str]:
-        """The names of the devices."""
+        """Return the names of the devices."""
         layout = devices.current_layout()
         count = 0 if layout is None else len(layout.ids or layout.counts)
         return ["/device:CPU:0", *(f"/device:IPU:{n}" for n in range(count))]
@@ -183,7 +183,7 @@ class Session:
         feed_list: Sequence[Any] | None = None,
         accept_options: bool = False,
     ) -> Callable[..., Any]:
-        """A function that runs the fetches.
+        """Return a function that runs the fetches.
 
         Args:
             fetches: As for :meth:`run`.
@@ -247,7 +247,7 @@ class Session:
             ) from None
 
     def _fetched(self, fetch: Any) -> Any:
-        """The element of a fetch; a variable's is made once."""
+        """Return the element of a fetch; a variable's is made once."""
         if hasattr(fetch, "_as_graph_element"):
             return self._graph.read_of(fetch)
         return self._graph.as_graph_element(fetch)
@@ -348,7 +348,7 @@ class InteractiveSession(Session):
 
 
 def default_session() -> Session | None:
-    """The innermost session of this thread, or None."""
+    """Return the innermost session of this thread, or None."""
     return here.sessions[-1] if here.sessions else None
 
 
@@ -368,7 +368,7 @@ def run_in_default(fetch: Any, feed_dict: Any = None, session: Any = None) -> An
 
 
 def unfed(tensor: GraphTensor) -> InvalidArgumentError:
-    """The error about a placeholder without a value."""
+    """Return the error about a placeholder without a value."""
     dtype = _DTYPES.get(tensor.dtype.name, tensor.dtype.name)
     sizes = ",".join("?" if size is None else str(size) for size in tensor.shape)
     shape = "" if tensor.shape.rank is None else f" and shape [{sizes}]"

@@ -44,7 +44,7 @@ def takes_text(args: Any, kwargs: Any) -> bool:
 
 
 def held(graph: Graph, value: Any, name: str | None = None) -> Any:
-    """A fixed value as a tensor of the graph."""
+    """Return a fixed value as a tensor of the graph."""
     if not isinstance(value, StringTensor):
         return graph.constant(value, name)
     spec = TensorSpec(value.shape, "string")

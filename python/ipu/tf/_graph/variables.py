@@ -35,7 +35,7 @@ class GraphVariable(Variable):
     """A variable of a graph; ``tf.Variable`` and ``tf.get_variable`` make it.
 
     It gets its place on a device when a session first runs something that uses it, so
-    that devices can be configured behind the graph.
+    that devices can be configured after the graph is made.
 
     Args:
         initial_value: Its first value: a tensor of the graph, an array or number, or a
@@ -174,8 +174,8 @@ class GraphVariable(Variable):
         return made
 
     def _drawn(self) -> Any:
-        """A first value, which may be random: the same one at the same time of each
-        session, where the graph has a seed."""
+        """Return a first value, which may be random: the same one at the same time of
+        each session, where the graph has a seed."""
         from ipu._device.generators import keyed
 
         assert self._first_maker is not None
@@ -290,7 +290,7 @@ class GraphVariable(Variable):
         return self._read(self.graph)
 
     def numpy(self) -> Any:
-        """Its value in the session that ran last.
+        """Return its value in the session that ran last.
 
         Raises:
             NotImplementedError: In graph mode.
@@ -303,7 +303,7 @@ class GraphVariable(Variable):
         return super().numpy()
 
     def eval(self, session: Any = None) -> Any:
-        """Its value in a session: the one given, or the default one."""
+        """Return its value in a session: the one given, or the default one."""
         from ipu.tf._graph.session import run_in_default
 
         return run_in_default(self, None, session)
@@ -319,8 +319,8 @@ class GraphVariable(Variable):
         run_in_default(op, None, session)
 
     def initialized_value(self) -> Any:
-        """Its value, or its first value where it has none yet: for the first values of
-        others."""
+        """Return its value, or its first value where it has none yet: for the first
+        values of others."""
         if self._initialized_value is None:
 
             def value(first: Any) -> Any:
@@ -336,7 +336,7 @@ class GraphVariable(Variable):
         return self._initialized_value
 
     def is_initialized(self) -> Any:
-        """A tensor that says whether it has a value."""
+        """Return a tensor that says whether it has a value."""
         return self.graph.python(
             "VarIsInitializedOp",
             lambda: Tensor(np.asarray(self.initialized)),
@@ -407,8 +407,8 @@ def _changed(variable: GraphVariable, method: str, value: Any) -> Tensor:
 
 
 def make_variable(key: Any, make: Callable[[], GraphVariable]) -> GraphVariable:
-    """A variable, or the one that the same call of the function being traced made
-    before.
+    """Return a variable, or the one that the same call of the function being traced
+    made before.
 
     Args:
         key: How it was asked for.

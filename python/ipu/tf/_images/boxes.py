@@ -20,7 +20,7 @@ from ipu.tf.dtypes import float32, int32
 
 
 def _centres(low: Tensor, high: Tensor, pixels: int, size: int) -> Tensor:
-    """Where the pixels of an axis come from, [boxes, pixels]."""
+    """Return where the pixels of an axis come from, [boxes, pixels]."""
     last = float(size - 1)
     if pixels == 1:
         return ((low + high) * (0.5 * last))[:, None]
@@ -150,7 +150,7 @@ _COLORS = [
 def draw_bounding_boxes(
     images: Any, boxes: Any, colors: Any, name: str | None = None
 ) -> Tensor:
-    """Images with the edges of boxes, one pixel wide.
+    """Return images with the edges of boxes, one pixel wide.
 
     Args:
         images: [batch, height, width, channels] of floats, of 1, 3 or 4 channels.

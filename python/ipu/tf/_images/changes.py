@@ -59,7 +59,7 @@ def _maybe(image: Any, axis: int, stream: _Stream) -> Tensor:
 
 @op
 def random_flip_left_right(image: Any, seed: int | None = None) -> Tensor:
-    """Each image mirrored sideways, or not.
+    """Return each image mirrored sideways, or not.
 
     Example:
         >>> tf.image.random_flip_left_right(tf.ones((2, 2, 3))).shape
@@ -70,7 +70,7 @@ def random_flip_left_right(image: Any, seed: int | None = None) -> Tensor:
 
 @op
 def random_flip_up_down(image: Any, seed: int | None = None) -> Tensor:
-    """Each image upside down, or not.
+    """Return each image upside down, or not.
 
     Example:
         >>> tf.image.random_flip_up_down(tf.ones((2, 2, 3))).shape
@@ -127,7 +127,7 @@ def _crop(value: Any, size: Any, streams: Sequence[_Stream]) -> Tensor:
 def random_crop(
     value: Any, size: Any, seed: int | None = None, name: str | None = None
 ) -> Tensor:
-    """A part of the given size from a random place.
+    """Return a part of the given size from a random place.
 
     Args:
         value: Any tensor.
@@ -312,7 +312,7 @@ def stateless_random_saturation(
 def adjust_jpeg_quality(
     image: Any, jpeg_quality: Any, dct_method: str = "", name: str | None = None
 ) -> Tensor:
-    """An image as it comes back from a JPEG file.
+    """Return an image as it comes back from a JPEG file.
 
     Needs Pillow (``pip install 'ipu[images]'``) and an image that is known: not one of
     a function that is being traced.

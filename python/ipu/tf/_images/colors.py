@@ -124,7 +124,7 @@ def _of_three_channels(images: Any) -> Tensor:
 
 @op
 def rgb_to_grayscale(images: Any, name: str | None = None) -> Tensor:
-    """One channel: how light each pixel is.
+    """Return one channel: how light each pixel is.
 
     Example:
         >>> tf.image.rgb_to_grayscale([[[1.0, 1.0, 1.0]]]).numpy().tolist()
@@ -158,7 +158,7 @@ def grayscale_to_rgb(images: Any, name: str | None = None) -> Tensor:
 
 
 def _channels(images: Any) -> tuple[Tensor, Tensor, Tensor]:
-    """The three channels of images of floats."""
+    """Return the three channels of images of floats."""
     value = Tensor(images)
     if not value.dtype.is_floating:
         raise TypeError(
@@ -171,7 +171,7 @@ def _channels(images: Any) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _hue(channels: tuple[Tensor, Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
-    """The hue in [0, 1), the largest channel and how far it is above the least.
+    """Return the hue in [0, 1), the largest channel and how far it is above the least.
 
     Source: Smith, "Color gamut transform pairs", 1978.
     """
@@ -235,7 +235,7 @@ def hsv_to_rgb(images: Any, name: str | None = None) -> Tensor:
 
 @op
 def adjust_hue(image: Any, delta: Any, name: str | None = None) -> Tensor:
-    """The hue of each pixel turned by ``delta``, where 1 is a whole turn.
+    """Return the hue of each pixel turned by ``delta``, where 1 is a whole turn.
 
     Args:
         image: [..., 3], floats or integers.
@@ -263,7 +263,7 @@ def adjust_hue(image: Any, delta: Any, name: str | None = None) -> Tensor:
 def adjust_saturation(
     image: Any, saturation_factor: Any, name: str | None = None
 ) -> Tensor:
-    """The saturation of each pixel times a factor, at most 1.
+    """Return the saturation of each pixel times a factor, at most 1.
 
     Args:
         image: [..., 3], floats or integers.
@@ -375,7 +375,7 @@ def yuv_to_rgb(images: Any) -> Tensor:
 
 @op
 def per_image_standardization(image: Any) -> Tensor:
-    """Each image with mean 0 and variance 1; a flat one is divided by less.
+    """Return each image with mean 0 and variance 1; a flat one is divided by less.
 
     Example:
         >>> tf.image.per_image_standardization([[[1.0], [3.0]]]).numpy().tolist()

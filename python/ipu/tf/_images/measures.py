@@ -28,7 +28,7 @@ Array = np.ndarray[Any, Any]
 
 
 def _steps(value: Tensor) -> tuple[Tensor, Tensor]:
-    """The differences between rows that are neighbours, and between columns."""
+    """Return the differences between rows that are neighbours, and between columns."""
     whole = slice(None)
     later, sooner = slice(1, None), slice(None, -1)
     down = value[(..., later, whole, whole)] - value[(..., sooner, whole, whole)]
@@ -38,7 +38,7 @@ def _steps(value: Tensor) -> tuple[Tensor, Tensor]:
 
 @op
 def total_variation(images: Any, name: str | None = None) -> Tensor:
-    """The sum of the distances between neighbouring pixels of each image.
+    """Return the sum of the distances between neighbouring pixels of each image.
 
     Example:
         >>> float(tf.image.total_variation([[[1.0], [3.0]]]))
@@ -89,7 +89,7 @@ _SOBEL = [
 
 
 def _spread(kernel: Array, value: Tensor) -> Tensor:
-    """A kernel [height, width, multiplier] for each channel of images."""
+    """Return a kernel [height, width, multiplier] for each channel of images."""
     shape = (*kernel.shape[:2], value.shape[-1], kernel.shape[2])
     return Tensor(np.broadcast_to(kernel[:, :, None], shape).copy(), value.dtype_name)
 
@@ -135,7 +135,7 @@ def extract_patches(
     padding: str,
     name: str | None = None,
 ) -> Tensor:
-    """The windows of images, each as one row of channels.
+    """Return the windows of images, each as one row of channels.
 
     Args:
         images: [batch, height, width, channels].
@@ -173,7 +173,10 @@ def extract_patches(
         raise ValueError(
             f"`padding` must be 'SAME' or 'VALID'. Received: padding={padding!r}."
         )
-    for axis, turned in ((1, 1), (2, 3)):  # the second one is behind the rows' windows
+    for axis, turned in (
+        (1, 1),
+        (2, 3),
+    ):  # the rows' windows come first
         window, stride, rate = (int(n[axis]) for n in (sizes, strides, rates))
         size = value.shape[turned]
         count, low, high = windows_along(size, window, stride, rate, padding)
@@ -191,7 +194,7 @@ def extract_patches(
 
 
 def _two(a: Any, b: Any, max_val: Any) -> tuple[Tensor, Tensor, Tensor]:
-    """Both images, and the largest value, as floats."""
+    """Return both images, and the largest value, as floats."""
     first = Tensor(a)
     second = like(b, first)
     shapes = first.shape, second.shape
@@ -209,7 +212,7 @@ def _two(a: Any, b: Any, max_val: Any) -> tuple[Tensor, Tensor, Tensor]:
 
 @op
 def psnr(a: Any, b: Any, max_val: Any, name: str | None = None) -> Tensor:
-    """The peak signal-to-noise ratio of images, in decibels.
+    """Return the peak signal-to-noise ratio of images, in decibels.
 
     Args:
         a: [..., height, width, channels].
@@ -235,7 +238,7 @@ def psnr(a: Any, b: Any, max_val: Any, name: str | None = None) -> Tensor:
 
 
 def _gauss(size: int, sigma: float) -> Array:
-    """The weights [size, size, 1] of the normal distribution; their sum is 1."""
+    """Return the weights [size, size, 1] of the normal distribution; their sum is 1."""
     away = np.arange(size) - (size - 1) / 2.0
     line = np.exp(-0.5 * (away / sigma) ** 2)
     line /= line.sum()
@@ -281,7 +284,7 @@ def ssim(
     k2: float = 0.03,
     return_index_map: bool = False,
 ) -> Tensor:
-    """The structural similarity of images; 1 where they are equal.
+    """Return the structural similarity of images; 1 where they are equal.
 
     Args:
         img1: [..., height, width, channels].

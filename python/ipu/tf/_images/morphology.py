@@ -24,7 +24,7 @@ def dilation2d(
     dilations: Sequence[int],
     name: str | None = None,
 ) -> Tensor:
-    """The largest sum of a pixel and the filter's element above it.
+    """Return the largest sum of a pixel and the filter's element above it.
 
     Args:
         input: [batch, height, width, channels].
@@ -88,7 +88,7 @@ def erosion2d(
     dilations: Sequence[int],
     name: str | None = None,
 ) -> Tensor:
-    """The least difference of a pixel and the filter's element above it.
+    """Return the least difference of a pixel and the filter's element above it.
 
     The arguments are those of :func:`dilation2d`; the filters are turned around.
 

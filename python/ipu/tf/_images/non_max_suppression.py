@@ -23,7 +23,7 @@ from ipu.tf.dtypes import int32
 class _Chosen(NamedTuple):
     """Which boxes of each row were chosen, the best first."""
 
-    indices: Tensor  # int32 [rows, count]; 0 behind those that are valid
+    indices: Tensor  # int32 [rows, count]; 0 after those that are valid
     scores: Tensor  # [rows, count]; 0 likewise
     valid: Tensor  # bool [rows, count]
 
@@ -78,7 +78,7 @@ def choose_boxes(
     sigma: Any = None,
     given: Tensor | None = None,
 ) -> _Chosen:
-    """The best box, then the best of those that do not overlap it too much, ...
+    """Return the best box, then the best of those that do not overlap it too much, ...
 
     Args:
         boxes: [rows, n, 4].
@@ -180,7 +180,7 @@ def non_max_suppression(
     score_threshold: float = float("-inf"),
     name: str | None = None,
 ) -> Tensor:
-    """The best boxes that do not overlap each other too much, the best first.
+    """Return the best boxes that do not overlap each other too much, the best first.
 
     Works on values that are known, not on those of a function that is being traced:
     there :func:`non_max_suppression_padded` serves.
@@ -401,7 +401,7 @@ def combined_non_max_suppression(
     clip_boxes: bool = True,
     name: str | None = None,
 ) -> CombinedNonMaxSuppression:
-    """The best boxes of each class, and the best of those.
+    """Return the best boxes of each class, and the best of those.
 
     Args:
         boxes: [batch, boxes, q, 4]: q is 1, or the number of classes.
@@ -490,5 +490,5 @@ def combined_non_max_suppression(
 
 
 def _longer(value: Tensor, more: int) -> Tensor:
-    """Zeros behind the second axis."""
+    """Return zeros behind the second axis."""
     return pad(value, [(0, more if axis == 1 else 0) for axis in range(value.ndim)])

@@ -139,7 +139,7 @@ class ResizeMethod:
 
 
 def height_axis(image: Tensor) -> int:
-    """The axis of the rows of an image or of a batch of them."""
+    """Return the axis of the rows of an image or of a batch of them."""
     if image.ndim not in (3, 4):
         raise ValueError(
             f"'image' must have either 3 or 4 dimensions. Received shape {image.shape}."
@@ -148,7 +148,7 @@ def height_axis(image: Tensor) -> int:
 
 
 def as_float(image: Tensor) -> Tensor:
-    """The image as floats."""
+    """Return the image as floats."""
     return image if image.dtype.is_floating else cast(image, float32)
 
 
@@ -158,7 +158,7 @@ def centres_of(old: int, new: int) -> Any:
 
 
 def lerp(image: Tensor, axis: int, centres: Any) -> Tensor:
-    """One axis by linear interpolation between the two nearest pixel centres."""
+    """Return one axis by linear interpolation between the two nearest pixel centres."""
     old, size = image.shape[axis], len(centres)
     low = np.floor(centres)
     places = [np.clip(low + k, 0, old - 1).astype(np.int32) for k in (0, 1)]
@@ -170,7 +170,7 @@ def lerp(image: Tensor, axis: int, centres: Any) -> Tensor:
 
 
 def weigh(image: Tensor, axis: int, weights: Any) -> Tensor:
-    """One axis by a matrix of what its new pixels are made of."""
+    """Return one axis by a matrix of what its new pixels are made of."""
     shape = list(image.shape)
     outer, inner = (
         int(np.prod(part, dtype=np.int64)) for part in (shape[:axis], shape[axis + 1 :])
@@ -183,7 +183,7 @@ def weigh(image: Tensor, axis: int, weights: Any) -> Tensor:
 
 
 def resized(image: Tensor, size: Any, keeps_ratio: bool) -> tuple[Any, tuple[int, int]]:
-    """The height and width of an image, and those that it is to have."""
+    """Return the height and width of an image, and those that it is to have."""
     axis = height_axis(image)
     old = image.shape[axis : axis + 2]
     if 0 in old:
@@ -209,7 +209,7 @@ def resize(
     antialias: bool = False,
     name: str | None = None,
 ) -> Tensor:
-    """Images of another size.
+    """Return images of another size.
 
     Args:
         images: [height, width, channels], or a batch of them.
@@ -265,7 +265,7 @@ def crop_to_bounding_box(
     target_height: int,
     target_width: int,
 ) -> Tensor:
-    """A part of each image.
+    """Return a part of each image.
 
     Example:
         >>> tf.image.crop_to_bounding_box(tf.ones((4, 4, 3)), 1, 1, 2, 3).shape
@@ -293,7 +293,7 @@ def pad_to_bounding_box(
     target_height: int,
     target_width: int,
 ) -> Tensor:
-    """Each image within a larger one of zeros.
+    """Return each image within a larger one of zeros.
 
     Example:
         >>> tf.image.pad_to_bounding_box(tf.ones((2, 2, 3)), 1, 1, 4, 5).shape
@@ -370,7 +370,7 @@ def resize_with_pad(
 
 @op
 def central_crop(image: Any, central_fraction: float) -> Tensor:
-    """The middle of each image, by the share of its sides.
+    """Return the middle of each image, by the share of its sides.
 
     Example:
         >>> tf.image.central_crop(tf.ones((4, 4, 3)), 0.5).shape

@@ -25,7 +25,7 @@ def projective_transform(
     fill_mode: str = "reflect",
     fill_value: float = 0.0,
 ) -> Tensor:
-    """Each pixel (x, y) of the result from the place (x', y') of its image.
+    """Return each pixel (x, y) of the result from the place (x', y') of its image.
 
     With k = c0 x + c1 y + 1 the place is x' = (a0 x + a1 y + a2) / k and
     y' = (b0 x + b1 y + b2) / k; x counts columns, y counts rows.
@@ -135,7 +135,7 @@ def _nearest(place: Tensor) -> Tensor:
 def _between(
     source: Tensor, y: Tensor, x: Tensor, fill_mode: str, fill_value: float
 ) -> Tensor:
-    """The four neighbours, each with its share."""
+    """Return the four neighbours, each with its share."""
     top, left = apply("floor", (y,)), apply("floor", (x,))
     down, right = (cast(part, source.dtype)[..., None] for part in (y - top, x - left))
 
@@ -150,7 +150,7 @@ def _between(
 def _read(
     source: Tensor, y: Tensor, x: Tensor, fill_mode: str, fill_value: float
 ) -> Tensor:
-    """The pixels at whole places, [batch, places, channels]."""
+    """Return the pixels at whole places, [batch, places, channels]."""
     batch, height, width, channels = source.shape
     row = clip_by_value(y, 0.0, height - 1.0)
     column = clip_by_value(x, 0.0, width - 1.0)

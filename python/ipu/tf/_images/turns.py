@@ -14,7 +14,7 @@ from ipu.tf._tensor.dispatch import op
 
 @op
 def flip_left_right(image: Any) -> Tensor:
-    """Each image mirrored sideways.
+    """Return each image mirrored sideways.
 
     Example:
         >>> tf.image.flip_left_right([[[1], [2]]]).numpy().tolist()
@@ -25,7 +25,7 @@ def flip_left_right(image: Any) -> Tensor:
 
 @op
 def flip_up_down(image: Any) -> Tensor:
-    """Each image upside down.
+    """Return each image upside down.
 
     Example:
         >>> tf.image.flip_up_down([[[1]], [[2]]]).numpy().tolist()
@@ -36,7 +36,7 @@ def flip_up_down(image: Any) -> Tensor:
 
 @op
 def rot90(image: Any, k: int = 1, name: str | None = None) -> Tensor:
-    """Each image turned anticlockwise by ``k`` quarters.
+    """Return each image turned anticlockwise by ``k`` quarters.
 
     Example:
         >>> tf.image.rot90([[[1], [2]]])[..., 0].numpy().tolist()
@@ -56,7 +56,7 @@ def rot90(image: Any, k: int = 1, name: str | None = None) -> Tensor:
 
 @op
 def transpose(image: Any, name: str | None = None) -> Tensor:
-    """Each image with rows and columns exchanged.
+    """Return each image with rows and columns exchanged.
 
     Args:
         image: [height, width, channels], or a batch of them.

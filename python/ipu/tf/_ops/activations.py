@@ -68,7 +68,7 @@ def elu(features: Any, name: str | None = None) -> Tensor:
 
 @op
 def selu(features: Any, name: str | None = None) -> Tensor:
-    """The self-normalising form of elu (Klambauer and others, 2017).
+    """Return the self-normalising form of elu (Klambauer and others, 2017).
 
     Example:
         >>> tf.nn.selu([-1.0, 1.0]).numpy().tolist()
@@ -112,7 +112,7 @@ def silu(features: Any, beta: Any = 1.0, name: str | None = None) -> Tensor:
 
 @op
 def swish(features: Any, beta: Any = 1.0, name: str | None = None) -> Tensor:
-    """The same as :func:`silu`.
+    """Return the same as :func:`silu`.
 
     Example:
         >>> tf.nn.swish([1.0]).numpy().tolist()

@@ -49,7 +49,7 @@ def attention(
         value: [batch, heads, keys, value size].
         mask: Bool, [batch, heads, queries, keys], or 1 in any of the first three axes:
             -1e9 is added to scores where it is false. None: everywhere true.
-        causal: Whether it is added too where the key is behind the query.
+        causal: Whether it is added too where the key comes after the query.
         scale: What scores are multiplied by.
         dropout: The share of the weights that is dropped, in [0, 1); the others are
             multiplied by 1 / (1 - dropout).

@@ -87,7 +87,7 @@ def global_norm(t_list: Any, name: str | None = None) -> Tensor:
 
 
 def _square(t: Any) -> Tensor:
-    """The square of a norm; rows that were looked up twice count twice."""
+    """Return the square of a norm; rows that were looked up twice count twice."""
     slices = _slices.slices_of(t)
     parts = [Tensor(t)] if slices is None else [one.values for one in slices]
     total = reduce_sum(apply("square", (parts[0],)))

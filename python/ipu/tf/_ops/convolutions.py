@@ -372,7 +372,7 @@ def conv_transpose(
     dilations: Any = None,
     name: str | None = None,
 ) -> Tensor:
-    """The gradient of a :func:`tf.nn.convolution` with respect to its input.
+    """Return the gradient of a :func:`tf.nn.convolution` with respect to its input.
 
     So it leads from the shape of the results to that of the input.
 
@@ -493,7 +493,7 @@ def atrous_conv2d_transpose(
     padding: Any,
     name: str | None = None,
 ) -> Tensor:
-    """The gradient of :func:`tf.nn.atrous_conv2d` with respect to its input.
+    """Return the gradient of :func:`tf.nn.atrous_conv2d` with respect to its input.
 
     Example:
         >>> y, w = tf.ones((1, 5, 5, 1)), tf.ones((3, 3, 1, 1))

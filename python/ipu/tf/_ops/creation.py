@@ -23,7 +23,7 @@ from ipu.tf.dtypes import as_dtype, float32
 
 @op
 def fill(dims: Any, value: Any, name: str | None = None) -> Tensor:
-    """A tensor of shape ``dims`` whose elements are all ``value``.
+    """Return a tensor of shape ``dims`` whose elements are all ``value``.
 
     Example:
         >>> tf.fill((2,), 9).numpy().tolist()
@@ -40,7 +40,7 @@ def _filled(shape: Any, value: float, dtype: Any) -> Tensor:
 
 @op
 def zeros(shape: Any, dtype: Any = float32, name: str | None = None) -> Tensor:
-    """A tensor of zeros.
+    """Return a tensor of zeros.
 
     Example:
         >>> tf.zeros((2,)).numpy().tolist()
@@ -51,7 +51,7 @@ def zeros(shape: Any, dtype: Any = float32, name: str | None = None) -> Tensor:
 
 @op
 def ones(shape: Any, dtype: Any = float32, name: str | None = None) -> Tensor:
-    """A tensor of ones.
+    """Return a tensor of ones.
 
     Example:
         >>> tf.ones((2,), tf.int32).numpy().tolist()
@@ -62,7 +62,7 @@ def ones(shape: Any, dtype: Any = float32, name: str | None = None) -> Tensor:
 
 @op
 def zeros_like(input: Any, dtype: Any = None, name: str | None = None) -> Tensor:
-    """Zeros in the shape (and, unless given, the dtype) of ``input``.
+    """Return zeros in the shape (and, unless given, the dtype) of ``input``.
 
     Example:
         >>> tf.zeros_like([1.5, 2.5]).numpy().tolist()

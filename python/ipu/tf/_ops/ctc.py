@@ -130,7 +130,7 @@ def ctc_greedy_decoder(
     merge_repeated: bool = True,
     blank_index: int | None = None,
 ) -> tuple[list[SparseTensor], Tensor]:
-    """The label of each sample's most probable path.
+    """Return the label of each sample's most probable path.
 
     Args:
         inputs: Logits ``[time, batch, classes]``; known numbers, not those of a trace.

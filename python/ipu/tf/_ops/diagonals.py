@@ -15,7 +15,7 @@ from ipu.tf._tensor.dispatch import op
 
 
 def matrices(value: Any, what: str) -> Tensor:
-    """A tensor of at least two axes.
+    """Return a tensor of at least two axes.
 
     Args:
         what: The function of ``tf.linalg`` that takes it, for messages.
@@ -34,7 +34,7 @@ def matrices(value: Any, what: str) -> Tensor:
 
 @op
 def matrix_transpose(a: Any, name: str = "", conjugate: bool = False) -> Tensor:
-    """The last two axes exchanged.
+    """Return the last two axes exchanged.
 
     Example:
         >>> tf.linalg.matrix_transpose([[[1, 2]]]).numpy().tolist()
@@ -48,7 +48,7 @@ def matrix_transpose(a: Any, name: str = "", conjugate: bool = False) -> Tensor:
 
 @op
 def adjoint(matrix: Any, name: str | None = None) -> Tensor:
-    """The same as :func:`matrix_transpose`: the tensors are real.
+    """Return the same as :func:`matrix_transpose`: the tensors are real.
 
     Example:
         >>> tf.linalg.adjoint([[1, 2]]).numpy().tolist()
@@ -71,7 +71,7 @@ def _diagonal_of(rows: int, columns: int, k: int) -> tuple[int, int]:
 
 @op
 def diag_part(input: Any, name: str = "", k: int = 0) -> Tensor:
-    """The main diagonal of each matrix, or the k-th one above it.
+    """Return the main diagonal of each matrix, or the k-th one above it.
 
     Example:
         >>> tf.linalg.diag_part([[1, 2], [3, 4]]).numpy().tolist()
@@ -91,7 +91,7 @@ def diag_part(input: Any, name: str = "", k: int = 0) -> Tensor:
 
 
 def _placed(diagonal: Tensor, rows: int, columns: int, k: int) -> Tensor:
-    """Zeros with a diagonal."""
+    """Return zeros with a diagonal."""
     *lead, length = diagonal.shape
     begin, expected = _diagonal_of(rows, columns, k)
     if length != expected:
@@ -141,7 +141,7 @@ def set_diag(input: Any, diagonal: Any, name: str = "", k: int = 0) -> Tensor:
 
 @op
 def tensor_diag(diagonal: Any, name: str | None = None) -> Tensor:
-    """A tensor with the shape of ``diagonal`` twice, 0 off its diagonal.
+    """Return a tensor with the shape of ``diagonal`` twice, 0 off its diagonal.
 
     Of a vector it is :func:`diag`; of others element [i, ..., k, i, ..., k] is
     ``diagonal[i, ..., k]``.
@@ -182,7 +182,7 @@ def tensor_diag_part(input: Any, name: str | None = None) -> Tensor:
 
 @op
 def trace(x: Any, name: str | None = None) -> Tensor:
-    """The sum of the main diagonal of each matrix.
+    """Return the sum of the main diagonal of each matrix.
 
     Example:
         >>> int(tf.linalg.trace([[1, 2], [3, 4]]))

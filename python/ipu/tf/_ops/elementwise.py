@@ -159,7 +159,7 @@ right_shift = _binary("right_shift", "right_shift", "x >> y, keeping the sign",
 
 @op
 def atan2(y: Any, x: Any, name: str | None = None) -> Tensor:
-    """The angle of the point (``x``, ``y``), in (-pi, pi].
+    """Return the angle of the point (``x``, ``y``), in (-pi, pi].
 
     Args:
         y: How far up the point is.
@@ -174,7 +174,7 @@ def atan2(y: Any, x: Any, name: str | None = None) -> Tensor:
 
 @op
 def igamma(a: Any, x: Any, name: str | None = None) -> Tensor:
-    """The lower incomplete gamma function, regularised: from 0 to 1 along ``x``.
+    """Return the lower incomplete gamma function, regularised: from 0 to 1 along ``x``.
 
     Args:
         a: Positive.
@@ -200,7 +200,7 @@ def igammac(a: Any, x: Any, name: str | None = None) -> Tensor:
 
 @op
 def zeta(x: Any, q: Any, name: str | None = None) -> Tensor:
-    """The zeta function of Hurwitz: the sum of (q + k)^-x over k = 0, 1, 2, ...
+    """Return the zeta function of Hurwitz: the sum of (q + k)^-x over k = 0, 1, 2, ...
 
     Args:
         x: More than 1; has no gradient.
@@ -215,7 +215,7 @@ def zeta(x: Any, q: Any, name: str | None = None) -> Tensor:
 
 @op
 def polygamma(a: Any, x: Any, name: str | None = None) -> Tensor:
-    """The a-th derivative of digamma.
+    """Return the a-th derivative of digamma.
 
     Args:
         a: Whole numbers, not negative; has no gradient.
@@ -243,7 +243,7 @@ def divide(x: Any, y: Any, name: str | None = None) -> Tensor:
 
 @op
 def truediv(x: Any, y: Any, name: str | None = None) -> Tensor:
-    """The same as :func:`divide`.
+    """Return the same as :func:`divide`.
 
     Example:
         >>> tf.truediv([3], 2).numpy().tolist()
@@ -271,7 +271,7 @@ def truncatediv(x: Any, y: Any, name: str | None = None) -> Tensor:
 
 @op
 def truncatemod(x: Any, y: Any, name: str | None = None) -> Tensor:
-    """What :func:`truncatediv` leaves over; it has the sign of ``x``.
+    """Return what :func:`truncatediv` leaves over; it has the sign of ``x``.
 
     Example:
         >>> tf.truncatemod([7, -7], 2).numpy().tolist()
@@ -381,7 +381,7 @@ def xdivy(x: Any, y: Any, name: str | None = None) -> Tensor:
 
 @op
 def sigmoid(x: Any, name: str | None = None) -> Tensor:
-    """The logistic function of each element.
+    """Return the logistic function of each element.
 
     Args:
         x: A floating-point tensor.
@@ -407,7 +407,7 @@ def log_sigmoid(x: Any, name: str | None = None) -> Tensor:
 
 @op
 def scalar_mul(scalar: Any, x: Any, name: str | None = None) -> Tensor:
-    """A scalar times a tensor.
+    """Return a scalar times a tensor.
 
     Example:
         >>> tf.scalar_mul(2.0, [1.0, 3.0]).numpy().tolist()
@@ -421,7 +421,7 @@ def scalar_mul(scalar: Any, x: Any, name: str | None = None) -> Tensor:
 
 @op
 def polyval(coeffs: Any, x: Any, name: str | None = None) -> Tensor:
-    """A polynomial with the given coefficients, highest power first.
+    """Return a polynomial with the given coefficients, highest power first.
 
     Args:
         coeffs: A list of tensors or numbers.

@@ -59,7 +59,7 @@ def _places(sizes: list[int], ids: Tensor, strategy: str) -> Tensor:
 def embedding_lookup(
     params: Any, ids: Any, max_norm: float | None = None, name: str | None = None
 ) -> Tensor:
-    """Rows of a table.
+    """Return rows of a table.
 
     Args:
         params: The table [rows, ...], or a list of tables that are parts of one: the

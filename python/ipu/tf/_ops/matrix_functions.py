@@ -80,7 +80,7 @@ def _expm(matrix: Tensor) -> Any:
     n = matrix.shape[-1]
 
     def gradient(g: Tensor) -> Tensor:
-        """The derivative in the direction g, at the transpose: a corner of the
+        """Return the derivative in the direction g, at the transpose: a corner of the
         exponential of a matrix of four blocks."""
         own = turned(matrix)
         above = concat([own, g], -1)
@@ -93,7 +93,7 @@ def _expm(matrix: Tensor) -> Any:
 
 @op
 def expm(input: Any, name: str | None = None) -> Tensor:
-    """The exponential of square matrices: the sum of A^k / k!.
+    """Return the exponential of square matrices: the sum of A^k / k!.
 
     Args:
         input: [..., n, n] of float32, or float64 on the host.
@@ -209,7 +209,7 @@ def _rows(value: Tensor, places: Tensor) -> Tensor:
 
 
 def _inverse(places: Tensor) -> Tensor:
-    """The permutation that undoes one."""
+    """Return the permutation that undoes one."""
     n = places.shape[-1]
     return _core.apply("top_k", (places,), {"depth": n, "ascending": True})[1]
 
@@ -293,7 +293,7 @@ def lu_solve(
 def lu_matrix_inverse(
     lower_upper: Any, perm: Any, validate_args: bool = False, name: str | None = None
 ) -> Tensor:
-    """The inverse of A, given ``lu`` and ``p`` of :func:`lu` of A.
+    """Return the inverse of A, given ``lu`` and ``p`` of :func:`lu` of A.
 
     Example:
         >>> parts = tf.linalg.lu([[2.0, 0.0], [0.0, 4.0]])

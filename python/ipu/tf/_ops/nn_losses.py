@@ -15,7 +15,7 @@ from ipu.tf._tensor.notes import note_logits
 
 
 def _to_last(tensor: Tensor, axis: int) -> tuple[Tensor, list[int] | None]:
-    """The axis brought to the end, and the permutation that brings it back."""
+    """Return the axis brought to the end, and the permutation that brings it back."""
     index = axis_of(axis, tensor.ndim)
     last = tensor.ndim - 1
     if index == last:
@@ -218,7 +218,7 @@ def l2_loss(t: Any, name: str | None = None) -> Tensor:
 def compute_average_loss(
     per_example_loss: Any, sample_weight: Any = None, global_batch_size: Any = None
 ) -> Tensor:
-    """The sum of the examples' losses divided by the batch size.
+    """Return the sum of the examples' losses divided by the batch size.
 
     Example:
         >>> float(tf.nn.compute_average_loss([1.0, 3.0]))
@@ -236,7 +236,7 @@ def compute_average_loss(
 
 @op
 def scale_regularization_loss(regularization_loss: Any) -> Tensor:
-    """The loss as it is: there is one replica.
+    """Return the loss as it is: there is one replica.
 
     Example:
         >>> float(tf.nn.scale_regularization_loss([1.0, 2.0]))

@@ -233,7 +233,7 @@ def _normalized(
     offset: Any,
     attrs: dict[str, Any],
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The op on a view of ``x``; factors and shifts may be None."""
+    """Return the op on a view of ``x``; factors and shifts may be None."""
     kind = statistics_dtype(x.dtype)
     parts = [
         Tensor(np.full(view[2], default), kind.name)
@@ -264,8 +264,8 @@ _GROUP = "norms.experimental.distributed_batch_norm_replica_group_size"
 
 
 def replicas_of_a_batch() -> int:
-    """How many replicas share the statistics of a batch: what the configuration of the
-    device says, in a program that is traced for it."""
+    """Return how many replicas share the statistics of a batch: what the configuration
+    of the device says, in a program that is traced for it."""
     if _core.open_trace() is None or on_host():
         return 1
     return int((current_device().options or {}).get(_GROUP, 1))
@@ -274,7 +274,7 @@ def replicas_of_a_batch() -> int:
 def _over_replicas(
     x: Tensor, rank: int, scale: Any, offset: Any, epsilon: float, group: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The same as of the op, with the statistics of consecutive replicas."""
+    """Return the same as of the op, with the statistics of consecutive replicas."""
     from ipu import tf
     from ipu.ops.cross_replica_ops import cross_replica_mean
 

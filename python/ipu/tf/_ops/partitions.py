@@ -28,7 +28,7 @@ from ipu.tf.dtypes import as_dtype, int32
 def dynamic_partition(
     data: Any, partitions: Any, num_partitions: int, name: str | None = None
 ) -> list[Tensor]:
-    """The rows of ``data``, dealt out by number.
+    """Return the rows of ``data``, dealt out by number.
 
     Works where the numbers are known, not where a function that is being traced
     computes them.
@@ -74,7 +74,7 @@ def dynamic_partition(
 def dynamic_stitch(
     indices: Sequence[Any], data: Sequence[Any], name: str | None = None
 ) -> Tensor:
-    """Rows put together: undoes :func:`dynamic_partition`.
+    """Return rows put together: undoes :func:`dynamic_partition`.
 
     Args:
         indices: Tensors of places, whose values are known.
@@ -221,7 +221,7 @@ def histogram_fixed_width(
 
 @op
 def unravel_index(indices: Any, dims: Any, name: str | None = None) -> Tensor:
-    """The place on each axis of elements that are counted along all of them.
+    """Return the place on each axis of elements that are counted along all of them.
 
     Args:
         indices: Integers of any shape.
@@ -243,7 +243,7 @@ def unravel_index(indices: Any, dims: Any, name: str | None = None) -> Tensor:
 
 
 def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Tensor:
-    """The shape that two shapes broadcast to, int32.
+    """Return the shape that two shapes broadcast to, int32.
 
     Raises:
         ValueError: They do not fit.

@@ -268,7 +268,7 @@ def max_pool_with_argmax(
     include_batch_in_index: bool = False,
     name: str | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """The largest element of each window, and where it stands.
+    """Return the largest element of each window, and where it stands.
 
     Args:
         input: ``[batch, height, width, channels]``.

@@ -58,7 +58,7 @@ def matmul(
 def matvec(
     a: Any, b: Any, transpose_a: bool = False, adjoint_a: bool = False, name: str = ""
 ) -> Tensor:
-    """A matrix [..., m, k] times a vector [..., k].
+    """Return a matrix [..., m, k] times a vector [..., k].
 
     Example:
         >>> tf.linalg.matvec([[1.0, 2.0], [3.0, 4.0]], [1.0, 1.0]).numpy().tolist()
@@ -76,7 +76,7 @@ def _size(shape: Any) -> int:
 
 @op
 def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Tensor:
-    """The sum of products over some axes of both tensors.
+    """Return the sum of products over some axes of both tensors.
 
     Args:
         a: Anything that converts to a tensor.
@@ -160,8 +160,8 @@ def _ordered(tensor: Tensor, letters: str, wanted: str) -> Tensor:
 def _contract(
     x: Tensor, a: str, y: Tensor, b: str, kept: str
 ) -> tuple[Tensor, str]:  # fmt: skip
-    """One product: letters of both that are kept are batch axes, the others of both
-    are summed over."""
+    """Return one product: letters of both that are kept are batch axes, the others of
+    both are summed over."""
     x, a = _summed(x, a, b + kept)
     y, b = _summed(y, b, a + kept)
     batch = "".join(c for c in a if c in b and c in kept)
@@ -191,7 +191,7 @@ def _contract(
 
 
 def _terms(equation: str, tensors: list[Tensor]) -> tuple[list[str], str]:
-    """A string of letters for each operand and for the result, dots replaced."""
+    """Return a string of letters for each operand and for the result, dots replaced."""
     text = checked_text("equation", equation).replace(" ", "")
     match = re.fullmatch(r"([A-Za-z.,]*)(->[A-Za-z.]*)?", text)
     inputs = match.group(1).split(",") if match else []

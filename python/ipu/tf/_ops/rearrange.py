@@ -24,7 +24,7 @@ from ipu.tf._tensor.dispatch import op
 
 @op
 def reverse(tensor: Any, axis: Any, name: str | None = None) -> Tensor:
-    """The elements in the opposite order along each axis of ``axis``.
+    """Return the elements in the opposite order along each axis of ``axis``.
 
     Example:
         >>> tf.reverse([[1, 2], [3, 4]], axis=[1]).numpy().tolist()
@@ -56,7 +56,7 @@ def _repeat_axis(tensor: Tensor, axis: int, count: int, within: bool) -> Tensor:
 
 @op
 def tile(input: Any, multiples: Any, name: str | None = None) -> Tensor:
-    """The tensor several times along each axis.
+    """Return the tensor several times along each axis.
 
     Args:
         input: Anything that converts to a tensor.
@@ -80,7 +80,7 @@ def tile(input: Any, multiples: Any, name: str | None = None) -> Tensor:
 
 @op
 def repeat(input: Any, repeats: Any, axis: int | None = None, name: str = "") -> Tensor:
-    """Each element several times along ``axis``.
+    """Return each element several times along ``axis``.
 
     Args:
         input: Anything that converts to a tensor.
@@ -150,11 +150,11 @@ def pad(
     constant_values: Any = 0,
     name: str | None = None,
 ) -> Tensor:
-    """Add elements before and behind along each axis.
+    """Add elements before and after along each axis.
 
     Args:
         tensor: Anything that converts to a tensor.
-        paddings: For each axis how many before and how many behind.
+        paddings: For each axis how many before and how many after.
         mode: "CONSTANT", "REFLECT" (mirrored at the border element) or "SYMMETRIC"
             (mirrored behind it).
         constant_values: What is added in the first mode.

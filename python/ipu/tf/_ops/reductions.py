@@ -74,7 +74,7 @@ def _count(tensor: Tensor, axis: Any) -> int:
 def reduce_mean(
     input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str = ""
 ) -> Tensor:
-    """The mean over ``axis``; of integers an integer, rounded towards 0.
+    """Return the mean over ``axis``; of integers an integer, rounded towards 0.
 
     Args:
         input_tensor: Anything that converts to a tensor.
@@ -92,7 +92,7 @@ def reduce_mean(
 def reduce_variance(
     input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str = ""
 ) -> Tensor:
-    """The mean squared distance from the mean, over ``axis``.
+    """Return the mean squared distance from the mean, over ``axis``.
 
     Args:
         input_tensor: A floating-point tensor.
@@ -112,7 +112,7 @@ def reduce_variance(
 def reduce_std(
     input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str = ""
 ) -> Tensor:
-    """The square root of :func:`reduce_variance`, with the same arguments.
+    """Return the square root of :func:`reduce_variance`, with the same arguments.
 
     Example:
         >>> float(tf.math.reduce_std([1.0, 5.0]))
@@ -125,7 +125,7 @@ def reduce_std(
 def reduce_euclidean_norm(
     input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str = ""
 ) -> Tensor:
-    """The square root of the sum of squares over ``axis``.
+    """Return the square root of the sum of squares over ``axis``.
 
     Example:
         >>> float(tf.math.reduce_euclidean_norm([3.0, 4.0]))
@@ -193,7 +193,7 @@ def count_nonzero(
 
 @op
 def zero_fraction(value: Any, name: str = "") -> Tensor:
-    """The share of elements that are 0, a float32 scalar.
+    """Return the share of elements that are 0, a float32 scalar.
 
     Example:
         >>> float(tf.math.zero_fraction([0.0, 1.0]))
@@ -219,7 +219,7 @@ def _place(row: str, value: Any, axis: int | None, output_type: Any) -> Tensor:
 def argmax(
     input: Any, axis: int | None = None, output_type: Any = None, name: str = ""
 ) -> Tensor:
-    """The place of the largest element along ``axis``, the first of equal ones.
+    """Return the place of the largest element along ``axis``, the first of equal ones.
 
     Args:
         input: Anything that converts to a tensor.
@@ -238,7 +238,7 @@ def argmax(
 def argmin(
     input: Any, axis: int | None = None, output_type: Any = None, name: str = ""
 ) -> Tensor:
-    """The place of the least element along ``axis``; see :func:`argmax`.
+    """Return the place of the least element along ``axis``; see :func:`argmax`.
 
     Example:
         >>> tf.argmin([[1, 5, 5], [7, 0, 1]], axis=1).numpy().tolist()

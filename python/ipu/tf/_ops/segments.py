@@ -14,8 +14,8 @@ from ipu.tf.dtypes import as_dtype, int32
 
 
 def _groups(segment_ids: Any, count: int) -> Tensor:
-    """The ids as rows of a table with one row more: negative ids go there and are
-    dropped; ids that are too large stay out of range, and so are an error."""
+    """Return the ids as rows of a table with one row more: negative ids go there and
+    are dropped; ids that are too large stay out of range, and so are an error."""
     ids = Tensor(segment_ids)
     shifted = ids + cast(ids >= count, ids.dtype)
     return apply("select", (ids < 0, like(count, ids), shifted))
@@ -177,7 +177,7 @@ def bincount(
     dtype: Any = int32,
     name: str | None = None,
 ) -> Tensor:
-    """How often each number occurs, or the sum of its weights.
+    """Return how often each number occurs, or the sum of its weights.
 
     Args:
         arr: Integers that are not negative.

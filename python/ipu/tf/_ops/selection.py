@@ -94,7 +94,7 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str = "") -> Tenso
 def boolean_mask(
     tensor: Any, mask: Any, axis: int | None = None, name: str = "boolean_mask"
 ) -> Tensor:
-    """The elements of ``tensor`` where ``mask`` holds.
+    """Return the elements of ``tensor`` where ``mask`` holds.
 
     Args:
         tensor: Anything that converts to a tensor.
@@ -192,7 +192,7 @@ def gather_nd(
 
 @op
 def scatter_nd(indices: Any, updates: Any, shape: Any, name: str = "") -> Tensor:
-    """Zeros of ``shape`` to which updates are added at points.
+    """Return zeros of ``shape`` to which updates are added at points.
 
     Args:
         indices: Integers [..., k]; each names the first k axes.
@@ -287,7 +287,7 @@ def top_k(
     index_type: Any = int32,
     name: str | None = None,
 ) -> TopK:
-    """The ``k`` largest elements of the last axis and their places.
+    """Return the ``k`` largest elements of the last axis and their places.
 
     Args:
         input: Anything that converts to a tensor of numbers.
@@ -355,7 +355,7 @@ def _ordered(values: Any, axis: int, direction: str) -> tuple[Tensor, Tensor]:
 def sort(
     values: Any, axis: int = -1, direction: str = "ASCENDING", name: str | None = None
 ) -> Tensor:
-    """The elements in order along ``axis``; NaN counts as the largest.
+    """Return the elements in order along ``axis``; NaN counts as the largest.
 
     Args:
         values: Anything that converts to a tensor of numbers.
@@ -439,7 +439,7 @@ def _unique(x: Any, what: str) -> tuple[Any, Any, Any]:
 
 @op
 def unique(x: Any, out_idx: Any = int32, name: str | None = None) -> Unique:
-    """The different elements of a vector, as they appear, and which one each is.
+    """Return the different elements of a vector, as they appear, and which one each is.
 
     Works on values that are known, not on those of a function that is being traced.
 
@@ -472,7 +472,7 @@ def unique_with_counts(
 
 @op
 def invert_permutation(x: Any, name: str | None = None) -> Tensor:
-    """The permutation that undoes ``x``.
+    """Return the permutation that undoes ``x``.
 
     Example:
         >>> tf.math.invert_permutation([2, 0, 1]).numpy().tolist()

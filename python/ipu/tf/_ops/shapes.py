@@ -26,7 +26,7 @@ from ipu.tf.tensor_shape import TensorShape
 
 @op
 def reshape(tensor: Any, shape: Any, name: str | None = None) -> Tensor:
-    """The same elements in another shape; one size may be -1 and is worked out.
+    """Return the same elements in another shape; one size may be -1 and is worked out.
 
     Args:
         tensor: Anything that converts to a tensor.
@@ -152,7 +152,7 @@ def broadcast_to(input: Any, shape: Any, name: str = "") -> Tensor:
 
 
 def broadcast_static_shape(shape_x: Any, shape_y: Any) -> TensorShape:
-    """The shape that operands of these two shapes give.
+    """Return the shape that operands of these two shapes give.
 
     Example:
         >>> tf.broadcast_static_shape((3, 1), (4,)).as_list()
@@ -209,7 +209,7 @@ def stack(values: Any, axis: int = 0, name: str = "stack") -> Tensor:
 def unstack(
     value: Any, num: int | None = None, axis: int = 0, name: str = ""
 ) -> list[Tensor]:
-    """The tensors that ``stack`` would join, as a list.
+    """Return the tensors that ``stack`` would join, as a list.
 
     Args:
         value: Anything that converts to a tensor.
@@ -285,7 +285,7 @@ def split(
 
 @op
 def slice_(input_: Any, begin: Any, size: Any, name: str | None = None) -> Tensor:
-    """A box of ``input_`` that starts at ``begin``; size -1 is all that is left.
+    """Return a box of ``input_`` that starts at ``begin``; size -1 is all that is left.
 
     Example:
         >>> tf.slice([[1, 2, 3], [4, 5, 6]], [0, 1], [-1, 2]).numpy().tolist()
@@ -324,7 +324,7 @@ def strided_slice(
 
 @op
 def bitcast(input: Any, type: Any, name: str | None = None) -> Tensor:
-    """The same bytes as elements of another dtype.
+    """Return the same bytes as elements of another dtype.
 
     Example:
         >>> tf.bitcast([1.0], tf.int32).numpy().tolist()
@@ -335,7 +335,7 @@ def bitcast(input: Any, type: Any, name: str | None = None) -> Tensor:
 
 @op
 def shape(input: Any, out_type: Any = int32, name: str | None = None) -> Tensor:
-    """The shape as a vector of integers; it is known when a function is traced.
+    """Return the shape as a vector of integers; it is known when a function is traced.
 
     Example:
         >>> tf.shape([[1, 2, 3]]).numpy().tolist()
@@ -349,7 +349,7 @@ def shape(input: Any, out_type: Any = int32, name: str | None = None) -> Tensor:
 def shape_n(
     input: Sequence[Any], out_type: Any = int32, name: str | None = None
 ) -> list[Tensor]:
-    """The shape of each tensor of a list.
+    """Return the shape of each tensor of a list.
 
     Example:
         >>> [s.numpy().tolist() for s in tf.shape_n([[1, 2], [[3]]])]
@@ -360,7 +360,7 @@ def shape_n(
 
 @op
 def rank(input: Any, name: str | None = None) -> Tensor:
-    """The number of dimensions, an int32 scalar.
+    """Return the number of dimensions, an int32 scalar.
 
     Example:
         >>> int(tf.rank([[1, 2]]))
@@ -371,7 +371,7 @@ def rank(input: Any, name: str | None = None) -> Tensor:
 
 @op
 def size(input: Any, out_type: Any = int32, name: str | None = None) -> Tensor:
-    """The number of elements, a scalar.
+    """Return the number of elements, a scalar.
 
     Example:
         >>> int(tf.size([[1, 2, 3]]))

@@ -101,7 +101,7 @@ def depth_to_space(
 
 
 def _blocks(value: Tensor, block_shape: Any, ends: Any, argument: str) -> Any:
-    """The block's edges, and two numbers for each."""
+    """Return the block's edges, and two numbers for each."""
     block = sizes_of(block_shape)
     if any(edge < 1 for edge in block) or len(block) + 1 > len(value.shape):
         raise ValueError(
@@ -126,7 +126,7 @@ def space_to_batch_nd(
     Args:
         input: [batch, the axes of a block, further axes].
         block_shape: The block's edges.
-        paddings: For each of these axes how many zeros are put before and behind it.
+        paddings: For each of these axes how many zeros are put before and after it.
 
     Returns:
         [batch x product of the edges, each axis through its edge, further axes].
@@ -169,7 +169,7 @@ def batch_to_space_nd(
     Args:
         input: [batch, the axes of a block, further axes].
         block_shape: The block's edges.
-        crops: For each of these axes how many elements are cut off before and behind.
+        crops: For each of these axes how many elements are cut off at each end.
 
     Raises:
         ValueError: Numbers that do not fit, or a batch that a block does not divide.
@@ -209,7 +209,7 @@ def batch_to_space_nd(
 def space_to_batch(
     input: Any, block_shape: Any, paddings: Any, name: str | None = None
 ) -> Tensor:
-    """The name of :func:`space_to_batch_nd` in TensorFlow 2.
+    """Return the name of :func:`space_to_batch_nd` in TensorFlow 2.
 
     Example:
         >>> tf.space_to_batch(tf.ones((1, 4, 3)), [2], [[0, 0]]).shape
@@ -222,7 +222,7 @@ def space_to_batch(
 def batch_to_space(
     input: Any, block_shape: Any, crops: Any, name: str | None = None
 ) -> Tensor:
-    """The name of :func:`batch_to_space_nd` in TensorFlow 2.
+    """Return the name of :func:`batch_to_space_nd` in TensorFlow 2.
 
     A single number as ``block_shape`` stands for both axes of pictures.
 
@@ -245,7 +245,7 @@ def local_response_normalization(
     beta: float = 0.5,
     name: str | None = None,
 ) -> Tensor:
-    """Each channel through a power of the squares around it (Krizhevsky 2012).
+    """Return each channel through a power of the squares around it (Krizhevsky 2012).
 
     ``input / (bias + alpha * sum of squares) ** beta``, where the sum goes over the
     channels at most ``depth_radius`` away.

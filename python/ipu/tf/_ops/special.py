@@ -20,7 +20,7 @@ from ipu.tf.custom_gradient import custom_gradient
 def accumulate_n(
     inputs: Any, shape: Any = None, tensor_dtype: Any = None, name: str | None = None
 ) -> Tensor:
-    """The same as ``tf.add_n``.
+    """Return the same as ``tf.add_n``.
 
     Example:
         >>> tf.math.accumulate_n([[1.0], [2.0]]).numpy().tolist()
@@ -31,7 +31,7 @@ def accumulate_n(
 
 @op
 def erfcinv(x: Any, name: str | None = None) -> Tensor:
-    """The inverse of erfc of each element, exact far out.
+    """Return the inverse of erfc of each element, exact far out.
 
     Example:
         >>> tf.math.erfcinv([1.0, 0.5]).numpy().tolist()
@@ -42,7 +42,7 @@ def erfcinv(x: Any, name: str | None = None) -> Tensor:
 
 @op
 def bessel_i0(x: Any, name: str | None = None) -> Tensor:
-    """The modified Bessel function I0 of each element.
+    """Return the modified Bessel function I0 of each element.
 
     Example:
         >>> tf.math.bessel_i0([0.0, 1.0]).numpy().tolist()
@@ -54,7 +54,7 @@ def bessel_i0(x: Any, name: str | None = None) -> Tensor:
 
 @op
 def bessel_i1(x: Any, name: str | None = None) -> Tensor:
-    """The modified Bessel function I1 of each element.
+    """Return the modified Bessel function I1 of each element.
 
     Example:
         >>> tf.math.bessel_i1([0.0, 1.0]).numpy().tolist()
@@ -90,7 +90,7 @@ def cumulative_logsumexp(
     reverse: bool = False,
     name: str | None = None,
 ) -> Tensor:
-    """The logarithm of the running sum of exponentials along an axis.
+    """Return the logarithm of the running sum of exponentials along an axis.
 
     Args:
         x: A floating-point tensor.
@@ -160,7 +160,7 @@ def _add(a: Tensor, b: Tensor) -> Any:
 
 @op
 def nextafter(x1: Any, x2: Any, name: str | None = None) -> Tensor:
-    """The number next to each element of ``x1`` on the way to that of ``x2``.
+    """Return the number next to each element of ``x1`` on the way to that of ``x2``.
 
     Args:
         x1: float32; float64 on the host.

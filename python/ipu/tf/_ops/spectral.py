@@ -52,7 +52,7 @@ class SVD(NamedTuple):
 
 
 def turned(matrix: Tensor) -> Tensor:
-    """The last two axes exchanged."""
+    """Return the last two axes exchanged."""
     return diagonals.matrix_transpose(matrix)
 
 
@@ -68,13 +68,13 @@ def again(function: Callable[..., Any], results: Any, *operands: Tensor) -> Any:
 
 
 def _gaps(values: Tensor) -> Tensor:
-    """One over values[j] - values[i], and 0 on the diagonal."""
+    """Return one over values[j] - values[i], and 0 on the diagonal."""
     gap = values[..., None, :] - values[..., :, None]
     return divide_no_nan(like(1, gap), gap)
 
 
 def _scaled(matrix: Tensor, columns: Tensor) -> Tensor:
-    """Each column times its number."""
+    """Return each column times its number."""
     return matrix * columns[..., None, :]
 
 
@@ -98,7 +98,7 @@ def _eigh(matrix: Tensor) -> Any:
 
 @op
 def eigh(tensor: Any, name: str | None = None) -> Eigh:
-    """The eigenvalues and eigenvectors of symmetric matrices.
+    """Return the eigenvalues and eigenvectors of symmetric matrices.
 
     Args:
         tensor: [..., n, n]; the lower triangle is read.
@@ -119,7 +119,7 @@ def eigh(tensor: Any, name: str | None = None) -> Eigh:
 
 @op
 def eigvalsh(tensor: Any, name: str | None = None) -> Tensor:
-    """The eigenvalues of symmetric matrices; see :func:`eigh`.
+    """Return the eigenvalues of symmetric matrices; see :func:`eigh`.
 
     Example:
         >>> tf.linalg.eigvalsh([[0.0, 1.0], [1.0, 0.0]]).numpy().tolist()
@@ -133,7 +133,7 @@ def eigvalsh(tensor: Any, name: str | None = None) -> Tensor:
 
 
 def _of_tall(q: Tensor, r: Tensor, dq: Tensor, dr: Tensor) -> Tensor:
-    """The gradient where there are at least as many rows as columns."""
+    """Return the gradient where there are at least as many rows as columns."""
 
     def by_inverse(x: Tensor) -> Tensor:  # x r^-T
         flags = {"lower": False, "transpose_a": False}
@@ -165,7 +165,7 @@ def _qr(matrix: Tensor) -> Any:
 
 @op
 def qr(input: Any, full_matrices: bool = False, name: str | None = None) -> QR:
-    """A matrix as an orthogonal one times an upper triangular one.
+    """Return a matrix as an orthogonal one times an upper triangular one.
 
     Args:
         input: [..., m, n].
@@ -197,7 +197,7 @@ def qr(input: Any, full_matrices: bool = False, name: str | None = None) -> QR:
 def _of_wide(
     s: Tensor, u: Tensor, v: Tensor, ds: Tensor, du: Tensor, dv: Tensor
 ) -> Tensor:
-    """The gradient where u is square."""
+    """Return the gradient where u is square."""
     gaps = _gaps(apply("square", (s,)))
     left = gaps * matmul(u, du, transpose_a=True)
     share = matmul(v, dv, transpose_a=True)
@@ -278,7 +278,7 @@ def svd(
 
 
 def _tolerance(matrix: Tensor) -> float:
-    """The largest side times the distance of 1 from the next number."""
+    """Return the largest side times the distance of 1 from the next number."""
     dtype = matrix.dtype.as_numpy_dtype
     return float(max(matrix.shape[-2:]) * np.finfo(dtype).eps)
 
@@ -335,7 +335,7 @@ def _pinv(matrix: Tensor, rcond: Tensor) -> Any:
 def pinv(
     a: Any, rcond: Any = None, validate_args: bool = False, name: str | None = None
 ) -> Tensor:
-    """The pseudo-inverse of Moore and Penrose.
+    """Return the pseudo-inverse of Moore and Penrose.
 
     Args:
         a: [..., m, n].

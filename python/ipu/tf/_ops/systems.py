@@ -32,7 +32,7 @@ def norm(
     keepdims: bool = False,
     name: str | None = None,
 ) -> Tensor:
-    """The norm of vectors or of whole matrices.
+    """Return the norm of vectors or of whole matrices.
 
     Args:
         tensor: A floating-point tensor.
@@ -90,7 +90,7 @@ def _largest_singular_value(value: Tensor, axes: list[int], keepdims: bool) -> T
 def normalize(
     tensor: Any, ord: Any = "euclidean", axis: Any = None, name: str | None = None
 ) -> tuple[Tensor, Tensor]:
-    """A tensor divided by its norm, and the norm; see :func:`norm`.
+    """Return a tensor divided by its norm, and the norm; see :func:`norm`.
 
     Example:
         >>> tf.linalg.normalize([3.0, 4.0])[0].numpy().tolist()
@@ -103,7 +103,7 @@ def normalize(
 
 @op
 def cross(a: Any, b: Any, name: str | None = None) -> Tensor:
-    """The cross product of vectors of three elements in the last axis.
+    """Return the cross product of vectors of three elements in the last axis.
 
     Raises:
         ValueError: There are not three.
@@ -128,7 +128,7 @@ def cross(a: Any, b: Any, name: str | None = None) -> Tensor:
 
 @op
 def cholesky(input: Any, name: str | None = None) -> Tensor:
-    """The lower triangular matrix L with L L^T = input.
+    """Return the lower triangular matrix L with L L^T = input.
 
     Args:
         input: Positive definite matrices [..., n, n]; the lower triangle is read.
@@ -144,7 +144,7 @@ def cholesky(input: Any, name: str | None = None) -> Tensor:
 
 
 def _with_batches(matrix: Any, rhs: Any) -> tuple[Tensor, Tensor]:
-    """Both with the same leading axes."""
+    """Return both with the same leading axes."""
     a = Tensor(matrix)
     b = like(rhs, a)
     if a.shape[:-2] == b.shape[:-2] or min(a.ndim, b.ndim) < 2:
@@ -215,7 +215,7 @@ def solve(matrix: Any, rhs: Any, adjoint: bool = False, name: str = "") -> Tenso
 
 @op
 def inv(input: Any, adjoint: bool = False, name: str | None = None) -> Tensor:
-    """The inverse of each matrix.
+    """Return the inverse of each matrix.
 
     Raises:
         InvalidArgumentError: A matrix is not invertible.
@@ -230,7 +230,7 @@ def inv(input: Any, adjoint: bool = False, name: str | None = None) -> Tensor:
 
 @op
 def det(input: Any, name: str | None = None) -> Tensor:
-    """The determinant of each matrix.
+    """Return the determinant of each matrix.
 
     Example:
         >>> float(tf.linalg.det([[1.0, 2.0], [3.0, 4.0]]))
@@ -241,7 +241,7 @@ def det(input: Any, name: str | None = None) -> Tensor:
 
 @op
 def slogdet(input: Any, name: str | None = None) -> SignAndLogDet:
-    """The sign of each determinant and the logarithm of its size.
+    """Return the sign of each determinant and the logarithm of its size.
 
     Example:
         >>> float(tf.linalg.slogdet([[1.0, 2.0], [3.0, 4.0]]).sign)
@@ -253,7 +253,7 @@ def slogdet(input: Any, name: str | None = None) -> SignAndLogDet:
 
 @op
 def logdet(matrix: Any, name: str | None = None) -> Tensor:
-    """The logarithm of the determinant of positive definite matrices.
+    """Return the logarithm of the determinant of positive definite matrices.
 
     Example:
         >>> round(float(tf.linalg.logdet([[4.0, 0.0], [0.0, 1.0]])), 4)

@@ -21,7 +21,7 @@ _Shape = tuple[int, ...]
 
 
 def _static_shape(shape: Any) -> _Shape | None:
-    """A shape as a tuple, or None where a part of it is not known."""
+    """Return a shape as a tuple, or None where a part of it is not known."""
     if shape is None or getattr(shape, "rank", 0) is None:
         return None
     sizes = tuple(shape)
@@ -36,7 +36,7 @@ class TensorArray:
     Args:
         dtype: Of the elements.
         size: How many elements there are: an int.
-        dynamic_size: Whether writing behind the end makes it longer. In a traced
+        dynamic_size: Whether writing after the end makes it longer. In a traced
             function only an index that is known when it is traced can do so, or that
             of a loop over a range of known length.
         clear_after_read: Accepted and not used: elements may be read again.
@@ -115,7 +115,7 @@ class TensorArray:
         return array
 
     def _ipu_supply(self, supply: Callable[[_Shape], Tensor]) -> TensorArray:
-        """A pending copy that asks ``supply(element_shape)`` for its rows."""
+        """Return a pending copy that asks ``supply(element_shape)`` for its rows."""
         array = self._copy()
         array._supply = supply
         array._origin = self
@@ -176,7 +176,7 @@ class TensorArray:
         return Tensor(len(self._elements) if self._trace is None else self._size)
 
     def identity(self) -> TensorArray:
-        """The same array."""
+        """Return the same array."""
         return self
 
     def close(self, name: str | None = None) -> None:
@@ -206,7 +206,7 @@ class TensorArray:
         return tensor
 
     def _check_index(self, index: Any) -> int | None:
-        """An index that is known, in range; None for a tensor of the trace."""
+        """Return an index that is known, in range; None for a tensor of the trace."""
         if isinstance(index, Tensor) and index.is_symbolic:
             return None
         known = int(index)
@@ -347,8 +347,8 @@ class TensorArray:
     # --- all elements ----------------------------------------------------------------
 
     def stack(self, name: str | None = None) -> Tensor:
-        """All elements as one tensor ``[size, *element_shape]``; what was not written
-        is zeros."""
+        """Return all elements as one tensor ``[size, *element_shape]``; what was not
+        written is zeros."""
         if self._trace is not None:
             return self._ipu_settle(self._known_shape("be stacked"))
         shape = self._known_shape("be stacked")
@@ -358,14 +358,14 @@ class TensorArray:
         return shapes.stack([blank if e is None else e for e in self._elements])
 
     def concat(self, name: str | None = None) -> Tensor:
-        """The elements one after the other along their first axis."""
+        """Return the elements one after the other along their first axis."""
         rows = self.stack()
         if rows.ndim < 2:
             raise ValueError("Scalars cannot be concatenated; use stack().")
         return shapes.reshape(rows, (rows.shape[0] * rows.shape[1], *rows.shape[2:]))
 
     def gather(self, indices: Any, name: str | None = None) -> Tensor:
-        """The elements of these indices, ``[len(indices), *element_shape]``."""
+        """Return the elements of these indices, ``[len(indices), *element_shape]``."""
         return selection.gather(self.stack(), indices)
 
     def unstack(self, value: Any, name: str | None = None) -> TensorArray:

@@ -35,12 +35,12 @@ class Format(NamedTuple):
         return 2 if self.channels_first else 1
 
     def inner(self, sizes: Sequence[int]) -> list[int]:
-        """The spatial ones of entries for all axes."""
+        """Return the spatial ones of entries for all axes."""
         return list(sizes[self.first : self.first + self.spatial])
 
 
 def format_of(function: str, data_format: Any, spatial: int) -> Format:
-    """What a format such as "NHWC" says.
+    """Return what a format such as "NHWC" says.
 
     Raises:
         ValueError: There is no such format for so many spatial axes.
@@ -57,7 +57,7 @@ def format_of(function: str, data_format: Any, spatial: int) -> Format:
 
 
 def sizes_of_window(function: str, name: str, value: Any, layout: Format) -> list[int]:
-    """One number for each spatial axis.
+    """Return one number for each spatial axis.
 
     Args:
         value: A number, one for each spatial axis, or one for each axis of the tensor,
@@ -115,9 +115,9 @@ def border_of(
     strides: Sequence[int],
     dilations: Sequence[int],
 ) -> list[int]:
-    """The zeros before and after each spatial axis, one pair after the other.
+    """Return the zeros before and after each spatial axis, one pair after the other.
 
-    "SAME" gives results of ceil(size / stride), with the odd zero behind.
+    "SAME" gives results of ceil(size / stride), with the odd zero at the end.
 
     Raises:
         ValueError: The padding is neither a name nor pairs.
@@ -146,7 +146,7 @@ def attrs_of(
     groups: int,
     layout: Format,
 ) -> dict[str, Any]:
-    """The attributes of a convolution; those that say nothing are left out."""
+    """Return the attributes of a convolution; those that say nothing are left out."""
     return {
         "strides": None if set(strides) == {1} else strides,
         "dilations": None if set(dilations) == {1} else dilations,
@@ -182,7 +182,7 @@ def operands_of(
 def windows_along(
     size: int, window: int, stride: int, rate: int, padding: str
 ) -> tuple[int, int, int]:
-    """How many windows an axis has, and how much "SAME" adds before and behind it."""
+    """How many windows an axis has, and how much "SAME" adds before and after it."""
     covered = (window - 1) * rate + 1
     if padding == "VALID":
         return max((size - covered) // stride + 1, 0), 0, 0

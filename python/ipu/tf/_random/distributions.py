@@ -28,7 +28,7 @@ def _spread(value: Tensor, shape: Any) -> Tensor:
 
 
 def _float_of(dtype: Any) -> str:
-    """The floating-point type in which numbers of a type are drawn."""
+    """Return the floating-point type in which numbers of a type are drawn."""
     kind = as_dtype(dtype)
     return kind.name if kind.is_floating else "float32"
 
@@ -52,7 +52,7 @@ def gamma(
     seed: int | None = None,
     name: str | None = None,
 ) -> Tensor:
-    """Numbers from the gamma distribution.
+    """Return numbers from the gamma distribution.
 
     Args:
         shape: How many for each pair of parameters.
@@ -113,7 +113,7 @@ def poisson(
     seed: int | None = None,
     name: str | None = None,
 ) -> Tensor:
-    """Numbers from the Poisson distribution.
+    """Return numbers from the Poisson distribution.
 
     Args:
         shape: How many for each rate.
@@ -152,7 +152,7 @@ def stateless_poisson(
 def binomial_of_key(
     shape: Any, key: Tensor, counts: Any, probs: Any, dtype: Any
 ) -> Tensor:
-    """Numbers from the binomial distribution, as a function of a key."""
+    """Return numbers from the binomial distribution, as a function of a key."""
     chance = Tensor(probs)
     if not chance.dtype.is_floating:
         chance = cast(chance, float32)
@@ -221,7 +221,7 @@ def stateless_parameterized_truncated_normal(
     root = float(np.sqrt(0.5))
 
     def below(x: Tensor) -> Tensor:
-        """The share of the distribution below a distance from the mean."""
+        """Return the share of the distribution below a distance from the mean."""
         return apply("erfc", (x * -root,)) * 0.5
 
     first, last = (low - mean) / spread, (high - mean) / spread
@@ -256,7 +256,7 @@ def stateless_shuffle(
 
 
 def fold_in(seed: Any, data: Any, alg: Any = None) -> Tensor:
-    """A new seed out of a seed and a number.
+    """Return a new seed out of a seed and a number.
 
     Args:
         seed: Two integers.

@@ -143,7 +143,7 @@ class Generator:
         dtype: Any = float32,
         name: str | None = None,
     ) -> Tensor:
-        """Numbers from the normal distribution; see ``tf.random.normal``."""
+        """Return numbers from the normal distribution; see ``tf.random.normal``."""
         return ops.stateless_normal(shape, self._next(), mean, stddev, dtype)
 
     def binomial(

@@ -54,7 +54,7 @@ def set_seed(seed: int) -> None:
 
 
 def key_of(seed: Any) -> Tensor:
-    """The seed of a stateless function, int32[2]."""
+    """Return the seed of a stateless function, int32[2]."""
     key = Tensor(seed, "int32") if is_plain(seed) else Tensor(seed)
     if key.shape != (2,):
         raise ValueError(f"seed must have shape [2], not {key.shape}")
@@ -141,7 +141,7 @@ def normal(
     seed: int | None = None,
     name: str | None = None,
 ) -> Tensor:
-    """Numbers from the normal distribution with ``mean`` and ``stddev``.
+    """Return numbers from the normal distribution with ``mean`` and ``stddev``.
 
     Args:
         shape: The result's shape.
@@ -177,7 +177,7 @@ def truncated_normal(
 
 @op
 def shuffle(value: Any, seed: int | None = None, name: str | None = None) -> Tensor:
-    """The rows of ``value`` in random order.
+    """Return the rows of ``value`` in random order.
 
     Args:
         value: A tensor of at least one axis.
@@ -200,7 +200,7 @@ def shuffle(value: Any, seed: int | None = None, name: str | None = None) -> Ten
 def _categorical(
     logits: Any, num_samples: int, dtype: Any, seed: int | None, key: Any
 ) -> Tensor:
-    """The largest of the logits with Gumbel's noise added."""
+    """Return the largest of the logits with Gumbel's noise added."""
     scores = Tensor(logits)
     if scores.ndim != 2:
         raise ValueError(f"logits must be [batch, classes]. Received {scores.shape}.")

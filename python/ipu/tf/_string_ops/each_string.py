@@ -15,7 +15,7 @@ from ipu.tf.ragged import RaggedTensor
 
 
 def objects(texts: Sequence[Any]) -> np.ndarray[Any, Any]:
-    """A vector of byte strings as NumPy holds them."""
+    """Return a vector of byte strings as NumPy holds them."""
     made = np.empty(len(texts), object)
     made[:] = texts
     return made
@@ -38,7 +38,7 @@ def each(function: Callable[[bytes], Any], value: Any, dtype: Any = object) -> A
 
 
 def cut(function: Callable[[bytes], np.ndarray[Any, Any]], value: Any) -> Any:
-    """The parts of one string as a vector, those of several as a ragged tensor.
+    """Return the parts of one string as a vector, those of several as a ragged tensor.
 
     Args:
         function: Gives the vector of a string's parts; of no string one of no parts.

@@ -91,7 +91,7 @@ def _of_pairs(data: bytes, factor: int) -> int:
 
 
 def _mixed(data: bytes, at: int, low: int, high: int) -> tuple[int, int]:
-    """A state of sixteen bytes with 32 bytes of the string stirred in."""
+    """Return a state of sixteen bytes with 32 bytes of the string stirred in."""
     w, x, y, z = unpack_from("<4Q", data, at)
     low += w
     high = _rotated(high + low + z, 21)
@@ -100,8 +100,8 @@ def _mixed(data: bytes, at: int, low: int, high: int) -> tuple[int, int]:
 
 
 def _of_many(data: bytes) -> int:
-    """The fingerprint of more than 64 bytes: a state of seven words is stirred by
-    blocks of 64, the last of which ends where the string ends."""
+    """Return the fingerprint of more than 64 bytes: a state of seven words is stirred
+    by blocks of 64, the last of which ends where the string ends."""
     y = (_FIRST * _K1 + 113) & _MASK
     first = _FIRST * _K2 + _word(data, 0)
     state: tuple[int, ...] = (first, y, _folded(y * _K2 + 113) * _K2, 0, 0, 0, 0)
@@ -120,7 +120,7 @@ def _of_many(data: bytes) -> int:
 def _stirred(
     data: bytes, at: int, state: tuple[int, ...], factor: int, weight: int
 ) -> tuple[int, ...]:
-    """The state after a block of 64 bytes."""
+    """Return the state after a block of 64 bytes."""
     x, y, z, v0, v1, w0, w1 = state
     x = _rotated(x + y + v0 + _word(data, at + 8), 37) * factor
     y = _rotated(y + v1 + _word(data, at + 48), 42) * factor
@@ -171,7 +171,7 @@ def _sip_rounds(state: list[int], count: int) -> None:
 
 
 def joined_fingerprints(first: int, second: int) -> int:
-    """One fingerprint of two, as crossed features have; a step of MurmurHash64A.
+    """Return one fingerprint of two, as crossed features have; a step of MurmurHash64A.
 
     Args:
         first: A number below 2^64.

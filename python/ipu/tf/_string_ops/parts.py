@@ -42,7 +42,7 @@ def split(input: Any, sep: Any = None, maxsplit: int = -1, name: Any = None) -> 
 
 
 def bytes_split(input: Any, name: Any = None) -> Any:
-    """The bytes of each string, as strings.
+    """Return the bytes of each string, as strings.
 
     Example:
         >>> bytes_split("abc").numpy().tolist()
@@ -69,7 +69,7 @@ def length(input: Any, unit: str = "BYTE", name: Any = None) -> Any:
 
 
 def substr(input: Any, pos: Any, len: Any, unit: str = "BYTE", name: Any = None) -> Any:
-    """``len`` bytes of each string from ``pos`` on; counted from behind if negative.
+    """``len`` bytes of each string from ``pos`` on; counted from the end if negative.
 
     Args:
         input: Strings.
@@ -109,7 +109,7 @@ def _is_utf8(unit: str) -> bool:
 
 
 def join(inputs: Sequence[Any], separator: str = "", name: Any = None) -> Any:
-    """The strings of several tensors put together, element by element.
+    """Return the strings of several tensors put together, element by element.
 
     Example:
         >>> join([["a", "b"], "x"], "-").numpy().tolist()
@@ -134,7 +134,7 @@ def reduce_join(
     separator: str = "",
     name: Any = None,
 ) -> Any:
-    """The strings along some axes put together.
+    """Return the strings along some axes put together.
 
     Args:
         inputs: Strings.
@@ -186,7 +186,7 @@ def ngrams(
     preserve_short_sequences: bool = False,
     name: Any = None,
 ) -> Any:
-    """Strings of several neighbours along the last axis.
+    """Return strings of several neighbours along the last axis.
 
     Args:
         data: Strings, dense or ragged.

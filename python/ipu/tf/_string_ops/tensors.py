@@ -125,7 +125,7 @@ class StringTensor:
 
 
 def to_bytes(value: Any) -> bytes:
-    """One string as bytes.
+    """Return one string as bytes.
 
     Raises:
         TypeError: It is none.
@@ -142,7 +142,7 @@ def to_bytes(value: Any) -> bytes:
 
 
 def path_of(name: Any) -> str:
-    """A file's name as text."""
+    """Return a file's name as text."""
     return os.fsdecode(to_bytes(name))
 
 
@@ -160,7 +160,7 @@ def is_text(value: Any) -> bool:
 
 
 def text_tensor(value: Any, dtype: Any = None) -> StringTensor:
-    """Strings as a tensor.
+    """Return strings as a tensor.
 
     Raises:
         TypeError: Another dtype than string is wanted.
@@ -203,7 +203,7 @@ def _register() -> None:
 
 
 def serves(function: Any) -> bool:
-    """Whether a function of numbers serves strings as well, by another one."""
+    """Tell whether a function of numbers serves strings as well, by another one."""
     return getattr(function, "__name__", "") in _OPS
 
 

@@ -55,12 +55,12 @@ def unicode_split(
     replacement_char: int = _REPLACEMENT,
     name: Any = None,
 ) -> Any:
-    """The characters of each string, as strings of the same encoding.
+    """Return the characters of each string, as strings of the same encoding.
 
     Args:
         input: Strings.
         input_encoding: "UTF-8", "UTF-16-BE" or "UTF-32-BE".
-        errors: What becomes of bytes that are no character: "replace", "ignore", or
+        errors: What becomes of bytes that are not a character: "replace", "ignore", or
             "strict" for an error.
         replacement_char: The code point that stands for them.
 
@@ -85,7 +85,7 @@ def unicode_split(
 
 
 def _offsets(input: Any, codec: str, errors: str) -> Any:
-    """Where each character of each string begins, in bytes."""
+    """Return where each character of each string begins, in bytes."""
 
     def starts(text: bytes) -> np.ndarray[Any, Any]:
         import codecs
@@ -114,7 +114,7 @@ def unicode_split_with_offsets(
     replacement_char: int = _REPLACEMENT,
     name: Any = None,
 ) -> Any:
-    """The characters of each string, and the bytes at which they begin.
+    """Return the characters of each string, and the bytes at which they begin.
 
     Args:
         input: Strings.
@@ -140,7 +140,7 @@ def unicode_decode_with_offsets(
     replace_control_characters: bool = False,
     name: Any = None,
 ) -> Any:
-    """The code points of each string, and the bytes at which they begin.
+    """Return the code points of each string, and the bytes at which they begin.
 
     Args:
         input: Strings.
@@ -169,7 +169,7 @@ def unicode_decode(
     replace_control_characters: bool = False,
     name: Any = None,
 ) -> Any:
-    """The code points of each string, int32.
+    """Return the code points of each string, int32.
 
     Args:
         input: Strings.
@@ -253,7 +253,7 @@ def unicode_transcode(
     replace_control_characters: bool = False,
     name: Any = None,
 ) -> Any:
-    """Each string in another encoding.
+    """Return each string in another encoding.
 
     Args:
         input: Strings.

@@ -71,7 +71,7 @@ def convert_to_tensor(
 def constant(
     value: Any, dtype: Any = None, shape: Sequence[int] | None = None, name: str = ""
 ) -> Tensor:
-    """A tensor of known values.
+    """Return a tensor of known values.
 
     Args:
         value: Number, array or nested list.
@@ -125,7 +125,7 @@ def cast(x: Any, dtype: Any, name: str | None = None) -> Tensor:
 
 
 def dtype_of(value: Any) -> DType:
-    """The dtype that ``value`` has as a tensor."""
+    """Return the dtype that ``value`` has as a tensor."""
     return as_dtype(value.dtype) if hasattr(value, "dtype") else Tensor(value).dtype
 
 
@@ -188,7 +188,7 @@ def known_value(value: Any, what: str) -> Any:
 
 
 def known_count(value: Any, what: str) -> int:
-    """A whole number that has to be known when a function is traced.
+    """Return a whole number that has to be known when a function is traced.
 
     Raises:
         TypeError: It is none, or is computed by the function that is being traced.
@@ -221,7 +221,7 @@ def sizes_of(shape: Any) -> list[int]:
 
 
 def axis_of(axis: Any, rank: int) -> int:
-    """An axis counted from the front.
+    """Return an axis counted from the front.
 
     Raises:
         ValueError: There is no such axis.

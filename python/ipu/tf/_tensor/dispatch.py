@@ -46,7 +46,7 @@ def _find(values: Any) -> Handler | None:
 
 
 def handler_of(args: Any, kwargs: dict[str, Any]) -> Handler | None:
-    """What serves a call with such arguments, or None."""
+    """Return what serves a call with such arguments, or None."""
     return _find(args) or (_find(kwargs.values()) if kwargs else None)
 
 

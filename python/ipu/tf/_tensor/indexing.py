@@ -56,7 +56,7 @@ def _has_symbolic(item: Any) -> bool:
 
 
 def _window(item: Any) -> tuple[_core.Tensor, int]:
-    """Where an index or slice of the trace begins, and how long it is.
+    """Return where an index or slice of the trace begins, and how long it is.
 
     Raises:
         TypeError: The length is not known when the function is traced.

@@ -23,7 +23,7 @@ class WeakMethod:
         self.__code__ = getattr(method, "__code__", None)
 
     def __ipu_convert__(self, convert: Callable[[Any], Any]) -> WeakMethod:
-        """The same method of the same object, converted."""
+        """Return the same method of the same object, converted."""
         made = WeakMethod(self._method, self._instance())
         made._converted = convert(self._method)
         return made

@@ -23,7 +23,7 @@ def others() -> Iterator[set[int]]:
 
 
 def varying(array: np.ndarray[Any, Any], *axes: int) -> np.ndarray[Any, Any]:
-    """An array whose sizes along these axes depend on what is in the data.
+    """Return an array whose sizes along these axes depend on what is in the data.
 
     Args:
         axes: Its axes of sizes that another element may have otherwise.

@@ -34,7 +34,7 @@ class EagerSession:
     """What ``with self.session() as sess`` gives where ops run at once."""
 
     def run(self, fetches: Any, *args: Any, **kwargs: Any) -> Any:
-        """The values of tensors that exist; a callable is called first.
+        """Return the values of tensors that exist; a callable is called first.
 
         Args:
             fetches: A nest of tensors, variables and None.
@@ -116,7 +116,7 @@ class TestCase(unittest.TestCase):
         return self.session
 
     def get_temp_dir(self) -> str:
-        """A folder of this test's own, deleted after it."""
+        """Return a folder of this test's own, deleted after it."""
         if self._temp_dir is None:
             self._temp_dir = tempfile.mkdtemp(prefix=f"{self._testMethodName}-")
             self.addCleanup(shutil.rmtree, self._temp_dir, ignore_errors=True)
@@ -125,7 +125,7 @@ class TestCase(unittest.TestCase):
     def checkedThread(
         self, target: Callable[..., Any], args: Any = None, kwargs: Any = None
     ) -> _CheckedThread:
-        """A thread whose exception fails the test, at ``join``.
+        """Return a thread whose exception fails the test, at ``join``.
 
         Args:
             target: What it runs.
@@ -354,7 +354,7 @@ class TestCase(unittest.TestCase):
             self.fail(f"{exception_type} not raised")
 
     def assertRaisesOpError(self, expected_err_re_or_predicate: Any) -> Any:
-        """The code inside raises an ``OpError`` whose text matches."""
+        """Return the code inside raises an ``OpError`` whose text matches."""
         return self.assertRaisesWithPredicateMatch(
             OpError, expected_err_re_or_predicate
         )
@@ -364,7 +364,7 @@ class TestCase(unittest.TestCase):
         exception_type: Any = (OpError, ValueError),
         *args: Any,
     ) -> Any:
-        """The code inside raises an error about shapes."""
+        """Return the code inside raises an error about shapes."""
         return self.assertRaisesWithPredicateMatch(exception_type, r"(?i)shape")
 
     def assertLen(self, container: Sized, expected_len: int, msg: Any = None) -> None:
@@ -471,7 +471,7 @@ class TestCase(unittest.TestCase):
     def assertRaisesWithLiteralMatch(
         self, expected_exception: Any, expected_exception_message: str
     ) -> Any:
-        """The code inside raises an exception of exactly this text."""
+        """Return the code inside raises an exception of exactly this text."""
         import re
 
         pattern = f"^{re.escape(expected_exception_message)}$"
@@ -485,7 +485,7 @@ class TestCase(unittest.TestCase):
 
 
 def _difference(left: Any, right: Any, where: str, msg: str | None, rule: str) -> str:
-    """The first places where two arrays of one shape differ."""
+    """Return the first places where two arrays of one shape differ."""
     lines = [mismatch(f"The values{where} differ ({rule})", msg)]
     if left.dtype.kind in "biufc" and right.dtype.kind in "biufc":
         wide = np.abs(left.astype(np.float64) - right.astype(np.float64))
@@ -527,5 +527,5 @@ class _CheckedThread:
             raise AssertionError(f"Error in the thread: {self._error}") from self._error
 
     def is_alive(self) -> bool:
-        """Whether it still runs."""
+        """Tell whether it still runs."""
         return self._thread.is_alive()

@@ -25,7 +25,7 @@ def evaluated(value: Any) -> Any:
     """A nest with arrays and NumPy numbers in place of tensors; also sets keep theirs.
 
     Args:
-        value: Anything; what is no container and no tensor stays as it is.
+        value: Anything; what is neither a container nor a tensor stays.
 
     Example:
         >>> evaluated({"a": tf.constant([1, 2])})
@@ -43,7 +43,7 @@ def evaluated(value: Any) -> Any:
 
 
 def as_array(value: Any) -> Any:
-    """A tensor, number, or list of them as an array.
+    """Return a tensor, number, or list of them as an array.
 
     Raises:
         ValueError: It is a list of different shapes.

@@ -31,7 +31,7 @@ def to_graph(
     recursive: bool = True,
     experimental_optional_features: Any = None,
 ) -> Callable[..., Any]:
-    """The converted function, for use inside a function that is being traced.
+    """Return the converted function, for use inside a function that is being traced.
 
     Args:
         entity: A Python function, or a ``tf.function``.
@@ -58,7 +58,7 @@ def to_code(
     recursive: bool = True,
     experimental_optional_features: Any = None,
 ) -> str:
-    """The converted source of a function, to read."""
+    """Return the converted source of a function, to read."""
     from ipu.tf.autograph._convert import converted_source
 
     return converted_source(entity)

@@ -96,15 +96,15 @@ class Branches:
         return value
 
     def first(self) -> list[Tensor]:
-        """The results of the first branch; called while its block is open."""
+        """Return the results of the first branch; called while its block is open."""
         return [t for x, y in self._pairs for t in _tensors(x, y)]
 
     def second(self) -> list[Tensor]:
-        """The results of the second one."""
+        """Return the results of the second one."""
         return [t for x, y in self._pairs for t in _tensors(y, x)]
 
     def joined(self, results: Sequence[Tensor]) -> list[Any]:
-        """The variables after the ``if``."""
+        """Return the variables after the ``if``."""
         rest = iter(results)
         return [
             value
@@ -135,7 +135,7 @@ def _has_jumped(names: Sequence[str], values: Sequence[Any]) -> bool:
 
 
 def _number_like(leaf: Any) -> Tensor | None:
-    """What decides the dtype of a number in the other branch."""
+    """Return what decides the dtype of a number in the other branch."""
     return Tensor(leaf) if is_tensor(leaf) else None
 
 

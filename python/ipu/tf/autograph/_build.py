@@ -61,7 +61,7 @@ def expression(text: str, at: ast.AST, **parts: ast.expr) -> ast.expr:
 
 
 def runtime(function: str, at: ast.AST, *args: ast.expr) -> ast.Call:
-    """A call of a function of ``_runtime``."""
+    """Return a call of a function of ``_runtime``."""
     call = ast.Call(
         func=expression(f"{RUNTIME}.{function}", at), args=list(args), keywords=[]
     )

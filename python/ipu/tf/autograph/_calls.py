@@ -106,7 +106,7 @@ def _is_users(function: types.FunctionType) -> bool:
 
 
 def vars_of(kind: type) -> dict[str, Any]:
-    """What instances of a class find on it."""
+    """Return what instances of a class find on it."""
     found: dict[str, Any] = {}
     for base in reversed(kind.__mro__):
         found.update(vars(base))
@@ -245,7 +245,7 @@ def _explain_frozen(function: Any) -> None:
 
 
 def call(function: Any) -> Any:
-    """What to call where converted code says ``function(...)``."""
+    """Return what to call where converted code says ``function(...)``."""
     if (
         isinstance(function, (types.BuiltinFunctionType, type))
         or function is creation.range

@@ -55,7 +55,7 @@ def _code_named(code: types.CodeType, name: str) -> types.CodeType:
 
 
 def _compile(function: types.FunctionType) -> types.CodeType:
-    """The converted code, with free variables in place of the closure's."""
+    """Return the converted code, with free variables in place of the closure's."""
     node = _rewritten(function)
     code = function.__code__
     name = code.co_name
@@ -168,7 +168,7 @@ def _unconverted(function: types.FunctionType, reason: str) -> Callable[..., Any
 
 
 def converted_source(function: Any) -> str:
-    """The converted source text."""
+    """Return the converted source text."""
     function = getattr(function, "python_function", function)
     function = getattr(function, "__func__", function)
     return ast.unparse(_rewritten(function))

@@ -37,5 +37,5 @@ class RestartedFeed:
             _ = self._queue.deleter
 
     def next(self) -> Any:
-        """The next element, in the program."""
+        """Return the next element, in the program."""
         return self._queue._dequeue()

@@ -29,7 +29,7 @@ class Items:
     length: Any = None
 
     def item(self, index: Tensor) -> Any:
-        """The item of an iteration; called once, in the loop's body."""
+        """Return the item of an iteration; called once, in the loop's body."""
         raise NotImplementedError
 
     def __iter__(self) -> Any:
@@ -171,7 +171,7 @@ def _number(value: Any) -> Any:
 
 
 def staged(iterable: Any) -> Items | None:
-    """How the device runs over ``iterable``; None where Python does.
+    """Return how the device runs over ``iterable``; None where Python does.
 
     Only while a function is traced.
     """

@@ -23,12 +23,12 @@ _LOOPS = (ast.For, ast.While)
 
 
 def is_jump_flag(name: str) -> bool:
-    """Whether a variable says that a loop is left or its turn ended."""
+    """Tell whether a variable says that a loop is left or its turn ended."""
     return name.startswith(_FLAGS)
 
 
 def _blocks(node: ast.stmt) -> list[list[ast.stmt]]:
-    """The blocks of statements that a compound statement holds."""
+    """Return the blocks of statements that a compound statement holds."""
     if isinstance(node, _FUNCTIONS):
         return []
     found = [getattr(node, name, []) for name in ("body", "orelse", "finalbody")]
@@ -38,7 +38,7 @@ def _blocks(node: ast.stmt) -> list[list[ast.stmt]]:
 
 
 def _jumps(node: ast.stmt) -> set[str]:
-    """The kinds of jump by which control may leave a statement."""
+    """Return the kinds of jump by which control may leave a statement."""
     if isinstance(node, (ast.Return, ast.Break, ast.Continue)):
         return {type(node).__name__}
     found: set[str] = set()
@@ -56,7 +56,7 @@ def _breaks(node: ast.For | ast.While) -> bool:
 
 
 def never_ends(block: list[ast.stmt]) -> bool:
-    """Whether control never reaches the end of a block."""
+    """Tell whether control never reaches the end of a block."""
     for node in block:
         if isinstance(node, (ast.Return, ast.Break, ast.Continue, ast.Raise)):
             return True

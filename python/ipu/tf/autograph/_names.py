@@ -15,7 +15,7 @@ _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 def symbol(node: ast.expr) -> str | None:
-    """The symbol that an expression is, or None."""
+    """Return the symbol that an expression is, or None."""
     if isinstance(node, ast.Name):
         return node.id
     if isinstance(node, ast.Attribute):
@@ -28,7 +28,7 @@ def symbol(node: ast.expr) -> str | None:
 
 
 def root(text: str) -> str:
-    """The name that a symbol starts with."""
+    """Return the name that a symbol starts with."""
     for i, character in enumerate(text):
         if character in ".[":
             return text[:i]
@@ -36,7 +36,7 @@ def root(text: str) -> str:
 
 
 def expression_of(text: str) -> ast.expr:
-    """A symbol as an expression that loads it."""
+    """Return a symbol as an expression that loads it."""
     return ast.parse(text, mode="eval").body
 
 
@@ -169,7 +169,7 @@ def local_names(body: Iterable[ast.AST], known: Access | None = None) -> set[str
 def access(
     nodes: Iterable[ast.AST | None], functions: dict[str, Access] | None = None
 ) -> Access:
-    """What some nodes read and write."""
+    """Return what some nodes read and write."""
     found = Access(functions)
     for node in nodes:
         found.visit(node)

@@ -68,7 +68,7 @@ def _predicate(value: Any, where: str) -> Tensor:
 
 
 def value(read: Callable[[], Any]) -> Any:
-    """A variable's value, or an Undefined where it has none."""
+    """Return a variable's value, or an Undefined where it has none."""
     try:
         return read()
     except (NameError, AttributeError, KeyError, IndexError):
@@ -246,8 +246,8 @@ def _while(
     after: Callable[[], list[Any]],
     bound: Any,
 ) -> tuple[Tensor, ...]:
-    """A ``while`` node. Behind ``first`` and the state's tensors it carries what its
-    body adds: rows of arrays, and values from zeros."""
+    """Return a ``while`` node. Behind ``first`` and the state's tensors it carries what
+    its body adds: rows of arrays, and values from zeros."""
     trace = _core.open_trace()
     assert trace is not None
     start = [*first, *state.tensors]

@@ -102,7 +102,7 @@ def _span(node: ast.expr) -> tuple[Place, Place]:
 
 
 def _by_place(found: list[FunctionNode], code: types.CodeType) -> list[FunctionNode]:
-    """The lambda that the code's positions lie in: the innermost one of them."""
+    """Return the lambda that the code's positions lie in: the innermost one of them."""
     places = _places(code)
     around = []
     for node in found:
@@ -124,7 +124,7 @@ def _content(code: types.CodeType) -> tuple[object, ...]:
 
 
 def _by_content(found: list[FunctionNode], code: types.CodeType) -> list[FunctionNode]:
-    """The lambdas that compile to the same names and constants."""
+    """Return the lambdas that compile to the same names and constants."""
     same: list[FunctionNode] = []
     for node in found:
         if isinstance(node, ast.Lambda):

@@ -4,7 +4,7 @@
 Tensors, arrays, Python numbers and carriers (``TensorArray``) are carried; anything
 else (a model, a string, None) stays as it is and must not change. A ``TensorArray``
 to which nothing was written becomes a tensor when the body first writes to it: its rows
-are carried behind all tensors that the loop begins with, from zeros.
+are carried after all tensors that the loop begins with, from zeros.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def tensors_of(leaf: Any, like: Tensor | None = None) -> list[Tensor]:
 
 
 def rebuilt(leaf: Any, tensors: Iterator[Tensor]) -> Any:
-    """A leaf of the same kind with other tensors."""
+    """Return a leaf of the same kind with other tensors."""
     if not is_value(leaf):
         return leaf
     if hasattr(leaf, "_ipu_unflatten"):
@@ -55,7 +55,7 @@ def rebuilt(leaf: Any, tensors: Iterator[Tensor]) -> Any:
 
 
 def shown(name: str) -> str:
-    """A variable's name in an error."""
+    """Return a variable's name in an error."""
     return "the return value" if name == VALUE else f"'{name}'"
 
 
@@ -101,7 +101,7 @@ class LoopState:
         self._rows: dict[tuple[int, int], Tensor] = {}
 
     def pack(self, tensors: Sequence[Tensor]) -> list[Any]:
-        """The variables' values with these tensors in them."""
+        """Return the variables' values with these tensors in them."""
         rest = iter(tensors)
         new = [
             leaves if i in self._late else [rebuilt(leaf, rest) for leaf in leaves]
@@ -157,7 +157,7 @@ class LoopState:
         ]
 
     def next(self, values: Sequence[Any]) -> list[Tensor]:
-        """The carried tensors after one iteration.
+        """Return the carried tensors after one iteration.
 
         Raises:
             ValueError: A variable changed its shape, or became something else.
@@ -193,7 +193,7 @@ class LoopState:
         return tensors
 
     def late(self, values: Sequence[Any]) -> list[Tensor]:
-        """The tensors of a value that the function returns from inside the loop.
+        """Return the tensors of a value that the function returns from inside the loop.
 
         It has none before the loop; from now on it is carried too, from zeros, which
         nobody sees, since what returns also leaves the loop.
@@ -260,7 +260,7 @@ class LoopState:
         raise kind(f"{shown(name)} {text} (the loop at {self._where}).")
 
     def final(self, tensors: Sequence[Tensor]) -> list[Any]:
-        """The variables' values after the loop."""
+        """Return the variables' values after the loop."""
         return [
             Undefined(
                 name,

@@ -259,7 +259,7 @@ class _Function(ast.NodeTransformer):
         ]
 
     def _iterated(self, node: ast.expr) -> ast.expr:
-        """What a ``for`` runs over: a range of tensors need not be made."""
+        """Return what a ``for`` runs over: a range of tensors need not be made."""
         made: ast.expr = self.visit(node)
         if isinstance(node, ast.Call) and isinstance(made, ast.Call):
             func = made.func

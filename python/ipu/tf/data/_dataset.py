@@ -697,7 +697,7 @@ class Dataset:
     # --- other elements ---------------------------------------------------------------
 
     def concatenate(self: _Self, dataset: Any, name: str | None = None) -> _Self:
-        """Put another data set behind this one.
+        """Put another data set after this one.
 
         Args:
             dataset: Of the same structure and dtypes.
@@ -799,7 +799,7 @@ class Dataset:
         return same
 
     def options(self) -> Options:
-        """The options that were attached to this data set, or the defaults."""
+        """Return the options that were attached to this data set, or the defaults."""
         found: Options = self.__dict__.get("_attached_options") or Options()
         return found
 
@@ -1011,7 +1011,7 @@ class Dataset:
         Raises:
             DataLossError: When an element is read: it is larger than ``row_shape``.
             InvalidArgumentError: ``batch_size`` is less than 1.
-            TypeError: Elements are no dense tensors.
+            TypeError: Elements are not dense tensors.
 
         Example:
             >>> rows = tf.data.Dataset.range(3).map(lambda n: tf.range(n))
@@ -1593,7 +1593,7 @@ class Dataset:
             cardinality.
 
         Raises:
-            ValueError: The two have different lengths, or are no probabilities.
+            ValueError: The two have different lengths, or are not probabilities.
             InvalidArgumentError: When an element is read: a class that there is not.
 
         Example:
@@ -1794,7 +1794,7 @@ class Dataset:
         return self._then(self._kept(path, fingerprint(self)))
 
     def _kept(self, path: str, pipeline: str) -> Any:
-        """The core's data set of elements that a file keeps."""
+        """Return the core's data set of elements that a file keeps."""
         impl, structure = self._impl, self._structure
         _stored.described(structure)
 
@@ -2116,7 +2116,7 @@ def _checked_dataset(leaf: Any) -> Dataset:
 
 
 def _joined(datasets: Any) -> Any:
-    """The nest of data sets with each replaced by its structure."""
+    """Return the nest of data sets with each replaced by its structure."""
     if isinstance(datasets, Dataset):
         return datasets._structure
     if isinstance(datasets, Mapping):
@@ -2132,7 +2132,7 @@ def _reducer(
     structure: Any,
     element: tuple[Any, ...],
 ) -> Any:
-    """The program from (state, element) to the next state."""
+    """Return the program from (state, element) to the next state."""
 
     def step(*leaves: Any) -> Any:
         old = nest.pack_sequence_as(state, leaves[: len(types)])
@@ -2246,7 +2246,7 @@ def _checked_compression(compression: Any) -> str | None:
 
 
 def _random_numbers(seed: int | None, again: bool) -> Callable[[], np.random.Generator]:
-    """The function that gives each pass its random numbers."""
+    """Return the function that gives each pass its random numbers."""
     number = _seeds.for_shuffle() if seed is None else integer(seed, "seed")
     passes = 0
 
@@ -2294,7 +2294,7 @@ def _shares(weights: Any, count: int) -> np.ndarray[Any, Any]:
 
 
 def _chosen(edges: np.ndarray[Any, Any], number: float) -> int:
-    """The number of the share in which a number from 0 to 1 lies."""
+    """Return the number of the share in which a number from 0 to 1 lies."""
     at = np.searchsorted(edges, number * edges[-1], side="right")
     return int(min(at, len(edges) - 1))
 
@@ -2305,7 +2305,7 @@ def _directed(
     stop: bool,
     used: list[bool],
 ) -> Dataset:
-    """The elements of several data sets in the order of the numbers."""
+    """Return the elements of several data sets in the order of the numbers."""
     structure = nest.map_structure(_common, *(one._structure for one in datasets))
     types = tuple(_structure.core_spec(spec) for spec in nest.flatten(structure))
 
@@ -2343,7 +2343,7 @@ class _Directed(Iterator[Any]):
 
 
 def _common(*specs: Any) -> Any:
-    """The spec of what one of several data sets gives."""
+    """Return the spec of what one of several data sets gives."""
     first = specs[0]
     if isinstance(first, _packed.DatasetSpec) or all(one == first for one in specs):
         return first
@@ -2359,7 +2359,7 @@ def _common(*specs: Any) -> Any:
 
 
 def _opened(spec: Any) -> Any:
-    """A spec with the same number of axes, of any size."""
+    """Return a spec with the same number of axes, of any size."""
     is_tensor = not isinstance(spec, _packed.DatasetSpec) and spec.shape
     return tf.TensorSpec([None] * len(spec.shape), spec.dtype) if is_tensor else spec
 
@@ -2404,7 +2404,7 @@ class _Step:
             )
 
     def program(self, element: tuple[Any, ...]) -> Any:
-        """The program for elements of these types."""
+        """Return the program for elements of these types."""
         found = self._programs.get(element)
         if found is not None:
             return found
@@ -2433,13 +2433,13 @@ class _Step:
         return traced.program
 
     def in_core(self, leaves: list[Any], element: Any) -> tuple[list[Any], list[Any]]:
-        """The leaves of the next state and of the new element."""
+        """Return the leaves of the next state and of the new element."""
         types = tuple((t.dtype.name, tuple(t.shape)) for t in element)
         made = self.program(types).run([*leaves, *element])
         return made[: len(leaves)], made[len(leaves) :]
 
     def on_host(self, state: Any, element: Any) -> tuple[list[Any], list[Any]]:
-        """The same, by Python."""
+        """Return the same, by Python."""
         new, output = self._call(state, element)
         new = _structure.map_leaves(tf.convert_to_tensor, new)
         output = _structure.map_leaves(tf.convert_to_tensor, output)

@@ -49,7 +49,7 @@ _CALLED = _CALLED_LATER | {"__init__"}
 
 
 def fingerprint(dataset: Any) -> str:
-    """The text for a data set, of 32 hexadecimal digits."""
+    """Return the text for a data set, of 32 hexadecimal digits."""
     walk = _Walk()
     walk.add(dataset, frozenset())
     return walk.digest.hexdigest()
@@ -192,7 +192,7 @@ class _Walk:
 
     @staticmethod
     def _names(function: Any) -> frozenset[str]:
-        """All names that the code of a function, and of those in it, uses."""
+        """Return all names that the code of a function, and of those in it, uses."""
         found: set[str] = set()
         open_codes = [getattr(function, "__code__", None)]
         while open_codes:
@@ -246,7 +246,7 @@ def _written(code: CodeType) -> set[str]:
 
 
 def _plain(value: Any) -> Any:
-    """The function of a static or class method, or of a property."""
+    """Return the function of a static or class method, or of a property."""
     if isinstance(value, (staticmethod, classmethod)):
         return value.__func__
     return value.fget if isinstance(value, property) else value

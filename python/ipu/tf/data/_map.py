@@ -171,7 +171,7 @@ class Mapped:
 
 
 def converted(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function with Python control flow that works on tensors."""
+    """Return the function with Python control flow that works on tensors."""
     from ipu.tf import autograph
 
     converted: Callable[..., Any] = autograph.tf_convert(function)
@@ -210,7 +210,7 @@ class HostFunction:
         return _core.with_random_stream(seed, self._function, tuple(args))
 
     def nest_of(self, number: int, element: Any) -> Any:
-        """The result as a nest of tensors, strings and data sets."""
+        """Return the result as a nest of tensors, strings and data sets."""
         result = self(number, element)
         if isinstance(result, list) and not is_text(result):
             result = tuple(result)
@@ -263,7 +263,7 @@ def _is_composite(value: Any) -> bool:
 
 
 def _grown(structure: Any, element: Any) -> Any:
-    """An element whose sizes that are not known are one larger."""
+    """Return an element whose sizes that are not known are one larger."""
     grown = []
     for spec, leaf in zip(nest.flatten(structure), nest.flatten(element), strict=True):
         axes = [axis for axis, size in enumerate(spec.shape or ()) if size is None]
@@ -298,7 +298,7 @@ def _open(spec: Any, other: Any, sizes: set[int]) -> Any:
 def mapped(
     impl: Any, structure: Any, function: HostFunction, calls: int = 1
 ) -> tuple[Any, Any]:
-    """The core's data set of what the function gives, and its structure.
+    """Return the core's data set of what the function gives, and its structure.
 
     Args:
         impl: The core's data set of the elements.
@@ -320,7 +320,7 @@ def mapped(
 
 
 def selected(impl: Any, structure: Any, predicate: HostFunction, ends: bool) -> Any:
-    """The core's data set of the elements that the predicate keeps."""
+    """Return the core's data set of the elements that the predicate keeps."""
     types = tuple(_structure.core_spec(spec) for spec in nest.flatten(structure))
     return _core.Dataset.generator(
         types, lambda: _Selected(impl, structure, predicate, ends)

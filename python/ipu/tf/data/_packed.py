@@ -81,7 +81,7 @@ def has_packed(structure: Any) -> bool:
 
 
 def pack(spec: Any, value: Any) -> np.ndarray[Any, Any]:
-    """The core's array of a leaf."""
+    """Return the core's array of a leaf."""
     if not is_packed(spec):
         return np.asarray(value.numpy() if hasattr(value, "numpy") else value)
     if isinstance(spec, DatasetSpec):
@@ -96,12 +96,12 @@ def pack(spec: Any, value: Any) -> np.ndarray[Any, Any]:
 
 
 def unpack(spec: Any, tensor: Any) -> Any:
-    """The leaf that the core's tensor stands for."""
+    """Return the leaf that the core's tensor stands for."""
     return unpack_array(spec, tensor.numpy()) if is_packed(spec) else tensor
 
 
 def unpack_array(spec: Any, array: np.ndarray[Any, Any]) -> Any:
-    """The packed leaf that the core's array stands for."""
+    """Return the packed leaf that the core's array stands for."""
     data = array.tobytes()
     if isinstance(spec, DatasetSpec):
         return of_rows(pickle.loads(data), spec.element_spec)
@@ -125,17 +125,17 @@ def _parts(value: Any) -> list[np.ndarray[Any, Any]]:
 
 
 def pack_rows(rows: list[_Arrays]) -> np.ndarray[Any, Any]:
-    """The core's array of a data set of these elements."""
+    """Return the core's array of a data set of these elements."""
     return np.frombuffer(pickle.dumps(rows, pickle.HIGHEST_PROTOCOL), np.uint8)
 
 
 def pack_column(column: Sequence[Any]) -> np.ndarray[Any, Any]:
-    """The core's array of a data set of elements of one leaf each."""
+    """Return the core's array of a data set of elements of one leaf each."""
     return pack_rows([(array,) for array in column])
 
 
 def unpacker(structure: Any) -> Callable[[Sequence[Any]], Any]:
-    """The function from the core's tensors to an element of this structure."""
+    """Return the function from the core's tensors to an element of this structure."""
     specs = nest.flatten(structure)
     if not has_packed(structure):
         return lambda tensors: nest.pack_sequence_as(structure, tensors)
@@ -155,7 +155,7 @@ def packed_rows(impl: Any) -> Iterator[_Arrays]:
 
 
 def row_of(tensors: Sequence[Any]) -> _Arrays:
-    """An element of the core's as arrays."""
+    """Return an element of the core's as arrays."""
     return tuple(tensor.numpy() for tensor in tensors)
 
 
@@ -170,7 +170,7 @@ def of_rows(rows: list[_Arrays], structure: Any) -> Dataset:
 
 
 def spec_of_value(value: Any) -> Any:
-    """The spec of what a function on the host has returned."""
+    """Return the spec of what a function on the host has returned."""
     from ipu.tf.data import _structure
     from ipu.tf.data._dataset import Dataset
 

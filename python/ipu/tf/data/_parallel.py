@@ -26,7 +26,7 @@ _WORTH_A_THREAD = 5e-4  # seconds of a call; handing it over and back takes a te
 
 
 def calls_of(num_parallel_calls: Any) -> int:
-    """How many calls of a function run at once, for :func:`in_order`.
+    """Return how many calls of a function run at once, for :func:`in_order`.
 
     Args:
         num_parallel_calls: A number; AUTOTUNE; None for 1.
@@ -55,7 +55,7 @@ def in_order(
 
     Elements are taken by the thread that asks for results, one for each call that may
     run ahead. An error comes where its element's result would; one of ``elements``
-    itself, behind the results of those before. When the iterator is closed, no further
+    itself, after the results of those before. When the iterator is closed, no further
     call begins, and those that run are waited for.
 
     Args:
@@ -78,7 +78,7 @@ class _InOrder(Iterator[T]):
         self._owner = os.getpid()
         self._pool: ThreadPoolExecutor | None = None
         self._waiting: deque[tuple[Future[T], int, Any]] = deque()
-        self._failed: Exception | None = None  # of the elements, behind those waiting
+        self._failed: Exception | None = None  # of the elements, after those waiting
 
     def __next__(self) -> T:
         if self._calls == _AUTOTUNE:
@@ -103,7 +103,7 @@ class _InOrder(Iterator[T]):
         raise failed
 
     def _measured(self) -> T:
-        """The result of the first call, whose time says how many run at once."""
+        """Return the result of the first call, whose time says how many run at once."""
         number, element = next(self._numbered)
         self._calls = 1
         begin = time.perf_counter()

@@ -201,7 +201,7 @@ def opened(path: str, compression: str) -> Iterator[IO[bytes]]:
 
 
 def paths_of(filenames: Any) -> Callable[[], Iterator[str]]:
-    """The function that gives the names of files.
+    """Return the function that gives the names of files.
 
     Args:
         filenames: A name, a list of names, or a data set of names.

@@ -33,7 +33,7 @@ Stack = Callable[[Sequence[Any], int], Any]
 def stacked_batches(
     impl: Any, specs: list[Any], made: list[Any], size: int, drop: bool, stack: Stack
 ) -> Any:
-    """The core's data set of batches that Python makes.
+    """Return the core's data set of batches that Python makes.
 
     Args:
         drop: Whether a last batch of fewer rows is dropped.
@@ -76,7 +76,7 @@ def _unpacked(spec: Any, column: tuple[Any, ...]) -> Sequence[Any]:
 
 
 def _is_row(spec: Any) -> bool:
-    """Whether a leaf of a composite spec is a tensor whose batches are ragged."""
+    """Tell whether a leaf of a composite spec is a tensor whose batches are ragged."""
     return isinstance(spec, RaggedTensorSpec) and not spec.ragged_rank
 
 
@@ -125,7 +125,7 @@ def _grown(spec: Any, size: int | None) -> Any:
 
 
 def ragged_of(rows: Sequence[Any], ragged_rank: int) -> Any:
-    """A ragged tensor of rows, which are dense or ragged."""
+    """Return a ragged tensor of rows, which are dense or ragged."""
     from ipu.tf.ragged import RaggedTensor, stacked
 
     if ragged_rank:
@@ -150,7 +150,7 @@ def _sparse_of(rows: Sequence[Any]) -> Any:
 
 
 def sparse_rows(rows: Sequence[Any], shape: tuple[int | None, ...]) -> Any:
-    """A sparse tensor of dense rows, each in the corner of ``shape``.
+    """Return a sparse tensor of dense rows, each in the corner of ``shape``.
 
     Raises:
         DataLossError: A row is larger.
@@ -214,7 +214,7 @@ def unbatched(impl: Any, structure: Any) -> tuple[Any, Any]:
 
 
 def _row_spec(spec: Any) -> Any:
-    """The spec of a leaf's rows."""
+    """Return the spec of a leaf's rows."""
     shape = spec.shape and spec.shape[1:]
     if isinstance(spec, RaggedTensorSpec) and spec.ragged_rank:
         return RaggedTensorSpec(shape, spec.dtype, spec.ragged_rank - 1)
@@ -254,7 +254,7 @@ def padding_values(given: Any, specs: list[Any], structure: Any) -> list[Any]:
 
 
 def _like(structure: Any, given: Any) -> list[Any]:
-    """The parts of ``given`` in the places of the leaves of ``structure``."""
+    """Return the parts of ``given`` in the places of the leaves of ``structure``."""
     if not nest.is_nested(structure):
         return [given]
     if isinstance(structure, dict):
@@ -267,7 +267,7 @@ def _like(structure: Any, given: Any) -> list[Any]:
 def padded(
     column: Sequence[Any], shape: tuple[int | None, ...], value: Any, index: int
 ) -> np.ndarray[Any, Any]:
-    """A batch of arrays, each filled up behind its ends.
+    """Return a batch of arrays, each filled up after its ends.
 
     Args:
         shape: What each is filled up to; None: the largest size there is.

@@ -15,10 +15,10 @@ def _drawn(draws: seed.Draws, stride: int) -> int:
 
 
 def for_shuffle() -> int:
-    """The seed of the next shuffle that was given none."""
+    """Return the seed of the next shuffle that was given none."""
     return _drawn(_shuffles, 0x9E3779B97F4A7C15)
 
 
 def for_map() -> int:
-    """The seed of the random ops of the next function that is mapped."""
+    """Return the seed of the random ops of the next function that is mapped."""
     return _drawn(_maps, 0xD1B54A32D192ED03)

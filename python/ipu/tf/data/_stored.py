@@ -50,7 +50,7 @@ _Arrays = tuple["np.ndarray[Any, Any]", ...]
 
 
 def described(structure: Any) -> Any:
-    """The structure of elements as plain data.
+    """Return the structure of elements as plain data.
 
     Raises:
         TypeError: There are data sets in it.
@@ -76,7 +76,7 @@ def described(structure: Any) -> Any:
 
 
 def spec_from(described: Any) -> Any:
-    """The structure that :func:`described` gave as plain data."""
+    """Return the structure that :func:`described` gave as plain data."""
     if "dict" in described:
         return {key: spec_from(item) for key, item in described["dict"]}
     if "tuple" in described:

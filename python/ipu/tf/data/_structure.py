@@ -62,7 +62,7 @@ def map_leaves(function: Callable[[Any], Any], value: Any) -> Any:
 
 
 def _like(value: Mapping[Any, Any], made: dict[Any, Any]) -> Any:
-    """A mapping of the kind of ``value`` with other items."""
+    """Return a mapping of the kind of ``value`` with other items."""
     if hasattr(value, "default_factory"):
         return type(value)(value.default_factory, made)  # type: ignore[call-arg]
     return type(value)(made)  # type: ignore[call-arg]

@@ -395,7 +395,7 @@ def prefetch_to_device(device: Any, buffer_size: int | None = None) -> _Transfor
 
 
 def copy_to_device(target_device: Any, source_device: Any = "") -> _Transformation:
-    """The data set itself: elements go to the device that takes them.
+    """Return the data set itself: elements go to the device that takes them.
 
     Example:
         >>> len(list(Dataset.range(3).apply(copy_to_device("/device:IPU:0"))))

@@ -55,7 +55,7 @@ class Column:
             )
 
     def value(self, field: str, number: int) -> Any:
-        """The value that a field writes.
+        """Return the value that a field writes.
 
         Raises:
             InvalidArgumentError: It writes none.
@@ -76,7 +76,7 @@ class Column:
             ) from None
 
     def tensor(self, values: Sequence[Any], shape: tuple[int, ...]) -> Any:
-        """The values as a tensor."""
+        """Return the values as a tensor."""
         if self.dtype == string:
             flat = np.empty(len(values), object)
             flat[:] = values
@@ -85,12 +85,12 @@ class Column:
 
 
 def columns_of(record_defaults: Any) -> list[Column]:
-    """The columns that a list of defaults describes."""
+    """Return the columns that a list of defaults describes."""
     return [Column(default) for default in record_defaults]
 
 
 def csv_reader(lines: Iterable[str], delimiter: str, quotes: bool) -> Any:
-    """The rows of lines: lists of fields."""
+    """Return the rows of lines: lists of fields."""
     return csv.reader(
         lines,
         delimiter=delimiter,
@@ -102,7 +102,7 @@ def csv_reader(lines: Iterable[str], delimiter: str, quotes: bool) -> Any:
 def _fields_of(
     line: str, field_delim: str, use_quote_delim: bool, na_value: str
 ) -> list[str]:
-    """The fields of a line; "" for those that are missing.
+    """Return the fields of a line; "" for those that are missing.
 
     Raises:
         InvalidArgumentError: Quotes that do not end.

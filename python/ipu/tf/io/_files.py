@@ -62,7 +62,7 @@ def write_file(filename: Any, contents: Any, name: str | None = None) -> None:
 
 
 def matching_files(pattern: Any, name: str | None = None) -> StringTensor:
-    """The sorted names of the files that match a pattern, or one of several.
+    """Return the sorted names of the files that match a pattern, or one of several.
 
     Example:
         >>> matching_files("/nothing/*.png").shape
@@ -76,7 +76,7 @@ def matching_files(pattern: Any, name: str | None = None) -> StringTensor:
 def decode_raw(
     input_bytes: Any, out_type: Any, little_endian: bool = True, name: Any = None
 ) -> Any:
-    """The numbers whose bytes a string holds.
+    """Return the numbers whose bytes a string holds.
 
     Args:
         input_bytes: Strings of equal length.

@@ -222,7 +222,7 @@ def _encoded(image: Any, what: str, **options: Any) -> Any:
 
 @boundary
 def encode_png(image: Any, compression: int = -1, name: str | None = None) -> Any:
-    """A PNG of pixels.
+    """Return a PNG of pixels.
 
     Args:
         image: uint8 [height, width, channels], 1 to 4 channels.
@@ -244,7 +244,7 @@ def encode_png(image: Any, compression: int = -1, name: str | None = None) -> An
 def encode_jpeg(
     image: Any, format: str = "", quality: int = 95, *args: Any, **kwargs: Any
 ) -> Any:
-    """A JPEG of pixels [height, width, 1 or 3]; see :func:`encode_png`.
+    """Return a JPEG of pixels [height, width, 1 or 3]; see :func:`encode_png`.
 
     Args:
         image: uint8 pixels.

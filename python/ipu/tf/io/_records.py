@@ -41,7 +41,7 @@ def _checksum(what: str) -> Any:
 
 
 def checked_compression(compression: Any) -> str:
-    """The name of a compression: "", "ZLIB" or "GZIP".
+    """Return the name of a compression: "", "ZLIB" or "GZIP".
 
     Raises:
         ValueError: There is no such compression.

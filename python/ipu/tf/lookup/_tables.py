@@ -40,10 +40,10 @@ class Entries(NamedTuple):
 
 
 def array_of(value: Any, dtype: Any = None) -> np.ndarray[Any, Any]:
-    """Strings as objects, numbers of a dtype.
+    """Return strings as objects, numbers of a dtype.
 
     Raises:
-        TypeError: ``value`` is no such thing.
+        TypeError: ``value`` is another thing.
     """
     kind = None if dtype is None else as_dtype(dtype)
     if getattr(type(value), "_ipu_graph_tensor", False):
@@ -91,7 +91,7 @@ class KeyValueTensorInitializer:
         self.value_dtype = as_dtype(value_dtype or self._values.dtype)
 
     def entries(self) -> Entries:
-        """The entries."""
+        """Return the entries."""
         return Entries(
             self._keys.ravel(), self._values.ravel(), self.key_dtype, self.value_dtype
         )
@@ -173,7 +173,7 @@ class TextFileInitializer:
                 )
 
     def entries(self) -> Entries:
-        """The entries.
+        """Return the entries.
 
         Raises:
             NotFoundError: There is no such file.
@@ -268,11 +268,11 @@ class Table:
         return self._value_dtype
 
     def size(self, name: Any = None) -> Any:
-        """The number of entries, int64."""
+        """Return the number of entries, int64."""
         return constant(np.int64(len(self._rows)))
 
     def lookup(self, keys: Any, name: Any = None) -> Any:
-        """The values of keys.
+        """Return the values of keys.
 
         Args:
             keys: A tensor of any shape, also a ragged one.
@@ -300,7 +300,7 @@ class Table:
         return tensor_of(found, shape, self._value_dtype)
 
     def __getitem__(self, keys: Any) -> Any:
-        """The same as :meth:`lookup`."""
+        """Return the same as :meth:`lookup`."""
         return self.lookup(keys)
 
     def _value_of(self, key: Any) -> Any:
@@ -373,7 +373,7 @@ class StaticHashTable(Table):
         return (StringTensor if is_string else _core.Tensor)(self._default)
 
     def export(self, name: Any = None) -> tuple[Any, Any]:
-        """All keys, and their values."""
+        """Return all keys, and their values."""
         keys, values = list(self._rows), list(self._rows.values())
         shape = (len(keys),)
         return (
@@ -387,7 +387,7 @@ class StaticVocabularyTable(Table):
 
     Args:
         initializer: Entries with int64 values from 0 on; None: there are buckets alone.
-        num_oov_buckets: How many buckets there are behind the entries.
+        num_oov_buckets: How many buckets there are after the entries.
         lookup_key_dtype: dtype of the keys of :meth:`lookup`; None: that of the
             entries.
         experimental_is_anonymous: Ignored.
@@ -432,7 +432,7 @@ class StaticVocabularyTable(Table):
         self._known = len(self._rows)
 
     def size(self, name: Any = None) -> Any:
-        """The number of entries and buckets, int64."""
+        """Return the number of entries and buckets, int64."""
         return constant(np.int64(self._known + self._count))
 
     def _value_of(self, key: Any) -> Any:

@@ -70,7 +70,7 @@ class MutableHashTable(Table):
         self.insert(keys, values)
 
     def remove(self, keys: Any, name: Any = None) -> None:
-        """Take entries away; keys that are not there are no error."""
+        """Take entries away; keys that are not there do no harm."""
         on_host(f"{self._what}.remove", keys)
         for key in self._checked(keys).ravel().tolist():
             self._rows.pop(key, None)
@@ -80,7 +80,7 @@ class MutableHashTable(Table):
         self.remove(keys)
 
     def export(self, name: Any = None) -> tuple[Any, Any]:
-        """All keys, and their values."""
+        """Return all keys, and their values."""
         count = len(self._rows)
         return (
             tensor_of(list(self._rows), (count,), self._key_dtype),

@@ -54,7 +54,7 @@ def _block(field: int, content: bytes) -> bytes:
 
 
 def tensor_of(value: Any) -> bytes:
-    """A TensorProto.
+    """Return a TensorProto.
 
     Args:
         value: An array of numbers, or bytes, or a list of bytes.
@@ -77,7 +77,7 @@ def tensor_of(value: Any) -> bytes:
 
 
 def metadata_of(plugin: str, description: str | None = None) -> bytes:
-    """A SummaryMetadata: which part of TensorBoard shows a value.
+    """Return a SummaryMetadata: which part of TensorBoard shows a value.
 
     Args:
         plugin: "scalars", "histograms", "images", "text" or another.
@@ -90,12 +90,12 @@ def metadata_of(plugin: str, description: str | None = None) -> bytes:
 
 
 def value_of(tag: str, tensor: Any, metadata: bytes) -> bytes:
-    """A Summary.Value: a tensor under a tag."""
+    """Return a Summary.Value: a tensor under a tag."""
     return _block(1, tag.encode()) + _block(8, tensor_of(tensor)) + _block(9, metadata)
 
 
 def summary_of(tag: str, content: bytes) -> bytes:
-    """A Summary of one value.
+    """Return a Summary of one value.
 
     Args:
         content: What one of the next four functions gave.
@@ -104,17 +104,17 @@ def summary_of(tag: str, content: bytes) -> bytes:
 
 
 def number_of(value: float) -> bytes:
-    """The content of a value: a number as float32."""
+    """Return the content of a value: a number as float32."""
     return _varint(2 << 3 | 5) + struct.pack("<f", value)
 
 
 def text_of(tensor: bytes) -> bytes:
-    """The content of a value: texts, which :func:`tensor_of` gave."""
+    """Return the content of a value: texts, which :func:`tensor_of` gave."""
     return _block(8, tensor) + _block(9, _block(1, _block(1, b"text")))
 
 
 def image_of(shape: Sequence[int], file: bytes) -> bytes:
-    """The content of a value: a picture."""
+    """Return the content of a value: a picture."""
     sizes = b"".join(_integer(1 + axis, size) for axis, size in enumerate(shape))
     return _block(4, sizes + _block(4, file))
 
@@ -130,7 +130,7 @@ def _limits() -> np.ndarray[Any, Any]:
 
 
 def histogram_of(values: Any) -> bytes:
-    """The content of a value: a HistogramProto of finite numbers.
+    """Return the content of a value: a HistogramProto of finite numbers.
 
     A row of empty parts is written as one.
     """
@@ -158,7 +158,7 @@ def histogram_of(values: Any) -> bytes:
 
 
 def graph_of(nodes: Iterable[tuple[str, str, Sequence[str]]]) -> bytes:
-    """A GraphDef.
+    """Return a GraphDef.
 
     Args:
         nodes: The name of each node, what it is, and the names of its inputs.
@@ -173,12 +173,12 @@ def graph_of(nodes: Iterable[tuple[str, str, Sequence[str]]]) -> bytes:
 
 
 def event_of_version(time: float) -> bytes:
-    """The first event of a file."""
+    """Return the first event of a file."""
     return _double(1, time) + _block(3, _VERSION)
 
 
 def event_of_summary(time: float, step: int, value: bytes) -> bytes:
-    """An event with one value.
+    """Return an event with one value.
 
     Args:
         time: Seconds since 1970.
@@ -188,10 +188,10 @@ def event_of_summary(time: float, step: int, value: bytes) -> bytes:
 
 
 def event_of_values(time: float, step: int, summary: bytes) -> bytes:
-    """The same with a whole Summary, of any number of values."""
+    """Return the same with a whole Summary, of any number of values."""
     return _double(1, time) + _integer(2, step) + _block(5, summary)
 
 
 def event_of_graph(time: float, graph: bytes) -> bytes:
-    """An event with a graph, as :func:`graph_of` gave it."""
+    """Return an event with a graph, as :func:`graph_of` gave it."""
     return _double(1, time) + _block(4, graph)

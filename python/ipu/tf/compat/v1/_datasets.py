@@ -31,13 +31,13 @@ class _Iterators:
     """What data sets of TensorFlow 1 have besides."""
 
     def make_one_shot_iterator(self) -> Any:
-        """An iterator that begins by itself."""
+        """Return an iterator that begins by itself."""
         from ipu.tf.compat.v1.data import make_one_shot_iterator
 
         return make_one_shot_iterator(self)
 
     def make_initializable_iterator(self, shared_name: str | None = None) -> Any:
-        """An iterator that begins a pass when its initializer is run."""
+        """Return an iterator that begins a pass when its initializer is run."""
         from ipu.tf.compat.v1.data import make_initializable_iterator
 
         return make_initializable_iterator(self, shared_name)
@@ -86,7 +86,7 @@ class PendingDataset(_Iterators):
         return list(dict.fromkeys([*before, *own]))
 
     def made(self, values: dict[int, Any]) -> Any:
-        """The data set."""
+        """Return the data set."""
         function, args, kwargs = self._call
 
         def value_of(leaf: Any) -> Any:
@@ -101,7 +101,7 @@ class PendingDataset(_Iterators):
             )
 
     def fed(self, *values: Any) -> Any:
-        """The data set of what a run feeds.
+        """Return the data set of what a run feeds.
 
         Args:
             *values: A tensor for each of :attr:`inputs`.
@@ -166,7 +166,7 @@ class Dataset(_Iterators, _data.Dataset):
 
 
 def kept(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that makes a data set of TensorFlow 1, or keeps the call."""
+    """Return a function that makes a data set of TensorFlow 1, or keeps the call."""
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -182,7 +182,7 @@ def kept(function: Callable[..., Any]) -> Callable[..., Any]:
 def _fixed_or_pending(
     function: Callable[..., Any], args: Any, kwargs: dict[str, Any]
 ) -> Any:
-    """The data set where all tensors are constants, else the call."""
+    """Return the data set where all tensors are constants, else the call."""
     leaves = nest.flatten((args, kwargs))
     symbols = [leaf for leaf in leaves if is_symbol(leaf)]
     values = {id(leaf): constant_value(leaf) for leaf in symbols}

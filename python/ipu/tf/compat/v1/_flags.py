@@ -62,7 +62,7 @@ class FlagValues:
 
         Args:
             argv: The words, the program first.
-            known_only: Whether words that are no flags are left alone.
+            known_only: Whether words that are not flags are left alone.
 
         Returns:
             The program and the words that are left.
@@ -124,7 +124,7 @@ class FlagValues:
         return iter(self._values)
 
     def flag_values_dict(self) -> dict[str, Any]:
-        """All values by name."""
+        """Return all values by name."""
         return {name: getattr(self, name) for name in self._values}
 
 

@@ -49,13 +49,13 @@ def join(path: Any, *paths: Any) -> str:
 
 
 def glob(pattern: Any) -> list[str]:
-    """The paths that match a pattern, or a list of them."""
+    """Return the paths that match a pattern, or a list of them."""
     patterns = pattern if isinstance(pattern, (list, tuple)) else [pattern]
     return [path for one in patterns for path in sorted(_glob.glob(os.fspath(one)))]
 
 
 def listdir(path: Any) -> list[str]:
-    """The names in a folder.
+    """Return the names in a folder.
 
     Raises:
         NotFoundError: There is no such folder.
@@ -127,7 +127,7 @@ def rename(src: Any, dst: Any, overwrite: bool = False) -> None:
 
 
 def stat(path: Any) -> os.stat_result:
-    """What the system knows about a file; its size is ``st_size``."""
+    """Return what the system knows about a file; its size is ``st_size``."""
     return os.stat(path)
 
 

@@ -71,7 +71,7 @@ def enable_eager_execution(*args: Any, **kwargs: Any) -> None:
 
 
 def executing_eagerly_outside_functions() -> bool:
-    """Whether code outside of functions runs at once.
+    """Tell whether code outside of functions runs at once.
 
     Example:
         >>> with v1.Graph().as_default():
@@ -82,7 +82,7 @@ def executing_eagerly_outside_functions() -> bool:
 
 
 def get_default_graph() -> Graph:
-    """The graph that ops of this thread go to.
+    """Return the graph that ops of this thread go to.
 
     Example:
         >>> graph = v1.Graph()
@@ -109,7 +109,7 @@ def reset_default_graph() -> None:
 
 
 def get_default_session() -> Session | None:
-    """The session that ``Tensor.eval`` uses in this thread, or None.
+    """Return the session that ``Tensor.eval`` uses in this thread, or None.
 
     Example:
         >>> with v1.Session() as session:
@@ -120,7 +120,7 @@ def get_default_session() -> Session | None:
 
 
 def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> GraphTensor:
-    """A tensor whose value each run is given, in ``feed_dict``.
+    """Return a tensor whose value each run is given, in ``feed_dict``.
 
     Args:
         dtype: The dtype.
@@ -150,7 +150,7 @@ def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Graph
 def placeholder_with_default(
     input: Any, shape: Any = None, name: str | None = None
 ) -> Any:
-    """A tensor whose value a run may be given.
+    """Return a tensor whose value a run may be given.
 
     Args:
         input: Its value otherwise.
@@ -211,7 +211,7 @@ def Print(
     summarize: int | None = 3,
     name: str | None = None,
 ) -> Any:
-    """A tensor that prints others whenever it is computed.
+    """Return a tensor that prints others whenever it is computed.
 
     Args:
         input_: The tensor.
@@ -265,7 +265,7 @@ def add_to_collections(names: Any, value: Any) -> None:
 
 
 def get_collection(key: str, scope: str | None = None) -> list[Any]:
-    """A copy of a named list of the default graph.
+    """Return a copy of a named list of the default graph.
 
     Args:
         key: The list.
@@ -280,7 +280,7 @@ def get_collection(key: str, scope: str | None = None) -> list[Any]:
 
 
 def get_collection_ref(key: str) -> list[Any]:
-    """A named list of the default graph itself.
+    """Return a named list of the default graph itself.
 
     Args:
         key: The list.

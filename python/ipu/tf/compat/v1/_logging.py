@@ -41,12 +41,12 @@ _counts: dict[str, int] = {}
 
 
 def get_logger() -> logging.Logger:
-    """The logger."""
+    """Return the logger."""
     return _logger
 
 
 def get_verbosity() -> int:
-    """The level from which messages are shown."""
+    """Return the level from which messages are shown."""
     return _logger.getEffectiveLevel()
 
 

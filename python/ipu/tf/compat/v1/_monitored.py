@@ -175,7 +175,7 @@ class MonitoredTrainingSession:
         return self._session.graph
 
     def should_stop(self) -> bool:
-        """Whether a hook, or the end of a data set, wants no further run."""
+        """Tell whether a hook, or the end of a data set, wants no further run."""
         return self._stops or self._coordinator.should_stop()
 
     def run(
@@ -250,7 +250,7 @@ class Coordinator:
         self._threads: list[threading.Thread] = []
 
     def should_stop(self) -> bool:
-        """Whether threads shall end."""
+        """Tell whether threads shall end."""
         return self._event.is_set()
 
     def request_stop(self, ex: BaseException | None = None) -> None:

@@ -17,7 +17,7 @@ where_v2 = tf.where
 
 
 def renamed(function: Callable[..., Any], **old: str) -> Callable[..., Any]:
-    """A function that also takes arguments under older names.
+    """Return a function that also takes arguments under older names.
 
     Args:
         **old: For each older name the present one.
@@ -151,7 +151,7 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None)
 
 @op
 def div(x: Any, y: Any, name: str | None = None) -> Any:
-    """The quotient as Python 2 has it: integers are rounded down.
+    """Return the quotient as Python 2 has it: integers are rounded down.
 
     Args:
         x: The dividend.

@@ -44,7 +44,7 @@ class Optimizer(optimizers.Optimizer):
         optimizers.Optimizer.__init__(self, name=name)
 
     def get_name(self) -> str:
-        """Its name."""
+        """Return its name."""
         return self._name
 
     def get_slot_names(self) -> list[str]:

@@ -37,7 +37,7 @@ def dynamic_rnn(
     Args:
         cell: A cell of ``tf.nn.rnn_cell``.
         inputs: ``(batch, steps, size)``, or ``(steps, batch, size)``.
-        sequence_length: How many steps of each row count, ``(batch,)``: behind them
+        sequence_length: How many steps of each row count, ``(batch,)``: after them
             outputs are zero, and the state stays. None: all.
         initial_state: The first state; None: zeros.
         dtype: Of the zeros.
@@ -76,7 +76,7 @@ def static_rnn(
     sequence_length: Any = None,
     scope: Any = None,
 ) -> tuple[list[Any], Any]:
-    """The same for a list with an entry for each step.
+    """Return the same for a list with an entry for each step.
 
     Args:
         cell: As for :func:`dynamic_rnn`.
@@ -174,7 +174,7 @@ def static_bidirectional_rnn(
     sequence_length: Any = None,
     scope: Any = None,
 ) -> tuple[list[Any], Any, Any]:
-    """The same for a list with an entry for each step.
+    """Return the same for a list with an entry for each step.
 
     Args:
         cell_fw: The cell from the start.
@@ -229,7 +229,7 @@ def _over(
     backwards: bool,
     is_list: bool,
 ) -> Any:
-    """A cell over all steps, as one operation of the graph."""
+    """Return a cell over all steps, as one operation of the graph."""
     if state is None and dtype is None:
         raise ValueError(
             "If there is no initial_state, you must give a dtype: it is that of the "
@@ -310,7 +310,7 @@ def _fused(cell: LSTMCell, x: Any, lengths: Any, state: Any) -> Any:
 
 @part_of_step()
 def _loop(cell: Any, x: Any, lengths: Any, state: Any, scope: Any) -> Any:
-    """The cell in a loop."""
+    """Return the cell in a loop."""
     count, batch = int(x.shape[0]), x.shape[1]
     rows = tf.zeros([count, batch, int(cell.output_size)], x.dtype)
 

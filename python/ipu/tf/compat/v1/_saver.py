@@ -92,7 +92,7 @@ class Saver:
         Args:
             sess: The session whose values are written.
             save_path: The path, without a suffix.
-            global_step: A number, or the variable of it, that is put behind the path.
+            global_step: A number, or the variable of it, that is put after the path.
             **more: ``write_meta_graph`` and others of TensorFlow, without effect.
 
         Returns:
@@ -171,7 +171,7 @@ class Saver:
 
 
 def latest_checkpoint(checkpoint_dir: str, latest_filename: str | None = None) -> Any:
-    """The path that a saver wrote last in a folder, or None.
+    """Return the path that a saver wrote last in a folder, or None.
 
     Args:
         checkpoint_dir: The folder.
@@ -206,7 +206,7 @@ class CheckpointState(NamedTuple):
 def get_checkpoint_state(
     checkpoint_dir: str, latest_filename: str | None = None
 ) -> CheckpointState | None:
-    """The files that savers have written to a folder, or None.
+    """Return the files that savers have written to a folder, or None.
 
     Args:
         checkpoint_dir: The folder.

@@ -19,7 +19,7 @@ def _graph(graph: Any) -> Graph:
 
 
 def get_global_step(graph: Any = None) -> Any:
-    """The variable that counts updates, or None.
+    """Return the variable that counts updates, or None.
 
     Args:
         graph: The graph; None: the default one.
@@ -67,7 +67,7 @@ def create_global_step(graph: Any = None) -> Any:
 
 
 def get_or_create_global_step(graph: Any = None) -> Any:
-    """The variable that counts updates, made where it is not there.
+    """Return the variable that counts updates, made where it is not there.
 
     Make it where the device is the CPU: ``with tf.device("cpu"):``. It is of int32,
     which is the widest integer of a device.
@@ -87,7 +87,7 @@ def get_or_create_global_step(graph: Any = None) -> Any:
 
 
 def global_step(sess: Any, global_step_tensor: Any) -> int:
-    """The number of updates as a Python int.
+    """Return the number of updates as a Python int.
 
     Args:
         sess: The session.
@@ -166,7 +166,7 @@ def polynomial_decay(
     cycle: bool = False,
     name: str | None = None,
 ) -> Any:
-    """A rate that goes to another one, and stays there.
+    """Return a rate that goes to another one, and stays there.
 
     Args:
         learning_rate: The rate at the start.
@@ -193,7 +193,7 @@ def polynomial_decay(
 def piecewise_constant(
     x: Any, boundaries: Sequence[Any], values: Sequence[float], name: str | None = None
 ) -> Any:
-    """A rate for each part of the steps.
+    """Return a rate for each part of the steps.
 
     Args:
         x: The step, a tensor or variable.

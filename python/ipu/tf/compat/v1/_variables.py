@@ -33,7 +33,7 @@ def get_variable(
     synchronization: Any = None,
     aggregation: Any = None,
 ) -> Any:
-    """The variable of a name in the current scope, made where it is not there.
+    """Return the variable of a name in the current scope, made where it is not there.
 
     Args:
         name: Its name; that of the scope comes in front.
@@ -185,7 +185,7 @@ def variable_scope(
 
 
 def get_variable_scope() -> VariableScope:
-    """The variable scope in force.
+    """Return the variable scope in force.
 
     Example:
         >>> with v1.Graph().as_default():
@@ -197,7 +197,7 @@ def get_variable_scope() -> VariableScope:
 
 
 def global_variables(scope: str | None = None) -> list[Any]:
-    """The variables of the default graph.
+    """Return the variables of the default graph.
 
     Args:
         scope: What their names begin with; None: all.
@@ -212,7 +212,7 @@ def global_variables(scope: str | None = None) -> list[Any]:
 
 
 def local_variables(scope: str | None = None) -> list[Any]:
-    """The variables of the default graph that are not to be saved.
+    """Return the variables of the default graph that are not to be saved.
 
     Args:
         scope: What their names begin with; None: all.
@@ -226,7 +226,7 @@ def local_variables(scope: str | None = None) -> list[Any]:
 
 
 def model_variables(scope: str | None = None) -> list[Any]:
-    """The variables that a program has put into that list.
+    """Return the variables that a program has put into that list.
 
     Args:
         scope: What their names begin with; None: all.
@@ -240,7 +240,7 @@ def model_variables(scope: str | None = None) -> list[Any]:
 
 
 def trainable_variables(scope: str | None = None) -> list[Any]:
-    """The variables that optimizers take by default.
+    """Return the variables that optimizers take by default.
 
     Args:
         scope: What their names begin with; None: all.
@@ -255,7 +255,7 @@ def trainable_variables(scope: str | None = None) -> list[Any]:
 
 
 def variables_initializer(var_list: Sequence[Any], name: str = "init") -> Any:
-    """An operation that gives variables their first values.
+    """Return an operation that gives variables their first values.
 
     Args:
         var_list: The variables.
@@ -289,7 +289,7 @@ initialize_all_variables = global_variables_initializer
 
 
 def local_variables_initializer() -> Any:
-    """An operation that gives local variables their first values.
+    """Return an operation that gives local variables their first values.
 
     Example:
         >>> with v1.Graph().as_default():
@@ -300,7 +300,7 @@ def local_variables_initializer() -> Any:
 
 
 def tables_initializer(name: str = "init_all_tables") -> Any:
-    """An operation that does nothing: tables have their entries from the start.
+    """Return an operation that does nothing: tables have their entries from the start.
 
     Example:
         >>> with v1.Graph().as_default():
@@ -328,7 +328,7 @@ def is_variable_initialized(variable: Any) -> Any:
 def report_uninitialized_variables(
     var_list: Sequence[Any] | None = None, name: str = "report_uninitialized_variables"
 ) -> Any:
-    """The names of variables without a value, as a tensor of strings.
+    """Return the names of variables without a value, as a tensor of strings.
 
     Args:
         var_list: The variables; None: all of the default graph.

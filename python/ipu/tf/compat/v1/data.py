@@ -87,7 +87,7 @@ class Iterator:
         return Iterator(None, starts=False, spec=spec)
 
     def make_initializer(self, dataset: Any, name: str | None = None) -> Any:
-        """The operation that begins a pass over a data set.
+        """Return the operation that begins a pass over a data set.
 
         Args:
             dataset: The data set, with elements as the iterator was told.
@@ -145,7 +145,7 @@ class Iterator:
         return nest.map_structure(lambda spec: spec.shape, self._spec)
 
     def get_next(self, name: str | None = None) -> Any:
-        """The next element: each run that needs it takes one.
+        """Return the next element: each run that needs it takes one.
 
         Returns:
             A nest of tensors of the graph. A run at the end of the data set raises
@@ -155,7 +155,7 @@ class Iterator:
 
 
 def make_one_shot_iterator(dataset: Any) -> Any:
-    """An iterator that begins by itself.
+    """Return an iterator that begins by itself.
 
     Args:
         dataset: The data set.
@@ -181,7 +181,7 @@ def make_one_shot_iterator(dataset: Any) -> Any:
 
 
 def make_initializable_iterator(dataset: Any, shared_name: str | None = None) -> Any:
-    """An iterator that begins a pass when its initializer is run.
+    """Return an iterator that begins a pass when its initializer is run.
 
     Args:
         dataset: The data set; what it takes of the graph is fed to the initializer.

@@ -106,7 +106,7 @@ def resize_images(
     preserve_aspect_ratio: bool = False,
     name: str | None = None,
 ) -> Any:
-    """Images of another size.
+    """Return images of another size.
 
     Args:
         images: [height, width, channels], or a batch of them.
@@ -148,7 +148,7 @@ def resize_bilinear(
     name: str | None = None,
     half_pixel_centers: bool = False,
 ) -> Any:
-    """Images of another size, by linear interpolation.
+    """Return images of another size, by linear interpolation.
 
     Args:
         images: A batch of images [batch, height, width, channels].
@@ -207,7 +207,7 @@ def resize_bicubic(
 def resize_area(
     images: Any, size: Any, align_corners: bool = False, name: str | None = None
 ) -> Any:
-    """Images of another size, whose pixels are the mean of what they cover.
+    """Return images of another size, whose pixels are the mean of what they cover.
 
     Example:
         >>> resize_area([[[[0.0], [2.0]]]], (1, 1)).numpy().ravel().tolist()

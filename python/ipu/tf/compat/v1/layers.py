@@ -41,7 +41,7 @@ def _format(data_format: str) -> str:
 
 
 def _size(x: Any, axis: int, layer: str) -> int:
-    """The size of an axis, which the shapes of a layer's variables need."""
+    """Return the size of an axis, which the shapes of a layer's variables need."""
     shape = TensorShape(x.shape)
     size = shape[axis] if -len(shape) <= axis < len(shape) else None
     if size is None:
@@ -74,7 +74,7 @@ def _weights(
 
 
 def _finished(y: Any, bias: Any, layout: str, activation: Any, regularizer: Any) -> Any:
-    """A result with bias, activation, and what is added to the losses."""
+    """Return a result with bias, activation, and what is added to the losses."""
     y = y if bias is None else tf.nn.bias_add(y, bias, data_format=layout)
     y = y if activation is None else activation(y)
     if regularizer is not None:
@@ -215,7 +215,7 @@ def max_pooling2d(
     data_format: str = "channels_last",
     name: str | None = None,
 ) -> Any:
-    """The largest of each window.
+    """Return the largest of each window.
 
     Args:
         inputs: ``(batch, rows, columns, channels)``, or channels in front of rows.
@@ -245,7 +245,7 @@ def average_pooling2d(
     data_format: str = "channels_last",
     name: str | None = None,
 ) -> Any:
-    """The mean of each window.
+    """Return the mean of each window.
 
     Args:
         inputs: ``(batch, rows, columns, channels)``, or channels in front of rows.
@@ -268,7 +268,7 @@ def average_pooling2d(
 
 
 def flatten(inputs: Any, name: str | None = None) -> Any:
-    """All axes but the first as one.
+    """Return all axes but the first as one.
 
     Args:
         inputs: ``(batch, ...)``.

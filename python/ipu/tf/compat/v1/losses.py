@@ -41,7 +41,7 @@ class Reduction:
 
     @classmethod
     def all(cls) -> tuple[str, ...]:
-        """All of them."""
+        """Return all of them."""
         return (
             cls.NONE,
             cls.SUM,
@@ -123,7 +123,7 @@ def add_loss(loss: Any, loss_collection: str | None = _LOSSES) -> None:
 
 
 def get_losses(scope: str | None = None, loss_collection: str = _LOSSES) -> list[Any]:
-    """The losses that were collected.
+    """Return the losses that were collected.
 
     Args:
         scope: What their names begin with; None: all.
@@ -138,7 +138,7 @@ def get_losses(scope: str | None = None, loss_collection: str = _LOSSES) -> list
 
 
 def get_regularization_losses(scope: str | None = None) -> list[Any]:
-    """The penalties of variables that were collected.
+    """Return the penalties of variables that were collected.
 
     Args:
         scope: What their names begin with; None: all.
@@ -152,7 +152,7 @@ def get_regularization_losses(scope: str | None = None) -> list[Any]:
 
 
 def get_regularization_loss(scope: str | None = None, name: str = "") -> Any:
-    """The sum of the penalties of variables.
+    """Return the sum of the penalties of variables.
 
     Args:
         scope: What their names begin with; None: all.
@@ -169,7 +169,7 @@ def get_regularization_loss(scope: str | None = None, name: str = "") -> Any:
 def get_total_loss(
     add_regularization_losses: bool = True, name: str = "", scope: str | None = None
 ) -> Any:
-    """The sum of the losses that were collected.
+    """Return the sum of the losses that were collected.
 
     Args:
         add_regularization_losses: Whether penalties of variables are added.
@@ -195,7 +195,7 @@ def mean_squared_error(
     loss_collection: str | None = _LOSSES,
     reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
 ) -> Any:
-    """The mean of squared differences.
+    """Return the mean of squared differences.
 
     Args:
         labels: What is right.
@@ -222,7 +222,7 @@ def absolute_difference(
     loss_collection: str | None = _LOSSES,
     reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
 ) -> Any:
-    """The mean of absolute differences.
+    """Return the mean of absolute differences.
 
     Args:
         labels, predictions, weights: As for :func:`mean_squared_error`.
@@ -248,7 +248,7 @@ def softmax_cross_entropy(
     loss_collection: str | None = _LOSSES,
     reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
 ) -> Any:
-    """The mean cross-entropy of classes.
+    """Return the mean cross-entropy of classes.
 
     Args:
         onehot_labels: ``(batch, classes)``.
@@ -278,7 +278,7 @@ def sparse_softmax_cross_entropy(
     loss_collection: str | None = _LOSSES,
     reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
 ) -> Any:
-    """The mean cross-entropy of classes by their numbers.
+    """Return the mean cross-entropy of classes by their numbers.
 
     Args:
         labels: ``(batch,)`` or ``(batch, 1)``, integers.
@@ -309,7 +309,7 @@ def sigmoid_cross_entropy(
     loss_collection: str | None = _LOSSES,
     reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
 ) -> Any:
-    """The mean cross-entropy of classes that do not exclude each other.
+    """Return the mean cross-entropy of classes that do not exclude each other.
 
     Args:
         multi_class_labels: ``(batch, classes)``, from 0 to 1.

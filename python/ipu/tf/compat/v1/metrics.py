@@ -32,7 +32,7 @@ _Pair = tuple[Any, Any]
 
 
 def _sum(name: str) -> Any:
-    """A local variable that begins with zero."""
+    """Return a local variable that begins with zero."""
     if mode.current() is None:
         raise RuntimeError(
             "tf.metrics is for graphs; where ops run at once, use keras.metrics."
@@ -50,7 +50,7 @@ def _sum(name: str) -> Any:
 
 
 def _share(part: Any, whole: Any) -> Any:
-    """A quotient, or zero where there is nothing."""
+    """Return a quotient, or zero where there is nothing."""
     is_some = whole > 0.0
     return tf.where(is_some, part / tf.where(is_some, whole, 1.0), 0.0)
 
@@ -92,7 +92,7 @@ def _mean(
     weights: Any,
     last: Callable[[Any], Any] = lambda value: value,
 ) -> _Pair:
-    """The mean of elements over all runs; ``last`` makes the result of it."""
+    """Return the mean of elements over all runs; ``last`` makes the result of it."""
     with variable_scope(None, scope):
         total, count = _sum("total"), _sum("count")
         rows = tf.cast(values, "float32")
@@ -112,7 +112,7 @@ def mean(
     updates_collections: Any = None,
     name: str | None = None,
 ) -> _Pair:
-    """The mean of values.
+    """Return the mean of values.
 
     Args:
         values: A tensor.
@@ -210,7 +210,7 @@ def accuracy(scope: str, labels: Any, predictions: Any, weights: Any) -> _Pair:
 def mean_squared_error(
     scope: str, labels: Any, predictions: Any, weights: Any
 ) -> _Pair:
-    """The mean of squared differences."""
+    """Return the mean of squared differences."""
     return _mean(scope, tf.square(_difference(labels, predictions)), weights)
 
 
@@ -218,7 +218,7 @@ def mean_squared_error(
 def root_mean_squared_error(
     scope: str, labels: Any, predictions: Any, weights: Any
 ) -> _Pair:
-    """The root of the mean of squared differences."""
+    """Return the root of the mean of squared differences."""
     return _mean(scope, tf.square(_difference(labels, predictions)), weights, tf.sqrt)
 
 
@@ -226,7 +226,7 @@ def root_mean_squared_error(
 def mean_absolute_error(
     scope: str, labels: Any, predictions: Any, weights: Any
 ) -> _Pair:
-    """The mean of absolute differences."""
+    """Return the mean of absolute differences."""
     return _mean(scope, tf.abs(_difference(labels, predictions)), weights)
 
 
@@ -286,13 +286,13 @@ def _ratio(
 
 @_metric("[1, 0, 1], [1, 1, 0]", 0.5, ", as bools")
 def precision(scope: str, labels: Any, predictions: Any, weights: Any) -> _Pair:
-    """The share of what was found that is right."""
+    """Return the share of what was found that is right."""
     return _ratio(scope, labels, predictions, weights, (False, True))
 
 
 @_metric("[1, 1, 1, 0], [1, 0, 0, 0]", 0.333, ", as bools")
 def recall(scope: str, labels: Any, predictions: Any, weights: Any) -> _Pair:
-    """The share of what is right that was found."""
+    """Return the share of what is right that was found."""
     return _ratio(scope, labels, predictions, weights, (True, False))
 
 

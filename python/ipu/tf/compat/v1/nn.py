@@ -71,7 +71,7 @@ def max_pool(
     name: str | None = None,
     input: Any = None,
 ) -> Any:
-    """The largest of each window.
+    """Return the largest of each window.
 
     Args:
         value: The input.
@@ -99,7 +99,7 @@ def avg_pool(
     name: str | None = None,
     input: Any = None,
 ) -> Any:
-    """The mean of each window.
+    """Return the mean of each window.
 
     Args:
         value, ksize, strides, padding, data_format, input: As for :func:`max_pool`.
@@ -154,7 +154,7 @@ def embedding_lookup(
     validate_indices: bool = True,
     max_norm: float | None = None,
 ) -> Any:
-    """Rows of a table, or of tables that are parts of one.
+    """Return rows of a table, or of tables that are parts of one.
 
     Args:
         params: The table [rows, ...], or a list of tables.

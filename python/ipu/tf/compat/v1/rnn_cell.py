@@ -117,7 +117,7 @@ class RNNCell:
         """Make the variables; in the cell's own scope."""
 
     def call(self, inputs: Any, state: Any) -> tuple[Any, Any]:
-        """One step: the output and the next state."""
+        """Return one step: the output and the next state."""
         raise NotImplementedError("Abstract method")
 
     def prepare(self, inputs: Any) -> None:
@@ -150,7 +150,7 @@ class RNNCell:
             return self.call(inputs, state)
 
     def zero_state(self, batch_size: Any, dtype: Any) -> Any:
-        """A state of zeros.
+        """Return a state of zeros.
 
         Args:
             batch_size: A number, or a tensor of it.
@@ -210,7 +210,7 @@ class BasicRNNCell(RNNCell):
         self.bias = self._kernel("bias", [self._units], "zeros")
 
     def call(self, inputs: Any, state: Any) -> tuple[Any, Any]:
-        """One step."""
+        """Return one step."""
         made = tf.matmul(tf.concat([inputs, state], 1), self.kernel)
         output = self._activation(tf.nn.bias_add(made, self.bias))
         return output, output
@@ -269,7 +269,7 @@ class GRUCell(RNNCell):
         self.candidate_bias = self._kernel("candidate/bias", [units], bias or "zeros")
 
     def call(self, inputs: Any, state: Any) -> tuple[Any, Any]:
-        """One step."""
+        """Return one step."""
         gates = tf.matmul(tf.concat([inputs, state], 1), self.gate_kernel)
         gates = tf.sigmoid(tf.nn.bias_add(gates, self.gate_bias))
         reset, update = tf.split(gates, 2, 1)
@@ -365,7 +365,7 @@ class LSTMCell(RNNCell):
             )
 
     def call(self, inputs: Any, state: Any) -> tuple[Any, Any]:
-        """One step."""
+        """Return one step."""
         act = self._activation or tf.tanh
         if self._is_tuple:
             c, h = state
@@ -476,7 +476,7 @@ class MultiRNNCell(RNNCell):
         return [variable for cell in self._cells for variable in cell.variables]
 
     def call(self, inputs: Any, state: Any) -> tuple[Any, Any]:
-        """One step."""
+        """Return one step."""
         after = []
         for index, (cell, before) in enumerate(zip(self._cells, state, strict=True)):
             with variable_scope(f"cell_{index}"):

@@ -47,7 +47,7 @@ def _keep(
     collections: Any,
     family: str | None,
 ) -> Any:
-    """A summary as a tensor of the graph, or its bytes where ops run at once.
+    """Return a summary as a tensor of the graph, or its bytes where ops run at once.
 
     Args:
         name: The user's name; the tag is that of the operation.
@@ -78,10 +78,10 @@ def _keep(
 def scalar(
     name: str, tensor: Any, collections: Any = None, family: str | None = None
 ) -> Any:
-    """A number under a name.
+    """Return a number under a name.
 
     Args:
-        name: The tag, behind those of the name scopes.
+        name: The tag, after those of the name scopes.
         tensor: A scalar.
         collections: The lists of the graph that get it; None: ``summaries``.
         family: What the tag begins with.
@@ -189,8 +189,8 @@ def image(
 
 
 def _pixels(picture: Any) -> np.ndarray[Any, Any]:
-    """A picture as uint8: floats fill the range, with 0 in its middle if some are
-    negative (``summary_image_op.cc``)."""
+    """Return a picture as uint8: floats fill the range, with 0 in its middle if some
+    are negative (``summary_image_op.cc``)."""
     pixels: np.ndarray[Any, Any]
     if picture.dtype.kind != "f":
         pixels = picture.astype(np.uint8)
@@ -268,7 +268,7 @@ def merge(
 def merge_all(
     key: str = _ALL, scope: str | None = None, name: str | None = None
 ) -> Any:
-    """All summaries of the default graph as one.
+    """Return all summaries of the default graph as one.
 
     Args:
         key: The list of the graph that has them.
@@ -332,7 +332,7 @@ class FileWriter:
         self._is_closed = False
 
     def get_logdir(self) -> str:
-        """The folder."""
+        """Return the folder."""
         return str(self._folder)
 
     def add_summary(self, summary: Any, global_step: Any = None) -> None:
