@@ -14,40 +14,31 @@
 #include "pipeline/schedule.h"
 #include "program/program.h"
 
+/* What stands before the place's index, or its offset where there is no index, and
+ * after it; a sum takes the offset. */
+static const char *const place_forms[][2] = {
+    [IPU_SPACE_SLAB] = {"slab+", NULL},
+    [IPU_SPACE_FOREIGN] = {"stream ", ".slab+"},
+    [IPU_SPACE_REMOTE] = {"stream ", ".remote+"},
+    [IPU_SPACE_RING] = {"ring[", "]"},
+    [IPU_SPACE_CONSTANT] = {"constant+", NULL},
+    [IPU_SPACE_HELD] = {"held[", "]"},
+    [IPU_SPACE_INPUT] = {"input[", "]"},
+    [IPU_SPACE_OUTPUT] = {"output[", "]"},
+    [IPU_SPACE_VARIABLE] = {"variable[", "]"},
+    [IPU_SPACE_INFEED] = {"infeed[", "]"},
+};
+
 static void
 print_place(ipu_text *out, ipu_place place)
 {
-    switch (place.space) {
-    case IPU_SPACE_SLAB:
-        ipu_text_print(out, "slab+%zu", place.offset);
-        break;
-    case IPU_SPACE_FOREIGN:
-        ipu_text_print(out, "stream %" PRIu32 ".slab+%zu", place.index, place.offset);
-        break;
-    case IPU_SPACE_REMOTE:
-        ipu_text_print(out, "stream %" PRIu32 ".remote+%zu", place.index, place.offset);
-        break;
-    case IPU_SPACE_RING:
-        ipu_text_print(out, "ring[%" PRIu32 "]", place.index);
-        break;
-    case IPU_SPACE_CONSTANT:
-        ipu_text_print(out, "constant+%zu", place.offset);
-        break;
-    case IPU_SPACE_HELD:
-        ipu_text_print(out, "held[%" PRIu32 "]", place.index);
-        break;
-    case IPU_SPACE_INPUT:
-        ipu_text_print(out, "input[%" PRIu32 "]", place.index);
-        break;
-    case IPU_SPACE_OUTPUT:
-        ipu_text_print(out, "output[%" PRIu32 "]", place.index);
-        break;
-    case IPU_SPACE_VARIABLE:
-        ipu_text_print(out, "variable[%" PRIu32 "]", place.index);
-        break;
-    case IPU_SPACE_INFEED:
-        ipu_text_print(out, "infeed[%" PRIu32 "]", place.index);
-        break;
+    const char *const *form = place_forms[place.space];
+    ipu_text_print(out, "%s", form[0]);
+    if (form[1] != NULL) {
+        ipu_text_print(out, "%" PRIu32 "%s", place.index, form[1]);
+    }
+    if (form[1] == NULL || form[1][0] == '.') {
+        ipu_text_print(out, "%zu", place.offset);
     }
 }
 

@@ -155,8 +155,9 @@ check_operands(ipu__checker *c, const ipu_instruction *instruction)
         size_t bytes = ipu_operand_bytes(program, instruction, k);
         if (!ipu_operand_is_output(instruction, k)) {
             IPU_TRY(ipu__verify_check_read(c, place, bytes));
-        } else if (instruction->kind != IPU_INSTRUCTION_DEQUEUE) {
-            IPU_TRY(ipu__verify_check_place(c, place, bytes, true));
+        } else {
+            bool is_infeed = instruction->kind == IPU_INSTRUCTION_DEQUEUE;
+            IPU_TRY(ipu__verify_check_place(c, place, bytes, !is_infeed));
             IPU_TRY(check_overlap(c, instruction, k));
         }
     }
@@ -185,30 +186,12 @@ check_dequeue(ipu__checker *c, const ipu_instruction *instruction)
         ipu_place place = instruction->outputs[i];
         REQUIRE(c, place.space == IPU_SPACE_INFEED && place.index == base + i,
                 "its tensors are misplaced");
-        c->dequeued[place.index] = 1;
     }
     return IPU_OK;
 }
 
 static ipu_status check_range(ipu__checker *c, size_t begin, size_t end);
 static ipu_status check_pipeline(ipu__checker *c, const ipu_instruction *pipeline);
-
-static void
-copy_held(const ipu__checker *c, uint8_t *to, const uint8_t *from)
-{
-    if (c->infeed_components > 0) {
-        memcpy(to, from, c->infeed_components);
-    }
-}
-
-/* Keeps in `kept` what is held now, too. */
-static void
-keep_held(const ipu__checker *c, uint8_t *kept)
-{
-    for (size_t i = 0; i < c->infeed_components; i++) {
-        kept[i] &= c->dequeued[i];
-    }
-}
 
 /* A copy of what is written; the caller frees its `count` ranges. */
 static ipu_status
@@ -249,10 +232,7 @@ check_loop(ipu__checker *c, size_t begin)
             "a step that is a part of another one, or ends where it does not begin");
     size_t count;
     ipu__range *before;
-    uint8_t *held;
     size_t around = c->inside;
-    IPU_TRY(ipu_alloc(c->ctx, c->infeed_components, &held));
-    copy_held(c, held, c->dequeued);
     ipu_status status = copy_written(c, &before, &count);
     c->inside = counted ? SIZE_MAX : begin;
     c->depth++;
@@ -273,11 +253,8 @@ check_loop(ipu__checker *c, size_t begin)
         c->written.count = kept;
     }
     c->written.count = status == IPU_OK ? kept : c->written.count;
-    keep_held(c, held);
-    copy_held(c, c->dequeued, held);
     c->inside = around;
     c->depth--;
-    ipu_free(c->ctx, held, c->infeed_components);
     ipu_free(c->ctx, before, count * sizeof(ipu__range));
     return status;
 }
@@ -322,10 +299,9 @@ keep_common(ipu__checker *c, const ipu__range *other, size_t other_count)
     return status;
 }
 
-/* Sets what is written and dequeued back to what it was before the branches. */
+/* Sets what is written back to what it was before the branches. */
 static ipu_status
-restore(ipu__checker *c, const ipu__range *written, size_t count,
-        const uint8_t *dequeued)
+restore(ipu__checker *c, const ipu__range *written, size_t count)
 {
     c->written.count = 0;
     IPU_TRY(IPU_ARRAY_RESERVE(c->ctx, &c->written, count));
@@ -333,7 +309,6 @@ restore(ipu__checker *c, const ipu__range *written, size_t count,
         memcpy(c->written.items, written, count * sizeof(ipu__range));
     }
     c->written.count = count;
-    copy_held(c, c->dequeued, dequeued);
     return IPU_OK;
 }
 
@@ -358,21 +333,20 @@ branch_end(ipu__checker *c, const ipu_instruction *choose, uint32_t b, size_t *e
 
 static ipu_status
 check_branches(ipu__checker *c, const ipu_instruction *choose, const ipu__range *before,
-               size_t count, const uint8_t *dequeued, uint8_t *kept)
+               size_t count)
 {
     ipu__range *merged = NULL; /* what all branches so far leave */
     size_t merged_count = 0;
     ipu_status status = IPU_OK;
     for (uint32_t b = 0; status == IPU_OK && b < choose->branch_count; b++) {
         size_t end = 0;
-        status = restore(c, before, count, dequeued);
+        status = restore(c, before, count);
         if (status == IPU_OK) {
             status = branch_end(c, choose, b, &end);
         }
         if (status == IPU_OK) {
             status = check_range(c, (size_t)choose->branches[b], end);
         }
-        keep_held(c, kept);
         if (status == IPU_OK && b > 0) {
             status = keep_common(c, merged, merged_count);
         }
@@ -387,15 +361,13 @@ check_branches(ipu__checker *c, const ipu_instruction *choose, const ipu__range 
     return status;
 }
 
-/* Behind the switch there is what every branch leaves, and is held what was held before
- * and in no branch given back. */
+/* Behind the switch there is what every branch leaves. */
 static ipu_status
 check_switch(ipu__checker *c, size_t begin)
 {
     const ipu_instruction *choose = &c->stream->instructions.items[begin];
     size_t count;
     ipu__range *before;
-    uint8_t *dequeued;
     REQUIRE(c, choose->branch_count > 0, "a switch without branches");
     REQUIRE(c,
             choose->branches[0] == (int32_t)begin + 1 &&
@@ -403,15 +375,7 @@ check_switch(ipu__checker *c, size_t begin)
                 choose->target > (int32_t)begin,
             "a switch that ends out of range");
     IPU_TRY(copy_written(c, &before, &count));
-    ipu_status status = ipu_alloc(c->ctx, 2 * c->infeed_components, &dequeued);
-    if (status == IPU_OK) {
-        uint8_t *kept = dequeued == NULL ? NULL : dequeued + c->infeed_components;
-        copy_held(c, dequeued, c->dequeued);
-        copy_held(c, kept, c->dequeued);
-        status = check_branches(c, choose, before, count, dequeued, kept);
-        copy_held(c, c->dequeued, kept);
-        ipu_free(c->ctx, dequeued, 2 * c->infeed_components);
-    }
+    ipu_status status = check_branches(c, choose, before, count);
     ipu_free(c->ctx, before, count * sizeof(ipu__range));
     return status;
 }
@@ -542,13 +506,11 @@ check_stream(ipu__checker *c, size_t number)
                 INTERNAL, "the program does not end with halt");
     IPU_FAIL_IF(c->ctx, c->stream->entry >= count, INTERNAL,
                 "the program has no beginning");
-    if (c->infeed_components > 0) {
-        memset(c->dequeued, 0, c->infeed_components);
-    }
     return c->stream->is_child ? IPU_OK : check_range(c, c->stream->entry, count - 1);
 }
 
-/* The slabs and outputs, one after the other, and the slots of the rings. */
+/* The slabs and outputs, one after the other, a byte for each component of the infeeds,
+ * and the slots of the rings. */
 static ipu_status
 lay_out(ipu__checker *c)
 {
@@ -574,13 +536,14 @@ lay_out(ipu__checker *c)
         c->outputs[i] = next;
         next += ipu_type_bytes(&program->outputs[i]);
     }
+    c->infeeds = next;
     for (size_t i = 0; i < program->rings.count; i++) {
         c->first_slot[i] = c->slot_count;
         c->slot_count += program->rings.items[i].depth;
     }
     IPU_TRY(
         ipu_arena_array(c->ctx, &c->arena, c->slot_count, sizeof(uint32_t), &c->slots));
-    return ipu_arena_array(c->ctx, &c->arena, c->infeed_components, 1, &c->dequeued);
+    return IPU_OK;
 }
 
 ipu_status

@@ -23,7 +23,8 @@ typedef struct ipu__checker {
     uint32_t infeed_components;
     size_t *slabs;      /* per stream: where its slab begins on the line */
     size_t *remotes;    /* per stream: its remote memory */
-    size_t *outputs;    /* where the program's outputs begin, behind the slabs */
+    size_t *outputs;    /* where the program's outputs begin, after the slabs */
+    size_t infeeds;     /* where the components of the infeeds do: a byte each */
     size_t *first_slot; /* per ring: its first one among the slots of all rings */
     size_t slot_count;
     uint32_t *slots;      /* the micro-batch that was written there; UINT32_MAX: none */
@@ -33,7 +34,6 @@ typedef struct ipu__checker {
     size_t inside;        /* the WHILE of the loop that is followed; SIZE_MAX: none */
     uint32_t depth;       /* of loops */
     IPU_ARRAY(ipu__range) written;
-    uint8_t *dequeued; /* per infeed component */
 } ipu__checker;
 
 #define REQUIRE(c, condition, ...) \

@@ -71,28 +71,31 @@ ipu__stream_describe(const ipu__stream *stream, char *text, size_t bytes)
                  own->placement.phase == IPU_PHASE_FORWARD ? "forward" : "backward",
                  own->micro_batch);
     }
-    int length = snprintf(text, bytes, "%sstream %" PRIu32 "%s at instruction %zu",
-                          replica, stream->number, action, stream->at);
-    size_t used = length < 0 || (size_t)length >= bytes ? bytes : (size_t)length;
-    const ipu_channel *channel =
-        instruction->kind == IPU_INSTRUCTION_SEND ||
-                instruction->kind == IPU_INSTRUCTION_RECEIVE
-            ? &stream->executor->program->channels.items[instruction->channel]
-            : NULL;
-    if (channel != NULL && instruction->kind == IPU_INSTRUCTION_SEND) {
-        snprintf(text + used, bytes - used,
+    char what[80] = "";
+    const ipu_channel *channels = stream->executor->program->channels.items;
+    switch (instruction->kind) {
+    case IPU_INSTRUCTION_SEND:
+        snprintf(what, sizeof(what),
                  ", for room in channel %" PRIu32 " to stream %" PRIu32,
-                 instruction->channel, channel->to);
-    } else if (channel != NULL) {
-        snprintf(text + used, bytes - used,
+                 instruction->channel, channels[instruction->channel].to);
+        break;
+    case IPU_INSTRUCTION_RECEIVE:
+        snprintf(what, sizeof(what),
                  ", for a message of channel %" PRIu32 " from stream %" PRIu32,
-                 instruction->channel, channel->from);
-    } else if (instruction->kind == IPU_INSTRUCTION_COLLECTIVE ||
-               instruction->kind == IPU_INSTRUCTION_DEQUEUE ||
-               instruction->kind == IPU_INSTRUCTION_ENQUEUE) {
-        snprintf(text + used, bytes - used, ", for the other replicas");
-    } else if (instruction->kind == IPU_INSTRUCTION_NEXT) {
-        snprintf(text + used, bytes - used, ", for the others to end the step");
+                 instruction->channel, channels[instruction->channel].from);
+        break;
+    case IPU_INSTRUCTION_COLLECTIVE:
+    case IPU_INSTRUCTION_DEQUEUE:
+    case IPU_INSTRUCTION_ENQUEUE:
+        snprintf(what, sizeof(what), ", for the other replicas");
+        break;
+    case IPU_INSTRUCTION_NEXT:
+        snprintf(what, sizeof(what), ", for the others to end the step");
+        break;
+    default:
+        break;
     }
+    snprintf(text, bytes, "%sstream %" PRIu32 "%s at instruction %zu%s", replica,
+             stream->number, action, stream->at, what);
     return text;
 }

@@ -59,7 +59,7 @@ typedef struct queue_entry {
     int64_t id;
     ipu_resource_kind kind;
     void *queue;
-    bool is_held;
+    bool is_in_use;
 } queue_entry;
 
 struct ipu_device {
@@ -102,7 +102,7 @@ forget_threads(void *owner)
     atomic_store(&device->waiting, 0);
     device->last_runner = IPU__NO_RUNNER; /* copies may differ */
     for (size_t i = 0; i < device->queues.count; i++) {
-        device->queues.items[i].is_held = false;
+        device->queues.items[i].is_in_use = false;
     }
 }
 
@@ -216,7 +216,7 @@ awaits_caller_locked(const ipu_device *device, ipu_device_wait *wait)
     for (size_t i = 0; root != 0 && i < device->queues.count && !found; i++) {
         const queue_entry *entry = &device->queues.items[i];
         uint64_t made;
-        if (entry->is_held && entry->kind == IPU_RESOURCE_INFEED &&
+        if (entry->is_in_use && entry->kind == IPU_RESOURCE_INFEED &&
             ipu_infeed_awaits(entry->queue, root, &made)) {
             found = true;
             wait->looks = made == wait->made ? wait->looks + 1 : 0;
@@ -532,17 +532,25 @@ ipu__device_set_layout(ipu_ctx *ctx, ipu_device *device, int64_t id,
     return status;
 }
 
+static ipu_status
+no_variable(ipu_ctx *ctx, int64_t id)
+{
+    IPU_FAIL(ctx, NOT_FOUND,
+             "the device has no variable %" PRId64
+             " (any more): what held it is gone. Keep the Variable; in a function "
+             "`v += x` puts a tensor in its place, where v.assign_add(x) is meant",
+             id);
+}
+
 /* The copy of a replica, checked; NULL with an error otherwise. */
 static ipu_status
 find_copy_locked(ipu_ctx *ctx, ipu_device *device, int64_t id, int32_t replica,
                  size_t bytes, variable **out)
 {
     *out = find_variable_locked(device, id);
-    IPU_FAIL_IF(ctx, *out == NULL, NOT_FOUND,
-                "the device has no variable %" PRId64
-                " (any more): what held it is gone. Keep the Variable; in a function "
-                "`v += x` puts a tensor in its place, where v.assign_add(x) is meant",
-                id);
+    if (*out == NULL) {
+        return no_variable(ctx, id);
+    }
     IPU_FAIL_IF(ctx, replica < 0 || replica >= device->ipus, VALUE,
                 "replica must be from 0 to %" PRId32 ", but got %" PRId32,
                 device->ipus - 1, replica);
@@ -618,13 +626,7 @@ ipu__device_variable(ipu_ctx *ctx, ipu_device *device, int64_t id, int32_t repli
         *data = v->copies[replica].data;
     }
     ipu_lock_drop(&device->lock);
-    IPU_TRY(status);
-    IPU_FAIL_IF(ctx, v == NULL, NOT_FOUND,
-                "the device has no variable %" PRId64
-                " (any more): what held it is gone. Keep the Variable; in a function "
-                "`v += x` puts a tensor in its place, where v.assign_add(x) is meant",
-                id);
-    return IPU_OK;
+    return v == NULL ? no_variable(ctx, id) : status;
 }
 
 /* --- queues ---------------------------------------------------------------------- */
@@ -685,7 +687,7 @@ find_idle_locked(ipu_ctx *ctx, ipu_device *device, int64_t id, queue_entry **out
     *out = find_queue_locked(device, id);
     IPU_FAIL_IF(ctx, *out == NULL, NOT_FOUND,
                 "the device has no queue %" PRId64 " (any more)", id);
-    IPU_FAIL_IF(ctx, (*out)->is_held && device->running, FAILED_PRECONDITION,
+    IPU_FAIL_IF(ctx, (*out)->is_in_use && device->running, FAILED_PRECONDITION,
                 "Cannot delete %s with id='%" PRId64 "' while in use by a running "
                 "program; delete it when the run has ended",
                 kind_name((*out)->kind), id);
@@ -743,12 +745,12 @@ ipu__device_queue(ipu_ctx *ctx, ipu_device *device, ipu_resource_kind kind, int6
 }
 
 void
-ipu__device_queue_hold(ipu_device *device, int64_t id, bool hold)
+ipu__device_queue_use(ipu_device *device, int64_t id, bool is_used)
 {
     ipu_lock_take(&device->lock);
     queue_entry *entry = find_queue_locked(device, id);
     if (entry != NULL) {
-        entry->is_held = hold;
+        entry->is_in_use = is_used;
     }
     ipu_lock_drop(&device->lock);
 }

@@ -43,18 +43,17 @@ ipu_status ipu__device_variable(ipu_ctx *ctx, ipu_device *device, int64_t id,
     "The program uses the infeed with id='%" PRId64 \
     "' which has not been created. Did " \
     "you initialize the infeed_queue? Read its `initializer` before the run"
-/* kind says infeed or outfeed; *out is the queue. An infeed that is gone is
- * FAILED_PRECONDITION. */
 /* From here on all copies of a variable lie in panels, or by rows (0); blocks stay where
  * they are. By the program that has the device; it fails for want of memory, with all
  * elements in place. */
 ipu_status ipu__device_set_layout(ipu_ctx *ctx, ipu_device *device, int64_t id,
                                   int64_t panel_columns);
-
+/* kind says infeed or outfeed; *out is the queue. An infeed that is gone is
+ * FAILED_PRECONDITION. */
 ipu_status ipu__device_queue(ipu_ctx *ctx, ipu_device *device, ipu_resource_kind kind,
                              int64_t id, void **out);
-/* Marks a queue as used by the run, so that it cannot be removed, until unhold. */
-void ipu__device_queue_hold(ipu_device *device, int64_t id, bool hold);
+/* Whether the run uses a queue, which cannot be removed meanwhile. */
+void ipu__device_queue_use(ipu_device *device, int64_t id, bool is_used);
 
 /* Seed and step, for the run that owns the device. */
 ipu_random_key ipu__device_random(const ipu_device *device);

@@ -321,15 +321,14 @@ advance_step(ipu_executor *executor)
     }
 }
 
-ipu_status
-ipu__executor_rebind(ipu_ctx *ctx, ipu_executor *executor)
+/* Where something was removed from the device: what this program needs may be gone. */
+static ipu_status
+rebind(ipu_ctx *ctx, ipu_executor *executor)
 {
-    if (executor->device == NULL ||
-        (executor->is_bound &&
-         ipu__device_generation(executor->device) == executor->generation)) {
-        return IPU_OK;
-    }
-    return bind(ctx, executor);
+    bool is_bound = executor->device == NULL ||
+                    (executor->is_bound &&
+                     ipu__device_generation(executor->device) == executor->generation);
+    return is_bound ? IPU_OK : bind(ctx, executor);
 }
 
 ipu_status
@@ -341,7 +340,7 @@ ipu__executor_end_step(ipu_ctx *ctx, ipu_executor *executor)
     executor->stats->steps++;
     if (executor->device != NULL) {
         ipu__device_boundary(executor->device);
-        IPU_TRY(ipu__executor_rebind(ctx, executor));
+        IPU_TRY(rebind(ctx, executor));
     }
     begin_step(executor);
     IPU_FAIL_IF(ctx, ipu__is_cancelled(executor->cancel), INTERRUPTED,
@@ -349,60 +348,104 @@ ipu__executor_end_step(ipu_ctx *ctx, ipu_executor *executor)
     return IPU_OK;
 }
 
-/* --- one stream ------------------------------------------------------------------- */
+/* --- waiting for hosts ------------------------------------------------------------ */
 
-static ipu_status
-wait_for_element(ipu_executor *executor, ipu__stream *stream, ipu_infeed *queue)
+/* Whether a stream has written a variable since the step began. */
+static bool
+has_written(const ipu_executor *executor)
 {
-    bool is_paused = false;
-    bool found = ipu_infeed_wait(queue, 0);
-    while (!found && !ipu__stops_here(executor->cancel, !stream->has_written,
-                                      &stream->cancelled_ns)) {
-        if (!stream->has_written && !is_paused) {
-            is_paused = true;
-            ipu__device_pause(executor->device);
-        }
-        found = ipu_infeed_wait(queue, IPU__CANCEL_POLL_NS);
+    bool found = false;
+    for (size_t i = 0; i < executor->stream_count; i++) {
+        found |= executor->streams[i].has_written;
     }
-    if (is_paused) {
-        ipu__device_resume(executor->device);
-        IPU_TRY(ipu__executor_rebind(stream->ctx, executor));
-    }
-    IPU_FAIL_IF(stream->ctx, !found, INTERRUPTED,
-                "interrupted while waiting for the infeed's next element");
-    return IPU_OK;
+    return found;
 }
 
-static void
-note_wait(const ipu_executor *executor, ipu_event_kind kind, uint64_t begin_ns,
-          uint64_t *sum_ns)
+void
+ipu__wait_begin(ipu_executor *executor, const ipu__stream *stream)
 {
-    uint64_t end_ns = ipu_now_ns();
-    *sum_ns += end_ns - begin_ns;
+    ipu_instruction_kind kind = stream->code->instructions.items[stream->at].kind;
+    if (executor->wait.since_ns == 0) {
+        executor->wait.since_ns = ipu_now_ns();
+        executor->wait.kind = kind == IPU_INSTRUCTION_DEQUEUE ? IPU_EVENT_INFEED_WAIT
+                                                              : IPU_EVENT_OUTFEED_WAIT;
+    }
+}
+
+void
+ipu__wait_pause(ipu_executor *executor)
+{
+    if (!executor->wait.is_paused && executor->device != NULL &&
+        !has_written(executor)) {
+        executor->wait.is_paused = true;
+        ipu__device_pause(executor->device);
+    }
+}
+
+bool
+ipu__wait_is_cancelled(ipu_executor *executor)
+{
+    return ipu__stops_here(executor->cancel, !has_written(executor),
+                           &executor->wait.cancelled_ns);
+}
+
+ipu_status
+ipu__wait_end(ipu_ctx *ctx, ipu_executor *executor)
+{
+    ipu__wait *wait = &executor->wait;
+    if (wait->since_ns != 0) {
+        uint64_t *sum = wait->kind == IPU_EVENT_INFEED_WAIT
+                            ? &executor->stats->infeed_wait_ns
+                            : &executor->stats->outfeed_wait_ns;
+        wait->over_since_ns = wait->since_ns;
+        wait->over_until_ns = ipu_now_ns();
+        wait->since_ns = 0;
+        *sum += wait->over_until_ns - wait->over_since_ns;
+    }
+    if (!wait->is_paused) {
+        return IPU_OK;
+    }
+    wait->is_paused = false;
+    ipu__device_resume(executor->device);
+    return rebind(ctx, executor);
+}
+
+void
+ipu__wait_note(const ipu_executor *executor, ipu__wait wait)
+{
     if (executor->is_recorded) {
-        ipu_event_note(kind, subject_of(executor), begin_ns, end_ns, 0, 0);
+        ipu_event_note(wait.kind, subject_of(executor), wait.over_since_ns,
+                       wait.over_until_ns, 0, 0);
     }
 }
+
+/* --- one stream ------------------------------------------------------------------- */
 
 static ipu_status
 wait_for_queue(ipu_executor *executor, ipu__stream *stream)
 {
     const ipu_instruction *instruction = &stream->code->instructions.items[stream->at];
-    void *const *resources = stream->replica->resources;
-    uint64_t start = ipu_now_ns();
-    ipu_status status;
-    if (instruction->kind == IPU_INSTRUCTION_DEQUEUE) {
-        status = wait_for_element(executor, stream, resources[instruction->resource]);
-        note_wait(executor, IPU_EVENT_INFEED_WAIT, start,
-                  &executor->stats->infeed_wait_ns);
-        return status;
+    bool is_infeed = instruction->kind == IPU_INSTRUCTION_DEQUEUE;
+    IPU_FAIL_IF(stream->ctx, !is_infeed && instruction->kind != IPU_INSTRUCTION_ENQUEUE,
+                INTERNAL, "a stream waits for another one, but is alone");
+    void *queue = stream->replica->resources[instruction->resource];
+    ipu_status status = IPU_OK;
+    ipu__wait_begin(executor, stream);
+    bool found = !is_infeed || ipu_infeed_wait(queue, 0);
+    if (!is_infeed) {
+        status = ipu_outfeed_wait_for_room(stream->ctx, queue);
     }
-    IPU_FAIL_IF(stream->ctx, instruction->kind != IPU_INSTRUCTION_ENQUEUE, INTERNAL,
-                "a stream waits for another one, but is alone");
-    status = ipu_outfeed_wait_for_room(stream->ctx, resources[instruction->resource]);
-    note_wait(executor, IPU_EVENT_OUTFEED_WAIT, start,
-              &executor->stats->outfeed_wait_ns);
-    return status;
+    while (!found && !ipu__wait_is_cancelled(executor)) {
+        ipu__wait_pause(executor);
+        found = ipu_infeed_wait(queue, IPU__CANCEL_POLL_NS);
+    }
+    ipu_status end = ipu__wait_end(stream->ctx, executor);
+    ipu__wait_note(executor, executor->wait);
+    IPU_TRY(status);
+    IPU_TRY(end);
+    IPU_FAIL_IF(stream->ctx, !found, INTERRUPTED,
+                "interrupted while waiting for the infeed's next element");
+    return IPU_OK;
 }
 
 static ipu_status
@@ -434,18 +477,18 @@ run_alone(ipu_ctx *ctx, ipu_executor *executor)
 /* --- runs ------------------------------------------------------------------------- */
 
 static void
-hold_queues(ipu_executor *executor, bool hold)
+use_queues(ipu_executor *executor, bool is_used)
 {
     const ipu_program *program = executor->program;
     for (uint32_t i = 0; i < program->resources.count; i++) {
         if (program->resources.items[i].kind != IPU_RESOURCE_VARIABLE) {
-            ipu__device_queue_hold(executor->device, program->resources.items[i].id,
-                                   hold);
+            ipu__device_queue_use(executor->device, program->resources.items[i].id,
+                                  is_used);
         }
     }
 }
 
-/* Once they are held: a queue that is open now stays open. */
+/* Once they are in use: a queue that is open now stays open. */
 static ipu_status
 begin_queues(ipu_ctx *ctx, const ipu_executor *executor)
 {
@@ -478,6 +521,7 @@ settle_queues(ipu_executor *executor)
             ipu_infeed_finish(executor->replicas[0].resources[i]);
         }
     }
+    use_queues(executor, false);
 }
 
 /* The caller's memory where kernels may use it, else a copy. */
@@ -533,23 +577,13 @@ give_out(ipu_executor *executor, void *const *outputs)
     }
 }
 
-bool
-ipu__executor_has_written(const ipu_executor *executor)
-{
-    bool found = false;
-    for (size_t i = 0; i < executor->stream_count; i++) {
-        found |= executor->streams[i].has_written;
-    }
-    return found;
-}
-
 /* The run has failed. In the middle of a step some replicas may have written what
  * others have not: the next run begins with the copies of replica 0. */
 static void
 forget_copies(ipu_executor *executor)
 {
     if (executor->replica_count > 1 && executor->device != NULL &&
-        ipu__executor_has_written(executor)) {
+        has_written(executor)) {
         (void)ipu__device_is_changed(executor->device, IPU__NO_RUNNER);
     }
 }
@@ -559,11 +593,12 @@ static ipu_status
 run_owned(ipu_ctx *ctx, ipu_executor *executor)
 {
     size_t streams = executor->stream_count;
-    IPU_TRY(ipu__executor_rebind(ctx, executor));
+    IPU_TRY(rebind(ctx, executor));
     IPU_FAIL_IF(ctx, ipu__is_cancelled(executor->cancel), INTERRUPTED,
                 "interrupted before the first step");
     IPU_TRY(ipu__replicas_reset(ctx, executor));
-    hold_queues(executor, true);
+    use_queues(executor, true);
+    executor->wait = (ipu__wait){0};
     for (size_t i = 0; i < streams; i++) {
         executor->streams[i].call.pool = executor->pool;
         ipu__stream_reset(&executor->streams[i]);
@@ -583,7 +618,6 @@ run_owned(ipu_ctx *ctx, ipu_executor *executor)
         forget_copies(executor);
     }
     settle_queues(executor);
-    hold_queues(executor, false);
     return status;
 }
 

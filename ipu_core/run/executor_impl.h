@@ -65,8 +65,9 @@ ipu__channel_has_message(ipu__channel *channel)
     return atomic_load(&channel->sent) != atomic_load(&channel->received);
 }
 
-/* Where a stream stopped. */
+/* How a stream gets on. */
 typedef enum ipu__progress {
+    IPU__GOES_ON,
     IPU__HALTED,
     IPU__STEP_END,    /* at a NEXT, once; then has_ended_step lets it pass */
     IPU__FORKED,      /* at a PIPELINE, once; then it would block until that is over */
@@ -122,6 +123,17 @@ struct ipu__replica {
     ipu__buffer *outputs;
 };
 
+/* No stream can go on before a feeder or a drainer has done something. */
+typedef struct ipu__wait {
+    ipu_event_kind kind; /* INFEED_WAIT or OUTFEED_WAIT */
+    uint64_t since_ns;   /* 0: nobody waits */
+    uint64_t
+        over_since_ns; /* of one that is over, and not noted yet; 0: there is none */
+    uint64_t over_until_ns;
+    bool is_paused;        /* hosts are at the variables */
+    uint64_t cancelled_ns; /* when the flag was seen first; 0: not yet */
+} ipu__wait;
+
 /* A collective. */
 typedef struct ipu__meeting {
     _Atomic uint32_t arrived;
@@ -162,6 +174,7 @@ struct ipu_executor {
     uint32_t recording; /* the recorder's generation, */
     uint64_t steps_met; /* and the steps since that began */
     /* of the run */
+    ipu__wait wait;
     bool is_recorded; /* this step */
     uint64_t step_ns; /* when it began; 0: it is not recorded */
     const int32_t *cancel;
@@ -237,10 +250,18 @@ bool ipu__meeting_is_over(const ipu__stream *stream,
  * variables, the cancel flag is looked at. */
 ipu_status ipu__executor_end_step(ipu_ctx *ctx, ipu_executor *executor);
 void ipu__free_copies(ipu_ctx *ctx, const ipu__buffer *buffers, uint32_t count);
-/* Whether a stream has written a variable since the step began. */
-bool ipu__executor_has_written(const ipu_executor *executor);
-/* Where something was removed from the device: what this program needs may be gone. */
-ipu_status ipu__executor_rebind(ipu_ctx *ctx, ipu_executor *executor);
+/* The stream, and all others, wait for a host. */
+void ipu__wait_begin(ipu_executor *executor, const ipu__stream *stream);
+/* Lets hosts at the variables, where no stream has written one in this step: the feeder
+ * may be one of them. */
+void ipu__wait_pause(ipu_executor *executor);
+/* Whether the run is to stop instead of waiting on. */
+bool ipu__wait_is_cancelled(ipu_executor *executor);
+/* Streams go on: hosts leave the variables. What something removed meanwhile is an
+ * error here. */
+ipu_status ipu__wait_end(ipu_ctx *ctx, ipu_executor *executor);
+/* Notes a wait that is over, without a lock. */
+void ipu__wait_note(const ipu_executor *executor, ipu__wait wait);
 
 /* --- schedule.c ------------------------------------------------------------------- */
 

@@ -56,8 +56,8 @@ typedef struct taker {
 struct ipu_infeed {
     uint32_t type_count;
     uint32_t depth;
+    ipu_arena arena; /* of the tables */
     ipu_type *types;
-    size_t types_bytes;
     size_t slot_bytes;
     uint32_t most_replicas;
     char *memory; /* of the first depth + 1 slots, in one piece */
@@ -192,18 +192,18 @@ allocate(ipu_ctx *ctx, ipu_infeed *queue, const ipu_type *types)
                     "out of memory: an infeed's element");
         queue->slot_bytes += bytes;
     }
-    IPU_TRY(ipu_mul_size(ctx, queue->type_count, sizeof(ipu_type), &bytes));
-    IPU_TRY(ipu_alloc(ctx, bytes, &queue->types));
-    queue->types_bytes = bytes;
-    memcpy(queue->types, types, bytes);
-    IPU_TRY(ipu_alloc(ctx, queue->most_replicas * sizeof(taker), &queue->takers));
-    IPU_TRY(ipu_alloc(ctx, later_slots(queue) * sizeof(char *), &queue->later));
+    ipu_arena *arena = &queue->arena;
+    IPU_TRY(ipu_arena_array(ctx, arena, queue->type_count, sizeof(ipu_type),
+                            &queue->types));
+    memcpy(queue->types, types, queue->type_count * sizeof(ipu_type));
+    IPU_TRY(ipu_arena_array(ctx, arena, queue->most_replicas, sizeof(taker),
+                            &queue->takers));
     IPU_TRY(
-        ipu_mul_size(ctx, (size_t)capacity_of(queue), sizeof(*queue->order), &bytes));
-    IPU_TRY(ipu_alloc(ctx, bytes, &queue->order));
-    IPU_TRY(ipu_mul_size(ctx, queue->type_count, most_slots(queue) * sizeof(void *),
-                         &bytes));
-    IPU_TRY(ipu_alloc(ctx, bytes, &queue->slots));
+        ipu_arena_array(ctx, arena, later_slots(queue), sizeof(char *), &queue->later));
+    IPU_TRY(ipu_arena_array(ctx, arena, (size_t)capacity_of(queue),
+                            sizeof(*queue->order), &queue->order));
+    IPU_TRY(ipu_arena_array(ctx, arena, most_slots(queue),
+                            queue->type_count * sizeof(void *), &queue->slots));
     IPU_TRY(ipu_mul_size(ctx, queue->slot_bytes, (size_t)queue->depth + 1, &bytes));
     IPU_TRY(ipu_alloc(ctx, bytes, &queue->memory));
     queue->memory_bytes = bytes;
@@ -261,12 +261,7 @@ ipu_infeed_free(ipu_ctx *ctx, ipu_infeed *queue)
     for (size_t i = 0; queue->later != NULL && i < later_slots(queue); i++) {
         ipu_free(&own, queue->later[i], queue->slot_bytes);
     }
-    ipu_free(&own, queue->later, later_slots(queue) * sizeof(char *));
-    ipu_free(&own, queue->takers, queue->most_replicas * sizeof(taker));
-    ipu_free(&own, queue->types, queue->types_bytes);
-    ipu_free(&own, queue->slots,
-             queue->type_count * most_slots(queue) * sizeof(void *));
-    ipu_free(&own, queue->order, (size_t)capacity_of(queue) * sizeof(*queue->order));
+    ipu_arena_free(&own, &queue->arena);
     ipu_free(&own, queue, sizeof(*queue));
 }
 

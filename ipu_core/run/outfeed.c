@@ -42,10 +42,9 @@ struct ipu_outfeed {
     uint32_t type_count;
     uint32_t depth;
     ipu_outfeed_mode mode;
+    ipu_arena arena; /* of the tables */
     ipu_type *types;
-    size_t types_bytes;
     size_t *offsets; /* of the components in a block */
-    size_t offsets_bytes;
     size_t block_bytes;
     uint32_t replicas;
     size_t element_bytes; /* the blocks of all replicas */
@@ -146,14 +145,13 @@ make_ring(ipu_ctx *ctx, ipu_outfeed *queue, uint32_t replicas)
 static ipu_status
 allocate(ipu_ctx *ctx, ipu_outfeed *queue, const ipu_type *types)
 {
-    size_t bytes;
-    IPU_TRY(ipu_mul_size(ctx, queue->type_count, sizeof(ipu_type), &bytes));
-    IPU_TRY(ipu_alloc(ctx, bytes, &queue->types));
-    queue->types_bytes = bytes;
-    memcpy(queue->types, types, bytes);
-    IPU_TRY(ipu_mul_size(ctx, queue->type_count, sizeof(size_t), &bytes));
-    IPU_TRY(ipu_alloc(ctx, bytes, &queue->offsets));
-    queue->offsets_bytes = bytes;
+    ipu_arena *arena = &queue->arena;
+    uint32_t count = queue->type_count;
+    IPU_TRY(ipu_arena_array(ctx, arena, count, sizeof(ipu_type), &queue->types));
+    memcpy(queue->types, types, count * sizeof(ipu_type));
+    IPU_TRY(ipu_arena_array(ctx, arena, count, sizeof(size_t), &queue->offsets));
+    IPU_TRY(ipu_arena_array(ctx, arena, queue->depth, sizeof(*queue->arrived),
+                            &queue->arrived));
     for (uint32_t i = 0; i < queue->type_count; i++) {
         IPU_TRY(ipu_type_check(ctx, &types[i]));
         size_t component = ipu_buffer_round_up(ipu_type_bytes(&types[i]));
@@ -162,7 +160,6 @@ allocate(ipu_ctx *ctx, ipu_outfeed *queue, const ipu_type *types)
         queue->offsets[i] = queue->block_bytes;
         queue->block_bytes += component;
     }
-    IPU_TRY(ipu_alloc(ctx, queue->depth * sizeof(*queue->arrived), &queue->arrived));
     return make_ring(ctx, queue, 1);
 }
 
@@ -212,9 +209,7 @@ ipu_outfeed_free(ipu_ctx *ctx, ipu_outfeed *queue)
         queue->first = next;
     }
     ipu_free(&own, queue->spare, queue->chunk_bytes);
-    ipu_free(&own, queue->types, queue->types_bytes);
-    ipu_free(&own, queue->offsets, queue->offsets_bytes);
-    ipu_free(&own, queue->arrived, queue->depth * sizeof(*queue->arrived));
+    ipu_arena_free(&own, &queue->arena);
     free_ring(&own, queue);
     ipu_free(&own, queue, sizeof(*queue));
 }

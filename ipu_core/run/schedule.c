@@ -34,13 +34,7 @@ typedef struct schedule {
     uint32_t next; /* where to look first */
     uint32_t running;
     bool is_settling; /* a worker ends a step */
-    bool is_paused;   /* host threads are at the variables */
     bool has_failed;
-    uint64_t cancelled_ns; /* when it was first seen, while it waited; 0: not yet */
-    uint64_t waits_since;  /* for a host; 0: none does */
-    uint64_t
-        waited_since; /* a wait that is over, and not noted yet; 0: there is none */
-    uint64_t waited_until;
     atomic_bool is_over;
 } schedule;
 
@@ -71,24 +65,6 @@ find_ready_locked(const schedule *s)
         }
     }
     return -1;
-}
-
-/* Streams go on: host threads leave the variables. */
-static ipu_status
-resume_locked(schedule *s)
-{
-    if (s->waits_since != 0) {
-        s->waited_since = s->waits_since;
-        s->waited_until = ipu_now_ns();
-        s->executor->stats->infeed_wait_ns += s->waited_until - s->waited_since;
-        s->waits_since = 0;
-    }
-    if (!s->is_paused) {
-        return IPU_OK;
-    }
-    s->is_paused = false;
-    ipu__device_resume(s->executor->device);
-    return ipu__executor_rebind(s->ctx, s->executor);
 }
 
 static ipu__workspace *
@@ -128,13 +104,10 @@ run_stream_locked(schedule *s, uint32_t i)
     atomic_store(&stream->is_blocked, false);
     bool is_more =
         s->running < s->executor->workspace_count && find_ready_locked(s) >= 0;
-    uint64_t waited_since = s->executor->is_recorded ? s->waited_since : 0;
-    uint64_t waited_until = s->waited_until;
-    s->waited_since = 0;
+    ipu__wait wait = s->executor->wait;
+    s->executor->wait.over_since_ns = 0;
     ipu_lock_drop(s->lock);
-    ipu_event_note(IPU_EVENT_INFEED_WAIT,
-                   ipu_program_subject(s->executor->program, 0, 0), waited_since,
-                   waited_until, 0, 0);
+    ipu__wait_note(s->executor, wait);
     if (is_more) {
         ipu_pool_announce(s->executor->pool);
     }
@@ -144,6 +117,7 @@ run_stream_locked(schedule *s, uint32_t i)
     workspace->is_taken = false;
     s->running--;
     switch (progress) {
+    case IPU__GOES_ON:
     case IPU__WOULD_BLOCK:
         s->states[i] = BLOCKED;
         atomic_store(&stream->is_blocked, true);
@@ -206,18 +180,6 @@ end_step_locked(schedule *s)
     }
 }
 
-/* The streams wait for a host thread: it may need the variables. */
-static void
-pause_locked(schedule *s)
-{
-    s->waits_since = s->waits_since == 0 ? ipu_now_ns() : s->waits_since;
-    if (!s->is_paused && s->executor->device != NULL &&
-        !ipu__executor_has_written(s->executor)) {
-        s->is_paused = true;
-        ipu__device_pause(s->executor->device);
-    }
-}
-
 /* Whether a host has to do something before the stream can go on, or has just done it:
  * then it announces that. */
 static bool
@@ -232,11 +194,14 @@ settle_locked(schedule *s)
 {
     uint32_t over = 0;
     uint32_t at_end = 0;
-    uint32_t for_host = 0;
+    const ipu__stream *for_host = NULL;
     for (uint32_t i = 0; i < s->count; i++) {
+        ipu__stream *stream = &s->executor->streams[i];
         over += s->states[i] == OVER;
         at_end += s->states[i] == END;
-        for_host += s->states[i] == BLOCKED && is_for_host(&s->executor->streams[i]);
+        if (s->states[i] == BLOCKED && is_for_host(stream)) {
+            for_host = stream;
+        }
     }
     if (s->has_failed || over == s->count) {
         finish_locked(s);
@@ -246,8 +211,9 @@ settle_locked(schedule *s)
         end_step_locked(s);
         return true;
     }
-    if (for_host > 0) {
-        pause_locked(s);
+    if (for_host != NULL) {
+        ipu__wait_begin(s->executor, for_host);
+        ipu__wait_pause(s->executor);
         return false;
     }
     report_deadlock(s);
@@ -266,7 +232,7 @@ work(void *state)
     if (!atomic_load(&s->is_over) && !s->is_settling) {
         int64_t ready =
             s->running < s->executor->workspace_count ? find_ready_locked(s) : -1;
-        if (ready >= 0 && resume_locked(s) != IPU_OK) {
+        if (ready >= 0 && ipu__wait_end(s->ctx, s->executor) != IPU_OK) {
             finish_locked(s);
         } else if (ready >= 0) {
             run_stream_locked(s, (uint32_t)ready);
@@ -293,11 +259,13 @@ look_for_cancel(void *state)
 {
     schedule *s = state;
     ipu_lock_take(s->lock);
-    if (s->waits_since != 0 && !atomic_load(&s->is_over) && find_ready_locked(s) < 0 &&
-        ipu__stops_here(s->executor->cancel, !ipu__executor_has_written(s->executor),
-                        &s->cancelled_ns)) {
-        (void)ipu_ctx_fail(s->ctx, IPU_STATUS_INTERRUPTED,
-                           "interrupted while waiting for the infeed's next element");
+    const ipu__wait *wait = &s->executor->wait;
+    if (wait->since_ns != 0 && !atomic_load(&s->is_over) && find_ready_locked(s) < 0 &&
+        ipu__wait_is_cancelled(s->executor)) {
+        (void)ipu_ctx_fail(
+            s->ctx, IPU_STATUS_INTERRUPTED, "interrupted while waiting for %s",
+            wait->kind == IPU_EVENT_INFEED_WAIT ? "the infeed's next element"
+                                                : "room in an outfeed");
         finish_locked(s);
     }
     ipu_lock_drop(s->lock);
@@ -362,7 +330,7 @@ ipu__schedule_run(ipu_ctx *ctx, ipu_executor *executor)
     ipu_work_source source = {work, is_over, &s};
     ipu_pool_serve(executor->pool, &source, look_for_cancel);
     listen_to_queues(executor, (ipu_listener){0});
-    if (s.is_paused) {
+    if (executor->wait.is_paused) {
         ipu__device_resume(executor->device);
     }
     return first_error(&s);

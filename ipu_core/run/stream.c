@@ -282,14 +282,6 @@ note_end(const ipu__stream *stream, size_t at, uint64_t around, uint64_t begin_n
 
 /* --- running ---------------------------------------------------------------------- */
 
-#define TRY(expression) \
-    do { \
-        if ((expression) != IPU_OK) { \
-            progress = IPU__FAILED; \
-            goto stop; \
-        } \
-    } while (0)
-
 ipu__progress
 ipu__stream_run(ipu__stream *stream)
 {
@@ -300,12 +292,14 @@ ipu__stream_run(ipu__stream *stream)
     const bool is_recorded = stream->executor->is_recorded;
     uint64_t begin_ns = 0; /* of an instruction that is noted */
     uint64_t around = 0;   /* what the thread was at before */
-    ipu__progress progress;
     size_t at = stream->at;
     for (;;) {
         const ipu_instruction *instruction = &instructions[at];
         void **operands = &stream->operands[first_operand[at]];
+        ipu__progress progress = IPU__GOES_ON;
+        ipu_status status = IPU_OK;
         size_t next = at + 1;
+        size_t failed = at; /* of a region: the instruction that did */
         bool done = true;
         if (is_recorded) {
             begin_ns = note_begin(stream, at, &around);
@@ -317,10 +311,10 @@ ipu__stream_run(ipu__stream *stream)
             }
             if (instruction->region > 0) {
                 const ipu_region *region = &regions[instruction->region - 1];
-                TRY(ipu__region_run(stream, region, &at));
+                status = ipu__region_run(stream, region, &failed);
                 next = region->first + region->count;
             } else {
-                TRY(run_kernel(stream, instruction, operands));
+                status = run_kernel(stream, instruction, operands);
             }
             break;
         case IPU_INSTRUCTION_COPY:
@@ -332,12 +326,12 @@ ipu__stream_run(ipu__stream *stream)
         case IPU_INSTRUCTION_RESERVE:
             break;
         case IPU_INSTRUCTION_DEQUEUE:
-            TRY(run_dequeue(stream, instruction, &done));
+            status = run_dequeue(stream, instruction, &done);
             break;
         case IPU_INSTRUCTION_ENQUEUE:
-            TRY(ipu_outfeed_enqueue(
+            status = ipu_outfeed_enqueue(
                 stream->ctx, stream->replica->resources[instruction->resource],
-                stream->replica->number, (const void *const *)operands, &done));
+                stream->replica->number, (const void *const *)operands, &done);
             break;
         case IPU_INSTRUCTION_SEND:
             done = run_send(stream, instruction, operands);
@@ -352,9 +346,9 @@ ipu__stream_run(ipu__stream *stream)
             }
             break;
         case IPU_INSTRUCTION_PIPELINE:
-            if (!run_pipeline(stream, instruction)) {
-                progress = stream->has_forked ? IPU__WOULD_BLOCK : IPU__FORKED;
-                goto stop;
+            done = run_pipeline(stream, instruction);
+            if (!done && !stream->has_forked) {
+                progress = IPU__FORKED;
             }
             break;
         case IPU_INSTRUCTION_ACTION:
@@ -371,7 +365,7 @@ ipu__stream_run(ipu__stream *stream)
             break;
         case IPU_INSTRUCTION_COLLECTIVE:
             if (stream->executor->replica_count == 1) {
-                TRY(run_kernel(stream, instruction, operands));
+                status = run_kernel(stream, instruction, operands);
             } else {
                 done = ipu__meet(stream, instruction, operands);
             }
@@ -397,10 +391,10 @@ ipu__stream_run(ipu__stream *stream)
             if (instruction->is_micro_batches) {
                 end_micro_batch(stream);
             } else if (!instruction->is_step) {
-                TRY(end_inner_turn(stream));
+                status = end_inner_turn(stream);
             } else if (!stream->has_ended_step) {
                 progress = IPU__STEP_END;
-                goto stop;
+                break;
             }
             stream->has_ended_step = false;
             if (--stream->counters[instruction->loop] > 0) {
@@ -417,21 +411,24 @@ ipu__stream_run(ipu__stream *stream)
             break;
         case IPU_INSTRUCTION_HALT:
             progress = IPU__HALTED;
-            goto stop;
+            break;
         case IPU_INSTRUCTION_COUNT:
-            TRY(ipu_ctx_fail(stream->ctx, IPU_STATUS_INTERNAL,
-                             "an instruction without a kind"));
+            status = ipu_ctx_fail(stream->ctx, IPU_STATUS_INTERNAL,
+                                  "an instruction without a kind");
+            break;
+        }
+        if (status != IPU_OK) {
+            progress = IPU__FAILED;
+        } else if (!done && progress == IPU__GOES_ON) {
+            progress = IPU__WOULD_BLOCK;
         }
         if (begin_ns != 0) {
-            note_end(stream, at, around, begin_ns, done);
+            note_end(stream, at, around, begin_ns, progress == IPU__GOES_ON);
         }
-        if (!done) {
-            progress = IPU__WOULD_BLOCK;
-            goto stop;
+        if (progress != IPU__GOES_ON) {
+            stream->at = failed;
+            return progress;
         }
         at = next;
     }
-stop:
-    stream->at = at;
-    return progress;
 }

@@ -741,7 +741,7 @@ test_teeth(ipu_ctx *ctx)
     ipu_place place = dequeue->outputs[0];
     ipu_place other = at_index(IPU_SPACE_INFEED, 1);
     dequeue->outputs = &other;
-    refuse(ctx, program, "misplaced");
+    refuse(ctx, program, "does not exist");
     ipu_instruction use = first->instructions.items[2]; /* of an element */
     dequeue->outputs = &place;
     first->instructions.items[2] = *dequeue;
