@@ -67,17 +67,9 @@ COLUMNS_NAME(pick)(float *y, int64_t y_step, const int32_t *place, int32_t k,
     COLUMNS((place += n, y += y_step, v += v_step), y[j] = place[j] == k ? v[j] : y[j])
 }
 
-COLUMNS_TARGET static void
-COLUMNS_NAME(spread)(float *dx, int64_t dx_step, const int32_t *place, int32_t k,
-                     const float *dy, int64_t dy_step, int64_t columns, int64_t n)
-{
-    COLUMNS((place += n, dx += dx_step, dy += dy_step),
-            dx[j] += place[j] == k ? dy[j] : 0.0f)
-}
-
 static const ipu__pool_columns COLUMNS_NAME(columns) = {
     COLUMNS_NAME(max),  COLUMNS_NAME(sum),  COLUMNS_NAME(divide), COLUMNS_NAME(share),
-    COLUMNS_NAME(mark), COLUMNS_NAME(pick), COLUMNS_NAME(spread)};
+    COLUMNS_NAME(mark), COLUMNS_NAME(pick)};
 
 #undef COLUMNS
 #undef COLUMNS_NAME

@@ -7,8 +7,8 @@
  * (pool_boxes.c).
  *
  * The gradient of a maximum is made window by window where windows do not meet, and
- * else in tiles of x (pool_scatter.c; of float16 pool_tiles.c). Tasks are rows, or
- * tiles. */
+ * else in tiles of x (pool_scatter.c); of float16 both are done to widened copies. Tasks
+ * are rows, or tiles. */
 #include <math.h>
 #include <string.h>
 
@@ -182,12 +182,9 @@ make_units(void *state, int64_t begin, int64_t end)
 {
     const ipu__pool_job *job = state;
     int64_t units = job->plan->units;
-    bool tiles = job->call->spec->op == IPU_OP_ID_MAX_POOL_GRAD && !job->plan->apart;
-    bool scatters = tiles && !job->plan->half;
+    bool scatters = job->call->spec->op == IPU_OP_ID_MAX_POOL_GRAD && !job->plan->apart;
     for (int64_t i = begin; i < end; i++) {
-        (scatters ? ipu__pool_scatter_tile
-         : tiles  ? ipu__pool_make_tile
-                  : make_row)(job, i / units, i % units);
+        (scatters ? ipu__pool_scatter_tile : make_row)(job, i / units, i % units);
     }
 }
 
@@ -198,6 +195,52 @@ run(const ipu_kernel_call *call)
     ipu__pool_job job = {plan, call};
     ipu__run_items(call->pool, plan->pool.images * plan->units, plan->per_task,
                    make_units, &job);
+    return IPU_OK;
+}
+
+/* Elements of float16 that become floats, or the other way round. */
+typedef struct conversion {
+    float *floats;
+    uint16_t *halves;
+    bool back;
+    ipu_cpu_class cpu;
+} conversion;
+
+static void
+convert(void *state, int64_t begin, int64_t end)
+{
+    const conversion *c = state;
+    if (c->back) {
+        ipu__floats_to_halves(c->halves + begin, c->floats + begin, end - begin, c->cpu);
+    } else {
+        ipu__halves_to_floats(c->floats + begin, c->halves + begin, end - begin, c->cpu);
+    }
+}
+
+/* Each sum is made in float32, and rounded once. */
+static ipu_status
+run_widened(const ipu_kernel_call *call)
+{
+    const ipu_kernel_spec *spec = call->spec;
+    const ipu__pool_kernel *plan = spec->prepared;
+    const void *inputs[3];
+    conversion c = {.floats = call->workspace, .cpu = plan->cpu};
+    for (uint32_t i = 0; i < 3; i++) {
+        const int64_t n = ipu_shape_elements(&spec->inputs[i].shape);
+        c.halves = (uint16_t *)(uintptr_t)call->inputs[i];
+        ipu__run_items(call->pool, n, TASK_ELEMENTS, convert, &c);
+        inputs[i] = c.floats;
+        c.floats += ipu__whole_lines(n);
+    }
+    void *const outputs[1] = {c.floats};
+    ipu_kernel_call wide = *call;
+    wide.inputs = inputs;
+    wide.outputs = outputs;
+    IPU_TRY(run(&wide));
+    c.halves = call->outputs[0];
+    c.back = true;
+    ipu__run_items(call->pool, ipu_shape_elements(&spec->outputs[0].shape), TASK_ELEMENTS,
+                   convert, &c);
     return IPU_OK;
 }
 
@@ -262,6 +305,8 @@ ipu_choose_max_pool(const ipu__preparation *p)
     ipu__pool_plan(spec, &plan->pool);
     plan->columns = ipu__pool_columns_of(p->cpu);
     plan->cpu = p->cpu;
+    const bool widens = half && spec->op == IPU_OP_ID_MAX_POOL_GRAD;
+    half = half && !widens;
     plan->half = half;
     plan->levels = ipu__pool_levels(&plan->pool, spec->op);
     IPU_TRY(plan_counts(p, plan));
@@ -271,11 +316,7 @@ ipu_choose_max_pool(const ipu__preparation *p)
     }
     plan_meetings(plan, spec->op);
     if (spec->op == IPU_OP_ID_MAX_POOL_GRAD && !plan->apart) {
-        if (!half) {
-            ipu__pool_plan_scatter(plan);
-        } else if (!ipu__pool_plan_tiles(plan)) {
-            return IPU_OK;
-        }
+        ipu__pool_plan_scatter(plan);
     } else {
         bool shares = spec->op == IPU_OP_ID_AVERAGE_POOL_GRAD;
         const ipu__pool_axis *axes = plan->pool.axes;
@@ -289,6 +330,15 @@ ipu_choose_max_pool(const ipu__preparation *p)
     spec->rows = (ipu_kernel_rows){.run = run_rows,
                                    .count = plan->pool.images,
                                    .inputs = (1U << spec->input_count) - 1};
+    if (widens) {
+        int64_t floats = ipu__whole_lines(elements);
+        for (uint32_t i = 0; i < 3; i++) {
+            floats += ipu__whole_lines(ipu_shape_elements(&spec->inputs[i].shape));
+        }
+        spec->run = run_widened;
+        spec->rows = (ipu_kernel_rows){0};
+        spec->workspace_bytes = (size_t)floats * sizeof(float);
+    }
     spec->kernel_name = p->cpu >= IPU_CPU_AVX2 ? "columns_avx2" : "columns_generic";
     return IPU_OK;
 }

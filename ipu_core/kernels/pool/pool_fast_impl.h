@@ -22,9 +22,8 @@ typedef struct ipu__pool_kernel {
     bool half;
     int32_t levels;   /* of the tree of a sum (sum_tree.h); 0: sums are one block */
     int64_t strip;    /* channels that are made at a time */
-    int64_t tile[2];  /* rows and columns; where windows scatter, planes and rows */
+    int64_t tile[2];  /* planes and rows, where windows scatter */
     int64_t tiles[2]; /* of an image */
-    int64_t kept;     /* rows of windows of a plane whose places are kept */
     int64_t units;    /* rows or tiles of an image, which are made one by one */
     int64_t per_task;
 } ipu__pool_kernel;
@@ -179,15 +178,8 @@ void ipu__pool_walk_boxes(const ipu__pool_job *job, ipu__pool_visit what, int64_
 void ipu__pool_mark(const ipu__pool_job *job, int64_t image, int64_t d, int64_t h,
                     const ipu__pool_chunk *c, int32_t *place);
 
-/* How the gradient of a maximum is cut into tiles, and one of them: of float16
- * (pool_tiles.c), and of float32 (pool_scatter.c). False where the places of a single
- * window would not fit. */
-bool ipu__pool_plan_tiles(ipu__pool_kernel *plan);
-void ipu__pool_make_tile(const ipu__pool_job *job, int64_t image, int64_t unit);
+/* How the gradient of a maximum is cut into tiles, and one of them (pool_scatter.c). */
 void ipu__pool_plan_scatter(ipu__pool_kernel *plan);
 void ipu__pool_scatter_tile(const ipu__pool_job *job, int64_t image, int64_t unit);
-/* The windows [first, end) of an axis that [begin, stop) of its elements are in. */
-void ipu__pool_windows_around(const ipu__pool_axis *axis, int64_t begin, int64_t stop,
-                              int64_t *first, int64_t *end);
 
 #endif

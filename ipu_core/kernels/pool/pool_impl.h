@@ -66,11 +66,9 @@ typedef struct ipu__pool_columns {
     /* place = k where it is negative and x is y, or NaN */
     void (*mark)(int32_t *place, int32_t k, const float *x, int64_t x_step,
                  const float *y, int64_t y_step, int64_t columns, int64_t n);
-    /* where place is k: y = v; dx += dy */
+    /* where place is k: y = v */
     void (*pick)(float *y, int64_t y_step, const int32_t *place, int32_t k,
                  const float *v, int64_t v_step, int64_t columns, int64_t n);
-    void (*spread)(float *dx, int64_t dx_step, const int32_t *place, int32_t k,
-                   const float *dy, int64_t dy_step, int64_t columns, int64_t n);
 } ipu__pool_columns;
 
 const ipu__pool_columns *ipu__pool_columns_of(ipu_cpu_class cpu);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The gradient of a maximum of float32, in tiles of x: each window that meets the tile
+ * The gradient of a maximum, in tiles of x: each window that meets the tile
  * adds its dy where its maximum is. Windows come in their order, so an element's sum
  * does. Rows are cleared when the first window comes to them. Windows at the border of
  * two tiles are looked through twice.
@@ -18,9 +18,10 @@ enum {
     STRIP_CHANNELS = 64    /* that are not cut */
 };
 
-void
-ipu__pool_windows_around(const ipu__pool_axis *axis, int64_t begin, int64_t stop,
-                         int64_t *first, int64_t *end)
+/* The windows [first, end) of an axis that [begin, stop) of its elements are in. */
+static void
+windows_around(const ipu__pool_axis *axis, int64_t begin, int64_t stop, int64_t *first,
+               int64_t *end)
 {
     int64_t last;
     ipu__pool_windows(axis, begin, first, &last);
@@ -67,7 +68,7 @@ ipu__pool_scatter_tile(const ipu__pool_job *job, int64_t image, int64_t unit)
     for (int32_t a = 0; a < 2; a++) {
         begin[a] = tile[a] * plan->tile[a];
         end[a] = ipu__min(begin[a] + plan->tile[a], axes[a].size);
-        ipu__pool_windows_around(&axes[a], begin[a], end[a], &first[a], &last[a]);
+        windows_around(&axes[a], begin[a], end[a], &first[a], &last[a]);
     }
     int32_t axis = cut_axis(pool);
     ipu__pool_chunk c = {.end = axes[2].windows,

@@ -2,7 +2,8 @@
  *
  * cumsum, cumprod and recurrence, for all dtypes. Each line along the axis is walked in
  * order: float32 and float64 are held in double and each result is rounded once, float16
- * in float32, integers wrap in their own width. A step waits for the one before it; so lines are walked side by side: those that
+ * in float32, integers wrap in their own width. A step waits for the one before it; so
+ * lines are walked side by side: those that
  * are neighbours in memory, and along the last axis a few rows. Threads take lines. */
 #include "kernels/core/kernel_impl.h"
 
