@@ -17,59 +17,32 @@ import numpy as np
 from ipu import _core
 from ipu._text.arguments import checked_text
 from ipu._text.errors import InvalidArgumentError
-from ipu._text.faces import face
+from ipu._text.faces import defined, face
 from ipu.tf._graph import mode
 from ipu.tf._string_ops import hashes
 from ipu.tf._string_ops.each_string import each
 from ipu.tf._string_ops.host_only import on_host
 from ipu.tf._string_ops.parts import (
-    bytes_split,
-    join,
-    length,
-    ngrams,
-    reduce_join,
-    split,
-    substr,
+    bytes_split as bytes_split,
+    join as join,
+    length as length,
+    ngrams as ngrams,
+    reduce_join as reduce_join,
+    split as split,
+    substr as substr,
 )
 from ipu.tf._string_ops.tensors import StringTensor, is_text
 from ipu.tf._string_ops.unicode import (
-    unicode_decode,
-    unicode_decode_with_offsets,
-    unicode_encode,
-    unicode_split,
-    unicode_split_with_offsets,
-    unicode_transcode,
+    unicode_decode as unicode_decode,
+    unicode_decode_with_offsets as unicode_decode_with_offsets,
+    unicode_encode as unicode_encode,
+    unicode_split as unicode_split,
+    unicode_split_with_offsets as unicode_split_with_offsets,
+    unicode_transcode as unicode_transcode,
 )
 from ipu.tf.dtypes import as_dtype, float32
 from ipu.tf.logging_ops import text_of
 from ipu.tf.ragged import RaggedTensor
-
-__all__ = [
-    "as_string",
-    "bytes_split",
-    "format",
-    "join",
-    "length",
-    "lower",
-    "ngrams",
-    "reduce_join",
-    "regex_full_match",
-    "regex_replace",
-    "split",
-    "strip",
-    "substr",
-    "to_hash_bucket",
-    "to_hash_bucket_fast",
-    "to_hash_bucket_strong",
-    "to_number",
-    "unicode_decode",
-    "unicode_decode_with_offsets",
-    "unicode_encode",
-    "unicode_split",
-    "unicode_split_with_offsets",
-    "unicode_transcode",
-    "upper",
-]
 
 # what regular expressions of RE2 have and Python's do not
 _CLASSES = {
@@ -408,7 +381,10 @@ def to_hash_bucket(input: Any, num_buckets: int, name: Any = None) -> Any:
     return each(lambda text: hashes.murmur64(text) % count, input, np.int64)
 
 
-mode.texts_of_graphs(globals(), __all__, pure=True)
-
 if not TYPE_CHECKING:
+    _PARTS = """bytes_split join length ngrams reduce_join split substr unicode_decode
+    unicode_decode_with_offsets unicode_encode unicode_split unicode_split_with_offsets
+    unicode_transcode"""
+    __all__ = defined(__name__, _PARTS.split())
+    mode.texts_of_graphs(globals(), __all__, pure=True)
     __getattr__, __dir__ = face(__name__, __all__)

@@ -34,18 +34,6 @@ _MESSAGES: dict[str, list[tuple[str, int, str]]] = {
 }
 _PACKAGE = "ipu.train"
 
-__all__ = [
-    "BytesList",
-    "Example",
-    "Feature",
-    "FeatureList",
-    "FeatureLists",
-    "Features",
-    "FloatList",
-    "Int64List",
-    "SequenceExample",
-]
-
 if TYPE_CHECKING:  # made when they are used
     BytesList: Any
     Example: Any
@@ -113,4 +101,5 @@ def _class(name: str) -> Any:
 
 if not TYPE_CHECKING:
     _LAZY = {name: functools.partial(_class, name) for name in _MESSAGES}
+    __all__ = sorted(_MESSAGES)
     __getattr__, __dir__ = face(__name__, __all__, _LAZY)

@@ -5,16 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ipu._text.faces import face
-
-__all__ = [
-    "COMPILER_VERSION",
-    "GIT_VERSION",
-    "GRAPH_DEF_VERSION",
-    "GRAPH_DEF_VERSION_MIN_CONSUMER",
-    "GRAPH_DEF_VERSION_MIN_PRODUCER",
-    "VERSION",
-]
+from ipu._text.faces import face, offered
 
 VERSION = "2.6.3"
 GIT_VERSION = "v2.6.3-ipu"
@@ -25,4 +16,5 @@ GRAPH_DEF_VERSION_MIN_PRODUCER = 0
 
 
 if not TYPE_CHECKING:
+    __all__ = offered(__name__)
     __getattr__, __dir__ = face(__name__, __all__)

@@ -173,10 +173,8 @@ def extract_patches(
         raise ValueError(
             f"`padding` must be 'SAME' or 'VALID'. Received: padding={padding!r}."
         )
-    for axis, turned in (
-        (1, 1),
-        (2, 3),
-    ):  # the rows' windows come first
+    # the second one comes after the rows' windows
+    for axis, turned in ((1, 1), (2, 3)):
         window, stride, rate = (int(n[axis]) for n in (sizes, strides, rates))
         size = value.shape[turned]
         count, low, high = windows_along(size, window, stride, rate, padding)

@@ -4,31 +4,9 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-__all__ = [
-    "DEBUG",
-    "ERROR",
-    "FATAL",
-    "INFO",
-    "WARN",
-    "TaskLevelStatusMessage",
-    "debug",
-    "error",
-    "fatal",
-    "flush",
-    "get_logger",
-    "get_verbosity",
-    "info",
-    "log",
-    "log_every_n",
-    "log_first_n",
-    "log_if",
-    "set_verbosity",
-    "vlog",
-    "warn",
-    "warning",
-]
+from ipu._text.faces import offered
 
 DEBUG, INFO, WARN = logging.DEBUG, logging.INFO, logging.WARNING
 ERROR, FATAL = logging.ERROR, logging.FATAL
@@ -88,3 +66,7 @@ def flush() -> None:
 def TaskLevelStatusMessage(msg: str) -> None:
     """Log an error."""
     _logger.error(msg)
+
+
+if not TYPE_CHECKING:
+    __all__ = offered(__name__)
