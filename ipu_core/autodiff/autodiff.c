@@ -89,9 +89,9 @@ window_gradient(const ipu__walk *w, ipu_value gradient)
     return is_window ? node : NULL;
 }
 
-/* The node whose placement the sum of two gradients of `value` gets. What comes from two
- * stages of a pipeline meets where the value was made, which is behind both: concurrent
- * stages have no order, and none can wait for the other. */
+/* The node whose placement the sum of two gradients of `value` gets. What comes from
+ * two stages of a pipeline meets where the value was made, which is behind both:
+ * concurrent stages have no order, and none can wait for the other. */
 static ipu_node
 place_of_sum(const ipu__walk *w, ipu_node like, ipu_value value, ipu_value gradient)
 {
@@ -241,12 +241,9 @@ start_from(ipu__walk *w, const ipu_value *grad_ys)
                                         1.0, &gradient));
         } else {
             const ipu_type *given = &ipu_value_of(w->graph, gradient)->type;
-            char want[96];
-            char have[96];
             IPU_FAIL_IF(w->ctx, !ipu_type_equal(given, &y.type), INVALID_ARGUMENT,
                         "grad_ys[%u] must have the type of ys[%u], %s; received %s", i,
-                        i, ipu_type_print(&y.type, want, sizeof(want)),
-                        ipu_type_print(given, have, sizeof(have)));
+                        i, IPU_TYPE_TEXT(&y.type), IPU_TYPE_TEXT(given));
         }
         IPU_TRY(ipu__walk_accumulate(w, y.producer, w->ys[i], gradient));
     }
@@ -265,8 +262,8 @@ ipu__walk_back(ipu__walk *w, ipu_node last)
 }
 
 /* The blocks that w->block sees, innermost first, each from the node that was its last
- * one, `last` of w->block: gradient nodes come behind it. A block is left when all of its
- * nodes that gradients may pass have been met. */
+ * one, `last` of w->block: gradient nodes come behind it. A block is left when all of
+ * its nodes that gradients may pass have been met. */
 static ipu_status
 walk_visible(ipu__walk *w, ipu_node last)
 {

@@ -41,8 +41,6 @@ static ipu_status
 give(ipu__walk *w, ipu_node id, uint32_t input, ipu_value gradient)
 {
     ipu_value x = ipu_node_of(w->graph, id)->inputs[input];
-    char want[96];
-    char have[96];
     if (gradient.index == IPU_NO_INDEX || !ipu__walk_depends(w, x)) {
         return IPU_OK;
     }
@@ -53,8 +51,7 @@ give(ipu__walk *w, ipu_node id, uint32_t input, ipu_value gradient)
         IPU_FAIL(w->ctx, INVALID_ARGUMENT,
                  "the gradient of an argument must have its type, %s; the gradient "
                  "function of this call gives %s",
-                 ipu_type_print(type, want, sizeof(want)),
-                 ipu_type_print(given, have, sizeof(have)));
+                 IPU_TYPE_TEXT(type), IPU_TYPE_TEXT(given));
     }
     return ipu__walk_accumulate(w, id, x, gradient);
 }

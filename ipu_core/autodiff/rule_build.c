@@ -28,6 +28,24 @@ ipu__rule_emit(ipu_rule *rule, ipu_op op, const ipu_value *inputs, uint32_t inpu
 }
 
 ipu_value
+ipu__rule_alike(ipu_rule *rule, ipu_op op, ipu_value like, const ipu_value *inputs,
+                uint32_t input_count)
+{
+    const ipu_shape shape = ipu__rule_type(rule, like).shape;
+    ipu_attr attrs[IPU_ATTR_COUNT];
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < rule->attrs.count; i++) {
+        if (rule->attrs.items[i].key != IPU_ATTR_SHAPE) {
+            attrs[count++] = rule->attrs.items[i];
+        }
+    }
+    if (like.index != IPU_NO_INDEX) {
+        attrs[count++] = ipu_attr_shape(&shape);
+    }
+    return ipu__rule_emit(rule, op, inputs, input_count, attrs, count);
+}
+
+ipu_value
 ipu__rule_unary(ipu_rule *rule, ipu_op op, ipu_value x)
 {
     return ipu__rule_emit(rule, op, &x, 1, NULL, 0);

@@ -18,6 +18,18 @@
 #define NUMBER(number) ipu__rule_number(r, r->grads[0], (number))
 #define NUMBER_LIKE(like, number) ipu__rule_number(r, (like), (number))
 
+/* An op of these inputs that is like the forward one (ipu__rule_alike). */
+#define ALIKE(NAME, like, ...) \
+    ipu__rule_alike(r, IPU_OP_ID_##NAME, (like), (const ipu_value[]){__VA_ARGS__}, \
+                    sizeof((const ipu_value[]){__VA_ARGS__}) / sizeof(ipu_value))
+
+/* A rule that is that of several ops. */
+#define SAME_RULE(text, rule) \
+    ipu_status ipu_gradient_##text(ipu_rule *r) \
+    { \
+        return rule; \
+    }
+
 /* The rule of an op of one input: `g` is the gradient, `x` the input, `y` the value. */
 #define UNARY_RULE(text, expression) \
     ipu_status ipu_gradient_##text(ipu_rule *r) \
@@ -28,6 +40,26 @@
         (void)x; \
         (void)y; \
         ipu__rule_give(r, 0, (expression)); \
+        return r->status; \
+    }
+
+/* The rule of an op of two inputs, `a` and `b`; an expression is made only where its
+ * input wants it. */
+#define BINARY_RULE(text, for_a, for_b) \
+    ipu_status ipu_gradient_##text(ipu_rule *r) \
+    { \
+        const ipu_value g = r->grads[0]; \
+        const ipu_value a = r->inputs[0]; \
+        const ipu_value b = r->inputs[1]; \
+        (void)g; \
+        (void)a; \
+        (void)b; \
+        if (r->wanted[0]) { \
+            ipu__rule_give(r, 0, (for_a)); \
+        } \
+        if (r->wanted[1]) { \
+            ipu__rule_give(r, 1, (for_b)); \
+        } \
         return r->status; \
     }
 

@@ -45,6 +45,10 @@ ipu_value ipu__rule_select(ipu_rule *rule, ipu_value condition, ipu_value a,
 ipu_value ipu__rule_emit(ipu_rule *rule, ipu_op op, const ipu_value *inputs,
                          uint32_t input_count, const ipu_attr *attrs,
                          uint32_t attr_count);
+/* One output, with the attributes of the forward node but for the shape, which is that
+ * of `like` where there is one. */
+ipu_value ipu__rule_alike(ipu_rule *rule, ipu_op op, ipu_value like,
+                          const ipu_value *inputs, uint32_t input_count);
 /* The matrix product of a and b, or of their transposes. */
 ipu_value ipu__rule_product(ipu_rule *rule, ipu_value a, ipu_value b, bool transpose_a,
                             bool transpose_b);

@@ -33,24 +33,6 @@ UNARY_RULE(relu, ipu__rule_binary(r, IPU_OP_ID_RELU_GRAD, y, g))
 /* Only casts between floating-point types get here. */
 UNARY_RULE(cast, ipu__rule_cast(r, g, ipu__rule_type(r, x).dtype))
 
-/* `a` and `b` are the inputs; an expression is made only where its input wants it. */
-#define BINARY_RULE(text, for_a, for_b) \
-    ipu_status ipu_gradient_##text(ipu_rule *r) \
-    { \
-        const ipu_value g = r->grads[0]; \
-        const ipu_value a = r->inputs[0]; \
-        const ipu_value b = r->inputs[1]; \
-        (void)a; \
-        (void)b; \
-        if (r->wanted[0]) { \
-            ipu__rule_give(r, 0, (for_a)); \
-        } \
-        if (r->wanted[1]) { \
-            ipu__rule_give(r, 1, (for_b)); \
-        } \
-        return r->status; \
-    }
-
 BINARY_RULE(add, g, g)
 BINARY_RULE(sub, g, NEG(g))
 BINARY_RULE(mul, MUL(g, b), MUL(g, a))
@@ -156,17 +138,8 @@ larger_or_smaller(ipu_rule *r, ipu_op first_taken)
     return r->status;
 }
 
-ipu_status
-ipu_gradient_maximum(ipu_rule *r)
-{
-    return larger_or_smaller(r, IPU_OP_ID_GREATER_EQUAL);
-}
-
-ipu_status
-ipu_gradient_minimum(ipu_rule *r)
-{
-    return larger_or_smaller(r, IPU_OP_ID_LESS_EQUAL);
-}
+SAME_RULE(maximum, larger_or_smaller(r, IPU_OP_ID_GREATER_EQUAL))
+SAME_RULE(minimum, larger_or_smaller(r, IPU_OP_ID_LESS_EQUAL))
 
 ipu_status
 ipu_gradient_select(ipu_rule *r)

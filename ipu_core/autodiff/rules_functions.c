@@ -133,61 +133,22 @@ gamma_density(ipu_rule *r, ipu_value a, ipu_value x)
     return UNARY(EXP, ADD(power, NEG(rest)));
 }
 
-static ipu_status
-incomplete_gamma(ipu_rule *r, bool upper)
+BINARY_RULE(igamma, MUL(g, ipu__rule_binary(r, IPU_OP_ID_IGAMMA_SLOPE, a, b)),
+            MUL(g, gamma_density(r, a, b)))
+BINARY_RULE(igammac, NEG(MUL(g, ipu__rule_binary(r, IPU_OP_ID_IGAMMA_SLOPE, a, b))),
+            NEG(MUL(g, gamma_density(r, a, b))))
+
+/* Of (a, x), the op with a + 1 in place of a. */
+static ipu_value
+next_order(ipu_rule *r)
 {
-    ipu_value g = upper ? NEG(r->grads[0]) : r->grads[0];
-    const ipu_value a = r->inputs[0];
-    const ipu_value x = r->inputs[1];
-    if (r->wanted[0]) {
-        ipu_value slope = ipu__rule_binary(r, IPU_OP_ID_IGAMMA_SLOPE, a, x);
-        ipu__rule_give(r, 0, MUL(g, slope));
-    }
-    if (r->wanted[1]) {
-        ipu__rule_give(r, 1, MUL(g, gamma_density(r, a, x)));
-    }
-    return r->status;
+    ipu_value one = NUMBER(1.0);
+    return ipu__rule_binary(r, r->op, ADD(r->inputs[0], one), r->inputs[1]);
 }
 
-ipu_status
-ipu_gradient_igamma(ipu_rule *r)
-{
-    return incomplete_gamma(r, false);
-}
-
-ipu_status
-ipu_gradient_igammac(ipu_rule *r)
-{
-    return incomplete_gamma(r, true);
-}
-
-/* By q alone: s zeta(s + 1, q) less than it was. */
-ipu_status
-ipu_gradient_zeta(ipu_rule *r)
-{
-    const ipu_value g = r->grads[0];
-    const ipu_value s = r->inputs[0];
-    if (r->wanted[1]) {
-        ipu_value one = NUMBER(1.0);
-        ipu_value next = ADD(s, one);
-        ipu_value steep = ipu__rule_binary(r, IPU_OP_ID_ZETA, next, r->inputs[1]);
-        ipu__rule_give(r, 1, MUL(g, NEG(MUL(s, steep))));
-    }
-    return r->status;
-}
-
-/* By x alone. */
-ipu_status
-ipu_gradient_polygamma(ipu_rule *r)
-{
-    if (r->wanted[1]) {
-        ipu_value one = NUMBER(1.0);
-        ipu_value next = ADD(r->inputs[0], one);
-        ipu_value steep = ipu__rule_binary(r, IPU_OP_ID_POLYGAMMA, next, r->inputs[1]);
-        ipu__rule_give(r, 1, MUL(r->grads[0], steep));
-    }
-    return r->status;
-}
+/* By the second operand alone: of zeta, s zeta(s + 1, q) less than it was. */
+BINARY_RULE(zeta, IPU_NO_VALUE, MUL(g, NEG(MUL(a, next_order(r)))))
+BINARY_RULE(polygamma, IPU_NO_VALUE, MUL(g, next_order(r)))
 
 /* A number keeps its place in the distribution F while alpha moves: dx = -F_alpha / f
  * (Figurnov, Mohamed and Mnih 2018). What has become 0 stays there. */
@@ -207,8 +168,8 @@ ipu_gradient_random_gamma(ipu_rule *r)
     return r->status;
 }
 
-/* With the density f of the normal distribution: the derivative of its integral + x f is
- * f (2 - x^2). */
+/* With the density f of the normal distribution: the derivative of its integral + x f
+ * is f (2 - x^2). */
 ipu_status
 ipu_gradient_gelu_grad(ipu_rule *r)
 {

@@ -22,20 +22,10 @@ scan(ipu_rule *r, ipu_op op, ipu_value x, int64_t axis, bool exclusive, bool rev
 }
 
 /* The same walk from the other end. */
-static ipu_value
-scan_back(ipu_rule *r, ipu_value x)
-{
-    return scan(r, IPU_OP_ID_CUMSUM, x, ipu_attrs_int(r->attrs, IPU_ATTR_AXIS, 0),
+UNARY_RULE(cumsum,
+           scan(r, IPU_OP_ID_CUMSUM, g, ipu_attrs_int(r->attrs, IPU_ATTR_AXIS, 0),
                 ipu_attrs_int(r->attrs, IPU_ATTR_EXCLUSIVE, 0) != 0,
-                ipu_attrs_int(r->attrs, IPU_ATTR_REVERSE, 0) == 0);
-}
-
-ipu_status
-ipu_gradient_cumsum(ipu_rule *r)
-{
-    ipu__rule_give(r, 0, scan_back(r, r->grads[0]));
-    return r->status;
-}
+                ipu_attrs_int(r->attrs, IPU_ATTR_REVERSE, 0) == 0))
 
 /* y with y[k] = x[k + 1] along the scanned axis, or x[k - 1] where `back`; 0 where
  * there is no such element. */
@@ -185,32 +175,20 @@ ipu_gradient_top_k(ipu_rule *r)
 static ipu_value
 gather_nd(ipu_rule *r, ipu_value params, ipu_value indices)
 {
-    ipu_value inputs[2] = {params, indices};
-    return ipu__rule_emit(r, IPU_OP_ID_GATHER_ND, inputs, 2, NULL, 0);
+    return ipu__rule_binary(r, IPU_OP_ID_GATHER_ND, params, indices);
 }
 
 static ipu_value
-scatter_nd(ipu_rule *r, ipu_value indices, ipu_value updates, const ipu_shape *shape)
+scatter_nd(ipu_rule *r, ipu_value indices, ipu_value updates, ipu_value like)
 {
+    const ipu_shape shape = ipu__rule_type(r, like).shape;
     ipu_value inputs[2] = {indices, updates};
-    ipu_attr attr = ipu_attr_shape(shape);
+    ipu_attr attr = ipu_attr_shape(&shape);
     return ipu__rule_emit(r, IPU_OP_ID_SCATTER_ND, inputs, 2, &attr, 1);
 }
 
-ipu_status
-ipu_gradient_gather_nd(ipu_rule *r)
-{
-    ipu_shape whole = ipu__rule_type(r, r->inputs[0]).shape;
-    ipu__rule_give(r, 0, scatter_nd(r, r->inputs[1], r->grads[0], &whole));
-    return r->status;
-}
-
-ipu_status
-ipu_gradient_scatter_nd(ipu_rule *r)
-{
-    ipu__rule_give(r, 1, gather_nd(r, r->grads[0], r->inputs[0]));
-    return r->status;
-}
+BINARY_RULE(gather_nd, scatter_nd(r, b, g, a), IPU_NO_VALUE)
+BINARY_RULE(scatter_nd, IPU_NO_VALUE, gather_nd(r, g, a))
 
 /* The extreme of a place is shared equally by all that reach it. */
 static ipu_status
@@ -224,7 +202,7 @@ scattered_extreme(ipu_rule *r)
     ipu_value hit = EQUAL(r->inputs[2], gather_nd(r, y, indices));
     ipu_value owns = ipu__rule_cast(r, own, type.dtype);
     ipu_value hits = ipu__rule_cast(r, hit, type.dtype);
-    ipu_value ties = ADD(scatter_nd(r, indices, hits, &type.shape), owns);
+    ipu_value ties = ADD(scatter_nd(r, indices, hits, y), owns);
     ipu_value share = DIV(r->grads[0], ties);
     if (r->wanted[0]) {
         ipu__rule_give(r, 0, ipu__rule_select(r, own, share, zero));
@@ -377,17 +355,8 @@ through_solve(ipu_rule *r, bool triangular)
     return r->status;
 }
 
-ipu_status
-ipu_gradient_triangular_solve(ipu_rule *r)
-{
-    return through_solve(r, true);
-}
-
-ipu_status
-ipu_gradient_solve(ipu_rule *r)
-{
-    return through_solve(r, false);
-}
+SAME_RULE(triangular_solve, through_solve(r, true))
+SAME_RULE(solve, through_solve(r, false))
 
 /* scale [...] times A^-T */
 static ipu_value

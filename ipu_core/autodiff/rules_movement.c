@@ -3,7 +3,7 @@
  * Gradient rules of reductions and of ops that move elements. What was moved is moved
  * back; what was repeated is summed; what was summed is repeated. One thread per
  * graph. */
-#include "autodiff/rules.h"
+#include "autodiff/rule_terms.h"
 
 /* --- reductions ------------------------------------------------------------------ */
 
@@ -70,60 +70,28 @@ extreme(ipu_rule *r)
     return r->status;
 }
 
-ipu_status
-ipu_gradient_max(ipu_rule *r)
-{
-    return extreme(r);
-}
-
-ipu_status
-ipu_gradient_min(ipu_rule *r)
-{
-    return extreme(r);
-}
+SAME_RULE(max, extreme(r))
+SAME_RULE(min, extreme(r))
 
 /* --- movement -------------------------------------------------------------------- */
 
-ipu_status
-ipu_gradient_identity(ipu_rule *r)
-{
-    ipu__rule_give(r, 0, r->grads[0]);
-    return r->status;
-}
+UNARY_RULE(identity, g)
+UNARY_RULE(checkpoint, g)
+UNARY_RULE(broadcast, g) /* which sums it back */
+UNARY_RULE(slice, ALIKE(SLICE_GRAD, x, g))
+UNARY_RULE(slice_grad, ALIKE(SLICE, IPU_NO_VALUE, g))
+BINARY_RULE(gather, ALIKE(GATHER_GRAD, a, b, g), IPU_NO_VALUE)
+BINARY_RULE(gather_grad, IPU_NO_VALUE, ALIKE(GATHER, IPU_NO_VALUE, g, a))
 
 /* Each replica's result depends on the inputs of all of its group, so each input's
  * gradient is the sum, or mean, of the gradients of all of their results. */
-ipu_status
-ipu_gradient_all_reduce(ipu_rule *r)
-{
-    ipu_attr attrs[2] = {
-        ipu_attr_int(IPU_ATTR_REDUCTION,
-                     ipu_attrs_int(r->attrs, IPU_ATTR_REDUCTION, IPU_ALL_REDUCE_SUM)),
-        ipu_attr_int(IPU_ATTR_GROUP_SIZE,
-                     ipu_attrs_int(r->attrs, IPU_ATTR_GROUP_SIZE, 0))};
-    ipu__rule_give(r, 0,
-                   ipu__rule_emit(r, IPU_OP_ID_ALL_REDUCE, &r->grads[0], 1, attrs, 2));
-    return r->status;
-}
-
-ipu_status
-ipu_gradient_checkpoint(ipu_rule *r)
-{
-    return ipu_gradient_identity(r);
-}
+UNARY_RULE(all_reduce, ALIKE(ALL_REDUCE, IPU_NO_VALUE, g))
 
 ipu_status
 ipu_gradient_reshape(ipu_rule *r)
 {
     ipu_shape shape = ipu__rule_type(r, r->inputs[0]).shape;
     ipu__rule_give(r, 0, ipu__rule_reshape(r, r->grads[0], &shape));
-    return r->status;
-}
-
-ipu_status
-ipu_gradient_broadcast(ipu_rule *r)
-{
-    ipu__rule_give(r, 0, r->grads[0]); /* which sums it back */
     return r->status;
 }
 
@@ -169,45 +137,6 @@ ipu_gradient_concat(ipu_rule *r)
     return r->status;
 }
 
-/* slice and slice_grad are each other's gradients: same begin, size and strides. */
-static uint32_t
-slice_attrs(const ipu_rule *r, ipu_attr out[4])
-{
-    static const ipu_attr_key keys[3] = {IPU_ATTR_BEGIN, IPU_ATTR_SIZE,
-                                         IPU_ATTR_STRIDES};
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < 3; i++) {
-        const ipu_attr *attr = ipu_attrs_find(r->attrs, keys[i]);
-        if (attr != NULL) {
-            out[count++] = *attr;
-        }
-    }
-    return count;
-}
-
-ipu_status
-ipu_gradient_slice(ipu_rule *r)
-{
-    ipu_shape whole = ipu__rule_type(r, r->inputs[0]).shape;
-    ipu_attr attrs[4];
-    uint32_t count = slice_attrs(r, attrs);
-    attrs[count++] = ipu_attr_shape(&whole);
-    ipu_value back =
-        ipu__rule_emit(r, IPU_OP_ID_SLICE_GRAD, &r->grads[0], 1, attrs, count);
-    ipu__rule_give(r, 0, back);
-    return r->status;
-}
-
-ipu_status
-ipu_gradient_slice_grad(ipu_rule *r)
-{
-    ipu_attr attrs[4];
-    uint32_t count = slice_attrs(r, attrs);
-    ipu__rule_give(r, 0,
-                   ipu__rule_emit(r, IPU_OP_ID_SLICE, &r->grads[0], 1, attrs, count));
-    return r->status;
-}
-
 /* One of the three ops on windows, at the starts of the forward node, which begin at
  * its input `first`. `window` may be IPU_NO_VALUE. */
 static ipu_value
@@ -234,14 +163,10 @@ zeros_like(ipu_rule *r, ipu_value like)
     return ipu__rule_broadcast(r, ipu__rule_number(r, like, 0.0), &shape);
 }
 
-ipu_status
-ipu_gradient_dynamic_slice(ipu_rule *r)
-{
-    ipu__rule_give(r, 0,
-                   at_starts(r, IPU_OP_ID_DYNAMIC_ADD_SLICE,
-                             zeros_like(r, r->inputs[0]), r->grads[0], 1));
-    return r->status;
-}
+UNARY_RULE(dynamic_slice,
+           at_starts(r, IPU_OP_ID_DYNAMIC_ADD_SLICE, zeros_like(r, x), g, 1))
+BINARY_RULE(dynamic_add_slice, g,
+            at_starts(r, IPU_OP_ID_DYNAMIC_SLICE, g, IPU_NO_VALUE, 2))
 
 /* The window is read first, so that it can be overwritten in place. */
 ipu_status
@@ -256,44 +181,5 @@ ipu_gradient_dynamic_update_slice(ipu_rule *r)
                        at_starts(r, IPU_OP_ID_DYNAMIC_UPDATE_SLICE, r->grads[0],
                                  zeros_like(r, r->inputs[1]), 2));
     }
-    return r->status;
-}
-
-ipu_status
-ipu_gradient_dynamic_add_slice(ipu_rule *r)
-{
-    if (r->wanted[0]) {
-        ipu__rule_give(r, 0, r->grads[0]);
-    }
-    if (r->wanted[1]) {
-        ipu__rule_give(
-            r, 1, at_starts(r, IPU_OP_ID_DYNAMIC_SLICE, r->grads[0], IPU_NO_VALUE, 2));
-    }
-    return r->status;
-}
-
-ipu_status
-ipu_gradient_gather(ipu_rule *r)
-{
-    ipu_shape whole = ipu__rule_type(r, r->inputs[0]).shape;
-    ipu_value inputs[2] = {r->inputs[1], r->grads[0]};
-    ipu_attr attrs[3] = {
-        ipu_attr_shape(&whole),
-        ipu_attr_int(IPU_ATTR_AXIS, ipu_attrs_int(r->attrs, IPU_ATTR_AXIS, 0)),
-        ipu_attr_int(IPU_ATTR_BATCH_DIMS,
-                     ipu_attrs_int(r->attrs, IPU_ATTR_BATCH_DIMS, 0))};
-    ipu__rule_give(r, 0, ipu__rule_emit(r, IPU_OP_ID_GATHER_GRAD, inputs, 2, attrs, 3));
-    return r->status;
-}
-
-ipu_status
-ipu_gradient_gather_grad(ipu_rule *r)
-{
-    ipu_value inputs[2] = {r->grads[0], r->inputs[0]};
-    ipu_attr attrs[2] = {
-        ipu_attr_int(IPU_ATTR_AXIS, ipu_attrs_int(r->attrs, IPU_ATTR_AXIS, 0)),
-        ipu_attr_int(IPU_ATTR_BATCH_DIMS,
-                     ipu_attrs_int(r->attrs, IPU_ATTR_BATCH_DIMS, 0))};
-    ipu__rule_give(r, 1, ipu__rule_emit(r, IPU_OP_ID_GATHER, inputs, 2, attrs, 2));
     return r->status;
 }

@@ -54,12 +54,7 @@ through_softmax(ipu_rule *r, ipu_value s, ipu_value g)
     return MUL(s, SUB(g, ipu__rule_sum_last(r, MUL(g, s))));
 }
 
-ipu_status
-ipu_gradient_softmax(ipu_rule *r)
-{
-    ipu__rule_give(r, 0, through_softmax(r, r->outputs[0], r->grads[0]));
-    return r->status;
-}
+UNARY_RULE(softmax, through_softmax(r, y, g))
 
 ipu_status
 ipu_gradient_log_softmax(ipu_rule *r)
@@ -100,12 +95,7 @@ logits_gradient(ipu_rule *r, ipu_value weight)
     return out;
 }
 
-ipu_status
-ipu_gradient_sparse_cross_entropy(ipu_rule *r)
-{
-    ipu__rule_give(r, 0, logits_gradient(r, IPU_NO_VALUE));
-    return r->status;
-}
+BINARY_RULE(sparse_cross_entropy, logits_gradient(r, IPU_NO_VALUE), IPU_NO_VALUE)
 
 /* With respect to the labels: -log s of the loss, and sum(g * s) - g of output 1. */
 ipu_status

@@ -4,6 +4,7 @@
  * of them, the gradient of what the kernel's product was added to; the kernel's own is
  * then one product over steps and batch. One thread per graph. */
 #include "autodiff/recurrent_steps.h"
+#include "autodiff/rule_terms.h"
 
 enum { MOST_INPUTS = 10, MOST_OUTPUTS = 5 };
 
@@ -152,14 +153,5 @@ ipu_gradient_gru(ipu_rule *r)
     return r->status;
 }
 
-ipu_status
-ipu_gradient_lstm_grad(ipu_rule *r)
-{
-    return ipu__gradient_by_steps(r);
-}
-
-ipu_status
-ipu_gradient_gru_grad(ipu_rule *r)
-{
-    return ipu__gradient_by_steps(r);
-}
+SAME_RULE(lstm_grad, ipu__gradient_by_steps(r))
+SAME_RULE(gru_grad, ipu__gradient_by_steps(r))

@@ -40,5 +40,8 @@ bool ipu_shape_broadcast(const ipu_shape *a, const ipu_shape *b, ipu_shape *out)
 const char *ipu_shape_print(const ipu_shape *shape, char *text, size_t size);
 /* "float32[32,784]" as the text form of graphs has it; "float32[]" for a scalar. */
 const char *ipu_type_print(const ipu_type *type, char *text, size_t size);
+/* The same as an operand of a message. */
+#define IPU_SHAPE_TEXT(shape) ipu_shape_print((shape), (char[128]){0}, 128)
+#define IPU_TYPE_TEXT(type) ipu_type_print((type), (char[128]){0}, 128)
 
 #endif

@@ -69,12 +69,11 @@ ipu_status
 ipu_graph_add_param(ipu_ctx *ctx, ipu_graph *graph, ipu_block block,
                     const ipu_type *type, ipu_value *out)
 {
-    char text[128];
     ipu_block_data *data = ipu_block_of(graph, block);
     IPU_TRY(ipu_type_check(ctx, type));
     IPU_FAIL_IF(ctx, !graph->host && !ipu_dtype_on_device(type->dtype), TYPE,
                 "%s does not exist on the device; convert it on the host first",
-                ipu_type_print(type, text, sizeof(text)));
+                IPU_TYPE_TEXT(type));
     ipu_value_data value = {.type = *type,
                             .producer = IPU_NO_NODE,
                             .block = block,

@@ -46,8 +46,7 @@ define(printer *p, ipu_value value)
 static void
 print_type(printer *p, const ipu_type *type)
 {
-    char text[192];
-    ipu_text_print(&p->text, "%s", ipu_type_print(type, text, sizeof(text)));
+    ipu_text_print(&p->text, "%s", IPU_TYPE_TEXT(type));
 }
 
 static void

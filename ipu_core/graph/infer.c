@@ -138,13 +138,10 @@ ipu_status
 ipu__infer_like(ipu_infer_call *call, const char *what, uint32_t i, ipu_dtype dtype,
                 const ipu_shape *shape)
 {
-    char want[128];
-    char have[128];
     const ipu_type type = {dtype, *shape};
     IPU_FAIL_IF(call->ctx, !ipu_type_equal(&call->inputs[i], &type), INVALID_ARGUMENT,
-                "%s must be %s, but is %s", what,
-                ipu_type_print(&type, want, sizeof(want)),
-                ipu_type_print(&call->inputs[i], have, sizeof(have)));
+                "%s must be %s, but is %s", what, IPU_TYPE_TEXT(&type),
+                IPU_TYPE_TEXT(&call->inputs[i]));
     return IPU_OK;
 }
 
@@ -153,13 +150,10 @@ ipu__infer_like(ipu_infer_call *call, const char *what, uint32_t i, ipu_dtype dt
 static ipu_status
 broadcast_into(ipu_infer_call *call, const ipu_type *type, ipu_shape *shape)
 {
-    char a[128];
-    char b[128];
     ipu_shape before = *shape;
     IPU_FAIL_IF(call->ctx, !ipu_shape_broadcast(&before, &type->shape, shape),
                 INVALID_ARGUMENT, "shapes %s and %s do not broadcast",
-                ipu_shape_print(&before, a, sizeof(a)),
-                ipu_shape_print(&type->shape, b, sizeof(b)));
+                IPU_SHAPE_TEXT(&before), IPU_SHAPE_TEXT(&type->shape));
     return IPU_OK;
 }
 
@@ -228,14 +222,10 @@ ipu_infer_matmul(ipu_infer_call *call)
 {
     const ipu_type *a = &call->inputs[0];
     const ipu_type *b = &call->inputs[1];
-    char ta[128];
-    char tb[128];
-    ipu_shape_print(&a->shape, ta, sizeof(ta));
-    ipu_shape_print(&b->shape, tb, sizeof(tb));
     IPU_TRY(same_dtype(call, a, b));
     IPU_FAIL_IF(call->ctx, a->shape.rank < 2 || b->shape.rank < 2, INVALID_ARGUMENT,
                 "both inputs need at least two dimensions, but got shapes %s and %s",
-                ta, tb);
+                IPU_SHAPE_TEXT(&a->shape), IPU_SHAPE_TEXT(&b->shape));
     bool transpose_a = ipu_attrs_int(call->attrs, IPU_ATTR_TRANSPOSE_A, 0) != 0;
     bool transpose_b = ipu_attrs_int(call->attrs, IPU_ATTR_TRANSPOSE_B, 0) != 0;
     const int64_t *da = &a->shape.dims[a->shape.rank - 2];
@@ -245,14 +235,16 @@ ipu_infer_matmul(ipu_infer_call *call)
     IPU_FAIL_IF(call->ctx, inner_a != inner_b, INVALID_ARGUMENT,
                 "matrix shapes %s%s and %s%s do not fit: %" PRId64
                 " columns meet %" PRId64 " rows",
-                ta, transpose_a ? " (transposed)" : "", tb,
-                transpose_b ? " (transposed)" : "", inner_a, inner_b);
+                IPU_SHAPE_TEXT(&a->shape), transpose_a ? " (transposed)" : "",
+                IPU_SHAPE_TEXT(&b->shape), transpose_b ? " (transposed)" : "", inner_a,
+                inner_b);
     ipu_shape batch_a = ipu_shape_make(a->shape.rank - 2, a->shape.dims);
     ipu_shape batch_b = ipu_shape_make(b->shape.rank - 2, b->shape.dims);
     ipu_type type = {.dtype = a->dtype};
     IPU_FAIL_IF(call->ctx, !ipu_shape_broadcast(&batch_a, &batch_b, &type.shape),
                 INVALID_ARGUMENT,
-                "the leading dimensions of %s and %s do not broadcast", ta, tb);
+                "the leading dimensions of %s and %s do not broadcast",
+                IPU_SHAPE_TEXT(&a->shape), IPU_SHAPE_TEXT(&b->shape));
     type.shape.dims[type.shape.rank] = transpose_a ? da[1] : da[0];
     type.shape.dims[type.shape.rank + 1] = transpose_b ? db[0] : db[1];
     type.shape.rank += 2;
@@ -281,15 +273,12 @@ ipu_infer_matmul_accumulate(ipu_infer_call *call)
 {
     const ipu_type *accumulator = &call->inputs[0];
     ipu_infer_call product = *call;
-    char a[128];
-    char b[128];
     product.inputs = &call->inputs[1];
     product.input_count = 2;
     IPU_TRY(ipu_infer_matmul(&product));
     IPU_FAIL_IF(call->ctx, !ipu_type_equal(accumulator, &call->outputs[0]),
                 INVALID_ARGUMENT, "the accumulator is %s, but the product is %s",
-                ipu_type_print(accumulator, a, sizeof(a)),
-                ipu_type_print(&call->outputs[0], b, sizeof(b)));
+                IPU_TYPE_TEXT(accumulator), IPU_TYPE_TEXT(&call->outputs[0]));
     return IPU_OK;
 }
 
@@ -325,12 +314,11 @@ ipu_status
 ipu_infer_reduce_extreme(ipu_infer_call *call)
 {
     IPU_TRY(ipu_infer_reduce(call));
-    char text[128];
     IPU_FAIL_IF(call->ctx,
                 ipu_shape_elements(&call->inputs[0].shape) == 0 &&
                     ipu_shape_elements(&call->outputs[0].shape) != 0,
                 INVALID_ARGUMENT, "the largest or least of no elements (shape %s)",
-                ipu_shape_print(&call->inputs[0].shape, text, sizeof(text)));
+                IPU_SHAPE_TEXT(&call->inputs[0].shape));
     return IPU_OK;
 }
 
@@ -385,15 +373,12 @@ ipu_infer_sparse_cross_entropy(ipu_infer_call *call)
     IPU_FAIL_IF(call->ctx, !ipu_dtype_letter_allows('i', labels->dtype), TYPE,
                 "expected integer labels, but got %s", ipu_dtype_name(labels->dtype));
     loss_outputs(call);
-    char a[128];
-    char b[128];
     IPU_FAIL_IF(
         call->ctx, !ipu_shape_equal(&labels->shape, &call->outputs[0].shape),
         INVALID_ARGUMENT,
         "logits of shape %s need labels of that shape without its last axis, but "
         "got labels of shape %s",
-        ipu_shape_print(&call->inputs[0].shape, a, sizeof(a)),
-        ipu_shape_print(&labels->shape, b, sizeof(b)));
+        IPU_SHAPE_TEXT(&call->inputs[0].shape), IPU_SHAPE_TEXT(&labels->shape));
     return IPU_OK;
 }
 
@@ -401,12 +386,9 @@ ipu_status
 ipu_infer_cross_entropy(ipu_infer_call *call)
 {
     IPU_TRY(ipu_infer_softmax(call));
-    char a[128];
-    char b[128];
     IPU_FAIL_IF(call->ctx, !ipu_type_equal(&call->inputs[0], &call->inputs[1]),
                 INVALID_ARGUMENT, "logits %s and labels %s must be of one type",
-                ipu_type_print(&call->inputs[0], a, sizeof(a)),
-                ipu_type_print(&call->inputs[1], b, sizeof(b)));
+                IPU_TYPE_TEXT(&call->inputs[0]), IPU_TYPE_TEXT(&call->inputs[1]));
     loss_outputs(call);
     return IPU_OK;
 }

@@ -12,19 +12,15 @@ expect(ipu_infer_call *call, uint32_t i, const char *what, const ipu_shape *like
        uint32_t free)
 {
     const ipu_shape *got = &call->inputs[i].shape;
-    char text[128];
-    char other[128];
     IPU_FAIL_IF(call->ctx, got->rank != 4, INVALID_ARGUMENT,
                 "%s must be [batch, heads, steps, size], but has shape %s", what,
-                ipu_shape_print(got, text, sizeof text));
+                IPU_SHAPE_TEXT(got));
     for (int32_t d = 0; d < 4; d++) {
-        IPU_FAIL_IF(call->ctx,
-                    (free >> d & 1) == 0 && got->dims[d] != like->dims[d],
-                    INVALID_ARGUMENT,
-                    "%s has shape %s, whose axis %d must be %" PRId64
-                    " to go with shape %s",
-                    what, ipu_shape_print(got, text, sizeof text), (int)d,
-                    like->dims[d], ipu_shape_print(like, other, sizeof other));
+        IPU_FAIL_IF(
+            call->ctx, (free >> d & 1) == 0 && got->dims[d] != like->dims[d],
+            INVALID_ARGUMENT,
+            "%s has shape %s, whose axis %d must be %" PRId64 " to go with shape %s",
+            what, IPU_SHAPE_TEXT(got), (int)d, like->dims[d], IPU_SHAPE_TEXT(like));
     }
     return IPU_OK;
 }
@@ -33,19 +29,17 @@ static ipu_status
 expect_mask(ipu_infer_call *call, uint32_t i, const ipu_shape *scores)
 {
     const ipu_type *mask = &call->inputs[i];
-    char text[128];
-    char other[128];
     IPU_FAIL_IF(call->ctx, mask->dtype != IPU_DTYPE_BOOL, TYPE,
                 "the mask must be bool, but is %s", ipu_dtype_name(mask->dtype));
     bool fits = mask->shape.rank == 4 && mask->shape.dims[3] == scores->dims[3];
     for (int32_t d = 0; fits && d < 3; d++) {
         fits = mask->shape.dims[d] == scores->dims[d] || mask->shape.dims[d] == 1;
     }
-    IPU_FAIL_IF(call->ctx, !fits, INVALID_ARGUMENT,
-                "the mask must have the shape of the scores, %s, or 1 in its first three "
-                "axes, but has shape %s",
-                ipu_shape_print(scores, other, sizeof other),
-                ipu_shape_print(&mask->shape, text, sizeof text));
+    IPU_FAIL_IF(
+        call->ctx, !fits, INVALID_ARGUMENT,
+        "the mask must have the shape of the scores, %s, or 1 in its first three "
+        "axes, but has shape %s",
+        IPU_SHAPE_TEXT(scores), IPU_SHAPE_TEXT(&mask->shape));
     return IPU_OK;
 }
 
@@ -58,7 +52,6 @@ check(ipu_infer_call *call, uint32_t next)
     const ipu_shape key = ipu_shape_make(1, (int64_t[]){2});
     int64_t given = ipu_attrs_int(call->attrs, IPU_ATTR_GIVEN, 0);
     double rate = ipu_attrs_float(call->attrs, IPU_ATTR_RATE, 0.0);
-    char text[128];
     IPU_TRY(expect(call, 0, "the query", q, 15));
     IPU_TRY(expect(call, 1, "the key", q, 4));
     IPU_TRY(expect(call, 2, "the value", k, 8));
@@ -80,12 +73,11 @@ check(ipu_infer_call *call, uint32_t next)
                 "the rate must be in [0, 1), but is %g", rate);
     if ((given & IPU_ATTENTION_KEY) != 0) {
         const ipu_type *type = &call->inputs[next];
-        IPU_FAIL_IF(call->ctx,
-                    type->dtype != IPU_DTYPE_INT32 ||
-                        !ipu_shape_equal(&type->shape, &key),
-                    INVALID_ARGUMENT,
-                    "the key of what is dropped must be int32[2], but is %s",
-                    ipu_type_print(type, text, sizeof text));
+        IPU_FAIL_IF(
+            call->ctx,
+            type->dtype != IPU_DTYPE_INT32 || !ipu_shape_equal(&type->shape, &key),
+            INVALID_ARGUMENT, "the key of what is dropped must be int32[2], but is %s",
+            IPU_TYPE_TEXT(type));
     }
     return IPU_OK;
 }

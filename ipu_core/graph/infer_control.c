@@ -40,8 +40,6 @@ infer_body(ipu_infer_call *call, uint32_t first)
 {
     const ipu_block_data *body = NULL;
     uint32_t carried = call->input_count - first;
-    char a[128];
-    char b[128];
     IPU_TRY(
         block_at(call, ipu_attrs_int(call->attrs, IPU_ATTR_BODY, -1), "body", &body));
     IPU_TRY(check_room(call, carried, "carried around a loop"));
@@ -60,8 +58,7 @@ infer_body(ipu_infer_call *call, uint32_t first)
             INVALID_ARGUMENT,
             "value %u carried around a loop must keep its type: it enters as %s "
             "and leaves as %s",
-            i, ipu_type_print(initial, a, sizeof(a)),
-            ipu_type_print(result, b, sizeof(b)));
+            i, IPU_TYPE_TEXT(initial), IPU_TYPE_TEXT(result));
         call->outputs[i] = *param;
     }
     return IPU_OK;
@@ -81,11 +78,10 @@ check_maximum(ipu_infer_call *call)
 static ipu_status
 check_int32_scalar(ipu_infer_call *call, const char *what)
 {
-    char text[128];
     IPU_FAIL_IF(call->ctx,
                 call->inputs[0].dtype != IPU_DTYPE_INT32 || call->inputs[0].shape.rank,
                 TYPE, "the %s must be an int32 scalar, but got %s", what,
-                ipu_type_print(&call->inputs[0], text, sizeof(text)));
+                IPU_TYPE_TEXT(&call->inputs[0]));
     return IPU_OK;
 }
 
@@ -146,8 +142,6 @@ ipu_status
 ipu_infer_while(ipu_infer_call *call)
 {
     const ipu_block_data *condition = NULL;
-    char a[128];
-    char b[128];
     IPU_TRY(check_maximum(call));
     IPU_TRY(infer_body(call, 0));
     IPU_TRY(block_at(call, ipu_attrs_int(call->attrs, IPU_ATTR_CONDITION, -1),
@@ -161,8 +155,7 @@ ipu_infer_while(ipu_infer_call *call)
         IPU_FAIL_IF(call->ctx, !ipu_type_equal(param, &call->inputs[i]),
                     INVALID_ARGUMENT,
                     "carried value %u is %s, but the condition takes %s", i,
-                    ipu_type_print(&call->inputs[i], a, sizeof(a)),
-                    ipu_type_print(param, b, sizeof(b)));
+                    IPU_TYPE_TEXT(&call->inputs[i]), IPU_TYPE_TEXT(param));
     }
     IPU_FAIL_IF(call->ctx, condition->results.count != 1, INVALID_ARGUMENT,
                 "the condition gives %zu values instead of one bool",
@@ -170,7 +163,7 @@ ipu_infer_while(ipu_infer_call *call)
     const ipu_type *result = type_in(call, condition->results.items[0]);
     IPU_FAIL_IF(call->ctx, result->dtype != IPU_DTYPE_BOOL || result->shape.rank != 0,
                 TYPE, "the condition must give a bool scalar, but gives %s",
-                ipu_type_print(result, a, sizeof(a)));
+                IPU_TYPE_TEXT(result));
     return IPU_OK;
 }
 
@@ -180,8 +173,6 @@ ipu_infer_switch(ipu_infer_call *call)
     uint32_t count;
     const int64_t *branches = NULL;
     const ipu_attr *attr = ipu_attrs_find(call->attrs, IPU_ATTR_BRANCHES);
-    char a[128];
-    char b[128];
     IPU_TRY(check_int32_scalar(call, "branch index"));
     count = attr == NULL ? 0 : attr->count;
     branches = attr == NULL ? NULL : attr->as.ints;
@@ -206,8 +197,7 @@ ipu_infer_switch(ipu_infer_call *call)
             IPU_FAIL_IF(call->ctx, !ipu_type_equal(type, &call->outputs[k]),
                         INVALID_ARGUMENT,
                         "result %u is %s in branch %u, but %s in branch 0", k,
-                        ipu_type_print(type, a, sizeof(a)), i,
-                        ipu_type_print(&call->outputs[k], b, sizeof(b)));
+                        IPU_TYPE_TEXT(type), i, IPU_TYPE_TEXT(&call->outputs[k]));
         }
     }
     return IPU_OK;

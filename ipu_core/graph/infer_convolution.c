@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Shape rules of convolutions. Messages name the arguments of `tf.nn`: the input and the
- * filters. */
+ * Shape rules of convolutions. Messages name the arguments of `tf.nn`: the input and
+ * the filters. */
 #include "base/convolution.h"
 #include "graph/infer.h"
 
@@ -21,8 +21,8 @@ check_ints(ipu_infer_call *call, ipu_attr_key key, uint32_t count, int64_t least
                 count);
     for (uint32_t i = 0; i < given; i++) {
         IPU_FAIL_IF(call->ctx, ints[i] < least || ints[i] >= MOST_STEP,
-                    INVALID_ARGUMENT, "%s must be at least %" PRId64
-                    ", but entry %u is %" PRId64,
+                    INVALID_ARGUMENT,
+                    "%s must be at least %" PRId64 ", but entry %u is %" PRId64,
                     ipu_attr_name(key), least, i, ints[i]);
     }
     return IPU_OK;
@@ -33,19 +33,15 @@ static ipu_status
 convolution(ipu_infer_call *call, const ipu_shape *x, const ipu_shape *w,
             ipu_convolution *c)
 {
-    char input[128];
-    char filters[128];
-    ipu_shape_print(x, input, sizeof(input));
-    ipu_shape_print(w, filters, sizeof(filters));
     IPU_FAIL_IF(call->ctx, x->rank < 3 || x->rank > IPU_CONV_MAX_SPATIAL + 2,
                 INVALID_ARGUMENT,
                 "the input must have 3 to %d dimensions (batch, one to three spatial "
                 "ones, channels), but its shape is %s",
-                IPU_CONV_MAX_SPATIAL + 2, input);
+                IPU_CONV_MAX_SPATIAL + 2, IPU_SHAPE_TEXT(x));
     IPU_FAIL_IF(call->ctx, w->rank != x->rank, INVALID_ARGUMENT,
                 "an input of %d dimensions takes filters of as many (the window, "
                 "channels, results), but got shapes %s and %s",
-                (int)x->rank, input, filters);
+                (int)x->rank, IPU_SHAPE_TEXT(x), IPU_SHAPE_TEXT(w));
     uint32_t spatial = (uint32_t)x->rank - 2;
     IPU_TRY(check_ints(call, IPU_ATTR_STRIDES, spatial, 1));
     IPU_TRY(check_ints(call, IPU_ATTR_DILATIONS, spatial, 1));
@@ -57,31 +53,31 @@ convolution(ipu_infer_call *call, const ipu_shape *x, const ipu_shape *w,
     IPU_FAIL_IF(call->ctx, channels % c->groups != 0, INVALID_ARGUMENT,
                 "%" PRId64 " groups do not divide the %" PRId64
                 " channels of the input of shape %s",
-                c->groups, channels, input);
+                c->groups, channels, IPU_SHAPE_TEXT(x));
     IPU_FAIL_IF(call->ctx, c->filters % c->groups != 0, INVALID_ARGUMENT,
                 "%" PRId64 " groups do not divide the %" PRId64
                 " results of the filters of shape %s",
-                c->groups, c->filters, filters);
+                c->groups, c->filters, IPU_SHAPE_TEXT(w));
     IPU_FAIL_IF(call->ctx, c->depth != channels / c->groups, INVALID_ARGUMENT,
                 "filters of shape %s are for %" PRId64
                 " channels in each group, but the input of shape %s has %" PRId64
                 " in each of %" PRId64 " (axis %d)",
-                filters, c->depth, input, channels / c->groups, c->groups,
-                (int)ipu_conv_channels_axis(c));
+                IPU_SHAPE_TEXT(w), c->depth, IPU_SHAPE_TEXT(x), channels / c->groups,
+                c->groups, (int)ipu_conv_channels_axis(c));
     for (uint32_t i = 0; i < spatial; i++) {
         const ipu_conv_axis *axis = &c->axes[i];
         int64_t padded = axis->size + axis->low + axis->high;
         IPU_FAIL_IF(call->ctx, axis->window < 1 || axis->window >= MOST_STEP,
                     INVALID_ARGUMENT,
                     "the window of the filters of shape %s is empty or too large",
-                    filters);
+                    IPU_SHAPE_TEXT(w));
         IPU_FAIL_IF(call->ctx, axis->size > 0 && padded < ipu_conv_reach(axis),
                     INVALID_ARGUMENT,
                     "the output size would be negative: in spatial dimension %u the "
                     "window reaches over %" PRId64 " elements, but the input of shape "
                     "%s has %" PRId64 " with its padding. Use padding 'SAME', or a "
                     "larger input",
-                    i, ipu_conv_reach(axis), input, padded);
+                    i, ipu_conv_reach(axis), IPU_SHAPE_TEXT(x), padded);
     }
     return IPU_OK;
 }
@@ -91,15 +87,12 @@ gradient(ipu_infer_call *call, const ipu_shape *x, const ipu_shape *w,
          const ipu_shape *y)
 {
     ipu_convolution c;
-    char given[128];
-    char wanted[128];
     IPU_TRY(convolution(call, x, w, &c));
     ipu_shape result = ipu_conv_result(&c);
     IPU_FAIL_IF(call->ctx, !ipu_shape_equal(&result, y), INVALID_ARGUMENT,
                 "these strides and this padding make %s of the larger side, but the "
                 "smaller one is %s",
-                ipu_shape_print(&result, wanted, sizeof(wanted)),
-                ipu_shape_print(y, given, sizeof(given)));
+                IPU_SHAPE_TEXT(&result), IPU_SHAPE_TEXT(y));
     return IPU_OK;
 }
 

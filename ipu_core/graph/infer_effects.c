@@ -31,13 +31,10 @@ static ipu_status
 fits_variable(ipu_infer_call *call, const ipu_resource *variable, const ipu_type *type,
               const char *what)
 {
-    char a[128];
-    char b[128];
     IPU_FAIL_IF(call->ctx, !ipu_type_equal(&variable->types[0], type), INVALID_ARGUMENT,
                 "variable '%s' is %s, but the %s is %s",
                 variable->name == NULL ? "" : variable->name,
-                ipu_type_print(&variable->types[0], a, sizeof(a)), what,
-                ipu_type_print(type, b, sizeof(b)));
+                IPU_TYPE_TEXT(&variable->types[0]), what, IPU_TYPE_TEXT(type));
     return IPU_OK;
 }
 
@@ -198,8 +195,6 @@ ipu_status
 ipu_infer_outfeed_enqueue(ipu_infer_call *call)
 {
     const ipu_resource *queue = NULL;
-    char a[128];
-    char b[128];
     IPU_TRY(resource_of(call, ipu_attrs_int(call->attrs, IPU_ATTR_RESOURCE, -1),
                         IPU_RESOURCE_OUTFEED, &queue));
     IPU_FAIL_IF(call->ctx, queue->type_count != call->input_count, INVALID_ARGUMENT,
@@ -208,8 +203,7 @@ ipu_infer_outfeed_enqueue(ipu_infer_call *call)
     for (uint32_t i = 0; i < queue->type_count; i++) {
         IPU_FAIL_IF(call->ctx, !ipu_type_equal(&queue->types[i], &call->inputs[i]),
                     INVALID_ARGUMENT, "tensor %u of the outfeed is %s, but got %s", i,
-                    ipu_type_print(&queue->types[i], a, sizeof(a)),
-                    ipu_type_print(&call->inputs[i], b, sizeof(b)));
+                    IPU_TYPE_TEXT(&queue->types[i]), IPU_TYPE_TEXT(&call->inputs[i]));
     }
     return IPU_OK;
 }

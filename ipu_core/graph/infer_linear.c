@@ -19,12 +19,9 @@ ipu_infer_scan(ipu_infer_call *call)
 ipu_status
 ipu_infer_recurrence(ipu_infer_call *call)
 {
-    char a[128];
-    char b[128];
     IPU_FAIL_IF(call->ctx, !ipu_type_equal(&call->inputs[0], &call->inputs[1]),
                 INVALID_ARGUMENT, "factors %s and terms %s must be of one type",
-                ipu_type_print(&call->inputs[0], a, sizeof(a)),
-                ipu_type_print(&call->inputs[1], b, sizeof(b)));
+                IPU_TYPE_TEXT(&call->inputs[0]), IPU_TYPE_TEXT(&call->inputs[1]));
     return ipu_infer_scan(call);
 }
 
@@ -54,12 +51,11 @@ static ipu_status
 check_square(ipu_infer_call *call)
 {
     const ipu_type *a = &call->inputs[0];
-    char text[128];
     IPU_FAIL_IF(call->ctx,
                 a->shape.rank < 2 || a->shape.dims[a->shape.rank - 1] !=
                                          a->shape.dims[a->shape.rank - 2],
                 INVALID_ARGUMENT, "Input matrix must be square, but got shape %s",
-                ipu_shape_print(&a->shape, text, sizeof(text)));
+                IPU_SHAPE_TEXT(&a->shape));
     return IPU_OK;
 }
 
@@ -77,8 +73,6 @@ ipu_infer_solve(ipu_infer_call *call)
 {
     const ipu_type *a = &call->inputs[0];
     const ipu_type *b = &call->inputs[1];
-    char ta[128];
-    char tb[128];
     IPU_TRY(check_square(call));
     bool fits = a->dtype == b->dtype && a->shape.rank == b->shape.rank;
     for (int32_t i = 0; fits && i + 1 < a->shape.rank; i++) {
@@ -87,7 +81,7 @@ ipu_infer_solve(ipu_infer_call *call)
     IPU_FAIL_IF(call->ctx, !fits, INVALID_ARGUMENT,
                 "matrix %s and right side %s do not fit: they need one dtype, the same "
                 "leading axes and as many rows",
-                ipu_type_print(a, ta, sizeof(ta)), ipu_type_print(b, tb, sizeof(tb)));
+                IPU_TYPE_TEXT(a), IPU_TYPE_TEXT(b));
     call->outputs[0] = *b;
     return IPU_OK;
 }
@@ -127,10 +121,9 @@ static ipu_status
 check_matrix(ipu_infer_call *call, int64_t *rows, int64_t *columns)
 {
     const ipu_type *a = &call->inputs[0];
-    char text[128];
     IPU_FAIL_IF(call->ctx, a->shape.rank < 2, INVALID_ARGUMENT,
                 "Input must have rank >= 2, but got shape %s",
-                ipu_shape_print(&a->shape, text, sizeof(text)));
+                IPU_SHAPE_TEXT(&a->shape));
     *rows = a->shape.dims[a->shape.rank - 2];
     *columns = a->shape.dims[a->shape.rank - 1];
     return IPU_OK;

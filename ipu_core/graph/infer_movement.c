@@ -47,8 +47,6 @@ ipu_infer_identity(ipu_infer_call *call)
 ipu_status
 ipu_infer_reshape(ipu_infer_call *call)
 {
-    char a[128];
-    char b[128];
     call->outputs[0].dtype = call->inputs[0].dtype;
     IPU_TRY(ipu__infer_shape(call, &call->outputs[0].shape));
     IPU_TRY(ipu_type_check(call->ctx, &call->outputs[0]));
@@ -56,8 +54,8 @@ ipu_infer_reshape(ipu_infer_call *call)
                 ipu_shape_elements(&call->outputs[0].shape) !=
                     ipu_shape_elements(&call->inputs[0].shape),
                 INVALID_ARGUMENT, "shape %s has not as many elements as %s",
-                ipu_shape_print(&call->inputs[0].shape, a, sizeof(a)),
-                ipu_shape_print(&call->outputs[0].shape, b, sizeof(b)));
+                IPU_SHAPE_TEXT(&call->inputs[0].shape),
+                IPU_SHAPE_TEXT(&call->outputs[0].shape));
     return IPU_OK;
 }
 
@@ -79,13 +77,11 @@ ipu_infer_bitcast(ipu_infer_call *call)
                     "the result would have more than %d dimensions", IPU_MAX_RANK);
         shape->dims[shape->rank++] = from / to;
     } else if (from < to) {
-        char text[128];
         IPU_FAIL_IF(call->ctx,
                     shape->rank == 0 || shape->dims[shape->rank - 1] != to / from,
                     INVALID_ARGUMENT,
                     "the last axis of shape %s must have %" PRId64 " elements of %s",
-                    ipu_shape_print(shape, text, sizeof(text)), to / from,
-                    ipu_dtype_name(type.dtype));
+                    IPU_SHAPE_TEXT(shape), to / from, ipu_dtype_name(type.dtype));
         shape->dims[--shape->rank] = 0;
     }
     type.dtype = dtype;
@@ -118,8 +114,6 @@ ipu_infer_transpose(ipu_infer_call *call)
 ipu_status
 ipu_infer_broadcast(ipu_infer_call *call)
 {
-    char a[128];
-    char b[128];
     ipu_type type = {.dtype = call->inputs[0].dtype};
     ipu_shape both;
     IPU_TRY(ipu__infer_shape(call, &type.shape));
@@ -127,8 +121,7 @@ ipu_infer_broadcast(ipu_infer_call *call)
                 !ipu_shape_broadcast(&call->inputs[0].shape, &type.shape, &both) ||
                     !ipu_shape_equal(&both, &type.shape),
                 INVALID_ARGUMENT, "shape %s does not broadcast to %s",
-                ipu_shape_print(&call->inputs[0].shape, a, sizeof(a)),
-                ipu_shape_print(&type.shape, b, sizeof(b)));
+                IPU_SHAPE_TEXT(&call->inputs[0].shape), IPU_SHAPE_TEXT(&type.shape));
     call->outputs[0] = type;
     return IPU_OK;
 }
@@ -136,8 +129,6 @@ ipu_infer_broadcast(ipu_infer_call *call)
 ipu_status
 ipu_infer_concat(ipu_infer_call *call)
 {
-    char a[128];
-    char b[128];
     ipu_type type = call->inputs[0];
     int32_t axis = 0;
     IPU_TRY(ipu__infer_axis(call, type.shape.rank, &axis));
@@ -147,11 +138,10 @@ ipu_infer_concat(ipu_infer_call *call)
         if (next->shape.rank == expected.rank) {
             expected.dims[axis] = next->shape.dims[axis];
         }
-        IPU_FAIL_IF(call->ctx, !ipu_shape_equal(&expected, &next->shape),
-                    INVALID_ARGUMENT,
-                    "shapes %s and %s cannot be joined along axis %" PRId32,
-                    ipu_shape_print(&call->inputs[0].shape, a, sizeof(a)),
-                    ipu_shape_print(&next->shape, b, sizeof(b)), axis);
+        IPU_FAIL_IF(
+            call->ctx, !ipu_shape_equal(&expected, &next->shape), INVALID_ARGUMENT,
+            "shapes %s and %s cannot be joined along axis %" PRId32,
+            IPU_SHAPE_TEXT(&call->inputs[0].shape), IPU_SHAPE_TEXT(&next->shape), axis);
         type.shape.dims[axis] += next->shape.dims[axis];
     }
     call->outputs[0] = type;
@@ -217,7 +207,6 @@ static ipu_status
 check_window(ipu_infer_call *call, const ipu_shape *part, uint32_t first)
 {
     const ipu_shape *whole = &call->inputs[0].shape;
-    char a[128];
     uint32_t starts = call->input_count - first;
     IPU_FAIL_IF(call->ctx, part->rank != whole->rank, INVALID_ARGUMENT,
                 "a window of %" PRId32 " dimensions into a tensor of %" PRId32,
@@ -238,7 +227,7 @@ check_window(ipu_infer_call *call, const ipu_shape *part, uint32_t first)
                     start->shape.rank != 0 || (start->dtype != IPU_DTYPE_INT32 &&
                                                start->dtype != IPU_DTYPE_INT64),
                     TYPE, "a start must be an int32 scalar, but got %s",
-                    ipu_type_print(start, a, sizeof(a)));
+                    IPU_TYPE_TEXT(start));
     }
     return IPU_OK;
 }
@@ -299,8 +288,6 @@ batch_axes(ipu_infer_call *call, const ipu_shape *params, const ipu_shape *indic
            int32_t *out)
 {
     int64_t count = ipu_attrs_int(call->attrs, IPU_ATTR_BATCH_DIMS, 0);
-    char a[128];
-    char b[128];
     bool fits = count >= 0 && count <= indices->rank && count <= params->rank;
     for (int32_t i = 0; fits && i < count; i++) {
         fits = params->dims[i] == indices->dims[i];
@@ -308,8 +295,7 @@ batch_axes(ipu_infer_call *call, const ipu_shape *params, const ipu_shape *indic
     IPU_FAIL_IF(call->ctx, !fits, INVALID_ARGUMENT,
                 "params of shape %s and indices of shape %s do not agree in the first "
                 "%" PRId64 " axes",
-                ipu_shape_print(params, a, sizeof(a)),
-                ipu_shape_print(indices, b, sizeof(b)), count);
+                IPU_SHAPE_TEXT(params), IPU_SHAPE_TEXT(indices), count);
     *out = (int32_t)count;
     return IPU_OK;
 }
@@ -357,16 +343,13 @@ ipu_infer_gather_grad(ipu_infer_call *call)
 {
     ipu_type type = {.dtype = call->inputs[1].dtype};
     ipu_shape expected;
-    char a[128];
-    char b[128];
     IPU_TRY(check_indices(call, &call->inputs[0]));
     IPU_TRY(ipu__infer_shape(call, &type.shape));
     IPU_TRY(gathered_shape(call, &type.shape, &call->inputs[0].shape, &expected));
     IPU_FAIL_IF(call->ctx, !ipu_shape_equal(&expected, &call->inputs[1].shape),
                 INVALID_ARGUMENT,
                 "rows of shape %s were expected for these indices, but got %s",
-                ipu_shape_print(&expected, a, sizeof(a)),
-                ipu_shape_print(&call->inputs[1].shape, b, sizeof(b)));
+                IPU_SHAPE_TEXT(&expected), IPU_SHAPE_TEXT(&call->inputs[1].shape));
     call->outputs[0] = type;
     return IPU_OK;
 }
@@ -377,15 +360,12 @@ picked_shape(ipu_infer_call *call, const ipu_shape *whole, const ipu_type *indic
              ipu_shape *out)
 {
     const ipu_shape *shape = &indices->shape;
-    char a[128];
-    char b[128];
     IPU_TRY(check_indices(call, indices));
     int64_t depth = shape->rank == 0 ? -1 : shape->dims[shape->rank - 1];
     IPU_FAIL_IF(call->ctx, depth < 0 || depth > whole->rank, INVALID_ARGUMENT,
                 "the last axis of the indices (shape %s) must name at most the %" PRId32
                 " axes of shape %s",
-                ipu_shape_print(shape, a, sizeof(a)), whole->rank,
-                ipu_shape_print(whole, b, sizeof(b)));
+                IPU_SHAPE_TEXT(shape), whole->rank, IPU_SHAPE_TEXT(whole));
     IPU_FAIL_IF(call->ctx, shape->rank - 1 + whole->rank - depth > IPU_MAX_RANK,
                 INVALID_ARGUMENT, "the result would have more than %d dimensions",
                 IPU_MAX_RANK);
@@ -412,14 +392,11 @@ check_updates(ipu_infer_call *call, const ipu_shape *whole, const ipu_type *indi
               const ipu_type *updates)
 {
     ipu_shape expected;
-    char a[128];
-    char b[128];
     IPU_TRY(picked_shape(call, whole, indices, &expected));
     IPU_FAIL_IF(call->ctx, !ipu_shape_equal(&expected, &updates->shape),
                 INVALID_ARGUMENT,
                 "updates of shape %s were expected for these indices, but got %s",
-                ipu_shape_print(&expected, a, sizeof(a)),
-                ipu_shape_print(&updates->shape, b, sizeof(b)));
+                IPU_SHAPE_TEXT(&expected), IPU_SHAPE_TEXT(&updates->shape));
     return IPU_OK;
 }
 
@@ -507,12 +484,9 @@ ipu_infer_random_like(ipu_infer_call *call)
 {
     const ipu_type *first = &call->inputs[0];
     uint32_t count = (uint32_t)ipu_op_key_place(call->op);
-    char a[128];
-    char b[128];
     IPU_FAIL_IF(call->ctx, count == 2 && !ipu_type_equal(first, &call->inputs[1]),
                 INVALID_ARGUMENT, "parameters %s and %s must be of one type",
-                ipu_type_print(first, a, sizeof(a)),
-                ipu_type_print(&call->inputs[1], b, sizeof(b)));
+                IPU_TYPE_TEXT(first), IPU_TYPE_TEXT(&call->inputs[1]));
     IPU_TRY(check_key(call, count));
     call->outputs[0] = *first;
     return IPU_OK;

@@ -11,10 +11,9 @@ types_of(ipu_infer_call *call, ipu_type *channel, ipu_type *group)
 {
     const ipu_type *x = &call->inputs[0];
     int64_t groups = ipu_attrs_int(call->attrs, IPU_ATTR_GROUPS, 1);
-    char text[128];
     IPU_FAIL_IF(call->ctx, x->shape.rank != 3, INVALID_ARGUMENT,
                 "the input must be [outer, rows, channels], but has shape %s",
-                ipu_shape_print(&x->shape, text, sizeof(text)));
+                IPU_SHAPE_TEXT(&x->shape));
     int64_t channels = x->shape.dims[2];
     IPU_FAIL_IF(call->ctx, groups < 1 || groups > (channels == 0 ? 1 : channels),
                 INVALID_ARGUMENT,

@@ -41,11 +41,9 @@ windows_of(ipu_infer_call *call, const ipu_shape *x, ipu_shape *out)
     int64_t strides[MOST_AXES];
     int64_t dilations[MOST_AXES];
     int64_t padding[2 * MOST_AXES];
-    char text[128];
-    ipu_shape_print(x, text, sizeof(text));
     IPU_FAIL_IF(call->ctx, x->rank < 3 || x->rank > 2 + MOST_AXES, INVALID_ARGUMENT,
                 "the input must be [images, 1 to 3 axes, channels], but has shape %s",
-                text);
+                IPU_SHAPE_TEXT(x));
     uint32_t axes = (uint32_t)x->rank - 2;
     IPU_TRY(ints_attr(call, IPU_ATTR_WINDOW, axes, 1, true, 0, window));
     IPU_TRY(ints_attr(call, IPU_ATTR_STRIDES, axes, 1, true, 0, strides));
@@ -66,7 +64,7 @@ windows_of(ipu_infer_call *call, const ipu_shape *x, ipu_shape *out)
                     " does not fit into the %" PRId64
                     " elements of axis %u of shape %s; use a smaller window or padding "
                     "'SAME'",
-                    reach, x->dims[i + 1], i + 1, text);
+                    reach, x->dims[i + 1], i + 1, IPU_SHAPE_TEXT(x));
         out->dims[i + 1] = room / strides[i] + 1;
     }
     return IPU_OK;

@@ -19,12 +19,9 @@ typedef struct sequence {
 static ipu_status
 expect(ipu_infer_call *call, uint32_t i, const char *what, const ipu_shape *shape)
 {
-    char wanted[128];
-    char got[128];
     IPU_FAIL_IF(call->ctx, !ipu_shape_equal(&call->inputs[i].shape, shape),
                 INVALID_ARGUMENT, "%s must have shape %s, but has %s", what,
-                ipu_shape_print(shape, wanted, sizeof wanted),
-                ipu_shape_print(&call->inputs[i].shape, got, sizeof got));
+                IPU_SHAPE_TEXT(shape), IPU_SHAPE_TEXT(&call->inputs[i].shape));
     return IPU_OK;
 }
 
@@ -48,7 +45,6 @@ static ipu_status
 read_sequence(ipu_infer_call *call, int64_t gates, sequence *s)
 {
     const ipu_type *type = &call->inputs[0];
-    char text[128];
     *s = (sequence){.dtype = type->dtype, .gates = gates, .x = type->shape};
     IPU_FAIL_IF(call->ctx,
                 type->shape.rank != 3 || type->shape.dims[2] % gates != 0 ||
@@ -56,7 +52,7 @@ read_sequence(ipu_infer_call *call, int64_t gates, sequence *s)
                 INVALID_ARGUMENT,
                 "the gates' input must be [steps, batch, %" PRId64
                 " * units], but has shape %s",
-                gates, ipu_shape_print(&type->shape, text, sizeof text));
+                gates, IPU_SHAPE_TEXT(&type->shape));
     IPU_TRY(ipu__infer_axis(call, 2, &s->time));
     s->units = type->shape.dims[2] / gates;
     s->batch = type->shape.dims[1 - s->time];

@@ -293,17 +293,14 @@ check_types(parser *p, const ipu_node_data *node)
 {
     for (uint32_t i = 0; i < node->output_count; i++) {
         ipu_type type;
-        char a[128];
-        char b[128];
         IPU_TRY(expect(p, i == 0 ? ":" : ","));
         IPU_TRY(parse_type(p, &type));
         const ipu_type *actual =
             &ipu_value_of(p->graph, ipu_node_output(node, i))->type;
         IPU_FAIL_IF(p->ctx, !ipu_type_equal(&type, actual), INVALID_ARGUMENT,
                     "line %d of the graph: %s gives %s, not %s", p->line,
-                    ipu_op_info_of(node->op)->name,
-                    ipu_type_print(actual, a, sizeof(a)),
-                    ipu_type_print(&type, b, sizeof(b)));
+                    ipu_op_info_of(node->op)->name, IPU_TYPE_TEXT(actual),
+                    IPU_TYPE_TEXT(&type));
     }
     return IPU_OK;
 }

@@ -37,17 +37,14 @@ verify_types(verifier *v, ipu_node id, const ipu_node_data *node)
                 ipu_op_info_of(node->op)->name, node->output_count, count);
     for (uint32_t i = 0; i < count; i++) {
         const ipu_value_data *value = ipu_value_of(v->graph, ipu_node_output(node, i));
-        char a[128];
-        char b[128];
         IPU_FAIL_IF(v->ctx,
                     value->producer.index != id.index || value->position != i ||
                         value->block.index != node->block.index,
                     INTERNAL, "output %u of node %u is recorded wrongly", i, id.index);
         IPU_FAIL_IF(v->ctx, !ipu_type_equal(&value->type, &outputs[i]), INTERNAL,
                     "output %u of node %u (%s) is %s, not %s", i, id.index,
-                    ipu_op_info_of(node->op)->name,
-                    ipu_type_print(&value->type, a, sizeof(a)),
-                    ipu_type_print(&outputs[i], b, sizeof(b)));
+                    ipu_op_info_of(node->op)->name, IPU_TYPE_TEXT(&value->type),
+                    IPU_TYPE_TEXT(&outputs[i]));
     }
     return IPU_OK;
 }
