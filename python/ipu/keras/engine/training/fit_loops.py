@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,10 +22,10 @@ from ipu.keras.callbacks.progbar import ProgbarLogger
 from ipu.keras.engine.training.batches import Batches, Passes
 from ipu.keras.engine.training.class_weights import bytes_of
 from ipu.keras.engine.training.execution import make_steps, over_replicas, settle
-from ipu.keras.engine.training.host_loop import FunctionLoop, HostLoop, Loop
+from ipu.keras.engine.training.host_loop import FunctionLoop, HostLoop
 from ipu.keras.engine.training.program import BatchProgram, Program
 from ipu.keras.engine.training.step_plan import UNKNOWN, Pace, StepPlan, plan_steps
-from ipu.keras.engine.training.watching import StepCalls, StepWatcher, logs_at
+from ipu.keras.engine.training.watching import Loop, StepCalls, StepWatcher, logs_at
 from ipu.tf._functions.signature import key_of
 
 if TYPE_CHECKING:
@@ -349,10 +350,20 @@ def _check_callback(callback: Any) -> None:
         )
 
 
-def _abandon(callbacks: CallbackList) -> None:
-    for callback in callbacks.callbacks:
-        if hasattr(callback, "_abandon"):
-            callback._abandon()
+@contextmanager
+def _running(run: Run, callbacks: CallbackList | None = None) -> Iterator[StepWatcher]:
+    """Start a run and its watcher, stop both, and keep the program if all went well."""
+    watcher = StepWatcher([] if callbacks is None else callbacks.watchers())
+    try:
+        run.loop.start()
+        yield watcher
+    finally:
+        watcher.close()
+        for callback in [] if callbacks is None else callbacks.callbacks:
+            if hasattr(callback, "_abandon"):
+                callback._abandon()
+        run.loop.stop()
+    run.end_well()
 
 
 def run_fit(
@@ -379,16 +390,16 @@ def run_fit(
             "steps_per_execution is 1: Python runs between any two steps. Give "
             "`compile` a larger one for speed."
         )
-    watcher = StepWatcher(callbacks.watchers())
     history = next(cb for cb in callbacks.callbacks if isinstance(cb, History))
     history.model = model
     model.history = history
     model.stop_training = False
     logs: dict[str, Any] = {}
-    held: Run | None = None
+    no_watcher: StepWatcher | None = None  # of the validation, once it has started
     model._data_order.resume()
-    try:
-        train.loop.start()
+    with ExitStack() as stack:
+        stack.callback(train.passes.end)
+        watcher = stack.enter_context(_running(train, callbacks))
         callbacks.call("on_train_begin", {})
         for epoch in range(initial_epoch, epochs):
             if not train.begin_epoch():
@@ -401,26 +412,15 @@ def run_fit(
             logs = copy.copy(logs)
             test = validate(epoch)
             if test is not None:
-                if held is None:
-                    held = test
-                    test.loop.start()
-                results = _test_once(test, callbacks, StepWatcher([]))
+                if no_watcher is None:
+                    no_watcher = stack.enter_context(_running(test))
+                results = _test_once(test, callbacks, no_watcher)
                 logs.update({f"val_{name}": v for name, v in results.items()})
             train.passes.end_epoch()
             callbacks.call("on_epoch_end", epoch, logs)
             if model.stop_training or train.is_out_of_data:
                 break
         callbacks.call("on_train_end", logs)
-    finally:
-        watcher.close()
-        _abandon(callbacks)
-        train.loop.stop()
-        train.passes.end()
-        if held is not None:
-            held.loop.stop()
-    train.end_well()
-    if held is not None:
-        held.end_well()
     return history
 
 
@@ -463,31 +463,16 @@ def _test_once(
 
 def run_test(test: Run, callbacks: CallbackList) -> dict[str, Any]:
     """Evaluate once; gives the results by name."""
-    watcher = StepWatcher(callbacks.watchers())
-    try:
-        test.loop.start()
-        results = _test_once(test, callbacks, watcher)
-    finally:
-        watcher.close()
-        _abandon(callbacks)
-        test.loop.stop()
-    test.end_well()
-    return results
+    with _running(test, callbacks) as watcher:
+        return _test_once(test, callbacks, watcher)
 
 
 def run_predict(run: Run, callbacks: CallbackList) -> np.ndarray[Any, np.dtype[Any]]:
     """Predict; gives the outputs with the batches put together."""
-    watcher = StepWatcher(callbacks.watchers())
-    try:
-        run.loop.start()
+    with _running(run, callbacks) as watcher:
         callbacks.call("on_predict_begin", {})
         _, results = run.execute(callbacks, watcher)
         callbacks.call("on_predict_end", {})
-    finally:
-        watcher.close()
-        _abandon(callbacks)
-        run.loop.stop()
-    run.end_well()
     joined: np.ndarray[Any, np.dtype[Any]] = _join(results)
     return joined
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -20,42 +20,10 @@ from ipu.ipu_infeed_queue import IPUIterator
 from ipu.keras._types import Nest
 from ipu.keras.engine.training.host_sources import HostSource, Pass
 from ipu.keras.engine.training.program import BatchProgram
+from ipu.keras.engine.training.watching import Loop
 
 
-class Loop(Protocol):
-    """What runs the steps of a run, one execution after the other."""
-
-    def start(self) -> None:
-        """Start to read the data."""
-
-    def rewind(self) -> None:
-        """Go on with the first batch; only where the data do not start again."""
-
-    def has_more(self) -> bool:
-        """Whether there is another batch, as far as that is known."""
-
-    def run(
-        self, count: int, on_part: Callable[[Nest], None] | None = None
-    ) -> tuple[list[Nest], int]:
-        """Execute at most ``count`` steps, fewer where the data end.
-
-        Args:
-            count: How many.
-            on_part: Called with results as they arrive, perhaps in another thread.
-
-        Returns:
-            The results in parts, each a nest whose leaves have a first axis of steps;
-            and how many steps there were.
-        """
-
-    def stop(self) -> None:
-        """Stop reading; it may be called after an error, too."""
-
-    def steps_done(self, timeout_s: float) -> int:
-        """Wait till the execution ends or time is over; give the steps done so far."""
-
-
-class HostLoop:
+class HostLoop(Loop):
     """Runs a step for each batch of a source.
 
     Args:
@@ -120,16 +88,6 @@ class HostLoop:
     def run(
         self, count: int, on_part: Callable[[Nest], None] | None = None
     ) -> tuple[list[Nest], int]:
-        """Execute at most ``count`` steps.
-
-        Args:
-            count: How many.
-            on_part: Called with the results of each step.
-
-        Returns:
-            The results of each step, each leaf with a first axis of one; and how many
-            steps there were.
-        """
         self._done = 0
         self._idle.clear()
         parts: list[Nest] = []
@@ -166,7 +124,7 @@ class HostLoop:
         return self._done
 
 
-class FunctionLoop:
+class FunctionLoop(Loop):
     """The user's own function of an iterator in the place of the device's loop.
 
     Args:
@@ -193,22 +151,11 @@ class FunctionLoop:
         _ = self._iterator.initializer
         self._started = True
 
-    def rewind(self) -> None:
-        """Nothing: the data set starts again by itself where it is to."""
-
-    def has_more(self) -> bool:
-        """What is not known: true."""
-        return True
-
     def run(
         self, count: int, on_part: Callable[[Nest], None] | None = None
     ) -> tuple[list[Nest], int]:
-        """Execute ``steps_per_execution`` steps, which ``count`` must be.
-
-        Returns:
-            One ``{"logs": ...}``, each leaf an array with a first axis of one; and
-            ``count``.
-        """
+        """Execute ``steps_per_execution`` steps, which ``count`` must be; gives one
+        part."""
         self._ended.clear()
         try:
             logs = self._function(self._iterator)

@@ -27,7 +27,7 @@ from ipu.keras._types import Nest
 from ipu.keras.engine.trace_key import key_of_model
 from ipu.keras.engine.training.device_steps import Steps
 from ipu.keras.engine.training.step_plan import Pace
-from ipu.keras.engine.training.watching import Arrivals
+from ipu.keras.engine.training.watching import Arrivals, Loop
 from ipu.tf._functions.function import DeviceFunction
 from ipu.tf._functions.parts import part_of_step
 from ipu.tf._tensor.methods import WeakMethod
@@ -205,7 +205,7 @@ def _filled(form: Nest, leaves: list[Array]) -> Nest:
     return tf.nest.map_structure(leaves.__getitem__, form)
 
 
-class Program:
+class Program(Loop):
     """Steps of one mode of a model over elements of one kind; a ``Loop`` in a run.
 
     Args:
@@ -288,9 +288,6 @@ class Program:
     def start(self) -> None:
         _ = self._infeed.initializer
         self._started = True
-
-    def rewind(self) -> None:
-        """Nothing: the data set starts again by itself where it is to."""
 
     def has_more(self) -> bool:
         """Whether the data have not been seen to end."""

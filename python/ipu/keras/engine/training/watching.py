@@ -6,18 +6,53 @@ from __future__ import annotations
 import operator
 import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ipu import tf
 from ipu._device.locks import Condition, Event
 from ipu.keras._types import Nest
 from ipu.keras.callbacks.callback import CallbackList
 
-if TYPE_CHECKING:
-    from ipu.keras.engine.training.host_loop import Loop
-
 _POLL_S = 0.05
 _REFRESH_S = 0.1
+
+
+class Loop:
+    """What runs the steps of a run, one execution after the other."""
+
+    def start(self) -> None:
+        """Start to read the data."""
+        raise NotImplementedError
+
+    def rewind(self) -> None:
+        """Go on with the first batch, where data do not start again by themselves."""
+
+    def has_more(self) -> bool:
+        """Whether there is another batch, as far as that is known."""
+        return True
+
+    def run(
+        self, count: int, on_part: Callable[[Nest], None] | None = None
+    ) -> tuple[list[Nest], int]:
+        """Execute at most ``count`` steps, fewer where the data end.
+
+        Args:
+            count: How many.
+            on_part: Called with results as they arrive, perhaps in another thread.
+
+        Returns:
+            The results in parts, each a nest whose leaves have a first axis of steps;
+            and how many steps there were.
+        """
+        raise NotImplementedError
+
+    def stop(self) -> None:
+        """Stop reading; it may be called after an error, too."""
+        raise NotImplementedError
+
+    def steps_done(self, timeout_s: float) -> int:
+        """Wait till the execution ends or time is over; give the steps done so far."""
+        raise NotImplementedError
 
 
 class Arrivals:
