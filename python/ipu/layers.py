@@ -65,7 +65,6 @@ class Embedding(_Embedding):
         embeddings_regularizer, activity_regularizer, embeddings_constraint,
             mask_zero, input_length: Not supported.
         serialization_factor: In how many parts hardware would keep the table.
-        **kwargs: What ``Layer`` takes.
 
     Raises:
         NotImplementedError: What is not supported was given.
@@ -134,7 +133,6 @@ class LayerNormalization(GroupNormalization):
             supported.
         trainable: Whether optimizers change factor and shift.
         name: A name.
-        **kwargs: What ``Layer`` takes.
 
     Raises:
         NotImplementedError: What is not supported was given.
@@ -205,7 +203,6 @@ class AssumeEqualAcrossReplicas(Layer):
 
     Args:
         inplace: Accepted and not used.
-        **kwargs: What ``Layer`` takes.
 
     Source: ``ipu.keras.layers.AssumeEqualAcrossReplicas`` of SDK 2.3 to 3.4.
 
@@ -226,9 +223,6 @@ class AssumeEqualAcrossReplicas(Layer):
 
 class RecomputationCheckpoint(Layer):
     """Gives its inputs as they are; a recomputing pipeline keeps them.
-
-    Args:
-        **kwargs: What ``Layer`` takes.
 
     Source: ``ipu.keras.layers.RecomputationCheckpoint`` of SDK 2.4 to 3.4; see
     ``pipelining_ops.recomputation_checkpoint``.

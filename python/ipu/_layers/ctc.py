@@ -21,7 +21,6 @@ class CTCLoss(Layer):
     Args:
         blank_index: The class that stands for no label.
         from_logits: Whether the data are logits, or logarithms of probabilities.
-        **kwargs: What ``Layer`` takes.
 
     Example:
         >>> loss = CTCLoss(from_logits=True)([[1]], [[[0.0, 0.0]]], [1], [1])
@@ -77,7 +76,6 @@ class CTCInferenceLayer(Layer):
         beam_width: How many labels are kept from one time to the next.
         top_paths: How many are given.
         from_logits: Whether the data are logits, or logarithms of probabilities.
-        **kwargs: What ``Layer`` takes.
 
     Example:
         >>> data = tf.math.log([[[0.1, 0.9]], [[0.6, 0.4]]])
@@ -131,7 +129,6 @@ class CTCPredictionsLayer(CTCInferenceLayer):
         top_paths: How many are looked at.
         select_most_likely_path: Whether to give the best one, or all of them.
         from_logits: Whether the data are logits, or logarithms of probabilities.
-        **kwargs: What ``Layer`` takes.
 
     Example:
         >>> data = tf.math.log([[[0.1, 0.9]], [[0.6, 0.4]]])

@@ -45,7 +45,6 @@ class EffectiveTransformer(Layer):
         output_dropout_prob: The part of the result that is dropped in training, or
             None.
         layer_norm_output: Whether the result is normalised.
-        **kwargs: What ``Layer`` takes.
 
     Raises:
         ValueError: ``sequences_per_iter`` is larger than ``max_batch_size``.

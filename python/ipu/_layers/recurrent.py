@@ -101,7 +101,6 @@ class LSTM(_Restricted, _LSTM):
         partials_dtype: Accepted: sums are float32.
         seed: Of the first values.
         time_major: Whether steps come before the batch.
-        **kwargs: What ``Layer`` takes.
 
     Raises:
         ValueError: What is not supported was given; when built: the input has not
@@ -178,7 +177,6 @@ class GRU(_Restricted, _GRU):
         partials_dtype: Accepted: sums are float32.
         seed: Of the first values.
         time_major: Whether steps come before the batch.
-        **kwargs: What ``Layer`` takes.
 
     Raises:
         ValueError: What is not supported was given; when built: the input has not

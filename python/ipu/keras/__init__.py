@@ -4,8 +4,10 @@
 Names, defaults and numbers are those of Keras 2.6. Models run as programs of a
 simulated IPU: ``steps_per_execution`` steps of training are one call into the core.
 
+The examples of this package begin with ``from ipu import keras, tf`` and
+``import numpy as np``.
+
 Example:
-    >>> from ipu import keras
     >>> model = keras.Sequential([
     ...     keras.layers.Flatten(input_shape=(28, 28)),
     ...     keras.layers.Dense(10),

@@ -47,8 +47,6 @@ def load_img(
 
     Example:
         >>> import os, tempfile
-        >>> import numpy as np
-        >>> from ipu import keras
         >>> path = os.path.join(tempfile.mkdtemp(), "black.png")
         >>> keras.preprocessing.image.save_img(path, np.zeros((4, 6, 3), "float32"))
         >>> keras.preprocessing.image.load_img(path, target_size=(8, 8)).size
@@ -202,8 +200,6 @@ def array_to_img(
     Source: ``tf.keras.utils.array_to_img``.
 
     Example:
-        >>> import numpy as np
-        >>> from ipu import keras
         >>> array_to_img = keras.preprocessing.image.array_to_img
         >>> array_to_img(np.zeros((4, 6, 3), "float32")).size
         (6, 4)
@@ -253,8 +249,6 @@ def save_img(
 
     Example:
         >>> import os, tempfile
-        >>> import numpy as np
-        >>> from ipu import keras
         >>> path = os.path.join(tempfile.mkdtemp(), "black.png")
         >>> keras.preprocessing.image.save_img(path, np.zeros((4, 6, 3), "float32"))
         >>> keras.preprocessing.image.load_img(path).size

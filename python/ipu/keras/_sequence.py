@@ -25,8 +25,6 @@ class Sequence:
     Keras 3.
 
     Example:
-        >>> import numpy as np
-        >>> from ipu import keras
         >>> class Squares(keras.utils.Sequence):
         ...     def __len__(self):
         ...         return 3

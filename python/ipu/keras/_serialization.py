@@ -40,7 +40,6 @@ class CustomObjectScope:
         *args: Dicts of classes and functions by name.
 
     Example:
-        >>> from ipu import keras
         >>> def twice(x):
         ...     return 2 * x
         >>> with CustomObjectScope({"twice": twice}):
@@ -123,7 +122,6 @@ def get_registered_name(obj: Any) -> str:
     """Give the name of a class or function in configurations.
 
     Example:
-        >>> from ipu import keras
         >>> @keras.utils.register_keras_serializable("mine")
         ... class Box(keras.layers.Layer):
         ...     pass
@@ -150,7 +148,6 @@ def get_registered_object(
         module_objects: A table that is looked at last.
 
     Example:
-        >>> from ipu import keras
         >>> @keras.utils.register_keras_serializable("mine")
         ... class Lid(keras.layers.Layer):
         ...     pass
@@ -260,7 +257,6 @@ def serialize_keras_object(instance: Any) -> Any:
         ValueError: It is none of these.
 
     Example:
-        >>> from ipu import keras
         >>> serialize_keras_object(keras.regularizers.L1(0.5))
         {'class_name': 'L1', 'config': {'l1': 0.5}}
     """
@@ -299,7 +295,6 @@ def deserialize_keras_object(
         ValueError: There is nothing of that name; the nearest is offered.
 
     Example:
-        >>> from ipu import keras
         >>> config = {"class_name": "Dense", "config": {"units": 3}}
         >>> deserialize_keras_object(config, {"Dense": keras.layers.Dense}).units
         3

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """``ipu.keras.activations``: element-wise functions by name.
 
+Each takes a float tensor ``x`` and gives one like it.
+
 Source: ``tf.keras.activations`` of Keras 2.6.
 """
 
@@ -45,7 +47,6 @@ def relu(
     """Rectified linear unit, ``max(x, 0)`` with the default arguments.
 
     Args:
-        x: A float tensor.
         alpha: The slope below the threshold.
         max_value: The largest value of the result; None for no limit.
         threshold: The value below which the slope is ``alpha``.
@@ -71,9 +72,6 @@ def relu(
 def sigmoid(x: Tensor) -> Tensor:
     """``1 / (1 + exp(-x))``.
 
-    Args:
-        x: A float tensor.
-
     Returns:
         A tensor like ``x``, in (0, 1).
 
@@ -89,9 +87,6 @@ def sigmoid(x: Tensor) -> Tensor:
 @composite
 def tanh(x: Tensor) -> Tensor:
     """The hyperbolic tangent.
-
-    Args:
-        x: A float tensor.
 
     Returns:
         A tensor like ``x``, in (-1, 1).
@@ -110,9 +105,6 @@ def softmax(x: Tensor, axis: int = -1) -> Tensor:
     Args:
         x: A float tensor of two axes or more.
         axis: The axis whose elements sum to one; the last by default.
-
-    Returns:
-        A tensor like ``x``.
 
     Raises:
         ValueError: ``x`` has fewer than two axes.
@@ -141,12 +133,6 @@ def softmax(x: Tensor, axis: int = -1) -> Tensor:
 def exponential(x: Tensor) -> Tensor:
     """``exp(x)``.
 
-    Args:
-        x: A float tensor.
-
-    Returns:
-        A tensor like ``x``.
-
     Example:
         >>> exponential(tf.constant([0.0])).numpy().tolist()
         [1.0]
@@ -159,11 +145,7 @@ def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
     """Exponential linear unit: ``x``, or ``alpha * (exp(x) - 1)`` below zero.
 
     Args:
-        x: A float tensor.
         alpha: The limit far below zero, negated.
-
-    Returns:
-        A tensor like ``x``.
 
     Example:
         >>> elu(tf.constant([0.0, 2.0])).numpy().tolist()
@@ -179,9 +161,6 @@ def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
 def selu(x: Tensor) -> Tensor:
     """Scaled exponential linear unit.
 
-    Args:
-        x: A float tensor.
-
     Returns:
         ``1.05070098 * elu(x, 1.67326324)``.
 
@@ -196,12 +175,6 @@ def selu(x: Tensor) -> Tensor:
 def softplus(x: Tensor) -> Tensor:
     """``log(1 + exp(x))``, also where ``exp(x)`` would overflow.
 
-    Args:
-        x: A float tensor.
-
-    Returns:
-        A tensor like ``x``.
-
     Example:
         >>> round(float(softplus(tf.constant(0.0))), 4)
         0.6931
@@ -212,9 +185,6 @@ def softplus(x: Tensor) -> Tensor:
 @composite
 def softsign(x: Tensor) -> Tensor:
     """``x / (1 + abs(x))``.
-
-    Args:
-        x: A float tensor.
 
     Returns:
         A tensor like ``x``, in (-1, 1).
@@ -230,12 +200,6 @@ def softsign(x: Tensor) -> Tensor:
 def swish(x: Tensor) -> Tensor:
     """``x * sigmoid(x)``, also known as silu.
 
-    Args:
-        x: A float tensor.
-
-    Returns:
-        A tensor like ``x``.
-
     Example:
         >>> swish(tf.constant([0.0])).numpy().tolist()
         [0.0]
@@ -248,11 +212,7 @@ def gelu(x: Tensor, approximate: bool = False) -> Tensor:
     """Gaussian error linear unit, ``0.5 x (1 + erf(x / sqrt(2)))``.
 
     Args:
-        x: A float tensor.
         approximate: Use ``tanh(sqrt(2 / pi) (x + 0.044715 x^3))`` in place of ``erf``.
-
-    Returns:
-        A tensor like ``x``.
 
     Example:
         >>> gelu(tf.constant([0.0])).numpy().tolist()
@@ -264,9 +224,6 @@ def gelu(x: Tensor, approximate: bool = False) -> Tensor:
 @composite
 def hard_sigmoid(x: Tensor) -> Tensor:
     """The line ``0.2 x + 0.5``, cut at 0 and 1.
-
-    Args:
-        x: A float tensor.
 
     Returns:
         A tensor like ``x``, in [0, 1].

@@ -4,7 +4,6 @@
 All models of ``ipu.keras`` have the methods, in the scope of a strategy and outside.
 
 Example:
-    >>> from ipu import keras
     >>> model = keras.Sequential([keras.layers.Dense(2)])
     >>> isinstance(model, ModelExtension), isinstance(model, FunctionalExtension)
     (True, True)

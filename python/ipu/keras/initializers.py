@@ -3,7 +3,8 @@
 
 Values are drawn on the host by NumPy's PCG64, as a function of the initializer's own
 seed or, without one, of the seed of ``tf.random.set_seed`` and of how many initializers
-drew before: the same program gives the same weights on every run.
+drew before: the same program gives the same weights on every run. With a ``seed``, an
+integer, every call gives the same values; None draws new ones.
 
 Source: ``tf.keras.initializers`` of Keras 2.6.
 """
@@ -34,7 +35,6 @@ class Initializer(Configured):
 
     Example:
         >>> import math
-        >>> from ipu import tf
         >>> class Ramp(Initializer):
         ...     def __call__(self, shape, dtype=None, **kwargs):
         ...         return tf.reshape(tf.range(float(math.prod(shape))), shape)
@@ -161,7 +161,6 @@ class RandomUniform(_Seeded):
     Args:
         minval: The lower end.
         maxval: The upper end, not reached.
-        seed: An integer for the same values at every call; None draws new ones.
 
     Example:
         >>> RandomUniform(0.0, 1.0, seed=1)((2, 3)).shape
@@ -190,7 +189,6 @@ class RandomNormal(_Seeded):
     Args:
         mean: The mean.
         stddev: The standard deviation.
-        seed: An integer for the same values at every call; None draws new ones.
 
     Example:
         >>> RandomNormal(seed=1)((2, 3)).shape
@@ -215,7 +213,6 @@ class TruncatedNormal(RandomNormal):
     Args:
         mean: The mean.
         stddev: The standard deviation before the cut.
-        seed: An integer for the same values at every call; None draws new ones.
 
     Example:
         >>> bool(abs(TruncatedNormal(0.0, 1.0, seed=1)((99,)).numpy()).max() < 2)
@@ -232,7 +229,6 @@ class Orthogonal(_Seeded):
 
     Args:
         gain: Factor of the matrix.
-        seed: An integer for the same values at every call; None draws new ones.
 
     Example:
         >>> q = Orthogonal(seed=1)((3, 3)).numpy()
@@ -299,7 +295,6 @@ class VarianceScaling(_Seeded):
         mode: ``"fan_in"``, ``"fan_out"`` or ``"fan_avg"``: what divides ``scale``.
         distribution: ``"truncated_normal"``, ``"untruncated_normal"`` or
             ``"uniform"``.
-        seed: An integer for the same values at every call; None draws new ones.
 
     Raises:
         ValueError: An argument is none of these.
@@ -379,9 +374,6 @@ class _Named(VarianceScaling):
 class GlorotUniform(_Named):
     """Uniform within ``sqrt(6 / (fan_in + fan_out))`` (Glorot and Bengio 2010).
 
-    Args:
-        seed: An integer for the same values at every call; None draws new ones.
-
     Example:
         >>> largest = abs(GlorotUniform(seed=1)((100, 500)).numpy()).max()
         >>> bool(largest <= 0.1)
@@ -394,9 +386,6 @@ class GlorotUniform(_Named):
 class GlorotNormal(_Named):
     """Cut normal of variance ``2 / (fan_in + fan_out)`` (Glorot and Bengio 2010).
 
-    Args:
-        seed: An integer for the same values at every call; None draws new ones.
-
     Example:
         >>> f"{GlorotNormal(seed=1)((50, 150)).numpy().std():.1f}"
         '0.1'
@@ -407,9 +396,6 @@ class GlorotNormal(_Named):
 
 class HeUniform(_Named):
     """Uniform within ``sqrt(6 / fan_in)`` (He et al. 2015).
-
-    Args:
-        seed: An integer for the same values at every call; None draws new ones.
 
     Example:
         >>> bool(abs(HeUniform(seed=1)((600, 10)).numpy()).max() <= 0.1)
@@ -422,9 +408,6 @@ class HeUniform(_Named):
 class HeNormal(_Named):
     """Cut normal of variance ``2 / fan_in`` (He et al. 2015).
 
-    Args:
-        seed: An integer for the same values at every call; None draws new ones.
-
     Example:
         >>> f"{HeNormal(seed=1)((200, 300)).numpy().std():.1f}"
         '0.1'
@@ -436,9 +419,6 @@ class HeNormal(_Named):
 class LecunUniform(_Named):
     """Uniform within ``sqrt(3 / fan_in)`` (LeCun et al. 1998).
 
-    Args:
-        seed: An integer for the same values at every call; None draws new ones.
-
     Example:
         >>> bool(abs(LecunUniform(seed=1)((300, 10)).numpy()).max() <= 0.1)
         True
@@ -449,9 +429,6 @@ class LecunUniform(_Named):
 
 class LecunNormal(_Named):
     """Cut normal of variance ``1 / fan_in`` (LeCun et al. 1998).
-
-    Args:
-        seed: An integer for the same values at every call; None draws new ones.
 
     Example:
         >>> f"{LecunNormal(seed=1)((100, 300)).numpy().std():.1f}"

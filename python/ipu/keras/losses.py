@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: MIT
 """``ipu.keras.losses``: what training makes small.
 
-A loss function gives one number for each sample, a loss object reduces them to one.
+A loss function takes the targets ``y_true``, which are cast to the dtype of the
+predictions ``y_pred``, and gives one number for each sample: a tensor without the last
+axis. A loss object reduces them to one; it takes a ``reduction``, a value of
+:class:`Reduction`, and a ``name``.
 
 Source: ``tf.keras.losses`` of Keras 2.6.
 """
@@ -27,7 +30,6 @@ class Reduction:
     """How the losses of the samples become one number.
 
     Example:
-        >>> from ipu import keras
         >>> loss = keras.losses.MeanSquaredError(reduction=Reduction.SUM)
         >>> float(loss([[1.0], [1.0]], [[3.0], [3.0]]))
         8.0
@@ -327,9 +329,6 @@ def kl_divergence(y_true: Any, y_pred: Any) -> Tensor:
         y_true: Probabilities.
         y_pred: Probabilities. Both are cut at 1e-7 and 1.
 
-    Returns:
-        A tensor without the last axis.
-
     Example:
         >>> round(float(kl_divergence([[0.0, 1.0]], [[0.5, 0.5]])[0]), 4)
         0.6931
@@ -389,13 +388,6 @@ def _classes_last(tensor: Tensor, axis: int) -> Tensor:
 def mean_squared_error(y_true: Any, y_pred: Any) -> Tensor:
     """Give the mean over the last axis of ``(y_true - y_pred) ** 2``.
 
-    Args:
-        y_true: The targets; cast to the dtype of ``y_pred``.
-        y_pred: The predictions.
-
-    Returns:
-        A tensor without the last axis.
-
     Example:
         >>> round(float(mean_squared_error([[1.0, 2.0]], [[2.0, 4.0]])[0]), 4)
         2.5
@@ -406,13 +398,6 @@ def mean_squared_error(y_true: Any, y_pred: Any) -> Tensor:
 
 def mean_absolute_error(y_true: Any, y_pred: Any) -> Tensor:
     """Give the mean over the last axis of ``abs(y_true - y_pred)``.
-
-    Args:
-        y_true: The targets; cast to the dtype of ``y_pred``.
-        y_pred: The predictions.
-
-    Returns:
-        A tensor without the last axis.
 
     Example:
         >>> round(float(mean_absolute_error([[1.0, 2.0]], [[2.0, 4.0]])[0]), 4)
@@ -427,10 +412,6 @@ def mean_absolute_percentage_error(y_true: Any, y_pred: Any) -> Tensor:
 
     Args:
         y_true: The targets; magnitudes below 1e-7 count as 1e-7.
-        y_pred: The predictions.
-
-    Returns:
-        A tensor without the last axis.
 
     Example:
         >>> mean_absolute_percentage_error([[1.0, 2.0]], [[2.0, 4.0]]).numpy().tolist()
@@ -449,9 +430,6 @@ def mean_squared_logarithmic_error(y_true: Any, y_pred: Any) -> Tensor:
         y_true: The targets; less than 1e-7 counts as 1e-7.
         y_pred: The predictions; the same.
 
-    Returns:
-        A tensor without the last axis.
-
     Example:
         >>> mean_squared_logarithmic_error([[1.0, 2.0]], [[1.0, 2.0]]).numpy().tolist()
         [0.0]
@@ -466,12 +444,7 @@ def huber(y_true: Any, y_pred: Any, delta: float = 1.0) -> Tensor:
     """Give half the squared error near the target, and a line far from it.
 
     Args:
-        y_true: The targets.
-        y_pred: The predictions.
         delta: The error at which the line begins.
-
-    Returns:
-        A tensor without the last axis.
 
     Example:
         >>> round(float(huber([[1.0, 2.0]], [[2.0, 4.0]])[0]), 4)
@@ -488,13 +461,6 @@ def huber(y_true: Any, y_pred: Any, delta: float = 1.0) -> Tensor:
 def log_cosh(y_true: Any, y_pred: Any) -> Tensor:
     """Give the mean of ``log(cosh(y_pred - y_true))``.
 
-    Args:
-        y_true: The targets.
-        y_pred: The predictions.
-
-    Returns:
-        A tensor without the last axis.
-
     Example:
         >>> round(float(log_cosh([[1.0, 2.0]], [[2.0, 4.0]])[0]), 4)
         0.8794
@@ -509,11 +475,7 @@ def poisson(y_true: Any, y_pred: Any) -> Tensor:
     """Give the mean of ``y_pred - y_true * log(y_pred)``.
 
     Args:
-        y_true: The targets.
         y_pred: The predictions, not negative.
-
-    Returns:
-        A tensor without the last axis.
 
     Example:
         >>> round(float(poisson([[1.0, 2.0]], [[2.0, 4.0]])[0]), 4)
@@ -529,8 +491,6 @@ def cosine_similarity(y_true: Any, y_pred: Any, axis: int = -1) -> Tensor:
     """Give the negated cosine of the angle between targets and predictions.
 
     Args:
-        y_true: The targets.
-        y_pred: The predictions.
         axis: The axis along which they are vectors.
 
     Returns:
@@ -557,10 +517,6 @@ def hinge(y_true: Any, y_pred: Any) -> Tensor:
 
     Args:
         y_true: Targets of -1 and 1; where all are 0 or 1, 0 counts as -1.
-        y_pred: The predictions.
-
-    Returns:
-        A tensor without the last axis.
 
     Example:
         >>> round(float(hinge([[1.0, -1.0]], [[0.5, 0.5]])[0]), 4)
@@ -575,10 +531,6 @@ def squared_hinge(y_true: Any, y_pred: Any) -> Tensor:
 
     Args:
         y_true: Targets of -1 and 1; where all are 0 or 1, 0 counts as -1.
-        y_pred: The predictions.
-
-    Returns:
-        A tensor without the last axis.
 
     Example:
         >>> round(float(squared_hinge([[1.0, -1.0]], [[0.5, 0.5]])[0]), 4)
@@ -594,10 +546,6 @@ def categorical_hinge(y_true: Any, y_pred: Any) -> Tensor:
 
     Args:
         y_true: One 1 for each sample, and 0 elsewhere.
-        y_pred: The predictions.
-
-    Returns:
-        A tensor without the last axis.
 
     Example:
         >>> round(float(categorical_hinge([[0.0, 1.0]], [[0.5, 0.5]])[0]), 4)
@@ -630,10 +578,6 @@ class _LossOf(LossFunctionWrapper):
 class MeanSquaredError(_LossOf, function=mean_squared_error):
     """The mean of ``(y_true - y_pred) ** 2``.
 
-    Args:
-        reduction: A value of ``Reduction``.
-        name: A name.
-
     Example:
         >>> float(MeanSquaredError()([[0.0, 1.0]], [[1.0, 1.0]]))
         0.5
@@ -642,10 +586,6 @@ class MeanSquaredError(_LossOf, function=mean_squared_error):
 
 class MeanAbsoluteError(_LossOf, function=mean_absolute_error):
     """The mean of ``abs(y_true - y_pred)``.
-
-    Args:
-        reduction: A value of ``Reduction``.
-        name: A name.
 
     Example:
         >>> round(float(MeanAbsoluteError()([[1.0, 2.0]], [[2.0, 4.0]])), 4)
@@ -660,8 +600,6 @@ class BinaryCrossentropy(LossFunctionWrapper):
         from_logits: Whether ``y_pred`` are logits rather than probabilities.
         label_smoothing: In [0, 1]: draws targets towards one half.
         axis: The axis of the mean.
-        reduction: A value of ``Reduction``.
-        name: A name.
 
     Example:
         >>> round(float(BinaryCrossentropy()([[0.0, 1.0]], [[0.5, 0.5]])), 4)
@@ -693,8 +631,6 @@ class CategoricalCrossentropy(LossFunctionWrapper):
         from_logits: Whether ``y_pred`` are logits rather than probabilities.
         label_smoothing: In [0, 1]: draws targets towards the uniform distribution.
         axis: The axis of the classes.
-        reduction: A value of ``Reduction``.
-        name: A name.
 
     Example:
         >>> round(float(CategoricalCrossentropy()([[0.0, 1.0]], [[0.5, 0.5]])), 4)
@@ -724,8 +660,6 @@ class SparseCategoricalCrossentropy(LossFunctionWrapper):
 
     Args:
         from_logits: Whether ``y_pred`` are logits rather than probabilities.
-        reduction: A value of ``Reduction``.
-        name: A name.
 
     Example:
         >>> loss = SparseCategoricalCrossentropy(from_logits=True)
@@ -747,10 +681,6 @@ class SparseCategoricalCrossentropy(LossFunctionWrapper):
 class MeanAbsolutePercentageError(_LossOf, function=mean_absolute_percentage_error):
     """100 times the mean of ``abs((y_true - y_pred) / y_true)``.
 
-    Args:
-        reduction: A value of ``Reduction``.
-        name: A name.
-
     Example:
         >>> round(float(MeanAbsolutePercentageError()([[1.0, 2.0]], [[2.0, 4.0]])), 4)
         100.0
@@ -759,10 +689,6 @@ class MeanAbsolutePercentageError(_LossOf, function=mean_absolute_percentage_err
 
 class MeanSquaredLogarithmicError(_LossOf, function=mean_squared_logarithmic_error):
     """The mean of ``(log(y_true + 1) - log(y_pred + 1)) ** 2``.
-
-    Args:
-        reduction: A value of ``Reduction``.
-        name: A name.
 
     Example:
         >>> round(float(MeanSquaredLogarithmicError()([[1.0, 2.0]], [[2.0, 4.0]])), 4)
@@ -775,8 +701,6 @@ class Huber(LossFunctionWrapper):
 
     Args:
         delta: The error at which the line begins.
-        reduction: A value of ``Reduction``.
-        name: A name.
 
     Example:
         >>> float(Huber()([[0.0, 0.0]], [[1.0, 3.0]]))
@@ -795,10 +719,6 @@ class Huber(LossFunctionWrapper):
 class LogCosh(_LossOf, function=log_cosh):
     """The mean of ``log(cosh(y_pred - y_true))``.
 
-    Args:
-        reduction: A value of ``Reduction``.
-        name: A name.
-
     Example:
         >>> round(float(LogCosh()([[1.0, 2.0]], [[2.0, 4.0]])), 4)
         0.8794
@@ -808,10 +728,6 @@ class LogCosh(_LossOf, function=log_cosh):
 class KLDivergence(_LossOf, function=kl_divergence):
     """The divergence ``sum(y_true * log(y_true / y_pred))``.
 
-    Args:
-        reduction: A value of ``Reduction``.
-        name: A name.
-
     Example:
         >>> round(float(KLDivergence()([[0.0, 1.0]], [[0.5, 0.5]])), 4)
         0.6931
@@ -820,10 +736,6 @@ class KLDivergence(_LossOf, function=kl_divergence):
 
 class Poisson(_LossOf, function=poisson):
     """The mean of ``y_pred - y_true * log(y_pred)``.
-
-    Args:
-        reduction: A value of ``Reduction``.
-        name: A name.
 
     Example:
         >>> round(float(Poisson()([[1.0, 2.0]], [[2.0, 4.0]])), 4)
@@ -836,8 +748,6 @@ class CosineSimilarity(LossFunctionWrapper):
 
     Args:
         axis: The axis along which they are vectors.
-        reduction: A value of ``Reduction``.
-        name: A name.
 
     Example:
         >>> round(float(CosineSimilarity()([[1.0, 2.0]], [[2.0, 4.0]])), 4)
@@ -856,10 +766,6 @@ class CosineSimilarity(LossFunctionWrapper):
 class Hinge(_LossOf, function=hinge):
     """The mean of ``max(1 - y_true * y_pred, 0)``, with targets of -1 and 1.
 
-    Args:
-        reduction: A value of ``Reduction``.
-        name: A name.
-
     Example:
         >>> round(float(Hinge()([[1.0, -1.0]], [[0.5, 0.5]])), 4)
         1.0
@@ -869,10 +775,6 @@ class Hinge(_LossOf, function=hinge):
 class SquaredHinge(_LossOf, function=squared_hinge):
     """The mean of ``max(1 - y_true * y_pred, 0) ** 2``, with targets of -1 and 1.
 
-    Args:
-        reduction: A value of ``Reduction``.
-        name: A name.
-
     Example:
         >>> round(float(SquaredHinge()([[1.0, -1.0]], [[0.5, 0.5]])), 4)
         1.25
@@ -881,10 +783,6 @@ class SquaredHinge(_LossOf, function=squared_hinge):
 
 class CategoricalHinge(_LossOf, function=categorical_hinge):
     """``max(best wrong class - right class + 1, 0)``, given one-hot targets.
-
-    Args:
-        reduction: A value of ``Reduction``.
-        name: A name.
 
     Example:
         >>> round(float(CategoricalHinge()([[0.0, 1.0]], [[0.5, 0.5]])), 4)

@@ -2,7 +2,6 @@
 """``ipu.keras.mixed_precision``: computing in float16, with weights in float32.
 
 Example:
-    >>> from ipu import keras
     >>> policy = keras.mixed_precision.Policy("mixed_float16")
     >>> layer = keras.layers.Dense(2, dtype=policy)
     >>> layer.compute_dtype, layer.variable_dtype

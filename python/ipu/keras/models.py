@@ -68,7 +68,6 @@ def clone_model(
     Source: ``tf.keras.models.clone_model`` of Keras 2.6.
 
     Example:
-        >>> from ipu import keras
         >>> model = keras.Sequential([keras.layers.Dense(2, input_shape=(3,))])
         >>> again = clone_model(model)
         >>> again.count_params(), again.layers[0] is model.layers[0]
@@ -147,7 +146,6 @@ def model_from_config(config: dict[str, Any], custom_objects: Any = None) -> Any
         TypeError: It is a list; then ``Sequential.from_config`` is meant.
 
     Example:
-        >>> from ipu import keras
         >>> model = keras.Sequential([keras.layers.Dense(2, input_shape=(3,))])
         >>> config = {"class_name": "Sequential", "config": model.get_config()}
         >>> model_from_config(config).count_params()
@@ -175,7 +173,6 @@ def model_from_json(json_string: str, custom_objects: Any = None) -> Any:
         A model with new weights.
 
     Example:
-        >>> from ipu import keras
         >>> model = keras.Sequential([keras.layers.Dense(2, input_shape=(3,))])
         >>> model_from_json(model.to_json()).output_shape
         (None, 2)
@@ -196,7 +193,6 @@ def save_model(
 
     Example:
         >>> import os, tempfile
-        >>> from ipu import keras
         >>> model = keras.Sequential([keras.layers.Dense(2, input_shape=(3,))])
         >>> path = os.path.join(tempfile.mkdtemp(), "model.keras")
         >>> save_model(model, path)
@@ -235,7 +231,6 @@ def load_model(
 
     Example:
         >>> import os, tempfile
-        >>> from ipu import keras
         >>> model = keras.Sequential([keras.layers.Dense(2, input_shape=(3,))])
         >>> path = os.path.join(tempfile.mkdtemp(), "model.keras")
         >>> model.save(path)

@@ -274,7 +274,6 @@ def set_random_seed(seed: int) -> None:
         seed: An integer.
 
     Example:
-        >>> from ipu import tf
         >>> set_random_seed(5)
         >>> first = tf.random.normal([3]).numpy()
         >>> set_random_seed(5)

@@ -27,7 +27,6 @@ class IpuOptimizer:
         TypeError: ``opt`` is not an optimizer.
 
     Example:
-        >>> from ipu import keras
         >>> IpuOptimizer(keras.optimizers.SGD(0.1), "mine").name
         'mine'
 

@@ -23,7 +23,6 @@ class CrossReplicaOptimizer(IpuOptimizer):
         name: A name.
 
     Example:
-        >>> from ipu import keras, tf
         >>> v = tf.Variable(1.0)
         >>> opt = CrossReplicaOptimizer(keras.optimizers.SGD(0.5))
         >>> @tf.function(jit_compile=True)

@@ -137,7 +137,6 @@ class CrossReplicaGradientAccumulationOptimizerV2(GradientAccumulationOptimizerV
         name: A name.
 
     Example:
-        >>> from ipu import keras
         >>> sgd = keras.optimizers.SGD(0.1)
         >>> CrossReplicaGradientAccumulationOptimizerV2(sgd, 8).name
         'CrossReplicaGradientAccumulationOptimizerV2'
@@ -238,7 +237,6 @@ class CrossReplicaGradientAccumulationOptimizer(GradientAccumulationOptimizer):
         name: A name.
 
     Example:
-        >>> from ipu import keras
         >>> sgd = keras.optimizers.SGD(0.1, momentum=0.9)
         >>> CrossReplicaGradientAccumulationOptimizer(sgd, 8).name
         'CrossReplicaGradientAccumulationOptimizer'

@@ -31,7 +31,6 @@ class MapGradientOptimizer(IpuOptimizer):
         name: A name.
 
     Example:
-        >>> from ipu import keras, tf
         >>> v = tf.Variable(2.0)
         >>> decay = lambda gradient, variable: gradient + 0.5 * variable
         >>> opt = MapGradientOptimizer(keras.optimizers.SGD(1.0), decay)

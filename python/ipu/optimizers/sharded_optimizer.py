@@ -21,7 +21,6 @@ class ShardedOptimizer(IpuOptimizer):
         optimizer: The optimizer.
 
     Example:
-        >>> from ipu import keras
         >>> ShardedOptimizer(keras.optimizers.SGD(0.5)).name
         'ShardedOptimizer'
 

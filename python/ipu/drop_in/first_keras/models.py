@@ -59,7 +59,6 @@ class Model(FirstGeneration):
     Source: ``ipu.keras.Model`` of SDK 1.4.
 
     Example:
-        >>> from ipu import keras
         >>> from ipu.ipu_strategy import IPUStrategy
         >>> with IPUStrategy().scope():
         ...     x = keras.Input((4,))
@@ -130,7 +129,6 @@ class Sequential(FirstGeneration, sequential.Sequential):
     Source: ``ipu.keras.Sequential`` of SDK 1.4.
 
     Example:
-        >>> from ipu import keras
         >>> from ipu.ipu_strategy import IPUStrategy
         >>> with IPUStrategy().scope():
         ...     model = Sequential([keras.layers.Dense(2)])

@@ -51,7 +51,6 @@ class IPULayerReplacer:
     Source: ``ipu.keras.layer_replacement.IPULayerReplacer`` of SDK 1.4.
 
     Example:
-        >>> from ipu import keras
         >>> type(IPULayerReplacer()(keras.layers.Embedding(4, 2))).__module__
         'ipu.layers'
     """

@@ -132,7 +132,6 @@ def model_to_dot(
     Source: ``tf.keras.utils.model_to_dot`` of Keras 2.6.
 
     Example:
-        >>> from ipu import keras
         >>> model = keras.Sequential([keras.layers.Dense(1, input_shape=(2,))])
         >>> keras.utils.model_to_dot(model).to_string().startswith("digraph")
         True
@@ -184,7 +183,6 @@ def plot_model(
     Source: ``tf.keras.utils.plot_model`` of Keras 2.6, whose default is ``model.png``.
 
     Example:
-        >>> from ipu import keras
         >>> dense = keras.layers.Dense(1, input_shape=(2,))
         >>> model = keras.Sequential([dense], name="small")
         >>> keras.utils.plot_model(model, None, show_shapes=True)

@@ -30,7 +30,6 @@ def clear_session() -> None:
     """Start the automatic names of layers again.
 
     Example:
-        >>> from ipu import keras
         >>> clear_session()
         >>> keras.layers.Dense(1).name
         'dense'
@@ -229,7 +228,6 @@ def reset_uids() -> None:
     """Start the automatic names again.
 
     Example:
-        >>> from ipu import keras
         >>> reset_uids()
         >>> keras.layers.Dense(1).name, keras.layers.Dense(1).name
         ('dense', 'dense_1')

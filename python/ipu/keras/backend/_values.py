@@ -349,7 +349,6 @@ def function(
         ValueError: There are updates: layers make their own.
 
     Example:
-        >>> from ipu import keras
         >>> x = keras.Input((2,))
         >>> function([x], [x * 2.0])([[[1.0, 2.0]]])[0].tolist()
         [[2.0, 4.0]]

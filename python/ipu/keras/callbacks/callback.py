@@ -51,8 +51,6 @@ class Callback:
     Source: ``tf.keras.callbacks.Callback`` of Keras 2.6.
 
     Example:
-        >>> import numpy as np
-        >>> from ipu import keras
         >>> class Count(Callback):
         ...     def on_epoch_end(self, epoch, logs=None):
         ...         self.epochs = epoch + 1

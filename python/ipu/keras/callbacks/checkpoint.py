@@ -42,8 +42,6 @@ class ModelCheckpoint(Callback):
 
     Example:
         >>> import os, tempfile
-        >>> import numpy as np
-        >>> from ipu import keras
         >>> model = keras.Sequential([keras.layers.Dense(1)])
         >>> model.compile("sgd", "mse")
         >>> folder = tempfile.mkdtemp()

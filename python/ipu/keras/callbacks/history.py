@@ -23,8 +23,6 @@ class History(Callback):
             of the step's own batch; metrics are running values of their epoch.
 
     Example:
-        >>> import numpy as np
-        >>> from ipu import keras
         >>> model = keras.Sequential([keras.layers.Dense(1, input_shape=(2,))])
         >>> model.compile("sgd", "mse")
         >>> x, y = np.zeros((4, 2)), np.ones((4, 1))

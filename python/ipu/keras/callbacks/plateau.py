@@ -36,8 +36,6 @@ class ReduceLROnPlateau(Callback):
     Source: ``tf.keras.callbacks.ReduceLROnPlateau`` of Keras 2.6.
 
     Example:
-        >>> import numpy as np
-        >>> from ipu import keras
         >>> zeros = keras.layers.Dense(1, kernel_initializer="zeros")
         >>> model = keras.Sequential([zeros])
         >>> model.compile(keras.optimizers.SGD(1.0), "mse")

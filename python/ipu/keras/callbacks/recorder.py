@@ -29,8 +29,6 @@ class PipelineRecorder(Callback):
         ValueError: At the start of a run, where the model is not pipelined.
 
     Example:
-        >>> import numpy as np
-        >>> from ipu import keras
         >>> model = keras.SequentialPipelineModel(
         ...     [[keras.layers.Dense(4)], [keras.layers.Dense(2)]], 4,
         ...     device_mapping=[0, 0])

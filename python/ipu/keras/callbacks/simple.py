@@ -25,8 +25,6 @@ class LearningRateScheduler(Callback):
     Source: ``tf.keras.callbacks.LearningRateScheduler`` of Keras 2.6.
 
     Example:
-        >>> import numpy as np
-        >>> from ipu import keras
         >>> model = keras.Sequential([keras.layers.Dense(1)])
         >>> model.compile(keras.optimizers.SGD(1.0), "mse")
         >>> halve = LearningRateScheduler(lambda epoch, rate: rate / 2)
@@ -86,8 +84,6 @@ class CSVLogger(Callback):
     Example:
         >>> import tempfile
         >>> from pathlib import Path
-        >>> import numpy as np
-        >>> from ipu import keras
         >>> zeros = keras.layers.Dense(1, kernel_initializer="zeros")
         >>> model = keras.Sequential([zeros])
         >>> model.compile("sgd", "mse")
@@ -159,8 +155,6 @@ class LambdaCallback(Callback):
     Source: ``tf.keras.callbacks.LambdaCallback`` of Keras 2.6.
 
     Example:
-        >>> import numpy as np
-        >>> from ipu import keras
         >>> model = keras.Sequential([keras.layers.Dense(1)])
         >>> model.compile("sgd", "mse")
         >>> seen = LambdaCallback(on_epoch_end=lambda epoch, logs: print(epoch, *logs))

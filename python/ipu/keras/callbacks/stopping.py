@@ -28,8 +28,6 @@ class EarlyStopping(Callback):
     Source: ``tf.keras.callbacks.EarlyStopping`` of Keras 2.6.
 
     Example:
-        >>> import numpy as np
-        >>> from ipu import keras
         >>> model = keras.Sequential([keras.layers.Dense(1)])
         >>> model.compile(keras.optimizers.SGD(0.0), "mse")
         >>> stop = EarlyStopping(monitor="loss", patience=2)
@@ -106,8 +104,6 @@ class TerminateOnNaN(Callback):
     """Stops as soon as the loss is not a finite number.
 
     Example:
-        >>> import numpy as np
-        >>> from ipu import keras
         >>> model = keras.Sequential([keras.layers.Dense(1)])
         >>> model.compile("sgd", "mse", steps_per_execution=1)
         >>> x, y = np.ones((8, 3), "float32"), np.full((8, 1), np.nan, "float32")

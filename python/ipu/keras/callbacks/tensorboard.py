@@ -52,8 +52,6 @@ class TensorBoard(Callback):
 
     Example:
         >>> import os, tempfile
-        >>> import numpy as np
-        >>> from ipu import keras
         >>> model = keras.Sequential([keras.layers.Dense(1, input_shape=(2,))])
         >>> model.compile("sgd", "mse")
         >>> folder = tempfile.mkdtemp()

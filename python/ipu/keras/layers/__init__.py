@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""``ipu.keras.layers``: the building blocks of models."""
+"""``ipu.keras.layers``: the building blocks of models.
+
+Every layer takes also, as keywords, what :class:`Layer` takes: ``name``, ``dtype``,
+``trainable`` and others.
+"""
 
 from __future__ import annotations
 

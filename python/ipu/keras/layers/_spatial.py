@@ -21,7 +21,6 @@ class SpatialLayer(Layer):
     Args:
         data_format: ``"channels_last"`` or ``"channels_first"``; None for that of
             ``keras.backend``.
-        **kwargs: What ``Layer`` takes.
 
     Raises:
         ValueError: ``data_format`` is neither.

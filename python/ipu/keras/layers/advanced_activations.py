@@ -25,7 +25,6 @@ class ReLU(Layer):
         max_value: The largest value of the result, not negative; None for no limit.
         negative_slope: The slope below the threshold, not negative.
         threshold: The value below which the slope is ``negative_slope``.
-        **kwargs: What ``Layer`` takes.
 
     Raises:
         ValueError: One of them is negative, or None where a number is needed.
@@ -71,7 +70,6 @@ class LeakyReLU(Layer):
 
     Args:
         alpha: The slope below 0, not negative.
-        **kwargs: What ``Layer`` takes.
 
     Raises:
         ValueError: ``alpha`` is None.
@@ -97,7 +95,6 @@ class ELU(Layer):
 
     Args:
         alpha: The limit far below 0, negated.
-        **kwargs: What ``Layer`` takes.
 
     Raises:
         ValueError: ``alpha`` is None.
@@ -123,7 +120,6 @@ class ThresholdedReLU(Layer):
 
     Args:
         theta: The threshold, not negative.
-        **kwargs: What ``Layer`` takes.
 
     Raises:
         ValueError: ``theta`` is None or negative.
@@ -158,7 +154,6 @@ class PReLU(Layer):
         alpha_regularizer: A penalty on them.
         alpha_constraint: What is made of them after each update.
         shared_axes: Axes, counted with the batch from 0, whose elements share a slope.
-        **kwargs: What ``Layer`` takes.
 
     Example:
         >>> PReLU(alpha_initializer="ones")(tf.constant([[-2.0, 2.0]])).numpy().tolist()
@@ -208,7 +203,6 @@ class Softmax(Layer):
 
     Args:
         axis: The axis, or a list of axes, whose elements sum to one.
-        **kwargs: What ``Layer`` takes.
 
     Example:
         >>> Softmax()(tf.constant([[1.0, 1.0]])).numpy().tolist()

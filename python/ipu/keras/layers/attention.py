@@ -146,7 +146,6 @@ class Attention(_DotAttention):
         use_scale: Whether there is a learned factor of the scores.
         causal: Whether a query sees no later step.
         dropout: The part of the weights that is dropped in training.
-        **kwargs: What ``Layer`` takes.
 
     Example:
         >>> query, value = tf.ones((2, 3, 4)), tf.ones((2, 5, 4))
@@ -197,7 +196,6 @@ class AdditiveAttention(_DotAttention):
         use_scale: Whether there is a learned factor for each feature.
         causal: Whether a query sees no later step.
         dropout: The part of the weights that is dropped in training.
-        **kwargs: What ``Layer`` takes.
 
     Example:
         >>> query, value = tf.ones((2, 3, 4)), tf.ones((2, 5, 4))
@@ -240,7 +238,6 @@ class MultiHeadAttention(Layer, KernelAttributes):
         activity_regularizer: A penalty on the result.
         kernel_constraint: What is made of the projections after each update.
         bias_constraint: What is made of their biases.
-        **kwargs: What ``Layer`` takes.
 
     Raises:
         ValueError: ``attention_axes`` names another axis.

@@ -50,7 +50,6 @@ class CategoryEncoding(PreprocessingLayer):
         output_mode: "one_hot" for a vector of each number; "multi_hot" or "count" for
             one of all numbers along the last axis.
         sparse: Must be False.
-        **kwargs: What ``Layer`` takes.
 
     Raises:
         ValueError: ``num_tokens`` is not given; on eager tensors also a number that is
@@ -127,7 +126,6 @@ class Discretization(PreprocessingLayer):
         epsilon: How exact ``adapt`` is: the smaller, the more it keeps in mind.
         output_mode: "int", "one_hot", "multi_hot" or "count".
         sparse: Must be False.
-        **kwargs: What ``Layer`` takes.
 
     Raises:
         ValueError: Both or neither of ``bin_boundaries`` and ``num_bins``.

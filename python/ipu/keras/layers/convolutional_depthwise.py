@@ -178,7 +178,6 @@ class DepthwiseConv2D(_Depthwise, strides=(1, 1), dilation_rate=(1, 1)):
         activity_regularizer: A penalty on the result, divided by the batch size.
         depthwise_constraint: What is made of the kernel after each update.
         bias_constraint: The same for the bias.
-        **kwargs: What ``Layer`` takes.
 
     Raises:
         ValueError: An argument is not of that form.
@@ -232,7 +231,6 @@ class SeparableConv2D(_Separable, strides=(1, 1), dilation_rate=(1, 1)):
         depthwise_constraint: What is made of the first kernel after each update.
         pointwise_constraint: The same for the second kernel.
         bias_constraint: The same for the bias.
-        **kwargs: What ``Layer`` takes.
 
     Raises:
         ValueError: An argument is not of that form.

@@ -36,7 +36,6 @@ class Dense(Layer, KernelAttributes):
         kernel_constraint: What is made of the kernel after each update: a name such as
             ``"non_neg"`` or one of ``constraints``.
         bias_constraint: The same for the bias.
-        **kwargs: What ``Layer`` takes.
 
     Raises:
         ValueError: ``units`` is not positive, or a name is unknown.
@@ -125,7 +124,6 @@ class Flatten(Layer):
     Args:
         data_format: ``"channels_last"`` (the default) or ``"channels_first"``, which
             moves the channels to the end first.
-        **kwargs: What ``Layer`` takes.
 
     Raises:
         ValueError: ``data_format`` is neither.
@@ -154,7 +152,6 @@ class Activation(Layer):
 
     Args:
         activation: A name such as ``"relu"``, or a function of a tensor.
-        **kwargs: What ``Layer`` takes.
 
     Raises:
         ValueError: There is no activation of that name.
@@ -183,7 +180,6 @@ class Dropout(Layer):
         noise_shape: The shape in which decisions are drawn, None in it for the input's
             size: ``(None, 1, 8)`` drops whole time steps alike. None for the input's.
         seed: An integer for a random sequence of the layer's own.
-        **kwargs: What ``Layer`` takes.
 
     Raises:
         ValueError: ``rate`` is not in [0, 1).
@@ -231,7 +227,6 @@ class Reshape(Layer):
 
     Args:
         target_shape: The sizes without the batch; one may be -1.
-        **kwargs: What ``Layer`` takes.
 
     Example:
         >>> Reshape((2, -1))(tf.ones((5, 6))).shape
@@ -279,7 +274,6 @@ class Lambda(Layer):
         mask: The mask of the result, or a function that makes it of the inputs and
             their mask; None for no mask.
         arguments: Keyword arguments for the function.
-        **kwargs: What ``Layer`` takes.
 
     Raises:
         TypeError: ``function`` is not callable.

@@ -36,7 +36,6 @@ class EinsumDense(Layer, KernelAttributes):
         kernel_regularizer, bias_regularizer: Penalties on kernel and bias.
         activity_regularizer: A penalty on the result, divided by the batch size.
         kernel_constraint, bias_constraint: What is made of them after each update.
-        **kwargs: What ``Layer`` takes.
 
     Raises:
         ValueError: The equation is none of these; when built, it does not go with the

@@ -36,7 +36,6 @@ class Embedding(Layer):
             layer goes on with ``Flatten`` and ``Dense``.
         serialization_factor: In how many parts hardware would keep the table. The
             result is the same for each.
-        **kwargs: What ``Layer`` takes.
 
     Raises:
         ValueError: A size is not positive, or the factor does not divide ``input_dim``.

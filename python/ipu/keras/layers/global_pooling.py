@@ -34,7 +34,6 @@ class _GlobalPooling(SpatialLayer):
     Args:
         data_format: ``"channels_last"`` (the default) or ``"channels_first"``.
         keepdims: Whether the reduced axes stay, with size 1.
-        **kwargs: What ``Layer`` takes.
 
     Raises:
         ValueError: ``data_format`` is neither.

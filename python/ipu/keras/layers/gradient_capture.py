@@ -31,7 +31,6 @@ class _Capturing(Layer):
         layer: The layer.
         tag: The name of what is captured; None for one made of the layer's name.
         suffix: The end of such a name.
-        **kwargs: What ``Layer`` takes.
     """
 
     def __init__(
@@ -72,7 +71,6 @@ class CaptureUpstreamGradients(_Capturing):
     Args:
         layer: The layer.
         tag: The name of what is captured; None for the layer's name and ``"_cug"``.
-        **kwargs: What ``Layer`` takes.
 
     Raises:
         ValueError: ``layer`` is not a layer.
@@ -80,7 +78,6 @@ class CaptureUpstreamGradients(_Capturing):
     Source: ``keras.ipu.layers.CaptureUpstreamGradients``.
 
     Example:
-        >>> from ipu import keras
         >>> layer = CaptureUpstreamGradients(keras.layers.Dense(2, name="dense"))
         >>> layer.tag
         'dense_cug'
@@ -101,7 +98,6 @@ class CaptureActivationGradients(_Capturing):
     Args:
         layer: A layer with an activation function.
         tag: The name of what is captured; None for the layer's name and ``"_cag"``.
-        **kwargs: What ``Layer`` takes.
 
     Raises:
         ValueError: ``layer`` is not a layer, or has no activation function.
@@ -109,7 +105,6 @@ class CaptureActivationGradients(_Capturing):
     Source: ``keras.ipu.layers.CaptureActivationGradients``.
 
     Example:
-        >>> from ipu import keras
         >>> layer = CaptureActivationGradients(
         ...     keras.layers.Dense(2, activation="relu", name="dense"))
         >>> layer.tag

@@ -33,7 +33,6 @@ class GroupNormalization(Layer):
             is fast on the hardware; else groups are neighbouring channels.
         trainable: Whether optimizers change factor and shift.
         name: A name.
-        **kwargs: What ``Layer`` takes.
 
     Raises:
         ValueError: When built: the axis is neither, or the groups do not divide the

@@ -67,7 +67,6 @@ class Hashing(_Buckets):
             FarmHash.
         output_mode: "int", "one_hot", "multi_hot" or "count".
         sparse: Must be False.
-        **kwargs: What ``Layer`` takes.
 
     Raises:
         ValueError: ``num_bins`` is not positive, or ``salt`` is something else.
@@ -136,7 +135,6 @@ class HashedCrossing(_Buckets):
         num_bins: How many buckets there are.
         output_mode: "int" or "one_hot".
         sparse: Must be False.
-        **kwargs: What ``Layer`` takes.
 
     Source: ``tf.keras.layers.HashedCrossing``.
 

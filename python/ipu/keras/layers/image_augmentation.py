@@ -67,7 +67,6 @@ class ImageAugmentation(Layer):
 
     Args:
         seed: An integer for a random sequence of the layer's own.
-        **kwargs: What ``Layer`` takes.
     """
 
     def __init__(self, seed: int | None = None, **kwargs: Any) -> None:
@@ -110,7 +109,6 @@ class RandomFlip(ImageAugmentation):
         mode: "horizontal" (left and right), "vertical" (top and bottom) or
             "horizontal_and_vertical".
         seed: An integer for a random sequence of the layer's own.
-        **kwargs: What ``Layer`` takes.
 
     Raises:
         ValueError: There is no such mode.
@@ -154,7 +152,6 @@ class RandomCrop(ImageAugmentation):
         height: The rows of the part.
         width: The columns of the part.
         seed: An integer for a random sequence of the layer's own.
-        **kwargs: What ``Layer`` takes.
 
     Raises:
         ValueError: A size is not positive.
@@ -190,7 +187,6 @@ class RandomContrast(ImageAugmentation):
         factor: (lower, upper), or a number for both: the factor is drawn from
             [1 - lower, 1 + upper).
         seed: An integer for a random sequence of the layer's own.
-        **kwargs: What ``Layer`` takes.
 
     Raises:
         ValueError: A limit is negative, or the lower one above 1.
@@ -228,7 +224,6 @@ class RandomBrightness(ImageAugmentation):
         value_range: The least and the largest value of a pixel; results are cut off
             there.
         seed: An integer for a random sequence of the layer's own.
-        **kwargs: What ``Layer`` takes.
 
     Raises:
         ValueError: ``factor`` or ``value_range`` is no such pair.
@@ -313,7 +308,6 @@ class RandomHeight(_RandomSize):
             that share.
         interpolation: A method of ``tf.image.resize``.
         seed: An integer for a random sequence of the layer's own.
-        **kwargs: What ``Layer`` takes.
 
     Raises:
         ValueError: ``factor`` is no such pair, or a limit is below -1.
@@ -335,7 +329,6 @@ class RandomWidth(_RandomSize):
             that share.
         interpolation: A method of ``tf.image.resize``.
         seed: An integer for a random sequence of the layer's own.
-        **kwargs: What ``Layer`` takes.
 
     Raises:
         ValueError: ``factor`` is no such pair, or a limit is below -1.

@@ -78,7 +78,6 @@ class RandomTranslation(_RandomMovement):
         interpolation: "bilinear" or "nearest".
         seed: An integer for a random sequence of the layer's own.
         fill_value: What "constant" fills with.
-        **kwargs: What ``Layer`` takes.
 
     Raises:
         ValueError: A factor, the mode or the interpolation is none of these.
@@ -123,7 +122,6 @@ class RandomRotation(_RandomMovement):
         interpolation: "bilinear" or "nearest".
         seed: An integer for a random sequence of the layer's own.
         fill_value: What "constant" fills with.
-        **kwargs: What ``Layer`` takes.
 
     Raises:
         ValueError: ``factor``, the mode or the interpolation is none of these.
@@ -170,7 +168,6 @@ class RandomZoom(_RandomMovement):
         interpolation: "bilinear" or "nearest".
         seed: An integer for a random sequence of the layer's own.
         fill_value: What "constant" fills with.
-        **kwargs: What ``Layer`` takes.
 
     Raises:
         ValueError: A factor, the mode or the interpolation is none of these.

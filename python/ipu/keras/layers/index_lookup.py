@@ -191,7 +191,6 @@ class StringLookup(_Lookup):
             "count" or "tf_idf" for one of all along the last axis.
         sparse: Must be False.
         pad_to_max_tokens: Whether vectors are ``max_tokens`` long.
-        **kwargs: What ``Layer`` takes.
 
     Raises:
         ValueError: Arguments that do not go together, or a word that is there twice.
@@ -243,7 +242,6 @@ class IntegerLookup(_Lookup):
         output_mode: As for :class:`StringLookup`.
         sparse: Must be False.
         pad_to_max_tokens: As for :class:`StringLookup`.
-        **kwargs: What ``Layer`` takes.
 
     Raises:
         ValueError: Arguments that do not go together, or an integer that is there

@@ -157,7 +157,6 @@ class LocallyConnected2D(_LocallyConnected, strides=(1, 1)):
         activity_regularizer: A penalty on the result, divided by the batch size.
         kernel_constraint, bias_constraint: What is made of them after each update.
         implementation: 1: the form in which Keras stores the kernel.
-        **kwargs: What ``Layer`` takes.
 
     Raises:
         ValueError: An argument is not of that form.

@@ -83,9 +83,6 @@ class _Merge(Layer):
 class Add(_Merge):
     """The sum of a list of tensors.
 
-    Args:
-        **kwargs: What ``Layer`` takes.
-
     Example:
         >>> Add()([tf.constant([1.0]), tf.constant([2.0])]).numpy().tolist()
         [3.0]
@@ -97,9 +94,6 @@ class Add(_Merge):
 
 class Subtract(_Merge):
     """The first of two tensors less the second.
-
-    Args:
-        **kwargs: What ``Layer`` takes.
 
     Example:
         >>> Subtract()([tf.constant([1.0]), tf.constant([2.0])]).numpy().tolist()
@@ -115,9 +109,6 @@ class Subtract(_Merge):
 class Multiply(_Merge):
     """The product of a list of tensors, element by element.
 
-    Args:
-        **kwargs: What ``Layer`` takes.
-
     Example:
         >>> Multiply()([tf.constant([3.0]), tf.constant([2.0])]).numpy().tolist()
         [6.0]
@@ -129,9 +120,6 @@ class Multiply(_Merge):
 
 class Average(Add):
     """The mean of a list of tensors, element by element.
-
-    Args:
-        **kwargs: What ``Layer`` takes.
 
     Example:
         >>> Average()([tf.constant([1.0]), tf.constant([2.0])]).numpy().tolist()
@@ -146,9 +134,6 @@ class Average(Add):
 class Maximum(_Merge):
     """The largest of a list of tensors, element by element.
 
-    Args:
-        **kwargs: What ``Layer`` takes.
-
     Example:
         >>> Maximum()([tf.constant([1.0]), tf.constant([2.0])]).numpy().tolist()
         [2.0]
@@ -160,9 +145,6 @@ class Maximum(_Merge):
 
 class Minimum(_Merge):
     """The smallest of a list of tensors, element by element.
-
-    Args:
-        **kwargs: What ``Layer`` takes.
 
     Example:
         >>> Minimum()([tf.constant([1.0]), tf.constant([2.0])]).numpy().tolist()
@@ -178,7 +160,6 @@ class Concatenate(Layer):
 
     Args:
         axis: The axis; the last by default.
-        **kwargs: What ``Layer`` takes.
 
     Example:
         >>> Concatenate()([tf.ones((2, 3)), tf.ones((2, 4))]).shape
@@ -240,7 +221,6 @@ class Dot(Layer):
             batch counted, so at least 1.
         normalize: Whether samples are divided by their length first, which gives the
             cosine.
-        **kwargs: What ``Layer`` takes.
 
     Raises:
         TypeError: ``axes`` is not an integer and no pair of integers.

@@ -32,7 +32,6 @@ class GaussianNoise(Layer):
 
     Args:
         stddev: The standard deviation of the noise.
-        **kwargs: What ``Layer`` takes.
 
     Example:
         >>> GaussianNoise(0.1)(tf.ones((2, 2))).numpy().tolist()  # not in training
@@ -60,7 +59,6 @@ class GaussianDropout(Layer):
     Args:
         rate: As in ``Dropout``, in [0, 1): the noise has the standard deviation
             ``sqrt(rate / (1 - rate))``, that of dropping out.
-        **kwargs: What ``Layer`` takes.
 
     Raises:
         ValueError: ``rate`` is not in [0, 1).
@@ -94,7 +92,6 @@ class AlphaDropout(Layer):
         rate: The part that is set to the function's negative limit, in [0, 1).
         noise_shape: The shape in which decisions are drawn; None for the input's.
         seed: An integer for a random sequence of the layer's own.
-        **kwargs: What ``Layer`` takes.
 
     Raises:
         ValueError: ``rate`` is not in [0, 1).
@@ -209,7 +206,6 @@ class ActivityRegularization(Layer):
     Args:
         l1: Factor of the sum of magnitudes, divided by the batch size.
         l2: Factor of the sum of squares, divided by the batch size.
-        **kwargs: What ``Layer`` takes.
 
     Example:
         >>> layer = ActivityRegularization(l1=0.5)

@@ -95,7 +95,6 @@ class LayerNormalization(NormalizationLayer):
         beta_initializer, gamma_initializer: First values of shift and factor.
         beta_regularizer, gamma_regularizer: Penalties on shift and factor.
         beta_constraint, gamma_constraint: What is made of them after each update.
-        **kwargs: What ``Layer`` takes.
 
     Raises:
         ValueError: An axis is out of range or of open size.
@@ -144,7 +143,6 @@ class UnitNormalization(Layer):
 
     Args:
         axis: The axis, or a list of axes, that the length is taken over.
-        **kwargs: What ``Layer`` takes.
 
     Raises:
         TypeError: ``axis`` is neither an integer nor a list of them.

@@ -37,7 +37,6 @@ class _Pooling(SpatialLayer):
         padding: ``"valid"``: windows lie inside of the input; ``"same"``: there are
             ``ceil(size / stride)`` of them. Padding does not count.
         data_format: ``"channels_last"`` (the default) or ``"channels_first"``.
-        **kwargs: What ``Layer`` takes.
 
     Raises:
         ValueError: An argument is none of these.
@@ -83,7 +82,6 @@ class MaxPooling2D(_Pooling):
         padding: ``"valid"``: windows lie inside of the image; ``"same"``: there are
             ``ceil(size / stride)`` of them. Padding does not count.
         data_format: ``"channels_last"`` (the default) or ``"channels_first"``.
-        **kwargs: What ``Layer`` takes.
 
     Raises:
         ValueError: An argument is none of these.
@@ -104,7 +102,6 @@ class MaxPooling1D(MaxPooling2D, data_format="channels_last"):
         strides: From one window to the next; None for ``pool_size``.
         padding: ``"valid"`` or ``"same"``, as for ``MaxPooling2D``.
         data_format: ``"channels_last"`` (the default) or ``"channels_first"``.
-        **kwargs: What ``Layer`` takes.
 
     Example:
         >>> MaxPooling1D()(tf.constant([[[1.0], [3.0]]])).numpy().tolist()

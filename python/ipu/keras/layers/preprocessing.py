@@ -48,7 +48,6 @@ class Normalization(PreprocessingLayer):
             one variance of everything.
         mean: The mean, instead of ``adapt``.
         variance: The variance.
-        **kwargs: What ``Layer`` takes.
 
     Raises:
         ValueError: One of ``mean`` and ``variance`` without the other.
@@ -208,7 +207,6 @@ class Rescaling(PreprocessingLayer):
     Args:
         scale: The factor, such as ``1 / 255``.
         offset: What is added.
-        **kwargs: What ``Layer`` takes.
 
     Example:
         >>> Rescaling(0.5, 1.0)(tf.constant([4])).numpy().tolist()
@@ -256,7 +254,6 @@ class CenterCrop(_ImageSize):
     Args:
         height: How many rows stay.
         width: How many columns stay.
-        **kwargs: What ``Layer`` takes.
 
     Raises:
         ValueError: A size is not positive.
@@ -288,7 +285,6 @@ class Resizing(_ImageSize):
         interpolation: A method of ``tf.image.resize``.
         crop_to_aspect_ratio: Whether what does not fit is cut off before, at both
             sides, so that proportions stay.
-        **kwargs: What ``Layer`` takes.
 
     Raises:
         ValueError: A size is not positive.

@@ -36,7 +36,6 @@ class Permute(Layer):
 
     Args:
         dims: The axes in their new order, counted from 1: the batch stays first.
-        **kwargs: What ``Layer`` takes.
 
     Raises:
         ValueError: ``dims`` is not an order of 1, 2, ...
@@ -66,7 +65,6 @@ class RepeatVector(Layer):
 
     Args:
         n: How often.
-        **kwargs: What ``Layer`` takes.
 
     Raises:
         TypeError: ``n`` is not an integer.
@@ -95,7 +93,6 @@ class Masking(Layer):
 
     Args:
         mask_value: That value. The masked steps become 0.
-        **kwargs: What ``Layer`` takes.
 
     Example:
         >>> layer = Masking()
@@ -158,7 +155,6 @@ class ZeroPadding2D(_Spatial):
         padding: An integer, a number for each axis, or a pair of numbers, before and
             after, for each axis.
         data_format: ``"channels_last"`` (the default) or ``"channels_first"``.
-        **kwargs: What ``Layer`` takes.
 
     Raises:
         ValueError: ``padding`` is none of these.
@@ -186,7 +182,6 @@ class ZeroPadding1D(ZeroPadding2D):
 
     Args:
         padding: An integer, or a pair of numbers, before and after.
-        **kwargs: What ``Layer`` takes.
 
     Example:
         >>> ZeroPadding1D(1)(tf.ones((1, 1, 1))).numpy().ravel().tolist()
@@ -218,7 +213,6 @@ class Cropping2D(_Spatial):
         cropping: An integer, a number for each axis, or a pair of numbers, before and
             after, for each axis.
         data_format: ``"channels_last"`` (the default) or ``"channels_first"``.
-        **kwargs: What ``Layer`` takes.
 
     Raises:
         ValueError: ``cropping`` is none of these, or nothing is left.
@@ -261,7 +255,6 @@ class Cropping1D(Cropping2D):
 
     Args:
         cropping: An integer, or a pair of numbers, before and after.
-        **kwargs: What ``Layer`` takes.
 
     Example:
         >>> Cropping1D(1)(tf.ones((2, 5, 3))).shape
@@ -308,7 +301,6 @@ class UpSampling2D(_UpSampling):
         size: By how much, an integer or one for each axis.
         data_format: ``"channels_last"`` (the default) or ``"channels_first"``.
         interpolation: ``"nearest"`` or ``"bilinear"``.
-        **kwargs: What ``Layer`` takes.
 
     Raises:
         ValueError: ``interpolation`` is neither, or ``size`` has other entries or is
@@ -354,7 +346,6 @@ class UpSampling1D(_Spatial):
 
     Args:
         size: How often.
-        **kwargs: What ``Layer`` takes.
 
     Example:
         >>> UpSampling1D(2)(tf.constant([[[1.0], [2.0]]])).numpy().ravel().tolist()
@@ -379,7 +370,6 @@ class UpSampling3D(_UpSampling):
     Args:
         size: How often, an integer or one for each axis.
         data_format: ``"channels_last"`` (the default) or ``"channels_first"``.
-        **kwargs: What ``Layer`` takes.
 
     Example:
         >>> UpSampling3D(2)(tf.ones((1, 2, 2, 2, 3))).shape

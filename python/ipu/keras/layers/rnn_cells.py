@@ -241,7 +241,6 @@ class SimpleRNNCell(RecurrentCell):
             after each update.
         dropout, recurrent_dropout: The parts of input and state that are dropped in
             training.
-        **kwargs: What ``Layer`` takes.
 
     Raises:
         ValueError: ``units`` is not positive.
@@ -502,7 +501,6 @@ class StackedRNNCells(Layer):
 
     Args:
         cells: The cells, the lowest first.
-        **kwargs: What ``Layer`` takes.
 
     Raises:
         ValueError: One of them has no ``call``, or no ``state_size``.

@@ -31,7 +31,6 @@ class SerialDense(Dense):
             does not divide the dimension.
 
     Example:
-        >>> import numpy as np
         >>> SerialDense(4, 2, "kernel_rows")(np.ones((3, 6), np.float32)).shape
         (3, 4)
     """

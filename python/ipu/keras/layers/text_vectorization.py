@@ -51,7 +51,6 @@ class TextVectorization(HostLayer):
         sparse: Must be False.
         ragged: Whether numbers stay a ragged tensor.
         encoding: Ignored: UTF-8.
-        **kwargs: What ``Layer`` takes.
 
     Raises:
         ValueError: Arguments that do not go together, or a word that is there twice.

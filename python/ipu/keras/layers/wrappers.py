@@ -23,7 +23,6 @@ class Wrapper(Layer):
 
     Args:
         layer: The layer inside.
-        **kwargs: What ``Layer`` takes.
 
     Raises:
         ValueError: ``layer`` is none.
@@ -66,7 +65,6 @@ class TimeDistributed(Wrapper):
 
     Args:
         layer: The layer for one step.
-        **kwargs: What ``Layer`` takes.
 
     Raises:
         ValueError: ``layer`` is none; in a call, the input has no steps.
@@ -174,7 +172,6 @@ class Bidirectional(Wrapper):
             steps are 0.
         weights: First values of all weights.
         backward_layer: The layer that goes backwards; None for one like ``layer``.
-        **kwargs: What ``Layer`` takes.
 
     Raises:
         ValueError: ``layer`` is not a layer, ``merge_mode`` is none of these, or

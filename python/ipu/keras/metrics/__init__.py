@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """``ipu.keras.metrics``: what is reported of training, kept in device variables.
 
+Every metric takes ``name``, its key in logs, and the ``dtype`` of its state.
+
 Source: ``tf.keras.metrics`` of Keras 2.6.
 """
 
@@ -81,7 +83,6 @@ def get(identifier: Any) -> Any:
         TypeError: It is none of these.
 
     Example:
-        >>> from ipu import keras
         >>> keras.metrics.get("mse")([[1.0]], [[3.0]]).numpy().tolist()
         [4.0]
     """

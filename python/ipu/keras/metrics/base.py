@@ -160,10 +160,6 @@ class Metric(Configured):
 class Sum(Metric):
     """The sum of all values.
 
-    Args:
-        name: The key in logs.
-        dtype: Dtype of the state.
-
     Example:
         >>> float(Sum()([1.0, 2.0]))
         3.0
@@ -192,10 +188,6 @@ class Sum(Metric):
 
 class Mean(Metric):
     """The mean of all values, weighed.
-
-    Args:
-        name: The key in logs.
-        dtype: Dtype of the state.
 
     Example:
         >>> float(Mean()([1.0, 2.0]))
@@ -308,8 +300,6 @@ class MeanTensor(Metric):
     """The mean of tensors, element by element, weighed.
 
     Args:
-        name: The key in logs.
-        dtype: Dtype of the state.
         shape: The shape of the tensors; None for that of the first.
 
     Raises:
@@ -380,8 +370,6 @@ class MeanRelativeError(Mean):
     Args:
         normalizer: What errors are divided by; of a shape that broadcasts. Where it is
             0 the error counts as 0.
-        name: The key in logs.
-        dtype: Dtype of the state.
 
     Example:
         >>> float(MeanRelativeError([2.0])([[1.0]], [[3.0]]))

@@ -115,8 +115,6 @@ class TruePositives(_Count):
 
     Args:
         thresholds: A threshold, or a list of them; None for 0.5.
-        name: The key in logs.
-        dtype: Dtype of the state.
 
     Example:
         >>> count = TruePositives()
@@ -225,8 +223,6 @@ class Precision(_Ratio):
         thresholds: A threshold, or a list of them; None for 0.5.
         top_k: Only the largest ``top_k`` predictions of a sample count as yes.
         class_id: The only class that is looked at.
-        name: The key in logs.
-        dtype: Dtype of the state.
 
     Example:
         >>> round(float(Precision()([0.0, 1.0, 1.0, 1.0], [0.2, 0.3, 0.6, 0.9])), 4)
@@ -251,8 +247,6 @@ class Recall(_Ratio):
         thresholds: A threshold, or a list of them; None for 0.5.
         top_k: Only the largest ``top_k`` predictions of a sample count as yes.
         class_id: The only class that is looked at.
-        name: The key in logs.
-        dtype: Dtype of the state.
 
     Example:
         >>> round(float(Recall()([0.0, 1.0, 1.0, 1.0], [0.2, 0.3, 0.6, 0.9])), 4)

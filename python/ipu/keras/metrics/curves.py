@@ -118,8 +118,6 @@ class SensitivityAtSpecificity(_AtThreshold):
     Args:
         specificity: That value, in [0, 1].
         num_thresholds: How many thresholds are tried.
-        name: The key in logs.
-        dtype: Dtype of the state.
 
     Raises:
         ValueError: An argument is out of range.
@@ -153,8 +151,6 @@ class SpecificityAtSensitivity(_AtThreshold):
     Args:
         sensitivity: That value, in [0, 1].
         num_thresholds: How many thresholds are tried.
-        name: The key in logs.
-        dtype: Dtype of the state.
 
     Raises:
         ValueError: An argument is out of range.
@@ -188,8 +184,6 @@ class PrecisionAtRecall(_AtThreshold):
     Args:
         recall: That value, in [0, 1].
         num_thresholds: How many thresholds are tried.
-        name: The key in logs.
-        dtype: Dtype of the state.
 
     Raises:
         ValueError: An argument is out of range.
@@ -223,8 +217,6 @@ class RecallAtPrecision(_AtThreshold):
     Args:
         precision: That value, in [0, 1].
         num_thresholds: How many thresholds are tried.
-        name: The key in logs.
-        dtype: Dtype of the state.
 
     Raises:
         ValueError: An argument is out of range.
@@ -264,8 +256,6 @@ class AUC(_Confusion):
         curve: ``"ROC"`` or ``"PR"``.
         summation_method: ``"interpolation"`` (the trapezoid rule, and Davis and
             Goadrich's for PR), ``"minoring"`` or ``"majoring"``.
-        name: The key in logs.
-        dtype: Dtype of the state.
         thresholds: The thresholds between 0 and 1, instead of even ones.
         multi_label: Whether each column has a curve of its own, and the result is the
             mean of the areas.

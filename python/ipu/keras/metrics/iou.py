@@ -20,8 +20,6 @@ class MeanIoU(Metric):
 
     Args:
         num_classes: How many classes.
-        name: The key in logs.
-        dtype: Dtype of the state.
 
     Example:
         >>> metric = MeanIoU(num_classes=2)

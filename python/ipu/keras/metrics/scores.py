@@ -26,8 +26,6 @@ class _Sums(Metric):
     """A metric of sums over the batch, one for each of several columns.
 
     Args:
-        name: The key in logs.
-        dtype: Dtype of the state.
         names: Of the sums.
     """
 
@@ -73,8 +71,6 @@ class F1Score(_Sums):
             together, ``"macro"`` for their mean, ``"weighted"`` for the mean weighed by
             how often each class is there.
         threshold: Above which an output counts as its class; None: the largest one.
-        name: The key in logs.
-        dtype: Dtype of the state.
 
     Raises:
         ValueError: Another ``average``, a threshold that is not between 0 and 1, or, in
@@ -153,8 +149,6 @@ class R2Score(_Sums):
             columns' variance.
         num_regressors: How many inputs the model has, for the adjusted score; 0 for the
             plain one.
-        name: The key in logs.
-        dtype: Dtype of the state.
 
     Raises:
         ValueError: Another aggregation, or a negative number.

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""``ipu.keras.optimizers``: how gradients change weights."""
+"""``ipu.keras.optimizers``: how gradients change weights.
+
+Every optimizer takes a ``name``, and as keywords what :class:`Optimizer` takes.
+"""
 
 from __future__ import annotations
 

@@ -21,7 +21,6 @@ class WrappingOptimizer(Optimizer):
 
     Args:
         inner: The optimizer.
-        name: A name.
     """
 
     def __init__(self, inner: Optimizer, name: str) -> None:
@@ -86,7 +85,6 @@ class ScalingOptimizer(WrappingOptimizer):
 
     Args:
         inner: The optimizer.
-        name: A name.
     """
 
     def __init__(self, inner: Optimizer, name: str) -> None:

@@ -31,13 +31,10 @@ class Adam(Optimizer):
         beta_1, beta_2: Decays of the first and the second moment, in [0, 1).
         epsilon: Keeps the division finite.
         amsgrad: Whether the largest second moment so far is used (Reddi et al. 2018).
-        name: A name.
-        **kwargs: What ``Optimizer`` takes.
 
     Source: ``tf.keras.optimizers.Adam`` of Keras 2.6.
 
     Example:
-        >>> from ipu import tf
         >>> w = tf.Variable([1.0, 1.0])
         >>> _ = Adam(0.1).apply_gradients([(tf.constant([0.5, -2.0]), w)])
         >>> [f"{x:.3f}" for x in w.numpy()]

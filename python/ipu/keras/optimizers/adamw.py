@@ -40,8 +40,6 @@ class AdamW(Adam):
         beta_1, beta_2: Decays of the first and the second moment, in [0, 1).
         epsilon: Keeps the division finite.
         amsgrad: Whether the largest second moment so far is used.
-        name: A name.
-        **kwargs: What ``Optimizer`` takes.
 
     Raises:
         ValueError: ``weight_decay`` is not a number >= 0.
@@ -49,7 +47,6 @@ class AdamW(Adam):
     Source: ``tf.keras.optimizers.AdamW`` of Keras 2.11 and 3.
 
     Example:
-        >>> from ipu import keras, tf
         >>> optimizer = keras.optimizers.AdamW(0.5, weight_decay=0.1)
         >>> optimizer.exclude_from_weight_decay(var_names=["bias"])
         >>> v = tf.Variable([2.0])

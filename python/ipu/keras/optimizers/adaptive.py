@@ -34,8 +34,6 @@ class Adagrad(Optimizer):
         learning_rate: A number or a schedule.
         initial_accumulator_value: What ``a`` starts from.
         epsilon: Keeps the division finite.
-        name: A name.
-        **kwargs: What ``Optimizer`` takes.
 
     Raises:
         ValueError: ``initial_accumulator_value`` is negative.
@@ -43,7 +41,6 @@ class Adagrad(Optimizer):
     Source: ``tf.keras.optimizers.Adagrad`` of Keras 2.6.
 
     Example:
-        >>> from ipu import tf
         >>> w = tf.Variable(1.0)
         >>> _ = Adagrad(0.1, 0.0).apply_gradients([(tf.constant(2.0), w)])
         >>> f"{float(w):.3f}"
@@ -94,13 +91,10 @@ class Adadelta(Optimizer):
         learning_rate: A number or a schedule.
         rho: Decay of the running squares.
         epsilon: Keeps the division finite.
-        name: A name.
-        **kwargs: What ``Optimizer`` takes.
 
     Source: ``tf.keras.optimizers.Adadelta`` of Keras 2.6.
 
     Example:
-        >>> from ipu import tf
         >>> w = tf.Variable(1.0)
         >>> _ = Adadelta(1.0).apply_gradients([(tf.constant(2.0), w)])
         >>> f"{float(w):.4f}"
@@ -167,13 +161,10 @@ class Adamax(_TwoMoments):
         beta_1: Decay of the first moment, in [0, 1).
         beta_2: Decay of the largest gradient, in [0, 1).
         epsilon: Keeps the division finite.
-        name: A name.
-        **kwargs: What ``Optimizer`` takes.
 
     Source: ``tf.keras.optimizers.Adamax`` of Keras 2.6.
 
     Example:
-        >>> from ipu import tf
         >>> w = tf.Variable(1.0)
         >>> _ = Adamax(0.1).apply_gradients([(tf.constant(2.0), w)])
         >>> f"{float(w):.3f}"
@@ -219,7 +210,6 @@ class Nadam(_TwoMoments):
         learning_rate: A number.
         beta_1, beta_2: Decays of the first and the second moment, in [0, 1).
         epsilon: Keeps the division finite.
-        name: A name.
         **kwargs: What ``Optimizer`` takes, and ``schedule_decay``, which takes the
             place of 0.004. ``decay`` has no effect, as in Keras.
 
@@ -229,7 +219,6 @@ class Nadam(_TwoMoments):
     Source: ``tf.keras.optimizers.Nadam`` of Keras 2.6.
 
     Example:
-        >>> from ipu import tf
         >>> w = tf.Variable(1.0)
         >>> _ = Nadam(0.1).apply_gradients([(tf.constant(2.0), w)])
         >>> f"{float(w):.3f}"
@@ -317,10 +306,8 @@ class Ftrl(Optimizer):
         initial_accumulator_value: What ``a`` starts from.
         l1_regularization_strength: l1, at least 0.
         l2_regularization_strength: l2, at least 0.
-        name: A name.
         l2_shrinkage_regularization_strength: l2_shrinkage, at least 0.
         beta: The beta of the paper.
-        **kwargs: What ``Optimizer`` takes.
 
     Raises:
         ValueError: A number that is out of its range.
@@ -328,7 +315,6 @@ class Ftrl(Optimizer):
     Source: ``tf.keras.optimizers.Ftrl`` of Keras 2.6.
 
     Example:
-        >>> from ipu import tf
         >>> w = tf.Variable(1.0)
         >>> _ = Ftrl(0.1).apply_gradients([(tf.constant(2.0), w)])
         >>> f"{float(w):.4f}"

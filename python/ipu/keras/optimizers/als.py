@@ -71,7 +71,6 @@ class ALSOptimizer(ScalingOptimizer):
             ``captured_grads``.
         lpf_alpha: The share of the old counts in new ones, in [0, 1].
         histogram_bin_edge: Where large elements begin.
-        name: A name.
 
     Raises:
         TypeError: ``opt`` is not an optimizer.
@@ -81,7 +80,6 @@ class ALSOptimizer(ScalingOptimizer):
     Source: ``keras.ipu.optimizers.ALSOptimizer``.
 
     Example:
-        >>> from ipu import keras
         >>> opt = ALSOptimizer(keras.optimizers.SGD(0.1), initial_loss_scaling_factor=4)
         >>> float(opt.get_scaled_loss(2.0))
         8.0

@@ -49,7 +49,6 @@ class IpuOptimizerBase(Optimizer):
     Source: ``ipu_tensorflow_addons.keras.optimizers.IpuOptimizerBase``.
 
     Example:
-        >>> from ipu import keras
         >>> opt = SGDIpuOptimizer(0.1, optimizer_compute_precisions=("float16",))
         >>> opt.opt_dtypes
         ('float16',)
@@ -141,7 +140,6 @@ class SGDIpuOptimizer(IpuOptimizerBase, SGD):
         learning_rate: A number or a schedule.
         momentum: In [0, 1].
         nesterov: Whether Nesterov's form is used.
-        name: A name.
         momentum_accum_dtype: Of the momentum's variable; None for the weight's.
         **kwargs: What :class:`IpuOptimizerBase` and ``Optimizer`` take.
 
@@ -151,7 +149,6 @@ class SGDIpuOptimizer(IpuOptimizerBase, SGD):
     Source: ``ipu_tensorflow_addons.keras.optimizers.SGDIpuOptimizer``.
 
     Example:
-        >>> from ipu import tf
         >>> opt = SGDIpuOptimizer(0.5, momentum=0.9, momentum_accum_dtype="float32")
         >>> v = tf.Variable([1.0], dtype="float16")
         >>> _ = opt.apply_gradients([(tf.constant([1.0], tf.float16), v)])
@@ -202,7 +199,6 @@ class AdamIpuOptimizer(IpuOptimizerBase, Adam):
         beta_1, beta_2: Decays of the first and the second moment, in [0, 1).
         epsilon: Keeps the division finite.
         amsgrad: Whether the largest second moment so far is used.
-        name: A name.
         m_dtype: Of the first moment's variable; None for the weight's.
         v_dtype: Of the second moment's.
         vhat_dtype: Of the largest second moment's.
@@ -215,7 +211,6 @@ class AdamIpuOptimizer(IpuOptimizerBase, Adam):
     Source: ``ipu_tensorflow_addons.keras.optimizers.AdamIpuOptimizer``.
 
     Example:
-        >>> from ipu import tf
         >>> opt = AdamIpuOptimizer(0.5, m_dtype="float16", v_dtype="float32")
         >>> v = tf.Variable([1.0], dtype="float16")
         >>> _ = opt.apply_gradients([(tf.constant([1.0], tf.float16), v)])

@@ -29,7 +29,6 @@ class LAMBIpuOptimizer(IpuOptimizerBase):
         exclude_from_weight_decay: Regular expressions: variables that one is found in
             the name of do without it.
         exclude_from_layer_adaptation: The same for the ratio.
-        name: A name.
         debiasing: Whether moments are corrected for having begun with 0.
         m_dtype: Of the first moment's variable, float16 or float32; None for the
             weight's.
@@ -45,7 +44,6 @@ class LAMBIpuOptimizer(IpuOptimizerBase):
     Source: ``ipu_tensorflow_addons.keras.optimizers.LAMBIpuOptimizer``.
 
     Example:
-        >>> from ipu import tf
         >>> opt = LAMBIpuOptimizer(0.5, exclude_from_weight_decay=["bias"])
         >>> v = tf.Variable([3.0, 4.0])
         >>> _ = opt.apply_gradients([(tf.constant([1.0, 0.0]), v)])

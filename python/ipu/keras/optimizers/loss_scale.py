@@ -43,7 +43,6 @@ class LossScaleOptimizer(ScalingOptimizer):
     et al., "Mixed Precision Training", 2018.
 
     Example:
-        >>> from ipu import keras
         >>> opt = LossScaleOptimizer(keras.optimizers.SGD(0.1), initial_scale=8.0)
         >>> float(opt.get_scaled_loss(2.0))
         16.0

@@ -26,13 +26,10 @@ class RMSprop(Optimizer):
         momentum: The part of the last change that is kept.
         epsilon: Keeps the division finite.
         centered: Whether the variance is used.
-        name: A name.
-        **kwargs: What ``Optimizer`` takes.
 
     Source: ``tf.keras.optimizers.RMSprop`` of Keras 2.6.
 
     Example:
-        >>> from ipu import tf
         >>> w = tf.Variable(1.0)
         >>> _ = RMSprop(0.1, rho=0.75).apply_gradients([(tf.constant(2.0), w)])
         >>> f"{float(w):.3f}"

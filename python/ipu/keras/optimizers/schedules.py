@@ -3,6 +3,7 @@
 
 A schedule is traced into the training program, so the rate changes at every step of an
 execution. All take the step as a number or an int32 scalar and give a float32 scalar.
+``initial_learning_rate`` is the rate at step 0, and ``name`` has no effect.
 
 Source: ``tf.keras.optimizers.schedules`` of Keras 2.6.
 """
@@ -61,11 +62,9 @@ class ExponentialDecay(LearningRateSchedule):
     """``initial_learning_rate * decay_rate ** (step / decay_steps)``.
 
     Args:
-        initial_learning_rate: The rate at step 0.
         decay_steps: After how many steps the rate is multiplied once.
         decay_rate: By what.
         staircase: Whether the exponent is rounded down.
-        name: Ignored.
 
     Example:
         >>> float(ExponentialDecay(0.5, 10, 0.5)(10))
@@ -99,11 +98,9 @@ class InverseTimeDecay(LearningRateSchedule):
     """``initial_learning_rate / (1 + decay_rate * step / decay_steps)``.
 
     Args:
-        initial_learning_rate: The rate at step 0.
         decay_steps: How many steps count as one.
         decay_rate: The speed of the decay.
         staircase: Whether ``step / decay_steps`` is rounded down.
-        name: Ignored.
 
     Example:
         >>> rate = InverseTimeDecay(1.0, decay_steps=10, decay_rate=1.0)
@@ -139,7 +136,6 @@ class PiecewiseConstantDecay(LearningRateSchedule):
     Args:
         boundaries: Increasing step numbers; each belongs to the part before it.
         values: The rates, one more than boundaries.
-        name: Ignored.
 
     Raises:
         ValueError: The numbers of boundaries and values do not fit.
@@ -179,12 +175,10 @@ class PolynomialDecay(LearningRateSchedule):
     """From one rate to another along ``(1 - step / decay_steps) ** power``.
 
     Args:
-        initial_learning_rate: The rate at step 0.
         decay_steps: The step at which the end is reached.
         end_learning_rate: The rate from there on.
         power: The exponent, 1 for a line.
         cycle: Whether ``decay_steps`` grows to its next multiple instead.
-        name: Ignored.
 
     Example:
         >>> rate = PolynomialDecay(1.0, decay_steps=4, end_learning_rate=0.0)
@@ -228,10 +222,8 @@ class CosineDecay(LearningRateSchedule):
     """Half a cosine from ``initial_learning_rate`` to ``alpha`` times it.
 
     Args:
-        initial_learning_rate: The rate at step 0.
         decay_steps: The step at which the end is reached.
         alpha: The end, as a part of the first rate.
-        name: Ignored.
 
     Example:
         >>> rate = CosineDecay(1.0, decay_steps=100, alpha=0.2)
@@ -264,12 +256,10 @@ class CosineDecayRestarts(LearningRateSchedule):
     """Half cosines one after another, each from its own height to ``alpha``.
 
     Args:
-        initial_learning_rate: The rate at step 0.
         first_decay_steps: The length of the first half cosine.
         t_mul: The length of each of the next, in lengths of the one before; at least 1.
         m_mul: The height of each of the next, in heights of the one before.
         alpha: The lowest rate, as a part of the first.
-        name: Ignored.
 
     Raises:
         ValueError: ``t_mul`` is less than 1.

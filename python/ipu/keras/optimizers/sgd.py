@@ -23,8 +23,6 @@ class SGD(Optimizer):
         learning_rate: A number or a schedule.
         momentum: In [0, 1].
         nesterov: Whether Nesterov's form is used.
-        name: A name.
-        **kwargs: What ``Optimizer`` takes.
 
     Raises:
         ValueError: ``momentum`` is not in [0, 1].

@@ -37,7 +37,6 @@ class IpuOptimizer(WrappingOptimizer):
 
     Args:
         opt: The optimizer.
-        name: A name.
 
     Raises:
         TypeError: ``opt`` is none of ``keras.optimizers``.
@@ -45,7 +44,6 @@ class IpuOptimizer(WrappingOptimizer):
     Source: ``keras.ipu.optimizers.IpuOptimizer``.
 
     Example:
-        >>> from ipu import keras
         >>> float(IpuOptimizer(keras.optimizers.SGD(0.5)).learning_rate)
         0.5
     """
@@ -110,12 +108,10 @@ class CrossReplicaOptimizer(IpuOptimizer):
 
     Args:
         opt: The optimizer.
-        name: A name.
 
     Source: ``ipu.keras.optimizers.CrossReplicaOptimizer``.
 
     Example:
-        >>> from ipu import keras, tf
         >>> opt = CrossReplicaOptimizer(keras.optimizers.SGD(0.5))
         >>> v = tf.Variable(1.0)
         >>> _ = opt.apply_gradients([(tf.constant(2.0), v)])
@@ -151,12 +147,10 @@ class MapGradientOptimizer(IpuOptimizer):
     Args:
         wrapped_optimizer: The optimizer.
         gradient_mapping_function: ``function(gradient, variable) -> gradient``.
-        name: A name.
 
     Source: ``ipu.keras.optimizers.MapGradientOptimizer``.
 
     Example:
-        >>> from ipu import keras, tf
         >>> def decay(gradient, variable):
         ...     return gradient + 0.01 * variable
         >>> opt = MapGradientOptimizer(keras.optimizers.SGD(1.0), decay)
@@ -205,7 +199,6 @@ class GradientAccumulationOptimizer(IpuOptimizer):
             the variable's, a dtype, or ``callable(variable) -> dtype``.
         reduction_method: How the gradients become one: a
             ``GradientAccumulationReductionMethod`` or its name.
-        name: A name.
 
     Raises:
         ValueError: ``num_mini_batches`` is not a positive number, or no such method.
@@ -337,7 +330,6 @@ class ALSGradientAccumulationOptimizer(GradientAccumulationOptimizer):
         replicated_optimizer_state_sharding: Accepted without effect.
         dtype: Of the accumulators. The histogram counts float16 alone.
         reduction_method: How the gradients become one.
-        name: A name.
 
     Raises:
         ValueError: ``als_optimizer`` is no ``ALSOptimizer``.
@@ -345,7 +337,6 @@ class ALSGradientAccumulationOptimizer(GradientAccumulationOptimizer):
     Source: ``keras.ipu.optimizers.ALSGradientAccumulationOptimizer``.
 
     Example:
-        >>> from ipu import keras
         >>> als = keras.optimizers.ALSOptimizer(keras.optimizers.SGD(0.1), 4)
         >>> opt = ALSGradientAccumulationOptimizer(als, 8)
         >>> float(opt.get_scaled_loss(2.0))
