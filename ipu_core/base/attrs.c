@@ -129,3 +129,23 @@ ipu_attrs_equal(ipu_attrs a, ipu_attrs b)
     }
     return true;
 }
+
+ipu_status
+ipu_attrs_copy(ipu_ctx *ctx, ipu_arena *arena, ipu_attrs attrs, ipu_attrs *out)
+{
+    ipu_attr *items;
+    IPU_TRY(ipu_arena_alloc(ctx, arena, attrs.count * sizeof(ipu_attr), &items));
+    for (uint32_t i = 0; i < attrs.count; i++) {
+        ipu_attr item = attrs.items[i];
+        size_t bytes = ipu_attr_bytes(&item);
+        if (bytes > 0) {
+            char *copy;
+            IPU_TRY(ipu_arena_alloc(ctx, arena, bytes, &copy));
+            memcpy(copy, item.as.bytes, bytes);
+            item.as.bytes = copy;
+        }
+        ipu_attrs_insert(items, i, item);
+    }
+    *out = (ipu_attrs){items, attrs.count};
+    return IPU_OK;
+}

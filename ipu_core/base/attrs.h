@@ -5,6 +5,7 @@
 #ifndef IPU_BASE_ATTRS_H
 #define IPU_BASE_ATTRS_H
 
+#include "base/arena.h"
 #include "base/shape.h"
 
 /* How an attribute is stored and printed. */
@@ -151,7 +152,19 @@ double ipu_attrs_float(ipu_attrs attrs, ipu_attr_key key, double otherwise);
 /* *count is 0 and the result NULL where the key is not present. */
 const int64_t *ipu_attrs_ints(ipu_attrs attrs, ipu_attr_key key, uint32_t *count);
 bool ipu_attrs_equal(ipu_attrs a, ipu_attrs b);
+/* Puts `item` among `count` that are sorted; there is room for it. */
+static inline void
+ipu_attrs_insert(ipu_attr *items, uint32_t count, ipu_attr item)
+{
+    for (; count > 0 && items[count - 1].key > item.key; count--) {
+        items[count] = items[count - 1];
+    }
+    items[count] = item;
+}
 /* Bytes that the attribute points to: ints, literal data, text. */
 size_t ipu_attr_bytes(const ipu_attr *attr);
+/* A copy in the arena of attributes in any order, and of all that they point to. */
+ipu_status ipu_attrs_copy(ipu_ctx *ctx, ipu_arena *arena, ipu_attrs attrs,
+                          ipu_attrs *out);
 
 #endif

@@ -8,7 +8,7 @@
 
 /* X(NAME, "text", Python exception) */
 #define IPU_STATUS_LIST(X) \
-    X(OK, "ok", None) \
+    X(OK, "ok", SystemError) \
     X(OUT_OF_MEMORY, "out of memory", MemoryError) \
     X(VALUE, "invalid value", ValueError) \
     X(TYPE, "invalid type", TypeError) \
@@ -22,7 +22,7 @@
     X(INTERRUPTED, "interrupted", KeyboardInterrupt) \
     X(INTERNAL, "internal error", InternalError) \
     /* a Python callback raised: the exception is the cause of the error, or is set */ \
-    X(PYTHON, "Python exception", None)
+    X(PYTHON, "Python exception", SystemError)
 
 typedef enum ipu_status {
 #define X(name, text, exception) IPU_STATUS_##name,

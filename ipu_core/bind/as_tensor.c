@@ -103,19 +103,6 @@ python_dtype(PyObject *object, PyObject **array, int wanted)
     }
 }
 
-/* Calls a function of a module of the package with (object, ...). */
-static PyObject *
-call_package(const char *module_name, const char *function, PyObject *object, int dtype)
-{
-    PyObject *module = PyImport_ImportModule(module_name);
-    PyObject *result = module == NULL ? NULL
-                       : dtype == INT32_MIN
-                           ? PyObject_CallMethod(module, function, "O", object)
-                           : PyObject_CallMethod(module, function, "Oi", object, dtype);
-    Py_XDECREF(module);
-    return result;
-}
-
 static ipu_py_tensor *
 checked_tensor(ipu_py_state *state, PyObject *result, const char *what)
 {
@@ -173,7 +160,7 @@ array_of(PyObject *object, int dtype)
     bool items = PyList_CheckExact(object) || PyTuple_CheckExact(object);
     bool foreign = !plain && !items && ipu_py_is_foreign(object);
     PyObject *array =
-        foreign ? call_package("ipu.tf._tensor.foreign", "array_of", object, INT32_MIN)
+        foreign ? ipu_py_call("ipu.tf._tensor.foreign", "array_of", "(O)", object)
                 : ipu_py_any_array(object, -1);
     if (array == NULL && (PyList_Check(object) || PyTuple_Check(object)) &&
         PyErr_ExceptionMatches(PyExc_ValueError)) {
@@ -220,7 +207,7 @@ ipu_py_as_tensor(ipu_py_state *state, PyObject *object, int dtype)
     }
     if (stacked > 0) {
         PyObject *result =
-            call_package("ipu.tf._tensor.stack", "stack_nested", object, dtype);
+            ipu_py_call("ipu.tf._tensor.stack", "stack_nested", "(Oi)", object, dtype);
         return checked_tensor(state, result, "stack_nested");
     }
     PyObject *array = array_of(object, dtype);

@@ -8,6 +8,7 @@
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <structmember.h>
 
 #include "base/thread.h"
 #include "data/dataset.h"
@@ -63,7 +64,6 @@ typedef struct ipu_py_state {
 #define X(name) PyTypeObject *name##_type;
     IPU_PY_TYPE_LIST(X)
 #undef X
-    PyObject *errors;      /* module ipu._text.errors, found at the first error */
     PyObject *package_dir; /* str: frames below it are not the user's */
     PyObject *profiled;    /* dict: programs by id that ran in this profile, or NULL */
     ipu_pool *pools[IPU_PY_MAX_THREADS + 1]; /* by thread count, made at first use */
@@ -89,10 +89,76 @@ ipu_py_state *ipu_py_state_of_module(PyObject *module);
 /* Of the module that defined `type` (or a base of it). */
 ipu_py_state *ipu_py_state_of_type(PyTypeObject *type);
 
+static inline ipu_py_state *
+ipu_py_state_of(void *object)
+{
+    return ipu_py_state_of_type(Py_TYPE(object));
+}
+
+/* --- types ----------------------------------------------------------------------- */
+
+/* Defines `ipu_py_<field>_spec` of a type `ipu._core.<NAME>` whose objects are structs
+ * `object`; the other arguments are its slots. */
+#define IPU_PY_TYPE(field, NAME, object, more_flags, ...) \
+    __extension__ static PyType_Slot field##_type_slots[] = {__VA_ARGS__, {0, NULL}}; \
+    PyType_Spec ipu_py_##field##_spec = { \
+        .name = "ipu._core." NAME, \
+        .basicsize = sizeof(object), \
+        .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE | (more_flags), \
+        .slots = field##_type_slots, \
+    }
+
+/* Defines `<object>_getset` from a list with a row X(T, name, value, setter, doc) for
+ * each attribute, where the value is an expression of `self`, and the setter may be
+ * NULL. */
+#define IPU_PY_ATTRIBUTES(object, LIST) \
+    LIST(IPU_PY_GETTER, object) \
+    static PyGetSetDef object##_getset[] = {LIST(IPU_PY_GETSET, object){0}}
+#define IPU_PY_GETTER(object, name, value, setter, doc) \
+    static PyObject *object##_get_##name(PyObject *self_object, \
+                                         void *Py_UNUSED(closure)) \
+    { \
+        object *self = (object *)self_object; \
+        (void)self; \
+        return value; \
+    }
+#define IPU_PY_GETSET(object, name, value, setter, doc) \
+    {#name, object##_get_##name, setter, doc, NULL},
+
+/* A function with keywords, or of a class, as a row of methods has it. */
+#define IPU_PY_FUNCTION(function) (PyCFunction)(void (*)(void))(function)
+
+/* Objects that can be referred to weakly begin with this; the members of their type
+ * are ipu_py_weak_members. Who frees them drops the references first. */
+typedef struct ipu_py_weak {
+    PyObject_HEAD
+    PyObject *references;
+} ipu_py_weak;
+extern PyMemberDef ipu_py_weak_members[];
+
+/* The last of tp_dealloc: the memory, and the reference to the type. */
+void ipu_py_free(PyObject *object);
+
+/* --- results --------------------------------------------------------------------- */
+
 /* Sets the exception that the error came from (and takes it from ctx), or else that of
  * ctx->status with its message and source line; returns NULL. One that is already set
  * stays. */
-PyObject *ipu_py_raise(ipu_py_state *state, ipu_ctx *ctx);
+PyObject *ipu_py_raise(ipu_ctx *ctx);
+/* Whether it is OK; if not, its exception is raised. */
+bool ipu_py_is_ok(ipu_ctx *ctx, ipu_status status);
+/* None, or the exception of the status. */
+PyObject *ipu_py_none(ipu_ctx *ctx, ipu_status status);
+/* What one of the core's printers gave, which is freed, or the exception. */
+PyObject *ipu_py_text(ipu_ctx *ctx, ipu_status status, char *text, size_t bytes);
+/* An item, whose reference is taken, into a new list or tuple, or to the end of a list;
+ * NULL ends it: *sequence becomes NULL, with the exception that is set. */
+void ipu_py_put(PyObject **sequence, Py_ssize_t i, PyObject *item);
+void ipu_py_append(PyObject **list, PyObject *item);
+/* Calls a function of a module of the package; `format` is that of a tuple. */
+PyObject *ipu_py_call(const char *module, const char *function, const char *format,
+                      ...);
+
 /* A callback, on whatever thread: the exception that is set (GIL held) becomes the
  * cause of ctx's error. */
 ipu_status ipu_py_fail(ipu_ctx *ctx);
@@ -126,15 +192,31 @@ int ipu_py_set_seed(ipu_py_state *state, uint64_t seed);
 
 /* --- conversions ----------------------------------------------------------------- */
 
-/* dtype from a name, a NumPy dtype or anything with a `name`; -1 and TypeError if none.
+/* Converters of PyArg_Parse ("O&"): 1, or 0 with an exception. */
+
+/* ipu_dtype: from a name, a NumPy dtype or anything with a `name`. */
+int ipu_py_dtype_converter(PyObject *object, void *out);
+/* ipu_shape: from a sequence of ints. */
+int ipu_py_shape_converter(PyObject *object, void *out);
+/* ipu_type: from (dtype, shape). */
+int ipu_py_type_converter(PyObject *object, void *out);
+/* ipu_type: likewise; None stands for an unknown dimension, and for an unknown shape.
  */
-int ipu_py_parse_dtype(PyObject *object, ipu_dtype *out);
-/* shape from a sequence of ints; -1 as an entry only if `allow_unknown` (from None). */
-int ipu_py_parse_shape(PyObject *object, bool allow_unknown, ipu_shape *out);
-/* (dtype name, shape tuple); None for unknown dimensions. */
-PyObject *ipu_py_type_tuple(const ipu_type *type);
-int ipu_py_parse_type_tuple(PyObject *object, bool allow_unknown, ipu_type *out);
+int ipu_py_spec_converter(PyObject *object, void *out);
+/* ipu_op: from its name. */
+int ipu_py_op_converter(PyObject *object, void *out);
+/* uint32_t: from a number that fits. */
+int ipu_py_uint32_converter(PyObject *object, void *out);
+
+/* The ipu_type of each item of a sequence, freed by PyMem_Free; NULL on an error. */
+ipu_type *ipu_py_types(PyObject *sequence, int (*converter)(PyObject *, void *),
+                       uint32_t *count);
+/* Which of `count` names it is, or -1 with ValueError. */
+int ipu_py_choice(const char *what, const char *text, const char *const *names,
+                  int count);
 PyObject *ipu_py_shape_tuple(const ipu_shape *shape);
+/* A list of (dtype name, shape tuple), as ipu_py_spec_converter reads them. */
+PyObject *ipu_py_type_list(const ipu_type *types, uint32_t count);
 
 /* --- scratch --------------------------------------------------------------------- */
 
@@ -188,10 +270,7 @@ ipu_py_tensor *ipu_py_tensor_new(ipu_py_state *state, const ipu_type *type);
 ipu_py_tensor *ipu_py_tensor_view(ipu_py_state *state, ipu_py_tensor *base,
                                   const ipu_type *type);
 ipu_py_tensor *ipu_py_tensor_symbolic(ipu_py_state *state, PyObject *trace,
-                                      const ipu_type *type, ipu_value value);
-/* New reference: converted by the op cast, eager or traced. */
-ipu_py_tensor *ipu_py_tensor_cast(ipu_py_state *state, ipu_py_tensor *tensor,
-                                  ipu_dtype dtype);
+                                      ipu_value value);
 static inline void *
 ipu_py_tensor_data(const ipu_py_tensor *tensor)
 {
@@ -230,6 +309,12 @@ int ipu_py_dtype_of_array(PyObject *array, ipu_dtype *out);
 void ipu_py_array_type(PyObject *array, ipu_type *type); /* fills the shape alone */
 void *ipu_py_array_data(PyObject *array);
 
+/* How other libraries see a tensor's memory (dlpack.c). */
+PyObject *ipu_py_tensor_dlpack(PyObject *self, PyObject *args, PyObject *kwargs);
+PyObject *ipu_py_tensor_dlpack_device(PyObject *self, PyObject *ignored);
+int ipu_py_tensor_getbuffer(PyObject *self, Py_buffer *view, int flags);
+void ipu_py_tensor_releasebuffer(PyObject *self, Py_buffer *view);
+
 /* --- ops and traces -------------------------------------------------------------- */
 
 /* The innermost open trace of this thread, or NULL (borrowed). */
@@ -241,8 +326,9 @@ PyObject *ipu_py_trace_gradients(PyObject *trace, PyObject *args, PyObject *kwar
 int ipu_py_trace_capture(PyObject *trace, ipu_py_tensor *tensor, ipu_value *out);
 /* `tensor` as a value of the open trace: its own value, or a constant. */
 int ipu_py_trace_value(ipu_py_state *state, ipu_py_tensor *tensor, ipu_value *out);
-int ipu_py_trace_values(ipu_py_state *state, ipu_py_tensor *const *tensors,
-                        uint32_t count, ipu_value *out);
+/* The values of a sequence of tensor-likes, freed by PyMem_Free; NULL on an error. */
+ipu_value *ipu_py_trace_inputs(ipu_py_state *state, PyObject *sequence,
+                               uint32_t *count);
 /* Sets TypeError: a symbolic tensor outside of its function or loop. */
 void ipu_py_raise_leaked(const ipu_py_tensor *tensor);
 /* One op at once, whether or not a function is traced. */
@@ -269,12 +355,6 @@ ipu_source ipu_py_trace_source(ipu_py_state *state, PyObject *trace);
 /* The attributes of a dict, over arena memory. */
 int ipu_py_parse_attrs(PyObject *dict, ipu_ctx *ctx, ipu_arena *arena, ipu_attr *out,
                        uint32_t capacity, uint32_t *count);
-int ipu_py_parse_op(PyObject *name, ipu_op *out);
-/* A list or tuple of tensor-likes as an array of new references, freed by the second.
- */
-ipu_py_tensor **ipu_py_tensors(ipu_py_state *state, PyObject *sequence,
-                               uint32_t *count);
-void ipu_py_tensors_release(ipu_py_tensor **tensors, uint32_t count);
 /* Outputs of a node as ipu_py_apply returns them. */
 PyObject *ipu_py_node_result(ipu_py_state *state, PyObject *trace, ipu_node node);
 
@@ -302,6 +382,8 @@ typedef struct ipu_py_patience {
 void ipu_py_patience_begin(ipu_py_patience *patience, ipu_ctx *ctx);
 /* Raises the exception, if there was a signal that has one: -1. */
 int ipu_py_patience_end(ipu_py_patience *patience);
+/* Ends it. Whether `status` is OK and there was none; else an exception is raised. */
+bool ipu_py_patience_is_ok(ipu_py_patience *patience, ipu_ctx *ctx, ipu_status status);
 /* Whether the exception that is being handled ends the program (KeyboardInterrupt). */
 bool ipu_py_is_unwinding(void);
 
@@ -317,6 +399,29 @@ bool ipu_py_device_is_portable(PyObject *device);
 const ipu_float_behaviour *ipu_py_device_behaviour(PyObject *device);
 ipu_infeed *ipu_py_infeed_of(PyObject *infeed);
 const ipu_program *ipu_py_program_of(PyObject *program);
+ipu_dataset *ipu_py_dataset_of(PyObject *dataset);
+/* For tp_traverse: the Python iterators that `iterator`, which is not at work, holds.
+ */
+int ipu_py_dataset_visit(ipu_iterator *iterator, visitproc visit, void *arg);
+
+/* --- programs -------------------------------------------------------------------- */
+
+/* Runs the passes on `graph` (which they change) and lowers it. `held` keeps alive what
+ * its held nodes read (may be NULL), `device` is a Device or None. GIL released
+ * meanwhile. */
+PyObject *ipu_py_program_compile(ipu_py_state *state, ipu_graph *graph, PyObject *held,
+                                 PyObject *device, bool fuse, bool reference,
+                                 bool verify);
+
+/* Doors for tests and measurements: how programs are compiled from now on. A value is
+ * an ipu_region_choice, an ipu_panel_choice, or FAST, PORTABLE or BLIS of
+ * ipu_kernel_variant. */
+typedef enum ipu_py_compile_choice {
+    IPU_PY_REGIONS,
+    IPU_PY_PANELS,
+    IPU_PY_PRODUCTS
+} ipu_py_compile_choice;
+void ipu_py_program_choose(ipu_py_compile_choice what, int value);
 
 /* --- module functions by file ---------------------------------------------------- */
 

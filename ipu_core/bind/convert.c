@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Conversions between Python objects and the core's types: dtypes, shapes, arrays. */
+ * Conversions between Python objects and the core's types: dtypes, shapes, arrays; and
+ * results that are built of several parts. */
 #define NO_IMPORT_ARRAY
 #include "bind/bind.h"
 
@@ -32,7 +33,7 @@ ipu_py_dtype_of_array(PyObject *array, ipu_dtype *out)
 }
 
 int
-ipu_py_parse_dtype(PyObject *object, ipu_dtype *out)
+ipu_py_dtype_converter(PyObject *object, void *out)
 {
     PyObject *name = NULL;
     if (PyUnicode_Check(object)) {
@@ -43,7 +44,7 @@ ipu_py_parse_dtype(PyObject *object, ipu_dtype *out)
             PyErr_Clear();
             PyArray_Descr *descr = NULL;
             if (PyArray_DescrConverter(object, &descr) == NPY_FAIL) {
-                return -1;
+                return 0;
             }
             name = PyObject_GetAttrString((PyObject *)descr, "name");
             Py_DECREF(descr);
@@ -56,43 +57,125 @@ ipu_py_parse_dtype(PyObject *object, ipu_dtype *out)
         PyErr_Format(PyExc_TypeError, "unknown dtype %R", object);
     }
     Py_XDECREF(name);
-    return found ? 0 : -1;
+    return found;
 }
 
-int
-ipu_py_parse_shape(PyObject *object, bool allow_unknown, ipu_shape *out)
+/* -1 as a dimension stands for None, where that is allowed. */
+static int
+parse_shape(PyObject *object, bool allow_unknown, ipu_shape *out)
 {
-    *out = (ipu_shape){0};
     PyObject *items = PySequence_Tuple(object);
     if (items == NULL) {
-        return -1;
+        return 0;
     }
     Py_ssize_t rank = PyTuple_GET_SIZE(items);
-    int result = 0;
+    *out = (ipu_shape){0};
     if (rank > IPU_MAX_RANK) {
         PyErr_Format(PyExc_ValueError,
                      "a shape of %zd dimensions; at most %d are supported", rank,
                      IPU_MAX_RANK);
-        result = -1;
     }
-    for (Py_ssize_t i = 0; result == 0 && i < rank; i++) {
+    for (Py_ssize_t i = 0; !PyErr_Occurred() && i < rank; i++) {
         PyObject *item = PyTuple_GET_ITEM(items, i);
-        if (item == Py_None && allow_unknown) {
-            out->dims[out->rank++] = -1;
-            continue;
-        }
-        long long dim = PyLong_AsLongLong(item);
-        if (dim == -1 && PyErr_Occurred()) {
-            result = -1;
-        } else if (dim < 0) {
+        bool is_unknown = item == Py_None && allow_unknown;
+        long long dim = is_unknown ? -1 : PyLong_AsLongLong(item);
+        if (dim < 0 && !is_unknown && !PyErr_Occurred()) {
             PyErr_Format(PyExc_ValueError, "dimension %lld of a shape is negative",
                          dim);
-            result = -1;
         }
         out->dims[out->rank++] = dim;
     }
     Py_DECREF(items);
-    return result;
+    return PyErr_Occurred() == NULL;
+}
+
+int
+ipu_py_shape_converter(PyObject *object, void *out)
+{
+    return parse_shape(object, false, out);
+}
+
+static int
+parse_type(PyObject *object, bool allow_unknown, ipu_type *out)
+{
+    if (!PyTuple_Check(object) || PyTuple_GET_SIZE(object) != 2) {
+        PyErr_Format(PyExc_TypeError, "expected (dtype, shape), but got %R", object);
+        return 0;
+    }
+    PyObject *shape = PyTuple_GET_ITEM(object, 1);
+    if (!ipu_py_dtype_converter(PyTuple_GET_ITEM(object, 0), &out->dtype)) {
+        return 0;
+    }
+    if (shape == Py_None && allow_unknown) {
+        out->shape = (ipu_shape){.rank = -1};
+        return 1;
+    }
+    return parse_shape(shape, allow_unknown, &out->shape);
+}
+
+int
+ipu_py_type_converter(PyObject *object, void *out)
+{
+    return parse_type(object, false, out);
+}
+
+int
+ipu_py_spec_converter(PyObject *object, void *out)
+{
+    return parse_type(object, true, out);
+}
+
+ipu_type *
+ipu_py_types(PyObject *sequence, int (*converter)(PyObject *, void *), uint32_t *count)
+{
+    PyObject *items = PySequence_Tuple(sequence);
+    if (items == NULL) {
+        return NULL;
+    }
+    *count = (uint32_t)PyTuple_GET_SIZE(items);
+    ipu_type *types = PyMem_Calloc((size_t)*count + 1, sizeof(*types));
+    if (types == NULL) {
+        PyErr_NoMemory();
+    }
+    for (uint32_t i = 0; types != NULL && i < *count; i++) {
+        if (!converter(PyTuple_GET_ITEM(items, i), &types[i])) {
+            PyMem_Free(types);
+            types = NULL;
+        }
+    }
+    Py_DECREF(items);
+    return types;
+}
+
+int
+ipu_py_uint32_converter(PyObject *object, void *out)
+{
+    PyObject *index = PyNumber_Index(object);
+    if (index == NULL) {
+        return 0;
+    }
+    int overflow;
+    long long number = PyLong_AsLongLongAndOverflow(index, &overflow);
+    Py_DECREF(index);
+    if (overflow != 0 || number < 0 || number > UINT32_MAX) {
+        PyErr_Format(PyExc_ValueError, "a number must be from 0 to %u, but got %R",
+                     UINT32_MAX, object);
+        return 0;
+    }
+    *(uint32_t *)out = (uint32_t)number;
+    return 1;
+}
+
+int
+ipu_py_choice(const char *what, const char *text, const char *const *names, int count)
+{
+    for (int i = 0; i < count; i++) {
+        if (strcmp(text, names[i]) == 0) {
+            return i;
+        }
+    }
+    PyErr_Format(PyExc_ValueError, "there is no %s \"%s\"", what, text);
+    return -1;
 }
 
 PyObject *
@@ -100,41 +183,83 @@ ipu_py_shape_tuple(const ipu_shape *shape)
 {
     PyObject *tuple = PyTuple_New(shape->rank);
     for (int32_t i = 0; tuple != NULL && i < shape->rank; i++) {
-        PyObject *item = shape->dims[i] < 0 ? Py_NewRef(Py_None)
-                                            : PyLong_FromLongLong(shape->dims[i]);
-        if (item == NULL) {
-            Py_CLEAR(tuple);
-            break;
-        }
-        PyTuple_SET_ITEM(tuple, i, item);
+        ipu_py_put(&tuple, i,
+                   shape->dims[i] < 0 ? Py_NewRef(Py_None)
+                                      : PyLong_FromLongLong(shape->dims[i]));
     }
     return tuple;
 }
 
-PyObject *
-ipu_py_type_tuple(const ipu_type *type)
+static PyObject *
+type_tuple(const ipu_type *type)
 {
-    PyObject *shape = ipu_py_shape_tuple(&type->shape);
+    PyObject *shape =
+        type->shape.rank < 0 ? Py_NewRef(Py_None) : ipu_py_shape_tuple(&type->shape);
     return shape == NULL ? NULL
                          : Py_BuildValue("(sN)", ipu_dtype_name(type->dtype), shape);
 }
 
-int
-ipu_py_parse_type_tuple(PyObject *object, bool allow_unknown, ipu_type *out)
+PyObject *
+ipu_py_type_list(const ipu_type *types, uint32_t count)
 {
-    PyObject *dtype;
-    PyObject *shape;
-    if (!PyTuple_Check(object) || !PyArg_ParseTuple(object, "OO", &dtype, &shape)) {
-        if (!PyErr_Occurred()) {
-            PyErr_SetString(PyExc_TypeError, "expected (dtype, shape)");
-        }
-        return -1;
+    PyObject *list = PyList_New(count);
+    for (uint32_t i = 0; list != NULL && i < count; i++) {
+        ipu_py_put(&list, i, type_tuple(&types[i]));
     }
-    if (ipu_py_parse_dtype(dtype, &out->dtype) < 0) {
-        return -1;
-    }
-    return ipu_py_parse_shape(shape, allow_unknown, &out->shape);
+    return list;
 }
+
+/* --- results --------------------------------------------------------------------- */
+
+void
+ipu_py_put(PyObject **sequence, Py_ssize_t i, PyObject *item)
+{
+    if (item == NULL) {
+        Py_CLEAR(*sequence);
+    } else if (PyTuple_CheckExact(*sequence)) {
+        PyTuple_SET_ITEM(*sequence, i, item);
+    } else {
+        PyList_SET_ITEM(*sequence, i, item);
+    }
+}
+
+void
+ipu_py_append(PyObject **list, PyObject *item)
+{
+    if (item == NULL || PyList_Append(*list, item) < 0) {
+        Py_CLEAR(*list);
+    }
+    Py_XDECREF(item);
+}
+
+PyObject *
+ipu_py_text(ipu_ctx *ctx, ipu_status status, char *text, size_t bytes)
+{
+    if (!ipu_py_is_ok(ctx, status)) {
+        return NULL;
+    }
+    PyObject *result = PyUnicode_DecodeUTF8(text, (Py_ssize_t)bytes - 1, "replace");
+    ipu_free(ctx, text, bytes);
+    return result;
+}
+
+PyObject *
+ipu_py_call(const char *module_name, const char *name, const char *format, ...)
+{
+    va_list values;
+    va_start(values, format);
+    PyObject *args = Py_VaBuildValue(format, values);
+    va_end(values);
+    PyObject *module = args == NULL ? NULL : PyImport_ImportModule(module_name);
+    PyObject *function = module == NULL ? NULL : PyObject_GetAttrString(module, name);
+    PyObject *result = function == NULL ? NULL : PyObject_CallObject(function, args);
+    Py_XDECREF(args);
+    Py_XDECREF(function);
+    Py_XDECREF(module);
+    return result;
+}
+
+/* --- arrays ---------------------------------------------------------------------- */
 
 PyObject *
 ipu_py_any_array(PyObject *object, int dtype)

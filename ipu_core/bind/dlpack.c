@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * DLPack export: versioned (read-only flag set) where the consumer asks for 1.0 or
- * newer, else the unversioned struct, of a copy, since that form cannot say that memory
- * is read-only. The structs are the standard's ABI. */
+ * The memory of eager tensors for other libraries.
+ *
+ * DLPack: versioned (read-only flag set) where the consumer asks for 1.0 or newer, else
+ * the unversioned struct, of a copy, since that form cannot say that memory is
+ * read-only. The structs are the standard's ABI.
+ *
+ * The buffer protocol: the memory as it lies, in C order, read-only. NumPy's views come
+ * through it. */
 #define NO_IMPORT_ARRAY
-#include "bind/dlpack.h"
+#include "bind/bind.h"
 
 #include <string.h>
 
@@ -92,17 +97,9 @@ capsule_destructor(PyObject *capsule)
 static dl_dtype
 dtype_code(ipu_dtype dtype)
 {
-    uint8_t bits = (uint8_t)(8 * ipu_dtype_bytes(dtype));
-    switch (ipu_dtype_kind(dtype)) {
-    case 'f':
-        return (dl_dtype){2, bits, 1};
-    case 'u':
-        return (dl_dtype){1, bits, 1};
-    case 'b':
-        return (dl_dtype){6, bits, 1};
-    default:
-        return (dl_dtype){0, bits, 1};
-    }
+    char kind = ipu_dtype_kind(dtype);
+    uint8_t code = kind == 'f' ? 2 : kind == 'u' ? 1 : kind == 'b' ? 6 : 0;
+    return (dl_dtype){code, (uint8_t)(8 * ipu_dtype_bytes(dtype)), 1};
 }
 
 PyObject *
@@ -126,24 +123,6 @@ parse_pair(PyObject *object, const char *name, int *first, int *second)
     return is_pair ? 0 : -1;
 }
 
-static int
-check_device(PyObject *dl_device_object)
-{
-    int type;
-    int id;
-    if (dl_device_object == Py_None) {
-        return 0;
-    }
-    if (parse_pair(dl_device_object, "dl_device", &type, &id) < 0) {
-        return -1;
-    }
-    if (type != DL_CPU) {
-        PyErr_SetString(PyExc_BufferError, "tensors can be exported to the CPU alone");
-        return -1;
-    }
-    return 0;
-}
-
 PyObject *
 ipu_py_tensor_dlpack(PyObject *self, PyObject *args, PyObject *kwargs)
 {
@@ -153,9 +132,15 @@ ipu_py_tensor_dlpack(PyObject *self, PyObject *args, PyObject *kwargs)
     PyObject *device = Py_None;
     PyObject *copy = Py_None;
     ipu_py_tensor *tensor = (ipu_py_tensor *)self;
+    int type = DL_CPU;
+    int id;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$OOOO:__dlpack__", names, &stream,
                                      &max_version, &device, &copy) ||
-        check_device(device) < 0) {
+        (device != Py_None && parse_pair(device, "dl_device", &type, &id) < 0)) {
+        return NULL;
+    }
+    if (type != DL_CPU) {
+        PyErr_SetString(PyExc_BufferError, "tensors can be exported to the CPU alone");
         return NULL;
     }
     if (tensor->storage == NULL) {
@@ -181,8 +166,7 @@ ipu_py_tensor_dlpack(PyObject *self, PyObject *args, PyObject *kwargs)
         return PyErr_NoMemory();
     }
     if (copied) {
-        ipu_py_tensor *clone =
-            ipu_py_tensor_new(ipu_py_state_of_type(Py_TYPE(self)), &tensor->type);
+        ipu_py_tensor *clone = ipu_py_tensor_new(ipu_py_state_of(self), &tensor->type);
         if (clone == NULL) {
             PyMem_RawFree(record);
             return NULL;
@@ -223,4 +207,67 @@ ipu_py_tensor_dlpack(PyObject *self, PyObject *args, PyObject *kwargs)
         record_free(record);
     }
     return capsule;
+}
+
+/* --- the buffer protocol --------------------------------------------------------- */
+
+int
+ipu_py_tensor_getbuffer(PyObject *self, Py_buffer *view, int flags)
+{
+    ipu_py_tensor *tensor = (ipu_py_tensor *)self;
+    static char *const formats[] = {
+        [IPU_DTYPE_FLOAT32] = "f", [IPU_DTYPE_FLOAT16] = "e", [IPU_DTYPE_INT32] = "i",
+        [IPU_DTYPE_INT8] = "b",    [IPU_DTYPE_UINT8] = "B",   [IPU_DTYPE_BOOL] = "?",
+        [IPU_DTYPE_FLOAT64] = "d", [IPU_DTYPE_INT64] = "q",   [IPU_DTYPE_INT16] = "h",
+        [IPU_DTYPE_UINT16] = "H",  [IPU_DTYPE_UINT32] = "I",  [IPU_DTYPE_UINT64] = "Q",
+    };
+    if (ipu_py_require_eager(tensor, "a buffer") < 0) {
+        return -1;
+    }
+    if (flags & PyBUF_WRITABLE) {
+        PyErr_SetString(PyExc_BufferError, "tensors are read-only");
+        return -1;
+    }
+    int32_t rank = tensor->type.shape.rank;
+    int32_t long_axes = 0; /* with one of them, or none, both orders are one */
+    for (int32_t i = 0; i < rank; i++) {
+        long_axes += tensor->type.shape.dims[i] != 1;
+    }
+    if ((flags & PyBUF_F_CONTIGUOUS) == PyBUF_F_CONTIGUOUS && long_axes > 1 &&
+        ipu_shape_elements(&tensor->type.shape) > 0) {
+        PyErr_SetString(PyExc_BufferError, "tensors are in C order");
+        return -1;
+    }
+    Py_ssize_t item = (Py_ssize_t)ipu_dtype_bytes(tensor->type.dtype);
+    Py_ssize_t *geometry = PyMem_Malloc(2 * IPU_MAX_RANK * sizeof(Py_ssize_t));
+    if (geometry == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    Py_ssize_t stride = item;
+    for (int32_t i = rank - 1; i >= 0; i--) {
+        geometry[i] = (Py_ssize_t)tensor->type.shape.dims[i];
+        geometry[IPU_MAX_RANK + i] = stride;
+        stride *= geometry[i];
+    }
+    *view = (Py_buffer){
+        .buf = tensor->storage->data,
+        .obj = Py_NewRef(self),
+        .len = (Py_ssize_t)ipu_type_bytes(&tensor->type),
+        .readonly = 1,
+        .itemsize = item,
+        .format = (flags & PyBUF_FORMAT) ? formats[tensor->type.dtype] : NULL,
+        .ndim = rank,
+        .shape = (flags & PyBUF_ND) ? geometry : NULL,
+        .strides =
+            (flags & PyBUF_STRIDES) == PyBUF_STRIDES ? geometry + IPU_MAX_RANK : NULL,
+        .internal = geometry,
+    };
+    return 0;
+}
+
+void
+ipu_py_tensor_releasebuffer(PyObject *Py_UNUSED(self), Py_buffer *view)
+{
+    PyMem_Free(view->internal);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The one road from a status to a Python exception. Built-in exceptions are raised as
- * they are, the others come from ipu._text.errors by the name in the status list. */
+ * The one road from a status to a Python exception: that of the name in the status
+ * list, among the built-in ones or in ipu._text.errors. */
 #include "bind/bind.h"
 
 static const char *const exceptions[] = {
@@ -10,32 +10,19 @@ static const char *const exceptions[] = {
 #undef X
 };
 
+/* New reference. */
 static PyObject *
-exception_class(ipu_py_state *state, ipu_status status)
+exception_class(ipu_status status)
 {
-    switch (status) {
-    case IPU_STATUS_OUT_OF_MEMORY:
-        return Py_NewRef(PyExc_MemoryError);
-    case IPU_STATUS_VALUE:
-        return Py_NewRef(PyExc_ValueError);
-    case IPU_STATUS_TYPE:
-        return Py_NewRef(PyExc_TypeError);
-    case IPU_STATUS_INTERRUPTED:
-        return Py_NewRef(PyExc_KeyboardInterrupt);
-    case IPU_STATUS_PYTHON: /* which has a cause, or is set */
-    case IPU_STATUS_OK:
-    case IPU_STATUS_COUNT:
-        return Py_NewRef(PyExc_SystemError);
-    default:
-        break;
+    const char *name = exceptions[status];
+    PyObject *module = PyImport_AddModule("builtins"); /* borrowed */
+    if (module != NULL && PyObject_HasAttrString(module, name)) {
+        return PyObject_GetAttrString(module, name);
     }
-    if (state->errors == NULL) {
-        state->errors = PyImport_ImportModule("ipu._text.errors");
-        if (state->errors == NULL) {
-            return NULL;
-        }
-    }
-    return PyObject_GetAttrString(state->errors, exceptions[status]);
+    module = PyImport_ImportModule("ipu._text.errors");
+    PyObject *class = module == NULL ? NULL : PyObject_GetAttrString(module, name);
+    Py_XDECREF(module);
+    return class;
 }
 
 /* An exception on its way. It is raised again and again where an infeed has failed:
@@ -111,7 +98,7 @@ drop_quietly(ipu_cause *cause)
 }
 
 PyObject *
-ipu_py_raise(ipu_py_state *state, ipu_ctx *ctx)
+ipu_py_raise(ipu_ctx *ctx)
 {
     ipu_cause *cause = ctx->cause;
     bool is_set = PyErr_Occurred() != NULL;
@@ -123,7 +110,7 @@ ipu_py_raise(ipu_py_state *state, ipu_ctx *ctx)
         drop_quietly(cause);
         return NULL;
     }
-    PyObject *class = exception_class(state, ctx->status);
+    PyObject *class = exception_class(ctx->status);
     if (class == NULL) {
         return NULL;
     }
@@ -137,4 +124,19 @@ ipu_py_raise(ipu_py_state *state, ipu_ctx *ctx)
     }
     Py_DECREF(class);
     return NULL;
+}
+
+bool
+ipu_py_is_ok(ipu_ctx *ctx, ipu_status status)
+{
+    if (status != IPU_OK) {
+        ipu_py_raise(ctx);
+    }
+    return status == IPU_OK;
+}
+
+PyObject *
+ipu_py_none(ipu_ctx *ctx, ipu_status status)
+{
+    return ipu_py_is_ok(ctx, status) ? Py_NewRef(Py_None) : NULL;
 }

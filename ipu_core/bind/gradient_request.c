@@ -16,36 +16,25 @@ ipu_py_gradient_request_free(ipu_py_gradient_request *request)
 }
 
 int
-ipu_py_gradient_request_failed(ipu_py_state *state, ipu_py_gradient_request *request)
+ipu_py_gradient_request_spans(ipu_py_gradient_request *request, PyObject *pairs)
 {
-    ipu_py_raise(state, &request->ctx);
-    return -1;
-}
-
-int
-ipu_py_gradient_request_spans(ipu_py_state *state, ipu_py_gradient_request *request,
-                              PyObject *pairs)
-{
+    ipu_ctx *ctx = &request->ctx;
     PyObject *items = PySequence_Tuple(pairs);
-    int result = items == NULL ? -1 : 0;
-    for (Py_ssize_t i = 0; result == 0 && i < PyTuple_GET_SIZE(items); i++) {
+    bool is_ok = items != NULL;
+    for (Py_ssize_t i = 0; is_ok && i < PyTuple_GET_SIZE(items); i++) {
         unsigned begin;
         unsigned end;
-        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(items, i), "II:span", &begin, &end)) {
-            result = -1;
-        } else if (IPU_ARRAY_PUSH(&request->ctx, &request->spans, begin) != IPU_OK ||
-                   IPU_ARRAY_PUSH(&request->ctx, &request->spans, end) != IPU_OK) {
-            result = ipu_py_gradient_request_failed(state, request);
-        }
+        is_ok = PyArg_ParseTuple(PyTuple_GET_ITEM(items, i), "II:span", &begin, &end) &&
+                ipu_py_is_ok(ctx, IPU_ARRAY_PUSH(ctx, &request->spans, begin)) &&
+                ipu_py_is_ok(ctx, IPU_ARRAY_PUSH(ctx, &request->spans, end));
     }
     Py_XDECREF(items);
-    return result;
+    return is_ok ? 0 : -1;
 }
 
 int
-ipu_py_gradient_request_run(ipu_py_state *state, ipu_py_gradient_request *request,
-                            ipu_graph *graph, ipu_block block,
-                            ipu_gradient_scope *scope)
+ipu_py_gradient_request_run(ipu_py_gradient_request *request, ipu_graph *graph,
+                            ipu_block block, ipu_gradient_scope *scope)
 {
     if (request->grads.count != 0 && request->grads.count != request->ys.count) {
         PyErr_Format(PyExc_ValueError, "%zu gradients were given for %zu targets",
@@ -62,11 +51,12 @@ ipu_py_gradient_request_run(ipu_py_state *state, ipu_py_gradient_request *reques
     }
     uint32_t x_count = (uint32_t)request->xs.count;
     const ipu_value *grads = request->grads.count == 0 ? NULL : request->grads.items;
-    if (IPU_ARRAY_RESERVE(&request->ctx, &request->out, x_count + 1) != IPU_OK ||
-        ipu_gradients_within(&request->ctx, graph, block, request->ys.items, grads,
-                             (uint32_t)request->ys.count, request->xs.items, x_count,
-                             scope, request->out.items) != IPU_OK) {
-        return ipu_py_gradient_request_failed(state, request);
-    }
-    return 0;
+    ipu_ctx *ctx = &request->ctx;
+    return ipu_py_is_ok(ctx, IPU_ARRAY_RESERVE(ctx, &request->out, x_count + 1)) &&
+                   ipu_py_is_ok(ctx, ipu_gradients_within(
+                                         ctx, graph, block, request->ys.items, grads,
+                                         (uint32_t)request->ys.count, request->xs.items,
+                                         x_count, scope, request->out.items))
+               ? 0
+               : -1;
 }

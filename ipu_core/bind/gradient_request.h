@@ -18,23 +18,17 @@ typedef struct ipu_py_gradient_request {
     ipu_py_values xs;
     ipu_py_values watched;
     ipu_py_values stops;
-    ipu_py_indices spans; /* pairs, as in ipu_gradient_scope */
+    ipu_py_indices spans;  /* pairs, as in ipu_gradient_scope */
     ipu_py_indices places; /* where the call's x have theirs among `xs` */
     ipu_py_values out;     /* the gradient of each of `xs` */
 } ipu_py_gradient_request;
 
 void ipu_py_gradient_request_free(ipu_py_gradient_request *request);
-
-/* These return -1 with an exception on failure. */
-int ipu_py_gradient_request_failed(ipu_py_state *state,
-                                   ipu_py_gradient_request *request);
-/* Appends pairs (begin, end) of node numbers. */
-int ipu_py_gradient_request_spans(ipu_py_state *state, ipu_py_gradient_request *request,
-                                  PyObject *pairs);
+/* Appends pairs (begin, end) of node numbers; -1 with an exception on failure. */
+int ipu_py_gradient_request_spans(ipu_py_gradient_request *request, PyObject *pairs);
 /* Fills `out`. The scope gets spans, watched values and stops here; NULL is
- * everything. */
-int ipu_py_gradient_request_run(ipu_py_state *state, ipu_py_gradient_request *request,
-                                ipu_graph *graph, ipu_block block,
-                                ipu_gradient_scope *scope);
+ * everything. -1 with an exception on failure. */
+int ipu_py_gradient_request_run(ipu_py_gradient_request *request, ipu_graph *graph,
+                                ipu_block block, ipu_gradient_scope *scope);
 
 #endif

@@ -140,6 +140,13 @@ ipu_py_patience_end(ipu_py_patience *patience)
 }
 
 bool
+ipu_py_patience_is_ok(ipu_py_patience *patience, ipu_ctx *ctx, ipu_status status)
+{
+    int ended = ipu_py_patience_end(patience); /* its exception stays */
+    return ipu_py_is_ok(ctx, status) && ended == 0;
+}
+
+bool
 ipu_py_is_unwinding(void)
 {
     PyObject *type;

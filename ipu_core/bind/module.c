@@ -4,6 +4,7 @@
 #include "bind/bind.h"
 
 #include <numpy/arrayobject.h>
+#include <stddef.h>
 
 #include "base/cores.h"
 #include "run/executor.h"
@@ -39,8 +40,8 @@ ipu_py_pool(ipu_py_state *state, ipu_pool **out)
     *out = NULL;
     if (state->threads > 1 && *pool == NULL) {
         ipu_ctx_clear(&state->ctx);
-        if (ipu_pool_create(&state->ctx, state->threads, pool) != IPU_OK) {
-            ipu_py_raise(state, &state->ctx);
+        if (!ipu_py_is_ok(&state->ctx,
+                          ipu_pool_create(&state->ctx, state->threads, pool))) {
             return -1;
         }
     }
@@ -48,21 +49,37 @@ ipu_py_pool(ipu_py_state *state, ipu_pool **out)
     return 0;
 }
 
+/* --- weak references, and the end of objects ------------------------------------- */
+
+PyMemberDef ipu_py_weak_members[] = {
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(ipu_py_weak, references), READONLY,
+     NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+void
+ipu_py_free(PyObject *object)
+{
+    PyTypeObject *type = Py_TYPE(object);
+    type->tp_free(object);
+    Py_DECREF(type);
+}
+
+/* --- functions ------------------------------------------------------------------- */
+
 static PyObject *
 set_num_threads(PyObject *module, PyObject *argument)
 {
-    ipu_py_state *state = ipu_py_state_of_module(module);
     long threads = PyLong_AsLong(argument);
     if (threads == -1 && PyErr_Occurred()) {
         return NULL;
     }
     if (threads < 1 || threads > IPU_PY_MAX_THREADS) {
-        PyErr_Format(PyExc_ValueError,
-                     "the number of threads must be from 1 to %d, but got %ld",
-                     IPU_PY_MAX_THREADS, threads);
-        return NULL;
+        return PyErr_Format(PyExc_ValueError,
+                            "the number of threads must be from 1 to %d, but got %ld",
+                            IPU_PY_MAX_THREADS, threads);
     }
-    state->threads = (int32_t)threads;
+    ipu_py_state_of_module(module)->threads = (int32_t)threads;
     Py_RETURN_NONE;
 }
 
@@ -90,8 +107,8 @@ set_eager_device(PyObject *module, PyObject *argument)
 static PyObject *
 set_eager_seed(PyObject *module, PyObject *argument)
 {
-    unsigned long long seed = PyLong_AsUnsignedLongLongMask(argument);
-    if ((seed == (unsigned long long)-1 && PyErr_Occurred()) ||
+    unsigned long long seed;
+    if (!PyArg_Parse(argument, "K", &seed) ||
         ipu_py_set_seed(ipu_py_state_of_module(module), seed) < 0) {
         return NULL;
     }
@@ -117,12 +134,12 @@ set_eager_random(PyObject *module, PyObject *args)
     unsigned long long seed;
     unsigned long long drawn;
     unsigned int number;
-    if (thread == NULL || !PyArg_ParseTuple(args, "KKI:set_eager_random", &seed, &drawn,
-                                            &number)) {
+    if (thread == NULL ||
+        !PyArg_ParseTuple(args, "KKI:set_eager_random", &seed, &drawn, &number)) {
         return NULL;
     }
-    thread->stream = (ipu_py_stream){
-        .is_own = true, .seed = seed, .drawn = drawn, .number = number};
+    thread->stream =
+        (ipu_py_stream){.is_own = true, .seed = seed, .drawn = drawn, .number = number};
     Py_RETURN_NONE;
 }
 
@@ -154,58 +171,50 @@ tapes(PyObject *module, PyObject *Py_UNUSED(ignored))
 static PyObject *
 set_package_dir(PyObject *module, PyObject *argument)
 {
-    ipu_py_state *state = ipu_py_state_of_module(module);
-    if (!PyUnicode_Check(argument)) {
-        PyErr_SetString(PyExc_TypeError, "expected a str");
+    PyObject *path;
+    if (!PyArg_Parse(argument, "U:set_package_dir", &path)) {
         return NULL;
     }
-    Py_XSETREF(state->package_dir, Py_NewRef(argument));
+    Py_XSETREF(ipu_py_state_of_module(module)->package_dir, Py_NewRef(path));
     Py_RETURN_NONE;
 }
 
 static PyObject *
-replication_factor(PyObject *module, PyObject *args)
+replication_factor(PyObject *Py_UNUSED(module), PyObject *args)
 {
     int ipus;
     unsigned int shards;
     uint32_t factor;
-    if (!PyArg_ParseTuple(args, "iI:replication_factor", &ipus, &shards)) {
-        return NULL;
-    }
     ipu_ctx ctx = ipu_py_ctx();
-    if (ipu_replication_factor(&ctx, ipus, shards, &factor) != IPU_OK) {
-        return ipu_py_raise(ipu_py_state_of_module(module), &ctx);
-    }
-    return PyLong_FromUnsignedLong(factor);
+    return PyArg_ParseTuple(args, "iI:replication_factor", &ipus, &shards) &&
+                   ipu_py_is_ok(&ctx,
+                                ipu_replication_factor(&ctx, ipus, shards, &factor))
+               ? PyLong_FromUnsignedLong(factor)
+               : NULL;
 }
 
 static PyMethodDef module_methods[] = {
     {"replication_factor", replication_factor, METH_VARARGS,
-     "replication_factor(ipus, shards)\n--\n\nHow many replicas of a program for so many "
-     "shards fill a device of so many IPUs."},
+     "How many replicas of a program for so many shards fill a device of so many "
+     "IPUs."},
     {"set_package_dir", set_package_dir, METH_O,
-     "set_package_dir(path)\n--\n\nFrames of files below it are not the user's."},
+     "Frames of files below it are not the user's."},
     {"set_num_threads", set_num_threads, METH_O,
-     "set_num_threads(threads)\n--\n\nHow many threads programs use, the caller "
-     "included."},
-    {"num_threads", num_threads, METH_NOARGS,
-     "num_threads()\n--\n\nHow many threads programs use."},
+     "How many threads programs use, the caller included."},
+    {"num_threads", num_threads, METH_NOARGS, "How many threads programs use."},
     {"set_eager_device", set_eager_device, METH_O,
-     "set_eager_device(ordinal)\n--\n\nThe IPU device of this thread's new tensors; -1: "
-     "none."},
+     "The IPU device of this thread's new tensors; -1: none."},
     {"set_eager_seed", set_eager_seed, METH_O,
-     "set_eager_seed(seed)\n--\n\nRestarts the random streams of eager ops."},
+     "Restarts the random streams of eager ops."},
     {"eager_random", eager_random, METH_NOARGS,
-     "eager_random()\n--\n\nThe random stream of this thread's eager ops: its seed, "
-     "how many were drawn, its number."},
+     "The random stream of this thread's eager ops: its seed, how many were drawn, its "
+     "number."},
     {"set_eager_random", set_eager_random, METH_VARARGS,
-     "set_eager_random(seed, drawn, number)\n--\n\nLets this thread's eager ops go on "
-     "with a stream that eager_random() told of."},
+     "Lets this thread's eager ops go on with a stream that eager_random() told of."},
     {"with_random_stream", with_random_stream, METH_VARARGS,
-     "with_random_stream(seed, function, args)\n--\n\nCalls a function whose eager "
-     "random ops draw from a stream of its own."},
+     "Calls a function whose eager random ops draw from a stream of its own."},
     {"tapes", tapes, METH_NOARGS,
-     "tapes()\n--\n\nThe recording tapes of this thread, the innermost last."},
+     "The recording tapes of this thread, the innermost last."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -222,14 +231,11 @@ default_threads(void)
 static int
 find_main_thread(ipu_py_state *state)
 {
-    PyObject *module = PyImport_ImportModule("threading");
-    PyObject *thread =
-        module == NULL ? NULL : PyObject_CallMethod(module, "main_thread", NULL);
+    PyObject *thread = ipu_py_call("threading", "main_thread", "()");
     PyObject *ident = thread == NULL ? NULL : PyObject_GetAttrString(thread, "ident");
     state->main_thread = ident == NULL ? 0 : PyLong_AsUnsignedLong(ident);
     Py_XDECREF(ident);
     Py_XDECREF(thread);
-    Py_XDECREF(module);
     return PyErr_Occurred() ? -1 : 0;
 }
 
@@ -247,10 +253,11 @@ module_exec(PyObject *module)
     /* NumPy's C API and PyGILState_Ensure know the main interpreter alone; Python 3.12
      * asks about the slot below where interpreters share no GIL */
     if (PyInterpreterState_Get() != PyInterpreterState_Main()) {
-        PyErr_SetString(PyExc_ImportError,
-                        "ipu works in the main interpreter alone, but was imported in a "
-                        "subinterpreter; use a process of its own for it "
-                        "(multiprocessing, subprocess)");
+        PyErr_SetString(
+            PyExc_ImportError,
+            "ipu works in the main interpreter alone, but was imported in a "
+            "subinterpreter; use a process of its own for it (multiprocessing, "
+            "subprocess)");
         return -1;
     }
     import_array1(-1);
@@ -267,12 +274,11 @@ module_exec(PyObject *module)
     }
     IPU_PY_TYPE_LIST(X)
 #undef X
-    if (PyModule_AddFunctions(module, ipu_py_apply_methods) < 0 ||
-        PyModule_AddFunctions(module, ipu_py_testing_methods) < 0 ||
-        PyModule_AddFunctions(module, ipu_py_profile_methods) < 0) {
-        return -1;
-    }
-    return 0;
+    return PyModule_AddFunctions(module, ipu_py_apply_methods) < 0 ||
+                   PyModule_AddFunctions(module, ipu_py_testing_methods) < 0 ||
+                   PyModule_AddFunctions(module, ipu_py_profile_methods) < 0
+               ? -1
+               : 0;
 }
 
 static int
@@ -282,7 +288,6 @@ module_traverse(PyObject *module, visitproc visit, void *arg)
 #define X(name) Py_VISIT(state->name##_type);
     IPU_PY_TYPE_LIST(X)
 #undef X
-    Py_VISIT(state->errors);
     Py_VISIT(state->package_dir);
     Py_VISIT(state->profiled);
     return 0;
@@ -295,7 +300,6 @@ module_clear(PyObject *module)
 #define X(name) Py_CLEAR(state->name##_type);
     IPU_PY_TYPE_LIST(X)
 #undef X
-    Py_CLEAR(state->errors);
     Py_CLEAR(state->package_dir);
     Py_CLEAR(state->profiled);
     return 0;

@@ -84,8 +84,7 @@ raise_outside(PyObject *value, ipu_dtype dtype)
                      dtype == IPU_DTYPE_FLOAT16 ? "65504" : "3.4028235e+38");
     } else {
         PyErr_Format(PyExc_ValueError,
-                     "%R does not fit into %s, which holds %lld to "
-                     "%llu",
+                     "%R does not fit into %s, which holds %lld to %llu",
                      value, ipu_dtype_name(dtype), (long long)r.least,
                      (unsigned long long)r.most);
     }
@@ -153,11 +152,16 @@ ipu_py_check_fits(PyObject *array, ipu_dtype dtype)
 
 /* --- single numbers -------------------------------------------------------------- */
 
+/* The low bytes of a number come first: x86-64 and aarch64. */
 static ipu_py_tensor *
-scalar(ipu_py_state *state, ipu_dtype dtype)
+scalar(ipu_py_state *state, ipu_dtype dtype, const void *bytes)
 {
     ipu_type type = {.dtype = dtype};
-    return ipu_py_tensor_new(state, &type);
+    ipu_py_tensor *tensor = ipu_py_tensor_new(state, &type);
+    if (tensor != NULL) {
+        memcpy(ipu_py_tensor_data(tensor), bytes, ipu_dtype_bytes(dtype));
+    }
+    return tensor;
 }
 
 static ipu_py_tensor *
@@ -167,41 +171,25 @@ tensor_of_float(ipu_py_state *state, double value, ipu_dtype dtype)
         raise_outside(PyFloat_FromDouble(value), dtype);
         return NULL;
     }
-    ipu_py_tensor *tensor = scalar(state, dtype);
-    if (tensor != NULL && dtype == IPU_DTYPE_FLOAT64) {
-        memcpy(ipu_py_tensor_data(tensor), &value, sizeof(value));
-    } else if (tensor != NULL) {
-        float narrow = (float)value;
-        memcpy(ipu_py_tensor_data(tensor), &narrow, sizeof(narrow));
-    }
-    return tensor;
+    float narrow = (float)value;
+    return scalar(state, dtype,
+                  dtype == IPU_DTYPE_FLOAT64 ? (void *)&value : (void *)&narrow);
 }
 
 static ipu_py_tensor *
 tensor_of_int(ipu_py_state *state, int64_t value, ipu_dtype dtype)
 {
-    if (ipu_dtype_is_float(dtype)) {
-        /* once to the result: a double may have rounded it already */
-        ipu_py_tensor *tensor = scalar(state, dtype);
-        float narrow = (float)value;
-        double wide = (double)value;
-        if (tensor != NULL && dtype == IPU_DTYPE_FLOAT64) {
-            memcpy(ipu_py_tensor_data(tensor), &wide, sizeof(wide));
-        } else if (tensor != NULL) {
-            memcpy(ipu_py_tensor_data(tensor), &narrow, sizeof(narrow));
-        }
-        return tensor;
-    }
     if (!holds_int(dtype, value)) {
         raise_outside(PyLong_FromLongLong(value), dtype);
         return NULL;
     }
-    ipu_py_tensor *tensor = scalar(state, dtype);
-    if (tensor != NULL) {
-        /* the low bytes come first: x86-64 and aarch64 */
-        memcpy(ipu_py_tensor_data(tensor), &value, ipu_dtype_bytes(dtype));
-    }
-    return tensor;
+    /* once to the result: a double may have rounded it already */
+    float narrow = (float)value;
+    double wide = (double)value;
+    return scalar(state, dtype,
+                  dtype == IPU_DTYPE_FLOAT64  ? (void *)&wide
+                  : ipu_dtype_is_float(dtype) ? (void *)&narrow
+                                              : (void *)&value);
 }
 
 bool

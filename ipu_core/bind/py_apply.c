@@ -15,18 +15,18 @@ enum { MAX_ATTRS = 16, FEW = 16, MAX_FOLDED_BYTES = 4096 };
 /* --- arguments ------------------------------------------------------------------- */
 
 int
-ipu_py_parse_op(PyObject *name, ipu_op *out)
+ipu_py_op_converter(PyObject *name, void *out)
 {
     Py_ssize_t length;
     const char *text = PyUnicode_AsUTF8AndSize(name, &length);
     if (text == NULL) {
-        return -1;
+        return 0;
     }
     if (!ipu_op_parse(text, (size_t)length, out)) {
         PyErr_Format(PyExc_ValueError, "there is no op %R", name);
-        return -1;
+        return 0;
     }
-    return 0;
+    return 1;
 }
 
 static int
@@ -95,7 +95,7 @@ parse_attr(PyObject *key, PyObject *value, ipu_ctx *ctx, ipu_arena *arena,
         out->as.f = PyFloat_AsDouble(value);
         return out->as.f == -1.0 && PyErr_Occurred() ? -1 : 0;
     case IPU_ATTR_KIND_DTYPE:
-        if (ipu_py_parse_dtype(value, &dtype) < 0) {
+        if (!ipu_py_dtype_converter(value, &dtype)) {
             return -1;
         }
         out->as.i = (int64_t)dtype;
@@ -135,68 +135,41 @@ ipu_py_parse_attrs(PyObject *dict, ipu_ctx *ctx, ipu_arena *arena, ipu_attr *out
             PyErr_SetString(PyExc_ValueError, "too many attributes");
             return -1;
         }
-        if (parse_attr(key, value, ctx, arena, &out[*count]) < 0) {
+        ipu_attr attr;
+        if (parse_attr(key, value, ctx, arena, &attr) < 0) {
             return -1;
         }
-        (*count)++;
+        ipu_attrs_insert(out, (*count)++, attr);
     }
     return 0;
 }
 
-void
-ipu_py_tensors_release(ipu_py_tensor **tensors, uint32_t count)
-{
-    for (uint32_t i = 0; tensors != NULL && i < count; i++) {
-        Py_XDECREF(tensors[i]);
-    }
-    PyMem_Free(tensors);
-}
-
-/* What is not a tensor yet takes the dtype of the first input that is one. */
-ipu_py_tensor **
-ipu_py_tensors(ipu_py_state *state, PyObject *sequence, uint32_t *count)
+/* New reference: a tuple of the tensors that a sequence of tensor-likes becomes. What is
+ * not a tensor yet takes the dtype of the first input that is one. */
+static PyObject *
+tensors_of(ipu_py_state *state, PyObject *sequence)
 {
     PyObject *items = PySequence_Tuple(sequence);
-    if (items == NULL) {
-        return NULL;
-    }
-    *count = (uint32_t)PyTuple_GET_SIZE(items);
-    ipu_py_tensor **tensors = PyMem_Calloc(*count + 1, sizeof(*tensors));
+    PyObject *tensors = items == NULL ? NULL : PyTuple_New(PyTuple_GET_SIZE(items));
     int dtype = -1;
-    if (tensors == NULL) {
-        PyErr_NoMemory();
-        Py_DECREF(items);
-        return NULL;
-    }
-    for (uint32_t i = 0; i < *count; i++) {
+    for (Py_ssize_t i = 0; tensors != NULL && i < PyTuple_GET_SIZE(items); i++) {
         PyObject *item = PyTuple_GET_ITEM(items, i);
         if (ipu_py_is_tensor(state, item) ||
             PyObject_HasAttrString(item, "__ipu_tensor__")) {
-            tensors[i] = ipu_py_as_tensor(state, item, -1);
-            if (tensors[i] == NULL) {
-                goto fail;
-            }
-            if (dtype < 0) {
-                dtype = (int)tensors[i]->type.dtype;
-            }
+            ipu_py_tensor *tensor = ipu_py_as_tensor(state, item, -1);
+            dtype = tensor != NULL && dtype < 0 ? (int)tensor->type.dtype : dtype;
+            ipu_py_put(&tensors, i, (PyObject *)tensor);
         }
     }
-    for (uint32_t i = 0; i < *count; i++) {
+    for (Py_ssize_t i = 0; tensors != NULL && i < PyTuple_GET_SIZE(items); i++) {
         PyObject *item = PyTuple_GET_ITEM(items, i);
-        if (tensors[i] == NULL) {
-            tensors[i] =
-                ipu_py_as_tensor(state, item, ipu_py_is_array(item) ? -1 : dtype);
-            if (tensors[i] == NULL) {
-                goto fail;
-            }
+        if (PyTuple_GET_ITEM(tensors, i) == NULL) {
+            int wanted = ipu_py_is_array(item) ? -1 : dtype;
+            ipu_py_put(&tensors, i, (PyObject *)ipu_py_as_tensor(state, item, wanted));
         }
     }
-    Py_DECREF(items);
+    Py_XDECREF(items);
     return tensors;
-fail:
-    Py_DECREF(items);
-    ipu_py_tensors_release(tensors, *count);
-    return NULL;
 }
 
 /* --- the user's line ------------------------------------------------------------- */
@@ -208,27 +181,21 @@ ipu_py_user_line(ipu_py_state *state, PyObject **file)
     int32_t line = 0;
     *file = NULL;
     Py_XINCREF(frame);
-    while (frame != NULL) {
+    while (frame != NULL && *file == NULL) {
         PyCodeObject *code = PyFrame_GetCode(frame);
-        Py_ssize_t inside =
-            PyUnicode_GET_LENGTH(state->package_dir) == 0
-                ? 0
-                : PyUnicode_Tailmatch(code->co_filename, state->package_dir, 0,
-                                      PY_SSIZE_T_MAX, -1);
-        if (inside == 0) {
+        if (PyUnicode_GET_LENGTH(state->package_dir) == 0 ||
+            PyUnicode_Tailmatch(code->co_filename, state->package_dir, 0,
+                                PY_SSIZE_T_MAX, -1) == 0) {
             *file = Py_NewRef(code->co_filename);
             line = PyFrame_GetLineNumber(frame);
-            Py_DECREF(code);
-            Py_DECREF(frame);
-            return line;
         }
         Py_DECREF(code);
-        PyFrameObject *back = PyFrame_GetBack(frame);
+        PyFrameObject *back = *file == NULL ? PyFrame_GetBack(frame) : NULL;
         Py_DECREF(frame);
         frame = back;
     }
     PyErr_Clear();
-    return 0;
+    return line;
 }
 
 /* --- traced ---------------------------------------------------------------------- */
@@ -246,19 +213,17 @@ ipu_py_trace_value(ipu_py_state *state, ipu_py_tensor *tensor, ipu_value *out)
         *out = tensor->value;
         return 0;
     }
-    ipu_ctx ctx = ipu_py_ctx();
     if (!trace->graph->host && !ipu_dtype_on_device(tensor->type.dtype)) {
-        ipu_ctx_fail(&ctx, IPU_STATUS_TYPE,
+        PyErr_Format(PyExc_TypeError,
                      "%s does not exist on the device; convert the tensor with tf.cast",
                      ipu_dtype_name(tensor->type.dtype));
-        ipu_py_raise(state, &ctx);
         return -1;
     }
     return ipu_py_trace_capture(open, tensor, out);
 }
 
-int
-ipu_py_trace_values(ipu_py_state *state, ipu_py_tensor *const *tensors, uint32_t count,
+static int
+trace_values(ipu_py_state *state, ipu_py_tensor *const *tensors, uint32_t count,
                     ipu_value *out)
 {
     for (uint32_t i = 0; i < count; i++) {
@@ -267,6 +232,32 @@ ipu_py_trace_values(ipu_py_state *state, ipu_py_tensor *const *tensors, uint32_t
         }
     }
     return 0;
+}
+
+static ipu_py_tensor *const *
+items_of(PyObject *tensors)
+{
+    return (ipu_py_tensor *const *)PySequence_Fast_ITEMS(tensors);
+}
+
+ipu_value *
+ipu_py_trace_inputs(ipu_py_state *state, PyObject *sequence, uint32_t *count)
+{
+    PyObject *tensors = tensors_of(state, sequence);
+    if (tensors == NULL) {
+        return NULL;
+    }
+    *count = (uint32_t)PyTuple_GET_SIZE(tensors);
+    ipu_value *values = PyMem_Malloc((*count + 1) * sizeof(*values));
+    if (values == NULL) {
+        PyErr_NoMemory();
+    } else if (trace_values(state, items_of(tensors), *count,
+                                   values) < 0) {
+        PyMem_Free(values);
+        values = NULL;
+    }
+    Py_DECREF(tensors);
+    return values;
 }
 
 PyObject *
@@ -278,21 +269,21 @@ ipu_py_node_result(ipu_py_state *state, PyObject *trace, ipu_node id)
     ipu_py_tensor **outputs =
         ipu_py_scratch(few, sizeof(few), node->output_count * sizeof(*outputs));
     PyObject *result = NULL;
-    for (uint32_t i = 0; outputs != NULL && i < node->output_count; i++) {
-        ipu_value value = ipu_node_output(node, i);
-        outputs[i] = ipu_py_tensor_symbolic(state, trace,
-                                            &ipu_value_of(graph, value)->type, value);
-        if (outputs[i] == NULL) {
-            while (i > 0) {
-                Py_DECREF(outputs[--i]);
-            }
-            goto done;
+    uint32_t made = 0;
+    for (; outputs != NULL && made < node->output_count; made++) {
+        outputs[made] =
+            ipu_py_tensor_symbolic(state, trace, ipu_node_output(node, made));
+        if (outputs[made] == NULL) {
+            break;
         }
     }
-    if (outputs != NULL) {
-        result = ipu_py_pack_results(outputs, node->output_count);
+    if (outputs != NULL && made == node->output_count) {
+        result = ipu_py_pack_results(outputs, made);
+    } else {
+        while (made > 0) {
+            Py_DECREF(outputs[--made]);
+        }
     }
-done:
     ipu_py_scratch_free(outputs, few);
     return result;
 }
@@ -307,12 +298,12 @@ apply_traced(ipu_py_state *state, ipu_op op, ipu_py_tensor *const *inputs,
     ipu_node node;
     PyObject *result = NULL;
     if (values != NULL &&
-        ipu_py_trace_values(state, inputs, input_count, values) == 0) {
+        trace_values(state, inputs, input_count, values) == 0) {
         ipu_ctx ctx = ipu_py_ctx();
         result = ipu_trace_node(&ctx, ipu_py_trace_of(open), op, values, input_count,
                                 attrs.items, attrs.count,
                                 ipu_py_trace_source(state, open), NULL, &node) != IPU_OK
-                     ? ipu_py_raise(state, &ctx)
+                     ? ipu_py_raise(&ctx)
                      : ipu_py_node_result(state, open, node);
     }
     ipu_py_scratch_free(values, few);
@@ -358,28 +349,25 @@ static PyObject *
 apply(PyObject *module, PyObject *args)
 {
     ipu_py_state *state = ipu_py_state_of_module(module);
-    PyObject *name;
     PyObject *sequence;
     PyObject *dict = Py_None;
     ipu_op op;
-    uint32_t count = 0;
-    uint32_t attr_count = 0;
+    uint32_t attr_count;
     ipu_attr attrs[MAX_ATTRS];
-    if (!PyArg_ParseTuple(args, "OO|O:apply", &name, &sequence, &dict) ||
-        ipu_py_parse_op(name, &op) < 0) {
+    if (!PyArg_ParseTuple(args, "O&O|O:apply", ipu_py_op_converter, &op, &sequence,
+                          &dict)) {
         return NULL;
     }
     ipu_ctx ctx = ipu_py_ctx();
     ipu_arena arena = {0};
     PyObject *result = NULL;
-    ipu_py_tensor **tensors = ipu_py_tensors(state, sequence, &count);
+    PyObject *tensors = tensors_of(state, sequence);
     if (tensors != NULL &&
         ipu_py_parse_attrs(dict, &ctx, &arena, attrs, MAX_ATTRS, &attr_count) == 0) {
-        result = ipu_py_apply(state, op, tensors, count, attrs, attr_count);
+        result = ipu_py_apply(state, op, items_of(tensors),
+                              (uint32_t)PyTuple_GET_SIZE(tensors), attrs, attr_count);
     }
-    if (tensors != NULL) {
-        ipu_py_tensors_release(tensors, count);
-    }
+    Py_XDECREF(tensors);
     ipu_arena_free(&ctx, &arena);
     return result;
 }
@@ -393,10 +381,7 @@ in_trace(PyObject *module, PyObject *Py_UNUSED(ignored))
 
 PyMethodDef ipu_py_apply_methods[] = {
     {"apply", apply, METH_VARARGS,
-     "apply(op, inputs, attrs=None)\n--\n\nOne op of the op table: a node of the open "
-     "trace, "
-     "or its result at once."},
-    {"open_trace", in_trace, METH_NOARGS,
-     "open_trace()\n--\n\nThe innermost open trace, or None."},
+     "One op of the op table: a node of the open trace, or its result at once."},
+    {"open_trace", in_trace, METH_NOARGS, "The innermost open trace, or None."},
     {NULL, NULL, 0, NULL},
 };

@@ -12,21 +12,18 @@
 #include "bind/bind.h"
 
 #include <string.h>
-#include <structmember.h>
-#include <time.h>
 
-#include "bind/py_dataset.h"
+#include "base/clock.h"
 
 enum { LARGE_ELEMENT_BYTES = 64 << 20 };
 
 typedef struct py_iterator {
-    PyObject_HEAD
+    ipu_py_weak base;
     ipu_iterator *iterator; /* NULL: closed */
     PyObject *source;       /* the Dataset, or NULL */
     ipu_dataset *dataset;   /* its own */
     bool writes_tensors;    /* the size of elements is known, and not large */
     bool busy;
-    PyObject *weak_references;
 } py_iterator;
 
 static bool
@@ -81,9 +78,8 @@ iterator_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
     Py_BEGIN_ALLOW_THREADS
     status = ipu_iterator_create(&ctx, self->dataset, &self->iterator);
     Py_END_ALLOW_THREADS
-    if (status != IPU_OK) {
-        Py_DECREF(self);
-        return ipu_py_raise(state, &ctx);
+    if (!ipu_py_is_ok(&ctx, status)) {
+        Py_CLEAR(self);
     }
     return (PyObject *)self;
 }
@@ -95,12 +91,8 @@ new_tensors(ipu_py_state *state, const ipu_type *types, uint32_t count, void **b
     PyObject *tuple = PyTuple_New((Py_ssize_t)count);
     for (uint32_t i = 0; tuple != NULL && i < count; i++) {
         ipu_py_tensor *tensor = ipu_py_tensor_new(state, &types[i]);
-        if (tensor == NULL) {
-            Py_CLEAR(tuple);
-            break;
-        }
-        buffers[i] = ipu_py_tensor_data(tensor);
-        PyTuple_SET_ITEM(tuple, (Py_ssize_t)i, (PyObject *)tensor);
+        buffers[i] = tensor == NULL ? NULL : ipu_py_tensor_data(tensor);
+        ipu_py_put(&tuple, (Py_ssize_t)i, (PyObject *)tensor);
     }
     return tuple;
 }
@@ -138,7 +130,7 @@ make_element(py_iterator *self, ipu_py_state *state, ipu_ctx *ctx, void **buffer
     if (status != IPU_OK) {
         Py_CLEAR(tuple);
         if (status != IPU_STATUS_OUT_OF_RANGE) {
-            return ipu_py_raise(state, ctx);
+            return ipu_py_raise(ctx);
         }
     }
     return tuple;
@@ -166,8 +158,7 @@ iterator_next(PyObject *object)
     ipu_py_patience patience;
     self->busy = true;
     ipu_py_patience_begin(&patience, &ctx);
-    PyObject *result =
-        make_element(self, ipu_py_state_of_type(Py_TYPE(object)), &ctx, buffers);
+    PyObject *result = make_element(self, ipu_py_state_of(object), &ctx, buffers);
     if (ipu_py_patience_end(&patience) < 0) {
         Py_CLEAR(result);
     }
@@ -176,9 +167,6 @@ iterator_next(PyObject *object)
     return result;
 }
 
-PyDoc_STRVAR(read_doc,
-             "read(count, copy)\n--\n\nMakes elements, and with `copy` writes "
-             "them into memory as an infeed would; returns (bytes, seconds).");
 static PyObject *
 iterator_read(PyObject *object, PyObject *args)
 {
@@ -195,46 +183,41 @@ iterator_read(PyObject *object, PyObject *args)
     ipu_ctx ctx = ipu_py_ctx();
     ipu_status status;
     uint64_t bytes = 0;
-    struct timespec start;
-    struct timespec end;
+    uint64_t ns;
     ipu_py_patience patience;
     self->busy = true;
     ipu_py_patience_begin(&patience, &ctx);
     Py_BEGIN_ALLOW_THREADS
-    clock_gettime(CLOCK_MONOTONIC, &start);
+    ns = ipu_now_ns();
     status = ipu_iterator_read(&ctx, self->iterator, count, copy != 0, &bytes);
-    clock_gettime(CLOCK_MONOTONIC, &end);
+    ns = ipu_now_ns() - ns;
     Py_END_ALLOW_THREADS
     self->busy = false;
-    if (ipu_py_patience_end(&patience) < 0) {
-        ipu_ctx_clear(&ctx);
-        return NULL;
-    }
-    if (status != IPU_OK) {
-        return ipu_py_raise(ipu_py_state_of_type(Py_TYPE(object)), &ctx);
-    }
-    return Py_BuildValue("(Kd)", (unsigned long long)bytes,
-                         (double)(end.tv_sec - start.tv_sec) +
-                             1e-9 * (double)(end.tv_nsec - start.tv_nsec));
+    return ipu_py_patience_is_ok(&patience, &ctx, status)
+               ? Py_BuildValue("(Kd)", (unsigned long long)bytes, 1e-9 * (double)ns)
+               : NULL;
 }
 
-PyDoc_STRVAR(close_doc, "close()\n--\n\nEnds the pass and its threads; nothing where "
-                        "that has happened.");
-static PyObject *
-iterator_close(PyObject *object, PyObject *none)
+static void
+end_pass(py_iterator *self)
 {
-    py_iterator *self = (py_iterator *)object;
-    (void)none;
-    if (self->busy) {
-        return PyErr_Format(PyExc_RuntimeError,
-                            "a data set iterator cannot be closed while it is at work "
-                            "in another thread");
-    }
     ipu_iterator *iterator = self->iterator;
     self->iterator = NULL;
     Py_BEGIN_ALLOW_THREADS
     ipu_iterator_free(iterator);
     Py_END_ALLOW_THREADS
+}
+
+static PyObject *
+iterator_close(PyObject *object, PyObject *Py_UNUSED(ignored))
+{
+    py_iterator *self = (py_iterator *)object;
+    if (self->busy) {
+        return PyErr_Format(PyExc_RuntimeError,
+                            "a data set iterator cannot be closed while it is at work "
+                            "in another thread");
+    }
+    end_pass(self);
     Py_RETURN_NONE;
 }
 
@@ -251,11 +234,7 @@ static int
 iterator_clear(PyObject *object)
 {
     py_iterator *self = (py_iterator *)object;
-    ipu_iterator *iterator = self->iterator;
-    self->iterator = NULL;
-    Py_BEGIN_ALLOW_THREADS
-    ipu_iterator_free(iterator);
-    Py_END_ALLOW_THREADS
+    end_pass(self);
     Py_CLEAR(self->source);
     return 0;
 }
@@ -263,50 +242,28 @@ iterator_clear(PyObject *object)
 static void
 iterator_dealloc(PyObject *object)
 {
-    py_iterator *self = (py_iterator *)object;
-    PyTypeObject *type = Py_TYPE(object);
+    ipu_dataset *dataset = ((py_iterator *)object)->dataset;
     PyObject_GC_UnTrack(object);
-    if (self->weak_references != NULL) {
-        PyObject_ClearWeakRefs(object);
-    }
+    PyObject_ClearWeakRefs(object);
     iterator_clear(object);
-    ipu_dataset *dataset = self->dataset;
     Py_BEGIN_ALLOW_THREADS
     ipu_dataset_unref(dataset);
     Py_END_ALLOW_THREADS
-    type->tp_free(object);
-    Py_DECREF(type);
+    ipu_py_free(object);
 }
 
 static PyMethodDef methods[] = {
-    {"read", iterator_read, METH_VARARGS, read_doc},
-    {"close", iterator_close, METH_NOARGS, close_doc},
+    {"read", iterator_read, METH_VARARGS,
+     "Makes elements, and with `copy` writes them into memory as an infeed would; "
+     "returns (bytes, seconds)."},
+    {"close", iterator_close, METH_NOARGS,
+     "Ends the pass and its threads; nothing where that has happened."},
     {NULL, NULL, 0, NULL},
 };
 
-static PyMemberDef members[] = {
-    {"__weaklistoffset__", T_PYSSIZET, offsetof(py_iterator, weak_references), READONLY,
-     NULL},
-    {NULL, 0, 0, 0, NULL},
-};
-
-__extension__ static PyType_Slot slots[] = {
-    {Py_tp_doc, "DatasetIterator(dataset)\n--\n\nOne pass over a data set: tuples of "
-                "tensors."},
-    {Py_tp_new, iterator_new},
-    {Py_tp_dealloc, iterator_dealloc},
-    {Py_tp_traverse, iterator_traverse},
-    {Py_tp_clear, iterator_clear},
-    {Py_tp_iter, PyObject_SelfIter},
-    {Py_tp_iternext, iterator_next},
-    {Py_tp_methods, methods},
-    {Py_tp_members, members},
-    {0, NULL},
-};
-
-PyType_Spec ipu_py_dataset_iterator_spec = {
-    .name = "ipu._core.DatasetIterator",
-    .basicsize = sizeof(py_iterator),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_HAVE_GC,
-    .slots = slots,
-};
+IPU_PY_TYPE(dataset_iterator, "DatasetIterator", py_iterator, Py_TPFLAGS_HAVE_GC,
+            {Py_tp_doc, "One pass over a data set: tuples of tensors."},
+            {Py_tp_new, iterator_new}, {Py_tp_dealloc, iterator_dealloc},
+            {Py_tp_traverse, iterator_traverse}, {Py_tp_clear, iterator_clear},
+            {Py_tp_iter, PyObject_SelfIter}, {Py_tp_iternext, iterator_next},
+            {Py_tp_methods, methods}, {Py_tp_members, ipu_py_weak_members});

@@ -31,25 +31,6 @@ ipu_py_device_behaviour(PyObject *device)
     return &((py_device *)device)->behaviour;
 }
 
-static ipu_py_state *
-state_of(PyObject *self)
-{
-    return ipu_py_state_of_type(Py_TYPE(self));
-}
-
-/* Which of the names is `text`; -1 with an exception. */
-static int
-parse_choice(const char *what, const char *text, const char *const *choices, int count)
-{
-    for (int i = 0; i < count; i++) {
-        if (strcmp(text, choices[i]) == 0) {
-            return i;
-        }
-    }
-    PyErr_Format(PyExc_ValueError, "there is no %s \"%s\"", what, text);
-    return -1;
-}
-
 static PyObject *
 device_new(PyTypeObject *cls, PyObject *args, PyObject *kwargs)
 {
@@ -74,8 +55,8 @@ device_new(PyTypeObject *cls, PyObject *args, PyObject *kwargs)
                                      &oflo)) {
         return NULL;
     }
-    int rounds = parse_choice("rounding", rounding, roundings, 3);
-    int overflows_to = parse_choice("overflow", overflow, overflows, 3);
+    int rounds = ipu_py_choice("rounding", rounding, roundings, 3);
+    int overflows_to = ipu_py_choice("overflow", overflow, overflows, 3);
     if (rounds < 0 || overflows_to < 0) {
         return NULL;
     }
@@ -90,9 +71,8 @@ device_new(PyTypeObject *cls, PyObject *args, PyObject *kwargs)
                                             .traps_division = div0 != 0,
                                             .traps_overflow = oflo != 0};
     ipu_ctx ctx = ipu_py_ctx();
-    if (ipu_device_create(&ctx, ipus, &self->device) != IPU_OK) {
-        Py_DECREF(self);
-        return ipu_py_raise(ipu_py_state_of_type(cls), &ctx);
+    if (!ipu_py_is_ok(&ctx, ipu_device_create(&ctx, ipus, &self->device))) {
+        Py_CLEAR(self);
     }
     return (PyObject *)self;
 }
@@ -100,61 +80,38 @@ device_new(PyTypeObject *cls, PyObject *args, PyObject *kwargs)
 static void
 device_dealloc(PyObject *object)
 {
-    py_device *self = (py_device *)object;
-    PyTypeObject *type = Py_TYPE(self);
     ipu_ctx ctx = ipu_py_ctx();
-    ipu_device_free(&ctx, self->device);
-    type->tp_free(self);
-    Py_DECREF(type);
-}
-
-/* Raises what ended a wait for a step's end, if something did. */
-static bool
-gave_up(PyObject *self, ipu_py_patience *patience, ipu_ctx *ctx, ipu_status status)
-{
-    bool is_interrupted = ipu_py_patience_end(patience) < 0;
-    if (!is_interrupted && status != IPU_OK) {
-        ipu_py_raise(state_of(self), ctx);
-    }
-    return is_interrupted || status != IPU_OK;
+    ipu_device_free(&ctx, ipu_py_device_of(object));
+    ipu_py_free(object);
 }
 
 static PyObject *
 variable_add(PyObject *self, PyObject *args)
 {
-    PyObject *dtype;
-    PyObject *shape;
     ipu_type type;
     int64_t id;
-    if (!PyArg_ParseTuple(args, "OO:variable_add", &dtype, &shape) ||
-        ipu_py_parse_dtype(dtype, &type.dtype) < 0 ||
-        ipu_py_parse_shape(shape, false, &type.shape) < 0) {
-        return NULL;
-    }
     ipu_ctx ctx = ipu_py_ctx();
-    if (ipu_device_variable_add(&ctx, ipu_py_device_of(self), &type, &id) != IPU_OK) {
-        return ipu_py_raise(state_of(self), &ctx);
-    }
-    return PyLong_FromLongLong(id);
+    return PyArg_ParseTuple(args, "O&O&:variable_add", ipu_py_dtype_converter,
+                            &type.dtype, ipu_py_shape_converter, &type.shape) &&
+                   ipu_py_is_ok(&ctx, ipu_device_variable_add(
+                                          &ctx, ipu_py_device_of(self), &type, &id))
+               ? PyLong_FromLongLong(id)
+               : NULL;
 }
 
 /* Into a new tensor: its memory is fresh, so nothing else writes to it. A negative
  * `replica` takes the variable off the device. */
 static PyObject *
-read_variable(PyObject *self, int64_t id, PyObject *type_object, int replica)
+read_variable(PyObject *self, int64_t id, const ipu_type *type, int replica)
 {
-    ipu_type type;
-    if (ipu_py_parse_type_tuple(type_object, false, &type) < 0) {
-        return NULL;
-    }
-    ipu_py_tensor *tensor = ipu_py_tensor_new(state_of(self), &type);
+    ipu_py_tensor *tensor = ipu_py_tensor_new(ipu_py_state_of(self), type);
     if (tensor == NULL) {
         return NULL;
     }
     ipu_ctx ctx = ipu_py_ctx();
     ipu_device *device = ipu_py_device_of(self);
     void *data = ipu_py_tensor_data(tensor);
-    size_t bytes = ipu_type_bytes(&type);
+    size_t bytes = ipu_type_bytes(type);
     ipu_status status;
     ipu_py_patience patience;
     ipu_py_patience_begin(&patience, &ctx);
@@ -163,9 +120,8 @@ read_variable(PyObject *self, int64_t id, PyObject *type_object, int replica)
                  ? ipu_device_variable_take(&ctx, device, id, data, bytes)
                  : ipu_device_variable_read(&ctx, device, id, replica, data, bytes);
     Py_END_ALLOW_THREADS
-    if (gave_up(self, &patience, &ctx, status)) {
-        Py_DECREF(tensor);
-        return NULL;
+    if (!ipu_py_patience_is_ok(&patience, &ctx, status)) {
+        Py_CLEAR(tensor);
     }
     return (PyObject *)tensor;
 }
@@ -175,38 +131,37 @@ variable_read(PyObject *self, PyObject *args)
 {
     long long id;
     int replica = 0;
-    PyObject *type;
-    if (!PyArg_ParseTuple(args, "LO|i:variable_read", &id, &type, &replica)) {
+    ipu_type type;
+    if (!PyArg_ParseTuple(args, "LO&|i:variable_read", &id, ipu_py_type_converter,
+                          &type, &replica)) {
         return NULL;
     }
     if (replica < 0) {
-        PyErr_Format(PyExc_ValueError, "replica must not be negative, but got %d",
-                     replica);
-        return NULL;
+        return PyErr_Format(PyExc_ValueError,
+                            "replica must not be negative, but got %d", replica);
     }
-    return read_variable(self, id, type, replica);
+    return read_variable(self, id, &type, replica);
 }
 
 static PyObject *
 variable_take(PyObject *self, PyObject *args)
 {
     long long id;
-    PyObject *type;
-    if (!PyArg_ParseTuple(args, "LO:variable_take", &id, &type)) {
-        return NULL;
-    }
-    return read_variable(self, id, type, -1);
+    ipu_type type;
+    return PyArg_ParseTuple(args, "LO&:variable_take", &id, ipu_py_type_converter,
+                            &type)
+               ? read_variable(self, id, &type, -1)
+               : NULL;
 }
 
 static PyObject *
 variable_write(PyObject *self, PyObject *args)
 {
     long long id;
-    PyObject *type_object;
     PyObject *value;
     ipu_type type;
-    if (!PyArg_ParseTuple(args, "LOO:variable_write", &id, &type_object, &value) ||
-        ipu_py_parse_type_tuple(type_object, false, &type) < 0) {
+    if (!PyArg_ParseTuple(args, "LO&O:variable_write", &id, ipu_py_type_converter,
+                          &type, &value)) {
         return NULL;
     }
     PyObject *array = ipu_py_as_array(value, &type);
@@ -223,17 +178,14 @@ variable_write(PyObject *self, PyObject *args)
                                        ipu_type_bytes(&type));
     Py_END_ALLOW_THREADS
     Py_DECREF(array);
-    if (gave_up(self, &patience, &ctx, status)) {
-        return NULL;
-    }
-    Py_RETURN_NONE;
+    return ipu_py_patience_is_ok(&patience, &ctx, status) ? Py_NewRef(Py_None) : NULL;
 }
 
 static PyObject *
 variable_remove(PyObject *self, PyObject *argument)
 {
-    long long id = PyLong_AsLongLong(argument);
-    if (id == -1 && PyErr_Occurred()) {
+    long long id;
+    if (!PyArg_Parse(argument, "L:variable_remove", &id)) {
         return NULL;
     }
     ipu_ctx ctx = ipu_py_ctx();
@@ -246,8 +198,8 @@ variable_remove(PyObject *self, PyObject *argument)
 static PyObject *
 device_seed(PyObject *self, PyObject *argument)
 {
-    unsigned long long seed = PyLong_AsUnsignedLongLongMask(argument);
-    if (seed == (unsigned long long)-1 && PyErr_Occurred()) {
+    unsigned long long seed;
+    if (!PyArg_Parse(argument, "K:seed", &seed)) {
         return NULL;
     }
     ipu_device_seed(ipu_py_device_of(self), seed);
@@ -289,69 +241,43 @@ device_set_random(PyObject *self, PyObject *args)
 }
 
 static PyObject *
-device_get_random(PyObject *self, void *Py_UNUSED(closure))
+random_of(ipu_device *device)
 {
-    ipu_device_random state = ipu_device_get_random(ipu_py_device_of(self));
+    ipu_device_random state = ipu_device_get_random(device);
     return Py_BuildValue("KK", state.seed, state.step);
 }
 
-static PyObject *
-device_get_step(PyObject *self, void *Py_UNUSED(closure))
-{
-    return PyLong_FromUnsignedLongLong(ipu_device_step(ipu_py_device_of(self)));
-}
-
-static PyObject *
-device_get_bytes(PyObject *self, void *Py_UNUSED(closure))
-{
-    return PyLong_FromSize_t(ipu_device_variable_bytes(ipu_py_device_of(self)));
-}
+#define ATTRIBUTES(X, T) \
+    X(T, random, random_of(self->device), NULL, "The random state: seed and step.") \
+    X(T, step, PyLong_FromUnsignedLongLong(ipu_device_step(self->device)), NULL, \
+      "The global micro-batch counter.") \
+    X(T, variable_bytes, PyLong_FromSize_t(ipu_device_variable_bytes(self->device)), \
+      NULL, "Bytes held for variables.")
+IPU_PY_ATTRIBUTES(py_device, ATTRIBUTES);
 
 static PyMethodDef device_methods[] = {
     {"variable_add", variable_add, METH_VARARGS,
-     "variable_add(dtype, shape)\n--\n\nA new zeroed variable; returns its id."},
+     "A new zeroed variable; returns its id."},
     {"variable_read", variable_read, METH_VARARGS,
-     "variable_read(id, type, replica=0)\n--\n\nThe variable's value as a tensor."},
+     "The variable's value in a replica, as a tensor."},
     {"variable_take", variable_take, METH_VARARGS,
-     "variable_take(id, type)\n--\n\nIts value as a tensor; frees the variable."},
+     "Its value as a tensor; frees the variable."},
     {"variable_write", variable_write, METH_VARARGS,
-     "variable_write(id, type, value)\n--\n\nSets the variable in every replica."},
-    {"variable_remove", variable_remove, METH_O,
-     "variable_remove(id)\n--\n\nFrees the variable."},
-    {"seed", device_seed, METH_O, "seed(seed)\n--\n\nSets the device's random seed."},
+     "Sets the variable in every replica."},
+    {"variable_remove", variable_remove, METH_O, "Frees the variable."},
+    {"seed", device_seed, METH_O, "Sets the device's random seed."},
     {"set_random", device_set_random, METH_VARARGS,
-     "set_random(seed, step)\n--\n\nSets seed and step: random numbers go on as they "
-     "did where `random` was read."},
+     "Sets seed and step: random numbers go on as they did where `random` was read."},
     {NULL, NULL, 0, NULL},
 };
 
-static PyGetSetDef device_getset[] = {
-    {"random", device_get_random, NULL, "The random state: seed and step.", NULL},
-    {"step", device_get_step, NULL, "The global micro-batch counter.", NULL},
-    {"variable_bytes", device_get_bytes, NULL, "Bytes held for variables.", NULL},
-    {NULL, NULL, NULL, NULL, NULL},
-};
-
-__extension__ static PyType_Slot device_slots[] = {
+IPU_PY_TYPE(
+    device, "Device", py_device, 0,
     {Py_tp_doc,
-     "Device(ipus=1, portable=False, rounding='nearest', overflow='infinity', "
-     "inv=False, "
-     "div0=False, oflo=False)\n--\n\nA simulated device: variables, queues, "
-     "seed. Programs for a portable one have the same bits on every class of CPU. "
-     "float16 results are rounded to 'nearest', 'stochastic'ally, or so where they are "
-     "'replica_identical'; beyond the largest number they give 'infinity', 'nan', or "
-     "'clip'. Invalid operations, divisions by zero and overflow end a run where inv, "
-     "div0, oflo are set."},
-    {Py_tp_new, device_new},
-    {Py_tp_dealloc, device_dealloc},
-    {Py_tp_methods, device_methods},
-    {Py_tp_getset, device_getset},
-    {0, NULL},
-};
-
-PyType_Spec ipu_py_device_spec = {
-    .name = "ipu._core.Device",
-    .basicsize = sizeof(py_device),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
-    .slots = device_slots,
-};
+     "A simulated device: variables, queues, seed. Programs for a portable one have "
+     "the same bits on every class of CPU. float16 results are rounded to 'nearest', "
+     "'stochastic'ally, or so where they are 'replica_identical'; beyond the largest "
+     "number they give 'infinity', 'nan', or 'clip'. Invalid operations, divisions by "
+     "zero and overflow end a run where inv, div0, oflo are set."},
+    {Py_tp_new, device_new}, {Py_tp_dealloc, device_dealloc},
+    {Py_tp_methods, device_methods}, {Py_tp_getset, py_device_getset});

@@ -96,26 +96,6 @@ matches(const entry *e, uint64_t hash, ipu_op op, ipu_py_tensor *const *inputs,
 }
 
 static ipu_status
-copy_attrs(ipu_ctx *ctx, ipu_arena *arena, ipu_attrs attrs, ipu_attrs *out)
-{
-    ipu_attr *items;
-    IPU_TRY(ipu_arena_alloc(ctx, arena, attrs.count * sizeof(ipu_attr), &items));
-    for (uint32_t i = 0; i < attrs.count; i++) {
-        items[i] = attrs.items[i];
-        if (ipu_attr_kind_of(items[i].key) == IPU_ATTR_KIND_INTS &&
-            items[i].count > 0) {
-            int64_t *ints;
-            size_t bytes = items[i].count * sizeof(int64_t);
-            IPU_TRY(ipu_arena_alloc(ctx, arena, bytes, &ints));
-            memcpy(ints, items[i].as.ints, bytes);
-            items[i].as.ints = ints;
-        }
-    }
-    *out = (ipu_attrs){items, attrs.count};
-    return IPU_OK;
-}
-
-static ipu_status
 fill_entry(ipu_ctx *ctx, entry *e, ipu_op op, ipu_py_tensor *const *inputs,
            uint32_t input_count, ipu_attrs attrs)
 {
@@ -129,7 +109,7 @@ fill_entry(ipu_ctx *ctx, entry *e, ipu_op op, ipu_py_tensor *const *inputs,
         ipu_arena_alloc(ctx, &e->arena, input_count * sizeof(ipu_type), &input_types));
     IPU_TRY(
         ipu_arena_alloc(ctx, &e->arena, MAX_OUTPUTS * sizeof(ipu_type), &output_types));
-    IPU_TRY(copy_attrs(ctx, &e->arena, attrs, &own));
+    IPU_TRY(ipu_attrs_copy(ctx, &e->arena, attrs, &own));
     for (uint32_t i = 0; i < input_count; i++) {
         input_types[i] = inputs[i]->type;
         bytes += ipu_type_bytes(&input_types[i]);
@@ -163,8 +143,8 @@ fill_entry(ipu_ctx *ctx, entry *e, ipu_op op, ipu_py_tensor *const *inputs,
 
 /* A new entry with one user, the caller; NULL with an exception. */
 static entry *
-entry_new(ipu_py_state *state, uint64_t hash, ipu_op op, ipu_py_tensor *const *inputs,
-          uint32_t input_count, ipu_attrs attrs)
+entry_new(uint64_t hash, ipu_op op, ipu_py_tensor *const *inputs, uint32_t input_count,
+          ipu_attrs attrs)
 {
     entry *e = PyMem_Calloc(1, sizeof(*e));
     if (e == NULL) {
@@ -174,9 +154,8 @@ entry_new(ipu_py_state *state, uint64_t hash, ipu_op op, ipu_py_tensor *const *i
     ipu_ctx ctx = ipu_py_ctx();
     e->hash = hash;
     e->users = 1;
-    if (fill_entry(&ctx, e, op, inputs, input_count, attrs) != IPU_OK) {
+    if (!ipu_py_is_ok(&ctx, fill_entry(&ctx, e, op, inputs, input_count, attrs))) {
         entry_release(e);
-        ipu_py_raise(state, &ctx);
         return NULL;
     }
     return e;
@@ -205,7 +184,7 @@ find(ipu_py_state *state, ipu_op op, ipu_py_tensor *const *inputs, uint32_t inpu
             return e;
         }
     }
-    entry *e = entry_new(state, hash, op, inputs, input_count, attrs);
+    entry *e = entry_new(hash, op, inputs, input_count, attrs);
     if (e != NULL) {
         entry_release(set[WAYS - 1]);
         memmove(&set[1], &set[0], (WAYS - 1) * sizeof(*set));
@@ -308,7 +287,7 @@ compute(ipu_py_state *state, ipu_py_thread *thread, const entry *e,
     ipu_py_scratch_free(input_data, few);
     if (status != IPU_OK) {
         release_outputs(outputs, e->spec.output_count);
-        ipu_py_raise(state, &ctx);
+        ipu_py_raise(&ctx);
         return -1;
     }
     return 0;

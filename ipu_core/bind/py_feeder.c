@@ -11,16 +11,11 @@
 #include "base/cores.h"
 #include "bind/bind.h"
 
-#include <structmember.h>
-
-#include "bind/py_dataset.h"
-
 typedef struct py_feeder {
-    PyObject_HEAD
+    ipu_py_weak base;
     ipu_feeder *feeder; /* NULL: stopped */
     PyObject *infeed;
     PyObject *dataset;
-    PyObject *weak_references;
 } py_feeder;
 
 static PyObject *
@@ -39,8 +34,7 @@ feeder_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
     if (self == NULL) {
         return NULL;
     }
-    Py_INCREF(infeed);
-    self->infeed = infeed;
+    self->infeed = Py_NewRef(infeed);
     self->dataset = Py_NewRef(dataset);
     ipu_ctx ctx = ipu_py_ctx();
     ipu_infeed *queue = ipu_py_infeed_of(infeed);
@@ -50,9 +44,8 @@ feeder_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
     Py_BEGIN_ALLOW_THREADS
     status = ipu_feeder_start(&ctx, source, queue, shares_cores, &self->feeder);
     Py_END_ALLOW_THREADS
-    if (status != IPU_OK) {
-        Py_DECREF(self);
-        return ipu_py_raise(state, &ctx);
+    if (!ipu_py_is_ok(&ctx, status)) {
+        Py_CLEAR(self);
     }
     return (PyObject *)self;
 }
@@ -67,9 +60,6 @@ stop(py_feeder *self, ipu_cancel *cancel)
     Py_END_ALLOW_THREADS
 }
 
-PyDoc_STRVAR(stop_doc, "stop(wait=True)\n--\n\nCloses the infeed and ends the thread; "
-                       "nothing where that has happened. Without `wait` a thread that "
-                       "is in a generator may end later.");
 static PyObject *
 feeder_stop(PyObject *self, PyObject *args, PyObject *keywords)
 {
@@ -82,23 +72,17 @@ feeder_stop(PyObject *self, PyObject *args, PyObject *keywords)
     }
     ipu_py_patience_begin(&patience, &ctx);
     stop((py_feeder *)self, wait && !ipu_py_is_unwinding() ? ctx.cancel : NULL);
-    if (ipu_py_patience_end(&patience) < 0) {
-        return NULL;
-    }
-    Py_RETURN_NONE;
+    return ipu_py_patience_end(&patience) < 0 ? NULL : Py_NewRef(Py_None);
 }
 
-PyDoc_STRVAR(move_doc, "move(infeed)\n--\n\nGoes on with another infeed, of the same "
-                       "types and depth, that has all that the first one holds.");
 static PyObject *
 feeder_move(PyObject *object, PyObject *infeed)
 {
     py_feeder *self = (py_feeder *)object;
-    ipu_py_state *state = ipu_py_state_of_type(Py_TYPE(object));
     ipu_ctx ctx = ipu_py_ctx();
     ipu_py_patience patience;
     ipu_feeder *feeder = self->feeder;
-    if (!PyObject_TypeCheck(infeed, state->infeed_type)) {
+    if (!PyObject_TypeCheck(infeed, ipu_py_state_of(self)->infeed_type)) {
         return PyErr_Format(PyExc_TypeError, "expected an Infeed, but got %R", infeed);
     }
     if (feeder == NULL) {
@@ -112,11 +96,8 @@ feeder_move(PyObject *object, PyObject *infeed)
     status = ipu_feeder_move(&ctx, feeder, queue);
     Py_END_ALLOW_THREADS
     self->feeder = feeder;
-    if (ipu_py_patience_end(&patience) < 0) {
+    if (!ipu_py_patience_is_ok(&patience, &ctx, status)) {
         return NULL;
-    }
-    if (status != IPU_OK) {
-        return ipu_py_raise(state, &ctx);
     }
     Py_SETREF(self->infeed, Py_NewRef(infeed));
     Py_RETURN_NONE;
@@ -145,45 +126,26 @@ feeder_clear(PyObject *object)
 static void
 feeder_dealloc(PyObject *object)
 {
-    py_feeder *self = (py_feeder *)object;
-    PyTypeObject *type = Py_TYPE(object);
     PyObject_GC_UnTrack(object);
-    if (self->weak_references != NULL) {
-        PyObject_ClearWeakRefs(object);
-    }
+    PyObject_ClearWeakRefs(object);
     feeder_clear(object);
-    type->tp_free(object);
-    Py_DECREF(type);
+    ipu_py_free(object);
 }
 
 static PyMethodDef methods[] = {
-    {"stop", (PyCFunction)(void (*)(void))feeder_stop, METH_VARARGS | METH_KEYWORDS,
-     stop_doc},
-    {"move", feeder_move, METH_O, move_doc},
+    {"stop", IPU_PY_FUNCTION(feeder_stop), METH_VARARGS | METH_KEYWORDS,
+     "Closes the infeed and ends the thread; nothing where that has happened. Without "
+     "`wait` a thread that is in a generator may end later."},
+    {"move", feeder_move, METH_O,
+     "Goes on with another infeed, of the same types and depth, that has all that the "
+     "first one holds."},
     {NULL, NULL, 0, NULL},
 };
 
-static PyMemberDef members[] = {
-    {"__weaklistoffset__", T_PYSSIZET, offsetof(py_feeder, weak_references), READONLY,
-     NULL},
-    {NULL, 0, 0, 0, NULL},
-};
-
-__extension__ static PyType_Slot slots[] = {
-    {Py_tp_doc, "Feeder(dataset, infeed)\n--\n\nFills an infeed from a new iterator of "
-                "a data set, in a thread of its own."},
-    {Py_tp_new, feeder_new},
-    {Py_tp_dealloc, feeder_dealloc},
-    {Py_tp_traverse, feeder_traverse},
-    {Py_tp_clear, feeder_clear},
-    {Py_tp_methods, methods},
-    {Py_tp_members, members},
-    {0, NULL},
-};
-
-PyType_Spec ipu_py_feeder_spec = {
-    .name = "ipu._core.Feeder",
-    .basicsize = sizeof(py_feeder),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_HAVE_GC,
-    .slots = slots,
-};
+IPU_PY_TYPE(feeder, "Feeder", py_feeder, Py_TPFLAGS_HAVE_GC,
+            {Py_tp_doc,
+             "Fills an infeed from a new iterator of a data set, in a thread of its "
+             "own."},
+            {Py_tp_new, feeder_new}, {Py_tp_dealloc, feeder_dealloc},
+            {Py_tp_traverse, feeder_traverse}, {Py_tp_clear, feeder_clear},
+            {Py_tp_methods, methods}, {Py_tp_members, ipu_py_weak_members});

@@ -28,15 +28,10 @@ typedef struct request {
 } request;
 
 static int
-failed(request *r)
-{
-    return ipu_py_gradient_request_failed(r->state, &r->asked);
-}
-
-static int
 push(request *r, ipu_py_values *array, ipu_value value)
 {
-    return IPU_ARRAY_PUSH(&r->asked.ctx, array, value) == IPU_OK ? 0 : failed(r);
+    ipu_ctx *ctx = &r->asked.ctx;
+    return ipu_py_is_ok(ctx, IPU_ARRAY_PUSH(ctx, array, value)) ? 0 : -1;
 }
 
 /* Notes the reads of variables among nodes [begin, end), which can be seen. */
@@ -86,12 +81,9 @@ find_reads(request *r)
 static int
 push_reads(request *r, PyObject *number, ipu_py_values *array)
 {
-    long long id = PyLong_AsLongLong(number);
-    if (id == -1 && PyErr_Occurred()) {
+    long long id;
+    if (!PyArg_Parse(number, "L", &id) || !ipu_py_is_ok(&r->asked.ctx, find_reads(r))) {
         return -1;
-    }
-    if (find_reads(r) != IPU_OK) {
-        return failed(r);
     }
     uint32_t at = ipu_id_map_get(&r->first_reads, (uint64_t)id, 0);
     for (; at > 0; at = r->reads.items[at - 1].next) {
@@ -100,6 +92,15 @@ push_reads(request *r, PyObject *number, ipu_py_values *array)
         }
     }
     return 0;
+}
+
+static int
+value_of(request *r, PyObject *item, ipu_value *out)
+{
+    ipu_py_tensor *tensor = ipu_py_as_tensor(r->state, item, -1);
+    int result = tensor == NULL ? -1 : ipu_py_trace_value(r->state, tensor, out);
+    Py_XDECREF(tensor);
+    return result;
 }
 
 /* Appends what an entry stands for: nothing for None, where that may be. */
@@ -113,23 +114,21 @@ push_item(request *r, PyObject *item, bool none_is_value, ipu_py_values *array)
         return push_reads(r, item, array);
     }
     ipu_value value;
-    ipu_py_tensor *tensor = ipu_py_as_tensor(r->state, item, -1);
-    int result = tensor == NULL ? -1 : ipu_py_trace_value(r->state, tensor, &value);
-    Py_XDECREF(tensor);
-    return result < 0 ? -1 : push(r, array, value);
+    return value_of(r, item, &value) < 0 ? -1 : push(r, array, value);
 }
 
 static int
 push_all(request *r, PyObject *list, bool none_is_value, ipu_py_values *array,
          ipu_py_indices *ends)
 {
+    ipu_ctx *ctx = &r->asked.ctx;
     PyObject *items = PySequence_Tuple(list);
     int result = items == NULL ? -1 : 0;
     for (Py_ssize_t i = 0; result == 0 && i < PyTuple_GET_SIZE(items); i++) {
         result = push_item(r, PyTuple_GET_ITEM(items, i), none_is_value, array);
-        if (result == 0 && ends != NULL &&
-            IPU_ARRAY_PUSH(&r->asked.ctx, ends, (uint32_t)array->count) != IPU_OK) {
-            result = failed(r);
+        if (result == 0 && ends != NULL) {
+            uint32_t end = (uint32_t)array->count;
+            result = ipu_py_is_ok(ctx, IPU_ARRAY_PUSH(ctx, ends, end)) ? 0 : -1;
         }
     }
     Py_XDECREF(items);
@@ -160,8 +159,7 @@ sum_gradients(request *r, const ipu_value *values, uint32_t count, ipu_value *ou
 static PyObject *
 symbolic(const request *r, ipu_value value)
 {
-    return (PyObject *)ipu_py_tensor_symbolic(
-        r->state, r->object, &ipu_value_of(r->trace->graph, value)->type, value);
+    return (PyObject *)ipu_py_tensor_symbolic(r->state, r->object, value);
 }
 
 /* What the user's function gives, as values. */
@@ -177,13 +175,7 @@ take_results(request *r, PyObject *given, const ipu_custom_gradient *call)
     }
     for (uint32_t i = 0; result == 0 && i < call->result_count; i++) {
         PyObject *item = PyTuple_GET_ITEM(items, i);
-        if (item != Py_None) {
-            ipu_py_tensor *tensor = ipu_py_as_tensor(r->state, item, -1);
-            result = tensor == NULL
-                         ? -1
-                         : ipu_py_trace_value(r->state, tensor, &call->results[i]);
-            Py_XDECREF(tensor);
-        }
+        result = item == Py_None ? 0 : value_of(r, item, &call->results[i]);
     }
     Py_XDECREF(items);
     return result;
@@ -196,12 +188,7 @@ call_custom(ipu_ctx *ctx, void *state, const ipu_custom_gradient *call)
     IPU_TRY(ipu_trace_enter(ctx, r->trace, call->block, call->home));
     PyObject *grads = PyList_New(call->grad_count);
     for (uint32_t i = 0; grads != NULL && i < call->grad_count; i++) {
-        PyObject *gradient = symbolic(r, call->grads[i]);
-        if (gradient == NULL) {
-            Py_CLEAR(grads);
-            break;
-        }
-        PyList_SET_ITEM(grads, i, gradient);
+        ipu_py_put(&grads, i, symbolic(r, call->grads[i]));
     }
     PyObject *given =
         grads == NULL
@@ -219,7 +206,7 @@ differentiate(request *r)
 {
     ipu_gradient_scope scope = {.custom = r->custom == Py_None ? NULL : call_custom,
                                 .custom_state = r};
-    return ipu_py_gradient_request_run(r->state, &r->asked, r->trace->graph,
+    return ipu_py_gradient_request_run(&r->asked, r->trace->graph,
                                        ipu_trace_block(r->trace),
                                        r->has_scope ? &scope : NULL);
 }
@@ -232,20 +219,14 @@ results(request *r)
     uint32_t begin = 0;
     for (size_t i = 0; list != NULL && i < ends->count; i++) {
         const ipu_value *of_reads = r->asked.out.items + begin;
+        uint32_t count = ends->items[i] - begin;
         ipu_value sum;
-        PyObject *item = NULL;
-        if (sum_gradients(r, of_reads, ends->items[i] - begin, &sum) != IPU_OK) {
-            failed(r);
-        } else if (sum.index == IPU_NO_INDEX) {
-            item = Py_NewRef(Py_None);
-        } else {
-            item = symbolic(r, sum);
-        }
-        if (item == NULL) {
-            Py_CLEAR(list);
-            break;
-        }
-        PyList_SET_ITEM(list, (Py_ssize_t)i, item);
+        bool is_ok =
+            ipu_py_is_ok(&r->asked.ctx, sum_gradients(r, of_reads, count, &sum));
+        ipu_py_put(&list, (Py_ssize_t)i,
+                   !is_ok                      ? NULL
+                   : sum.index == IPU_NO_INDEX ? Py_NewRef(Py_None)
+                                               : symbolic(r, sum));
         begin = ends->items[i];
     }
     return list;
@@ -254,8 +235,8 @@ results(request *r)
 PyObject *
 ipu_py_trace_gradients(PyObject *self, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"ys", "grad_ys", "xs", "spans", "watched",
-                            "custom", "stops", NULL};
+    static char *names[] = {"ys",      "grad_ys", "xs",    "spans",
+                            "watched", "custom",  "stops", NULL};
     PyObject *ys;
     PyObject *grads;
     PyObject *xs;
@@ -264,11 +245,10 @@ ipu_py_trace_gradients(PyObject *self, PyObject *args, PyObject *kwargs)
     PyObject *custom = Py_None;
     PyObject *stops = Py_None;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO|OOOO:gradients", names, &ys,
-                                     &grads, &xs, &spans, &watched, &custom,
-                                     &stops)) {
+                                     &grads, &xs, &spans, &watched, &custom, &stops)) {
         return NULL;
     }
-    request r = {.state = ipu_py_state_of_type(Py_TYPE(self)),
+    request r = {.state = ipu_py_state_of(self),
                  .object = self,
                  .custom = custom,
                  .trace = ipu_py_trace_of(self),
@@ -276,14 +256,13 @@ ipu_py_trace_gradients(PyObject *self, PyObject *args, PyObject *kwargs)
                  .has_scope = spans != Py_None};
     ipu_py_gradient_request *asked = &r.asked;
     PyObject *result = NULL;
-    if ((!r.has_scope || ipu_py_gradient_request_spans(r.state, asked, spans) == 0) &&
+    if ((!r.has_scope || ipu_py_gradient_request_spans(asked, spans) == 0) &&
         push_all(&r, ys, false, &asked->ys, NULL) == 0 &&
         push_all(&r, grads, true, &asked->grads, NULL) == 0 &&
         push_all(&r, xs, false, &asked->xs, &asked->places) == 0 &&
         (watched == Py_None ||
          push_all(&r, watched, false, &asked->watched, NULL) == 0) &&
-        (stops == Py_None ||
-         push_all(&r, stops, false, &asked->stops, NULL) == 0) &&
+        (stops == Py_None || push_all(&r, stops, false, &asked->stops, NULL) == 0) &&
         differentiate(&r) == 0) {
         result = results(&r);
     }

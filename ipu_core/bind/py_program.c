@@ -2,26 +2,50 @@
  *
  * ipu._core.Program: a compiled program bound to a device. */
 #define NO_IMPORT_ARRAY
-#include "bind/py_program.h"
+#include "bind/bind.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/event.h"
+#include "base/lock.h"
 #include "base/service.h"
 #include "passes/passes.h"
 #include "pipeline/schedule.h"
 
+/* When an action ran, from when it had what it waited for; all 0: not known. */
+typedef struct span {
+    uint64_t begin_ns;
+    uint64_t end_ns;
+} span;
+
+typedef struct py_program {
+    PyObject_HEAD
+    ipu_program *program;
+    ipu_executor *executor; /* made at the first run, and again after a rest */
+    PyObject *device;       /* Device or None */
+    PyObject *held;         /* keeps the tensors that the program reads; may be NULL */
+    PyObject *name;         /* str or None: of what it was made of */
+    ipu_lock lock;          /* protects: is_running */
+    pthread_cond_t ended;
+    bool is_running;     /* by a thread, which executor, stats and spans belong to */
+    bool records;        /* when actions run */
+    ipu_run_stats stats; /* of the last run */
+    bool holds_recorder; /* while it runs */
+    span *spans;         /* per action of the pipelines; NULL: nothing was recorded */
+} py_program;
+
 const ipu_program *
 ipu_py_program_of(PyObject *program)
 {
-    return ((ipu_py_program *)program)->program;
+    return ((py_program *)program)->program;
 }
 
 static void
 forget_threads(void *owner)
 {
-    ipu_py_program *self = owner;
+    py_program *self = owner;
     ipu_cond_init(&self->ended);
     if (self->is_running) { /* the thread may have been anywhere in it */
         self->executor = NULL;
@@ -31,7 +55,7 @@ forget_threads(void *owner)
 }
 
 static ipu_status
-check_device(ipu_ctx *ctx, const ipu_py_program *self, ipu_device_wait *wait)
+check_device(ipu_ctx *ctx, const py_program *self, ipu_device_wait *wait)
 {
     return self->device == Py_None
                ? IPU_OK
@@ -40,7 +64,7 @@ check_device(ipu_ctx *ctx, const ipu_py_program *self, ipu_device_wait *wait)
 
 /* Waits until no other thread runs the program. */
 static ipu_status
-wait_for_others(ipu_ctx *ctx, ipu_py_program *self)
+wait_for_others(ipu_ctx *ctx, py_program *self)
 {
     ipu_device_wait wait = {0};
     ipu_status status = IPU_OK;
@@ -61,7 +85,7 @@ wait_for_others(ipu_ctx *ctx, ipu_py_program *self)
 }
 
 static void
-end_run(ipu_py_program *self)
+end_run(py_program *self)
 {
     ipu_lock_take(&self->lock);
     self->is_running = false;
@@ -72,7 +96,7 @@ end_run(ipu_py_program *self)
 /* From here to the end of the run the executor is the thread's; -1 with an exception.
  */
 static int
-begin_run(ipu_py_state *state, ipu_py_program *self)
+begin_run(py_program *self)
 {
     ipu_ctx ctx = ipu_py_ctx();
     ipu_py_patience patience;
@@ -85,32 +109,20 @@ begin_run(ipu_py_state *state, ipu_py_program *self)
     if (is_interrupted && status == IPU_OK) {
         end_run(self);
     }
-    if (!is_interrupted && status != IPU_OK) {
-        ipu_py_raise(state, &ctx);
-    }
-    return is_interrupted || status != IPU_OK ? -1 : 0;
+    return ipu_py_is_ok(&ctx, status) && !is_interrupted ? 0 : -1;
 }
 
-static atomic_int regions = IPU_REGIONS_WHERE_FASTER;
-static atomic_int products = IPU_KERNEL_FAST;
-static atomic_int panels = IPU_PANELS_WHERE_FASTER;
+/* How programs are compiled from now on. */
+static atomic_int choices[] = {
+    [IPU_PY_REGIONS] = IPU_REGIONS_WHERE_FASTER,
+    [IPU_PY_PANELS] = IPU_PANELS_WHERE_FASTER,
+    [IPU_PY_PRODUCTS] = IPU_KERNEL_FAST,
+};
 
 void
-ipu_py_program_set_regions(ipu_region_choice choice)
+ipu_py_program_choose(ipu_py_compile_choice what, int value)
 {
-    atomic_store(&regions, (int)choice);
-}
-
-void
-ipu_py_program_set_panels(ipu_panel_choice choice)
-{
-    atomic_store(&panels, (int)choice);
-}
-
-void
-ipu_py_program_set_products(ipu_kernel_variant variant)
-{
-    atomic_store(&products, (int)variant);
+    atomic_store(&choices[what], value);
 }
 
 /* The kernels of a program for `device`, which may be None. */
@@ -120,7 +132,7 @@ variant_for(PyObject *device, bool reference)
     bool portable = device != Py_None && ipu_py_device_is_portable(device);
     return reference  ? IPU_KERNEL_REFERENCE
            : portable ? IPU_KERNEL_PORTABLE
-                      : (ipu_kernel_variant)atomic_load(&products);
+                      : (ipu_kernel_variant)atomic_load(&choices[IPU_PY_PRODUCTS]);
 }
 
 /* Whether what a guard looks at would be hidden inside of fused chains. */
@@ -144,8 +156,8 @@ ipu_py_program_compile(ipu_py_state *state, ipu_graph *graph, PyObject *held,
         PyErr_Format(PyExc_TypeError, "expected a Device or None, but got %R", device);
         return NULL;
     }
-    ipu_py_program *self =
-        (ipu_py_program *)state->program_type->tp_alloc(state->program_type, 0);
+    py_program *self =
+        (py_program *)state->program_type->tp_alloc(state->program_type, 0);
     if (self == NULL) {
         return NULL;
     }
@@ -162,12 +174,13 @@ ipu_py_program_compile(ipu_py_state *state, ipu_graph *graph, PyObject *held,
     graph->rounding = behaviour.rounding;
     ipu_passes_options passes = {.verify = verify,
                                  .fuse = fuse && !is_looked_at(graph, &behaviour)};
-    ipu_compile_options options = {.variant = variant_for(device, reference),
-                                   .cpu = ipu_cpu_class_detect(),
-                                   .verify = verify,
-                                   .behaviour = behaviour,
-                                   .regions = (ipu_region_choice)atomic_load(&regions),
-                                   .panels = (ipu_panel_choice)atomic_load(&panels)};
+    ipu_compile_options options = {
+        .variant = variant_for(device, reference),
+        .cpu = ipu_cpu_class_detect(),
+        .verify = verify,
+        .behaviour = behaviour,
+        .regions = (ipu_region_choice)atomic_load(&choices[IPU_PY_REGIONS]),
+        .panels = (ipu_panel_choice)atomic_load(&choices[IPU_PY_PANELS])};
     ipu_status status;
     Py_BEGIN_ALLOW_THREADS
     status = ipu_passes_run(&ctx, graph, &passes);
@@ -175,9 +188,8 @@ ipu_py_program_compile(ipu_py_state *state, ipu_graph *graph, PyObject *held,
         status = ipu_program_create(&ctx, graph, &options, &self->program);
     }
     Py_END_ALLOW_THREADS
-    if (status != IPU_OK) {
-        Py_DECREF(self);
-        return ipu_py_raise(state, &ctx);
+    if (!ipu_py_is_ok(&ctx, status)) {
+        Py_CLEAR(self);
     }
     return (PyObject *)self;
 }
@@ -187,7 +199,7 @@ ipu_py_program_compile(ipu_py_state *state, ipu_graph *graph, PyObject *held,
 static int
 program_traverse(PyObject *object, visitproc visit, void *arg)
 {
-    ipu_py_program *self = (ipu_py_program *)object;
+    py_program *self = (py_program *)object;
     Py_VISIT(Py_TYPE(object));
     Py_VISIT(self->device);
     Py_VISIT(self->held);
@@ -198,8 +210,7 @@ program_traverse(PyObject *object, visitproc visit, void *arg)
 static void
 program_dealloc(PyObject *object)
 {
-    ipu_py_program *self = (ipu_py_program *)object;
-    PyTypeObject *type = Py_TYPE(self);
+    py_program *self = (py_program *)object;
     PyObject_GC_UnTrack(object);
     ipu_ctx ctx = ipu_py_ctx();
     ipu_executor_free(&ctx, self->executor);
@@ -210,101 +221,189 @@ program_dealloc(PyObject *object)
     PyMem_Free(self->spans);
     ipu_lock_destroy(&self->lock);
     pthread_cond_destroy(&self->ended);
-    type->tp_free(self);
-    Py_DECREF(type);
+    ipu_py_free(object);
+}
+
+/* --- when actions ran ------------------------------------------------------------ */
+
+static size_t
+action_count(const ipu_program *program)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < program->streams.count; i++) {
+        const ipu_stream *stream = &program->streams.items[i];
+        count += stream->is_child ? stream->instructions.count - stream->entry : 0;
+    }
+    return count;
+}
+
+/* The number of an action among all of the program's streams; SIZE_MAX: none. */
+static size_t
+action_of(const ipu_program *program, uint64_t subject)
+{
+    size_t first = 0;
+    for (uint32_t i = 0; i < program->streams.count; i++) {
+        const ipu_stream *stream = &program->streams.items[i];
+        if (stream->is_child) {
+            size_t count = stream->instructions.count - stream->entry;
+            uint64_t base = ipu_program_subject(program, i, stream->entry);
+            if (subject >= base && subject - base < count) {
+                return first + (size_t)(subject - base);
+            }
+            first += count;
+        }
+    }
+    return SIZE_MAX;
+}
+
+/* The last time of each action, in the first replica. */
+static void
+find_spans(py_program *self, const ipu_recording *recording)
+{
+    for (size_t t = 0; t < recording->count; t++) {
+        const ipu_track *track = &recording->tracks[t];
+        for (size_t i = 0; i < track->count; i++) {
+            const ipu_event *event = &track->events[i];
+            size_t action =
+                (event->length_and_kind & 0xff) == IPU_EVENT_ACTION && event->a == 0
+                    ? action_of(self->program, event->subject)
+                    : SIZE_MAX;
+            if (action != SIZE_MAX && event->begin_ns > self->spans[action].begin_ns) {
+                self->spans[action] = (span){
+                    event->begin_ns, event->begin_ns + (event->length_and_kind >> 8)};
+            }
+        }
+    }
+}
+
+/* A run of the program begins; returns -1 with an exception. */
+static int
+begin_recording(ipu_py_state *state, py_program *self)
+{
+    if (state->profiled != NULL) {
+        PyObject *id = PyLong_FromUnsignedLong(self->program->id & 0xffffff);
+        int added =
+            id == NULL ? -1 : PyDict_SetItem(state->profiled, id, (PyObject *)self);
+        Py_XDECREF(id);
+        if (added < 0) {
+            return -1;
+        }
+    }
+    size_t actions = action_count(self->program);
+    if (!self->records || actions == 0) {
+        return 0;
+    }
+    if (self->spans == NULL) {
+        self->spans = PyMem_Calloc(actions, sizeof(span));
+        if (self->spans == NULL) {
+            PyErr_NoMemory();
+            return -1;
+        }
+    }
+    ipu_recorder_hold_actions(actions * ipu_executor_replicas(self->executor));
+    self->holds_recorder = true;
+    return 0;
+}
+
+/* It has ended. */
+static int
+end_recording(py_program *self)
+{
+    if (!self->holds_recorder) {
+        return 0;
+    }
+    self->holds_recorder = false;
+    ipu_ctx ctx = ipu_py_ctx();
+    ipu_recording recording;
+    ipu_status status = ipu_recording_take(&ctx, &recording);
+    ipu_recorder_release_actions();
+    if (!ipu_py_is_ok(&ctx, status)) {
+        return -1;
+    }
+    find_spans(self, &recording);
+    ipu_recording_free(&ctx, &recording);
+    return 0;
 }
 
 /* --- running --------------------------------------------------------------------- */
 
 typedef struct run_buffers {
-    PyObject **inputs; /* arrays or tensors that hold the bytes */
+    PyObject *inputs;  /* tuple: arrays or tensors that hold the bytes */
+    PyObject *outputs; /* list of tensors */
     const void **input_data;
     bool *is_tensor; /* of inputs: it cannot change, and has slack */
-    ipu_py_tensor **outputs;
     void **output_data;
 } run_buffers;
 
 static void
-release_buffers(run_buffers *b, const ipu_program *program)
+release_buffers(run_buffers *b)
 {
-    for (uint32_t i = 0; b->inputs != NULL && i < program->input_count; i++) {
-        Py_XDECREF(b->inputs[i]);
-    }
-    for (uint32_t i = 0; b->outputs != NULL && i < program->output_count; i++) {
-        Py_XDECREF(b->outputs[i]);
-    }
-    PyMem_Free(b->inputs);
+    Py_XDECREF(b->inputs);
+    Py_XDECREF(b->outputs);
     PyMem_Free(b->input_data);
     PyMem_Free(b->is_tensor);
-    PyMem_Free(b->outputs);
     PyMem_Free(b->output_data);
 }
 
-static int
-take_input(ipu_py_state *state, PyObject *item, const ipu_type *type, PyObject **out,
-           const void **data, bool *is_tensor)
+/* What holds the bytes of an input: the tensor itself, or an array (new reference). */
+static PyObject *
+take_input(ipu_py_state *state, PyObject *item, const ipu_type *type, const void **data,
+           bool *is_tensor)
 {
-    if (ipu_py_is_tensor(state, item) && ((ipu_py_tensor *)item)->storage != NULL &&
-        ipu_type_equal(&((ipu_py_tensor *)item)->type, type)) {
-        *out = Py_NewRef(item);
+    *is_tensor = ipu_py_is_tensor(state, item) &&
+                 ((ipu_py_tensor *)item)->storage != NULL &&
+                 ipu_type_equal(&((ipu_py_tensor *)item)->type, type);
+    if (*is_tensor) {
         *data = ipu_py_tensor_data((ipu_py_tensor *)item);
-        *is_tensor = true;
-        return 0;
+        return Py_NewRef(item);
     }
-    *is_tensor = false;
-    *out = ipu_py_as_array(item, type);
-    if (*out == NULL) {
-        return -1;
-    }
-    *data = ipu_py_array_data(*out);
-    return 0;
+    PyObject *array = ipu_py_as_array(item, type);
+    *data = array == NULL ? NULL : ipu_py_array_data(array);
+    return array;
 }
 
 static int
 make_buffers(ipu_py_state *state, run_buffers *b, const ipu_program *program,
              PyObject *inputs)
 {
+    uint32_t input_count = program->input_count;
+    uint32_t output_count = program->output_count;
     PyObject *items = PySequence_Tuple(inputs);
     if (items == NULL) {
         return -1;
     }
-    int result = -1;
-    b->inputs = PyMem_Calloc(program->input_count + 1, sizeof(PyObject *));
-    b->input_data = PyMem_Calloc(program->input_count + 1, sizeof(void *));
-    b->is_tensor = PyMem_Calloc(program->input_count + 1, sizeof(bool));
-    b->outputs = PyMem_Calloc(program->output_count + 1, sizeof(ipu_py_tensor *));
-    b->output_data = PyMem_Calloc(program->output_count + 1, sizeof(void *));
-    if (b->inputs == NULL || b->input_data == NULL || b->is_tensor == NULL ||
-        b->outputs == NULL || b->output_data == NULL) {
-        PyErr_NoMemory();
-        goto done;
-    }
-    if (PyTuple_GET_SIZE(items) != (Py_ssize_t)program->input_count) {
+    if (PyTuple_GET_SIZE(items) != (Py_ssize_t)input_count) {
         PyErr_Format(PyExc_ValueError, "the program takes %u inputs, but got %zd",
-                     program->input_count, PyTuple_GET_SIZE(items));
-        goto done;
+                     input_count, PyTuple_GET_SIZE(items));
+        Py_DECREF(items);
+        return -1;
     }
-    for (uint32_t i = 0; i < program->input_count; i++) {
-        if (take_input(state, PyTuple_GET_ITEM(items, i), &program->inputs[i],
-                       &b->inputs[i], &b->input_data[i], &b->is_tensor[i]) < 0) {
-            goto done;
-        }
+    b->inputs = PyTuple_New(input_count);
+    b->outputs = PyList_New(output_count);
+    b->input_data = PyMem_Calloc(input_count + 1, sizeof(void *));
+    b->is_tensor = PyMem_Calloc(input_count + 1, sizeof(bool));
+    b->output_data = PyMem_Calloc(output_count + 1, sizeof(void *));
+    if (b->input_data == NULL || b->is_tensor == NULL || b->output_data == NULL) {
+        PyErr_NoMemory();
+        Py_CLEAR(b->inputs);
     }
-    for (uint32_t i = 0; i < program->output_count; i++) {
-        b->outputs[i] = ipu_py_tensor_new(state, &program->outputs[i]);
-        if (b->outputs[i] == NULL) {
-            goto done;
-        }
-        b->output_data[i] = ipu_py_tensor_data(b->outputs[i]);
+    for (uint32_t i = 0; b->inputs != NULL && i < input_count; i++) {
+        ipu_py_put(&b->inputs, i,
+                   take_input(state, PyTuple_GET_ITEM(items, i), &program->inputs[i],
+                              &b->input_data[i], &b->is_tensor[i]));
     }
-    result = 0;
-done:
+    for (uint32_t i = 0; b->inputs != NULL && b->outputs != NULL && i < output_count;
+         i++) {
+        ipu_py_tensor *tensor = ipu_py_tensor_new(state, &program->outputs[i]);
+        b->output_data[i] = tensor == NULL ? NULL : ipu_py_tensor_data(tensor);
+        ipu_py_put(&b->outputs, i, (PyObject *)tensor);
+    }
     Py_DECREF(items);
-    return result;
+    return b->inputs == NULL || b->outputs == NULL ? -1 : 0;
 }
 
 static int
-make_executor(ipu_py_state *state, ipu_py_program *self)
+make_executor(py_program *self)
 {
     if (self->executor != NULL) {
         return 0;
@@ -312,41 +411,38 @@ make_executor(ipu_py_state *state, ipu_py_program *self)
     ipu_ctx ctx = ipu_py_ctx();
     ipu_device *device =
         self->device == Py_None ? NULL : ipu_py_device_of(self->device);
-    if (ipu_executor_create(&ctx, self->program, device, NULL, &self->executor) !=
-        IPU_OK) {
-        ipu_py_raise(state, &ctx);
-        return -1;
-    }
-    return 0;
+    return ipu_py_is_ok(&ctx, ipu_executor_create(&ctx, self->program, device, NULL,
+                                                  &self->executor))
+               ? 0
+               : -1;
 }
 
 static PyObject *
-run_failed(ipu_py_state *state, ipu_ctx *ctx)
+run_failed(ipu_ctx *ctx)
 {
     if (ctx->status == IPU_STATUS_INTERRUPTED && PyErr_CheckSignals() == 0) {
         /* the program's own SIGINT handler chose not to raise: the run has still ended
          */
         PyErr_SetNone(PyExc_KeyboardInterrupt);
     }
-    return ipu_py_raise(state, ctx);
+    return ipu_py_raise(ctx);
 }
 
 static PyObject *
 program_run(PyObject *object, PyObject *inputs)
 {
-    ipu_py_program *self = (ipu_py_program *)object;
-    ipu_py_state *state = ipu_py_state_of_type(Py_TYPE(self));
+    py_program *self = (py_program *)object;
+    ipu_py_state *state = ipu_py_state_of(self);
     run_buffers buffers = {0};
-    PyObject *result = NULL;
     ipu_pool *pool;
     if (make_buffers(state, &buffers, self->program, inputs) < 0 ||
-        ipu_py_pool(state, &pool) < 0 || begin_run(state, self) < 0) {
-        release_buffers(&buffers, self->program);
+        ipu_py_pool(state, &pool) < 0 || begin_run(self) < 0) {
+        release_buffers(&buffers);
         return NULL;
     }
     ipu_ctx ctx = ipu_py_ctx();
     ipu_status status = IPU_STATUS_PYTHON;
-    if (make_executor(state, self) == 0 && ipu_py_profile_begin(state, self) == 0) {
+    if (make_executor(self) == 0 && begin_recording(state, self) == 0) {
         ipu_py_interrupt interrupt;
         const int32_t *cancel = ipu_py_interrupt_begin(&interrupt);
         if (PyErr_CheckSignals() == 0) { /* those of the moment before */
@@ -360,20 +456,13 @@ program_run(PyObject *object, PyObject *inputs)
             Py_END_ALLOW_THREADS
         }
         ipu_py_interrupt_end(&interrupt);
-        if (ipu_py_profile_end(state, self) < 0 && status == IPU_OK) {
+        if (end_recording(self) < 0 && status == IPU_OK) {
             status = IPU_STATUS_PYTHON;
         }
     }
     end_run(self);
-    if (status != IPU_OK) {
-        result = run_failed(state, &ctx);
-    } else {
-        result = PyList_New(self->program->output_count);
-        for (uint32_t i = 0; result != NULL && i < self->program->output_count; i++) {
-            PyList_SET_ITEM(result, i, Py_NewRef(buffers.outputs[i]));
-        }
-    }
-    release_buffers(&buffers, self->program);
+    PyObject *result = status == IPU_OK ? Py_NewRef(buffers.outputs) : run_failed(&ctx);
+    release_buffers(&buffers);
     return result;
 }
 
@@ -393,9 +482,9 @@ slab_bytes(const ipu_program *program)
 static PyObject *
 program_rest(PyObject *object, PyObject *Py_UNUSED(ignored))
 {
-    ipu_py_program *self = (ipu_py_program *)object;
+    py_program *self = (py_program *)object;
     if (slab_bytes(self->program) > MOST_AT_REST) {
-        if (begin_run(ipu_py_state_of_type(Py_TYPE(self)), self) < 0) {
+        if (begin_run(self) < 0) {
             return NULL;
         }
         Py_BEGIN_ALLOW_THREADS
@@ -411,24 +500,18 @@ program_rest(PyObject *object, PyObject *Py_UNUSED(ignored))
 /* --- looking at it --------------------------------------------------------------- */
 
 static PyObject *
-program_get_text(PyObject *object, void *Py_UNUSED(closure))
+text_of(const py_program *self)
 {
-    ipu_py_program *self = (ipu_py_program *)object;
     ipu_ctx ctx = ipu_py_ctx();
     char *text;
     size_t bytes;
-    if (ipu_program_print(&ctx, self->program, &text, &bytes) != IPU_OK) {
-        return ipu_py_raise(ipu_py_state_of_type(Py_TYPE(self)), &ctx);
-    }
-    PyObject *result = PyUnicode_DecodeUTF8(text, (Py_ssize_t)bytes - 1, "replace");
-    ipu_free(&ctx, text, bytes);
-    return result;
+    ipu_status status = ipu_program_print(&ctx, self->program, &text, &bytes);
+    return ipu_py_text(&ctx, status, text, bytes);
 }
 
 static PyObject *
-program_get_memory(PyObject *object, void *Py_UNUSED(closure))
+memory_report(const ipu_program *program)
 {
-    const ipu_program *program = ((ipu_py_program *)object)->program;
     ipu_memory_report whole = {.peak_at = program->streams.items[0].memory.peak_at};
     for (size_t i = 0; i < program->streams.count; i++) {
         whole.slab_bytes += program->streams.items[i].memory.slab_bytes;
@@ -442,195 +525,191 @@ program_get_memory(PyObject *object, void *Py_UNUSED(closure))
 }
 
 static PyObject *
-program_get_streams(PyObject *object, void *Py_UNUSED(closure))
+streams_of(const ipu_program *program)
 {
-    const ipu_program *program = ((ipu_py_program *)object)->program;
     PyObject *list = PyList_New(0);
     for (uint32_t i = 0; list != NULL && i < program->streams.count; i++) {
         const ipu_stream *stream = &program->streams.items[i];
         ipu_stream_bytes bytes = ipu_program_stream_bytes(program, i);
-        PyObject *one = Py_BuildValue(
-            "{s:i,s:n,s:n,s:n,s:n,s:n}", "ipu",
-            stream->is_child ? (int)stream->ipu : -1, "slab_bytes",
-            (Py_ssize_t)bytes.slab, "peak_live_bytes", (Py_ssize_t)bytes.peak,
-            "ring_bytes", (Py_ssize_t)bytes.rings, "message_bytes",
-            (Py_ssize_t)bytes.messages, "remote_bytes", (Py_ssize_t)bytes.remote);
-        if (one == NULL || PyList_Append(list, one) < 0) {
-            Py_CLEAR(list);
-        }
-        Py_XDECREF(one);
+        ipu_py_append(&list, Py_BuildValue("{s:i,s:n,s:n,s:n,s:n,s:n}", "ipu",
+                                           stream->is_child ? (int)stream->ipu : -1,
+                                           "slab_bytes", (Py_ssize_t)bytes.slab,
+                                           "peak_live_bytes", (Py_ssize_t)bytes.peak,
+                                           "ring_bytes", (Py_ssize_t)bytes.rings,
+                                           "message_bytes", (Py_ssize_t)bytes.messages,
+                                           "remote_bytes", (Py_ssize_t)bytes.remote));
     }
     return list;
 }
 
 static PyObject *
-program_get_records(PyObject *object, void *Py_UNUSED(closure))
+stats_of(const ipu_run_stats *s)
 {
-    return PyBool_FromLong(((ipu_py_program *)object)->records);
-}
-
-static int
-program_set_records(PyObject *object, PyObject *value, void *Py_UNUSED(closure))
-{
-    int on = value == NULL ? 0 : PyObject_IsTrue(value);
-    ((ipu_py_program *)object)->records = on > 0;
-    return on < 0 ? -1 : 0;
-}
-
-static PyObject *
-program_get_id(PyObject *object, void *Py_UNUSED(closure))
-{
-    return PyLong_FromUnsignedLong(((ipu_py_program *)object)->program->id & 0xffffff);
-}
-
-static PyObject *
-program_get_name(PyObject *object, void *Py_UNUSED(closure))
-{
-    return Py_NewRef(((ipu_py_program *)object)->name);
-}
-
-static int
-program_set_name(PyObject *object, PyObject *value, void *Py_UNUSED(closure))
-{
-    if (value == NULL || !PyUnicode_Check(value)) {
-        PyErr_SetString(PyExc_TypeError, "a program's name is a str");
-        return -1;
-    }
-    Py_XSETREF(((ipu_py_program *)object)->name, Py_NewRef(value));
-    return 0;
-}
-
-static PyObject *
-program_get_stats(PyObject *object, void *Py_UNUSED(closure))
-{
-    const ipu_run_stats *s = &((ipu_py_program *)object)->stats;
     return Py_BuildValue("{s:K,s:K,s:K,s:K,s:K}", "steps", s->steps, "allocations",
                          s->allocations, "run_ns", s->run_ns, "infeed_wait_ns",
                          s->infeed_wait_ns, "outfeed_wait_ns", s->outfeed_wait_ns);
 }
 
-static PyObject *
-program_get_flops(PyObject *object, void *Py_UNUSED(closure))
+static bool
+has_queues(const ipu_program *program)
 {
-    return PyFloat_FromDouble(
-        ipu_program_cost(((ipu_py_program *)object)->program).flops);
-}
-
-static PyObject *
-program_get_bytes(PyObject *object, void *Py_UNUSED(closure))
-{
-    return PyFloat_FromDouble(
-        ipu_program_cost(((ipu_py_program *)object)->program).bytes);
-}
-
-static PyObject *
-program_get_inputs(PyObject *object, void *Py_UNUSED(closure))
-{
-    const ipu_program *program = ((ipu_py_program *)object)->program;
-    PyObject *list = PyList_New(program->input_count);
-    for (uint32_t i = 0; list != NULL && i < program->input_count; i++) {
-        PyObject *item = ipu_py_type_tuple(&program->inputs[i]);
-        if (item == NULL) {
-            Py_CLEAR(list);
-            break;
-        }
-        PyList_SET_ITEM(list, i, item);
-    }
-    return list;
-}
-
-static PyMethodDef program_methods[] = {
-    {"rest", program_rest, METH_NOARGS,
-     "Free the memory that a run makes anew, where it is much."},
-    {"run", program_run, METH_O,
-     "run(inputs)\n--\n\nRuns the program once; returns its outputs as a list of "
-     "tensors."},
-    {NULL, NULL, 0, NULL},
-};
-
-static PyObject *
-program_get_queues(PyObject *self, void *Py_UNUSED(closure))
-{
-    const ipu_program *program = ((ipu_py_program *)self)->program;
     bool found = false;
     for (size_t i = 0; i < program->resources.count; i++) {
         found |= program->resources.items[i].kind != IPU_RESOURCE_VARIABLE;
     }
-    return PyBool_FromLong(found);
+    return found;
 }
 
 static PyObject *
-program_get_replicas(PyObject *object, void *Py_UNUSED(closure))
+replicas_of(const py_program *self)
 {
-    const ipu_py_program *self = (const ipu_py_program *)object;
     const ipu_device *device =
         self->device == Py_None ? NULL : ipu_py_device_of(self->device);
     ipu_ctx ctx = ipu_py_ctx();
     uint32_t replicas;
-    if (ipu_program_replicas(&ctx, self->program, device, &replicas) != IPU_OK) {
-        return ipu_py_raise(ipu_py_state_of_type(Py_TYPE(object)), &ctx);
-    }
-    return PyLong_FromUnsignedLong(replicas);
+    return ipu_py_is_ok(&ctx,
+                        ipu_program_replicas(&ctx, self->program, device, &replicas))
+               ? PyLong_FromUnsignedLong(replicas)
+               : NULL;
 }
 
-static PyGetSetDef program_getset[] = {
-    {"replicas", program_get_replicas, NULL,
-     "How many replicas of it fill its device; an error unless that is a whole number.",
-     NULL},
-    {"text", program_get_text, NULL, "The disassembly.", NULL},
-    {"memory_report", program_get_memory, NULL,
-     "A dict: slab_bytes, peak_live_bytes, peak_at (instruction of the first stream), "
-     "constant_bytes, workspace_bytes (of each worker).",
-     NULL},
-    {"records", program_get_records, program_set_records,
-     "Whether the next runs record when a pipeline's actions ran.", NULL},
-    {"id", program_get_id, NULL, "What its events are known by.", NULL},
-    {"name", program_get_name, program_set_name,
-     "The name of what it was made of, or None.", NULL},
-    {"instructions", ipu_py_program_instructions, NULL,
-     "What its events are about: (stream, number, kind, op, kernel, file, line, flops, "
-     "bytes, ipu, action, stage, micro-batch) of each instruction; of an instruction "
-     "that is none ipu and micro-batch are -1.",
-     NULL},
-    {"recorded", ipu_py_program_recorded, NULL,
-     "What the last execution of a pipeline recorded: (ipu, kind, stage, micro-batch, "
-     "begin, end) of each action, times in ns; empty where nothing was.",
-     NULL},
-    {"streams", program_get_streams, NULL,
-     "A dict for each stream: ipu (of a pipeline's stream; else -1), slab_bytes, "
-     "peak_live_bytes, ring_bytes (of it: what routines keep for others), "
-     "message_bytes, remote_bytes.",
-     NULL},
-    {"stats", program_get_stats, NULL,
-     "A dict about the last run: steps, allocations, run_ns, infeed_wait_ns, "
-     "outfeed_wait_ns.",
-     NULL},
-    {"flops", program_get_flops, NULL,
-     "Operations of one run: bodies as often as their loops turn at most, once where "
-     "that is not known.",
-     NULL},
-    {"bytes", program_get_bytes, NULL,
-     "Bytes that the operations of one run read and write, counted as for flops.",
-     NULL},
-    {"input_types", program_get_inputs, NULL, "(dtype, shape) of each input.", NULL},
-    {"has_queues", program_get_queues, NULL, "Whether it uses an infeed or outfeed.",
-     NULL},
-    {NULL, NULL, NULL, NULL, NULL},
+#define X(name, letter) [IPU_ACTION_##name] = letter,
+static const int letters[IPU_ACTION_KIND_COUNT] = {IPU_ACTION_LIST(X)};
+#undef X
+
+static PyObject *
+recorded(const py_program *self)
+{
+    PyObject *list = PyList_New(0);
+    size_t next = 0; /* the action's number */
+    for (size_t s = 0;
+         list != NULL && self->spans != NULL && s < self->program->streams.count; s++) {
+        const ipu_stream *stream = &self->program->streams.items[s];
+        for (size_t i = stream->entry;
+             list != NULL && stream->is_child && i < stream->instructions.count; i++) {
+            const ipu_instruction *action = &stream->instructions.items[i];
+            const span *ran = &self->spans[next++];
+            if (action->kind == IPU_INSTRUCTION_ACTION && ran->begin_ns != 0) {
+                ipu_py_append(&list, Py_BuildValue("(ICiIKK)", (unsigned)stream->ipu,
+                                                   letters[action->action],
+                                                   (int)action->placement.stage,
+                                                   (unsigned)action->micro_batch,
+                                                   (unsigned long long)ran->begin_ns,
+                                                   (unsigned long long)ran->end_ns));
+            }
+        }
+    }
+    return list;
+}
+
+static PyObject *
+describe(const ipu_program *program, uint32_t number, size_t at)
+{
+    const ipu_stream *stream = &program->streams.items[number];
+    const ipu_instruction *instruction = &stream->instructions.items[at];
+    bool is_kernel = instruction->kind == IPU_INSTRUCTION_KERNEL ||
+                     instruction->kind == IPU_INSTRUCTION_COLLECTIVE;
+    bool is_action = instruction->kind == IPU_INSTRUCTION_ACTION;
+    const char *kind = ipu_instruction_rows[instruction->kind].name;
+    const ipu_kernel_spec *spec =
+        is_kernel ? &program->specs.items[instruction->spec] : NULL;
+    return Py_BuildValue("(InszzziddiCii)", (unsigned)number, (Py_ssize_t)at, kind,
+                         is_kernel ? ipu_op_info_of(spec->op)->name : kind,
+                         is_kernel ? spec->kernel_name : NULL, instruction->source.file,
+                         (int)instruction->source.line, instruction->cost.flops,
+                         instruction->cost.bytes,
+                         stream->is_child ? (int)stream->ipu : -1,
+                         is_action ? letters[instruction->action] : '-',
+                         (int)instruction->placement.stage,
+                         is_action ? (int)instruction->micro_batch : -1);
+}
+
+static PyObject *
+instructions_of(const ipu_program *program)
+{
+    PyObject *list = PyList_New(0);
+    for (uint32_t s = 0; list != NULL && s < program->streams.count; s++) {
+        size_t count = program->streams.items[s].instructions.count;
+        for (size_t i = 0; list != NULL && i < count; i++) {
+            ipu_py_append(&list, describe(program, s, i));
+        }
+    }
+    return list;
+}
+
+static int
+set_records(PyObject *object, PyObject *value, void *Py_UNUSED(closure))
+{
+    int on = value == NULL ? 0 : PyObject_IsTrue(value);
+    ((py_program *)object)->records = on > 0;
+    return on < 0 ? -1 : 0;
+}
+
+static int
+set_name(PyObject *object, PyObject *value, void *Py_UNUSED(closure))
+{
+    if (value == NULL || !PyUnicode_Check(value)) {
+        PyErr_SetString(PyExc_TypeError, "a program's name is a str");
+        return -1;
+    }
+    Py_XSETREF(((py_program *)object)->name, Py_NewRef(value));
+    return 0;
+}
+
+#define ATTRIBUTES(X, T) \
+    X(T, replicas, replicas_of(self), NULL, \
+      "How many replicas of it fill its device; an error unless that is a whole " \
+      "number.") \
+    X(T, text, text_of(self), NULL, "The disassembly.") \
+    X(T, memory_report, memory_report(self->program), NULL, \
+      "A dict: slab_bytes, peak_live_bytes, peak_at (instruction of the first " \
+      "stream), " \
+      "constant_bytes, workspace_bytes (of each worker).") \
+    X(T, records, PyBool_FromLong(self->records), set_records, \
+      "Whether the next runs record when a pipeline's actions ran.") \
+    X(T, id, PyLong_FromUnsignedLong(self->program->id & 0xffffff), NULL, \
+      "What its events are known by.") \
+    X(T, name, Py_NewRef(self->name), set_name, \
+      "The name of what it was made of, or None.") \
+    X(T, instructions, instructions_of(self->program), NULL, \
+      "What its events are about: (stream, number, kind, op, kernel, file, line, " \
+      "flops, bytes, ipu, action, stage, micro-batch) of each instruction; of one " \
+      "that " \
+      "is none ipu and micro-batch are -1.") \
+    X(T, recorded, recorded(self), NULL, \
+      "What the last execution of a pipeline recorded: (ipu, kind, stage, " \
+      "micro-batch, begin, end) of each action, times in ns; empty where nothing " \
+      "was.") \
+    X(T, streams, streams_of(self->program), NULL, \
+      "A dict for each stream: ipu (of a pipeline's stream; else -1), slab_bytes, " \
+      "peak_live_bytes, ring_bytes (of it: what routines keep for others), " \
+      "message_bytes, remote_bytes.") \
+    X(T, stats, stats_of(&self->stats), NULL, \
+      "A dict about the last run: steps, allocations, run_ns, infeed_wait_ns, " \
+      "outfeed_wait_ns.") \
+    X(T, flops, PyFloat_FromDouble(ipu_program_cost(self->program).flops), NULL, \
+      "Operations of one run: bodies as often as their loops turn at most, once " \
+      "where " \
+      "that is not known.") \
+    X(T, bytes, PyFloat_FromDouble(ipu_program_cost(self->program).bytes), NULL, \
+      "Bytes that the operations of one run read and write, counted as for flops.") \
+    X(T, input_types, \
+      ipu_py_type_list(self->program->inputs, self->program->input_count), NULL, \
+      "(dtype, shape) of each input.") \
+    X(T, has_queues, PyBool_FromLong(has_queues(self->program)), NULL, \
+      "Whether it uses an infeed or outfeed.")
+IPU_PY_ATTRIBUTES(py_program, ATTRIBUTES);
+
+static PyMethodDef program_methods[] = {
+    {"rest", program_rest, METH_NOARGS,
+     "Frees the memory that a run makes anew, where it is much."},
+    {"run", program_run, METH_O,
+     "Runs the program once; returns its outputs as a list of tensors."},
+    {NULL, NULL, 0, NULL},
 };
 
-__extension__ static PyType_Slot program_slots[] = {
-    {Py_tp_doc, "A compiled program, made by Trace.compile."},
-    {Py_tp_dealloc, program_dealloc},
-    {Py_tp_traverse, program_traverse},
-    {Py_tp_methods, program_methods},
-    {Py_tp_getset, program_getset},
-    {0, NULL},
-};
-
-PyType_Spec ipu_py_program_spec = {
-    .name = "ipu._core.Program",
-    .basicsize = sizeof(ipu_py_program),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE |
-             Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_HAVE_GC,
-    .slots = program_slots,
-};
+IPU_PY_TYPE(program, "Program", py_program,
+            Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_HAVE_GC,
+            {Py_tp_doc, "A compiled program, made by Trace.compile."},
+            {Py_tp_dealloc, program_dealloc}, {Py_tp_traverse, program_traverse},
+            {Py_tp_methods, program_methods}, {Py_tp_getset, py_program_getset});

@@ -22,45 +22,28 @@ ipu_py_infeed_of(PyObject *infeed)
     return ((py_queue *)infeed)->infeed;
 }
 
-/* The types in a list, which the caller frees by PyMem_Free; NULL on an error. */
-static ipu_type *
-parse_types(PyObject *list, uint32_t *count)
-{
-    PyObject *items = PySequence_Tuple(list);
-    if (items == NULL) {
-        return NULL;
-    }
-    Py_ssize_t size = PyTuple_GET_SIZE(items);
-    ipu_type *types = NULL;
-    if (size < 1) {
-        PyErr_SetString(PyExc_ValueError, "a queue has at least one component");
-    } else if ((types = PyMem_New(ipu_type, (size_t)size)) == NULL) {
-        PyErr_NoMemory();
-    }
-    for (Py_ssize_t i = 0; types != NULL && i < size; i++) {
-        if (ipu_py_parse_type_tuple(PyTuple_GET_ITEM(items, i), false, &types[i]) < 0) {
-            PyMem_Free(types);
-            types = NULL;
-        }
-    }
-    *count = (uint32_t)size;
-    Py_DECREF(items);
-    return types;
-}
-
+/* A new queue on `device` without its ring, and the types in `list`, freed by
+ * PyMem_Free; NULL with an exception. */
 static py_queue *
-queue_alloc(PyTypeObject *cls, PyObject *device)
+queue_alloc(PyTypeObject *cls, PyObject *device, PyObject *list, ipu_type **types,
+            uint32_t *count)
 {
-    ipu_py_state *state = ipu_py_state_of_type(cls);
-    if (!PyObject_TypeCheck(device, state->device_type)) {
+    if (!PyObject_TypeCheck(device, ipu_py_state_of_type(cls)->device_type)) {
         PyErr_Format(PyExc_TypeError, "expected a Device, but got %R", device);
         return NULL;
     }
-    py_queue *self = (py_queue *)cls->tp_alloc(cls, 0);
-    if (self != NULL) {
-        self->device = Py_NewRef(device);
-        self->id = NOT_THERE;
+    *types = ipu_py_types(list, ipu_py_type_converter, count);
+    if (*types != NULL && *count == 0) {
+        PyErr_SetString(PyExc_ValueError, "a queue has at least one component");
     }
+    py_queue *self =
+        *types == NULL || *count == 0 ? NULL : (py_queue *)cls->tp_alloc(cls, 0);
+    if (self == NULL) {
+        PyMem_Free(*types);
+        return NULL;
+    }
+    self->device = Py_NewRef(device);
+    self->id = NOT_THERE;
     return self;
 }
 
@@ -68,21 +51,19 @@ static PyObject *
 infeed_new(PyTypeObject *cls, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"device", "types", "depth", "after", NULL};
-    ipu_py_state *state = ipu_py_state_of_type(cls);
     PyObject *after = NULL;
     PyObject *device;
     PyObject *list;
     int depth = 3;
     ipu_type *types;
     uint32_t count;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|iO!:Infeed", names, &device, &list,
-                                     &depth, state->infeed_type, &after) ||
-        (types = parse_types(list, &count)) == NULL) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|iO!:Infeed", names, &device,
+                                     &list, &depth,
+                                     ipu_py_state_of_type(cls)->infeed_type, &after)) {
         return NULL;
     }
-    py_queue *self = queue_alloc(cls, device);
+    py_queue *self = queue_alloc(cls, device, list, &types, &count);
     if (self == NULL) {
-        PyMem_Free(types);
         return NULL;
     }
     ipu_ctx ctx = ipu_py_ctx();
@@ -93,12 +74,14 @@ infeed_new(PyTypeObject *cls, PyObject *args, PyObject *kwargs)
     }
     ipu_status status =
         ipu_infeed_create(&ctx, types, count, depth, replicas, &self->infeed);
+    if (status == IPU_OK) {
+        status = ipu_device_infeed_add(&ctx, ipu_py_device_of(device), self->infeed,
+                                       &self->id);
+    }
     PyMem_Free(types);
-    if (status != IPU_OK ||
-        ipu_device_infeed_add(&ctx, ipu_py_device_of(device), self->infeed,
-                              &self->id) != IPU_OK) {
+    if (!ipu_py_is_ok(&ctx, status)) {
         Py_DECREF(self);
-        return ipu_py_raise(ipu_py_state_of_type(cls), &ctx);
+        return NULL;
     }
     ipu_infeed_close(self->infeed); /* until a Feeder opens it */
     return (PyObject *)self;
@@ -115,25 +98,24 @@ outfeed_new(PyTypeObject *cls, PyObject *args, PyObject *kwargs)
     ipu_type *types;
     uint32_t count;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|pi:Outfeed", names, &device,
-                                     &list, &last, &depth) ||
-        (types = parse_types(list, &count)) == NULL) {
+                                     &list, &last, &depth)) {
         return NULL;
     }
-    py_queue *self = queue_alloc(cls, device);
+    py_queue *self = queue_alloc(cls, device, list, &types, &count);
     if (self == NULL) {
-        PyMem_Free(types);
         return NULL;
     }
     ipu_ctx ctx = ipu_py_ctx();
     ipu_status status = ipu_outfeed_create(&ctx, types, count,
                                            last ? IPU_OUTFEED_LAST : IPU_OUTFEED_ALL,
                                            depth, &self->outfeed);
+    if (status == IPU_OK) {
+        status = ipu_device_outfeed_add(&ctx, ipu_py_device_of(device), self->outfeed,
+                                        &self->id);
+    }
     PyMem_Free(types);
-    if (status != IPU_OK ||
-        ipu_device_outfeed_add(&ctx, ipu_py_device_of(device), self->outfeed,
-                               &self->id) != IPU_OK) {
-        Py_DECREF(self);
-        return ipu_py_raise(ipu_py_state_of_type(cls), &ctx);
+    if (!ipu_py_is_ok(&ctx, status)) {
+        Py_CLEAR(self);
     }
     return (PyObject *)self;
 }
@@ -155,16 +137,15 @@ static PyObject *
 outfeed_move(PyObject *object, PyObject *device)
 {
     py_queue *self = (py_queue *)object;
-    ipu_py_state *state = ipu_py_state_of_type(Py_TYPE(object));
     ipu_ctx ctx = ipu_py_ctx();
     int64_t id;
-    if (!PyObject_TypeCheck(device, state->device_type)) {
+    if (!PyObject_TypeCheck(device, ipu_py_state_of(self)->device_type)) {
         return PyErr_Format(PyExc_TypeError, "expected a Device, but got %R", device);
     }
-    if (unregister(&ctx, self) != IPU_OK ||
-        ipu_device_outfeed_add(&ctx, ipu_py_device_of(device), self->outfeed, &id) !=
-            IPU_OK) {
-        return ipu_py_raise(state, &ctx);
+    if (!ipu_py_is_ok(&ctx, unregister(&ctx, self)) ||
+        !ipu_py_is_ok(&ctx, ipu_device_outfeed_add(&ctx, ipu_py_device_of(device),
+                                                   self->outfeed, &id))) {
+        return NULL;
     }
     Py_SETREF(self->device, Py_NewRef(device));
     self->id = id;
@@ -172,14 +153,10 @@ outfeed_move(PyObject *object, PyObject *device)
 }
 
 static PyObject *
-queue_remove(PyObject *object, PyObject *Py_UNUSED(ignored))
+queue_remove(PyObject *self, PyObject *Py_UNUSED(ignored))
 {
-    py_queue *self = (py_queue *)object;
     ipu_ctx ctx = ipu_py_ctx();
-    if (unregister(&ctx, self) != IPU_OK) {
-        return ipu_py_raise(ipu_py_state_of_type(Py_TYPE(self)), &ctx);
-    }
-    Py_RETURN_NONE;
+    return ipu_py_none(&ctx, unregister(&ctx, (py_queue *)self));
 }
 
 static PyObject *
@@ -187,12 +164,10 @@ queue_delete(PyObject *object, PyObject *Py_UNUSED(ignored))
 {
     py_queue *self = (py_queue *)object;
     ipu_ctx ctx = ipu_py_ctx();
-    if (self->id != NOT_THERE &&
-        ipu_device_queue_delete(&ctx, ipu_py_device_of(self->device), self->id) !=
-            IPU_OK) {
-        return ipu_py_raise(ipu_py_state_of_type(Py_TYPE(self)), &ctx);
-    }
-    Py_RETURN_NONE;
+    ipu_device *device = ipu_py_device_of(self->device);
+    return ipu_py_none(&ctx, self->id == NOT_THERE
+                                 ? IPU_OK
+                                 : ipu_device_queue_delete(&ctx, device, self->id));
 }
 
 typedef struct visited_cause {
@@ -234,18 +209,23 @@ queue_clear(PyObject *object)
 }
 
 static void
-queue_dealloc(PyObject *object)
+close_ring(py_queue *self)
 {
-    py_queue *self = (py_queue *)object;
-    PyTypeObject *type = Py_TYPE(self);
-    ipu_ctx ctx = ipu_py_ctx();
-    PyObject_GC_UnTrack(object);
     if (self->infeed != NULL) {
         ipu_infeed_close(self->infeed);
     }
     if (self->outfeed != NULL) {
         ipu_outfeed_close(self->outfeed);
     }
+}
+
+static void
+queue_dealloc(PyObject *object)
+{
+    py_queue *self = (py_queue *)object;
+    ipu_ctx ctx = ipu_py_ctx();
+    PyObject_GC_UnTrack(object);
+    close_ring(self);
     if (self->device == NULL || unregister(&ctx, self) == IPU_OK) {
         Py_BEGIN_ALLOW_THREADS
         ipu_infeed_free(&ctx, self->infeed);
@@ -253,19 +233,13 @@ queue_dealloc(PyObject *object)
         Py_END_ALLOW_THREADS
     }
     Py_XDECREF(self->device);
-    type->tp_free(self);
-    Py_DECREF(type);
+    ipu_py_free(object);
 }
 
 static PyObject *
-queue_close(PyObject *object, PyObject *Py_UNUSED(ignored))
+queue_close(PyObject *self, PyObject *Py_UNUSED(ignored))
 {
-    py_queue *self = (py_queue *)object;
-    if (self->infeed != NULL) {
-        ipu_infeed_close(self->infeed);
-    } else {
-        ipu_outfeed_close(self->outfeed);
-    }
+    close_ring((py_queue *)self);
     Py_RETURN_NONE;
 }
 
@@ -301,15 +275,8 @@ add_first_axis(ipu_type *type, int64_t size)
     return true;
 }
 
-/* What an element has of a component: of several replicas, all of theirs. */
-static bool
-element_type(const ipu_type *component, uint32_t replicas, ipu_type *out)
-{
-    *out = *component;
-    return replicas == 1 || add_first_axis(out, replicas);
-}
-
-/* Tensors for `count` elements ([count, ...] each), or for one without the first axis. */
+/* Tensors for `count` elements ([count, ...] each), or for one without the first axis.
+ * An element has of a component what all replicas have of it, if there are several. */
 static PyObject *
 new_tensors(py_queue *self, uint32_t replicas, int64_t count, bool last)
 {
@@ -317,19 +284,12 @@ new_tensors(py_queue *self, uint32_t replicas, int64_t count, bool last)
     uint32_t type_count = ipu_outfeed_types(self->outfeed, &types);
     PyObject *list = PyList_New(type_count);
     for (uint32_t i = 0; list != NULL && i < type_count; i++) {
-        ipu_type type;
-        if (!element_type(&types[i], replicas, &type) ||
-            (!last && !add_first_axis(&type, count))) {
-            Py_CLEAR(list);
-            break;
-        }
-        ipu_py_tensor *tensor =
-            ipu_py_tensor_new(ipu_py_state_of_type(Py_TYPE(self)), &type);
-        if (tensor == NULL) {
-            Py_CLEAR(list);
-            break;
-        }
-        PyList_SET_ITEM(list, i, (PyObject *)tensor);
+        ipu_type type = types[i];
+        bool fits = (replicas == 1 || add_first_axis(&type, replicas)) &&
+                    (last || add_first_axis(&type, count));
+        ipu_py_put(&list, i,
+                   fits ? (PyObject *)ipu_py_tensor_new(ipu_py_state_of(self), &type)
+                        : NULL);
     }
     return list;
 }
@@ -392,7 +352,7 @@ take(py_queue *self, int64_t limit, bool last)
     /* another thread took some in between, or the storage could not grow */
     PyObject *result = NULL;
     if (status != IPU_OK) {
-        ipu_py_raise(ipu_py_state_of_type(Py_TYPE(self)), &ctx);
+        ipu_py_raise(&ctx);
     } else {
         result = last ? Py_NewRef(Py_None) : shortened(self, replicas, taken, list);
     }
@@ -415,7 +375,7 @@ outfeed_take(PyObject *object, PyObject *args)
 static PyObject *
 row_of(py_queue *self, PyObject *whole, int64_t row)
 {
-    ipu_py_state *state = ipu_py_state_of_type(Py_TYPE(self));
+    ipu_py_state *state = ipu_py_state_of(self);
     Py_ssize_t count = PyList_GET_SIZE(whole);
     PyObject *tuple = PyTuple_New(count);
     for (Py_ssize_t i = 0; tuple != NULL && i < count; i++) {
@@ -426,15 +386,11 @@ row_of(py_queue *self, PyObject *whole, int64_t row)
                 (size_t)type.shape.rank * sizeof(type.shape.dims[0]));
         ipu_py_tensor *tensor = ipu_py_tensor_new(state, &type);
         size_t bytes = ipu_type_bytes(&type);
-        if (tensor == NULL) {
-            Py_CLEAR(tuple);
-            break;
-        }
-        if (bytes > 0) {
+        if (tensor != NULL && bytes > 0) {
             memcpy(ipu_py_tensor_data(tensor),
                    (const char *)ipu_py_tensor_data(from) + (size_t)row * bytes, bytes);
         }
-        PyTuple_SET_ITEM(tuple, i, (PyObject *)tensor);
+        ipu_py_put(&tuple, i, (PyObject *)tensor);
     }
     return tuple;
 }
@@ -450,123 +406,63 @@ outfeed_take_each(PyObject *object, PyObject *Py_UNUSED(ignored))
     int64_t count = ((ipu_py_tensor *)PyList_GET_ITEM(whole, 0))->type.shape.dims[0];
     PyObject *list = PyList_New((Py_ssize_t)count);
     for (int64_t row = 0; list != NULL && row < count; row++) {
-        PyObject *tuple = row_of(self, whole, row);
-        if (tuple == NULL) {
-            Py_CLEAR(list);
-            break;
-        }
-        PyList_SET_ITEM(list, (Py_ssize_t)row, tuple);
+        ipu_py_put(&list, (Py_ssize_t)row, row_of(self, whole, row));
     }
     Py_DECREF(whole);
     return list;
 }
 
 static PyObject *
-queue_get_id(PyObject *object, void *Py_UNUSED(closure))
+types_of(py_queue *self)
 {
-    return PyLong_FromLongLong(((py_queue *)object)->id);
-}
-
-static PyObject *
-outfeed_get_ends(PyObject *object, void *Py_UNUSED(closure))
-{
-    return PyLong_FromUnsignedLongLong(ipu_outfeed_ends(((py_queue *)object)->outfeed));
-}
-
-static PyObject *
-queue_get_types(PyObject *object, void *Py_UNUSED(closure))
-{
-    py_queue *self = (py_queue *)object;
     const ipu_type *types;
     uint32_t count = self->infeed != NULL ? ipu_infeed_types(self->infeed, &types)
                                           : ipu_outfeed_types(self->outfeed, &types);
-    PyObject *list = PyList_New(count);
-    for (uint32_t i = 0; list != NULL && i < count; i++) {
-        PyObject *item = ipu_py_type_tuple(&types[i]);
-        if (item == NULL) {
-            Py_CLEAR(list);
-            break;
-        }
-        PyList_SET_ITEM(list, i, item);
-    }
-    return list;
+    return ipu_py_type_list(types, count);
 }
 
-static PyGetSetDef queue_getset[] = {
-    {"id", queue_get_id, NULL, "The queue's id on its device.", NULL},
-    {"types", queue_get_types, NULL, "(dtype, shape) of each component.", NULL},
-    {NULL, NULL, NULL, NULL, NULL},
-};
-
+#define ATTRIBUTES(X, T) \
+    X(T, id, PyLong_FromLongLong(self->id), NULL, "The queue's id on its device.") \
+    X(T, types, types_of(self), NULL, "(dtype, shape) of each component.")
+#define OUTFEED_ATTRIBUTES(X, T) \
+    X(T, ends, PyLong_FromUnsignedLongLong(ipu_outfeed_ends(self->outfeed)), NULL, \
+      "How many runs and deletions there were.")
+IPU_PY_ATTRIBUTES(py_queue, ATTRIBUTES);
+OUTFEED_ATTRIBUTES(IPU_PY_GETTER, py_queue)
 static PyGetSetDef outfeed_getset[] = {
-    {"id", queue_get_id, NULL, "The queue's id on its device.", NULL},
-    {"types", queue_get_types, NULL, "(dtype, shape) of each component.", NULL},
-    {"ends", outfeed_get_ends, NULL, "How many runs and deletions there were.", NULL},
-    {NULL, NULL, NULL, NULL, NULL},
-};
+    ATTRIBUTES(IPU_PY_GETSET, py_queue) OUTFEED_ATTRIBUTES(IPU_PY_GETSET, py_queue){0}};
 
 static PyMethodDef infeed_methods[] = {
-    {"remove", queue_remove, METH_NOARGS, "remove()\n--\n\nTakes it off the device."},
-    {"delete", queue_delete, METH_NOARGS,
-     "delete()\n--\n\nCloses it until a Feeder opens it again."},
-    {"close", queue_close, METH_NOARGS,
-     "close()\n--\n\nEnds everyone who waits on it."},
+    {"remove", queue_remove, METH_NOARGS, "Takes it off the device."},
+    {"close", queue_close, METH_NOARGS, "Ends everyone who waits on it."},
+    {"delete", queue_delete, METH_NOARGS, "Closes it until a Feeder opens it again."},
     {NULL, NULL, 0, NULL},
 };
 
 static PyMethodDef outfeed_methods[] = {
-    {"remove", queue_remove, METH_NOARGS, "remove()\n--\n\nTakes it off the device."},
-    {"delete", queue_delete, METH_NOARGS, "delete()\n--\n\nDrops what is there."},
-    {"close", queue_close, METH_NOARGS,
-     "close()\n--\n\nEnds everyone who waits on it."},
-    {"move", outfeed_move, METH_O, "move(device)\n--\n\nTakes it to another device."},
+    {"remove", queue_remove, METH_NOARGS, "Takes it off the device."},
+    {"close", queue_close, METH_NOARGS, "Ends everyone who waits on it."},
+    {"delete", queue_delete, METH_NOARGS, "Drops what is there."},
+    {"move", outfeed_move, METH_O, "Takes it to another device."},
     {"wait", outfeed_wait, METH_VARARGS,
-     "wait(at_least=1, timeout=-1.0, ends=2**64 - 1)\n--\n\nWaits (seconds; negative: "
-     "for ever) until so many elements are there, or until its `ends` differ; returns "
-     "how many are."},
+     "Waits (seconds; negative: for ever) until so many elements are there, or until "
+     "its `ends` differ; returns how many are."},
     {"take", outfeed_take, METH_VARARGS,
-     "take(limit=-1, last=False)\n--\n\nTakes the oldest elements: a tensor [n, ...] "
-     "for each component. With `last` the newest one, or None."},
+     "Takes the oldest elements: a tensor [n, ...] for each component. With `last` the "
+     "newest one, or None."},
     {"take_each", outfeed_take_each, METH_NOARGS,
-     "take_each()\n--\n\nTakes all elements: a tuple of tensors for each."},
+     "Takes all elements: a tuple of tensors for each."},
     {NULL, NULL, 0, NULL},
 };
 
-__extension__ static PyType_Slot infeed_slots[] = {
-    {Py_tp_doc,
-     "Infeed(device, types, depth=3, after=None)\n--\n\nA ring from the host to a "
-     "device. It has room for what `after` holds."},
-    {Py_tp_new, infeed_new},
-    {Py_tp_dealloc, queue_dealloc},
-    {Py_tp_traverse, queue_traverse},
-    {Py_tp_clear, queue_clear},
-    {Py_tp_methods, infeed_methods},
-    {Py_tp_getset, queue_getset},
-    {0, NULL},
-};
-
-__extension__ static PyType_Slot outfeed_slots[] = {
-    {Py_tp_doc, "Outfeed(device, types, last=False, depth=3)\n--\n\nA ring from a "
-                "device to the host."},
-    {Py_tp_new, outfeed_new},
-    {Py_tp_dealloc, queue_dealloc},
-    {Py_tp_traverse, queue_traverse},
-    {Py_tp_clear, queue_clear},
-    {Py_tp_methods, outfeed_methods},
-    {Py_tp_getset, outfeed_getset},
-    {0, NULL},
-};
-
-PyType_Spec ipu_py_infeed_spec = {
-    .name = "ipu._core.Infeed",
-    .basicsize = sizeof(py_queue),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_HAVE_GC,
-    .slots = infeed_slots,
-};
-
-PyType_Spec ipu_py_outfeed_spec = {
-    .name = "ipu._core.Outfeed",
-    .basicsize = sizeof(py_queue),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_HAVE_GC,
-    .slots = outfeed_slots,
-};
+IPU_PY_TYPE(infeed, "Infeed", py_queue, Py_TPFLAGS_HAVE_GC,
+            {Py_tp_doc,
+             "A ring from the host to a device. It has room for what `after` holds."},
+            {Py_tp_new, infeed_new}, {Py_tp_methods, infeed_methods},
+            {Py_tp_getset, py_queue_getset}, {Py_tp_dealloc, queue_dealloc},
+            {Py_tp_traverse, queue_traverse}, {Py_tp_clear, queue_clear});
+IPU_PY_TYPE(outfeed, "Outfeed", py_queue, Py_TPFLAGS_HAVE_GC,
+            {Py_tp_doc, "A ring from a device to the host."}, {Py_tp_new, outfeed_new},
+            {Py_tp_methods, outfeed_methods}, {Py_tp_getset, outfeed_getset},
+            {Py_tp_dealloc, queue_dealloc}, {Py_tp_traverse, queue_traverse},
+            {Py_tp_clear, queue_clear});

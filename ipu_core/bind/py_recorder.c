@@ -2,7 +2,8 @@
  *
  * ipu._core.Recorder: what the eager tapes of a thread record. In: eager ops with at
  * least one input that is watched. Out: a graph of them, with the tensor of every value
- * at hand, so that gradient nodes can be computed at once (py_recorder_gradients.c).
+ * at hand. For `gradients` autodiff adds nodes to that graph, and those that the
+ * results need are computed at once, each with the tensors of its inputs.
  *
  * Tapes that are active together share one recorder: what one of them computes for a
  * gradient is recorded for the others, which gives higher derivatives. A tape tells its
@@ -12,89 +13,60 @@
  * own. Values are numbered densely; `tensors[value]` is the tensor, `watched[value]`
  * whether a gradient may flow to it. One thread; GIL held. */
 #define NO_IMPORT_ARRAY
-#include "bind/py_recorder.h"
+#include <string.h>
 
-#include <stddef.h>
-#include <structmember.h>
+#include "bind/gradient_request.h"
+
+enum { FEW_INPUTS = 16 }; /* that need no memory of the heap */
+
+typedef struct py_recorder {
+    ipu_py_weak base;
+    ipu_graph *graph;
+    IPU_ARRAY(ipu_py_tensor *) tensors; /* by value; owned */
+    IPU_ARRAY(bool) watched;            /* by value */
+    ipu_id_map values;                  /* by the address of their tensors */
+} py_recorder;
 
 /* --- values ---------------------------------------------------------------------- */
 
-static uint32_t
-place_of(const ipu_py_recorder_slot *slots, uint32_t count, const void *tensor)
+/* IPU_NO_VALUE where no recorded op uses or makes the tensor. */
+static ipu_value
+value_of(const py_recorder *self, const void *tensor)
 {
-    uint64_t hash = ((uint64_t)(uintptr_t)tensor >> 4) * 0x9e3779b97f4a7c15u;
-    uint32_t i = (uint32_t)(hash >> 32) & (count - 1);
-    while (slots[i].tensor != NULL && slots[i].tensor != tensor) {
-        i = (i + 1) & (count - 1);
-    }
-    return i;
-}
-
-ipu_value
-ipu_py_recorder_value_of(const ipu_py_recorder *self, const ipu_py_tensor *tensor)
-{
-    if (self->slot_count == 0) {
-        return IPU_NO_VALUE;
-    }
-    const ipu_py_recorder_slot *found =
-        &self->slots[place_of(self->slots, self->slot_count, tensor)];
-    return found->tensor == NULL ? IPU_NO_VALUE : (ipu_value){found->value};
-}
-
-static ipu_status
-grow_slots(ipu_ctx *ctx, ipu_py_recorder *self)
-{
-    uint32_t count = self->slot_count == 0 ? 256 : self->slot_count * 2;
-    ipu_py_recorder_slot *slots;
-    IPU_TRY(ipu_alloc(ctx, count * sizeof(ipu_py_recorder_slot), &slots));
-    for (uint32_t i = 0; i < self->slot_count; i++) {
-        if (self->slots[i].tensor != NULL) {
-            slots[place_of(slots, count, self->slots[i].tensor)] = self->slots[i];
-        }
-    }
-    ipu_free(ctx, self->slots, self->slot_count * sizeof(ipu_py_recorder_slot));
-    self->slots = slots;
-    self->slot_count = count;
-    return IPU_OK;
+    uint32_t none = IPU_NO_INDEX;
+    return (ipu_value){ipu_id_map_get(&self->values, (uintptr_t)tensor, none)};
 }
 
 /* The tensor of a value that the graph has just got. */
-ipu_status
-ipu_py_recorder_set_value(ipu_ctx *ctx, ipu_py_recorder *self, ipu_value value,
-                          ipu_py_tensor *tensor, bool watched)
+static ipu_status
+set_value(ipu_ctx *ctx, py_recorder *self, ipu_value value, ipu_py_tensor *tensor,
+          bool watched)
 {
-    if (2 * (self->slots_used + 1) > self->slot_count) {
-        IPU_TRY(grow_slots(ctx, self));
-    }
     while (self->tensors.count <= value.index) {
         IPU_TRY(IPU_ARRAY_PUSH(ctx, &self->tensors, NULL));
         IPU_TRY(IPU_ARRAY_RESERVE(ctx, &self->watched, 1));
         self->watched.items[self->watched.count++] = false;
     }
+    IPU_TRY(ipu_id_map_put(ctx, &self->values, (uintptr_t)tensor, value.index));
     self->tensors.items[value.index] = (ipu_py_tensor *)Py_NewRef((PyObject *)tensor);
     self->watched.items[value.index] = watched;
-    ipu_py_recorder_slot *at =
-        &self->slots[place_of(self->slots, self->slot_count, tensor)];
-    self->slots_used += at->tensor == NULL;
-    *at = (ipu_py_recorder_slot){tensor, value.index};
     return IPU_OK;
 }
 
 /* The value of a tensor; one that no recorded op made becomes a parameter. */
-ipu_status
-ipu_py_recorder_take(ipu_ctx *ctx, ipu_py_recorder *self, ipu_py_tensor *tensor,
-                     ipu_value *out)
+static ipu_status
+take(ipu_ctx *ctx, py_recorder *self, ipu_py_tensor *tensor, ipu_value *out)
 {
-    *out = ipu_py_recorder_value_of(self, tensor);
+    *out = value_of(self, tensor);
     if (out->index != IPU_NO_INDEX) {
         return IPU_OK;
     }
     IPU_TRY(ipu_graph_add_param(ctx, self->graph, (ipu_block){0}, &tensor->type, out));
-    return ipu_py_recorder_set_value(ctx, self, *out, tensor, false);
+    return set_value(ctx, self, *out, tensor, false);
 }
 
-bool
-ipu_py_recorder_is_watched(const ipu_py_recorder *self, ipu_value value)
+static bool
+is_watched(const py_recorder *self, ipu_value value)
 {
     return value.index < self->watched.count && self->watched.items[value.index];
 }
@@ -102,14 +74,14 @@ ipu_py_recorder_is_watched(const ipu_py_recorder *self, ipu_value value)
 /* --- recording ------------------------------------------------------------------- */
 
 static ipu_status
-record(ipu_ctx *ctx, ipu_py_state *state, ipu_py_recorder *self, ipu_op op,
+record(ipu_ctx *ctx, ipu_py_state *state, py_recorder *self, ipu_op op,
        ipu_py_tensor *const *inputs, ipu_value *values, uint32_t input_count,
        ipu_attrs attrs, ipu_py_tensor *const *outputs, uint32_t output_count)
 {
     ipu_node node;
     PyObject *file;
     for (uint32_t i = 0; i < input_count; i++) {
-        IPU_TRY(ipu_py_recorder_take(ctx, self, inputs[i], &values[i]));
+        IPU_TRY(take(ctx, self, inputs[i], &values[i]));
     }
     ipu_node_request request = {
         .op = op, .attrs = attrs.items, .attr_count = attrs.count};
@@ -122,7 +94,7 @@ record(ipu_ctx *ctx, ipu_py_state *state, ipu_py_recorder *self, ipu_op op,
     for (uint32_t i = 0; i < output_count; i++) {
         ipu_value output = ipu_node_output(ipu_node_of(self->graph, node), i);
         bool carries = ipu_dtype_is_float(outputs[i]->type.dtype);
-        IPU_TRY(ipu_py_recorder_set_value(ctx, self, output, outputs[i], carries));
+        IPU_TRY(set_value(ctx, self, output, outputs[i], carries));
     }
     return IPU_OK;
 }
@@ -132,16 +104,15 @@ ipu_py_record(ipu_py_state *state, PyObject *recorder, ipu_op op,
               ipu_py_tensor *const *inputs, uint32_t input_count, ipu_attrs attrs,
               ipu_py_tensor *const *outputs, uint32_t output_count)
 {
-    ipu_py_recorder *self = (ipu_py_recorder *)recorder;
+    py_recorder *self = (py_recorder *)recorder;
     bool wanted = false;
     for (uint32_t i = 0; i < input_count && !wanted; i++) {
-        wanted =
-            ipu_py_recorder_is_watched(self, ipu_py_recorder_value_of(self, inputs[i]));
+        wanted = is_watched(self, value_of(self, inputs[i]));
     }
     if (!wanted) {
         return 0;
     }
-    ipu_value few[IPU_PY_FEW_INPUTS];
+    ipu_value few[FEW_INPUTS];
     ipu_value *values = ipu_py_scratch(few, sizeof(few), input_count * sizeof(*values));
     if (values == NULL) {
         return -1;
@@ -150,11 +121,212 @@ ipu_py_record(ipu_py_state *state, PyObject *recorder, ipu_op op,
     ipu_status status = record(&ctx, state, self, op, inputs, values, input_count,
                                attrs, outputs, output_count);
     ipu_py_scratch_free(values, few);
-    if (status != IPU_OK) {
-        ipu_py_raise(state, &ctx);
+    return ipu_py_is_ok(&ctx, status) ? 0 : -1;
+}
+
+/* --- gradients ------------------------------------------------------------------- */
+
+static PyObject *
+constant_tensor(ipu_py_state *state, const py_recorder *self, const ipu_node_data *node)
+{
+    ipu_type type = ipu_value_of(self->graph, ipu_node_output(node, 0))->type;
+    const ipu_attr *bytes = ipu_attrs_find(node->attrs, IPU_ATTR_VALUE);
+    ipu_py_tensor *tensor = ipu_py_tensor_new(state, &type);
+    if (tensor != NULL && bytes != NULL && bytes->count > 0) {
+        memcpy(ipu_py_tensor_data(tensor), bytes->as.bytes, bytes->count);
+    }
+    return (PyObject *)tensor;
+}
+
+/* Runs the op of a node, which is not recorded: it is in the graph already. */
+static PyObject *
+run_node(ipu_py_state *state, const py_recorder *self, const ipu_node_data *node)
+{
+    ipu_py_thread *thread = ipu_py_thread_here(state);
+    ipu_py_tensor *few[FEW_INPUTS];
+    ipu_py_tensor **inputs =
+        ipu_py_scratch(few, sizeof(few), node->input_count * sizeof(*inputs));
+    PyObject *result = NULL;
+    if (thread != NULL && inputs != NULL) {
+        for (uint32_t i = 0; i < node->input_count; i++) {
+            inputs[i] = self->tensors.items[node->inputs[i].index];
+        }
+        PyObject *active = thread->recorder;
+        thread->recorder = NULL;
+        result =
+            ipu_py_apply_eager(state, node->op, inputs, node->input_count, node->attrs);
+        thread->recorder = active;
+    }
+    if (inputs != NULL) {
+        ipu_py_scratch_free(inputs, few);
+    }
+    return result;
+}
+
+static int
+compute_node(ipu_py_state *state, py_recorder *self, ipu_node id)
+{
+    const ipu_node_data node = *ipu_node_of(self->graph, id);
+    PyObject *result = node.op == IPU_OP_ID_CONSTANT
+                           ? constant_tensor(state, self, &node)
+                           : run_node(state, self, &node);
+    if (result == NULL) {
         return -1;
     }
-    return 0;
+    bool watched = false;
+    for (uint32_t i = 0; i < node.input_count; i++) {
+        watched |= is_watched(self, node.inputs[i]);
+    }
+    ipu_ctx ctx = ipu_py_ctx();
+    ipu_status status = IPU_OK;
+    for (uint32_t k = 0; k < node.output_count && status == IPU_OK; k++) {
+        PyObject *one = node.output_count == 1 ? result : PyTuple_GET_ITEM(result, k);
+        status = set_value(&ctx, self, ipu_node_output(&node, k), (ipu_py_tensor *)one,
+                           watched);
+    }
+    Py_DECREF(result);
+    return ipu_py_is_ok(&ctx, status) ? 0 : -1;
+}
+
+/* Notes that the node of a value is needed, if it is one from `first` on. */
+static void
+need(const py_recorder *self, uint32_t first, ipu_value value, bool *needed)
+{
+    uint32_t producer = value.index == IPU_NO_INDEX
+                            ? IPU_NO_INDEX
+                            : ipu_value_of(self->graph, value)->producer.index;
+    if (producer != IPU_NO_INDEX && producer >= first) {
+        needed[producer - first] = true;
+    }
+}
+
+/* Computes the nodes from `first` on that the results need. */
+static int
+compute(ipu_py_state *state, py_recorder *self, uint32_t first,
+        const ipu_value *results, uint32_t count)
+{
+    uint32_t added = (uint32_t)self->graph->nodes.count - first;
+    bool *needed = PyMem_Calloc(added + 1, sizeof(bool));
+    if (needed == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        need(self, first, results[i], needed);
+    }
+    for (uint32_t i = added; i-- > 0;) {
+        const ipu_node_data *node = ipu_node_of(self->graph, (ipu_node){first + i});
+        for (uint32_t k = 0; needed[i] && k < node->input_count; k++) {
+            need(self, first, node->inputs[k], needed);
+        }
+    }
+    int result = 0;
+    for (uint32_t i = 0; i < added && result == 0; i++) {
+        if (needed[i]) {
+            result = compute_node(state, self, (ipu_node){first + i});
+        }
+    }
+    PyMem_Free(needed);
+    return result;
+}
+
+/* The values of a list's tensors. None is IPU_NO_VALUE; so is a tensor that the
+ * recorder does not know, unless such are taken up. */
+static int
+push_values(py_recorder *self, ipu_py_gradient_request *r, PyObject *list,
+            bool takes_up, ipu_py_values *out)
+{
+    ipu_py_state *state = ipu_py_state_of(self);
+    ipu_status status = IPU_OK;
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list) && status == IPU_OK; i++) {
+        PyObject *item = PyList_GET_ITEM(list, i);
+        ipu_value value = IPU_NO_VALUE;
+        if (item != Py_None && (!ipu_py_is_tensor(state, item) ||
+                                ((ipu_py_tensor *)item)->storage == NULL)) {
+            PyErr_SetString(PyExc_TypeError, "expected eager tensors");
+            return -1;
+        }
+        if (item != Py_None && takes_up) {
+            status = take(&r->ctx, self, (ipu_py_tensor *)item, &value);
+        } else if (item != Py_None) {
+            value = value_of(self, item);
+        }
+        if (status == IPU_OK) {
+            status = IPU_ARRAY_PUSH(&r->ctx, out, value);
+        }
+    }
+    return ipu_py_is_ok(&r->ctx, status) ? 0 : -1;
+}
+
+/* Takes out those that the recorder does not know; where each went, if asked. */
+static int
+keep_known(ipu_py_gradient_request *r, ipu_py_values *values, ipu_py_indices *places)
+{
+    ipu_status status = IPU_OK;
+    size_t kept = 0;
+    for (size_t i = 0; i < values->count && status == IPU_OK; i++) {
+        bool is_known = values->items[i].index != IPU_NO_INDEX;
+        if (places != NULL) {
+            status = IPU_ARRAY_PUSH(&r->ctx, places,
+                                    is_known ? (uint32_t)kept : IPU_NO_INDEX);
+        }
+        if (is_known) {
+            values->items[kept++] = values->items[i];
+        }
+    }
+    values->count = kept;
+    return ipu_py_is_ok(&r->ctx, status) ? 0 : -1;
+}
+
+static PyObject *
+gradients(py_recorder *self, ipu_py_gradient_request *r)
+{
+    ipu_py_state *state = ipu_py_state_of(self);
+    ipu_gradient_scope scope = {0};
+    uint32_t first = (uint32_t)self->graph->nodes.count;
+    if (ipu_py_gradient_request_run(r, self->graph, (ipu_block){0}, &scope) < 0 ||
+        compute(state, self, first, r->out.items, (uint32_t)r->xs.count) < 0) {
+        return NULL;
+    }
+    PyObject *list = PyList_New((Py_ssize_t)r->places.count);
+    for (size_t i = 0; list != NULL && i < r->places.count; i++) {
+        uint32_t place = r->places.items[i];
+        ipu_value value = place == IPU_NO_INDEX ? IPU_NO_VALUE : r->out.items[place];
+        PyObject *item = value.index == IPU_NO_INDEX
+                             ? Py_None
+                             : (PyObject *)self->tensors.items[value.index];
+        ipu_py_put(&list, (Py_ssize_t)i, Py_NewRef(item));
+    }
+    return list;
+}
+
+static PyObject *
+recorder_gradients(PyObject *object, PyObject *args)
+{
+    py_recorder *self = (py_recorder *)object;
+    PyTypeObject *list = &PyList_Type;
+    PyObject *ys;
+    PyObject *grads;
+    PyObject *xs;
+    PyObject *watched;
+    PyObject *spans;
+    if (!PyArg_ParseTuple(args, "O!O!O!O!O!:gradients", list, &ys, list, &grads, list,
+                          &xs, list, &watched, list, &spans)) {
+        return NULL;
+    }
+    ipu_py_gradient_request r = {.ctx = ipu_py_ctx()};
+    PyObject *result = NULL;
+    if (push_values(self, &r, ys, true, &r.ys) == 0 &&
+        push_values(self, &r, grads, true, &r.grads) == 0 &&
+        push_values(self, &r, xs, false, &r.xs) == 0 &&
+        push_values(self, &r, watched, false, &r.watched) == 0 &&
+        keep_known(&r, &r.xs, &r.places) == 0 &&
+        keep_known(&r, &r.watched, NULL) == 0 &&
+        ipu_py_gradient_request_spans(&r, spans) == 0) {
+        result = gradients(self, &r);
+    }
+    ipu_py_gradient_request_free(&r);
+    return result;
 }
 
 /* --- the Python type ------------------------------------------------------------- */
@@ -166,11 +338,11 @@ recorder_new(PyTypeObject *cls, PyObject *args, PyObject *kwargs)
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, ":Recorder", names)) {
         return NULL;
     }
-    ipu_py_recorder *self = (ipu_py_recorder *)cls->tp_alloc(cls, 0);
+    py_recorder *self = (py_recorder *)cls->tp_alloc(cls, 0);
     ipu_ctx ctx = ipu_py_ctx();
-    if (self != NULL && ipu_graph_create(&ctx, true, &self->graph) != IPU_OK) {
-        Py_DECREF(self);
-        return ipu_py_raise(ipu_py_state_of_type(cls), &ctx);
+    if (self != NULL &&
+        !ipu_py_is_ok(&ctx, ipu_graph_create(&ctx, true, &self->graph))) {
+        Py_CLEAR(self);
     }
     return (PyObject *)self;
 }
@@ -178,7 +350,7 @@ recorder_new(PyTypeObject *cls, PyObject *args, PyObject *kwargs)
 static int
 recorder_traverse(PyObject *object, visitproc visit, void *arg)
 {
-    ipu_py_recorder *self = (ipu_py_recorder *)object;
+    py_recorder *self = (py_recorder *)object;
     Py_VISIT(Py_TYPE(object));
     for (size_t i = 0; i < self->tensors.count; i++) {
         Py_VISIT(self->tensors.items[i]);
@@ -189,26 +361,24 @@ recorder_traverse(PyObject *object, visitproc visit, void *arg)
 static void
 recorder_dealloc(PyObject *object)
 {
-    ipu_py_recorder *self = (ipu_py_recorder *)object;
-    PyTypeObject *type = Py_TYPE(self);
+    py_recorder *self = (py_recorder *)object;
     PyObject_GC_UnTrack(object);
-    ipu_ctx ctx = ipu_py_ctx();
     PyObject_ClearWeakRefs(object);
+    ipu_ctx ctx = ipu_py_ctx();
     for (size_t i = 0; i < self->tensors.count; i++) {
         Py_XDECREF(self->tensors.items[i]);
     }
     IPU_ARRAY_FREE(&ctx, &self->tensors);
     IPU_ARRAY_FREE(&ctx, &self->watched);
-    ipu_free(&ctx, self->slots, self->slot_count * sizeof(ipu_py_recorder_slot));
+    ipu_id_map_free(&ctx, &self->values);
     ipu_graph_free(&ctx, self->graph);
-    type->tp_free(self);
-    Py_DECREF(type);
+    ipu_py_free(object);
 }
 
 static PyObject *
 recorder_start(PyObject *self, PyObject *Py_UNUSED(ignored))
 {
-    ipu_py_thread *thread = ipu_py_thread_here(ipu_py_state_of_type(Py_TYPE(self)));
+    ipu_py_thread *thread = ipu_py_thread_here(ipu_py_state_of(self));
     if (thread == NULL) {
         return NULL;
     }
@@ -219,7 +389,7 @@ recorder_start(PyObject *self, PyObject *Py_UNUSED(ignored))
 static PyObject *
 recorder_stop(PyObject *self, PyObject *Py_UNUSED(ignored))
 {
-    ipu_py_thread *thread = ipu_py_thread_here(ipu_py_state_of_type(Py_TYPE(self)));
+    ipu_py_thread *thread = ipu_py_thread_here(ipu_py_state_of(self));
     if (thread == NULL) {
         return NULL;
     }
@@ -232,17 +402,16 @@ recorder_stop(PyObject *self, PyObject *Py_UNUSED(ignored))
 static PyObject *
 recorder_watch(PyObject *object, PyObject *tensor)
 {
-    ipu_py_recorder *self = (ipu_py_recorder *)object;
-    ipu_py_state *state = ipu_py_state_of_type(Py_TYPE(self));
+    py_recorder *self = (py_recorder *)object;
     ipu_value value;
-    if (!ipu_py_is_tensor(state, tensor) ||
+    if (!ipu_py_is_tensor(ipu_py_state_of(self), tensor) ||
         ((ipu_py_tensor *)tensor)->storage == NULL) {
         PyErr_SetString(PyExc_TypeError, "expected an eager tensor");
         return NULL;
     }
     ipu_ctx ctx = ipu_py_ctx();
-    if (ipu_py_recorder_take(&ctx, self, (ipu_py_tensor *)tensor, &value) != IPU_OK) {
-        return ipu_py_raise(state, &ctx);
+    if (!ipu_py_is_ok(&ctx, take(&ctx, self, (ipu_py_tensor *)tensor, &value))) {
+        return NULL;
     }
     self->watched.items[value.index] = true;
     Py_RETURN_NONE;
@@ -251,60 +420,31 @@ recorder_watch(PyObject *object, PyObject *tensor)
 static PyObject *
 recorder_watches(PyObject *object, PyObject *tensor)
 {
-    ipu_py_recorder *self = (ipu_py_recorder *)object;
-    ipu_py_state *state = ipu_py_state_of_type(Py_TYPE(self));
-    return PyBool_FromLong(
-        ipu_py_is_tensor(state, tensor) &&
-        ipu_py_recorder_is_watched(
-            self, ipu_py_recorder_value_of(self, (ipu_py_tensor *)tensor)));
-}
-
-static PyObject *
-recorder_get_nodes(PyObject *self, void *Py_UNUSED(closure))
-{
-    return PyLong_FromSize_t(((ipu_py_recorder *)self)->graph->nodes.count);
+    py_recorder *self = (py_recorder *)object;
+    return PyBool_FromLong(is_watched(self, value_of(self, tensor)));
 }
 
 static PyMethodDef recorder_methods[] = {
     {"start", recorder_start, METH_NOARGS,
-     "start()\n--\n\nRecords what this thread computes eagerly from now on."},
-    {"stop", recorder_stop, METH_NOARGS, "stop()\n--\n\nStops recording."},
-    {"watch", recorder_watch, METH_O,
-     "watch(tensor)\n--\n\nRecords ops that use this tensor."},
+     "Records what this thread computes eagerly from now on."},
+    {"stop", recorder_stop, METH_NOARGS, "Stops recording."},
+    {"watch", recorder_watch, METH_O, "Records ops that use this tensor."},
     {"watches", recorder_watches, METH_O,
-     "watches(tensor)\n--\n\nWhether ops that use this tensor are recorded."},
-    {"gradients", ipu_py_recorder_gradients, METH_VARARGS,
-     "gradients(ys, grad_ys, xs, watched, spans)\n--\n\nThe derivatives of sum(ys * "
-     "grad_ys) by each of xs, through the nodes of `spans` ((begin, end) pairs) and "
-     "from the tensors of `watched`; None where there is no way."},
+     "Whether ops that use this tensor are recorded."},
+    {"gradients", recorder_gradients, METH_VARARGS,
+     "The derivatives of sum(ys * grad_ys) by each of xs, through the nodes of `spans` "
+     "((begin, end) pairs) and from the tensors of `watched`; None where there is no "
+     "way."},
     {NULL, NULL, 0, NULL},
 };
 
-static PyGetSetDef recorder_getset[] = {
-    {"node_count", recorder_get_nodes, NULL, "How many nodes were recorded.", NULL},
-    {NULL, NULL, NULL, NULL, NULL},
-};
+#define ATTRIBUTES(X, T) \
+    X(T, node_count, PyLong_FromSize_t(self->graph->nodes.count), NULL, \
+      "How many nodes were recorded.")
+IPU_PY_ATTRIBUTES(py_recorder, ATTRIBUTES);
 
-static PyMemberDef recorder_members[] = {
-    {"__weaklistoffset__", T_PYSSIZET, offsetof(ipu_py_recorder, weak_references),
-     READONLY, NULL},
-    {NULL, 0, 0, 0, NULL},
-};
-
-__extension__ static PyType_Slot recorder_slots[] = {
-    {Py_tp_doc, "Recorder()\n--\n\nA record of eager ops, for their gradients."},
-    {Py_tp_new, recorder_new},
-    {Py_tp_dealloc, recorder_dealloc},
-    {Py_tp_traverse, recorder_traverse},
-    {Py_tp_members, recorder_members},
-    {Py_tp_methods, recorder_methods},
-    {Py_tp_getset, recorder_getset},
-    {0, NULL},
-};
-
-PyType_Spec ipu_py_recorder_spec = {
-    .name = "ipu._core.Recorder",
-    .basicsize = sizeof(ipu_py_recorder),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_HAVE_GC,
-    .slots = recorder_slots,
-};
+IPU_PY_TYPE(recorder, "Recorder", py_recorder, Py_TPFLAGS_HAVE_GC,
+            {Py_tp_doc, "A record of eager ops, for their gradients."},
+            {Py_tp_new, recorder_new}, {Py_tp_dealloc, recorder_dealloc},
+            {Py_tp_traverse, recorder_traverse}, {Py_tp_members, ipu_py_weak_members},
+            {Py_tp_methods, recorder_methods}, {Py_tp_getset, py_recorder_getset});

@@ -8,8 +8,6 @@
 
 #include <string.h>
 
-#include "bind/dlpack.h"
-#include "bind/operators.h"
 
 /* --- creation ------------------------------------------------------------------- */
 
@@ -74,10 +72,10 @@ ipu_py_tensor_view(ipu_py_state *state, ipu_py_tensor *base, const ipu_type *typ
 }
 
 ipu_py_tensor *
-ipu_py_tensor_symbolic(ipu_py_state *state, PyObject *trace, const ipu_type *type,
-                       ipu_value value)
+ipu_py_tensor_symbolic(ipu_py_state *state, PyObject *trace, ipu_value value)
 {
-    ipu_py_tensor *tensor = tensor_alloc(state, type);
+    const ipu_graph *graph = ipu_py_trace_of(trace)->graph;
+    ipu_py_tensor *tensor = tensor_alloc(state, &ipu_value_of(graph, value)->type);
     if (tensor != NULL) {
         tensor->trace = Py_NewRef(trace);
         tensor->value = value;
@@ -86,8 +84,8 @@ ipu_py_tensor_symbolic(ipu_py_state *state, PyObject *trace, const ipu_type *typ
     return tensor;
 }
 
-ipu_py_tensor *
-ipu_py_tensor_cast(ipu_py_state *state, ipu_py_tensor *tensor, ipu_dtype dtype)
+static ipu_py_tensor *
+tensor_cast(ipu_py_state *state, ipu_py_tensor *tensor, ipu_dtype dtype)
 {
     ipu_attr attr = {.key = IPU_ATTR_DTYPE, .as.i = (int64_t)dtype};
     return (ipu_py_tensor *)ipu_py_apply(state, IPU_OP_ID_CAST, &tensor, 1, &attr, 1);
@@ -95,27 +93,21 @@ ipu_py_tensor_cast(ipu_py_state *state, ipu_py_tensor *tensor, ipu_dtype dtype)
 
 /* --- the Python type ------------------------------------------------------------- */
 
-static ipu_py_state *
-state_of(PyObject *self)
-{
-    return ipu_py_state_of_type(Py_TYPE(self));
-}
-
 int
 ipu_py_require_eager(ipu_py_tensor *self, const char *what)
 {
     if (self->storage != NULL) {
         return 0;
     }
-    PyObject *open = ipu_py_open_trace(state_of((PyObject *)self));
+    PyObject *open = ipu_py_open_trace(ipu_py_state_of(self));
     if (open == NULL || open == Py_None) {
         ipu_py_raise_leaked(self);
         return -1;
     }
     PyErr_Format(
         PyExc_TypeError,
-        "%s needs the tensor's value, which is not known while a function is "
-        "traced; return the tensor from the function, or enqueue it to an outfeed",
+        "%s needs the tensor's value, which is not known while a function is traced; "
+        "return the tensor from the function, or enqueue it to an outfeed",
         what);
     return -1;
 }
@@ -127,16 +119,16 @@ tensor_new(PyTypeObject *cls, PyObject *args, PyObject *kwargs)
     ipu_py_state *state = ipu_py_state_of_type(cls);
     PyObject *value;
     PyObject *dtype_object = Py_None;
-    ipu_dtype dtype = IPU_DTYPE_COUNT;
+    ipu_dtype dtype;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|O:Tensor", names, &value,
                                      &dtype_object) ||
-        (dtype_object != Py_None && ipu_py_parse_dtype(dtype_object, &dtype) < 0)) {
+        (dtype_object != Py_None && !ipu_py_dtype_converter(dtype_object, &dtype))) {
         return NULL;
     }
-    int wanted = dtype == IPU_DTYPE_COUNT ? -1 : (int)dtype;
+    int wanted = dtype_object == Py_None ? -1 : (int)dtype;
     ipu_py_tensor *tensor = ipu_py_as_tensor(state, value, wanted);
     if (tensor != NULL && wanted >= 0 && (int)tensor->type.dtype != wanted) {
-        Py_SETREF(tensor, ipu_py_tensor_cast(state, tensor, dtype));
+        Py_SETREF(tensor, tensor_cast(state, tensor, dtype));
     }
     return (PyObject *)tensor;
 }
@@ -214,17 +206,10 @@ tensor_array(PyObject *self, PyObject *args, PyObject *kwargs)
     if (array == NULL) {
         return NULL;
     }
-    if (dtype != Py_None) {
-        PyObject *method = PyObject_GetAttrString(array, "astype");
-        PyObject *call_args = method == NULL ? NULL : PyTuple_Pack(1, dtype);
-        PyObject *call_kwargs =
-            method == NULL ? NULL : Py_BuildValue("{s:O}", "copy", Py_False);
-        Py_SETREF(array, call_args == NULL || call_kwargs == NULL
-                             ? NULL
-                             : PyObject_Call(method, call_args, call_kwargs));
-        Py_XDECREF(method);
-        Py_XDECREF(call_args);
-        Py_XDECREF(call_kwargs);
+    if (dtype !=
+        Py_None) { /* order, casting, subok and copy are the defaults, and no */
+        Py_SETREF(array, PyObject_CallMethod(array, "astype", "OssOO", dtype, "K",
+                                             "unsafe", Py_True, Py_False));
     }
     if (array != NULL && copy == Py_True) {
         Py_SETREF(array, PyObject_CallMethod(array, "copy", NULL));
@@ -232,53 +217,32 @@ tensor_array(PyObject *self, PyObject *args, PyObject *kwargs)
     return array;
 }
 
+/* tf.DType objects live in Python; they are made once and looked up by name. */
 static PyObject *
-tensor_get_dtype(PyObject *self, void *Py_UNUSED(closure))
+dtype_of(const ipu_py_tensor *self)
 {
-    /* tf.DType objects live in Python; they are made once and looked up by name */
-    const char *name = ipu_dtype_name(((ipu_py_tensor *)self)->type.dtype);
     PyObject *module = PyImport_ImportModule("ipu.tf.dtypes");
-    PyObject *dtype = module == NULL ? NULL : PyObject_GetAttrString(module, name);
+    PyObject *dtype =
+        module == NULL
+            ? NULL
+            : PyObject_GetAttrString(module, ipu_dtype_name(self->type.dtype));
     Py_XDECREF(module);
     return dtype;
 }
 
 static PyObject *
-tensor_get_dtype_name(PyObject *self, void *Py_UNUSED(closure))
+shape_of(const ipu_py_tensor *self)
 {
-    return PyUnicode_FromString(ipu_dtype_name(((ipu_py_tensor *)self)->type.dtype));
+    PyObject *sizes = ipu_py_shape_tuple(&self->type.shape);
+    return sizes == NULL
+               ? NULL
+               : ipu_py_call("ipu.tf.tensor_shape", "TensorShape", "(N)", sizes);
 }
 
 static PyObject *
-tensor_get_shape(PyObject *self, void *Py_UNUSED(closure))
+tensor_get_shape(PyObject *self, PyObject *Py_UNUSED(ignored))
 {
-    PyObject *module = PyImport_ImportModule("ipu.tf.tensor_shape");
-    PyObject *sizes = module == NULL
-                          ? NULL
-                          : ipu_py_shape_tuple(&((ipu_py_tensor *)self)->type.shape);
-    PyObject *shape =
-        sizes == NULL ? NULL : PyObject_CallMethod(module, "TensorShape", "(O)", sizes);
-    Py_XDECREF(module);
-    Py_XDECREF(sizes);
-    return shape;
-}
-
-static PyObject *
-tensor_call_shape(PyObject *self, PyObject *Py_UNUSED(ignored))
-{
-    return tensor_get_shape(self, NULL);
-}
-
-static PyObject *
-tensor_get_ndim(PyObject *self, void *Py_UNUSED(closure))
-{
-    return PyLong_FromLong(((ipu_py_tensor *)self)->type.shape.rank);
-}
-
-static PyObject *
-tensor_get_symbolic(PyObject *self, void *Py_UNUSED(closure))
-{
-    return PyBool_FromLong(((ipu_py_tensor *)self)->storage == NULL);
+    return shape_of((ipu_py_tensor *)self);
 }
 
 static Py_ssize_t
@@ -295,11 +259,7 @@ tensor_length(PyObject *self)
 static PyObject *
 tensor_index(PyObject *self, PyObject *key)
 {
-    PyObject *module = PyImport_ImportModule("ipu.tf._tensor.indexing");
-    PyObject *result =
-        module == NULL ? NULL : PyObject_CallMethod(module, "getitem", "OO", self, key);
-    Py_XDECREF(module);
-    return result;
+    return ipu_py_call("ipu.tf._tensor.indexing", "getitem", "(OO)", self, key);
 }
 
 static int
@@ -322,10 +282,7 @@ tensor_item(PyObject *self, Py_ssize_t i)
         }
         return NULL;
     }
-    PyObject *key = PyLong_FromSsize_t(i);
-    PyObject *item = key == NULL ? NULL : tensor_index(self, key);
-    Py_XDECREF(key);
-    return item;
+    return ipu_py_call("ipu.tf._tensor.indexing", "getitem", "(On)", self, i);
 }
 
 static PyObject *
@@ -356,13 +313,26 @@ tensor_single(PyObject *self, const char *what, PyObject *exception)
     return item;
 }
 
+/* That element as `convert` makes it of a NumPy scalar. */
+static PyObject *
+tensor_number(PyObject *self, const char *what, PyObject *(*convert)(PyObject *))
+{
+    PyObject *item = tensor_single(self, what, PyExc_TypeError);
+    PyObject *result = item == NULL ? NULL : convert(item);
+    Py_XDECREF(item);
+    return result;
+}
+
 static PyObject *
 tensor_int(PyObject *self)
 {
-    PyObject *item = tensor_single(self, "int()", PyExc_TypeError);
-    PyObject *result = item == NULL ? NULL : PyNumber_Long(item);
-    Py_XDECREF(item);
-    return result;
+    return tensor_number(self, "int()", PyNumber_Long);
+}
+
+static PyObject *
+tensor_float(PyObject *self)
+{
+    return tensor_number(self, "float()", PyNumber_Float);
 }
 
 static PyObject *
@@ -372,20 +342,7 @@ tensor_as_index(PyObject *self)
         PyErr_SetString(PyExc_TypeError, "a floating-point tensor cannot be an index");
         return NULL;
     }
-    PyObject *item =
-        tensor_single(self, "an index of a Python sequence", PyExc_TypeError);
-    PyObject *result = item == NULL ? NULL : PyNumber_Long(item);
-    Py_XDECREF(item);
-    return result;
-}
-
-static PyObject *
-tensor_float(PyObject *self)
-{
-    PyObject *item = tensor_single(self, "float()", PyExc_TypeError);
-    PyObject *result = item == NULL ? NULL : PyNumber_Float(item);
-    Py_XDECREF(item);
-    return result;
+    return tensor_number(self, "an index of a Python sequence", PyNumber_Long);
 }
 
 static int
@@ -403,99 +360,46 @@ tensor_bool(PyObject *self)
 static PyObject *
 in_python(const char *name, PyObject *self, PyObject *argument)
 {
-    PyObject *module = PyImport_ImportModule("ipu.tf._tensor.face");
-    PyObject *result =
-        module == NULL
-            ? NULL
-            : PyObject_CallMethod(module, name, argument == NULL ? "O" : "OO", self,
-                                  argument);
-    Py_XDECREF(module);
-    return result;
+    return ipu_py_call("ipu.tf._tensor.face", name, argument == NULL ? "(O)" : "(OO)",
+                       self, argument);
 }
 
-static PyObject *
-tensor_repr(PyObject *self)
-{
-    return in_python("tensor_repr", self, NULL);
-}
-
-static PyObject *
-tensor_str(PyObject *self)
-{
-    return in_python("tensor_str", self, NULL);
-}
-
-static PyObject *
-tensor_format(PyObject *self, PyObject *format)
-{
-    return in_python("tensor_format", self, format);
-}
-
-static PyObject *
-tensor_html(PyObject *self, PyObject *Py_UNUSED(ignored))
-{
-    return in_python("tensor_html", self, NULL);
-}
-
-static PyObject *
-tensor_ref(PyObject *self, PyObject *Py_UNUSED(ignored))
-{
-    return in_python("tensor_ref", self, NULL);
-}
-
-static PyObject *
-tensor_set_shape(PyObject *self, PyObject *shape)
-{
-    return in_python("tensor_set_shape", self, shape);
-}
-
-static PyObject *
-tensor_get_device(PyObject *self, void *Py_UNUSED(closure))
-{
-    return in_python("tensor_device", self, NULL);
-}
-
-static PyObject *
-tensor_get_op(PyObject *self, void *Py_UNUSED(closure))
-{
-    return in_python("tensor_op", self, NULL);
-}
-
-static PyObject *
-tensor_get_device_ordinal(PyObject *self, void *Py_UNUSED(closure))
-{
-    return PyLong_FromLong(((ipu_py_tensor *)self)->device - 1);
-}
+#define SLOT(name) \
+    static PyObject *name(PyObject *self) \
+    { \
+        return in_python(#name, self, NULL); \
+    }
+#define METHOD(name) \
+    static PyObject *name(PyObject *self, PyObject *argument) \
+    { \
+        return in_python(#name, self, argument); \
+    }
+SLOT(tensor_repr)
+SLOT(tensor_str)
+METHOD(tensor_format)
+METHOD(tensor_html)
+METHOD(tensor_ref)
+METHOD(tensor_set_shape)
+#undef SLOT
+#undef METHOD
 
 /* A part of a variable can be assigned to: `assign` and its like, by their name. */
 static PyObject *
-tensor_get_assign(PyObject *self, void *name)
+assign_method(const ipu_py_tensor *self, const char *name)
 {
-    PyObject *notes = ((ipu_py_tensor *)self)->notes;
     /* borrowed, and alone asked whether it is there */
-    if (notes == NULL || PyDict_GetItemString(notes, "part_of") == NULL) {
-        PyErr_Format(PyExc_AttributeError,
-                     "a tensor has no '%s': it cannot change. Use tf.Variable, or "
-                     "tf.tensor_scatter_nd_update",
-                     (const char *)name);
-        return NULL;
+    if (self->notes == NULL || PyDict_GetItemString(self->notes, "part_of") == NULL) {
+        return PyErr_Format(PyExc_AttributeError,
+                            "a tensor has no '%s': it cannot change. Use tf.Variable, "
+                            "or tf.tensor_scatter_nd_update",
+                            name);
     }
-    PyObject *text = PyUnicode_FromString(name);
-    PyObject *method =
-        text == NULL ? NULL : in_python("tensor_assign_method", self, text);
-    Py_XDECREF(text);
-    return method;
-}
-
-static PyObject *
-tensor_get_notes(PyObject *self, void *Py_UNUSED(closure))
-{
-    PyObject *notes = ((ipu_py_tensor *)self)->notes;
-    return Py_NewRef(notes == NULL ? Py_None : notes);
+    return ipu_py_call("ipu.tf._tensor.face", "tensor_assign_method", "(Os)", self,
+                       name);
 }
 
 static int
-tensor_set_notes(PyObject *self, PyObject *notes, void *Py_UNUSED(closure))
+set_notes(PyObject *self, PyObject *notes, void *Py_UNUSED(closure))
 {
     if (notes == NULL || !PyDict_Check(notes)) {
         PyErr_SetString(PyExc_TypeError, "the notes of a tensor are a dict");
@@ -506,6 +410,201 @@ tensor_set_notes(PyObject *self, PyObject *notes, void *Py_UNUSED(closure))
         PyObject_GC_Track(self);
     }
     return 0;
+}
+
+/* --- operators ------------------------------------------------------------------- */
+
+/* What stands beside a tensor takes its dtype; each is one op, eager or traced. */
+
+/* Whether `object` can stand beside a tensor in an expression. */
+static bool
+is_operand(ipu_py_state *state, PyObject *object)
+{
+    return ipu_py_is_tensor(state, object) || PyLong_Check(object) ||
+           PyFloat_Check(object) || ipu_py_is_array(object) || PyList_Check(object) ||
+           PyObject_HasAttrString(object, "__ipu_tensor__") ||
+           ipu_py_is_foreign(object);
+}
+
+/* One of them is a tensor. */
+static ipu_py_state *
+state_of_operands(PyObject *left, PyObject *right)
+{
+    ipu_py_state *state = ipu_py_state_of(left);
+    if (state == NULL) {
+        PyErr_Clear();
+        state = ipu_py_state_of(right);
+    }
+    return state;
+}
+
+/* Python's true division: integers divide in floating point, wide ones in float64
+ * where that exists. */
+static ipu_dtype
+quotient_dtype(ipu_py_state *state, ipu_dtype dtype)
+{
+    PyObject *open = ipu_py_open_trace(state);
+    bool on_device = open != NULL && !ipu_py_trace_of(open)->graph->host;
+    return ipu_dtype_bytes(dtype) >= 4 && !on_device ? IPU_DTYPE_FLOAT64
+                                                     : IPU_DTYPE_FLOAT32;
+}
+
+static PyObject *
+divide_integers(ipu_py_state *state, ipu_py_tensor *const inputs[2])
+{
+    ipu_dtype dtype = quotient_dtype(state, inputs[0]->type.dtype);
+    ipu_py_tensor *casts[2] = {
+        tensor_cast(state, inputs[0], dtype),
+        tensor_cast(state, inputs[1], dtype),
+    };
+    PyObject *result = casts[0] == NULL || casts[1] == NULL
+                           ? NULL
+                           : ipu_py_apply(state, IPU_OP_ID_DIV, casts, 2, NULL, 0);
+    Py_XDECREF(casts[0]);
+    Py_XDECREF(casts[1]);
+    return result;
+}
+
+static PyObject *
+binary_op(PyObject *left, PyObject *right, ipu_op op)
+{
+    ipu_py_state *state = state_of_operands(left, right);
+    if (state == NULL) {
+        return NULL;
+    }
+    if (!is_operand(state, left) || !is_operand(state, right)) {
+        Py_RETURN_NOTIMPLEMENTED;
+    }
+    bool left_is_tensor = ipu_py_is_tensor(state, left);
+    ipu_py_tensor *a = (ipu_py_tensor *)(left_is_tensor ? left : right);
+    PyObject *other = left_is_tensor ? right : left;
+    if (PyFloat_Check(other) && !ipu_dtype_is_float(a->type.dtype)) {
+        PyErr_Format(
+            PyExc_TypeError,
+            "a float beside a tensor of dtype %s; convert the tensor with tf.cast",
+            ipu_dtype_name(a->type.dtype));
+        return NULL;
+    }
+    int dtype = (int)a->type.dtype; /* which a number takes */
+    if (ipu_py_is_array(other)) {
+        dtype = ipu_py_dtype_beside(other, a->type.dtype);
+    } else if (ipu_py_is_foreign(other)) {
+        dtype = -1;
+    }
+    ipu_py_tensor *b = ipu_py_as_tensor(state, other, dtype);
+    if (b == NULL) {
+        return NULL;
+    }
+    ipu_py_tensor *inputs[2] = {left_is_tensor ? a : b, left_is_tensor ? b : a};
+    PyObject *result = op == IPU_OP_ID_DIV && !ipu_dtype_is_float(inputs[0]->type.dtype)
+                           ? divide_integers(state, inputs)
+                           : ipu_py_apply(state, op, inputs, 2, NULL, 0);
+    Py_DECREF(b);
+    return result;
+}
+
+static PyObject *
+unary_op(PyObject *self, ipu_op op)
+{
+    ipu_py_tensor *input = (ipu_py_tensor *)self;
+    return ipu_py_apply(ipu_py_state_of(self), op, &input, 1, NULL, 0);
+}
+
+static bool
+is_of_bools(ipu_py_state *state, PyObject *object)
+{
+    return ipu_py_is_tensor(state, object) &&
+           ((ipu_py_tensor *)object)->type.dtype == IPU_DTYPE_BOOL;
+}
+
+/* `a & b` and its like: `logical` for bools, `bitwise` for integers. */
+static PyObject *
+bits_op(PyObject *left, PyObject *right, ipu_op logical, ipu_op bitwise)
+{
+    ipu_py_state *state = state_of_operands(left, right);
+    if (state == NULL) {
+        return NULL;
+    }
+    bool of_bools = is_of_bools(state, left) || is_of_bools(state, right);
+    return binary_op(left, right, of_bools ? logical : bitwise);
+}
+
+/* X(slot of Python, op) */
+#define BINARY_LIST(X) \
+    X(add, ADD) \
+    X(subtract, SUB) \
+    X(multiply, MUL) \
+    X(true_divide, DIV) \
+    X(floor_divide, FLOOR_DIV) \
+    X(remainder, FLOOR_MOD) \
+    X(matrix_multiply, MATMUL)
+#define X(name, OP) \
+    static PyObject *operator_##name(PyObject *left, PyObject *right) \
+    { \
+        return binary_op(left, right, IPU_OP_ID_##OP); \
+    }
+BINARY_LIST(X)
+#undef X
+
+/* X(slot of Python, op for bools, op for integers) */
+#define BITS_LIST(X) \
+    X(and, LOGICAL_AND, BITWISE_AND) \
+    X(or, LOGICAL_OR, BITWISE_OR) \
+    X(xor, NOT_EQUAL, BITWISE_XOR)
+#define X(name, LOGICAL, BITWISE) \
+    static PyObject *operator_##name(PyObject *left, PyObject *right) \
+    { \
+        return bits_op(left, right, IPU_OP_ID_##LOGICAL, IPU_OP_ID_##BITWISE); \
+    }
+BITS_LIST(X)
+#undef X
+
+static PyObject *
+operator_power(PyObject *left, PyObject *right, PyObject *modulus)
+{
+    if (modulus != Py_None) {
+        Py_RETURN_NOTIMPLEMENTED;
+    }
+    return binary_op(left, right, IPU_OP_ID_POW);
+}
+
+static PyObject *
+operator_negative(PyObject *self)
+{
+    return unary_op(self, IPU_OP_ID_NEG);
+}
+
+static PyObject *
+operator_absolute(PyObject *self)
+{
+    return unary_op(self, IPU_OP_ID_ABS);
+}
+
+static PyObject *
+operator_invert(PyObject *self)
+{
+    return unary_op(self, is_of_bools(ipu_py_state_of(self), self)
+                              ? IPU_OP_ID_LOGICAL_NOT
+                              : IPU_OP_ID_BITWISE_NOT);
+}
+
+static PyObject *
+operator_compare(PyObject *left, PyObject *right, int relation)
+{
+    static const ipu_op ops[] = {
+        [Py_LT] = IPU_OP_ID_LESS,    [Py_LE] = IPU_OP_ID_LESS_EQUAL,
+        [Py_EQ] = IPU_OP_ID_EQUAL,   [Py_NE] = IPU_OP_ID_NOT_EQUAL,
+        [Py_GT] = IPU_OP_ID_GREATER, [Py_GE] = IPU_OP_ID_GREATER_EQUAL,
+    };
+    if (right == Py_None) {
+        if (relation == Py_EQ) {
+            Py_RETURN_FALSE;
+        }
+        if (relation == Py_NE) {
+            Py_RETURN_TRUE;
+        }
+    }
+    return binary_op(left, right, ops[relation]);
 }
 
 /* --- copies and pickles -------------------------------------------------------- */
@@ -521,20 +620,16 @@ static PyObject *
 tensor_reduce(PyObject *self, PyObject *Py_UNUSED(unused))
 {
     PyObject *array = tensor_numpy(self, NULL);
-    if (array == NULL) {
-        return NULL;
-    }
-    return Py_BuildValue("O(N)", (PyObject *)Py_TYPE(self), array);
+    return array == NULL ? NULL : Py_BuildValue("O(N)", Py_TYPE(self), array);
 }
 
 static PyMethodDef tensor_methods[] = {
     {"numpy", tensor_numpy, METH_NOARGS,
      "numpy()\n--\n\nA read-only view as an ndarray; a NumPy scalar for a scalar "
      "tensor."},
-    {"__array__", (PyCFunction)(void (*)(void))tensor_array,
-     METH_VARARGS | METH_KEYWORDS,
+    {"__array__", IPU_PY_FUNCTION(tensor_array), METH_VARARGS | METH_KEYWORDS,
      "__array__(dtype=None, copy=None)\n--\n\nNumPy's conversion protocol."},
-    {"get_shape", tensor_call_shape, METH_NOARGS,
+    {"get_shape", tensor_get_shape, METH_NOARGS,
      "get_shape()\n--\n\nThe shape, a tf.TensorShape."},
     {"ref", tensor_ref, METH_NOARGS,
      "ref()\n--\n\nWhat stands for the tensor in sets and dicts."},
@@ -550,8 +645,7 @@ static PyMethodDef tensor_methods[] = {
      "__deepcopy__(memo)\n--\n\nThe tensor itself: it never changes."},
     {"__reduce__", tensor_reduce, METH_NOARGS,
      "__reduce__()\n--\n\nFor pickle: the tensor of the values."},
-    {"__dlpack__", (PyCFunction)(void (*)(void))ipu_py_tensor_dlpack,
-     METH_VARARGS | METH_KEYWORDS,
+    {"__dlpack__", IPU_PY_FUNCTION(ipu_py_tensor_dlpack), METH_VARARGS | METH_KEYWORDS,
      "__dlpack__(*, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\n"
      "A DLPack capsule of the tensor's memory."},
     {"__dlpack_device__", ipu_py_tensor_dlpack_device, METH_NOARGS,
@@ -559,85 +653,51 @@ static PyMethodDef tensor_methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-/* Above that of NumPy's arrays, whose operators then leave `array + tensor` to us. */
-static PyObject *
-tensor_get_array_priority(PyObject *Py_UNUSED(self), void *Py_UNUSED(closure))
-{
-    return PyFloat_FromDouble(100.0);
-}
+#define ATTRIBUTES(X, T) \
+    /* above that of NumPy's arrays, which then leave `array + tensor` to us */ \
+    X(T, __array_priority__, PyFloat_FromDouble(100.0), NULL, \
+      "Tells NumPy that operators beside arrays are the tensor's.") \
+    X(T, dtype, dtype_of(self), NULL, "The element type, a tf.DType.") \
+    X(T, dtype_name, PyUnicode_FromString(ipu_dtype_name(self->type.dtype)), NULL, \
+      "The element type's name.") \
+    X(T, shape, shape_of(self), NULL, "The shape, a tf.TensorShape.") \
+    X(T, device, in_python("tensor_device", self_object, NULL), NULL, \
+      "The name of the device that holds it.") \
+    X(T, op, in_python("tensor_op", self_object, NULL), NULL, \
+      "What makes it, of a value of a function that is being traced.") \
+    X(T, _device_ordinal, PyLong_FromLong(self->device - 1), NULL, \
+      "The IPU device that it was made in the scope of; -1: none.") \
+    X(T, assign, assign_method(self, "assign"), NULL, \
+      "Of a part of a variable: writes it.") \
+    X(T, assign_add, assign_method(self, "assign_add"), NULL, \
+      "Of a part of a variable: adds to it.") \
+    X(T, assign_sub, assign_method(self, "assign_sub"), NULL, \
+      "Of a part of a variable: subtracts from it.") \
+    X(T, _notes, Py_NewRef(self->notes == NULL ? Py_None : self->notes), set_notes, \
+      "What is noted of it, by name (ipu.tf._tensor.notes); None: nothing.") \
+    X(T, ndim, PyLong_FromLong(self->type.shape.rank), NULL, \
+      "The number of dimensions.") \
+    X(T, is_symbolic, PyBool_FromLong(self->storage == NULL), NULL, \
+      "True for a value of a function that is being traced.")
+IPU_PY_ATTRIBUTES(ipu_py_tensor, ATTRIBUTES);
 
-static PyGetSetDef tensor_getset[] = {
-    {"__array_priority__", tensor_get_array_priority, NULL,
-     "Tells NumPy that operators beside arrays are the tensor's.", NULL},
-    {"dtype", tensor_get_dtype, NULL, "The element type, a tf.DType.", NULL},
-    {"dtype_name", tensor_get_dtype_name, NULL, "The element type's name.", NULL},
-    {"shape", tensor_get_shape, NULL, "The shape, a tf.TensorShape.", NULL},
-    {"device", tensor_get_device, NULL, "The name of the device that holds it.", NULL},
-    {"op", tensor_get_op, NULL,
-     "What makes it, of a value of a function that is being traced.", NULL},
-    {"_device_ordinal", tensor_get_device_ordinal, NULL,
-     "The IPU device that it was made in the scope of; -1: none.", NULL},
-    {"assign", tensor_get_assign, NULL, "Of a part of a variable: writes it.",
-     "assign"},
-    {"assign_add", tensor_get_assign, NULL, "Of a part of a variable: adds to it.",
-     "assign_add"},
-    {"assign_sub", tensor_get_assign, NULL,
-     "Of a part of a variable: subtracts from it.", "assign_sub"},
-    {"_notes", tensor_get_notes, tensor_set_notes,
-     "What is noted of it, by name (ipu.tf._tensor.notes); None: nothing.", NULL},
-    {"ndim", tensor_get_ndim, NULL, "The number of dimensions.", NULL},
-    {"is_symbolic", tensor_get_symbolic, NULL,
-     "True for a value of a function that is being traced.", NULL},
-    {NULL, NULL, NULL, NULL, NULL},
-};
-
-__extension__ static PyType_Slot tensor_slots[] = {
+#define BINARY_SLOT(name, ...) {Py_nb_##name, operator_##name},
+IPU_PY_TYPE(
+    tensor, "Tensor", ipu_py_tensor, Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE,
     {Py_tp_doc,
      "Tensor(value, dtype=None)\n--\n\nAn immutable array: of known value, or a "
      "value of the function that is being traced."},
-    {Py_tp_new, tensor_new},
-    {Py_tp_traverse, tensor_traverse},
-    {Py_tp_clear, tensor_clear},
-    {Py_tp_dealloc, tensor_dealloc},
-    {Py_tp_repr, tensor_repr},
-    {Py_tp_str, tensor_str},
-    {Py_tp_iter, tensor_iter},
-    {Py_tp_richcompare, ipu_py_operator_compare},
-    {Py_tp_hash, PyObject_HashNotImplemented},
-    {Py_tp_methods, tensor_methods},
-    {Py_tp_getset, tensor_getset},
+    {Py_tp_new, tensor_new}, {Py_tp_traverse, tensor_traverse},
+    {Py_tp_clear, tensor_clear}, {Py_tp_dealloc, tensor_dealloc},
+    {Py_tp_repr, tensor_repr}, {Py_tp_str, tensor_str}, {Py_tp_iter, tensor_iter},
+    {Py_tp_richcompare, operator_compare}, {Py_tp_hash, PyObject_HashNotImplemented},
+    {Py_tp_methods, tensor_methods}, {Py_tp_getset, ipu_py_tensor_getset},
     {Py_bf_getbuffer, ipu_py_tensor_getbuffer},
-    {Py_bf_releasebuffer, ipu_py_tensor_releasebuffer},
-    {Py_mp_length, tensor_length},
-    {Py_mp_subscript, tensor_index},
-    {Py_mp_ass_subscript, tensor_assign_item},
-    {Py_sq_item, tensor_item},
-    {Py_sq_length, tensor_length},
-    {Py_nb_add, ipu_py_operator_add},
-    {Py_nb_subtract, ipu_py_operator_sub},
-    {Py_nb_multiply, ipu_py_operator_mul},
-    {Py_nb_true_divide, ipu_py_operator_div},
-    {Py_nb_floor_divide, ipu_py_operator_floor_div},
-    {Py_nb_remainder, ipu_py_operator_mod},
-    {Py_nb_matrix_multiply, ipu_py_operator_matmul},
-    {Py_nb_and, ipu_py_operator_and},
-    {Py_nb_or, ipu_py_operator_or},
-    {Py_nb_xor, ipu_py_operator_xor},
-    {Py_nb_power, ipu_py_operator_pow},
-    {Py_nb_negative, ipu_py_operator_neg},
-    {Py_nb_absolute, ipu_py_operator_abs},
-    {Py_nb_invert, ipu_py_operator_invert},
-    {Py_nb_bool, tensor_bool},
-    {Py_nb_int, tensor_int},
-    {Py_nb_float, tensor_float},
-    {Py_nb_index, tensor_as_index},
-    {0, NULL},
-};
-
-PyType_Spec ipu_py_tensor_spec = {
-    .name = "ipu._core.Tensor",
-    .basicsize = sizeof(ipu_py_tensor),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE |
-             Py_TPFLAGS_BASETYPE,
-    .slots = tensor_slots,
-};
+    {Py_bf_releasebuffer, ipu_py_tensor_releasebuffer}, {Py_mp_length, tensor_length},
+    {Py_mp_subscript, tensor_index}, {Py_mp_ass_subscript, tensor_assign_item},
+    {Py_sq_item, tensor_item}, {Py_sq_length, tensor_length},
+    BINARY_LIST(BINARY_SLOT) BITS_LIST(BINARY_SLOT)
+    {Py_nb_power, operator_power},
+    {Py_nb_negative, operator_negative}, {Py_nb_absolute, operator_absolute},
+    {Py_nb_invert, operator_invert}, {Py_nb_bool, tensor_bool}, {Py_nb_int, tensor_int},
+    {Py_nb_float, tensor_float}, {Py_nb_index, tensor_as_index});

@@ -6,33 +6,23 @@
 #include "bind/bind.h"
 
 #include "autodiff/autodiff.h"
-#include "bind/py_program.h"
 #include "kernels/core/kernel.h"
 #include "passes/passes.h"
 
 enum { MAX_PARAMS = 64 };
 
-static ipu_py_state *
-state_of(PyObject *module)
+/* ipu_graph *: from its text. */
+static int
+graph_converter(PyObject *object, void *out)
 {
-    return ipu_py_state_of_module(module);
-}
-
-static ipu_graph *
-parse(PyObject *module, const char *text)
-{
+    const char *text = PyUnicode_AsUTF8(object);
     ipu_ctx ctx = ipu_py_ctx();
-    ipu_graph *graph;
-    if (ipu_graph_parse(&ctx, text, &graph) != IPU_OK) {
-        ipu_py_raise(state_of(module), &ctx);
-        return NULL;
-    }
-    return graph;
+    return text != NULL && ipu_py_is_ok(&ctx, ipu_graph_parse(&ctx, text, out));
 }
 
 /* Prints and frees the graph, or raises what happened before. */
 static PyObject *
-finish(PyObject *module, ipu_ctx *ctx, ipu_graph *graph, ipu_status status)
+finish(ipu_ctx *ctx, ipu_graph *graph, ipu_status status)
 {
     char *text = NULL;
     size_t bytes = 0;
@@ -43,37 +33,29 @@ finish(PyObject *module, ipu_ctx *ctx, ipu_graph *graph, ipu_status status)
         status = ipu_graph_print(ctx, graph, &text, &bytes);
     }
     ipu_graph_free(ctx, graph);
-    if (status != IPU_OK) {
-        return ipu_py_raise(state_of(module), ctx);
-    }
-    PyObject *result = PyUnicode_DecodeUTF8(text, (Py_ssize_t)bytes - 1, "replace");
-    ipu_free(ctx, text, bytes);
-    return result;
+    return ipu_py_text(ctx, status, text, bytes);
 }
 
 static PyObject *
-graph_round_trip(PyObject *module, PyObject *argument)
+graph_round_trip(PyObject *Py_UNUSED(module), PyObject *argument)
 {
-    const char *text = PyUnicode_AsUTF8(argument);
-    ipu_graph *graph = text == NULL ? NULL : parse(module, text);
+    ipu_graph *graph;
     ipu_ctx ctx = ipu_py_ctx();
-    return graph == NULL ? NULL : finish(module, &ctx, graph, IPU_OK);
+    return graph_converter(argument, &graph) ? finish(&ctx, graph, IPU_OK) : NULL;
 }
 
 static PyObject *
-graph_pass(PyObject *module, PyObject *args)
+graph_pass(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    const char *text;
+    PyObject *text;
     const char *name;
-    if (!PyArg_ParseTuple(args, "ss:graph_pass", &text, &name)) {
-        return NULL;
-    }
-    ipu_graph *graph = parse(module, text);
-    if (graph == NULL) {
+    ipu_graph *graph;
+    if (!PyArg_ParseTuple(args, "Us:graph_pass", &text, &name) ||
+        !graph_converter(text, &graph)) {
         return NULL;
     }
     ipu_ctx ctx = ipu_py_ctx();
-    return finish(module, &ctx, graph, ipu_pass_run_named(&ctx, graph, name));
+    return finish(&ctx, graph, ipu_pass_run_named(&ctx, graph, name));
 }
 
 static ipu_status
@@ -105,36 +87,33 @@ add_gradients(ipu_ctx *ctx, ipu_graph *graph)
 }
 
 static PyObject *
-graph_gradients(PyObject *module, PyObject *argument)
+graph_gradients(PyObject *Py_UNUSED(module), PyObject *argument)
 {
-    const char *text = PyUnicode_AsUTF8(argument);
-    ipu_graph *graph = text == NULL ? NULL : parse(module, text);
-    if (graph == NULL) {
-        return NULL;
-    }
+    ipu_graph *graph;
     ipu_ctx ctx = ipu_py_ctx();
-    return finish(module, &ctx, graph, add_gradients(&ctx, graph));
+    return graph_converter(argument, &graph)
+               ? finish(&ctx, graph, add_gradients(&ctx, graph))
+               : NULL;
 }
 
 static PyObject *
 graph_compile(PyObject *module, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"text", "device", "fuse", "reference", "verify", NULL};
-    const char *text;
+    PyObject *text;
+    ipu_graph *graph;
     PyObject *device = Py_None;
     int fuse = 1;
     int reference = 0;
     int verify = 1;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "s|Oppp:graph_compile", names, &text,
-                                     &device, &fuse, &reference, &verify)) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "U|Oppp:graph_compile", names, &text,
+                                     &device, &fuse, &reference, &verify) ||
+        !graph_converter(text, &graph)) {
         return NULL;
     }
-    ipu_graph *graph = parse(module, text);
-    if (graph == NULL) {
-        return NULL;
-    }
-    PyObject *program = ipu_py_program_compile(state_of(module), graph, NULL, device,
-                                               fuse != 0, reference != 0, verify != 0);
+    PyObject *program =
+        ipu_py_program_compile(ipu_py_state_of_module(module), graph, NULL, device,
+                               fuse != 0, reference != 0, verify != 0);
     ipu_ctx ctx = ipu_py_ctx();
     ipu_graph_free(&ctx, graph);
     return program;
@@ -146,12 +125,7 @@ op_names(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
     PyObject *list = PyList_New(IPU_OP_ID_COUNT);
     for (int i = 0; list != NULL && i < IPU_OP_ID_COUNT; i++) {
         const ipu_op_info *info = ipu_op_info_of((ipu_op)i);
-        PyObject *item = Py_BuildValue("(sI)", info->name, (unsigned)info->flags);
-        if (item == NULL) {
-            Py_CLEAR(list);
-            break;
-        }
-        PyList_SET_ITEM(list, i, item);
+        ipu_py_put(&list, i, Py_BuildValue("(sI)", info->name, (unsigned)info->flags));
     }
     return list;
 }
@@ -162,87 +136,57 @@ cpu_class(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
     return PyUnicode_FromString(ipu_cpu_class_name(ipu_cpu_class_detect()));
 }
 
-/* Which of `count` texts the argument is; -1 with an exception: none. */
-static int
-find_choice(PyObject *argument, const char *const *texts, int count)
+/* X(function, choice, name, value, name, value, name, value) */
+#define CHOICES(X) \
+    X(set_regions, REGIONS, "auto", IPU_REGIONS_WHERE_FASTER, "never", \
+      IPU_REGIONS_NOWHERE, "always", IPU_REGIONS_EVERYWHERE) \
+    X(set_panels, PANELS, "auto", IPU_PANELS_WHERE_FASTER, "never", \
+      IPU_PANELS_NOWHERE, "always", IPU_PANELS_EVERYWHERE) \
+    X(set_products, PRODUCTS, "auto", IPU_KERNEL_FAST, "tiles", IPU_KERNEL_PORTABLE, \
+      "blis", IPU_KERNEL_BLIS)
+#define X(function, choice, a, of_a, b, of_b, c, of_c) \
+    static PyObject *function(PyObject *Py_UNUSED(module), PyObject *argument) \
+    { \
+        static const char *const names[] = {a, b, c}; \
+        static const int values[] = {of_a, of_b, of_c}; \
+        return choose(argument, IPU_PY_##choice, names, values); \
+    }
+
+static PyObject *
+choose(PyObject *argument, ipu_py_compile_choice what, const char *const *names,
+       const int *values)
 {
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < 3; i++) {
         if (PyUnicode_Check(argument) &&
-            PyUnicode_CompareWithASCIIString(argument, texts[i]) == 0) {
-            return i;
+            PyUnicode_CompareWithASCIIString(argument, names[i]) == 0) {
+            ipu_py_program_choose(what, values[i]);
+            Py_RETURN_NONE;
         }
     }
-    PyErr_Format(PyExc_ValueError, "expected '%s', '%s' or '%s', but got %R", texts[0],
-                 texts[1], texts[2], argument);
-    return -1;
+    return PyErr_Format(PyExc_ValueError, "expected '%s', '%s' or '%s', but got %R",
+                        names[0], names[1], names[2], argument);
 }
-
-static PyObject *
-set_regions(PyObject *Py_UNUSED(module), PyObject *argument)
-{
-    static const char *const texts[] = {"auto", "never", "always"};
-    static const ipu_region_choice choices[] = {
-        IPU_REGIONS_WHERE_FASTER, IPU_REGIONS_NOWHERE, IPU_REGIONS_EVERYWHERE};
-    int which = find_choice(argument, texts, 3);
-    if (which < 0) {
-        return NULL;
-    }
-    ipu_py_program_set_regions(choices[which]);
-    Py_RETURN_NONE;
-}
-
-static PyObject *
-set_panels(PyObject *Py_UNUSED(module), PyObject *argument)
-{
-    static const char *const texts[] = {"auto", "never", "always"};
-    static const ipu_panel_choice choices[] = {
-        IPU_PANELS_WHERE_FASTER, IPU_PANELS_NOWHERE, IPU_PANELS_EVERYWHERE};
-    int which = find_choice(argument, texts, 3);
-    if (which < 0) {
-        return NULL;
-    }
-    ipu_py_program_set_panels(choices[which]);
-    Py_RETURN_NONE;
-}
-
-static PyObject *
-set_products(PyObject *Py_UNUSED(module), PyObject *argument)
-{
-    static const char *const texts[] = {"auto", "tiles", "blis"};
-    static const ipu_kernel_variant variants[] = {IPU_KERNEL_FAST, IPU_KERNEL_PORTABLE,
-                                                  IPU_KERNEL_BLIS};
-    int which = find_choice(argument, texts, 3);
-    if (which < 0) {
-        return NULL;
-    }
-    ipu_py_program_set_products(variants[which]);
-    Py_RETURN_NONE;
-}
+CHOICES(X)
+#undef X
 
 PyMethodDef ipu_py_testing_methods[] = {
     {"graph_round_trip", graph_round_trip, METH_O,
-     "graph_round_trip(text)\n--\n\nParses, verifies and prints a graph."},
-    {"graph_pass", graph_pass, METH_VARARGS,
-     "graph_pass(text, name)\n--\n\nThe graph after one pass."},
+     "Parses, verifies and prints a graph."},
+    {"graph_pass", graph_pass, METH_VARARGS, "The graph after one pass."},
     {"graph_gradients", graph_gradients, METH_O,
-     "graph_gradients(text)\n--\n\nThe graph with d sum(result 0) / d each float "
-     "parameter "
-     "as further results."},
-    {"graph_compile", (PyCFunction)(void (*)(void))graph_compile,
-     METH_VARARGS | METH_KEYWORDS,
-     "graph_compile(text, device=None, fuse=True, reference=False, verify=True)\n--\n\n"
+     "The graph with d sum(result 0) / d each float parameter as further results."},
+    {"graph_compile", IPU_PY_FUNCTION(graph_compile), METH_VARARGS | METH_KEYWORDS,
      "A Program of the graph, verified after each pass unless that is left out."},
     {"set_regions", set_regions, METH_O,
-     "set_regions(where)\n--\n\nWhether programs that are compiled from now on have "
-     "regions: 'auto', 'never' or 'always'."},
+     "Whether programs that are compiled from now on have regions: 'auto', 'never' or "
+     "'always'."},
     {"set_panels", set_panels, METH_O,
-     "set_panels(where)\n--\n\nWhether programs that are compiled from now on keep "
-     "weights in panels: 'auto', 'never' or 'always'."},
+     "Whether programs that are compiled from now on keep weights in panels: 'auto', "
+     "'never' or 'always'."},
     {"set_products", set_products, METH_O,
-     "set_products(by)\n--\n\nWhat makes the products of programs that are compiled "
-     "from now on: 'auto', our own 'tiles', or 'blis'."},
-    {"op_table", op_names, METH_NOARGS, "op_table()\n--\n\n(name, flags) of each op."},
-    {"cpu_class", cpu_class, METH_NOARGS,
-     "cpu_class()\n--\n\nThe CPU class that kernels are chosen for."},
+     "What makes the products of programs that are compiled from now on: 'auto', our "
+     "own 'tiles', or 'blis'."},
+    {"op_table", op_names, METH_NOARGS, "(name, flags) of each op."},
+    {"cpu_class", cpu_class, METH_NOARGS, "The CPU class that kernels are chosen for."},
     {NULL, NULL, 0, NULL},
 };

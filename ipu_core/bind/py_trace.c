@@ -4,27 +4,33 @@
  * it the one that ops go to. */
 #define NO_IMPORT_ARRAY
 #include "bind/bind.h"
+#include "graph/reach.h"
+#include "graph/trips.h"
 
-#include <stddef.h>
-#include <structmember.h>
+enum { HELD_BYTES = 4096, MAX_ATTRS = 24 }; /* larger tensors are not copied */
 
-#include "bind/py_trace.h"
-
-enum { HELD_BYTES = 4096 }; /* from here on tensors are not copied */
+typedef struct py_trace {
+    ipu_py_weak base;
+    ipu_trace *trace;    /* NULL once it is compiled */
+    PyObject *last_file; /* the file name that was interned last, and its copy */
+    const char *last_file_text;
+    PyObject *name;     /* str: the function, for errors */
+    PyObject *captured; /* dict: address of an eager tensor to (tensor, value) */
+} py_trace;
 
 ipu_trace *
 ipu_py_trace_of(PyObject *trace)
 {
-    return ((ipu_py_trace *)trace)->trace;
+    return ((py_trace *)trace)->trace;
 }
 
 /* An eager tensor as a value: the same one each time, so that a gradient by it can be
  * asked for. A large one is not copied but held, by the programs as well. A small
  * temporary that nobody else holds cannot come again and is not kept. */
 int
-ipu_py_trace_capture(PyObject *trace, ipu_py_tensor *tensor, ipu_value *out)
+ipu_py_trace_capture(PyObject *object, ipu_py_tensor *tensor, ipu_value *out)
 {
-    ipu_py_trace *self = (ipu_py_trace *)trace;
+    py_trace *self = (py_trace *)object;
     bool is_large = tensor->storage->bytes >= HELD_BYTES;
     PyObject *key = PyLong_FromVoidPtr(tensor);
     PyObject *known = key == NULL ? NULL : PyDict_GetItemWithError(self->captured, key);
@@ -37,8 +43,7 @@ ipu_py_trace_capture(PyObject *trace, ipu_py_tensor *tensor, ipu_value *out)
         ipu_status status =
             is_large ? ipu_trace_held(&ctx, self->trace, &tensor->type, data, out)
                      : ipu_trace_constant(&ctx, self->trace, &tensor->type, data, out);
-        if (status != IPU_OK) {
-            ipu_py_raise(ipu_py_state_of_type(Py_TYPE(self)), &ctx);
+        if (!ipu_py_is_ok(&ctx, status)) {
             result = -1;
         } else if (is_large || Py_REFCNT(tensor) > 1) {
             PyObject *entry = Py_BuildValue("(Ok)", tensor, (unsigned long)out->index);
@@ -53,13 +58,11 @@ ipu_py_trace_capture(PyObject *trace, ipu_py_tensor *tensor, ipu_value *out)
 void
 ipu_py_raise_leaked(const ipu_py_tensor *tensor)
 {
-    ipu_py_trace *self = (ipu_py_trace *)tensor->trace;
-    const ipu_graph *graph = self->trace->graph;
-    const ipu_value_data *value = ipu_value_of(graph, tensor->value);
+    py_trace *self = (py_trace *)tensor->trace;
+    const ipu_node_data *node = ipu_producer_of(self->trace->graph, tensor->value);
     const char *name = self->name == NULL ? NULL : PyUnicode_AsUTF8(self->name);
     char made[512] = "an argument of it";
-    if (value->producer.index != IPU_NO_INDEX) {
-        const ipu_node_data *node = ipu_node_of(graph, value->producer);
+    if (node != NULL) {
         snprintf(made, sizeof(made), "made by %s at %s:%d",
                  ipu_op_info_of(node->op)->name,
                  node->source.file == NULL ? "an unknown line" : node->source.file,
@@ -73,22 +76,13 @@ ipu_py_raise_leaked(const ipu_py_tensor *tensor)
                  name == NULL ? "without a name" : name, made);
 }
 
-static ipu_py_state *
-state_of(ipu_py_trace *self)
-{
-    return ipu_py_state_of_type(Py_TYPE(self));
-}
-
 ipu_source
 ipu_py_trace_source(ipu_py_state *state, PyObject *trace)
 {
-    ipu_py_trace *self = (ipu_py_trace *)trace;
+    py_trace *self = (py_trace *)trace;
     PyObject *file;
     ipu_source source = {.line = ipu_py_user_line(state, &file)};
-    if (file == NULL) {
-        return source;
-    }
-    if (file != self->last_file) {
+    if (file != NULL && file != self->last_file) {
         ipu_ctx ctx = ipu_py_ctx();
         Py_ssize_t length;
         const char *text = PyUnicode_AsUTF8AndSize(file, &length);
@@ -101,8 +95,8 @@ ipu_py_trace_source(ipu_py_state *state, PyObject *trace)
         }
         Py_XSETREF(self->last_file, Py_NewRef(file));
     }
-    Py_DECREF(file);
-    source.file = self->last_file_text;
+    source.file = file == NULL ? NULL : self->last_file_text;
+    Py_XDECREF(file);
     return source;
 }
 
@@ -115,20 +109,16 @@ trace_new(PyTypeObject *cls, PyObject *args, PyObject *kwargs)
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|pU:Trace", names, &host, &name)) {
         return NULL;
     }
-    ipu_py_trace *self = (ipu_py_trace *)cls->tp_alloc(cls, 0);
+    py_trace *self = (py_trace *)cls->tp_alloc(cls, 0);
     if (self == NULL) {
         return NULL;
     }
+    ipu_ctx ctx = ipu_py_ctx();
     self->name = Py_XNewRef(name);
     self->captured = PyDict_New();
-    if (self->captured == NULL) {
-        Py_DECREF(self);
-        return NULL;
-    }
-    ipu_ctx ctx = ipu_py_ctx();
-    if (ipu_trace_create(&ctx, host != 0, &self->trace) != IPU_OK) {
-        Py_DECREF(self);
-        return ipu_py_raise(ipu_py_state_of_type(cls), &ctx);
+    if (self->captured == NULL ||
+        !ipu_py_is_ok(&ctx, ipu_trace_create(&ctx, host != 0, &self->trace))) {
+        Py_CLEAR(self);
     }
     return (PyObject *)self;
 }
@@ -137,7 +127,7 @@ trace_new(PyTypeObject *cls, PyObject *args, PyObject *kwargs)
 static int
 trace_traverse(PyObject *object, visitproc visit, void *arg)
 {
-    ipu_py_trace *self = (ipu_py_trace *)object;
+    py_trace *self = (py_trace *)object;
     Py_VISIT(Py_TYPE(object));
     Py_VISIT(self->captured);
     return 0;
@@ -146,23 +136,50 @@ trace_traverse(PyObject *object, visitproc visit, void *arg)
 static void
 trace_dealloc(PyObject *object)
 {
-    ipu_py_trace *self = (ipu_py_trace *)object;
-    PyTypeObject *type = Py_TYPE(self);
+    py_trace *self = (py_trace *)object;
     PyObject_GC_UnTrack(object);
-    ipu_ctx ctx = ipu_py_ctx();
     PyObject_ClearWeakRefs(object);
+    ipu_ctx ctx = ipu_py_ctx();
     ipu_trace_free(&ctx, self->trace);
     Py_XDECREF(self->last_file);
     Py_XDECREF(self->name);
     Py_XDECREF(self->captured);
-    type->tp_free(self);
-    Py_DECREF(type);
+    ipu_py_free(object);
 }
+
+/* --- parts of its arguments ------------------------------------------------------ */
+
+static int
+check_block(const py_trace *self, unsigned block)
+{
+    if (block >= self->trace->graph->blocks.count) {
+        PyErr_SetString(PyExc_ValueError, "there is no such block");
+        return -1;
+    }
+    return 0;
+}
+
+/* The node that makes a tensor in this trace, in *out, or IPU_NO_NODE. */
+static int
+find_producer(PyObject *object, PyObject *argument, ipu_node *out)
+{
+    const ipu_py_tensor *tensor;
+    if (!PyArg_Parse(argument, "O!;expected a tensor",
+                     ipu_py_state_of(object)->tensor_type, &tensor)) {
+        return -1;
+    }
+    *out = tensor->trace == object
+               ? ipu_value_of(ipu_py_trace_of(object)->graph, tensor->value)->producer
+               : IPU_NO_NODE;
+    return 0;
+}
+
+/* --- blocks ---------------------------------------------------------------------- */
 
 static PyObject *
 trace_enter(PyObject *self, PyObject *Py_UNUSED(ignored))
 {
-    ipu_py_thread *thread = ipu_py_thread_here(state_of((ipu_py_trace *)self));
+    ipu_py_thread *thread = ipu_py_thread_here(ipu_py_state_of(self));
     return thread == NULL || PyList_Append(thread->traces, self) < 0 ? NULL
                                                                      : Py_NewRef(self);
 }
@@ -170,7 +187,7 @@ trace_enter(PyObject *self, PyObject *Py_UNUSED(ignored))
 static PyObject *
 trace_exit(PyObject *self, PyObject *Py_UNUSED(args))
 {
-    ipu_py_thread *thread = ipu_py_thread_here(state_of((ipu_py_trace *)self));
+    ipu_py_thread *thread = ipu_py_thread_here(ipu_py_state_of(self));
     if (thread == NULL) {
         return NULL;
     }
@@ -184,164 +201,626 @@ trace_exit(PyObject *self, PyObject *Py_UNUSED(args))
                : Py_NewRef(Py_None);
 }
 
-PyObject *
-ipu_py_trace_fail(ipu_py_trace *self, ipu_ctx *ctx)
-{
-    return ipu_py_raise(state_of(self), ctx);
-}
-
 static PyObject *
 trace_parameter(PyObject *object, PyObject *args)
 {
-    ipu_py_trace *self = (ipu_py_trace *)object;
+    py_trace *self = (py_trace *)object;
     unsigned block = 0;
-    PyObject *type_object;
     ipu_type type;
     ipu_value value;
-    if (!PyArg_ParseTuple(args, "O|I:parameter", &type_object, &block) ||
-        ipu_py_parse_type_tuple(type_object, false, &type) < 0) {
+    if (!PyArg_ParseTuple(args, "O&|I:parameter", ipu_py_type_converter, &type,
+                          &block) ||
+        check_block(self, block) < 0) {
         return NULL;
     }
+    ipu_py_state *state = ipu_py_state_of(self);
     ipu_ctx ctx = ipu_py_ctx();
-    if (block >= self->trace->graph->blocks.count) {
-        PyErr_SetString(PyExc_ValueError, "there is no such block");
-        return NULL;
-    }
     if (ipu_graph_add_param(&ctx, self->trace->graph, (ipu_block){block}, &type,
                             &value) != IPU_OK) {
-        ctx.source = ipu_py_trace_source(state_of(self), object);
-        return ipu_py_trace_fail(self, &ctx);
+        ctx.source = ipu_py_trace_source(state, object);
+        return ipu_py_raise(&ctx);
     }
-    return (PyObject *)ipu_py_tensor_symbolic(state_of(self), object, &type, value);
+    return (PyObject *)ipu_py_tensor_symbolic(state, object, value);
 }
 
 /* A value for the end of `block`, which may be closed by now: its own values, or what
  * can be used where the trace is. */
 static int
-result_value(ipu_py_trace *self, ipu_py_tensor *tensor, unsigned block, ipu_value *out)
+result_value(py_trace *self, ipu_py_tensor *tensor, unsigned block, ipu_value *out)
 {
     if (tensor->storage == NULL && tensor->trace == (PyObject *)self &&
         ipu_value_of(self->trace->graph, tensor->value)->block.index == block) {
         *out = tensor->value;
         return 0;
     }
-    return ipu_py_trace_value(state_of(self), tensor, out);
+    return ipu_py_trace_value(ipu_py_state_of(self), tensor, out);
 }
 
 static PyObject *
 trace_result(PyObject *object, PyObject *args)
 {
-    ipu_py_trace *self = (ipu_py_trace *)object;
-    ipu_py_state *state = state_of(self);
+    py_trace *self = (py_trace *)object;
     unsigned block = 0;
-    PyObject *tensor_object;
+    PyObject *given;
     ipu_value value;
-    if (!PyArg_ParseTuple(args, "O|I:result", &tensor_object, &block)) {
+    if (!PyArg_ParseTuple(args, "O|I:result", &given, &block)) {
         return NULL;
     }
-    ipu_py_tensor *tensor = ipu_py_as_tensor(state, tensor_object, -1);
-    if (tensor == NULL) {
-        return NULL;
-    }
-    int converted = result_value(self, tensor, block, &value);
-    Py_DECREF(tensor);
-    if (converted < 0) {
+    ipu_py_tensor *tensor = ipu_py_as_tensor(ipu_py_state_of(self), given, -1);
+    int converted = tensor == NULL ? -1 : result_value(self, tensor, block, &value);
+    Py_XDECREF(tensor);
+    if (converted < 0 || check_block(self, block) < 0) {
         return NULL;
     }
     ipu_ctx ctx = ipu_py_ctx();
-    if (block >= self->trace->graph->blocks.count) {
-        PyErr_SetString(PyExc_ValueError, "there is no such block");
-        return NULL;
-    }
-    if (ipu_graph_add_result(&ctx, self->trace->graph, (ipu_block){block}, value) !=
-        IPU_OK) {
-        return ipu_py_trace_fail(self, &ctx);
-    }
-    Py_RETURN_NONE;
+    return ipu_py_none(&ctx, ipu_graph_add_result(&ctx, self->trace->graph,
+                                                  (ipu_block){block}, value));
 }
 
 static PyObject *
-trace_zeros(PyObject *object, PyObject *type_object)
+trace_zeros(PyObject *object, PyObject *argument)
 {
-    ipu_py_trace *self = (ipu_py_trace *)object;
+    ipu_graph *graph = ipu_py_trace_of(object)->graph;
     ipu_type type;
     ipu_value value;
-    if (ipu_py_parse_type_tuple(type_object, false, &type) < 0) {
+    ipu_ctx ctx = ipu_py_ctx();
+    if (!ipu_py_type_converter(argument, &type) ||
+        !ipu_py_is_ok(&ctx, ipu_type_check(&ctx, &type)) ||
+        !ipu_py_is_ok(&ctx, ipu_graph_emit_fill(&ctx, graph, (ipu_block){0},
+                                                IPU_NO_NODE, &type, 0.0, &value))) {
         return NULL;
     }
-    ipu_ctx ctx = ipu_py_ctx();
-    if (ipu_type_check(&ctx, &type) != IPU_OK ||
-        ipu_graph_emit_fill(&ctx, self->trace->graph, (ipu_block){0}, IPU_NO_NODE,
-                            &type, 0.0, &value) != IPU_OK) {
-        return ipu_py_trace_fail(self, &ctx);
-    }
-    return (PyObject *)ipu_py_tensor_symbolic(state_of(self), object, &type, value);
+    return (PyObject *)ipu_py_tensor_symbolic(ipu_py_state_of(object), object, value);
 }
 
 static PyObject *
-trace_open_block(PyObject *object, PyObject *Py_UNUSED(ignored))
+trace_open_block(PyObject *self, PyObject *Py_UNUSED(ignored))
 {
-    ipu_py_trace *self = (ipu_py_trace *)object;
     ipu_ctx ctx = ipu_py_ctx();
     ipu_block block;
-    if (ipu_trace_open_block(&ctx, self->trace, &block) != IPU_OK) {
-        return ipu_py_trace_fail(self, &ctx);
-    }
-    return PyLong_FromUnsignedLong(block.index);
+    return ipu_py_is_ok(&ctx, ipu_trace_open_block(&ctx, ipu_py_trace_of(self), &block))
+               ? PyLong_FromUnsignedLong(block.index)
+               : NULL;
 }
 
 static PyObject *
-trace_reopen_block(PyObject *object, PyObject *argument)
+trace_reopen_block(PyObject *self, PyObject *argument)
 {
-    ipu_py_trace *self = (ipu_py_trace *)object;
-    unsigned long block = PyLong_AsUnsignedLong(argument);
-    if (block == (unsigned long)-1 && PyErr_Occurred()) {
-        return NULL;
-    }
+    ipu_block block;
     ipu_ctx ctx = ipu_py_ctx();
-    if (ipu_trace_reopen_block(&ctx, self->trace, (ipu_block){(uint32_t)block}) !=
-        IPU_OK) {
-        return ipu_py_trace_fail(self, &ctx);
-    }
-    Py_RETURN_NONE;
+    return ipu_py_uint32_converter(argument, &block.index)
+               ? ipu_py_none(&ctx,
+                             ipu_trace_reopen_block(&ctx, ipu_py_trace_of(self), block))
+               : NULL;
 }
 
 static PyObject *
-trace_sees(PyObject *object, PyObject *argument)
+trace_sees(PyObject *self, PyObject *argument)
 {
-    ipu_py_trace *self = (ipu_py_trace *)object;
-    ipu_py_tensor *tensor = (ipu_py_tensor *)argument;
-    if (!ipu_py_is_tensor(state_of(self), argument)) {
-        PyErr_SetString(PyExc_TypeError, "expected a tensor");
+    const ipu_py_tensor *tensor;
+    if (!PyArg_Parse(argument, "O!;expected a tensor",
+                     ipu_py_state_of(self)->tensor_type, &tensor)) {
         return NULL;
     }
-    return PyBool_FromLong(
-        tensor->storage != NULL ||
-        (tensor->trace == object && ipu_trace_visible(self->trace, tensor->value)));
+    return PyBool_FromLong(tensor->storage != NULL ||
+                           (tensor->trace == self &&
+                            ipu_trace_visible(ipu_py_trace_of(self), tensor->value)));
 }
 
 static PyObject *
-trace_close_block(PyObject *object, PyObject *args)
+trace_close_block(PyObject *self, PyObject *args)
 {
-    ipu_py_trace *self = (ipu_py_trace *)object;
-    unsigned block;
+    ipu_trace *trace = ipu_py_trace_of(self);
+    ipu_block block;
     int drop = 0;
-    if (!PyArg_ParseTuple(args, "I|p:close_block", &block, &drop)) {
+    if (!PyArg_ParseTuple(args, "I|p:close_block", &block.index, &drop)) {
         return NULL;
     }
     ipu_ctx ctx = ipu_py_ctx();
-    if (ipu_trace_close_block(&ctx, self->trace, (ipu_block){block}) != IPU_OK ||
-        (drop &&
-         ipu_trace_drop_block(&ctx, self->trace, (ipu_block){block}) != IPU_OK)) {
-        return ipu_py_trace_fail(self, &ctx);
+    ipu_status status = ipu_trace_close_block(&ctx, trace, block);
+    if (status == IPU_OK && drop) {
+        status = ipu_trace_drop_block(&ctx, trace, block);
+    }
+    return ipu_py_none(&ctx, status);
+}
+
+/* --- nodes that name resources, which ipu_py_apply does not make ----------------- */
+
+/* (kind, id, [types], name) -> index in the graph */
+static int
+parse_resource(ipu_graph *graph, PyObject *object, int64_t *out)
+{
+    static const char *const kinds[] = {[IPU_RESOURCE_VARIABLE] = "variable",
+                                        [IPU_RESOURCE_INFEED] = "infeed",
+                                        [IPU_RESOURCE_OUTFEED] = "outfeed"};
+    const char *kind_name;
+    const char *name;
+    long long id;
+    PyObject *list;
+    if (!PyArg_ParseTuple(object, "sLOz:resource", &kind_name, &id, &list, &name)) {
+        return -1;
+    }
+    int kind = ipu_py_choice("resource", kind_name, kinds, 3);
+    uint32_t count;
+    uint32_t index = 0;
+    ipu_type *types =
+        kind < 0 ? NULL : ipu_py_types(list, ipu_py_type_converter, &count);
+    if (types == NULL) {
+        return -1;
+    }
+    ipu_resource resource = {.kind = (ipu_resource_kind)kind,
+                             .id = id,
+                             .type_count = count,
+                             .types = types,
+                             .name = name};
+    ipu_ctx ctx = ipu_py_ctx();
+    bool is_ok =
+        ipu_py_is_ok(&ctx, ipu_graph_add_resource(&ctx, graph, &resource, &index));
+    PyMem_Free(types);
+    *out = index;
+    return is_ok ? 0 : -1;
+}
+
+/* Attributes RESOURCE and SLOTS from their descriptions. */
+static int
+resource_attrs(ipu_graph *graph, PyObject *resources, ipu_ctx *ctx, ipu_arena *arena,
+               ipu_attr *attrs, uint32_t *count)
+{
+    size_t given = (size_t)PyTuple_GET_SIZE(resources);
+    int64_t *indices;
+    if (!ipu_py_is_ok(
+            ctx, ipu_arena_alloc(ctx, arena, given * sizeof(*indices), &indices))) {
+        return -1;
+    }
+    for (size_t i = 0; i < given; i++) {
+        if (parse_resource(graph, PyTuple_GET_ITEM(resources, i), &indices[i]) < 0) {
+            return -1;
+        }
+    }
+    if (given > 0) {
+        attrs[(*count)++] = (ipu_attr){.key = IPU_ATTR_RESOURCE, .as.i = indices[0]};
+    }
+    if (given > 1) {
+        attrs[(*count)++] = (ipu_attr){.key = IPU_ATTR_SLOTS,
+                                       .count = (uint32_t)given - 1,
+                                       .as.ints = indices + 1};
+    }
+    return 0;
+}
+
+static PyObject *
+trace_node(PyObject *self, PyObject *args)
+{
+    ipu_py_state *state = ipu_py_state_of(self);
+    ipu_trace *trace = ipu_py_trace_of(self);
+    PyObject *sequence;
+    PyObject *dict;
+    PyObject *resources;
+    ipu_op op;
+    ipu_attr attrs[MAX_ATTRS];
+    uint32_t attr_count;
+    uint32_t input_count;
+    ipu_node node;
+    if (!PyArg_ParseTuple(args, "O&OOO!:node", ipu_py_op_converter, &op, &sequence,
+                          &dict, &PyTuple_Type, &resources)) {
+        return NULL;
+    }
+    ipu_ctx ctx = ipu_py_ctx();
+    ipu_arena arena = {0};
+    PyObject *result = NULL;
+    ipu_value *values = ipu_py_trace_inputs(state, sequence, &input_count);
+    if (values != NULL &&
+        ipu_py_parse_attrs(dict, &ctx, &arena, attrs, MAX_ATTRS - 2, &attr_count) ==
+            0 &&
+        resource_attrs(trace->graph, resources, &ctx, &arena, attrs, &attr_count) ==
+            0 &&
+        ipu_py_is_ok(&ctx, ipu_trace_node(&ctx, trace, op, values, input_count, attrs,
+                                          attr_count, ipu_py_trace_source(state, self),
+                                          NULL, &node))) {
+        result = ipu_py_node_result(state, self, node);
+    }
+    PyMem_Free(values);
+    ipu_arena_free(&ctx, &arena);
+    return result;
+}
+
+static PyObject *
+trace_uses(PyObject *self, PyObject *args)
+{
+    long long id;
+    ipu_op op;
+    if (!PyArg_ParseTuple(args, "O&L:uses", ipu_py_op_converter, &op, &id)) {
+        return NULL;
+    }
+    ipu_resource_kind kind = op == IPU_OP_ID_INFEED_DEQUEUE    ? IPU_RESOURCE_INFEED
+                             : op == IPU_OP_ID_OUTFEED_ENQUEUE ? IPU_RESOURCE_OUTFEED
+                                                               : IPU_RESOURCE_VARIABLE;
+    return PyBool_FromLong(ipu_trace_uses(ipu_py_trace_of(self), op, kind, id));
+}
+
+static PyObject *
+trace_move_to_remote(PyObject *self, PyObject *argument)
+{
+    const ipu_graph *graph = ipu_py_trace_of(self)->graph;
+    long long id;
+    if (!PyArg_Parse(argument, "L:move_to_remote", &id)) {
+        return NULL;
+    }
+    for (size_t i = 0; i < graph->resources.count; i++) {
+        ipu_resource *resource = &graph->resources.items[i];
+        if (resource->kind == IPU_RESOURCE_VARIABLE && resource->id == id) {
+            resource->is_remote = true;
+        }
     }
     Py_RETURN_NONE;
 }
 
+/* --- where nodes belong: a recomputation, a stage, the way back, what is reached -- */
+
 static PyObject *
-trace_get_captured(PyObject *object, void *Py_UNUSED(closure))
+trace_recompute(PyObject *self, PyObject *argument)
 {
-    PyObject *entries = PyDict_Values(((ipu_py_trace *)object)->captured);
+    long long ordinal;
+    if (!PyArg_Parse(argument, "L:recompute", &ordinal)) {
+        return NULL;
+    }
+    ipu_trace_mark mark = ipu_trace_recompute(ipu_py_trace_of(self), ordinal);
+    return Py_BuildValue("(LII)", (long long)mark.next_ordinal, mark.recomputation,
+                         mark.node_count);
+}
+
+static PyObject *
+trace_resume(PyObject *self, PyObject *args)
+{
+    long long ordinal;
+    unsigned recomputation;
+    unsigned again;
+    unsigned begin;
+    unsigned end;
+    if (!PyArg_ParseTuple(args, "LIIII:resume", &ordinal, &recomputation, &again,
+                          &begin, &end)) {
+        return NULL;
+    }
+    ipu_trace *trace = ipu_py_trace_of(self);
+    if (begin > end || end > again || again > trace->graph->nodes.count) {
+        PyErr_SetString(PyExc_ValueError, "there are no such nodes");
+        return NULL;
+    }
+    ipu_trace_resume(trace, (ipu_trace_mark){ordinal, recomputation, again}, begin,
+                     end);
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+trace_last_node(PyObject *self, PyObject *Py_UNUSED(ignored))
+{
+    const ipu_trace *trace = ipu_py_trace_of(self);
+    return PyLong_FromUnsignedLong(
+        ipu_block_of(trace->graph, ipu_trace_block(trace))->last.index);
+}
+
+static PyObject *
+trace_mark_backward(PyObject *self, PyObject *argument)
+{
+    ipu_trace *trace = ipu_py_trace_of(self);
+    ipu_node after;
+    if (!ipu_py_uint32_converter(argument, &after.index)) {
+        return NULL;
+    }
+    if (ipu_is_node(after) && after.index >= trace->graph->nodes.count) {
+        PyErr_SetString(PyExc_ValueError, "there is no such node");
+        return NULL;
+    }
+    ipu_trace_mark_backward(trace, after);
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+trace_stage_of(PyObject *self, PyObject *argument)
+{
+    ipu_node node;
+    if (find_producer(self, argument, &node) < 0) {
+        return NULL;
+    }
+    return PyLong_FromLong(
+        ipu_is_node(node)
+            ? ipu_node_of(ipu_py_trace_of(self)->graph, node)->placement.stage
+            : -1);
+}
+
+static PyObject *
+trace_node_of(PyObject *self, PyObject *argument)
+{
+    ipu_node node;
+    if (find_producer(self, argument, &node) < 0) {
+        return NULL;
+    }
+    return PyLong_FromLong(ipu_is_node(node) ? (long)node.index : -1);
+}
+
+static int
+parse_rule(PyObject *item, ipu_reach *rule)
+{
+    int from;
+    if (!PyArg_ParseTuple(item, "iIIII:rule", &from, &rule->first, &rule->end,
+                          &rule->target, &rule->target_end)) {
+        return -1;
+    }
+    if (from < 0 || from >= IPU_REACH_FROM_COUNT) {
+        PyErr_SetString(PyExc_ValueError, "a rule begins with 0, 1 or 2");
+        return -1;
+    }
+    rule->from = (ipu_reach_from)from;
+    return 0;
+}
+
+static PyObject *
+trace_drop_unreached(PyObject *self, PyObject *args)
+{
+    unsigned first;
+    PyObject *list;
+    if (!PyArg_ParseTuple(args, "IO:drop_unreached", &first, &list)) {
+        return NULL;
+    }
+    PyObject *items = PySequence_Tuple(list);
+    if (items == NULL) {
+        return NULL;
+    }
+    uint32_t count = (uint32_t)PyTuple_GET_SIZE(items);
+    ipu_trace *trace = ipu_py_trace_of(self);
+    ipu_reach *rules = PyMem_Calloc((size_t)count + 1, sizeof(*rules));
+    int parsed = rules == NULL ? -1 : 0;
+    for (uint32_t i = 0; parsed == 0 && i < count; i++) {
+        parsed = parse_rule(PyTuple_GET_ITEM(items, i), &rules[i]);
+    }
+    ipu_ctx ctx = ipu_py_ctx();
+    PyObject *result = NULL;
+    if (rules == NULL) {
+        PyErr_NoMemory();
+    } else if (parsed == 0) {
+        result = ipu_py_none(&ctx, ipu_graph_drop_unreached(&ctx, trace->graph,
+                                                            ipu_trace_block(trace),
+                                                            first, rules, count));
+    }
+    PyMem_Free(rules);
+    Py_DECREF(items);
+    return result;
+}
+
+static PyObject *
+trace_linear(PyObject *self, PyObject *argument)
+{
+    const ipu_py_tensor *tensor = (const ipu_py_tensor *)argument;
+    if (!ipu_py_is_tensor(ipu_py_state_of(self), argument) || tensor->trace != self) {
+        PyErr_SetString(PyExc_TypeError, "expected a tensor of this trace");
+        return NULL;
+    }
+    ipu_linear found = ipu_value_as_linear(ipu_py_trace_of(self)->graph, tensor->value);
+    return Py_BuildValue("(ILL)", found.root.index, (long long)found.scale,
+                         (long long)found.offset);
+}
+
+/* --- what a block captures ------------------------------------------------------- */
+
+typedef struct captures {
+    const ipu_graph *graph;
+    ipu_block block;      /* what is inside; or IPU_NO_BLOCK: */
+    uint32_t first_node;  /* all nodes from this one on, */
+    uint32_t first_block; /* and parameters of blocks from this one on */
+    const ipu_value *allowed;
+    uint32_t allowed_count;
+} captures;
+
+static bool
+is_inside(const captures *c, ipu_value value)
+{
+    const ipu_value_data *data = ipu_value_of(c->graph, value);
+    if (c->block.index == IPU_NO_BLOCK.index) {
+        return ipu_is_node(data->producer) ? data->producer.index >= c->first_node
+                                           : data->block.index >= c->first_block;
+    }
+    return ipu_graph_is_around(c->graph, c->block, data->block);
+}
+
+/* Whether a value comes from outside and is not a constant. */
+static bool
+is_captured(const captures *c, ipu_value value)
+{
+    const ipu_node_data *node = ipu_producer_of(c->graph, value);
+    if (is_inside(c, value)) {
+        return false;
+    }
+    while (node != NULL && node->op == IPU_OP_ID_BROADCAST) {
+        node = ipu_producer_of(c->graph, node->inputs[0]);
+    }
+    if (node != NULL &&
+        (node->op == IPU_OP_ID_CONSTANT || node->op == IPU_OP_ID_HELD)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < c->allowed_count; i++) {
+        if (c->allowed[i].index == value.index) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static ipu_value
+captured_input(const captures *c, const ipu_node_data *node)
+{
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        if (is_captured(c, node->inputs[i])) {
+            return node->inputs[i];
+        }
+    }
+    return IPU_NO_VALUE;
+}
+
+/* The first one that a node of `block`, or of a block in it, uses. */
+static ipu_value
+captured_in(const captures *c, ipu_block block)
+{
+    ipu_value found = IPU_NO_VALUE;
+    for (ipu_node n = ipu_block_first(c->graph, block);
+         found.index == IPU_NO_INDEX && ipu_is_node(n);
+         n = ipu_node_next(c->graph, n)) {
+        const ipu_node_data *node = ipu_node_of(c->graph, n);
+        found = captured_input(c, node);
+        for (uint32_t k = 0;
+             found.index == IPU_NO_INDEX && k < ipu_node_block_count(node); k++) {
+            found = captured_in(c, ipu_node_block(node, k));
+        }
+    }
+    return found;
+}
+
+/* The first one that a node from the first one on uses. */
+static ipu_value
+captured_since(const captures *c)
+{
+    ipu_value found = IPU_NO_VALUE;
+    for (uint32_t n = c->first_node;
+         found.index == IPU_NO_INDEX && n < c->graph->nodes.count; n++) {
+        found = captured_input(c, ipu_node_of(c->graph, (ipu_node){n}));
+    }
+    return found;
+}
+
+static PyObject *
+describe(const ipu_graph *graph, ipu_value value)
+{
+    const ipu_node_data *node = ipu_producer_of(graph, value);
+    char type[128];
+    ipu_type_print(&ipu_value_of(graph, value)->type, type, sizeof(type));
+    if (node == NULL) {
+        return PyUnicode_FromFormat("(an argument, %s)", type);
+    }
+    return PyUnicode_FromFormat(
+        "(%s, %s, made at %s:%d)", ipu_op_info_of(node->op)->name, type,
+        node->source.file == NULL ? "an unknown line" : node->source.file,
+        (int)node->source.line);
+}
+
+static PyObject *
+trace_captures(PyObject *object, PyObject *args)
+{
+    py_trace *self = (py_trace *)object;
+    PyObject *inside;
+    PyObject *sequence;
+    captures c = {.graph = self->trace->graph, .block = IPU_NO_BLOCK};
+    if (!PyArg_ParseTuple(args, "OO:captures", &inside, &sequence)) {
+        return NULL;
+    }
+    bool is_mark = PyTuple_Check(inside);
+    if (is_mark ? !PyArg_ParseTuple(inside, "II:mark", &c.first_node, &c.first_block)
+                : !ipu_py_uint32_converter(inside, &c.block.index) ||
+                      check_block(self, c.block.index) < 0) {
+        return NULL;
+    }
+    ipu_value *allowed =
+        ipu_py_trace_inputs(ipu_py_state_of(self), sequence, &c.allowed_count);
+    if (allowed == NULL) {
+        return NULL;
+    }
+    c.allowed = allowed;
+    ipu_value found = is_mark ? captured_since(&c) : captured_in(&c, c.block);
+    PyMem_Free(allowed);
+    return found.index == IPU_NO_INDEX ? Py_NewRef(Py_None) : describe(c.graph, found);
+}
+
+/* --- programs: of the whole trace, of what one value needs, of a call's way back ---
+ */
+
+static PyObject *
+trace_compile(PyObject *object, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"device", "fuse", "reference", "verify", NULL};
+    py_trace *self = (py_trace *)object;
+    PyObject *device = Py_None;
+    int fuse = 1;
+    int reference = 0;
+    int verify = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|Oppp:compile", names, &device,
+                                     &fuse, &reference, &verify)) {
+        return NULL;
+    }
+    if (self->trace->open.count != 1) {
+        PyErr_SetString(PyExc_RuntimeError, "a block is still open");
+        return NULL;
+    }
+    return ipu_py_program_compile(ipu_py_state_of(self), self->trace->graph,
+                                  self->captured, device, fuse != 0, reference != 0,
+                                  verify != 0);
+}
+
+/* A program of a graph that was cut out of the trace, and that is freed. */
+static PyObject *
+compile_part(py_trace *self, ipu_graph *graph, PyObject *device)
+{
+    PyObject *program = ipu_py_program_compile(
+        ipu_py_state_of(self), graph, self->captured, device, true, false, false);
+    ipu_ctx ctx = ipu_py_ctx();
+    ipu_graph_free(&ctx, graph);
+    return program;
+}
+
+static PyObject *
+trace_evaluate(PyObject *object, PyObject *args)
+{
+    py_trace *self = (py_trace *)object;
+    ipu_py_state *state = ipu_py_state_of(self);
+    ipu_py_tensor *tensor;
+    PyObject *device;
+    ipu_value value;
+    ipu_graph *graph;
+    ipu_ctx ctx = ipu_py_ctx();
+    if (!PyArg_ParseTuple(args, "O!O:evaluate", state->tensor_type, &tensor, &device) ||
+        ipu_py_trace_value(state, tensor, &value) < 0 ||
+        !ipu_py_is_ok(&ctx, ipu_trace_lift(&ctx, self->trace, value, &graph))) {
+        return NULL;
+    }
+    PyObject *program = compile_part(self, graph, device);
+    PyObject *outputs =
+        program == NULL ? NULL : PyObject_CallMethod(program, "run", "(())");
+    PyObject *result = outputs == NULL ? NULL : PySequence_GetItem(outputs, 0);
+    Py_XDECREF(outputs);
+    Py_XDECREF(program);
+    return result;
+}
+
+static PyObject *
+trace_split(PyObject *object, PyObject *args)
+{
+    py_trace *self = (py_trace *)object;
+    ipu_node mark;
+    unsigned inputs;
+    PyObject *sequence;
+    PyObject *device;
+    uint32_t count;
+    uint32_t saved;
+    ipu_graph *graph;
+    if (!PyArg_ParseTuple(args, "IIOO:split", &mark.index, &inputs, &sequence,
+                          &device)) {
+        return NULL;
+    }
+    ipu_value *values = ipu_py_trace_inputs(ipu_py_state_of(self), sequence, &count);
+    ipu_ctx ctx = ipu_py_ctx();
+    PyObject *program = NULL;
+    if (values != NULL &&
+        ipu_py_is_ok(&ctx, ipu_trace_split(&ctx, self->trace, mark, inputs, values,
+                                           count, &graph, &saved))) {
+        program = compile_part(self, graph, device);
+    }
+    PyMem_Free(values);
+    return program == NULL ? NULL : Py_BuildValue("(NI)", program, saved);
+}
+
+/* --- attributes ------------------------------------------------------------------ */
+
+static PyObject *
+captured_tensors(const py_trace *self)
+{
+    PyObject *entries = PyDict_Values(self->captured);
     for (Py_ssize_t i = 0; entries != NULL && i < PyList_GET_SIZE(entries); i++) {
         PyObject *tensor = PyTuple_GET_ITEM(PyList_GET_ITEM(entries, i), 0);
         PyList_SetItem(entries, i, Py_NewRef(tensor));
@@ -350,179 +829,145 @@ trace_get_captured(PyObject *object, void *Py_UNUSED(closure))
 }
 
 static PyObject *
-trace_get_text(PyObject *object, void *Py_UNUSED(closure))
+text_of(const py_trace *self)
 {
-    ipu_py_trace *self = (ipu_py_trace *)object;
     ipu_ctx ctx = ipu_py_ctx();
     char *text;
     size_t bytes;
-    if (ipu_graph_print(&ctx, self->trace->graph, &text, &bytes) != IPU_OK) {
-        return ipu_py_trace_fail(self, &ctx);
+    ipu_status status = ipu_graph_print(&ctx, self->trace->graph, &text, &bytes);
+    return ipu_py_text(&ctx, status, text, bytes);
+}
+
+/* A part of the placement that nodes are added with. */
+static int
+set_scope(PyObject *value, const char *what, int least, int most, int16_t *out)
+{
+    int overflow = 0;
+    long number =
+        value == NULL ? least - 1 : PyLong_AsLongAndOverflow(value, &overflow);
+    if (!PyErr_Occurred() && (overflow != 0 || number < least || number > most)) {
+        PyErr_Format(PyExc_ValueError, "%s is a number from %d to %d", what, least,
+                     most);
     }
-    PyObject *result = PyUnicode_DecodeUTF8(text, (Py_ssize_t)bytes - 1, "replace");
-    ipu_free(&ctx, text, bytes);
-    return result;
-}
-
-static PyObject *
-trace_get_nodes(PyObject *object, void *Py_UNUSED(closure))
-{
-    return PyLong_FromSize_t(((ipu_py_trace *)object)->trace->graph->nodes.count);
-}
-
-static PyObject *
-trace_get_mark(PyObject *object, void *Py_UNUSED(closure))
-{
-    const ipu_graph *graph = ipu_py_trace_of(object)->graph;
-    return Py_BuildValue("nn", (Py_ssize_t)graph->nodes.count,
-                         (Py_ssize_t)graph->blocks.count);
-}
-
-static PyObject *
-trace_uses(PyObject *object, PyObject *args)
-{
-    PyObject *name;
-    long long id;
-    ipu_op op;
-    if (!PyArg_ParseTuple(args, "OL:uses", &name, &id) ||
-        ipu_py_parse_op(name, &op) < 0) {
-        return NULL;
+    if (PyErr_Occurred()) {
+        return -1;
     }
-    ipu_resource_kind kind = op == IPU_OP_ID_INFEED_DEQUEUE    ? IPU_RESOURCE_INFEED
-                             : op == IPU_OP_ID_OUTFEED_ENQUEUE ? IPU_RESOURCE_OUTFEED
-                                                               : IPU_RESOURCE_VARIABLE;
-    return PyBool_FromLong(
-        ipu_trace_uses(((ipu_py_trace *)object)->trace, op, kind, id));
+    *out = (int16_t)number;
+    return 0;
 }
+
+static int
+set_stage(PyObject *self, PyObject *value, void *Py_UNUSED(closure))
+{
+    return set_scope(value, "a stage", -1, INT16_MAX,
+                     &ipu_py_trace_of(self)->placement.stage);
+}
+
+static int
+set_shard(PyObject *self, PyObject *value, void *Py_UNUSED(closure))
+{
+    return set_scope(value, "a shard", -1, INT16_MAX,
+                     &ipu_py_trace_of(self)->placement.shard);
+}
+
+static int
+set_rounding(PyObject *self, PyObject *value, void *Py_UNUSED(closure))
+{
+    return set_scope(value, "rounding", IPU_ROUNDING_AS_CONFIGURED,
+                     IPU_ROUNDING_SCOPE_STOCHASTIC,
+                     &ipu_py_trace_of(self)->placement.rounding);
+}
+
+#define ATTRIBUTES(X, T) \
+    X(T, host, PyBool_FromLong(self->trace->graph->host), NULL, \
+      "Whether it is for the host, with wider dtypes.") \
+    X(T, text, text_of(self), NULL, "The graph's text form.") \
+    X(T, next_ordinal, PyLong_FromLongLong(self->trace->next_ordinal), NULL, \
+      "The number of the next random op.") \
+    X(T, stage, PyLong_FromLong(self->trace->placement.stage), set_stage, \
+      "The stage of a pipeline that nodes are added to; -1: none.") \
+    X(T, shard, PyLong_FromLong(self->trace->placement.shard), set_shard, \
+      "The IPU of a device that nodes are added to; -1: not said.") \
+    X(T, rounding, PyLong_FromLong(self->trace->placement.rounding), set_rounding, \
+      "How float16 is rounded: 0 as the device does, 1 to nearest, 2 stochastically.") \
+    X(T, node_count, PyLong_FromSize_t(self->trace->graph->nodes.count), NULL, \
+      "How many nodes were made.") \
+    X(T, mark, \
+      Py_BuildValue("nn", self->trace->graph->nodes.count, \
+                    self->trace->graph->blocks.count), \
+      NULL, "For `captures`: what is made from here on.") \
+    X(T, captured, captured_tensors(self), NULL, "The eager tensors that it uses.")
+IPU_PY_ATTRIBUTES(py_trace, ATTRIBUTES);
 
 static PyMethodDef trace_methods[] = {
-    {"__enter__", trace_enter, METH_NOARGS, "__enter__()\n--\n\nOpens the trace."},
-    {"__exit__", trace_exit, METH_VARARGS, "__exit__(*args)\n--\n\nCloses the trace."},
-    {"parameter", trace_parameter, METH_VARARGS,
-     "parameter(type, block=0)\n--\n\nA new parameter of a block."},
-    {"result", trace_result, METH_VARARGS,
-     "result(tensor, block=0)\n--\n\nAppends a result to a block."},
-    {"zeros", trace_zeros, METH_O,
-     "zeros(type)\n--\n\nZeros that every block can use."},
+    {"__enter__", trace_enter, METH_NOARGS, "Opens the trace."},
+    {"__exit__", trace_exit, METH_VARARGS, "Closes the trace."},
+    {"parameter", trace_parameter, METH_VARARGS, "A new parameter of a block."},
+    {"result", trace_result, METH_VARARGS, "Appends a result to a block."},
+    {"zeros", trace_zeros, METH_O, "Zeros that every block can use."},
     {"open_block", trace_open_block, METH_NOARGS,
-     "open_block()\n--\n\nOpens a block inside the innermost one."},
+     "Opens a block in the innermost one."},
     {"sees", trace_sees, METH_O,
-     "sees(tensor)\n--\n\nWhether a tensor can be used in the innermost open block."},
+     "Whether a tensor can be used in the innermost open block."},
     {"reopen_block", trace_reopen_block, METH_O,
-     "reopen_block(block)\n--\n\nOpens a block again that is closed and that no node "
-     "holds yet."},
+     "Opens a block again that is closed and that no node holds yet."},
     {"close_block", trace_close_block, METH_VARARGS,
-     "close_block(block, drop=False)\n--\n\nCloses the innermost block; drop: it was "
-     "traced in vain."},
-    {"node", ipu_py_trace_node, METH_VARARGS,
-     "node(op, inputs, attrs, resources)\n--\n\nA node that names resources: each "
-     "(kind, id, types, name), the first one its own, the others its slots."},
-    {"recompute", ipu_py_trace_recompute, METH_O,
-     "recompute(ordinal)\n--\n\nFrom here on nodes make values a second time; the "
-     "first time, `next_ordinal` was `ordinal`. What it returns goes to `resume`."},
-    {"resume", ipu_py_trace_resume, METH_VARARGS,
-     "resume(ordinal, recomputation, again, begin, end)\n--\n\nEnds what `recompute` "
-     "began: it made the nodes [begin, end) a second time."},
-    {"last_node", ipu_py_trace_last_node, METH_NOARGS,
-     "last_node()\n--\n\nThe last node of the innermost block, for mark_backward."},
-    {"mark_backward", ipu_py_trace_mark_backward, METH_O,
-     "mark_backward(after)\n--\n\nSays of the nodes of the innermost block behind node "
-     "`after` that they go backwards."},
-    {"move_to_remote", ipu_py_trace_move_to_remote, METH_O,
-     "move_to_remote(id)\n--\n\nPuts a variable that the trace uses into remote "
-     "memory: "
-     "nodes work on copies."},
-    {"captures", ipu_py_trace_captured, METH_VARARGS,
-     "captures(inside, allowed)\n--\n\nDescribes a tensor from outside that a node "
-     "inside uses, and that is not a constant and not `allowed`; None: there is none. "
-     "Inside is a block, or what was made since a `mark`."},
-    {"node_of", ipu_py_trace_node_of, METH_O,
-     "node_of(tensor)\n--\n\nThe number of the node that makes a tensor; -1: none."},
-    {"drop_unreached", ipu_py_trace_drop_unreached, METH_VARARGS,
-     "drop_unreached(first, rules)\n--\n\nTakes out the nodes of the innermost block "
-     "from `first` on that no rule reaches. A rule (from, first, end, target, "
-     "target_end) reaches the nodes from `target` to before `target_end`: always where "
-     "`from` is 0, with one of the nodes from `first` to before `end` where it is 1, "
-     "with the node that holds block `first` where it is 2."},
-    {"stage_of", ipu_py_trace_stage_of, METH_O,
-     "stage_of(tensor)\n--\n\nThe stage of a pipeline that makes a tensor; -1: none."},
-    {"linear", ipu_py_trace_linear, METH_O,
-     "linear(tensor)\n--\n\n(root, scale, offset) of an int32 scalar that is scale * "
-     "root + offset; the root is the number of a value."},
+     "Closes the innermost block; with `drop` it was traced in vain."},
+    {"node", trace_node, METH_VARARGS,
+     "A node that names resources: each (kind, id, types, name), the first one its "
+     "own, the others its slots."},
+    {"recompute", trace_recompute, METH_O,
+     "From here on nodes make values a second time; the first time, `next_ordinal` was "
+     "`ordinal`. What it returns goes to `resume`."},
+    {"resume", trace_resume, METH_VARARGS,
+     "Ends what `recompute` began: it made nodes [begin, end) a second time."},
+    {"last_node", trace_last_node, METH_NOARGS,
+     "The last node of the innermost block, for mark_backward."},
+    {"mark_backward", trace_mark_backward, METH_O,
+     "Says of the nodes of the innermost block after that one that they go backwards."},
+    {"move_to_remote", trace_move_to_remote, METH_O,
+     "Puts a variable that the trace uses into remote memory: nodes work on copies."},
+    {"captures", trace_captures, METH_VARARGS,
+     "Describes a tensor from outside that a node inside uses, and that is not a "
+     "constant and not `allowed`; None: there is none. Inside is a block, or what was "
+     "made since a `mark`."},
+    {"node_of", trace_node_of, METH_O,
+     "The number of the node that makes a tensor; -1: none."},
+    {"drop_unreached", trace_drop_unreached, METH_VARARGS,
+     "Takes out the nodes of the innermost block from `first` on that no rule reaches. "
+     "A rule (from, first, end, target, target_end) reaches the nodes from `target` to "
+     "before `target_end`: always where `from` is 0, with one of the nodes from "
+     "`first` to before `end` where it is 1, with the node that holds block `first` "
+     "where it is 2."},
+    {"stage_of", trace_stage_of, METH_O,
+     "The stage of a pipeline that makes a tensor; -1: none."},
+    {"linear", trace_linear, METH_O,
+     "(root, scale, offset) of an int32 scalar that is scale * root + offset; the root "
+     "is the number of a value."},
     {"uses", trace_uses, METH_VARARGS,
-     "uses(op, id)\n--\n\nWhether a node of this op names the resource; blocks that "
-     "were thrown away do not count."},
-    {"gradients", (PyCFunction)(void (*)(void))ipu_py_trace_gradients,
-     METH_VARARGS | METH_KEYWORDS,
-     "gradients(ys, grad_ys, xs, spans=None, watched=None, custom=None, "
-     "stops=None)\n--\n\nThe derivatives of "
-     "sum(ys * grad_ys); each x a tensor, or the id of a variable: of all its reads. "
-     "With `spans`, (begin, end) pairs of node numbers, the other nodes are constants, "
-     "and an x that depends on nothing of `watched` has no gradient. With spans, "
-     "custom(index, gradients) is called for each call of a function with a gradient "
-     "of its own, and tensors and variables of `stops` are constants unless they are "
-     "among xs."},
-    {"evaluate", ipu_py_trace_evaluate, METH_VARARGS,
-     "evaluate(tensor, device)\n--\n\nThe value of a tensor of this trace that "
-     "depends on nothing which is known only when the program runs."},
-    {"split", ipu_py_trace_split, METH_VARARGS,
-     "split(mark, inputs, gradients, device)\n--\n\nCuts off what was traced behind "
-     "node number `mark`: (Program, saved). The trace keeps its first parameters, and "
-     "its last `saved` results are the program's inputs behind all the parameters."},
-    {"compile", (PyCFunction)(void (*)(void))ipu_py_trace_compile,
-     METH_VARARGS | METH_KEYWORDS,
-     "compile(device=None, fuse=True, reference=False, verify=False)\n--\n\nThe "
-     "passes, "
-     "then a Program."},
+     "Whether a node of this op names the resource; blocks that were thrown away do "
+     "not count."},
+    {"gradients", IPU_PY_FUNCTION(ipu_py_trace_gradients), METH_VARARGS | METH_KEYWORDS,
+     "The derivatives of sum(ys * grad_ys); each x a tensor, or the id of a variable: "
+     "of all its reads. With `spans`, (begin, end) pairs of node numbers, the other "
+     "nodes are constants, and an x that depends on nothing of `watched` has no "
+     "gradient. With spans, custom(index, gradients) is called for each call of a "
+     "function with a gradient of its own, and tensors and variables of `stops` are "
+     "constants unless they are among xs."},
+    {"evaluate", trace_evaluate, METH_VARARGS,
+     "The value of a tensor of this trace that depends on nothing which is known only "
+     "when the program runs."},
+    {"split", trace_split, METH_VARARGS,
+     "Cuts off what was traced after node number `mark`: (Program, saved). The trace "
+     "keeps its first parameters, and its last `saved` results are the program's "
+     "inputs after all the parameters."},
+    {"compile", IPU_PY_FUNCTION(trace_compile), METH_VARARGS | METH_KEYWORDS,
+     "The passes, then a Program."},
     {NULL, NULL, 0, NULL},
 };
 
-static PyObject *
-trace_get_host(PyObject *self, void *Py_UNUSED(closure))
-{
-    return PyBool_FromLong(ipu_py_trace_of(self)->graph->host);
-}
-
-static PyGetSetDef trace_getset[] = {
-    {"host", trace_get_host, NULL, "Whether it is for the host, with wider dtypes.",
-     NULL},
-    {"text", trace_get_text, NULL, "The graph's text form.", NULL},
-    {"next_ordinal", ipu_py_trace_get_ordinal, NULL,
-     "The number of the next random op.", NULL},
-    {"stage", ipu_py_trace_get_stage, ipu_py_trace_set_stage,
-     "The stage of a pipeline that nodes are added to; -1: none.", NULL},
-    {"shard", ipu_py_trace_get_shard, ipu_py_trace_set_shard,
-     "The IPU of a device that nodes are added to; -1: not said.", NULL},
-    {"rounding", ipu_py_trace_get_rounding, ipu_py_trace_set_rounding,
-     "How float16 is rounded: 0 as the device does, 1 to nearest, 2 stochastically.",
-     NULL},
-    {"node_count", trace_get_nodes, NULL, "How many nodes were made.", NULL},
-    {"mark", trace_get_mark, NULL, "For `captures`: what is made from here on.", NULL},
-    {"captured", trace_get_captured, NULL, "The eager tensors that it uses.", NULL},
-    {NULL, NULL, NULL, NULL, NULL},
-};
-
-static PyMemberDef trace_members[] = {
-    {"__weaklistoffset__", T_PYSSIZET, offsetof(ipu_py_trace, weak_references),
-     READONLY, NULL},
-    {NULL, 0, 0, 0, NULL},
-};
-
-__extension__ static PyType_Slot trace_slots[] = {
-    {Py_tp_doc, "Trace(host=False, name='')\n--\n\nThe graph of a function while it is "
-                "built."},
-    {Py_tp_new, trace_new},
-    {Py_tp_dealloc, trace_dealloc},
-    {Py_tp_traverse, trace_traverse},
-    {Py_tp_members, trace_members},
-    {Py_tp_methods, trace_methods},
-    {Py_tp_getset, trace_getset},
-    {0, NULL},
-};
-
-PyType_Spec ipu_py_trace_spec = {
-    .name = "ipu._core.Trace",
-    .basicsize = sizeof(ipu_py_trace),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_HAVE_GC,
-    .slots = trace_slots,
-};
+IPU_PY_TYPE(trace, "Trace", py_trace, Py_TPFLAGS_HAVE_GC,
+            {Py_tp_doc, "The graph of a function while it is built."},
+            {Py_tp_new, trace_new}, {Py_tp_dealloc, trace_dealloc},
+            {Py_tp_traverse, trace_traverse}, {Py_tp_members, ipu_py_weak_members},
+            {Py_tp_methods, trace_methods}, {Py_tp_getset, py_trace_getset});

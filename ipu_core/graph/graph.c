@@ -144,31 +144,6 @@ ipu_graph_add_resource(ipu_ctx *ctx, ipu_graph *graph, const ipu_resource *resou
     return IPU_OK;
 }
 
-static ipu_status
-copy_attrs(ipu_ctx *ctx, ipu_graph *graph, const ipu_attr *attrs, uint32_t count,
-           ipu_attrs *out)
-{
-    ipu_attr *items;
-    IPU_TRY(ipu_arena_alloc(ctx, &graph->arena, count * sizeof(ipu_attr), &items));
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t at = i;
-        while (at > 0 && items[at - 1].key > attrs[i].key) {
-            items[at] = items[at - 1];
-            at--;
-        }
-        items[at] = attrs[i];
-        size_t bytes = ipu_attr_bytes(&attrs[i]);
-        if (bytes > 0) {
-            char *copy;
-            IPU_TRY(ipu_arena_alloc(ctx, &graph->arena, bytes, &copy));
-            memcpy(copy, attrs[i].as.bytes, bytes);
-            items[at].as.bytes = copy;
-        }
-    }
-    *out = (ipu_attrs){items, count};
-    return IPU_OK;
-}
-
 /* Puts the op's name before a message of its rule, and the source beside it. */
 static ipu_status
 explain(ipu_ctx *ctx, const ipu_node_request *request, ipu_status status)
@@ -285,7 +260,8 @@ append_node(ipu_ctx *ctx, ipu_graph *graph, ipu_block block,
     if (input_count > 0) {
         memcpy(node.inputs, inputs, input_count * sizeof(ipu_value));
     }
-    IPU_TRY(copy_attrs(ctx, graph, request->attrs, request->attr_count, &node.attrs));
+    ipu_attrs attrs = {request->attrs, request->attr_count};
+    IPU_TRY(ipu_attrs_copy(ctx, &graph->arena, attrs, &node.attrs));
     if (request->name != NULL) {
         IPU_TRY(ipu_arena_text(ctx, &graph->arena, request->name, strlen(request->name),
                                &node.name));

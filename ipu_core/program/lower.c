@@ -341,26 +341,6 @@ heritage_of(lowering *l, ipu_node id, const ipu_node_data *node, ipu_value outpu
     return NULL;
 }
 
-static ipu_status
-copy_attrs(lowering *l, ipu_attrs attrs, ipu_attrs *out)
-{
-    ipu_attr *items;
-    IPU_TRY(ipu_arena_alloc(l->ctx, &l->program->arena, attrs.count * sizeof(ipu_attr),
-                            &items));
-    for (uint32_t i = 0; i < attrs.count; i++) {
-        items[i] = attrs.items[i];
-        size_t bytes = ipu_attr_bytes(&items[i]);
-        if (bytes > 0) {
-            char *copy;
-            IPU_TRY(ipu_arena_alloc(l->ctx, &l->program->arena, bytes, &copy));
-            memcpy(copy, attrs.items[i].as.bytes, bytes);
-            items[i].as.bytes = copy;
-        }
-    }
-    *out = (ipu_attrs){items, attrs.count};
-    return IPU_OK;
-}
-
 /* The kernel's own outputs come behind the resource's buffers. */
 static ipu_status
 output_places(lowering *l, ipu_node id, const ipu_node_data *node,
@@ -446,7 +426,7 @@ lower_kernel(lowering *l, ipu_node id, const ipu_node_data *node)
                             .inputs = inputs,
                             .outputs = outputs};
     spec.panels = ipu__lower_panels_of(l, node);
-    IPU_TRY(copy_attrs(l, node->attrs, &spec.attrs));
+    IPU_TRY(ipu_attrs_copy(l->ctx, &l->program->arena, node->attrs, &spec.attrs));
     IPU_TRY(ipu_kernel_prepare(l->ctx, &l->program->arena, &spec, l->options->variant,
                                l->options->cpu));
     IPU_TRY(ipu_kernel_guard(l->ctx, &l->program->arena, &spec,
