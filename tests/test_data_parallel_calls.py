@@ -34,6 +34,10 @@ def threads() -> list[str]:
 def _no_thread_is_left() -> Iterator[None]:
     yield
     gc.collect()
+    for _ in range(1000):  # they end by themselves
+        if not threads():
+            break
+        time.sleep(0.01)
     assert threads() == []
 
 
@@ -269,3 +273,21 @@ def test_closing_waits_for_no_lock_of_all_pools() -> None:
         closing.start()
         closing.join(60)
         assert not closing.is_alive()
+
+
+def test_the_collector_waits_for_no_thread_to_end() -> None:
+    """It may run in a thread that is being started and has the lock of all threads that
+    end."""
+    if not hasattr(threading, "_shutdown_locks_lock"):
+        pytest.skip("this Python has no such lock")
+    held = [in_order(lambda number, element: element, range(9), 2)]
+    assert next(held[0]) == 0
+
+    def collect() -> None:
+        with threading._shutdown_locks_lock:
+            held.clear()
+
+    collecting = threading.Thread(target=collect, daemon=True)
+    collecting.start()
+    collecting.join(60)
+    assert not collecting.is_alive()

@@ -121,30 +121,34 @@ class _InOrder(Iterator[T]):
 
     def _result(self) -> T:
         future: Future[T] | None
-        future, number, element = self._waiting.popleft()
+        future, number, element = self._waiting[0]
         # in a child made by fork the threads are gone
-        if os.getpid() == self._owner:
-            try:
-                return future.result()
-            finally:
-                future = None  # its error would hold this frame, and this frame it
-        return self._function(number, element)
+        if os.getpid() != self._owner:
+            self._waiting.popleft()
+            return self._function(number, element)
+        try:
+            return future.result()
+        finally:
+            if future.done():  # else the wait was interrupted
+                self._waiting.popleft()
+            future = None  # its error would hold this frame, and this frame it
 
     def close(self) -> None:
         """Begin no further call, and wait for those that run.
 
-        The garbage collector may come here in any thread, also one that a pool is just
-        starting: `shutdown` would wait for a lock that the starting thread's owner has.
+        The garbage collector may come here in any thread, also one that is just being
+        started: `shutdown` would wait for a lock that its owner has, and a thread's
+        `join` for one that it has itself.
         """
         if self._pool is None or os.getpid() != self._owner:
             return
-        for future, _, _ in self._waiting:
-            future.cancel()
-        threads = [*self._pool._threads]
+        from concurrent.futures import wait
+
+        running = [future for future, _, _ in self._waiting if not future.cancel()]
+        threads = self._pool._threads
         self._pool = None  # without it they end
         if threading.current_thread() not in threads:
-            for thread in threads:
-                thread.join()
+            wait(running)
 
     def __del__(self) -> None:
         self.close()
