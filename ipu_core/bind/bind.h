@@ -125,7 +125,7 @@ ipu_py_state_of(void *object)
 #define IPU_PY_GETSET(object, name, value, setter, doc) \
     {#name, object##_get_##name, setter, doc, NULL},
 
-/* A function with keywords, or of a class, as a row of methods has it. */
+/* A function of another signature, as a row of methods has it. */
 #define IPU_PY_FUNCTION(function) (PyCFunction)(void (*)(void))(function)
 
 /* Objects that can be referred to weakly begin with this; the members of their type

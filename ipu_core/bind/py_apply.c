@@ -346,22 +346,23 @@ ipu_py_apply(ipu_py_state *state, ipu_op op, ipu_py_tensor *const *inputs,
 }
 
 static PyObject *
-apply(PyObject *module, PyObject *args)
+apply(PyObject *module, PyObject *const *args, Py_ssize_t given)
 {
     ipu_py_state *state = ipu_py_state_of_module(module);
-    PyObject *sequence;
-    PyObject *dict = Py_None;
     ipu_op op;
     uint32_t attr_count;
     ipu_attr attrs[MAX_ATTRS];
-    if (!PyArg_ParseTuple(args, "O&O|O:apply", ipu_py_op_converter, &op, &sequence,
-                          &dict)) {
+    if (given < 2 || given > 3) {
+        return PyErr_Format(PyExc_TypeError, "apply takes op, inputs and attrs");
+    }
+    if (!ipu_py_op_converter(args[0], &op)) {
         return NULL;
     }
+    PyObject *dict = given > 2 ? args[2] : Py_None;
     ipu_ctx ctx = ipu_py_ctx();
     ipu_arena arena = {0};
     PyObject *result = NULL;
-    PyObject *tensors = tensors_of(state, sequence);
+    PyObject *tensors = tensors_of(state, args[1]);
     if (tensors != NULL &&
         ipu_py_parse_attrs(dict, &ctx, &arena, attrs, MAX_ATTRS, &attr_count) == 0) {
         result = ipu_py_apply(state, op, items_of(tensors),
@@ -380,7 +381,7 @@ in_trace(PyObject *module, PyObject *Py_UNUSED(ignored))
 }
 
 PyMethodDef ipu_py_apply_methods[] = {
-    {"apply", apply, METH_VARARGS,
+    {"apply", IPU_PY_FUNCTION(apply), METH_FASTCALL,
      "One op of the op table: a node of the open trace, or its result at once."},
     {"open_trace", in_trace, METH_NOARGS, "The innermost open trace, or None."},
     {NULL, NULL, 0, NULL},
