@@ -197,6 +197,16 @@ def test_gradient_of_a_variable_that_a_loop_reads(written: bool) -> None:
         assert program.text.count("dynamic_update_slice") == 1
 
 
+def test_a_number_stands_for_a_variable_among_sources_alone() -> None:
+    opened = _core.Trace()
+    with opened:
+        x = opened.parameter(("float32", ()))
+        for ys, grads in (([x * x], [5]), ([7], [None])):
+            with pytest.raises(TypeError, match=r"expected a tensor, but got [57]"):
+                opened.gradients(ys, grads, [x])
+        assert opened.gradients([x * x], [], [5]) == [None]  # it is not read
+
+
 def test_a_training_step_in_a_loop_keeps_nothing() -> None:
     """A tape inside a body differentiates that body alone."""
     device = _core.Device()

@@ -103,29 +103,36 @@ value_of(request *r, PyObject *item, ipu_value *out)
     return result;
 }
 
-/* Appends what an entry stands for: nothing for None, where that may be. */
+/* A list of the call: gradients may be None, sources may be the ids of variables. */
+typedef enum list_kind { TARGETS, GRADIENTS, SOURCES } list_kind;
+
+/* Appends what an entry stands for. */
 static int
-push_item(request *r, PyObject *item, bool none_is_value, ipu_py_values *array)
+push_item(request *r, PyObject *item, list_kind kind, ipu_py_values *array)
 {
     if (item == Py_None) {
-        return none_is_value ? push(r, array, IPU_NO_VALUE) : 0;
+        return kind == GRADIENTS ? push(r, array, IPU_NO_VALUE) : 0;
+    }
+    if (PyLong_Check(item) && kind == SOURCES) {
+        return push_reads(r, item, array);
     }
     if (PyLong_Check(item)) {
-        return push_reads(r, item, array);
+        PyErr_Format(PyExc_TypeError, "expected a tensor, but got %R", item);
+        return -1;
     }
     ipu_value value;
     return value_of(r, item, &value) < 0 ? -1 : push(r, array, value);
 }
 
 static int
-push_all(request *r, PyObject *list, bool none_is_value, ipu_py_values *array,
+push_all(request *r, PyObject *list, list_kind kind, ipu_py_values *array,
          ipu_py_indices *ends)
 {
     ipu_ctx *ctx = &r->asked.ctx;
     PyObject *items = PySequence_Tuple(list);
     int result = items == NULL ? -1 : 0;
     for (Py_ssize_t i = 0; result == 0 && i < PyTuple_GET_SIZE(items); i++) {
-        result = push_item(r, PyTuple_GET_ITEM(items, i), none_is_value, array);
+        result = push_item(r, PyTuple_GET_ITEM(items, i), kind, array);
         if (result == 0 && ends != NULL) {
             uint32_t end = (uint32_t)array->count;
             result = ipu_py_is_ok(ctx, IPU_ARRAY_PUSH(ctx, ends, end)) ? 0 : -1;
@@ -257,12 +264,12 @@ ipu_py_trace_gradients(PyObject *self, PyObject *args, PyObject *kwargs)
     ipu_py_gradient_request *asked = &r.asked;
     PyObject *result = NULL;
     if ((!r.has_scope || ipu_py_gradient_request_spans(asked, spans) == 0) &&
-        push_all(&r, ys, false, &asked->ys, NULL) == 0 &&
-        push_all(&r, grads, true, &asked->grads, NULL) == 0 &&
-        push_all(&r, xs, false, &asked->xs, &asked->places) == 0 &&
+        push_all(&r, ys, TARGETS, &asked->ys, NULL) == 0 &&
+        push_all(&r, grads, GRADIENTS, &asked->grads, NULL) == 0 &&
+        push_all(&r, xs, SOURCES, &asked->xs, &asked->places) == 0 &&
         (watched == Py_None ||
-         push_all(&r, watched, false, &asked->watched, NULL) == 0) &&
-        (stops == Py_None || push_all(&r, stops, false, &asked->stops, NULL) == 0) &&
+         push_all(&r, watched, SOURCES, &asked->watched, NULL) == 0) &&
+        (stops == Py_None || push_all(&r, stops, SOURCES, &asked->stops, NULL) == 0) &&
         differentiate(&r) == 0) {
         result = results(&r);
     }
