@@ -103,6 +103,9 @@ static ipu_status
 copy_with(ipu_copy *copy, ipu_node id, ipu_block into, parts *parts)
 {
     const ipu_node_data node = *ipu_node_of(copy->from, id);
+    IPU_TRY(ipu_alloc(copy->ctx, parts->attr_bytes, &parts->attrs));
+    IPU_TRY(ipu_alloc(copy->ctx, parts->int_bytes, &parts->ints));
+    IPU_TRY(ipu_alloc(copy->ctx, parts->input_bytes, &parts->inputs));
     int64_t *room = parts->ints;
     for (uint32_t i = 0; i < node.attrs.count; i++) {
         parts->attrs[i] = node.attrs.items[i];
@@ -143,16 +146,7 @@ ipu_copy_node(ipu_copy *copy, ipu_node id, ipu_block into)
     parts parts = {.attr_bytes = node->attrs.count * sizeof(ipu_attr),
                    .int_bytes = ints * sizeof(int64_t),
                    .input_bytes = node->input_count * sizeof(ipu_value)};
-    ipu_status status = ipu_alloc(copy->ctx, parts.attr_bytes, &parts.attrs);
-    if (status == IPU_OK) {
-        status = ipu_alloc(copy->ctx, parts.int_bytes, &parts.ints);
-    }
-    if (status == IPU_OK) {
-        status = ipu_alloc(copy->ctx, parts.input_bytes, &parts.inputs);
-    }
-    if (status == IPU_OK) {
-        status = copy_with(copy, id, into, &parts);
-    }
+    ipu_status status = copy_with(copy, id, into, &parts);
     ipu_free(copy->ctx, parts.inputs, parts.input_bytes);
     ipu_free(copy->ctx, parts.ints, parts.int_bytes);
     ipu_free(copy->ctx, parts.attrs, parts.attr_bytes);

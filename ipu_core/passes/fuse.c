@@ -4,20 +4,17 @@
  * one after the other: products take up what follows them (fuse_products.c), updates
  * join (fuse_updates.c), element-wise nodes become trees (fuse_trees.c). They make
  *
- *   fused_matmul            matmul, + a bias of the last axis, then relu, tanh or sigmoid
- *                           (the last two may each be missing, not both)
- *   fused_conv              conv, then up to four of: + a bias of the last axis, * a
- *                           factor of it, + a tensor of the result's shape; then relu,
- *                           tanh or sigmoid
- *   fused_conv_grad_input   conv_grad_input, then relu_grad (fuse_relu_grad.c)
- *   matmul_sgd_update       matmul as the gradient of sgd_update
- *   matmul_accumulate       matmul added to what a loop carries
+ *   fused_matmul            matmul, + a bias of the last axis, then relu, tanh or
+ * sigmoid (the last two may each be missing, not both) fused_conv              conv,
+ * then up to four of: + a bias of the last axis, * a factor of it, + a tensor of the
+ * result's shape; then relu, tanh or sigmoid fused_conv_grad_input   conv_grad_input,
+ * then relu_grad (fuse_relu_grad.c) matmul_sgd_update       matmul as the gradient of
+ * sgd_update matmul_accumulate       matmul added to what a loop carries
  *   gather_sgd_update       gather_grad as the gradient of sgd_update: no zeros are
  *                           made, and rows that no index names cost nothing
  *   fused_update            updates of variables, with what they alone need
- *   fused_elementwise       a tree of element-wise nodes of one shape as a micro-program
- *                           (base/op.h); a value goes into it if nothing outside the
- *                           tree uses it
+ *   fused_elementwise       a tree of element-wise nodes of one shape as a
+ * micro-program (base/op.h); a value goes into it if nothing outside the tree uses it
  *
  * The fused node stands where the last of its nodes stood. In between there may be no
  * write of a variable and no read of the infeed, since the memory planner lets values
@@ -114,34 +111,29 @@ ipu__fuse_may_join(const ipu__fuser *f, ipu_node first, ipu_node last)
            ipu_placement_equal(a->placement, b->placement);
 }
 
+static ipu_status
+fuse(ipu__fuser *f)
+{
+    ipu__rewriter products = {
+        .ctx = f->ctx, .graph = f->graph, .visit = ipu__fuse_visit_product, .state = f};
+    ipu__rewriter trees = products;
+    trees.visit = ipu__fuse_visit_tree;
+    IPU_TRY(take_notes(f));
+    IPU_TRY(ipu__rewrite(&products));
+    IPU_TRY(ipu_pass_prune(f->ctx, f->graph));
+    IPU_TRY(ipu__fuse_updates(f->ctx, f->graph));
+    IPU_TRY(
+        ipu_pass_prune(f->ctx, f->graph)); /* reads that the updates do themselves */
+    IPU_TRY(take_notes(f));
+    ipu__fuse_plan_trees(f);
+    return ipu__rewrite(&trees);
+}
+
 ipu_status
 ipu_pass_fuse(ipu_ctx *ctx, ipu_graph *graph)
 {
     ipu__fuser f = {.ctx = ctx, .graph = graph};
-    ipu__rewriter products = {
-        .ctx = ctx, .graph = graph, .visit = ipu__fuse_visit_product, .state = &f};
-    ipu__rewriter trees = {
-        .ctx = ctx, .graph = graph, .visit = ipu__fuse_visit_tree, .state = &f};
-    ipu_status status = take_notes(&f);
-    if (status == IPU_OK) {
-        status = ipu__rewrite(&products);
-    }
-    if (status == IPU_OK) {
-        status = ipu_pass_prune(ctx, graph);
-    }
-    if (status == IPU_OK) {
-        status = ipu__fuse_updates(ctx, graph);
-    }
-    if (status == IPU_OK) {
-        status = ipu_pass_prune(ctx, graph); /* reads that the updates do themselves */
-    }
-    if (status == IPU_OK) {
-        status = take_notes(&f);
-    }
-    if (status == IPU_OK) {
-        ipu__fuse_plan_trees(&f);
-        status = ipu__rewrite(&trees);
-    }
+    ipu_status status = fuse(&f);
     ipu_failures_free(ctx, &f.failures);
     ipu_uses_free(ctx, &f.uses);
     IPU_ARRAY_FREE(ctx, &f.tree_uses);

@@ -99,17 +99,12 @@ visit_update(ipu__rewriter *r, ipu_node id, bool *keep)
     if (slot_count > 0) {
         attrs[count++] = ipu_attr_ints(IPU_ATTR_SLOTS, slots, slot_count);
     }
-    ipu_node_request request = {.op = product != NULL ? IPU_OP_ID_MATMUL_SGD_UPDATE
-                                                      : IPU_OP_ID_GATHER_SGD_UPDATE,
-                                .attrs = attrs,
-                                .attr_count = count,
-                                .placement = update->placement,
-                                .source = update->source,
-                                .name = update->name};
-    ipu_node fused;
+    ipu_value none;
     *keep = false;
-    return ipu_graph_add_node(r->ctx, r->graph, update->block, &request, inputs, 3,
-                              &fused);
+    return ipu_graph_emit(r->ctx, r->graph, update->block, id,
+                          product != NULL ? IPU_OP_ID_MATMUL_SGD_UPDATE
+                                          : IPU_OP_ID_GATHER_SGD_UPDATE,
+                          inputs, 3, attrs, count, &none);
 }
 
 /* The product that `add` adds to a value which a loop carries and nothing else reads:

@@ -179,22 +179,22 @@ sweep_block(pruner *p, ipu_block id)
     return IPU_OK;
 }
 
+static ipu_status
+prune(pruner *p, size_t value_bytes, size_t node_bytes)
+{
+    IPU_TRY(ipu_alloc(p->ctx, value_bytes, &p->is_value_needed));
+    IPU_TRY(ipu_alloc(p->ctx, node_bytes, &p->is_node_needed));
+    IPU_TRY(find_needed(p));
+    return sweep_block(p, (ipu_block){0});
+}
+
 ipu_status
 ipu_pass_prune(ipu_ctx *ctx, ipu_graph *graph)
 {
     pruner p = {.ctx = ctx, .graph = graph};
     size_t value_bytes = graph->values.count * sizeof(bool);
     size_t node_bytes = graph->nodes.count * sizeof(bool);
-    ipu_status status = ipu_alloc(ctx, value_bytes, &p.is_value_needed);
-    if (status == IPU_OK) {
-        status = ipu_alloc(ctx, node_bytes, &p.is_node_needed);
-    }
-    if (status == IPU_OK) {
-        status = find_needed(&p);
-    }
-    if (status == IPU_OK) {
-        status = sweep_block(&p, (ipu_block){0});
-    }
+    ipu_status status = prune(&p, value_bytes, node_bytes);
     ipu_free(ctx, p.is_node_needed, node_bytes);
     ipu_free(ctx, p.is_value_needed, value_bytes);
     IPU_ARRAY_FREE(ctx, &p.needed);

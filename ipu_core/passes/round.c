@@ -250,18 +250,12 @@ static ipu_status
 assign_rounded(update *u, uint32_t i, ipu_value value)
 {
     ipu_attr which = ipu_attr_int(IPU_ATTR_RESOURCE, ipu_node_resource(&u->node, i));
-    ipu_node_request request = {.op = IPU_OP_ID_VARIABLE_ASSIGN,
-                                .attrs = &which,
-                                .attr_count = 1,
-                                .placement = u->node.placement,
-                                .source = u->node.source,
-                                .name = u->node.name};
-    ipu_node assign;
+    ipu_value none;
     IPU_TRY(u->status);
     IPU_TRY(
         emit_rounded(u->rewriter, u->block, u->id, value, u->same_on_replicas, &value));
-    return ipu_graph_add_node(u->rewriter->ctx, u->rewriter->graph, u->block, &request,
-                              &value, 1, &assign);
+    return ipu_graph_emit(u->rewriter->ctx, u->rewriter->graph, u->block, u->id,
+                          IPU_OP_ID_VARIABLE_ASSIGN, &value, 1, &which, 1, &none);
 }
 
 static void

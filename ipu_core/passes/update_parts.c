@@ -459,16 +459,10 @@ emit_fused(planner *p, const group *g, ipu_value *inputs, int64_t *variables,
         ipu_attr_ints(IPU_ATTR_SLOTS, variables + 1, variable_count - 1),
         ipu_attr_ints(IPU_ATTR_CODE, p->words.items + g->first_word,
                       (uint32_t)g->word_count)};
-    const ipu_node_data *last = ipu_node_of(p->graph, like);
-    ipu_node_request request = {.op = IPU_OP_ID_FUSED_UPDATE,
-                                .attrs = attrs,
-                                .attr_count = 3,
-                                .placement = last->placement,
-                                .source = last->source,
-                                .name = last->name};
-    ipu_node fused;
-    return ipu_graph_add_node(p->ctx, p->graph, last->block, &request, inputs,
-                              (uint32_t)g->source_count, &fused);
+    ipu_value none;
+    return ipu_graph_emit(p->ctx, p->graph, ipu_node_of(p->graph, like)->block, like,
+                          IPU_OP_ID_FUSED_UPDATE, inputs, (uint32_t)g->source_count,
+                          attrs, 3, &none);
 }
 
 ipu_status

@@ -13,29 +13,30 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "graph/users.h"
 #include "program/pipe_impl.h"
 
 /* --- which routine a node belongs to ---------------------------------------------- */
 
-ipu_status
-ipu__pipe_for_each_use(ipu__pipe *p, ipu_node user, ipu_node id, ipu__use_fn *visit)
+typedef struct use_visit {
+    ipu__pipe *p;
+    ipu_node user;
+    ipu__use_fn *visit;
+} use_visit;
+
+static ipu_status
+visit_use(void *state, ipu_value *place, ipu_node inner)
 {
-    const ipu_graph *graph = p->l->graph;
-    const ipu_node_data *node = ipu_node_of(graph, id);
-    for (uint32_t i = 0; i < node->input_count; i++) {
-        IPU_TRY(visit(p, user, node->inputs[i]));
-    }
-    for (uint32_t k = 0; k < ipu_node_block_count(node); k++) {
-        ipu_block held = ipu_node_block(node, k);
-        const ipu_block_data *block = ipu_block_of(graph, held);
-        for (ipu_node n = block->first; ipu_is_node(n); n = ipu_node_next(graph, n)) {
-            IPU_TRY(ipu__pipe_for_each_use(p, user, n, visit));
-        }
-        for (size_t i = 0; i < block->results.count; i++) {
-            IPU_TRY(visit(p, user, block->results.items[i]));
-        }
-    }
-    return IPU_OK;
+    const use_visit *v = state;
+    (void)inner;
+    return v->visit(v->p, v->user, *place);
+}
+
+ipu_status
+ipu__pipe_for_each_use(ipu__pipe *p, ipu_node user, ipu__use_fn *visit)
+{
+    use_visit v = {p, user, visit};
+    return ipu_node_each_use(p->l->graph, user, visit_use, &v);
 }
 
 static ipu_status
@@ -160,7 +161,7 @@ ipu__pipe_place_nodes(ipu__pipe *p)
         }
         p->routine_of[n.index] = found;
         split_backward(p, n);
-        IPU_TRY(ipu__pipe_for_each_use(p, n, n, note_consumer));
+        IPU_TRY(ipu__pipe_for_each_use(p, n, note_consumer));
     }
     place_unused(p);
     return IPU_OK;
@@ -381,7 +382,7 @@ ipu__pipe_find_crossings(ipu__pipe *p)
         const ipu_node_data *node = ipu_node_of(graph, n);
         if (p->routine_of[n.index] != IPU__NOWHERE &&
             (ipu_node_flags(node) & IPU_OP_VIEW) == 0) {
-            IPU_TRY(ipu__pipe_for_each_use(p, n, n, note_crossing));
+            IPU_TRY(ipu__pipe_for_each_use(p, n, note_crossing));
         }
     }
     if (p->crossings.count > 0) {

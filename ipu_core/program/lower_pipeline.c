@@ -409,7 +409,7 @@ lower_routine(ipu__pipe *p, uint32_t r)
     for (ipu_node n = ipu_block_first(l->graph, p->body); ipu_is_node(n);
          n = ipu_node_next(l->graph, n)) {
         if (p->routine_of[n.index] == (int32_t)r) {
-            IPU_TRY(ipu__pipe_for_each_use(p, n, n, ipu__pipe_bring_carried));
+            IPU_TRY(ipu__pipe_for_each_use(p, n, ipu__pipe_bring_carried));
             IPU_TRY(ipu__lower_node(l, n));
             IPU_TRY(ipu__pipe_store_carried(p, n));
         }

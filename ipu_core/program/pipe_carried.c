@@ -71,7 +71,7 @@ ipu__pipe_check_carried(ipu__pipe *p)
     for (ipu_node n = ipu_block_first(graph, p->body); ipu_is_node(n);
          n = ipu_node_next(graph, n)) {
         if (p->routine_of[n.index] != IPU__NOWHERE) {
-            IPU_TRY(ipu__pipe_for_each_use(p, n, n, check_carried_use));
+            IPU_TRY(ipu__pipe_for_each_use(p, n, check_carried_use));
         }
     }
     return IPU_OK;

@@ -86,8 +86,7 @@ ipu__pipe_is_remote(const ipu__pipe *p, int32_t buffer)
 typedef ipu_status ipu__use_fn(ipu__pipe *p, ipu_node user, ipu_value value);
 /* Calls `visit` for each value of the graph that a node uses, or a node in a block that
  * it holds. */
-ipu_status ipu__pipe_for_each_use(ipu__pipe *p, ipu_node user, ipu_node id,
-                                  ipu__use_fn *visit);
+ipu_status ipu__pipe_for_each_use(ipu__pipe *p, ipu_node user, ipu__use_fn *visit);
 /* Says of each node of the body which routine it belongs to. */
 ipu_status ipu__pipe_place_nodes(ipu__pipe *p);
 /* A variable, or a queue, belongs to one IPU: UNIMPLEMENTED where several use it. */

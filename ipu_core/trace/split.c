@@ -105,6 +105,11 @@ split(splitting *s, ipu_node mark, uint32_t inputs, const ipu_value *gradients,
       uint32_t count)
 {
     ipu_block main_block = {0};
+    size_t nodes = s->front->nodes.count * sizeof(bool);
+    IPU_TRY(ipu_alloc(s->ctx, nodes, &s->is_early));
+    IPU_TRY(ipu_alloc(s->ctx, nodes, &s->is_again));
+    IPU_TRY(ipu_alloc(s->ctx, s->front->values.count * sizeof(bool), &s->is_seen));
+    IPU_TRY(ipu_graph_create(s->ctx, s->front->host, &s->copy.to));
     for (ipu_node n = ipu_block_first(s->front, main_block); n.index != mark.index;
          n = ipu_node_next(s->front, n)) {
         s->is_early[n.index] = true;
@@ -137,27 +142,15 @@ ipu_trace_split(ipu_ctx *ctx, ipu_trace *trace, ipu_node mark, uint32_t inputs,
 {
     splitting s = {
         .ctx = ctx, .front = trace->graph, .copy = {.ctx = ctx, .from = trace->graph}};
-    size_t nodes = s.front->nodes.count * sizeof(bool);
-    size_t values = s.front->values.count * sizeof(bool);
+    const size_t nodes = s.front->nodes.count * sizeof(bool);
+    const size_t values = s.front->values.count * sizeof(bool);
     *out = NULL;
     IPU_FAIL_IF(ctx,
                 trace->open.count != 1 || mark.index >= s.front->nodes.count ||
                     ipu_node_of(s.front, mark)->block.index != 0 ||
                     inputs > ipu_block_of(s.front, (ipu_block){0})->params.count,
                 INTERNAL, "a trace cannot be cut here");
-    ipu_status status = ipu_alloc(ctx, nodes, &s.is_early);
-    if (status == IPU_OK) {
-        status = ipu_alloc(ctx, nodes, &s.is_again);
-    }
-    if (status == IPU_OK) {
-        status = ipu_alloc(ctx, values, &s.is_seen);
-    }
-    if (status == IPU_OK) {
-        status = ipu_graph_create(ctx, s.front->host, &s.copy.to);
-    }
-    if (status == IPU_OK) {
-        status = split(&s, mark, inputs, gradients, count);
-    }
+    ipu_status status = split(&s, mark, inputs, gradients, count);
     if (status == IPU_OK) {
         *out = s.copy.to;
         *saved = (uint32_t)s.saved.count;
