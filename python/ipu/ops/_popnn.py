@@ -68,6 +68,9 @@ class Popnn(tf.Module):
             return (self._gates, 2, self._num_units)
         return (self._gates, self._num_units)
 
+    def _run(self, inputs: Any, lengths: Any, initial_state: Any) -> tuple[Any, Any]:
+        raise NotImplementedError
+
     def build(self, input_shape: Any) -> None:
         """Create the weights.
 

@@ -70,15 +70,8 @@ class PopnnLSTM(Popnn):
         bias_initializer: Any = None,
         name: str | None = None,
     ) -> None:
-        super().__init__(
-            num_units,
-            dtype,
-            partials_dtype,
-            seed,
-            weights_initializer,
-            bias_initializer,
-            name,
-        )
+        weights = seed, weights_initializer, bias_initializer
+        super().__init__(num_units, dtype, partials_dtype, *weights, name)
 
     def __call__(
         self, inputs: Any, initial_state: Any = None, training: bool = True
@@ -123,23 +116,10 @@ class PopnnLSTM(Popnn):
         return cut(made.steps, mask), last
 
 
-class PopnnDynamicLSTM(PopnnLSTM):
-    """``PopnnLSTM`` over sequences of several lengths.
+class _OfLengths(Popnn):
+    """A layer over sequences of several lengths."""
 
-    Args:
-        num_units, dtype, partials_dtype, seed: As for :class:`PopnnLSTM`.
-        weights_initializer: First values of the kernel.
-        bias_initializer: First values of the biases.
-        name: What stands before the weights' names.
-
-    Example:
-        >>> x = tf.ones((5, 2, 3))  # steps, batch, features
-        >>> output, state = PopnnDynamicLSTM(4)(x, tf.constant([5, 2]))
-        >>> output.shape, state.h.shape
-        ((5, 2, 4), (2, 4))
-    """
-
-    def __call__(  # type: ignore[override]
+    def __call__(
         self,
         inputs: Any,
         seq_len: Any,
@@ -151,13 +131,26 @@ class PopnnDynamicLSTM(PopnnLSTM):
         Args:
             inputs: [steps, batch, features].
             seq_len: Integers, [batch].
-            initial_state: As that of ``PopnnLSTM``.
+            initial_state: As where there is no ``seq_len``.
             training: Accepted: the result is the same.
 
         Returns:
             The outputs, 0 after the end of a sequence, and the states at its end.
         """
         return self._run(inputs, seq_len, initial_state)
+
+
+class PopnnDynamicLSTM(_OfLengths, PopnnLSTM):  # type: ignore[misc]
+    """``PopnnLSTM`` over sequences of several lengths.
+
+    The arguments are those of :class:`PopnnLSTM`.
+
+    Example:
+        >>> x = tf.ones((5, 2, 3))  # steps, batch, features
+        >>> output, state = PopnnDynamicLSTM(4)(x, tf.constant([5, 2]))
+        >>> output.shape, state.h.shape
+        ((5, 2, 4), (2, 4))
+    """
 
 
 class PopnnGRU(Popnn):
@@ -226,16 +219,10 @@ class PopnnGRU(Popnn):
         return cut(made.steps, mask), made.h
 
 
-class PopnnDynamicGRU(PopnnGRU):
+class PopnnDynamicGRU(_OfLengths, PopnnGRU):  # type: ignore[misc]
     """``PopnnGRU`` over sequences of several lengths.
 
-    Args:
-        num_units: How long state and output are.
-        dtype, partials_dtype, seed: As for :class:`PopnnLSTM`.
-        weights_initializer: First values of the kernel.
-        bias_initializer: First values of the biases.
-        name: What stands before the weights' names.
-        reset_after: As that of ``PopnnGRU``.
+    The arguments are those of :class:`PopnnGRU`.
 
     Example:
         >>> x = tf.ones((5, 2, 3))  # steps, batch, features
@@ -244,26 +231,6 @@ class PopnnDynamicGRU(PopnnGRU):
         ((5, 2, 4), (2, 4))
     """
 
-    def __call__(  # type: ignore[override]
-        self,
-        inputs: Any,
-        seq_len: Any,
-        initial_state: Any = None,
-        training: bool = True,
-    ) -> tuple[Tensor, Tensor]:
-        """Go through the first ``seq_len[i]`` steps of sequence i.
-
-        Args:
-            inputs: [steps, batch, features].
-            seq_len: Integers, [batch].
-            initial_state: [batch, units]; None for zeros.
-            training: Accepted: the result is the same.
-
-        Returns:
-            The outputs, 0 after the end of a sequence, and the state at its end.
-        """
-        return self._run(inputs, seq_len, initial_state)
-
 
 class PopnnAUGRU(PopnnGRU):
     """A GRU over sequences of several lengths whose update gate a score weakens.
@@ -271,13 +238,7 @@ class PopnnAUGRU(PopnnGRU):
     With the gate's ``u`` and the score ``a`` of a step and a sample the state becomes
     ``u' h + (1 - u') candidate``, ``u' = (1 - a) u``.
 
-    Args:
-        num_units: How long state and output are.
-        dtype, partials_dtype, seed: As for :class:`PopnnLSTM`.
-        weights_initializer: First values of the kernel.
-        bias_initializer: First values of the biases.
-        name: What stands before the weights' names.
-        reset_after: As that of ``PopnnGRU``.
+    The arguments are those of :class:`PopnnGRU`.
 
     Source: ``ipu.rnn_ops.PopnnAUGRU`` of SDK 2.0 to 2.5.
 
