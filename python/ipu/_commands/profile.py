@@ -17,9 +17,9 @@ HELP = "run a program and say where its time goes"
 
 
 def _steps(text: str) -> tuple[int, int]:
-    first, colon, behind = text.partition(":")
+    first, colon, last = text.partition(":")
     try:
-        steps = (int(first or 0), int(behind or 2**63))
+        steps = (int(first or 0), int(last or 2**63))
     except ValueError:
         steps = (0, 0)
     if not colon or not 0 <= steps[0] < steps[1]:

@@ -77,7 +77,7 @@ for _method in _USES:
 def is_slip(name: str, known: Iterable[str]) -> bool:
     """Whether a name is one that is there, but for one letter or for upper case.
 
-    Digits and underscores tell names apart: ``relu6`` is no slip for ``relu``.
+    Digits and underscores tell names apart: ``relu6`` is not a slip for ``relu``.
 
     Args:
         name: The name.

@@ -39,7 +39,7 @@ def _utils(*names: str) -> dict[str, Entry]:
     return {f"keras.utils.{name}": entry("ipu.keras.utils") for name in names}
 
 
-# what are no optimizers of TensorFlow's
+# optimizers that TensorFlow does not have
 ALS = renamed(
     "ipu.keras.optimizers",
     "ALSGradientAccumulationOptimizer ALSOptimizer ALSOptimizerAdam "

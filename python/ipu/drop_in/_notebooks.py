@@ -114,7 +114,7 @@ def _is_special(line: str) -> bool:
 
 
 def _begins(before: Iterable[str]) -> bool:
-    """Whether a statement may begin behind these lines: all is closed."""
+    """Whether a statement may begin after these lines: all is closed."""
     text = "\n".join(before) + "\n"
     try:
         for _ in tokenize.generate_tokens(io.StringIO(text).readline):

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 """``ipu.keras``: a Keras-like face with the IPU extensions.
 
-Names, defaults and numbers are those of Keras 2.6. Models run as programs of a
-simulated IPU: ``steps_per_execution`` steps of training are one call into the core.
+Names, defaults and numbers are those of Keras 2.6, where no other source is named.
+Models run as programs of a simulated IPU: ``steps_per_execution`` steps of training are
+one call into the core.
 
 The examples of this package begin with ``from ipu import keras, tf`` and
 ``import numpy as np``.

@@ -21,8 +21,6 @@ class SequenceEnqueuer:
         sequence: The batches.
         use_multiprocessing: Ignored: workers are threads.
 
-    Source: ``tf.keras.utils.SequenceEnqueuer`` of Keras 2.6.
-
     Example:
         >>> enqueuer = GeneratorEnqueuer(iter([1, 2]))
         >>> isinstance(enqueuer, SequenceEnqueuer)
@@ -89,8 +87,6 @@ class GeneratorEnqueuer(SequenceEnqueuer):
         use_multiprocessing: Ignored: the worker is a thread.
         random_seed: Ignored.
 
-    Source: ``tf.keras.utils.GeneratorEnqueuer`` of Keras 2.6.
-
     Example:
         >>> enqueuer = GeneratorEnqueuer(iter([1, 2, 3]))
         >>> enqueuer.start()
@@ -119,8 +115,6 @@ class OrderedEnqueuer(SequenceEnqueuer):
         sequence: The batches.
         use_multiprocessing: Ignored: workers are threads.
         shuffle: Whether batches come in another order in each epoch.
-
-    Source: ``tf.keras.utils.OrderedEnqueuer`` of Keras 2.6.
 
     Example:
         >>> from ipu.keras.utils import Sequence

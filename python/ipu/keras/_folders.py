@@ -281,8 +281,6 @@ def text_dataset_from_directory(
         ValueError: A folder without classes or texts; arguments that do not fit.
         FileNotFoundError: There is no such folder.
 
-    Source: ``tf.keras.utils.text_dataset_from_directory``.
-
     Example:
         >>> import os, tempfile
         >>> folder = tempfile.mkdtemp()
@@ -357,8 +355,6 @@ def image_dataset_from_directory(
         FileNotFoundError: There is no such folder.
         InvalidArgumentError: When it is read: a file is not a picture; it is named.
         ImportError: The extra ``images`` is not installed.
-
-    Source: ``tf.keras.utils.image_dataset_from_directory``.
     """
     verbose = kwargs.pop("verbose", True)
     if kwargs:

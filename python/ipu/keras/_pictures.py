@@ -43,8 +43,6 @@ def load_img(
         ValueError: It is not a picture; an unknown mode or interpolation.
         ImportError: The extra ``images`` is not installed.
 
-    Source: ``tf.keras.utils.load_img``.
-
     Example:
         >>> import os, tempfile
         >>> path = os.path.join(tempfile.mkdtemp(), "black.png")
@@ -126,8 +124,6 @@ def smart_resize(x: Any, size: tuple[int, int], interpolation: str = "bilinear")
         ValueError: ``size`` is not a pair of positive numbers, or the number of axes is
             another one.
 
-    Source: ``tf.keras.preprocessing.image.smart_resize``.
-
     Example:
         >>> smart_resize(np.ones((4, 8, 3), np.float32), (2, 2)).shape
         (2, 2, 3)
@@ -164,8 +160,6 @@ def img_to_array(
     Raises:
         ValueError: Another number of axes, or an unknown format.
 
-    Source: ``tf.keras.utils.img_to_array``.
-
     Example:
         >>> img_to_array(np.zeros((2, 3), np.uint8)).shape
         (2, 3, 1)
@@ -196,8 +190,6 @@ def array_to_img(
     Raises:
         ValueError: Another number of axes or of channels.
         ImportError: The extra ``images`` is not installed.
-
-    Source: ``tf.keras.utils.array_to_img``.
 
     Example:
         >>> array_to_img = keras.preprocessing.image.array_to_img
@@ -244,8 +236,6 @@ def save_img(
         file_format: Such as "png"; None: what the name ends with.
         scale: As for :func:`array_to_img`.
         **kwargs: For Pillow's ``save``.
-
-    Source: ``tf.keras.utils.save_img``.
 
     Example:
         >>> import os, tempfile

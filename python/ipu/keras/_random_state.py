@@ -32,7 +32,7 @@ class Order:
         state: What to go on with; None: from the beginning.
 
     Attributes:
-        passes: How many are behind.
+        passes: How many there were.
     """
 
     def __init__(self, state: RandomState | None = None) -> None:

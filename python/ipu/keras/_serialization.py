@@ -79,8 +79,6 @@ def register_keras_serializable(
     Raises:
         ValueError: A class without ``get_config``, or a name that is taken.
 
-    Source: ``tf.keras.utils.register_keras_serializable`` of Keras 2.6.
-
     Example:
         >>> @register_keras_serializable(package="Docs")
         ... def thrice(x):

@@ -36,15 +36,13 @@ def timeseries_dataset_from_array(
         shuffle: Whether the order is random, and another one in each pass.
         seed: Of the order.
         start_index: The first step that is used.
-        end_index: The first step behind those that are used.
+        end_index: The first step after those that are used.
 
     Returns:
         A ``tf.data.Dataset`` of pieces, or of (pieces, targets).
 
     Raises:
         ValueError: A number that is out of its range.
-
-    Source: ``tf.keras.utils.timeseries_dataset_from_array``.
 
     Example:
         >>> data = timeseries_dataset_from_array(tf.range(5), [10, 20, 30], 3)

@@ -40,7 +40,7 @@ def same_dtype(
     Args:
         y_true: The targets.
         y_pred: The predictions.
-        keep_prediction: Whether predictions that are no floats stay as they are.
+        keep_prediction: Whether predictions that are not floats stay as they are.
     """
     y_pred = tf.convert_to_tensor(y_pred)
     if not tf.as_dtype(y_pred.dtype).is_floating and not keep_prediction:

@@ -19,8 +19,6 @@ def pack_x_y_sample_weight(x: Any, y: Any = None, sample_weight: Any = None) -> 
     Returns:
         ``x`` (in a tuple, where it is a nest), ``(x, y)`` or ``(x, y, sample_weight)``.
 
-    Source: ``tf.keras.utils.pack_x_y_sample_weight``.
-
     Example:
         >>> pack_x_y_sample_weight(1, 2)
         (1, 2)
@@ -41,8 +39,6 @@ def unpack_x_y_sample_weight(data: Any) -> tuple[Any, Any, Any]:
 
     Raises:
         ValueError: There are more parts.
-
-    Source: ``tf.keras.utils.unpack_x_y_sample_weight``.
 
     Example:
         >>> unpack_x_y_sample_weight((1, 2))
@@ -76,8 +72,6 @@ def split_dataset(
     Raises:
         ValueError: Both sizes are None, or they are none, or too large.
         TypeError: A size is not a number, or there is no end to the data.
-
-    Source: ``keras.utils.split_dataset``.
 
     Example:
         >>> left, right = split_dataset(tf.range(10), left_size=0.8)

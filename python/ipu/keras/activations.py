@@ -2,8 +2,6 @@
 """``ipu.keras.activations``: element-wise functions by name.
 
 Each takes a float tensor ``x`` and gives one like it.
-
-Source: ``tf.keras.activations`` of Keras 2.6.
 """
 
 from __future__ import annotations

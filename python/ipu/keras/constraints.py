@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""``ipu.keras.constraints``: what is made of a weight after each of its updates.
-
-Source: ``tf.keras.constraints`` of Keras 2.6.
-"""
+"""``ipu.keras.constraints``: what is made of a weight after each of its updates."""
 
 from __future__ import annotations
 

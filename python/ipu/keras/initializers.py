@@ -5,8 +5,6 @@ Values are drawn on the host by NumPy's PCG64, as a function of the initializer'
 seed or, without one, of the seed of ``tf.random.set_seed`` and of how many initializers
 drew before: the same program gives the same weights on every run. With a ``seed``, an
 integer, every call gives the same values; None draws new ones.
-
-Source: ``tf.keras.initializers`` of Keras 2.6.
 """
 
 from __future__ import annotations

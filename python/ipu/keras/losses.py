@@ -5,8 +5,6 @@ A loss function takes the targets ``y_true``, which are cast to the dtype of the
 predictions ``y_pred``, and gives one number for each sample: a tensor without the last
 axis. A loss object reduces them to one; it takes a ``reduction``, a value of
 :class:`Reduction`, and a ``name``.
-
-Source: ``tf.keras.losses`` of Keras 2.6.
 """
 
 from __future__ import annotations

@@ -65,8 +65,6 @@ def clone_model(
         ValueError: The model is a subclass of ``Model``, or there are
             ``input_tensors``.
 
-    Source: ``tf.keras.models.clone_model`` of Keras 2.6.
-
     Example:
         >>> model = keras.Sequential([keras.layers.Dense(2, input_shape=(3,))])
         >>> again = clone_model(model)

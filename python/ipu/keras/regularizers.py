@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""``ipu.keras.regularizers``: penalties on weights, added to the loss.
-
-Source: ``tf.keras.regularizers`` of Keras 2.6.
-"""
+"""``ipu.keras.regularizers``: penalties on weights, added to the loss."""
 
 from __future__ import annotations
 

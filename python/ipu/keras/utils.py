@@ -181,8 +181,6 @@ def to_categorical(
     Raises:
         ValueError: A number is not in ``[0, num_classes)``.
 
-    Source: ``tf.keras.utils.to_categorical`` of Keras 2.6.
-
     Example:
         >>> to_categorical([0, 2]).tolist()
         [[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]
@@ -240,8 +238,6 @@ def warmstart_embedding_matrix(
 
     Raises:
         ValueError: The old table has another number of rows than words.
-
-    Source: ``keras.utils.warmstart_embedding_matrix``.
 
     Example:
         >>> table = warmstart_embedding_matrix(

@@ -120,7 +120,7 @@ class _Pipelined(FirstGeneration):
         """How many IPUs a replica takes: a power of two."""
         ipus: Any = self._pipelining_device_mapping
         if not isinstance(ipus, (list, tuple)) or not ipus:
-            ipus = range(self._stage_count())  # the pipeline refuses what is no list
+            ipus = range(self._stage_count())  # the pipeline refuses what is not a list
         last = max(operator.index(ipu) for ipu in ipus)
         return 1 << last.bit_length()
 

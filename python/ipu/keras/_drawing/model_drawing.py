@@ -129,8 +129,6 @@ def model_to_dot(
         TypeError: ``model`` is not a model.
         ValueError: The model is not built, or an argument is none of these.
 
-    Source: ``tf.keras.utils.model_to_dot`` of Keras 2.6.
-
     Example:
         >>> model = keras.Sequential([keras.layers.Dense(1, input_shape=(2,))])
         >>> keras.utils.model_to_dot(model).to_string().startswith("digraph")

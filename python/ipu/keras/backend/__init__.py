@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""``ipu.keras.backend``: settings, and the functions that layers and losses call.
-
-Source: ``tf.keras.backend`` of Keras 2.6.
-"""
+"""``ipu.keras.backend``: settings, and the functions that layers and losses call."""
 
 from __future__ import annotations
 

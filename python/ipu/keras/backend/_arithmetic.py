@@ -48,7 +48,7 @@ def pow(x: Any, a: Any) -> Any:
 
 
 def clip(x: Any, min_value: Any, max_value: Any) -> Any:
-    """Put each element into [min_value, max_value]; None is no limit.
+    """Put each element into [min_value, max_value]; None sets none.
 
     Example:
         >>> clip(tf.constant([-2.0, 5.0]), 0.0, None).numpy().tolist()

@@ -173,7 +173,7 @@ def _padded(x: Any, padding: Any, data_format: str | None) -> Any:
 
 
 def temporal_padding(x: Any, padding: tuple[int, int] = (1, 1)) -> Any:
-    """Add zeros before and behind the steps of [batch, steps, features].
+    """Add zeros before and after the steps of [batch, steps, features].
 
     Example:
         >>> temporal_padding(tf.ones((2, 5, 3)), (1, 2)).shape

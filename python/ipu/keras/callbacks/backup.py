@@ -65,7 +65,7 @@ class BackupAndRestore(Callback):
         return os.path.join(self.backup_dir, _FILE)
 
     def _finished_epochs(self) -> int:
-        """How many epochs the backup has behind it; 0 where there is none."""
+        """How many epochs were done before the backup; 0 where there is none."""
         os.makedirs(self.backup_dir, exist_ok=True)
         if not os.path.exists(self._path):
             return 0
@@ -74,8 +74,8 @@ class BackupAndRestore(Callback):
             return int(about["epochs"])
         except (KeyError, ValueError):
             raise ValueError(
-                f"The file {self._path!r} is no backup of training. Delete it, or give "
-                "another backup_dir."
+                f"The file {self._path!r} is not a backup of training. Delete it, or "
+                "give another backup_dir."
             ) from None
 
     def _random_of(self, about: Mapping[str, str]) -> _random_state.RandomState:
@@ -134,7 +134,7 @@ def _optimizers_of(model: Any) -> list[Any]:
 
 
 def finished_epochs(model: Any, callbacks: Any) -> int:
-    """How many epochs the backups among some callbacks have behind them.
+    """How many epochs were done before the backups among some callbacks.
 
     The model goes on with the random numbers of the backup with most of them.
     """

@@ -48,8 +48,6 @@ class Callback:
     last. With ``"auto"``, which is the default outside of a strategy, that is once for
     each batch.
 
-    Source: ``tf.keras.callbacks.Callback`` of Keras 2.6.
-
     Example:
         >>> class Count(Callback):
         ...     def on_epoch_end(self, epoch, logs=None):

@@ -38,8 +38,6 @@ class ModelCheckpoint(Callback):
         ImportError: The format needs h5py, which is not installed.
         ValueError: ``save_freq`` is neither, or the path is of another format.
 
-    Source: ``tf.keras.callbacks.ModelCheckpoint`` of Keras 2.6.
-
     Example:
         >>> import os, tempfile
         >>> model = keras.Sequential([keras.layers.Dense(1)])

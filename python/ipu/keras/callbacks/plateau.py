@@ -33,8 +33,6 @@ class ReduceLROnPlateau(Callback):
     Raises:
         ValueError: ``factor`` is not less than 1.
 
-    Source: ``tf.keras.callbacks.ReduceLROnPlateau`` of Keras 2.6.
-
     Example:
         >>> zeros = keras.layers.Dense(1, kernel_initializer="zeros")
         >>> model = keras.Sequential([zeros])

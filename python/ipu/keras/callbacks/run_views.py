@@ -122,7 +122,7 @@ class Bars:
             self._bar.update(done - self._bar.n)
 
     def note(self, logs: Logs) -> None:
-        """Write the results behind the bar."""
+        """Write the results after the bar."""
         if self._bar is not None:
             self._bar.set_postfix_str(self._text(logs), refresh=False)
 

@@ -22,8 +22,6 @@ class LearningRateScheduler(Callback):
     Raises:
         ValueError: In training, where ``schedule`` gives no float.
 
-    Source: ``tf.keras.callbacks.LearningRateScheduler`` of Keras 2.6.
-
     Example:
         >>> model = keras.Sequential([keras.layers.Dense(1)])
         >>> model.compile(keras.optimizers.SGD(1.0), "mse")
@@ -78,8 +76,6 @@ class CSVLogger(Callback):
         filename: The file.
         separator: What stands between values.
         append: Whether rows are added to an existing file.
-
-    Source: ``tf.keras.callbacks.CSVLogger`` of Keras 2.6.
 
     Example:
         >>> import tempfile
@@ -151,8 +147,6 @@ class LambdaCallback(Callback):
         on_batch_begin, on_batch_end: Called with (batch, logs).
         on_train_begin, on_train_end: Called with (logs).
         **kwargs: Any other hook by its name.
-
-    Source: ``tf.keras.callbacks.LambdaCallback`` of Keras 2.6.
 
     Example:
         >>> model = keras.Sequential([keras.layers.Dense(1)])

@@ -25,8 +25,6 @@ class EarlyStopping(Callback):
         baseline: A value that must be beaten too.
         restore_best_weights: Whether the weights of the best epoch come back.
 
-    Source: ``tf.keras.callbacks.EarlyStopping`` of Keras 2.6.
-
     Example:
         >>> model = keras.Sequential([keras.layers.Dense(1)])
         >>> model.compile(keras.optimizers.SGD(0.0), "mse")

@@ -48,8 +48,6 @@ class TensorBoard(Callback):
         NotImplementedError: ``embeddings_freq`` is not 0.
         ValueError: An argument is none of these.
 
-    Source: ``tf.keras.callbacks.TensorBoard`` of Keras 2.6.
-
     Example:
         >>> import os, tempfile
         >>> model = keras.Sequential([keras.layers.Dense(1, input_shape=(2,))])

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Families of layers that differ in how many axes of steps, rows and columns they have.
-
-Source: ``tf.keras.layers`` of Keras 2.6.
-"""
+"""Families of layers that differ in how many axes they go over, of steps or pixels."""
 
 from __future__ import annotations
 
@@ -49,7 +46,7 @@ def format_argument(data_format: str | None) -> str:
     """Return where the channels are: what is given, or Keras's own default.
 
     Raises:
-        ValueError: It is no such name.
+        ValueError: It is neither of the two names.
     """
     if data_format not in (None, "channels_last", "channels_first"):
         raise ValueError(

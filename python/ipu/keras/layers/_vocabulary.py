@@ -3,8 +3,6 @@
 
 Numbers are, in this order: one for the mask token (of ``"int"`` alone), those of
 unknown words, those of the vocabulary.
-
-Source: ``keras.layers.preprocessing.index_lookup`` of Keras 2.6.
 """
 
 from __future__ import annotations

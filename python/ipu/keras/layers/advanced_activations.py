@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Activations with arguments or weights, as layers.
-
-Source: ``tf.keras.layers`` of Keras 2.6.
-"""
+"""Activations with arguments or weights, as layers."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""``Attention``, ``AdditiveAttention`` and ``MultiHeadAttention``.
-
-Source: ``tf.keras.layers`` of Keras 2.6.
-"""
+"""``Attention``, ``AdditiveAttention`` and ``MultiHeadAttention``."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""``BatchNormalization``.
-
-Source: ``tf.keras.layers`` of Keras 2.6.
-"""
+"""``BatchNormalization``."""
 
 from __future__ import annotations
 
@@ -52,7 +49,7 @@ class BatchNormalization(NormalizationLayer):
             constants.
         renorm_clipping: Limits of the correction: a dictionary with ``"rmin"``,
             ``"rmax"``, ``"dmax"`` or some of them.
-        renorm_momentum: How much of the averages behind the correction stays at each
+        renorm_momentum: How much of the correction's averages stays at each
             step.
         **kwargs: What ``Layer`` takes, and ``fused``: for images of four axes with the
             channels in axis 1 or 3 the running variance is the unbiased one, as in

@@ -55,8 +55,6 @@ class CategoryEncoding(PreprocessingLayer):
         ValueError: ``num_tokens`` is not given; on eager tensors also a number that is
             no category.
 
-    Source: ``tf.keras.layers.CategoryEncoding``.
-
     Example:
         >>> layer = CategoryEncoding(4, output_mode="count")
         >>> layer(tf.constant([[0, 1], [2, 2]])).numpy().tolist()
@@ -129,8 +127,6 @@ class Discretization(PreprocessingLayer):
 
     Raises:
         ValueError: Both or neither of ``bin_boundaries`` and ``num_bins``.
-
-    Source: ``tf.keras.layers.Discretization``.
 
     Example:
         >>> layer = Discretization(bin_boundaries=[0.0, 1.0])

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Dense, Flatten, Activation, Dropout, Reshape, Lambda.
-
-Source: ``tf.keras.layers`` of Keras 2.6.
-"""
+"""Dense, Flatten, Activation, Dropout, Reshape, Lambda."""
 
 from __future__ import annotations
 

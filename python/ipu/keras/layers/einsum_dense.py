@@ -41,8 +41,6 @@ class EinsumDense(Layer, KernelAttributes):
         ValueError: The equation is none of these; when built, it does not go with the
             inputs or with ``output_shape``.
 
-    Source: ``tf.keras.layers.EinsumDense``.
-
     Example:
         >>> layer = EinsumDense("...x,xy->...y", 64, bias_axes="y")
         >>> layer(tf.ones((2, 32, 128))).shape
@@ -155,7 +153,7 @@ class EinsumDense(Layer, KernelAttributes):
 
 
 def _parsed(equation: str) -> tuple[bool, str, bool, str, str]:
-    """Whether ``...`` is before or behind the inputs' axes; axes of all three."""
+    """Whether ``...`` is before or after the inputs' axes; axes of all three."""
     match = _EQUATION.fullmatch(equation.replace(" ", ""))
     if match is None:
         raise ValueError(

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Averages and maxima over all steps, pixels or voxels of a sample.
-
-Source: ``tf.keras.layers`` of Keras 2.6.
-"""
+"""Averages and maxima over all steps, pixels or voxels of a sample."""
 
 from __future__ import annotations
 

@@ -75,8 +75,6 @@ class CaptureUpstreamGradients(_Capturing):
     Raises:
         ValueError: ``layer`` is not a layer.
 
-    Source: ``keras.ipu.layers.CaptureUpstreamGradients``.
-
     Example:
         >>> layer = CaptureUpstreamGradients(keras.layers.Dense(2, name="dense"))
         >>> layer.tag
@@ -101,8 +99,6 @@ class CaptureActivationGradients(_Capturing):
 
     Raises:
         ValueError: ``layer`` is not a layer, or has no activation function.
-
-    Source: ``keras.ipu.layers.CaptureActivationGradients``.
 
     Example:
         >>> layer = CaptureActivationGradients(

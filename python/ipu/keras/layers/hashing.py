@@ -71,8 +71,6 @@ class Hashing(_Buckets):
     Raises:
         ValueError: ``num_bins`` is not positive, or ``salt`` is something else.
 
-    Source: ``tf.keras.layers.Hashing``.
-
     Example:
         >>> Hashing(3)([["A"], ["B"], ["C"], ["D"], ["E"]]).numpy().ravel().tolist()
         [1, 0, 1, 1, 2]
@@ -135,8 +133,6 @@ class HashedCrossing(_Buckets):
         num_bins: How many buckets there are.
         output_mode: "int" or "one_hot".
         sparse: Must be False.
-
-    Source: ``tf.keras.layers.HashedCrossing``.
 
     Example:
         >>> features = (["A", "B", "A"], [101, 101, 102])

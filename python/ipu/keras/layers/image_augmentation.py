@@ -5,8 +5,6 @@ Each image of a batch has random numbers of its own, but for `RandomCrop`, which
 whole batch alike. Without ``training`` the pictures stay as they are. They are
 ``keras.layers.RandomFlip`` and so on, and also, as in Keras 2.6, in
 ``keras.layers.experimental.preprocessing``.
-
-Source: ``tf.keras.layers.experimental.preprocessing`` of Keras 2.6.
 """
 
 from __future__ import annotations
@@ -226,7 +224,7 @@ class RandomBrightness(ImageAugmentation):
         seed: An integer for a random sequence of the layer's own.
 
     Raises:
-        ValueError: ``factor`` or ``value_range`` is no such pair.
+        ValueError: ``factor`` or ``value_range`` is not such a pair.
 
     Source: ``keras.layers.RandomBrightness`` of Keras 2.9.
 
@@ -310,7 +308,7 @@ class RandomHeight(_RandomSize):
         seed: An integer for a random sequence of the layer's own.
 
     Raises:
-        ValueError: ``factor`` is no such pair, or a limit is below -1.
+        ValueError: ``factor`` is not such a pair, or a limit is below -1.
         NotImplementedError: In a call with ``training`` in a program.
 
     Example:
@@ -331,7 +329,7 @@ class RandomWidth(_RandomSize):
         seed: An integer for a random sequence of the layer's own.
 
     Raises:
-        ValueError: ``factor`` is no such pair, or a limit is below -1.
+        ValueError: ``factor`` is not such a pair, or a limit is below -1.
         NotImplementedError: In a call with ``training`` in a program.
 
     Example:

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Layers that move, turn and zoom pictures at random in training.
-
-Source: ``tf.keras.layers.experimental.preprocessing`` of Keras 2.6.
-"""
+"""Layers that move, turn and zoom pictures at random in training."""
 
 from __future__ import annotations
 

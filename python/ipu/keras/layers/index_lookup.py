@@ -195,8 +195,6 @@ class StringLookup(_Lookup):
     Raises:
         ValueError: Arguments that do not go together, or a word that is there twice.
 
-    Source: ``tf.keras.layers.StringLookup``.
-
     Example:
         >>> layer = StringLookup(vocabulary=["cat", "dog"])
         >>> layer(["dog", "cow"]).numpy().tolist()
@@ -246,8 +244,6 @@ class IntegerLookup(_Lookup):
     Raises:
         ValueError: Arguments that do not go together, or an integer that is there
             twice.
-
-    Source: ``tf.keras.layers.IntegerLookup``.
 
     Example:
         >>> IntegerLookup(vocabulary=[12, 36])([36, 7, 12]).numpy().tolist()

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Layers of several inputs, and their functional forms.
-
-Source: ``tf.keras.layers`` of Keras 2.6.
-"""
+"""Layers of several inputs, and their functional forms."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Layers that disturb their input in training, and a penalty on activations.
-
-Source: ``tf.keras.layers`` of Keras 2.6.
-"""
+"""Layers that disturb their input in training, and a penalty on activations."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""``LayerNormalization``, and what it shares with ``BatchNormalization``.
-
-Source: ``tf.keras.layers`` of Keras 2.6.
-"""
+"""``LayerNormalization``, and what it shares with ``BatchNormalization``."""
 
 from __future__ import annotations
 

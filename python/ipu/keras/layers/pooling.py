@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Maxima and averages of windows of steps, pixels or voxels.
-
-Source: ``tf.keras.layers`` of Keras 2.6.
-"""
+"""Maxima and averages of windows of steps, pixels or voxels."""
 
 from __future__ import annotations
 

@@ -3,8 +3,6 @@
 
 They are ``keras.layers.Normalization`` and so on, and also, as in Keras 2.6, in
 ``keras.layers.experimental.preprocessing``.
-
-Source: ``tf.keras.layers.experimental.preprocessing`` of Keras 2.6.
 """
 
 from __future__ import annotations

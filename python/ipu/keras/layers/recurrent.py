@@ -4,8 +4,6 @@
 GRU and LSTM go through all steps as one op, after one product of the whole input,
 where the activations are tanh and sigmoid and nothing is dropped of the state; else
 step by step. Both ways compute the same.
-
-Source: ``tf.keras.layers`` of Keras 2.6.
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Layers that move elements: permute, repeat, pad, crop, enlarge.
-
-Source: ``tf.keras.layers`` of Keras 2.6.
-"""
+"""Layers that move elements: permute, repeat, pad, crop, enlarge."""
 
 from __future__ import annotations
 

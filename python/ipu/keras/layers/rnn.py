@@ -4,8 +4,6 @@
 On the device the steps are a loop, or with ``unroll`` as many copies of the cell. The
 layers of ``recurrent`` are made of this one and go through all steps as one op where
 they can.
-
-Source: ``tf.keras.layers`` of Keras 2.6.
 """
 
 from __future__ import annotations

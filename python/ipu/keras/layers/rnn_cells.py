@@ -2,9 +2,7 @@
 """Cells: one step of a recurrent layer.
 
 A cell takes the input of a step and the states before it, and gives its output and the
-states behind it. The layers that go through all steps are in ``recurrent`` and ``rnn``.
-
-Source: ``tf.keras.layers`` of Keras 2.6.
+states after it. The layers that go through all steps are in ``recurrent`` and ``rnn``.
 """
 
 from __future__ import annotations
@@ -275,7 +273,7 @@ class SimpleRNNCell(RecurrentCell):
     def call(
         self, inputs: Tensor, states: Any, training: Any = None, *_: Any, **kwargs: Any
     ) -> tuple[Tensor, Nest]:
-        """Make a step: the output, and the states behind it."""
+        """Make a step: the output, and the states after it."""
         (h,) = states if isinstance(states, (list, tuple)) else (states,)
         x = self._inputs_part(inputs, self.bias, training)
         masks = self._masks("state", h, training)
@@ -358,7 +356,7 @@ class GRUCell(RecurrentCell):
     def call(
         self, inputs: Tensor, states: Any, training: Any = None, *_: Any, **kwargs: Any
     ) -> tuple[Tensor, Nest]:
-        """Make a step: the output, and the states behind it."""
+        """Make a step: the output, and the states after it."""
         (h,) = states if isinstance(states, (list, tuple)) else (states,)
         n = self.units
         x = self._inputs_part(inputs, self.input_bias, training)
@@ -469,7 +467,7 @@ class LSTMCell(LSTMBias):
     def call(
         self, inputs: Tensor, states: Any, training: Any = None, *_: Any, **kwargs: Any
     ) -> tuple[Tensor, Nest]:
-        """Make a step: the output, and the states h and c behind it."""
+        """Make a step: the output, and the states h and c after it."""
         h, c = states
         n = self.units
         x = self._inputs_part(inputs, self.bias, training)

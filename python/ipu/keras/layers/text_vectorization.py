@@ -55,8 +55,6 @@ class TextVectorization(HostLayer):
     Raises:
         ValueError: Arguments that do not go together, or a word that is there twice.
 
-    Source: ``tf.keras.layers.TextVectorization``.
-
     Example:
         >>> layer = TextVectorization(output_sequence_length=4)
         >>> layer.adapt(["The cat sat.", "The dog!"])

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Layers around a layer.
-
-Source: ``tf.keras.layers`` of Keras 2.6.
-"""
+"""Layers around a layer."""
 
 from __future__ import annotations
 

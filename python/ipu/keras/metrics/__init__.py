@@ -2,8 +2,6 @@
 """``ipu.keras.metrics``: what is reported of training, kept in device variables.
 
 Every metric takes ``name``, its key in logs, and the ``dtype`` of its state.
-
-Source: ``tf.keras.metrics`` of Keras 2.6.
 """
 
 from __future__ import annotations

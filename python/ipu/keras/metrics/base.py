@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What metrics are made from: state in device variables, updated by every batch.
-
-Source: ``tf.keras.metrics`` of Keras 2.6.
-"""
+"""What metrics are made from: state in device variables, updated by every batch."""
 
 from __future__ import annotations
 

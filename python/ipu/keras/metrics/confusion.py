@@ -3,8 +3,6 @@
 
 A decision is ``y_pred > threshold``. Counts are kept for each threshold, in variables
 of the device; everything else is computed from them.
-
-Source: ``tf.keras.metrics`` of Keras 2.6.
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Metrics over many thresholds: areas under curves, and the best point of a curve.
-
-Source: ``tf.keras.metrics`` of Keras 2.6.
-"""
+"""Metrics over many thresholds: areas under curves, and the best point of a curve."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""``MeanIoU``: how well regions of classes agree.
-
-Source: ``tf.keras.metrics`` of Keras 2.6.
-"""
+"""``MeanIoU``: how well regions of classes agree."""
 
 from __future__ import annotations
 

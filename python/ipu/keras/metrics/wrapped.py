@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Metrics that are means of a function of targets and predictions.
-
-Source: ``tf.keras.metrics`` of Keras 2.6.
-"""
+"""Metrics that are means of a function of targets and predictions."""
 
 from __future__ import annotations
 

@@ -32,8 +32,6 @@ class Adam(Optimizer):
         epsilon: Keeps the division finite.
         amsgrad: Whether the largest second moment so far is used (Reddi et al. 2018).
 
-    Source: ``tf.keras.optimizers.Adam`` of Keras 2.6.
-
     Example:
         >>> w = tf.Variable([1.0, 1.0])
         >>> _ = Adam(0.1).apply_gradients([(tf.constant([0.5, -2.0]), w)])

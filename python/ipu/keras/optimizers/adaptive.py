@@ -38,8 +38,6 @@ class Adagrad(Optimizer):
     Raises:
         ValueError: ``initial_accumulator_value`` is negative.
 
-    Source: ``tf.keras.optimizers.Adagrad`` of Keras 2.6.
-
     Example:
         >>> w = tf.Variable(1.0)
         >>> _ = Adagrad(0.1, 0.0).apply_gradients([(tf.constant(2.0), w)])
@@ -91,8 +89,6 @@ class Adadelta(Optimizer):
         learning_rate: A number or a schedule.
         rho: Decay of the running squares.
         epsilon: Keeps the division finite.
-
-    Source: ``tf.keras.optimizers.Adadelta`` of Keras 2.6.
 
     Example:
         >>> w = tf.Variable(1.0)
@@ -162,8 +158,6 @@ class Adamax(_TwoMoments):
         beta_2: Decay of the largest gradient, in [0, 1).
         epsilon: Keeps the division finite.
 
-    Source: ``tf.keras.optimizers.Adamax`` of Keras 2.6.
-
     Example:
         >>> w = tf.Variable(1.0)
         >>> _ = Adamax(0.1).apply_gradients([(tf.constant(2.0), w)])
@@ -215,8 +209,6 @@ class Nadam(_TwoMoments):
 
     Raises:
         ValueError: The learning rate is a schedule.
-
-    Source: ``tf.keras.optimizers.Nadam`` of Keras 2.6.
 
     Example:
         >>> w = tf.Variable(1.0)
@@ -311,8 +303,6 @@ class Ftrl(Optimizer):
 
     Raises:
         ValueError: A number that is out of its range.
-
-    Source: ``tf.keras.optimizers.Ftrl`` of Keras 2.6.
 
     Example:
         >>> w = tf.Variable(1.0)

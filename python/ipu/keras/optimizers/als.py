@@ -77,8 +77,6 @@ class ALSOptimizer(ScalingOptimizer):
         ValueError: A number that is not as said above, or an attribute that is only
             read is set.
 
-    Source: ``keras.ipu.optimizers.ALSOptimizer``.
-
     Example:
         >>> opt = ALSOptimizer(keras.optimizers.SGD(0.1), initial_loss_scaling_factor=4)
         >>> float(opt.get_scaled_loss(2.0))

@@ -106,8 +106,6 @@ class Optimizer(Configured):
         TypeError: An unknown keyword.
         ValueError: A negative rate or clip.
 
-    Source: ``tf.keras.optimizers.Optimizer`` of Keras 2.6.
-
     Example:
         >>> class SignDescent(Optimizer):
         ...     def _resource_apply_dense(self, grad, var):

@@ -27,8 +27,6 @@ class RMSprop(Optimizer):
         epsilon: Keeps the division finite.
         centered: Whether the variance is used.
 
-    Source: ``tf.keras.optimizers.RMSprop`` of Keras 2.6.
-
     Example:
         >>> w = tf.Variable(1.0)
         >>> _ = RMSprop(0.1, rho=0.75).apply_gradients([(tf.constant(2.0), w)])

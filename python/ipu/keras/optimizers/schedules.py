@@ -4,8 +4,6 @@
 A schedule is traced into the training program, so the rate changes at every step of an
 execution. All take the step as a number or an int32 scalar and give a float32 scalar.
 ``initial_learning_rate`` is the rate at step 0, and ``name`` has no effect.
-
-Source: ``tf.keras.optimizers.schedules`` of Keras 2.6.
 """
 
 from __future__ import annotations
@@ -15,21 +13,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ipu import tf
-from ipu._text.faces import face
+from ipu._text.faces import defined, face
 from ipu.keras import _serialization
 from ipu.keras._types import Tensor
-
-__all__ = [
-    "CosineDecay",
-    "CosineDecayRestarts",
-    "ExponentialDecay",
-    "InverseTimeDecay",
-    "LearningRateSchedule",
-    "PiecewiseConstantDecay",
-    "PolynomialDecay",
-    "deserialize",
-    "serialize",
-]
 
 
 class LearningRateSchedule:
@@ -373,4 +359,5 @@ def _float(step: Any) -> Tensor:
 
 
 if not TYPE_CHECKING:
+    __all__ = defined(__name__)
     __getattr__, __dir__ = face(__name__, __all__)

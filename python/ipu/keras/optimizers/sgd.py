@@ -27,8 +27,6 @@ class SGD(Optimizer):
     Raises:
         ValueError: ``momentum`` is not in [0, 1].
 
-    Source: ``tf.keras.optimizers.SGD`` of Keras 2.6.
-
     Example:
         >>> optimizer = SGD(learning_rate=0.1, momentum=0.9)
         >>> optimizer.learning_rate = 0.05

@@ -41,8 +41,6 @@ class IpuOptimizer(WrappingOptimizer):
     Raises:
         TypeError: ``opt`` is none of ``keras.optimizers``.
 
-    Source: ``keras.ipu.optimizers.IpuOptimizer``.
-
     Example:
         >>> float(IpuOptimizer(keras.optimizers.SGD(0.5)).learning_rate)
         0.5
@@ -205,8 +203,6 @@ class GradientAccumulationOptimizer(IpuOptimizer):
         FailedPreconditionError: When gradients are applied: outside of such a loop,
             twice in it, or in one whose number of iterations is not a multiple.
 
-    Source: ``keras.ipu.optimizers.GradientAccumulationOptimizer``.
-
     Example:
         >>> from ipu import keras, loops, tf
         >>> v = tf.Variable(0.0)
@@ -333,8 +329,6 @@ class ALSGradientAccumulationOptimizer(GradientAccumulationOptimizer):
 
     Raises:
         ValueError: ``als_optimizer`` is no ``ALSOptimizer``.
-
-    Source: ``keras.ipu.optimizers.ALSGradientAccumulationOptimizer``.
 
     Example:
         >>> als = keras.optimizers.ALSOptimizer(keras.optimizers.SGD(0.1), 4)

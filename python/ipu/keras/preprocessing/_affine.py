@@ -89,7 +89,7 @@ def apply_affine_transform(
     x, axes = np.asarray(x), (row_axis, col_axis, channel_axis)
     if x.ndim != 3 or sorted(axes) != [0, 1, 2] or channel_axis == 1:
         raise ValueError(
-            "A picture has three axes: rows, columns, and channels before or behind "
+            "A picture has three axes: rows, columns, and channels before or after "
             f"them. Received: an array of shape {x.shape}, row_axis={row_axis}, "
             f"col_axis={col_axis}, channel_axis={channel_axis}."
         )
@@ -160,8 +160,6 @@ def apply_channel_shift(x: Any, intensity: float, channel_axis: int = 0) -> _Arr
         intensity: What is added.
         channel_axis: Not used: all channels are shifted alike.
 
-    Source: ``tf.keras.preprocessing.image.apply_channel_shift``.
-
     Example:
         >>> apply_channel_shift(np.array([[[0.0, 4.0, 9.0]]]), 2.0).ravel().tolist()
         [2.0, 6.0, 9.0]
@@ -185,8 +183,6 @@ def apply_brightness_shift(x: Any, brightness: float, scale: bool = True) -> _Ar
 
     Raises:
         ImportError: The extra ``images`` is not installed.
-
-    Source: ``tf.keras.preprocessing.image.apply_brightness_shift``.
 
     Example:
         >>> apply_brightness_shift(np.full((1, 1, 3), 100.0), 0.5, False).tolist()
@@ -224,8 +220,6 @@ def random_rotation(
             :func:`apply_affine_transform`.
         interpolation_order: 0 or 1.
 
-    Source: ``tf.keras.preprocessing.image.random_rotation``.
-
     Example:
         >>> random_rotation(np.ones((3, 4, 4)), 20).shape
         (3, 4, 4)
@@ -257,8 +251,6 @@ def random_shift(
             :func:`apply_affine_transform`.
         interpolation_order: 0 or 1.
 
-    Source: ``tf.keras.preprocessing.image.random_shift``.
-
     Example:
         >>> random_shift(np.ones((3, 4, 4)), 0.2, 0.2).shape
         (3, 4, 4)
@@ -288,8 +280,6 @@ def random_shear(
         row_axis, col_axis, channel_axis, fill_mode, cval: As for
             :func:`apply_affine_transform`.
         interpolation_order: 0 or 1.
-
-    Source: ``tf.keras.preprocessing.image.random_shear``.
 
     Example:
         >>> random_shear(np.ones((3, 4, 4)), 20).shape
@@ -323,8 +313,6 @@ def random_zoom(
     Raises:
         ValueError: ``zoom_range`` is not a pair.
 
-    Source: ``tf.keras.preprocessing.image.random_zoom``.
-
     Example:
         >>> random_zoom(np.ones((3, 4, 4)), (0.5, 1.5)).shape
         (3, 4, 4)
@@ -346,8 +334,6 @@ def random_channel_shift(
         intensity_range: The largest number.
         channel_axis: Not used.
 
-    Source: ``tf.keras.preprocessing.image.random_channel_shift``.
-
     Example:
         >>> random_channel_shift(np.ones((3, 4, 4)), 5.0).shape
         (3, 4, 4)
@@ -368,8 +354,6 @@ def random_brightness(x: Any, brightness_range: Any, scale: bool = True) -> _Arr
     Raises:
         ValueError: ``brightness_range`` is not a pair.
         ImportError: The extra ``images`` is not installed.
-
-    Source: ``tf.keras.preprocessing.image.random_brightness``.
 
     Example:
         >>> random_brightness(np.ones((4, 4, 3)), (0.5, 1.5)).shape

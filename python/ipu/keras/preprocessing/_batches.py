@@ -40,8 +40,6 @@ class Iterator(Sequence):
     Raises:
         ValueError: ``batch_size`` is not positive.
 
-    Source: ``tf.keras.preprocessing.image.Iterator``.
-
     Example:
         >>> from ipu.keras.preprocessing.image import NumpyArrayIterator
         >>> issubclass(NumpyArrayIterator, Iterator)
@@ -192,8 +190,6 @@ class NumpyArrayIterator(Iterator):
     Raises:
         ValueError: Numbers of samples that differ, pictures that do not have four axes,
             or subsets with other classes.
-
-    Source: ``tf.keras.preprocessing.image.NumpyArrayIterator``.
 
     Example:
         >>> from ipu.keras.preprocessing.image import ImageDataGenerator
@@ -389,8 +385,6 @@ class DirectoryIterator(FilesIterator):
         FileNotFoundError: There is no such folder.
         ValueError: An argument is none of those that are allowed; in a batch, a file
             that is not a picture.
-
-    Source: ``tf.keras.preprocessing.image.DirectoryIterator``.
 
     Example:
         >>> import tempfile

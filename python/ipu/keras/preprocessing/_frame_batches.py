@@ -33,8 +33,6 @@ class DataFrameIterator(FilesIterator):
         ValueError: An argument is none of those that are allowed; in a batch, a file
             that is not a picture.
 
-    Source: ``tf.keras.preprocessing.image.DataFrameIterator``.
-
     Example:
         >>> table = {"filename": ["a.png", "b.png"], "class": ["cat", "dog"]}
         >>> batches = DataFrameIterator(table, validate_filenames=False)

@@ -47,7 +47,7 @@ class ImageDataGenerator:
         horizontal_flip: Whether half of the pictures are mirrored sideways.
         vertical_flip: Whether half of them are turned upside down.
         rescale: A factor, before what is normalised; None or 0 for none.
-        preprocessing_function: A function of a picture, called behind the changes.
+        preprocessing_function: A function of a picture, called after the changes.
         data_format: "channels_last" or "channels_first"; None: the backend's.
         validation_split: The share of the subset "validation".
         interpolation_order: 0 for the nearest pixel, 1 for linear interpolation.
@@ -55,8 +55,6 @@ class ImageDataGenerator:
 
     Raises:
         ValueError: An argument is none of those that are allowed.
-
-    Source: ``tf.keras.preprocessing.image.ImageDataGenerator``.
 
     Example:
         >>> pictures = np.arange(2 * 4 * 4 * 1.0).reshape(2, 4, 4, 1)
@@ -433,7 +431,7 @@ class ImageDataGenerator:
             self.zca_whitening_matrix = (u * scales) @ u.T
 
 
-# the arguments of files in their order, and those behind them
+# the arguments of files in their order, and those after them
 _OF_FILES = (
     "target_size",
     "color_mode",

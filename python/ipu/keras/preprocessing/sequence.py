@@ -40,8 +40,6 @@ def pad_sequences(
     Raises:
         ValueError: An element has no length, or shapes differ.
 
-    Source: ``tf.keras.preprocessing.sequence.pad_sequences`` of Keras 2.6.
-
     Example:
         >>> pad_sequences([[1], [2, 3, 4]], maxlen=2).tolist()
         [[0, 1], [3, 4]]
@@ -82,7 +80,7 @@ def pad_sequences(
 
 
 class TimeseriesGenerator(Batches):
-    """Batches of pieces of a series, each with a target behind it.
+    """Batches of pieces of a series, each with the target that follows.
 
     Args:
         data: A list or array of steps.
@@ -98,8 +96,6 @@ class TimeseriesGenerator(Batches):
 
     Raises:
         ValueError: ``data`` and ``targets`` differ in length, or nothing is left.
-
-    Source: ``tf.keras.preprocessing.sequence.TimeseriesGenerator`` of Keras 2.6.
 
     Example:
         >>> batches = TimeseriesGenerator([1, 2, 3, 4], [10, 20, 30, 40], 2)
@@ -246,8 +242,6 @@ def skipgrams(
 
     Returns:
         The pairs, and their labels.
-
-    Source: ``tf.keras.preprocessing.sequence.skipgrams`` of Keras 2.6.
 
     Example:
         >>> skipgrams([1, 2, 3], 4, window_size=1, negative_samples=0, shuffle=False)

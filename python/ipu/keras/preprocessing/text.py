@@ -66,8 +66,6 @@ def hashing_trick(
     Raises:
         ValueError: ``n`` leaves no number.
 
-    Source: ``tf.keras.preprocessing.text.hashing_trick`` of Keras 2.6.
-
     Example:
         >>> hashing_trick("the cat and the dog", 10, "md5")
         [6, 3, 6, 6, 6]
@@ -125,8 +123,6 @@ def tokenizer_from_json(json_string: str) -> Tokenizer:
     Raises:
         ValueError: It is not a description of a tokenizer.
 
-    Source: ``tf.keras.preprocessing.text.tokenizer_from_json`` of Keras 2.6.
-
     Example:
         >>> tokenizer = Tokenizer()
         >>> tokenizer.fit_on_texts(["the cat"])
@@ -163,8 +159,6 @@ class Tokenizer:
             them out.
         document_count: How many texts were counted before.
         **kwargs: None.
-
-    Source: ``tf.keras.preprocessing.text.Tokenizer`` of Keras 2.6.
 
     Example:
         >>> tokenizer = Tokenizer()
