@@ -35,14 +35,7 @@ class Fault(NamedTuple):
 def faults(
     function: Any, method: str, node: ast.Call, has_self: bool = False
 ) -> Iterator[Fault]:
-    """Find the arguments that a call does not take.
-
-    Args:
-        function: What is called, where that is known; else None.
-        method: The last part of its name.
-        node: The call.
-        has_self: Whether the function's first parameter is the object itself.
-    """
+    """Find the arguments that a call does not take."""
     given = {word.arg: word.value for word in node.keywords if word.arg is not None}
     rows = refusals.rows_of(f".{method}")
     if function is not None:

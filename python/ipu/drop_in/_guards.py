@@ -34,12 +34,7 @@ def _names(expression: ast.expr | None) -> set[str]:
 
 
 def catches(statement: ast.stmt, errors: frozenset[str]) -> bool:
-    """Whether errors in the body of a statement are caught.
-
-    Args:
-        statement: A ``try``, or a ``with`` such as ``with suppress(ImportError):``.
-        errors: The names under which they are caught.
-    """
+    """Whether errors in the body of a statement are caught."""
     if isinstance(statement, ast.Try):
         return any(
             handler.type is None or _names(handler.type) & errors

@@ -27,11 +27,6 @@ INTERRUPTED = 130
 def run_file(path: str, arguments: Sequence[str], full_traceback: bool = False) -> int:
     """Run a file, a notebook, or a folder with a ``__main__.py``.
 
-    Args:
-        path: The file.
-        arguments: The words after it on the command line.
-        full_traceback: Show the frames of ``ipu`` in tracebacks too.
-
     Returns:
         The exit status: 0, 1 after an exception, 130 after Ctrl-C.
     """
@@ -68,12 +63,6 @@ def run_module(
     argv0: str | None = None,
 ) -> int:
     """Run a module, as ``python -m name``.
-
-    Args:
-        name: Its full name; of a package its ``__main__`` runs.
-        arguments: The words after it on the command line.
-        full_traceback: Show the frames of ``ipu`` in tracebacks too.
-        argv0: What ``sys.argv[0]`` shall be; None is the module's file.
 
     Returns:
         As :func:`run_file`.

@@ -138,9 +138,6 @@ def _native_module(path: str) -> str | None:
 def entry_of(name: str) -> Entry | None:
     """Where the names of a module come from.
 
-    Args:
-        name: Full path of the module, as a program spells it.
-
     Returns:
         The entry, or None where there is no such module.
     """

@@ -32,11 +32,7 @@ def _version() -> str:
 
 
 def described(function: Callable[..., Any]) -> dict[str, Any]:
-    """Describe a function as plain data.
-
-    Args:
-        function: A function with a name, or a lambda.
-    """
+    """Describe a function as plain data."""
     if getattr(function, "__name__", "<lambda>") != "<lambda>":
         try:
             name = op_names.name_of(function, "")

@@ -113,12 +113,7 @@ def captured(order: Order) -> RandomState:
 
 
 def parsed(text: str, path: str) -> RandomState:
-    """Read what :meth:`RandomState.to_json` wrote.
-
-    Args:
-        text: The text.
-        path: The file that has it, for the message.
-    """
+    """Read what :meth:`RandomState.to_json` wrote."""
     try:
         told: dict[str, Any] = json.loads(text)
         seed, passes = told["order"]

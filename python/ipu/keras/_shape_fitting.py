@@ -35,13 +35,7 @@ def squeeze_pair(y_true: Tensor, y_pred: Tensor) -> tuple[Tensor, Tensor]:
 def same_dtype(
     y_true: Any, y_pred: Any, keep_prediction: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """Give targets the dtype of the predictions.
-
-    Args:
-        y_true: The targets.
-        y_pred: The predictions.
-        keep_prediction: Whether predictions that are not floats stay as they are.
-    """
+    """Give targets the dtype of the predictions."""
     y_pred = tf.convert_to_tensor(y_pred)
     if not tf.as_dtype(y_pred.dtype).is_floating and not keep_prediction:
         y_pred = tf.cast(y_pred, "float32")

@@ -174,14 +174,7 @@ def serialize(constraint: Any) -> Any:
 
 
 def deserialize(config: Any, custom_objects: Any = None) -> Any:
-    """Make a constraint from what ``serialize`` gave.
-
-    Args:
-        config: A configuration, a name or None.
-        custom_objects: A user's own classes and functions by name.
-
-    Raises:
-        ValueError: There is no constraint of that name.
+    """Make a constraint from what ``serialize`` gave; see ``layers.deserialize``.
 
     Example:
         >>> type(deserialize({"class_name": "NonNeg", "config": {}})).__name__

@@ -539,14 +539,7 @@ def serialize(initializer: Any) -> Any:
 
 
 def deserialize(config: Any, custom_objects: Any = None) -> Any:
-    """Make a initializer from what ``serialize`` gave.
-
-    Args:
-        config: A configuration, a name or None.
-        custom_objects: A user's own classes and functions by name.
-
-    Raises:
-        ValueError: There is no initializer of that name.
+    """Make an initializer from what ``serialize`` gave; see ``layers.deserialize``.
 
     Example:
         >>> type(deserialize({"class_name": "Zeros", "config": {}})).__name__

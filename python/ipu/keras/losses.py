@@ -157,11 +157,6 @@ class LossFunctionWrapper(Loss):
 def _reduce_weighted(losses: Tensor, sample_weight: Any, reduction: str) -> Tensor:
     """Weigh and reduce the losses of the samples.
 
-    Args:
-        losses: A float tensor.
-        sample_weight: None, or weights that go with the leading axes of ``losses``.
-        reduction: A value of ``Reduction``.
-
     Returns:
         A scalar, or the weighted losses where the reduction is NONE.
     """
@@ -838,14 +833,7 @@ def serialize(loss: Any) -> Any:
 
 
 def deserialize(config: Any, custom_objects: Any = None) -> Any:
-    """Make a loss from what ``serialize`` gave.
-
-    Args:
-        config: A configuration, a name or None.
-        custom_objects: A user's own classes and functions by name.
-
-    Raises:
-        ValueError: There is no loss of that name.
+    """Make a loss from what ``serialize`` gave; see ``layers.deserialize``.
 
     Example:
         >>> type(deserialize({"class_name": "Hinge", "config": {}})).__name__

@@ -147,14 +147,7 @@ def serialize(regularizer: Any) -> Any:
 
 
 def deserialize(config: Any, custom_objects: Any = None) -> Any:
-    """Make a regularizer from what ``serialize`` gave.
-
-    Args:
-        config: A configuration, a name or None.
-        custom_objects: A user's own classes and functions by name.
-
-    Raises:
-        ValueError: There is no regularizer of that name.
+    """Make a regularizer from what ``serialize`` gave; see ``layers.deserialize``.
 
     Example:
         >>> type(deserialize({"class_name": "L2", "config": {"l2": 0.5}})).__name__

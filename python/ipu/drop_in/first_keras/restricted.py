@@ -410,12 +410,7 @@ class FirstGeneration(Functional):
                 variable._move_to(device)
 
     def _steps(self, mode: str, extra: dict[str, Any]) -> Steps:
-        """What a call of the device does with mini-batches.
-
-        Args:
-            mode: ``"train"``, ``"test"`` or ``"predict"``.
-            extra: What ``fit`` and its like got beside their own arguments.
-        """
+        """What a call of the device does with mini-batches."""
         del extra
         step = self._device_step(mode)
         if mode != "train" or self._accumulated == 1:

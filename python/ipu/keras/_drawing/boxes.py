@@ -55,13 +55,7 @@ class Box:
 
 
 def boxes_of(model: Any, shown: Shown, scope: str = "") -> list[Box]:
-    """Make the boxes of a model, in the order of its layers.
-
-    Args:
-        model: The model.
-        shown: What is drawn.
-        scope: What the names of its boxes begin with.
-    """
+    """Make the boxes of a model, in the order of its layers."""
     if not model.built:
         raise ValueError(
             "This model has not yet been built. Build the model first by calling "

@@ -59,12 +59,7 @@ class _Spot:
 
 
 def lay_out(boxes: Sequence[Box], direction: str = "TB") -> Drawing:
-    """Place boxes.
-
-    Args:
-        boxes: Boxes in an order in which most come after their sources.
-        direction: Which way data flow: ``"TB"`` (down), ``"BT"``, ``"LR"``, ``"RL"``.
-    """
+    """Place boxes."""
     across = direction in ("LR", "RL")
     inner = {id(box): lay_out(box.inner, direction) for box in boxes if box.inner}
     for box in boxes:

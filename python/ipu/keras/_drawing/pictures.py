@@ -53,13 +53,7 @@ def _arrow(line: Sequence[Point], across: bool) -> list[Point]:
 
 
 def as_svg(drawing: Drawing, across: bool, is_file: bool) -> str:
-    """Draw as SVG.
-
-    Args:
-        drawing: What is laid out.
-        across: Whether data flow to a side.
-        is_file: Whether it is a file of its own, and no part of a page.
-    """
+    """Draw as SVG."""
     width, height = drawing.width + 2 * _MARGIN, drawing.height + 2 * _MARGIN
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{number(width)}" '

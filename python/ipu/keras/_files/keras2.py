@@ -37,15 +37,7 @@ def save_weights(model: Any, path: str, target: str) -> None:
 def save_model(
     model: Any, path: str, target: str, training: Any, random: str | None
 ) -> None:
-    """Write a model.
-
-    Args:
-        model: The model.
-        path: The file, for messages.
-        target: Where to write.
-        training: What ``compile`` was told, as plain data, or None.
-        random: The random state; with it the optimizer's state is written, too.
-    """
+    """Write a model."""
     config = keras2_config.of_model(json.loads(model_config.to_json(model)))
     with h5py(path).File(target, "w") as file:
         _note_versions(file)

@@ -35,13 +35,7 @@ _VERSION = "3.15.1"  # of the Keras whose files these are
 
 
 def save_weights(model: Any, path: str, target: Any = None) -> None:
-    """Write the weights of a model.
-
-    Args:
-        model: The model, built.
-        path: The file, for messages.
-        target: A file object to write to; None for ``path``.
-    """
+    """Write the weights of a model."""
     with h5py(path).File(target or path, "w") as file:
         _write_weights(model, file)
 
@@ -106,15 +100,7 @@ def _arrays(path: str, source: Any) -> dict[str, Array]:
 def save_model(
     model: Any, path: str, target: str, training: Any, random: str | None
 ) -> None:
-    """Write an archive.
-
-    Args:
-        model: The model.
-        path: The file, for messages.
-        target: Where to write.
-        training: What ``compile`` was told, as plain data, or None.
-        random: The random state, or None.
-    """
+    """Write an archive."""
     config = keras3_config.of_model(model)
     config["compile_config"] = keras3_config.of_training(training)
     metadata = {
@@ -196,11 +182,6 @@ def _numbered(arrays: dict[str, Array], place: str) -> list[Array]:
 def _add_vocabularies(config: Any, path: str, archive: Any) -> None:
     """Put the words of layers, which an archive keeps in files, into the layers'
     configurations.
-
-    Args:
-        config: The configuration of a model of Keras 3; it is changed.
-        path: Where the model's layers are in the archive.
-        archive: The archive.
     """
     counts: dict[str, int] = {}
     for entry in config.get("layers", ()):
@@ -221,14 +202,7 @@ def _add_vocabularies(config: Any, path: str, archive: Any) -> None:
 def restore_optimizer(
     model: Any, known: list[Array], path: str, more: Sequence[Array] = ()
 ) -> None:
-    """Set the optimizer of a compiled model.
-
-    Args:
-        model: The model.
-        known: The variables of an optimizer of Keras 3, in order.
-        path: The file, for the warning where they do not fit.
-        more: Those that Keras 3 does not have.
-    """
+    """Set the optimizer of a compiled model."""
     optimizer = model.optimizer
     trained = model.trainable_variables
 

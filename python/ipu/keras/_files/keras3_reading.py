@@ -27,50 +27,28 @@ KINDS = (
 )
 # what Keras 3 has alone, with the values that mean the same as leaving it out; None
 # stands for any value
+_ANY = """
+    dtype ema_momentum ema_overwrite_frequency fill_mode fill_value flash_attention
+    input_axes lora_alpha output_axes renorm_clipping renorm_momentum seed use_cudnn
+    value_range vocabulary_size zero_output_for_mask
+""".split()
+_FALSE = """
+    antialias dropout from_sorted_ids invert keepdims optional pad_to_aspect_ratio
+    ragged renorm rms_scaling sparse synchronized use_ema use_gate
+""".split()
+_NONE = """
+    class_id ignore_class lora_rank loss_scale_factor quantization_config salt
+    sliding_window weight_decay
+""".split()
 _THEIRS: dict[str, tuple[Any, ...] | None] = {
-    "ema_momentum": None,
-    "ema_overwrite_frequency": None,
-    "dropout": (0.0,),
-    "flash_attention": None,
+    **dict.fromkeys(_ANY, None),
+    **dict.fromkeys(_FALSE, (False,)),
+    **dict.fromkeys(_NONE, (None,)),
     "gradient_accumulation_steps": (None, 1),
-    "ignore_class": (None,),
-    "input_axes": None,
-    "keepdims": (False,),
-    "lora_alpha": None,
-    "lora_rank": (None,),
-    "loss_scale_factor": (None,),
     "oov_method": ("floormod",),
-    "optional": (False,),
-    "output_axes": None,
-    "quantization_config": (None,),
-    "ragged": (False,),
-    "renorm": (False,),
-    "renorm_clipping": None,
-    "renorm_momentum": None,
-    "rms_scaling": (False,),
-    "salt": (None,),
     "score_mode": ("dot",),
-    "seed": None,
-    "sliding_window": (None,),
-    "sparse": (False,),
-    "synchronized": (False,),
-    "use_cudnn": None,
-    "use_ema": (False,),
-    "use_gate": (False,),
-    "vocabulary_size": None,
-    "weight_decay": (None,),
-    "zero_output_for_mask": None,
     "data_format": ("channels_last", None),
-    "antialias": (False,),
-    "pad_to_aspect_ratio": (False,),
-    "fill_mode": None,
-    "fill_value": None,
-    "value_range": None,
-    "invert": (False,),
-    "dtype": None,
-    "from_sorted_ids": (False,),
     "axis": (-1,),
-    "class_id": (None,),
     "sparse_y_true": (True,),
     "sparse_y_pred": (True,),
 }

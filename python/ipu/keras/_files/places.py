@@ -78,11 +78,6 @@ def prepare(
     """Find out all that is wrong with a path before there is anything to write.
 
     The folder is made.
-
-    Args:
-        filepath: What the user gave.
-        is_whole: Whether a model will be written, or its weights alone.
-        save_format: As in :func:`format_of`.
     """
     path, kind = format_of(filepath, save_format)
     if is_whole and kind is Format.KERAS_3_WEIGHTS:

@@ -44,12 +44,7 @@ def _checksum(content: bytes, like: str) -> str:
 
 
 def content_of(official: Official, path: str | None = None) -> tuple[bytes, Path]:
-    """Give the bytes of a file, and where it is.
-
-    Args:
-        official: The file.
-        path: Its name in the cache, or an absolute path; None for the official name.
-    """
+    """Give the bytes of a file, and where it is."""
     place = _download.cache_folder() / Path(path or official.file).expanduser()
     if place.is_file():
         content = place.read_bytes()

@@ -149,14 +149,7 @@ def serialize(metric: Any) -> Any:
 
 
 def deserialize(config: Any, custom_objects: Any = None) -> Any:
-    """Make a metric from what ``serialize`` gave.
-
-    Args:
-        config: A configuration, a name or None.
-        custom_objects: A user's own classes and functions by name.
-
-    Raises:
-        ValueError: There is no metric of that name.
+    """Make a metric from what ``serialize`` gave; see ``layers.deserialize``.
 
     Example:
         >>> deserialize({"class_name": "Mean", "config": {"name": "loss"}}).name

@@ -74,7 +74,7 @@ def get(identifier: Any) -> Optimizer:
 
 
 def serialize(optimizer: Any) -> Any:
-    """Describe a optimizer as plain data: a configuration, a name or None.
+    """Describe an optimizer as plain data: a configuration, a name or None.
 
     Example:
         >>> serialize(SGD(0.5))["class_name"]
@@ -84,14 +84,7 @@ def serialize(optimizer: Any) -> Any:
 
 
 def deserialize(config: Any, custom_objects: Any = None) -> Any:
-    """Make a optimizer from what ``serialize`` gave.
-
-    Args:
-        config: A configuration, a name or None.
-        custom_objects: A user's own classes and functions by name.
-
-    Raises:
-        ValueError: There is no optimizer of that name.
+    """Make an optimizer from what ``serialize`` gave; see ``layers.deserialize``.
 
     Example:
         >>> config = serialize(SGD(momentum=0.5))

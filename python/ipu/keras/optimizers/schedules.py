@@ -319,14 +319,7 @@ def serialize(learning_rate_schedule: Any) -> Any:
 
 
 def deserialize(config: Any, custom_objects: Any = None) -> Any:
-    """Make a schedule from what ``serialize`` gave.
-
-    Args:
-        config: A configuration, a name or None.
-        custom_objects: A user's own classes and functions by name.
-
-    Raises:
-        ValueError: There is no schedule of that name.
+    """Make a schedule from what ``serialize`` gave; see ``layers.deserialize``.
 
     Example:
         >>> config = serialize(InverseTimeDecay(1.0, 10, 1.0))
