@@ -15,8 +15,7 @@ from ipu._text.arguments import as_int
 from ipu._text.faces import face
 from ipu._text.tracebacks import boundary
 from ipu.ipu_infeed_queue import IPUInfeedQueue
-from ipu.tf._functions.blocks import add_results, as_tuple, block, is_known
-from ipu.tf._functions.parts import loop_attrs
+from ipu.tf._functions.blocks import add_results, as_tuple, block, is_known, loop_attrs
 from ipu.tf._functions.while_loop import as_predicate
 from ipu.tf._graph.reached import active, operation
 from ipu.tf._tensor.operation import Operation

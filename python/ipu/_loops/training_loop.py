@@ -18,8 +18,7 @@ from ipu._device.thread_state import here
 from ipu._loops.accumulation import MicroBatches, Pairs, accumulator_dtype
 from ipu._text.errors import FailedPreconditionError
 from ipu.gradient_accumulation import GradientAccumulationReductionMethod as Method
-from ipu.tf._functions.blocks import add_results, as_tuple, block, is_known
-from ipu.tf._functions.parts import loop_attrs
+from ipu.tf._functions.blocks import add_results, as_tuple, block, is_known, loop_attrs
 from ipu.tf._functions.tracing import current_build
 
 

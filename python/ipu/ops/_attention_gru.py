@@ -11,7 +11,7 @@ from typing import Any
 
 from ipu import tf
 from ipu._core import Tensor
-from ipu.tf._functions.parts import part_of_step
+from ipu.tf._functions.blocks import part_of_step
 from ipu.tf._ops.recurrent import GRUResult
 
 

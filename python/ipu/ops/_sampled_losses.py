@@ -13,7 +13,7 @@ import numpy as np
 
 from ipu import tf
 from ipu._core import Tensor
-from ipu.tf._functions.parts import part_of_step
+from ipu.tf._functions.blocks import part_of_step
 
 
 def _log_probability(classes: Tensor, count: int) -> Tensor:

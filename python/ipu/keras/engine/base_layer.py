@@ -29,11 +29,14 @@ from ipu.keras import _names, _tensor_notes, constraints, initializers, regulari
 from ipu.keras._arguments import Configured, config_of
 from ipu.keras._types import Nest, Tensor, Values
 from ipu.keras.engine.layer.call_arguments import (
+    TrainingParameter,
     as_tensors,
     declared_shape,
     map_shapes,
     name_layer,
     shape_of,
+    takes_mask,
+    training_parameter,
 )
 from ipu.keras.engine.layer.call_context import (
     call_scope,
@@ -43,11 +46,6 @@ from ipu.keras.engine.layer.call_context import (
 )
 from ipu.keras.engine.layer.input_spec import InputSpec, check_input_spec
 from ipu.keras.engine.layer.policy import Policy, policy_of
-from ipu.keras.engine.layer.signature import (
-    TrainingParameter,
-    takes_mask,
-    training_parameter,
-)
 from ipu.keras.engine.pipelines.pipeline_stage import current_stage
 from ipu.keras.engine.symbols.infer import infer_outputs
 from ipu.keras.engine.symbols.keras_tensor import KerasTensor, Node, contains_symbolic

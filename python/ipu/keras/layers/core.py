@@ -13,7 +13,7 @@ from ipu.keras import _functions, activations
 from ipu.keras._arguments import KernelAttributes, keep, weight_of
 from ipu.keras._types import Nest, Tensor
 from ipu.keras.engine.base_layer import InputSpec, Layer
-from ipu.keras.engine.layer.signature import takes_mask, training_parameter
+from ipu.keras.engine.layer.call_arguments import takes_mask, training_parameter
 from ipu.keras.layers._spatial import format_argument
 
 __all__ = ["Activation", "Dense", "Dropout", "Flatten", "Lambda", "Reshape"]

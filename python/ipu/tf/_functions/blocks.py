@@ -181,3 +181,23 @@ def add_results(trace: _core.Trace, index: int, tensors: Sequence[Tensor]) -> No
     """Make ``tensors`` the results of an open block."""
     for tensor in tensors:
         trace.result(tensor, index)
+
+
+@contextmanager
+def part_of_step() -> Iterator[None]:
+    """A block in which loops that are traced are parts of a step.
+
+    An iteration of an outermost loop is a step: it draws random numbers of its own, and
+    a run may be stopped after it. The loop of a recurrent layer is a part of a step
+    instead, whether or not there is a loop of steps around it.
+    """
+    here.parts_of_step += 1
+    try:
+        yield
+    finally:
+        here.parts_of_step -= 1
+
+
+def loop_attrs(**attrs: Any) -> dict[str, Any]:
+    """Give the attributes of a loop that is being traced: these, and what it is."""
+    return {**attrs, "is_part": True} if here.parts_of_step else attrs

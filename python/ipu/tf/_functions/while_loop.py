@@ -18,9 +18,9 @@ from ipu.tf._functions.blocks import (
     describe,
     flatten,
     is_pending,
+    loop_attrs,
     tensor_names,
 )
-from ipu.tf._functions.parts import loop_attrs
 
 
 def check_structure(before: Any, after: Any, names: Sequence[str] | None) -> None:

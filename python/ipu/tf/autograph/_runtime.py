@@ -14,8 +14,7 @@ from typing import Any
 
 from ipu import _core
 from ipu._core import Tensor
-from ipu.tf._functions.blocks import add_results, as_tuple, block, counting
-from ipu.tf._functions.parts import loop_attrs
+from ipu.tf._functions.blocks import add_results, as_tuple, block, counting, loop_attrs
 from ipu.tf._ops import creation, elementwise, shapes
 from ipu.tf._tensor import convert
 from ipu.tf.autograph import _iterate

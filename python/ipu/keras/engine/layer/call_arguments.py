@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""What a layer is called with: shapes, tensors, and errors that name the layer."""
+"""What a layer is called with: shapes, tensors, ``training`` and ``mask``; and errors
+that name the layer."""
 
 from __future__ import annotations
 
 import contextlib
+import inspect
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -99,3 +101,45 @@ def name_layer(error: Exception, layer: Layer) -> None:
     error.args = (text,)
     with contextlib.suppress(AttributeError):
         error._ipu_layer_named = True  # type: ignore[attr-defined]
+
+
+class TrainingParameter(NamedTuple):
+    """What a function does with ``training``.
+
+    Attributes:
+        exists: Whether it is a parameter.
+        position: Its place among positional parameters; None where it is keyword-only.
+        default: Its default, None where there is none.
+        takes_any: Whether the function takes any keyword.
+    """
+
+    exists: bool
+    position: int | None
+    default: Any
+    takes_any: bool
+
+
+def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    try:
+        return inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return {}
+
+
+def takes_mask(function: Callable[..., Any]) -> bool:
+    """Tell whether ``mask`` is a parameter of a function."""
+    return "mask" in _parameters(function)
+
+
+def training_parameter(function: Callable[..., Any]) -> TrainingParameter:
+    """Look for ``training`` among the parameters of a function; none where it has no
+    signature."""
+    parameters = _parameters(function)
+    takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    found = parameters.get("training")
+    if found is None:
+        return TrainingParameter(False, None, None, takes_any)
+    is_keyword = found.kind is found.KEYWORD_ONLY
+    position = None if is_keyword else list(parameters).index("training")
+    default = None if found.default is found.empty else found.default
+    return TrainingParameter(True, position, default, takes_any)

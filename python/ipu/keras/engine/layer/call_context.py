@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ipu._device.thread_state import here
-from ipu.tf._functions.parts import part_of_step
+from ipu.tf._functions.blocks import part_of_step
 
 
 def in_call() -> bool:

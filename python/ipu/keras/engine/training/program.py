@@ -28,8 +28,8 @@ from ipu.keras.engine.trace_key import key_of_model
 from ipu.keras.engine.training.device_steps import Steps
 from ipu.keras.engine.training.step_plan import Pace
 from ipu.keras.engine.training.watching import Arrivals, Loop
+from ipu.tf._functions.blocks import part_of_step
 from ipu.tf._functions.function import DeviceFunction
-from ipu.tf._functions.parts import part_of_step
 from ipu.tf._tensor.methods import WeakMethod
 
 Array = np.ndarray[Any, Any]

@@ -24,8 +24,12 @@ from ipu.keras.callbacks.history import History
 from ipu.keras.engine.base_layer import Layer
 from ipu.keras.engine.pipelines.ipu_options import IPUOptions
 from ipu.keras.engine.training import fit_loops
-from ipu.keras.engine.training.class_weights import bytes_of, with_class_weight
-from ipu.keras.engine.training.compile_utils import LossesContainer, MetricsContainer
+from ipu.keras.engine.training.compile_utils import (
+    LossesContainer,
+    MetricsContainer,
+    bytes_of,
+    with_class_weight,
+)
 from ipu.keras.engine.training.data_adapter import (
     Workers,
     as_batches,
