@@ -86,6 +86,16 @@ ipu_event_begin(ipu_event_kind kind)
 void ipu_event_note(ipu_event_kind kind, uint64_t subject, uint64_t begin_ns,
                     uint64_t end_ns, uint32_t a, uint32_t b);
 
+/* The same to now. */
+static inline void
+ipu_event_end(ipu_event_kind kind, uint64_t subject, uint64_t begin_ns, uint32_t a,
+              uint32_t b)
+{
+    if (begin_ns != 0) {
+        ipu_event_note(kind, subject, begin_ns, ipu_now_ns(), a, b);
+    }
+}
+
 /* What the calling thread is at, so that jobs and other spans inside of it know; 0:
  * nothing that is recorded. Costs more than a test: ask first whether recording is on.
  */

@@ -120,15 +120,17 @@ append(char *text, size_t size, size_t used, const char *more)
     return used + fits;
 }
 
+/* `unknown` stands for a dimension below 0; NULL: its number does. */
 static size_t
-append_dims(const ipu_shape *shape, const char *separator, char *text, size_t size,
-            size_t used)
+append_dims(const ipu_shape *shape, const char *separator, const char *unknown,
+            char *text, size_t size, size_t used)
 {
     for (int32_t i = 0; i < shape->rank; i++) {
         char number[24];
         snprintf(number, sizeof(number), "%" PRId64, shape->dims[i]);
         used = append(text, size, used, i == 0 ? "" : separator);
-        used = append(text, size, used, number);
+        bool is_known = unknown == NULL || shape->dims[i] >= 0;
+        used = append(text, size, used, is_known ? number : unknown);
     }
     return used;
 }
@@ -137,7 +139,7 @@ const char *
 ipu_shape_print(const ipu_shape *shape, char *text, size_t size)
 {
     size_t used = append(text, size, 0, "(");
-    used = append_dims(shape, ", ", text, size, used);
+    used = append_dims(shape, ", ", NULL, text, size, used);
     append(text, size, used, shape->rank == 1 ? ",)" : ")");
     return text;
 }
@@ -146,8 +148,8 @@ const char *
 ipu_type_print(const ipu_type *type, char *text, size_t size)
 {
     size_t used = append(text, size, 0, ipu_dtype_name(type->dtype));
-    used = append(text, size, used, "[");
-    used = append_dims(&type->shape, ",", text, size, used);
+    used = append(text, size, used, type->shape.rank < 0 ? "[..." : "[");
+    used = append_dims(&type->shape, ",", "?", text, size, used);
     append(text, size, used, "]");
     return text;
 }

@@ -23,7 +23,6 @@
 
 #include <sched.h>
 #include <stdatomic.h>
-#include <time.h>
 
 #include "base/event.h"
 #include "base/lock.h"
@@ -32,7 +31,7 @@
 enum { SPIN_TURNS = 20000, YIELD_EVERY = 256, MAX_THREADS = 256 };
 enum { JOB_SLOTS = 16, SOURCE_SLOTS = 16 };
 /* How often a thread that serves a source is called to look around. */
-enum { IDLE_NS = 20 * 1000 * 1000, NS_PER_SECOND = 1000000000 };
+enum { IDLE_NS = 20 * 1000 * 1000 };
 
 /* Tasks next..end-1 are free: end in the upper half, next in the lower. */
 typedef struct run {
@@ -75,16 +74,6 @@ struct ipu_pool {
     ipu_lock lock; /* protects: starting, sleeping, taking a source's slot */
     pthread_cond_t wake;
 };
-
-static inline void
-relax(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-}
 
 /* --- tasks ------------------------------------------------------------------------ */
 
@@ -197,7 +186,7 @@ spin_for_work(ipu_pool *pool, unsigned seen)
         if (atomic_load_explicit(&pool->generation, memory_order_acquire) != seen) {
             return true;
         }
-        relax();
+        ipu_relax();
         if (turn % YIELD_EVERY == YIELD_EVERY - 1) {
             sched_yield();
         }
@@ -210,21 +199,13 @@ spin_for_work(ipu_pool *pool, unsigned seen)
 static void
 sleep_for_work(ipu_pool *pool, unsigned seen, bool has_limit)
 {
-    struct timespec until = {0};
-    if (has_limit) {
-        clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_nsec += IDLE_NS;
-        until.tv_sec += until.tv_nsec / NS_PER_SECOND;
-        until.tv_nsec %= NS_PER_SECOND;
-    }
     ipu_lock_take(&pool->lock);
     atomic_fetch_add(&pool->sleepers, 1);
     bool is_late = false;
     while (atomic_load(&pool->generation) == seen && !atomic_load(&pool->stop) &&
            !is_late) {
         if (has_limit) {
-            is_late =
-                pthread_cond_timedwait(&pool->wake, &pool->lock.mutex, &until) != 0;
+            is_late = !ipu_lock_wait_for(&pool->lock, &pool->wake, IDLE_NS);
         } else {
             ipu_lock_wait(&pool->lock, &pool->wake);
         }
@@ -243,9 +224,7 @@ wait_for_work(ipu_pool *pool, unsigned seen, bool has_limit)
     if (!spin_for_work(pool, seen)) {
         sleep_for_work(pool, seen, has_limit);
     }
-    if (begin_ns != 0) {
-        ipu_event_note(IPU_EVENT_WAIT, 0, begin_ns, ipu_now_ns(), 0, 0);
-    }
+    ipu_event_end(IPU_EVENT_WAIT, 0, begin_ns, 0, 0);
 }
 
 void
@@ -277,22 +256,12 @@ work(void *argument)
 
 /* --- life ------------------------------------------------------------------------- */
 
-static void
-init_cond(ipu_pool *pool)
-{
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&pool->wake, &attributes);
-    pthread_condattr_destroy(&attributes);
-}
-
 /* A forked child has no workers, and no caller is in the middle of a job. */
 static void
 forget_threads(void *owner)
 {
     ipu_pool *pool = owner;
-    init_cond(pool);
+    ipu_cond_init(&pool->wake);
     atomic_store(&pool->started, 0);
     atomic_store(&pool->active, 0);
     atomic_store(&pool->offered, 0);
@@ -346,7 +315,7 @@ ipu_pool_create(ipu_ctx *ctx, int32_t threads, ipu_pool **out)
     for (int i = 0; i < JOB_SLOTS; i++) {
         pool->jobs[i].runs = &pool->runs[i * threads];
     }
-    init_cond(pool);
+    ipu_cond_init(&pool->wake);
     ipu_lock_init(&pool->lock, forget_threads, pool);
     *out = pool;
     return IPU_OK;
@@ -434,7 +403,7 @@ ipu_pool_run(ipu_pool *pool, int32_t tasks, ipu_task_fn *fn, void *state)
     uint64_t done_ns = begin_ns == 0 ? 0 : ipu_now_ns();
     for (int turn = 1; atomic_load_explicit(&j->pending, memory_order_acquire) > 0;
          turn++) {
-        relax();
+        ipu_relax();
         if (turn % YIELD_EVERY == 0) {
             sched_yield();
         }
@@ -448,21 +417,6 @@ ipu_pool_run(ipu_pool *pool, int32_t tasks, ipu_task_fn *fn, void *state)
 }
 
 /* --- serving a source ------------------------------------------------------------- */
-
-/* The caller alone, where all slots of sources are taken. */
-static void
-serve_alone(ipu_pool *pool, const ipu_work_source *source, void (*idle)(void *state))
-{
-    while (!source->is_done(source->state)) {
-        unsigned seen = atomic_load(&pool->generation);
-        if (!source->work(source->state) && !source->is_done(source->state)) {
-            sleep_for_work(pool, seen, true);
-            if (idle != NULL) {
-                idle(source->state);
-            }
-        }
-    }
-}
 
 static int
 offer(ipu_pool *pool, const ipu_work_source *source)
@@ -487,12 +441,8 @@ offer(ipu_pool *pool, const ipu_work_source *source)
 void
 ipu_pool_serve(ipu_pool *pool, const ipu_work_source *source, void (*idle)(void *state))
 {
-    int slot = offer(pool, source);
-    if (slot < 0) {
-        serve_alone(pool, source, idle);
-        return;
-    }
-    if (atomic_load(&pool->started) < pool->threads - 1) {
+    int slot = offer(pool, source); /* where there is none the caller is alone */
+    if (slot >= 0 && atomic_load(&pool->started) < pool->threads - 1) {
         start_workers(pool);
     }
     ipu_pool_announce(pool);
@@ -512,8 +462,10 @@ ipu_pool_serve(ipu_pool *pool, const ipu_work_source *source, void (*idle)(void 
             }
         }
     }
-    atomic_fetch_and(&pool->offered, ~(1U << slot));
-    while (atomic_load(&pool->sources[slot].inside) > 0) {
-        sched_yield();
+    if (slot >= 0) {
+        atomic_fetch_and(&pool->offered, ~(1U << slot));
+        while (atomic_load(&pool->sources[slot].inside) > 0) {
+            sched_yield();
+        }
     }
 }

@@ -20,6 +20,17 @@
 
 typedef struct ipu_pool ipu_pool;
 
+/* A turn of a loop that waits for another thread. */
+static inline void
+ipu_relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
 /* Runs task number `task` of a job. `worker` says whose run of tasks the thread takes
  * first: 0 for the caller of ipu_pool_run. */
 typedef void ipu_task_fn(void *state, int32_t task, int32_t worker);

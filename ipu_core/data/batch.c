@@ -223,8 +223,8 @@ check_row(ipu_ctx *ctx, const batch_iterator *it, const ipu__element *element,
                  " of %s, but element %" PRIu64 ", the first of its batch, has %s; all "
                  "elements of a batch must have the same shape",
                  it->made + (uint64_t)row, c,
-                 ipu__type_text(&element->types[c], made, sizeof(made)), it->made,
-                 ipu__type_text(&other, first, sizeof(first)));
+                 ipu_type_print(&element->types[c], made, sizeof(made)), it->made,
+                 ipu_type_print(&other, first, sizeof(first)));
     }
     return IPU_OK;
 }
@@ -358,7 +358,6 @@ ipu_status
 ipu_dataset_batch(ipu_ctx *ctx, ipu_dataset *input, int64_t size, bool drop_remainder,
                   ipu_dataset **out)
 {
-    ipu_type *types;
     batch_dataset *batch = NULL;
     int64_t n = input->cardinality;
     IPU_FAIL_IF(ctx, size <= 0, INVALID_ARGUMENT,
@@ -369,14 +368,12 @@ ipu_dataset_batch(ipu_ctx *ctx, ipu_dataset *input, int64_t size, bool drop_rema
                     "; a batch of it would exceed the largest rank, %d",
                     i, input->types[i].shape.rank, (int)IPU_MAX_RANK);
     }
-    IPU_TRY(ipu_alloc(ctx, input->type_count * sizeof(ipu_type), &types));
+    IPU_TRY(
+        ipu__dataset_new(ctx, &batch_kind, &input, 1, NULL, input->type_count, &batch));
     for (uint32_t i = 0; i < input->type_count; i++) {
-        types[i] = batched(&input->types[i], drop_remainder ? size : -1);
+        batch->base.types[i] = batched(&input->types[i], drop_remainder ? size : -1);
     }
-    ipu_status status =
-        ipu__dataset_new(ctx, &batch_kind, &input, 1, types, input->type_count, &batch);
-    ipu_free(ctx, types, input->type_count * sizeof(ipu_type));
-    IPU_TRY(status);
+    ipu__dataset_typed(&batch->base);
     batch->size = size;
     batch->drop_remainder = drop_remainder;
     batch->base.cardinality =

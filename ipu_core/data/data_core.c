@@ -13,7 +13,8 @@
 #include "data/dataset_impl.h"
 
 #include <inttypes.h>
-#include <stdio.h>
+
+#include "base/id_map.h"
 
 uint32_t
 ipu_dataset_types(const ipu_dataset *dataset, const ipu_type **out)
@@ -104,6 +105,16 @@ is_static(const ipu_type *type)
     return type->shape.rank >= 0;
 }
 
+void
+ipu__dataset_typed(ipu_dataset *dataset)
+{
+    dataset->is_static = true;
+    for (uint32_t i = 0; i < dataset->type_count; i++) {
+        dataset->is_static = dataset->is_static && is_static(&dataset->types[i]);
+    }
+    dataset->is_quick = is_quick(dataset);
+}
+
 ipu_status
 ipu__dataset_new(ipu_ctx *ctx, const ipu__kind *kind, ipu_dataset *const *inputs,
                  uint32_t input_count, const ipu_type *types, uint32_t type_count,
@@ -142,12 +153,10 @@ ipu__dataset_new(ipu_ctx *ctx, const ipu__kind *kind, ipu_dataset *const *inputs
                                   inputs[i]->holds_counters || inputs[i]->counts_passes;
     }
     dataset->type_count = type_count;
-    dataset->is_static = true;
-    for (uint32_t i = 0; i < type_count; i++) {
+    for (uint32_t i = 0; types != NULL && i < type_count; i++) {
         dataset->types[i] = types[i];
-        dataset->is_static = dataset->is_static && is_static(&types[i]);
     }
-    dataset->is_quick = is_quick(dataset);
+    ipu__dataset_typed(dataset);
     memcpy(out, &dataset, sizeof(dataset));
     return IPU_OK;
 }
@@ -187,31 +196,6 @@ ipu__type_accepts(const ipu_type *declared, const ipu_type *made)
     return true;
 }
 
-const char *
-ipu__type_text(const ipu_type *type, char *text, size_t size)
-{
-    size_t used = 0;
-    int made = snprintf(text, size, "%s[%s", ipu_dtype_name(type->dtype),
-                        type->shape.rank < 0 ? "..." : "");
-    for (int32_t i = 0; i <= type->shape.rank || i == 0; i++) {
-        used += made > 0 ? (size_t)made : 0;
-        if (used >= size) {
-            break;
-        }
-        if (i >= type->shape.rank) {
-            (void)snprintf(text + used, size - used, "]");
-            break;
-        }
-        if (type->shape.dims[i] < 0) {
-            made = snprintf(text + used, size - used, i > 0 ? ",?" : "?");
-        } else {
-            made = snprintf(text + used, size - used, "%s%" PRId64, i > 0 ? "," : "",
-                            type->shape.dims[i]);
-        }
-    }
-    return text;
-}
-
 ipu_status
 ipu__types_check(ipu_ctx *ctx, const ipu_type *made, const ipu_type *wanted,
                  uint32_t count)
@@ -228,8 +212,8 @@ ipu__types_check(ipu_ctx *ctx, const ipu_type *made, const ipu_type *wanted,
         IPU_FAIL(ctx, INVALID_ARGUMENT,
                  "component %" PRIu32 " of the data set's element is %s, but %s is "
                  "needed%s",
-                 i, ipu__type_text(&made[i], made_text, sizeof(made_text)),
-                 ipu__type_text(&wanted[i], wanted_text, sizeof(wanted_text)),
+                 i, ipu_type_print(&made[i], made_text, sizeof(made_text)),
+                 ipu_type_print(&wanted[i], wanted_text, sizeof(wanted_text)),
                  batched ? "; if it is a last, partial batch, use "
                            "batch(..., drop_remainder=True)"
                          : "");
@@ -368,45 +352,8 @@ typedef struct reading {
 typedef struct pass_list {
     IPU_ARRAY(ipu__pass_base) bases;
     IPU_ARRAY(reading) open;  /* still to be looked at; the last one is next */
-    const ipu_dataset **seen; /* open addressing, a power of two of places */
-    size_t places;
-    size_t seen_count;
+    ipu_id_map seen;          /* by address */
 } pass_list;
-
-/* The place of `dataset` in the set, or the free one where it belongs. */
-static const ipu_dataset **
-seen_place(const ipu_dataset **seen, size_t places, const ipu_dataset *dataset)
-{
-    size_t at = (size_t)((uintptr_t)dataset / 64 * UINT64_C(0x9E3779B97F4A7C15));
-    while (seen[at & (places - 1)] != NULL && seen[at & (places - 1)] != dataset) {
-        at++;
-    }
-    return &seen[at & (places - 1)];
-}
-
-/* Adds `dataset` to the set; *is_new says whether it was not there. */
-static ipu_status
-see(ipu_ctx *ctx, pass_list *list, const ipu_dataset *dataset, bool *is_new)
-{
-    if (2 * (list->seen_count + 1) > list->places) {
-        size_t places = list->places == 0 ? 64 : list->places * 2;
-        const ipu_dataset **grown;
-        IPU_TRY(ipu_alloc(ctx, places * sizeof(*grown), &grown));
-        for (size_t i = 0; i < list->places; i++) {
-            if (list->seen[i] != NULL) {
-                *seen_place(grown, places, list->seen[i]) = list->seen[i];
-            }
-        }
-        ipu_free(ctx, list->seen, list->places * sizeof(*grown));
-        list->seen = grown;
-        list->places = places;
-    }
-    const ipu_dataset **place = seen_place(list->seen, list->places, dataset);
-    *is_new = *place == NULL;
-    *place = dataset;
-    list->seen_count += *is_new;
-    return IPU_OK;
-}
 
 /* Takes passes of every data set that counts them in `root` and below it. What is
  * reached on several ways is looked at once. */
@@ -420,7 +367,8 @@ take_passes(ipu_ctx *ctx, ipu_dataset *root, pass_list *list)
         ipu_dataset *dataset = now.dataset;
         bool is_new = false;
         if (dataset->holds_counters || dataset->counts_passes) {
-            IPU_TRY(see(ctx, list, dataset, &is_new));
+            is_new = !ipu_id_map_has(&list->seen, (uintptr_t)dataset);
+            IPU_TRY(ipu_id_map_put(ctx, &list->seen, (uintptr_t)dataset, 0));
         }
         if (is_new && dataset->counts_passes) {
             ipu__pass_base base = {dataset, 0};
@@ -490,7 +438,7 @@ passes_create(ipu_ctx *ctx, ipu_dataset *dataset, ipu__passes **out)
     }
     IPU_ARRAY_FREE(ctx, &list.bases);
     IPU_ARRAY_FREE(ctx, &list.open);
-    ipu_free(ctx, list.seen, list.places * sizeof(*list.seen));
+    ipu_id_map_free(ctx, &list.seen);
     *out = passes;
     return status;
 }

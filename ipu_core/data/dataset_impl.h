@@ -123,7 +123,9 @@ struct ipu_iterator {
 };
 
 /* Makes a data set over `inputs` with copies of `types`; the caller fills in the rest.
+ * Where types is NULL the caller fills in those, too, and calls ipu__dataset_typed.
  * Free with ipu_dataset_unref. */
+void ipu__dataset_typed(ipu_dataset *dataset);
 ipu_status ipu__dataset_new(ipu_ctx *ctx, const ipu__kind *kind,
                             ipu_dataset *const *inputs, uint32_t input_count,
                             const ipu_type *types, uint32_t type_count, void *out);
@@ -151,8 +153,6 @@ ipu_status ipu__types_check(ipu_ctx *ctx, const ipu_type *made, const ipu_type *
                             uint32_t count);
 /* Whether a tensor of type `made` is of the declared type, unknowns matching all. */
 bool ipu__type_accepts(const ipu_type *declared, const ipu_type *made);
-/* As ipu_type_print, with ? for what is not known. */
-const char *ipu__type_text(const ipu_type *type, char *text, size_t size);
 
 /* What is read where a prefetch at the end of a data set is skipped. */
 ipu_dataset *ipu__dataset_before_prefetch(ipu_dataset *dataset);

@@ -48,9 +48,7 @@ make(void *state, ipu_pool *pool, void *const *slot)
     ipu_status status =
         ipu__iterator_fill(&feeder->ctx, feeder->iterator, types, slot, &end);
     feeder->ctx.pool = NULL;
-    if (begin_ns != 0) {
-        ipu_event_note(IPU_EVENT_FILL, 0, begin_ns, ipu_now_ns(), 0, 0);
-    }
+    ipu_event_end(IPU_EVENT_FILL, 0, begin_ns, 0, 0);
     if (ipu_service_is_left_behind()) {
         return;
     }
@@ -74,9 +72,7 @@ feed(ipu_feeder *feeder, ipu_infeed *queue)
         if (ipu_infeed_acquire(&own, queue, &slot) != IPU_OK) {
             return;
         }
-        if (begin_ns != 0) {
-            ipu_event_note(IPU_EVENT_ROOM, 0, begin_ns, ipu_now_ns(), 0, 0);
-        }
+        ipu_event_end(IPU_EVENT_ROOM, 0, begin_ns, 0, 0);
         make(feeder, NULL, slot);
         if (made == 0 && feeder->lends) {
             ipu_infeed_lend(queue, &maker);
@@ -146,8 +142,8 @@ check_types(ipu_ctx *ctx, const ipu_dataset *dataset, const ipu_type *types,
                     INVALID_ARGUMENT,
                     "component %" PRIu32 " of the data set is %s, but the infeed's is "
                     "%s",
-                    i, ipu__type_text(&dataset->types[i], made, sizeof(made)),
-                    ipu__type_text(&types[i], wanted, sizeof(wanted)));
+                    i, ipu_type_print(&dataset->types[i], made, sizeof(made)),
+                    ipu_type_print(&types[i], wanted, sizeof(wanted)));
     }
     return IPU_OK;
 }

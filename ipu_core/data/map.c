@@ -108,8 +108,8 @@ check_outputs(ipu_ctx *ctx, const map_dataset *map, const ipu_program *program)
                     "map: component %" PRIu32
                     " of the function's result is %s, but %s was "
                     "declared",
-                    i, ipu__type_text(&program->outputs[i], made, sizeof(made)),
-                    ipu__type_text(&map->base.types[i], declared, sizeof(declared)));
+                    i, ipu_type_print(&program->outputs[i], made, sizeof(made)),
+                    ipu_type_print(&map->base.types[i], declared, sizeof(declared)));
     }
     return IPU_OK;
 }

@@ -111,9 +111,7 @@ read_on_locked(read_ahead *ahead)
     ipu_lock_drop(&ahead->lock);
     uint64_t begin_ns = ipu_event_begin(IPU_EVENT_FILL);
     ipu_status status = read_into(ahead, &slot, &end);
-    if (begin_ns != 0) {
-        ipu_event_note(IPU_EVENT_FILL, 0, begin_ns, ipu_now_ns(), 0, 0);
-    }
+    ipu_event_end(IPU_EVENT_FILL, 0, begin_ns, 0, 0);
     ipu_lock_take(&ahead->lock);
     ahead->slots[free_slot] = slot;
     ahead->count += status == IPU_OK && !end;

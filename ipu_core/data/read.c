@@ -14,7 +14,7 @@ count_bytes(ipu_ctx *ctx, const ipu_type *types, uint32_t count, uint64_t *bytes
         char text[96];
         IPU_FAIL_IF(ctx, more == 0, INVALID_ARGUMENT,
                     "Detected a tensor in the dataset with a dimension of size 0: %s",
-                    ipu__type_text(&types[i], text, sizeof(text)));
+                    ipu_type_print(&types[i], text, sizeof(text)));
         *bytes += more;
     }
     return IPU_OK;

@@ -110,8 +110,8 @@ check_parts(ipu_ctx *ctx, const ipu_dataset *first, const ipu_dataset *second)
         IPU_FAIL_IF(ctx, first->types[i].dtype != second->types[i].dtype, TYPE,
                     "concatenate: component %" PRIu32 " is %s, but %s in the data set "
                     "that is to be concatenated",
-                    i, ipu__type_text(&first->types[i], a, sizeof(a)),
-                    ipu__type_text(&second->types[i], b, sizeof(b)));
+                    i, ipu_type_print(&first->types[i], a, sizeof(a)),
+                    ipu_type_print(&second->types[i], b, sizeof(b)));
     }
     return IPU_OK;
 }
@@ -122,16 +122,13 @@ ipu_dataset_concatenate(ipu_ctx *ctx, ipu_dataset *first, ipu_dataset *second,
 {
     ipu_dataset *const inputs[2] = {first, second};
     ipu_dataset *dataset = NULL;
-    ipu_type *types;
     IPU_TRY(check_parts(ctx, first, second));
-    IPU_TRY(ipu_alloc(ctx, first->type_count * sizeof(ipu_type), &types));
+    IPU_TRY(ipu__dataset_new(ctx, &concatenate_kind, inputs, 2, NULL, first->type_count,
+                             &dataset));
     for (uint32_t i = 0; i < first->type_count; i++) {
-        types[i] = common_type(&first->types[i], &second->types[i]);
+        dataset->types[i] = common_type(&first->types[i], &second->types[i]);
     }
-    ipu_status status = ipu__dataset_new(ctx, &concatenate_kind, inputs, 2, types,
-                                         first->type_count, &dataset);
-    ipu_free(ctx, types, first->type_count * sizeof(ipu_type));
-    IPU_TRY(status);
+    ipu__dataset_typed(dataset);
     dataset->stable = first->stable && second->stable && dataset->is_static;
     int64_t a = first->cardinality;
     int64_t b = second->cardinality;
@@ -272,35 +269,25 @@ static const ipu__kind unbatch_kind = {.name = "unbatch",
 ipu_status
 ipu_dataset_unbatch(ipu_ctx *ctx, ipu_dataset *input, ipu_dataset **out)
 {
-    ipu_type *types;
     ipu_dataset *dataset = NULL;
     int64_t rows = -1; /* of every element, where that is known */
     IPU_FAIL_IF(ctx, input->type_count == 0, VALUE, "unbatch: elements without parts");
-    IPU_TRY(ipu_alloc(ctx, input->type_count * sizeof(ipu_type), &types));
-    ipu_status status = IPU_OK;
-    for (uint32_t i = 0; i < input->type_count && status == IPU_OK; i++) {
+    for (uint32_t i = 0; i < input->type_count; i++) {
+        IPU_FAIL_IF(
+            ctx, input->types[i].shape.rank == 0, VALUE,
+            "unbatch: component %" PRIu32 " is a scalar, which has no first axis", i);
+    }
+    IPU_TRY(ipu__dataset_over(ctx, &unbatch_kind, input, &dataset));
+    for (uint32_t i = 0; i < input->type_count; i++) {
         const ipu_shape *shape = &input->types[i].shape;
-        if (shape->rank == 0) {
-            status = ipu_ctx_fail(ctx, IPU_STATUS_VALUE,
-                                  "unbatch: component %" PRIu32
-                                  " is a scalar, which has no first axis",
-                                  i);
-            break;
-        }
-        types[i] = input->types[i];
         if (shape->rank > 0) {
-            types[i].shape = ipu_shape_make(shape->rank - 1, shape->dims + 1);
+            dataset->types[i].shape = ipu_shape_make(shape->rank - 1, shape->dims + 1);
             rows = shape->dims[0] >= 0 ? shape->dims[0] : rows;
         }
     }
-    if (status == IPU_OK) {
-        status = ipu__dataset_new(ctx, &unbatch_kind, &input, 1, types,
-                                  input->type_count, &dataset);
-    }
-    ipu_free(ctx, types, input->type_count * sizeof(ipu_type));
-    IPU_TRY(status);
+    ipu__dataset_typed(dataset);
+    dataset->cardinality = IPU_CARDINALITY_UNKNOWN;
     int64_t n = input->cardinality;
-    dataset->stable = input->stable;
     if (n == IPU_CARDINALITY_INFINITE || n == 0 ||
         (n > 0 && rows >= 0 && (rows == 0 || n <= INT64_MAX / rows))) {
         dataset->cardinality = n <= 0 ? n : n * rows;

@@ -90,7 +90,7 @@ static const ipu__kind tensors_kind = {.name = "from_tensors",
 static ipu_status
 memory_create(ipu_ctx *ctx, const ipu__kind *kind, const ipu_type *types,
               const ipu_foreign_buffer *buffers, uint32_t count, int64_t rows,
-              bool advance, ipu_dataset **out)
+              bool is_sliced, ipu_dataset **out)
 {
     memory_dataset *memory;
     ipu_foreign_buffer *copies = NULL;
@@ -105,9 +105,14 @@ memory_create(ipu_ctx *ctx, const ipu__kind *kind, const ipu_type *types,
         return status;
     }
     for (uint32_t i = 0; i < count; i++) {
+        ipu_type *type = &memory->base.types[i];
         copies[i] = buffers[i];
-        memory->row_bytes[i] = advance ? ipu_type_bytes(&types[i]) : 0;
+        if (is_sliced) {
+            type->shape = ipu_shape_make(type->shape.rank - 1, types[i].shape.dims + 1);
+            memory->row_bytes[i] = ipu_type_bytes(type);
+        }
     }
+    ipu__dataset_typed(&memory->base);
     memory->buffers = copies;
     memory->rows = rows;
     memory->base.cardinality = rows;
@@ -131,8 +136,6 @@ ipu_status
 ipu_dataset_slices(ipu_ctx *ctx, const ipu_type *types,
                    const ipu_foreign_buffer *buffers, uint32_t count, ipu_dataset **out)
 {
-    ipu_type *rows;
-    ipu_status status = IPU_OK;
     IPU_FAIL_IF(ctx, count == 0, VALUE, "from_tensor_slices needs at least one tensor");
     for (uint32_t i = 0; i < count; i++) {
         IPU_TRY(ipu_type_check(ctx, &types[i]));
@@ -145,16 +148,8 @@ ipu_dataset_slices(ipu_ctx *ctx, const ipu_type *types,
                     " rows, component 0 has %" PRId64 "; all must have the same",
                     i, types[i].shape.dims[0], types[0].shape.dims[0]);
     }
-    IPU_TRY(ipu_alloc(ctx, count * sizeof(ipu_type), &rows));
-    for (uint32_t i = 0; i < count; i++) {
-        rows[i].dtype = types[i].dtype;
-        rows[i].shape =
-            ipu_shape_make(types[i].shape.rank - 1, types[i].shape.dims + 1);
-    }
-    status = memory_create(ctx, &slices_kind, rows, buffers, count,
-                           types[0].shape.dims[0], true, out);
-    ipu_free(ctx, rows, count * sizeof(ipu_type));
-    return status;
+    return memory_create(ctx, &slices_kind, types, buffers, count,
+                         types[0].shape.dims[0], true, out);
 }
 
 /* --- range ----------------------------------------------------------------------- */
@@ -263,8 +258,8 @@ generator_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
             INVALID_ARGUMENT,
             "element %" PRIu64 " of the generator: component %" PRIu32
             " is %s, but %s was declared",
-            number, i, ipu__type_text(&out->types[i], made, sizeof(made)),
-            ipu__type_text(&dataset->base.types[i], declared, sizeof(declared)));
+            number, i, ipu_type_print(&out->types[i], made, sizeof(made)),
+            ipu_type_print(&dataset->base.types[i], declared, sizeof(declared)));
     }
     return IPU_OK;
 }

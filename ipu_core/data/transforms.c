@@ -175,24 +175,20 @@ ipu_dataset_zip(ipu_ctx *ctx, ipu_dataset *const *inputs, uint32_t count,
         type_count += inputs[i]->type_count;
         stable = stable && inputs[i]->stable;
     }
-    ipu_type *types;
-    IPU_TRY(ipu_alloc(ctx, type_count * sizeof(ipu_type), &types));
+    ipu_dataset *dataset = NULL;
+    IPU_TRY(
+        ipu__dataset_new(ctx, &zip_kind, inputs, count, NULL, type_count, &dataset));
     uint32_t at = 0;
     for (uint32_t i = 0; i < count; i++) {
         for (uint32_t j = 0; j < inputs[i]->type_count; j++) {
-            types[at++] = inputs[i]->types[j];
+            dataset->types[at++] = inputs[i]->types[j];
         }
     }
-    ipu_dataset *dataset = NULL;
-    ipu_status status =
-        ipu__dataset_new(ctx, &zip_kind, inputs, count, types, type_count, &dataset);
-    ipu_free(ctx, types, type_count * sizeof(ipu_type));
-    if (status == IPU_OK) {
-        dataset->stable = stable;
-        dataset->cardinality = zip_cardinality(inputs, count);
-        *out = dataset;
-    }
-    return status;
+    ipu__dataset_typed(dataset);
+    dataset->stable = stable;
+    dataset->cardinality = zip_cardinality(inputs, count);
+    *out = dataset;
+    return IPU_OK;
 }
 
 /* --- repeat, take, skip ---------------------------------------------------------- */

@@ -379,7 +379,7 @@ ipu_infeed_acquire(ipu_ctx *ctx, ipu_infeed *queue, void *const **slot)
 {
     for (;;) {
         for (int turn = 0; turn < IPU__SPIN_TURNS && !may_produce(queue); turn++) {
-            ipu__relax();
+            ipu_relax();
         }
         if (!may_produce(queue)) {
             sleep_until(queue, may_produce);
@@ -613,7 +613,7 @@ bool
 ipu_infeed_wait(ipu_infeed *queue, int64_t timeout_ns)
 {
     for (int turn = 0; turn < IPU__SPIN_TURNS && !has_element(queue, 0); turn++) {
-        ipu__relax();
+        ipu_relax();
     }
     if (has_element(queue, 0) || timeout_ns == 0) {
         return has_element(queue, 0);

@@ -391,7 +391,7 @@ ipu_status
 ipu_outfeed_wait_for_room(ipu_ctx *ctx, ipu_outfeed *queue)
 {
     for (int turn = 0; turn < IPU__SPIN_TURNS && !has_room(queue, 0); turn++) {
-        ipu__relax();
+        ipu_relax();
     }
     if (has_room(queue, 0)) {
         return IPU_OK;

@@ -58,10 +58,8 @@ note_part(const region_job *job, size_t at, int64_t begin, uint64_t begin_ns)
     const ipu__stream *stream = job->stream;
     const ipu_program *program = stream->executor->program;
     uint32_t first = job->region->first;
-    if (begin_ns != 0) {
-        ipu_event_note(IPU_EVENT_PART, ipu_program_subject(program, stream->number, at),
-                       begin_ns, ipu_now_ns(), begin == 0 && at != first, first);
-    }
+    ipu_event_end(IPU_EVENT_PART, ipu_program_subject(program, stream->number, at),
+                  begin_ns, begin == 0 && at != first, first);
 }
 
 /* Instruction `index`, or its rows [begin, end) where `end` is not 0. */

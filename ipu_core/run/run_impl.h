@@ -42,14 +42,4 @@ ipu__stops_here(const int32_t *cancel, bool is_whole, uint64_t *since)
     return is_whole || now - *since > IPU__CANCEL_GRACE_NS;
 }
 
-static inline void
-ipu__relax(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-}
-
 #endif

@@ -275,8 +275,8 @@ note_end(const ipu__stream *stream, size_t at, uint64_t around, uint64_t begin_n
         ready = ipu_infeed_ready(stream->replica->resources[instruction->resource]);
     }
     if (is_done) {
-        ipu_event_note(IPU_EVENT_INSTRUCTION, subject_of(stream, at), begin_ns,
-                       ipu_now_ns(), ready, 0);
+        ipu_event_end(IPU_EVENT_INSTRUCTION, subject_of(stream, at), begin_ns, ready,
+                      0);
     }
 }
 
@@ -356,11 +356,8 @@ ipu__stream_run(ipu__stream *stream)
             stream->began_ns = ipu_event_begin(IPU_EVENT_ACTION);
             break;
         case IPU_INSTRUCTION_RETURN:
-            if (stream->began_ns != 0) {
-                ipu_event_note(IPU_EVENT_ACTION, subject_of(stream, stream->back - 1),
-                               stream->began_ns, ipu_now_ns(), stream->replica->number,
-                               0);
-            }
+            ipu_event_end(IPU_EVENT_ACTION, subject_of(stream, stream->back - 1),
+                          stream->began_ns, stream->replica->number, 0);
             next = stream->back;
             break;
         case IPU_INSTRUCTION_COLLECTIVE:
