@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from types import FunctionType
 from typing import Any, TypeVar
 
@@ -31,14 +31,16 @@ def _named(argument: str) -> Any:
     return importlib.import_module(f"ipu.keras.{kind}s") if kind in _NAMED else None
 
 
-def parameters_of(function: Callable[..., Any]) -> list[str]:
+@functools.cache
+def parameters_of(function: Callable[..., Any]) -> tuple[str, ...]:
     """Return the keywords that a constructor names.
 
     Arguments that have a place alone are between our own classes.
     """
     named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     found = inspect.signature(function).parameters.values()
-    return [one.name for one in found if one.kind in named and one.name != "self"]
+    names = (one.name for one in found if one.kind in named)
+    return tuple(name for name in names if name != "self")
 
 
 @functools.cache
@@ -56,6 +58,13 @@ def arguments_of(kind: type, base: type = object) -> tuple[str, ...]:
     return tuple(name for name in names if name not in parameters_of(base))
 
 
+@functools.cache
+def _configured(kind: Any, base: type) -> tuple[tuple[str, str, Any], ...]:
+    """Name, hidden attribute and module of each argument of a configuration."""
+    names = (one for one in arguments_of(kind, base) if one not in kind._left_out)
+    return tuple((name, f"_{name}", _named(name)) for name in names)
+
+
 def config_of(instance: Configured, base: type) -> dict[str, Any]:
     """Return the arguments that make an equal object, as plain data.
 
@@ -64,13 +73,10 @@ def config_of(instance: Configured, base: type) -> dict[str, Any]:
         base: The class whose own arguments are left out.
     """
     config = {}
-    kind: type = type(instance)
-    for name in arguments_of(kind, base):
-        if name in instance._left_out:
-            continue
-        hidden = f"_{name}"
-        value = getattr(instance, hidden if hidden in vars(instance) else name)
-        module = _named(name)
+    kind: Any = type(instance)
+    own = vars(instance)
+    for name, hidden, module in _configured(kind, base):
+        value = own[hidden] if hidden in own else getattr(instance, name)
         if module is not None:
             value = module.serialize(value)
         elif isinstance(value, base):
@@ -79,21 +85,34 @@ def config_of(instance: Configured, base: type) -> dict[str, Any]:
     return config
 
 
-def keep(instance: Any, arguments: Mapping[str, Any]) -> None:
+@functools.cache
+def _kept(kind: type, argument: str) -> tuple[str, Any] | None:
+    """The attribute of an argument, and the module that knows what it names."""
+    if argument in ("self", "args", "kwargs", "__class__"):
+        return None
+    is_property = isinstance(getattr(kind, argument, None), property)
+    return f"_{argument}" if is_property else argument, _named(argument)
+
+
+def keep(
+    instance: Any, arguments: Mapping[str, Any], but: Collection[str] = ()
+) -> None:
     """Make attributes of the arguments of a constructor.
 
     Args:
         instance: What is made.
         arguments: The constructor's ``locals()``, before it makes any more. Of an
-            initializer, a regularizer, a
-            constraint or an activation the object that it names is kept.
+            initializer, a regularizer, a constraint or an activation the object that it
+            names is kept.
+        but: Those that the constructor sees to.
     """
+    kind: type = type(instance)
     for name, value in arguments.items():
-        if name not in ("self", "args", "kwargs", "__class__"):
-            module = _named(name)
-            value = value if module is None else module.get(value)
-            is_property = isinstance(getattr(type(instance), name, None), property)
-            setattr(instance, f"_{name}" if is_property else name, value)
+        kept = _kept(kind, name)
+        if kept is not None and name not in but:
+            attribute, module = kept
+            found = value if module is None else module.get(value)
+            setattr(instance, attribute, found)
 
 
 class KernelAttributes:

@@ -14,7 +14,12 @@ from ipu import tf
 from ipu.keras._arguments import KernelAttributes, keep
 from ipu.keras._types import Tensor
 from ipu.keras.engine.base_layer import InputSpec
-from ipu.keras.layers._spatial import SpatialLayer, format_argument
+from ipu.keras.layers._spatial import SpatialLayer
+
+_CHECKED = frozenset(
+    "data_format dilation_rate filters groups kernel_size padding strides "
+    "use_bias".split()
+)
 
 
 class Convolution(SpatialLayer, KernelAttributes):
@@ -33,11 +38,10 @@ class Convolution(SpatialLayer, KernelAttributes):
     filters: int
 
     def __init__(self, arguments: Mapping[str, Any], /) -> None:
-        super().__init__(**arguments["kwargs"])
-        keep(self, arguments)
+        super().__init__(arguments["data_format"], **arguments["kwargs"])
+        keep(self, arguments, _CHECKED)
         layer = type(self).__name__
-        self.data_format = format_argument(arguments["data_format"])
-        self.use_bias = bool(self.use_bias)
+        self.use_bias = bool(arguments["use_bias"])
         self.kernel_size = self._sizes("kernel_size", arguments["kernel_size"])
         self.strides = self._sizes("strides", arguments["strides"])
         rates = arguments.get("dilation_rate", 1)

@@ -58,7 +58,7 @@ class Dense(Layer, KernelAttributes):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        keep(self, locals())
+        keep(self, locals(), ("units",))
         size: Any = units
         if (
             isinstance(size, bool)
