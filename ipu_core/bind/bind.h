@@ -31,8 +31,6 @@
 
 enum { IPU_PY_MAX_THREADS = 256 };
 
-typedef struct ipu_py_kernels ipu_py_kernels; /* prepared ones of eager ops */
-
 /* Where a thread is in its random numbers. One that has called set_seed has a stream of
  * its own; the others share the seed that was set last, and are told apart by number:
  * 0 is the main thread, then in the order of their first draws. */
@@ -57,6 +55,9 @@ typedef struct ipu_py_thread {
     ipu_py_stream stream;
 } ipu_py_thread;
 
+/* Of prepared kernels of eager ops (py_eager.c). */
+enum { IPU_PY_KERNEL_WAYS = 2, IPU_PY_KERNEL_SETS = 256 };
+
 /* Small tensors' memory is kept for the next ones; a chunk is one page and slack. */
 enum { IPU_PY_SPARE_BYTES = 1024, IPU_PY_SPARE_COUNT = 64 };
 
@@ -76,7 +77,7 @@ typedef struct ipu_py_state {
     uint64_t seeding; /* as which one */
     uint32_t streams; /* threads but the main one that have drawn since */
     ipu_ctx ctx;      /* for what outlives a call: pool, devices */
-    ipu_py_kernels *kernels;
+    struct ipu_py_kernel *kernels[IPU_PY_KERNEL_SETS][IPU_PY_KERNEL_WAYS];
     struct ipu_py_storage *spare[IPU_PY_SPARE_COUNT]; /* of up to IPU_PY_SPARE_BYTES */
     uint32_t spare_count;
 } ipu_py_state;
@@ -335,7 +336,7 @@ void ipu_py_raise_leaked(const ipu_py_tensor *tensor);
 PyObject *ipu_py_apply_eager(ipu_py_state *state, ipu_op op,
                              ipu_py_tensor *const *inputs, uint32_t input_count,
                              ipu_attrs attrs);
-void ipu_py_kernels_free(ipu_py_kernels *kernels);
+void ipu_py_kernels_free(ipu_py_state *state);
 /* Takes the references: None, a tensor, or a tuple. */
 PyObject *ipu_py_pack_results(ipu_py_tensor **tensors, uint32_t count);
 /* Tells a thread's recorder, which is not NULL, of an eager op (py_recorder.c). */

@@ -314,8 +314,7 @@ module_free(void *module)
         state->pools[i] = NULL;
     }
     ipu_py_threads_detach(state);
-    ipu_py_kernels_free(state->kernels);
-    state->kernels = NULL;
+    ipu_py_kernels_free(state);
     module_clear(module);
     ipu_py_storage_free_spare(state);
 }

@@ -149,7 +149,7 @@ view_array(PyObject *array, Py_buffer *view, ipu_type *type)
 typedef struct generator_pass {
     PyObject *iterator;
     Py_ssize_t count;
-    Py_ssize_t held; /* views in use */
+    Py_ssize_t held; /* views in use; the arrays lie after the struct */
     Py_buffer *views;
     ipu_type *types;
     const void **parts;
@@ -168,10 +168,7 @@ free_pass(void *state)
 {
     generator_pass *pass = state;
     drop_views(pass);
-    Py_XDECREF(pass->iterator);
-    PyMem_Free(pass->views);
-    PyMem_Free(pass->types);
-    PyMem_Free(pass->parts);
+    Py_DECREF(pass->iterator);
     PyMem_Free(pass);
 }
 
@@ -186,35 +183,25 @@ static ipu_status
 generator_open(ipu_ctx *ctx, void *state, void **out_pass)
 {
     PyGILState_STATE gil = ipu_py_enter();
-    ipu_status status = IPU_OK;
-    generator_pass *pass = PyMem_Calloc(1, sizeof(*pass));
-    if (pass == NULL) {
-        PyErr_NoMemory();
-        return ipu_py_leave(ctx, gil, ipu_py_fail(ctx));
+    Py_ssize_t count = ((const callback *)state)->count;
+    size_t bytes = sizeof(Py_buffer) + sizeof(ipu_type) + sizeof(void *);
+    generator_pass *pass =
+        PyMem_Calloc(1, sizeof(generator_pass) + (size_t)count * bytes);
+    PyObject *start = pass == NULL ? PyErr_NoMemory() : callable_of(state);
+    PyObject *iterable = start == NULL ? NULL : PyObject_CallNoArgs(start);
+    PyObject *iterator = iterable == NULL ? NULL : PyObject_GetIter(iterable);
+    Py_XDECREF(start);
+    Py_XDECREF(iterable);
+    if (iterator == NULL) {
+        PyMem_Free(pass);
+        return ipu_py_leave(ctx, gil, generator_failed(ctx));
     }
-    pass->count = ((const callback *)state)->count;
-    size_t room = (size_t)pass->count + 1;
-    pass->views = PyMem_Calloc(room, sizeof(*pass->views));
-    pass->types = PyMem_Calloc(room, sizeof(*pass->types));
-    pass->parts = PyMem_Calloc(room, sizeof(*pass->parts));
-    if (pass->views == NULL || pass->types == NULL || pass->parts == NULL) {
-        PyErr_NoMemory();
-    } else {
-        PyObject *start = callable_of(state);
-        PyObject *iterable = start == NULL ? NULL : PyObject_CallNoArgs(start);
-        Py_XDECREF(start);
-        if (iterable != NULL) {
-            pass->iterator = PyObject_GetIter(iterable);
-            Py_DECREF(iterable);
-        }
-    }
-    if (pass->iterator == NULL) {
-        status = generator_failed(ctx);
-        free_pass(pass);
-    } else {
-        *out_pass = pass;
-    }
-    return ipu_py_leave(ctx, gil, status);
+    Py_buffer *views = (Py_buffer *)(pass + 1);
+    ipu_type *types = (ipu_type *)(views + count);
+    *pass = (generator_pass){iterator, count, 0,
+                             views,    types, (const void **)(types + count)};
+    *out_pass = pass;
+    return ipu_py_leave(ctx, gil, IPU_OK);
 }
 
 static int

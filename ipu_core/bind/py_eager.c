@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FEW_INPUTS = 16, MAX_OUTPUTS = 8, LARGE_BYTES = 1 << 16, WAYS = 2, SETS = 256 };
+enum { FEW_INPUTS = 16, MAX_OUTPUTS = 8, LARGE_BYTES = 1 << 16 };
 
-typedef struct entry {
+typedef struct ipu_py_kernel {
     uint64_t hash;
     uint32_t users;  /* the table is one of them */
     ipu_arena arena; /* of all below */
@@ -21,10 +21,6 @@ typedef struct entry {
     uint32_t flags;
     bool is_large;
 } entry;
-
-struct ipu_py_kernels {
-    entry *sets[SETS][WAYS]; /* the way used last comes first */
-};
 
 /* --- the table ------------------------------------------------------------------- */
 
@@ -39,12 +35,14 @@ entry_release(entry *e)
 }
 
 void
-ipu_py_kernels_free(ipu_py_kernels *kernels)
+ipu_py_kernels_free(ipu_py_state *state)
 {
-    for (uint32_t i = 0; kernels != NULL && i < SETS * WAYS; i++) {
-        entry_release(kernels->sets[i / WAYS][i % WAYS]);
+    entry **entries =
+        &state->kernels[0][0]; /* of a set the one used last comes first */
+    for (uint32_t i = 0; i < IPU_PY_KERNEL_SETS * IPU_PY_KERNEL_WAYS; i++) {
+        entry_release(entries[i]);
+        entries[i] = NULL;
     }
-    PyMem_Free(kernels);
 }
 
 static inline uint64_t
@@ -167,15 +165,8 @@ find(ipu_py_state *state, ipu_op op, ipu_py_tensor *const *inputs, uint32_t inpu
      ipu_attrs attrs)
 {
     uint64_t hash = hash_of(op, inputs, input_count, attrs);
-    if (state->kernels == NULL) {
-        state->kernels = PyMem_Calloc(1, sizeof(*state->kernels));
-        if (state->kernels == NULL) {
-            PyErr_NoMemory();
-            return NULL;
-        }
-    }
-    entry **set = state->kernels->sets[hash % SETS];
-    for (uint32_t i = 0; i < WAYS; i++) {
+    entry **set = state->kernels[hash % IPU_PY_KERNEL_SETS];
+    for (uint32_t i = 0; i < IPU_PY_KERNEL_WAYS; i++) {
         entry *e = set[i];
         if (matches(e, hash, op, inputs, input_count, attrs)) {
             memmove(&set[1], &set[0], i * sizeof(*set));
@@ -186,8 +177,8 @@ find(ipu_py_state *state, ipu_op op, ipu_py_tensor *const *inputs, uint32_t inpu
     }
     entry *e = entry_new(hash, op, inputs, input_count, attrs);
     if (e != NULL) {
-        entry_release(set[WAYS - 1]);
-        memmove(&set[1], &set[0], (WAYS - 1) * sizeof(*set));
+        entry_release(set[IPU_PY_KERNEL_WAYS - 1]);
+        memmove(&set[1], &set[0], (IPU_PY_KERNEL_WAYS - 1) * sizeof(*set));
         set[0] = e;
         e->users++;
     }

@@ -10,21 +10,25 @@
  * part of the graph by node numbers.
  *
  * A tensor is known by its object: the recorder keeps it alive, so an address stays its
- * own. Values are numbered densely; `tensors[value]` is the tensor, `watched[value]`
- * whether a gradient may flow to it. One thread; GIL held. */
+ * own. Values are numbered densely; `known[value]` is the tensor, and whether a
+ * gradient may flow to it. One thread; GIL held. */
 #define NO_IMPORT_ARRAY
-#include <string.h>
-
 #include "bind/gradient_request.h"
 
+#include <string.h>
+
 enum { FEW_INPUTS = 16 }; /* that need no memory of the heap */
+
+typedef struct recorded {
+    PyObject *tensor; /* owned */
+    bool is_watched;
+} recorded;
 
 typedef struct py_recorder {
     ipu_py_weak base;
     ipu_graph *graph;
-    IPU_ARRAY(ipu_py_tensor *) tensors; /* by value; owned */
-    IPU_ARRAY(bool) watched;            /* by value */
-    ipu_id_map values;                  /* by the address of their tensors */
+    IPU_ARRAY(recorded) known; /* by value */
+    ipu_id_map values;         /* by the address of their tensors */
 } py_recorder;
 
 /* --- values ---------------------------------------------------------------------- */
@@ -42,14 +46,11 @@ static ipu_status
 set_value(ipu_ctx *ctx, py_recorder *self, ipu_value value, ipu_py_tensor *tensor,
           bool watched)
 {
-    while (self->tensors.count <= value.index) {
-        IPU_TRY(IPU_ARRAY_PUSH(ctx, &self->tensors, NULL));
-        IPU_TRY(IPU_ARRAY_RESERVE(ctx, &self->watched, 1));
-        self->watched.items[self->watched.count++] = false;
+    while (self->known.count <= value.index) {
+        IPU_TRY(IPU_ARRAY_PUSH(ctx, &self->known, (recorded){0}));
     }
     IPU_TRY(ipu_id_map_put(ctx, &self->values, (uintptr_t)tensor, value.index));
-    self->tensors.items[value.index] = (ipu_py_tensor *)Py_NewRef((PyObject *)tensor);
-    self->watched.items[value.index] = watched;
+    self->known.items[value.index] = (recorded){Py_NewRef((PyObject *)tensor), watched};
     return IPU_OK;
 }
 
@@ -68,7 +69,7 @@ take(ipu_ctx *ctx, py_recorder *self, ipu_py_tensor *tensor, ipu_value *out)
 static bool
 is_watched(const py_recorder *self, ipu_value value)
 {
-    return value.index < self->watched.count && self->watched.items[value.index];
+    return value.index < self->known.count && self->known.items[value.index].is_watched;
 }
 
 /* --- recording ------------------------------------------------------------------- */
@@ -149,7 +150,8 @@ run_node(ipu_py_state *state, const py_recorder *self, const ipu_node_data *node
     PyObject *result = NULL;
     if (thread != NULL && inputs != NULL) {
         for (uint32_t i = 0; i < node->input_count; i++) {
-            inputs[i] = self->tensors.items[node->inputs[i].index];
+            uint32_t value = node->inputs[i].index;
+            inputs[i] = (ipu_py_tensor *)self->known.items[value].tensor;
         }
         PyObject *active = thread->recorder;
         thread->recorder = NULL;
@@ -294,7 +296,7 @@ gradients(py_recorder *self, ipu_py_gradient_request *r)
         ipu_value value = place == IPU_NO_INDEX ? IPU_NO_VALUE : r->out.items[place];
         PyObject *item = value.index == IPU_NO_INDEX
                              ? Py_None
-                             : (PyObject *)self->tensors.items[value.index];
+                             : self->known.items[value.index].tensor;
         ipu_py_put(&list, (Py_ssize_t)i, Py_NewRef(item));
     }
     return list;
@@ -352,8 +354,8 @@ recorder_traverse(PyObject *object, visitproc visit, void *arg)
 {
     py_recorder *self = (py_recorder *)object;
     Py_VISIT(Py_TYPE(object));
-    for (size_t i = 0; i < self->tensors.count; i++) {
-        Py_VISIT(self->tensors.items[i]);
+    for (size_t i = 0; i < self->known.count; i++) {
+        Py_VISIT(self->known.items[i].tensor);
     }
     return 0;
 }
@@ -365,11 +367,10 @@ recorder_dealloc(PyObject *object)
     PyObject_GC_UnTrack(object);
     PyObject_ClearWeakRefs(object);
     ipu_ctx ctx = ipu_py_ctx();
-    for (size_t i = 0; i < self->tensors.count; i++) {
-        Py_XDECREF(self->tensors.items[i]);
+    for (size_t i = 0; i < self->known.count; i++) {
+        Py_XDECREF(self->known.items[i].tensor);
     }
-    IPU_ARRAY_FREE(&ctx, &self->tensors);
-    IPU_ARRAY_FREE(&ctx, &self->watched);
+    IPU_ARRAY_FREE(&ctx, &self->known);
     ipu_id_map_free(&ctx, &self->values);
     ipu_graph_free(&ctx, self->graph);
     ipu_py_free(object);
@@ -413,7 +414,7 @@ recorder_watch(PyObject *object, PyObject *tensor)
     if (!ipu_py_is_ok(&ctx, take(&ctx, self, (ipu_py_tensor *)tensor, &value))) {
         return NULL;
     }
-    self->watched.items[value.index] = true;
+    self->known.items[value.index].is_watched = true;
     Py_RETURN_NONE;
 }
 
