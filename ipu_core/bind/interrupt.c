@@ -78,8 +78,7 @@ ipu_py_interrupt_end(ipu_py_interrupt *interrupt)
     }
 }
 
-/* --- signals while a data set is read ----------------------------------------------
- */
+/* --- signals while a data set is read -------------------------------------------- */
 
 /* The clock is read at every call where calls take long, and seldom where they do not.
  */

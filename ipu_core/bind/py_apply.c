@@ -144,8 +144,8 @@ ipu_py_parse_attrs(PyObject *dict, ipu_ctx *ctx, ipu_arena *arena, ipu_attr *out
     return 0;
 }
 
-/* New reference: a tuple of the tensors that a sequence of tensor-likes becomes. What is
- * not a tensor yet takes the dtype of the first input that is one. */
+/* New reference: a tuple of the tensors that a sequence of tensor-likes becomes. What
+ * is not a tensor yet takes the dtype of the first input that is one. */
 static PyObject *
 tensors_of(ipu_py_state *state, PyObject *sequence)
 {

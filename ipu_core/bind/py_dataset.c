@@ -14,11 +14,11 @@
  * that may wait, run a callback or free an iterator releases the GIL first. */
 #include "bind/bind.h"
 
-/* --- callbacks: the core calls them from any thread, with no lock of its own held ---
- */
+/* --- callbacks ------------------------------------------------------------------- */
 
-/* A callback takes the GIL, and what Python raises there travels with the error: the
- * consumer, on whatever thread, raises that very object. */
+/* The core calls them from any thread, with no lock of its own held. One takes the GIL,
+ * and what Python raises there travels with the error: the consumer, on whatever
+ * thread, raises that very object. */
 typedef struct callback {
     PyObject *callable;         /* the Dataset object's; NULL: it is gone */
     PyTypeObject *program_type; /* of what a map's function gives (borrowed), or NULL */
@@ -689,8 +689,8 @@ static void
 dataset_dealloc(PyObject *object)
 {
     PyObject_GC_UnTrack(object);
+    ipu_dataset *dataset = ipu_py_dataset_of(object);
     Py_TRASHCAN_BEGIN(object, dataset_dealloc) /* chains are long */
-        ipu_dataset *dataset = ipu_py_dataset_of(object);
     dataset_clear(object);
     Py_BEGIN_ALLOW_THREADS
     ipu_dataset_unref(dataset);

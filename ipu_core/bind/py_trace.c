@@ -728,8 +728,7 @@ trace_captures(PyObject *object, PyObject *args)
     return found.index == IPU_NO_INDEX ? Py_NewRef(Py_None) : describe(c.graph, found);
 }
 
-/* --- programs: of the whole trace, of what one value needs, of a call's way back ---
- */
+/* --- programs -------------------------------------------------------------------- */
 
 static PyObject *
 trace_compile(PyObject *object, PyObject *args, PyObject *kwargs)
@@ -753,7 +752,8 @@ trace_compile(PyObject *object, PyObject *args, PyObject *kwargs)
                                   verify != 0);
 }
 
-/* A program of a graph that was cut out of the trace, and that is freed. */
+/* A program of what was cut out of the trace, for one value or for a call's way back;
+ * the graph is freed. */
 static PyObject *
 compile_part(py_trace *self, ipu_graph *graph, PyObject *device)
 {
