@@ -60,7 +60,8 @@ def enable_eager_execution(*args: Any, **kwargs: Any) -> None:
     """The same as :func:`enable_v2_behavior`.
 
     Args:
-        *args, **kwargs: Accepted without effect.
+        *args: Accepted without effect.
+        **kwargs: Accepted without effect.
 
     Example:
         >>> v1.enable_eager_execution()
