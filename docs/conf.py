@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """How Sphinx builds these pages: python -m sphinx -W docs docs/_build"""
 
+import re
 import sys
 from pathlib import Path
 
@@ -35,5 +36,22 @@ napoleon_numpy_docstring = False
 napoleon_use_ivar = True
 
 
+# arguments that are described together
+NAMES = re.compile(r"^( +)(\*{0,2}\w+(?:,\s+\*{0,2}\w+)+): ", re.MULTILINE)
+
+
+def one_line_of_names(app, what, name, obj, options, lines):
+    """Bring such lists into the form that Napoleon reads: on one line, and with stars
+    that do not begin emphasis."""
+
+    def line(found):
+        names = re.sub(r",\s+", ", ", found[2])
+        names = names.replace(", **", r", \*\*").replace(", *", r", \*")
+        return f"{found[1]}{names}: "
+
+    lines[:] = NAMES.sub(line, "\n".join(lines)).split("\n")
+
+
 def setup(app):
+    app.connect("autodoc-process-docstring", one_line_of_names, priority=400)
     app.connect("builder-inited", lambda app: api_pages.write(Path(app.srcdir) / "api"))

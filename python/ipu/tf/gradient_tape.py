@@ -511,7 +511,7 @@ class GradientTape:
             parallel_iterations, experimental_use_pfor: Accepted and not used.
 
         Returns:
-            [b, *target.shape[1:], *source.shape[1:]].
+            A tensor of shape ``[b, *target.shape[1:], *source.shape[1:]]``.
 
         Raises:
             ValueError: The first axes differ.
