@@ -49,20 +49,6 @@ step_at(const step_walk *w, int64_t k)
 
 /* --- reading operands, giving results --------------------------------------------- */
 
-static ipu_value
-slice(ipu_rule *r, ipu_value x, const int64_t *begin, const ipu_shape *size)
-{
-    int64_t strides[IPU_MAX_RANK];
-    uint32_t rank = (uint32_t)size->rank;
-    for (uint32_t i = 0; i < rank; i++) {
-        strides[i] = 1;
-    }
-    ipu_attr attrs[3] = {ipu_attr_ints(IPU_ATTR_BEGIN, begin, rank),
-                         ipu_attr_ints(IPU_ATTR_SIZE, size->dims, rank),
-                         ipu_attr_ints(IPU_ATTR_STRIDES, strides, rank)};
-    return ipu__rule_emit(r, IPU_OP_ID_SLICE, &x, 1, attrs, 3);
-}
-
 /* Columns [begin, begin + n) of a matrix. */
 static ipu_value
 columns(ipu_rule *r, ipu_value x, int64_t begin, int64_t n)
@@ -72,7 +58,7 @@ columns(ipu_rule *r, ipu_value x, int64_t begin, int64_t n)
         return x;
     }
     size.dims[1] = n;
-    return slice(r, x, (int64_t[]){0, begin}, &size);
+    return ipu__rule_slice(r, x, (int64_t[]){0, begin}, &size);
 }
 
 /* Columns of a sequence at a step in memory: [batch, n]. */
@@ -84,7 +70,7 @@ sequence_cell(const step_walk *w, ipu_value x, int64_t step, int64_t begin, int6
     ipu_shape flat = ipu_shape_make(2, (int64_t[]){w->batch, n});
     begins[w->time] = step;
     size.dims[w->time] = 1;
-    return ipu__rule_reshape(w->r, slice(w->r, x, begins, &size), &flat);
+    return ipu__rule_reshape(w->r, ipu__rule_slice(w->r, x, begins, &size), &flat);
 }
 
 static ipu_value
@@ -178,7 +164,7 @@ where_live(const step_walk *w, int64_t k, ipu_value live, ipu_value other)
     ipu_shape shape = ipu__rule_type(r, live).shape;
     begin[w->time] = step_at(w, k);
     size.dims[w->time] = 1;
-    ipu_value mask = slice(r, w->mask, begin, &size);
+    ipu_value mask = ipu__rule_slice(r, w->mask, begin, &size);
     mask = ipu__rule_broadcast(r, ipu__rule_reshape(r, mask, &column), &shape);
     return ipu__rule_select(r, mask, live, other);
 }
@@ -202,13 +188,6 @@ static ipu_value
 product_back(ipu_rule *r, ipu_value a, ipu_value b)
 {
     return ipu__rule_product(r, a, b, false, true);
-}
-
-static ipu_value
-side_by_side(ipu_rule *r, const ipu_value *parts, uint32_t count)
-{
-    ipu_attr axis = ipu_attr_int(IPU_ATTR_AXIS, 1);
-    return ipu__rule_emit(r, IPU_OP_ID_CONCAT, parts, count, &axis, 1);
 }
 
 /* d x = d y (1 - y) of y = sigmoid(x) */
@@ -305,7 +284,7 @@ lstm_steps_back(step_walk *w)
                                     through_sigmoid(r, MUL(total, before), f),
                                     through_tanh(r, MUL(total, i), g),
                                     through_sigmoid(r, MUL(dh, t), o)};
-        ipu_value dx = live_or_zero(w, k, side_by_side(r, parts, 4));
+        ipu_value dx = live_or_zero(w, k, ipu__rule_concat(r, parts, 4, 1));
         give_cell(w, 0, k, 0, dx);
         give_cell(w, 1, k, 0, state_before(w, 3, 4, k));
         dc = where_live(w, k, MUL(total, f), dc);
@@ -374,9 +353,9 @@ gru_steps_back(step_walk *w)
         ipu_value dr = through_sigmoid(r, MUL(met, factor), reset);
         ipu_value last = w->reset_after ? MUL(d, reset) : d;
         ipu_value parts[3] = {dz, dr, d};
-        give_cell(w, 0, k, 0, live_or_zero(w, k, side_by_side(r, parts, 3)));
+        give_cell(w, 0, k, 0, live_or_zero(w, k, ipu__rule_concat(r, parts, 3, 1)));
         parts[2] = last;
-        ipu_value dp = side_by_side(r, parts, 3);
+        ipu_value dp = ipu__rule_concat(r, parts, 3, 1);
         give_cell(w, 1, k, 0, live_or_zero(w, k, dp));
         give_cell(w, 2, k, 0, h);
         ipu_value fresh =
@@ -434,10 +413,7 @@ join_cells(const step_walk *w, uint32_t operand, const ipu_value *gradients,
     for (int64_t k = 0; k < w->steps; k++) {
         cells[k] = ipu__rule_reshape(r, cells[k], &shape);
     }
-    ipu_attr axis = ipu_attr_int(IPU_ATTR_AXIS, w->time);
-    ipu__rule_give(
-        r, operand,
-        ipu__rule_emit(r, IPU_OP_ID_CONCAT, cells, (uint32_t)w->steps, &axis, 1));
+    ipu__rule_give(r, operand, ipu__rule_concat(r, cells, (uint32_t)w->steps, w->time));
 }
 
 /* An operand is read whole, or by its cells. */

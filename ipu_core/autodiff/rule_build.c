@@ -112,6 +112,28 @@ ipu__rule_broadcast(ipu_rule *rule, ipu_value x, const ipu_shape *shape)
 }
 
 ipu_value
+ipu__rule_slice(ipu_rule *rule, ipu_value x, const int64_t *begin,
+                const ipu_shape *size)
+{
+    int64_t ones[IPU_MAX_RANK];
+    uint32_t rank = (uint32_t)size->rank;
+    for (uint32_t i = 0; i < rank; i++) {
+        ones[i] = 1;
+    }
+    ipu_attr attrs[3] = {ipu_attr_ints(IPU_ATTR_BEGIN, begin, rank),
+                         ipu_attr_ints(IPU_ATTR_SIZE, size->dims, rank),
+                         ipu_attr_ints(IPU_ATTR_STRIDES, ones, rank)};
+    return ipu__rule_emit(rule, IPU_OP_ID_SLICE, &x, 1, attrs, 3);
+}
+
+ipu_value
+ipu__rule_concat(ipu_rule *rule, const ipu_value *parts, uint32_t count, int64_t axis)
+{
+    ipu_attr attr = ipu_attr_int(IPU_ATTR_AXIS, axis);
+    return ipu__rule_emit(rule, IPU_OP_ID_CONCAT, parts, count, &attr, 1);
+}
+
+ipu_value
 ipu__rule_cast(ipu_rule *rule, ipu_value x, ipu_dtype dtype)
 {
     if (ipu__rule_type(rule, x).dtype == dtype) {

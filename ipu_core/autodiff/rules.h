@@ -56,6 +56,11 @@ ipu_value ipu__rule_product(ipu_rule *rule, ipu_value a, ipu_value b, bool trans
 ipu_value ipu__rule_number(ipu_rule *rule, ipu_value like, double number);
 ipu_value ipu__rule_reshape(ipu_rule *rule, ipu_value x, const ipu_shape *shape);
 ipu_value ipu__rule_broadcast(ipu_rule *rule, ipu_value x, const ipu_shape *shape);
+/* The elements from `begin` on, on each axis as many as `size` says. */
+ipu_value ipu__rule_slice(ipu_rule *rule, ipu_value x, const int64_t *begin,
+                          const ipu_shape *size);
+ipu_value ipu__rule_concat(ipu_rule *rule, const ipu_value *parts, uint32_t count,
+                           int64_t axis);
 ipu_value ipu__rule_cast(ipu_rule *rule, ipu_value x, ipu_dtype dtype);
 ipu_value ipu__rule_sum(ipu_rule *rule, ipu_value x, const int64_t *axes,
                         uint32_t axis_count, bool keep_dims);

@@ -34,15 +34,10 @@ shifted(ipu_rule *r, ipu_value x, int64_t axis, bool back)
 {
     ipu_type type = ipu__rule_type(r, x);
     int64_t begin[IPU_MAX_RANK] = {0};
-    int64_t strides[IPU_MAX_RANK];
     ipu_shape rest = type.shape;
     ipu_shape edge = type.shape;
-    uint32_t rank = (uint32_t)type.shape.rank;
     if (type.shape.dims[axis] == 0) {
         return x;
-    }
-    for (uint32_t i = 0; i < rank; i++) {
-        strides[i] = 1;
     }
     rest.dims[axis]--;
     edge.dims[axis] = 1;
@@ -50,14 +45,10 @@ shifted(ipu_rule *r, ipu_value x, int64_t axis, bool back)
     if (rest.dims[axis] == 0) {
         begin[axis] = 0; /* of nothing */
     }
-    ipu_attr slice[3] = {ipu_attr_ints(IPU_ATTR_BEGIN, begin, rank),
-                         ipu_attr_ints(IPU_ATTR_SIZE, rest.dims, rank),
-                         ipu_attr_ints(IPU_ATTR_STRIDES, strides, rank)};
-    ipu_attr join = ipu_attr_int(IPU_ATTR_AXIS, axis);
-    ipu_value kept = ipu__rule_emit(r, IPU_OP_ID_SLICE, &x, 1, slice, 3);
+    ipu_value kept = ipu__rule_slice(r, x, begin, &rest);
     ipu_value zeros = ipu__rule_broadcast(r, NUMBER(0.0), &edge);
     ipu_value parts[2] = {back ? zeros : kept, back ? kept : zeros};
-    return ipu__rule_emit(r, IPU_OP_ID_CONCAT, parts, 2, &join, 1);
+    return ipu__rule_concat(r, parts, 2, axis);
 }
 
 /* The axis of a scan, counted from the front. */

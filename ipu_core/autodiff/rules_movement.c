@@ -117,20 +117,10 @@ ipu_gradient_concat(ipu_rule *r)
     int64_t axis = ipu_attrs_int(r->attrs, IPU_ATTR_AXIS, 0);
     axis = axis < 0 ? axis + whole.rank : axis;
     int64_t begin[IPU_MAX_RANK] = {0};
-    int64_t ones[IPU_MAX_RANK];
-    for (int32_t i = 0; i < IPU_MAX_RANK; i++) {
-        ones[i] = 1;
-    }
-    uint32_t rank = (uint32_t)whole.rank;
     for (uint32_t i = 0; i < r->input_count; i++) {
         ipu_shape part = ipu__rule_type(r, r->inputs[i]).shape;
         if (r->wanted[i]) {
-            ipu_attr attrs[3] = {ipu_attr_ints(IPU_ATTR_BEGIN, begin, rank),
-                                 ipu_attr_ints(IPU_ATTR_SIZE, part.dims, rank),
-                                 ipu_attr_ints(IPU_ATTR_STRIDES, ones, rank)};
-            ipu_value own =
-                ipu__rule_emit(r, IPU_OP_ID_SLICE, &r->grads[0], 1, attrs, 3);
-            ipu__rule_give(r, i, own);
+            ipu__rule_give(r, i, ipu__rule_slice(r, r->grads[0], begin, &part));
         }
         begin[axis] += part.dims[axis];
     }

@@ -102,13 +102,8 @@ static ipu_value
 columns(ipu_rule *r, ipu_value x, int64_t begin, int64_t size)
 {
     ipu_shape shape = ipu__rule_type(r, x).shape;
-    int64_t begins[3] = {0, 0, begin};
-    int64_t sizes[3] = {shape.dims[0], shape.dims[1], size};
-    int64_t steps[3] = {1, 1, 1};
-    ipu_attr attrs[3] = {ipu_attr_ints(IPU_ATTR_BEGIN, begins, 3),
-                         ipu_attr_ints(IPU_ATTR_SIZE, sizes, 3),
-                         ipu_attr_ints(IPU_ATTR_STRIDES, steps, 3)};
-    return ipu__rule_emit(r, IPU_OP_ID_SLICE, &x, 1, attrs, 3);
+    shape.dims[2] = size;
+    return ipu__rule_slice(r, x, (int64_t[]){0, 0, begin}, &shape);
 }
 
 /* Without reset_after the candidate's part of the kernel met r h, which is `inner`. */
@@ -122,8 +117,7 @@ gru_kernel_gradient(ipu_rule *r, const ipu_value *back)
     ipu_value parts[2] = {
         product_over_steps(r, back[2], columns(r, back[0], 0, 2 * n)),
         product_over_steps(r, r->outputs[3], columns(r, back[0], 2 * n, n))};
-    ipu_attr axis = ipu_attr_int(IPU_ATTR_AXIS, 1);
-    return ipu__rule_emit(r, IPU_OP_ID_CONCAT, parts, 2, &axis, 1);
+    return ipu__rule_concat(r, parts, 2, 1);
 }
 
 ipu_status

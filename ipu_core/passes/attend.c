@@ -78,8 +78,7 @@ typedef struct attender {
     const ipu_graph *graph;
     ipu_uses uses;
     IPU_ARRAY(attention) found;
-    IPU_ARRAY(uint32_t)
-    owner; /* by node: which of `found` it is a product of, plus 1 */
+    IPU_ARRAY(uint32_t) owner; /* by node: of which of `found` it is a product, plus 1 */
 } attender;
 
 /* --- nodes and values ------------------------------------------------------------- */
