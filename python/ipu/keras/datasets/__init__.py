@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: MIT
 """``ipu.keras.datasets``: small data sets to try things with.
 
+Where there is neither a file nor a network, they raise FileNotFoundError, whose message
+names the ways out.
+
 Example:
     >>> from ipu.keras import datasets
     >>> (x_train, y_train), test = datasets.mnist.load_data()  # doctest: +SKIP
@@ -12,25 +15,15 @@ from typing import TYPE_CHECKING
 
 from ipu._text.faces import face
 from ipu.keras.datasets import (
-    boston_housing,
-    cifar10,
-    cifar100,
-    fashion_mnist,
-    imdb,
-    mnist,
-    reuters,
+    boston_housing as boston_housing,
+    cifar10 as cifar10,
+    cifar100 as cifar100,
+    fashion_mnist as fashion_mnist,
+    imdb as imdb,
+    mnist as mnist,
+    reuters as reuters,
 )
 
-__all__ = [
-    "boston_housing",
-    "cifar10",
-    "cifar100",
-    "fashion_mnist",
-    "imdb",
-    "mnist",
-    "reuters",
-]
-
-
 if not TYPE_CHECKING:
+    __all__ = "boston_housing cifar10 cifar100 fashion_mnist imdb mnist reuters".split()
     __getattr__, __dir__ = face(__name__, __all__)

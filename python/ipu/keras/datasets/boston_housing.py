@@ -36,8 +36,6 @@ def load_data(
         (n,) in thousands of dollars.
 
     Raises:
-        FileNotFoundError: There is no file and no network; the message names the
-            ways out.
         ValueError: The file is damaged, or ``test_split`` is out of range.
     """
     if not 0 <= test_split < 1:

@@ -34,8 +34,6 @@ def load_data() -> tuple[Split, Split]:
         (n, 1).
 
     Raises:
-        FileNotFoundError: There is no file and no network; the message names the
-            ways out.
         ValueError: The file is damaged.
     """
     names = [f"cifar-10-batches-py/data_batch_{i}" for i in range(1, 6)]

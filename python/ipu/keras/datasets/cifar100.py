@@ -37,8 +37,6 @@ def load_data(label_mode: str = "fine") -> tuple[Split, Split]:
         (n, 1).
 
     Raises:
-        FileNotFoundError: There is no file and no network; the message names the
-            ways out.
         ValueError: The file is damaged, or ``label_mode`` is neither.
     """
     if label_mode not in ("fine", "coarse"):

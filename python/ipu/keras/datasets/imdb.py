@@ -56,8 +56,6 @@ def load_data(
         ``((x_train, y_train), (x_test, y_test))``: arrays of lists, and int64 labels.
 
     Raises:
-        FileNotFoundError: There is no file and no network; the message names the
-            ways out.
         ValueError: The file is damaged, or no review is as short as ``maxlen``.
 
     Source: https://storage.googleapis.com/tensorflow/tf-keras-datasets/imdb.npz

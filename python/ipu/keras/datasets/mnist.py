@@ -30,8 +30,6 @@ def load_data(path: str = "mnist.npz") -> Arrays:
         (n, 28, 28) with grey values 0 to 255, and digits (n,) 0 to 9.
 
     Raises:
-        FileNotFoundError: There is no file and no network; the message names the
-            ways out.
         ValueError: The file is truncated, or is not such a file.
 
     Source:

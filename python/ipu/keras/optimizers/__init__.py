@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
 """``ipu.keras.optimizers``: how gradients change weights.
 
-Every optimizer takes a ``name``, and as keywords what :class:`Optimizer` takes.
+Every optimizer takes a ``learning_rate``, a number or a schedule, a ``name``, and as
+keywords what :class:`Optimizer` takes. ``epsilon`` keeps a division finite; ``name`` of a
+call has no effect.
 """
 
 from __future__ import annotations

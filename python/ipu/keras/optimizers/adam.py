@@ -27,9 +27,7 @@ class Adam(Optimizer):
     ``w -= rate sqrt(1 - beta_2^t) / (1 - beta_1^t) m / (sqrt(v) + epsilon)``.
 
     Args:
-        learning_rate: A number or a schedule.
         beta_1, beta_2: Decays of the first and the second moment, in [0, 1).
-        epsilon: Keeps the division finite.
         amsgrad: Whether the largest second moment so far is used (Reddi et al. 2018).
 
     Example:

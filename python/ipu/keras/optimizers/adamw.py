@@ -35,10 +35,8 @@ class AdamW(Adam):
     Before each update of :class:`Adam`: ``w -= w weight_decay rate``.
 
     Args:
-        learning_rate: A number or a schedule.
         weight_decay: The share that a weight loses in a step, times the rate.
         beta_1, beta_2: Decays of the first and the second moment, in [0, 1).
-        epsilon: Keeps the division finite.
         amsgrad: Whether the largest second moment so far is used.
 
     Raises:

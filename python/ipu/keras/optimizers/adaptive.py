@@ -31,9 +31,7 @@ class Adagrad(Optimizer):
     ``a += g g; w -= rate g / (sqrt(a) + epsilon)``.
 
     Args:
-        learning_rate: A number or a schedule.
         initial_accumulator_value: What ``a`` starts from.
-        epsilon: Keeps the division finite.
 
     Raises:
         ValueError: ``initial_accumulator_value`` is negative.
@@ -86,9 +84,7 @@ class Adadelta(Optimizer):
     b = rho b + (1 - rho) d d; w -= rate d``.
 
     Args:
-        learning_rate: A number or a schedule.
         rho: Decay of the running squares.
-        epsilon: Keeps the division finite.
 
     Example:
         >>> w = tf.Variable(1.0)
@@ -153,10 +149,8 @@ class Adamax(_TwoMoments):
     w -= rate / (1 - beta_1^t) m / (v + epsilon)``.
 
     Args:
-        learning_rate: A number or a schedule.
         beta_1: Decay of the first moment, in [0, 1).
         beta_2: Decay of the largest gradient, in [0, 1).
-        epsilon: Keeps the division finite.
 
     Example:
         >>> w = tf.Variable(1.0)
@@ -203,7 +197,6 @@ class Nadam(_TwoMoments):
     Args:
         learning_rate: A number.
         beta_1, beta_2: Decays of the first and the second moment, in [0, 1).
-        epsilon: Keeps the division finite.
         **kwargs: What ``Optimizer`` takes, and ``schedule_decay``, which takes the
             place of 0.004. ``decay`` has no effect, as in Keras.
 
@@ -293,7 +286,6 @@ class Ftrl(Optimizer):
     else 0; ``g'`` is ``g + 2 l2_shrinkage w``.
 
     Args:
-        learning_rate: A number or a schedule.
         learning_rate_power: At most 0; -0.5 is Adagrad's.
         initial_accumulator_value: What ``a`` starts from.
         l1_regularization_strength: l1, at least 0.

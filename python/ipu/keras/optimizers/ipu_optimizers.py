@@ -137,7 +137,6 @@ class SGDIpuOptimizer(IpuOptimizerBase, SGD):
     Without momentum it is :class:`SGD`.
 
     Args:
-        learning_rate: A number or a schedule.
         momentum: In [0, 1].
         nesterov: Whether Nesterov's form is used.
         momentum_accum_dtype: Of the momentum's variable; None for the weight's.
@@ -195,9 +194,7 @@ class AdamIpuOptimizer(IpuOptimizerBase, Adam):
     ``optimizer_compute_precisions``; what is taken from w is cast to its dtype first.
 
     Args:
-        learning_rate: A number or a schedule.
         beta_1, beta_2: Decays of the first and the second moment, in [0, 1).
-        epsilon: Keeps the division finite.
         amsgrad: Whether the largest second moment so far is used.
         m_dtype: Of the first moment's variable; None for the weight's.
         v_dtype: Of the second moment's.

@@ -22,9 +22,7 @@ class LAMBIpuOptimizer(IpuOptimizerBase):
     their first values; ``w -= rate * |w| / |u| * u``. The ratio is 1 where a norm is 0.
 
     Args:
-        learning_rate: A number or a schedule.
         beta_1, beta_2: Decays of the first and the second moment, in [0, 1).
-        epsilon: Keeps the division finite.
         weight_decay_rate: The share of the weights in u.
         exclude_from_weight_decay: Regular expressions: variables that one is found in
             the name of do without it.

@@ -283,7 +283,6 @@ class Optimizer(Configured):
             loss: A scalar tensor of the open trace, or a callable that gives one.
             var_list: The variables to change, or a callable that gives them.
             grad_loss: The gradient of the loss, None for 1.
-            name: Ignored.
             tape: A ``GradientTape`` that recorded the loss; None where a trace is open.
 
         Returns:
@@ -359,7 +358,6 @@ class Optimizer(Configured):
         Args:
             grads_and_vars: Pairs of a gradient and a variable; pairs whose gradient is
                 None are left out with a warning.
-            name: Ignored.
             experimental_aggregate_gradients: Whether gradients are added up over the
                 replicas of the program first. Else each replica goes its own way.
 

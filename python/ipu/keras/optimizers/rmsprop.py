@@ -21,10 +21,8 @@ class RMSprop(Optimizer):
     ``v = momentum v + rate g / sqrt(r + epsilon); w -= v``.
 
     Args:
-        learning_rate: A number or a schedule.
         rho: Decay of the running mean, in [0, 1].
         momentum: The part of the last change that is kept.
-        epsilon: Keeps the division finite.
         centered: Whether the variance is used.
 
     Example:

@@ -20,7 +20,6 @@ class SGD(Optimizer):
     ``w += momentum * v - rate * g`` with the new ``v``.
 
     Args:
-        learning_rate: A number or a schedule.
         momentum: In [0, 1].
         nesterov: Whether Nesterov's form is used.
 

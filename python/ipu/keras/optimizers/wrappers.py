@@ -260,7 +260,6 @@ class GradientAccumulationOptimizer(IpuOptimizer):
 
         Args:
             grads_and_vars: Pairs of a gradient and a variable.
-            name: Ignored.
             experimental_aggregate_gradients: Whether accumulated gradients are added up
                 over the replicas.
 
@@ -391,7 +390,6 @@ class ALSGradientAccumulationOptimizer(GradientAccumulationOptimizer):
             grads_and_vars: Pairs of a gradient and a variable.
             captured_grads: More gradients to count, which are accumulated too.
             global_step: A variable to count up by one in each mini-batch, or None.
-            name: Ignored.
             experimental_aggregate_gradients: As of any optimizer.
 
         Returns:
