@@ -2,8 +2,8 @@
 """``ipu.keras.optimizers``: how gradients change weights.
 
 Every optimizer takes a ``learning_rate``, a number or a schedule, a ``name``, and as
-keywords what :class:`Optimizer` takes. ``epsilon`` keeps a division finite; ``name`` of a
-call has no effect.
+keywords what :class:`Optimizer` takes. ``epsilon`` keeps a division finite. The
+``name`` of a call has no effect.
 """
 
 from __future__ import annotations
