@@ -187,7 +187,8 @@ close_enough(const ipu_type *type, const void *a, const void *b, double toleranc
     return true;
 }
 
-/* Reference, then fast kernels of both instruction sets with 1, 2 and 3 threads. */
+/* The reference kernel, or that of the generic class where there is none; then fast ones of
+ * all classes with 1, 2 and 3 threads. */
 static inline void
 check_trial(const kernel_trial *trial)
 {

@@ -153,7 +153,9 @@ ipu_kernel_prepare(ipu_ctx *ctx, ipu_arena *arena, ipu_kernel_spec *spec,
         spec->output_count > 0 ? &spec->outputs[0] : NULL);
     if (row->reference == NULL ||
         (variant != IPU_KERNEL_REFERENCE && row->choose != NULL)) {
-        ipu__preparation preparation = {ctx, arena, spec, cpu, variant};
+        ipu__preparation preparation = {
+            ctx, arena, spec, cpu,
+            variant == IPU_KERNEL_REFERENCE ? IPU_KERNEL_FAST : variant};
         IPU_TRY(row->choose(&preparation));
     }
     if (spec->run == NULL) {
