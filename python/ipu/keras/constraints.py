@@ -36,7 +36,6 @@ class NonNeg(Constraint):
     """
 
     def __call__(self, w: Tensor) -> Tensor:
-        """Give ``w`` with 0 in place of negative elements."""
         return tf.maximum(w, tf.zeros_like(w))
 
 
@@ -61,7 +60,6 @@ class MaxNorm(Constraint):
         self.axis = axis
 
     def __call__(self, w: Tensor) -> Tensor:
-        """Give ``w`` with what is too long scaled down."""
         norms = _norms(w, self.axis)
         return w * (tf.minimum(norms, float(self.max_value)) / (state.epsilon + norms))
 
@@ -81,7 +79,6 @@ class UnitNorm(Constraint):
         self.axis = axis
 
     def __call__(self, w: Tensor) -> Tensor:
-        """Give ``w`` divided by its norms."""
         return w / (state.epsilon + _norms(w, self.axis))
 
 
@@ -112,7 +109,6 @@ class MinMaxNorm(Constraint):
         self.axis = axis
 
     def __call__(self, w: Tensor) -> Tensor:
-        """Give ``w`` scaled towards the limits."""
         norms = _norms(w, self.axis)
         inside = tf.minimum(
             tf.maximum(norms, float(self.min_value)), float(self.max_value)

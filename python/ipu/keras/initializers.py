@@ -115,7 +115,6 @@ class Zeros(Initializer):
     """
 
     def values(self, shape: tuple[int, ...]) -> Array:
-        """Give zeros."""
         return np.zeros(shape)
 
 
@@ -128,7 +127,6 @@ class Ones(Initializer):
     """
 
     def values(self, shape: tuple[int, ...]) -> Array:
-        """Give ones."""
         return np.ones(shape)
 
 
@@ -149,7 +147,6 @@ class Constant(Initializer):
             self.value = copy.deepcopy(value)
 
     def values(self, shape: tuple[int, ...]) -> Array:
-        """Give the value, broadcast to ``shape``."""
         return np.broadcast_to(np.asarray(self.value), shape)
 
 
@@ -173,11 +170,9 @@ class RandomUniform(_Seeded):
         self.seed = seed
 
     def values(self, shape: tuple[int, ...]) -> Array:
-        """Draw."""
         return self.values_as(shape, np.dtype(np.float64))
 
     def values_as(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-        """Draw in this dtype."""
         return _uniform_values(self.rng(), (self.minval, self.maxval), shape, dtype)
 
 
@@ -201,7 +196,6 @@ class RandomNormal(_Seeded):
         self.seed = seed
 
     def values(self, shape: tuple[int, ...]) -> Array:
-        """Draw."""
         return self.rng().normal(self.mean, self.stddev, shape)
 
 
@@ -218,7 +212,6 @@ class TruncatedNormal(RandomNormal):
     """
 
     def values(self, shape: tuple[int, ...]) -> Array:
-        """Draw."""
         return self.mean + self.stddev * _truncated_normal_values(self.rng(), shape)
 
 
@@ -342,14 +335,12 @@ class VarianceScaling(_Seeded):
         return self.scale / max(1.0, fan)
 
     def values_as(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-        """Draw in this dtype."""
         if self.distribution != "uniform":
             return super().values_as(shape, dtype)
         limit = math.sqrt(3.0 * self._variance(shape))
         return _uniform_values(self.rng(), (-limit, limit), shape, dtype)
 
     def values(self, shape: tuple[int, ...]) -> Array:
-        """Draw."""
         if self.distribution == "uniform":
             return self.values_as(shape, np.dtype(np.float64))
         variance = self._variance(shape)

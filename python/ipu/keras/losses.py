@@ -110,7 +110,6 @@ class Loss(Configured):
         return _reduce_weighted(losses, sample_weight, self.reduction)
 
     def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal loss."""
         shared = {"reduction": self.reduction, "name": self.name}
         return shared | config_of(self, Loss)
 
@@ -145,12 +144,10 @@ class LossFunctionWrapper(Loss):
         self._fn_kwargs = kwargs
 
     def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
-        """Call the function."""
         y_true, y_pred = squeeze_pair(y_true, y_pred)
         return self.fn(y_true, y_pred, **self._fn_kwargs)
 
     def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal loss."""
         return {"reduction": self.reduction, "name": self.name, **self._fn_kwargs}
 
 

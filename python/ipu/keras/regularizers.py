@@ -49,7 +49,6 @@ class L1L2(Regularizer):
     get_config = Configured.get_config
 
     def __call__(self, x: Tensor) -> Tensor:
-        """Give the penalty of ``x``, a scalar of its dtype."""
         value = tf.convert_to_tensor(x)
         terms = []
         if self.l1:

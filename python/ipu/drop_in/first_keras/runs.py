@@ -34,15 +34,12 @@ class _StepBar(ProgbarLogger):
         super()._close({name: float(value) for name, value in (logs or {}).items()})
 
     def on_train_batch_end(self, batch: int, logs: Logs | None = None) -> None:
-        """Move the bar."""
         self._move(batch, logs)
 
     def on_test_batch_end(self, batch: int, logs: Logs | None = None) -> None:
-        """Move the bar."""
         self._move(batch, logs)
 
     def on_predict_batch_end(self, batch: int, logs: Logs | None = None) -> None:
-        """Move the bar."""
         self._move(batch, logs)
 
 

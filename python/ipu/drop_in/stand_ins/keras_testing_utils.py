@@ -131,12 +131,10 @@ class Bias(keras.layers.Layer):
     """A layer that adds a weight, zero at first, to its input."""
 
     def build(self, input_shape: Any) -> None:
-        """Make the weight, of the shape of one input."""
         self.bias = self.add_weight("bias", tuple(input_shape[1:]), initializer="zeros")
         super().build(input_shape)
 
     def call(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-        """``inputs`` plus the weight."""
         del args, kwargs
         return inputs + self.bias
 
@@ -152,7 +150,6 @@ class SmallSubclassMLP(keras.Model):
         )
 
     def call(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-        """Both layers, one after the other."""
         del args, kwargs
         return self.layer_b(self.layer_a(inputs))
 
@@ -205,7 +202,6 @@ class _SubclassModel(keras.Model):
         self.all_layers = model_layers
 
     def call(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-        """All layers."""
         del args, kwargs
         for layer in self.all_layers:
             inputs = layer(inputs)
@@ -253,7 +249,6 @@ class _MultiIOModel(keras.Model):
         self.after = after
 
     def call(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-        """Run the branches, each on an input of its own unless they share one."""
         del args, kwargs
         return _run_branches(inputs, self.branches, self.before, self.after)
 

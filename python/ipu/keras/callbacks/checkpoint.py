@@ -99,7 +99,6 @@ class ModelCheckpoint(Callback):
         self._batches_since_save = 0
 
     def on_epoch_begin(self, epoch: int, logs: Logs | None = None) -> None:
-        """Note which epoch it is."""
         self._epoch = epoch
 
     def _steps_to_save(self) -> int | None:

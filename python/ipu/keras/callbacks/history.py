@@ -38,12 +38,10 @@ class History(Callback):
         self.steps: dict[str, list[float]] = {}
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
-        """Forget the epochs of an earlier run."""
         self.epoch = []
         self.steps = {}
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
-        """Keep the results of an epoch."""
         self.epoch.append(epoch)
         for key, value in (logs or {}).items():
             self.history.setdefault(key, []).append(value)

@@ -76,13 +76,11 @@ class ReduceLROnPlateau(Callback):
         self.best = self._monitor.worst
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
-        """Start again."""
         self.cooldown_counter = 0
         self.wait = 0
         self.best = self._monitor.worst
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
-        """Compare, and reduce the rate if it is time."""
         optimizer = self.model.optimizer
         if not hasattr(optimizer.learning_rate, "numpy"):
             raise ValueError(

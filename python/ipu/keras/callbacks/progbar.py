@@ -83,53 +83,42 @@ class ProgbarLogger(Callback):
     # --- hooks ------------------------------------------------------------------------
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
-        """Note that this is training."""
         self._in_fit = True
 
     def on_epoch_begin(self, epoch: int, logs: Logs | None = None) -> None:
-        """Open the bar of an epoch."""
         self._open(f"Epoch {epoch + 1}/{(self.params or {}).get('epochs')}")
 
     @looks(lambda _: None)
     def on_train_batch_end(self, batch: int, logs: Logs | None = None) -> None:
-        """Move the bar."""
         self._show(batch, logs)
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
-        """Close the bar with the results."""
         self._close(logs)
 
     def on_train_end(self, logs: Logs | None = None) -> None:
-        """Show what there is for the last time."""
         self._abandon()
 
     def on_test_begin(self, logs: Logs | None = None) -> None:
-        """Open the bar of an evaluation, but not within ``fit``."""
         if not self._in_fit:
             self._open("")
 
     @looks(lambda _: None)
     def on_test_batch_end(self, batch: int, logs: Logs | None = None) -> None:
-        """Move the bar."""
         if not self._in_fit:
             self._show(batch, logs)
 
     def on_test_end(self, logs: Logs | None = None) -> None:
-        """Close the bar with the results."""
         if not self._in_fit:
             self._close(logs)
             self._abandon()
 
     def on_predict_begin(self, logs: Logs | None = None) -> None:
-        """Open the bar of a prediction."""
         self._open("")
 
     @looks(lambda _: None)
     def on_predict_batch_end(self, batch: int, logs: Logs | None = None) -> None:
-        """Move the bar."""
         self._show(batch, None)
 
     def on_predict_end(self, logs: Logs | None = None) -> None:
-        """Close the bar."""
         self._close(None)
         self._abandon()

@@ -65,7 +65,6 @@ class Lines:
     """One line for each part, when it has ended."""
 
     def begin(self, title: str, total: int | None) -> None:
-        """Take the time."""
         self._title = title
         self._started = time.monotonic()
 
@@ -76,7 +75,6 @@ class Lines:
         """Nothing is shown."""
 
     def end(self, done: int, total: int | None, logs: Logs | None) -> None:
-        """Print the line."""
         parts = [self._title] if self._title else []
         parts += [f"{done}/{total or done}", f"{time.monotonic() - self._started:.1f}s"]
         parts += [f"{key}: {_shown(value)}" for key, value in (logs or {}).items()]
@@ -104,7 +102,6 @@ class Bars:
         self._bar: Any = None
 
     def begin(self, title: str, total: int | None) -> None:
-        """Open the bar."""
         # imported where it is used: it would be half of the time of `import ipu`
         self._bar = importlib.import_module("tqdm").tqdm(
             total=total,
@@ -117,17 +114,14 @@ class Bars:
         )
 
     def advance(self, done: int) -> None:
-        """Move the bar."""
         if self._bar is not None:
             self._bar.update(done - self._bar.n)
 
     def note(self, logs: Logs) -> None:
-        """Write the results after the bar."""
         if self._bar is not None:
             self._bar.set_postfix_str(self._text(logs), refresh=False)
 
     def end(self, done: int, total: int | None, logs: Logs | None) -> None:
-        """Close the bar with the results."""
         if logs:
             self._bar.set_postfix_str(self._text(logs), refresh=True)
         self.stop()
@@ -158,7 +152,6 @@ class NotebookTable:
         self._is_open = False
 
     def begin(self, title: str, total: int | None) -> None:
-        """Add a row."""
         self._started = time.monotonic()
         self._total = total
         self._is_open = True
@@ -166,7 +159,6 @@ class NotebookTable:
         self.advance(0)
 
     def advance(self, done: int) -> None:
-        """Count the row's steps."""
         if not self._is_open:
             return
         row = self._rows[-1]
@@ -176,19 +168,16 @@ class NotebookTable:
             self._show(self._rows[-_ROWS_WHILE_RUNNING:])
 
     def note(self, logs: Logs) -> None:
-        """Put the results in the row."""
         if self._is_open:
             self._rows[-1].update({key: _shown(v) for key, v in logs.items()})
 
     def end(self, done: int, total: int | None, logs: Logs | None) -> None:
-        """Complete the row."""
         self._total = total or done
         self.note(logs or {})
         self.advance(done)
         self._is_open = False
 
     def stop(self) -> None:
-        """Show all rows for the last time."""
         if self._is_open:
             self._rows[-1]["steps"] += " stopped"
             self._is_open = False

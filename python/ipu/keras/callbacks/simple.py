@@ -38,7 +38,6 @@ class LearningRateScheduler(Callback):
         self.verbose = verbose
 
     def on_epoch_begin(self, epoch: int, logs: Logs | None = None) -> None:
-        """Ask for the rate and set it."""
         optimizer = self.model.optimizer
         if not hasattr(optimizer.learning_rate, "numpy"):
             raise ValueError(
@@ -64,7 +63,6 @@ class LearningRateScheduler(Callback):
             )
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
-        """Put the rate into the logs."""
         if logs is not None:
             logs["lr"] = float(self.model.optimizer.learning_rate.numpy())
 
@@ -107,7 +105,6 @@ class CSVLogger(Callback):
         self._with_header = True
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
-        """Open the file."""
         exists = os.path.exists(self.filename) and os.path.getsize(self.filename) > 0
         self._with_header = not (self.append and exists)
         self._file = open(  # noqa: SIM115 (open until training ends)
@@ -116,7 +113,6 @@ class CSVLogger(Callback):
         self._keys = None
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
-        """Write a row."""
         import csv
 
         assert self._file is not None
@@ -130,7 +126,6 @@ class CSVLogger(Callback):
         self._file.flush()
 
     def on_train_end(self, logs: Logs | None = None) -> None:
-        """Close the file."""
         self._abandon()
 
     def _abandon(self) -> None:

@@ -58,7 +58,6 @@ class EarlyStopping(Callback):
         self.best_weights: list[Any] | None = None
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
-        """Start again."""
         self.wait = 0
         self.stopped_epoch = 0
         self.best = self._monitor.worst
@@ -66,7 +65,6 @@ class EarlyStopping(Callback):
         self.best_weights = None
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
-        """Compare, and stop if it is time."""
         current = (logs or {}).get(self.monitor)
         if current is None:
             warn_user(
@@ -93,7 +91,6 @@ class EarlyStopping(Callback):
                 self.model.set_weights(self.best_weights)
 
     def on_train_end(self, logs: Logs | None = None) -> None:
-        """Say when it stopped."""
         if self.stopped_epoch > 0 and self.verbose > 0:
             print(f"Epoch {self.stopped_epoch + 1:05d}: early stopping")
 
@@ -112,7 +109,6 @@ class TerminateOnNaN(Callback):
     """
 
     def on_batch_end(self, batch: int, logs: Logs | None = None) -> None:
-        """Look at the loss."""
         loss = (logs or {}).get("loss")
         if loss is not None and not math.isfinite(loss):
             print(f"Batch {batch}: Invalid loss, terminating training")

@@ -128,7 +128,6 @@ class TensorBoard(Callback):
     # --- hooks ------------------------------------------------------------------------
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
-        """Begin to count."""
         self._last_batch = -1
         self._write_graph_once()
 
@@ -137,7 +136,6 @@ class TensorBoard(Callback):
         self._close()
 
     def on_epoch_begin(self, epoch: int, logs: Logs | None = None) -> None:
-        """Note when it was."""
         self._last_batch = -1
         self._epoch_began = time.perf_counter(), self._step
 
@@ -159,7 +157,6 @@ class TensorBoard(Callback):
             self._scalars("train", values, self._step)
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
-        """Write the results of training and validation, and the weights."""
         given = logs or {}
         train = {k: v for k, v in given.items() if not k.startswith(_VALIDATION)}
         rate = self._rate()
@@ -181,7 +178,6 @@ class TensorBoard(Callback):
             self._write_weights(epoch)
 
     def on_test_end(self, logs: Logs | None = None) -> None:
-        """Write the results of an evaluation by the number of updates."""
         optimizer = getattr(self.model, "optimizer", None)
         if optimizer is not None:
             step = int(optimizer.iterations.numpy())

@@ -56,7 +56,6 @@ class ReLU(Layer):
         self.threshold = float(threshold)
 
     def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        """Apply the function."""
         return activations.relu(
             inputs, self.negative_slope, self.max_value, self.threshold
         )
@@ -83,7 +82,6 @@ class LeakyReLU(Layer):
         self.alpha = float(alpha)
 
     def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        """Apply the function."""
         return tf.nn.leaky_relu(inputs, self.alpha)
 
 
@@ -108,7 +106,6 @@ class ELU(Layer):
         self.alpha = float(alpha)
 
     def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        """Apply the function."""
         return activations.elu(inputs, self.alpha)
 
 
@@ -138,7 +135,6 @@ class ThresholdedReLU(Layer):
         self.theta = float(theta)
 
     def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        """Apply the function."""
         limit = tf.constant(self.theta, dtype=inputs.dtype)
         return tf.where(tf.greater(inputs, limit), inputs, tf.zeros_like(inputs))
 
@@ -191,7 +187,6 @@ class PReLU(Layer):
         self.built = True
 
     def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        """Apply the function."""
         return tf.nn.relu(inputs) - self.alpha * tf.nn.relu(-inputs)
 
 

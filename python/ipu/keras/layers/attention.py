@@ -156,7 +156,6 @@ class Attention(_DotAttention):
         self.scale: Any = None
 
     def build(self, input_shape: Any) -> None:
-        """Create the factor."""
         if self.use_scale:
             self.scale = self.add_weight("scale", (), initializer="ones")
         self.built = True
@@ -206,7 +205,6 @@ class AdditiveAttention(_DotAttention):
         self.scale: Any = None
 
     def build(self, input_shape: Any) -> None:
-        """Create the factors."""
         if self.use_scale:
             size = input_shape[1][-1]
             self.scale = self.add_weight("scale", (size,), initializer="glorot_uniform")

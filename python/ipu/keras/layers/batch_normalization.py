@@ -229,7 +229,6 @@ class BatchNormalization(NormalizationLayer):
         average.assign_sub((average - tf.stop_gradient(value)) * (1.0 - momentum))
 
     def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer."""
         config = super().get_config()
         if not self.renorm:
             config = {key: config[key] for key in config if "renorm" not in key}

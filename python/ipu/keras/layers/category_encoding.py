@@ -201,7 +201,6 @@ class Discretization(PreprocessingLayer):
         self._summary = _thinned(both, self.epsilon)
 
     def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        """Find the ranges."""
         if self.bin_boundaries is None:
             raise ValueError(
                 f"Layer {self.name!r} (Discretization) has no boundaries yet. Call "

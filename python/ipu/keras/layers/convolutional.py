@@ -83,7 +83,6 @@ class _Conv(Convolution):
         self.built = True
 
     def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        """Convolve, add the bias, activate."""
         result = tf.nn.convolution(
             inputs,
             self.kernel,

@@ -88,7 +88,6 @@ class _Depthwise(Convolution):
         )
 
     def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        """Convolve each channel, add the bias, activate."""
         return self._finish(self._depthwise(inputs))
 
 
@@ -137,7 +136,6 @@ class _Separable(_Depthwise):
         self.built = True
 
     def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        """Convolve each channel, mix the channels, add the bias, activate."""
         mixed = tf.nn.convolution(
             self._depthwise(inputs), self.pointwise_kernel, data_format=self._format
         )

@@ -148,7 +148,6 @@ class ConvLSTMCell(LSTMBias):
     def call(
         self, inputs: Tensor, states: Any, training: Any = None, *_: Any, **kwargs: Any
     ) -> tuple[Tensor, Nest]:
-        """Make a step: the output, and the states h and c after it."""
         h, c = states
         masks = self._masks("input", inputs, training)
         of_input = self._convolved(inputs, self.kernel, masks, True)

@@ -91,7 +91,6 @@ class _ConvTranspose(Convolution):
         return (size - 1) * step + reach - 2 * border + self.output_padding[axis]
 
     def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        """Convolve the other way, add the bias, activate."""
         first = 2 if self._channels_first else 1
         given = inputs.shape[first : first + self.rank]
         sizes = [self._length(i, size) for i, size in enumerate(given)]

@@ -136,7 +136,6 @@ class Flatten(Layer):
         self.input_spec = InputSpec(min_ndim=1)
 
     def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        """Reshape to ``(batch, -1)``."""
         shape = tuple(inputs.shape)
         if self.data_format == "channels_first" and len(shape) > 2:
             order = [0, *range(2, len(shape)), 1]
@@ -164,7 +163,6 @@ class Activation(Layer):
         self.supports_masking = True
 
     def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        """Apply the function."""
         return self.activation(inputs)
 
 
@@ -309,7 +307,6 @@ class Lambda(Layer):
         *args: Any,
         **kwargs: Any,
     ) -> Nest:
-        """Call the function."""
         arguments = dict(self.arguments)
         if self._function_takes_mask:
             arguments["mask"] = mask
@@ -324,7 +321,6 @@ class Lambda(Layer):
     _left_out = ("output_shape", "mask")
 
     def get_config(self) -> dict[str, Any]:
-        """Return the arguments that make an equal layer."""
         mask = {} if self.mask is None else {"mask": self.mask}
         return super().get_config() | mask
 

@@ -145,7 +145,6 @@ class EinsumDense(Layer, KernelAttributes):
         return found
 
     def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        """Compute the product, add the bias, apply the activation."""
         result = tf.einsum(self._full_equation, inputs, self.kernel)
         if self.bias is not None:
             result = result + self.bias

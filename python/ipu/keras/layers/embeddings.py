@@ -86,7 +86,6 @@ class Embedding(Layer):
         self.embeddings: Any = None
 
     def build(self, input_shape: Any) -> None:
-        """Create the table."""
         shape = (self.input_dim, self.output_dim)
         # rows are cast, which is less
         self.embeddings = weight_of(

@@ -59,7 +59,6 @@ class GlobalAveragePooling2D(_GlobalPooling):
     rank = 2
 
     def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        """Average."""
         return tf.reduce_mean(inputs, axis=self._axes, keepdims=self.keepdims)
 
 
@@ -132,7 +131,6 @@ class GlobalMaxPooling2D(_GlobalPooling):
     rank = 2
 
     def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        """Take the largest."""
         return tf.reduce_max(inputs, axis=self._axes, keepdims=self.keepdims)
 
 

@@ -46,19 +46,16 @@ class _Capturing(Layer):
         self.tag = kwargs["name"] if tag is None else tag
 
     def build(self, input_shape: Any) -> None:
-        """Build the layer inside."""
         if not self.layer.built:
             self.layer.build(input_shape)
             self.layer.built = True
         super().build(input_shape)
 
     def call(self, inputs: Nest, *args: Any, **kwargs: Any) -> Nest:
-        """Call the layer inside."""
         return self.layer(inputs, *args, **kwargs)
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Any:
-        """Make a layer from what ``get_config`` gave."""
         from ipu.keras import layers
 
         make: Any = cls
@@ -85,7 +82,6 @@ class CaptureUpstreamGradients(_Capturing):
         super().__init__(layer, tag, "_cug", **kwargs)
 
     def call(self, inputs: Nest, *args: Any, **kwargs: Any) -> Nest:
-        """Call the layer inside, and capture what comes back to its results."""
         return _captured(super().call(inputs, *args, **kwargs), self.tag)
 
 
@@ -118,7 +114,6 @@ class CaptureActivationGradients(_Capturing):
         self._activation = activation
 
     def call(self, inputs: Nest, *args: Any, **kwargs: Any) -> Nest:
-        """Call the layer inside, with a capturing activation function."""
         activation, tag = self._activation, self.tag
         place = self.layer
 

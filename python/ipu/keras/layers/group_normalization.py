@@ -119,7 +119,6 @@ class GroupNormalization(Layer):
         self.built = True
 
     def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        """Normalise."""
         return normalize_groups(
             tf.cast(inputs, self._compute_kind),
             self._axis,

@@ -97,7 +97,6 @@ class Hashing(_Buckets):
         self.salt = None if given is None else [int(one) for one in given]
 
     def call(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-        """Find the buckets."""
         values = np.asarray(inputs)
         has_mask = self.mask_value is not None and self.num_bins > 1
         count = self.num_bins - has_mask
@@ -119,7 +118,6 @@ class Hashing(_Buckets):
         return self._result(bins)
 
     def output_of(self, inputs: Any) -> tuple[Shape, Any]:
-        """Shape and dtype of the result for symbolic inputs."""
         return self._output_of(tuple(inputs.shape))
 
 
@@ -158,7 +156,6 @@ class HashedCrossing(_Buckets):
         return [host_tensor(one) for one in inputs]
 
     def call(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-        """Find the buckets."""
         columns = [np.asarray(one) for one in inputs]
         shapes = {column.shape for column in columns}
         if (
@@ -184,7 +181,6 @@ class HashedCrossing(_Buckets):
         return self._result(np.array(bins, np.int64).reshape(columns[0].shape))
 
     def output_of(self, inputs: Any) -> tuple[Shape, Any]:
-        """Shape and dtype of the result for symbolic inputs."""
         return self._output_of(tuple(tf.nest.flatten(inputs)[0].shape))
 
 

@@ -257,7 +257,6 @@ class RandomBrightness(ImageAugmentation):
         return tf.clip_by_value(images + added, least, most)
 
     def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer."""
         own = {"factor": self.factor, "value_range": list(self.value_range)}
         return {**super().get_config(), **own}
 

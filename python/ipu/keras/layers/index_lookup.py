@@ -127,7 +127,6 @@ class _Lookup(HostLayer):
     # --- the result -------------------------------------------------------------------
 
     def call(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-        """Look up."""
         if isinstance(inputs, RaggedTensor):
             return RaggedTensor(self.call(inputs.values), inputs.row_splits)
         array = np.asarray(inputs)
@@ -153,7 +152,6 @@ class _Lookup(HostLayer):
             )
 
     def output_of(self, inputs: Any) -> tuple[Shape, Any]:
-        """Shape and dtype of the result for symbolic inputs."""
         if self.invert and self._is_text:
             return tuple(inputs.shape), tf.string
         mode = self._words.output_mode

@@ -85,7 +85,6 @@ class _LocallyConnected(Convolution):
         self.built = True
 
     def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        """Multiply each window with its filters, add the bias, activate."""
         first = self._channels_first
         if first:
             inputs = tf.transpose(inputs, [0, *range(2, self.rank + 2), 1])

@@ -65,7 +65,6 @@ class _Merge(Layer):
         raise NotImplementedError
 
     def call(self, inputs: Nest, *args: Any, **kwargs: Any) -> Tensor:
-        """Combine from the first to the last."""
         tensors = [_as_rank(x, max(len(t.shape) for t in inputs)) for x in inputs]
         total = tensors[0]
         for tensor in tensors[1:]:
@@ -124,7 +123,6 @@ class Average(Add):
     """
 
     def call(self, inputs: Nest, *args: Any, **kwargs: Any) -> Tensor:
-        """Add, then divide by the number of tensors."""
         return super().call(inputs) / float(len(inputs))
 
 
@@ -193,7 +191,6 @@ class Concatenate(Layer):
         self.built = True
 
     def call(self, inputs: Nest, *args: Any, **kwargs: Any) -> Tensor:
-        """Concatenate."""
         return tf.concat(list(inputs), self.axis)
 
     def compute_mask(self, inputs: Nest, mask: Nest = None) -> Nest:
@@ -266,7 +263,6 @@ class Dot(Layer):
         self.built = True
 
     def call(self, inputs: Nest, *args: Any, **kwargs: Any) -> Tensor:
-        """Multiply."""
         x, y = inputs
         a, b = self._axes_for((x.shape, y.shape))
         if self.normalize:

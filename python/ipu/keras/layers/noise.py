@@ -43,7 +43,6 @@ class GaussianNoise(Layer):
     def call(
         self, inputs: Tensor, training: Any = None, *args: Any, **kwargs: Any
     ) -> Tensor:
-        """Add noise where ``training`` is true."""
         if not training:
             return inputs
         shape, dtype = tuple(inputs.shape), inputs.dtype
@@ -74,7 +73,6 @@ class GaussianDropout(Layer):
     def call(
         self, inputs: Tensor, training: Any = None, *args: Any, **kwargs: Any
     ) -> Tensor:
-        """Multiply where ``training`` is true."""
         if not training or self.rate == 0:
             return inputs
         stddev = math.sqrt(self.rate / (1.0 - self.rate))
@@ -115,7 +113,6 @@ class AlphaDropout(Layer):
     def call(
         self, inputs: Tensor, training: Any = None, *args: Any, **kwargs: Any
     ) -> Tensor:
-        """Drop where ``training`` is true."""
         if not training or self.rate == 0:
             return inputs
         limit = -1.6732632423543772 * 1.0507009873554805
@@ -219,7 +216,6 @@ class ActivityRegularization(Layer):
         self.l2 = l2
 
     def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        """Give the inputs back."""
         return inputs
 
 

@@ -128,7 +128,6 @@ class LayerNormalization(NormalizationLayer):
         self.built = True
 
     def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        """Normalise."""
         x = tf.cast(inputs, self._compute_kind)
         beta = None if self.beta is None else self.beta.value()
         gamma = None if self.gamma is None else self.gamma.value()

@@ -60,7 +60,6 @@ class _Pooling(SpatialLayer):
         self.padding = str(padding).lower()
 
     def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        """Pool."""
         return type(self)._pool(
             inputs,
             list(self.pool_size),

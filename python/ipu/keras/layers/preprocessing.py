@@ -158,7 +158,6 @@ class Normalization(PreprocessingLayer):
         self.count.assign(np.int32(min(count, 2**31 - 1)))
 
     def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        """Normalise."""
         inputs = tf.cast(inputs, self._compute_kind)
         return (inputs - self.mean) / tf.maximum(tf.sqrt(self.variance), 1e-7)
 
@@ -185,7 +184,6 @@ class Normalization(PreprocessingLayer):
         return tf.cast(tf.constant(whole.reshape(self._shape)), self._compute_kind)
 
     def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer."""
         mean, variance = (
             None if value is None else np.asarray(value).tolist()
             for value in (self.input_mean, self.input_variance)
@@ -217,7 +215,6 @@ class Rescaling(PreprocessingLayer):
         self.offset = offset
 
     def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        """Scale and shift."""
         x = tf.cast(inputs, self._compute_kind)
         scale, offset = (
             tf.constant(value, dtype=self._compute_kind)
@@ -265,7 +262,6 @@ class CenterCrop(_ImageSize):
     """
 
     def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        """Crop."""
         rows, columns = tuple(inputs.shape)[-3:-1]
         if rows < self.height or columns < self.width:
             images = tf.cast(inputs, self._compute_kind)
@@ -305,7 +301,6 @@ class Resizing(_ImageSize):
         self.crop_to_aspect_ratio = crop_to_aspect_ratio
 
     def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        """Resize."""
         size = (self.height, self.width)
         if self.crop_to_aspect_ratio:
             images = tf.cast(inputs, self._compute_kind)

@@ -258,7 +258,6 @@ class GRU(OwnCell):
         return self._finish(result.steps, [result.h], mask)
 
     def get_config(self) -> dict[str, Any]:
-        """Return the arguments that make an equal layer."""
         return {**super().get_config(), "implementation": self.cell.implementation}
 
 
@@ -349,7 +348,6 @@ class LSTM(OwnCell):
         return self._finish(result.steps, [result.h, result.c], mask)
 
     def get_config(self) -> dict[str, Any]:
-        """Return the arguments that make an equal layer."""
         return {**super().get_config(), "implementation": self.cell.implementation}
 
 

@@ -53,7 +53,6 @@ class Permute(Layer):
         self.input_spec = InputSpec(ndim=len(self.dims) + 1)
 
     def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        """Transpose."""
         return tf.transpose(inputs, [0, *self.dims])
 
 
@@ -81,7 +80,6 @@ class RepeatVector(Layer):
         self.input_spec = InputSpec(ndim=2)
 
     def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        """Repeat."""
         return tf.tile(tf.expand_dims(inputs, 1), [1, self.n, 1])
 
 
@@ -107,7 +105,6 @@ class Masking(Layer):
         return tf.reduce_any(tf.not_equal(inputs, self.mask_value), axis=-1)
 
     def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        """Set the masked steps to 0."""
         kept = tf.reduce_any(
             tf.not_equal(inputs, self.mask_value), axis=-1, keepdims=True
         )
@@ -170,7 +167,6 @@ class ZeroPadding2D(_Spatial):
         self.padding = self._pairs("padding", padding)
 
     def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        """Pad."""
         return tf.pad(inputs, self._whole(self.padding, (0, 0)))
 
 
@@ -284,7 +280,6 @@ class _UpSampling(_Spatial):
         self.size = self._sizes("size", size)
 
     def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        """Repeat."""
         for axis, factor in enumerate(self._whole(self.size, 1)):
             if factor != 1:
                 inputs = tf.repeat(inputs, factor, axis=axis)
@@ -326,7 +321,6 @@ class UpSampling2D(_UpSampling):
         self.interpolation = interpolation
 
     def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        """Enlarge."""
         if self.interpolation == "nearest":
             return super().call(inputs)
         is_first = self._channels_first
@@ -357,7 +351,6 @@ class UpSampling1D(_Spatial):
         [self.size] = self._sizes("size", int(size))
 
     def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        """Repeat."""
         return tf.repeat(inputs, self.size, axis=1)
 
 

@@ -415,7 +415,6 @@ class RNN(Layer):
         return Steps(found[1] if self.return_sequences else None, found[2], after)
 
     def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer."""
         config = super().get_config()
         if self.zero_output_for_mask:
             config["zero_output_for_mask"] = True
@@ -425,7 +424,6 @@ class RNN(Layer):
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
-        """Make a layer from what ``get_config`` gave."""
         from ipu.keras import layers
 
         if "cell" in config:

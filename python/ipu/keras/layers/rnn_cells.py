@@ -273,7 +273,6 @@ class SimpleRNNCell(RecurrentCell):
     def call(
         self, inputs: Tensor, states: Any, training: Any = None, *_: Any, **kwargs: Any
     ) -> tuple[Tensor, Nest]:
-        """Make a step: the output, and the states after it."""
         (h,) = states if isinstance(states, (list, tuple)) else (states,)
         x = self._inputs_part(inputs, self.bias, training)
         masks = self._masks("state", h, training)
@@ -356,7 +355,6 @@ class GRUCell(RecurrentCell):
     def call(
         self, inputs: Tensor, states: Any, training: Any = None, *_: Any, **kwargs: Any
     ) -> tuple[Tensor, Nest]:
-        """Make a step: the output, and the states after it."""
         (h,) = states if isinstance(states, (list, tuple)) else (states,)
         n = self.units
         x = self._inputs_part(inputs, self.input_bias, training)
@@ -379,7 +377,6 @@ class GRUCell(RecurrentCell):
         return output, [output] if isinstance(states, (list, tuple)) else output
 
     def get_config(self) -> dict[str, Any]:
-        """Return the arguments that make an equal cell."""
         return {**super().get_config(), "implementation": self.implementation}
 
 
@@ -467,7 +464,6 @@ class LSTMCell(LSTMBias):
     def call(
         self, inputs: Tensor, states: Any, training: Any = None, *_: Any, **kwargs: Any
     ) -> tuple[Tensor, Nest]:
-        """Make a step: the output, and the states h and c after it."""
         h, c = states
         n = self.units
         x = self._inputs_part(inputs, self.bias, training)
@@ -481,7 +477,6 @@ class LSTMCell(LSTMBias):
         return h, [h, c]
 
     def get_config(self) -> dict[str, Any]:
-        """Return the arguments that make an equal cell."""
         return {**super().get_config(), "implementation": self.implementation}
 
 
@@ -524,7 +519,6 @@ class StackedRNNCells(Layer):
 
     @property
     def state_size(self) -> tuple[Any, ...]:
-        """The sizes of the states of all cells."""
         return tuple(cell.state_size for cell in self.cells)
 
     @property
@@ -548,13 +542,11 @@ class StackedRNNCells(Layer):
             size = output_size_of(cell)
 
     def reset_dropout_mask(self) -> None:
-        """Have each cell let go of that."""
         for cell in self.cells:
             if hasattr(cell, "reset_dropout_mask"):
                 cell.reset_dropout_mask()
 
     def build(self, input_shape: Any) -> None:
-        """Build each cell for the output of the one below."""
         shape = tuple(input_shape)
         for cell in self.cells:
             if isinstance(cell, Layer) and not cell.built:
@@ -567,7 +559,6 @@ class StackedRNNCells(Layer):
     def call(
         self, inputs: Tensor, states: Any, training: Any = None, *_: Any, **kwargs: Any
     ) -> tuple[Tensor, Nest]:
-        """Make a step with each cell."""
         found = []
         for cell, own in zip(self.cells, states, strict=True):
             inputs, after = step(cell, inputs, own, training, kwargs.get("constants"))
@@ -575,13 +566,11 @@ class StackedRNNCells(Layer):
         return inputs, tuple(found)
 
     def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make equal cells."""
         cells = [_serialization.serialize_keras_object(cell) for cell in self.cells]
         return {**super().get_config(), "cells": cells}
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
-        """Make cells from what ``get_config`` gave."""
         from ipu.keras import layers
 
         made = [layers.deserialize(cell, custom_objects) for cell in config["cells"]]

@@ -202,7 +202,6 @@ class TextVectorization(HostLayer):
         return texts
 
     def call(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-        """Look texts up."""
         words = self._words_of(inputs)
         mode = self._words.output_mode
         if mode != "int":
@@ -229,7 +228,6 @@ class TextVectorization(HostLayer):
         return tf.constant(np.pad(kept, more))
 
     def output_of(self, inputs: Any) -> tuple[Shape, Any]:
-        """Shape and dtype of the result for symbolic inputs."""
         batch = tuple(inputs.shape)[:1]
         if self._words.output_mode == "int":
             return (*batch, self.output_sequence_length), tf.int32

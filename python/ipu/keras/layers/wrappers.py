@@ -40,7 +40,6 @@ class Wrapper(Layer):
         self.layer = layer
 
     def build(self, input_shape: Any = None) -> None:
-        """Build the layer inside."""
         if not self.layer.built:
             self.layer.build(input_shape)
             self.layer.built = True
@@ -48,7 +47,6 @@ class Wrapper(Layer):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Any:
-        """Make a layer from what ``get_config`` gave."""
         from ipu.keras import layers
 
         inner = layers.deserialize(config["layer"])
@@ -241,7 +239,6 @@ class Bidirectional(Wrapper):
                 )
 
     def build(self, input_shape: Any = None) -> None:
-        """Build both layers."""
         for layer in (self.forward_layer, self.backward_layer):
             if not layer.built:
                 layer._weight_scope = f"{self._weight_scope}{self.name}/"
@@ -275,7 +272,6 @@ class Bidirectional(Wrapper):
         *args: Any,
         **kwargs: Any,
     ) -> Nest:
-        """Apply both layers and merge what they give."""
         states: list[Any] = [None, None]
         if initial_state is not None:
             half = len(initial_state) // 2
@@ -310,7 +306,6 @@ class Bidirectional(Wrapper):
         return [one, other]
 
     def compute_mask(self, inputs: Nest, mask: Nest = None) -> Nest:
-        """Give the input's mask where the result has all steps."""
         of_output = mask if self.return_sequences else None
         outputs = [of_output] * (2 if self.merge_mode is None else 1)
         if self.return_state:
@@ -323,7 +318,6 @@ class Bidirectional(Wrapper):
         self.backward_layer.reset_states()
 
     def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer."""
         forward = _serialization.serialize_keras_object(self.forward_layer)
         name = forward["config"]["name"].removeprefix("forward_")
         forward["config"]["name"] = name
@@ -335,7 +329,6 @@ class Bidirectional(Wrapper):
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
-        """Make a layer from what ``get_config`` gave."""
         from ipu.keras import layers
 
         made: dict[str, Any] = {

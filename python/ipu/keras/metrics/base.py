@@ -179,7 +179,6 @@ class Sum(Metric):
         self.total.assign_add(_sum(values))
 
     def result(self) -> Tensor:
-        """Give the sum."""
         return self.total.value()
 
 
@@ -263,7 +262,6 @@ class MeanMetricWrapper(Mean):
         super().update_state(self._fn(y_true, y_pred, **self._fn_kwargs), sample_weight)
 
     def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal metric."""
         return {"name": self.name, "dtype": self.dtype, **self._fn_kwargs}
 
 
@@ -283,13 +281,11 @@ class RootMeanSquaredError(Mean):
     def update_state(  # type: ignore[override]
         self, y_true: Any, y_pred: Any, sample_weight: Any = None
     ) -> None:
-        """Take a batch in."""
         y_pred = floats(y_pred, self._dtype)
         y_true, y_pred = squeeze_pair(floats(y_true, self._dtype), y_pred)
         super().update_state(tf.square(y_pred - y_true), sample_weight)
 
     def result(self) -> Tensor:
-        """Give the root."""
         return tf.sqrt(super().result())
 
 
@@ -382,7 +378,6 @@ class MeanRelativeError(Mean):
     def update_state(  # type: ignore[override]
         self, y_true: Any, y_pred: Any, sample_weight: Any = None
     ) -> None:
-        """Take a batch in."""
         y_pred = floats(y_pred, self._dtype)
         y_true, y_pred = squeeze_pair(floats(y_true, self._dtype), y_pred)
         by = tf.broadcast_to(floats(self.normalizer, self._dtype), tuple(y_pred.shape))
@@ -390,7 +385,6 @@ class MeanRelativeError(Mean):
         super().update_state(error, sample_weight)
 
     def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal metric."""
         normalizer = np.asarray(self.normalizer).tolist()
         return {**super().get_config(), "normalizer": normalizer}
 

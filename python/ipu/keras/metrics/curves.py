@@ -334,7 +334,6 @@ class AUC(_Confusion):
         self._count(is_true, is_chosen, tf.expand_dims(weights, 0))
 
     def result(self) -> Tensor:
-        """Give the area."""
         tp, tn, fp, fn = self._counts()
         if self.curve == "PR" and self.summation_method == "interpolation":
             areas = _interpolated_pr(tp, fp, fn)

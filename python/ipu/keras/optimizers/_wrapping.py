@@ -58,11 +58,9 @@ class WrappingOptimizer(Optimizer):
         return self._inner.iterations
 
     def get_slot(self, var: Any, slot_name: str) -> Any:
-        """The inner optimizer's slot."""
         return self._inner.get_slot(var, slot_name)
 
     def get_slot_names(self) -> list[str]:
-        """The names of the inner optimizer's slots."""
         return self._inner.get_slot_names()
 
     def _create_all_weights(self, var_list: Sequence[Any]) -> None:

@@ -105,7 +105,6 @@ class AdamW(Adam):
         return super()._resource_apply_dense(grad, var, apply_state)
 
     def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal optimizer."""
         config = super().get_config()
         kept = [f"^{re.escape(str(one.name))}$" for one in self._kept]
         if kept or self._kept_names:
@@ -114,7 +113,6 @@ class AdamW(Adam):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Any:
-        """Make one from what ``get_config`` gave."""
         config = dict(config)
         kept = config.pop("exclude_from_weight_decay", None)
         made: Any = super().from_config(config)

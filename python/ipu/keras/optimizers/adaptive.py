@@ -274,7 +274,6 @@ class Nadam(_TwoMoments):
         return var.assign_sub(self._decayed_lr(kind) * mean / spread)
 
     def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal optimizer."""
         return {**super().get_config(), "schedule_decay": self._schedule_decay}
 
 

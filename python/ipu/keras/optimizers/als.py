@@ -279,7 +279,6 @@ class ALSOptimizer(ScalingOptimizer):
         self._counter().assign(tf.where(is_due, 1, steps + 1))
 
     def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal optimizer."""
         from ipu.keras import optimizers
 
         return {
@@ -290,7 +289,6 @@ class ALSOptimizer(ScalingOptimizer):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> ALSOptimizer:
-        """Make one from what ``get_config`` gave."""
         from ipu.keras import optimizers
 
         return ALSOptimizer(**{**config, "opt": optimizers.deserialize(config["opt"])})

@@ -174,7 +174,6 @@ class LossScaleOptimizer(ScalingOptimizer):
         return tf.cond(is_finite, update, skip)
 
     def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal optimizer."""
         from ipu.keras import optimizers
 
         return {
@@ -186,7 +185,6 @@ class LossScaleOptimizer(ScalingOptimizer):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> LossScaleOptimizer:
-        """Make one from what ``get_config`` gave."""
         from ipu.keras import optimizers
 
         inner = optimizers.deserialize(config["inner_optimizer"])

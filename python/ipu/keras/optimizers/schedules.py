@@ -72,7 +72,6 @@ class ExponentialDecay(LearningRateSchedule):
         self.name = name
 
     def __call__(self, step: Any) -> Tensor:
-        """Give the rate at ``step``."""
         exponent = _float(step) / float(self.decay_steps)
         if self.staircase:
             exponent = tf.math.floor(exponent)
@@ -109,7 +108,6 @@ class InverseTimeDecay(LearningRateSchedule):
         self.name = name
 
     def __call__(self, step: Any) -> Tensor:
-        """Give the rate at ``step``."""
         part = _float(step) / float(self.decay_steps)
         if self.staircase:
             part = tf.math.floor(part)
@@ -148,7 +146,6 @@ class PiecewiseConstantDecay(LearningRateSchedule):
         self.name = name
 
     def __call__(self, step: Any) -> Tensor:
-        """Give the rate at ``step``."""
         now = _float(step)
         rate = tf.constant(self.values[0], dtype="float32")
         for boundary, value in zip(self.boundaries, self.values[1:], strict=True):
@@ -189,7 +186,6 @@ class PolynomialDecay(LearningRateSchedule):
         self.name = name
 
     def __call__(self, step: Any) -> Tensor:
-        """Give the rate at ``step``."""
         now = _float(step)
         steps = tf.constant(float(self.decay_steps), dtype="float32")
         if self.cycle:
@@ -230,7 +226,6 @@ class CosineDecay(LearningRateSchedule):
         self.name = name
 
     def __call__(self, step: Any) -> Tensor:
-        """Give the rate at ``step``."""
         steps = tf.constant(float(self.decay_steps), dtype="float32")
         part = tf.minimum(_float(step), steps) / steps
         decayed = 0.5 * (1.0 + _cos_pi(part))
@@ -278,7 +273,6 @@ class CosineDecayRestarts(LearningRateSchedule):
         self.name = name
 
     def __call__(self, step: Any) -> Tensor:
-        """Give the rate at ``step``."""
         done = _float(step) / float(self.first_decay_steps)
         if self.t_mul == 1.0:
             restarts = tf.math.floor(done)

@@ -88,14 +88,12 @@ class IpuOptimizer(WrappingOptimizer):
             self._inner._rows = {}
 
     def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal optimizer."""
         from ipu.keras import optimizers
 
         return {"opt": optimizers.serialize(self._inner), "name": self._name}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Any:
-        """Make one from what ``get_config`` gave."""
         from ipu.keras import optimizers
 
         return cls(**{**config, "opt": optimizers.deserialize(config["opt"])})
@@ -300,7 +298,6 @@ class GradientAccumulationOptimizer(IpuOptimizer):
         )
 
     def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal optimizer."""
         if callable(self._dtype) and not isinstance(self._dtype, (type, tf.DType)):
             raise NotImplementedError(
                 f"{type(self).__name__} has no configuration where `dtype` is a "
@@ -424,13 +421,11 @@ class ALSGradientAccumulationOptimizer(GradientAccumulationOptimizer):
         return self.iterations.value()
 
     def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal optimizer."""
         config = super().get_config()
         return {"als_optimizer": config.pop("opt"), **config}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Any:
-        """Make one from what ``get_config`` gave."""
         from ipu.keras import optimizers
 
         inner = optimizers.deserialize(config["als_optimizer"])
