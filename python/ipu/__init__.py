@@ -116,4 +116,4 @@ if not TYPE_CHECKING:
         name: f"ipu.ops.{name}" if name.endswith("_ops") else f"ipu.{name}"
         for name in _MODULES
     }
-    __getattr__, __dir__ = face(__name__, __all__, {**_LAZY, **_MEMBERS})
+    face(__name__, None, {**_LAZY, **_MEMBERS})

@@ -14,7 +14,7 @@ import copy
 import os
 from collections.abc import Iterable, Mapping
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ipu._config import enums, tree
 from ipu._config.enums import (
@@ -446,6 +446,4 @@ def get_ipu_config(session: None = None) -> list[IPUConfig]:
     return [IPUConfig.from_dict(layout.options)]
 
 
-if not TYPE_CHECKING:
-    __all__ = defined(__name__, ("AttributeMetadata", *enums.__all__))
-    __getattr__, __dir__ = face(__name__, __all__)
+face(__name__, defined(__name__, ["AttributeMetadata", *defined(enums.__name__)]))

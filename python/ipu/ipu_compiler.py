@@ -12,7 +12,7 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ipu import _core
 from ipu._core import Tensor
@@ -152,5 +152,4 @@ def _value(leaf: Any) -> Any:
     return leaf.value() if isinstance(leaf, Variable) else _tensor(leaf)
 
 
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = face(__name__, __all__)
+face(__name__)

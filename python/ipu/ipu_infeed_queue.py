@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, overload
 
 from ipu import _core
 from ipu._device import devices
@@ -510,5 +510,4 @@ def _check_on_device(index: int, dtype: str, shape: tuple[int, ...]) -> None:
         )
 
 
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = face(__name__, __all__)
+face(__name__)

@@ -7,7 +7,7 @@ import math
 import threading
 from collections.abc import Iterator
 from enum import Enum
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, overload
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from ipu._device.placement import current_ordinal
 from ipu._text import feed_arguments
 from ipu._text.arguments import as_int
 from ipu._text.errors import FailedPreconditionError, InvalidArgumentError
-from ipu._text.faces import defined, face
+from ipu._text.faces import face
 from ipu.tf import nest
 from ipu.tf._functions.tracing import current_build
 from ipu.tf._graph import mode as _graph_mode
@@ -489,6 +489,4 @@ def _at_least_one(name: str, given: dict[str, Any], default: int) -> int:
     return value
 
 
-if not TYPE_CHECKING:
-    __all__ = defined(__name__)
-    __getattr__, __dir__ = face(__name__, __all__)
+face(__name__)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from ipu._loops.estimator_parts import HostMetrics, Program, called
 from ipu._text.faces import face
@@ -208,5 +208,4 @@ def _by_number(taken: Any) -> dict[str, Any]:
     return {f"result_{i:03}": part for i, part in enumerate(parts)}
 
 
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = face(__name__, __all__)
+face(__name__)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ipu._device.devices import device_sizes
 from ipu._text.faces import face
@@ -115,5 +115,4 @@ class RunConfig(estimator.RunConfig):
         self.ipu_run_config = ipu_run_config or IPURunConfig()
 
 
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = face(__name__, __all__)
+face(__name__)

@@ -6,7 +6,7 @@ Source: ``ipu.layers``, ``ipu.keras.layers`` of SDK 1.4 to 3.4, IPU TensorFlow A
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ipu._layers.ctc import CTCInferenceLayer, CTCPredictionsLayer
 from ipu._layers.effective_transformer import EffectiveTransformer
@@ -238,5 +238,4 @@ class RecomputationCheckpoint(Layer):
         return recomputation_checkpoint(inputs)
 
 
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = face(__name__, __all__)
+face(__name__)

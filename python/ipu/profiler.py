@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ipu import _core
 from ipu._reports.profile import (
@@ -171,5 +171,4 @@ class Profile:
         return table.text(self.programs, self._top, None)
 
 
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = face(__name__, __all__)
+face(__name__)

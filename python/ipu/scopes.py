@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ipu import _core
 from ipu._device import devices, placement
 from ipu._text import missing
-from ipu._text.faces import defined, face
+from ipu._text.faces import face
 from ipu.tf.dtypes import as_dtype
 
 
@@ -234,6 +234,4 @@ def partials_type(override_type: Any) -> Iterator[None]:
     yield
 
 
-if not TYPE_CHECKING:
-    __all__ = defined(__name__)
-    __getattr__, __dir__ = face(__name__, __all__)
+face(__name__)

@@ -16,9 +16,9 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ipu._text.faces import defined, face
+from ipu._text.faces import face
 from ipu.tf._graph.differentiate import ancestors
 from ipu.tf._graph.graph import Graph
 from ipu.tf._graph.operation import GraphOperation, GraphTensor
@@ -144,6 +144,4 @@ def propagate_sharding(graph: Any) -> None:
         raise TypeError(f"`graph` must be a tf.Graph. Received: {graph!r}.")
 
 
-if not TYPE_CHECKING:
-    __all__ = defined(__name__)
-    __getattr__, __dir__ = face(__name__, __all__)
+face(__name__)

@@ -171,6 +171,4 @@ def use_synthetic_data_for(category: SyntheticDataCategory | str) -> bool:
     return flags.use_synthetic_data
 
 
-if not TYPE_CHECKING:
-    __all__ = offered(__name__)
-    __getattr__, __dir__ = face(__name__, __all__)
+face(__name__, offered(__name__))

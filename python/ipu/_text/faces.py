@@ -1,24 +1,20 @@
 # SPDX-License-Identifier: MIT
 """What a module shows: the names it lists, to ``dir()`` and to completion.
 
-A public module ends with::
+A public module ends with ``face(__name__)``. It sets ``__getattr__`` and ``__dir__``,
+which type checkers do not see, so that they find names that are not there.
 
-    if not TYPE_CHECKING:
-        __getattr__, __dir__ = face(__name__, __all__)
-
-Type checkers do not see these two, so that they find names that are not there.
-
-A module whose functions and classes are public, but for those with an underscore, has
-``__all__ = defined(__name__)`` there in place of a list. One that only gathers names
-has ``__all__ = offered(__name__)``; it imports each as itself (``from place import name
-as name``), which is how type checkers know what is offered.
+A module without a list ``__all__`` offers the functions and classes that it defines,
+but for those with an underscore. One that only gathers names ends with
+``face(__name__, offered(__name__))``; it imports each as itself (``from place import
+name as name``), which is how type checkers know what is offered.
 """
 
 from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from types import ModuleType
 from typing import Any
 
@@ -58,21 +54,23 @@ def offered(module: str, more: Iterable[str] = ()) -> list[str]:
 
 def face(
     module: str,
-    known: Sequence[str],
+    names: Iterable[str] | None = None,
     lazy: Mapping[str, str | Callable[[], Any]] | None = None,
-) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Make a module's ``__getattr__`` and ``__dir__``.
+) -> None:
+    """Give a module ``__getattr__``, ``__dir__``, and ``__all__`` where it has none.
+
+    The first raises AttributeError, with the nearest name, for one that is not there.
 
     Args:
         module: The name of the module.
-        known: Its public names.
+        names: Its public names; None: those of ``__all__``, or else what it defines.
         lazy: Of names that are found when they are used, where: a module,
             ``module:attribute``, or a function that gives it.
-
-    Returns:
-        A function of a name, which raises AttributeError with the nearest name for one
-        that is not there; and one that gives the public names.
     """
+    own = vars(sys.modules[module])
+    if names is None:
+        names = own.get("__all__") or defined(module)
+    known = sorted(set(names))
     found = dict(lazy or {})
     title = module.removeprefix("ipu.") if module.startswith("ipu.tf") else module
 
@@ -86,7 +84,7 @@ def face(
             loaded = importlib.import_module(home)
             value = getattr(loaded, attribute) if attribute else loaded
             if name in known:
-                setattr(sys.modules[module], name, value)  # found at once from now on
+                own[name] = value  # found at once from now on
             return value
         if name.startswith("_"):
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
@@ -98,4 +96,5 @@ def face(
             raise AttributeError(f"module {module!r} has no attribute {name!r}.{hint}")
         raise MissingNameError(f"{title}.{name}", known)
 
-    return of_module, lambda: sorted(set(known))
+    own.setdefault("__all__", known)
+    own["__getattr__"], own["__dir__"] = of_module, lambda: list(known)

@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import sys
 from types import ModuleType
-from typing import TYPE_CHECKING
 
 from ipu._device.locks import Lock
 from ipu._text.faces import face
@@ -105,5 +104,4 @@ def installed() -> bool:
     return bool(_hook.finders)
 
 
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = face(__name__, __all__)
+face(__name__)

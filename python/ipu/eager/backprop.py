@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ipu._device.thread_state import here
 from ipu._text.faces import face
@@ -62,5 +62,4 @@ class GradientCaptureContext:
             self.captured_gradients[tag] = [known, gradient]
 
 
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = face(__name__, __all__)
+face(__name__)

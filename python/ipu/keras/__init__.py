@@ -99,4 +99,4 @@ if not TYPE_CHECKING:
     # modules that models do without, some of which take long to import
     _LATER = "backend datasets extensions mixed_precision models preprocessing utils"
     _LAZY = {name: f"ipu.keras.{name}" for name in _LATER.split()}
-    __getattr__, __dir__ = face(__name__, __all__, _LAZY)
+    face(__name__, None, _LAZY)

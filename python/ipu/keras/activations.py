@@ -7,11 +7,11 @@ Each takes a float tensor ``x`` and gives one like it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ipu import tf
 from ipu._text.arguments import checked_tensor
-from ipu._text.faces import defined, face
+from ipu._text.faces import face
 from ipu.keras import _serialization
 from ipu.keras._tensor_notes import remember_logits
 from ipu.keras._types import Tensor
@@ -331,6 +331,4 @@ def deserialize(name: Any, custom_objects: Any = None) -> Callable[..., Any]:
         return get(name)
 
 
-if not TYPE_CHECKING:
-    __all__ = defined(__name__)
-    __getattr__, __dir__ = face(__name__, __all__)
+face(__name__)

@@ -11,8 +11,6 @@ Example:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ipu._text.faces import face
 from ipu.keras.engine.functional import Functional as FunctionalExtension
 from ipu.keras.engine.pipelines.assignment import (
@@ -45,5 +43,4 @@ __all__ = [
 ]
 
 
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = face(__name__, __all__)
+face(__name__)

@@ -12,13 +12,13 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ipu import tf
 from ipu._device.generators import generator
-from ipu._text.faces import defined, face
+from ipu._text.faces import face
 from ipu.keras import _names, _serialization
 from ipu.keras._arguments import Configured
 from ipu.keras._types import Tensor
@@ -540,6 +540,4 @@ def deserialize(config: Any, custom_objects: Any = None) -> Any:
         return get(config)
 
 
-if not TYPE_CHECKING:
-    __all__ = defined(__name__)
-    __getattr__, __dir__ = face(__name__, __all__)
+face(__name__)

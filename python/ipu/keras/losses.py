@@ -10,7 +10,7 @@ axis. A loss object reduces them to one; it takes a ``reduction``, a value of
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ipu import tf
 from ipu._text.faces import defined, face
@@ -840,6 +840,4 @@ def deserialize(config: Any, custom_objects: Any = None) -> Any:
         return get(config)
 
 
-if not TYPE_CHECKING:
-    __all__ = defined(__name__)
-    __getattr__, __dir__ = face(__name__, __all__)
+face(__name__)

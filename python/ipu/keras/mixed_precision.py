@@ -10,8 +10,6 @@ Example:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ipu._text.faces import face
 from ipu.keras.engine.layer.policy import Policy, global_policy, set_global_policy
 from ipu.keras.optimizers.loss_scale import LossScaleOptimizer
@@ -19,5 +17,4 @@ from ipu.keras.optimizers.loss_scale import LossScaleOptimizer
 __all__ = ["LossScaleOptimizer", "Policy", "global_policy", "set_global_policy"]
 
 
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = face(__name__, __all__)
+face(__name__)

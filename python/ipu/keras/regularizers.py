@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ipu import tf
-from ipu._text.faces import defined, face
+from ipu._text.faces import face
 from ipu.keras import _serialization
 from ipu.keras._arguments import Configured
 from ipu.keras._types import Tensor
@@ -156,6 +156,4 @@ def deserialize(config: Any, custom_objects: Any = None) -> Any:
         return get(config)
 
 
-if not TYPE_CHECKING:
-    __all__ = defined(__name__)
-    __getattr__, __dir__ = face(__name__, __all__)
+face(__name__)

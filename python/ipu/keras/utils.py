@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import os
 import pathlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -283,6 +283,4 @@ def set_random_seed(seed: int) -> None:
     tf.random.set_seed(seed)
 
 
-if not TYPE_CHECKING:
-    __all__ = offered(__name__)
-    __getattr__, __dir__ = face(__name__, __all__)
+face(__name__, offered(__name__))

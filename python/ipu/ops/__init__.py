@@ -34,4 +34,4 @@ if not TYPE_CHECKING:
     replication_ops rnn_ops slicing_ops statistics_ops
     """.split()
     _LAZY = {name: f"ipu.ops.{name}" for name in __all__}
-    __getattr__, __dir__ = face(__name__, __all__, _LAZY)
+    face(__name__, None, _LAZY)

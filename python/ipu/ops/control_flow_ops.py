@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ipu import tf
 from ipu._text.faces import face
@@ -32,5 +32,4 @@ def barrier(
     return nest.map_structure(tf.convert_to_tensor, tensors)
 
 
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = face(__name__, __all__)
+face(__name__)

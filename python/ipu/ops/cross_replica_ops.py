@@ -7,7 +7,7 @@ same code and weights, and different elements of the infeeds. Here they meet.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from ipu import _core
 from ipu._core import Tensor
@@ -122,5 +122,4 @@ def assume_equal_across_replicas(tensors: T, inplace: bool = False) -> T:
     return tensors
 
 
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = face(__name__, __all__)
+face(__name__)

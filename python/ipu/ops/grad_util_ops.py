@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ipu import tf
 from ipu._core import Tensor
@@ -52,5 +52,4 @@ def capture_upstream_gradients(args: Any, tag: str = "") -> Any:
     return nest.map_structure(captured, args)
 
 
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = face(__name__, __all__)
+face(__name__)

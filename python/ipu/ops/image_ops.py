@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ipu import tf
 from ipu._core import Tensor
@@ -67,5 +67,4 @@ def normalise_image(
     return tf.concat([scaled, tf.zeros_like(scaled[..., :1])], -1)
 
 
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = face(__name__, __all__)
+face(__name__)

@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ipu import tf
 from ipu._core import Tensor, open_trace
 from ipu._loops.accumulation import current_iterations
-from ipu._text.faces import defined, face
+from ipu._text.faces import face
 from ipu.ops._state import zeros_variable
 from ipu.tf._functions.tracing import current_build, in_trace
 from ipu.tf._graph.reached import tied
@@ -172,6 +172,4 @@ def get_current_iteration_counter(
     return iterations.index()
 
 
-if not TYPE_CHECKING:
-    __all__ = defined(__name__)
-    __getattr__, __dir__ = face(__name__, __all__)
+face(__name__)

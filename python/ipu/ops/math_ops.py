@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ipu import tf
 from ipu._core import Tensor
@@ -119,5 +119,4 @@ def segment_sum(
     return tf.math.unsorted_segment_sum(rows, ids, count)
 
 
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = face(__name__, __all__)
+face(__name__)

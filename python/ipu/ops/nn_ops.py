@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ipu import tf
 from ipu._core import Tensor
-from ipu._text.faces import defined, face
+from ipu._text.faces import face
 from ipu.ops import _ctc, _sampled_losses
 from ipu.ops.functional_ops import outlined_function
 from ipu.tf._tensor.dispatch import op
@@ -353,6 +353,4 @@ def nce_loss(
     return tf.reduce_sum(losses, axis=1)
 
 
-if not TYPE_CHECKING:
-    __all__ = defined(__name__)
-    __getattr__, __dir__ = face(__name__, __all__)
+face(__name__)

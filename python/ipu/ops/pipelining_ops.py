@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ipu import _core, tf
 from ipu._config.schedules import PipelineSchedule
@@ -341,5 +341,4 @@ def pipeline(
     return operation("PipelineStage", begin, name or "pipeline")
 
 
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = face(__name__, __all__)
+face(__name__)

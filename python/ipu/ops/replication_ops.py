@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ipu._core import Tensor
 from ipu._text.faces import face
@@ -25,5 +25,4 @@ def replication_index(name: Any = None) -> Tensor:
     return apply("replica_index", ())
 
 
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = face(__name__, __all__)
+face(__name__)

@@ -6,11 +6,11 @@ Source: ``ipu.ops.rnn_ops`` of SDK 1.4 to 3.4.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ipu import tf
 from ipu._core import Tensor
-from ipu._text.faces import defined, face
+from ipu._text.faces import face
 from ipu.ops._attention_gru import attention_gru
 from ipu.ops._popnn import Popnn, cut, mask_of
 from ipu.tf._ops import recurrent
@@ -289,6 +289,4 @@ class PopnnAUGRU(PopnnGRU):
         return (steps if time_major else tf.transpose(steps, (1, 0, 2))), h
 
 
-if not TYPE_CHECKING:
-    __all__ = defined(__name__)
-    __getattr__, __dir__ = face(__name__, __all__)
+face(__name__)

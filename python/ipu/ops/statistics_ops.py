@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ipu import tf
 from ipu._core import Tensor
-from ipu._text.faces import defined, face
+from ipu._text.faces import face
 from ipu.tf._tensor.dispatch import op
 
 
@@ -138,6 +138,4 @@ def histogram_normalize(hist: Any) -> Tensor:
     return counts / tf.reduce_sum(counts)
 
 
-if not TYPE_CHECKING:
-    __all__ = defined(__name__)
-    __getattr__, __dir__ = face(__name__, __all__)
+face(__name__)

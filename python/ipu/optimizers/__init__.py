@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ipu._text.faces import face
 from ipu.optimizers import (
     cross_replica_optimizer,
@@ -39,5 +37,4 @@ __all__ = [
 ]
 
 
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = face(__name__, __all__)
+face(__name__)

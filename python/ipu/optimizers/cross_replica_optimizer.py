@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ipu._text.faces import face
 from ipu.keras.optimizers._aggregation import aggregated
@@ -47,5 +47,4 @@ class CrossReplicaOptimizer(IpuOptimizer):
             return super()._apply(means, global_step)
 
 
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = face(__name__, __all__)
+face(__name__)

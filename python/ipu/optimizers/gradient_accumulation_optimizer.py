@@ -10,7 +10,7 @@ ends after an update.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ipu._loops.training_loop import Update, accumulate_here
 from ipu._text.arguments import as_int
@@ -256,5 +256,4 @@ class CrossReplicaGradientAccumulationOptimizer(GradientAccumulationOptimizer):
         )
 
 
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = face(__name__, __all__)
+face(__name__)

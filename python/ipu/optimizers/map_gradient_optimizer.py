@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ipu._text.faces import face
 from ipu.optimizers._wrapper import IpuOptimizer, Pair
@@ -74,5 +74,4 @@ class _MapGradientOptimizerInvertedChaining(MapGradientOptimizer):
         return super()._apply(_mapped(self._mapping, pairs), global_step)
 
 
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = face(__name__, __all__)
+face(__name__)

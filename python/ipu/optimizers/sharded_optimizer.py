@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ipu._text.faces import face
 from ipu.optimizers._wrapper import IpuOptimizer
@@ -31,5 +31,4 @@ class ShardedOptimizer(IpuOptimizer):
         super().__init__(optimizer, "ShardedOptimizer")
 
 
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = face(__name__, __all__)
+face(__name__)

@@ -298,4 +298,4 @@ _MODULES = "autograph bitwise config data debugging errors math nest nn random v
 
 if not TYPE_CHECKING:
     __all__ = ["__version__", *offered(__name__, [*_LAZY, *_MODULES.split()])]
-    __getattr__, __dir__ = face(__name__, __all__, _LAZY)
+    face(__name__, None, _LAZY)

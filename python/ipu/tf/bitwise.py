@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """``tf.bitwise``: integers bit by bit."""
 
-from typing import TYPE_CHECKING
-
 from ipu._text.faces import face, offered
 from ipu.tf._ops.elementwise import (
     bitwise_and as bitwise_and,
@@ -13,6 +11,4 @@ from ipu.tf._ops.elementwise import (
     right_shift as right_shift,
 )
 
-if not TYPE_CHECKING:
-    __all__ = offered(__name__)
-    __getattr__, __dir__ = face(__name__, __all__)
+face(__name__, offered(__name__))

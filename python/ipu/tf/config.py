@@ -6,7 +6,7 @@ The simulated IPUs are configured with ``ipu.config.IPUConfig``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ipu._device import devices as _devices, threads
 from ipu._text.faces import defined, face
@@ -227,7 +227,5 @@ class experimental:
         """Accepted: programs always give the same bits."""
 
 
-if not TYPE_CHECKING:
-    _RUN = ["experimental_run_functions_eagerly", "run_functions_eagerly"]
-    __all__ = defined(__name__, _RUN)
-    __getattr__, __dir__ = face(__name__, __all__)
+_RUN = ["experimental_run_functions_eagerly", "run_functions_eagerly"]
+face(__name__, defined(__name__, _RUN))

@@ -8,14 +8,14 @@ is checked on the device, in each run; the error comes when the run has ended.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ipu._core import Tensor
 from ipu._text import tracebacks
 from ipu._text.errors import InvalidArgumentError
-from ipu._text.faces import defined, face
+from ipu._text.faces import face
 from ipu.tf._functions.prints import tell_host
 from ipu.tf._graph import mode
 from ipu.tf._graph.reached import always
@@ -423,6 +423,4 @@ def is_traceback_filtering_enabled() -> bool:
     return tracebacks.is_enabled()
 
 
-if not TYPE_CHECKING:
-    __all__ = defined(__name__)
-    __getattr__, __dir__ = face(__name__, __all__)
+face(__name__)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ipu import _core
 from ipu._device import strategy_state
@@ -111,7 +111,5 @@ def get_replica_context() -> ReplicaContext | None:
     return ReplicaContext(get_strategy())
 
 
-if not TYPE_CHECKING:
-    _MORE = "InputContext ReduceOp Strategy has_strategy".split()
-    __all__ = defined(__name__, _MORE)
-    __getattr__, __dir__ = face(__name__, __all__)
+_MORE = "InputContext ReduceOp Strategy has_strategy".split()
+face(__name__, defined(__name__, _MORE))

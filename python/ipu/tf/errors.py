@@ -12,8 +12,6 @@ Example:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ipu._text.errors import (
     AbortedError as AbortedError,
     AlreadyExistsError as AlreadyExistsError,
@@ -35,6 +33,4 @@ from ipu._text.errors import (
 )
 from ipu._text.faces import face, offered
 
-if not TYPE_CHECKING:
-    __all__ = offered(__name__)
-    __getattr__, __dir__ = face(__name__, __all__)
+face(__name__, offered(__name__))

@@ -7,7 +7,7 @@ TensorFlow's own estimators are not there, since they run models on the host.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ipu._text.faces import face
 from ipu._text.refusals import refuse_given
@@ -107,5 +107,4 @@ class RunConfig:
         refuse_given(f"{__name__}.RunConfig", train_distribute=distribute)
 
 
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = face(__name__, __all__)
+face(__name__)

@@ -91,5 +91,4 @@ else:
     _OF_FILES = """decode_bmp decode_gif decode_image decode_jpeg decode_png encode_jpeg
     encode_png"""
     _LAZY = {name: f"ipu.tf.io:{name}" for name in _OF_FILES.split()}
-    __all__ = offered(__name__, _LAZY)
-    __getattr__, __dir__ = face(__name__, __all__, _LAZY)
+    face(__name__, offered(__name__, _LAZY), _LAZY)

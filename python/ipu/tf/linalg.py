@@ -5,8 +5,6 @@ Decompositions and solutions are float32 (float64 on the host); each matrix is c
 in double precision and rounded once.
 """
 
-from typing import TYPE_CHECKING
-
 from ipu._text.faces import face, offered
 from ipu.tf._ops.clip import global_norm as global_norm
 from ipu.tf._ops.creation import eye as eye
@@ -58,6 +56,4 @@ from ipu.tf._ops.systems import (
     triangular_solve as triangular_solve,
 )
 
-if not TYPE_CHECKING:
-    __all__ = offered(__name__)
-    __getattr__, __dir__ = face(__name__, __all__)
+face(__name__, offered(__name__))

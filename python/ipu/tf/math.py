@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """``tf.math``: the ops under their mathematical names."""
 
-from typing import TYPE_CHECKING
-
 from ipu._text.faces import face, offered
 from ipu.tf._ops.activations import softsign as softsign
 from ipu.tf._ops.elementwise import (
@@ -138,6 +136,4 @@ from ipu.tf._ops.special import (
 
 mod = floormod
 
-if not TYPE_CHECKING:
-    __all__ = offered(__name__)
-    __getattr__, __dir__ = face(__name__, __all__)
+face(__name__, offered(__name__))

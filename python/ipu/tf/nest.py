@@ -9,12 +9,12 @@ sequences in their own order, dicts by sorted key whatever the order of insertio
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 
 from ipu._core import Tensor
-from ipu._text.faces import defined, face
+from ipu._text.faces import face
 
 # what leaves mostly are; asking whether they are mappings takes long
 _LEAVES = frozenset({Tensor, np.ndarray, bool, int, float, str, type(None)})
@@ -275,6 +275,4 @@ def map_structure(
     return pack_sequence_as(structure[0], [func(*leaves) for leaves in columns])
 
 
-if not TYPE_CHECKING:
-    __all__ = defined(__name__)
-    __getattr__, __dir__ = face(__name__, __all__)
+face(__name__)

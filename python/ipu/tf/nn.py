@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """``tf.nn``: activations, losses, convolutions, normalisation, dropout, embeddings."""
 
-from typing import TYPE_CHECKING
-
 from ipu._text.faces import face, offered
 from ipu.tf._images.morphology import dilation2d as dilation2d, erosion2d as erosion2d
 from ipu.tf._ops.activations import (
@@ -89,6 +87,4 @@ from ipu.tf._ops.space import (
 )
 from ipu.tf._random.ops import dropout as dropout
 
-if not TYPE_CHECKING:
-    __all__ = offered(__name__)
-    __getattr__, __dir__ = face(__name__, __all__)
+face(__name__, offered(__name__))

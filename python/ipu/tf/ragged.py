@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -300,5 +300,4 @@ def _values(values: Any, dtype: Any) -> Any:
     return _core.Tensor(values) if kind is None else _core.Tensor(values, kind.name)
 
 
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = face(__name__, __all__)
+face(__name__)

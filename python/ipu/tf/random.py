@@ -7,8 +7,6 @@ The ``stateless_`` functions are functions of the seed that they are given alone
 ``Generator`` counts its own calls.
 """
 
-from typing import TYPE_CHECKING
-
 from ipu._text.faces import face, offered
 from ipu.tf._random import experimental as experimental
 from ipu.tf._random.distributions import (
@@ -39,6 +37,4 @@ from ipu.tf._random.ops import (
     uniform as uniform,
 )
 
-if not TYPE_CHECKING:
-    __all__ = offered(__name__, ["experimental"])
-    __getattr__, __dir__ = face(__name__, __all__)
+face(__name__, offered(__name__, ["experimental"]))

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ipu._text.faces import face
 from ipu.tf._images.transforms import projective_transform
@@ -97,5 +97,4 @@ def ImageProjectiveTransformV3(
     )
 
 
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = face(__name__, __all__)
+face(__name__)

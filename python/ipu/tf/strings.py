@@ -387,4 +387,4 @@ if not TYPE_CHECKING:
     unicode_transcode"""
     __all__ = defined(__name__, _PARTS.split())
     mode.texts_of_graphs(globals(), __all__, pure=True)
-    __getattr__, __dir__ = face(__name__, __all__)
+    face(__name__)

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import unittest
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from unittest import mock as mock
 
 from ipu._text.faces import defined, face
@@ -140,6 +140,4 @@ def test_src_dir_path(relative_path: str) -> str:
 test_src_dir_path.__test__ = False  # type: ignore[attr-defined]
 
 
-if not TYPE_CHECKING:
-    __all__ = defined(__name__, ["TestCase", "mock"])
-    __getattr__, __dir__ = face(__name__, __all__)
+face(__name__, defined(__name__, ["TestCase", "mock"]))

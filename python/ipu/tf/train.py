@@ -99,7 +99,5 @@ def _class(name: str) -> Any:
     return _classes()[name]
 
 
-if not TYPE_CHECKING:
-    _LAZY = {name: functools.partial(_class, name) for name in _MESSAGES}
-    __all__ = sorted(_MESSAGES)
-    __getattr__, __dir__ = face(__name__, __all__, _LAZY)
+_LAZY = {name: functools.partial(_class, name) for name in _MESSAGES}
+face(__name__, sorted(_MESSAGES), _LAZY)

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ipu._text.faces import face, offered
 from ipu.keras.backend._arithmetic import *
 from ipu.keras.backend._networks import *
@@ -13,6 +11,4 @@ from ipu.keras.backend._shapes import *
 from ipu.keras.backend._values import *
 from ipu.tf import name_scope as name_scope
 
-if not TYPE_CHECKING:
-    __all__ = offered(__name__)
-    __getattr__, __dir__ = face(__name__, __all__)
+face(__name__, offered(__name__))

@@ -20,5 +20,4 @@ if TYPE_CHECKING:
     from ipu.keras.callbacks.tensorboard import *
 else:
     _LAZY = {"TensorBoard": "ipu.keras.callbacks.tensorboard:TensorBoard"}
-    __all__ = offered(__name__, _LAZY)
-    __getattr__, __dir__ = face(__name__, __all__, _LAZY)
+    face(__name__, offered(__name__, _LAZY), _LAZY)

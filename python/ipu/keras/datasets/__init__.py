@@ -11,8 +11,6 @@ Example:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ipu._text.faces import face
 from ipu.keras.datasets import (
     boston_housing as boston_housing,
@@ -24,6 +22,6 @@ from ipu.keras.datasets import (
     reuters as reuters,
 )
 
-if not TYPE_CHECKING:
-    __all__ = "boston_housing cifar10 cifar100 fashion_mnist imdb mnist reuters".split()
-    __getattr__, __dir__ = face(__name__, __all__)
+face(
+    __name__, "boston_housing cifar10 cifar100 fashion_mnist imdb mnist reuters".split()
+)

@@ -6,7 +6,7 @@ By Alex Krizhevsky, Vinod Nair and Geoffrey Hinton.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -65,5 +65,4 @@ def _labels(labels: Any) -> np.ndarray[Any, Any]:
     return np.asarray(labels, np.uint8).reshape(-1, 1)
 
 
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = face(__name__, __all__)
+face(__name__)

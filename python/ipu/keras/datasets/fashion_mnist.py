@@ -6,8 +6,6 @@ By Han Xiao, Kashif Rasul and Roland Vollgraf (Zalando SE); MIT licence.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ipu._text.faces import face
 from ipu.keras.datasets._cache import Arrays, load
 
@@ -45,5 +43,4 @@ def load_data() -> Arrays:
     return load("fashion-mnist").arrays
 
 
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = face(__name__, __all__)
+face(__name__)

@@ -6,8 +6,6 @@ By Yann LeCun, Corinna Cortes and Christopher Burges; CC BY-SA 3.0.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ipu._text.faces import face
 from ipu.keras.datasets._cache import Arrays, load
 
@@ -43,5 +41,4 @@ def load_data(path: str = "mnist.npz") -> Arrays:
     return load("mnist", path=path).arrays
 
 
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = face(__name__, __all__)
+face(__name__)

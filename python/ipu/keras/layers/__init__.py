@@ -142,4 +142,4 @@ if not TYPE_CHECKING:
     _LAZY["experimental"] = f"{__name__}.experimental"
     __all__ = offered(__name__, _LAZY)
     _LAZY |= {name: f"ipu.layers:{name}" for name in _OF_THE_PORT}
-    __getattr__, __dir__ = face(__name__, __all__, _LAZY)
+    face(__name__, None, _LAZY)

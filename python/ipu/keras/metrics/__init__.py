@@ -159,7 +159,5 @@ def deserialize(config: Any, custom_objects: Any = None) -> Any:
         return get(config)
 
 
-if not TYPE_CHECKING:
-    _INNER = {"BY_SHAPE", "accuracy", "cosine_similarity", "find", "resolve"}
-    __all__ = [name for name in offered(__name__) if name not in _INNER]
-    __getattr__, __dir__ = face(__name__, __all__)
+_INNER = {"BY_SHAPE", "accuracy", "cosine_similarity", "find", "resolve"}
+face(__name__, [name for name in offered(__name__) if name not in _INNER])

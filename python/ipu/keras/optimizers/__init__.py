@@ -8,7 +8,7 @@ keywords what :class:`Optimizer` takes. ``epsilon`` keeps a division finite. The
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ipu._text.faces import face, offered
 from ipu.keras import _serialization
@@ -97,6 +97,4 @@ def deserialize(config: Any, custom_objects: Any = None) -> Any:
         return get(config)
 
 
-if not TYPE_CHECKING:
-    __all__ = offered(__name__, ["schedules"])
-    __getattr__, __dir__ = face(__name__, __all__)
+face(__name__, offered(__name__, ["schedules"]))

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ipu import tf
-from ipu._text.faces import defined, face
+from ipu._text.faces import face
 from ipu.keras import _serialization
 from ipu.keras._types import Tensor
 
@@ -345,6 +345,4 @@ def _float(step: Any) -> Tensor:
     return tf.cast(tf.convert_to_tensor(step), "float32")
 
 
-if not TYPE_CHECKING:
-    __all__ = defined(__name__)
-    __getattr__, __dir__ = face(__name__, __all__)
+face(__name__)

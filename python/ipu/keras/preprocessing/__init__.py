@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ipu._text.faces import face
 from ipu.keras._folders import image_dataset_from_directory, text_dataset_from_directory
 from ipu.keras._series import timeseries_dataset_from_array
@@ -20,5 +18,4 @@ __all__ = [
 ]
 
 
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = face(__name__, __all__)
+face(__name__)

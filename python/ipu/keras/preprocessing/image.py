@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ipu._text.faces import face, offered
 from ipu.keras._folders import (
     image_dataset_from_directory as image_dataset_from_directory,
@@ -39,6 +37,4 @@ from ipu.keras.preprocessing._image_data_generator import (
     ImageDataGenerator as ImageDataGenerator,
 )
 
-if not TYPE_CHECKING:
-    __all__ = offered(__name__)
-    __getattr__, __dir__ = face(__name__, __all__)
+face(__name__, offered(__name__))

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ipu._device.generators import numpy_stream, python_stream
-from ipu._text.faces import defined, face
+from ipu._text.faces import face
 from ipu.keras._sequence import Sequence as Batches
 
 _EULER = 0.577  # Euler's constant, with the digits that Keras takes
@@ -274,6 +274,4 @@ def skipgrams(
     return pairs, labels
 
 
-if not TYPE_CHECKING:
-    __all__ = defined(__name__)
-    __getattr__, __dir__ = face(__name__, __all__)
+face(__name__)

@@ -7,11 +7,11 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from ipu._text.faces import defined, face
+from ipu._text.faces import face
 from ipu.keras import _names
 
 _COUNTED = ("word_counts", "word_docs", "index_docs", "index_word", "word_index")
@@ -335,6 +335,4 @@ class Tokenizer:
         return json.dumps(described, **kwargs)
 
 
-if not TYPE_CHECKING:
-    __all__ = defined(__name__)
-    __getattr__, __dir__ = face(__name__, __all__)
+face(__name__)

@@ -9,7 +9,7 @@ Python values they stay what they are.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ipu._text.faces import face
 from ipu.tf.autograph import experimental
@@ -98,5 +98,4 @@ def trace(*args: Any) -> None:
     print(*args)
 
 
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = face(__name__, __all__)
+face(__name__)

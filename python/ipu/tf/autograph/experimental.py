@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ipu._text.faces import face
 from ipu.tf.autograph._calls import do_not_convert
@@ -46,5 +46,4 @@ def set_loop_options(
     return {"maximum_iterations": maximum_iterations}
 
 
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = face(__name__, __all__)
+face(__name__)

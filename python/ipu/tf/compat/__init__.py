@@ -19,5 +19,4 @@ if TYPE_CHECKING:
 
 __all__ = ["v1"]
 
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = face(__name__, __all__, {"v1": "ipu.tf.compat.v1"})
+face(__name__, None, {"v1": "ipu.tf.compat.v1"})

@@ -31,5 +31,4 @@ else:
     _READERS = "FixedLengthRecordDataset TFRecordDataset TextLineDataset".split()
     _LAZY = {name: f"ipu.tf.data._readers:{name}" for name in _READERS}
     _LAZY["experimental"] = "ipu.tf.data.experimental"
-    __all__ = offered(__name__, _LAZY)
-    __getattr__, __dir__ = face(__name__, __all__, _LAZY)
+    face(__name__, offered(__name__, _LAZY), _LAZY)

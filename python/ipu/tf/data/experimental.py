@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -427,8 +427,6 @@ def parse_example_dataset(
     )
 
 
-if not TYPE_CHECKING:
-    _MORE = """AUTOTUNE CsvDataset INFINITE_CARDINALITY Reducer UNKNOWN_CARDINALITY
-    make_csv_dataset"""
-    __all__ = defined(__name__, _MORE.split())
-    __getattr__, __dir__ = face(__name__, __all__)
+_MORE = """AUTOTUNE CsvDataset INFINITE_CARDINALITY Reducer UNKNOWN_CARDINALITY
+make_csv_dataset"""
+face(__name__, defined(__name__, _MORE.split()))

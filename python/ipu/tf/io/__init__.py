@@ -38,4 +38,4 @@ from ipu.tf.io._records import (
 if not TYPE_CHECKING:
     __all__ = offered(__name__)
     mode.texts_of_graphs(globals(), {*__all__} - {"write_file"}, pure=False)
-    __getattr__, __dir__ = face(__name__, __all__)
+    face(__name__)

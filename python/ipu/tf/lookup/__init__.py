@@ -7,8 +7,6 @@ A table answers eager tensors: before a program is called, or in the function of
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ipu._text.faces import face, offered
 from ipu.tf.lookup import experimental as experimental
 from ipu.tf.lookup._tables import (
@@ -19,6 +17,4 @@ from ipu.tf.lookup._tables import (
     TextFileInitializer as TextFileInitializer,
 )
 
-if not TYPE_CHECKING:
-    __all__ = offered(__name__, ["experimental"])
-    __getattr__, __dir__ = face(__name__, __all__)
+face(__name__, offered(__name__, ["experimental"]))

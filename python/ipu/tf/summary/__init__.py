@@ -15,8 +15,6 @@ Example:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ipu._text.faces import face, offered
 from ipu.tf.summary import experimental as experimental
 from ipu.tf.summary._kinds import (
@@ -35,6 +33,4 @@ from ipu.tf.summary._writer import (
     should_record_summaries as should_record_summaries,
 )
 
-if not TYPE_CHECKING:
-    __all__ = offered(__name__, ["experimental"])
-    __getattr__, __dir__ = face(__name__, __all__)
+face(__name__, offered(__name__, ["experimental"]))

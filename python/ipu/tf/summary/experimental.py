@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ipu._device.thread_state import here
 from ipu._text.faces import face
@@ -41,5 +41,4 @@ def set_step(step: Any) -> None:
     here.summary_step = step
 
 
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = face(__name__, __all__)
+face(__name__)

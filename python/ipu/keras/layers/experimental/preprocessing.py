@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ipu._text.faces import face, offered
 from ipu.keras.layers.category_encoding import *
 from ipu.keras.layers.hashing import *
@@ -15,6 +13,4 @@ from ipu.keras.layers.preprocessing import *
 from ipu.keras.layers.preprocessing import PreprocessingLayer as PreprocessingLayer
 from ipu.keras.layers.text_vectorization import *
 
-if not TYPE_CHECKING:
-    __all__ = offered(__name__)
-    __getattr__, __dir__ = face(__name__, __all__)
+face(__name__, offered(__name__))

@@ -173,4 +173,4 @@ else:
         "logging": "ipu.tf.compat.v1._logging",
         "Summary": "ipu.tf.compat.v1.summary:Summary",
     }
-    __getattr__, __dir__ = face(__name__, [*__all__, *_LAZY], _LAZY)
+    face(__name__, [*__all__, *_LAZY], _LAZY)

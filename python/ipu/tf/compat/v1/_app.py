@@ -47,5 +47,4 @@ def _flags() -> Any:
     return importlib.import_module("absl.flags" if is_there else _OURS)
 
 
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = face(__name__, __all__, {"flags": _flags})
+face(__name__, None, {"flags": _flags})

@@ -204,4 +204,4 @@ else:
     _LAZY = {
         name: f"ipu.tf.data:{name}" for name in _data.__all__ if name not in __all__
     }
-    __getattr__, __dir__ = face(__name__, [*__all__, *_LAZY], _LAZY)
+    face(__name__, [*__all__, *_LAZY], _LAZY)

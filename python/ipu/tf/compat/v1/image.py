@@ -221,4 +221,4 @@ if TYPE_CHECKING:
 else:
     _LAZY = {n: f"ipu.tf.image:{n}" for n in dir(_image) if n not in __all__}
     _LAZY = {n: place for n, place in _LAZY.items() if not n.startswith("_")}
-    __getattr__, __dir__ = face(__name__, [*__all__, *_LAZY], _LAZY)
+    face(__name__, [*__all__, *_LAZY], _LAZY)

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ipu import tf
-from ipu._text.faces import defined, face
+from ipu._text.faces import face
 from ipu.tf._graph import mode
 from ipu.tf.compat.v1._dropout import drop
 from ipu.tf.compat.v1._variables import get_variable, variable_scope
@@ -384,6 +384,4 @@ def batch_normalization(
         )
 
 
-if not TYPE_CHECKING:
-    __all__ = defined(__name__)
-    __getattr__, __dir__ = face(__name__, __all__)
+face(__name__)

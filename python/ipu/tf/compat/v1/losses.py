@@ -7,10 +7,10 @@ says, and puts that into the collection ``losses``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ipu import tf
-from ipu._text.faces import defined, face
+from ipu._text.faces import face
 from ipu.tf._graph import mode
 
 _LOSSES = "losses"
@@ -330,6 +330,4 @@ def sigmoid_cross_entropy(
     return compute_weighted_loss(losses, weights, None, loss_collection, reduction)
 
 
-if not TYPE_CHECKING:
-    __all__ = defined(__name__)
-    __getattr__, __dir__ = face(__name__, __all__)
+face(__name__)

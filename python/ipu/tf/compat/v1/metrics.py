@@ -19,10 +19,10 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from ipu import tf
-from ipu._text.faces import defined, face
+from ipu._text.faces import face
 from ipu.tf._graph import mode
 from ipu.tf.compat.v1._initializers import zeros_initializer
 from ipu.tf.compat.v1._variables import get_variable, variable_scope
@@ -296,6 +296,4 @@ def recall(scope: str, labels: Any, predictions: Any, weights: Any) -> _Pair:
     return _ratio(scope, labels, predictions, weights, (True, False))
 
 
-if not TYPE_CHECKING:
-    __all__ = defined(__name__)
-    __getattr__, __dir__ = face(__name__, __all__)
+face(__name__)

@@ -180,7 +180,7 @@ if TYPE_CHECKING:
     from ipu.tf.nn import *  # type: ignore[assignment]  # noqa: F403
 else:
     _LAZY = {name: f"ipu.tf.nn:{name}" for name in _nn.__all__ if name not in __all__}
-    __getattr__, __dir__ = face(__name__, [*__all__, *_LAZY], _LAZY)
+    face(__name__, [*__all__, *_LAZY], _LAZY)
 
 
 def xw_plus_b(x: Any, weights: Any, biases: Any, name: str | None = None) -> Any:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ipu import tf
 from ipu._text.faces import defined, face
@@ -561,6 +561,4 @@ class DropoutWrapper(RNNCell):
         return drop(x, 1.0 - kept, None, self._seed)
 
 
-if not TYPE_CHECKING:
-    __all__ = defined(__name__, ["LSTMStateTuple"])
-    __getattr__, __dir__ = face(__name__, __all__)
+face(__name__, defined(__name__, ["LSTMStateTuple"]))

@@ -422,7 +422,4 @@ def _message() -> Any:
     return extra(module, "tf.Summary", "tensorboard", "tensorboard").Summary
 
 
-if not TYPE_CHECKING:
-    _LAZY = {"Summary": _message}
-    __all__ = defined(__name__, _LAZY)
-    __getattr__, __dir__ = face(__name__, __all__, _LAZY)
+face(__name__, defined(__name__, ["Summary"]), {"Summary": _message})

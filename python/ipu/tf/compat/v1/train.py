@@ -7,8 +7,6 @@ but for two: ``MomentumOptimizer`` keeps gradients where Keras keeps steps, and
 ``RMSPropOptimizer`` starts its mean at one and divides otherwise.
 """
 
-from typing import TYPE_CHECKING
-
 from ipu._text.faces import face, offered
 from ipu.tf.compat.v1._hooks import (
     CheckpointSaverHook as CheckpointSaverHook,
@@ -56,6 +54,4 @@ from ipu.tf.compat.v1._steps import (
     polynomial_decay as polynomial_decay,
 )
 
-if not TYPE_CHECKING:
-    __all__ = offered(__name__)
-    __getattr__, __dir__ = face(__name__, __all__)
+face(__name__, offered(__name__))
