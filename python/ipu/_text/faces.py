@@ -16,13 +16,15 @@ import importlib
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 from ipu._text import later, near
 from ipu._text.missing import MissingNameError
 from ipu._text.tracebacks import boundary
 
-__all__ = ["defined", "face", "offered"]
+__all__ = ["defined", "face", "like", "offered"]
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 _HELPERS = {"Any", "TYPE_CHECKING", "annotations", "face", "offered"}
 
@@ -50,6 +52,23 @@ def offered(module: str, more: Iterable[str] = ()) -> list[str]:
     values = vars(sys.modules[module]).items()
     own = {name for name, value in values if not isinstance(value, ModuleType)}
     return sorted({name for name in own - _HELPERS if name[0] != "_"}.union(more))
+
+
+def like(other: Callable[..., Any]) -> Callable[[F], F]:
+    """Make the decorator of a function that is another one with other arguments.
+
+    Args:
+        other: The other function: what it does, and its example, are said of both.
+    """
+    head, example, call = (other.__doc__ or "").rpartition("\n\n    Example:")
+    does = head.partition("\n\n")[0]
+
+    def describe(function: F) -> F:
+        is_as = f"As ``{other.__name__}`` of the example, with arguments of its own."
+        function.__doc__ = f"{does}\n\n    {is_as}{example}{call}"
+        return function
+
+    return describe
 
 
 def face(

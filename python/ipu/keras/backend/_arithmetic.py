@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ipu import tf
 from ipu._text.arguments import checked_tensor
-from ipu._text.faces import defined
+from ipu._text.faces import defined, like
 
 abs = tf.abs
 cos = tf.cos
@@ -37,13 +37,8 @@ def sqrt(x: Any) -> Any:
     return tf.sqrt(tf.maximum(x, tf.zeros_like(x)))
 
 
+@like(tf.pow)
 def pow(x: Any, a: Any) -> Any:
-    """Give the power of each element.
-
-    Example:
-        >>> pow(tf.constant([2.0, 3.0]), 2).numpy().tolist()
-        [4.0, 9.0]
-    """
     return tf.pow(x, a)
 
 
@@ -60,168 +55,86 @@ def clip(x: Any, min_value: Any, max_value: Any) -> Any:
     return tf.clip_by_value(x, least, float("inf") if max_value is None else max_value)
 
 
+@like(tf.cast)
 def cast(x: Any, dtype: Any) -> Any:
-    """Give a tensor of another dtype.
-
-    Example:
-        >>> cast(tf.constant([1.9, -1.9]), "int32").numpy().tolist()
-        [1, -1]
-    """
     return tf.cast(x, dtype)
 
 
 # --- reductions -----------------------------------------------------------------------
 
 
+@like(tf.reduce_sum)
 def sum(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    """Add along axes, all by default.
-
-    Example:
-        >>> sum(tf.constant([[1.0, 2.0], [3.0, 4.0]]), axis=0).numpy().tolist()
-        [4.0, 6.0]
-    """
     return tf.reduce_sum(x, axis, keepdims)
 
 
+@like(tf.reduce_mean)
 def mean(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    """Average along axes, all by default.
-
-    Example:
-        >>> mean(tf.constant([[1.0, 2.0], [3.0, 4.0]]), axis=1).numpy().tolist()
-        [1.5, 3.5]
-    """
     return tf.reduce_mean(_number(x), axis, keepdims)
 
 
+@like(tf.reduce_max)
 def max(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    """Take the largest along axes, all by default.
-
-    Example:
-        >>> max(tf.constant([[1.0, 5.0], [3.0, 4.0]]), axis=1).numpy().tolist()
-        [5.0, 4.0]
-    """
     return tf.reduce_max(x, axis, keepdims)
 
 
+@like(tf.reduce_min)
 def min(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    """Take the smallest along axes, all by default.
-
-    Example:
-        >>> min(tf.constant([[1.0, 5.0], [3.0, 4.0]]), axis=0).numpy().tolist()
-        [1.0, 4.0]
-    """
     return tf.reduce_min(x, axis, keepdims)
 
 
+@like(tf.reduce_prod)
 def prod(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    """Multiply along axes, all by default.
-
-    Example:
-        >>> float(prod(tf.constant([2.0, 3.0, 4.0])))
-        24.0
-    """
     return tf.reduce_prod(x, axis, keepdims)
 
 
+@like(tf.math.reduce_std)
 def std(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    """Give the standard deviation along axes, all by default: of all, not of a sample.
-
-    Example:
-        >>> float(std(tf.constant([1.0, 3.0])))
-        1.0
-    """
     return tf.math.reduce_std(_number(x), axis, keepdims)
 
 
+@like(tf.math.reduce_variance)
 def var(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    """Give the variance along axes, all by default: of all, not of a sample.
-
-    Example:
-        >>> float(var(tf.constant([1.0, 3.0, 5.0, 7.0])))
-        5.0
-    """
     return tf.math.reduce_variance(_number(x), axis, keepdims)
 
 
+@like(tf.reduce_any)
 def any(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    """Tell where some element along axes is not zero.
-
-    Example:
-        >>> any(tf.constant([[0.0, 2.0], [0.0, 0.0]]), axis=1).numpy().tolist()
-        [True, False]
-    """
     return tf.reduce_any(tf.cast(x, tf.bool), axis, keepdims)
 
 
+@like(tf.reduce_all)
 def all(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    """Tell where no element along axes is zero.
-
-    Example:
-        >>> all(tf.constant([[1.0, 2.0], [3.0, 0.0]]), axis=1).numpy().tolist()
-        [True, False]
-    """
     return tf.reduce_all(tf.cast(x, tf.bool), axis, keepdims)
 
 
+@like(tf.argmax)
 def argmax(x: Any, axis: int = -1) -> Any:
-    """Give the index of the largest element along an axis.
-
-    Example:
-        >>> argmax(tf.constant([[0.1, 0.7, 0.2], [0.5, 0.3, 0.2]])).numpy().tolist()
-        [1, 0]
-    """
     return tf.argmax(x, axis)
 
 
+@like(tf.argmin)
 def argmin(x: Any, axis: int = -1) -> Any:
-    """Give the index of the smallest element along an axis.
-
-    Example:
-        >>> argmin(tf.constant([[3.0, 1.0, 2.0]])).numpy().tolist()
-        [1]
-    """
     return tf.argmin(x, axis)
 
 
+@like(tf.math.cumsum)
 def cumsum(x: Any, axis: int = 0) -> Any:
-    """Give the sums of all elements up to each.
-
-    Example:
-        >>> cumsum(tf.constant([1.0, 2.0, 3.0])).numpy().tolist()
-        [1.0, 3.0, 6.0]
-    """
     return tf.math.cumsum(x, axis)
 
 
+@like(tf.math.cumprod)
 def cumprod(x: Any, axis: int = 0) -> Any:
-    """Give the products of all elements up to each.
-
-    Example:
-        >>> cumprod(tf.constant([1.0, 2.0, 3.0])).numpy().tolist()
-        [1.0, 2.0, 6.0]
-    """
     return tf.math.cumprod(x, axis)
 
 
+@like(tf.math.in_top_k)
 def in_top_k(predictions: Any, targets: Any, k: int) -> Any:
-    """Tell whether each sample's class is among the ``k`` largest predictions.
-
-    Example:
-        >>> scores = tf.constant([[0.1, 0.6, 0.3], [0.7, 0.2, 0.1]])
-        >>> in_top_k(scores, tf.constant([2, 2]), k=2).numpy().tolist()
-        [True, False]
-    """
     return tf.math.in_top_k(targets, predictions, k)
 
 
+@like(tf.math.l2_normalize)
 def l2_normalize(x: Any, axis: Any = None) -> Any:
-    """Divide by the length along axes.
-
-    Example:
-        >>> unit = l2_normalize(tf.constant([3.0, 4.0]))
-        >>> [f"{x:.1f}" for x in unit.numpy()]
-        ['0.6', '0.8']
-    """
     return tf.math.l2_normalize(x, axis)
 
 
@@ -324,34 +237,18 @@ def switch(condition: Any, then_expression: Any, else_expression: Any) -> Any:
     return tf.where(tf.cast(condition, tf.bool), chosen, other)
 
 
+@like(tf.map_fn)
 def map_fn(fn: Any, elems: Any, name: str | None = None, dtype: Any = None) -> Any:
-    """Call a function with each row and put the results together.
-
-    Example:
-        >>> rows = tf.constant([[1.0, 2.0], [3.0, 4.0]])
-        >>> map_fn(lambda row: row[0] * row[1], rows).numpy().tolist()
-        [2.0, 12.0]
-    """
     return tf.map_fn(fn, elems, dtype=dtype)
 
 
+@like(tf.foldl)
 def foldl(fn: Any, elems: Any, initializer: Any = None, name: str | None = None) -> Any:
-    """Combine rows from the first to the last: ``fn(so_far, row)``.
-
-    Example:
-        >>> float(foldl(lambda so_far, x: so_far - x, tf.constant([10.0, 1.0, 2.0])))
-        7.0
-    """
     return tf.foldl(fn, elems, initializer)
 
 
+@like(tf.foldr)
 def foldr(fn: Any, elems: Any, initializer: Any = None, name: str | None = None) -> Any:
-    """Combine rows from the last to the first: ``fn(so_far, row)``.
-
-    Example:
-        >>> float(foldr(lambda so_far, x: so_far - x, tf.constant([1.0, 2.0, 10.0])))
-        7.0
-    """
     return tf.foldr(fn, elems, initializer)
 
 

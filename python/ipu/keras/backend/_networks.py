@@ -8,37 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 from ipu import tf
 from ipu._text.arguments import checked_tensor
-from ipu._text.faces import defined
+from ipu._text.faces import defined, like
 from ipu.keras import activations
 from ipu.keras.backend._settings import _is_channels_first, epsilon
 
 elu = activations.elu
 hard_sigmoid = activations.hard_sigmoid
+relu = activations.relu
 sigmoid = tf.nn.sigmoid
 softplus = tf.nn.softplus
 softsign = tf.nn.softsign
 tanh = tf.nn.tanh
 
 
-def relu(
-    x: Any, alpha: float = 0.0, max_value: float | None = None, threshold: float = 0.0
-) -> Any:
-    """Cut off below ``threshold``, with a slope of ``alpha``, and above ``max_value``.
-
-    Example:
-        >>> relu(tf.constant([-2.0, 1.0, 9.0]), 0.5, 6.0).numpy().tolist()
-        [-1.0, 1.0, 6.0]
-    """
-    return activations.relu(x, alpha, max_value, threshold)
-
-
+@like(tf.nn.softmax)
 def softmax(x: Any, axis: int = -1) -> Any:
-    """Give shares that add up to 1 along an axis.
-
-    Example:
-        >>> softmax(tf.constant([0.0, 0.0, 0.0, 0.0])).numpy().tolist()
-        [0.25, 0.25, 0.25, 0.25]
-    """
     return tf.nn.softmax(x, axis)
 
 
@@ -433,5 +417,5 @@ def normalize_batch_in_training(
 
 
 if not TYPE_CHECKING:
-    _SAME = "elu hard_sigmoid sigmoid softplus softsign tanh "
+    _SAME = "elu hard_sigmoid relu sigmoid softplus softsign tanh "
     __all__ = defined(__name__, _SAME.split())

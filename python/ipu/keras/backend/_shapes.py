@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ipu import tf
 from ipu._text.arguments import checked_tensor
-from ipu._text.faces import defined
+from ipu._text.faces import defined, like
 from ipu.keras.backend._settings import _is_channels_first
 
 gather = tf.gather
@@ -20,33 +20,18 @@ stack = tf.stack
 stop_gradient = tf.stop_gradient
 
 
+@like(tf.ones_like)
 def ones_like(x: Any, dtype: Any = None, name: str | None = None) -> Any:
-    """Give ones of the shape of a tensor.
-
-    Example:
-        >>> ones_like(tf.constant([[1, 2, 3]]), dtype="float32").numpy().tolist()
-        [[1.0, 1.0, 1.0]]
-    """
     return tf.ones_like(x, dtype)
 
 
+@like(tf.zeros_like)
 def zeros_like(x: Any, dtype: Any = None, name: str | None = None) -> Any:
-    """Give zeros of the shape of a tensor.
-
-    Example:
-        >>> zeros_like(tf.constant([[1, 2, 3]])).numpy().tolist()
-        [[0, 0, 0]]
-    """
     return tf.zeros_like(x, dtype)
 
 
+@like(tf.expand_dims)
 def expand_dims(x: Any, axis: int = -1) -> Any:
-    """Add an axis of size 1.
-
-    Example:
-        >>> expand_dims(tf.ones((2, 3)), axis=1).shape
-        (2, 1, 3)
-    """
     return tf.expand_dims(x, axis)
 
 
@@ -73,14 +58,8 @@ def batch_flatten(x: Any) -> Any:
     return tf.reshape(x, (-1, rest))
 
 
+@like(tf.concat)
 def concatenate(tensors: Any, axis: int = -1) -> Any:
-    """Put tensors one after another.
-
-    Example:
-        >>> left, right = tf.constant([[1], [2]]), tf.constant([[3], [4]])
-        >>> concatenate([left, right]).numpy().tolist()
-        [[1, 3], [2, 4]]
-    """
     return tf.concat(tensors, axis)
 
 
@@ -94,23 +73,13 @@ def transpose(x: Any) -> Any:
     return tf.transpose(x)
 
 
+@like(tf.transpose)
 def permute_dimensions(x: Any, pattern: Sequence[int]) -> Any:
-    """Put the axes into another order.
-
-    Example:
-        >>> permute_dimensions(tf.ones((2, 3, 4)), (0, 2, 1)).shape
-        (2, 4, 3)
-    """
     return tf.transpose(x, pattern)
 
 
+@like(tf.one_hot)
 def one_hot(indices: Any, num_classes: int) -> Any:
-    """Give a row of zeros with a one for each index.
-
-    Example:
-        >>> one_hot(tf.constant([2, 0]), 3).numpy().tolist()
-        [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
-    """
     return tf.one_hot(indices, num_classes)
 
 
@@ -124,13 +93,8 @@ def reverse(x: Any, axes: Any) -> Any:
     return tf.reverse(x, [axes] if isinstance(axes, int) else list(axes))
 
 
+@like(tf.tile)
 def tile(x: Any, n: Any) -> Any:
-    """Repeat the whole tensor, so often along each axis.
-
-    Example:
-        >>> tile(tf.constant([[1, 2]]), (2, 2)).numpy().tolist()
-        [[1, 2, 1, 2], [1, 2, 1, 2]]
-    """
     return tf.tile(x, [n] if isinstance(n, int) else list(n))
 
 
@@ -151,13 +115,8 @@ def repeat(x: Any, n: int) -> Any:
     return tf.tile(tf.expand_dims(x, 1), (1, n, 1))
 
 
+@like(tf.repeat)
 def repeat_elements(x: Any, rep: int, axis: int) -> Any:
-    """Repeat each element along an axis.
-
-    Example:
-        >>> repeat_elements(tf.constant([1, 2]), 2, 0).numpy().tolist()
-        [1, 1, 2, 2]
-    """
     return tf.repeat(x, rep, axis=axis)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from ipu import tf
 from ipu._core import Tensor
 from ipu._text.arguments import checked_list, checked_tensor, checked_variable
-from ipu._text.faces import defined
+from ipu._text.faces import defined, like
 from ipu.keras._backend_state import state
 from ipu.tf._functions.tracing import in_trace, init_scope
 
@@ -374,6 +374,7 @@ def function(
 # --- random numbers -------------------------------------------------------------------
 
 
+@like(tf.random.normal)
 def random_normal(
     shape: Any,
     mean: float = 0.0,
@@ -381,15 +382,10 @@ def random_normal(
     dtype: Any = None,
     seed: int | None = None,
 ) -> Tensor:
-    """Draw from a normal distribution.
-
-    Example:
-        >>> random_normal((2, 3), seed=1).shape
-        (2, 3)
-    """
     return tf.random.normal(shape, mean, stddev, _kind(dtype), seed)
 
 
+@like(tf.random.uniform)
 def random_uniform(
     shape: Any,
     minval: float = 0.0,
@@ -397,16 +393,10 @@ def random_uniform(
     dtype: Any = None,
     seed: int | None = None,
 ) -> Tensor:
-    """Draw evenly from [minval, maxval).
-
-    Example:
-        >>> x = random_uniform((1000,), 2.0, 3.0, seed=1).numpy()
-        >>> bool(x.min() >= 2.0), bool(x.max() < 3.0)
-        (True, True)
-    """
     return tf.random.uniform(shape, minval, maxval, _kind(dtype), seed)
 
 
+@like(tf.random.truncated_normal)
 def truncated_normal(
     shape: Any,
     mean: float = 0.0,
@@ -414,13 +404,6 @@ def truncated_normal(
     dtype: Any = None,
     seed: int | None = None,
 ) -> Tensor:
-    """Draw from a normal distribution without what is beyond two deviations.
-
-    Example:
-        >>> x = truncated_normal((1000,), mean=5.0, stddev=1.0, seed=1).numpy()
-        >>> bool(abs(x - 5.0).max() <= 2.0)
-        True
-    """
     return tf.random.truncated_normal(shape, mean, stddev, _kind(dtype), seed)
 
 
