@@ -19,6 +19,9 @@ import numpy as np
 from ipu._text.log import logger
 from ipu.keras.datasets import _download
 
+Array = np.ndarray[Any, Any]
+Splits = tuple[tuple[Array, Array], tuple[Array, Array]]
+
 _BASE = "https://storage.googleapis.com/tensorflow/tf-keras-datasets/"
 
 
@@ -190,3 +193,25 @@ def members_of(official: Official, names: list[str]) -> list[Any]:
         raise _damaged(official, place, error) from None
     except pickle.UnpicklingError as error:
         raise _damaged(official, place, error) from None
+
+
+# --- photographs ----------------------------------------------------------------------
+
+_CIFAR = "https://www.cs.toronto.edu/~kriz/"
+
+
+def cifar(title: str, checksum: str) -> Official:
+    """Return the archive of one of the two sets of photographs, "CIFAR-10" or so."""
+    return Official(title, f"{title.lower()}-python.tar.gz", checksum, _CIFAR)
+
+
+def photographs(parts: list[Any], labels: bytes) -> tuple[Array, Array]:
+    """Return the images and the classes of some members of such an archive."""
+    from ipu.keras.backend import image_data_format
+
+    data = np.concatenate([np.asarray(part[b"data"], np.uint8) for part in parts])
+    images = data.reshape(-1, 3, 32, 32)
+    if image_data_format() == "channels_last":
+        images = np.ascontiguousarray(images.transpose(0, 2, 3, 1))
+    classes = np.concatenate([np.asarray(part[labels], np.uint8) for part in parts])
+    return images, classes.reshape(-1, 1)

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+import json
 
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+from ipu.keras.datasets._official import Array, Official, Splits, content_of
 
 
 def prepare(
@@ -20,7 +20,7 @@ def prepare(
     num_words: int | None,
     skip_top: int,
     maxlen: int | None,
-) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+) -> Splits:
     """Mark, cut and split lists of word numbers.
 
     Args:
@@ -65,3 +65,9 @@ def prepare(
     whole = np.empty(len(lists), dtype=object)
     whole[:] = lists
     return (whole[:cut], labels[:cut]), (whole[cut:], labels[cut:])
+
+
+def word_index(official: Official, path: str) -> dict[str, int]:
+    """Return the numbers of the words that a file lists."""
+    words: dict[str, int] = json.loads(content_of(official, path)[0])
+    return words

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ipu._text.faces import face
@@ -18,12 +16,10 @@ _FILE = _official.Official(
     "f553886a1f8d56431e820c5b82552d9d95cfcb96d1e678153f8839538947dff5",
 )
 
-Split = tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]
-
 
 def load_data(
     path: str = "boston_housing.npz", test_split: float = 0.2, seed: int = 113
-) -> tuple[Split, Split]:
+) -> _official.Splits:
     """Load the houses.
 
     Args:

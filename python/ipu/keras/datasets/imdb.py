@@ -3,14 +3,11 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 import numpy as np
 
 from ipu._text.faces import face
 from ipu.keras.datasets import _official
-from ipu.keras.datasets._sequences import prepare
+from ipu.keras.datasets._sequences import prepare, word_index
 
 __all__ = ["get_word_index", "load_data"]
 
@@ -25,8 +22,6 @@ _WORDS = _official.Official(
     "bfafd718b763782e994055a2d397834f",
 )
 
-Split = tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]
-
 
 def load_data(
     path: str = "imdb.npz",
@@ -37,8 +32,7 @@ def load_data(
     start_char: int | None = 1,
     oov_char: int | None = 2,
     index_from: int = 3,
-    **kwargs: Any,
-) -> tuple[Split, Split]:
+) -> _official.Splits:
     """Load the reviews as lists of word numbers; 4 is the most frequent word.
 
     Args:
@@ -50,7 +44,6 @@ def load_data(
         start_char: What each review begins with; None for nothing.
         oov_char: What replaces words; None leaves them out.
         index_from: What is added to the numbers of words.
-        **kwargs: None.
 
     Returns:
         ``((x_train, y_train), (x_test, y_test))``: arrays of lists, and int64 labels.
@@ -60,8 +53,6 @@ def load_data(
 
     Source: https://storage.googleapis.com/tensorflow/tf-keras-datasets/imdb.npz
     """
-    if kwargs:
-        raise TypeError(f"Unrecognized keyword arguments: {sorted(kwargs)}.")
     arrays = _official.arrays_of(
         _FILE, path, ["x_train", "y_train", "x_test", "y_test"]
     )
@@ -81,8 +72,7 @@ def load_data(
 
 def get_word_index(path: str = "imdb_word_index.json") -> dict[str, int]:
     """Give the number of each word, without ``index_from``."""
-    words: dict[str, int] = json.loads(_official.content_of(_WORDS, path)[0])
-    return words
+    return word_index(_WORDS, path)
 
 
 face(__name__)

@@ -3,14 +3,11 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 import numpy as np
 
 from ipu._text.faces import face
 from ipu.keras.datasets import _official
-from ipu.keras.datasets._sequences import prepare
+from ipu.keras.datasets._sequences import prepare, word_index
 
 __all__ = ["get_word_index", "load_data"]
 
@@ -25,8 +22,6 @@ _WORDS = _official.Official(
     "4d44cc38712099c9e383dc6e5f11a921",
 )
 
-Split = tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]
-
 
 def load_data(
     path: str = "reuters.npz",
@@ -38,32 +33,16 @@ def load_data(
     start_char: int | None = 1,
     oov_char: int | None = 2,
     index_from: int = 3,
-    **kwargs: Any,
-) -> tuple[Split, Split]:
+) -> _official.Splits:
     """Load the newswires as lists of word numbers.
 
     Args:
-        path: Name of the file in the Keras cache, or an absolute path.
-        num_words: Words from this number on are replaced by ``oov_char``.
-        skip_top: So are words below this one.
-        maxlen: Longer newswires are left out.
         test_split: The part that is for testing.
-        seed: For the order of the newswires.
-        start_char: What each newswire begins with; None for nothing.
-        oov_char: What replaces words; None leaves them out.
-        index_from: What is added to the numbers of words.
-        **kwargs: None.
 
-    Returns:
-        ``((x_train, y_train), (x_test, y_test))``: arrays of lists, and int64 labels.
-
-    Raises:
-        ValueError: The file is damaged, or no newswire is as short as ``maxlen``.
+    The other arguments, the result and the errors are those of ``imdb.load_data``.
 
     Source: https://storage.googleapis.com/tensorflow/tf-keras-datasets/reuters.npz
     """
-    if kwargs:
-        raise TypeError(f"Unrecognized keyword arguments: {sorted(kwargs)}.")
     xs, labels = _official.arrays_of(_FILE, path, ["x", "y"])
     order = np.arange(len(xs))
     np.random.RandomState(seed).shuffle(order)
@@ -73,8 +52,7 @@ def load_data(
 
 def get_word_index(path: str = "reuters_word_index.json") -> dict[str, int]:
     """Give the number of each word, without ``index_from``."""
-    words: dict[str, int] = json.loads(_official.content_of(_WORDS, path)[0])
-    return words
+    return word_index(_WORDS, path)
 
 
 face(__name__)
