@@ -1921,7 +1921,12 @@ class Dataset:
             DataLossError: What the folder says of itself is damaged; or when an element
                 is read: the file of elements is.
 
-        Example: :meth:`save`.
+        Example:
+            >>> import tempfile
+            >>> folder = tempfile.mkdtemp()
+            >>> tf.data.Dataset.range(2).save(folder)
+            >>> [int(x) for x in tf.data.Dataset.load(folder)]
+            [0, 1]
         """
         import json
 

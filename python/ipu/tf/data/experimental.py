@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from enum import IntEnum
-from typing import Any
+from typing import Any, Concatenate, ParamSpec
 
 import numpy as np
 
@@ -25,7 +26,15 @@ from ipu.tf.data._dataset import (
     Reducer as Reducer,
 )
 
+_P = ParamSpec("_P")
 _Transformation = Callable[[Dataset], Dataset]
+
+
+# they became methods of data sets
+RandomDataset = Dataset.random
+sample_from_datasets = Dataset.sample_from_datasets
+choose_from_datasets = Dataset.choose_from_datasets
+load = Dataset.load
 
 
 class AutoShardPolicy(IntEnum):
@@ -89,18 +98,6 @@ def Counter(start: int = 0, step: int = 1, dtype: Any = None) -> Dataset:
     return Dataset.range(start, stop, step, output_type=dtype)
 
 
-def enumerate_dataset(start: int = 0) -> _Transformation:
-    """``Dataset.enumerate`` for ``Dataset.apply``.
-
-    Example:
-        >>> dataset = tf.data.Dataset.from_tensor_slices([8, 9])
-        >>> dataset = dataset.apply(enumerate_dataset(1))
-        >>> [(int(i), int(x)) for i, x in dataset]
-        [(1, 8), (2, 9)]
-    """
-    return lambda dataset: dataset.enumerate(start)
-
-
 def get_single_element(dataset: Dataset) -> Any:
     """``Dataset.get_single_element``.
 
@@ -109,6 +106,143 @@ def get_single_element(dataset: Dataset) -> Any:
         7
     """
     return dataset.get_single_element()
+
+
+def _applied(
+    method: Callable[Concatenate[Any, _P], Any], example: str, name: str = ""
+) -> Callable[_P, _Transformation]:
+    """Make the function that gives a method of data sets to ``Dataset.apply``."""
+
+    def function(*args: _P.args, **kwargs: _P.kwargs) -> _Transformation:
+        signature.bind(*args, **kwargs)
+        return lambda dataset: getattr(dataset, method.__name__)(*args, **kwargs)
+
+    whole = inspect.signature(method)
+    signature = whole.replace(parameters=list(whole.parameters.values())[1:])
+    function.__signature__ = signature  # type: ignore[attr-defined]
+    function.__name__ = function.__qualname__ = name or method.__name__
+    function.__doc__ = (
+        f"``Dataset.{method.__name__}`` for ``Dataset.apply``.\n\n    Example:{example}"
+    )
+    return function
+
+
+enumerate_dataset = _applied(
+    Dataset.enumerate,
+    """
+        >>> dataset = tf.data.Dataset.from_tensor_slices([8, 9])
+        >>> dataset = dataset.apply(enumerate_dataset(1))
+        >>> [(int(i), int(x)) for i, x in dataset]
+        [(1, 8), (2, 9)]
+    """,
+    "enumerate_dataset",
+)
+take_while = _applied(
+    Dataset.take_while,
+    """
+        >>> dataset = tf.data.Dataset.range(10).apply(take_while(lambda x: x < 3))
+        >>> [int(x) for x in dataset]
+        [0, 1, 2]
+    """,
+)
+unbatch = _applied(
+    Dataset.unbatch,
+    """
+        >>> dataset = tf.data.Dataset.range(4).batch(2).apply(unbatch())
+        >>> [int(x) for x in dataset]
+        [0, 1, 2, 3]
+    """,
+)
+dense_to_ragged_batch = _applied(
+    Dataset.ragged_batch,
+    """
+        >>> rows = Dataset.range(3).map(lambda n: tf.range(n))
+        >>> [b.to_list() for b in rows.apply(dense_to_ragged_batch(2))]
+        [[[], [0]], [[0, 1]]]
+    """,
+    "dense_to_ragged_batch",
+)
+dense_to_sparse_batch = _applied(
+    Dataset.sparse_batch,
+    """
+        >>> rows = Dataset.range(3).map(lambda n: tf.range(n))
+        >>> [b.shape.as_list() for b in rows.apply(dense_to_sparse_batch(2, [4]))]
+        [[2, 4], [1, 4]]
+    """,
+    "dense_to_sparse_batch",
+)
+ignore_errors = _applied(
+    Dataset.ignore_errors,
+    """
+        >>> numbers = Dataset.from_tensor_slices(["1", "one"])
+        >>> numbers = numbers.map(tf.strings.to_number).apply(ignore_errors())
+        >>> [float(x) for x in numbers]
+        [1.0]
+    """,
+)
+group_by_reducer = _applied(
+    Dataset.group_by_reducer,
+    """
+        >>> count = Reducer(lambda key: np.int64(0), lambda s, x: s + 1, lambda s: s)
+        >>> counts = Dataset.range(5).apply(group_by_reducer(lambda x: x % 2, count))
+        >>> [int(x) for x in counts]
+        [3, 2]
+    """,
+)
+group_by_window = _applied(
+    Dataset.group_by_window,
+    """
+        >>> batch = lambda key, rows: rows.batch(3)
+        >>> by_parity = group_by_window(lambda x: x % 2, batch, 3)
+        >>> dataset = tf.data.Dataset.range(6).apply(by_parity)
+        >>> [x.numpy().tolist() for x in dataset]
+        [[0, 2, 4], [1, 3, 5]]
+    """,
+)
+bucket_by_sequence_length = _applied(
+    Dataset.bucket_by_sequence_length,
+    """
+        >>> words = tf.data.Dataset.from_generator(
+        ...     lambda: iter([[1], [2, 2, 2], [3]]),
+        ...     output_signature=tf.TensorSpec([None], tf.int32),
+        ... )
+        >>> length = lambda x: tf.shape(x)[0]
+        >>> short_and_long = bucket_by_sequence_length(length, [2], [2, 1])
+        >>> [x.numpy().tolist() for x in words.apply(short_and_long)]
+        [[[2, 2, 2]], [[1], [3]]]
+    """,
+)
+scan = _applied(
+    Dataset.scan,
+    """
+        >>> sums = Dataset.range(3).apply(scan(np.int64(0), lambda s, x: (s + x, s)))
+        >>> [int(x) for x in sums]
+        [0, 0, 1]
+    """,
+)
+unique = _applied(
+    Dataset.unique,
+    """
+        >>> [int(x) for x in Dataset.range(2).repeat(2).apply(unique())]
+        [0, 1]
+    """,
+)
+rejection_resample = _applied(
+    Dataset.rejection_resample,
+    """
+        >>> none = rejection_resample(lambda x: tf.cast(x % 2, tf.int32), [0.0, 1.0])
+        >>> all(int(y) % 2 for _, y in Dataset.range(9).apply(none))
+        True
+    """,
+)
+snapshot = _applied(
+    Dataset.snapshot,
+    """
+        >>> import tempfile
+        >>> len(list(Dataset.range(3).apply(snapshot(tempfile.mkdtemp()))))
+        3
+    """,
+)
 
 
 def map_and_batch(
@@ -142,148 +276,6 @@ def shuffle_and_repeat(
     return lambda dataset: dataset.shuffle(buffer_size, seed).repeat(count)
 
 
-def take_while(predicate: Callable[..., Any]) -> _Transformation:
-    """``Dataset.take_while`` for ``Dataset.apply``.
-
-    Example:
-        >>> dataset = tf.data.Dataset.range(10).apply(take_while(lambda x: x < 3))
-        >>> [int(x) for x in dataset]
-        [0, 1, 2]
-    """
-    return lambda dataset: dataset.take_while(predicate)
-
-
-def unbatch() -> _Transformation:
-    """``Dataset.unbatch`` for ``Dataset.apply``.
-
-    Example:
-        >>> dataset = tf.data.Dataset.range(4).batch(2).apply(unbatch())
-        >>> [int(x) for x in dataset]
-        [0, 1, 2, 3]
-    """
-    return lambda dataset: dataset.unbatch()
-
-
-def dense_to_ragged_batch(
-    batch_size: int, drop_remainder: bool = False, row_splits_dtype: Any = None
-) -> _Transformation:
-    """``Dataset.ragged_batch`` for ``Dataset.apply``.
-
-    Example:
-        >>> rows = Dataset.range(3).map(lambda n: tf.range(n))
-        >>> [b.to_list() for b in rows.apply(dense_to_ragged_batch(2))]
-        [[[], [0]], [[0, 1]]]
-    """
-    return lambda dataset: dataset.ragged_batch(
-        batch_size, drop_remainder, row_splits_dtype
-    )
-
-
-def dense_to_sparse_batch(batch_size: int, row_shape: Any) -> _Transformation:
-    """``Dataset.sparse_batch`` for ``Dataset.apply``.
-
-    Example:
-        >>> rows = Dataset.range(3).map(lambda n: tf.range(n))
-        >>> [b.shape.as_list() for b in rows.apply(dense_to_sparse_batch(2, [4]))]
-        [[2, 4], [1, 4]]
-    """
-    return lambda dataset: dataset.sparse_batch(batch_size, row_shape)
-
-
-def ignore_errors(log_warning: bool = False) -> _Transformation:
-    """``Dataset.ignore_errors`` for ``Dataset.apply``.
-
-    Example:
-        >>> numbers = Dataset.from_tensor_slices(["1", "one"])
-        >>> numbers = numbers.map(tf.strings.to_number).apply(ignore_errors())
-        >>> [float(x) for x in numbers]
-        [1.0]
-    """
-    return lambda dataset: dataset.ignore_errors(log_warning)
-
-
-def group_by_reducer(key_func: Callable[..., Any], reducer: Reducer) -> _Transformation:
-    """Make one element of all elements of a key, for ``Dataset.apply``.
-
-    Example:
-        >>> count = Reducer(lambda key: np.int64(0), lambda s, x: s + 1, lambda s: s)
-        >>> counts = Dataset.range(5).apply(group_by_reducer(lambda x: x % 2, count))
-        >>> [int(x) for x in counts]
-        [3, 2]
-    """
-    return lambda dataset: dataset.group_by_reducer(key_func, reducer)
-
-
-def group_by_window(
-    key_func: Callable[..., Any],
-    reduce_func: Callable[[Any, Any], Any],
-    window_size: int | None = None,
-    window_size_func: Callable[[Any], Any] | None = None,
-) -> _Transformation:
-    """``Dataset.group_by_window`` for ``Dataset.apply``.
-
-    Example:
-        >>> batch = lambda key, rows: rows.batch(3)
-        >>> by_parity = group_by_window(lambda x: x % 2, batch, 3)
-        >>> dataset = tf.data.Dataset.range(6).apply(by_parity)
-        >>> [x.numpy().tolist() for x in dataset]
-        [[0, 2, 4], [1, 3, 5]]
-    """
-    return lambda dataset: dataset.group_by_window(
-        key_func, reduce_func, window_size, window_size_func
-    )
-
-
-def bucket_by_sequence_length(*args: Any, **kwargs: Any) -> _Transformation:
-    """``Dataset.bucket_by_sequence_length`` for ``Dataset.apply``.
-
-    Example:
-        >>> words = tf.data.Dataset.from_generator(
-        ...     lambda: iter([[1], [2, 2, 2], [3]]),
-        ...     output_signature=tf.TensorSpec([None], tf.int32),
-        ... )
-        >>> length = lambda x: tf.shape(x)[0]
-        >>> short_and_long = bucket_by_sequence_length(length, [2], [2, 1])
-        >>> [x.numpy().tolist() for x in words.apply(short_and_long)]
-        [[[2, 2, 2]], [[1], [3]]]
-    """
-    return lambda dataset: dataset.bucket_by_sequence_length(*args, **kwargs)
-
-
-# --- what became methods of data sets -------------------------------------------------
-
-
-def RandomDataset(seed: int | None = None) -> Dataset:
-    """``Dataset.random``.
-
-    Example:
-        >>> len(list(RandomDataset(1).take(2)))
-        2
-    """
-    return Dataset.random(seed)
-
-
-def sample_from_datasets(*args: Any, **kwargs: Any) -> Dataset:
-    """``Dataset.sample_from_datasets``.
-
-    Example:
-        >>> sorted(int(x) for x in sample_from_datasets([Dataset.range(3)]))
-        [0, 1, 2]
-    """
-    return Dataset.sample_from_datasets(*args, **kwargs)
-
-
-def choose_from_datasets(*args: Any, **kwargs: Any) -> Dataset:
-    """``Dataset.choose_from_datasets``.
-
-    Example:
-        >>> choice = Dataset.range(1).repeat(2)
-        >>> [int(x) for x in choose_from_datasets([Dataset.range(3)], choice)]
-        [0, 1]
-    """
-    return Dataset.choose_from_datasets(*args, **kwargs)
-
-
 def from_list(elements: Any, name: str | None = None) -> Dataset:
     """Make a data set of the elements of a list.
 
@@ -310,49 +302,6 @@ def from_list(elements: Any, name: str | None = None) -> Dataset:
     return Dataset.from_tensor_slices(nest.pack_sequence_as(elements[0], columns))
 
 
-def scan(initial_state: Any, scan_func: Callable[[Any, Any], Any]) -> _Transformation:
-    """``Dataset.scan`` for ``Dataset.apply``.
-
-    Example:
-        >>> sums = Dataset.range(3).apply(scan(np.int64(0), lambda s, x: (s + x, s)))
-        >>> [int(x) for x in sums]
-        [0, 0, 1]
-    """
-    return lambda dataset: dataset.scan(initial_state, scan_func)
-
-
-def unique() -> _Transformation:
-    """``Dataset.unique`` for ``Dataset.apply``.
-
-    Example:
-        >>> [int(x) for x in Dataset.range(2).repeat(2).apply(unique())]
-        [0, 1]
-    """
-    return lambda dataset: dataset.unique()
-
-
-def rejection_resample(*args: Any, **kwargs: Any) -> _Transformation:
-    """``Dataset.rejection_resample`` for ``Dataset.apply``.
-
-    Example:
-        >>> none = rejection_resample(lambda x: tf.cast(x % 2, tf.int32), [0.0, 1.0])
-        >>> all(int(y) % 2 for _, y in Dataset.range(9).apply(none))
-        True
-    """
-    return lambda dataset: dataset.rejection_resample(*args, **kwargs)
-
-
-def snapshot(path: Any, *args: Any, **kwargs: Any) -> _Transformation:
-    """``Dataset.snapshot`` for ``Dataset.apply``.
-
-    Example:
-        >>> import tempfile
-        >>> len(list(Dataset.range(3).apply(snapshot(tempfile.mkdtemp()))))
-        3
-    """
-    return lambda dataset: dataset.snapshot(path, *args, **kwargs)
-
-
 def save(dataset: Dataset, path: Any, compression: Any = None, **kwargs: Any) -> None:
     """``Dataset.save``.
 
@@ -364,19 +313,6 @@ def save(dataset: Dataset, path: Any, compression: Any = None, **kwargs: Any) ->
         3
     """
     dataset.save(path, compression, **kwargs)
-
-
-def load(path: Any, *args: Any, **kwargs: Any) -> Dataset:
-    """``Dataset.load``.
-
-    Example:
-        >>> import tempfile
-        >>> folder = tempfile.mkdtemp()
-        >>> Dataset.range(2).save(folder)
-        >>> [int(x) for x in load(folder)]
-        [0, 1]
-    """
-    return Dataset.load(path, *args, **kwargs)
 
 
 def prefetch_to_device(device: Any, buffer_size: int | None = None) -> _Transformation:
@@ -427,6 +363,6 @@ def parse_example_dataset(
     )
 
 
-_MORE = """AUTOTUNE CsvDataset INFINITE_CARDINALITY Reducer UNKNOWN_CARDINALITY
-make_csv_dataset"""
+_MORE = """AUTOTUNE CsvDataset INFINITE_CARDINALITY RandomDataset Reducer
+UNKNOWN_CARDINALITY choose_from_datasets load make_csv_dataset sample_from_datasets"""
 face(__name__, defined(__name__, _MORE.split()))
