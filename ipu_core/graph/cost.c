@@ -11,6 +11,16 @@
 
 #include <math.h>
 
+/* The cost of that name by a rule that says more of it. */
+#define COST(name, rule, ...) \
+    ipu_cost ipu_cost_##name(const ipu_cost_call *call) \
+    { \
+        return rule(call, __VA_ARGS__); \
+    }
+/* Elements of an operand, and of a result. */
+#define IN(i) elements(&call->inputs[i])
+#define OUT(i) elements(&call->outputs[i])
+
 static double
 elements(const ipu_type *type)
 {
@@ -38,12 +48,6 @@ ipu_cost_nothing(const ipu_cost_call *call)
     return (ipu_cost){0};
 }
 
-ipu_cost
-ipu_cost_movement(const ipu_cost_call *call)
-{
-    return arithmetic(call, 0.0);
-}
-
 /* Of input 0 only what the result shows is read. */
 ipu_cost
 ipu_cost_pick(const ipu_cost_call *call)
@@ -54,68 +58,26 @@ ipu_cost_pick(const ipu_cost_call *call)
     return cost;
 }
 
-ipu_cost
-ipu_cost_per_result(const ipu_cost_call *call)
-{
-    return arithmetic(call, elements(&call->outputs[0]));
-}
-
-ipu_cost
-ipu_cost_reduction(const ipu_cost_call *call)
-{
-    return arithmetic(call, elements(&call->inputs[0]));
-}
-
+COST(movement, arithmetic, 0.0)
+COST(per_result, arithmetic, OUT(0))
+COST(reduction, arithmetic, IN(0))
 /* Input 1 is added to what stands somewhere. */
-ipu_cost
-ipu_cost_sum_up(const ipu_cost_call *call)
-{
-    return arithmetic(call, elements(&call->inputs[1]));
-}
-
-ipu_cost
-ipu_cost_scatter(const ipu_cost_call *call)
-{
-    return arithmetic(call, elements(&call->inputs[2]));
-}
-
-ipu_cost
-ipu_cost_recurrence(const ipu_cost_call *call)
-{
-    return arithmetic(call, 2.0 * elements(&call->outputs[0]));
-}
+COST(sum_up, arithmetic, IN(1))
+COST(scatter, arithmetic, IN(2))
+COST(recurrence, arithmetic, 2.0 * OUT(0))
 
 ipu_cost
 ipu_cost_sorting(const ipu_cost_call *call)
 {
     const ipu_shape *shape = &call->inputs[0].shape;
     double row = shape->rank == 0 ? 1.0 : (double)shape->dims[shape->rank - 1];
-    return arithmetic(call, elements(&call->inputs[0]) * log2(row + 1.0));
+    return arithmetic(call, IN(0) * log2(row + 1.0));
 }
 
-ipu_cost
-ipu_cost_softmax(const ipu_cost_call *call)
-{
-    return arithmetic(call, 5.0 * elements(&call->inputs[0]));
-}
-
-ipu_cost
-ipu_cost_uniform(const ipu_cost_call *call)
-{
-    return arithmetic(call, 15.0 * elements(&call->outputs[0]));
-}
-
-ipu_cost
-ipu_cost_normal(const ipu_cost_call *call)
-{
-    return arithmetic(call, 19.0 * elements(&call->outputs[0]));
-}
-
-ipu_cost
-ipu_cost_dropout(const ipu_cost_call *call)
-{
-    return arithmetic(call, 17.0 * elements(&call->outputs[0]));
-}
+COST(softmax, arithmetic, 5.0 * IN(0))
+COST(uniform, arithmetic, 15.0 * OUT(0))
+COST(normal, arithmetic, 19.0 * OUT(0))
+COST(dropout, arithmetic, 17.0 * OUT(0))
 
 /* An operation for each element of each window. */
 ipu_cost
@@ -123,7 +85,7 @@ ipu_cost_pooling(const ipu_cost_call *call)
 {
     uint32_t axes;
     const int64_t *window = ipu_attrs_ints(call->attrs, IPU_ATTR_WINDOW, &axes);
-    double most = elements(&call->outputs[0]);
+    double most = OUT(0);
     double least = elements(&call->inputs[call->input_count - 1]);
     double flops = most < least ? most : least; /* the side of the windows */
     for (uint32_t i = 0; i < axes; i++) {
@@ -133,26 +95,16 @@ ipu_cost_pooling(const ipu_cost_call *call)
 }
 
 /* Two sums and the result, of which each takes a difference and a product. */
-ipu_cost
-ipu_cost_normalize(const ipu_cost_call *call)
-{
-    return arithmetic(call, 7.0 * elements(&call->inputs[0]));
-}
-
+COST(normalize, arithmetic, 7.0 * IN(0))
 /* Two sums of products with the difference, and the result. */
-ipu_cost
-ipu_cost_normalize_grad(const ipu_cost_call *call)
-{
-    return arithmetic(call, 9.0 * elements(&call->inputs[0]));
-}
+COST(normalize_grad, arithmetic, 9.0 * IN(0))
 
 ipu_cost
 ipu_cost_fused_elementwise(const ipu_cost_call *call)
 {
     uint32_t words;
     ipu_attrs_ints(call->attrs, IPU_ATTR_CODE, &words);
-    return arithmetic(call,
-                      (double)(words / IPU_FUSED_WORDS) * elements(&call->outputs[0]));
+    return arithmetic(call, (double)(words / IPU_FUSED_WORDS) * OUT(0));
 }
 
 /* --- products and equations ------------------------------------------------------ */
@@ -166,18 +118,8 @@ inner_of(const ipu_cost_call *call, uint32_t left)
     return (double)a->dims[a->rank - (transposed ? 2 : 1)];
 }
 
-ipu_cost
-ipu_cost_product(const ipu_cost_call *call)
-{
-    return arithmetic(call, 2.0 * inner_of(call, 0) * elements(&call->outputs[0]));
-}
-
-ipu_cost
-ipu_cost_product_and_sum(const ipu_cost_call *call)
-{
-    return arithmetic(call,
-                      (2.0 * inner_of(call, 1) + 1.0) * elements(&call->outputs[0]));
-}
+COST(product, arithmetic, 2.0 * inner_of(call, 0) * OUT(0))
+COST(product_and_sum, arithmetic, (2.0 * inner_of(call, 1) + 1.0) * OUT(0))
 
 /* Each element of y is a sum over a window and the channels of a group. */
 static ipu_cost
@@ -189,29 +131,10 @@ convolution(const ipu_cost_call *call, const ipu_type *y, const ipu_type *w)
     return arithmetic(call, 2.0 * chain * elements(y));
 }
 
-ipu_cost
-ipu_cost_conv(const ipu_cost_call *call)
-{
-    return convolution(call, &call->outputs[0], &call->inputs[1]);
-}
-
-ipu_cost
-ipu_cost_conv_grad_input(const ipu_cost_call *call)
-{
-    return convolution(call, &call->inputs[0], &call->inputs[1]);
-}
-
-ipu_cost
-ipu_cost_fused_conv_grad_input(const ipu_cost_call *call)
-{
-    return convolution(call, &call->inputs[1], &call->inputs[2]);
-}
-
-ipu_cost
-ipu_cost_conv_grad_filter(const ipu_cost_call *call)
-{
-    return convolution(call, &call->inputs[1], &call->outputs[0]);
-}
+COST(conv, convolution, &call->outputs[0], &call->inputs[1])
+COST(conv_grad_input, convolution, &call->inputs[0], &call->inputs[1])
+COST(fused_conv_grad_input, convolution, &call->inputs[1], &call->inputs[2])
+COST(conv_grad_filter, convolution, &call->inputs[1], &call->outputs[0])
 
 /* The side of the square matrices of input 0. */
 static double
@@ -221,24 +144,10 @@ side_of(const ipu_cost_call *call)
     return (double)shape->dims[shape->rank - 1];
 }
 
-ipu_cost
-ipu_cost_cholesky(const ipu_cost_call *call)
-{
-    return arithmetic(call, elements(&call->inputs[0]) * side_of(call) / 3.0);
-}
-
-ipu_cost
-ipu_cost_triangular_solve(const ipu_cost_call *call)
-{
-    return arithmetic(call, elements(&call->outputs[0]) * side_of(call));
-}
-
+COST(cholesky, arithmetic, IN(0) * side_of(call) / 3.0)
+COST(triangular_solve, arithmetic, OUT(0) * side_of(call))
 /* Gaussian elimination: 2/3 n^3 for each matrix. */
-ipu_cost
-ipu_cost_elimination(const ipu_cost_call *call)
-{
-    return arithmetic(call, elements(&call->inputs[0]) * side_of(call) * 2.0 / 3.0);
-}
+COST(elimination, arithmetic, IN(0) * side_of(call) * 2.0 / 3.0)
 
 /* Orthogonal factors: several passes of 4 m n min(m, n) each; as if one did. */
 ipu_cost
@@ -248,44 +157,35 @@ ipu_cost_rotations(const ipu_cost_call *call)
     int64_t rows = shape->dims[shape->rank - 2];
     int64_t columns = shape->dims[shape->rank - 1];
     double shorter = (double)(rows < columns ? rows : columns);
-    return arithmetic(call, 4.0 * elements(&call->inputs[0]) * shorter);
+    return arithmetic(call, 4.0 * IN(0) * shorter);
 }
 
 ipu_cost
 ipu_cost_solve(const ipu_cost_call *call)
 {
     ipu_cost cost = ipu_cost_elimination(call);
-    cost.flops += 2.0 * elements(&call->outputs[0]) * side_of(call);
+    cost.flops += 2.0 * OUT(0) * side_of(call);
     return cost;
 }
 
 /* A product with the kernel for each step, and ten operations for each gate. */
-ipu_cost
-ipu_cost_recurrent(const ipu_cost_call *call)
+COST(recurrent, arithmetic,
+     (2.0 * (double)call->inputs[1].shape.dims[0] + 10.0) * IN(0))
+
+/* For each score so many operations by features of q and of v, and others. */
+static ipu_cost
+attention(const ipu_cost_call *call, int64_t by_q, int64_t by_v, double others)
 {
-    double units = (double)call->inputs[1].shape.dims[0];
-    return arithmetic(call, (2.0 * units + 10.0) * elements(&call->inputs[0]));
+    const int64_t *q = call->inputs[0].shape.dims;
+    const int64_t *v = call->inputs[2].shape.dims;
+    double scores = (double)(q[0] * q[1] * q[2]) * (double)v[2];
+    return arithmetic(call, scores * ((double)(by_q * q[3] + by_v * v[3]) + others));
 }
 
 /* Scores and their weighted sum, and the softmax between them. */
-ipu_cost
-ipu_cost_attention(const ipu_cost_call *call)
-{
-    const int64_t *q = call->inputs[0].shape.dims;
-    const int64_t *v = call->inputs[2].shape.dims;
-    double scores = (double)(q[0] * q[1] * q[2]) * (double)v[2];
-    return arithmetic(call, scores * (2.0 * (double)(q[3] + v[3]) + 5.0));
-}
-
+COST(attention, attention, 2, 2, 5.0)
 /* Scores once more, and two products for each of the two. */
-ipu_cost
-ipu_cost_attention_grad(const ipu_cost_call *call)
-{
-    const int64_t *q = call->inputs[0].shape.dims;
-    const int64_t *v = call->inputs[2].shape.dims;
-    double scores = (double)(q[0] * q[1] * q[2]) * (double)v[2];
-    return arithmetic(call, scores * ((double)(6 * q[3] + 4 * v[3]) + 9.0));
-}
+COST(attention_grad, attention, 6, 4, 9.0)
 
 /* --- updates: a variable is read and written ------------------------------------- */
 
@@ -299,23 +199,14 @@ update(const ipu_cost_call *call, double flops)
     return cost;
 }
 
-ipu_cost
-ipu_cost_sgd_update(const ipu_cost_call *call)
-{
-    return update(call, 4.0 * elements(&call->outputs[0]));
-}
-
-ipu_cost
-ipu_cost_matmul_sgd_update(const ipu_cost_call *call)
-{
-    return update(call, (2.0 * inner_of(call, 0) + 4.0) * elements(&call->outputs[0]));
-}
+COST(sgd_update, update, 4.0 * OUT(0))
+COST(matmul_sgd_update, update, (2.0 * inner_of(call, 0) + 4.0) * OUT(0))
 
 /* Without momentum the rows alone are read and written. */
 ipu_cost
 ipu_cost_gather_sgd_update(const ipu_cost_call *call)
 {
-    ipu_cost cost = arithmetic(call, 5.0 * elements(&call->inputs[1]));
+    ipu_cost cost = arithmetic(call, 5.0 * IN(1));
     for (uint32_t i = 0; i < call->output_count; i++) {
         cost.bytes += (double)ipu_type_bytes(call->output_count == 1 ? &call->inputs[1]
                                                                      : &call->outputs[i]);
@@ -323,11 +214,7 @@ ipu_cost_gather_sgd_update(const ipu_cost_call *call)
     return cost;
 }
 
-ipu_cost
-ipu_cost_adam_update(const ipu_cost_call *call)
-{
-    return update(call, 12.0 * elements(&call->outputs[0]));
-}
+COST(adam_update, update, 12.0 * OUT(0))
 
 ipu_cost
 ipu_cost_fused_update(const ipu_cost_call *call)
