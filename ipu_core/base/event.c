@@ -23,8 +23,11 @@
 
 #include "base/lock.h"
 
-enum { WORDS = sizeof(ipu_event) / sizeof(uint64_t), KIND_BITS = 8 };
-enum { LEAST_EVENTS = 1 << 12, CLOCK_TRIALS = 200 };
+enum {
+    WORDS = sizeof(ipu_event) / sizeof(uint64_t),
+    KIND_BITS = 8,
+    CLOCK_TRIALS = 200
+};
 
 _Static_assert(sizeof(ipu_event) == 32, "an event is four words");
 
@@ -47,13 +50,11 @@ static struct {
     ipu_lock lock; /* protects all below but `id` */
     ring *rings;
     size_t capacity;
-    uint32_t holders;
-    bool is_on;
     _Atomic uint32_t generation;
     _Atomic uint64_t first_step;
     _Atomic uint64_t behind_step;
     _Atomic uint32_t id;
-} recorder = {.capacity = LEAST_EVENTS};
+} recorder;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t key;
@@ -104,8 +105,6 @@ forget_others(void *owner)
 {
     const ring *own = pthread_getspecific(key);
     (void)owner;
-    recorder.holders = 0;
-    recorder.is_on = false;
     atomic_store(&ipu__event_mask, 0);
     for (ring *r = recorder.rings; r != NULL; r = r->next) {
         r->has_left = r != own;
@@ -118,14 +117,6 @@ initialize(void)
 {
     (void)pthread_key_create(&key, leave);
     ipu_lock_init(&recorder.lock, forget_others, NULL);
-}
-
-static void
-set_mask_locked(void)
-{
-    unsigned all = (1U << IPU_EVENT_KIND_COUNT) - 1;
-    unsigned actions = recorder.holders > 0 ? 1U << IPU_EVENT_ACTION : 0;
-    atomic_store(&ipu__event_mask, recorder.is_on ? all : actions);
 }
 
 /* --- rings ------------------------------------------------------------------------ */
@@ -244,15 +235,6 @@ ipu_event_new_id(void)
 
 /* --- recording -------------------------------------------------------------------- */
 
-/* Rings of threads that are gone go. */
-static void
-begin_locked(size_t capacity)
-{
-    free_left_locked(true);
-    recorder.capacity = capacity;
-    atomic_fetch_add(&recorder.generation, 1);
-}
-
 ipu_status
 ipu_recorder_start(ipu_ctx *ctx, size_t events, uint64_t first_step,
                    uint64_t behind_step)
@@ -261,13 +243,14 @@ ipu_recorder_start(ipu_ctx *ctx, size_t events, uint64_t first_step,
     IPU_FAIL_IF(ctx, events == 0 || events > SIZE_MAX / sizeof(ipu_event), VALUE,
                 "a recorder keeps at least one event of each thread, not %zu", events);
     ipu_lock_take(&recorder.lock);
-    bool was_on = recorder.is_on;
+    bool was_on = atomic_load(&ipu__event_mask) != 0;
     if (!was_on) {
-        begin_locked(events);
-        recorder.is_on = true;
+        free_left_locked(true);
+        recorder.capacity = events;
+        atomic_fetch_add(&recorder.generation, 1);
         atomic_store(&recorder.first_step, first_step);
         atomic_store(&recorder.behind_step, behind_step);
-        set_mask_locked();
+        atomic_store(&ipu__event_mask, (1U << IPU_EVENT_KIND_COUNT) - 1);
     }
     ipu_lock_drop(&recorder.lock);
     IPU_FAIL_IF(ctx, was_on, FAILED_PRECONDITION,
@@ -278,33 +261,7 @@ ipu_recorder_start(ipu_ctx *ctx, size_t events, uint64_t first_step,
 void
 ipu_recorder_stop(void)
 {
-    pthread_once(&once, initialize);
-    ipu_lock_take(&recorder.lock);
-    recorder.is_on = false;
-    set_mask_locked();
-    ipu_lock_drop(&recorder.lock);
-}
-
-void
-ipu_recorder_hold_actions(size_t events)
-{
-    pthread_once(&once, initialize);
-    ipu_lock_take(&recorder.lock);
-    if (!recorder.is_on && (recorder.holders == 0 || events > recorder.capacity)) {
-        begin_locked(events > LEAST_EVENTS ? events : LEAST_EVENTS);
-    }
-    recorder.holders++;
-    set_mask_locked();
-    ipu_lock_drop(&recorder.lock);
-}
-
-void
-ipu_recorder_release_actions(void)
-{
-    ipu_lock_take(&recorder.lock);
-    recorder.holders -= recorder.holders > 0; /* a forked child has none */
-    set_mask_locked();
-    ipu_lock_drop(&recorder.lock);
+    atomic_store(&ipu__event_mask, 0);
 }
 
 uint32_t

@@ -117,10 +117,6 @@ ipu_status ipu_recorder_start(ipu_ctx *ctx, size_t events, uint64_t first_step,
                               uint64_t behind_step);
 void ipu_recorder_stop(void);
 
-/* Actions alone, as long as somebody holds it; of each thread at least so many. */
-void ipu_recorder_hold_actions(size_t events);
-void ipu_recorder_release_actions(void);
-
 /* Tells recordings of all kinds apart; 0 before the first one. */
 uint32_t ipu_recorder_generation(void);
 /* Whether a program's step of this number, counted since the start, is recorded. */

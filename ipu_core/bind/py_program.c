@@ -8,17 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/event.h"
 #include "base/lock.h"
 #include "base/service.h"
 #include "passes/passes.h"
 #include "pipeline/schedule.h"
-
-/* When an action ran, from when it had what it waited for; all 0: not known. */
-typedef struct span {
-    uint64_t begin_ns;
-    uint64_t end_ns;
-} span;
 
 typedef struct py_program {
     PyObject_HEAD
@@ -29,11 +22,10 @@ typedef struct py_program {
     PyObject *name;         /* str or None: of what it was made of */
     ipu_lock lock;          /* protects: is_running */
     pthread_cond_t ended;
-    bool is_running;     /* by a thread, which executor, stats and spans belong to */
-    bool records;        /* when actions run */
-    ipu_run_stats stats; /* of the last run */
-    bool holds_recorder; /* while it runs */
-    span *spans;         /* per action of the pipelines; NULL: nothing was recorded */
+    bool is_running;        /* by a thread, which executor, stats and spans belong to */
+    bool records;           /* when actions run */
+    ipu_run_stats stats;    /* of the last run */
+    ipu_action_span *spans; /* per action; NULL: nothing was recorded */
 } py_program;
 
 const ipu_program *
@@ -49,7 +41,6 @@ forget_threads(void *owner)
     ipu_cond_init(&self->ended);
     if (self->is_running) { /* the thread may have been anywhere in it */
         self->executor = NULL;
-        self->holds_recorder = false;
     }
     self->is_running = false;
 }
@@ -237,45 +228,6 @@ action_count(const ipu_program *program)
     return count;
 }
 
-/* The number of an action among all of the program's streams; SIZE_MAX: none. */
-static size_t
-action_of(const ipu_program *program, uint64_t subject)
-{
-    size_t first = 0;
-    for (uint32_t i = 0; i < program->streams.count; i++) {
-        const ipu_stream *stream = &program->streams.items[i];
-        if (stream->is_child) {
-            size_t count = stream->instructions.count - stream->entry;
-            uint64_t base = ipu_program_subject(program, i, stream->entry);
-            if (subject >= base && subject - base < count) {
-                return first + (size_t)(subject - base);
-            }
-            first += count;
-        }
-    }
-    return SIZE_MAX;
-}
-
-/* The last time of each action, in the first replica. */
-static void
-find_spans(py_program *self, const ipu_recording *recording)
-{
-    for (size_t t = 0; t < recording->count; t++) {
-        const ipu_track *track = &recording->tracks[t];
-        for (size_t i = 0; i < track->count; i++) {
-            const ipu_event *event = &track->events[i];
-            size_t action =
-                (event->length_and_kind & 0xff) == IPU_EVENT_ACTION && event->a == 0
-                    ? action_of(self->program, event->subject)
-                    : SIZE_MAX;
-            if (action != SIZE_MAX && event->begin_ns > self->spans[action].begin_ns) {
-                self->spans[action] = (span){
-                    event->begin_ns, event->begin_ns + (event->length_and_kind >> 8)};
-            }
-        }
-    }
-}
-
 /* A run of the program begins; returns -1 with an exception. */
 static int
 begin_recording(ipu_py_state *state, py_program *self)
@@ -289,39 +241,15 @@ begin_recording(ipu_py_state *state, py_program *self)
             return -1;
         }
     }
-    size_t actions = action_count(self->program);
-    if (!self->records || actions == 0) {
-        return 0;
-    }
-    if (self->spans == NULL) {
-        self->spans = PyMem_Calloc(actions, sizeof(span));
+    if (self->records && self->spans == NULL) {
+        self->spans =
+            PyMem_Calloc(action_count(self->program) + 1, sizeof(*self->spans));
         if (self->spans == NULL) {
             PyErr_NoMemory();
             return -1;
         }
     }
-    ipu_recorder_hold_actions(actions * ipu_executor_replicas(self->executor));
-    self->holds_recorder = true;
-    return 0;
-}
-
-/* It has ended. */
-static int
-end_recording(py_program *self)
-{
-    if (!self->holds_recorder) {
-        return 0;
-    }
-    self->holds_recorder = false;
-    ipu_ctx ctx = ipu_py_ctx();
-    ipu_recording recording;
-    ipu_status status = ipu_recording_take(&ctx, &recording);
-    ipu_recorder_release_actions();
-    if (!ipu_py_is_ok(&ctx, status)) {
-        return -1;
-    }
-    find_spans(self, &recording);
-    ipu_recording_free(&ctx, &recording);
+    ipu_executor_set_spans(self->executor, self->records ? self->spans : NULL);
     return 0;
 }
 
@@ -456,9 +384,6 @@ program_run(PyObject *object, PyObject *inputs)
             Py_END_ALLOW_THREADS
         }
         ipu_py_interrupt_end(&interrupt);
-        if (end_recording(self) < 0 && status == IPU_OK) {
-            status = IPU_STATUS_PYTHON;
-        }
     }
     end_run(self);
     PyObject *result = status == IPU_OK ? Py_NewRef(buffers.outputs) : run_failed(&ctx);
@@ -588,7 +513,7 @@ recorded(const py_program *self)
         for (size_t i = stream->entry;
              list != NULL && stream->is_child && i < stream->instructions.count; i++) {
             const ipu_instruction *action = &stream->instructions.items[i];
-            const span *ran = &self->spans[next++];
+            const ipu_action_span *ran = &self->spans[next++];
             if (action->kind == IPU_INSTRUCTION_ACTION && ran->begin_ns != 0) {
                 ipu_py_append(&list, Py_BuildValue("(ICiIKK)", (unsigned)stream->ipu,
                                                    letters[action->action],

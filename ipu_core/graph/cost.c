@@ -208,8 +208,8 @@ ipu_cost_gather_sgd_update(const ipu_cost_call *call)
 {
     ipu_cost cost = arithmetic(call, 5.0 * IN(1));
     for (uint32_t i = 0; i < call->output_count; i++) {
-        cost.bytes += (double)ipu_type_bytes(call->output_count == 1 ? &call->inputs[1]
-                                                                     : &call->outputs[i]);
+        cost.bytes += (double)ipu_type_bytes(
+            call->output_count == 1 ? &call->inputs[1] : &call->outputs[i]);
     }
     return cost;
 }

@@ -263,6 +263,18 @@ ipu_executor_set_slack(ipu_executor *executor, const bool *inputs, bool outputs)
     }
 }
 
+void
+ipu_executor_set_spans(ipu_executor *executor, ipu_action_span *spans)
+{
+    size_t first = 0;
+    for (size_t i = 0; i < executor->program->streams.count; i++) {
+        ipu__stream *stream = &executor->replicas[0].streams[i];
+        const ipu_stream *code = stream->code;
+        stream->spans = spans != NULL && code->is_child ? spans + first : NULL;
+        first += code->is_child ? code->instructions.count - code->entry : 0;
+    }
+}
+
 /* --- steps ------------------------------------------------------------------------ */
 
 static uint64_t

@@ -51,6 +51,17 @@ typedef struct ipu_run_stats {
  * too, the program reads or writes it where it is; all others are copied. */
 void ipu_executor_set_slack(ipu_executor *executor, const bool *inputs, bool outputs);
 
+/* When an action ran, from when it had what it waited for; all 0: it did not. */
+typedef struct ipu_action_span {
+    uint64_t begin_ns;
+    uint64_t end_ns;
+} ipu_action_span;
+
+/* Where the next runs note when each action ran last, in the first replica: one for
+ * each instruction from the entry of a pipeline's stream on, one such stream after the
+ * other. NULL: nowhere. */
+void ipu_executor_set_spans(ipu_executor *executor, ipu_action_span *spans);
+
 /* Runs to the end. inputs[i] and outputs[i] are buffers of the program's input and
  * output types; foreign memory is fine (kernels see copies). All replicas have the same
  * inputs, and outputs are those of replica 0. *cancel (may be NULL) is

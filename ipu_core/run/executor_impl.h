@@ -103,12 +103,13 @@ typedef struct ipu__stream {
     atomic_uint children;       /* of its pipeline, that have not halted */
     bool has_forked;            /* its pipeline has been started */
     bool has_ended_step;
-    bool is_meeting;       /* it has come to a collective and waits */
-    uint64_t round;        /* of that meeting */
-    bool has_written;      /* a variable, since the step began */
-    uint64_t cancelled_ns; /* when it first saw the flag in a step; 0: not yet */
-    uint64_t began_ns;     /* the action that it is in; 0: that is not recorded */
-    ipu_random_key batch;  /* of micro-batch 0, in a loop of micro-batches */
+    bool is_meeting;        /* it has come to a collective and waits */
+    uint64_t round;         /* of that meeting */
+    bool has_written;       /* a variable, since the step began */
+    uint64_t cancelled_ns;  /* when it first saw the flag in a step; 0: not yet */
+    uint64_t began_ns;      /* the action that it is in; 0: that is not recorded */
+    ipu_action_span *spans; /* by action; NULL: nobody wants to know */
+    ipu_random_key batch;   /* of micro-batch 0, in a loop of micro-batches */
     ipu_kernel_call call; /* what all kernel calls have in common, and the random key */
     ipu_ctx *ctx;
     atomic_bool is_blocked; /* others tell when they send or receive */

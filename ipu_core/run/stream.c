@@ -251,6 +251,25 @@ subject_of(const ipu__stream *stream, size_t at)
     return ipu_program_subject(stream->executor->program, stream->number, at);
 }
 
+/* The time, where somebody wants to know when actions run; else 0. */
+static uint64_t
+begin_span(const ipu__stream *stream)
+{
+    return stream->spans != NULL ? ipu_now_ns() : ipu_event_begin(IPU_EVENT_ACTION);
+}
+
+static void
+end_span(const ipu__stream *stream)
+{
+    const ipu_action_span span = {stream->began_ns,
+                                  stream->began_ns == 0 ? 0 : ipu_now_ns()};
+    ipu_event_note(IPU_EVENT_ACTION, subject_of(stream, stream->back - 1),
+                   span.begin_ns, span.end_ns, stream->replica->number, 0);
+    if (stream->spans != NULL) {
+        stream->spans[stream->back - 1 - stream->code->entry] = span;
+    }
+}
+
 /* What the thread does from here on belongs to this instruction; 0 where nothing of it
  * is noted. */
 static uint64_t
@@ -342,7 +361,7 @@ ipu__stream_run(ipu__stream *stream)
                 stream->has_written = true;
             }
             if (done) {
-                stream->began_ns = ipu_event_begin(IPU_EVENT_ACTION);
+                stream->began_ns = begin_span(stream);
             }
             break;
         case IPU_INSTRUCTION_PIPELINE:
@@ -353,11 +372,10 @@ ipu__stream_run(ipu__stream *stream)
             break;
         case IPU_INSTRUCTION_ACTION:
             next = begin_action(stream, at, instruction);
-            stream->began_ns = ipu_event_begin(IPU_EVENT_ACTION);
+            stream->began_ns = begin_span(stream);
             break;
         case IPU_INSTRUCTION_RETURN:
-            ipu_event_end(IPU_EVENT_ACTION, subject_of(stream, stream->back - 1),
-                          stream->began_ns, stream->replica->number, 0);
+            end_span(stream);
             next = stream->back;
             break;
         case IPU_INSTRUCTION_COLLECTIVE:

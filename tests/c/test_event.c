@@ -216,28 +216,6 @@ test_jobs_and_tasks(void)
 }
 
 static void
-test_actions_alone(void)
-{
-    ipu_ctx ctx = fresh();
-    ipu_recording recording;
-    ipu_recorder_hold_actions(4);
-    ipu_recorder_hold_actions(10000);
-    CHECK(ipu_event_is_on(IPU_EVENT_ACTION) && !ipu_event_is_on(IPU_EVENT_STEP));
-    for (uint64_t i = 1; i <= 10000; i++) {
-        ipu_event_note(IPU_EVENT_ACTION, i, i, i + 1, 0, 0);
-    }
-    ipu_event_note(IPU_EVENT_STEP, 1, 1, 2, 0, 0);
-    ipu_recorder_release_actions();
-    CHECK(ipu_event_is_on(IPU_EVENT_ACTION));
-    CHECK_OK(&ctx, ipu_recording_take(&ctx, &recording));
-    const ipu_track *track = track_of(&recording, IPU_ROLE_OTHER, 0);
-    CHECK(track != NULL && track->count >= 9999);
-    ipu_recording_free(&ctx, &recording);
-    ipu_recorder_release_actions();
-    CHECK(!ipu_event_is_on(IPU_EVENT_ACTION));
-}
-
-static void
 test_a_fork_records_nothing(void)
 {
 #ifndef __SANITIZE_THREAD__
@@ -300,7 +278,6 @@ main(void)
     test_the_newest_are_kept();
     test_reading_while_others_write();
     test_jobs_and_tasks();
-    test_actions_alone();
     test_a_fork_records_nothing();
     test_threads_leave_nothing();
     return CHECK_DONE();
