@@ -7,7 +7,7 @@ of the device; everything else is computed from them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ipu import tf
@@ -25,6 +25,14 @@ __all__ = [
 ]
 
 _NOT_AMONG_TOP = -1e10
+
+# of a true target and a decision for yes, 1.0 or 0.0, whether they are of a kind
+_KINDS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "true_positives": lambda true, chosen: true * chosen,
+    "true_negatives": lambda true, chosen: (1.0 - true) * (1.0 - chosen),
+    "false_positives": lambda true, chosen: (1.0 - true) * chosen,
+    "false_negatives": lambda true, chosen: true * (1.0 - chosen),
+}
 
 
 def decisions(
@@ -72,19 +80,34 @@ def as_thresholds(thresholds: Any, default: float) -> list[float]:
     return values
 
 
-class _Count(Metric):
-    """How many decisions are of one kind, for each threshold."""
+class Confusion(Metric):
+    """How many decisions are of some kinds, for each threshold.
 
-    _wants_true = True  # of the target
-    _wants_chosen = True  # of the decision
+    Args:
+        thresholds: The thresholds.
+        kinds: Each is counted in an attribute of that name, a variable.
+        more: Its sizes after the thresholds.
+    """
 
     def __init__(
-        self, thresholds: Any = None, name: str | None = None, dtype: Any = None
+        self,
+        thresholds: list[float],
+        kinds: Iterable[str],
+        name: str | None,
+        dtype: Any,
+        more: tuple[int, ...] = (),
     ) -> None:
         super().__init__(name, dtype)
-        self.init_thresholds = self._thresholds = thresholds
-        self.thresholds = as_thresholds(thresholds, 0.5)
-        self.accumulator = self.add_weight("accumulator", (len(self.thresholds),))
+        self.thresholds = thresholds
+        shape = (len(thresholds), *more)
+        self._counts = {kind: self.add_weight(kind, shape) for kind in kinds}
+        vars(self).update(self._counts)
+
+    def _count(self, is_true: Tensor, is_chosen: Tensor, weights: Tensor) -> None:
+        for kind, variable in self._counts.items():
+            hits = _KINDS[kind](is_true, is_chosen)
+            counts = tf.reduce_sum(hits * weights, axis=1)
+            variable.assign_add(tf.cast(counts, self._dtype))
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
         """Take a batch in.
@@ -94,13 +117,26 @@ class _Count(Metric):
             y_pred: Probabilities.
             sample_weight: A weight for each sample; None for 1.
         """
-        is_true, is_chosen, weights = decisions(
-            y_true, y_pred, sample_weight, self.thresholds
-        )
-        is_true = is_true if self._wants_true else 1.0 - is_true
-        is_chosen = is_chosen if self._wants_chosen else 1.0 - is_chosen
-        counts = tf.reduce_sum(is_true * is_chosen * weights, axis=1)
-        self.accumulator.assign_add(tf.cast(counts, self._dtype))
+        self._count(*decisions(y_true, y_pred, sample_weight, self.thresholds))
+
+    def _part(self, right: str, wrong: str) -> Tensor:
+        """The part that one kind is of two; 0 where there is no decision."""
+        first = self._counts[right].value()
+        return tf.math.divide_no_nan(first, first + self._counts[wrong].value())
+
+
+class _Count(Confusion):
+    """How many decisions are of one kind, for each threshold."""
+
+    _kind = "true_positives"
+
+    def __init__(
+        self, thresholds: Any = None, name: str | None = None, dtype: Any = None
+    ) -> None:
+        super().__init__(as_thresholds(thresholds, 0.5), (), name, dtype)
+        self.init_thresholds = self._thresholds = thresholds
+        self.accumulator = self.add_weight("accumulator", (len(self.thresholds),))
+        self._counts = {self._kind: self.accumulator}
 
     def result(self) -> Tensor:
         """Give the count, or one for each threshold."""
@@ -131,7 +167,7 @@ class TrueNegatives(_Count):
         1.0
     """
 
-    _wants_true = _wants_chosen = False
+    _kind = "true_negatives"
 
 
 class FalsePositives(_Count):
@@ -143,7 +179,7 @@ class FalsePositives(_Count):
         0.0
     """
 
-    _wants_true = False
+    _kind = "false_positives"
 
 
 class FalseNegatives(_Count):
@@ -155,11 +191,14 @@ class FalseNegatives(_Count):
         1.0
     """
 
-    _wants_chosen = False
+    _kind = "false_negatives"
 
 
-class _Ratio(Metric):
+class _Ratio(Confusion):
     """The part of some decisions that is right."""
+
+    _wrong: str
+    true_positives: Any
 
     def __init__(
         self,
@@ -169,48 +208,23 @@ class _Ratio(Metric):
         name: str | None = None,
         dtype: Any = None,
     ) -> None:
-        super().__init__(name, dtype)
+        points = as_thresholds(thresholds, 0.5 if top_k is None else _NOT_AMONG_TOP)
+        super().__init__(points, ("true_positives", self._wrong), name, dtype)
         self.init_thresholds = self._thresholds = thresholds
         self.top_k = top_k
         self.class_id = class_id
-        self.thresholds = as_thresholds(
-            thresholds, 0.5 if top_k is None else _NOT_AMONG_TOP
-        )
-        shape = (len(self.thresholds),)
-        self.true_positives = self.add_weight("true_positives", shape)
-        self._wrong = self.add_weight(self._wrong_name, shape)
-
-    _wrong_name = ""
-
-    def _wrong_decisions(self, is_true: Tensor, is_chosen: Tensor) -> Tensor:
-        raise NotImplementedError
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
-        """Take a batch in.
-
-        Args:
-            y_true: The targets; what is not 0 is true.
-            y_pred: Probabilities.
-            sample_weight: A weight for each sample; None for 1.
-        """
         if self.top_k is not None:
             y_pred = _top(y_pred, self.top_k)
         if self.class_id is not None:
             y_true = tf.convert_to_tensor(y_true)[..., self.class_id]
             y_pred = tf.convert_to_tensor(y_pred)[..., self.class_id]
-        is_true, is_chosen, weights = decisions(
-            y_true, y_pred, sample_weight, self.thresholds
-        )
-        right = is_true * is_chosen
-        wrong = self._wrong_decisions(is_true, is_chosen)
-        for variable, values in ((self.true_positives, right), (self._wrong, wrong)):
-            counts = tf.reduce_sum(values * weights, axis=1)
-            variable.assign_add(tf.cast(counts, self._dtype))
+        super().update_state(y_true, y_pred, sample_weight)
 
     def result(self) -> Tensor:
         """Give the part, or one for each threshold; 0 where there is no decision."""
-        right = self.true_positives.value()
-        parts = tf.math.divide_no_nan(right, right + self._wrong.value())
+        parts = self._part("true_positives", self._wrong)
         return parts[0] if len(self.thresholds) == 1 else parts
 
 
@@ -227,15 +241,8 @@ class Precision(_Ratio):
         1.0
     """
 
-    _wrong_name = "false_positives"
-
-    @property
-    def false_positives(self) -> Any:
-        """How many decisions for yes are wrong, a variable."""
-        return self._wrong
-
-    def _wrong_decisions(self, is_true: Tensor, is_chosen: Tensor) -> Tensor:
-        return (1.0 - is_true) * is_chosen
+    _wrong = "false_positives"
+    false_positives: Any
 
 
 class Recall(_Ratio):
@@ -251,12 +258,5 @@ class Recall(_Ratio):
         0.6667
     """
 
-    _wrong_name = "false_negatives"
-
-    @property
-    def false_negatives(self) -> Any:
-        """How many decisions for no are wrong, a variable."""
-        return self._wrong
-
-    def _wrong_decisions(self, is_true: Tensor, is_chosen: Tensor) -> Tensor:
-        return is_true * (1.0 - is_chosen)
+    _wrong = "false_negatives"
+    false_negatives: Any

@@ -11,8 +11,8 @@ from ipu.keras import _names
 from ipu.keras._backend_state import state
 from ipu.keras._shape_fitting import fit_weights
 from ipu.keras._types import Tensor
-from ipu.keras.metrics.base import Metric, floats
-from ipu.keras.metrics.confusion import as_thresholds, decisions
+from ipu.keras.metrics.base import floats
+from ipu.keras.metrics.confusion import Confusion, as_thresholds
 
 __all__ = [
     "AUC",
@@ -29,53 +29,34 @@ def _even_thresholds(count: int) -> list[float]:
     return [0.0 - state.epsilon, *inner, 1.0 + state.epsilon]
 
 
-class _Confusion(Metric):
+# of each rate, the decisions that it is the part of: those counted, and the others
+_RATES = {
+    "fall-out": ("false_positives", "true_negatives"),
+    "precision": ("true_positives", "false_positives"),
+    "recall": ("true_positives", "false_negatives"),
+    "sensitivity": ("true_positives", "false_negatives"),
+    "specificity": ("true_negatives", "false_positives"),
+}
+_KINDS = ("true_positives", "true_negatives", "false_positives", "false_negatives")
+
+
+class _Curve(Confusion):
     """All four counts for each threshold."""
 
-    def __init__(
-        self, thresholds: list[float], shape: tuple[int, ...], name: Any, dtype: Any
-    ) -> None:
-        super().__init__(name, dtype)
-        self.thresholds = thresholds
-        self.true_positives = self.add_weight("true_positives", shape)
-        self.true_negatives = self.add_weight("true_negatives", shape)
-        self.false_positives = self.add_weight("false_positives", shape)
-        self.false_negatives = self.add_weight("false_negatives", shape)
+    true_positives: Any
+    true_negatives: Any
+    false_positives: Any
+    false_negatives: Any
 
-    def _count(self, is_true: Tensor, is_chosen: Tensor, weights: Tensor) -> None:
-        not_true, not_chosen = 1.0 - is_true, 1.0 - is_chosen
-        for variable, values in (
-            (self.true_positives, is_true * is_chosen),
-            (self.true_negatives, not_true * not_chosen),
-            (self.false_positives, not_true * is_chosen),
-            (self.false_negatives, is_true * not_chosen),
-        ):
-            counts = tf.reduce_sum(values * weights, axis=1)
-            variable.assign_add(tf.cast(counts, self._dtype))
-
-    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
-        """Take a batch in.
-
-        Args:
-            y_true: The targets; what is not 0 is true.
-            y_pred: Probabilities.
-            sample_weight: A weight for each sample; None for 1.
-        """
-        self._count(*decisions(y_true, y_pred, sample_weight, self.thresholds))
-
-    def _counts(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        return (
-            self.true_positives.value(),
-            self.true_negatives.value(),
-            self.false_positives.value(),
-            self.false_negatives.value(),
-        )
+    def _rate(self, name: str) -> Tensor:
+        return self._part(*_RATES[name])
 
 
-class _AtThreshold(_Confusion):
-    """The best of one quantity over the thresholds where another is high enough."""
+class _AtThreshold(_Curve):
+    """The best of one rate over the thresholds where another is high enough."""
 
-    _value_name = "value"
+    _held: str
+    _wanted: str
 
     def __init__(
         self,
@@ -86,7 +67,7 @@ class _AtThreshold(_Confusion):
     ) -> None:
         if not 0 <= value <= 1:
             raise ValueError(
-                f"`{self._value_name}` must be in the range [0, 1]. Received: {value}."
+                f"`{self._held}` must be in the range [0, 1]. Received: {value}."
             )
         if num_thresholds <= 0:
             raise ValueError(
@@ -94,18 +75,14 @@ class _AtThreshold(_Confusion):
             )
         one = num_thresholds == 1
         thresholds = [0.5] if one else _even_thresholds(num_thresholds)
-        super().__init__(thresholds, (len(thresholds),), name, dtype)
+        super().__init__(thresholds, _KINDS, name, dtype)
         self.value = value
         self.num_thresholds = num_thresholds
 
-    def _pair(self) -> tuple[Tensor, Tensor]:
-        """What must be at least ``value``, and what is wanted high."""
-        raise NotImplementedError
-
     def result(self) -> Tensor:
         """Give the best; 0 where no threshold will do."""
-        held, wanted = self._pair()
-        allowed = tf.greater_equal(held, float(self.value))
+        wanted = self._rate(self._wanted)
+        allowed = tf.greater_equal(self._rate(self._held), float(self.value))
         return tf.reduce_max(tf.where(allowed, wanted, tf.zeros_like(wanted)))
 
 
@@ -125,7 +102,7 @@ class SensitivityAtSpecificity(_AtThreshold):
         1.0
     """
 
-    _value_name = "specificity"
+    _held, _wanted = "specificity", "sensitivity"
 
     def __init__(
         self,
@@ -136,10 +113,6 @@ class SensitivityAtSpecificity(_AtThreshold):
     ) -> None:
         self.specificity = specificity
         super().__init__(specificity, num_thresholds, name, dtype)
-
-    def _pair(self) -> tuple[Tensor, Tensor]:
-        tp, tn, fp, fn = self._counts()
-        return _part(tn, fp), _part(tp, fn)
 
 
 class SpecificityAtSensitivity(_AtThreshold):
@@ -158,7 +131,7 @@ class SpecificityAtSensitivity(_AtThreshold):
         1.0
     """
 
-    _value_name = "sensitivity"
+    _held, _wanted = "sensitivity", "specificity"
 
     def __init__(
         self,
@@ -169,10 +142,6 @@ class SpecificityAtSensitivity(_AtThreshold):
     ) -> None:
         self.sensitivity = sensitivity
         super().__init__(sensitivity, num_thresholds, name, dtype)
-
-    def _pair(self) -> tuple[Tensor, Tensor]:
-        tp, tn, fp, fn = self._counts()
-        return _part(tp, fn), _part(tn, fp)
 
 
 class PrecisionAtRecall(_AtThreshold):
@@ -191,7 +160,7 @@ class PrecisionAtRecall(_AtThreshold):
         1.0
     """
 
-    _value_name = "recall"
+    _held, _wanted = "recall", "precision"
 
     def __init__(
         self,
@@ -202,10 +171,6 @@ class PrecisionAtRecall(_AtThreshold):
     ) -> None:
         self.recall = recall
         super().__init__(recall, num_thresholds, name, dtype)
-
-    def _pair(self) -> tuple[Tensor, Tensor]:
-        tp, _, fp, fn = self._counts()
-        return _part(tp, fn), _part(tp, fp)
 
 
 class RecallAtPrecision(_AtThreshold):
@@ -224,7 +189,7 @@ class RecallAtPrecision(_AtThreshold):
         1.0
     """
 
-    _value_name = "precision"
+    _held, _wanted = "precision", "recall"
 
     def __init__(
         self,
@@ -236,16 +201,8 @@ class RecallAtPrecision(_AtThreshold):
         self.precision = precision
         super().__init__(precision, num_thresholds, name, dtype)
 
-    def _pair(self) -> tuple[Tensor, Tensor]:
-        tp, _, fp, fn = self._counts()
-        return _part(tp, fp), _part(tp, fn)
 
-
-def _part(right: Tensor, wrong: Tensor) -> Tensor:
-    return tf.math.divide_no_nan(right, right + wrong)
-
-
-class AUC(_Confusion):
+class AUC(_Curve):
     """The area under the curve of hits against false alarms, or precision and recall.
 
     Args:
@@ -300,8 +257,8 @@ class AUC(_Confusion):
                 "AUC with multi_label=True needs `num_labels`: the state is made "
                 "before the first batch. Received: num_labels=None."
             )
-        shape = (len(points), num_labels) if multi_label else (len(points),)
-        super().__init__(points, shape, name, dtype)  # type: ignore[arg-type]
+        labels = (num_labels or 0,) if multi_label else ()
+        super().__init__(points, _KINDS, name, dtype, labels)
         self.num_thresholds = len(points)
         self.curve = curve
         self.summation_method = summation_method
@@ -312,13 +269,6 @@ class AUC(_Confusion):
         self._from_logits = from_logits
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
-        """Take a batch in.
-
-        Args:
-            y_true: The targets; what is not 0 is true.
-            y_pred: Probabilities, or logits.
-            sample_weight: A weight for each sample; None for 1.
-        """
         if self._from_logits:
             y_pred = tf.nn.sigmoid(floats(y_pred, tf.float32))
         if not self.multi_label:
@@ -334,16 +284,16 @@ class AUC(_Confusion):
         self._count(is_true, is_chosen, tf.expand_dims(weights, 0))
 
     def result(self) -> Tensor:
-        tp, tn, fp, fn = self._counts()
         if self.curve == "PR" and self.summation_method == "interpolation":
-            areas = _interpolated_pr(tp, fp, fn)
-        else:
-            recall = _part(tp, fn)
-            x, y = (
-                (_part(fp, tn), recall)
-                if self.curve == "ROC"
-                else (recall, _part(tp, fp))
+            areas = _interpolated_pr(
+                self.true_positives.value(),
+                self.false_positives.value(),
+                self.false_negatives.value(),
             )
+        else:
+            is_roc = self.curve == "ROC"
+            x = self._rate("fall-out" if is_roc else "recall")
+            y = self._rate("recall" if is_roc else "precision")
             left, right = y[:-1], y[1:]
             if self.summation_method == "interpolation":
                 heights = (left + right) / 2.0
