@@ -26,7 +26,7 @@ __all__ = ["defined", "face", "like", "offered"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_HELPERS = {"Any", "TYPE_CHECKING", "annotations", "face", "offered"}
+_HELPERS = {"Any", "TYPE_CHECKING", "annotations", "face", "like", "offered"}
 
 
 def defined(module: str, more: Iterable[str] = ()) -> list[str]:

@@ -255,7 +255,7 @@ def serialize_keras_object(instance: Any) -> Any:
         ValueError: It is none of these.
 
     Example:
-        >>> serialize_keras_object(keras.regularizers.L1(0.5))
+        >>> keras.utils.serialize_keras_object(keras.regularizers.L1(0.5))
         {'class_name': 'L1', 'config': {'l1': 0.5}}
     """
     if instance is None:
@@ -294,7 +294,8 @@ def deserialize_keras_object(
 
     Example:
         >>> config = {"class_name": "Dense", "config": {"units": 3}}
-        >>> deserialize_keras_object(config, {"Dense": keras.layers.Dense}).units
+        >>> table = {"Dense": keras.layers.Dense}
+        >>> keras.utils.deserialize_keras_object(config, table).units
         3
     """
     if identifier is None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from ipu import tf
 from ipu._text.arguments import checked_tensor
-from ipu._text.faces import face
+from ipu._text.faces import face, like
 from ipu.keras import _serialization
 from ipu.keras._tensor_notes import remember_logits
 from ipu.keras._types import Tensor
@@ -313,20 +313,8 @@ def serialize(activation: Callable[..., Any]) -> Any:
     return _serialization.serialize_keras_object(activation)
 
 
+@like(_serialization.deserialize_keras_object)
 def deserialize(name: Any, custom_objects: Any = None) -> Callable[..., Any]:
-    """Give the function of a name.
-
-    Args:
-        name: What ``serialize`` gave.
-        custom_objects: A user's own functions by name.
-
-    Raises:
-        ValueError: There is no activation of that name.
-
-    Example:
-        >>> deserialize("tanh") is tanh
-        True
-    """
     with _serialization.CustomObjectScope(custom_objects or {}):
         return get(name)
 

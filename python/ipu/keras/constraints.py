@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ipu import tf
-from ipu._text.faces import face
+from ipu._text.faces import face, like
 from ipu.keras import _serialization
 from ipu.keras._arguments import Configured
 from ipu.keras._backend_state import state
@@ -159,23 +159,13 @@ def get(identifier: Any) -> Callable[[Tensor], Tensor] | None:
     return found
 
 
+@like(_serialization.serialize_keras_object)
 def serialize(constraint: Any) -> Any:
-    """Describe a constraint as plain data: a configuration, a name or None.
-
-    Example:
-        >>> serialize(NonNeg())["class_name"]
-        'NonNeg'
-    """
     return _serialization.serialize_keras_object(constraint)
 
 
+@like(_serialization.deserialize_keras_object)
 def deserialize(config: Any, custom_objects: Any = None) -> Any:
-    """Make a constraint from what ``serialize`` gave; see ``layers.deserialize``.
-
-    Example:
-        >>> type(deserialize({"class_name": "NonNeg", "config": {}})).__name__
-        'NonNeg'
-    """
     with _serialization.CustomObjectScope(custom_objects or {}):
         return get(config)
 

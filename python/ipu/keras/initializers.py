@@ -18,7 +18,7 @@ import numpy as np
 
 from ipu import tf
 from ipu._device.generators import generator
-from ipu._text.faces import face
+from ipu._text.faces import face, like
 from ipu.keras import _names, _serialization
 from ipu.keras._arguments import Configured
 from ipu.keras._types import Tensor
@@ -529,13 +529,8 @@ def serialize(initializer: Any) -> Any:
     return _serialization.get_registered_name(initializer)
 
 
+@like(_serialization.deserialize_keras_object)
 def deserialize(config: Any, custom_objects: Any = None) -> Any:
-    """Make an initializer from what ``serialize`` gave; see ``layers.deserialize``.
-
-    Example:
-        >>> type(deserialize({"class_name": "Zeros", "config": {}})).__name__
-        'Zeros'
-    """
     with _serialization.CustomObjectScope(custom_objects or {}):
         return get(config)
 

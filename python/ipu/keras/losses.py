@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ipu import tf
-from ipu._text.faces import defined, face
+from ipu._text.faces import defined, face, like
 from ipu._text.tracebacks import boundaries
 from ipu._text.user_warnings import warn_user
 from ipu.keras import _names, _serialization
@@ -819,23 +819,13 @@ def get(identifier: Any) -> Any:
     return _serialization.resolve(identifier, "loss function", _TABLE, wanted, Loss)
 
 
+@like(_serialization.serialize_keras_object)
 def serialize(loss: Any) -> Any:
-    """Describe a loss as plain data: a configuration, a name or None.
-
-    Example:
-        >>> serialize(Hinge())["class_name"]
-        'Hinge'
-    """
     return _serialization.serialize_keras_object(loss)
 
 
+@like(_serialization.deserialize_keras_object)
 def deserialize(config: Any, custom_objects: Any = None) -> Any:
-    """Make a loss from what ``serialize`` gave; see ``layers.deserialize``.
-
-    Example:
-        >>> type(deserialize({"class_name": "Hinge", "config": {}})).__name__
-        'Hinge'
-    """
     with _serialization.CustomObjectScope(custom_objects or {}):
         return get(config)
 

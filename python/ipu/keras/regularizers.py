@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ipu import tf
-from ipu._text.faces import face
+from ipu._text.faces import face, like
 from ipu.keras import _serialization
 from ipu.keras._arguments import Configured
 from ipu.keras._types import Tensor
@@ -135,23 +135,13 @@ def get(identifier: Any) -> Callable[[Tensor], Tensor] | None:
     return made
 
 
+@like(_serialization.serialize_keras_object)
 def serialize(regularizer: Any) -> Any:
-    """Describe a regularizer as plain data: a configuration, a name or None.
-
-    Example:
-        >>> serialize(L2(0.5))["class_name"]
-        'L2'
-    """
     return _serialization.serialize_keras_object(regularizer)
 
 
+@like(_serialization.deserialize_keras_object)
 def deserialize(config: Any, custom_objects: Any = None) -> Any:
-    """Make a regularizer from what ``serialize`` gave; see ``layers.deserialize``.
-
-    Example:
-        >>> type(deserialize({"class_name": "L2", "config": {"l2": 0.5}})).__name__
-        'L2'
-    """
     with _serialization.CustomObjectScope(custom_objects or {}):
         return get(config)
 

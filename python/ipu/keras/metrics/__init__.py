@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ipu._text.faces import face, offered
+from ipu._text.faces import face, like, offered
 from ipu.keras import _serialization
 from ipu.keras.losses import (
     binary_crossentropy as binary_crossentropy,
@@ -138,23 +138,13 @@ def resolve(name: str, y_true: Tensor, y_pred: Tensor) -> Callable[..., Tensor]:
     return sparse_categorical_crossentropy if is_sparse else categorical_crossentropy
 
 
+@like(_serialization.serialize_keras_object)
 def serialize(metric: Any) -> Any:
-    """Describe a metric as plain data: a configuration, a name or None.
-
-    Example:
-        >>> serialize(Mean("loss"))["config"]["name"]
-        'loss'
-    """
     return _serialization.serialize_keras_object(metric)
 
 
+@like(_serialization.deserialize_keras_object)
 def deserialize(config: Any, custom_objects: Any = None) -> Any:
-    """Make a metric from what ``serialize`` gave; see ``layers.deserialize``.
-
-    Example:
-        >>> deserialize({"class_name": "Mean", "config": {"name": "loss"}}).name
-        'loss'
-    """
     with _serialization.CustomObjectScope(custom_objects or {}):
         return get(config)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ipu._text.faces import face, offered
+from ipu._text.faces import face, like, offered
 from ipu.keras import _serialization
 from ipu.keras.optimizers import schedules as schedules
 from ipu.keras.optimizers.adam import *
@@ -75,24 +75,13 @@ def get(identifier: Any) -> Optimizer:
     )
 
 
+@like(_serialization.serialize_keras_object)
 def serialize(optimizer: Any) -> Any:
-    """Describe an optimizer as plain data: a configuration, a name or None.
-
-    Example:
-        >>> serialize(SGD(0.5))["class_name"]
-        'SGD'
-    """
     return _serialization.serialize_keras_object(optimizer)
 
 
+@like(_serialization.deserialize_keras_object)
 def deserialize(config: Any, custom_objects: Any = None) -> Any:
-    """Make an optimizer from what ``serialize`` gave; see ``layers.deserialize``.
-
-    Example:
-        >>> config = serialize(SGD(momentum=0.5))
-        >>> deserialize(config).get_config()["momentum"]
-        0.5
-    """
     with _serialization.CustomObjectScope(custom_objects or {}):
         return get(config)
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ipu import tf
-from ipu._text.faces import face
+from ipu._text.faces import face, like
 from ipu.keras import _serialization
 from ipu.keras._types import Tensor
 
@@ -302,24 +302,13 @@ _TABLE = {
 }
 
 
+@like(_serialization.serialize_keras_object)
 def serialize(learning_rate_schedule: Any) -> Any:
-    """Describe a schedule as plain data: a configuration, a name or None.
-
-    Example:
-        >>> serialize(CosineDecay(1.0, 100))["class_name"]
-        'CosineDecay'
-    """
     return _serialization.serialize_keras_object(learning_rate_schedule)
 
 
+@like(_serialization.deserialize_keras_object)
 def deserialize(config: Any, custom_objects: Any = None) -> Any:
-    """Make a schedule from what ``serialize`` gave; see ``layers.deserialize``.
-
-    Example:
-        >>> config = serialize(InverseTimeDecay(1.0, 10, 1.0))
-        >>> float(deserialize(config)(10))
-        0.5
-    """
     with _serialization.CustomObjectScope(custom_objects or {}):
         if _serialization.is_config(config):
             return _serialization.make("learning rate schedule", config, _TABLE)
