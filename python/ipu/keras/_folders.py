@@ -16,21 +16,7 @@ from ipu.tf.data._seeds import for_shuffle
 
 
 class FolderOptions(NamedTuple):
-    """What functions that read folders have in common.
-
-    Attributes:
-        labels: "inferred"; None for files alone; or a number for each file, in the
-            order of the sorted paths.
-        label_mode: "int", "categorical", "binary" or None.
-        class_names: The classes' folders in the order of their numbers; None: sorted.
-        batch_size: Files in a batch; None: not batched.
-        shuffle: Whether the order is random, and another one in each pass.
-        seed: Of the order, and of the cut of ``validation_split``.
-        validation_split: The share of files of the subset "validation".
-        subset: "training", "validation", or "both" for a pair of data sets.
-        follow_links: Whether links to folders are followed.
-        verbose: Whether the number of files is printed.
-    """
+    """What ``image_dataset_from_directory`` and that for texts both take."""
 
     labels: Any
     label_mode: str | None
@@ -258,19 +244,10 @@ def text_dataset_from_directory(
     Args:
         directory: The folder. With ``labels="inferred"`` it has a folder for each
             class.
-        labels: "inferred"; None for texts alone; or a number for each text, in the
-            order of the sorted paths.
-        label_mode: "int" (int32), "categorical" (one-hot float32), "binary" (float32
-            [1], of two classes) or None.
-        class_names: The classes' folders in the order of their numbers; None: sorted.
         batch_size: Texts in a batch; None: not batched.
         max_length: How many bytes of a text are kept; None: all.
-        shuffle: Whether the order is random, and another one in each pass.
-        seed: Of the order, and of the cut of ``validation_split``.
-        validation_split: The share of texts of the subset "validation".
-        subset: "training", "validation", or "both" for a pair of data sets.
-        follow_links: Whether links to folders are followed.
-        verbose: Whether the number of files is printed.
+
+    The other arguments are those of ``image_dataset_from_directory``.
 
     Returns:
         A ``tf.data.Dataset`` of (texts, labels), or of texts. It has the attributes

@@ -159,23 +159,13 @@ class DepthwiseConv2D(_Depthwise, strides=(1, 1), dilation_rate=(1, 1)):
     """Slides filters over images, for each channel by itself.
 
     Args:
-        kernel_size: The size of the window: an integer, or one for each spatial axis.
-        strides: Its steps, in the same form.
         padding: ``"valid"`` or ``"same"``.
         depth_multiplier: How many results each channel gives.
-        data_format: ``"channels_last"`` (the default, see ``keras.backend``) or
-            ``"channels_first"``.
-        dilation_rate: Steps between the elements under the window; where it is not 1,
-            ``strides`` is.
-        activation: A name or a function; None for linear.
-        use_bias: Whether there is a bias.
         depthwise_initializer: First values of the kernel
             ``(*kernel_size, channels, depth_multiplier)``.
         bias_initializer: First values of the bias ``(channels * depth_multiplier,)``.
-        depthwise_regularizer, bias_regularizer: Penalties on kernel and bias.
-        activity_regularizer: A penalty on the result, divided by the batch size.
-        depthwise_constraint: What is made of the kernel after each update.
-        bias_constraint: The same for the bias.
+
+    The other arguments are those of :class:`Conv2D`.
 
     Raises:
         ValueError: An argument is not of that form.
@@ -206,29 +196,18 @@ class SeparableConv2D(_Separable, strides=(1, 1), dilation_rate=(1, 1)):
     """A depthwise convolution over images, then a mix of the channels at each pixel.
 
     Args:
-        filters: The number of results, positive: the result's channels.
-        kernel_size: The size of the window: an integer, or one for each spatial axis.
-        strides: Its steps, in the same form.
         padding: ``"valid"`` or ``"same"``.
-        data_format: ``"channels_last"`` (the default, see ``keras.backend``) or
-            ``"channels_first"``.
-        dilation_rate: Steps between the elements under the window; where it is not 1,
-            ``strides`` is.
         depth_multiplier: How many results each channel gives in the first step.
-        activation: A name or a function; None for linear.
-        use_bias: Whether there is a bias.
         depthwise_initializer: First values of the first kernel
             ``(*kernel_size, channels, depth_multiplier)``.
         pointwise_initializer: First values of the second kernel
             ``(1, 1, channels * depth_multiplier, filters)``.
-        bias_initializer: First values of the bias ``(filters,)``.
         depthwise_regularizer: A penalty on the first kernel.
         pointwise_regularizer: A penalty on the second kernel.
-        bias_regularizer: A penalty on the bias.
-        activity_regularizer: A penalty on the result, divided by the batch size.
         depthwise_constraint: What is made of the first kernel after each update.
         pointwise_constraint: The same for the second kernel.
-        bias_constraint: The same for the bias.
+
+    The other arguments are those of :class:`Conv2D`.
 
     Raises:
         ValueError: An argument is not of that form.

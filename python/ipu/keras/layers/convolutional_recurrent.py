@@ -178,23 +178,10 @@ class _ConvLSTM(OwnCell):
         padding: ``"valid"`` or ``"same"``, of the input's convolution.
         data_format: ``"channels_last"`` or ``"channels_first"``; None for Keras's own.
         dilation_rate: Steps between the elements under the input's window.
-        activation: Of the candidate and of c.
-        recurrent_activation: Of the gates i, f and o.
-        use_bias: Whether a bias is added.
-        kernel_initializer, recurrent_initializer, bias_initializer: First values of the
-            input's kernel, the state's kernel and the bias.
-        unit_forget_bias: Whether the bias of gate f starts from ones.
-        kernel_regularizer, recurrent_regularizer, bias_regularizer: Penalties on them.
-        activity_regularizer: A penalty on the result, divided by the batch size.
-        kernel_constraint, recurrent_constraint, bias_constraint: What is made of them
-            after each update.
-        return_sequences: Whether to give the outputs of all steps, or the last one.
-        return_state: Whether to give the last states h and c, too.
-        go_backwards: Whether to begin with the last step.
-        stateful: Whether a call goes on from the last one's states.
         dropout: The part of the input that is dropped in training, by gate.
         recurrent_dropout: The part of the state that is dropped in training, by gate.
-        **kwargs: What ``RNN`` takes.
+
+    The other arguments are those of :class:`LSTM`.
 
     Raises:
         ValueError: An argument has not the form that Keras asks for; at the first

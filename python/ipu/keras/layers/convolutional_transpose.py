@@ -125,25 +125,15 @@ class Conv2DTranspose(_ConvTranspose, strides=(1, 1), dilation_rate=(1, 1)):
     It leads from what a :class:`Conv2D` of these arguments would give to what it took.
 
     Args:
-        filters: The number of results, positive: the result's channels.
-        kernel_size: The size of the window: an integer, or one for each spatial axis.
         strides: Its steps over the result, in the same form.
         padding: ``"valid"`` or ``"same"``.
         output_padding: How much larger the result is, less than ``strides``, in the
             same form; None: sizes are ``size * strides`` (``"valid"``: and what a
             window reaches further).
-        data_format: ``"channels_last"`` (the default, see ``keras.backend``) or
-            ``"channels_first"``.
-        dilation_rate: Steps between the elements under the window; where it is not 1,
-            ``strides`` is.
-        activation: A name or a function; None for linear.
-        use_bias: Whether there is a bias.
         kernel_initializer: First values of the kernel
             ``(*kernel_size, filters, channels)``.
-        bias_initializer: First values of the bias ``(filters,)``.
-        kernel_regularizer, bias_regularizer: Penalties on kernel and bias.
-        activity_regularizer: A penalty on the result, divided by the batch size.
-        kernel_constraint, bias_constraint: What is made of them after each update.
+
+    The other arguments are those of :class:`Conv2D`.
 
     Raises:
         ValueError: An argument is not of that form.

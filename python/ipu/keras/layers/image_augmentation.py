@@ -321,11 +321,7 @@ class RandomHeight(_RandomSize):
 class RandomWidth(_RandomSize):
     """Images with a random number of columns; as ``RandomHeight``.
 
-    Args:
-        factor: (lower, upper), or a number f for (-f, f): columns are added or taken by
-            that share.
-        interpolation: A method of ``tf.image.resize``.
-        seed: An integer for a random sequence of the layer's own.
+    The arguments are those of :class:`RandomHeight`.
 
     Raises:
         ValueError: ``factor`` is not such a pair, or a limit is below -1.

@@ -115,10 +115,8 @@ class RandomRotation(_RandomMovement):
     Args:
         factor: (lower, upper), or a number f for (-f, f): the angle as a share of a
             full turn; anticlockwise is positive.
-        fill_mode: As for ``RandomTranslation``.
-        interpolation: "bilinear" or "nearest".
-        seed: An integer for a random sequence of the layer's own.
-        fill_value: What "constant" fills with.
+
+    The other arguments are those of :class:`RandomTranslation`.
 
     Raises:
         ValueError: ``factor``, the mode or the interpolation is none of these.
@@ -161,10 +159,8 @@ class RandomZoom(_RandomMovement):
             0.2 shows 1.2 times the height, -0.2 shows 0.8 times.
         width_factor: The same for the width; None: the height's number, which keeps the
             proportions.
-        fill_mode: As for ``RandomTranslation``.
-        interpolation: "bilinear" or "nearest".
-        seed: An integer for a random sequence of the layer's own.
-        fill_value: What "constant" fills with.
+
+    The other arguments are those of :class:`RandomTranslation`.
 
     Raises:
         ValueError: A factor, the mode or the interpolation is none of these.

@@ -141,21 +141,13 @@ class LocallyConnected2D(_LocallyConnected, strides=(1, 1)):
     """Filters of their own for each place of images: a convolution that shares none.
 
     Args:
-        filters: The number of results, positive: the result's channels.
-        kernel_size: The size of the window: an integer, or one for each spatial axis.
-        strides: Its steps, in the same form.
         padding: ``"valid"``: only windows that lie in the image.
-        data_format: ``"channels_last"`` (the default, see ``keras.backend``) or
-            ``"channels_first"``.
-        activation: A name or a function; None for linear.
-        use_bias: Whether there is a bias.
         kernel_initializer: First values of the kernel
             ``(windows, window size * channels, filters)``.
         bias_initializer: First values of the bias ``(*windows, filters)``.
-        kernel_regularizer, bias_regularizer: Penalties on kernel and bias.
-        activity_regularizer: A penalty on the result, divided by the batch size.
-        kernel_constraint, bias_constraint: What is made of them after each update.
         implementation: 1: the form in which Keras stores the kernel.
+
+    The other arguments are those of :class:`Conv2D`.
 
     Raises:
         ValueError: An argument is not of that form.

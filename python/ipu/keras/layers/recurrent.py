@@ -114,24 +114,7 @@ _OF_CELLS = frozenset(
 class SimpleRNN(OwnCell):
     """``h' = activation(x kernel + bias + h recurrent_kernel)`` over all steps.
 
-    Args:
-        units: How long state and output are.
-        activation: A name, or a function of a tensor.
-        use_bias: Whether a bias is added.
-        kernel_initializer, recurrent_initializer, bias_initializer: First values of the
-            input's kernel, the state's kernel and the bias.
-        kernel_regularizer, recurrent_regularizer, bias_regularizer: Penalties on them.
-        activity_regularizer: A penalty on the result, divided by the batch size.
-        kernel_constraint, recurrent_constraint, bias_constraint: What is made of them
-            after each update.
-        dropout: The part of the input that is dropped in training, alike in all steps.
-        recurrent_dropout: The part of the state that is dropped in training.
-        return_sequences: Whether to give the outputs of all steps, or the last one.
-        return_state: Whether to give the last state, too.
-        go_backwards: Whether to begin with the last step.
-        stateful: Whether a call goes on from the last one's states.
-        unroll: Whether the steps are copies of the cell instead of a loop.
-        **kwargs: What ``RNN`` takes.
+    The arguments are those of :class:`LSTM`, but for what is about its gates.
 
     Raises:
         ValueError: As ``RNN``, and where ``units`` is not positive.
@@ -173,27 +156,12 @@ class GRU(OwnCell):
     """Gated recurrent units over all steps (Cho et al. 2014).
 
     Args:
-        units: How long state and output are.
         activation: Of the candidate: a name, or a function of a tensor.
         recurrent_activation: Of the gates z (update) and r (reset).
-        use_bias: Whether biases are added.
-        kernel_initializer, recurrent_initializer, bias_initializer: First values of the
-            input's kernel, the state's kernel and the biases.
-        kernel_regularizer, recurrent_regularizer, bias_regularizer: Penalties on them.
-        activity_regularizer: A penalty on the result, divided by the batch size.
-        kernel_constraint, recurrent_constraint, bias_constraint: What is made of them
-            after each update.
-        dropout: The part of the input that is dropped in training, alike in all steps.
-        recurrent_dropout: The part of the state that is dropped in training.
-        return_sequences: Whether to give the outputs of all steps, or the last one.
-        return_state: Whether to give the last state, too.
-        go_backwards: Whether to begin with the last step.
-        stateful: Whether a call goes on from the last one's states.
-        unroll: Whether the steps are copies of the cell instead of one op.
-        time_major: Whether steps come before the batch.
         reset_after: Whether the reset gate is applied after the product with the
             state's kernel, which then has a bias of its own, or before it.
-        **kwargs: What ``RNN`` takes, and ``implementation`` of the cell.
+
+    The other arguments are those of :class:`LSTM`.
 
     Raises:
         ValueError: As ``RNN``, and where ``units`` is not positive.

@@ -228,17 +228,7 @@ class RecurrentCell(Layer, KernelAttributes):
 class SimpleRNNCell(RecurrentCell):
     """``h' = activation(x kernel + bias + h recurrent_kernel)``.
 
-    Args:
-        units: How long state and output are.
-        activation: A name, or a function of a tensor.
-        use_bias: Whether a bias is added.
-        kernel_initializer, recurrent_initializer, bias_initializer: First values of the
-            input's kernel, the state's kernel and the bias.
-        kernel_regularizer, recurrent_regularizer, bias_regularizer: Penalties on them.
-        kernel_constraint, recurrent_constraint, bias_constraint: What is made of them
-            after each update.
-        dropout, recurrent_dropout: The parts of input and state that are dropped in
-            training.
+    The arguments are those of :class:`LSTMCell`, but for what is about its gates.
 
     Raises:
         ValueError: ``units`` is not positive.
@@ -285,21 +275,12 @@ class GRUCell(RecurrentCell):
     """A gated recurrent unit (Cho et al. 2014).
 
     Args:
-        units: How long state and output are.
         activation: Of the candidate: a name, or a function of a tensor.
         recurrent_activation: Of the gates z (update) and r (reset).
-        use_bias: Whether biases are added.
-        kernel_initializer, recurrent_initializer, bias_initializer: First values of the
-            input's kernel, the state's kernel and the biases.
-        kernel_regularizer, recurrent_regularizer, bias_regularizer: Penalties on them.
-        kernel_constraint, recurrent_constraint, bias_constraint: What is made of them
-            after each update.
-        dropout, recurrent_dropout: The parts of input and state that are dropped in
-            training.
         reset_after: Whether the reset gate is applied after the product with the
             state's kernel, which then has a bias of its own, or before it.
-        **kwargs: What ``Layer`` takes, and ``implementation``: with 1 each gate drops
-            its own part, with 2 (the default) all drop the same.
+
+    The other arguments are those of :class:`LSTMCell`.
 
     Raises:
         ValueError: ``units`` is not positive.

@@ -248,10 +248,7 @@ class Precision(_Ratio):
 class Recall(_Ratio):
     """The part of the true targets that decisions find.
 
-    Args:
-        thresholds: A threshold, or a list of them; None for 0.5.
-        top_k: Only the largest ``top_k`` predictions of a sample count as yes.
-        class_id: The only class that is looked at.
+    The arguments are those of :class:`Precision`.
 
     Example:
         >>> round(float(Recall()([0.0, 1.0, 1.0, 1.0], [0.2, 0.3, 0.6, 0.9])), 4)
