@@ -2,15 +2,15 @@
 """What converted code calls: control flow that is Python's where its values are, and
 the program's where a tensor decides.
 
-Each control-flow function gets the variables that enter and leave as ``get`` (their
-values now) and ``put`` (sets them), with their names for errors.
+Each control-flow function gets the :class:`Variables` that enter and leave.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 from ipu import _core
 from ipu._core import Tensor
@@ -26,6 +26,7 @@ from ipu.tf.autograph._stores import storing, watched_stores
 from ipu.tf.autograph._undefined import Undefined, no_value
 
 __all__ = [
+    "Variables",
     "and_",
     "assert_stmt",
     "call",
@@ -44,8 +45,6 @@ __all__ = [
     "value",
     "while_stmt",
 ]
-_Get = Callable[[], tuple[Any, ...]]
-_Put = Callable[[Sequence[Any]], None]
 _MANY_ITERATIONS = 10_000
 
 
@@ -74,26 +73,31 @@ def value(read: Callable[[], Any]) -> Any:
         return Undefined("a variable")
 
 
-def _values(get: _Get, names: Sequence[str]) -> list[Any]:
-    return [
-        Undefined(name) if isinstance(v, Undefined) and v is not no_value else v
-        for name, v in zip(names, get(), strict=True)
-    ]
+class Variables(NamedTuple):
+    """The variables of a statement: their values now, what sets them, their names."""
+
+    get: Callable[[], tuple[Any, ...]]
+    put: Callable[[Sequence[Any]], None]
+    names: Sequence[str]
+
+    def values(self) -> list[Any]:
+        return [
+            Undefined(name) if isinstance(v, Undefined) and v is not no_value else v
+            for name, v in zip(self.names, self.get(), strict=True)
+        ]
 
 
 def if_stmt(
     condition: Any,
     body: Callable[[], None],
     orelse: Callable[[], None],
-    get: _Get,
-    put: _Put,
-    names: Sequence[str],
+    variables: Variables,
     outputs: int,
 ) -> None:
     """``if condition: body() else: orelse()``.
 
     Args:
-        names: Their names; the first ``outputs`` are read afterwards.
+        outputs: How many of the variables, the first ones, are read afterwards.
     """
     if not decides_on_device(condition):
         if condition:
@@ -101,53 +105,40 @@ def if_stmt(
         else:
             orelse()
         return
-    _staged_if(condition, (body, orelse), get, put, names, outputs, _where())
+    _staged_if(condition, (body, orelse), variables, outputs, _where())
 
 
 def _staged_if(
     condition: Any,
     branches: tuple[Callable[[], None], Callable[[], None]],
-    get: _Get,
-    put: _Put,
-    names: Sequence[str],
-    outputs: int,
-    where: str,
-) -> None:
-    with watched_stores("if", where):
-        _if_node(condition, branches, get, put, names, outputs, where)
-
-
-def _if_node(
-    condition: Any,
-    branches: tuple[Callable[[], None], Callable[[], None]],
-    get: _Get,
-    put: _Put,
-    names: Sequence[str],
+    variables: Variables,
     outputs: int,
     where: str,
 ) -> None:
     trace = _core.open_trace()
     assert trace is not None
-    index = convert.cast(elementwise.logical_not(_predicate(condition, where)), "int32")
-    initial = _values(get, names)
-    blocks: list[int] = []
-    ends: list[list[Any]] = []
-    for branch in branches:
-        put(initial)
-        with block(trace) as inner:
-            branch()
-        blocks.append(inner)
-        ends.append(_values(get, names)[:outputs])
-    put(initial)
-    merged = Branches(names[:outputs], ends[0], ends[1], where)
-    for inner, tensors in zip(blocks, (merged.first, merged.second), strict=True):
-        trace.reopen_block(inner)
-        try:
-            add_results(trace, inner, tensors())
-        finally:
-            trace.close_block(inner)
-    results = as_tuple(trace.node("switch", [index], {"branches": blocks}, ()))
-    put([*merged.joined(results), *initial[outputs:]])
+    with watched_stores("if", where):
+        is_false = elementwise.logical_not(_predicate(condition, where))
+        index = convert.cast(is_false, "int32")
+        initial = variables.values()
+        blocks: list[int] = []
+        ends: list[list[Any]] = []
+        for branch in branches:
+            variables.put(initial)
+            with block(trace) as inner:
+                branch()
+            blocks.append(inner)
+            ends.append(variables.values()[:outputs])
+        variables.put(initial)
+        merged = Branches(variables.names[:outputs], ends[0], ends[1], where)
+        for inner, tensors in zip(blocks, (merged.first, merged.second), strict=True):
+            trace.reopen_block(inner)
+            try:
+                add_results(trace, inner, tensors())
+            finally:
+                trace.close_block(inner)
+        results = as_tuple(trace.node("switch", [index], {"branches": blocks}, ()))
+        variables.put([*merged.joined(results), *initial[outputs:]])
 
 
 def if_exp(condition: Any, body: Callable[[], Any], orelse: Callable[[], Any]) -> Any:
@@ -162,24 +153,15 @@ def if_exp(condition: Any, body: Callable[[], Any], orelse: Callable[[], Any]) -
     def run(branch: Callable[[], Any]) -> Callable[[], None]:
         return lambda: put([branch()])
 
-    _staged_if(
-        condition,
-        (run(body), run(orelse)),
-        lambda: (box[0],),
-        put,
-        ["the conditional expression"],
-        1,
-        _where(),
-    )
+    result = Variables(lambda: (box[0],), put, ["the conditional expression"])
+    _staged_if(condition, (run(body), run(orelse)), result, 1, _where())
     return box[0]
 
 
 def while_stmt(
     test: Callable[[], Any],
     body: Callable[[], None],
-    get: _Get,
-    put: _Put,
-    names: Sequence[str],
+    variables: Variables,
     options: dict[str, Any] | None,
 ) -> None:
     """``while test(): body()``; on the device from the first test that is a tensor."""
@@ -188,7 +170,7 @@ def while_stmt(
     while True:
         condition = test()
         if is_tensor(condition) and _core.open_trace() is not None:
-            _staged_while(test, body, get, put, names, options, where)
+            _staged_while(test, body, variables, options, where)
             return
         if not condition:
             return
@@ -212,29 +194,25 @@ def _count_turn(turns: int, where: str) -> int:
 def _staged_while(
     test: Callable[[], Any],
     body: Callable[[], None],
-    get: _Get,
-    put: _Put,
-    names: Sequence[str],
+    variables: Variables,
     options: dict[str, Any] | None,
     where: str,
 ) -> None:
-    state = LoopState(names, _values(get, names), where)
+    state = LoopState(variables.names, variables.values(), where)
 
     def condition(tensors: Sequence[Tensor]) -> Tensor:
-        put(state.pack(tensors))
+        variables.put(state.pack(tensors))
         return _predicate(test(), where)
 
     def turn(inner: int, tensors: Sequence[Tensor]) -> list[Tensor]:
-        put(state.open(inner, tensors))
+        variables.put(state.open(inner, tensors))
         body()
-        return state.next(after())
-
-    def after() -> list[Any]:
-        return _values(get, names)
+        return state.next(variables.values())
 
     bound = (options or {}).get("maximum_iterations")
     with watched_stores("loop", where):
-        put(state.final(_while(state, [], condition, turn, after, bound)))
+        results = _while(state, [], condition, turn, variables, bound)
+        variables.put(state.final(results))
 
 
 def _while(
@@ -242,7 +220,7 @@ def _while(
     first: Sequence[Tensor],
     condition: Callable[[Sequence[Tensor]], Tensor],
     turn: Callable[[int, Sequence[Tensor]], list[Tensor]],
-    after: Callable[[], list[Any]],
+    variables: Variables,
     bound: Any,
 ) -> tuple[Tensor, ...]:
     """Return a ``while`` node. Behind ``first`` and the state's tensors it carries what
@@ -253,8 +231,8 @@ def _while(
     with block(trace) as inner:
         values = [trace.parameter(_type(t), inner) for t in start]
         ends = turn(inner, values)
-        arrays = state.arrays(inner, after())
-        late = state.late(after())
+        arrays = state.arrays(inner, variables.values())
+        late = state.late(variables.values())
         for tensor in late:
             trace.parameter(_type(tensor), inner)
         add_results(trace, inner, [*ends, *arrays, *late])
@@ -276,16 +254,14 @@ def for_stmt(
     iterable: Any,
     test: Callable[[], Any] | None,
     body: Callable[[Any], None],
-    get: _Get,
-    put: _Put,
-    names: Sequence[str],
+    variables: Variables,
     options: dict[str, Any] | None,
 ) -> None:
     """``for item in iterable: body(item)``, as long as ``test()`` holds."""
     where = _where()
     items = _iterate.staged(iterable) if _core.open_trace() is not None else None
     if items is None:
-        _python_for(iterable, test, body, get, put, names, where)
+        _python_for(iterable, test, body, variables, where)
         return
     if items.length is None and test is None:
         raise ValueError(
@@ -294,18 +270,16 @@ def for_stmt(
             "use Dataset.take(n)."
         )
     if test is None:
-        _staged_for(items, body, get, put, names, where)
+        _staged_for(items, body, variables, where)
     else:
-        _staged_search(items, test, body, get, put, names, options, where)
+        _staged_search(items, test, body, variables, options, where)
 
 
 def _python_for(
     iterable: Iterable[Any],
     test: Callable[[], Any] | None,
     body: Callable[[Any], None],
-    get: _Get,
-    put: _Put,
-    names: Sequence[str],
+    variables: Variables,
     where: str,
 ) -> None:
     turns = 0
@@ -316,15 +290,8 @@ def _python_for(
             go = test()
             if decides_on_device(go):
                 # left early on the device: the rest of the unrolled turns is skipped
-                _staged_if(
-                    go,
-                    (lambda item=item: body(item), lambda: None),  # type: ignore[misc]
-                    get,
-                    put,
-                    names,
-                    len(names),
-                    where,
-                )
+                branches = (partial(body, item), lambda: None)
+                _staged_if(go, branches, variables, len(variables.names), where)
             elif not go:
                 return
             else:
@@ -335,14 +302,12 @@ def _python_for(
 def _staged_for(
     items: _iterate.Items,
     body: Callable[[Any], None],
-    get: _Get,
-    put: _Put,
-    names: Sequence[str],
+    variables: Variables,
     where: str,
 ) -> None:
     from ipu._loops.training_loop import training_loop
 
-    state = LoopState(names, _values(get, names), where)
+    state = LoopState(variables.names, variables.values(), where)
     trace = _core.open_trace()
     assert trace is not None
     count = Tensor(items.length)
@@ -350,51 +315,46 @@ def _staged_for(
     with watched_stores("loop", where):
         with training_loop(trace, items.length) as loop, block(trace) as inner:
             index, *values = [trace.parameter(_type(t), inner) for t in start]
-            put(state.open(inner, values))
+            variables.put(state.open(inner, values))
             with counting(index, items.length):
                 body(items.item(index))
-            after = _values(get, names)
+            after = variables.values()
             ends = [index + 1, *state.next(after)]
             add_results(trace, inner, [*ends, *state.arrays(inner, after)])
             loop.close(inner)
         start += state.initial_arrays()
-        put(state.final(loop.add(count, start, inner)[1:]))
+        variables.put(state.final(loop.add(count, start, inner)[1:]))
 
 
 def _staged_search(
     items: _iterate.Items,
     test: Callable[[], Any],
     body: Callable[[Any], None],
-    get: _Get,
-    put: _Put,
-    names: Sequence[str],
+    variables: Variables,
     options: dict[str, Any] | None,
     where: str,
 ) -> None:
     """A loop that may be left early."""
-    state = LoopState(names, _values(get, names), where)
+    state = LoopState(variables.names, variables.values(), where)
 
     def condition(tensors: Sequence[Tensor]) -> Tensor:
-        put(state.pack(tensors[1:]))
+        variables.put(state.pack(tensors[1:]))
         go = _predicate(test(), where)
         if items.length is None:
             return go
         return elementwise.logical_and(tensors[0] < items.length, go)
 
     def turn(inner: int, tensors: Sequence[Tensor]) -> list[Tensor]:
-        put(state.open(inner, tensors[1:]))
+        variables.put(state.open(inner, tensors[1:]))
         body(items.item(tensors[0]))
-        return [tensors[0] + 1, *state.next(after())]
-
-    def after() -> list[Any]:
-        return _values(get, names)
+        return [tensors[0] + 1, *state.next(variables.values())]
 
     bound = (options or {}).get("maximum_iterations")
     if bound is None and isinstance(items.length, int):
         bound = items.length
     with watched_stores("loop", where):
-        results = _while(state, [Tensor(0)], condition, turn, after, bound)
-        put(state.final(results[1:]))
+        results = _while(state, [Tensor(0)], condition, turn, variables, bound)
+        variables.put(state.final(results[1:]))
 
 
 def assert_stmt(condition: Any, message: Callable[[], Any]) -> None:
@@ -429,34 +389,27 @@ def decides_on_device(value: Any) -> bool:
 
 def and_(*operands: Callable[[], Any]) -> Any:
     """``a and b``; a tensor makes it logical_and of what follows."""
-    result: Any = True
-    for i, operand in enumerate(operands):
-        result = operand()
-        if decides_on_device(result):
-            rest = operands[i + 1 :]
-            return (
-                elementwise.logical_and(_bool(result), _bool(and_(*rest)))
-                if rest
-                else result
-            )
-        if not result:
-            return result
-    return result
+    return _chained(operands, True, elementwise.logical_and)
 
 
 def or_(*operands: Callable[[], Any]) -> Any:
     """``a or b``; a tensor makes it logical_or of what follows."""
-    result: Any = False
+    return _chained(operands, False, elementwise.logical_or)
+
+
+def _chained(
+    operands: Sequence[Callable[[], Any]], goes_on: bool, join: Callable[..., Any]
+) -> Any:
+    """Call operands while their results are ``goes_on``, up to the first tensor."""
+    result: Any = goes_on
     for i, operand in enumerate(operands):
         result = operand()
         if decides_on_device(result):
             rest = operands[i + 1 :]
-            return (
-                elementwise.logical_or(_bool(result), _bool(or_(*rest)))
-                if rest
-                else result
-            )
-        if result:
+            if not rest:
+                return result
+            return join(_bool(result), _bool(_chained(rest, goes_on, join)))
+        if bool(result) != goes_on:
             return result
     return result
 

@@ -147,7 +147,8 @@ class _Function(ast.NodeTransformer):
 
     def _access_functions(
         self, symbols: list[str], at: ast.AST
-    ) -> tuple[str, str, list[ast.stmt]]:
+    ) -> tuple[str, list[ast.stmt]]:
+        """Give the text of a statement's ``Variables``, and what goes before it."""
         get, put = self._names("get"), self._names("set")
         reads = [
             expression(f"{RUNTIME}.value(lambda: read_)", at, read_=expression_of(s))
@@ -168,7 +169,7 @@ class _Function(ast.NodeTransformer):
         lines += [f"    {s} = {RUNTIME}_v[{i}]" for i, s in enumerate(symbols)]
         lines += ["    pass"] if not targets else []
         made += statements("\n".join(lines), at)
-        return get, put, made
+        return f"{RUNTIME}.Variables({get}, {put}, names_)", made
 
     def _block_function(
         self, kind: str, body: list[ast.stmt], at: ast.AST, argument: str = ""
@@ -183,14 +184,11 @@ class _Function(ast.NodeTransformer):
         live = self.live[node]
         after, before = self._state(node, [*node.body, *node.orelse], live.before)
         symbols = after + before
-        get, put, made = self._access_functions(symbols, node)
+        variables, made = self._access_functions(symbols, node)
         test = self.visit(node.test)
         body, body_def = self._block_function("body", node.body, node)
         orelse, else_def = self._block_function("else", node.orelse, node)
-        call = (
-            f"{RUNTIME}.if_stmt(test_, {body}, {orelse}, {get}, {put}, names_, "
-            f"{len(after)})"
-        )
+        call = f"{RUNTIME}.if_stmt(test_, {body}, {orelse}, {variables}, {len(after)})"
         names = _texts(symbols, node)
         return [
             *made,
@@ -205,10 +203,10 @@ class _Function(ast.NodeTransformer):
         entry = live.before | self._access([node.test]).reads
         after, before = self._state(node, node.body, entry)
         symbols = after + before
-        get, put, made = self._access_functions(symbols, node)
+        variables, made = self._access_functions(symbols, node)
         test = _thunk(self.visit(node.test))
         body, body_def = self._block_function("body", node.body, node)
-        call = f"{RUNTIME}.while_stmt(test_, {body}, {get}, {put}, names_, options_)"
+        call = f"{RUNTIME}.while_stmt(test_, {body}, {variables}, options_)"
         return [
             *made,
             *body_def,
@@ -234,7 +232,7 @@ class _Function(ast.NodeTransformer):
         head = live.before | self._access([extra]).reads
         after, before = self._state(node, whole, head)
         symbols = after + before
-        get, put, made = self._access_functions(symbols, node)
+        variables, made = self._access_functions(symbols, node)
         iterated = self._iterated(node.iter)
         test = (
             _thunk(self.visit(extra))
@@ -242,9 +240,7 @@ class _Function(ast.NodeTransformer):
             else ast.copy_location(ast.Constant(None), node)
         )
         body, body_def = self._block_function("body", whole, node, argument=item)
-        call = (
-            f"{RUNTIME}.for_stmt(iter_, test_, {body}, {get}, {put}, names_, options_)"
-        )
+        call = f"{RUNTIME}.for_stmt(iter_, test_, {body}, {variables}, options_)"
         return [
             *made,
             *body_def,
