@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ipu._core import Tensor
@@ -11,6 +12,36 @@ from ipu.tf.indexed_slices import IndexedSlices
 
 if TYPE_CHECKING:
     Self = TypeVar("Self", bound="ScatterMethods")
+
+
+def _rows(delta: Any) -> tuple[Tensor, Tensor]:
+    if not isinstance(delta, IndexedSlices):
+        raise TypeError(
+            f"`sparse_delta` must be a tf.IndexedSlices. Received: {delta!r}. Write "
+            "tf.IndexedSlices(values, indices)."
+        )
+    return delta._points(), delta.values
+
+
+def _of_points(write: Callable[..., Tensor], text: str) -> Callable[..., Any]:
+    def method(self: Any, indices: Any, updates: Any, name: str | None = None) -> Any:
+        return self.assign(write(self.value(), indices, updates))
+
+    method.__doc__ = f"{text} at points; arguments as in ``scatter_nd_update``."
+    return method
+
+
+def _of_rows(write: Callable[..., Tensor], text: str) -> Callable[..., Any]:
+    def method(
+        self: Any,
+        sparse_delta: IndexedSlices,
+        use_locking: bool = False,
+        name: str | None = None,
+    ) -> Any:
+        return self.assign(write(self.value(), *_rows(sparse_delta)))
+
+    method.__doc__ = f"{text}; arguments as in ``scatter_update``."
+    return method
 
 
 class ScatterMethods:
@@ -42,19 +73,8 @@ class ScatterMethods:
         new = selection.tensor_scatter_nd_update(self.value(), indices, updates)
         return self.assign(new)
 
-    def scatter_nd_add(
-        self: Self, indices: Any, updates: Any, name: str | None = None
-    ) -> Self:
-        """Add to the elements at points; arguments as in ``scatter_nd_update``."""
-        new = selection.tensor_scatter_nd_add(self.value(), indices, updates)
-        return self.assign(new)
-
-    def scatter_nd_sub(
-        self: Self, indices: Any, updates: Any, name: str | None = None
-    ) -> Self:
-        """Subtract at points; arguments as in ``scatter_nd_update``."""
-        new = selection.tensor_scatter_nd_sub(self.value(), indices, updates)
-        return self.assign(new)
+    scatter_nd_add = _of_points(selection.tensor_scatter_nd_add, "Add to the elements")
+    scatter_nd_sub = _of_points(selection.tensor_scatter_nd_sub, "Subtract")
 
     def scatter_update(
         self: Self,
@@ -78,51 +98,11 @@ class ScatterMethods:
         """
         return self.scatter_nd_update(*_rows(sparse_delta))
 
-    def scatter_add(
-        self: Self,
-        sparse_delta: IndexedSlices,
-        use_locking: bool = False,
-        name: str | None = None,
-    ) -> Self:
-        """Add to rows; arguments as in ``scatter_update``."""
-        return self.scatter_nd_add(*_rows(sparse_delta))
-
-    def scatter_sub(
-        self: Self,
-        sparse_delta: IndexedSlices,
-        use_locking: bool = False,
-        name: str | None = None,
-    ) -> Self:
-        """Subtract from rows; arguments as in ``scatter_update``."""
-        return self.scatter_nd_sub(*_rows(sparse_delta))
-
-    def scatter_max(
-        self: Self,
-        sparse_delta: IndexedSlices,
-        use_locking: bool = False,
-        name: str | None = None,
-    ) -> Self:
-        """Keep the larger of row and update; arguments as in ``scatter_update``."""
-        points, values = _rows(sparse_delta)
-        new = selection.tensor_scatter_nd_max(self.value(), points, values)
-        return self.assign(new)
-
-    def scatter_min(
-        self: Self,
-        sparse_delta: IndexedSlices,
-        use_locking: bool = False,
-        name: str | None = None,
-    ) -> Self:
-        """Keep the smaller of row and update; arguments as in ``scatter_update``."""
-        points, values = _rows(sparse_delta)
-        new = selection.tensor_scatter_nd_min(self.value(), points, values)
-        return self.assign(new)
-
-
-def _rows(delta: Any) -> tuple[Tensor, Tensor]:
-    if not isinstance(delta, IndexedSlices):
-        raise TypeError(
-            f"`sparse_delta` must be a tf.IndexedSlices. Received: {delta!r}. Write "
-            "tf.IndexedSlices(values, indices)."
-        )
-    return delta._points(), delta.values
+    scatter_add = _of_rows(selection.tensor_scatter_nd_add, "Add to rows")
+    scatter_sub = _of_rows(selection.tensor_scatter_nd_sub, "Subtract from rows")
+    scatter_max = _of_rows(
+        selection.tensor_scatter_nd_max, "Keep the larger of row and update"
+    )
+    scatter_min = _of_rows(
+        selection.tensor_scatter_nd_min, "Keep the smaller of row and update"
+    )
