@@ -230,7 +230,6 @@ ipu.tf._ops.matrix_functions -> ipu.tf.control_flow
 ipu.tf._ops.matrix_functions -> ipu.tf.custom_gradient
 ipu.tf._ops.normalizations -> ipu.ops.cross_replica_ops
 ipu.tf._ops.normalizations -> ipu.tf
-ipu.tf._ops.scatter_methods -> ipu.tf.indexed_slices
 ipu.tf._ops.selection -> ipu.tf._gradients.lookups
 ipu.tf._ops.selection -> ipu.tf.variable
 ipu.tf._ops.special -> ipu.tf

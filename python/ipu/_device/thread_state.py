@@ -37,7 +37,7 @@ class _ThreadState(threading.local):
         self.shard = -1
         self.rounding = 0
         self.provisional: list[dict[int, Device]] = []
-        # of functions: tracing.py, function.py, blocks.py, _stores.py
+        # of functions: tracing.py, function.py, blocks.py, _runtime.py
         self.builds: list[Build] = []
         self.active_calls: list[tuple[DeviceFunction[..., Any], Any]] = []
         self.parts_of_step = 0

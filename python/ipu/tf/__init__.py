@@ -215,7 +215,7 @@ from ipu.tf import (  # isort: skip
     version as version,
 )
 from ipu._device.placement import device as device  # isort: skip
-from ipu.tf._functions.decorator import function as function  # isort: skip
+from ipu.tf._functions.function import function as function  # isort: skip
 from ipu.tf._functions.function import (  # isort: skip
     init_scope as init_scope,
     inside_function as inside_function,

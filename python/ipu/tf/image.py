@@ -10,6 +10,8 @@ from ipu.tf._images.boxes import (
 )
 from ipu.tf._images.changes import (
     adjust_jpeg_quality as adjust_jpeg_quality,
+    flip_left_right as flip_left_right,
+    flip_up_down as flip_up_down,
     random_brightness as random_brightness,
     random_contrast as random_contrast,
     random_crop as random_crop,
@@ -18,6 +20,7 @@ from ipu.tf._images.changes import (
     random_hue as random_hue,
     random_jpeg_quality as random_jpeg_quality,
     random_saturation as random_saturation,
+    rot90 as rot90,
     stateless_random_brightness as stateless_random_brightness,
     stateless_random_contrast as stateless_random_contrast,
     stateless_random_crop as stateless_random_crop,
@@ -26,6 +29,7 @@ from ipu.tf._images.changes import (
     stateless_random_hue as stateless_random_hue,
     stateless_random_jpeg_quality as stateless_random_jpeg_quality,
     stateless_random_saturation as stateless_random_saturation,
+    transpose as transpose,
 )
 from ipu.tf._images.colors import (
     adjust_brightness as adjust_brightness,
@@ -68,12 +72,6 @@ from ipu.tf._images.size import (
     resize as resize,
     resize_with_crop_or_pad as resize_with_crop_or_pad,
     resize_with_pad as resize_with_pad,
-)
-from ipu.tf._images.turns import (
-    flip_left_right as flip_left_right,
-    flip_up_down as flip_up_down,
-    rot90 as rot90,
-    transpose as transpose,
 )
 
 if TYPE_CHECKING:

@@ -21,11 +21,12 @@ from ipu._text.tracebacks import boundaries
 from ipu.tf._functions.tracing import current_build, in_trace, init_scope, note_variable
 from ipu.tf._gradients import tapes
 from ipu.tf._graph import mode
-from ipu.tf._ops.scatter_methods import ScatterMethods
+from ipu.tf._ops import selection
 from ipu.tf._tensor.face import values_html
 from ipu.tf._tensor.notes import note
 from ipu.tf._tensor.reference import Reference
 from ipu.tf.dtypes import DEVICE_DTYPES, DType, as_dtype
+from ipu.tf.indexed_slices import IndexedSlices
 from ipu.tf.tensor_shape import TensorShape
 
 if TYPE_CHECKING:  # operators are given to the class below
@@ -67,8 +68,45 @@ class _Moves:
 _moves = _Moves()
 
 
+def _rows(delta: Any) -> tuple[Tensor, Tensor]:
+    if not isinstance(delta, IndexedSlices):
+        raise TypeError(
+            f"`sparse_delta` must be a tf.IndexedSlices. Received: {delta!r}. Write "
+            "tf.IndexedSlices(values, indices)."
+        )
+    return delta._points(), delta.values
+
+
+def _scattered(kind: str, value: Tensor, points: Any, updates: Any) -> Tensor:
+    result: Tensor = getattr(selection, f"tensor_scatter_nd_{kind}")(
+        value, points, updates
+    )
+    return result
+
+
+def _of_points(kind: str, text: str) -> Callable[..., Any]:
+    def method(self: Any, indices: Any, updates: Any, name: str | None = None) -> Any:
+        return self.assign(_scattered(kind, self.value(), indices, updates))
+
+    method.__doc__ = f"{text} at points; arguments as in ``scatter_nd_update``."
+    return method
+
+
+def _of_rows(kind: str, text: str) -> Callable[..., Any]:
+    def method(
+        self: Any,
+        sparse_delta: IndexedSlices,
+        use_locking: bool = False,
+        name: str | None = None,
+    ) -> Any:
+        return self.assign(_scattered(kind, self.value(), *_rows(sparse_delta)))
+
+    method.__doc__ = f"{text}; arguments as in ``scatter_update``."
+    return method
+
+
 @boundaries("__init__", "assign", "assign_add", "assign_sub")
-class Variable(ScatterMethods, _Operators):
+class Variable(_Operators):
     """A tensor that can be assigned to; it lives on the current device.
 
     Args:
@@ -396,6 +434,55 @@ class Variable(ScatterMethods, _Operators):
         tensor = delta if isinstance(delta, Tensor) else Tensor(delta, self._type[0])
         self._write("variable_add", -tensor)
         return self
+
+    # --- at some rows or points -------------------------------------------------------
+    # of several updates for one place `update` keeps the last, the others take all
+
+    def scatter_nd_update(
+        self, indices: Any, updates: Any, name: str | None = None
+    ) -> Variable:
+        """Set the elements at points.
+
+        Args:
+            indices: Points: integers of shape [..., coordinates].
+            updates: What goes there.
+
+        Example:
+            >>> v = tf.Variable([1.0, 2.0, 3.0])
+            >>> v.scatter_nd_update([[0]], [9.0]).numpy().tolist()
+            [9.0, 2.0, 3.0]
+        """
+        return self.assign(_scattered("update", self.value(), indices, updates))
+
+    scatter_nd_add = _of_points("add", "Add to the elements")
+    scatter_nd_sub = _of_points("sub", "Subtract")
+
+    def scatter_update(
+        self,
+        sparse_delta: IndexedSlices,
+        use_locking: bool = False,
+        name: str | None = None,
+    ) -> Variable:
+        """Set rows.
+
+        Args:
+            sparse_delta: The rows, as ``tf.IndexedSlices``.
+            use_locking: Accepted and not used: an assignment is never seen half done.
+
+        Raises:
+            TypeError: ``sparse_delta`` is another thing.
+
+        Example:
+            >>> v = tf.Variable([[1.0], [2.0]])
+            >>> v.scatter_update(tf.IndexedSlices([[9.0]], [1])).numpy().tolist()
+            [[1.0], [9.0]]
+        """
+        return self.scatter_nd_update(*_rows(sparse_delta))
+
+    scatter_add = _of_rows("add", "Add to rows")
+    scatter_sub = _of_rows("sub", "Subtract from rows")
+    scatter_max = _of_rows("max", "Keep the larger of row and update")
+    scatter_min = _of_rows("min", "Keep the smaller of row and update")
 
     # --- operators --------------------------------------------------------------------
 

@@ -91,7 +91,7 @@ def also_run_as_tf_function(test: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(test)
     def both(self: Any, *args: Any, **kwargs: Any) -> None:
-        from ipu.tf._functions.decorator import function
+        from ipu.tf._functions.function import function
 
         test(self, *args, **kwargs)
         function(lambda: test(self, *args, **kwargs))()

@@ -25,14 +25,15 @@ from ipu._text.tracebacks import boundaries
 from ipu._text.user_warnings import warn_user
 from ipu.tf import nest
 from ipu.tf._functions import explain as _explain
-from ipu.tf._functions.concrete import ConcreteFunction
-from ipu.tf._functions.declared import checked_signature, fit_argument, spec_of
 from ipu.tf._functions.signature import (
+    checked_signature,
     difference,
+    fit_argument,
     is_tensor_argument,
     key_of,
     narrow,
     objects_in,
+    spec_of,
 )
 from ipu.tf._functions.taped import TapedProgram, trace_taped
 from ipu.tf._functions.tracing import (
@@ -48,6 +49,79 @@ from ipu.tf._gradients import tapes
 from ipu.tf._graph import mode
 from ipu.tf._graph.reached import whole
 from ipu.tf._tensor.methods import WeakMethod
+from ipu.tf.tensor_spec import TensorSpec
+
+
+class ConcreteFunction:
+    """A function traced for one signature: what ``get_concrete_function`` gives.
+
+    Attributes:
+        name: The function's name.
+        structured_input_signature: (args, kwargs), with a ``TensorSpec`` for each
+            tensor.
+        structured_outputs: What it returns, with a ``TensorSpec`` for each tensor.
+    """
+
+    _is_ipu_function = True
+
+    def __init__(
+        self,
+        name: str,
+        traced: TracedProgram,
+        specs: tuple[Any, Any],
+        device: devices.Device | None,
+        again: Callable[[devices.Device], TracedProgram],
+    ) -> None:
+        self.name = name
+        self.structured_input_signature = specs
+        self.structured_outputs = traced.output_structure
+        self._traced = traced
+        self._device = device
+        self._again = again
+        self._inputs = [s for s in nest.flatten(specs) if isinstance(s, TensorSpec)]
+
+    @property
+    def output_shapes(self) -> Any:
+        """The shapes of what it returns."""
+        return nest.map_structure(
+            lambda s: s.shape if isinstance(s, TensorSpec) else None,
+            self.structured_outputs,
+        )
+
+    @property
+    def output_dtypes(self) -> Any:
+        """The dtypes of what it returns."""
+        return nest.map_structure(
+            lambda s: s.dtype if isinstance(s, TensorSpec) else None,
+            self.structured_outputs,
+        )
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        tensors = [
+            leaf
+            for leaf in nest.flatten((args, kwargs))
+            if is_tensor_argument(leaf) or isinstance(leaf, (int, float, list))
+        ]
+        if len(tensors) != len(self._inputs):
+            raise TypeError(
+                f"{self.name} takes {len(self._inputs)} tensors. "
+                f"Received: {len(tensors)}."
+            )
+        inputs = [
+            Tensor(t, s.dtype.name) if not isinstance(t, Tensor) else t
+            for t, s in zip(tensors, self._inputs, strict=True)
+        ]
+        if self._device is None:
+            return self._traced.pack(self._traced.run(inputs))
+        while True:
+            traced, device = self._traced, self._device
+            with device.running():
+                if not device.is_retired:
+                    return traced.pack(traced.run(inputs))
+            devices.await_configuration()
+            device = devices.get_device(device.ordinal)
+            self._traced, self._device = self._again(device), device
+
 
 __all__ = [
     "ConcreteFunction",
@@ -528,3 +602,93 @@ class DeviceFunction(Generic[P, R]):
     def _on(self, device: devices.Device, args: Any, kwargs: Any) -> TracedProgram:
         self._device, self._has_created = device, True
         return self._find(args, kwargs)[0].traced
+
+
+@overload
+def function(
+    func: Callable[P, R],
+    input_signature: Sequence[Any] | None = None,
+    autograph: bool = True,
+    jit_compile: bool | None = None,
+    reduce_retracing: bool = False,
+    experimental_implements: str | None = None,
+    experimental_autograph_options: Any = None,
+    experimental_attributes: Any = None,
+    experimental_relax_shapes: bool | None = None,
+    experimental_compile: bool | None = None,
+    experimental_follow_type_hints: bool | None = None,
+    name: str | None = None,
+) -> DeviceFunction[P, R]: ...
+
+
+@overload
+def function(
+    func: None = None,
+    input_signature: Sequence[Any] | None = None,
+    autograph: bool = True,
+    jit_compile: bool | None = None,
+    reduce_retracing: bool = False,
+    experimental_implements: str | None = None,
+    experimental_autograph_options: Any = None,
+    experimental_attributes: Any = None,
+    experimental_relax_shapes: bool | None = None,
+    experimental_compile: bool | None = None,
+    experimental_follow_type_hints: bool | None = None,
+    name: str | None = None,
+) -> Callable[[Callable[P, R]], DeviceFunction[P, R]]: ...
+
+
+def function(
+    func: Callable[..., Any] | None = None,
+    input_signature: Sequence[Any] | None = None,
+    autograph: bool = True,
+    jit_compile: bool | None = None,
+    reduce_retracing: bool = False,
+    experimental_implements: str | None = None,
+    experimental_autograph_options: Any = None,
+    experimental_attributes: Any = None,
+    experimental_relax_shapes: bool | None = None,
+    experimental_compile: bool | None = None,
+    experimental_follow_type_hints: bool | None = None,
+    name: str | None = None,
+) -> Any:
+    """Make a function run as one program; a decorator, with or without arguments.
+
+    Args:
+        func: The function; None where the decorator has arguments.
+        input_signature: A ``TensorSpec``, or a nest of them, for each argument. Others
+            are then errors; a size of None fits any.
+        autograph: Convert Python control flow on tensors to control flow of the
+            program.
+        jit_compile: Accepted: a function is always compiled as a whole.
+        reduce_retracing: Accepted, without effect: shapes are part of a program.
+        experimental_implements, experimental_autograph_options,
+            experimental_attributes: Accepted and not used.
+        experimental_relax_shapes: As ``reduce_retracing``.
+        experimental_compile: The old name of ``jit_compile``.
+        experimental_follow_type_hints: Accepted and not used.
+        name: For errors and ``explain()``.
+
+    Returns:
+        A ``DeviceFunction``, or a decorator that gives one.
+
+    Raises:
+        TypeError: ``func`` is not callable, or ``input_signature`` is not of
+            ``TensorSpec``.
+
+    Example:
+        >>> @tf.function(jit_compile=True)
+        ... def total(n):
+        ...     result = 0
+        ...     for i in tf.range(n):
+        ...         result += i
+        ...     return result
+    """
+
+    def decorate(python_function: Callable[..., Any]) -> DeviceFunction[..., Any]:
+        inner = getattr(python_function, "python_function", python_function)
+        return DeviceFunction(
+            inner, autograph=autograph, input_signature=input_signature, name=name
+        )
+
+    return decorate if func is None else decorate(func)

@@ -4,21 +4,165 @@
 from __future__ import annotations
 
 import functools
+import re
+import threading
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ipu._core import Tensor, open_trace
 from ipu._device import placement
+from ipu._device.locks import Condition
 from ipu.tf import nest
 from ipu.tf._functions.tracing import current_build
 from ipu.tf._graph import differentiate, mode, record
-from ipu.tf._graph.names import Names
 from ipu.tf._graph.operation import GraphOperation, GraphTensor, Place
-from ipu.tf._graph.session_lock import SessionLock
 from ipu.tf._tensor.operation import Operation
 from ipu.tf.dtypes import as_dtype
 from ipu.tf.tensor_shape import TensorShape
+
+_LEGAL = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*")
+
+
+class _Mark(NamedTuple):
+    """A moment: how many changes there had been, and the scope in force."""
+
+    changes: int
+    scope: str
+
+
+class Names:
+    """The names that a graph has given, and the scope that is in force.
+
+    Attributes:
+        scope: What new names begin with: empty, or ``"outer/inner"``.
+    """
+
+    def __init__(self) -> None:
+        self.scope = ""
+        self._counts: dict[str, int] = {}
+        self._opened: dict[str, int] = {}  # how often variable scopes were
+        # what was there before each change: a mark is a number of changes
+        self._changes: list[tuple[dict[str, int], str, int]] = []
+
+    def copy(self) -> Names:
+        """Return the names given up to now."""
+        return self.as_at(self.mark())
+
+    def mark(self) -> _Mark:
+        """This moment, for :meth:`as_at`."""
+        return _Mark(len(self._changes), self.scope)
+
+    def as_at(self, mark: _Mark) -> Names:
+        """Return the names given up to a moment before."""
+        made = Names()
+        made.scope = mark.scope
+        made._counts = dict(self._counts)
+        made._opened = dict(self._opened)
+        for changed, key, before in reversed(self._changes[mark.changes :]):
+            counts = made._counts if changed is self._counts else made._opened
+            counts[key] = before
+            if not before:
+                del counts[key]
+        return made
+
+    def full(self, name: str) -> str:
+        """Return a name with the scope in front, as it is."""
+        if name.endswith("/"):
+            return name[:-1]
+        return f"{self.scope}/{name}" if self.scope else name
+
+    def unique(self, name: str) -> str:
+        """Return a name that was not given before: ``add``, ``add_1``, ``add_2``, ...
+
+        Raises:
+            ValueError: It is not a name of a graph.
+        """
+        if not name or not _LEGAL.fullmatch(name):
+            raise ValueError(
+                f"'{name}' is not a valid scope name. Names have letters, digits and "
+                "_ . / - in them, and begin with a letter, a digit or a point."
+            )
+        full = self.full(name)
+        count = self._counts.get(full, 0)
+        self._set(self._counts, full, count + 1)
+        if count == 0:
+            return full
+        return self._unique_of(full, count)
+
+    def _unique_of(self, full: str, count: int) -> str:
+        """Return the first of ``full_1``, ``full_2``, ... that was not given."""
+        while f"{full}_{count}" in self._counts:
+            count += 1
+        self._set(self._counts, f"{full}_{count}", 1)
+        return f"{full}_{count}"
+
+    def opened(self, scope: str) -> int:
+        """How often a variable scope was opened, by its full name."""
+        return self._opened.get(scope, 0)
+
+    def note_opened(self, scope: str) -> None:
+        """A variable scope was opened."""
+        self._set(self._opened, scope, self.opened(scope) + 1)
+
+    def _set(self, counts: dict[str, int], key: str, count: int) -> None:
+        self._changes.append((counts, key, counts.get(key, 0)))
+        counts[key] = count
+
+
+class SessionLock:
+    """Which session's values the variables of a graph have.
+
+    Values lie on the devices, once for a graph. Runs of one session may go on side by
+    side, as when one thread runs a loop and another one dequeues; another session waits
+    for their end, and brings its own values then.
+    """
+
+    def __init__(self) -> None:
+        self._changed = Condition(self._forget_runs)
+        self._resident: weakref.ref[Any] | None = None
+        self._runners: list[int] = []  # threads, one entry for each run
+
+    @contextmanager
+    def of(self, session: Any, change: Callable[[Any], None]) -> Iterator[None]:
+        """A run of a session.
+
+        Args:
+            change: Called with the session before, or None, where it was another one.
+
+        Raises:
+            RuntimeError: It begins inside of a run of another session.
+        """
+        thread = threading.get_ident()
+        with self._changed:
+            if not self._is_resident(session) and thread in self._runners:
+                raise RuntimeError(
+                    "A session cannot run inside of a run of another session of the "
+                    "same graph. Make another tf.Graph for it, or use the same session."
+                )
+            self._changed.wait_for(
+                lambda: self._is_resident(session) or not self._runners
+            )
+            if not self._is_resident(session):
+                change(None if self._resident is None else self._resident())
+                self._resident = weakref.ref(session)
+            self._runners.append(thread)
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._runners.remove(thread)
+                self._changed.notify_all()
+
+    def _forget_runs(self) -> None:
+        """In a forked child no other thread runs anything."""
+        own = threading.get_ident()
+        self._runners = [thread for thread in self._runners if thread == own]
+
+    def _is_resident(self, session: Any) -> bool:
+        return self._resident is not None and self._resident() is session
+
 
 if TYPE_CHECKING:
     from ipu.tf._graph.scopes import VariableStore
@@ -228,8 +372,6 @@ class Graph:
             name: Its name.
             scope: What the names of its members begin with, or None for all members.
         """
-        import re
-
         found = list(self._collections.get(name, []))
         trace = open_trace()
         if trace is not None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The session that runs in this thread, and what is kept for it.
 
-Variables have their values for one session at a time (``session_lock.py``). What else
+Variables have their values for one session at a time (``graph.py``). What else
 differs from session to session lies in the session: where iterators are, and how often
 random numbers were drawn.
 """

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Images changed at random: by the program's stream of numbers, or by a seed alone."""
+"""Images turned, mirrored, and changed at random.
+
+Numbers are those of the program's stream, or of a seed alone.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ from ipu.tf._images.colors import (
     convert_image_dtype,
 )
 from ipu.tf._images.size import height_axis
+from ipu.tf._ops import shapes
 from ipu.tf._ops.rearrange import reverse
 from ipu.tf._random import ops as random
 from ipu.tf._tensor.convert import Tensor, apply, known_count, sizes_of
@@ -375,3 +379,63 @@ def stateless_random_jpeg_quality(
         (), seed, min_jpeg_quality, max_jpeg_quality, int32
     )
     return adjust_jpeg_quality(image, drawn)
+
+
+@op
+def flip_left_right(image: Any) -> Tensor:
+    """Return each image mirrored sideways.
+
+    Example:
+        >>> tf.image.flip_left_right([[[1], [2]]]).numpy().tolist()
+        [[[2], [1]]]
+    """
+    return reverse(image, [-2])
+
+
+@op
+def flip_up_down(image: Any) -> Tensor:
+    """Return each image upside down.
+
+    Example:
+        >>> tf.image.flip_up_down([[[1]], [[2]]]).numpy().tolist()
+        [[[2]], [[1]]]
+    """
+    return reverse(image, [-3])
+
+
+@op
+def rot90(image: Any, k: int = 1, name: str | None = None) -> Tensor:
+    """Return each image turned anticlockwise by ``k`` quarters.
+
+    Example:
+        >>> tf.image.rot90([[[1], [2]]])[..., 0].numpy().tolist()
+        [[2], [1]]
+    """
+    value = Tensor(image)
+    axis = height_axis(value)
+    order = list(range(value.ndim))
+    order[axis], order[axis + 1] = order[axis + 1], order[axis]
+    turns = known_count(k, "k") % 4
+    if turns == 2:
+        return reverse(value, [-3, -2])
+    if turns == 1:
+        return reverse(shapes.transpose(value, order), [-3])
+    return shapes.transpose(reverse(value, [-3]), order) if turns == 3 else value
+
+
+@op
+def transpose(image: Any, name: str | None = None) -> Tensor:
+    """Return each image with rows and columns exchanged.
+
+    Args:
+        image: [height, width, channels], or a batch of them.
+
+    Example:
+        >>> tf.image.transpose([[[1], [2]], [[3], [4]]]).numpy().tolist()
+        [[[1], [3]], [[2], [4]]]
+    """
+    value = Tensor(image)
+    axis = height_axis(value)
+    order = list(range(value.ndim))
+    order[axis], order[axis + 1] = order[axis + 1], order[axis]
+    return shapes.transpose(value, order)

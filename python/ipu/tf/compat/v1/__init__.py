@@ -32,14 +32,6 @@ from ipu.tf._graph.session import (
     InteractiveSession as InteractiveSession,
     Session as Session,
 )
-from ipu.tf.compat.v1._assignments import (
-    assign as assign,
-    assign_add as assign_add,
-    assign_sub as assign_sub,
-    disable_resource_variables as disable_resource_variables,
-    enable_resource_variables as enable_resource_variables,
-    resource_variables_enabled as resource_variables_enabled,
-)
 from ipu.tf.compat.v1._graphs import (
     ConfigProto as ConfigProto,
     GPUOptions as GPUOptions,
@@ -102,6 +94,11 @@ from ipu.tf.compat.v1._old_arguments import (
     while_loop as while_loop,
 )
 from ipu.tf.compat.v1._variables import (
+    assign as assign,
+    assign_add as assign_add,
+    assign_sub as assign_sub,
+    disable_resource_variables as disable_resource_variables,
+    enable_resource_variables as enable_resource_variables,
     get_variable as get_variable,
     get_variable_scope as get_variable_scope,
     global_variables as global_variables,
@@ -112,6 +109,7 @@ from ipu.tf.compat.v1._variables import (
     local_variables_initializer as local_variables_initializer,
     model_variables as model_variables,
     report_uninitialized_variables as report_uninitialized_variables,
+    resource_variables_enabled as resource_variables_enabled,
     tables_initializer as tables_initializer,
     trainable_variables as trainable_variables,
     variable_scope as variable_scope,
