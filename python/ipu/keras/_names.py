@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
@@ -13,6 +14,7 @@ from ipu.tf._graph import mode
 T = TypeVar("T")
 
 
+@functools.cache
 def snake_case(name: str) -> str:
     """Turn a class name into the stem of a layer name, as Keras does.
 

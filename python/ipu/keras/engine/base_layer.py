@@ -567,7 +567,8 @@ class Layer(Configured):
         object.__setattr__(self, name, value)
         if name in _UNTRACKED or "_order" not in self.__dict__:
             return
-        self._note_order([m for m in _walk(value) if isinstance(m, tf.Variable)])
+        if type(value) not in _LEAVES:
+            self._note_order([m for m in _walk(value) if isinstance(m, tf.Variable)])
         if name in self.__dict__:
             note_change(self, name, before, value)
 
@@ -576,6 +577,8 @@ class Layer(Configured):
         note_change(self, name)
 
     def _note_order(self, variables: list[Any]) -> None:
+        if not variables:
+            return
         known = {id(reference()) for reference in self._order}
         for variable in variables:
             if id(variable) not in known:
