@@ -106,20 +106,13 @@ def clone_model(
         if node.is_input:
             values[id(node.outputs)] = copies[node.layer]._inbound_nodes[0].outputs
             continue
-        args, kwargs = node.fill(values)
-        _note(node.outputs, copies[node.layer](*args, **kwargs), values)
+        for symbol, result in node.run(values, copies[node.layer]):
+            values[id(symbol)] = result
     inputs = _filled(model._nested_inputs, values)
     outputs = _filled(model._nested_outputs, values)
     kind = type(model) if isinstance(model, PipelineModel) else Functional
     config = {"name": model.name, **model._options_config()}
     return kind._made_of(inputs, outputs, config)
-
-
-def _note(symbols: Any, results: Any, values: dict[int, Any]) -> None:
-    from ipu import tf
-
-    pairs = zip(tf.nest.flatten(symbols), tf.nest.flatten(results), strict=True)
-    values.update({id(symbol): result for symbol, result in pairs})
 
 
 def _filled(symbols: Any, values: dict[int, Any]) -> Any:

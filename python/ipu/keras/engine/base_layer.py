@@ -291,7 +291,7 @@ class Layer(Configured):
             self._check_keywords(kwargs)
         if contains_symbolic(args, kwargs):
             return self._symbolic_call(args, kwargs)
-        return call_or_keep(self._call_with, args, kwargs, self.name)
+        return call_or_keep(self._concrete_call, args, kwargs, self.name)
 
     def _check_keywords(self, given: Iterable[str]) -> None:
         """Refuse what a layer of ours would leave aside; users' layers see it all."""
@@ -321,9 +321,9 @@ class Layer(Configured):
 
     def _infer(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The symbolic results of a call on symbolic values."""
-        return infer_outputs(self._call_with, args, kwargs, self.name)
+        return infer_outputs(self._concrete_call, args, kwargs, self.name)
 
-    def _concrete_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _concrete_call(self, *args: Any, **kwargs: Any) -> Any:
         if not in_call():
             self._clear_losses()
         args = tuple(as_tensors(arg) for arg in args[:1]) + args[1:]
@@ -375,9 +375,6 @@ class Layer(Configured):
         for tensor in tf.nest.flatten(result):
             penalty = self.activity_regularizer(tensor)
             self.add_loss(penalty / float(tensor.shape[0]))
-
-    def _call_with(self, *args: Any, **kwargs: Any) -> Any:
-        return self._concrete_call(args, kwargs)
 
     def _with_training(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]

@@ -203,15 +203,11 @@ class Functional(Model):
         """
         del training
         refuse_unknown(type(self).__name__, kwargs, ("mask", "training"))
-        values, nodes = self._begin(inputs, mask)
-        for node in nodes:
+        values = self._begin(inputs, mask)
+        for node in self._device_nodes:
             if id(node.outputs) in values and node.is_input:
                 continue
-            args, kwargs_of_node = node.fill(values)
-            results = node.layer(*args, **kwargs_of_node)
-            for symbol, result in zip(
-                tf.nest.flatten(node.outputs), tf.nest.flatten(results), strict=True
-            ):
+            for symbol, result in node.run(values):
                 values[id(symbol)] = result
         return tf.nest.map_structure(
             lambda symbol: values[id(symbol)], self._nested_outputs
@@ -224,16 +220,14 @@ class Functional(Model):
         """Give the masks of the outputs, or None; the model is called for that."""
         return tf.nest.map_structure(mask_of, self.call(inputs, mask=mask))
 
-    def _begin(
-        self, inputs: Nest, mask: Nest = None
-    ) -> tuple[dict[int, Any], list[Node]]:
-        """Known values, by ``id`` of their symbols, and the calls to run."""
+    def _begin(self, inputs: Nest, mask: Nest = None) -> dict[int, Any]:
+        """The values that the device's calls start from, by ``id`` of their symbols."""
         part = self._host_part
         values: dict[int, Any] = {}
         if part is not None and part.has_run(inputs):
             for name, symbol in part.symbols.items():
                 values[id(symbol)] = conform_to_symbol(symbol, inputs[name], self.name)
-            return values, self._device_nodes(part)
+            return values
         flat = self._flat_inputs(inputs)
         given = [None] * len(flat) if mask is None else tf.nest.flatten(mask)
         for symbol, tensor, own in zip(self.inputs, flat, given, strict=True):
@@ -244,13 +238,15 @@ class Functional(Model):
             if own is not None or before is not None:
                 set_mask(value, before if own is None else own)
             values[id(symbol)] = value
-        if part is None:
-            return values, self._graph.nodes
-        part.run(values)
-        return values, self._device_nodes(part)
+        if part is not None:
+            part.run(values)
+        return values
 
-    def _device_nodes(self, part: HostPart) -> list[Node]:
-        return [node for node in self._graph.nodes if node not in part.nodes]
+    @property
+    def _device_nodes(self) -> list[Node]:
+        """The calls that are not for the host."""
+        part, nodes = self._host_part, self._graph.nodes
+        return nodes if part is None else [n for n in nodes if n not in part.nodes]
 
     # --- the part that works on the host ----------------------------------------------
 
@@ -268,11 +264,11 @@ class Functional(Model):
             self._nested_outputs,
         )
 
-    def _concrete_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _concrete_call(self, *args: Any, **kwargs: Any) -> Any:
         part = self._host_part
         if part is not None and args and not part.has_run(args[0]):
             args = (host_values(args[0]), *args[1:])
-        return super()._concrete_call(args, kwargs)
+        return super()._concrete_call(*args, **kwargs)
 
     def _fed(self, data: Any) -> Any:
         part = self._host_part
@@ -304,25 +300,16 @@ class Functional(Model):
         return IPUOptions._why_no_calls(self)
 
     def _stage_graph(self, training: bool | None = None) -> ModelGraph:
-        def fit(index: int, tensor: Tensor) -> Tensor:
-            return conform_to_symbol(self.inputs[index], tensor, self.name)
-
         part = self._host_part
+        symbols, arrange = self.inputs, self._flat_inputs
         if part is not None:
-            symbols = list(part.symbols.values())
-            return ModelGraph(
-                [node for node in self._device_nodes(part) if not node.is_input],
-                symbols,
-                self._nested_outputs,
-                lambda inputs: [inputs[name] for name in part.symbols],
-                lambda at, x: conform_to_symbol(symbols[at], x, self.name),
-            )
+            symbols, arrange = list(part.symbols.values()), part.arranged
         return ModelGraph(
-            [node for node in self._graph.nodes if not node.is_input],
-            self.inputs,
+            [node for node in self._device_nodes if not node.is_input],
+            symbols,
             self._nested_outputs,
-            self._flat_inputs,
-            fit,
+            arrange,
+            lambda at, x: conform_to_symbol(symbols[at], x, self.name),
         )
 
     # --- calling ----------------------------------------------------------------------

@@ -136,14 +136,14 @@ class Model(Trainer):
             "or build(input_shape), first."
         )
 
-    def _concrete_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _concrete_call(self, *args: Any, **kwargs: Any) -> Any:
         calls = self._text_calls
         if calls is not None and args and calls.has_run(args[0]):
             given = args[1] if len(args) > 1 else kwargs.get("training")
             training = self._default_training(None) if given is None else given
             return calls(args[0], training)
         before = count_entries()
-        result = super()._concrete_call(args, kwargs)
+        result = super()._concrete_call(*args, **kwargs)
         if count_entries() != before:
             self._enters_stages = True
         return result

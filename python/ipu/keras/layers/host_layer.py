@@ -56,10 +56,10 @@ class HostLayer(PreprocessingLayer):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**{**kwargs, "autocast": False})
 
-    def _concrete_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _concrete_call(self, *args: Any, **kwargs: Any) -> Any:
         inputs = self._as_inputs(args[0] if args else kwargs.pop("inputs"))
         on_host(f"keras.layers.{type(self).__name__}", *tf.nest.flatten(inputs))
-        return super()._concrete_call((inputs, *args[1:]), kwargs)
+        return super()._concrete_call(inputs, *args[1:], **kwargs)
 
     def _as_inputs(self, inputs: Any) -> Any:
         return host_tensor(inputs)

@@ -328,9 +328,8 @@ def _cost(flat: FlatModel, call: StageCall, batch_size: int) -> CallCost:
     def body(*tensors: Tensor) -> Any:
         given, seeds = tensors[: len(symbols)], tensors[len(symbols) :]
         values = {id(s): tensor for s, tensor in zip(symbols, given, strict=True)}
-        args, kwargs = node.fill(values)
         with call_scope(True):
-            results = tf.nest.flatten(layer(*args, **kwargs))
+            results = [result for _, result in node.run(values)]
         for inner in layer._flatten_layers():
             inner._losses.clear()
         floats = [one for one in results if tf.as_dtype(one.dtype).is_floating]

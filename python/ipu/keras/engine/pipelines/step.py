@@ -207,12 +207,9 @@ class StagedStep:
         return value
 
     def _call(self, call: StageCall, state: _State) -> None:
-        node = call.node
-        given = {id(s): self._value(call.key(s), state) for s in node.keras_inputs}
-        args, kwargs = node.fill(given)
-        results = tf.nest.flatten(node.layer(*args, **kwargs))
-        symbols = tf.nest.flatten(node.outputs)
-        for symbol, result in zip(symbols, results, strict=True):
+        symbols = call.node.keras_inputs
+        given = {id(s): self._value(call.key(s), state) for s in symbols}
+        for symbol, result in call.node.run(given):
             state.values[call.key(symbol)] = result
 
     def _collect_terms(self, stage: int, state: _State) -> None:

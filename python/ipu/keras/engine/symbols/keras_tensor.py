@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import operator
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
@@ -237,21 +237,25 @@ class Node:
         shapes = [tuple(tensor.shape) for tensor in self.keras_inputs]
         return shapes[0] if len(shapes) == 1 else shapes
 
-    def fill(self, values: dict[int, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Put numbers in the place of the symbolic arguments.
+    def run(
+        self, values: Mapping[int, Any], layer: Any = None
+    ) -> list[tuple[KerasTensor, Any]]:
+        """Call the layer, or another one, with values for the symbolic arguments.
 
         Args:
             values: Tensors by the ``id`` of the symbolic value they stand for.
+            layer: What is called in the layer's place.
 
         Returns:
-            The arguments and the keyword arguments of a real call.
+            The symbolic results, each with what the call gave for it.
         """
 
         def real(leaf: Any) -> Any:
             return values[id(leaf)] if isinstance(leaf, KerasTensor) else leaf
 
         args, kwargs = tf.nest.map_structure(real, (self.args, self.kwargs))
-        return args, kwargs
+        results = tf.nest.flatten((layer or self.layer)(*args, **kwargs))
+        return list(zip(tf.nest.flatten(self.outputs), results, strict=True))
 
 
 @contextmanager

@@ -42,6 +42,10 @@ class HostPart:
         """Whether these are results of this part, and not inputs of the model."""
         return isinstance(inputs, Mapping) and set(inputs) == set(self.symbols)
 
+    def arranged(self, inputs: Nest) -> list[Any]:
+        """The results of this part in the order of ``symbols``."""
+        return [inputs[name] for name in self.symbols]
+
     def run(self, values: dict[int, Any]) -> None:
         """Run the calls.
 
@@ -52,10 +56,7 @@ class HostPart:
         for node in self.nodes:
             if node.is_input:
                 continue
-            args, kwargs = node.fill(values)
-            results = tf.nest.flatten(node.layer(*args, **kwargs))
-            symbols = tf.nest.flatten(node.outputs)
-            for symbol, result in zip(symbols, results, strict=True):
+            for symbol, result in node.run(values):
                 values[id(symbol)] = _as_declared(symbol, result)
 
     def results(self, values: dict[int, Any]) -> dict[str, Any]:

@@ -13,13 +13,12 @@ from typing import Any
 
 from ipu import tf
 from ipu.keras._types import Nest
-from ipu.keras.engine.layer.call_context import call_scope
+from ipu.keras.engine.pipelines.trace import call_on_symbols, inputs_for
 from ipu.keras.engine.trace_key import key_of_layers
 from ipu.keras.engine.training.data_adapter import is_batched
 from ipu.keras.engine.training.host_part import host_values
 from ipu.tf._functions.signature import key_of
 from ipu.tf._string_ops.tensors import StringTensor, is_text
-from ipu.tf.autograph import convert_call
 
 
 def text_specs(data: Any) -> Nest | None:
@@ -66,11 +65,7 @@ class TextCalls:
     """
 
     def __init__(self, model: Any, specs: Nest) -> None:
-        from ipu.keras.engine.input_layer import Input
-
-        self._symbols = tf.nest.map_structure(
-            lambda spec: Input(batch_shape=tuple(spec.shape), dtype=spec.dtype), specs
-        )
+        self._symbols = inputs_for(specs)
         self._models = {
             training: self._made(model, training) for training in (False, True)
         }
@@ -81,11 +76,8 @@ class TextCalls:
     def _made(self, model: Any, training: bool) -> Any:
         from ipu.keras.engine.functional import Functional
 
-        how = {"training": training}
         try:
-            _, args, kwargs = model._with_training((self._symbols,), how)
-            with call_scope(training):
-                outputs = convert_call(model.call)(*args, **kwargs)
+            outputs = call_on_symbols(model, self._symbols, training)
             return Functional(self._symbols, outputs)
         except Exception as error:
             raise TypeError(
