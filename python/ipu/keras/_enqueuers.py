@@ -140,7 +140,8 @@ class OrderedEnqueuer(SequenceEnqueuer):
     def _source(self, workers: int, ahead: int) -> HostSource:
         order = Order() if self.shuffle else None
         source = SequenceSource(self.sequence, _as_it_is, order, workers, max(ahead, 1))
-        return source.repeated()
+        source.is_endless = True
+        return source
 
 
 def _as_it_is(batch: Any) -> Any:

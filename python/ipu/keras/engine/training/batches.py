@@ -32,7 +32,6 @@ class Batches(NamedTuple):
         dataset: A data set with device dtypes; with known shapes unless ``is_open``;
             None where the data are no data set.
         cardinality: How many batches, or INFINITE or UNKNOWN.
-        source: What the user gave; the same object means the same data.
         of_pass: Batches of one pass over the data, where its last one is partial.
         tail: Rows of that last batch which count; 0: all batches are full.
         is_endless: Whether the data start again at their end: arrays.
@@ -42,7 +41,6 @@ class Batches(NamedTuple):
 
     dataset: Any
     cardinality: int
-    source: Any
     of_pass: int = 0
     tail: int = 0
     is_endless: bool = False
@@ -69,7 +67,6 @@ def from_arrays(
     batch_size: int | None,
     shuffle: bool | str,
     steps: int | None,
-    source: Any,
     call: str | None,
     order: Order,
 ) -> Batches:
@@ -81,7 +78,6 @@ def from_arrays(
         shuffle: Whether they are shuffled anew in every pass; ``"batch"``: whole
             batches.
         steps: The steps of a pass, or None.
-        source: What the user gave.
         call: The user's call where the IPU's rules hold, else None.
         order: Has the seed of the shuffle.
     """
@@ -117,7 +113,7 @@ def from_arrays(
             rows = rows.concatenate(filling)
         dataset = rows.batch(size, drop_remainder=True)
     count = math.ceil(samples / size)
-    return Batches(dataset, count, source, count, tail, is_endless=True)
+    return Batches(dataset, count, count, tail, is_endless=True)
 
 
 def element_of(arrays: tuple[Nest, ...]) -> Nest:
@@ -221,7 +217,6 @@ def from_dataset(dataset: Any, steps: int | None, call: str | None) -> Batches:
     return Batches(
         cast_elements(even or dataset),
         count,
-        dataset,
         of_pass,
         tail,
         is_open=even is None or (count == UNKNOWN and steps is None and not is_strict),

@@ -114,9 +114,8 @@ def as_batches(
             return from_dataset(x, steps, call)
         shuffled = order if shuffle else None
         return _from_python(x, shuffled, call, workers or Workers())
-    source = (x, y, sample_weight)
-    arrays = _arrays_of(*source)
-    return from_arrays(arrays, batch_size, shuffle, steps, source, call, order)
+    arrays = _arrays_of(x, y, sample_weight)
+    return from_arrays(arrays, batch_size, shuffle, steps, call, order)
 
 
 def one_batch(x: Any, y: Any = None, sample_weight: Any = None) -> Nest:
@@ -165,13 +164,13 @@ def _from_python(
     if not _is_sequence(data):
         ahead = workers.ahead if workers.threads else 0
         generator = GeneratorSource(data, _as_element, ahead)
-        return Batches(None, UNKNOWN, data, is_open=True, read_by_host=generator)
+        return Batches(None, UNKNOWN, is_open=True, read_by_host=generator)
     # a sequence of Keras 3 has them as attributes
     threads = getattr(data, "workers", None) or workers.threads
     ahead = getattr(data, "max_queue_size", None) or workers.ahead
     sequence = SequenceSource(data, _as_element, order, threads, ahead)
     return Batches(
-        None, len(data), data, is_endless=True, is_open=True, read_by_host=sequence
+        None, len(data), is_endless=True, is_open=True, read_by_host=sequence
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ipu import loops, tf
 from ipu._loops import accumulation
@@ -25,22 +25,25 @@ if TYPE_CHECKING:
     from ipu.keras.engine.training.trainer import Trainer
 
 
-class Steps(Protocol):
-    """The body of a device program."""
+class Steps:
+    """The body of a device program, whose outfeed gets the results as they are."""
 
     def build(
         self, count: Any, infeed: IPUInfeedQueue, outfeed: IPUOutfeedQueue, rows: int
     ) -> None:
         """Trace ``count`` steps, with the first ``rows`` rows of elements; 0: all."""
+        raise NotImplementedError
 
     def arrangement(self) -> Callable[[Nest], Nest]:
         """What arranges results of the outfeed by name, or as the model's outputs.
 
         It is asked for once the steps are traced, and does not hold the model.
         """
+        return _as_given
 
     def steps_of(self, results: int) -> int:
         """How many steps so many entries of the outfeed are the results of."""
+        return results
 
 
 def _element(
@@ -57,7 +60,7 @@ def _as_given(results: Nest) -> Nest:
     return results
 
 
-class PlainSteps:
+class PlainSteps(Steps):
     """Steps one after another.
 
     Args:
@@ -77,12 +80,6 @@ class PlainSteps:
             outfeed.enqueue(self._step(element))
 
         loops.repeat(count, body, [], infeed)
-
-    def arrangement(self) -> Callable[[Nest], Nest]:
-        return _as_given
-
-    def steps_of(self, results: int) -> int:
-        return results
 
 
 class AccumulatedSteps(PlainSteps):
@@ -167,7 +164,7 @@ class Pipeline(NamedTuple):
     serialized: int = 1
 
 
-class PipelinedSteps:
+class PipelinedSteps(Steps):
     """Steps of a pipelined model.
 
     Args:

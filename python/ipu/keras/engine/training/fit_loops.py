@@ -154,10 +154,9 @@ class Run:
             )
         is_train = self.mode == "train"
         source = batches.as_read(self.passes.first if is_train else None)
-        if is_train and batches.is_endless and not self.plan.restarts:
-            source = source.repeated()
+        source.is_endless = is_train and batches.is_endless and not self.plan.restarts
         if self.plan.steps is not None and not again:
-            source = source.limited(self.plan.steps * self._epochs)
+            source.most = self.plan.steps * self._epochs
         loop = HostLoop(source)
         if source.starts_again:
             loop.pass_over(self.passes.behind)

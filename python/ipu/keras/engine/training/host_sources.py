@@ -7,7 +7,6 @@ threads, so that they work while the device does.
 
 from __future__ import annotations
 
-import copy
 import itertools
 import threading
 from collections import deque
@@ -41,26 +40,27 @@ class Pass(Protocol):
         """Stop reading."""
 
 
-class HostSource(Protocol):
+class HostSource:
     """Data that the host reads batch by batch.
 
     Attributes:
-        starts_again: Whether each pass starts with the first batch.
+        starts_again: Whether each pass starts with the first batch; what a generator
+            has given is gone.
+        is_endless: Whether a pass goes on with the first batch.
+        most: How many batches are taken of a generator, where the others shall stay in
+            it; None for all.
     """
 
-    starts_again: bool
+    starts_again = True
+    is_endless = False
+    most: int | None = None
 
     def read(self) -> Pass:
         """Start a pass."""
-
-    def repeated(self) -> HostSource:
-        """The same data, starting again by themselves at their end."""
-
-    def limited(self, count: int) -> HostSource:
-        """The same data, of which at most ``count`` batches are read."""
+        raise NotImplementedError
 
 
-class DatasetSource:
+class DatasetSource(HostSource):
     """A ``tf.data.Dataset`` of batches.
 
     Args:
@@ -71,8 +71,6 @@ class DatasetSource:
             set has had.
     """
 
-    starts_again = True
-
     def __init__(
         self, dataset: Any, of_pass: int = 0, tail: int = 0, first: int | None = None
     ) -> None:
@@ -80,65 +78,42 @@ class DatasetSource:
         self._of_pass = of_pass
         self._tail = tail
         self._next = first
-        self._is_endless = False  # whether a pass goes on with the first batch
 
     def read(self) -> Pass:
-        count = -1 if self._is_endless else 1
+        count = -1 if self.is_endless else 1
         dataset = self._dataset
         if self._next is not None:
             dataset = dataset._repeat_from(count, self._next)
             self._next += 1
-        elif self._is_endless:
+        elif self.is_endless:
             dataset = dataset.repeat()
         dataset = dataset.prefetch(_AHEAD)
         batches = DataIterator(dataset._impl, dataset.element_spec)
-        return _Cut(batches, self._of_pass, self._tail) if self._tail else batches
-
-    def repeated(self) -> DatasetSource:
-        repeated = copy.copy(self)
-        repeated._is_endless = True
-        return repeated
-
-    def limited(self, count: int) -> DatasetSource:
-        """The data set: nobody misses what is read of it in vain."""
-        del count
-        return self
+        return _cut(batches, self._of_pass, self._tail) if self._tail else batches
 
 
-class _Cut:
+def _cut(batches: Pass, of_pass: int, tail: int) -> Generator[Nest, None, None]:
     """A pass whose last batches have only the rows that count."""
-
-    def __init__(self, batches: Pass, of_pass: int, tail: int) -> None:
-        self._batches = batches
-        self._of_pass = of_pass
-        self._tail = tail
-        self._read = 0
-
-    def __iter__(self) -> Iterator[Nest]:
-        return self
-
-    def __next__(self) -> Nest:
-        batch = next(self._batches)
-        self._read += 1
-        if self._read % self._of_pass:
-            return batch
-        return tf.nest.map_structure(lambda leaf: leaf[: self._tail], batch)
-
-    def close(self) -> None:
-        self._batches.close()
+    try:
+        for number, batch in enumerate(batches, 1):
+            if number % of_pass:
+                yield batch
+            else:
+                yield tf.nest.map_structure(lambda leaf: leaf[:tail], batch)
+    finally:
+        batches.close()
 
 
 # --- generators -----------------------------------------------------------------------
 
 
-class GeneratorSource:
+class GeneratorSource(HostSource):
     """A Python iterator over batches, which has one pass.
 
     Args:
         batches: The iterator.
         convert: Makes tensors of a batch.
         ahead: How many batches are read before they are asked for; 0: none.
-        count: How many are read at most; None for all.
     """
 
     starts_again = False
@@ -148,24 +123,15 @@ class GeneratorSource:
         batches: Iterator[Any],
         convert: Callable[[Any], Nest],
         ahead: int,
-        count: int | None = None,
     ) -> None:
-        self._given = batches
-        self._batches = batches if count is None else itertools.islice(batches, count)
+        self._batches = batches
         self._convert = convert
         self._ahead = ahead
 
     def read(self) -> Pass:
-        elements = (self._convert(batch) for batch in self._batches)
+        batches = itertools.islice(self._batches, self.most)
+        elements = (self._convert(batch) for batch in batches)
         return _ReadAhead(elements, self._ahead) if self._ahead else elements
-
-    def repeated(self) -> GeneratorSource:
-        """Itself: what a generator has given is gone."""
-        return self
-
-    def limited(self, count: int) -> GeneratorSource:
-        """At most so many batches; the others stay in the generator."""
-        return GeneratorSource(self._given, self._convert, self._ahead, count)
 
 
 class _Read(NamedTuple):
@@ -234,7 +200,7 @@ class _ReadAhead:
 # --- sequences ------------------------------------------------------------------------
 
 
-class SequenceSource:
+class SequenceSource(HostSource):
     """A ``keras.utils.Sequence``: batches by number.
 
     Args:
@@ -244,8 +210,6 @@ class SequenceSource:
         workers: Threads that make them; 0: they are made when they are asked for.
         ahead: How many are made before they are asked for.
     """
-
-    starts_again = True
 
     def __init__(
         self,
@@ -261,24 +225,10 @@ class SequenceSource:
         self._next = 0 if order is None else order.passes
         self._workers = workers
         self._ahead = max(ahead, workers)
-        self._is_endless = False  # whether a pass goes on with the first batch
 
-    def read(self) -> Pass:
-        return self._passes()
-
-    def repeated(self) -> SequenceSource:
-        repeated = copy.copy(self)
-        repeated._is_endless = True
-        return repeated
-
-    def limited(self, count: int) -> SequenceSource:
-        """Itself: its batches can be had again."""
-        del count
-        return self
-
-    def _passes(self) -> Generator[Nest, None, None]:
+    def read(self) -> Generator[Nest, None, None]:
         yield from self._one_pass()
-        while self._is_endless:
+        while self.is_endless:
             yield from self._one_pass()
 
     def _one_pass(self) -> Iterator[Nest]:

@@ -404,10 +404,7 @@ class Trainer(IPUOptions):
                 self, callbacks, verbose, epochs=1, steps=run.plan.steps
             )
             results = fit_loops.run_test(run, listed)
-        if return_dict:
-            return results
-        values = list(results.values())
-        return values[0] if len(values) == 1 else values
+        return _as_told(results, return_dict)
 
     def predict(
         self,
@@ -641,18 +638,11 @@ class Trainer(IPUOptions):
             self._step_loss = None
             logs = _checked_logs("train_step", convert_call(self.train_step)(element))
             loss, self._step_loss = self._step_loss, None
-            return (
-                {"logs": logs}
-                if loss is None
-                else {"logs": logs, "loss": {"loss": loss}}
-            )
+            return {"logs": logs, **({} if loss is None else {"loss": {"loss": loss}})}
 
         def test(element: Nest) -> Nest:
-            return {
-                "logs": _checked_logs(
-                    "test_step", convert_call(self.test_step)(element)
-                )
-            }
+            logs = convert_call(self.test_step)(element)
+            return {"logs": _checked_logs("test_step", logs)}
 
         def predict(element: Nest) -> Nest:
             return convert_call(self.predict_step)(element)
@@ -683,17 +673,11 @@ class Trainer(IPUOptions):
             A function that takes an ``IPUIterator`` and gives the results of the last
             of ``steps_per_execution`` steps.
         """
-        self._drop_kept(force)
-        if self.train_function is None or force:
-            self.train_function = self._function_of_iterator("train")
-        return self.train_function
+        return self._function_of_iterator("train", force)
 
     def make_test_function(self, force: bool = False) -> Any:
         """As :meth:`make_train_function`, for ``evaluate``."""
-        self._drop_kept(force)
-        if self.test_function is None or force:
-            self.test_function = self._function_of_iterator("test")
-        return self.test_function
+        return self._function_of_iterator("test", force)
 
     def make_predict_function(self, force: bool = False) -> Any:
         """Give the function of an iterator that predicts one batch.
@@ -704,24 +688,21 @@ class Trainer(IPUOptions):
         Returns:
             A function that takes an ``IPUIterator`` and gives the model's outputs.
         """
-        self._drop_kept(force)
-        if self.predict_function is None or force:
-            step = self._device_step("predict")
-            self.predict_function = DeviceFunction(
-                lambda iterator: step(next(iterator))
-            )
-        return self.predict_function
+        return self._function_of_iterator("predict", force)
 
-    def _drop_kept(self, force: bool) -> None:
+    def _function_of_iterator(self, mode: str, force: bool) -> Any:
+        """The function of a mode that is kept, or a new one."""
+        name = f"{mode}_function"
         if force:
             self._programs = ProgramCache()
-
-    def _function_of_iterator(self, mode: str) -> Any:
+        elif getattr(self, name) is not None:
+            return getattr(self, name)
         whole = self._device_step(mode)
-        count = self._steps_per_execution
+        is_predict = mode == "predict"
+        count = 1 if is_predict else self._steps_per_execution
 
         def step(element: Nest) -> Nest:
-            return whole(element)["logs"]
+            return whole(element) if is_predict else whole(element)["logs"]
 
         def function(iterator: Any) -> Nest:
             if count == 1:
@@ -736,7 +717,9 @@ class Trainer(IPUOptions):
             ends = ends if isinstance(ends, list) else [ends]
             return tf.nest.pack_sequence_as(spec, ends)
 
-        return DeviceFunction(function)
+        made = DeviceFunction(function)
+        setattr(self, name, made)
+        return made
 
     def _has_own_function(self, mode: str) -> bool:
         name = f"make_{mode}_function"
@@ -829,10 +812,7 @@ class Trainer(IPUOptions):
             self.reset_metrics()
         logs = self._batch(mode, parts, class_weight)["logs"]
         results = {name: _number(value) for name, value in logs.items()}
-        if return_dict:
-            return results
-        values = list(results.values())
-        return values[0] if len(values) == 1 else values
+        return _as_told(results, return_dict)
 
     def _batch(
         self, mode: str, parts: tuple[Any, Any, Any], class_weight: Any = None
@@ -858,6 +838,14 @@ class Trainer(IPUOptions):
             program.end()
             self._programs.give_back(program)
             return results
+
+
+def _as_told(results: dict[str, Any], return_dict: bool) -> Any:
+    """Results by name, as a list, or the only one."""
+    values = list(results.values())
+    if return_dict:
+        return results
+    return values[0] if len(values) == 1 else values
 
 
 def _number(value: Any) -> Any:
