@@ -22,22 +22,14 @@ class LayerAssignment:
         pipeline_stage: Its stage, None for none yet; may be set later.
     """
 
+    is_nested_model = False
+
     def __init__(self, layer: Layer, pipeline_stage: int | None = None) -> None:
-        self._layer = layer
+        self.layer = layer
         self.pipeline_stage = pipeline_stage
 
-    @property
-    def layer(self) -> Layer:
-        """The layer."""
-        return self._layer
-
-    @property
-    def is_nested_model(self) -> bool:
-        """Whether this is a model whose layers have stages of their own: False."""
-        return False
-
     def __repr__(self) -> str:
-        return f"Layer: {self._layer.name}, pipeline stage: {self.pipeline_stage}"
+        return f"{_title('Layer', self)}, pipeline stage: {self.pipeline_stage}"
 
 
 class NestedAssignment:
@@ -48,26 +40,13 @@ class NestedAssignment:
         pipeline_stage_assignments: An assignment for each of its layers or calls.
     """
 
+    is_nested_model = True
+
     def __init__(
         self, nested_model: Layer, pipeline_stage_assignments: Sequence[Any]
     ) -> None:
-        self._model = nested_model
+        self.layer = self.nested_model = nested_model
         self._assignments = list(pipeline_stage_assignments)
-
-    @property
-    def layer(self) -> Layer:
-        """The inner model."""
-        return self._model
-
-    @property
-    def nested_model(self) -> Layer:
-        """The inner model."""
-        return self._model
-
-    @property
-    def is_nested_model(self) -> bool:
-        """Whether this is a model whose layers have stages of their own: True."""
-        return True
 
     @property
     def pipeline_stage_assignments(self) -> list[Any]:
@@ -76,28 +55,24 @@ class NestedAssignment:
 
     def __repr__(self) -> str:
         inner = "".join(f"\n  {one!r}" for one in self._assignments)
-        return f"Model: {self._model.name}, pipeline stages:{inner}"
+        return f"{_title('Model', self)}, pipeline stages:{inner}"
+
+
+def _title(kind: str, one: Any) -> str:
+    call = f", node index: {one.node_index}" if isinstance(one, _OfCall) else ""
+    return f"{kind}: {one.layer.name}{call}"
 
 
 class _OfCall:
     """Adds which call of a layer it is."""
 
-    _node_index: int
-
-    if TYPE_CHECKING:
-
-        @property
-        def layer(self) -> Layer: ...
-
-    @property
-    def node_index(self) -> int:
-        """Which call of the layer it is."""
-        return self._node_index
+    layer: Layer
+    node_index: int
 
     @property
     def node(self) -> Node:
         """The call."""
-        return self.layer._inbound_nodes[self._node_index]
+        return self.layer._inbound_nodes[self.node_index]
 
     @property
     def inbound_layers(self) -> list[Layer]:
@@ -151,13 +126,7 @@ class ModelLayerPipelineStageAssignment(_OfCall, LayerAssignment):
         self, layer: Layer, node_index: int, pipeline_stage: int | None = None
     ) -> None:
         super().__init__(layer, pipeline_stage)
-        self._node_index = node_index
-
-    def __repr__(self) -> str:
-        return (
-            f"Layer: {self._layer.name}, node index: {self._node_index}, "
-            f"pipeline stage: {self.pipeline_stage}"
-        )
+        self.node_index = node_index
 
 
 class FunctionalLayerPipelineStageAssignment(ModelLayerPipelineStageAssignment):
@@ -201,14 +170,7 @@ class NestedModelPipelineStageAssignment(_OfCall, NestedAssignment):
         pipeline_stage_assignments: Sequence[Any],
     ) -> None:
         super().__init__(nested_model, pipeline_stage_assignments)
-        self._node_index = node_index
-
-    def __repr__(self) -> str:
-        inner = "".join(f"\n  {one!r}" for one in self._assignments)
-        return (
-            f"Model: {self._model.name}, node index: {self._node_index}, "
-            f"pipeline stages:{inner}"
-        )
+        self.node_index = node_index
 
 
 class FunctionalNestedModelPipelineStageAssignment(NestedModelPipelineStageAssignment):
