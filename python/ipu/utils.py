@@ -20,7 +20,6 @@ from ipu._config import flags as _flags
 from ipu._config.enums import *
 from ipu._config.flags import running_on_ipu_model as running_on_ipu_model
 from ipu._config.legacy import *
-from ipu._config.legacy_options import *
 from ipu._device import devices
 from ipu._loops.data_files import *
 from ipu._text.faces import face, offered
