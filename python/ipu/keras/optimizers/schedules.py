@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ipu import tf
@@ -44,6 +45,7 @@ class LearningRateSchedule:
         return cls(**config)
 
 
+@dataclass(eq=False, repr=False)
 class ExponentialDecay(LearningRateSchedule):
     """``initial_learning_rate * decay_rate ** (step / decay_steps)``.
 
@@ -57,19 +59,11 @@ class ExponentialDecay(LearningRateSchedule):
         0.25
     """
 
-    def __init__(
-        self,
-        initial_learning_rate: float,
-        decay_steps: float,
-        decay_rate: float,
-        staircase: bool = False,
-        name: str | None = None,
-    ) -> None:
-        self.initial_learning_rate = initial_learning_rate
-        self.decay_steps = decay_steps
-        self.decay_rate = decay_rate
-        self.staircase = staircase
-        self.name = name
+    initial_learning_rate: float
+    decay_steps: float
+    decay_rate: float
+    staircase: bool = False
+    name: str | None = None
 
     def __call__(self, step: Any) -> Tensor:
         exponent = _float(step) / float(self.decay_steps)
@@ -79,6 +73,7 @@ class ExponentialDecay(LearningRateSchedule):
         return self.initial_learning_rate * tf.pow(base, exponent)
 
 
+@dataclass(eq=False, repr=False)
 class InverseTimeDecay(LearningRateSchedule):
     """``initial_learning_rate / (1 + decay_rate * step / decay_steps)``.
 
@@ -93,19 +88,11 @@ class InverseTimeDecay(LearningRateSchedule):
         [1.0, 0.5, 0.25]
     """
 
-    def __init__(
-        self,
-        initial_learning_rate: float,
-        decay_steps: float,
-        decay_rate: float,
-        staircase: bool = False,
-        name: str | None = None,
-    ) -> None:
-        self.initial_learning_rate = initial_learning_rate
-        self.decay_steps = decay_steps
-        self.decay_rate = decay_rate
-        self.staircase = staircase
-        self.name = name
+    initial_learning_rate: float
+    decay_steps: float
+    decay_rate: float
+    staircase: bool = False
+    name: str | None = None
 
     def __call__(self, step: Any) -> Tensor:
         part = _float(step) / float(self.decay_steps)
@@ -114,6 +101,7 @@ class InverseTimeDecay(LearningRateSchedule):
         return self.initial_learning_rate / (1.0 + self.decay_rate * part)
 
 
+@dataclass(eq=False, repr=False)
 class PiecewiseConstantDecay(LearningRateSchedule):
     """One rate up to each boundary, and one after the last.
 
@@ -130,20 +118,19 @@ class PiecewiseConstantDecay(LearningRateSchedule):
         [1.0, 1.0, 0.5, 0.25]
     """
 
-    def __init__(
-        self,
-        boundaries: Sequence[float],
-        values: Sequence[float],
-        name: str | None = None,
-    ) -> None:
-        if len(boundaries) != len(values) - 1:
+    boundaries: Sequence[float]
+    values: Sequence[float]
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.boundaries) != len(self.values) - 1:
             raise ValueError(
                 "The length of boundaries should be 1 less than the length of values. "
-                f"Received: {len(boundaries)} boundaries and {len(values)} values."
+                f"Received: {len(self.boundaries)} boundaries and {len(self.values)} "
+                "values."
             )
-        self.boundaries = list(boundaries)
-        self.values = list(values)
-        self.name = name
+        self.boundaries = list(self.boundaries)
+        self.values = list(self.values)
 
     def __call__(self, step: Any) -> Tensor:
         now = _float(step)
@@ -154,6 +141,7 @@ class PiecewiseConstantDecay(LearningRateSchedule):
         return rate
 
 
+@dataclass(eq=False, repr=False)
 class PolynomialDecay(LearningRateSchedule):
     """From one rate to another along ``(1 - step / decay_steps) ** power``.
 
@@ -169,21 +157,12 @@ class PolynomialDecay(LearningRateSchedule):
         [1.0, 0.75, 0.5, 0.0]
     """
 
-    def __init__(
-        self,
-        initial_learning_rate: float,
-        decay_steps: float,
-        end_learning_rate: float = 0.0001,
-        power: float = 1.0,
-        cycle: bool = False,
-        name: str | None = None,
-    ) -> None:
-        self.initial_learning_rate = initial_learning_rate
-        self.decay_steps = decay_steps
-        self.end_learning_rate = end_learning_rate
-        self.power = power
-        self.cycle = cycle
-        self.name = name
+    initial_learning_rate: float
+    decay_steps: float
+    end_learning_rate: float = 0.0001
+    power: float = 1.0
+    cycle: bool = False
+    name: str | None = None
 
     def __call__(self, step: Any) -> Tensor:
         now = _float(step)
@@ -200,6 +179,7 @@ class PolynomialDecay(LearningRateSchedule):
         return span * left + self.end_learning_rate
 
 
+@dataclass(eq=False, repr=False)
 class CosineDecay(LearningRateSchedule):
     """Half a cosine from ``initial_learning_rate`` to ``alpha`` times it.
 
@@ -213,17 +193,10 @@ class CosineDecay(LearningRateSchedule):
         ['1.00', '0.60', '0.20', '0.20']
     """
 
-    def __init__(
-        self,
-        initial_learning_rate: float,
-        decay_steps: float,
-        alpha: float = 0.0,
-        name: str | None = None,
-    ) -> None:
-        self.initial_learning_rate = initial_learning_rate
-        self.decay_steps = decay_steps
-        self.alpha = alpha
-        self.name = name
+    initial_learning_rate: float
+    decay_steps: float
+    alpha: float = 0.0
+    name: str | None = None
 
     def __call__(self, step: Any) -> Tensor:
         steps = tf.constant(float(self.decay_steps), dtype="float32")
@@ -233,6 +206,7 @@ class CosineDecay(LearningRateSchedule):
         return self.initial_learning_rate * factor
 
 
+@dataclass(eq=False, repr=False)
 class CosineDecayRestarts(LearningRateSchedule):
     """Half cosines one after another, each from its own height to ``alpha``.
 
@@ -251,26 +225,19 @@ class CosineDecayRestarts(LearningRateSchedule):
         [1.0, 0.5, 1.0]
     """
 
-    def __init__(
-        self,
-        initial_learning_rate: float,
-        first_decay_steps: float,
-        t_mul: float = 2.0,
-        m_mul: float = 1.0,
-        alpha: float = 0.0,
-        name: str | None = None,
-    ) -> None:
-        if t_mul < 1.0:
+    initial_learning_rate: float
+    first_decay_steps: float
+    t_mul: float = 2.0
+    m_mul: float = 1.0
+    alpha: float = 0.0
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.t_mul < 1.0:
             raise ValueError(
                 "`t_mul` of CosineDecayRestarts must be at least 1. "
-                f"Received: t_mul={t_mul}."
+                f"Received: t_mul={self.t_mul}."
             )
-        self.initial_learning_rate = initial_learning_rate
-        self.first_decay_steps = first_decay_steps
-        self.t_mul = t_mul
-        self.m_mul = m_mul
-        self.alpha = alpha
-        self.name = name
 
     def __call__(self, step: Any) -> Tensor:
         done = _float(step) / float(self.first_decay_steps)
