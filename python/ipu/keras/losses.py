@@ -550,8 +550,8 @@ def categorical_hinge(y_true: Any, y_pred: Any) -> Tensor:
 # --- classes: reduced to one number ---------------------------------------------------
 
 
-class _LossOf(LossFunctionWrapper):
-    """The loss of the function that stands in a subclass's head."""
+class _OfFunction(Configured):
+    """A loss or a metric of the function that stands in a subclass's head."""
 
     _function: Callable[..., Tensor]
 
@@ -561,8 +561,23 @@ class _LossOf(LossFunctionWrapper):
             defaults.setdefault("name", function.__name__)
         super().__init_subclass__(**defaults)
 
+
+class _LossOf(_OfFunction, LossFunctionWrapper):
     def __init__(self, reduction: str = Reduction.AUTO, name: str = "") -> None:
         super().__init__(self._function, reduction, name)
+
+
+class _Crossentropy(_OfFunction, LossFunctionWrapper):
+    def __init__(
+        self,
+        from_logits: bool = False,
+        label_smoothing: float = 0.0,
+        axis: int = -1,
+        reduction: str = Reduction.AUTO,
+        name: str = "",
+    ) -> None:
+        kept = {"from_logits": from_logits, "label_smoothing": label_smoothing}
+        super().__init__(self._function, reduction, name, **kept, axis=axis)
 
 
 class MeanSquaredError(_LossOf, function=mean_squared_error):
@@ -583,7 +598,7 @@ class MeanAbsoluteError(_LossOf, function=mean_absolute_error):
     """
 
 
-class BinaryCrossentropy(LossFunctionWrapper):
+class BinaryCrossentropy(_Crossentropy, function=binary_crossentropy):
     """Cross-entropy of yes-or-no targets.
 
     Args:
@@ -596,25 +611,8 @@ class BinaryCrossentropy(LossFunctionWrapper):
         0.6931
     """
 
-    def __init__(
-        self,
-        from_logits: bool = False,
-        label_smoothing: float = 0.0,
-        axis: int = -1,
-        reduction: str = Reduction.AUTO,
-        name: str = "binary_crossentropy",
-    ) -> None:
-        super().__init__(
-            binary_crossentropy,
-            reduction,
-            name,
-            from_logits=from_logits,
-            label_smoothing=label_smoothing,
-            axis=axis,
-        )
 
-
-class CategoricalCrossentropy(LossFunctionWrapper):
+class CategoricalCrossentropy(_Crossentropy, function=categorical_crossentropy):
     """Cross-entropy of targets given as one probability for each class.
 
     Args:
@@ -626,23 +624,6 @@ class CategoricalCrossentropy(LossFunctionWrapper):
         >>> round(float(CategoricalCrossentropy()([[0.0, 1.0]], [[0.5, 0.5]])), 4)
         0.6931
     """
-
-    def __init__(
-        self,
-        from_logits: bool = False,
-        label_smoothing: float = 0.0,
-        axis: int = -1,
-        reduction: str = Reduction.AUTO,
-        name: str = "categorical_crossentropy",
-    ) -> None:
-        super().__init__(
-            categorical_crossentropy,
-            reduction,
-            name,
-            from_logits=from_logits,
-            label_smoothing=label_smoothing,
-            axis=axis,
-        )
 
 
 class SparseCategoricalCrossentropy(LossFunctionWrapper):

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from ipu import tf
 from ipu._text.arguments import as_int
 from ipu.keras._types import Tensor
 from ipu.keras.losses import (
+    _OfFunction,
     binary_crossentropy,
     categorical_crossentropy,
     categorical_hinge,
@@ -142,19 +142,28 @@ def cosine_similarity(y_true: Any, y_pred: Any, axis: int = -1) -> Tensor:
     return tf.reduce_sum(one * other, axis=axis)
 
 
-class _MeanOf(MeanMetricWrapper):
+class _MeanOf(_OfFunction, MeanMetricWrapper):
     """The mean of the function that stands in a subclass's head."""
-
-    _function: Callable[..., Tensor]
-
-    def __init_subclass__(cls, function: Any = None, **defaults: Any) -> None:
-        if function is not None:
-            cls._function = staticmethod(function)
-            defaults.setdefault("name", function.__name__)
-        super().__init_subclass__(**defaults)
 
     def __init__(self, name: str = "", dtype: Any = None) -> None:
         super().__init__(self._function, name, dtype)
+
+
+class _TopK(_OfFunction, MeanMetricWrapper):
+    def __init__(self, k: int = 5, name: str = "", dtype: Any = None) -> None:
+        super().__init__(self._function, name, dtype, k=k)
+
+
+class _Crossentropy(_OfFunction, MeanMetricWrapper):
+    def __init__(
+        self,
+        name: str = "",
+        dtype: Any = None,
+        from_logits: bool = False,
+        label_smoothing: float = 0.0,
+    ) -> None:
+        kept = {"from_logits": from_logits, "label_smoothing": label_smoothing}
+        super().__init__(self._function, name, dtype, **kept)
 
 
 class Accuracy(_MeanOf, function=accuracy):
@@ -202,7 +211,7 @@ class SparseCategoricalAccuracy(_MeanOf, function=sparse_categorical_accuracy):
     """
 
 
-class TopKCategoricalAccuracy(MeanMetricWrapper):
+class TopKCategoricalAccuracy(_TopK, function=top_k_categorical_accuracy):
     """How often the target is among the ``k`` most probable classes, given one-hot
     targets.
 
@@ -211,16 +220,8 @@ class TopKCategoricalAccuracy(MeanMetricWrapper):
         1.0
     """
 
-    def __init__(
-        self,
-        k: int = 5,
-        name: str = "top_k_categorical_accuracy",
-        dtype: Any = None,
-    ) -> None:
-        super().__init__(top_k_categorical_accuracy, name, dtype, k=k)
 
-
-class SparseTopKCategoricalAccuracy(MeanMetricWrapper):
+class SparseTopKCategoricalAccuracy(_TopK, function=sparse_top_k_categorical_accuracy):
     """How often the target is among the ``k`` most probable classes, given class
     numbers.
 
@@ -228,14 +229,6 @@ class SparseTopKCategoricalAccuracy(MeanMetricWrapper):
         >>> round(float(SparseTopKCategoricalAccuracy(k=1)([1], [[0.5, 0.5]])), 4)
         1.0
     """
-
-    def __init__(
-        self,
-        k: int = 5,
-        name: str = "sparse_top_k_categorical_accuracy",
-        dtype: Any = None,
-    ) -> None:
-        super().__init__(sparse_top_k_categorical_accuracy, name, dtype, k=k)
 
 
 class MeanSquaredError(_MeanOf, function=mean_squared_error):
@@ -342,7 +335,7 @@ class CosineSimilarity(MeanMetricWrapper):
         super().__init__(cosine_similarity, name, dtype, axis=axis)
 
 
-class BinaryCrossentropy(MeanMetricWrapper):
+class BinaryCrossentropy(_Crossentropy, function=binary_crossentropy):
     """The mean of ``losses.binary_crossentropy``.
 
     Example:
@@ -350,44 +343,14 @@ class BinaryCrossentropy(MeanMetricWrapper):
         0.6931
     """
 
-    def __init__(
-        self,
-        name: str = "binary_crossentropy",
-        dtype: Any = None,
-        from_logits: bool = False,
-        label_smoothing: float = 0.0,
-    ) -> None:
-        super().__init__(
-            binary_crossentropy,
-            name,
-            dtype,
-            from_logits=from_logits,
-            label_smoothing=label_smoothing,
-        )
 
-
-class CategoricalCrossentropy(MeanMetricWrapper):
+class CategoricalCrossentropy(_Crossentropy, function=categorical_crossentropy):
     """The mean of ``losses.categorical_crossentropy``.
 
     Example:
         >>> round(float(CategoricalCrossentropy()([[0.0, 1.0]], [[0.5, 0.5]])), 4)
         0.6931
     """
-
-    def __init__(
-        self,
-        name: str = "categorical_crossentropy",
-        dtype: Any = None,
-        from_logits: bool = False,
-        label_smoothing: float = 0.0,
-    ) -> None:
-        super().__init__(
-            categorical_crossentropy,
-            name,
-            dtype,
-            from_logits=from_logits,
-            label_smoothing=label_smoothing,
-        )
 
 
 class SparseCategoricalCrossentropy(MeanMetricWrapper):
