@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from ipu import tf
+from ipu._text.faces import like
 from ipu.keras._types import Nest, Tensor
 from ipu.keras.engine.base_layer import Layer
 
@@ -38,6 +40,7 @@ class _Merge(Layer):
     """
 
     _at_most: int | None = None
+    _combine: Callable[[Tensor, Tensor], Tensor]
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -61,15 +64,9 @@ class _Merge(Layer):
                     )
         self.built = True
 
-    def _combine(self, total: Tensor, tensor: Tensor) -> Tensor:
-        raise NotImplementedError
-
     def call(self, inputs: Nest, *args: Any, **kwargs: Any) -> Tensor:
         tensors = [_as_rank(x, max(len(t.shape) for t in inputs)) for x in inputs]
-        total = tensors[0]
-        for tensor in tensors[1:]:
-            total = self._combine(total, tensor)
-        return total
+        return functools.reduce(self._combine, tensors)
 
     def compute_mask(self, inputs: Nest, mask: Nest = None) -> Nest:
         """Give true where every masked input counts."""
@@ -84,8 +81,7 @@ class Add(_Merge):
         [3.0]
     """
 
-    def _combine(self, total: Tensor, tensor: Tensor) -> Tensor:
-        return tf.add(total, tensor)
+    _combine = staticmethod(tf.add)
 
 
 class Subtract(_Merge):
@@ -98,8 +94,7 @@ class Subtract(_Merge):
 
     _at_most = 2
 
-    def _combine(self, total: Tensor, tensor: Tensor) -> Tensor:
-        return tf.subtract(total, tensor)
+    _combine = staticmethod(tf.subtract)
 
 
 class Multiply(_Merge):
@@ -110,8 +105,7 @@ class Multiply(_Merge):
         [6.0]
     """
 
-    def _combine(self, total: Tensor, tensor: Tensor) -> Tensor:
-        return tf.multiply(total, tensor)
+    _combine = staticmethod(tf.multiply)
 
 
 class Average(Add):
@@ -134,8 +128,7 @@ class Maximum(_Merge):
         [2.0]
     """
 
-    def _combine(self, total: Tensor, tensor: Tensor) -> Tensor:
-        return tf.maximum(total, tensor)
+    _combine = staticmethod(tf.maximum)
 
 
 class Minimum(_Merge):
@@ -146,8 +139,7 @@ class Minimum(_Merge):
         [1.0]
     """
 
-    def _combine(self, total: Tensor, tensor: Tensor) -> Tensor:
-        return tf.minimum(total, tensor)
+    _combine = staticmethod(tf.minimum)
 
 
 class Concatenate(Layer):
@@ -313,81 +305,36 @@ def _as_rank(tensor: Tensor, rank: int) -> Tensor:
 
 def _all_masks(mask: Nest) -> Any:
     found = [one for one in mask or [] if one is not None]
-    if not found:
-        return None
-    both = found[0]
-    for one in found[1:]:
-        both = tf.logical_and(both, one)
-    return both
+    return functools.reduce(tf.logical_and, found) if found else None
 
 
-def _functional(kind: Callable[..., Layer], words: str) -> Callable[..., Any]:
+def _functional(kind: Callable[..., Layer]) -> Callable[..., Any]:
+    @like(kind)
     def function(inputs: Sequence[Any], **kwargs: Any) -> Any:
         return kind(**kwargs)(inputs)
 
-    name = kind.__name__.lower()
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"""{words}: a call of a new ``{kind.__name__}`` layer.
-
-    Args:
-        inputs: Tensors, symbolic or not.
-        **kwargs: What ``{kind.__name__}`` takes.
-
-    Returns:
-        One tensor.
-
-    Example:
-        >>> {name}([tf.constant([3.0]), tf.constant([3.0])]).shape
-        (1,)
-    """
+    function.__name__ = function.__qualname__ = kind.__name__.lower()
     return function
 
 
-add = _functional(Add, "Add tensors")
-average = _functional(Average, "Average tensors")
-maximum = _functional(Maximum, "Take the largest elements of tensors")
-minimum = _functional(Minimum, "Take the smallest elements of tensors")
-multiply = _functional(Multiply, "Multiply tensors")
-subtract = _functional(Subtract, "Subtract the second of two tensors")
+add = _functional(Add)
+average = _functional(Average)
+maximum = _functional(Maximum)
+minimum = _functional(Minimum)
+multiply = _functional(Multiply)
+subtract = _functional(Subtract)
 
 
+@like(Concatenate)
 def concatenate(inputs: Sequence[Any], axis: int = -1, **kwargs: Any) -> Any:
-    """Concatenate tensors: a call of a new ``Concatenate`` layer.
-
-    Args:
-        inputs: Tensors whose shapes agree but for the axis.
-        axis: The axis; the last by default.
-        **kwargs: What ``Concatenate`` takes.
-
-    Returns:
-        One tensor.
-
-    Example:
-        >>> concatenate([tf.ones((2, 3)), tf.ones((2, 4))]).shape
-        (2, 7)
-    """
     return Concatenate(axis=axis, **kwargs)(inputs)
 
 
+@like(Dot)
 def dot(
     inputs: Sequence[Any],
     axes: int | Sequence[int],
     normalize: bool = False,
     **kwargs: Any,
 ) -> Any:
-    """Multiply two tensors sample by sample: a call of a new ``Dot`` layer.
-
-    Args:
-        inputs: Two tensors.
-        axes: The axis to sum over, or one for each tensor.
-        normalize: Whether samples are divided by their length first.
-        **kwargs: What ``Dot`` takes.
-
-    Returns:
-        One tensor.
-
-    Example:
-        >>> dot([tf.ones((2, 3)), tf.ones((2, 3))], axes=1).numpy().tolist()
-        [[3.0], [3.0]]
-    """
     return Dot(axes=axes, normalize=normalize, **kwargs)(inputs)
