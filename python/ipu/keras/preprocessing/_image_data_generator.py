@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import InitVar, dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from ipu.keras.preprocessing._frame_batches import DataFrameIterator
 _Array = np.ndarray[Any, Any]
 
 
+@dataclass(eq=False, repr=False)
 class ImageDataGenerator:
     """Changes pictures at random and brings their values into form.
 
@@ -64,56 +66,38 @@ class ImageDataGenerator:
         ((2, 4, 4, 1), [0, 1])
     """
 
-    def __init__(
-        self,
-        featurewise_center: bool = False,
-        samplewise_center: bool = False,
-        featurewise_std_normalization: bool = False,
-        samplewise_std_normalization: bool = False,
-        zca_whitening: bool = False,
-        zca_epsilon: float = 1e-6,
-        rotation_range: float = 0,
-        width_shift_range: Any = 0.0,
-        height_shift_range: Any = 0.0,
-        brightness_range: Any = None,
-        shear_range: float = 0.0,
-        zoom_range: Any = 0.0,
-        channel_shift_range: float = 0.0,
-        fill_mode: str = "nearest",
-        cval: float = 0.0,
-        horizontal_flip: bool = False,
-        vertical_flip: bool = False,
-        rescale: float | None = None,
-        preprocessing_function: Callable[[_Array], Any] | None = None,
-        data_format: str | None = None,
-        validation_split: float = 0.0,
-        interpolation_order: int = 1,
-        dtype: Any = None,
-    ) -> None:
-        self.featurewise_center = featurewise_center
-        self.samplewise_center = samplewise_center
-        self.featurewise_std_normalization = featurewise_std_normalization
-        self.samplewise_std_normalization = samplewise_std_normalization
-        self.zca_whitening = zca_whitening
-        self.zca_epsilon = zca_epsilon
-        self.rotation_range = rotation_range
-        self.width_shift_range = width_shift_range
-        self.height_shift_range = height_shift_range
-        self.shear_range = shear_range
-        self.channel_shift_range = channel_shift_range
-        self.fill_mode = fill_mode
-        self.cval = cval
-        self.horizontal_flip = horizontal_flip
-        self.vertical_flip = vertical_flip
-        self.rescale = rescale
-        self.preprocessing_function = preprocessing_function
-        self.interpolation_order = interpolation_order
-        self.dtype = np.dtype(dtype or state.floatx)
-        self.data_format = data_format or state.image_data_format
+    featurewise_center: bool = False
+    samplewise_center: bool = False
+    featurewise_std_normalization: bool = False
+    samplewise_std_normalization: bool = False
+    zca_whitening: bool = False
+    zca_epsilon: float = 1e-6
+    rotation_range: float = 0
+    width_shift_range: Any = 0.0
+    height_shift_range: Any = 0.0
+    brightness_range: Any = None
+    shear_range: float = 0.0
+    zoom_range: Any = 0.0
+    channel_shift_range: float = 0.0
+    fill_mode: str = "nearest"
+    cval: float = 0.0
+    horizontal_flip: bool = False
+    vertical_flip: bool = False
+    rescale: float | None = None
+    preprocessing_function: Callable[[_Array], Any] | None = None
+    data_format: Any = None
+    validation_split: InitVar[float] = 0.0
+    interpolation_order: int = 1
+    dtype: Any = None
+
+    def __post_init__(self, validation_split: float) -> None:
+        self.dtype = np.dtype(self.dtype or state.floatx)
+        given = self.data_format
+        self.data_format = given or state.image_data_format
         if self.data_format not in ("channels_last", "channels_first"):
             raise ValueError(
                 '`data_format` should be "channels_last" or "channels_first". '
-                f"Received: {data_format!r}."
+                f"Received: {given!r}."
             )
         is_last = self.data_format == "channels_last"
         self.row_axis, self.col_axis, self.channel_axis = (
@@ -125,13 +109,12 @@ class ImageDataGenerator:
                 f"Received: {validation_split}."
             )
         self._validation_split = validation_split
-        if isinstance(zoom_range, (int, float)):
-            zoom_range = (1 - zoom_range, 1 + zoom_range)
-        self.zoom_range = list(_affine.pair_of("zoom_range", zoom_range))
-        self.brightness_range = brightness_range
-        if brightness_range is not None:
-            _affine.pair_of("brightness_range", brightness_range)
-        _affine.check_fill(fill_mode, interpolation_order)
+        if isinstance(self.zoom_range, (int, float)):
+            self.zoom_range = (1 - self.zoom_range, 1 + self.zoom_range)
+        self.zoom_range = list(_affine.pair_of("zoom_range", self.zoom_range))
+        if self.brightness_range is not None:
+            _affine.pair_of("brightness_range", self.brightness_range)
+        _affine.check_fill(self.fill_mode, self.interpolation_order)
         self.mean: Any = None
         self.std: Any = None
         self.zca_whitening_matrix: Any = None
