@@ -189,91 +189,71 @@ def group_norm(
     )
 
 
-@_in_either_order(2)
-def layer_norm(
-    inputs: Any,
-    channels_axis: int = -1,
-    center: bool = True,
-    scale: bool = True,
-    epsilon: float = 1.53e-5,
-    param_initializers: Any = None,
-    reuse: Any = None,
-    variables_collections: Any = None,
-    training: bool = True,
-    trainable: bool = True,
-    scope: Any = None,
-    reduction_axes: Any = None,
-) -> Tensor:
-    """Bring each sample to mean 0 and variance 1 over all its axes.
+def _whole_norm(
+    name: str, scope: str, groups_of: Callable[[int], int], text: str, example: str
+) -> Callable[..., Tensor]:
+    """Make a normalisation whose groups follow from the number of channels."""
+    default_scope = scope
 
-    The arguments are those of :func:`group_norm`; the variable scope is ``LayerNorm``.
+    def function(
+        inputs: Any,
+        channels_axis: int = -1,
+        center: bool = True,
+        scale: bool = True,
+        epsilon: float = 1.53e-5,
+        param_initializers: Any = None,
+        reuse: Any = None,
+        variables_collections: Any = None,
+        training: bool = True,
+        trainable: bool = True,
+        scope: Any = None,
+        reduction_axes: Any = None,
+    ) -> Tensor:
+        return _normalized(
+            inputs,
+            groups_of,
+            channels_axis,
+            center,
+            scale,
+            epsilon,
+            param_initializers,
+            reuse,
+            variables_collections,
+            trainable,
+            scope,
+            default_scope,
+        )
 
-    Source: ``ipu.normalization_ops.layer_norm`` of SDK 1.4 to 3.4.
+    function.__name__ = function.__qualname__ = name
+    value, result = example.split(" -> ")
+    function.__doc__ = f"""{text}.
 
-    Example:
-        >>> with v1.Graph().as_default(), v1.Session() as session:
-        ...     y = layer_norm(v1.constant([[1.0, 3.0]]), epsilon=0.0)
-        ...     session.run(v1.global_variables_initializer())
-        ...     print(session.run(y), [v.name for v in v1.trainable_variables()])
-        [[-1.  1.]] ['LayerNorm/beta:0', 'LayerNorm/gamma:0']
-    """
-    return _normalized(
-        inputs,
-        lambda channels: 1,
-        channels_axis,
-        center,
-        scale,
-        epsilon,
-        param_initializers,
-        reuse,
-        variables_collections,
-        trainable,
-        scope,
-        "LayerNorm",
-    )
+    The arguments are those of :func:`group_norm`; the variable scope is ``{scope}``.
 
-
-@_in_either_order(2)
-def instance_norm(
-    inputs: Any,
-    channels_axis: int = -1,
-    center: bool = True,
-    scale: bool = True,
-    epsilon: float = 1.53e-5,
-    param_initializers: Any = None,
-    reuse: Any = None,
-    variables_collections: Any = None,
-    training: bool = True,
-    trainable: bool = True,
-    scope: Any = None,
-    reduction_axes: Any = None,
-) -> Tensor:
-    """Bring each channel of a sample to mean 0 and variance 1.
-
-    The arguments are those of :func:`group_norm`; the variable scope is
-    ``InstanceNorm``.
-
-    Source: ``ipu.normalization_ops.instance_norm`` of SDK 1.4 to 3.4.
+    Source: ``ipu.normalization_ops.{name}`` of SDK 1.4 to 3.4.
 
     Example:
-        >>> x = [[[1.0, 5.0], [3.0, 9.0]]]
-        >>> instance_norm(x, center=False, scale=False, epsilon=0.0).numpy().tolist()
-        [[[-1.0, -1.0], [1.0, 1.0]]]
+        >>> x = {value}
+        >>> {name}(x, center=False, scale=False, epsilon=0.0).numpy().tolist()
+        {result}
     """
-    return _normalized(
-        inputs,
-        lambda channels: channels,
-        channels_axis,
-        center,
-        scale,
-        epsilon,
-        param_initializers,
-        reuse,
-        variables_collections,
-        trainable,
-        scope,
-        "InstanceNorm",
-    )
+    return _in_either_order(2)(function)
+
+
+layer_norm = _whole_norm(
+    "layer_norm",
+    "LayerNorm",
+    lambda channels: 1,
+    "Bring each sample to mean 0 and variance 1 over all its axes",
+    "[[1.0, 3.0]] -> [[-1.0, 1.0]]",
+)
+instance_norm = _whole_norm(
+    "instance_norm",
+    "InstanceNorm",
+    lambda channels: channels,
+    "Bring each channel of a sample to mean 0 and variance 1",
+    "[[[1.0, 5.0], [3.0, 9.0]]] -> [[[-1.0, -1.0], [1.0, 1.0]]]",
+)
 
 
 face(__name__)

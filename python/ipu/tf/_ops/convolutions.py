@@ -6,7 +6,7 @@ Each is one op of the core, ``conv``. What is here finds out the geometry.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ipu.tf._ops.window import (
@@ -409,79 +409,41 @@ def conv_transpose(
     )
 
 
-@op
-def conv1d_transpose(
-    input: Any,
-    filters: Any,
-    output_shape: Any,
-    strides: Any,
-    padding: Any = "SAME",
-    data_format: str | None = "NWC",
-    dilations: Any = None,
-    name: str | None = None,
-) -> Tensor:
-    """:func:`conv_transpose` of one spatial axis.
+def _transposed(spatial: int, data_format: str, example: str) -> Callable[..., Tensor]:
+    default = data_format
+
+    def function(
+        input: Any,
+        filters: Any,
+        output_shape: Any,
+        strides: Any,
+        padding: Any = "SAME",
+        data_format: str | None = default,
+        dilations: Any = None,
+        name: str | None = None,
+    ) -> Tensor:
+        layout = format_of(called, data_format, spatial)
+        return _transpose(
+            called, input, filters, output_shape, strides, padding, layout, dilations
+        )
+
+    sizes, result, axes = example.split(" -> ")
+    called = function.__name__ = function.__qualname__ = f"conv{spatial}d_transpose"
+    function.__doc__ = f""":func:`conv_transpose` of {axes}.
 
     Example:
-        >>> y, w = tf.ones((1, 4, 8)), tf.ones((3, 5, 8))
-        >>> tf.nn.conv1d_transpose(y, w, (1, 8, 5), 2).shape
-        (1, 8, 5)
+        >>> y, w = tf.ones(({sizes}, 8)), tf.ones(({"3, " * spatial}5, 8))
+        >>> tf.nn.{called}(y, w, {result}, 2).shape
+        {result}
     """
-    layout = format_of("conv1d_transpose", data_format, 1)
-    return _transpose(
-        "conv1d_transpose",
-        *(input, filters, output_shape, strides, padding, layout, dilations),
-    )
+    return op(function)
 
 
-@op
-def conv2d_transpose(
-    input: Any,
-    filters: Any,
-    output_shape: Any,
-    strides: Any,
-    padding: Any = "SAME",
-    data_format: str | None = "NHWC",
-    dilations: Any = None,
-    name: str | None = None,
-) -> Tensor:
-    """:func:`conv_transpose` of two spatial axes.
-
-    Example:
-        >>> y, w = tf.ones((1, 4, 4, 8)), tf.ones((3, 3, 5, 8))
-        >>> tf.nn.conv2d_transpose(y, w, (1, 8, 8, 5), 2).shape
-        (1, 8, 8, 5)
-    """
-    layout = format_of("conv2d_transpose", data_format, 2)
-    return _transpose(
-        "conv2d_transpose",
-        *(input, filters, output_shape, strides, padding, layout, dilations),
-    )
-
-
-@op
-def conv3d_transpose(
-    input: Any,
-    filters: Any,
-    output_shape: Any,
-    strides: Any,
-    padding: Any = "SAME",
-    data_format: str | None = "NDHWC",
-    dilations: Any = None,
-    name: str | None = None,
-) -> Tensor:
-    """:func:`conv_transpose` of three spatial axes.
-
-    Example:
-        >>> y, w = tf.ones((1, 2, 2, 2, 4)), tf.ones((2, 2, 2, 3, 4))
-        >>> tf.nn.conv3d_transpose(y, w, (1, 4, 4, 4, 3), 2).shape
-        (1, 4, 4, 4, 3)
-    """
-    layout = format_of("conv3d_transpose", data_format, 3)
-    return _transpose(
-        "conv3d_transpose",
-        *(input, filters, output_shape, strides, padding, layout, dilations),
-    )
+conv1d_transpose = _transposed(1, "NWC", "1, 4 -> (1, 8, 5) -> one spatial axis")
+conv2d_transpose = _transposed(2, "NHWC", "1, 4, 4 -> (1, 8, 8, 5) -> two spatial axes")
+conv3d_transpose = _transposed(
+    3, "NDHWC", "1, 2, 2, 2 -> (1, 4, 4, 4, 5) -> three spatial axes"
+)
 
 
 @op

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -207,76 +208,45 @@ def scatter_nd(indices: Any, updates: Any, shape: Any, name: str = "") -> Tensor
     return apply("scatter_nd", (points, parts), {"shape": sizes_of(shape)})
 
 
-def _scatter(tensor: Any, indices: Any, updates: Any, reduction: int) -> Tensor:
-    value = Tensor(tensor)
-    operands = (value, Tensor(indices), like(updates, value))
-    return apply("tensor_scatter", operands, {"reduction": reduction})
+def _scatter(
+    kind: str, reduction: int, text: str, updates: str, result: str
+) -> Callable[..., Tensor]:
+    def function(tensor: Any, indices: Any, updates: Any, name: str = "") -> Tensor:
+        value = Tensor(tensor)
+        new = -like(updates, value) if kind == "sub" else like(updates, value)
+        operands = (value, Tensor(indices), new)
+        return apply("tensor_scatter", operands, {"reduction": reduction})
 
+    name = f"tensor_scatter_nd_{kind}"
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"""``tensor`` with {text}.
 
-@op
-def tensor_scatter_nd_update(
-    tensor: Any, indices: Any, updates: Any, name: str = ""
-) -> Tensor:
-    """``tensor`` with other values at points; of several for one point the last holds.
-
-    Example:
-        >>> tf.tensor_scatter_nd_update([1, 2, 3], [[1]], [9]).numpy().tolist()
-        [1, 9, 3]
-    """
-    return _scatter(tensor, indices, updates, 0)
-
-
-@op
-def tensor_scatter_nd_add(
-    tensor: Any, indices: Any, updates: Any, name: str = ""
-) -> Tensor:
-    """``tensor`` with updates added at points, in their order.
+    Args:
+        tensor: Anything that converts to a tensor.
+        indices: Integers [..., k]; each names the first k axes.
+        updates: For each point a slice of the remaining axes.
 
     Example:
-        >>> tf.tensor_scatter_nd_add([1, 2, 3], [[1], [1]], [9, 1]).numpy().tolist()
-        [1, 12, 3]
+        >>> tf.{name}([1, 2, 3], {updates}).numpy().tolist()
+        {result}
     """
-    return _scatter(tensor, indices, updates, 1)
+    return op(function)
 
 
-@op
-def tensor_scatter_nd_sub(
-    tensor: Any, indices: Any, updates: Any, name: str = ""
-) -> Tensor:
-    """``tensor`` with updates subtracted at points.
-
-    Example:
-        >>> tf.tensor_scatter_nd_sub([1, 2, 3], [[1]], [9]).numpy().tolist()
-        [1, -7, 3]
-    """
-    value = Tensor(tensor)
-    return _scatter(value, indices, -like(updates, value), 1)
-
-
-@op
-def tensor_scatter_nd_min(
-    tensor: Any, indices: Any, updates: Any, name: str = ""
-) -> Tensor:
-    """``tensor`` with the smaller of value and update at points.
-
-    Example:
-        >>> tf.tensor_scatter_nd_min([1, 2, 3], [[1]], [0]).numpy().tolist()
-        [1, 0, 3]
-    """
-    return _scatter(tensor, indices, updates, 3)
-
-
-@op
-def tensor_scatter_nd_max(
-    tensor: Any, indices: Any, updates: Any, name: str = ""
-) -> Tensor:
-    """``tensor`` with the larger of value and update at points.
-
-    Example:
-        >>> tf.tensor_scatter_nd_max([1, 2, 3], [[1]], [9]).numpy().tolist()
-        [1, 9, 3]
-    """
-    return _scatter(tensor, indices, updates, 4)
+# fmt: off
+tensor_scatter_nd_update = _scatter(
+    "update", 0, "other values at points; of several for one point the last holds",
+    "[[1]], [9]", "[1, 9, 3]")
+tensor_scatter_nd_add = _scatter(
+    "add", 1, "updates added at points, in their order",
+    "[[1], [1]], [9, 1]", "[1, 12, 3]")
+tensor_scatter_nd_sub = _scatter(
+    "sub", 1, "updates subtracted at points", "[[1]], [9]", "[1, -7, 3]")
+tensor_scatter_nd_min = _scatter(
+    "min", 3, "the smaller of value and update at points", "[[1]], [0]", "[1, 0, 3]")
+tensor_scatter_nd_max = _scatter(
+    "max", 4, "the larger of value and update at points", "[[1]], [9]", "[1, 9, 3]")
+# fmt: on
 
 
 @op

@@ -16,6 +16,7 @@ Example:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -140,15 +141,19 @@ def resize_images(
 resize = resize_images
 
 
-@op
-def resize_bilinear(
-    images: Any,
-    size: Any,
-    align_corners: bool = False,
-    name: str | None = None,
-    half_pixel_centers: bool = False,
-) -> Any:
-    """Return images of another size, by linear interpolation.
+def _resizing(kind: int, name: str, how: str, example: str) -> Callable[..., Any]:
+    def function(
+        images: Any,
+        size: Any,
+        align_corners: bool = False,
+        name: str | None = None,
+        half_pixel_centers: bool = False,
+    ) -> Any:
+        return _sampled(images, size, kind, align_corners, half_pixel_centers)
+
+    row, result = example.split(" -> ")
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"""Return images of another size, {how}.
 
     Args:
         images: A batch of images [batch, height, width, channels].
@@ -160,47 +165,30 @@ def resize_bilinear(
         ValueError: Both are asked for, or a size is not positive.
 
     Example:
-        >>> resize_bilinear([[[[0.0], [2.0]]]], (1, 4)).numpy().ravel().tolist()
-        [0.0, 1.0, 2.0, 2.0]
+        >>> {name}([[{row}]], (1, 4)).numpy().ravel().tolist()
+        {result}
     """
-    kind = ResizeMethod.BILINEAR
-    return _sampled(images, size, kind, align_corners, half_pixel_centers)
+    return op(function)
 
 
-@op
-def resize_nearest_neighbor(
-    images: Any,
-    size: Any,
-    align_corners: bool = False,
-    name: str | None = None,
-    half_pixel_centers: bool = False,
-) -> Any:
-    """Images of another size, of pixels that there are; as :func:`resize_bilinear`.
-
-    Example:
-        >>> resize_nearest_neighbor([[[[5], [6]]]], (1, 3)).numpy().ravel().tolist()
-        [5, 5, 6]
-    """
-    kind = ResizeMethod.NEAREST_NEIGHBOR
-    return _sampled(images, size, kind, align_corners, half_pixel_centers)
-
-
-@op
-def resize_bicubic(
-    images: Any,
-    size: Any,
-    align_corners: bool = False,
-    name: str | None = None,
-    half_pixel_centers: bool = False,
-) -> Any:
-    """Images of another size, by cubic interpolation; as :func:`resize_bilinear`.
-
-    Example:
-        >>> resize_bicubic([[[[0.0], [2.0]]]], (1, 4)).shape
-        (1, 1, 4, 1)
-    """
-    kind = ResizeMethod.BICUBIC
-    return _sampled(images, size, kind, align_corners, half_pixel_centers)
+resize_bilinear = _resizing(
+    ResizeMethod.BILINEAR,
+    "resize_bilinear",
+    "by linear interpolation",
+    "[[0.0], [2.0]] -> [0.0, 1.0, 2.0, 2.0]",
+)
+resize_nearest_neighbor = _resizing(
+    ResizeMethod.NEAREST_NEIGHBOR,
+    "resize_nearest_neighbor",
+    "of pixels that there are",
+    "[[5], [6]] -> [5, 5, 6, 6]",
+)
+resize_bicubic = _resizing(
+    ResizeMethod.BICUBIC,
+    "resize_bicubic",
+    "by cubic interpolation",
+    "[[1.0], [1.0]] -> [1.0, 1.0, 1.0, 1.0]",
+)
 
 
 @op

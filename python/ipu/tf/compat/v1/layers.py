@@ -207,15 +207,21 @@ def conv2d(
         return _finished(y, bias, layout, activation, activity_regularizer)
 
 
-def max_pooling2d(
-    inputs: Any,
-    pool_size: Any,
-    strides: Any,
-    padding: str = "valid",
-    data_format: str = "channels_last",
-    name: str | None = None,
-) -> Any:
-    """Return the largest of each window.
+def _pooling(pool: Callable[..., Any], name: str, what: str) -> Callable[..., Any]:
+    def function(
+        inputs: Any,
+        pool_size: Any,
+        strides: Any,
+        padding: str = "valid",
+        data_format: str = "channels_last",
+        name: str | None = None,
+    ) -> Any:
+        window, steps = list(_pair(pool_size)), list(_pair(strides))
+        layout = _format(data_format)
+        return pool(inputs, window, steps, padding.upper(), data_format=layout)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"""Return the {what} of each window.
 
     Args:
         inputs: ``(batch, rows, columns, channels)``, or channels in front of rows.
@@ -225,46 +231,14 @@ def max_pooling2d(
         data_format: "channels_last" or "channels_first".
 
     Example:
-        >>> max_pooling2d(tf.ones([1, 8, 8, 3]), 2, 2).shape
+        >>> {name}(tf.ones([1, 8, 8, 3]), 2, 2).shape
         (1, 4, 4, 3)
     """
-    return tf.nn.max_pool2d(
-        inputs,
-        list(_pair(pool_size)),
-        list(_pair(strides)),
-        padding.upper(),
-        data_format=_format(data_format),
-    )
+    return function
 
 
-def average_pooling2d(
-    inputs: Any,
-    pool_size: Any,
-    strides: Any,
-    padding: str = "valid",
-    data_format: str = "channels_last",
-    name: str | None = None,
-) -> Any:
-    """Return the mean of each window.
-
-    Args:
-        inputs: ``(batch, rows, columns, channels)``, or channels in front of rows.
-        pool_size: Rows and columns of a window.
-        strides: Rows and columns from one window to the next.
-        padding: "valid" or "same".
-        data_format: "channels_last" or "channels_first".
-
-    Example:
-        >>> average_pooling2d(tf.ones([1, 8, 8, 3]), 2, 2).shape
-        (1, 4, 4, 3)
-    """
-    return tf.nn.avg_pool2d(
-        inputs,
-        list(_pair(pool_size)),
-        list(_pair(strides)),
-        padding.upper(),
-        data_format=_format(data_format),
-    )
+max_pooling2d = _pooling(tf.nn.max_pool2d, "max_pooling2d", "largest")
+average_pooling2d = _pooling(tf.nn.avg_pool2d, "average_pooling2d", "mean")
 
 
 def flatten(inputs: Any, name: str | None = None) -> Any:

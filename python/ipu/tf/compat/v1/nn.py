@@ -9,6 +9,7 @@ Example:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ipu._text.faces import face
@@ -62,16 +63,21 @@ __all__ = [
 ]
 
 
-def max_pool(
-    value: Any,
-    ksize: Any,
-    strides: Any,
-    padding: Any,
-    data_format: str = "NHWC",
-    name: str | None = None,
-    input: Any = None,
-) -> Any:
-    """Return the largest of each window.
+def _pooling(pool: Callable[..., Any], what: str) -> Callable[..., Any]:
+    def function(
+        value: Any,
+        ksize: Any,
+        strides: Any,
+        padding: Any,
+        data_format: str = "NHWC",
+        name: str | None = None,
+        input: Any = None,
+    ) -> Any:
+        given = value if input is None else input
+        return pool(given, ksize, strides, padding, data_format)
+
+    function.__name__ = function.__qualname__ = pool.__name__
+    function.__doc__ = f"""Return the {what} of each window.
 
     Args:
         value: The input.
@@ -83,34 +89,14 @@ def max_pool(
 
     Example:
         >>> x = tf.ones([1, 4, 4, 1])
-        >>> max_pool(x, [1, 2, 2, 1], [1, 2, 2, 1], "SAME").shape
+        >>> {pool.__name__}(x, [1, 2, 2, 1], [1, 2, 2, 1], "SAME").shape
         (1, 2, 2, 1)
     """
-    given = value if input is None else input
-    return _nn.max_pool(given, ksize, strides, padding, data_format)
+    return function
 
 
-def avg_pool(
-    value: Any,
-    ksize: Any,
-    strides: Any,
-    padding: Any,
-    data_format: str = "NHWC",
-    name: str | None = None,
-    input: Any = None,
-) -> Any:
-    """Return the mean of each window.
-
-    Args:
-        value, ksize, strides, padding, data_format, input: As for :func:`max_pool`.
-
-    Example:
-        >>> x = tf.ones([1, 4, 4, 1])
-        >>> avg_pool(x, [1, 2, 2, 1], [1, 2, 2, 1], "SAME").shape
-        (1, 2, 2, 1)
-    """
-    given = value if input is None else input
-    return _nn.avg_pool(given, ksize, strides, padding, data_format)
+max_pool = _pooling(_nn.max_pool, "largest")
+avg_pool = _pooling(_nn.avg_pool, "mean")
 
 
 def dropout(
