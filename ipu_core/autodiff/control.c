@@ -199,8 +199,8 @@ ipu__control_cut(const ipu__walk *w, ipu_block id, ipu_node last, size_t results
     while (block->last.index != last.index) {
         ipu_graph_unlink(w->graph, block->last);
     }
-    block->results.count = results < block->results.count ? results
-                                                          : block->results.count;
+    block->results.count =
+        results < block->results.count ? results : block->results.count;
 }
 
 ipu_status
@@ -360,21 +360,14 @@ make_counter(supply *s, uint32_t i, ipu_value *out)
     ipu__walk *w = p->w;
     const ipu_node_data *loop = ipu_node_of(w->graph, p->node);
     int64_t step = ipu_loop_step(w->graph, p->forward, i);
-    ipu_value terms[2] = {loop->inputs[ipu_node_entering(loop, i)], p->turn};
-    if (step != 1) {
-        ipu_type type = ipu_value_of(w->graph, p->turn)->type;
-        ipu_value factors[2] = {p->turn, IPU_NO_VALUE};
-        IPU_TRY(ipu_graph_emit_fill(w->ctx, w->graph, p->back, p->node, &type,
-                                    (double)step, &factors[1]));
-        IPU_TRY(ipu_graph_emit(w->ctx, w->graph, p->back, p->node, IPU_OP_ID_MUL,
-                               factors, 2, NULL, 0, &terms[1]));
+    ipu_value first = loop->inputs[ipu_node_entering(loop, i)];
+    ipu_rule build = ipu__control_builder(w, p->back, p->node);
+    ipu_rule *r = &build;
+    *out = step == 1 ? p->turn : MUL(p->turn, NUMBER_LIKE(p->turn, (double)step));
+    if (!ipu_value_is_known_int(w->graph, first, 0)) {
+        *out = ADD(first, *out);
     }
-    if (ipu_value_is_known_int(w->graph, terms[0], 0)) {
-        *out = terms[1];
-        return IPU_OK;
-    }
-    return ipu_graph_emit(w->ctx, w->graph, p->back, p->node, IPU_OP_ID_ADD, terms, 2,
-                          NULL, 0, out);
+    return r->status;
 }
 
 /* The node that makes `value` once more, if all of its inputs are there. Otherwise

@@ -5,9 +5,17 @@
 #ifndef IPU_AUTODIFF_CONTROL_H
 #define IPU_AUTODIFF_CONTROL_H
 
+#include "autodiff/rule_terms.h"
 #include "autodiff/walk.h"
 
 typedef IPU_ARRAY(ipu_value) ipu__values;
+
+/* What builds nodes in a block that are like `node`, as a rule does. */
+static inline ipu_rule
+ipu__control_builder(ipu__walk *w, ipu_block block, ipu_node node)
+{
+    return (ipu_rule){.ctx = w->ctx, .graph = w->graph, .block = block, .node = node};
+}
 
 /* --- deriving: on the walk ------------------------------------------------------- */
 

@@ -10,24 +10,8 @@
  * are the parameters and results of the gradient's body: the sums for the targets, and
  * what came back to each carried value that depends on an x. */
 #include "autodiff/control.h"
-#include "autodiff/rules.h"
 #include "graph/block_op.h"
 #include "graph/trips.h"
-
-static ipu_status
-emit_int(ipu__walk *w, ipu_block block, ipu_node like, double number, ipu_value *out)
-{
-    ipu_type type = {.dtype = IPU_DTYPE_INT32, .shape = ipu_shape_scalar()};
-    return ipu_graph_emit_fill(w->ctx, w->graph, block, like, &type, number, out);
-}
-
-static ipu_status
-emit_two(ipu__walk *w, ipu_block block, ipu_node like, ipu_op op, ipu_value a,
-         ipu_value b, ipu_value *out)
-{
-    ipu_value inputs[2] = {a, b};
-    return ipu_graph_emit(w->ctx, w->graph, block, like, op, inputs, 2, NULL, 0, out);
-}
 
 /* --- deriving -------------------------------------------------------------------- */
 
@@ -88,10 +72,10 @@ static ipu_status
 close_gradient(loop_gradient *g)
 {
     ipu__walk *w = g->c.w;
-    ipu_value one;
-    ipu_value next;
-    IPU_TRY(emit_int(w, g->back, g->c.node, 1.0, &one));
-    IPU_TRY(emit_two(w, g->back, g->c.node, IPU_OP_ID_SUB, g->turn, one, &next));
+    ipu_rule build = ipu__control_builder(w, g->back, g->c.node);
+    ipu_rule *r = &build;
+    ipu_value next = SUB(g->turn, NUMBER_LIKE(g->turn, 1.0));
+    IPU_TRY(r->status);
     IPU_TRY(ipu_graph_add_result(w->ctx, w->graph, g->back, next));
     for (size_t i = 0; i < g->c.targets.count; i++) {
         ipu_value sum = ipu__walk_gradient(w, g->c.targets.items[i]);
@@ -130,8 +114,10 @@ static ipu_status
 emit_gradient(loop_gradient *g, int64_t most_turns, ipu_node *out)
 {
     ipu__walk *w = g->c.w;
-    ipu_value later;
-    IPU_TRY(emit_int(w, w->block, g->c.node, 0.0, &later));
+    ipu_rule build = ipu__control_builder(w, w->block, g->c.node);
+    ipu_rule *r = &build;
+    ipu_value later = NUMBER_LIKE(g->turn, 0.0);
+    IPU_TRY(r->status);
     IPU_TRY(IPU_ARRAY_PUSH(w->ctx, &g->initials, later));
     IPU_TRY(IPU_ARRAY_PUSH(w->ctx, &g->initials, later));
     for (size_t i = 0; i < g->c.targets.count; i++) {
@@ -148,10 +134,10 @@ emit_gradient(loop_gradient *g, int64_t most_turns, ipu_node *out)
     ipu_attr attrs[3] = {ipu_attr_int(IPU_ATTR_BODY, g->back.index),
                          ipu_attr_int(IPU_ATTR_MAXIMUM_ITERATIONS, most_turns),
                          ipu_attr_int(IPU_ATTR_IS_PART, is_part)};
-    ipu_value first;
-    IPU_TRY(ipu_graph_emit(w->ctx, w->graph, w->block, g->c.node, IPU_OP_ID_REPEAT,
-                           g->initials.items, (uint32_t)g->initials.count, attrs,
-                           is_part ? 3 : 2, &first));
+    ipu_value first =
+        ipu__rule_emit(r, IPU_OP_ID_REPEAT, g->initials.items,
+                       (uint32_t)g->initials.count, attrs, is_part ? 3 : 2);
+    IPU_TRY(r->status);
     *out = ipu_value_of(w->graph, first)->producer;
     return IPU_OK;
 }
@@ -300,12 +286,12 @@ find_turns(connection *c)
     }
     c->turns = node->inputs[0];
     if (given >= 0) {
-        ipu_block outside = ipu_node_of(w->graph, c->back_node)->block;
-        ipu_value most;
+        ipu_rule r = ipu__control_builder(w, ipu_node_of(w->graph, c->back_node)->block,
+                                          c->node);
         add_before(c, c->back_node);
-        IPU_TRY(emit_int(w, outside, c->node, (double)given, &most));
-        IPU_TRY(emit_two(w, outside, c->node, IPU_OP_ID_MINIMUM, c->turns, most,
-                         &c->turns));
+        ipu_value most = ipu__rule_number(&r, c->turns, (double)given);
+        c->turns = ipu__rule_binary(&r, IPU_OP_ID_MINIMUM, c->turns, most);
+        return r.status;
     }
     return IPU_OK;
 }
@@ -319,16 +305,6 @@ stash_type(const connection *c, ipu_value value, int64_t rows)
     stash.shape.dims[0] = rows;
     stash.shape.dims[1] = ipu_shape_elements(&type->shape);
     return stash;
-}
-
-static ipu_status
-emit_reshape(ipu__walk *w, ipu_block block, ipu_node like, ipu_value x,
-             const ipu_shape *shape, ipu_value *out)
-{
-    ipu_shape copy = *shape; /* the original may be in an array that moves */
-    ipu_attr attr = ipu_attr_shape(&copy);
-    return ipu_graph_emit(w->ctx, w->graph, block, like, IPU_OP_ID_RESHAPE, &x, 1,
-                          &attr, 1, out);
 }
 
 /* A parameter of each block of the forward node; *out is the body's. */
@@ -351,15 +327,15 @@ add_counter(connection *c, ipu_value *turn)
     ipu__walk *w = c->w;
     ipu_block home = ipu_node_of(w->graph, c->node)->block;
     ipu_type type = {.dtype = IPU_DTYPE_INT32, .shape = ipu_shape_scalar()};
+    ipu_rule build = ipu__control_builder(w, c->plan.forward, c->node);
+    ipu_rule *r = &build;
     ipu_value zero;
-    ipu_value one;
-    ipu_value next;
-    IPU_TRY(emit_int(w, home, c->node, 0.0, &zero));
+    IPU_TRY(ipu_graph_emit_fill(w->ctx, w->graph, home, c->node, &type, 0.0, &zero));
     IPU_TRY(IPU_ARRAY_PUSH(w->ctx, &c->types, type));
     IPU_TRY(IPU_ARRAY_PUSH(w->ctx, &c->initials, zero));
     IPU_TRY(add_carried_param(c, &type, turn));
-    IPU_TRY(emit_int(w, c->plan.forward, c->node, 1.0, &one));
-    IPU_TRY(emit_two(w, c->plan.forward, c->node, IPU_OP_ID_ADD, *turn, one, &next));
+    ipu_value next = ADD(*turn, NUMBER_LIKE(*turn, 1.0));
+    IPU_TRY(r->status);
     return ipu_graph_add_result(w->ctx, w->graph, c->plan.forward, next);
 }
 
@@ -369,20 +345,20 @@ add_stash(connection *c, ipu_value value, ipu_value turn)
 {
     ipu__walk *w = c->w;
     ipu_block home = ipu_node_of(w->graph, c->node)->block;
-    ipu_block body = c->plan.forward;
+    ipu_rule r = ipu__control_builder(w, c->plan.forward, c->node);
     ipu_value inputs[3] = {IPU_NO_VALUE, IPU_NO_VALUE, turn};
     ipu_type type = stash_type(c, value, c->most_turns);
     ipu_type row = stash_type(c, value, 1);
     ipu_value initial;
-    ipu_value rows;
     IPU_TRY(ipu_graph_emit_empty(w->ctx, w->graph, home, c->node, &type, &initial));
     IPU_TRY(IPU_ARRAY_PUSH(w->ctx, &c->types, type));
     IPU_TRY(IPU_ARRAY_PUSH(w->ctx, &c->initials, initial));
     IPU_TRY(add_carried_param(c, &type, &inputs[0]));
-    IPU_TRY(emit_reshape(w, body, c->node, value, &row.shape, &inputs[1]));
-    IPU_TRY(ipu_graph_emit(w->ctx, w->graph, body, c->node,
-                           IPU_OP_ID_DYNAMIC_UPDATE_SLICE, inputs, 3, NULL, 0, &rows));
-    return ipu_graph_add_result(w->ctx, w->graph, body, rows);
+    inputs[1] = ipu__rule_reshape(&r, value, &row.shape);
+    ipu_value rows =
+        ipu__rule_emit(&r, IPU_OP_ID_DYNAMIC_UPDATE_SLICE, inputs, 3, NULL, 0);
+    IPU_TRY(r.status);
+    return ipu_graph_add_result(w->ctx, w->graph, r.block, rows);
 }
 
 static ipu_status
@@ -439,17 +415,16 @@ static ipu_status
 read_row(connection *c, size_t i)
 {
     ipu__walk *w = c->w;
-    ipu_block back = c->plan.back;
+    ipu_rule r = ipu__control_builder(w, c->plan.back, c->node);
     const ipu_node_data *node = ipu_node_of(w->graph, c->node);
     uint32_t stash = node->output_count - (uint32_t)c->plan.kept.count + (uint32_t)i;
     ipu_type row = stash_type(c, c->plan.kept.items[i], 1);
     ipu_shape shape = ipu_value_of(w->graph, c->plan.kept.items[i])->type.shape;
     ipu_value inputs[2] = {ipu_node_output(node, stash), c->plan.turn};
     ipu_attr size = ipu_attr_ints(IPU_ATTR_SIZE, row.shape.dims, 2);
-    ipu_value out;
-    IPU_TRY(ipu_graph_emit(w->ctx, w->graph, back, c->node, IPU_OP_ID_DYNAMIC_SLICE,
-                           inputs, 2, &size, 1, &out));
-    IPU_TRY(emit_reshape(w, back, c->node, out, &shape, &out));
+    ipu_value out = ipu__rule_emit(&r, IPU_OP_ID_DYNAMIC_SLICE, inputs, 2, &size, 1);
+    out = ipu__rule_reshape(&r, out, &shape);
+    IPU_TRY(r.status);
     return IPU_ARRAY_PUSH(w->ctx, &c->rows, out);
 }
 
@@ -458,12 +433,12 @@ static ipu_status
 set_turns(connection *c)
 {
     ipu__walk *w = c->w;
-    ipu_block outside = ipu_node_of(w->graph, c->back_node)->block;
-    ipu_value one;
-    ipu_value last;
+    ipu_rule build =
+        ipu__control_builder(w, ipu_node_of(w->graph, c->back_node)->block, c->node);
+    ipu_rule *r = &build;
     add_before(c, c->back_node);
-    IPU_TRY(emit_int(w, outside, c->node, 1.0, &one));
-    IPU_TRY(emit_two(w, outside, c->node, IPU_OP_ID_SUB, c->turns, one, &last));
+    ipu_value last = SUB(c->turns, NUMBER_LIKE(c->turns, 1.0));
+    IPU_TRY(r->status);
     const ipu_node_data *back = ipu_node_of(w->graph, c->back_node);
     back->inputs[0] = c->turns;
     back->inputs[ipu_node_entering(back, 0)] = last;

@@ -138,28 +138,6 @@ ipu_effects_of(const ipu_effects *effects, ipu_block block, uint32_t *out_count)
 }
 
 bool
-ipu_effects_node_writes(const ipu_effects *effects, const ipu_node_data *node,
-                        uint32_t resource)
-{
-    for (uint32_t i = 0; ipu_node_writes(node) && i < ipu_node_resource_count(node);
-         i++) {
-        if (ipu_node_resource(node, i) == resource) {
-            return true;
-        }
-    }
-    for (uint32_t k = 0; k < ipu_node_block_count(node); k++) {
-        uint32_t count;
-        const uint32_t *written =
-            ipu_effects_of(effects, ipu_node_block(node, k), &count);
-        if (count > 0 &&
-            bsearch(&resource, written, count, sizeof(uint32_t), by_number) != NULL) {
-            return true;
-        }
-    }
-    return false;
-}
-
-bool
 ipu_effects_node_has(const ipu_effects *effects, const ipu_node_data *node)
 {
     uint32_t count = ipu_node_writes(node);

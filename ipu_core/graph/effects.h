@@ -36,10 +36,7 @@ void ipu_effects_free(ipu_ctx *ctx, ipu_effects *effects);
 /* What is written in a block; *out_count entries. */
 const uint32_t *ipu_effects_of(const ipu_effects *effects, ipu_block block,
                                uint32_t *out_count);
-/* Whether the node, or a block that it holds, writes this resource. */
-bool ipu_effects_node_writes(const ipu_effects *effects, const ipu_node_data *node,
-                             uint32_t resource);
-/* Whether it writes any. */
+/* Whether the node, or a block that it holds, writes any. */
 bool ipu_effects_node_has(const ipu_effects *effects, const ipu_node_data *node);
 
 #endif

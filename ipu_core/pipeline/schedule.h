@@ -96,8 +96,6 @@ void ipu_schedule_free(ipu_ctx *ctx, ipu_schedule *schedule);
  * see overlaps_io. The request's own number is not looked at. */
 ipu_status ipu_schedule_overlap(ipu_ctx *ctx, const ipu_schedule_request *request,
                                 uint32_t *out);
-/* FAILED_PRECONDITION, with the nearest legal numbers, where the request's is not. */
-ipu_status ipu_schedule_check_count(ipu_ctx *ctx, const ipu_schedule_request *request);
 
 /* Of how many micro-batches activations of the stage are kept, beside those that are
  * being processed. */

@@ -30,8 +30,8 @@ find_row(ipu_ctx *ctx, const char *name, const ipu__schedule_row **out)
             *out = &rows[i];
             return IPU_OK;
         }
-        used += (size_t)snprintf(known + used, sizeof(known) - used, " '%s'",
-                                 rows[i].name);
+        used +=
+            (size_t)snprintf(known + used, sizeof(known) - used, " '%s'", rows[i].name);
     }
     IPU_FAIL(ctx, VALUE, "there is no pipelining schedule '%s'; there are%s", name,
              known);
@@ -119,15 +119,6 @@ check_count(ipu_ctx *ctx, const ipu_schedule_request *request,
         is_any || count == 0 ? "at least" : "a multiple of", least, count,
         request->name, request->stage_count,
         request->is_training ? "training" : "inference", nearest);
-}
-
-ipu_status
-ipu_schedule_check_count(ipu_ctx *ctx, const ipu_schedule_request *request)
-{
-    const ipu__schedule_row *row;
-    uint32_t overlap;
-    IPU_TRY(find_overlap(ctx, request, &row, &overlap));
-    return check_count(ctx, request, row, overlap);
 }
 
 static ipu_status

@@ -11,7 +11,7 @@
 
 enum { MOST_STAGES = 16 };
 
-static const char *const names[] = {"Grouped", "Interleaved", "Sequential", "GPipe",
+static const char *const names[] = {"Grouped", "Interleaved",     "Sequential", "GPipe",
                                     "1F1B",    "Interleaved1F1B", "ZeroBubble"};
 enum { NAME_COUNT = sizeof(names) / sizeof(names[0]) };
 
@@ -75,7 +75,9 @@ test_legal_counts(ipu_ctx *ctx)
             CHECK(length == cases[i].length);
             for (r.micro_batches = 0; r.micro_batches <= 4 * n; r.micro_batches++) {
                 bool is_legal = r.micro_batches > 0 && r.micro_batches % length == 0;
-                ipu_status status = ipu_schedule_check_count(ctx, &r);
+                ipu_schedule *schedule = NULL;
+                ipu_status status = ipu_schedule_create(ctx, &r, &schedule);
+                ipu_schedule_free(ctx, schedule);
                 CHECK(status == (is_legal ? IPU_OK : IPU_STATUS_FAILED_PRECONDITION));
                 ipu_ctx_clear(ctx);
             }
