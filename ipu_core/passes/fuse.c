@@ -5,11 +5,13 @@
  * join (fuse_updates.c), element-wise nodes become trees (fuse_trees.c). They make
  *
  *   fused_matmul            matmul, + a bias of the last axis, then relu, tanh or
- * sigmoid (the last two may each be missing, not both) fused_conv              conv,
- * then up to four of: + a bias of the last axis, * a factor of it, + a tensor of the
- * result's shape; then relu, tanh or sigmoid fused_conv_grad_input   conv_grad_input,
- * then relu_grad (fuse_relu_grad.c) matmul_sgd_update       matmul as the gradient of
- * sgd_update matmul_accumulate       matmul added to what a loop carries
+ *                           sigmoid (the last two may each be missing, not both)
+ *   fused_conv              conv, then up to four of: + a bias of the last axis, * a
+ *                           factor of it, + a tensor of the result's shape; then relu,
+ *                           tanh or sigmoid
+ *   fused_conv_grad_input   conv_grad_input, then relu_grad
+ *   matmul_sgd_update       matmul as the gradient of sgd_update
+ *   matmul_accumulate       matmul added to what a loop carries
  *   gather_sgd_update       gather_grad as the gradient of sgd_update: no zeros are
  *                           made, and rows that no index names cost nothing
  *   fused_update            updates of variables, with what they alone need

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * What the files of the pass `fuse` share: fuse.c counts uses and runs the parts,
- * fuse_products.c finishes products, fuse_relu_grad.c gradients, fuse_updates.c joins
- * updates of variables, fuse_trees.c makes one node of a tree of element-wise ones.
- * Nothing else includes it. */
+ * fuse_products.c finishes products and gradients, fuse_updates.c joins updates of
+ * variables, fuse_trees.c makes one node of a tree of element-wise ones. Nothing else
+ * includes it. */
 #ifndef IPU_PASSES_FUSE_IMPL_H
 #define IPU_PASSES_FUSE_IMPL_H
 
@@ -40,10 +40,6 @@ bool ipu__fuse_keeps_order(const ipu__fuser *f, ipu_node first, ipu_node last);
 bool ipu__fuse_may_join(const ipu__fuser *f, ipu_node first, ipu_node last);
 /* Visits a node that may finish a product: the state of the rewriter is the fuser. */
 ipu__visit_fn ipu__fuse_visit_product;
-/* A fused node takes the place of `old`: same users, same segment. */
-ipu_status ipu__fuse_take_place(ipu__rewriter *r, ipu_value old, ipu_value fused);
-/* The same for the gradient of a relu, which may be part of the gradient it is of. */
-ipu__visit_fn ipu__fuse_visit_relu_grad;
 /* Joins updates of variables; takes no notes. */
 ipu_status ipu__fuse_updates(ipu_ctx *ctx, ipu_graph *graph);
 /* Whether a node can fail by itself, and so must not be moved past a write. None that

@@ -2,7 +2,14 @@
  *
  * Part of the pass `fuse` (fuse.c): products take up what follows them. An addition of
  * a bias or of what a loop carries, an activation, a step of a convolution or an SGD
- * update finds the product that it finishes, and one node takes the place of both. */
+ * update finds the product that it finishes, and one node takes the place of both. So
+ * does the gradient of a relu, of the convolution's gradient in front of it; and where
+ * x goes into a maximum pooling whose results are y,
+ *
+ *   relu_grad(x, max_pool_grad(x, y, dy))  ->  max_pool_grad(x, y, relu_grad(y, dy))
+ *
+ * which has fewer elements. dy goes to an element that equals y, or is NaN as y is, so
+ * both ask of the same number whether it is above 0; all else is 0 either way. */
 #include <string.h>
 
 #include "passes/fuse_impl.h"
@@ -63,6 +70,17 @@ find_late_rows(const ipu__fuser *f, ipu_value value, ipu_node user)
                : NULL;
 }
 
+/* Those of a matmul, also where they are left out. Gives how many there are. */
+static uint32_t
+transposes_of(const ipu_node_data *product, ipu_attr *out)
+{
+    static const ipu_attr_key keys[] = {IPU_ATTR_TRANSPOSE_A, IPU_ATTR_TRANSPOSE_B};
+    for (uint32_t i = 0; i < 2; i++) {
+        out[i] = ipu_attr_int(keys[i], ipu_attrs_int(product->attrs, keys[i], 0));
+    }
+    return 2;
+}
+
 static ipu_status
 visit_update(ipu__rewriter *r, ipu_node id, bool *keep)
 {
@@ -81,12 +99,7 @@ visit_update(ipu__rewriter *r, ipu_node id, bool *keep)
     ipu_attr attrs[6];
     uint32_t count = 0;
     if (product != NULL) {
-        attrs[count++] =
-            ipu_attr_int(IPU_ATTR_TRANSPOSE_A,
-                         ipu_attrs_int(product->attrs, IPU_ATTR_TRANSPOSE_A, 0));
-        attrs[count++] =
-            ipu_attr_int(IPU_ATTR_TRANSPOSE_B,
-                         ipu_attrs_int(product->attrs, IPU_ATTR_TRANSPOSE_B, 0));
+        count = transposes_of(product, attrs);
     } else {
         attrs[count++] = ipu_attr_shape(shape);
     }
@@ -163,18 +176,22 @@ finished_form(ipu_op op)
     }
 }
 
-/* The product, finished in part or not at all, that makes `value` for `user` alone, or
- * NULL. */
+/* The node that makes `value` for `user` alone and may be part of it, or NULL. */
+static const ipu_node_data *
+own_node(const ipu__fuser *f, ipu_value value, ipu_node user)
+{
+    const ipu_node_data *node = ipu_producer_of(f->graph, value);
+    bool joins = node != NULL && ipu_uses_count(&f->uses, value) == 1 &&
+                 ipu__fuse_may_join(f, ipu_value_of(f->graph, value)->producer, user);
+    return joins ? node : NULL;
+}
+
+/* The same of a product, finished in part or not at all. */
 static const ipu_node_data *
 own_product(const ipu__fuser *f, ipu_value value, ipu_node user)
 {
-    const ipu_node_data *node = ipu_producer_of(f->graph, value);
-    if (node == NULL || finished_form(node->op) == IPU_OP_ID_COUNT ||
-        ipu_uses_count(&f->uses, value) != 1) {
-        return NULL;
-    }
-    return ipu__fuse_may_join(f, ipu_value_of(f->graph, value)->producer, user) ? node
-                                                                                : NULL;
+    const ipu_node_data *node = own_node(f, value, user);
+    return node == NULL || finished_form(node->op) == IPU_OP_ID_COUNT ? NULL : node;
 }
 
 static bool
@@ -186,8 +203,9 @@ is_bias(const ipu__fuser *f, ipu_value bias, const ipu_node_data *node)
            type->shape.dims[0] == product->shape.dims[product->shape.rank - 1];
 }
 
-ipu_status
-ipu__fuse_take_place(ipu__rewriter *r, ipu_value old, ipu_value fused)
+/* A fused node takes the place of `old`: same users, same segment. */
+static ipu_status
+take_place(ipu__rewriter *r, ipu_value old, ipu_value fused)
 {
     ipu__fuser *f = r->state;
     ipu_node old_node = ipu_value_of(r->graph, old)->producer;
@@ -237,13 +255,8 @@ static uint32_t
 finished_attrs(const ipu_node_data *product, ipu_activation activation,
                ipu_attr attrs[IPU_ATTR_COUNT])
 {
-    static const ipu_attr_key flags[] = {IPU_ATTR_TRANSPOSE_A, IPU_ATTR_TRANSPOSE_B};
     const bool is_conv = finished_form(product->op) == IPU_OP_ID_FUSED_CONV;
-    uint32_t count = 0;
-    for (uint32_t i = 0; !is_conv && i < 2; i++) {
-        attrs[count++] = (ipu_attr){
-            .key = flags[i], .as = {.i = ipu_attrs_int(product->attrs, flags[i], 0)}};
-    }
+    uint32_t count = is_conv ? 0 : transposes_of(product, attrs);
     for (uint32_t i = 0; is_conv && i < product->attrs.count; i++) {
         if (product->attrs.items[i].key != IPU_ATTR_ACTIVATION) {
             attrs[count++] = product->attrs.items[i];
@@ -337,7 +350,42 @@ visit_step(ipu__rewriter *r, ipu_node id, bool *keep)
     IPU_TRY(ipu_graph_emit(r->ctx, r->graph, node->block, id, IPU_OP_ID_FUSED_CONV,
                            inputs, before + 1, attrs, count, &fused));
     *keep = false;
-    return ipu__fuse_take_place(r, replaced, fused);
+    return take_place(r, replaced, fused);
+}
+
+/* --- gradients of relu ------------------------------------------------------------ */
+
+static ipu_status
+visit_relu_grad(ipu__rewriter *r, ipu_node id, bool *keep)
+{
+    const ipu_node_data *node = ipu_node_of(r->graph, id);
+    const ipu_node_data *from = own_node(r->state, node->inputs[1], id);
+    const ipu_value old = ipu_node_output(node, 0);
+    const ipu_block block = node->block;
+    if (from == NULL || ipu_value_of(r->graph, old)->type.dtype != IPU_DTYPE_FLOAT32) {
+        return IPU_OK;
+    }
+    const ipu_attrs attrs = from->attrs;
+    const bool is_conv = from->op == IPU_OP_ID_CONV_GRAD_INPUT &&
+                         ipu_attrs_int(attrs, IPU_ATTR_CHANNELS_FIRST, 0) == 0;
+    const bool is_pool = from->op == IPU_OP_ID_MAX_POOL_GRAD &&
+                         from->inputs[0].index == node->inputs[0].index;
+    if (!is_conv && !is_pool) {
+        return IPU_OK;
+    }
+    const ipu_value *others = &from->inputs[is_pool ? 1 : 0];
+    ipu_value inputs[3] = {node->inputs[0], others[0], others[1]};
+    ipu_value fused;
+    if (is_pool) {
+        IPU_TRY(ipu_graph_emit(r->ctx, r->graph, block, id, IPU_OP_ID_RELU_GRAD,
+                               &inputs[1], 2, NULL, 0, &inputs[2]));
+    }
+    IPU_TRY(ipu_graph_emit(r->ctx, r->graph, block, id,
+                           is_pool ? IPU_OP_ID_MAX_POOL_GRAD
+                                   : IPU_OP_ID_FUSED_CONV_GRAD_INPUT,
+                           inputs, 3, attrs.items, attrs.count, &fused));
+    *keep = false;
+    return take_place(r, old, fused);
 }
 
 ipu_status
@@ -348,7 +396,7 @@ ipu__fuse_visit_product(ipu__rewriter *r, ipu_node id, bool *keep)
         return visit_update(r, id, keep);
     }
     if (node->op == IPU_OP_ID_RELU_GRAD) {
-        return ipu__fuse_visit_relu_grad(r, id, keep);
+        return visit_relu_grad(r, id, keep);
     }
     IPU_TRY(visit_step(r, id, keep));
     if (!*keep) {
@@ -387,5 +435,5 @@ ipu__fuse_visit_product(ipu__rewriter *r, ipu_node id, bool *keep)
                                &fused));
     }
     *keep = false;
-    return ipu__fuse_take_place(r, old, fused);
+    return take_place(r, old, fused);
 }
