@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Transformations that choose among elements, or cut them up: concatenate, shard,
+ * Transformations that join data sets, cut elements up, or count them: concatenate,
  * unbatch, assert_cardinality. None of them copies. */
 #include "data/dataset_impl.h"
 
@@ -138,71 +138,6 @@ ipu_dataset_concatenate(ipu_ctx *ctx, ipu_dataset *first, ipu_dataset *second,
         dataset->cardinality = a > INT64_MAX - b ? IPU_CARDINALITY_INFINITE : a + b;
     }
     *out = dataset;
-    return IPU_OK;
-}
-
-/* --- shard ----------------------------------------------------------------------- */
-
-typedef struct shard_dataset {
-    ipu_dataset base;
-    int64_t count;
-    int64_t index;
-} shard_dataset;
-
-typedef struct shard_iterator {
-    ipu_iterator base;
-    int64_t skip; /* elements before the next one that is given */
-} shard_iterator;
-
-static ipu_status
-shard_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
-{
-    shard_iterator *it = (shard_iterator *)iterator;
-    while (it->skip > 0 && !out->end) {
-        ipu__element element = {0};
-        ipu_status status = ipu__iterator_next(ctx, iterator->input, &element);
-        it->skip -= status != IPU_STATUS_CANCELLED; /* one that failed has its place */
-        IPU_TRY(status);
-        out->end = element.end;
-    }
-    it->skip = ((const shard_dataset *)iterator->dataset)->count - 1;
-    return out->end ? IPU_OK : ipu__iterator_next(ctx, iterator->input, out);
-}
-
-static ipu_status
-shard_open(ipu_ctx *ctx, ipu_iterator *iterator, const ipu__pass *pass)
-{
-    (void)ctx;
-    (void)pass;
-    ((shard_iterator *)iterator)->skip =
-        ((const shard_dataset *)iterator->dataset)->index;
-    return IPU_OK;
-}
-
-static const ipu__kind shard_kind = {.name = "shard",
-                                     .pace = IPU__PACE_INPUTS,
-                                     .opens_input = true,
-                                     .bytes = sizeof(shard_dataset),
-                                     .iterator_bytes = sizeof(shard_iterator),
-                                     .open = shard_open,
-                                     .next = shard_next};
-
-ipu_status
-ipu_dataset_shard(ipu_ctx *ctx, ipu_dataset *input, int64_t count, int64_t index,
-                  ipu_dataset **out)
-{
-    shard_dataset *shard;
-    int64_t n = input->cardinality;
-    IPU_FAIL_IF(ctx, count < 1, INVALID_ARGUMENT,
-                "shard: num_shards must be at least 1, not %" PRId64, count);
-    IPU_FAIL_IF(ctx, index < 0 || index >= count, INVALID_ARGUMENT,
-                "shard: index must be from 0 to %" PRId64 ", not %" PRId64, count - 1,
-                index);
-    IPU_TRY(ipu__dataset_over(ctx, &shard_kind, input, &shard));
-    shard->count = count;
-    shard->index = index;
-    shard->base.cardinality = n < 0 ? n : n / count + (index < n % count ? 1 : 0);
-    *out = &shard->base;
     return IPU_OK;
 }
 

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
  * The transformations that hand their input's elements on as they are: zip, repeat,
- * take, skip. None of them copies; what asks for an element in buffers goes through to
- * the input.
+ * take, skip, shard. None of them copies; what asks for an element in buffers goes
+ * through to the input.
  *
  * Cardinalities follow tf.data's algebra; they are sizes or the negative constants
  * of dataset.h. */
 #include "data/dataset_impl.h"
+
+#include <inttypes.h>
 
 /* --- zip ------------------------------------------------------------------------- */
 
@@ -191,27 +193,11 @@ ipu_dataset_zip(ipu_ctx *ctx, ipu_dataset *const *inputs, uint32_t count,
     return IPU_OK;
 }
 
-/* --- repeat, take, skip ---------------------------------------------------------- */
-
-typedef struct count_dataset {
-    ipu_dataset base;
-    int64_t count;
-} count_dataset;
-
-static ipu_status
-count_create(ipu_ctx *ctx, const ipu__kind *kind, ipu_dataset *input, int64_t count,
-             int64_t cardinality, ipu_dataset **out)
-{
-    count_dataset *dataset;
-    IPU_TRY(ipu__dataset_over(ctx, kind, input, &dataset));
-    dataset->count = count;
-    dataset->base.cardinality = cardinality;
-    *out = &dataset->base;
-    return IPU_OK;
-}
+/* --- repeat ---------------------------------------------------------------------- */
 
 typedef struct repeat_dataset {
-    count_dataset counted;
+    ipu_dataset base;
+    int64_t count;
     uint64_t first; /* the number of the first pass, where it numbers passes; else 0 */
 } repeat_dataset;
 
@@ -226,8 +212,7 @@ typedef struct repeat_iterator {
 static ipu_status
 repeat_advance(ipu_ctx *ctx, repeat_iterator *it, bool *end)
 {
-    const repeat_dataset *repeat = (const repeat_dataset *)it->base.dataset;
-    const count_dataset *dataset = &repeat->counted;
+    const repeat_dataset *dataset = (const repeat_dataset *)it->base.dataset;
     /* an endless repeat of nothing would never return */
     *end = (it->fresh && it->passes > 0 && dataset->count < 0) ||
            (dataset->count >= 0 && it->passes >= dataset->count);
@@ -237,7 +222,7 @@ repeat_advance(ipu_ctx *ctx, repeat_iterator *it, bool *end)
     ipu__pass pass = it->pass;
     uint64_t per_pass =
         dataset->count < 0 ? IPU__ENDLESS_PASSES : (uint64_t)dataset->count;
-    pass.index = repeat->first + pass.index * per_pass + (uint64_t)it->passes;
+    pass.index = dataset->first + pass.index * per_pass + (uint64_t)it->passes;
     ipu_iterator_free(it->base.input);
     it->base.input = NULL;
     IPU_TRY(ipu__iterator_open(ctx, dataset->base.inputs[0], &pass, &it->base.input));
@@ -283,6 +268,7 @@ static const ipu__kind repeat_kind = {.name = "repeat",
 ipu_status
 ipu_dataset_repeat(ipu_ctx *ctx, ipu_dataset *input, int64_t count, ipu_dataset **out)
 {
+    repeat_dataset *dataset;
     int64_t n = input->cardinality;
     if (count < 0) {
         n = n == 0 ? 0 : IPU_CARDINALITY_INFINITE;
@@ -293,8 +279,11 @@ ipu_dataset_repeat(ipu_ctx *ctx, ipu_dataset *input, int64_t count, ipu_dataset 
     } else if (n > 0) {
         n *= count;
     }
-    IPU_TRY(count_create(ctx, &repeat_kind, input, count, n, out));
-    (*out)->repeats = count < 0 ? -1 : count;
+    IPU_TRY(ipu__dataset_over(ctx, &repeat_kind, input, &dataset));
+    dataset->count = count;
+    dataset->base.cardinality = n;
+    dataset->base.repeats = count < 0 ? -1 : count;
+    *out = &dataset->base;
     return IPU_OK;
 }
 
@@ -309,61 +298,79 @@ ipu_dataset_repeat_from(ipu_ctx *ctx, ipu_dataset *input, int64_t count, uint64_
     return IPU_OK;
 }
 
-typedef struct count_iterator {
+/* --- take, skip, shard ------------------------------------------------------------ */
+
+/* Elements first, first + step, ... of the input, at most `count` of them; -1: all. */
+typedef struct slice_dataset {
+    ipu_dataset base;
+    int64_t first;
+    int64_t step;
+    int64_t count;
+} slice_dataset;
+
+typedef struct slice_iterator {
     ipu_iterator base;
-    int64_t left; /* take: elements still to give; skip: still to drop; -1: all */
-} count_iterator;
+    int64_t skip; /* elements before the next one that is given */
+    int64_t left; /* to give; -1: all */
+} slice_iterator;
 
 static ipu_status
-take_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
+slice_open(ipu_ctx *ctx, ipu_iterator *iterator, const ipu__pass *pass)
 {
-    count_iterator *it = (count_iterator *)iterator;
-    if (it->left == 0) {
-        out->end = true;
-        return IPU_OK;
-    }
-    IPU_TRY(ipu__iterator_next(ctx, iterator->input, out));
-    it->left -= it->left > 0;
-    return IPU_OK;
-}
-
-static ipu_status
-skip_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
-{
-    count_iterator *it = (count_iterator *)iterator;
-    out->end = it->left < 0;
-    while (it->left > 0 && !out->end) {
-        ipu__element element = {0};
-        IPU_TRY(ipu__iterator_next(ctx, iterator->input, &element));
-        it->left--;
-        out->end = element.end;
-    }
-    return out->end ? IPU_OK : ipu__iterator_next(ctx, iterator->input, out);
-}
-
-static ipu_status
-count_open(ipu_ctx *ctx, ipu_iterator *iterator, const ipu__pass *pass)
-{
+    const slice_dataset *slice = (const slice_dataset *)iterator->dataset;
+    slice_iterator *it = (slice_iterator *)iterator;
     (void)ctx;
     (void)pass;
-    ((count_iterator *)iterator)->left =
-        ((const count_dataset *)iterator->dataset)->count;
+    it->skip = slice->first;
+    it->left = slice->count;
     return IPU_OK;
 }
 
-static const ipu__kind take_kind = {.name = "take",
-                                    .pace = IPU__PACE_INPUTS,
-                                    .opens_input = true,
-                                    .bytes = sizeof(count_dataset),
-                                    .iterator_bytes = sizeof(count_iterator),
-                                    .open = count_open,
-                                    .next = take_next};
-static const ipu__kind skip_kind = {.name = "skip",
-                                    .opens_input = true,
-                                    .bytes = sizeof(count_dataset),
-                                    .iterator_bytes = sizeof(count_iterator),
-                                    .open = count_open,
-                                    .next = skip_next};
+static ipu_status
+slice_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
+{
+    const slice_dataset *slice = (const slice_dataset *)iterator->dataset;
+    slice_iterator *it = (slice_iterator *)iterator;
+    out->end = it->left == 0;
+    while (it->skip > 0 && !out->end) {
+        ipu__element element = {0};
+        ipu_status status = ipu__iterator_next(ctx, iterator->input, &element);
+        /* one of a shard's that failed has its place */
+        it->skip -= slice->step > 1 ? status != IPU_STATUS_CANCELLED : status == IPU_OK;
+        IPU_TRY(status);
+        out->end = element.end;
+    }
+    it->skip = slice->step - 1;
+    if (!out->end) {
+        IPU_TRY(ipu__iterator_next(ctx, iterator->input, out));
+        it->left -= it->left > 0;
+    }
+    return IPU_OK;
+}
+
+#define SLICE_KIND(kind, how_long) \
+    { \
+        .name = (kind), .pace = (how_long), .opens_input = true, \
+        .bytes = sizeof(slice_dataset), .iterator_bytes = sizeof(slice_iterator), \
+        .open = slice_open, .next = slice_next \
+    }
+static const ipu__kind take_kind = SLICE_KIND("take", IPU__PACE_INPUTS);
+static const ipu__kind skip_kind = SLICE_KIND("skip", IPU__PACE_ANY);
+static const ipu__kind shard_kind = SLICE_KIND("shard", IPU__PACE_INPUTS);
+
+static ipu_status
+slice_create(ipu_ctx *ctx, const ipu__kind *kind, ipu_dataset *input, int64_t first,
+             int64_t step, int64_t count, int64_t cardinality, ipu_dataset **out)
+{
+    slice_dataset *slice;
+    IPU_TRY(ipu__dataset_over(ctx, kind, input, &slice));
+    slice->first = first;
+    slice->step = step;
+    slice->count = count;
+    slice->base.cardinality = cardinality;
+    *out = &slice->base;
+    return IPU_OK;
+}
 
 ipu_status
 ipu_dataset_take(ipu_ctx *ctx, ipu_dataset *input, int64_t count, ipu_dataset **out)
@@ -374,7 +381,7 @@ ipu_dataset_take(ipu_ctx *ctx, ipu_dataset *input, int64_t count, ipu_dataset **
     } else if (n >= 0 && count >= 0 && count < n) {
         n = count;
     }
-    return count_create(ctx, &take_kind, input, count < 0 ? -1 : count, n, out);
+    return slice_create(ctx, &take_kind, input, 0, 1, count < 0 ? -1 : count, n, out);
 }
 
 ipu_status
@@ -384,5 +391,19 @@ ipu_dataset_skip(ipu_ctx *ctx, ipu_dataset *input, int64_t count, ipu_dataset **
     if (n >= 0) {
         n = count < 0 || count > n ? 0 : n - count;
     }
-    return count_create(ctx, &skip_kind, input, count < 0 ? -1 : count, n, out);
+    return slice_create(ctx, &skip_kind, input, count, 1, count < 0 ? 0 : -1, n, out);
+}
+
+ipu_status
+ipu_dataset_shard(ipu_ctx *ctx, ipu_dataset *input, int64_t count, int64_t index,
+                  ipu_dataset **out)
+{
+    int64_t n = input->cardinality;
+    IPU_FAIL_IF(ctx, count < 1, INVALID_ARGUMENT,
+                "shard: num_shards must be at least 1, not %" PRId64, count);
+    IPU_FAIL_IF(ctx, index < 0 || index >= count, INVALID_ARGUMENT,
+                "shard: index must be from 0 to %" PRId64 ", not %" PRId64, count - 1,
+                index);
+    n = n < 0 ? n : n / count + (index < n % count ? 1 : 0);
+    return slice_create(ctx, &shard_kind, input, index, count, -1, n, out);
 }
