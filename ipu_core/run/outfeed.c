@@ -287,6 +287,15 @@ drain_locked(ipu_outfeed *queue)
     return status;
 }
 
+/* After drain_locked has failed. */
+static ipu_status
+no_room_locked(ipu_ctx *ctx, const ipu_outfeed *queue)
+{
+    IPU_FAIL(ctx, OUT_OF_MEMORY,
+             "%s: the host's side of an outfeed could not grow; dequeue more often",
+             queue->own.message);
+}
+
 static bool
 is_half_full(const ipu_outfeed *queue)
 {
@@ -378,15 +387,6 @@ ask_for_room_locked(ipu_outfeed *queue)
     return IPU_OK;
 }
 
-static ipu_status
-no_room(ipu_ctx *ctx)
-{
-    IPU_FAIL(
-        ctx, OUT_OF_MEMORY,
-        "out of memory: the host's side of an outfeed could not grow; dequeue more "
-        "often");
-}
-
 ipu_status
 ipu_outfeed_wait_for_room(ipu_ctx *ctx, ipu_outfeed *queue)
 {
@@ -405,9 +405,9 @@ ipu_outfeed_wait_for_room(ipu_ctx *ctx, ipu_outfeed *queue)
         }
     }
     atomic_store(&queue->device_sleeps, false);
-    bool found = has_room(queue, 0);
+    status = has_room(queue, 0) ? IPU_OK : no_room_locked(ctx, queue);
     ipu_lock_drop(&queue->lock);
-    return found || status == IPU_OK ? IPU_OK : no_room(ctx);
+    return status;
 }
 
 ipu_status
@@ -419,9 +419,14 @@ ipu_outfeed_has_room(ipu_ctx *ctx, ipu_outfeed *queue, uint32_t replica, bool *o
     }
     ipu_lock_take(&queue->lock);
     ipu_status status = ask_for_room_locked(queue);
-    ipu_lock_drop(&queue->lock);
     *out = has_room(queue, replica);
-    return *out || status == IPU_OK ? IPU_OK : no_room(ctx);
+    if (*out) {
+        status = IPU_OK;
+    } else if (status != IPU_OK) {
+        (void)no_room_locked(ctx, queue);
+    }
+    ipu_lock_drop(&queue->lock);
+    return status;
 }
 
 void
@@ -647,11 +652,11 @@ ipu_outfeed_take(ipu_ctx *ctx, ipu_outfeed *queue, int64_t count, uint32_t repli
             drop_first_locked(queue);
         }
     }
-    ipu_lock_drop(&queue->lock);
     /* A host gets the stored elements first, and the error when it asks again. */
-    IPU_FAIL_IF(ctx, status != IPU_OK && *taken == 0 && count > 0, OUT_OF_MEMORY,
-                "out of memory: the host's side of an outfeed could not grow");
-    return IPU_OK;
+    status = status != IPU_OK && *taken == 0 && count > 0 ? no_room_locked(ctx, queue)
+                                                          : IPU_OK;
+    ipu_lock_drop(&queue->lock);
+    return status;
 }
 
 void

@@ -938,6 +938,35 @@ live(ipu_ctx *ctx, rig *r, results *out)
     return ipu_device_variable_read(ctx, r->device, r->variable, 0, &out->variable, 4);
 }
 
+/* An outfeed that cannot grow says how much there was no room for, and loses nothing.
+ */
+static void
+test_an_outfeed_without_memory(void)
+{
+    static float out[1024];
+    static const float given[1024] = {1, 2, 3};
+    const ipu_type type = {.dtype = IPU_DTYPE_FLOAT32,
+                           .shape = {.rank = 1, .dims = {1024}}};
+    const void *tensors[1] = {given};
+    void *taken_to[1] = {out};
+    counter c;
+    ipu_ctx ctx;
+    ipu_outfeed *queue = NULL;
+    int64_t taken = 1;
+    bool done = false;
+    ipu_ctx_init(&ctx, counting(&c));
+    CHECK_OK(&ctx, ipu_outfeed_create(&ctx, &type, 1, IPU_OUTFEED_ALL, 8, &queue));
+    CHECK_OK(&ctx, ipu_outfeed_enqueue(&ctx, queue, 0, tensors, &done));
+    c.fail_at = atomic_load(&c.allocations) + 1;
+    ipu_status status = ipu_outfeed_take(&ctx, queue, 1, 1, taken_to, &taken);
+    CHECK(done && taken == 0);
+    EXPECT(&ctx, OUT_OF_MEMORY, "bytes could not be allocated", status);
+    CHECK_OK(&ctx, ipu_outfeed_take(&ctx, queue, 1, 1, taken_to, &taken));
+    CHECK(taken == 1 && memcmp(out, given, sizeof(out)) == 0);
+    ipu_outfeed_free(&ctx, queue);
+    CHECK(atomic_load(&c.live_bytes) == 0);
+}
+
 /* Where the n-th allocation fails, for every n, the next try has the same bits. */
 static void
 test_failing_allocations(void)
@@ -1145,6 +1174,7 @@ main(void)
     test_random(&ctx);
     test_reseeding(&ctx);
     test_error_source(&ctx);
+    test_an_outfeed_without_memory();
     test_failing_allocations();
     test_failing_pools();
     test_steady_state();
