@@ -16,6 +16,7 @@ from typing import Any
 
 from ipu import _core
 from ipu._device import devices, placement
+from ipu._device.thread_state import here
 from ipu._text import missing
 from ipu._text.faces import face
 from ipu.tf.dtypes import as_dtype
@@ -67,6 +68,19 @@ def ipu_jit_scope(ipu_scope: int) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def _noted(name: str, value: int) -> Iterator[None]:
+    """Note something of the ops in a trace, or of those that graphs keep."""
+    trace = _core.open_trace()
+    where = here if trace is None else trace
+    before = getattr(where, name)
+    setattr(where, name, value)
+    try:
+        yield
+    finally:
+        setattr(where, name, before)
+
+
+@contextlib.contextmanager
 def ipu_shard(index: int | Iterable[int]) -> Iterator[None]:
     """Put ops on one IPU of a device of several.
 
@@ -105,16 +119,8 @@ def ipu_shard(index: int | Iterable[int]) -> Iterator[None]:
             "`index` of ipu_shard must be an integer of 0 or more, or several. "
             f"Received: {index!r}."
         )
-    trace = _core.open_trace()
-    if trace is None or not shards:
-        with placement.shard(shards[-1] if shards else -1):
-            yield
-        return
-    before, trace.shard = trace.shard, shards[-1]
-    try:
+    with _noted("shard", shards[-1] if shards else -1):
         yield
-    finally:
-        trace.shard = before
 
 
 @contextlib.contextmanager
@@ -192,17 +198,8 @@ def stochastic_rounding(override: bool) -> Iterator[None]:
     """
     if not isinstance(override, bool):
         raise TypeError(f"`override` must be a bool. Received: {override!r}.")
-    trace = _core.open_trace()
-    if trace is None:
-        with placement.rounding(2 if override else 1):
-            yield
-        return
-    before = trace.rounding
-    trace.rounding = 2 if override else 1
-    try:
+    with _noted("rounding", 2 if override else 1):
         yield
-    finally:
-        trace.rounding = before
 
 
 @contextlib.contextmanager

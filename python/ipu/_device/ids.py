@@ -12,12 +12,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from ipu._config.enums import (
-    SelectionOrder,
-)
-from ipu._text.errors import (
-    FailedPreconditionError,
-)
+from ipu._config.enums import SelectionOrder
+from ipu._text.errors import FailedPreconditionError
 
 _NAME = re.compile(
     r"(?:/job:[^/]+)?(?:/replica:\d+)?(?:/task:\d+)?/?(?:device:)?"

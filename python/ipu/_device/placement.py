@@ -79,23 +79,14 @@ def is_inside_ipu_scope() -> bool:
     return here.ipu_scopes > 0
 
 
-def shard(index: int) -> contextlib.AbstractContextManager[None]:
-    """Note the IPU of operations that graphs keep."""
-    return here.setting(shard=index)
-
-
 def current_shard() -> int:
     """The IPU of operations that graphs keep; -1: not said."""
     return here.shard
 
 
-def rounding(how: int) -> contextlib.AbstractContextManager[None]:
-    """Note how operations that graphs keep round, as ``Trace.rounding`` says it."""
-    return here.setting(rounding=how)
-
-
 def current_rounding() -> int:
-    """How operations that graphs keep round; 0: as the device does."""
+    """How operations that graphs keep round, as ``Trace.rounding`` says it; 0: as the
+    device does."""
     return here.rounding
 
 

@@ -27,9 +27,6 @@ from ipu.keras.engine.training.host_part import (
     host_values,
 )
 
-# whose `call` is known to run the graph and nothing else
-_OWN_CALLS = (__name__, "ipu.keras.engine.sequential")
-
 
 class Functional(Model):
     """A model given by its symbolic inputs and outputs; ``Model(inputs, outputs)``.
@@ -97,7 +94,7 @@ class Functional(Model):
             self._is_pipelined()  # whether all of them have a stage
 
     def _known_outputs(self) -> Nest | None:
-        if not self.built or type(self).call.__module__ not in _OWN_CALLS:
+        if not self.built or not self._runs_its_graph:
             return super()._known_outputs()
         return self._nested_outputs
 
@@ -128,14 +125,12 @@ class Functional(Model):
     @property
     def input_shape(self) -> Any:
         """The shape of the input, or a list of shapes."""
-        shapes = [tuple(tensor.shape) for tensor in self.inputs]
-        return shapes[0] if len(shapes) == 1 else shapes
+        return _shapes_of(self.inputs)
 
     @property
     def output_shape(self) -> Any:
         """The shape of the output, or a list of shapes."""
-        shapes = [tuple(tensor.shape) for tensor in self.outputs]
-        return shapes[0] if len(shapes) == 1 else shapes
+        return _shapes_of(self.outputs)
 
     def add_loss(self, losses: Any, **kwargs: Any) -> None:
         """Add terms to the loss: tensors inside ``call``, or symbolic values.
@@ -293,8 +288,11 @@ class Functional(Model):
     _stage_kind = "Functional"
 
     @property
-    def _can_have_stages(self) -> bool:
-        return type(self).call.__module__ in _OWN_CALLS
+    def _runs_its_graph(self) -> bool:
+        """Whether no subclass has a ``call`` of its own."""
+        return type(self).call is Functional.call
+
+    _can_have_stages = _runs_its_graph
 
     def _why_no_calls(self) -> str:
         return IPUOptions._why_no_calls(self)
@@ -420,6 +418,11 @@ def conform_to_symbol(symbol: KerasTensor, tensor: Tensor, model_name: str) -> T
     if tf.as_dtype(tensor.dtype) != symbol.dtype:
         tensor = tf.cast(tensor, symbol.dtype)
     return tensor
+
+
+def _shapes_of(symbols: list[KerasTensor]) -> Any:
+    shapes = [tuple(symbol.shape) for symbol in symbols]
+    return shapes[0] if len(shapes) == 1 else shapes
 
 
 def _output_names(outputs: list[KerasTensor]) -> list[str]:

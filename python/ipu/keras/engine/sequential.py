@@ -143,10 +143,7 @@ class Sequential(Functional):
         self._stack.pop()
         self._drop_programs()
         if self._is_connected:
-            symbol = self._first_symbol
-            self._connect(symbol)
-            for layer in self._stack:
-                self._extend(layer)
+            self._connect(self._first_symbol)
 
     # --- pipeline stages --------------------------------------------------------------
 
@@ -173,9 +170,11 @@ class Sequential(Functional):
         return self.__dict__.get("_first_symbol") is not None
 
     def _connect(self, symbol: KerasTensor) -> None:
-        """Start the graph at an input."""
+        """Make the graph anew from an input on."""
         self._first_symbol: Any = symbol
         self._last_symbol: Any = symbol
+        for layer in self._stack:
+            self._extend(layer)
 
     def _extend(self, layer: Layer) -> None:
         """Call the layer on the result of the stack so far."""
@@ -220,8 +219,6 @@ class Sequential(Functional):
         before = dict(self.__dict__)
         try:
             self._connect(Input(batch_shape=shape, dtype=dtype, name=name))
-            for layer in self._stack:
-                self._extend(layer)
         except BaseException:
             self.__dict__.clear()
             self.__dict__.update(before)
@@ -262,12 +259,6 @@ class Sequential(Functional):
             if spec is not None:
                 self._build_for((None, *tuple(spec.shape)[1:]), spec.dtype)
         return super()._fed(data)
-
-    def call(
-        self, inputs: Nest, training: Any = None, mask: Any = None, **kwargs: Any
-    ) -> Nest:
-        """Run the layers one after another."""
-        return super().call(inputs, training, mask, **kwargs)
 
     def get_config(self) -> dict[str, Any]:
         """Give the name and the layers' configurations."""

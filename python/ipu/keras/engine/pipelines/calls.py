@@ -132,13 +132,11 @@ def leaves_of(tree: StageTree) -> Iterator[Any]:
             yield entry
 
 
-def with_default(tree: StageTree, stage: int | None) -> StageTree:
-    """A copy of a tree with a stage in the place of None."""
+def map_stages(function: Callable[[Any], Any], tree: StageTree) -> StageTree:
+    """A tree of what a function makes of each stage."""
     return [
-        with_default(entry, stage)
-        if isinstance(entry, list)
-        else (stage if entry is None else entry)
-        for entry in tree
+        map_stages(function, one) if isinstance(one, list) else function(one)
+        for one in tree
     ]
 
 

@@ -7,6 +7,7 @@ keywords and the reduction method at every call, as the original does.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from numbers import Integral
@@ -29,7 +30,7 @@ from ipu.keras.engine.pipelines.calls import (
     flatten,
     is_nested,
     leaves_of,
-    with_default,
+    map_stages,
 )
 
 if TYPE_CHECKING:
@@ -333,7 +334,7 @@ class IPUOptions(Layer):
     def _stage_tree(self) -> StageTree:
         """The stages of the units; None where there is none."""
         if self._assigned_stages is not None:
-            return with_default(self._assigned_stages, None)
+            return copy.deepcopy(self._assigned_stages)
         return [self._default_stage(unit) for unit in self._stage_units()]
 
     def _default_stage(self, unit: Unit) -> Any:
@@ -346,9 +347,10 @@ class IPUOptions(Layer):
         if not is_nested(unit):
             return None if self._stages_reset else stage
         inner: Any = layer
-        tree = inner._stage_tree()
-        return (
-            _without_stages(tree) if self._stages_reset else with_default(tree, stage)
+        is_reset = self._stages_reset
+        return map_stages(
+            lambda own: None if is_reset else stage if own is None else own,
+            inner._stage_tree(),
         )
 
     def _may_be_pipelined(self) -> bool:
@@ -566,10 +568,6 @@ def _mentions_stages(layer: Layer) -> bool:
         or getattr(layer, "_assigned_stages", None) is not None
         or getattr(layer, "_enters_stages", False)
     )
-
-
-def _without_stages(tree: StageTree) -> StageTree:
-    return [_without_stages(e) if isinstance(e, list) else None for e in tree]
 
 
 def _names_and_stages(units: list[Unit], tree: StageTree) -> Iterator[tuple[str, Any]]:

@@ -15,11 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ipu import tf
-from ipu._text.arguments import as_int
 from ipu.keras._random_state import Order
 from ipu.keras._types import Nest
 from ipu.keras.engine.training.host_sources import DatasetSource, HostSource
-from ipu.keras.engine.training.step_plan import UNKNOWN
+from ipu.keras.engine.training.step_plan import UNKNOWN, positive
 from ipu.tf.dtypes import DEVICE_DTYPES
 
 _MANY = 4  # how much larger or smaller a batch_size may be to be worth an advice
@@ -84,12 +83,7 @@ def from_arrays(
     samples = common_length(arrays)
     if batch_size is None:
         batch_size = math.ceil(samples / steps) if steps else min(32, samples)
-    batch_size = as_int(batch_size)
-    if isinstance(batch_size, bool) or int(batch_size) != batch_size or batch_size < 1:
-        raise ValueError(
-            f"`batch_size` must be a positive integer. Received: {batch_size!r}."
-        )
-    size = int(batch_size)
+    size = positive(batch_size, "batch_size")
     if call is not None and samples % size != 0:
         raise ValueError(
             "The provided set of data has a partial batch, which could result in data "

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -145,10 +145,12 @@ def _arrays_of(x: Any, y: Any, sample_weight: Any) -> tuple[Nest, ...]:
         if y is None:
             raise ValueError("`sample_weight` needs targets. Received: y=None.")
         parts.append(sample_weight)
-    return tuple(
-        _as_arrays(part, name)
-        for part, name in zip(parts, ("x", "y", "sample_weight"), strict=False)
-    )
+    return _named_arrays(parts)
+
+
+def _named_arrays(parts: Sequence[Any]) -> tuple[Nest, ...]:
+    """Arrays of inputs, targets and weights, as far as they are there."""
+    return tuple(map(_as_arrays, parts, ("x", "y", "sample_weight")))
 
 
 def _from_python(
@@ -179,10 +181,7 @@ def _as_element(batch: Any) -> Nest:
     parts = unpack(batch)
     while len(parts) > 1 and parts[-1] is None:
         parts = parts[:-1]  # type: ignore[assignment]
-    names = ("x", "y", "sample_weight")
-    arrays = tuple(
-        _as_arrays(part, name) for part, name in zip(parts, names, strict=False)
-    )
+    arrays = _named_arrays(parts)
     for leaf in tf.nest.flatten(arrays):
         if leaf.ndim == 0:
             raise ValueError(

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ipu._device.placement import current_device
+from ipu._text.near import refuse_unknown
 from ipu.keras import optimizers
 from ipu.keras.engine.pipelines.ipu_options import ReplicatedMetricReductionMethod
 from ipu.keras.engine.training.device_steps import (
@@ -175,7 +175,8 @@ def make_steps(
                 f"batch_serialization_iterations={serialized}. Give `compile` a "
                 "steps_per_execution that can."
             )
-        _check_options_of_pipeline(model)
+        known = inspect.signature(pipelining_ops.pipeline).parameters
+        refuse_unknown("set_pipelining_options", model._pipelining_kwargs, known)
         pipeline = Pipeline(
             of_run // serialized,
             model._pipelining_device_mapping,
@@ -198,17 +199,6 @@ def make_steps(
         method = options.get("reduction_method", model._accumulation_reduction)
         return AccumulatedSteps(model, step, per_update, method, options.get("dtype"))
     return PlainSteps(step)
-
-
-def _check_options_of_pipeline(model: Trainer) -> None:
-    known = list(inspect.signature(pipelining_ops.pipeline).parameters)
-    for key in model._pipelining_kwargs:
-        if key not in known:
-            near = difflib.get_close_matches(key, known, 1)
-            raise TypeError(
-                "set_pipelining_options() got an unexpected keyword argument "
-                f"{key!r}." + (f" Did you mean {near[0]!r}?" if near else "")
-            )
 
 
 def _check_divides(execution: Execution, per_execution: int) -> None:

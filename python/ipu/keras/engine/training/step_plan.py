@@ -61,13 +61,8 @@ def plan_steps(
         replicas: Replicas of the model, which share the batches out: the plan is that
             of each of them. 1 where the IPU's rules do not hold.
     """
-    steps = as_int(steps)
-    if steps is not None and (
-        isinstance(steps, bool) or int(steps) != steps or steps <= 0
-    ):
-        raise ValueError(
-            f"`{argument}` must be a positive integer or None. Received: {steps!r}."
-        )
+    if steps is not None:
+        steps = positive(steps, argument, "positive integer or None")
     if steps is None and cardinality == INFINITE:
         raise ValueError(
             "When providing an infinite dataset, you must specify the number of steps "
@@ -86,7 +81,7 @@ def plan_steps(
             "`drop_remainder=True` a data set smaller than one batch is empty.)"
         )
     if steps is not None:
-        wanted: int | None = int(steps)
+        wanted: int | None = steps
     else:
         wanted = None if cardinality == UNKNOWN else cardinality
     restarts = steps is None or wanted == cardinality
@@ -211,12 +206,16 @@ def checked_execution(given: Any, in_strategy: bool) -> int | None:
             "scope an execution has as many steps as you say. Give a number that "
             "divides the steps of an epoch."
         )
+    return positive(given, "steps_per_execution")
+
+
+def positive(given: Any, argument: str, what: str = "positive integer") -> int:
+    """Check an argument that counts steps or samples, which may be a whole float."""
     given = as_int(given)
     is_number = isinstance(given, (int, float, np.number))
     if isinstance(given, bool) or not is_number or int(given) != given or given < 1:
         raise ValueError(
-            "`steps_per_execution` must be a positive integer. "
-            f"Received: steps_per_execution={given!r}."
+            f"`{argument}` must be a {what}. Received: {argument}={given!r}."
         )
     return int(given)
 
