@@ -381,14 +381,6 @@ def conform_to_symbol(symbol: KerasTensor, tensor: Tensor, model_name: str) -> T
 
     A last axis of size 1 is added or taken away, and the dtype is cast.
 
-    Args:
-        symbol: The symbolic input.
-        tensor: The data.
-        model_name: For the message.
-
-    Returns:
-        The tensor to compute with.
-
     Raises:
         ValueError: The sizes differ otherwise.
     """

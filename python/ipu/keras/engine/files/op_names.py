@@ -53,12 +53,7 @@ def _modules() -> dict[str, Any]:
 
 
 def name_of(function: Callable[..., Any], layer_name: str) -> str:
-    """Give the name of a function for a configuration.
-
-    Args:
-        function: The function that a layer calls.
-        layer_name: The layer, for the message.
-    """
+    """Give the name of a function for a configuration."""
     for name, known in _OPERATORS.items():
         if known is function:
             return f"operator.{name}"

@@ -158,14 +158,7 @@ def load(
     compile: bool = True,
     safe_mode: bool = True,
 ) -> Any:
-    """Read a model that ``Model.save`` or Keras wrote.
-
-    Args:
-        filepath: The file.
-        custom_objects: A user's own classes and functions by name.
-        compile: Whether the model is compiled as it was, with the optimizer's state.
-        safe_mode: Whether code in the file is refused.
-    """
+    """Read a model that ``Model.save`` or Keras wrote."""
     from ipu.keras import layers
 
     if os.path.isdir(filepath):

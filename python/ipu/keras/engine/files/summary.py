@@ -105,8 +105,6 @@ def table_lines(
     """Lay a table out.
 
     Args:
-        head: The titles of the columns.
-        rows: The cells.
         line_length: The width; None for as much as is needed.
         positions: Where columns end, as parts of the width or in characters.
     """

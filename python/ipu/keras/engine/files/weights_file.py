@@ -36,14 +36,7 @@ def save(
     state: Sequence[Any] = (),
     about: Mapping[str, str] | None = None,
 ) -> None:
-    """Write variables.
-
-    Args:
-        variables: The variables, in order.
-        target: Where to write.
-        state: The optimizer's variables, in order.
-        about: More metadata.
-    """
+    """Write variables, those of the optimizer (``state``), and more metadata."""
     with open(target, "wb") as file:
         file.write(encoded(variables, state, about))
 
@@ -75,11 +68,6 @@ def encoded(
 
 def load(variables: Sequence[Any], path: str, model_name: str) -> None:
     """Read variables: by name, or where names differ, in order.
-
-    Args:
-        variables: The variables, in order.
-        path: The file.
-        model_name: For messages.
 
     Raises:
         ValueError: It is damaged or does not fit; then nothing is changed.
@@ -161,9 +149,6 @@ def read_about(
     path: str,
 ) -> tuple[dict[str, str], list[np.ndarray[Any, Any]]]:
     """Read the metadata of a file and the optimizer's state in it.
-
-    Args:
-        path: The file.
 
     Returns:
         The metadata, and the state's arrays in order.

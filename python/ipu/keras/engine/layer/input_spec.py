@@ -69,11 +69,6 @@ class InputSpec:
 def check_input_spec(spec: Nest, inputs: Nest, layer_name: str) -> None:
     """Check the inputs of a layer against what it demands.
 
-    Args:
-        spec: An ``InputSpec``, a nest of them, or None for no demand.
-        inputs: Tensors or symbolic values.
-        layer_name: The layer, for the message.
-
     Raises:
         ValueError: The number of inputs differs, or one does not fit.
     """

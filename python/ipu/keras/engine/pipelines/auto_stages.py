@@ -296,13 +296,6 @@ def costs_of(flat: FlatModel, batch_size: int) -> list[CallCost]:
 
     Each is traced alone: its results, the gradients of its weights, and those of what
     it takes from other layers.
-
-    Args:
-        flat: The model.
-        batch_size: Samples in a batch, where the model leaves that open.
-
-    Returns:
-        The cost of each call, in order.
     """
     return [_cost(flat, call, batch_size) for call in flat.calls]
 

@@ -144,8 +144,6 @@ def flatten(model: Any, tree: StageTree, training: bool | None = None) -> FlatMo
     """Turn a model into a list of calls.
 
     Args:
-        model: A model that is built.
-        tree: The stages of its units.
         training: For which mode the ``call`` of subclasses of ``Model`` is looked at.
     """
     graph: ModelGraph = model._stage_graph(training)

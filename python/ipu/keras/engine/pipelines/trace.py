@@ -38,11 +38,6 @@ def call_on_symbols(model: Any, symbols: Nest, training: bool | None) -> Nest:
 def traced_graph(model: Any, specs: Nest, training: bool | None) -> ModelGraph:
     """Run the ``call`` of a model on symbolic values.
 
-    Args:
-        model: A subclass of ``Model`` that is built.
-        specs: Its inputs.
-        training: What ``call`` is told.
-
     Returns:
         The calls of layers in it, in the order of its code.
     """

@@ -27,12 +27,7 @@ class Graph(NamedTuple):
 
 
 def map_graph(inputs: Sequence[KerasTensor], outputs: Sequence[KerasTensor]) -> Graph:
-    """Find what lies between inputs and outputs.
-
-    Args:
-        inputs: The symbolic inputs of the model.
-        outputs: Its symbolic outputs.
-    """
+    """Find what lies between inputs and outputs."""
     post_order, first_seen = _walk(inputs, outputs)
     node_depths: dict[Node, int] = {}
     layer_depths: dict[Layer, int] = {}

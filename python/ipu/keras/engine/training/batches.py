@@ -184,8 +184,6 @@ def from_dataset(dataset: Any, steps: int | None, call: str | None) -> Batches:
     """Take a data set of batches.
 
     Args:
-        dataset: The user's.
-        steps: The steps of a pass, or None.
         call: The user's call where the IPU's rules hold, else None.
     """
     leaves = tf.nest.flatten(dataset.element_spec)

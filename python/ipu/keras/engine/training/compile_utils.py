@@ -88,7 +88,6 @@ class LossesContainer:
     Args:
         loss: A loss, or a list or dict of them by output.
         loss_weights: A factor, or a list or dict of them.
-        names_of: Gives the names of a model's outputs.
     """
 
     def __init__(
@@ -292,7 +291,6 @@ class MetricsContainer:
     Args:
         given: A metric, or a list or dict of (lists of) metrics by output.
         weighted: Those that take sample weights.
-        names_of: Gives the names of a model's outputs.
     """
 
     def __init__(

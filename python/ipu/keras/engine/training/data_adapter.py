@@ -121,11 +121,6 @@ def as_batches(
 def one_batch(x: Any, y: Any = None, sample_weight: Any = None) -> Nest:
     """Make an element of whatever the user gave as one batch.
 
-    Args:
-        x: Arrays or tensors, also lists and dicts of them.
-        y: Targets.
-        sample_weight: A weight for each sample.
-
     Returns:
         Arrays of device dtypes, in the form of an element of ``as_batches``.
     """

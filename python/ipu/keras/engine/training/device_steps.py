@@ -165,12 +165,7 @@ class Pipeline(NamedTuple):
 
 
 class PipelinedSteps(Steps):
-    """Steps of a pipelined model.
-
-    Args:
-        pipeline: How it is pipelined.
-        class_weight: A weight for each class, in training.
-    """
+    """Steps of a pipelined model."""
 
     def __init__(
         self, model: Trainer, mode: str, pipeline: Pipeline, class_weight: Any = None

@@ -51,11 +51,7 @@ class Execution(NamedTuple):
 
 
 def settle(model: Trainer, mode: str) -> Execution:
-    """Find out how a mode of a model runs.
-
-    Args:
-        model: A model that is built.
-    """
+    """Find out how a mode of a model that is built runs."""
     is_pipelined = model._is_pipelined()
     shards, per_update = 1, 1
     if is_pipelined:
@@ -159,9 +155,7 @@ def make_steps(
     """Make the body of a device program.
 
     Args:
-        execution: What ``settle`` gave.
         per_execution: Steps of an execution of a replica.
-        class_weight: A weight for each class, in training.
     """
     per_update = execution.per_update
     _check_divides(execution, per_execution)

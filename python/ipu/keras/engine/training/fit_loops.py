@@ -376,10 +376,6 @@ def run_fit(
     """Train.
 
     Args:
-        train: The run of the training data.
-        callbacks: What is called.
-        epochs: The number of the last epoch.
-        initial_epoch: The number of the first epoch, from 0.
         validate: Gives the run of the validation data for an epoch, or None.
     """
     plan = train.plan

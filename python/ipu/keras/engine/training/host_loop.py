@@ -24,11 +24,7 @@ from ipu.keras.engine.training.watching import Loop
 
 
 class HostLoop(Loop):
-    """Runs a step for each batch of a source.
-
-    Args:
-        source: The batches, of dtypes that a device has.
-    """
+    """Runs a step for each batch of a source, of dtypes that a device has."""
 
     def __init__(self, source: HostSource) -> None:
         self._source = source
@@ -129,9 +125,6 @@ class FunctionLoop(Loop):
 
     Args:
         function: Takes an ``IPUIterator``, gives the logs of an execution.
-        dataset: What is fed.
-        per_execution: Steps of one execution.
-        infeed_options: Keyword arguments for ``IPUInfeedQueue``.
     """
 
     def __init__(

@@ -22,10 +22,6 @@ from ipu.tf._string_ops.tensors import StringTensor, is_text
 class HostPart:
     """What a model computes on the host.
 
-    Args:
-        nodes: The calls of layers, in order.
-        handed_over: What the device takes: results of theirs, and inputs of the model.
-
     Attributes:
         nodes: The calls.
         symbols: What the device takes, by name.
@@ -60,11 +56,7 @@ class HostPart:
                 values[id(symbol)] = _as_declared(symbol, result)
 
     def results(self, values: dict[int, Any]) -> dict[str, Any]:
-        """What the device takes, by name.
-
-        Args:
-            values: What :meth:`run` is called on.
-        """
+        """What the device takes, by name."""
         self.run(values)
         made = {name: values[id(symbol)] for name, symbol in self.symbols.items()}
         for name, value in made.items():

@@ -64,7 +64,6 @@ class DatasetSource(HostSource):
     """A ``tf.data.Dataset`` of batches.
 
     Args:
-        dataset: The data set.
         of_pass: Batches of one pass over the data, where its last one is filled up.
         tail: Rows of that last batch which count; 0: all batches are full.
         first: The number of the first pass; None: it goes on with those that the data
@@ -111,8 +110,6 @@ class GeneratorSource(HostSource):
     """A Python iterator over batches, which has one pass.
 
     Args:
-        batches: The iterator.
-        convert: Makes tensors of a batch.
         ahead: How many batches are read before they are asked for; 0: none.
     """
 
@@ -204,8 +201,6 @@ class SequenceSource(HostSource):
     """A ``keras.utils.Sequence``: batches by number.
 
     Args:
-        sequence: The batches.
-        convert: Makes tensors of a batch.
         order: In which order batches come in each pass; None: in theirs.
         workers: Threads that make them; 0: they are made when they are asked for.
         ahead: How many are made before they are asked for.

@@ -119,11 +119,8 @@ class _Body:
     """Steps over elements of which so many rows count, and the queue of their results.
 
     Args:
-        infeed: Gives the elements.
         count: The usual number of steps; None where there is none.
         rows: Rows of an element that count; 0 for all.
-        outfeed_options: Keyword arguments for ``IPUOutfeedQueue``.
-        name: For profiles.
     """
 
     def __init__(
@@ -211,9 +208,6 @@ class Program(Loop):
     Args:
         dataset: What is fed first; all sizes known.
         per_execution: Steps of one execution; None where they vary.
-        infeed_options: Keyword arguments for ``IPUInfeedQueue``.
-        outfeed_options: Keyword arguments for ``IPUOutfeedQueue``.
-        name: For profiles.
 
     Attributes:
         key: What it was traced for.

@@ -189,10 +189,6 @@ class Pace:
 def checked_execution(given: Any, in_strategy: bool) -> int | None:
     """Check what ``compile`` was told of ``steps_per_execution``.
 
-    Args:
-        given: A number of steps, ``"auto"`` or None.
-        in_strategy: Whether the model was made in the scope of a strategy.
-
     Returns:
         The number; None for None and ``"auto"``.
     """
@@ -221,12 +217,7 @@ def positive(given: Any, argument: str, what: str = "positive integer") -> int:
 
 
 def whole_number(given: Any, argument: str) -> int:
-    """Check an argument that counts.
-
-    Args:
-        given: What the user gave.
-        argument: The name of the user's argument.
-    """
+    """Check an argument that counts."""
     given = as_int(given)
     if isinstance(given, int) and not isinstance(given, bool):
         return given

@@ -22,11 +22,7 @@ from ipu.tf._string_ops.tensors import StringTensor, is_text
 
 
 def text_specs(data: Any) -> Nest | None:
-    """Specs of inputs for any number of samples; None where there is no text in them.
-
-    Args:
-        data: Inputs, or batches of inputs, targets and weights.
-    """
+    """Specs of inputs for any number of samples; None where there are no texts."""
     if is_batched(data):
         specs = getattr(data, "element_spec", None)
         specs = specs[0] if isinstance(specs, tuple) else specs

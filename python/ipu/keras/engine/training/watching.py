@@ -62,7 +62,6 @@ class Arrivals:
 
     Args:
         wait: Waits so many seconds for a result; gives the number of those there are.
-        take: Takes them.
         on_part: Called with them in the thread.
     """
 
