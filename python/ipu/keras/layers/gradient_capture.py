@@ -12,6 +12,7 @@ from typing import Any
 from ipu.eager import backprop
 from ipu.keras._types import Nest, Tensor
 from ipu.keras.engine.base_layer import Layer
+from ipu.keras.layers.wrappers import Wrapper
 from ipu.ops.grad_util_ops import capture_upstream_gradients
 
 __all__ = ["CaptureActivationGradients", "CaptureUpstreamGradients"]
@@ -24,7 +25,7 @@ def _captured(values: Nest, tag: str) -> Nest:
     return capture_upstream_gradients(values, tag)
 
 
-class _Capturing(Layer):
+class _Capturing(Wrapper):
     """A layer around another one.
 
     Args:
@@ -41,25 +42,11 @@ class _Capturing(Layer):
                 f"{type(self).__name__} wraps a Keras layer. Received: {layer!r}."
             )
         kwargs.setdefault("name", f"{layer.name}{suffix}")
-        super().__init__(**kwargs)
-        self.layer = layer
+        super().__init__(layer, **kwargs)
         self.tag = kwargs["name"] if tag is None else tag
-
-    def build(self, input_shape: Any) -> None:
-        if not self.layer.built:
-            self.layer.build(input_shape)
-            self.layer.built = True
-        super().build(input_shape)
 
     def call(self, inputs: Nest, *args: Any, **kwargs: Any) -> Nest:
         return self.layer(inputs, *args, **kwargs)
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Any:
-        from ipu.keras import layers
-
-        make: Any = cls
-        return make(**{**config, "layer": layers.deserialize(config["layer"])})
 
 
 class CaptureUpstreamGradients(_Capturing):

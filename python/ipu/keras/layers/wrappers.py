@@ -46,11 +46,16 @@ class Wrapper(Layer):
         self.built = True
 
     @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Any:
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
         from ipu.keras import layers
 
-        inner = layers.deserialize(config["layer"])
-        return cls(**{**config, "layer": inner})
+        make: Any = cls
+        inner: dict[str, Any] = {
+            key: layers.deserialize(config[key], custom_objects)
+            for key in ("layer", "backward_layer")
+            if key in config
+        }
+        return make(**{**config, **inner})
 
 
 class TimeDistributed(Wrapper):
@@ -326,17 +331,6 @@ class Bidirectional(Wrapper):
             backward = _serialization.serialize_keras_object(self.backward_layer)
             config["backward_layer"] = backward
         return config
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
-        from ipu.keras import layers
-
-        made: dict[str, Any] = {
-            key: layers.deserialize(config[key], custom_objects)
-            for key in ("layer", "backward_layer")
-            if key in config
-        }
-        return cls(**{**config, **made})
 
 
 def _copy(layer: Any, prefix: str, **changes: Any) -> Any:

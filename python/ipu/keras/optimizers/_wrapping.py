@@ -23,6 +23,8 @@ class WrappingOptimizer(Optimizer):
         inner: The optimizer.
     """
 
+    _argument = "opt"  # the name of the inner optimizer in configurations
+
     def __init__(self, inner: Optimizer, name: str) -> None:
         self._own_version = 0
         super().__init__(name=name)
@@ -73,6 +75,19 @@ class WrappingOptimizer(Optimizer):
     def weights(self) -> list[Any]:
         """The inner optimizer's."""
         return self._inner.weights
+
+    def get_config(self) -> dict[str, Any]:
+        from ipu.keras import optimizers
+
+        return {self._argument: optimizers.serialize(self._inner), "name": self._name}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Any:
+        from ipu.keras import optimizers
+
+        make: Any = cls
+        inner = optimizers.deserialize(config[cls._argument])
+        return make(**{**config, cls._argument: inner})
 
 
 class ScalingOptimizer(WrappingOptimizer):

@@ -279,19 +279,7 @@ class ALSOptimizer(ScalingOptimizer):
         self._counter().assign(tf.where(is_due, 1, steps + 1))
 
     def get_config(self) -> dict[str, Any]:
-        from ipu.keras import optimizers
-
-        return {
-            "opt": optimizers.serialize(self._inner),
-            **self._settings,
-            "name": self._name,
-        }
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> ALSOptimizer:
-        from ipu.keras import optimizers
-
-        return ALSOptimizer(**{**config, "opt": optimizers.deserialize(config["opt"])})
+        return {**super().get_config(), **self._settings}
 
 
 def _check_settings(settings: dict[str, Any]) -> None:

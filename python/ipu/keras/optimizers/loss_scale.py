@@ -48,6 +48,8 @@ class LossScaleOptimizer(ScalingOptimizer):
         16.0
     """
 
+    _argument = "inner_optimizer"
+
     def __init__(
         self,
         inner_optimizer: Optimizer,
@@ -174,18 +176,9 @@ class LossScaleOptimizer(ScalingOptimizer):
         return tf.cond(is_finite, update, skip)
 
     def get_config(self) -> dict[str, Any]:
-        from ipu.keras import optimizers
-
         return {
-            "inner_optimizer": optimizers.serialize(self._inner),
+            self._argument: super().get_config()[self._argument],
             "dynamic": self._dynamic,
             "initial_scale": self._initial_scale,
             "dynamic_growth_steps": self.dynamic_growth_steps,
         }
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> LossScaleOptimizer:
-        from ipu.keras import optimizers
-
-        inner = optimizers.deserialize(config["inner_optimizer"])
-        return cls(**{**config, "inner_optimizer": inner})

@@ -87,17 +87,6 @@ class IpuOptimizer(WrappingOptimizer):
         finally:
             self._inner._rows = {}
 
-    def get_config(self) -> dict[str, Any]:
-        from ipu.keras import optimizers
-
-        return {"opt": optimizers.serialize(self._inner), "name": self._name}
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Any:
-        from ipu.keras import optimizers
-
-        return cls(**{**config, "opt": optimizers.deserialize(config["opt"])})
-
 
 class CrossReplicaOptimizer(IpuOptimizer):
     """An optimizer that gets the mean of the replicas' gradients, and not their sum.
@@ -334,6 +323,7 @@ class ALSGradientAccumulationOptimizer(GradientAccumulationOptimizer):
     """
 
     supports_captured_grads = True
+    _argument = "als_optimizer"
     _inner: ALSOptimizer
 
     def __new__(
@@ -419,14 +409,3 @@ class ALSGradientAccumulationOptimizer(GradientAccumulationOptimizer):
         pairs = list(zip(gradients, variables, strict=True))
         self._accumulate([*pairs, *((g, g) for _, g in captured)], apply)
         return self.iterations.value()
-
-    def get_config(self) -> dict[str, Any]:
-        config = super().get_config()
-        return {"als_optimizer": config.pop("opt"), **config}
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Any:
-        from ipu.keras import optimizers
-
-        inner = optimizers.deserialize(config["als_optimizer"])
-        return cls(**{**config, "als_optimizer": inner})
