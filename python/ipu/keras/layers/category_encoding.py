@@ -169,11 +169,6 @@ class Discretization(PreprocessingLayer):
     ) -> None:
         """Take the boundaries from data: their quantiles.
 
-        Args:
-            data: An array, or a batched data set of such.
-            batch_size: Ignored.
-            steps: How many batches of a data set; None for all.
-
         Raises:
             ValueError: The boundaries were given.
         """

@@ -6,6 +6,7 @@ Source: ``tf.keras.layers.StringLookup``, ``IntegerLookup`` of Keras 2.6.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -25,12 +26,69 @@ __all__ = ["IntegerLookup", "StringLookup"]
 _MODES = ("int", "one_hot", "multi_hot", "count", "tf_idf")
 
 
-class _Lookup(HostLayer):
+class VocabularyLayer(HostLayer):
+    """A layer that numbers words, which it has as ``_words``."""
+
+    _left_out = ("vocabulary", "idf_weights")
+    _words: Vocabulary
+
+    def adapt(
+        self, data: Any, batch_size: int | None = None, steps: int | None = None
+    ) -> None:
+        """Take the vocabulary from data, the most frequent first."""
+        del batch_size
+        self.reset_state()
+        for batch in batches_of(data, steps):
+            self.update_state(batch)
+        self.finalize_state()
+
+    def reset_state(self) -> None:
+        """Forget what was counted."""
+        self._words.forget()
+
+    def update_state(self, data: Any) -> None:
+        """Count the words of a batch."""
+        self._words.count(self._rows(self._as_inputs(data)))
+
+    def _rows(self, data: Any) -> Iterable[list[Any]]:
+        """The words of each sample."""
+        raise NotImplementedError
+
+    def finalize_state(self) -> None:
+        """Make the vocabulary of what was counted."""
+        self._words.learn()
+
+    def set_vocabulary(self, vocabulary: Any, idf_weights: Any = None) -> None:
+        """Give the vocabulary, instead of ``adapt``.
+
+        Args:
+            vocabulary: Words in the order of their numbers, with the special ones in
+                front or without them; or the path of a file with one in each line.
+            idf_weights: A weight for each word, of ``output_mode="tf_idf"``.
+
+        Raises:
+            ValueError: A word is there twice, or a special one elsewhere; there are too
+                many; weights are missing.
+        """
+        self._words.set(vocabulary, idf_weights)
+
+    def get_vocabulary(self, include_special_tokens: bool = True) -> list[Any]:
+        """Give the words in the order of their numbers."""
+        return self._words.listed(include_special_tokens)
+
+    def vocabulary_size(self) -> int:
+        """How many numbers there are, those of special words included."""
+        return len(self._words)
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the arguments that make an equal layer, with its vocabulary."""
+        return {**super().get_config(), **self._words.config()}
+
+
+class _Lookup(VocabularyLayer):
     """What both have in common."""
 
     _is_text: bool
-
-    _left_out = ("vocabulary", "idf_weights")
 
     max_tokens: int | None
     num_oov_indices: int
@@ -66,65 +124,11 @@ class _Lookup(HostLayer):
         elif weights is not None:
             raise ValueError("`idf_weights` need a `vocabulary`.")
 
-    # --- the vocabulary ---------------------------------------------------------------
-
-    def adapt(
-        self, data: Any, batch_size: int | None = None, steps: int | None = None
-    ) -> None:
-        """Take the vocabulary from data, the most frequent first.
-
-        Args:
-            data: An array or tensor, or a batched data set of such.
-            batch_size: Ignored.
-            steps: How many batches of a data set; None for all.
-        """
-        del batch_size
-        self.reset_state()
-        for batch in batches_of(data, steps):
-            self.update_state(batch)
-        self.finalize_state()
-
-    def reset_state(self) -> None:
-        """Forget what was counted."""
-        self._words.forget()
-
-    def update_state(self, data: Any) -> None:
-        """Count the words of a batch."""
-        given = self._as_inputs(data)
-        if isinstance(given, RaggedTensor):
-            self._words.count(np.asarray(row).ravel().tolist() for row in given)
-            return
-        array = np.asarray(given)
-        rows = array.reshape(len(array) if array.ndim else 1, -1)
-        self._words.count(row.tolist() for row in rows)
-
-    def finalize_state(self) -> None:
-        """Make the vocabulary of what was counted."""
-        self._words.learn()
-
-    def set_vocabulary(self, vocabulary: Any, idf_weights: Any = None) -> None:
-        """Give the vocabulary, instead of ``adapt``.
-
-        Args:
-            vocabulary: Words in the order of their numbers, with the special ones in
-                front or without them; or the path of a file with one in each line.
-            idf_weights: A weight for each word, of ``output_mode="tf_idf"``.
-
-        Raises:
-            ValueError: A word is there twice, or a special one elsewhere; there are too
-                many; weights are missing.
-        """
-        self._words.set(vocabulary, idf_weights)
-
-    def get_vocabulary(self, include_special_tokens: bool = True) -> list[Any]:
-        """Give the words in the order of their numbers."""
-        return self._words.listed(include_special_tokens)
-
-    def vocabulary_size(self) -> int:
-        """How many numbers there are, those of special words included."""
-        return len(self._words)
-
-    # --- the result -------------------------------------------------------------------
+    def _rows(self, data: Any) -> Iterable[list[Any]]:
+        if isinstance(data, RaggedTensor):
+            return (np.asarray(row).ravel().tolist() for row in data)
+        array = np.asarray(data)
+        return array.reshape(len(array) if array.ndim else 1, -1).tolist()
 
     def call(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         if isinstance(inputs, RaggedTensor):
@@ -157,10 +161,6 @@ class _Lookup(HostLayer):
         mode = self._words.output_mode
         made = encoded_shape(tuple(inputs.shape), mode, self._words.width)
         return made, tf.int32 if mode == "int" else tf.float32
-
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer, with its vocabulary."""
-        return {**super().get_config(), **self._words.config()}
 
 
 def refuse_sparse(cls: type, sparse: bool) -> None:

@@ -34,7 +34,13 @@ class PreprocessingLayer(Layer):
     def adapt(
         self, data: Any, batch_size: int | None = None, steps: int | None = None
     ) -> None:
-        """Take the state from data."""
+        """Take the state from data.
+
+        Args:
+            data: An array, or a batched data set of such.
+            batch_size: Ignored.
+            steps: How many batches of a data set; None for all.
+        """
         raise NotImplementedError(f"{type(self).__name__} has no state to adapt.")
 
 
@@ -119,11 +125,6 @@ class Normalization(PreprocessingLayer):
         self, data: Any, batch_size: int | None = None, steps: int | None = None
     ) -> None:
         """Take mean and variance from data, on the host.
-
-        Args:
-            data: An array, or a batched data set of such.
-            batch_size: Ignored.
-            steps: How many batches of a data set; None for all.
 
         Raises:
             ValueError: Mean and variance were given, or there are no data.

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,7 @@ from ipu.keras import _serialization
 from ipu.keras._types import Shape
 from ipu.keras.layers._categories import checked_mode
 from ipu.keras.layers._vocabulary import Vocabulary
-from ipu.keras.layers.host_layer import HostLayer, batches_of
-from ipu.keras.layers.index_lookup import refuse_sparse
+from ipu.keras.layers.index_lookup import VocabularyLayer, refuse_sparse
 from ipu.tf.ragged import RaggedTensor
 
 __all__ = ["TextVectorization"]
@@ -24,7 +23,7 @@ _STANDARDIZE = ("lower_and_strip_punctuation", "lower", "strip_punctuation")
 _SPLIT = ("whitespace", "character")
 
 
-class TextVectorization(HostLayer):
+class TextVectorization(VocabularyLayer):
     """Texts as numbers of words, or as counts of them.
 
     A text is standardized, split into words, joined to n-grams and looked up. It works
@@ -61,8 +60,6 @@ class TextVectorization(HostLayer):
         >>> layer(["the dog sat", "a cat"]).numpy().tolist()
         [[2, 4, 3, 0], [1, 5, 0, 0]]
     """
-
-    _left_out = ("vocabulary", "idf_weights")
 
     def __init__(
         self,
@@ -119,58 +116,11 @@ class TextVectorization(HostLayer):
         if vocabulary is not None:
             self.set_vocabulary(vocabulary, idf_weights)
 
-    # --- the vocabulary ---------------------------------------------------------------
-
-    def adapt(
-        self, data: Any, batch_size: int | None = None, steps: int | None = None
-    ) -> None:
-        """Take the vocabulary from texts, the most frequent words first.
-
-        Args:
-            data: A list or array of texts, or a data set of such.
-            batch_size: Ignored.
-            steps: How many batches of a data set; None for all.
-        """
-        del batch_size
-        self.reset_state()
-        for batch in batches_of(data, steps):
-            self.update_state(batch)
-        self.finalize_state()
-
-    def reset_state(self) -> None:
-        """Forget what was counted."""
-        self._words.forget()
-
-    def update_state(self, data: Any) -> None:
-        """Count the words of a batch of texts."""
-        rows = self._words_of(self._as_inputs(data))
+    def _rows(self, data: Any) -> Iterable[list[Any]]:
+        rows = self._words_of(data)
         if rows.shape.rank == 1:
             rows = tf.expand_dims(rows, 0)
-        self._words.count(np.asarray(row).ravel().tolist() for row in rows)
-
-    def finalize_state(self) -> None:
-        """Make the vocabulary of what was counted."""
-        self._words.learn()
-
-    def set_vocabulary(self, vocabulary: Any, idf_weights: Any = None) -> None:
-        """Give the vocabulary, instead of ``adapt``.
-
-        Args:
-            vocabulary: Words in the order of their numbers, with the special ones in
-                front or without them; or the path of a file with one in each line.
-            idf_weights: A weight for each word, of ``output_mode="tf_idf"``.
-        """
-        self._words.set(vocabulary, idf_weights)
-
-    def get_vocabulary(self, include_special_tokens: bool = True) -> list[str]:
-        """Give the words in the order of their numbers."""
-        return self._words.listed(include_special_tokens)
-
-    def vocabulary_size(self) -> int:
-        """How many numbers there are, those of special words included."""
-        return len(self._words)
-
-    # --- the result -------------------------------------------------------------------
+        return (np.asarray(row).ravel().tolist() for row in rows)
 
     def _words_of(self, texts: Any) -> Any:
         """The words of texts: a row for each; of one text a vector."""
@@ -234,9 +184,8 @@ class TextVectorization(HostLayer):
         return (*batch, self._words.width), tf.float32
 
     def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer, with its vocabulary."""
         own = {"standardize": _plain(self.standardize), "split": _plain(self.split)}
-        return {**super().get_config(), **self._words.config(), **own}
+        return {**super().get_config(), **own}
 
 
 def _named(what: str, given: Any, known: tuple[str, ...]) -> Any:
