@@ -16,7 +16,6 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -80,12 +79,7 @@ class _Scope:
         strategy_state.enter(self._strategy)
         return self._strategy
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         strategy_state.leave()
 
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from types import TracebackType
 from typing import Any
 
 from ipu._device.thread_state import here
@@ -43,12 +42,7 @@ class GradientCaptureContext:
         here.captures.append(self)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         here.captures.remove(self)
 
     def add(self, tag: str, gradient: Any) -> None:

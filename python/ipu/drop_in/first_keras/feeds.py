@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ipu import tf
-from ipu.keras.engine.training.data_adapter import as_batches
+from ipu.keras.engine.training.data_adapter import Given, as_batches
 
 __all__ = ["Feed", "feed_of"]
 
@@ -57,9 +57,8 @@ def feed_of(
             "`batch_size` or `steps` is required for `Tensor` or `NumPy` input data. "
             f"Received neither in {owner}.{call}()."
         )
-    batches = as_batches(
-        x, y, batch_size=batch_size, steps=steps, call=call if is_dataset else None
-    )
+    given = Given(x, y, batch_size=batch_size)
+    batches = as_batches(given, steps, call if is_dataset else None)
     feed = Feed(batches.dataset, batches.cardinality, False)
     if batches.tail:
         whole = batches.cardinality - 1

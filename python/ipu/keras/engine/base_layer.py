@@ -13,6 +13,7 @@ the order of variables is noted, since some are set to attributes and others com
 
 from __future__ import annotations
 
+import inspect
 import math
 import types
 import weakref
@@ -83,6 +84,14 @@ def _too_large(name: str, sizes: tuple[int, ...], kind: tf.DType) -> str:
     )
 
 
+# beside those that the constructor names
+_KEYWORDS = frozenset(
+    """
+    activity_regularizer autocast batch_input_shape batch_size dynamic input_dim
+    input_shape weights
+    """.split()
+)
+
 # of Keras's, without effect but for the autocast
 _WEIGHT_OPTIONS = frozenset(
     """
@@ -149,26 +158,14 @@ class Layer(Configured):
         dtype: Any = None,
         **kwargs: Any,
     ) -> None:
-        known = {
-            "activity_regularizer",
-            "autocast",
-            "batch_input_shape",
-            "batch_size",
-            "dynamic",
-            "input_dim",
-            "input_shape",
-            "weights",
-        }
-        for key in kwargs:
-            if key not in known:
-                import inspect
-
-                known.update(inspect.signature(type(self).__init__).parameters)
-                known -= {"self", "args", "kwargs"}
-                raise TypeError(
-                    f"{type(self).__name__}.__init__() got an unexpected keyword "
-                    f"argument {key!r}.{_names.nearest(key, known)}"
-                )
+        if not _KEYWORDS.issuperset(kwargs):
+            key = next(key for key in kwargs if key not in _KEYWORDS)
+            known = _KEYWORDS.union(inspect.signature(type(self).__init__).parameters)
+            near = _names.nearest(key, known - {"self", "args", "kwargs"})
+            raise TypeError(
+                f"{type(self).__name__}.__init__() got an unexpected keyword "
+                f"argument {key!r}.{near}"
+            )
         if name is not None and not isinstance(name, str):
             raise TypeError(f"Expected `name` to be a string. Received: {name!r}.")
         if name is None:
@@ -747,10 +744,8 @@ class Layer(Configured):
     @property
     def input(self) -> Nest:
         """The symbolic input of the only call."""
-        inputs = self._only_node("input").keras_inputs
-        if not inputs:
-            return self._inbound_nodes[0].outputs
-        return inputs[0] if len(inputs) == 1 else list(inputs)
+        node = self._only_node("input")
+        return node.outputs if node.is_input else node.symbols
 
     @property
     def output(self) -> Nest:
@@ -770,8 +765,7 @@ class Layer(Configured):
 
     def get_input_at(self, node_index: int) -> Nest:
         """Give the symbolic input of a call, counted from 0."""
-        inputs = self._inbound_nodes[node_index].keras_inputs
-        return inputs[0] if len(inputs) == 1 else list(inputs)
+        return self._inbound_nodes[node_index].symbols
 
     def get_output_at(self, node_index: int) -> Nest:
         """Give the symbolic result of a call, counted from 0."""

@@ -15,7 +15,6 @@ import io
 import struct
 import zlib
 from collections.abc import Iterator
-from types import TracebackType
 from typing import IO, Any
 
 from ipu._text.errors import DataLossError, NotFoundError
@@ -256,10 +255,5 @@ class TFRecordWriter:
     def __enter__(self) -> TFRecordWriter:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-
 from ipu._device import strategy_state
 from ipu._device.thread_state import here
 from ipu._text.arguments import as_int
@@ -67,10 +65,5 @@ class PipelineStage:
         here.stage_entries += 1
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         here.stage = None

@@ -213,6 +213,12 @@ class Node:
         return not self.keras_inputs
 
     @property
+    def symbols(self) -> Nest:
+        """The symbolic arguments: one, or a list of them."""
+        symbols = self.keras_inputs
+        return symbols[0] if len(symbols) == 1 else list(symbols)
+
+    @property
     def parent_nodes(self) -> list[Node]:
         """The calls whose results this one takes, each once."""
         parents: list[Node] = []

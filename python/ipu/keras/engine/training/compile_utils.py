@@ -22,9 +22,7 @@ from ipu.keras.engine.training.data_adapter import unpack
 from ipu.tf._functions.tracing import init_scope
 
 
-def _by_output(
-    what: str, given: Any, names: list[str], is_leaf_list: bool
-) -> list[Any]:
+def _by_output(what: str, given: Any, names: list[str]) -> list[Any]:
     """One entry for each output, from a dict, a list or a single value."""
     if isinstance(given, Mapping):
         for key in given:
@@ -35,8 +33,6 @@ def _by_output(
                 )
         return [given.get(name) for name in names]
     if isinstance(given, (list, tuple)):
-        if is_leaf_list:
-            return [list(given) for _ in names]
         if len(given) != len(names):
             raise ValueError(
                 f"`{what}` must have one entry for each of the {len(names)} outputs "
@@ -114,11 +110,9 @@ class LossesContainer:
         if self.built:
             return
         self._names = output_names
-        found = _by_output("loss", self._given, output_names, is_leaf_list=False)
+        found = _by_output("loss", self._given, output_names)
         self._losses = [_as_loss(one) for one in found]
-        weights = _by_output(
-            "loss_weights", self._given_weights, output_names, is_leaf_list=False
-        )
+        weights = _by_output("loss_weights", self._given_weights, output_names)
         self._weights = [1.0 if w is None else float(w) for w in weights]
         self._total = metrics.Mean("loss")
         if len(output_names) > 1:
@@ -382,7 +376,9 @@ def _of_outputs(given: Any, output_names: list[str]) -> list[list[Any]]:
         isinstance(one, (list, tuple)) for one in given
     )
     found = []
-    for some in _by_output("metrics", given, output_names, is_flat):
+    # a list of lists, by output; a flat one is for each of them
+    given = [given] * len(output_names) if is_flat else given
+    for some in _by_output("metrics", given, output_names):
         listed = list(some) if isinstance(some, (list, tuple)) else [some]
         if is_flat and len(output_names) > 1:
             # each output has its own; names and values differ

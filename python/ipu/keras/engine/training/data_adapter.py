@@ -26,6 +26,7 @@ from ipu.tf._tensor.foreign import array_of
 from ipu.tf.dtypes import DEVICE_DTYPES
 
 __all__ = [
+    "Given",
     "Workers",
     "as_batches",
     "is_batched",
@@ -45,6 +46,30 @@ class Workers(NamedTuple):
 
     ahead: int = 10
     threads: int = 1
+
+
+class Given(NamedTuple):
+    """What a user gave as data.
+
+    Attributes:
+        x: Arrays or tensors (also lists and dicts of them), a ``tf.data.Dataset``, a
+            generator or a ``keras.utils.Sequence``.
+        y: Targets; None with batches.
+        sample_weight: A weight for each sample; None with batches.
+        batch_size: Samples in a batch; None makes as many batches of arrays as a pass
+            has steps where that is given, else batches of 32, or one of all of them
+            where there are fewer. Not with what is batched already.
+        shuffle: Whether arrays, or the batches of a sequence, are shuffled anew in
+            every pass.
+        workers: How generators and sequences are read.
+    """
+
+    x: Any
+    y: Any = None
+    sample_weight: Any = None
+    batch_size: int | None = None
+    shuffle: bool | str = False
+    workers: Workers = Workers()
 
 
 def _is_sequence(data: Any) -> bool:
@@ -80,40 +105,26 @@ def unpack(element: Nest) -> tuple[Nest, Nest, Nest]:
 
 
 def as_batches(
-    x: Any,
-    y: Any = None,
-    sample_weight: Any = None,
-    batch_size: int | None = None,
-    shuffle: bool | str = False,
+    given: Given,
     steps: int | None = None,
     call: str | None = None,
-    workers: Workers | None = None,
     order: Order | None = None,
 ) -> Batches:
     """Make batches of whatever the user gave.
 
     Args:
-        x: Arrays or tensors (also lists and dicts of them), a ``tf.data.Dataset``, a
-            generator or a ``keras.utils.Sequence``.
-        y: Targets; None with batches.
-        sample_weight: A weight for each sample; None with batches.
-        batch_size: Samples in a batch; None makes ``steps`` batches of arrays where
-            that is given, else batches of 32, or one of all of them where there are
-            fewer. Not with what is batched already.
-        shuffle: Whether arrays, or the batches of a sequence, are shuffled anew in
-            every pass.
+        given: The data.
         steps: The steps of a pass, or None.
         call: The user's call where the IPU's rules hold (``"fit"``, ...), else None.
-        workers: How generators and sequences are read; None: as by default.
         order: How data that are shuffled follow one another; None: a new order.
     """
     order = order or Order()
+    x, y, sample_weight, batch_size, shuffle, workers = given
     if is_batched(x):
         _refuse_beside_batches(x, y, sample_weight, batch_size)
         if hasattr(x, "element_spec"):
             return from_dataset(x, steps, call)
-        shuffled = order if shuffle else None
-        return _from_python(x, shuffled, call, workers or Workers())
+        return _from_python(x, order if shuffle else None, call, workers)
     arrays = _arrays_of(x, y, sample_weight)
     return from_arrays(arrays, batch_size, shuffle, steps, call, order)
 

@@ -189,14 +189,13 @@ class PipelinedSteps(Steps):
             self._class_weight,
             parts=of_update * serialized if accumulates else 1,
         )
-        arguments: dict[str, Any] = dict(options)
-        if mapping is not None:
-            arguments["device_mapping"] = mapping
-        if accumulates:
-            arguments["accumulate_outfeed"] = True
-        if serialized > 1:
-            arguments["batch_serialization_iterations"] = serialized
-        arguments.setdefault("name", self._model.name)
+        arguments: dict[str, Any] = {
+            "device_mapping": mapping,
+            "accumulate_outfeed": accumulates,
+            "batch_serialization_iterations": serialized,
+            "name": self._model.name,
+            **options,
+        }
         if self._mode == "train":
             arguments["optimizer_function"] = self._optimizer_function
             arguments.setdefault("reduction_method", method)

@@ -122,11 +122,8 @@ def _replicas(shards: int) -> int:
 
 def _check_own_functions(model: Trainer, what: str, *modes: str) -> None:
     for mode in modes:
-        for name, is_own in (
-            (f"{mode}_step", model._has_own_step(mode)),
-            (f"make_{mode}_function", model._has_own_function(mode)),
-        ):
-            if is_own:
+        for name in (f"{mode}_step", f"make_{mode}_function"):
+            if model._overrides(name):
                 raise RuntimeError(
                     f"The function `{name}` of {type(model).__name__} has been "
                     f"overridden, but a model that is {what} cannot use it. Take it "

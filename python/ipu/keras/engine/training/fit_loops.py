@@ -21,6 +21,7 @@ from ipu.keras.callbacks.history import History
 from ipu.keras.callbacks.progbar import ProgbarLogger
 from ipu.keras.engine.training.batches import Batches, Passes
 from ipu.keras.engine.training.compile_utils import bytes_of
+from ipu.keras.engine.training.data_adapter import Given, as_batches
 from ipu.keras.engine.training.execution import make_steps, over_replicas, settle
 from ipu.keras.engine.training.host_loop import FunctionLoop, HostLoop
 from ipu.keras.engine.training.program import BatchProgram, Program
@@ -36,7 +37,7 @@ class Run:
     """One mode of a model on one source of data: a plan and its loop.
 
     Args:
-        batches: The data.
+        given: The data.
         steps: What the user asked for; None for all batches.
         epochs: How many epochs will run.
         argument: The name of the user's argument of steps.
@@ -50,7 +51,7 @@ class Run:
         self,
         model: Trainer,
         mode: str,
-        batches: Batches,
+        given: Given,
         steps: int | None,
         epochs: int = 1,
         argument: str = "steps",
@@ -60,10 +61,14 @@ class Run:
     ) -> None:
         self.mode = mode
         self.model = model
-        self.batch_size = _batch_size(batches)
         self.is_strict = is_strict = model._is_strict(mode)
+        call = ("validation_data" if again else _METHODS[mode]) if is_strict else None
+        batches = as_batches(given, steps, call, model._data_order)
+        self.batch_size = _batch_size(batches)
         self._pace = Pace() if model._is_paced and not is_strict else None
-        may_trace = not batches.is_open and not model._has_own_function(mode)
+        may_trace = not batches.is_open and not model._overrides(
+            f"make_{mode}_function"
+        )
         if is_strict and may_trace and not model.built:
             # whether it is pipelined shows in its calls
             model._prepare(mode, batches.dataset.element_spec)

@@ -31,8 +31,8 @@ from ipu.keras.engine.training.compile_utils import (
     with_class_weight,
 )
 from ipu.keras.engine.training.data_adapter import (
+    Given,
     Workers,
-    as_batches,
     expand,
     is_batched,
     one_batch,
@@ -192,7 +192,7 @@ class Trainer(IPUOptions):
         return (
             strategy_state.has_strategy()
             or current_device().num_ipus > 1
-            or self._has_own_function(mode)
+            or self._overrides(f"make_{mode}_function")
             or self._has_stages()
             or (mode == "train" and (self._accumulation_steps or 1) > 1)
         )
@@ -229,10 +229,7 @@ class Trainer(IPUOptions):
     @property
     def _resets_what_it_lists(self) -> bool:
         """Whether no subclass has metrics, or ways to reset them, of its own."""
-        kind = type(self)
-        return kind.metrics is Trainer.metrics and (
-            kind.reset_metrics is Trainer.reset_metrics
-        )
+        return not (self._overrides("metrics") or self._overrides("reset_metrics"))
 
     def reset_states(self) -> None:
         """Set the states of all stateful recurrent layers to zero."""
@@ -313,18 +310,10 @@ class Trainer(IPUOptions):
         initial_epoch += resumed
         with self._scope(), held_device(), self._trainable_as_compiled():
             epochs_run = max(epochs - initial_epoch, 1)
-            batches = as_batches(
-                *parts,
-                batch_size=batch_size,
-                shuffle=shuffle,
-                steps=steps_per_epoch,
-                call="fit" if self._is_strict("train") else None,
-                workers=reading,
-                order=self._data_order,
-            )
+            given = Given(*parts, batch_size, shuffle, reading)
             asked = (steps_per_epoch, epochs_run, "steps_per_epoch")
             train = fit_loops.Run(
-                self, "train", batches, *asked, False, class_weight, resumed
+                self, "train", given, *asked, False, class_weight, resumed
             )
             test: fit_loops.Run | None = None
             if validation_data is not None:
@@ -346,15 +335,14 @@ class Trainer(IPUOptions):
     def _validation(
         self, data: Any, size: int | None, steps: int | None, workers: Workers
     ) -> fit_loops.Run:
-        call = "validation_data" if self._is_strict("test") else None
         if is_batched(data):
             parts, size = (self._fed(data), None, None), None
         else:
             x, y, weights = unpack(data)
             parts = (self._fed(x), y, weights)
-        batches = as_batches(*parts, size, False, steps, call, workers)
+        given = Given(*parts, size, workers=workers)
         return fit_loops.Run(
-            self, "test", batches, steps, argument="validation_steps", again=True
+            self, "test", given, steps, argument="validation_steps", again=True
         )
 
     def evaluate(
@@ -394,12 +382,9 @@ class Trainer(IPUOptions):
         reading = Workers(max_queue_size, workers)
         self._assert_compiled()
         with self._scope(), held_device():
-            call = "evaluate" if self._is_strict("test") else None
             x = self._fed(x)
-            batches = as_batches(
-                x, y, sample_weight, batch_size, False, steps, call, reading
-            )
-            run = fit_loops.Run(self, "test", batches, steps)
+            given = Given(x, y, sample_weight, batch_size, workers=reading)
+            run = fit_loops.Run(self, "test", given, steps)
             listed = fit_loops.make_callbacks(
                 self, callbacks, verbose, epochs=1, steps=run.plan.steps
             )
@@ -437,12 +422,8 @@ class Trainer(IPUOptions):
         del use_multiprocessing
         reading = Workers(max_queue_size, workers)
         with self._scope(), held_device():
-            call = "predict" if self._is_strict("predict") else None
-            x = self._fed(x)
-            batches = as_batches(
-                x, batch_size=batch_size, steps=steps, call=call, workers=reading
-            )
-            run = fit_loops.Run(self, "predict", batches, steps)
+            given = Given(self._fed(x), batch_size=batch_size, workers=reading)
+            run = fit_loops.Run(self, "predict", given, steps)
             listed = fit_loops.make_callbacks(
                 self, callbacks, verbose, epochs=1, steps=run.plan.steps
             )
@@ -457,7 +438,7 @@ class Trainer(IPUOptions):
             spec: The elements of the data.
         """
         self._check_device()
-        if self._has_own_step(mode):
+        if self._overrides(f"{mode}_step"):
             if mode not in self._tried_steps:
                 # what it uses is known to itself alone: trace it once for its variables
                 step = self._device_step(mode)
@@ -623,8 +604,8 @@ class Trainer(IPUOptions):
         """
         return self._network(unpack(expand(data))[0], training=False)
 
-    def _has_own_step(self, mode: str) -> bool:
-        name = f"{mode}_step"
+    def _overrides(self, name: str) -> bool:
+        """Whether a subclass has a method of this class of its own."""
         return getattr(type(self), name) is not getattr(Trainer, name)
 
     def _device_step(
@@ -721,20 +702,17 @@ class Trainer(IPUOptions):
         setattr(self, name, made)
         return made
 
-    def _has_own_function(self, mode: str) -> bool:
-        name = f"make_{mode}_function"
-        return getattr(type(self), name) is not getattr(Trainer, name)
-
     def _own_function(self, mode: str) -> Any:
         """The function of a subclass that overrides ``make_..._function``, or None."""
-        if not self._has_own_function(mode):
+        name = f"make_{mode}_function"
+        if not self._overrides(name):
             return None
         if mode == "predict":
             raise tf.errors.UnimplementedError(
                 "The function `make_predict_function` cannot be overridden: the "
                 "device's loop takes its place. Override `predict_step`."
             )
-        return getattr(self, f"make_{mode}_function")()
+        return getattr(self, name)()
 
     # --- single batches ---------------------------------------------------------------
 
