@@ -90,7 +90,7 @@ def run(
     given = list(callbacks) if isinstance(callbacks, (list, tuple)) else [callbacks]
     if verbose and not any(isinstance(one, ProgbarLogger) for one in given):
         given.append(_StepBar())
-    listed = make_callbacks(model, given, verbose, epochs=epochs, steps=plan.steps)
+    listed = make_callbacks(model, given, verbose, plan.steps, epochs)
     history = next(one for one in listed.callbacks if isinstance(one, History))
     options = {} if prefetch_depth is None else {"prefetch_depth": prefetch_depth}
     per_call = plan.per_run * model._accumulated

@@ -145,6 +145,7 @@ def _training_config(model: Any) -> dict[str, Any] | None:
 
 
 def _map(function: Any, given: Any) -> Any:
+    """Losses or metrics in the form in which they were given; names stay."""
     if isinstance(given, (list, tuple)):
         return [_map(function, item) for item in given]
     if isinstance(given, Mapping) and not _serialization.is_config(given):
@@ -234,15 +235,5 @@ def _read_own(path: str) -> tuple[dict[str, Any], Any, Any]:
 def _arguments(training: dict[str, Any]) -> dict[str, Any]:
     made = {**training, "optimizer": optimizers.get(training["optimizer"])}
     for key in ("loss", "metrics", "weighted_metrics"):
-        made[key] = _restore(losses.get if key == "loss" else metrics.get, made[key])
+        made[key] = _map(losses.get if key == "loss" else metrics.get, made[key])
     return made
-
-
-def _restore(getter: Any, given: Any) -> Any:
-    if isinstance(given, list):
-        return [_restore(getter, item) for item in given]
-    if _serialization.is_config(given):
-        return getter(given)
-    if isinstance(given, Mapping):
-        return {key: _restore(getter, item) for key, item in given.items()}
-    return given

@@ -324,7 +324,7 @@ def _of_first(steps: int | None, of_pass: int, tail: int) -> tuple[int, int]:
 
 
 def make_callbacks(
-    model: Trainer, given: Any, verbose: Any, **params: Any
+    model: Trainer, given: Any, verbose: Any, steps: int | None, epochs: int = 1
 ) -> CallbackList:
     """Put the user's callbacks, the progress bar and the history together."""
     callbacks = list(given) if isinstance(given, (list, tuple)) else [given]
@@ -335,7 +335,8 @@ def make_callbacks(
         callbacks.append(ProgbarLogger())
     if not any(isinstance(one, History) for one in callbacks):
         callbacks.append(History())
-    return CallbackList(callbacks, model, {"verbose": verbose, **params})
+    params = {"verbose": verbose, "epochs": epochs, "steps": steps}
+    return CallbackList(callbacks, model, params)
 
 
 _HOOKS = [name for name in vars(Callback) if name.startswith(("on_", "set_"))]

@@ -326,7 +326,7 @@ class Trainer(IPUOptions):
                 return test if fit_loops.is_due(epoch + 1, validation_freq) else None
 
             listed = fit_loops.make_callbacks(
-                self, callbacks, verbose, epochs=epochs, steps=train.plan.steps
+                self, callbacks, verbose, train.plan.steps, epochs
             )
             return fit_loops.run_fit(
                 self, train, listed, epochs, initial_epoch, validate
@@ -385,9 +385,7 @@ class Trainer(IPUOptions):
             x = self._fed(x)
             given = Given(x, y, sample_weight, batch_size, workers=reading)
             run = fit_loops.Run(self, "test", given, steps)
-            listed = fit_loops.make_callbacks(
-                self, callbacks, verbose, epochs=1, steps=run.plan.steps
-            )
+            listed = fit_loops.make_callbacks(self, callbacks, verbose, run.plan.steps)
             results = fit_loops.run_test(run, listed)
         return _as_told(results, return_dict)
 
@@ -424,9 +422,7 @@ class Trainer(IPUOptions):
         with self._scope(), held_device():
             given = Given(self._fed(x), batch_size=batch_size, workers=reading)
             run = fit_loops.Run(self, "predict", given, steps)
-            listed = fit_loops.make_callbacks(
-                self, callbacks, verbose, epochs=1, steps=run.plan.steps
-            )
+            listed = fit_loops.make_callbacks(self, callbacks, verbose, run.plan.steps)
             return fit_loops.run_predict(run, listed)
 
     # --- what is made before a program is traced: weights, losses, slots --------------
