@@ -18,8 +18,8 @@ import numpy as np
 
 from ipu import tf
 from ipu._device.generators import generator
-from ipu._text.faces import face, like
-from ipu.keras import _names, _serialization
+from ipu._text.faces import defined, face, like
+from ipu.keras import _serialization
 from ipu.keras._arguments import Configured
 from ipu.keras._types import Tensor
 
@@ -437,32 +437,6 @@ def _fans(shape: tuple[int, ...]) -> tuple[float, float]:
     return shape[-2] * field, shape[-1] * field
 
 
-_CLASSES: dict[str, Callable[..., Initializer]] = {
-    "Constant": Constant,
-    "GlorotNormal": GlorotNormal,
-    "GlorotUniform": GlorotUniform,
-    "HeNormal": HeNormal,
-    "HeUniform": HeUniform,
-    "Identity": Identity,
-    "LecunNormal": LecunNormal,
-    "LecunUniform": LecunUniform,
-    "Ones": Ones,
-    "Orthogonal": Orthogonal,
-    "RandomNormal": RandomNormal,
-    "RandomUniform": RandomUniform,
-    "TruncatedNormal": TruncatedNormal,
-    "VarianceScaling": VarianceScaling,
-    "Zeros": Zeros,
-}
-_BY_NAME: dict[str, Callable[..., Initializer]] = {
-    **_CLASSES,
-    **{_names.snake_case(name): kind for name, kind in _CLASSES.items()},
-    "normal": RandomNormal,
-    "uniform": RandomUniform,
-    "one": Ones,
-    "zero": Zeros,
-}
-
 constant = Constant
 glorot_normal = GlorotNormal
 glorot_uniform = GlorotUniform
@@ -478,6 +452,16 @@ random_uniform = RandomUniform
 truncated_normal = TruncatedNormal
 variance_scaling = VarianceScaling
 zeros = Zeros
+
+_BY_NAME: dict[str, Callable[..., Initializer]] = {
+    name: globals()[name] for name in defined(__name__) if name != "Initializer"
+}
+_BY_NAME |= {
+    "normal": RandomNormal,
+    "uniform": RandomUniform,
+    "one": Ones,
+    "zero": Zeros,
+}
 
 
 def get(identifier: Any) -> Callable[..., Any] | None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from ipu._device.generators import numpy_stream, python_stream
 from ipu._text.faces import face
+from ipu.keras._arguments import parameters_of
 from ipu.keras._sequence import Sequence as Batches
 
 _EULER = 0.577  # Euler's constant, with the digits that Keras takes
@@ -170,17 +171,8 @@ class TimeseriesGenerator(Batches):
             described = {"data": json.dumps(data), "targets": json.dumps(targets)}
         except TypeError as error:
             raise TypeError(f"Data not JSON serializable: {data!r}.") from error
-        return {
-            **described,
-            "length": self.length,
-            "sampling_rate": self.sampling_rate,
-            "stride": self.stride,
-            "start_index": self.start_index,
-            "end_index": self.end_index,
-            "shuffle": self.shuffle,
-            "reverse": self.reverse,
-            "batch_size": self.batch_size,
-        }
+        names = parameters_of(TimeseriesGenerator.__init__)
+        return {name: getattr(self, name) for name in names} | described
 
     def to_json(self, **kwargs: Any) -> str:
         """Describe the generator as JSON.

@@ -13,6 +13,7 @@ import numpy as np
 
 from ipu._text.faces import face
 from ipu.keras import _names
+from ipu.keras._arguments import parameters_of
 
 _COUNTED = ("word_counts", "word_docs", "index_docs", "index_word", "word_index")
 _MODES = ("binary", "count", "freq", "tfidf")
@@ -314,16 +315,10 @@ class Tokenizer:
     def get_config(self) -> dict[str, Any]:
         """Give the arguments, and as JSON the words that were counted."""
         counted = {name: json.dumps(getattr(self, name)) for name in _COUNTED}
-        return {
-            "num_words": self.num_words,
-            "filters": self.filters,
-            "lower": self.lower,
-            "split": self.split,
-            "char_level": self.char_level,
-            "oov_token": self.oov_token,
-            "document_count": self.document_count,
-            **counted,
+        given = {
+            name: getattr(self, name) for name in parameters_of(Tokenizer.__init__)
         }
+        return {**given, **counted}
 
     def to_json(self, **kwargs: Any) -> str:
         """Describe the tokenizer for :func:`tokenizer_from_json`, here or in Keras.
