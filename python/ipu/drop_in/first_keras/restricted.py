@@ -32,6 +32,9 @@ from ipu.keras.optimizers import Optimizer
 
 __all__ = ["FirstGeneration", "checked_count"]
 
+# the arguments of calls that the loop over steps takes
+_OF_RUNS = ("callbacks", "verbose", "prefetch_depth", "epochs", "initial_epoch")
+
 
 def checked_count(name: str, value: Any) -> int:
     """An argument that counts mini-batches.
@@ -258,25 +261,12 @@ class FirstGeneration(Functional):
             ValueError: Data that do not fit, numbers of steps that do not go together,
                 or a model without weights to train.
         """
-        del shuffle
+        given = locals()
         self._refuse_unsupported("fit", kwargs, self._extra)
         self._assert_compiled()
         self.stop_training = False
         with self._running(), self._trainable_as_compiled():
-            history, _ = self._run(
-                "fit",
-                x,
-                y,
-                batch_size,
-                steps_per_epoch,
-                steps_per_run,
-                kwargs,
-                callbacks=callbacks,
-                verbose=verbose,
-                prefetch_depth=prefetch_depth,
-                epochs=epochs,
-                initial_epoch=initial_epoch,
-            )
+            history, _ = self._run("fit", given, steps_per_epoch)
         self.history = history
         return history
 
@@ -304,21 +294,11 @@ class FirstGeneration(Functional):
             ValueError: Data that do not fit, or numbers of steps that do not go
                 together.
         """
+        given = locals()
         self._refuse_unsupported("evaluate", kwargs, self._extra)
         self._assert_compiled()
         with self._running():
-            _, results = self._run(
-                "evaluate",
-                x,
-                y,
-                batch_size,
-                steps,
-                steps_per_run,
-                kwargs,
-                callbacks=callbacks,
-                verbose=verbose,
-                prefetch_depth=prefetch_depth,
-            )
+            _, results = self._run("evaluate", given, steps)
         return list(results.values())
 
     def predict(  # type: ignore[override]
@@ -345,20 +325,10 @@ class FirstGeneration(Functional):
             ValueError: Data that do not fit, or numbers of steps that do not go
                 together.
         """
+        given = locals()
         self._refuse_unsupported("predict", kwargs, self._extra)
         with self._running():
-            _, outputs = self._run(
-                "predict",
-                x,
-                None,
-                batch_size,
-                steps,
-                steps_per_run,
-                kwargs,
-                callbacks=callbacks,
-                verbose=verbose,
-                prefetch_depth=prefetch_depth,
-            )
+            _, outputs = self._run("predict", given, steps)
         arrays = [
             leaf.reshape(-1, *leaf.shape[2:]) for leaf in tf.nest.flatten(outputs)
         ]
@@ -370,18 +340,12 @@ class FirstGeneration(Functional):
         return flat[0] if len(flat) == 1 else tuple(flat)
 
     def _run(
-        self,
-        call: str,
-        x: Any,
-        y: Any,
-        batch_size: int | None,
-        steps: int | None,
-        steps_per_run: int | None,
-        extra: dict[str, Any],
-        **options: Any,
+        self, call: str, given: dict[str, Any], steps: int | None
     ) -> tuple[History, Nest]:
+        """Do what a call of that name does, with the arguments that it was given."""
         owner = type(self).__name__
         mode = {"fit": "train", "evaluate": "test", "predict": "predict"}[call]
+        x, y, batch_size = given["x"], given.get("y"), given["batch_size"]
         feed = feed_of(owner, call, x, y, batch_size, steps)
         plan = plan_steps(
             owner,
@@ -390,13 +354,15 @@ class FirstGeneration(Functional):
             "steps_per_epoch" if call == "fit" else "steps",
             self._accumulated,
             self.replication_factor,
-            steps_per_run,
+            given["steps_per_run"],
         )
         self._prepare(mode, feed.dataset.element_spec)
         if mode == "train" and not self.trainable_variables:
             kind = "Sequential" if hasattr(self, "_stack") else "Model"
             raise ValueError(f"{kind} must have at least one trainable parameter.")
-        return runs.run(self, mode, feed, plan, self._steps(mode, extra), **options)
+        options = {name: given[name] for name in _OF_RUNS if name in given}
+        of_call = self._steps(mode, given["kwargs"])
+        return runs.run(self, mode, feed, plan, of_call, **options)
 
     def _check_device(self) -> None:
         """Take the variables along where the devices were configured anew.
