@@ -6,11 +6,13 @@ Numbers are those of the program's stream, or of a seed alone.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from ipu._text.near import refuse_unknown
 from ipu.tf._images.colors import (
     adjust_brightness,
     adjust_contrast,
@@ -24,40 +26,71 @@ from ipu.tf._ops.rearrange import reverse
 from ipu.tf._random import ops as random
 from ipu.tf._tensor.convert import Tensor, apply, known_count, sizes_of
 from ipu.tf._tensor.dispatch import op
-from ipu.tf.dtypes import int32, uint8
+from ipu.tf.dtypes import uint8
 
 
-class _Stream:
-    """Where the numbers of one call come from."""
+class _Key(NamedTuple):
+    """The seed of a stateless op, in the place of another op's own seed."""
 
-    def __init__(self, seed: Any, stateless: bool) -> None:
-        self._seed = seed
-        self._stateless = stateless
-
-    def uniform(
-        self, shape: Sequence[int], low: Any, high: Any, dtype: str = "float32"
-    ) -> Tensor:
-        if self._stateless:
-            return random.stateless_uniform(shape, self._seed, low, high, dtype)
-        return random.uniform(shape, low, high, dtype, self._seed)
+    seed: Any
 
 
-def _drawn(seed: int | None) -> _Stream:
-    return _Stream(seed, stateless=False)
+def _uniform(
+    seed: Any, shape: Sequence[int], low: Any, high: Any, dtype: str = "float32"
+) -> Tensor:
+    if isinstance(seed, _Key):
+        return random.stateless_uniform(shape, seed.seed, low, high, dtype)
+    return random.uniform(shape, low, high, dtype, seed)
 
 
-def _fixed(seed: Any) -> _Stream:
-    return _Stream(seed, stateless=True)
+def _of_axis(seed: Any, axis: int) -> Any:
+    """Return a seed that is told apart from those of other axes."""
+    if isinstance(seed, _Key):
+        return _Key(random.key_of(seed.seed) + Tensor([1, 0], "int32") * axis)
+    return None if seed is None else seed + axis
+
+
+def _stateless(drawn: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Make the op that does the same with numbers that follow from its seed alone."""
+    change = inspect.unwrap(drawn)
+    whole = inspect.signature(change)
+    parameters = {
+        key: one.replace(default=one.empty, annotation="Any") if key == "seed" else one
+        for key, one in whole.parameters.items()
+    }
+    signature = whole.replace(parameters=list(parameters.values()))
+    name, place = f"stateless_{change.__name__}", list(parameters).index("seed")
+
+    def function(*args: Any, **kwargs: Any) -> Tensor:
+        if kwargs or len(args) <= place:
+            refuse_unknown(name, kwargs, parameters)
+            try:
+                args = signature.bind(*args, **kwargs).args
+            except TypeError as error:
+                raise TypeError(f"{name}() {error}.") from None
+        made: Tensor = change(*args[:place], _Key(args[place]), *args[place + 1 :])
+        return made
+
+    example = (change.__doc__ or "").partition("    Example:")[2]
+    example = example.replace(change.__name__, name)
+    example = example.replace(").shape", ", seed=(1, 2)).shape")
+    function.__signature__ = signature  # type: ignore[attr-defined]
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = (
+        f"As :func:`{change.__name__}`, from ``seed`` alone: two integers.\n\n"
+        f"    Example:{example}"
+    )
+    return op(function)
 
 
 # --- turned over ----------------------------------------------------------------------
 
 
-def _maybe(image: Any, axis: int, stream: _Stream) -> Tensor:
+def _maybe(image: Any, axis: int, seed: Any) -> Tensor:
     value = Tensor(image)
     count = value.shape[0] if height_axis(value) else 1
     shape = [count, 1, 1, 1] if value.ndim == 4 else [1, 1, 1]
-    flips = stream.uniform(shape, 0.0, 1.0) < 0.5
+    flips = _uniform(seed, shape, 0.0, 1.0) < 0.5
     return apply("select", (flips, reverse(value, [axis]), value))
 
 
@@ -69,7 +102,7 @@ def random_flip_left_right(image: Any, seed: int | None = None) -> Tensor:
         >>> tf.image.random_flip_left_right(tf.ones((2, 2, 3))).shape
         (2, 2, 3)
     """
-    return _maybe(image, -2, _drawn(seed))
+    return _maybe(image, -2, seed)
 
 
 @op
@@ -80,35 +113,13 @@ def random_flip_up_down(image: Any, seed: int | None = None) -> Tensor:
         >>> tf.image.random_flip_up_down(tf.ones((2, 2, 3))).shape
         (2, 2, 3)
     """
-    return _maybe(image, -3, _drawn(seed))
-
-
-@op
-def stateless_random_flip_left_right(image: Any, seed: Any) -> Tensor:
-    """As :func:`random_flip_left_right`, from ``seed`` alone: two integers.
-
-    Example:
-        >>> tf.image.stateless_random_flip_left_right(tf.ones((2, 2, 3)), (1, 2)).shape
-        (2, 2, 3)
-    """
-    return _maybe(image, -2, _fixed(seed))
-
-
-@op
-def stateless_random_flip_up_down(image: Any, seed: Any) -> Tensor:
-    """As :func:`random_flip_up_down`, from ``seed`` alone: two integers.
-
-    Example:
-        >>> tf.image.stateless_random_flip_up_down(tf.ones((2, 2, 3)), (1, 2)).shape
-        (2, 2, 3)
-    """
-    return _maybe(image, -3, _fixed(seed))
+    return _maybe(image, -3, seed)
 
 
 # --- cut out --------------------------------------------------------------------------
 
 
-def _crop(value: Any, size: Any, streams: Sequence[_Stream]) -> Tensor:
+def _crop(value: Any, size: Any, seed: Any) -> Tensor:
     part = Tensor(value)
     sizes = sizes_of(size)
     if len(sizes) != part.ndim:
@@ -116,12 +127,12 @@ def _crop(value: Any, size: Any, streams: Sequence[_Stream]) -> Tensor:
             f"`size` has one number for each of the {part.ndim} axes of `value`. "
             f"Received: size={size}."
         )
-    axes = zip(part.shape, sizes, streams, strict=True)
-    for axis, (whole, wanted, stream) in enumerate(axes):
+    for axis, (whole, wanted) in enumerate(zip(part.shape, sizes, strict=True)):
         if wanted > whole:
             raise ValueError(f"Need value.shape >= size, got {part.shape}, {size}")
         if wanted < whole:
-            start = stream.uniform((), 0, whole - wanted + 1, "int32")
+            own = _of_axis(seed, axis)
+            start = _uniform(own, (), 0, whole - wanted + 1, "int32")
             places = start + Tensor(np.arange(wanted, dtype=np.int32))
             part = apply("gather", (part, places), {"axis": axis})
     return part
@@ -145,25 +156,7 @@ def random_crop(
         >>> tf.image.random_crop(tf.ones((5, 5, 3)), (2, 2, 3)).shape
         (2, 2, 3)
     """
-    rank = Tensor(value).ndim
-    seeds = [None if seed is None else seed + axis for axis in range(rank)]
-    return _crop(value, size, [_drawn(own) for own in seeds])
-
-
-@op
-def stateless_random_crop(
-    value: Any, size: Any, seed: Any, name: str | None = None
-) -> Tensor:
-    """As :func:`random_crop`, from ``seed`` alone: two integers.
-
-    Example:
-        >>> tf.image.stateless_random_crop(tf.ones((5, 5, 3)), (2, 2, 3), (1, 2)).shape
-        (2, 2, 3)
-    """
-    rank = Tensor(value).ndim
-    turn = Tensor([1, 0], "int32")
-    key = random.key_of(seed)
-    return _crop(value, size, [_fixed(key + turn * axis) for axis in range(rank)])
+    return _crop(value, size, seed)
 
 
 # --- colours --------------------------------------------------------------------------
@@ -193,20 +186,7 @@ def random_brightness(image: Any, max_delta: float, seed: int | None = None) -> 
         (2, 2, 3)
     """
     _check_delta(max_delta)
-    delta = _drawn(seed).uniform((), -max_delta, max_delta)
-    return adjust_brightness(image, delta)
-
-
-@op
-def stateless_random_brightness(image: Any, max_delta: float, seed: Any) -> Tensor:
-    """As :func:`random_brightness`, from ``seed`` alone: two integers.
-
-    Example:
-        >>> tf.image.stateless_random_brightness(tf.ones((2, 2, 3)), 0.1, (1, 2)).shape
-        (2, 2, 3)
-    """
-    _check_delta(max_delta)
-    delta = _fixed(seed).uniform((), -max_delta, max_delta)
+    delta = _uniform(seed, (), -max_delta, max_delta)
     return adjust_brightness(image, delta)
 
 
@@ -221,22 +201,7 @@ def random_contrast(
         (2, 2, 3)
     """
     _check_factors(lower, upper)
-    return adjust_contrast(image, _drawn(seed).uniform((), lower, upper))
-
-
-@op
-def stateless_random_contrast(
-    image: Any, lower: float, upper: float, seed: Any
-) -> Tensor:
-    """As :func:`random_contrast`, from ``seed`` alone: two integers.
-
-    Example:
-        >>> image = tf.ones((2, 2, 3))
-        >>> tf.image.stateless_random_contrast(image, 0.5, 1.5, (1, 2)).shape
-        (2, 2, 3)
-    """
-    _check_factors(lower, upper)
-    return adjust_contrast(image, _fixed(seed).uniform((), lower, upper))
+    return adjust_contrast(image, _uniform(seed, (), lower, upper))
 
 
 @op
@@ -256,19 +221,7 @@ def random_hue(image: Any, max_delta: float, seed: int | None = None) -> Tensor:
         (2, 2, 3)
     """
     _check_delta(max_delta, 0.5)
-    return adjust_hue(image, _drawn(seed).uniform((), -max_delta, max_delta))
-
-
-@op
-def stateless_random_hue(image: Any, max_delta: float, seed: Any) -> Tensor:
-    """As :func:`random_hue`, from ``seed`` alone: two integers.
-
-    Example:
-        >>> tf.image.stateless_random_hue(tf.ones((2, 2, 3)), 0.1, (1, 2)).shape
-        (2, 2, 3)
-    """
-    _check_delta(max_delta, 0.5)
-    return adjust_hue(image, _fixed(seed).uniform((), -max_delta, max_delta))
+    return adjust_hue(image, _uniform(seed, (), -max_delta, max_delta))
 
 
 @op
@@ -291,22 +244,7 @@ def random_saturation(
         (2, 2, 3)
     """
     _check_factors(lower, upper)
-    return adjust_saturation(image, _drawn(seed).uniform((), lower, upper))
-
-
-@op
-def stateless_random_saturation(
-    image: Any, lower: float, upper: float, seed: Any = None
-) -> Tensor:
-    """As :func:`random_saturation`, from ``seed`` alone: two integers.
-
-    Example:
-        >>> image = tf.ones((2, 2, 3))
-        >>> tf.image.stateless_random_saturation(image, 0.5, 1.5, (1, 2)).shape
-        (2, 2, 3)
-    """
-    _check_factors(lower, upper)
-    return adjust_saturation(image, _fixed(seed).uniform((), lower, upper))
+    return adjust_saturation(image, _uniform(seed, (), lower, upper))
 
 
 # --- as they come back from JPEG files ------------------------------------------------
@@ -359,26 +297,18 @@ def random_jpeg_quality(
         (8, 8, 3)
     """
     _check_qualities(min_jpeg_quality, max_jpeg_quality)
-    drawn = random.uniform((), min_jpeg_quality, max_jpeg_quality, int32, seed)
+    drawn = _uniform(seed, (), min_jpeg_quality, max_jpeg_quality, "int32")
     return adjust_jpeg_quality(image, drawn)
 
 
-@op
-def stateless_random_jpeg_quality(
-    image: Any, min_jpeg_quality: int, max_jpeg_quality: int, seed: Any
-) -> Tensor:
-    """As :func:`random_jpeg_quality`, from ``seed`` alone: two integers.
-
-    Example:
-        >>> image = tf.ones((8, 8, 3))
-        >>> tf.image.stateless_random_jpeg_quality(image, 75, 95, (1, 2)).shape
-        (8, 8, 3)
-    """
-    _check_qualities(min_jpeg_quality, max_jpeg_quality)
-    drawn = random.stateless_uniform(
-        (), seed, min_jpeg_quality, max_jpeg_quality, int32
-    )
-    return adjust_jpeg_quality(image, drawn)
+stateless_random_flip_left_right = _stateless(random_flip_left_right)
+stateless_random_flip_up_down = _stateless(random_flip_up_down)
+stateless_random_crop = _stateless(random_crop)
+stateless_random_brightness = _stateless(random_brightness)
+stateless_random_contrast = _stateless(random_contrast)
+stateless_random_hue = _stateless(random_hue)
+stateless_random_saturation = _stateless(random_saturation)
+stateless_random_jpeg_quality = _stateless(random_jpeg_quality)
 
 
 @op
