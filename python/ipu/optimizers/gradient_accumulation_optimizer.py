@@ -126,15 +126,7 @@ class GradientAccumulationOptimizerV2(_Accumulating):
 class CrossReplicaGradientAccumulationOptimizerV2(GradientAccumulationOptimizerV2):
     """One whose accumulated gradients are averaged over the replicas, once an update.
 
-    Args:
-        opt: The optimizer.
-        num_mini_batches: As of :class:`GradientAccumulationOptimizerV2`, like all that
-            follow.
-        offload_weight_update_variables: Accepted without effect.
-        replicated_optimizer_state_sharding: Accepted without effect.
-        dtype: Of the accumulators.
-        reduction_method: How the gradients become one.
-        name: A name.
+    The arguments are those of :class:`GradientAccumulationOptimizerV2`.
 
     Example:
         >>> sgd = keras.optimizers.SGD(0.1)
@@ -230,11 +222,7 @@ def _refuse_replicas(replicas: int) -> None:
 class CrossReplicaGradientAccumulationOptimizer(GradientAccumulationOptimizer):
     """The first form, averaged over the replicas, once an update.
 
-    Args:
-        opt: Gradient descent, with momentum or without.
-        num_mini_batches: Turns of an update.
-        verify_usage: Whether another ``opt`` is refused.
-        name: A name.
+    The arguments are those of :class:`GradientAccumulationOptimizer`.
 
     Example:
         >>> sgd = keras.optimizers.SGD(0.1, momentum=0.9)

@@ -227,17 +227,14 @@ class IntegerLookup(_Lookup):
     It works on the host, as :class:`StringLookup` does.
 
     Args:
-        max_tokens, num_oov_indices: As for :class:`StringLookup`.
         mask_token: An integer with the number 0, that is dropped from counts.
         oov_token: The integer for unknown ones, where ``invert`` is True.
         vocabulary: Integers, or the path of a file with one in each line; None: from
             ``adapt``.
         vocabulary_dtype: "int64" or "int32".
-        idf_weights: As for :class:`StringLookup`.
         invert: Whether numbers are turned back.
-        output_mode: As for :class:`StringLookup`.
-        sparse: Must be False.
-        pad_to_max_tokens: As for :class:`StringLookup`.
+
+    The other arguments are those of :class:`StringLookup`.
 
     Raises:
         ValueError: Arguments that do not go together, or an integer that is there

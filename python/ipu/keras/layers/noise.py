@@ -181,10 +181,7 @@ class SpatialDropout2D(SpatialDropout1D):
 class SpatialDropout3D(SpatialDropout2D):
     """Drops whole channels of volumes.
 
-    Args:
-        rate: The part that is set to 0, in [0, 1).
-        data_format: ``"channels_last"`` (the default) or ``"channels_first"``.
-        **kwargs: What ``Dropout`` takes.
+    The arguments are those of :class:`SpatialDropout2D`.
 
     Example:
         >>> SpatialDropout3D(0.5)(tf.ones((2, 5, 5, 5, 3)), training=True).shape

@@ -26,18 +26,7 @@ __all__ = [
 
 
 class _Pooling(SpatialLayer):
-    """Pools the axes between batch and channels.
-
-    Args:
-        pool_size: The size of the windows: a number, or one for each axis.
-        strides: From one window to the next, likewise; None for ``pool_size``.
-        padding: ``"valid"``: windows lie inside of the input; ``"same"``: there are
-            ``ceil(size / stride)`` of them. Padding does not count.
-        data_format: ``"channels_last"`` (the default) or ``"channels_first"``.
-
-    Raises:
-        ValueError: An argument is none of these.
-    """
+    """Pools the axes between batch and channels, see :class:`MaxPooling2D`."""
 
     _pool = staticmethod(tf.nn.max_pool)
 
@@ -93,11 +82,7 @@ class MaxPooling2D(_Pooling):
 class MaxPooling1D(MaxPooling2D, data_format="channels_last"):
     """The largest element of each window of time steps, channel by channel.
 
-    Args:
-        pool_size: The length of the windows.
-        strides: From one window to the next; None for ``pool_size``.
-        padding: ``"valid"`` or ``"same"``, as for ``MaxPooling2D``.
-        data_format: ``"channels_last"`` (the default) or ``"channels_first"``.
+    The arguments are those of :class:`MaxPooling2D`, for one axis.
 
     Example:
         >>> MaxPooling1D()(tf.constant([[[1.0], [3.0]]])).numpy().tolist()

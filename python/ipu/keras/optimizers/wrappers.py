@@ -305,12 +305,9 @@ class ALSGradientAccumulationOptimizer(GradientAccumulationOptimizer):
 
     Args:
         als_optimizer: An ``ALSOptimizer``.
-        num_mini_batches: As of :class:`GradientAccumulationOptimizer`, like all that
-            follow.
-        offload_weight_update_variables: Accepted without effect.
-        replicated_optimizer_state_sharding: Accepted without effect.
-        dtype: Of the accumulators. The histogram counts float16 alone.
-        reduction_method: How the gradients become one.
+
+    The other arguments are those of :class:`GradientAccumulationOptimizer`. The
+    histogram counts accumulators of float16 alone.
 
     Raises:
         ValueError: ``als_optimizer`` is no ``ALSOptimizer``.

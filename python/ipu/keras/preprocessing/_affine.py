@@ -214,11 +214,9 @@ def random_rotation(
     """A picture turned by an angle from [-rg, rg) degrees.
 
     Args:
-        x: An array of three axes.
         rg: The largest angle.
-        row_axis, col_axis, channel_axis, fill_mode, cval: As for
-            :func:`apply_affine_transform`.
-        interpolation_order: 0 or 1.
+
+    The other arguments are those of :func:`apply_affine_transform`.
 
     Example:
         >>> random_rotation(np.ones((3, 4, 4)), 20).shape
@@ -244,12 +242,10 @@ def random_shift(
     """A picture moved by random shares of its width and height.
 
     Args:
-        x: An array of three axes.
         wrg: The largest share of the width.
         hrg: The largest share of the height.
-        row_axis, col_axis, channel_axis, fill_mode, cval: As for
-            :func:`apply_affine_transform`.
-        interpolation_order: 0 or 1.
+
+    The other arguments are those of :func:`apply_affine_transform`.
 
     Example:
         >>> random_shift(np.ones((3, 4, 4)), 0.2, 0.2).shape
@@ -275,11 +271,9 @@ def random_shear(
     """A picture sheared by an angle from [-intensity, intensity) degrees.
 
     Args:
-        x: An array of three axes.
         intensity: The largest angle.
-        row_axis, col_axis, channel_axis, fill_mode, cval: As for
-            :func:`apply_affine_transform`.
-        interpolation_order: 0 or 1.
+
+    The other arguments are those of :func:`apply_affine_transform`.
 
     Example:
         >>> random_shear(np.ones((3, 4, 4)), 20).shape
@@ -304,11 +298,9 @@ def random_zoom(
     """A picture of which random parts of columns and rows are shown.
 
     Args:
-        x: An array of three axes.
         zoom_range: The least and the largest part.
-        row_axis, col_axis, channel_axis, fill_mode, cval: As for
-            :func:`apply_affine_transform`.
-        interpolation_order: 0 or 1.
+
+    The other arguments are those of :func:`apply_affine_transform`.
 
     Raises:
         ValueError: ``zoom_range`` is not a pair.

@@ -95,14 +95,7 @@ def one_hot(
 ) -> list[int]:
     """Give numbers of words by Python's ``hash``; see :func:`hashing_trick`.
 
-    Args:
-        input_text: The text.
-        n: Numbers are from 1 to ``n - 1``.
-        filters: As for :func:`text_to_word_sequence`.
-        lower, split: As there.
-
-    Returns:
-        A number for each word.
+    Arguments and result are those of :func:`hashing_trick`.
 
     Example:
         >>> numbers = one_hot("the cat and the dog", 10)
