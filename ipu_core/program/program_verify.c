@@ -193,19 +193,26 @@ check_dequeue(ipu__checker *c, const ipu_instruction *instruction)
 static ipu_status check_range(ipu__checker *c, size_t begin, size_t end);
 static ipu_status check_pipeline(ipu__checker *c, const ipu_instruction *pipeline);
 
-/* A copy of what is written; the caller frees its `count` ranges. */
+/* Puts a copy of what is written on top of `saved`. */
 static ipu_status
-copy_written(ipu__checker *c, ipu__range **out, size_t *count)
+save(ipu__checker *c)
 {
-    size_t bytes;
-    *count = 0;
-    *out = NULL;
-    IPU_TRY(ipu_mul_size(c->ctx, c->written.count, sizeof(ipu__range), &bytes));
-    IPU_TRY(ipu_alloc(c->ctx, bytes, out));
-    if (bytes > 0) {
-        memcpy(*out, c->written.items, bytes);
+    IPU_TRY(IPU_ARRAY_RESERVE(c->ctx, &c->saved, c->written.count));
+    for (size_t i = 0; i < c->written.count; i++) {
+        c->saved.items[c->saved.count++] = c->written.items[i];
     }
-    *count = c->written.count;
+    return IPU_OK;
+}
+
+/* Sets what is written to what `saved` has from `begin` to `end`. */
+static ipu_status
+restore(ipu__checker *c, size_t begin, size_t end)
+{
+    c->written.count = 0;
+    IPU_TRY(IPU_ARRAY_RESERVE(c->ctx, &c->written, end - begin));
+    for (size_t i = begin; i < end; i++) {
+        c->written.items[c->written.count++] = c->saved.items[i];
+    }
     return IPU_OK;
 }
 
@@ -230,33 +237,24 @@ check_loop(ipu__checker *c, size_t begin)
             "a loop whose end does not lead back to it");
     REQUIRE(c, next->is_step == loop->is_step && (c->depth == 0 || !loop->is_step),
             "a step that is a part of another one, or ends where it does not begin");
-    size_t count;
-    ipu__range *before;
+    size_t before = c->saved.count;
+    size_t kept = before;
     size_t around = c->inside;
-    ipu_status status = copy_written(c, &before, &count);
+    IPU_TRY(save(c));
     c->inside = counted ? SIZE_MAX : begin;
     c->depth++;
-    if (status == IPU_OK) {
-        status = check_range(c, begin + 1, end);
-    }
-    if (status == IPU_OK) {
-        status = check_range(c, begin + 1, end);
-    }
-    size_t kept = 0;
-    for (size_t i = 0; status == IPU_OK && i < count; i++) {
-        if (ipu__verify_is_written(c, before[i])) {
-            before[kept++] = before[i];
-        }
-    }
-    if (status == IPU_OK && count > 0) {
-        memcpy(c->written.items, before, kept * sizeof(ipu__range));
-        c->written.count = kept;
-    }
-    c->written.count = status == IPU_OK ? kept : c->written.count;
+    IPU_TRY(check_range(c, begin + 1, end));
+    IPU_TRY(check_range(c, begin + 1, end));
     c->inside = around;
     c->depth--;
-    ipu_free(c->ctx, before, count * sizeof(ipu__range));
-    return status;
+    for (size_t i = before; i < c->saved.count; i++) {
+        if (ipu__verify_is_written(c, c->saved.items[i])) {
+            c->saved.items[kept++] = c->saved.items[i];
+        }
+    }
+    IPU_TRY(restore(c, before, kept));
+    c->saved.count = before;
+    return IPU_OK;
 }
 
 static ipu_status
@@ -271,19 +269,19 @@ check_test(ipu__checker *c, const ipu_instruction *test)
     return IPU_OK;
 }
 
-/* Keeps what is written after one branch (`other`) and after another one (c->written):
- * of two ranges that contain each other the smaller one. */
+/* Keeps what is written after one branch (`saved` from `begin` on) and after another
+ * one (c->written): of two ranges that contain each other the smaller one. */
 static ipu_status
-keep_common(ipu__checker *c, const ipu__range *other, size_t other_count)
+keep_common(ipu__checker *c, size_t begin)
 {
     IPU_ARRAY(ipu__range) common = {0};
     const ipu__range *own = c->written.items;
     size_t i = 0;
-    size_t k = 0;
+    size_t k = begin;
     ipu_status status = IPU_OK;
-    while (status == IPU_OK && i < c->written.count && k < other_count) {
+    while (status == IPU_OK && i < c->written.count && k < c->saved.count) {
         ipu__range a = own[i];
-        ipu__range b = other[k];
+        ipu__range b = c->saved.items[k];
         if (b.begin <= a.begin && a.end <= b.end) {
             status = IPU_ARRAY_PUSH(c->ctx, &common, a);
         } else if (a.begin <= b.begin && b.end <= a.end) {
@@ -297,19 +295,6 @@ keep_common(ipu__checker *c, const ipu__range *other, size_t other_count)
     c->written.count = common.count;
     c->written.capacity = common.capacity;
     return status;
-}
-
-/* Sets what is written back to what it was before the branches. */
-static ipu_status
-restore(ipu__checker *c, const ipu__range *written, size_t count)
-{
-    c->written.count = 0;
-    IPU_TRY(IPU_ARRAY_RESERVE(c->ctx, &c->written, count));
-    if (count > 0) {
-        memcpy(c->written.items, written, count * sizeof(ipu__range));
-    }
-    c->written.count = count;
-    return IPU_OK;
 }
 
 /* The instructions of branch b: up to its jump, or up to the end of the switch. */
@@ -331,53 +316,33 @@ branch_end(ipu__checker *c, const ipu_instruction *choose, uint32_t b, size_t *e
     return IPU_OK;
 }
 
-static ipu_status
-check_branches(ipu__checker *c, const ipu_instruction *choose, const ipu__range *before,
-               size_t count)
-{
-    ipu__range *merged = NULL; /* what all branches so far leave */
-    size_t merged_count = 0;
-    ipu_status status = IPU_OK;
-    for (uint32_t b = 0; status == IPU_OK && b < choose->branch_count; b++) {
-        size_t end = 0;
-        status = restore(c, before, count);
-        if (status == IPU_OK) {
-            status = branch_end(c, choose, b, &end);
-        }
-        if (status == IPU_OK) {
-            status = check_range(c, (size_t)choose->branches[b], end);
-        }
-        if (status == IPU_OK && b > 0) {
-            status = keep_common(c, merged, merged_count);
-        }
-        ipu_free(c->ctx, merged, merged_count * sizeof(ipu__range));
-        merged = NULL;
-        merged_count = 0;
-        if (status == IPU_OK) {
-            status = copy_written(c, &merged, &merged_count);
-        }
-    }
-    ipu_free(c->ctx, merged, merged_count * sizeof(ipu__range));
-    return status;
-}
-
 /* Behind the switch there is what every branch leaves. */
 static ipu_status
 check_switch(ipu__checker *c, size_t begin)
 {
     const ipu_instruction *choose = &c->stream->instructions.items[begin];
-    size_t count;
-    ipu__range *before;
     REQUIRE(c, choose->branch_count > 0, "a switch without branches");
     REQUIRE(c,
             choose->branches[0] == (int32_t)begin + 1 &&
                 (size_t)choose->target < c->stream->instructions.count &&
                 choose->target > (int32_t)begin,
             "a switch that ends out of range");
-    IPU_TRY(copy_written(c, &before, &count));
-    ipu_status status = check_branches(c, choose, before, count);
-    ipu_free(c->ctx, before, count * sizeof(ipu__range));
-    return status;
+    size_t before = c->saved.count;
+    IPU_TRY(save(c));
+    size_t merged = c->saved.count; /* what all branches so far leave lies there */
+    for (uint32_t b = 0; b < choose->branch_count; b++) {
+        size_t end = 0;
+        IPU_TRY(restore(c, before, merged));
+        IPU_TRY(branch_end(c, choose, b, &end));
+        IPU_TRY(check_range(c, (size_t)choose->branches[b], end));
+        if (b > 0) {
+            IPU_TRY(keep_common(c, merged));
+        }
+        c->saved.count = merged;
+        IPU_TRY(save(c));
+    }
+    c->saved.count = before;
+    return IPU_OK;
 }
 
 static ipu_status
@@ -562,6 +527,7 @@ ipu_program_verify(ipu_ctx *ctx, const ipu_program *program)
         }
     }
     IPU_ARRAY_FREE(ctx, &c.written);
+    IPU_ARRAY_FREE(ctx, &c.saved);
     ipu_arena_free(ctx, &c.arena);
     return status == IPU_OK ? ipu__verify_streams(ctx, program) : status;
 }

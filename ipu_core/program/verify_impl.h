@@ -34,6 +34,8 @@ typedef struct ipu__checker {
     size_t inside;        /* the WHILE of the loop that is followed; SIZE_MAX: none */
     uint32_t depth;       /* of loops */
     IPU_ARRAY(ipu__range) written;
+    IPU_ARRAY(ipu__range)
+    saved; /* what was, in front of the blocks that are followed */
 } ipu__checker;
 
 #define REQUIRE(c, condition, ...) \
