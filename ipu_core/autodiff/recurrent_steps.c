@@ -9,8 +9,6 @@
  * the differentiation, and the cells of results its ys, so that no gradient is as long
  * as the sequence before all are joined at the end. Only the nodes of the steps are
  * differentiated (ipu_gradient_scope). One thread per graph. */
-#include "autodiff/recurrent_steps.h"
-
 #include "autodiff/autodiff.h"
 #include "autodiff/rule_terms.h"
 

@@ -66,6 +66,10 @@ ipu_value ipu__rule_sum(ipu_rule *rule, ipu_value x, const int64_t *axes,
                         uint32_t axis_count, bool keep_dims);
 ipu_value ipu__rule_sum_last(ipu_rule *rule, ipu_value x); /* keeps the axis, as 1 */
 
+/* Of lstm, gru or their gradients, by way of single ops, for whatever outputs have a
+ * gradient (recurrent_steps.c). */
+ipu_status ipu__gradient_by_steps(ipu_rule *rule);
+
 /* The type of a value; of IPU_NO_VALUE, after a failure, a float32 scalar. */
 ipu_type ipu__rule_type(const ipu_rule *rule, ipu_value value);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Gradient rules of matrix products and of the softmax family. One thread per graph. */
+ * Gradient rules of matrix products, of the softmax family, of convolutions and of
+ * pooling. One thread per graph. */
 #include "autodiff/rule_terms.h"
 
 /* --- matmul ---------------------------------------------------------------------- */
@@ -128,3 +129,41 @@ ipu_gradient_cross_entropy(ipu_rule *r)
     }
     return r->status;
 }
+
+/* --- convolutions ----------------------------------------------------------------- */
+
+/* With y = x * w, the three ops are closed under their gradients:
+ *
+ *   conv (x, w) -> y                dx = grad_input(g, w)     dw = grad_filter(x, g)
+ *   conv_grad_input (y, w) -> x     dy = conv(g, w)           dw = grad_filter(g, y)
+ *   conv_grad_filter (x, y) -> w    dx = grad_input(y, g)     dy = conv(x, g)
+ *
+ * since each is linear in both operands. */
+BINARY_RULE(conv, ALIKE(CONV_GRAD_INPUT, a, g, b), ALIKE(CONV_GRAD_FILTER, b, a, g))
+BINARY_RULE(conv_grad_input, ALIKE(CONV, IPU_NO_VALUE, g, b),
+            ALIKE(CONV_GRAD_FILTER, b, g, a))
+BINARY_RULE(conv_grad_filter, ALIKE(CONV_GRAD_INPUT, a, b, g),
+            ALIKE(CONV, IPU_NO_VALUE, a, g))
+
+/* --- pooling ---------------------------------------------------------------------- */
+
+/* The average is linear; so is what max_pool_grad and max_pool_pick make of their last
+ * operand, while the places of the largest elements are constant between ties. So these
+ * ops are each other's gradients. */
+UNARY_RULE(max_pool, ALIKE(MAX_POOL_GRAD, IPU_NO_VALUE, x, y, g))
+UNARY_RULE(average_pool, ALIKE(AVERAGE_POOL_GRAD, x, g))
+UNARY_RULE(average_pool_grad, ALIKE(AVERAGE_POOL, IPU_NO_VALUE, g))
+
+/* With x and its maxima, what comes back is taken to or from their places. */
+static ipu_status
+at_maxima(ipu_rule *r, ipu_op op)
+{
+    const ipu_value inputs[3] = {r->inputs[0], r->inputs[1], r->grads[0]};
+    if (r->wanted[2]) {
+        ipu__rule_give(r, 2, ipu__rule_alike(r, op, IPU_NO_VALUE, inputs, 3));
+    }
+    return r->status;
+}
+
+SAME_RULE(max_pool_grad, at_maxima(r, IPU_OP_ID_MAX_POOL_PICK))
+SAME_RULE(max_pool_pick, at_maxima(r, IPU_OP_ID_MAX_POOL_GRAD))

@@ -3,7 +3,6 @@
  * Gradient rules of lstm and gru. One op goes back through all steps and gives, for all
  * of them, the gradient of what the kernel's product was added to; the kernel's own is
  * then one product over steps and batch. One thread per graph. */
-#include "autodiff/recurrent_steps.h"
 #include "autodiff/rule_terms.h"
 
 enum { MOST_INPUTS = 10, MOST_OUTPUTS = 5 };
