@@ -650,100 +650,72 @@ find(const attender *t, ipu_node softmax, attention *a)
 
 /* --- operands --------------------------------------------------------------------- */
 
-/* Where nodes are made: in front of node `like`, until one fails. */
-typedef struct maker {
-    ipu__rewriter *r;
-    ipu_node like;
-    ipu_status status;
-} maker;
-
-static ipu_block
-block_of(const maker *m)
-{
-    return ipu_node_of(m->r->graph, m->like)->block;
-}
-
-static ipu_value
-make(maker *m, ipu_op op, const ipu_value *inputs, uint32_t count,
-     const ipu_attr *attrs, uint32_t attr_count)
-{
-    ipu_value out = IPU_NO_VALUE;
-    if (m->status == IPU_OK) {
-        m->status = ipu_graph_emit(m->r->ctx, m->r->graph, block_of(m), m->like, op,
-                                   inputs, count, attrs, attr_count, &out);
-    }
-    return out;
-}
-
 /* The shape of a value; of none, after a failure, that of a number. */
 static ipu_shape
-made_shape(const maker *m, ipu_value x)
+made_shape(const ipu__rewriter *r, ipu_value x)
 {
-    return x.index == IPU_NO_INDEX ? ipu_shape_scalar() : *shape_of(m->r->graph, x);
+    return x.index == IPU_NO_INDEX ? ipu_shape_scalar() : *shape_of(r->graph, x);
 }
 
 /* A reshape or a broadcast. */
 static ipu_value
-shaped(maker *m, ipu_op op, ipu_value x, ipu_shape shape)
+shaped(ipu__rewriter *r, ipu_op op, ipu_value x, ipu_shape shape)
 {
     ipu_attr attr = ipu_attr_shape(&shape);
-    return make(m, op, &x, 1, &attr, 1);
+    return ipu__emit(r, op, &x, 1, &attr, 1);
 }
 
 /* The last two axes exchanged. */
 static ipu_value
-turn(maker *m, ipu_value x)
+turn(ipu__rewriter *r, ipu_value x)
 {
     int64_t perm[IPU_MAX_RANK];
-    int32_t rank = made_shape(m, x).rank;
+    int32_t rank = made_shape(r, x).rank;
     for (int32_t i = 0; i < rank; i++) {
         perm[i] = i < rank - 2 ? i : 2 * rank - 3 - i;
     }
     ipu_attr attr = ipu_attr_ints(IPU_ATTR_PERM, perm, (uint32_t)rank);
-    return make(m, IPU_OP_ID_TRANSPOSE, &x, 1, &attr, 1);
+    return ipu__emit(r, IPU_OP_ID_TRANSPOSE, &x, 1, &attr, 1);
 }
 
 /* Matrices as the op takes them: [batch, heads, rows, columns], or, where `turned`, the
  * transposes of what is there. A transpose in front of a reshape is met where it is, so
  * that canonicalise joins the two. */
 static ipu_value
-as_operand(maker *m, const attention *a, ipu_value x, bool turned)
+as_operand(ipu__rewriter *r, const attention *a, ipu_value x, bool turned)
 {
-    const ipu_graph *graph = m->r->graph;
+    const ipu_graph *graph = r->graph;
     const ipu_node_data *before =
-        turned && m->status == IPU_OK ? ipu_producer_of(graph, x) : NULL;
+        turned && r->status == IPU_OK ? ipu_producer_of(graph, x) : NULL;
     if (before != NULL && before->op == IPU_OP_ID_RESHAPE &&
         same_matrices(shape_of(graph, before->inputs[0]), shape_of(graph, x))) {
         x = before->inputs[0];
     }
-    x = turned ? turn(m, x) : x;
-    ipu_shape shape = made_shape(m, x);
+    x = turned ? turn(r, x) : x;
+    ipu_shape shape = made_shape(r, x);
     ipu_shape whole = a->scores;
     if (shape.rank >= 2) {
         whole.dims[2] = shape.dims[shape.rank - 2];
         whole.dims[3] = shape.dims[shape.rank - 1];
     }
-    return shaped(m, IPU_OP_ID_RESHAPE, x, whole);
+    return shaped(r, IPU_OP_ID_RESHAPE, x, whole);
 }
 
 /* True where one mask hides nothing: [1 or batch, 1 or heads, 1 or queries, 1 or keys].
  */
 static ipu_value
-seen_by(maker *m, const hiding *mask)
+seen_by(ipu__rewriter *r, const hiding *mask)
 {
     ipu_value operands[2] = {mask->flags, IPU_NO_VALUE};
     ipu_value seen = mask->flags;
-    ipu_type number = {.dtype = ipu_value_of(m->r->graph, seen)->type.dtype};
-    if (number.dtype != IPU_DTYPE_BOOL) {
-        if (m->status == IPU_OK) {
-            m->status = ipu_graph_emit_fill(m->r->ctx, m->r->graph, block_of(m),
-                                            m->like, &number, 0.0, &operands[1]);
-        }
-        seen = make(m, IPU_OP_ID_EQUAL, operands, 2, NULL, 0);
+    ipu_dtype dtype = ipu_value_of(r->graph, seen)->type.dtype;
+    if (dtype != IPU_DTYPE_BOOL) {
+        operands[1] = ipu__emit_number(r, dtype, 0.0);
+        seen = ipu__emit(r, IPU_OP_ID_EQUAL, operands, 2, NULL, 0);
     } else if (!mask->is_opposite) {
-        seen = make(m, IPU_OP_ID_LOGICAL_NOT, operands, 1, NULL, 0);
+        seen = ipu__emit(r, IPU_OP_ID_LOGICAL_NOT, operands, 1, NULL, 0);
     }
-    ipu_shape shape = made_shape(m, seen);
+    ipu_shape shape = made_shape(r, seen);
     ipu_shape whole = {.rank = 4, .dims = {1, 1, 1, 1}};
     int32_t lead = mask->at.rank - shape.rank; /* axes that it does not have */
     for (int32_t i = 0; i < shape.rank; i++) {
@@ -751,23 +723,23 @@ seen_by(maker *m, const hiding *mask)
         bool is_matrix = axis >= mask->at.rank - 2;
         whole.dims[is_matrix ? axis + 4 - mask->at.rank : axis] = shape.dims[i];
     }
-    return shaped(m, IPU_OP_ID_RESHAPE, seen, whole);
+    return shaped(r, IPU_OP_ID_RESHAPE, seen, whole);
 }
 
 static ipu_value
-as_mask(maker *m, const attention *a)
+as_mask(ipu__rewriter *r, const attention *a)
 {
-    ipu_value seen = seen_by(m, &a->masks[0]);
+    ipu_value seen = seen_by(r, &a->masks[0]);
     for (uint32_t i = 1; i < a->mask_count; i++) {
-        ipu_value both[2] = {seen, seen_by(m, &a->masks[i])};
-        seen = make(m, IPU_OP_ID_LOGICAL_AND, both, 2, NULL, 0);
+        ipu_value both[2] = {seen, seen_by(r, &a->masks[i])};
+        seen = ipu__emit(r, IPU_OP_ID_LOGICAL_AND, both, 2, NULL, 0);
     }
-    ipu_shape whole = made_shape(m, seen);
-    if (m->status != IPU_OK || whole.dims[3] == a->scores.dims[3]) {
+    ipu_shape whole = made_shape(r, seen);
+    if (r->status != IPU_OK || whole.dims[3] == a->scores.dims[3]) {
         return seen;
     }
     whole.dims[3] = a->scores.dims[3]; /* one for all keys */
-    return shaped(m, IPU_OP_ID_BROADCAST, seen, whole);
+    return shaped(r, IPU_OP_ID_BROADCAST, seen, whole);
 }
 
 /* --- the ops ---------------------------------------------------------------------- */
@@ -775,7 +747,8 @@ as_mask(maker *m, const attention *a)
 /* The op, or its gradient, with the mask behind its other operands; attributes that are
  * left out have their defaults. */
 static ipu_value
-make_op(maker *m, ipu_op op, const attention *a, ipu_value inputs[5], uint32_t count)
+make_op(ipu__rewriter *r, ipu_op op, const attention *a, ipu_value inputs[5],
+        uint32_t count)
 {
     ipu_attr attrs[5] = {ipu_attr_float(IPU_ATTR_SCALE, a->scale)};
     uint32_t attr_count = 1;
@@ -793,14 +766,14 @@ make_op(maker *m, ipu_op op, const attention *a, ipu_value inputs[5], uint32_t c
     if (a->mask_count > 0) {
         inputs[count++] = a->operands[3];
     }
-    return make(m, op, inputs, count, attrs, attr_count);
+    return ipu__emit(r, op, inputs, count, attrs, attr_count);
 }
 
 /* In place of the product with the values. */
 static ipu_value
-make_forward(maker *m, attention *a)
+make_forward(ipu__rewriter *r, attention *a)
 {
-    const ipu_graph *graph = m->r->graph;
+    const ipu_graph *graph = r->graph;
     const ipu_node_data *score = ipu_node_of(graph, a->score);
     const ipu_value factors[3] = {score->inputs[0], score->inputs[1],
                                   ipu_node_of(graph, a->mix)->inputs[1]};
@@ -809,24 +782,24 @@ make_forward(maker *m, attention *a)
     const ipu_shape shape = *shape_of(graph, output_of(graph, a->mix));
     ipu_value inputs[5];
     for (uint32_t i = 0; i < 3; i++) {
-        a->operands[i] = as_operand(m, a, factors[i], turned[i]);
+        a->operands[i] = as_operand(r, a, factors[i], turned[i]);
         inputs[i] = a->operands[i];
     }
-    a->operands[3] = a->mask_count > 0 ? as_mask(m, a) : IPU_NO_VALUE;
-    return shaped(m, IPU_OP_ID_RESHAPE, make_op(m, IPU_OP_ID_ATTENTION, a, inputs, 3),
+    a->operands[3] = a->mask_count > 0 ? as_mask(r, a) : IPU_NO_VALUE;
+    return shaped(r, IPU_OP_ID_RESHAPE, make_op(r, IPU_OP_ID_ATTENTION, a, inputs, 3),
                   shape);
 }
 
 /* In front of the first product that the result's gradient enters. */
 static void
-make_back(maker *m, attention *a)
+make_back(ipu__rewriter *r, attention *a)
 {
-    const ipu_graph *graph = m->r->graph;
-    ipu_value dy = ipu__resolve(m->r, ipu_node_of(graph, a->dw)->inputs[0]);
+    const ipu_graph *graph = r->graph;
+    ipu_value dy = ipu__resolve(r, ipu_node_of(graph, a->dw)->inputs[0]);
     ipu_value inputs[5] = {a->operands[0], a->operands[1], a->operands[2],
-                           as_operand(m, a, dy, false)};
-    ipu_value dq = make_op(m, IPU_OP_ID_ATTENTION_GRAD, a, inputs, 4);
-    for (uint32_t i = 0; m->status == IPU_OK && i < 3; i++) {
+                           as_operand(r, a, dy, false)};
+    ipu_value dq = make_op(r, IPU_OP_ID_ATTENTION_GRAD, a, inputs, 4);
+    for (uint32_t i = 0; r->status == IPU_OK && i < 3; i++) {
         a->gradients[i] =
             ipu_node_output(ipu_node_of(graph, ipu_value_of(graph, dq)->producer), i);
     }
@@ -836,17 +809,17 @@ make_back(maker *m, attention *a)
 /* What a product of the way back gave, of the gradient that the op gives; or no value
  * for the one that only leads there. */
 static ipu_value
-take_gradient(maker *m, const attention *a)
+take_gradient(ipu__rewriter *r, const attention *a)
 {
-    const ipu_graph *graph = m->r->graph;
+    const ipu_graph *graph = r->graph;
     const ipu_node products[3] = {a->dq, a->dk, a->dv};
     const bool turned[3] = {false, !flag(graph, a->score, IPU_ATTR_TRANSPOSE_B),
                             flag(graph, a->mix, IPU_ATTR_TRANSPOSE_B)};
     for (uint32_t i = 0; i < 3; i++) {
-        if (products[i].index == m->like.index) {
-            ipu_shape shape = *shape_of(graph, output_of(graph, m->like));
-            ipu_value gradient = turned[i] ? turn(m, a->gradients[i]) : a->gradients[i];
-            return shaped(m, IPU_OP_ID_RESHAPE, gradient, shape);
+        if (products[i].index == r->at.index) {
+            ipu_shape shape = *shape_of(graph, output_of(graph, r->at));
+            ipu_value gradient = turned[i] ? turn(r, a->gradients[i]) : a->gradients[i];
+            return shaped(r, IPU_OP_ID_RESHAPE, gradient, shape);
         }
     }
     return IPU_NO_VALUE;
@@ -857,18 +830,17 @@ visit(ipu__rewriter *r, ipu_node id, bool *keep)
 {
     attender *t = r->state;
     uint32_t owner = id.index < t->owner.count ? t->owner.items[id.index] : 0;
-    maker m = {.r = r, .like = id, .status = IPU_OK};
     if (owner == 0) {
         return IPU_OK;
     }
     attention *a = &t->found.items[owner - 1];
     if (a->mix.index != id.index && !a->has_gradients) {
-        make_back(&m, a);
+        make_back(r, a);
     }
     ipu_value value =
-        a->mix.index == id.index ? make_forward(&m, a) : take_gradient(&m, a);
+        a->mix.index == id.index ? make_forward(r, a) : take_gradient(r, a);
     *keep = value.index == IPU_NO_INDEX;
-    IPU_TRY(m.status);
+    IPU_TRY(r->status);
     return *keep ? IPU_OK : ipu__replace(r, output_of(r->graph, id), value);
 }
 

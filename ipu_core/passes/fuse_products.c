@@ -112,12 +112,11 @@ visit_update(ipu__rewriter *r, ipu_node id, bool *keep)
     if (slot_count > 0) {
         attrs[count++] = ipu_attr_ints(IPU_ATTR_SLOTS, slots, slot_count);
     }
-    ipu_value none;
     *keep = false;
-    return ipu_graph_emit(r->ctx, r->graph, update->block, id,
-                          product != NULL ? IPU_OP_ID_MATMUL_SGD_UPDATE
-                                          : IPU_OP_ID_GATHER_SGD_UPDATE,
-                          inputs, 3, attrs, count, &none);
+    (void)ipu__emit(
+        r, product != NULL ? IPU_OP_ID_MATMUL_SGD_UPDATE : IPU_OP_ID_GATHER_SGD_UPDATE,
+        inputs, 3, attrs, count);
+    return r->status;
 }
 
 /* The product that `add` adds to a value which a loop carries and nothing else reads:
@@ -208,6 +207,7 @@ static ipu_status
 take_place(ipu__rewriter *r, ipu_value old, ipu_value fused)
 {
     ipu__fuser *f = r->state;
+    IPU_TRY(r->status);
     ipu_node old_node = ipu_value_of(r->graph, old)->producer;
     ipu_node fused_node = ipu_value_of(r->graph, fused)->producer;
     while (f->notes.count <= fused_node.index) {
@@ -346,9 +346,8 @@ visit_step(ipu__rewriter *r, ipu_node id, bool *keep)
         count = at == count ? count + 1 : count;
     }
     ipu_value replaced = ipu_node_output(node, 0);
-    ipu_value fused;
-    IPU_TRY(ipu_graph_emit(r->ctx, r->graph, node->block, id, IPU_OP_ID_FUSED_CONV,
-                           inputs, before + 1, attrs, count, &fused));
+    ipu_value fused =
+        ipu__emit(r, IPU_OP_ID_FUSED_CONV, inputs, before + 1, attrs, count);
     *keep = false;
     return take_place(r, replaced, fused);
 }
@@ -361,7 +360,6 @@ visit_relu_grad(ipu__rewriter *r, ipu_node id, bool *keep)
     const ipu_node_data *node = ipu_node_of(r->graph, id);
     const ipu_node_data *from = own_node(r->state, node->inputs[1], id);
     const ipu_value old = ipu_node_output(node, 0);
-    const ipu_block block = node->block;
     if (from == NULL || ipu_value_of(r->graph, old)->type.dtype != IPU_DTYPE_FLOAT32) {
         return IPU_OK;
     }
@@ -375,15 +373,12 @@ visit_relu_grad(ipu__rewriter *r, ipu_node id, bool *keep)
     }
     const ipu_value *others = &from->inputs[is_pool ? 1 : 0];
     ipu_value inputs[3] = {node->inputs[0], others[0], others[1]};
-    ipu_value fused;
     if (is_pool) {
-        IPU_TRY(ipu_graph_emit(r->ctx, r->graph, block, id, IPU_OP_ID_RELU_GRAD,
-                               &inputs[1], 2, NULL, 0, &inputs[2]));
+        inputs[2] = ipu__emit(r, IPU_OP_ID_RELU_GRAD, &inputs[1], 2, NULL, 0);
     }
-    IPU_TRY(ipu_graph_emit(r->ctx, r->graph, block, id,
-                           is_pool ? IPU_OP_ID_MAX_POOL_GRAD
-                                   : IPU_OP_ID_FUSED_CONV_GRAD_INPUT,
-                           inputs, 3, attrs.items, attrs.count, &fused));
+    ipu_value fused = ipu__emit(
+        r, is_pool ? IPU_OP_ID_MAX_POOL_GRAD : IPU_OP_ID_FUSED_CONV_GRAD_INPUT, inputs,
+        3, attrs.items, attrs.count);
     *keep = false;
     return take_place(r, old, fused);
 }
@@ -420,9 +415,7 @@ ipu__fuse_visit_product(ipu__rewriter *r, ipu_node id, bool *keep)
     ipu_value fused;
     if (accumulates) {
         ipu_value inputs[3] = {third, product->inputs[0], product->inputs[1]};
-        IPU_TRY(ipu_graph_emit(r->ctx, r->graph, node->block, id,
-                               IPU_OP_ID_MATMUL_ACCUMULATE, inputs, 3, attrs, count - 1,
-                               &fused));
+        fused = ipu__emit(r, IPU_OP_ID_MATMUL_ACCUMULATE, inputs, 3, attrs, count - 1);
     } else {
         ipu_value inputs[FUSED_CONV_INPUTS];
         uint32_t given = product->input_count;
@@ -430,9 +423,7 @@ ipu__fuse_visit_product(ipu__rewriter *r, ipu_node id, bool *keep)
         if (third.index != IPU_NO_INDEX) {
             inputs[given++] = third;
         }
-        IPU_TRY(ipu_graph_emit(r->ctx, r->graph, node->block, id,
-                               finished_form(product->op), inputs, given, attrs, count,
-                               &fused));
+        fused = ipu__emit(r, finished_form(product->op), inputs, given, attrs, count);
     }
     *keep = false;
     return take_place(r, old, fused);

@@ -24,6 +24,33 @@ ipu__resolve(const ipu__rewriter *rewriter, ipu_value value)
     return value;
 }
 
+ipu_value
+ipu__emit(ipu__rewriter *rewriter, ipu_op op, const ipu_value *inputs,
+          uint32_t input_count, const ipu_attr *attrs, uint32_t attr_count)
+{
+    ipu_value out = IPU_NO_VALUE;
+    ipu_block block = ipu_node_of(rewriter->graph, rewriter->at)->block;
+    if (rewriter->status == IPU_OK) {
+        rewriter->status =
+            ipu_graph_emit(rewriter->ctx, rewriter->graph, block, rewriter->at, op,
+                           inputs, input_count, attrs, attr_count, &out);
+    }
+    return out;
+}
+
+ipu_value
+ipu__emit_number(ipu__rewriter *rewriter, ipu_dtype dtype, double number)
+{
+    const ipu_type type = {.dtype = dtype, .shape = ipu_shape_scalar()};
+    ipu_value out = IPU_NO_VALUE;
+    ipu_block block = ipu_node_of(rewriter->graph, rewriter->at)->block;
+    if (rewriter->status == IPU_OK) {
+        rewriter->status = ipu_graph_emit_fill(rewriter->ctx, rewriter->graph, block,
+                                               rewriter->at, &type, number, &out);
+    }
+    return out;
+}
+
 static ipu_status rewrite_block(ipu__rewriter *rewriter, ipu_block id);
 
 static ipu_status
@@ -35,7 +62,9 @@ rewrite_node(ipu__rewriter *rewriter, ipu_block block, ipu_node id)
         node->inputs[i] = ipu__resolve(rewriter, node->inputs[i]);
     }
     ipu_block_of(rewriter->graph, block)->cursor = id;
+    rewriter->at = id;
     IPU_TRY(rewriter->visit(rewriter, id, &keep));
+    IPU_TRY(rewriter->status);
     node = ipu_node_of(rewriter->graph, id);
     for (uint32_t i = 0; keep && i < ipu_node_block_count(node); i++) {
         ipu_block held = ipu_node_block(node, i);
@@ -66,6 +95,7 @@ ipu__inline(ipu__rewriter *rewriter, ipu_block from, ipu_node before)
         IPU_TRY(rewrite_node(rewriter, into, n));
     }
     ipu_block_of(graph, into)->cursor = before;
+    rewriter->at = before;
     return IPU_OK;
 }
 

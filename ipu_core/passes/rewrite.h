@@ -22,6 +22,8 @@ struct ipu__rewriter {
     ipu__border_fn *enter;         /* may be NULL */
     ipu__border_fn *leave;         /* may be NULL */
     void *state;                   /* of the pass */
+    ipu_node at;                   /* that is visited */
+    ipu_status status;             /* of what was emitted */
     IPU_ARRAY(ipu_value) replaced; /* by value; past its end: not replaced */
 };
 
@@ -31,6 +33,12 @@ ipu_status ipu__rewrite(ipu__rewriter *rewriter);
 /* Moves the nodes of a block that has no parameters in front of `before`, the node that
  * the walk is at, visiting each. */
 ipu_status ipu__inline(ipu__rewriter *rewriter, ipu_block from, ipu_node before);
+/* An op of at most one output, or a scalar, in front of the node that is visited, and
+ * like it. After the first failure they give IPU_NO_VALUE; the walk ends after the
+ * visit. */
+ipu_value ipu__emit(ipu__rewriter *rewriter, ipu_op op, const ipu_value *inputs,
+                    uint32_t input_count, const ipu_attr *attrs, uint32_t attr_count);
+ipu_value ipu__emit_number(ipu__rewriter *rewriter, ipu_dtype dtype, double number);
 /* What stands for a value by now. */
 ipu_value ipu__resolve(const ipu__rewriter *rewriter, ipu_value value);
 /* From here on `by` stands wherever `value` is used. */

@@ -43,11 +43,8 @@ typedef struct rounder {
 /* An update of a float16 variable being taken apart. */
 typedef struct update {
     ipu__rewriter *rewriter;
-    ipu_node id;
-    ipu_node_data node;
-    ipu_block block;
+    const ipu_node_data *node;
     bool same_on_replicas;
-    ipu_status status;
 } update;
 
 static bool
@@ -97,17 +94,13 @@ is_stochastic(const ipu_graph *graph, const ipu__differences *differences,
 
 /* --- parts ------------------------------------------------------------------------ */
 
-static ipu_status
-emit_wide(ipu__rewriter *r, ipu_block block, ipu_node like, ipu_value value,
-          ipu_value *out)
+static ipu_value
+emit_wide(ipu__rewriter *r, ipu_value value)
 {
     ipu_attr wide = ipu_attr_int(IPU_ATTR_DTYPE, (int64_t)IPU_DTYPE_FLOAT32);
-    if (ipu_value_of(r->graph, value)->type.dtype == IPU_DTYPE_FLOAT32) {
-        *out = value;
-        return IPU_OK;
-    }
-    return ipu_graph_emit(r->ctx, r->graph, block, like, IPU_OP_ID_CAST, &value, 1,
-                          &wide, 1, out);
+    bool is_wide = r->status != IPU_OK ||
+                   ipu_value_of(r->graph, value)->type.dtype == IPU_DTYPE_FLOAT32;
+    return is_wide ? value : ipu__emit(r, IPU_OP_ID_CAST, &value, 1, &wide, 1);
 }
 
 static ipu_status
@@ -146,32 +139,30 @@ ordinal_of(ipu_ctx *ctx, rounder *state, const ipu_node_data *node, int64_t *out
     return ipu_id_map_put(ctx, &state->again, key, place);
 }
 
-static ipu_status
-emit_rounded(ipu__rewriter *r, ipu_block block, ipu_node like, ipu_value value,
-             bool same_on_replicas, ipu_value *out)
+static ipu_value
+emit_rounded(ipu__rewriter *r, ipu_value value, bool same_on_replicas)
 {
-    int64_t ordinal;
-    IPU_TRY(ordinal_of(r->ctx, r->state, ipu_node_of(r->graph, like), &ordinal));
+    int64_t ordinal = 0;
+    if (r->status == IPU_OK) {
+        r->status =
+            ordinal_of(r->ctx, r->state, ipu_node_of(r->graph, r->at), &ordinal);
+    }
     ipu_attr attrs[2] = {ipu_attr_int(IPU_ATTR_ORDINAL, ordinal),
                          ipu_attr_int(IPU_ATTR_SAME_ON_REPLICAS, same_on_replicas)};
-    return ipu_graph_emit(r->ctx, r->graph, block, like, IPU_OP_ID_ROUND_STOCHASTIC,
-                          &value, 1, attrs, 2, out);
+    return ipu__emit(r, IPU_OP_ID_ROUND_STOCHASTIC, &value, 1, attrs, 2);
 }
 
 /* --- nodes with results ----------------------------------------------------------- */
 
 static ipu_status
-round_cast(ipu__rewriter *r, ipu_node id, const ipu_node_data *node, bool same)
+round_cast(ipu__rewriter *r, const ipu_node_data *node, bool same)
 {
-    ipu_value wide;
-    ipu_value rounded;
-    IPU_TRY(emit_wide(r, node->block, id, node->inputs[0], &wide));
-    IPU_TRY(emit_rounded(r, node->block, id, wide, same, &rounded));
-    return ipu__replace(r, ipu_node_output(node, 0), rounded);
+    ipu_value wide = emit_wide(r, node->inputs[0]);
+    return ipu__replace(r, ipu_node_output(node, 0), emit_rounded(r, wide, same));
 }
 
 static ipu_status
-round_results(ipu__rewriter *r, ipu_node id, const ipu_node_data *node, bool same)
+round_results(ipu__rewriter *r, const ipu_node_data *node, bool same)
 {
     ipu_value operands[MOST_OPERANDS];
     IPU_FAIL_IF(r->ctx, node->input_count > MOST_OPERANDS, INTERNAL,
@@ -180,9 +171,10 @@ round_results(ipu__rewriter *r, ipu_node id, const ipu_node_data *node, bool sam
     for (uint32_t i = 0; i < node->input_count; i++) {
         operands[i] = node->inputs[i];
         if (is_float16(r->graph, operands[i])) {
-            IPU_TRY(emit_wide(r, node->block, id, operands[i], &operands[i]));
+            operands[i] = emit_wide(r, operands[i]);
         }
     }
+    IPU_TRY(r->status);
     ipu_node_request request = {.op = node->op,
                                 .attrs = node->attrs.items,
                                 .attr_count = node->attrs.count,
@@ -196,7 +188,7 @@ round_results(ipu__rewriter *r, ipu_node id, const ipu_node_data *node, bool sam
     for (uint32_t i = 0; i < node->output_count; i++) {
         ipu_value result = ipu_node_output(ipu_node_of(r->graph, wide), i);
         if (is_float16(r->graph, ipu_node_output(node, i))) {
-            IPU_TRY(emit_rounded(r, node->block, id, result, same, &result));
+            result = emit_rounded(r, result, same);
         }
         IPU_TRY(ipu__replace(r, ipu_node_output(node, i), result));
     }
@@ -205,105 +197,76 @@ round_results(ipu__rewriter *r, ipu_node id, const ipu_node_data *node, bool sam
 
 /* --- updates ---------------------------------------------------------------------- */
 
-/* The i-th variable of the update as float32. */
-static ipu_status
-read_wide(const update *u, uint32_t i, int64_t *out)
+static ipu_attr
+variable_of(const ipu_node_data *node, uint32_t i)
 {
-    ipu__rewriter *r = u->rewriter;
-    ipu_attr which = ipu_attr_int(IPU_ATTR_RESOURCE, ipu_node_resource(&u->node, i));
-    ipu_value value;
-    IPU_TRY(ipu_graph_emit(r->ctx, r->graph, u->block, u->id, IPU_OP_ID_VARIABLE_READ,
-                           NULL, 0, &which, 1, &value));
-    IPU_TRY(emit_wide(r, u->block, u->id, value, &value));
-    *out = value.index;
-    return IPU_OK;
+    return ipu_attr_int(IPU_ATTR_RESOURCE, ipu_node_resource(node, i));
 }
 
 /* Steps are values by their indices; after a failure they are none. */
 static int64_t
 make_step(void *state, ipu_op op, int64_t a, int64_t b)
 {
-    update *u = state;
+    const update *u = state;
     const ipu_value operands[2] = {{(uint32_t)a}, {(uint32_t)b}};
-    ipu_value out = IPU_NO_VALUE;
-    if (u->status == IPU_OK) {
-        u->status = ipu_graph_emit(u->rewriter->ctx, u->rewriter->graph, u->block,
-                                   u->id, op, operands, b < 0 ? 1 : 2, NULL, 0, &out);
-    }
-    return out.index;
+    return ipu__emit(u->rewriter, op, operands, b < 0 ? 1 : 2, NULL, 0).index;
 }
 
 static int64_t
 make_number(void *state, double number)
 {
-    update *u = state;
-    ipu_type type = {.dtype = IPU_DTYPE_FLOAT32, .shape = ipu_shape_scalar()};
-    ipu_value out = IPU_NO_VALUE;
-    if (u->status == IPU_OK) {
-        u->status = ipu_graph_emit_fill(u->rewriter->ctx, u->rewriter->graph, u->block,
-                                        u->id, &type, number, &out);
-    }
-    return out.index;
-}
-
-static ipu_status
-assign_rounded(update *u, uint32_t i, ipu_value value)
-{
-    ipu_attr which = ipu_attr_int(IPU_ATTR_RESOURCE, ipu_node_resource(&u->node, i));
-    ipu_value none;
-    IPU_TRY(u->status);
-    IPU_TRY(
-        emit_rounded(u->rewriter, u->block, u->id, value, u->same_on_replicas, &value));
-    return ipu_graph_emit(u->rewriter->ctx, u->rewriter->graph, u->block, u->id,
-                          IPU_OP_ID_VARIABLE_ASSIGN, &value, 1, &which, 1, &none);
+    const update *u = state;
+    return ipu__emit_number(u->rewriter, IPU_DTYPE_FLOAT32, number).index;
 }
 
 static void
 make_assignment(void *state, uint32_t i, int64_t x)
 {
-    update *u = state;
-    u->status = assign_rounded(u, i, (ipu_value){(uint32_t)x});
+    const update *u = state;
+    ipu_attr which = variable_of(u->node, i);
+    ipu_value value =
+        emit_rounded(u->rewriter, (ipu_value){(uint32_t)x}, u->same_on_replicas);
+    (void)ipu__emit(u->rewriter, IPU_OP_ID_VARIABLE_ASSIGN, &value, 1, &which, 1);
 }
 
 /* The factor of Adam's step, of the learning rate and the number of the step. */
-static ipu_status
-emit_alpha(const update *u, ipu_value *rate)
+static ipu_value
+emit_alpha(const update *u, ipu_value rate)
 {
-    ipu_attrs given = u->node.attrs;
-    const ipu_value inputs[2] = {*rate, u->node.inputs[2]};
+    ipu_attrs given = u->node->attrs;
+    const ipu_value inputs[2] = {rate, u->node->inputs[2]};
     const ipu_attr attrs[3] = {
         ipu_attr_int(IPU_ATTR_DTYPE, IPU_DTYPE_FLOAT32),
         ipu_attr_float(IPU_ATTR_BETA_1, ipu_attrs_float(given, IPU_ATTR_BETA_1, 0.9)),
         ipu_attr_float(IPU_ATTR_BETA_2,
                        ipu_attrs_float(given, IPU_ATTR_BETA_2, 0.999))};
-    return ipu_graph_emit(u->rewriter->ctx, u->rewriter->graph, u->block, u->id,
-                          IPU_OP_ID_ADAM_RATE, inputs, 2, attrs, 3, rate);
+    return ipu__emit(u->rewriter, IPU_OP_ID_ADAM_RATE, inputs, 2, attrs, 3);
 }
 
 static ipu_status
-round_update(ipu__rewriter *r, ipu_node id, const ipu_node_data *node, bool same)
+round_update(ipu__rewriter *r, const ipu_node_data *node, bool same)
 {
-    update u = {r, id, *node, node->block, same, IPU_OK};
+    update u = {r, node, same};
     const ipu__steps steps = {&u, make_step, make_number, make_assignment};
     int64_t old[3];
-    ipu_value gradient;
-    ipu_value rate;
     for (uint32_t i = 0; i < ipu_node_resource_count(node); i++) {
-        IPU_TRY(read_wide(&u, i, &old[i]));
+        ipu_attr which = variable_of(node, i);
+        ipu_value value = ipu__emit(r, IPU_OP_ID_VARIABLE_READ, NULL, 0, &which, 1);
+        old[i] = emit_wide(r, value).index;
     }
-    IPU_TRY(emit_wide(r, u.block, id, node->inputs[0], &gradient));
+    ipu_value gradient = emit_wide(r, node->inputs[0]);
     if (node->op == IPU_OP_ID_VARIABLE_ADD) {
         make_assignment(&u, 0, make_step(&u, IPU_OP_ID_ADD, old[0], gradient.index));
-        return u.status;
+        return r->status;
     }
-    IPU_TRY(emit_wide(r, u.block, id, node->inputs[1], &rate));
+    ipu_value rate = emit_wide(r, node->inputs[1]);
     if (node->op == IPU_OP_ID_SGD_UPDATE) {
         ipu__sgd_steps(&steps, node, old, gradient.index, rate.index);
     } else {
-        IPU_TRY(emit_alpha(&u, &rate));
+        rate = emit_alpha(&u, rate);
         ipu__adam_steps(&steps, node, old, gradient.index, rate.index);
     }
-    return u.status;
+    return r->status;
 }
 
 /* --- the pass --------------------------------------------------------------------- */
@@ -320,9 +283,9 @@ visit(ipu__rewriter *r, ipu_node id, bool *keep)
     }
     bool same = !ipu__node_differs(&state->differences, &node);
     *keep = false;
-    return is_update                   ? round_update(r, id, &node, same)
-           : node.op == IPU_OP_ID_CAST ? round_cast(r, id, &node, same)
-                                       : round_results(r, id, &node, same);
+    return is_update                   ? round_update(r, &node, same)
+           : node.op == IPU_OP_ID_CAST ? round_cast(r, &node, same)
+                                       : round_results(r, &node, same);
 }
 
 ipu_status
