@@ -856,27 +856,15 @@ set_scope(PyObject *value, const char *what, int least, int most, int16_t *out)
     return 0;
 }
 
-static int
-set_stage(PyObject *self, PyObject *value, void *Py_UNUSED(closure))
-{
-    return set_scope(value, "a stage", -1, INT16_MAX,
-                     &ipu_py_trace_of(self)->placement.stage);
-}
-
-static int
-set_shard(PyObject *self, PyObject *value, void *Py_UNUSED(closure))
-{
-    return set_scope(value, "a shard", -1, INT16_MAX,
-                     &ipu_py_trace_of(self)->placement.shard);
-}
-
-static int
-set_rounding(PyObject *self, PyObject *value, void *Py_UNUSED(closure))
-{
-    return set_scope(value, "rounding", IPU_ROUNDING_AS_CONFIGURED,
-                     IPU_ROUNDING_SCOPE_STOCHASTIC,
-                     &ipu_py_trace_of(self)->placement.rounding);
-}
+#define SCOPE(name, what, least, most) \
+    static int set_##name(PyObject *self, PyObject *value, void *Py_UNUSED(closure)) \
+    { \
+        return set_scope(value, (what), (least), (most), \
+                         &ipu_py_trace_of(self)->placement.name); \
+    }
+SCOPE(stage, "a stage", -1, INT16_MAX)
+SCOPE(shard, "a shard", -1, INT16_MAX)
+SCOPE(rounding, "rounding", IPU_ROUNDING_AS_CONFIGURED, IPU_ROUNDING_SCOPE_STOCHASTIC)
 
 #define ATTRIBUTES(X, T) \
     X(T, host, PyBool_FromLong(self->trace->graph->host), NULL, \
