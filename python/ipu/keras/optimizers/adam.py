@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from ipu import tf
@@ -56,11 +55,9 @@ class Adam(Optimizer):
         self.epsilon = checked_epsilon(epsilon)
         self.amsgrad = bool(amsgrad)
 
-    def _create_slots(self, var_list: Sequence[Any]) -> None:
-        names = ("m", "v", "vhat") if self.amsgrad else ("m", "v")
-        for name in names:
-            for var in var_list:
-                self.add_slot(var, name)
+    @property
+    def _own_slots(self) -> tuple[str, ...]:
+        return ("m", "v", "vhat") if self.amsgrad else ("m", "v")
 
     def _resource_apply_dense(
         self, grad: Tensor, var: Any, apply_state: Any = None

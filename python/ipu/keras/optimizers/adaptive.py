@@ -130,11 +130,11 @@ class _TwoMoments(Optimizer):
 
     def __init__(
         self,
-        learning_rate: Any,
-        beta_1: float,
-        beta_2: float,
-        epsilon: float,
-        name: str,
+        learning_rate: Any = 0.001,
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+        epsilon: float = 1e-7,
+        name: str = "",
         **kwargs: Any,
     ) -> None:
         super().__init__(learning_rate, name, **kwargs)
@@ -142,7 +142,7 @@ class _TwoMoments(Optimizer):
         self.epsilon = checked_epsilon(epsilon)
 
 
-class Adamax(_TwoMoments):
+class Adamax(_TwoMoments, name="Adamax"):
     """Adam with the largest gradient in place of the second moment (Kingma 2015).
 
     ``m = beta_1 m + (1 - beta_1) g; v = max(beta_2 v, |g|);
@@ -158,17 +158,6 @@ class Adamax(_TwoMoments):
         >>> f"{float(w):.3f}"
         '0.900'
     """
-
-    def __init__(
-        self,
-        learning_rate: Any = 0.001,
-        beta_1: float = 0.9,
-        beta_2: float = 0.999,
-        epsilon: float = 1e-7,
-        name: str = "Adamax",
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(learning_rate, beta_1, beta_2, epsilon, name, **kwargs)
 
     def _changed_by_rows(self, var: Any) -> list[Any]:
         return self._with_slots(var)

@@ -237,11 +237,6 @@ class AdamIpuOptimizer(IpuOptimizerBase, Adam):
         self.vhat_dtype = _named(vhat_dtype, "vhat_dtype")
         self.debiasing = bool(debiasing)
 
-    def _create_slots(self, var_list: Sequence[Any]) -> None:
-        for name in ("m", "v", "vhat") if self.amsgrad else ("m", "v"):
-            for var in var_list:
-                self.add_slot(var, name, dtype=getattr(self, f"{name}_dtype"))
-
     def _resource_apply_dense(
         self, grad: Tensor, var: Any, apply_state: Any = None
     ) -> Any:

@@ -50,6 +50,7 @@ class LAMBIpuOptimizer(IpuOptimizerBase):
     """
 
     _stages = 2
+    _own_slots = ("m", "v")
 
     def __init__(
         self,
@@ -83,11 +84,6 @@ class LAMBIpuOptimizer(IpuOptimizerBase):
         self.m_dtype = _named(m_dtype, "m_dtype")
         self.v_dtype = _named(v_dtype, "v_dtype")
         self.weight_norm_clip = weight_norm_clip
-
-    def _create_slots(self, var_list: Sequence[Any]) -> None:
-        for name in ("m", "v"):
-            for var in var_list:
-                self.add_slot(var, name, dtype=getattr(self, f"{name}_dtype"))
 
     def _resource_apply_dense(
         self, grad: Tensor, var: Any, apply_state: Any = None

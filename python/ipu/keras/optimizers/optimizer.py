@@ -516,8 +516,10 @@ class Optimizer(Configured):
 
     # --- variables ------------------------------------------------------------------
 
-    # the names of the slots that each weight has
-    _own_slots: tuple[str, ...] = ()
+    @property
+    def _own_slots(self) -> tuple[str, ...]:
+        """The names of the slots that each weight has."""
+        return ()
 
     def add_slot(
         self,
@@ -532,7 +534,8 @@ class Optimizer(Configured):
             var: The weight.
             slot_name: A name for ``get_slot``.
             initializer: ``"zeros"``, or any initializer.
-            dtype: Of the variable; None for the weight's.
+            dtype: Of the variable; None for what the optimizer has in an attribute such
+                as ``m_dtype``, or the weight's.
 
         Returns:
             The variable; the existing one where there is one.
@@ -547,7 +550,8 @@ class Optimizer(Configured):
             function = initializers.get(initializer)
             assert function is not None
             stem = str(var.name).split(":")[0]
-            kind = var.dtype if dtype is None else tf.as_dtype(dtype)
+            wanted = dtype or getattr(self, f"{slot_name}_dtype", None)
+            kind = var.dtype if wanted is None else tf.as_dtype(wanted)
             with init_scope():
                 slots[slot_name] = tf.Variable(
                     function(tuple(var.shape), dtype=kind),

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from ipu import tf
@@ -52,15 +51,10 @@ class RMSprop(Optimizer):
         self.epsilon = checked_epsilon(epsilon)
         self.centered = bool(centered)
 
-    def _create_slots(self, var_list: Sequence[Any]) -> None:
-        names = ["rms"]
-        if self.momentum:
-            names.append("momentum")
-        if self.centered:
-            names.append("mg")
-        for name in names:
-            for var in var_list:
-                self.add_slot(var, name)
+    @property
+    def _own_slots(self) -> tuple[str, ...]:
+        momentum = ("momentum",) if self.momentum else ()
+        return ("rms", *momentum, "mg") if self.centered else ("rms", *momentum)
 
     def _spread(self, grad: Tensor, var: Any) -> Tensor:
         """Take a gradient into the running means; what it is divided by the root of."""

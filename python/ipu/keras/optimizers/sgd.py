@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from ipu.keras._types import Tensor
@@ -49,9 +48,9 @@ class SGD(Optimizer):
         self.momentum = momentum
         self.nesterov = bool(nesterov)
 
-    def _create_slots(self, var_list: Sequence[Any]) -> None:
-        for var in var_list if self.momentum else ():
-            self.add_slot(var, "momentum")
+    @property
+    def _own_slots(self) -> tuple[str, ...]:
+        return ("momentum",) if self.momentum else ()
 
     def _changed_by_rows(self, var: Any) -> list[Any]:
         return self._with_slots(var) if self.momentum else []
