@@ -221,8 +221,8 @@ ipu.ops._popnn -> ipu.keras.initializers
 ipu.ops.normalization_ops -> ipu.tf.compat.v1
 ipu.tf._graph.plan -> ipu.scopes
 ipu.tf._graph.scopes -> ipu.keras.initializers
+ipu.tf._images.boxes -> ipu.tf.control_flow
 ipu.tf._images.changes -> ipu.tf.io
-ipu.tf._images.non_max_suppression -> ipu.tf.control_flow
 ipu.tf._ops.clip -> ipu.tf._gradients.slices
 ipu.tf._ops.ctc -> ipu.ops.nn_ops
 ipu.tf._ops.ctc -> ipu.tf.sparse

@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 from ipu import tf
 from ipu._core import Tensor
 from ipu._text.faces import face
-from ipu.ops._attention_gru import attention_gru
-from ipu.ops._popnn import Popnn, cut, mask_of
+from ipu.ops._popnn import Popnn, attention_gru, cut, mask_of
 from ipu.tf._ops import recurrent
 
 

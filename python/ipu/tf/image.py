@@ -5,8 +5,13 @@ from typing import TYPE_CHECKING
 
 from ipu._text.faces import face, offered
 from ipu.tf._images.boxes import (
+    combined_non_max_suppression as combined_non_max_suppression,
     crop_and_resize as crop_and_resize,
     draw_bounding_boxes as draw_bounding_boxes,
+    non_max_suppression as non_max_suppression,
+    non_max_suppression_overlaps as non_max_suppression_overlaps,
+    non_max_suppression_padded as non_max_suppression_padded,
+    non_max_suppression_with_scores as non_max_suppression_with_scores,
 )
 from ipu.tf._images.changes import (
     adjust_jpeg_quality as adjust_jpeg_quality,
@@ -56,13 +61,6 @@ from ipu.tf._images.measures import (
     ssim as ssim,
     ssim_multiscale as ssim_multiscale,
     total_variation as total_variation,
-)
-from ipu.tf._images.non_max_suppression import (
-    combined_non_max_suppression as combined_non_max_suppression,
-    non_max_suppression as non_max_suppression,
-    non_max_suppression_overlaps as non_max_suppression_overlaps,
-    non_max_suppression_padded as non_max_suppression_padded,
-    non_max_suppression_with_scores as non_max_suppression_with_scores,
 )
 from ipu.tf._images.size import (
     ResizeMethod as ResizeMethod,

@@ -62,7 +62,7 @@ def _stateless(drawn: Callable[..., Tensor]) -> Callable[..., Tensor]:
     name, place = f"stateless_{change.__name__}", list(parameters).index("seed")
 
     def function(*args: Any, **kwargs: Any) -> Tensor:
-        if kwargs or len(args) <= place:
+        if kwargs or not place < len(args) <= len(parameters):
             refuse_unknown(name, kwargs, parameters)
             try:
                 args = signature.bind(*args, **kwargs).args

@@ -12,16 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ipu import tf
 from ipu._text.faces import face
 from ipu.tf import matmul, nn as _nn
 from ipu.tf._ops.embeddings import look_up
 from ipu.tf._tensor.dispatch import op
 from ipu.tf.compat.v1 import rnn_cell
-from ipu.tf.compat.v1._cross_entropy import (
-    sigmoid_cross_entropy_with_logits,
-    softmax_cross_entropy_with_logits,
-    sparse_softmax_cross_entropy_with_logits,
-)
 from ipu.tf.compat.v1._dropout import drop
 from ipu.tf.compat.v1._old_arguments import renamed
 from ipu.tf.compat.v1._recurrence import (
@@ -162,13 +158,6 @@ def embedding_lookup(
     return look_up(params, ids, max_norm, partition_strategy)
 
 
-if TYPE_CHECKING:
-    from ipu.tf.nn import *  # type: ignore[assignment]  # noqa: F403
-else:
-    _LAZY = {name: f"ipu.tf.nn:{name}" for name in _nn.__all__ if name not in __all__}
-    face(__name__, [*__all__, *_LAZY], _LAZY)
-
-
 def xw_plus_b(x: Any, weights: Any, biases: Any, name: str | None = None) -> Any:
     """``x @ weights + biases``.
 
@@ -192,3 +181,112 @@ def relu_layer(x: Any, weights: Any, biases: Any, name: str | None = None) -> An
         [[2.5, 0.0]]
     """
     return _nn.relu(xw_plus_b(x, weights, biases, name))
+
+
+# --- cross-entropies, by keyword alone ------------------------------------------------
+
+
+def _check(function: str, sentinel: Any, labels: Any, logits: Any) -> None:
+    if sentinel is not None:
+        raise ValueError(
+            f"Only call `{function}` with named arguments (labels=..., logits=..., "
+            "...): their order differed between versions."
+        )
+    if labels is None or logits is None:
+        raise ValueError("Both labels and logits must be provided.")
+
+
+def softmax_cross_entropy_with_logits(
+    _sentinel: Any = None,
+    labels: Any = None,
+    logits: Any = None,
+    dim: int = -1,
+    name: str | None = None,
+    axis: int | None = None,
+) -> Any:
+    """Cross-entropy of probabilities, which get no gradient.
+
+    Args:
+        _sentinel: Nothing: the others are given by name.
+        labels: Probabilities [..., classes].
+        logits: Unscaled log-probabilities [..., classes].
+        dim: Where the classes are.
+        axis: In place of ``dim``.
+
+    Returns:
+        The loss of each row.
+
+    Raises:
+        ValueError: An argument without its name; labels or logits are missing.
+
+    Example:
+        >>> rows = v1.nn.softmax_cross_entropy_with_logits(
+        ...     labels=[[1.0, 0.0]], logits=[[0.0, 0.0]])
+        >>> round(float(rows[0]), 3)
+        0.693
+    """
+    _check("softmax_cross_entropy_with_logits", _sentinel, labels, logits)
+    return tf.nn.softmax_cross_entropy_with_logits(
+        tf.stop_gradient(labels), logits, dim if axis is None else axis
+    )
+
+
+def sparse_softmax_cross_entropy_with_logits(
+    _sentinel: Any = None,
+    labels: Any = None,
+    logits: Any = None,
+    name: str | None = None,
+) -> Any:
+    """Cross-entropy of class numbers.
+
+    Args:
+        _sentinel: Nothing: the others are given by name.
+        labels: Integers [...], each in [0, classes).
+        logits: Unscaled log-probabilities [..., classes].
+
+    Returns:
+        The loss of each row.
+
+    Raises:
+        ValueError: An argument without its name; labels or logits are missing.
+
+    Example:
+        >>> rows = v1.nn.sparse_softmax_cross_entropy_with_logits(
+        ...     labels=[0], logits=[[0.0, 0.0]])
+        >>> round(float(rows[0]), 3)
+        0.693
+    """
+    _check("sparse_softmax_cross_entropy_with_logits", _sentinel, labels, logits)
+    return tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+
+
+def sigmoid_cross_entropy_with_logits(
+    _sentinel: Any = None,
+    labels: Any = None,
+    logits: Any = None,
+    name: str | None = None,
+) -> Any:
+    """Cross-entropy of independent yes-or-no answers, element by element.
+
+    Args:
+        _sentinel: Nothing: the others are given by name.
+        labels: Probabilities, in the shape and dtype of ``logits``.
+        logits: Unscaled log-odds.
+
+    Raises:
+        ValueError: An argument without its name; labels or logits are missing.
+
+    Example:
+        >>> found = v1.nn.sigmoid_cross_entropy_with_logits(labels=[1.0], logits=[0.0])
+        >>> round(float(found[0]), 3)
+        0.693
+    """
+    _check("sigmoid_cross_entropy_with_logits", _sentinel, labels, logits)
+    return tf.nn.sigmoid_cross_entropy_with_logits(labels, logits)
+
+
+if TYPE_CHECKING:
+    from ipu.tf.nn import *  # type: ignore[assignment]  # noqa: F403
+else:
+    _LAZY = {name: f"ipu.tf.nn:{name}" for name in _nn.__all__ if name not in __all__}
+    face(__name__, [*__all__, *_LAZY], _LAZY)

@@ -8,13 +8,16 @@ but for two: ``MomentumOptimizer`` keeps gradients where Keras keeps steps, and
 """
 
 from ipu._text.faces import face, offered
-from ipu.tf.compat.v1._hooks import (
+from ipu.tf.compat.v1._monitored import (
     CheckpointSaverHook as CheckpointSaverHook,
     CheckpointSaverListener as CheckpointSaverListener,
+    Coordinator as Coordinator,
     FeedFnHook as FeedFnHook,
     LoggingTensorHook as LoggingTensorHook,
+    MonitoredTrainingSession as MonitoredTrainingSession,
     NanLossDuringTrainingError as NanLossDuringTrainingError,
     NanTensorHook as NanTensorHook,
+    Scaffold as Scaffold,
     SessionRunArgs as SessionRunArgs,
     SessionRunContext as SessionRunContext,
     SessionRunHook as SessionRunHook,
@@ -22,11 +25,6 @@ from ipu.tf.compat.v1._hooks import (
     StepCounterHook as StepCounterHook,
     StopAtStepHook as StopAtStepHook,
     SummarySaverHook as SummarySaverHook,
-)
-from ipu.tf.compat.v1._monitored import (
-    Coordinator as Coordinator,
-    MonitoredTrainingSession as MonitoredTrainingSession,
-    Scaffold as Scaffold,
     start_queue_runners as start_queue_runners,
 )
 from ipu.tf.compat.v1._optimizers import (
