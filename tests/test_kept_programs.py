@@ -562,6 +562,12 @@ def python_calls(call: Callable[[], Any]) -> tuple[int, int]:
     return calls, deepest
 
 
+def test_a_layer_is_made_in_few_calls() -> None:
+    keras.layers.Dense(4)
+    calls, _ = python_calls(lambda: keras.layers.Dense(4))
+    assert calls <= 160
+
+
 @pytest.mark.parametrize("pace", [None, 3])
 def test_epochs_of_one_execution_take_few_calls(pace: int | None) -> None:
     model = made(steps_per_execution=pace, metrics=None)

@@ -15,6 +15,7 @@ import numpy as np
 from ipu import tf
 from ipu._text.faces import face
 from ipu._text.log import logger
+from ipu._text.near import refuse_unknown
 from ipu.ipu_infeed_queue import IPUInfeedQueue
 from ipu.tf._graph import mode
 from ipu.tf.data import Dataset, _live
@@ -123,12 +124,7 @@ def dataset_benchmark(
         10
     """
     del apply_debug_options
-    kwargs.pop("apply_options", None)
-    if kwargs:
-        raise TypeError(
-            "dataset_benchmark got an unexpected keyword argument "
-            f"{next(iter(kwargs))!r}."
-        )
+    refuse_unknown("dataset_benchmark", kwargs, ("apply_options",))
     epochs = _checked("number_of_epochs", number_of_epochs)
     count = _checked("elements_per_epochs", elements_per_epochs)
     if not isinstance(dataset, Dataset):

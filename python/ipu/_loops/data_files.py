@@ -14,6 +14,7 @@ import numpy as np
 
 from ipu._text.errors import NotFoundError, OutOfRangeError
 from ipu._text.faces import defined
+from ipu._text.near import refuse_unknown
 from ipu._text.refusals import refuse_call
 
 
@@ -54,12 +55,7 @@ def export_dataset_to_file(
     """
     from ipu.tf import nest
 
-    unknown = set(kwargs) - {"apply_options"}
-    if unknown:
-        raise TypeError(
-            "export_dataset_to_file() got an unexpected keyword argument "
-            f"{min(unknown)!r}."
-        )
+    refuse_unknown("export_dataset_to_file", kwargs, ("apply_options",))
     del feed_name, apply_debug_options
     dataset = getattr(dataset_or_infeed, "_dataset", dataset_or_infeed)
     columns: list[list[Any]] = [[] for _ in nest.flatten(dataset.element_spec)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import pathlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -111,7 +112,8 @@ class BackupAndRestore(Callback):
             "random_state": _random_state.captured(self.model._data_order).to_json(),
         }
         with written_beside(self._path) as target:
-            weights_file.save(self.model.weights, target, state, about)
+            content = weights_file.encoded(self.model.weights, state, about)
+            pathlib.Path(target).write_bytes(content)
 
     def on_train_end(self, logs: Logs | None = None) -> None:
         """Delete the backup: nothing is left to do."""

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+import pathlib
+from collections.abc import Mapping
 from typing import Any
 
 from ipu._text.missing import refuse
@@ -49,8 +50,8 @@ def save(
     random = _random_state_of(model) if is_whole else None
     with written_beside(path) as target:
         if kind is Format.OWN:
-            with open(target, "wb") as file:
-                file.write(_encoded(model, model.weights, training, random))
+            content = _encoded(model, model.weights, training, random)
+            pathlib.Path(target).write_bytes(content)
         elif kind is Format.KERAS_2:
             _of_keras(kind).save_model(model, path, target, training, random)
         else:
@@ -100,7 +101,7 @@ def save_weights(model: Any, filepath: Path, overwrite: bool, save_format: Any) 
     weights = model.weights  # raises where there are none yet
     with written_beside(path) as target:
         if kind is Format.OWN:
-            weights_file.save(weights, target)
+            pathlib.Path(target).write_bytes(weights_file.encoded(weights))
         else:
             _of_keras(kind).save_weights(model, path, target)
 
@@ -167,7 +168,8 @@ def load(
     path, kind = _existing(filepath, "file with a model,")
     own = _serialization.CustomObjectScope(custom_objects or {})
     with own, _functions.unsafe(not safe_mode):
-        config, training, restore = _reader(kind)(path)
+        read = _read_own if kind is Format.OWN else _of_keras(kind).read_model
+        config, training, restore = read(path)
         model = layers.deserialize(config)
         if model.built:
             load_weights(model, path)
@@ -198,19 +200,10 @@ def unpickled(content: bytes, classes: dict[str, Any]) -> Any:
     import tempfile  # slow to import
 
     with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "model.safetensors")
-        with open(path, "wb") as file:
-            file.write(content)
+        path = pathlib.Path(folder, "model.safetensors")
+        path.write_bytes(content)
         # who reads a pickle has trusted it
         return load(path, classes, safe_mode=False)
-
-
-def _reader(kind: Format) -> Callable[[str], tuple[dict[str, Any], Any, Any]]:
-    if kind is Format.OWN:
-        return _read_own
-    read: Callable[[str], tuple[dict[str, Any], Any, Any]]
-    read = _of_keras(kind).read_model
-    return read
 
 
 def _read_own(path: str) -> tuple[dict[str, Any], Any, Any]:

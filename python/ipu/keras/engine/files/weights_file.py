@@ -30,23 +30,13 @@ def _keys(variables: Sequence[Any]) -> list[str]:
     return keys
 
 
-def save(
-    variables: Sequence[Any],
-    target: str,
-    state: Sequence[Any] = (),
-    about: Mapping[str, str] | None = None,
-) -> None:
-    """Write variables, those of the optimizer (``state``), and more metadata."""
-    with open(target, "wb") as file:
-        file.write(encoded(variables, state, about))
-
-
 def encoded(
     variables: Sequence[Any],
     state: Sequence[Any] = (),
     about: Mapping[str, str] | None = None,
 ) -> bytes:
-    """Give the contents of a file: see :func:`save`."""
+    """Give the contents of a file: variables, those of the optimizer (``state``), and
+    more metadata."""
     import json
 
     from safetensors.numpy import save as to_bytes
