@@ -14,7 +14,7 @@ from ipu import tf
 from ipu._config.schedules import PipelineSchedule
 from ipu._reports.timetable import Timetable
 from ipu._text.errors import FailedPreconditionError
-from ipu._text.tables import as_html
+from ipu._text.tables import as_html, as_text
 from ipu.keras.callbacks import PipelineRecorder
 from ipu.keras.engine.training.batches import cast_elements
 from ipu.keras.engine.training.execution import settle
@@ -102,13 +102,7 @@ class ScheduleComparison(Sequence[ComparedSchedule]):
 
     def __str__(self) -> str:
         table = [list(_HEADS), *(self._cells(row) for row in self._rows)]
-        whole = [cells for cells in table if len(cells) == len(_HEADS)]
-        widths = [max(len(cells[i]) for cells in whole) for i in range(len(_HEADS))]
-        lines = [
-            "  ".join(f"{cell:{w}}" for cell, w in zip(cells, widths, strict=False))
-            for cells in table
-        ]
-        return "\n".join([*(line.rstrip() for line in lines), "", self._note()])
+        return f"{as_text(table, left=len(_HEADS))}\n\n{self._note()}"
 
     def __repr__(self) -> str:
         return f"<ipu.ScheduleComparison of {len(self)} schedules>"

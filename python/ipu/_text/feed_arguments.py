@@ -8,11 +8,11 @@ names, so all of them are accepted at any time.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ipu._text.arguments import as_int
+from ipu._text.near import hint
 
 
 def named(
@@ -46,9 +46,9 @@ def named(
         if key in given:
             raise TypeError(f"{what} got multiple values for argument {key!r}.")
         if key not in known:
-            near = difflib.get_close_matches(key, known, 1)
-            more = f" Did you mean {near[0]!r}?" if near else ""
-            raise TypeError(f"{what} got an unexpected keyword argument {key!r}.{more}")
+            raise TypeError(
+                f"{what} got an unexpected keyword argument {key!r}.{hint(key, known)}"
+            )
         given[key] = value
     return given
 

@@ -6,20 +6,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 
-def as_text(rows: Sequence[Sequence[str]]) -> str:
+def as_text(rows: Sequence[Sequence[str]], left: int = 0) -> str:
     """Give rows of cells as lines, with the columns' right sides below each other.
 
     Args:
-        rows: The head first; all of one length.
+        rows: The head first. A row may be shorter: its cells widen no column.
+        left: How many columns, the first ones, have their left sides below each other.
 
     Example:
         >>> print(as_text([["epoch", "loss"], ["1", "0.25"]]))
         epoch  loss
             1  0.25
     """
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    whole = [row for row in rows if len(row) == len(rows[0])]
+    widths = [max(map(len, column)) for column in zip(*whole, strict=True)]
+    sides = [str.ljust] * left + [str.rjust] * (len(widths) - left)
     return "\n".join(
-        "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
+        "  ".join(
+            side(cell, width)
+            for side, cell, width in zip(sides, row, widths, strict=False)
+        ).rstrip()
         for row in rows
     )
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import os
 import sys
+import textwrap
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, TextIO
 
 from ipu._reports.profile.account import Line, ProgramAccount
+from ipu._text.tables import as_text
 
 _CATEGORIES = ("kernels", "waiting", "dispatch", "infeed", "outfeed")
 
@@ -125,16 +127,8 @@ def tables(
 
 
 def _plain(table: Table) -> str:
-    rows = [table.columns, *table.rows]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(table.columns))]
-    lines = [f"  {table.title}"]
-    for row in rows:
-        cells = [row[0].ljust(widths[0])]
-        cells += [
-            cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)
-        ]
-        lines.append("    " + "  ".join(cells).rstrip())
-    return "\n".join(lines)
+    rows = as_text([table.columns, *table.rows], left=1)
+    return f"  {table.title}\n{textwrap.indent(rows, '    ')}"
 
 
 def text(accounts: Sequence[ProgramAccount], top: int, peak: float | None) -> str:

@@ -11,6 +11,7 @@ from ipu import _core
 from ipu._config.schedules import PipelineSchedule, call_core
 from ipu._reports.timetable import text, trace
 from ipu._reports.timetable.boxes import Box, shortened, unit_of
+from ipu._text.tables import as_text
 
 Recorded = tuple[int, str, int, int, int, int]
 
@@ -294,10 +295,7 @@ class Timetable:
             keeps = _count(self.fifo_depths[stage], "micro-batch")
             ipu = str(self.ipus[stage])
             rows.append((name, ipu, keeps if self.training else ""))
-        widths = [max(len(row[i]) for row in rows) + 2 for i in range(2)]
-        return [
-            f"{row[0]:{widths[0]}}{row[1]:{widths[1]}}{row[2]}".rstrip() for row in rows
-        ]
+        return as_text(rows, left=3).split("\n")
 
     def _recorded_boxes(self) -> list[Box]:
         """What was recorded, from 0 nanoseconds on."""

@@ -143,6 +143,11 @@ def h5py(path: str) -> Any:
     return module
 
 
+def write(path: str, content: bytes) -> None:
+    with open(path, "wb") as file:
+        file.write(content)
+
+
 @contextlib.contextmanager
 def written_beside(path: str) -> Iterator[str]:
     """Give a path beside ``path`` to write to; it takes its place when all went well.

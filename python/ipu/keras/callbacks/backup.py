@@ -5,12 +5,11 @@ from __future__ import annotations
 
 import json
 import os
-import pathlib
 from collections.abc import Mapping
 from typing import Any
 
 from ipu.keras import _random_state
-from ipu.keras._files.places import written_beside
+from ipu.keras._files.places import write, written_beside
 from ipu.keras.callbacks.callback import Callback, Logs
 from ipu.keras.engine.files import weights_file
 
@@ -113,7 +112,7 @@ class BackupAndRestore(Callback):
         }
         with written_beside(self._path) as target:
             content = weights_file.encoded(self.model.weights, state, about)
-            pathlib.Path(target).write_bytes(content)
+            write(target, content)
 
     def on_train_end(self, logs: Logs | None = None) -> None:
         """Delete the backup: nothing is left to do."""

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import os
-import pathlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -26,6 +25,7 @@ from ipu.keras._files.places import (
     format_of,
     prepare,
     sniff,
+    write,
     written_beside,
 )
 from ipu.keras._random_state import Order, captured, parsed
@@ -51,7 +51,7 @@ def save(
     with written_beside(path) as target:
         if kind is Format.OWN:
             content = _encoded(model, model.weights, training, random)
-            pathlib.Path(target).write_bytes(content)
+            write(target, content)
         elif kind is Format.KERAS_2:
             _of_keras(kind).save_model(model, path, target, training, random)
         else:
@@ -101,7 +101,7 @@ def save_weights(model: Any, filepath: Path, overwrite: bool, save_format: Any) 
     weights = model.weights  # raises where there are none yet
     with written_beside(path) as target:
         if kind is Format.OWN:
-            pathlib.Path(target).write_bytes(weights_file.encoded(weights))
+            write(target, weights_file.encoded(weights))
         else:
             _of_keras(kind).save_weights(model, path, target)
 
@@ -200,8 +200,8 @@ def unpickled(content: bytes, classes: dict[str, Any]) -> Any:
     import tempfile  # slow to import
 
     with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder, "model.safetensors")
-        path.write_bytes(content)
+        path = os.path.join(folder, "model.safetensors")
+        write(path, content)
         # who reads a pickle has trusted it
         return load(path, classes, safe_mode=False)
 
