@@ -259,7 +259,10 @@ class Node:
         def real(leaf: Any) -> Any:
             return values[id(leaf)] if isinstance(leaf, KerasTensor) else leaf
 
-        args, kwargs = tf.nest.map_structure(real, (self.args, self.kwargs))
+        if len(self.args) == 1 and not self.kwargs:  # as of most calls
+            args, kwargs = (tf.nest.map_structure(real, self.args[0]),), {}
+        else:
+            args, kwargs = tf.nest.map_structure(real, (self.args, self.kwargs))
         results = tf.nest.flatten((layer or self.layer)(*args, **kwargs))
         return list(zip(tf.nest.flatten(self.outputs), results, strict=True))
 
