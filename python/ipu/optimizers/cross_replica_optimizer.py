@@ -11,8 +11,6 @@ from ipu.keras.optimizers._aggregation import aggregated
 from ipu.ops.cross_replica_ops import cross_replica_mean
 from ipu.optimizers._wrapper import IpuOptimizer, Pair
 
-__all__ = ["CrossReplicaOptimizer"]
-
 
 class CrossReplicaOptimizer(IpuOptimizer):
     """An optimizer that applies the mean of the replicas' gradients.

@@ -23,13 +23,6 @@ from ipu.optimizers._wrapper import IpuOptimizer, Pair
 from ipu.optimizers.cross_replica_optimizer import CrossReplicaOptimizer
 from ipu.tf._functions.tracing import current_build
 
-__all__ = [
-    "CrossReplicaGradientAccumulationOptimizer",
-    "CrossReplicaGradientAccumulationOptimizerV2",
-    "GradientAccumulationOptimizer",
-    "GradientAccumulationOptimizerV2",
-]
-
 
 class _Accumulating(IpuOptimizer):
     """Collects the gradients of ``num_mini_batches`` turns of a loop.

@@ -9,8 +9,6 @@ from typing import Any
 from ipu._text.faces import face
 from ipu.optimizers._wrapper import IpuOptimizer, Pair
 
-__all__ = ["MapGradientOptimizer"]
-
 Mapping = Callable[[Any, Any], Any]
 
 

@@ -8,8 +8,6 @@ from typing import Any
 from ipu._text.faces import face
 from ipu.optimizers._wrapper import IpuOptimizer
 
-__all__ = ["ShardedOptimizer"]
-
 
 class ShardedOptimizer(IpuOptimizer):
     """An optimizer for a program that is spread over several IPUs.

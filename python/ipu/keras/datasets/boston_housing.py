@@ -8,8 +8,6 @@ import numpy as np
 from ipu._text.faces import face
 from ipu.keras.datasets import _official
 
-__all__ = ["load_data"]
-
 _FILE = _official.Official(
     "Boston housing",
     "boston_housing.npz",

@@ -9,8 +9,6 @@ from __future__ import annotations
 from ipu._text.faces import face
 from ipu.keras.datasets._official import Splits, cifar, members_of, photographs
 
-__all__ = ["load_data"]
-
 _FILE = cifar(
     "CIFAR-10", "6d958be074577803d12ecdefd02955f39262c83c16fe9348329d7fe0b5c001ce"
 )

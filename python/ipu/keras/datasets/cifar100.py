@@ -9,8 +9,6 @@ from __future__ import annotations
 from ipu._text.faces import face
 from ipu.keras.datasets._official import Splits, cifar, members_of, photographs
 
-__all__ = ["load_data"]
-
 _FILE = cifar(
     "CIFAR-100", "85cd44d02ba6437773c5bbd22e183051d648de2e7d6b014e1ef29b855ba677a7"
 )

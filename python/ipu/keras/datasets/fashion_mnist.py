@@ -9,8 +9,6 @@ from __future__ import annotations
 from ipu._text.faces import face
 from ipu.keras.datasets._cache import Arrays, load
 
-__all__ = ["load_data"]
-
 
 def load_data() -> Arrays:
     """Load Fashion-MNIST: 60,000 images to train on and 10,000 to test with.

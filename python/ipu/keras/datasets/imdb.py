@@ -9,8 +9,6 @@ from ipu._text.faces import face
 from ipu.keras.datasets import _official
 from ipu.keras.datasets._sequences import prepare, word_index
 
-__all__ = ["get_word_index", "load_data"]
-
 _FILE = _official.Official(
     "IMDB",
     "imdb.npz",

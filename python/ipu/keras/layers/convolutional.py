@@ -9,19 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 from ipu import tf
+from ipu._text.faces import face
 from ipu.keras._arguments import weight_of
 from ipu.keras._types import Tensor
 from ipu.keras.layers._convolution import Convolution
 from ipu.keras.layers._spatial import sizes_argument
-
-__all__ = [
-    "Conv1D",
-    "Conv2D",
-    "Conv3D",
-    "Convolution1D",
-    "Convolution2D",
-    "Convolution3D",
-]
 
 
 class _Conv(Convolution):
@@ -160,3 +152,6 @@ class Conv3D(_Conv, strides=(1, 1, 1), dilation_rate=(1, 1, 1)):
 Convolution1D = Conv1D
 Convolution2D = Conv2D
 Convolution3D = Conv3D
+
+
+face(__name__)

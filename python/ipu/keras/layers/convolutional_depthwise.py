@@ -9,19 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 from ipu import tf
+from ipu._text.faces import face
 from ipu.keras._arguments import weight_of
 from ipu.keras._types import Tensor
 from ipu.keras.layers._convolution import Convolution
 from ipu.keras.layers._spatial import sizes_argument
-
-__all__ = [
-    "DepthwiseConv1D",
-    "DepthwiseConv2D",
-    "SeparableConv1D",
-    "SeparableConv2D",
-    "SeparableConvolution1D",
-    "SeparableConvolution2D",
-]
 
 
 class _Depthwise(Convolution):
@@ -222,3 +214,6 @@ class SeparableConv2D(_Separable, strides=(1, 1), dilation_rate=(1, 1)):
 
 SeparableConvolution1D = SeparableConv1D
 SeparableConvolution2D = SeparableConv2D
+
+
+face(__name__)

@@ -9,19 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 from ipu import tf
+from ipu._text.faces import face
 from ipu.keras._arguments import weight_of
 from ipu.keras._types import Tensor
 from ipu.keras.engine.base_layer import InputSpec
 from ipu.keras.layers._convolution import Convolution
-
-__all__ = [
-    "Conv1DTranspose",
-    "Conv2DTranspose",
-    "Conv3DTranspose",
-    "Convolution1DTranspose",
-    "Convolution2DTranspose",
-    "Convolution3DTranspose",
-]
 
 
 class _ConvTranspose(Convolution):
@@ -162,3 +154,6 @@ class Conv3DTranspose(_ConvTranspose, strides=(1, 1, 1), dilation_rate=(1, 1, 1)
 Convolution1DTranspose = Conv1DTranspose
 Convolution2DTranspose = Conv2DTranspose
 Convolution3DTranspose = Conv3DTranspose
+
+
+face(__name__)

@@ -6,23 +6,9 @@ from __future__ import annotations
 from typing import Any
 
 from ipu import tf
+from ipu._text.faces import face
 from ipu.keras._types import Nest, Tensor
 from ipu.keras.layers._spatial import SpatialLayer
-
-__all__ = [
-    "GlobalAveragePooling1D",
-    "GlobalAveragePooling2D",
-    "GlobalAveragePooling3D",
-    "GlobalAvgPool1D",
-    "GlobalAvgPool2D",
-    "GlobalAvgPool3D",
-    "GlobalMaxPool1D",
-    "GlobalMaxPool2D",
-    "GlobalMaxPool3D",
-    "GlobalMaxPooling1D",
-    "GlobalMaxPooling2D",
-    "GlobalMaxPooling3D",
-]
 
 
 class _GlobalPooling(SpatialLayer):
@@ -162,3 +148,6 @@ GlobalAvgPool3D = GlobalAveragePooling3D
 GlobalMaxPool1D = GlobalMaxPooling1D
 GlobalMaxPool2D = GlobalMaxPooling2D
 GlobalMaxPool3D = GlobalMaxPooling3D
+
+
+face(__name__)

@@ -8,28 +8,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ipu import tf
-from ipu._text.faces import like
+from ipu._text.faces import face, like
 from ipu.keras._types import Nest, Tensor
 from ipu.keras.engine.base_layer import Layer
-
-__all__ = [
-    "Add",
-    "Average",
-    "Concatenate",
-    "Dot",
-    "Maximum",
-    "Minimum",
-    "Multiply",
-    "Subtract",
-    "add",
-    "average",
-    "concatenate",
-    "dot",
-    "maximum",
-    "minimum",
-    "multiply",
-    "subtract",
-]
 
 
 class _Merge(Layer):
@@ -338,3 +319,6 @@ def dot(
     **kwargs: Any,
 ) -> Any:
     return Dot(axes=axes, normalize=normalize, **kwargs)(inputs)
+
+
+face(__name__)

@@ -7,21 +7,12 @@ import math
 from typing import Any
 
 from ipu import tf
+from ipu._text.faces import face
 from ipu.keras import regularizers
 from ipu.keras._types import Tensor
 from ipu.keras.engine.base_layer import InputSpec, Layer
 from ipu.keras.layers._spatial import format_argument
 from ipu.keras.layers.core import Dropout
-
-__all__ = [
-    "ActivityRegularization",
-    "AlphaDropout",
-    "GaussianDropout",
-    "GaussianNoise",
-    "SpatialDropout1D",
-    "SpatialDropout2D",
-    "SpatialDropout3D",
-]
 
 
 class GaussianNoise(Layer):
@@ -222,3 +213,6 @@ def _check_rate(layer: Layer, rate: Any) -> None:
             f"`rate` of {type(layer).__name__} must be a number in [0, 1). "
             f"Received: rate={rate!r}."
         )
+
+
+face(__name__)

@@ -6,23 +6,9 @@ from __future__ import annotations
 from typing import Any
 
 from ipu import tf
+from ipu._text.faces import face
 from ipu.keras._types import Tensor
 from ipu.keras.layers._spatial import SpatialLayer
-
-__all__ = [
-    "AveragePooling1D",
-    "AveragePooling2D",
-    "AveragePooling3D",
-    "AvgPool1D",
-    "AvgPool2D",
-    "AvgPool3D",
-    "MaxPool1D",
-    "MaxPool2D",
-    "MaxPool3D",
-    "MaxPooling1D",
-    "MaxPooling2D",
-    "MaxPooling3D",
-]
 
 
 class _Pooling(SpatialLayer):
@@ -146,3 +132,6 @@ MaxPool3D = MaxPooling3D
 AvgPool1D = AveragePooling1D
 AvgPool2D = AveragePooling2D
 AvgPool3D = AveragePooling3D
+
+
+face(__name__)

@@ -8,24 +8,10 @@ from typing import Any
 
 from ipu import tf
 from ipu._text.arguments import checked_list
+from ipu._text.faces import face
 from ipu.keras._types import Nest, Tensor
 from ipu.keras.engine.base_layer import InputSpec, Layer
 from ipu.keras.layers._spatial import SpatialLayer
-
-__all__ = [
-    "Cropping1D",
-    "Cropping2D",
-    "Cropping3D",
-    "Masking",
-    "Permute",
-    "RepeatVector",
-    "UpSampling1D",
-    "UpSampling2D",
-    "UpSampling3D",
-    "ZeroPadding1D",
-    "ZeroPadding2D",
-    "ZeroPadding3D",
-]
 
 
 class Permute(Layer):
@@ -367,3 +353,6 @@ class UpSampling3D(_UpSampling):
     """
 
     rank = 3
+
+
+face(__name__)

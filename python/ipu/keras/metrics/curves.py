@@ -7,20 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from ipu import tf
+from ipu._text.faces import face
 from ipu.keras import _names
 from ipu.keras._backend_state import state
 from ipu.keras._shape_fitting import fit_weights
 from ipu.keras._types import Tensor
 from ipu.keras.metrics.base import floats
 from ipu.keras.metrics.confusion import Confusion, as_thresholds
-
-__all__ = [
-    "AUC",
-    "PrecisionAtRecall",
-    "RecallAtPrecision",
-    "SensitivityAtSpecificity",
-    "SpecificityAtSensitivity",
-]
 
 
 def _even_thresholds(count: int) -> list[float]:
@@ -337,3 +330,6 @@ def _one_of(name: str, value: Any, known: Sequence[str]) -> None:
         raise ValueError(
             f"Invalid AUC `{name}`: {value!r}.{_names.nearest(str(value), known)}"
         )
+
+
+face(__name__)

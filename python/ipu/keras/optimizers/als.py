@@ -10,19 +10,13 @@ from typing import Any
 import numpy as np
 
 from ipu import tf
+from ipu._text.faces import face
 from ipu.keras._types import Tensor
 from ipu.keras.optimizers._wrapping import ScalingOptimizer
 from ipu.keras.optimizers.adam import Adam
 from ipu.keras.optimizers.optimizer import Optimizer
 from ipu.keras.optimizers.rmsprop import RMSprop
 from ipu.keras.optimizers.sgd import SGD
-
-__all__ = [
-    "ALSOptimizer",
-    "ALSOptimizerAdam",
-    "ALSOptimizerRMSProp",
-    "ALSOptimizerSGD",
-]
 
 _READ_ONLY = (
     "decrease_factor",
@@ -339,3 +333,6 @@ ALSOptimizerAdam = _of(
 ALSOptimizerRMSProp = _of(
     RMSprop, ("learning_rate", "rho", "momentum", "epsilon", "centered")
 )
+
+
+face(__name__)

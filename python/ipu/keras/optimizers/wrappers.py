@@ -9,6 +9,7 @@ from typing import Any
 from ipu import cross_replica_ops, tf
 from ipu._loops.training_loop import Update, accumulate_here
 from ipu._text.errors import FailedPreconditionError
+from ipu._text.faces import face
 from ipu._text.refusals import refuse_call
 from ipu.gradient_accumulation import GradientAccumulationReductionMethod as Method
 from ipu.keras._types import Tensor
@@ -17,14 +18,6 @@ from ipu.keras.optimizers._wrapping import WrappingOptimizer
 from ipu.keras.optimizers.als import ALSOptimizer
 from ipu.keras.optimizers.optimizer import Optimizer
 from ipu.tf._functions import function
-
-__all__ = [
-    "ALSGradientAccumulationOptimizer",
-    "CrossReplicaOptimizer",
-    "GradientAccumulationOptimizer",
-    "IpuOptimizer",
-    "MapGradientOptimizer",
-]
 
 Pairs = Iterable[tuple[Any, Any]]
 
@@ -406,3 +399,6 @@ class ALSGradientAccumulationOptimizer(GradientAccumulationOptimizer):
         pairs = list(zip(gradients, variables, strict=True))
         self._accumulate([*pairs, *((g, g) for _, g in captured)], apply)
         return self.iterations.value()
+
+
+face(__name__)
