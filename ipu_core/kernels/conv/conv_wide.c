@@ -134,7 +134,7 @@ walk_window(const wide_plan *plan, const window_rows *w, const int64_t at[AXES],
     const int64_t run = taps * plan->c.depth;
     for (int64_t j = w->begin, n; j < w->end; j += n, row += n) {
         const tap *t = &plan->taps[j / run * taps];
-        double *from = x + t->at + j % run * s->channel;
+        double *from = x + t->at + j % run;
         bool inside = inner;
         n = ipu__min(run - j % run, w->end - j);
         if (!inner) {
@@ -146,22 +146,21 @@ walk_window(const wide_plan *plan, const window_rows *w, const int64_t at[AXES],
         }
         if (!inside) {
             memset(row, 0, back ? 0 : (size_t)n * sizeof *row);
-        } else if (s->channel == 1) {
-            move(from, 1, row, n, back);
         } else {
-            move(from, s->channel, row, n, back);
+            move(from, 1, row, n, back);
         }
     }
 }
 
-/* Makes rows of the matrix from x, or (`back`) adds them up there. */
+/* Makes rows of the matrix from x, or (`back`) adds them up there, where the channels
+ * come last. */
 static void
 walk(const wide_plan *plan, const window_rows *w, double *x, double *rows, bool back)
 {
     for (int64_t i = 0; i < w->pixels; i++, rows += w->end - w->begin) {
         int64_t place = (w->pixel + i) % plan->y.places;
         int64_t base = (w->pixel + i) / plan->y.places * plan->x.image +
-                       w->group * plan->c.depth * plan->x.channel;
+                       w->group * plan->c.depth;
         int64_t at[AXES];
         for (int32_t a = AXES - 1; a >= 0; a--) {
             at[a] = place % plan->y.sizes[a] * plan->axes[a].stride - plan->axes[a].low;
@@ -172,6 +171,52 @@ walk(const wide_plan *plan, const window_rows *w, double *x, double *rows, bool 
             walk_window(plan, w, at, x + base, rows, true);
         } else {
             walk_window(plan, w, at, x + base, rows, false);
+        }
+    }
+}
+
+/* The same where the channels are planes: the pixels of a row of y lie apart by the
+ * stride in x, and the matrix has a row for each of its columns. */
+static void
+walk_planes(const wide_plan *plan, const window_rows *w, double *x, double *columns,
+            bool back)
+{
+    const side *s = &plan->x;
+    const ipu_conv_axis *last = &plan->axes[AXES - 1];
+    for (int64_t i = 0, n; i < w->pixels; i += n) {
+        const int64_t pixel = w->pixel + i;
+        int64_t place = pixel % plan->y.places;
+        n = ipu__min(last->out - place % last->out, w->pixels - i);
+        double *image = x + pixel / plan->y.places * s->image;
+        int64_t at[AXES];
+        for (int32_t a = AXES - 1; a >= 0; a--) {
+            at[a] = place % plan->y.sizes[a] * plan->axes[a].stride - plan->axes[a].low;
+            place /= plan->y.sizes[a];
+        }
+        for (int64_t j = w->begin; j < w->end; j++) {
+            const tap *t = &plan->taps[j / plan->c.depth];
+            double *plane =
+                image + (w->group * plan->c.depth + j % plan->c.depth) * s->channel;
+            double *column = columns + (j - w->begin) * w->pixels + i;
+            bool inside = true;
+            for (int32_t a = 0; a < AXES - 1; a++) {
+                const int64_t there = at[a] + t->delta[a];
+                inside = inside && there >= 0 && there < s->sizes[a];
+                plane += there * s->steps[a];
+            }
+            const int64_t first = at[AXES - 1] + t->delta[AXES - 1];
+            const int64_t end = ipu__ceil_div(s->sizes[AXES - 1] - first, last->stride);
+            const int64_t before = ipu__ceil_div(ipu__max(-first, 0), last->stride);
+            const int64_t stop = inside ? ipu__max(ipu__min(end, n), 0) : 0;
+            const int64_t start = ipu__min(before, stop);
+            memset(column, 0, back ? 0 : (size_t)start * sizeof *column);
+            memset(column + stop, 0, back ? 0 : (size_t)(n - stop) * sizeof *column);
+            if (start < stop && last->stride == 1) {
+                move(plane + first + start, 1, column + start, stop - start, back);
+            } else if (start < stop) {
+                move(plane + first + start * last->stride, last->stride, column + start,
+                     stop - start, back);
+            }
         }
     }
 }
@@ -240,7 +285,9 @@ make(const wide_job *job, const window_rows *w, double *scratch)
     const int64_t filter = w->group * plan->filters;
     const matrix x = {job->x + pixel_at(&plan->x, w->pixel, channel),
                       plan->x.steps[AXES - 1], plan->x.channel};
-    const matrix rows = plan->is_x ? x : (matrix){scratch, width, 1};
+    const matrix made = c->channels_first ? (matrix){scratch, 1, w->pixels}
+                                          : (matrix){scratch, width, 1};
+    const matrix rows = plan->is_x ? x : made;
     const matrix filters = {job->w + w->begin * c->filters + filter, c->filters, 1};
     const matrix y = {job->y + pixel_at(&plan->y, w->pixel, filter),
                       plan->y.steps[AXES - 1], plan->y.channel};
@@ -249,12 +296,12 @@ make(const wide_job *job, const window_rows *w, double *scratch)
     if (job->call->spec->op == IPU_OP_ID_CONV_GRAD_INPUT) {
         multiply(plan, y, filters_turned, rows, w->pixels, plan->filters, width, false);
         if (!plan->is_x) {
-            walk(plan, w, job->x, scratch, true);
+            (c->channels_first ? walk_planes : walk)(plan, w, job->x, scratch, true);
         }
         return;
     }
     if (!plan->is_x) {
-        walk(plan, w, job->x, scratch, false);
+        (c->channels_first ? walk_planes : walk)(plan, w, job->x, scratch, false);
     }
     if (job->call->spec->op == IPU_OP_ID_CONV_GRAD_FILTER) {
         multiply(plan, rows_turned, y, filters, width, w->pixels, plan->filters,
@@ -369,8 +416,8 @@ prepare_taps(const ipu__preparation *p, wide_plan *plan)
     }
     plan->taps = taps;
     const ipu_conv_axis *last = &plan->axes[AXES - 1];
-    const bool follow = last->dilation == 1 && plan->x.channel == 1 &&
-                        plan->x.steps[AXES - 1] == plan->c.depth;
+    const bool follow =
+        last->dilation == 1 && plan->x.steps[AXES - 1] == plan->c.depth;
     plan->joined = follow ? last->window : 1;
     memcpy(plan->reach, taps[positions - 1].delta, sizeof plan->reach);
     return IPU_OK;
