@@ -140,7 +140,7 @@ def a_whole_row_hidden(q: Any, k: Any, v: Any) -> Any:
 
 
 def by_the_root_of_three(q: Any, k: Any, v: Any) -> Any:
-    """Which no product is: a third is no float."""
+    """Which no product is: a third is not a float."""
     return tf.nn.softmax(tf.matmul(q, k, transpose_b=True) / tf.sqrt(3.0)) @ v
 
 

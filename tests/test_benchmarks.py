@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The benchmark's own judgement: arithmetic, loss curves, rows that are no result."""
+"""The benchmark's own judgement: arithmetic, loss curves, rows that are not results."""
 
 from __future__ import annotations
 

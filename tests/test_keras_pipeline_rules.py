@@ -247,7 +247,7 @@ def test_steps_of_replicas() -> None:
 
 
 def test_a_pipeline_on_twice_its_ipus() -> None:
-    """Two replicas: 250 steps each, which are no whole number of updates."""
+    """Two replicas: 250 steps each, which are not a whole number of updates."""
     attach(4)
     data = tf.data.Dataset.from_tensor_slices((X, Z))
     data = data.batch(4, drop_remainder=True).repeat()

@@ -67,7 +67,7 @@ def test_other_formats(tmp_path: Path) -> None:
 def test_contents_that_are_no_pictures() -> None:
     whole = tf.io.encode_png(pixels(40, 40)).numpy()
     wrong = errors.InvalidArgumentError
-    with pytest.raises(wrong, match="4 bytes that are no whole picture"):
+    with pytest.raises(wrong, match="4 bytes that are not a whole picture"):
         tf.io.decode_image(b"text")
     with pytest.raises(wrong, match="no whole picture"):
         tf.io.decode_png(whole[: len(whole) // 2])

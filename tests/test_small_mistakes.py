@@ -192,7 +192,7 @@ MISTAKES: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (
         lambda: tf.image.decode_png(b"abc"),
         tf.errors.InvalidArgumentError,
-        "3 bytes that are no whole picture in one of the formats PNG, JPEG.",
+        "3 bytes that are not a whole picture in one of the formats PNG, JPEG.",
     ),
     (
         lambda: tf.linalg.tensor_diag_part(tf.ones([2, 3])),

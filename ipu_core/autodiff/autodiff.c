@@ -18,7 +18,7 @@
  * The walk adds nodes at the end of the block and in blocks of its own; only `connect`
  * changes what was there before, when no walk is under way. A gradient function of the
  * user's may differentiate by itself in the middle of a walk: that one's `connect` adds
- * nodes in front of others and outputs behind others, which a walk over ids does not
+ * nodes in front of others and outputs after others, which a walk over ids does not
  * mind.
  *
  * Values of blocks around this one are visible too. Blocks that a node holds are marked
@@ -90,7 +90,7 @@ window_gradient(const ipu__walk *w, ipu_value gradient)
 }
 
 /* The node whose placement the sum of two gradients of `value` gets. What comes from
- * two stages of a pipeline meets where the value was made, which is behind both:
+ * two stages of a pipeline meets where the value was made, which is after both:
  * concurrent stages have no order, and none can wait for the other. */
 static ipu_node
 place_of_sum(const ipu__walk *w, ipu_node like, ipu_value value, ipu_value gradient)
@@ -262,7 +262,7 @@ ipu__walk_back(ipu__walk *w, ipu_node last)
 }
 
 /* The blocks that w->block sees, innermost first, each from the node that was its last
- * one, `last` of w->block: gradient nodes come behind it. A block is left when all of
+ * one, `last` of w->block: gradient nodes come after it. A block is left when all of
  * its nodes that gradients may pass have been met. */
 static ipu_status
 walk_visible(ipu__walk *w, ipu_node last)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What loops and branches share on the way back, and how what a gradient uses of them
- * reaches it.
+ * What loops and branches share on the way back, and how their forward values reach
+ * the gradient.
  *
  * The gradient of a loop is a `repeat` that takes the turns backwards; that of a switch
  * a switch with the same index, each of whose branches goes back through one branch.
@@ -340,7 +340,7 @@ ipu__plan_free(ipu__plan *p)
 typedef struct supply {
     ipu__plan *p;
     ipu_id_map made;     /* by forward value: the value of `back` that stands for it */
-    ipu__values open;    /* values to be made, each behind those that need it */
+    ipu__values open;    /* values to be made, each after those that need it */
     ipu__values scratch; /* inputs of one node */
 } supply;
 

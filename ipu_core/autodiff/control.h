@@ -43,7 +43,7 @@ ipu_status ipu__control_switch(ipu__walk *w, ipu_node node); /* control_switch.c
 
 /* --- connecting: after the walk -------------------------------------------------- */
 
-/* Takes from a block what connecting it has added behind node `last`, and all but the
+/* Takes from a block what connecting it has added after node `last`, and all but the
  * first `results` of its results. */
 void ipu__control_cut(const ipu__walk *w, ipu_block id, ipu_node last, size_t results);
 /* Connects all pairs, the inner ones first: what an inner one keeps is a value that the

@@ -148,7 +148,7 @@ hand_out(loop_gradient *g, ipu_node back)
 {
     ipu__walk *w = g->c.w;
     const ipu_block_data *body = ipu_block_of(w->graph, g->back);
-    uint32_t next = 1; /* behind the turn */
+    uint32_t next = 1; /* after the turn */
     for (size_t i = 0; i < g->c.targets.count; i++) {
         bool touched =
             body->results.items[next].index != body->params.items[next].index;

@@ -16,7 +16,7 @@
  *     k: t^T q + scale ds^T a  dy: (h r) v + u c
  *
  * All of it is float32 where the operands are float16, as in the kernels: -1e9, which
- * hides scores, is no number of float16. One thread per graph. */
+ * hides scores, is not a number of float16. One thread per graph. */
 #include "autodiff/rule_terms.h"
 
 #include <math.h>
@@ -74,7 +74,7 @@ hidden(ipu_rule *r, ipu_value scores, ipu_value seen, bool is_gradient)
     return ipu__rule_select(r, seen, scores, replaces(r) ? other : ADD(scores, other));
 }
 
-/* Whether a query comes at a key or behind it: [1, 1, queries, keys]. */
+/* Whether a query comes at a key or after it: [1, 1, queries, keys]. */
 static ipu_value
 earlier(ipu_rule *r, ipu_value scores)
 {

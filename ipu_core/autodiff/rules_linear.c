@@ -105,7 +105,7 @@ ipu_gradient_recurrence(ipu_rule *r)
 }
 
 /* g times the product of all others, which is that of those before times that of those
- * behind: right also where elements are 0. The reduced axes are brought to the end. */
+ * after: right also where elements are 0. The reduced axes are brought to the end. */
 ipu_status
 ipu_gradient_prod(ipu_rule *r)
 {

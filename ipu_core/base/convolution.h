@@ -26,7 +26,7 @@ typedef struct ipu_conv_axis {
     int64_t stride;
     int64_t dilation;
     int64_t low;  /* zeros in front of x, ... */
-    int64_t high; /* ... and behind it */
+    int64_t high; /* ... and after it */
 } ipu_conv_axis;
 
 typedef struct ipu_convolution {

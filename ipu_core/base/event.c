@@ -52,7 +52,7 @@ static struct {
     size_t capacity;
     _Atomic uint32_t generation;
     _Atomic uint64_t first_step;
-    _Atomic uint64_t behind_step;
+    _Atomic uint64_t end_step;
     _Atomic uint32_t id;
 } recorder;
 
@@ -147,7 +147,7 @@ own_ring(void)
     return r;
 }
 
-/* Empty, and of the size that is wanted now. Not cleared: nobody reads behind `head`.
+/* Empty, and of the size that is wanted now. Not cleared: nobody reads past `head`.
  */
 static bool
 renew(ring *r)
@@ -237,7 +237,7 @@ ipu_event_new_id(void)
 
 ipu_status
 ipu_recorder_start(ipu_ctx *ctx, size_t events, uint64_t first_step,
-                   uint64_t behind_step)
+                   uint64_t end_step)
 {
     pthread_once(&once, initialize);
     IPU_FAIL_IF(ctx, events == 0 || events > SIZE_MAX / sizeof(ipu_event), VALUE,
@@ -249,7 +249,7 @@ ipu_recorder_start(ipu_ctx *ctx, size_t events, uint64_t first_step,
         recorder.capacity = events;
         atomic_fetch_add(&recorder.generation, 1);
         atomic_store(&recorder.first_step, first_step);
-        atomic_store(&recorder.behind_step, behind_step);
+        atomic_store(&recorder.end_step, end_step);
         atomic_store(&ipu__event_mask, (1U << IPU_EVENT_KIND_COUNT) - 1);
     }
     ipu_lock_drop(&recorder.lock);
@@ -274,7 +274,7 @@ bool
 ipu_recorder_has_step(uint64_t step)
 {
     return step >= atomic_load_explicit(&recorder.first_step, memory_order_relaxed) &&
-           step < atomic_load_explicit(&recorder.behind_step, memory_order_relaxed);
+           step < atomic_load_explicit(&recorder.end_step, memory_order_relaxed);
 }
 
 /* --- reading ---------------------------------------------------------------------- */

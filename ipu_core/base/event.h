@@ -111,10 +111,10 @@ uint32_t ipu_event_new_id(void);
 /* --- recording -------------------------------------------------------------------- */
 
 /* All kinds. Forgets what was recorded before. Each thread keeps the newest `events`
- * spans, and for each program the steps from first_step on, before behind_step.
+ * spans, and for each program the steps from first_step on, before end_step.
  * FAILED_PRECONDITION where recording is on. */
 ipu_status ipu_recorder_start(ipu_ctx *ctx, size_t events, uint64_t first_step,
-                              uint64_t behind_step);
+                              uint64_t end_step);
 void ipu_recorder_stop(void);
 
 /* Tells recordings of all kinds apart; 0 before the first one. */

@@ -81,7 +81,7 @@ typedef enum ipu_activation {
     IPU_ACTIVATION_SIGMOID = 3
 } ipu_activation;
 
-/* Attribute `steps` of fused_conv: what is done with each input behind the second one, in
+/* Attribute `steps` of fused_conv: what is done with each input after the second one, in
  * their order; left out, all are biases. Values are part of the text form. */
 typedef enum ipu_conv_step {
     IPU_CONV_BIAS = 0,  /* a number for each channel is added */

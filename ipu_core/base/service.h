@@ -38,7 +38,7 @@ ipu_status ipu_service_start(ipu_ctx *ctx, const ipu_service_work *work, void *s
                              ipu_service **out);
 
 /* Stops it and drops the owner's reference. A thread that is away is left behind after
- * a moment; with `cancel` not before that is set. A service's own thread that is at
+ * a moment; with `cancel`, only once it is set. A service's own thread that is at
  * home waits until it is itself left behind. NULL is fine. */
 void ipu_service_stop(ipu_service *service, ipu_cancel *cancel);
 

@@ -55,7 +55,7 @@ ipu_update_elements(const ipu_update_part *part, uint32_t k)
     return (uint32_t)(part->input[k] < 0 ? -part->input[k] : part->input[k]);
 }
 
-/* The part behind `part`, which starts as {0}; false after the last one. Only of code
+/* The part after `part`, which starts as {0}; false after the last one. Only of code
  * that was checked. */
 bool ipu_update_next(const int64_t *words, uint32_t count, ipu_update_part *part);
 /* Whether the code fits inputs and variables of these types. */

@@ -240,7 +240,7 @@ ipu_py_scratch_free(void *room, const void *few)
 
 /* --- tensors --------------------------------------------------------------------- */
 
-/* Owned, aligned bytes with slack behind them; counted. */
+/* Owned, aligned bytes with slack after them; counted. */
 typedef struct ipu_py_storage {
     Py_ssize_t references; /* changed with the GIL held */
     size_t bytes;

@@ -12,9 +12,9 @@ profile_start(PyObject *module, PyObject *args)
     ipu_py_state *state = ipu_py_state_of_module(module);
     Py_ssize_t events;
     unsigned long long first_step;
-    unsigned long long behind_step;
+    unsigned long long end_step;
     if (!PyArg_ParseTuple(args, "nKK:profile_start", &events, &first_step,
-                          &behind_step)) {
+                          &end_step)) {
         return NULL;
     }
     PyObject *programs = PyDict_New();
@@ -23,7 +23,7 @@ profile_start(PyObject *module, PyObject *args)
     }
     ipu_ctx ctx = ipu_py_ctx();
     if (!ipu_py_is_ok(&ctx, ipu_recorder_start(&ctx, events < 0 ? 0 : (size_t)events,
-                                               first_step, behind_step))) {
+                                               first_step, end_step))) {
         Py_DECREF(programs);
         return NULL;
     }
@@ -110,7 +110,7 @@ PyMethodDef ipu_py_profile_methods[] = {
      "second. Takes a tenth of a second."},
     {"profile_start", profile_start, METH_VARARGS,
      "Records what threads do, the newest `events` spans of each, in steps from "
-     "first_step on, before behind_step."},
+     "first_step on, before end_step."},
     {"profile_stop", profile_stop, METH_NOARGS,
      "Ends it. Returns (tracks, programs, clock_ns): for each thread (role, number, "
      "thread, lost, events), 32 bytes an event; the programs that ran by id; what "

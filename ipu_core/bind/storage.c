@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The bytes of eager tensors: aligned, with slack behind them, counted. Small ones are
+ * The bytes of eager tensors: aligned, with slack after them, counted. Small ones are
  * kept for the next tensors. GIL held. */
 #include "bind/bind.h"
 

@@ -41,7 +41,7 @@ typedef struct read_ahead {
     size_t slot_count;
     size_t head;
     size_t count; /* slots in use, from head on */
-    bool failed;  /* ctx holds the error of the element behind these */
+    bool failed;  /* ctx holds the error of the element after these */
     bool ended;
 } read_ahead;
 
@@ -118,7 +118,7 @@ read_on_locked(read_ahead *ahead)
     return status == IPU_OK && !end;
 }
 
-/* Leaves an error to the consumer, and waits for it to go on behind it. False: there is
+/* Leaves an error to the consumer, and waits for it to go on after it. False: there is
  * none, or it never will. */
 static bool
 hand_over_error_locked(read_ahead *ahead)

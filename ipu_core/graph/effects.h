@@ -26,7 +26,7 @@ ipu_node_writes(const ipu_node_data *node)
 /* The resources that are written in each block, blocks inside included. Adding,
  * removing and moving nodes does not update it. */
 typedef struct ipu_effects {
-    IPU_ARRAY(uint32_t) resources; /* of one block behind those of another, ascending */
+    IPU_ARRAY(uint32_t) resources; /* of one block after those of another, ascending */
     IPU_ARRAY(uint32_t) ends; /* two for each block: its first one, past its last */
 } ipu_effects;
 

@@ -159,7 +159,7 @@ explain(ipu_ctx *ctx, const ipu_node_request *request, ipu_status status)
     return status;
 }
 
-/* The types of a node's inputs and outputs, one array behind the other. */
+/* The types of a node's inputs and outputs, one array after the other. */
 typedef struct node_types {
     ipu_type few[FEW_TYPES];
     ipu_type *inputs;

@@ -120,7 +120,7 @@ typedef struct ipu_resource {
 } ipu_resource;
 
 /* Bytes that the graph and its programs read but do not own: whoever added them keeps
- * them, aligned and with slack behind them, as long as any of these is used. */
+ * them, aligned and with slack after them, as long as any of these is used. */
 typedef struct ipu_held {
     const void *data;
     size_t bytes;

@@ -9,7 +9,7 @@
  *     } -> (%5)
  *     %6 = repeat(%0, %2) {body=b1} : float32[]
  *
- * A node that was placed, or that belongs to a recomputation, says so behind its
+ * A node that was placed, or that belongs to a recomputation, says so after its
  * attributes: @(shard=1, stage=0, recomputation=2).
  */
 #include "graph/graph.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Lists of users lie one behind the other: one walk counts, a second one fills them.
+ * Lists of users lie one after the other: one walk counts, a second one fills them.
  * One thread per graph. */
 #include "graph/users.h"
 

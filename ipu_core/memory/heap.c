@@ -133,7 +133,7 @@ new_piece(ipu_ctx *ctx, ipu_heap *heap, uint32_t *out)
     return IPU_OK;
 }
 
-/* Behind all others: what is free there is part of it. */
+/* After all others: what is free there is part of it. */
 static ipu_status
 grow(ipu_ctx *ctx, ipu_heap *heap, size_t bytes, uint32_t *out)
 {

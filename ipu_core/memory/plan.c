@@ -6,7 +6,7 @@
  *
  *   best fit   by decreasing size: the largest buffer is placed first, each into the
  *              smallest gap between the buffers that are live with it and already
- *              placed, or behind all of them. Large buffers dominate the slab, and they
+ *              placed, or after all of them. Large buffers dominate the slab, and they
  *              are placed while nothing is in their way. Its time is quadratic, so it
  *              is made for up to MOST_BEST_FIT buffers
  *
@@ -63,7 +63,7 @@ place(ipu_buffer **placed, size_t count, ipu_buffer *buffer)
             end = other_end;
         }
     }
-    if (needed == 0) { /* nowhere, rather than behind everything */
+    if (needed == 0) { /* nowhere, rather than after everything */
         best_gap = 0;
     }
     buffer->offset = best_gap == SIZE_MAX ? end : best_offset;

@@ -744,7 +744,7 @@ as_mask(ipu__rewriter *r, const attention *a)
 
 /* --- the ops ---------------------------------------------------------------------- */
 
-/* The op, or its gradient, with the mask behind its other operands; attributes that are
+/* The op, or its gradient, with the mask after its other operands; attributes that are
  * left out have their defaults. */
 static ipu_value
 make_op(ipu__rewriter *r, ipu_op op, const attention *a, ipu_value inputs[5],

@@ -358,7 +358,8 @@ settle(ipu__rewriter *r, ipu_node id, ipu_value *out)
     return IPU_OK;
 }
 
-/* A value that a loop carries as it is is the initial value, inside and behind. */
+/* A value that a loop carries unchanged is the initial value, inside the loop and after
+ * it. */
 static ipu_status
 take_out_invariants(ipu__rewriter *r, ipu_node id)
 {

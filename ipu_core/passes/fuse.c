@@ -16,7 +16,8 @@
  *                           made, and rows that no index names cost nothing
  *   fused_update            updates of variables, with what they alone need
  *   fused_elementwise       a tree of element-wise nodes of one shape as a
- * micro-program (base/op.h); a value goes into it if nothing outside the tree uses it
+ *                           micro-program (base/op.h); a value goes into it if nothing
+ *                           outside the tree uses it
  *
  * The fused node stands where the last of its nodes stood. In between there may be no
  * write of a variable and no read of the infeed, since the memory planner lets values

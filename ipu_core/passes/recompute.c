@@ -31,7 +31,7 @@ typedef struct recomputer {
     int16_t stage;
     int64_t mode;
     ipu_copy copy;
-    IPU_ARRAY(ipu_value) open; /* to be made, each behind those that need it */
+    IPU_ARRAY(ipu_value) open; /* to be made, each after those that need it */
 } recomputer;
 
 /* --- what is made anew ------------------------------------------------------------ */

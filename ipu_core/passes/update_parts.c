@@ -113,7 +113,7 @@ add_value(part_code *c, ipu_value value, int64_t *out)
     return add_input(c, &wanted, out);
 }
 
-/* Which of the part's variables a value is, read when it was as it is now. */
+/* Whether a value reads a variable of the part at its current version, and which. */
 static bool
 is_old(const part_code *c, ipu_value value, int64_t *out)
 {

@@ -20,7 +20,7 @@ typedef struct update {
 typedef struct group {
     uint32_t first; /* of its updates */
     uint32_t count;
-    ipu_node before; /* members may stand behind this node */
+    ipu_node before; /* members may stand after this node */
     ipu_placement placement;
     bool has_large;
     bool is_closed;

@@ -74,8 +74,8 @@ find_overlap(ipu_ctx *ctx, const ipu__schedule_row *row,
         ipu__schedule_position(request, stage) == stage ? "" : ", beside another one");
     IPU_FAIL_IF(
         ctx, size.positions % ipus != 0, FAILED_PRECONDITION,
-        "The pipelining schedule 'Interleaved1F1B' needs as many stages on each "
-        "IPU, but got %u stages for %u IPUs. Change the number of stages, or use "
+        "The pipelining schedule 'Interleaved1F1B' needs the same number of stages on "
+        "each IPU, but got %u stages for %u IPUs. Change the number of stages, or use "
         "the schedule '1F1B'.",
         size.positions, ipus);
     *out = size.positions > ipus ? ipus : 1;

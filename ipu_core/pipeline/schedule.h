@@ -128,7 +128,7 @@ ipu_status ipu_schedule_measure(ipu_ctx *ctx, const ipu_schedule *schedule,
 
 /* Proves, and shares no code with what builds schedules: each action is there once, on
  * the IPU of its stage; a forward comes after those of the position before, a backward
- * after its own forward and the backward of the position behind, a weight part after
+ * after its own forward and the backward of the position after, a weight part after
  * its input part; the micro-batches of each routine come in order; an IPU runs one
  * micro-batch at a time where that is claimed, else forwards before backwards; the
  * lists get through without a deadlock; no stage keeps more than stash_depths says.

@@ -341,7 +341,7 @@ heritage_of(lowering *l, ipu_node id, const ipu_node_data *node, ipu_value outpu
     return NULL;
 }
 
-/* The kernel's own outputs come behind the resource's buffers. */
+/* The kernel's own outputs come after the resource's buffers. */
 static ipu_status
 output_places(lowering *l, ipu_node id, const ipu_node_data *node,
               ipu_instruction *instruction, ipu_type **out_types)

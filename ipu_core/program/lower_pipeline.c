@@ -327,7 +327,7 @@ home_ring(const ipu__pipe *p, const ipu__crossing *c)
 }
 
 /* What others use leaves at the routine's end: it is needed until then, even where its
- * last user in the body's order is a node of this routine, or of one behind it. */
+ * last user in the body's order is a node of this routine, or of one after it. */
 static void
 keep_departures(ipu__pipe *p, uint32_t r, bool is_over)
 {

@@ -7,7 +7,7 @@
 
 #include "program/pipe_impl.h"
 
-/* The routine that makes the next one of carried value i; IPU__NOWHERE: none does. */
+/* The routine that makes the next value of carried value i; IPU__NOWHERE: none does. */
 static int32_t
 changes_carried(const ipu__pipe *p, uint32_t i)
 {
@@ -40,8 +40,8 @@ check_carried_use(ipu__pipe *p, ipu_node user, ipu_value value)
                 is_carried(p, value, &i) &&
                     changes_carried(p, i) != p->routine_of[user.index],
                 UNIMPLEMENTED,
-                "value %" PRIu32 " is carried from micro-batch to micro-batch, but is "
-                "used by another stage than the one that changes it",
+                "value %" PRIu32 " is carried from micro-batch to micro-batch, but a "
+                "stage other than the one that changes it uses it",
                 i);
     return IPU_OK;
 }

@@ -124,7 +124,7 @@ typedef struct ipu_instruction {
     uint32_t resource;       /* DEQUEUE, ENQUEUE: index into resources */
     uint32_t channel;        /* SEND, RECEIVE: index into channels */
     uint32_t loop;           /* LOOP, WHILE, TEST, NEXT: which counter */
-    int32_t target;          /* the same and JUMP: instruction; SWITCH: behind it */
+    int32_t target;          /* the same and JUMP: instruction; SWITCH: after it */
     int64_t turns;           /* LOOP, WHILE: the most turns; -1: any number */
     bool is_step;            /* LOOP, WHILE, TEST, NEXT: each turn is a step */
     bool is_micro_batches;   /* LOOP, NEXT: each turn is a micro-batch of the step */
@@ -132,7 +132,7 @@ typedef struct ipu_instruction {
     uint32_t stream_count;   /* PIPELINE */
     uint32_t micro_batch;    /* ACTION */
     uint32_t action;         /* ACTION: ipu_action_kind */
-    int32_t end;             /* ACTION: behind the routine */
+    int32_t end;             /* ACTION: after the routine */
     uint32_t branch_count;   /* SWITCH */
     const int32_t *branches; /* SWITCH: the first instruction of each */
     size_t bytes;            /* COPY, RESERVE */
@@ -174,7 +174,7 @@ typedef struct ipu_region {
 typedef struct ipu_stream {
     IPU_ARRAY(ipu_instruction) instructions;
     IPU_ARRAY(ipu_region) regions;
-    uint32_t entry; /* where it begins: behind its routines */
+    uint32_t entry; /* where it begins: after its routines */
     bool is_child;  /* a pipeline instruction starts it */
     uint32_t ipu;   /* of a child: which of the pipeline's */
     uint32_t loop_count;

@@ -7,7 +7,7 @@
  *     are in range and loops nest;
  *   - that every byte range it reads from the slab was written by one instruction as a
  *     whole and has not been written over since, not even in part. Loop bodies are
- *     followed twice, so that the second turn finds what the first one spoilt; behind a
+ *     followed twice, so that the second turn finds what the first one spoilt; after a
  *     switch there is what every branch leaves;
  *   - that a kernel's outputs overlap neither each other nor its inputs, but for one
  *     input of an IN_PLACE op; and that an infeed's element is read while it is held.
@@ -217,7 +217,7 @@ restore(ipu__checker *c, size_t begin, size_t end)
 }
 
 /* What the body leaves is not there where the loop does not run at all: what the code
- * behind may read is what was there before, less what the body spoils. The body's own
+ * after may read is what was there before, less what the body spoils. The body's own
  * writes to ranges that were there before count (carried values). */
 static ipu_status
 check_loop(ipu__checker *c, size_t begin)
@@ -312,7 +312,7 @@ branch_end(ipu__checker *c, const ipu_instruction *choose, uint32_t b, size_t *e
     *end = (size_t)choose->branches[b + 1] - 1;
     const ipu_instruction *jump = &c->stream->instructions.items[*end];
     REQUIRE(c, jump->kind == IPU_INSTRUCTION_JUMP && jump->target == choose->target,
-            "a branch that does not end behind its switch");
+            "a branch that does not end after its switch");
     return IPU_OK;
 }
 

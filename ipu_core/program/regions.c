@@ -10,7 +10,7 @@
  *              wait for each other are a chain, which one thread runs
  *   alone      what is large and shares out its own work
  *
- * What stands between two kernels of a region comes behind it, so values live longer:
+ * What stands between two kernels of a region comes after it, so values live longer:
  * a region takes kernels from a window, and no more than so many bytes.
  *
  * Lifetimes are those of whole regions (slab.c), so that no kernel writes where another

@@ -87,7 +87,7 @@ note_uses(lowering *l, uint32_t stream, uint32_t user, int32_t at)
 }
 
 /* The innermost loop that each instruction lies in, and the loop around each loop, by
- * number plus 1; 0: none. An instruction lies in a loop behind its first instruction
+ * number plus 1; 0: none. An instruction lies in a loop after its first instruction
  * and in front of its last. */
 typedef struct nesting {
     uint32_t *innermost; /* by instruction */

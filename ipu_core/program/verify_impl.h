@@ -71,7 +71,7 @@ ipu_status ipu__verify_regions(ipu__checker *c, size_t number);
 
 /* --- verify_streams.c ------------------------------------------------------------- */
 
-/* What several streams use is none that one of them changes. */
+/* No stream writes what several streams use. */
 ipu_status ipu__verify_streams(ipu_ctx *ctx, const ipu_program *program);
 
 #endif

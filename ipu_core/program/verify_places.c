@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Operands, as the program's checker sees them: whether they exist, and whether what is
- * read was written. The slabs of all streams, and the outputs behind them, lie on one
+ * read was written. The slabs of all streams, and the outputs after them, lie on one
  * line of bytes; the written ranges on it are kept sorted and never overlap. */
 #include <inttypes.h>
 #include <string.h>
@@ -26,7 +26,7 @@ overlap(ipu__range a, ipu__range b)
     return a.begin < b.end && b.begin < a.end;
 }
 
-/* The first ipu__range that ends behind `offset`. */
+/* The first ipu__range that ends after `offset`. */
 static size_t
 find_range(const ipu__checker *c, size_t offset)
 {

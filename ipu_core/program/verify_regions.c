@@ -35,7 +35,7 @@ use_of(const ipu__checker *c, size_t at, uint32_t index)
                  is_output || ipu_kernel_reads_rows(&spec_of(c, at)->rows, index)};
 }
 
-/* Its rows are no shares of bytes: others find rows of their own there. */
+/* Its rows are not shares of bytes: others find rows of their own there. */
 static bool
 is_scattered(const ipu__checker *c, size_t at)
 {

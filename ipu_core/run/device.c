@@ -10,7 +10,7 @@
  * next boundary, so that hosts which poll cannot stop a program.
  *
  * A variable has a block for each replica that was ever bound to it, 64-byte aligned
- * and with the slack that kernels may read behind a matrix. Blocks never move.
+ * and with the slack that kernels may read after a matrix. Blocks never move.
  * Variables begin at different places of a page, since those whose elements share a
  * place disturb each other in the cache when one update goes through both. Removing a
  * variable never waits: while a step is on its way the memory is kept on a list until

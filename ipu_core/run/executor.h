@@ -46,7 +46,7 @@ typedef struct ipu_run_stats {
 } ipu_run_stats;
 
 /* Which inputs, and whether the outputs, of the next runs have IPU_SLACK_BYTES of
- * readable memory behind them, are written by nobody else during a run, and overlap no
+ * readable memory after them, are written by nobody else during a run, and overlap no
  * other buffer but that an input may be given twice. Where such a buffer is aligned,
  * too, the program reads or writes it where it is; all others are copied. */
 void ipu_executor_set_slack(ipu_executor *executor, const bool *inputs, bool outputs);

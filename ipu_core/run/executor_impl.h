@@ -97,7 +97,7 @@ typedef struct ipu__stream {
 
     /* the position in a run */
     size_t at;
-    size_t back;                /* behind the action whose routine it is in */
+    size_t back;                /* after the action whose routine it is in */
     uint32_t depth;             /* of loops inside of a step */
     struct ipu__stream *parent; /* whose pipeline it belongs to */
     atomic_uint children;       /* of its pipeline, that have not halted */

@@ -515,7 +515,7 @@ drop_first_locked(ipu_outfeed *queue)
     }
 }
 
-/* Elements of an earlier run that not all replicas have enqueued are no elements. */
+/* Elements of an earlier run that not all replicas have enqueued are not elements. */
 static void
 drop_incomplete_locked(ipu_outfeed *queue)
 {

@@ -28,7 +28,7 @@ ipu_replication_factor(ipu_ctx *ctx, int32_t ipus, uint32_t shards, uint32_t *ou
     }
     IPU_FAIL_IF(ctx, (uint32_t)ipus % whole != 0, INTERNAL,
                 "The number of shards needs to divide the number of IPUs: the program "
-                "uses %" PRIu32 " IPUs, which takes %" PRIu32
+                "uses %" PRIu32 " IPUs, rounded up to %" PRIu32
                 ", a power of two, but the device has %" PRId32
                 ". Set auto_select_ipus = %" PRIu32 ", or a multiple of it",
                 shards, whole, ipus, whole);
@@ -83,7 +83,7 @@ create_channel(ipu_ctx *ctx, ipu_executor *executor, const ipu_channel *code,
     return ipu_arena_alloc(ctx, &executor->arena, bytes, &channel->ring);
 }
 
-/* What replica 0 gives to the run the others write for nobody. */
+/* Scratch for the outputs of replicas other than 0, whose results nobody reads. */
 static ipu_status
 create_outputs(ipu_ctx *ctx, const ipu_program *program, ipu__replica *replica)
 {

@@ -17,7 +17,7 @@ typedef struct lifting {
     ipu_ctx *ctx;
     const ipu_graph *from;
     ipu_copy copy;
-    IPU_ARRAY(ipu_node) open; /* to be copied, each behind those that need it */
+    IPU_ARRAY(ipu_node) open; /* to be copied, each after those that need it */
     ipu_node next;            /* the last of these */
 } lifting;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Cuts a traced function and its gradient, which was traced behind it, into two graphs:
+ * Cuts a traced function and its gradient, which was traced after it, into two graphs:
  * one for the call, one for the way back, which may run much later. In: the trace, and
- * the node behind which the gradient begins. Out: the trace without what is behind it,
+ * the node after which the gradient begins. Out: the trace without what follows it,
  * with more results: what the other graph needs of its values. That graph has the
  * trace's parameters, then those values.
  *
@@ -72,7 +72,7 @@ add_param(splitting *s, ipu_value value)
     return ipu_copy_say(&s->copy, value, param);
 }
 
-/* The main block of the way back: parameters, what is made again, what is behind the
+/* The main block of the way back: parameters, what is made again, what is after the
  * cut. */
 static ipu_status
 fill_back(splitting *s, ipu_node mark, const ipu_value *gradients, uint32_t count)

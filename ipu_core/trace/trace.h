@@ -67,7 +67,7 @@ bool ipu_trace_uses(const ipu_trace *trace, ipu_op op, ipu_resource_kind kind,
 ipu_trace_mark ipu_trace_recompute(ipu_trace *trace, int64_t ordinal);
 void ipu_trace_resume(ipu_trace *trace, ipu_trace_mark mark, uint32_t begin,
                       uint32_t end);
-/* Says of the nodes of the innermost block behind node `after`, and of those in blocks
+/* Says of the nodes of the innermost block after node `after`, and of those in blocks
  * that they hold, that they go backwards; IPU_NO_NODE: of all. */
 void ipu_trace_mark_backward(ipu_trace *trace, ipu_node after);
 /* Adds a node to the innermost block; random ops get their ordinal. */
@@ -85,7 +85,7 @@ ipu_status ipu_trace_held(ipu_ctx *ctx, ipu_trace *trace, const ipu_type *type,
  * ipu_graph_free. INVALID_ARGUMENT where the value depends on what is not known yet. */
 ipu_status ipu_trace_lift(ipu_ctx *ctx, const ipu_trace *trace, ipu_value value,
                           ipu_graph **out);
-/* Cuts off what is behind node `mark` of the main block, as a graph of its own that
+/* Cuts off what is after node `mark` of the main block, as a graph of its own that
  * gives `gradients` (split.c). The trace keeps its first `inputs` parameters and gains
  * *saved results, which are the last parameters of the other graph. Free that with
  * ipu_graph_free, before the trace. */

@@ -78,7 +78,7 @@ control_flow_ops cross_replica_ops embedding_ops functional_ops grad_util_ops im
 internal_ops math_ops nn_ops normalization_ops pipelining_ops rand_ops replication_ops
 rnn_ops slicing_ops statistics_ops
 """.split()
-# names that are no modules
+# names that are not modules
 _MEMBERS = {
     "Timetable": "ipu._reports.timetable:Timetable",
     "auto_stages": "ipu.keras.engine.pipelines.auto_stages:auto_stages",

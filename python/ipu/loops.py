@@ -76,7 +76,7 @@ def _check_arguments(
 
 
 def _body_results(returned: Any, wanted: int) -> list[Tensor]:
-    """The tensors that a body gave; None and operations come behind them."""
+    """The tensors that a body gave; None and operations come after them."""
     results = _as_list(returned)
     count = next(
         (i for i, r in enumerate(results) if r is None or isinstance(r, Operation)),

@@ -145,7 +145,7 @@ test_program_verifier(void)
     ipu_instruction *begin = find(program, IPU_INSTRUCTION_WHILE);
     CHECK_OK(&ctx, ipu_program_verify(&ctx, program));
     jump->target++;
-    refuse(program, "does not end behind its switch");
+    refuse(program, "does not end after its switch");
     jump->target--;
     choose->target = (int32_t)program->streams.items[0].instructions.count;
     refuse(program, "ends outside");
@@ -164,7 +164,7 @@ test_program_verifier(void)
     refuse(program, "ends past the slab");
     *(ipu_place *)test->inputs = place;
     CHECK_OK(&ctx, ipu_program_verify(&ctx, program));
-    /* what one branch alone writes cannot be read behind the switch */
+    /* what one branch alone writes cannot be read after the switch */
     ipu_instruction *last = jump - 1;
     ipu_instruction saved = *last;
     last->kind = IPU_INSTRUCTION_JUMP;

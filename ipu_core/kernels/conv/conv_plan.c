@@ -12,8 +12,7 @@ tiles_of(ipu_cpu_class cpu)
     return IPU_FOR_CLASS(cpu, ipu__conv, ipu__conv_base);
 }
 
-/* Taps in the order in which their places in the source ascend: that is their own one,
- * and of the transpose the opposite one. */
+/* Taps by ascending place in the source: their own order, reversed for the transpose. */
 static ipu_status
 line_of(const ipu__preparation *p, const ipu_conv_axis *axis, bool turned,
         ipu__line *line)

@@ -50,7 +50,7 @@ ipu__line_extent(const ipu__line *line, int64_t results)
 }
 
 /* A tensor of images as float32 or float16, [image][depth][height][width][channel], or
- * the channel behind the image. */
+ * the channel after the image. */
 typedef struct ipu__images {
     ipu_dtype dtype;
     bool channels_first;

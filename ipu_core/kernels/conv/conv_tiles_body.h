@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Tiles of convolutions, by the vectors that gemm_tiles_body.h is made of and behind it
- * in the same file. The rows of a tile are pixels of the result: each has a pointer of
+ * Tiles of convolutions, by the vectors of gemm_tiles_body.h, after which a file includes
+ * this one. The rows of a tile are pixels of the result: each has a pointer of
  * its own into the source, so that a tile goes over the ends of lines and images. Of a
  * filter's gradient they are neighbouring elements of a filter. Each element is a sum in
  * the order of the segments, by the tree of sum_tree.h. */

@@ -26,7 +26,7 @@ typedef struct ipu__conv_finish {
         const float *values; /* of the first column; or of the result's first element */
     } steps[IPU_CONV_MOST_STEPS];
     int32_t count;
-    bool relu;               /* behind the steps */
+    bool relu;               /* after the steps */
     const float *relu_grad;  /* like the result's first element, where a relu was above 0,
                                 or NULL; may be the result itself */
 } ipu__conv_finish;
@@ -134,7 +134,7 @@ typedef struct ipu__conv_tiles {
     void (*depthwise)(const ipu__depthwise *d);
     void (*depthwise_filter)(const ipu__depthwise_filter *d);
     /* `columns` columns, at most those of a panel, and k rows of the matrix at b as
-     * [k][columns of a panel]; what is behind the columns is 0. One of the strides is
+     * [k][columns of a panel]; what is after the columns is 0. One of the strides is
      * 1. */
     void (*pack)(const float *b, int64_t b_row, int64_t b_col, int64_t columns,
                  int64_t k, float *out);

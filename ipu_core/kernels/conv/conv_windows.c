@@ -13,7 +13,7 @@
  *   3. Tiles make the band's results and finish them in registers: bias, factor and
  *      shift, what is added, relu, a relu's gradient. What cannot be done there is done
  *      while they are in the cache: other activations, rounding to float16 and the steps
- *      behind it, the channels' place.
+ *      after it, the channels' place.
  *
  * Where each channel has filters of its own there is nothing to share: vectors go over
  * the channels. Bands follow from the shape, and an element is one sum (sum_tree.h)

@@ -5,7 +5,7 @@
  * thread and gets its context by hand: its own detection goes by the processor's name,
  * and a look-up of a context that it was built without ends the process. So the header
  * that came with the library is asked what the library holds. Buffers must have
- * IPU_SLACK_BYTES behind them: BLIS 0.9 may read past a matrix. alpha is 1. */
+ * IPU_SLACK_BYTES after them: BLIS 0.9 may read past a matrix. alpha is 1. */
 #ifndef _POSIX_C_SOURCE
 #define _POSIX_C_SOURCE 200809L /* blis.h names POSIX barriers */
 #endif

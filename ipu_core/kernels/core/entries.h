@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Entries of this room's two columns that are no functions of their own. prepare.c alone
+ * Entries of this room's two columns that are not functions of their own. prepare.c alone
  * includes it, when it expands the columns; what is not here is ipu_reference_<op> and
  * ipu_choose_<op>.
  *

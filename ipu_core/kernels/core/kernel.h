@@ -60,7 +60,7 @@ typedef struct ipu_kernel_rows {
     uint64_t inputs; /* bit i: input i has as many rows, and a part reads its own */
     int64_t grain;   /* parts are best of so many rows, or a multiple, ... */
     int64_t least;   /* ... and not of fewer than that */
-    bool is_scattered; /* results are in panels: their rows are no shares of their bytes,
+    bool is_scattered; /* results are in panels: their rows are not shares of their bytes,
                           nor are those of an accumulator */
     size_t workspace_bytes; /* of one part */
 } ipu_kernel_rows;
@@ -138,7 +138,7 @@ double ipu_peak_gflops(ipu_cpu_class cpu, uint64_t time_ns);
 ipu_status ipu_kernel_prepare(ipu_ctx *ctx, ipu_arena *arena, ipu_kernel_spec *spec,
                               ipu_kernel_variant variant, ipu_cpu_class cpu);
 
-/* Has a prepared spec do what `behaviour` says of results that are no numbers of their
+/* Has a prepared spec do what `behaviour` says of results that are not numbers of their
  * dtype (guard.c). What needs none of that is left as it is. */
 ipu_status ipu_kernel_guard(ipu_ctx *ctx, ipu_arena *arena, ipu_kernel_spec *spec,
                             const ipu_float_behaviour *behaviour);

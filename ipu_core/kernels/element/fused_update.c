@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * fused_update: many variables in one pass. The elements of all parts, one part behind
+ * fused_update: many variables in one pass. The elements of all parts, one part after
  * the other, are cut into tasks of a fixed number, so that small variables share one; a
  * task goes through what it has of a part in blocks that fit the first-level cache, and
  * each block through the instructions' block functions (blocks.c). A result goes
@@ -263,7 +263,7 @@ typedef struct maker {
     row_source *row_source;
     update_step *step;
     store *store;
-    uint32_t last_use[IPU_UPDATE_MAX_OPERANDS]; /* the step behind which it is free */
+    uint32_t last_use[IPU_UPDATE_MAX_OPERANDS]; /* the step after which it is free */
 } maker;
 
 static ipu_status

@@ -410,7 +410,7 @@ match(matcher *m, uint32_t node, int64_t operand)
     return fits;
 }
 
-/* Variables `first` and those behind it, each as any one of the part's. */
+/* Variables `first` and those after it, each as any one of the part's. */
 static bool
 match_variables(matcher *m, uint32_t first)
 {

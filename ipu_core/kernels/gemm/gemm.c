@@ -4,7 +4,7 @@
  * (gemm_blis.c) was measured to be faster. The choice follows from CPU class and
  * shape alone, never from timing: kernels round differently. It is made once, in
  * prepare, together with the plan of the product and its cut, and lies in the spec.
- * Buffers must have IPU_SLACK_BYTES behind them: BLIS 0.9 may read past a matrix, as
+ * Buffers must have IPU_SLACK_BYTES after them: BLIS 0.9 may read past a matrix, as
  * may our own. */
 
 #include "kernels/gemm/gemm_blis_impl.h"

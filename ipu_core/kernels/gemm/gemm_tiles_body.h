@@ -7,7 +7,7 @@
  *   vector, edge                 a vector; which of its first lanes count
  *   edge_of(lanes)               1 to LANES of them
  *   load, store, spread          of LANES floats; one float in all lanes
- *   load_edge, store_edge        touch no float behind the edge; the rest is 0
+ *   load_edge, store_edge        touch no float past the edge; the rest is 0
  *   load_halves                  LANES float16, widened
  *   zero, multiply_add(x, y, s)  x * y + s, rounded once
  *   relu(x)                      0 where x is less, else x; so NaN and -0 stay
@@ -386,7 +386,7 @@ turn(int64_t rows, int64_t columns, const float *in, int64_t in_row, float *out,
     }
 }
 
-/* n floats of halves. Reads and writes whole vectors: operands have slack behind them,
+/* n floats of halves. Reads and writes whole vectors: operands have slack after them,
  * and what is packed has room. */
 IPU_INLINE TARGET void
 widen(int64_t n, const uint16_t *halves, float *out)
@@ -666,7 +666,7 @@ set_place(const tile_block *t, int64_t row, int64_t column, tile_place *place)
     }
 }
 
-/* Asks for the rows of A behind those of a tile of `rows` rows. */
+/* Asks for the rows of A after those of a tile of `rows` rows. */
 IPU_INLINE void
 fetch_next_rows(const tile_source *from, int64_t rows, int64_t k)
 {

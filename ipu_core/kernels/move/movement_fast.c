@@ -93,7 +93,7 @@ typedef struct plane {
         } else if (from_step == -1) { \
             EACH_ROW(type, to, from, EACH(n, to[i] = from[-i])) \
         } else if (from_step == 2) { \
-            /* the last one apart: a vector would read the element behind it */ \
+            /* the last one apart: a vector would read the element after it */ \
             EACH_ROW(type, to, from, EACH(n - 1, to[i] = from[2 * i]) \
                      to[n - 1] = from[2 * (n - 1)];) \
         } else { \

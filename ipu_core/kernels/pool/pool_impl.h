@@ -41,7 +41,7 @@ ipu__pool_position(const ipu__pool *pool, int64_t d, int64_t h, int64_t w)
     return (d * pool->axes[1].window + h) * pool->axes[2].window + w;
 }
 
-/* The elements [*begin, *end) of window o that are no padding; may be none. */
+/* The elements [*begin, *end) of window o that are not padding; may be none. */
 void ipu__pool_inside(const ipu__pool_axis *axis, int64_t o, int64_t *begin,
                       int64_t *end);
 /* The windows [*first, *end) that element i may be in, and its number in one of them:

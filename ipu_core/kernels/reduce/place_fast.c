@@ -191,7 +191,7 @@ typedef struct place_plan {
     bool wide;        /* places are int64 */
     bool in_parts;    /* tasks are parts of rows */
     int64_t size;     /* of the axis */
-    int64_t inner;    /* elements behind it */
+    int64_t inner;    /* elements after it */
     int64_t outer;    /* before it */
     int64_t bytes;    /* of an element */
     int64_t strips;   /* of `inner` */

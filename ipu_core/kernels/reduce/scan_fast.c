@@ -150,7 +150,7 @@ typedef struct scan_plan {
     const scan_functions *of;
     ipu_cpu_class cpu;
     int64_t size;   /* of the axis */
-    int64_t inner;  /* elements behind it */
+    int64_t inner;  /* elements after it */
     int64_t strips; /* LANES of those */
     int64_t count;  /* strips of all lines; along the last axis rows */
     int64_t per_task;

@@ -309,7 +309,7 @@ join_part(float *sum, float *totals, const float *part, int64_t leaf, int64_t ro
     }
 }
 
-/* The logits are needed behind the sum, and the result may lie where they are. */
+/* The logits are needed after the sum, and the result may lie where they are. */
 static void
 log_softmax_rows(const softmax_job *job, int64_t first, int64_t rows)
 {

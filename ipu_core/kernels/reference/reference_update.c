@@ -96,7 +96,7 @@ ipu_reference_sgd_update(const ipu_kernel_call *call)
     return IPU_OK;
 }
 
-/* From the learning rate, which is input `first`, and the step behind it. */
+/* From the learning rate, which is input `first`, and the step after it. */
 static double
 adam_rate(const ipu_kernel_call *call, uint32_t first)
 {

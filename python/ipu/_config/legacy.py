@@ -590,7 +590,7 @@ def set_compilation_options(
     """Add string options of the compiler; repeated calls add up.
 
     Raises:
-        Exception: They are no dictionary.
+        Exception: They are not dictionaries.
 
     Example:
         >>> opts = ipu.utils.create_ipu_config()
@@ -659,7 +659,7 @@ def set_gcl_options(
     """Add string options of collectives.
 
     Raises:
-        TypeError: They are no dictionary.
+        TypeError: They are not dictionaries.
 
     Example:
         >>> opts = ipu.utils.create_ipu_config()
@@ -689,7 +689,7 @@ def set_report_options(
     """Keep string options of reports; the first is deprecated for the other two.
 
     Raises:
-        Exception: They are no dictionaries.
+        Exception: They are not dictionaries.
 
     Example:
         >>> opts = ipu.utils.create_ipu_config()

@@ -76,7 +76,7 @@ def physical_ids(order: SelectionOrder, n: int) -> list[int]:
 
 
 def _group_members(hardware_id: int, total: int) -> list[int]:
-    """The single IPUs behind a hardware id; empty where there is no such id."""
+    """Return the single IPUs of a hardware id; empty where there is no such id."""
     size, first = 1, 0
     while size <= total:
         groups = total // size

@@ -104,7 +104,7 @@ def graph_ordinal() -> int | None:
 def provisional() -> Iterator[None]:
     """Ask devices that are not configured yet without making them.
 
-    Graphs are put together before devices are configured, or behind that.
+    Graphs are put together before devices are configured, or afterwards.
     """
     here.provisional.append({})
     try:

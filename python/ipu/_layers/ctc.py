@@ -108,7 +108,7 @@ class CTCInferenceLayer(Layer):
 
         Returns:
             Negative logarithms of the probabilities ``[batch, top_paths]``, the best
-            first; the labels' lengths; the labels ``[batch, top_paths, time]``, behind
+            first; the labels' lengths; the labels ``[batch, top_paths, time]``, after
             their end the blank.
         """
         refuse_unknown(type(self).__name__, kwargs, ("mask", "training"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Gradient accumulation: the one mechanism behind pipelines, optimizers and Keras.
+"""Gradient accumulation: the one mechanism under pipelines, optimizers and Keras.
 
 The device runs the micro-batches of a step one after the other, or in a pipeline, as a
 ``pipeline`` node: a loop that carries a sum for each gradient. The update follows it,
@@ -41,7 +41,7 @@ class _Carried(NamedTuple):
 
 
 class Iterations:
-    """The iterations of a loop, while its body is traced; counted where that asks.
+    """The iterations of a loop while its body is traced; counted if the body asks.
 
     Args:
         trace: The open trace.
@@ -71,7 +71,7 @@ class Iterations:
             notes[_CURRENT] = around
 
     def close(self) -> bool:
-        """Count on, after what the body gave; whether the iterations are counted."""
+        """Add the next count to the body's results; return whether there is a count."""
         if self._index is None:
             return False
         self._trace.result(self._index + 1, self._body)

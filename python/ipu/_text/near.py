@@ -70,7 +70,7 @@ def refuse_unknown(
 @functools.cache
 def ignored_keywords(function: types.FunctionType) -> frozenset[str] | None:
     """The parameters of a function that takes any keyword and looks at none of those
-    that are no parameters; None for any other function.
+    that are not parameters; None for any other function.
 
     Example:
         >>> def ignores(x, **kwargs):

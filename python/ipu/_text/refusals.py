@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Calls, and arguments of calls, that are refused, in one table: who is called asks it
-when it runs, and ``python -m ipu check`` before.
+"""Calls, and arguments of calls, that are refused, in one table.
+
+The called function consults it when it runs, and ``python -m ipu check`` before.
 
 A row is about a function, a class, a method or an option of a configuration. What only
 a run can tell is not in it: that depends on the values of tensors, or on what was done

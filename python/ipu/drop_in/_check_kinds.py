@@ -56,7 +56,7 @@ class Method(NamedTuple):
     """A function of a class, bound to an object.
 
     Attributes:
-        function: It.
+        function: The function.
         owner: What the object is.
     """
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""What is remembered of tensors: their masks, and the logits behind probabilities.
+"""What is remembered of tensors: their masks, and the logits of probabilities.
 
 ``Embedding(mask_zero=True)`` and ``Masking`` make a mask, layers that support masking
 hand it on to their results, and what averages over time or computes a loss leaves the
 masked steps out.
 
-A cross-entropy of softmax outputs is computed from the logits behind them: this is
+A cross-entropy of softmax outputs is computed from those logits: this is
 exact where the probabilities have rounded to 0 or 1, and it is what Keras does, also
 where the user says ``from_logits=True`` of a tensor that is none.
 """

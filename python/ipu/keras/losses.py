@@ -339,7 +339,7 @@ def _remembered(name: str, y_pred: Tensor, from_logits: bool, kind: Kind) -> Any
         warn_user(
             f"`{name}` received `from_logits=True`, but the `output` argument was "
             "produced by a sigmoid or softmax activation and thus does not represent "
-            "logits. The loss is computed from the logits behind it. Was this "
+            "logits. The loss is computed from its logits. Was this "
             "intended?"
         )
     return logits

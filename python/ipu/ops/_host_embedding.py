@@ -231,7 +231,7 @@ class HostEmbedding:
 
         Args:
             indices: Integers of any shape.
-            clip_indices: Whether those that are no rows become the nearest one.
+            clip_indices: Whether those that are not rows become the nearest one.
 
         Returns:
             A tensor ``[*indices.shape, size]``.

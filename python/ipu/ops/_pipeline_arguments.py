@@ -279,7 +279,7 @@ def method_of(
     """How gradients are accumulated.
 
     Raises:
-        ValueError: It is no such method, or does not go with batch serialization.
+        ValueError: It is not such a method, or does not go with batch serialization.
     """
     if optimizer_function is None:
         return Method.SUM

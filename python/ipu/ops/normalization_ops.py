@@ -102,7 +102,7 @@ def _normalized(
 def _in_either_order(position: int) -> Callable[[_Function], _Function]:
     """Let a function take ``reduction_axes`` in front of ``center``, as SDK 1 had it.
 
-    The two are told apart by what is given: axes are no bool.
+    The two are told apart by what is given: axes are not a bool.
 
     Args:
         position: The place of ``center``.

@@ -59,7 +59,7 @@ __all__ = ["InputSpec", "Layer"]
 
 T = TypeVar("T")
 
-# attributes that are no part of the layer, or are reported by other means
+# attributes that are not part of the layer, or are reported by other means
 _UNTRACKED = frozenset(
     {
         "_inbound_nodes",
@@ -600,7 +600,7 @@ class Layer(Configured):
         return groups
 
     def _children(self) -> list[Any]:
-        """The layers inside, and the modules that are no layers."""
+        """The layers inside, and the modules that are not layers."""
         kinds = (Layer, tf.Module)
         return unique([m for m in self._members() if isinstance(m, kinds)])
 

@@ -16,7 +16,7 @@ __all__ = ["Input", "InputLayer"]
 
 
 class InputLayer(Layer):
-    """The layer behind ``Input``.
+    """The layer that ``Input`` makes.
 
     Args:
         input_shape: Sizes without the batch.

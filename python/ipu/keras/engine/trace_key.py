@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Must a model's programs be traced again? The key of what they were traced for says.
+"""The key that tells when a model's programs must be traced again.
 
 A program serves again where all is equal that it was traced for: the mode and the kind
 of data, the layers and their attributes, what ``compile`` was given, the device. What

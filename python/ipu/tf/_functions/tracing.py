@@ -212,7 +212,7 @@ def _trace(
 ) -> tuple[_core.Trace, Any, list[_Result], list[TensorSpec]]:
     """Trace ``function``; every TensorSpec in the nest ``args`` becomes a parameter.
 
-    ``then(trace, arguments, results)`` may trace more behind it.
+    ``then(trace, arguments, results)`` may trace more after it.
     """
     trace = _core.Trace(host=host, name=build.name)
     here.builds.append(build)
@@ -271,7 +271,7 @@ def trace_program(
         device: Where it will run; None on the host.
         build: Collects what belongs to the program; None where nothing but the
             program itself will be run.
-        then: Called in the trace, behind the function, as
+        then: Called in the trace, after the function, as
             ``then(trace, arguments, results)``.
     """
     if build is None:

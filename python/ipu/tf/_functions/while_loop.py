@@ -84,7 +84,7 @@ class Carried:
     """The loop variables of a loop that is being traced, and its blocks.
 
     An array of which nothing is known becomes a tensor when a block first writes to it:
-    then each block gets a parameter for its rows, behind all others.
+    then each block gets a parameter for its rows, after all others.
 
     Args:
         trace: The open trace.

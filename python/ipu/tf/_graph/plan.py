@@ -88,7 +88,7 @@ def needed(targets: Sequence[GraphOperation], fed: Fed) -> list[GraphOperation]:
         found.add(op)
         waiting.extend(op.control_inputs)
         waiting.extend(t.op for t in op.inputs if fed.computes(t))
-        # a derivative goes on after what is given in the place of what leads to it
+        # a derivative continues past fed tensors on its path
         waiting.extend(other for other in op.path if fed.replaced([other]))
     return sorted(found, key=lambda op: op.index)
 
@@ -163,8 +163,8 @@ class _Step:
     def _drawing(self, device: devices.Device) -> Iterator[None]:
         """A context in which random numbers go on where the session was with them.
 
-        An op has a stream for each session, which a program with several of them takes
-        to where the one that was run most often is.
+        An op has a stream for each session. A program with several random ops advances
+        all their streams to the furthest one.
         """
         drawing = [op for op in self.ops if op.draws[0] < op.draws[1]]
         if not drawing:

@@ -30,7 +30,7 @@ def dilation2d(
         input: [batch, height, width, channels].
         filters: [height, width, channels].
         strides: [1, down, right, 1].
-        padding: "VALID", or "SAME": what is around the image is no candidate.
+        padding: "VALID", or "SAME": what is around the image is not a candidate.
         data_format: "NHWC".
         dilations: [1, down, right, 1]: from one element of the filter to the next.
 

@@ -156,7 +156,7 @@ def pad(
         tensor: Anything that converts to a tensor.
         paddings: For each axis how many before and how many after.
         mode: "CONSTANT", "REFLECT" (mirrored at the border element) or "SYMMETRIC"
-            (mirrored behind it).
+            (mirrored after it).
         constant_values: What is added in the first mode.
 
     Raises:

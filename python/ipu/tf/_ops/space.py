@@ -192,9 +192,7 @@ def batch_to_space_nd(
     moved = transpose(reshape(value, [*block, batch, *sizes, *rest]), order)
     outer = [size * edge for size, edge in zip(sizes, block, strict=True)]
     whole = reshape(moved, [batch, *outer, *rest])
-    kept = [
-        n - before - behind for n, (before, behind) in zip(outer, pairs, strict=True)
-    ]
+    kept = [n - before - after for n, (before, after) in zip(outer, pairs, strict=True)]
     if any(size < 0 for size in kept):
         raise ValueError(f"`crops` of {pairs} leave nothing of axes of {outer}.")
     attrs = {

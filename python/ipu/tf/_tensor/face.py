@@ -130,7 +130,7 @@ def tensor_op(tensor: _core.Tensor) -> Operation:
         tensor: Of any shape and dtype.
 
     Raises:
-        AttributeError: It is no such value.
+        AttributeError: It is not such a value.
     """
     trace = _core.open_trace()
     if trace is None or not tensor.is_symbolic:

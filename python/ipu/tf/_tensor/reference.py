@@ -9,7 +9,7 @@ from typing import Any
 class Reference:
     """A tensor or variable by identity; it is hashable.
 
-    ``==`` of tensors and variables compares their elements, so they are no keys
+    ``==`` of tensors and variables compares their elements, so they are not keys
     themselves. ``x.ref()`` makes one, :meth:`deref` gives ``x`` back.
 
     Example:

@@ -36,6 +36,6 @@ def varying(array: np.ndarray[Any, Any], *axes: int) -> np.ndarray[Any, Any]:
     if array.size:
         return np.pad(array, more, "edge")
     sizes_made = [
-        size + behind for size, (_, behind) in zip(array.shape, more, strict=True)
+        size + after for size, (_, after) in zip(array.shape, more, strict=True)
     ]
     return np.full(sizes_made, b"" if array.dtype.kind == "O" else 0, array.dtype)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Leaves of elements that are no dense tensors of numbers: strings, ragged and sparse
+"""Leaves of elements that are not dense tensors of numbers: strings, ragged and sparse
 tensors, and data sets.
 
 The core moves them as vectors of bytes, of any length: one string as it is, anything

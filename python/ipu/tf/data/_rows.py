@@ -49,7 +49,7 @@ def stacked_batches(
 
     def start() -> Iterator[_Arrays]:
         rows = _packed.packed_rows(impl)
-        # an error takes along the rows of its batch that were read before it
+        # an error also discards the rows of its batch that were read before it
         pieces = iter(lambda: list(itertools.islice(rows, size)), [])
         whole = filter(lambda piece: len(piece) == size, pieces) if drop else pieces
         return map(batch, whole)

@@ -31,7 +31,7 @@ def pillow(what: str) -> Any:
 
 
 def _reason(error: Exception) -> str:
-    # Pillow says of what is no picture at all where its object lies in memory
+    # Pillow says of what is not a picture at all where its object lies in memory
     return "" if "BytesIO object" in str(error) else f" ({error})"
 
 
@@ -44,7 +44,7 @@ def _opened(contents: Any, what: str, formats: tuple[str, ...]) -> Any:
         raise
     except Exception as error:  # Pillow raises whatever its decoders raise
         raise InvalidArgumentError(
-            f"{what}: {len(data)} bytes that are no whole picture in one of the "
+            f"{what}: {len(data)} bytes that are not a whole picture in one of the "
             f"formats {', '.join(formats)}{_reason(error)}."
         ) from error
     return image
@@ -102,7 +102,8 @@ def decode_image(
         A tensor [height, width, channels].
 
     Raises:
-        InvalidArgumentError: The contents are no whole picture; a number of channels.
+        InvalidArgumentError: The contents are not a whole picture; a wrong number of
+            channels.
         ImportError: The extra ``images`` is not installed.
 
     Example:
@@ -145,7 +146,7 @@ def decode_jpeg(contents: Any, channels: int = 0, *args: Any, **kwargs: Any) -> 
         A uint8 tensor [height, width, channels].
 
     Raises:
-        InvalidArgumentError: The contents are no whole picture.
+        InvalidArgumentError: The contents are not a whole picture.
 
     Example:
         >>> image = tf.io.encode_jpeg(tf.zeros((4, 6, 3), tf.uint8))

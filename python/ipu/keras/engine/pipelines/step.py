@@ -3,7 +3,7 @@
 
 A stage gets what the one before it gives, and nothing else: whatever a later stage
 needs travels through all stages in between. These are results of layers with their
-masks, the logits behind the model's outputs, terms of the loss, targets and weights.
+masks, the logits under the model's outputs, terms of the loss, targets and weights.
 What each of the tensors is, is noted while a stage is traced and read by the next.
 """
 

@@ -29,7 +29,7 @@ class Batches(NamedTuple):
 
     Attributes:
         dataset: A data set with device dtypes; with known shapes unless ``is_open``;
-            None where the data are no data set.
+            None where the data are not a data set.
         cardinality: How many batches, or INFINITE or UNKNOWN.
         of_pass: Batches of one pass over the data, where its last one is partial.
         tail: Rows of that last batch which count; 0: all batches are full.

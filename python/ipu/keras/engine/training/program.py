@@ -251,7 +251,7 @@ class Program(Loop):
             of_pass: Where the last batch of each pass is filled up: the batches of a
                 pass.
             tail: Rows of that last batch which count; 0: all batches are full.
-            may_end: Whether data that end are no error, but the end of the run.
+            may_end: Whether data that end are not an error, but the end of the run.
         """
         self._infeed._dataset = dataset
         self._may_end = may_end
