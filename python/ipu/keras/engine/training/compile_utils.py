@@ -98,7 +98,7 @@ class LossesContainer:
         self._losses: list[losses.Loss | None] = []
         self._weights: list[float] = []
         self._names: list[str] = []
-        self._means: list[metrics.Mean] = []
+        self._means: list[metrics.Mean | None] = []  # of each of several outputs
         # names of losses are checked at once, not when the first data come
         for one in tf.nest.flatten(loss):
             losses.get(one)
@@ -115,12 +115,11 @@ class LossesContainer:
         weights = _by_output("loss_weights", self._given_weights, output_names)
         self._weights = [1.0 if w is None else float(w) for w in weights]
         self._total = metrics.Mean("loss")
-        if len(output_names) > 1:
-            self._means = [
-                metrics.Mean(f"{name}_loss")
-                for name, loss in zip(output_names, self._losses, strict=True)
-                if loss is not None
-            ]
+        one = len(output_names) == 1
+        self._means = [
+            None if one or loss is None else metrics.Mean(f"{name}_loss")
+            for name, loss in zip(output_names, self._losses, strict=True)
+        ]
         self.built = True
 
     @property
@@ -134,7 +133,7 @@ class LossesContainer:
 
         None before the first use: a step of the user's own may do without.
         """
-        return [] if self._total is None else [self._total, *self._means]
+        return [mean for mean in (self._total, *self._means) if mean is not None]
 
     def __call__(
         self,
@@ -152,22 +151,15 @@ class LossesContainer:
         weights = _weights(sample_weight, self._names)
         total: Any = None
         rows: int | None = None  # of the batch: what its mean counts for
-        means = iter(self._means)
-        for name, loss, factor, target, output, weight in zip(
-            self._names,
-            self._losses,
-            self._weights,
-            targets,
-            outputs,
-            weights,
-            strict=True,
-        ):
+        compiled = zip(
+            self._names, self._losses, self._weights, self._means, strict=True
+        )
+        parts = zip(compiled, targets, outputs, weights, strict=True)
+        for (name, loss, factor, mean), target, output, weight in parts:
             if loss is None:
                 continue
             if target is None and regularization_losses:
                 # data without targets: what add_loss gave is the loss
-                if self._means:
-                    next(means)
                 continue
             if target is None:
                 raise ValueError(
@@ -185,8 +177,8 @@ class LossesContainer:
                 rows = int(target.shape[0])
             if tf.as_dtype(value.dtype).name != "float32":
                 value = tf.cast(value, "float32")
-            if self._means:
-                next(means).update_state(value, rows)
+            if mean is not None:
+                mean.update_state(value, rows)
             if factor != 1.0:
                 value = value * factor
             total = value if total is None else _sum(total, value)
