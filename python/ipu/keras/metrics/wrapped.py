@@ -7,6 +7,7 @@ from typing import Any
 
 from ipu import tf
 from ipu._text.arguments import as_int
+from ipu._text.faces import face
 from ipu.keras._types import Tensor
 from ipu.keras.losses import (
     _OfFunction,
@@ -25,34 +26,6 @@ from ipu.keras.losses import (
     squared_hinge,
 )
 from ipu.keras.metrics.base import MeanMetricWrapper
-
-__all__ = [
-    "Accuracy",
-    "BinaryAccuracy",
-    "BinaryCrossentropy",
-    "CategoricalAccuracy",
-    "CategoricalCrossentropy",
-    "CategoricalHinge",
-    "CosineSimilarity",
-    "Hinge",
-    "KLDivergence",
-    "LogCoshError",
-    "MeanAbsoluteError",
-    "MeanAbsolutePercentageError",
-    "MeanSquaredError",
-    "MeanSquaredLogarithmicError",
-    "Poisson",
-    "SparseCategoricalAccuracy",
-    "SparseCategoricalCrossentropy",
-    "SparseTopKCategoricalAccuracy",
-    "SquaredHinge",
-    "TopKCategoricalAccuracy",
-    "binary_accuracy",
-    "categorical_accuracy",
-    "sparse_categorical_accuracy",
-    "sparse_top_k_categorical_accuracy",
-    "top_k_categorical_accuracy",
-]
 
 
 def accuracy(y_true: Any, y_pred: Any) -> Tensor:
@@ -375,3 +348,6 @@ class SparseCategoricalCrossentropy(MeanMetricWrapper):
             from_logits=from_logits,
             axis=axis,
         )
+
+
+face(__name__)
