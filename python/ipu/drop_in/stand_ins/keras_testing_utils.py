@@ -28,9 +28,7 @@ def enable_v2_dtype_behavior(fn: Callable[..., Any]) -> Callable[..., Any]:
     return fn
 
 
-def disable_v2_dtype_behavior(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """A decorator without effect, as :func:`enable_v2_dtype_behavior`."""
-    return fn
+disable_v2_dtype_behavior = enable_v2_dtype_behavior
 
 
 def for_all_test_methods(
@@ -135,23 +133,13 @@ class Bias(keras.layers.Layer):
         super().build(input_shape)
 
     def call(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-        del args, kwargs
         return inputs + self.bias
 
 
-class SmallSubclassMLP(keras.Model):
-    """A model of two dense layers, as a subclass of ``Model``."""
-
-    def __init__(self, num_hidden: int, num_classes: int, **kwargs: Any) -> None:
-        super().__init__(name="test_model", **kwargs)
-        self.layer_a = keras.layers.Dense(num_hidden, activation="relu")
-        self.layer_b = keras.layers.Dense(
-            num_classes, activation="sigmoid" if num_classes == 1 else "softmax"
-        )
-
-    def call(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-        del args, kwargs
-        return self.layer_b(self.layer_a(inputs))
+def _run_layers(value: Any, layers: list[Any]) -> Any:
+    for layer in layers:
+        value = layer(value)
+    return value
 
 
 def _mlp_layers(num_hidden: int, num_classes: int, **first: Any) -> list[Any]:
@@ -161,6 +149,17 @@ def _mlp_layers(num_hidden: int, num_classes: int, **first: Any) -> list[Any]:
             num_classes, activation="sigmoid" if num_classes == 1 else "softmax"
         ),
     ]
+
+
+class SmallSubclassMLP(keras.Model):
+    """A model of two dense layers, as a subclass of ``Model``."""
+
+    def __init__(self, num_hidden: int, num_classes: int, **kwargs: Any) -> None:
+        super().__init__(name="test_model", **kwargs)
+        self.layer_a, self.layer_b = _mlp_layers(num_hidden, num_classes)
+
+    def call(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        return self.layer_b(self.layer_a(inputs))
 
 
 def get_small_sequential_mlp(
@@ -173,10 +172,9 @@ def get_small_sequential_mlp(
 
 def get_small_functional_mlp(num_hidden: int, num_classes: int, input_dim: int) -> Any:
     """Two dense layers as a functional model."""
-    x = inputs = keras.Input(shape=(input_dim,))
-    for layer in _mlp_layers(num_hidden, num_classes):
-        x = layer(x)
-    return keras.Model(inputs, x)
+    inputs = keras.Input(shape=(input_dim,))
+    layers = _mlp_layers(num_hidden, num_classes)
+    return keras.Model(inputs, _run_layers(inputs, layers))
 
 
 def get_small_subclass_mlp(num_hidden: int, num_classes: int) -> SmallSubclassMLP:
@@ -202,10 +200,7 @@ class _SubclassModel(keras.Model):
         self.all_layers = model_layers
 
     def call(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-        del args, kwargs
-        for layer in self.all_layers:
-            inputs = layer(inputs)
-        return inputs
+        return _run_layers(inputs, self.all_layers)
 
 
 def get_model_from_layers(
@@ -233,10 +228,8 @@ def get_model_from_layers(
         return model
     if input_shape is None:
         raise ValueError("A functional model needs `input_shape`.")
-    x = inputs = keras.Input(shape=input_shape, dtype=input_dtype)
-    for layer in model_layers:
-        x = layer(x)
-    return keras.Model(inputs, x, name=name)
+    inputs = keras.Input(shape=input_shape, dtype=input_dtype)
+    return keras.Model(inputs, _run_layers(inputs, model_layers), name=name)
 
 
 class _MultiIOModel(keras.Model):
@@ -249,7 +242,6 @@ class _MultiIOModel(keras.Model):
         self.after = after
 
     def call(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-        del args, kwargs
         return _run_branches(inputs, self.branches, self.before, self.after)
 
 
@@ -261,12 +253,6 @@ def _run_branches(
         starts = [_run_layers(inputs, before)] * len(branches)
     ends = [_run_layers(x, b) for x, b in zip(starts, branches, strict=True)]
     return ends if after is None else _run_layers(ends, after)
-
-
-def _run_layers(value: Any, layers: list[Any]) -> Any:
-    for layer in layers:
-        value = layer(value)
-    return value
 
 
 def get_multi_io_model(
