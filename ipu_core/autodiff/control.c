@@ -31,8 +31,7 @@
 static ipu_status
 collect_writes(ipu__walk *w, ipu_block id, ipu_id_map *written)
 {
-    for (ipu_node n = ipu_block_first(w->graph, id); ipu_is_node(n);
-         n = ipu_node_next(w->graph, n)) {
+    IPU_EACH_NODE(n, w->graph, id) {
         const ipu_node_data *node = ipu_node_of(w->graph, n);
         for (uint32_t i = 0; ipu_node_writes(node) && i < ipu_node_resource_count(node);
              i++) {

@@ -164,8 +164,7 @@ copy_block(ipu_copy *copy, ipu_block id, ipu_block into, ipu_block *out)
         IPU_TRY(ipu_graph_add_param(copy->ctx, copy->to, *out, &type, &made));
         IPU_TRY(ipu_copy_say(copy, param, made));
     }
-    for (ipu_node n = ipu_block_first(copy->from, id); ipu_is_node(n);
-         n = ipu_node_next(copy->from, n)) {
+    IPU_EACH_NODE(n, copy->from, id) {
         IPU_TRY(ipu_copy_node(copy, n, *out));
     }
     for (size_t i = 0; i < ipu_block_of(copy->from, id)->results.count; i++) {

@@ -73,15 +73,13 @@ find_in_block(finder *f, ipu_block id)
 {
     /* What blocks inside write comes first, while nothing of this one is marked. */
     size_t first = f->found.count;
-    for (ipu_node n = ipu_block_first(f->graph, id); ipu_is_node(n);
-         n = ipu_node_next(f->graph, n)) {
+    IPU_EACH_NODE(n, f->graph, id) {
         const ipu_node_data *node = ipu_node_of(f->graph, n);
         for (uint32_t k = 0; k < ipu_node_block_count(node); k++) {
             IPU_TRY(find_in_block(f, ipu_node_block(node, k)));
         }
     }
-    for (ipu_node n = ipu_block_first(f->graph, id); ipu_is_node(n);
-         n = ipu_node_next(f->graph, n)) {
+    IPU_EACH_NODE(n, f->graph, id) {
         const ipu_node_data *node = ipu_node_of(f->graph, n);
         for (uint32_t i = 0; ipu_node_writes(node) && i < ipu_node_resource_count(node);
              i++) {

@@ -135,8 +135,7 @@ walk(finder *f, ipu_block block, ipu_failure *worst)
 {
     size_t before = f->looks.count;
     *worst = IPU_FAILS_NEVER;
-    for (ipu_node n = ipu_block_first(f->graph, block); ipu_is_node(n);
-         n = ipu_node_next(f->graph, n)) {
+    IPU_EACH_NODE(n, f->graph, block) {
         const ipu_node_data *node = ipu_node_of(f->graph, n);
         ipu_failure own;
         IPU_TRY(look_at(f, node, &own));

@@ -185,6 +185,10 @@ ipu_node_next(const ipu_graph *graph, ipu_node node)
 {
     return ipu_node_of(graph, node)->next;
 }
+/* The same as a loop: for each node of the block, by its id. */
+#define IPU_EACH_NODE(node, graph, block) \
+    for (ipu_node node = ipu_block_first((graph), (block)); ipu_is_node(node); \
+         node = ipu_node_next((graph), node))
 /* The node that makes a value, NULL for a parameter. */
 static inline const ipu_node_data *
 ipu_producer_of(const ipu_graph *graph, ipu_value value)

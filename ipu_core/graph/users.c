@@ -20,8 +20,7 @@ ipu_node_each_use(const ipu_graph *graph, ipu_node id, ipu_use_fn *fn, void *sta
 ipu_status
 ipu_block_each_use(const ipu_graph *graph, ipu_block id, ipu_use_fn *fn, void *state)
 {
-    for (ipu_node n = ipu_block_first(graph, id); ipu_is_node(n);
-         n = ipu_node_next(graph, n)) {
+    IPU_EACH_NODE(n, graph, id) {
         IPU_TRY(ipu_node_each_use(graph, n, fn, state));
     }
     for (size_t i = 0; i < ipu_block_of(graph, id)->results.count; i++) {

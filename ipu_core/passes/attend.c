@@ -849,8 +849,7 @@ visit(ipu__rewriter *r, ipu_node id, bool *keep)
 static ipu_status
 find_all(attender *t, ipu_block id)
 {
-    for (ipu_node n = ipu_block_first(t->graph, id); ipu_is_node(n);
-         n = ipu_node_next(t->graph, n)) {
+    IPU_EACH_NODE(n, t->graph, id) {
         const ipu_node_data *node = ipu_node_of(t->graph, n);
         attention a;
         for (uint32_t i = 0; i < ipu_node_block_count(node); i++) {

@@ -47,11 +47,9 @@ is_ordered(const ipu__fuser *f, ipu_node id)
 static void
 note_block(ipu__fuser *f, ipu_block id)
 {
-    const ipu_block_data *block = ipu_block_of(f->graph, id);
     f->segment++;
     f->stretch++;
-    for (ipu_node node_id = block->first; ipu_is_node(node_id);
-         node_id = ipu_node_next(f->graph, node_id)) {
+    IPU_EACH_NODE(node_id, f->graph, id) {
         const ipu_node_data *node = ipu_node_of(f->graph, node_id);
         for (uint32_t k = 0; k < ipu_node_block_count(node); k++) {
             note_block(f, ipu_node_block(node, k));

@@ -177,8 +177,7 @@ find_groups(planner *p, ipu_block id)
     ipu_node before = p->before; /* of the block around */
     p->before = IPU_NO_NODE;
     p->blocks_version = ++p->version;
-    for (ipu_node n = ipu_block_first(p->graph, id); ipu_is_node(n);
-         n = ipu_node_next(p->graph, n)) {
+    IPU_EACH_NODE(n, p->graph, id) {
         const ipu_node_data *node = ipu_node_of(p->graph, n);
         const group *g = open_group(p);
         if (g != NULL && ends_group(p, g, n, node)) {

@@ -89,8 +89,7 @@ walk_blocks(walker *w, const ipu_node_data *node, bool is_steered)
 static void
 walk_block(walker *w, ipu_block id, bool is_steered)
 {
-    for (ipu_node n = ipu_block_first(w->graph, id); ipu_is_node(n);
-         n = ipu_node_next(w->graph, n)) {
+    IPU_EACH_NODE(n, w->graph, id) {
         const ipu_node_data *node = ipu_node_of(w->graph, n);
         if (ipu_node_holds_blocks(node)) {
             walk_blocks(w, node, is_steered);

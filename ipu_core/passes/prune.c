@@ -95,8 +95,7 @@ follow(pruner *p, ipu_value value)
 static ipu_status
 need_effects(pruner *p, ipu_block id)
 {
-    for (ipu_node n = ipu_block_first(p->graph, id); ipu_is_node(n);
-         n = ipu_node_next(p->graph, n)) {
+    IPU_EACH_NODE(n, p->graph, id) {
         const ipu_node_data *node = ipu_node_of(p->graph, n);
         if (!ipu_effects_node_has(&p->effects, node)) {
             continue;

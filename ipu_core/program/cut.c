@@ -128,8 +128,7 @@ static void
 place_unused(ipu__pipe *p)
 {
     const ipu_graph *graph = p->l->graph;
-    for (ipu_node n = ipu_block_first(graph, p->body); ipu_is_node(n);
-         n = ipu_node_next(graph, n)) {
+    IPU_EACH_NODE(n, graph, p->body) {
         const ipu_node_data *node = ipu_node_of(graph, n);
         if (p->routine_of[n.index] == IPU__NOWHERE && !makes_nothing(node)) {
             p->routine_of[n.index] = last_maker(p, node);
@@ -201,8 +200,7 @@ check_variables_of(ipu__pipe *p, ipu_node user, ipu_node id, owner *owners)
         p->l->ctx->source = (ipu_source){0};
     }
     for (uint32_t k = 0; k < ipu_node_block_count(node); k++) {
-        for (ipu_node n = ipu_block_first(graph, ipu_node_block(node, k));
-             ipu_is_node(n); n = ipu_node_next(graph, n)) {
+        IPU_EACH_NODE(n, graph, ipu_node_block(node, k)) {
             IPU_TRY(check_variables_of(p, user, n, owners));
         }
     }
@@ -219,8 +217,7 @@ ipu__pipe_check_variables(ipu__pipe *p)
     for (size_t i = 0; i < graph->resources.count; i++) {
         owners[i] = (owner){IPU_NO_NODE, 0};
     }
-    for (ipu_node n = ipu_block_first(graph, p->body); ipu_is_node(n);
-         n = ipu_node_next(graph, n)) {
+    IPU_EACH_NODE(n, graph, p->body) {
         if (p->routine_of[n.index] != IPU__NOWHERE) {
             IPU_TRY(check_variables_of(p, n, n, owners));
         }
@@ -377,8 +374,7 @@ ipu_status
 ipu__pipe_find_crossings(ipu__pipe *p)
 {
     const ipu_graph *graph = p->l->graph;
-    for (ipu_node n = ipu_block_first(graph, p->body); ipu_is_node(n);
-         n = ipu_node_next(graph, n)) {
+    IPU_EACH_NODE(n, graph, p->body) {
         const ipu_node_data *node = ipu_node_of(graph, n);
         if (p->routine_of[n.index] != IPU__NOWHERE &&
             (ipu_node_flags(node) & IPU_OP_VIEW) == 0) {

@@ -509,8 +509,7 @@ ipu__lower_node(lowering *l, ipu_node id)
 ipu_status
 ipu__lower_block(lowering *l, ipu_block id)
 {
-    for (ipu_node node = ipu_block_first(l->graph, id); ipu_is_node(node);
-         node = ipu_node_next(l->graph, node)) {
+    IPU_EACH_NODE(node, l->graph, id) {
         IPU_TRY(ipu__lower_node(l, node));
     }
     return IPU_OK;

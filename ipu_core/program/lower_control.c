@@ -389,8 +389,7 @@ last_read_in(lowering *l, ipu_block id, int32_t buffer, int32_t at)
 {
     const ipu_block_data *block = ipu_block_of(l->graph, id);
     int32_t last = -1;
-    for (ipu_node node_id = block->first; ipu_is_node(node_id);
-         node_id = ipu_node_next(l->graph, node_id)) {
+    IPU_EACH_NODE(node_id, l->graph, id) {
         const ipu_node_data *node = ipu_node_of(l->graph, node_id);
         int32_t time = at >= 0 ? at : l->begin[node_id.index];
         bool loops = ipu_node_is_loop(node);

@@ -406,8 +406,7 @@ lower_routine(ipu__pipe *p, uint32_t r)
     IPU_TRY(place_arrivals(p, r));
     keep_departures(p, r, false);
     want_departures(p, r);
-    for (ipu_node n = ipu_block_first(l->graph, p->body); ipu_is_node(n);
-         n = ipu_node_next(l->graph, n)) {
+    IPU_EACH_NODE(n, l->graph, p->body) {
         if (p->routine_of[n.index] == (int32_t)r) {
             IPU_TRY(ipu__pipe_for_each_use(p, n, ipu__pipe_bring_carried));
             IPU_TRY(ipu__lower_node(l, n));
@@ -427,8 +426,7 @@ static ipu_status
 lower_routines(ipu__pipe *p)
 {
     lowering *l = p->l;
-    for (ipu_node n = ipu_block_first(l->graph, p->body); ipu_is_node(n);
-         n = ipu_node_next(l->graph, n)) {
+    IPU_EACH_NODE(n, l->graph, p->body) {
         if (p->routine_of[n.index] == IPU__NOWHERE) {
             IPU_TRY(ipu__lower_node(l, n));
         }

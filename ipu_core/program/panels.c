@@ -317,8 +317,7 @@ visit_node(const finder *f, ipu_node id, int64_t turns)
 static void
 visit_block(const finder *f, ipu_block id, int64_t turns)
 {
-    for (ipu_node node = ipu_block_first(f->l->graph, id); ipu_is_node(node);
-         node = ipu_node_next(f->l->graph, node)) {
+    IPU_EACH_NODE(node, f->l->graph, id) {
         visit_node(f, node, turns);
     }
 }

@@ -68,8 +68,7 @@ ipu__pipe_check_carried(ipu__pipe *p)
     for (uint32_t i = 0; i < p->node->output_count; i++) {
         IPU_TRY(check_handed_on(p, i));
     }
-    for (ipu_node n = ipu_block_first(graph, p->body); ipu_is_node(n);
-         n = ipu_node_next(graph, n)) {
+    IPU_EACH_NODE(n, graph, p->body) {
         if (p->routine_of[n.index] != IPU__NOWHERE) {
             IPU_TRY(ipu__pipe_for_each_use(p, n, check_carried_use));
         }

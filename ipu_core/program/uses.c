@@ -51,8 +51,7 @@ number_block(lowering *l, ipu_block id)
     for (size_t i = 0; i < block->params.count; i++) {
         define(l, block->params.items[i]);
     }
-    for (ipu_node node_id = block->first; ipu_is_node(node_id);
-         node_id = ipu_node_next(l->graph, node_id)) {
+    IPU_EACH_NODE(node_id, l->graph, id) {
         const ipu_node_data *node = ipu_node_of(l->graph, node_id);
         IPU_FAIL_IF(l->ctx, l->clock >= INT32_MAX - 2, OUT_OF_MEMORY,
                     "out of memory: a graph of more than 2^31 nodes");
@@ -101,8 +100,7 @@ static void
 find_uses(lowering *l, ipu_block id)
 {
     const ipu_block_data *block = ipu_block_of(l->graph, id);
-    for (ipu_node node_id = block->first; ipu_is_node(node_id);
-         node_id = ipu_node_next(l->graph, node_id)) {
+    IPU_EACH_NODE(node_id, l->graph, id) {
         const ipu_node_data *node = ipu_node_of(l->graph, node_id);
         if (ipu_node_flags(node) & IPU_OP_VIEW) {
             continue;

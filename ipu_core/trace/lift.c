@@ -52,8 +52,7 @@ check_writes(lifting *l, ipu_node id)
                  ipu_op_info_of(node->op)->name);
     }
     for (uint32_t k = 0; k < ipu_node_block_count(node); k++) {
-        for (ipu_node n = ipu_block_first(l->from, ipu_node_block(node, k));
-             ipu_is_node(n); n = ipu_node_next(l->from, n)) {
+        IPU_EACH_NODE(n, l->from, ipu_node_block(node, k)) {
             IPU_TRY(check_writes(l, n));
         }
     }
