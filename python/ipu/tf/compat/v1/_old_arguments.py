@@ -11,7 +11,7 @@ from typing import Any
 from ipu import tf
 from ipu.tf._tensor import convert
 from ipu.tf._tensor.dispatch import op
-from ipu.tf.dtypes import bool as bool_type, float32, int32
+from ipu.tf.dtypes import DType, bool as bool_type, float32, int32
 
 where_v2 = tf.where
 
@@ -200,40 +200,26 @@ def control_flow_v2_enabled() -> bool:
     return True
 
 
-def to_float(x: Any, name: str = "ToFloat") -> Any:
-    """``x`` as float32.
+def _to(dtype: DType, name: str, example: str) -> Callable[..., Any]:
+    node = name.title().replace("_", "")
+
+    def function(x: Any, name: str = node) -> Any:
+        return convert.cast(x, dtype)
+
+    code, result = example.split(" -> ")
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"""``x`` as {dtype.name}.
 
     Args:
         x: Anything that converts to a tensor.
 
     Example:
-        >>> float(to_float(2))
-        2.0
+        >>> {code}
+        {result}
     """
-    return convert.cast(x, float32)
+    return function
 
 
-def to_int32(x: Any, name: str = "ToInt32") -> Any:
-    """``x`` as int32.
-
-    Args:
-        x: Anything that converts to a tensor.
-
-    Example:
-        >>> int(to_int32(2.5))
-        2
-    """
-    return convert.cast(x, int32)
-
-
-def to_bool(x: Any, name: str = "ToBool") -> Any:
-    """``x`` as bool.
-
-    Args:
-        x: Anything that converts to a tensor.
-
-    Example:
-        >>> bool(to_bool(2))
-        True
-    """
-    return convert.cast(x, bool_type)
+to_float = _to(float32, "to_float", "float(to_float(2)) -> 2.0")
+to_int32 = _to(int32, "to_int32", "int(to_int32(2.5)) -> 2")
+to_bool = _to(bool_type, "to_bool", "bool(to_bool(2)) -> True")

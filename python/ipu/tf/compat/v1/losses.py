@@ -7,6 +7,7 @@ says, and puts that into the collection ``losses``.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ipu import tf
@@ -187,15 +188,23 @@ def get_total_loss(
     return tf.add_n(found)
 
 
-def mean_squared_error(
-    labels: Any,
-    predictions: Any,
-    weights: Any = 1.0,
-    scope: str | None = None,
-    loss_collection: str | None = _LOSSES,
-    reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
-) -> Any:
-    """Return the mean of squared differences.
+def _of_difference(
+    measure: Callable[[Any], Any], name: str, text: str, result: float
+) -> Callable[..., Any]:
+    def loss(
+        labels: Any,
+        predictions: Any,
+        weights: Any = 1.0,
+        scope: str | None = None,
+        loss_collection: str | None = _LOSSES,
+        reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
+    ) -> Any:
+        found = tf.convert_to_tensor(predictions)
+        losses = measure(found - tf.cast(labels, found.dtype))
+        return compute_weighted_loss(losses, weights, None, loss_collection, reduction)
+
+    loss.__name__ = loss.__qualname__ = name
+    loss.__doc__ = f"""Return the mean of {text} differences.
 
     Args:
         labels: What is right.
@@ -204,39 +213,14 @@ def mean_squared_error(
         scope, loss_collection, reduction: As for :func:`compute_weighted_loss`.
 
     Example:
-        >>> float(mean_squared_error([1.0, 2.0], [1.0, 4.0]))
-        2.0
+        >>> float({name}([1.0, 2.0], [1.0, 4.0]))
+        {result}
     """
-    found = tf.convert_to_tensor(predictions)
-    error = found - tf.cast(labels, found.dtype)
-    return compute_weighted_loss(
-        tf.square(error), weights, None, loss_collection, reduction
-    )
+    return loss
 
 
-def absolute_difference(
-    labels: Any,
-    predictions: Any,
-    weights: Any = 1.0,
-    scope: str | None = None,
-    loss_collection: str | None = _LOSSES,
-    reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
-) -> Any:
-    """Return the mean of absolute differences.
-
-    Args:
-        labels, predictions, weights: As for :func:`mean_squared_error`.
-        scope, loss_collection, reduction: As for :func:`compute_weighted_loss`.
-
-    Example:
-        >>> float(absolute_difference([1.0, 2.0], [1.0, 4.0]))
-        1.0
-    """
-    found = tf.convert_to_tensor(predictions)
-    error = found - tf.cast(labels, found.dtype)
-    return compute_weighted_loss(
-        tf.abs(error), weights, None, loss_collection, reduction
-    )
+mean_squared_error = _of_difference(tf.square, "mean_squared_error", "squared", 2.0)
+absolute_difference = _of_difference(tf.abs, "absolute_difference", "absolute", 1.0)
 
 
 def softmax_cross_entropy(
