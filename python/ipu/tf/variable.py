@@ -24,7 +24,7 @@ from ipu.tf._graph import mode
 from ipu.tf._ops import selection
 from ipu.tf._tensor.face import values_html
 from ipu.tf._tensor.notes import note
-from ipu.tf._tensor.reference import Reference
+from ipu.tf._tensor.operation import Reference
 from ipu.tf.dtypes import DEVICE_DTYPES, DType, as_dtype
 from ipu.tf.indexed_slices import IndexedSlices
 from ipu.tf.tensor_shape import TensorShape

@@ -21,7 +21,7 @@ from ipu.keras.optimizers.optimizer import Optimizer
 from ipu.keras.optimizers.schedules import LearningRateSchedule
 from ipu.tf._functions.signature import exact
 from ipu.tf._functions.tracing import in_trace
-from ipu.tf._tensor.reference import Reference
+from ipu.tf._tensor.operation import Reference
 
 _PLAIN = frozenset({bool, int, float, str, type(None)})
 _PARTS = (Optimizer, LearningRateSchedule, losses.Loss, metrics.Metric)

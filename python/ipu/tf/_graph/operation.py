@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from ipu._core import Tensor, open_trace
 from ipu.tf import nest
 from ipu.tf._graph import frame, mode, notes
-from ipu.tf._tensor.operation import Operation
-from ipu.tf._tensor.reference import Reference
+from ipu.tf._tensor.operation import Operation, Reference
 from ipu.tf.dtypes import DType
 from ipu.tf.tensor_shape import TensorShape
 

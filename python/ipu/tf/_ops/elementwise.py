@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ipu.tf._tensor.call_types import Binary, Unary
 from ipu.tf._tensor.convert import Tensor, apply, cast, like, pair
-from ipu.tf._tensor.dispatch import op
+from ipu.tf._tensor.dispatch import Binary, Unary, op
 from ipu.tf._tensor.notes import note_logits
 from ipu.tf.dtypes import as_dtype
 

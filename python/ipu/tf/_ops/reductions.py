@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from ipu.tf._tensor.call_types import Reduction
 from ipu.tf._tensor.convert import (
     Tensor,
     apply,
@@ -17,7 +16,7 @@ from ipu.tf._tensor.convert import (
     like,
     on_device,
 )
-from ipu.tf._tensor.dispatch import op
+from ipu.tf._tensor.dispatch import Reduction, op
 from ipu.tf.dtypes import as_dtype, int32
 
 

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
+from ipu._core import Tensor
 from ipu._text.tracebacks import drop_own_frames, explain_arguments
 from ipu.tf._graph import mode
 
@@ -101,3 +102,27 @@ def graph_op(function: F) -> F:
         return graph.record(function, args, kwargs)
 
     return cast(F, call)
+
+
+class Unary(Protocol):
+    """An op of one tensor."""
+
+    def __call__(self, x: Any, name: str | None = None) -> Tensor: ...
+
+
+class Binary(Protocol):
+    """An op of two tensors, which are broadcast."""
+
+    def __call__(self, x: Any, y: Any, name: str | None = None) -> Tensor: ...
+
+
+class Reduction(Protocol):
+    """An op over some of the axes of a tensor."""
+
+    def __call__(
+        self,
+        input_tensor: Any,
+        axis: Any = None,
+        keepdims: bool = False,
+        name: str = "",
+    ) -> Tensor: ...

@@ -15,8 +15,7 @@ from ipu import _core
 from ipu._text.near import refuse_unknown
 from ipu.tf import nest
 from ipu.tf._tensor.notes import noted
-from ipu.tf._tensor.operation import Operation
-from ipu.tf._tensor.reference import Reference
+from ipu.tf._tensor.operation import Operation, Reference
 
 _MOST_VALUES = 200  # of a tensor that is shown whole
 

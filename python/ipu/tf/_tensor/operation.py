@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What stands for an effect where a program wants to hold on to it."""
+"""What stands for an effect, and for a tensor in sets and dicts: itself."""
 
 from __future__ import annotations
 
@@ -35,3 +35,34 @@ class Operation:
 
     def __repr__(self) -> str:
         return f"<tf.Operation '{self.name}' type={self.type}>"
+
+
+class Reference:
+    """A tensor or variable by identity; it is hashable.
+
+    ``==`` of tensors and variables compares their elements, so they are not keys
+    themselves. ``x.ref()`` makes one, :meth:`deref` gives ``x`` back.
+
+    Example:
+        >>> v = tf.Variable(1.0)
+        >>> {v.ref(): "weight"}[v.ref()]
+        'weight'
+    """
+
+    __slots__ = ("_referent",)
+
+    def __init__(self, referent: Any) -> None:
+        self._referent = referent
+
+    def deref(self) -> Any:
+        """Give the object itself."""
+        return self._referent
+
+    def __hash__(self) -> int:
+        return id(self._referent)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Reference) and self._referent is other._referent
+
+    def __repr__(self) -> str:
+        return f"<Reference wrapping {self._referent!r}>"

@@ -19,10 +19,11 @@ from ipu.tf.autograph._build import (
     statements,
 )
 from ipu.tf.autograph._jumps import lower
-from ipu.tf.autograph._liveness import Live, analyse
 from ipu.tf.autograph._names import (
     Access,
+    Live,
     access,
+    analyse,
     expression_of,
     local_names,
     root,
