@@ -11,11 +11,10 @@ from ipu._text.refusals import refuse_call
 from ipu.drop_in.first_keras import replacement
 from ipu.drop_in.first_keras.models import Sequential, symbols
 from ipu.drop_in.first_keras.restricted import FirstGeneration, checked_count
-from ipu.gradient_accumulation import GradientAccumulationReductionMethod as Method
 from ipu.keras.engine.base_layer import Layer
 from ipu.keras.engine.functional import Functional
 from ipu.keras.engine.input_layer import InputLayer
-from ipu.keras.engine.training.device_steps import Pipeline, PipelinedSteps, Steps
+from ipu.keras.engine.training.device_steps import PipelinedSteps, Steps
 from ipu.ops import pipelining_ops
 
 if TYPE_CHECKING:
@@ -128,15 +127,7 @@ class _Pipelined(FirstGeneration):
         options = {**self._pipelining_kwargs, **extra}
         # an evaluation takes the last of running means: there is nothing to add up
         sums = bool(options.pop("accumulate_outfeed", False)) and mode == "train"
-        pipeline = Pipeline(
-            of_update=self._count,
-            device_mapping=self._pipelining_device_mapping,
-            accumulate_outfeed=sums,
-            reduction_method=Method.SUM,
-            options=options,
-            serialized=self._serialized,
-        )
-        return PipelinedSteps(self, mode, pipeline)
+        return PipelinedSteps(self, mode, self._accumulated, sums, options)
 
     def pipeline_schedule(self, training: bool = True) -> Timetable:
         """Give the timetable of a step; in evaluation and prediction it counts as many

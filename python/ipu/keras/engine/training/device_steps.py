@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ipu import loops, tf
 from ipu._loops import accumulation
@@ -143,36 +143,30 @@ class AccumulatedSteps(PlainSteps):
         loops.repeat(count // self._per_update, update, [])
 
 
-class Pipeline(NamedTuple):
-    """How a model is pipelined.
+class PipelinedSteps(Steps):
+    """Steps of a pipelined model.
 
-    Attributes:
-        of_update: Steps of an update, or of an execution where nothing is trained.
-        device_mapping: The IPU of each stage, or None.
-        accumulate_outfeed: Whether the outfeed gets sums.
-        reduction_method: How the gradients of an update become one.
+    Args:
+        steps: Of an update, or of an execution where nothing is trained.
+        has_sums: Whether the outfeed gets sums over them.
         options: More keyword arguments for ``pipelining_ops.pipeline``.
-        serialized: How many steps a stage loops over at a time; ``of_update`` counts
-            such groups.
+        class_weight: A weight for each class, in training.
     """
 
-    of_update: int
-    device_mapping: list[int] | None
-    accumulate_outfeed: bool
-    reduction_method: Any
-    options: dict[str, Any]
-    serialized: int = 1
-
-
-class PipelinedSteps(Steps):
-    """Steps of a pipelined model."""
-
     def __init__(
-        self, model: Trainer, mode: str, pipeline: Pipeline, class_weight: Any = None
+        self,
+        model: Trainer,
+        mode: str,
+        steps: int,
+        has_sums: bool,
+        options: dict[str, Any],
+        class_weight: Any = None,
     ) -> None:
         self._model = model
         self._mode = mode
-        self._pipeline = pipeline
+        self._steps = steps
+        self._has_sums = has_sums
+        self._options = options
         self._class_weight = class_weight
         self._step: StagedStep | None = None
         self._capturing: GradientCaptureContext | None = None
@@ -181,33 +175,33 @@ class PipelinedSteps(Steps):
         self, count: Any, infeed: IPUInfeedQueue, outfeed: IPUOutfeedQueue, rows: int
     ) -> None:
         del rows
-        of_update, mapping, accumulates, method, options, serialized = self._pipeline
+        model = self._model
         step = self._step = StagedStep(
-            self._model,
+            model,
             self._mode,
             lambda args, kwargs: _element(infeed, args, kwargs),
             self._class_weight,
-            parts=of_update * serialized if accumulates else 1,
+            parts=self.steps_of(1),
         )
         arguments: dict[str, Any] = {
-            "device_mapping": mapping,
-            "accumulate_outfeed": accumulates,
-            "batch_serialization_iterations": serialized,
-            "name": self._model.name,
-            **options,
+            "device_mapping": model._pipelining_device_mapping,
+            "accumulate_outfeed": self._has_sums,
+            "batch_serialization_iterations": model._serialized,
+            "name": model.name,
+            **self._options,
         }
         if self._mode == "train":
             arguments["optimizer_function"] = self._optimizer_function
-            arguments.setdefault("reduction_method", method)
+            arguments.setdefault("reduction_method", model._accumulation_reduction)
             arguments.setdefault("gradient_accumulation_for_captured_grads", False)
             # what is minimised stays; the loss and the metrics' results go out
-            shown = 1 + len(self._model.metrics)
+            shown = 1 + len(model.metrics)
             arguments["outfeed_mask"] = [True] + [False] * shown
         with capturing() as self._capturing:
             pipelining_ops.pipeline(
                 step.functions,
-                gradient_accumulation_count=of_update,
-                repeat_count=count // (of_update * serialized),
+                gradient_accumulation_count=self._steps // model._serialized,
+                repeat_count=count // self._steps,
                 infeed_queue=infeed,
                 outfeed_queue=outfeed,
                 **arguments,
@@ -229,9 +223,7 @@ class PipelinedSteps(Steps):
         return self._step.arrangement()
 
     def steps_of(self, results: int) -> int:
-        if not self._pipeline.accumulate_outfeed:
-            return results
-        return results * self._pipeline.of_update * self._pipeline.serialized
+        return results * self._steps if self._has_sums else results
 
 
 @contextmanager

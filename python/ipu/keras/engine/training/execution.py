@@ -15,7 +15,6 @@ from ipu.keras import optimizers
 from ipu.keras.engine.pipelines.ipu_options import ReplicatedMetricReductionMethod
 from ipu.keras.engine.training.device_steps import (
     AccumulatedSteps,
-    Pipeline,
     PipelinedSteps,
     PlainSteps,
     Steps,
@@ -168,15 +167,8 @@ def make_steps(
             )
         known = inspect.signature(pipelining_ops.pipeline).parameters
         refuse_unknown("set_pipelining_options", model._pipelining_kwargs, known)
-        pipeline = Pipeline(
-            of_run // serialized,
-            model._pipelining_device_mapping,
-            sums,
-            model._accumulation_reduction,
-            model._pipelining_kwargs,
-            serialized,
-        )
-        return PipelinedSteps(model, mode, pipeline, class_weight)
+        options = model._pipelining_kwargs
+        return PipelinedSteps(model, mode, of_run, sums, options, class_weight)
     step = model._device_step(mode, class_weight)
     if per_update > 1 and model.trainable_variables:
         options = model._accumulation_kwargs
