@@ -112,7 +112,8 @@ def _unknown(
 @functools.lru_cache(maxsize=256)
 def _passed_on(function: Any) -> set[str] | None:
     """What a class of layers or optimizers takes as ``**kwargs``: the parameters of its
-    base classes, and the words in their sources. Both refuse all other keywords.
+    base classes, and the words in their sources, or listed there. Both refuse all other
+    keywords.
     """
     from ipu.keras.layers import Layer
     from ipu.keras.optimizers import Optimizer
@@ -123,8 +124,10 @@ def _passed_on(function: Any) -> set[str] | None:
     for base in function.__mro__[:-1]:
         with contextlib.suppress(OSError, TypeError):
             known.update(inspect.signature(base.__init__).parameters)  # type: ignore[misc]
-            module = inspect.getsource(inspect.getmodule(base) or base)
-            known.update(re.findall(r"[\"'](\w+)[\"']", module))
+            module = inspect.getmodule(base)
+            known.update(getattr(module, "_KEYWORDS", ()))
+            source = inspect.getsource(module or base)
+            known.update(re.findall(r"[\"'](\w+)[\"']", source))
     return known
 
 
