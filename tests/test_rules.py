@@ -185,8 +185,10 @@ for name in sys.argv[1:]:
 PACKAGE_ROOMS = """
 _text _device _config _version config
 tf._tensor tf._ops tf._images tf._random tf._string_ops tf.dtypes tf.nest tf.errors \
-    tf.tensor_shape tf.tensor_spec
-tf.* eager ipu_strategy
+    tf.tensor_shape tf.tensor_spec tf.ragged tf._functions.blocks tf._gradients.slices
+tf.* eager tf._ops.matrix_functions tf._ops.special tf._ops.spectral tf._ops.systems \
+    tf._ops.tensor_array tf._ops.updates tf._images.boxes tf._random.generator \
+    tf._random.experimental
 tf.data tf.io tf.lookup tf.summary ipu_infeed_queue ipu_outfeed_queue
 tf tf.test tf._testing
 _loops ops loops scopes sharding autoshard gradient_accumulation _reports profiler \
@@ -204,8 +206,6 @@ tf.compat drop_in ipu_estimator ipu_pipeline_estimator _loops.estimator_parts \
 UPWARD = """
 ipu -> ipu.drop_in
 ipu.ipu_infeed_queue -> ipu.tf.compat.v1._datasets
-ipu.ipu_strategy -> ipu.cross_replica_ops
-ipu.ipu_strategy -> ipu.tf
 ipu.keras._files.keras2_config -> ipu.keras.layers
 ipu.keras._functions -> ipu.keras
 ipu.keras.activations -> ipu.keras.layers
@@ -221,28 +221,15 @@ ipu.ops._popnn -> ipu.keras.initializers
 ipu.ops.normalization_ops -> ipu.tf.compat.v1
 ipu.tf._graph.plan -> ipu.scopes
 ipu.tf._graph.scopes -> ipu.keras.initializers
-ipu.tf._images.boxes -> ipu.tf.control_flow
 ipu.tf._images.changes -> ipu.tf.io
-ipu.tf._ops.clip -> ipu.tf._gradients.slices
 ipu.tf._ops.ctc -> ipu.ops.nn_ops
 ipu.tf._ops.ctc -> ipu.tf.sparse
-ipu.tf._ops.matrix_functions -> ipu.tf.control_flow
-ipu.tf._ops.matrix_functions -> ipu.tf.custom_gradient
 ipu.tf._ops.normalizations -> ipu.ops.cross_replica_ops
 ipu.tf._ops.normalizations -> ipu.tf
 ipu.tf._ops.selection -> ipu.tf._gradients.lookups
 ipu.tf._ops.selection -> ipu.tf.variable
 ipu.tf._ops.special -> ipu.tf
-ipu.tf._ops.special -> ipu.tf.custom_gradient
-ipu.tf._ops.spectral -> ipu.tf._gradients.tapes
-ipu.tf._ops.spectral -> ipu.tf.custom_gradient
-ipu.tf._ops.tensor_array -> ipu.tf._functions.blocks
-ipu.tf._ops.updates -> ipu.tf.variable
-ipu.tf._random.generator -> ipu.tf.variable
 ipu.tf._random.ops -> ipu.tf._graph.mode
-ipu.tf._string_ops.each_string -> ipu.tf.ragged
-ipu.tf._string_ops.parts -> ipu.tf.ragged
-ipu.tf._string_ops.unicode -> ipu.tf.ragged
 ipu.tf._tensor.dispatch -> ipu.tf._graph.mode
 ipu.tf.autograph._feed -> ipu.ipu_infeed_queue
 ipu.tf.autograph._iterate -> ipu.ipu_infeed_queue
@@ -252,6 +239,7 @@ ipu.tf.data._dataset -> ipu.tf
 ipu.tf.data._map -> ipu.tf
 ipu.tf.data._packed -> ipu.tf
 ipu.tf.data._structure -> ipu.tf
+ipu.tf.distribute -> ipu.ipu_strategy
 ipu.tf.io._images -> ipu.tf
 ipu.tf.io._parsing -> ipu.tf
 """
