@@ -14,7 +14,7 @@ from hypothesis import given, strategies as st
 
 import ipu
 from ipu import drop_in
-from ipu._text import later as _later
+from ipu._text import unimplemented as _later
 from ipu._text.missing import MissingModuleError, MissingNameError, NotThereYetError
 from ipu.drop_in import _absent, _check
 

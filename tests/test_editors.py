@@ -65,7 +65,7 @@ def test_dir_has_what_a_module_offers_and_nothing_else() -> None:
         # modules of TensorFlow 1 have what those of TensorFlow 2 have besides
         is_old = module.__name__.startswith("ipu.tf.compat.v1")
         assert set(names) >= {*module.__all__}, module.__name__
-        told = f"{module.__name__} needs the line that ipu._text.faces shows"
+        told = f"{module.__name__} needs the line that ipu._text.exports shows"
         assert is_old or set(names) == {*module.__all__}, told
         assert names == sorted(set(names)), module.__name__
         inner = INNER.get(module.__name__, set())

@@ -19,7 +19,7 @@ from ipu._device.threads import (
     num_threads as num_threads,
     set_num_threads as set_num_threads,
 )
-from ipu._text.faces import face
+from ipu._text.exports import export
 from ipu._version import __version__ as __version__
 
 if TYPE_CHECKING:
@@ -116,4 +116,4 @@ if not TYPE_CHECKING:
         name: f"ipu.ops.{name}" if name.endswith("_ops") else f"ipu.{name}"
         for name in _MODULES
     }
-    face(__name__, None, {**_LAZY, **_MEMBERS})
+    export(__name__, None, {**_LAZY, **_MEMBERS})

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ipu._text.faces import face
+from ipu._text.exports import export
 from ipu.tf._graph import mode
 from ipu.tf._graph.differentiate import ancestors
 from ipu.tf._graph.operation import GraphOperation
@@ -145,4 +145,4 @@ def _spread(
     return shards
 
 
-face(__name__)
+export(__name__)

@@ -34,7 +34,7 @@ from ipu._config.options import (
 )
 from ipu._config.poplar_options import check_poplar_options
 from ipu._device import devices
-from ipu._text.faces import defined, face
+from ipu._text.exports import defined, export
 from ipu._text.log import logger
 from ipu._text.refusals import refuse_given
 
@@ -446,4 +446,4 @@ def get_ipu_config(session: None = None) -> list[IPUConfig]:
     return [IPUConfig.from_dict(layout.options)]
 
 
-face(__name__, defined(__name__, ["AttributeMetadata", *defined(enums.__name__)]))
+export(__name__, defined(__name__, ["AttributeMetadata", *defined(enums.__name__)]))

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from ipu import tf
-from ipu._text.faces import face
+from ipu._text.exports import export
 from ipu._text.log import logger
-from ipu._text.near import refuse_unknown
+from ipu._text.suggestions import refuse_unknown
 from ipu.ipu_infeed_queue import IPUInfeedQueue
 from ipu.tf._graph import mode
 from ipu.tf.data import Dataset, _live
@@ -205,4 +205,4 @@ def infeed_benchmark(
     )
 
 
-face(__name__)
+export(__name__)

@@ -17,7 +17,7 @@ from typing import Any
 from ipu import _core
 from ipu._core import Tensor
 from ipu._device import placement
-from ipu._text.faces import face
+from ipu._text.exports import export
 from ipu._text.tracebacks import boundary
 from ipu.tf import nest
 from ipu.tf._functions.function import DeviceFunction
@@ -152,4 +152,4 @@ def _value(leaf: Any) -> Any:
     return leaf.value() if isinstance(leaf, Variable) else _tensor(leaf)
 
 
-face(__name__)
+export(__name__)

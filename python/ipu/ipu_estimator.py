@@ -31,7 +31,7 @@ from ipu._loops.estimator_parts import (
     takes,
     writes_to,
 )
-from ipu._text.faces import face
+from ipu._text.exports import export
 from ipu._text.refusals import refuse_given
 from ipu.ipu_infeed_queue import IPUInfeedQueue
 from ipu.ipu_outfeed_queue import IPUOutfeedQueue
@@ -516,4 +516,4 @@ class IPUEstimator:
         return load_file(self._checkpoint(None) + ".safetensors")
 
 
-face(__name__)
+export(__name__)

@@ -19,7 +19,7 @@ from ipu._text.errors import (
     InvalidArgumentError,
     NotFoundError,
 )
-from ipu._text.faces import face
+from ipu._text.exports import export
 from ipu._text.refusals import refuse_call
 from ipu.tf import nest
 from ipu.tf._functions.tracing import current_build
@@ -510,4 +510,4 @@ def _check_on_device(index: int, dtype: str, shape: tuple[int, ...]) -> None:
         )
 
 
-face(__name__)
+export(__name__)

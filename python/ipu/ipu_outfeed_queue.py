@@ -18,7 +18,7 @@ from ipu._device.placement import current_ordinal
 from ipu._text import feed_arguments
 from ipu._text.arguments import as_int
 from ipu._text.errors import FailedPreconditionError, InvalidArgumentError
-from ipu._text.faces import face
+from ipu._text.exports import export
 from ipu.tf import nest
 from ipu.tf._functions.tracing import current_build
 from ipu.tf._graph import mode as _graph_mode
@@ -489,4 +489,4 @@ def _at_least_one(name: str, given: dict[str, Any], default: int) -> int:
     return value
 
 
-face(__name__)
+export(__name__)

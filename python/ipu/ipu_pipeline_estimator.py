@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from ipu._loops.estimator_parts import HostMetrics, Program, called
-from ipu._text.faces import face
-from ipu._text.near import refuse_unknown
+from ipu._text.exports import export
 from ipu._text.refusals import refuse_call
+from ipu._text.suggestions import refuse_unknown
 from ipu.ipu_estimator import IPUEstimator
 from ipu.ops import pipelining_ops
 from ipu.tf.estimator import ModeKeys
@@ -208,4 +208,4 @@ def _by_number(taken: Any) -> dict[str, Any]:
     return {f"result_{i:03}": part for i, part in enumerate(parts)}
 
 
-face(__name__)
+export(__name__)

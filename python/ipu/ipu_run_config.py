@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ipu._device.devices import device_sizes
-from ipu._text.faces import face
+from ipu._text.exports import export
 from ipu._text.refusals import refuse_given
 from ipu.tf import estimator
 
@@ -115,4 +115,4 @@ class RunConfig(estimator.RunConfig):
         self.ipu_run_config = ipu_run_config or IPURunConfig()
 
 
-face(__name__)
+export(__name__)

@@ -23,7 +23,7 @@ import numpy as np
 from ipu._device import devices, strategy_state
 from ipu._device.strategy_state import ReduceOp
 from ipu._text.errors import InvalidArgumentError
-from ipu._text.faces import face
+from ipu._text.exports import export
 from ipu._text.tracebacks import boundaries
 from ipu.tf import nest
 
@@ -436,4 +436,4 @@ class IPUStrategyV1(Strategy):
 IPUStrategy = IPUStrategyV1
 
 
-face(__name__)
+export(__name__)

@@ -11,9 +11,9 @@ from typing import Any
 from ipu._layers.ctc import CTCInferenceLayer, CTCPredictionsLayer
 from ipu._layers.effective_transformer import EffectiveTransformer
 from ipu._layers.recurrent import GRU, LSTM
-from ipu._text.faces import face
-from ipu._text.near import refuse_unknown
+from ipu._text.exports import export
 from ipu._text.refusals import refuse_given
+from ipu._text.suggestions import refuse_unknown
 from ipu.keras.layers import (
     Dropout,
     Embedding as _Embedding,
@@ -238,4 +238,4 @@ class RecomputationCheckpoint(Layer):
         return recomputation_checkpoint(inputs)
 
 
-face(__name__)
+export(__name__)

@@ -12,7 +12,7 @@ from ipu._core import Tensor
 from ipu._loops.accumulation import Iterations
 from ipu._loops.training_loop import TrainingLoop, training_loop
 from ipu._text.arguments import as_int
-from ipu._text.faces import face
+from ipu._text.exports import export
 from ipu._text.tracebacks import boundary
 from ipu.ipu_infeed_queue import IPUInfeedQueue
 from ipu.tf._functions.blocks import add_results, as_tuple, block, is_known, loop_attrs
@@ -299,4 +299,4 @@ def while_loop(
     return _result(trace, results[: len(start)])
 
 
-face(__name__)
+export(__name__)

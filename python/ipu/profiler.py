@@ -23,7 +23,7 @@ from ipu._reports.profile import (
     table,
     trace as trace_module,
 )
-from ipu._text.faces import face
+from ipu._text.exports import export
 
 __all__ = ["Profile"]
 
@@ -171,4 +171,4 @@ class Profile:
         return table.text(self.programs, self._top, None)
 
 
-face(__name__)
+export(__name__)

@@ -18,7 +18,7 @@ from ipu import _core
 from ipu._device import devices, placement
 from ipu._device.thread_state import here
 from ipu._text import missing
-from ipu._text.faces import face
+from ipu._text.exports import export
 from ipu.tf.dtypes import as_dtype
 
 
@@ -231,4 +231,4 @@ def partials_type(override_type: Any) -> Iterator[None]:
     yield
 
 
-face(__name__)
+export(__name__)

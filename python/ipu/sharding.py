@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ipu._text.faces import face
+from ipu._text.exports import export
 from ipu.tf._graph.differentiate import ancestors
 from ipu.tf._graph.graph import Graph
 from ipu.tf._graph.operation import GraphOperation, GraphTensor
@@ -144,4 +144,4 @@ def propagate_sharding(graph: Any) -> None:
         raise TypeError(f"`graph` must be a tf.Graph. Received: {graph!r}.")
 
 
-face(__name__)
+export(__name__)

@@ -22,7 +22,7 @@ from ipu._config.flags import running_on_ipu_model as running_on_ipu_model
 from ipu._config.legacy import *
 from ipu._device import devices
 from ipu._loops.data_files import *
-from ipu._text.faces import face, offered
+from ipu._text.exports import export, offered
 from ipu.config import (
     IPUConfig as IPUConfig,
     configure_ipu_system as configure_ipu_system,
@@ -170,4 +170,4 @@ def use_synthetic_data_for(category: SyntheticDataCategory | str) -> bool:
     return flags.use_synthetic_data
 
 
-face(__name__, offered(__name__))
+export(__name__, offered(__name__))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from ipu._text.faces import defined
+from ipu._text.exports import defined
 
 
 class SelectionOrder(Enum):

@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping
 
 from ipu import _core
-from ipu._text.near import hint, nearest_name
+from ipu._text.suggestions import hint, nearest_name
 from ipu._text.user_warnings import warn_user
 
 _CLASSES = ("generic", "avx2", "avx512")

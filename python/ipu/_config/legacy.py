@@ -23,7 +23,7 @@ from ipu._config.enums import (
     SelectionOrder,
     StochasticRoundingBehaviour,
 )
-from ipu._text.faces import defined
+from ipu._text.exports import defined
 from ipu.config import IPUConfig
 
 _SCHEDULERS = {

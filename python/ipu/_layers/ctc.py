@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ipu import tf
-from ipu._text.near import refuse_unknown
+from ipu._text.suggestions import refuse_unknown
 from ipu.keras._types import Tensor
 from ipu.keras.layers import Layer
 from ipu.ops import nn_ops

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ipu import tf
-from ipu._text.near import refuse_unknown
+from ipu._text.suggestions import refuse_unknown
 from ipu.keras import activations
 from ipu.keras._types import Tensor
 from ipu.keras.layers import Dense, Dropout, Layer

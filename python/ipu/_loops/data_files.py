@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from ipu._text.errors import NotFoundError, OutOfRangeError
-from ipu._text.faces import defined
-from ipu._text.near import refuse_unknown
+from ipu._text.exports import defined
 from ipu._text.refusals import refuse_call
+from ipu._text.suggestions import refuse_unknown
 
 
 def export_dataset_to_file(

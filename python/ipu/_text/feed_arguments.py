@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ipu._text.arguments import as_int
-from ipu._text.near import hint
+from ipu._text.suggestions import hint
 
 
 def named(

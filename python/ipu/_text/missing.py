@@ -13,8 +13,8 @@ import sys
 from collections.abc import Iterable
 from typing import NoReturn
 
-from ipu._text import later as _later
-from ipu._text.near import hint
+from ipu._text import unimplemented as _later
+from ipu._text.suggestions import hint
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _STANDARD = os.path.dirname(os.__file__) + os.sep

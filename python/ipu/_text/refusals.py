@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, NoReturn
 
-from ipu._text import later as _later
+from ipu._text import unimplemented as _later
 from ipu._text.errors import UnimplementedError
 from ipu._text.missing import NotThereYetError
 

@@ -25,7 +25,7 @@ import sys
 from types import ModuleType
 
 from ipu._device.locks import Lock
-from ipu._text.faces import face
+from ipu._text.exports import export
 from ipu.drop_in import _facade, _table
 
 __all__ = ["install", "installed", "uninstall"]
@@ -104,4 +104,4 @@ def installed() -> bool:
     return bool(_hook.finders)
 
 
-face(__name__)
+export(__name__)

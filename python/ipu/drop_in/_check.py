@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ipu import drop_in
-from ipu._text import later as _later
+from ipu._text import unimplemented as _later
 from ipu._text.missing import MissingModuleError
 from ipu.drop_in import (
     _check_objects,

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 """``ipu.eager``: what the way back through a program can show."""
 
-from ipu._text.faces import face
+from ipu._text.exports import export
 from ipu.eager import backprop
 
 __all__ = ["backprop"]
 
 
-face(__name__)
+export(__name__)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from ipu._device.thread_state import here
-from ipu._text.faces import face
+from ipu._text.exports import export
 
 __all__ = ["GradientCaptureContext", "active_context"]
 
@@ -56,4 +56,4 @@ class GradientCaptureContext:
             self.captured_gradients[tag] = [known, gradient]
 
 
-face(__name__)
+export(__name__)

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ipu._text.faces import face
+from ipu._text.exports import export
 from ipu.keras import (
     activations,
     callbacks,
@@ -99,4 +99,4 @@ if not TYPE_CHECKING:
     # modules that models do without, some of which take long to import
     _LATER = "backend datasets extensions mixed_precision models preprocessing utils"
     _LAZY = {name: f"ipu.keras.{name}" for name in _LATER.split()}
-    face(__name__, None, _LAZY)
+    export(__name__, None, _LAZY)

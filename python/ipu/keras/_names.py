@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
-from ipu._text import near
+from ipu._text import suggestions
 from ipu.tf._graph import mode
 
 T = TypeVar("T")
@@ -85,7 +85,7 @@ def nearest(
         `` Did you mean 'adam'?``, or what ``otherwise`` says.
     """
     names = sorted(set(known))
-    found = near.hint(name, names, cutoff)
+    found = suggestions.hint(name, names, cutoff)
     if found:
         return found
     return f" Known names: {', '.join(names)}." if otherwise is None else otherwise

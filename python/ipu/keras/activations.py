@@ -11,7 +11,7 @@ from typing import Any
 
 from ipu import tf
 from ipu._text.arguments import checked_tensor
-from ipu._text.faces import face, like
+from ipu._text.exports import export, like
 from ipu.keras import _serialization
 from ipu.keras._tensor_notes import remember_logits
 from ipu.keras._types import Tensor
@@ -319,4 +319,4 @@ def deserialize(name: Any, custom_objects: Any = None) -> Callable[..., Any]:
         return get(name)
 
 
-face(__name__)
+export(__name__)

@@ -11,7 +11,7 @@ Example:
 
 from __future__ import annotations
 
-from ipu._text.faces import face
+from ipu._text.exports import export
 from ipu.keras.engine.functional import Functional as FunctionalExtension
 from ipu.keras.engine.pipelines.assignment import (
     FunctionalLayerPipelineStageAssignment,
@@ -43,4 +43,4 @@ __all__ = [
 ]
 
 
-face(__name__)
+export(__name__)

@@ -18,7 +18,7 @@ import numpy as np
 
 from ipu import tf
 from ipu._device.generators import generator
-from ipu._text.faces import defined, face, like
+from ipu._text.exports import defined, export, like
 from ipu.keras import _serialization
 from ipu.keras._arguments import Configured
 from ipu.keras._types import Tensor
@@ -519,4 +519,4 @@ def deserialize(config: Any, custom_objects: Any = None) -> Any:
         return get(config)
 
 
-face(__name__)
+export(__name__)

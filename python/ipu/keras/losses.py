@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ipu import tf
-from ipu._text.faces import defined, face, like
+from ipu._text.exports import defined, export, like
 from ipu._text.tracebacks import boundaries
 from ipu._text.user_warnings import warn_user
 from ipu.keras import _names, _serialization
@@ -811,4 +811,4 @@ def deserialize(config: Any, custom_objects: Any = None) -> Any:
         return get(config)
 
 
-face(__name__)
+export(__name__)

@@ -10,11 +10,11 @@ Example:
 
 from __future__ import annotations
 
-from ipu._text.faces import face
+from ipu._text.exports import export
 from ipu.keras.engine.layer.policy import Policy, global_policy, set_global_policy
 from ipu.keras.optimizers.loss_scale import LossScaleOptimizer
 
 __all__ = ["LossScaleOptimizer", "Policy", "global_policy", "set_global_policy"]
 
 
-face(__name__)
+export(__name__)

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from ipu._text.faces import face
+from ipu._text.exports import export
 from ipu._text.tracebacks import boundary
 from ipu.keras.engine.base_layer import Layer
 from ipu.keras.engine.files import saving
@@ -232,4 +232,4 @@ def load_model(
     return saving.load(filepath, custom_objects, compile, safe_mode)
 
 
-face(__name__)
+export(__name__)

@@ -12,7 +12,7 @@ import numpy as np
 
 from ipu import tf
 from ipu._text.arguments import as_int as _as_int
-from ipu._text.faces import face, offered
+from ipu._text.exports import export, offered
 from ipu.keras._drawing.model_drawing import (
     model_to_dot as model_to_dot,
     plot_model as plot_model,
@@ -283,4 +283,4 @@ def set_random_seed(seed: int) -> None:
     tf.random.set_seed(seed)
 
 
-face(__name__, offered(__name__))
+export(__name__, offered(__name__))

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ipu._text.faces import face
+from ipu._text.exports import export
 
 if TYPE_CHECKING:
     from ipu.ops import (
@@ -34,4 +34,4 @@ if not TYPE_CHECKING:
     replication_ops rnn_ops slicing_ops statistics_ops
     """.split()
     _LAZY = {name: f"ipu.ops.{name}" for name in __all__}
-    face(__name__, None, _LAZY)
+    export(__name__, None, _LAZY)

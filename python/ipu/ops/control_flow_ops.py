@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from ipu import tf
-from ipu._text.faces import face
+from ipu._text.exports import export
 from ipu.tf import nest
 
 __all__ = ["barrier"]
@@ -32,4 +32,4 @@ def barrier(
     return nest.map_structure(tf.convert_to_tensor, tensors)
 
 
-face(__name__)
+export(__name__)

@@ -13,7 +13,7 @@ from ipu import _core
 from ipu._core import Tensor
 from ipu._device.placement import current_device, on_host
 from ipu._text.arguments import as_int
-from ipu._text.faces import face
+from ipu._text.exports import export
 from ipu.tf._graph import mode
 from ipu.tf._tensor.convert import apply
 
@@ -122,4 +122,4 @@ def assume_equal_across_replicas(tensors: T, inplace: bool = False) -> T:
     return tensors
 
 
-face(__name__)
+export(__name__)

@@ -7,7 +7,7 @@ from typing import Any
 
 from ipu import tf
 from ipu._core import Tensor
-from ipu._text.faces import face
+from ipu._text.exports import export
 from ipu.ops._host_embedding import (
     HostEmbedding,
     HostEmbeddingOptimizerSpec,
@@ -69,4 +69,4 @@ def embedding_lookup(
     return tf.nn.embedding_lookup(params, ids)
 
 
-face(__name__)
+export(__name__)

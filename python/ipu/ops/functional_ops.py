@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ipu import _core, tf
-from ipu._text.faces import face
+from ipu._text.exports import export
 from ipu.tf import nest
 
 __all__ = ["function", "outlined_function"]
@@ -77,4 +77,4 @@ def outlined_function(
 function = outlined_function
 
 
-face(__name__)
+export(__name__)

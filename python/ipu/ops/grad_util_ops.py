@@ -7,7 +7,7 @@ from typing import Any
 
 from ipu import tf
 from ipu._core import Tensor
-from ipu._text.faces import face
+from ipu._text.exports import export
 from ipu.eager import backprop
 from ipu.tf import nest
 
@@ -52,4 +52,4 @@ def capture_upstream_gradients(args: Any, tag: str = "") -> Any:
     return nest.map_structure(captured, args)
 
 
-face(__name__)
+export(__name__)

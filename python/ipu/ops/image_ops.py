@@ -7,7 +7,7 @@ from typing import Any
 
 from ipu import tf
 from ipu._core import Tensor
-from ipu._text.faces import face
+from ipu._text.exports import export
 from ipu.tf._tensor.dispatch import op
 
 __all__ = ["normalise_image"]
@@ -67,4 +67,4 @@ def normalise_image(
     return tf.concat([scaled, tf.zeros_like(scaled[..., :1])], -1)
 
 
-face(__name__)
+export(__name__)

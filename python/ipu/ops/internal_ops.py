@@ -9,7 +9,7 @@ from typing import Any
 from ipu import tf
 from ipu._core import Tensor, open_trace
 from ipu._loops.accumulation import current_iterations
-from ipu._text.faces import face
+from ipu._text.exports import export
 from ipu.ops._state import zeros_variable
 from ipu.tf._functions.tracing import current_build, in_trace
 from ipu.tf._graph.reached import tied
@@ -172,4 +172,4 @@ def get_current_iteration_counter(
     return iterations.index()
 
 
-face(__name__)
+export(__name__)

@@ -7,7 +7,7 @@ from typing import Any
 
 from ipu import tf
 from ipu._core import Tensor
-from ipu._text.faces import face
+from ipu._text.exports import export
 from ipu.tf._tensor.convert import known_count
 from ipu.tf._tensor.dispatch import op
 
@@ -119,4 +119,4 @@ def segment_sum(
     return tf.math.unsorted_segment_sum(rows, ids, count)
 
 
-face(__name__)
+export(__name__)

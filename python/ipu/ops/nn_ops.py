@@ -8,7 +8,7 @@ from typing import Any
 
 from ipu import tf
 from ipu._core import Tensor
-from ipu._text.faces import face
+from ipu._text.exports import export
 from ipu.ops import _ctc, _sampled_losses
 from ipu.ops.functional_ops import outlined_function
 from ipu.tf._tensor.dispatch import op
@@ -353,4 +353,4 @@ def nce_loss(
     return tf.reduce_sum(losses, axis=1)
 
 
-face(__name__)
+export(__name__)

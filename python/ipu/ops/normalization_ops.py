@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast
 
 from ipu import tf
 from ipu._core import Tensor
-from ipu._text.faces import face
+from ipu._text.exports import export
 from ipu._text.user_warnings import warn_user
 from ipu.tf._ops.normalizations import normalize_groups
 
@@ -256,4 +256,4 @@ instance_norm = _whole_norm(
 )
 
 
-face(__name__)
+export(__name__)

@@ -11,7 +11,7 @@ from ipu._config.schedules import PipelineSchedule
 from ipu._core import Tensor
 from ipu._device.placement import current_device
 from ipu._text.errors import FailedPreconditionError
-from ipu._text.faces import face
+from ipu._text.exports import export
 from ipu._text.log import logger
 from ipu._text.refusals import refuse_given
 from ipu._text.tracebacks import boundary
@@ -341,4 +341,4 @@ def pipeline(
     return operation("PipelineStage", begin, name or "pipeline")
 
 
-face(__name__)
+export(__name__)

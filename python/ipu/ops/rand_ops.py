@@ -7,7 +7,7 @@ from typing import Any
 
 from ipu import tf
 from ipu._core import Tensor
-from ipu._text.faces import face
+from ipu._text.exports import export
 from ipu.tf._tensor.dispatch import op
 
 __all__ = ["dropout"]
@@ -66,4 +66,4 @@ def dropout(
     return value * kept
 
 
-face(__name__)
+export(__name__)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from ipu._core import Tensor
-from ipu._text.faces import face
+from ipu._text.exports import export
 from ipu.tf._tensor.convert import apply
 
 __all__ = ["replication_index"]
@@ -25,4 +25,4 @@ def replication_index(name: Any = None) -> Tensor:
     return apply("replica_index", ())
 
 
-face(__name__)
+export(__name__)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from ipu import tf
 from ipu._core import Tensor
-from ipu._text.faces import face
+from ipu._text.exports import export
 from ipu.ops._popnn import Popnn, attention_gru, cut, mask_of
 from ipu.tf._ops import recurrent
 
@@ -288,4 +288,4 @@ class PopnnAUGRU(PopnnGRU):
         return (steps if time_major else tf.transpose(steps, (1, 0, 2))), h
 
 
-face(__name__)
+export(__name__)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ipu import tf
 from ipu._core import Tensor
-from ipu._text.faces import face
+from ipu._text.exports import export
 from ipu.tf._tensor.dispatch import op
 
 __all__ = ["sequence_slice", "sequence_slice_pack", "sequence_slice_unpack"]
@@ -184,4 +184,4 @@ def sequence_slice_pack(
     return _copied(start, source, lengths, _begins_of(lengths), places)
 
 
-face(__name__)
+export(__name__)

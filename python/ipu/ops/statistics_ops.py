@@ -7,7 +7,7 @@ from typing import Any
 
 from ipu import tf
 from ipu._core import Tensor
-from ipu._text.faces import face
+from ipu._text.exports import export
 from ipu.tf._tensor.dispatch import op
 
 
@@ -138,4 +138,4 @@ def histogram_normalize(hist: Any) -> Tensor:
     return counts / tf.reduce_sum(counts)
 
 
-face(__name__)
+export(__name__)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from ipu._text.faces import face
+from ipu._text.exports import export
 from ipu.optimizers import (
     cross_replica_optimizer,
     gradient_accumulation_optimizer,
@@ -37,4 +37,4 @@ __all__ = [
 ]
 
 
-face(__name__)
+export(__name__)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ipu._text.faces import face
+from ipu._text.exports import export
 from ipu.keras.optimizers._aggregation import aggregated
 from ipu.ops.cross_replica_ops import cross_replica_mean
 from ipu.optimizers._wrapper import IpuOptimizer, Pair
@@ -45,4 +45,4 @@ class CrossReplicaOptimizer(IpuOptimizer):
             return super()._apply(means, global_step)
 
 
-face(__name__)
+export(__name__)

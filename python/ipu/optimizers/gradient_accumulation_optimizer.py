@@ -15,7 +15,7 @@ from typing import Any
 from ipu._loops.training_loop import Update, accumulate_here
 from ipu._text.arguments import as_int
 from ipu._text.errors import FailedPreconditionError
-from ipu._text.faces import face
+from ipu._text.exports import export
 from ipu.gradient_accumulation import GradientAccumulationReductionMethod
 from ipu.keras.optimizers import SGD
 from ipu.keras.optimizers._aggregation import aggregated, is_aggregated
@@ -237,4 +237,4 @@ class CrossReplicaGradientAccumulationOptimizer(GradientAccumulationOptimizer):
         )
 
 
-face(__name__)
+export(__name__)

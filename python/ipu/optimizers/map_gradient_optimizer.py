@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ipu._text.faces import face
+from ipu._text.exports import export
 from ipu.optimizers._wrapper import IpuOptimizer, Pair
 
 Mapping = Callable[[Any, Any], Any]
@@ -72,4 +72,4 @@ class _MapGradientOptimizerInvertedChaining(MapGradientOptimizer):
         return super()._apply(_mapped(self._mapping, pairs), global_step)
 
 
-face(__name__)
+export(__name__)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ipu._text.faces import face
+from ipu._text.exports import export
 from ipu.optimizers._wrapper import IpuOptimizer
 
 
@@ -29,4 +29,4 @@ class ShardedOptimizer(IpuOptimizer):
         super().__init__(optimizer, "ShardedOptimizer")
 
 
-face(__name__)
+export(__name__)

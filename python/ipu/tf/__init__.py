@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ipu._core import Tensor as Tensor
-from ipu._text.faces import face, offered
+from ipu._text.exports import export, offered
 from ipu.tf import errors as errors, nest as nest
 from ipu.tf._ops import shapes as _shapes
 from ipu.tf._ops.clip import (
@@ -298,4 +298,4 @@ _MODULES = "autograph bitwise config data debugging errors math nest nn random v
 
 if not TYPE_CHECKING:
     __all__ = ["__version__", *offered(__name__, [*_LAZY, *_MODULES.split()])]
-    face(__name__, None, _LAZY)
+    export(__name__, None, _LAZY)

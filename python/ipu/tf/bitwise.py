@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """``tf.bitwise``: integers bit by bit."""
 
-from ipu._text.faces import face, offered
+from ipu._text.exports import export, offered
 from ipu.tf._ops.elementwise import (
     bitwise_and as bitwise_and,
     bitwise_or as bitwise_or,
@@ -11,4 +11,4 @@ from ipu.tf._ops.elementwise import (
     right_shift as right_shift,
 )
 
-face(__name__, offered(__name__))
+export(__name__, offered(__name__))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ipu._device import devices as _devices, threads
-from ipu._text.faces import defined, face
+from ipu._text.exports import defined, export
 from ipu.tf._functions.function import (
     _Settings,
     run_functions_eagerly as run_functions_eagerly,
@@ -228,4 +228,4 @@ class experimental:
 
 
 _RUN = ["experimental_run_functions_eagerly", "run_functions_eagerly"]
-face(__name__, defined(__name__, _RUN))
+export(__name__, defined(__name__, _RUN))

@@ -15,7 +15,7 @@ import numpy as np
 from ipu._core import Tensor
 from ipu._text import tracebacks
 from ipu._text.errors import InvalidArgumentError
-from ipu._text.faces import face
+from ipu._text.exports import export
 from ipu.tf._functions.prints import tell_host
 from ipu.tf._graph import mode
 from ipu.tf._graph.reached import always
@@ -423,4 +423,4 @@ def is_traceback_filtering_enabled() -> bool:
     return tracebacks.is_enabled()
 
 
-face(__name__)
+export(__name__)

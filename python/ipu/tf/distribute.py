@@ -18,7 +18,7 @@ from ipu._device.strategy_state import (
     ReduceOp as ReduceOp,
     has_strategy as has_strategy,
 )
-from ipu._text.faces import defined, face
+from ipu._text.exports import defined, export
 from ipu.ipu_strategy import InputContext as InputContext, Strategy as Strategy
 
 _default = Strategy()
@@ -112,4 +112,4 @@ def get_replica_context() -> ReplicaContext | None:
 
 
 _MORE = "InputContext ReduceOp Strategy has_strategy".split()
-face(__name__, defined(__name__, _MORE))
+export(__name__, defined(__name__, _MORE))

@@ -31,6 +31,6 @@ from ipu._text.errors import (
     UnimplementedError as UnimplementedError,
     UnknownError as UnknownError,
 )
-from ipu._text.faces import face, offered
+from ipu._text.exports import export, offered
 
-face(__name__, offered(__name__))
+export(__name__, offered(__name__))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from ipu._text.faces import face
+from ipu._text.exports import export
 from ipu._text.refusals import refuse_given
 
 __all__ = ["EstimatorSpec", "ModeKeys", "RunConfig"]
@@ -107,4 +107,4 @@ class RunConfig:
         refuse_given(f"{__name__}.RunConfig", train_distribute=distribute)
 
 
-face(__name__)
+export(__name__)

@@ -3,7 +3,7 @@
 
 from typing import TYPE_CHECKING
 
-from ipu._text.faces import face, offered
+from ipu._text.exports import export, offered
 from ipu.tf._images.boxes import (
     combined_non_max_suppression as combined_non_max_suppression,
     crop_and_resize as crop_and_resize,
@@ -87,4 +87,4 @@ else:
     _OF_FILES = """decode_bmp decode_gif decode_image decode_jpeg decode_png encode_jpeg
     encode_png"""
     _LAZY = {name: f"ipu.tf.io:{name}" for name in _OF_FILES.split()}
-    face(__name__, offered(__name__, _LAZY), _LAZY)
+    export(__name__, offered(__name__, _LAZY), _LAZY)

@@ -5,7 +5,7 @@ Decompositions and solutions are float32 (float64 on the host); each matrix is c
 in double precision and rounded once.
 """
 
-from ipu._text.faces import face, offered
+from ipu._text.exports import export, offered
 from ipu.tf._ops.clip import global_norm as global_norm
 from ipu.tf._ops.creation import eye as eye
 from ipu.tf._ops.diagonals import (
@@ -56,4 +56,4 @@ from ipu.tf._ops.systems import (
     triangular_solve as triangular_solve,
 )
 
-face(__name__, offered(__name__))
+export(__name__, offered(__name__))

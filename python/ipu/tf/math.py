@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """``tf.math``: the ops under their mathematical names."""
 
-from ipu._text.faces import face, offered
+from ipu._text.exports import export, offered
 from ipu.tf._ops.activations import softsign as softsign
 from ipu.tf._ops.elementwise import (
     abs as abs,
@@ -136,4 +136,4 @@ from ipu.tf._ops.special import (
 
 mod = floormod
 
-face(__name__, offered(__name__))
+export(__name__, offered(__name__))

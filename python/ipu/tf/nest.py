@@ -14,7 +14,7 @@ from typing import Any, cast
 import numpy as np
 
 from ipu._core import Tensor
-from ipu._text.faces import face
+from ipu._text.exports import export
 
 # what leaves mostly are; asking whether they are mappings takes long
 _LEAVES = frozenset({Tensor, np.ndarray, bool, int, float, str, type(None)})
@@ -275,4 +275,4 @@ def map_structure(
     return pack_sequence_as(structure[0], [func(*leaves) for leaves in columns])
 
 
-face(__name__)
+export(__name__)

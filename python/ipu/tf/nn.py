@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """``tf.nn``: activations, losses, convolutions, normalisation, dropout, embeddings."""
 
-from ipu._text.faces import face, offered
+from ipu._text.exports import export, offered
 from ipu.tf._images.morphology import dilation2d as dilation2d, erosion2d as erosion2d
 from ipu.tf._ops.activations import (
     crelu as crelu,
@@ -87,4 +87,4 @@ from ipu.tf._ops.space import (
 )
 from ipu.tf._random.ops import dropout as dropout
 
-face(__name__, offered(__name__))
+export(__name__, offered(__name__))

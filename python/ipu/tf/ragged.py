@@ -10,7 +10,7 @@ import numpy as np
 
 from ipu import _core
 from ipu._text.errors import InvalidArgumentError
-from ipu._text.faces import face
+from ipu._text.exports import export
 from ipu.tf._string_ops.tensors import StringTensor, is_text
 from ipu.tf._tensor import varying_sizes
 from ipu.tf.dtypes import DType, as_dtype
@@ -300,4 +300,4 @@ def _values(values: Any, dtype: Any) -> Any:
     return _core.Tensor(values) if kind is None else _core.Tensor(values, kind.name)
 
 
-face(__name__)
+export(__name__)

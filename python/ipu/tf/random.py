@@ -7,7 +7,7 @@ The ``stateless_`` functions are functions of the seed that they are given alone
 ``Generator`` counts its own calls.
 """
 
-from ipu._text.faces import face, offered
+from ipu._text.exports import export, offered
 from ipu.tf._random import experimental as experimental
 from ipu.tf._random.distributions import (
     fold_in as fold_in,
@@ -37,4 +37,4 @@ from ipu.tf._random.ops import (
     uniform as uniform,
 )
 
-face(__name__, offered(__name__, ["experimental"]))
+export(__name__, offered(__name__, ["experimental"]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ipu._text.faces import face
+from ipu._text.exports import export
 from ipu.tf._images.transforms import projective_transform
 from ipu.tf._tensor.convert import Tensor, apply, pair
 from ipu.tf._tensor.dispatch import op
@@ -97,4 +97,4 @@ def ImageProjectiveTransformV3(
     )
 
 
-face(__name__)
+export(__name__)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ipu import _core
-from ipu._text.faces import face
+from ipu._text.exports import export
 from ipu.tf._string_ops.tensors import StringTensor, is_text
 from ipu.tf._tensor import varying_sizes
 from ipu.tf.dtypes import DType
@@ -88,4 +88,4 @@ def to_dense(
     return StringTensor(whole) if values.dtype.kind == "O" else _core.Tensor(whole)
 
 
-face(__name__)
+export(__name__)

@@ -17,7 +17,7 @@ import numpy as np
 from ipu import _core
 from ipu._text.arguments import checked_text
 from ipu._text.errors import InvalidArgumentError
-from ipu._text.faces import defined, face
+from ipu._text.exports import defined, export
 from ipu.tf._graph import mode
 from ipu.tf._string_ops import hashes
 from ipu.tf._string_ops.each_string import each
@@ -387,4 +387,4 @@ if not TYPE_CHECKING:
     unicode_transcode"""
     __all__ = defined(__name__, _PARTS.split())
     mode.texts_of_graphs(globals(), __all__, pure=True)
-    face(__name__)
+    export(__name__)

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 from unittest import mock as mock
 
-from ipu._text.faces import defined, face
+from ipu._text.exports import defined, export
 from ipu.tf._testing.case import TestCase as TestCase
 
 
@@ -140,4 +140,4 @@ def test_src_dir_path(relative_path: str) -> str:
 test_src_dir_path.__test__ = False  # type: ignore[attr-defined]
 
 
-face(__name__, defined(__name__, ["TestCase", "mock"]))
+export(__name__, defined(__name__, ["TestCase", "mock"]))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
-from ipu._text.faces import face
+from ipu._text.exports import export
 from ipu.tf._tensor.extras import extra
 
 # message: its fields as (name, number, kind); a kind in capitals is a message
@@ -100,4 +100,4 @@ def _class(name: str) -> Any:
 
 
 _LAZY = {name: functools.partial(_class, name) for name in _MESSAGES}
-face(__name__, sorted(_MESSAGES), _LAZY)
+export(__name__, sorted(_MESSAGES), _LAZY)

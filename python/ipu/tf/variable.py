@@ -16,7 +16,7 @@ from ipu._device.devices import Device
 from ipu._device.locks import Lock
 from ipu._device.placement import current_device
 from ipu._text.errors import FailedPreconditionError, NotFoundError
-from ipu._text.near import refuse_unknown
+from ipu._text.suggestions import refuse_unknown
 from ipu._text.tracebacks import boundaries
 from ipu.tf._functions.tracing import current_build, in_trace, init_scope, note_variable
 from ipu.tf._gradients import tapes

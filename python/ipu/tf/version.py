@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from ipu._text.faces import face, offered
+from ipu._text.exports import export, offered
 
 VERSION = "2.6.3"
 GIT_VERSION = "v2.6.3-ipu"
@@ -13,4 +13,4 @@ GRAPH_DEF_VERSION_MIN_CONSUMER = 0
 GRAPH_DEF_VERSION_MIN_PRODUCER = 0
 
 
-face(__name__, offered(__name__))
+export(__name__, offered(__name__))

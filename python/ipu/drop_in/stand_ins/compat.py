@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from ipu._text.faces import defined
+from ipu._text.exports import defined
 
 
 def as_bytes(bytes_or_text: Any, encoding: str = "utf-8") -> bytes:

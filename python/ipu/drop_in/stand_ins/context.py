@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ipu import _core
-from ipu._text.faces import defined
+from ipu._text.exports import defined
 from ipu._text.refusals import refuse_call
 
 

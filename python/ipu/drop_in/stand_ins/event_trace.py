@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ipu._text.faces import defined
+from ipu._text.exports import defined
 from ipu._text.refusals import refuse_call
 from ipu.tf._graph import mode
 from ipu.tf._string_ops.tensors import StringTensor

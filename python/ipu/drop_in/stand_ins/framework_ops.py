@@ -7,7 +7,7 @@ from typing import Any
 
 from ipu import _core
 from ipu._core import Tensor
-from ipu._text.faces import defined
+from ipu._text.exports import defined
 from ipu.tf.variable import Variable
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ipu._device.thread_state import here
-from ipu._text.faces import defined
+from ipu._text.exports import defined
 
 # unittest leaves frames of such modules out of tracebacks
 __unittest = True

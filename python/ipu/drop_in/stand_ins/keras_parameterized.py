@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from ipu._text.faces import defined
+from ipu._text.exports import defined
 from ipu.drop_in.stand_ins import keras_combinations
 from ipu.tf._testing.case import TestCase as _TestCase
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from ipu import keras
 from ipu._device.thread_state import here
-from ipu._text.faces import defined
+from ipu._text.exports import defined
 from ipu._text.missing import refuse
 from ipu.drop_in.stand_ins.test_util import (
     deprecated_graph_mode_only as deprecated_graph_mode_only,

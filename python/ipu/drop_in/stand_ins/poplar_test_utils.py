@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
 from ipu import utils
-from ipu._text.faces import defined
+from ipu._text.exports import defined
 from ipu._text.missing import refuse
 from ipu._text.refusals import refuse_call
 from ipu.tf._graph.session import Session

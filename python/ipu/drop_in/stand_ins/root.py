@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 
-from ipu._text.faces import defined
+from ipu._text.exports import defined
 
 # the last release of TensorFlow 1, which its programs are served as
 FIRST_VERSION = "1.15.5"

@@ -12,7 +12,7 @@ import unittest
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ipu._text.faces import defined
+from ipu._text.exports import defined
 from ipu.tf._graph.graph import Graph
 from ipu.tf._testing.case import TestCase
 from ipu.tf.test import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import enum
 
-from ipu._text.faces import defined
+from ipu._text.exports import defined
 
 
 class _State(enum.IntEnum):

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from ipu._text.faces import face, offered
+from ipu._text.exports import export, offered
 from ipu.keras.backend._arithmetic import *
 from ipu.keras.backend._networks import *
 from ipu.keras.backend._settings import *
@@ -11,4 +11,4 @@ from ipu.keras.backend._shapes import *
 from ipu.keras.backend._values import *
 from ipu.tf import name_scope as name_scope
 
-face(__name__, offered(__name__))
+export(__name__, offered(__name__))

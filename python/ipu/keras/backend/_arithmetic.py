@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ipu import tf
 from ipu._text.arguments import checked_tensor
-from ipu._text.faces import defined, like
+from ipu._text.exports import defined, like
 
 abs = tf.abs
 cos = tf.cos

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ipu import tf
 from ipu._text.arguments import checked_tensor
-from ipu._text.faces import defined, like
+from ipu._text.exports import defined, like
 from ipu.keras import activations
 from ipu.keras.backend._settings import _is_channels_first, epsilon
 

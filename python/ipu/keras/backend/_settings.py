@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ipu import tf
-from ipu._text.faces import defined
+from ipu._text.exports import defined
 from ipu.keras import _names
 from ipu.keras._backend_state import state
 from ipu.keras.engine.layer.call_context import current_training

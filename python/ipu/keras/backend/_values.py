@@ -11,7 +11,7 @@ import numpy as np
 from ipu import tf
 from ipu._core import Tensor
 from ipu._text.arguments import checked_list, checked_tensor, checked_variable
-from ipu._text.faces import defined, like
+from ipu._text.exports import defined, like
 from ipu.keras._backend_state import state
 from ipu.tf._functions.tracing import in_trace, init_scope
 

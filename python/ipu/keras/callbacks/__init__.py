@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ipu._text.faces import face, offered
+from ipu._text.exports import export, offered
 from ipu.keras.callbacks.backup import *
 from ipu.keras.callbacks.callback import *
 from ipu.keras.callbacks.checkpoint import *
@@ -20,4 +20,4 @@ if TYPE_CHECKING:
     from ipu.keras.callbacks.tensorboard import *
 else:
     _LAZY = {"TensorBoard": "ipu.keras.callbacks.tensorboard:TensorBoard"}
-    face(__name__, offered(__name__, _LAZY), _LAZY)
+    export(__name__, offered(__name__, _LAZY), _LAZY)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from ipu._text.near import refuse_unknown
+from ipu._text.suggestions import refuse_unknown
 from ipu._text.user_warnings import warn_user
 from ipu.keras.callbacks.callback import Callback, Logs
 from ipu.keras.callbacks.monitor import Monitor

@@ -11,7 +11,7 @@ Example:
 
 from __future__ import annotations
 
-from ipu._text.faces import face
+from ipu._text.exports import export
 from ipu.keras.datasets import (
     boston_housing as boston_housing,
     cifar10 as cifar10,
@@ -22,6 +22,6 @@ from ipu.keras.datasets import (
     reuters as reuters,
 )
 
-face(
+export(
     __name__, "boston_housing cifar10 cifar100 fashion_mnist imdb mnist reuters".split()
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ipu._text.faces import face
+from ipu._text.exports import export
 from ipu.keras.datasets import _official
 
 _FILE = _official.Official(
@@ -44,4 +44,4 @@ def load_data(
     return (x[:cut], y[:cut]), (x[cut:], y[cut:])
 
 
-face(__name__)
+export(__name__)

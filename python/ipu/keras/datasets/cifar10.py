@@ -6,7 +6,7 @@ By Alex Krizhevsky, Vinod Nair and Geoffrey Hinton.
 
 from __future__ import annotations
 
-from ipu._text.faces import face
+from ipu._text.exports import export
 from ipu.keras.datasets._official import Splits, cifar, members_of, photographs
 
 _FILE = cifar(
@@ -30,4 +30,4 @@ def load_data() -> Splits:
     return photographs(train, b"labels"), photographs([test], b"labels")
 
 
-face(__name__)
+export(__name__)

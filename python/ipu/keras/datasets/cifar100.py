@@ -6,7 +6,7 @@ By Alex Krizhevsky, Vinod Nair and Geoffrey Hinton.
 
 from __future__ import annotations
 
-from ipu._text.faces import face
+from ipu._text.exports import export
 from ipu.keras.datasets._official import Splits, cifar, members_of, photographs
 
 _FILE = cifar(
@@ -39,4 +39,4 @@ def load_data(label_mode: str = "fine") -> Splits:
     return photographs([train], key), photographs([test], key)
 
 
-face(__name__)
+export(__name__)

@@ -6,7 +6,7 @@ By Han Xiao, Kashif Rasul and Roland Vollgraf (Zalando SE); MIT licence.
 
 from __future__ import annotations
 
-from ipu._text.faces import face
+from ipu._text.exports import export
 from ipu.keras.datasets._cache import Arrays, load
 
 
@@ -41,4 +41,4 @@ def load_data() -> Arrays:
     return load("fashion-mnist").arrays
 
 
-face(__name__)
+export(__name__)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ipu._text.faces import face
+from ipu._text.exports import export
 from ipu.keras.datasets import _official
 from ipu.keras.datasets._sequences import prepare, word_index
 
@@ -73,4 +73,4 @@ def get_word_index(path: str = "imdb_word_index.json") -> dict[str, int]:
     return word_index(_WORDS, path)
 
 
-face(__name__)
+export(__name__)

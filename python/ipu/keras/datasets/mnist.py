@@ -6,7 +6,7 @@ By Yann LeCun, Corinna Cortes and Christopher Burges; CC BY-SA 3.0.
 
 from __future__ import annotations
 
-from ipu._text.faces import face
+from ipu._text.exports import export
 from ipu.keras.datasets._cache import Arrays, load
 
 
@@ -39,4 +39,4 @@ def load_data(path: str = "mnist.npz") -> Arrays:
     return load("mnist", path=path).arrays
 
 
-face(__name__)
+export(__name__)

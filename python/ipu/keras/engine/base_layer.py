@@ -24,7 +24,7 @@ import numpy as np
 
 from ipu import _core, tf
 from ipu._text.arguments import as_ints
-from ipu._text.near import ignored_keywords, refuse_unknown
+from ipu._text.suggestions import ignored_keywords, refuse_unknown
 from ipu._text.tracebacks import boundaries
 from ipu.keras import _names, _tensor_notes, constraints, initializers, regularizers
 from ipu.keras._arguments import Configured, config_of

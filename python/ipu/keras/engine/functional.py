@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ipu import tf
-from ipu._text.near import refuse_unknown
+from ipu._text.suggestions import refuse_unknown
 from ipu.keras import _names, _serialization
 from ipu.keras._tensor_notes import mask_of, set_mask
 from ipu.keras._types import Nest, Tensor

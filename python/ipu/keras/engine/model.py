@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ipu import tf
-from ipu._text.near import refuse_unknown
+from ipu._text.suggestions import refuse_unknown
 from ipu._text.tracebacks import boundaries
 from ipu.keras._names import nearest
 from ipu.keras._types import Nest

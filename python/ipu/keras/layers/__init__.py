@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from ipu._text.faces import face, offered
+from ipu._text.exports import export, offered
 from ipu.keras import _serialization
 from ipu.keras.engine.base_layer import InputSpec as InputSpec, Layer as Layer
 from ipu.keras.engine.input_layer import Input as Input, InputLayer as InputLayer
@@ -142,4 +142,4 @@ if not TYPE_CHECKING:
     _LAZY["experimental"] = f"{__name__}.experimental"
     __all__ = offered(__name__, _LAZY)
     _LAZY |= {name: f"ipu.layers:{name}" for name in _OF_THE_PORT}
-    face(__name__, None, _LAZY)
+    export(__name__, None, _LAZY)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ipu import tf
-from ipu._text.faces import face
+from ipu._text.exports import export
 from ipu.keras._arguments import weight_of
 from ipu.keras._types import Tensor
 from ipu.keras.layers._convolution import Convolution
@@ -154,4 +154,4 @@ Convolution2D = Conv2D
 Convolution3D = Conv3D
 
 
-face(__name__)
+export(__name__)

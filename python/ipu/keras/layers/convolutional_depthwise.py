@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ipu import tf
-from ipu._text.faces import face
+from ipu._text.exports import export
 from ipu.keras._arguments import weight_of
 from ipu.keras._types import Tensor
 from ipu.keras.layers._convolution import Convolution
@@ -216,4 +216,4 @@ SeparableConvolution1D = SeparableConv1D
 SeparableConvolution2D = SeparableConv2D
 
 
-face(__name__)
+export(__name__)

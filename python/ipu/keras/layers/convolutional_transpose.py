@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ipu import tf
-from ipu._text.faces import face
+from ipu._text.exports import export
 from ipu.keras._arguments import weight_of
 from ipu.keras._types import Tensor
 from ipu.keras.engine.base_layer import InputSpec
@@ -156,4 +156,4 @@ Convolution2DTranspose = Conv2DTranspose
 Convolution3DTranspose = Conv3DTranspose
 
 
-face(__name__)
+export(__name__)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from ipu import tf
-from ipu._text.faces import face
+from ipu._text.exports import export
 from ipu.keras._types import Nest, Tensor
 from ipu.keras.layers._spatial import SpatialLayer
 
@@ -150,4 +150,4 @@ GlobalMaxPool2D = GlobalMaxPooling2D
 GlobalMaxPool3D = GlobalMaxPooling3D
 
 
-face(__name__)
+export(__name__)

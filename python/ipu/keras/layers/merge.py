@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ipu import tf
-from ipu._text.faces import face, like
+from ipu._text.exports import export, like
 from ipu.keras._types import Nest, Tensor
 from ipu.keras.engine.base_layer import Layer
 
@@ -321,4 +321,4 @@ def dot(
     return Dot(axes=axes, normalize=normalize, **kwargs)(inputs)
 
 
-face(__name__)
+export(__name__)

@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 from ipu import tf
-from ipu._text.faces import face
+from ipu._text.exports import export
 from ipu.keras import regularizers
 from ipu.keras._types import Tensor
 from ipu.keras.engine.base_layer import InputSpec, Layer
@@ -215,4 +215,4 @@ def _check_rate(layer: Layer, rate: Any) -> None:
         )
 
 
-face(__name__)
+export(__name__)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from ipu import tf
-from ipu._text.faces import face
+from ipu._text.exports import export
 from ipu.keras._types import Tensor
 from ipu.keras.layers._spatial import SpatialLayer
 
@@ -134,4 +134,4 @@ AvgPool2D = AveragePooling2D
 AvgPool3D = AveragePooling3D
 
 
-face(__name__)
+export(__name__)

@@ -8,7 +8,7 @@ from typing import Any
 
 from ipu import tf
 from ipu._text.arguments import checked_list
-from ipu._text.faces import face
+from ipu._text.exports import export
 from ipu.keras._types import Nest, Tensor
 from ipu.keras.engine.base_layer import InputSpec, Layer
 from ipu.keras.layers._spatial import SpatialLayer
@@ -355,4 +355,4 @@ class UpSampling3D(_UpSampling):
     rank = 3
 
 
-face(__name__)
+export(__name__)

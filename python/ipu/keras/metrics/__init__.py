@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ipu._text.faces import face, like, offered
+from ipu._text.exports import export, like, offered
 from ipu.keras import _serialization
 from ipu.keras.losses import (
     binary_crossentropy as binary_crossentropy,
@@ -150,4 +150,4 @@ def deserialize(config: Any, custom_objects: Any = None) -> Any:
 
 
 _INNER = {"BY_SHAPE", "accuracy", "cosine_similarity", "find", "resolve"}
-face(__name__, [name for name in offered(__name__) if name not in _INNER])
+export(__name__, [name for name in offered(__name__) if name not in _INNER])

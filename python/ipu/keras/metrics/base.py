@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ipu import tf
-from ipu._text.near import refuse_unknown
+from ipu._text.suggestions import refuse_unknown
 from ipu._text.tracebacks import boundaries
 from ipu.keras import _names
 from ipu.keras._arguments import Configured, config_of

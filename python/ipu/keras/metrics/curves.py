@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ipu import tf
-from ipu._text.faces import face
+from ipu._text.exports import export
 from ipu.keras import _names
 from ipu.keras._backend_state import state
 from ipu.keras._shape_fitting import fit_weights
@@ -332,4 +332,4 @@ def _one_of(name: str, value: Any, known: Sequence[str]) -> None:
         )
 
 
-face(__name__)
+export(__name__)

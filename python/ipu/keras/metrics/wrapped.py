@@ -7,7 +7,7 @@ from typing import Any
 
 from ipu import tf
 from ipu._text.arguments import as_int
-from ipu._text.faces import face
+from ipu._text.exports import export
 from ipu.keras._types import Tensor
 from ipu.keras.losses import (
     _OfFunction,
@@ -350,4 +350,4 @@ class SparseCategoricalCrossentropy(MeanMetricWrapper):
         )
 
 
-face(__name__)
+export(__name__)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ipu._text.faces import face, like, offered
+from ipu._text.exports import export, like, offered
 from ipu.keras import _serialization
 from ipu.keras.optimizers import schedules as schedules
 from ipu.keras.optimizers.adam import *
@@ -86,4 +86,4 @@ def deserialize(config: Any, custom_objects: Any = None) -> Any:
         return get(config)
 
 
-face(__name__, offered(__name__, ["schedules"]))
+export(__name__, offered(__name__, ["schedules"]))

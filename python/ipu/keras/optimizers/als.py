@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ipu import tf
-from ipu._text.faces import face
+from ipu._text.exports import export
 from ipu.keras._types import Tensor
 from ipu.keras.optimizers._wrapping import ScalingOptimizer
 from ipu.keras.optimizers.adam import Adam
@@ -335,4 +335,4 @@ ALSOptimizerRMSProp = _of(
 )
 
 
-face(__name__)
+export(__name__)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ipu import tf
-from ipu._text.faces import face, like
+from ipu._text.exports import export, like
 from ipu.keras import _serialization
 from ipu.keras._types import Tensor
 
@@ -301,4 +301,4 @@ def _float(step: Any) -> Tensor:
     return tf.cast(tf.convert_to_tensor(step), "float32")
 
 
-face(__name__)
+export(__name__)

@@ -9,7 +9,7 @@ from typing import Any
 from ipu import cross_replica_ops, tf
 from ipu._loops.training_loop import Update, accumulate_here
 from ipu._text.errors import FailedPreconditionError
-from ipu._text.faces import face
+from ipu._text.exports import export
 from ipu._text.refusals import refuse_call
 from ipu.gradient_accumulation import GradientAccumulationReductionMethod as Method
 from ipu.keras._types import Tensor
@@ -401,4 +401,4 @@ class ALSGradientAccumulationOptimizer(GradientAccumulationOptimizer):
         return self.iterations.value()
 
 
-face(__name__)
+export(__name__)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from ipu._text.faces import face
+from ipu._text.exports import export
 from ipu.keras._folders import image_dataset_from_directory, text_dataset_from_directory
 from ipu.keras._series import timeseries_dataset_from_array
 from ipu.keras.preprocessing import image, sequence, text
@@ -18,4 +18,4 @@ __all__ = [
 ]
 
 
-face(__name__)
+export(__name__)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from ipu._text.faces import face, offered
+from ipu._text.exports import export, offered
 from ipu.keras._folders import (
     image_dataset_from_directory as image_dataset_from_directory,
 )
@@ -37,4 +37,4 @@ from ipu.keras.preprocessing._image_data_generator import (
     ImageDataGenerator as ImageDataGenerator,
 )
 
-face(__name__, offered(__name__))
+export(__name__, offered(__name__))

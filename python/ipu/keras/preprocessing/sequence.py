@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ipu._device.generators import numpy_stream, python_stream
-from ipu._text.faces import face
+from ipu._text.exports import export
 from ipu.keras._arguments import parameters_of
 from ipu.keras._sequence import Sequence as Batches
 
@@ -266,4 +266,4 @@ def skipgrams(
     return pairs, labels
 
 
-face(__name__)
+export(__name__)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ipu._text.faces import face
+from ipu._text.exports import export
 from ipu.keras import _names
 from ipu.keras._arguments import parameters_of
 
@@ -323,4 +323,4 @@ class Tokenizer:
         return json.dumps(described, **kwargs)
 
 
-face(__name__)
+export(__name__)

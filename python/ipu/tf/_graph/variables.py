@@ -14,7 +14,7 @@ from ipu._core import Tensor
 from ipu._device import placement, seed as _seed
 from ipu._device.devices import Device
 from ipu._text.errors import FailedPreconditionError, InvalidArgumentError
-from ipu._text.near import refuse_unknown
+from ipu._text.suggestions import refuse_unknown
 from ipu.tf._graph import frame, mode, running
 from ipu.tf._graph.operation import GraphOperation, GraphTensor
 from ipu.tf._graph.reached import active, tied

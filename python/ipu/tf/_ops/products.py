@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ipu._text.arguments import checked_text
-from ipu._text.near import refuse_unknown
+from ipu._text.suggestions import refuse_unknown
 from ipu.tf._tensor.convert import Tensor, apply, axis_of, cast, known_value, pair
 from ipu.tf._tensor.dispatch import op
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """``tf.random.experimental``: older names of ``tf.random``, a shuffle by a seed."""
 
-from ipu._text.faces import face, offered
+from ipu._text.exports import export, offered
 from ipu.tf._random import distributions
 from ipu.tf._random.distributions import stateless_shuffle as stateless_shuffle
 from ipu.tf._random.generator import (
@@ -13,4 +13,4 @@ from ipu.tf._random.generator import (
 stateless_fold_in = distributions.fold_in
 stateless_split = distributions.split
 
-face(__name__, offered(__name__))
+export(__name__, offered(__name__))

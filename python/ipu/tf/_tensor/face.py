@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ipu import _core
-from ipu._text.near import refuse_unknown
+from ipu._text.suggestions import refuse_unknown
 from ipu.tf import nest
 from ipu.tf._tensor.notes import noted
 from ipu.tf._tensor.operation import Operation, Reference

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ipu._text.faces import face
+from ipu._text.exports import export
 from ipu.tf.autograph import experimental
 from ipu.tf.autograph._calls import convert_call
 
@@ -98,4 +98,4 @@ def trace(*args: Any) -> None:
     print(*args)
 
 
-face(__name__)
+export(__name__)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any
 
-from ipu._text.faces import face
+from ipu._text.exports import export
 from ipu.tf.autograph._calls import do_not_convert
 
 __all__ = ["Feature", "do_not_convert", "set_loop_options"]
@@ -46,4 +46,4 @@ def set_loop_options(
     return {"maximum_iterations": maximum_iterations}
 
 
-face(__name__)
+export(__name__)

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ipu._text.faces import face
+from ipu._text.exports import export
 
 if TYPE_CHECKING:
     from ipu.tf.compat import v1 as v1
 
 __all__ = ["v1"]
 
-face(__name__, None, {"v1": "ipu.tf.compat.v1"})
+export(__name__, None, {"v1": "ipu.tf.compat.v1"})

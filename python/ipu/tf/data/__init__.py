@@ -8,7 +8,7 @@ thread that feeds a device, runs in C without Python, except for the generators 
 
 from typing import TYPE_CHECKING
 
-from ipu._text.faces import face, offered
+from ipu._text.exports import export, offered
 from ipu.tf.data._dataset import (
     AUTOTUNE as AUTOTUNE,
     INFINITE_CARDINALITY as INFINITE_CARDINALITY,
@@ -31,4 +31,4 @@ else:
     _READERS = "FixedLengthRecordDataset TFRecordDataset TextLineDataset".split()
     _LAZY = {name: f"ipu.tf.data._readers:{name}" for name in _READERS}
     _LAZY["experimental"] = "ipu.tf.data.experimental"
-    face(__name__, offered(__name__, _LAZY), _LAZY)
+    export(__name__, offered(__name__, _LAZY), _LAZY)

@@ -11,7 +11,7 @@ from typing import Any, Concatenate, ParamSpec
 import numpy as np
 
 from ipu import _core
-from ipu._text.faces import defined, face
+from ipu._text.exports import defined, export
 from ipu.tf import nest
 from ipu.tf._string_ops.tensors import is_text
 from ipu.tf.data._csv import (
@@ -365,4 +365,4 @@ def parse_example_dataset(
 
 _MORE = """AUTOTUNE CsvDataset INFINITE_CARDINALITY RandomDataset Reducer
 UNKNOWN_CARDINALITY choose_from_datasets load make_csv_dataset sample_from_datasets"""
-face(__name__, defined(__name__, _MORE.split()))
+export(__name__, defined(__name__, _MORE.split()))

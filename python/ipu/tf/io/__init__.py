@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ipu._text.faces import face, offered
+from ipu._text.exports import export, offered
 from ipu.tf._graph import mode
 from ipu.tf.io._csv import decode_csv as decode_csv
 from ipu.tf.io._files import (
@@ -38,4 +38,4 @@ from ipu.tf.io._records import (
 if not TYPE_CHECKING:
     __all__ = offered(__name__)
     mode.texts_of_graphs(globals(), {*__all__} - {"write_file"}, pure=False)
-    face(__name__)
+    export(__name__)

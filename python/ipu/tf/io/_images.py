@@ -10,7 +10,7 @@ import numpy as np
 
 from ipu import _core, tf
 from ipu._text.errors import InvalidArgumentError
-from ipu._text.near import refuse_unknown
+from ipu._text.suggestions import refuse_unknown
 from ipu._text.tracebacks import boundary
 from ipu.tf._string_ops.tensors import to_bytes
 from ipu.tf._tensor import varying_sizes

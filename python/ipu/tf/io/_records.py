@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from typing import IO, Any
 
 from ipu._text.errors import DataLossError, NotFoundError
-from ipu._text.near import refuse_unknown
+from ipu._text.suggestions import refuse_unknown
 from ipu.tf._string_ops.tensors import path_of, to_bytes
 from ipu.tf._tensor.extras import extra
 

@@ -7,7 +7,7 @@ A table answers eager tensors: before a program is called, or in the function of
 
 from __future__ import annotations
 
-from ipu._text.faces import face, offered
+from ipu._text.exports import export, offered
 from ipu.tf.lookup import experimental as experimental
 from ipu.tf.lookup._tables import (
     KeyValueTensorInitializer as KeyValueTensorInitializer,
@@ -17,4 +17,4 @@ from ipu.tf.lookup._tables import (
     TextFileInitializer as TextFileInitializer,
 )
 
-face(__name__, offered(__name__, ["experimental"]))
+export(__name__, offered(__name__, ["experimental"]))

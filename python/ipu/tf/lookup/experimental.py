@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ipu._text.errors import InvalidArgumentError
-from ipu._text.faces import face
+from ipu._text.exports import export
 from ipu.tf._string_ops.host_only import on_host
 from ipu.tf.lookup._tables import Table, array_of, tensor_of
 
@@ -139,4 +139,4 @@ class DenseHashTable(MutableHashTable):
         return array
 
 
-face(__name__)
+export(__name__)

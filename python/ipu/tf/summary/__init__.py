@@ -15,7 +15,7 @@ Example:
 
 from __future__ import annotations
 
-from ipu._text.faces import face, offered
+from ipu._text.exports import export, offered
 from ipu.tf.summary import experimental as experimental
 from ipu.tf.summary._kinds import (
     histogram as histogram,
@@ -33,4 +33,4 @@ from ipu.tf.summary._writer import (
     should_record_summaries as should_record_summaries,
 )
 
-face(__name__, offered(__name__, ["experimental"]))
+export(__name__, offered(__name__, ["experimental"]))

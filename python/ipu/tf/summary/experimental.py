@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from ipu._device.thread_state import here
-from ipu._text.faces import face
+from ipu._text.exports import export
 
 __all__ = ["get_step", "set_step"]
 
@@ -41,4 +41,4 @@ def set_step(step: Any) -> None:
     here.summary_step = step
 
 
-face(__name__)
+export(__name__)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ipu._device.placement import current_device
-from ipu._text.near import refuse_unknown
+from ipu._text.suggestions import refuse_unknown
 from ipu.keras import optimizers
 from ipu.keras.engine.pipelines.ipu_options import ReplicatedMetricReductionMethod
 from ipu.keras.engine.training.device_steps import (

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from ipu._text.faces import face
+from ipu._text.exports import export
 from ipu.keras.layers.experimental import preprocessing
 
 __all__ = ["preprocessing"]
 
 
-face(__name__)
+export(__name__)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from ipu._text.faces import face, offered
+from ipu._text.exports import export, offered
 from ipu.keras.layers.category_encoding import *
 from ipu.keras.layers.hashing import *
 from ipu.keras.layers.image_augmentation import *
@@ -13,4 +13,4 @@ from ipu.keras.layers.preprocessing import *
 from ipu.keras.layers.preprocessing import PreprocessingLayer as PreprocessingLayer
 from ipu.keras.layers.text_vectorization import *
 
-face(__name__, offered(__name__))
+export(__name__, offered(__name__))

@@ -21,7 +21,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ipu import tf as _tf
-from ipu._text.faces import face, offered
+from ipu._text.exports import export, offered
 from ipu.tf._graph import operation as _operation
 from ipu.tf._graph.graph import Graph as Graph
 from ipu.tf._graph.scopes import (
@@ -171,4 +171,4 @@ else:
         "logging": "ipu.tf.compat.v1._logging",
         "Summary": "ipu.tf.compat.v1.summary:Summary",
     }
-    face(__name__, [*__all__, *_LAZY], _LAZY)
+    export(__name__, [*__all__, *_LAZY], _LAZY)

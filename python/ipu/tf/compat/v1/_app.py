@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from ipu._text.faces import face
+from ipu._text.exports import export
 
 __all__ = ["flags", "run"]
 
@@ -47,4 +47,4 @@ def _flags() -> Any:
     return importlib.import_module("absl.flags" if is_there else _OURS)
 
 
-face(__name__, None, {"flags": _flags})
+export(__name__, None, {"flags": _flags})

@@ -18,8 +18,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ipu._text.faces import defined
-from ipu._text.near import refuse_unknown
+from ipu._text.exports import defined
+from ipu._text.suggestions import refuse_unknown
 
 _TRUE, _FALSE = ("true", "t", "1", "yes"), ("false", "f", "0", "no")
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import IO, TYPE_CHECKING, Any
 
 from ipu._text.errors import AlreadyExistsError, NotFoundError
-from ipu._text.faces import defined
+from ipu._text.exports import defined
 
 
 def GFile(name: Any, mode: str = "r") -> IO[Any]:

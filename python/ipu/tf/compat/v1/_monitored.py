@@ -15,7 +15,7 @@ import numpy as np
 
 from ipu._device.locks import Event
 from ipu._text.errors import OutOfRangeError
-from ipu._text.near import refuse_unknown
+from ipu._text.suggestions import refuse_unknown
 from ipu.tf._graph import mode
 from ipu.tf._graph.session import Session
 from ipu.tf.compat.v1._saver import Saver, latest_checkpoint

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ipu import _core, tf
-from ipu._text.near import refuse_unknown
+from ipu._text.suggestions import refuse_unknown
 from ipu.keras import optimizers
 from ipu.tf._functions import function
 from ipu.tf._functions.tracing import current_build

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ipu._text.errors import DataLossError, NotFoundError
-from ipu._text.near import refuse_unknown
+from ipu._text.suggestions import refuse_unknown
 from ipu.tf._graph import mode
 
 _SUFFIX = ".safetensors"

@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ipu._text.errors import FailedPreconditionError
-from ipu._text.faces import face
+from ipu._text.exports import export
 from ipu.tf import data as _data, nest
 from ipu.tf._graph import mode, running
 from ipu.tf.compat.v1._datasets import Dataset, PendingDataset, kept
@@ -204,4 +204,4 @@ else:
     _LAZY = {
         name: f"ipu.tf.data:{name}" for name in _data.__all__ if name not in __all__
     }
-    face(__name__, [*__all__, *_LAZY], _LAZY)
+    export(__name__, [*__all__, *_LAZY], _LAZY)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ipu._text.faces import face
+from ipu._text.exports import export
 from ipu.tf import image as _image
 from ipu.tf._images.size import (
     as_float,
@@ -209,4 +209,4 @@ if TYPE_CHECKING:
 else:
     _LAZY = {n: f"ipu.tf.image:{n}" for n in dir(_image) if n not in __all__}
     _LAZY = {n: place for n, place in _LAZY.items() if not n.startswith("_")}
-    face(__name__, [*__all__, *_LAZY], _LAZY)
+    export(__name__, [*__all__, *_LAZY], _LAZY)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ipu import tf
-from ipu._text.faces import face
+from ipu._text.exports import export
 from ipu.tf._graph import mode
 from ipu.tf.compat.v1._dropout import drop
 from ipu.tf.compat.v1._variables import get_variable, variable_scope
@@ -358,4 +358,4 @@ def batch_normalization(
         )
 
 
-face(__name__)
+export(__name__)

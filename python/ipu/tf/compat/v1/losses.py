@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ipu import tf
-from ipu._text.faces import face
+from ipu._text.exports import export
 from ipu.tf._graph import mode
 
 _LOSSES = "losses"
@@ -314,4 +314,4 @@ def sigmoid_cross_entropy(
     return compute_weighted_loss(losses, weights, None, loss_collection, reduction)
 
 
-face(__name__)
+export(__name__)

@@ -22,7 +22,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from ipu import tf
-from ipu._text.faces import face
+from ipu._text.exports import export
 from ipu.tf._graph import mode
 from ipu.tf.compat.v1._initializers import zeros_initializer
 from ipu.tf.compat.v1._variables import get_variable, variable_scope
@@ -296,4 +296,4 @@ def recall(scope: str, labels: Any, predictions: Any, weights: Any) -> _Pair:
     return _ratio(scope, labels, predictions, weights, (True, False))
 
 
-face(__name__)
+export(__name__)

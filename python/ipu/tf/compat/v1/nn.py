@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ipu import tf
-from ipu._text.faces import face
+from ipu._text.exports import export
 from ipu.tf import matmul, nn as _nn
 from ipu.tf._ops.embeddings import look_up
 from ipu.tf._tensor.dispatch import op
@@ -289,4 +289,4 @@ if TYPE_CHECKING:
     from ipu.tf.nn import *  # type: ignore[assignment]  # noqa: F403
 else:
     _LAZY = {name: f"ipu.tf.nn:{name}" for name in _nn.__all__ if name not in __all__}
-    face(__name__, [*__all__, *_LAZY], _LAZY)
+    export(__name__, [*__all__, *_LAZY], _LAZY)

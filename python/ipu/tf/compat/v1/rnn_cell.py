@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ipu import tf
-from ipu._text.faces import defined, face
+from ipu._text.exports import defined, export
 from ipu._text.refusals import refuse_given
 from ipu.ops.rnn_ops import LSTMStateTuple as LSTMStateTuple
 from ipu.tf import nest
@@ -561,4 +561,4 @@ class DropoutWrapper(RNNCell):
         return drop(x, 1.0 - kept, None, self._seed)
 
 
-face(__name__, defined(__name__, ["LSTMStateTuple"]))
+export(__name__, defined(__name__, ["LSTMStateTuple"]))

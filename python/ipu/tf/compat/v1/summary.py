@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ipu._text.errors import InvalidArgumentError
-from ipu._text.faces import defined, face
+from ipu._text.exports import defined, export
 from ipu.tf._graph import mode
 from ipu.tf._graph.graph import Graph
 from ipu.tf._string_ops.tensors import StringTensor, to_bytes
@@ -422,4 +422,4 @@ def _message() -> Any:
     return extra(module, "tf.Summary", "tensorboard", "tensorboard").Summary
 
 
-face(__name__, defined(__name__, ["Summary"]), {"Summary": _message})
+export(__name__, defined(__name__, ["Summary"]), {"Summary": _message})

@@ -7,7 +7,7 @@ but for two: ``MomentumOptimizer`` keeps gradients where Keras keeps steps, and
 ``RMSPropOptimizer`` starts its mean at one and divides otherwise.
 """
 
-from ipu._text.faces import face, offered
+from ipu._text.exports import export, offered
 from ipu.tf.compat.v1._monitored import (
     CheckpointSaverHook as CheckpointSaverHook,
     CheckpointSaverListener as CheckpointSaverListener,
@@ -52,4 +52,4 @@ from ipu.tf.compat.v1._steps import (
     polynomial_decay as polynomial_decay,
 )
 
-face(__name__, offered(__name__))
+export(__name__, offered(__name__))

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from ipu._text.near import nearest_name
+from ipu._text.suggestions import nearest_name
 
 NEAR = 0.75  # how near a name is to the one that was meant
 

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
 """What a module shows: the names it lists, to ``dir()`` and to completion.
 
-A public module ends with ``face(__name__)``. It sets ``__getattr__`` and ``__dir__``,
+A public module ends with ``export(__name__)``. It sets ``__getattr__`` and ``__dir__``,
 which type checkers do not see, so that they find names that are not there.
 
 A module without a list ``__all__`` offers the functions and classes that it defines,
 but for those with an underscore. One that only gathers names ends with
-``face(__name__, offered(__name__))``; it imports each as itself (``from place import
+``export(__name__, offered(__name__))``; it imports each as itself (``from place import
 name as name``), which is how type checkers know what is offered.
 """
 
@@ -18,15 +18,15 @@ from collections.abc import Callable, Iterable, Mapping
 from types import ModuleType
 from typing import Any, TypeVar
 
-from ipu._text import later, near
+from ipu._text import suggestions, unimplemented
 from ipu._text.missing import MissingNameError
 from ipu._text.tracebacks import boundary
 
-__all__ = ["defined", "face", "like", "offered"]
+__all__ = ["defined", "export", "like", "offered"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_HELPERS = {"Any", "TYPE_CHECKING", "annotations", "face", "like", "offered"}
+_HELPERS = {"Any", "TYPE_CHECKING", "annotations", "export", "like", "offered"}
 
 
 def defined(module: str, more: Iterable[str] = ()) -> list[str]:
@@ -71,7 +71,7 @@ def like(other: Callable[..., Any]) -> Callable[[F], F]:
     return describe
 
 
-def face(
+def export(
     module: str,
     names: Iterable[str] | None = None,
     lazy: Mapping[str, str | Callable[[], Any]] | None = None,
@@ -109,9 +109,9 @@ def face(
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
         if (
             module.startswith("ipu.keras")
-            and not later.lookup(f"{module}.{name}", known).topic
+            and not unimplemented.lookup(f"{module}.{name}", known).topic
         ):
-            hint = near.hint(name, known, 0.75) or f" See {module}.__all__."
+            hint = suggestions.hint(name, known, 0.75) or f" See {module}.__all__."
             raise AttributeError(f"module {module!r} has no attribute {name!r}.{hint}")
         raise MissingNameError(f"{title}.{name}", known)
 
