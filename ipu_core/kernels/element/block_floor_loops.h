@@ -80,18 +80,6 @@ NARROW_FLOOR(i32, int32_t)
 NARROW_FLOOR(u8, uint8_t)
 NARROW_FLOOR(u16, uint16_t)
 
-BLOCK_TARGET IPU_INLINE int64_t
-floored_rest(int64_t x, int64_t y)
-{
-    int64_t rest = y == -1 ? 0 : x % y;
-    return rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest;
-}
-BLOCK_TARGET IPU_INLINE uint64_t
-floored_wide_quotient(int64_t x, int64_t y)
-{
-    uint64_t down = y != -1 && x % y != 0 && (x < 0) != (y < 0);
-    return (y == -1 ? 0 - (uint64_t)x : (uint64_t)(x / y)) - down;
-}
-FLOOR_INTEGERS(i64, int64_t, floored_wide_quotient(x, y), floored_rest(x, y))
+FLOOR_INTEGERS(i64, int64_t, ipu__floor_div_i64(x, y), ipu__floor_mod_i64(x, y))
 FLOOR_INTEGERS(u32, uint32_t, x / y, x % y)
 FLOOR_INTEGERS(u64, uint64_t, x / y, x % y)

@@ -3,118 +3,39 @@
  * The loops of the block functions, once for each class of processor: a file defines
  * BLOCK_FORM (the name of the form that it defines), BLOCK_TARGET (the attribute of its
  * functions), BLOCK_F16C where the class converts float16 in hardware, and includes
- * this one. Each function is a plain loop over the same C expression, so all classes,
- * the body and the tail of a loop, fused and unfused ops give the same bits; only the
- * width of the registers differs. */
+ * this one. Each function is a plain loop over a C expression, most of them those of
+ * formulas.h, so all classes, the body and the tail of a loop, fused and unfused ops
+ * give the same bits; only the width of the registers differs. */
 #include <math.h>
 
+#define BLOCK_INDEPENDENT IPU_INDEPENDENT
 #include "kernels/element/blocks_impl.h"
-#include "kernels/math/element_math.h"
 #include "kernels/math/floor_math.h"
-#include "kernels/math/wide_math.h"
 
 #if defined(BLOCK_F16C)
 #include <immintrin.h>
 #endif
 
-#define SIGNATURE(name) \
-    BLOCK_TARGET static ipu__fault name(const ipu__block *block, void *out, \
-                                        const void *a, const void *b, const void *c, \
-                                        int64_t n)
-#define UNUSED() \
-    (void)block; \
-    (void)b; \
-    (void)c
-
-/* `expression` uses x, y, z, one element of each operand; `fetch` declares y and z
- * where the op has them. */
-#define LOOP(name, out_type, a_type, fetch, expression) \
-    SIGNATURE(name) \
-    { \
-        out_type *result = out; \
-        const a_type *xs = a; \
-        UNUSED(); \
-        IPU_INDEPENDENT \
-        for (int64_t i = 0; i < n; i++) { \
-            a_type x = xs[i]; \
-            fetch result[i] = (out_type)(expression); \
-        } \
-        return IPU_FAULT_NONE; \
-    }
-#define FETCH_Y(type) type y = ((const type *)b)[i];
-#define FETCH_YZ(type) FETCH_Y(type) type z = ((const type *)c)[i];
-#define UNARY(name, out_type, in_type, expression) \
-    LOOP(name, out_type, in_type, , expression)
-#define BINARY(name, out_type, in_type, expression) \
-    LOOP(name, out_type, in_type, FETCH_Y(in_type), expression)
-
 /* --- floats --------------------------------------------------------------------------
  */
 
-#define FLOAT_LOOPS(suffix, type, bits_type, to_bits, from_bits, magnitude_mask, \
-                    infinity_bits, square_root) \
-    UNARY(neg_##suffix, type, type, -x) \
-    UNARY(abs_##suffix, type, type, from_bits(to_bits(x) & (magnitude_mask))) \
-    UNARY(sign_##suffix, type, type, x > 0 ? (type)1 : (x < 0 ? (type)-1 : x)) \
-    UNARY(sqrt_##suffix, type, type, square_root(x)) \
-    UNARY(rsqrt_##suffix, type, type, 1 / square_root(x)) \
-    UNARY(square_##suffix, type, type, (x * x)) \
-    UNARY(relu_##suffix, type, type, 0 > x ? 0 : x) /* NaN and -0 pass */ \
-    UNARY(reciprocal_##suffix, type, type, 1 / x) \
-    UNARY(is_nan_##suffix, uint8_t, type, x != x) \
-    UNARY(is_inf_##suffix, uint8_t, type, \
-          (to_bits(x) & (magnitude_mask)) == (infinity_bits)) \
-    UNARY(is_finite_##suffix, uint8_t, type, \
-          (to_bits(x) & (magnitude_mask)) < (infinity_bits)) \
-    BINARY(add_##suffix, type, type, x + y) \
-    BINARY(sub_##suffix, type, type, x - y) \
-    BINARY(mul_##suffix, type, type, (x * y)) \
-    BINARY(div_##suffix, type, type, x / y) \
-    BINARY(maximum_##suffix, type, type, x > y ? x : (x == x ? y : x)) \
-    BINARY(minimum_##suffix, type, type, x < y ? x : (x == x ? y : x)) \
-    BINARY(relu_grad_##suffix, type, type, x > 0 ? y : 0) \
-    /* 1 - x * x would cancel near 1 */ \
-    BINARY(tanh_grad_##suffix, type, type, (y * ((1 - x) * (1 + x)))) \
-    BINARY(sigmoid_grad_##suffix, type, type, (y * (x * (1 - x)))) \
-    /* 0 where y is, whatever the value is there */ \
-    BINARY(sqrt_grad_##suffix, type, type, y == 0 ? 0 : (y * (type)0.5) / x) \
-    BINARY(rsqrt_grad_##suffix, type, type, \
-           y == 0 ? 0 : (((y * (type)-0.5) * x) * x) * x) \
-    BINARY(reciprocal_grad_##suffix, type, type, y == 0 ? 0 : -((y * x) * x))
-FLOAT_LOOPS(f32, float, uint32_t, ipu__float_bits, ipu__bits_float, 0x7fffffffu,
-            0x7f800000u, __builtin_sqrtf)
-FLOAT_LOOPS(f64, double, uint64_t, ipu__double_bits, ipu__bits_double, UINT64_MAX >> 1,
-            UINT64_C(0x7ff) << 52, __builtin_sqrt)
+FLOAT_FORMULAS(LOOP_OF, f32, f)
+FLOAT_FORMULAS(LOOP_OF, f64, )
+FUNCTION_FORMULAS(LOOP_OF, f32, f)
+FUNCTION_FORMULAS(LOOP_OF, f64, )
 
-/* An instruction, or the same by additions. */
-#if defined(BLOCK_F16C)
-#define WHOLE(name, suffix, builtin) builtin
-#else
-#define WHOLE(name, suffix, builtin) ipu__##name##_##suffix
-#endif
-
-#define FUNCTION_LOOPS(suffix, type, ending) \
-    UNARY(floor_##suffix, type, type, WHOLE(floor, suffix, __builtin_floor##ending)(x)) \
-    UNARY(ceil_##suffix, type, type, WHOLE(ceil, suffix, __builtin_ceil##ending)(x)) \
-    UNARY(round_##suffix, type, type, WHOLE(round, suffix, __builtin_rint##ending)(x)) \
-    UNARY(trunc_##suffix, type, type, WHOLE(trunc, suffix, __builtin_trunc##ending)(x)) \
-    UNARY(log_##suffix, type, type, ipu__log_##suffix(x)) \
-    UNARY(tanh_##suffix, type, type, ipu__tanh_##suffix(x)) \
-    UNARY(sigmoid_##suffix, type, type, ipu__sigmoid_##suffix(x)) \
-    UNARY(log1p_##suffix, type, type, ipu__log1p_##suffix(x)) \
-    UNARY(expm1_##suffix, type, type, ipu__expm1_##suffix(x)) \
-    UNARY(softplus_##suffix, type, type, ipu__softplus_##suffix(x))
-FUNCTION_LOOPS(f32, float, f)
-FUNCTION_LOOPS(f64, double, )
-UNARY(exp_f32, float, float, ipu__exp_f32(x))
-UNARY(erf_f32, float, float, ipu__erf_f32(x))
-UNARY(gelu_f32, float, float, ipu__gelu_f32(x))
-BINARY(gelu_grad_f32, float, float, ipu__gelu_grad_f32(x, y))
-UNARY(atan_f32, float, float, ipu__atan_f32(x))
-UNARY(asin_f32, float, float, ipu__asin_f32(x))
-UNARY(acos_f32, float, float, ipu__acos_f32(x))
-UNARY(sinh_f32, float, float, ipu__sinh_f32(x))
-UNARY(cosh_f32, float, float, ipu__cosh_f32(x))
+/* float32 has functions where float64 calls the C library. */
+#define SINGLE_FORMULAS(F) \
+    F(EXP, ONE, SAME, f32, ipu__exp_f32(x)) \
+    F(ERF, ONE, SAME, f32, ipu__erf_f32(x)) \
+    F(GELU, ONE, SAME, f32, ipu__gelu_f32(x)) \
+    F(GELU_GRAD, TWO, SAME, f32, ipu__gelu_grad_f32(x, y)) \
+    F(ATAN, ONE, SAME, f32, ipu__atan_f32(x)) \
+    F(ASIN, ONE, SAME, f32, ipu__asin_f32(x)) \
+    F(ACOS, ONE, SAME, f32, ipu__acos_f32(x)) \
+    F(SINH, ONE, SAME, f32, ipu__sinh_f32(x)) \
+    F(COSH, ONE, SAME, f32, ipu__cosh_f32(x))
+SINGLE_FORMULAS(LOOP_OF)
 
 /* The block is looked through first, so that the loop has no call in it; an element's
  * result does not depend on its neighbours. */
@@ -215,72 +136,26 @@ SIGNATURE(pow_f32)
 /* --- integers ------------------------------------------------------------------------
  */
 
-/* What does not ask for the sign: integers wrap, by unsigned arithmetic. `wide` is wide
- * enough that nothing is promoted to int. Shifts by the width or more, or by less than
- * 0, which is more still, leave 0. */
-#define WIDTH_LOOPS(suffix, type, wide) \
-    UNARY(copy_##suffix, type, type, x) \
-    UNARY(neg_##suffix, type, type, 0 - (wide)x) \
-    UNARY(square_##suffix, type, type, ((wide)x * (wide)x)) \
-    UNARY(is_not_zero_##suffix, uint8_t, type, x != 0) \
-    UNARY(bitwise_not_##suffix, type, type, ~(wide)x) \
-    BINARY(bitwise_and_##suffix, type, type, (x & y)) \
-    BINARY(bitwise_or_##suffix, type, type, x | y) \
-    BINARY(bitwise_xor_##suffix, type, type, x ^ y) \
-    BINARY(left_shift_##suffix, type, type, \
-           y < sizeof(type) * 8 ? (wide)x << (y & (sizeof(type) * 8 - 1)) : 0) \
-    BINARY(add_##suffix, type, type, (wide)x + (wide)y) \
-    BINARY(sub_##suffix, type, type, (wide)x - (wide)y) \
-    BINARY(mul_##suffix, type, type, ((wide)x * (wide)y)) \
-    BINARY(equal_##suffix, uint8_t, type, x == y) \
-    BINARY(not_equal_##suffix, uint8_t, type, x != y) \
+WIDTH_FORMULAS(LOOP_OF, u8)
+WIDTH_FORMULAS(LOOP_OF, u16)
+WIDTH_FORMULAS(LOOP_OF, u32)
+WIDTH_FORMULAS(LOOP_OF, u64)
+SIGNED_FORMULAS(LOOP_OF, i8)
+SIGNED_FORMULAS(LOOP_OF, i16)
+SIGNED_FORMULAS(LOOP_OF, i32)
+SIGNED_FORMULAS(LOOP_OF, i64)
+UNSIGNED_FORMULAS(LOOP_OF, u8)
+UNSIGNED_FORMULAS(LOOP_OF, u16)
+UNSIGNED_FORMULAS(LOOP_OF, u32)
+UNSIGNED_FORMULAS(LOOP_OF, u64)
+LOGICAL_FORMULAS(LOOP_OF, u8)
+
+#define SELECT_LOOP(suffix, type) \
     LOOP(select_##suffix, type, uint8_t, FETCH_YZ(type), x != 0 ? y : z)
-WIDTH_LOOPS(u8, uint8_t, uint32_t)
-WIDTH_LOOPS(u16, uint16_t, uint32_t)
-WIDTH_LOOPS(u32, uint32_t, uint32_t)
-WIDTH_LOOPS(u64, uint64_t, uint64_t)
-
-#define ORDER_LOOPS(suffix, type) \
-    BINARY(less_##suffix, uint8_t, type, x < y) \
-    BINARY(less_equal_##suffix, uint8_t, type, x <= y) \
-    BINARY(greater_##suffix, uint8_t, type, x > y) \
-    BINARY(greater_equal_##suffix, uint8_t, type, x >= y)
-#define INTEGER_LOOPS(suffix, type) \
-    ORDER_LOOPS(suffix, type) \
-    BINARY(maximum_##suffix, type, type, x > y ? x : y) \
-    BINARY(minimum_##suffix, type, type, x < y ? x : y) \
-    BINARY(relu_grad_##suffix, type, type, x > 0 ? y : 0)
-#define SIGNED_LOOPS(suffix, type, wide) \
-    INTEGER_LOOPS(suffix, type) \
-    UNARY(abs_##suffix, type, type, x < 0 ? 0 - (wide)x : (wide)x) \
-    UNARY(sign_##suffix, type, type, (x > 0) - (x < 0)) \
-    UNARY(relu_##suffix, type, type, x > 0 ? x : 0) \
-    BINARY(right_shift_##suffix, type, type, \
-           x >> ((wide)y < sizeof(type) * 8 ? y : (type)(sizeof(type) * 8 - 1)))
-#define UNSIGNED_LOOPS(suffix, type) \
-    INTEGER_LOOPS(suffix, type) \
-    UNARY(sign_##suffix, type, type, x != 0) \
-    BINARY(right_shift_##suffix, type, type, \
-           y < sizeof(type) * 8 ? x >> (y & (sizeof(type) * 8 - 1)) : 0)
-SIGNED_LOOPS(i8, int8_t, uint32_t)
-SIGNED_LOOPS(i16, int16_t, uint32_t)
-SIGNED_LOOPS(i32, int32_t, uint32_t)
-SIGNED_LOOPS(i64, int64_t, uint64_t)
-UNSIGNED_LOOPS(u8, uint8_t)
-UNSIGNED_LOOPS(u16, uint16_t)
-UNSIGNED_LOOPS(u32, uint32_t)
-UNSIGNED_LOOPS(u64, uint64_t)
-
-#define FLOAT_COMPARISONS(suffix, type) \
-    ORDER_LOOPS(suffix, type) \
-    BINARY(equal_##suffix, uint8_t, type, x == y) \
-    BINARY(not_equal_##suffix, uint8_t, type, x != y)
-FLOAT_COMPARISONS(f32, float)
-FLOAT_COMPARISONS(f64, double)
-
-UNARY(logical_not_u8, uint8_t, uint8_t, x == 0)
-BINARY(logical_and_u8, uint8_t, uint8_t, (x != 0) & (y != 0))
-BINARY(logical_or_u8, uint8_t, uint8_t, (x != 0) | (y != 0))
+SELECT_LOOP(u8, uint8_t)
+SELECT_LOOP(u16, uint16_t)
+SELECT_LOOP(u32, uint32_t)
+SELECT_LOOP(u64, uint64_t)
 
 #include "kernels/element/block_floor_loops.h"
 
@@ -289,6 +164,7 @@ BINARY(logical_or_u8, uint8_t, uint8_t, (x != 0) | (y != 0))
 
 /* Integers wrap: to both signs of a width it is the same loop. */
 #define CASTS_FROM_INTEGER(suffix, type) \
+    UNARY(cast_##suffix##_bool, uint8_t, type, x != 0) \
     UNARY(cast_##suffix##_u8, uint8_t, type, x) \
     UNARY(cast_##suffix##_u16, uint16_t, type, x) \
     UNARY(cast_##suffix##_u32, uint32_t, type, x) \
@@ -440,12 +316,14 @@ UNARY(to_odd_f64_f32, float, double, ipu__float_to_odd(x))
  */
 
 /* What the bits tell. */
-UNARY(neg_f16, uint16_t, uint16_t, x ^ 0x8000u)
-UNARY(abs_f16, uint16_t, uint16_t, x & 0x7fffu)
-UNARY(relu_f16, uint16_t, uint16_t, x - 0x8001u < 0x7c00u ? 0 : x) /* NaN, -0 pass */
-UNARY(is_nan_f16, uint8_t, uint16_t, (x & 0x7fffu) > 0x7c00u)
-UNARY(is_inf_f16, uint8_t, uint16_t, (x & 0x7fffu) == 0x7c00u)
-UNARY(is_finite_f16, uint8_t, uint16_t, (x & 0x7fffu) < 0x7c00u)
+#define HALF_FORMULAS(F) \
+    F(NEG, ONE, SAME, f16, x ^ 0x8000u) \
+    F(ABS, ONE, SAME, f16, x & 0x7fffu) \
+    F(RELU, ONE, SAME, f16, x - 0x8001u < 0x7c00u ? 0 : x) /* NaN, -0 pass */ \
+    F(IS_NAN, ONE, TEST, f16, (x & 0x7fffu) > 0x7c00u) \
+    F(IS_INF, ONE, TEST, f16, (x & 0x7fffu) == 0x7c00u) \
+    F(IS_FINITE, ONE, TEST, f16, (x & 0x7fffu) < 0x7c00u)
+HALF_FORMULAS(LOOP_OF)
 UNARY(cast_f16_bool, uint8_t, uint16_t, (x & 0x7fffu) != 0)
 
 /* The instructions round, and treat NaN, as the functions of base/dtype.h do. */
@@ -573,149 +451,103 @@ HALF_BINARY(div, /)
 /* --- the table -----------------------------------------------------------------------
  */
 
-#define ROW(op, in, out, name) \
-    { \
-        IPU_OP_ID_##op, IPU_DTYPE_##in, IPU_DTYPE_##out, name \
-    }
-#define SAME(op, type, name) ROW(op, type, type, name)
-#define COMPARE_ROWS(type, equality, order) \
-    ROW(EQUAL, type, BOOL, equal_##equality), \
-        ROW(NOT_EQUAL, type, BOOL, not_equal_##equality), \
-        ROW(LESS, type, BOOL, less_##order), \
-        ROW(LESS_EQUAL, type, BOOL, less_equal_##order), \
-        ROW(GREATER, type, BOOL, greater_##order), \
-        ROW(GREATER_EQUAL, type, BOOL, greater_equal_##order)
-#define FLOAT_ROWS(type, suffix) \
-    SAME(NEG, type, neg_##suffix), SAME(ABS, type, abs_##suffix), \
-        SAME(SIGN, type, sign_##suffix), SAME(SQRT, type, sqrt_##suffix), \
-        SAME(RSQRT, type, rsqrt_##suffix), SAME(SQUARE, type, square_##suffix), \
-        SAME(RELU, type, relu_##suffix), SAME(RECIPROCAL, type, reciprocal_##suffix), \
-        ROW(IS_NAN, type, BOOL, is_nan_##suffix), \
-        ROW(IS_INF, type, BOOL, is_inf_##suffix), \
-        ROW(IS_FINITE, type, BOOL, is_finite_##suffix), SAME(ADD, type, add_##suffix), \
-        SAME(SUB, type, sub_##suffix), SAME(MUL, type, mul_##suffix), \
-        SAME(DIV, type, div_##suffix), SAME(MAXIMUM, type, maximum_##suffix), \
-        SAME(MINIMUM, type, minimum_##suffix), \
-        SAME(RELU_GRAD, type, relu_grad_##suffix), \
-        SAME(TANH_GRAD, type, tanh_grad_##suffix), \
-        SAME(SIGMOID_GRAD, type, sigmoid_grad_##suffix), \
-        SAME(SQRT_GRAD, type, sqrt_grad_##suffix), \
-        SAME(RSQRT_GRAD, type, rsqrt_grad_##suffix), \
-        SAME(RECIPROCAL_GRAD, type, reciprocal_grad_##suffix), \
-        COMPARE_ROWS(type, suffix, suffix), \
-        ROW(CAST, type, BOOL, cast_##suffix##_bool), \
-        ROW(CAST, type, INT8, cast_##suffix##_i8), \
-        ROW(CAST, type, INT16, cast_##suffix##_i16), \
-        ROW(CAST, type, INT32, cast_##suffix##_i32), \
-        ROW(CAST, type, INT64, cast_##suffix##_i64), \
-        ROW(CAST, type, UINT8, cast_##suffix##_u8), \
-        ROW(CAST, type, UINT16, cast_##suffix##_u16), \
-        ROW(CAST, type, UINT32, cast_##suffix##_u32), \
-        ROW(CAST, type, UINT64, cast_##suffix##_u64)
-#define FUNCTION_ROWS(type, suffix) \
-    SAME(FLOOR, type, floor_##suffix), SAME(CEIL, type, ceil_##suffix), \
-        SAME(ROUND, type, round_##suffix), SAME(TRUNC, type, trunc_##suffix), \
-        SAME(EXP, type, exp_##suffix), SAME(LOG, type, log_##suffix), \
-        SAME(TANH, type, tanh_##suffix), SAME(SIGMOID, type, sigmoid_##suffix), \
-        SAME(LOG1P, type, log1p_##suffix), SAME(EXPM1, type, expm1_##suffix), \
-        SAME(SOFTPLUS, type, softplus_##suffix), SAME(SIN, type, sin_##suffix), \
-        SAME(COS, type, cos_##suffix), SAME(FLOOR_DIV, type, floor_div_##suffix), \
-        SAME(FLOOR_MOD, type, floor_mod_##suffix)
-/* `suffix` has the sign, `width` has not; `abs` and `relu` are copies without one. */
-#define INTEGER_CAST_ROWS(type, suffix, width) \
-    ROW(CAST, type, BOOL, is_not_zero_##width), \
-        ROW(CAST, type, INT8, cast_##suffix##_u8), \
-        ROW(CAST, type, INT16, cast_##suffix##_u16), \
-        ROW(CAST, type, INT32, cast_##suffix##_u32), \
-        ROW(CAST, type, INT64, cast_##suffix##_u64), \
-        ROW(CAST, type, UINT8, cast_##suffix##_u8), \
-        ROW(CAST, type, UINT16, cast_##suffix##_u16), \
-        ROW(CAST, type, UINT32, cast_##suffix##_u32), \
-        ROW(CAST, type, UINT64, cast_##suffix##_u64), \
-        ROW(CAST, type, FLOAT32, cast_##suffix##_f32), \
-        ROW(CAST, type, FLOAT64, cast_##suffix##_f64)
-#define INTEGER_ROWS(type, suffix, width, abs, relu) \
-    SAME(NEG, type, neg_##width), SAME(ABS, type, abs), \
-        SAME(SIGN, type, sign_##suffix), SAME(SQUARE, type, square_##width), \
-        SAME(RELU, type, relu), SAME(ROUND, type, copy_##width), \
-        SAME(BITWISE_NOT, type, bitwise_not_##width), \
-        SAME(BITWISE_AND, type, bitwise_and_##width), \
-        SAME(BITWISE_OR, type, bitwise_or_##width), \
-        SAME(BITWISE_XOR, type, bitwise_xor_##width), \
-        SAME(LEFT_SHIFT, type, left_shift_##width), \
-        SAME(RIGHT_SHIFT, type, right_shift_##suffix), SAME(ADD, type, add_##width), \
-        SAME(SUB, type, sub_##width), SAME(MUL, type, mul_##width), \
-        SAME(MAXIMUM, type, maximum_##suffix), SAME(MINIMUM, type, minimum_##suffix), \
-        SAME(RELU_GRAD, type, relu_grad_##suffix), \
-        SAME(FLOOR_DIV, type, floor_div_##suffix), \
-        SAME(FLOOR_MOD, type, floor_mod_##suffix), COMPARE_ROWS(type, width, suffix), \
-        INTEGER_CAST_ROWS(type, suffix, width)
+#define CAST_ROW(in, out, name) \
+    {IPU_OP_ID_CAST, IPU_DTYPE_##in, IPU_DTYPE_##out, name},
+#define SAME_ROW(op, type, name) ROW_AS(op, SAME, IPU_DTYPE_##type, name)
+/* Of the loops over unsigned elements of the same width. */
+#define SIGNED_ROW_OF(op, operands, result, suffix, expression) \
+    ROW_AS(op, result, SIGNED_DTYPE_##suffix, op##_##suffix)
+#define BOOL_ROW_OF(op, operands, result, suffix, expression) \
+    ROW_AS(op, result, IPU_DTYPE_BOOL, op##_##suffix)
+#define FLOAT_ROWS(type, suffix, ending) \
+    FLOAT_FORMULAS(ROW_OF, suffix, ending) \
+    FUNCTION_FORMULAS(ROW_OF, suffix, ending) \
+    SAME_ROW(SIN, type, sin_##suffix) \
+    SAME_ROW(COS, type, cos_##suffix) \
+    SAME_ROW(FLOOR_DIV, type, floor_div_##suffix) \
+    SAME_ROW(FLOOR_MOD, type, floor_mod_##suffix) \
+    CAST_ROW(type, BOOL, cast_##suffix##_bool) \
+    CAST_ROW(type, INT8, cast_##suffix##_i8) \
+    CAST_ROW(type, INT16, cast_##suffix##_i16) \
+    CAST_ROW(type, INT32, cast_##suffix##_i32) \
+    CAST_ROW(type, INT64, cast_##suffix##_i64) \
+    CAST_ROW(type, UINT8, cast_##suffix##_u8) \
+    CAST_ROW(type, UINT16, cast_##suffix##_u16) \
+    CAST_ROW(type, UINT32, cast_##suffix##_u32) \
+    CAST_ROW(type, UINT64, cast_##suffix##_u64)
+#define INTEGER_CAST_ROWS(type, suffix) \
+    CAST_ROW(type, BOOL, cast_##suffix##_bool) \
+    CAST_ROW(type, INT8, cast_##suffix##_u8) \
+    CAST_ROW(type, INT16, cast_##suffix##_u16) \
+    CAST_ROW(type, INT32, cast_##suffix##_u32) \
+    CAST_ROW(type, INT64, cast_##suffix##_u64) \
+    CAST_ROW(type, UINT8, cast_##suffix##_u8) \
+    CAST_ROW(type, UINT16, cast_##suffix##_u16) \
+    CAST_ROW(type, UINT32, cast_##suffix##_u32) \
+    CAST_ROW(type, UINT64, cast_##suffix##_u64) \
+    CAST_ROW(type, FLOAT32, cast_##suffix##_f32) \
+    CAST_ROW(type, FLOAT64, cast_##suffix##_f64)
+#define INTEGER_ROWS(type, suffix) \
+    SAME_ROW(FLOOR_DIV, type, floor_div_##suffix) \
+    SAME_ROW(FLOOR_MOD, type, floor_mod_##suffix) \
+    INTEGER_CAST_ROWS(type, suffix)
 #define SIGNED_ROWS(type, suffix, width) \
-    INTEGER_ROWS(type, suffix, width, abs_##suffix, relu_##suffix)
+    WIDTH_FORMULAS(SIGNED_ROW_OF, width) \
+    SIGNED_FORMULAS(ROW_OF, suffix) \
+    INTEGER_ROWS(type, suffix)
 #define UNSIGNED_ROWS(type, suffix) \
-    INTEGER_ROWS(type, suffix, suffix, copy_##suffix, copy_##suffix)
-#define HALF_ROWS \
-    SAME(NEG, FLOAT16, neg_f16), SAME(ABS, FLOAT16, abs_f16), \
-        SAME(RELU, FLOAT16, relu_f16), ROW(IS_NAN, FLOAT16, BOOL, is_nan_f16), \
-        ROW(IS_INF, FLOAT16, BOOL, is_inf_f16), \
-        ROW(IS_FINITE, FLOAT16, BOOL, is_finite_f16), \
-        ROW(CAST, FLOAT16, BOOL, cast_f16_bool), \
-        ROW(CAST, FLOAT16, FLOAT32, cast_f16_f32), SAME(ADD, FLOAT16, add_f16), \
-        SAME(SUB, FLOAT16, sub_f16), SAME(MUL, FLOAT16, mul_f16), \
-        SAME(DIV, FLOAT16, div_f16)
+    WIDTH_FORMULAS(ROW_OF, suffix) \
+    UNSIGNED_FORMULAS(ROW_OF, suffix) \
+    INTEGER_ROWS(type, suffix)
 
 /* The first row that fits is taken. */
 static const ipu__block_row rows[] = {
-    ROW(CAST, FLOAT32, INT32, quick_f32_i32),
-    ROW(CAST, FLOAT32, INT8, quick_f32_i8),
-    FLOAT_ROWS(FLOAT32, f32),
-    FUNCTION_ROWS(FLOAT32, f32),
-    SAME(ERF, FLOAT32, erf_f32),
-    SAME(GELU, FLOAT32, gelu_f32),
-    SAME(GELU_GRAD, FLOAT32, gelu_grad_f32),
-    SAME(TAN, FLOAT32, tan_f32),
-    SAME(ATAN, FLOAT32, atan_f32),
-    SAME(ASIN, FLOAT32, asin_f32),
-    SAME(ACOS, FLOAT32, acos_f32),
-    SAME(SINH, FLOAT32, sinh_f32),
-    SAME(COSH, FLOAT32, cosh_f32),
-    SAME(POW, FLOAT32, pow_f32),
-    ROW(CAST, FLOAT32, FLOAT64, cast_f32_f64),
-    ROW(CAST, FLOAT32, FLOAT16, cast_f32_f16),
-    FLOAT_ROWS(FLOAT64, f64),
-    FUNCTION_ROWS(FLOAT64, f64),
-    ROW(CAST, FLOAT64, FLOAT32, cast_f64_f32),
-    HALF_ROWS,
-    SIGNED_ROWS(INT8, i8, u8),
-    SIGNED_ROWS(INT16, i16, u16),
-    SIGNED_ROWS(INT32, i32, u32),
-    SIGNED_ROWS(INT64, i64, u64),
-    UNSIGNED_ROWS(UINT8, u8),
-    UNSIGNED_ROWS(UINT16, u16),
-    UNSIGNED_ROWS(UINT32, u32),
-    UNSIGNED_ROWS(UINT64, u64),
-    COMPARE_ROWS(BOOL, u8, u8),
-    INTEGER_CAST_ROWS(BOOL, u8, u8),
-    SAME(LOGICAL_NOT, BOOL, logical_not_u8),
-    SAME(LOGICAL_AND, BOOL, logical_and_u8),
-    SAME(LOGICAL_OR, BOOL, logical_or_u8),
+    CAST_ROW(FLOAT32, INT32, quick_f32_i32)
+    CAST_ROW(FLOAT32, INT8, quick_f32_i8)
+    FLOAT_ROWS(FLOAT32, f32, f)
+    SINGLE_FORMULAS(ROW_OF)
+    SAME_ROW(TAN, FLOAT32, tan_f32)
+    SAME_ROW(POW, FLOAT32, pow_f32)
+    CAST_ROW(FLOAT32, FLOAT64, cast_f32_f64)
+    CAST_ROW(FLOAT32, FLOAT16, cast_f32_f16)
+    FLOAT_ROWS(FLOAT64, f64, )
+    SAME_ROW(EXP, FLOAT64, exp_f64)
+    CAST_ROW(FLOAT64, FLOAT32, cast_f64_f32)
+    HALF_FORMULAS(ROW_OF)
+    CAST_ROW(FLOAT16, BOOL, cast_f16_bool)
+    CAST_ROW(FLOAT16, FLOAT32, cast_f16_f32)
+    SAME_ROW(ADD, FLOAT16, add_f16)
+    SAME_ROW(SUB, FLOAT16, sub_f16)
+    SAME_ROW(MUL, FLOAT16, mul_f16)
+    SAME_ROW(DIV, FLOAT16, div_f16)
+    SIGNED_ROWS(INT8, i8, u8)
+    SIGNED_ROWS(INT16, i16, u16)
+    SIGNED_ROWS(INT32, i32, u32)
+    SIGNED_ROWS(INT64, i64, u64)
+    UNSIGNED_ROWS(UINT8, u8)
+    UNSIGNED_ROWS(UINT16, u16)
+    UNSIGNED_ROWS(UINT32, u32)
+    UNSIGNED_ROWS(UINT64, u64)
+    COMPARE_FORMULAS(BOOL_ROW_OF, u8)
+    INTEGER_CAST_ROWS(BOOL, u8)
+    LOGICAL_FORMULAS(BOOL_ROW_OF, u8)
 };
 
 /* The same loops behind plain float pointers. */
-#define MAP(name) \
+#define MAP(name, OP) \
     static void name##_map(float *out, const float *x, int64_t n) \
     { \
-        (void)name##_f32(NULL, out, x, x, x, n); \
+        (void)OP##_f32(NULL, out, x, x, x, n); \
     }
-MAP(exp)
-MAP(relu)
-MAP(tanh)
-MAP(sigmoid)
+MAP(exp, EXP)
+MAP(relu, RELU)
+MAP(tanh, TANH)
+MAP(sigmoid, SIGMOID)
 
 static void
 add_pair(float *out, const float *a, const float *b, int64_t n)
 {
-    (void)add_f32(NULL, out, a, b, b, n);
+    (void)ADD_f32(NULL, out, a, b, b, n);
 }
 
 const ipu__block_form BLOCK_FORM = {

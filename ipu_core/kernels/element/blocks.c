@@ -9,6 +9,9 @@
  * definitions, which call the same. No state, any thread. */
 #include <math.h>
 
+/* Calls of the C library do not become vectors. */
+#define BLOCK_INDEPENDENT
+#define BLOCK_TARGET
 #include "kernels/element/blocks_impl.h"
 
 static const ipu__block_form *
@@ -62,51 +65,12 @@ by_scalars(const ipu__block *block, void *out, const void *a, const void *b,
 }
 
 /* Functions of the C library, computed in double and rounded once. */
-#define LIBRARY_LOOP(name, type, call) \
-    static ipu__fault name(const ipu__block *block, void *out, const void *a, \
-                           const void *b, const void *c, int64_t n) \
-    { \
-        type *result = out; \
-        const type *xs = a; \
-        const type *ys = b; \
-        (void)block; \
-        (void)ys; \
-        (void)c; \
-        for (int64_t i = 0; i < n; i++) { \
-            result[i] = (type)(call); \
-        } \
-        return IPU_FAULT_NONE; \
-    }
-#define LIBRARY(function) \
-    LIBRARY_LOOP(function##_f32, float, function((double)xs[i])) \
-    LIBRARY_LOOP(function##_f64, double, function(xs[i]))
-#define LIBRARY_ROWS(op, function) \
-    {IPU_OP_ID_##op, IPU_DTYPE_FLOAT32, IPU_DTYPE_FLOAT32, function##_f32}, \
-    { \
-        IPU_OP_ID_##op, IPU_DTYPE_FLOAT64, IPU_DTYPE_FLOAT64, function##_f64 \
-    }
-LIBRARY(tan)
-LIBRARY(asin)
-LIBRARY(acos)
-LIBRARY(atan)
-LIBRARY(sinh)
-LIBRARY(cosh)
-LIBRARY(asinh)
-LIBRARY(acosh)
-LIBRARY(atanh)
-LIBRARY(erf)
-LIBRARY(erfc)
-LIBRARY_LOOP(pow_f32, float, pow((double)xs[i], (double)ys[i]))
-LIBRARY_LOOP(pow_f64, double, pow(xs[i], ys[i]))
-LIBRARY_LOOP(atan2_f32, float, atan2((double)xs[i], (double)ys[i]))
-LIBRARY_LOOP(atan2_f64, double, atan2(xs[i], ys[i]))
+LIBRARY_FORMULAS(LOOP_OF, f32)
+LIBRARY_FORMULAS(LOOP_OF, f64)
 
 static const ipu__block_row library_rows[] = {
-    LIBRARY_ROWS(TAN, tan),     LIBRARY_ROWS(ASIN, asin),   LIBRARY_ROWS(ACOS, acos),
-    LIBRARY_ROWS(ATAN, atan),   LIBRARY_ROWS(SINH, sinh),   LIBRARY_ROWS(COSH, cosh),
-    LIBRARY_ROWS(ASINH, asinh), LIBRARY_ROWS(ACOSH, acosh), LIBRARY_ROWS(ATANH, atanh),
-    LIBRARY_ROWS(ERF, erf),     LIBRARY_ROWS(ERFC, erfc),   LIBRARY_ROWS(POW, pow),
-    LIBRARY_ROWS(ATAN2, atan2),
+    LIBRARY_FORMULAS(ROW_OF, f32)
+    LIBRARY_FORMULAS(ROW_OF, f64)
 };
 
 static ipu__block_fn *

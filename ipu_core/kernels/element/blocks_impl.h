@@ -5,6 +5,7 @@
 #define IPU_KERNELS_BLOCKS_IMPL_H
 
 #include "kernels/core/kernel_impl.h"
+#include "kernels/math/formulas.h"
 
 typedef struct ipu__block_row {
     ipu_op op;
@@ -31,5 +32,66 @@ extern const ipu__block_form ipu__blocks_generic;
 extern const ipu__block_form ipu__blocks_avx2;
 extern const ipu__block_form ipu__blocks_avx512;
 #endif
+
+#define SIGNATURE(name) \
+    BLOCK_TARGET static ipu__fault name(const ipu__block *block, void *out, \
+                                        const void *a, const void *b, const void *c, \
+                                        int64_t n)
+#define UNUSED() \
+    (void)block; \
+    (void)b; \
+    (void)c
+
+/* `expression` uses x, y, z, one element of each operand; `fetch` declares y and z
+ * where the op has them. */
+#define LOOP(name, out_type, a_type, fetch, expression) \
+    SIGNATURE(name) \
+    { \
+        out_type *result = out; \
+        const a_type *xs = a; \
+        UNUSED(); \
+        BLOCK_INDEPENDENT \
+        for (int64_t i = 0; i < n; i++) { \
+            a_type x = xs[i]; \
+            fetch result[i] = (out_type)(expression); \
+        } \
+        return IPU_FAULT_NONE; \
+    }
+#define FETCH_Y(type) type y = ((const type *)b)[i];
+#define FETCH_YZ(type) FETCH_Y(type) type z = ((const type *)c)[i];
+#define UNARY(name, out_type, in_type, expression) \
+    LOOP(name, out_type, in_type, , expression)
+#define BINARY(name, out_type, in_type, expression) \
+    LOOP(name, out_type, in_type, FETCH_Y(in_type), expression)
+
+/* A loop, and its row of a table, from a line of formulas.h. */
+#define FETCH_ONE(type)
+#define FETCH_TWO FETCH_Y
+#define LOOP_OF(op, operands, result, suffix, expression) \
+    LOOP(op##_##suffix, RESULT_##result(TYPE_##suffix), TYPE_##suffix, \
+         FETCH_##operands(TYPE_##suffix), expression)
+#define ROW_AS(op, result, dtype, name) \
+    {IPU_OP_ID_##op, dtype, DTYPE_##result(dtype), name},
+#define ROW_OF(op, operands, result, suffix, expression) \
+    ROW_AS(op, result, DTYPE_##suffix, op##_##suffix)
+#define RESULT_SAME(type) type
+#define RESULT_TEST(type) uint8_t
+#define DTYPE_SAME(dtype) dtype
+#define DTYPE_TEST(dtype) IPU_DTYPE_BOOL
+#define DTYPE_f16 IPU_DTYPE_FLOAT16
+#define DTYPE_f32 IPU_DTYPE_FLOAT32
+#define DTYPE_f64 IPU_DTYPE_FLOAT64
+#define DTYPE_i8 IPU_DTYPE_INT8
+#define DTYPE_i16 IPU_DTYPE_INT16
+#define DTYPE_i32 IPU_DTYPE_INT32
+#define DTYPE_i64 IPU_DTYPE_INT64
+#define DTYPE_u8 IPU_DTYPE_UINT8
+#define DTYPE_u16 IPU_DTYPE_UINT16
+#define DTYPE_u32 IPU_DTYPE_UINT32
+#define DTYPE_u64 IPU_DTYPE_UINT64
+#define SIGNED_DTYPE_u8 IPU_DTYPE_INT8
+#define SIGNED_DTYPE_u16 IPU_DTYPE_INT16
+#define SIGNED_DTYPE_u32 IPU_DTYPE_INT32
+#define SIGNED_DTYPE_u64 IPU_DTYPE_INT64
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Python's and NumPy's floor division of floats: the remainder has the divisor's sign,
- * the quotient is whole. Both follow from C's remainder, fmod(a, b), which is exact. */
+ * the quotient is whole. Both follow from C's remainder, fmod(a, b), which is exact.
+ * The same of integers, where y is not 0; INT64_MIN / -1 wraps. */
 #ifndef IPU_KERNELS_FLOOR_MATH_H
 #define IPU_KERNELS_FLOOR_MATH_H
 
@@ -44,6 +45,20 @@ ipu__is_near_quotient(float a, float b)
 {
     double size = ipu__magnitude_f64((double)b);
     return (ipu__magnitude_f64((double)a) < 0x1p28 * size) & (size < 0x1p128);
+}
+
+IPU_INLINE int64_t
+ipu__floor_mod_i64(int64_t x, int64_t y)
+{
+    int64_t rest = y == -1 ? 0 : x % y;
+    return rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest;
+}
+
+IPU_INLINE uint64_t
+ipu__floor_div_i64(int64_t x, int64_t y)
+{
+    uint64_t down = y != -1 && x % y != 0 && (x < 0) != (y < 0);
+    return (y == -1 ? 0 - (uint64_t)x : (uint64_t)(x / y)) - down;
 }
 
 #endif

@@ -3,16 +3,15 @@
  * One element of any dtype: load, store, convert, and every element-wise op in its
  * plain definition. The reference kernels are loops around this file. Floats are
  * computed in double and rounded once to the dtype: for + - * / and sqrt that is the
- * correctly rounded result of the narrower type, for the others nearly so. What is a
- * loop over float64, too, is the same function (wide_math.h). Integers
- * wrap. Values in, values out, no state, any thread. */
+ * correctly rounded result of the narrower type, for the others nearly so. Integers
+ * wrap. The expressions are those of the loops (formulas.h). Values in, values out, no
+ * state, any thread. */
 #include <math.h>
 #include <string.h>
 
-#include "kernels/math/element_math.h"
 #include "kernels/math/floor_math.h"
+#include "kernels/math/formulas.h"
 #include "kernels/core/kernel_impl.h"
-#include "kernels/math/wide_math.h"
 
 #define LOAD(type, member) \
     do { \
@@ -214,144 +213,45 @@ ipu__scalar_to_double(ipu_dtype dtype, ipu__scalar value)
     return ipu__scalar_cast(dtype, IPU_DTYPE_FLOAT64, value).f;
 }
 
-/* The functions that programs call less often. */
-static double
-float_function(ipu_op op, double a, double b)
-{
-    switch (op) {
-    case IPU_OP_ID_RECIPROCAL:
-        return 1.0 / a;
-    case IPU_OP_ID_LOG1P:
-        return ipu__log1p_f64(a);
-    case IPU_OP_ID_EXPM1:
-        return ipu__expm1_f64(a);
-    case IPU_OP_ID_SIN:
-        return ipu__sin_f64(a);
-    case IPU_OP_ID_COS:
-        return ipu__cos_f64(a);
-    case IPU_OP_ID_TAN:
-        return tan(a);
-    case IPU_OP_ID_ASIN:
-        return asin(a);
-    case IPU_OP_ID_ACOS:
-        return acos(a);
-    case IPU_OP_ID_ATAN:
-        return atan(a);
-    case IPU_OP_ID_SINH:
-        return sinh(a);
-    case IPU_OP_ID_COSH:
-        return cosh(a);
-    case IPU_OP_ID_ASINH:
-        return asinh(a);
-    case IPU_OP_ID_ACOSH:
-        return acosh(a);
-    case IPU_OP_ID_ATANH:
-        return atanh(a);
-    case IPU_OP_ID_ERF:
-        return erf(a);
-    case IPU_OP_ID_ERFC:
-        return erfc(a);
-    case IPU_OP_ID_SOFTPLUS:
-        return ipu__softplus_f64(a);
-    case IPU_OP_ID_GELU:
-        return ipu__gelu(a);
-    case IPU_OP_ID_GELU_GRAD:
-        return ipu__gelu_grad(a, b);
-    case IPU_OP_ID_LGAMMA:
-        return ipu__lgamma(a);
-    case IPU_OP_ID_DIGAMMA:
-        return ipu__digamma(a);
-    case IPU_OP_ID_ERFINV:
-        return ipu__erfinv(a);
-    case IPU_OP_ID_NDTRI:
-        return ipu__normal_quantile(a);
-    case IPU_OP_ID_BESSEL_I0E:
-        return ipu__bessel_i0e(a);
-    case IPU_OP_ID_BESSEL_I1E:
-        return ipu__bessel_i1e(a);
-    case IPU_OP_ID_IGAMMA:
-        return ipu__igamma(a, b);
-    case IPU_OP_ID_IGAMMAC:
-        return ipu__igammac(a, b);
-    case IPU_OP_ID_IGAMMA_SLOPE:
-        return ipu__igamma_slope(a, b);
-    case IPU_OP_ID_ZETA:
-        return ipu__zeta(a, b);
-    case IPU_OP_ID_POLYGAMMA:
-        return ipu__polygamma(a, b);
-    case IPU_OP_ID_CEIL:
-        return ceil(a);
-    case IPU_OP_ID_ROUND:
-        return rint(a);
-    case IPU_OP_ID_TRUNC:
-        return trunc(a);
-    case IPU_OP_ID_ATAN2:
-        return atan2(a, b);
-    default:
-        return (double)NAN;
-    }
-}
+/* The formulas of 64 bits, by op. */
+#define MEMBER_f64 f
+#define MEMBER_i64 i
+#define MEMBER_u64 u
+#define MEMBER_SAME(suffix) MEMBER_##suffix
+#define MEMBER_TEST(suffix) u
+#define CASE(op, operands, kind, suffix, expression) \
+    case IPU_OP_ID_##op: \
+        result->MEMBER_##kind(suffix) = (expression); \
+        break;
 
-static double
-float_apply(ipu_op op, double a, double b)
+static void
+apply_float(ipu_op op, double x, double y, ipu__scalar *result)
 {
     switch (op) {
-    case IPU_OP_ID_NEG:
-        return -a;
-    case IPU_OP_ID_ABS:
-        return fabs(a);
-    case IPU_OP_ID_SIGN:
-        return a > 0.0 ? 1.0 : (a < 0.0 ? -1.0 : a);
-    case IPU_OP_ID_FLOOR:
-        return floor(a);
-    case IPU_OP_ID_EXP:
-        return ipu__exp_f64(a);
-    case IPU_OP_ID_LOG:
-        return ipu__log_f64(a);
-    case IPU_OP_ID_SQRT:
-        return sqrt(a);
-    case IPU_OP_ID_RSQRT:
-        return 1.0 / sqrt(a);
-    case IPU_OP_ID_SQUARE:
-        return a * a;
-    case IPU_OP_ID_TANH:
-        return ipu__tanh_f64(a);
-    case IPU_OP_ID_SIGMOID:
-        return ipu__sigmoid_f64(a);
-    case IPU_OP_ID_RELU:
-        return a < 0.0 ? 0.0 : a;
-    case IPU_OP_ID_ADD:
-        return a + b;
-    case IPU_OP_ID_SUB:
-        return a - b;
-    case IPU_OP_ID_MUL:
-        return a * b;
-    case IPU_OP_ID_DIV:
-        return a / b;
-    case IPU_OP_ID_FLOOR_DIV:
-        return ipu__floor_div_f64(a, b);
-    case IPU_OP_ID_FLOOR_MOD:
-        return ipu__floor_mod_f64(a, b);
-    case IPU_OP_ID_POW:
-        return pow(a, b);
-    case IPU_OP_ID_MAXIMUM:
-        return a > b || isnan(a) ? a : b;
-    case IPU_OP_ID_MINIMUM:
-        return a < b || isnan(a) ? a : b;
-    case IPU_OP_ID_RELU_GRAD:
-        return a > 0.0 ? b : 0.0;
-    case IPU_OP_ID_TANH_GRAD:
-        return b * ((1.0 - a) * (1.0 + a)); /* 1 - a * a would cancel near 1 */
-    case IPU_OP_ID_SIGMOID_GRAD:
-        return b * (a * (1.0 - a));
-    case IPU_OP_ID_SQRT_GRAD:
-        return b == 0.0 ? 0.0 : (b * 0.5) / a;
-    case IPU_OP_ID_RSQRT_GRAD:
-        return b == 0.0 ? 0.0 : (((b * -0.5) * a) * a) * a;
-    case IPU_OP_ID_RECIPROCAL_GRAD:
-        return b == 0.0 ? 0.0 : -((b * a) * a);
+        FLOAT_FORMULAS(CASE, f64, )
+        FUNCTION_FORMULAS(CASE, f64, )
+        LIBRARY_FORMULAS(CASE, f64)
+        CASE(EXP, ONE, SAME, f64, ipu__exp_f64(x))
+        CASE(SIN, ONE, SAME, f64, ipu__sin_f64(x))
+        CASE(COS, ONE, SAME, f64, ipu__cos_f64(x))
+        CASE(GELU, ONE, SAME, f64, ipu__gelu(x))
+        CASE(GELU_GRAD, TWO, SAME, f64, ipu__gelu_grad(x, y))
+        CASE(FLOOR_DIV, TWO, SAME, f64, ipu__floor_div_f64(x, y))
+        CASE(FLOOR_MOD, TWO, SAME, f64, ipu__floor_mod_f64(x, y))
+        CASE(LGAMMA, ONE, SAME, f64, ipu__lgamma(x))
+        CASE(DIGAMMA, ONE, SAME, f64, ipu__digamma(x))
+        CASE(ERFINV, ONE, SAME, f64, ipu__erfinv(x))
+        CASE(NDTRI, ONE, SAME, f64, ipu__normal_quantile(x))
+        CASE(BESSEL_I0E, ONE, SAME, f64, ipu__bessel_i0e(x))
+        CASE(BESSEL_I1E, ONE, SAME, f64, ipu__bessel_i1e(x))
+        CASE(IGAMMA, TWO, SAME, f64, ipu__igamma(x, y))
+        CASE(IGAMMAC, TWO, SAME, f64, ipu__igammac(x, y))
+        CASE(IGAMMA_SLOPE, TWO, SAME, f64, ipu__igamma_slope(x, y))
+        CASE(ZETA, TWO, SAME, f64, ipu__zeta(x, y))
+        CASE(POLYGAMMA, TWO, SAME, f64, ipu__polygamma(x, y))
     default:
-        return float_function(op, a, b);
+        result->f = (double)NAN;
+        break;
     }
 }
 
@@ -369,145 +269,57 @@ integer_power(uint64_t base, uint64_t exponent)
     return result;
 }
 
-/* floor_div or floor_mod of signed values. INT_MIN / -1 wraps. */
-static ipu__fault
-signed_divide(ipu_op op, int64_t a, int64_t b, ipu__scalar *result)
+static void
+apply_signed(ipu_op op, int64_t x, int64_t y, ipu__scalar *result)
 {
-    if (b == 0) {
-        return IPU_FAULT_DIVISION_BY_ZERO;
+    switch (op) {
+        SIGNED_FORMULAS(CASE, i64)
+        CASE(FLOOR_DIV, TWO, SAME, i64, (int64_t)ipu__floor_div_i64(x, y))
+        CASE(FLOOR_MOD, TWO, SAME, i64, ipu__floor_mod_i64(x, y))
+    default:
+        result->i = 0;
+        break;
     }
-    if (b == -1) {
-        result->u = op == IPU_OP_ID_FLOOR_MOD ? 0 : 0 - (uint64_t)a;
-        return IPU_FAULT_NONE;
-    }
-    int64_t quotient = a / b;
-    int64_t rest = a % b;
-    bool down = rest != 0 && (rest < 0) != (b < 0);
-    if (op == IPU_OP_ID_FLOOR_MOD) {
-        result->i = down ? rest + b : rest;
-    } else {
-        result->i = quotient - down;
-    }
-    return IPU_FAULT_NONE;
 }
 
-static ipu__fault
-integer_apply(ipu_op op, bool is_signed, ipu__scalar a, ipu__scalar b,
-              ipu__scalar *result)
+static void
+apply_unsigned(ipu_op op, uint64_t x, uint64_t y, ipu__scalar *result)
 {
-    bool a_negative = is_signed && a.i < 0;
-    bool less = is_signed ? a.i < b.i : a.u < b.u;
     switch (op) {
-    case IPU_OP_ID_NEG:
-        result->u = 0 - a.u;
-        break;
-    case IPU_OP_ID_ABS:
-        result->u = a_negative ? 0 - a.u : a.u;
-        break;
-    case IPU_OP_ID_SIGN:
-        result->i = a_negative ? -1 : a.u != 0;
-        break;
-    case IPU_OP_ID_ROUND:
-        result->u = a.u;
-        break;
-    case IPU_OP_ID_BITWISE_NOT:
-        result->u = ~a.u;
-        break;
-    case IPU_OP_ID_BITWISE_AND:
-        result->u = a.u & b.u;
-        break;
-    case IPU_OP_ID_BITWISE_OR:
-        result->u = a.u | b.u;
-        break;
-    case IPU_OP_ID_BITWISE_XOR:
-        result->u = a.u ^ b.u;
-        break;
-    case IPU_OP_ID_LEFT_SHIFT: /* b.u is huge where b.i is negative */
-        result->u = b.u < 64 ? a.u << b.u : 0;
-        break;
-    case IPU_OP_ID_RIGHT_SHIFT:
-        if (is_signed) {
-            result->i = b.u < 64 ? a.i >> b.u : -(int64_t)a_negative;
-        } else {
-            result->u = b.u < 64 ? a.u >> b.u : 0;
-        }
-        break;
-    case IPU_OP_ID_SQUARE:
-        result->u = a.u * a.u;
-        break;
-    case IPU_OP_ID_RELU:
-        result->u = a_negative ? 0 : a.u;
-        break;
-    case IPU_OP_ID_ADD:
-        result->u = a.u + b.u;
-        break;
-    case IPU_OP_ID_SUB:
-        result->u = a.u - b.u;
-        break;
-    case IPU_OP_ID_MUL:
-        result->u = a.u * b.u;
-        break;
-    case IPU_OP_ID_FLOOR_DIV:
-    case IPU_OP_ID_FLOOR_MOD:
-        if (is_signed) {
-            return signed_divide(op, a.i, b.i, result);
-        }
-        if (b.u == 0) {
-            return IPU_FAULT_DIVISION_BY_ZERO;
-        }
-        result->u = op == IPU_OP_ID_FLOOR_MOD ? a.u % b.u : a.u / b.u;
-        break;
-    case IPU_OP_ID_POW:
-        if (is_signed && b.i < 0) {
-            return IPU_FAULT_NEGATIVE_EXPONENT;
-        }
-        result->u = integer_power(a.u, b.u);
-        break;
-    case IPU_OP_ID_MAXIMUM:
-        result->u = less ? b.u : a.u;
-        break;
-    case IPU_OP_ID_MINIMUM:
-        result->u = less ? a.u : b.u;
-        break;
-    case IPU_OP_ID_RELU_GRAD:
-        result->u = !a_negative && a.u != 0 ? b.u : 0;
-        break;
-    case IPU_OP_ID_LOGICAL_NOT:
-        result->u = a.u == 0;
-        break;
-    case IPU_OP_ID_LOGICAL_AND:
-        result->u = a.u != 0 && b.u != 0;
-        break;
-    case IPU_OP_ID_LOGICAL_OR:
-        result->u = a.u != 0 || b.u != 0;
-        break;
+        UNSIGNED_FORMULAS(CASE, u64)
+        LOGICAL_FORMULAS(CASE, u64)
+        CASE(FLOOR_DIV, TWO, SAME, u64, x / y)
+        CASE(FLOOR_MOD, TWO, SAME, u64, x % y)
     default:
         result->u = 0;
         break;
     }
-    return IPU_FAULT_NONE;
 }
 
-static bool
-compare(ipu_op op, char kind, ipu__scalar a, ipu__scalar b)
+static ipu__fault
+apply_integer(ipu_op op, bool is_signed, ipu__scalar a, ipu__scalar b,
+              ipu__scalar *result)
 {
-    bool less = kind == 'f' ? a.f < b.f : (kind == 'i' ? a.i < b.i : a.u < b.u);
-    bool equal = kind == 'f' ? a.f == b.f : a.u == b.u;
-    bool greater = kind == 'f' ? a.f > b.f : !less && !equal;
-    switch (op) {
-    case IPU_OP_ID_EQUAL:
-        return equal;
-    case IPU_OP_ID_NOT_EQUAL:
-        return !equal;
-    case IPU_OP_ID_LESS:
-        return less;
-    case IPU_OP_ID_LESS_EQUAL:
-        return less || equal;
-    case IPU_OP_ID_GREATER:
-        return greater;
-    default:
-        return greater || equal;
+    uint64_t x = a.u;
+    uint64_t y = b.u;
+    if ((op == IPU_OP_ID_FLOOR_DIV || op == IPU_OP_ID_FLOOR_MOD) && y == 0) {
+        return IPU_FAULT_DIVISION_BY_ZERO;
     }
+    if (op == IPU_OP_ID_POW && is_signed && b.i < 0) {
+        return IPU_FAULT_NEGATIVE_EXPONENT;
+    }
+    switch (op) {
+        WIDTH_FORMULAS(CASE, u64)
+        CASE(POW, TWO, SAME, u64, integer_power(x, y))
+    default:
+        if (is_signed) {
+            apply_signed(op, a.i, b.i, result);
+        } else {
+            apply_unsigned(op, x, y, result);
+        }
+        break;
+    }
+    return IPU_FAULT_NONE;
 }
 
 ipu__fault
@@ -516,37 +328,18 @@ ipu__scalar_apply(ipu_op op, ipu_dtype in, ipu_dtype out, const ipu__scalar oper
 {
     char kind = ipu_dtype_kind(in);
     ipu__fault fault = IPU_FAULT_NONE;
-    switch (op) {
-    case IPU_OP_ID_EQUAL:
-    case IPU_OP_ID_NOT_EQUAL:
-    case IPU_OP_ID_LESS:
-    case IPU_OP_ID_LESS_EQUAL:
-    case IPU_OP_ID_GREATER:
-    case IPU_OP_ID_GREATER_EQUAL:
-        result->u = compare(op, kind, operands[0], operands[1]);
-        return IPU_FAULT_NONE;
-    case IPU_OP_ID_SELECT:
+    if (op == IPU_OP_ID_SELECT) {
         *result = operands[0].u != 0 ? operands[1] : operands[2];
         return IPU_FAULT_NONE;
-    case IPU_OP_ID_CAST:
+    }
+    if (op == IPU_OP_ID_CAST) {
         *result = ipu__scalar_cast(in, out, operands[0]);
         return IPU_FAULT_NONE;
-    case IPU_OP_ID_IS_NAN:
-        result->u = isnan(operands[0].f) != 0;
-        return IPU_FAULT_NONE;
-    case IPU_OP_ID_IS_INF:
-        result->u = isinf(operands[0].f) != 0;
-        return IPU_FAULT_NONE;
-    case IPU_OP_ID_IS_FINITE:
-        result->u = isfinite(operands[0].f) != 0;
-        return IPU_FAULT_NONE;
-    default:
-        break;
     }
     if (kind == 'f') {
-        result->f = float_apply(op, operands[0].f, operands[1].f);
+        apply_float(op, operands[0].f, operands[1].f, result);
     } else {
-        fault = integer_apply(op, kind == 'i', operands[0], operands[1], result);
+        fault = apply_integer(op, kind == 'i', operands[0], operands[1], result);
     }
     *result = ipu__scalar_round(out, *result);
     return fault;
