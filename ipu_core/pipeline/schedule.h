@@ -44,7 +44,7 @@ typedef struct ipu_action {
 typedef IPU_ARRAY(ipu_action) ipu_action_list;
 
 typedef struct ipu_schedule_request {
-    const char *name; /* one of the rows of timetable.c */
+    const char *name; /* one of the rows of schedules.c */
     uint32_t stage_count;
     const uint32_t *ipus;      /* per stage: its IPU, 0, 1, ... */
     const uint32_t *positions; /* per stage: its place in the pipeline; concurrent

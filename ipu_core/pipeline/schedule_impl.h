@@ -42,10 +42,10 @@ typedef struct ipu__schedule_builder {
                         const ipu_schedule_request *request, ipu_schedule *schedule);
 } ipu__schedule_builder;
 
-/* rotation.c: a micro-batch makes one pass in each time step and never waits. */
-extern const ipu__schedule_builder ipu__rotation;
-/* lines.c: stages work through sequences of their own as data comes. */
-extern const ipu__schedule_builder ipu__lines;
+/* lockstep.c: a micro-batch makes one pass in each time step and never waits. */
+extern const ipu__schedule_builder ipu__lockstep;
+/* data_driven.c: stages work through sequences of their own as data comes. */
+extern const ipu__schedule_builder ipu__data_driven;
 
 /* The time steps of a round, one for each pass, in which micro-batches set out. */
 typedef enum ipu__departures {
@@ -54,7 +54,7 @@ typedef enum ipu__departures {
     IPU__DEPARTS_ALWAYS
 } ipu__departures;
 
-/* All that is particular to a schedule (the table is in timetable.c). */
+/* All that is particular to a schedule (the table is in schedules.c). */
 struct ipu__schedule_row {
     const char *name;
     const ipu__schedule_builder *builder;
@@ -66,7 +66,7 @@ struct ipu__schedule_row {
     /* of lines */
     bool warms_up_whole;  /* all forwards come before the first backward */
     bool splits_backward; /* into that of inputs and that of weights */
-    bool deals_stages;    /* several stages of an IPU take turns */
+    bool is_round_robin;    /* several stages of an IPU take turns */
 };
 
 #endif

@@ -6,7 +6,7 @@
  * interleaved.
  *
  * Whether each message that is waited for is sent depends on trip counts and branches:
- * the engine finds out (run/schedule.c). */
+ * the engine finds out (run/scheduler.c). */
 #include <inttypes.h>
 
 #include "program/verify_impl.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The engine: its tables, and runs. A program of one stream runs here, in the caller's
- * thread; schedule.c shares out several.
+ * thread; scheduler.c shares out several.
  *
  * The end of a step is the NEXT of a loop of steps: the step counter moves on, hosts
  * that wait get at the variables, the cancel flag is looked at, and, where something

@@ -3,7 +3,7 @@
  * The parts of the engine: executor.c makes and binds it and runs a program of one
  * stream, replica.c has what each replica has, stream_operands.c makes a stream and
  * finds what its operands point to, stream.c runs its instructions, region.c those
- * among which no thread waits, blocked.c knows what a stream waits for, schedule.c
+ * among which no thread waits, blocked.c knows what a stream waits for, scheduler.c
  * shares out several streams among the workers. */
 #ifndef IPU_RUN_EXECUTOR_IMPL_H
 #define IPU_RUN_EXECUTOR_IMPL_H
@@ -161,7 +161,7 @@ struct ipu_executor {
     void **meeting_outputs;
     uint64_t runner;   /* what the device knows the program by */
     ipu_ctx *contexts; /* of several streams */
-    ipu_lock lock;     /* of schedule.c, which uses the states */
+    ipu_lock lock;     /* of scheduler.c, which uses the states */
     uint8_t *states;
     void **found;               /* by replica and resource: what is bound next */
     ipu__workspace *workspaces; /* one for each thread that can be at a stream */
@@ -264,7 +264,7 @@ ipu_status ipu__wait_end(ipu_ctx *ctx, ipu_executor *executor);
 /* Notes a wait that is over, without a lock. */
 void ipu__wait_note(const ipu_executor *executor, ipu__wait wait);
 
-/* --- schedule.c ------------------------------------------------------------------- */
+/* --- scheduler.c ------------------------------------------------------------------ */
 
 /* Runs all streams to their end. */
 ipu_status ipu__schedule_run(ipu_ctx *ctx, ipu_executor *executor);

@@ -81,7 +81,7 @@ ipu_status ipu_trace_constant(ipu_ctx *ctx, ipu_trace *trace, const ipu_type *ty
 /* Bytes outside of the graph, see ipu_held, in the main block. */
 ipu_status ipu_trace_held(ipu_ctx *ctx, ipu_trace *trace, const ipu_type *type,
                           const void *data, ipu_value *out);
-/* A graph of its own that gives one value of the trace (lift.c); free it with
+/* A graph of its own that gives one value of the trace (extract.c); free it with
  * ipu_graph_free. INVALID_ARGUMENT where the value depends on what is not known yet. */
 ipu_status ipu_trace_lift(ipu_ctx *ctx, const ipu_trace *trace, ipu_value value,
                           ipu_graph **out);

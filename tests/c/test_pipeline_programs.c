@@ -661,7 +661,7 @@ static const bad bads[] = {
      "%5 = neg(%3) @(stage=1) : float32[4]\n"
      "%6 = add(%2, %5) @(stage=0) : float32[4]\n"
      "} -> (%2, %6, %4)\n",
-     GPIPE "devices=[0,1]", IPU_STATUS_UNIMPLEMENTED, "by another stage"},
+     GPIPE "devices=[0,1]", IPU_STATUS_UNIMPLEMENTED, "a stage other than"},
     {"02000000",
      "%5 = add(%2, %0) @(stage=1, phase=1) : float32[4]\n"
      "} -> (%5, %3, %4)\n",

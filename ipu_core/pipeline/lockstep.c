@@ -210,4 +210,4 @@ done:
     return ctx->status;
 }
 
-const ipu__schedule_builder ipu__rotation = {find_overlap, build};
+const ipu__schedule_builder ipu__lockstep = {find_overlap, build};

@@ -9,15 +9,15 @@
 /* Adding a schedule is adding a row, and a builder where neither of the two serves.
  * Grouped: a forward and a backward share a time step, and both hold a micro-batch. */
 static const ipu__schedule_row rows[] = {
-    {"Grouped", &ipu__rotation, .departs = IPU__DEPARTS_ALWAYS, .stash_slope = 2,
+    {"Grouped", &ipu__lockstep, .departs = IPU__DEPARTS_ALWAYS, .stash_slope = 2,
      .stash_base = 2, .takes_any_count = true},
-    {"Interleaved", &ipu__rotation, .departs = IPU__DEPARTS_WHERE_FREE,
+    {"Interleaved", &ipu__lockstep, .departs = IPU__DEPARTS_WHERE_FREE,
      .stash_slope = 1, .stash_base = 1},
-    {"Sequential", &ipu__rotation, .departs = IPU__DEPARTS_ALONE, .stash_base = 1},
-    {"GPipe", &ipu__lines, .warms_up_whole = true},
-    {"1F1B", &ipu__lines, .deals_stages = false},
-    {"Interleaved1F1B", &ipu__lines, .deals_stages = true},
-    {"ZeroBubble", &ipu__lines, .splits_backward = true},
+    {"Sequential", &ipu__lockstep, .departs = IPU__DEPARTS_ALONE, .stash_base = 1},
+    {"GPipe", &ipu__data_driven, .warms_up_whole = true},
+    {"1F1B", &ipu__data_driven, .is_round_robin = false},
+    {"Interleaved1F1B", &ipu__data_driven, .is_round_robin = true},
+    {"ZeroBubble", &ipu__data_driven, .splits_backward = true},
 };
 
 static ipu_status

@@ -59,7 +59,7 @@ find_overlap(ipu_ctx *ctx, const ipu__schedule_row *row,
              const ipu_schedule_request *request, ipu__schedule_size size, uint32_t *out)
 {
     *out = 1;
-    if (!row->deals_stages) {
+    if (!row->is_round_robin) {
         return IPU_OK;
     }
     uint32_t ipus = size.ipus;
@@ -309,7 +309,7 @@ make_lines(const ipu__schedule_row *row, work *work, const uint32_t *by_ipu)
 {
     ipu_schedule *schedule = work->schedule;
     bool takes_turns =
-        row->deals_stages && schedule->stage_count > schedule->ipu_count;
+        row->is_round_robin && schedule->stage_count > schedule->ipu_count;
     work->line_count = takes_turns ? schedule->ipu_count : schedule->stage_count;
     for (uint32_t i = 0; i < work->line_count; i++) {
         work->lines[i] = takes_turns ? line_of_ipu(schedule, i)
@@ -363,4 +363,4 @@ build(ipu_ctx *ctx, const ipu__schedule_row *row, const ipu_schedule_request *re
     return status;
 }
 
-const ipu__schedule_builder ipu__lines = {find_overlap, build};
+const ipu__schedule_builder ipu__data_driven = {find_overlap, build};
