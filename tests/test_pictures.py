@@ -69,7 +69,7 @@ def test_contents_that_are_no_pictures() -> None:
     wrong = errors.InvalidArgumentError
     with pytest.raises(wrong, match="4 bytes that are not a whole picture"):
         tf.io.decode_image(b"text")
-    with pytest.raises(wrong, match="no whole picture"):
+    with pytest.raises(wrong, match="not a whole picture"):
         tf.io.decode_png(whole[: len(whole) // 2])
     with pytest.raises(wrong, match="formats BMP"):
         tf.io.decode_bmp(whole)
@@ -227,7 +227,7 @@ def test_folders_that_do_not_do(folder: Path, tmp_path_factory) -> None:
     (folder / "dog" / "9.png").write_bytes(b"\x89PNG")
     data = make(folder, shuffle=False)
     with pytest.raises(
-        errors.InvalidArgumentError, match=r"dog/9\.png: .*no whole pict"
+        errors.InvalidArgumentError, match=r"dog/9\.png: .*not a whole pict"
     ):
         list(data)
 
