@@ -459,6 +459,17 @@ HALF_BINARY(div, /)
     ROW_AS(op, result, SIGNED_DTYPE_##suffix, op##_##suffix)
 #define BOOL_ROW_OF(op, operands, result, suffix, expression) \
     ROW_AS(op, result, IPU_DTYPE_BOOL, op##_##suffix)
+/* Integers go to both signs of a width alike, floats do not. */
+#define CAST_ROWS(type, suffix, i8, i16, i32, i64) \
+    CAST_ROW(type, BOOL, cast_##suffix##_bool) \
+    CAST_ROW(type, INT8, cast_##suffix##_##i8) \
+    CAST_ROW(type, INT16, cast_##suffix##_##i16) \
+    CAST_ROW(type, INT32, cast_##suffix##_##i32) \
+    CAST_ROW(type, INT64, cast_##suffix##_##i64) \
+    CAST_ROW(type, UINT8, cast_##suffix##_u8) \
+    CAST_ROW(type, UINT16, cast_##suffix##_u16) \
+    CAST_ROW(type, UINT32, cast_##suffix##_u32) \
+    CAST_ROW(type, UINT64, cast_##suffix##_u64)
 #define FLOAT_ROWS(type, suffix, ending) \
     FLOAT_FORMULAS(ROW_OF, suffix, ending) \
     FUNCTION_FORMULAS(ROW_OF, suffix, ending) \
@@ -466,25 +477,9 @@ HALF_BINARY(div, /)
     SAME_ROW(COS, type, cos_##suffix) \
     SAME_ROW(FLOOR_DIV, type, floor_div_##suffix) \
     SAME_ROW(FLOOR_MOD, type, floor_mod_##suffix) \
-    CAST_ROW(type, BOOL, cast_##suffix##_bool) \
-    CAST_ROW(type, INT8, cast_##suffix##_i8) \
-    CAST_ROW(type, INT16, cast_##suffix##_i16) \
-    CAST_ROW(type, INT32, cast_##suffix##_i32) \
-    CAST_ROW(type, INT64, cast_##suffix##_i64) \
-    CAST_ROW(type, UINT8, cast_##suffix##_u8) \
-    CAST_ROW(type, UINT16, cast_##suffix##_u16) \
-    CAST_ROW(type, UINT32, cast_##suffix##_u32) \
-    CAST_ROW(type, UINT64, cast_##suffix##_u64)
+    CAST_ROWS(type, suffix, i8, i16, i32, i64)
 #define INTEGER_CAST_ROWS(type, suffix) \
-    CAST_ROW(type, BOOL, cast_##suffix##_bool) \
-    CAST_ROW(type, INT8, cast_##suffix##_u8) \
-    CAST_ROW(type, INT16, cast_##suffix##_u16) \
-    CAST_ROW(type, INT32, cast_##suffix##_u32) \
-    CAST_ROW(type, INT64, cast_##suffix##_u64) \
-    CAST_ROW(type, UINT8, cast_##suffix##_u8) \
-    CAST_ROW(type, UINT16, cast_##suffix##_u16) \
-    CAST_ROW(type, UINT32, cast_##suffix##_u32) \
-    CAST_ROW(type, UINT64, cast_##suffix##_u64) \
+    CAST_ROWS(type, suffix, u8, u16, u32, u64) \
     CAST_ROW(type, FLOAT32, cast_##suffix##_f32) \
     CAST_ROW(type, FLOAT64, cast_##suffix##_f64)
 #define INTEGER_ROWS(type, suffix) \

@@ -13,111 +13,71 @@
 #include "kernels/math/formulas.h"
 #include "kernels/core/kernel_impl.h"
 
-#define LOAD(type, member) \
-    do { \
-        type element; \
-        memcpy(&element, (const char *)base + index * (int64_t)sizeof element, \
-               sizeof element); \
-        value.member = element; \
-    } while (0)
+/* The dtypes that hold what C does: type, and member of ipu__scalar. */
+#define PLAIN_DTYPES(F) \
+    F(FLOAT32, float, f) \
+    F(FLOAT64, double, f) \
+    F(INT8, int8_t, i) \
+    F(INT16, int16_t, i) \
+    F(INT32, int32_t, i) \
+    F(INT64, int64_t, i) \
+    F(UINT8, uint8_t, u) \
+    F(UINT16, uint16_t, u) \
+    F(UINT32, uint32_t, u) \
+    F(UINT64, uint64_t, u)
 
 ipu__scalar
 ipu__scalar_load(ipu_dtype dtype, const void *base, int64_t index)
 {
     ipu__scalar value = {.i = 0};
     uint16_t half;
-    float single;
     switch (dtype) {
-    case IPU_DTYPE_FLOAT32:
-        memcpy(&single, (const char *)base + index * 4, sizeof single);
-        value.f = (double)single;
-        break;
+#define LOAD(dtype, type, member) \
+    case IPU_DTYPE_##dtype: { \
+        type element; \
+        memcpy(&element, (const char *)base + index * (int64_t)sizeof element, \
+               sizeof element); \
+        value.member = element; \
+        break; \
+    }
+        PLAIN_DTYPES(LOAD)
+#undef LOAD
     case IPU_DTYPE_FLOAT16:
         memcpy(&half, (const char *)base + index * 2, sizeof half);
         value.f = (double)ipu_float16_to_float(half);
         break;
-    case IPU_DTYPE_FLOAT64:
-        LOAD(double, f);
-        break;
-    case IPU_DTYPE_INT32:
-        LOAD(int32_t, i);
-        break;
-    case IPU_DTYPE_INT8:
-        LOAD(int8_t, i);
-        break;
-    case IPU_DTYPE_INT16:
-        LOAD(int16_t, i);
-        break;
-    case IPU_DTYPE_INT64:
-        LOAD(int64_t, i);
-        break;
-    case IPU_DTYPE_UINT8:
-        LOAD(uint8_t, u);
-        break;
-    case IPU_DTYPE_UINT16:
-        LOAD(uint16_t, u);
-        break;
-    case IPU_DTYPE_UINT32:
-        LOAD(uint32_t, u);
-        break;
-    case IPU_DTYPE_UINT64:
-        LOAD(uint64_t, u);
-        break;
     case IPU_DTYPE_BOOL:
-        LOAD(uint8_t, u);
-        value.u = value.u != 0;
+        value.u = ((const uint8_t *)base)[index] != 0;
         break;
     case IPU_DTYPE_COUNT:
         break;
     }
     return value;
 }
-#undef LOAD
-
-#define STORE(type, source) \
-    do { \
-        type element = (type)(source); \
-        memcpy((char *)base + index * (int64_t)sizeof element, &element, \
-               sizeof element); \
-    } while (0)
 
 void
 ipu__scalar_store(ipu_dtype dtype, void *base, int64_t index, ipu__scalar value)
 {
+    uint16_t half;
     switch (dtype) {
-    case IPU_DTYPE_FLOAT32:
-        STORE(float, value.f);
-        break;
+#define STORE(dtype, type, member) \
+    case IPU_DTYPE_##dtype: { \
+        type element = (type)value.member; \
+        memcpy((char *)base + index * (int64_t)sizeof element, &element, \
+               sizeof element); \
+        break; \
+    }
+        PLAIN_DTYPES(STORE)
+        STORE(BOOL, uint8_t, u != 0)
+#undef STORE
     case IPU_DTYPE_FLOAT16:
-        STORE(uint16_t, ipu_float16_from_float(ipu__float_to_odd(value.f)));
-        break;
-    case IPU_DTYPE_FLOAT64:
-        STORE(double, value.f);
-        break;
-    case IPU_DTYPE_INT32:
-    case IPU_DTYPE_UINT32:
-        STORE(uint32_t, value.u);
-        break;
-    case IPU_DTYPE_INT8:
-    case IPU_DTYPE_UINT8:
-        STORE(uint8_t, value.u);
-        break;
-    case IPU_DTYPE_INT16:
-    case IPU_DTYPE_UINT16:
-        STORE(uint16_t, value.u);
-        break;
-    case IPU_DTYPE_INT64:
-    case IPU_DTYPE_UINT64:
-        STORE(uint64_t, value.u);
-        break;
-    case IPU_DTYPE_BOOL:
-        STORE(uint8_t, value.u != 0);
+        half = ipu_float16_from_float(ipu__float_to_odd(value.f));
+        memcpy((char *)base + index * 2, &half, sizeof half);
         break;
     case IPU_DTYPE_COUNT:
         break;
     }
 }
-#undef STORE
 
 ipu__scalar
 ipu__scalar_round(ipu_dtype dtype, ipu__scalar value)
@@ -127,32 +87,42 @@ ipu__scalar_round(ipu_dtype dtype, ipu__scalar value)
     return ipu__scalar_load(dtype, &storage, 0);
 }
 
+ipu__scalar
+ipu__scalar_end(ipu_dtype dtype, bool highest)
+{
+    ipu__scalar value = {.i = 0};
+    int bits = (int)ipu_dtype_bytes(dtype) * 8;
+    switch (ipu_dtype_kind(dtype)) {
+    case 'f':
+        value.f = highest ? (double)INFINITY : -(double)INFINITY;
+        break;
+    case 'i':
+        value.i = INT64_MIN >> (64 - bits);
+        value.i = highest ? ~value.i : value.i;
+        break;
+    case 'u':
+        value.u = highest ? UINT64_MAX >> (64 - bits) : 0;
+        break;
+    default:
+        value.u = highest;
+        break;
+    }
+    return value;
+}
+
 static ipu__scalar
 saturate(ipu_dtype to, double value)
 {
-    ipu__scalar result = {.i = 0};
-    int bits = (int)ipu_dtype_bytes(to) * 8;
+    bool is_unsigned = ipu_dtype_kind(to) == 'u';
+    double limit = ldexp(1.0, (int)ipu_dtype_bytes(to) * 8 - !is_unsigned);
     if (isnan(value)) {
-        return result;
+        return (ipu__scalar){.i = 0};
     }
-    if (ipu_dtype_kind(to) == 'u') {
-        double limit = ldexp(1.0, bits);
-        if (value >= limit) {
-            result.u = bits == 64 ? UINT64_MAX : ((uint64_t)1 << bits) - 1;
-        } else if (value > 0) {
-            result.u = (uint64_t)value;
-        }
-        return result;
+    if (value >= limit || value <= (is_unsigned ? 0.0 : -limit)) {
+        return ipu__scalar_end(to, value > 0.0);
     }
-    double limit = ldexp(1.0, bits - 1);
-    if (value >= limit) {
-        result.i = bits == 64 ? INT64_MAX : ((int64_t)1 << (bits - 1)) - 1;
-    } else if (value <= -limit) {
-        result.i = bits == 64 ? INT64_MIN : -((int64_t)1 << (bits - 1));
-    } else {
-        result.i = (int64_t)value;
-    }
-    return result;
+    return is_unsigned ? (ipu__scalar){.u = (uint64_t)value}
+                       : (ipu__scalar){.i = (int64_t)value};
 }
 
 ipu__scalar
@@ -182,29 +152,6 @@ ipu__scalar
 ipu__scalar_from_double(ipu_dtype dtype, double value)
 {
     return ipu__scalar_cast(IPU_DTYPE_FLOAT64, dtype, (ipu__scalar){.f = value});
-}
-
-ipu__scalar
-ipu__scalar_end(ipu_dtype dtype, bool highest)
-{
-    ipu__scalar value = {.i = 0};
-    int bits = (int)ipu_dtype_bytes(dtype) * 8;
-    switch (ipu_dtype_kind(dtype)) {
-    case 'f':
-        value.f = highest ? (double)INFINITY : -(double)INFINITY;
-        break;
-    case 'i':
-        value.i = INT64_MIN >> (64 - bits);
-        value.i = highest ? ~value.i : value.i;
-        break;
-    case 'u':
-        value.u = highest ? UINT64_MAX >> (64 - bits) : 0;
-        break;
-    default:
-        value.u = highest;
-        break;
-    }
-    return value;
 }
 
 double

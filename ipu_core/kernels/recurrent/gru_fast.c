@@ -11,8 +11,9 @@ enum { ALL, CANDIDATE };
 
 /* inputs: x, kernel, h, bias or none, mask; outputs: gates, h of all steps, h, inner */
 
+/* Input 0 of a cell: x, or on the way back the gates. */
 static const float *
-read_x(const ipu__rows_block *b, int64_t cell)
+read_cell(const ipu__rows_block *b, int64_t cell)
 {
     int64_t n = 3 * b->plan->sequence.units;
     return ipu__recurrent_read(b, b->call->inputs[0], cell * n, n, b->room);
@@ -32,7 +33,7 @@ open_gates(const ipu__rows_block *b, int64_t i, int64_t cell)
     if (s->bias >= 0) {
         bias = ipu__recurrent_read(b, call->inputs[s->bias], 0, 3 * n, b->room + 3 * n);
     }
-    const float *x = read_x(b, cell);
+    const float *x = read_cell(b, cell);
     form->gru_gates(gates, x, inner, bias, n);
     ipu__recurrent_store(b, call->outputs[0], cell * 3 * n, 2 * n, gates);
     if (!s->reset_after) {
@@ -48,7 +49,7 @@ close_gates(const ipu__rows_block *b, int64_t i, int64_t cell)
     int64_t n = s->units;
     float *gates = ipu__buffer_row(b, GATES, i);
     const float *inner = ipu__buffer_row(b, INNER, i) + 2 * n;
-    const float *x = read_x(b, cell) + 2 * n;
+    const float *x = read_cell(b, cell) + 2 * n;
     if (s->reset_after) {
         b->plan->form->gru_candidate(gates + 2 * n, x, gates + n, inner, n);
     } else {
@@ -117,13 +118,6 @@ read_before(const ipu__rows_block *b, int64_t i, int64_t k)
                                b->room + 3 * n);
 }
 
-static const float *
-read_gates(const ipu__rows_block *b, int64_t cell)
-{
-    int64_t n = 3 * b->plan->sequence.units;
-    return ipu__recurrent_read(b, b->call->inputs[0], cell * n, n, b->room);
-}
-
 /* Gradients at z and the candidate, of what came back for the step. */
 static void
 back_candidate(const ipu__rows_block *b, int64_t i, int64_t k)
@@ -146,7 +140,7 @@ back_candidate(const ipu__rows_block *b, int64_t i, int64_t k)
                         b->room);
     ipu__recurrent_store(b, call->outputs[2], cell * n, n, b->room);
     if (ipu__is_live(s, call, cell)) {
-        const float *gates = read_gates(b, cell);
+        const float *gates = read_cell(b, cell);
         form->gru_back(dx, dh, gates, read_before(b, i, k), n);
         ipu__recurrent_store(b, call->outputs[0], (cell * 3 + 2) * n, n, dx + 2 * n);
     } else {
@@ -167,7 +161,7 @@ back_reset(const ipu__rows_block *b, int64_t i, int64_t k)
     float *dx = ipu__buffer_row(b, GATES, i);
     float *dp = ipu__buffer_row(b, INNER, i);
     if (ipu__is_live(s, call, cell)) {
-        const float *r = read_gates(b, cell) + n;
+        const float *r = read_cell(b, cell) + n;
         if (s->reset_after) {
             const float *inner = ipu__recurrent_read(b, call->inputs[2], cell * n, n,
                                                      b->room + 3 * n);
