@@ -18,60 +18,31 @@ finish_tile(int rows, int vectors, bool cut, edge last, const ipu__conv_finish *
         const bool whole = f->steps[k].step == IPU_CONV_ADD;
         vector y[VECTORS];
         if (whole) {
-#pragma GCC unroll ALL
-            for (int i = 0; i < rows; i++) {
-#pragma GCC unroll ALL
-                for (int part = 0; part < vectors; part++) {
-                    sum[i][part] =
-                        sum[i][part] + take(cut && part == vectors - 1, last,
-                                            values + to[i] + part * LANES);
-                }
-            }
+            EACH_VECTOR({
+                const float *more = values + to[i] + part * LANES;
+                sum[i][part] =
+                    sum[i][part] + take(cut && part == vectors - 1, last, more);
+            })
             continue;
         }
-#pragma GCC unroll ALL
-        for (int part = 0; part < vectors; part++) {
-            y[part] = take(cut && part == vectors - 1, last, values + part * LANES);
-        }
+        EACH(part, vectors,
+             y[part] = take(cut && part == vectors - 1, last, values + part * LANES))
         if (f->steps[k].step == IPU_CONV_SCALE) {
-#pragma GCC unroll ALL
-            for (int i = 0; i < rows; i++) {
-#pragma GCC unroll ALL
-                for (int part = 0; part < vectors; part++) {
-                    sum[i][part] = sum[i][part] * y[part];
-                }
-            }
-            continue;
-        }
-#pragma GCC unroll ALL
-        for (int i = 0; i < rows; i++) {
-#pragma GCC unroll ALL
-            for (int part = 0; part < vectors; part++) {
-                sum[i][part] = sum[i][part] + y[part];
-            }
+            EACH_VECTOR(sum[i][part] = sum[i][part] * y[part])
+        } else {
+            EACH_VECTOR(sum[i][part] = sum[i][part] + y[part])
         }
     }
     if (f->relu_grad != NULL) {
         const float *y = f->relu_grad + column;
-#pragma GCC unroll ALL
-        for (int i = 0; i < rows; i++) {
-#pragma GCC unroll ALL
-            for (int part = 0; part < vectors; part++) {
-                sum[i][part] = where_positive(take(cut && part == vectors - 1, last,
-                                                   y + to[i] + part * LANES),
-                                              sum[i][part]);
-            }
-        }
+        EACH_VECTOR({
+            const float *from = y + to[i] + part * LANES;
+            vector of_relu = take(cut && part == vectors - 1, last, from);
+            sum[i][part] = where_positive(of_relu, sum[i][part]);
+        })
     }
-    if (!f->relu) {
-        return;
-    }
-#pragma GCC unroll ALL
-    for (int i = 0; i < rows; i++) {
-#pragma GCC unroll ALL
-        for (int part = 0; part < vectors; part++) {
-            sum[i][part] = relu(sum[i][part]);
-        }
+    if (f->relu) {
+        EACH_VECTOR(sum[i][part] = relu(sum[i][part]))
     }
 }
 
@@ -100,37 +71,23 @@ window_tile_of(int rows, int vectors, const window_tile *w)
     const edge last = w->last;
     const float *b = w->b;
     vector sum[ROWS][VECTORS];
-#pragma GCC unroll ALL
-    for (int i = 0; i < rows; i++) {
-#pragma GCC unroll ALL
-        for (int part = 0; part < vectors; part++) {
-            sum[i][part] = zero();
-        }
-    }
+    EACH_VECTOR(sum[i][part] = zero())
     for (int64_t s = 0; s < w->segments; s++) {
         const int64_t offset = w->offsets[s];
         const int64_t begin = s == 0 ? w->begin : 0;
         const int64_t end = s == w->segments - 1 ? w->end : w->length;
         const float *a[ROWS];
-#pragma GCC unroll ALL
-        for (int i = 0; i < rows; i++) {
-            a[i] = w->a[i] + offset;
-        }
+        EACH(i, rows, a[i] = w->a[i] + offset)
 #pragma GCC unroll SOME
         for (int64_t j = begin; j < end; j++) {
             vector y[VECTORS];
-#pragma GCC unroll ALL
-            for (int part = 0; part < vectors; part++) {
-                y[part] = load(b + part * LANES);
-            }
+            EACH(part, vectors, y[part] = load(b + part * LANES))
             b += PANEL;
 #pragma GCC unroll ALL
             for (int i = 0; i < rows; i++) {
                 vector x = spread(a[i] + j);
-#pragma GCC unroll ALL
-                for (int part = 0; part < vectors; part++) {
-                    sum[i][part] = multiply_add(x, y[part], sum[i][part]);
-                }
+                EACH(part, vectors,
+                     sum[i][part] = multiply_add(x, y[part], sum[i][part]))
             }
             __asm__("" : "+r"(b));
         }
@@ -143,11 +100,10 @@ window_tile_of(int rows, int vectors, const window_tile *w)
 #pragma GCC unroll ALL
         for (int i = 0; i < rows; i++) {
             const float *total = level == 0 ? w->c[i] : upper + w->to[i];
-#pragma GCC unroll ALL
-            for (int part = 0; part < vectors; part++) {
+            EACH(part, vectors, {
                 bool cut = !w->whole && part == vectors - 1;
                 sum[i][part] = take(cut, last, total + part * LANES) + sum[i][part];
-            }
+            })
         }
     }
     if (w->finish != NULL) {
@@ -157,11 +113,10 @@ window_tile_of(int rows, int vectors, const window_tile *w)
 #pragma GCC unroll ALL
     for (int i = 0; i < rows; i++) {
         float *c = w->step.level == 0 ? w->c[i] : upper + w->to[i];
-#pragma GCC unroll ALL
-        for (int part = 0; part < vectors; part++) {
+        EACH(part, vectors, {
             bool cut = !w->whole && part == vectors - 1;
             put(cut, last, c + part * LANES, sum[i][part]);
-        }
+        })
     }
 }
 
@@ -191,15 +146,11 @@ filter_tile_of(int rows, int vectors, const filter_tile *f)
     const float *b = f->b;
     const int64_t step = f->step;
     vector sum[ROWS][VECTORS];
-#pragma GCC unroll ALL
-    for (int i = 0; i < rows; i++) {
-#pragma GCC unroll ALL
-        for (int part = 0; part < vectors; part++) {
-            const float *c = f->c + i * f->row + part * LANES;
-            bool cut = !f->whole && part == vectors - 1;
-            sum[i][part] = !chains->more ? zero() : take(cut, last, c);
-        }
-    }
+    EACH_VECTOR({
+        const float *c = f->c + i * f->row + part * LANES;
+        bool cut = !f->whole && part == vectors - 1;
+        sum[i][part] = !chains->more ? zero() : take(cut, last, c);
+    })
     for (int64_t s = 0; s < f->segments; s++) {
         const int64_t begin = s == 0 ? f->begin : 0;
         const int64_t end = s == f->segments - 1 ? f->end : f->length;
@@ -207,18 +158,13 @@ filter_tile_of(int rows, int vectors, const filter_tile *f)
 #pragma GCC unroll SOME
         for (int64_t j = begin; j < end; j++) {
             vector y[VECTORS];
-#pragma GCC unroll ALL
-            for (int part = 0; part < vectors; part++) {
-                y[part] = load(b + part * LANES);
-            }
+            EACH(part, vectors, y[part] = load(b + part * LANES))
             b += PANEL;
 #pragma GCC unroll ALL
             for (int i = 0; i < rows; i++) {
                 vector x = spread(a + i);
-#pragma GCC unroll ALL
-                for (int part = 0; part < vectors; part++) {
-                    sum[i][part] = multiply_add(x, y[part], sum[i][part]);
-                }
+                EACH(part, vectors,
+                     sum[i][part] = multiply_add(x, y[part], sum[i][part]))
             }
             a += step;
             __asm__("" : "+r"(a), "+r"(b));
@@ -230,24 +176,16 @@ filter_tile_of(int rows, int vectors, const filter_tile *f)
         if ((adds & 1) == 0) {
             continue;
         }
-#pragma GCC unroll ALL
-        for (int i = 0; i < rows; i++) {
-#pragma GCC unroll ALL
-            for (int part = 0; part < vectors; part++) {
-                bool cut = !f->whole && part == vectors - 1;
-                vector x = take(cut, last, total + i * f->row + part * LANES);
-                sum[i][part] = x + sum[i][part];
-            }
-        }
-    }
-#pragma GCC unroll ALL
-    for (int i = 0; i < rows; i++) {
-#pragma GCC unroll ALL
-        for (int part = 0; part < vectors; part++) {
+        EACH_VECTOR({
             bool cut = !f->whole && part == vectors - 1;
-            put(cut, last, f->to + i * f->row + part * LANES, sum[i][part]);
-        }
+            vector x = take(cut, last, total + i * f->row + part * LANES);
+            sum[i][part] = x + sum[i][part];
+        })
     }
+    EACH_VECTOR({
+        bool cut = !f->whole && part == vectors - 1;
+        put(cut, last, f->to + i * f->row + part * LANES, sum[i][part]);
+    })
 }
 
 typedef void window_fn(const window_tile *w);
@@ -370,46 +308,30 @@ depthwise_tile(int pixels, bool cut, edge last, const ipu__depthwise *d, int64_t
     float totals[IPU_SUM_LEVELS][AT_ONCE * LANES];
     const float *a[AT_ONCE];
     const int64_t blocks = ipu__sum_blocks(d->taps);
-#pragma GCC unroll ALL
-    for (int i = 0; i < pixels; i++) {
-        a[i] = d->source + d->at[first + i] + channel;
-    }
+    EACH(i, pixels, a[i] = d->source + d->at[first + i] + channel)
     const float *factor = d->factors + channel;
     for (int64_t block = 0; block < blocks; block++) {
         const ipu__sum_step step = ipu__sum_step_of(block, block == blocks - 1);
         const int64_t end = ipu__min(d->taps, (block + 1) * IPU_SUM_BLOCK);
-#pragma GCC unroll ALL
-        for (int i = 0; i < pixels; i++) {
-            sum[i][0] = zero();
-        }
+        EACH(i, pixels, sum[i][0] = zero())
         for (int64_t t = block * IPU_SUM_BLOCK; t < end; t++) {
             vector y = take(cut, last, factor);
             factor += d->channels;
-#pragma GCC unroll ALL
-            for (int i = 0; i < pixels; i++) {
+            EACH(i, pixels, {
                 vector x = take(cut, last, a[i] + d->offsets[t]);
                 sum[i][0] = multiply_add(x, y, sum[i][0]);
-            }
+            })
         }
         for (int32_t level = 0; step.adds >> level != 0; level++) {
             if ((step.adds >> level & 1) == 0) {
                 continue;
             }
-#pragma GCC unroll ALL
-            for (int i = 0; i < pixels; i++) {
-                sum[i][0] = load(totals[level] + i * LANES) + sum[i][0];
-            }
+            EACH(i, pixels, sum[i][0] = load(totals[level] + i * LANES) + sum[i][0])
         }
-#pragma GCC unroll ALL
-        for (int i = 0; i < pixels; i++) {
-            store(totals[step.level] + i * LANES, sum[i][0]);
-        }
+        EACH(i, pixels, store(totals[step.level] + i * LANES, sum[i][0]))
     }
     finish_tile(pixels, 1, cut, last, d->finish, d->to + first, channel, sum);
-#pragma GCC unroll ALL
-    for (int i = 0; i < pixels; i++) {
-        put(cut, last, d->result + d->to[first + i] + channel, sum[i][0]);
-    }
+    EACH(i, pixels, put(cut, last, d->result + d->to[first + i] + channel, sum[i][0]))
 }
 
 TARGET static void
@@ -443,35 +365,25 @@ depthwise_filter_tile(int taps, bool cut, edge last, const ipu__depthwise_filter
     float *result = d->result + at_first;
     float *to = chains->to != NULL ? chains->to + at_first : result;
     const float *total = chains->totals + at_first;
-#pragma GCC unroll ALL
-    for (int t = 0; t < taps; t++) {
+    EACH(t, taps, {
         source[t] = d->source + d->offsets[tap + t] + channel;
         sum[t] = chains->more ? take(cut, last, result + t * d->channels) : zero();
-    }
+    })
     const float *other = d->other + channel;
     for (int64_t i = 0; i < d->pixels; i++) {
         const int64_t at = d->at[i];
         vector y = take(cut, last, other);
         other += d->channels;
-#pragma GCC unroll ALL
-        for (int t = 0; t < taps; t++) {
-            sum[t] = multiply_add(take(cut, last, source[t] + at), y, sum[t]);
-        }
+        EACH(t, taps, sum[t] = multiply_add(take(cut, last, source[t] + at), y, sum[t]))
     }
     for (uint32_t adds = chains->adds; adds != 0;
          adds >>= 1, total += chains->level_floats) {
         if ((adds & 1) == 0) {
             continue;
         }
-#pragma GCC unroll ALL
-        for (int t = 0; t < taps; t++) {
-            sum[t] = take(cut, last, total + t * d->channels) + sum[t];
-        }
+        EACH(t, taps, sum[t] = take(cut, last, total + t * d->channels) + sum[t])
     }
-#pragma GCC unroll ALL
-    for (int t = 0; t < taps; t++) {
-        put(cut, last, to + t * d->channels, sum[t]);
-    }
+    EACH(t, taps, put(cut, last, to + t * d->channels, sum[t]))
 }
 
 TARGET static void

@@ -49,31 +49,21 @@ narrow_tile(int vectors, int columns, const narrow_block *n)
         const int64_t end = ipu__min(p->k, (block + 1) * IPU_SUM_BLOCK);
 #pragma GCC unroll ALL
         for (int j = 0; j < columns; j++) {
-#pragma GCC unroll ALL
-            for (int i = 0; i < vectors; i++) {
-                sum[j][i] = zero();
-            }
+            EACH(i, vectors, sum[j][i] = zero())
         }
         for (int64_t k = block * IPU_SUM_BLOCK; k < end;
              k++, a += p->a_col, b += p->b_row) {
             vector x[MOST_VECTORS];
-#pragma GCC unroll ALL
-            for (int i = 0; i < vectors; i++) {
-                x[i] = load(a + i * LANES);
-            }
+            EACH(i, vectors, x[i] = load(a + i * LANES))
 #pragma GCC unroll ALL
             for (int j = 0; j < columns; j++) {
                 vector y = spread(b + j * p->b_col);
-#pragma GCC unroll ALL
-                for (int i = 0; i < vectors; i++) {
-                    sum[j][i] = multiply_add(x[i], y, sum[j][i]);
-                }
+                EACH(i, vectors, sum[j][i] = multiply_add(x[i], y, sum[j][i]))
             }
         }
 #pragma GCC unroll ALL
         for (int j = 0; j < columns; j++) {
-#pragma GCC unroll ALL
-            for (int i = 0; i < vectors; i++) {
+            EACH(i, vectors, {
                 const int at = (j * vectors + i) * LANES;
                 for (int level = 0; step.adds >> level != 0; level++) {
                     if ((step.adds >> level & 1) != 0) {
@@ -81,7 +71,7 @@ narrow_tile(int vectors, int columns, const narrow_block *n)
                     }
                 }
                 store(totals[step.level] + at, sum[j][i]);
-            }
+            })
         }
     }
     store_narrow(n, vectors * LANES, columns, totals[0]);

@@ -52,6 +52,18 @@ enum {
     WIDENED = 64     /* k of float16 at a time, on the way to a transposition */
 };
 
+/* A statement for each i < count, or for each vector sum[i][part] of a tile, unrolled. */
+#define EACH(i, count, ...) \
+    _Pragma("GCC unroll ALL") for (int i = 0; i < (count); i++) \
+    { \
+        __VA_ARGS__; \
+    }
+#define EACH_VECTOR(...) \
+    _Pragma("GCC unroll ALL") for (int i = 0; i < rows; i++) \
+    { \
+        EACH(part, vectors, __VA_ARGS__) \
+    }
+
 /* How a tile reads A. */
 enum {
     ROWS_OF_A,
@@ -167,15 +179,11 @@ add_totals(int rows, int vectors, bool whole, const tile_place *place,
     for (int32_t level = 0; level < place->total_count; level++) {
         const float *total = place->totals[level].at;
         const int64_t row = place->totals[level].row;
-#pragma GCC unroll ALL
-        for (int i = 0; i < rows; i++) {
-#pragma GCC unroll ALL
-            for (int part = 0; part < vectors; part++) {
-                bool cut = !whole && part == vectors - 1;
-                vector x = take(cut, place->last, total + i * row + part * LANES);
-                sum[i][part] = x + sum[i][part];
-            }
-        }
+        EACH_VECTOR({
+            bool cut = !whole && part == vectors - 1;
+            vector x = take(cut, place->last, total + i * row + part * LANES);
+            sum[i][part] = x + sum[i][part];
+        })
     }
 }
 
@@ -189,20 +197,11 @@ finish_sums(int rows, int vectors, bool whole, const tile_place *place,
         for (int part = 0; part < vectors; part++) {
             bool cut = !whole && part == vectors - 1;
             vector bias = take(cut, place->last, place->bias + part * LANES);
-#pragma GCC unroll ALL
-            for (int i = 0; i < rows; i++) {
-                sum[i][part] = sum[i][part] + bias;
-            }
+            EACH(i, rows, sum[i][part] = sum[i][part] + bias)
         }
     }
     if (place->relu) {
-#pragma GCC unroll ALL
-        for (int i = 0; i < rows; i++) {
-#pragma GCC unroll ALL
-            for (int part = 0; part < vectors; part++) {
-                sum[i][part] = relu(sum[i][part]);
-            }
-        }
+        EACH_VECTOR(sum[i][part] = relu(sum[i][part]))
     }
 }
 
@@ -222,19 +221,12 @@ tile(int rows, int vectors, bool whole, int reads, bool packs, int64_t k,
     vector sum[ROWS][VECTORS];
     const int pointers = columns ? 1 : (rows + 2) / 3;
     const float *a[POINTERS];
-#pragma GCC unroll ALL
-    for (int i = 0; i < pointers; i++) {
-        a[i] = from->a + 3 * i * a_step;
-    }
-#pragma GCC unroll ALL
-    for (int i = 0; i < rows; i++) {
-#pragma GCC unroll ALL
-        for (int part = 0; part < vectors; part++) {
-            bool cut = !whole && part == vectors - 1;
-            const float *start = place->start + i * place->start_row + part * LANES;
-            sum[i][part] = place->start != NULL ? take(cut, last, start) : zero();
-        }
-    }
+    EACH(i, pointers, a[i] = from->a + 3 * i * a_step)
+    EACH_VECTOR({
+        bool cut = !whole && part == vectors - 1;
+        const float *start = place->start + i * place->start_row + part * LANES;
+        sum[i][part] = place->start != NULL ? take(cut, last, start) : zero();
+    })
     fetch_ahead(rows, place);
     int64_t done = 0;
     do {
@@ -243,13 +235,12 @@ tile(int rows, int vectors, bool whole, int reads, bool packs, int64_t k,
 #pragma GCC unroll SOME
         for (; done < end; done++) {
             vector y[VECTORS];
-#pragma GCC unroll ALL
-            for (int part = 0; part < vectors; part++) {
+            EACH(part, vectors, {
                 y[part] = load(b + part * LANES);
                 if (packs) {
                     store(panel + part * LANES, y[part]);
                 }
-            }
+            })
             if (packs) { /* rows far apart are not fetched ahead by themselves */
                 __builtin_prefetch(b + ROWS_AHEAD * b_row);
             }
@@ -258,41 +249,31 @@ tile(int rows, int vectors, bool whole, int reads, bool packs, int64_t k,
 #pragma GCC unroll ALL
             for (int i = 0; i < rows; i++) {
                 vector x = spread(columns ? a[0] + i : a[i / 3] + i % 3 * a_step);
-#pragma GCC unroll ALL
-                for (int part = 0; part < vectors; part++) {
-                    sum[i][part] = multiply_add(x, y[part], sum[i][part]);
-                }
+                EACH(part, vectors,
+                     sum[i][part] = multiply_add(x, y[part], sum[i][part]))
             }
-#pragma GCC unroll ALL
-            for (int i = 0; i < pointers; i++) {
+            EACH(i, pointers, {
                 a[i] += columns ? a_step : 1;
                 __asm__("" : "+r"(a[i]));
-            }
+            })
             __asm__("" : "+r"(b));
         }
-#pragma GCC unroll ALL
-        for (int i = 0; i < pointers; i++) {
-            a[i] += reads == SEGMENTS ? from->a_jump : 0;
-        }
+        EACH(i, pointers, a[i] += reads == SEGMENTS ? from->a_jump : 0)
     } while (reads == SEGMENTS && done < k);
     add_totals(rows, vectors, whole, place, sum);
     const ipu__sgd *update = place->update;
     if (update == NULL) {
         const float *old = place->accumulator;
         finish_sums(rows, vectors, whole, place, sum);
-#pragma GCC unroll ALL
-        for (int i = 0; i < rows; i++) {
-#pragma GCC unroll ALL
-            for (int part = 0; part < vectors; part++) {
-                bool cut = !whole && part == vectors - 1;
-                int64_t at = i * place->row + part * LANES;
-                vector x = sum[i][part];
-                if (old != NULL) {
-                    x = take(cut, last, old + at) + x;
-                }
-                put(cut, last, place->c + at, x);
+        EACH_VECTOR({
+            bool cut = !whole && part == vectors - 1;
+            int64_t at = i * place->row + part * LANES;
+            vector x = sum[i][part];
+            if (old != NULL) {
+                x = take(cut, last, old + at) + x;
             }
-        }
+            put(cut, last, place->c + at, x);
+        })
     } else if (update->velocity == NULL) {
         update_tile(rows, vectors, whole, false, false, place, sum);
     } else if (update->nesterov) {
