@@ -27,9 +27,13 @@
 #define ipu_choose_conv_grad_input ipu_choose_conv
 #define ipu_choose_cross_entropy ipu_choose_softmax
 #define ipu_choose_cumprod ipu_choose_cumsum
+#define ipu_choose_dynamic_add_slice ipu_choose_dynamic_slice
+#define ipu_choose_dynamic_update_slice ipu_choose_dynamic_slice
 #define ipu_choose_fused_conv ipu_choose_conv
 #define ipu_choose_fused_conv_grad_input ipu_choose_conv
 #define ipu_choose_fused_matmul ipu_choose_matmul
+#define ipu_choose_gather_grad ipu_choose_scatter_nd
+#define ipu_choose_gather_nd ipu_choose_gather
 #define ipu_choose_gru_grad ipu_choose_gru
 #define ipu_choose_lstm_grad ipu_choose_lstm
 #define ipu_choose_log_softmax ipu_choose_softmax
@@ -41,7 +45,9 @@
 #define ipu_choose_normalize_grad ipu_choose_normalize
 #define ipu_choose_prod ipu_choose_sum
 #define ipu_choose_recurrence ipu_choose_cumsum
+#define ipu_choose_slice_grad ipu_choose_slice
 #define ipu_choose_sparse_cross_entropy ipu_choose_softmax
+#define ipu_choose_tensor_scatter ipu_choose_scatter_nd
 
 /* --- nothing to choose -------------------------------------------------------------- */
 

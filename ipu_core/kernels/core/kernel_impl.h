@@ -76,6 +76,23 @@ ipu_choose_fn ipu__choose_elementwise;
 #define IPU_INDEPENDENT _Pragma("GCC ivdep")
 #endif
 
+/* DO(type) with the unsigned integer of so many bytes: of elements that are moved. */
+#define IPU_BY_WIDTH(bytes, DO) \
+    switch (bytes) { \
+    case 1: \
+        DO(uint8_t) \
+        break; \
+    case 2: \
+        DO(uint16_t) \
+        break; \
+    case 4: \
+        DO(uint32_t) \
+        break; \
+    default: \
+        DO(uint64_t) \
+        break; \
+    }
+
 static inline int64_t
 ipu__min(int64_t a, int64_t b)
 {

@@ -62,7 +62,7 @@ typedef struct buffer {
 } buffer;
 
 #define EXPAND(type) \
-    do { \
+    { \
         const type *from = (const type *)source; \
         type *to = (type *)target; \
         if (stride == 0) { \
@@ -75,7 +75,7 @@ typedef struct buffer {
                 to[i] = from[i * stride]; \
             } \
         } \
-    } while (0)
+    }
 
 static void
 expand_row(void *target, const void *source, int64_t stride, int64_t n, int64_t bytes)
@@ -84,20 +84,7 @@ expand_row(void *target, const void *source, int64_t stride, int64_t n, int64_t 
         memcpy(target, source, (size_t)(n * bytes));
         return;
     }
-    switch (bytes) {
-    case 1:
-        EXPAND(uint8_t);
-        break;
-    case 2:
-        EXPAND(uint16_t);
-        break;
-    case 4:
-        EXPAND(uint32_t);
-        break;
-    default:
-        EXPAND(uint64_t);
-        break;
-    }
+    IPU_BY_WIDTH(bytes, EXPAND)
 }
 #undef EXPAND
 

@@ -13,139 +13,78 @@
 
 #include "kernels/core/kernel_impl.h"
 
-/* How a window lies in a tensor. */
-typedef struct window {
+/* Prepared: how the window lies in the whole tensor, and how its runs do: neighbours
+ * which are neighbours there, too. */
+typedef struct window_plan {
     ipu_shape part;
     int64_t strides[IPU_MAX_RANK]; /* of the whole, in elements */
     int64_t last[IPU_MAX_RANK];    /* the last start on each axis */
-} window;
-
-static void
-measure_window(window *w, const ipu_shape *whole, const ipu_shape *part)
-{
-    w->part = *part;
-    ipu_shape_strides(whole, false, w->strides);
-    for (int32_t axis = 0; axis < whole->rank; axis++) {
-        w->last[axis] = whole->dims[axis] - part->dims[axis];
-    }
-}
+    int32_t axes; /* the leading axes, over which runs are counted */
+    int64_t run;  /* elements */
+    int64_t elements;
+    int64_t bytes; /* of an element */
+    ipu__block add;
+} window_plan;
 
 /* Where the window starts, in elements; `first` is the input that holds the first
  * start. */
 static int64_t
-window_begin(const ipu_kernel_call *call, const window *w, uint32_t first)
+window_begin(const ipu_kernel_call *call, const window_plan *plan, uint32_t first)
 {
     const ipu_kernel_spec *spec = call->spec;
     int64_t begin = 0;
     for (uint32_t i = first; i < spec->input_count; i++) {
         uint32_t axis = i - first;
         int64_t start = ipu__integer_load(spec->inputs[i].dtype, call->inputs[i], 0);
-        start = start < 0 ? 0 : ipu__min(start, w->last[axis]);
-        begin += start * w->strides[axis];
+        start = start < 0 ? 0 : ipu__min(start, plan->last[axis]);
+        begin += start * plan->strides[axis];
     }
     return begin;
 }
 
-/* Where element (or run) number `flat` over the leading `axes` axes of the window lies
- * in the whole, from the window's first element on. */
+/* Where run number `run` lies in the whole, from the window's first element on. */
 static int64_t
-offset_in(const window *w, int32_t axes, int64_t flat)
+offset_in(const window_plan *plan, int64_t run)
 {
     int64_t offset = 0;
-    for (int32_t axis = axes - 1; axis >= 0; axis--) {
-        offset += flat % w->part.dims[axis] * w->strides[axis];
-        flat /= w->part.dims[axis];
+    for (int32_t axis = plan->axes - 1; axis >= 0; axis--) {
+        offset += run % plan->part.dims[axis] * plan->strides[axis];
+        run /= plan->part.dims[axis];
     }
     return offset;
 }
 
-/* The result has input 0's bytes: copied, unless it is in place. */
 static void
-take_whole(const ipu_kernel_call *call)
+add_run(const window_plan *plan, char *to, const char *more)
 {
-    size_t bytes = ipu_type_bytes(&call->spec->outputs[0]);
-    if (bytes > 0 && call->outputs[0] != call->inputs[0]) {
-        memcpy(call->outputs[0], call->inputs[0], bytes);
+    const int64_t most = IPU_BLOCK_BYTES / 4;
+    for (int64_t i = 0; i < plan->run; i += most) {
+        char *at = to + i * plan->bytes;
+        (void)plan->add.run(&plan->add, at, at, more + i * plan->bytes, NULL,
+                            ipu__min(plan->run - i, most));
     }
 }
 
-/* Prepared: how the window's runs lie, that is neighbours which are neighbours in the
- * whole. */
-typedef struct window_plan {
-    window window; /* begin is a matter of the run */
-    int32_t axes;  /* the leading axes, over which runs are counted */
-    int64_t run;   /* elements */
-    int64_t elements;
-    int64_t bytes; /* of an element */
-    ipu__block add;
-} window_plan;
-
 static ipu_status
-prepare_window(const ipu__preparation *p, const ipu_shape *part, window_plan **out)
-{
-    const ipu_kernel_spec *spec = p->spec;
-    window_plan *plan;
-    IPU_TRY(ipu__prepared(p, sizeof *plan, &plan));
-    measure_window(&plan->window, &spec->inputs[0].shape, part);
-    plan->elements = ipu_shape_elements(part);
-    plan->bytes = (int64_t)ipu_dtype_bytes(spec->outputs[0].dtype);
-    plan->axes = part->rank;
-    plan->run = 1;
-    while (plan->axes > 0) {
-        plan->axes--;
-        plan->run *= part->dims[plan->axes];
-        if (part->dims[plan->axes] != spec->inputs[0].shape.dims[plan->axes]) {
-            break;
-        }
-    }
-    p->spec->kernel_name = "runs";
-    *out = plan;
-    return IPU_OK;
-}
-
-static ipu_status
-run_slice(const ipu_kernel_call *call)
+run_window(const ipu_kernel_call *call)
 {
     const window_plan *plan = call->spec->prepared;
-    int64_t begin = window_begin(call, &plan->window, 1);
-    for (int64_t i = 0; i < plan->elements; i += plan->run) {
-        int64_t at = begin + offset_in(&plan->window, plan->axes, i / plan->run);
-        memcpy(ipu__at_mutable(call->outputs[0], i * plan->bytes),
-               ipu__at(call->inputs[0], at * plan->bytes),
-               (size_t)(plan->run * plan->bytes));
+    const ipu_op op = call->spec->op;
+    const bool reads = op == IPU_OP_ID_DYNAMIC_SLICE;
+    const int64_t begin = window_begin(call, plan, reads ? 1 : 2);
+    const size_t whole = ipu_type_bytes(&call->spec->outputs[0]);
+    if (!reads && whole > 0 && call->outputs[0] != call->inputs[0]) {
+        memcpy(call->outputs[0], call->inputs[0], whole); /* it is not in place */
     }
-    return IPU_OK;
-}
-
-static ipu_status
-run_update(const ipu_kernel_call *call)
-{
-    const window_plan *plan = call->spec->prepared;
-    int64_t begin = window_begin(call, &plan->window, 2);
-    take_whole(call);
     for (int64_t i = 0; i < plan->elements; i += plan->run) {
-        int64_t at = begin + offset_in(&plan->window, plan->axes, i / plan->run);
-        memcpy(ipu__at_mutable(call->outputs[0], at * plan->bytes),
-               ipu__at(call->inputs[1], i * plan->bytes),
-               (size_t)(plan->run * plan->bytes));
-    }
-    return IPU_OK;
-}
-
-static ipu_status
-run_add(const ipu_kernel_call *call)
-{
-    const window_plan *plan = call->spec->prepared;
-    int64_t begin = window_begin(call, &plan->window, 2);
-    int64_t most = IPU_BLOCK_BYTES / 4;
-    take_whole(call);
-    for (int64_t i = 0; i < plan->elements; i += plan->run) {
-        int64_t at = begin + offset_in(&plan->window, plan->axes, i / plan->run);
-        for (int64_t done = 0; done < plan->run; done += most) {
-            void *to = ipu__at_mutable(call->outputs[0], (at + done) * plan->bytes);
-            const void *more = ipu__at(call->inputs[1], (i + done) * plan->bytes);
-            (void)plan->add.run(&plan->add, to, to, more, NULL,
-                                ipu__min(plan->run - done, most));
+        int64_t at = begin + offset_in(plan, i / plan->run);
+        char *to = ipu__at_mutable(call->outputs[0], (reads ? i : at) * plan->bytes);
+        const char *from =
+            ipu__at(call->inputs[reads ? 0 : 1], (reads ? at : i) * plan->bytes);
+        if (op == IPU_OP_ID_DYNAMIC_ADD_SLICE) {
+            add_run(plan, to, from);
+        } else {
+            memcpy(to, from, (size_t)(plan->run * plan->bytes));
         }
     }
     return IPU_OK;
@@ -154,26 +93,33 @@ run_add(const ipu_kernel_call *call)
 ipu_status
 ipu_choose_dynamic_slice(const ipu__preparation *p)
 {
+    ipu_kernel_spec *spec = p->spec;
+    const ipu_shape *whole = &spec->inputs[0].shape;
+    const ipu_dtype dtype = spec->outputs[0].dtype;
+    const bool reads = spec->op == IPU_OP_ID_DYNAMIC_SLICE;
+    const ipu_shape *part = reads ? &spec->outputs[0].shape : &spec->inputs[1].shape;
     window_plan *plan;
-    p->spec->run = run_slice;
-    return prepare_window(p, &p->spec->outputs[0].shape, &plan);
-}
-
-ipu_status
-ipu_choose_dynamic_update_slice(const ipu__preparation *p)
-{
-    window_plan *plan;
-    p->spec->run = run_update;
-    return prepare_window(p, &p->spec->inputs[1].shape, &plan);
-}
-
-ipu_status
-ipu_choose_dynamic_add_slice(const ipu__preparation *p)
-{
-    ipu_dtype dtype = p->spec->outputs[0].dtype;
-    window_plan *plan;
-    IPU_TRY(prepare_window(p, &p->spec->inputs[1].shape, &plan));
-    ipu__block_prepare(&plan->add, IPU_OP_ID_ADD, dtype, dtype, p->cpu);
-    p->spec->run = run_add;
+    IPU_TRY(ipu__prepared(p, sizeof *plan, &plan));
+    plan->part = *part;
+    plan->elements = ipu_shape_elements(part);
+    plan->bytes = (int64_t)ipu_dtype_bytes(dtype);
+    ipu_shape_strides(whole, false, plan->strides);
+    for (int32_t axis = 0; axis < whole->rank; axis++) {
+        plan->last[axis] = whole->dims[axis] - part->dims[axis];
+    }
+    plan->axes = part->rank;
+    plan->run = 1;
+    while (plan->axes > 0) {
+        plan->axes--;
+        plan->run *= part->dims[plan->axes];
+        if (plan->last[plan->axes] > 0) {
+            break;
+        }
+    }
+    if (spec->op == IPU_OP_ID_DYNAMIC_ADD_SLICE) {
+        ipu__block_prepare(&plan->add, IPU_OP_ID_ADD, dtype, dtype, p->cpu);
+    }
+    spec->run = run_window;
+    spec->kernel_name = "runs";
     return IPU_OK;
 }

@@ -186,6 +186,14 @@ gather_some(void *state, int64_t begin, int64_t end)
 }
 
 static ipu_status
+end_gather(const gather_job *job)
+{
+    return atomic_load_explicit(&job->outside, memory_order_relaxed)
+               ? ipu__blocks_check(job->call, &job->plan->of, job->call->inputs[1])
+               : IPU_OK;
+}
+
+static ipu_status
 run_gather(const ipu_kernel_call *call)
 {
     const gather_plan *plan = call->spec->prepared;
@@ -194,9 +202,7 @@ run_gather(const ipu_kernel_call *call)
         return ipu__blocks_check(call, &plan->of, call->inputs[1]);
     }
     ipu__run_items(call->pool, plan->rows, plan->per_task, gather_some, &job);
-    return atomic_load_explicit(&job.outside, memory_order_relaxed)
-               ? ipu__blocks_check(call, &plan->of, call->inputs[1])
-               : IPU_OK;
+    return end_gather(&job);
 }
 
 static ipu_status
@@ -206,9 +212,7 @@ run_gather_rows(const ipu_kernel_call *call, int64_t begin, int64_t end)
     gather_job job = {call, plan, false};
     int64_t each = plan->rows / call->spec->rows.count;
     gather_some(&job, begin * each, end * each);
-    return atomic_load_explicit(&job.outside, memory_order_relaxed)
-               ? ipu__blocks_check(call, &plan->of, call->inputs[1])
-               : IPU_OK;
+    return end_gather(&job);
 }
 
 /* Rows of one table, for as many rows of indices. */
@@ -223,38 +227,29 @@ offer_rows(ipu_kernel_spec *spec, const gather_plan *plan)
     }
 }
 
-static ipu_status
-prepare_gather(const ipu__preparation *p, const ipu__blocks *of)
-{
-    ipu_kernel_spec *spec = p->spec;
-    gather_plan *plan;
-    IPU_TRY(ipu__prepared(p, sizeof *plan, &plan));
-    plan->of = *of;
-    plan->row = of->points.inner * (int64_t)ipu_dtype_bytes(spec->outputs[0].dtype);
-    plan->rows = of->blocks * of->points.count;
-    plan->per_task = 1 + TASK_BYTES / (plan->row + 1);
-    spec->run = run_gather;
-    spec->kernel_name = "gather_slices";
-    return IPU_OK;
-}
-
 ipu_status
 ipu_choose_gather(const ipu__preparation *p)
 {
-    ipu__blocks of;
-    ipu__blocks_of_gather(&of, p->spec->attrs, &p->spec->inputs[0].shape,
-                          &p->spec->inputs[1]);
-    IPU_TRY(prepare_gather(p, &of));
-    offer_rows(p->spec, p->spec->prepared);
+    ipu_kernel_spec *spec = p->spec;
+    const ipu_shape *params = &spec->inputs[0].shape;
+    const bool along_an_axis = spec->op == IPU_OP_ID_GATHER;
+    gather_plan *plan;
+    IPU_TRY(ipu__prepared(p, sizeof *plan, &plan));
+    if (along_an_axis) {
+        ipu__blocks_of_gather(&plan->of, spec->attrs, params, &spec->inputs[1]);
+    } else {
+        ipu__blocks_of_points(&plan->of, params, &spec->inputs[1]);
+    }
+    plan->row =
+        plan->of.points.inner * (int64_t)ipu_dtype_bytes(spec->outputs[0].dtype);
+    plan->rows = plan->of.blocks * plan->of.points.count;
+    plan->per_task = 1 + TASK_BYTES / (plan->row + 1);
+    if (along_an_axis) {
+        offer_rows(spec, plan);
+    }
+    spec->run = run_gather;
+    spec->kernel_name = "gather_slices";
     return IPU_OK;
-}
-
-ipu_status
-ipu_choose_gather_nd(const ipu__preparation *p)
-{
-    ipu__blocks of;
-    ipu__blocks_of_points(&of, &p->spec->inputs[0].shape, &p->spec->inputs[1]);
-    return prepare_gather(p, &of);
 }
 
 /* --- one_hot ---------------------------------------------------------------------- */
@@ -277,7 +272,7 @@ typedef struct one_hot_job {
 } one_hot_job;
 
 #define FILL(type) \
-    do { \
+    { \
         type *out = (type *)job->call->outputs[0] + begin * whole; \
         type on = (type)plan->on; \
         if (!plan->zeros) { \
@@ -294,7 +289,7 @@ typedef struct one_hot_job {
                 } \
             } \
         } \
-    } while (0)
+    }
 
 static void
 make_one_hot(void *state, int64_t begin, int64_t end)
@@ -308,20 +303,7 @@ make_one_hot(void *state, int64_t begin, int64_t end)
         memset(ipu__at_mutable(job->call->outputs[0], begin * whole * plan->bytes), 0,
                (size_t)((end - begin) * whole * plan->bytes));
     }
-    switch (plan->bytes) {
-    case 1:
-        FILL(uint8_t);
-        break;
-    case 2:
-        FILL(uint16_t);
-        break;
-    case 4:
-        FILL(uint32_t);
-        break;
-    default:
-        FILL(uint64_t);
-        break;
-    }
+    IPU_BY_WIDTH(plan->bytes, FILL)
 }
 #undef FILL
 

@@ -612,36 +612,45 @@ step_of(const ipu_kernel_spec *spec)
     return steps[ipu_attrs_int(spec->attrs, IPU_ATTR_REDUCTION, 0)];
 }
 
-static ipu_status
-choose(const ipu__preparation *p, const ipu__blocks *of, ipu_op step)
+ipu_status
+ipu_choose_scatter_nd(const ipu__preparation *p)
 {
     ipu_kernel_spec *spec = p->spec;
+    const bool changes = spec->op == IPU_OP_ID_TENSOR_SCATTER;
+    const ipu_type *indices = &spec->inputs[changes ? 1 : 0];
+    const ipu_op step = changes ? step_of(spec) : IPU_OP_ID_ADD;
     ipu_dtype dtype = spec->outputs[0].dtype;
+    ipu__blocks of;
+    if (spec->op == IPU_OP_ID_GATHER_GRAD) {
+        ipu__blocks_of_gather(&of, spec->attrs, &spec->outputs[0].shape, indices);
+    } else {
+        ipu__blocks_of_points(&of, &spec->outputs[0].shape, indices);
+    }
     bool holds_wide = dtype == IPU_DTYPE_FLOAT16
                       && (step == IPU_OP_ID_ADD || step == IPU_OP_ID_MUL);
     scatter_plan *plan;
     if (holds_wide
-        && (of->slices > UINT32_MAX || of->points.count >= UINT32_MAX)) {
+        && (of.slices > UINT32_MAX || of.points.count >= UINT32_MAX)) {
         return IPU_OK; /* too many to be numbered: not served */
     }
     IPU_TRY(ipu__prepared(p, sizeof *plan, &plan));
-    plan->of = *of;
-    plan->indices = spec->op == IPU_OP_ID_TENSOR_SCATTER ? 1 : 0;
+    plan->of = of;
+    plan->indices = changes ? 1 : 0;
     plan->updates = plan->indices + 1;
     plan->bytes = (int64_t)ipu_dtype_bytes(dtype);
     plan->cpu = p->cpu;
     plan->step = step;
     plan->copies = step == IPU_OP_ID_IDENTITY;
-    if (holds_wide && of->blocks == 1 && of->points.inner <= SHORT_SLICE
-        && of->slices <= 4 * of->points.count) {
+    if (holds_wide && of.blocks == 1 && of.points.inner <= SHORT_SLICE
+        && of.slices <= 4 * of.points.count) {
         plan->join = step == IPU_OP_ID_ADD ? addition_of(IPU_DTYPE_FLOAT32, p->cpu)
                                            : NULL;
         spec->workspace_bytes =
-            (size_t)(of->slices * of->points.inner) * sizeof(float);
+            (size_t)(of.slices * of.points.inner) * sizeof(float);
         if (step == IPU_OP_ID_ADD) {
             plan->bytes = (int64_t)sizeof(float);
-            plan->range = of->slices;
-            plan->strip = of->points.inner;
+            plan->range = of.slices;
+            plan->strip = of.points.inner;
             plan->parts = 1;
             plan_counts(plan, spec);
         }
@@ -650,11 +659,11 @@ choose(const ipu__preparation *p, const ipu__blocks *of, ipu_op step)
         return IPU_OK;
     }
     if (holds_wide) {
-        while ((of->slices - 1) >> plan->key_bits > 0) {
+        while ((of.slices - 1) >> plan->key_bits > 0) {
             plan->key_bits++;
         }
-        plan->range = 1 + TASK_ELEMENTS / (of->points.inner + 1);
-        spec->workspace_bytes = (size_t)of->points.count * 2 * sizeof(ipu__numbered);
+        plan->range = 1 + TASK_ELEMENTS / (of.points.inner + 1);
+        spec->workspace_bytes = (size_t)of.points.count * 2 * sizeof(ipu__numbered);
         spec->run = run_halves;
         spec->kernel_name = "join_sorted";
         return IPU_OK;
@@ -671,29 +680,4 @@ choose(const ipu__preparation *p, const ipu__blocks *of, ipu_op step)
     spec->run = run_scatter;
     spec->kernel_name = plan->copies ? "copy_slices" : "join_slices";
     return IPU_OK;
-}
-
-ipu_status
-ipu_choose_gather_grad(const ipu__preparation *p)
-{
-    ipu__blocks of;
-    ipu__blocks_of_gather(&of, p->spec->attrs, &p->spec->outputs[0].shape,
-                          &p->spec->inputs[0]);
-    return choose(p, &of, IPU_OP_ID_ADD);
-}
-
-ipu_status
-ipu_choose_scatter_nd(const ipu__preparation *p)
-{
-    ipu__blocks of;
-    ipu__blocks_of_points(&of, &p->spec->outputs[0].shape, &p->spec->inputs[0]);
-    return choose(p, &of, IPU_OP_ID_ADD);
-}
-
-ipu_status
-ipu_choose_tensor_scatter(const ipu__preparation *p)
-{
-    ipu__blocks of;
-    ipu__blocks_of_points(&of, &p->spec->outputs[0].shape, &p->spec->inputs[1]);
-    return choose(p, &of, step_of(p->spec));
 }

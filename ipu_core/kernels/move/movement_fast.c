@@ -100,13 +100,13 @@ typedef struct plane {
             EACH_ROW(type, to, from, EACH(n, to[i] = *from; from += from_step)) \
         } \
     }
-#define BOTH_SETS(name, type) \
-    PLANE(name##_generic, , type) \
-    PLANE(name##_avx2, IPU_TARGET_AVX2, type)
-BOTH_SETS(1, uint8_t)
-BOTH_SETS(2, uint16_t)
-BOTH_SETS(4, uint32_t)
-BOTH_SETS(8, uint64_t)
+#define BOTH_SETS(type) \
+    PLANE(type##_generic, , type) \
+    PLANE(type##_avx2, IPU_TARGET_AVX2, type)
+BOTH_SETS(uint8_t)
+BOTH_SETS(uint16_t)
+BOTH_SETS(uint32_t)
+BOTH_SETS(uint64_t)
 
 #define RUN(bytes) \
     case bytes: \
@@ -142,6 +142,8 @@ copy_runs(const plane *p, int64_t bytes)
 }
 #undef RUN
 
+#define COPY(type) (avx2 ? plane_##type##_avx2 : plane_##type##_generic)(p);
+
 static void
 copy_plane(const plane *p, int64_t bytes, bool avx2)
 {
@@ -149,51 +151,23 @@ copy_plane(const plane *p, int64_t bytes, bool avx2)
         copy_runs(p, p->n * bytes);
         return;
     }
-    switch (bytes) {
-    case 1:
-        (avx2 ? plane_1_avx2 : plane_1_generic)(p);
-        break;
-    case 2:
-        (avx2 ? plane_2_avx2 : plane_2_generic)(p);
-        break;
-    case 4:
-        (avx2 ? plane_4_avx2 : plane_4_generic)(p);
-        break;
-    default:
-        (avx2 ? plane_8_avx2 : plane_8_generic)(p);
-        break;
-    }
+    IPU_BY_WIDTH(bytes, COPY)
 }
 
 #define COPY_TILE(type) \
-    do { \
-        for (int64_t i = 0; i < rows; i++) { \
-            for (int64_t j = 0; j < columns; j++) { \
-                ((type *)(void *)to)[i * to_row + j] = \
-                    ((const type *)(const void *)from)[i + j * from_column]; \
-            } \
+    for (int64_t i = 0; i < rows; i++) { \
+        for (int64_t j = 0; j < columns; j++) { \
+            ((type *)(void *)to)[i * to_row + j] = \
+                ((const type *)(const void *)from)[i + j * from_column]; \
         } \
-    } while (0)
+    }
 
 /* rows x columns elements of which the input has columns in memory order. */
 static void
 copy_tile(char *to, int64_t to_row, const char *from, int64_t from_column, int64_t rows,
           int64_t columns, int64_t bytes)
 {
-    switch (bytes) {
-    case 1:
-        COPY_TILE(uint8_t);
-        break;
-    case 2:
-        COPY_TILE(uint16_t);
-        break;
-    case 4:
-        COPY_TILE(uint32_t);
-        break;
-    default:
-        COPY_TILE(uint64_t);
-        break;
-    }
+    IPU_BY_WIDTH(bytes, COPY_TILE)
 }
 #undef COPY_TILE
 
@@ -517,28 +491,17 @@ ipu_status
 ipu_choose_slice(const ipu__preparation *p)
 {
     const ipu_kernel_spec *spec = p->spec;
+    const bool back = spec->op == IPU_OP_ID_SLICE_GRAD;
+    const ipu_type *part = back ? &spec->inputs[0] : &spec->outputs[0];
+    const ipu_type *whole = back ? &spec->outputs[0] : &spec->inputs[0];
     int64_t bytes = output_element_bytes(spec);
     copy_plan *plan;
-    IPU_TRY(prepare_copies(p, 1, run_copy, &plan));
-    loop_over(&plan->loop, &spec->outputs[0].shape, 1);
-    plan->from = bytes
-                 * slice_strides(spec, &spec->inputs[0].shape, plan->loop.elements == 0,
-                                 plan->loop.strides[0]);
-    plan_copy(plan, bytes, p->cpu);
-    return IPU_OK;
-}
-
-ipu_status
-ipu_choose_slice_grad(const ipu__preparation *p)
-{
-    const ipu_kernel_spec *spec = p->spec;
-    int64_t bytes = output_element_bytes(spec);
-    copy_plan *plan;
-    IPU_TRY(prepare_copies(p, 1, run_slice_grad, &plan));
-    loop_over(&plan->loop, &spec->inputs[0].shape, 0);
-    plan->to = bytes
-               * slice_strides(spec, &spec->outputs[0].shape, plan->loop.elements == 0,
-                               plan->loop.strides[1]);
+    IPU_TRY(prepare_copies(p, 1, back ? run_slice_grad : run_copy, &plan));
+    loop_over(&plan->loop, &part->shape, back ? 0 : 1);
+    *(back ? &plan->to : &plan->from) =
+        bytes
+        * slice_strides(spec, &whole->shape, plan->loop.elements == 0,
+                        plan->loop.strides[back ? 1 : 0]);
     plan_copy(plan, bytes, p->cpu);
     return IPU_OK;
 }

@@ -216,20 +216,7 @@ pick_values(const sort_plan *plan, void *values, const void *x, const int32_t *p
     for (int64_t i = 0; i < plan->depth; i++) { \
         ((type *)values)[i] = ((const type *)x)[places[i]]; \
     }
-    switch (plan->bytes) {
-    case 1:
-        PICK(uint8_t)
-        break;
-    case 2:
-        PICK(uint16_t)
-        break;
-    case 4:
-        PICK(uint32_t)
-        break;
-    default:
-        PICK(uint64_t)
-        break;
-    }
+    IPU_BY_WIDTH(plan->bytes, PICK)
 #undef PICK
 }
 
