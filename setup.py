@@ -254,6 +254,8 @@ class BuildExt(build_ext):
         ext.extra_link_args = [f"-Wl,--version-script={exports}", *sanitizers()]
         ext.libraries = ["m", "pthread"]
         stamp = " ".join([*compiler(), *ext.extra_compile_args, *ext.include_dirs])
+        # pip builds with a NumPy that lies in another temporary folder each time
+        stamp = stamp.replace(numpy.get_include(), f"numpy-{numpy.__version__}")
 
         def build(source: str) -> str:
             target = temporary / (source[:-2] + ".o")

@@ -18,6 +18,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
 
 import ipu
@@ -213,6 +214,16 @@ def test_a_changed_header_rebuilds_what_includes_it(small_tree: Path) -> None:
     # other flags rebuild everything
     third = build(small_tree, IPU_DEBUG="1")
     assert third["one"] > second["one"] and third["two"] > second["two"]
+
+
+@pytest.mark.compiles
+def test_a_numpy_that_lies_elsewhere_rebuilds_nothing(small_tree: Path) -> None:
+    first = build(small_tree)
+    elsewhere = small_tree / "elsewhere"  # as in the folder that pip builds in
+    elsewhere.mkdir()
+    for found in Path(np.__file__).parents[1].glob("numpy*"):
+        (elsewhere / found.name).symlink_to(found)
+    assert build(small_tree, PYTHONPATH=str(elsewhere)) == first
 
 
 @pytest.mark.compiles
