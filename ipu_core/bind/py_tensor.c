@@ -686,7 +686,9 @@ IPU_PY_TYPE(
     tensor, "Tensor", ipu_py_tensor, Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE,
     {Py_tp_doc,
      "Tensor(value, dtype=None)\n--\n\nAn immutable array: of known value, or a "
-     "value of the function that is being traced."},
+     "value of the function that is being traced.\n\nExample:\n"
+     "    >>> 2 * tf.constant([1, 2])\n"
+     "    <tf.Tensor: shape=(2,), dtype=int32, numpy=array([2, 4], dtype=int32)>\n"},
     {Py_tp_new, tensor_new}, {Py_tp_traverse, tensor_traverse},
     {Py_tp_clear, tensor_clear}, {Py_tp_dealloc, tensor_dealloc},
     {Py_tp_repr, tensor_repr}, {Py_tp_str, tensor_str}, {Py_tp_iter, tensor_iter},

@@ -190,6 +190,13 @@ def infeed_benchmark(
         ValueError: A number below 1.
         InvalidArgumentError: A tensor of the data set has a dimension of size 0.
         OutOfRangeError: The data set ends too early.
+
+    Example:
+        >>> import json
+        >>> dataset = tf.data.Dataset.from_tensors(tf.ones((4,))).repeat()
+        >>> queue = ipu.ipu_infeed_queue.IPUInfeedQueue(dataset)
+        >>> len(json.loads(infeed_benchmark(queue, 2, 64)[0])["epochs"])
+        2
     """
     if not isinstance(infeed_queue, IPUInfeedQueue):
         raise TypeError(

@@ -424,6 +424,16 @@ class IPUOwnedIterator(IPUIterator):
     It starts its queue when it is made, and the queue goes with it.
 
     Source: ``ipu.ipu_infeed_queue.IPUOwnedIterator``.
+
+    Example:
+        >>> dataset = tf.data.Dataset.range(4).map(lambda i: tf.cast(i, tf.float32))
+        >>> strategy = ipu.ipu_strategy.IPUStrategy()
+        >>> with strategy.scope():
+        ...     iterator = iter(dataset)
+        ...     step = tf.function(lambda iterator: next(iterator) * 2.0)
+        ...     result = strategy.run(step, args=(iterator,))
+        >>> isinstance(iterator, IPUOwnedIterator), float(result)
+        (True, 0.0)
     """
 
     def __init__(

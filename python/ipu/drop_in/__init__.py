@@ -81,7 +81,14 @@ def install(first_tensorflow: bool = False) -> None:
 
 
 def uninstall() -> None:
-    """Stop serving them, and put what :func:`install` set aside back."""
+    """Stop serving them, and put what :func:`install` set aside back.
+
+    Example:
+        >>> install()
+        >>> uninstall()
+        >>> installed()
+        False
+    """
     with _hook.lock:
         for finder in _hook.finders:
             sys.meta_path.remove(finder)

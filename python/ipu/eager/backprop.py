@@ -12,7 +12,15 @@ __all__ = ["GradientCaptureContext", "active_context"]
 
 
 def active_context() -> GradientCaptureContext | None:
-    """The innermost context of this thread, or None."""
+    """The innermost context of this thread, or None.
+
+    Example:
+        >>> with GradientCaptureContext() as context:
+        ...     active_context() is context
+        True
+        >>> active_context() is None
+        True
+    """
     return here.captures[-1] if here.captures else None
 
 

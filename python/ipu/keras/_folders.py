@@ -332,6 +332,15 @@ def image_dataset_from_directory(
         FileNotFoundError: There is no such folder.
         InvalidArgumentError: When it is read: a file is not a picture; it is named.
         ImportError: The extra ``images`` is not installed.
+
+    Example:
+        >>> import pathlib
+        >>> for kind in ("cat", "dog"):
+        ...     pathlib.Path("pets", kind).mkdir(parents=True)
+        ...     keras.utils.save_img(f"pets/{kind}/1.png", np.zeros((8, 8, 3)))
+        >>> data = image_dataset_from_directory("pets", image_size=(4, 4), verbose=False)
+        >>> data.class_names, next(iter(data))[0].shape
+        (['cat', 'dog'], (2, 4, 4, 3))
     """
     verbose = kwargs.pop("verbose", True)
     if kwargs:

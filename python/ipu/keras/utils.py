@@ -120,6 +120,14 @@ def get_file(
         ValueError: There is no address, or no file name in it.
         OSError: The download failed or came with another checksum; the text says
             where to put the file by hand.
+
+    Example:
+        >>> import pathlib
+        >>> _ = pathlib.Path("words.txt").write_text("one two")
+        >>> origin = pathlib.Path("words.txt").absolute().as_uri()
+        >>> path = get_file("words.txt", origin, cache_dir=".")
+        >>> pathlib.Path(path).read_text()
+        'one two'
     """
     from ipu.keras.datasets import _download
 

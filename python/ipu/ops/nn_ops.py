@@ -164,6 +164,12 @@ def ctc_loss_with_log_probs(
 
     Raises:
         ValueError: Shapes that do not fit each other, or float16 wanted for float32.
+
+    Example:
+        >>> logs = tf.nn.log_softmax([[[0.0, 0.0]]])
+        >>> loss = ctc_loss_with_log_probs([[1]], logs, [1], [1], blank_index=0)
+        >>> float(loss[0])
+        0.693
     """
     logs = tf.convert_to_tensor(data)
     dtype = _loss_dtype(logs, out_dtype, "data")

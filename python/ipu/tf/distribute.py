@@ -74,6 +74,11 @@ class ReplicaContext:
         strategy: The strategy that runs it.
         replica_id_in_sync_group: Its number, 0.
         num_replicas_in_sync: How many there are, 1.
+
+    Example:
+        >>> context = tf.distribute.get_replica_context()
+        >>> isinstance(context, ReplicaContext), context.num_replicas_in_sync
+        (True, 1)
     """
 
     def __init__(self, strategy: Any) -> None:

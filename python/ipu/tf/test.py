@@ -30,6 +30,13 @@ def main(argv: Sequence[str] | None = None, **options: Any) -> None:
 
     Raises:
         SystemExit: With 0 where all tests pass, else 1.
+
+    Example:
+        >>> class Sums(tf.test.TestCase):
+        ...     def test_sum(self):
+        ...         self.assertEqual(int(tf.reduce_sum([1, 2])), 3)
+        >>> if __name__ == "__main__":
+        ...     tf.test.main()
     """
     words = list(sys.argv if argv is None else argv)
     # A program that defines flags has imported absl; they must be read before use.

@@ -148,6 +148,14 @@ class CallbackList:
         callbacks: The callbacks, in order.
         model: The model.
         params: ``verbose``, ``epochs`` and ``steps`` of the run.
+
+    Example:
+        >>> seen = []
+        >>> epochs = Callback()
+        >>> epochs.on_epoch_end = lambda epoch, logs: seen.append(epoch)
+        >>> CallbackList([epochs], None, {"epochs": 1}).call("on_epoch_end", 0, {})
+        >>> seen
+        [0]
     """
 
     def __init__(

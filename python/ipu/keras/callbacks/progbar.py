@@ -28,6 +28,13 @@ class ProgbarLogger(Callback):
             In a notebook "bar" and "auto" give a table.
 
     Source: ``tf.keras.callbacks.ProgbarLogger`` of Keras 2.6, on tqdm.
+
+    Example:
+        >>> model = keras.Sequential([keras.layers.Dense(1, input_shape=(2,))])
+        >>> model.compile("sgd", "mse")
+        >>> x, y, lines = np.ones((8, 2)), np.ones((8, 1)), ProgbarLogger(mode="line")
+        >>> history = model.fit(x, y, verbose=0, callbacks=[lines])  # doctest: +ELLIPSIS
+        Epoch 1/1 - 1/1 - ... loss: ...
     """
 
     def __init__(

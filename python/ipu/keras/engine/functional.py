@@ -41,6 +41,12 @@ class Functional(Model):
     Raises:
         ValueError: Outputs that do not follow from the inputs, layers of one name, or
             some layers without a pipeline stage where others have one.
+
+    Example:
+        >>> x = keras.Input((3,))
+        >>> model = keras.Model(x, keras.layers.Dense(2)(x))
+        >>> isinstance(model, Functional), model.output_shape
+        (True, (None, 2))
     """
 
     def __init__(

@@ -305,7 +305,7 @@ def _check_settings(settings: dict[str, Any]) -> None:
         )
 
 
-def _of(inner: type[Optimizer], positional: tuple[str, ...]) -> Any:
+def _of(public: str, inner: type[Optimizer], positional: tuple[str, ...]) -> Any:
     """A function that makes an ``ALSOptimizer`` of a new optimizer of this class."""
 
     def make(*args: Any, **kwargs: Any) -> ALSOptimizer:
@@ -314,24 +314,33 @@ def _of(inner: type[Optimizer], positional: tuple[str, ...]) -> Any:
         name = kwargs.pop("name", f"ALSOptimizer{inner.__name__}")
         return ALSOptimizer(inner(**named, **kwargs), **settings, name=name)
 
-    make.__name__ = make.__qualname__ = f"ALSOptimizer{inner.__name__}"
+    make.__name__ = make.__qualname__ = public
     make.__doc__ = f"""``ALSOptimizer`` of a new ``keras.optimizers.{inner.__name__}``.
 
     Args:
         *args: {", ".join(f"``{name}``" for name in positional)}, in this order.
         **kwargs: What ``{inner.__name__}`` takes, and what ``ALSOptimizer`` takes.
 
-    Source: ``keras.ipu.optimizers.{make.__name__}``.
+    Source: ``keras.ipu.optimizers.{public}``.
+
+    Example:
+        >>> optimizer = keras.optimizers.{public}(0.1, increase_factor=4)
+        >>> float(optimizer.learning_rate)
+        0.1
     """
     return make
 
 
-ALSOptimizerSGD = _of(SGD, ("learning_rate", "momentum", "nesterov"))
+ALSOptimizerSGD = _of("ALSOptimizerSGD", SGD, ("learning_rate", "momentum", "nesterov"))
 ALSOptimizerAdam = _of(
-    Adam, ("learning_rate", "beta_1", "beta_2", "epsilon", "amsgrad")
+    "ALSOptimizerAdam",
+    Adam,
+    ("learning_rate", "beta_1", "beta_2", "epsilon", "amsgrad"),
 )
 ALSOptimizerRMSProp = _of(
-    RMSprop, ("learning_rate", "rho", "momentum", "epsilon", "centered")
+    "ALSOptimizerRMSProp",
+    RMSprop,
+    ("learning_rate", "rho", "momentum", "epsilon", "centered"),
 )
 
 

@@ -58,7 +58,13 @@ def to_code(
     recursive: bool = True,
     experimental_optional_features: Any = None,
 ) -> str:
-    """Return the converted source of a function, to read."""
+    """Return the converted source of a function, to read.
+
+    Example:
+        >>> from statistics import mean
+        >>> "def mean" in tf.autograph.to_code(mean)
+        True
+    """
     from ipu.tf.autograph._convert import converted_source
 
     return converted_source(entity)

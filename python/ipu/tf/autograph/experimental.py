@@ -42,6 +42,16 @@ def set_loop_options(
         maximum_iterations: An upper bound of the number of iterations; a loop that is
             differentiated needs one where its trip count is not known on entry.
         shape_invariants: Accepted and not used: shapes do not change in a loop.
+
+    Example:
+        >>> @tf.function
+        ... def halve(x):
+        ...     while x > 1.0:
+        ...         tf.autograph.experimental.set_loop_options(maximum_iterations=9)
+        ...         x = x / 2.0
+        ...     return x
+        >>> float(halve(tf.constant(8.0)))
+        1.0
     """
     return {"maximum_iterations": maximum_iterations}
 

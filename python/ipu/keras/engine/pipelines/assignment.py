@@ -108,6 +108,17 @@ class SequentialNestedModelPipelineStageAssignment(NestedAssignment):
         pipeline_stage_assignments: An assignment for each of its layers or calls.
 
     Source: the IPU extensions of Keras, SDK 3.0 to 3.4.
+
+    Example:
+        >>> Dense = keras.layers.Dense
+        >>> inner = keras.Sequential([Dense(4, input_shape=(3,)), Dense(4)])
+        >>> model = keras.Sequential([inner, Dense(2, input_shape=(4,))])
+        >>> nested, last = model.get_pipeline_stage_assignment()
+        >>> for i, one in enumerate([*nested.pipeline_stage_assignments, last]):
+        ...     one.pipeline_stage = i
+        >>> model.set_pipeline_stage_assignment([nested, last])
+        >>> nested.nested_model is inner
+        True
     """
 
 
@@ -120,6 +131,22 @@ class ModelLayerPipelineStageAssignment(_OfCall, LayerAssignment):
         pipeline_stage: Its stage, None for none yet; may be set later.
 
     Source: the IPU extensions of Keras, SDK 2.5 to 3.4.
+
+    Example:
+        >>> class Two(keras.Model):
+        ...     def __init__(self):
+        ...         super().__init__()
+        ...         self.first, self.last = keras.layers.Dense(4), keras.layers.Dense(2)
+        ...     def call(self, x):
+        ...         return self.last(self.first(x))
+        >>> model = Two()
+        >>> model.build((8, 3))
+        >>> stages = model.get_pipeline_stage_assignment()
+        >>> for i, one in enumerate(stages):
+        ...     one.pipeline_stage = i
+        >>> model.set_pipeline_stage_assignment(stages)
+        >>> [(one.layer is model.last, one.node_index) for one in stages]
+        [(False, 0), (True, 0)]
     """
 
     def __init__(
@@ -161,6 +188,20 @@ class NestedModelPipelineStageAssignment(_OfCall, NestedAssignment):
         pipeline_stage_assignments: An assignment for each of its layers or calls.
 
     Source: the IPU extensions of Keras, SDK 3.0 to 3.4.
+
+    Example:
+        >>> class Around(keras.Model):
+        ...     def __init__(self):
+        ...         super().__init__()
+        ...         self.inner = keras.Sequential([keras.layers.Dense(4)])
+        ...     def call(self, x):
+        ...         return self.inner(x)
+        >>> model = Around()
+        >>> model.build((8, 3))
+        >>> (nested,) = model.get_pipeline_stage_assignment()
+        >>> nested.pipeline_stage_assignments[0].pipeline_stage = 0
+        >>> nested.nested_model is model.inner, nested.node_index
+        (True, 0)
     """
 
     def __init__(
@@ -182,6 +223,17 @@ class FunctionalNestedModelPipelineStageAssignment(NestedModelPipelineStageAssig
         pipeline_stage_assignments: An assignment for each of its layers or calls.
 
     Source: the IPU extensions of Keras, SDK 3.0 to 3.4.
+
+    Example:
+        >>> inner = keras.Sequential([keras.layers.Dense(4, input_shape=(3,))])
+        >>> x = keras.Input((3,))
+        >>> model = keras.Model(x, keras.layers.Dense(2)(inner(x)))
+        >>> nested, last = model.get_pipeline_stage_assignment()
+        >>> nested.pipeline_stage_assignments[0].pipeline_stage = 0
+        >>> last.pipeline_stage = 1
+        >>> model.set_pipeline_stage_assignment([nested, last])
+        >>> nested.nested_model is inner
+        True
     """
 
 

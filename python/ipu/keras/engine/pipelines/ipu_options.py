@@ -92,6 +92,13 @@ class IPUOptions(Layer):
     Attributes:
         _stage_kind: ``"Sequential"``, ``"Functional"`` or ``"Model"`` (a subclass),
             which settles the classes of assignments.
+
+    Example:
+        >>> model = keras.Sequential([keras.layers.Dense(4), keras.layers.Dense(2)])
+        >>> model.set_pipeline_stage_assignment([0, 1])
+        >>> model.set_pipelining_options(gradient_accumulation_steps_per_replica=4)
+        >>> isinstance(model, ipu.keras.extensions.ModelExtension)
+        True
     """
 
     _steps_per_execution: int
