@@ -338,7 +338,7 @@ def image_dataset_from_directory(
         >>> for kind in ("cat", "dog"):
         ...     pathlib.Path("pets", kind).mkdir(parents=True)
         ...     keras.utils.save_img(f"pets/{kind}/1.png", np.zeros((8, 8, 3)))
-        >>> data = image_dataset_from_directory("pets", image_size=(4, 4), verbose=False)
+        >>> data = image_dataset_from_directory("pets", image_size=(4, 4), verbose=0)
         >>> data.class_names, next(iter(data))[0].shape
         (['cat', 'dog'], (2, 4, 4, 3))
     """

@@ -32,8 +32,8 @@ class ProgbarLogger(Callback):
     Example:
         >>> model = keras.Sequential([keras.layers.Dense(1, input_shape=(2,))])
         >>> model.compile("sgd", "mse")
-        >>> x, y, lines = np.ones((8, 2)), np.ones((8, 1)), ProgbarLogger(mode="line")
-        >>> history = model.fit(x, y, verbose=0, callbacks=[lines])  # doctest: +ELLIPSIS
+        >>> x, y, log = np.ones((8, 2)), np.ones((8, 1)), ProgbarLogger(mode="line")
+        >>> history = model.fit(x, y, verbose=0, callbacks=[log])  # doctest: +ELLIPSIS
         Epoch 1/1 - 1/1 - ... loss: ...
     """
 
