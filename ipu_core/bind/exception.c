@@ -120,7 +120,7 @@ ipu_py_raise(ipu_ctx *ctx)
         PyErr_Format(class, "%s [%s:%d]", message, ctx->source.file,
                      (int)ctx->source.line);
     } else {
-        PyErr_Format(class, "%s", message); /* which replaces what is no UTF-8 */
+        PyErr_Format(class, "%s", message); /* which replaces bytes that are not UTF-8 */
     }
     Py_DECREF(class);
     return NULL;

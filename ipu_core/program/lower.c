@@ -530,7 +530,7 @@ copy_types(lowering *l, const ipu_value *values, size_t count, const ipu_type **
 }
 
 /* Whether a value's bytes may be those of an output from the beginning on: they lie in
- * a buffer of the slab that is no other output's. */
+ * a buffer of the slab that is not another output's. */
 static bool
 can_be_output(const lowering *l, ipu_place place, size_t bytes)
 {

@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print a list for each file; 1 when a name is missing or a file is no Python."""
+    """Print a list for each file; 1 when a name is missing or a file is not Python."""
     from ipu.drop_in import _check
 
     status = 0

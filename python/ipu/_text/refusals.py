@@ -217,7 +217,7 @@ _ROWS = (
     Refusal(
         "ipu.drop_in.first_keras.pipelines.PipelinedModel",
         None,
-        "ipu.keras.PipelinedModel is no more: use ipu.keras.PipelineModel, or "
+        "ipu.keras.PipelinedModel is gone: use ipu.keras.PipelineModel, or "
         "ipu.keras.SequentialPipelineModel for a stack of layers.",
     ),
     Refusal(

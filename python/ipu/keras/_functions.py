@@ -46,7 +46,7 @@ def described(function: Callable[..., Any]) -> dict[str, Any]:
     for name, value in zip(names, closure, strict=True):
         if not isinstance(value, _PLAIN):
             raise TypeError(
-                f"the lambda uses {name!r} from around it, {value!r}, which is no "
+                f"the lambda uses {name!r} from around it, {value!r}, which is not "
                 "plain data"
             )
     code = base64.encodebytes(marshal.dumps(function.__code__)).decode()

@@ -295,7 +295,7 @@ def create_host_embedding(
 
     Raises:
         ValueError: The shape has not two sizes, the strategy is unknown, or the
-            optimizer is no ``HostEmbeddingOptimizerSpec``.
+            optimizer is not a ``HostEmbeddingOptimizerSpec``.
 
     Source: ``ipu.embedding_ops.create_host_embedding`` of SDK 1.3 to 3.4.
 

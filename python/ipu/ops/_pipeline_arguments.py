@@ -259,7 +259,7 @@ def schedule_of(value: Any, batch_serialization_iterations: int) -> PipelineSche
     """Return the schedule, or the default one.
 
     Raises:
-        TypeError: It is no PipelineSchedule.
+        TypeError: It is not a PipelineSchedule.
         NotImplementedError: It does not go with batch serialization.
     """
     check_enum("pipeline_schedule", value, PipelineSchedule)
@@ -311,7 +311,7 @@ def recomputation_of(
     """Return the recomputation mode; Auto becomes that of the schedule.
 
     Raises:
-        TypeError: It is no RecomputationMode.
+        TypeError: It is not a RecomputationMode.
         ValueError: The schedule does not go with it.
     """
     check_enum("recomputation_mode", value, RecomputationMode)

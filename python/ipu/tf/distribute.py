@@ -25,7 +25,7 @@ _default = Strategy()
 
 
 class OneDeviceStrategy(Strategy):
-    """Everything on one device that is no IPU: functions run as they are called.
+    """Everything on one device that is not an IPU: functions run as they are called.
 
     Programs choose between it and ``IPUStrategy`` to run with or without IPUs.
 

@@ -74,7 +74,7 @@ class FirstGeneration(Functional):
         """How many replicas run on the current device.
 
         Raises:
-            ValueError: The current device is no IPU, or has too few.
+            ValueError: The current device is not an IPU, or has too few.
         """
         if not strategy_state.has_strategy() or on_host():
             raise ValueError(

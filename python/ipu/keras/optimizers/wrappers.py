@@ -303,7 +303,7 @@ class ALSGradientAccumulationOptimizer(GradientAccumulationOptimizer):
     histogram counts accumulators of float16 alone.
 
     Raises:
-        ValueError: ``als_optimizer`` is no ``ALSOptimizer``.
+        ValueError: ``als_optimizer`` is not an ``ALSOptimizer``.
 
     Example:
         >>> als = keras.optimizers.ALSOptimizer(keras.optimizers.SGD(0.1), 4)

@@ -195,7 +195,7 @@ def opened(path: str, compression: str) -> Iterator[IO[bytes]]:
         with file:
             yield file
     except (zlib.error, gzip.BadGzipFile, EOFError) as error:
-        raise DataLossError(f"{path} is no {compression} file: {error}.") from error
+        raise DataLossError(f"{path} is not a {compression} file: {error}.") from error
     except OSError as error:
         raise NotFoundError(f"{path}; {error.strerror}") from error
 

@@ -125,7 +125,7 @@ def _order(path: str, about: Mapping[str, str], key: str, names: set[str]) -> li
     try:
         order = json.loads(about.get(key, "null"))
     except ValueError as error:
-        raise _damaged(path, f"its {key!r} is no JSON: {error}") from error
+        raise _damaged(path, f"its {key!r} is not JSON: {error}") from error
     if not isinstance(order, list) or not all(isinstance(name, str) for name in order):
         raise _damaged(path, f"its {key!r} is not a list of names")
     if len(order) != len(names) or set(order) != names:

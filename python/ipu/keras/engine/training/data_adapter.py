@@ -239,8 +239,8 @@ def _as_arrays(data: Nest, name: str) -> Nest:
                 return _device_array(np.asarray(data), name)
             except ValueError:
                 raise ValueError(
-                    f"`{name}` is a list of lists of different lengths, which is no "
-                    "array. Make all rows equally long, "
+                    f"`{name}` is a list of lists of different lengths, which is not "
+                    "an array. Make all rows equally long, "
                     "for example with zeros at their ends."
                 ) from None
         return tuple(_as_arrays(value, name) for value in data)
