@@ -118,7 +118,7 @@ def _main_module(**names: object) -> types.ModuleType:
 
 
 def _is_first(texts: Sequence[str | bytes], folder: str) -> bool:
-    """Whether a program is for TensorFlow 1; what is not Python says so when it runs."""
+    """Whether a program is for TensorFlow 1; text that is not Python says so later."""
     try:
         trees = [ast.parse(text) for text in texts]
     except (SyntaxError, ValueError):

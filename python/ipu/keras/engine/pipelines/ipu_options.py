@@ -423,7 +423,7 @@ class IPUOptions(Layer):
     # --- what users call --------------------------------------------------------------
 
     def get_pipeline_stage_assignment(self) -> list[Any]:
-        """Give the stage of each layer, or of each call where it is not a ``Sequential``.
+        """Give the stage of each layer; of each call except in a ``Sequential``.
 
         Returns:
             New assignment objects in the order in which the calls run, which
