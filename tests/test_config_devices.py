@@ -17,7 +17,7 @@ from fresh_config import (  # noqa: F401 - fixtures
     with_option,
 )
 
-from ipu import config, utils
+from ipu import config, ipu_strategy, utils
 from ipu._device import devices as _devices
 from ipu.config import IPUConfig, SelectionOrder, StochasticRoundingBehaviour
 from ipu.tf import errors
@@ -203,11 +203,17 @@ def test_reset_from_inside_a_program():
 def test_first_use_makes_a_device(caplog):
     device = _devices.get_device(0)
     assert (device.num_ipus, device.hardware_ids) == (1, (0,))
-    assert "a device with one IPU is made" in caplog.messages[0]
-    assert "attached to IPU: 0" in caplog.messages[1]
+    assert not caplog.messages  # plain programs are not told of a device
     assert config.get_ipu_config()[0].auto_select_ipus == [1]
     configured(auto_select_ipus=2)
     assert _devices.get_device(0).num_ipus == 2
+
+
+def test_a_strategy_without_a_configuration_says_so_in_one_line(caplog):
+    with ipu_strategy.IPUStrategy().scope():
+        _devices.get_device(0)
+    (line,) = caplog.messages
+    assert line.startswith("Device /device:IPU:0 attached to IPU: 0; no IPU config")
 
 
 def test_first_use_by_many_threads_makes_one_device():

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import csv
+import fcntl
 import io
 import math
 import os
 import pty
+import struct
 import subprocess
 import sys
+import termios
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -270,9 +273,24 @@ def test_bar_counts_executed_steps_in_a_terminal() -> None:
         model.fit(data, steps_per_epoch=3000, epochs=2)
         """
     )
+    text = in_a_terminal(program)
+    assert "3000/3000" in text and "Epoch 2/2" in text and "loss: " in text
+    counts = {
+        int(part.split("/")[0].split()[-1])
+        for part in text.split("\r")
+        if "/3000 [" in part
+    }
+    # the whole epoch is one execution, and still the bar moved during it
+    assert any(0 < count < 3000 for count in counts), counts
+
+
+def in_a_terminal(program: str, columns: int = 0) -> str:
+    """What a program writes to a terminal of so many columns."""
     parent, child = pty.openpty()
+    size = struct.pack("HHHH", 24, columns, 0, 0)
+    fcntl.ioctl(child, termios.TIOCSWINSZ, size)
     with subprocess.Popen(
-        [sys.executable, "-c", program], stdout=child, stderr=subprocess.DEVNULL
+        [sys.executable, "-c", program], stdout=child, stderr=child
     ) as process:
         os.close(child)
         output = b""
@@ -287,15 +305,57 @@ def test_bar_counts_executed_steps_in_a_terminal() -> None:
         process.wait(timeout=60)
     os.close(parent)
     text = output.decode()
-    assert process.returncode == 0
-    assert "3000/3000" in text and "Epoch 2/2" in text and "loss=" in text
-    counts = {
-        int(part.split("/")[0].split()[-1])
-        for part in text.split("\r")
-        if "/3000 [" in part
-    }
-    # the whole epoch is one execution, and still the bar moved during it
-    assert any(0 < count < 3000 for count in counts), counts
+    assert process.returncode == 0, text
+    return text
+
+
+def on_screen(text: str) -> list[str]:
+    """The lines that a terminal shows when all has been written."""
+    lines = []
+    for line in text.replace("\r\n", "\n").split("\n"):
+        shown: list[str] = []
+        for part in line.split("\r"):
+            shown[: len(part)] = part
+        lines.append("".join(shown).rstrip())
+    return lines
+
+
+MANY = """
+import logging, sys
+import numpy as np
+from ipu import keras
+logging.basicConfig(format="%(message)s")
+class Words(keras.callbacks.Callback):
+    def on_train_batch_end(self, batch, logs=None):
+        if batch == 2:
+            print("printed", end="")
+            print(" in parts")
+            logging.warning("logged")
+            print("an error", file=sys.stderr)
+x, y = np.ones((64, 4), "float32"), np.ones((64, 1), "float32")
+model = keras.Sequential([keras.layers.Dense(1, input_shape=(4,))])
+model.compile("sgd", "mse", metrics=["mae", "mape", "msle", "logcosh", "accuracy"])
+before = sys.stdout, sys.stderr
+model.fit(x, y, 8, epochs=2, validation_data=(x, y), callbacks=[Words()])
+assert before == (sys.stdout, sys.stderr)
+"""
+
+
+@pytest.mark.parametrize("columns", [40, 80, 300])
+def test_no_result_is_lost_in_a_narrow_terminal(columns: int) -> None:
+    text = in_a_terminal(MANY, columns)
+    lines = on_screen(text)
+    assert lines[:3] == ["printed in parts", "logged", "an error"]
+    assert max(map(len, lines)) <= columns
+    ended = " ".join("\n".join(lines[3:]).split())
+    first, second = ended.split("printed in parts")
+    for epoch, shown in (("1/2", first), ("2/2", second)):
+        assert f"Epoch {epoch} - 8/8 - " in shown
+        for name in ("loss", "mae", "mape", "msle", "logcosh", "accuracy"):
+            assert f" {name}: " in shown and f" val_{name}: " in shown
+    assert (" step/s" in first) == (columns == 300)
+    bars = [part for part in text.split("\r") if "%|" in part]
+    assert bars and all(len(bar) <= columns for bar in bars)
 
 
 def test_stop_training_in_the_middle_of_an_epoch() -> None:

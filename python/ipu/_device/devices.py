@@ -23,7 +23,7 @@ from ipu._config.enums import (
     StochasticRoundingBehaviour,
 )
 from ipu._config.flags import flags, max_ipus
-from ipu._device import seed as _seed
+from ipu._device import seed as _seed, strategy_state
 from ipu._device.ids import (
     allot,
     group_id,
@@ -173,7 +173,13 @@ class Device:
         singles = ", ".join(str(one) for one in self.hardware_ids)
         ids = singles if self._group is None else str(self._group)
         more = "" if one else f" ({self.num_ipus} IPUs, hardware ids: {singles})"
-        logger.info(
+        is_default = self.options is None
+        if is_default:
+            more += "; no IPU configuration was given: IPUConfig() chooses another"
+        # plain Keras and eager programs need not know that there is a device
+        is_told = not is_default or strategy_state.has_strategy()
+        logger.log(
+            logging.INFO if is_told else logging.DEBUG,
             "Device %s attached to IPU%s: %s%s",
             self.name,
             "" if one else "s",
@@ -386,10 +392,6 @@ def get_device(ordinal: int = 0) -> Device:
             now = _registry.now
             if now is None:
                 now = _build(Layout())
-                logger.info(
-                    "No IPU configuration was given: a device with one IPU is made. "
-                    "Call IPUConfig().configure_ipu_system() to choose."
-                )
                 _install(now)
                 _registry.is_given = False
     if not 0 <= ordinal < len(now.devices):

@@ -6,10 +6,13 @@ A run is a ``fit``, ``evaluate`` or ``predict``; a part of it is an epoch, or al
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import importlib
 import os
 import sys
 import time
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from ipu._text.notebook import in_notebook
@@ -19,6 +22,8 @@ from ipu.keras.callbacks.callback import Logs
 __all__ = ["RunView", "view_of"]
 
 _REFRESH_S = 0.2  # of a notebook's display
+_LEAST_BAR = "======"
+_RATES = " [00:00<00:00, 12345.67step/s]"
 _ROWS_WHILE_RUNNING = 12  # a long run sends its last epochs alone until it ends
 
 
@@ -61,6 +66,15 @@ def _shown(value: Any) -> str:
     return f"{value:.4f}" if abs(value) > 1e-3 or value == 0 else f"{value:.4e}"
 
 
+def _columns() -> int:
+    """How wide the terminal is; where it says 0, as usual."""
+    try:
+        found = os.get_terminal_size(sys.stdout.fileno()).columns
+    except (OSError, ValueError, AttributeError):
+        found = 0
+    return found or 80
+
+
 class Lines:
     """One line for each part, when it has ended."""
 
@@ -74,67 +88,132 @@ class Lines:
     def note(self, logs: Logs) -> None:
         """Nothing is shown."""
 
-    def end(self, done: int, total: int | None, logs: Logs | None) -> None:
+    def _parts(self, done: int, total: int | None, logs: Logs | None) -> list[str]:
+        """What the line of a part that has ended says."""
         parts = [self._title] if self._title else []
         parts += [f"{done}/{total or done}", f"{time.monotonic() - self._started:.1f}s"]
-        parts += [f"{key}: {_shown(value)}" for key, value in (logs or {}).items()]
-        print(" - ".join(parts), flush=True)
+        return parts + [f"{key}: {_shown(one)}" for key, one in (logs or {}).items()]
+
+    def end(self, done: int, total: int | None, logs: Logs | None) -> None:
+        print(" - ".join(self._parts(done, total, logs)), flush=True)
 
     def stop(self) -> None:
         """Nothing is shown."""
 
 
-def _size() -> dict[str, Any]:
-    """What to tell tqdm of the terminal's size: where it says 0, an usual one."""
-    try:
-        columns = os.get_terminal_size(sys.stdout.fileno()).columns
-    except (OSError, ValueError, AttributeError):
-        columns = 1
-    if columns > 0:
-        return {"dynamic_ncols": True}
-    return {"ncols": 80, "nrows": 24}
+class _Above:
+    """A stream whose lines come above the bar that is open.
+
+    A line waits until it is whole: the bar would be written over its beginning.
+    """
+
+    def __init__(self, stream: Any, aside: Callable[[], Any]) -> None:
+        self._stream = stream
+        self._aside = aside  # moves the bar out of the way
+        self._begun = ""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        self._begun += text
+        if text.endswith(("\n", "\r")):
+            self.flush()
+        return len(text)
+
+    def flush(self) -> None:
+        text, self._begun = self._begun, ""
+        if text:
+            with self._aside():
+                self._stream.write(text)
+        self._stream.flush()
 
 
-class Bars:
-    """A bar of tqdm for each part."""
+class Bars(Lines):
+    """A bar of tqdm while a part runs, and then a line with all of its results."""
 
     def __init__(self) -> None:
         self._bar: Any = None
+        self._undo = contextlib.ExitStack()
 
     def begin(self, title: str, total: int | None) -> None:
+        super().begin(title, total)
         # imported where it is used: it would be half of the time of `import ipu`
-        self._bar = importlib.import_module("tqdm").tqdm(
+        tqdm = importlib.import_module("tqdm").tqdm
+        self._bar = tqdm(
             total=total,
             desc=title or None,
             unit="step",
             file=sys.stdout,
             mininterval=0.1,
-            **_size(),
-            leave=True,
+            ncols=_columns(),
+            leave=False,
         )
+        aside = functools.partial(tqdm.external_write_mode, file=sys.stdout)
+        above = {id(s): _Above(s, aside) for s in (sys.stdout, sys.stderr) if s}
+        for name in ("stdout", "stderr"):
+            old = getattr(sys, name)
+            setattr(sys, name, above.get(id(old)))
+            self._undo.callback(setattr, sys, name, old)
+        logging = sys.modules.get("logging")
+        for handler in logging.getLogger().handlers if logging is not None else ():
+            old = getattr(handler, "stream", None)
+            if id(old) in above:
+                handler.setStream(above[id(old)])
+                self._undo.callback(handler.setStream, old)
+        for stream in above.values():
+            self._undo.callback(stream.flush)
 
     def advance(self, done: int) -> None:
         if self._bar is not None:
             self._bar.update(done - self._bar.n)
 
     def note(self, logs: Logs) -> None:
-        if self._bar is not None:
-            self._bar.set_postfix_str(self._text(logs), refresh=False)
+        """Show results: rates make room for them, then the last are left out."""
+        bar = self._bar
+        if bar is None:
+            return
+        bar.ncols = _columns()
+        parts = [f"{key}={_shown(value)}" for key, value in logs.items()]
+        steps = f"{bar.total}/{bar.total}"
+        room = bar.ncols - len(f"{self._title}: 100%|{_LEAST_BAR}| {steps}, ")
+        bar.bar_format = None
+        if len(", ".join(parts)) + len(_RATES) > room:
+            whole = "{l_bar}{bar}| {n_fmt}/{total_fmt}{postfix}"
+            bar.bar_format = whole if bar.total else "{desc}: {n_fmt}{unit}{postfix}"
+            count = len(parts)
+            while parts and len(", ".join(parts)) > room:
+                count -= 1
+                parts = [*parts[:count], "..."] if count else []
+        bar.set_postfix_str(", ".join(parts), refresh=False)
 
     def end(self, done: int, total: int | None, logs: Logs | None) -> None:
-        if logs:
-            self._bar.set_postfix_str(self._text(logs), refresh=True)
-        self.stop()
+        room = _columns() - 2  # for " -"
+        parts = self._parts(done, total, logs)
+        self._close(leave=False)
+        seconds = time.monotonic() - self._started
+        rate = f"{done / max(seconds, 1e-9):.0f} step/s"
+        results = len(parts) - len(logs or {})
+        rated = [*parts[:results], rate, *parts[results:]]
+        if len(" - ".join(rated)) <= room:
+            parts = rated
+        line = parts[0]
+        for part in parts[1:]:
+            tail = line.rpartition("\n")[2]
+            is_full = len(f"{tail} - {part}") > room
+            line += f" -\n    {part}" if is_full else f" - {part}"
+        print(line, flush=True)
 
     def stop(self) -> None:
-        """Leave the bar as it is."""
-        bar, self._bar = self._bar, None
-        if bar is not None:
-            bar.close()
+        """Leave the bar of a part that has not ended as it is."""
+        self._close(leave=True)
 
-    @staticmethod
-    def _text(logs: Logs) -> str:
-        return ", ".join(f"{key}={_shown(value)}" for key, value in logs.items())
+    def _close(self, leave: bool) -> None:
+        bar, self._bar = self._bar, None
+        self._undo.close()
+        if bar is not None:
+            bar.leave = leave
+            bar.close()
 
 
 class NotebookTable:
