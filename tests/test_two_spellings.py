@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
@@ -156,3 +158,28 @@ def test_steps_at_once_where_nothing_is_drawn() -> None:
     model.run_eagerly = True
     for one, other in zip(expected, fit(model).get_weights(), strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def test_names_of_other_generations_are_there_natively():
+    """One table serves both ways."""
+    source = """
+import ipu.cross_replica_optimizer
+from ipu import keras
+from ipu.gradient_accumulation import GradientAccumulationReductionMethod as Method
+from ipu.keras.ipu.extensions import PipelineStage
+from ipu.nn_ops import gelu
+
+assert ipu.optimizers.GradientAccumulationReductionMethod is Method
+assert ipu.IPUInfeedQueue is ipu.ipu_infeed_queue.IPUInfeedQueue
+assert ipu.function is ipu.outlined_function
+assert keras.ipu.PipelineStage is PipelineStage is ipu.keras.PipelineStage
+assert keras.layers.CTCPredictionsLayer is ipu.layers.CTCPredictionsLayer
+assert ipu.keras.PipelineSequential is keras.PipelineSequential
+assert gelu is ipu.nn_ops.gelu
+assert not hasattr(ipu, "nothing") and not hasattr(keras.layers, "nothing")
+try:
+    import ipu.nothing
+except ModuleNotFoundError:
+    pass
+"""
+    subprocess.run([sys.executable, "-c", source], check=True, timeout=60)

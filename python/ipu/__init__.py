@@ -12,6 +12,7 @@ Example:
 """
 
 import os as _os
+import sys as _sys
 from typing import TYPE_CHECKING
 
 from ipu import _core
@@ -19,7 +20,7 @@ from ipu._device.threads import (
     num_threads as num_threads,
     set_num_threads as set_num_threads,
 )
-from ipu._text.exports import export
+from ipu._text.exports import OtherModules as _OtherModules, export
 from ipu._version import __version__ as __version__
 
 if TYPE_CHECKING:
@@ -95,6 +96,9 @@ if any(name.startswith(("IPU_", "TF_POPLAR")) for name in _os.environ):
     from ipu._config.environment import warn_of_mistakes as _warn_of_mistakes
 
     _warn_of_mistakes()
+
+
+_sys.meta_path.append(_OtherModules)
 
 
 def load_ipython_extension(ipython: object) -> None:

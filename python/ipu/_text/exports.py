@@ -16,13 +16,16 @@ import importlib
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ipu._text import suggestions, unimplemented
 from ipu._text.missing import MissingNameError
 from ipu._text.tracebacks import boundary
 
-__all__ = ["defined", "export", "like", "offered"]
+__all__ = ["OtherModules", "defined", "export", "like", "offered"]
+
+if TYPE_CHECKING:
+    from importlib.machinery import ModuleSpec
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -71,6 +74,21 @@ def like(other: Callable[..., Any]) -> Callable[[F], F]:
     return describe
 
 
+class OtherModules:
+    """Finds the modules that other generations of the API have below ``ipu``."""
+
+    @staticmethod
+    def find_spec(
+        fullname: str, path: object = None, target: object = None
+    ) -> ModuleSpec | None:
+        """Return what the table of TensorFlow's names says of a module."""
+        if not fullname.startswith("ipu."):
+            return None
+        facade = importlib.import_module("ipu.drop_in._facade")
+        found: ModuleSpec | None = facade.other_module(fullname)
+        return found
+
+
 def export(
     module: str,
     names: Iterable[str] | None = None,
@@ -107,6 +125,11 @@ def export(
             return value
         if name.startswith("_"):
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        # what another generation of the API has here: the table of TensorFlow's names
+        value = importlib.import_module("ipu.drop_in._facade").other_name(module, name)
+        if value is not None:
+            own[name] = value
+            return value
         if (
             module.startswith("ipu.keras")
             and not unimplemented.lookup(f"{module}.{name}", known).topic

@@ -52,7 +52,17 @@ ADDONS = renamed(
 )
 
 KERAS: dict[str, Entry] = {
-    "keras": Entry(("ipu.keras",), {"__version__": f"{_INS}.root:KERAS_VERSION"}),
+    "keras": Entry(
+        ("ipu.keras",),
+        {
+            "__version__": f"{_INS}.root:KERAS_VERSION",
+            **renamed("ipu.drop_in.first_keras", "PipelineSequential PipelinedModel"),
+        },
+    ),
+    "keras.layers": Entry(
+        ("ipu.keras.layers",),
+        renamed("ipu.layers", "CTCInferenceLayer CTCPredictionsLayer"),
+    ),
     "keras.engine": Entry(),
     "keras.engine.training": entry("ipu.keras.models"),
     "keras.engine.functional": entry("ipu.keras.models"),

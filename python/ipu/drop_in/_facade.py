@@ -21,7 +21,15 @@ from typing import Any
 from ipu._text.missing import MissingModuleError, MissingNameError
 from ipu.drop_in import _absent, _table
 
-__all__ = ["Facade", "Finder", "find", "loaded", "stands_in"]
+__all__ = [
+    "Facade",
+    "Finder",
+    "find",
+    "loaded",
+    "other_module",
+    "other_name",
+    "stands_in",
+]
 
 _ABSENT = object()
 # packages that stand-ins are built on; without them their names are missing
@@ -31,7 +39,11 @@ _OPTIONAL = ("absl",)
 def _native(module: str) -> Any:
     """An ``ipu`` module, or None where it is not there."""
     try:
-        return importlib.import_module(module)
+        is_ours = module.startswith("ipu.")
+        if is_ours and not (module in sys.modules or importlib.util.find_spec(module)):
+            return None
+        found = importlib.import_module(module)
+        return None if is_ours and isinstance(found, Facade) else found
     except MissingModuleError:
         return None
     except ModuleNotFoundError as error:
@@ -157,8 +169,11 @@ def stands_in(name: str) -> bool:
 
 
 class _Loader(importlib.abc.Loader):
+    def __init__(self, path: str = "") -> None:
+        self._path = path
+
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
-        entry = _table.entry_of(spec.name)
+        entry = _table.entry_of(self._path or spec.name)
         assert entry is not None
         return Facade(spec.name, entry)
 
@@ -166,9 +181,65 @@ class _Loader(importlib.abc.Loader):
         pass
 
 
-def _importing() -> bool:
+# whose names a module of ``ipu`` has in TensorFlow's tree
+_OTHER = (
+    ("ipu.tf", ("tensorflow",)),
+    ("ipu.keras", ("tensorflow.python.ipu.keras", "keras")),
+    ("ipu", ("tensorflow.python.ipu",)),
+)
+
+
+def _others(module: str) -> list[str]:
+    """The paths that a module of ``ipu`` has in TensorFlow's tree."""
+    for prefix, roots in _OTHER:
+        if f"{module}.".startswith(f"{prefix}."):
+            return [root + module[len(prefix) :] for root in roots]
+    return []
+
+
+def other_name(module: str, name: str) -> Any:
+    """A name that TensorFlow's tree alone has in the place of a module of ``ipu``.
+
+    Args:
+        module: The module, such as "ipu.keras.layers".
+        name: A name that it does not have itself.
+
+    Returns:
+        The object, or None.
+    """
+    entries = [one for path in _others(module) if (one := _table.entry_of(path))]
+    for entry in entries:
+        target = entry.names.get(name)
+        found = find(target) if target else None
+        if found is not None:
+            return found
+    below = f"{module}.{name}"
+    if any(_table.is_listed(path) for path in _others(below)):
+        return importlib.import_module(below)
+    for source in (one for entry in entries for one in entry.sources if one != module):
+        found = _take(source, name)
+        if found is not _ABSENT:
+            return found
+    return None
+
+
+def other_module(name: str) -> importlib.machinery.ModuleSpec | None:
+    """The spec of a module that TensorFlow's tree alone has, in the place of ``ipu``'s.
+
+    Args:
+        name: The module's name below ``ipu``.
+    """
+    listed = [path for path in _others(name) if _table.is_listed(path)]
+    if not listed or not _importing(3):
+        return None
+    spec = importlib.machinery.ModuleSpec(name, _Loader(listed[0]), is_package=True)
+    spec.submodule_search_locations = []
+    return spec
+
+
+def _importing(depth: int = 2) -> bool:
     """Whether an ``import`` asks, and not ``importlib.util.find_spec``."""
-    frame = sys._getframe(2)
+    frame = sys._getframe(depth)
     while frame is not None and frame.f_code.co_filename.startswith("<frozen imp"):
         if frame.f_code.co_name == "_find_and_load_unlocked":
             return True

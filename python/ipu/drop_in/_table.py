@@ -20,7 +20,15 @@ from ipu.drop_in._entries_keras import KERAS
 from ipu.drop_in._entries_python import PYTHON
 from ipu.drop_in._entries_tf import FIRST_VERSION, TF
 
-__all__ = ["Entry", "below", "canonical", "entry_of", "serve_first", "serves_first"]
+__all__ = [
+    "Entry",
+    "below",
+    "canonical",
+    "entry_of",
+    "is_listed",
+    "serve_first",
+    "serves_first",
+]
 
 _TABLE: Mapping[str, Entry] = {**TF, **KERAS, **IPU, **PYTHON}
 
@@ -144,6 +152,16 @@ def entry_of(name: str) -> Entry | None:
     path = canonical(name)
     first = _in_first(path) if _Version.is_first else None
     return _entry_of(path) if first is None else first
+
+
+def is_listed(path: str) -> bool:
+    """Whether the table itself has a module, or one below it.
+
+    Example:
+        >>> is_listed("keras.ipu"), is_listed("keras.none")
+        (True, False)
+    """
+    return path in _TABLE or path in _parents()
 
 
 def _entry_of(path: str) -> Entry | None:
