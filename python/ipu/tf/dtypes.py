@@ -131,6 +131,8 @@ _ALL["bool"] = bool
 
 # names of the types that tensors on a device can have
 DEVICE_DTYPES = ("float32", "float16", "int32", "int8", "uint8", "bool")
+# and what stands for wider ones there
+NARROW = {"int64": "int32", "float64": "float32"}
 
 
 def as_dtype(value: Any) -> DType:

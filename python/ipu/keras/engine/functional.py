@@ -26,6 +26,8 @@ from ipu.keras.engine.training.host_part import (
     find_host_part,
     host_values,
 )
+from ipu.tf._tensor.convert import on_device
+from ipu.tf.dtypes import NARROW
 
 
 class Functional(Model):
@@ -413,9 +415,9 @@ def conform_to_symbol(symbol: KerasTensor, tensor: Tensor, model_name: str) -> T
             f"Input {index!r} of model {model_name!r} is incompatible with the data: "
             f"{fault}."
         )
-    if tf.as_dtype(tensor.dtype) != symbol.dtype:
-        tensor = tf.cast(tensor, symbol.dtype)
-    return tensor
+    name = symbol.dtype.name
+    kind = NARROW.get(name, name) if on_device() else name
+    return tensor if tensor.dtype == kind else tf.cast(tensor, kind)
 
 
 def _shapes_of(symbols: list[KerasTensor]) -> Any:

@@ -17,7 +17,7 @@ from ipu.keras._types import Shape
 from ipu.keras.engine.symbols.keras_tensor import KerasTensor
 from ipu.keras.layers.preprocessing import PreprocessingLayer
 from ipu.tf._string_ops.host_only import on_host
-from ipu.tf._string_ops.tensors import StringTensor, is_text
+from ipu.tf._string_ops.tensors import StringTensor, is_text, plain
 from ipu.tf.ragged import RaggedTensor
 
 __all__ = ["HostLayer", "batches_of", "host_tensor"]
@@ -25,8 +25,7 @@ __all__ = ["HostLayer", "batches_of", "host_tensor"]
 
 def host_tensor(value: Any) -> Any:
     """Strings, numbers or ragged rows as an eager tensor."""
-    if hasattr(value, "iloc") and hasattr(value, "to_numpy"):  # a pandas object
-        value = value.to_numpy()
+    value = plain(value)
     if isinstance(value, (RaggedTensor, StringTensor)):
         return value
     return StringTensor(value) if is_text(value) else tf.convert_to_tensor(value)

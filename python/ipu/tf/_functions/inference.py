@@ -18,6 +18,7 @@ from typing import Any, Protocol
 from ipu._core import Tensor
 from ipu.tf import nest
 from ipu.tf._functions.tracing import scratch_trace
+from ipu.tf.dtypes import NARROW
 from ipu.tf.tensor_spec import TensorSpec
 
 # multiples of many batch-splitting factors, so that reshapes of the batch succeed
@@ -105,12 +106,15 @@ def infer(
     )
     results = []
     for trial, probe in enumerate(_PROBES if is_open else _PROBES[:1]):
-        specs = [TensorSpec(probe_sizes(s.shape, trial), s.dtype) for s in symbols]
+        narrow = {} if host else NARROW
+        kinds = [narrow.get(s.dtype.name, s.dtype) for s in symbols]
+        sizes = [probe_sizes(s.shape, trial) for s in symbols]
+        specs = [*map(TensorSpec, sizes, kinds)]
         try:
             results.append(scratch_trace(body, specs, host=host, may_create=True))
         except Exception as error:
-            sizes = {size for symbol in symbols for size in symbol.shape}
-            if probe not in sizes:
+            given = {size for symbol in symbols for size in symbol.shape}
+            if probe not in given:
                 _hide_probe(error, probe)
             raise
     if len({len(one) for one in known}) > 1:

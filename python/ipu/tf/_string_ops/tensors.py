@@ -146,6 +146,20 @@ def path_of(name: Any) -> str:
     return os.fsdecode(to_bytes(name))
 
 
+def plain(value: Any) -> Any:
+    """Give a pandas object as an array, an array of Python's numbers as one of numbers.
+
+    Anything else is given as it is.
+    """
+    if hasattr(value, "iloc") and hasattr(value, "to_numpy"):
+        value = value.to_numpy()
+    if type(value) is np.ndarray and value.dtype.kind == "O" and not is_text(value):
+        leaves = value.ravel().tolist()
+        if all(isinstance(leaf, (int, float, np.generic)) for leaf in leaves):
+            return np.array(leaves).reshape(value.shape)
+    return value
+
+
 def is_text(value: Any) -> bool:
     """Whether ``value`` is a string, or a list or an array of strings."""
     for _ in range(_MOST_AXES):  # a list may hold itself
@@ -154,7 +168,7 @@ def is_text(value: Any) -> bool:
         value = value[0]
     if isinstance(value, np.ndarray):
         if value.dtype.kind != "O":
-            return value.dtype.kind in "SU"
+            return value.dtype.kind in "SUT"
         return not value.size or isinstance(value.ravel()[0], (str, bytes))
     return isinstance(value, (str, bytes, StringTensor))
 

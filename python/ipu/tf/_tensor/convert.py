@@ -19,9 +19,7 @@ from ipu._device import strategy_state
 from ipu._text.arguments import as_int, checked_list
 from ipu.tf._string_ops import tensors
 from ipu.tf._tensor.dispatch import graph_op, op
-from ipu.tf.dtypes import DType, as_dtype
-
-_NARROW = {"int64": "int32", "float64": "float32"}
+from ipu.tf.dtypes import NARROW, DType, as_dtype
 
 Tensor = _core.Tensor
 apply = _core.apply
@@ -49,8 +47,10 @@ def convert_to_tensor(
         >>> tf.convert_to_tensor([1, 2]).dtype
         tf.int32
     """
-    if not isinstance(value, Tensor) and tensors.is_text(value):
-        return tensors.text_tensor(value, dtype)  # type: ignore[return-value]
+    if not isinstance(value, Tensor):
+        value = tensors.plain(value)
+        if tensors.is_text(value):
+            return tensors.text_tensor(value, dtype)  # type: ignore[return-value]
     if dtype is None and dtype_hint is not None and not hasattr(value, "dtype"):
         dtype = dtype_hint
     if dtype is None:
@@ -112,10 +112,10 @@ def cast(x: Any, dtype: Any, name: str | None = None) -> Tensor:
     if tensor.dtype == dtype:
         return tensor
     name = as_dtype(dtype).name
-    if name in _NARROW and on_device():
+    if name in NARROW and on_device():
         # a device has no wider integers; of wider floats a strategy says so
         if name == "int64" or not strategy_state.has_strategy():
-            name = _NARROW[name]
+            name = NARROW[name]
         if tensor.dtype_name == name:
             return tensor
     return apply("cast", (tensor,), {"dtype": name})

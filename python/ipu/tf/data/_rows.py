@@ -14,7 +14,7 @@ import numpy as np
 from ipu import _core
 from ipu._text.errors import DataLossError, InvalidArgumentError
 from ipu.tf import nest
-from ipu.tf._string_ops.tensors import StringTensor, is_text
+from ipu.tf._string_ops.tensors import StringTensor, is_text, plain
 from ipu.tf._tensor.composite_specs import (
     CompositeSpec,
     RaggedTensorSpec,
@@ -311,7 +311,7 @@ def holds_text(tensors: Any) -> bool:
     """Whether a nest of tensors has strings, or ragged rows, in it."""
     found: list[bool] = []
     _structure.map_leaves(
-        lambda leaf: found.append(is_text(leaf) or _is_ragged(leaf)), tensors
+        lambda leaf: found.append(is_text(plain(leaf)) or _is_ragged(leaf)), tensors
     )
     return any(found)
 
@@ -324,6 +324,7 @@ def _leaves(tensors: Any, what: str) -> Any:
     def leaf_of(leaf: Any) -> Any:
         if _is_ragged(leaf):
             return leaf
+        leaf = plain(leaf)
         if is_text(leaf):
             return StringTensor(leaf)
         return _structure.to_own_array(leaf, what)

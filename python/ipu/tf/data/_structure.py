@@ -16,6 +16,7 @@ import numpy as np
 from ipu import _core, tf
 from ipu.tf import nest
 from ipu.tf._graph import mode
+from ipu.tf._string_ops.tensors import plain
 from ipu.tf.data import _packed
 from ipu.tf.dtypes import as_dtype
 from ipu.tf.tensor_spec import TensorSpec
@@ -78,6 +79,7 @@ def to_array(value: Any, what: str) -> np.ndarray[Any, Any]:
     Raises:
         TypeError: Nothing numeric.
     """
+    value = plain(value)
     if isinstance(value, (np.ndarray, np.generic)):
         array = np.asarray(value)
     elif hasattr(value, "numpy"):

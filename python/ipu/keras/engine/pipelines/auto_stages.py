@@ -26,6 +26,7 @@ from ipu.keras.engine.pipelines.calls import (
 )
 from ipu.keras.engine.symbols.keras_tensor import KerasTensor
 from ipu.tf._functions import function
+from ipu.tf.dtypes import NARROW
 
 # of a Mk2 IPU: 62.5 TFLOP/s in float32, 47.5 TB/s between its memory and its tiles
 # (Graphcore, IPU-M2000 data sheet)
@@ -302,7 +303,7 @@ def costs_of(flat: FlatModel, batch_size: int) -> list[CallCost]:
 
 def _spec(symbol: KerasTensor, batch_size: int) -> tf.TensorSpec:
     sizes = tuple(batch_size if size is None else size for size in symbol.shape)
-    return tf.TensorSpec(sizes, symbol.dtype)
+    return tf.TensorSpec(sizes, NARROW.get(symbol.dtype.name, symbol.dtype))
 
 
 def _cost(flat: FlatModel, call: StageCall, batch_size: int) -> CallCost:

@@ -22,6 +22,7 @@ from ipu.keras.engine.training.batches import (
 )
 from ipu.keras.engine.training.host_sources import GeneratorSource, SequenceSource
 from ipu.keras.engine.training.step_plan import UNKNOWN
+from ipu.tf._string_ops.tensors import plain
 from ipu.tf._tensor.foreign import array_of
 from ipu.tf.dtypes import DEVICE_DTYPES
 
@@ -246,8 +247,7 @@ def _as_arrays(data: Nest, name: str) -> Nest:
         return tuple(_as_arrays(value, name) for value in data)
     if data is None:
         raise ValueError(f"Failed to find data for `{name}`. Received: None.")
-    if hasattr(data, "iloc") and hasattr(data, "to_numpy"):  # a pandas object
-        data = data.to_numpy()
+    data = plain(data)
     if not hasattr(data, "__array__") and hasattr(data, "__dlpack__"):
         data = array_of(data)
     if isinstance(data, str) or not hasattr(data, "__array__"):

@@ -16,7 +16,7 @@ from ipu.keras._types import Nest
 from ipu.keras.engine.symbols.functional_graph import Graph
 from ipu.keras.engine.symbols.keras_tensor import KerasTensor, Node
 from ipu.keras.engine.training.data_adapter import is_batched
-from ipu.tf._string_ops.tensors import StringTensor, is_text
+from ipu.tf._string_ops.tensors import StringTensor, is_text, plain
 
 
 class HostPart:
@@ -111,8 +111,7 @@ def host_values(data: Any) -> Nest:
         return {key: host_values(value) for key, value in data.items()}
     if isinstance(data, (list, tuple)) and not _is_one(data):
         return [host_values(value) for value in data]
-    if hasattr(data, "iloc") and hasattr(data, "to_numpy"):  # a pandas object
-        data = data.to_numpy()
+    data = plain(data)
     return StringTensor(data) if is_text(data) else tf.convert_to_tensor(data)
 
 

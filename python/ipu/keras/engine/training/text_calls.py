@@ -18,7 +18,7 @@ from ipu.keras.engine.trace_key import key_of_layers
 from ipu.keras.engine.training.data_adapter import is_batched
 from ipu.keras.engine.training.host_part import host_values
 from ipu.tf._functions.signature import key_of
-from ipu.tf._string_ops.tensors import StringTensor, is_text
+from ipu.tf._string_ops.tensors import StringTensor, is_text, plain
 
 
 def text_specs(data: Any) -> Nest | None:
@@ -36,8 +36,7 @@ def text_specs(data: Any) -> Nest | None:
 def _has_text(data: Any) -> bool:
     if isinstance(data, Mapping):
         return any(_has_text(value) for value in data.values())
-    if hasattr(data, "iloc") and hasattr(data, "to_numpy"):  # a pandas object
-        data = data.to_numpy()
+    data = plain(data)
     if isinstance(data, StringTensor) or is_text(data):
         return True
     is_nest = isinstance(data, (list, tuple)) and not isinstance(
