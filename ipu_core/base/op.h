@@ -31,7 +31,8 @@ enum ipu_op_flag {
     IPU_OP_FAILS = 1 << 12,
     IPU_OP_EXACT = 1 << 13,
     IPU_OP_CHEAP = 1 << 14,
-    IPU_OP_UPDATE = 1 << 15
+    IPU_OP_HEAVY = 1 << 15,
+    IPU_OP_UPDATE = 1 << 16
 };
 
 /* A row's entry in a column: element-wise ops of one to three inputs are a class and

@@ -231,50 +231,10 @@ run_fused_elements(void *job, int64_t begin, int64_t end)
     run_elements(job, begin, end, buffers, temporaries);
 }
 
-/* More than a few instructions an element. */
 static bool
 is_heavy(ipu_op op)
 {
-    switch (op) {
-    case IPU_OP_ID_EXP:
-    case IPU_OP_ID_LOG:
-    case IPU_OP_ID_TANH:
-    case IPU_OP_ID_SIGMOID:
-    case IPU_OP_ID_POW:
-    case IPU_OP_ID_LOG1P:
-    case IPU_OP_ID_EXPM1:
-    case IPU_OP_ID_SIN:
-    case IPU_OP_ID_COS:
-    case IPU_OP_ID_TAN:
-    case IPU_OP_ID_ASIN:
-    case IPU_OP_ID_ACOS:
-    case IPU_OP_ID_ATAN:
-    case IPU_OP_ID_SINH:
-    case IPU_OP_ID_COSH:
-    case IPU_OP_ID_ASINH:
-    case IPU_OP_ID_ACOSH:
-    case IPU_OP_ID_ATANH:
-    case IPU_OP_ID_ERF:
-    case IPU_OP_ID_ERFC:
-    case IPU_OP_ID_SOFTPLUS:
-    case IPU_OP_ID_GELU:
-    case IPU_OP_ID_GELU_GRAD:
-    case IPU_OP_ID_LGAMMA:
-    case IPU_OP_ID_DIGAMMA:
-    case IPU_OP_ID_ERFINV:
-    case IPU_OP_ID_NDTRI:
-    case IPU_OP_ID_BESSEL_I0E:
-    case IPU_OP_ID_BESSEL_I1E:
-    case IPU_OP_ID_IGAMMA:
-    case IPU_OP_ID_IGAMMAC:
-    case IPU_OP_ID_IGAMMA_SLOPE:
-    case IPU_OP_ID_ZETA:
-    case IPU_OP_ID_POLYGAMMA:
-    case IPU_OP_ID_ATAN2:
-        return true;
-    default:
-        return false;
-    }
+    return (ipu_op_info_of(op)->flags & IPU_OP_HEAVY) != 0;
 }
 
 /* Room for `steps` steps in the spec, and all but those. */
