@@ -251,7 +251,8 @@ class BuildExt(build_ext):
         temporary.mkdir(parents=True, exist_ok=True)
         exports = temporary / "exports.map"
         exports.write_text("{ global: PyInit__core; local: *; };\n")
-        ext.extra_link_args = [f"-Wl,--version-script={exports}", *sanitizers()]
+        # -gz: lines for backtraces, compressed
+        ext.extra_link_args = [f"-Wl,--version-script={exports}", "-gz", *sanitizers()]
         ext.libraries = ["m", "pthread"]
         stamp = " ".join([*compiler(), *ext.extra_compile_args, *ext.include_dirs])
         # pip builds with a NumPy that lies in another temporary folder each time
