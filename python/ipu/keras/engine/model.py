@@ -387,6 +387,18 @@ class Model(Trainer):
         saving.load_weights(self, filepath)
         return weights_file.LoadStatus()
 
+    def get_compile_config(self) -> dict[str, Any] | None:
+        """Give what ``compile`` was told, as plain data; None before it was called."""
+        return saving._training_config(self)
+
+    def compile_from_config(self, config: dict[str, Any]) -> None:
+        """Call ``compile`` with what ``get_compile_config`` gave.
+
+        Args:
+            config: The plain data, of this model or another.
+        """
+        self.compile(**saving._arguments(config))
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle, and copy, the model as ``save`` and ``load_model`` would."""
         return saving.unpickled, saving.pickled(self)

@@ -22,6 +22,7 @@ from ipu.keras.optimizers.lamb import *
 from ipu.keras.optimizers.loss_scale import *
 from ipu.keras.optimizers.optimizer import *
 from ipu.keras.optimizers.optimizer import Optimizer
+from ipu.keras.optimizers.recent import *
 from ipu.keras.optimizers.rmsprop import *
 from ipu.keras.optimizers.sgd import *
 from ipu.keras.optimizers.wrappers import *

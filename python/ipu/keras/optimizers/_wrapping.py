@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -53,6 +53,12 @@ class WrappingOptimizer(Optimizer):
             self._inner.learning_rate = value
 
     lr = learning_rate
+
+    def scale_loss(self, loss: Any) -> Any:
+        return self._inner.scale_loss(loss)
+
+    def finalize_variable_values(self, var_list: Iterable[Any]) -> None:
+        self._inner.finalize_variable_values(var_list)
 
     @property
     def iterations(self) -> Any:
@@ -151,7 +157,15 @@ class ScalingOptimizer(WrappingOptimizer):
         if callable(loss):
             return lambda: self.get_scaled_loss(loss())
         value = tf.convert_to_tensor(loss)
-        return value * tf.cast(self._factor(), value.dtype)
+        return self._inner.scale_loss(value * tf.cast(self._factor(), value.dtype))
+
+    def scale_loss(self, loss: Any) -> Any:
+        """Multiply a loss by the factor, for ``apply``."""
+        return self.get_scaled_loss(loss)
+
+    def apply(self, grads: Iterable[Any], trainable_variables: Any = None) -> Any:
+        """Change variables by gradients of a scaled loss; see ``Optimizer``."""
+        return super().apply(self._finished(list(grads)), trainable_variables)
 
     def _changed(
         self, function: Callable[[Tensor], Tensor], gradients: Sequence[Any]
@@ -168,7 +182,7 @@ class ScalingOptimizer(WrappingOptimizer):
 
     def _first(self, value: Tensor, grad_loss: Any) -> Tensor:
         """What a gradient begins with: a factor of the loss is one of that."""
-        factor = tf.cast(self._factor(), value.dtype)
+        factor = self._inner.scale_loss(tf.cast(self._factor(), value.dtype))
         if grad_loss is not None:
             return factor * grad_loss
         return tf.fill(value.shape, factor) if value.shape else factor

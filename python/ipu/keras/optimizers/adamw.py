@@ -4,12 +4,8 @@
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Sequence
 from typing import Any
 
-from ipu import tf
-from ipu.keras._types import Tensor
 from ipu.keras.optimizers.adam import Adam
 from ipu.keras.optimizers.optimizer import Baked
 
@@ -69,52 +65,7 @@ class AdamW(Adam):
         **kwargs: Any,
     ) -> None:
         super().__init__(
-            learning_rate, beta_1, beta_2, epsilon, amsgrad, name, **kwargs
+            *(learning_rate, beta_1, beta_2, epsilon, amsgrad, name),
+            weight_decay=_checked(weight_decay),
+            **kwargs,
         )
-        self.weight_decay = weight_decay
-        self._kept_names: list[str] = []
-        self._kept: list[Any] = []  # variables, which compare their elements
-
-    def exclude_from_weight_decay(
-        self, var_list: Sequence[Any] | None = None, var_names: Any = None
-    ) -> None:
-        """Keep variables from decaying.
-
-        Args:
-            var_list: The variables.
-            var_names: Regular expressions, or one: variables that one is found in the
-                name of.
-        """
-        names = [var_names] if isinstance(var_names, str) else list(var_names or ())
-        self._kept += var_list or ()
-        self._kept_names += names
-        self._version += 1
-
-    def _decays(self, var: Any) -> bool:
-        if any(one is var for one in self._kept):
-            return False
-        name = str(var.name)
-        return not any(re.search(pattern, name) for pattern in self._kept_names)
-
-    def _resource_apply_dense(
-        self, grad: Tensor, var: Any, apply_state: Any = None
-    ) -> Any:
-        if self.weight_decay and self._decays(var):
-            rate = tf.cast(self._current_rate, var.dtype)
-            var.assign_sub(var * self.weight_decay * rate)
-        return super()._resource_apply_dense(grad, var, apply_state)
-
-    def get_config(self) -> dict[str, Any]:
-        config = super().get_config()
-        kept = [f"^{re.escape(str(one.name))}$" for one in self._kept]
-        if kept or self._kept_names:
-            config["exclude_from_weight_decay"] = [*self._kept_names, *kept]
-        return config
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Any:
-        config = dict(config)
-        kept = config.pop("exclude_from_weight_decay", None)
-        made: Any = super().from_config(config)
-        made.exclude_from_weight_decay(var_names=kept)
-        return made

@@ -231,14 +231,14 @@ class Nadam(_TwoMoments):
     def _momentum(self, step: Tensor) -> Tensor:
         return self.beta_1 * (1.0 - 0.5 * tf.pow(0.96, self._schedule_decay * step))
 
-    def _trace_apply(self, gradients: list[Any], variables: list[Any]) -> Any:
+    def _update(self, gradients: list[Any], variables: list[Any]) -> Any:
         step = tf.cast(self.iterations.value(), "float32") + 1.0
         self._now = self._momentum(step)
         self._next = self._momentum(step + 1.0)
         self._until_now = self._product.value() * self._now
         self._product.assign(self._until_now)
         try:
-            return super()._trace_apply(gradients, variables)
+            return super()._update(gradients, variables)
         finally:
             self._now = self._next = self._until_now = None
 

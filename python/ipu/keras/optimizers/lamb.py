@@ -78,7 +78,7 @@ class LAMBIpuOptimizer(IpuOptimizerBase):
         self.beta_1, self.beta_2 = checked_decays(beta_1, beta_2)
         self.epsilon = float(epsilon or 1e-7)
         self.weight_decay_rate = float(weight_decay_rate)
-        self.exclude_from_weight_decay = exclude_from_weight_decay
+        self._exclude_from_weight_decay = exclude_from_weight_decay
         self.exclude_from_layer_adaptation = exclude_from_layer_adaptation
         self.debiasing = bool(debiasing)
         self.m_dtype = _named(m_dtype, "m_dtype")
@@ -92,7 +92,8 @@ class LAMBIpuOptimizer(IpuOptimizerBase):
         first, second = self._moments(grad, var, decays, self.debiasing)
         change = first / (tf.sqrt(second) + self._stage(self.epsilon))
         weights = self._stage(var.value())
-        if not _is_among(var, self.exclude_from_weight_decay):
+        kept = _is_among(var, self._exclude_from_weight_decay)
+        if not kept and self._decays(var):
             change = change + weights * self.weight_decay_rate
         rate = self._stage(self._current_rate)
         if not _is_among(var, self.exclude_from_layer_adaptation):

@@ -8,6 +8,7 @@ as the momentum, are part of the program; changing one makes models trace again.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, overload
 
@@ -18,7 +19,7 @@ from ipu._device.placement import current_device, on_host
 from ipu._text.tracebacks import boundaries
 from ipu._text.user_warnings import warn_user
 from ipu.keras import _names, _serialization
-from ipu.keras._arguments import Configured, config_of
+from ipu.keras._arguments import Configured, arguments_of, config_of
 from ipu.keras._types import Tensor
 from ipu.keras.optimizers import schedules
 from ipu.keras.optimizers._aggregation import is_aggregated
@@ -37,9 +38,19 @@ _KEYWORDS = (
     "clipnorm",
     "clipvalue",
     "decay",
+    "ema_momentum",
+    "ema_overwrite_frequency",
     "global_clipnorm",
+    "gradient_accumulation_steps",
     "gradient_transformers",
+    "loss_scale_factor",
     "lr",
+    "use_ema",
+    "weight_decay",
+)
+_IN_CONFIG = (
+    *("clipnorm", "clipvalue", "ema_overwrite_frequency", "global_clipnorm"),
+    *("gradient_accumulation_steps", "loss_scale_factor"),
 )
 _EAGER_PROGRAMS = 16  # small programs of calls outside of functions that are kept
 
@@ -76,6 +87,24 @@ def checked_epsilon(value: float | None) -> float:
     return float(1e-7 if value is None else value)
 
 
+def _checked_or_none(
+    given: dict[str, Any], key: str, kind: type[int] | type[float]
+) -> Any:
+    """Return a number above 0 among keywords, or None."""
+    value = given.get(key)
+    if value is None:
+        return None
+    is_number = isinstance(value, (int, np.integer)) or (
+        kind is float and isinstance(value, (float, np.floating))
+    )
+    if not is_number or isinstance(value, bool) or value <= 0:
+        what = "an integer" if kind is int else "a number"
+        raise ValueError(
+            f"`{key}` must be {what} above 0, or None. Received: {key}={value!r}."
+        )
+    return kind(value)
+
+
 def checked_decays(beta_1: float, beta_2: float) -> tuple[float, float]:
     """Return the decays of two moments.
 
@@ -101,10 +130,20 @@ class Optimizer(Configured):
             ``decay`` (``rate / (1 + decay * iterations)``), ``lr`` (the learning rate),
             ``gradient_transformers`` (functions from pairs of gradient and variable to
             such pairs, applied in order).
+            ``weight_decay``: before an update, ``w -= w * weight_decay * rate``.
+            ``gradient_accumulation_steps``: the mean gradient of so many calls, two or
+            more, makes one update.
+            ``loss_scale_factor``: ``minimize`` and ``scale_loss`` multiply the loss by
+            it, and an update divides gradients by it.
+            ``use_ema``: keep a moving average of each weight,
+            ``a = ema_momentum * a + (1 - ema_momentum) * w`` after each call, with
+            ``ema_momentum`` 0.99 by default. Weights become their averages every
+            ``ema_overwrite_frequency`` updates where that is given, and when ``fit``
+            ends.
 
     Raises:
         TypeError: An unknown keyword.
-        ValueError: A negative rate or clip.
+        ValueError: A negative rate or clip, or another number that is not as said.
 
     Example:
         >>> class SignDescent(Optimizer):
@@ -129,7 +168,7 @@ class Optimizer(Configured):
                     f"Unexpected keyword argument passed to optimizer: {key!r}."
                     f"{_names.nearest(key, (*_KEYWORDS, 'learning_rate', 'name'))}"
                 )
-            if key == "gradient_transformers":
+            if key in ("gradient_transformers", "use_ema"):
                 continue
             if value is not None and not callable(value) and value < 0:
                 raise ValueError(f"Expected {key} >= 0. Received: {key}={value!r}.")
@@ -144,12 +183,36 @@ class Optimizer(Configured):
                 "At most one of `clipnorm` and `global_clipnorm` may be set. Received: "
                 f"clipnorm={self.clipnorm}, global_clipnorm={self.global_clipnorm}."
             )
+        self._version = 0  # changes with whatever is baked into a program
+        self.loss_scale_factor = _checked_or_none(kwargs, "loss_scale_factor", float)
+        steps = _checked_or_none(kwargs, "gradient_accumulation_steps", int)
+        if steps is not None and steps < 2:
+            raise ValueError(
+                "`gradient_accumulation_steps` must be an integer >= 2, or None for an "
+                f"update in each step. Received: gradient_accumulation_steps={steps}."
+            )
+        self.gradient_accumulation_steps = steps
+        self._accumulated: Any = None  # how many gradients are
+        self.use_ema = bool(kwargs.get("use_ema"))
+        self.ema_momentum = float(kwargs.get("ema_momentum", 0.99))
+        if self.ema_momentum > 1:
+            raise ValueError(
+                "`ema_momentum` must be in the range [0, 1]. Received: ema_momentum="
+                f"{self.ema_momentum}."
+            )
+        self.ema_overwrite_frequency = _checked_or_none(
+            kwargs, "ema_overwrite_frequency", int
+        )
+        # a subclass of before may decay weights by itself, by the same attribute
+        self._decays_weights = kwargs.get("weight_decay") is not None
+        self.weight_decay = kwargs.get("weight_decay")
+        self._kept_names: list[str] = []
+        self._kept: list[Any] = []  # variables, which compare their elements
         self._rate: Any = None
         self._rate_variable: Any = None
         self._iterations: Any = None
         self._current_rate: Any = None
         self._current_step: Any = None
-        self._version = 0  # changes with whatever is baked into a program
         self._slots: dict[int, dict[str, Any]] = {}
         self._slot_order: list[Any] = []
         self._slot_owners: list[Any] = []  # keeps ids of owners taken
@@ -267,6 +330,126 @@ class Optimizer(Configured):
             self._version += 1
         self.__dict__[name] = value
 
+    # --- what Keras 3 adds ----------------------------------------------------------
+
+    def scale_loss(self, loss: Any) -> Any:
+        """Multiply a loss by ``loss_scale_factor``, where there is one.
+
+        Args:
+            loss: A tensor.
+
+        Returns:
+            What a step of your own asks the gradients of, for ``apply``.
+        """
+        factor = self.loss_scale_factor
+        return loss if factor is None else tf.convert_to_tensor(loss) * factor
+
+    def apply(self, grads: Iterable[Any], trainable_variables: Any = None) -> Any:
+        """Change variables by their gradients, which come in a list of their own.
+
+        Args:
+            grads: A gradient of ``scale_loss(loss)`` for each variable, or None.
+            trainable_variables: The variables; None for those given to ``build``.
+
+        Returns:
+            The step number after the update.
+
+        Raises:
+            ValueError: There are not as many gradients as variables.
+
+        Source: ``keras.optimizers.Optimizer.apply`` of Keras 3.
+        """
+        gradients = list(grads)
+        variables = list(
+            self._built_for if trainable_variables is None else trainable_variables
+        )
+        if len(gradients) != len(variables):
+            raise ValueError(
+                "`apply` takes as many gradients as variables. Received: "
+                f"{len(gradients)} gradients and {len(variables)} variables. Give "
+                "`trainable_variables`, or call build(variables) first."
+            )
+        return self.apply_gradients(zip(gradients, variables, strict=True))
+
+    def build(self, variables: Iterable[Any]) -> None:
+        """Create what updates of variables need, before the first one.
+
+        Args:
+            variables: The variables, which ``apply`` then knows.
+        """
+        self._built_for = list(variables)
+        self._create_all_weights(self._built_for)
+
+    _built_for: Sequence[Any] = ()
+
+    def exclude_from_weight_decay(
+        self, var_list: Sequence[Any] | None = None, var_names: Any = None
+    ) -> None:
+        """Keep variables from decaying.
+
+        Args:
+            var_list: The variables.
+            var_names: Regular expressions, or one: variables that one is found in the
+                name of.
+        """
+        names = [var_names] if isinstance(var_names, str) else list(var_names or ())
+        self._kept += var_list or ()
+        self._kept_names += names
+        self._version += 1
+
+    def _decays(self, var: Any) -> bool:
+        """Whether a variable is not excluded from the decay of weights."""
+        if any(one is var for one in self._kept):
+            return False
+        name = str(var.name)
+        return not any(re.search(pattern, name) for pattern in self._kept_names)
+
+    def finalize_variable_values(self, var_list: Iterable[Any]) -> None:
+        """Set variables to their moving averages, where ``use_ema`` is set.
+
+        Args:
+            var_list: Variables that were updated; ``fit`` ends with the trainable ones.
+        """
+        for var in var_list if self.use_ema else ():
+            if "average" in self._slots.get(id(var), {}):
+                var.assign(self.get_slot(var, "average").value())
+
+    def _add_up(self, gradients: list[Any], variables: list[Any]) -> Any:
+        """Add gradients up; the last of an update brings it about."""
+        sums = [self.get_slot(var, "gradient_accumulator") for var in variables]
+        for total, gradient in zip(sums, gradients, strict=True):
+            total.assign_add(tf.cast(gradient, total.dtype))
+        steps = self.gradient_accumulation_steps
+        assert steps is not None
+        self._accumulated.assign_add(tf.constant(1, dtype="int32"))
+        rows, self._rows = self._rows, {}  # sums are of all rows
+
+        def update() -> Tensor:
+            self._update([total.value() / float(steps) for total in sums], variables)
+            for total in sums:
+                total.assign(tf.zeros_like(total.value()))
+            self._accumulated.assign(tf.constant(0, dtype="int32"))
+            return self.iterations.value()
+
+        try:
+            is_due = tf.equal(self._accumulated.value(), steps)
+            return tf.cond(is_due, update, lambda: self.iterations.value())
+        finally:
+            self._rows = rows
+
+    def _average(self, variables: Sequence[Any], step: Tensor) -> None:
+        """Take weights into their moving averages, after a step (counted from 0)."""
+        kept = tf.cast(tf.not_equal(step, 0), "float32") * self.ema_momentum
+        every = self.ema_overwrite_frequency
+        for var in variables:
+            average = self.get_slot(var, "average")
+            share = tf.cast(kept, average.dtype)
+            mean = share * average.value() + (1.0 - share) * var.value()
+            average.assign(mean)
+            if every:
+                is_due = tf.equal(tf.math.floormod(step + 1, every), 0)
+                var.assign(tf.where(is_due, average.value(), var.value()))
+
     # --- updates --------------------------------------------------------------------
 
     def minimize(
@@ -335,6 +518,9 @@ class Optimizer(Configured):
         """
         variables = list(var_list() if callable(var_list) else var_list)
         value = loss() if callable(loss) else loss
+        if self.loss_scale_factor is not None:
+            first = tf.ones_like(value) if grad_loss is None else grad_loss
+            grad_loss = self.scale_loss(first)
         if tape is not None:
             gradients = tape.gradient(value, variables, grad_loss)
         else:
@@ -408,7 +594,20 @@ class Optimizer(Configured):
             self._rows = {}
 
     def _trace_apply(self, gradients: list[Any], variables: list[Any]) -> Any:
+        step = self.iterations.value()
+        if self.gradient_accumulation_steps is not None:
+            done = self._add_up(gradients, variables)
+        else:
+            done = self._update(gradients, variables)
+        if self.use_ema:
+            self._average(variables, step)
+        return done
+
+    def _update(self, gradients: list[Any], variables: list[Any]) -> Any:
         taken = self._rows or _taken(gradients, variables)
+        if self.loss_scale_factor is not None:
+            share = 1.0 / self.loss_scale_factor
+            gradients = [_slices.mapped(lambda g: g * share, g) for g in gradients]
         gradients = self._clipped(gradients)
         pairs = list(zip(gradients, variables, strict=True))
         for transform in self.gradient_transformers:
@@ -417,6 +616,9 @@ class Optimizer(Configured):
         self._current_step = self.iterations.value() + tf.constant(1, dtype="int32")
         try:
             for gradient, variable in pairs:
+                if self._decays_weights and self._decays(variable):
+                    rate = tf.cast(self._current_rate, variable.dtype)
+                    variable.assign_sub(variable * self.weight_decay * rate)
                 rows = taken.get(id(variable))
                 if rows is None:
                     self._resource_apply_dense(gradient, variable)
@@ -489,7 +691,9 @@ class Optimizer(Configured):
 
     @property
     def _clips(self) -> bool:
-        limits = (self.clipvalue, self.clipnorm, self.global_clipnorm)
+        # each is a function of rows, where some were looked up
+        limits: tuple[Any, ...] = (self.clipvalue, self.clipnorm)
+        limits += (self.global_clipnorm, self.loss_scale_factor)
         return any(limit is not None for limit in limits)
 
     def _clipped(self, gradients: list[Any]) -> list[Any]:
@@ -527,6 +731,7 @@ class Optimizer(Configured):
         slot_name: str,
         initializer: Any = "zeros",
         dtype: Any = None,
+        shape: Any = None,
     ) -> Any:
         """Create a variable beside a weight, such as its momentum.
 
@@ -536,6 +741,7 @@ class Optimizer(Configured):
             initializer: ``"zeros"``, or any initializer.
             dtype: Of the variable; None for what the optimizer has in an attribute such
                 as ``m_dtype``, or the weight's.
+            shape: Its sizes; None for the weight's.
 
         Returns:
             The variable; the existing one where there is one.
@@ -554,7 +760,7 @@ class Optimizer(Configured):
             kind = var.dtype if wanted is None else tf.as_dtype(wanted)
             with init_scope():
                 slots[slot_name] = tf.Variable(
-                    function(tuple(var.shape), dtype=kind),
+                    function(tuple(var.shape if shape is None else shape), dtype=kind),
                     trainable=False,
                     name=self._slot_variable_name(stem, slot_name),
                     dtype=kind,
@@ -598,6 +804,21 @@ class Optimizer(Configured):
     def _create_all_weights(self, var_list: Sequence[Any]) -> None:
         """Create everything that an update needs, before a program is traced."""
         _ = self.iterations, self.learning_rate
+        names = ["average"] if self.use_ema else []
+        if self.gradient_accumulation_steps is not None:
+            names.append("gradient_accumulator")
+            if self._accumulated is None:
+                with init_scope():
+                    self._accumulated = tf.Variable(
+                        np.int32(0),
+                        trainable=False,
+                        name=f"{self._name}/accumulated",
+                        dtype="int32",
+                    )
+                self._slot_order.append(self._accumulated)
+        for name in names:
+            for var in var_list:
+                self.add_slot(var, name)
         self._create_slots(var_list)
 
     def _made_variables(self) -> list[Any]:
@@ -664,9 +885,16 @@ class Optimizer(Configured):
         if isinstance(rate, LearningRateSchedule):
             rate = schedules.serialize(rate)
         config["learning_rate"] = rate
-        for key in ("clipnorm", "clipvalue", "global_clipnorm"):
+        for key in _IN_CONFIG:
             if getattr(self, key) is not None:
                 config[key] = getattr(self, key)
+        if self.use_ema:
+            config["use_ema"], config["ema_momentum"] = True, self.ema_momentum
+        if self._decays_weights:
+            config["weight_decay"] = self.weight_decay
+        kept = [f"^{re.escape(str(one.name))}$" for one in self._kept]
+        if kept or self._kept_names:
+            config["exclude_from_weight_decay"] = [*self._kept_names, *kept]
         if self._decay:
             config["decay"] = self._decay
         if self.gradient_transformers:
@@ -677,6 +905,13 @@ class Optimizer(Configured):
     def from_config(cls, config: dict[str, Any]) -> Optimizer:
         """Make one from what ``get_config`` gave."""
         rate = config.get("learning_rate")
+        kept = config.get("exclude_from_weight_decay")
+        kind: Any = cls
+        if kept is not None and "exclude_from_weight_decay" not in arguments_of(kind):
+            config = {k: v for k, v in config.items() if v is not kept}
+            made = cls.from_config(config)
+            made.exclude_from_weight_decay(var_names=kept)
+            return made
         if _serialization.is_config(rate):
             config = {**config, "learning_rate": schedules.deserialize(rate)}
         return cls(**config)

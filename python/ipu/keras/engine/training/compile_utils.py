@@ -7,7 +7,8 @@ their first use in a step of the user's own. They are used inside the traced ste
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -104,6 +105,8 @@ class LossesContainer:
             losses.get(one)
         self._total: metrics.Mean | None = None
         self.is_missing = False  # whether the last call found no loss
+        self._is_held = False
+        self._rows: int | None = None  # of the last call's batch
         self.built = False
 
     def build(self, output_names: list[str]) -> None:
@@ -187,9 +190,32 @@ class LossesContainer:
         self.is_missing = total is None
         if total is None:  # a model may be evaluated by metrics alone
             total = tf.zeros(())
-        assert self._total is not None
-        self._total.update_state(total, rows)
+        self._rows = rows
+        if not self._is_held:
+            assert self._total is not None
+            self._total.update_state(total, rows)
         return total
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Leave the mean of the total loss as it is; :meth:`take` changes it."""
+        self._is_held, self._rows = True, None
+        try:
+            yield
+        finally:
+            self._is_held = False
+
+    def take(self, value: Tensor, y_pred: Nest) -> None:
+        """Take the loss that a subclass of ``Model`` computed into the mean."""
+        if not self.built:
+            with init_scope():
+                self.build(self._names_of(y_pred))
+        self.is_missing = False
+        assert self._total is not None
+        rows = self._rows
+        if rows is None:
+            rows = int((tf.nest.flatten(y_pred)[0].shape or (1,))[0])
+        self._total.update_state(value, rows)
 
 
 def _sum(one: Tensor, other: Tensor) -> Tensor:

@@ -57,6 +57,8 @@ def settle(model: Trainer, mode: str) -> Execution:
         mapping = model._pipelining_device_mapping
         shards = max(mapping) + 1 if mapping else model._stage_count()
         _check_own_functions(model, "pipelined", "train", "test", "predict")
+        for name in ("compute_loss", "compute_metrics") if mode != "predict" else ():
+            _check_own_function(model, "pipelined", name)
     if mode == "train" and is_pipelined:
         if model._pipelining_steps is None:
             raise ValueError(
@@ -122,13 +124,17 @@ def _replicas(shards: int) -> int:
 def _check_own_functions(model: Trainer, what: str, *modes: str) -> None:
     for mode in modes:
         for name in (f"{mode}_step", f"make_{mode}_function"):
-            if model._overrides(name):
-                raise RuntimeError(
-                    f"The function `{name}` of {type(model).__name__} has been "
-                    f"overridden, but a model that is {what} cannot use it. Take it "
-                    "away, or make the strategy with enable_keras_extensions=False and "
-                    "write the loop with ipu.pipelining_ops.pipeline."
-                )
+            _check_own_function(model, what, name)
+
+
+def _check_own_function(model: Trainer, what: str, name: str) -> None:
+    if model._overrides(name):
+        raise RuntimeError(
+            f"The function `{name}` of {type(model).__name__} has been overridden, but "
+            f"a model that is {what} cannot use it. Take it away, or make the strategy "
+            "with enable_keras_extensions=False and write the loop with "
+            "ipu.pipelining_ops.pipeline."
+        )
 
 
 def _check_minimize(model: Trainer, mode: str) -> None:

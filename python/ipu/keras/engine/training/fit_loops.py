@@ -421,6 +421,8 @@ def run_fit(
             callbacks.call("on_epoch_end", epoch, logs)
             if model.stop_training or train.is_out_of_data:
                 break
+        if model.optimizer is not None:
+            model.optimizer.finalize_variable_values(model.trainable_variables)
         callbacks.call("on_train_end", logs)
     return history
 

@@ -44,6 +44,7 @@ from ipu.keras.engine.training.program import BatchProgram, ProgramCache
 from ipu.keras.engine.training.step_plan import checked_execution, whole_number
 from ipu.keras.optimizers._wrapping import ScalingOptimizer
 from ipu.tf._functions.function import DeviceFunction, scratch_trace
+from ipu.tf._functions.tracing import init_scope
 from ipu.tf.autograph import convert_call
 
 
@@ -536,8 +537,8 @@ class Trainer(IPUOptions):
     def train_step(self, data: Nest) -> dict[str, Tensor]:
         """One step of training, traced.
 
-        A subclass may override it: use ``self.compiled_loss``, a ``tf.GradientTape``
-        and ``self.optimizer.apply_gradients``.
+        A subclass may override it: use ``self.compute_loss``, a ``tf.GradientTape``,
+        ``self.optimizer.apply_gradients`` and ``self.compute_metrics``.
 
         Args:
             data: An element of the data: ``(x,)``, ``(x, y)`` or
@@ -551,7 +552,7 @@ class Trainer(IPUOptions):
         tape = tf.GradientTape() if self.run_eagerly else None
         with capturing() as context, tape or nullcontext():
             y_pred = self._network(x, training=True)
-            loss = self.compiled_loss(y, y_pred, weight, self.losses)
+            loss = self._loss_of(x, y, y_pred, weight, training=True)
         self._assert_has_loss()
         self._step_loss = tf.reduce_mean(loss) if loss.shape else loss
         variables = self.trainable_variables
@@ -564,8 +565,114 @@ class Trainer(IPUOptions):
         elif variables:
             how = {} if tape is None else {"tape": tape}
             self.optimizer.minimize(loss, variables, **how)
-        self.compiled_metrics.update_state(y, y_pred, weight)
+        return self._results_of(x, y, y_pred, weight)
+
+    def compute_loss(
+        self,
+        x: Nest = None,
+        y: Nest = None,
+        y_pred: Nest = None,
+        sample_weight: Nest = None,
+        training: bool = True,
+    ) -> Tensor:
+        """Give the loss of a batch: those of ``compile`` and the layers' added ones.
+
+        The default steps call it; call it in a step of your own, or override it.
+
+        Args:
+            x: The inputs.
+            y: The targets.
+            y_pred: The outputs.
+            sample_weight: A weight for each sample.
+            training: Whether the batch is trained on.
+
+        Returns:
+            What is minimized, a scalar by default.
+
+        Source: ``keras.Model.compute_loss`` of Keras 3.
+
+        Example:
+            >>> class WithPenalty(keras.Model):
+            ...     def compute_loss(self, *args, **kwargs):
+            ...         loss = super().compute_loss(*args, **kwargs)
+            ...         return loss + 0.5
+            ...
+            >>> x = keras.Input((1,))
+            >>> model = WithPenalty(x, keras.layers.Lambda(lambda x: 2 * x)(x))
+            >>> model.compile(loss="mse")
+            >>> model.evaluate(np.ones((4, 1)), np.ones((4, 1)), verbose=0)
+            1.5
+        """
+        del x, training
+        if not self.compiled_metrics.built:  # a step of the user's own may list them
+            with init_scope():
+                self.compiled_metrics.build(self._names_of(y_pred))
+        loss: Tensor = self.compiled_loss(y, y_pred, sample_weight, self.losses)
+        return loss
+
+    def compute_metrics(
+        self, x: Nest, y: Nest, y_pred: Nest, sample_weight: Nest = None
+    ) -> dict[str, Any]:
+        """Take a batch into the metrics of ``compile``, and give all results.
+
+        The default steps call it; call it in a step of your own, or override it.
+
+        Args:
+            x: The inputs.
+            y: The targets.
+            y_pred: The outputs.
+            sample_weight: A weight for each sample.
+
+        Returns:
+            The results by name, which the step gives.
+
+        Source: ``keras.Model.compute_metrics`` of Keras 3.
+
+        Example:
+            >>> class WithLargest(keras.Sequential):
+            ...     def compute_metrics(self, x, y, y_pred, sample_weight=None):
+            ...         results = super().compute_metrics(x, y, y_pred, sample_weight)
+            ...         return {**results, "largest": tf.reduce_max(y_pred)}
+            ...
+            >>> model = WithLargest([keras.layers.Lambda(lambda x: 2 * x)])
+            >>> model.compile(loss="mse")
+            >>> data = np.ones((4, 1), "float32")
+            >>> model.evaluate(data, data, verbose=0, return_dict=True)
+            {'loss': 1.0, 'largest': 2.0}
+        """
+        del x
+        self.compiled_metrics.update_state(y, y_pred, sample_weight)
+        return self.get_metrics_result()
+
+    def get_metrics_result(self) -> dict[str, Any]:
+        """Give the results of all metrics by name, as the default steps do."""
         return {metric.name: metric.result() for metric in self.metrics}
+
+    def _loss_of(
+        self, x: Nest, y: Nest, y_pred: Nest, weight: Nest, training: bool
+    ) -> Tensor:
+        """The loss of a step; the mean that is shown is of what a subclass made it."""
+        how: dict[str, Any] = {"x": x, "y": y, "y_pred": y_pred}
+        how["sample_weight"] = weight
+        if not self._overrides("compute_loss"):
+            return self.compute_loss(**how, training=training)
+        taken = inspect.signature(self.compute_loss).parameters.values()
+        if any(p.name == "training" or p.kind is p.VAR_KEYWORD for p in taken):
+            how["training"] = training
+        with self.compiled_loss.held():
+            loss = tf.convert_to_tensor(convert_call(self.compute_loss)(**how))
+        self.compiled_loss.take(loss, y_pred)
+        return loss
+
+    def _results_of(
+        self, x: Nest, y: Nest, y_pred: Nest, weight: Nest
+    ) -> dict[str, Tensor]:
+        """The results of a step after its metrics have taken the batch."""
+        call: Any = self.compute_metrics
+        if self._overrides("compute_metrics"):
+            call = convert_call(call)
+        results: dict[str, Tensor] = call(x=x, y=y, y_pred=y_pred, sample_weight=weight)
+        return results
 
     def _assert_has_loss(self) -> None:
         if self.compiled_loss.is_missing:
@@ -585,9 +692,8 @@ class Trainer(IPUOptions):
         """
         x, y, weight = unpack(expand(data))
         y_pred = self._network(x, training=False)
-        self.compiled_loss(y, y_pred, weight, self.losses)
-        self.compiled_metrics.update_state(y, y_pred, weight)
-        return {metric.name: metric.result() for metric in self.metrics}
+        self._loss_of(x, y, y_pred, weight, training=False)
+        return self._results_of(x, y, y_pred, weight)
 
     def predict_step(self, data: Nest) -> Nest:
         """One step of prediction, traced; a subclass may override it.
