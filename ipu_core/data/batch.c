@@ -345,14 +345,9 @@ batch_open(ipu_ctx *ctx, ipu_iterator *iterator, const ipu__pass *pass)
                      &((batch_iterator *)iterator)->row);
 }
 
-static const ipu__kind batch_kind = {.name = "batch",
-                                     .pace = IPU__PACE_STABLE,
-                                     .opens_input = true,
-                                     .bytes = sizeof(batch_dataset),
-                                     .iterator_bytes = sizeof(batch_iterator),
-                                     .open = batch_open,
-                                     .next = batch_next,
-                                     .close = batch_close};
+IPU__KIND(batch_kind, "batch", batch_dataset, batch_iterator, .pace = IPU__PACE_STABLE,
+          .opens_input = true, .open = batch_open, .next = batch_next,
+          .close = batch_close);
 
 ipu_status
 ipu_dataset_batch(ipu_ctx *ctx, ipu_dataset *input, int64_t size, bool drop_remainder,

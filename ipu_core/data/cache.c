@@ -177,13 +177,8 @@ cache_destroy(ipu_ctx *ctx, ipu_dataset *dataset)
     pthread_cond_destroy(&cache->changed);
 }
 
-static const ipu__kind cache_kind = {.name = "cache",
-                                     .pace = IPU__PACE_STABLE,
-                                     .bytes = sizeof(cache_dataset),
-                                     .iterator_bytes = sizeof(cache_iterator),
-                                     .open = cache_open,
-                                     .next = cache_next,
-                                     .destroy = cache_destroy};
+IPU__KIND(cache_kind, "cache", cache_dataset, cache_iterator, .pace = IPU__PACE_STABLE,
+          .open = cache_open, .next = cache_next, .destroy = cache_destroy);
 
 ipu_status
 ipu_dataset_cache(ipu_ctx *ctx, ipu_dataset *input, ipu_dataset **out)

@@ -91,6 +91,13 @@ typedef struct ipu__kind {
     void (*destroy)(ipu_ctx *ctx, ipu_dataset *dataset);
 } ipu__kind;
 
+/* A kind by its name and structs; more fields follow. */
+#define IPU__KIND(kind, text, dataset, iterator, ...) \
+    static const ipu__kind kind = {.name = (text), \
+                                   .bytes = sizeof(dataset), \
+                                   .iterator_bytes = sizeof(iterator), \
+                                   __VA_ARGS__}
+
 struct ipu_dataset {
     const ipu__kind *kind;
     atomic_int refs;

@@ -263,12 +263,8 @@ prefetch_open(ipu_ctx *ctx, ipu_iterator *iterator, const ipu__pass *pass)
     return ipu__iterator_open(ctx, dataset->inputs[0], pass, &ahead->input);
 }
 
-static const ipu__kind prefetch_kind = {.name = "prefetch",
-                                        .bytes = sizeof(prefetch_dataset),
-                                        .iterator_bytes = sizeof(prefetch_iterator),
-                                        .open = prefetch_open,
-                                        .next = prefetch_next,
-                                        .close = prefetch_close};
+IPU__KIND(prefetch_kind, "prefetch", prefetch_dataset, prefetch_iterator,
+          .open = prefetch_open, .next = prefetch_next, .close = prefetch_close);
 
 ipu_dataset *
 ipu__dataset_before_prefetch(ipu_dataset *dataset)

@@ -72,15 +72,9 @@ concatenate_open(ipu_ctx *ctx, ipu_iterator *iterator, const ipu__pass *pass)
     return IPU_ARRAY_PUSH(ctx, &it->ahead, iterator->dataset);
 }
 
-static const ipu__kind concatenate_kind = {.name = "concatenate",
-                                           .pace = IPU__PACE_INPUTS,
-                                           .is_flat = true,
-                                           .bytes = sizeof(ipu_dataset),
-                                           .iterator_bytes =
-                                               sizeof(concatenate_iterator),
-                                           .open = concatenate_open,
-                                           .next = concatenate_next,
-                                           .close = concatenate_close};
+IPU__KIND(concatenate_kind, "concatenate", ipu_dataset, concatenate_iterator,
+          .pace = IPU__PACE_INPUTS, .is_flat = true, .open = concatenate_open,
+          .next = concatenate_next, .close = concatenate_close);
 
 /* The type that both are of, with what differs unknown. */
 static ipu_type
@@ -195,11 +189,8 @@ unbatch_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
     return IPU_OK;
 }
 
-static const ipu__kind unbatch_kind = {.name = "unbatch",
-                                       .opens_input = true,
-                                       .bytes = sizeof(ipu_dataset),
-                                       .iterator_bytes = sizeof(unbatch_iterator),
-                                       .next = unbatch_next};
+IPU__KIND(unbatch_kind, "unbatch", ipu_dataset, unbatch_iterator, .opens_input = true,
+          .next = unbatch_next);
 
 ipu_status
 ipu_dataset_unbatch(ipu_ctx *ctx, ipu_dataset *input, ipu_dataset **out)
@@ -273,12 +264,8 @@ counting_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
     return check_count(ctx, (counting_iterator *)iterator, status, out->end);
 }
 
-static const ipu__kind counting_kind = {.name = "assert_cardinality",
-                                        .pace = IPU__PACE_INPUTS,
-                                        .opens_input = true,
-                                        .bytes = sizeof(ipu_dataset),
-                                        .iterator_bytes = sizeof(counting_iterator),
-                                        .next = counting_next};
+IPU__KIND(counting_kind, "assert_cardinality", ipu_dataset, counting_iterator,
+          .pace = IPU__PACE_INPUTS, .opens_input = true, .next = counting_next);
 
 ipu_status
 ipu_dataset_assert_cardinality(ipu_ctx *ctx, ipu_dataset *input, int64_t cardinality,

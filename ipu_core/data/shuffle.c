@@ -203,14 +203,9 @@ shuffle_open(ipu_ctx *ctx, ipu_iterator *iterator, const ipu__pass *pass)
     return IPU_OK;
 }
 
-static const ipu__kind shuffle_kind = {.name = "shuffle",
-                                       .pace = IPU__PACE_STABLE,
-                                       .opens_input = true,
-                                       .bytes = sizeof(shuffle_dataset),
-                                       .iterator_bytes = sizeof(shuffle_iterator),
-                                       .open = shuffle_open,
-                                       .next = shuffle_next,
-                                       .close = shuffle_close};
+IPU__KIND(shuffle_kind, "shuffle", shuffle_dataset, shuffle_iterator,
+          .pace = IPU__PACE_STABLE, .opens_input = true, .open = shuffle_open,
+          .next = shuffle_next, .close = shuffle_close);
 
 ipu_status
 ipu_dataset_shuffle(ipu_ctx *ctx, ipu_dataset *input, int64_t buffer_size,

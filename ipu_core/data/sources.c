@@ -72,20 +72,12 @@ memory_open(ipu_ctx *ctx, ipu_iterator *iterator, const ipu__pass *pass)
     return IPU_OK;
 }
 
-static const ipu__kind slices_kind = {.name = "from_tensor_slices",
-                                      .pace = IPU__PACE_INPUTS,
-                                      .bytes = sizeof(memory_dataset),
-                                      .iterator_bytes = sizeof(memory_iterator),
-                                      .open = memory_open,
-                                      .next = memory_next,
-                                      .destroy = memory_destroy};
-static const ipu__kind tensors_kind = {.name = "from_tensors",
-                                       .pace = IPU__PACE_INPUTS,
-                                       .bytes = sizeof(memory_dataset),
-                                       .iterator_bytes = sizeof(memory_iterator),
-                                       .open = memory_open,
-                                       .next = memory_next,
-                                       .destroy = memory_destroy};
+IPU__KIND(slices_kind, "from_tensor_slices", memory_dataset, memory_iterator,
+          .pace = IPU__PACE_INPUTS, .open = memory_open, .next = memory_next,
+          .destroy = memory_destroy);
+IPU__KIND(tensors_kind, "from_tensors", memory_dataset, memory_iterator,
+          .pace = IPU__PACE_INPUTS, .open = memory_open, .next = memory_next,
+          .destroy = memory_destroy);
 
 static ipu_status
 memory_create(ipu_ctx *ctx, const ipu__kind *kind, const ipu_type *types,
@@ -186,11 +178,8 @@ range_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
     return IPU_OK;
 }
 
-static const ipu__kind range_kind = {.name = "range",
-                                     .pace = IPU__PACE_INPUTS,
-                                     .bytes = sizeof(range_dataset),
-                                     .iterator_bytes = sizeof(range_iterator),
-                                     .next = range_next};
+IPU__KIND(range_kind, "range", range_dataset, range_iterator, .pace = IPU__PACE_INPUTS,
+          .next = range_next);
 
 ipu_status
 ipu_dataset_range(ipu_ctx *ctx, int64_t start, int64_t stop, int64_t step,
@@ -293,13 +282,9 @@ generator_destroy(ipu_ctx *ctx, ipu_dataset *dataset)
     }
 }
 
-static const ipu__kind generator_kind = {.name = "from_generator",
-                                         .bytes = sizeof(generator_dataset),
-                                         .iterator_bytes = sizeof(generator_iterator),
-                                         .next = generator_next,
-                                         .close = generator_close,
-                                         .visit = generator_visit,
-                                         .destroy = generator_destroy};
+IPU__KIND(generator_kind, "from_generator", generator_dataset, generator_iterator,
+          .next = generator_next, .close = generator_close, .visit = generator_visit,
+          .destroy = generator_destroy);
 
 ipu_status
 ipu_dataset_generator(ipu_ctx *ctx, const ipu_type *types, uint32_t count,

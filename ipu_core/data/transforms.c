@@ -140,14 +140,8 @@ zip_open(ipu_ctx *ctx, ipu_iterator *iterator, const ipu__pass *pass)
     return IPU_OK;
 }
 
-static const ipu__kind zip_kind = {.name = "zip",
-                                   .pace = IPU__PACE_INPUTS,
-                                   .bytes = sizeof(ipu_dataset),
-                                   .iterator_bytes = sizeof(zip_iterator),
-                                   .open = zip_open,
-                                   .next = zip_next,
-                                   .close = zip_close,
-                                   .visit = zip_visit};
+IPU__KIND(zip_kind, "zip", ipu_dataset, zip_iterator, .pace = IPU__PACE_INPUTS,
+          .open = zip_open, .next = zip_next, .close = zip_close, .visit = zip_visit);
 
 static int64_t
 zip_cardinality(ipu_dataset *const *inputs, uint32_t count)
@@ -258,12 +252,8 @@ repeat_open(ipu_ctx *ctx, ipu_iterator *iterator, const ipu__pass *pass)
     return IPU_OK;
 }
 
-static const ipu__kind repeat_kind = {.name = "repeat",
-                                      .pace = IPU__PACE_INPUTS,
-                                      .bytes = sizeof(repeat_dataset),
-                                      .iterator_bytes = sizeof(repeat_iterator),
-                                      .open = repeat_open,
-                                      .next = repeat_next};
+IPU__KIND(repeat_kind, "repeat", repeat_dataset, repeat_iterator,
+          .pace = IPU__PACE_INPUTS, .open = repeat_open, .next = repeat_next);
 
 ipu_status
 ipu_dataset_repeat(ipu_ctx *ctx, ipu_dataset *input, int64_t count, ipu_dataset **out)
@@ -348,15 +338,12 @@ slice_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
     return IPU_OK;
 }
 
-#define SLICE_KIND(kind, how_long) \
-    { \
-        .name = (kind), .pace = (how_long), .opens_input = true, \
-        .bytes = sizeof(slice_dataset), .iterator_bytes = sizeof(slice_iterator), \
-        .open = slice_open, .next = slice_next \
-    }
-static const ipu__kind take_kind = SLICE_KIND("take", IPU__PACE_INPUTS);
-static const ipu__kind skip_kind = SLICE_KIND("skip", IPU__PACE_ANY);
-static const ipu__kind shard_kind = SLICE_KIND("shard", IPU__PACE_INPUTS);
+#define SLICE_KIND(kind, text, how_long) \
+    IPU__KIND(kind, text, slice_dataset, slice_iterator, .pace = (how_long), \
+              .opens_input = true, .open = slice_open, .next = slice_next)
+SLICE_KIND(take_kind, "take", IPU__PACE_INPUTS);
+SLICE_KIND(skip_kind, "skip", IPU__PACE_ANY);
+SLICE_KIND(shard_kind, "shard", IPU__PACE_INPUTS);
 
 static ipu_status
 slice_create(ipu_ctx *ctx, const ipu__kind *kind, ipu_dataset *input, int64_t first,

@@ -17,72 +17,24 @@ enum { BLOCK = 8, UNROLL = 4, FIRST_LEVEL_K = 256 };
 typedef __m256 vector;
 typedef __m256i edge;
 
-IPU_INLINE TARGET vector
-zero(void)
-{
-    return _mm256_setzero_ps();
-}
-
-IPU_INLINE TARGET vector
-load(const float *from)
-{
-    return _mm256_loadu_ps(from);
-}
-
-IPU_INLINE TARGET vector
-load_halves(const uint16_t *from)
-{
-    return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)from));
-}
-
-IPU_INLINE TARGET void
-store(float *to, vector x)
-{
-    _mm256_storeu_ps(to, x);
-}
-
-IPU_INLINE TARGET edge
-edge_of(int64_t lanes)
-{
-    return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)lanes),
-                              _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
-}
-
-IPU_INLINE TARGET vector
-load_edge(const float *from, edge last)
-{
-    return _mm256_maskload_ps(from, last);
-}
-
-IPU_INLINE TARGET void
-store_edge(float *to, edge last, vector x)
-{
-    _mm256_maskstore_ps(to, last, x);
-}
-
-IPU_INLINE TARGET vector
-spread(const float *from)
-{
-    return _mm256_broadcast_ss(from);
-}
-
-IPU_INLINE TARGET vector
-multiply_add(vector x, vector y, vector sum)
-{
-    return _mm256_fmadd_ps(x, y, sum);
-}
-
-IPU_INLINE TARGET vector
-where_positive(vector y, vector x)
-{
-    return _mm256_and_ps(_mm256_cmp_ps(y, _mm256_setzero_ps(), _CMP_GT_OQ), x);
-}
-
-IPU_INLINE TARGET vector
-relu(vector x)
-{
-    return _mm256_max_ps(_mm256_setzero_ps(), x);
-}
+VECTOR_OP(vector, zero, (void), _mm256_setzero_ps())
+VECTOR_OP(vector, load, (const float *from), _mm256_loadu_ps(from))
+VECTOR_OP(vector, load_halves, (const uint16_t *from),
+          _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)from)))
+VECTOR_STORE(store, (float *to, vector x), _mm256_storeu_ps(to, x))
+VECTOR_OP(edge, edge_of, (int64_t lanes),
+          _mm256_cmpgt_epi32(_mm256_set1_epi32((int)lanes),
+                             _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)))
+VECTOR_OP(vector, load_edge, (const float *from, edge last),
+          _mm256_maskload_ps(from, last))
+VECTOR_STORE(store_edge, (float *to, edge last, vector x),
+             _mm256_maskstore_ps(to, last, x))
+VECTOR_OP(vector, spread, (const float *from), _mm256_broadcast_ss(from))
+VECTOR_OP(vector, multiply_add, (vector x, vector y, vector sum),
+          _mm256_fmadd_ps(x, y, sum))
+VECTOR_OP(vector, where_positive, (vector y, vector x),
+          _mm256_and_ps(_mm256_cmp_ps(y, _mm256_setzero_ps(), _CMP_GT_OQ), x))
+VECTOR_OP(vector, relu, (vector x), _mm256_max_ps(_mm256_setzero_ps(), x))
 
 IPU_INLINE TARGET void
 transpose(const float *in, int64_t in_row, float *out, int64_t out_row)

@@ -18,72 +18,23 @@ enum { BLOCK = 16, UNROLL = 4, FIRST_LEVEL_K = 0 };
 typedef __m512 vector;
 typedef __mmask16 edge;
 
-IPU_INLINE TARGET vector
-zero(void)
-{
-    return _mm512_setzero_ps();
-}
-
-IPU_INLINE TARGET vector
-load(const float *from)
-{
-    return _mm512_loadu_ps(from);
-}
-
-IPU_INLINE TARGET vector
-load_halves(const uint16_t *from)
-{
-    return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)from));
-}
-
-IPU_INLINE TARGET void
-store(float *to, vector x)
-{
-    _mm512_storeu_ps(to, x);
-}
-
-IPU_INLINE TARGET edge
-edge_of(int64_t lanes)
-{
-    return (edge)((1u << lanes) - 1);
-}
-
-IPU_INLINE TARGET vector
-load_edge(const float *from, edge last)
-{
-    return _mm512_maskz_loadu_ps(last, from);
-}
-
-IPU_INLINE TARGET void
-store_edge(float *to, edge last, vector x)
-{
-    _mm512_mask_storeu_ps(to, last, x);
-}
-
-IPU_INLINE TARGET vector
-spread(const float *from)
-{
-    return _mm512_set1_ps(*from);
-}
-
-IPU_INLINE TARGET vector
-multiply_add(vector x, vector y, vector sum)
-{
-    return _mm512_fmadd_ps(x, y, sum);
-}
-
-IPU_INLINE TARGET vector
-where_positive(vector y, vector x)
-{
-    return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(y, _mm512_setzero_ps(), _CMP_GT_OQ),
-                               x);
-}
-
-IPU_INLINE TARGET vector
-relu(vector x)
-{
-    return _mm512_max_ps(_mm512_setzero_ps(), x);
-}
+VECTOR_OP(vector, zero, (void), _mm512_setzero_ps())
+VECTOR_OP(vector, load, (const float *from), _mm512_loadu_ps(from))
+VECTOR_OP(vector, load_halves, (const uint16_t *from),
+          _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)from)))
+VECTOR_STORE(store, (float *to, vector x), _mm512_storeu_ps(to, x))
+VECTOR_OP(edge, edge_of, (int64_t lanes), (edge)((1u << lanes) - 1))
+VECTOR_OP(vector, load_edge, (const float *from, edge last),
+          _mm512_maskz_loadu_ps(last, from))
+VECTOR_STORE(store_edge, (float *to, edge last, vector x),
+             _mm512_mask_storeu_ps(to, last, x))
+VECTOR_OP(vector, spread, (const float *from), _mm512_set1_ps(*from))
+VECTOR_OP(vector, multiply_add, (vector x, vector y, vector sum),
+          _mm512_fmadd_ps(x, y, sum))
+VECTOR_OP(vector, where_positive, (vector y, vector x),
+          _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(y, _mm512_setzero_ps(), _CMP_GT_OQ),
+                              x))
+VECTOR_OP(vector, relu, (vector x), _mm512_max_ps(_mm512_setzero_ps(), x))
 
 /* Pairs, quads, then lanes of 128 bits, twice. */
 IPU_INLINE TARGET void

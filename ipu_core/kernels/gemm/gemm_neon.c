@@ -17,35 +17,12 @@ enum { BLOCK = 4, UNROLL = 4, FIRST_LEVEL_K = 0 };
 typedef float32x4_t vector;
 typedef int64_t edge;
 
-IPU_INLINE vector
-zero(void)
-{
-    return vdupq_n_f32(0.0f);
-}
-
-IPU_INLINE vector
-load(const float *from)
-{
-    return vld1q_f32(from);
-}
-
-IPU_INLINE vector
-load_halves(const uint16_t *from)
-{
-    return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(from)));
-}
-
-IPU_INLINE void
-store(float *to, vector x)
-{
-    vst1q_f32(to, x);
-}
-
-IPU_INLINE edge
-edge_of(int64_t lanes)
-{
-    return lanes;
-}
+VECTOR_OP(vector, zero, (void), vdupq_n_f32(0.0f))
+VECTOR_OP(vector, load, (const float *from), vld1q_f32(from))
+VECTOR_OP(vector, load_halves, (const uint16_t *from),
+          vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(from))))
+VECTOR_STORE(store, (float *to, vector x), vst1q_f32(to, x))
+VECTOR_OP(edge, edge_of, (int64_t lanes), lanes)
 
 IPU_INLINE vector
 load_edge(const float *from, edge last)
@@ -67,29 +44,11 @@ store_edge(float *to, edge last, vector x)
     }
 }
 
-IPU_INLINE vector
-spread(const float *from)
-{
-    return vld1q_dup_f32(from);
-}
-
-IPU_INLINE vector
-multiply_add(vector x, vector y, vector sum)
-{
-    return vfmaq_f32(sum, x, y);
-}
-
-IPU_INLINE vector
-where_positive(vector y, vector x)
-{
-    return vbslq_f32(vcgtq_f32(y, zero()), x, zero());
-}
-
-IPU_INLINE vector
-relu(vector x)
-{
-    return vbslq_f32(vcltq_f32(x, zero()), zero(), x);
-}
+VECTOR_OP(vector, spread, (const float *from), vld1q_dup_f32(from))
+VECTOR_OP(vector, multiply_add, (vector x, vector y, vector sum), vfmaq_f32(sum, x, y))
+VECTOR_OP(vector, where_positive, (vector y, vector x),
+          vbslq_f32(vcgtq_f32(y, zero()), x, zero()))
+VECTOR_OP(vector, relu, (vector x), vbslq_f32(vcltq_f32(x, zero()), zero(), x))
 
 IPU_INLINE void
 transpose(const float *in, int64_t in_row, float *out, int64_t out_row)

@@ -18,11 +18,7 @@ enum { BLOCK = 4, UNROLL = 1, FIRST_LEVEL_K = 0 };
 typedef float vector __attribute__((vector_size(16)));
 typedef int64_t edge;
 
-IPU_INLINE vector
-zero(void)
-{
-    return (vector){0.0f, 0.0f, 0.0f, 0.0f};
-}
+VECTOR_OP(vector, zero, (void), ((vector){0.0f, 0.0f, 0.0f, 0.0f}))
 
 IPU_INLINE vector
 load(const float *from)
@@ -32,12 +28,9 @@ load(const float *from)
     return x;
 }
 
-IPU_INLINE vector
-load_halves(const uint16_t *from)
-{
-    return (vector){ipu_float16_to_float(from[0]), ipu_float16_to_float(from[1]),
-                    ipu_float16_to_float(from[2]), ipu_float16_to_float(from[3])};
-}
+VECTOR_OP(vector, load_halves, (const uint16_t *from),
+          ((vector){ipu_float16_to_float(from[0]), ipu_float16_to_float(from[1]),
+                    ipu_float16_to_float(from[2]), ipu_float16_to_float(from[3])}))
 
 IPU_INLINE void
 store(float *to, vector x)
@@ -45,11 +38,7 @@ store(float *to, vector x)
     memcpy(to, &x, sizeof x);
 }
 
-IPU_INLINE edge
-edge_of(int64_t lanes)
-{
-    return lanes;
-}
+VECTOR_OP(edge, edge_of, (int64_t lanes), lanes)
 
 IPU_INLINE vector
 load_edge(const float *from, edge last)
@@ -65,11 +54,7 @@ store_edge(float *to, edge last, vector x)
     memcpy(to, &x, (size_t)last * sizeof(float));
 }
 
-IPU_INLINE vector
-spread(const float *from)
-{
-    return (vector){*from, *from, *from, *from};
-}
+VECTOR_OP(vector, spread, (const float *from), ((vector){*from, *from, *from, *from}))
 
 #ifdef FP_FAST_FMAF
 IPU_INLINE vector

@@ -36,6 +36,18 @@ typedef enum ipu__a_form {
 
 enum { IPU_NARROW = 4 };
 
+/* The operations of a file's vectors, a row each, by instructions of its TARGET. */
+#define VECTOR_OP(type, name, parameters, value) \
+    IPU_INLINE TARGET type name parameters \
+    { \
+        return value; \
+    }
+#define VECTOR_STORE(name, parameters, statement) \
+    IPU_INLINE TARGET void name parameters \
+    { \
+        statement; \
+    }
+
 /* C[m,n] = A[m,k] B[k,n]. Each element is a tree of chains of fused multiply-adds in the
  * order of k (sum_tree.h), of which short ones are one chain: tiles, chunks and parts of
  * any size give the same bits. */

@@ -404,19 +404,10 @@ ipu__turned_f32(float x, uint64_t quarter)
     c = c * z + 1.0 / 24.0;
     c = c * z - 0.5;
     c = c * z + 1.0;
-    uint64_t turns;
-    uint64_t s_bits;
-    uint64_t c_bits;
-    memcpy(&turns, &shifted, sizeof turns);
-    memcpy(&s_bits, &s, sizeof s_bits);
-    memcpy(&c_bits, &c, sizeof c_bits);
-    turns += quarter;
+    uint64_t turns = ipu__double_bits(shifted) + quarter;
     uint64_t odd = UINT64_C(0) - (turns & 1);
-    uint64_t bits = (c_bits & odd) | (s_bits & ~odd);
-    bits ^= (turns & 2) << 62;
-    double result;
-    memcpy(&result, &bits, sizeof result);
-    return (float)result;
+    uint64_t bits = (ipu__double_bits(c) & odd) | (ipu__double_bits(s) & ~odd);
+    return (float)ipu__bits_double(bits ^ ((turns & 2) << 62));
 }
 
 /* x^y of a normal x > 0 that is not infinite, in pairs of floats whose sum has more
