@@ -139,15 +139,17 @@ class FirstGeneration(Functional):
         del args, kwargs
         refuse_call(f"{__name__}.FirstGeneration.save")
 
-    def load_weights(self, filepath: str | os.PathLike[str]) -> LoadStatus:
-        """Read weights from a file.
+    def load_weights(
+        self, filepath: str | os.PathLike[str], *args: Any, **kwargs: Any
+    ) -> LoadStatus:
+        """Read weights from a file; arguments as for ``Model``.
 
         Raises:
             NotFoundError: There is no such file.
             ValueError: It is damaged or of another model.
         """
         try:
-            return super().load_weights(filepath)
+            return super().load_weights(filepath, *args, **kwargs)
         except FileNotFoundError as error:
             raise tf.errors.NotFoundError(str(error)) from error
 

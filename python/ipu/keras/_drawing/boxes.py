@@ -65,8 +65,8 @@ def boxes_of(model: Any, shown: Shown, scope: str = "") -> list[Box]:
     if graph is None:  # what its own `call` does has no graph
         return [Box(scope + model.name, [f"{model.name}: {type(model).__name__}"])]
     found: dict[str, Box] = {}
-    chosen = _chosen(graph.layers, shown.layers)
-    for layer in chosen:
+    within = chosen(graph.layers, shown.layers)
+    for layer in within:
         box = Box(scope + layer.name, _lines(layer, graph, shown))
         if shown.nested and getattr(layer, "_graph", None) is not None:
             inside = shown._replace(layers=None)
@@ -81,7 +81,8 @@ def boxes_of(model: Any, shown: Shown, scope: str = "") -> list[Box]:
     return list(found.values())
 
 
-def _chosen(layers: Sequence[Any], bounds: Sequence[str] | None) -> list[Any]:
+def chosen(layers: Sequence[Any], bounds: Sequence[str] | None) -> list[Any]:
+    """Return the layers from the first name to the last, which are patterns."""
     if bounds is None:
         return list(layers)
     names = [layer.name for layer in layers]

@@ -130,7 +130,7 @@ def _read_names(group: Any, key: str) -> list[str]:
     return [name.decode() if isinstance(name, bytes) else str(name) for name in found]
 
 
-def load_weights(model: Any, path: str) -> None:
+def load_weights(model: Any, path: str, rule: fitting.Rule = fitting.WHOLE) -> None:
     """Read the weights of a model: layer by layer, in order."""
     with _open(path) as file:
         group = file.get("model_weights", file)
@@ -146,7 +146,7 @@ def load_weights(model: Any, path: str) -> None:
         theirs.append((_TOP, top))
     arrays: dict[str, Array] = {}
     wanted: dict[str, Any] = {}
-    is_same = len(ours) == len(theirs)
+    is_same = len(ours) == len(theirs) and not rule.by_name
     for number in range(max(len(ours), len(theirs))):
         if number < len(ours):
             name, variables = ours[number]
@@ -155,7 +155,7 @@ def load_weights(model: Any, path: str) -> None:
             # of as many layers, names do not count
             named = ours[number][0] if is_same else theirs[number][0]
             arrays |= {f"{named}/{n}": a for n, a in enumerate(theirs[number][1])}
-    fitting.assign(fitting.fitted(wanted, arrays, path, model.name))
+    fitting.assign(fitting.fitted(wanted, arrays, path, model.name, rule))
 
 
 def _open(path: str) -> Any:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import io
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -48,12 +48,34 @@ def _write_weights(model: Any, file: Any) -> None:
             group.create_dataset(str(number), data=variable.numpy())
 
 
-def load_weights(model: Any, path: str) -> None:
+def load_weights(model: Any, path: str, rule: fitting.Rule = fitting.WHOLE) -> None:
     """Read weights from a ``.weights.h5`` file, or from an archive."""
-    arrays = _arrays(path, _opened(path))
+    names: dict[str, str] = {}
+    arrays = _arrays(path, _opened(path), names)
     weights = {key: a for key, a in arrays.items() if not _is_beside(key)}
     wanted = tree.variables_of(model)
-    fitting.assign(fitting.fitted(wanted, weights, path, model.name))
+    if rule.by_name:
+        if not names:
+            raise ValueError(
+                f"The file {path!r} does not say the names of its layers. Leave "
+                "`by_name` as it is by default, with `skip_mismatch=True`."
+            )
+        ours = {path: name for path, name, _ in tree.groups_of(model)}
+        wanted, weights = _by_names(wanted, ours), _by_names(weights, names)
+    fitting.assign(fitting.fitted(wanted, weights, path, model.name, rule))
+
+
+def _by_names(values: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """Values by the names of layers and those around them, in place of their paths."""
+
+    def named(key: str) -> str:
+        path, _, number = key.rpartition("vars/")
+        parts = path.rstrip("/").split("/")
+        around = ("/".join(parts[: n + 1]) for n in range(len(parts)))
+        found = [names[one] for one in around if one and one in names]
+        return "/".join([*found, number])
+
+    return {named(key): value for key, value in values.items()}
 
 
 def _is_beside(key: str) -> bool:
@@ -81,13 +103,18 @@ def _damaged(path: str, reason: object) -> ValueError:
     )
 
 
-def _arrays(path: str, source: Any) -> dict[str, Array]:
+def _arrays(
+    path: str, source: Any, names: dict[str, str] | None = None
+) -> dict[str, Array]:
+    """Read all arrays by their paths, and the names of layers by those of groups."""
     module = h5py(path)
     found: dict[str, Array] = {}
 
     def visit(name: str, item: Any) -> None:
         if isinstance(item, module.Dataset):
             found[name] = np.asarray(item[()])
+        elif names is not None and "name" in item.attrs:
+            names[name.removesuffix("vars").rstrip("/")] = str(item.attrs["name"])
 
     try:
         with module.File(source, "r") as file:

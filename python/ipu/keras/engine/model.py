@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ipu import tf
 from ipu._text.suggestions import refuse_unknown
 from ipu._text.tracebacks import boundaries
+from ipu.keras._files.fitting import Rule
 from ipu.keras._names import nearest
 from ipu.keras._types import Nest
 from ipu.keras.engine.base_layer import Layer, unique
@@ -370,11 +371,22 @@ class Model(Trainer):
         del options
         saving.save_weights(self, filepath, overwrite, save_format)
 
-    def load_weights(self, filepath: str | os.PathLike[str]) -> weights_file.LoadStatus:
+    def load_weights(
+        self,
+        filepath: str | os.PathLike[str],
+        by_name: bool = False,
+        skip_mismatch: bool = False,
+        options: Any = None,
+    ) -> weights_file.LoadStatus:
         """Read weights from a file of any format that ``save`` and Keras write.
 
         Args:
             filepath: The file.
+            by_name: Whether layers get the weights of the layer of their name, and
+                those whose name is not in the file stay as they are.
+            skip_mismatch: Whether layers whose weights are other ones in the file, or
+                not there, stay as they are, with a warning that lists them.
+            options: Ignored.
 
         Returns:
             An object with the methods that programs for TensorFlow call.
@@ -383,8 +395,18 @@ class Model(Trainer):
             FileNotFoundError: There is no such file.
             ValueError: It is damaged or of another model, and the message lists what
                 differs; then nothing is changed.
+
+        Example:
+            >>> layers = keras.layers
+            >>> path = "base.weights.h5"
+            >>> base = [keras.Input((4,)), layers.Dense(8, name="base")]
+            >>> keras.Sequential([*base, layers.Dense(3)]).save_weights(path)
+            >>> base = [keras.Input((4,)), layers.Dense(8, name="base")]
+            >>> model = keras.Sequential([*base, layers.Dense(2, name="head")])
+            >>> _ = model.load_weights(path, by_name=True)  # the head stays new
         """
-        saving.load_weights(self, filepath)
+        del options
+        saving.load_weights(self, filepath, Rule(bool(by_name), bool(skip_mismatch)))
         return weights_file.LoadStatus()
 
     def get_compile_config(self) -> dict[str, Any] | None:
@@ -411,6 +433,8 @@ class Model(Trainer):
         positions: Any = None,
         print_fn: Callable[[str], Any] | None = None,
         expand_nested: bool = False,
+        show_trainable: bool = False,
+        layer_range: Any = None,
     ) -> None:
         """Print a table of the layers.
 
@@ -419,11 +443,15 @@ class Model(Trainer):
             positions: Where columns end, as parts of the width.
             print_fn: Gets each line; ``print`` by default.
             expand_nested: Whether layers of inner models are listed too.
+            show_trainable: Whether a column says if layers are trained: Y, N, or a
+                dash where there are no weights.
+            layer_range: Patterns of the names of the first and the last layer listed.
 
         Raises:
-            ValueError: The model is not built.
+            ValueError: The model is not built, or no layer has such a name.
         """
-        for line in summary.lines(self, line_length, positions, expand_nested):
+        shown = (expand_nested, show_trainable, layer_range)
+        for line in summary.lines(self, line_length, positions, *shown):
             (print_fn or print)(line)
 
     def _repr_html_(self) -> str:

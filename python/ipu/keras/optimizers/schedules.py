@@ -183,27 +183,56 @@ class PolynomialDecay(LearningRateSchedule):
 class CosineDecay(LearningRateSchedule):
     """Half a cosine from ``initial_learning_rate`` to ``alpha`` times it.
 
+    With ``warmup_target`` the rate first grows to that, along a line, and the cosine
+    begins there.
+
     Args:
-        decay_steps: The step at which the end is reached.
-        alpha: The end, as a part of the first rate.
+        decay_steps: How many steps the cosine takes.
+        alpha: The end, as a part of the rate that the cosine begins with.
+        warmup_target: The rate after the first steps; None for no such steps.
+        warmup_steps: How many they are.
+
+    Raises:
+        ValueError: There is a ``warmup_target`` and ``warmup_steps`` is not above 0.
 
     Example:
         >>> rate = CosineDecay(1.0, decay_steps=100, alpha=0.2)
         >>> [f"{float(rate(step)):.2f}" for step in (0, 50, 100, 500)]
         ['1.00', '0.60', '0.20', '0.20']
+        >>> rate = CosineDecay(0.0, 100, warmup_target=1.0, warmup_steps=10)
+        >>> [f"{float(rate(step)):.2f}" for step in (0, 5, 10, 60, 110)]
+        ['0.00', '0.50', '1.00', '0.50', '0.00']
     """
 
     initial_learning_rate: float
     decay_steps: float
     alpha: float = 0.0
     name: str | None = None
+    warmup_target: float | None = None
+    warmup_steps: float = 0
+
+    def __post_init__(self) -> None:
+        if self.warmup_target is not None and self.warmup_steps <= 0:
+            raise ValueError(
+                "`warmup_steps` must be above 0 where `warmup_target` is given. "
+                f"Received: warmup_target={self.warmup_target}, warmup_steps="
+                f"{self.warmup_steps}."
+            )
 
     def __call__(self, step: Any) -> Tensor:
         steps = tf.constant(float(self.decay_steps), dtype="float32")
-        part = tf.minimum(_float(step), steps) / steps
+        first, target = self.initial_learning_rate, self.warmup_target
+        done = _float(step)
+        if target is not None:
+            done = tf.maximum(done - float(self.warmup_steps), 0.0)
+        part = tf.minimum(done, steps) / steps
         decayed = 0.5 * (1.0 + _cos_pi(part))
         factor = (1.0 - self.alpha) * decayed + self.alpha
-        return self.initial_learning_rate * factor
+        if target is None:
+            return first * factor
+        share = tf.minimum(_float(step) / float(self.warmup_steps), 1.0)
+        line = first + (target - first) * share
+        return tf.where(share < 1.0, line, target * factor)
 
 
 @dataclass(eq=False, repr=False)

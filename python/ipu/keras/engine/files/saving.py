@@ -19,6 +19,7 @@ from ipu._text.missing import refuse
 from ipu._text.refusals import refuse_given
 from ipu._text.user_warnings import warn_user
 from ipu.keras import _functions, _serialization, losses, metrics, optimizers
+from ipu.keras._files.fitting import WHOLE, Rule
 from ipu.keras._files.places import (
     Format,
     check_free,
@@ -113,13 +114,13 @@ def _existing(filepath: Path, what: str) -> tuple[str, Format]:
     return path, sniff(path, kind)
 
 
-def load_weights(model: Any, filepath: Path) -> None:
+def load_weights(model: Any, filepath: Path, rule: Rule = WHOLE) -> None:
     weights = model.weights  # raises where there are none yet
     path, kind = _existing(filepath, "weights file")
     if kind is Format.OWN:
-        weights_file.load(weights, path, model.name)
+        weights_file.load(weights, path, model.name, rule)
     else:
-        _of_keras(kind).load_weights(model, path)
+        _of_keras(kind).load_weights(model, path, rule)
 
 
 def _training_config(model: Any) -> dict[str, Any] | None:

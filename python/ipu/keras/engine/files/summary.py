@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ipu._text import tables
+from ipu.keras._drawing.boxes import chosen
 
 if TYPE_CHECKING:
     from ipu.keras.engine.base_layer import Layer
@@ -61,14 +62,23 @@ def _is_chain(model: Model) -> bool:
     )
 
 
-def _rows(model: Model, expand_nested: bool) -> tuple[list[str], list[list[str]]]:
+def _rows(
+    model: Model,
+    expand_nested: bool,
+    show_trainable: bool = False,
+    layer_range: Sequence[str] | None = None,
+) -> tuple[list[str], list[list[str]]]:
     with_links = not _is_chain(model)
     head = ["Layer (type)", "Output Shape", "Param #"]
     if with_links:
         head.append("Connected to")
+    if show_trainable:
+        head.append("Trainable")
 
-    def rows_of(owner: Any, prefix: str) -> Iterator[list[str]]:
-        for layer in owner.layers:
+    def rows_of(
+        owner: Any, prefix: str, bounds: Sequence[str] | None = None
+    ) -> Iterator[list[str]]:
+        for layer in chosen(owner.layers, bounds):
             row = [
                 f"{prefix}{layer.name} ({type(layer).__name__})",
                 _shape(layer),
@@ -76,11 +86,13 @@ def _rows(model: Model, expand_nested: bool) -> tuple[list[str], list[list[str]]
             ]
             if with_links:
                 row.append(_links(layer, owner))
+            if show_trainable:
+                row.append(("Y" if layer.trainable else "N") if layer.weights else "-")
             yield row
             if expand_nested and hasattr(layer, "layers"):
                 yield from rows_of(layer, prefix + "  ")
 
-    return head, list(rows_of(model, ""))
+    return head, list(rows_of(model, "", layer_range))
 
 
 def _totals(model: Model) -> list[str]:
@@ -161,9 +173,11 @@ def lines(
     line_length: int | None = None,
     positions: Sequence[float] | None = None,
     expand_nested: bool = False,
+    show_trainable: bool = False,
+    layer_range: Sequence[str] | None = None,
 ) -> list[str]:
     _need_built(model)
-    head, rows = _rows(model, expand_nested)
+    head, rows = _rows(model, expand_nested, show_trainable, layer_range)
     table = table_lines(head, rows, line_length, positions)
     return [f'Model: "{model.name}"', *table, *_totals(model), "_" * len(table[0])]
 

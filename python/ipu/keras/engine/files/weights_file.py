@@ -56,7 +56,12 @@ def encoded(
     return contents
 
 
-def load(variables: Sequence[Any], path: str, model_name: str) -> None:
+def load(
+    variables: Sequence[Any],
+    path: str,
+    model_name: str,
+    rule: fitting.Rule = fitting.WHOLE,
+) -> None:
     """Read variables: by name, or where names differ, in order.
 
     Raises:
@@ -64,10 +69,12 @@ def load(variables: Sequence[Any], path: str, model_name: str) -> None:
     """
     arrays, order = _read(path)
     keys = _keys(variables)
-    if set(keys) != set(arrays) and order is not None and len(order) == len(keys):
+    may_differ = order is not None and len(order) == len(keys) and not rule.by_name
+    if set(keys) != set(arrays) and may_differ:
+        assert order is not None
         arrays = {key: arrays[name] for key, name in zip(keys, order, strict=True)}
     wanted = dict(zip(keys, variables, strict=True))
-    fitting.assign(fitting.fitted(wanted, arrays, path, model_name))
+    fitting.assign(fitting.fitted(wanted, arrays, path, model_name, rule))
 
 
 class LoadStatus:
