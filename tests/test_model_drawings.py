@@ -115,7 +115,9 @@ def test_files_are_svg_dot_and_by_matplotlib(tmp_path: Path) -> None:
     picture = ElementTree.parse(tmp_path / "model.svg")
     texts = [one.text for one in picture.iter("{http://www.w3.org/2000/svg}text")]
     assert "last: Dense" in texts and "output: (None, 1)" in texts
-    assert drawing._repr_svg_().startswith("<svg")
+    assert "prefers-color-scheme:dark" in drawing._repr_svg_()
+    page = drawing._repr_html_()  # in the colours of the page around it
+    assert "<svg" in page and "currentColor" in page and "<style" not in page
     assert keras.utils.plot_model(model, None).create(format="svg")
     keras.utils.plot_model(model, tmp_path / "model.dot", expand_nested=True)
     text = (tmp_path / "model.dot").read_text()

@@ -40,13 +40,24 @@ with strategy.scope():
     model.fit(x, y, batch_size=8, epochs=5, callbacks=[Stop()])
 """
 KEPT = "print(len(model.history.history['loss']), len(model.history.steps['loss']))"
+LONG = "model.fit(x, y, batch_size=8, epochs=300, validation_data=(x, y))"
+LATER = ["model.history", "model.fit(x, y, 8, epochs=2, verbose=0)"]
 SHOW = ["tf.constant([1.0])", "tf.Variable([1.0])", "tf.data.Dataset.range(3)"]
 
 
 @pytest.fixture(scope="module")
 def cells() -> list[Any]:
     """The outputs of each cell, as a saved notebook has them."""
-    code = [SETUP, FIT, "model.evaluate(x, y, batch_size=8);", STOP, KEPT, *SHOW]
+    code = [
+        SETUP,
+        FIT,
+        "model.evaluate(x, y, batch_size=8);",
+        STOP,
+        KEPT,
+        *SHOW,
+        LONG,
+        *LATER,
+    ]
     cells = [nbformat.v4.new_code_cell(source) for source in code]
     notebook = nbformat.v4.new_notebook(cells=cells)
     client = nbclient.NotebookClient(notebook, timeout=120, allow_errors=True)
@@ -92,5 +103,30 @@ def test_what_is_interrupted_keeps_its_results(cells: list[Any]) -> None:
 
 
 def test_values_have_a_form_for_notebooks(cells: list[Any]) -> None:
-    for (output,) in cells[5:]:
+    for (output,) in cells[5:8]:
         assert output.data["text/html"].startswith("<pre>")
+
+
+def test_a_cell_that_ends_in_fit_shows_one_table_folded_with_curves(
+    cells: list[Any],
+) -> None:
+    (output,) = cells[8]
+    assert output.output_type == "display_data"
+    table, _, curves = output.data["text/plain"].partition("\n\n")
+    rows = [line.split() for line in table.splitlines()]
+    shown = [row[0] for row in rows]
+    assert shown[1:7] == ["1/300", "2/300", "3/300", "4/300", "5/300", "..."]
+    assert shown[7:] == [f"{epoch}/300" for epoch in range(291, 301)]
+    assert "\nval_mae " in curves
+    # a picture of each metric, the validation's curve in it, in the page's colours
+    html = output.data["text/html"]
+    assert html.count("<svg") == 7 and html.count("<polyline") == 14
+    assert "currentColor" in html and html.count("<tr>") == 17
+
+
+def test_a_history_is_shown_where_its_table_was_not(cells: list[Any]) -> None:
+    for outputs, rows, pictures in ((cells[9], 16, 7), (cells[10], 2, 0)):
+        (output,) = outputs
+        assert output.output_type == "execute_result"
+        html = output.data["text/html"]
+        assert html.count("<tr>") == rows + 1 and html.count("<svg") == pictures

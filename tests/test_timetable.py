@@ -366,3 +366,31 @@ def test_the_pictures_of_the_page(name: str) -> None:
     if os.environ.get("IPU_UPDATE_GOLDEN") == "1":
         path.write_text(svg)
     assert path.read_text() == svg
+
+
+def test_short_passes_are_seen_beside_long_ones() -> None:
+    rows = [(0, "F", 0, 0, 0, 10), (1, "F", 1, 0, 10, 1_350_000)]
+    table = ipu.Timetable("1F1B", 2, micro_batches=1, training=False, recorded=rows)
+    assert "recorded: 1.35 ms, " in str(table)
+    widths = re.findall(r'<rect [^>]*width="([\d.]+)"[^>]*><title>', table.to_svg())
+    assert len(widths) == 2 and min(map(float, widths)) >= 0.8
+
+
+def test_a_saved_plot_has_all_of_its_labels() -> None:
+    pyplot = pytest.importorskip("matplotlib.pyplot", reason="needs '.[plot]'")
+    pyplot.switch_backend("agg")
+    table = ipu.Timetable("1F1B", ["the words", "a", "b", "c"])
+    _, (above, below) = pyplot.subplots(2, 1)
+    for axes in (table.plot(), table.plot(above), table.plot(below)):
+        figure = axes.figure
+        figure.canvas.draw()
+        parts = [axes.get_legend(), axes.title, axes.xaxis.label]
+        boxes = [one.get_window_extent() for one in parts]
+        for box in boxes:
+            assert box.x0 >= 0 and box.x1 <= figure.bbox.x1
+            assert box.y0 >= 0 and box.y1 <= figure.bbox.y1
+        assert not boxes[0].overlaps(boxes[2])
+    assert (
+        above.get_legend().get_window_extent().y0 > below.title.get_window_extent().y1
+    )
+    pyplot.close("all")

@@ -6,6 +6,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 
+def shown(value: object) -> str:
+    """Give a result with as many digits as a reader wants.
+
+    Example:
+        >>> shown(0.25), shown(1e-6), shown(3)
+        ('0.2500', '1.0000e-06', '3')
+    """
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:.4f}" if abs(value) > 1e-3 or value == 0 else f"{value:.4e}"
+
+
 def as_text(rows: Sequence[Sequence[str]], left: int = 0) -> str:
     """Give rows of cells as lines, with the columns' right sides below each other.
 

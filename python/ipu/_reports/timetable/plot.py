@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+import textwrap
 from typing import TYPE_CHECKING, Any
 
 from ipu._reports.timetable.boxes import (
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from ipu._reports.timetable.table import Timetable
 
 _MOST_LABELS = 1500
+_LETTER = 0.08  # inches, of a title
 _ROW = 0.84  # of the distance of rows
 
 
@@ -39,17 +41,24 @@ def draw(timetable: Timetable, axes: Any) -> Any:
     boxes, unit, scale = _boxes(timetable)
     ipus = sorted(set(timetable.ipus))
     span = max(box.end for box in boxes) / scale
+    title = timetable._title()
     if axes is None:
-        wide = min(max(4.0, 0.3 * timetable.time_steps), 16.0)
-        _, axes = pyplot.subplots(figsize=(wide, 1.4 + 0.55 * len(ipus)))
+        wide = min(max(_LETTER * len(title) + 2, 0.3 * timetable.time_steps), 16.0)
+        _, axes = pyplot.subplots(figsize=(wide, 2.2 + 0.55 * len(ipus)))
+    figure = axes.figure
+    if figure.get_layout_engine() is None:
+        figure.set_layout_engine("constrained")  # room for labels, titles, legends
+    inches = figure.get_figwidth() * axes.get_position().width
     places = _places(timetable)
     for box in boxes:
         low, height = places[ipus.index(box.ipu), box.kind, box.stage]
-        width = (box.end - box.begin) / scale
+        width = max((box.end - box.begin) / scale, span / (100 * inches))
         face = colour(box.stage, box.kind)
         place = (box.begin / scale, low)
+        # an edge would hide a narrow pass
+        edge = axes.get_facecolor() if width > span / 250 else face
         axes.add_patch(
-            patches.Rectangle(place, width, height, facecolor=face, edgecolor="white")
+            patches.Rectangle(place, width, height, facecolor=face, edgecolor=edge)
         )
         if len(boxes) <= _MOST_LABELS and width > span / 80:
             axes.text(
@@ -66,7 +75,10 @@ def draw(timetable: Timetable, axes: Any) -> Any:
     axes.set_ylim(len(ipus) - 0.5, -0.5)
     axes.set_yticks(range(len(ipus)), [f"IPU {ipu}" for ipu in ipus])
     axes.set_xlabel(unit)
-    axes.set_title(timetable._title(), fontsize=10)
+    axes.set_title(
+        textwrap.fill(title, max(int(inches / _LETTER), 20), break_on_hyphens=False),
+        fontsize=10,
+    )
     for side in ("top", "right", "left"):
         axes.spines[side].set_visible(False)
     axes.tick_params(axis="y", length=0)
@@ -74,7 +86,7 @@ def draw(timetable: Timetable, axes: Any) -> Any:
         axes.xaxis.get_major_locator().set_params(integer=True)
         for _, begin, _ in bands(timetable._core)[1:]:
             axes.axvline(begin, color="gray", linewidth=0.8, linestyle=":", zorder=0)
-    _add_legend(timetable, axes, patches, boxes)
+    _add_legend(timetable, axes, patches, boxes, inches)
     return axes
 
 
@@ -101,7 +113,7 @@ def _places(timetable: Timetable) -> dict[tuple[int, str, int], tuple[float, flo
 
 
 def _add_legend(
-    timetable: Timetable, axes: Any, patches: Any, boxes: list[Box]
+    timetable: Timetable, axes: Any, patches: Any, boxes: list[Box], inches: float
 ) -> None:
     kinds = sorted({box.kind for box in boxes}, key=KINDS.index)
     handles = [
@@ -112,11 +124,13 @@ def _add_legend(
         for stage, name in enumerate(timetable.names[:8])
         for kind in kinds
     ]
+    longest = max(len(handle.get_label()) for handle in handles)
     axes.legend(
         handles=handles,
-        ncols=min(timetable.stages, 8),
+        ncols=max(1, min(timetable.stages, 8, int(inches / (0.7 + _LETTER * longest)))),
         loc="upper center",
-        bbox_to_anchor=(0.5, -0.25),
+        bbox_to_anchor=(0.5, 0.0),
+        borderaxespad=5.0,  # below the axis and its label, in letters
         fontsize=8,
         frameon=False,
     )

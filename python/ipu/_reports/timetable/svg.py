@@ -49,6 +49,7 @@ _TOP = 50.0
 _BANDS = 24.0  # height of the line with their names
 _RECORDED_WIDTH = 40 * _STEP
 _MOST_RECORDED = 6000
+_LEAST_WIDTH = 0.8  # of a pass that is short beside the others
 
 
 class _Tick(NamedTuple):
@@ -251,7 +252,8 @@ def _boxes(timetable: Timetable, picture: _Picture) -> Iterator[str]:
         name = timetable.names[stage]
         yield f'<g fill="{colour(stage, kind)}">'
         for box, x, y, width in members:
-            inset = min(1.0, width / 8)
+            width = max(width, _LEAST_WIDTH)
+            inset = min(1.0, (width - _LEAST_WIDTH) / 8)
             place = "" if timetable._boxes else f", time step {box.begin:g}"
             yield (
                 rect(x + inset, y + 1, width - 2 * inset, _LANE - 2, ' rx="3"')[:-2]

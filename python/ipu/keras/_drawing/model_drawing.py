@@ -90,7 +90,12 @@ class ModelDrawing:
         save_pixels(self._drawing, self._across, name, self._dpi)
 
     def _repr_svg_(self) -> str:
-        return as_svg(self._drawing, self._across, is_file=False)
+        return self.to_svg()
+
+    def _repr_html_(self) -> str:
+        # notebooks show SVG as an image, which does not know the page's colours
+        picture = as_svg(self._drawing, self._across, is_file=False)
+        return f'<div style="overflow-x:auto">{picture}</div>'
 
     def __repr__(self) -> str:
         return f"<ModelDrawing of {self._name!r}: {len(self._drawing.boxes)} layers>"

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ipu._text.tables import as_html, as_text
+from ipu._text import curves, notebook
+from ipu._text.tables import as_html, as_text, shown
 from ipu.keras.callbacks.callback import Callback, Logs
 
 __all__ = ["History"]
@@ -36,6 +37,7 @@ class History(Callback):
         self.history: dict[str, list[float]] = {}
         self.epoch: list[int] = []
         self.steps: dict[str, list[float]] = {}
+        self._shown_in: int | None = None  # a notebook's cell
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
         self.epoch = []
@@ -55,16 +57,27 @@ class History(Callback):
 
     def _rows(self) -> list[list[str]]:
         return [
-            [str(epoch + 1), *(f"{values[i]:.4f}" for values in self.history.values())]
+            [str(epoch + 1), *(shown(values[i]) for values in self.history.values())]
             for i, epoch in enumerate(self.epoch)
             if all(len(values) > i for values in self.history.values())
         ]
 
     def __str__(self) -> str:
-        return as_text([["epoch", *self.history], *self._rows()])
+        rows = self._rows()
+        table = as_text([["epoch", *self.history], *curves.folded(rows)])
+        if not curves.is_folded(rows):
+            return table
+        return f"{table}\n\n{curves.as_blocks(self.history)}"
 
     def __repr__(self) -> str:
         return f"<History: {len(self.epoch)} epochs of {', '.join(self.history)}>"
 
+    def _ipython_display_(self) -> None:
+        """Show nothing in the cell whose ``fit`` has shown its table."""
+        if self._shown_in is None or self._shown_in != notebook.cell():
+            raise NotImplementedError  # IPython takes the next of these methods
+
     def _repr_html_(self) -> str:
-        return as_html(["epoch", *self.history], self._rows())
+        rows = self._rows()
+        table = as_html(["epoch", *self.history], curves.folded(rows))
+        return table + (curves.as_svg(self.history) if curves.is_folded(rows) else "")

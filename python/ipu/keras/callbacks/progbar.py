@@ -12,8 +12,10 @@ from __future__ import annotations
 from typing import Any
 
 from ipu._device.locks import Lock
+from ipu._text.notebook import cell
 from ipu.keras.callbacks.callback import Callback, Logs, looks
-from ipu.keras.callbacks.run_views import RunView, view_of
+from ipu.keras.callbacks.history import History
+from ipu.keras.callbacks.run_views import NotebookTable, RunView, view_of
 
 __all__ = ["ProgbarLogger"]
 
@@ -103,6 +105,9 @@ class ProgbarLogger(Callback):
         self._close(logs)
 
     def on_train_end(self, logs: Logs | None = None) -> None:
+        history = getattr(self.model, "history", None)
+        if isinstance(history, History) and isinstance(self._view, NotebookTable):
+            history._shown_in = cell()
         self._abandon()
 
     def on_test_begin(self, logs: Logs | None = None) -> None:

@@ -12,11 +12,12 @@ import importlib
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+from ipu._text import curves
 from ipu._text.notebook import in_notebook
-from ipu._text.tables import as_text
+from ipu._text.tables import as_text, shown
 from ipu.keras.callbacks.callback import Logs
 
 __all__ = ["RunView", "view_of"]
@@ -24,7 +25,6 @@ __all__ = ["RunView", "view_of"]
 _REFRESH_S = 0.2  # of a notebook's display
 _LEAST_BAR = "======"
 _RATES = " [00:00<00:00, 12345.67step/s]"
-_ROWS_WHILE_RUNNING = 12  # a long run sends its last epochs alone until it ends
 
 
 class RunView(Protocol):
@@ -60,12 +60,6 @@ def view_of(mode: str, verbose: Any) -> RunView:
     return Bars() if mode == "bar" or sys.stdout.isatty() else Lines()
 
 
-def _shown(value: Any) -> str:
-    if not isinstance(value, float):
-        return str(value)
-    return f"{value:.4f}" if abs(value) > 1e-3 or value == 0 else f"{value:.4e}"
-
-
 def _columns() -> int:
     """How wide the terminal is; where it says 0, as usual."""
     try:
@@ -92,7 +86,7 @@ class Lines:
         """What the line of a part that has ended says."""
         parts = [self._title] if self._title else []
         parts += [f"{done}/{total or done}", f"{time.monotonic() - self._started:.1f}s"]
-        return parts + [f"{key}: {_shown(one)}" for key, one in (logs or {}).items()]
+        return parts + [f"{key}: {shown(one)}" for key, one in (logs or {}).items()]
 
     def end(self, done: int, total: int | None, logs: Logs | None) -> None:
         print(" - ".join(self._parts(done, total, logs)), flush=True)
@@ -174,7 +168,7 @@ class Bars(Lines):
         if bar is None:
             return
         bar.ncols = _columns()
-        parts = [f"{key}={_shown(value)}" for key, value in logs.items()]
+        parts = [f"{key}={shown(value)}" for key, value in logs.items()]
         steps = f"{bar.total}/{bar.total}"
         room = bar.ncols - len(f"{self._title}: 100%|{_LEAST_BAR}| {steps}, ")
         bar.bar_format = None
@@ -219,12 +213,15 @@ class Bars(Lines):
 class NotebookTable:
     """One display for the whole run: a table with a row for each part.
 
+    Of many parts it shows the first and the last ones, and curves of all.
+
     It is updated in place, as HTML and as plain text, so the saved notebook shows what
     it showed last, wherever it is opened; no widget is needed for that.
     """
 
     def __init__(self) -> None:
         self._rows: list[dict[str, str]] = []
+        self._series: dict[str, list[float]] = {}
         self._display: Any = None
         self._shown_at = 0.0
         self._total: int | None = None
@@ -244,15 +241,18 @@ class NotebookTable:
         row["steps"] = f"{done}/{self._total or '?'}"
         row["time"] = f"{time.monotonic() - self._started:.1f}s"
         if time.monotonic() - self._shown_at > _REFRESH_S:
-            self._show(self._rows[-_ROWS_WHILE_RUNNING:])
+            self._show()
 
     def note(self, logs: Logs) -> None:
         if self._is_open:
-            self._rows[-1].update({key: _shown(v) for key, v in logs.items()})
+            self._rows[-1].update({key: shown(v) for key, v in logs.items()})
 
     def end(self, done: int, total: int | None, logs: Logs | None) -> None:
         self._total = total or done
         self.note(logs or {})
+        for name, value in (logs or {}).items():
+            if isinstance(value, float):
+                self._series.setdefault(name, []).append(value)
         self.advance(done)
         self._is_open = False
 
@@ -261,13 +261,18 @@ class NotebookTable:
             self._rows[-1]["steps"] += " stopped"
             self._is_open = False
         if self._rows:
-            self._show(self._rows)
+            self._show()
             self._rows = []
 
-    def _show(self, rows: list[dict[str, str]]) -> None:
-        names = list(dict.fromkeys(name for row in rows for name in row))
-        cells = [names, *([row.get(name, "") for name in names] for row in rows)]
+    def _show(self) -> None:
+        rows = self._rows
+        names = list(dict.fromkeys(name for row in rows[-2:] for name in row))
+        table = [[row.get(name, "") for name in names] for row in rows]
+        cells = [names, *curves.folded(table)]
         forms = {"text/plain": as_text(cells), "text/html": _as_html(cells)}
+        if curves.is_folded(rows):
+            forms["text/plain"] += "\n\n" + curves.as_blocks(self._series)
+            forms["text/html"] += curves.as_svg(self._series)
         if self._display is None:
             display = importlib.import_module("IPython.display").display
             self._display = display(forms, raw=True, display_id=True)
@@ -276,7 +281,7 @@ class NotebookTable:
         self._shown_at = time.monotonic()
 
 
-def _as_html(cells: list[list[str]]) -> str:
+def _as_html(cells: Sequence[Sequence[str]]) -> str:
     import html  # slow to import
 
     style = "text-align: right; white-space: nowrap"
