@@ -36,7 +36,7 @@ def plain(value: Any) -> Any:
         return value
     if isinstance(value, Mapping):
         return {str(k): plain(v) for k, v in value.items()}
-    if type(value).__name__ == "TensorShape":
+    if any(one.__name__ == "TensorShape" for one in type(value).__mro__):
         return None if value.rank is None else ["shape", *value.as_list()]
     if type(value).__name__ == "DType":
         return value.name

@@ -1073,6 +1073,159 @@ S(y, {"a:0": 5})
 == tf1 calls: map_fn and scan
 x = tf.constant([1., 2., 3.])
 S([tf.map_fn(lambda a: a * a, x), tf.scan(lambda a, b: a + b, x)])
+
+== tf1 habits: sizes of shapes have a value
+x, w = P([None, 4, 6]), V(np.ones((3, 5)))
+d = x.get_shape()[1] * x.get_shape()[2]
+flat = tf.reshape(x, [-1, x.shape[1].value * x.shape[2].value])
+sizes = [one.value for one in w.get_shape()] + [x.shape[0].value, (x.shape[1] + 1).value]
+[*sizes, tf.reshape(x, [-1, d]).shape.as_list(), flat.get_shape().as_list()]
+
+== tf1 habits: dimensions
+d = tf.Dimension(3)
+[(d + 2).value, (2 * d).value, (d // 2).value, tf.Dimension(None).value, str(d)]
+
+== tf1 habits: results may be written to
+r, q = S([tf.constant([1., 2.]), V(np.zeros(2))])
+r[0], q[1] = 5., 7.
+[r, q]
+
+== tf1 habits: cond of lists, older names, strict
+p = P([], tf.bool)
+one = tf.cond(p, lambda: [tf.constant(1.)], lambda: [tf.constant(2.)])
+two = tf.cond(p, fn1=lambda: tf.constant(1.), fn2=lambda: tf.constant(2.))
+three = tf.cond(p, lambda: [one], lambda: [two], strict=True)
+[S([one + 1., two, three], {p: x}) for x in (True, False)]
+
+== tf1 habits: case of a dict
+x = P([])
+pairs = {x < 1.: lambda: tf.constant(10.), x > 2.: lambda: tf.constant(20.)}
+y = tf.case(pairs, default=lambda: tf.constant(30.), exclusive=True)
+[S(y, {x: one}) for one in (0., 1.5, 5.)]
+
+== tf1 habits: older keywords of reductions
+x = tf.reshape(tf.range(6.), [2, 3])
+some = [tf.reduce_logsumexp(x, 1, keep_dims=True), tf.norm(x, axis=1, keep_dims=True)]
+more = [tf.count_nonzero(x, 1, keep_dims=True)]
+S(some + more + [tf.reduce_any(x > 3., reduction_indices=1)])
+
+== tf1 habits: older keywords of images and blocks
+v = tf.reshape(tf.range(16.), [1, 4, 4, 1])
+cut = tf.image.crop_and_resize(v, [[0., 0., .5, .5]], box_ind=[0], crop_size=[2, 2])
+deep = tf.space_to_depth(v, block_size=2)
+batch = tf.space_to_batch(v, [[0, 0], [0, 0]], 2)
+back = tf.batch_to_space(batch, [[0, 0], [0, 0]], block_size=2)
+turned = tf.reverse_sequence(v[0, :, :, 0], [2, 3, 1, 4], seq_dim=1, batch_dim=0)
+S([cut, deep, tf.depth_to_space(deep, 2), batch, back, turned])
+
+== tf1 habits: older keywords of convolutions
+v, f = tf.reshape(tf.range(16.), [1, 4, 4, 1]), tf.ones([2, 2, 1, 1])
+some = [tf.nn.convolution(v, f, "VALID", dilation_rate=[2, 2])]
+some += [tf.nn.pool(v, [2, 2], "MAX", "VALID", dilation_rate=[2, 2])]
+some += [tf.nn.conv2d(v, f, [1, 1, 1, 1], "SAME", use_cudnn_on_gpu=True)]
+some += [tf.nn.depthwise_conv2d(v, f, [1, 1, 1, 1], "VALID", rate=[1, 1])]
+some += [tf.nn.conv2d_transpose(v, f, [1, 8, 8, 1], [1, 2, 2, 1])]
+some += [tf.nn.conv1d(value=v[0], filters=f[0], stride=1, padding="VALID")]
+S(some)
+
+== tf1 habits: losses by older keywords
+x, labels = tf.reshape(tf.range(6.), [2, 3]), tf.ones([2, 3]) / 3.
+loss = tf.nn.softmax_cross_entropy_with_logits_v2(labels=labels, logits=x, dim=-1)
+S([loss, tf.nn.weighted_cross_entropy_with_logits(labels, x, pos_weight=2.)])
+
+== tf1 habits: gradients with all keywords
+x = P([None, 2])
+y = tf.matmul(x, V([[1.], [2.]]))
+more = dict(colocate_gradients_with_ops=True, gate_gradients=False, name="g")
+S(tf.gradients(y, x, grad_ys=tf.ones_like(y), aggregation_method=2, **more), {x: np.ones((3, 2))})
+
+== tf1 habits: names at the top
+x = tf.constant([[2., 1.], [1., 3.]])
+some = [tf.matrix_inverse(x), tf.matrix_determinant(x), tf.cholesky(x), tf.trace(x)]
+some += [tf.matrix_diag([1., 2.]), tf.diag([1., 2.]), tf.diag_part(x)]
+some += [tf.matrix_band_part(x, 0, -1), tf.global_norm([x]), tf.log1p(x), tf.mod(7, 3)]
+some += [tf.unsorted_segment_sum(x, [0, 0], 2), tf.to_double(1), tf.floor_div(7, 2)]
+some += [tf.squared_difference(1., 3.), tf.confusion_matrix([0, 1], [1, 1])]
+S(some)
+
+== tf1 habits: assertions
+x = P([None])
+checks = [tf.assert_equal(tf.shape(x)[0], 2), tf.assert_rank(x, 1)]
+checks += [tf.assert_positive(x), tf.assert_less(x, 9.)]
+with tf.control_dependencies(checks):
+    y = tf.identity(x)
+S(y, {x: [1., 2.]})
+
+== tf1 habits: rows of variables
+v = V([1., 2., 3.])
+a = tf.scatter_update(v, [0], [9.])
+with tf.control_dependencies([a]):
+    b = tf.scatter_add(v, [1], [1.])
+with tf.control_dependencies([b]):
+    c = tf.scatter_sub(v, [2], [1.])
+S(c)
+
+== tf1 habits: parts of variables are assigned
+v = V(np.zeros((2, 3)))
+first, second = v[1, 2].assign(9.), v[:, 1:].assign(tf.ones([2, 2]))
+[S(first), S(second), S(v)]
+
+== tf1 habits: adagrad, adadelta, ftrl
+v = [V([1., 2.]) for _ in range(3)]
+kinds = [tf.train.AdagradOptimizer, tf.train.AdadeltaOptimizer, tf.train.FtrlOptimizer]
+steps = [k(.1).minimize(sum_of(w * w), var_list=[w]) for k, w in zip(kinds, v)]
+[S(steps) and S(v) for _ in range(3)]
+
+== tf1 habits: averages of variables
+v = tf.get_variable("v", [], initializer=tf.ones_initializer())
+average = tf.train.ExponentialMovingAverage(.5)
+update, up = average.apply([v]), v.assign(3.)
+names = [average.average_name(v), average.average(v).name]
+names += [sorted(average.variables_to_restore()), len(tf.moving_average_variables())]
+[S(up), S(update), S(average.average(v)), *names]
+
+== tf1 habits: averages of tensors
+x, n = P([]), tf.train.get_or_create_global_step()
+average = tf.train.ExponentialMovingAverage(.9, n)
+update = average.apply([2. * x])
+plain = tf.train.ExponentialMovingAverage(.9, zero_debias=True)
+y = 2. * x
+other = plain.apply([y])
+[S([update, other], {x: 1.}), S(other, {x: 2.}), S(plain.average(y))]
+
+== tf1 habits: an optimizer of one's own
+class Mine(tf.train.Optimizer):
+    def __init__(self, rate):
+        super().__init__(False, "Mine")
+        self._lr = rate
+    def _prepare(self):
+        self._rate_tensor = tf.convert_to_tensor(self._lr, name="rate")
+    def _create_slots(self, var_list):
+        for v in var_list:
+            self._zeros_slot(v, "m", self._name)
+    def _apply_dense(self, grad, var):
+        m = self.get_slot(var, "m")
+        new = m.assign(.9 * m + grad)
+        return tf.group(tf.assign_sub(var, self._rate_tensor * new), new)
+    def _resource_apply_dense(self, grad, var):
+        return self._apply_dense(grad, var)
+v, o = V([1., 2.]), Mine(.1)
+step = o.minimize(sum_of(v * v), colocate_gradients_with_ops=True, gate_gradients=o.GATE_OP)
+[S(step), S(step), S([v, o.get_slot(v, "m")]), o.get_slot_names()]
+
+== tf1 habits: gradients are fed
+v, g = V([1., 2.]), P([2])
+step = tf.train.AdamOptimizer(.1).apply_gradients([(g, v)])
+[S(step, {g: [1., 1.]}), S(step, {g: [1., -1.]}), S(v)]
+
+== tf1 habits: states are fed
+cell = tf.nn.rnn_cell.BasicLSTMCell(2)
+c, h, x = P([None, 2]), P([None, 2]), P([None, 3, 2])
+state = tf.nn.rnn_cell.LSTMStateTuple(c, h)
+_, final = tf.nn.dynamic_rnn(cell, x, initial_state=state)
+first = S(final, {x: np.ones((1, 3, 2)), state: (np.zeros((1, 2)), np.zeros((1, 2)))})
+second = S(final, {x: np.ones((1, 3, 2)), state: first})
+[type(first).__name__, second.c.shape, final.c.shape.as_list()]
 """
 
 

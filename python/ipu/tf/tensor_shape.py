@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, SupportsIndex, overload
 
 __all__ = ["TensorShape"]
@@ -30,7 +30,7 @@ class TensorShape(tuple[Any, ...]):
 
     def __new__(cls, dims: Any = None) -> TensorShape:
         if isinstance(dims, TensorShape):
-            return dims
+            return dims._plain()
         sizes: Iterable[Any]
         if dims is None:
             sizes = ()
@@ -38,10 +38,15 @@ class TensorShape(tuple[Any, ...]):
             sizes = dims
         else:
             sizes = (dims,)
-        known = [None if size is None else _size(size) for size in sizes]
+        known = [
+            None if size is None or size is _UNKNOWN else _size(size) for size in sizes
+        ]
         shape = super().__new__(cls, known)
         shape._unknown = dims is None
         return shape
+
+    def _plain(self) -> TensorShape:
+        return self
 
     @property
     def rank(self) -> int | None:
@@ -195,6 +200,144 @@ class TensorShape(tuple[Any, ...]):
     def _require_rank(self, what: str) -> None:
         if self._unknown:
             raise ValueError(f"{what} needs a shape whose rank is known.")
+
+
+class Dimension(int):
+    """A size with TensorFlow 1's ``value``: an int, where it is known.
+
+    Args:
+        value: The size, or None: what is made then has ``value`` None, and arithmetic
+            with it gives another such size.
+
+    Example:
+        >>> v1.Dimension(3).value, v1.Dimension(3) + 1, v1.Dimension(None).value
+        (3, Dimension(4), None)
+    """
+
+    def __new__(cls, value: Any) -> Any:
+        known = getattr(value, "value", value)
+        return _UNKNOWN if known is None else super().__new__(cls, known)
+
+    @property
+    def value(self) -> int | None:
+        """The size as a plain int; None where it is not known."""
+        return int(self)
+
+    def __repr__(self) -> str:
+        return f"Dimension({int(self)})"
+
+    def __str__(self) -> str:
+        return str(int(self))
+
+
+class _UnknownDimension:
+    """What ``Dimension(None)`` is."""
+
+    value = None
+
+    def __eq__(self, other: object) -> Any:
+        return None
+
+    __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __eq__
+
+    def __hash__(self) -> int:
+        return hash(None)
+
+    def __repr__(self) -> str:
+        return "Dimension(None)"
+
+    def __str__(self) -> str:
+        return "?"
+
+
+_UNKNOWN = _UnknownDimension()
+
+
+def _add_arithmetic() -> None:
+    for name in ("add", "sub", "mul", "floordiv", "mod"):
+        for method in (f"__{name}__", f"__r{name}__"):
+            plain = getattr(int, method)
+
+            def known(self: Any, other: Any, plain: Any = plain) -> Any:
+                if other is None or other is _UNKNOWN:
+                    return _UNKNOWN
+                found = plain(int(self), other)
+                return found if found is NotImplemented else Dimension(found)
+
+            setattr(Dimension, method, known)
+            setattr(_UnknownDimension, method, lambda self, other: self)
+
+
+_add_arithmetic()
+
+
+class DimensionedShape(TensorShape):
+    """A shape whose entries are of :class:`Dimension`, as TensorFlow 1 has them.
+
+    Args:
+        dims: As for :class:`TensorShape`.
+
+    Example:
+        >>> with v1.Graph().as_default():
+        ...     x = v1.placeholder(v1.float32, [None, 4])
+        >>> x.get_shape()[1].value, x.get_shape()[0].value, x.get_shape().as_list()
+        (4, None, [None, 4])
+    """
+
+    def __new__(cls, dims: Any = None) -> DimensionedShape:
+        plain = TensorShape(dims)
+        shape = tuple.__new__(cls, tuple.__iter__(plain))
+        shape._unknown = plain._unknown
+        return shape
+
+    def _plain(self) -> TensorShape:
+        if self._unknown:
+            return TensorShape(None)
+        return TensorShape(tuple.__iter__(self))
+
+    @property
+    def dims(self) -> Any:
+        """The sizes as a list; None where their number is not known."""
+        return None if self._unknown else list(self)
+
+    def as_list(self) -> list[int | None]:
+        """Give the sizes as a list of plain ints and None."""
+        return self._plain().as_list()
+
+    def num_elements(self) -> int | None:
+        """Return the number of elements; None where a size is not known."""
+        return self._plain().num_elements()
+
+    def is_fully_defined(self) -> bool:
+        """Whether every size is known."""
+        return self._plain().is_fully_defined()
+
+    def with_rank(self, rank: int) -> TensorShape:
+        """Give the shape with this rank; ValueError where it has another."""
+        return DimensionedShape(super().with_rank(rank))
+
+    def merge_with(self, other: Any) -> TensorShape:
+        """Give what is known from both, as :meth:`TensorShape.merge_with` does."""
+        return DimensionedShape(self._plain().merge_with(other))
+
+    def concatenate(self, other: Any) -> TensorShape:
+        """Give this shape's sizes, then the other's."""
+        return DimensionedShape(self._plain().concatenate(other))
+
+    def __iter__(self) -> Iterator[Any]:
+        return map(Dimension, tuple.__iter__(self))
+
+    def __getitem__(self, key: Any) -> Any:
+        found = self._plain()[key]
+        return DimensionedShape(found) if isinstance(key, slice) else Dimension(found)
+
+    def __eq__(self, other: object) -> bool:
+        return self._plain() == other
+
+    __hash__ = tuple.__hash__
+
+    def __str__(self) -> str:
+        return str(self._plain())
 
 
 def _size(size: Any) -> int:

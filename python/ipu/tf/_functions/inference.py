@@ -19,6 +19,7 @@ from ipu._core import Tensor
 from ipu.tf import nest
 from ipu.tf._functions.tracing import scratch_trace
 from ipu.tf.dtypes import NARROW
+from ipu.tf.tensor_shape import TensorShape
 from ipu.tf.tensor_spec import TensorSpec
 
 # multiples of many batch-splitting factors, so that reshapes of the batch succeed
@@ -100,20 +101,19 @@ def infer(
         known.append([_size_value(leaf) for leaf in nest.flatten(result)])
         return result
 
-    is_open = is_open or any(
-        symbol.trials or any(size is None for size in symbol.shape)
-        for symbol in symbols
-    )
+    shapes = [TensorShape(symbol.shape) for symbol in symbols]
+    is_open = is_open or any(symbol.trials for symbol in symbols)
+    is_open = is_open or any(None in shape for shape in shapes)
     results = []
     for trial, probe in enumerate(_PROBES if is_open else _PROBES[:1]):
         narrow = {} if host else NARROW
         kinds = [narrow.get(s.dtype.name, s.dtype) for s in symbols]
-        sizes = [probe_sizes(s.shape, trial) for s in symbols]
+        sizes = [probe_sizes(shape, trial) for shape in shapes]
         specs = [*map(TensorSpec, sizes, kinds)]
         try:
             results.append(scratch_trace(body, specs, host=host, may_create=True))
         except Exception as error:
-            given = {size for symbol in symbols for size in symbol.shape}
+            given = {size for shape in shapes for size in shape}
             if probe not in given:
                 _hide_probe(error, probe)
             raise

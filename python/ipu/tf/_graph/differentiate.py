@@ -67,7 +67,7 @@ def gradients(
     )
     op.path = frozenset(path)
     before = ancestors([t.op for t in op.inputs])
-    if any(t.shape.rank is None for one in before for t in one.outputs):
+    if any(t._shape.rank is None for one in before for t in one.outputs):
         results = _connected(op, ys, xs, stops, path)
     else:
         results = _infer(op, before)

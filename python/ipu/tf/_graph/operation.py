@@ -12,7 +12,7 @@ from ipu.tf import nest
 from ipu.tf._graph import frame, mode, notes
 from ipu.tf._tensor.operation import Operation, Reference
 from ipu.tf.dtypes import DType
-from ipu.tf.tensor_shape import TensorShape
+from ipu.tf.tensor_shape import DimensionedShape, TensorShape
 
 if TYPE_CHECKING:
     from ipu.tf._graph.graph import Graph
@@ -174,7 +174,7 @@ class GraphTensor:
     ) -> None:
         self.op = op
         self.value_index = value_index
-        self.shape = TensorShape(shape)
+        self._shape = TensorShape(shape)
         self.dtype = dtype
         self.trials = trials
         self.known = known
@@ -195,9 +195,15 @@ class GraphTensor:
         """Where the operation runs."""
         return self.op.device
 
+    @property
+    def shape(self) -> TensorShape:
+        """The shape; its sizes have a ``value`` where programs asked for TensorFlow 1's
+        behaviour."""
+        return DimensionedShape(self._shape) if mode.is_default() else self._shape
+
     def get_shape(self) -> TensorShape:
-        """Give the shape."""
-        return self.shape
+        """Give the shape, with sizes that have a ``value``."""
+        return DimensionedShape(self._shape)
 
     def set_shape(self, shape: Any) -> None:
         """Say what is known of the shape besides.
@@ -206,12 +212,12 @@ class GraphTensor:
             ValueError: It contradicts what is known already.
         """
         given = TensorShape(shape)
-        self.shape.assert_is_compatible_with(given)
-        if self.shape.rank is None:
-            self.shape = given
+        self._shape.assert_is_compatible_with(given)
+        if self._shape.rank is None:
+            self._shape = given
         elif given.rank is not None:
-            pairs = zip(self.shape, given, strict=True)
-            self.shape = TensorShape([b if a is None else a for a, b in pairs])
+            pairs = zip(self._shape, given, strict=True)
+            self._shape = TensorShape([b if a is None else a for a, b in pairs])
 
     def consumers(self) -> list[GraphOperation]:
         """Return the operations that take it."""
@@ -264,9 +270,9 @@ class GraphTensor:
         )
 
     def __len__(self) -> int:
-        if not self.shape or self.shape[0] is None:
+        if not self._shape or self._shape[0] is None:
             raise TypeError(f"The length of {self!r} is not known.")
-        return int(self.shape[0])
+        return int(self._shape[0])
 
     def __iter__(self) -> Iterator[Any]:
         return (self[index] for index in range(len(self)))

@@ -173,7 +173,7 @@ def _infer(
     trials = _Trials(op, given, seen, host)
     failures: list[Exception] = []
     try:
-        return trials.of(lambda tensor: tensor.shape)
+        return trials.of(lambda tensor: tensor._shape)
     except inference.OpenCountError:
         raise
     except Exception as error:
@@ -208,7 +208,7 @@ def _infer(
 
 def _is_unknown(tensor: GraphTensor) -> bool:
     """Tell whether no shape, or value of a size, could be tried that surely occurs."""
-    return tensor.shape.rank is None or (tensor.is_size and not tensor.trials)
+    return tensor._shape.rank is None or (tensor.is_size and not tensor.trials)
 
 
 class _Trials:
@@ -357,7 +357,7 @@ class Guess(NamedTuple):
 def is_open(tensor: GraphTensor) -> bool:
     """Tell whether a size, or how many there are, or what a size is, is not known."""
     is_unknown_size = tensor.is_size and not tensor.trials and tensor.known is None
-    return is_unknown_size or not tensor.shape.is_fully_defined()
+    return is_unknown_size or not tensor._shape.is_fully_defined()
 
 
 def is_settled(result: Any) -> bool:
@@ -393,12 +393,14 @@ def shapes_to_try(
         if are_matrices and len(shape) != 2:
             continue
         yield lambda tensor, shape=shape: (  # type: ignore[misc]
-            shape if tensor.shape.rank is None else tensor.shape
+            shape if tensor._shape.rank is None else tensor._shape
         )
     unknown = _UNKNOWN if has_unknown_rank else _UNKNOWN[:1]  # of captured ones
     for shape, size, axis in itertools.product(unknown, sizes, (-1, 0, 1)):
         yield lambda tensor, shape=shape, size=size, axis=axis: (  # type: ignore[misc]
-            _with_size(shape if tensor.shape.rank is None else tensor.shape, size, axis)
+            _with_size(
+                shape if tensor._shape.rank is None else tensor._shape, size, axis
+            )
         )
 
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
@@ -161,7 +161,7 @@ class Session:
                 "calling run()."
             )
         targets = [self._target(leaf) for leaf in nest.flatten(fetches)]
-        feeds = dict(feed_dict or {})
+        feeds = dict(_flat_feeds((feed_dict or {}).items()))
         fed = [self._fed(key, value) for key, value in feeds.items()]
         values: dict[int, Any] = {id(tensor): value for tensor, value in fed}
         variables = {
@@ -270,10 +270,10 @@ class Session:
         if tensor.dtype.name == "string":
             return tensor, _text(value)
         array = _array(tensor, value)
-        if not tensor.shape.is_compatible_with(array.shape):
+        if not tensor._shape.is_compatible_with(array.shape):
             raise ValueError(
                 f"Cannot feed value of shape {array.shape} for Tensor {tensor.name}, "
-                f"which has shape {tensor.shape}"
+                f"which has shape {tensor._shape}"
             )
         return tensor, Tensor(array)
 
@@ -300,6 +300,8 @@ class Session:
         made = np.asarray(made)
         if made.dtype.name != wanted:
             made = made.astype(target.dtype.as_numpy_dtype)
+        if made.ndim and not made.flags.writeable:
+            made = made.copy()
         return made[()]
 
     # --- the values of variables ------------------------------------------------------
@@ -347,6 +349,20 @@ class InteractiveSession(Session):
             here.sessions.remove(self)
 
 
+def _flat_feeds(feeds: Iterable[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:
+    """Feeds one by one: a tuple of tensors, as a state is, gets a tuple of values."""
+    for key, value in feeds:
+        if not isinstance(key, (list, tuple)):
+            yield key, value
+            continue
+        if len(key) != len(value):
+            raise ValueError(
+                f"A feed of {len(key)} tensors needs as many values. Received: "
+                f"{len(value)} for {key!r}."
+            )
+        yield from _flat_feeds(zip(key, value, strict=True))
+
+
 def default_session() -> Session | None:
     """Return the innermost session of this thread, or None."""
     return here.sessions[-1] if here.sessions else None
@@ -370,8 +386,8 @@ def run_in_default(fetch: Any, feed_dict: Any = None, session: Any = None) -> An
 def unfed(tensor: GraphTensor) -> InvalidArgumentError:
     """Return the error about a placeholder without a value."""
     dtype = _DTYPES.get(tensor.dtype.name, tensor.dtype.name)
-    sizes = ",".join("?" if size is None else str(size) for size in tensor.shape)
-    shape = "" if tensor.shape.rank is None else f" and shape [{sizes}]"
+    sizes = ",".join("?" if size is None else str(size) for size in tensor._shape)
+    shape = "" if tensor._shape.rank is None else f" and shape [{sizes}]"
     return InvalidArgumentError(
         f"You must feed a value for placeholder tensor '{tensor.op.name}' with dtype "
         f"{dtype}{shape}. Pass feed_dict={{tensor: value}} to Session.run."

@@ -77,7 +77,7 @@ def record_text(
     else:
         if is_pure and not open_ones:
             return nest.map_structure(lambda leaf: held(graph, leaf), found[0])
-        if any(t.shape.rank is None for t in open_ones):
+        if any(t._shape.rank is None for t in open_ones):
             specs = nest.map_structure(
                 lambda leaf: TensorSpec(None, leaf.dtype), found[0]
             )
@@ -120,7 +120,7 @@ def _tried(function: Callable[..., Any], args: Any, kwargs: Any, size: int) -> A
 def _trial(tensor: GraphTensor, size: int) -> Any:
     if tensor.known is not None:
         return tensor.known
-    sizes = [] if tensor.shape.rank is None else tensor.shape.as_list()
+    sizes = [] if tensor._shape.rank is None else tensor._shape.as_list()
     shape = [size if one is None else one for one in sizes]
     if tensor.dtype.name == "string":
         return StringTensor(np.full(shape, b"0", object))

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ from ipu.tf._graph import frame, mode, running
 from ipu.tf._graph.operation import GraphOperation, GraphTensor
 from ipu.tf._graph.reached import active, tied
 from ipu.tf.dtypes import as_dtype
-from ipu.tf.tensor_shape import TensorShape
+from ipu.tf.tensor_shape import DimensionedShape, TensorShape
 from ipu.tf.tensor_spec import TensorSpec
 from ipu.tf.variable import ASSIGN_OPTIONS, INITIAL_OPTIONS, Variable, _Home
 
@@ -274,6 +275,18 @@ class GraphVariable(Variable):
         fed = frame.fed(self)
         return super().__ipu_tensor__() if fed is None else fed
 
+    @property
+    def shape(self) -> TensorShape:
+        """The shape; its sizes have a ``value`` where programs asked for TensorFlow 1's
+        behaviour."""
+        found = super().shape
+        is_first = mode.is_default() and mode.building() is not None
+        return DimensionedShape(found) if is_first else found
+
+    def get_shape(self) -> TensorShape:
+        """Give the shape, with sizes that have a ``value``."""
+        return DimensionedShape(self.shape)
+
     def value(self) -> Any:
         """Its value: a tensor of the graph, or a read in the function being traced."""
         graph = mode.building()
@@ -360,6 +373,19 @@ class GraphVariable(Variable):
             value = Tensor(value, self._type[0])
         return graph.record(_changed, (self, method, value), {}, f"{type}VariableOp")
 
+    def __getitem__(self, key: Any) -> Any:
+        part = super().__getitem__(key)
+        graph = mode.building()
+        if graph is not None and isinstance(part, GraphTensor):
+            for name in ("assign", "assign_add", "assign_sub"):
+                setattr(part, name, functools.partial(self._change_part, key, name))
+        return part
+
+    def _change_part(self, key: Any, name: str, value: Any) -> Any:
+        """Write into what ``self[key]`` shows; the new value of the variable."""
+        type = "StridedSliceAssign"
+        return self.graph.record(_part_changed, (self, key, name, value), {}, type)
+
     def assign(self, value: Any, *_: Any, **options: Any) -> Any:
         """Set the value; in graph mode a tensor that is the new value."""
         refuse_unknown("assign", options, ASSIGN_OPTIONS)
@@ -403,6 +429,11 @@ def _value(variable: GraphVariable) -> Tensor:
 
 def _changed(variable: GraphVariable, method: str, value: Any) -> Tensor:
     getattr(Variable, method)(variable, value)
+    return Variable.value(variable)
+
+
+def _part_changed(variable: GraphVariable, key: Any, name: str, value: Any) -> Tensor:
+    variable._assign_part(key, name, value)
     return Variable.value(variable)
 
 

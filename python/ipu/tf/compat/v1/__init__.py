@@ -71,24 +71,41 @@ from ipu.tf.compat.v1._initializers import (
 from ipu.tf.compat.v1._old_arguments import (
     argmax as argmax,
     argmin as argmin,
+    batch_to_space as batch_to_space,
+    case as case,
     cond as cond,
+    confusion_matrix as confusion_matrix,
     control_flow_v2_enabled as control_flow_v2_enabled,
+    count_nonzero as count_nonzero,
+    device as device,
     div as div,
     enable_control_flow_v2 as enable_control_flow_v2,
     enable_v2_dtype_behavior as enable_v2_dtype_behavior,
     enable_v2_tensorshape as enable_v2_tensorshape,
     expand_dims as expand_dims,
+    gradients as gradients,
+    norm as norm,
     reduce_all as reduce_all,
     reduce_any as reduce_any,
+    reduce_logsumexp as reduce_logsumexp,
     reduce_max as reduce_max,
     reduce_mean as reduce_mean,
     reduce_min as reduce_min,
     reduce_prod as reduce_prod,
     reduce_sum as reduce_sum,
+    reverse_sequence as reverse_sequence,
+    scatter_add as scatter_add,
+    scatter_max as scatter_max,
+    scatter_min as scatter_min,
+    scatter_sub as scatter_sub,
+    scatter_update as scatter_update,
+    space_to_batch as space_to_batch,
     squeeze as squeeze,
     to_bool as to_bool,
+    to_double as to_double,
     to_float as to_float,
     to_int32 as to_int32,
+    to_int64 as to_int64,
     where as where,
     where_v2 as where_v2,
     while_loop as while_loop,
@@ -108,6 +125,7 @@ from ipu.tf.compat.v1._variables import (
     local_variables as local_variables,
     local_variables_initializer as local_variables_initializer,
     model_variables as model_variables,
+    moving_average_variables as moving_average_variables,
     report_uninitialized_variables as report_uninitialized_variables,
     resource_variables_enabled as resource_variables_enabled,
     tables_initializer as tables_initializer,
@@ -138,6 +156,48 @@ random_uniform = _tf.random.uniform
 set_random_seed = _tf.random.set_seed
 sub = _tf.subtract
 
+# what TensorFlow 1 has at its top, and TensorFlow 2 in a module, by the module
+_OLDER = {
+    "debugging": (
+        "assert_greater assert_greater_equal assert_integer assert_less "
+        "assert_less_equal assert_near assert_negative assert_non_negative "
+        "assert_non_positive assert_none_equal assert_positive assert_rank "
+        "assert_rank_at_least assert_rank_in assert_same_float_dtype assert_scalar "
+        "assert_type check_numerics is_numeric_tensor"
+    ),
+    "io": (
+        "FixedLenFeature FixedLenSequenceFeature VarLenFeature decode_csv decode_raw "
+        "matching_files parse_example parse_single_example read_file write_file"
+    ),
+    "image": "random_crop",
+    "linalg": (
+        "cholesky cholesky_solve cross diag=tensor_diag matrix_diag=diag "
+        "diag_part=tensor_diag_part matrix_diag_part=diag_part global_norm "
+        "matrix_band_part=band_part matrix_determinant=det matrix_inverse=inv "
+        "matrix_set_diag=set_diag matrix_solve=solve matrix_transpose "
+        "matrix_triangular_solve=triangular_solve qr svd trace"
+    ),
+    "math": (
+        "accumulate_n bincount ceil cumprod digamma "
+        "div_no_nan=divide_no_nan erfc expm1 floor_div=floordiv igamma igammac "
+        "invert_permutation is_finite is_non_decreasing is_strictly_increasing lbeta "
+        "lgamma log1p log_sigmoid logical_xor mod polygamma rint segment_max "
+        "segment_mean segment_min segment_prod segment_sum squared_difference "
+        "unsorted_segment_max unsorted_segment_mean unsorted_segment_min "
+        "unsorted_segment_prod unsorted_segment_sqrt_n unsorted_segment_sum zeta"
+    ),
+    "nn": "depth_to_space space_to_depth",
+    "random": "multinomial=categorical random_gamma=gamma random_poisson=poisson",
+    "sparse": "SparseTensor sparse_tensor_to_dense=to_dense",
+    "strings": (
+        "as_string reduce_join regex_replace string_join=join string_strip=strip "
+        "string_to_hash_bucket=to_hash_bucket substr "
+        "string_to_hash_bucket_fast=to_hash_bucket_fast string_to_number=to_number"
+    ),
+    "tensor_shape": "Dimension",
+    "version": "VERSION GIT_VERSION COMPILER_VERSION",
+}
+
 if TYPE_CHECKING:
     from ipu.keras import initializers as initializers
     from ipu.tf.compat.v1 import (
@@ -160,9 +220,15 @@ if TYPE_CHECKING:
     from ipu.tf import *  # type: ignore[assignment, no-redef]  # noqa: F403
 else:
     _MODULES = "data image layers losses metrics nn summary train".split()
-    __all__ = offered(__name__, _MODULES)
+    _PLACES = {
+        name: f"ipu.tf.{module}:{now or name}"
+        for module, names in _OLDER.items()
+        for name, _, now in (one.partition("=") for one in names.split())
+    }
+    __all__ = offered(__name__, [*_MODULES, *_PLACES])
     _LAZY = {
         **{name: f"ipu.tf:{name}" for name in _tf.__all__ if name not in __all__},
+        **_PLACES,
         **{name: f"ipu.tf.compat.v1.{name}" for name in _MODULES},
         "app": "ipu.tf.compat.v1._app",
         "flags": "ipu.tf.compat.v1._app:flags",

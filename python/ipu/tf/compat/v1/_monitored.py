@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import os
 import threading
@@ -508,7 +509,7 @@ class Scaffold:
     Args:
         init_op: Gives variables their first values.
         init_feed_dict: What is fed to it.
-        init_fn: Called with the session after it.
+        init_fn: Called with the scaffold and the session after it, or with the session.
         local_init_op: Gives local variables their first values.
         summary_op: The summary that is written.
         saver: What saves and restores.
@@ -541,10 +542,17 @@ class Scaffold:
         )
         refuse_unknown("Scaffold", more, others)
         self.init_op, self.init_feed_dict = init_op, init_feed_dict
-        self.init_fn = init_fn
+        self.init_fn = init_fn and _of_session(self, init_fn)
         self.local_init_op = local_init_op
         self.summary_op = summary_op
         self.saver = saver
+
+
+def _of_session(scaffold: Scaffold, init_fn: Any) -> Any:
+    """``init_fn`` as a function of the session; it may take the scaffold first."""
+    if len(inspect.signature(init_fn).parameters) < 2:
+        return init_fn
+    return lambda session: init_fn(scaffold, session)
 
 
 class MonitoredTrainingSession:

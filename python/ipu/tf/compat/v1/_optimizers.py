@@ -34,6 +34,8 @@ class Optimizer(optimizers.Optimizer):
         True
     """
 
+    GATE_NONE, GATE_OP, GATE_GRAPH = range(3)
+
     _is_tf1_optimizer = True
     # the rate, where it is a tensor of a graph
     _graph_rate: Any = None
@@ -104,6 +106,33 @@ class Optimizer(optimizers.Optimizer):
         finally:
             scope.use_resource = before
 
+    # --- what optimizers of one's own define and call ---------------------------------
+
+    def _prepare(self) -> None:
+        """Make what :meth:`_apply_dense` needs: called before an update."""
+
+    def _finish(self, update_ops: Any, name_scope: str) -> Any:
+        """Do what comes after the updates of all variables."""
+
+    def _apply_dense(self, grad: Any, var: Any) -> Any:
+        """Update a variable; subclasses define it, or ``_resource_apply_dense``."""
+        return super()._resource_apply_dense(grad, var)
+
+    def _resource_apply_dense(
+        self, grad: Any, var: Any, apply_state: Any = None
+    ) -> Any:
+        return self._apply_dense(grad, var)
+
+    def _zeros_slot(self, var: Any, slot_name: str, op_name: str) -> Any:
+        """Return a slot of zeros, made where it is not there."""
+        return self.add_slot(var, slot_name)
+
+    def _get_or_make_slot(
+        self, var: Any, val: Any, slot_name: str, op_name: str
+    ) -> Any:
+        """Return a slot whose first value is ``val``, made where it is not there."""
+        return self.add_slot(var, slot_name, lambda shape, dtype: val)
+
     def _slot_variable_name(self, stem: str, slot_name: str) -> str:
         if mode.has_graph():
             return f"{stem}/{self._name}"
@@ -149,7 +178,8 @@ class Optimizer(optimizers.Optimizer):
             global_step, var_list = None, global_step
         variables = _named(var_list)
         if mode.building() is not None:
-            pairs = self.compute_gradients(loss, variables, grad_loss)
+            more = {} if grad_loss is None else {"grad_loss": grad_loss}
+            pairs = self.compute_gradients(loss, var_list=variables, **more)
             self._check_gradients(pairs, loss)
             return self.apply_gradients(pairs, global_step, name)
         if not function.in_trace():
@@ -256,7 +286,9 @@ class Optimizer(optimizers.Optimizer):
 
         def update(*gradients: Any) -> None:
             given = zip(gradients, variables, strict=True)
+            self._prepare()
             super(Optimizer, self).apply_gradients(given, name, **kwargs)
+            self._finish([tf.no_op()], name or self._name)
             _count(global_step)
 
         op = graph.add(
@@ -301,6 +333,8 @@ class GradientDescentOptimizer(Optimizer, optimizers.SGD):
         ...     print(bool(session.run(w) < 1.0))
         True
     """
+
+    _resource_apply_dense = optimizers.SGD._resource_apply_dense
 
     def __init__(
         self,
@@ -390,6 +424,7 @@ class AdamOptimizer(Optimizer, optimizers.Adam):
     """
 
     _counts_updates = True
+    _resource_apply_dense = optimizers.Adam._resource_apply_dense
 
     def __init__(
         self,
@@ -460,3 +495,234 @@ class RMSPropOptimizer(Optimizer, optimizers.RMSprop):
         change = self.momentum * slot.value() + step
         slot.assign(change)
         return var.assign_sub(change)
+
+
+class AdagradOptimizer(Optimizer, optimizers.Adagrad):
+    """Steps divided by the root of the sum of all squared gradients.
+
+    Args:
+        learning_rate: The rate.
+        initial_accumulator_value: What the sum starts from.
+        use_locking: Accepted without effect.
+
+    Example:
+        >>> with v1.Graph().as_default(), v1.Session() as session:
+        ...     w = v1.get_variable("w", [], initializer=v1.ones_initializer())
+        ...     step = v1.train.AdagradOptimizer(0.1).minimize(w * w)
+        ...     session.run(v1.global_variables_initializer())
+        ...     session.run(step)
+        ...     print(bool(session.run(w) < 1.0))
+        True
+    """
+
+    _resource_apply_dense = optimizers.Adagrad._resource_apply_dense
+
+    def __init__(
+        self,
+        learning_rate: Any,
+        initial_accumulator_value: float = 0.1,
+        use_locking: bool = False,
+        name: str = "Adagrad",
+    ) -> None:
+        optimizers.Adagrad.__init__(
+            self, learning_rate, initial_accumulator_value, name=name
+        )
+        self.epsilon = 0.0
+
+
+class AdadeltaOptimizer(Optimizer, optimizers.Adadelta):
+    """Steps scaled by running squares of steps and gradients.
+
+    Args:
+        learning_rate: The rate.
+        rho: Decay of the running squares.
+        epsilon: Keeps the division finite.
+        use_locking: Accepted without effect.
+
+    Example:
+        >>> with v1.Graph().as_default(), v1.Session() as session:
+        ...     w = v1.get_variable("w", [], initializer=v1.ones_initializer())
+        ...     step = v1.train.AdadeltaOptimizer(0.1).minimize(w * w)
+        ...     session.run(v1.global_variables_initializer())
+        ...     session.run(step)
+        ...     print(bool(session.run(w) < 1.0))
+        True
+    """
+
+    _resource_apply_dense = optimizers.Adadelta._resource_apply_dense
+
+    def __init__(
+        self,
+        learning_rate: Any = 0.001,
+        rho: float = 0.95,
+        epsilon: float = 1e-8,
+        use_locking: bool = False,
+        name: str = "Adadelta",
+    ) -> None:
+        optimizers.Adadelta.__init__(self, learning_rate, rho, epsilon, name=name)
+
+
+class FtrlOptimizer(Optimizer, optimizers.Ftrl):
+    """Follow the regularized leader.
+
+    Args:
+        learning_rate: The rate.
+        learning_rate_power, initial_accumulator_value, l1_regularization_strength,
+            l2_regularization_strength, l2_shrinkage_regularization_strength, beta: As
+            for ``keras.optimizers.Ftrl``.
+        use_locking, accum_name, linear_name: Accepted without effect.
+
+    Example:
+        >>> with v1.Graph().as_default(), v1.Session() as session:
+        ...     w = v1.get_variable("w", [], initializer=v1.ones_initializer())
+        ...     step = v1.train.FtrlOptimizer(0.1).minimize(w * w)
+        ...     session.run(v1.global_variables_initializer())
+        ...     session.run(step)
+        ...     print(bool(session.run(w) < 1.0))
+        True
+    """
+
+    _resource_apply_dense = optimizers.Ftrl._resource_apply_dense
+
+    def __init__(
+        self,
+        learning_rate: Any,
+        learning_rate_power: float = -0.5,
+        initial_accumulator_value: float = 0.1,
+        l1_regularization_strength: float = 0.0,
+        l2_regularization_strength: float = 0.0,
+        use_locking: bool = False,
+        name: str = "Ftrl",
+        accum_name: str | None = None,
+        linear_name: str | None = None,
+        l2_shrinkage_regularization_strength: float = 0.0,
+        beta: float = 0.0,
+    ) -> None:
+        optimizers.Ftrl.__init__(
+            self,
+            learning_rate,
+            learning_rate_power,
+            initial_accumulator_value,
+            l1_regularization_strength,
+            l2_regularization_strength,
+            name,
+            l2_shrinkage_regularization_strength,
+            beta,
+        )
+
+
+class ExponentialMovingAverage:
+    """Running averages of variables and tensors of a graph, each in its shadow.
+
+    ``shadow -= (1 - decay) (shadow - value)``.
+
+    Args:
+        decay: How much of the shadow is kept.
+        num_updates: A count, or a tensor of it; ``(1 + n) / (10 + n)`` is then the
+            decay while that is smaller. None: ``decay`` is what it is.
+        zero_debias: Whether averages of tensors, which start from 0, are divided by
+            what that start leaves out.
+
+    Example:
+        >>> with v1.Graph().as_default(), v1.Session() as session:
+        ...     w = v1.get_variable("w", [], initializer=v1.ones_initializer())
+        ...     average = v1.train.ExponentialMovingAverage(0.5)
+        ...     update = average.apply([w])
+        ...     session.run(v1.global_variables_initializer())
+        ...     w.load(3.0, session)
+        ...     session.run(update)
+        ...     print(session.run(average.average(w)))
+        2.0
+    """
+
+    def __init__(
+        self,
+        decay: float,
+        num_updates: Any = None,
+        zero_debias: bool = False,
+        name: str = "ExponentialMovingAverage",
+    ) -> None:
+        self._decay, self._num_updates = decay, num_updates
+        self._zero_debias, self.name = zero_debias, name
+        self._shadows: dict[int, Any] = {}
+        self._kept: list[Any] = []  # ids stay theirs
+
+    def apply(self, var_list: Sequence[Any] | None = None) -> Any:
+        """Return an operation that updates the averages.
+
+        Args:
+            var_list: Variables, which the averages start from, and tensors, whose
+                averages start from 0; None: the trainable variables.
+        """
+        graph = mode.current() or mode.default()
+        given = graph.get_collection("trainable_variables")
+        given = given if var_list is None else list(var_list)
+        decay: Any = self._decay
+        if self._num_updates is not None:
+            count = tf.cast(self._num_updates, "float32")
+            decay = tf.minimum(decay, (1.0 + count) / (10.0 + count))
+        updates = []
+        for one in given:
+            if id(one) not in self._shadows:
+                self._add(one)
+            updates.append(self._updated(one, decay))
+        return tf.group(*updates)
+
+    def _add(self, one: Any) -> None:
+        is_variable = isinstance(one, tf.Variable)
+        first = one.initialized_value() if is_variable else tf.zeros(one.shape)
+        names = (mode.current() or mode.default()).name_scope(None)
+        lists = ["variables", *(["moving_average_variables"] if is_variable else ())]
+        with names, function.init_scope():
+            stem = one.op.name if hasattr(one, "op") else one.name.split(":")[0]
+            shadow = tf.Variable(
+                first,
+                trainable=False,
+                name=f"{stem}/{self.name}",
+                collections=["variables"],
+            )
+            left = None
+            if self._zero_debias and not is_variable:
+                # the part of the start that is left
+                left = tf.Variable(
+                    1.0, trainable=False, name=f"{stem}/{self.name}/left"
+                )
+        graph = mode.current() or mode.default()
+        if len(lists) > 1 and one not in graph.get_collection(lists[1]):
+            graph.add_to_collection(lists[1], one)
+        self._shadows[id(one)] = (shadow, left)
+        self._kept.append(one)
+
+    def _updated(self, one: Any, decay: Any) -> Any:
+        shadow, left = self._shadows[id(one)]
+        changed = shadow.assign_sub((shadow - one) * (1.0 - decay))
+        return changed if left is None else tf.group(changed, left.assign(left * decay))
+
+    def average(self, var: Any) -> Any:
+        """Return the average of a variable or tensor; None where it has none."""
+        shadow, left = self._shadows.get(id(var), (None, None))
+        return shadow if left is None else shadow / (1.0 - left)
+
+    def average_name(self, var: Any) -> str:
+        """Return the name of the variable that holds an average."""
+        stem = var.op.name if hasattr(var, "op") else var.name.split(":")[0]
+        return f"{stem}/{self.name}"
+
+    def variables_to_restore(self, moving_avg_variables: Any = None) -> dict[str, Any]:
+        """Return what a ``Saver`` reads averages into the variables themselves with.
+
+        Args:
+            moving_avg_variables: Those that have averages; None: the trainable ones and
+                those of the list ``moving_average_variables``.
+        """
+        graph = mode.current() or mode.default()
+        averaged = moving_avg_variables
+        if averaged is None:
+            averaged = graph.get_collection("trainable_variables")
+            averaged += graph.get_collection("moving_average_variables")
+        found = {self.average_name(one): one for one in averaged}
+        known = {id(one) for one in averaged}
+        for one in graph.get_collection("variables"):
+            if id(one) not in known and one.op.name not in found:
+                found[one.op.name] = one
+        return found

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -27,7 +28,7 @@ _OPTIONS = frozenset(
 )
 _SAVE_OPTIONS = frozenset(
     """
-    global_step latest_filename meta_graph_suffix save_debug_info strip_default_attrs
+    meta_graph_suffix save_debug_info strip_default_attrs
     write_meta_graph write_state
     """.split()
 )
@@ -65,9 +66,15 @@ class Saver:
     """
 
     def __init__(
-        self, var_list: Any = None, max_to_keep: int | None = 5, **more: Any
+        self,
+        var_list: Any = None,
+        reshape: bool = False,
+        sharded: bool = False,
+        max_to_keep: int | None = 5,
+        **more: Any,
     ) -> None:
         refuse_unknown("Saver", more, _OPTIONS)
+        self._reshape = reshape
         graph = mode.current() or mode.default()
         if var_list is None:
             var_list = graph.get_collection("variables")
@@ -85,7 +92,12 @@ class Saver:
         return list(self._kept)
 
     def save(
-        self, sess: Any, save_path: str, global_step: Any = None, **more: Any
+        self,
+        sess: Any,
+        save_path: str,
+        global_step: Any = None,
+        latest_filename: str | None = None,
+        **more: Any,
     ) -> str:
         """Write the variables.
 
@@ -93,6 +105,8 @@ class Saver:
             sess: The session whose values are written.
             save_path: The path, without a suffix.
             global_step: A number, or the variable of it, that is put after the path.
+            latest_filename: The file that says which path was written last; None:
+                ``checkpoint``.
             **more: ``write_meta_graph`` and others of TensorFlow, without effect.
 
         Returns:
@@ -119,14 +133,14 @@ class Saver:
         values = sess.run(self._variables)
         arrays = {name: np.asarray(value, order="C") for name, value in values.items()}
         save_file(arrays, path + _SUFFIX)
-        self._keep(path)
+        self._keep(path, latest_filename or _INDEX)
         return path
 
-    def _keep(self, path: str) -> None:
+    def _keep(self, path: str, index: str) -> None:
         self._kept = [one for one in self._kept if one != path] + [path]
         while self._most and len(self._kept) > self._most:
             Path(self._kept.pop(0) + _SUFFIX).unlink(missing_ok=True)
-        Path(path).with_name(_INDEX).write_text(Path(path).name, encoding="utf-8")
+        Path(path).with_name(index).write_text(Path(path).name, encoding="utf-8")
 
     def restore(self, sess: Any, save_path: str) -> None:
         """Read the variables.
@@ -162,6 +176,8 @@ class Saver:
                 f"{', '.join(sorted(arrays))}."
             )
         for name, variable in self._variables.items():
+            if self._reshape and arrays[name].size == math.prod(variable.shape):
+                arrays[name] = arrays[name].reshape(tuple(variable.shape))
             if arrays[name].shape != tuple(variable.shape):
                 raise ValueError(
                     f"Variable {name} has shape {variable.shape}, but "

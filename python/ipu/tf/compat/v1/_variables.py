@@ -239,6 +239,20 @@ def model_variables(scope: str | None = None) -> list[Any]:
     return _graph().get_collection("model_variables", scope)
 
 
+def moving_average_variables(scope: str | None = None) -> list[Any]:
+    """Return the variables that an ``ExponentialMovingAverage`` follows.
+
+    Args:
+        scope: What their names begin with; None: all.
+
+    Example:
+        >>> with v1.Graph().as_default():
+        ...     v1.moving_average_variables()
+        []
+    """
+    return _graph().get_collection("moving_average_variables", scope)
+
+
 def trainable_variables(scope: str | None = None) -> list[Any]:
     """Return the variables that optimizers take by default.
 

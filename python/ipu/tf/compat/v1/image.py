@@ -35,9 +35,13 @@ from ipu.tf._images.size import (
 )
 from ipu.tf._tensor.convert import Tensor, apply
 from ipu.tf._tensor.dispatch import op
+from ipu.tf.compat.v1._old_arguments import renamed
+
+crop_and_resize = renamed(_image.crop_and_resize, box_ind="box_indices")
 
 __all__ = [
     "ResizeMethod",
+    "crop_and_resize",
     "resize",
     "resize_area",
     "resize_bicubic",

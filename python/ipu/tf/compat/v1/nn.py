@@ -28,17 +28,64 @@ from ipu.tf.compat.v1._recurrence import (
 )
 from ipu.tf.nn import softmax_cross_entropy_with_logits as _softmax_cross_entropy
 
-softmax_cross_entropy_with_logits_v2 = _softmax_cross_entropy
+softmax_cross_entropy_with_logits_v2 = renamed(_softmax_cross_entropy, dim="axis")
 softmax = renamed(_nn.softmax, dim="axis")
 log_softmax = renamed(_nn.log_softmax, dim="axis")
 l2_normalize = renamed(_nn.l2_normalize, dim="axis")
-conv2d = renamed(_nn.conv2d, filter="filters")
+convolution = renamed(
+    _nn.convolution,
+    "input filter padding strides dilation_rate name data_format filters dilations",
+    filter="filters",
+    dilation_rate="dilations",
+)
+pool = renamed(
+    _nn.pool,
+    "input window_shape pooling_type padding dilation_rate strides name data_format",
+    dilation_rate="dilations",
+)
+conv1d = renamed(
+    _nn.conv1d,
+    "value filters stride padding use_cudnn_on_gpu data_format name input dilations",
+    value="input",
+    use_cudnn_on_gpu="",
+)
+conv2d = renamed(
+    _nn.conv2d,
+    "input filter strides padding use_cudnn_on_gpu data_format dilations name filters",
+    filter="filters",
+    use_cudnn_on_gpu="",
+)
+conv2d_transpose = renamed(
+    _nn.conv2d_transpose,
+    "value filter output_shape strides padding data_format name input filters "
+    "dilations",
+    value="input",
+    filter="filters",
+)
+depthwise_conv2d = renamed(
+    _nn.depthwise_conv2d,
+    "input filter strides padding rate name data_format dilations",
+    rate="dilations",
+)
+separable_conv2d = renamed(
+    _nn.separable_conv2d,
+    "input depthwise_filter pointwise_filter strides padding rate name data_format "
+    "dilations",
+    rate="dilations",
+)
+weighted_cross_entropy_with_logits = renamed(
+    _nn.weighted_cross_entropy_with_logits, targets="labels"
+)
 moments = renamed(_nn.moments, keep_dims="keepdims")
 
 __all__ = [
     "avg_pool",
     "bidirectional_dynamic_rnn",
+    "conv1d",
     "conv2d",
+    "conv2d_transpose",
+    "convolution",
+    "depthwise_conv2d",
     "dropout",
     "dynamic_rnn",
     "embedding_lookup",
@@ -46,8 +93,10 @@ __all__ = [
     "log_softmax",
     "max_pool",
     "moments",
+    "pool",
     "relu_layer",
     "rnn_cell",
+    "separable_conv2d",
     "sigmoid_cross_entropy_with_logits",
     "softmax",
     "softmax_cross_entropy_with_logits",
@@ -55,6 +104,7 @@ __all__ = [
     "sparse_softmax_cross_entropy_with_logits",
     "static_bidirectional_rnn",
     "static_rnn",
+    "weighted_cross_entropy_with_logits",
     "xw_plus_b",
 ]
 

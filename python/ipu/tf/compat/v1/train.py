@@ -28,7 +28,11 @@ from ipu.tf.compat.v1._monitored import (
     start_queue_runners as start_queue_runners,
 )
 from ipu.tf.compat.v1._optimizers import (
+    AdadeltaOptimizer as AdadeltaOptimizer,
+    AdagradOptimizer as AdagradOptimizer,
     AdamOptimizer as AdamOptimizer,
+    ExponentialMovingAverage as ExponentialMovingAverage,
+    FtrlOptimizer as FtrlOptimizer,
     GradientDescentOptimizer as GradientDescentOptimizer,
     MomentumOptimizer as MomentumOptimizer,
     Optimizer as Optimizer,
