@@ -25,6 +25,19 @@
     X(UINT32, uint32, uint32_t, 4, 'u', false) \
     X(UINT64, uint64, uint64_t, 8, 'u', false)
 
+/* The integers, X(NAME, suffix, C type, bits, least value, greatest) each. */
+#define IPU_SIGNED_LIST(X) \
+    X(INT8, i8, int8_t, 8, INT8_MIN, INT8_MAX) \
+    X(INT16, i16, int16_t, 16, INT16_MIN, INT16_MAX) \
+    X(INT32, i32, int32_t, 32, INT32_MIN, INT32_MAX) \
+    X(INT64, i64, int64_t, 64, INT64_MIN, INT64_MAX)
+#define IPU_UNSIGNED_LIST(X) \
+    X(UINT8, u8, uint8_t, 8, 0, UINT8_MAX) \
+    X(UINT16, u16, uint16_t, 16, 0, UINT16_MAX) \
+    X(UINT32, u32, uint32_t, 32, 0, UINT32_MAX) \
+    X(UINT64, u64, uint64_t, 64, 0, UINT64_MAX)
+#define IPU_INTEGER_LIST(X) IPU_SIGNED_LIST(X) IPU_UNSIGNED_LIST(X)
+
 typedef enum ipu_dtype {
 #define X(name, text, storage, bytes, kind, device) IPU_DTYPE_##name,
     IPU_DTYPE_LIST(X)

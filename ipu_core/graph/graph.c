@@ -393,22 +393,15 @@ store_number(ipu_dtype dtype, double value, void *out)
         memcpy(out, &flag, sizeof(flag));
         break;
     }
-#define STORE(NAME, type) \
+#define STORE(NAME, suffix, type, ...) \
     case IPU_DTYPE_##NAME: { \
         type number = (type)value; \
         memcpy(out, &number, sizeof(number)); \
         break; \
     }
-        STORE(FLOAT32, float)
-        STORE(FLOAT64, double)
-        STORE(INT8, int8_t)
-        STORE(INT16, int16_t)
-        STORE(INT32, int32_t)
-        STORE(INT64, int64_t)
-        STORE(UINT8, uint8_t)
-        STORE(UINT16, uint16_t)
-        STORE(UINT32, uint32_t)
-        STORE(UINT64, uint64_t)
+        STORE(FLOAT32, f32, float, )
+        STORE(FLOAT64, f64, double, )
+        IPU_INTEGER_LIST(STORE)
 #undef STORE
     case IPU_DTYPE_COUNT:
         break;

@@ -136,26 +136,14 @@ SIGNATURE(pow_f32)
 /* --- integers ------------------------------------------------------------------------
  */
 
-WIDTH_FORMULAS(LOOP_OF, u8)
-WIDTH_FORMULAS(LOOP_OF, u16)
-WIDTH_FORMULAS(LOOP_OF, u32)
-WIDTH_FORMULAS(LOOP_OF, u64)
-SIGNED_FORMULAS(LOOP_OF, i8)
-SIGNED_FORMULAS(LOOP_OF, i16)
-SIGNED_FORMULAS(LOOP_OF, i32)
-SIGNED_FORMULAS(LOOP_OF, i64)
-UNSIGNED_FORMULAS(LOOP_OF, u8)
-UNSIGNED_FORMULAS(LOOP_OF, u16)
-UNSIGNED_FORMULAS(LOOP_OF, u32)
-UNSIGNED_FORMULAS(LOOP_OF, u64)
-LOGICAL_FORMULAS(LOOP_OF, u8)
-
-#define SELECT_LOOP(suffix, type) \
+#define SIGNED_LOOPS(NAME, suffix, ...) SIGNED_FORMULAS(LOOP_OF, suffix)
+#define UNSIGNED_LOOPS(NAME, suffix, type, ...) \
+    WIDTH_FORMULAS(LOOP_OF, suffix) \
+    UNSIGNED_FORMULAS(LOOP_OF, suffix) \
     LOOP(select_##suffix, type, uint8_t, FETCH_YZ(type), x != 0 ? y : z)
-SELECT_LOOP(u8, uint8_t)
-SELECT_LOOP(u16, uint16_t)
-SELECT_LOOP(u32, uint32_t)
-SELECT_LOOP(u64, uint64_t)
+IPU_SIGNED_LIST(SIGNED_LOOPS)
+IPU_UNSIGNED_LIST(UNSIGNED_LOOPS)
+LOGICAL_FORMULAS(LOOP_OF, u8)
 
 #include "kernels/element/block_floor_loops.h"
 
@@ -163,7 +151,7 @@ SELECT_LOOP(u64, uint64_t)
  */
 
 /* Integers wrap: to both signs of a width it is the same loop. */
-#define CASTS_FROM_INTEGER(suffix, type) \
+#define CASTS_FROM_INTEGER(NAME, suffix, type, ...) \
     UNARY(cast_##suffix##_bool, uint8_t, type, x != 0) \
     UNARY(cast_##suffix##_u8, uint8_t, type, x) \
     UNARY(cast_##suffix##_u16, uint16_t, type, x) \
@@ -171,14 +159,7 @@ SELECT_LOOP(u64, uint64_t)
     UNARY(cast_##suffix##_u64, uint64_t, type, x) \
     UNARY(cast_##suffix##_f32, float, type, x) \
     UNARY(cast_##suffix##_f64, double, type, x)
-CASTS_FROM_INTEGER(i8, int8_t)
-CASTS_FROM_INTEGER(i16, int16_t)
-CASTS_FROM_INTEGER(i32, int32_t)
-CASTS_FROM_INTEGER(i64, int64_t)
-CASTS_FROM_INTEGER(u8, uint8_t)
-CASTS_FROM_INTEGER(u16, uint16_t)
-CASTS_FROM_INTEGER(u32, uint32_t)
-CASTS_FROM_INTEGER(u64, uint64_t)
+IPU_INTEGER_LIST(CASTS_FROM_INTEGER)
 
 /* Floats truncate and saturate, NaN gives 0. `low` and `high` are the least and the
  * largest value of `type` whose whole part the integer `middle` holds; from `end` on
@@ -486,14 +467,14 @@ HALF_BINARY(div, /)
     SAME_ROW(FLOOR_DIV, type, floor_div_##suffix) \
     SAME_ROW(FLOOR_MOD, type, floor_mod_##suffix) \
     INTEGER_CAST_ROWS(type, suffix)
-#define SIGNED_ROWS(type, suffix, width) \
-    WIDTH_FORMULAS(SIGNED_ROW_OF, width) \
+#define SIGNED_ROWS(NAME, suffix, type, bits, ...) \
+    WIDTH_FORMULAS(SIGNED_ROW_OF, u##bits) \
     SIGNED_FORMULAS(ROW_OF, suffix) \
-    INTEGER_ROWS(type, suffix)
-#define UNSIGNED_ROWS(type, suffix) \
+    INTEGER_ROWS(NAME, suffix)
+#define UNSIGNED_ROWS(NAME, suffix, ...) \
     WIDTH_FORMULAS(ROW_OF, suffix) \
     UNSIGNED_FORMULAS(ROW_OF, suffix) \
-    INTEGER_ROWS(type, suffix)
+    INTEGER_ROWS(NAME, suffix)
 
 /* The first row that fits is taken. */
 static const ipu__block_row rows[] = {
@@ -515,14 +496,8 @@ static const ipu__block_row rows[] = {
     SAME_ROW(SUB, FLOAT16, sub_f16)
     SAME_ROW(MUL, FLOAT16, mul_f16)
     SAME_ROW(DIV, FLOAT16, div_f16)
-    SIGNED_ROWS(INT8, i8, u8)
-    SIGNED_ROWS(INT16, i16, u16)
-    SIGNED_ROWS(INT32, i32, u32)
-    SIGNED_ROWS(INT64, i64, u64)
-    UNSIGNED_ROWS(UINT8, u8)
-    UNSIGNED_ROWS(UINT16, u16)
-    UNSIGNED_ROWS(UINT32, u32)
-    UNSIGNED_ROWS(UINT64, u64)
+    IPU_SIGNED_LIST(SIGNED_ROWS)
+    IPU_UNSIGNED_LIST(UNSIGNED_ROWS)
     COMPARE_FORMULAS(BOOL_ROW_OF, u8)
     INTEGER_CAST_ROWS(BOOL, u8)
     LOGICAL_FORMULAS(BOOL_ROW_OF, u8)

@@ -14,13 +14,14 @@ enum { PREFETCH_BYTES = 1024 }; /* of a slice: from there on the hardware does i
 
 /* --- numbers of slices ------------------------------------------------------------- */
 
-#define NUMBERS(type) \
-    for (int64_t i = 0; i < n; i++) { \
-        int64_t index = (int64_t)((const type *)indices)[i * step + axis]; \
-        outside |= (uint64_t)index | ((uint64_t)size - 1 - (uint64_t)index); \
-        out[i] = axis == 0 ? index : out[i] * size + index; \
-    } \
-    break;
+#define NUMBERS(NAME, suffix, type, ...) \
+    case IPU_DTYPE_##NAME: \
+        for (int64_t i = 0; i < n; i++) { \
+            int64_t index = (int64_t)((const type *)indices)[i * step + axis]; \
+            outside |= (uint64_t)index | ((uint64_t)size - 1 - (uint64_t)index); \
+            out[i] = axis == 0 ? index : out[i] * size + index; \
+        } \
+        break;
 
 /* One axis of n points; `step` indices lie between their starts. Inlined for a step of
  * 1, at which loops are vectors. */
@@ -31,22 +32,9 @@ add_axis(const ipu__points *p, const void *indices, int64_t step, int32_t axis,
     int64_t size = p->dims[axis];
     uint64_t outside = 0;
     switch (p->dtype) {
-    case IPU_DTYPE_INT8:
-        NUMBERS(int8_t)
-    case IPU_DTYPE_INT16:
-        NUMBERS(int16_t)
-    case IPU_DTYPE_INT32:
-        NUMBERS(int32_t)
-    case IPU_DTYPE_INT64:
-        NUMBERS(int64_t)
-    case IPU_DTYPE_UINT8:
-        NUMBERS(uint8_t)
-    case IPU_DTYPE_UINT16:
-        NUMBERS(uint16_t)
-    case IPU_DTYPE_UINT32:
-        NUMBERS(uint32_t)
-    default:
-        NUMBERS(uint64_t)
+        IPU_INTEGER_LIST(NUMBERS)
+    default: /* no other indexes */
+        break;
     }
     return outside >> 63 == 0; /* the sign of an index, or of what it is too large by */
 }

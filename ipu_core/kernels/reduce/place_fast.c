@@ -158,24 +158,12 @@ typedef struct place_functions {
 
 BOTH_SETS(max_f32, float, int32_t, -INFINITY, ABOVE_OR_NAN, ABOVE)
 BOTH_SETS(max_f64, double, int64_t, -(double)INFINITY, ABOVE_OR_NAN, ABOVE)
-BOTH_SETS(max_i8, int8_t, int8_t, INT8_MIN, ABOVE, ABOVE)
-BOTH_SETS(max_i16, int16_t, int16_t, INT16_MIN, ABOVE, ABOVE)
-BOTH_SETS(max_i32, int32_t, int32_t, INT32_MIN, ABOVE, ABOVE)
-BOTH_SETS(max_i64, int64_t, int64_t, INT64_MIN, ABOVE, ABOVE)
-BOTH_SETS(max_u8, uint8_t, int8_t, 0, ABOVE, ABOVE)
-BOTH_SETS(max_u16, uint16_t, int16_t, 0, ABOVE, ABOVE)
-BOTH_SETS(max_u32, uint32_t, int32_t, 0, ABOVE, ABOVE)
-BOTH_SETS(max_u64, uint64_t, int64_t, 0, ABOVE, ABOVE)
 BOTH_SETS(min_f32, float, int32_t, INFINITY, BELOW_OR_NAN, BELOW)
 BOTH_SETS(min_f64, double, int64_t, (double)INFINITY, BELOW_OR_NAN, BELOW)
-BOTH_SETS(min_i8, int8_t, int8_t, INT8_MAX, BELOW, BELOW)
-BOTH_SETS(min_i16, int16_t, int16_t, INT16_MAX, BELOW, BELOW)
-BOTH_SETS(min_i32, int32_t, int32_t, INT32_MAX, BELOW, BELOW)
-BOTH_SETS(min_i64, int64_t, int64_t, INT64_MAX, BELOW, BELOW)
-BOTH_SETS(min_u8, uint8_t, int8_t, UINT8_MAX, BELOW, BELOW)
-BOTH_SETS(min_u16, uint16_t, int16_t, UINT16_MAX, BELOW, BELOW)
-BOTH_SETS(min_u32, uint32_t, int32_t, UINT32_MAX, BELOW, BELOW)
-BOTH_SETS(min_u64, uint64_t, int64_t, UINT64_MAX, BELOW, BELOW)
+#define INTEGERS(NAME, suffix, type, bits, least, greatest) \
+    BOTH_SETS(max_##suffix, type, int##bits##_t, least, ABOVE, ABOVE) \
+    BOTH_SETS(min_##suffix, type, int##bits##_t, greatest, BELOW, BELOW)
+IPU_INTEGER_LIST(INTEGERS)
 
 #define OF(dtype, name) [IPU_DTYPE_##dtype] = {max_##name, min_##name}
 static const place_functions *const table[IPU_DTYPE_COUNT][2] = {

@@ -193,46 +193,25 @@ widen_avx2(float wide[LANES], const uint16_t *x)
 BOTH_SETS(sum_f32, float, float, LANES, 0.0f, PLUS)
 BOTH_SETS(sum_f64, double, double, LANES, 0.0, PLUS)
 BOTH_SETS_HALF(sum_f16, 0.0f, PLUS)
-BOTH_SETS(sum_8, uint8_t, uint8_t, WIDE(uint8_t), 0, PLUS)
-BOTH_SETS(sum_16, uint16_t, uint16_t, WIDE(uint16_t), 0, PLUS)
-BOTH_SETS(sum_32, uint32_t, uint32_t, WIDE(uint32_t), 0, PLUS)
-BOTH_SETS(sum_64, uint64_t, uint64_t, WIDE(uint64_t), 0, PLUS)
-/* of means, whose sums must not wrap */
-BOTH_SETS(total_i8, uint64_t, int8_t, WIDE(uint64_t), 0, PLUS)
-BOTH_SETS(total_i16, uint64_t, int16_t, WIDE(uint64_t), 0, PLUS)
-BOTH_SETS(total_i32, uint64_t, int32_t, WIDE(uint64_t), 0, PLUS)
-BOTH_SETS(total_u8, uint64_t, uint8_t, WIDE(uint64_t), 0, PLUS)
-BOTH_SETS(total_u16, uint64_t, uint16_t, WIDE(uint64_t), 0, PLUS)
-BOTH_SETS(total_u32, uint64_t, uint32_t, WIDE(uint64_t), 0, PLUS)
 BOTH_SETS(prod_f32, double, float, LANES, 1.0, TIMES)
 BOTH_SETS(prod_f64, double, double, LANES, 1.0, TIMES)
 BOTH_SETS_HALF(prod_f16, 1.0f, TIMES)
-BOTH_SETS(prod_8, uint8_t, uint8_t, WIDE(uint8_t), 1, TIMES_UNSIGNED)
-BOTH_SETS(prod_16, uint16_t, uint16_t, WIDE(uint16_t), 1, TIMES_UNSIGNED)
-BOTH_SETS(prod_32, uint32_t, uint32_t, WIDE(uint32_t), 1, TIMES_UNSIGNED)
-BOTH_SETS(prod_64, uint64_t, uint64_t, WIDE(uint64_t), 1, TIMES_UNSIGNED)
 BOTH_SETS(max_f32, float, float, LANES, -INFINITY, IPU_LARGER)
 BOTH_SETS(max_f64, double, double, LANES, -INFINITY, IPU_LARGER)
 BOTH_SETS_HALF(max_f16, -INFINITY, IPU_LARGER)
-BOTH_SETS(max_i8, int8_t, int8_t, WIDE(int8_t), INT8_MIN, GREATEST)
-BOTH_SETS(max_i16, int16_t, int16_t, WIDE(int16_t), INT16_MIN, GREATEST)
-BOTH_SETS(max_i32, int32_t, int32_t, WIDE(int32_t), INT32_MIN, GREATEST)
-BOTH_SETS(max_i64, int64_t, int64_t, WIDE(int64_t), INT64_MIN, GREATEST)
-BOTH_SETS(max_u8, uint8_t, uint8_t, WIDE(uint8_t), 0, GREATEST)
-BOTH_SETS(max_u16, uint16_t, uint16_t, WIDE(uint16_t), 0, GREATEST)
-BOTH_SETS(max_u32, uint32_t, uint32_t, WIDE(uint32_t), 0, GREATEST)
-BOTH_SETS(max_u64, uint64_t, uint64_t, WIDE(uint64_t), 0, GREATEST)
 BOTH_SETS(min_f32, float, float, LANES, INFINITY, SMALLER)
 BOTH_SETS(min_f64, double, double, LANES, INFINITY, SMALLER)
 BOTH_SETS_HALF(min_f16, INFINITY, SMALLER)
-BOTH_SETS(min_i8, int8_t, int8_t, WIDE(int8_t), INT8_MAX, LEAST)
-BOTH_SETS(min_i16, int16_t, int16_t, WIDE(int16_t), INT16_MAX, LEAST)
-BOTH_SETS(min_i32, int32_t, int32_t, WIDE(int32_t), INT32_MAX, LEAST)
-BOTH_SETS(min_i64, int64_t, int64_t, WIDE(int64_t), INT64_MAX, LEAST)
-BOTH_SETS(min_u8, uint8_t, uint8_t, WIDE(uint8_t), UINT8_MAX, LEAST)
-BOTH_SETS(min_u16, uint16_t, uint16_t, WIDE(uint16_t), UINT16_MAX, LEAST)
-BOTH_SETS(min_u32, uint32_t, uint32_t, WIDE(uint32_t), UINT32_MAX, LEAST)
-BOTH_SETS(min_u64, uint64_t, uint64_t, WIDE(uint64_t), UINT64_MAX, LEAST)
+#define WRAPPING(NAME, suffix, type, bits, ...) \
+    BOTH_SETS(sum_##bits, type, type, WIDE(type), 0, PLUS) \
+    BOTH_SETS(prod_##bits, type, type, WIDE(type), 1, TIMES_UNSIGNED)
+IPU_UNSIGNED_LIST(WRAPPING)
+/* `total`: of means, whose sums must not wrap */
+#define INTEGER(NAME, suffix, type, bits, least, greatest) \
+    BOTH_SETS(total_##suffix, uint64_t, type, WIDE(uint64_t), 0, PLUS) \
+    BOTH_SETS(max_##suffix, type, type, WIDE(type), least, GREATEST) \
+    BOTH_SETS(min_##suffix, type, type, WIDE(type), greatest, LEAST)
+IPU_INTEGER_LIST(INTEGER)
 BOTH_SETS(any_u8, uint8_t, uint8_t, WIDE(uint8_t), 0, EITHER)
 BOTH_SETS(all_u8, uint8_t, uint8_t, WIDE(uint8_t), 1, BOTH)
 
@@ -251,10 +230,6 @@ BOTH_SETS(all_u8, uint8_t, uint8_t, WIDE(uint8_t), 1, BOTH)
             result[j] = (out)(value); \
         } \
     }
-FINISH(8, uint8_t, uint8_t, a)
-FINISH(16, uint16_t, uint16_t, a)
-FINISH(32, uint32_t, uint32_t, a)
-FINISH(64, uint64_t, uint64_t, a)
 FINISH(truth, uint8_t, uint8_t, a != 0)
 FINISH(narrow, float, double, a)
 FINISH(half, uint16_t, float, ipu_float16_from_float(a))
@@ -263,14 +238,13 @@ FINISH(mean_f64, double, double, a / (double)count)
 FINISH(mean_f16, uint16_t, float, ipu_float16_from_float(a / (float)count))
 /* of nothing: 0 */
 #define WHOLE(type) ((type)a / (type)(count == 0 ? 1 : count))
-FINISH(mean_i8, int8_t, uint64_t, WHOLE(int64_t))
-FINISH(mean_i16, int16_t, uint64_t, WHOLE(int64_t))
-FINISH(mean_i32, int32_t, uint64_t, WHOLE(int64_t))
-FINISH(mean_i64, int64_t, uint64_t, WHOLE(int64_t))
-FINISH(mean_u8, uint8_t, uint64_t, WHOLE(uint64_t))
-FINISH(mean_u16, uint16_t, uint64_t, WHOLE(uint64_t))
-FINISH(mean_u32, uint32_t, uint64_t, WHOLE(uint64_t))
-FINISH(mean_u64, uint64_t, uint64_t, WHOLE(uint64_t))
+#define SIGNED(NAME, suffix, type, ...) \
+    FINISH(mean_##suffix, type, uint64_t, WHOLE(int64_t))
+#define UNSIGNED(NAME, suffix, type, bits, ...) \
+    FINISH(bits, type, type, a) \
+    FINISH(mean_##suffix, type, uint64_t, WHOLE(uint64_t))
+IPU_SIGNED_LIST(SIGNED)
+IPU_UNSIGNED_LIST(UNSIGNED)
 
 /* --- the table -------------------------------------------------------------------- */
 
@@ -278,65 +252,35 @@ FINISH(mean_u64, uint64_t, uint64_t, WHOLE(uint64_t))
     {row_##name, strip_##name, join_##name, start_##name, finish_##finish, sizeof(acc)}
 #define FORMS(name, finish, acc) \
     {FORM(name##_generic, finish, acc), FORM(name##_avx2, finish, acc)}
-#define OF(dtype) [IPU_DTYPE_##dtype]
+#define OF(dtype, name, finish, acc) [IPU_DTYPE_##dtype] = FORMS(name, finish, acc),
+#define SUM_OF(NAME, suffix, type, bits, ...) OF(NAME, sum_##bits, bits, type)
+#define MEAN_OF(NAME, suffix, ...) OF(NAME, total_##suffix, mean_##suffix, uint64_t)
+#define PRODUCT_OF(NAME, suffix, type, bits, ...) OF(NAME, prod_##bits, bits, type)
+#define MAXIMUM_OF(NAME, suffix, type, bits, ...) OF(NAME, max_##suffix, bits, type)
+#define MINIMUM_OF(NAME, suffix, type, bits, ...) OF(NAME, min_##suffix, bits, type)
 
 typedef const ipu__fold fold_table[IPU_DTYPE_COUNT][2];
 
-static fold_table sums = {
-    OF(FLOAT32) = FORMS(sum_f32, 32, float),
-    OF(FLOAT16) = FORMS(sum_f16, half, float),
-    OF(FLOAT64) = FORMS(sum_f64, 64, double),
-    OF(INT8) = FORMS(sum_8, 8, uint8_t),
-    OF(UINT8) = FORMS(sum_8, 8, uint8_t),
-    OF(INT16) = FORMS(sum_16, 16, uint16_t),
-    OF(UINT16) = FORMS(sum_16, 16, uint16_t),
-    OF(INT32) = FORMS(sum_32, 32, uint32_t),
-    OF(UINT32) = FORMS(sum_32, 32, uint32_t),
-    OF(INT64) = FORMS(sum_64, 64, uint64_t),
-    OF(UINT64) = FORMS(sum_64, 64, uint64_t),
-};
-static fold_table means = {
-    OF(FLOAT32) = FORMS(sum_f32, mean_f32, float),
-    OF(FLOAT16) = FORMS(sum_f16, mean_f16, float),
-    OF(FLOAT64) = FORMS(sum_f64, mean_f64, double),
-    OF(INT8) = FORMS(total_i8, mean_i8, uint64_t),
-    OF(UINT8) = FORMS(total_u8, mean_u8, uint64_t),
-    OF(INT16) = FORMS(total_i16, mean_i16, uint64_t),
-    OF(UINT16) = FORMS(total_u16, mean_u16, uint64_t),
-    OF(INT32) = FORMS(total_i32, mean_i32, uint64_t),
-    OF(UINT32) = FORMS(total_u32, mean_u32, uint64_t),
-    OF(INT64) = FORMS(sum_64, mean_i64, uint64_t),
-    OF(UINT64) = FORMS(sum_64, mean_u64, uint64_t),
-};
-static fold_table products = {
-    OF(FLOAT32) = FORMS(prod_f32, narrow, double),
-    OF(FLOAT16) = FORMS(prod_f16, half, float),
-    OF(FLOAT64) = FORMS(prod_f64, 64, double),
-    OF(INT8) = FORMS(prod_8, 8, uint8_t),
-    OF(UINT8) = FORMS(prod_8, 8, uint8_t),
-    OF(INT16) = FORMS(prod_16, 16, uint16_t),
-    OF(UINT16) = FORMS(prod_16, 16, uint16_t),
-    OF(INT32) = FORMS(prod_32, 32, uint32_t),
-    OF(UINT32) = FORMS(prod_32, 32, uint32_t),
-    OF(INT64) = FORMS(prod_64, 64, uint64_t),
-    OF(UINT64) = FORMS(prod_64, 64, uint64_t),
-};
-#define EXTREMES(name) \
-    { \
-        OF(FLOAT32) = FORMS(name##_f32, 32, float), \
-        OF(FLOAT16) = FORMS(name##_f16, half, float), \
-        OF(FLOAT64) = FORMS(name##_f64, 64, double), \
-        OF(INT8) = FORMS(name##_i8, 8, int8_t), \
-        OF(UINT8) = FORMS(name##_u8, 8, uint8_t), \
-        OF(INT16) = FORMS(name##_i16, 16, int16_t), \
-        OF(UINT16) = FORMS(name##_u16, 16, uint16_t), \
-        OF(INT32) = FORMS(name##_i32, 32, int32_t), \
-        OF(UINT32) = FORMS(name##_u32, 32, uint32_t), \
-        OF(INT64) = FORMS(name##_i64, 64, int64_t), \
-        OF(UINT64) = FORMS(name##_u64, 64, uint64_t), \
-    }
-static fold_table maxima = EXTREMES(max);
-static fold_table minima = EXTREMES(min);
+static fold_table sums = {OF(FLOAT32, sum_f32, 32, float)
+                          OF(FLOAT16, sum_f16, half, float)
+                          OF(FLOAT64, sum_f64, 64, double)
+                          IPU_INTEGER_LIST(SUM_OF)};
+static fold_table means = {OF(FLOAT32, sum_f32, mean_f32, float)
+                           OF(FLOAT16, sum_f16, mean_f16, float)
+                           OF(FLOAT64, sum_f64, mean_f64, double)
+                           IPU_INTEGER_LIST(MEAN_OF)};
+static fold_table products = {OF(FLOAT32, prod_f32, narrow, double)
+                              OF(FLOAT16, prod_f16, half, float)
+                              OF(FLOAT64, prod_f64, 64, double)
+                              IPU_INTEGER_LIST(PRODUCT_OF)};
+static fold_table maxima = {OF(FLOAT32, max_f32, 32, float)
+                            OF(FLOAT16, max_f16, half, float)
+                            OF(FLOAT64, max_f64, 64, double)
+                            IPU_INTEGER_LIST(MAXIMUM_OF)};
+static fold_table minima = {OF(FLOAT32, min_f32, 32, float)
+                            OF(FLOAT16, min_f16, half, float)
+                            OF(FLOAT64, min_f64, 64, double)
+                            IPU_INTEGER_LIST(MINIMUM_OF)};
 static const ipu__fold any_of[2] = FORMS(any_u8, truth, uint8_t);
 static const ipu__fold all_of[2] = FORMS(all_u8, truth, uint8_t);
 

@@ -114,19 +114,15 @@ typedef struct scan_functions {
 BOTH_SETS(sum_f32, float, double, 0, NO_FACTOR, ADDED)
 BOTH_SETS(sum_f64, double, double, 0, NO_FACTOR, ADDED)
 BOTH_SETS(sum_f16, float, float, 0, NO_FACTOR, ADDED)
-BOTH_SETS(sum_8, uint8_t, uint8_t, 0, NO_FACTOR, ADDED)
-BOTH_SETS(sum_16, uint16_t, uint16_t, 0, NO_FACTOR, ADDED)
-BOTH_SETS(sum_32, uint32_t, uint32_t, 0, NO_FACTOR, ADDED)
-BOTH_SETS(sum_64, uint64_t, uint64_t, 0, NO_FACTOR, ADDED)
 BOTH_SETS(prod_f32, float, double, 1, NO_FACTOR, MULTIPLIED)
 BOTH_SETS(prod_f64, double, double, 1, NO_FACTOR, MULTIPLIED)
 BOTH_SETS(prod_f16, float, float, 1, NO_FACTOR, MULTIPLIED)
-BOTH_SETS(prod_8, uint8_t, uint8_t, 1, NO_FACTOR, MULTIPLIED_UNSIGNED)
-BOTH_SETS(prod_16, uint16_t, uint16_t, 1, NO_FACTOR, MULTIPLIED_UNSIGNED)
-BOTH_SETS(prod_32, uint32_t, uint32_t, 1, NO_FACTOR, MULTIPLIED_UNSIGNED)
-BOTH_SETS(prod_64, uint64_t, uint64_t, 1, NO_FACTOR, MULTIPLIED_UNSIGNED)
 BOTH_SETS(recur_f32, float, double, 0, FACTOR_OF, RECURRED)
 BOTH_SETS(recur_f64, double, double, 0, FACTOR_OF, RECURRED)
+#define INTEGERS(NAME, suffix, type, bits, ...) \
+    BOTH_SETS(sum_##bits, type, type, 0, NO_FACTOR, ADDED) \
+    BOTH_SETS(prod_##bits, type, type, 1, NO_FACTOR, MULTIPLIED_UNSIGNED)
+IPU_UNSIGNED_LIST(INTEGERS)
 
 static const scan_functions *
 functions_of(ipu_op op, ipu_dtype dtype, ipu_cpu_class cpu)
