@@ -362,7 +362,7 @@ def test_options_of_a_call_reach_the_pipeline():
     with scope(4):
         model = branched(count=8)
         model.compile("sgd", "mse")
-        with pytest.raises(TypeError):
+        with pytest.raises(ValueError, match="no pipeline schedule 'wrong'"):
             model.fit(X, Y, batch_size=BATCH, verbose=0, pipeline_schedule="wrong")
         model.fit(
             X,

@@ -83,9 +83,8 @@ BAD: dict[str, tuple[type[BaseException], str, dict[str, Any]]] = {
     ),
     "a schedule of another type": (
         TypeError,
-        "pipeline_schedule must be of type PipelineSchedule, such as PipelineSchedule."
-        "Interleaved. Received: 'interleaved'",
-        {"pipeline_schedule": "interleaved"},
+        "a pipeline schedule is a PipelineSchedule, its name or a Timetable, but got 3",
+        {"pipeline_schedule": 3},
     ),
     "a recomputation mode of another type": (
         TypeError,

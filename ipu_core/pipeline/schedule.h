@@ -44,7 +44,8 @@ typedef struct ipu_action {
 typedef IPU_ARRAY(ipu_action) ipu_action_list;
 
 typedef struct ipu_schedule_request {
-    const char *name; /* one of the rows of schedules.c */
+    const char *name; /* one of the rows of schedules.c; or a whole schedule, which
+                         is then parsed, checked and compared with the request */
     uint32_t stage_count;
     const uint32_t *ipus;      /* per stage: its IPU, 0, 1, ... */
     const uint32_t *positions; /* per stage: its place in the pipeline; concurrent
@@ -85,7 +86,10 @@ enum {
  * - VALUE for a name that is unknown or positions that leave one out;
  * - FAILED_PRECONDITION for an illegal number of micro-batches, or IPUs that the
  *   schedule cannot use;
- * - UNIMPLEMENTED where Interleaved would train several stages on an IPU;
+ * - INVALID_ARGUMENT for a text that is not a schedule, FAILED_PRECONDITION for one of
+ *   another pipeline;
+ * - UNIMPLEMENTED where Interleaved would train several stages on an IPU, or a text
+ *   splits some of its backward passes alone;
  * - RESOURCE_EXHAUSTED for more than IPU_SCHEDULE_MAX_ACTIONS.
  * Free with ipu_schedule_free. */
 ipu_status ipu_schedule_create(ipu_ctx *ctx, const ipu_schedule_request *request,

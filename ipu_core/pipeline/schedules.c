@@ -74,6 +74,73 @@ measure_request(ipu_ctx *ctx, const ipu_schedule_request *request,
     return IPU_OK;
 }
 
+/* A name of more than one line is the schedule itself, in the text form. */
+static bool
+is_timetable(const ipu_schedule_request *request)
+{
+    return strchr(request->name, '\n') != NULL;
+}
+
+/* Whether the timetable is that of the request's pipeline. */
+static ipu_status
+compare_request(ipu_ctx *ctx, const ipu_schedule_request *request,
+                const ipu_schedule *schedule)
+{
+    const char *own = schedule->name;
+    IPU_FAIL_IF(ctx, schedule->is_training != request->is_training, FAILED_PRECONDITION,
+                "the timetable '%s' is one of %s, but this is %s", own,
+                schedule->is_training ? "training" : "inference",
+                request->is_training ? "training" : "inference");
+    IPU_FAIL_IF(ctx, schedule->stage_count != request->stage_count, FAILED_PRECONDITION,
+                "the timetable '%s' is of %u stages, but the pipeline has %u", own,
+                schedule->stage_count, request->stage_count);
+    IPU_FAIL_IF(ctx, schedule->micro_batches != request->micro_batches,
+                FAILED_PRECONDITION,
+                "the timetable '%s' is of %u micro-batches, but the pipeline runs %u: "
+                "set gradient_accumulation_count=%u",
+                own, schedule->micro_batches, request->micro_batches,
+                schedule->micro_batches);
+    bool is_of_kind[IPU_ACTION_KIND_COUNT] = {false};
+    for (uint32_t s = 0; s < request->stage_count; s++) {
+        uint32_t position = ipu__schedule_position(request, s);
+        IPU_FAIL_IF(ctx, schedule->ipus[s] != request->ipus[s], FAILED_PRECONDITION,
+                    "the timetable '%s' has stage %u on IPU %u, but device_mapping has "
+                    "it on IPU %u",
+                    own, s, schedule->ipus[s], request->ipus[s]);
+        IPU_FAIL_IF(ctx, schedule->positions[s] != position, FAILED_PRECONDITION,
+                    "the timetable '%s' has stage %u at position %u, but the pipeline "
+                    "has it at position %u",
+                    own, s, schedule->positions[s], position);
+    }
+    for (uint32_t ipu = 0; ipu < schedule->ipu_count; ipu++) {
+        const ipu_action_list *list = &schedule->lists[ipu];
+        for (size_t i = 0; i < list->count; i++) {
+            is_of_kind[list->items[i].kind] = true;
+        }
+    }
+    IPU_FAIL_IF(ctx,
+                is_of_kind[IPU_ACTION_BACKWARD] && is_of_kind[IPU_ACTION_BACKWARD_WEIGHT],
+                UNIMPLEMENTED,
+                "the timetable '%s' has whole backward passes (B) and ones in two parts "
+                "(I, W): write all of them one way",
+                own);
+    return IPU_OK;
+}
+
+static ipu_status
+parse_timetable(ipu_ctx *ctx, const ipu_schedule_request *request, ipu_schedule **out)
+{
+    ipu_schedule *schedule;
+    IPU_TRY(ipu_schedule_parse(ctx, request->name, &schedule));
+    if (ipu_schedule_check(ctx, schedule) != IPU_OK ||
+        compare_request(ctx, request, schedule) != IPU_OK) {
+        ipu_schedule_free(ctx, schedule);
+        return ctx->status;
+    }
+    *out = schedule;
+    return IPU_OK;
+}
+
 static ipu_status
 find_overlap(ipu_ctx *ctx, const ipu_schedule_request *request,
              const ipu__schedule_row **row, uint32_t *out)
@@ -216,6 +283,9 @@ ipu_schedule_create(ipu_ctx *ctx, const ipu_schedule_request *request,
     const ipu__schedule_row *row;
     uint32_t overlap;
     *out = NULL;
+    if (is_timetable(request)) {
+        return parse_timetable(ctx, request, out);
+    }
     IPU_TRY(find_overlap(ctx, request, &row, &overlap));
     IPU_TRY(check_count(ctx, request, row, overlap));
     ipu_schedule *schedule;

@@ -67,8 +67,10 @@ make_schedule(ipu__pipe *p)
     IPU_FAIL_IF(ctx, count < 1 || count > INT32_MAX, FAILED_PRECONDITION,
                 "the number of micro-batches of a pipeline must be known when the "
                 "program is compiled, and be 1 or more: pass a Python int");
-    char text[64];
-    snprintf(text, sizeof(text), "%.*s", (int)name->count, name->as.text);
+    char *text;
+    IPU_TRY(ipu__lower_array(p->l, (size_t)name->count + 1, 1, &text));
+    memcpy(text, name->as.text, name->count);
+    text[name->count] = '\0';
     uint32_t *numbers;
     IPU_TRY(ipu__lower_array(p->l, p->stage_count, 2 * sizeof(*numbers), &numbers));
     for (uint32_t i = 0; i < p->stage_count; i++) {

@@ -5,9 +5,29 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from ipu._text.errors import UnimplementedError
+from ipu._text.suggestions import hint
+
+# for type checkers; names are taken in any case
+ScheduleName = Literal[
+    "Grouped",
+    "Interleaved",
+    "Sequential",
+    "GPipe",
+    "1F1B",
+    "OneForwardOneBackward",
+    "Interleaved1F1B",
+    "InterleavedOneForwardOneBackward",
+    "ZeroBubble",
+    "grouped",
+    "interleaved",
+    "sequential",
+    "gpipe",
+    "1f1b",
+    "zerobubble",
+]
 
 _Result = TypeVar("_Result")
 
@@ -80,14 +100,48 @@ class PipelineSchedule(Enum):
             return value
         if not isinstance(value, str):
             raise TypeError(
-                f"a pipeline schedule is a PipelineSchedule or its name, but got "
-                f"{value!r} of type {type(value).__name__}"
+                "a pipeline schedule is a PipelineSchedule, its name or a Timetable, "
+                f"but got {value!r} of type {type(value).__name__}"
             )
         for member in cls:
             if value.lower() in (member.name.lower(), member.core_name.lower()):
                 return member
-        known = ", ".join(repr(member.core_name) for member in cls)
-        raise ValueError(f"there is no pipeline schedule {value!r}; there are {known}")
+        names = [member.core_name for member in cls]
+        known = ", ".join(map(repr, names))
+        raise ValueError(
+            f"there is no pipeline schedule {value!r}.{hint(value, names)} There are "
+            f"{known}"
+        )
+
+
+def schedule_text(value: Any, training: bool) -> str:
+    """What the core builds a schedule of: its name, or a timetable's whole text.
+
+    Args:
+        value: As for :meth:`PipelineSchedule.parse`; None is Grouped; or an
+            :class:`ipu.Timetable`. A timetable of training says nothing of programs
+            that do not train: they run under Grouped, and give the same numbers.
+        training: Whether the program trains.
+
+    Example:
+        >>> schedule_text("1f1b", True), schedule_text(ipu.Timetable("1F1B"), False)
+        ('1F1B', 'Grouped')
+    """
+    if is_timetable(value) and (training or not value.training):
+        return str(value.grid)
+    is_named = value is not None and not is_timetable(value)
+    kinds = PipelineSchedule
+    return (kinds.parse(value) if is_named else kinds.Grouped).core_name
+
+
+def is_timetable(value: Any) -> bool:
+    """Whether it is an ``ipu.Timetable``, whose module is imported when it is used.
+
+    Example:
+        >>> is_timetable(ipu.Timetable()), is_timetable("1F1B")
+        (True, False)
+    """
+    return hasattr(value, "grid") and not isinstance(value, type)
 
 
 def call_core(build: Callable[..., _Result], *args: Any, **kwargs: Any) -> _Result:

@@ -6,16 +6,19 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ipu import _core
-from ipu._config.schedules import PipelineSchedule
+from ipu._config.schedules import PipelineSchedule, is_timetable
 from ipu._core import Tensor
 from ipu._text.arguments import as_int
 from ipu.gradient_accumulation import GradientAccumulationReductionMethod as Method
 from ipu.ipu_infeed_queue import IPUInfeedQueue
 from ipu.ipu_outfeed_queue import IPUOutfeedMode, IPUOutfeedQueue
 from ipu.ops._pipeline_options import PipelineStageOptions, RecomputationMode
+
+if TYPE_CHECKING:
+    from ipu._reports.timetable.table import Timetable
 
 
 class Stage(NamedTuple):
@@ -212,7 +215,9 @@ def check_offloading(
 
 
 def check_mapping(
-    schedule: PipelineSchedule, stages: Sequence[Stage], optimizer_function: Any
+    schedule: PipelineSchedule | Timetable,
+    stages: Sequence[Stage],
+    optimizer_function: Any,
 ) -> None:
     """Refuse to train several stages on one IPU where the schedule does not."""
     if optimizer_function is None:
@@ -255,22 +260,28 @@ def check_outfeed(
         raise ValueError("To accumulate the outfeed, it must be in IPUOutfeedMode ALL.")
 
 
-def schedule_of(value: Any, batch_serialization_iterations: int) -> PipelineSchedule:
+def schedule_of(
+    value: Any, batch_serialization_iterations: int
+) -> PipelineSchedule | Timetable:
     """Return the schedule, or the default one.
 
     Raises:
-        TypeError: It is not a PipelineSchedule.
+        TypeError: It is not a PipelineSchedule, the name of one or a Timetable.
+        ValueError: There is no schedule of that name.
         NotImplementedError: It does not go with batch serialization.
     """
-    check_enum("pipeline_schedule", value, PipelineSchedule)
+    kinds = PipelineSchedule
+    schedule: PipelineSchedule | Timetable | None = value
+    if value is not None and not is_timetable(value):
+        schedule = kinds.parse(value)
     if batch_serialization_iterations > 1:
-        if value not in (None, PipelineSchedule.Sequential):
+        if schedule not in (None, kinds.Sequential):
             raise NotImplementedError(
                 "Batch serialization is only supported with the Sequential schedule. "
                 f"Received: {value}."
             )
-        return PipelineSchedule.Sequential
-    return PipelineSchedule.Grouped if value is None else value
+        return kinds.Sequential
+    return kinds.Grouped if schedule is None else schedule
 
 
 def method_of(
@@ -306,7 +317,7 @@ _NO_MODE = {
 
 
 def recomputation_of(
-    value: Any, schedule: PipelineSchedule
+    value: Any, schedule: PipelineSchedule | Timetable
 ) -> RecomputationMode | None:
     """Return the recomputation mode; Auto becomes that of the schedule.
 
@@ -316,11 +327,12 @@ def recomputation_of(
     """
     check_enum("recomputation_mode", value, RecomputationMode)
     mode: RecomputationMode | None = value
-    refused, instead = _NO_MODE.get(schedule.name, (None, RecomputationMode.Auto))
+    name = schedule.name if isinstance(schedule, PipelineSchedule) else ""
+    refused, instead = _NO_MODE.get(name, (None, RecomputationMode.Auto))
     if mode is not None and mode is refused:
         raise ValueError(
             f"RecomputationMode.{mode.name} is not supported with PipelineSchedule."
-            f"{schedule.name}. Use RecomputationMode.Auto, which is {instead.name} "
+            f"{name}. Use RecomputationMode.Auto, which is {instead.name} "
             "there."
         )
     if mode is RecomputationMode.Auto and schedule is PipelineSchedule.Sequential:

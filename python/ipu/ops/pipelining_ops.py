@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ipu import _core, tf
-from ipu._config.schedules import PipelineSchedule
+from ipu._config.schedules import PipelineSchedule, schedule_text
 from ipu._core import Tensor
 from ipu._device.placement import current_device
 from ipu._text.errors import FailedPreconditionError
@@ -28,6 +28,9 @@ from ipu.tf._functions.blocks import block
 from ipu.tf._functions.tracing import current_build
 from ipu.tf._graph.reached import operation, whole
 from ipu.tf._tensor.operation import Operation
+
+if TYPE_CHECKING:
+    from ipu._reports.timetable.table import Timetable
 
 __all__ = [
     "OptimizerFunctionOutput",
@@ -122,7 +125,7 @@ def pipeline(
     outfeed_queue: Any = None,
     optimizer_function: Callable[..., OptimizerFunctionOutput] | None = None,
     device_mapping: Sequence[Any] | None = None,
-    pipeline_schedule: PipelineSchedule | None = None,
+    pipeline_schedule: PipelineSchedule | str | Timetable | None = None,
     recomputation_mode: RecomputationMode | None = None,
     forward_propagation_stages_poplar_options: Any = None,
     backward_propagation_stages_poplar_options: Any = None,
@@ -172,8 +175,9 @@ def pipeline(
             ``OptimizerFunctionOutput``. Without it nothing is trained.
         device_mapping: The IPU of each stage; None: 0, 1, 2, ... A stage's backward
             pass runs where the stage does.
-        pipeline_schedule: A ``PipelineSchedule``; None is Grouped, or Sequential with
-            batch serialization.
+        pipeline_schedule: A ``PipelineSchedule``, its name such as "1F1B", or an
+            :class:`ipu.Timetable`, also a parsed one; None is Grouped, or Sequential
+            with batch serialization.
         recomputation_mode: A ``RecomputationMode``; None keeps all activations.
         forward_propagation_stages_poplar_options: A ``PipelineStageOptions`` for each
             stage; checked, and without effect here, as are the next two.
@@ -297,7 +301,7 @@ def pipeline(
         )
     build.notes["pipeline"] = None
     attrs: dict[str, Any] = {
-        "schedule": schedule.core_name,
+        "schedule": schedule_text(schedule, optimizer_function is not None),
         "devices": [stage.device for stage in stages],
         "training": optimizer_function is not None,
     }

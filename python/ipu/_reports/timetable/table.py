@@ -8,7 +8,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ipu import _core
-from ipu._config.schedules import PipelineSchedule, call_core
+from ipu._config.schedules import (
+    PipelineSchedule,
+    ScheduleName,
+    call_core,
+    schedule_text,
+)
 from ipu._reports.timetable import text, trace
 from ipu._reports.timetable.boxes import Box, shortened, unit_of
 from ipu._text.tables import as_text
@@ -29,7 +34,7 @@ class Timetable:
     Args:
         schedule: A :class:`~ipu.pipelining_ops.PipelineSchedule` or its name:
             "Grouped" (the default), "Interleaved", "Sequential", "GPipe", "1F1B",
-            "Interleaved1F1B" or "ZeroBubble".
+            "Interleaved1F1B" or "ZeroBubble". A timetable stands for its own order.
         stages: The number of stages, an int; or their names, a list of str. Concurrent
             stages count once, and are a list of names in it. Default: as many as
             ``device_mapping`` has, else 2.
@@ -93,7 +98,7 @@ class Timetable:
 
     def __init__(
         self,
-        schedule: PipelineSchedule | str = PipelineSchedule.Grouped,
+        schedule: PipelineSchedule | ScheduleName | Timetable = "Grouped",
         stages: int | Sequence[Any] | None = None,
         device_mapping: Sequence[int | Sequence[int]] | None = None,
         micro_batches: int | None = None,
@@ -101,14 +106,18 @@ class Timetable:
         *,
         recorded: Iterable[Recorded] | None = None,
     ) -> None:
-        name = PipelineSchedule.parse(schedule).core_name
+        name = schedule_text(schedule, training)
         ipus, positions, names = _mapping(stages, device_mapping)
-        length = call_core(_core.Schedule.overlap, name, ipus, training, positions)
+        if isinstance(schedule, Timetable) and name == schedule.grid:
+            legal = range(schedule.micro_batches, schedule.micro_batches + 1)
+        else:
+            length = call_core(_core.Schedule.overlap, name, ipus, training, positions)
+            legal = range(length, 2**31, length)
         if micro_batches is None:
-            wanted = 2 * (positions[-1] + 1)
-            micro_batches = -(-wanted // length) * length
+            least = 2 * (positions[-1] + 1)
+            micro_batches = next((n for n in legal if n >= least), legal[0])
         core = call_core(_core.Schedule, name, ipus, micro_batches, training, positions)
-        self._fill(core, names, range(length, 2**31, length), recorded)
+        self._fill(core, names, legal, recorded)
 
     def _fill(
         self,

@@ -54,7 +54,7 @@ class _Grid:
         while head + tail < steps:
             is_head = head <= tail
             time = head if is_head else steps - 1 - tail
-            room -= widths.get(time, room)
+            room -= widths.get(time, 3)
             if room < -1:
                 break
             head, tail = head + is_head, tail + (not is_head)

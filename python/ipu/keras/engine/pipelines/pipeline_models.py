@@ -11,19 +11,17 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import Any
 
+from ipu._config.schedules import PipelineSchedule, is_timetable
+from ipu._reports.timetable import Timetable
 from ipu._text.arguments import as_int
 from ipu.keras._types import Nest
 from ipu.keras.engine.base_layer import Layer
 from ipu.keras.engine.functional import Functional
 from ipu.keras.engine.pipelines.calls import StageTree, check_dependencies, flatten
 from ipu.keras.engine.sequential import Sequential
-from ipu.ops.pipelining_ops import PipelineSchedule, RecomputationMode
+from ipu.ops.pipelining_ops import RecomputationMode
 
-# what can be written down of the arguments, beside numbers and lists
-_ENUMS: dict[str, type[Enum]] = {
-    "pipeline_schedule": PipelineSchedule,
-    "recomputation_mode": RecomputationMode,
-}
+# what cannot be written down of the arguments
 _OBJECTS = (
     "backward_propagation_stages_poplar_options",
     "forward_propagation_stages_poplar_options",
@@ -74,6 +72,8 @@ class _Pipelined(Functional):
         for name, value in self._pipeline_arguments.items():
             if isinstance(value, Enum):
                 arguments[name] = value.name
+            elif is_timetable(value):
+                arguments[name] = value.grid
             elif name not in _OBJECTS and value is not None:
                 arguments[name] = value
         return {**super()._options_config(), "pipeline": arguments}
@@ -81,9 +81,14 @@ class _Pipelined(Functional):
 
 def _arguments_of(config: dict[str, Any]) -> dict[str, Any]:
     arguments = dict(config)
-    for name, kind in _ENUMS.items():
-        if name in arguments:
-            arguments[name] = kind[arguments[name]]
+    if "recomputation_mode" in arguments:
+        arguments["recomputation_mode"] = RecomputationMode[
+            config["recomputation_mode"]
+        ]
+    if "pipeline_schedule" in arguments:
+        schedule = config["pipeline_schedule"]
+        parse = Timetable.parse if "\n" in schedule else PipelineSchedule.parse
+        arguments["pipeline_schedule"] = parse(schedule)
     return arguments
 
 
@@ -100,7 +105,8 @@ class PipelineModel(_Pipelined):
             variables', a dtype, or a function of the variable.
         batch_serialization_iterations: How many batches a stage loops over at a time.
         device_mapping: The IPU of each stage; None for one each.
-        pipeline_schedule: A ``PipelineSchedule``; None for Grouped.
+        pipeline_schedule: A ``PipelineSchedule``, its name, or an ``ipu.Timetable``;
+            None for Grouped.
         recomputation_mode: A ``RecomputationMode``, or None.
         forward_propagation_stages_poplar_options: ``PipelineStageOptions`` of each
             stage.
