@@ -257,7 +257,7 @@ def test_probes_find_nothing(imported, written, source, before):
     "source, words",
     [
         ("from keras.layers import Desne", "Did you mean 'Dense'"),
-        ("from keras.layers import dense", "Did you mean 'Dense'"),
+        ("from keras.layers import flatten", "Did you mean 'Flatten'"),
         ("from tensorflow import reduce_summ", "Did you mean 'reduce_sum'"),
         ("from tensorflow.python.framework import dtyps", "Did you mean 'dtypes'"),
         ("import tensorflow.lite", "tensorflow.lite is not in ipu"),

@@ -233,7 +233,7 @@ def _(tmp_path: Path) -> None:
 @row("several machines")
 def _(tmp_path: Path) -> None:
     with pytest.raises(AttributeError, match="Several processes or machines"):
-        _ = ipu.horovod
+        _ = ipu.horovod.init
 
 
 @row("estimators of TensorFlow 1")

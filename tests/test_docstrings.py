@@ -57,7 +57,7 @@ def test_examples(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     v1.reset_default_graph()
     module = importlib.import_module(name)
     usual = {"np": np, "ipu": ipu, "keras": keras, "tf": tf, "v1": v1}
-    globs = {**usual, **vars(module)}
+    globs = {**usual, **vars(module), "print": print}  # TensorFlow 1 has another
     found = doctest.DocTestFinder(exclude_empty=True).find(module, globs=globs)
     report: list[str] = []
     runner = doctest.DocTestRunner(Rounded(), verbose=False)

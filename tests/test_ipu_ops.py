@@ -8,6 +8,8 @@ tf.nn.nce_loss."""
 from __future__ import annotations
 
 import importlib
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -53,6 +55,8 @@ def compiled(function: Callable[..., Any], *args: Any) -> Any:
 @pytest.mark.parametrize("name", MODULES)
 def test_modules(name: str) -> None:
     module = importlib.import_module(f"ipu.ops.{name}")
+    assert getattr(ipu, name) is module
+    assert importlib.import_module(f"ipu.{name}") is module
     assert getattr(ipu, name) is module
 
 
@@ -465,3 +469,14 @@ def test_outlined_functions_capture_no_tensors() -> None:
             program(x, kind)
     assert program(x, "variable").numpy().tolist() == [8.0, 16.0]
     assert program(x, "loop").numpy().tolist() == [6.0, 12.0]
+
+
+def test_a_package_with_a_second_name_is_loaded_once() -> None:
+    program = """
+import ipu.tf.optimizers.schedules as second
+from ipu import keras, tf
+assert second is keras.optimizers.schedules and tf.optimizers is keras.optimizers
+import ipu.tf.metrics
+assert ipu.tf.metrics is keras.metrics
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)

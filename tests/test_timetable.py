@@ -69,7 +69,9 @@ def test_names_of_schedules() -> None:
         ):
             assert PipelineSchedule.parse(value) is schedule
         assert ipu.Timetable(schedule, 2).schedule == schedule.core_name
-    with pytest.raises(ValueError, match="no pipeline schedule 'fast'. There are 'Gr"):
+    with pytest.raises(
+        ValueError, match=r"no pipeline schedule 'fast'\. There are 'Gr"
+    ):
         PipelineSchedule.parse("fast")
     with pytest.raises(TypeError, match="but got 3 of type int"):
         PipelineSchedule.parse(3)  # type: ignore[arg-type]

@@ -37,7 +37,7 @@ def as_blocks(series: Mapping[str, Sequence[float]]) -> str:
 
     Example:
         >>> print(as_blocks({"loss": [3.0, 2.0, 1.0]}))
-        loss  █▄▁  3.0000 -> 1.0000
+        loss  █▅▁  3.0000 -> 1.0000
     """
     lines = []
     longest = max(map(len, series), default=0)

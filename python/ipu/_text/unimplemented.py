@@ -35,7 +35,6 @@ def _words(text: str) -> str:
     return rf"(?:^|\.)(?:{'|'.join(text.split())})(?:\.|$)"
 
 
-_LOGGER = Later("", "Use logging.getLogger('ipu').")
 _SESSION = Later(
     "Not all of the graphs and sessions of TensorFlow 1 is there.",
     "What there is has these names: import tensorflow.compat.v1 as tf, then "
@@ -93,7 +92,6 @@ _COLUMNS = Later(
 _CUSTOM = Later("Code for the hardware cannot be run here.", "Write it with tf ops.")
 
 _RULES: tuple[tuple[str, Later], ...] = (
-    (r"^tf\.get_logger$", _LOGGER),
     (
         _words(
             r"CuDNNLSTM CuDNNGRU AbstractRNNCell RNNCellDeviceWrapper "

@@ -13,6 +13,7 @@ import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import inspect
 import sys
 import types
 from collections.abc import Iterator, Sequence
@@ -181,6 +182,48 @@ class _Loader(importlib.abc.Loader):
         pass
 
 
+class _There(importlib.abc.Loader):
+    """Gives a module that has another name, too, such as ``ipu.ops.nn_ops``."""
+
+    def __init__(self, module: types.ModuleType) -> None:
+        self._module = module
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> None:
+        """Python makes one, which is replaced."""
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        sys.modules[module.__name__] = self._module  # where Python looks for it then
+
+
+class _Below(importlib.abc.MetaPathFinder):
+    """Finds the modules of packages that have two names: each is loaded once."""
+
+    def __init__(self) -> None:
+        self._packages: dict[str, str] = {}
+
+    def spec(
+        self, name: str, module: types.ModuleType
+    ) -> importlib.machinery.ModuleSpec:
+        """Make the spec of a second name."""
+        if hasattr(module, "__path__"):
+            self._packages[name] = module.__name__
+            if self not in sys.meta_path:
+                sys.meta_path.insert(0, self)  # Python's own would load it again
+        return importlib.machinery.ModuleSpec(name, _There(module))
+
+    def find_spec(
+        self, fullname: str, path: object = None, target: object = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        parent, _, last = fullname.rpartition(".")
+        if parent not in self._packages:
+            return None
+        module = importlib.import_module(f"{self._packages[parent]}.{last}")
+        return self.spec(fullname, module)
+
+
+_BELOW = _Below()
+
+
 # whose names a module of ``ipu`` has in TensorFlow's tree
 _OTHER = (
     ("ipu.tf", ("tensorflow",)),
@@ -232,6 +275,11 @@ def other_module(name: str) -> importlib.machinery.ModuleSpec | None:
     listed = [path for path in _others(name) if _table.is_listed(path)]
     if not listed or not _importing(3):
         return None
+    parent, _, last = name.rpartition(".")
+    if last in getattr(sys.modules[parent], "__all__", ()):
+        there = getattr(sys.modules[parent], last)
+        if inspect.ismodule(there) and there.__name__ != name:
+            return _BELOW.spec(name, there)
     spec = importlib.machinery.ModuleSpec(name, _Loader(listed[0]), is_package=True)
     spec.submodule_search_locations = []
     return spec

@@ -200,6 +200,13 @@ _OLDER = {
 
 if TYPE_CHECKING:
     from ipu.keras import initializers as initializers
+    from ipu.tf import (
+        linalg as _linalg,
+        math as _math,
+        random as _random,
+        sparse as _sparse,
+        strings as _strings,
+    )
     from ipu.tf.compat.v1 import (
         _app as app,  # noqa: F401
         _gfile as gfile,  # noqa: F401
@@ -215,6 +222,131 @@ if TYPE_CHECKING:
     )
     from ipu.tf.compat.v1._app import flags as flags
     from ipu.tf.compat.v1.summary import Summary as Summary
+    from ipu.tf.debugging import (
+        assert_greater as assert_greater,
+        assert_greater_equal as assert_greater_equal,
+        assert_integer as assert_integer,
+        assert_less as assert_less,
+        assert_less_equal as assert_less_equal,
+        assert_near as assert_near,
+        assert_negative as assert_negative,
+        assert_non_negative as assert_non_negative,
+        assert_non_positive as assert_non_positive,
+        assert_none_equal as assert_none_equal,
+        assert_positive as assert_positive,
+        assert_rank as assert_rank,
+        assert_rank_at_least as assert_rank_at_least,
+        assert_rank_in as assert_rank_in,
+        assert_same_float_dtype as assert_same_float_dtype,
+        assert_scalar as assert_scalar,
+        assert_type as assert_type,
+        check_numerics as check_numerics,
+        is_numeric_tensor as is_numeric_tensor,
+    )
+    from ipu.tf.image import (
+        random_crop as random_crop,
+    )
+    from ipu.tf.io import (
+        FixedLenFeature as FixedLenFeature,
+        FixedLenSequenceFeature as FixedLenSequenceFeature,
+        VarLenFeature as VarLenFeature,
+        decode_csv as decode_csv,
+        decode_raw as decode_raw,
+        matching_files as matching_files,
+        parse_example as parse_example,
+        parse_single_example as parse_single_example,
+        read_file as read_file,
+        write_file as write_file,
+    )
+    from ipu.tf.linalg import (
+        cholesky as cholesky,
+        cholesky_solve as cholesky_solve,
+        cross as cross,
+        global_norm as global_norm,
+        matrix_transpose as matrix_transpose,
+        qr as qr,
+        svd as svd,
+        trace as trace,
+    )
+    from ipu.tf.math import (
+        accumulate_n as accumulate_n,
+        bincount as bincount,
+        ceil as ceil,
+        cumprod as cumprod,
+        digamma as digamma,
+        erfc as erfc,
+        expm1 as expm1,
+        igamma as igamma,
+        igammac as igammac,
+        invert_permutation as invert_permutation,
+        is_finite as is_finite,
+        is_non_decreasing as is_non_decreasing,
+        is_strictly_increasing as is_strictly_increasing,
+        lbeta as lbeta,
+        lgamma as lgamma,
+        log1p as log1p,
+        log_sigmoid as log_sigmoid,
+        logical_xor as logical_xor,
+        mod as mod,
+        polygamma as polygamma,
+        rint as rint,
+        segment_max as segment_max,
+        segment_mean as segment_mean,
+        segment_min as segment_min,
+        segment_prod as segment_prod,
+        segment_sum as segment_sum,
+        squared_difference as squared_difference,
+        unsorted_segment_max as unsorted_segment_max,
+        unsorted_segment_mean as unsorted_segment_mean,
+        unsorted_segment_min as unsorted_segment_min,
+        unsorted_segment_prod as unsorted_segment_prod,
+        unsorted_segment_sqrt_n as unsorted_segment_sqrt_n,
+        unsorted_segment_sum as unsorted_segment_sum,
+        zeta as zeta,
+    )
+    from ipu.tf.nn import (
+        depth_to_space as depth_to_space,
+        space_to_depth as space_to_depth,
+    )
+    from ipu.tf.sparse import (
+        SparseTensor as SparseTensor,
+    )
+    from ipu.tf.strings import (
+        as_string as as_string,
+        reduce_join as reduce_join,
+        regex_replace as regex_replace,
+        substr as substr,
+    )
+    from ipu.tf.tensor_shape import (
+        Dimension as Dimension,
+    )
+    from ipu.tf.version import (
+        COMPILER_VERSION as COMPILER_VERSION,
+        GIT_VERSION as GIT_VERSION,
+        VERSION as VERSION,
+    )
+
+    diag = _linalg.tensor_diag
+    diag_part = _linalg.tensor_diag_part
+    div_no_nan = _math.divide_no_nan
+    floor_div = _math.floordiv
+    matrix_band_part = _linalg.band_part
+    matrix_determinant = _linalg.det
+    matrix_diag = _linalg.diag
+    matrix_diag_part = _linalg.diag_part
+    matrix_inverse = _linalg.inv
+    matrix_set_diag = _linalg.set_diag
+    matrix_solve = _linalg.solve
+    matrix_triangular_solve = _linalg.triangular_solve
+    multinomial = _random.categorical
+    random_gamma = _random.gamma
+    random_poisson = _random.poisson
+    sparse_tensor_to_dense = _sparse.to_dense
+    string_join = _strings.join
+    string_strip = _strings.strip
+    string_to_hash_bucket = _strings.to_hash_bucket
+    string_to_hash_bucket_fast = _strings.to_hash_bucket_fast
+    string_to_number = _strings.to_number
 
     # isort: split
     from ipu.tf import *  # type: ignore[assignment, no-redef]  # noqa: F403

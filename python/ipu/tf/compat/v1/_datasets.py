@@ -136,7 +136,7 @@ def _tried(tensor: Any, size: int) -> Any:
             f"A data set is made of {tensor!r}, whose shape is not known. Give the "
             "placeholder one, with None for sizes that vary."
         )
-    shape = [size if one is None else one for one in tensor.shape]
+    shape = [size if one is None else one for one in tensor.shape.as_list()]
     if tensor.dtype.name == "string":
         return np.full(shape, b"", object)[()]
     return np.full(shape, size, tensor.dtype.as_numpy_dtype)[()]
