@@ -19,7 +19,6 @@ from ipu.tf._functions.function import DeviceFunction
 
 warnings.simplefilter("ignore")  # of threads and fork()
 D = tf.data.Dataset
-CHILDREN = 12
 
 def numbers():
     for i in itertools.count():
@@ -30,9 +29,9 @@ def numbers():
 def source():
     return D.from_generator(numbers, output_signature=tf.TensorSpec((), tf.float32))
 
-def in_children(work):
+def in_children(work, count=12):
     # children at different moments; each must end by itself, and well
-    for turn in range(CHILDREN):
+    for turn in range(count):
         child = os.fork()
         if child == 0:
             code = 1
@@ -49,10 +48,11 @@ def in_children(work):
                 break
             if time.monotonic() > deadline:
                 os.kill(child, 9)
-                sys.exit("a child hangs")
+                os.write(2, b"a child hangs")
+                os._exit(1)  # without waiting for the threads of the program
             time.sleep(0.0005)
         assert status == 0, status
-        time.sleep(0.0006 * turn)
+        time.sleep(0.0006 * (turn % 12))
 
 def read_anew():
     assert [int(x) for x in source().prefetch(2).take(4)] == [0, 1, 2, 3]
@@ -78,6 +78,18 @@ in_children(read_anew)
 ended.set()
 runner.join()
 queue.deleter
+""",
+    "a thread begins to call Python": """
+fast = D.from_generator(itertools.count, output_signature=tf.TensorSpec((), tf.int64))
+ended = threading.Event()
+def read():
+    for number in fast.prefetch(1):
+        if ended.is_set(): break
+reader = threading.Thread(target=read)
+reader.start()
+in_children(lambda: os._exit(0), 500)
+ended.set()
+reader.join()
 """,
     "an infeed goes on in the parent and fails in the child": """
 queue, total = IPUInfeedQueue(source(), prefetch_depth=1), tf.Variable(0.0)

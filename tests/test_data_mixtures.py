@@ -219,7 +219,7 @@ def test_mixtures_are_left_early_and_read_in_threads() -> None:
     for thread in threads:
         thread.join()
     assert results == [expected] * 4
-    assert threading.active_count() == before
+    assert threading.active_count() <= before
 
 
 def test_an_error_in_one_of_several() -> None:

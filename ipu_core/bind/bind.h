@@ -390,9 +390,13 @@ bool ipu_py_is_unwinding(void);
 
 /* A callback from a thread of C: the GIL is taken and given back, and a thread of a
  * service is away meanwhile. */
-PyGILState_STATE ipu_py_enter(void);
+typedef struct ipu_py_entry {
+    PyThreadState *made; /* NULL where the thread had a state */
+    PyGILState_STATE gil;
+} ipu_py_entry;
+ipu_py_entry ipu_py_enter(void);
 /* CANCELLED where the thread was left behind meanwhile. */
-ipu_status ipu_py_leave(ipu_ctx *ctx, PyGILState_STATE gil, ipu_status status);
+ipu_status ipu_py_leave(ipu_ctx *ctx, ipu_py_entry entry, ipu_status status);
 
 ipu_device *ipu_py_device_of(PyObject *device);
 /* Whether its programs have the same bits on every class of CPU. */

@@ -62,9 +62,9 @@ record_free(export_record *record)
 {
     /* a consumer may outlive the interpreter */
     if (Py_IsInitialized()) {
-        PyGILState_STATE gil = PyGILState_Ensure();
+        ipu_py_entry entry = ipu_py_enter();
         Py_DECREF(record->owner);
-        PyGILState_Release(gil);
+        (void)ipu_py_leave(NULL, entry, IPU_OK);
     }
     PyMem_RawFree(record);
 }

@@ -39,10 +39,10 @@ cause_free(ipu_cause *cause)
 {
     exception_cause *self = (exception_cause *)cause;
     if (Py_IsInitialized()) {
-        PyGILState_STATE gil = ipu_py_enter();
+        ipu_py_entry entry = ipu_py_enter();
         Py_DECREF(self->value);
         Py_XDECREF(self->traceback);
-        (void)ipu_py_leave(NULL, gil, IPU_OK);
+        (void)ipu_py_leave(NULL, entry, IPU_OK);
     }
     PyMem_RawFree(self);
 }

@@ -16,6 +16,7 @@
 #include <signal.h>
 
 #include "base/clock.h"
+#include "base/lock.h"
 #include "base/service.h"
 
 enum {
@@ -162,17 +163,54 @@ ipu_py_is_unwinding(void)
 
 /* --- callbacks ------------------------------------------------------------------- */
 
-PyGILState_STATE
+/* Python makes a thread's state under a mutex of its own and without the GIL. Up to
+ * 3.12, a child that is forked at that moment waits for the mutex for ever: fork() takes
+ * this lock first (base/lock.h), and the child finds the mutex free. */
+static ipu_lock making_state;
+static pthread_once_t making_state_once = PTHREAD_ONCE_INIT;
+
+static void
+init_making_state(void)
+{
+    ipu_lock_init(&making_state, NULL, NULL);
+}
+
+static PyThreadState *
+make_state(void)
+{
+    pthread_once(&making_state_once, init_making_state);
+    ipu_lock_take(&making_state);
+    PyThreadState *state = PyThreadState_New(PyInterpreterState_Main());
+    ipu_lock_drop(&making_state);
+    if (state == NULL) {
+        Py_FatalError("no memory for a thread that calls Python");
+    }
+    return state;
+}
+
+ipu_py_entry
 ipu_py_enter(void)
 {
     ipu_service_go_away();
-    return PyGILState_Ensure();
+    ipu_py_entry entry = {.made = NULL};
+    if (PyGILState_GetThisThreadState() == NULL) {
+        entry.made = make_state();
+        PyEval_RestoreThread(entry.made);
+    } else {
+        entry.gil = PyGILState_Ensure();
+    }
+    return entry;
 }
 
 ipu_status
-ipu_py_leave(ipu_ctx *ctx, PyGILState_STATE gil, ipu_status status)
+ipu_py_leave(ipu_ctx *ctx, ipu_py_entry entry, ipu_status status)
 {
-    PyGILState_Release(gil);
+    if (entry.made != NULL) {
+        PyThreadState_Clear(entry.made);
+        PyThreadState_DeleteCurrent();
+    } else {
+        PyGILState_Release(entry.gil);
+    }
     ipu_service_come_back();
     if (status == IPU_OK && ctx != NULL && ipu_service_is_left_behind()) {
         IPU_FAIL(ctx, CANCELLED, "the thread was left behind in Python");

@@ -51,9 +51,9 @@ static void
 release(void (*free)(void *), void *owner)
 {
     if (Py_IsInitialized()) {
-        PyGILState_STATE gil = ipu_py_enter();
+        ipu_py_entry entry = ipu_py_enter();
         free(owner);
-        (void)ipu_py_leave(NULL, gil, IPU_OK);
+        (void)ipu_py_leave(NULL, entry, IPU_OK);
     }
 }
 
@@ -182,7 +182,7 @@ generator_close(void *state)
 static ipu_status
 generator_open(ipu_ctx *ctx, void *state, void **out_pass)
 {
-    PyGILState_STATE gil = ipu_py_enter();
+    ipu_py_entry entry = ipu_py_enter();
     Py_ssize_t count = ((const callback *)state)->count;
     size_t bytes = sizeof(Py_buffer) + sizeof(ipu_type) + sizeof(void *);
     generator_pass *pass =
@@ -194,14 +194,14 @@ generator_open(ipu_ctx *ctx, void *state, void **out_pass)
     Py_XDECREF(iterable);
     if (iterator == NULL) {
         PyMem_Free(pass);
-        return ipu_py_leave(ctx, gil, generator_failed(ctx));
+        return ipu_py_leave(ctx, entry, generator_failed(ctx));
     }
     Py_buffer *views = (Py_buffer *)(pass + 1);
     ipu_type *types = (ipu_type *)(views + count);
     *pass = (generator_pass){iterator, count, 0,
                              views,    types, (const void **)(types + count)};
     *out_pass = pass;
-    return ipu_py_leave(ctx, gil, IPU_OK);
+    return ipu_py_leave(ctx, entry, IPU_OK);
 }
 
 static int
@@ -230,7 +230,7 @@ generator_next(ipu_ctx *ctx, void *state, const ipu_type **types,
 {
     generator_pass *pass = state;
     ipu_status status = IPU_OK;
-    PyGILState_STATE gil = ipu_py_enter();
+    ipu_py_entry entry = ipu_py_enter();
     drop_views(pass);
     PyObject *element = PyIter_Next(pass->iterator);
     if (element == NULL) {
@@ -245,7 +245,7 @@ generator_next(ipu_ctx *ctx, void *state, const ipu_type **types,
         *types = pass->types;
         *components = pass->parts;
     }
-    return ipu_py_leave(ctx, gil, status);
+    return ipu_py_leave(ctx, entry, status);
 }
 
 typedef struct visited_passes {
@@ -269,7 +269,7 @@ static ipu_status
 map_compile(ipu_ctx *ctx, void *state, const ipu_type *inputs, uint32_t count,
             const ipu_program **out_program)
 {
-    PyGILState_STATE gil = ipu_py_enter();
+    ipu_py_entry entry = ipu_py_enter();
     ipu_status status = IPU_OK;
     callback *self = state;
     PyObject *program = NULL;
@@ -291,7 +291,7 @@ map_compile(ipu_ctx *ctx, void *state, const ipu_type *inputs, uint32_t count,
     }
     Py_XDECREF(program);
     Py_XDECREF(specs);
-    return ipu_py_leave(ctx, gil, status);
+    return ipu_py_leave(ctx, entry, status);
 }
 
 int
