@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""``F1Score``, ``R2Score``, and the ``top_k`` of ``Precision`` and ``Recall``.
+"""F scores, ``R2Score``, correlations, and ``top_k`` of ``Precision`` and ``Recall``.
 
 The numbers are what Keras 3.15.1 gave for the same arrays, with batches of six samples,
 rounded to five digits.
@@ -31,6 +31,22 @@ F1: list[tuple[Any, Any, Any, Any]] = [
     ("weighted", None, 0.21044, 0.26204),
     ("weighted", 0.5, 0.32593, 0.32485),
 ]
+FBETA: list[tuple[Any, float, Any, Any, Any]] = [
+    (None, 0.5, None, [0.0, 0.25, 0.3125, 0.41667], [0.0, 0.3731, 0.24896, 0.54383]),
+    (None, 2.0, None, [0.0, 0.25, 0.43478, 0.27778], [0.0, 0.3305, 0.35865, 0.37518]),
+    ("micro", 0.5, 0.5, 0.25862, 0.25453),
+    ("micro", 2.0, 0.5, 0.40541, 0.39615),
+    ("macro", 0.5, None, 0.24479, 0.29147),
+    ("macro", 2.0, 0.5, 0.40299, 0.39515),
+    ("weighted", 0.5, 0.5, 0.27337, 0.27497),
+    ("weighted", 2.0, None, 0.2139, 0.25265),
+]
+CORRELATIONS: list[tuple[str, Any, float]] = [
+    ("PearsonCorrelation", 0, 0.88813),
+    ("PearsonCorrelation", (0, 1), 0.86716),
+    ("ConcordanceCorrelation", 0, 0.8114),
+    ("ConcordanceCorrelation", [0, 1], 0.84803),
+]
 R2: list[tuple[Any, int, Any, Any]] = [
     (None, 0, [0.80452, 0.81984], [0.79047, 0.84997]),
     (None, 2, [0.79267, 0.80892], [0.77777, 0.84087]),
@@ -54,6 +70,32 @@ def test_f1_score(average: Any, threshold: Any, plain: Any, weighted: Any) -> No
         metric = keras.metrics.F1Score(average, threshold)
         found = result(metric, LABELS, OUTPUTS, weights)
         np.testing.assert_allclose(found, expected, atol=2e-5)
+
+
+@pytest.mark.parametrize(("average", "beta", "threshold", "plain", "weighted"), FBETA)
+def test_fbeta_score(
+    average: Any, beta: float, threshold: Any, plain: Any, weighted: Any
+) -> None:
+    for weights, expected in ((None, plain), (WEIGHTS, weighted)):
+        metric = keras.metrics.FBetaScore(average, beta, threshold)
+        found = result(metric, LABELS, OUTPUTS, weights)
+        np.testing.assert_allclose(found, expected, atol=2e-5)
+        assert keras.metrics.get(keras.metrics.serialize(metric)).beta == beta
+
+
+def test_an_example_of_keras() -> None:
+    metric = keras.metrics.FBetaScore(beta=2.0, threshold=0.5)
+    outputs = np.array([[0.2, 0.6, 0.7], [0.2, 0.6, 0.6], [0.6, 0.8, 0.0]])
+    metric.update_state([[1, 1, 1], [1, 0, 0], [1, 1, 0]], outputs)
+    expected = [0.3846154, 0.90909094, 0.8333334]
+    np.testing.assert_allclose(metric.result(), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("kind", "axis", "expected"), CORRELATIONS)
+def test_correlations(kind: str, axis: Any, expected: float) -> None:
+    metric = getattr(keras.metrics, kind)(axis=axis)
+    assert result(metric, VALUES, GUESSES, None) == pytest.approx(expected, abs=2e-5)
+    assert type(metric).from_config(metric.get_config()).get_config()["axis"] == axis
 
 
 @pytest.mark.parametrize(("aggregation", "regressors", "plain", "weighted"), R2)
@@ -80,6 +122,10 @@ def test_what_does_not_fit() -> None:
         keras.metrics.F1Score("mean")
     with pytest.raises(ValueError, match="`threshold` must be"):
         keras.metrics.F1Score(threshold=2.0)
+    with pytest.raises(ValueError, match="`beta` must be a positive number"):
+        keras.metrics.FBetaScore(beta=0.0)
+    with pytest.raises(ValueError, match="`axis` must be an integer, or a list or a"):
+        keras.metrics.PearsonCorrelation(axis="rows")
     with pytest.raises(ValueError, match="`class_aggregation` must be"):
         keras.metrics.R2Score("mean")
     with pytest.raises(ValueError, match="of one shape"):

@@ -8,10 +8,12 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 
-def _error(name: str, what: str, value: Any) -> TypeError:
+def _error(
+    name: str, what: str, value: Any, kind: type[Exception] = TypeError
+) -> Exception:
     text = repr(value)
     shown = text if len(text) <= 80 else text[:77] + "..."
-    return TypeError(f"`{name}` must be {what}. Received: {shown}.")
+    return kind(f"`{name}` must be {what}. Received: {shown}.")
 
 
 def as_int(value: Any) -> Any:
@@ -58,6 +60,61 @@ def _checker(what: str, is_right: Callable[[Any], bool]) -> Callable[[str, Any],
         return value
 
     return checked
+
+
+def checked_int(name: str, value: Any, least: int | None = None) -> int:
+    """An argument that is an integer, of ``least`` or more, as Python's.
+
+    Raises:
+        ValueError: It is not one.
+    """
+    number = as_int(value)
+    if type(number) is not int or (least is not None and number < least):
+        bound = "" if least is None else f" of {least} or more"
+        what = "a positive integer" if least == 1 else f"an integer{bound}"
+        raise _error(name, what, value, ValueError)
+    return number
+
+
+def checked_number(
+    name: str,
+    value: Any,
+    what: str = "a number",
+    is_right: Callable[[float], bool] = lambda number: True,
+) -> float:
+    """An argument that is a real number, as a Python one.
+
+    Args:
+        name: The argument.
+        value: What was given.
+        what: What it has to be, for the message.
+        is_right: Whether a number, which is not NaN, is one of these.
+
+    Raises:
+        ValueError: It is none.
+    """
+    is_array = getattr(value, "ndim", None) == 0 and hasattr(value, "item")
+    number = value.item() if is_array else value
+    right = isinstance(number, (int, float)) and not isinstance(number, bool)
+    if not right or number != number or not is_right(number):
+        raise _error(name, what, value, ValueError)
+    found: float = number
+    return found
+
+
+def checked_axes(name: str, value: Any) -> Any:
+    """An argument that is an axis, or a list or tuple of axes, of Python's integers.
+
+    Raises:
+        ValueError: It is not one.
+    """
+    axes = as_ints(value)
+    several = axes if isinstance(axes, (list, tuple)) else (axes,)
+    if not all(type(axis) is int for axis in several):
+        raise _error(
+            name, "an integer, or a list or a tuple of them", value, ValueError
+        )
+    return axes
 
 
 def checked_list(name: str, value: Any) -> Any:

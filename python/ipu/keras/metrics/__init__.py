@@ -15,6 +15,7 @@ from ipu.keras.losses import (
     categorical_crossentropy as categorical_crossentropy,
     categorical_hinge as categorical_hinge,
     hinge as hinge,
+    huber as huber,
     kl_divergence as kl_divergence,
     log_cosh as log_cosh,
     mean_absolute_error as mean_absolute_error,

@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: MIT
-"""``F1Score`` and ``R2Score``: of classes and of regressions, made of sums."""
+"""``FBetaScore``, ``F1Score`` and ``R2Score``: of classes and of regressions.
+
+They are made of sums.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 from ipu import tf
+from ipu._text.arguments import checked_number
 from ipu.keras._types import Tensor
 from ipu.keras.metrics.base import Metric, floats
 from ipu.tf._functions.tracing import init_scope
 
-__all__ = ["F1Score", "R2Score"]
+__all__ = ["F1Score", "FBetaScore", "R2Score"]
 
 _EPSILON = 1e-7
 
@@ -63,33 +67,36 @@ class _Sums(Metric):
         return [variable.value() for variable in self._sums]
 
 
-class F1Score(_Sums):
-    """The harmonic mean of precision and recall, of one-hot targets.
+class FBetaScore(_Sums):
+    """The weighed harmonic mean of precision and recall, of one-hot targets.
 
     Args:
         average: None for one result for each class, ``"micro"`` for that of all
             together, ``"macro"`` for their mean, ``"weighted"`` for the mean weighed by
             how often each class is there.
+        beta: How many times as much recall counts as precision, more than 0.
         threshold: Above which an output counts as its class; None: the largest one.
 
     Raises:
-        ValueError: Another ``average``, a threshold that is not between 0 and 1, or, in
-            ``update_state``, targets that do not fit.
+        ValueError: Another ``average``, a ``beta`` that is not positive, a threshold
+            that is not between 0 and 1, or, in ``update_state``, targets that do not
+            fit.
 
-    Source: ``keras.metrics.F1Score`` of Keras 3.
+    Source: ``keras.metrics.FBetaScore`` of Keras 3.
 
     Example:
-        >>> score = F1Score(average="macro", threshold=0.5)
+        >>> score = FBetaScore(average="macro", beta=2.0, threshold=0.5)
         >>> score.update_state([[1, 0], [0, 1]], [[0.9, 0.6], [0.2, 0.7]])
         >>> round(float(score.result()), 4)
-        0.8333
+        0.9167
     """
 
     def __init__(
         self,
         average: str | None = None,
+        beta: float = 1.0,
         threshold: float | None = None,
-        name: str = "f1_score",
+        name: str = "fbeta_score",
         dtype: Any = None,
     ) -> None:
         super().__init__(name, dtype, "true_positives", "predicted", "present")
@@ -98,10 +105,10 @@ class F1Score(_Sums):
                 "`average` must be None, 'micro', 'macro' or 'weighted'. Received: "
                 f"average={average!r}."
             )
-        if threshold is not None and not 0.0 < float(threshold) <= 1.0:
-            raise ValueError(
-                "`threshold` must be a number in (0, 1]. Received: "
-                f"threshold={threshold!r}."
+        self.beta = checked_number("beta", beta, "a positive number", lambda b: b > 0)
+        if threshold is not None:
+            threshold = checked_number(
+                "threshold", threshold, "a number in (0, 1]", lambda t: 0 < t <= 1
             )
         self.average = average
         self.threshold = threshold
@@ -133,11 +140,43 @@ class F1Score(_Sums):
             )
         precision = right / (predicted + _EPSILON)
         recall = right / (present + _EPSILON)
-        scores = 2.0 * precision * recall / (precision + recall + _EPSILON)
+        factor = float(self.beta) ** 2
+        means = precision * recall / (factor * precision + recall + _EPSILON)
+        scores = (1.0 + factor) * means
         if self.average == "weighted":
             shares = present / (tf.reduce_sum(present) + _EPSILON)
             return tf.reduce_sum(scores * shares)
         return scores if self.average is None else tf.reduce_mean(scores)
+
+
+class F1Score(FBetaScore):
+    """The harmonic mean of precision and recall, of one-hot targets.
+
+    Args:
+        average: As for :class:`FBetaScore`.
+        threshold: Above which an output counts as its class; None: the largest one.
+
+    Raises:
+        ValueError: Another ``average``, a threshold that is not between 0 and 1, or, in
+            ``update_state``, targets that do not fit.
+
+    Source: ``keras.metrics.F1Score`` of Keras 3.
+
+    Example:
+        >>> score = F1Score(average="macro", threshold=0.5)
+        >>> score.update_state([[1, 0], [0, 1]], [[0.9, 0.6], [0.2, 0.7]])
+        >>> round(float(score.result()), 4)
+        0.8333
+    """
+
+    def __init__(
+        self,
+        average: str | None = None,
+        threshold: float | None = None,
+        name: str = "f1_score",
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(average, 1.0, threshold, name, dtype)
 
 
 class R2Score(_Sums):

@@ -6,8 +6,10 @@ from __future__ import annotations
 from typing import Any
 
 from ipu import tf
-from ipu._text.arguments import as_int
+from ipu._text.arguments import as_int, checked_axes
 from ipu._text.exports import export
+from ipu.keras._backend_state import state
+from ipu.keras._shape_fitting import same_dtype, squeeze_pair
 from ipu.keras._types import Tensor
 from ipu.keras.losses import (
     _OfFunction,
@@ -113,6 +115,64 @@ def cosine_similarity(y_true: Any, y_pred: Any, axis: int = -1) -> Tensor:
     y_true = tf.cast(tf.convert_to_tensor(y_true), y_pred.dtype)
     one, other = (tf.math.l2_normalize(y, axis=axis) for y in (y_true, y_pred))
     return tf.reduce_sum(one * other, axis=axis)
+
+
+def _deviations(y_true: Any, y_pred: Any, axis: Any) -> list[Tensor]:
+    """Of targets and predictions: means and variances, and what the two share."""
+    y_true, y_pred = squeeze_pair(*same_dtype(y_true, y_pred))
+    axis = checked_axes("axis", axis)
+    means = [tf.reduce_mean(y, axis=axis, keepdims=True) for y in (y_true, y_pred)]
+    true, found = y_true - means[0], y_pred - means[1]
+    products = (true * true, found * found, true * found)
+    gap = tf.squeeze(means[0] - means[1], axis=axis)
+    return [*(tf.reduce_mean(product, axis=axis) for product in products), gap]
+
+
+def pearson_correlation(y_true: Any, y_pred: Any, axis: Any = -1) -> Tensor:
+    """Give Pearson's coefficient of correlation, from -1 to 1.
+
+    Args:
+        y_true: Targets.
+        y_pred: Predictions of the same shape.
+        axis: The axis, or axes, along which the numbers to compare lie. Of one number,
+            or of equal ones, the coefficient is NaN.
+
+    Returns:
+        A tensor without ``axis``.
+
+    Source: ``keras.metrics.pearson_correlation`` of Keras 3.
+
+    Example:
+        >>> found = pearson_correlation([[0, 1, 0.5], [1, 1, 0.2]],
+        ...                             [[0.1, 0.9, 0.5], [1, 0.9, 0.2]])
+        >>> [round(float(value), 4) for value in found]
+        [1.0, 0.9934]
+    """
+    true, found, both, _ = _deviations(y_true, y_pred, axis)
+    return both / (tf.sqrt(true) * tf.sqrt(found))
+
+
+def concordance_correlation(y_true: Any, y_pred: Any, axis: Any = -1) -> Tensor:
+    """Give Lin's coefficient of concordance: 1 where predictions are the targets.
+
+    Args:
+        y_true: Targets.
+        y_pred: Predictions of the same shape.
+        axis: The axis, or axes, along which the numbers to compare lie.
+
+    Returns:
+        A tensor without ``axis``.
+
+    Source: ``keras.metrics.concordance_correlation`` of Keras 3.
+
+    Example:
+        >>> found = concordance_correlation([[0, 1, 0.5], [1, 1, 0.2]],
+        ...                                 [[0.1, 0.9, 0.5], [1, 0.9, 0.2]])
+        >>> [round(float(value), 4) for value in found]
+        [0.9756, 0.9877]
+    """
+    true, found, both, gap = _deviations(y_true, y_pred, axis)
+    return 2.0 * both / (true + found + tf.square(gap) + state.epsilon)
 
 
 class _MeanOf(_OfFunction, MeanMetricWrapper):
@@ -306,6 +366,46 @@ class CosineSimilarity(MeanMetricWrapper):
         self, name: str = "cosine_similarity", dtype: Any = None, axis: int = -1
     ) -> None:
         super().__init__(cosine_similarity, name, dtype, axis=axis)
+
+
+class _Correlation(_OfFunction, MeanMetricWrapper):
+    def __init__(self, name: str = "", dtype: Any = None, axis: Any = -1) -> None:
+        axis = checked_axes("axis", axis)
+        super().__init__(self._function, name, dtype, axis=axis)
+
+
+class PearsonCorrelation(_Correlation, function=pearson_correlation):
+    """The mean of Pearson's coefficient of correlation of each sample.
+
+    Args:
+        axis: The axis, or axes, along which the numbers to compare lie; 0 for samples
+            of one number.
+
+    Raises:
+        ValueError: ``axis`` is neither.
+
+    Example:
+        >>> metric = PearsonCorrelation(axis=0)
+        >>> round(float(metric([[1.0], [2.0], [3.0]], [[1.0], [3.0], [4.0]])), 4)
+        0.982
+    """
+
+
+class ConcordanceCorrelation(_Correlation, function=concordance_correlation):
+    """The mean of Lin's coefficient of concordance of each sample.
+
+    Args:
+        axis: The axis, or axes, along which the numbers to compare lie; 0 for samples
+            of one number.
+
+    Raises:
+        ValueError: ``axis`` is neither.
+
+    Example:
+        >>> metric = ConcordanceCorrelation(axis=0)
+        >>> round(float(metric([[1.0], [2.0], [3.0]], [[1.0], [3.0], [4.0]])), 4)
+        0.75
+    """
 
 
 class BinaryCrossentropy(_Crossentropy, function=binary_crossentropy):
