@@ -197,7 +197,8 @@ keras.*
 keras.engine keras.callbacks keras._files keras._functions
 keras.layers
 keras keras.models keras.extensions keras.utils keras.backend keras.preprocessing \
-    keras.datasets keras.mixed_precision keras._enqueuers keras._splitting
+    keras.datasets keras.mixed_precision keras._enqueuers keras._splitting \
+    keras.config keras.saving keras.ops keras.random
 ipu .* _layers _reports.compare _loops.data_files
 tf.compat drop_in ipu_estimator ipu_pipeline_estimator _loops.estimator_parts \
     _commands __main__

@@ -145,7 +145,7 @@ MISTAKES: list[tuple[Callable[[], Any], type[Exception], str]] = [
         "Use a path that ends in .safetensors.",
     ),
     (lambda: tf.compat.v3, AttributeError, "tf.compat.v3 is not in ipu"),
-    (lambda: keras.layer, AttributeError, "Did you mean 'layers'?"),
+    (lambda: keras.layes, AttributeError, "Did you mean 'layers'?"),
     (lambda: keras.layers.Dens, AttributeError, "Did you mean 'Dense'?"),
     (lambda: keras.layers.TextVector, AttributeError, "See ipu.keras.layers.__all__."),
     (

@@ -59,6 +59,9 @@ MODULES = (
     "keras.callbacks",
     "keras.activations",
     "keras.backend",
+    "keras.config",
+    "keras.saving",
+    "keras.tree",
     "config",
 )
 # what waits, ends the process, writes files, or changes what other tests rely on
@@ -67,7 +70,8 @@ _LEFT_OUT = (
     "set_learning_phase set_floatx set_epsilon set_image_data_format BackupAndRestore "
     "ModelCheckpoint TensorBoard CSVLogger RemoteMonitor print print_tensor Session "
     "InteractiveSession manual_variable_initialization disable_v2_tensorshape "
-    "reset_uids get_uid set_seed set_global_generator"
+    "reset_uids get_uid set_seed set_global_generator enable_unsafe_deserialization "
+    "disable_interactive_logging"
 ).split()
 
 

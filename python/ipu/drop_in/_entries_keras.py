@@ -55,7 +55,7 @@ KERAS: dict[str, Entry] = {
     "keras": Entry(
         ("ipu.keras",),
         {
-            "__version__": f"{_INS}.root:KERAS_VERSION",
+            "__version__": "ipu.keras:__version__",
             **renamed("ipu.drop_in.first_keras", "PipelineSequential PipelinedModel"),
         },
     ),
@@ -125,7 +125,7 @@ KERAS: dict[str, Entry] = {
         f"keras.mixed_precision.{name}": entry("ipu.keras.mixed_precision")
         for name in _PRECISION
     },
-    "keras.saving": Entry(),
+    "keras.saving": entry("ipu.keras.saving"),
     "keras.saving.save": Entry(
         (), renamed("ipu.keras.models", "load_model save_model")
     ),

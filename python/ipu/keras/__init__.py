@@ -33,6 +33,10 @@ from ipu.keras import (
     optimizers,
     regularizers,
 )
+from ipu.keras._variable import Variable
+from ipu.keras.engine.base_layer import InputSpec, Layer
+from ipu.keras.engine.functional import Functional as Function
+from ipu.keras.engine.layer.policy import Policy as DTypePolicy
 from ipu.keras.engine.model import Model
 from ipu.keras.engine.pipelines.assignment import (
     FunctionalLayerPipelineStageAssignment,
@@ -49,38 +53,62 @@ from ipu.keras.engine.pipelines.pipeline_models import (
 )
 from ipu.keras.engine.pipelines.pipeline_stage import PipelineStage
 from ipu.keras.engine.sequential import Sequential
+from ipu.keras.engine.symbols.keras_tensor import KerasTensor
+from ipu.keras.initializers import Initializer
 from ipu.keras.layers import Input
+from ipu.keras.losses import Loss
+from ipu.keras.metrics import Metric
+from ipu.keras.optimizers import Optimizer
+from ipu.keras.regularizers import Regularizer
+from ipu.tf import device, name_scope
 
 if TYPE_CHECKING:
     from ipu.keras import (
         backend as backend,
+        config as config,
         datasets as datasets,
         extensions as extensions,
         mixed_precision as mixed_precision,
         models as models,
         preprocessing as preprocessing,
+        saving as saving,
+        tree as tree,
         utils as utils,
     )
 
 __all__ = [
+    "DTypePolicy",
+    "Function",
     "FunctionalLayerPipelineStageAssignment",
     "FunctionalNestedModelPipelineStageAssignment",
+    "Initializer",
     "Input",
+    "InputSpec",
+    "KerasTensor",
+    "Layer",
+    "Loss",
+    "Metric",
     "Model",
     "ModelLayerPipelineStageAssignment",
     "NestedModelPipelineStageAssignment",
+    "Optimizer",
     "PipelineModel",
     "PipelineStage",
+    "Regularizer",
     "ReplicatedMetricReductionMethod",
     "Sequential",
     "SequentialLayerPipelineStageAssignment",
     "SequentialNestedModelPipelineStageAssignment",
     "SequentialPipelineModel",
+    "Variable",
+    "__version__",
     "activations",
     "backend",
     "callbacks",
+    "config",
     "constraints",
     "datasets",
+    "device",
     "extensions",
     "initializers",
     "layers",
@@ -88,15 +116,35 @@ __all__ = [
     "metrics",
     "mixed_precision",
     "models",
+    "name_scope",
     "optimizers",
     "preprocessing",
     "regularizers",
+    "saving",
+    "tree",
     "utils",
+    "version",
 ]
+
+# the release of Keras whose names and numbers these are
+__version__ = "2.6.0"
+
+
+def version() -> str:
+    """Give the release of Keras whose names and numbers these are.
+
+    Example:
+        >>> keras.version() == keras.__version__
+        True
+    """
+    return __version__
 
 
 if not TYPE_CHECKING:
     # modules that models do without, some of which take long to import
-    _LATER = "backend datasets extensions mixed_precision models preprocessing utils"
+    _LATER = """
+    backend config datasets extensions mixed_precision models preprocessing saving tree
+    utils
+    """
     _LAZY = {name: f"ipu.keras.{name}" for name in _LATER.split()}
     export(__name__, None, _LAZY)

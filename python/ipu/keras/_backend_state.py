@@ -19,12 +19,16 @@ class _State:
         floatx: The dtype of layers that are not told any.
         image_data_format: Where the channels of images are.
         policy: The dtype policy of layers that are not told any; None for ``floatx``.
+        is_interactive: Whether the progress of runs is shown, and not logged.
+        trusts_files: Whether files may bring code.
     """
 
     epsilon: float = 1e-7
     floatx: str = "float32"
     image_data_format: str = "channels_last"
     policy: Policy | None = None
+    is_interactive: bool = True
+    trusts_files: bool = False
 
 
 state = _State()

@@ -190,6 +190,8 @@ def save_model(
         >>> load_model(path).count_params()
         8
     """
+    if not isinstance(model, Model):
+        raise TypeError(f"`model` must be a Model. Received: {model!r}.")
     model.save(filepath, overwrite, include_optimizer, save_format, **kwargs)
 
 

@@ -10,9 +10,6 @@ from ipu._text.exports import defined
 # the last release of TensorFlow 1, which its programs are served as
 FIRST_VERSION = "1.15.5"
 
-# the release of Keras whose names and numbers ``ipu.keras`` has
-KERAS_VERSION = "2.6.0"
-
 
 def executing_eagerly_outside_functions() -> bool:
     """Whether code outside of functions runs at once: always.
@@ -34,4 +31,4 @@ def get_logger() -> logging.Logger:
     return logging.getLogger("tensorflow")
 
 
-__all__ = defined(__name__, ["FIRST_VERSION", "KERAS_VERSION"])
+__all__ = defined(__name__, ["FIRST_VERSION"])

@@ -16,8 +16,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from ipu._text import curves
+from ipu._text.log import logger
 from ipu._text.notebook import in_notebook
 from ipu._text.tables import as_text, shown
+from ipu.keras._backend_state import state
 from ipu.keras.callbacks.callback import Logs
 
 __all__ = ["RunView", "view_of"]
@@ -53,6 +55,8 @@ def view_of(mode: str, verbose: Any) -> RunView:
         mode: ``"bar"``, ``"line"``, or ``"auto"``: by ``verbose`` and where it runs.
         verbose: 2 asks for lines.
     """
+    if not state.is_interactive:
+        return LoggedLines()
     if mode == "line" or (mode == "auto" and verbose == 2):
         return Lines()
     if in_notebook():
@@ -89,10 +93,20 @@ class Lines:
         return parts + [f"{key}: {shown(one)}" for key, one in (logs or {}).items()]
 
     def end(self, done: int, total: int | None, logs: Logs | None) -> None:
-        print(" - ".join(self._parts(done, total, logs)), flush=True)
+        self._write(" - ".join(self._parts(done, total, logs)))
+
+    def _write(self, line: str) -> None:
+        print(line, flush=True)
 
     def stop(self) -> None:
         """Nothing is shown."""
+
+
+class LoggedLines(Lines):
+    """The same lines, for the logger."""
+
+    def _write(self, line: str) -> None:
+        logger.info("%s", line)
 
 
 class _Above:

@@ -115,6 +115,18 @@ class Metric(Configured):
         self._state.append(variable)
         return variable
 
+    def add_variable(
+        self,
+        shape: tuple[int, ...] = (),
+        initializer: Any = "zeros",
+        dtype: Any = None,
+        aggregation: Any = None,
+        name: str | None = None,
+    ) -> Any:
+        """Create a variable of the state, as ``add_weight`` does."""
+        del aggregation
+        return self.add_weight(name or "variable", shape, initializer, dtype)
+
     @property
     def variables(self) -> list[Any]:
         """The variables of the state."""

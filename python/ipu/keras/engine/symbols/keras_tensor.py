@@ -58,11 +58,15 @@ class KerasTensor(_Operators):
         trials: The values that it had while shapes were found (``infer.py``), where it
             is made of sizes alone; else empty.
         mask: A symbolic value for its mask; None where every step counts.
+
+    Example:
+        >>> keras.KerasTensor((None, 3))
+        <KerasTensor: shape=(None, 3) dtype=float32>
     """
 
     _keras_history: KerasHistory
 
-    def __init__(self, shape: Shape, dtype: Any, name: str = "") -> None:
+    def __init__(self, shape: Shape, dtype: Any = "float32", name: str = "") -> None:
         self.shape = TensorShape(shape)
         self.dtype = tf.as_dtype(dtype)
         self.name = name
@@ -80,11 +84,9 @@ class KerasTensor(_Operators):
         return self.shape
 
     def __repr__(self) -> str:
-        layer = self._keras_history.layer.name
-        return (
-            f"<KerasTensor: shape={self.shape} dtype={self.dtype.name} "
-            f"(created by layer {layer!r})>"
-        )
+        made = getattr(self, "_keras_history", None)
+        by = "" if made is None else f" (created by layer {made.layer.name!r})"
+        return f"<KerasTensor: shape={self.shape} dtype={self.dtype.name}{by}>"
 
     def __len__(self) -> int:
         size = self.shape[0] if self.shape else None
