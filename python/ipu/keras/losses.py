@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ipu import tf
+from ipu._text.arguments import checked_axes, checked_int, checked_number
 from ipu._text.exports import defined, export, like
 from ipu._text.tracebacks import boundaries
 from ipu._text.user_warnings import warn_user
@@ -197,19 +198,7 @@ def sparse_categorical_crossentropy(
     logits = _as_logits(
         "sparse_categorical_crossentropy", y_pred, from_logits, axis, normalise=False
     )
-    labels = tf.convert_to_tensor(y_true)
-    shape = tuple(logits.shape)
-    if len(labels.shape) == len(shape) and labels.shape[-1] == 1:
-        labels = tf.reshape(labels, tuple(labels.shape)[:-1])
-    if tuple(labels.shape) != shape[:-1]:
-        raise ValueError(
-            "sparse_categorical_crossentropy needs one class number for each row of "
-            f"predictions. Received: targets of shape {tuple(labels.shape)} and "
-            f"predictions of shape {tuple(y_pred.shape)}. Targets of one probability "
-            "for each class belong to categorical_crossentropy."
-        )
-    if tf.as_dtype(labels.dtype).name != "int32":
-        labels = tf.cast(labels, "int32")
+    labels = _class_numbers("sparse_categorical_crossentropy", y_true, logits)
     return tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
 
 
@@ -358,6 +347,35 @@ def _as_logits(
     if normalise:
         y_pred = y_pred / tf.reduce_sum(y_pred, axis=-1, keepdims=True)
     return tf.math.log(_clip(y_pred))
+
+
+def _class_numbers(name: str, y_true: Any, y_pred: Tensor) -> Tensor:
+    """Targets that are class numbers, one for each row of predictions."""
+    labels = tf.convert_to_tensor(y_true)
+    shape = tuple(y_pred.shape)
+    if len(labels.shape) == len(shape) and labels.shape and labels.shape[-1] == 1:
+        labels = tf.reshape(labels, tuple(labels.shape)[:-1])
+    if tuple(labels.shape) != shape[:-1] or not shape:
+        raise ValueError(
+            f"{name} needs one class number for each row of predictions. Received: "
+            f"targets of shape {tuple(labels.shape)} and predictions of shape "
+            f"{shape}. Targets of one probability for each class belong to "
+            "categorical_crossentropy."
+        )
+    if tf.as_dtype(labels.dtype).name != "int32":
+        labels = tf.cast(labels, "int32")
+    return labels
+
+
+def _alike(name: str, y_true: Any, y_pred: Any) -> tuple[Tensor, Tensor]:
+    """Targets and predictions of one dtype and, else it is an error, one shape."""
+    y_true, y_pred = same_dtype(y_true, y_pred)
+    if tuple(y_true.shape) != tuple(y_pred.shape):
+        raise ValueError(
+            f"{name} needs a target for each output. Received: targets of shape "
+            f"{tuple(y_true.shape)} and predictions of shape {tuple(y_pred.shape)}."
+        )
+    return y_true, y_pred
 
 
 def _clip(probabilities: Tensor) -> Tensor:
@@ -545,6 +563,344 @@ def categorical_hinge(y_true: Any, y_pred: Any) -> Tensor:
     right = tf.reduce_sum(y_true * y_pred, axis=-1)
     wrong = tf.reduce_max((1.0 - y_true) * y_pred, axis=-1)
     return tf.nn.relu(wrong - right + 1.0)
+
+
+def dice(y_true: Any, y_pred: Any, axis: Any = None) -> Tensor:
+    """Give ``1 - 2 sum(y_true * y_pred) / (sum(y_true) + sum(y_pred))``.
+
+    Args:
+        y_true: Targets in [0, 1].
+        y_pred: Probabilities of the same shape.
+        axis: The axis, or axes, of the sums; None for all, the batch among them.
+
+    Returns:
+        A tensor without ``axis``: 0 where predictions are the targets.
+
+    Raises:
+        ValueError: The shapes differ.
+
+    Source: ``keras.losses.dice`` of Keras 3.
+
+    Example:
+        >>> [round(float(x), 4) for x in dice([[1, 1, 0, 0]], [[0.4, 0, 0, 0.9]], 1)]
+        [0.7576]
+    """
+    return _overlap("dice", y_true, y_pred, axis, 0.5, 0.5)
+
+
+def tversky(
+    y_true: Any, y_pred: Any, alpha: float = 0.5, beta: float = 0.5, axis: Any = None
+) -> Tensor:
+    """Give 1 minus the part of targets and predictions that both have.
+
+    That is ``both / (both + alpha * missed + beta * wrong)``, where ``both`` is
+    ``sum(y_true * y_pred)``, ``missed`` ``sum(y_true * (1 - y_pred))`` and ``wrong``
+    ``sum((1 - y_true) * y_pred)``: Keras 3's formula.
+
+    Args:
+        y_true: Targets in [0, 1].
+        y_pred: Probabilities of the same shape.
+        alpha: How much counts what is missed.
+        beta: How much counts what is wrongly found. With 0.5 for both it is
+            :func:`dice`.
+        axis: The axis, or axes, of the sums; None for all, the batch among them.
+
+    Returns:
+        A tensor without ``axis``.
+
+    Raises:
+        ValueError: The shapes differ; a factor is not a number.
+
+    Source: ``keras.losses.tversky`` of Keras 3.
+
+    Example:
+        >>> round(float(tversky([1, 1, 0, 0], [0.5, 0.5, 0.5, 0], 0.25, 0.75)), 4)
+        0.3846
+    """
+    return _overlap("tversky", y_true, y_pred, axis, alpha, beta)
+
+
+def _overlap(
+    name: str, y_true: Any, y_pred: Any, axis: Any, alpha: float, beta: float
+) -> Tensor:
+    y_true, y_pred = _alike(name, y_true, y_pred)
+    axis = _checked_sums(axis)
+    alpha, beta = checked_number("alpha", alpha), checked_number("beta", beta)
+    products = (y_true * y_pred, y_true * (1.0 - y_pred), (1.0 - y_true) * y_pred)
+    both, missed, wrong = (tf.reduce_sum(one, axis=axis) for one in products)
+    whole = both + alpha * missed + beta * wrong
+    return 1.0 - both / (whole + 0.5 * state.epsilon)
+
+
+def _checked_sums(axis: Any) -> Any:
+    return None if axis is None else checked_axes("axis", axis)
+
+
+def categorical_focal_crossentropy(
+    y_true: Any,
+    y_pred: Any,
+    alpha: Any = 0.25,
+    gamma: float = 2.0,
+    from_logits: bool = False,
+    label_smoothing: float = 0.0,
+    axis: int = -1,
+) -> Tensor:
+    """Give the cross-entropy of each sample, in which what is easy counts little.
+
+    The term of a class of probability ``p`` is
+    ``-alpha * (1 - p) ** gamma * y_true * log(p)``.
+
+    Args:
+        y_true: One probability for each class, the shape of ``y_pred``.
+        y_pred: Probabilities, or logits, ``(batch, ..., classes)``.
+        alpha: A factor, or a list with one for each class.
+        gamma: How much less what is easy counts; 0 for the plain cross-entropy.
+        from_logits: Whether ``y_pred`` are logits.
+        label_smoothing: ``y_true * (1 - s) + s / classes``.
+        axis: The axis of the classes.
+
+    Returns:
+        A tensor without the class axis.
+
+    Raises:
+        ValueError: The shapes differ; an argument is none of these.
+
+    Source: ``keras.losses.categorical_focal_crossentropy`` of Keras 3.
+
+    Example:
+        >>> loss = categorical_focal_crossentropy([[0, 0, 1]], [[0.1, 0.85, 0.05]])
+        >>> round(float(loss[0]), 4)
+        0.6759
+    """
+    gamma, smoothing, axis = _checked_focus(gamma, label_smoothing, axis)
+    y_true, y_pred = _alike("categorical_focal_crossentropy", y_true, y_pred)
+    y_true, y_pred = (_classes_last(y, axis) for y in (y_true, y_pred))
+    classes = int(y_pred.shape[-1])
+    factors = tf.constant(_checked_factors(alpha, classes), dtype=y_pred.dtype)
+    if smoothing:
+        y_true = y_true * (1.0 - smoothing) + smoothing / classes
+    if from_logits:
+        y_pred = tf.nn.softmax(y_pred)
+    p = _clip(y_pred / tf.reduce_sum(y_pred, axis=-1, keepdims=True))
+    terms = factors * tf.pow(1.0 - p, gamma) * y_true * tf.math.log(p)
+    return -tf.reduce_sum(terms, axis=-1)
+
+
+def binary_focal_crossentropy(
+    y_true: Any,
+    y_pred: Any,
+    apply_class_balancing: bool = False,
+    alpha: float = 0.25,
+    gamma: float = 2.0,
+    from_logits: bool = False,
+    label_smoothing: float = 0.0,
+    axis: int = -1,
+) -> Tensor:
+    """Give the cross-entropy of yes or no, in which what is easy counts little.
+
+    The cross-entropy of an output is multiplied by ``(1 - p) ** gamma``, where ``p`` is
+    the probability that it gives to its target.
+
+    Args:
+        y_true: Targets in [0, 1].
+        y_pred: Probabilities, or logits.
+        apply_class_balancing: Whether targets of yes count ``alpha`` times, and those
+            of no ``1 - alpha`` times.
+        alpha: That factor.
+        gamma: How much less what is easy counts; 0 for the plain cross-entropy.
+        from_logits: Whether ``y_pred`` are logits.
+        label_smoothing: ``y_true * (1 - s) + s / 2``.
+        axis: The axis of the mean.
+
+    Returns:
+        A tensor without ``axis``.
+
+    Raises:
+        ValueError: The shapes differ; an argument is none of these.
+
+    Source: ``keras.losses.binary_focal_crossentropy`` of Keras 3.
+
+    Example:
+        >>> loss = binary_focal_crossentropy([[0, 1], [0, 0]], [[0.6, 0.4], [0.4, 0.6]])
+        >>> [round(float(x), 3) for x in loss]
+        [0.33, 0.206]
+    """
+    gamma, smoothing, axis = _checked_focus(gamma, label_smoothing, axis)
+    alpha = checked_number("alpha", alpha)
+    y_true, y_pred = _alike("binary_focal_crossentropy", y_true, y_pred)
+    if smoothing:
+        y_true = y_true * (1.0 - smoothing) + 0.5 * smoothing
+    p = tf.sigmoid(y_pred) if from_logits else y_pred
+    wrong = y_true * (1.0 - p) + (1.0 - y_true) * p
+    kept = _clip(p)
+    terms = y_true * tf.math.log(kept) + (1.0 - y_true) * tf.math.log(1.0 - kept)
+    losses = -tf.pow(wrong, gamma) * terms
+    if apply_class_balancing:
+        losses = losses * (y_true * alpha + (1.0 - y_true) * (1.0 - alpha))
+    return tf.reduce_mean(losses, axis=axis)
+
+
+def _checked_focus(gamma: Any, smoothing: Any, axis: Any) -> tuple[float, float, int]:
+    gamma = checked_number("gamma", gamma, "a number of 0 or more", lambda g: g >= 0)
+    smoothing = checked_number(
+        "label_smoothing", smoothing, "a number in [0, 1]", lambda s: 0 <= s <= 1
+    )
+    return gamma, smoothing, checked_int("axis", axis)
+
+
+def _checked_factors(alpha: Any, classes: int | None = None) -> Any:
+    if not isinstance(alpha, (list, tuple)):
+        return checked_number("alpha", alpha, "a number, or a list of numbers")
+    if classes is not None and len(alpha) != classes:
+        raise ValueError(
+            f"`alpha` must have a number for each of the {classes} classes. Received: "
+            f"{len(alpha)} numbers."
+        )
+    return [
+        checked_number("alpha", one, "a number, or a list of them") for one in alpha
+    ]
+
+
+def categorical_generalized_cross_entropy(y_true: Any, y_pred: Any, q: float) -> Tensor:
+    """Give ``(1 - p ** q) / q``, where ``p`` is what the target's class has.
+
+    Targets that are wrong do less harm than under the cross-entropy, which it nears as
+    ``q`` nears 0.
+
+    Args:
+        y_true: Class numbers, ``(batch, ...)`` or ``(batch, ..., 1)``.
+        y_pred: Probabilities, ``(batch, ..., classes)``.
+        q: A number between 0 and 1.
+
+    Returns:
+        A tensor without the class axis.
+
+    Raises:
+        ValueError: The shapes do not go together; ``q`` is out of range.
+
+    Source: ``keras.losses.categorical_generalized_cross_entropy`` of Keras 3.
+
+    Example:
+        >>> loss = categorical_generalized_cross_entropy([1], [[0.36, 0.64]], 0.5)
+        >>> round(float(loss[0]), 4)
+        0.4
+    """
+    q = _checked_q(q)
+    y_pred = tf.convert_to_tensor(y_pred)
+    labels = _class_numbers("categorical_generalized_cross_entropy", y_true, y_pred)
+    chosen = tf.one_hot(labels, y_pred.shape[-1], dtype=y_pred.dtype)
+    return (1.0 - tf.pow(tf.reduce_sum(chosen * y_pred, axis=-1), q)) / q
+
+
+def _checked_q(q: Any) -> float:
+    return checked_number("q", q, "a number between 0 and 1", lambda q: 0 < q < 1)
+
+
+def circle(
+    y_true: Any,
+    y_pred: Any,
+    ref_labels: Any = None,
+    ref_embeddings: Any = None,
+    remove_diagonal: bool = True,
+    gamma: float = 80.0,
+    margin: float = 0.4,
+) -> Tensor:
+    """Give the circle loss of embeddings: those of a class near, others far.
+
+    Args:
+        y_true: Class numbers, ``(batch,)`` or ``(batch, 1)``.
+        y_pred: Embeddings of length 1, ``(batch, dimensions)``.
+        ref_labels: The class numbers of what they are compared with; None for
+            ``y_true``.
+        ref_embeddings: Its embeddings; None for ``y_pred``.
+        remove_diagonal: Whether the i-th one is not compared with the i-th.
+        gamma: A factor of the similarities.
+        margin: From which similarity on a pair counts less.
+
+    Returns:
+        A tensor of shape ``(batch,)``: 0 where nothing else is of the class.
+
+    Raises:
+        ValueError: The shapes do not go together; a factor is not a number.
+
+    Source: ``keras.losses.circle`` of Keras 3, after arXiv:2002.10857.
+
+    Example:
+        >>> loss = circle([0, 0, 1], [[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]], gamma=1.0)
+        >>> [round(float(x), 3) for x in loss]
+        [0.563, 0.734, 0.0]
+    """
+    gamma, margin = checked_number("gamma", gamma), checked_number("margin", margin)
+    y_pred = tf.convert_to_tensor(y_pred)
+    others = y_pred if ref_embeddings is None else tf.convert_to_tensor(ref_embeddings)
+    labels = _labels_of_rows("y_true", y_true, y_pred)
+    if ref_labels is not None or ref_embeddings is not None:
+        given = y_true if ref_labels is None else ref_labels
+        other_labels = _labels_of_rows("ref_labels", given, others)
+    else:
+        other_labels = labels
+    alike = tf.equal(labels[:, tf.newaxis], other_labels[tf.newaxis, :])
+    near = tf.cast(alike, y_pred.dtype)
+    far = 1.0 - near
+    if remove_diagonal:
+        count, other_count = int(labels.shape[0]), int(other_labels.shape[0])
+        near = near * (1.0 - tf.eye(count, other_count, dtype=y_pred.dtype))
+    distance = tf.nn.relu(1.0 - tf.matmul(y_pred, others, transpose_b=True))
+    pull = gamma * tf.nn.relu(margin + distance) * (distance - margin)
+    push = gamma * tf.nn.relu(1.0 + margin - distance) * (1.0 - margin - distance)
+    none = tf.constant(tf.as_dtype(y_pred.dtype).min, dtype=y_pred.dtype)
+    sums = [
+        tf.reduce_logsumexp(tf.where(tf.greater(mask, 0.0), terms, none), axis=1)
+        for mask, terms in ((near, pull), (far, push))
+    ]
+    return tf.math.softplus(sums[0] + sums[1])
+
+
+def _labels_of_rows(name: str, labels: Any, embeddings: Tensor) -> Tensor:
+    numbers = tf.cast(tf.convert_to_tensor(labels), "int32")
+    rows = tuple(embeddings.shape)
+    if len(rows) != 2 or tuple(numbers.shape) not in ((rows[0],), (rows[0], 1)):
+        raise ValueError(
+            "circle needs embeddings of shape (batch, dimensions), and in "
+            f"`{name}` one class number for each. Received: embeddings of shape "
+            f"{rows} and class numbers of shape {tuple(numbers.shape)}."
+        )
+    return tf.reshape(numbers, (-1,))
+
+
+def ctc(y_true: Any, y_pred: Any) -> Tensor:
+    """Give the CTC loss of each sample: class 0 is the blank, and ends labels.
+
+    Args:
+        y_true: Class numbers ``(batch, longest label)``, with 0 after a label's end.
+        y_pred: Logits ``(batch, time, classes)``, of which all times count.
+
+    Returns:
+        A tensor of shape ``(batch,)``.
+
+    Raises:
+        ValueError: The shapes are others.
+
+    Source: ``keras.losses.ctc`` of Keras 3. ``tf.nn.ctc_loss`` takes lengths.
+
+    Example:
+        >>> round(float(ctc([[1]], [[[0.0, 0.0]]])[0]), 4)
+        0.6931
+    """
+    y_true, y_pred = tf.convert_to_tensor(y_true), tf.convert_to_tensor(y_pred)
+    if len(y_true.shape) != 2 or len(y_pred.shape) != 3:
+        raise ValueError(
+            "ctc needs class numbers of shape (batch, longest label) and logits of "
+            "shape (batch, time, classes). Received: targets of shape "
+            f"{tuple(y_true.shape)} and predictions of shape {tuple(y_pred.shape)}."
+        )
+    labels = tf.cast(y_true, "int32")
+    count, times = (int(size) for size in tuple(y_pred.shape)[:2])
+    lengths = tf.reduce_sum(tf.cast(tf.not_equal(labels, 0), "int32"), axis=-1)
+    all_times = tf.fill((count,), times)
+    return tf.nn.ctc_loss(
+        labels, y_pred, lengths, all_times, logits_time_major=False, blank_index=0
+    )
 
 
 # --- classes: reduced to one number ---------------------------------------------------
@@ -761,6 +1117,217 @@ class CategoricalHinge(_LossOf, function=categorical_hinge):
     """
 
 
+class Dice(LossFunctionWrapper):
+    """``1 - 2 sum(y_true * y_pred) / (sum(y_true) + sum(y_pred))``.
+
+    Args:
+        axis: The axis, or axes, of the sums; None for all, the batch among them.
+
+    Raises:
+        ValueError: ``axis`` is none of these.
+
+    Example:
+        >>> round(float(Dice()([[1, 1, 0, 0]], [[0.4, 0.0, 0.0, 0.9]])), 4)
+        0.7576
+    """
+
+    def __init__(
+        self, reduction: str = Reduction.AUTO, name: str = "dice", axis: Any = None
+    ) -> None:
+        super().__init__(dice, reduction, name, axis=_checked_sums(axis))
+
+
+class Tversky(LossFunctionWrapper):
+    """1 minus the part of targets and predictions that both have.
+
+    Args:
+        alpha: How much counts what is missed.
+        beta: How much counts what is wrongly found.
+        axis: The axis, or axes, of the sums; None for all, the batch among them.
+
+    Raises:
+        ValueError: An argument is none of these.
+
+    Example:
+        >>> loss = Tversky(alpha=0.25, beta=0.75)
+        >>> round(float(loss([[1, 1, 0, 0]], [[0.5, 0.5, 0.5, 0.0]])), 4)
+        0.3846
+    """
+
+    def __init__(
+        self,
+        alpha: float = 0.5,
+        beta: float = 0.5,
+        reduction: str = Reduction.AUTO,
+        name: str = "tversky",
+        axis: Any = None,
+    ) -> None:
+        alpha, beta = checked_number("alpha", alpha), checked_number("beta", beta)
+        kept = {"alpha": alpha, "beta": beta, "axis": _checked_sums(axis)}
+        super().__init__(tversky, reduction, name, **kept)
+
+
+class CategoricalFocalCrossentropy(LossFunctionWrapper):
+    """Cross-entropy of one-hot targets, in which what is easy counts little.
+
+    Args:
+        alpha: A factor, or a list with one for each class.
+        gamma: How much less what is easy counts; 0 for the plain cross-entropy.
+        from_logits: Whether ``y_pred`` are logits rather than probabilities.
+        label_smoothing: In [0, 1]: draws targets towards the uniform distribution.
+        axis: The axis of the classes.
+
+    Raises:
+        ValueError: An argument is none of these.
+
+    Example:
+        >>> loss = CategoricalFocalCrossentropy()
+        >>> round(float(loss([[0, 0, 1]], [[0.1, 0.85, 0.05]])), 4)
+        0.6759
+    """
+
+    def __init__(
+        self,
+        alpha: Any = 0.25,
+        gamma: float = 2.0,
+        from_logits: bool = False,
+        label_smoothing: float = 0.0,
+        axis: int = -1,
+        reduction: str = Reduction.AUTO,
+        name: str = "categorical_focal_crossentropy",
+    ) -> None:
+        gamma, smoothing, axis = _checked_focus(gamma, label_smoothing, axis)
+        super().__init__(
+            categorical_focal_crossentropy,
+            reduction,
+            name,
+            alpha=_checked_factors(alpha),
+            gamma=gamma,
+            from_logits=from_logits,
+            label_smoothing=smoothing,
+            axis=axis,
+        )
+
+
+class BinaryFocalCrossentropy(LossFunctionWrapper):
+    """Cross-entropy of yes-or-no targets, in which what is easy counts little.
+
+    Args:
+        apply_class_balancing: Whether targets of yes count ``alpha`` times, and those
+            of no ``1 - alpha`` times.
+        alpha: That factor.
+        gamma: How much less what is easy counts; 0 for the plain cross-entropy.
+        from_logits: Whether ``y_pred`` are logits rather than probabilities.
+        label_smoothing: In [0, 1]: draws targets towards one half.
+        axis: The axis of the mean.
+
+    Raises:
+        ValueError: An argument is none of these.
+
+    Example:
+        >>> loss = BinaryFocalCrossentropy()
+        >>> round(float(loss([[0, 1], [0, 0]], [[0.6, 0.4], [0.4, 0.6]])), 3)
+        0.268
+    """
+
+    def __init__(
+        self,
+        apply_class_balancing: bool = False,
+        alpha: float = 0.25,
+        gamma: float = 2.0,
+        from_logits: bool = False,
+        label_smoothing: float = 0.0,
+        axis: int = -1,
+        reduction: str = Reduction.AUTO,
+        name: str = "binary_focal_crossentropy",
+    ) -> None:
+        gamma, smoothing, axis = _checked_focus(gamma, label_smoothing, axis)
+        super().__init__(
+            binary_focal_crossentropy,
+            reduction,
+            name,
+            apply_class_balancing=apply_class_balancing,
+            alpha=checked_number("alpha", alpha),
+            gamma=gamma,
+            from_logits=from_logits,
+            label_smoothing=smoothing,
+            axis=axis,
+        )
+
+
+class CategoricalGeneralizedCrossEntropy(LossFunctionWrapper):
+    """``(1 - p ** q) / q``, where ``p`` is what the target's class has.
+
+    Args:
+        q: A number between 0 and 1; the nearer to 1, the less harm do wrong targets.
+
+    Raises:
+        ValueError: ``q`` is out of range.
+
+    Example:
+        >>> loss = CategoricalGeneralizedCrossEntropy(q=0.5)
+        >>> round(float(loss([1], [[0.36, 0.64]])), 4)
+        0.4
+    """
+
+    def __init__(
+        self,
+        q: float = 0.5,
+        reduction: str = Reduction.AUTO,
+        name: str = "categorical_generalized_cross_entropy",
+    ) -> None:
+        function = categorical_generalized_cross_entropy
+        super().__init__(function, reduction, name, q=_checked_q(q))
+
+
+class Circle(LossFunctionWrapper):
+    """The circle loss of embeddings of length 1, given class numbers.
+
+    The mean is that of the samples whose loss is not 0.
+
+    Args:
+        gamma: A factor of the similarities.
+        margin: From which similarity on a pair counts less.
+        remove_diagonal: Whether a sample is not compared with itself.
+
+    Raises:
+        ValueError: A factor is not a number.
+
+    Example:
+        >>> loss = Circle(gamma=1.0)
+        >>> round(float(loss([0, 0, 1], [[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]])), 3)
+        0.648
+    """
+
+    def __init__(
+        self,
+        gamma: float = 80.0,
+        margin: float = 0.4,
+        remove_diagonal: bool = True,
+        reduction: str = Reduction.AUTO,
+        name: str = "circle",
+    ) -> None:
+        gamma, margin = checked_number("gamma", gamma), checked_number("margin", margin)
+        kept = {"gamma": gamma, "margin": margin, "remove_diagonal": remove_diagonal}
+        super().__init__(circle, reduction, name, **kept)
+
+    def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
+        losses = circle(y_true, y_pred, **self._fn_kwargs)
+        if self.reduction in (Reduction.NONE, Reduction.SUM):
+            return losses
+        that_count = tf.reduce_sum(tf.cast(tf.greater(losses, 0.0), losses.dtype))
+        return losses * (float(losses.shape[0]) / tf.maximum(that_count, 1.0))
+
+
+class CTC(_LossOf, function=ctc):
+    """The CTC loss of logits, given class numbers that end with zeros.
+
+    Example:
+        >>> round(float(CTC()([[1]], [[[0.0, 0.0]]])), 4)
+        0.6931
+    """
+
+
 BCE = bce = binary_crossentropy
 KLD = kld = kullback_leibler_divergence = kl_divergence
 MAE = mae = mean_absolute_error
@@ -775,6 +1342,7 @@ _TABLE: dict[str, Any] = {
     for name in defined(__name__)
     if name not in ("Loss", "LossFunctionWrapper", "Reduction")
 }
+_TABLE |= {"circle": Circle}  # its mean leaves samples out
 _TABLE |= {"huber_loss": huber, "cosine_proximity": cosine_similarity}
 
 

@@ -12,7 +12,9 @@ from ipu._text.exports import export, like, offered
 from ipu.keras import _serialization
 from ipu.keras.losses import (
     binary_crossentropy as binary_crossentropy,
+    binary_focal_crossentropy as binary_focal_crossentropy,
     categorical_crossentropy as categorical_crossentropy,
+    categorical_focal_crossentropy as categorical_focal_crossentropy,
     categorical_hinge as categorical_hinge,
     hinge as hinge,
     huber as huber,

@@ -238,6 +238,13 @@ def _with_mask(weight: Any, output: Tensor) -> Any:
     return factor if weight is None else fit_weights(weight, factor) * factor
 
 
+_OF_CLASS_NUMBERS = (
+    losses.categorical_generalized_cross_entropy,
+    losses.circle,
+    losses.sparse_categorical_crossentropy,
+)
+
+
 def _warn_of_classes(loss: losses.Loss, target: Any, output: Any) -> None:
     """Say where one target stands beside several outputs, as class numbers do."""
     shapes = tuple(target.shape), tuple(output.shape)
@@ -246,7 +253,7 @@ def _warn_of_classes(loss: losses.Loss, target: Any, output: Any) -> None:
     )
     function = getattr(loss, "fn", loss)
     is_ours = getattr(function, "__module__", "").startswith("ipu.")
-    if is_one_to_many and is_ours and not loss.name.startswith("sparse"):
+    if is_one_to_many and is_ours and function not in _OF_CLASS_NUMBERS:
         warn_user(
             f"Loss {loss.name!r} compares each target with all {shapes[1][-1]} outputs "
             f"of its sample: targets of shape {_open(shapes[0])} beside outputs of "
