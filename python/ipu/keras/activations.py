@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ipu import tf
-from ipu._text.arguments import checked_tensor
+from ipu._text.arguments import checked_int, checked_number, checked_tensor
 from ipu._text.exports import export, like
 from ipu.keras import _serialization
 from ipu.keras._tensor_notes import remember_logits
@@ -177,7 +177,7 @@ def softplus(x: Tensor) -> Tensor:
         >>> round(float(softplus(tf.constant(0.0))), 4)
         0.6931
     """
-    return tf.maximum(x, tf.zeros_like(x)) + tf.math.log(1.0 + tf.exp(-tf.abs(x)))
+    return tf.nn.softplus(x)
 
 
 @composite
@@ -230,30 +230,317 @@ def hard_sigmoid(x: Tensor) -> Tensor:
         >>> hard_sigmoid(tf.constant([0.0, 3.0])).numpy().tolist()
         [0.5, 1.0]
     """
-    line = 0.2 * x + 0.5
-    return tf.minimum(tf.maximum(line, tf.zeros_like(x)), tf.ones_like(x))
+    return tf.nn.hard_sigmoid(x)
+
+
+@composite
+def relu6(x: Tensor) -> Tensor:
+    """``max(x, 0)``, cut at 6.
+
+    Example:
+        >>> relu6(tf.constant([-1.0, 2.0, 9.0])).numpy().tolist()
+        [0.0, 2.0, 6.0]
+    """
+    return tf.nn.relu6(x)
+
+
+@composite
+def leaky_relu(x: Tensor, negative_slope: float = 0.2) -> Tensor:
+    """``x``, or ``negative_slope * x`` below zero.
+
+    Example:
+        >>> leaky_relu(tf.constant([-1.0, 2.0])).numpy().tolist()
+        [-0.2, 2.0]
+    """
+    slope = checked_number("negative_slope", negative_slope)
+    return tf.nn.leaky_relu(x, slope)
+
+
+@composite
+def celu(x: Tensor, alpha: float = 1.0) -> Tensor:
+    """``x``, or ``alpha * (exp(x / alpha) - 1)`` below zero.
+
+    Args:
+        alpha: The limit far below zero, negated; not 0.
+
+    Example:
+        >>> celu(tf.constant([-0.5, 2.0]), 0.5).numpy().round(4).tolist()
+        [-0.3161, 2.0]
+    """
+    alpha = checked_number("alpha", alpha, "a number other than 0", bool)
+    x = tf.convert_to_tensor(x)
+    zero = tf.zeros_like(x)
+    below = alpha * tf.math.expm1(tf.minimum(x, zero) / alpha)
+    return tf.where(tf.greater(x, zero), x, below)
+
+
+@composite
+def log_sigmoid(x: Tensor) -> Tensor:
+    """``log(1 / (1 + exp(-x)))``, also where ``exp(-x)`` would overflow.
+
+    Example:
+        >>> log_sigmoid(tf.constant([0.0, -200.0])).numpy().round(4).tolist()
+        [-0.6931, -200.0]
+    """
+    return tf.math.log_sigmoid(x)
+
+
+@composite
+def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
+    """``x - log(sum(exp(x)))`` along an axis.
+
+    Args:
+        x: A float tensor of one axis or more.
+        axis: The axis of the sum.
+
+    Example:
+        >>> log_softmax(tf.constant([[1.0, 1.0]])).numpy().round(4).tolist()
+        [[-0.6931, -0.6931]]
+    """
+    return tf.nn.log_softmax(x, axis=checked_int("axis", axis))
+
+
+@composite
+def sparsemax(x: Tensor, axis: int = -1) -> Tensor:
+    """The nearest point to ``x`` whose elements along an axis are shares of one.
+
+    Other than those of :func:`softmax` many of them are 0 (arXiv:1602.02068).
+
+    Args:
+        x: A float tensor of one axis or more.
+        axis: The axis whose elements sum to one.
+
+    Example:
+        >>> sparsemax(tf.constant([[2.0, 1.5, 0.0]])).numpy().tolist()
+        [[0.75, 0.25, 0.0]]
+    """
+    x, axis = tf.convert_to_tensor(x), checked_int("axis", axis)
+    if not -len(x.shape) <= axis < len(x.shape):
+        raise ValueError(
+            f"sparsemax cannot find axis {axis} of a tensor of shape {tuple(x.shape)}."
+        )
+    order = [1] * len(x.shape)
+    order[axis] = -1
+    largest = tf.sort(tf.stop_gradient(x), axis=axis, direction="DESCENDING")
+    ranks = tf.reshape(tf.range(1, x.shape[axis] + 1), order)
+    ranks = tf.cast(ranks, x.dtype)
+    sums = tf.cumsum(largest, axis=axis)
+    has_share = tf.cast(tf.greater(1.0 + ranks * largest, sums), x.dtype)
+    count = tf.reduce_sum(has_share, axis=axis, keepdims=True)
+    total = tf.reduce_sum(has_share * largest, axis=axis, keepdims=True)
+    chosen = tf.cast(tf.greater(x, (total - 1.0) / count), x.dtype)
+    mean = (tf.reduce_sum(chosen * x, axis=axis, keepdims=True) - 1.0) / count
+    return tf.nn.relu(x - mean)
+
+
+@composite
+def glu(x: Tensor, axis: int = -1) -> Tensor:
+    """Gated linear unit: the first half of an axis, times sigmoids of the second.
+
+    Args:
+        x: A float tensor.
+        axis: The axis that is halved, of an even size.
+
+    Raises:
+        ValueError: Its size is odd.
+
+    Example:
+        >>> glu(tf.constant([[3.0, 0.0]])).numpy().tolist()
+        [[1.5]]
+    """
+    x, axis = tf.convert_to_tensor(x), checked_int("axis", axis)
+    if not -len(x.shape) <= axis < len(x.shape) or x.shape[axis] % 2:
+        raise ValueError(
+            "glu halves an axis of an even size. Received: a tensor of shape "
+            f"{tuple(x.shape)} and axis={axis}."
+        )
+    first, second = tf.split(x, 2, axis=axis)
+    return first * tf.nn.sigmoid(second)
+
+
+@composite
+def mish(x: Tensor) -> Tensor:
+    """``x * tanh(softplus(x))``.
+
+    Example:
+        >>> mish(tf.constant([0.0, 1.0])).numpy().round(4).tolist()
+        [0.0, 0.8651]
+    """
+    x = tf.convert_to_tensor(x)
+    return x * tf.nn.tanh(softplus(x))
+
+
+@composite
+def hard_silu(x: Tensor) -> Tensor:
+    """``x * relu6(x + 3) / 6``.
+
+    Example:
+        >>> hard_silu(tf.constant([-3.0, 0.0, 3.0])).numpy().tolist()
+        [0.0, 0.0, 3.0]
+    """
+    x = tf.convert_to_tensor(x)
+    return x * tf.nn.relu6(x + 3.0) / 6.0
+
+
+@composite
+def hard_tanh(x: Tensor) -> Tensor:
+    """``x``, cut at -1 and 1.
+
+    Example:
+        >>> hard_tanh(tf.constant([-2.0, 0.5, 2.0])).numpy().tolist()
+        [-1.0, 0.5, 1.0]
+    """
+    return tf.clip_by_value(tf.convert_to_tensor(x), -1.0, 1.0)
+
+
+@composite
+def tanh_shrink(x: Tensor) -> Tensor:
+    """``x - tanh(x)``.
+
+    Example:
+        >>> tanh_shrink(tf.constant([0.0, 1.0])).numpy().round(4).tolist()
+        [0.0, 0.2384]
+    """
+    return tf.convert_to_tensor(x) - tf.nn.tanh(x)
+
+
+@composite
+def hard_shrink(x: Tensor, threshold: float = 0.5) -> Tensor:
+    """``x`` where its magnitude is above a threshold, else 0.
+
+    Args:
+        threshold: Not negative.
+
+    Example:
+        >>> hard_shrink(tf.constant([-1.0, 0.25, 2.0])).numpy().tolist()
+        [-1.0, 0.0, 2.0]
+    """
+    x, limit = tf.convert_to_tensor(x), _checked_limit(threshold)
+    return tf.where(tf.greater(tf.abs(x), _like(limit, x)), x, tf.zeros_like(x))
+
+
+@composite
+def soft_shrink(x: Tensor, threshold: float = 0.5) -> Tensor:
+    """``x``, nearer to 0 by a threshold, which it does not cross.
+
+    Args:
+        threshold: Not negative.
+
+    Example:
+        >>> soft_shrink(tf.constant([-1.0, 0.25, 2.0])).numpy().tolist()
+        [-0.5, 0.0, 1.5]
+    """
+    x, limit = tf.convert_to_tensor(x), _checked_limit(threshold)
+    kept = tf.nn.relu(tf.abs(x) - limit)
+    return tf.where(tf.less(x, tf.zeros_like(x)), -kept, kept)
+
+
+def _checked_limit(threshold: Any) -> float:
+    what = "a number of 0 or more"
+    return checked_number("threshold", threshold, what, lambda limit: limit >= 0)
+
+
+@composite
+def threshold(x: Tensor, threshold: float, default_value: float) -> Tensor:
+    """``x`` where it is above a threshold, else another value.
+
+    Args:
+        threshold: The threshold.
+        default_value: What stands at it and below.
+
+    Example:
+        >>> threshold(tf.constant([-1.0, 2.0]), 0.0, 9.0).numpy().tolist()
+        [9.0, 2.0]
+    """
+    x = tf.convert_to_tensor(x)
+    limit = _like(checked_number("threshold", threshold), x)
+    other = _like(checked_number("default_value", default_value), x)
+    return tf.where(tf.greater(x, limit), x, other)
+
+
+@composite
+def sparse_plus(x: Tensor) -> Tensor:
+    """0 up to -1, ``x`` from 1 on, and ``(x + 1) ** 2 / 4`` between.
+
+    Example:
+        >>> sparse_plus(tf.constant([-2.0, 0.0, 2.0])).numpy().tolist()
+        [0.0, 0.25, 2.0]
+    """
+    x = tf.convert_to_tensor(x)
+    return tf.square(sparse_sigmoid(x)) + tf.nn.relu(x - 1.0)
+
+
+@composite
+def sparse_sigmoid(x: Tensor) -> Tensor:
+    """The line ``(x + 1) / 2``, cut at 0 and 1.
+
+    Example:
+        >>> sparse_sigmoid(tf.constant([-2.0, 0.0, 2.0])).numpy().tolist()
+        [0.0, 0.5, 1.0]
+    """
+    return tf.clip_by_value(0.5 * (tf.convert_to_tensor(x) + 1.0), 0.0, 1.0)
+
+
+@composite
+def squareplus(x: Tensor, b: float = 4.0) -> Tensor:
+    """``(x + sqrt(x * x + b)) / 2``.
+
+    Args:
+        b: How smooth it is near 0, not negative.
+
+    Example:
+        >>> squareplus(tf.constant([0.0, 1.5])).numpy().tolist()
+        [1.0, 2.0]
+    """
+    b = checked_number("b", b, "a number of 0 or more", lambda b: b >= 0)
+    x = tf.convert_to_tensor(x)
+    return 0.5 * (x + tf.sqrt(tf.square(x) + b))
+
+
+silu = swish
+hard_swish = hard_silu
 
 
 def _like(value: float, x: Tensor) -> Tensor:
     return tf.constant(value, dtype=x.dtype)
 
 
-_FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "elu": elu,
-    "exponential": exponential,
-    "gelu": gelu,
-    "hard_sigmoid": hard_sigmoid,
-    "linear": linear,
-    "relu": relu,
-    "selu": selu,
-    "sigmoid": sigmoid,
-    "silu": swish,
-    "softmax": softmax,
-    "softplus": softplus,
-    "softsign": softsign,
-    "swish": swish,
-    "tanh": tanh,
+_FUNCTIONS: dict[str, Callable[..., Any]] = {"silu": swish} | {
+    one.__name__: one
+    for one in (
+        celu,
+        elu,
+        exponential,
+        gelu,
+        glu,
+        hard_shrink,
+        hard_sigmoid,
+        hard_silu,
+        hard_tanh,
+        leaky_relu,
+        linear,
+        log_sigmoid,
+        log_softmax,
+        mish,
+        relu,
+        relu6,
+        selu,
+        sigmoid,
+        soft_shrink,
+        softmax,
+        softplus,
+        softsign,
+        sparse_plus,
+        sparse_sigmoid,
+        sparsemax,
+        squareplus,
+        swish,
+        tanh,
+        tanh_shrink,
+        threshold,
+    )
 }
+_FUNCTIONS["hard_swish"] = hard_silu
 
 
 def get(identifier: Any) -> Callable[..., Any]:

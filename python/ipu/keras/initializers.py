@@ -442,11 +442,11 @@ glorot_normal = GlorotNormal
 glorot_uniform = GlorotUniform
 he_normal = HeNormal
 he_uniform = HeUniform
-identity = Identity
+identity = IdentityInitializer = Identity
 lecun_normal = LecunNormal
 lecun_uniform = LecunUniform
 ones = Ones
-orthogonal = Orthogonal
+orthogonal = OrthogonalInitializer = Orthogonal
 random_normal = RandomNormal
 random_uniform = RandomUniform
 truncated_normal = TruncatedNormal

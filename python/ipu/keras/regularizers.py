@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ipu import tf
+from ipu._text.arguments import checked_number
 from ipu._text.exports import export, like
 from ipu.keras import _serialization
 from ipu.keras._arguments import Configured
@@ -90,6 +91,49 @@ class L2(L1L2):
         super().__init__(l2=l2)
 
 
+class OrthogonalRegularizer(Regularizer):
+    """The mean magnitude of the cosines between the rows of a matrix, or its columns.
+
+    Args:
+        factor: What it is multiplied by.
+        mode: ``"rows"`` or ``"columns"``: which of them are to stand at right angles.
+
+    Raises:
+        ValueError: An argument is none of these; in a call, the weight is no matrix.
+
+    Example:
+        >>> penalty = OrthogonalRegularizer(0.5)
+        >>> round(float(penalty(tf.constant([[3.0, 4.0], [1.0, 0.0]]))), 4)
+        0.3
+    """
+
+    def __init__(self, factor: float = 0.01, mode: str = "rows") -> None:
+        self.factor = checked_number("factor", factor)
+        if mode not in ("rows", "columns"):
+            raise ValueError(
+                f"`mode` must be 'rows' or 'columns'. Received: mode={mode!r}."
+            )
+        self.mode = mode
+
+    get_config = Configured.get_config
+
+    def __call__(self, x: Tensor) -> Tensor:
+        x = tf.convert_to_tensor(x)
+        if len(x.shape) != 2:
+            raise ValueError(
+                "OrthogonalRegularizer needs a matrix. Received: a weight of shape "
+                f"{tuple(x.shape)}."
+            )
+        rows = x if self.mode == "rows" else tf.transpose(x)
+        count = int(rows.shape[0])
+        if count < 2:
+            return tf.constant(0.0, dtype=x.dtype)
+        rows = tf.math.l2_normalize(rows, axis=1)
+        cosines = tf.matmul(rows, rows, transpose_b=True)
+        others = tf.abs(cosines * (1.0 - tf.eye(count, dtype=x.dtype)))
+        return tf.reduce_sum(others) * (self.factor / (count * (count - 1)))
+
+
 def l1_l2(l1: float = 0.01, l2: float = 0.01) -> L1L2:
     """Give an ``L1L2`` with both factors 0.01 by default.
 
@@ -102,12 +146,15 @@ def l1_l2(l1: float = 0.01, l2: float = 0.01) -> L1L2:
 
 l1 = L1
 l2 = L2
+orthogonal_regularizer = OrthogonalRegularizer
 
 _TABLE: dict[str, Callable[[], Regularizer]] = {
     "L1": L1,
     "L2": L2,
     "L1L2": l1_l2,
     "l1_l2": l1_l2,
+    "OrthogonalRegularizer": OrthogonalRegularizer,
+    "orthogonal_regularizer": OrthogonalRegularizer,
 }
 
 
