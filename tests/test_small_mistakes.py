@@ -4,6 +4,9 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -253,6 +256,33 @@ MISTAKES: list[tuple[Callable[[], Any], type[Exception], str]] = [
         ValueError,
         "Expected weight_decay >= 0. Received: weight_decay=-1.0",
     ),
+    (lambda: keras.layers.Conv2d, AttributeError, "Did you mean 'Conv2D'?"),
+    (
+        lambda: keras.layers.Dense(3, Activation="relu"),  # type: ignore[call-arg]
+        TypeError,
+        "Did you mean 'activation'?",
+    ),
+    (
+        lambda: keras.callbacks.EarlyStopping(Patience=3),  # type: ignore[call-arg]
+        TypeError,
+        "EarlyStopping.__init__() got an unexpected keyword argument 'Patience'. "
+        "Did you mean 'patience'?",
+    ),
+    (
+        lambda: keras.optimizers.Adam(Beta_1=0.5),
+        TypeError,
+        "'Beta_1'. Did you mean 'beta_1'?",
+    ),
+    (
+        lambda: keras.Model(input=1, output=2),
+        TypeError,
+        "'input'. Did you mean 'inputs'?",
+    ),
+    (
+        lambda: ipu.ipu_strategy.IPUStrategy().__enter__(),
+        TypeError,
+        "Write `with strategy.scope():`.",
+    ),
 ]
 
 
@@ -263,6 +293,38 @@ def test_the_answer_names_the_mistake(
     with pytest.raises(error) as caught:
         mistake()
     assert text in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("line", "near"),
+    [
+        ("from ipu.keras.layers import Conv2d", "Conv2D"),
+        ("from ipu.keras.losses import MeanSquareError", "MeanSquaredError"),
+        ("from ipu.keras import optimiser", "optimizers"),
+        ("from ipu.keras.layer import Dense", "layers"),
+        ("import ipu.keras.layer", "layers"),
+        ("from ipu.tf import functon", "function"),
+        ("import ipu.Keras", "keras"),
+    ],
+)
+def test_an_import_names_what_was_meant(line: str, near: str) -> None:
+    with pytest.raises(ImportError) as caught:
+        exec(line)
+    assert str(caught.value).endswith(f"Did you mean {near!r}?")
+
+
+def test_a_program_may_ask_for_a_module_that_is_not_there() -> None:
+    assert importlib.util.find_spec("ipu.keras.layer") is None
+    assert not hasattr(keras, "layer")
+
+
+def test_what_was_meant_is_said_once(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text("from ipu import keras\nkeras.layers.Conv2d\n")
+    run = subprocess.run(
+        [sys.executable, program], capture_output=True, text=True, check=False
+    )
+    assert run.stderr.count("Did you mean") == 1
 
 
 def test_self_is_no_argument_that_is_offered() -> None:

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
@@ -172,6 +172,14 @@ class Strategy:
     def scope(self) -> AbstractContextManager[Any]:
         """A context that changes nothing."""
         return nullcontext(self)
+
+    def __enter__(self) -> NoReturn:
+        raise TypeError(
+            "A strategy is entered by its scope(). Write `with strategy.scope():`."
+        )
+
+    def __exit__(self, *error: object) -> None:
+        pass
 
     def run(
         self,

@@ -12,15 +12,16 @@ name as name``), which is how type checkers know what is offered.
 
 from __future__ import annotations
 
+import dis
 import importlib
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from types import ModuleType
+from types import FrameType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ipu._text import suggestions, unimplemented
-from ipu._text.missing import MissingNameError
-from ipu._text.tracebacks import boundary
+from ipu._text.missing import MissingModuleError, MissingNameError
+from ipu._text.tracebacks import boundaries, boundary
 
 __all__ = ["OtherModules", "defined", "export", "like", "offered"]
 
@@ -78,15 +79,45 @@ class OtherModules:
     """Finds the modules that other generations of the API have below ``ipu``."""
 
     @staticmethod
+    @boundary
     def find_spec(
         fullname: str, path: object = None, target: object = None
     ) -> ModuleSpec | None:
-        """Return what the table of TensorFlow's names says of a module."""
+        """Return what the table of TensorFlow's names says of a module.
+
+        Raises:
+            MissingModuleError: It says nothing, and a name that is there is near.
+        """
         if not fullname.startswith("ipu."):
             return None
         facade = importlib.import_module("ipu.drop_in._facade")
         found: ModuleSpec | None = facade.other_module(fullname)
+        parent, _, name = fullname.rpartition(".")
+        known = vars(sys.modules[parent]).get("__all__", ())
+        if (
+            found is None
+            and facade.is_importing()
+            and not name.startswith("_")
+            and name not in known
+            and suggestions.nearest_name(name, known, 0.75)
+        ):
+            raise MissingModuleError(fullname, known)
         return found
+
+
+def _is_imported(frame: FrameType) -> bool:
+    """Whether ``from module import name`` is what a frame is at."""
+    code = frame.f_code.co_code
+    return frame.f_lasti >= 0 and code[frame.f_lasti] == dis.opmap["IMPORT_FROM"]
+
+
+def _explain_arguments(cls: type) -> None:
+    """Let the constructors of a class say which argument was meant."""
+    for base in cls.__mro__:
+        made = vars(base).get("__init__")
+        ours = base.__module__.startswith("ipu.") and isinstance(made, FunctionType)
+        if ours and not hasattr(made, "__wrapped__"):
+            boundaries("__init__")(base)
 
 
 def export(
@@ -96,7 +127,9 @@ def export(
 ) -> None:
     """Give a module ``__getattr__``, ``__dir__``, and ``__all__`` where it has none.
 
-    The first raises AttributeError, with the nearest name, for one that is not there.
+    The first raises AttributeError, with the nearest name, for one that is not there;
+    ImportError where ``from module import name`` asks for it. The classes that the
+    module offers explain arguments that they do not take.
 
     Args:
         module: The name of the module.
@@ -135,8 +168,18 @@ def export(
             and not unimplemented.lookup(f"{module}.{name}", known).topic
         ):
             hint = suggestions.hint(name, known, 0.75) or f" See {module}.__all__."
-            raise AttributeError(f"module {module!r} has no attribute {name!r}.{hint}")
-        raise MissingNameError(f"{title}.{name}", known)
+            text = f"module {module!r} has no attribute {name!r}.{hint}"
+            # with its name Python does not look for a near one again
+            missing = AttributeError(text, name=name)
+        else:
+            missing = MissingNameError(f"{title}.{name}", known)
+        if _is_imported(sys._getframe(2)):
+            raise ImportError(str(missing), name=module)
+        raise missing
 
+    for name in known:
+        cls = own.get(name)
+        if isinstance(cls, type):
+            _explain_arguments(cls)
     own.setdefault("__all__", known)
     own["__getattr__"], own["__dir__"] = of_module, lambda: list(known)

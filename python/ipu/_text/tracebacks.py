@@ -11,17 +11,20 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import sys
 from collections.abc import Callable
 from types import FunctionType, TracebackType
 from typing import Any, TypeVar, cast
 
 from ipu._text.missing import PACKAGE, is_library
+from ipu._text.suggestions import hint
 
 F = TypeVar("F", bound=Callable[..., Any])
 C = TypeVar("C", bound=type)
 
 _VARIABLE = "IPU_TRACEBACK_FILTERING"
+_UNEXPECTED = re.compile("got an unexpected keyword argument '([^']*)'")
 
 
 class _Settings:
@@ -137,16 +140,14 @@ def explain_arguments(
     if args and "." in method and not isinstance(args[0], type):
         own = f"{type(args[0]).__name__}.{function.__name__}"
         text = own + text.removeprefix(method)
-    parts = text.split("got an unexpected keyword argument ")
-    if len(parts) == 2:
-        import difflib
+    found = _UNEXPECTED.search(text)
+    if found is not None:
         import inspect
 
         parameters = inspect.signature(function).parameters
         known = [name for name in parameters if name != "self"]
-        near = difflib.get_close_matches(parts[1].strip("'"), known, 1)
-        if near:
-            text += f". Did you mean {near[0]!r}?"
+        # Python 3.13 has a hint of its own, which knows no upper case
+        text = text[: found.end()] + hint(found[1], known, 0.6).replace(" ", ". ", 1)
     error.args = (text,)
 
 

@@ -19,7 +19,7 @@ import types
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ipu._text.missing import MissingModuleError, MissingNameError
+from ipu._text.missing import PACKAGE, MissingModuleError, MissingNameError
 from ipu.drop_in import _absent, _table
 
 __all__ = [
@@ -273,7 +273,7 @@ def other_module(name: str) -> importlib.machinery.ModuleSpec | None:
         name: The module's name below ``ipu``.
     """
     listed = [path for path in _others(name) if _table.is_listed(path)]
-    if not listed or not _importing(3):
+    if not listed or not is_importing():
         return None
     parent, _, last = name.rpartition(".")
     if last in getattr(sys.modules[parent], "__all__", ()):
@@ -285,14 +285,14 @@ def other_module(name: str) -> importlib.machinery.ModuleSpec | None:
     return spec
 
 
-def _importing(depth: int = 2) -> bool:
+def is_importing() -> bool:
     """Whether an ``import`` asks, and not ``importlib.util.find_spec``."""
-    frame = sys._getframe(depth)
+    frame: types.FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(PACKAGE):
+        frame = frame.f_back
     while frame is not None and frame.f_code.co_filename.startswith("<frozen imp"):
         if frame.f_code.co_name == "_find_and_load_unlocked":
             return True
-        if frame.f_back is None:
-            break
         frame = frame.f_back
     return False
 
@@ -316,7 +316,7 @@ class Finder(importlib.abc.MetaPathFinder):
         if fullname.partition(".")[0] not in self.roots:
             return None
         if _table.entry_of(fullname) is None:
-            if _importing():
+            if is_importing():
                 raise MissingModuleError(fullname, _siblings(fullname))
             return None
         spec = importlib.machinery.ModuleSpec(fullname, _Loader(), is_package=True)

@@ -151,6 +151,8 @@ class Layer(Configured):
         [[1.0, 2.0]]
     """
 
+    _also_takes: tuple[str, ...] = ()  # arguments that no signature shows
+
     def __init__(
         self,
         trainable: bool = True,
@@ -161,7 +163,8 @@ class Layer(Configured):
         if not _KEYWORDS.issuperset(kwargs):
             key = next(key for key in kwargs if key not in _KEYWORDS)
             known = _KEYWORDS.union(inspect.signature(type(self).__init__).parameters)
-            near = _names.nearest(key, known - {"self", "args", "kwargs"})
+            known = known.union(self._also_takes) - {"self", "args", "kwargs"}
+            near = _names.nearest(key, known)
             raise TypeError(
                 f"{type(self).__name__}.__init__() got an unexpected keyword "
                 f"argument {key!r}.{near}"

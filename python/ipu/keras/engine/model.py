@@ -53,6 +53,8 @@ class Model(Trainer):
         (8, 2)
     """
 
+    _also_takes = ("inputs", "outputs")
+
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Give a functional model where inputs and outputs are given."""
         kind: Any = cls

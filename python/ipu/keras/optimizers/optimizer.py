@@ -8,6 +8,7 @@ as the momentum, are part of the program; changing one makes models trace again.
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, overload
@@ -164,9 +165,11 @@ class Optimizer(Configured):
             learning_rate, name = 0.001, learning_rate
         for key, value in kwargs.items():
             if key not in _KEYWORDS:
+                own = inspect.signature(type(self)).parameters
+                known = (*_KEYWORDS, "learning_rate", "name", *own)
                 raise TypeError(
                     f"Unexpected keyword argument passed to optimizer: {key!r}."
-                    f"{_names.nearest(key, (*_KEYWORDS, 'learning_rate', 'name'))}"
+                    f"{_names.nearest(key, set(known) - {'kwargs', 'self'})}"
                 )
             if key in ("gradient_transformers", "use_ema"):
                 continue
