@@ -300,7 +300,7 @@ def test_the_answer_names_the_mistake(
     [
         ("from ipu.keras.layers import Conv2d", "Conv2D"),
         ("from ipu.keras.losses import MeanSquareError", "MeanSquaredError"),
-        ("from ipu.keras import optimiser", "optimizers"),
+        ("from ipu.keras import optimisers", "optimizers"),
         ("from ipu.keras.layer import Dense", "layers"),
         ("import ipu.keras.layer", "layers"),
         ("from ipu.tf import functon", "function"),
