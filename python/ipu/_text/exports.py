@@ -93,12 +93,15 @@ class OtherModules:
         facade = importlib.import_module("ipu.drop_in._facade")
         found: ModuleSpec | None = facade.other_module(fullname)
         parent, _, name = fullname.rpartition(".")
-        known = vars(sys.modules[parent]).get("__all__", ())
+        own = vars(sys.modules[parent])
+        known = own.get("__all__", ())
+        # modules first: `import ipu.keras.layer` does not mean keras.Layer
+        known = [one for one in known if one == one.lower()] or known
         if (
             found is None
             and facade.is_importing()
             and not name.startswith("_")
-            and name not in known
+            and name not in own.get("__all__", ())
             and suggestions.nearest_name(name, known, 0.75)
         ):
             raise MissingModuleError(fullname, known)
