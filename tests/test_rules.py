@@ -126,6 +126,13 @@ def test_no_file_ends_the_process() -> None:
             raise AssertionError(f"{path} calls {word}")
 
 
+def test_no_file_holds_two_versions() -> None:
+    """A merge that was left half done."""
+    search = ["git", "grep", "-lE", "^(<{7}|>{7}) "]
+    found = subprocess.run(search, cwd=ROOT, capture_output=True, text=True)
+    assert found.stdout == ""
+
+
 def test_the_root_holds_nothing_else() -> None:
     """A test or an example that writes where it stands leaves its files here."""
     if not (ROOT / ".git").exists():

@@ -433,5 +433,6 @@ void ipu_py_program_choose(ipu_py_compile_choice what, int value);
 extern PyMethodDef ipu_py_apply_methods[];
 extern PyMethodDef ipu_py_testing_methods[];
 extern PyMethodDef ipu_py_profile_methods[];
+extern PyMethodDef ipu_py_machine_methods[];
 
 #endif

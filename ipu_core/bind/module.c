@@ -276,7 +276,8 @@ module_exec(PyObject *module)
 #undef X
     return PyModule_AddFunctions(module, ipu_py_apply_methods) < 0 ||
                    PyModule_AddFunctions(module, ipu_py_testing_methods) < 0 ||
-                   PyModule_AddFunctions(module, ipu_py_profile_methods) < 0
+                   PyModule_AddFunctions(module, ipu_py_profile_methods) < 0 ||
+                   PyModule_AddFunctions(module, ipu_py_machine_methods) < 0
                ? -1
                : 0;
 }

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         keras as keras,
         layers as layers,
         loops as loops,
+        machine as machine,
         ops as ops,
         optimizers as optimizers,
         profiler as profiler,
@@ -74,7 +75,7 @@ if TYPE_CHECKING:
 _MODULES = """
 autoshard config dataset_benchmark drop_in eager ipu_compiler ipu_estimator
 ipu_infeed_queue ipu_outfeed_queue ipu_pipeline_estimator ipu_run_config ipu_strategy
-keras layers loops ops optimizers profiler scopes sharding tf utils
+keras layers loops machine ops optimizers profiler scopes sharding tf utils
 control_flow_ops cross_replica_ops embedding_ops functional_ops grad_util_ops image_ops
 internal_ops math_ops nn_ops normalization_ops pipelining_ops rand_ops replication_ops
 rnn_ops slicing_ops statistics_ops

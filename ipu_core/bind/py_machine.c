@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The machine model for Python: chips as tuples of their fields' values, and plans of
+ * products. */
+#define NO_IMPORT_ARRAY
+#include "bind/bind.h"
+
+#include "machine/planner.h"
+
+static PyObject *
+machine_fields(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
+{
+    PyObject *list = PyList_New(IPU_CHIP_FIELD_COUNT);
+    for (uint32_t i = 0; list != NULL && i < IPU_CHIP_FIELD_COUNT; i++) {
+        const ipu_chip_field *field = ipu_chip_field_of(i);
+        ipu_py_put(&list, i,
+                   Py_BuildValue("(sss)", field->name, field->unit, field->source));
+    }
+    return list;
+}
+
+static PyObject *
+values_of(const ipu_chip *chip)
+{
+    PyObject *values = PyTuple_New(IPU_CHIP_FIELD_COUNT);
+    for (uint32_t i = 0; values != NULL && i < IPU_CHIP_FIELD_COUNT; i++) {
+        ipu_py_put(&values, i, PyFloat_FromDouble((&chip->tiles)[i]));
+    }
+    return values;
+}
+
+static PyObject *
+machine_chips(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
+{
+    PyObject *chips = PyDict_New();
+    for (uint32_t i = 0; chips != NULL && ipu_chip_name(i) != NULL; i++) {
+        PyObject *values = values_of(ipu_chip_of(i));
+        if (values == NULL ||
+            PyDict_SetItemString(chips, ipu_chip_name(i), values) < 0) {
+            Py_CLEAR(chips);
+        }
+        Py_XDECREF(values);
+    }
+    return chips;
+}
+
+/* What is wrong with an argument is a ValueError. */
+static bool
+is_valid(const ipu_ctx *ctx, ipu_status status)
+{
+    if (status != IPU_OK) {
+        PyErr_SetString(PyExc_ValueError, ctx->message);
+    }
+    return status == IPU_OK;
+}
+
+/* ipu_chip: of a tuple of all values. */
+static int
+chip_converter(PyObject *object, void *out)
+{
+    double *values = out;
+    if (!PyTuple_Check(object) || PyTuple_GET_SIZE(object) != IPU_CHIP_FIELD_COUNT) {
+        PyErr_SetString(PyExc_TypeError, "a chip is a tuple of all its fields");
+        return 0;
+    }
+    for (uint32_t i = 0; i < IPU_CHIP_FIELD_COUNT; i++) {
+        values[i] = PyFloat_AsDouble(PyTuple_GET_ITEM(object, i));
+        if (values[i] == -1.0 && PyErr_Occurred()) {
+            return 0;
+        }
+    }
+    ipu_ctx ctx = ipu_py_ctx();
+    return is_valid(&ctx, ipu_chip_check(&ctx, out));
+}
+
+/* ipu_product: of the precision and the sizes, in the order of the struct. */
+static int
+product_converter(PyObject *object, void *out)
+{
+    ipu_product *p = out;
+    int precision;
+    ipu_ctx ctx = ipu_py_ctx();
+    if (!PyArg_ParseTuple(object, "iLLLL(LL)(LL)(LL)(LL)", &precision, &p->batch,
+                          &p->groups, &p->in, &p->out, &p->field[0], &p->field[1],
+                          &p->input[0], &p->input[1], &p->kernel[0], &p->kernel[1],
+                          &p->stride[0], &p->stride[1])) {
+        return 0;
+    }
+    if (precision < 0 || precision >= IPU_PRECISION_COUNT) {
+        PyErr_Format(PyExc_ValueError, "there is no precision %d", precision);
+        return 0;
+    }
+    p->precision = (ipu_precision)precision;
+    return is_valid(&ctx, ipu_product_check(&ctx, p));
+}
+
+static PyObject *
+object_of_cost(const ipu_product_cost *cost)
+{
+    return Py_BuildValue("{sdsdsdsdsdsdsdsd}", "inputs", cost->inputs, "weights",
+                         cost->weights, "arithmetic", cost->arithmetic, "partials",
+                         cost->partials, "reduction", cost->reduction, "overheads",
+                         cost->overheads, "cycles", cost->cycles, "bytes", cost->bytes);
+}
+
+/* (vertex, parts of each dimension, serial parts of in and out, cost) */
+static PyObject *
+machine_plan_product(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    ipu_chip chip;
+    ipu_product product;
+    double memory_share;
+    if (!PyArg_ParseTuple(args, "O&O&d:machine_plan_product", chip_converter, &chip,
+                          product_converter, &product, &memory_share)) {
+        return NULL;
+    }
+    if (!(memory_share > 0)) {
+        PyErr_SetString(PyExc_ValueError, "the share of memory must be more than 0");
+        return NULL;
+    }
+    ipu_product_plan plan;
+    Py_BEGIN_ALLOW_THREADS
+    plan = ipu_product_plan_of(&chip, &product, memory_share);
+    Py_END_ALLOW_THREADS
+    const int64_t *parts = plan.split.parts;
+    return Py_BuildValue("(s(LLLLLLL)(LL)N)",
+                         ipu_product_vertex_name(plan.split.vertex),
+                         (long long)parts[0], (long long)parts[1], (long long)parts[2],
+                         (long long)parts[3], (long long)parts[4], (long long)parts[5],
+                         (long long)parts[6], (long long)plan.split.serial_in,
+                         (long long)plan.split.serial_out, object_of_cost(&plan.cost));
+}
+
+/* The cost of one split, for tests. */
+static PyObject *
+machine_product_cost(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    ipu_chip chip;
+    ipu_product product;
+    int vertex;
+    long long parts[IPU_PRODUCT_DIMS];
+    long long serial[2];
+    if (!PyArg_ParseTuple(args, "O&O&i(LLLLLLL)(LL):machine_product_cost",
+                          chip_converter, &chip, product_converter, &product, &vertex,
+                          &parts[0], &parts[1], &parts[2], &parts[3], &parts[4],
+                          &parts[5], &parts[6], &serial[0], &serial[1])) {
+        return NULL;
+    }
+    bool is_ok =
+        vertex >= 0 && vertex < IPU_VERTEX_COUNT && serial[0] >= 1 && serial[1] >= 1;
+    ipu_product_split split = {.vertex = (ipu_product_vertex)vertex,
+                               .serial_in = serial[0],
+                               .serial_out = serial[1]};
+    for (int dim = 0; dim < IPU_PRODUCT_DIMS; dim++) {
+        is_ok = is_ok && parts[dim] >= 1;
+        split.parts[dim] = parts[dim];
+    }
+    if (!is_ok) {
+        PyErr_SetString(PyExc_ValueError, "a split has parts of at least 1");
+        return NULL;
+    }
+    ipu_product_cost cost = ipu_product_cost_of(&chip, &product, &split);
+    return object_of_cost(&cost);
+}
+
+PyMethodDef ipu_py_machine_methods[] = {
+    {"machine_fields", machine_fields, METH_NOARGS,
+     "Name, unit and source of each field of a chip."},
+    {"machine_chips", machine_chips, METH_NOARGS,
+     "The values of all fields of each chip that is known."},
+    {"machine_plan_product", machine_plan_product, METH_VARARGS,
+     "The best split of a product over a chip's tiles, and its cost."},
+    {"machine_product_cost", machine_product_cost, METH_VARARGS,
+     "The cost of one split, for tests."},
+    {NULL, NULL, 0, NULL},
+};

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A chip is data: a number for each field, all doubles, so that the table of fields
+ * serves tests, Python's Machine and what-if machines alike. */
+#ifndef IPU_MACHINE_CHIP_H
+#define IPU_MACHINE_CHIP_H
+
+#include "base/ctx.h"
+
+/* X(field, unit, least, most, source, GC2, GC200, Bow, C600). Sources:
+ *   [data sheet]  of the C2 card, the M2000, the Bow-2000 and the C600
+ *   [ISA]         Tile Vertex Instruction Set Architecture for the IPU2, 1.2.3
+ *   [Citadel]     Jia et al., arXiv:1912.03413, measured on a GC2
+ *   [triad]       STREAM on a GC200: 205 cycles a compute set beside its arithmetic
+ *   [schedule]    exchanges on a C600: 236 to 238 cycles beside their schedule
+ *   [fitted]      the median of 94 measured convolutions; the only fitted constant. No
+ *                 chip of the second generation has such measurements
+ * Units of the matrix unit are output channels that one pass makes. */
+#define IPU_CHIP_FIELDS(X) \
+    X(tiles, "tiles", 1, 1048576, "data sheet", 1216, 1472, 1472, 1472) \
+    X(tile_bytes, "bytes", 1, 1e12, "data sheet", 262144, 638976, 638976, 638976) \
+    X(clock, "Hz", 1, 1e12, "data sheet; GC200: as Poplar reports it", 1.6e9, 1.33e9, \
+      1.85e9, 1.5e9) \
+    X(workers, "contexts", 1, 64, "ISA", 6, 6, 6, 6) \
+    X(units_half, "units", 1, 4096, "ISA; half inputs and partials", 8, 16, 16, 16) \
+    X(units_mixed, "units", 1, 4096, "ISA; half inputs, float partials", 8, 8, 8, 8) \
+    X(units_float, "units", 1, 4096, "ISA; float inputs and partials", 8, 16, 16, 16) \
+    X(coefficient_bytes, "bytes a cycle", 1, 4096, "ISA; 64-bit loads", 8, 8, 8, 8) \
+    X(copy_bytes, "bytes a cycle", 1, 4096, "ISA", 8, 8, 8, 8) \
+    X(exchange_bytes, "bytes a cycle", 0.001, 4096, "Citadel", 4, 4, 4, 4) \
+    X(exchange_cycles, "cycles", 0, 1e9, "Citadel; schedule", 264, 240, 240, 240) \
+    X(launch_cycles, "cycles", 0, 1e9, "Citadel; triad", 264, 205, 205, 205) \
+    X(slowdown, "", 0.1, 100, "fitted", 1.18, 1, 1, 1)
+
+typedef struct ipu_chip {
+#define IPU_CHIP_MEMBER(field, ...) double field;
+    IPU_CHIP_FIELDS(IPU_CHIP_MEMBER)
+#undef IPU_CHIP_MEMBER
+} ipu_chip;
+
+enum { IPU_CHIP_FIELD_COUNT = sizeof(ipu_chip) / sizeof(double) };
+
+typedef struct ipu_chip_field {
+    const char *name;
+    const char *unit;
+    const char *source;
+    double least;
+    double most;
+} ipu_chip_field;
+
+/* Of the field at `index`, below IPU_CHIP_FIELD_COUNT. */
+const ipu_chip_field *ipu_chip_field_of(uint32_t index);
+
+/* Chips by number, from 0; NULL past the last one. */
+const char *ipu_chip_name(uint32_t number);
+const ipu_chip *ipu_chip_of(uint32_t number);
+
+/* Fails with INVALID_ARGUMENT where a field is not finite, too small or absurd. */
+ipu_status ipu_chip_check(ipu_ctx *ctx, const ipu_chip *chip);
+
+#endif

@@ -1,0 +1,459 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The search is exhaustive, but for splits that another one beats whatever the chip:
+ * of splits with the same largest part, those of fewest tiles serve, and of output
+ * channels also those of an even number of parts (see exchanged_inputs).
+ *
+ * Cycles of vertices are those of poplibs' estimators, restated in docs/machine.md;
+ * `workers * x` stands for x instructions of each worker, which take turns. */
+#include "machine/planner.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+#include "machine/vertex.h"
+
+enum {
+    HALF_BYTES = 2,
+    FLOAT_BYTES = 4,
+    MOST_SERIAL = 64 /* parts; the planner that this follows stops there, too */
+};
+
+static const double double_share =
+    2.0; /* of a tile's bytes: what more is dropped for */
+
+/* --- vertices --------------------------------------------------------------------- */
+
+typedef struct precision_row {
+    int64_t bytes;         /* of an input */
+    int64_t partial_bytes; /* of a partial sum */
+    int64_t in_grain;      /* input channels of a pass of the matrix unit */
+    int64_t vector;        /* inputs of a vector */
+} precision_row;
+
+static const precision_row precisions[IPU_PRECISION_COUNT] = {
+    [IPU_PRECISION_HALF] = {HALF_BYTES, HALF_BYTES, 16, 4},
+    [IPU_PRECISION_MIXED] = {HALF_BYTES, FLOAT_BYTES, 16, 4},
+    [IPU_PRECISION_FLOAT] = {FLOAT_BYTES, FLOAT_BYTES, 8, 2},
+};
+
+static const char *const vertex_names[IPU_VERTEX_COUNT] = {
+    [IPU_VERTEX_AMP] = "amp",
+    [IPU_VERTEX_VMAC] = "vmac",
+    [IPU_VERTEX_HMAC] = "hmac",
+    [IPU_VERTEX_OUTER] = "outer",
+};
+
+const char *
+ipu_product_vertex_name(ipu_product_vertex vertex)
+{
+    return vertex_names[vertex];
+}
+
+static int64_t
+units_of(const ipu_chip *chip, ipu_precision precision)
+{
+    switch (precision) {
+    case IPU_PRECISION_HALF:
+        return (int64_t)chip->units_half;
+    case IPU_PRECISION_MIXED:
+        return (int64_t)chip->units_mixed;
+    default:
+        return (int64_t)chip->units_float;
+    }
+}
+
+static int64_t
+ceil_div(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+static int64_t
+least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static bool
+has_window(const ipu_product *p)
+{
+    return p->kernel[0] * p->kernel[1] > 1;
+}
+
+static bool
+fits(ipu_product_vertex vertex, const ipu_product *p)
+{
+    switch (vertex) {
+    case IPU_VERTEX_VMAC:
+        return p->in == 1 && p->out == 1;
+    case IPU_VERTEX_OUTER:
+        return p->in == 1 && !has_window(p);
+    case IPU_VERTEX_HMAC: /* channels are too few for the matrix unit */
+        return p->in < precisions[p->precision].in_grain;
+    default:
+        return true;
+    }
+}
+
+/* --- the work of one tile ---------------------------------------------------------- */
+
+/* Channels of a vertex's groups. */
+typedef struct grains {
+    int64_t in;
+    int64_t out;
+    int64_t groups;
+} grains;
+
+static grains
+grains_of(const ipu_chip *chip, const ipu_product *p, ipu_product_vertex vertex)
+{
+    const precision_row *precision = &precisions[p->precision];
+    switch (vertex) {
+    case IPU_VERTEX_AMP:
+        return (grains){precision->in_grain, units_of(chip, p->precision), 1};
+    case IPU_VERTEX_VMAC:
+        return (grains){1, 1, precision->vector};
+    default:
+        return (grains){1, 1, 1};
+    }
+}
+
+/* How many parts each dimension can be cut into. */
+static void
+extents_of(const ipu_product *p, const grains *grain, int64_t out[IPU_PRODUCT_DIMS])
+{
+    out[IPU_PRODUCT_BATCH] = p->batch;
+    out[IPU_PRODUCT_ROWS] = p->field[0];
+    out[IPU_PRODUCT_COLUMNS] = p->field[1];
+    out[IPU_PRODUCT_GROUPS] = ceil_div(p->groups, grain->groups);
+    out[IPU_PRODUCT_KERNEL] = p->kernel[0];
+    out[IPU_PRODUCT_IN] = ceil_div(p->in, grain->in);
+    out[IPU_PRODUCT_OUT] = ceil_div(p->out, grain->out);
+}
+
+/* The largest part: sizes of each dimension, of channels in vertex groups. */
+typedef struct part {
+    int64_t size[IPU_PRODUCT_DIMS];
+    int64_t rows;  /* of its outputs, over batch and field rows */
+    int64_t field; /* output positions */
+    double inputs; /* elements */
+    double weights;
+    double outputs;
+} part;
+
+static double
+input_extent(const ipu_product *p, int axis, int64_t outputs, int64_t window)
+{
+    int64_t reach = (outputs - 1) * p->stride[axis] + window;
+    return (double)least(reach, p->input[axis]);
+}
+
+static part
+part_of(const ipu_product *p, const grains *grain, const ipu_product_split *split)
+{
+    part result;
+    int64_t extents[IPU_PRODUCT_DIMS];
+    extents_of(p, grain, extents);
+    extents[IPU_PRODUCT_IN] = ceil_div(extents[IPU_PRODUCT_IN], split->serial_in);
+    extents[IPU_PRODUCT_OUT] = ceil_div(extents[IPU_PRODUCT_OUT], split->serial_out);
+    for (int dim = 0; dim < IPU_PRODUCT_DIMS; dim++) {
+        result.size[dim] = ceil_div(extents[dim], split->parts[dim]);
+    }
+    const int64_t *size = result.size;
+    double groups = (double)(size[IPU_PRODUCT_GROUPS] * grain->groups);
+    double in = groups * (double)(size[IPU_PRODUCT_IN] * grain->in);
+    double out = (double)(size[IPU_PRODUCT_OUT] * grain->out);
+    result.rows = size[IPU_PRODUCT_BATCH] * size[IPU_PRODUCT_ROWS];
+    result.field = result.rows * size[IPU_PRODUCT_COLUMNS];
+    result.inputs =
+        in * (double)size[IPU_PRODUCT_BATCH] *
+        input_extent(p, 0, size[IPU_PRODUCT_ROWS], size[IPU_PRODUCT_KERNEL]) *
+        input_extent(p, 1, size[IPU_PRODUCT_COLUMNS], p->kernel[1]);
+    result.weights = in * out * (double)(size[IPU_PRODUCT_KERNEL] * p->kernel[1]);
+    result.outputs = groups * out * (double)result.field;
+    return result;
+}
+
+static double
+arithmetic_of(const ipu_chip *chip, const ipu_product *p,
+              const ipu_product_split *split, const grains *grain, const part *part)
+{
+    const precision_row *precision = &precisions[p->precision];
+    const int64_t *size = part->size;
+    double window = (double)(size[IPU_PRODUCT_KERNEL] * p->kernel[1]);
+    double outputs = part->outputs;
+    if (split->vertex != IPU_VERTEX_AMP) {
+        double in = (double)size[IPU_PRODUCT_IN];
+        double vector = (double)precision->vector;
+        switch (split->vertex) {
+        case IPU_VERTEX_VMAC:
+            return ipu_vertex_vmac(chip, outputs / vector, window);
+        case IPU_VERTEX_OUTER:
+            return ipu_vertex_binary(chip, outputs, vector, 1);
+        default:
+            return ipu_vertex_hmac(chip, outputs, window * ceil(in / vector));
+        }
+    }
+    bool is_float = p->precision == IPU_PRECISION_FLOAT;
+    ipu_amp_work work = {
+        .conv_groups = size[IPU_PRODUCT_GROUPS],
+        .in_groups = size[IPU_PRODUCT_IN],
+        .out_groups = size[IPU_PRODUCT_OUT],
+        .field = part->field,
+        .rows = part->rows,
+        .columns = size[IPU_PRODUCT_COLUMNS],
+        .window = size[IPU_PRODUCT_KERNEL] * p->kernel[1],
+        .load = (double)(grain->in * grain->out * precision->bytes) /
+                chip->coefficient_bytes,
+        .is_float = is_float,
+    };
+    return has_window(p) ? ipu_vertex_amp_window(chip, &work)
+                         : ipu_vertex_amp(chip, &work);
+}
+
+/* Two neighbouring tiles that take the same inputs share the doubled stream. */
+static double
+exchanged_inputs(const ipu_chip *chip, double bytes, int64_t out_parts)
+{
+    double shared = out_parts % 2 == 0 ? 2.0 : 1.0;
+    return bytes * (1.0 - 1.0 / (double)out_parts) / (shared * chip->exchange_bytes);
+}
+
+ipu_product_cost
+ipu_product_cost_of(const ipu_chip *chip, const ipu_product *p,
+                    const ipu_product_split *split)
+{
+    const precision_row *precision = &precisions[p->precision];
+    grains grain = grains_of(chip, p, split->vertex);
+    part part = part_of(p, &grain, split);
+    const int64_t *parts = split->parts;
+    double serial = (double)(split->serial_in * split->serial_out);
+    int64_t copies = parts[IPU_PRODUCT_IN] * parts[IPU_PRODUCT_KERNEL];
+    double takers = (double)(parts[IPU_PRODUCT_BATCH] * parts[IPU_PRODUCT_ROWS] *
+                             parts[IPU_PRODUCT_COLUMNS]);
+    double input_bytes = part.inputs * (double)precision->bytes;
+    double weight_bytes = part.weights * (double)precision->bytes;
+    ipu_product_cost cost = {0};
+    cost.inputs = serial * exchanged_inputs(chip, input_bytes, parts[IPU_PRODUCT_OUT]);
+    cost.weights = serial * weight_bytes * (1.0 - 1.0 / takers) / chip->exchange_bytes;
+    cost.arithmetic = serial * arithmetic_of(chip, p, split, &grain, &part);
+    cost.overheads = chip->exchange_cycles + chip->launch_cycles;
+    double reduced = part.outputs;
+    double summed_bytes = 0;
+    if (copies > 1) {
+        /* each of the tiles that share an output sums a part of it */
+        reduced = ceil(part.outputs / (double)copies);
+        double bytes = reduced * (double)precision->partial_bytes;
+        cost.partials = serial * bytes * (double)(copies - 1) / chip->exchange_bytes;
+        cost.reduction =
+            serial * ipu_vertex_sum(chip, reduced, (double)copies,
+                                    precision->partial_bytes == FLOAT_BYTES ? 4 : 8);
+        cost.overheads += chip->exchange_cycles + chip->launch_cycles;
+        summed_bytes = bytes * (double)copies;
+    } else if (precision->partial_bytes != precision->bytes) {
+        cost.reduction = serial * ipu_vertex_cast(chip, reduced);
+        cost.overheads += chip->launch_cycles;
+    }
+    if (split->serial_in > 1) {
+        double additions = (double)((split->serial_in - 1) * split->serial_out);
+        double vector = precision->partial_bytes == FLOAT_BYTES ? 2 : 4;
+        cost.reduction += additions * ipu_vertex_binary(chip, reduced, vector, 3);
+        cost.overheads += chip->launch_cycles;
+    }
+    cost.overheads *= serial;
+    cost.cycles = chip->slowdown * (cost.inputs + cost.weights + cost.arithmetic +
+                                    cost.partials + cost.reduction + cost.overheads);
+    /* with a window the inputs are kept twice: as they come, and in rows with zeros */
+    cost.bytes = input_bytes * (has_window(p) ? 2 : 1) + weight_bytes +
+                 part.outputs * (double)precision->partial_bytes + summed_bytes;
+    return cost;
+}
+
+/* A bound: no vertex takes fewer cycles for one output position, kernel position, and
+ * vertex group of input and of output channels. */
+static double
+least_cycles(ipu_product_vertex vertex, ipu_precision precision)
+{
+    switch (vertex) {
+    case IPU_VERTEX_AMP:
+        return precision == IPU_PRECISION_FLOAT ? 8 : 4;
+    case IPU_VERTEX_VMAC:
+        return 1;
+    default:
+        return 1 / (double)precisions[precision].vector;
+    }
+}
+
+/* --- the search --------------------------------------------------------------------- */
+
+typedef struct search {
+    const ipu_chip *chip;
+    const ipu_product *product;
+    int64_t extents[IPU_PRODUCT_DIMS];
+    double rest[IPU_PRODUCT_DIMS + 1]; /* products of the extents from here on */
+    double turns; /* least cycles: of all turns as they start, ... */
+    double pass;  /* ... of a pass over a field of outputs, ... */
+    double each;  /* ... and of one of those */
+    double bytes; /* that a tile may take */
+    bool
+        is_coarse; /* powers of two alone: a first best one, which cuts the rest short */
+    bool has_found;
+    ipu_product_split split;
+    ipu_product_plan best;
+} search;
+
+static void
+try_split(search *s)
+{
+    ipu_product_cost cost = ipu_product_cost_of(s->chip, s->product, &s->split);
+    const ipu_product_cost *best = &s->best.cost;
+    bool is_better = !s->has_found || cost.cycles < best->cycles ||
+                     (cost.cycles == best->cycles && cost.bytes < best->bytes);
+    if (is_better && cost.bytes <= s->bytes) {
+        s->has_found = true;
+        s->best = (ipu_product_plan){.split = s->split, .cost = cost};
+    }
+}
+
+/* All splits of the dimensions from `dim` on into at most `tiles` parts; `work` is what
+ * the largest part has of those before, `each` what a unit of it takes. Where the rest
+ * were spread evenly over all tiles and this still took longer than the best one, so
+ * does each of them. */
+static void
+search_from(search *s, int dim, int64_t tiles, double work, double each)
+{
+    if (dim == IPU_PRODUCT_GROUPS) { /* the field is known */
+        each += s->pass / work;
+    }
+    if (s->has_found &&
+        s->turns + work * s->rest[dim] / (double)tiles * each > s->best.cost.cycles) {
+        return;
+    }
+    if (dim == IPU_PRODUCT_DIMS) {
+        try_split(s);
+        return;
+    }
+    int64_t extent = s->extents[dim];
+    int64_t most = least(extent, tiles);
+    if (dim == IPU_PRODUCT_OUT) { /* more parts take less memory */
+        s->split.parts[dim] = most;
+        if (ipu_product_cost_of(s->chip, s->product, &s->split).bytes > s->bytes) {
+            return;
+        }
+    }
+    for (int64_t parts = 1; parts <= most;) {
+        int64_t size = ceil_div(extent, parts);
+        s->split.parts[dim] = parts;
+        search_from(s, dim + 1, tiles / parts, work * (double)size, each);
+        if (dim == IPU_PRODUCT_OUT && parts % 2 == 1 && parts > 1 && parts < most) {
+            s->split.parts[dim] = parts + 1;
+            search_from(s, dim + 1, tiles / (parts + 1), work * (double)size, each);
+        }
+        /* the fewest parts whose largest is smaller */
+        int64_t next = size == 1 ? most + 1 : ceil_div(extent, size - 1);
+        parts = s->is_coarse && next < 2 * parts ? 2 * parts : next;
+    }
+}
+
+/* All splits for a vertex with these serial parts. */
+static void
+search_serial(search *s, const grains *grain, int64_t serial_in, int64_t serial_out)
+{
+    const ipu_product *p = s->product;
+    extents_of(p, grain, s->extents);
+    s->extents[IPU_PRODUCT_IN] /= serial_in;
+    s->extents[IPU_PRODUCT_OUT] /= serial_out;
+    s->split.serial_in = serial_in;
+    s->split.serial_out = serial_out;
+    s->turns = s->chip->slowdown * (double)(serial_in * serial_out) *
+               (s->chip->exchange_cycles + s->chip->launch_cycles);
+    s->rest[IPU_PRODUCT_DIMS] = (double)(serial_in * serial_out * p->kernel[1]);
+    for (int dim = IPU_PRODUCT_DIMS - 1; dim >= 0; dim--) {
+        s->rest[dim] = s->rest[dim + 1] * (double)s->extents[dim];
+    }
+    search_from(s, 0, (int64_t)s->chip->tiles, 1, s->each);
+}
+
+/* All splits for a vertex. Serial parts are equal. */
+static void
+search_vertex(search *s, ipu_product_vertex vertex)
+{
+    const ipu_product *p = s->product;
+    grains grain = grains_of(s->chip, p, vertex);
+    int64_t in = ceil_div(p->in, grain.in);
+    int64_t out = ceil_div(p->out, grain.out);
+    s->split.vertex = vertex;
+    s->each = s->chip->slowdown * least_cycles(vertex, p->precision);
+    s->pass =
+        vertex == IPU_VERTEX_AMP ? s->chip->slowdown * ipu_vertex_amp_pass(s->chip) : 0;
+    for (int64_t i = 1; i <= least(in, MOST_SERIAL); i++) {
+        for (int64_t j = 1; in % i == 0 && j <= least(out, MOST_SERIAL); j++) {
+            if (out % j == 0) {
+                search_serial(s, &grain, i, j);
+            }
+        }
+    }
+}
+
+/* Positions of a field without a window are alike: batch and columns join the rows. */
+static ipu_product
+flattened(const ipu_product *product)
+{
+    ipu_product flat = *product;
+    if (!has_window(product)) {
+        flat.field[0] *= flat.batch * flat.field[1];
+        flat.input[0] = flat.field[0];
+        flat.batch = flat.field[1] = flat.input[1] = 1;
+        flat.stride[0] = flat.stride[1] = 1;
+    }
+    return flat;
+}
+
+ipu_product_plan
+ipu_product_plan_of(const ipu_chip *chip, const ipu_product *product,
+                    double memory_share)
+{
+    ipu_product flat = flattened(product);
+    search s = {.chip = chip, .product = &flat};
+    for (double share = memory_share; !s.has_found; share *= 2) {
+        s.bytes = share <= double_share ? share * chip->tile_bytes : INFINITY;
+        for (int turn = 0; turn < 2 * IPU_VERTEX_COUNT; turn++) {
+            ipu_product_vertex vertex = (ipu_product_vertex)(turn % IPU_VERTEX_COUNT);
+            s.is_coarse = turn < IPU_VERTEX_COUNT;
+            if (fits(vertex, &flat)) {
+                search_vertex(&s, vertex);
+            }
+        }
+    }
+    return s.best;
+}
+
+ipu_status
+ipu_product_check(ipu_ctx *ctx, const ipu_product *product)
+{
+    const struct {
+        const char *name;
+        int64_t size;
+    } sizes[] = {
+        {"batch", product->batch},
+        {"groups", product->groups},
+        {"in", product->in},
+        {"out", product->out},
+        {"rows", product->field[0]},
+        {"columns", product->field[1]},
+        {"input rows", product->input[0]},
+        {"input columns", product->input[1]},
+        {"kernel rows", product->kernel[0]},
+        {"kernel columns", product->kernel[1]},
+        {"row stride", product->stride[0]},
+        {"column stride", product->stride[1]},
+    };
+    const int64_t most = INT64_C(1) << 40;
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        IPU_FAIL_IF(ctx, sizes[i].size < 1 || sizes[i].size > most, INVALID_ARGUMENT,
+                    "%s must be from 1 to 2^40, but got %" PRId64, sizes[i].name,
+                    sizes[i].size);
+    }
+    return IPU_OK;
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+#include "machine/vertex.h"
+
+#include <math.h>
+
+static double
+larger(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+/* Instructions of a worker for `positions` of a field, whose accumulators are kept in
+ * registers: the first three fill the unit's pipeline, each more takes the cycles in
+ * which one position's inputs are loaded. */
+static double
+amp_positions(double positions, bool is_float, bool is_first)
+{
+    double prologue = is_float ? 46 : 37;
+    double again = is_first ? 0 : 1;
+    if (positions >= 3) {
+        return prologue + again + (is_float ? 8 : 4) * (positions - 3);
+    }
+    return again + (positions == 0 ? 21 : positions == 1 ? 32 : 41);
+}
+
+double
+ipu_vertex_amp(const ipu_chip *chip, const ipu_amp_work *work)
+{
+    enum { RETAINED = 7 }; /* instructions that a worker's kept state saves */
+    double in = (double)work->in_groups;
+    double out = (double)work->out_groups;
+    double groups = (double)work->conv_groups;
+    double positions = ceil((double)work->field / chip->workers);
+    double first =
+        chip->workers * (amp_positions(positions, work->is_float, true) - RETAINED);
+    double later =
+        chip->workers * (amp_positions(positions, work->is_float, false) - RETAINED);
+    double start = 50 + chip->workers * (7 + 3 * (in * groups - 1));
+    double each = 24 + (in - 1) * (15 + out * (25 + work->load + later)) +
+                  out * (25 + work->load + first);
+    return start + groups * each;
+}
+
+double
+ipu_vertex_amp_window(const ipu_chip *chip, const ipu_amp_work *work)
+{
+    double rows = (double)work->rows;
+    double columns = (double)work->columns;
+    /* fewer rows than workers are cut */
+    double cuts = larger(1, floor(chip->workers / rows));
+    double pieces = larger(1, ceil(rows / chip->workers));
+    double beyond_pipeline = larger(ceil(columns / cuts) - 3, -2);
+    double piece =
+        (work->is_float ? 39 : 28) + (work->is_float ? 8 : 4) * beyond_pipeline;
+    double position = 44 + work->load + chip->workers * (17 + pieces * piece);
+    double window = (double)work->window;
+    double out = (double)work->out_groups * (14 + window * position);
+    return 109 +
+           (double)work->conv_groups * (16 + (double)work->in_groups * (14 + out));
+}
+
+double
+ipu_vertex_amp_pass(const ipu_chip *chip)
+{
+    enum { LEAST_START = 18 }; /* instructions: 37 - RETAINED - 3 * 4 */
+    return 25 + chip->workers * LEAST_START;
+}
+
+double
+ipu_vertex_hmac(const ipu_chip *chip, double outputs, double steps)
+{
+    return chip->workers * (58 + ceil(outputs / chip->workers) * (13 + steps));
+}
+
+double
+ipu_vertex_vmac(const ipu_chip *chip, double vectors, double steps)
+{
+    return chip->workers * (58 + ceil(vectors / chip->workers) * (3 + steps));
+}
+
+double
+ipu_vertex_binary(const ipu_chip *chip, double outputs, double vector, double steps)
+{
+    return 11 + chip->workers * (26 + steps * ceil(outputs / chip->workers / vector));
+}
+
+double
+ipu_vertex_sum(const ipu_chip *chip, double outputs, double copies, double vector)
+{
+    return chip->workers * (32 + (copies + 7) * ceil(outputs / vector / chip->workers));
+}
+
+double
+ipu_vertex_cast(const ipu_chip *chip, double outputs)
+{
+    return chip->workers * (20 + 3 * ceil(outputs / 4 / chip->workers));
+}

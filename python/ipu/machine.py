@@ -1,0 +1,362 @@
+# SPDX-License-Identifier: MIT
+"""IPUs as data, and how they would run a product: nothing is computed of it.
+
+>>> bow = ipu.machine.Machine("bow")
+>>> plan = bow.plan_matmul(1024, 1024, 1024, dtype="float16")
+>>> plan.vertex, plan.tiles <= bow.tiles, plan.seconds < 1e-4
+('amp', True, True)
+
+What a plan's numbers rest on, and how far they are from measurements, is in the page
+"The machine" of the documentation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ipu import _core
+from ipu._text.arguments import as_int, as_ints
+from ipu._text.exports import export
+from ipu._text.suggestions import hint
+from ipu._text.tables import as_text
+
+__all__ = ["Machine", "ProductPlan"]
+
+_DIMS = ("batch", "rows", "columns", "groups", "kernel", "in", "out")
+_PRECISIONS = {
+    ("float16", "float16"): 0,
+    ("float16", "float32"): 1,
+    ("float32", "float32"): 2,
+}
+
+
+@dataclass(frozen=True)
+class ProductPlan:
+    """Say how a product is spread over the tiles of an IPU, and what it takes.
+
+    Attributes:
+        machine: The machine that it was planned for.
+        vertex: What multiplies on a tile: "amp", the matrix unit; "vmac", vectors of
+            groups of one channel; "hmac", dot products; "outer", multiplications. The
+            last three are estimates by instructions, without measurements.
+        parts: Into how many parts each dimension is split, in parallel: "batch",
+            "rows" and "columns" of the result, "groups", rows of the "kernel", "in"
+            and "out", the channels. Positions of a 1x1 kernel count as rows.
+        serial: How many parts of "in" and "out" run after each other.
+        cycles: Of all, with the machine's ``slowdown``.
+        cycles_by: The cycles of its steps before that factor: "inputs", "weights" and
+            "partials" are exchanges; "arithmetic"; "reduction" of partial sums or
+            their cast; "overheads" are syncs and starts.
+        bytes: Of the fullest tile while it runs, beside operands and result.
+        flops: Multiplications and additions, padding not counted.
+
+    Example:
+        >>> plan = ipu.machine.Machine("gc2").plan_matmul(64, 64, 64)
+        >>> sorted(plan.parts)
+        ['batch', 'columns', 'groups', 'in', 'kernel', 'out', 'rows']
+    """
+
+    machine: Machine
+    vertex: str
+    parts: dict[str, int]
+    serial: dict[str, int]
+    cycles: float
+    cycles_by: dict[str, float]
+    bytes: int
+    flops: int
+
+    @property
+    def tiles(self) -> int:
+        """Give the number of tiles that it uses.
+
+        Example:
+            >>> ipu.machine.Machine("gc2", tiles=1).plan_matmul(64, 64, 64).tiles
+            1
+        """
+        return math.prod(self.parts.values())
+
+    @property
+    def seconds(self) -> float:
+        """Give the time that it takes.
+
+        Example:
+            >>> plan = ipu.machine.Machine("gc2").plan_matmul(64, 64, 64)
+            >>> plan.seconds == plan.cycles / 1.6e9
+            True
+        """
+        return self.cycles / self.machine.clock
+
+    def __str__(self) -> str:
+        splits = ", ".join(f"{k} {n}" for k, n in self.parts.items() if n > 1)
+        splits += "".join(
+            f", {k} {n} after each other" for k, n in self.serial.items() if n > 1
+        )
+        head = (
+            f"{self.vertex} on {self.tiles} of {int(self.machine.tiles)} tiles "
+            f"({splits or 'no split'}), {self.bytes} bytes a tile, "
+            f"{self.flops / self.seconds / 1e12:.1f} TFLOP/s"
+        )
+        rows = [["step", "cycles"]]
+        rows += [[name, f"{cycles:.0f}"] for name, cycles in self.cycles_by.items()]
+        rows.append([f"all, times {self.machine.slowdown:g}", f"{self.cycles:.0f}"])
+        return f"{head}\n{as_text(rows, left=1)}"
+
+
+class Machine:
+    """Describe an IPU, as it is sold or as it might be.
+
+    Args:
+        name: "gc2" (Mk1), "gc200" (Mk2), "bow" or "c600".
+        **fields: Other values of fields, for an IPU that does not exist:
+            ``Machine("bow", tiles=2944)``. ``Machine.fields()`` lists them.
+
+    Raises:
+        TypeError: A field is not a number, or there is none of that name.
+        ValueError: There is no such machine, or a field's value is out of its range.
+
+    Example:
+        >>> ipu.machine.Machine("bow", tiles=2944)
+        Machine('bow', tiles=2944)
+        >>> ipu.machine.Machine("gc2").clock
+        1600000000.0
+    """
+
+    def __init__(self, name: str = "gc200", **fields: float) -> None:
+        chips = _core.machine_chips()
+        if name not in chips:
+            raise ValueError(
+                f"There is no machine {name!r}.{hint(str(name), chips)} Machines are "
+                f"{', '.join(map(repr, chips))}."
+            )
+        names = [field for field, _, _ in _core.machine_fields()]
+        values = dict(zip(names, chips[name], strict=True))
+        for field, value in fields.items():
+            if field not in values:
+                raise TypeError(
+                    f"A machine has no field {field!r}.{hint(field, names)} Its fields "
+                    f"are {', '.join(names)}."
+                )
+            if isinstance(value, bool) or not isinstance(as_int(value), (int, float)):
+                raise TypeError(f"`{field}` must be a number. Received: {value!r}.")
+            values[field] = float(value)
+        self._name = name
+        self._changes = fields
+        self._values = values
+        self._chip = tuple(values.values())
+        self.plan_matmul(1, 1, 1)  # which checks the values
+
+    def __getattr__(self, field: str) -> float:
+        try:
+            return self.__dict__["_values"][field]  # type: ignore[no-any-return]
+        except KeyError:
+            message = f"'Machine' object has no attribute {field!r}"
+            raise AttributeError(message, name=field, obj=self) from None
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self._values]
+
+    def __repr__(self) -> str:
+        changes = "".join(f", {k}={v!r}" for k, v in self._changes.items())
+        return f"Machine({self._name!r}{changes})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Machine) and other._chip == self._chip
+
+    def __hash__(self) -> int:
+        return hash(self._chip)
+
+    @staticmethod
+    def fields() -> dict[str, tuple[str, str]]:
+        """Give the unit of each field, and the source of its values.
+
+        Example:
+            >>> ipu.machine.Machine.fields()["tile_bytes"]
+            ('bytes', 'data sheet')
+        """
+        return {field: (unit, source) for field, unit, source in _core.machine_fields()}
+
+    def plan_matmul(
+        self,
+        rows: int,
+        inner: int,
+        columns: int,
+        *,
+        batch: int = 1,
+        dtype: str = "float32",
+        partials: str | None = None,
+        available_memory: float = 0.6,
+    ) -> ProductPlan:
+        """Plan ``batch`` products of ``[rows, inner]`` and ``[inner, columns]``.
+
+        Args:
+            rows: Rows of the first operand.
+            inner: Columns of the first and rows of the second operand.
+            columns: Columns of the second operand.
+            batch: How many products of this shape.
+            dtype: Of the operands: "float16" or "float32".
+            partials: Of sums: "float32", or "float16" where the operands are; None
+                for "float32".
+            available_memory: The share of a tile's memory that the plan may take
+                (``availableMemoryProportion``). Where no plan fits, it is doubled until
+                one does or it exceeds two tiles, and is then dropped.
+
+        Raises:
+            ValueError: A size is less than 1, the dtypes do not go together, or the
+                share of memory is not more than 0.
+            TypeError: A size is not an integer.
+
+        Example:
+            >>> gc2 = ipu.machine.Machine("gc2")
+            >>> plan = gc2.plan_matmul(2048, 2048, 2048, dtype="float16")
+            >>> 50e12 < plan.flops / plan.seconds < 70e12  # 58.9 was measured
+            True
+        """
+        sizes = {"rows": rows, "inner": inner, "columns": columns, "batch": batch}
+        m, k, n, groups = _checked(sizes)
+        shape = (1, groups, k, n, (m, 1), (m, 1), (1, 1), (1, 1))
+        return self._plan(shape, dtype, partials, available_memory)
+
+    def plan_convolution(
+        self,
+        input_shape: Sequence[int],
+        kernel_shape: Sequence[int],
+        *,
+        strides: int | Sequence[int] = 1,
+        padding: str = "same",
+        groups: int = 1,
+        dtype: str = "float32",
+        partials: str | None = None,
+        available_memory: float = 0.6,
+    ) -> ProductPlan:
+        """Plan a convolution of images.
+
+        Args:
+            input_shape: ``[batch, rows, columns, channels]``.
+            kernel_shape: ``[rows, columns, channels of a group, filters]``.
+            strides: One for both axes, or two.
+            padding: "same" or "valid".
+            groups: Into how many groups the channels fall; a depthwise convolution has
+                one for each channel.
+            dtype: As of :meth:`plan_matmul`, like the two that follow.
+            partials: See there.
+            available_memory: See there.
+
+        Raises:
+            ValueError: A size is less than 1, sizes do not go together, or the dtypes
+                do not.
+            TypeError: A size is not an integer.
+
+        Example:
+            >>> gc2 = ipu.machine.Machine("gc2")
+            >>> plan = gc2.plan_convolution(
+            ...     [4, 56, 56, 64], [3, 3, 64, 64], dtype="float16"
+            ... )
+            >>> 15e-6 < plan.seconds < 19e-6  # 17.0 us were measured
+            True
+        """
+        names = ("batch", "rows", "columns", "channels")
+        batch, height, width, channels = _shape("input_shape", input_shape, names)
+        names = ("rows", "columns", "channels", "filters")
+        kernel = _shape("kernel_shape", kernel_shape, names)
+        stride = as_ints(strides)
+        stride = (stride, stride) if isinstance(stride, int) else stride
+        steps = _shape("strides", stride, ("rows", "columns"))
+        (count,) = _checked({"groups": groups})
+        if kernel[2] * count != channels or kernel[3] % count:
+            raise ValueError(
+                f"{channels} channels in {count} groups need a kernel of "
+                f"{channels / count:g} channels, and filters that {count} divides. "
+                f"Received: kernel_shape {list(kernel_shape)}."
+            )
+        if padding not in ("same", "valid"):
+            raise ValueError(
+                f"`padding` must be 'same' or 'valid'. Received: {padding!r}."
+            )
+        sizes = (height, width)
+        if padding == "same":
+            field = tuple(-(-n // s) for n, s in zip(sizes, steps, strict=True))
+        else:
+            field = tuple(
+                (n - k) // s + 1
+                for n, k, s in zip(sizes, kernel[:2], steps, strict=True)
+            )
+        if min(field) < 1:
+            raise ValueError(
+                f"A kernel of {kernel[0]}x{kernel[1]} does not fit into "
+                f"{height}x{width}. Use padding='same' or a smaller kernel."
+            )
+        filters = kernel[3] // count
+        shape = (batch, count, kernel[2], filters, field, sizes, kernel[:2], steps)
+        return self._plan(shape, dtype, partials, available_memory)
+
+    def _plan(
+        self,
+        shape: tuple[Any, ...],
+        dtype: str,
+        partials: str | None,
+        available_memory: float,
+    ) -> ProductPlan:
+        kinds = (str(dtype), str(partials or "float32"))
+        if kinds not in _PRECISIONS:
+            known = ", ".join(f"{a} with {b}" for a, b in _PRECISIONS)
+            raise ValueError(
+                f"There are no products of {kinds[0]} with partial sums of {kinds[1]}: "
+                f"`dtype` with `partials` is one of {known}."
+            )
+        if isinstance(available_memory, bool) or not isinstance(
+            available_memory, (int, float)
+        ):
+            raise TypeError(
+                f"`available_memory` must be a number. Received: {available_memory!r}."
+            )
+        if not available_memory > 0:
+            raise ValueError(
+                f"`available_memory` must be more than 0. Received: {available_memory}."
+            )
+        product = (_PRECISIONS[kinds], *shape)
+        vertex, parts, serial, cost = _core.machine_plan_product(
+            self._chip, product, available_memory
+        )
+        batch, groups, k, n, field, _, kernel, _ = shape
+        cycles = cost.pop("cycles")
+        size = int(cost.pop("bytes"))
+        return ProductPlan(
+            machine=self,
+            vertex=vertex,
+            parts=dict(zip(_DIMS, parts, strict=True)),
+            serial=dict(zip(("in", "out"), serial, strict=True)),
+            cycles=cycles,
+            cycles_by=cost,
+            bytes=size,
+            flops=2 * batch * groups * k * n * math.prod(field) * math.prod(kernel),
+        )
+
+
+def _checked(sizes: dict[str, Any]) -> list[int]:
+    found = []
+    for name, given in sizes.items():
+        size = as_int(given)
+        if not isinstance(size, int) or isinstance(size, bool):
+            raise TypeError(f"`{name}` must be an integer. Received: {given!r}.")
+        if size < 1:
+            raise ValueError(f"`{name}` must be at least 1. Received: {size}.")
+        found.append(size)
+    return found
+
+
+def _shape(argument: str, given: Any, names: tuple[str, ...]) -> tuple[int, ...]:
+    try:
+        sizes = tuple(given)
+    except TypeError:
+        sizes = ()
+    if isinstance(given, str) or len(sizes) != len(names):
+        wanted = ", ".join(names)
+        raise ValueError(f"`{argument}` must be [{wanted}]. Received: {given!r}.")
+    pairs = zip(names, sizes, strict=True)
+    return tuple(_checked({f"{argument}: {name}": size for name, size in pairs}))
+
+
+export(__name__)

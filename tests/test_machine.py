@@ -1,0 +1,241 @@
+"""The machine model: chips as data, and plans of products against measurements,
+bounds, and a search that tries everything."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from benchmarks import machine as accuracy
+
+from ipu import _core
+from ipu.machine import Machine, ProductPlan
+
+MACHINES = sorted(_core.machine_chips())
+PRECISIONS = [("float16", "float16"), ("float16", "float32"), ("float32", "float32")]
+
+
+def test_plans_are_near_measurements() -> None:
+    errors = accuracy.errors()
+    assert set(accuracy.LIMITS) <= set(errors)
+    for group, (median, high) in accuracy.LIMITS.items():
+        assert len(errors[group]) >= 41
+        assert np.median(errors[group]) <= median, group
+        assert np.quantile(errors[group], 0.9) <= high, group
+
+
+def test_peaks_of_large_products() -> None:
+    """The best that was measured on a GC2 (arXiv:1912.03413)."""
+    gc2 = Machine("gc2")
+    for dtype, measured in (("float16", 58.9e12), ("float32", 18.9e12)):
+        plan = gc2.plan_matmul(2688, 2688, 2688, dtype=dtype)
+        assert 0.7 < plan.flops / plan.seconds / measured < 1.3
+
+
+# --- the search against everything ---------------------------------------------------
+
+
+def splits(extents: tuple[int, ...], tiles: int) -> Any:
+    for parts in itertools.product(*(range(1, n + 1) for n in extents)):
+        if math.prod(parts) <= tiles:
+            yield parts
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_no_split_of_all_is_better(seed: int) -> None:
+    """Tries every split into parts, with every number of serial ones, on few tiles."""
+    rng = np.random.default_rng(seed)
+    precision = int(rng.integers(3))
+    units = int(rng.choice([2, 4, 8]))
+    machine = Machine(
+        str(rng.choice(MACHINES)),
+        tiles=int(rng.integers(1, 14)),
+        tile_bytes=int(rng.choice([3000, 20_000, 600_000])),
+        units_half=units,
+        units_mixed=units,
+        units_float=units,
+    )
+    window = bool(rng.integers(2))
+    kernel = (int(rng.integers(2, 4)), int(rng.integers(1, 4))) if window else (1, 1)
+    batch, rows, columns = (int(n) for n in rng.integers(1, 6, 3))
+    if not window:  # where the planner flattens the field
+        batch, rows, columns = 1, batch * rows * columns, 1
+    groups = int(rng.choice([1, 1, 2, 5]))
+    k, n = int(rng.integers(2, 60)), int(rng.integers(1, 30))
+    field = (rows, columns)
+    product = (precision, batch, groups, k, n, field, field, kernel, (1, 1))
+    chip = machine._chip
+    share = 0.6
+    vertex, parts, serial, cost = _core.machine_plan_product(chip, product, share)
+    grain = (16, 16, 8)[precision]
+    vertices = {"amp": 0, "vmac": 1, "hmac": 2, "outer": 3}
+    again = _core.machine_product_cost(chip, product, vertices[vertex], parts, serial)
+    assert again == cost
+    limit = math.inf
+    for power in range(40):
+        if cost["bytes"] <= (limit := share * 2**power * machine.tile_bytes):
+            break
+    best = math.inf
+    # the others are for one input channel
+    for kind in (0, 2) if k < grain else (0,):
+        wide = -(-n // units) if kind == 0 else n
+        deep = -(-k // grain) if kind == 0 else k
+        divisors = [[t for t in range(1, n + 1) if n % t == 0] for n in (deep, wide)]
+        for turns in itertools.product(*divisors):
+            extents = (batch, rows, columns, groups, kernel[0])
+            extents += (deep // turns[0], wide // turns[1])
+            if math.prod(min(e, int(machine.tiles)) for e in extents) > 60_000:
+                continue
+            for split in splits(
+                tuple(min(e, int(machine.tiles)) for e in extents), int(machine.tiles)
+            ):
+                one = _core.machine_product_cost(chip, product, kind, split, turns)
+                if one["bytes"] <= limit:
+                    best = min(best, one["cycles"])
+    assert cost["cycles"] <= 1.01 * best
+
+
+# --- what holds of every plan ---------------------------------------------------------
+
+
+def random_plan(rng: np.random.Generator, **fields: float) -> ProductPlan:
+    dtype, partials = PRECISIONS[rng.integers(3)]
+    machine = Machine(str(rng.choice(MACHINES)), **fields)
+    sizes = [int(2 ** rng.uniform(0, 11)) for _ in range(3)]
+    if rng.integers(2):
+        return machine.plan_matmul(
+            *sizes, batch=int(rng.integers(1, 9)), dtype=dtype, partials=partials
+        )
+    groups = int(rng.choice([1, 1, 4]))
+    channels, filters = (groups * int(2 ** rng.uniform(0, 8)) for _ in range(2))
+    edge = int(rng.integers(3, 60))
+    return machine.plan_convolution(
+        [int(rng.integers(1, 9)), edge, edge + 3, channels],
+        [int(rng.integers(1, 4)), int(rng.integers(1, 4)), channels // groups, filters],
+        strides=int(rng.integers(1, 3)),
+        padding=str(rng.choice(["same", "valid"])),
+        groups=groups,
+        dtype=dtype,
+        partials=partials,
+    )
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_bounds_of_plans(seed: int) -> None:
+    plan = random_plan(np.random.default_rng(seed))
+    machine = plan.machine
+    assert 1 <= plan.tiles <= machine.tiles
+    assert all(n >= 1 for n in plan.parts.values()) and min(plan.serial.values()) >= 1
+    assert plan.cycles == pytest.approx(
+        machine.slowdown * sum(plan.cycles_by.values()), rel=1e-12
+    )
+    # nobody is faster than all matrix units at work in each cycle
+    fastest = {"gc2": 64, "gc200": 128, "bow": 128, "c600": 128}
+    [name] = [n for n in MACHINES if Machine(n) == machine]
+    assert plan.cycles >= plan.flops / (fastest[name] * machine.tiles)
+    assert plan.bytes > 0 and plan.cycles_by["overheads"] > 0
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_more_of_the_machine_never_takes_longer(seed: int) -> None:
+    least = random_plan(np.random.default_rng(seed), tiles=40).cycles
+    for tiles in (41, 80, 1000):
+        more = random_plan(np.random.default_rng(seed), tiles=tiles).cycles
+        assert more <= least
+        least = more
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_larger_batch_never_takes_fewer_cycles(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    machine = Machine(str(rng.choice(MACHINES)))
+    rows, k, n = (int(2 ** rng.uniform(0, 10)) for _ in range(3))
+    cycles = [machine.plan_matmul(rows * b, k, n).cycles for b in (1, 2, 4, 8)]
+    assert cycles == sorted(cycles)
+
+
+def test_less_memory_is_asked_for_first() -> None:
+    gc2 = Machine("gc2")
+    shapes = [64, 56, 56, 64], [3, 3, 64, 64]
+    plans = [
+        gc2.plan_convolution(*shapes, dtype="float16", available_memory=share)
+        for share in (0.1, 0.3, 0.6)
+    ]
+    for plan, share in zip(plans, (0.1, 0.3, 0.6), strict=True):
+        assert plan.bytes <= share * gc2.tile_bytes
+    assert plans[0].cycles > plans[1].cycles >= plans[2].cycles
+    # nothing fits: the bound gives way
+    tiny = Machine("gc2", tile_bytes=100).plan_convolution(*shapes, dtype="float16")
+    assert tiny.bytes > 200
+
+
+def test_vertices() -> None:
+    bow = Machine("bow")
+    assert bow.plan_matmul(512, 512, 512).vertex == "amp"
+    depthwise = bow.plan_convolution(
+        [4, 56, 56, 64], [3, 3, 1, 64], groups=64, dtype="float16"
+    )
+    assert depthwise.vertex == "vmac"
+    assert bow.plan_matmul(512, 1, 512, dtype="float16").vertex == "outer"
+
+
+def test_machines_are_values() -> None:
+    assert Machine() == Machine("gc200") != Machine("bow")
+    assert len({Machine("bow"), Machine("bow", tiles=1472), Machine("gc2")}) == 2
+    assert Machine("bow", tiles=2944).tiles == 2944
+    assert set(Machine.fields()) <= set(dir(Machine()))
+    assert str(Machine("bow").plan_matmul(64, 64, 64)).startswith("amp on ")
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "text"),
+    [
+        (lambda m: Machine("Bow"), ValueError, "Did you mean 'bow'"),
+        (lambda m: Machine("bow", tile=3), TypeError, "Did you mean 'tiles'"),
+        (lambda m: Machine("bow", tiles="3"), TypeError, "must be a number"),
+        (lambda m: Machine("bow", tiles=0), ValueError, "from 1 to 1048576 tiles"),
+        (lambda m: Machine("bow", clock=math.nan), ValueError, "but got nan"),
+        (lambda m: Machine("bow", slowdown=-1), ValueError, "from 0.1 to 100"),
+        (lambda m: m.tile, AttributeError, "no attribute 'tile'"),
+        (lambda m: m.plan_matmul(0, 1, 1), ValueError, "`rows` must be at least 1"),
+        (lambda m: m.plan_matmul(1, 2.5, 1), TypeError, "`inner` must be an integer"),
+        (lambda m: m.plan_matmul(2**50, 1, 1), ValueError, "2\\^40"),
+        (lambda m: m.plan_matmul(1, 1, 1, dtype="int8"), ValueError, "one of float16"),
+        (
+            lambda m: m.plan_matmul(1, 1, 1, available_memory=0),
+            ValueError,
+            "more than 0",
+        ),
+        (
+            lambda m: m.plan_matmul(1, 1, 1, available_memory="x"),
+            TypeError,
+            "must be a number",
+        ),
+        (
+            lambda m: m.plan_convolution([1, 8, 8], [3, 3, 1, 1]),
+            ValueError,
+            r"must be \[batch, rows, columns, channels\]",
+        ),
+        (
+            lambda m: m.plan_convolution([1, 8, 8, 3], [3, 3, 4, 1]),
+            ValueError,
+            "3 channels in 1 groups",
+        ),
+        (
+            lambda m: m.plan_convolution([1, 2, 2, 3], [3, 3, 3, 1], padding="valid"),
+            ValueError,
+            "does not fit",
+        ),
+        (
+            lambda m: m.plan_convolution([1, 2, 2, 3], [3, 3, 3, 1], padding="full"),
+            ValueError,
+            "'same' or 'valid'",
+        ),
+    ],
+)
+def test_wrong_arguments(call: Any, error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        call(Machine("bow"))
