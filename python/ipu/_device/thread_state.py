@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ipu.tf._graph.frame import CreatedVariables, Frame
     from ipu.tf._graph.graph import Graph
     from ipu.tf._graph.session import Session
+    from ipu.tf._tensor.open_sizes import Guess
     from ipu.tf.summary import SummaryWriter
 
 
@@ -43,13 +44,15 @@ class _ThreadState(threading.local):
         self.parts_of_step = 0
         self.last_iterations: dict[int, int] = {}  # of loops that are traced
         self.stores: list[dict[tuple[int, str], Any]] = []
-        # of graphs: mode.py, frame.py, running.py, session.py
+        # of graphs: mode.py, frame.py, running.py, session.py, open_sizes.py
         self.graphs: list[Graph] = []
         self.own_graph: Graph | None = None
         self.suspensions = 0
         self.frames: list[Frame] = []
         self.creations: list[CreatedVariables] = []
         self.running_sessions: list[Session] = []
+        self.eager_parts = 0
+        self.size_guess: Guess | None = None
         self.sessions: list[Session] = []
         # _loops/training_loop.py, eager/backprop.py, optimizers/_aggregation.py
         self.loops: list[TrainingLoop] = []

@@ -29,11 +29,12 @@ from ipu.tf._functions.while_loop import (
     body_values,
     check_structure,
     traced_while,
+    with_open_sizes,
 )
 from ipu.tf._graph.reached import active, operation
 from ipu.tf._ops import elementwise
 from ipu.tf._string_ops.tensors import is_text
-from ipu.tf._tensor import convert
+from ipu.tf._tensor import convert, open_sizes
 from ipu.tf._tensor.dispatch import op
 from ipu.tf._tensor.operation import Operation
 
@@ -85,8 +86,9 @@ def while_loop(
         body: ``body(*loop_vars)`` gives the next ``loop_vars``: the same structure,
             shapes and dtypes.
         loop_vars: A list or tuple of nests of tensors, numbers and TensorArrays.
-        shape_invariants: Accepted and not used: on the device every loop variable
-            keeps its shape.
+        shape_invariants: For each of ``loop_vars`` a ``TensorShape``, with None for
+            sizes that change from turn to turn. They can change on the host alone; on
+            the device every loop variable keeps its shape.
         parallel_iterations: Accepted and not used.
         back_prop: False stops gradients at the loop's results.
         swap_memory: Accepted and not used.
@@ -131,6 +133,8 @@ def while_loop(
         )
         return _python_while(cond, body, values, bound, _names)
     start = flatten(list(loop_vars), "loop_vars")
+    if shape_invariants is not None:
+        start = with_open_sizes(start, shape_invariants)
     if limit >= 0 or maximum_iterations is None:
         final = traced_while(trace, cond, body, start, limit, _names)
     else:
@@ -187,11 +191,12 @@ def _check_branches(names: Sequence[str], results: Sequence[Flat]) -> None:
         for a, b in zip(first.tensors, other.tensors, strict=True):
             if a.dtype != b.dtype:
                 raise TypeError(f"{text} Convert one with tf.cast.")
-            if a.shape != b.shape:
-                raise ValueError(
+            if a.shape != b.shape and open_sizes.take() is None:
+                refusal = ValueError(
                     f"{text} Shapes are fixed when a function is compiled for the "
                     "device: return equal shapes from all branches."
                 )
+                raise open_sizes.about_values(refusal)
 
 
 def _settle_arrays(results: Sequence[Any]) -> None:
@@ -205,6 +210,18 @@ def _settle_arrays(results: Sequence[Any]) -> None:
         if len(arrays) == len(leaves) and written:
             for array in arrays:
                 array._ipu_settle(written[0].element_shape)
+
+
+def _any_of(tensors: Sequence[Tensor]) -> Tensor:
+    """What stands for tensors of different shapes, where sizes are guessed."""
+    if len({len(one.shape) for one in tensors}) > 1:
+        raise ValueError("The branches give tensors of different numbers of axes.")
+    shape = [
+        sizes[0] if len(set(sizes)) == 1 else None
+        for sizes in zip(*(one.shape for one in tensors), strict=True)
+    ]
+    made: Tensor = open_sizes.guessed((tensors[0].dtype, shape))
+    return made
 
 
 def _traced_switch(
@@ -234,6 +251,9 @@ def _traced_switch(
         for value, name in zip(returned, names, strict=True)
     ]
     _check_branches(names, flat)
+    columns = list(zip(*(one.tensors for one in flat), strict=True))
+    if any(len({tensor.shape for tensor in column}) > 1 for column in columns):
+        return flat[0].pack([_any_of(column) for column in columns])
     for one, inner in zip(flat, blocks, strict=True):
         add_results(trace, inner, one.tensors)
     outputs = as_tuple(trace.node("switch", [index], {"branches": blocks}, ()))

@@ -22,6 +22,7 @@ from ipu.tf._functions.blocks import (
     flatten,
 )
 from ipu.tf._ops import creation, elementwise, shapes
+from ipu.tf._tensor.dispatch import graph_op
 from ipu.tf.dtypes import as_dtype
 
 __all__ = ["foldl", "foldr", "map_fn", "scan", "vectorized_map"]
@@ -123,6 +124,7 @@ def _convert(result: Flat, signature: Any) -> Flat:
     return result
 
 
+@graph_op
 def map_fn(
     fn: Callable[[Any], Any],
     elems: Any,
@@ -327,6 +329,7 @@ def _python_fold(
     )
 
 
+@graph_op
 def scan(
     fn: Callable[[Any, Any], Any],
     elems: Any,
@@ -362,6 +365,7 @@ def scan(
     return _fold(fn, elems, initializer, reverse, True, back_prop)
 
 
+@graph_op
 def foldl(
     fn: Callable[[Any, Any], Any],
     elems: Any,
@@ -395,6 +399,7 @@ def foldl(
     return _fold(fn, elems, initializer, False, False, back_prop)
 
 
+@graph_op
 def foldr(
     fn: Callable[[Any, Any], Any],
     elems: Any,

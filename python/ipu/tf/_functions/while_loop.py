@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -21,6 +21,8 @@ from ipu.tf._functions.blocks import (
     loop_attrs,
     tensor_names,
 )
+from ipu.tf._tensor import open_sizes
+from ipu.tf.tensor_shape import TensorShape
 
 
 def check_structure(before: Any, after: Any, names: Sequence[str] | None) -> None:
@@ -48,12 +50,13 @@ def check_types(before: Flat, after: Flat, names: list[str]) -> None:
                 f"{new.dtype.name} after one iteration. Convert it with tf.cast."
             )
         if old.shape != new.shape:
-            raise ValueError(
+            error = ValueError(
                 f"{name} has shape {old.shape} before the loop, but shape {new.shape} "
                 "after one iteration. Shapes are fixed when a function is compiled for "
                 "the device: keep the shape, for instance with a tensor of the largest "
                 "size that is filled step by step."
             )
+            raise open_sizes.about_values(error)
 
 
 def body_values(returned: Any, count: int) -> Sequence[Any]:
@@ -78,6 +81,56 @@ def as_predicate(value: Any, what: str) -> Tensor:
             f"{tensor.shape}. Compare it, or use tf.reduce_all or tf.reduce_any."
         )
     return tensor
+
+
+def _up_to(structure: Any, other: Any) -> Iterator[Any]:
+    """What stands in another nest where a structure has its leaves."""
+    if not nest.is_nested(structure):
+        yield other
+    elif isinstance(structure, Mapping):
+        for key in sorted(structure):
+            yield from _up_to(structure[key], other[key])
+    else:
+        for one, two in zip(structure, other, strict=True):
+            yield from _up_to(one, two)
+
+
+def with_open_sizes(start: Flat, invariants: Any) -> Flat:
+    """Loop variables whose sizes may change, where sizes are guessed.
+
+    Args:
+        start: The values of the first iteration.
+        invariants: For each loop variable what stays of its shape.
+    """
+    if open_sizes.take() is None:
+        return start
+    shapes = list(_up_to(start.structure, invariants))
+    tensors = iter(start.tensors)
+    made: list[Tensor] = []
+    for leaf, count, shape in zip(
+        nest.flatten(start.structure), start.counts, shapes, strict=True
+    ):
+        for tensor in [next(tensors) for _ in range(count)]:
+            stays = TensorShape(getattr(shape, "shape", shape))
+            is_array = hasattr(leaf, "_ipu_flatten")
+            if is_array or stays.rank is None or stays.is_fully_defined():
+                made.append(tensor)
+            else:
+                made.append(open_sizes.guessed((tensor.dtype, tuple(stays))))
+    return Flat(start.pack(made), start.counts, made)
+
+
+def _kept(before: Flat, after: Flat) -> Flat:
+    """What a body gave, with the shapes before it where sizes are guessed."""
+    kept = [
+        open_sizes.stand_in(old.dtype, old.shape)
+        if open_sizes.is_guess(*old.shape)
+        and old.dtype == new.dtype
+        and len(old.shape) == len(new.shape)
+        else new
+        for old, new in zip(before.tensors, after.tensors, strict=True)
+    ]
+    return Flat(after.structure, after.counts, kept)
 
 
 class Carried:
@@ -140,6 +193,8 @@ class Carried:
             nest.pack_sequence_as(list(self.start.structure), leaves),
             "the result of body",
         )
+        if len(end.tensors) == len(self.start.tensors):
+            end = _kept(self.start, end)
         check_types(self.start, end, tensor_names(self.start, self.names))
         add_results(self.trace, index, end.tensors)
         arrays = nest.flatten(list(after))

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ipu._core import Tensor
+from ipu._text.errors import InvalidArgumentError
 from ipu.tf import nest
 from ipu.tf._functions import inference
 from ipu.tf._gradients.derivatives import UnconnectedGradients, unconnected_of
@@ -24,6 +25,8 @@ from ipu.tf.tensor_shape import TensorShape
 if TYPE_CHECKING:
     from ipu.tf._graph.graph import Graph
 
+# what the core says of a loop whose number of turns only values can tell
+_OPEN_LOOP = "how many turns there are at most"
 _CUTS = ("StopGradient", "StopGradients")
 
 
@@ -66,11 +69,7 @@ def gradients(
         "gradients", derive, (ys, list(xs), list(stops), weights), place=place
     )
     op.path = frozenset(path)
-    before = ancestors([t.op for t in op.inputs])
-    if any(t._shape.rank is None for one in before for t in one.outputs):
-        results = _connected(op, ys, xs, stops, path)
-    else:
-        results = _infer(op, before)
+    results = _found(op, ys, xs, stops, path)
     count = 0
     for found in results:
         if found is None:
@@ -82,6 +81,26 @@ def gradients(
     op.structure = list(op.leaves)
     graph.keep(op)
     return list(op.leaves)
+
+
+def _found(
+    op: GraphOperation,
+    ys: Sequence[Any],
+    xs: Sequence[Any],
+    stops: Sequence[Any],
+    path: Sequence[GraphOperation],
+) -> list[Any]:
+    """What looks like the derivatives, or None where there is none."""
+    before = ancestors([t.op for t in op.inputs])
+    is_known = all(t._shape.rank is not None for one in before for t in one.outputs)
+    if is_known and not any(one.is_open for one in before):
+        try:
+            return _infer(op, before)
+        except InvalidArgumentError as error:
+            if op.place.kind != "CPU" or _OPEN_LOOP not in str(error):
+                raise
+            op.is_open = True
+    return _connected(op, ys, xs, stops, path)
 
 
 def gradients_of(

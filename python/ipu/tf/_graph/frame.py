@@ -24,7 +24,18 @@ def is_symbol(value: Any) -> bool:
 
 def symbols_in(value: Any) -> list[GraphTensor]:
     """Return the tensors of a graph in a nest."""
-    return [leaf for leaf in nest.flatten(value) if is_symbol(leaf)]
+    found: list[GraphTensor] = []
+    for leaf in nest.flatten(value):
+        if is_symbol(leaf):
+            found.append(leaf)
+        else:
+            found += [one for one in _parts_of(leaf) if is_symbol(one)]
+    return found
+
+
+def _parts_of(leaf: Any) -> Any:
+    """The tensors that an array is made of."""
+    return getattr(leaf, "_graph_parts", ())
 
 
 class Frame:
@@ -67,10 +78,14 @@ class Frame:
 
     def _real_leaf(self, leaf: Any) -> Any:
         if not is_symbol(leaf):
-            return leaf
+            is_array = hasattr(type(leaf), "_graph_parts")
+            return leaf._real(self._part) if is_array else leaf
         value = self.value_of(leaf)
         notes.hand_on(leaf, value, self._found)
         return value
+
+    def _part(self, part: Any) -> Any:
+        return self.value_of(part) if is_symbol(part) else part
 
     def keep(self, leaves: Sequence[Any], found: Sequence[Any]) -> None:
         """Take the values of an operation's tensors from what its function gave."""
@@ -109,7 +124,7 @@ def fed(variable: Any) -> Any:
 def captured(tensor: GraphTensor) -> Any:
     """Return the value of a tensor that a function uses from around it, or None."""
     frame = innermost()
-    if frame is None or _core.open_trace() is None:
+    if frame is None or (_core.open_trace() is None and not here.eager_parts):
         return None
     return frame.value_of(tensor)
 

@@ -36,7 +36,7 @@ def building() -> Graph | None:
     once, or becomes part of the function that is being traced."""
     if not _Mode.is_used or here.suspensions or _core.open_trace() is not None:
         return None
-    return current()
+    return None if here.eager_parts else current()
 
 
 def call_or_keep(

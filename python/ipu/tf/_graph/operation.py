@@ -8,8 +8,11 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from ipu._core import Tensor, open_trace
+from ipu._device.thread_state import here
 from ipu.tf import nest
 from ipu.tf._graph import frame, mode, notes
+from ipu.tf._graph.arrays import rows_of
+from ipu.tf._ops.tensor_array import TensorArray
 from ipu.tf._tensor.operation import Operation, Reference
 from ipu.tf.dtypes import DType
 from ipu.tf.tensor_shape import DimensionedShape, TensorShape
@@ -68,6 +71,7 @@ class GraphOperation(Operation):
         shard: The IPU of the device, or -1.
         draws: The numbers of its first random op and of the one after its last, among
             those of the graph.
+        is_open: Whether it has sizes that only values can tell: it runs by itself.
         is_pure: Whether it gives the same for the same inputs, and does no more.
 
     Example:
@@ -106,6 +110,7 @@ class GraphOperation(Operation):
         self.draws = (0, 0)
         self.rounding = 0
         self.is_pure = False
+        self.is_open = False
 
     @property
     def outputs(self) -> list[Any]:
@@ -137,6 +142,9 @@ class GraphOperation(Operation):
         if not self.outputs:
             return
         found = nest.flatten(result)
+        for at, leaf in enumerate(self.leaves[: len(found)]):
+            if isinstance(found[at], TensorArray):
+                found[at] = rows_of(found[at], leaf._shape)
         found += notes.at(self.notes, found)
         if len(found) != len(self.leaves):
             raise ValueError(
@@ -284,7 +292,14 @@ class GraphTensor:
         return id(self)
 
     def __getitem__(self, key: Any) -> Any:
-        return _operate(operator.getitem, "strided_slice", self, key)
+        items = key if isinstance(key, tuple) else (key,)
+        if open_trace() is not None or not any(map(_is_open_slice, items)):
+            return _operate(operator.getitem, "strided_slice", self, key)
+        parts = [
+            (one.start, one.stop, one.step) if isinstance(one, slice) else (one,)
+            for one in items
+        ]
+        return _operate(_sliced, "strided_slice", self, parts)
 
     def __neg__(self) -> Any:
         return _operate(operator.neg, "Neg", self)
@@ -296,10 +311,24 @@ class GraphTensor:
         return _operate(operator.invert, "LogicalNot", self)
 
 
+def _is_open_slice(item: Any) -> bool:
+    """Whether a slice begins or ends at a tensor of a graph."""
+    if not isinstance(item, slice):
+        return False
+    return any(map(frame.is_symbol, (item.start, item.stop, item.step)))
+
+
+def _sliced(tensor: Any, parts: Any) -> Any:
+    """A part of a tensor: slices came as their three parts, so that tensors are
+    seen in them."""
+    items = [slice(*one) if len(one) == 3 else one[0] for one in parts]
+    return tensor[tuple(items)]
+
+
 def _operate(function: Callable[..., Any], name: str, *operands: Any) -> Any:
     """Apply an operator: in the graph, or in a function that is being traced."""
     tensor = next(one for one in operands if isinstance(one, GraphTensor))
-    if open_trace() is None:
+    if open_trace() is None and not here.eager_parts:
         return tensor.graph.record(function, operands, {}, name)
     return function(
         *(Tensor(one) if isinstance(one, GraphTensor) else one for one in operands)

@@ -19,6 +19,7 @@ from ipu._device import devices, seed as _seed
 from ipu._text.errors import InvalidArgumentError
 from ipu.tf._functions.tracing import Build, TracedProgram, trace_program
 from ipu.tf._graph import frame, mode, running
+from ipu.tf._graph.eager import Part
 from ipu.tf._graph.operation import GraphOperation, GraphTensor, Place
 from ipu.tf._graph.variables import GraphVariable
 from ipu.tf._ops.elementwise import identity
@@ -27,6 +28,10 @@ from ipu.tf.tensor_spec import TensorSpec
 
 _MASK = 0xFFFFFFFFFFFFFFFF
 _DEVICE_DTYPES = {"int64": np.int32, "float64": np.float32}
+
+
+# of what is called one by one, since values tell its sizes
+_EAGER = Place("EAGER")
 
 
 class Fed:
@@ -126,11 +131,12 @@ class _Step:
         used = {key for op in ops for key in op.variables}
         self._variables = {k: t for k, t in fed.variables.items() if k in used}
         self._constants = fed.constants
-        self._replaced = fed.replaced(ops) if place.is_traced else []
+        self._replaced = fed.replaced(ops) if place.kind != "PYTHON" else []
         more = [*self._variables.values(), *self._replaced]
         self.inputs = list(dict.fromkeys([*inputs, *more]))
         self.outputs = outputs
         self._programs: dict[Any, _Program] = {}
+        self._part = Part(ops, self._replaced) if place == _EAGER else None
 
     def run(self, values: dict[int, Any]) -> None:
         """Run it.
@@ -140,6 +146,9 @@ class _Step:
         """
         if self.place.kind == "PYTHON":
             self._call(values)
+            return
+        if self._part is not None:
+            self._call_one_by_one(self._part, values)
             return
         device = devices.get_device(self.place.ordinal)
         on_host = self.place.kind == "CPU"
@@ -179,6 +188,14 @@ class _Step:
         for state in states:
             state["step"] = device.core.random[1]
 
+    def _call_one_by_one(self, part: Part, values: dict[int, Any]) -> None:
+        given: dict[int, Any] = {id(t): _given(values, t, True) for t in self.inputs}
+        given.update(self._constants)
+        fed = {key: given[id(tensor)] for key, tensor in self._variables.items()}
+        found = part.run(given, fed)
+        for tensor in self.outputs:
+            values[id(tensor)] = found[id(tensor)]
+
     def _call(self, values: dict[int, Any]) -> None:
         here = frame.Frame(lambda tensor: values.get(id(tensor)))
         with mode.suspended():
@@ -206,7 +223,7 @@ class _Step:
                     _execute(op, here)
                     for key in map(id, op.outputs):
                         if key in given:
-                            here.values[key] = _passed(here.values[key], given[key])
+                            here.values[key] = passed(here.values[key], given[key])
                 return [here.value_of(tensor) for tensor in self.outputs]
 
         build = Build(self._name(), runs=True, may_create=True, device=device)
@@ -240,14 +257,14 @@ def _execute(op: GraphOperation, here: frame.Frame) -> None:
         trace.rounding = rounding
 
 
-def _passed(computed: Tensor, given: Tensor) -> Any:
+def passed(computed: Tensor, given: Tensor) -> Any:
     """What is given in the place of a tensor, with the derivatives of the tensor."""
 
     @custom_gradient
-    def passed(_: Tensor) -> Any:
+    def replace(_: Tensor) -> Any:
         return identity(given), lambda upstream: upstream
 
-    return passed(computed)
+    return replace(computed)
 
 
 def _session_offset(op: GraphOperation) -> int:
@@ -321,11 +338,53 @@ class Plan:
             joined = [*members, *(one for g in known.values() for one in g)]
             joined = list(dict.fromkeys(joined))
             group_of.update(dict.fromkeys(joined, joined))
-        for group in {id(g): g for g in group_of.values()}.values():
+        groups = list({id(g): g for g in group_of.values()}.values())
+        for group in groups:
             chosen = [op.place for op in group if op.path]
             place = next((one for one in chosen if one.kind == "IPU"), chosen[0])
             places.update(dict.fromkeys(group, place))
+        places.update(dict.fromkeys(self._open(places, groups), _EAGER))
         return places
+
+    def _open(
+        self,
+        places: Mapping[GraphOperation, Place],
+        groups: Sequence[Sequence[GraphOperation]],
+    ) -> set[GraphOperation]:
+        """Operations of the host that are called one by one.
+
+        They are those whose sizes values tell, those that take their results of open
+        sizes, and what is differentiated with one of them.
+        """
+        found = {op for op in self._ops if op.is_open and places[op].kind == "CPU"}
+        free: set[GraphOperation] = set()  # sizes of their results
+        before = -1
+        while found and len(found) != before:
+            before = len(found)
+            for op in self._ops:
+                if op in found or not self._takes_open(op, found, free):
+                    continue
+                if places[op].kind == "CPU":
+                    found.add(op)
+                elif places[op].kind == "ANY":
+                    free.add(op)
+            for group in groups:
+                on_host = all(places[op].kind == "CPU" for op in group)
+                if on_host and found.intersection(group):
+                    found.update(group)
+        return found
+
+    def _takes_open(
+        self,
+        op: GraphOperation,
+        found: set[GraphOperation],
+        free: set[GraphOperation],
+    ) -> bool:
+        return any(
+            t.op in free or (t.op in found and not t._shape.is_fully_defined())
+            for t in self._inputs[op]
+            if self._fed.computes(t)
+        )
 
     def _before(self, op: GraphOperation) -> list[GraphOperation]:
         """What has to run before an operation, seen through those that cost nothing."""
@@ -378,7 +437,7 @@ class Plan:
         levels: dict[GraphOperation, int],
     ) -> int:
         place = self._places[op]
-        joins = place.is_traced and self._places[one] == place
+        joins = place.kind != "PYTHON" and self._places[one] == place
         return levels[one] if joins else levels[one] + 1
 
     def _cut(self, wanted: list[GraphTensor]) -> list[_Step]:

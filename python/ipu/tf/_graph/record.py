@@ -18,8 +18,11 @@ from ipu._device import placement
 from ipu.tf import nest
 from ipu.tf._functions import inference
 from ipu.tf._graph import frame, notes, texts
+from ipu.tf._graph.arrays import GraphTensorArray, rows_of
 from ipu.tf._graph.operation import GraphOperation, GraphTensor, Place
+from ipu.tf._ops.tensor_array import TensorArray
 from ipu.tf._string_ops.tensors import StringTensor
+from ipu.tf._tensor import open_sizes
 from ipu.tf._tensor.notes import note
 from ipu.tf.dtypes import as_dtype
 from ipu.tf.tensor_shape import TensorShape
@@ -101,6 +104,7 @@ class _Seen:
         # what its results know of themselves, of tensors of its own and of operands
         self.notes: list[notes.Place] = []
         self.of_operands: list[tuple[notes.Place, GraphTensor]] = []
+        self.arrays: dict[int, TensorArray] = {}  # by the leaf that has the rows
 
 
 def add_traced(op: GraphOperation, host: bool) -> Any:
@@ -132,7 +136,7 @@ def add_traced(op: GraphOperation, host: bool) -> Any:
             op.leaves.append(texts.held(op.graph, leaf))
         else:
             op.leaves.append(leaf)
-    op.structure = nest.pack_sequence_as(results, op.leaves)
+    op.structure = nest.pack_sequence_as(results, _with_arrays(op, seen))
     for (place, name, kind), leaf in zip(seen.notes, noted, strict=True):
         tensor = GraphTensor(op, count, leaf.shape, as_dtype(leaf.dtype))
         note(op.leaves[place], name, tensor if kind is None else (tensor, kind))
@@ -145,6 +149,16 @@ def add_traced(op: GraphOperation, host: bool) -> Any:
         op.place = Place("ANY")
     op.graph.keep(op)
     return op.structure if any(map(frame.is_symbol, op.leaves)) else op
+
+
+def _with_arrays(op: GraphOperation, seen: _Seen) -> list[Any]:
+    """The leaves, with arrays in the place of their rows."""
+    return [
+        GraphTensorArray._with_rows(seen.arrays[at], leaf)
+        if at in seen.arrays
+        else leaf
+        for at, leaf in enumerate(op.leaves)
+    ]
 
 
 def _tensor(
@@ -179,6 +193,8 @@ def _infer(
     except Exception as error:
         failures.append(error)
     taken = list(dict.fromkeys([*given, *seen.captured]))
+    if host and op.place.kind == "CPU" and open_sizes.is_about_values(failures[0]):
+        return _open_results(trials, op, taken)
     if not any(is_open(tensor) for tensor in taken):
         raise failures[0]
     results: list[Any] = []
@@ -202,8 +218,28 @@ def _infer(
         isinstance(error, TypeError) for error in failures[1:]
     ):
         raise failures[1]
-    seen.notes, seen.of_operands = [], []
+    trials.forget()
     return inference.Inferred(None, _dtype_of(op, taken)), []
+
+
+def _open_results(trials: _Trials, op: GraphOperation, taken: list[GraphTensor]) -> Any:
+    """What an operation gives whose sizes depend on values: a session calls it."""
+    op.is_open = True
+    try:
+        with open_sizes.guessing():
+            results, noted = trials.of(lambda tensor: tensor._shape, is_open=True)
+    except Exception as error:
+        if open_sizes.is_about_values(error):
+            raise
+        trials.forget()
+        return inference.Inferred(None, _dtype_of(op, taken)), []
+    return nest.map_structure(_without_trials, (results, noted))
+
+
+def _without_trials(leaf: Any) -> Any:
+    if not isinstance(leaf, inference.Inferred):
+        return leaf
+    return inference.Inferred(leaf.shape, leaf.dtype)
 
 
 def _is_unknown(tensor: GraphTensor) -> bool:
@@ -227,11 +263,17 @@ class _Trials:
         self._host = host
         self._was_called = False
 
-    def of(self, shape_of: Callable[[GraphTensor], Any]) -> Any:
+    def forget(self) -> None:
+        """Forget what the results know of themselves."""
+        self._seen.notes, self._seen.of_operands = [], []
+        self._seen.arrays = {}
+
+    def of(self, shape_of: Callable[[GraphTensor], Any], is_open: bool = False) -> Any:
         """Trace it with certain shapes.
 
         Args:
             shape_of: Gives the shape of a tensor.
+            is_open: Whether sizes besides those of its arguments are open.
 
         Returns:
             What it gives, with an ``Inferred`` for each tensor.
@@ -243,6 +285,7 @@ class _Trials:
         def call(values: list[Any]) -> Any:
             nonlocal calls, opened
             trial, calls = calls, calls + 1
+            open_sizes.set_size(inference.probe_sizes((None,), trial)[0])
             trace = _core.open_trace()
             assert trace is not None
 
@@ -267,7 +310,7 @@ class _Trials:
             return self._call(here, trace)
 
         with placement.provisional():
-            results = inference.infer(call, symbols, self._host)
+            results = inference.infer(call, symbols, self._host, is_open)
             if opened and calls == 1:
                 calls = 0
                 results = inference.infer(call, symbols, self._host, is_open=True)
@@ -285,6 +328,11 @@ class _Trials:
             self._seen.variables.update(here.needed)
             self._seen.variables.update(here.assigned)
             self._seen.draws = max(self._seen.draws, trace.next_ordinal)
+        self._seen.arrays = {
+            at: leaf
+            for at, leaf in enumerate(nest.flatten(result))
+            if isinstance(leaf, TensorArray)
+        }
         result = nest.map_structure(_plain, result)
         leaves = nest.flatten(result)
         places = notes.of_results(leaves)
@@ -323,7 +371,7 @@ def _dtype_of(op: GraphOperation, taken: list[GraphTensor]) -> Any:
 def _plain(leaf: Any) -> Any:
     """Return a variable as its value."""
     if isinstance(leaf, Tensor) or not hasattr(leaf, "__ipu_tensor__"):
-        return leaf
+        return rows_of(leaf)
     return Tensor(leaf)
 
 

@@ -294,7 +294,7 @@ class Session:
         wanted = target.dtype.name
         if id(target) in given:
             # what was fed comes back as an array
-            return np.asarray(made, dtype=object if wanted == "string" else None)
+            return np.array(made, dtype=object if wanted == "string" else None)
         if wanted == "string":
             return made[()] if getattr(made, "shape", None) == () else made
         made = np.asarray(made)

@@ -14,6 +14,7 @@ from ipu.tf._ops.clip import clip_by_value
 from ipu.tf._ops.rearrange import pad
 from ipu.tf._ops.selection import top_k
 from ipu.tf._ops.shapes import reshape, transpose
+from ipu.tf._tensor import open_sizes
 from ipu.tf._tensor.convert import Tensor, apply, cast, known_count, like, sizes_of
 from ipu.tf._tensor.dispatch import op
 from ipu.tf.control_flow import while_loop
@@ -326,13 +327,16 @@ def choose_boxes(
     return _Chosen(which, best, valid)
 
 
-def _known(what: str, boxes: Tensor, scores: Tensor) -> None:
-    if boxes.is_symbolic or scores.is_symbolic:
-        raise TypeError(
-            f"tf.image.{what} gives a shape that depends on values, which are not "
-            "known when a function is compiled: shapes on the device are static. Use "
-            "tf.image.non_max_suppression_padded with pad_to_max_output_size=True."
-        )
+def _guessed(what: str) -> tuple[Tensor, Tensor]:
+    error = TypeError(
+        f"tf.image.{what} gives a shape that depends on values, which are not "
+        "known when a function is compiled: shapes on the device are static. Use "
+        "tf.image.non_max_suppression_padded with pad_to_max_output_size=True."
+    )
+    found: tuple[Tensor, Tensor] = open_sizes.guessed_or(
+        error, ("int32", (None,)), ("float32", (None,))
+    )
+    return found
 
 
 def _one_image(
@@ -349,7 +353,8 @@ def _one_image(
     count = known_count(max_output_size, "max_output_size")
     _check(places, points, count)
     check_share(iou_threshold)
-    _known(what, places, points)
+    if places.is_symbolic or points.is_symbolic:
+        return _guessed(what)
     if places.ndim != 2:
         raise ValueError(f"boxes must be [boxes, 4]. Received shape {places.shape}.")
     found = choose_boxes(
@@ -499,11 +504,13 @@ def non_max_suppression_padded(
     check_share(iou_threshold)
     lead, n = list(places.shape[:-2]), places.shape[-2]
     if not pad_to_max_output_size:
-        _known("non_max_suppression_padded", places, points)
         if lead:
             raise ValueError(
                 "'pad_to_max_output_size' (value False) must be True for batched input"
             )
+        if places.is_symbolic or points.is_symbolic:
+            chosen = _guessed("non_max_suppression_padded")[0]
+            return chosen, open_sizes.guessed(("int32", ()))
     found = choose_boxes(
         reshape(places, [-1, n, 4]),
         reshape(points, [-1, n]),
@@ -556,7 +563,8 @@ def non_max_suppression_overlaps(
             "overlaps must be [boxes, boxes] with as many scores. Received shapes "
             f"{shared.shape} and {points.shape}."
         )
-    _known("non_max_suppression_overlaps", shared, points)
+    if shared.is_symbolic or points.is_symbolic:
+        return _guessed("non_max_suppression_overlaps")[0]
     found = choose_boxes(
         shared[None],
         points[None],

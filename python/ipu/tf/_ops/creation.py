@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ipu._text.arguments import as_int
+from ipu.tf._tensor import open_sizes
 from ipu.tf._tensor.convert import (
     Tensor,
     apply,
@@ -138,6 +139,9 @@ def range(
     if numbers[2] == 0:
         raise ValueError("tf.range needs a step that is not 0. Received: delta=0.")
     kind = as_dtype(dtype)
+    if open_sizes.is_guess(*(n for n in numbers if np.ndim(n) == 0)):
+        counts: Tensor = open_sizes.guessed((kind, (None,)))
+        return counts
     counted = np.arange(
         *numbers, dtype=None if kind.is_integer else kind.as_numpy_dtype
     )

@@ -11,6 +11,7 @@ import numpy as np
 from ipu._text.arguments import checked_list
 from ipu.tf._ops.clip import clip_by_value
 from ipu.tf._ops.shapes import concat, reshape, stack, transpose
+from ipu.tf._tensor import open_sizes
 from ipu.tf._tensor.convert import (
     Tensor,
     apply,
@@ -57,6 +58,9 @@ def dynamic_partition(
             f"data.shape must start with partitions.shape, got {value.shape} and "
             f"{numbers.shape}."
         )
+    if numbers.size and open_sizes.is_guess(numbers.flat[0]):
+        part = (value.dtype, (None, *value.shape[numbers.ndim :]))
+        return [open_sizes.guessed(part) for _ in range(num_partitions)]
     if numbers.size and not 0 <= numbers.min() <= numbers.max() < num_partitions:
         raise ValueError(
             f"partitions must be in [0, {num_partitions}). Received: "

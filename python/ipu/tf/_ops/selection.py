@@ -3,14 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, NoReturn
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ipu import _core
 from ipu.tf._gradients.lookups import look_up
 from ipu.tf._ops.shapes import reshape
+from ipu.tf._tensor import open_sizes
 from ipu.tf._tensor.convert import (
     Tensor,
     apply,
@@ -49,11 +50,14 @@ class UniqueWithCounts(NamedTuple):
     count: Tensor  # type: ignore[assignment]  # TensorFlow's name
 
 
-def _open_shape(what: str, instead: str) -> NoReturn:
-    raise TypeError(
+def _open_shape(
+    what: str, instead: str, *results: tuple[Any, Sequence[int | None]]
+) -> Any:
+    error = TypeError(
         f"{what} gives a shape that depends on values, which are not known when a "
         f"function is compiled: shapes on the device are static. {instead}"
     )
+    return open_sizes.guessed_or(error, *results)
 
 
 @op
@@ -80,11 +84,14 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str = "") -> Tenso
     """
     mask = Tensor(condition)
     if x is None and y is None:
-        if mask.is_symbolic:
-            _open_shape(
-                "tf.where(condition)", "Use tf.where(condition, x, y) with both sides."
-            )
         kind = np.int32 if on_device() else np.int64
+        if mask.is_symbolic:
+            places: Tensor = _open_shape(
+                "tf.where(condition)",
+                "Use tf.where(condition, x, y) with both sides.",
+                (kind.__name__, (None, mask.ndim)),
+            )
+            return places
         return Tensor(np.argwhere(np.asarray(mask)).astype(kind))
     if x is None or y is None:
         raise ValueError("x and y must both be non-None or both be None.")
@@ -109,15 +116,19 @@ def boolean_mask(
         >>> tf.boolean_mask([1, 2, 3], [True, False, True]).numpy().tolist()
         [1, 3]
     """
-    flags = Tensor(mask)
-    if flags.is_symbolic:
-        _open_shape("A boolean mask", "Use tf.where(mask, tensor, 0) instead.")
-    value = Tensor(tensor)
+    flags, value = Tensor(mask), Tensor(tensor)
     first = 0 if axis is None else axis_of(axis, value.ndim)
     masked = value.shape[first : first + flags.ndim]
     if masked != flags.shape or not flags.ndim:
         raise ValueError(f"Shapes {masked} and {flags.shape} are incompatible")
     rest = value.shape[first + flags.ndim :]
+    if flags.is_symbolic:
+        chosen: Tensor = _open_shape(
+            "A boolean mask",
+            "Use tf.where(mask, tensor, 0) instead.",
+            (value.dtype, [*value.shape[:first], None, *rest]),
+        )
+        return chosen
     flat = reshape(value, [*value.shape[:first], int(np.prod(masked)), *rest])
     places = np.flatnonzero(np.asarray(flags)).astype(np.int32)
     return apply("gather", (flat, Tensor(places)), {"axis": first})
@@ -273,8 +284,13 @@ def top_k(
         >>> values.numpy().tolist(), indices.numpy().tolist()
         ([9, 5], [1, 2])
     """
+    source = Tensor(input)
     count = known_count(k, "k")
-    values, places = _core.apply("top_k", (Tensor(input),), {"depth": count})
+    if open_sizes.is_guess(count):
+        shape = (*source.shape[:-1], None)
+        values, places = open_sizes.guessed((source.dtype, shape), ("int32", shape))
+    else:
+        values, places = _core.apply("top_k", (source,), {"depth": count})
     return TopK(values, cast(places, index_type))
 
 
@@ -391,20 +407,32 @@ def searchsorted(
     return cast(apply("sum", (hits,), axes), out_type)
 
 
-def _unique(x: Any, what: str) -> tuple[Any, Any, Any]:
+def _unique(x: Any, what: str, kind: Any) -> tuple[Tensor, Tensor, Tensor]:
     tensor = Tensor(x)
     if tensor.is_symbolic:
-        _open_shape(what, "Compute it outside of the function.")
+        found: tuple[Tensor, Tensor, Tensor] = _open_shape(
+            what,
+            "Compute it outside of the function.",
+            (tensor.dtype, (None,)),
+            (kind, tensor.shape),
+            (kind, (None,)),
+        )
+        return found
     array = np.asarray(tensor)
     if array.ndim != 1:
         raise ValueError(f"unique expects a 1D vector. Received shape {array.shape}.")
-    found, first, places, counts = np.unique(
+    values, first, places, counts = np.unique(
         array, return_index=True, return_inverse=True, return_counts=True
     )
     order = np.argsort(first)  # in the order of appearance
     rank = np.empty_like(order)
     rank[order] = np.arange(order.size)
-    return found[order], rank[places], counts[order]
+    dtype = kind.as_numpy_dtype
+    return (
+        Tensor(values[order]),
+        Tensor(rank[places].astype(dtype)),
+        Tensor(counts[order].astype(dtype)),
+    )
 
 
 @op
@@ -418,9 +446,7 @@ def unique(x: Any, out_idx: Any = int32, name: str | None = None) -> Unique:
         >>> y.numpy().tolist(), idx.numpy().tolist()
         ([5, 7], [0, 1, 0])
     """
-    found, places, _ = _unique(x, "tf.unique")
-    kind = as_dtype(out_idx).as_numpy_dtype
-    return Unique(Tensor(found), Tensor(places.astype(kind)))
+    return Unique(*_unique(x, "tf.unique", as_dtype(out_idx))[:2])
 
 
 @op
@@ -433,11 +459,7 @@ def unique_with_counts(
         >>> tf.unique_with_counts([5, 7, 5]).count.numpy().tolist()
         [2, 1]
     """
-    found, places, counts = _unique(x, "tf.unique_with_counts")
-    kind = as_dtype(out_idx).as_numpy_dtype
-    return UniqueWithCounts(
-        Tensor(found), Tensor(places.astype(kind)), Tensor(counts.astype(kind))
-    )
+    return UniqueWithCounts(*_unique(x, "tf.unique_with_counts", as_dtype(out_idx)))
 
 
 @op

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ipu._text.arguments import checked_list
+from ipu.tf._tensor import open_sizes
 from ipu.tf._tensor.convert import (
     Tensor,
     apply,
@@ -41,6 +42,10 @@ def reshape(tensor: Any, shape: Any, name: str | None = None) -> Tensor:
     """
     value = Tensor(tensor)
     sizes = sizes_of(shape)
+    if open_sizes.is_guess(*sizes):
+        guess = open_sizes.take()
+        sizes = [guess if size == -1 and guess else size for size in sizes]
+        return open_sizes.stand_in(value.dtype, sizes)
     if sizes.count(-1) > 1:
         raise ValueError(
             f"Only one size of a shape can be -1. Received: {tuple(sizes)}."
@@ -271,6 +276,14 @@ def split(
         sizes = [int(size) for size in given]
         if sizes.count(-1) == 1:
             sizes[sizes.index(-1)] = whole - sum(sizes) - 1
+        if open_sizes.is_guess(*sizes):
+            shape = tensor.shape
+            return [
+                open_sizes.stand_in(
+                    tensor.dtype, [*shape[:index], size, *shape[index + 1 :]]
+                )
+                for size in sizes
+            ]
         if sum(sizes) != whole or any(size < 0 for size in sizes):
             raise ValueError(
                 f"Pieces of sizes {given.tolist()} do not make up an axis of {whole}."
@@ -302,6 +315,8 @@ def slice_(input_: Any, begin: Any, size: Any, name: str | None = None) -> Tenso
         whole - b if s == -1 else s
         for whole, b, s in zip(tensor.shape, first, wanted, strict=True)
     ]
+    if open_sizes.is_guess(*first, *wanted):
+        return open_sizes.stand_in(tensor.dtype, sizes)
     return apply("slice", (tensor,), {"begin": first, "size": sizes})
 
 

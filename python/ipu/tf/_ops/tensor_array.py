@@ -13,8 +13,9 @@ from typing import Any
 from ipu import _core
 from ipu._core import Tensor
 from ipu.tf._functions.blocks import last_value
+from ipu.tf._graph import mode
 from ipu.tf._ops import creation, selection, shapes
-from ipu.tf._tensor import convert
+from ipu.tf._tensor import convert, open_sizes
 from ipu.tf.dtypes import DType, as_dtype
 
 _Shape = tuple[int, ...]
@@ -59,6 +60,13 @@ class TensorArray:
         [0, 1, 4]
     """
 
+    def __new__(cls, *args: Any, **kwargs: Any) -> TensorArray:
+        if cls is TensorArray and mode.building() is not None:
+            from ipu.tf._graph.arrays import GraphTensorArray
+
+            cls = GraphTensorArray
+        return object.__new__(cls)
+
     def __init__(
         self,
         dtype: Any,
@@ -78,11 +86,14 @@ class TensorArray:
         self._dynamic = bool(dynamic_size)
         self._shape = _static_shape(element_shape)
         if isinstance(size, Tensor) and size.is_symbolic:
-            raise ValueError(
-                "The size of a TensorArray must be known when the function is traced, "
-                "since memory is planned then. Received a tensor of the trace: use an "
-                "int, for instance tensor.shape[0]."
-            )
+            size = open_sizes.take()
+            if size is None:
+                error = ValueError(
+                    "The size of a TensorArray must be known when the function is "
+                    "traced, since memory is planned then. Received a tensor of the "
+                    "trace: use an int, for instance tensor.shape[0]."
+                )
+                raise open_sizes.about_values(error)
         self._size = 0 if size is None else int(size)
         if self._size < 0:
             raise ValueError(f"size must not be negative. Received: {self._size}.")
@@ -168,11 +179,14 @@ class TensorArray:
     def size(self, name: str | None = None) -> Tensor:
         """How many elements there are, an int32 scalar."""
         if self._dynamic and self._supply is not None and self._rows is None:
-            raise ValueError(
+            if open_sizes.take() is not None:
+                return open_sizes.stand_in("int32", ())
+            error = ValueError(
                 "How many elements a TensorArray has that grows in a loop is not known "
                 "in that loop. Write to the number of the turn, which is `i` in "
                 "`for i in tf.range(n)`, or give it its size before."
             )
+            raise open_sizes.about_values(error)
         return Tensor(len(self._elements) if self._trace is None else self._size)
 
     def identity(self) -> TensorArray:
@@ -240,17 +254,22 @@ class TensorArray:
             return
         last = last_value(index) if is_moving else int(index)
         if last is not None and self._rows is not None and last >= self._size:
-            raise ValueError(
+            error = ValueError(
                 f"A TensorArray that has {self._size} elements before a loop cannot "
                 f"grow in it, but element {last} is written there. Give it its size: "
                 f"tf.TensorArray(dtype, size={last + 1})."
             )
+            raise open_sizes.about_values(error)
         if last is None and self._size == 0:
-            raise ValueError(
-                "A TensorArray of size 0 cannot grow where neither the index nor the "
-                "number of turns is known when the function is traced: memory is "
-                "planned then. Give it a size: tf.TensorArray(dtype, size=n)."
-            )
+            guess = open_sizes.take()
+            if guess is None:
+                error = ValueError(
+                    "A TensorArray of size 0 cannot grow where neither the index nor "
+                    "the number of turns is known when the function is traced: memory "
+                    "is planned then. Give it a size: tf.TensorArray(dtype, size=n)."
+                )
+                raise open_sizes.about_values(error)
+            last = guess - 1
         array: TensorArray | None = self
         while array is not None and last is not None:
             array._size = max(array._size, last + 1)

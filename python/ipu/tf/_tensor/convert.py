@@ -18,6 +18,7 @@ from ipu import _core
 from ipu._device import strategy_state
 from ipu._text.arguments import as_int, checked_list
 from ipu.tf._string_ops import tensors
+from ipu.tf._tensor import open_sizes
 from ipu.tf._tensor.dispatch import graph_op, op
 from ipu.tf.dtypes import NARROW, DType, as_dtype
 
@@ -167,23 +168,35 @@ def pair(x: Any, y: Any) -> tuple[Tensor, Tensor]:
     return first, like(y, first)
 
 
+def _holds_symbolic(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return any(map(_holds_symbolic, value))
+    return isinstance(value, Tensor) and value.is_symbolic
+
+
 def known_value(value: Any, what: str) -> Any:
     """The NumPy value of an argument that has to be known when a function is traced.
 
     Raises:
         TypeError: It is computed by the function that is being traced.
     """
+    if isinstance(value, (list, tuple)) and _holds_symbolic(value):
+        return np.asarray([known_value(one, what) for one in value])
     symbolic = isinstance(value, Tensor) and value.is_symbolic
     trace = _core.open_trace() if symbolic else None
     if trace is not None:
         try:  # arithmetic on sizes, such as tf.shape(x)[0] * 2, has a value already
             value = trace.evaluate(value, None)
         except Exception as error:
-            raise TypeError(
+            guess = open_sizes.take()
+            if guess is not None:
+                return np.full(value.shape, guess, value.dtype.as_numpy_dtype)
+            refusal = TypeError(
                 f"{what} must be known when the function is traced, but it is computed "
                 "in it. Shapes on the device are static: pass a Python number or a "
                 "constant."
-            ) from error
+            )
+            raise open_sizes.about_values(refusal) from error
     return np.asarray(value)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from ipu import _core
 from ipu._text.tracebacks import boundary
+from ipu.tf._tensor import open_sizes
 
 
 def _expand(key: Any, rank: int) -> list[Any]:
@@ -74,11 +75,15 @@ def _window(item: Any) -> tuple[_core.Tensor, int]:
         *stop, end = trace.linear(item.stop)
         if start == stop:
             return item.start, max(end - begin, 0)
-    raise TypeError(
+    guess = open_sizes.take()
+    if guess is not None:
+        return _core.Tensor(0), guess
+    error = TypeError(
         "How long a slice is must be known when the function is traced, but here it "
         "depends on tensors. Write x[i : i + n] with a number n, or choose elements "
         "with tf.where."
     )
+    raise open_sizes.about_values(error)
 
 
 def _moving(tensor: _core.Tensor, items: list[Any]) -> _core.Tensor:
@@ -107,7 +112,7 @@ def _moving(tensor: _core.Tensor, items: list[Any]) -> _core.Tensor:
         start = _core.Tensor(0)
         if _has_symbolic(item):
             start, size[axis] = _window(item)
-            if size[axis] > part.shape[axis]:
+            if size[axis] > part.shape[axis] and not open_sizes.is_guess(size[axis]):
                 raise IndexError(
                     f"a slice of {size[axis]} is longer than axis {axis} with size "
                     f"{part.shape[axis]}"
@@ -116,6 +121,8 @@ def _moving(tensor: _core.Tensor, items: list[Any]) -> _core.Tensor:
         if isinstance(item, slice):
             shape.append(size[axis])
         axis += 1
+    if open_sizes.is_guess(*size):
+        return open_sizes.stand_in(part.dtype, shape)
     if 0 not in size:
         part = _core.apply("dynamic_slice", (part, *starts), {"size": tuple(size)})
         return _core.apply("reshape", (part,), {"shape": tuple(shape)})
@@ -138,10 +145,15 @@ def getitem(tensor: _core.Tensor, key: Any) -> _core.Tensor:
     """
     if _is_symbolic(key):
         if key.dtype.is_bool:
-            raise TypeError(
+            error = TypeError(
                 "A boolean mask gives a shape that is not known when the function is "
                 "compiled. Use tf.where(mask, tensor, 0) instead."
             )
+            rest = tensor.shape[key.ndim :]
+            found: _core.Tensor = open_sizes.guessed_or(
+                error, (tensor.dtype, (None, *rest))
+            )
+            return found
         return _core.apply("gather", (tensor, key), {"axis": 0})
     if _is_index_tensor(key):
         indices = _core.Tensor(key)

@@ -110,6 +110,7 @@ from ipu.tf.compat.v1._old_arguments import (
     where_v2 as where_v2,
     while_loop as while_loop,
 )
+from ipu.tf.compat.v1._tensor_kind import Tensor as Tensor
 from ipu.tf.compat.v1._variables import (
     assign as assign,
     assign_add as assign_add,
