@@ -28,13 +28,14 @@ _LAYERS = frozenset(
     DepthwiseConv1D DepthwiseConv2D Discretization Dot Dropout ELU EinsumDense Embedding
     Flatten GRU GRUCell GaussianDropout GaussianNoise GlobalAveragePooling1D
     GlobalAveragePooling2D GlobalAveragePooling3D GlobalMaxPooling1D GlobalMaxPooling2D
-    GlobalMaxPooling3D HashedCrossing Hashing InputLayer IntegerLookup LSTM LSTMCell
-    Lambda LayerNormalization LeakyReLU Masking MaxPooling1D MaxPooling2D MaxPooling3D
-    Maximum Minimum MultiHeadAttention Multiply Normalization PReLU Permute RNN
-    RandomBrightness RandomContrast RandomCrop RandomFlip RandomRotation
-    RandomTranslation RandomZoom ReLU RepeatVector Rescaling Reshape Resizing
-    SeparableConv1D SeparableConv2D SimpleRNN SimpleRNNCell Softmax SpatialDropout1D
-    SpatialDropout2D SpatialDropout3D StackedRNNCells StringLookup Subtract
+    GlobalMaxPooling3D GroupQueryAttention HashedCrossing Hashing Identity InputLayer
+    IntegerLookup LSTM LSTMCell Lambda LayerNormalization LeakyReLU Masking MaxPooling1D
+    MaxPooling2D MaxPooling3D Maximum Minimum MultiHeadAttention Multiply Normalization
+    PReLU Permute RMSNormalization RNN RandomBrightness RandomContrast RandomCrop
+    RandomErasing RandomFlip RandomRotation RandomTranslation RandomZoom ReLU
+    RepeatVector Rescaling Reshape Resizing SeparableConv1D SeparableConv2D SimpleRNN
+    SimpleRNNCell Softmax Solarization SpatialDropout1D SpatialDropout2D
+    SpatialDropout3D SpectralNormalization StackedRNNCells StringLookup Subtract
     TextVectorization TimeDistributed UnitNormalization UpSampling1D UpSampling2D
     UpSampling3D ZeroPadding1D ZeroPadding2D ZeroPadding3D
     """.split()

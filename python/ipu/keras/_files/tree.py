@@ -22,8 +22,17 @@ _PARTS = {
         "key": "key_dense",
         "value": "value_dense",
         "attention_output": "output_dense",
-    }
+    },
+    "GroupQueryAttention": {
+        "query": "_query_dense",
+        "key": "_key_dense",
+        "gate": "_gate_dense",
+        "value": "_value_dense",
+        "attention_output": "_output_dense",
+    },
 }
+# its class has another name there than the one that users import
+_CLASS_NAMES = {"GroupQueryAttention": "GroupedQueryAttention"}
 # slots that Keras 3 has after those of all weights before
 _LATER_SLOTS = {"momentum": 1, "vhat": 1, "mg": 2}
 _SKIPPED = frozenset(
@@ -97,7 +106,10 @@ def _walk(
     parts = _PARTS.get(type(layer).__name__, {})
     for part, attribute in parts.items():
         inner = [v for v in ordered if str(v.name).split("/")[-2] == part]
-        found.append((_joined(path, attribute), part, inner))
+        if inner:
+            found.append((_joined(path, attribute), part, inner))
+    if type(layer).__name__ == "SpectralNormalization" and layer.built:
+        ordered = [layer.kernel, *ordered]  # which the layer inside has, too
     found.append((path, layer.name, [] if parts else ordered))
     if hasattr(layer, "_graph_layers"):
         _walk_list(layer.layers, _joined(path, "layers"), seen, found)
@@ -122,7 +134,8 @@ def _walk_list(
     for item in items:
         if not _is_layer(item):
             continue
-        name = _names.snake_case(type(item).__name__)
+        kind = type(item).__name__
+        name = _names.snake_case(_CLASS_NAMES.get(kind, kind))
         number = counts.get(name, 0)
         counts[name] = number + 1
         _walk(item, _joined(path, f"{name}_{number}" if number else name), seen, found)

@@ -17,7 +17,11 @@ from ipu.keras.callbacks.simple import *
 from ipu.keras.callbacks.stopping import *
 
 if TYPE_CHECKING:
+    from ipu.keras.callbacks.averages import *
     from ipu.keras.callbacks.tensorboard import *
 else:
-    _LAZY = {"TensorBoard": "ipu.keras.callbacks.tensorboard:TensorBoard"}
+    _LAZY = {
+        "SwapEMAWeights": "ipu.keras.callbacks.averages:SwapEMAWeights",
+        "TensorBoard": "ipu.keras.callbacks.tensorboard:TensorBoard",
+    }
     export(__name__, offered(__name__, _LAZY), _LAZY)

@@ -123,7 +123,8 @@ _LATER = {
     ),
     "hashing": "HashedCrossing Hashing",
     "image_augmentation": (
-        "RandomBrightness RandomContrast RandomCrop RandomFlip RandomHeight RandomWidth"
+        "RandomBrightness RandomContrast RandomCrop RandomErasing RandomFlip "
+        "RandomHeight RandomWidth Solarization"
     ),
     "image_movement": "RandomRotation RandomTranslation RandomZoom",
     "index_lookup": "IntegerLookup StringLookup",

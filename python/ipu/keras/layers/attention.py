@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""``Attention``, ``AdditiveAttention`` and ``MultiHeadAttention``."""
+"""Attention: of one head, of several, and of several that share keys and values."""
 
 from __future__ import annotations
 
@@ -8,13 +8,19 @@ from collections.abc import Sequence
 from typing import Any
 
 from ipu import tf
+from ipu._text.arguments import checked_int, checked_number
 from ipu.keras._arguments import KernelAttributes, keep, weight_of
 from ipu.keras._tensor_notes import mask_of
 from ipu.keras._types import Nest, Tensor
 from ipu.keras.engine.base_layer import Layer
 from ipu.tf._ops.attention import attention, serves
 
-__all__ = ["AdditiveAttention", "Attention", "MultiHeadAttention"]
+__all__ = [
+    "AdditiveAttention",
+    "Attention",
+    "GroupQueryAttention",
+    "MultiHeadAttention",
+]
 
 
 def _masked(scores: Tensor, mask: Any) -> Tensor:
@@ -215,70 +221,33 @@ class AdditiveAttention(_DotAttention):
         return tf.reduce_sum(both if self.scale is None else both * self.scale, axis=-1)
 
 
-class MultiHeadAttention(Layer, KernelAttributes):
-    """Several attentions side by side, each on its own projection of the features.
+class _HeadAttention(Layer, KernelAttributes):
+    """Several attentions side by side, each on its own projection of the features."""
 
-    Args:
-        num_heads: How many.
-        key_dim: The size of the projections of query and key.
-        value_dim: The size of that of the value; None for ``key_dim``.
-        dropout: The part of the weights that is dropped in training.
-        use_bias: Whether projections have a bias.
-        output_shape: The size of the result's features; None for the query's.
-        attention_axes: Must be None or the one axis of steps.
-        kernel_initializer: First values of the projections.
-        bias_initializer: First values of their biases.
-        kernel_regularizer: A penalty on the projections.
-        bias_regularizer: A penalty on their biases.
-        activity_regularizer: A penalty on the result.
-        kernel_constraint: What is made of the projections after each update.
-        bias_constraint: What is made of their biases.
-
-    Raises:
-        ValueError: ``attention_axes`` names another axis.
-
-    Example:
-        >>> layer = MultiHeadAttention(num_heads=2, key_dim=3)
-        >>> x = tf.zeros((1, 4, 6))
-        >>> layer(x, x).shape
-        (1, 4, 6)
-    """
-
-    num_heads: int
-    key_dim: int
     dropout: float
-    _left_out = ("attention_axes",)
+    _window: int | None = None
 
-    def __init__(
-        self,
-        num_heads: int,
-        key_dim: int,
-        value_dim: int | None = None,
-        dropout: float = 0.0,
-        use_bias: bool = True,
-        output_shape: Any = None,
-        attention_axes: Any = None,
-        kernel_initializer: Any = "glorot_uniform",
-        bias_initializer: Any = "zeros",
-        kernel_regularizer: Any = None,
-        bias_regularizer: Any = None,
-        activity_regularizer: Any = None,
-        kernel_constraint: Any = None,
-        bias_constraint: Any = None,
-        **kwargs: Any,
-    ) -> None:
+    def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        keep(self, locals())
-        if attention_axes not in (None, 1, (1,), [1]):
-            raise ValueError(
-                "MultiHeadAttention attends over axis 1, the steps. Received: "
-                f"attention_axes={attention_axes!r}. Reshape the input."
-            )
         self.supports_masking = True
-        self.value_dim = value_dim or key_dim
-        one = isinstance(output_shape, (list, tuple)) and len(output_shape) == 1
-        self._output_shape = output_shape[0] if one else output_shape
         self._projections: dict[str, tuple[Any, Any]] = {}
+
+    @property
+    def _head_size(self) -> int:
+        """The size of the projections of query and key."""
+        raise NotImplementedError
+
+    def _make_projections(self, query: int, value: int, key: int) -> None:
+        """Create the weights, given the sizes of the features."""
+        raise NotImplementedError
+
+    def _for_each_query(self, heads: Tensor) -> Tensor:
+        """Keys or values, one head of them for each of the query."""
+        return heads
+
+    def _gated(self, mixed: Tensor, query: Tensor) -> Tensor:
+        """What is attended to, before the last projection."""
+        return mixed
 
     def __call__(self, query: Any, value: Any = None, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
         """Attend; ``key`` is ``value`` where it is not given."""
@@ -287,15 +256,6 @@ class MultiHeadAttention(Layer, KernelAttributes):
             shapes = [query.shape, value.shape, (value if key is None else key).shape]
             self._make_projections(*(shape[-1] for shape in shapes))
         return super().__call__(query, value, *args, **kwargs)
-
-    def _make_projections(self, query: int, value: int, key: int) -> None:
-        heads, size = self.num_heads, self.key_dim
-        out = self._output_shape or query
-        self._project("query", (query, heads, size), (heads, size))
-        self._project("key", (key, heads, size), (heads, size))
-        self._project("value", (value, heads, self.value_dim), (heads, self.value_dim))
-        self._project("attention_output", (heads, self.value_dim, out), (out,))
-        self.built = True
 
     def _project(self, name: str, kernel: Sequence[int], bias: Sequence[int]) -> None:
         weight = weight_of(self, f"{name}/kernel", kernel, "kernel")
@@ -316,6 +276,13 @@ class MultiHeadAttention(Layer, KernelAttributes):
         return tf.transpose(
             tf.reshape(result, (batch, steps, heads, size)), (0, 2, 1, 3)
         )
+
+    def _near(self, queries: int, keys: int) -> Any:
+        """True where a query sees a key of the steps around it; None for all."""
+        if self._window is None:
+            return None
+        rows = tf.reshape(tf.range(queries), (1, queries, 1))
+        return tf.less(tf.abs(rows - tf.range(keys)), self._window)
 
     def call(
         self,
@@ -356,15 +323,16 @@ class MultiHeadAttention(Layer, KernelAttributes):
             None if mask is None else tf.expand_dims(mask, 2),
             *(_of_keys(each) for each in (value, key)),
             _causal_mask(query.shape[1], value.shape[1]) if use_causal_mask else None,
+            self._near(query.shape[1], value.shape[1]),
         )
         if attention_mask is not None and attention_mask.shape[-1] == 1:
             shape = (*attention_mask.shape[:2], value.shape[1])
             attention_mask = tf.broadcast_to(attention_mask, shape)
         value = self._cast(tf.convert_to_tensor(value))
         key = None if key is None else self._cast(tf.convert_to_tensor(key))
-        q = self._heads("query", query) * (1.0 / math.sqrt(self.key_dim))
-        k = self._heads("key", value if key is None else key)
-        v = self._heads("value", value)
+        q = self._heads("query", query) * (1.0 / math.sqrt(self._head_size))
+        k = self._for_each_query(self._heads("key", value if key is None else key))
+        v = self._for_each_query(self._heads("value", value))
         dropout = self.dropout if training else 0.0
         if attention_mask is not None:
             attention_mask = tf.expand_dims(attention_mask, 1)
@@ -376,7 +344,7 @@ class MultiHeadAttention(Layer, KernelAttributes):
             weights = tf.nn.softmax(_masked(scores, attention_mask))
             kept = tf.nn.dropout(weights, dropout) if dropout > 0 else weights
             mixed = tf.matmul(kept, v)
-        mixed = tf.transpose(mixed, (0, 2, 1, 3))
+        mixed = tf.transpose(self._gated(mixed, query), (0, 2, 1, 3))
         weight, bias = self._projections["attention_output"]
         heads, size, out = weight.shape
         batch, steps = tuple(mixed.shape)[:2]
@@ -386,3 +354,186 @@ class MultiHeadAttention(Layer, KernelAttributes):
         if bias is not None:
             result = result + bias
         return (result, weights) if return_attention_scores else result
+
+
+class MultiHeadAttention(_HeadAttention):
+    """Several attentions side by side, each on its own projection of the features.
+
+    Args:
+        num_heads: How many.
+        key_dim: The size of the projections of query and key.
+        value_dim: The size of that of the value; None for ``key_dim``.
+        dropout: The part of the weights that is dropped in training.
+        use_bias: Whether projections have a bias.
+        output_shape: The size of the result's features; None for the query's.
+        attention_axes: Must be None or the one axis of steps.
+        kernel_initializer: First values of the projections.
+        bias_initializer: First values of their biases.
+        kernel_regularizer: A penalty on the projections.
+        bias_regularizer: A penalty on their biases.
+        activity_regularizer: A penalty on the result.
+        kernel_constraint: What is made of the projections after each update.
+        bias_constraint: What is made of their biases.
+
+    Raises:
+        ValueError: ``attention_axes`` names another axis.
+
+    Example:
+        >>> layer = MultiHeadAttention(num_heads=2, key_dim=3)
+        >>> x = tf.zeros((1, 4, 6))
+        >>> layer(x, x).shape
+        (1, 4, 6)
+    """
+
+    num_heads: int
+    key_dim: int
+    _left_out = ("attention_axes",)
+
+    def __init__(
+        self,
+        num_heads: int,
+        key_dim: int,
+        value_dim: int | None = None,
+        dropout: float = 0.0,
+        use_bias: bool = True,
+        output_shape: Any = None,
+        attention_axes: Any = None,
+        kernel_initializer: Any = "glorot_uniform",
+        bias_initializer: Any = "zeros",
+        kernel_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        activity_regularizer: Any = None,
+        kernel_constraint: Any = None,
+        bias_constraint: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        keep(self, locals())
+        if attention_axes not in (None, 1, (1,), [1]):
+            raise ValueError(
+                "MultiHeadAttention attends over axis 1, the steps. Received: "
+                f"attention_axes={attention_axes!r}. Reshape the input."
+            )
+        self.value_dim = value_dim or key_dim
+        one = isinstance(output_shape, (list, tuple)) and len(output_shape) == 1
+        self._output_shape = output_shape[0] if one else output_shape
+
+    @property
+    def _head_size(self) -> int:
+        return self.key_dim
+
+    def _make_projections(self, query: int, value: int, key: int) -> None:
+        heads, size = self.num_heads, self.key_dim
+        out = self._output_shape or query
+        self._project("query", (query, heads, size), (heads, size))
+        self._project("key", (key, heads, size), (heads, size))
+        self._project("value", (value, heads, self.value_dim), (heads, self.value_dim))
+        self._project("attention_output", (heads, self.value_dim, out), (out,))
+        self.built = True
+
+
+class GroupQueryAttention(_HeadAttention):
+    """Several attentions side by side, of which groups share keys and values.
+
+    Args:
+        head_dim: The size of all projections.
+        num_query_heads: How many attentions.
+        num_key_value_heads: How many heads keys and values have: a divisor of
+            ``num_query_heads``, 1 for multi-query attention.
+        dropout: The part of the weights that is dropped in training.
+        use_bias: Whether projections have a bias.
+        flash_attention: Accepted; attention is one op as it is.
+        kernel_initializer: First values of the projections.
+        bias_initializer: First values of their biases.
+        kernel_regularizer: A penalty on the projections.
+        bias_regularizer: A penalty on their biases.
+        activity_regularizer: A penalty on the result.
+        kernel_constraint: What is made of the projections after each update.
+        bias_constraint: What is made of their biases.
+        sliding_window: A query sees keys that are less than so many steps away; None
+            for all.
+        use_gate: Whether a projection of the query, through a sigmoid, multiplies what
+            is attended to.
+
+    Raises:
+        ValueError: A size is not a positive integer; the heads of keys and values are
+            no divisor; ``dropout`` is not in [0, 1).
+
+    Source: ``keras.layers.GroupQueryAttention`` of Keras 3, after arXiv:2305.13245.
+
+    Example:
+        >>> layer = GroupQueryAttention(3, num_query_heads=4, num_key_value_heads=2)
+        >>> x = tf.zeros((1, 5, 6))
+        >>> layer(x, x).shape
+        (1, 5, 6)
+    """
+
+    head_dim: int
+    num_query_heads: int
+    num_key_value_heads: int
+    use_gate: bool
+    _left_out = ("flash_attention",)
+
+    def __init__(
+        self,
+        head_dim: int,
+        num_query_heads: int,
+        num_key_value_heads: int,
+        dropout: float = 0.0,
+        use_bias: bool = True,
+        flash_attention: bool | None = None,
+        kernel_initializer: Any = "glorot_uniform",
+        bias_initializer: Any = "zeros",
+        kernel_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        activity_regularizer: Any = None,
+        kernel_constraint: Any = None,
+        bias_constraint: Any = None,
+        *,
+        sliding_window: int | None = None,
+        use_gate: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        head_dim = checked_int("head_dim", head_dim, 1)
+        num_query_heads = checked_int("num_query_heads", num_query_heads, 1)
+        num_key_value_heads = checked_int("num_key_value_heads", num_key_value_heads, 1)
+        if num_query_heads % num_key_value_heads:
+            raise ValueError(
+                "`num_query_heads` must be divisible by `num_key_value_heads`. "
+                f"Received: num_query_heads={num_query_heads}, "
+                f"num_key_value_heads={num_key_value_heads}."
+            )
+        dropout = checked_number(
+            "dropout", dropout, "a number in [0, 1)", lambda rate: 0 <= rate < 1
+        )
+        if sliding_window is not None:
+            sliding_window = checked_int("sliding_window", sliding_window, 1)
+        super().__init__(**kwargs)
+        keep(self, locals())
+        self._window = sliding_window
+
+    @property
+    def _head_size(self) -> int:
+        return self.head_dim
+
+    def _make_projections(self, query: int, value: int, key: int) -> None:
+        heads, shared, size = (
+            self.num_query_heads,
+            self.num_key_value_heads,
+            self.head_dim,
+        )
+        self._project("query", (query, heads, size), (heads, size))
+        self._project("key", (key, shared, size), (shared, size))
+        if self.use_gate:
+            self._project("gate", (query, heads, size), (heads, size))
+        self._project("value", (value, shared, size), (shared, size))
+        self._project("attention_output", (heads, size, query), (query,))
+        self.built = True
+
+    def _for_each_query(self, heads: Tensor) -> Tensor:
+        return tf.repeat(heads, self.num_query_heads // self.num_key_value_heads, 1)
+
+    def _gated(self, mixed: Tensor, query: Tensor) -> Tensor:
+        if not self.use_gate:
+            return mixed
+        return mixed * tf.nn.sigmoid(self._heads("gate", query))

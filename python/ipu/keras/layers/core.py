@@ -16,7 +16,15 @@ from ipu.keras.engine.base_layer import InputSpec, Layer
 from ipu.keras.engine.layer.call_arguments import takes_mask, training_parameter
 from ipu.keras.layers._spatial import format_argument
 
-__all__ = ["Activation", "Dense", "Dropout", "Flatten", "Lambda", "Reshape"]
+__all__ = [
+    "Activation",
+    "Dense",
+    "Dropout",
+    "Flatten",
+    "Identity",
+    "Lambda",
+    "Reshape",
+]
 
 
 class Dense(Layer, KernelAttributes):
@@ -164,6 +172,24 @@ class Activation(Layer):
 
     def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         return self.activation(inputs)
+
+
+class Identity(Layer):
+    """Gives its inputs as they are, nests of tensors too.
+
+    Source: ``keras.layers.Identity`` of Keras 3.
+
+    Example:
+        >>> Identity()(tf.constant([-1.0, 1.0])).numpy().tolist()
+        [-1.0, 1.0]
+    """
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.supports_masking = True
+
+    def call(self, inputs: Nest, *args: Any, **kwargs: Any) -> Nest:
+        return inputs
 
 
 class Dropout(Layer):

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from ipu import tf
+from ipu._text.arguments import checked_list, checked_number
 from ipu.keras._pictures import smart_resize
 from ipu.keras._types import Tensor
 from ipu.keras.engine.base_layer import Layer
@@ -21,9 +22,11 @@ __all__ = [
     "RandomBrightness",
     "RandomContrast",
     "RandomCrop",
+    "RandomErasing",
     "RandomFlip",
     "RandomHeight",
     "RandomWidth",
+    "Solarization",
 ]
 
 
@@ -334,3 +337,143 @@ class RandomWidth(_RandomSize):
 
     _axis = 1
     _instead = "RandomZoom(0.0, factor)"
+
+
+class _OfValues(ImageAugmentation):
+    """What changes values, which lie in a range that the user says."""
+
+    def __init__(self, value_range: Any, seed: int | None, **kwargs: Any) -> None:
+        super().__init__(seed, **kwargs)
+        pair = checked_list("value_range", value_range)
+        limits = [checked_number("value_range", one, "two numbers") for one in pair]
+        if len(limits) != 2 or limits[0] >= limits[1]:
+            raise ValueError(
+                "`value_range` must be two numbers, the least value of the images and "
+                f"the largest one. Received: value_range={value_range!r}."
+            )
+        self.value_range = tuple(limits)
+
+
+class Solarization(_OfValues):
+    """Turns light into dark where images are lighter than a threshold.
+
+    First a random number is added to each image.
+
+    Args:
+        addition_factor: The largest number that is added, or the range of it, a pair;
+            as parts of the range of values.
+        threshold_factor: The largest threshold, or its range, likewise. With 0, the
+            default, whole images are turned.
+        value_range: The least and the largest value of images.
+        seed: An integer for a random sequence of the layer's own.
+
+    Raises:
+        TypeError: ``value_range`` is no list.
+        ValueError: A factor is not in [0, 1]; ``value_range`` is not two numbers.
+
+    Source: ``keras.layers.Solarization`` of Keras 3.
+
+    Example:
+        >>> image = tf.constant([[[0.0], [55.0], [255.0]]])
+        >>> Solarization()(image).numpy().ravel().tolist()
+        [255.0, 200.0, 0.0]
+    """
+
+    def __init__(
+        self,
+        addition_factor: Any = 0.0,
+        threshold_factor: Any = 0.0,
+        value_range: Any = (0, 255),
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(value_range, seed, **kwargs)
+        self.addition_factor = _part_of("addition_factor", addition_factor)
+        self.threshold_factor = _part_of("threshold_factor", threshold_factor)
+
+    def _changed(self, images: Tensor) -> Tensor:
+        low, high = (float(limit) for limit in self.value_range)
+        shape = (images.shape[0], 1, 1, 1)
+        parts = (images - low) / (high - low)
+        parts = parts + self._uniform(shape, *self.addition_factor)
+        parts = tf.clip_by_value(parts, 0.0, 1.0)
+        threshold = self._uniform(shape, *self.threshold_factor)
+        parts = tf.where(tf.less(parts, threshold), parts, 1.0 - parts)
+        return parts * (high - low) + low
+
+
+class RandomErasing(_OfValues):
+    """Puts noise, or one value, in the place of a rectangle of each image.
+
+    Args:
+        factor: The largest chance that an image is changed, or the range of it, a pair.
+        scale: The least and the largest of what is drawn for each side: the square
+            root of it is the part of the image's side.
+        fill_value: What stands in the rectangle, a number or one for each channel; None
+            for noise.
+        value_range: The least and the largest value of images.
+        seed: An integer for a random sequence of the layer's own.
+
+    Raises:
+        TypeError: ``value_range`` is no list.
+        ValueError: A factor is not in [0, 1]; ``value_range`` is not two numbers;
+            ``fill_value`` is neither.
+
+    Source: ``keras.layers.RandomErasing`` of Keras 3, after arXiv:1708.04896.
+
+    Example:
+        >>> image = tf.ones((4, 4, 1))
+        >>> layer = RandomErasing((1.0, 1.0), scale=(0.25, 0.25), fill_value=0.0)
+        >>> float(tf.reduce_sum(layer(image)))
+        12.0
+    """
+
+    def __init__(
+        self,
+        factor: Any = 1.0,
+        scale: Any = (0.02, 0.33),
+        fill_value: Any = None,
+        value_range: Any = (0, 255),
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(value_range, seed, **kwargs)
+        self.factor = _part_of("factor", factor)
+        self.scale = _part_of("scale", scale)
+        several = fill_value if isinstance(fill_value, (list, tuple)) else (fill_value,)
+        if fill_value is not None:
+            for one in several:
+                checked_number("fill_value", one, "a number, a list of them, or None")
+        self.fill_value = fill_value
+
+    def _changed(self, images: Tensor) -> Tensor:
+        count, height, width, _ = tuple(images.shape)
+        sides = tf.sqrt(self._uniform((2, count), *self.scale))
+        places = self._uniform((2, count)) * (1.0 - sides)
+        inside = tf.less(
+            self._uniform((count, 1, 1, 1)),
+            self._uniform((count, 1, 1, 1), *self.factor),
+        )
+        for axis, size in ((0, height), (1, width)):
+            shape = (1, size, 1, 1) if axis == 0 else (1, 1, size, 1)
+            steps = tf.reshape(tf.range(size), shape)
+            step = (tf.cast(steps, images.dtype) + 0.5) / float(size)
+            first = tf.reshape(places[axis], (count, 1, 1, 1))
+            end = first + tf.reshape(sides[axis], (count, 1, 1, 1))
+            within = tf.logical_and(step >= first, step < end)
+            inside = tf.logical_and(inside, within)
+        low, high = (float(limit) for limit in self.value_range)
+        if self.fill_value is None:
+            noise = tf.random.normal(tuple(images.shape), seed=self.seed) * high
+            filled = tf.cast(noise, images.dtype)
+        else:
+            filled = tf.zeros_like(images) + tf.constant(
+                self.fill_value, dtype=images.dtype
+            )
+        return tf.where(inside, tf.clip_by_value(filled, low, high), images)
+
+
+def _part_of(name: str, factor: Any) -> tuple[float, float]:
+    """The limits of a part in [0, 1]: (0, f) for a number f."""
+    is_pair = isinstance(factor, (tuple, list))
+    return span_of(name, factor if is_pair else (0.0, factor), 0.0, 1.0)

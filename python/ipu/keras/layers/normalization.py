@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""``LayerNormalization``, and what it shares with ``BatchNormalization``."""
+"""Normalisation of each sample, and what it shares with ``BatchNormalization``."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ipu import tf
+from ipu._text.arguments import checked_number
 from ipu.keras._arguments import keep, weight_of
 from ipu.keras._types import Tensor
 from ipu.keras.engine.base_layer import InputSpec, Layer
 from ipu.tf._ops.normalizations import normalize_layer
 
-__all__ = ["LayerNormalization", "UnitNormalization"]
+__all__ = ["LayerNormalization", "RMSNormalization", "UnitNormalization"]
 
 
 class NormalizationLayer(Layer):
@@ -132,6 +133,64 @@ class LayerNormalization(NormalizationLayer):
         beta = None if self.beta is None else self.beta.value()
         gamma = None if self.gamma is None else self.gamma.value()
         return normalize_layer(x, self._axes, gamma, beta, self.epsilon)
+
+
+class RMSNormalization(NormalizationLayer):
+    """Brings the mean square of each sample to 1 over some axes, and scales.
+
+    Args:
+        axis: The axis, or a list of axes, that the mean is taken over; the last by
+            default.
+        epsilon: Added to the mean square.
+
+    Raises:
+        TypeError: ``axis`` is neither an integer nor a list of them.
+        ValueError: An axis is out of range or of open size; ``epsilon`` is not a number
+            of 0 or more.
+
+    Source: ``keras.layers.RMSNormalization`` of Keras 3, after arXiv:1910.07467.
+
+    Example:
+        >>> layer = RMSNormalization(epsilon=0.0)
+        >>> layer(tf.constant([[1.0, -7.0]])).numpy().round(4).tolist()
+        [[0.2, -1.4]]
+    """
+
+    def __init__(
+        self, axis: int | Sequence[int] = -1, epsilon: float = 1e-6, **kwargs: Any
+    ) -> None:
+        what = "a number of 0 or more"
+        epsilon = checked_number("epsilon", epsilon, what, lambda e: e >= 0)
+        super().__init__(locals())
+        self.scale: Any = None
+
+    def build(self, input_shape: Any) -> None:
+        """Create the factor.
+
+        Raises:
+            ValueError: An axis is out of range or of open size.
+        """
+        axes, sizes = self.settle_axes(input_shape)
+        size_of = dict(zip(axes, sizes, strict=True))
+        self._axes = sorted(axes)
+        sizes = tuple(size_of[axis] for axis in self._axes)
+        options = {"dtype": self._param_dtype, "experimental_autocast": False}
+        self.scale = self.add_weight("scale", sizes, initializer="ones", **options)
+        self.built = True
+
+    def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        """Divide by the root of the mean square, and multiply by the factor.
+
+        Args:
+            inputs: A float tensor.
+            *args, **kwargs: Ignored.
+        """
+        x = tf.cast(inputs, "float32")  # squares of float16 leave its range
+        mean = tf.reduce_mean(tf.square(x), axis=self._axes, keepdims=True)
+        sizes = [n if i in self._axes else 1 for i, n in enumerate(x.shape)]
+        scale = tf.cast(tf.reshape(self.scale.value(), sizes), "float32")
+        result = x * tf.math.rsqrt(mean + self.epsilon) * scale
+        return tf.cast(result, self._compute_kind)
 
 
 class UnitNormalization(Layer):

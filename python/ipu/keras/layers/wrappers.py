@@ -6,13 +6,14 @@ from __future__ import annotations
 from typing import Any
 
 from ipu import tf
-from ipu.keras import _serialization, _tensor_notes
-from ipu.keras._types import Nest
+from ipu._text.arguments import checked_int
+from ipu.keras import _serialization, _tensor_notes, initializers
+from ipu.keras._types import Nest, Tensor
 from ipu.keras.engine.base_layer import Layer
 from ipu.keras.engine.layer.call_arguments import copied
 from ipu.keras.layers.rnn import RNN
 
-__all__ = ["Bidirectional", "TimeDistributed", "Wrapper"]
+__all__ = ["Bidirectional", "SpectralNormalization", "TimeDistributed", "Wrapper"]
 
 
 class Wrapper(Layer):
@@ -56,6 +57,95 @@ class Wrapper(Layer):
             if key in config
         }
         return make(**{**config, **inner})
+
+
+class SpectralNormalization(Wrapper):
+    """Divides the kernel of a layer by its largest singular value before each step.
+
+    The value is estimated by power iterations, which go on from step to step. The
+    kernel itself is changed, in training alone, as Keras 3 does.
+
+    Args:
+        layer: A layer with a ``kernel`` or with ``embeddings``.
+        power_iterations: How many iterations a step makes.
+
+    Raises:
+        ValueError: ``layer`` is no layer, or has neither; ``power_iterations`` is not a
+            positive integer.
+
+    Source: ``keras.layers.SpectralNormalization`` of Keras 3, after arXiv:1802.05957.
+
+    Example:
+        >>> from ipu.keras.layers import Dense
+        >>> layer = SpectralNormalization(Dense(2), power_iterations=20)
+        >>> _ = layer(tf.ones((1, 3)), training=True)
+        >>> singular_values = np.linalg.svd(layer.layer.kernel.numpy())[1]
+        >>> round(float(singular_values[0]), 3)
+        1.0
+    """
+
+    def __init__(self, layer: Layer, power_iterations: int = 1, **kwargs: Any) -> None:
+        super().__init__(layer, **kwargs)
+        self.power_iterations = checked_int("power_iterations", power_iterations, 1)
+
+    def build(self, input_shape: Any = None) -> None:
+        """Build the layer inside, and the vector that the iterations go on from.
+
+        Raises:
+            ValueError: The layer has no kernel.
+        """
+        super().build(input_shape)
+        kernel = self.kernel
+        self.vector_u = self.add_weight(
+            "vector_u",
+            (1, int(kernel.shape[-1])),
+            initializer=initializers.TruncatedNormal(stddev=0.02),
+            trainable=False,
+            dtype=kernel.dtype,
+        )
+
+    @property
+    def kernel(self) -> Any:
+        """What is divided: a weight of the layer inside.
+
+        Raises:
+            ValueError: The layer has no kernel.
+        """
+        for name in ("kernel", "embeddings"):
+            kernel = getattr(self.layer, name, None)
+            if kernel is not None:
+                return kernel
+        raise ValueError(
+            "SpectralNormalization needs a layer with a kernel or embeddings. "
+            f"Received: {type(self.layer).__name__}."
+        )
+
+    def call(
+        self, inputs: Tensor, training: Any = None, *args: Any, **kwargs: Any
+    ) -> Nest:
+        """Apply the layer; with ``training``, divide its kernel first.
+
+        Args:
+            inputs: What the layer takes.
+            training: Whether this is a step of training.
+            *args, **kwargs: Ignored.
+        """
+        if training:
+            self._divide()
+        return self.layer(inputs)
+
+    def _divide(self) -> None:
+        kernel = self.kernel
+        whole = tf.stop_gradient(kernel.value())
+        matrix = tf.reshape(whole, (-1, int(kernel.shape[-1])))
+        u = self.vector_u.value()
+        for _ in range(self.power_iterations):
+            v = tf.math.l2_normalize(tf.matmul(u, matrix, transpose_b=True))
+            u = tf.math.l2_normalize(tf.matmul(v, matrix))
+        largest = tf.reduce_sum(tf.matmul(v, matrix) * u)
+        is_zero = tf.reduce_all(tf.equal(whole, 0.0))
+        self.vector_u.assign(tf.where(is_zero, self.vector_u.value(), u))
+        kernel.assign(whole / tf.where(is_zero, tf.ones_like(largest), largest))
 
 
 class TimeDistributed(Wrapper):
