@@ -17,6 +17,7 @@ import pytest
 
 from ipu import keras, tf
 from ipu.ipu_strategy import IPUStrategy
+from ipu.keras.engine.training import class_weights
 
 N, BATCH = 45, 8
 COUNT = 6  # batches
@@ -292,6 +293,108 @@ def test_what_are_no_weights_of_classes(weights: Any) -> None:
     for call in (made().fit, made().train_on_batch):
         with pytest.raises(ValueError, match="`class_weight` to be a dict from class"):
             call(X, Y, class_weight=weights)
+
+
+def skewed(samples: int = 60) -> tuple[Any, Any, dict[int, float]]:
+    """Data of three classes, and the weights that make them count alike."""
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(samples, X.shape[1])).astype(np.float32)
+    y = rng.choice(3, samples, p=[0.7, 0.2, 0.1]).astype(np.int32)
+    counts = np.bincount(y, minlength=3)
+    return x, y, {number: samples / (3 * count) for number, count in enumerate(counts)}
+
+
+class Skewed(keras.utils.PyDataset):  # type: ignore[misc]
+    """Six batches by number."""
+
+    def __init__(self, x: Any, y: Any, **how: Any) -> None:
+        super().__init__(**how)
+        self.x, self.y = x, y
+        self.log: list[str] = []
+
+    def __len__(self) -> int:
+        return 6
+
+    def __getitem__(self, index: int) -> Any:
+        part = slice(10 * (index % 6), 10 * (index % 6) + 10)
+        return self.x[part], self.y[part]
+
+    def on_epoch_begin(self) -> None:
+        self.log.append("begin")
+
+    def on_epoch_end(self) -> None:
+        self.log.append("end")
+
+
+def test_balanced_weights_of_classes() -> None:
+    x, y, weights = skewed()
+    how = {"epochs": 2, "verbose": 0, "shuffle": False}
+    one = made().fit(x, y, 10, class_weight=weights, **how)
+    given = {
+        "integers": (x, y),
+        "one column": (x, y[:, None]),
+        "floats": (x, y.astype(float)),
+        "list": (x, y.tolist()),
+        "tensor": (x, tf.constant(y)),
+    }
+    for kind, data in given.items():
+        other = made().fit(*data, 10, class_weight="balanced", **how)
+        assert other.history == one.history, kind
+    batches = tf.data.Dataset.from_tensor_slices((x, y)).batch(10)
+    for data in (batches, Skewed(x, y)):
+        other = made().fit(data, class_weight="balanced", **how)
+        assert other.history == one.history
+
+
+def test_balanced_weights_of_one_hot_targets_and_a_class_that_is_not_there() -> None:
+    y = np.array([0, 0, 2, 0])
+    for targets in (y, np.eye(4)[y], tf.constant(np.eye(4, dtype=np.float32)[y])):
+        weights = class_weights.resolved("balanced", None, targets)
+        assert weights == {0: 4 / (2 * 3), 2: 4 / (2 * 1)}
+
+
+def test_batches_whose_targets_cannot_be_counted() -> None:
+    x, y, _ = skewed()
+    batches = tf.data.Dataset.from_tensor_slices((x, y)).batch(10)
+
+    class Endless(Skewed):
+        num_batches = None
+
+    for data, text in (
+        (iter(batches), "a generator can be read once only"),
+        (batches.repeat(), "do not end. Received: "),
+        (Endless(x, y), "do not end. Received: Endless"),
+    ):
+        with pytest.raises(ValueError, match="`class_weight='balanced'`") as caught:
+            made().fit(data, steps_per_epoch=6, verbose=0, class_weight="balanced")
+        assert text in str(caught.value)
+    with pytest.raises(ValueError, match="Received: y=None"):
+        made().fit(x, class_weight="balanced")
+    with pytest.raises(ValueError, match="only supported for Models with a single"):
+        made().fit(x, {"a": y, "b": y}, class_weight="balanced")
+    with pytest.raises(ValueError, match="fit takes 'balanced' too"):
+        made().train_on_batch(x, y, class_weight="balanced")
+
+
+def test_a_py_dataset_of_keras_3() -> None:
+    x, y, _ = skewed()
+    data = Skewed(x, y, workers=2, use_multiprocessing=True, max_queue_size=4)
+    assert data.num_batches == 6
+    made().fit(data, epochs=2, verbose=0)
+    assert data.log == ["begin", "end"] * 2
+
+
+def test_a_py_dataset_without_an_end() -> None:
+    x, y, _ = skewed()
+
+    class Endless(Skewed):
+        num_batches = None
+
+    with pytest.raises(ValueError, match="specify the number of steps"):
+        made().fit(Endless(x, y), verbose=0)
+    endless = made().fit(Endless(x, y), epochs=2, steps_per_epoch=6, verbose=0)
+    one = made().fit(Skewed(x, y), epochs=2, shuffle=False, verbose=0)
+    assert endless.history == one.history
 
 
 # --- frames ---------------------------------------------------------------------------

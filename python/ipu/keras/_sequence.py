@@ -11,8 +11,9 @@ class Sequence:
     """Base class of data that a program makes batch by batch.
 
     A subclass defines ``__getitem__(index)``, which gives ``(x, y)``, and
-    ``__len__()``. Models outside of a strategy take it in place of a data set. In the
-    scope of a strategy shapes must be known before there are data: give
+    ``__len__()``, and may define ``on_epoch_begin()`` and ``on_epoch_end()``. Models
+    outside of a strategy take it in place of a data set. In the scope of a strategy
+    shapes must be known before there are data: give
     ``tf.data.Dataset.from_generator(lambda: sequence, output_signature=...)``.
 
     Args:
@@ -62,9 +63,32 @@ class Sequence:
         """Give the number of batches."""
         raise NotImplementedError(f"{type(self).__name__} must define __len__().")
 
+    @property
+    def num_batches(self) -> int | None:
+        """The number of batches: ``len(self)``, unless a subclass says otherwise.
+
+        None where there is no end: ``fit`` then needs ``steps_per_epoch``.
+        """
+        return len(self)
+
+    def on_epoch_begin(self) -> None:
+        """Do something before the first batch of an epoch is made."""
+
     def on_epoch_end(self) -> None:
-        """Do something between two epochs."""
+        """Do something after the last batch of an epoch."""
 
     def __iter__(self) -> Iterator[Any]:
         """Give the batches in order."""
         return (self[index] for index in range(len(self)))
+
+
+def number_of_batches(batches: Any) -> int | None:
+    """Give the number of batches of a sequence, or None where there is no end.
+
+    Args:
+        batches: A :class:`Sequence`, or what is like one but for ``num_batches``.
+    """
+    if hasattr(batches, "num_batches"):
+        count: int | None = batches.num_batches
+        return count
+    return len(batches)

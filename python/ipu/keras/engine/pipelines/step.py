@@ -25,7 +25,7 @@ from ipu.keras.engine.pipelines.calls import (
     check_dependencies,
     flatten,
 )
-from ipu.keras.engine.training.compile_utils import with_class_weight
+from ipu.keras.engine.training.class_weights import with_class_weight
 from ipu.keras.engine.training.data_adapter import expand, unpack
 from ipu.tf._tensor.notes import note
 

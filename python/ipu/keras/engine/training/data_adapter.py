@@ -12,6 +12,7 @@ import numpy as np
 from ipu import tf
 from ipu._text.user_warnings import warn_user
 from ipu.keras._random_state import Order
+from ipu.keras._sequence import number_of_batches
 from ipu.keras._types import Nest
 from ipu.keras.engine.training.batches import (
     Batches,
@@ -21,7 +22,7 @@ from ipu.keras.engine.training.batches import (
     from_dataset,
 )
 from ipu.keras.engine.training.host_sources import GeneratorSource, SequenceSource
-from ipu.keras.engine.training.step_plan import UNKNOWN
+from ipu.keras.engine.training.step_plan import INFINITE, UNKNOWN
 from ipu.tf._string_ops.tensors import plain
 from ipu.tf._tensor.foreign import array_of
 from ipu.tf.dtypes import DEVICE_DTYPES
@@ -29,6 +30,7 @@ from ipu.tf.dtypes import DEVICE_DTYPES
 __all__ = [
     "Given",
     "Workers",
+    "arrays_of",
     "as_batches",
     "is_batched",
     "one_batch",
@@ -157,7 +159,7 @@ def _arrays_of(x: Any, y: Any, sample_weight: Any) -> tuple[Nest, ...]:
 
 def _named_arrays(parts: Sequence[Any]) -> tuple[Nest, ...]:
     """Arrays of inputs, targets and weights, as far as they are there."""
-    return tuple(map(_as_arrays, parts, ("x", "y", "sample_weight")))
+    return tuple(map(arrays_of, parts, ("x", "y", "sample_weight")))
 
 
 def _from_python(
@@ -177,9 +179,14 @@ def _from_python(
     # a sequence of Keras 3 has them as attributes
     threads = getattr(data, "workers", None) or workers.threads
     ahead = getattr(data, "max_queue_size", None) or workers.ahead
+    count = number_of_batches(data)
     sequence = SequenceSource(data, _as_element, order, threads, ahead)
     return Batches(
-        None, len(data), is_endless=True, is_open=True, read_by_host=sequence
+        None,
+        INFINITE if count is None else count,
+        is_endless=True,
+        is_open=True,
+        read_by_host=sequence,
     )
 
 
@@ -230,10 +237,15 @@ def _is_under_tensorflows_name() -> bool:
     return drop_in.installed()
 
 
-def _as_arrays(data: Nest, name: str) -> Nest:
-    """Arrays of device dtypes, in tuples and dicts."""
+def arrays_of(data: Nest, name: str) -> Nest:
+    """Give arrays of device dtypes, in tuples and dicts.
+
+    Args:
+        data: What the user gave.
+        name: Its argument, for messages.
+    """
     if isinstance(data, Mapping):
-        return {key: _as_arrays(value, name) for key, value in data.items()}
+        return {key: arrays_of(value, name) for key, value in data.items()}
     if isinstance(data, (list, tuple)):
         if _is_of_numbers(data):
             try:
@@ -244,7 +256,7 @@ def _as_arrays(data: Nest, name: str) -> Nest:
                     "an array. Make all rows equally long, "
                     "for example with zeros at their ends."
                 ) from None
-        return tuple(_as_arrays(value, name) for value in data)
+        return tuple(arrays_of(value, name) for value in data)
     if data is None:
         raise ValueError(f"Failed to find data for `{name}`. Received: None.")
     data = plain(data)
@@ -312,7 +324,7 @@ def split_validation(
             f"{way}"
         )
     arrays = [
-        None if part is None else _as_arrays(part, name)
+        None if part is None else arrays_of(part, name)
         for part, name in zip(parts, ("x", "y", "sample_weight"), strict=True)
     ]
     samples = len(tf.nest.flatten(arrays[0])[0])

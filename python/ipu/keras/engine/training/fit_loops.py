@@ -20,7 +20,7 @@ from ipu.keras.callbacks.callback import Callback, CallbackList
 from ipu.keras.callbacks.history import History
 from ipu.keras.callbacks.progbar import ProgbarLogger
 from ipu.keras.engine.training.batches import Batches, Passes
-from ipu.keras.engine.training.compile_utils import bytes_of
+from ipu.keras.engine.training.class_weights import bytes_of
 from ipu.keras.engine.training.data_adapter import Given, as_batches
 from ipu.keras.engine.training.execution import make_steps, over_replicas, settle
 from ipu.keras.engine.training.host_loop import FunctionLoop, HostLoop

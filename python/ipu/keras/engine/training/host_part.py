@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ipu import tf
-from ipu.keras._sequence import Sequence
+from ipu.keras._sequence import Sequence, number_of_batches
 from ipu.keras._types import Nest
 from ipu.keras.engine.symbols.functional_graph import Graph
 from ipu.keras.engine.symbols.keras_tensor import KerasTensor, Node
@@ -173,6 +173,15 @@ class _Fed(Sequence):
     def __len__(self) -> int:
         return len(self._batches)
 
+    @property
+    def num_batches(self) -> int | None:
+        """The number of batches, or None."""
+        return number_of_batches(self._batches)
+
+    def on_epoch_begin(self) -> None:
+        """Do what the sequence does before an epoch."""
+        getattr(self._batches, "on_epoch_begin", bool)()
+
     def on_epoch_end(self) -> None:
-        """Do what the sequence does between two epochs."""
+        """Do what the sequence does after an epoch."""
         self._batches.on_epoch_end()

@@ -17,6 +17,7 @@ from ipu import tf
 from ipu._device.generators import generator_of_pass
 from ipu._device.locks import Condition
 from ipu.keras._random_state import Order
+from ipu.keras._sequence import number_of_batches
 from ipu.keras._types import Nest
 from ipu.tf.data import Iterator as DataIterator
 
@@ -227,7 +228,7 @@ class SequenceSource(HostSource):
             yield from self._one_pass()
 
     def _one_pass(self) -> Iterator[Nest]:
-        count = len(self._sequence)
+        count = number_of_batches(self._sequence)
         numbers = iter(self._numbers(count))
         begin = getattr(self._sequence, "on_epoch_begin", None)
         if begin is not None:
@@ -241,8 +242,10 @@ class SequenceSource(HostSource):
             if given == count:
                 self._sequence.on_epoch_end()
 
-    def _numbers(self, count: int) -> Iterable[int]:
+    def _numbers(self, count: int | None) -> Iterable[int]:
         """The batches of the next pass, in order."""
+        if count is None:
+            return itertools.count()
         if self._order is None:
             return range(count)
         random = generator_of_pass(self._order.seed, self._next)

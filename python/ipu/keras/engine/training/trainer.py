@@ -23,12 +23,10 @@ from ipu.keras.callbacks.backup import finished_epochs
 from ipu.keras.callbacks.history import History
 from ipu.keras.engine.base_layer import Layer
 from ipu.keras.engine.pipelines.ipu_options import IPUOptions
-from ipu.keras.engine.training import fit_loops
+from ipu.keras.engine.training import class_weights, fit_loops
 from ipu.keras.engine.training.compile_utils import (
     LossesContainer,
     MetricsContainer,
-    bytes_of,
-    with_class_weight,
 )
 from ipu.keras.engine.training.data_adapter import (
     Given,
@@ -278,7 +276,10 @@ class Trainer(IPUOptions):
             validation_split: The last part of arrays, kept for validation.
             validation_data: ``(x, y)``, ``(x, y, weights)`` or batches.
             shuffle: Whether arrays, or batches of a sequence, are shuffled anew.
-            class_weight: Weights of the loss by class number; 1 for the others.
+            class_weight: Weights of the loss by class number; 1 for the others. Or
+                ``"balanced"``: the number of samples, over that of the classes times
+                that of the samples of the class (scikit-learn's rule), counted in
+                arrays or, once before training, in batches.
             sample_weight: A weight for each sample of arrays.
             initial_epoch: The number of the first epoch, from 0.
             steps_per_epoch: Batches of an epoch; None for all. The next epoch goes on
@@ -307,6 +308,7 @@ class Trainer(IPUOptions):
         parts = (self._fed(x), y, sample_weight)
         if validation_split and validation_data is None:
             parts, validation_data = split_validation(parts, validation_split)
+        class_weight = class_weights.resolved(class_weight, x, parts[1])
         resumed = max(finished_epochs(self, callbacks) - initial_epoch, 0)
         initial_epoch += resumed
         with self._scope(), held_device(), self._trainable_as_compiled():
@@ -717,7 +719,7 @@ class Trainer(IPUOptions):
 
         def train(element: Nest) -> Nest:
             if class_weight is not None:
-                element = with_class_weight(element, class_weight)
+                element = class_weights.with_class_weight(element, class_weight)
             self._step_loss = None
             logs = _checked_logs("train_step", convert_call(self.train_step)(element))
             loss, self._step_loss = self._step_loss, None
@@ -833,7 +835,7 @@ class Trainer(IPUOptions):
             x: Arrays or tensors (lists and dicts of them for several inputs).
             y: Targets.
             sample_weight: A weight for each sample.
-            class_weight: As for ``fit``.
+            class_weight: Weights by class number, as for ``fit``.
             reset_metrics: Whether the results are of this batch alone.
             return_dict: Whether the results come by name.
 
@@ -911,7 +913,7 @@ class Trainer(IPUOptions):
                 self._prepare(mode, spec)
                 return BatchProgram(step.__name__)
 
-            kind = "batch", bytes_of(class_weight)
+            kind = "batch", class_weights.bytes_of(class_weight)
             program = self._programs.take(self, mode, *kind, make=make)
             program.begin(step)
             results = program(element)
