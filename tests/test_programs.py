@@ -307,7 +307,24 @@ def check_graph_variables(got):
         assert words in got["message"]
 
 
+def check_graph_outside(got):
+    b = np.array([1.0, 4.0, 9.0])
+    smooth = np.convolve(b + 2.0, [0.25, 0.5, 0.25], mode="same")
+    assert got["found"] == pytest.approx(b + smooth)
+    turned = np.array([1.0, 2.0, 3.0])
+    for _ in range(3):
+        turned = turned[::-1] * [1.0, 2.0, 3.0]
+    assert got["turned"] == turned.tolist() and got["calls"] == [3]
+
+
+def check_second_outside(got):
+    assert got["weight"] == pytest.approx(got["expected"], rel=1e-5)
+    assert got["seen"] == pytest.approx(got["largest"], rel=1e-5)
+
+
 CHECKS = {
+    "graph_outside": check_graph_outside,
+    "second_outside": check_second_outside,
     "third_concurrent": check_third_concurrent,
     "third_cast": check_third_cast,
     "graph_variables": check_graph_variables,

@@ -33,7 +33,8 @@ _UNDECIDABLE = {
     ("_device/devices.py", "running"): "a device of PRE_COMPILE may be one to "
     "compile for",
     ("_layers/recurrent.py", "call"): "masks come with the values of layers before",
-    ("scopes.py", "outside_compilation_scope"): _DEVICE,
+    ("tf/_functions/host_calls.py", "may_call"): _DEVICE,
+    ("tf/_functions/host_calls.py", "_types_of"): _DEVICE,
     ("drop_in/_absent.py", "__setattr__"): "names are checked where they are imported",
     ("drop_in/_absent.py", "_use"): "names are checked where they are imported",
     ("drop_in/first_keras/restricted.py", "_refuse_unsupported"): "asks the table",

@@ -8,8 +8,6 @@ import pytest
 from simulated_ipus import attach
 
 from ipu import scopes, tf
-from ipu._text.missing import NotThereYetError
-from ipu.tf._functions.function import DeviceFunction
 
 
 def test_ipu_scope_places_variables():
@@ -67,13 +65,6 @@ def test_outside_compilation_scope_needs_a_function():
         scopes.outside_compilation_scope(),
     ):
         pass
-
-    def body(x):
-        with scopes.outside_compilation_scope():
-            return x + 1.0
-
-    with pytest.raises(NotThereYetError, match="IPUOutfeedQueue"):
-        DeviceFunction(body)(tf.constant(1.0))
 
 
 def test_frontend_attribute_is_checked():

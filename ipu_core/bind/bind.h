@@ -24,6 +24,7 @@
     X(device) \
     X(infeed) \
     X(outfeed) \
+    X(host_function) \
     X(dataset) \
     X(dataset_iterator) \
     X(feeder) \

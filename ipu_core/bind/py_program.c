@@ -622,7 +622,7 @@ set_name(PyObject *object, PyObject *value, void *Py_UNUSED(closure))
       ipu_py_type_list(self->program->inputs, self->program->input_count), NULL, \
       "(dtype, shape) of each input.") \
     X(T, has_queues, PyBool_FromLong(has_queues(self->program)), NULL, \
-      "Whether it uses an infeed or outfeed.")
+      "Whether it uses an infeed, an outfeed or a function of the host's.")
 IPU_PY_ATTRIBUTES(py_program, ATTRIBUTES);
 
 static PyMethodDef program_methods[] = {

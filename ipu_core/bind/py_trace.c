@@ -4,8 +4,10 @@
  * it the one that ops go to. */
 #define NO_IMPORT_ARRAY
 #include "bind/bind.h"
+#include "graph/effects.h"
 #include "graph/reach.h"
 #include "graph/trips.h"
+#include "graph/users.h"
 
 enum { HELD_BYTES = 4096, MAX_ATTRS = 24 }; /* larger tensors are not copied */
 
@@ -332,7 +334,8 @@ parse_resource(ipu_graph *graph, PyObject *object, int64_t *out)
 {
     static const char *const kinds[] = {[IPU_RESOURCE_VARIABLE] = "variable",
                                         [IPU_RESOURCE_INFEED] = "infeed",
-                                        [IPU_RESOURCE_OUTFEED] = "outfeed"};
+                                        [IPU_RESOURCE_OUTFEED] = "outfeed",
+                                        [IPU_RESOURCE_HOST] = "host"};
     const char *kind_name;
     const char *name;
     long long id;
@@ -340,7 +343,7 @@ parse_resource(ipu_graph *graph, PyObject *object, int64_t *out)
     if (!PyArg_ParseTuple(object, "sLOz:resource", &kind_name, &id, &list, &name)) {
         return -1;
     }
-    int kind = ipu_py_choice("resource", kind_name, kinds, 3);
+    int kind = ipu_py_choice("resource", kind_name, kinds, IPU_RESOURCE_COUNT);
     uint32_t count;
     uint32_t index = 0;
     ipu_type *types =
@@ -436,6 +439,67 @@ trace_uses(PyObject *self, PyObject *args)
                              : op == IPU_OP_ID_OUTFEED_ENQUEUE ? IPU_RESOURCE_OUTFEED
                                                                : IPU_RESOURCE_VARIABLE;
     return PyBool_FromLong(ipu_trace_uses(ipu_py_trace_of(self), op, kind, id));
+}
+
+typedef struct use_finder {
+    ipu_value value;
+    bool found;
+} use_finder;
+
+static ipu_status
+find_use(void *state, ipu_value *place, ipu_node user)
+{
+    use_finder *finder = state;
+    (void)user;
+    finder->found |= place->index == finder->value.index;
+    return IPU_OK;
+}
+
+/* The result of a function of the host's that nothing has used yet gets another shape.
+ * Returns (the resource's id, which of its types), or None where it is something else. */
+static PyObject *
+trace_set_host_shape(PyObject *self, PyObject *args)
+{
+    ipu_graph *graph = ipu_py_trace_of(self)->graph;
+    ipu_py_state *state = ipu_py_state_of(self);
+    PyObject *object;
+    ipu_type type;
+    if (!PyArg_ParseTuple(args, "O!O&:set_host_shape", state->tensor_type, &object,
+                          ipu_py_type_converter, &type)) {
+        return NULL;
+    }
+    ipu_py_tensor *tensor = (ipu_py_tensor *)object;
+    ipu_value value = tensor->value;
+    const ipu_node_data *node =
+        tensor->trace == self ? ipu_producer_of(graph, value) : NULL;
+    const ipu_node_data *made = node;
+    if (node != NULL && node->op == IPU_OP_ID_CUSTOM_GRADIENT) {
+        value = node->inputs[0];
+        made = ipu_producer_of(graph, value);
+    }
+    use_finder finder = {.value = tensor->value};
+    ipu_ctx ctx = ipu_py_ctx();
+    for (uint32_t b = 0; b < graph->blocks.count; b++) {
+        if (!ipu_is_node(ipu_block_of(graph, (ipu_block){b})->owner) &&
+            !ipu_py_is_ok(
+                &ctx, ipu_block_each_use(graph, (ipu_block){b}, find_use, &finder))) {
+            return NULL;
+        }
+    }
+    if (made == NULL || made->op != IPU_OP_ID_HOST_CALL || finder.found ||
+        type.dtype != tensor->type.dtype) {
+        Py_RETURN_NONE;
+    }
+    const ipu_resource *host = &graph->resources.items[ipu_node_resource(made, 0)];
+    uint32_t number = made->input_count;
+    while (ipu_node_output(made, number - made->input_count).index != value.index) {
+        number++;
+    }
+    ((ipu_type *)(uintptr_t)host->types)[number] = type; /* the graph's own */
+    ipu_value_of(graph, value)->type = type;
+    ipu_value_of(graph, tensor->value)->type = type;
+    tensor->type = type;
+    return Py_BuildValue("(LI)", (long long)host->id, number);
 }
 
 static PyObject *
@@ -913,6 +977,8 @@ static PyMethodDef trace_methods[] = {
      "The last node of the innermost block, for mark_backward."},
     {"mark_backward", trace_mark_backward, METH_O,
      "Says of the nodes of the innermost block after that one that they go backwards."},
+    {"set_host_shape", trace_set_host_shape, METH_VARARGS,
+     "Gives an unused result of a function of the host's another shape."},
     {"move_to_remote", trace_move_to_remote, METH_O,
      "Puts a variable that the trace uses into remote memory: nodes work on copies."},
     {"captures", trace_captures, METH_VARARGS,

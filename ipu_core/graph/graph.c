@@ -119,8 +119,8 @@ ipu_status
 ipu_graph_add_resource(ipu_ctx *ctx, ipu_graph *graph, const ipu_resource *resource,
                        uint32_t *out)
 {
-    const uint64_t kinds = IPU_RESOURCE_OUTFEED + 1;
-    uint64_t key = (uint64_t)resource->id * kinds + (uint64_t)resource->kind;
+    uint64_t key =
+        (uint64_t)resource->id * IPU_RESOURCE_COUNT + (uint64_t)resource->kind;
     *out = ipu_id_map_get(&graph->resource_numbers, key, IPU_NO_INDEX);
     if (*out != IPU_NO_INDEX) {
         return IPU_OK;

@@ -91,7 +91,7 @@ typedef struct ipu_block_data {
     ipu_node last;
     ipu_node cursor; /* new nodes go in front of it; IPU_NO_NODE: to the end */
     uint32_t node_count;
-    uint32_t height; /* how deep blocks are nested in it; 0: it holds none */
+    uint32_t height;  /* how deep blocks are nested in it; 0: it holds none */
     ipu_block parent; /* the block around it; IPU_NO_BLOCK: it is the main one */
     /* A block that it sees as if it lay in it, too: autodiff derives the gradient of a
      * block so, until it has brought what that uses. IPU_NO_BLOCK: none. */
@@ -103,10 +103,13 @@ typedef struct ipu_block_data {
 typedef enum ipu_resource_kind {
     IPU_RESOURCE_VARIABLE,
     IPU_RESOURCE_INFEED,
-    IPU_RESOURCE_OUTFEED
+    IPU_RESOURCE_OUTFEED,
+    IPU_RESOURCE_HOST, /* a function of the host's */
+    IPU_RESOURCE_COUNT
 } ipu_resource_kind;
 
-/* A variable has one type; a queue one type per component. `id` is the stable id on the
+/* A variable has one type; a queue one type per component; a function of the host's those
+ * of its operands, then those of its results. `id` is the stable id on the
  * device (run/device.h), the same for every graph that uses the resource. */
 typedef struct ipu_resource {
     ipu_resource_kind kind;
@@ -114,7 +117,7 @@ typedef struct ipu_resource {
     uint32_t type_count;
     const ipu_type *types;
     const char *name;
-    bool is_remote; /* a variable that lies in remote memory, not in the IPU's */
+    bool is_remote;        /* a variable that lies in remote memory, not in the IPU's */
     int64_t panel_columns; /* a program's: of the panels that it keeps the variable in
                               (kernels/core/kernel.h); 0: it lies by rows */
 } ipu_resource;

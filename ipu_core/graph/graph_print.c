@@ -186,7 +186,7 @@ print_block(printer *p, ipu_block id, int indent)
 static void
 print_resources(printer *p)
 {
-    static const char *const kinds[] = {"variable", "infeed", "outfeed"};
+    static const char *const kinds[] = {"variable", "infeed", "outfeed", "host"};
     for (size_t i = 0; i < p->graph->resources.count; i++) {
         const ipu_resource *resource = &p->graph->resources.items[i];
         ipu_text_print(&p->text, "resource r%zu %s id=%" PRId64 " %s", i,

@@ -208,6 +208,31 @@ ipu_infer_outfeed_enqueue(ipu_infer_call *call)
     return IPU_OK;
 }
 
+ipu_status
+ipu_infer_host_call(ipu_infer_call *call)
+{
+    const ipu_resource *host = NULL;
+    IPU_TRY(resource_of(call, ipu_attrs_int(call->attrs, IPU_ATTR_RESOURCE, -1),
+                        IPU_RESOURCE_HOST, &host));
+    uint32_t count = call->input_count;
+    IPU_FAIL_IF(call->ctx,
+                count > host->type_count || host->type_count - count > call->capacity,
+                INVALID_ARGUMENT,
+                "%u operands of a function of %u types; at most %u "
+                "results are supported",
+                count, host->type_count, call->capacity);
+    for (uint32_t i = 0; i < count; i++) {
+        IPU_FAIL_IF(call->ctx, !ipu_type_equal(&host->types[i], &call->inputs[i]),
+                    INVALID_ARGUMENT, "operand %u of the function is %s, but got %s", i,
+                    IPU_TYPE_TEXT(&host->types[i]), IPU_TYPE_TEXT(&call->inputs[i]));
+    }
+    call->output_count = host->type_count - count;
+    for (uint32_t i = 0; i < call->output_count; i++) {
+        call->outputs[i] = host->types[count + i];
+    }
+    return IPU_OK;
+}
+
 /* --- replicas --------------------------------------------------------------------- */
 
 ipu_status

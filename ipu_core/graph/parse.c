@@ -497,6 +497,8 @@ parse_resource(parser *p)
         resource.kind = IPU_RESOURCE_VARIABLE;
     } else if (accept(p, "infeed")) {
         resource.kind = IPU_RESOURCE_INFEED;
+    } else if (accept(p, "host")) {
+        resource.kind = IPU_RESOURCE_HOST;
     } else {
         IPU_TRY(expect(p, "outfeed"));
         resource.kind = IPU_RESOURCE_OUTFEED;

@@ -35,6 +35,7 @@ differs(const walker *w, const ipu_node_data *node)
 {
     uint32_t flags = ipu_node_flags(node);
     bool found = node->op == IPU_OP_ID_INFEED_DEQUEUE ||
+                 node->op == IPU_OP_ID_HOST_CALL ||
                  node->op == IPU_OP_ID_REPLICA_INDEX ||
                  ((flags & IPU_OP_RANDOM) != 0 && !has_key(node));
     if (node->op == IPU_OP_ID_ALL_REDUCE &&

@@ -193,7 +193,9 @@ check_variables_of(ipu__pipe *p, ipu_node user, ipu_node id, owner *owners)
             "%s '%s' is used by stage %d on IPU %" PRIu32 " and by stage %d on IPU "
             "%" PRIu32 ": an input can only be used by pipeline stages on the same "
             "IPU. Map the stages that share it to one IPU with device_mapping",
-            resource->kind == IPU_RESOURCE_VARIABLE ? "the variable" : "the queue",
+            resource->kind == IPU_RESOURCE_VARIABLE ? "the variable"
+            : resource->kind == IPU_RESOURCE_HOST   ? "the host's function"
+                                                    : "the queue",
             resource->name == NULL ? "" : resource->name, (int)stage_of(p, first),
             p->l->program->streams.items[known->stream].ipu, (int)stage_of(p, node),
             p->l->program->streams.items[stream].ipu);

@@ -306,6 +306,25 @@ lower_enqueue(lowering *l, const ipu_node_data *node)
     return ipu__lower_emit(l, node, &enqueue);
 }
 
+static ipu_status
+lower_host_call(lowering *l, const ipu_node_data *node)
+{
+    uint32_t index = ipu_node_resource(node, 0);
+    ipu_instruction host = {.kind = IPU_INSTRUCTION_HOST,
+                            .output_count = node->output_count};
+    ipu_place *outputs;
+    IPU_TRY(use_resource(l, index, &host.resource));
+    IPU_TRY(input_places(l, node, &host));
+    IPU_TRY(ipu__lower_new_places(l, node->output_count, &outputs));
+    for (uint32_t i = 0; i < node->output_count; i++) {
+        IPU_TRY(ipu__lower_place(l, ipu_node_output(node, i)));
+        outputs[i] = root_of(l, ipu_node_output(node, i))->place;
+    }
+    host.outputs = outputs;
+    host.cost = queue_cost(l, host.resource);
+    return ipu__lower_emit(l, node, &host);
+}
+
 /* A second input with the same bytes may be read at other positions than it is written
  * (broadcast). */
 bool
@@ -429,8 +448,8 @@ lower_kernel(lowering *l, ipu_node id, const ipu_node_data *node)
     IPU_TRY(ipu_attrs_copy(l->ctx, &l->program->arena, node->attrs, &spec.attrs));
     IPU_TRY(ipu_kernel_prepare(l->ctx, &l->program->arena, &spec, l->options->variant,
                                l->options->cpu));
-    IPU_TRY(ipu_kernel_guard(l->ctx, &l->program->arena, &spec,
-                             &l->options->behaviour));
+    IPU_TRY(
+        ipu_kernel_guard(l->ctx, &l->program->arena, &spec, &l->options->behaviour));
     spec.fails_later = ipu_failures_of(&l->failures, id) == IPU_FAILS_AFTER;
     IPU_TRY(IPU_ARRAY_PUSH(l->ctx, &l->program->specs, spec));
     instruction.cost =
@@ -482,6 +501,8 @@ lower_node(lowering *l, ipu_node id, const ipu_node_data *node)
         return lower_dequeue(l, id, node);
     case IPU_OP_ID_OUTFEED_ENQUEUE:
         return lower_enqueue(l, node);
+    case IPU_OP_ID_HOST_CALL:
+        return lower_host_call(l, node);
     default:
         break;
     }

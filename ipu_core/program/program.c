@@ -32,6 +32,15 @@ types_of(const ipu_program *program, const ipu_instruction *instruction, bool is
         const ipu_resource *queue = &program->resources.items[instruction->resource];
         return (operand_types){queue->types, queue->type_count};
     }
+    case IPU_OPERANDS_HOST: {
+        const ipu_resource *host = &program->resources.items[instruction->resource];
+        uint32_t inputs = instruction->input_count < host->type_count
+                              ? instruction->input_count
+                              : host->type_count;
+        return is_output
+                   ? (operand_types){host->types + inputs, host->type_count - inputs}
+                   : (operand_types){host->types, inputs};
+    }
     case IPU_OPERANDS_CHANNEL: {
         const ipu_channel *channel = &program->channels.items[instruction->channel];
         return (operand_types){channel->types, channel->type_count};

@@ -54,6 +54,7 @@ typedef enum ipu_operands {
     IPU_OPERANDS_SPEC,    /* the kernel's */
     IPU_OPERANDS_BYTES,   /* one, of `bytes` */
     IPU_OPERANDS_QUEUE,   /* the components of `resource` */
+    IPU_OPERANDS_HOST,    /* those of the function `resource` */
     IPU_OPERANDS_CHANNEL, /* the tensors of a message of `channel` */
     IPU_OPERANDS_INT32,   /* a scalar */
     IPU_OPERANDS_BOOL
@@ -71,6 +72,8 @@ typedef enum ipu_operands {
       "waits for the infeed's next element, gives the last one back") \
     X(ENQUEUE, enqueue, QUEUE, NONE, true, "$i -> resource $r", \
       "waits for room in the outfeed, copies the inputs there") \
+    X(HOST, host, HOST, HOST, true, "resource $r($i) -> $o", \
+      "calls a function of the host's, on the thread that runs the program") \
     X(SEND, send, CHANNEL, NONE, true, "$i -> channel $c", \
       "waits for room in the channel, copies the inputs there") \
     X(RECEIVE, receive, NONE, CHANNEL, true, "channel $c -> $o", \
@@ -121,7 +124,7 @@ typedef struct ipu_instruction {
     const ipu_place *outputs;
     uint32_t spec;           /* KERNEL, COLLECTIVE: index into specs */
     uint32_t meeting;        /* COLLECTIVE: its number among all of the program */
-    uint32_t resource;       /* DEQUEUE, ENQUEUE: index into resources */
+    uint32_t resource;       /* DEQUEUE, ENQUEUE, HOST: index into resources */
     uint32_t channel;        /* SEND, RECEIVE: index into channels */
     uint32_t loop;           /* LOOP, WHILE, TEST, NEXT: which counter */
     int32_t target;          /* the same and JUMP: instruction; SWITCH: after it */
@@ -218,7 +221,7 @@ typedef struct ipu_program {
     const void *constants;
     size_t constant_bytes;
     size_t workspace_bytes; /* the largest of any kernel; each stream has its own */
-    size_t part_bytes;      /* the same of a part of a region; each thread has its own */
+    size_t part_bytes; /* the same of a part of a region; each thread has its own */
     uint32_t micro_batches; /* of a step: so far the step counter moves on */
     uint32_t meeting_count; /* COLLECTIVE instructions */
     bool uses_random;

@@ -68,6 +68,7 @@ print_resource(ipu_text *out, const ipu_resource *resource, uint32_t index)
         [IPU_RESOURCE_VARIABLE] = "variable",
         [IPU_RESOURCE_INFEED] = "infeed",
         [IPU_RESOURCE_OUTFEED] = "outfeed",
+        [IPU_RESOURCE_HOST] = "host",
     };
     char text[128];
     ipu_text_print(out, "resource %" PRIu32 " %s id=%" PRId64, index,

@@ -86,6 +86,12 @@ check_names(ipu__checker *c, const ipu_instruction *instruction)
                                               : IPU_RESOURCE_INFEED) != NULL,
                 "it uses a queue that does not exist, or is of the other kind");
         break;
+    case IPU_OPERANDS_HOST:
+        REQUIRE(c,
+                ipu__verify_resource_at(c, instruction->resource, IPU_RESOURCE_HOST) !=
+                    NULL,
+                "it calls a function that does not exist");
+        break;
     case IPU_OPERANDS_CHANNEL:
         REQUIRE(c,
                 instruction->channel < program->channels.count &&
@@ -365,6 +371,7 @@ check_range(ipu__checker *c, size_t begin, size_t end)
         case IPU_INSTRUCTION_COPY:
         case IPU_INSTRUCTION_RESERVE:
         case IPU_INSTRUCTION_ENQUEUE:
+        case IPU_INSTRUCTION_HOST:
         case IPU_INSTRUCTION_SEND:
         case IPU_INSTRUCTION_RECEIVE:
             break;

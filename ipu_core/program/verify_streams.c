@@ -34,7 +34,8 @@ static void
 note_instruction(owners *o, const ipu_instruction *instruction, uint32_t stream)
 {
     if (instruction->kind == IPU_INSTRUCTION_DEQUEUE ||
-        instruction->kind == IPU_INSTRUCTION_ENQUEUE) {
+        instruction->kind == IPU_INSTRUCTION_ENQUEUE ||
+        instruction->kind == IPU_INSTRUCTION_HOST) {
         note_user(&o->users[instruction->resource], stream);
     }
     for (uint32_t k = 0; k < ipu_operand_count(instruction); k++) {

@@ -23,6 +23,8 @@ ipu__stream_can_go_on(ipu__stream *stream)
                                     stream->replica->resources[instruction->resource],
                                     stream->replica->number, &found) != IPU_OK ||
                found;
+    case IPU_INSTRUCTION_HOST:
+        return ipu__executor_is_here(stream->executor);
     case IPU_INSTRUCTION_SEND:
         return ipu__channel_has_room(&stream->replica->channels[instruction->channel]);
     case IPU_INSTRUCTION_RECEIVE:
@@ -35,6 +37,12 @@ ipu__stream_can_go_on(ipu__stream *stream)
     default:
         return true;
     }
+}
+
+bool
+ipu__stream_waits_for_thread(const ipu__stream *stream)
+{
+    return stream->code->instructions.items[stream->at].kind == IPU_INSTRUCTION_HOST;
 }
 
 bool

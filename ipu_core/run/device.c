@@ -67,6 +67,7 @@ struct ipu_device {
     ipu_lock lock; /* protects all below but the atomics */
     pthread_cond_t changed;
     bool running;
+    pthread_t runs_on; /* while it runs: the thread */
     bool in_step;
     uint64_t arrived;
     uint64_t served;
@@ -231,6 +232,13 @@ static ipu_status
 check_wait_locked(ipu_ctx *ctx, const ipu_device *device, ipu_device_wait *wait,
                   const char *what)
 {
+    IPU_FAIL_IF(
+        ctx, device->running && pthread_equal(device->runs_on, pthread_self()),
+        FAILED_PRECONDITION,
+        "A function of the host's that a program calls %s of the same device, "
+        "which is at work until the function returns. Hand the function what it "
+        "needs as an argument, and take out what it makes as its result",
+        what);
     IPU_FAIL_IF(ctx, awaits_caller_locked(device, wait), FAILED_PRECONDITION,
                 "A generator or a function of a data set that feeds a program %s while "
                 "that program waits for its element: neither would ever go on. Do that "
@@ -309,6 +317,7 @@ ipu__device_begin(ipu_ctx *ctx, ipu_device *device, const int32_t *cancel)
     }
     if (status == IPU_OK) {
         device->running = true;
+        device->runs_on = pthread_self();
         device->in_step = true;
         take_new_random_locked(device);
     }
@@ -634,7 +643,9 @@ ipu__device_variable(ipu_ctx *ctx, ipu_device *device, int64_t id, int32_t repli
 static const char *
 kind_name(ipu_resource_kind kind)
 {
-    return kind == IPU_RESOURCE_INFEED ? "infeed" : "outfeed";
+    return kind == IPU_RESOURCE_INFEED ? "infeed"
+           : kind == IPU_RESOURCE_HOST ? "the host's function"
+                                       : "outfeed";
 }
 
 static queue_entry *
@@ -680,6 +691,14 @@ ipu_device_outfeed_add(ipu_ctx *ctx, ipu_device *device, ipu_outfeed *queue,
     return add_queue(ctx, device, IPU_RESOURCE_OUTFEED, queue, out_id);
 }
 
+ipu_status
+ipu_device_host_add(ipu_ctx *ctx, ipu_device *device, const ipu_host_function *function,
+                    int64_t *out_id)
+{
+    return add_queue(ctx, device, IPU_RESOURCE_HOST, (void *)(uintptr_t)function,
+                     out_id);
+}
+
 /* The queue, unless it is gone or in use. */
 static ipu_status
 find_idle_locked(ipu_ctx *ctx, ipu_device *device, int64_t id, queue_entry **out)
@@ -718,7 +737,7 @@ ipu_device_queue_delete(ipu_ctx *ctx, ipu_device *device, int64_t id)
         /* under the lock: no run can take hold of it meanwhile */
         if (entry->kind == IPU_RESOURCE_INFEED) {
             ipu_infeed_close(entry->queue);
-        } else {
+        } else if (entry->kind == IPU_RESOURCE_OUTFEED) {
             ipu_outfeed_reset(entry->queue);
         }
     }
@@ -739,6 +758,9 @@ ipu__device_queue(ipu_ctx *ctx, ipu_device *device, ipu_resource_kind kind, int6
     ipu_lock_drop(&device->lock);
     IPU_FAIL_IF(ctx, *out == NULL && kind == IPU_RESOURCE_INFEED, FAILED_PRECONDITION,
                 IPU__NO_INFEED, id);
+    IPU_FAIL_IF(ctx, *out == NULL && kind == IPU_RESOURCE_HOST, NOT_FOUND,
+                "the host's function with id='%" PRId64 "' does not exist (any more)",
+                id);
     IPU_FAIL_IF(ctx, *out == NULL, NOT_FOUND,
                 "Outfeed with id='%" PRId64 "' does not exist (any more)", id);
     return IPU_OK;

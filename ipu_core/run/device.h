@@ -14,6 +14,7 @@
 #ifndef IPU_RUN_DEVICE_H
 #define IPU_RUN_DEVICE_H
 
+#include "run/host.h"
 #include "run/queue.h"
 
 typedef struct ipu_device ipu_device;
@@ -55,6 +56,8 @@ ipu_status ipu_device_infeed_add(ipu_ctx *ctx, ipu_device *device, ipu_infeed *q
                                  int64_t *out_id);
 ipu_status ipu_device_outfeed_add(ipu_ctx *ctx, ipu_device *device, ipu_outfeed *queue,
                                   int64_t *out_id);
+ipu_status ipu_device_host_add(ipu_ctx *ctx, ipu_device *device,
+                               const ipu_host_function *function, int64_t *out_id);
 /* FAILED_PRECONDITION where a running program uses it. */
 ipu_status ipu_device_queue_remove(ipu_ctx *ctx, ipu_device *device, int64_t id);
 /* Closes an infeed, empties an outfeed; it stays known, and programs bound to it can

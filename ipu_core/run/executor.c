@@ -48,6 +48,7 @@ find_resource(ipu_ctx *ctx, const ipu_executor *executor, uint32_t replica,
     const ipu_resource *resource = &executor->program->resources.items[index];
     ipu_type type;
     const ipu_type *types = &type;
+    const ipu_host_function *host;
     uint32_t count = 1;
     if (resource->kind == IPU_RESOURCE_VARIABLE) {
         IPU_TRY(ipu__device_variable(ctx, executor->device, resource->id,
@@ -55,8 +56,15 @@ find_resource(ipu_ctx *ctx, const ipu_executor *executor, uint32_t replica,
     } else {
         IPU_TRY(ipu__device_queue(ctx, executor->device, resource->kind, resource->id,
                                   out));
-        count = resource->kind == IPU_RESOURCE_INFEED ? ipu_infeed_types(*out, &types)
-                                                      : ipu_outfeed_types(*out, &types);
+        if (resource->kind == IPU_RESOURCE_HOST) {
+            host = *out;
+            types = host->types;
+            count = host->type_count;
+        } else if (resource->kind == IPU_RESOURCE_INFEED) {
+            count = ipu_infeed_types(*out, &types);
+        } else {
+            count = ipu_outfeed_types(*out, &types);
+        }
     }
     return check_types(ctx, resource, types, count);
 }
@@ -611,6 +619,7 @@ run_owned(ipu_ctx *ctx, ipu_executor *executor)
     IPU_TRY(ipu__replicas_reset(ctx, executor));
     use_queues(executor, true);
     executor->wait = (ipu__wait){0};
+    executor->thread = pthread_self();
     for (size_t i = 0; i < streams; i++) {
         executor->streams[i].call.pool = executor->pool;
         ipu__stream_reset(&executor->streams[i]);

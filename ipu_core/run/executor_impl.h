@@ -179,8 +179,15 @@ struct ipu_executor {
     bool is_recorded; /* this step */
     uint64_t step_ns; /* when it began; 0: it is not recorded */
     const int32_t *cancel;
+    pthread_t thread; /* that runs the program, and functions of the host's */
     ipu_run_stats *stats;
 };
+
+static inline bool
+ipu__executor_is_here(const ipu_executor *executor)
+{
+    return pthread_equal(executor->thread, pthread_self()) != 0;
+}
 
 /* --- stream_operands.c, stream.c ------------------------------------------------- */
 
@@ -206,6 +213,8 @@ ipu__progress ipu__stream_run(ipu__stream *stream);
 
 /* Whether it would not block any more. */
 bool ipu__stream_can_go_on(ipu__stream *stream);
+/* Whether it has come to a function of the host's. */
+bool ipu__stream_waits_for_thread(const ipu__stream *stream);
 /* Whether it waits for a thread that is none of the engine's: a feeder or a drainer. */
 bool ipu__stream_waits_for_host(const ipu__stream *stream);
 /* Where it is and what it waits for; returns text. */

@@ -13,6 +13,8 @@
  *   - all streams that are not over are at the end of a step: it ends the step;
  *   - a stream has failed: it ends the run. The others have come as far as they can
  *     without the failed one, so what they have done does not depend on time;
+ *   - a stream has come to a function of the host's: that is for the thread that runs the
+ *     program alone;
  *   - a stream waits for a feeder or a drainer: it leaves the workers to wait. Where no
  *     stream has written a variable in this step, this counts as a step's end, and host
  *     threads get at the variables: the feeder may be one of them;
@@ -121,6 +123,9 @@ run_stream_locked(schedule *s, uint32_t i)
     case IPU__WOULD_BLOCK:
         s->states[i] = BLOCKED;
         atomic_store(&stream->is_blocked, true);
+        if (ipu__stream_waits_for_thread(stream)) { /* which may sleep */
+            ipu_pool_announce(s->executor->pool);
+        }
         break;
     case IPU__STEP_END:
         s->states[i] = END;
@@ -195,6 +200,7 @@ settle_locked(schedule *s)
     uint32_t over = 0;
     uint32_t at_end = 0;
     const ipu__stream *for_host = NULL;
+    bool is_for_thread = false;
     for (uint32_t i = 0; i < s->count; i++) {
         ipu__stream *stream = &s->executor->streams[i];
         over += s->states[i] == OVER;
@@ -202,6 +208,8 @@ settle_locked(schedule *s)
         if (s->states[i] == BLOCKED && is_for_host(stream)) {
             for_host = stream;
         }
+        is_for_thread |=
+            s->states[i] == BLOCKED && ipu__stream_waits_for_thread(stream);
     }
     if (s->has_failed || over == s->count) {
         finish_locked(s);
@@ -210,6 +218,9 @@ settle_locked(schedule *s)
     if (over + at_end == s->count) {
         end_step_locked(s);
         return true;
+    }
+    if (is_for_thread) { /* it was told when the stream came there */
+        return false;
     }
     if (for_host != NULL) {
         ipu__wait_begin(s->executor, for_host);

@@ -59,6 +59,18 @@ run_dequeue(ipu__stream *stream, const ipu_instruction *instruction, bool *done)
     return IPU_OK;
 }
 
+/* Elsewhere than on the thread that runs the program the stream waits for it. */
+static ipu_status
+run_host(ipu__stream *stream, const ipu_instruction *instruction, void **operands,
+         bool *done)
+{
+    const ipu_host_function *host = stream->replica->resources[instruction->resource];
+    *done = ipu__executor_is_here(stream->executor);
+    return *done ? host->call(stream->ctx, host->state, (const void *const *)operands,
+                              operands + instruction->input_count)
+                 : IPU_OK;
+}
+
 /* A blocked stream has is_blocked set before its worker asks again whether it can go
  * on; the stream at the other end of the channel moves its counter, then reads
  * is_blocked. So either the worker sees the counter, or the other stream announces the
@@ -351,6 +363,9 @@ ipu__stream_run(ipu__stream *stream)
             status = ipu_outfeed_enqueue(
                 stream->ctx, stream->replica->resources[instruction->resource],
                 stream->replica->number, (const void *const *)operands, &done);
+            break;
+        case IPU_INSTRUCTION_HOST:
+            status = run_host(stream, instruction, operands, &done);
             break;
         case IPU_INSTRUCTION_SEND:
             done = run_send(stream, instruction, operands);

@@ -17,7 +17,6 @@ from typing import Any
 from ipu import _core
 from ipu._device import devices, placement
 from ipu._device.thread_state import here
-from ipu._text import missing
 from ipu._text.exports import export
 from ipu.tf.dtypes import as_dtype
 
@@ -125,14 +124,32 @@ def ipu_shard(index: int | Iterable[int]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def outside_compilation_scope(name: str = "outside") -> Iterator[None]:
-    """Run the ops inside on the host, in the middle of a device program.
+    """Run what is inside on the host, in the middle of a device program.
+
+    There ``tf.py_function``, ``tf.numpy_function`` and ``tf.py_func`` call Python each
+    time that the program passes, in loops and pipelines as well: tensors go to the
+    host, the program waits, and the results come back. Other ops give the same numbers
+    on either side, and stay in the program. The function may not use variables of the
+    device, which is at work meanwhile.
 
     Args:
         name: A name for the part.
 
     Raises:
-        ValueError: No function is being compiled.
-        NotThereYetError: One is: this comes with a later version.
+        ValueError: No function is being compiled, or there is another one around.
+
+    Source: ``ipu.scopes.outside_compilation_scope`` of SDK 1.2 to 3.4.
+
+    Example:
+        >>> @tf.function(jit_compile=True)
+        ... def net(x):
+        ...     y = x * x
+        ...     with outside_compilation_scope():
+        ...         z = tf.numpy_function(np.sort, [y], tf.float32)
+        ...     return z + 1.0
+        >>> with ipu.ipu_strategy.IPUStrategy().scope():
+        ...     net(tf.constant([3.0, -1.0, 2.0])).numpy().tolist()
+        [2.0, 5.0, 10.0]
     """
     del name
     if _core.open_trace() is None:
@@ -140,8 +157,10 @@ def outside_compilation_scope(name: str = "outside") -> Iterator[None]:
             "outside_compilation_scope is only for code inside a function that is "
             "compiled for the device. Outside of one, code runs on the host anyway."
         )
-    missing.refuse("ipu.scopes.outside_compilation_scope")
-    yield
+    if here.outside:
+        raise ValueError("Illegal nesting of outside_compilation_scope")
+    with here.setting(outside=True):
+        yield
 
 
 @contextlib.contextmanager

@@ -53,6 +53,7 @@ SERVES: dict[str, tuple[str, ...]] = {  # all others take every number
     "pipeline": (),  # tests/test_pipelining.py
     "bitcast": NUMBERS,
     "replica_index": ("int32",),
+    "host_call": (),  # tests/test_host_calls.py
     "empty": (),  # of loops that keep rows: test_control_flow_gradients
     "held": (),  # of tensors that the front end captures: tests/test_function.py
 }

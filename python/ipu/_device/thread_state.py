@@ -37,6 +37,7 @@ class _ThreadState(threading.local):
         self.ipu_scopes = 0
         self.shard = -1
         self.rounding = 0
+        self.outside = False  # of compilation: scopes.outside_compilation_scope
         self.provisional: list[dict[int, Device]] = []
         # of functions: tracing.py, function.py, blocks.py, _runtime.py
         self.builds: list[Build] = []

@@ -80,10 +80,6 @@ _ABSL = Later(
     "It needs the package absl-py.",
     "Install it: pip install absl-py.",
 )
-_OUTSIDE = Later(
-    "Host code in the middle of a device program comes with a later version.",
-    "Hand values out with an IPUOutfeedQueue.",
-)
 _COLUMNS = Later(
     "Feature columns can be imported, but not used.",
     "Give the model one input for each feature; keras.layers has Normalization and "
@@ -139,7 +135,6 @@ _RULES: tuple[tuple[str, Later], ...] = (
         _words(r"estimator Estimator \w*Estimator\w* ipu_session_run_hooks model_fn"),
         _ESTIMATOR,
     ),
-    (_words(r"outside_compilation_scope"), _OUTSIDE),
     (_words(r"\w*feature_column\w* \w*dense_features\w* DenseFeatures"), _COLUMNS),
     (_words(r"keras_parameterized"), _ABSL),
     (_words(r"serving saved_model SavedModel"), _SAVED),

@@ -70,6 +70,11 @@ def custom_calls_of(record: _core.Trace | _core.Recorder) -> list[CustomCall]:
     return _calls.get(id(record), [])
 
 
+def forget_custom_calls(record: _core.Trace) -> None:
+    """Drop the calls of a trace that has ended: their tensors hold it."""
+    _calls.pop(id(record), None)
+
+
 def add_custom_call(record: _core.Trace | _core.Recorder, call: CustomCall) -> None:
     key = id(record)
     if key not in _calls:

@@ -13,7 +13,6 @@ from ipu._text.arguments import checked_function, checked_list
 from ipu.tf import nest
 from ipu.tf._graph import mode
 from ipu.tf._graph.reached import active
-from ipu.tf._string_ops.host_only import HostOnlyError
 from ipu.tf._tensor.convert import convert_to_tensor
 from ipu.tf._tensor.operation import Operation
 from ipu.tf.tensor_spec import TensorSpec
@@ -193,23 +192,42 @@ def executing_eagerly() -> bool:
     return _core.open_trace() is None and mode.building() is None
 
 
-def _no_python(name: str) -> None:
-    if _core.open_trace() is not None:
-        raise HostOnlyError(
-            f"{name} in a function that runs on the device would have to call Python "
-            "in the middle of the program, which is not there. Compute it before the "
-            "function is called, in a Dataset.from_generator, or enqueue the value to "
-            "an outfeed and go on in Python."
-        )
-
-
-def _typed(values: Any, types: Any) -> Any:
+def _listed(values: Any, types: Any) -> list[Any]:
+    """The results of a function as a list."""
+    if not isinstance(types, (list, tuple)):
+        return [] if types is None else [values]
     if values is None:
-        return None
-    if isinstance(types, (list, tuple)):
-        given = list(values) if isinstance(values, (list, tuple)) else [values]
-        return [convert_to_tensor(v, t) for v, t in zip(given, types, strict=True)]
-    return convert_to_tensor(values, types)
+        return []
+    return list(values) if isinstance(values, (list, tuple)) else [values]
+
+
+def _kind_of(kind: Any) -> Any:
+    return kind.dtype if isinstance(kind, TensorSpec) else kind
+
+
+def _called_here(
+    what: str,
+    function: Callable[..., Any],
+    values: list[Tensor],
+    types: Any,
+    has_gradient: bool,
+) -> Any:
+    """Call a function now, or in the middle of the program that is being traced."""
+    is_list = isinstance(types, (list, tuple))
+    kinds = list(types) if is_list else [] if types is None else [types]
+    if _core.open_trace() is None:
+        given = _listed(function(*values), types)
+        found = [
+            convert_to_tensor(value, _kind_of(kind))
+            for value, kind in zip(given, kinds, strict=bool(given))
+        ]
+        return (found if is_list else found[0]) if found else None
+    from ipu.tf._functions.host_calls import call_python
+
+    results = call_python(
+        what, lambda *xs: _listed(function(*xs), types), values, kinds, has_gradient
+    )
+    return results if is_list or not kinds else results[0]
 
 
 def _called(
@@ -235,16 +253,26 @@ def _called(
 def py_function(
     func: Callable[..., Any], inp: Sequence[Any], Tout: Any, name: str | None = None
 ) -> Any:
-    """Call a Python function with eager tensors; outside of traced functions alone.
+    """Call a Python function with eager tensors.
+
+    In a traced function Python is called each time that the program passes here; on an
+    IPU inside of an ``ipu.scopes.outside_compilation_scope`` alone. Its gradient is
+    that of the ops in it.
 
     Args:
         func: The function.
         inp: Its arguments.
-        Tout: The dtype of its result, or a list of them.
+        Tout: The dtype of its result, or a list of them. In a traced function the
+            result has the shape that the arguments broadcast to, unless a
+            ``tf.TensorSpec`` in place of the dtype or ``set_shape`` says another one.
         name: Accepted and not used.
 
+    Returns:
+        A tensor, or a list of them.
+
     Raises:
-        NotImplementedError: A function is being traced.
+        NotImplementedError: A function for an IPU is being traced, and there is no
+            ``outside_compilation_scope`` around.
 
     Example:
         >>> float(tf.py_function(lambda x: x + 1.0, [tf.constant(2.0)], tf.float32))
@@ -253,10 +281,9 @@ def py_function(
     graph = mode.building()
     if graph is not None:
         return _called(graph, "EagerPyFunc", py_function, func, inp, Tout, name)
-    _no_python("tf.py_function")
     function = checked_function("func", func)
     values = [convert_to_tensor(x) for x in checked_list("inp", inp)]
-    return _typed(function(*values), Tout)
+    return _called_here("tf.py_function", function, values, Tout, has_gradient=True)
 
 
 def numpy_function(
@@ -266,7 +293,7 @@ def numpy_function(
     stateful: bool = True,
     name: str | None = None,
 ) -> Any:
-    """As :func:`py_function`, with NumPy arrays.
+    """As :func:`py_function`, with NumPy arrays, and without a gradient.
 
     Example:
         >>> x = tf.constant([3.0, 1.0, 2.0])
@@ -277,7 +304,10 @@ def numpy_function(
     graph = mode.building()
     if graph is not None:
         return _called(graph, "PyFunc", numpy_function, func, inp, Tout, name)
-    _no_python("tf.numpy_function")
     function = checked_function("func", func)
-    arrays = [convert_to_tensor(x).numpy() for x in checked_list("inp", inp)]
-    return _typed(function(*arrays), Tout)
+
+    def with_arrays(*tensors: Tensor) -> Any:
+        return function(*(x.numpy() for x in tensors))
+
+    values = [convert_to_tensor(x) for x in checked_list("inp", inp)]
+    return _called_here("tf.numpy_function", with_arrays, values, Tout, False)

@@ -8,6 +8,7 @@ done before and after each run, and the variables that the function made.
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -251,6 +252,9 @@ def _trace(
     finally:
         here.builds.pop()
         build.reads = {}  # its tensors hold the trace
+        forget = sys.modules.get("ipu.tf._functions.custom_calls")
+        if forget is not None:
+            forget.forget_custom_calls(trace)
     return trace, structure, results, specs
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import builtins
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -79,6 +80,9 @@ def ensure_shape(x: Any, shape: Any, name: str | None = None) -> Tensor:
         len(wanted) != value.ndim
         or any(w not in (None, s) for w, s in zip(wanted, value.shape, strict=True))
     ):
+        with contextlib.suppress(ValueError):  # of a result of Python's it is set
+            value.set_shape(wanted)
+            return value
         raise ValueError(
             f"Shape of tensor {value.shape} is not compatible with expected shape "
             f"{wanted}."

@@ -149,7 +149,8 @@ def tensor_ref(tensor: _core.Tensor) -> Reference:
 
 
 def tensor_set_shape(tensor: _core.Tensor, shape: Any) -> None:
-    """Check that a tensor has a shape; all shapes are known here, so none is set.
+    """Check that a tensor has a shape; all shapes are known here, so none is set but
+    that of a result of Python's which nothing has used yet.
 
     Args:
         tensor: Of any shape and dtype.
@@ -161,6 +162,11 @@ def tensor_set_shape(tensor: _core.Tensor, shape: Any) -> None:
     from ipu.tf.tensor_shape import TensorShape
 
     if not TensorShape(shape).is_compatible_with(tensor.shape):
+        if _core.open_trace() is not None:
+            from ipu.tf._functions import host_calls
+
+            if host_calls.set_shape(tensor, TensorShape(shape).as_list()):
+                return
         raise ValueError(
             f"Tensor's shape {tensor.shape} is not compatible with supplied shape "
             f"{shape}."
