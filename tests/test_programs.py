@@ -7,6 +7,7 @@ native way with the imports of `ipu`.
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -317,12 +318,22 @@ def check_graph_outside(got):
     assert got["turned"] == turned.tolist() and got["calls"] == [3]
 
 
+def check_graph_custom(got):
+    x, y = np.array([1.0, 2.0, 3.0, 4.0]), np.array([0.5, -1.0, 2.0, 0.0])
+    expected = [x * x + np.abs(y * x - 2.0)]
+    if shutil.which("g++") or shutil.which("clang++"):
+        z = 2.5 * x * y
+        expected += [z, 5.0 * z * y, 5.0 * z * x]
+    np.testing.assert_allclose(got["found"], expected, rtol=1e-6)
+
+
 def check_second_outside(got):
     assert got["weight"] == pytest.approx(got["expected"], rel=1e-5)
     assert got["seen"] == pytest.approx(got["largest"], rel=1e-5)
 
 
 CHECKS = {
+    "graph_custom": check_graph_custom,
     "graph_outside": check_graph_outside,
     "second_outside": check_second_outside,
     "third_concurrent": check_third_concurrent,

@@ -33,8 +33,7 @@ _UNDECIDABLE = {
     ("_device/devices.py", "running"): "a device of PRE_COMPILE may be one to "
     "compile for",
     ("_layers/recurrent.py", "call"): "masks come with the values of layers before",
-    ("tf/_functions/host_calls.py", "may_call"): _DEVICE,
-    ("tf/_functions/host_calls.py", "_types_of"): _DEVICE,
+    ("ops/custom_ops.py", "cpu_user_operation"): _TOGETHER,
     ("drop_in/_absent.py", "__setattr__"): "names are checked where they are imported",
     ("drop_in/_absent.py", "_use"): "names are checked where they are imported",
     ("drop_in/first_keras/restricted.py", "_refuse_unsupported"): "asks the table",

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         sharding as sharding,
         tf as tf,
         utils as utils,
+        vertex_edsl as vertex_edsl,
     )
     from ipu._reports.compare import compare_schedules as compare_schedules
     from ipu._reports.timetable import Timetable as Timetable
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from ipu.ops import (
         control_flow_ops as control_flow_ops,
         cross_replica_ops as cross_replica_ops,
+        custom_ops as custom_ops,
         embedding_ops as embedding_ops,
         functional_ops as functional_ops,
         grad_util_ops as grad_util_ops,
@@ -76,7 +78,8 @@ _MODULES = """
 autoshard config dataset_benchmark drop_in eager ipu_compiler ipu_estimator
 ipu_infeed_queue ipu_outfeed_queue ipu_pipeline_estimator ipu_run_config ipu_strategy
 keras layers loops machine ops optimizers profiler scopes sharding tf utils
-control_flow_ops cross_replica_ops embedding_ops functional_ops grad_util_ops image_ops
+vertex_edsl control_flow_ops cross_replica_ops custom_ops embedding_ops functional_ops
+grad_util_ops image_ops
 internal_ops math_ops nn_ops normalization_ops pipelining_ops rand_ops replication_ops
 rnn_ops slicing_ops statistics_ops
 """.split()

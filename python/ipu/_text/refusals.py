@@ -287,6 +287,13 @@ _ROWS = (
         )
     ),
     Refusal(
+        "ipu.ops.custom_ops.precompiled_user_op",
+        None,
+        "precompiled_user_op calls a library that builds a program of the hardware "
+        "with Poplar, and there is no Poplar here. Write the op with tf functions, as "
+        "a codelet_expression_op, or as a function of the host: cpu_user_operation.",
+    ),
+    Refusal(
         "ipu.keras.engine.model.Model.save",
         "save_format",
         "tensorflow.saved_model.save",

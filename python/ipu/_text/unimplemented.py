@@ -146,10 +146,7 @@ _RULES: tuple[tuple[str, Later], ...] = (
         _PROFILE,
     ),
     (
-        _words(
-            r"custom_ops embedded_runtime application_compile_op vertex_edsl "
-            r"load_op_library load_library"
-        ),
+        _words(r"embedded_runtime application_compile_op load_op_library load_library"),
         _CUSTOM,
     ),
     (

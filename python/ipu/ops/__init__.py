@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from ipu.ops import (
         control_flow_ops as control_flow_ops,
         cross_replica_ops as cross_replica_ops,
+        custom_ops as custom_ops,
         embedding_ops as embedding_ops,
         functional_ops as functional_ops,
         grad_util_ops as grad_util_ops,
@@ -29,9 +30,9 @@ if TYPE_CHECKING:
 
 if not TYPE_CHECKING:
     __all__ = """
-    control_flow_ops cross_replica_ops embedding_ops functional_ops grad_util_ops
-    image_ops internal_ops math_ops nn_ops normalization_ops pipelining_ops rand_ops
-    replication_ops rnn_ops slicing_ops statistics_ops
+    control_flow_ops cross_replica_ops custom_ops embedding_ops functional_ops
+    grad_util_ops image_ops internal_ops math_ops nn_ops normalization_ops
+    pipelining_ops rand_ops replication_ops rnn_ops slicing_ops statistics_ops
     """.split()
     _LAZY = {name: f"ipu.ops.{name}" for name in __all__}
     export(__name__, None, _LAZY)

@@ -109,10 +109,12 @@ def _call(
     plain = [Tensor(r) for r in nest.flatten(result)]
     if isinstance(record, _core.Recorder):
         begin = record.node_count
+        is_watched = bool(variables) or any(record.watches(x) for x in inputs)
+        for tensor in plain if is_watched else ():
+            record.watch(tensor)  # also of one that no op has made
         outputs = [_core.apply("custom_gradient", (tensor,)) for tensor in plain]
-        if variables or any(record.watches(x) for x in inputs):
-            for output in outputs:
-                record.watch(output)
+        for output in outputs if is_watched else ():
+            record.watch(output)
     else:
         sources = [*inputs, *(v.read_value() for v in variables)]
         attrs = {"index": len(custom_calls_of(record))}

@@ -22,6 +22,7 @@ from ipu._device.thread_state import here
 from ipu.tf._functions.tracing import current_build
 from ipu.tf._graph.reached import operation
 from ipu.tf._string_ops.host_only import HostOnlyError
+from ipu.tf._tensor import face
 from ipu.tf._tensor.convert import convert_to_tensor
 from ipu.tf.dtypes import NARROW, as_dtype
 from ipu.tf.tensor_spec import TensorSpec
@@ -165,6 +166,9 @@ def set_shape(tensor: Tensor, shape: Sequence[int | None]) -> bool:
         if place.is_number(found[0]):
             place.set_type(found[1], kind)
     return True
+
+
+face.shape_setters.append(set_shape)
 
 
 class _Taped:

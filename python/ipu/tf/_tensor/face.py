@@ -148,6 +148,10 @@ def tensor_ref(tensor: _core.Tensor) -> Reference:
     return Reference(tensor)
 
 
+shape_setters: list[Callable[[_core.Tensor, Any], bool]] = []
+"""Set the shape of a tensor of theirs that nothing has used; whether it is one."""
+
+
 def tensor_set_shape(tensor: _core.Tensor, shape: Any) -> None:
     """Check that a tensor has a shape; all shapes are known here, so none is set but
     that of a result of Python's which nothing has used yet.
@@ -162,11 +166,9 @@ def tensor_set_shape(tensor: _core.Tensor, shape: Any) -> None:
     from ipu.tf.tensor_shape import TensorShape
 
     if not TensorShape(shape).is_compatible_with(tensor.shape):
-        if _core.open_trace() is not None:
-            from ipu.tf._functions import host_calls
-
-            if host_calls.set_shape(tensor, TensorShape(shape).as_list()):
-                return
+        sizes = TensorShape(shape).as_list()
+        if any(set_shape(tensor, sizes) for set_shape in shape_setters):
+            return
         raise ValueError(
             f"Tensor's shape {tensor.shape} is not compatible with supplied shape "
             f"{shape}."
