@@ -128,7 +128,7 @@ def test_calls_that_keras_3_does_not_have(tmp_path: Path) -> None:
 
 
 def test_the_table_names_functions_that_are_there() -> None:
-    for row in keras3_ops._ROWS:
+    for row in keras3_ops._rows():
         function = op_names.function_of(row.function)
         assert op_names.name_of(function, "") == row.function
         if not row.function.startswith("operator."):

@@ -60,6 +60,8 @@ MODULES = (
     "keras.activations",
     "keras.backend",
     "keras.config",
+    "keras.ops",
+    "keras.ops.image",
     "keras.saving",
     "keras.tree",
     "config",

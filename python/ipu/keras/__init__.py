@@ -70,6 +70,7 @@ if TYPE_CHECKING:
         extensions as extensions,
         mixed_precision as mixed_precision,
         models as models,
+        ops as ops,
         preprocessing as preprocessing,
         saving as saving,
         tree as tree,
@@ -117,6 +118,7 @@ __all__ = [
     "mixed_precision",
     "models",
     "name_scope",
+    "ops",
     "optimizers",
     "preprocessing",
     "regularizers",
@@ -143,8 +145,8 @@ def version() -> str:
 if not TYPE_CHECKING:
     # modules that models do without, some of which take long to import
     _LATER = """
-    backend config datasets extensions mixed_precision models preprocessing saving tree
-    utils
+    backend config datasets extensions mixed_precision models ops preprocessing saving
+    tree utils
     """
     _LAZY = {name: f"ipu.keras.{name}" for name in _LATER.split()}
     export(__name__, None, _LAZY)

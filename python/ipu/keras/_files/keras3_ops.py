@@ -7,6 +7,7 @@ object: some of the call's arguments belong to the call, the others to the objec
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -41,7 +42,6 @@ def _row(text: str) -> _Row:
     return _Row(function, module, operation, tuple(call.split(",")), names)
 
 
-# of several rows for one operation the first is what it becomes here
 _ROWS = [
     _row(line)
     for line in """
@@ -130,6 +130,64 @@ _ROWS = [
     reduce_logsumexp math.Logsumexp input_tensor axis,keepdims
     """.strip().splitlines()
 ]
+# functions of keras.ops, whose names and arguments are those of Keras 3
+_SAME = """
+    numpy abs add all any arccos arccosh arcsin arcsinh arctan arctan2 arctanh argmax
+        argmin argsort average bitwise_and bitwise_invert bitwise_or bitwise_xor
+        broadcast_to ceil clip concatenate copy cos cosh count_nonzero cross cumprod
+        cumsum diag diagonal diff digitize divide divide_no_nan dot equal exp exp2
+        expand_dims expm1 flip floor floor_divide greater greater_equal hstack inner
+        isfinite isinf isnan kron less less_equal log log10 log1p log2 logaddexp
+        logical_and logical_not logical_or logical_xor matmul max maximum mean median
+        min minimum mod moveaxis multiply negative not_equal outer power prod quantile
+        ravel reciprocal repeat reshape roll round sign sin sinh sort split sqrt square
+        squeeze stack std subtract sum swapaxes take take_along_axis tan tanh tensordot
+        tile trace transpose tril triu trunc var vdot vstack where
+    nn average_pool binary_crossentropy categorical_crossentropy celu conv
+        depthwise_conv elu gelu glu hard_shrink hard_sigmoid hard_silu hard_tanh
+        leaky_relu log_sigmoid log_softmax max_pool moments multi_hot normalize one_hot
+        relu relu6 selu separable_conv sigmoid silu soft_shrink softmax softplus
+        softsign sparse_categorical_crossentropy squareplus tanh_shrink threshold
+    core cast stop_gradient
+    math erf erfinv extract_sequences logsumexp rsqrt top_k
+    linalg cholesky det inv norm qr
+"""
+_CLASSES = {"abs": "Absolute"}  # else the name in CamelCase
+_OF_CALL = frozenset(
+    """
+    bins condition depthwise_kernel indices inputs kernel output pointwise_kernel q
+    target variable weights x x1 x2 xs y
+    """.split()
+)
+
+
+@functools.cache
+def _rows() -> list[_Row]:
+    """All rows; of several for one operation the first is what it becomes here."""
+    rows = list(_ROWS)
+    module = ""
+    for line in _SAME.strip().splitlines():
+        first, *names = line.split()
+        if line.startswith(" " * 8):
+            names.insert(0, first)
+        else:
+            module = first
+        for name in names:
+            function = f"keras.ops.{name}"
+            arguments = inspect.signature(op_names.function_of(function)).parameters
+            camel = "".join(word.capitalize() for word in name.split("_"))
+            rows.append(
+                _Row(
+                    function,
+                    module,
+                    _CLASSES.get(name, camel),
+                    tuple(one for one in arguments if one in _OF_CALL),
+                    {one: one for one in arguments if one not in _OF_CALL},
+                )
+            )
+    return rows
+
+
 _REVERSED = {f"operator.r{name}": f"operator.{name}" for name in op_names.BINARY}
 # what theirs say where ours say nothing; leaving it out means the same
 _HARMLESS: dict[str, tuple[Any, ...]] = {
@@ -151,7 +209,7 @@ def of_call(
     """
     if function in _REVERSED:
         function, args = _REVERSED[function], args[::-1]
-    row = next((row for row in _ROWS if row.function == function), None)
+    row = next((row for row in _rows() if row.function == function), None)
     if row is None:
         raise ValueError(
             f"Keras 3 has no operation for {function} (layer {name!r}). Save to a path "
@@ -203,11 +261,24 @@ def is_operation(described: Mapping[str, Any]) -> bool:
     return str(described.get("module")).startswith("keras.src.ops.")
 
 
+def _unknown(row: _Row, config: Mapping[str, Any]) -> dict[str, Any]:
+    """What is said of an operation and has no place in a row."""
+    return {
+        key: value
+        for key, value in config.items()
+        if key != "name" and key not in row.own and value not in _HARMLESS.get(key, ())
+    }
+
+
 def _row_of(described: Mapping[str, Any], path: str) -> _Row:
     module = described["module"].rpartition(".")[2]
-    for row in _ROWS:
-        if (row.module, row.operation) == (module, described["class_name"]):
+    operation = (module, described["class_name"])
+    found = [row for row in _rows() if (row.module, row.operation) == operation]
+    for row in found:  # one that has all that is said, if there is one
+        if not _unknown(row, described["config"]):
             return row
+    if found:
+        return found[0]
     raise ValueError(
         f"The file {path!r} has the operation {described['class_name']} of Keras 3, "
         "which is not there yet."
@@ -218,12 +289,11 @@ def operation_from(described: Mapping[str, Any], path: str) -> dict[str, Any]:
     """Give our layer for an operation, with its calls."""
     row = _row_of(described, path)
     config = described["config"]
-    for key, value in config.items():
-        if key != "name" and key not in row.own and value not in _HARMLESS.get(key, ()):
-            raise ValueError(
-                f"The file {path!r} has an operation {row.operation} of Keras 3 with "
-                f"{key}={value!r}, which is not there yet."
-            )
+    for key, value in _unknown(row, config).items():
+        raise ValueError(
+            f"The file {path!r} has an operation {row.operation} of Keras 3 with "
+            f"{key}={value!r}, which is not there yet."
+        )
     (call,) = described["inbound_nodes"]
     args = _arguments(row, call["args"], call["kwargs"])
     function = row.function

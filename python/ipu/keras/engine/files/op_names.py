@@ -7,6 +7,7 @@ model was made with ``tf.reduce_mean(x)`` or ``1 + x``.
 
 from __future__ import annotations
 
+import importlib
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -15,6 +16,7 @@ from ipu import tf
 
 BINARY = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul")
 _COMPARISONS = ("lt", "le", "gt", "ge")
+_LATE = ("keras.ops", "keras.ops.image")
 _UNARY = ("neg", "abs", "getitem")
 
 
@@ -42,6 +44,8 @@ def reversed_operator(name: str) -> Callable[..., Any]:
 def _modules() -> dict[str, Any]:
     from ipu.keras import activations
 
+    # functions of these are found where they are used: they are imported late
+    late = {name: importlib.import_module(f"ipu.{name}") for name in _LATE}
     return {
         "": tf,
         "math": tf.math,
@@ -49,6 +53,7 @@ def _modules() -> dict[str, Any]:
         "linalg": tf.linalg,
         "image": tf.image,
         "keras.activations": activations,
+        **late,
     }
 
 
