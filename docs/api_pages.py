@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any
 
 import ipu
+from ipu._text import keras_3
 
 INDEX = """API reference
 =============
@@ -54,6 +55,8 @@ def write(folder: Path) -> None:
     order = sorted(pages, key=lambda path: (path not in FIRST, path))
     described: dict[int, str] = {}
     texts = {path: page(path, pages[path], homes, described) for path in order}
+    order.append("keras_3_names")
+    texts["keras_3_names"] = names_of_keras_3()
     texts["index"] = INDEX + "".join(f"   {path}\n" for path in order)
     for path, text in texts.items():
         file = folder / f"{path}.rst"
@@ -62,6 +65,20 @@ def write(folder: Path) -> None:
     for file in folder.glob("*.rst"):
         if file.stem not in texts:
             file.unlink()
+
+
+def names_of_keras_3() -> str:
+    """The page of what Keras 3 has and is not there."""
+    title = "Names of Keras 3 that are not there"
+    parts = [title, "=" * len(title), ""]
+    parts += ["Using one of them raises an error that says the same.", ""]
+    parts += [".. list-table::", "   :header-rows: 1", ""]
+    parts += ["   * - names", "     - why", "     - what to use"]
+    for row in keras_3.ABSENT:
+        place = f"keras.{row.module}".rstrip(".")
+        names = ", ".join(f"``{place}.{name}``" for name in row.names.split())
+        parts += [f"   * - {names}", f"     - {row.topic}", f"     - {row.instead}"]
+    return "\n".join([*parts, ""])
 
 
 def page(

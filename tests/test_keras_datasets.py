@@ -48,6 +48,7 @@ def test_reuters_and_boston(cache: Path) -> None:
     np.savez(
         cache / "reuters.npz", x=objects(*[[n] for n in range(10)]), y=np.arange(10)
     )
+    assert len(set(keras.datasets.reuters.get_label_names())) == 46
     (x, y), (_, test) = keras.datasets.reuters.load_data()
     assert len(x) == 8 and len(test) == 2
     assert all(item == [1, label + 3] for item, label in zip(x, y, strict=True))

@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from ipu._text import keras_3
 from ipu._text.suggestions import nearest_name
 
 NEAR = 0.75  # how near a name is to the one that was meant
@@ -114,6 +115,7 @@ _OPS = {
 }
 
 _RULES: tuple[tuple[str, Later], ...] = (
+    *((keras_3.pattern(row), Later(row.topic, row.instead)) for row in keras_3.ABSENT),
     (
         _words(
             r"CuDNNLSTM CuDNNGRU AbstractRNNCell RNNCellDeviceWrapper "

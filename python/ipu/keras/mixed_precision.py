@@ -14,7 +14,19 @@ from ipu._text.exports import export
 from ipu.keras.engine.layer.policy import Policy, global_policy, set_global_policy
 from ipu.keras.optimizers.loss_scale import LossScaleOptimizer
 
-__all__ = ["LossScaleOptimizer", "Policy", "global_policy", "set_global_policy"]
+__all__ = [
+    "DTypePolicy",
+    "LossScaleOptimizer",
+    "Policy",
+    "dtype_policy",
+    "global_policy",
+    "set_dtype_policy",
+    "set_global_policy",
+]
 
+# names of Keras 3
+DTypePolicy = Policy
+dtype_policy = global_policy
+set_dtype_policy = set_global_policy
 
 export(__name__)

@@ -19,6 +19,13 @@ _WORDS = _official.Official(
     "reuters_word_index.json",
     "4d44cc38712099c9e383dc6e5f11a921",
 )
+# in the order of the labels
+_TOPICS = """
+cocoa grain veg-oil earn acq wheat copper housing money-supply coffee sugar trade
+reserves ship cotton carcass crude nat-gas cpi money-fx interest gnp meal-feed alum
+oilseed gold tin strategic-metal livestock retail ipi iron-steel rubber heat jobs lei
+bop zinc orange pet-chem dlr gas silver wpi hog lead
+"""
 
 
 def load_data(
@@ -51,6 +58,16 @@ def load_data(
 def get_word_index(path: str = "reuters_word_index.json") -> dict[str, int]:
     """Give the number of each word, without ``index_from``."""
     return word_index(_WORDS, path)
+
+
+def get_label_names() -> tuple[str, ...]:
+    """Give the names of the 46 topics, in the order of the labels.
+
+    Example:
+        >>> get_label_names()[3:5]
+        ('earn', 'acq')
+    """
+    return tuple(_TOPICS.split())
 
 
 export(__name__)
