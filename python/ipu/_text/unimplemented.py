@@ -110,7 +110,10 @@ _OPS = {
     "jvp": ("", "Use tf.GradientTape."),
     "lu_factor": ("", "Use tf.linalg.lu."),
     "percentile": ("", "Use keras.ops.quantile."),
-    "sparse_plus sparsemax": ("", "Use keras.ops.relu or softmax."),
+    "sparse_plus sparsemax": (
+        "",
+        "Use keras.activations.sparse_plus and sparsemax.",
+    ),
     "vectorize": ("", "Use keras.ops.vectorized_map."),
 }
 
