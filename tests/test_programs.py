@@ -318,6 +318,19 @@ def check_graph_outside(got):
     assert got["turned"] == turned.tolist() and got["calls"] == [3]
 
 
+def check_graph_hook(got):
+    rows = np.arange(12) % 8
+    totals = np.cumsum(rows)
+    # after the first run and after the third one, the last value; at the end all
+    assert got["told"] == [
+        {"total": totals[3]},
+        {"total": totals[11]},
+        {"0": rows.tolist()},
+    ]
+    assert got["inputs"] == [1.0, 2.0] and got["loaded"] == 7.0
+    assert got["files"] == ["weights.npz"]
+
+
 def check_graph_custom(got):
     x, y = np.array([1.0, 2.0, 3.0, 4.0]), np.array([0.5, -1.0, 2.0, 0.0])
     expected = [x * x + np.abs(y * x - 2.0)]
@@ -333,6 +346,7 @@ def check_second_outside(got):
 
 
 CHECKS = {
+    "graph_hook": check_graph_hook,
     "graph_custom": check_graph_custom,
     "graph_outside": check_graph_outside,
     "second_outside": check_second_outside,

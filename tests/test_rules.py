@@ -208,7 +208,7 @@ keras keras.models keras.extensions keras.utils keras.backend keras.preprocessin
     keras.config keras.saving keras.ops keras.random
 ipu .* _layers _reports.compare _loops.data_files
 tf.compat drop_in ipu_estimator ipu_pipeline_estimator _loops.estimator_parts \
-    _commands __main__
+    ipu_session_run_hooks _commands __main__
 """
 # the imports that go up all the same; this list may only become shorter
 UPWARD = """

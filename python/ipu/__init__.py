@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ipu import (
         autoshard as autoshard,
         config as config,
+        data as data,
         dataset_benchmark as dataset_benchmark,
         drop_in as drop_in,
         eager as eager,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
         ipu_outfeed_queue as ipu_outfeed_queue,
         ipu_pipeline_estimator as ipu_pipeline_estimator,
         ipu_run_config as ipu_run_config,
+        ipu_session_run_hooks as ipu_session_run_hooks,
         ipu_strategy as ipu_strategy,
         keras as keras,
         layers as layers,
@@ -75,7 +77,8 @@ if TYPE_CHECKING:
     from ipu.ops.functional_ops import outlined_function as outlined_function
 
 _MODULES = """
-autoshard config dataset_benchmark drop_in eager ipu_compiler ipu_estimator
+autoshard config data dataset_benchmark drop_in eager ipu_compiler ipu_estimator
+ipu_session_run_hooks
 ipu_infeed_queue ipu_outfeed_queue ipu_pipeline_estimator ipu_run_config ipu_strategy
 keras layers loops machine ops optimizers profiler scopes sharding tf utils
 vertex_edsl control_flow_ops cross_replica_ops custom_ops embedding_ops functional_ops

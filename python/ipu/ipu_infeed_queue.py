@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, overload
 
 from ipu import _core
+from ipu._config.flags import is_synthetic
 from ipu._device import devices
 from ipu._device.locks import Lock
 from ipu._device.placement import current_ordinal
@@ -223,8 +224,14 @@ class IPUInfeedQueue:
                 f"Infeed with id='{queue.id}' already exists: it has been initialized. "
                 "Read `deleter` first to start another pass over the data set."
             )
-        dataset = self._dataset.fed(*fed) if self._is_fed else self._dataset
-        self._feeder = start_feeder(dataset._impl, queue)
+        if is_synthetic("infeed"):
+            from ipu.tf.data._synthetic import synthetic_dataset
+
+            impl = synthetic_dataset(self._types)
+        else:
+            dataset = self._dataset.fed(*fed) if self._is_fed else self._dataset
+            impl = dataset._impl
+        self._feeder = start_feeder(impl, queue)
 
     @property
     def deleter(self) -> Any:

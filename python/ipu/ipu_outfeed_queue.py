@@ -12,6 +12,7 @@ from typing import Any, overload
 import numpy as np
 
 from ipu import _core
+from ipu._config.flags import is_synthetic
 from ipu._core import Tensor
 from ipu._device import devices
 from ipu._device.placement import current_ordinal
@@ -266,7 +267,12 @@ class IPUOutfeedQueue:
     def _take(self) -> list[Tensor]:
         """Take the leaves of what has arrived, where a program has enqueued."""
         assert self._queue is not None
-        taken = self._queue.take(-1, self._mode is IPUOutfeedMode.LAST)
+        is_last = self._mode is IPUOutfeedMode.LAST
+        if is_synthetic("outfeed"):
+            self._drop_results()
+            rows = () if is_last else (0,)
+            return [Tensor(np.zeros((*rows, *s), kind)) for kind, s in self._types]
+        taken = self._queue.take(-1, is_last)
         if taken is None:
             raise _nothing_enqueued()
         return taken
@@ -312,6 +318,9 @@ class IPUOutfeedQueue:
     def _elements(self) -> Iterator[Any]:
         """What has arrived, one nest for each result."""
         queue = self._alive()
+        if is_synthetic("outfeed"):
+            self._drop_results()
+            queue = None
         taken = [] if queue is None else queue.take_each()
         structure = self._structure
         if not nest.is_nested(structure):

@@ -164,10 +164,7 @@ def use_synthetic_data_for(category: SyntheticDataCategory | str) -> bool:
             f"category must be one of {', '.join(_flags.SYNTHETIC_CATEGORIES)}. "
             f"Received: {category!r}."
         )
-    flags = _flags.flags()
-    if flags.synthetic_data_categories:
-        return name in flags.synthetic_data_categories
-    return flags.use_synthetic_data
+    return _flags.is_synthetic(name)
 
 
 export(__name__, offered(__name__))

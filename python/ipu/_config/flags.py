@@ -32,16 +32,12 @@ class PoplarFlags:
 
     help: bool = _flag(False, "print all flags")
     use_ipu_model: bool = _flag(False, "run on the model of an IPU")
-    use_synthetic_data: bool = _flag(
-        False, "no data between host and device", later=True
-    )
+    use_synthetic_data: bool = _flag(False, "no data between host and device")
     synthetic_data_categories: tuple[str, ...] = _flag(
-        (), "which data is synthetic: " + ", ".join(SYNTHETIC_CATEGORIES), later=True
+        (), "which data is synthetic: " + ", ".join(SYNTHETIC_CATEGORIES)
     )
     synthetic_data_initializer: str = _flag(
-        "",
-        "content of synthetic tensors: random, uniform, normal or an integer",
-        later=True,
+        "", "content of synthetic tensors: random, uniform, normal or an integer"
     )
     log_cycle_count: int = _flag(
         -1, "log the cycle count of this replica or tile", later=True
@@ -172,6 +168,14 @@ def parse_flags(text: str) -> PoplarFlags:
     made = PoplarFlags(**found)
     _check(made)
     return made
+
+
+def is_synthetic(category: str) -> bool:
+    """Whether data of a category, one of SYNTHETIC_CATEGORIES, are synthetic."""
+    made = flags()
+    if made.synthetic_data_categories:
+        return category in made.synthetic_data_categories
+    return made.use_synthetic_data
 
 
 _read: list[PoplarFlags] = []

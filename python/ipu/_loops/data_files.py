@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ipu._text.errors import NotFoundError, OutOfRangeError
 from ipu._text.exports import defined
-from ipu._text.refusals import refuse_call
 from ipu._text.suggestions import refuse_unknown
 
 
@@ -125,6 +124,25 @@ def _arrays(data_files: str | Iterable[str]) -> dict[str, Any]:
     return arrays
 
 
+def _matched(
+    variables: dict[str, Any], arrays: dict[str, Any], owner: str
+) -> list[tuple[Any, Any]]:
+    """The variables that the files have, with their values."""
+    found = [(v, arrays[name]) for name, v in variables.items() if name in arrays]
+    if not found:
+        raise NotFoundError(
+            f"None of the {owner}'s variables is in the files. They hold: "
+            f"{', '.join(sorted(arrays)) or 'nothing'}."
+        )
+    for variable, value in found:
+        if tuple(value.shape) != tuple(variable.shape):
+            raise ValueError(
+                f"The file has shape {tuple(value.shape)} for the variable "
+                f"{variable.name!r} of shape {tuple(variable.shape)}."
+            )
+    return found
+
+
 def import_data_in_live_model(
     model: Any,
     data_files: str | Sequence[str],
@@ -153,22 +171,9 @@ def import_data_in_live_model(
         >>> bool((model.get_weights()[0] == before).all())
         True
     """
-    arrays = _arrays(data_files)
-    found = [v for v in model.weights if v.name in arrays]
-    if not found:
-        raise NotFoundError(
-            "None of the model's variables is in the files. They hold: "
-            f"{', '.join(sorted(arrays)) or 'nothing'}."
-        )
-    for variable in found:
-        value = arrays[variable.name]
-        if tuple(value.shape) != tuple(variable.shape):
-            raise ValueError(
-                f"The file has shape {tuple(value.shape)} for the variable "
-                f"{variable.name!r} of shape {tuple(variable.shape)}."
-            )
-    for variable in found:
-        variable.assign(arrays[variable.name])
+    named = {v.name: v for v in model.weights}
+    for variable, value in _matched(named, _arrays(data_files), "model"):
+        variable.assign(value)
     if output_folder is not None:
         os.makedirs(output_folder, exist_ok=True)
         export_variables_from_live_model(
@@ -177,39 +182,138 @@ def import_data_in_live_model(
 
 
 def export_inputs_to_file(
-    inputs: Any, output_filename: str, feed_dict: Any
-) -> NoReturn:
-    """Not there yet: inputs belong to graphs.
+    inputs: Any, output_filename: str, feed_dict: Any = None
+) -> list[str]:
+    """Write what the inputs of a graph are fed with, one file for each.
+
+    Args:
+        inputs: Placeholders, or other tensors, of a graph of TensorFlow 1.
+        output_filename: For "folder/data.bin" the files are "folder/data.0.bin",
+            "folder/data.1.bin", ..., in the format of ``numpy.save``.
+        feed_dict: The value of each placeholder.
+
+    Returns:
+        The names of the files.
 
     Raises:
-        NotThereYetError: Always.
+        ValueError: A placeholder has no value, or there is no graph.
+
+    Example:
+        >>> import tempfile
+        >>> with v1.Graph().as_default():
+        ...     x = v1.placeholder(tf.float32, [2])
+        ...     with tempfile.TemporaryDirectory() as folder:
+        ...         [file] = export_inputs_to_file([x], folder + "/x", {x: [1.0, 2.0]})
+        ...         np.load(file).tolist()
+        [1.0, 2.0]
     """
-    del inputs, output_filename, feed_dict
-    refuse_call(f"{__name__}.export_inputs_to_file")
+    listed = inputs if isinstance(inputs, (list, tuple)) else [inputs]
+    values = [np.asarray(v) for v in _run(list(listed), feed_dict)]
+    stem, extension = os.path.splitext(output_filename)
+    names = [f"{stem}.{n}{extension or '.bin'}" for n in range(len(values))]
+    for name, value in zip(names, values, strict=True):
+        with open(name, "wb") as file:
+            np.save(file, value)
+    return names
+
+
+def _run(fetches: Any, feed_dict: Any) -> Any:
+    """Run a session of its own, in which no variable has a value."""
+    from ipu.tf._graph.session import Session
+
+    for one in fetches:
+        graph = getattr(one, "graph", None)
+        if graph is None:
+            raise ValueError(
+                "`inputs` of export_inputs_to_file must be tensors of a graph of "
+                f"TensorFlow 1. Received: {one!r}."
+            )
+        is_fed = any(one is key for key in feed_dict or ())
+        if getattr(one.op, "type", "") == "Placeholder" and not is_fed:
+            raise ValueError(
+                f"`feed_dict` of export_inputs_to_file has no value for {one.name!r}."
+            )
+    if not fetches:
+        return []
+    with Session(graph=fetches[0].graph) as session:
+        return session.run(fetches, feed_dict)
+
+
+def _variables_of(session: Any) -> dict[str, Any]:
+    graph = getattr(session, "graph", None)
+    if graph is None:
+        raise TypeError(
+            f"`session` must be a session of TensorFlow 1. Received: {session!r}."
+        )
+    return {v.name: v for v in graph.get_collection("variables")}
 
 
 def export_variables_from_live_session(
     session: Any, output_file: str, gc_metadata: Any = None
-) -> NoReturn:
-    """Not there yet: sessions.
+) -> None:
+    """Write the variables of a session to one file.
+
+    Args:
+        session: The session, whose variables have values.
+        output_file: The file, in the format of ``numpy.savez``: an array for each
+            variable under its name.
+        gc_metadata: Accepted without effect.
 
     Raises:
-        NotThereYetError: Always.
+        TypeError: It is no session.
+
+    Example:
+        >>> import os, tempfile
+        >>> path = os.path.join(tempfile.mkdtemp(), "weights.bin")
+        >>> with v1.Graph().as_default(), v1.Session() as session:
+        ...     w = v1.get_variable("w", [], initializer=v1.ones_initializer())
+        ...     session.run(v1.global_variables_initializer())
+        ...     export_variables_from_live_session(session, path)
+        ...     w.load(5.0, session)
+        ...     import_data_in_live_session(session, path)
+        ...     print(session.run(w))
+        1.0
     """
-    del session, output_file, gc_metadata
-    refuse_call(f"{__name__}.export_variables_from_live_session")
+    del gc_metadata
+    variables = _variables_of(session)
+    values = session.run(variables)
+    arrays: dict[str, Any] = {n: np.asarray(value) for n, value in values.items()}
+    with open(output_file, "wb") as file:
+        np.savez(file, **arrays)
 
 
 def import_data_in_live_session(
-    session: Any, data_files: Any, output_folder: str | None = None
-) -> NoReturn:
-    """Not there yet: sessions.
+    session: Any,
+    data_files: str | Sequence[str],
+    output_folder: str | None = None,
+) -> None:
+    """Set the variables of a session to what such files hold.
+
+    Args:
+        session: The session.
+        data_files: Files of :func:`export_variables_from_live_session`.
+        output_folder: Where to write the variables again as "weights.npz", or None.
 
     Raises:
-        NotThereYetError: Always.
+        NotFoundError: A file does not exist, or has no value for any variable.
+        ValueError: A value has another shape than its variable.
+
+    Example:
+        >>> session = v1.Session(graph=v1.Graph())
+        >>> try:
+        ...     import_data_in_live_session(session, [])
+        ... except tf.errors.NotFoundError as error:
+        ...     print(error)
+        None of the session's variables is in the files. They hold: nothing.
     """
-    del session, data_files, output_folder
-    refuse_call(f"{__name__}.import_data_in_live_session")
+    found = _matched(_variables_of(session), _arrays(data_files), "session")
+    for variable, value in found:
+        variable.load(value, session)
+    if output_folder is not None:
+        os.makedirs(output_folder, exist_ok=True)
+        export_variables_from_live_session(
+            session, os.path.join(output_folder, "weights.npz")
+        )
 
 
 if not TYPE_CHECKING:

@@ -253,17 +253,6 @@ _ROWS = (
     *(
         Refusal(call, None, name, error=NotThereYetError)
         for call, name in (
-            (f"ipu._loops.data_files.{name}", f"ipu.utils.{name}")
-            for name in (
-                "export_inputs_to_file",
-                "export_variables_from_live_session",
-                "import_data_in_live_session",
-            )
-        )
-    ),
-    *(
-        Refusal(call, None, name, error=NotThereYetError)
-        for call, name in (
             (
                 "ipu.drop_in.stand_ins.poplar_test_utils.ReportHelper.find_report",
                 "tensorflow.python.ipu.test_utils.ReportHelper.find_report",

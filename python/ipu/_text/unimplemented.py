@@ -163,7 +163,7 @@ _RULES: tuple[tuple[str, Later], ...] = (
         _SHARDING,
     ),
     (
-        _words(r"estimator Estimator \w*Estimator\w* ipu_session_run_hooks model_fn"),
+        _words(r"estimator Estimator \w*Estimator\w* model_fn"),
         _ESTIMATOR,
     ),
     (_words(r"\w*feature_column\w* \w*dense_features\w* DenseFeatures"), _COLUMNS),
@@ -185,7 +185,7 @@ _RULES: tuple[tuple[str, Later], ...] = (
             r"Session InteractiveSession session placeholder\w* Placeholder Graph "
             r"disable_v2_behavior disable_eager_execution get_variable "
             r"\w*variable_scope get_default_graph get_default_session "
-            r"reset_default_graph ConfigProto \w+_live_session export_inputs_to_file "
+            r"reset_default_graph ConfigProto "
             r"graph_mode disable_resource_variables get_collection "
             r"global_variables\w* local_variables\w* MonitoredSession "
             r"variables_initializer GraphKeys as_default get_or_create_global_step "

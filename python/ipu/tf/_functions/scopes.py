@@ -102,7 +102,12 @@ def control_dependencies(control_inputs: Any) -> Iterator[None]:
         return
     before = reached.spans_of(list(control_inputs or ()))
     begin = reached.trace.node_count
-    yield
+    around = reached.around
+    reached.around = [*around, *before]
+    try:
+        yield
+    finally:
+        reached.around = around
     reached.lead((begin, reached.trace.node_count), before)
 
 
@@ -114,8 +119,13 @@ def no_op(name: str | None = None) -> Any:
         >>> done = tf.no_op()
     """
     graph = mode.building()
+    reached = active()
+    if graph is None and reached is None:
+        return None
     if graph is None:
-        return None if active() is None else Operation("NoOp", name or "")
+        made = Operation("NoOp", name or "")
+        made.spans = [] if reached is None else list(reached.around)
+        return made
     return graph.group([], name)
 
 
@@ -141,7 +151,7 @@ def group(*inputs: Any, **options: Any) -> Any:
         if reached is None:
             return None
         made = Operation("NoOp", options.get("name") or "group_deps")
-        made.spans = reached.spans_of(list(inputs))
+        made.spans = [*reached.spans_of(list(inputs)), *reached.around]
         return made
     return graph.group(nest.flatten(list(inputs)), options.get("name") or "group_deps")
 

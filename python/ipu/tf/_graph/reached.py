@@ -32,6 +32,7 @@ class Reached:
         self.trace = trace
         self.first = trace.node_count
         self.is_paused = False
+        self.around: list[Span] = []  # of the open control_dependencies
         self._rules: list[tuple[int, int, int, int, int]] = []
 
     def spans_of(self, values: Any) -> list[Span]:
