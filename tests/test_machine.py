@@ -4,15 +4,17 @@ bounds, and a search that tries everything."""
 from __future__ import annotations
 
 import itertools
+import json
 import math
 from typing import Any
 
 import numpy as np
 import pytest
 from benchmarks import machine as accuracy
+from op_cases import calls
 
-from ipu import _core
-from ipu.machine import Machine, ProductPlan
+from ipu import _core, keras, tf
+from ipu.machine import Machine, ProductPlan, estimate
 
 MACHINES = sorted(_core.machine_chips())
 PRECISIONS = [("float16", "float16"), ("float16", "float32"), ("float32", "float32")]
@@ -239,3 +241,161 @@ def test_machines_are_values() -> None:
 def test_wrong_arguments(call: Any, error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
         call(Machine("bow"))
+
+
+# --- accounts -------------------------------------------------------------------------
+
+
+def convolutional() -> Any:
+    return keras.Sequential(
+        [
+            keras.Input((28, 28, 1)),
+            keras.layers.Conv2D(8, 3, activation="relu"),
+            keras.layers.MaxPooling2D(),
+            keras.layers.Flatten(),
+            keras.layers.Dense(32, activation="relu"),
+            keras.layers.Dense(10),
+        ]
+    )
+
+
+def training(model: Any) -> Any:
+    optimizer = keras.optimizers.Adam()
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+    @tf.function
+    def step(x: Any, y: Any) -> Any:
+        with tf.GradientTape() as tape:
+            value = loss(y, model(x, training=True))
+        gradients = tape.gradient(value, model.trainable_variables)
+        optimizer.apply_gradients(
+            zip(gradients, model.trainable_variables, strict=True)
+        )
+        return value
+
+    return step
+
+
+def images(batch: int) -> tuple[Any, Any]:
+    return tf.TensorSpec([batch, 28, 28, 1]), tf.TensorSpec([batch], tf.int32)
+
+
+def test_account_of_a_training_step() -> None:
+    model = convolutional()
+    before = [w.numpy().copy() for w in model.weights]
+    step = training(model)
+    account = estimate(step, *images(32), machine="bow")
+    for old, new in zip(before, model.weights, strict=True):
+        assert np.array_equal(old, new.numpy())  # nothing was run
+    assert account.samples == 32
+    assert account.samples_per_second == 32 / account.seconds
+    assert {"conv", "conv_grad_filter", "matmul", "adam_update"} <= set(account.by_op())
+    names = {layer.rpartition("/")[2] for layer in account.by_layer()}
+    assert {model.layers[i].name for i in (0, 1, 3, 4)} <= names
+    for sums in (account.by_layer(), account.by_kind(), account.by_line()):
+        assert sum(sums.values()) == pytest.approx(account.cycles)
+        assert list(sums.values()) == sorted(sums.values(), reverse=True)
+    assert all(__file__ in line for line in account.by_line() if line)
+    memory = account.memory
+    # Adam keeps two more of each; its step is an integer
+    weights = 4 * sum(int(np.prod(w.shape)) for w in model.weights)
+    assert 3 * weights <= memory.variables <= 3 * weights + 64
+    assert memory.fits and memory.live >= 32 * 26 * 26 * 8 * 4
+    assert memory.by_tensor[0].bytes >= memory.by_tensor[-1].bytes
+    again = estimate(training(model), *images(32), machine="bow")
+    assert [s.cycles for s in again.steps] == [s.cycles for s in account.steps]
+
+
+def test_account_of_a_forward_pass_has_less() -> None:
+    model = convolutional()
+    forward = estimate(model, images(32)[0])
+    step = estimate(training(model), *images(32))
+    assert forward.cycles < step.cycles
+    assert forward.memory.variables < step.memory.variables
+    assert estimate(model, images(64)[0]).cycles > forward.cycles
+
+
+def test_loops_count_their_turns() -> None:
+    weights = tf.Variable(np.ones((64, 64), np.float32))
+
+    def once(x: Any) -> Any:
+        return tf.tanh(tf.matmul(x, weights))
+
+    @tf.function
+    def often(x: Any) -> Any:
+        for _ in tf.range(10):
+            x = once(x)
+        return x
+
+    spec = tf.TensorSpec([16, 64])
+    one, ten = estimate(once, spec), estimate(often, spec)
+    assert ten.by_op()["matmul"] == 10 * one.by_op()["matmul"]
+    assert {step.times for step in ten.steps if "matmul" in step.name} == {10}
+    assert not ten.has_unknown_turns
+    assert ten.memory.live <= one.memory.live + 3 * 16 * 64 * 4  # not ten times
+
+    @tf.function
+    def unknown(x: Any) -> Any:
+        while tf.reduce_sum(x) < 100.0:
+            x = once(x)
+        return x
+
+    assert estimate(unknown, spec).has_unknown_turns
+    assert "unknown turns" in str(estimate(unknown, spec))
+
+
+def test_memory_that_does_not_fit() -> None:
+    small = Machine("gc2", tile_bytes=2000)
+    account = estimate(training(convolutional()), *images(32), machine=small)
+    assert not account.memory.fits and "does not fit" in str(account)
+    assert account.memory.max_tile > 2000
+
+
+def test_accounts_as_text() -> None:
+    account = estimate(convolutional(), images(4)[0])
+    data = json.loads(account.to_json())
+    assert data["cycles"] == account.cycles
+    assert len(data["steps"]) == len(account.steps)
+    text = str(account)
+    for word in ("samples a second", "fullest tile", "matmul", "compute"):
+        assert word in text
+    assert account._repr_html_().count("<table") == 5
+    assert "steps" in repr(account)
+    other = estimate(convolutional(), images(8)[0])
+    assert account.diff(other).splitlines()[-1].startswith("all")
+    with pytest.raises(TypeError, match="must be an Account"):
+        account.diff(3)  # type: ignore[arg-type]
+
+
+def test_what_has_no_account() -> None:
+    with pytest.raises(ValueError, match="needs all sizes"):
+        estimate(tf.nn.relu, tf.TensorSpec([None, 4]))
+    with pytest.raises(TypeError, match="must be callable"):
+        estimate(3)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="There is no machine 'gc3'"):
+        estimate(tf.nn.relu, tf.TensorSpec([4]), machine="gc3")
+    with pytest.raises(ValueError, match="`partials` must be"):
+        estimate(tf.nn.relu, tf.TensorSpec([4]), partials="int8")
+
+
+def test_every_op_has_an_account() -> None:
+    """Of each call in the table of ops alone, with its gradient where it has one."""
+    inputs = calls.inputs(tf)
+    seen = set()
+    for line in calls.lines(calls.SMOOTH):
+        names = calls.names_in(line)
+
+        def slope(*values: Any, line: str = line, names: Any = names) -> Any:
+            with tf.GradientTape() as tape:
+                floats = [v for v in values if v.dtype.is_floating]
+                tape.watch(floats)
+                result = calls.evaluate(
+                    tf, line, {**inputs, **dict(zip(names, values, strict=True))}
+                )
+            return result, tape.gradient(result, floats)
+
+        account = estimate(slope, *(inputs[name] for name in names))
+        assert math.isfinite(account.cycles) and account.cycles >= 0, line
+        assert math.isfinite(account.memory.max_tile), line
+        seen |= set(account.by_op())
+    assert len(seen) > 80

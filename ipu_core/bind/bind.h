@@ -323,6 +323,9 @@ void ipu_py_tensor_releasebuffer(PyObject *self, Py_buffer *view);
 PyObject *ipu_py_open_trace(ipu_py_state *state);
 ipu_trace *ipu_py_trace_of(PyObject *trace);
 PyObject *ipu_py_trace_gradients(PyObject *trace, PyObject *args, PyObject *kwargs);
+/* What the graph would cost on an IPU; passes change it. `args`: the chip's values, the
+ * share of a tile for a plan, whether float16 is summed in float16. */
+PyObject *ipu_py_account(ipu_graph *graph, PyObject *args);
 /* An eager tensor as a value of a trace: a constant, or where it lies if it is large.
  */
 int ipu_py_trace_capture(PyObject *trace, ipu_py_tensor *tensor, ipu_value *out);

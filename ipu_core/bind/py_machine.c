@@ -5,7 +5,8 @@
 #define NO_IMPORT_ARRAY
 #include "bind/bind.h"
 
-#include "machine/planner.h"
+#include "machine/account.h"
+#include "passes/passes.h"
 
 static PyObject *
 machine_fields(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
@@ -43,6 +44,8 @@ machine_chips(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
     }
     return chips;
 }
+
+/* --- arguments -------------------------------------------------------------------- */
 
 /* What is wrong with an argument is a ValueError. */
 static bool
@@ -161,6 +164,99 @@ machine_product_cost(PyObject *Py_UNUSED(module), PyObject *args)
     }
     ipu_product_cost cost = ipu_product_cost_of(&chip, &product, &split);
     return object_of_cost(&cost);
+}
+
+/* --- accounts --------------------------------------------------------------------- */
+
+#define X(NAME, text) #text,
+static const char *const step_kinds[] = {IPU_STEP_KINDS(X)};
+#undef X
+
+/* (op, name or None, file or None, line, IPU) */
+static PyObject *
+object_of_node(const ipu_graph *graph, ipu_node id)
+{
+    if (!ipu_is_node(id)) {
+        Py_RETURN_NONE;
+    }
+    const ipu_node_data *node = ipu_node_of(graph, id);
+    int shard = node->placement.shard;
+    return Py_BuildValue("(szzii)", ipu_op_info_of(node->op)->name, node->name,
+                         node->source.file, (int)node->source.line,
+                         shard < 0 ? 0 : shard);
+}
+
+static PyObject *
+steps_of(const ipu_graph *graph, const ipu_account *account)
+{
+    PyObject *list = PyList_New((Py_ssize_t)account->steps.count);
+    for (size_t i = 0; list != NULL && i < account->steps.count; i++) {
+        const ipu_account_step *step = &account->steps.items[i];
+        ipu_py_put(&list, (Py_ssize_t)i,
+                   Py_BuildValue("(ssdddON)", step_kinds[step->kind], step->part,
+                                 step->cycles, step->times, step->tiles,
+                                 step->is_estimated ? Py_True : Py_False,
+                                 object_of_node(graph, step->node)));
+    }
+    return list;
+}
+
+static PyObject *
+tenants_of(const ipu_graph *graph, const ipu_account *account)
+{
+    PyObject *list = PyList_New((Py_ssize_t)account->tenants.count);
+    for (size_t i = 0; list != NULL && i < account->tenants.count; i++) {
+        const ipu_account_tenant *one = &account->tenants.items[i];
+        const ipu_value_data *value = ipu_value_of(graph, one->value);
+        char type[96];
+        ipu_py_put(&list, (Py_ssize_t)i,
+                   Py_BuildValue("(dsN)", one->bytes,
+                                 ipu_type_print(&value->type, type, sizeof(type)),
+                                 object_of_node(graph, value->producer)));
+    }
+    return list;
+}
+
+PyObject *
+ipu_py_account(ipu_graph *graph, PyObject *args)
+{
+    /* those that make the graph smaller, and none that is for the host's kernels */
+    static const char *const passes[] = {"canonicalise", "fold", "merge", "prune",
+                                         "recompute"};
+    ipu_chip chip;
+    ipu_account_options options;
+    int has_half_partials;
+    if (!PyArg_ParseTuple(args, "O&dp:account", chip_converter, &chip,
+                          &options.memory_share, &has_half_partials)) {
+        return NULL;
+    }
+    options.half = has_half_partials ? IPU_PRECISION_HALF : IPU_PRECISION_MIXED;
+    ipu_ctx ctx = ipu_py_ctx();
+    ipu_account account = {0};
+    ipu_status status = IPU_OK;
+    Py_BEGIN_ALLOW_THREADS
+    for (size_t i = 0; status == IPU_OK && i < sizeof(passes) / sizeof(passes[0]);
+         i++) {
+        status = ipu_pass_run_named(&ctx, graph, passes[i]);
+    }
+    if (status == IPU_OK) {
+        status = ipu_account_of(&ctx, graph, &chip, &options, &account);
+    }
+    Py_END_ALLOW_THREADS
+    PyObject *result = NULL;
+    if (ipu_py_is_ok(&ctx, status)) {
+        result =
+            Py_BuildValue("{sNsNsdsdsdsNsNsIsO}", "steps", steps_of(graph, &account),
+                          "tenants", tenants_of(graph, &account), "variable_bytes",
+                          account.variable_bytes, "peak_bytes", account.peak_bytes,
+                          "temporary_bytes", account.temporary_bytes, "peak_node",
+                          object_of_node(graph, account.peak_node), "temporary_node",
+                          object_of_node(graph, account.temporary_node), "pipelines",
+                          (unsigned)account.pipelines, "has_unknown_turns",
+                          account.has_unknown_turns ? Py_True : Py_False);
+    }
+    ipu_account_free(&ctx, &account);
+    return result;
 }
 
 PyMethodDef ipu_py_machine_methods[] = {

@@ -816,6 +816,12 @@ trace_compile(PyObject *object, PyObject *args, PyObject *kwargs)
                                   verify != 0);
 }
 
+static PyObject *
+trace_account(PyObject *object, PyObject *args)
+{
+    return ipu_py_account(((py_trace *)object)->trace->graph, args);
+}
+
 /* A program of what was cut out of the trace, for one value or for a call's way back;
  * the graph is freed. */
 static PyObject *
@@ -930,6 +936,25 @@ SCOPE(stage, "a stage", -1, INT16_MAX)
 SCOPE(shard, "a shard", -1, INT16_MAX)
 SCOPE(rounding, "rounding", IPU_ROUNDING_AS_CONFIGURED, IPU_ROUNDING_SCOPE_STOCHASTIC)
 
+static int
+set_scope_name(PyObject *object, PyObject *value, void *Py_UNUSED(closure))
+{
+    py_trace *self = (py_trace *)object;
+    Py_ssize_t length;
+    const char *text = NULL;
+    if (value != NULL && value != Py_None) {
+        text = PyUnicode_AsUTF8AndSize(value, &length);
+        ipu_ctx ctx = ipu_py_ctx();
+        if (text == NULL ||
+            !ipu_py_is_ok(&ctx, ipu_arena_text(&ctx, &self->trace->graph->arena, text,
+                                               (size_t)length, &text))) {
+            return -1;
+        }
+    }
+    self->trace->scope = text;
+    return 0;
+}
+
 #define ATTRIBUTES(X, T) \
     X(T, host, PyBool_FromLong(self->trace->graph->host), NULL, \
       "Whether it is for the host, with wider dtypes.") \
@@ -942,6 +967,8 @@ SCOPE(rounding, "rounding", IPU_ROUNDING_AS_CONFIGURED, IPU_ROUNDING_SCOPE_STOCH
       "The IPU of a device that nodes are added to; -1: not said.") \
     X(T, rounding, PyLong_FromLong(self->trace->placement.rounding), set_rounding, \
       "How float16 is rounded: 0 as the device does, 1 to nearest, 2 stochastically.") \
+    X(T, scope, Py_BuildValue("z", self->trace->scope), set_scope_name, \
+      "The name of nodes that are added without one; None: none.") \
     X(T, node_count, PyLong_FromSize_t(self->trace->graph->nodes.count), NULL, \
       "How many nodes were made.") \
     X(T, mark, \
@@ -1017,6 +1044,9 @@ static PyMethodDef trace_methods[] = {
      "inputs after all the parameters."},
     {"compile", IPU_PY_FUNCTION(trace_compile), METH_VARARGS | METH_KEYWORDS,
      "The passes, then a Program."},
+    {"account", trace_account, METH_VARARGS,
+     "What the graph would cost on an IPU, in place of a program: account(chip, share of "
+     "a tile, half partials)."},
     {NULL, NULL, 0, NULL},
 };
 

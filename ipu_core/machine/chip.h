@@ -28,6 +28,8 @@
     X(coefficient_bytes, "bytes a cycle", 1, 4096, "ISA; 64-bit loads", 8, 8, 8, 8) \
     X(copy_bytes, "bytes a cycle", 1, 4096, "ISA", 8, 8, 8, 8) \
     X(exchange_bytes, "bytes a cycle", 0.001, 4096, "Citadel", 4, 4, 4, 4) \
+    X(host_bytes, "bytes a second", 1, 1e15, "Citadel; data sheet, nominal", 5.86e9, \
+      12.5e9, 12.5e9, 31.5e9) \
     X(exchange_cycles, "cycles", 0, 1e9, "Citadel; schedule", 264, 240, 240, 240) \
     X(launch_cycles, "cycles", 0, 1e9, "Citadel; triad", 264, 205, 205, 205) \
     X(slowdown, "", 0.1, 100, "fitted", 1.18, 1, 1, 1)

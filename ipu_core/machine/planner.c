@@ -51,7 +51,7 @@ ipu_product_vertex_name(ipu_product_vertex vertex)
 }
 
 static int64_t
-units_of(const ipu_chip *chip, ipu_precision precision)
+units_of(const ipu_chip *chip, int64_t precision)
 {
     switch (precision) {
     case IPU_PRECISION_HALF:
@@ -273,7 +273,7 @@ ipu_product_cost_of(const ipu_chip *chip, const ipu_product *p,
 /* A bound: no vertex takes fewer cycles for one output position, kernel position, and
  * vertex group of input and of output channels. */
 static double
-least_cycles(ipu_product_vertex vertex, ipu_precision precision)
+least_cycles(ipu_product_vertex vertex, int64_t precision)
 {
     switch (vertex) {
     case IPU_VERTEX_AMP:

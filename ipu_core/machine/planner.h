@@ -42,7 +42,7 @@ typedef struct ipu_product {
     int64_t input[2];
     int64_t kernel[2];
     int64_t stride[2];
-    ipu_precision precision;
+    int64_t precision; /* ipu_precision; no byte of the struct is padding */
 } ipu_product;
 
 typedef enum ipu_product_vertex {

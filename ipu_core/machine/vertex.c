@@ -91,6 +91,12 @@ ipu_vertex_sum(const ipu_chip *chip, double outputs, double copies, double vecto
 }
 
 double
+ipu_vertex_reduce(const ipu_chip *chip, double elements, double vector)
+{
+    return chip->workers * (17 + ceil(elements / vector / chip->workers));
+}
+
+double
 ipu_vertex_cast(const ipu_chip *chip, double outputs)
 {
     return chip->workers * (20 + 3 * ceil(outputs / 4 / chip->workers));

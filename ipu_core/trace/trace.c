@@ -253,7 +253,7 @@ ipu_trace_node(ipu_ctx *ctx, ipu_trace *trace, ipu_op op, const ipu_value *input
                                 .placement = trace->placement,
                                 .recomputation = trace->recomputation,
                                 .source = source,
-                                .name = name};
+                                .name = name != NULL ? name : trace->scope};
     if (ipu_op_info_of(op)->flags & IPU_OP_RANDOM) {
         IPU_FAIL_IF(ctx, attr_count >= MAX_NODE_ATTRS, INTERNAL, "%u attributes",
                     attr_count);

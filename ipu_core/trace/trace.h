@@ -17,6 +17,7 @@ typedef struct ipu_trace {
     int64_t next_ordinal;         /* of random ops */
     uint32_t recomputation;       /* that nodes are added for; 0: none */
     uint32_t recomputations;      /* that were begun */
+    const char *scope;            /* the name of nodes without one; NULL: none */
 } ipu_trace;
 
 /* Where the trace was when a recomputation began, to go on there when it ends. */

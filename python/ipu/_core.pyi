@@ -162,6 +162,10 @@ class Trace:
         reference: bool = False,
         verify: bool = False,
     ) -> Program: ...
+    def account(
+        self, chip: tuple[float, ...], share: float, half_partials: bool, /
+    ) -> dict[str, Any]: ...
+    scope: str | None
     @property
     def host(self) -> bool: ...
     @property

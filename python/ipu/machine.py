@@ -13,17 +13,18 @@ What a plan's numbers rest on, and how far they are from measurements, is in the
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ipu import _core
+from ipu._reports.machine_account import Account as Account
 from ipu._text.arguments import as_int, as_ints
 from ipu._text.exports import export
 from ipu._text.suggestions import hint
 from ipu._text.tables import as_text
 
-__all__ = ["Machine", "ProductPlan"]
+__all__ = ["Account", "Machine", "ProductPlan", "estimate"]
 
 _DIMS = ("batch", "rows", "columns", "groups", "kernel", "in", "out")
 _PRECISIONS = {
@@ -306,16 +307,7 @@ class Machine:
                 f"There are no products of {kinds[0]} with partial sums of {kinds[1]}: "
                 f"`dtype` with `partials` is one of {known}."
             )
-        if isinstance(available_memory, bool) or not isinstance(
-            available_memory, (int, float)
-        ):
-            raise TypeError(
-                f"`available_memory` must be a number. Received: {available_memory!r}."
-            )
-        if not available_memory > 0:
-            raise ValueError(
-                f"`available_memory` must be more than 0. Received: {available_memory}."
-            )
+        _check_share(available_memory)
         product = (_PRECISIONS[kinds], *shape)
         vertex, parts, serial, cost = _core.machine_plan_product(
             self._chip, product, available_memory
@@ -332,6 +324,91 @@ class Machine:
             cycles_by=cost,
             bytes=size,
             flops=2 * batch * groups * k * n * math.prod(field) * math.prod(kernel),
+        )
+
+
+def estimate(
+    function: Callable[..., Any],
+    *specs: Any,
+    machine: Machine | str | None = None,
+    samples: int | None = None,
+    partials: str = "float32",
+    available_memory: float = 0.6,
+) -> Account:
+    """Tell what a function would cost on an IPU, without running it.
+
+    The function is traced as ``tf.function`` traces it, its gradients included. What it
+    costs is read off its graph as it stands before anything is fused for the CPU.
+
+    Args:
+        function: A function, a ``tf.function``, or a model that is built.
+        *specs: Its arguments: for each tensor a ``tf.TensorSpec``, a tensor or an
+            array, whose values do not count; other arguments as they are.
+        machine: A machine or its name; None for "gc200".
+        samples: How many samples a call takes, for the rate; None for the first size of
+            the first tensor.
+        partials: The dtype of sums of products of float16: "float32" or "float16".
+        available_memory: The share of a tile that a product's plan may take.
+
+    Raises:
+        ValueError: A shape is not known, the program is for several IPUs (those are not
+            accounted yet), or an option is out of its range.
+
+    Example:
+        >>> model = keras.Sequential([keras.Input((64,)), keras.layers.Dense(10)])
+        >>> spec = tf.TensorSpec([32, 64])
+        >>> account = ipu.machine.estimate(model, spec, machine="bow")
+        >>> list(account.by_op()), account.samples
+        (['matmul', 'add'], 32)
+    """
+    # tracing imports most of the package, which plans of products do not need
+    from ipu.tf import TensorSpec, nest
+    from ipu.tf._functions.tracing import trace_alone
+
+    if not callable(function):
+        raise TypeError(f"`function` must be callable. Received: {function!r}.")
+    chosen = machine if isinstance(machine, Machine) else Machine(machine or "gc200")
+    if partials not in ("float32", "float16"):
+        raise ValueError(
+            f"`partials` must be 'float32' or 'float16'. Received: {partials!r}."
+        )
+    _check_share(available_memory)
+
+    def as_spec(given: Any) -> Any:
+        if isinstance(given, TensorSpec) or not hasattr(given, "dtype"):
+            return given
+        return TensorSpec(given.shape, given.dtype)
+
+    arguments = nest.map_structure(as_spec, list(specs))
+    shapes = [s.shape for s in nest.flatten(arguments) if isinstance(s, TensorSpec)]
+    for shape in shapes:
+        if not shape.is_fully_defined():
+            raise ValueError(
+                f"An account needs all sizes. Received: a TensorSpec of shape {shape}. "
+                "Give the batch size in place of None."
+            )
+    trace = trace_alone(function, arguments)
+    found = trace.account(chosen._chip, available_memory, partials == "float16")
+    if found["pipelines"] or any(step[-1][-1] > 0 for step in found["steps"]):
+        raise ValueError(
+            "The program is for several IPUs, which are not accounted yet. Give one of "
+            "its stages as a function."
+        )
+    if samples is None and shapes and len(shapes[0]):
+        samples = int(shapes[0][0])
+    return Account(chosen, found, samples)
+
+
+def _check_share(available_memory: Any) -> None:
+    if isinstance(available_memory, bool) or not isinstance(
+        available_memory, (int, float)
+    ):
+        raise TypeError(
+            f"`available_memory` must be a number. Received: {available_memory!r}."
+        )
+    if not available_memory > 0:
+        raise ValueError(
+            f"`available_memory` must be more than 0. Received: {available_memory}."
         )
 
 

@@ -329,7 +329,7 @@ class Layer(Configured):
         args = tuple(as_tensors(arg) for arg in args[:1]) + args[1:]
         inputs = args[0] if args else next(iter(kwargs.values()), ())
         training, args, kwargs = self._with_training(args, kwargs)
-        with call_scope(training, self._compute_kind):
+        with call_scope(training, self._compute_kind, self.name):
             self._maybe_build(inputs)
             check_input_spec(self.input_spec, inputs, self._title)
             if self._autocast and args:

@@ -52,6 +52,7 @@ class Build:
         variables: Those that the function created; weak.
         reads: Reads of variables, by their number, while the function is traced.
         checks: Called with the number of replicas of the compiled program.
+        names_layers: Whether nodes get the names of the layers that they come from.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class Build:
         self._beside: dict[int, weakref.ref[Any]] = {}
         self.reads: dict[int, list[tuple[int, Tensor]]] = {}
         self.checks: list[Callable[[int], None]] = []
+        self.names_layers = False
         self.notes: dict[Any, Any] = {}  # of those who add things, by themselves
 
     def note_use(self, variable: Any) -> None:
@@ -318,3 +320,23 @@ def scratch_trace(
     """
     build = Build(_name_of(fn), runs=False, may_create=may_create, is_scratch=True)
     return _trace(fn, tuple(specs), host, build)[1]
+
+
+def trace_alone(fn: Callable[..., Any], specs: Sequence[Any]) -> _core.Trace:
+    """Trace a function for the device, for its graph: nothing is compiled or run.
+
+    Args:
+        fn: Called once, with a tensor for each ``TensorSpec``; once more where the
+            first call created variables, which ``fn`` keeps.
+        specs: Its arguments, as for :func:`trace_program`.
+
+    Returns:
+        The trace, which has ended.
+    """
+    for may_create in (True, False):
+        build = Build(_name_of(fn), runs=False, may_create=may_create, is_scratch=True)
+        build.names_layers = True
+        trace = _trace(fn, tuple(specs), False, build)[0]
+        if not build.variables:
+            break
+    return trace

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from ipu import _core
 from ipu._device.thread_state import here
 from ipu.tf._functions.blocks import part_of_step
 
@@ -31,16 +32,25 @@ def current_dtype() -> Any:
 
 
 @contextmanager
-def call_scope(training: Any, dtype: Any = None) -> Iterator[None]:
+def call_scope(
+    training: Any, dtype: Any = None, name: str | None = None
+) -> Iterator[None]:
     """Make ``training`` the value that inner calls take.
 
     Args:
         training: True, False or None (not said).
         dtype: What weights that are cast are read as; None for their own dtype.
+        name: The layer, for graphs that name what their nodes come from.
     """
     here.layer_calls.append((training, dtype))
+    trace = _core.open_trace() if here.builds and here.builds[-1].names_layers else None
+    outer = None if trace is None else trace.scope
+    if trace is not None and name is not None:
+        trace.scope = name if outer is None else f"{outer}/{name}"
     try:
         with part_of_step():
             yield
     finally:
+        if trace is not None:
+            trace.scope = outer
         here.layer_calls.pop()

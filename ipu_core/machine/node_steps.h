@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The steps of one node. The rules are the `ipu_steps_<cost>` of the column of ops.def
+ * that also names the rule for arithmetic and bytes (graph/cost.h): a rule that is
+ * missing is an undefined symbol. */
+#ifndef IPU_MACHINE_NODE_STEPS_H
+#define IPU_MACHINE_NODE_STEPS_H
+
+#include "graph/cost.h"
+#include "machine/account.h"
+
+/* Equal products are planned once. */
+typedef struct ipu_planned {
+    ipu_product product;
+    ipu_product_plan plan;
+} ipu_planned;
+
+typedef IPU_ARRAY(ipu_planned) ipu_plans;
+
+typedef struct ipu_steps_call {
+    ipu_ctx *ctx;
+    const ipu_chip *chip;
+    const ipu_account_options *options;
+    ipu_plans *plans;
+    ipu_op op;
+    const ipu_cost_call *types; /* and attributes */
+    ipu_node node;
+    double times;
+    ipu_account *account;
+    double temporary_bytes; /* of a tile; filled by the rule */
+    ipu_status status;      /* of the first step that could not be added */
+} ipu_steps_call;
+
+typedef void ipu_steps_fn(ipu_steps_call *call);
+
+#define IPU_OP(NAME, text, min_in, max_in, outputs, dtypes, shape, cost, flags) \
+    ipu_steps_fn ipu_steps_##cost;
+#include "ops.def"
+#undef IPU_OP
+
+ipu_status ipu_steps_add(ipu_steps_call *call);
+
+#endif
