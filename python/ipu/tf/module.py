@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ipu._text.arguments import checked_text
+from ipu.tf._functions import restores
 from ipu.tf._functions.scopes import name_scope
 from ipu.tf.variable import Variable
 
@@ -46,6 +47,10 @@ class Module:
                 "Python identifiers (e.g. a valid class name)."
             )
         self._name = name
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
+        restores.go_on()
 
     @property
     def name(self) -> str:

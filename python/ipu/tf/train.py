@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""``tf.train``: the messages that records hold, made by the package `protobuf`.
+"""``tf.train``: checkpoints; the messages that records hold, made by `protobuf`.
 
 Field numbers are those of TensorFlow's ``core/example/example.proto`` and
 ``feature.proto``, so records go both ways.
@@ -44,6 +44,16 @@ if TYPE_CHECKING:  # made when they are used
     FloatList: Any
     Int64List: Any
     SequenceExample: Any
+
+    from ipu.tf.io._checkpoint_files import (
+        latest_checkpoint as latest_checkpoint,
+        list_variables as list_variables,
+        load_variable as load_variable,
+    )
+    from ipu.tf.io._checkpoints import (
+        Checkpoint as Checkpoint,
+        CheckpointManager as CheckpointManager,
+    )
 
 
 def _describe(message: Any, fields: list[tuple[str, int, str]]) -> None:
@@ -99,5 +109,9 @@ def _class(name: str) -> Any:
     return _classes()[name]
 
 
-_LAZY = {name: functools.partial(_class, name) for name in _MESSAGES}
-export(__name__, sorted(_MESSAGES), _LAZY)
+_LAZY: dict[str, Any] = {name: functools.partial(_class, name) for name in _MESSAGES}
+for _name in ("latest_checkpoint", "list_variables", "load_variable"):
+    _LAZY[_name] = f"ipu.tf.io._checkpoint_files:{_name}"
+for _name in ("Checkpoint", "CheckpointManager"):
+    _LAZY[_name] = f"ipu.tf.io._checkpoints:{_name}"
+export(__name__, sorted(_LAZY), _LAZY)

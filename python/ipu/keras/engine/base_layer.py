@@ -51,6 +51,7 @@ from ipu.keras.engine.pipelines.pipeline_stage import current_stage
 from ipu.keras.engine.symbols.infer import infer_outputs
 from ipu.keras.engine.symbols.keras_tensor import KerasTensor, Node, contains_symbolic
 from ipu.keras.engine.trace_key import note_change
+from ipu.tf._functions import restores
 from ipu.tf._functions.tracing import init_scope
 from ipu.tf._graph.mode import call_or_keep
 from ipu.tf.autograph import convert_call
@@ -427,6 +428,15 @@ class Layer(Configured):
         if self._initial_weights is not None:
             self.set_weights(self._initial_weights)
             self._initial_weights = None
+        restores.go_on()
+
+    def _checkpoint_parts(self, names: Any) -> dict[str, Any]:
+        """What ``tf.train.Checkpoint`` keeps of the layer, by name."""
+        from ipu.keras._files import tree
+
+        parts = tree.variables_of(self)
+        optimizer = getattr(self, "optimizer", None)
+        return parts if optimizer is None else {**parts, "optimizer": optimizer}
 
     # --- dtypes --------------------------------------------------------------------
 

@@ -127,6 +127,10 @@ class Metric(Configured):
         del aggregation
         return self.add_weight(name or "variable", shape, initializer, dtype)
 
+    def _checkpoint_parts(self, names: Any) -> dict[str, Any]:
+        """What ``tf.train.Checkpoint`` keeps of the metric, by name."""
+        return {str(number): one for number, one in enumerate(self.variables)}
+
     @property
     def variables(self) -> list[Any]:
         """The variables of the state."""

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -76,6 +76,12 @@ class WrappingOptimizer(Optimizer):
 
     def _made_variables(self) -> list[Any]:
         return self._inner._made_variables()
+
+    def _checkpoint_parts(self, names: Mapping[int, str]) -> dict[str, Any]:
+        parts = self._inner._checkpoint_parts(names)
+        listed = {id(one) for one in parts.values()}
+        others = [one for one in self._made_variables() if id(one) not in listed]
+        return parts | {f"wrapper/{number}": one for number, one in enumerate(others)}
 
     @property
     def weights(self) -> list[Any]:

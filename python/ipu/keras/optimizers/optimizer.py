@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, overload
 
 import numpy as np
@@ -26,7 +26,7 @@ from ipu.keras.optimizers import schedules
 from ipu.keras.optimizers._aggregation import is_aggregated
 from ipu.keras.optimizers.schedules import LearningRateSchedule
 from ipu.ops import cross_replica_ops
-from ipu.tf._functions import function
+from ipu.tf._functions import function, restores
 from ipu.tf._functions.tracing import init_scope
 from ipu.tf._gradients import lookups, slices as _slices
 from ipu.tf._graph.reached import tied
@@ -382,6 +382,7 @@ class Optimizer(Configured):
         """
         self._built_for = list(variables)
         self._create_all_weights(self._built_for)
+        restores.go_on()
 
     _built_for: Sequence[Any] = ()
 
@@ -582,6 +583,7 @@ class Optimizer(Configured):
         gradients = [grad for grad, _ in kept]
         variables = [var for _, var in kept]
         self._create_all_weights(variables)
+        restores.go_on()
         if not function.in_trace():
             return self._run_once(gradients, variables)
         trace = _core.open_trace()
@@ -828,6 +830,23 @@ class Optimizer(Configured):
         """The variables that exist already."""
         single = [self._iterations, self._rate_variable]
         return [v for v in single if v is not None] + self._slot_order
+
+    def _checkpoint_parts(self, names: Mapping[int, str]) -> dict[str, Any]:
+        """What ``tf.train.Checkpoint`` keeps of the optimizer, by name.
+
+        Args:
+            names: By the identities of weights, their names in the checkpoint.
+        """
+        parts = {"iterations": self.iterations}
+        if isinstance(self.learning_rate, tf.Variable):
+            parts["learning_rate"] = self.learning_rate
+        for weight in self._slot_owners:
+            name = names.get(id(weight), str(weight.name).split(":")[0])
+            for slot_name, slot in self._slots[id(weight)].items():
+                parts[f"slots/{slot_name}/{name}"] = slot
+        listed = {id(one) for one in parts.values()}
+        others = [one for one in self._made_variables() if id(one) not in listed]
+        return parts | {f"others/{number}": one for number, one in enumerate(others)}
 
     @property
     def weights(self) -> list[Any]:

@@ -86,6 +86,9 @@ class Generator:
         words = np.random.default_rng().integers(0, 2**31, 2, dtype=np.int32)
         return cls(state=words)
 
+    def _checkpoint_parts(self, names: Any) -> dict[str, Any]:
+        return {"state": self._state}
+
     @property
     def state(self) -> Variable:
         """The seed and the counter, an int32 variable."""

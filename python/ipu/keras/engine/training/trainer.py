@@ -41,6 +41,7 @@ from ipu.keras.engine.training.device_steps import capturing, wants_captured
 from ipu.keras.engine.training.program import BatchProgram, ProgramCache
 from ipu.keras.engine.training.step_plan import checked_execution, whole_number
 from ipu.keras.optimizers._wrapping import ScalingOptimizer
+from ipu.tf._functions import restores
 from ipu.tf._functions.function import DeviceFunction, scratch_trace
 from ipu.tf._functions.tracing import init_scope
 from ipu.tf.autograph import convert_call
@@ -468,6 +469,7 @@ class Trainer(IPUOptions):
             variables = self.trainable_variables
             if variables:
                 self.optimizer._create_all_weights(variables)
+                restores.go_on()
             else:
                 logger.warning(
                     f"Model {self.name!r} has no trainable weights: fit computes its "
