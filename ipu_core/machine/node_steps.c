@@ -48,7 +48,7 @@ tiles_for(const ipu_steps_call *call, const ipu_type *type, double count)
     return count == 0 ? 0 : ceil(count / on_tile(call, type, count));
 }
 
-/* --- steps ------------------------------------------------------------------------- */
+/* --- steps ----------------------------------------------------------------------- */
 
 static void
 add(ipu_steps_call *call, ipu_step_kind kind, const char *part, double cycles,
@@ -133,7 +133,7 @@ ipu_steps_nothing(ipu_steps_call *call)
     (void)call; /* views, constants, and nodes whose blocks are counted */
 }
 
-/* --- element-wise ------------------------------------------------------------------- */
+/* --- element-wise ---------------------------------------------------------------- */
 
 /* Instructions of a worker for a vector of float, and of half; X(OP, float, half). */
 #define INSTRUCTIONS(X) \
@@ -211,7 +211,7 @@ ipu_steps_fused_elementwise(ipu_steps_call *call)
     estimate(call, 1); /* an optimisation for the host: no graph has it yet */
 }
 
-/* --- sums, softmax, norms -------------------------------------------------------------- */
+/* --- sums, softmax, norms -------------------------------------------------------- */
 
 void
 ipu_steps_reduction(ipu_steps_call *call)
@@ -274,7 +274,7 @@ ipu_steps_normalize_grad(ipu_steps_call *call)
     normalize(call, 4);
 }
 
-/* --- products ----------------------------------------------------------------------- */
+/* --- products -------------------------------------------------------------------- */
 
 static ipu_product_plan
 plan_of(ipu_steps_call *call, const ipu_product *p)
@@ -384,7 +384,7 @@ ipu_steps_product_and_sum(ipu_steps_call *call)
     product_of(call, 1);
 }
 
-/* --- convolutions --------------------------------------------------------------------- */
+/* --- convolutions ---------------------------------------------------------------- */
 
 static int64_t
 ceil_div(int64_t a, int64_t b)
@@ -469,7 +469,7 @@ ipu_steps_conv_grad_filter(ipu_steps_call *call)
            groups == 0 ? 0 : (double)c.filters / groups);
 }
 
-/* --- pools, movement, lookups --------------------------------------------------------- */
+/* --- pools, movement, lookups ---------------------------------------------------- */
 
 /* Rows 13, items 20, and for each vector of channels 3 and the window's positions. */
 void
@@ -555,7 +555,7 @@ ipu_steps_scatter(ipu_steps_call *call)
     add_rows(call, &call->types->inputs[2]);
 }
 
-/* --- random numbers ---------------------------------------------------------------------- */
+/* --- random numbers -------------------------------------------------------------- */
 
 static void
 draw(ipu_steps_call *call, double instructions_each)
@@ -582,7 +582,7 @@ ipu_steps_dropout(ipu_steps_call *call)
     draw(call, 4);
 }
 
-/* --- sequences, attention ------------------------------------------------------------------ */
+/* --- sequences, attention -------------------------------------------------------- */
 
 /* popnn's loop of steps: a product with the kernel, and the gates, one after another. */
 void
@@ -654,7 +654,7 @@ ipu_steps_attention_grad(ipu_steps_call *call)
     attend(call, true);
 }
 
-/* --- updates ------------------------------------------------------------------------------- */
+/* --- updates --------------------------------------------------------------------- */
 
 /* A scaled addition, and one more for each slot beside the variable. */
 void
@@ -692,7 +692,7 @@ ipu_steps_fused_update(ipu_steps_call *call)
     estimate(call, 4); /* likewise */
 }
 
-/* --- what has no formula ------------------------------------------------------------------- */
+/* --- what has no formula --------------------------------------------------------- */
 
 /* Bitonic: log2(n) (log2(n) + 1) / 2 rounds of comparing neighbours. */
 void
@@ -716,7 +716,7 @@ ESTIMATED(solve)
 ESTIMATED(rotations)
 #undef ESTIMATED
 
-/* --- the column ---------------------------------------------------------------------------- */
+/* --- the column ------------------------------------------------------------------ */
 
 #define IPU_OP(NAME, text, min_in, max_in, outputs, dtypes, shape, cost, flags) \
     ipu_steps_##cost,
