@@ -50,7 +50,8 @@ def compile(
     Returns:
         A list of the tensors that ``computation`` returned, also for a single one;
         numbers become tensors, and operations (such as an enqueue) that come after the
-        tensors are left out. Nested structures come back as they are. None where there
+        tensors are left out. Nested structures come back as they are; an operation in
+        one is that of the program, where there is a graph, else None. None where there
         are no tensors.
 
     Raises:
@@ -80,32 +81,60 @@ def compile(
     ordinal = None if graph is None else placement.graph_ordinal()
     device = placement.active_ipu() if graph is None else None
     if device is None and ordinal is None:
-        raise Exception(
-            "The computation passed to ipu_compiler.compile is not placed on an IPU. "
-            "Call it inside ipu.scopes.ipu_scope('/device:IPU:0') or a strategy's "
-            "scope."
-        )
+        return _unplaced(graph, computation, inputs or ())
     args = [nest.map_structure(_tensor, one) for one in inputs or ()]
 
     def results(*args: Any) -> Any:
         return _results(computation(*args))
 
     if graph is not None and ordinal is not None:
-        return _in_graph(graph, ordinal, pruned(computation, _results), args)
+        return _in_graph(graph, ordinal, computation, args)
     if _core.open_trace() is not None:
         return results(*args)
     return DeviceFunction(results, device)(*args)
 
 
+def _unplaced(
+    graph: Any, computation: Callable[..., Any], inputs: Sequence[Any]
+) -> Any:
+    """What does nothing may be anywhere; the rest is an error."""
+    count = 0 if graph is None else len(graph.get_operations())
+    returned = computation(*inputs) if graph is not None and not inputs else None
+    added = [] if graph is None else graph.get_operations()[count:]
+    if added and all(op.type == "NoOp" for op in added):
+        return returned
+    raise Exception(
+        "The computation passed to ipu_compiler.compile was not placed on an IPU "
+        "device. Call it inside ipu.scopes.ipu_scope('/device:IPU:0') or a strategy's "
+        "scope."
+    )
+
+
 def _in_graph(
-    graph: Any, ordinal: int, results: Callable[..., Any], args: list[Any]
+    graph: Any, ordinal: int, computation: Callable[..., Any], args: list[Any]
 ) -> Any:
     """A program of its own among the operations of a graph."""
     from ipu.tf._graph.record import add_traced
 
+    operations: set[int] = set()  # where they are in a nested result
+
+    def noted(*args: Any) -> Any:
+        returned = computation(*args)
+        if _is_structured(returned):
+            leaves = enumerate(nest.flatten(returned))
+            operations.update(i for i, x in leaves if isinstance(x, Operation))
+        return returned
+
     place = graph.new_part(ordinal)
+    results = pruned(noted, _results)
     op = graph.add("XlaLaunch", results, tuple(args), place=place, name="cluster")
-    return add_traced(op, host=False)
+    found = add_traced(op, host=False)
+    if not operations:
+        return found
+    leaves = enumerate(nest.flatten(op.structure))
+    return nest.pack_sequence_as(
+        op.structure, [op if i in operations else x for i, x in leaves]
+    )
 
 
 def _tensor(leaf: Any) -> Any:
@@ -116,6 +145,13 @@ def _tensor(leaf: Any) -> Any:
 
 def _is_nested(value: Any) -> bool:
     return isinstance(value, (Mapping, list, tuple))
+
+
+def _is_structured(value: Any) -> bool:
+    """Whether it is more than a list of tensors and operations."""
+    if isinstance(value, Mapping):
+        return True
+    return isinstance(value, (list, tuple)) and any(map(_is_nested, value))
 
 
 def _is_operation(value: Any) -> bool:
@@ -132,13 +168,10 @@ def _results(returned: Any) -> Any:
                 "tensors instead."
             )
     flat = returned if isinstance(returned, (list, tuple)) else [returned]
-    if isinstance(returned, Mapping) or any(_is_nested(one) for one in flat):
-        if any(_is_operation(leaf) for leaf in nest.flatten(returned)):
-            raise ValueError(
-                "A nested result of `computation` must hold tensors only; it contains "
-                "None or an operation. Return operations after a flat list of tensors."
-            )
-        return nest.map_structure(_value, returned)
+    if _is_structured(returned):
+        return nest.map_structure(
+            lambda leaf: None if _is_operation(leaf) else _value(leaf), returned
+        )
     count = sum(not _is_operation(one) for one in flat)
     if any(_is_operation(one) for one in flat[:count]):
         raise ValueError(

@@ -26,6 +26,7 @@ from ipu._text.errors import InvalidArgumentError
 from ipu._text.exports import export
 from ipu._text.tracebacks import boundaries
 from ipu.tf import nest
+from ipu.tf._graph import mode
 
 __all__ = ["IPUStrategy", "IPUStrategyV1", "InputContext", "Strategy"]
 
@@ -215,7 +216,7 @@ class Strategy:
         is_sum = _reduce_op(reduce_op) is ReduceOp.SUM
         from ipu import _core, cross_replica_ops, tf
 
-        if _core.open_trace() is not None:
+        if _core.open_trace() is not None or mode.building() is not None:
             across: Any = (
                 cross_replica_ops.cross_replica_sum
                 if is_sum
@@ -414,6 +415,9 @@ class IPUStrategyV1(Strategy):
         keywords = dict(kwargs) if kwargs else {}
         if _in_trace():
             return fn(*args, **keywords)
+        if mode.building() is not None:
+            with self.scope():
+                return fn(*args, **keywords)
         if not _is_traced(fn):
             raise ValueError(
                 "IPUStrategyV1.run(fn, ...) does not support eager execution. "

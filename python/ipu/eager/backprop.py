@@ -7,8 +7,9 @@ from typing import Any
 
 from ipu._device.thread_state import here
 from ipu._text.exports import export
+from ipu.tf.gradient_tape import GradientTape
 
-__all__ = ["GradientCaptureContext", "active_context"]
+__all__ = ["GradientCaptureContext", "GradientCaptureTape", "active_context"]
 
 
 def active_context() -> GradientCaptureContext | None:
@@ -62,6 +63,37 @@ class GradientCaptureContext:
             known.append(gradient)
         else:
             self.captured_gradients[tag] = [known, gradient]
+
+
+class GradientCaptureTape(GradientTape, GradientCaptureContext):
+    """A tape that is also a :class:`GradientCaptureContext`.
+
+    Args:
+        *args, **kwargs: As of ``tf.GradientTape``.
+
+    Source: ``ipu.eager.backprop.GradientCaptureTape``.
+
+    Example:
+        >>> from ipu.ops.grad_util_ops import capture_upstream_gradients
+        >>> x = tf.constant(3.0)
+        >>> with GradientCaptureTape() as tape:
+        ...     tape.watch(x)
+        ...     y = capture_upstream_gradients(x * x, tag="square") * 5.0
+        >>> float(tape.gradient(y, x)), float(tape.captured_gradients["square"])
+        (30.0, 5.0)
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        GradientTape.__init__(self, *args, **kwargs)
+        GradientCaptureContext.__init__(self)
+
+    def __enter__(self) -> Any:
+        GradientCaptureContext.__enter__(self)
+        return GradientTape.__enter__(self)
+
+    def __exit__(self, *error: object) -> None:
+        GradientTape.__exit__(self, *error)
+        GradientCaptureContext.__exit__(self, *error)
 
 
 export(__name__)

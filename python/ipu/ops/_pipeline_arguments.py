@@ -134,7 +134,7 @@ def check_call(stage: Stage, args: Sequence[Any], keywords: Mapping[str, Any]) -
         ) from None
 
 
-def count_of(name: str, value: Any, trace: _core.Trace) -> int:
+def count_of(name: str, value: Any, trace: _core.Trace | None) -> int:
     """A number of micro-batches or executions: a Python number, or a constant tensor.
 
     Raises:
@@ -143,7 +143,9 @@ def count_of(name: str, value: Any, trace: _core.Trace) -> int:
     if value is None:
         raise ValueError(f"{name} must be specified.")
     if isinstance(value, Tensor):
-        value = int(trace.evaluate(value, None)) if value.is_symbolic else int(value)
+        if value.is_symbolic and trace is not None:
+            value = trace.evaluate(value, None)
+        value = int(value)
     try:
         count = int(value)
     except (TypeError, ValueError):

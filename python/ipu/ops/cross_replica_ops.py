@@ -16,6 +16,7 @@ from ipu._text.arguments import as_int
 from ipu._text.exports import export
 from ipu.tf._graph import mode
 from ipu.tf._tensor.convert import apply
+from ipu.tf._tensor.dispatch import graph_op
 
 __all__ = ["assume_equal_across_replicas", "cross_replica_mean", "cross_replica_sum"]
 
@@ -24,6 +25,7 @@ T = TypeVar("T")
 _SUM, _MEAN = 0, 1
 
 
+@graph_op
 def cross_replica_sum(
     x: Any, replica_group_size: int | None = None, name: Any = None
 ) -> Tensor:
@@ -52,6 +54,7 @@ def cross_replica_sum(
     return _all_reduce(x, _SUM, replica_group_size)
 
 
+@graph_op
 def cross_replica_mean(
     x: Any, replica_group_size: int | None = None, name: Any = None
 ) -> Tensor:

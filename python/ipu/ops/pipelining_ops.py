@@ -237,11 +237,6 @@ def pipeline(
         [11.0, 21.0, 11.0, 21.0]
     """
     trace = _core.open_trace()
-    if trace is None:
-        raise RuntimeError(
-            "pipelining_ops.pipeline builds a device program: call it inside a "
-            "function that is compiled for the device."
-        )
     if pipeline_depth is not None:
         logger.warning("pipeline_depth is the old name of gradient_accumulation_count.")
         if gradient_accumulation_count is None:
@@ -293,6 +288,11 @@ def pipeline(
         accumulate_outfeed,
         outfeed_mask,
     )
+    if trace is None:
+        raise RuntimeError(
+            "pipelining_ops.pipeline builds a device program: call it inside a "
+            "function that is compiled for the device."
+        )
     build = current_build()
     if "pipeline" in build.notes:
         raise FailedPreconditionError(

@@ -20,6 +20,8 @@ def dropout(
     noise_shape: Any = None,
     seed: Any = None,
     name: str | None = None,
+    *,
+    ref: bool = True,
 ) -> Tensor:
     """Set a share ``rate`` of the elements to 0 and scale the others by 1 / (1 - rate).
 
@@ -32,6 +34,7 @@ def dropout(
             each axis. None is the shape of ``x``.
         seed: Two integers, which alone decide the mask; or None, which gives another
             mask each time.
+        ref: Accepted and not used: it is about the hardware's generator.
 
     Returns:
         A tensor like ``x``.

@@ -20,6 +20,7 @@ from ipu._device.strategy_state import (
 )
 from ipu._text.exports import defined, export
 from ipu.ipu_strategy import InputContext as InputContext, Strategy as Strategy
+from ipu.tf._graph import mode
 
 _default = Strategy()
 
@@ -111,7 +112,8 @@ def get_replica_context() -> ReplicaContext | None:
         >>> get_replica_context().num_replicas_in_sync
         1
     """
-    if has_strategy() and _core.open_trace() is None:
+    is_outside = _core.open_trace() is None and mode.building() is None
+    if has_strategy() and is_outside:
         return None
     return ReplicaContext(get_strategy())
 

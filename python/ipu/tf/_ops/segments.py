@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ipu.tf._tensor import open_sizes
 from ipu.tf._tensor.convert import Tensor, apply, cast, known_count, known_value, like
 from ipu.tf._tensor.dispatch import op
 from ipu.tf.dtypes import as_dtype, int32
@@ -118,11 +119,16 @@ def _sorted(kind: str, text: str, result: str) -> Callable[..., Tensor]:
     def function(data: Any, segment_ids: Any, name: str = "") -> Tensor:
         ids = Tensor(segment_ids)
         if ids.is_symbolic:
-            raise TypeError(
+            error = TypeError(
                 f"tf.math.segment_{kind} has as many rows as there are numbers, which "
                 "is not known when a function is compiled. Use "
                 f"tf.math.unsorted_segment_{kind}, which takes num_segments."
             )
+            rows = Tensor(data)
+            made: Tensor = open_sizes.guessed_or(
+                error, (rows.dtype, (None, *rows.shape[1:]))
+            )
+            return made
         numbers = np.asarray(ids)
         if numbers.ndim != 1:
             raise ValueError(
