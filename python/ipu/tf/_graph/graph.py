@@ -168,6 +168,22 @@ if TYPE_CHECKING:
     from ipu.tf._graph.scopes import VariableStore
     from ipu.tf._graph.variables import GraphVariable
 
+
+class NodeDef(NamedTuple):
+    """What a graph says of an operation."""
+
+    name: str
+    op: str
+    input: list[str]
+    device: str
+
+
+class GraphDef(NamedTuple):
+    """What a graph consists of."""
+
+    node: list[NodeDef]
+
+
 HOST = Place("CPU")
 _PYTHON = Place("PYTHON")
 _ANY = Place("ANY")
@@ -300,6 +316,21 @@ class Graph:
             return obj
         kinds = " or ".join(["Tensor"] * allow_tensor + ["Operation"] * allow_operation)
         raise TypeError(f"Can not convert a {type(obj).__name__} into a {kinds}.")
+
+    def as_graph_def(
+        self, from_version: int | None = None, add_shapes: bool = False
+    ) -> GraphDef:
+        """Return what it consists of: names, types, inputs and devices.
+
+        Args:
+            from_version, add_shapes: Accepted and not used.
+        """
+        return GraphDef(
+            [
+                NodeDef(op.name, op.type, [t.name for t in op.inputs], op.device)
+                for op in self._operations
+            ]
+        )
 
     def finalize(self) -> None:
         """Refuse further operations."""

@@ -174,6 +174,13 @@ class GraphVariable(Variable):
         self._first_value_of_graph = made
         return made
 
+    def begin_with(self, value: Any) -> None:
+        """Give it another first value, which its initializer sets from now on."""
+        self._first_value_of_graph = value
+        self._first_maker = None
+        self.initializer.args = (value,)
+        self.graph.version += 1
+
     def _drawn(self) -> Any:
         """Return a first value, which may be random: the same one at the same time of
         each session, where the graph has a seed."""

@@ -36,6 +36,8 @@ from ipu.tf.compat.v1._graphs import (
     ConfigProto as ConfigProto,
     GPUOptions as GPUOptions,
     GraphKeys as GraphKeys,
+    GraphOptions as GraphOptions,
+    OptimizerOptions as OptimizerOptions,
     Print as Print,
     RunMetadata as RunMetadata,
     RunOptions as RunOptions,

@@ -355,6 +355,27 @@ class GPUOptions(ConfigProto):
     """
 
 
+class OptimizerOptions(ConfigProto):
+    """Options of passes over a graph, of which none has an effect.
+
+    Example:
+        >>> OptimizerOptions(global_jit_level=OptimizerOptions.ON_1).global_jit_level
+        1
+    """
+
+    DEFAULT, OFF, L0, L1 = 0, -1, -1, 0
+    ON_1, ON_2 = 1, 2
+
+
+class GraphOptions(ConfigProto):
+    """Options of a graph, of which none has an effect.
+
+    Example:
+        >>> GraphOptions(place_pruned_graph=True).place_pruned_graph
+        True
+    """
+
+
 class RunOptions(ConfigProto):
     """Options of a run: kept, and without effect.
 

@@ -712,6 +712,110 @@ class MonitoredTrainingSession:
         return is_end
 
 
+class ChiefSessionCreator(NamedTuple):
+    """What a :class:`MonitoredSession` is made of.
+
+    Attributes:
+        scaffold: What it starts with, or None.
+        master: Must be empty.
+        config: A ``ConfigProto``, without effect.
+        checkpoint_dir: Where variables are restored from, or None.
+        checkpoint_filename_with_path: In place of it what ``Saver.save`` gave.
+
+    Example:
+        >>> ChiefSessionCreator(checkpoint_dir="/some/folder").checkpoint_dir
+        '/some/folder'
+    """
+
+    scaffold: Any = None
+    master: str = ""
+    config: Any = None
+    checkpoint_dir: Any = None
+    checkpoint_filename_with_path: Any = None
+
+
+class MonitoredSession(MonitoredTrainingSession):
+    """A session that initialises or restores variables, and calls the given hooks.
+
+    Args:
+        session_creator: A :class:`ChiefSessionCreator`; None: one of no arguments.
+        hooks: Hooks.
+        stop_grace_period_secs: Accepted and not used.
+
+    Example:
+        >>> with v1.Graph().as_default():
+        ...     v = v1.get_variable("v", [], initializer=v1.ones_initializer())
+        ...     with v1.train.MonitoredSession() as session:
+        ...         print(session.run(v))
+        1.0
+    """
+
+    def __init__(
+        self,
+        session_creator: ChiefSessionCreator | None = None,
+        hooks: Sequence[Any] | None = None,
+        stop_grace_period_secs: int = 120,
+    ) -> None:
+        made = session_creator or ChiefSessionCreator()
+        self._path = made.checkpoint_filename_with_path
+        super().__init__(
+            made.master,
+            checkpoint_dir=made.checkpoint_dir,
+            scaffold=made.scaffold,
+            hooks=hooks,
+            save_checkpoint_secs=None,
+            save_summaries_steps=None,
+            log_step_count_steps=None,
+            config=made.config,
+        )
+
+    def _start(self, start: Scaffold, folder: Any) -> None:
+        super()._start(start, folder)
+        if self._path is not None:
+            with self.graph.as_default():
+                (start.saver or Saver()).restore(self._session, self._path)
+
+
+class SingularMonitoredSession(MonitoredSession):
+    """A :class:`MonitoredSession` that is described by its own arguments.
+
+    Args:
+        hooks: Hooks.
+        scaffold: What it starts with, or None.
+        master: Must be empty.
+        config: A ``ConfigProto``, without effect.
+        checkpoint_dir: Where variables are restored from, or None.
+        stop_grace_period_secs: Accepted and not used.
+        checkpoint_filename_with_path: In place of the folder what ``Saver.save`` gave.
+
+    Example:
+        >>> with v1.Graph().as_default():
+        ...     one = v1.constant(1.0)
+        ...     with v1.train.SingularMonitoredSession() as session:
+        ...         print(session.raw_session().run(one))
+        1.0
+    """
+
+    def __init__(
+        self,
+        hooks: Sequence[Any] | None = None,
+        scaffold: Scaffold | None = None,
+        master: str = "",
+        config: Any = None,
+        checkpoint_dir: Any = None,
+        stop_grace_period_secs: int = 120,
+        checkpoint_filename_with_path: Any = None,
+    ) -> None:
+        creator = ChiefSessionCreator(
+            scaffold, master, config, checkpoint_dir, checkpoint_filename_with_path
+        )
+        super().__init__(creator, hooks)
+
+    def raw_session(self) -> Any:
+        """The session inside, which calls no hooks."""
+        return self._session
+
+
 class Coordinator:
     """Ends threads together.
 

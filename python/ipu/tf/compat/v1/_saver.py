@@ -14,6 +14,7 @@ import numpy as np
 from ipu._text.errors import DataLossError, NotFoundError
 from ipu._text.suggestions import refuse_unknown
 from ipu.tf._graph import mode
+from ipu.tf.dtypes import as_dtype
 
 _SUFFIX = ".safetensors"
 _INDEX = "checkpoint"
@@ -252,3 +253,132 @@ def checkpoint_exists(checkpoint_prefix: str) -> bool:
         False
     """
     return Path(os.fspath(checkpoint_prefix) + _SUFFIX).exists()
+
+
+class CheckpointReader:
+    """The variables in a file that a saver has written.
+
+    Args:
+        path: What :meth:`Saver.save` gave, or a folder: the last one in it.
+
+    Raises:
+        NotFoundError: There is no such file.
+    """
+
+    def __init__(self, path: str) -> None:
+        from safetensors.numpy import load_file
+
+        found = latest_checkpoint(path) if os.path.isdir(path) else path
+        file = Path(os.fspath(found or path) + _SUFFIX)
+        if not file.exists():
+            raise NotFoundError(
+                f"Unsuccessful TensorSliceReader constructor: no file {file}."
+            )
+        self._arrays = load_file(file)
+
+    def get_variable_to_shape_map(self) -> dict[str, list[int]]:
+        """Return the shapes by the variables' names."""
+        return {name: list(array.shape) for name, array in self._arrays.items()}
+
+    def get_variable_to_dtype_map(self) -> dict[str, Any]:
+        """Return the dtypes by the variables' names."""
+        return {name: as_dtype(array.dtype) for name, array in self._arrays.items()}
+
+    def has_tensor(self, tensor_str: str) -> bool:
+        """Tell whether there is a variable of that name."""
+        return tensor_str in self._arrays
+
+    def get_tensor(self, tensor_str: str) -> Any:
+        """Return the value of a variable.
+
+        Raises:
+            NotFoundError: There is none of that name.
+        """
+        if tensor_str not in self._arrays:
+            raise NotFoundError(
+                f"Key {tensor_str} not found in checkpoint. It has: "
+                f"{', '.join(sorted(self._arrays))}."
+            )
+        return self._arrays[tensor_str]
+
+
+def load_checkpoint(ckpt_dir_or_file: str) -> CheckpointReader:
+    """Return what reads a file that a saver has written.
+
+    Args:
+        ckpt_dir_or_file: What :meth:`Saver.save` gave, or a folder.
+
+    Raises:
+        NotFoundError: There is no such file.
+
+    Example:
+        >>> load_checkpoint("/no/such/file")
+        Traceback (most recent call last):
+        ...
+        ipu.tf.errors.NotFoundError: Unsuccessful TensorSliceReader constructor: ...
+    """
+    return CheckpointReader(ckpt_dir_or_file)
+
+
+NewCheckpointReader = load_checkpoint
+
+
+def list_variables(ckpt_dir_or_file: str) -> list[tuple[str, list[int]]]:
+    """Return the names and shapes in a file that a saver has written.
+
+    Args:
+        ckpt_dir_or_file: As for :func:`load_checkpoint`.
+    """
+    found = load_checkpoint(ckpt_dir_or_file).get_variable_to_shape_map()
+    return sorted(found.items())
+
+
+def load_variable(ckpt_dir_or_file: str, name: str) -> Any:
+    """Return the value of a variable in a file that a saver has written.
+
+    Args:
+        ckpt_dir_or_file: As for :func:`load_checkpoint`.
+        name: Its name.
+    """
+    return load_checkpoint(ckpt_dir_or_file).get_tensor(name.removesuffix(":0"))
+
+
+def init_from_checkpoint(
+    ckpt_dir_or_file: str, assignment_map: Mapping[str, Any]
+) -> None:
+    """Let initializers of variables set what a file has.
+
+    Args:
+        ckpt_dir_or_file: As for :func:`load_checkpoint`.
+        assignment_map: By a name in the file a variable or its name; or by a scope
+            there, with a slash at its end, a scope of the graph.
+
+    Raises:
+        NotFoundError: There is no such file, or it lacks a variable.
+        ValueError: There is no such variable, or it has another shape in the file.
+    """
+    reader = load_checkpoint(ckpt_dir_or_file)
+    graph = mode.current() or mode.default()
+    known = {v.name.split(":")[0]: v for v in graph.get_collection("variables")}
+    pairs: list[tuple[str, Any]] = []
+    for source, target in assignment_map.items():
+        if not source.endswith("/"):
+            pairs.append((source, target))
+            continue
+        scope, before = str(target).rstrip("/"), source.lstrip("/")
+        inside = f"{scope}/" if scope else ""
+        for name, variable in known.items():
+            there = before + name.removeprefix(inside)
+            if name.startswith(inside) and reader.has_tensor(there):
+                pairs.append((there, variable))
+    for source, target in pairs:
+        variable = known.get(target) if isinstance(target, str) else target
+        if variable is None:
+            raise ValueError(f"There is no variable {target!r} in the graph.")
+        value = reader.get_tensor(source)
+        if value.shape != tuple(variable.shape):
+            raise ValueError(
+                f"Shape of variable {variable.name} {variable.shape} doesn't match "
+                f"with shape of tensor {source} {list(value.shape)} from checkpoint."
+            )
+        variable.begin_with(value)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -220,3 +221,124 @@ def piecewise_constant(
 
 
 piecewise_constant_decay = piecewise_constant
+
+
+def natural_exp_decay(
+    learning_rate: Any,
+    global_step: Any,
+    decay_steps: Any,
+    decay_rate: Any,
+    staircase: bool = False,
+    name: str | None = None,
+) -> Any:
+    """A rate that decays: ``learning_rate * exp(-decay_rate * step / decay_steps)``.
+
+    Args:
+        learning_rate: The rate at the start.
+        global_step: The step, a tensor or variable.
+        decay_steps: The steps that count as one.
+        decay_rate: How fast it decays.
+        staircase: Whether the quotient is cut to whole numbers.
+
+    Example:
+        >>> round(float(v1.train.natural_exp_decay(1.0, 20, 10, 0.5)), 4)
+        0.3679
+    """
+    steps: Any = tf.cast(global_step, "float32") / float(decay_steps)
+    if staircase:
+        steps = tf.floor(steps)
+    return tf.multiply(learning_rate, tf.exp(-float(decay_rate) * steps))
+
+
+def _cosine(share: Any) -> Any:
+    """From 1 to 0 along half a turn."""
+    return 0.5 * (1.0 + tf.cos(math.pi * share))
+
+
+def cosine_decay(
+    learning_rate: Any,
+    global_step: Any,
+    decay_steps: Any,
+    alpha: float = 0.0,
+    name: str | None = None,
+) -> Any:
+    """Return a rate that goes down along half a turn of a cosine, and stays there.
+
+    Args:
+        learning_rate: The rate at the start.
+        global_step: The step, a tensor or variable.
+        decay_steps: The steps on the way.
+        alpha: The rate at the end, as a share of the first one.
+
+    Example:
+        >>> round(float(v1.train.cosine_decay(1.0, 5, 10)), 4)
+        0.5
+    """
+    whole = float(decay_steps)
+    step: Any = tf.minimum(tf.cast(global_step, "float32"), whole)
+    return tf.multiply(learning_rate, (1.0 - alpha) * _cosine(step / whole) + alpha)
+
+
+def cosine_decay_restarts(
+    learning_rate: Any,
+    global_step: Any,
+    first_decay_steps: Any,
+    t_mul: float = 2.0,
+    m_mul: float = 1.0,
+    alpha: float = 0.0,
+    name: str | None = None,
+) -> Any:
+    """Return a rate that goes down along a cosine, and begins again.
+
+    Args:
+        learning_rate: The rate at the start.
+        global_step: The step, a tensor or variable.
+        first_decay_steps: The steps of the first way down.
+        t_mul: How much longer each way is than the one before.
+        m_mul: How much larger the rate is that it begins with.
+        alpha: The rate at the end, as a share of the first one.
+
+    Example:
+        >>> round(float(v1.train.cosine_decay_restarts(1.0, 10, 10)), 4)
+        1.0
+    """
+    done: Any = tf.cast(global_step, "float32") / float(first_decay_steps)
+    if t_mul == 1.0:
+        turn = tf.floor(done)
+        share = done - turn
+    else:
+        grown: Any = tf.math.log(1.0 - done * (1.0 - t_mul)) / math.log(t_mul)
+        turn = tf.floor(grown)
+        before = (1.0 - tf.pow(float(t_mul), turn)) / (1.0 - t_mul)
+        share = (done - before) / tf.pow(float(t_mul), turn)
+    rate = tf.pow(float(m_mul), turn) * _cosine(share)
+    return tf.multiply(learning_rate, (1.0 - alpha) * rate + alpha)
+
+
+def linear_cosine_decay(
+    learning_rate: Any,
+    global_step: Any,
+    decay_steps: Any,
+    num_periods: float = 0.5,
+    alpha: float = 0.0,
+    beta: float = 0.001,
+    name: str | None = None,
+) -> Any:
+    """Return a rate that goes down along a line times a cosine.
+
+    Args:
+        learning_rate: The rate at the start.
+        global_step: The step, a tensor or variable.
+        decay_steps: The steps on the way.
+        num_periods: How many turns the cosine takes.
+        alpha: Added to the line.
+        beta: Added to the product.
+
+    Example:
+        >>> round(float(v1.train.linear_cosine_decay(1.0, 5, 10)), 4)
+        0.251
+    """
+    whole = float(decay_steps)
+    share: Any = tf.minimum(tf.cast(global_step, "float32"), whole) / whole
+    wave = _cosine(2.0 * num_periods * share)
+    return tf.multiply(learning_rate, (alpha + 1.0 - share) * wave + beta)

@@ -14,12 +14,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ipu._text.errors import FailedPreconditionError
+import numpy as np
+
+from ipu._text.errors import FailedPreconditionError, InvalidArgumentError
 from ipu._text.exports import export
 from ipu.tf import data as _data, nest
 from ipu.tf._graph import mode, running
+from ipu.tf._string_ops.tensors import StringTensor
 from ipu.tf.compat.v1._datasets import Dataset, PendingDataset, kept
 from ipu.tf.data._generator import declared
+from ipu.tf.tensor_spec import TensorSpec
+
+_HANDLES = "iterators by handle"
 
 TFRecordDataset = kept(_data.TFRecordDataset)
 TextLineDataset = kept(_data.TextLineDataset)
@@ -31,6 +37,8 @@ __all__ = [
     "Iterator",
     "TFRecordDataset",
     "TextLineDataset",
+    "get_output_shapes",
+    "get_output_types",
     "make_initializable_iterator",
     "make_one_shot_iterator",
 ]
@@ -56,6 +64,7 @@ class Iterator:
         self._spec = dataset.element_spec if spec is None else spec
         self._graph = mode.current() or mode.default()
         self._initializer = None
+        self._handle: Any = None
         if not starts and dataset is not None:
             self._initializer = self.make_initializer(dataset)
 
@@ -85,6 +94,55 @@ class Iterator:
         """
         spec = declared(output_types, output_shapes, None)
         return Iterator(None, starts=False, spec=spec)
+
+    @staticmethod
+    def from_string_handle(
+        string_handle: Any,
+        output_types: Any,
+        output_shapes: Any = None,
+        output_classes: Any = None,
+    ) -> Iterator:
+        """An iterator that is another one in each run: the one whose handle is fed.
+
+        Args:
+            string_handle: A string tensor: what ``string_handle`` of an iterator gave.
+            output_types, output_shapes, output_classes: As for :meth:`from_structure`.
+
+        Example:
+            >>> with v1.Graph().as_default(), v1.Session() as session:
+            ...     numbers = v1.data.Dataset.range(3)
+            ...     handle = v1.placeholder(v1.string, [])
+            ...     following = v1.data.Iterator.from_string_handle(
+            ...         handle, numbers.output_types, numbers.output_shapes).get_next()
+            ...     own = session.run(numbers.make_one_shot_iterator().string_handle())
+            ...     print(session.run(following, {handle: own}))
+            0
+        """
+        spec = declared(output_types, output_shapes, None)
+        made = Iterator(None, starts=False, spec=spec)
+        made._handle = string_handle
+        return made
+
+    def string_handle(self, name: str | None = None) -> Any:
+        """Return a string tensor that stands for the iterator in the run's session."""
+        number = self._graph.unique_name("iterator").encode()
+
+        def handle() -> Any:
+            running.session().state.setdefault(_HANDLES, {})[number] = self
+            return StringTensor(np.asarray(number, dtype=object))
+
+        spec = TensorSpec((), "string")
+        return self._graph.python("IteratorToStringHandle", handle, spec, name=name)
+
+    def _of_handle(self, handle: Any) -> Any:
+        number = np.asarray(handle).item()
+        handles = running.session().state.get(_HANDLES, {})
+        if number not in handles:
+            raise InvalidArgumentError(
+                f"{number!r} is no handle of an iterator of this session: feed what "
+                "session.run(iterator.string_handle()) gave."
+            )
+        return handles[number]._next()
 
     def make_initializer(self, dataset: Any, name: str | None = None) -> Any:
         """Return the operation that begins a pass over a data set.
@@ -151,7 +209,11 @@ class Iterator:
             A nest of tensors of the graph. A run at the end of the data set raises
             OutOfRangeError.
         """
-        return self._graph.python("IteratorGetNext", self._next, self._spec, name=name)
+        given = () if self._handle is None else (self._handle,)
+        function = self._next if self._handle is None else self._of_handle
+        return self._graph.python(
+            "IteratorGetNext", function, self._spec, given, name=name
+        )
 
 
 def make_one_shot_iterator(dataset: Any) -> Any:
@@ -196,6 +258,32 @@ def make_initializable_iterator(dataset: Any, shared_name: str | None = None) ->
         0
     """
     return Iterator(dataset, starts=False)
+
+
+def get_output_types(dataset_or_iterator: Any) -> Any:
+    """Return the nest of dtypes of an element.
+
+    Args:
+        dataset_or_iterator: A data set or an iterator.
+
+    Example:
+        >>> get_output_types(v1.data.Dataset.range(3))
+        tf.int64
+    """
+    return nest.map_structure(lambda spec: spec.dtype, dataset_or_iterator.element_spec)
+
+
+def get_output_shapes(dataset_or_iterator: Any) -> Any:
+    """Return the nest of shapes of an element.
+
+    Args:
+        dataset_or_iterator: A data set or an iterator.
+
+    Example:
+        >>> get_output_shapes(v1.data.Dataset.range(4).batch(2))
+        (2,)
+    """
+    return nest.map_structure(lambda spec: spec.shape, dataset_or_iterator.element_spec)
 
 
 if TYPE_CHECKING:

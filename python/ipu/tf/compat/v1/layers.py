@@ -207,6 +207,73 @@ def conv2d(
         return _finished(y, bias, layout, activation, activity_regularizer)
 
 
+def conv2d_transpose(
+    inputs: Any,
+    filters: int,
+    kernel_size: Any,
+    strides: Any = (1, 1),
+    padding: str = "valid",
+    data_format: str = "channels_last",
+    activation: Callable[..., Any] | None = None,
+    use_bias: bool = True,
+    kernel_initializer: Any = None,
+    bias_initializer: Any = "zeros",
+    kernel_regularizer: Any = None,
+    bias_regularizer: Any = None,
+    activity_regularizer: Any = None,
+    kernel_constraint: Any = None,
+    bias_constraint: Any = None,
+    trainable: bool = True,
+    name: str | None = None,
+    reuse: Any = None,
+) -> Any:
+    """Return what a convolution would have been made of, with a bias, an activation.
+
+    Args:
+        inputs: ``(batch, rows, columns, channels)``, or channels in front of rows.
+        filters: How many channels the result has.
+        kernel_size: Rows and columns of the kernel.
+        strides: Rows and columns of the result for each of the input.
+        padding: "valid" or "same".
+        data_format: "channels_last" or "channels_first".
+        activation, use_bias, kernel_initializer, bias_initializer, kernel_regularizer,
+            bias_regularizer, activity_regularizer, kernel_constraint, bias_constraint,
+            trainable: As for :func:`dense`.
+        name: The variable scope; None: ``conv2d_transpose``, ...
+        reuse: Whether the variables have to be there already.
+
+    Example:
+        >>> with v1.Graph().as_default():
+        ...     v1.layers.conv2d_transpose(v1.zeros([1, 4, 4, 3]), 2, 3, 2).shape
+        (1, 9, 9, 2)
+    """
+    x = tf.convert_to_tensor(inputs)
+    layout = _format(data_format)
+    channels = _size(x, layout.index("C"), "conv2d_transpose")
+    window, steps = _pair(kernel_size), _pair(strides)
+    with variable_scope(name, "conv2d_transpose", reuse=reuse):
+        kernel, bias = _weights(
+            x.dtype,
+            [*window, filters, channels],
+            (kernel_initializer, kernel_regularizer, kernel_constraint),
+            (bias_initializer, bias_regularizer, bias_constraint) if use_bias else None,
+            trainable,
+        )
+        shape: list[Any] = []
+        given = x.shape.as_list()
+        for axis, letter in enumerate(layout):
+            size: Any = tf.shape(x)[axis] if given[axis] is None else given[axis]
+            if letter in "HW":
+                k, step = window["HW".index(letter)], steps["HW".index(letter)]
+                over = max(k - step, 0) if padding.lower() == "valid" else 0
+                size = size * step + over
+            shape.append(filters if letter == "C" else size)
+        y = tf.nn.conv2d_transpose(
+            x, kernel, shape, list(steps), padding.upper(), data_format=layout
+        )
+        return _finished(y, bias, layout, activation, activity_regularizer)
+
+
 def _pooling(pool: Callable[..., Any], name: str, what: str) -> Callable[..., Any]:
     def function(
         inputs: Any,
@@ -291,10 +358,19 @@ def batch_normalization(
     epsilon: float = 1e-3,
     center: bool = True,
     scale: bool = True,
+    beta_initializer: Any = "zeros",
+    gamma_initializer: Any = "ones",
+    moving_mean_initializer: Any = "zeros",
+    moving_variance_initializer: Any = "ones",
+    beta_regularizer: Any = None,
+    gamma_regularizer: Any = None,
+    beta_constraint: Any = None,
+    gamma_constraint: Any = None,
     training: Any = False,
     trainable: bool = True,
     name: str | None = None,
     reuse: Any = None,
+    fused: bool | None = None,
 ) -> Any:
     """Normalise channels by mean and variance of the batch, or by moving ones.
 
@@ -308,10 +384,15 @@ def batch_normalization(
         epsilon: Added to the variance.
         center: Whether there is an offset.
         scale: Whether there is a factor.
+        beta_initializer, gamma_initializer: Of offset and factor.
+        moving_mean_initializer, moving_variance_initializer: Of what is kept.
+        beta_regularizer, gamma_regularizer: Penalties of offset and factor, or None.
+        beta_constraint, gamma_constraint: Applied to them after an update, or None.
         training: Whether the batch's own are used, a bool or a scalar tensor of one.
         trainable: Whether optimizers take the variables by default.
         name: The variable scope; None: ``batch_normalization``, ...
         reuse: Whether the variables have to be there already.
+        fused: Accepted and not used.
 
     Raises:
         ValueError: Another axis.
@@ -333,11 +414,31 @@ def batch_normalization(
     with variable_scope(name, "batch_normalization", reuse=reuse):
         gamma = beta = None
         if scale:
-            gamma = get_variable("gamma", sizes, None, "ones", trainable=trainable)
+            gamma = get_variable(
+                "gamma",
+                sizes,
+                None,
+                gamma_initializer,
+                regularizer=gamma_regularizer,
+                trainable=trainable,
+                constraint=gamma_constraint,
+            )
         if center:
-            beta = get_variable("beta", sizes, None, "zeros", trainable=trainable)
-        mean = get_variable("moving_mean", sizes, None, "zeros", trainable=False)
-        variance = get_variable("moving_variance", sizes, None, "ones", trainable=False)
+            beta = get_variable(
+                "beta",
+                sizes,
+                None,
+                beta_initializer,
+                regularizer=beta_regularizer,
+                trainable=trainable,
+                constraint=beta_constraint,
+            )
+        mean = get_variable(
+            "moving_mean", sizes, None, moving_mean_initializer, trainable=False
+        )
+        variance = get_variable(
+            "moving_variance", sizes, None, moving_variance_initializer, trainable=False
+        )
         chosen_in_run = tf.is_tensor(training)
         if not chosen_in_run and not training:
             return tf.nn.batch_normalization(x, mean, variance, beta, gamma, epsilon)

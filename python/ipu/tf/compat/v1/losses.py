@@ -223,6 +223,127 @@ mean_squared_error = _of_difference(tf.square, "mean_squared_error", "squared", 
 absolute_difference = _of_difference(tf.abs, "absolute_difference", "absolute", 1.0)
 
 
+def huber_loss(
+    labels: Any,
+    predictions: Any,
+    weights: Any = 1.0,
+    delta: float = 1.0,
+    scope: str | None = None,
+    loss_collection: str | None = _LOSSES,
+    reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
+) -> Any:
+    """Return the mean of differences: half their squares, and linear beyond ``delta``.
+
+    Args:
+        labels: What is right.
+        predictions: What was found, of the same shape.
+        weights: A number, or a tensor that broadcasts.
+        delta: Where it becomes linear.
+        scope, loss_collection, reduction: As for :func:`compute_weighted_loss`.
+
+    Example:
+        >>> float(huber_loss([1.0, 2.0], [1.0, 4.0]))
+        0.75
+    """
+    found: Any = tf.convert_to_tensor(predictions)
+    away: Any = tf.abs(found - tf.cast(labels, found.dtype))
+    inside = tf.minimum(away, delta)
+    losses = 0.5 * inside * inside + delta * (away - inside)
+    return compute_weighted_loss(losses, weights, None, loss_collection, reduction)
+
+
+def log_loss(
+    labels: Any,
+    predictions: Any,
+    weights: Any = 1.0,
+    epsilon: float = 1e-7,
+    scope: str | None = None,
+    loss_collection: str | None = _LOSSES,
+    reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
+) -> Any:
+    """Return the mean cross-entropy of probabilities.
+
+    Args:
+        labels: From 0 to 1.
+        predictions: Probabilities, of the same shape.
+        weights: A number, or a tensor that broadcasts.
+        epsilon: Added to what a logarithm is taken of.
+        scope, loss_collection, reduction: As for :func:`compute_weighted_loss`.
+
+    Example:
+        >>> round(float(log_loss([1.0, 0.0], [0.5, 0.5])), 4)
+        0.6931
+    """
+    found: Any = tf.convert_to_tensor(predictions)
+    right: Any = tf.cast(labels, found.dtype)
+    losses = -right * tf.math.log(found + epsilon) - (1.0 - right) * tf.math.log(
+        1.0 - found + epsilon
+    )
+    return compute_weighted_loss(losses, weights, None, loss_collection, reduction)
+
+
+def hinge_loss(
+    labels: Any,
+    logits: Any,
+    weights: Any = 1.0,
+    scope: str | None = None,
+    loss_collection: str | None = _LOSSES,
+    reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
+) -> Any:
+    """Return the mean of what lacks to a margin of one.
+
+    Args:
+        labels: 0 or 1.
+        logits: Above 0 where 1 is meant, of the same shape.
+        weights: A number, or a tensor that broadcasts.
+        scope, loss_collection, reduction: As for :func:`compute_weighted_loss`.
+
+    Example:
+        >>> float(hinge_loss([1.0, 0.0], [0.5, -2.0]))
+        0.25
+    """
+    found: Any = tf.convert_to_tensor(logits)
+    signs = 2.0 * tf.cast(labels, found.dtype) - 1.0
+    losses = tf.nn.relu(1.0 - signs * found)
+    return compute_weighted_loss(losses, weights, None, loss_collection, reduction)
+
+
+def cosine_distance(
+    labels: Any,
+    predictions: Any,
+    axis: int | None = None,
+    weights: Any = 1.0,
+    scope: str | None = None,
+    loss_collection: str | None = _LOSSES,
+    reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
+    dim: int | None = None,
+) -> Any:
+    """Return the mean of one minus the products of unit vectors.
+
+    Args:
+        labels: Unit vectors.
+        predictions: Unit vectors, of the same shape.
+        axis: Along which they lie.
+        weights: A number, or a tensor that broadcasts.
+        scope, loss_collection, reduction: As for :func:`compute_weighted_loss`.
+        dim: The older name of ``axis``.
+
+    Raises:
+        ValueError: ``axis`` is not given.
+
+    Example:
+        >>> float(cosine_distance([[1.0, 0.0]], [[0.0, 1.0]], axis=1))
+        1.0
+    """
+    along = dim if axis is None else axis
+    if along is None:
+        raise ValueError("You must specify 'axis'.")
+    found: Any = tf.convert_to_tensor(predictions)
+    products = found * tf.cast(labels, found.dtype)
+    losses = 1.0 - tf.reduce_sum(products, axis=along, keepdims=True)
+    return compute_weighted_loss(losses, weights, None, loss_collection, reduction)
+
+
 def softmax_cross_entropy(
     onehot_labels: Any,
     logits: Any,

@@ -67,6 +67,10 @@ depthwise_conv2d = renamed(
     "input filter strides padding rate name data_format dilations",
     rate="dilations",
 )
+depthwise_conv2d_native = renamed(
+    _nn.depthwise_conv2d,
+    "input filter strides padding data_format dilations name",
+)
 separable_conv2d = renamed(
     _nn.separable_conv2d,
     "input depthwise_filter pointwise_filter strides padding rate name data_format "
@@ -86,6 +90,7 @@ __all__ = [
     "conv2d_transpose",
     "convolution",
     "depthwise_conv2d",
+    "depthwise_conv2d_native",
     "dropout",
     "dynamic_rnn",
     "embedding_lookup",
