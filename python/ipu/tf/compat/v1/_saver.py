@@ -312,10 +312,15 @@ def load_checkpoint(ckpt_dir_or_file: str) -> CheckpointReader:
         NotFoundError: There is no such file.
 
     Example:
-        >>> load_checkpoint("/no/such/file")
-        Traceback (most recent call last):
-        ...
-        ipu.tf.errors.NotFoundError: Unsuccessful TensorSliceReader constructor: ...
+        >>> import tempfile
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> with v1.Graph().as_default(), v1.Session() as session:
+        ...     w = v1.get_variable("w", [], initializer=v1.ones_initializer())
+        ...     session.run(v1.global_variables_initializer())
+        ...     path = v1.train.Saver().save(session, f"{folder.name}/model")
+        >>> load_checkpoint(folder.name).get_tensor("w").tolist()
+        1.0
+        >>> folder.cleanup()
     """
     return CheckpointReader(ckpt_dir_or_file)
 
@@ -328,6 +333,17 @@ def list_variables(ckpt_dir_or_file: str) -> list[tuple[str, list[int]]]:
 
     Args:
         ckpt_dir_or_file: As for :func:`load_checkpoint`.
+
+    Example:
+        >>> import tempfile
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> with v1.Graph().as_default(), v1.Session() as session:
+        ...     w = v1.get_variable("w", [], initializer=v1.ones_initializer())
+        ...     session.run(v1.global_variables_initializer())
+        ...     path = v1.train.Saver().save(session, f"{folder.name}/model")
+        >>> list_variables(path)
+        [('w', [])]
+        >>> folder.cleanup()
     """
     found = load_checkpoint(ckpt_dir_or_file).get_variable_to_shape_map()
     return sorted(found.items())
@@ -339,6 +355,17 @@ def load_variable(ckpt_dir_or_file: str, name: str) -> Any:
     Args:
         ckpt_dir_or_file: As for :func:`load_checkpoint`.
         name: Its name.
+
+    Example:
+        >>> import tempfile
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> with v1.Graph().as_default(), v1.Session() as session:
+        ...     w = v1.get_variable("w", [], initializer=v1.ones_initializer())
+        ...     session.run(v1.global_variables_initializer())
+        ...     path = v1.train.Saver().save(session, f"{folder.name}/model")
+        >>> load_variable(path, "w").tolist()
+        1.0
+        >>> folder.cleanup()
     """
     return load_checkpoint(ckpt_dir_or_file).get_tensor(name.removesuffix(":0"))
 
@@ -356,6 +383,21 @@ def init_from_checkpoint(
     Raises:
         NotFoundError: There is no such file, or it lacks a variable.
         ValueError: There is no such variable, or it has another shape in the file.
+
+    Example:
+        >>> import tempfile
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> with v1.Graph().as_default(), v1.Session() as session:
+        ...     w = v1.get_variable("w", [], initializer=v1.ones_initializer())
+        ...     session.run(v1.global_variables_initializer())
+        ...     path = v1.train.Saver().save(session, f"{folder.name}/model")
+        >>> with v1.Graph().as_default(), v1.Session() as session:
+        ...     other = v1.get_variable("other", [])
+        ...     v1.train.init_from_checkpoint(path, {"w": other})
+        ...     session.run(v1.global_variables_initializer())
+        ...     print(session.run(other))
+        1.0
+        >>> folder.cleanup()
     """
     reader = load_checkpoint(ckpt_dir_or_file)
     graph = mode.current() or mode.default()

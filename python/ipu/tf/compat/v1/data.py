@@ -280,7 +280,7 @@ def get_output_shapes(dataset_or_iterator: Any) -> Any:
         dataset_or_iterator: A data set or an iterator.
 
     Example:
-        >>> get_output_shapes(v1.data.Dataset.range(4).batch(2))
+        >>> get_output_shapes(v1.data.Dataset.range(4).batch(2, True))
         (2,)
     """
     return nest.map_structure(lambda spec: spec.shape, dataset_or_iterator.element_spec)

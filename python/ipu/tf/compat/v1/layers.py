@@ -59,10 +59,16 @@ def _weights(
     kernel: tuple[Any, Any, Any],
     bias: tuple[Any, Any, Any] | None,
     trainable: bool,
+    channels: int = -1,
 ) -> list[Any]:
-    """A kernel and a bias, or None, each by initializer, regularizer and constraint."""
+    """A kernel and a bias, or None, each by initializer, regularizer and constraint.
+
+    Args:
+        channels: The axis of the kernel whose size the bias has.
+    """
     made = []
-    for name, sizes, how in (("kernel", shape, kernel), ("bias", shape[-1:], bias)):
+    of_bias = [shape[channels]]
+    for name, sizes, how in (("kernel", shape, kernel), ("bias", of_bias, bias)):
         variable = None
         if how is not None:
             first, penalty, constraint = how
@@ -258,6 +264,7 @@ def conv2d_transpose(
             (kernel_initializer, kernel_regularizer, kernel_constraint),
             (bias_initializer, bias_regularizer, bias_constraint) if use_bias else None,
             trainable,
+            -2,
         )
         shape: list[Any] = []
         given = x.shape.as_list()
