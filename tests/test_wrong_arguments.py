@@ -62,6 +62,7 @@ MODULES = (
     "keras.config",
     "keras.ops",
     "keras.ops.image",
+    "keras.random",
     "keras.saving",
     "keras.tree",
     "config",

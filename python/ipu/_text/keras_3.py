@@ -30,12 +30,6 @@ class Absent(NamedTuple):
 ABSENT = (
     Absent(
         "",
-        "random",
-        "Random numbers from generators of seeds are not there.",
-        "Use tf.random, and the seeds of layers and initializers.",
-    ),
-    Absent(
-        "",
         "applications",
         "Nets with trained weights are not there.",
         "Build the net with keras.layers, and read weights from a file of Keras with "

@@ -72,6 +72,7 @@ if TYPE_CHECKING:
         models as models,
         ops as ops,
         preprocessing as preprocessing,
+        random as random,
         saving as saving,
         tree as tree,
         utils as utils,
@@ -121,6 +122,7 @@ __all__ = [
     "ops",
     "optimizers",
     "preprocessing",
+    "random",
     "regularizers",
     "saving",
     "tree",
@@ -145,8 +147,8 @@ def version() -> str:
 if not TYPE_CHECKING:
     # modules that models do without, some of which take long to import
     _LATER = """
-    backend config datasets extensions mixed_precision models ops preprocessing saving
-    tree utils
+    backend config datasets extensions mixed_precision models ops preprocessing random
+    saving tree utils
     """
     _LAZY = {name: f"ipu.keras.{name}" for name in _LATER.split()}
     export(__name__, None, _LAZY)

@@ -22,7 +22,7 @@ from ipu.keras.models import load_model as load_model, save_model as save_model
 _PLAIN = (bool, int, float, str, type(None))
 _KINDS = (
     "layers models losses metrics optimizers optimizers.schedules initializers "
-    "regularizers constraints mixed_precision"
+    "regularizers constraints mixed_precision random"
 ).split()
 
 

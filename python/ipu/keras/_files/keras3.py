@@ -52,8 +52,13 @@ def load_weights(model: Any, path: str, rule: fitting.Rule = fitting.WHOLE) -> N
     """Read weights from a ``.weights.h5`` file, or from an archive."""
     names: dict[str, str] = {}
     arrays = _arrays(path, _opened(path), names)
-    weights = {key: a for key, a in arrays.items() if not _is_beside(key)}
     wanted = tree.variables_of(model)
+    weights = {
+        # states of seeds are of uint32 there
+        key: a.view(np.int32) if a.dtype == np.uint32 else a
+        for key, a in arrays.items()
+        if key in wanted or not _is_beside(key)
+    }
     if rule.by_name:
         if not names:
             raise ValueError(
@@ -79,7 +84,8 @@ def _by_names(values: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, 
 
 
 def _is_beside(key: str) -> bool:
-    """Whether a variable is none of a layer: an optimizer's, or a seed's."""
+    """Whether a variable is none of a layer: an optimizer's, or one of a seed where
+    layers here have none."""
     of_optimizer = key.startswith((_OPTIMIZER, _MORE_OF_OPTIMIZER))
     return of_optimizer or "seed_generator/" in key
 

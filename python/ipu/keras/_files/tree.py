@@ -9,6 +9,7 @@ class, as the layers of a model are.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from typing import Any
 
@@ -101,7 +102,8 @@ def _walk(
     if id(layer) in seen:
         return
     seen.add(id(layer))
-    own = layer._own_variables()
+    seeds = _seed_generators(layer)
+    own = left_out(layer._own_variables(), [one.state for one in seeds.values()])
     ordered = [v for v in own if v.trainable] + [v for v in own if not v.trainable]
     parts = _PARTS.get(type(layer).__name__, {})
     for part, attribute in parts.items():
@@ -117,7 +119,9 @@ def _walk(
     # as Keras does: private ones last
     for key in sorted(attributes, key=lambda name: (name.startswith("_"), name)):
         value = attributes[key]
-        if _is_layer(value):
+        if key in seeds:
+            found.append((_joined(path, key), value.name, [value.state]))
+        elif _is_layer(value):
             _walk(value, _joined(path, key), seen, found)
         elif isinstance(value, (list, tuple, dict)):
             items = value.values() if isinstance(value, dict) else value
@@ -139,6 +143,15 @@ def _walk_list(
         number = counts.get(name, 0)
         counts[name] = number + 1
         _walk(item, _joined(path, f"{name}_{number}" if number else name), seen, found)
+
+
+def _seed_generators(layer: Any) -> dict[str, Any]:
+    """The seed generators that a layer holds, by the names of its attributes."""
+    module = sys.modules.get("ipu.keras.random")  # else there are none
+    if module is None:
+        return {}
+    kind = module.SeedGenerator
+    return {key: one for key, one in vars(layer).items() if isinstance(one, kind)}
 
 
 def _is_layer(value: Any) -> bool:

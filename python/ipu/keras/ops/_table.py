@@ -34,13 +34,14 @@ _TERSE = re.compile(
 _INSIDE = (PACKAGE, os.path.dirname(np.__file__))
 
 
-def op(function: Function, text: str, example: str) -> Function:
+def op(function: Function, text: str, example: str, package: str = "ops") -> Function:
     """Make a row: a public function with its documentation.
 
     Args:
         function: Its arguments are those of Keras 3.
         text: What it does.
         example: ``name(arguments) -> the tensor as a list``, or ``=> what is printed``.
+        package: The package of Keras that has it.
     """
     code, is_printed, result = example.partition(" => ")
     shown = ""
@@ -49,15 +50,15 @@ def op(function: Function, text: str, example: str) -> Function:
         shown = ".numpy().tolist()"
     path = code.partition("(")[0]
     name = path.rpartition(".")[2]
-    module = f"ipu.keras.ops.{path}".rpartition(".")[0]
+    module = f"ipu.keras.{package}.{path}".rpartition(".")[0]
     function.__name__ = function.__qualname__ = name
     function.__module__ = module
     function.__doc__ = (
-        f"{text}.\n\n    Source: ``keras.ops.{path}`` of Keras 3, with its arguments, "
-        "defaults and dtypes.\n\n    Example:\n"
-        f"        {_PROMPT} keras.ops.{code}{shown}\n        {result}\n    "
+        f"{text}.\n\n    Source: ``keras.{package}.{path}`` of Keras 3, with its "
+        "arguments, defaults and dtypes.\n\n    Example:\n"
+        f"        {_PROMPT} keras.{package}.{code}{shown}\n        {result}\n    "
     )
-    return composite(boundary(_explained(function, path)))
+    return composite(boundary(_explained(function, f"keras.{package}.{path}")))
 
 
 def _explained(function: Function, path: str) -> Function:
@@ -81,7 +82,7 @@ def _explained(function: Function, path: str) -> Function:
             given += [f"{key}={one!r:.60}" for key, one in kwargs.items()]
             names = ", ".join(inspect.signature(function).parameters)
             raise TypeError(
-                f"The values given to keras.ops.{path}({names}) do not fit. Received: "
+                f"The values given to {path}({names}) do not fit. Received: "
                 f"{', '.join(given)}."
             ) from error
 

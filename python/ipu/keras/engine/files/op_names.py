@@ -16,7 +16,7 @@ from ipu import tf
 
 BINARY = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul")
 _COMPARISONS = ("lt", "le", "gt", "ge")
-_LATE = ("keras.ops", "keras.ops.image")
+_LATE = ("keras.ops", "keras.ops.image", "keras.random")
 _UNARY = ("neg", "abs", "getitem")
 
 
