@@ -41,6 +41,8 @@ def relu(
     alpha: float = 0.0,
     max_value: float | None = None,
     threshold: float = 0.0,
+    *,
+    negative_slope: float | None = None,
 ) -> Tensor:
     """Rectified linear unit, ``max(x, 0)`` with the default arguments.
 
@@ -48,6 +50,7 @@ def relu(
         alpha: The slope below the threshold.
         max_value: The largest value of the result; None for no limit.
         threshold: The value below which the slope is ``alpha``.
+        negative_slope: The name of ``alpha`` in Keras 3.
 
     Returns:
         A tensor like ``x``: ``max_value`` for ``x >= max_value``, ``x`` from the
@@ -57,6 +60,8 @@ def relu(
         >>> relu(tf.constant([-1.0, 2.0])).numpy().tolist()
         [0.0, 2.0]
     """
+    if negative_slope is not None:
+        alpha = checked_number("negative_slope", negative_slope)
     if alpha == 0.0 and max_value is None and threshold == 0.0:
         return tf.nn.relu(x)
     below = alpha * (x - threshold) if alpha != 0.0 else tf.zeros_like(x)

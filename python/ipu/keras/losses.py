@@ -9,6 +9,7 @@ axis. A loss object reduces them to one; it takes a ``reduction``, a value of
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -57,12 +58,19 @@ class Reduction:
             )
 
 
+_OF_KERAS_3: dict[Any, str] = {
+    None: Reduction.NONE,
+    "mean": Reduction.SUM_OVER_BATCH_SIZE,
+}
+
+
 @boundaries("__call__")
 class Loss(Configured):
     """Base class of losses: ``call`` for samples, then a reduction.
 
     Args:
         reduction: A value of ``Reduction``; AUTO means SUM_OVER_BATCH_SIZE, the mean.
+            Also, as in Keras 3, ``"mean"`` for that, and None for NONE.
         name: A name for messages.
 
     Raises:
@@ -77,7 +85,10 @@ class Loss(Configured):
         1.0
     """
 
-    def __init__(self, reduction: str = Reduction.AUTO, name: str | None = None):
+    def __init__(
+        self, reduction: str | None = Reduction.AUTO, name: str | None = None
+    ) -> None:
+        reduction = _OF_KERAS_3.get(reduction, reduction)
         Reduction.validate(reduction)
         self.reduction = reduction
         self.name = name or _names.snake_case(type(self).__name__)
@@ -148,6 +159,14 @@ class LossFunctionWrapper(Loss):
         y_true, y_pred = squeeze_pair(y_true, y_pred)
         return self.fn(y_true, y_pred, **self._fn_kwargs)
 
+    def _of_those(self, losses: Tensor, counts: Tensor) -> Tensor:
+        """Losses whose mean is that of those which count; the others are 0."""
+        if self.reduction in (Reduction.NONE, Reduction.SUM):
+            return losses
+        number = tf.reduce_sum(tf.cast(counts, losses.dtype))
+        size = float(math.prod(tuple(losses.shape)))
+        return losses * (size / tf.maximum(number, 1.0))
+
     def get_config(self) -> dict[str, Any]:
         return {"reduction": self.reduction, "name": self.name, **self._fn_kwargs}
 
@@ -173,7 +192,12 @@ def _reduce_weighted(losses: Tensor, sample_weight: Any, reduction: str) -> Tens
 
 
 def sparse_categorical_crossentropy(
-    y_true: Any, y_pred: Any, from_logits: bool = False, axis: int = -1
+    y_true: Any,
+    y_pred: Any,
+    from_logits: bool = False,
+    axis: int = -1,
+    *,
+    ignore_class: int | None = None,
 ) -> Tensor:
     """Give the cross-entropy of each sample; targets are class numbers.
 
@@ -183,12 +207,14 @@ def sparse_categorical_crossentropy(
         from_logits: Which of them. Where ``y_pred`` is the result of a softmax, its
             logits are used in any case.
         axis: The axis of the classes.
+        ignore_class: The number of a class whose targets do not count, such as 255 for
+            what has no label; None: all count.
 
     Returns:
-        A tensor without the class axis.
+        A tensor without the class axis, 0 where the target does not count.
 
     Raises:
-        ValueError: The shapes do not go together.
+        ValueError: The shapes do not go together; ``ignore_class`` is no integer.
 
     Example:
         >>> round(float(sparse_categorical_crossentropy([1], [[0.5, 0.5]])[0]), 4)
@@ -199,7 +225,15 @@ def sparse_categorical_crossentropy(
         "sparse_categorical_crossentropy", y_pred, from_logits, axis, normalise=False
     )
     labels = _class_numbers("sparse_categorical_crossentropy", y_true, logits)
-    return tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
+    if ignore_class is None:
+        return tf.nn.sparse_softmax_cross_entropy_with_logits(
+            labels=labels, logits=logits
+        )
+    counts = tf.not_equal(labels, checked_int("ignore_class", ignore_class))
+    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(
+        labels=labels * tf.cast(counts, "int32"), logits=logits
+    )
+    return losses * tf.cast(counts, losses.dtype)
 
 
 def categorical_crossentropy(
@@ -987,6 +1021,12 @@ class SparseCategoricalCrossentropy(LossFunctionWrapper):
 
     Args:
         from_logits: Whether ``y_pred`` are logits rather than probabilities.
+        ignore_class: The number of a class whose targets do not count, in the mean
+            either; None: all count.
+        axis: The axis of the classes.
+
+    Raises:
+        ValueError: ``ignore_class`` or ``axis`` is no integer.
 
     Example:
         >>> loss = SparseCategoricalCrossentropy(from_logits=True)
@@ -999,10 +1039,24 @@ class SparseCategoricalCrossentropy(LossFunctionWrapper):
         from_logits: bool = False,
         reduction: str = Reduction.AUTO,
         name: str = "sparse_categorical_crossentropy",
+        *,
+        ignore_class: int | None = None,
+        axis: int = -1,
     ) -> None:
-        super().__init__(
-            sparse_categorical_crossentropy, reduction, name, from_logits=from_logits
-        )
+        kept: dict[str, Any] = {"from_logits": from_logits}
+        if ignore_class is not None:
+            kept["ignore_class"] = checked_int("ignore_class", ignore_class)
+        if checked_int("axis", axis) != -1:
+            kept["axis"] = axis
+        super().__init__(sparse_categorical_crossentropy, reduction, name, **kept)
+
+    def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
+        losses = super().call(y_true, y_pred)
+        ignored = self._fn_kwargs.get("ignore_class")
+        if ignored is None:
+            return losses
+        labels = tf.reshape(tf.cast(y_true, "int32"), tuple(losses.shape))
+        return self._of_those(losses, tf.not_equal(labels, ignored))
 
 
 class MeanAbsolutePercentageError(_LossOf, function=mean_absolute_percentage_error):
@@ -1313,10 +1367,7 @@ class Circle(LossFunctionWrapper):
 
     def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
         losses = circle(y_true, y_pred, **self._fn_kwargs)
-        if self.reduction in (Reduction.NONE, Reduction.SUM):
-            return losses
-        that_count = tf.reduce_sum(tf.cast(tf.greater(losses, 0.0), losses.dtype))
-        return losses * (float(losses.shape[0]) / tf.maximum(that_count, 1.0))
+        return self._of_those(losses, tf.greater(losses, 0.0))
 
 
 class CTC(_LossOf, function=ctc):

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ipu._text.arguments import checked_int
 from ipu._text.user_warnings import warn_user
 from ipu.keras.callbacks.callback import Callback, Logs
 from ipu.keras.callbacks.monitor import Monitor
@@ -24,6 +25,7 @@ class EarlyStopping(Callback):
         mode: ``"min"``, ``"max"`` or ``"auto"``.
         baseline: A value that must be beaten too.
         restore_best_weights: Whether the weights of the best epoch come back.
+        start_from_epoch: The first epoch that counts, from 0.
 
     Example:
         >>> model = keras.Sequential([keras.layers.Dense(1)])
@@ -43,6 +45,7 @@ class EarlyStopping(Callback):
         mode: str = "auto",
         baseline: float | None = None,
         restore_best_weights: bool = False,
+        start_from_epoch: int = 0,
     ) -> None:
         super().__init__()
         self.monitor = monitor
@@ -50,6 +53,7 @@ class EarlyStopping(Callback):
         self.verbose = verbose
         self.baseline = baseline
         self.restore_best_weights = restore_best_weights
+        self.start_from_epoch = checked_int("start_from_epoch", start_from_epoch, 0)
         self._monitor = Monitor(monitor, mode, min_delta)
         self.wait = 0
         self.stopped_epoch = 0
@@ -71,6 +75,8 @@ class EarlyStopping(Callback):
                 f"Early stopping conditioned on metric `{self.monitor}` which is not "
                 f"available. Available metrics are: {','.join(logs or {})}"
             )
+            return
+        if epoch < self.start_from_epoch:
             return
         if self.restore_best_weights and self.best_weights is None:
             self.best_weights = self.model.get_weights()
@@ -98,6 +104,12 @@ class EarlyStopping(Callback):
 class TerminateOnNaN(Callback):
     """Stops as soon as the loss is not a finite number.
 
+    Args:
+        raise_error: Whether it raises an error then, rather than end the run.
+
+    Raises:
+        RuntimeError: In training, where ``raise_error`` is set.
+
     Example:
         >>> model = keras.Sequential([keras.layers.Dense(1)])
         >>> model.compile("sgd", "mse", steps_per_execution=1)
@@ -108,8 +120,14 @@ class TerminateOnNaN(Callback):
         1
     """
 
+    def __init__(self, raise_error: bool = False) -> None:
+        super().__init__()
+        self.raise_error = raise_error
+
     def on_batch_end(self, batch: int, logs: Logs | None = None) -> None:
         loss = (logs or {}).get("loss")
         if loss is not None and not math.isfinite(loss):
+            if self.raise_error:
+                raise RuntimeError(f"Batch {batch}: the loss is {loss}.")
             print(f"Batch {batch}: Invalid loss, terminating training")
             self.model.stop_training = True

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ipu import tf
+from ipu._text.arguments import checked_number
 from ipu.keras import activations
 from ipu.keras._arguments import keep, weight_of
 from ipu.keras._types import Tensor
@@ -66,20 +67,32 @@ class LeakyReLU(Layer):
 
     Args:
         alpha: The slope below 0, not negative.
+        negative_slope: Its name in Keras 3.
 
     Raises:
-        ValueError: ``alpha`` is None.
+        ValueError: ``alpha`` is None, or ``negative_slope`` is no number.
 
     Example:
         >>> LeakyReLU(0.5)(tf.constant([-2.0, 2.0])).numpy().tolist()
         [-1.0, 2.0]
     """
 
-    def __init__(self, alpha: float = 0.3, **kwargs: Any) -> None:
+    _left_out = ("negative_slope",)
+
+    def __init__(
+        self, alpha: float = 0.3, *, negative_slope: float | None = None, **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
+        if negative_slope is not None:
+            alpha = checked_number("negative_slope", negative_slope)
         _need_number(self, "alpha", alpha)
         self.supports_masking = True
         self.alpha = float(alpha)
+
+    @property
+    def negative_slope(self) -> float:
+        """The slope below 0."""
+        return self.alpha
 
     def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         return tf.nn.leaky_relu(inputs, self.alpha)

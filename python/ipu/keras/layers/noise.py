@@ -20,16 +20,18 @@ class GaussianNoise(Layer):
 
     Args:
         stddev: The standard deviation of the noise.
+        seed: An integer for a random sequence of the layer's own.
 
     Example:
         >>> GaussianNoise(0.1)(tf.ones((2, 2))).numpy().tolist()  # not in training
         [[1.0, 1.0], [1.0, 1.0]]
     """
 
-    def __init__(self, stddev: float, **kwargs: Any) -> None:
+    def __init__(self, stddev: float, seed: int | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.supports_masking = True
         self.stddev = stddev
+        self.seed = seed
 
     def call(
         self, inputs: Tensor, training: Any = None, *args: Any, **kwargs: Any
@@ -37,7 +39,8 @@ class GaussianNoise(Layer):
         if not training:
             return inputs
         shape, dtype = tuple(inputs.shape), inputs.dtype
-        return inputs + tf.random.normal(shape, 0.0, self.stddev, dtype=dtype)
+        noise = tf.random.normal(shape, 0.0, self.stddev, dtype=dtype, seed=self.seed)
+        return inputs + noise
 
 
 class GaussianDropout(Layer):
@@ -46,6 +49,7 @@ class GaussianDropout(Layer):
     Args:
         rate: As in ``Dropout``, in [0, 1): the noise has the standard deviation
             ``sqrt(rate / (1 - rate))``, that of dropping out.
+        seed: An integer for a random sequence of the layer's own.
 
     Raises:
         ValueError: ``rate`` is not in [0, 1).
@@ -55,11 +59,12 @@ class GaussianDropout(Layer):
         (2, 2)
     """
 
-    def __init__(self, rate: float, **kwargs: Any) -> None:
+    def __init__(self, rate: float, seed: int | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         _check_rate(self, rate)
         self.supports_masking = True
         self.rate = rate
+        self.seed = seed
 
     def call(
         self, inputs: Tensor, training: Any = None, *args: Any, **kwargs: Any
@@ -68,7 +73,8 @@ class GaussianDropout(Layer):
             return inputs
         stddev = math.sqrt(self.rate / (1.0 - self.rate))
         shape, dtype = tuple(inputs.shape), inputs.dtype
-        return inputs * tf.random.normal(shape, 1.0, stddev, dtype=dtype)
+        noise = tf.random.normal(shape, 1.0, stddev, dtype=dtype, seed=self.seed)
+        return inputs * noise
 
 
 class AlphaDropout(Layer):

@@ -62,6 +62,13 @@ def _top(y_pred: Any, k: int) -> Tensor:
     return tf.where(tf.greater_equal(y_pred, least), y_pred, _NOT_AMONG_TOP)
 
 
+def of_class(class_id: int | None, *values: Any) -> list[Any]:
+    """Targets and predictions of one class in the last axis; all for None."""
+    if class_id is None:
+        return list(values)
+    return [tf.convert_to_tensor(one)[..., class_id] for one in values]
+
+
 def as_thresholds(thresholds: Any, default: float) -> list[float]:
     """Give a threshold, or a list of them, as a list of numbers in [0, 1].
 
@@ -217,9 +224,7 @@ class _Ratio(Confusion):
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
         if self.top_k is not None:
             y_pred = _top(y_pred, self.top_k)
-        if self.class_id is not None:
-            y_true = tf.convert_to_tensor(y_true)[..., self.class_id]
-            y_pred = tf.convert_to_tensor(y_pred)[..., self.class_id]
+        y_true, y_pred = of_class(self.class_id, y_true, y_pred)
         super().update_state(y_true, y_pred, sample_weight)
 
     def result(self) -> Tensor:

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from ipu import tf
+from ipu._text.arguments import checked_int
 from ipu._text.exports import export
 from ipu.keras import _names
 from ipu.keras._backend_state import state
 from ipu.keras._shape_fitting import fit_weights
 from ipu.keras._types import Tensor
 from ipu.keras.metrics.base import floats
-from ipu.keras.metrics.confusion import Confusion, as_thresholds
+from ipu.keras.metrics.confusion import Confusion, as_thresholds, of_class
 
 
 def _even_thresholds(count: int) -> list[float]:
@@ -55,6 +56,7 @@ class _AtThreshold(_Curve):
         self,
         value: float,
         num_thresholds: int = 200,
+        class_id: int | None = None,
         name: str | None = None,
         dtype: Any = None,
     ) -> None:
@@ -66,11 +68,18 @@ class _AtThreshold(_Curve):
             raise ValueError(
                 f"`num_thresholds` must be greater than 0. Received: {num_thresholds}."
             )
+        if class_id is not None:
+            class_id = checked_int("class_id", class_id, 0)
+        self.class_id = class_id
         one = num_thresholds == 1
         thresholds = [0.5] if one else _even_thresholds(num_thresholds)
         super().__init__(thresholds, _KINDS, name, dtype)
         self.value = value
         self.num_thresholds = num_thresholds
+
+    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
+        y_true, y_pred = of_class(self.class_id, y_true, y_pred)
+        super().update_state(y_true, y_pred, sample_weight)
 
     def result(self) -> Tensor:
         """Give the best; 0 where no threshold will do."""
@@ -85,6 +94,7 @@ class SensitivityAtSpecificity(_AtThreshold):
     Args:
         specificity: That value, in [0, 1].
         num_thresholds: How many thresholds are tried.
+        class_id: The only class that is looked at; None for all.
 
     Raises:
         ValueError: An argument is out of range.
@@ -101,11 +111,12 @@ class SensitivityAtSpecificity(_AtThreshold):
         self,
         specificity: float,
         num_thresholds: int = 200,
+        class_id: int | None = None,
         name: str | None = None,
         dtype: Any = None,
     ) -> None:
         self.specificity = specificity
-        super().__init__(specificity, num_thresholds, name, dtype)
+        super().__init__(specificity, num_thresholds, class_id, name, dtype)
 
 
 class SpecificityAtSensitivity(_AtThreshold):
@@ -114,6 +125,7 @@ class SpecificityAtSensitivity(_AtThreshold):
     Args:
         sensitivity: That value, in [0, 1].
         num_thresholds: How many thresholds are tried.
+        class_id: The only class that is looked at; None for all.
 
     Raises:
         ValueError: An argument is out of range.
@@ -130,11 +142,12 @@ class SpecificityAtSensitivity(_AtThreshold):
         self,
         sensitivity: float,
         num_thresholds: int = 200,
+        class_id: int | None = None,
         name: str | None = None,
         dtype: Any = None,
     ) -> None:
         self.sensitivity = sensitivity
-        super().__init__(sensitivity, num_thresholds, name, dtype)
+        super().__init__(sensitivity, num_thresholds, class_id, name, dtype)
 
 
 class PrecisionAtRecall(_AtThreshold):
@@ -143,6 +156,7 @@ class PrecisionAtRecall(_AtThreshold):
     Args:
         recall: That value, in [0, 1].
         num_thresholds: How many thresholds are tried.
+        class_id: The only class that is looked at; None for all.
 
     Raises:
         ValueError: An argument is out of range.
@@ -159,11 +173,12 @@ class PrecisionAtRecall(_AtThreshold):
         self,
         recall: float,
         num_thresholds: int = 200,
+        class_id: int | None = None,
         name: str | None = None,
         dtype: Any = None,
     ) -> None:
         self.recall = recall
-        super().__init__(recall, num_thresholds, name, dtype)
+        super().__init__(recall, num_thresholds, class_id, name, dtype)
 
 
 class RecallAtPrecision(_AtThreshold):
@@ -172,6 +187,7 @@ class RecallAtPrecision(_AtThreshold):
     Args:
         precision: That value, in [0, 1].
         num_thresholds: How many thresholds are tried.
+        class_id: The only class that is looked at; None for all.
 
     Raises:
         ValueError: An argument is out of range.
@@ -188,11 +204,12 @@ class RecallAtPrecision(_AtThreshold):
         self,
         precision: float,
         num_thresholds: int = 200,
+        class_id: int | None = None,
         name: str | None = None,
         dtype: Any = None,
     ) -> None:
         self.precision = precision
-        super().__init__(precision, num_thresholds, name, dtype)
+        super().__init__(precision, num_thresholds, class_id, name, dtype)
 
 
 class AUC(_Curve):

@@ -6,10 +6,10 @@ from __future__ import annotations
 from typing import Any
 
 from ipu import tf
-from ipu._text.arguments import as_int, checked_axes
+from ipu._text.arguments import as_int, checked_axes, checked_int
 from ipu._text.exports import export
 from ipu.keras._backend_state import state
-from ipu.keras._shape_fitting import same_dtype, squeeze_pair
+from ipu.keras._shape_fitting import fit_weights, same_dtype, squeeze_pair
 from ipu.keras._types import Tensor
 from ipu.keras.losses import (
     _OfFunction,
@@ -417,17 +417,51 @@ class BinaryCrossentropy(_Crossentropy, function=binary_crossentropy):
     """
 
 
-class CategoricalCrossentropy(_Crossentropy, function=categorical_crossentropy):
+class CategoricalCrossentropy(MeanMetricWrapper):
     """The mean of ``losses.categorical_crossentropy``.
+
+    Args:
+        from_logits: Whether predictions are logits rather than probabilities.
+        label_smoothing: In [0, 1]: draws targets towards the uniform distribution.
+        axis: The axis of the classes.
+
+    Raises:
+        ValueError: ``axis`` is no integer.
 
     Example:
         >>> round(float(CategoricalCrossentropy()([[0.0, 1.0]], [[0.5, 0.5]])), 4)
         0.6931
     """
 
+    def __init__(
+        self,
+        name: str = "categorical_crossentropy",
+        dtype: Any = None,
+        from_logits: bool = False,
+        label_smoothing: float = 0.0,
+        axis: int = -1,
+    ) -> None:
+        super().__init__(
+            categorical_crossentropy,
+            name,
+            dtype,
+            from_logits=from_logits,
+            label_smoothing=label_smoothing,
+            axis=checked_int("axis", axis),
+        )
+
 
 class SparseCategoricalCrossentropy(MeanMetricWrapper):
     """The mean of ``losses.sparse_categorical_crossentropy``.
+
+    Args:
+        from_logits: Whether predictions are logits rather than probabilities.
+        axis: The axis of the classes.
+        ignore_class: The number of a class whose targets do not count, in the mean
+            either; None: all count.
+
+    Raises:
+        ValueError: ``ignore_class`` or ``axis`` is no integer.
 
     Example:
         >>> round(float(SparseCategoricalCrossentropy()([1], [[0.5, 0.5]])), 4)
@@ -440,14 +474,28 @@ class SparseCategoricalCrossentropy(MeanMetricWrapper):
         dtype: Any = None,
         from_logits: bool = False,
         axis: int = -1,
+        *,
+        ignore_class: int | None = None,
     ) -> None:
-        super().__init__(
-            sparse_categorical_crossentropy,
-            name,
-            dtype,
-            from_logits=from_logits,
-            axis=axis,
-        )
+        kept: dict[str, Any] = {"from_logits": from_logits}
+        kept["axis"] = checked_int("axis", axis)
+        if ignore_class is not None:
+            kept["ignore_class"] = checked_int("ignore_class", ignore_class)
+        super().__init__(sparse_categorical_crossentropy, name, dtype, **kept)
+
+    def update_state(  # type: ignore[override]
+        self, y_true: Any, y_pred: Any, sample_weight: Any = None
+    ) -> None:
+        ignored = self._fn_kwargs.get("ignore_class")
+        if ignored is not None:
+            shape = list(tf.convert_to_tensor(y_pred).shape)
+            del shape[self._fn_kwargs["axis"]]
+            labels = tf.reshape(tf.cast(y_true, "int32"), shape)
+            counts = tf.cast(tf.not_equal(labels, ignored), self._dtype)
+            if sample_weight is not None:
+                counts = counts * fit_weights(sample_weight, counts)
+            sample_weight = counts
+        super().update_state(y_true, y_pred, sample_weight)
 
 
 export(__name__)
