@@ -51,6 +51,26 @@ def row(title: str) -> Callable[[Callable[[Path], None]], Callable[[Path], None]
     return note
 
 
+@row("the activation `hard_sigmoid`")
+def _(folder: Path) -> None:
+    assert float(keras.activations.hard_sigmoid(1.0)) == pytest.approx(0.7)
+    model = keras.Sequential([keras.layers.Dense(2, "hard_sigmoid", input_shape=(3,))])
+    with pytest.raises(ValueError, match="Keras 3 has another 'hard_sigmoid'"):
+        model.save(folder / "model.keras")
+    chosen = {"hard_sigmoid": keras.ops.hard_sigmoid}
+    with keras.utils.custom_object_scope(chosen):
+        model = keras.Sequential(
+            [keras.layers.Dense(2, "hard_sigmoid", input_shape=(3,))]
+        )
+        model.save(folder / "model.keras")
+    with pytest.raises(ValueError, match="Load it with custom_objects="):
+        keras.models.load_model(folder / "model.keras")
+    again = keras.models.load_model(folder / "model.keras", custom_objects=chosen)
+    values = X @ model.get_weights()[0]
+    expected = np.clip(values / 6 + 0.5, 0, 1)
+    np.testing.assert_allclose(again.predict(X, verbose=0), expected, rtol=1e-5)
+
+
 @row("softmax outputs under `binary_crossentropy`")
 def _(folder: Path) -> None:
     logits = np.array([[1.0, 2.0], [5.0, -5.0]], "float32")

@@ -75,7 +75,7 @@ def test_reductions_and_weights() -> None:
         value = loss(LABELS, LOGITS, sample_weight=weights).numpy()
         np.testing.assert_allclose(value, expected, rtol=1e-5)
     with pytest.raises(ValueError, match="Invalid Reduction Key"):
-        keras.losses.MeanSquaredError(reduction="mean")
+        keras.losses.MeanSquaredError(reduction="average")
 
 
 def test_squared_absolute_and_binary() -> None:

@@ -88,9 +88,9 @@ class Loss(Configured):
     def __init__(
         self, reduction: str | None = Reduction.AUTO, name: str | None = None
     ) -> None:
-        reduction = _OF_KERAS_3.get(reduction, reduction)
-        Reduction.validate(reduction)
-        self.reduction = reduction
+        key: Any = _OF_KERAS_3.get(reduction, reduction)
+        Reduction.validate(key)
+        self.reduction: str = key
         self.name = name or _names.snake_case(type(self).__name__)
 
     def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ from typing import Any
 
 from ipu.keras import _serialization
 from ipu.keras._files import keras3_ops
-from ipu.keras._files.keras3_reading import KINDS, MODELS, class_of
+from ipu.keras._files.keras3_reading import KINDS, MODELS, class_of, has_other_formula
 from ipu.keras.engine.files import model_config
 
 __all__ = ["of_model", "of_training"]
@@ -211,6 +211,11 @@ def _layer(name: str, config: dict[str, Any]) -> dict[str, Any]:
     if name == "InputLayer":
         kept = {key: config[key] for key in ("dtype", "name")}
         return {"batch_shape": config["batch_input_shape"], **kept}
+    if has_other_formula(config):
+        raise ValueError(
+            f"Keras 3 has another 'hard_sigmoid' (layer {config.get('name')!r}): "
+            "relu6(x + 3) / 6. Save to a path that ends in .safetensors."
+        )
     kept = _without(name, config, _OURS)
     if config.get("activity_regularizer") is not None:
         kept["activity_regularizer"] = config["activity_regularizer"]

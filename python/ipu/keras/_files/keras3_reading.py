@@ -145,6 +145,13 @@ def _our_entry(entry: Mapping[str, Any], path: str) -> dict[str, Any]:
 
 def _our_object(name: str, config: Mapping[str, Any], path: str) -> dict[str, Any]:
     made = {key: _ours(item, path) for key, item in config.items()}
+    if has_other_formula(made):
+        raise ValueError(
+            f"The file {path!r} has a {name} with the activation 'hard_sigmoid', which "
+            "is relu6(x + 3) / 6 in Keras 3, and 0.2 x + 0.5 cut at 0 and 1 in Keras 2 "
+            "and here. Load it with custom_objects={'hard_sigmoid': "
+            "keras.ops.hard_sigmoid}."
+        )
     if name == "InputLayer":
         made["batch_input_shape"] = made.pop("batch_shape")
     if name == "LeakyReLU" and "negative_slope" in made:
@@ -168,6 +175,15 @@ def _our_object(name: str, config: Mapping[str, Any], path: str) -> dict[str, An
             )
         del made[key]
     return made
+
+
+def has_other_formula(config: Mapping[str, Any]) -> bool:
+    """Whether an activation of a layer has one name and two formulas, of which the user
+    has chosen none."""
+    name = "hard_sigmoid"
+    names = (item for key, item in config.items() if key.endswith("activation"))
+    is_named = any(isinstance(item, str) and item == name for item in names)
+    return is_named and _serialization.get_registered_object(name) is None
 
 
 def class_of(name: str) -> Any:
