@@ -315,6 +315,28 @@ def test_account_of_a_forward_pass_has_less() -> None:
     assert estimate(model, images(64)[0]).cycles > forward.cycles
 
 
+def test_accounts_of_models() -> None:
+    model = convolutional()
+    with pytest.raises(RuntimeError, match="compile"):
+        model.account()
+    model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])
+    account = model.account(batch_size=16, machine="bow")
+    assert account.samples == 16 and {"conv", "argmax"} <= set(account.by_op())
+    given = model.account(*images(16), machine="bow")
+    assert given.cycles == account.cycles
+    predict = model.account(batch_size=16, training=False, machine="bow")
+    forward = estimate(model, images(16)[0], machine="bow")
+    assert predict.cycles == forward.cycles < account.cycles
+    model.fit(np.zeros((16, 28, 28, 1)), np.zeros(16), batch_size=16, verbose=0)
+    assert model.account(batch_size=16, machine="bow").cycles == account.cycles
+    unbuilt = keras.Sequential([keras.layers.Dense(2)])
+    unbuilt.compile("sgd", "mse")
+    with pytest.raises(ValueError, match="Give `x`"):
+        unbuilt.account()
+    spec = tf.TensorSpec([8, 4])
+    assert unbuilt.account(spec, tf.TensorSpec([8, 2])).samples == 8
+
+
 def test_loops_count_their_turns() -> None:
     weights = tf.Variable(np.ones((64, 64), np.float32))
 
