@@ -11,10 +11,9 @@ static ipu_value
 as_matrix(ipu_rule *r, ipu_value x)
 {
     ipu_shape shape = ipu__rule_type(r, x).shape;
-    ipu_shape flat = {.rank = 2, .dims = {1, shape.dims[shape.rank - 1]}};
-    for (int32_t i = 0; i + 1 < shape.rank; i++) {
-        flat.dims[0] *= shape.dims[i];
-    }
+    int32_t last = shape.rank - 1;
+    ipu_shape flat = {.rank = 2,
+                      .dims = {ipu_shape_span(&shape, 0, last), shape.dims[last]}};
     return ipu__rule_reshape(r, x, &flat);
 }
 

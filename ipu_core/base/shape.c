@@ -47,8 +47,14 @@ ipu_type_equal(const ipu_type *a, const ipu_type *b)
 int64_t
 ipu_shape_elements(const ipu_shape *shape)
 {
+    return ipu_shape_span(shape, 0, shape->rank);
+}
+
+int64_t
+ipu_shape_span(const ipu_shape *shape, int32_t begin, int32_t end)
+{
     int64_t elements = 1;
-    for (int32_t i = 0; i < shape->rank; i++) {
+    for (int32_t i = begin; i < end; i++) {
         elements *= shape->dims[i];
     }
     return elements;

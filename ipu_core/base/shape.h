@@ -27,6 +27,8 @@ bool ipu_shape_equal(const ipu_shape *a, const ipu_shape *b);
 bool ipu_shape_is_last_axis(const ipu_shape *part, const ipu_shape *whole);
 bool ipu_type_equal(const ipu_type *a, const ipu_type *b);
 int64_t ipu_shape_elements(const ipu_shape *shape);
+/* The product of axes [begin, end). */
+int64_t ipu_shape_span(const ipu_shape *shape, int32_t begin, int32_t end);
 size_t ipu_type_bytes(const ipu_type *type);
 /* Fails where the byte count would overflow or a dimension is negative. */
 ipu_status ipu_type_check(ipu_ctx *ctx, const ipu_type *type);

@@ -24,42 +24,28 @@ ipu__gather_plan(ipu__gather *plan, ipu_attrs attrs, const ipu_shape *params,
 {
     int32_t axis = ipu__axis(ipu_attrs_int(attrs, IPU_ATTR_AXIS, 0), params->rank);
     int32_t batch = (int32_t)ipu_attrs_int(attrs, IPU_ATTR_BATCH_DIMS, 0);
-    *plan = (ipu__gather){.dtype = indices->dtype,
-                          .batch = 1,
-                          .outer = 1,
-                          .size = params->dims[axis],
-                          .count = 1,
-                          .inner = 1};
-    for (int32_t d = 0; d < params->rank; d++) {
-        if (d < batch) {
-            plan->batch *= params->dims[d];
-        } else if (d < axis) {
-            plan->outer *= params->dims[d];
-        } else if (d > axis) {
-            plan->inner *= params->dims[d];
-        }
-    }
-    for (int32_t d = batch; d < indices->shape.rank; d++) {
-        plan->count *= indices->shape.dims[d];
-    }
+    *plan = (ipu__gather){
+        .dtype = indices->dtype,
+        .batch = ipu_shape_span(params, 0, batch),
+        .outer = ipu_shape_span(params, batch, axis),
+        .size = params->dims[axis],
+        .count = ipu_shape_span(&indices->shape, batch, indices->shape.rank),
+        .inner = ipu_shape_span(params, axis + 1, params->rank),
+    };
 }
 
 void
 ipu__points_plan(ipu__points *p, const ipu_shape *whole, const ipu_type *type)
 {
     const ipu_shape *shape = &type->shape;
-    *p = (ipu__points){.dtype = type->dtype, .count = 1, .inner = 1};
-    p->depth = (int32_t)shape->dims[shape->rank - 1];
-    for (int32_t i = 0; i + 1 < shape->rank; i++) {
-        p->count *= shape->dims[i];
-    }
-    for (int32_t i = 0; i < whole->rank; i++) {
-        if (i < p->depth) {
-            p->dims[i] = whole->dims[i];
-        } else {
-            p->inner *= whole->dims[i];
-        }
-    }
+    int32_t depth = (int32_t)shape->dims[shape->rank - 1];
+    *p = (ipu__points){
+        .dtype = type->dtype,
+        .count = ipu_shape_span(shape, 0, shape->rank - 1),
+        .depth = depth,
+        .inner = ipu_shape_span(whole, depth, whole->rank),
+    };
+    memcpy(p->dims, whole->dims, (size_t)depth * sizeof p->dims[0]);
 }
 
 ipu_status

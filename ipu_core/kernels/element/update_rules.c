@@ -198,34 +198,30 @@
 
 /* --- loops ----------------------------------------------------------------------- */
 
-typedef float narrow __attribute__((vector_size(16), aligned(4), may_alias));
-typedef int32_t narrow_bits __attribute__((vector_size(16)));
-typedef float wide __attribute__((vector_size(32), aligned(4), may_alias));
-typedef int32_t wide_bits __attribute__((vector_size(32)));
+typedef float floats_generic __attribute__((vector_size(16), aligned(4), may_alias));
+typedef int32_t bits_generic __attribute__((vector_size(16)));
+typedef float floats_avx2 __attribute__((vector_size(32), aligned(4), may_alias));
+typedef int32_t bits_avx2 __attribute__((vector_size(32)));
 
 #if defined(__x86_64__)
-#define SQRT_generic(x) ((narrow)_mm_sqrt_ps((__m128)(x)))
-#define SQRT_avx2(x) ((wide)_mm256_sqrt_ps((__m256)(x)))
+#define SQRT_generic(x) _mm_sqrt_ps((__m128)(x))
+#define SQRT_avx2(x) _mm256_sqrt_ps((__m256)(x))
 #else
-IPU_INLINE narrow
-narrow_sqrt(narrow x)
-{
-    return (narrow){sqrtf(x[0]), sqrtf(x[1]), sqrtf(x[2]), sqrtf(x[3])};
-}
-#define SQRT_generic(x) narrow_sqrt(x)
+#define SQRT_generic(x) ((floats){sqrtf(x[0]), sqrtf(x[1]), sqrtf(x[2]), sqrtf(x[3])})
 #endif
 
-#define STEP_ADD(vec, bits, root, a, b) ((a) + (b))
-#define STEP_SUB(vec, bits, root, a, b) ((a) - (b))
-#define STEP_MUL(vec, bits, root, a, b) ((a) * (b))
-#define STEP_DIV(vec, bits, root, a, b) ((a) / (b))
-#define STEP_SQUARE(vec, bits, root, a, b) ((a) * (b))
-#define STEP_SQRT(vec, bits, root, a, b) root(a)
-#define STEP_ABS(vec, bits, root, a, b) ((vec)((bits)(a) & 0x7fffffff))
+/* `floats` and `bits` are the vectors of the loop. */
+#define STEP_ADD(suffix, a, b) ((a) + (b))
+#define STEP_SUB(suffix, a, b) ((a) - (b))
+#define STEP_MUL(suffix, a, b) ((a) * (b))
+#define STEP_DIV(suffix, a, b) ((a) / (b))
+#define STEP_SQUARE(suffix, a, b) ((a) * (b))
+#define STEP_SQRT(suffix, a, b) SQRT_##suffix(a)
+#define STEP_ABS(suffix, a, b) ((floats)((bits)(a) & 0x7fffffff))
 /* a where it is larger or no number, else b */
-#define STEP_MAXIMUM(vec, bits, root, a, b) \
-    ((vec)(((bits)(a) & (bits)(((a) > (b)) | ((a) != (a)))) \
-           | ((bits)(b) & ~(bits)(((a) > (b)) | ((a) != (a))))))
+#define STEP_MAXIMUM(suffix, a, b) \
+    ((floats)(((bits)(a) & (bits)(((a) > (b)) | ((a) != (a)))) \
+              | ((bits)(b) & ~(bits)(((a) > (b)) | ((a) != (a))))))
 
 #define AT_1(name) at_##name,
 #define AT_2(name, new) at_##name,
@@ -233,44 +229,37 @@ narrow_sqrt(narrow x)
 #define POINTER_1(name) const float *in_##name = dense[at_##name];
 #define POINTER_2(name, new) float *var_##name = variables[at_##name];
 
-#define NARROW_ONE(name) narrow name = (narrow){0} + singles[at_##name];
-#define NARROW_DENSE(name) narrow name = *(const narrow *)(in_##name + i);
-#define NARROW_LOAD(name, new) narrow name = *(const narrow *)(var_##name + i);
-#define NARROW_STEP(new, op, a, b) \
-    narrow new = STEP_##op(narrow, narrow_bits, SQRT_generic, a, b);
-#define NARROW_STORE(name, new) *(narrow *)(var_##name + i) = new;
+#define ONE(name) floats name = (floats){0} + singles[at_##name];
+#define DENSE(name) floats name = *(const floats *)(in_##name + i);
+#define LOAD(name, new) floats name = *(const floats *)(var_##name + i);
+#define STEP_generic(new, op, a, b) floats new = STEP_##op(generic, a, b);
+#define STEP_avx2(new, op, a, b) floats new = STEP_##op(avx2, a, b);
+#define STORE(name, new) *(floats *)(var_##name + i) = new;
 
-#define WIDE_ONE(name) wide name = (wide){0} + singles[at_##name];
-#define WIDE_DENSE(name) wide name = *(const wide *)(in_##name + i);
-#define WIDE_LOAD(name, new) wide name = *(const wide *)(var_##name + i);
-#define WIDE_STEP(new, op, a, b) wide new = STEP_##op(wide, wide_bits, SQRT_avx2, a, b);
-#define WIDE_STORE(name, new) *(wide *)(var_##name + i) = new;
-
-#define LOOP(name, FORMULA, suffix, target, lanes, ONE, DENSE, LOAD, STEP, STORE) \
+#define LOOP(name, FORMULA, suffix, target) \
     target static void name##_##suffix(float *const *variables, \
                                        const float *const *dense, \
                                        const float *singles, int64_t n) \
     { \
+        typedef floats_##suffix floats; \
+        typedef bits_##suffix bits __attribute__((unused)); \
+        enum { LANES = sizeof(floats) / sizeof(float) }; \
         enum { FORMULA(AT_2, NONE_1, NONE_1, NONE_4) }; \
         enum { FORMULA(NONE_2, AT_1, NONE_1, NONE_4) }; \
         enum { FORMULA(NONE_2, NONE_1, AT_1, NONE_4) }; \
         FORMULA(POINTER_2, POINTER_1, ONE, NONE_4) \
-        for (int64_t i = 0; i < n; i += lanes) { \
+        for (int64_t i = 0; i < n; i += LANES) { \
             FORMULA(LOAD, DENSE, NONE_1, NONE_4) \
-            FORMULA(NONE_2, NONE_1, NONE_1, STEP) \
+            FORMULA(NONE_2, NONE_1, NONE_1, STEP_##suffix) \
             FORMULA(STORE, NONE_1, NONE_1, NONE_4) \
         } \
     }
 
-#define NARROW_LOOP(name, FORMULA) \
-    LOOP(name, FORMULA, generic, , 4, NARROW_ONE, NARROW_DENSE, NARROW_LOAD, \
-         NARROW_STEP, NARROW_STORE)
+#define NARROW_LOOP(name, FORMULA) LOOP(name, FORMULA, generic, )
 FORMULAS(NARROW_LOOP)
 
 #if defined(__x86_64__)
-#define WIDE_LOOP(name, FORMULA) \
-    LOOP(name, FORMULA, avx2, IPU_TARGET_AVX2, 8, WIDE_ONE, WIDE_DENSE, WIDE_LOAD, \
-         WIDE_STEP, WIDE_STORE)
+#define WIDE_LOOP(name, FORMULA) LOOP(name, FORMULA, avx2, IPU_TARGET_AVX2)
 FORMULAS(WIDE_LOOP)
 #define WIDE(name) name##_avx2
 #else

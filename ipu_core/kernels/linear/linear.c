@@ -45,12 +45,9 @@ plan_of(const ipu_kernel_spec *spec)
 {
     const ipu_shape *shape = &spec->inputs[0].shape;
     linear_plan p = {.dtype = spec->inputs[0].dtype,
-                     .batches = 1,
+                     .batches = ipu_shape_span(shape, 0, shape->rank - 2),
                      .rows = (int)shape->dims[shape->rank - 2],
                      .columns = (int)shape->dims[shape->rank - 1]};
-    for (int32_t i = 0; i + 2 < shape->rank; i++) {
-        p.batches *= shape->dims[i];
-    }
     p.least = p.rows < p.columns ? p.rows : p.columns;
     double work = 0.0;
     double unused = 0.0;

@@ -78,11 +78,9 @@ ipu__blocks_of_gather(ipu__blocks *b, ipu_attrs attrs, const ipu_shape *params,
 void
 ipu__blocks_of_points(ipu__blocks *b, const ipu_shape *whole, const ipu_type *indices)
 {
-    *b = (ipu__blocks){.lists = 1, .blocks = 1, .per_list = 1, .slices = 1};
+    *b = (ipu__blocks){.lists = 1, .blocks = 1, .per_list = 1};
     ipu__points_plan(&b->points, whole, indices);
-    for (int32_t axis = 0; axis < b->points.depth; axis++) {
-        b->slices *= b->points.dims[axis];
-    }
+    b->slices = ipu_shape_span(whole, 0, b->points.depth);
 }
 
 ipu_status
@@ -325,12 +323,8 @@ ipu_choose_one_hot(const ipu__preparation *p)
         ipu__axis(ipu_attrs_int(spec->attrs, IPU_ATTR_AXIS, -1), result->rank);
     one_hot_plan *plan;
     IPU_TRY(ipu__prepared(p, sizeof *plan, &plan));
-    plan->outer = 1;
-    plan->inner = 1;
-    for (int32_t d = 0; d < result->rank; d++) {
-        plan->outer *= d < axis ? result->dims[d] : 1;
-        plan->inner *= d > axis ? result->dims[d] : 1;
-    }
+    plan->outer = ipu_shape_span(result, 0, axis);
+    plan->inner = ipu_shape_span(result, axis + 1, result->rank);
     plan->depth = result->dims[axis];
     plan->bytes = (int64_t)ipu_dtype_bytes(spec->outputs[0].dtype);
     plan->on = bits_of(spec, IPU_ATTR_ON_VALUE, 1.0);

@@ -279,10 +279,7 @@ ipu_choose_top_k(const ipu__preparation *p)
     IPU_TRY(ipu__prepared(p, sizeof *plan, &plan));
     plan->n = shape->dims[shape->rank - 1];
     plan->depth = spec->outputs[0].shape.dims[shape->rank - 1];
-    plan->rows = 1;
-    for (int32_t d = 0; d + 1 < shape->rank; d++) {
-        plan->rows *= shape->dims[d];
-    }
+    plan->rows = ipu_shape_span(shape, 0, shape->rank - 1);
     plan->bytes = (int64_t)ipu_dtype_bytes(dtype);
     plan->ascending = ipu_attrs_int(spec->attrs, IPU_ATTR_ASCENDING, 0) != 0;
     plan->room = plan->depth * 2 < FEWEST ? FEWEST : plan->depth * 2;

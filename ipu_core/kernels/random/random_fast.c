@@ -151,45 +151,31 @@ draw(void *state, int64_t begin, int64_t end)
 }
 
 static ipu_status
-run_tasks(const random_job *job)
+run(const ipu_kernel_call *call)
 {
-    const random_plan *plan = job->plan;
-    random_job own = *job;
-    ipu__run_items(job->call->pool, plan->elements, plan->task_elements, draw, &own);
+    const random_plan *plan = call->spec->prepared;
+    random_job job = {call, plan, ipu__random_key(call, &plan->source), 0, 0};
+    if (plan->run == run_integers) {
+        IPU_TRY(ipu__random_range(call, &job.least, &job.span));
+    }
+    ipu__run_items(call->pool, plan->elements, plan->task_elements, draw, &job);
     return IPU_OK;
 }
 
 static ipu_status
-run_random(const ipu_kernel_call *call)
-{
-    const random_plan *plan = call->spec->prepared;
-    random_job job = {call, plan, ipu__random_key(call, &plan->source), 0, 0};
-    return run_tasks(&job);
-}
-
-static ipu_status
-run_random_integer(const ipu_kernel_call *call)
-{
-    const random_plan *plan = call->spec->prepared;
-    random_job job = {call, plan, ipu__random_key(call, &plan->source), 0, 0};
-    IPU_TRY(ipu__random_range(call, &job.least, &job.span));
-    return run_tasks(&job);
-}
-
-static ipu_status
-choose(const ipu__preparation *p, run_fn *run, const char *name, random_plan **out)
+choose(const ipu__preparation *p, run_fn *make, const char *name, random_plan **out)
 {
     random_plan *plan;
     IPU_TRY(ipu__prepared(p, sizeof *plan, &plan));
     plan->source = ipu__random_source_of(p->spec);
     plan->form = ipu__random_form_of(p->cpu);
-    plan->run = run;
+    plan->run = make;
     plan->cpu = p->cpu;
     plan->dtype = p->spec->outputs[0].dtype;
     plan->elements = ipu_shape_elements(&p->spec->outputs[0].shape);
     plan->task_elements = TASK_ELEMENTS;
     plan->words_each = 1;
-    p->spec->run = run_random;
+    p->spec->run = run;
     p->spec->kernel_name = name;
     *out = plan;
     return IPU_OK;
@@ -205,11 +191,11 @@ ipu_choose_random_uniform(const ipu__preparation *p)
 }
 
 static ipu_status
-choose_normal(const ipu__preparation *p, run_fn *run, const char *name)
+choose_normal(const ipu__preparation *p, run_fn *make, const char *name)
 {
     random_plan *plan;
     if (p->spec->outputs[0].dtype != IPU_DTYPE_FLOAT64) {
-        IPU_TRY(choose(p, run, name, &plan));
+        IPU_TRY(choose(p, make, name, &plan));
         plan->task_elements = HEAVY_TASK_ELEMENTS;
     }
     return IPU_OK;
@@ -233,11 +219,9 @@ ipu_choose_random_integer(const ipu__preparation *p)
 {
     ipu_dtype dtype = p->spec->outputs[0].dtype;
     random_plan *plan;
-    if (dtype == IPU_DTYPE_INT32 || dtype == IPU_DTYPE_UINT32) {
-        IPU_TRY(choose(p, run_integers, "integers", &plan));
-        p->spec->run = run_random_integer;
-    }
-    return IPU_OK;
+    return dtype == IPU_DTYPE_INT32 || dtype == IPU_DTYPE_UINT32
+               ? choose(p, run_integers, "integers", &plan)
+               : IPU_OK;
 }
 
 ipu_status

@@ -369,16 +369,10 @@ ipu_choose_argmax(const ipu__preparation *p)
     plan->half = dtype == IPU_DTYPE_FLOAT16;
     plan->wide = spec->outputs[0].dtype == IPU_DTYPE_INT64;
     plan->bytes = (int64_t)ipu_dtype_bytes(dtype);
-    plan->size = 1;
-    plan->inner = 1;
-    plan->outer = 1;
     int32_t axis = ipu__axis(ipu_attrs_int(spec->attrs, IPU_ATTR_AXIS, 0), shape->rank);
-    for (int32_t d = 0; d < shape->rank; d++) {
-        int64_t *length = d < axis    ? &plan->outer
-                          : d == axis ? &plan->size
-                                      : &plan->inner;
-        *length *= shape->dims[d];
-    }
+    plan->outer = ipu_shape_span(shape, 0, axis);
+    plan->size = shape->dims[axis];
+    plan->inner = ipu_shape_span(shape, axis + 1, shape->rank);
     plan->strips = ipu__ceil_div(plan->inner, STRIP);
     plan->parts = ipu__ceil_div(plan->size, PART);
     plan->in_parts = plan->inner == 1 && plan->outer < FEW_ROWS && plan->parts > 1;

@@ -311,9 +311,7 @@ ipu_choose_cumsum(const ipu__preparation *p)
     plan->exclusive = ipu_attrs_int(spec->attrs, IPU_ATTR_EXCLUSIVE, 0) != 0;
     plan->reverse = ipu_attrs_int(spec->attrs, IPU_ATTR_REVERSE, 0) != 0;
     if (elements > 0) {
-        for (int32_t d = axis + 1; d < shape->rank; d++) {
-            plan->inner *= shape->dims[d];
-        }
+        plan->inner = ipu_shape_span(shape, axis + 1, shape->rank);
         plan->strips = ipu__ceil_div(plan->inner, LANES);
         plan->count = elements / plan->size / plan->inner * plan->strips;
         plan->per_task =

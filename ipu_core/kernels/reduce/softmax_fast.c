@@ -232,16 +232,13 @@ static const row_functions rows_avx512 = {
 /* Prepared. */
 typedef struct softmax_plan {
     const row_functions *row;
+    /* what the op makes of a batch of rows */
+    void (*make)(const ipu_kernel_call *call, int64_t first, int64_t rows);
     int64_t rows;
     int64_t classes;
     int64_t batch;    /* rows */
     int64_t per_task; /* rows, a multiple of batch */
 } softmax_plan;
-
-typedef struct softmax_job {
-    const ipu_kernel_call *call;
-    const softmax_plan *plan;
-} softmax_job;
 
 /* exp(x - max): of short rows in two walks, of which one goes over all of them. */
 static void
@@ -260,10 +257,9 @@ exponentials_below(const row_functions *row, float *out, const float *x,
 
 /* probabilities = exp(x - max) for `rows` rows, their sums, and the maxima. */
 static void
-exponentials(const softmax_job *job, const float *x, float *exponential, float *max,
+exponentials(const softmax_plan *plan, const float *x, float *exponential, float *max,
              float *sum, int64_t rows)
 {
-    const softmax_plan *plan = job->plan;
     int64_t n = plan->classes;
     plan->row->max(max, x, rows, n);
     exponentials_below(plan->row, exponential, x, max, rows, n);
@@ -285,15 +281,16 @@ ipu__softmax_rows(float *x, int64_t step, int64_t rows, int64_t n, ipu_cpu_class
 }
 
 static void
-softmax_rows(const softmax_job *job, int64_t first, int64_t rows)
+softmax_rows(const ipu_kernel_call *call, int64_t first, int64_t rows)
 {
     float max[BATCH_ROWS];
     float sum[BATCH_ROWS];
-    int64_t n = job->plan->classes;
-    const float *x = (const float *)job->call->inputs[0] + first * n;
-    float *y = (float *)job->call->outputs[0] + first * n;
-    exponentials(job, x, y, max, sum, rows);
-    job->plan->row->divide(y, sum, rows, n);
+    const softmax_plan *plan = call->spec->prepared;
+    int64_t n = plan->classes;
+    const float *x = (const float *)call->inputs[0] + first * n;
+    float *y = (float *)call->outputs[0] + first * n;
+    exponentials(plan, x, y, max, sum, rows);
+    plan->row->divide(y, sum, rows, n);
 }
 
 /* Sums of the parts of rows: of one, or of the parts of one row, which are the leaves of
@@ -311,12 +308,13 @@ join_part(float *sum, float *totals, const float *part, int64_t leaf, int64_t ro
 
 /* The logits are needed after the sum, and the result may lie where they are. */
 static void
-log_softmax_rows(const softmax_job *job, int64_t first, int64_t rows)
+log_softmax_rows(const ipu_kernel_call *call, int64_t first, int64_t rows)
 {
-    const row_functions *row = job->plan->row;
-    int64_t n = job->plan->classes;
-    const float *x = (const float *)job->call->inputs[0] + first * n;
-    float *y = (float *)job->call->outputs[0] + first * n;
+    const softmax_plan *plan = call->spec->prepared;
+    const row_functions *row = plan->row;
+    int64_t n = plan->classes;
+    const float *x = (const float *)call->inputs[0] + first * n;
+    float *y = (float *)call->outputs[0] + first * n;
     float part[BATCH_ELEMENTS];
     float max[BATCH_ROWS];
     float sum[BATCH_ROWS] = {0.0f};
@@ -338,18 +336,17 @@ log_softmax_rows(const softmax_job *job, int64_t first, int64_t rows)
 }
 
 static void
-sparse_rows(const softmax_job *job, int64_t first, int64_t rows)
+sparse_rows(const ipu_kernel_call *call, int64_t first, int64_t rows)
 {
     float max[BATCH_ROWS];
     float sum[BATCH_ROWS];
     float log_sum[BATCH_ROWS];
-    const ipu_kernel_call *call = job->call;
-    const softmax_plan *plan = job->plan;
+    const softmax_plan *plan = call->spec->prepared;
     int64_t n = plan->classes;
     const float *x = (const float *)call->inputs[0] + first * n;
     float *loss = (float *)call->outputs[0] + first;
     float *gradient = (float *)call->outputs[1] + first * n;
-    exponentials(job, x, gradient, max, sum, rows);
+    exponentials(plan, x, gradient, max, sum, rows);
     plan->row->log(log_sum, sum, rows);
     plan->row->divide(gradient, sum, rows, n);
     for (int64_t r = 0; r < rows; r++) {
@@ -368,21 +365,20 @@ sparse_rows(const softmax_job *job, int64_t first, int64_t rows)
 }
 
 static void
-dense_rows(const softmax_job *job, int64_t first, int64_t rows)
+dense_rows(const ipu_kernel_call *call, int64_t first, int64_t rows)
 {
     float max[BATCH_ROWS];
     float sum[BATCH_ROWS];
     float log_sum[BATCH_ROWS];
     float weight[BATCH_ROWS];
     float totals[IPU_SUM_LEVELS] = {0.0f};
-    const ipu_kernel_call *call = job->call;
-    const softmax_plan *plan = job->plan;
+    const softmax_plan *plan = call->spec->prepared;
     int64_t n = plan->classes;
     const float *x = (const float *)call->inputs[0] + first * n;
     const float *labels = (const float *)call->inputs[1] + first * n;
     float *loss = (float *)call->outputs[0] + first;
     float *gradient = (float *)call->outputs[1] + first * n;
-    exponentials(job, x, gradient, max, sum, rows);
+    exponentials(plan, x, gradient, max, sum, rows);
     plan->row->log(log_sum, sum, rows);
     plan->row->sum(weight, labels, rows, n);
     memset(loss, 0, (size_t)rows * sizeof(float));
@@ -401,31 +397,11 @@ dense_rows(const softmax_job *job, int64_t first, int64_t rows)
 static void
 run_some(void *state, int64_t begin, int64_t end)
 {
-    const softmax_job *job = state;
-    for (int64_t row = begin; row < end; row += job->plan->batch) {
-        int64_t rows = ipu__min(job->plan->batch, end - row);
-        switch (job->call->spec->op) {
-        case IPU_OP_ID_SOFTMAX:
-            softmax_rows(job, row, rows);
-            break;
-        case IPU_OP_ID_LOG_SOFTMAX:
-            log_softmax_rows(job, row, rows);
-            break;
-        case IPU_OP_ID_SPARSE_CROSS_ENTROPY:
-            sparse_rows(job, row, rows);
-            break;
-        default:
-            dense_rows(job, row, rows);
-            break;
-        }
+    const ipu_kernel_call *call = state;
+    const softmax_plan *plan = call->spec->prepared;
+    for (int64_t row = begin; row < end; row += plan->batch) {
+        plan->make(call, row, ipu__min(plan->batch, end - row));
     }
-}
-
-static int64_t
-at_most(int64_t value, int64_t limit)
-{
-    int64_t least = value < 1 ? 1 : value;
-    return least < limit ? least : limit;
 }
 
 static ipu_status
@@ -433,7 +409,7 @@ run(const ipu_kernel_call *call)
 {
     const ipu_kernel_spec *spec = call->spec;
     const softmax_plan *plan = spec->prepared;
-    softmax_job job = {call, plan};
+    ipu_kernel_call copy = *call;
     if (spec->op == IPU_OP_ID_SPARSE_CROSS_ENTROPY) {
         IPU_TRY(ipu__check_labels(call, spec->inputs[1].dtype, call->inputs[1],
                                   0, plan->rows, plan->classes));
@@ -448,7 +424,7 @@ run(const ipu_kernel_call *call)
         }
         return IPU_OK;
     }
-    ipu__run_items(call->pool, plan->rows, plan->per_task, run_some, &job);
+    ipu__run_items(call->pool, plan->rows, plan->per_task, run_some, &copy);
     return IPU_OK;
 }
 
@@ -456,12 +432,13 @@ static ipu_status
 run_rows(const ipu_kernel_call *call, int64_t begin, int64_t end)
 {
     const ipu_kernel_spec *spec = call->spec;
-    softmax_job job = {call, spec->prepared};
+    const softmax_plan *plan = spec->prepared;
+    ipu_kernel_call copy = *call;
     if (spec->op == IPU_OP_ID_SPARSE_CROSS_ENTROPY) {
         IPU_TRY(ipu__check_labels(call, spec->inputs[1].dtype, call->inputs[1], begin,
-                                  end, job.plan->classes));
+                                  end, plan->classes));
     }
-    run_some(&job, begin, end);
+    run_some(&copy, begin, end);
     return IPU_OK;
 }
 
@@ -476,13 +453,15 @@ ipu_choose_softmax(const ipu__preparation *p)
     }
     IPU_TRY(ipu__prepared(p, sizeof *plan, &plan));
     plan->row = IPU_FOR_CLASS(p->cpu, rows, rows_generic);
+    plan->make = spec->op == IPU_OP_ID_SOFTMAX                ? softmax_rows
+                 : spec->op == IPU_OP_ID_LOG_SOFTMAX          ? log_softmax_rows
+                 : spec->op == IPU_OP_ID_SPARSE_CROSS_ENTROPY ? sparse_rows
+                                                              : dense_rows;
     plan->classes = shape->rank > 0 ? shape->dims[shape->rank - 1] : 1;
-    plan->rows = 1;
-    for (int32_t d = 0; d + 1 < shape->rank; d++) {
-        plan->rows *= shape->dims[d];
-    }
+    plan->rows = ipu_shape_span(shape, 0, shape->rank - 1);
     if (plan->classes > 0) {
-        plan->batch = at_most(BATCH_ELEMENTS / plan->classes, BATCH_ROWS);
+        plan->batch = ipu__max(BATCH_ELEMENTS / plan->classes, 1);
+        plan->batch = ipu__min(plan->batch, BATCH_ROWS);
         plan->per_task =
             ipu__ceil_div(TASK_ELEMENTS, plan->batch * plan->classes) * plan->batch;
     }
