@@ -16,14 +16,13 @@ static const float *
 read_cell(const ipu__rows_block *b, int64_t cell)
 {
     int64_t n = 3 * b->plan->sequence.units;
-    return ipu__recurrent_read(b, b->call->inputs[0], cell * n, n, b->room);
+    return ipu__recurrent_read(b, 0, cell * n, n, b->room);
 }
 
 /* Gates z and r of a row, and what of gate h can be had. */
 static void
 open_gates(const ipu__rows_block *b, int64_t i, int64_t cell)
 {
-    const ipu_kernel_call *call = b->call;
     const ipu__sequence *s = &b->plan->sequence;
     const ipu__recurrent_form *form = b->plan->form;
     int64_t n = s->units;
@@ -31,15 +30,15 @@ open_gates(const ipu__rows_block *b, int64_t i, int64_t cell)
     float *inner = ipu__buffer_row(b, INNER, i);
     const float *bias = NULL;
     if (s->bias >= 0) {
-        bias = ipu__recurrent_read(b, call->inputs[s->bias], 0, 3 * n, b->room + 3 * n);
+        bias = ipu__recurrent_read(b, s->bias, 0, 3 * n, b->room + 3 * n);
     }
     const float *x = read_cell(b, cell);
     form->gru_gates(gates, x, inner, bias, n);
-    ipu__recurrent_store(b, call->outputs[0], cell * 3 * n, 2 * n, gates);
+    ipu__recurrent_store(b, 0, cell * 3 * n, 2 * n, gates);
     if (!s->reset_after) {
         form->multiply(inner + 2 * n, gates + n, ipu__buffer_row(b, H, i), n);
     }
-    ipu__recurrent_store(b, call->outputs[3], cell * n, n, inner + 2 * n);
+    ipu__recurrent_store(b, 3, cell * n, n, inner + 2 * n);
 }
 
 static void
@@ -55,7 +54,7 @@ close_gates(const ipu__rows_block *b, int64_t i, int64_t cell)
     } else {
         b->plan->form->gru_candidate(gates + 2 * n, x, NULL, gates + 2 * n, n);
     }
-    ipu__recurrent_store(b, b->call->outputs[0], (cell * 3 + 2) * n, n, gates + 2 * n);
+    ipu__recurrent_store(b, 0, (cell * 3 + 2) * n, n, gates + 2 * n);
     b->plan->form->gru_h(ipu__buffer_row(b, H, i), gates, n);
 }
 
@@ -66,14 +65,13 @@ skip(const ipu__rows_block *b, int64_t i, int64_t cell)
     int64_t n = b->plan->sequence.units;
     float *inner = ipu__buffer_row(b, INNER, i);
     memset(inner, 0, (size_t)(3 * n) * sizeof(float));
-    ipu__recurrent_store(b, b->call->outputs[0], cell * 3 * n, 3 * n, inner);
-    ipu__recurrent_store(b, b->call->outputs[3], cell * n, n, inner);
+    ipu__recurrent_store(b, 0, cell * 3 * n, 3 * n, inner);
+    ipu__recurrent_store(b, 3, cell * n, n, inner);
 }
 
 static void
 forward(const ipu__rows_block *b)
 {
-    const ipu_kernel_call *call = b->call;
     const ipu__sequence *s = &b->plan->sequence;
     int64_t n = s->units;
     ipu__load_state(b, 2, H);
@@ -81,7 +79,7 @@ forward(const ipu__rows_block *b)
         ipu__recurrent_multiply(b, ALL, H, 0, INNER, 0);
         for (int64_t i = 0; i < b->rows; i++) {
             int64_t cell = ipu__cell(s, b->row + i, k);
-            if (ipu__is_live(s, call, cell)) {
+            if (ipu__is_live(s, b->call, cell)) {
                 open_gates(b, i, cell);
             } else {
                 skip(b, i, cell);
@@ -92,11 +90,10 @@ forward(const ipu__rows_block *b)
         }
         for (int64_t i = 0; i < b->rows; i++) {
             int64_t cell = ipu__cell(s, b->row + i, k);
-            if (ipu__is_live(s, call, cell)) {
+            if (ipu__is_live(s, b->call, cell)) {
                 close_gates(b, i, cell);
             }
-            ipu__recurrent_store(b, call->outputs[1], cell * n, n,
-                                 ipu__buffer_row(b, H, i));
+            ipu__recurrent_store(b, 1, cell * n, n, ipu__buffer_row(b, H, i));
         }
     }
     ipu__store_state(b, 2, H);
@@ -114,15 +111,13 @@ read_before(const ipu__rows_block *b, int64_t i, int64_t k)
     const ipu__sequence *s = &b->plan->sequence;
     int64_t n = s->units;
     int64_t before = k == 0 ? b->row + i : ipu__cell(s, b->row + i, k - 1);
-    return ipu__recurrent_read(b, b->call->inputs[k == 0 ? 4 : 3], before * n, n,
-                               b->room + 3 * n);
+    return ipu__recurrent_read(b, k == 0 ? 4 : 3, before * n, n, b->room + 3 * n);
 }
 
 /* Gradients at z and the candidate, of what came back for the step. */
 static void
 back_candidate(const ipu__rows_block *b, int64_t i, int64_t k)
 {
-    const ipu_kernel_call *call = b->call;
     const ipu__sequence *s = &b->plan->sequence;
     const ipu__recurrent_form *form = b->plan->form;
     int64_t n = s->units;
@@ -131,21 +126,19 @@ back_candidate(const ipu__rows_block *b, int64_t i, int64_t k)
     float *dx = ipu__buffer_row(b, GATES, i);
     if (s->steps_gradient >= 0) {
         form->add(dh, dh,
-                  ipu__recurrent_read(b, call->inputs[s->steps_gradient], cell * n, n,
-                                      b->room),
-                  n);
+                  ipu__recurrent_read(b, s->steps_gradient, cell * n, n, b->room), n);
     }
-    ipu__recurrent_copy(b, call->inputs[k == 0 ? 4 : 3],
+    ipu__recurrent_copy(b, k == 0 ? 4 : 3,
                         (k == 0 ? b->row + i : ipu__cell(s, b->row + i, k - 1)) * n, n,
                         b->room);
-    ipu__recurrent_store(b, call->outputs[2], cell * n, n, b->room);
-    if (ipu__is_live(s, call, cell)) {
+    ipu__recurrent_store(b, 2, cell * n, n, b->room);
+    if (ipu__is_live(s, b->call, cell)) {
         const float *gates = read_cell(b, cell);
         form->gru_back(dx, dh, gates, read_before(b, i, k), n);
-        ipu__recurrent_store(b, call->outputs[0], (cell * 3 + 2) * n, n, dx + 2 * n);
+        ipu__recurrent_store(b, 0, (cell * 3 + 2) * n, n, dx + 2 * n);
     } else {
         memset(dx, 0, (size_t)(3 * n) * sizeof(float));
-        ipu__recurrent_store(b, call->outputs[0], cell * 3 * n, 3 * n, dx);
+        ipu__recurrent_store(b, 0, cell * 3 * n, 3 * n, dx);
     }
 }
 
@@ -153,18 +146,17 @@ back_candidate(const ipu__rows_block *b, int64_t i, int64_t k)
 static void
 back_reset(const ipu__rows_block *b, int64_t i, int64_t k)
 {
-    const ipu_kernel_call *call = b->call;
     const ipu__sequence *s = &b->plan->sequence;
     const ipu__recurrent_form *form = b->plan->form;
     int64_t n = s->units;
     int64_t cell = ipu__cell(s, b->row + i, k);
     float *dx = ipu__buffer_row(b, GATES, i);
     float *dp = ipu__buffer_row(b, INNER, i);
-    if (ipu__is_live(s, call, cell)) {
+    if (ipu__is_live(s, b->call, cell)) {
         const float *r = read_cell(b, cell) + n;
         if (s->reset_after) {
-            const float *inner = ipu__recurrent_read(b, call->inputs[2], cell * n, n,
-                                                     b->room + 3 * n);
+            const float *inner =
+                ipu__recurrent_read(b, 2, cell * n, n, b->room + 3 * n);
             form->gru_back_reset(dx + n, dx + 2 * n, inner, r, n);
             form->multiply(dp + 2 * n, dx + 2 * n, r, n);
         } else {
@@ -176,12 +168,12 @@ back_reset(const ipu__rows_block *b, int64_t i, int64_t k)
             memcpy(dp + 2 * n, dx + 2 * n, (size_t)n * sizeof(float));
         }
         /* last: it may lie where the gates do */
-        ipu__recurrent_store(b, call->outputs[0], cell * 3 * n, 2 * n, dx);
+        ipu__recurrent_store(b, 0, cell * 3 * n, 2 * n, dx);
         memcpy(dp, dx, (size_t)(2 * n) * sizeof(float));
     } else {
         memset(dp, 0, (size_t)(3 * n) * sizeof(float));
     }
-    ipu__recurrent_store(b, call->outputs[1], cell * 3 * n, 3 * n, dp);
+    ipu__recurrent_store(b, 1, cell * 3 * n, 3 * n, dp);
 }
 
 static void
@@ -226,10 +218,10 @@ ipu_choose_gru(const ipu__preparation *p)
         if (!after) {
             ipu__recurrent_multiplies(plan, back, 2 * n, n);
         }
-        (void)ipu__recurrent_buffer(plan, n);     /* H */
-        (void)ipu__recurrent_buffer(plan, 3 * n); /* GATES */
-        (void)ipu__recurrent_buffer(plan, 3 * n); /* INNER */
-        (void)ipu__recurrent_buffer(plan, n);     /* FRESH */
+        ipu__recurrent_buffer(plan, n);     /* H */
+        ipu__recurrent_buffer(plan, 3 * n); /* GATES */
+        ipu__recurrent_buffer(plan, 3 * n); /* INNER */
+        ipu__recurrent_buffer(plan, n);     /* FRESH */
         ipu__recurrent_finish(p, plan, 6 * n, back ? backward : forward);
     }
     return IPU_OK;

@@ -11,7 +11,6 @@ enum { H, C, GATES, FRESH };
 static void
 forward(const ipu__rows_block *b)
 {
-    const ipu_kernel_call *call = b->call;
     const ipu__sequence *s = &b->plan->sequence;
     const ipu__recurrent_form *form = b->plan->form;
     int64_t n = s->units;
@@ -24,20 +23,20 @@ forward(const ipu__rows_block *b)
             float *h = ipu__buffer_row(b, H, i);
             float *c = ipu__buffer_row(b, C, i);
             float *gates = ipu__buffer_row(b, GATES, i);
-            if (ipu__is_live(s, call, cell)) {
-                const float *x = ipu__recurrent_read(b, call->inputs[0], cell * 4 * n,
-                                                     4 * n, b->room);
+            if (ipu__is_live(s, b->call, cell)) {
+                const float *x =
+                    ipu__recurrent_read(b, 0, cell * 4 * n, 4 * n, b->room);
                 form->lstm_gates(gates, x, gates, n);
-                ipu__recurrent_store(b, call->outputs[0], cell * 4 * n, 4 * n, gates);
+                ipu__recurrent_store(b, 0, cell * 4 * n, 4 * n, gates);
                 form->lstm_c(c, gates, n);
-                ipu__recurrent_store(b, call->outputs[4], cell * n, n, c);
+                ipu__recurrent_store(b, 4, cell * n, n, c);
                 form->lstm_h(h, gates, c, n);
             } else {
                 memset(gates, 0, (size_t)(4 * n) * sizeof(float));
-                ipu__recurrent_store(b, call->outputs[0], cell * 4 * n, 4 * n, gates);
-                ipu__recurrent_store(b, call->outputs[4], cell * n, n, c);
+                ipu__recurrent_store(b, 0, cell * 4 * n, 4 * n, gates);
+                ipu__recurrent_store(b, 4, cell * n, n, c);
             }
-            ipu__recurrent_store(b, call->outputs[1], cell * n, n, h);
+            ipu__recurrent_store(b, 1, cell * n, n, h);
         }
     }
     ipu__store_state(b, 2, H);
@@ -49,7 +48,6 @@ forward(const ipu__rows_block *b)
 static void
 backward(const ipu__rows_block *b)
 {
-    const ipu_kernel_call *call = b->call;
     const ipu__sequence *s = &b->plan->sequence;
     const ipu__recurrent_form *form = b->plan->form;
     int64_t n = s->units;
@@ -62,29 +60,27 @@ backward(const ipu__rows_block *b)
             float *dh = ipu__buffer_row(b, H, i);
             float *dx = ipu__buffer_row(b, GATES, i);
             if (s->steps_gradient >= 0) {
-                form->add(dh, dh,
-                          ipu__recurrent_read(b, call->inputs[s->steps_gradient],
-                                              cell * n, n, b->room),
-                          n);
+                form->add(
+                    dh, dh,
+                    ipu__recurrent_read(b, s->steps_gradient, cell * n, n, b->room), n);
             }
-            if (ipu__is_live(s, call, cell)) {
-                form->lstm_back(
-                    dx, ipu__buffer_row(b, C, i), dh,
-                    ipu__recurrent_read(b, call->inputs[0], cell * 4 * n, 4 * n, b->room),
-                    ipu__recurrent_read(b, call->inputs[2], cell * n, n, b->room + 4 * n),
-                    ipu__recurrent_read(b, call->inputs[k == 0 ? 5 : 2], before * n, n,
-                                        b->room + 5 * n),
-                    n);
+            if (ipu__is_live(s, b->call, cell)) {
+                form->lstm_back(dx, ipu__buffer_row(b, C, i), dh,
+                                ipu__recurrent_read(b, 0, cell * 4 * n, 4 * n, b->room),
+                                ipu__recurrent_read(b, 2, cell * n, n, b->room + 4 * n),
+                                ipu__recurrent_read(b, k == 0 ? 5 : 2, before * n, n,
+                                                    b->room + 5 * n),
+                                n);
             } else {
                 memset(dx, 0, (size_t)(4 * n) * sizeof(float));
             }
-            ipu__recurrent_store(b, call->outputs[0], cell * 4 * n, 4 * n, dx);
-            ipu__recurrent_copy(b, call->inputs[k == 0 ? 4 : 3], before * n, n, b->room);
-            ipu__recurrent_store(b, call->outputs[1], cell * n, n, b->room);
+            ipu__recurrent_store(b, 0, cell * 4 * n, 4 * n, dx);
+            ipu__recurrent_copy(b, k == 0 ? 4 : 3, before * n, n, b->room);
+            ipu__recurrent_store(b, 1, cell * n, n, b->room);
         }
         ipu__recurrent_multiply(b, 0, GATES, 0, FRESH, 0);
         for (int64_t i = 0; i < b->rows; i++) {
-            if (ipu__is_live(s, call, ipu__cell(s, b->row + i, k))) {
+            if (ipu__is_live(s, b->call, ipu__cell(s, b->row + i, k))) {
                 memcpy(ipu__buffer_row(b, H, i), ipu__buffer_row(b, FRESH, i),
                        (size_t)n * sizeof(float));
             }
@@ -103,11 +99,11 @@ ipu_choose_lstm(const ipu__preparation *p)
     if (plan != NULL) {
         int64_t n = plan->sequence.units;
         ipu__recurrent_multiplies(plan, back, 0, 4 * n);
-        (void)ipu__recurrent_buffer(plan, n);     /* H */
-        (void)ipu__recurrent_buffer(plan, n);     /* C */
-        (void)ipu__recurrent_buffer(plan, 4 * n); /* GATES */
+        ipu__recurrent_buffer(plan, n);     /* H */
+        ipu__recurrent_buffer(plan, n);     /* C */
+        ipu__recurrent_buffer(plan, 4 * n); /* GATES */
         if (back) {
-            (void)ipu__recurrent_buffer(plan, n); /* FRESH */
+            ipu__recurrent_buffer(plan, n); /* FRESH */
         }
         ipu__recurrent_finish(p, plan, back ? 6 * n : 4 * n, back ? backward : forward);
     }

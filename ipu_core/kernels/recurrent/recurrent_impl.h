@@ -128,8 +128,8 @@ ipu_status ipu__recurrent_begin(const ipu__preparation *p, ipu__recurrent_plan *
  * transpose of these columns. */
 void ipu__recurrent_multiplies(ipu__recurrent_plan *plan, bool transposed,
                                int64_t column, int64_t n);
-/* A buffer of `floats` for each row: its number. */
-int32_t ipu__recurrent_buffer(ipu__recurrent_plan *plan, int64_t floats);
+/* The next buffer has `floats` for each row. */
+void ipu__recurrent_buffer(ipu__recurrent_plan *plan, int64_t floats);
 void ipu__recurrent_finish(const ipu__preparation *p, ipu__recurrent_plan *plan,
                            int64_t room_floats,
                            void (*run_block)(const ipu__rows_block *block));
@@ -145,19 +145,19 @@ ipu__buffer_row(const ipu__rows_block *block, int32_t buffer, int64_t row)
     return block->buffers[buffer] + row * block->plan->stride[buffer];
 }
 
-/* n elements of a tensor from element `at` on, as floats: where they lie, or in `room`.
+/* n elements of an input from element `at` on, as floats: where they lie, or in `room`.
  */
-const float *ipu__recurrent_read(const ipu__rows_block *block, const void *tensor,
+const float *ipu__recurrent_read(const ipu__rows_block *block, int32_t input,
                                  int64_t at, int64_t n, float *room);
-void ipu__recurrent_copy(const ipu__rows_block *block, const void *tensor, int64_t at,
+void ipu__recurrent_copy(const ipu__rows_block *block, int32_t input, int64_t at,
                          int64_t n, float *to);
-/* Stores x, and rounds it to what was stored. */
-void ipu__recurrent_store(const ipu__rows_block *block, void *tensor, int64_t at,
+/* Stores x in an output, and rounds it to what was stored. */
+void ipu__recurrent_store(const ipu__rows_block *block, int32_t output, int64_t at,
                           int64_t n, float *x);
 
 /* The rows of a [rows, units] tensor of the call, into a buffer and out of it. */
-void ipu__load_state(const ipu__rows_block *block, uint32_t input, int32_t buffer);
-void ipu__store_state(const ipu__rows_block *block, uint32_t output, int32_t buffer);
+void ipu__load_state(const ipu__rows_block *block, int32_t input, int32_t buffer);
+void ipu__store_state(const ipu__rows_block *block, int32_t output, int32_t buffer);
 /* The same of one that may be missing (-1): 0. */
 void ipu__load_gradient(const ipu__rows_block *block, int32_t input, int32_t buffer);
 

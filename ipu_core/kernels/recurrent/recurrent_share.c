@@ -57,11 +57,10 @@ ipu__recurrent_multiplies(ipu__recurrent_plan *plan, bool transposed, int64_t co
         scratch > plan->scratch_floats ? scratch : plan->scratch_floats;
 }
 
-int32_t
+void
 ipu__recurrent_buffer(ipu__recurrent_plan *plan, int64_t floats)
 {
-    plan->stride[plan->buffers] = ipu__copied_row(floats);
-    return plan->buffers++;
+    plan->stride[plan->buffers++] = ipu__copied_row(floats);
 }
 
 /* --- a block ---------------------------------------------------------------------- */
@@ -83,9 +82,10 @@ ipu__recurrent_multiply(const ipu__rows_block *block, int32_t product, int32_t f
 }
 
 const float *
-ipu__recurrent_read(const ipu__rows_block *block, const void *tensor, int64_t at,
-                    int64_t n, float *room)
+ipu__recurrent_read(const ipu__rows_block *block, int32_t input, int64_t at, int64_t n,
+                    float *room)
 {
+    const void *tensor = block->call->inputs[input];
     if (block->plan->sequence.dtype == IPU_DTYPE_FLOAT32) {
         return (const float *)tensor + at;
     }
@@ -94,19 +94,20 @@ ipu__recurrent_read(const ipu__rows_block *block, const void *tensor, int64_t at
 }
 
 void
-ipu__recurrent_copy(const ipu__rows_block *block, const void *tensor, int64_t at,
-                    int64_t n, float *to)
+ipu__recurrent_copy(const ipu__rows_block *block, int32_t input, int64_t at, int64_t n,
+                    float *to)
 {
-    const float *from = ipu__recurrent_read(block, tensor, at, n, to);
+    const float *from = ipu__recurrent_read(block, input, at, n, to);
     if (from != to) {
         memcpy(to, from, (size_t)n * sizeof(float));
     }
 }
 
 void
-ipu__recurrent_store(const ipu__rows_block *block, void *tensor, int64_t at, int64_t n,
-                     float *x)
+ipu__recurrent_store(const ipu__rows_block *block, int32_t output, int64_t at,
+                     int64_t n, float *x)
 {
+    void *tensor = block->call->outputs[output];
     if (block->plan->sequence.dtype == IPU_DTYPE_FLOAT32) {
         memcpy((float *)tensor + at, x, (size_t)n * sizeof(float));
         return;
@@ -117,21 +118,21 @@ ipu__recurrent_store(const ipu__rows_block *block, void *tensor, int64_t at, int
 }
 
 void
-ipu__load_state(const ipu__rows_block *b, uint32_t input, int32_t buffer)
+ipu__load_state(const ipu__rows_block *b, int32_t input, int32_t buffer)
 {
     int64_t n = b->plan->sequence.units;
     for (int64_t i = 0; i < b->rows; i++) {
-        ipu__recurrent_copy(b, b->call->inputs[input], (b->row + i) * n, n,
+        ipu__recurrent_copy(b, input, (b->row + i) * n, n,
                             ipu__buffer_row(b, buffer, i));
     }
 }
 
 void
-ipu__store_state(const ipu__rows_block *b, uint32_t output, int32_t buffer)
+ipu__store_state(const ipu__rows_block *b, int32_t output, int32_t buffer)
 {
     int64_t n = b->plan->sequence.units;
     for (int64_t i = 0; i < b->rows; i++) {
-        ipu__recurrent_store(b, b->call->outputs[output], (b->row + i) * n, n,
+        ipu__recurrent_store(b, output, (b->row + i) * n, n,
                              ipu__buffer_row(b, buffer, i));
     }
 }
@@ -141,7 +142,7 @@ ipu__load_gradient(const ipu__rows_block *b, int32_t input, int32_t buffer)
 {
     int64_t n = b->plan->sequence.units;
     if (input >= 0) {
-        ipu__load_state(b, (uint32_t)input, buffer);
+        ipu__load_state(b, input, buffer);
         return;
     }
     for (int64_t i = 0; i < b->rows; i++) {
