@@ -100,9 +100,7 @@ derive_switch(switch_gradient *g)
 {
     ipu__walk *w = g->c.w;
     IPU_TRY(ipu__control_find_targets(&g->c));
-    for (size_t i = 0; i < g->c.targets.count; i++) {
-        IPU_TRY(IPU_ARRAY_PUSH(w->ctx, &g->touched, false));
-    }
+    IPU_TRY(IPU_ARRAY_EXTEND(w->ctx, &g->touched, g->c.targets.count, NULL));
     for (uint32_t b = 0; b < g->count; b++) {
         IPU_TRY(walk_branch(g, b));
     }
@@ -165,9 +163,7 @@ take_slots(connection *c, branch *b)
         if (slot == c->slots.count) {
             IPU_TRY(IPU_ARRAY_PUSH(w->ctx, &c->slots, type));
         }
-        while (b->taken.count <= slot) {
-            IPU_TRY(IPU_ARRAY_PUSH(w->ctx, &b->taken, IPU_NO_VALUE));
-        }
+        IPU_TRY(IPU_ARRAY_EXTEND(w->ctx, &b->taken, slot + 1, &IPU_NO_VALUE));
         b->taken.items[slot] = b->plan.kept.items[i];
         IPU_TRY(IPU_ARRAY_PUSH(w->ctx, &b->at_hand, (ipu_value){(uint32_t)slot}));
     }

@@ -266,9 +266,7 @@ mark_from_xs(ipu__walk *w)
 static int
 by_index(const void *a, const void *b)
 {
-    uint32_t x = ((const ipu_node *)a)->index;
-    uint32_t y = ((const ipu_node *)b)->index;
-    return x < y ? -1 : x > y;
+    return ipu_compare(((const ipu_node *)a)->index, ((const ipu_node *)b)->index);
 }
 
 ipu_status

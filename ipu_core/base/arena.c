@@ -69,6 +69,17 @@ ipu_arena_array(ipu_ctx *ctx, ipu_arena *arena, size_t count, size_t item_bytes,
 }
 
 ipu_status
+ipu_arena_copy(ipu_ctx *ctx, ipu_arena *arena, const void *from, size_t bytes,
+               void *out_pointer)
+{
+    void *copy;
+    IPU_TRY(ipu_arena_alloc(ctx, arena, bytes, out_pointer));
+    memcpy(&copy, out_pointer, sizeof(copy));
+    ipu_copy_bytes(copy, from, bytes);
+    return IPU_OK;
+}
+
+ipu_status
 ipu_arena_text(ipu_ctx *ctx, ipu_arena *arena, const char *text, size_t length,
                const char **out)
 {

@@ -21,6 +21,9 @@ ipu_status ipu_arena_alloc(ipu_ctx *ctx, ipu_arena *arena, size_t bytes,
 /* The same for `count` items. */
 ipu_status ipu_arena_array(ipu_ctx *ctx, ipu_arena *arena, size_t count,
                            size_t item_bytes, void *out_pointer);
+/* A copy of what is there. */
+ipu_status ipu_arena_copy(ipu_ctx *ctx, ipu_arena *arena, const void *from,
+                          size_t bytes, void *out_pointer);
 /* A terminated copy of text[0..length). */
 ipu_status ipu_arena_text(ipu_ctx *ctx, ipu_arena *arena, const char *text,
                           size_t length, const char **out);

@@ -4,6 +4,8 @@
  * a pointer kept across a push is found at once. */
 #include "base/array.h"
 
+#include <string.h>
+
 ipu_status
 ipu_array_reserve(ipu_ctx *ctx, void **items, size_t count, size_t *capacity,
                   size_t more, size_t item_bytes)
@@ -26,5 +28,24 @@ ipu_array_reserve(ipu_ctx *ctx, void **items, size_t count, size_t *capacity,
     IPU_TRY(ipu_mul_size(ctx, grown, item_bytes, &bytes));
     IPU_TRY(ipu_resize(ctx, items, *capacity * item_bytes, bytes));
     *capacity = grown;
+    return IPU_OK;
+}
+
+ipu_status
+ipu_array_extend(ipu_ctx *ctx, void **items, size_t *count, size_t *capacity,
+                 size_t wanted, const void *item, size_t item_bytes)
+{
+    if (wanted > *count) {
+        IPU_TRY(ipu_array_reserve(ctx, items, *count, capacity, wanted - *count,
+                                  item_bytes));
+    }
+    for (; *count < wanted; (*count)++) {
+        char *to = (char *)*items + *count * item_bytes;
+        if (item == NULL) {
+            memset(to, 0, item_bytes);
+        } else {
+            memcpy(to, item, item_bytes);
+        }
+    }
     return IPU_OK;
 }

@@ -22,6 +22,8 @@
 /* Grows *items so that at least `count + more` fit. */
 ipu_status ipu_array_reserve(ipu_ctx *ctx, void **items, size_t count,
                              size_t *capacity, size_t more, size_t item_bytes);
+ipu_status ipu_array_extend(ipu_ctx *ctx, void **items, size_t *count, size_t *capacity,
+                            size_t wanted, const void *item, size_t item_bytes);
 
 #define IPU_ARRAY_RESERVE(ctx, array, more) \
     ipu_array_reserve((ctx), (void **)&(array)->items, (array)->count, \
@@ -32,6 +34,13 @@ ipu_status ipu_array_reserve(ipu_ctx *ctx, void **items, size_t count,
          ? ((array)->items[(array)->count++] = (item), IPU_OK) \
          : (ctx)->status)
 
+/* Pushes copies of *item, zeros where it is NULL, until there are `wanted`. The choice
+ * has the compiler compare types. */
+#define IPU_ARRAY_EXTEND(ctx, array, wanted, item) \
+    ipu_array_extend((ctx), (void **)&(array)->items, &(array)->count, \
+                     &(array)->capacity, (wanted), 1 ? (item) : (array)->items, \
+                     sizeof(*(array)->items))
+
 #define IPU_ARRAY_FREE(ctx, array) \
     do { \
         ipu_free((ctx), (array)->items, \
@@ -40,5 +49,12 @@ ipu_status ipu_array_reserve(ipu_ctx *ctx, void **items, size_t count,
         (array)->count = 0; \
         (array)->capacity = 0; \
     } while (0)
+
+/* How qsort wants to hear of two numbers. */
+static inline int
+ipu_compare(int64_t a, int64_t b)
+{
+    return (a > b) - (a < b);
+}
 
 #endif

@@ -139,10 +139,7 @@ ipu_attrs_copy(ipu_ctx *ctx, ipu_arena *arena, ipu_attrs attrs, ipu_attrs *out)
         ipu_attr item = attrs.items[i];
         size_t bytes = ipu_attr_bytes(&item);
         if (bytes > 0) {
-            char *copy;
-            IPU_TRY(ipu_arena_alloc(ctx, arena, bytes, &copy));
-            memcpy(copy, item.as.bytes, bytes);
-            item.as.bytes = copy;
+            IPU_TRY(ipu_arena_copy(ctx, arena, item.as.bytes, bytes, &item.as.bytes));
         }
         ipu_attrs_insert(items, i, item);
     }

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/status.h"
 
@@ -88,6 +89,15 @@ ipu_status ipu_alloc(ipu_ctx *ctx, size_t bytes, void *out_pointer);
 ipu_status ipu_resize(ipu_ctx *ctx, void *inout_pointer, size_t old_bytes,
                       size_t new_bytes);
 void ipu_free(ipu_ctx *ctx, void *pointer, size_t bytes);
+
+/* memcpy, which asks for pointers even where there is nothing to copy. */
+static inline void
+ipu_copy_bytes(void *to, const void *from, size_t bytes)
+{
+    if (bytes > 0) {
+        memcpy(to, from, bytes);
+    }
+}
 
 /* a * b, or OUT_OF_MEMORY where that does not fit in size_t. */
 ipu_status ipu_mul_size(ipu_ctx *ctx, size_t a, size_t b, size_t *out);

@@ -62,9 +62,7 @@ ipu_text_finish(ipu_text *text, char **out, size_t *out_bytes)
         text->status = ipu_alloc(text->ctx, length + 1, out);
     }
     if (text->status == IPU_OK) {
-        for (size_t i = 0; i < length; i++) {
-            (*out)[i] = text->chars.items[i];
-        }
+        ipu_copy_bytes(*out, text->chars.items, length);
         *out_bytes = length + 1;
     }
     IPU_ARRAY_FREE(text->ctx, &text->chars);

@@ -121,10 +121,7 @@ make_element(py_iterator *self, ipu_py_state *state, ipu_ctx *ctx, void **buffer
             tuple = new_tensors(state, types, count, buffers);
         }
         for (uint32_t i = 0; tuple != NULL && i < count; i++) {
-            size_t bytes = ipu_type_bytes(&types[i]);
-            if (bytes > 0) {
-                memcpy(buffers[i], parts[i], bytes);
-            }
+            ipu_copy_bytes(buffers[i], parts[i], ipu_type_bytes(&types[i]));
         }
     }
     if (status != IPU_OK) {

@@ -188,9 +188,8 @@ variable_remove(PyObject *self, PyObject *argument)
     if (!PyArg_Parse(argument, "L:variable_remove", &id)) {
         return NULL;
     }
-    ipu_ctx ctx = ipu_py_ctx();
     Py_BEGIN_ALLOW_THREADS
-    ipu_device_variable_remove(&ctx, ipu_py_device_of(self), id);
+    ipu_device_variable_remove(ipu_py_device_of(self), id);
     Py_END_ALLOW_THREADS
     Py_RETURN_NONE;
 }
@@ -202,7 +201,7 @@ device_seed(PyObject *self, PyObject *argument)
     if (!PyArg_Parse(argument, "K:seed", &seed)) {
         return NULL;
     }
-    ipu_device_seed(ipu_py_device_of(self), seed);
+    ipu_device_set_random(ipu_py_device_of(self), (ipu_device_random){.seed = seed});
     Py_RETURN_NONE;
 }
 
@@ -249,8 +248,8 @@ random_of(ipu_device *device)
 
 #define ATTRIBUTES(X, T) \
     X(T, random, random_of(self->device), NULL, "The random state: seed and step.") \
-    X(T, step, PyLong_FromUnsignedLongLong(ipu_device_step(self->device)), NULL, \
-      "The global micro-batch counter.") \
+    X(T, step, PyLong_FromUnsignedLongLong(ipu_device_get_random(self->device).step), \
+      NULL, "The global micro-batch counter.") \
     X(T, variable_bytes, PyLong_FromSize_t(ipu_device_variable_bytes(self->device)), \
       NULL, "Bytes held for variables.")
 IPU_PY_ATTRIBUTES(py_device, ATTRIBUTES);

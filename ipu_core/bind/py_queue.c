@@ -308,10 +308,8 @@ shortened(py_queue *self, uint32_t replicas, int64_t taken, PyObject *full)
     uint32_t type_count = ipu_outfeed_types(self->outfeed, &types);
     PyObject *list = new_tensors(self, replicas, taken, false);
     for (uint32_t i = 0; list != NULL && i < type_count; i++) {
-        size_t bytes = (size_t)taken * replicas * ipu_type_bytes(&types[i]);
-        if (bytes > 0) {
-            memcpy(data_of(list, i), data_of(full, i), bytes);
-        }
+        ipu_copy_bytes(data_of(list, i), data_of(full, i),
+                       (size_t)taken * replicas * ipu_type_bytes(&types[i]));
     }
     return list;
 }

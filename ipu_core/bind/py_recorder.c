@@ -46,9 +46,7 @@ static ipu_status
 set_value(ipu_ctx *ctx, py_recorder *self, ipu_value value, ipu_py_tensor *tensor,
           bool watched)
 {
-    while (self->known.count <= value.index) {
-        IPU_TRY(IPU_ARRAY_PUSH(ctx, &self->known, (recorded){0}));
-    }
+    IPU_TRY(IPU_ARRAY_EXTEND(ctx, &self->known, (size_t)value.index + 1, NULL));
     IPU_TRY(ipu_id_map_put(ctx, &self->values, (uintptr_t)tensor, value.index));
     self->known.items[value.index] = (recorded){Py_NewRef((PyObject *)tensor), watched};
     return IPU_OK;

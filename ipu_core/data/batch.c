@@ -203,6 +203,19 @@ rows_stored(ipu_ctx *ctx, batch_iterator *it, int64_t *rows)
     return IPU_OK;
 }
 
+/* That there is room for one more axis. */
+static ipu_status
+check_ranks(ipu_ctx *ctx, const ipu_type *types, uint32_t count)
+{
+    for (uint32_t c = 0; c < count; c++) {
+        IPU_FAIL_IF(ctx, types[c].shape.rank >= IPU_MAX_RANK, INVALID_ARGUMENT,
+                    "batch: component %" PRIu32 " has rank %" PRId32
+                    "; a batch of it would exceed the largest rank, %d",
+                    c, types[c].shape.rank, (int)IPU_MAX_RANK);
+    }
+    return IPU_OK;
+}
+
 static ipu_status
 check_row(ipu_ctx *ctx, const batch_iterator *it, const ipu__element *element,
           int64_t row)
@@ -242,13 +255,7 @@ rows_found(ipu_ctx *ctx, batch_iterator *it, int64_t *rows)
             break;
         }
         if (*rows == 0) {
-            for (uint32_t c = 0; c < count; c++) {
-                IPU_FAIL_IF(ctx, element.types[c].shape.rank >= IPU_MAX_RANK,
-                            INVALID_ARGUMENT,
-                            "batch: component %" PRIu32 " has rank %" PRId32
-                            "; a batch of it would exceed the largest rank, %d",
-                            c, element.types[c].shape.rank, (int)IPU_MAX_RANK);
-            }
+            IPU_TRY(check_ranks(ctx, element.types, count));
             it->room = 0;
         } else {
             IPU_TRY(check_row(ctx, it, &element, *rows));
@@ -258,10 +265,8 @@ rows_found(ipu_ctx *ctx, batch_iterator *it, int64_t *rows)
         }
         for (uint32_t c = 0; c < count; c++) {
             size_t bytes = ipu_type_bytes(&element.types[c]);
-            if (bytes > 0) {
-                memcpy((char *)it->store.parts[c] + (size_t)*rows * bytes,
-                       element.parts[c], bytes);
-            }
+            ipu_copy_bytes((char *)it->store.parts[c] + (size_t)*rows * bytes,
+                           element.parts[c], bytes);
         }
     }
     return IPU_OK;
@@ -357,12 +362,7 @@ ipu_dataset_batch(ipu_ctx *ctx, ipu_dataset *input, int64_t size, bool drop_rema
     int64_t n = input->cardinality;
     IPU_FAIL_IF(ctx, size <= 0, INVALID_ARGUMENT,
                 "batch: batch_size must be greater than zero, not %" PRId64, size);
-    for (uint32_t i = 0; i < input->type_count; i++) {
-        IPU_FAIL_IF(ctx, input->types[i].shape.rank >= IPU_MAX_RANK, INVALID_ARGUMENT,
-                    "batch: component %" PRIu32 " has rank %" PRId32
-                    "; a batch of it would exceed the largest rank, %d",
-                    i, input->types[i].shape.rank, (int)IPU_MAX_RANK);
-    }
+    IPU_TRY(check_ranks(ctx, input->types, input->type_count));
     IPU_TRY(
         ipu__dataset_new(ctx, &batch_kind, &input, 1, NULL, input->type_count, &batch));
     for (uint32_t i = 0; i < input->type_count; i++) {

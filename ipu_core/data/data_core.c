@@ -153,9 +153,8 @@ ipu__dataset_new(ipu_ctx *ctx, const ipu__kind *kind, ipu_dataset *const *inputs
                                   inputs[i]->holds_counters || inputs[i]->counts_passes;
     }
     dataset->type_count = type_count;
-    for (uint32_t i = 0; types != NULL && i < type_count; i++) {
-        dataset->types[i] = types[i];
-    }
+    ipu_copy_bytes(dataset->types, types,
+                   types == NULL ? 0 : type_count * sizeof(*types));
     ipu__dataset_typed(dataset);
     memcpy(out, &dataset, sizeof(dataset));
     return IPU_OK;
@@ -291,10 +290,8 @@ ipu__store_copy(ipu_ctx *ctx, ipu__store *store, const ipu__element *element,
 {
     IPU_TRY(ipu__store_fit(ctx, store, element->types, count));
     for (uint32_t i = 0; i < count; i++) {
-        size_t bytes = ipu_type_bytes(&element->types[i]);
-        if (bytes > 0) {
-            memcpy(store->parts[i], element->parts[i], bytes);
-        }
+        ipu_copy_bytes(store->parts[i], element->parts[i],
+                       ipu_type_bytes(&element->types[i]));
     }
     return IPU_OK;
 }
@@ -432,9 +429,7 @@ passes_create(ipu_ctx *ctx, ipu_dataset *dataset, ipu__passes **out)
         atomic_init(&passes->refs, 1);
         passes->allocator = ctx->allocator;
         passes->count = (uint32_t)list.bases.count;
-        if (bytes > 0) {
-            memcpy(passes->bases, list.bases.items, bytes);
-        }
+        ipu_copy_bytes(passes->bases, list.bases.items, bytes);
     }
     IPU_ARRAY_FREE(ctx, &list.bases);
     IPU_ARRAY_FREE(ctx, &list.open);

@@ -130,9 +130,7 @@ find_program(ipu_ctx *ctx, map_dataset *map, const ipu_type *types, map_program 
         map->function.compile(ctx, map->function.state, types, count, &made.program));
     IPU_TRY(check_outputs(ctx, map, made.program));
     IPU_TRY(ipu_alloc(ctx, bytes > 0 ? bytes : 1, &made.inputs));
-    for (uint32_t i = 0; i < count; i++) {
-        made.inputs[i] = types[i];
-    }
+    ipu_copy_bytes(made.inputs, types, bytes);
     ipu_lock_take(&map->lock);
     *out = find_locked(map, types);
     ipu_status status = IPU_OK;

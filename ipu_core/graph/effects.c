@@ -44,9 +44,7 @@ add(finder *f, uint32_t resource)
 static int
 by_number(const void *a, const void *b)
 {
-    uint32_t x = *(const uint32_t *)a;
-    uint32_t y = *(const uint32_t *)b;
-    return x < y ? -1 : x > y;
+    return ipu_compare(*(const uint32_t *)a, *(const uint32_t *)b);
 }
 
 /* Moves the innermost block's part of `found`, from `first` on, into the result. */

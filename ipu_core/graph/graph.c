@@ -126,13 +126,8 @@ ipu_graph_add_resource(ipu_ctx *ctx, ipu_graph *graph, const ipu_resource *resou
         return IPU_OK;
     }
     ipu_resource copy = *resource;
-    ipu_type *types;
-    size_t bytes = resource->type_count * sizeof(ipu_type);
-    IPU_TRY(ipu_arena_alloc(ctx, &graph->arena, bytes, &types));
-    if (bytes > 0) {
-        memcpy(types, resource->types, bytes);
-    }
-    copy.types = types;
+    IPU_TRY(ipu_arena_copy(ctx, &graph->arena, resource->types,
+                           resource->type_count * sizeof(ipu_type), &copy.types));
     if (resource->name != NULL) {
         IPU_TRY(ipu_arena_text(ctx, &graph->arena, resource->name,
                                strlen(resource->name), &copy.name));
@@ -257,9 +252,7 @@ append_node(ipu_ctx *ctx, ipu_graph *graph, ipu_block block,
     IPU_TRY(ipu_arena_alloc(ctx, &graph->arena, value_count * sizeof(ipu_value),
                             &node.inputs));
     node.outputs = node.inputs + input_count;
-    if (input_count > 0) {
-        memcpy(node.inputs, inputs, input_count * sizeof(ipu_value));
-    }
+    ipu_copy_bytes(node.inputs, inputs, input_count * sizeof(ipu_value));
     ipu_attrs attrs = {request->attrs, request->attr_count};
     IPU_TRY(ipu_attrs_copy(ctx, &graph->arena, attrs, &node.attrs));
     if (request->name != NULL) {
@@ -312,17 +305,13 @@ ipu_graph_add_node(ipu_ctx *ctx, ipu_graph *graph, ipu_block block,
 static const int64_t *
 attr_blocks(const ipu_attr *attr, uint32_t *count)
 {
-    switch (ipu_attr_kind_of(attr->key)) {
-    case IPU_ATTR_KIND_BLOCK:
+    ipu_attr_kind kind = ipu_attr_kind_of(attr->key);
+    if (kind == IPU_ATTR_KIND_BLOCK) {
         *count = 1;
         return &attr->as.i;
-    case IPU_ATTR_KIND_BLOCKS:
-        *count = attr->count;
-        return attr->as.ints;
-    default:
-        *count = 0;
-        return NULL;
     }
+    *count = kind == IPU_ATTR_KIND_BLOCKS ? attr->count : 0;
+    return attr->as.ints;
 }
 
 uint32_t

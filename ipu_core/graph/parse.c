@@ -181,9 +181,7 @@ name_value(parser *p, int64_t number, ipu_value value)
 {
     IPU_FAIL_IF(p->ctx, number < 0 || number > 1000000, INVALID_ARGUMENT,
                 "line %d of the graph: value number %" PRId64, p->line, number);
-    while ((int64_t)p->values.count <= number) {
-        IPU_TRY(IPU_ARRAY_PUSH(p->ctx, &p->values, IPU_NO_VALUE));
-    }
+    IPU_TRY(IPU_ARRAY_EXTEND(p->ctx, &p->values, (size_t)number + 1, &IPU_NO_VALUE));
     p->values.items[number] = value;
     return IPU_OK;
 }
@@ -224,7 +222,6 @@ parse_held_block(parser *p, int64_t *out)
 static ipu_status
 parse_list(parser *p, ipu_status (*parse_one)(parser *, int64_t *), ipu_attr *attr)
 {
-    int64_t *copy;
     p->ints.count = 0;
     IPU_TRY(expect(p, "["));
     while (!accept(p, "]")) {
@@ -233,14 +230,9 @@ parse_list(parser *p, ipu_status (*parse_one)(parser *, int64_t *), ipu_attr *at
         IPU_TRY(IPU_ARRAY_PUSH(p->ctx, &p->ints, number));
         accept(p, ",");
     }
-    size_t bytes = p->ints.count * sizeof(int64_t);
-    IPU_TRY(ipu_arena_alloc(p->ctx, &p->scratch, bytes, &copy));
-    if (bytes > 0) {
-        memcpy(copy, p->ints.items, bytes);
-    }
     attr->count = (uint32_t)p->ints.count;
-    attr->as.ints = copy;
-    return IPU_OK;
+    return ipu_arena_copy(p->ctx, &p->scratch, p->ints.items,
+                          p->ints.count * sizeof(int64_t), &attr->as.ints);
 }
 
 static ipu_status

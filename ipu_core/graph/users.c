@@ -53,11 +53,8 @@ find(ipu_ctx *ctx, const ipu_graph *graph, ipu_uses *uses)
     const ipu_block main_block = {0};
     size_t values = graph->values.count;
     size_t total = 0;
-    IPU_TRY(IPU_ARRAY_RESERVE(ctx, &uses->counts, values));
+    IPU_TRY(IPU_ARRAY_EXTEND(ctx, &uses->counts, values, NULL));
     IPU_TRY(IPU_ARRAY_RESERVE(ctx, &uses->firsts, values));
-    while (uses->counts.count < values) {
-        uses->counts.items[uses->counts.count++] = 0;
-    }
     IPU_TRY(ipu_block_each_use(graph, main_block, count_use, uses));
     for (size_t i = 0; i < values; i++) {
         uses->firsts.items[uses->firsts.count++] = (uint32_t)total;
@@ -93,10 +90,8 @@ ipu_uses_free(ipu_ctx *ctx, ipu_uses *uses)
 ipu_status
 ipu_uses_hand_on(ipu_ctx *ctx, ipu_uses *uses, ipu_value from, ipu_value to)
 {
-    while (uses->counts.count <= to.index) {
-        IPU_TRY(IPU_ARRAY_PUSH(ctx, &uses->firsts, 0));
-        IPU_TRY(IPU_ARRAY_PUSH(ctx, &uses->counts, 0));
-    }
+    IPU_TRY(IPU_ARRAY_EXTEND(ctx, &uses->firsts, (size_t)to.index + 1, NULL));
+    IPU_TRY(IPU_ARRAY_EXTEND(ctx, &uses->counts, (size_t)to.index + 1, NULL));
     uses->firsts.items[to.index] = uses->firsts.items[from.index];
     uses->counts.items[to.index] = uses->counts.items[from.index];
     return IPU_OK;

@@ -7,8 +7,6 @@
  * become one. Where nothing fits, the range grows at its end. */
 #include "memory/heap.h"
 
-#include <string.h>
-
 #include "kernels/core/kernel.h"
 
 enum { SECOND_BITS = 4 };
@@ -67,10 +65,10 @@ list(ipu_heap *heap, uint32_t number)
     size_class c = class_of(piece->bytes);
     uint32_t *first = &heap->first[c.first][c.second];
     piece->is_free = true;
-    piece->before = 0;
-    piece->behind = *first;
+    piece->previous = 0;
+    piece->next = *first;
     if (*first != 0) {
-        piece_of(heap, *first)->before = number;
+        piece_of(heap, *first)->previous = number;
     }
     *first = number;
     heap->parts[c.first] |= (uint16_t)(1U << c.second);
@@ -83,15 +81,15 @@ unlist(ipu_heap *heap, uint32_t number)
     ipu_heap_piece *piece = piece_of(heap, number);
     size_class c = class_of(piece->bytes);
     piece->is_free = false;
-    if (piece->behind != 0) {
-        piece_of(heap, piece->behind)->before = piece->before;
+    if (piece->next != 0) {
+        piece_of(heap, piece->next)->previous = piece->previous;
     }
-    if (piece->before != 0) {
-        piece_of(heap, piece->before)->behind = piece->behind;
+    if (piece->previous != 0) {
+        piece_of(heap, piece->previous)->next = piece->next;
         return;
     }
-    heap->first[c.first][c.second] = piece->behind;
-    if (piece->behind == 0) {
+    heap->first[c.first][c.second] = piece->next;
+    if (piece->next == 0) {
         heap->parts[c.first] &= (uint16_t) ~(1U << c.second);
         if (heap->parts[c.first] == 0) {
             heap->classes &= ~(UINT64_C(1) << c.first);
@@ -125,7 +123,7 @@ new_piece(ipu_ctx *ctx, ipu_heap *heap, uint32_t *out)
 {
     *out = heap->unused;
     if (*out != 0) {
-        heap->unused = piece_of(heap, *out)->behind;
+        heap->unused = piece_of(heap, *out)->next;
         return IPU_OK;
     }
     IPU_TRY(IPU_ARRAY_PUSH(ctx, &heap->pieces, (ipu_heap_piece){0}));
@@ -186,14 +184,8 @@ join(ipu_heap *heap, uint32_t lower, uint32_t upper)
     low->bytes += high->bytes;
     low->above = high->above;
     *(high->above != 0 ? &piece_of(heap, high->above)->below : &heap->top) = lower;
-    high->behind = heap->unused;
+    high->next = heap->unused;
     heap->unused = upper;
-}
-
-void
-ipu_heap_init(ipu_heap *heap)
-{
-    memset(heap, 0, sizeof(*heap));
 }
 
 ipu_status

@@ -88,10 +88,8 @@ by_offset(const void *a, const void *b)
 {
     const ipu_buffer *x = *(const ipu_buffer *const *)a;
     const ipu_buffer *y = *(const ipu_buffer *const *)b;
-    if (x->offset != y->offset) {
-        return x->offset < y->offset ? -1 : 1;
-    }
-    return x < y ? -1 : x > y;
+    return x->offset != y->offset ? ipu_compare((int64_t)x->offset, (int64_t)y->offset)
+                                  : ipu_compare(x - y, 0);
 }
 
 static int
@@ -99,13 +97,9 @@ by_time(const void *a, const void *b)
 {
     const event *x = a;
     const event *y = b;
-    if (x->at != y->at) {
-        return x->at < y->at ? -1 : 1;
-    }
-    if (x->comes != y->comes) {
-        return x->comes ? 1 : -1;
-    }
-    return x->rank < y->rank ? -1 : x->rank > y->rank;
+    return x->at != y->at         ? ipu_compare(x->at, y->at)
+           : x->comes != y->comes ? ipu_compare(x->comes, y->comes)
+                                  : ipu_compare(x->rank, y->rank);
 }
 
 /* `a` lies below `b`. */

@@ -29,13 +29,9 @@ by_decreasing_size(const void *a, const void *b)
 {
     const ipu_buffer *x = *(ipu_buffer *const *)a;
     const ipu_buffer *y = *(ipu_buffer *const *)b;
-    if (x->bytes != y->bytes) {
-        return x->bytes > y->bytes ? -1 : 1;
-    }
-    if (x->first != y->first) {
-        return x->first < y->first ? -1 : 1;
-    }
-    return x < y ? -1 : x > y;
+    return x->bytes != y->bytes   ? ipu_compare((int64_t)y->bytes, (int64_t)x->bytes)
+           : x->first != y->first ? ipu_compare(x->first, y->first)
+                                  : ipu_compare(x - y, 0);
 }
 
 /* Puts `buffer` among the `count` placed ones, which are sorted by offset. */
@@ -112,16 +108,10 @@ by_time(const void *a, const void *b)
 {
     const event *x = a;
     const event *y = b;
-    if (x->at != y->at) {
-        return x->at < y->at ? -1 : 1;
-    }
-    if (x->begins != y->begins) {
-        return (int)x->begins - (int)y->begins;
-    }
-    if (x->bytes != y->bytes) {
-        return x->bytes > y->bytes ? -1 : 1;
-    }
-    return x->buffer < y->buffer ? -1 : x->buffer > y->buffer;
+    return x->at != y->at           ? ipu_compare(x->at, y->at)
+           : x->begins != y->begins ? ipu_compare(x->begins, y->begins)
+           : x->bytes != y->bytes   ? ipu_compare((int64_t)y->bytes, (int64_t)x->bytes)
+                                    : ipu_compare(x->buffer, y->buffer);
 }
 
 static void
@@ -142,9 +132,8 @@ static ipu_status
 plan_in_order(ipu_ctx *ctx, ipu_arena *arena, const event *events, size_t count,
               size_t *offsets, size_t *out_end)
 {
-    ipu_heap heap;
+    ipu_heap heap = {0};
     uint32_t *pieces;
-    ipu_heap_init(&heap);
     IPU_TRY(ipu_arena_array(ctx, arena, count / 2, sizeof(*pieces), &pieces));
     ipu_status status = IPU_OK;
     for (size_t i = 0; status == IPU_OK && i < count; i++) {

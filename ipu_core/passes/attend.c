@@ -874,9 +874,7 @@ attend(ipu_ctx *ctx, ipu_graph *graph, attender *t)
 {
     ipu__rewriter rewriter = {.ctx = ctx, .graph = graph, .visit = visit, .state = t};
     IPU_TRY(ipu_uses_find(ctx, graph, &t->uses));
-    for (size_t i = 0; i < graph->nodes.count; i++) {
-        IPU_TRY(IPU_ARRAY_PUSH(ctx, &t->owner, 0));
-    }
+    IPU_TRY(IPU_ARRAY_EXTEND(ctx, &t->owner, graph->nodes.count, NULL));
     IPU_TRY(find_all(t, (ipu_block){0}));
     if (t->found.count == 0) {
         return IPU_OK;

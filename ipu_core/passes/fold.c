@@ -89,9 +89,7 @@ compute(buffers *b, const ipu_graph *graph, const ipu_node_data *node,
         void *copy;
         types[i] = ipu_value_of(graph, node->inputs[i])->type;
         IPU_TRY(buffers_add(b, value->count, &copy));
-        if (value->count > 0) {
-            memcpy(copy, value->as.bytes, value->count);
-        }
+        ipu_copy_bytes(copy, value->as.bytes, value->count);
         inputs[i] = copy;
     }
     ipu_type *outputs = &types[node->input_count];

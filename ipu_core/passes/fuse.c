@@ -77,17 +77,9 @@ take_notes(ipu__fuser *f)
 {
     f->notes.count = 0;
     f->tree_uses.count = 0;
-    size_t values = f->graph->values.count;
-    size_t nodes = f->graph->nodes.count;
-    IPU_TRY(IPU_ARRAY_RESERVE(f->ctx, &f->tree_uses, values));
-    IPU_TRY(IPU_ARRAY_RESERVE(f->ctx, &f->notes, nodes));
-    for (size_t i = 0; i < values; i++) {
-        f->tree_uses.items[f->tree_uses.count++] = 0;
-    }
-    for (size_t i = 0; i < nodes; i++) {
-        f->notes.items[f->notes.count++] =
-            (ipu__node_note){.root = IPU_NO_NODE, .next = IPU_NO_NODE};
-    }
+    IPU_TRY(IPU_ARRAY_EXTEND(f->ctx, &f->tree_uses, f->graph->values.count, NULL));
+    IPU_TRY(
+        IPU_ARRAY_EXTEND(f->ctx, &f->notes, f->graph->nodes.count, &ipu__no_node_note));
     IPU_TRY(ipu_uses_find(f->ctx, f->graph, &f->uses));
     IPU_TRY(ipu_failures_find(f->ctx, f->graph, &f->failures));
     note_block(f, (ipu_block){0});

@@ -147,32 +147,20 @@ find_accumulated(const ipu__fuser *f, const ipu_node_data *add, ipu_node id,
 static ipu_activation
 activation_of(ipu_op op)
 {
-    switch (op) {
-    case IPU_OP_ID_RELU:
-        return IPU_ACTIVATION_RELU;
-    case IPU_OP_ID_TANH:
-        return IPU_ACTIVATION_TANH;
-    case IPU_OP_ID_SIGMOID:
-        return IPU_ACTIVATION_SIGMOID;
-    default:
-        return IPU_ACTIVATION_NONE;
-    }
+    return op == IPU_OP_ID_RELU      ? IPU_ACTIVATION_RELU
+           : op == IPU_OP_ID_TANH    ? IPU_ACTIVATION_TANH
+           : op == IPU_OP_ID_SIGMOID ? IPU_ACTIVATION_SIGMOID
+                                     : IPU_ACTIVATION_NONE;
 }
 
 /* The op that finishes what this one makes. */
 static ipu_op
 finished_form(ipu_op op)
 {
-    switch (op) {
-    case IPU_OP_ID_MATMUL:
-    case IPU_OP_ID_FUSED_MATMUL:
-        return IPU_OP_ID_FUSED_MATMUL;
-    case IPU_OP_ID_CONV:
-    case IPU_OP_ID_FUSED_CONV:
-        return IPU_OP_ID_FUSED_CONV;
-    default:
-        return IPU_OP_ID_COUNT;
-    }
+    return op == IPU_OP_ID_MATMUL || op == IPU_OP_ID_FUSED_MATMUL
+               ? IPU_OP_ID_FUSED_MATMUL
+           : op == IPU_OP_ID_CONV || op == IPU_OP_ID_FUSED_CONV ? IPU_OP_ID_FUSED_CONV
+                                                                : IPU_OP_ID_COUNT;
 }
 
 /* The node that makes `value` for `user` alone and may be part of it, or NULL. */
@@ -210,10 +198,8 @@ take_place(ipu__rewriter *r, ipu_value old, ipu_value fused)
     IPU_TRY(r->status);
     ipu_node old_node = ipu_value_of(r->graph, old)->producer;
     ipu_node fused_node = ipu_value_of(r->graph, fused)->producer;
-    while (f->notes.count <= fused_node.index) {
-        ipu__node_note none = {.root = IPU_NO_NODE, .next = IPU_NO_NODE};
-        IPU_TRY(IPU_ARRAY_PUSH(f->ctx, &f->notes, none));
-    }
+    IPU_TRY(IPU_ARRAY_EXTEND(f->ctx, &f->notes, (size_t)fused_node.index + 1,
+                             &ipu__no_node_note));
     IPU_TRY(ipu_uses_hand_on(f->ctx, &f->uses, old, fused));
     f->notes.items[fused_node.index] = f->notes.items[old_node.index];
     return ipu__replace(r, old, fused);

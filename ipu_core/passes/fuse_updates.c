@@ -384,22 +384,11 @@ visit(ipu__rewriter *r, ipu_node id, bool *keep)
 static ipu_status
 start(planner *p)
 {
+    const node_note nothing = {.update = IPU_NO_INDEX, .next_member = IPU_NO_NODE};
     const ipu_graph *graph = p->graph;
-    size_t resources = graph->resources.count;
-    IPU_TRY(IPU_ARRAY_RESERVE(p->ctx, &p->nodes, graph->nodes.count));
-    IPU_TRY(IPU_ARRAY_RESERVE(p->ctx, &p->values, graph->values.count));
-    IPU_TRY(IPU_ARRAY_RESERVE(p->ctx, &p->variables, resources));
-    for (size_t i = 0; i < graph->nodes.count; i++) {
-        p->nodes.items[p->nodes.count++] =
-            (node_note){.update = IPU_NO_INDEX, .next_member = IPU_NO_NODE};
-    }
-    for (size_t i = 0; i < graph->values.count; i++) {
-        p->values.items[p->values.count++] = (value_note){.update_uses = 0};
-    }
-    for (size_t i = 0; i < resources; i++) {
-        p->variables.items[p->variables.count++] = (variable_note){.version = 0};
-    }
-    return IPU_OK;
+    IPU_TRY(IPU_ARRAY_EXTEND(p->ctx, &p->nodes, graph->nodes.count, &nothing));
+    IPU_TRY(IPU_ARRAY_EXTEND(p->ctx, &p->values, graph->values.count, NULL));
+    return IPU_ARRAY_EXTEND(p->ctx, &p->variables, graph->resources.count, NULL);
 }
 
 static ipu_status

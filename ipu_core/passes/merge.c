@@ -191,9 +191,7 @@ start(ipu_ctx *ctx, const ipu_graph *graph, merger *m)
     }
     IPU_TRY(ipu_mul_size(ctx, m->bucket_count, sizeof(*m->buckets), &bytes));
     IPU_TRY(ipu_alloc(ctx, bytes, &m->buckets));
-    for (size_t i = 0; i < graph->resources.count; i++) {
-        IPU_TRY(IPU_ARRAY_PUSH(ctx, &m->versions, 0));
-    }
+    IPU_TRY(IPU_ARRAY_EXTEND(ctx, &m->versions, graph->resources.count, NULL));
     return ipu_effects_find(ctx, graph, &m->effects);
 }
 

@@ -7,9 +7,8 @@
 ipu_status
 ipu__replace(ipu__rewriter *rewriter, ipu_value value, ipu_value by)
 {
-    while (rewriter->replaced.count <= value.index) {
-        IPU_TRY(IPU_ARRAY_PUSH(rewriter->ctx, &rewriter->replaced, IPU_NO_VALUE));
-    }
+    IPU_TRY(IPU_ARRAY_EXTEND(rewriter->ctx, &rewriter->replaced,
+                             (size_t)value.index + 1, &IPU_NO_VALUE));
     rewriter->replaced.items[value.index] = by;
     return IPU_OK;
 }

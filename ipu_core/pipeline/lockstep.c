@@ -108,14 +108,9 @@ compare_turns(const void *left, const void *right)
 {
     const turn *a = left;
     const turn *b = right;
-    const uint32_t keys[3][2] = {
-        {a->within, b->within}, {a->pass, b->pass}, {a->stage, b->stage}};
-    for (int i = 0; i < 3; i++) {
-        if (keys[i][0] != keys[i][1]) {
-            return keys[i][0] < keys[i][1] ? -1 : 1;
-        }
-    }
-    return 0;
+    return a->within != b->within ? ipu_compare(a->within, b->within)
+           : a->pass != b->pass   ? ipu_compare(a->pass, b->pass)
+                                  : ipu_compare(a->stage, b->stage);
 }
 
 typedef IPU_ARRAY(turn) turn_list;

@@ -363,13 +363,9 @@ by_root(const void *left, const void *right)
 {
     const ipu__crossing *a = left;
     const ipu__crossing *b = right;
-    if (a->from != b->from) {
-        return a->from < b->from ? -1 : 1;
-    }
-    if (a->root != b->root) {
-        return a->root < b->root ? -1 : 1;
-    }
-    return a->to < b->to ? -1 : a->to > b->to;
+    return a->from != b->from   ? ipu_compare(a->from, b->from)
+           : a->root != b->root ? ipu_compare(a->root, b->root)
+                                : ipu_compare(a->to, b->to);
 }
 
 ipu_status

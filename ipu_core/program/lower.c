@@ -135,13 +135,9 @@ use_resource(lowering *l, uint32_t index, uint32_t *out)
 {
     if (l->resource_map[index] == IPU_NO_INDEX) {
         ipu_resource resource = l->graph->resources.items[index];
-        ipu_type *types;
-        size_t bytes = resource.type_count * sizeof(ipu_type);
-        IPU_TRY(ipu_arena_alloc(l->ctx, &l->program->arena, bytes, &types));
-        if (bytes > 0) {
-            memcpy(types, resource.types, bytes);
-        }
-        resource.types = types;
+        IPU_TRY(ipu_arena_copy(l->ctx, &l->program->arena, resource.types,
+                               resource.type_count * sizeof(ipu_type),
+                               &resource.types));
         resource.panel_columns =
             l->in_panels[l->graph->values.count + index] ? l->panel_columns : 0;
         IPU_TRY(copy_text(l, resource.name, &resource.name));
@@ -204,11 +200,9 @@ lower_empty(lowering *l, const ipu_node_data *node)
     ipu_instruction reserve = {.kind = IPU_INSTRUCTION_RESERVE,
                                .output_count = 1,
                                .bytes = bytes_of(l, output)};
-    ipu_place *place;
     IPU_TRY(ipu__lower_place(l, output));
-    IPU_TRY(ipu__lower_new_places(l, 1, &place));
-    place[0] = l->values[output.index].place;
-    reserve.outputs = place;
+    IPU_TRY(ipu_arena_copy(l->ctx, &l->program->arena, &l->values[output.index].place,
+                           sizeof(ipu_place), &reserve.outputs));
     return ipu__lower_emit(l, node, &reserve);
 }
 
@@ -216,14 +210,9 @@ static ipu_status
 copy_held(lowering *l)
 {
     size_t count = l->graph->held.count;
-    ipu_held *held;
-    IPU_TRY(ipu_arena_alloc(l->ctx, &l->program->arena, count * sizeof(*held), &held));
-    for (size_t i = 0; i < count; i++) {
-        held[i] = l->graph->held.items[i];
-    }
-    l->program->held = held;
     l->program->held_count = (uint32_t)count;
-    return IPU_OK;
+    return ipu_arena_copy(l->ctx, &l->program->arena, l->graph->held.items,
+                          count * sizeof(ipu_held), &l->program->held);
 }
 
 static ipu_status

@@ -259,12 +259,9 @@ ipu__lower_want_next_values(lowering *l, ipu_block body, const bool *which)
 static ipu_status
 set_input(lowering *l, ipu_instruction *instruction, ipu_value value)
 {
-    ipu_place *place;
-    IPU_TRY(ipu__lower_new_places(l, 1, &place));
-    place[0] = root_of(l, value)->place;
     instruction->input_count = 1;
-    instruction->inputs = place;
-    return IPU_OK;
+    return ipu_arena_copy(l->ctx, &l->program->arena, &root_of(l, value)->place,
+                          sizeof(ipu_place), &instruction->inputs);
 }
 
 /* The block `condition` and the instruction that leaves the loop. */

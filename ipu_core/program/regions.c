@@ -327,10 +327,9 @@ compare_tasks(const void *left, const void *right)
 {
     const sized_task *a = left;
     const sized_task *b = right;
-    if (a->work != b->work) {
-        return a->work > b->work ? -1 : 1;
-    }
-    return a->number < b->number ? -1 : a->number > b->number;
+    return a->work > b->work   ? -1
+           : a->work < b->work ? 1
+                               : ipu_compare(a->number, b->number);
 }
 
 /* A pool gives each thread an equal number of tasks, in their order. So that these are
@@ -357,10 +356,7 @@ compare_chains(const void *left, const void *right)
 {
     const uint32_t *a = left;
     const uint32_t *b = right;
-    if (a[0] != b[0]) {
-        return a[0] < b[0] ? -1 : 1;
-    }
-    return a[1] < b[1] ? -1 : a[1] > b[1];
+    return a[0] != b[0] ? ipu_compare(a[0], b[0]) : ipu_compare(a[1], b[1]);
 }
 
 static ipu_status

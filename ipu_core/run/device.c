@@ -469,9 +469,8 @@ remove_locked(ipu_device *device, variable *v)
 }
 
 void
-ipu_device_variable_remove(ipu_ctx *ctx, ipu_device *device, int64_t id)
+ipu_device_variable_remove(ipu_device *device, int64_t id)
 {
-    (void)ctx;
     ipu_lock_take(&device->lock);
     variable *v = find_variable_locked(device, id);
     if (v != NULL) {
@@ -801,18 +800,6 @@ ipu_device_get_random(ipu_device *device)
     }
     ipu_lock_drop(&device->lock);
     return state;
-}
-
-void
-ipu_device_seed(ipu_device *device, uint64_t seed)
-{
-    ipu_device_set_random(device, (ipu_device_random){.seed = seed, .step = 0});
-}
-
-uint64_t
-ipu_device_step(ipu_device *device)
-{
-    return ipu_device_get_random(device).step;
 }
 
 void

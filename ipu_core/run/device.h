@@ -38,7 +38,7 @@ ipu_status ipu_device_variable_add(ipu_ctx *ctx, ipu_device *device,
                                    const ipu_type *type, int64_t *out_id);
 /* Never waits. A program that binds it fails with NOT_FOUND, a running one at its next
  * step boundary; the memory is freed when no step can use it any more. */
-void ipu_device_variable_remove(ipu_ctx *ctx, ipu_device *device, int64_t id);
+void ipu_device_variable_remove(ipu_device *device, int64_t id);
 /* Copies out (of one replica) or in (to every replica), at a step boundary. `bytes`
  * must be the variable's size. CANCELLED where ctx->cancel is set meanwhile;
  * FAILED_PRECONDITION where the step waits for an element that the caller makes. */
@@ -72,9 +72,6 @@ typedef struct ipu_device_random {
 } ipu_device_random;
 void ipu_device_set_random(ipu_device *device, ipu_device_random state);
 ipu_device_random ipu_device_get_random(ipu_device *device);
-/* The state of a new seed: step 0. */
-void ipu_device_seed(ipu_device *device, uint64_t seed);
-uint64_t ipu_device_step(ipu_device *device);
 
 /* Bytes that the device holds for variables, all copies. */
 size_t ipu_device_variable_bytes(const ipu_device *device);

@@ -193,9 +193,8 @@ allocate(ipu_ctx *ctx, ipu_infeed *queue, const ipu_type *types)
         queue->slot_bytes += bytes;
     }
     ipu_arena *arena = &queue->arena;
-    IPU_TRY(ipu_arena_array(ctx, arena, queue->type_count, sizeof(ipu_type),
-                            &queue->types));
-    memcpy(queue->types, types, queue->type_count * sizeof(ipu_type));
+    IPU_TRY(ipu_arena_copy(ctx, arena, types, queue->type_count * sizeof(ipu_type),
+                           &queue->types));
     IPU_TRY(ipu_arena_array(ctx, arena, queue->most_replicas, sizeof(taker),
                             &queue->takers));
     IPU_TRY(

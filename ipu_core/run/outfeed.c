@@ -147,8 +147,7 @@ allocate(ipu_ctx *ctx, ipu_outfeed *queue, const ipu_type *types)
 {
     ipu_arena *arena = &queue->arena;
     uint32_t count = queue->type_count;
-    IPU_TRY(ipu_arena_array(ctx, arena, count, sizeof(ipu_type), &queue->types));
-    memcpy(queue->types, types, count * sizeof(ipu_type));
+    IPU_TRY(ipu_arena_copy(ctx, arena, types, count * sizeof(ipu_type), &queue->types));
     IPU_TRY(ipu_arena_array(ctx, arena, count, sizeof(size_t), &queue->offsets));
     IPU_TRY(ipu_arena_array(ctx, arena, queue->depth, sizeof(*queue->arrived),
                             &queue->arrived));
@@ -267,12 +266,10 @@ drain_locked(ipu_outfeed *queue)
     ipu_status status = IPU_OK;
     while (drained != enqueued && (status = make_room_locked(queue)) == IPU_OK) {
         chunk *last = queue->last;
-        if (queue->element_bytes > 0) {
-            memcpy(last->data + (size_t)last->end * queue->element_bytes,
-                   queue->ring +
-                       (size_t)(drained % queue->depth) * queue->element_bytes,
-                   queue->element_bytes);
-        }
+        ipu_copy_bytes(last->data + (size_t)last->end * queue->element_bytes,
+                       queue->ring +
+                           (size_t)(drained % queue->depth) * queue->element_bytes,
+                       queue->element_bytes);
         last->end++;
         queue->stored++;
         atomic_store(&queue->drained, ++drained);
@@ -483,10 +480,8 @@ ipu_outfeed_enqueue(ipu_ctx *ctx, ipu_outfeed *queue, uint32_t replica,
     size_t at = (size_t)(count % queue->depth);
     char *slot = queue->ring + at * queue->element_bytes + replica * queue->block_bytes;
     for (uint32_t i = 0; i < queue->type_count; i++) {
-        size_t bytes = ipu_type_bytes(&queue->types[i]);
-        if (bytes > 0) {
-            memcpy(slot + queue->offsets[i], tensors[i], bytes);
-        }
+        ipu_copy_bytes(slot + queue->offsets[i], tensors[i],
+                       ipu_type_bytes(&queue->types[i]));
     }
     atomic_store(&queue->counts[replica], count + 1);
     if (queue->replicas > 1) {
@@ -628,9 +623,9 @@ copy_out(const ipu_outfeed *queue, const chunk *from, int64_t position,
     for (uint32_t i = 0; i < queue->type_count; i++) {
         size_t bytes = ipu_type_bytes(&queue->types[i]);
         char *to = (char *)out[i] + (size_t)position * queue->replicas * bytes;
-        for (uint32_t r = 0; bytes > 0 && r < queue->replicas; r++) {
-            memcpy(to + r * bytes, element + r * queue->block_bytes + queue->offsets[i],
-                   bytes);
+        for (uint32_t r = 0; r < queue->replicas; r++) {
+            ipu_copy_bytes(to + r * bytes,
+                           element + r * queue->block_bytes + queue->offsets[i], bytes);
         }
     }
 }

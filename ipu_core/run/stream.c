@@ -103,10 +103,8 @@ run_send(ipu__stream *stream, const ipu_instruction *instruction, void **operand
     char *to = message_at(channel, sent);
     for (uint32_t i = 0; i < channel->code->type_count; i++) {
         size_t bytes = ipu_type_bytes(&channel->code->types[i]);
-        if (bytes > 0) {
-            memcpy(to, operands[i], bytes);
-            to += ipu_buffer_round_up(bytes);
-        }
+        ipu_copy_bytes(to, operands[i], bytes);
+        to += ipu_buffer_round_up(bytes);
     }
     atomic_store(&channel->sent, sent + 1);
     tell(stream, channel->code->to);
@@ -124,10 +122,8 @@ run_receive(ipu__stream *stream, const ipu_instruction *instruction, void **oper
     const char *from = message_at(channel, received);
     for (uint32_t i = 0; i < channel->code->type_count; i++) {
         size_t bytes = ipu_type_bytes(&channel->code->types[i]);
-        if (bytes > 0) {
-            memcpy(operands[i], from, bytes);
-            from += ipu_buffer_round_up(bytes);
-        }
+        ipu_copy_bytes(operands[i], from, bytes);
+        from += ipu_buffer_round_up(bytes);
     }
     atomic_store(&channel->received, received + 1);
     tell(stream, channel->code->from);

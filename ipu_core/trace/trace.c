@@ -257,9 +257,7 @@ ipu_trace_node(ipu_ctx *ctx, ipu_trace *trace, ipu_op op, const ipu_value *input
     if (ipu_op_info_of(op)->flags & IPU_OP_RANDOM) {
         IPU_FAIL_IF(ctx, attr_count >= MAX_NODE_ATTRS, INTERNAL, "%u attributes",
                     attr_count);
-        for (uint32_t i = 0; i < attr_count; i++) {
-            with_ordinal[i] = attrs[i];
-        }
+        ipu_copy_bytes(with_ordinal, attrs, attr_count * sizeof(*attrs));
         with_ordinal[attr_count] =
             ipu_attr_int(IPU_ATTR_ORDINAL, trace->next_ordinal++);
         request.attrs = with_ordinal;

@@ -261,7 +261,7 @@ make_rig(ipu_ctx *ctx, const model *m, const ipu_program *program)
         ipus *= 2;
     }
     CHECK_OK(ctx, ipu_device_create(ctx, ipus, &r.device));
-    ipu_device_seed(r.device, 7);
+    ipu_device_set_random(r.device, (ipu_device_random){.seed = 7});
     for (uint32_t v = 0; v < r.variables; v++) {
         float start[WIDTH];
         for (uint32_t i = 0; i < WIDTH; i++) {
@@ -360,7 +360,7 @@ run_model_within(ipu_ctx *outer, ipu_ctx *ctx, const model *m,
     }
     void *out[1] = {t->enqueued};
     CHECK_OK(ctx, ipu_outfeed_take(ctx, r.outfeed, MOST_ELEMENTS, 1, out, &t->count));
-    t->step = ipu_device_step(r.device);
+    t->step = ipu_device_get_random(r.device).step;
     free_rig(outer, &r);
 }
 

@@ -452,7 +452,7 @@ run_program(ipu_ctx *ctx, uint32_t replicas, int32_t threads, results *out)
     int64_t taken;
     memset(out, 0, sizeof(*out));
     make_rig(ctx, &r, replicas);
-    ipu_device_seed(r.device, 5);
+    ipu_device_set_random(r.device, (ipu_device_random){.seed = 5});
     ipu_program *program = compile(ctx, program_text);
     CHECK_OK(ctx, ipu_pool_create(ctx, threads, &pool));
     CHECK_OK(ctx, ipu_executor_create(ctx, program, r.device, pool, &executor));
@@ -464,7 +464,7 @@ run_program(ipu_ctx *ctx, uint32_t replicas, int32_t threads, results *out)
     CHECK(stats.steps == STEPS && stats.allocations == 0);
     pthread_join(feeder, NULL);
     CHECK_OK(ctx, ipu_outfeed_take(ctx, r.outfeed, STEPS, replicas, fed, &taken));
-    CHECK(taken == STEPS && ipu_device_step(r.device) == STEPS);
+    CHECK(taken == STEPS && ipu_device_get_random(r.device).step == STEPS);
     for (uint32_t i = 0; i < replicas; i++) {
         CHECK_OK(ctx, ipu_device_variable_read(ctx, r.device, r.variable, (int32_t)i,
                                                out->variables[i], 3 * sizeof(float)));
@@ -718,7 +718,7 @@ live(ipu_ctx *ctx, life *l, results *out)
     }
     IPU_TRY(
         ipu_device_variable_write(ctx, r->device, r->variable, zeros, sizeof(zeros)));
-    ipu_device_seed(r->device, 5);
+    ipu_device_set_random(r->device, (ipu_device_random){.seed = 5});
     ipu_infeed_reopen(r->infeed);
     feeding f = {r->infeed, 4, true};
     feed(&f);

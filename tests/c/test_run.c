@@ -101,11 +101,11 @@ test_device(ipu_ctx *ctx)
     EXPECT(ctx, INVALID_ARGUMENT, "16 bytes",
            ipu_device_variable_read(ctx, device, b, 0, out, 12));
     size_t bytes = ipu_device_variable_bytes(device);
-    ipu_device_variable_remove(ctx, device, a);
+    ipu_device_variable_remove(device, a);
     CHECK(ipu_device_variable_bytes(device) == bytes / 2);
     EXPECT(ctx, NOT_FOUND, NULL,
            ipu_device_variable_write(ctx, device, a, in, sizeof(in)));
-    ipu_device_variable_remove(ctx, device, a);
+    ipu_device_variable_remove(device, a);
     CHECK_OK(ctx, ipu_device_variable_add(ctx, device, &vector_f, &a));
     CHECK(a > b);
     ipu_type wide = {IPU_DTYPE_FLOAT64, {0, {0}}};
@@ -136,9 +136,9 @@ test_binding(ipu_ctx *ctx)
     CHECK_OK(ctx, ipu_device_variable_add(ctx, device, &vector_f, &id));
     CHECK_OK(ctx, build(ctx, text, device, &program, &executor));
     CHECK_OK(ctx, ipu_executor_run(ctx, executor, NULL, outputs, NULL, NULL));
-    ipu_device_variable_remove(ctx, device, 0); /* another one: bound anew */
+    ipu_device_variable_remove(device, 0); /* another one: bound anew */
     CHECK_OK(ctx, ipu_executor_run(ctx, executor, NULL, outputs, NULL, NULL));
-    ipu_device_variable_remove(ctx, device, id);
+    ipu_device_variable_remove(device, id);
     EXPECT(ctx, NOT_FOUND, NULL,
            ipu_executor_run(ctx, executor, NULL, outputs, NULL, NULL));
     EXPECT(ctx, NOT_FOUND, NULL,
@@ -355,7 +355,7 @@ test_threads(ipu_ctx *ctx, int32_t in_depth, int32_t out_depth)
     CHECK(stats.steps == STEPS / 2);
     CHECK(stats.allocations == 0);
     CHECK_OK(ctx, run_steps(&r, STEPS / 2, NULL, out, &stats));
-    CHECK(ipu_device_step(r.device) == STEPS);
+    CHECK(ipu_device_get_random(r.device).step == STEPS);
     double sum = 1;
     for (int n = STEPS / 2; n < STEPS; n++) {
         sum += 2.0 * n;
@@ -635,7 +635,7 @@ run_long(void *argument)
 static void
 wait_for_steps(const rig *r, uint64_t steps)
 {
-    while (ipu_device_step(r->device) < steps) {
+    while (ipu_device_get_random(r->device).step < steps) {
         sleep_ms(1);
     }
 }
@@ -655,12 +655,12 @@ test_removal(ipu_ctx *ctx)
            ipu_device_queue_remove(ctx, r.device, r.infeed_id));
     int64_t other;
     CHECK_OK(ctx, ipu_device_variable_add(ctx, r.device, &scalar_f, &other));
-    ipu_device_variable_remove(ctx, r.device, other);
+    ipu_device_variable_remove(r.device, other);
     (void)read_float(ctx, r.device, r.variable); /* passes a boundary: bound anew */
-    CHECK(ipu_device_step(r.device) > 0);
-    ipu_device_seed(r.device, 5);
+    CHECK(ipu_device_get_random(r.device).step > 0);
+    ipu_device_set_random(r.device, (ipu_device_random){.seed = 5});
     wait_for_steps(&r, 3);
-    ipu_device_variable_remove(ctx, r.device, r.variable);
+    ipu_device_variable_remove(r.device, r.variable);
     pthread_join(threads[1], NULL);
     CHECK(run.status == IPU_STATUS_NOT_FOUND);
     ipu_infeed_close(r.infeed);
@@ -719,7 +719,7 @@ test_two_programs(ipu_ctx *ctx)
         CHECK(failed == NULL);
     }
     CHECK(read_float(ctx, device, id) == 2000);
-    CHECK(ipu_device_step(device) == 2000);
+    CHECK(ipu_device_get_random(device).step == 2000);
     ipu_device_free(ctx, device);
 }
 
@@ -745,21 +745,21 @@ test_random(ipu_ctx *ctx)
     CHECK_OK(ctx, build(ctx, text, device, &program, &executor));
     CHECK(program->uses_random && program->resources.count == 0);
     CHECK_OK(ctx, ipu_executor_run(ctx, executor, NULL, outputs, NULL, NULL));
-    CHECK(ipu_device_step(device) == 1);
+    CHECK(ipu_device_get_random(device).step == 1);
     outputs[0] = second;
     CHECK_OK(ctx, ipu_executor_run(ctx, executor, NULL, outputs, NULL, NULL));
     CHECK(memcmp(first, second, sizeof(first)) != 0);
-    ipu_device_seed(device, 0);
-    CHECK(ipu_device_step(device) == 0);
+    ipu_device_set_random(device, (ipu_device_random){.seed = 0});
+    CHECK(ipu_device_get_random(device).step == 0);
     outputs[0] = again;
     CHECK_OK(ctx, ipu_executor_run(ctx, executor, NULL, outputs, NULL, NULL));
     CHECK(memcmp(first, again, sizeof(first)) == 0);
     ipu_device_set_random(device, (ipu_device_random){.seed = 0, .step = 1});
-    CHECK(ipu_device_step(device) == 1);
+    CHECK(ipu_device_get_random(device).step == 1);
     CHECK_OK(ctx, ipu_executor_run(ctx, executor, NULL, outputs, NULL, NULL));
     CHECK(memcmp(second, again, sizeof(first)) == 0);
     CHECK(ipu_device_get_random(device).step == 2);
-    ipu_device_seed(device, 1);
+    ipu_device_set_random(device, (ipu_device_random){.seed = 1});
     CHECK_OK(ctx, ipu_executor_run(ctx, executor, NULL, outputs, NULL, NULL));
     CHECK(memcmp(first, again, sizeof(first)) != 0);
     drop(ctx, program, executor);
@@ -797,7 +797,7 @@ reseed_often(void *argument)
 {
     reseeding *r = argument;
     for (uint64_t n = 0; !atomic_load(&r->stop); n++) {
-        ipu_device_seed(r->device, n % 2);
+        ipu_device_set_random(r->device, (ipu_device_random){.seed = n % 2});
     }
     return NULL;
 }
@@ -823,7 +823,7 @@ test_reseeding(ipu_ctx *ctx)
         reseeding r = {.device = device};
         void *out[1] = {drawn[pass]};
         int64_t taken;
-        ipu_device_seed(device, pass % 2);
+        ipu_device_set_random(device, (ipu_device_random){.seed = pass % 2});
         if (pass == 2) {
             pthread_create(&thread, NULL, reseed_often, &r);
         }

@@ -438,11 +438,11 @@ test_error(ipu_ctx *ctx)
         /* the others went on to where they need stream 1: always the same place */
         CHECK(count_of(ctx, &c, 0) == 4 && count_of(ctx, &c, 1) == 3 &&
               count_of(ctx, &c, 2) == 4);
-        CHECK(ipu_device_step(c.device) == 3);
+        CHECK(ipu_device_get_random(c.device).step == 3);
         row = 1;
         CHECK_OK(ctx,
                  run_program(ctx, c.program, c.device, threads, inputs, NULL, NULL));
-        CHECK(count_of(ctx, &c, 1) == 6 && ipu_device_step(c.device) == 6);
+        CHECK(count_of(ctx, &c, 1) == 6 && ipu_device_get_random(c.device).step == 6);
         free_counters(ctx, &c);
     }
 }
@@ -457,7 +457,7 @@ static void *
 cancel_soon(void *argument)
 {
     cancelling *c = argument;
-    while (ipu_device_step(c->device) < c->after) {
+    while (ipu_device_get_random(c->device).step < c->after) {
         sleep_ms(1);
     }
     sleep_ms(5);
@@ -480,7 +480,7 @@ test_cancel(ipu_ctx *ctx)
             ctx, INTERRUPTED, "interrupted after",
             run_program(ctx, c.program, c.device, threads, inputs, NULL, &stop.flag));
         pthread_join(thread, NULL);
-        uint64_t step = ipu_device_step(c.device);
+        uint64_t step = ipu_device_get_random(c.device).step;
         for (int i = 0; i < 3; i++) {
             CHECK(count_of(ctx, &c, i) == (int32_t)step && step > 0);
         }

@@ -293,10 +293,7 @@ run_guarded(const ipu_kernel_call *call)
         }
     }
     for (uint32_t i = 0; i < spec->output_count; i++) {
-        size_t bytes = ipu_type_bytes(&spec->outputs[i]);
-        if (bytes > 0) {
-            memcpy(call->outputs[i], results[i], bytes);
-        }
+        ipu_copy_bytes(call->outputs[i], results[i], ipu_type_bytes(&spec->outputs[i]));
     }
     return IPU_OK;
 }
