@@ -111,9 +111,9 @@ ipu__infer_axis(ipu_infer_call *call, int32_t rank, int32_t *out)
 {
     int64_t otherwise = call->op == IPU_OP_ID_ONE_HOT ? -1 : 0;
     int64_t axis = ipu_attrs_int(call->attrs, IPU_ATTR_AXIS, otherwise);
-    IPU_FAIL_IF(call->ctx, axis < -rank || axis >= rank, INVALID_ARGUMENT,
-                "axis %" PRId64 " is out of bounds for %" PRId32 " dimensions", axis,
-                rank);
+    REFUSE_IF(axis < -rank || axis >= rank,
+              "axis %" PRId64 " is out of bounds for %" PRId32 " dimensions", axis,
+              rank);
     *out = (int32_t)(axis < 0 ? axis + rank : axis);
     return IPU_OK;
 }
@@ -123,13 +123,12 @@ ipu__infer_shape(ipu_infer_call *call, ipu_shape *out)
 {
     uint32_t count;
     const int64_t *dims = ipu_attrs_ints(call->attrs, IPU_ATTR_SHAPE, &count);
-    IPU_FAIL_IF(call->ctx, count > IPU_MAX_RANK, INVALID_ARGUMENT,
-                "a shape of %u dimensions; at most %d are supported", count,
-                IPU_MAX_RANK);
+    REFUSE_IF(count > IPU_MAX_RANK,
+              "a shape of %u dimensions; at most %d are supported", count,
+              IPU_MAX_RANK);
     *out = ipu_shape_make((int32_t)count, dims);
     for (uint32_t i = 0; i < count; i++) {
-        IPU_FAIL_IF(call->ctx, dims[i] < 0, INVALID_ARGUMENT,
-                    "dimension %" PRId64 " of a shape is negative", dims[i]);
+        REFUSE_IF(dims[i] < 0, "dimension %" PRId64 " of a shape is negative", dims[i]);
     }
     return IPU_OK;
 }
@@ -139,9 +138,8 @@ ipu__infer_like(ipu_infer_call *call, const char *what, uint32_t i, ipu_dtype dt
                 const ipu_shape *shape)
 {
     const ipu_type type = {dtype, *shape};
-    IPU_FAIL_IF(call->ctx, !ipu_type_equal(&call->inputs[i], &type), INVALID_ARGUMENT,
-                "%s must be %s, but is %s", what, IPU_TYPE_TEXT(&type),
-                IPU_TYPE_TEXT(&call->inputs[i]));
+    REFUSE_IF(!ipu_type_equal(&call->inputs[i], &type), "%s must be %s, but is %s",
+              what, IPU_TYPE_TEXT(&type), IPU_TYPE_TEXT(&call->inputs[i]));
     return IPU_OK;
 }
 
@@ -151,9 +149,9 @@ static ipu_status
 broadcast_into(ipu_infer_call *call, const ipu_type *type, ipu_shape *shape)
 {
     ipu_shape before = *shape;
-    IPU_FAIL_IF(call->ctx, !ipu_shape_broadcast(&before, &type->shape, shape),
-                INVALID_ARGUMENT, "shapes %s and %s do not broadcast",
-                IPU_SHAPE_TEXT(&before), IPU_SHAPE_TEXT(&type->shape));
+    REFUSE_IF(!ipu_shape_broadcast(&before, &type->shape, shape),
+              "shapes %s and %s do not broadcast", IPU_SHAPE_TEXT(&before),
+              IPU_SHAPE_TEXT(&type->shape));
     return IPU_OK;
 }
 
@@ -173,8 +171,8 @@ ipu_infer_elementwise(ipu_infer_call *call)
     const char *letter = strchr(ipu_op_info_of(call->op)->dtypes, ':') + 1;
     int64_t dtype = ipu_attrs_int(call->attrs, IPU_ATTR_DTYPE, -1);
     if (*letter == 'a') {
-        IPU_FAIL_IF(call->ctx, dtype < 0 || dtype >= IPU_DTYPE_COUNT, INVALID_ARGUMENT,
-                    "%s needs the attribute dtype", ipu_op_info_of(call->op)->name);
+        REFUSE_IF(dtype < 0 || dtype >= IPU_DTYPE_COUNT, "%s needs the attribute dtype",
+                  ipu_op_info_of(call->op)->name);
         result->dtype = (ipu_dtype)dtype;
     } else if (*letter == 'b') {
         result->dtype = IPU_DTYPE_BOOL;
@@ -187,12 +185,11 @@ ipu_infer_fused_elementwise(ipu_infer_call *call)
 {
     uint32_t count;
     const int64_t *code = ipu_attrs_ints(call->attrs, IPU_ATTR_CODE, &count);
-    IPU_FAIL_IF(call->ctx,
-                count == 0 || count % IPU_FUSED_WORDS != 0 ||
-                    count / IPU_FUSED_WORDS > IPU_FUSED_MAX_INSTRUCTIONS ||
-                    call->input_count > IPU_FUSED_MAX_INPUTS,
-                INVALID_ARGUMENT, "fused_elementwise has %u words of code, %u inputs",
-                count, call->input_count);
+    REFUSE_IF(count == 0 || count % IPU_FUSED_WORDS != 0 ||
+                  count / IPU_FUSED_WORDS > IPU_FUSED_MAX_INSTRUCTIONS ||
+                  call->input_count > IPU_FUSED_MAX_INPUTS,
+              "fused_elementwise has %u words of code, %u inputs", count,
+              call->input_count);
     ipu_type type = {.shape = ipu_shape_scalar()};
     for (uint32_t i = 0; i < call->input_count; i++) {
         IPU_TRY(broadcast_into(call, &call->inputs[i], &type.shape));
@@ -204,11 +201,9 @@ ipu_infer_fused_elementwise(ipu_infer_call *call)
         for (uint32_t operand = 2; operand < IPU_FUSED_WORDS; operand++) {
             bad = bad || code[i + operand] < -1 || code[i + operand] >= limit;
         }
-        IPU_FAIL_IF(call->ctx,
-                    bad ||
-                        !(ipu_op_info_of((ipu_op)code[i])->flags & IPU_OP_ELEMENTWISE),
-                    INVALID_ARGUMENT, "instruction %u of the fused chain is malformed",
-                    i / IPU_FUSED_WORDS);
+        REFUSE_IF(bad || !(ipu_op_info_of((ipu_op)code[i])->flags & IPU_OP_ELEMENTWISE),
+                  "instruction %u of the fused chain is malformed",
+                  i / IPU_FUSED_WORDS);
         type.dtype = (ipu_dtype)code[i + 1];
     }
     call->outputs[0] = type;
@@ -223,28 +218,27 @@ ipu_infer_matmul(ipu_infer_call *call)
     const ipu_type *a = &call->inputs[0];
     const ipu_type *b = &call->inputs[1];
     IPU_TRY(same_dtype(call, a, b));
-    IPU_FAIL_IF(call->ctx, a->shape.rank < 2 || b->shape.rank < 2, INVALID_ARGUMENT,
-                "both inputs need at least two dimensions, but got shapes %s and %s",
-                IPU_SHAPE_TEXT(&a->shape), IPU_SHAPE_TEXT(&b->shape));
+    REFUSE_IF(a->shape.rank < 2 || b->shape.rank < 2,
+              "both inputs need at least two dimensions, but got shapes %s and %s",
+              IPU_SHAPE_TEXT(&a->shape), IPU_SHAPE_TEXT(&b->shape));
     bool transpose_a = ipu_attrs_int(call->attrs, IPU_ATTR_TRANSPOSE_A, 0) != 0;
     bool transpose_b = ipu_attrs_int(call->attrs, IPU_ATTR_TRANSPOSE_B, 0) != 0;
     const int64_t *da = &a->shape.dims[a->shape.rank - 2];
     const int64_t *db = &b->shape.dims[b->shape.rank - 2];
     int64_t inner_a = transpose_a ? da[0] : da[1];
     int64_t inner_b = transpose_b ? db[1] : db[0];
-    IPU_FAIL_IF(call->ctx, inner_a != inner_b, INVALID_ARGUMENT,
-                "matrix shapes %s%s and %s%s do not fit: %" PRId64
-                " columns meet %" PRId64 " rows",
-                IPU_SHAPE_TEXT(&a->shape), transpose_a ? " (transposed)" : "",
-                IPU_SHAPE_TEXT(&b->shape), transpose_b ? " (transposed)" : "", inner_a,
-                inner_b);
+    REFUSE_IF(inner_a != inner_b,
+              "matrix shapes %s%s and %s%s do not fit: %" PRId64
+              " columns meet %" PRId64 " rows",
+              IPU_SHAPE_TEXT(&a->shape), transpose_a ? " (transposed)" : "",
+              IPU_SHAPE_TEXT(&b->shape), transpose_b ? " (transposed)" : "", inner_a,
+              inner_b);
     ipu_shape batch_a = ipu_shape_make(a->shape.rank - 2, a->shape.dims);
     ipu_shape batch_b = ipu_shape_make(b->shape.rank - 2, b->shape.dims);
     ipu_type type = {.dtype = a->dtype};
-    IPU_FAIL_IF(call->ctx, !ipu_shape_broadcast(&batch_a, &batch_b, &type.shape),
-                INVALID_ARGUMENT,
-                "the leading dimensions of %s and %s do not broadcast",
-                IPU_SHAPE_TEXT(&a->shape), IPU_SHAPE_TEXT(&b->shape));
+    REFUSE_IF(!ipu_shape_broadcast(&batch_a, &batch_b, &type.shape),
+              "the leading dimensions of %s and %s do not broadcast",
+              IPU_SHAPE_TEXT(&a->shape), IPU_SHAPE_TEXT(&b->shape));
     type.shape.dims[type.shape.rank] = transpose_a ? da[1] : da[0];
     type.shape.dims[type.shape.rank + 1] = transpose_b ? db[0] : db[1];
     type.shape.rank += 2;
@@ -260,10 +254,9 @@ ipu_infer_fused_matmul(ipu_infer_call *call)
         const ipu_type *bias = &call->inputs[2];
         const ipu_shape *shape = &call->outputs[0].shape;
         IPU_TRY(same_dtype(call, &call->inputs[0], bias));
-        IPU_FAIL_IF(call->ctx,
-                    bias->shape.rank != 1 ||
-                        bias->shape.dims[0] != shape->dims[shape->rank - 1],
-                    INVALID_ARGUMENT, "the bias does not fit the product's last axis");
+        REFUSE_IF(bias->shape.rank != 1 ||
+                      bias->shape.dims[0] != shape->dims[shape->rank - 1],
+                  "the bias does not fit the product's last axis");
     }
     return IPU_OK;
 }
@@ -276,9 +269,9 @@ ipu_infer_matmul_accumulate(ipu_infer_call *call)
     product.inputs = &call->inputs[1];
     product.input_count = 2;
     IPU_TRY(ipu_infer_matmul(&product));
-    IPU_FAIL_IF(call->ctx, !ipu_type_equal(accumulator, &call->outputs[0]),
-                INVALID_ARGUMENT, "the accumulator is %s, but the product is %s",
-                IPU_TYPE_TEXT(accumulator), IPU_TYPE_TEXT(&call->outputs[0]));
+    REFUSE_IF(!ipu_type_equal(accumulator, &call->outputs[0]),
+              "the accumulator is %s, but the product is %s",
+              IPU_TYPE_TEXT(accumulator), IPU_TYPE_TEXT(&call->outputs[0]));
     return IPU_OK;
 }
 
@@ -293,11 +286,11 @@ ipu_infer_reduce(ipu_infer_call *call)
     const ipu_shape *shape = &call->inputs[0].shape;
     bool reduced[IPU_MAX_RANK] = {false};
     for (uint32_t i = 0; i < count; i++) {
-        IPU_FAIL_IF(call->ctx, axes[i] < 0 || axes[i] >= shape->rank, INVALID_ARGUMENT,
-                    "axis %" PRId64 " is out of bounds for %" PRId32 " dimensions",
-                    axes[i], shape->rank);
-        IPU_FAIL_IF(call->ctx, i > 0 && axes[i] <= axes[i - 1], INVALID_ARGUMENT,
-                    "the axes must be sorted and each named once");
+        REFUSE_IF(axes[i] < 0 || axes[i] >= shape->rank,
+                  "axis %" PRId64 " is out of bounds for %" PRId32 " dimensions",
+                  axes[i], shape->rank);
+        REFUSE_IF(i > 0 && axes[i] <= axes[i - 1],
+                  "the axes must be sorted and each named once");
         reduced[axes[i]] = true;
     }
     ipu_type type = {.dtype = call->inputs[0].dtype};
@@ -314,11 +307,10 @@ ipu_status
 ipu_infer_reduce_extreme(ipu_infer_call *call)
 {
     IPU_TRY(ipu_infer_reduce(call));
-    IPU_FAIL_IF(call->ctx,
-                ipu_shape_elements(&call->inputs[0].shape) == 0 &&
-                    ipu_shape_elements(&call->outputs[0].shape) != 0,
-                INVALID_ARGUMENT, "the largest or least of no elements (shape %s)",
-                IPU_SHAPE_TEXT(&call->inputs[0].shape));
+    REFUSE_IF(ipu_shape_elements(&call->inputs[0].shape) == 0 &&
+                  ipu_shape_elements(&call->outputs[0].shape) != 0,
+              "the largest or least of no elements (shape %s)",
+              IPU_SHAPE_TEXT(&call->inputs[0].shape));
     return IPU_OK;
 }
 
@@ -328,8 +320,8 @@ ipu_infer_place(ipu_infer_call *call)
     const ipu_shape *shape = &call->inputs[0].shape;
     int32_t axis = 0;
     IPU_TRY(ipu__infer_axis(call, shape->rank, &axis));
-    IPU_FAIL_IF(call->ctx, shape->dims[axis] == 0, INVALID_ARGUMENT,
-                "the place of the largest or least over an axis without elements");
+    REFUSE_IF(shape->dims[axis] == 0,
+              "the place of the largest or least over an axis without elements");
     ipu_type type = {.dtype = (ipu_dtype)ipu_attrs_int(call->attrs, IPU_ATTR_DTYPE,
                                                        IPU_DTYPE_INT32)};
     IPU_FAIL_IF(call->ctx,
@@ -349,8 +341,7 @@ ipu_infer_place(ipu_infer_call *call)
 ipu_status
 ipu_infer_softmax(ipu_infer_call *call)
 {
-    IPU_FAIL_IF(call->ctx, call->inputs[0].shape.rank < 1, INVALID_ARGUMENT,
-                "softmax needs at least one dimension");
+    REFUSE_IF(call->inputs[0].shape.rank < 1, "softmax needs at least one dimension");
     call->outputs[0] = call->inputs[0];
     return IPU_OK;
 }
@@ -373,12 +364,10 @@ ipu_infer_sparse_cross_entropy(ipu_infer_call *call)
     IPU_FAIL_IF(call->ctx, !ipu_dtype_letter_allows('i', labels->dtype), TYPE,
                 "expected integer labels, but got %s", ipu_dtype_name(labels->dtype));
     loss_outputs(call);
-    IPU_FAIL_IF(
-        call->ctx, !ipu_shape_equal(&labels->shape, &call->outputs[0].shape),
-        INVALID_ARGUMENT,
-        "logits of shape %s need labels of that shape without its last axis, but "
-        "got labels of shape %s",
-        IPU_SHAPE_TEXT(&call->inputs[0].shape), IPU_SHAPE_TEXT(&labels->shape));
+    REFUSE_IF(!ipu_shape_equal(&labels->shape, &call->outputs[0].shape),
+              "logits of shape %s need labels of that shape without its last axis, but "
+              "got labels of shape %s",
+              IPU_SHAPE_TEXT(&call->inputs[0].shape), IPU_SHAPE_TEXT(&labels->shape));
     return IPU_OK;
 }
 
@@ -386,9 +375,9 @@ ipu_status
 ipu_infer_cross_entropy(ipu_infer_call *call)
 {
     IPU_TRY(ipu_infer_softmax(call));
-    IPU_FAIL_IF(call->ctx, !ipu_type_equal(&call->inputs[0], &call->inputs[1]),
-                INVALID_ARGUMENT, "logits %s and labels %s must be of one type",
-                IPU_TYPE_TEXT(&call->inputs[0]), IPU_TYPE_TEXT(&call->inputs[1]));
+    REFUSE_IF(!ipu_type_equal(&call->inputs[0], &call->inputs[1]),
+              "logits %s and labels %s must be of one type",
+              IPU_TYPE_TEXT(&call->inputs[0]), IPU_TYPE_TEXT(&call->inputs[1]));
     loss_outputs(call);
     return IPU_OK;
 }

@@ -36,4 +36,8 @@ ipu_status ipu__infer_shape(ipu_infer_call *call, ipu_shape *out);
 ipu_status ipu__infer_like(ipu_infer_call *call, const char *what, uint32_t i,
                            ipu_dtype dtype, const ipu_shape *shape);
 
+/* In a rule of `call`: it is an invalid argument, and this is why. */
+#define REFUSE_IF(condition, ...) \
+    IPU_FAIL_IF(call->ctx, condition, INVALID_ARGUMENT, __VA_ARGS__)
+
 #endif

@@ -28,8 +28,8 @@ type_in(const ipu_infer_call *call, ipu_value value)
 static ipu_status
 check_room(ipu_infer_call *call, size_t count, const char *what)
 {
-    IPU_FAIL_IF(call->ctx, count > call->capacity, INVALID_ARGUMENT,
-                "%zu values %s; at most %u are supported", count, what, call->capacity);
+    REFUSE_IF(count > call->capacity, "%zu values %s; at most %u are supported", count,
+              what, call->capacity);
     call->output_count = (uint32_t)count;
     return IPU_OK;
 }
@@ -43,22 +43,17 @@ infer_body(ipu_infer_call *call, uint32_t first)
     IPU_TRY(
         block_at(call, ipu_attrs_int(call->attrs, IPU_ATTR_BODY, -1), "body", &body));
     IPU_TRY(check_room(call, carried, "carried around a loop"));
-    IPU_FAIL_IF(call->ctx,
-                body->params.count != carried || body->results.count != carried,
-                INVALID_ARGUMENT,
-                "a loop that carries %u values, whose body takes %zu and gives %zu",
-                carried, body->params.count, body->results.count);
+    REFUSE_IF(body->params.count != carried || body->results.count != carried,
+              "a loop that carries %u values, whose body takes %zu and gives %zu",
+              carried, body->params.count, body->results.count);
     for (uint32_t i = 0; i < carried; i++) {
         const ipu_type *initial = &call->inputs[first + i];
         const ipu_type *param = type_in(call, body->params.items[i]);
         const ipu_type *result = type_in(call, body->results.items[i]);
-        IPU_FAIL_IF(
-            call->ctx,
-            !ipu_type_equal(param, initial) || !ipu_type_equal(param, result),
-            INVALID_ARGUMENT,
-            "value %u carried around a loop must keep its type: it enters as %s "
-            "and leaves as %s",
-            i, IPU_TYPE_TEXT(initial), IPU_TYPE_TEXT(result));
+        REFUSE_IF(!ipu_type_equal(param, initial) || !ipu_type_equal(param, result),
+                  "value %u carried around a loop must keep its type: it enters as %s "
+                  "and leaves as %s",
+                  i, IPU_TYPE_TEXT(initial), IPU_TYPE_TEXT(result));
         call->outputs[i] = *param;
     }
     return IPU_OK;
@@ -68,10 +63,10 @@ static ipu_status
 check_maximum(ipu_infer_call *call)
 {
     int64_t maximum = ipu_attrs_int(call->attrs, IPU_ATTR_MAXIMUM_ITERATIONS, -1);
-    IPU_FAIL_IF(call->ctx, maximum < -1 || maximum > INT32_MAX, INVALID_ARGUMENT,
-                "maximum_iterations is %" PRId64
-                "; it must lie between 0 and 2^31 - 1, or be -1 for no bound",
-                maximum);
+    REFUSE_IF(maximum < -1 || maximum > INT32_MAX,
+              "maximum_iterations is %" PRId64
+              "; it must lie between 0 and 2^31 - 1, or be -1 for no bound",
+              maximum);
     return IPU_OK;
 }
 
@@ -93,7 +88,7 @@ ipu_infer_repeat(ipu_infer_call *call)
     return infer_body(call, 1);
 }
 
-/* What a pipeline of several stages says of each. */
+/* Checks the lists of a pipeline that have an entry for each stage. */
 static ipu_status
 check_stages(ipu_infer_call *call)
 {
@@ -105,9 +100,8 @@ check_stages(ipu_infer_call *call)
         ipu_attrs_ints(call->attrs, IPU_ATTR_POSITIONS, &position_count);
     const int64_t *modes = ipu_attrs_ints(call->attrs, IPU_ATTR_RECOMPUTE, &mode_count);
     for (uint32_t i = 0; i < count; i++) {
-        IPU_FAIL_IF(call->ctx, devices[i] < 0 || devices[i] > INT16_MAX,
-                    INVALID_ARGUMENT, "stage %u is mapped to IPU %" PRId64, i,
-                    devices[i]);
+        REFUSE_IF(devices[i] < 0 || devices[i] > INT16_MAX,
+                  "stage %u is mapped to IPU %" PRId64, i, devices[i]);
     }
     IPU_FAIL_IF(call->ctx,
                 count > 0 && ipu_attrs_find(call->attrs, IPU_ATTR_SCHEDULE) == NULL,
@@ -115,17 +109,16 @@ check_stages(ipu_infer_call *call)
     IPU_FAIL_IF(call->ctx, position_count != 0 && position_count != count, INTERNAL,
                 "a pipeline of %u stages has %u positions", count, position_count);
     for (uint32_t i = 0; i < position_count; i++) {
-        IPU_FAIL_IF(
-            call->ctx, positions[i] < 0 || positions[i] >= count, INVALID_ARGUMENT,
-            "stage %u stands at position %" PRId64 " of a pipeline of %u stages", i,
-            positions[i], count);
+        REFUSE_IF(positions[i] < 0 || positions[i] >= count,
+                  "stage %u stands at position %" PRId64 " of a pipeline of %u stages",
+                  i, positions[i], count);
     }
     IPU_FAIL_IF(call->ctx, count > 0 && mode_count != 0 && mode_count != count,
                 INTERNAL, "a pipeline of %u stages says of %u what they recompute",
                 count, mode_count);
     for (uint32_t i = 0; i < mode_count; i++) {
-        IPU_FAIL_IF(call->ctx, modes[i] < 0 || modes[i] > 2, INVALID_ARGUMENT,
-                    "stage %u recomputes in the unknown mode %" PRId64, i, modes[i]);
+        REFUSE_IF(modes[i] < 0 || modes[i] > 2,
+                  "stage %u recomputes in the unknown mode %" PRId64, i, modes[i]);
     }
     return IPU_OK;
 }
@@ -146,20 +139,18 @@ ipu_infer_while(ipu_infer_call *call)
     IPU_TRY(infer_body(call, 0));
     IPU_TRY(block_at(call, ipu_attrs_int(call->attrs, IPU_ATTR_CONDITION, -1),
                      "condition", &condition));
-    IPU_FAIL_IF(call->ctx, condition->params.count != call->input_count,
-                INVALID_ARGUMENT,
-                "a loop that carries %u values, whose condition takes %zu",
-                call->input_count, condition->params.count);
+    REFUSE_IF(condition->params.count != call->input_count,
+              "a loop that carries %u values, whose condition takes %zu",
+              call->input_count, condition->params.count);
     for (uint32_t i = 0; i < call->input_count; i++) {
         const ipu_type *param = type_in(call, condition->params.items[i]);
-        IPU_FAIL_IF(call->ctx, !ipu_type_equal(param, &call->inputs[i]),
-                    INVALID_ARGUMENT,
-                    "carried value %u is %s, but the condition takes %s", i,
-                    IPU_TYPE_TEXT(&call->inputs[i]), IPU_TYPE_TEXT(param));
+        REFUSE_IF(!ipu_type_equal(param, &call->inputs[i]),
+                  "carried value %u is %s, but the condition takes %s", i,
+                  IPU_TYPE_TEXT(&call->inputs[i]), IPU_TYPE_TEXT(param));
     }
-    IPU_FAIL_IF(call->ctx, condition->results.count != 1, INVALID_ARGUMENT,
-                "the condition gives %zu values instead of one bool",
-                condition->results.count);
+    REFUSE_IF(condition->results.count != 1,
+              "the condition gives %zu values instead of one bool",
+              condition->results.count);
     const ipu_type *result = type_in(call, condition->results.items[0]);
     IPU_FAIL_IF(call->ctx, result->dtype != IPU_DTYPE_BOOL || result->shape.rank != 0,
                 TYPE, "the condition must give a bool scalar, but gives %s",
@@ -176,28 +167,25 @@ ipu_infer_switch(ipu_infer_call *call)
     IPU_TRY(check_int32_scalar(call, "branch index"));
     count = attr == NULL ? 0 : attr->count;
     branches = attr == NULL ? NULL : attr->as.ints;
-    IPU_FAIL_IF(call->ctx, count == 0, INVALID_ARGUMENT, "there is no branch");
+    REFUSE_IF(count == 0, "there is no branch");
     for (uint32_t i = 0; i < count; i++) {
         const ipu_block_data *branch = NULL;
         IPU_TRY(block_at(call, branches[i], "such branch", &branch));
-        IPU_FAIL_IF(call->ctx, branch->params.count != 0, INVALID_ARGUMENT,
-                    "branch %u has parameters", i);
+        REFUSE_IF(branch->params.count != 0, "branch %u has parameters", i);
         if (i == 0) {
             IPU_TRY(check_room(call, branch->results.count, "from a branch"));
         }
-        IPU_FAIL_IF(call->ctx, branch->results.count != call->output_count,
-                    INVALID_ARGUMENT,
-                    "branch %u gives %zu values, but branch 0 gives %u", i,
-                    branch->results.count, call->output_count);
+        REFUSE_IF(branch->results.count != call->output_count,
+                  "branch %u gives %zu values, but branch 0 gives %u", i,
+                  branch->results.count, call->output_count);
         for (uint32_t k = 0; k < call->output_count; k++) {
             const ipu_type *type = type_in(call, branch->results.items[k]);
             if (i == 0) {
                 call->outputs[k] = *type;
             }
-            IPU_FAIL_IF(call->ctx, !ipu_type_equal(type, &call->outputs[k]),
-                        INVALID_ARGUMENT,
-                        "result %u is %s in branch %u, but %s in branch 0", k,
-                        IPU_TYPE_TEXT(type), i, IPU_TYPE_TEXT(&call->outputs[k]));
+            REFUSE_IF(!ipu_type_equal(type, &call->outputs[k]),
+                      "result %u is %s in branch %u, but %s in branch 0", k,
+                      IPU_TYPE_TEXT(type), i, IPU_TYPE_TEXT(&call->outputs[k]));
         }
     }
     return IPU_OK;

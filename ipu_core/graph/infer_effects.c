@@ -31,10 +31,10 @@ static ipu_status
 fits_variable(ipu_infer_call *call, const ipu_resource *variable, const ipu_type *type,
               const char *what)
 {
-    IPU_FAIL_IF(call->ctx, !ipu_type_equal(&variable->types[0], type), INVALID_ARGUMENT,
-                "variable '%s' is %s, but the %s is %s",
-                variable->name == NULL ? "" : variable->name,
-                IPU_TYPE_TEXT(&variable->types[0]), what, IPU_TYPE_TEXT(type));
+    REFUSE_IF(!ipu_type_equal(&variable->types[0], type),
+              "variable '%s' is %s, but the %s is %s",
+              variable->name == NULL ? "" : variable->name,
+              IPU_TYPE_TEXT(&variable->types[0]), what, IPU_TYPE_TEXT(type));
     return IPU_OK;
 }
 
@@ -83,9 +83,9 @@ update(ipu_infer_call *call, const ipu_type *gradient, const ipu_type *rate,
     for (uint32_t i = 0; i < slot_count; i++) {
         const ipu_resource *slot = NULL;
         IPU_TRY(resource_of(call, slots[i], IPU_RESOURCE_VARIABLE, &slot));
-        IPU_FAIL_IF(call->ctx, !ipu_type_equal(&slot->types[0], &variable->types[0]),
-                    INVALID_ARGUMENT, "a slot of '%s' differs from it in type",
-                    variable->name == NULL ? "" : variable->name);
+        REFUSE_IF(!ipu_type_equal(&slot->types[0], &variable->types[0]),
+                  "a slot of '%s' differs from it in type",
+                  variable->name == NULL ? "" : variable->name);
     }
     return IPU_OK;
 }
@@ -96,15 +96,28 @@ ipu_infer_sgd_update(ipu_infer_call *call)
     return update(call, &call->inputs[0], &call->inputs[1], 0, 1);
 }
 
+/* By a gradient that the first two inputs give. */
+static ipu_status
+update_by(ipu_infer_call *call, ipu_infer_fn *infer_gradient)
+{
+    ipu_type gradient;
+    ipu_infer_call inner = *call;
+    inner.outputs = &gradient;
+    inner.capacity = 1;
+    IPU_TRY(infer_gradient(&inner));
+    return update(call, &gradient, &call->inputs[2], 0, 1);
+}
+
 ipu_status
 ipu_infer_matmul_sgd_update(ipu_infer_call *call)
 {
-    ipu_type product;
-    ipu_infer_call inner = *call;
-    inner.outputs = &product;
-    inner.capacity = 1;
-    IPU_TRY(ipu_infer_matmul(&inner));
-    return update(call, &product, &call->inputs[2], 0, 1);
+    return update_by(call, ipu_infer_matmul);
+}
+
+ipu_status
+ipu_infer_gather_sgd_update(ipu_infer_call *call)
+{
+    return update_by(call, ipu_infer_gather_grad);
 }
 
 static ipu_status
@@ -129,17 +142,6 @@ ipu_infer_adam_rate(ipu_infer_call *call)
     call->outputs[0] =
         (ipu_type){.dtype = (ipu_dtype)dtype, .shape = ipu_shape_scalar()};
     return IPU_OK;
-}
-
-ipu_status
-ipu_infer_gather_sgd_update(ipu_infer_call *call)
-{
-    ipu_type gradient;
-    ipu_infer_call inner = *call;
-    inner.outputs = &gradient;
-    inner.capacity = 1;
-    IPU_TRY(ipu_infer_gather_grad(&inner));
-    return update(call, &gradient, &call->inputs[2], 0, 1);
 }
 
 ipu_status
@@ -181,13 +183,11 @@ ipu_infer_infeed_dequeue(ipu_infer_call *call)
     const ipu_resource *queue = NULL;
     IPU_TRY(resource_of(call, ipu_attrs_int(call->attrs, IPU_ATTR_RESOURCE, -1),
                         IPU_RESOURCE_INFEED, &queue));
-    IPU_FAIL_IF(call->ctx, queue->type_count > call->capacity, INVALID_ARGUMENT,
-                "an element of %u components; at most %u are supported",
-                queue->type_count, call->capacity);
+    REFUSE_IF(queue->type_count > call->capacity,
+              "an element of %u components; at most %u are supported",
+              queue->type_count, call->capacity);
     call->output_count = queue->type_count;
-    for (uint32_t i = 0; i < queue->type_count; i++) {
-        call->outputs[i] = queue->types[i];
-    }
+    ipu_copy_bytes(call->outputs, queue->types, queue->type_count * sizeof(ipu_type));
     return IPU_OK;
 }
 
@@ -197,13 +197,13 @@ ipu_infer_outfeed_enqueue(ipu_infer_call *call)
     const ipu_resource *queue = NULL;
     IPU_TRY(resource_of(call, ipu_attrs_int(call->attrs, IPU_ATTR_RESOURCE, -1),
                         IPU_RESOURCE_OUTFEED, &queue));
-    IPU_FAIL_IF(call->ctx, queue->type_count != call->input_count, INVALID_ARGUMENT,
-                "the outfeed takes %u tensors, but got %u", queue->type_count,
-                call->input_count);
+    REFUSE_IF(queue->type_count != call->input_count,
+              "the outfeed takes %u tensors, but got %u", queue->type_count,
+              call->input_count);
     for (uint32_t i = 0; i < queue->type_count; i++) {
-        IPU_FAIL_IF(call->ctx, !ipu_type_equal(&queue->types[i], &call->inputs[i]),
-                    INVALID_ARGUMENT, "tensor %u of the outfeed is %s, but got %s", i,
-                    IPU_TYPE_TEXT(&queue->types[i]), IPU_TYPE_TEXT(&call->inputs[i]));
+        REFUSE_IF(!ipu_type_equal(&queue->types[i], &call->inputs[i]),
+                  "tensor %u of the outfeed is %s, but got %s", i,
+                  IPU_TYPE_TEXT(&queue->types[i]), IPU_TYPE_TEXT(&call->inputs[i]));
     }
     return IPU_OK;
 }

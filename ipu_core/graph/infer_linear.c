@@ -19,9 +19,9 @@ ipu_infer_scan(ipu_infer_call *call)
 ipu_status
 ipu_infer_recurrence(ipu_infer_call *call)
 {
-    IPU_FAIL_IF(call->ctx, !ipu_type_equal(&call->inputs[0], &call->inputs[1]),
-                INVALID_ARGUMENT, "factors %s and terms %s must be of one type",
-                IPU_TYPE_TEXT(&call->inputs[0]), IPU_TYPE_TEXT(&call->inputs[1]));
+    REFUSE_IF(!ipu_type_equal(&call->inputs[0], &call->inputs[1]),
+              "factors %s and terms %s must be of one type",
+              IPU_TYPE_TEXT(&call->inputs[0]), IPU_TYPE_TEXT(&call->inputs[1]));
     return ipu_infer_scan(call);
 }
 
@@ -30,13 +30,12 @@ ipu_infer_top_k(ipu_infer_call *call)
 {
     ipu_type type = call->inputs[0];
     int64_t k = ipu_attrs_int(call->attrs, IPU_ATTR_DEPTH, 1);
-    IPU_FAIL_IF(call->ctx, type.shape.rank < 1, INVALID_ARGUMENT,
-                "input must have at least one dimension");
+    REFUSE_IF(type.shape.rank < 1, "input must have at least one dimension");
     int64_t *last = &type.shape.dims[type.shape.rank - 1];
-    IPU_FAIL_IF(call->ctx, k < 0 || k > *last || *last > INT32_MAX, INVALID_ARGUMENT,
-                "input must have at least k columns: k is %" PRId64
-                ", the last axis has %" PRId64 " elements",
-                k, *last);
+    REFUSE_IF(k < 0 || k > *last || *last > INT32_MAX,
+              "input must have at least k columns: k is %" PRId64
+              ", the last axis has %" PRId64 " elements",
+              k, *last);
     *last = k;
     call->outputs[0] = type;
     call->outputs[1] = type;
@@ -51,11 +50,10 @@ static ipu_status
 check_square(ipu_infer_call *call)
 {
     const ipu_type *a = &call->inputs[0];
-    IPU_FAIL_IF(call->ctx,
-                a->shape.rank < 2 || a->shape.dims[a->shape.rank - 1] !=
-                                         a->shape.dims[a->shape.rank - 2],
-                INVALID_ARGUMENT, "Input matrix must be square, but got shape %s",
-                IPU_SHAPE_TEXT(&a->shape));
+    REFUSE_IF(a->shape.rank < 2 ||
+                  a->shape.dims[a->shape.rank - 1] != a->shape.dims[a->shape.rank - 2],
+              "Input matrix must be square, but got shape %s",
+              IPU_SHAPE_TEXT(&a->shape));
     return IPU_OK;
 }
 
@@ -78,10 +76,10 @@ ipu_infer_solve(ipu_infer_call *call)
     for (int32_t i = 0; fits && i + 1 < a->shape.rank; i++) {
         fits = a->shape.dims[i] == b->shape.dims[i];
     }
-    IPU_FAIL_IF(call->ctx, !fits, INVALID_ARGUMENT,
-                "matrix %s and right side %s do not fit: they need one dtype, the same "
-                "leading axes and as many rows",
-                IPU_TYPE_TEXT(a), IPU_TYPE_TEXT(b));
+    REFUSE_IF(!fits,
+              "matrix %s and right side %s do not fit: they need one dtype, the same "
+              "leading axes and as many rows",
+              IPU_TYPE_TEXT(a), IPU_TYPE_TEXT(b));
     call->outputs[0] = *b;
     return IPU_OK;
 }
@@ -121,9 +119,8 @@ static ipu_status
 check_matrix(ipu_infer_call *call, int64_t *rows, int64_t *columns)
 {
     const ipu_type *a = &call->inputs[0];
-    IPU_FAIL_IF(call->ctx, a->shape.rank < 2, INVALID_ARGUMENT,
-                "Input must have rank >= 2, but got shape %s",
-                IPU_SHAPE_TEXT(&a->shape));
+    REFUSE_IF(a->shape.rank < 2, "Input must have rank >= 2, but got shape %s",
+              IPU_SHAPE_TEXT(&a->shape));
     *rows = a->shape.dims[a->shape.rank - 2];
     *columns = a->shape.dims[a->shape.rank - 1];
     return IPU_OK;

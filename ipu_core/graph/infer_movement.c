@@ -9,8 +9,7 @@ static ipu_status
 dtype_attr(ipu_infer_call *call, ipu_dtype *out)
 {
     int64_t dtype = ipu_attrs_int(call->attrs, IPU_ATTR_DTYPE, IPU_DTYPE_FLOAT32);
-    IPU_FAIL_IF(call->ctx, dtype < 0 || dtype >= IPU_DTYPE_COUNT, INVALID_ARGUMENT,
-                "unknown dtype %" PRId64, dtype);
+    REFUSE_IF(dtype < 0 || dtype >= IPU_DTYPE_COUNT, "unknown dtype %" PRId64, dtype);
     *out = (ipu_dtype)dtype;
     return IPU_OK;
 }
@@ -23,9 +22,9 @@ ipu_infer_constant(ipu_infer_call *call)
     IPU_TRY(ipu_type_check(call->ctx, &call->outputs[0]));
     const ipu_attr *value = ipu_attrs_find(call->attrs, IPU_ATTR_VALUE);
     size_t bytes = value == NULL ? 0 : value->count;
-    IPU_FAIL_IF(call->ctx, bytes != ipu_type_bytes(&call->outputs[0]), INVALID_ARGUMENT,
-                "a constant of %zu bytes carries %zu",
-                ipu_type_bytes(&call->outputs[0]), bytes);
+    REFUSE_IF(bytes != ipu_type_bytes(&call->outputs[0]),
+              "a constant of %zu bytes carries %zu", ipu_type_bytes(&call->outputs[0]),
+              bytes);
     return IPU_OK;
 }
 
@@ -50,12 +49,11 @@ ipu_infer_reshape(ipu_infer_call *call)
     call->outputs[0].dtype = call->inputs[0].dtype;
     IPU_TRY(ipu__infer_shape(call, &call->outputs[0].shape));
     IPU_TRY(ipu_type_check(call->ctx, &call->outputs[0]));
-    IPU_FAIL_IF(call->ctx,
-                ipu_shape_elements(&call->outputs[0].shape) !=
-                    ipu_shape_elements(&call->inputs[0].shape),
-                INVALID_ARGUMENT, "shape %s has not as many elements as %s",
-                IPU_SHAPE_TEXT(&call->inputs[0].shape),
-                IPU_SHAPE_TEXT(&call->outputs[0].shape));
+    REFUSE_IF(ipu_shape_elements(&call->outputs[0].shape) !=
+                  ipu_shape_elements(&call->inputs[0].shape),
+              "shape %s has not as many elements as %s",
+              IPU_SHAPE_TEXT(&call->inputs[0].shape),
+              IPU_SHAPE_TEXT(&call->outputs[0].shape));
     return IPU_OK;
 }
 
@@ -73,15 +71,13 @@ ipu_infer_bitcast(ipu_infer_call *call)
     IPU_FAIL_IF(call->ctx, type.dtype == IPU_DTYPE_BOOL || dtype == IPU_DTYPE_BOOL,
                 TYPE, "bool has no bits to cast");
     if (from > to) {
-        IPU_FAIL_IF(call->ctx, shape->rank == IPU_MAX_RANK, INVALID_ARGUMENT,
-                    "the result would have more than %d dimensions", IPU_MAX_RANK);
+        REFUSE_IF(shape->rank == IPU_MAX_RANK,
+                  "the result would have more than %d dimensions", IPU_MAX_RANK);
         shape->dims[shape->rank++] = from / to;
     } else if (from < to) {
-        IPU_FAIL_IF(call->ctx,
-                    shape->rank == 0 || shape->dims[shape->rank - 1] != to / from,
-                    INVALID_ARGUMENT,
-                    "the last axis of shape %s must have %" PRId64 " elements of %s",
-                    IPU_SHAPE_TEXT(shape), to / from, ipu_dtype_name(type.dtype));
+        REFUSE_IF(shape->rank == 0 || shape->dims[shape->rank - 1] != to / from,
+                  "the last axis of shape %s must have %" PRId64 " elements of %s",
+                  IPU_SHAPE_TEXT(shape), to / from, ipu_dtype_name(type.dtype));
         shape->dims[--shape->rank] = 0;
     }
     type.dtype = dtype;
@@ -96,14 +92,13 @@ ipu_infer_transpose(ipu_infer_call *call)
     const int64_t *perm = ipu_attrs_ints(call->attrs, IPU_ATTR_PERM, &count);
     const ipu_shape *shape = &call->inputs[0].shape;
     bool seen[IPU_MAX_RANK] = {false};
-    IPU_FAIL_IF(call->ctx, (int64_t)count != shape->rank, INVALID_ARGUMENT,
-                "perm has %u entries for %" PRId32 " dimensions", count, shape->rank);
+    REFUSE_IF((int64_t)count != shape->rank,
+              "perm has %u entries for %" PRId32 " dimensions", count, shape->rank);
     ipu_type type = {.dtype = call->inputs[0].dtype};
     type.shape.rank = shape->rank;
     for (uint32_t i = 0; i < count; i++) {
-        IPU_FAIL_IF(call->ctx, perm[i] < 0 || perm[i] >= shape->rank || seen[perm[i]],
-                    INVALID_ARGUMENT, "perm must name each of %" PRId32 " axes once",
-                    shape->rank);
+        REFUSE_IF(perm[i] < 0 || perm[i] >= shape->rank || seen[perm[i]],
+                  "perm must name each of %" PRId32 " axes once", shape->rank);
         seen[perm[i]] = true;
         type.shape.dims[i] = shape->dims[perm[i]];
     }
@@ -117,11 +112,10 @@ ipu_infer_broadcast(ipu_infer_call *call)
     ipu_type type = {.dtype = call->inputs[0].dtype};
     ipu_shape both;
     IPU_TRY(ipu__infer_shape(call, &type.shape));
-    IPU_FAIL_IF(call->ctx,
-                !ipu_shape_broadcast(&call->inputs[0].shape, &type.shape, &both) ||
-                    !ipu_shape_equal(&both, &type.shape),
-                INVALID_ARGUMENT, "shape %s does not broadcast to %s",
-                IPU_SHAPE_TEXT(&call->inputs[0].shape), IPU_SHAPE_TEXT(&type.shape));
+    REFUSE_IF(!ipu_shape_broadcast(&call->inputs[0].shape, &type.shape, &both) ||
+                  !ipu_shape_equal(&both, &type.shape),
+              "shape %s does not broadcast to %s",
+              IPU_SHAPE_TEXT(&call->inputs[0].shape), IPU_SHAPE_TEXT(&type.shape));
     call->outputs[0] = type;
     return IPU_OK;
 }
@@ -138,10 +132,10 @@ ipu_infer_concat(ipu_infer_call *call)
         if (next->shape.rank == expected.rank) {
             expected.dims[axis] = next->shape.dims[axis];
         }
-        IPU_FAIL_IF(
-            call->ctx, !ipu_shape_equal(&expected, &next->shape), INVALID_ARGUMENT,
-            "shapes %s and %s cannot be joined along axis %" PRId32,
-            IPU_SHAPE_TEXT(&call->inputs[0].shape), IPU_SHAPE_TEXT(&next->shape), axis);
+        REFUSE_IF(!ipu_shape_equal(&expected, &next->shape),
+                  "shapes %s and %s cannot be joined along axis %" PRId32,
+                  IPU_SHAPE_TEXT(&call->inputs[0].shape), IPU_SHAPE_TEXT(&next->shape),
+                  axis);
         type.shape.dims[axis] += next->shape.dims[axis];
     }
     call->outputs[0] = type;
@@ -178,19 +172,16 @@ slice_bounds(ipu_infer_call *call, const ipu_shape *whole, ipu_shape *part)
     const int64_t *size = ipu_attrs_ints(call->attrs, IPU_ATTR_SIZE, &n_size);
     const int64_t *strides = ipu_attrs_ints(call->attrs, IPU_ATTR_STRIDES, &n_strides);
     uint32_t rank = (uint32_t)whole->rank;
-    IPU_FAIL_IF(
-        call->ctx,
-        n_begin != rank || n_size != rank || (n_strides != rank && n_strides != 0),
-        INVALID_ARGUMENT,
-        "begin, size and strides need one entry for each of %u dimensions", rank);
+    REFUSE_IF(n_begin != rank || n_size != rank ||
+                  (n_strides != rank && n_strides != 0),
+              "begin, size and strides need one entry for each of %u dimensions", rank);
     *part = ipu_shape_make(whole->rank, size);
     for (uint32_t i = 0; i < rank; i++) {
         int64_t stride = n_strides == 0 ? 1 : strides[i];
-        IPU_FAIL_IF(call->ctx, !stays_inside(begin[i], size[i], stride, whole->dims[i]),
-                    INVALID_ARGUMENT,
-                    "slice of axis %u (begin %" PRId64 ", size %" PRId64
-                    ", stride %" PRId64 ") leaves its %" PRId64 " elements",
-                    i, begin[i], size[i], stride, whole->dims[i]);
+        REFUSE_IF(!stays_inside(begin[i], size[i], stride, whole->dims[i]),
+                  "slice of axis %u (begin %" PRId64 ", size %" PRId64
+                  ", stride %" PRId64 ") leaves its %" PRId64 " elements",
+                  i, begin[i], size[i], stride, whole->dims[i]);
     }
     return IPU_OK;
 }
@@ -208,18 +199,16 @@ check_window(ipu_infer_call *call, const ipu_shape *part, uint32_t first)
 {
     const ipu_shape *whole = &call->inputs[0].shape;
     uint32_t starts = call->input_count - first;
-    IPU_FAIL_IF(call->ctx, part->rank != whole->rank, INVALID_ARGUMENT,
-                "a window of %" PRId32 " dimensions into a tensor of %" PRId32,
-                part->rank, whole->rank);
-    IPU_FAIL_IF(call->ctx, starts > (uint32_t)whole->rank, INVALID_ARGUMENT,
-                "%u starts for a tensor of %" PRId32 " dimensions", starts,
-                whole->rank);
+    REFUSE_IF(part->rank != whole->rank,
+              "a window of %" PRId32 " dimensions into a tensor of %" PRId32,
+              part->rank, whole->rank);
+    REFUSE_IF(starts > (uint32_t)whole->rank,
+              "%u starts for a tensor of %" PRId32 " dimensions", starts, whole->rank);
     for (int32_t i = 0; i < whole->rank; i++) {
-        IPU_FAIL_IF(call->ctx, part->dims[i] < 0 || part->dims[i] > whole->dims[i],
-                    INVALID_ARGUMENT,
-                    "the window is %" PRId64 " wide on axis %" PRId32
-                    ", where the tensor has %" PRId64,
-                    part->dims[i], i, whole->dims[i]);
+        REFUSE_IF(part->dims[i] < 0 || part->dims[i] > whole->dims[i],
+                  "the window is %" PRId64 " wide on axis %" PRId32
+                  ", where the tensor has %" PRId64,
+                  part->dims[i], i, whole->dims[i]);
     }
     for (uint32_t i = first; i < call->input_count; i++) {
         const ipu_type *start = &call->inputs[i];
@@ -238,13 +227,11 @@ ipu_infer_dynamic_slice(ipu_infer_call *call)
     ipu_type *out = &call->outputs[0];
     uint32_t count;
     const int64_t *size = ipu_attrs_ints(call->attrs, IPU_ATTR_SIZE, &count);
-    IPU_FAIL_IF(call->ctx, count != (uint32_t)call->inputs[0].shape.rank,
-                INVALID_ARGUMENT, "%u sizes for a tensor of %" PRId32 " dimensions",
-                count, call->inputs[0].shape.rank);
+    REFUSE_IF(count != (uint32_t)call->inputs[0].shape.rank,
+              "%u sizes for a tensor of %" PRId32 " dimensions", count,
+              call->inputs[0].shape.rank);
     *out = call->inputs[0];
-    for (uint32_t i = 0; i < count; i++) {
-        out->shape.dims[i] = size[i];
-    }
+    ipu_copy_bytes(out->shape.dims, size, count * sizeof(*size));
     return check_window(call, &out->shape, 1);
 }
 
@@ -267,8 +254,8 @@ ipu_infer_slice_grad(ipu_infer_call *call)
     ipu_shape part;
     IPU_TRY(ipu__infer_shape(call, &type.shape));
     IPU_TRY(slice_bounds(call, &type.shape, &part));
-    IPU_FAIL_IF(call->ctx, !ipu_shape_equal(&part, &call->inputs[0].shape),
-                INVALID_ARGUMENT, "the gradient has not the shape of the slice");
+    REFUSE_IF(!ipu_shape_equal(&part, &call->inputs[0].shape),
+              "the gradient has not the shape of the slice");
     call->outputs[0] = type;
     return IPU_OK;
 }
@@ -292,10 +279,10 @@ batch_axes(ipu_infer_call *call, const ipu_shape *params, const ipu_shape *indic
     for (int32_t i = 0; fits && i < count; i++) {
         fits = params->dims[i] == indices->dims[i];
     }
-    IPU_FAIL_IF(call->ctx, !fits, INVALID_ARGUMENT,
-                "params of shape %s and indices of shape %s do not agree in the first "
-                "%" PRId64 " axes",
-                IPU_SHAPE_TEXT(params), IPU_SHAPE_TEXT(indices), count);
+    REFUSE_IF(!fits,
+              "params of shape %s and indices of shape %s do not agree in the first "
+              "%" PRId64 " axes",
+              IPU_SHAPE_TEXT(params), IPU_SHAPE_TEXT(indices), count);
     *out = (int32_t)count;
     return IPU_OK;
 }
@@ -309,12 +296,11 @@ gathered_shape(ipu_infer_call *call, const ipu_shape *params, const ipu_shape *i
     int32_t batch = 0;
     IPU_TRY(ipu__infer_axis(call, params->rank, &axis));
     IPU_TRY(batch_axes(call, params, indices, &batch));
-    IPU_FAIL_IF(call->ctx, batch > axis, INVALID_ARGUMENT,
-                "batch_dims (%" PRId32 ") must not be more than the axis (%" PRId32 ")",
-                batch, axis);
-    IPU_FAIL_IF(call->ctx, params->rank - 1 + indices->rank - batch > IPU_MAX_RANK,
-                INVALID_ARGUMENT, "the result would have more than %d dimensions",
-                IPU_MAX_RANK);
+    REFUSE_IF(batch > axis,
+              "batch_dims (%" PRId32 ") must not be more than the axis (%" PRId32 ")",
+              batch, axis);
+    REFUSE_IF(params->rank - 1 + indices->rank - batch > IPU_MAX_RANK,
+              "the result would have more than %d dimensions", IPU_MAX_RANK);
     *out = (ipu_shape){0};
     for (int32_t i = 0; i < axis; i++) {
         out->dims[out->rank++] = params->dims[i];
@@ -346,10 +332,9 @@ ipu_infer_gather_grad(ipu_infer_call *call)
     IPU_TRY(check_indices(call, &call->inputs[0]));
     IPU_TRY(ipu__infer_shape(call, &type.shape));
     IPU_TRY(gathered_shape(call, &type.shape, &call->inputs[0].shape, &expected));
-    IPU_FAIL_IF(call->ctx, !ipu_shape_equal(&expected, &call->inputs[1].shape),
-                INVALID_ARGUMENT,
-                "rows of shape %s were expected for these indices, but got %s",
-                IPU_SHAPE_TEXT(&expected), IPU_SHAPE_TEXT(&call->inputs[1].shape));
+    REFUSE_IF(!ipu_shape_equal(&expected, &call->inputs[1].shape),
+              "rows of shape %s were expected for these indices, but got %s",
+              IPU_SHAPE_TEXT(&expected), IPU_SHAPE_TEXT(&call->inputs[1].shape));
     call->outputs[0] = type;
     return IPU_OK;
 }
@@ -362,13 +347,12 @@ picked_shape(ipu_infer_call *call, const ipu_shape *whole, const ipu_type *indic
     const ipu_shape *shape = &indices->shape;
     IPU_TRY(check_indices(call, indices));
     int64_t depth = shape->rank == 0 ? -1 : shape->dims[shape->rank - 1];
-    IPU_FAIL_IF(call->ctx, depth < 0 || depth > whole->rank, INVALID_ARGUMENT,
-                "the last axis of the indices (shape %s) must name at most the %" PRId32
-                " axes of shape %s",
-                IPU_SHAPE_TEXT(shape), whole->rank, IPU_SHAPE_TEXT(whole));
-    IPU_FAIL_IF(call->ctx, shape->rank - 1 + whole->rank - depth > IPU_MAX_RANK,
-                INVALID_ARGUMENT, "the result would have more than %d dimensions",
-                IPU_MAX_RANK);
+    REFUSE_IF(depth < 0 || depth > whole->rank,
+              "the last axis of the indices (shape %s) must name at most the %" PRId32
+              " axes of shape %s",
+              IPU_SHAPE_TEXT(shape), whole->rank, IPU_SHAPE_TEXT(whole));
+    REFUSE_IF(shape->rank - 1 + whole->rank - depth > IPU_MAX_RANK,
+              "the result would have more than %d dimensions", IPU_MAX_RANK);
     *out = (ipu_shape){0};
     for (int32_t i = 0; i + 1 < shape->rank; i++) {
         out->dims[out->rank++] = shape->dims[i];
@@ -393,10 +377,9 @@ check_updates(ipu_infer_call *call, const ipu_shape *whole, const ipu_type *indi
 {
     ipu_shape expected;
     IPU_TRY(picked_shape(call, whole, indices, &expected));
-    IPU_FAIL_IF(call->ctx, !ipu_shape_equal(&expected, &updates->shape),
-                INVALID_ARGUMENT,
-                "updates of shape %s were expected for these indices, but got %s",
-                IPU_SHAPE_TEXT(&expected), IPU_SHAPE_TEXT(&updates->shape));
+    REFUSE_IF(!ipu_shape_equal(&expected, &updates->shape),
+              "updates of shape %s were expected for these indices, but got %s",
+              IPU_SHAPE_TEXT(&expected), IPU_SHAPE_TEXT(&updates->shape));
     return IPU_OK;
 }
 
@@ -415,8 +398,8 @@ ipu_infer_tensor_scatter(ipu_infer_call *call)
 {
     const ipu_type *type = &call->inputs[0];
     int64_t reduction = ipu_attrs_int(call->attrs, IPU_ATTR_REDUCTION, 0);
-    IPU_FAIL_IF(call->ctx, reduction < 0 || reduction >= IPU_SCATTER_COUNT,
-                INVALID_ARGUMENT, "there is no reduction %" PRId64, reduction);
+    REFUSE_IF(reduction < 0 || reduction >= IPU_SCATTER_COUNT,
+              "there is no reduction %" PRId64, reduction);
     IPU_FAIL_IF(call->ctx,
                 type->dtype != call->inputs[2].dtype ||
                     (type->dtype == IPU_DTYPE_BOOL && reduction != IPU_SCATTER_UPDATE),
@@ -436,10 +419,10 @@ ipu_infer_one_hot(ipu_infer_call *call)
     int32_t axis = 0;
     IPU_TRY(check_indices(call, &call->inputs[0]));
     IPU_TRY(dtype_attr(call, &type.dtype));
-    IPU_FAIL_IF(call->ctx, depth < 0, INVALID_ARGUMENT,
-                "one_hot needs a depth of at least 0, but got %" PRId64, depth);
-    IPU_FAIL_IF(call->ctx, shape->rank + 1 > IPU_MAX_RANK, INVALID_ARGUMENT,
-                "the result would have more than %d dimensions", IPU_MAX_RANK);
+    REFUSE_IF(depth < 0, "one_hot needs a depth of at least 0, but got %" PRId64,
+              depth);
+    REFUSE_IF(shape->rank + 1 > IPU_MAX_RANK,
+              "the result would have more than %d dimensions", IPU_MAX_RANK);
     IPU_TRY(ipu__infer_axis(call, shape->rank + 1, &axis));
     type.shape.rank = shape->rank + 1;
     for (int32_t i = 0; i < type.shape.rank; i++) {
@@ -457,10 +440,9 @@ check_key(ipu_infer_call *call, uint32_t before)
 {
     if (call->input_count > before) {
         const ipu_type *key = &call->inputs[before];
-        IPU_FAIL_IF(call->ctx,
-                    key->dtype != IPU_DTYPE_INT32 || key->shape.rank != 1 ||
-                        key->shape.dims[0] != 2,
-                    INVALID_ARGUMENT, "seed must have shape [2] and dtype int32");
+        REFUSE_IF(key->dtype != IPU_DTYPE_INT32 || key->shape.rank != 1 ||
+                      key->shape.dims[0] != 2,
+                  "seed must have shape [2] and dtype int32");
     }
     return IPU_OK;
 }
@@ -484,9 +466,9 @@ ipu_infer_random_like(ipu_infer_call *call)
 {
     const ipu_type *first = &call->inputs[0];
     uint32_t count = (uint32_t)ipu_op_key_place(call->op);
-    IPU_FAIL_IF(call->ctx, count == 2 && !ipu_type_equal(first, &call->inputs[1]),
-                INVALID_ARGUMENT, "parameters %s and %s must be of one type",
-                IPU_TYPE_TEXT(first), IPU_TYPE_TEXT(&call->inputs[1]));
+    REFUSE_IF(count == 2 && !ipu_type_equal(first, &call->inputs[1]),
+              "parameters %s and %s must be of one type", IPU_TYPE_TEXT(first),
+              IPU_TYPE_TEXT(&call->inputs[1]));
     IPU_TRY(check_key(call, count));
     call->outputs[0] = *first;
     return IPU_OK;

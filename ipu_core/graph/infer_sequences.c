@@ -9,9 +9,8 @@
 static ipu_status
 expect_count(ipu_infer_call *call, uint32_t count)
 {
-    IPU_FAIL_IF(call->ctx, call->input_count != count, INVALID_ARGUMENT,
-                "expected %u inputs, but got %u", (unsigned)count,
-                (unsigned)call->input_count);
+    REFUSE_IF(call->input_count != count, "expected %u inputs, but got %u",
+              (unsigned)count, (unsigned)call->input_count);
     return IPU_OK;
 }
 
@@ -19,8 +18,8 @@ expect_count(ipu_infer_call *call, uint32_t count)
 static ipu_status
 expect_set(ipu_infer_call *call, int64_t given, uint32_t next, int64_t most)
 {
-    IPU_FAIL_IF(call->ctx, given < 0 || (given & ~most) != 0, INVALID_ARGUMENT,
-                "given is %" PRId64 ", which is not a set of what may follow", given);
+    REFUSE_IF(given < 0 || (given & ~most) != 0,
+              "given is %" PRId64 ", which is not a set of what may follow", given);
     return expect_count(call, next + (uint32_t)__builtin_popcountll((uint64_t)given));
 }
 
@@ -40,9 +39,9 @@ typedef struct sequence {
 static ipu_status
 expect(ipu_infer_call *call, uint32_t i, const char *what, const ipu_shape *shape)
 {
-    IPU_FAIL_IF(call->ctx, !ipu_shape_equal(&call->inputs[i].shape, shape),
-                INVALID_ARGUMENT, "%s must have shape %s, but has %s", what,
-                IPU_SHAPE_TEXT(shape), IPU_SHAPE_TEXT(&call->inputs[i].shape));
+    REFUSE_IF(!ipu_shape_equal(&call->inputs[i].shape, shape),
+              "%s must have shape %s, but has %s", what, IPU_SHAPE_TEXT(shape),
+              IPU_SHAPE_TEXT(&call->inputs[i].shape));
     return IPU_OK;
 }
 
@@ -67,13 +66,11 @@ read_sequence(ipu_infer_call *call, int64_t gates, sequence *s)
 {
     const ipu_type *type = &call->inputs[0];
     *s = (sequence){.dtype = type->dtype, .gates = gates, .x = type->shape};
-    IPU_FAIL_IF(call->ctx,
-                type->shape.rank != 3 || type->shape.dims[2] % gates != 0 ||
-                    type->shape.dims[2] == 0,
-                INVALID_ARGUMENT,
-                "the gates' input must be [steps, batch, %" PRId64
-                " * units], but has shape %s",
-                gates, IPU_SHAPE_TEXT(&type->shape));
+    REFUSE_IF(type->shape.rank != 3 || type->shape.dims[2] % gates != 0 ||
+                  type->shape.dims[2] == 0,
+              "the gates' input must be [steps, batch, %" PRId64
+              " * units], but has shape %s",
+              gates, IPU_SHAPE_TEXT(&type->shape));
     IPU_TRY(ipu__infer_axis(call, 2, &s->time));
     s->units = type->shape.dims[2] / gates;
     s->batch = type->shape.dims[1 - s->time];
@@ -131,8 +128,8 @@ ipu_infer_gru(ipu_infer_call *call)
     IPU_TRY(expect_state(call, 2, "the initial h", &s));
     if (ipu_attrs_int(call->attrs, IPU_ATTR_RESET_AFTER, 0) != 0) {
         ipu_shape bias = ipu_shape_make(1, (int64_t[]){3 * s.units});
-        IPU_FAIL_IF(call->ctx, call->input_count < 4, INVALID_ARGUMENT,
-                    "reset_after needs the bias of the recurrent product");
+        REFUSE_IF(call->input_count < 4,
+                  "reset_after needs the bias of the recurrent product");
         IPU_FAIL_IF(call->ctx, call->inputs[next].dtype != s.dtype, TYPE,
                     "the recurrent bias must be %s, but is %s", ipu_dtype_name(s.dtype),
                     ipu_dtype_name(call->inputs[next].dtype));
@@ -149,7 +146,7 @@ ipu_infer_gru(ipu_infer_call *call)
     return IPU_OK;
 }
 
-/* What `given` says follows from input `next` on. */
+/* Checks the inputs from `next` on, which are those that `given` names. */
 static ipu_status
 expect_given(ipu_infer_call *call, const sequence *s, uint32_t next, int64_t most)
 {
@@ -219,13 +216,12 @@ expect_axes(ipu_infer_call *call, uint32_t i, const char *what, const ipu_shape 
             uint32_t free)
 {
     const ipu_shape *got = &call->inputs[i].shape;
-    IPU_FAIL_IF(call->ctx, got->rank != 4, INVALID_ARGUMENT,
-                "%s must be [batch, heads, steps, size], but has shape %s", what,
-                IPU_SHAPE_TEXT(got));
+    REFUSE_IF(got->rank != 4,
+              "%s must be [batch, heads, steps, size], but has shape %s", what,
+              IPU_SHAPE_TEXT(got));
     for (int32_t d = 0; d < 4; d++) {
-        IPU_FAIL_IF(
-            call->ctx, (free >> d & 1) == 0 && got->dims[d] != like->dims[d],
-            INVALID_ARGUMENT,
+        REFUSE_IF(
+            (free >> d & 1) == 0 && got->dims[d] != like->dims[d],
             "%s has shape %s, whose axis %d must be %" PRId64 " to go with shape %s",
             what, IPU_SHAPE_TEXT(got), (int)d, like->dims[d], IPU_SHAPE_TEXT(like));
     }
@@ -242,11 +238,10 @@ expect_hiding(ipu_infer_call *call, uint32_t i, const ipu_shape *scores)
     for (int32_t d = 0; fits && d < 3; d++) {
         fits = mask->shape.dims[d] == scores->dims[d] || mask->shape.dims[d] == 1;
     }
-    IPU_FAIL_IF(
-        call->ctx, !fits, INVALID_ARGUMENT,
-        "the mask must have the shape of the scores, %s, or 1 in its first three "
-        "axes, but has shape %s",
-        IPU_SHAPE_TEXT(scores), IPU_SHAPE_TEXT(&mask->shape));
+    REFUSE_IF(!fits,
+              "the mask must have the shape of the scores, %s, or 1 in its first three "
+              "axes, but has shape %s",
+              IPU_SHAPE_TEXT(scores), IPU_SHAPE_TEXT(&mask->shape));
     return IPU_OK;
 }
 
@@ -262,23 +257,22 @@ check_attention(ipu_infer_call *call, uint32_t next)
     IPU_TRY(expect_axes(call, 0, "the query", q, 15));
     IPU_TRY(expect_axes(call, 1, "the key", q, 4));
     IPU_TRY(expect_axes(call, 2, "the value", k, 8));
-    IPU_FAIL_IF(call->ctx, q->dims[3] == 0 || call->inputs[2].shape.dims[3] == 0,
-                INVALID_ARGUMENT, "attention needs features, but their size is 0");
+    REFUSE_IF(q->dims[3] == 0 || call->inputs[2].shape.dims[3] == 0,
+              "attention needs features, but their size is 0");
     IPU_TRY(expect_set(call, given, next, IPU_ATTENTION_ALL));
     if ((given & IPU_ATTENTION_MASK) != 0) {
         ipu_shape scores = *q;
         scores.dims[3] = k->dims[2];
         IPU_TRY(expect_hiding(call, next++, &scores));
     }
-    IPU_FAIL_IF(call->ctx, !(rate >= 0.0 && rate < 1.0), INVALID_ARGUMENT,
-                "the rate must be in [0, 1), but is %g", rate);
+    REFUSE_IF(!(rate >= 0.0 && rate < 1.0), "the rate must be in [0, 1), but is %g",
+              rate);
     if ((given & IPU_ATTENTION_KEY) != 0) {
         const ipu_type *type = &call->inputs[next];
-        IPU_FAIL_IF(
-            call->ctx,
-            type->dtype != IPU_DTYPE_INT32 || !ipu_shape_equal(&type->shape, &key),
-            INVALID_ARGUMENT, "the key of what is dropped must be int32[2], but is %s",
-            IPU_TYPE_TEXT(type));
+        REFUSE_IF(type->dtype != IPU_DTYPE_INT32 ||
+                      !ipu_shape_equal(&type->shape, &key),
+                  "the key of what is dropped must be int32[2], but is %s",
+                  IPU_TYPE_TEXT(type));
     }
     return IPU_OK;
 }
@@ -299,8 +293,6 @@ ipu_infer_attention_grad(ipu_infer_call *call)
     IPU_TRY(check_attention(call, 4));
     result.dims[3] = call->inputs[2].shape.dims[3];
     IPU_TRY(expect_axes(call, 3, "the gradient", &result, 0));
-    for (uint32_t i = 0; i < 3; i++) {
-        call->outputs[i] = call->inputs[i];
-    }
+    memcpy(call->outputs, call->inputs, 3 * sizeof(ipu_type));
     return IPU_OK;
 }
