@@ -94,16 +94,7 @@ ipu_gradient_atan2(ipu_rule *r)
 
 /* x exp(-|x|) I0 has the derivative I1 - sign(x) I0 with the factor, I1 that of I0 less
  * I1 / x less sign(x) I1, where I1 / x is 1/2 at 0. */
-ipu_status
-ipu_gradient_bessel_i0e(ipu_rule *r)
-{
-    const ipu_value g = r->grads[0];
-    const ipu_value x = r->inputs[0];
-    ipu_value one = UNARY(BESSEL_I1E, x);
-    ipu_value fall = MUL(UNARY(SIGN, x), r->outputs[0]);
-    ipu__rule_give(r, 0, MUL(g, ADD(one, NEG(fall))));
-    return r->status;
-}
+UNARY_RULE(bessel_i0e, MUL(g, ADD(UNARY(BESSEL_I1E, x), NEG(MUL(UNARY(SIGN, x), y)))))
 
 ipu_status
 ipu_gradient_bessel_i1e(ipu_rule *r)

@@ -38,57 +38,28 @@ typedef struct row_form {
 } row_form;
 
 #define ROW_LOOPS(suffix, target) \
-    target static void scale_##suffix(float *x, float factor, int64_t n) \
-    { \
-        for (int64_t j = 0; j < n; j++) { \
-            x[j] *= factor; \
-        } \
-    } \
-    target static void divide_##suffix(float *x, float divisor, int64_t n) \
-    { \
-        for (int64_t j = 0; j < n; j++) { \
-            x[j] /= divisor; \
-        } \
-    } \
-    target static void hide_##suffix(float *x, const uint8_t *mask, float hidden, \
-                                     int64_t n) \
-    { \
-        for (int64_t j = 0; j < n; j++) { \
-            x[j] += mask[j] != 0 ? 0.0f : hidden; \
-        } \
-    } \
-    target static void replace_##suffix(float *x, const uint8_t *mask, float hidden, \
-                                        int64_t n) \
-    { \
-        for (int64_t j = 0; j < n; j++) { \
-            x[j] = mask[j] != 0 ? x[j] : hidden; \
-        } \
-    } \
-    target static void hide_all_##suffix(float *x, float hidden, int64_t n) \
-    { \
-        for (int64_t j = 0; j < n; j++) { \
-            x[j] += hidden; \
-        } \
-    } \
-    target static void multiply_##suffix(float *out, const float *a, const float *b, \
-                                         int64_t n) \
-    { \
-        for (int64_t j = 0; j < n; j++) { \
-            out[j] = a[j] * b[j]; \
-        } \
-    } \
-    target static void descend_##suffix(float *slope, const float *weight, \
-                                        float total, float factor, int64_t n) \
-    { \
-        IPU_INDEPENDENT \
-        for (int64_t j = 0; j < n; j++) { \
-            slope[j] = weight[j] * (slope[j] - total) * factor; \
-        } \
-    } \
-    static const row_form suffix##_rows = {scale_##suffix,    divide_##suffix, \
-                                           hide_##suffix,     replace_##suffix, \
-                                           hide_all_##suffix, multiply_##suffix, \
-                                           descend_##suffix};
+    IPU_LOOP(target, scale_##suffix, (float *x, float factor, int64_t n), \
+             x[j] *= factor;) \
+    IPU_LOOP(target, divide_##suffix, (float *x, float divisor, int64_t n), \
+             x[j] /= divisor;) \
+    IPU_LOOP(target, hide_##suffix, \
+             (float *x, const uint8_t *mask, float hidden, int64_t n), \
+             x[j] += mask[j] != 0 ? 0.0f : hidden;) \
+    IPU_LOOP(target, replace_##suffix, \
+             (float *x, const uint8_t *mask, float hidden, int64_t n), \
+             x[j] = mask[j] != 0 ? x[j] : hidden;) \
+    IPU_LOOP(target, hide_all_##suffix, (float *x, float hidden, int64_t n), \
+             x[j] += hidden;) \
+    IPU_LOOP(target, multiply_##suffix, \
+             (float *out, const float *a, const float *b, int64_t n), \
+             out[j] = a[j] * b[j];) \
+    IPU_LOOP( \
+        target, descend_##suffix, \
+        (float *slope, const float *weight, float total, float factor, int64_t n), \
+        slope[j] = weight[j] * (slope[j] - total) * factor;) \
+    static const row_form suffix##_rows = { \
+        scale_##suffix,    divide_##suffix,   hide_##suffix,   replace_##suffix, \
+        hide_all_##suffix, multiply_##suffix, descend_##suffix};
 
 ROW_LOOPS(generic, )
 #if defined(__x86_64__)
@@ -300,8 +271,8 @@ multiply_rows(const attention_part *part, attention_step which, const float *a,
     plan->tiles->multiply(&p, 0, rows, 0, p.n, part->memory + plan->scratch);
 }
 
-/* What queries [row, row + rows) add to the sum over all of them, c, whose totals of the
- * lowest level lie in c, too. */
+/* Adds the share of queries [row, row + rows) to the sum over all of them, c, whose
+ * totals of the lowest level lie in c, too. */
 static void
 add_rows(const attention_part *part, attention_step which, const float *a,
          const float *b, int64_t row, int64_t rows, float *c)
@@ -345,7 +316,8 @@ scale_row(const attention_plan *plan, float *x)
     }
 }
 
-/* What does not count for a query: `with` stands in its place, or is added to it. */
+/* Hides the keys that do not count for a query: `with` stands in the place of their
+ * scores, or is added to them. */
 static void
 hide_row(const attention_part *part, float *x, int64_t query, float with, bool replaces)
 {

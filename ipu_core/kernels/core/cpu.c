@@ -81,15 +81,10 @@ ipu__has_wide_avx512(void)
 const char *
 ipu_cpu_class_name(ipu_cpu_class cpu)
 {
-    switch (cpu) {
-    case IPU_CPU_GENERIC:
-        return "generic";
-    case IPU_CPU_AVX2:
-        return "avx2";
-    case IPU_CPU_AVX512:
-        return "avx512";
-    }
-    return "unknown";
+    static const char *const names[] = {[IPU_CPU_GENERIC] = "generic",
+                                        [IPU_CPU_AVX2] = "avx2",
+                                        [IPU_CPU_AVX512] = "avx512"};
+    return names[cpu];
 }
 
 ipu_cpu_class

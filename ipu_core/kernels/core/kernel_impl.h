@@ -76,6 +76,16 @@ ipu_choose_fn ipu__choose_elementwise;
 #define IPU_INDEPENDENT _Pragma("GCC ivdep")
 #endif
 
+/* Defines a function whose loop makes element j of n, for all of them. */
+#define IPU_LOOP(target, name, parameters, ...) \
+    target static void name parameters \
+    { \
+        IPU_INDEPENDENT \
+        for (int64_t j = 0; j < n; j++) { \
+            __VA_ARGS__ \
+        } \
+    }
+
 /* DO(type) with the unsigned integer of so many bytes: of elements that are moved. */
 #define IPU_BY_WIDTH(bytes, DO) \
     switch (bytes) { \
@@ -310,7 +320,7 @@ ipu__numbered *ipu__sort_numbered(ipu__numbered *x, ipu__numbered *other, int64_
 /* --- random (reference_random.c) -----------------------------------------------------
  */
 
-/* What the numbers of an op are a function of, as far as the op says it. */
+/* The source of an op's numbers, as far as the op says it. */
 typedef struct ipu__random_source {
     int32_t key_input; /* holds seed and step; -1: the call holds them */
     uint32_t op;       /* seed attribute and ordinal, mixed */
@@ -319,7 +329,7 @@ typedef struct ipu__random_source {
 ipu__random_source ipu__random_source_of(const ipu_kernel_spec *spec);
 ipu_random_key ipu__random_key(const ipu_kernel_call *call,
                                const ipu__random_source *source);
-/* What random_integer draws from: [least, least + span), as two's complement bits. Fails
+/* The range of random_integer: [least, least + span), as two's complement bits. Fails
  * where there is nothing in it. */
 ipu_status ipu__random_range(const ipu_kernel_call *call, uint64_t *least,
                              uint64_t *span);
@@ -387,7 +397,7 @@ typedef struct ipu__sgd {
     float momentum;
     bool nesterov;
 } ipu__sgd;
-/* What of it the attributes say. */
+/* The part of it that the attributes say. */
 typedef struct ipu__sgd_rule {
     float momentum;
     bool nesterov;
@@ -424,7 +434,7 @@ typedef struct ipu__matmul {
     bool bias;
 } ipu__matmul;
 void ipu__matmul_plan(const ipu_kernel_spec *spec, ipu__matmul *plan);
-/* What a product or a convolution does at last, as an op of its own. */
+/* The last step of a product or a convolution, as an op of its own. */
 static inline ipu_op
 ipu__activation_op(ipu_activation activation)
 {

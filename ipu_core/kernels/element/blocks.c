@@ -90,16 +90,7 @@ static ipu__block_fn *
 find(const ipu__block_form *form, ipu_op op, ipu_dtype in, ipu_dtype out)
 {
     if (op == IPU_OP_ID_SELECT) {
-        switch (ipu_dtype_bytes(out)) {
-        case 1:
-            return form->select[0];
-        case 2:
-            return form->select[1];
-        case 4:
-            return form->select[2];
-        default:
-            return form->select[3];
-        }
+        return form->select[__builtin_ctzll(ipu_dtype_bytes(out))];
     }
     return find_row(form->rows, form->count, op, in, out);
 }

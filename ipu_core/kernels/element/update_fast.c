@@ -16,41 +16,26 @@ typedef struct update_plan {
 } update_plan;
 
 #define SGD_LOOPS(suffix, target) \
-    target static void plain_##suffix(float *w, const float *g, float rate, int64_t n) \
-    { \
-        IPU_INDEPENDENT \
-        for (int64_t i = 0; i < n; i++) { \
-            w[i] = w[i] - rate * g[i]; \
-        } \
-    } \
-    target static void momentum_##suffix(float *w, float *v, const float *g, \
-                                         float rate, float momentum, int64_t n) \
-    { \
-        IPU_INDEPENDENT \
-        for (int64_t i = 0; i < n; i++) { \
-            float velocity = momentum * v[i] - rate * g[i]; \
-            v[i] = velocity; \
-            w[i] = w[i] + velocity; \
-        } \
-    } \
-    target static void nesterov_##suffix(float *w, float *v, const float *g, \
-                                         float rate, float momentum, int64_t n) \
-    { \
-        IPU_INDEPENDENT \
-        for (int64_t i = 0; i < n; i++) { \
-            float move = rate * g[i]; \
-            float velocity = momentum * v[i] - move; \
-            v[i] = velocity; \
-            w[i] = w[i] + (momentum * velocity - move); \
-        } \
-    } \
-    target static void add_##suffix(float *w, const float *g, int64_t n) \
-    { \
-        IPU_INDEPENDENT \
-        for (int64_t i = 0; i < n; i++) { \
-            w[i] = w[i] + g[i]; \
-        } \
-    }
+    IPU_LOOP(target, plain_##suffix, \
+             (float *w, const float *g, float rate, int64_t n), \
+             w[j] = w[j] - rate * g[j];) \
+    IPU_LOOP( \
+        target, momentum_##suffix, \
+        (float *w, float *v, const float *g, float rate, float momentum, int64_t n), { \
+            float velocity = momentum * v[j] - rate * g[j]; \
+            v[j] = velocity; \
+            w[j] = w[j] + velocity; \
+        }) \
+    IPU_LOOP( \
+        target, nesterov_##suffix, \
+        (float *w, float *v, const float *g, float rate, float momentum, int64_t n), { \
+            float move = rate * g[j]; \
+            float velocity = momentum * v[j] - move; \
+            v[j] = velocity; \
+            w[j] = w[j] + (momentum * velocity - move); \
+        }) \
+    IPU_LOOP(target, add_##suffix, (float *w, const float *g, int64_t n), \
+             w[j] = w[j] + g[j];)
 SGD_LOOPS(generic, )
 SGD_LOOPS(avx2, IPU_TARGET_AVX2)
 

@@ -315,7 +315,7 @@ typedef struct pattern {
     const pattern_step *step;
 } pattern;
 
-/* What stands for each node of the pattern: an operand of the part. */
+/* The operand of the part that stands for each node of the pattern. */
 typedef struct binding {
     uint8_t operand[MOST_NODES];
 } binding;

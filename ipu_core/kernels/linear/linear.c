@@ -30,7 +30,7 @@ typedef struct linear_plan {
     size_t integers;
 } linear_plan;
 
-/* What is called with no room at all says how much it wants. */
+/* As the size of a room: LAPACK says how much it wants. */
 static const int ask = -1;
 
 /* Rooms beyond what an int counts are refused when a job begins. */

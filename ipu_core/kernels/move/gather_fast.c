@@ -252,14 +252,9 @@ typedef struct one_hot_plan {
     uint64_t off;
 } one_hot_plan;
 
-typedef struct one_hot_job {
-    const ipu_kernel_call *call;
-    const one_hot_plan *plan;
-} one_hot_job;
-
 #define FILL(type) \
     { \
-        type *out = (type *)job->call->outputs[0] + begin * whole; \
+        type *out = (type *)call->outputs[0] + begin * whole; \
         type on = (type)plan->on; \
         if (!plan->zeros) { \
             for (int64_t i = 0; i < (end - begin) * whole; i++) { \
@@ -268,8 +263,7 @@ typedef struct one_hot_job {
         } \
         for (int64_t o = begin; o < end; o++, out += whole) { \
             for (int64_t i = 0; i < plan->inner; i++) { \
-                int64_t label = \
-                    ipu__integer_load(dtype, labels, o * plan->inner + i); \
+                int64_t label = ipu__integer_load(dtype, labels, o * plan->inner + i); \
                 if (label >= 0 && label < plan->depth) { \
                     out[label * plan->inner + i] = on; \
                 } \
@@ -280,13 +274,13 @@ typedef struct one_hot_job {
 static void
 make_one_hot(void *state, int64_t begin, int64_t end)
 {
-    const one_hot_job *job = state;
-    const one_hot_plan *plan = job->plan;
-    ipu_dtype dtype = job->call->spec->inputs[0].dtype;
-    const void *labels = job->call->inputs[0];
+    const ipu_kernel_call *call = state;
+    const one_hot_plan *plan = call->spec->prepared;
+    ipu_dtype dtype = call->spec->inputs[0].dtype;
+    const void *labels = call->inputs[0];
     int64_t whole = plan->depth * plan->inner;
     if (plan->zeros && whole > 0) {
-        memset(ipu__at_mutable(job->call->outputs[0], begin * whole * plan->bytes), 0,
+        memset(ipu__at_mutable(call->outputs[0], begin * whole * plan->bytes), 0,
                (size_t)((end - begin) * whole * plan->bytes));
     }
     IPU_BY_WIDTH(plan->bytes, FILL)
@@ -297,8 +291,8 @@ static ipu_status
 run_one_hot(const ipu_kernel_call *call)
 {
     const one_hot_plan *plan = call->spec->prepared;
-    one_hot_job job = {call, plan};
-    ipu__run_items(call->pool, plan->outer, plan->per_task, make_one_hot, &job);
+    ipu_kernel_call copy = *call;
+    ipu__run_items(call->pool, plan->outer, plan->per_task, make_one_hot, &copy);
     return IPU_OK;
 }
 

@@ -92,7 +92,7 @@ enum { IPU_STEP_PRODUCTS = 2, IPU_STEP_BUFFERS = 8 };
 
 typedef struct ipu__recurrent_plan ipu__recurrent_plan;
 
-/* What a thread works with: a block of rows from the first step to the last. */
+/* The work of a thread: a block of rows from the first step to the last. */
 typedef struct ipu__rows_block {
     const ipu_kernel_call *call;
     const ipu__recurrent_plan *plan;

@@ -8,14 +8,7 @@
 #include "kernels/math/element_math.h"
 #include "kernels/recurrent/recurrent_impl.h"
 
-#define LOOP(name, parameters, body) \
-    RECURRENT_TARGET static void name parameters \
-    { \
-        IPU_INDEPENDENT \
-        for (int64_t j = 0; j < n; j++) { \
-            body \
-        } \
-    }
+#define LOOP(...) IPU_LOOP(RECURRENT_TARGET, __VA_ARGS__)
 
 LOOP(add, (float *out, const float *a, const float *b, int64_t n), out[j] = a[j] + b[j];)
 LOOP(multiply, (float *out, const float *a, const float *b, int64_t n),

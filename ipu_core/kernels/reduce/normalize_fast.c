@@ -45,6 +45,8 @@ typedef struct normalize_job {
     const normalize_plan *plan;
     const ipu_kernel_call *call;
     int64_t first; /* the outer index whose workspace comes first */
+    /* what tasks do with chunk k */
+    void (*do_chunk)(const struct normalize_job *job, int64_t outer, int64_t k);
 } normalize_job;
 
 /* Of an outer index: what chunks and channels of it sum up to. */
@@ -369,20 +371,12 @@ make_outers(void *job, int64_t begin, int64_t end)
 }
 
 static void
-sum_chunks(void *job, int64_t begin, int64_t end)
+do_chunks(void *state, int64_t begin, int64_t end)
 {
-    int64_t chunks = ((const normalize_job *)job)->plan->chunks;
+    const normalize_job *job = state;
+    int64_t chunks = job->plan->chunks;
     for (int64_t i = begin; i < end; i++) {
-        sum_chunk(job, i / chunks, i % chunks);
-    }
-}
-
-static void
-finish_chunks(void *job, int64_t begin, int64_t end)
-{
-    int64_t chunks = ((const normalize_job *)job)->plan->chunks;
-    for (int64_t i = begin; i < end; i++) {
-        finish_chunk(job, i / chunks, i % chunks);
+        job->do_chunk(job, i / chunks, i % chunks);
     }
 }
 
@@ -390,7 +384,7 @@ static ipu_status
 run_down(const ipu_kernel_call *call)
 {
     const normalize_plan *plan = call->spec->prepared;
-    normalize_job job = {plan, call, 0};
+    normalize_job job = {plan, call, 0, sum_chunk};
     if (plan->n.outer >= MANY) {
         ipu__run_items(call->pool, plan->n.outer, 1, make_outers, &job);
     } else {
@@ -398,11 +392,12 @@ run_down(const ipu_kernel_call *call)
         for (int64_t outer = 0; plan->gradient && outer < plan->n.outer; outer++) {
             spread_means(&job, outer);
         }
-        ipu__run_items(call->pool, chunks, plan->per_task, sum_chunks, &job);
+        ipu__run_items(call->pool, chunks, plan->per_task, do_chunks, &job);
         for (int64_t outer = 0; outer < plan->n.outer; outer++) {
             join(&job, outer);
         }
-        ipu__run_items(call->pool, chunks, plan->per_task, finish_chunks, &job);
+        job.do_chunk = finish_chunk;
+        ipu__run_items(call->pool, chunks, plan->per_task, do_chunks, &job);
     }
     if (plan->gradient) {
         join_outer(&job);
@@ -500,7 +495,7 @@ static ipu_status
 run_along(const ipu_kernel_call *call)
 {
     const normalize_plan *plan = call->spec->prepared;
-    normalize_job job = {plan, call, 0};
+    normalize_job job = {plan, call, 0, NULL};
     int64_t n = plan->n.channels;
     if (!plan->gradient) {
         ipu__run_items(call->pool, plan->n.outer, plan->per_task, normalize_rows, &job);
@@ -525,7 +520,7 @@ run_rows(const ipu_kernel_call *call, int64_t begin, int64_t end)
 {
     const normalize_plan *plan = call->spec->prepared;
     for (int64_t outer = begin; outer < end; outer++) {
-        normalize_job job = {plan, call, outer};
+        normalize_job job = {plan, call, outer, NULL};
         (plan->along ? normalize_row : make_outer)(&job, outer);
     }
     return IPU_OK;

@@ -100,14 +100,15 @@ enum { WIDTH = 8 };
     DOWN(name, target, 4) \
     DOWN(name, target, 1) \
     target static void sum_##name(float *sum, const float *x, int64_t rows, \
-                                  int64_t step, int64_t n) \
-    { \
-        BLOCKS(sum_##name##_4(sum + j, x + j, rows, step), \
-               sum_##name##_1(sum + j, x + j, rows, step), \
-               sum[j] += x[i * step + j]) \
-    } \
-    target static void squares_##name(float *sum, const float *mean, const float *x, \
-                                      int64_t rows, int64_t step, int64_t n) \
+                                  int64_t step, int64_t n){BLOCKS( \
+        sum_##name##_4(sum + j, x + j, rows, step), \
+        sum_##name##_1(sum + j, x + j, rows, step), \
+        sum[j] += \
+        x[i * step + j])} target static void squares_##name(float *sum, \
+                                                            const float *mean, \
+                                                            const float *x, \
+                                                            int64_t rows, \
+                                                            int64_t step, int64_t n) \
     { \
         BLOCKS(squares_##name##_4(sum + j, mean + j, x + j, rows, step), \
                squares_##name##_1(sum + j, mean + j, x + j, rows, step), \
@@ -172,28 +173,21 @@ enum { WIDTH = 8 };
               dy[i] * factor[i] * (x[i] - mean)) \
         return total; \
     } \
-    target static void row_result_##name(float *y, const float *x, float mean, \
-                                         float s, const float *factor, \
-                                         const float *shift, int64_t n) \
-    { \
-        IPU_INDEPENDENT \
-        for (int64_t j = 0; j < n; j++) { \
-            y[j] = (x[j] - mean) * s * factor[j] + shift[j]; \
-        } \
-    } \
-    target static void row_gradient_##name( \
-        float *dx, float *factors, float *shifts, const float *x, const float *dy, \
-        const float *factor, float mean, float s, float tilt, float shift, int64_t n) \
-    { \
-        IPU_INDEPENDENT \
-        for (int64_t j = 0; j < n; j++) { \
-            float g = dy[j]; \
-            float z = (x[j] - mean) * s; \
-            factors[j] += g * z; \
-            shifts[j] += g; \
-            dx[j] = g * factor[j] * s - (z * tilt + shift); \
-        } \
-    } \
+    IPU_LOOP(target, row_result_##name, \
+             (float *y, const float *x, float mean, float s, const float *factor, \
+              const float *shift, int64_t n), \
+             y[j] = (x[j] - mean) * s * factor[j] + shift[j];) \
+    IPU_LOOP(target, row_gradient_##name, \
+             (float *dx, float *factors, float *shifts, const float *x, \
+              const float *dy, const float *factor, float mean, float s, float tilt, \
+              float shift, int64_t n), \
+             { \
+                 float g = dy[j]; \
+                 float z = (x[j] - mean) * s; \
+                 factors[j] += g * z; \
+                 shifts[j] += g; \
+                 dx[j] = g * factor[j] * s - (z * tilt + shift); \
+             }) \
     static const ipu__normalize_loops loops_##name = { \
         sum_##name,        squares_##name,    slopes_##name,      result_##name, \
         gradient_##name,   row_sum_##name,    row_squares_##name, row_plain_##name, \

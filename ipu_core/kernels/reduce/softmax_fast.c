@@ -23,7 +23,7 @@ enum {
     LONG_ROW = 64 /* elements from which on a row is worth a loop of its own */
 };
 
-/* What is done to whole batches of rows, by instruction set. */
+/* Functions over whole batches of rows, by instruction set. */
 typedef struct row_functions {
     void (*max)(float *max, const float *x, int64_t rows, int64_t n);
     void (*shift)(float *out, const float *x, const float *max, int64_t rows,
@@ -67,13 +67,8 @@ typedef struct row_functions {
             } \
         } \
     } \
-    target static void log_##suffix(float *out, const float *x, int64_t n) \
-    { \
-        IPU_INDEPENDENT \
-        for (int64_t j = 0; j < n; j++) { \
-            out[j] = ipu__log_f32(x[j]); \
-        } \
-    } \
+    IPU_LOOP(target, log_##suffix, (float *out, const float *x, int64_t n), \
+             out[j] = ipu__log_f32(x[j]);) \
     /* 0 * infinity has to be 0 */ \
     target static void terms_##suffix(float *out, const float *labels, const float *x, \
                                       const float *max, const float *log_sum, \
@@ -101,14 +96,9 @@ typedef struct row_functions {
             } \
         } \
     } \
-    target static void log_shift_##suffix(float *out, const float *x, float max, \
-                                          float log_sum, int64_t n) \
-    { \
-        IPU_INDEPENDENT \
-        for (int64_t j = 0; j < n; j++) { \
-            out[j] = x[j] - max - log_sum; \
-        } \
-    }
+    IPU_LOOP(target, log_shift_##suffix, \
+             (float *out, const float *x, float max, float log_sum, int64_t n), \
+             out[j] = x[j] - max - log_sum;)
 
 static void
 max_generic(float *max, const float *x, int64_t rows, int64_t n)
@@ -199,24 +189,11 @@ sum_avx2(float *sum, const float *x, int64_t rows, int64_t n)
     }
 }
 
-IPU_TARGET_AVX2 static void
-exp_negative_avx2(float *out, const float *x, int64_t n)
-{
-    IPU_INDEPENDENT
-    for (int64_t j = 0; j < n; j++) {
-        out[j] = ipu__exp_negative_f32(x[j]);
-    }
-}
-
-IPU_TARGET_AVX2 static void
-exp_below_avx2(float *out, const float *x, float max, int64_t n)
-{
-    IPU_INDEPENDENT
-    for (int64_t j = 0; j < n; j++) {
-        out[j] = ipu__exp_negative_f32(x[j] - max);
-    }
-}
-
+IPU_LOOP(IPU_TARGET_AVX2, exp_negative_avx2, (float *out, const float *x, int64_t n),
+         out[j] = ipu__exp_negative_f32(x[j]);)
+IPU_LOOP(IPU_TARGET_AVX2, exp_below_avx2,
+         (float *out, const float *x, float max, int64_t n),
+         out[j] = ipu__exp_negative_f32(x[j] - max);)
 ROW_LOOPS(avx2, IPU_TARGET_AVX2)
 static const row_functions rows_avx2 = {
     max_avx2,    shift_avx2, exp_negative_avx2, exp_below_avx2, sum_avx2,
