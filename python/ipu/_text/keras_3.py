@@ -221,6 +221,156 @@ ABSENT = (
         "StringLookup, CategoryEncoding and HashedCrossing.",
     ),
     Absent(
+        "ops",
+        "angle conj conjugate fft fft2 ifft2 imag irfft isreal istft polar real "
+        "rfft stft view_as_complex view_as_real",
+        "There are no complex numbers, and so no Fourier transforms, on an IPU.",
+        "Transform data with NumPy before the model gets them.",
+    ),
+    Absent(
+        "ops",
+        "adaptive_average_pool adaptive_max_pool",
+        "Windows whose sizes differ are not there.",
+        "Use keras.ops.average_pool and max_pool, or the global pooling layers.",
+    ),
+    Absent(
+        "ops",
+        "allclose",
+        "It is one call more.",
+        "Use keras.ops.all(keras.ops.isclose(x1, x2)).",
+    ),
+    Absent(
+        "ops",
+        "argpartition",
+        "Sorting a part is not there.",
+        "Use keras.ops.argsort or top_k.",
+    ),
+    Absent(
+        "ops",
+        "associative_scan",
+        "A scan goes from row to row.",
+        "Use keras.ops.scan, cumsum or cumprod.",
+    ),
+    Absent(
+        "ops",
+        "cdist corrcoef correlate",
+        "Distances and correlations are not there.",
+        "Write them with keras.ops.matmul, mean and conv.",
+    ),
+    Absent(
+        "ops",
+        "ctc_decode",
+        "The search for labels is of TensorFlow.",
+        "Use tf.nn.ctc_greedy_decoder or ctc_beam_search_decoder.",
+    ),
+    Absent(
+        "ops",
+        "depth_to_space space_to_depth",
+        "They have their names of TensorFlow.",
+        "Use tf.nn.depth_to_space and space_to_depth.",
+    ),
+    Absent(
+        "ops",
+        "diagflat",
+        "A diagonal is flat here.",
+        "Use keras.ops.diag(keras.ops.ravel(x)).",
+    ),
+    Absent(
+        "ops",
+        "dsplit hsplit vsplit dstack",
+        "Of these there are those that say the axis.",
+        "Use keras.ops.split and concatenate.",
+    ),
+    Absent(
+        "ops",
+        "eig",
+        "Eigenvalues of matrices that are not symmetric are complex.",
+        "Use keras.ops.eigh, which takes symmetric ones.",
+    ),
+    Absent(
+        "ops",
+        "erfc i0 matrix_rank lu_factor pinv unique segment_min segment_prod",
+        "They have their names of TensorFlow.",
+        "Use tf.math.erfc, bessel_i0, unsorted_segment_min and "
+        "unsorted_segment_prod, tf.linalg.matrix_rank, lu and pinv, and "
+        "tf.unique.",
+    ),
+    Absent(
+        "ops",
+        "fabs fmax fmin fmod ldexp ptp",
+        "They are other names, or one call more.",
+        "Use keras.ops.abs, maximum, minimum, mod, max, min and power.",
+    ),
+    Absent(
+        "ops",
+        "fold unfold",
+        "Windows have the order of TensorFlow.",
+        "Use keras.ops.image.extract_patches.",
+    ),
+    Absent(
+        "ops",
+        "gcd geomspace lcm",
+        "They are for numbers that are known.",
+        "Use NumPy.",
+    ),
+    Absent(
+        "ops",
+        "histogram",
+        "It has its name of TensorFlow.",
+        "Use tf.histogram_fixed_width.",
+    ),
+    Absent(
+        "ops",
+        "jvp",
+        "Derivatives go back from results.",
+        "Use tf.GradientTape.",
+    ),
+    Absent(
+        "ops",
+        "nanargmax nanargmin nancumprod nancumsum nanmax nanmean nanmedian "
+        "nanmin nanpercentile nanprod nanquantile nanstd nansum nanvar",
+        "Functions that pass over what is no number are not there.",
+        "Use keras.ops.isnan and where before, or nan_to_num.",
+    ),
+    Absent(
+        "ops",
+        "percentile",
+        "It is keras.ops.quantile of hundredths.",
+        "Use keras.ops.quantile.",
+    ),
+    Absent(
+        "ops",
+        "rearrange",
+        "Axes with names are not there.",
+        "Use keras.ops.reshape and transpose, or the package einops.",
+    ),
+    Absent(
+        "ops",
+        "vectorize",
+        "Functions are called on rows.",
+        "Use keras.ops.vectorized_map.",
+    ),
+    Absent(
+        "ops",
+        "view",
+        "It has its name of TensorFlow.",
+        "Use tf.bitcast.",
+    ),
+    Absent(
+        "ops.image",
+        "affine_transform elastic_transform gaussian_blur map_coordinates "
+        "perspective_transform scale_and_translate",
+        "Of keras.ops.image there is what keeps pixels on a grid.",
+        "Use keras.layers.RandomRotation and its kind, or "
+        "keras.preprocessing.image.apply_affine_transform.",
+    ),
+    Absent(
+        "ops.image",
+        "extract_patches_3d sobel_edges ssim",
+        "They have their names of TensorFlow, or are not there.",
+        "Use tf.image.sobel_edges, ssim and extract_patches.",
+    ),
+    Absent(
         "utils",
         "audio_dataset_from_directory",
         "Files of sounds are not read.",
@@ -233,13 +383,6 @@ ABSENT = (
         "Functions for boxes are not there.",
         "Use tf.image, which has non_max_suppression, crop_and_resize and "
         "draw_bounding_boxes.",
-    ),
-    Absent(
-        "utils",
-        "disable_interactive_logging enable_interactive_logging "
-        "is_interactive_logging_enabled",
-        "What a run prints is said in its call.",
-        "Give fit, evaluate and predict verbose=0, 1 or 2.",
     ),
     Absent(
         "utils",

@@ -88,35 +88,6 @@ _COLUMNS = Later(
 )
 _CUSTOM = Later("Code for the hardware cannot be run here.", "Write it with tf ops.")
 
-# of keras.ops: what is not there, and what to use
-_OPS = {
-    "angle conj conjugate fft fft2 ifft2 imag irfft isreal istft real rfft stft "
-    "view_as_complex view_as_real": (
-        "There are no complex numbers, and so no Fourier transforms, on an IPU.",
-        "Transform data with NumPy before the model gets them.",
-    ),
-    "affine_transform elastic_transform gaussian_blur map_coordinates "
-    "perspective_transform scale_and_translate": (
-        "Of keras.ops.image there is what keeps pixels on a grid.",
-        "Use keras.layers.RandomRotation and its kind, or "
-        "keras.preprocessing.image.apply_affine_transform.",
-    ),
-    "associative_scan": ("", "Use keras.ops.scan."),
-    "argpartition": ("", "Use keras.ops.argsort or top_k."),
-    "correlate": ("", "Use keras.ops.conv."),
-    "ctc_decode": ("", "Use tf.nn.ctc_greedy_decoder or ctc_beam_search_decoder."),
-    "eig": ("", "Use keras.ops.eigh, which takes symmetric matrices."),
-    "histogram": ("", "Use tf.histogram_fixed_width."),
-    "jvp": ("", "Use tf.GradientTape."),
-    "lu_factor": ("", "Use tf.linalg.lu."),
-    "percentile": ("", "Use keras.ops.quantile."),
-    "sparse_plus sparsemax": (
-        "",
-        "Use keras.activations.sparse_plus and sparsemax.",
-    ),
-    "vectorize": ("", "Use keras.ops.vectorized_map."),
-}
-
 _RULES: tuple[tuple[str, Later], ...] = (
     *((keras_3.pattern(row), Later(row.topic, row.instead)) for row in keras_3.ABSENT),
     (
@@ -193,13 +164,6 @@ _RULES: tuple[tuple[str, Later], ...] = (
             r"make_initializable_iterator \w*XLATestCase xla_test GraphDef FIFOQueue"
         ),
         _SESSION,
-    ),
-    *(
-        (
-            rf"keras\.ops\.(?:image\.)?(?:{'|'.join(names.split())})$",
-            Later(why or "Not all of keras.ops is there.", instead),
-        )
-        for names, (why, instead) in _OPS.items()
     ),
 )
 

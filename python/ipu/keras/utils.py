@@ -57,6 +57,11 @@ from ipu.keras.backend import (
     floatx as _floatx,
     is_keras_tensor as is_keras_tensor,
 )
+from ipu.keras.config import (
+    disable_interactive_logging as disable_interactive_logging,
+    enable_interactive_logging as enable_interactive_logging,
+    is_interactive_logging_enabled as is_interactive_logging_enabled,
+)
 from ipu.keras.engine.symbols.keras_tensor import get_source_inputs as get_source_inputs
 from ipu.keras.preprocessing.sequence import pad_sequences as pad_sequences
 

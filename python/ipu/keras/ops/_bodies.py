@@ -470,11 +470,6 @@ def dot_product_attention(
     return tf.einsum("bnts,bsnh->btnh", tf.nn.softmax(scores), v)
 
 
-def glu(x: Any, axis: int = -1) -> Any:
-    first, second = tf.split(floats(x), 2, axis)
-    return first * tf.sigmoid(second)
-
-
 def one_hot(x: Any, num_classes: int, axis: int = -1, dtype: Any = None) -> Any:
     return tf.one_hot(tensor(x, "int32"), num_classes, axis=axis, dtype=dtype_of(dtype))
 

@@ -25,7 +25,7 @@ from ipu.keras._backend_state import state
 from ipu.tf._tensor.dispatch import composite
 
 Function = Callable[..., Any]
-KINDS = (tf.Tensor, tf.Variable)
+_PLAIN = (bool, int, float, str, np.ndarray, np.generic)
 _PROMPT = ">>>"
 # what Python and NumPy say of arguments inside of the package, not to its users
 _TERSE = re.compile(
@@ -94,21 +94,18 @@ def _explained(function: Function, path: str) -> Function:
 
 def tensor(x: Any, dtype: Any = None) -> tf.Tensor:
     """Convert to a tensor; numbers, lists and arrays of 64 bits have 32."""
-    if isinstance(x, KINDS):
-        return tf.convert_to_tensor(x) if dtype is None else tf.cast(x, dtype)
-    if isinstance(x, (list, tuple)) and any(
-        isinstance(one, KINDS) for one in tf.nest.flatten(x)
-    ):
-        return tf.stack([tensor(one, dtype) for one in x])
+    if type(x) is tf.Tensor and dtype is None:
+        return x
+    if isinstance(x, (list, tuple)):
+        if not all(isinstance(one, _PLAIN) for one in tf.nest.flatten(x)):
+            return tf.stack([tensor(one, dtype) for one in x])
+    elif not isinstance(x, _PLAIN):
+        found = tf.convert_to_tensor(x)
+        return found if dtype is None else tf.cast(found, dtype)
     array = np.asarray(x)
-    narrow = {"float64": state.floatx, "int64": "int32", "uint64": "uint32"}
-    if array.dtype.kind not in "biufSU":
-        raise TypeError(
-            "Expected numbers: a tensor, an array, a number or a list of them. "
-            f"Received: {x!r} ({type(x).__name__})."
-        )
     if dtype is not None:
         return tf.convert_to_tensor(array.astype(tf.as_dtype(dtype).as_numpy_dtype))
+    narrow = {"float64": state.floatx, "int64": "int32", "uint64": "uint32"}
     return tf.convert_to_tensor(array, narrow.get(array.dtype.name))
 
 
@@ -145,6 +142,12 @@ def _joined(a: np.dtype[Any], b: np.dtype[Any]) -> np.dtype[Any]:
 
 def pair(*values: Any) -> Any:
     """Convert to tensors of one dtype."""
+    first, last = values[0], values[-1]
+    if type(first) is tf.Tensor and len(values) == 2:
+        if type(last) is tf.Tensor and first.dtype == last.dtype:
+            return values
+        if type(last) is float and first.dtype.is_floating:
+            return first, tensor(last, first.dtype)
     kind = result_type(*values)
     return [tensor(value, kind) for value in values]
 

@@ -9,39 +9,33 @@ import numpy as np
 
 from ipu import tf
 from ipu._text.exports import export, offered
-from ipu.keras import backend
+from ipu.keras import activations as a, backend
 from ipu.keras.ops import _bodies as b, _table as t
 from ipu.keras.ops._table import floating as _floating, op as _op
 
 _f = t.floats
 
 
-def _hard_sigmoid(x: tf.Tensor) -> tf.Tensor:
-    return tf.nn.relu6(x + 3.0) / 6.0
-
-
 # fmt: off
 # --- activations
-celu = _op(lambda x, alpha=1.0: tf.maximum(_f(x), 0.0) + alpha *
-    tf.math.expm1(tf.minimum(_f(x), 0.0) / alpha), "Give x above 0, and alpha (exp(x / "
-    "alpha) - 1) below", "celu([-1.0, 1.0]) -> [-0.632, 1.0]")
-elu = _op(lambda x, alpha=1.0: tf.nn.elu(_f(x)) if alpha == 1 else tf.where(_f(x) > 0,
-    _f(x), alpha * tf.math.expm1(tf.minimum(_f(x), 0.0))), "Give x above 0, and alpha "
-    "(exp(x) - 1) below", "elu([-1.0, 1.0]) -> [-0.632, 1.0]")
+celu = _op(lambda x, alpha=1.0: a.celu(_f(x), alpha), "Give x above 0, and alpha "
+    "(exp(x / alpha) - 1) below", "celu([-1.0, 1.0]) -> [-0.632, 1.0]")
+elu = _op(lambda x, alpha=1.0: a.elu(_f(x), alpha), "Give x above 0, and alpha (exp(x) "
+    "- 1) below", "elu([-1.0, 1.0]) -> [-0.632, 1.0]")
 gelu = _op(lambda x, approximate=True: tf.nn.gelu(_f(x), approximate),
     "Give x times the normal distribution at x, or about so", "gelu([0.0, 1.0]) -> "
     "[0.0, 0.841]")
-glu = _op(b.glu, "Give the first half times the sigmoid of the second",
-    "glu([1.0, 0.0]) -> [0.5]")
-hard_shrink = _op(lambda x, threshold=0.5: tf.where(tf.abs(_f(x)) > threshold, _f(x),
-    0.0), "Put what is near 0 to 0", "hard_shrink([0.2, 1.0]) -> [0.0, 1.0]")
-hard_sigmoid = _floating(_hard_sigmoid, "Give x / 6 + 1 / 2 between 0 and 1",
-    "hard_sigmoid([0.0, 9.0]) -> [0.5, 1.0]")
-hard_silu = _floating(lambda x: x * _hard_sigmoid(x), "Give x times its hard sigmoid",
+glu = _op(lambda x, axis=-1: a.glu(_f(x), axis), "Give the first half times the "
+    "sigmoid of the second", "glu([1.0, 0.0]) -> [0.5]")
+hard_shrink = _op(lambda x, threshold=0.5: a.hard_shrink(_f(x), threshold),
+    "Put what is near 0 to 0", "hard_shrink([0.2, 1.0]) -> [0.0, 1.0]")
+hard_sigmoid = _floating(lambda x: tf.nn.relu6(x + 3.0) / 6.0,
+    "Give x / 6 + 1 / 2 between 0 and 1", "hard_sigmoid([0.0, 9.0]) -> [0.5, 1.0]")
+hard_silu = _floating(a.hard_silu, "Give x times its hard sigmoid",
     "hard_silu([0.0, 9.0]) -> [0.0, 9.0]")
 hard_swish = hard_silu
-hard_tanh = _floating(lambda x: tf.clip_by_value(x, -1.0, 1.0), "Cut at -1 and 1",
-    "hard_tanh([-3.0, 0.5]) -> [-1.0, 0.5]")
+hard_tanh = _floating(a.hard_tanh, "Cut at -1 and 1", "hard_tanh([-3.0, 0.5]) -> "
+    "[-1.0, 0.5]")
 leaky_relu = _op(lambda x, negative_slope=0.2: tf.nn.leaky_relu(_f(x), negative_slope),
     "Give x above 0, and a part of it below", "leaky_relu([-1.0, 1.0]) -> [-0.2, 1.0]")
 log_sigmoid = _floating(tf.math.log_sigmoid, "Give the logarithm of the sigmoid",
@@ -56,24 +50,28 @@ selu = _floating(tf.nn.selu, "Give the scaled ELU", "selu([0.0, 1.0]) -> [0.0, 1
 sigmoid = _floating(tf.sigmoid, "Give 1 / (1 + exp(-x))", "sigmoid([0.0]) -> [0.5]")
 silu = _floating(tf.nn.silu, "Give x times its sigmoid", "silu([0.0, 1.0]) -> [0.0, "
     "0.731]")
-soft_shrink = _op(lambda x, threshold=0.5: tf.sign(_f(x)) * tf.maximum(tf.abs(_f(x)) -
-    threshold, 0.0), "Move towards 0", "soft_shrink([0.2, 1.0]) -> [0.0, 0.5]")
+soft_shrink = _op(lambda x, threshold=0.5: a.soft_shrink(_f(x), threshold),
+    "Move towards 0", "soft_shrink([0.2, 1.0]) -> [0.0, 0.5]")
 softmax = _op(lambda x, axis=-1: tf.nn.softmax(_f(x), axis), "Give the probabilities "
     "that logits stand for", "softmax([0.0, 0.0]) -> [0.5, 0.5]")
 softplus = _floating(tf.math.softplus, "Give log(1 + exp(x))",
     "softplus([0.0]) -> [0.693]")
 softsign = _floating(tf.nn.softsign, "Give x / (1 + abs(x))", "softsign([1.0]) -> "
     "[0.5]")
-sparse_sigmoid = _floating(lambda x: tf.clip_by_value((x + 1.0) / 2.0, 0.0, 1.0),
-    "Give (x + 1) / 2 between 0 and 1", "sparse_sigmoid([0.0, 3.0]) -> [0.5, 1.0]")
-squareplus = _op(lambda x, b=4: (_f(x) + tf.sqrt(tf.square(_f(x)) + float(b))) / 2.0,
-    "Give (x + sqrt(x**2 + b)) / 2", "squareplus([0.0]) -> [1.0]")
+sparse_plus = _floating(a.sparse_plus, "Give the integral of the sparse sigmoid",
+    "sparse_plus([-2.0, 0.0, 2.0]) -> [0.0, 0.25, 2.0]")
+sparse_sigmoid = _floating(a.sparse_sigmoid, "Give (x + 1) / 2 between 0 and 1",
+    "sparse_sigmoid([0.0, 3.0]) -> [0.5, 1.0]")
+sparsemax = _op(lambda x, axis=-1: a.sparsemax(_f(x), axis), "Give the nearest "
+    "probabilities, of which some are 0", "sparsemax([0.0, 3.0]) -> [0.0, 1.0]")
+squareplus = _op(lambda x, b=4: a.squareplus(_f(x), b), "Give (x + sqrt(x**2 + b)) / 2",
+    "squareplus([0.0]) -> [1.0]")
 swish = silu
-tanh_shrink = _floating(lambda x: x - tf.tanh(x), "Give x - tanh(x)",
-    "tanh_shrink([0.0]) -> [0.0]")
-threshold = _op(lambda x, threshold, default_value: tf.where(_f(x) > threshold, _f(x),
-    tf.cast(default_value, _f(x).dtype)), "Replace what is not above a threshold",
-    "threshold([0.0, 2.0], 1.0, 9.0) -> [9.0, 2.0]")
+tanh_shrink = _floating(a.tanh_shrink, "Give x - tanh(x)", "tanh_shrink([0.0]) -> "
+    "[0.0]")
+threshold = _op(lambda x, threshold, default_value: a.threshold(_f(x), threshold,
+    default_value), "Replace what is not above a threshold", "threshold([0.0, 2.0], "
+    "1.0, 9.0) -> [9.0, 2.0]")
 
 # --- windows
 average_pool = _op(b.pool("AVG"), "Give the means of windows",
