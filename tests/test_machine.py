@@ -6,6 +6,9 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -335,6 +338,43 @@ def test_accounts_of_models() -> None:
         unbuilt.account()
     spec = tf.TensorSpec([8, 4])
     assert unbuilt.account(spec, tf.TensorSpec([8, 2])).samples == 8
+
+
+PROGRAM = """
+import numpy as np
+import tensorflow as tf
+model = tf.keras.Sequential([tf.keras.layers.Dense(4, input_shape=(8,))])
+model.compile("adam", "mse")
+x, y = np.zeros((100, 8)), np.zeros((100, 4))
+if {of_data_set}:
+    model.fit(tf.data.Dataset.from_tensor_slices((x, y)).batch(20))
+else:
+    model.fit(x, y, batch_size=20)
+print("trained")
+"""
+
+
+@pytest.mark.parametrize("of_data_set", [False, True])
+def test_the_command_accounts_the_first_fit(tmp_path: Path, of_data_set: bool) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM.format(of_data_set=of_data_set))
+    command = [sys.executable, "-m", "ipu", "account", "--machine", "bow"]
+    size = ["--batch-size", "20"]  # a last batch may be smaller
+    done = subprocess.run(
+        [*command, "--what-if", "tiles=100", "--json", *size, str(program)],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    data = json.loads(done.stdout)  # and nothing is trained
+    assert data["machine"]["tiles"] == 100 and data["samples"] == 20
+    wrong = subprocess.run(
+        [*command, "--what-if", "tile=3", str(program)], capture_output=True, text=True
+    )
+    assert wrong.returncode == 2 and "Did you mean 'tiles'" in wrong.stderr
+    program.write_text("print(1)")
+    none = subprocess.run([*command, str(program)], capture_output=True, text=True)
+    assert none.returncode == 1 and "no model's fit" in none.stderr
 
 
 def test_loops_count_their_turns() -> None:

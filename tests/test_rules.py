@@ -199,7 +199,7 @@ tf.* eager tf._ops.matrix_functions tf._ops.special tf._ops.spectral tf._ops.sys
 tf.data tf.io tf.lookup tf.summary ipu_infeed_queue ipu_outfeed_queue
 tf tf.test tf._testing
 _loops ops loops scopes sharding autoshard gradient_accumulation _reports profiler \
-    machine     cross_replica_ops ipu_compiler functional_ops pipelining_ops rnn_ops
+    machine cross_replica_ops ipu_compiler functional_ops pipelining_ops rnn_ops
 keras.*
 keras.engine keras.callbacks keras._files keras._functions
 keras.layers

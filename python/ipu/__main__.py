@@ -10,12 +10,18 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from ipu._commands import check, mnist, profile, run
+from ipu._commands import account, check, mnist, profile, run
 from ipu._version import __version__
 
 __all__ = ["main"]
 
-_COMMANDS = {"run": run, "check": check, "profile": profile, "mnist": mnist}
+_COMMANDS = {
+    "run": run,
+    "check": check,
+    "profile": profile,
+    "account": account,
+    "mnist": mnist,
+}
 
 
 class _Parser(argparse.ArgumentParser):

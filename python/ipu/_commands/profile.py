@@ -29,7 +29,8 @@ def _steps(text: str) -> tuple[int, int]:
     return steps
 
 
-def _positive(text: str) -> int:
+def positive(text: str) -> int:
+    """A number from 1 on, as an option."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 on")
     return int(text)
@@ -44,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--trace", metavar="FILE", help="write a trace for https://ui.perfetto.dev"
     )
     parser.add_argument(
-        "--top", type=_positive, default=10, help="how many ops and lines to show"
+        "--top", type=positive, default=10, help="how many ops and lines to show"
     )
     parser.add_argument(
         "--steps",

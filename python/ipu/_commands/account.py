@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: MIT
+"""Tell what a program's training step would cost on an IPU, without training.
+
+The program runs as python -m ipu run would run it, up to its first call of a model's
+fit, which is not made: it prints the account of that step, and the program ends.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+from ipu._commands import run as run_command
+from ipu._commands.profile import positive
+
+HELP = "tell what a program's training step would cost on an IPU"
+
+
+def _change(text: str) -> tuple[str, float]:
+    name, equals, value = text.partition("=")
+    try:
+        number = float(value)
+    except ValueError:
+        number = float("nan")
+    if not equals or number != number:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a field=number")
+    return name, number
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.usage = (
+        "python -m ipu account [options] (program.py | -m module) [arguments]"
+    )
+    parser.add_argument(
+        "--machine", default="gc200", help="gc2, gc200 (if left out), bow or c600"
+    )
+    parser.add_argument(
+        "--what-if",
+        type=_change,
+        action="append",
+        default=[],
+        metavar="FIELD=NUMBER",
+        help="change the machine: tiles=2944; may be given several times",
+    )
+    parser.add_argument(
+        "--batch-size",
+        type=positive,
+        default=32,
+        help="where the data do not tell it; 32 if left out",
+    )
+    parser.add_argument("--json", action="store_true", help="print it as JSON")
+    run_command.add_program_arguments(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the program up to its first fit; the exit status is 0 if there was one."""
+    from ipu.keras.engine.training.trainer import Trainer
+    from ipu.machine import Machine
+
+    run_command.require_program(options)
+    try:
+        machine = Machine(options.machine, **dict(options.what_if))
+    except (TypeError, ValueError) as error:
+        print(f"python -m ipu account: {error}", file=sys.stderr)
+        return 2
+
+    def account(model: Any, x: Any = None, y: Any = None, *args: Any, **kw: Any) -> Any:
+        given = args[0] if args else kw.get("batch_size")
+        element = _specs(x, y, given or options.batch_size, given is not None)
+        found = model.account(*element, machine=machine)
+        print(found.to_json() if options.json else found)
+        sys.stdout.flush()
+        raise SystemExit(0)
+
+    fit = Trainer.fit
+    Trainer.fit = account  # type: ignore[method-assign, assignment]
+    try:
+        run_command.run(options)
+    finally:
+        Trainer.fit = fit  # type: ignore[method-assign]
+    print(
+        "The program called no model's fit: there is nothing to account. See "
+        "ipu.machine.estimate for functions.",
+        file=sys.stderr,
+    )
+    return 1
+
+
+def _specs(x: Any, y: Any, batch: int, is_given: bool) -> tuple[Any, Any]:
+    """What a batch of the data given to fit looks like."""
+    from ipu import tf
+
+    spec = getattr(x, "element_spec", None)
+    if spec is not None:
+        x, y = spec[:2]
+
+    def of_batch(one: Any) -> Any:
+        if not hasattr(one, "shape"):
+            raise ValueError(
+                "The shapes of the data for fit are not known before it reads them: "
+                f"{type(one).__name__}. Use ipu.machine.estimate in the program."
+            )
+        sizes = list(one.shape)
+        if spec is None or is_given or sizes[0] is None:
+            sizes[0] = batch
+        dtype = tf.as_dtype(one.dtype)
+        narrow = {tf.float64: tf.float32, tf.int64: tf.int32, tf.uint8: tf.float32}
+        return tf.TensorSpec(sizes, narrow.get(dtype, dtype))
+
+    return tf.nest.map_structure(of_batch, x), tf.nest.map_structure(of_batch, y)
