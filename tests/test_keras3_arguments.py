@@ -6,8 +6,11 @@ Numbers in the tests are what Keras 3.15.1 gave for the same arrays.
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 
@@ -128,3 +131,52 @@ def test_axis_of_classes() -> None:
     metric = keras.metrics.CategoricalCrossentropy(axis=1)
     expected = -np.mean(np.log((y_true * y_pred).sum(1)))
     assert float(metric(y_true, y_pred)) == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("use_gate", [False, True])
+@pytest.mark.parametrize("window", [None, 2])
+def test_attention_through_gates_and_windows(window: Any, use_gate: bool) -> None:
+    """With as many heads of keys as of queries both kinds of attention are one."""
+    x = RNG.normal(size=(2, 5, 6)).astype("f")
+    options = {"sliding_window": window, "use_gate": use_gate}
+    one = keras.layers.MultiHeadAttention(4, 3, flash_attention=False, **options)
+    other = keras.layers.GroupQueryAttention(3, 4, 4, **options)
+    one(x, x), other(x, x)
+    other.set_weights(one.get_weights())
+    np.testing.assert_array_equal(one(x, x), other(x, x))
+    again = type(one).from_config(one.get_config())
+    assert again.use_gate is use_gate and again.sliding_window == window
+    with pytest.raises(ValueError, match="`sliding_window` must be a positive integer"):
+        keras.layers.MultiHeadAttention(4, 3, sliding_window=0)
+
+
+@pytest.mark.parametrize("use_gate", [False, True])
+def test_files_of_attention(use_gate: bool, tmp_path: Path) -> None:
+    x = RNG.normal(size=(2, 5, 6)).astype("f")
+    place = keras.layers.Input((5, 6))
+    layer = keras.layers.MultiHeadAttention(2, 3, use_gate=use_gate)
+    model = keras.Model(place, layer(place, place))
+    for suffix in (".keras", ".safetensors", ".h5"):
+        model.save(tmp_path / f"model{suffix}")
+        again = keras.models.load_model(tmp_path / f"model{suffix}")
+        np.testing.assert_array_equal(again.predict(x), model.predict(x))
+
+
+def test_keras_2_is_told_what_it_knows(tmp_path: Path) -> None:
+    place = keras.layers.Input((5, 6))
+    x = keras.layers.GaussianNoise(0.1)(place)
+    x = keras.layers.GaussianDropout(0.1, seed=3)(x)
+    model = keras.Model(place, keras.layers.MultiHeadAttention(2, 3)(x, x))
+    model.compile("sgd", "mse", metrics=[keras.metrics.MeanIoU(2)])
+    model.save(tmp_path / "model.h5")
+    with h5py.File(tmp_path / "model.h5") as file:
+        layers = json.loads(file.attrs["model_config"])["config"]["layers"]
+        told = json.loads(file.attrs["training_config"])
+    configs = {layer["class_name"]: layer["config"] for layer in layers}
+    assert "seed" not in configs["GaussianNoise"]
+    assert configs["GaussianDropout"]["seed"] == 3
+    assert not {"use_gate", "sliding_window"} & set(configs["MultiHeadAttention"])
+    (metric,) = told["metrics"]
+    assert set(metric["config"]) == {"name", "dtype", "num_classes"}
+    again = keras.models.load_model(tmp_path / "model.h5")
+    assert again.layers[1].seed is None

@@ -39,6 +39,7 @@ def save_model(
 ) -> None:
     """Write a model."""
     config = keras2_config.of_model(json.loads(model_config.to_json(model)))
+    config = keras2_config.without_newer(config)
     with h5py(path).File(target, "w") as file:
         _note_versions(file)
         file.attrs["model_config"] = json.dumps(config)
@@ -48,6 +49,7 @@ def save_model(
         told = {**training, "optimizer_config": training["optimizer"]}
         del told["optimizer"]
         told["loss"] = _whole_names(told["loss"])
+        told = keras2_config.without_newer(told)
         file.attrs["training_config"] = json.dumps(told)
         if random is not None:
             file.attrs[_RANDOM] = random

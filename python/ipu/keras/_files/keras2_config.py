@@ -15,7 +15,35 @@ from typing import Any
 
 from ipu.keras import _serialization
 
-__all__ = ["of_model"]
+__all__ = ["of_model", "without_newer"]
+
+# what Keras 2.6 does not take, and the values that mean the same as leaving it out
+_NEWER: dict[str, dict[str, Any]] = {
+    "GaussianDropout": {"seed": None},
+    "GaussianNoise": {"seed": None},
+    "MeanIoU": {
+        "axis": -1,
+        "ignore_class": None,
+        "sparse_y_pred": True,
+        "sparse_y_true": True,
+    },
+    "MultiHeadAttention": {"sliding_window": None, "use_gate": False},
+}
+
+
+def without_newer(value: Any) -> Any:
+    """Give configurations without arguments of later versions that say nothing."""
+    if isinstance(value, list):
+        return [without_newer(item) for item in value]
+    if not isinstance(value, Mapping):
+        return value
+    made = {key: without_newer(item) for key, item in value.items()}
+    newer = _NEWER.get(str(made.get("class_name")), {})
+    if isinstance(made.get("config"), dict):
+        for key, harmless in newer.items():
+            if made["config"].get(key, harmless) == harmless:
+                made["config"].pop(key, None)
+    return made
 
 
 def of_model(described: dict[str, Any]) -> dict[str, Any]:

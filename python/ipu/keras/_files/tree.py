@@ -21,6 +21,7 @@ _PARTS = {
     "MultiHeadAttention": {
         "query": "query_dense",
         "key": "key_dense",
+        "gate": "_gate_dense",
         "value": "value_dense",
         "attention_output": "output_dense",
     },

@@ -225,10 +225,13 @@ class _HeadAttention(Layer, KernelAttributes):
     """Several attentions side by side, each on its own projection of the features."""
 
     dropout: float
-    _window: int | None = None
+    use_gate: bool
 
-    def __init__(self, **kwargs: Any) -> None:
+    def __init__(self, sliding_window: int | None, /, **kwargs: Any) -> None:
+        if sliding_window is not None:
+            sliding_window = checked_int("sliding_window", sliding_window, 1)
         super().__init__(**kwargs)
+        self._window = sliding_window
         self.supports_masking = True
         self._projections: dict[str, tuple[Any, Any]] = {}
 
@@ -247,7 +250,9 @@ class _HeadAttention(Layer, KernelAttributes):
 
     def _gated(self, mixed: Tensor, query: Tensor) -> Tensor:
         """What is attended to, before the last projection."""
-        return mixed
+        if not self.use_gate:
+            return mixed
+        return mixed * tf.nn.sigmoid(self._heads("gate", query))
 
     def __call__(self, query: Any, value: Any = None, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
         """Attend; ``key`` is ``value`` where it is not given."""
@@ -374,9 +379,15 @@ class MultiHeadAttention(_HeadAttention):
         activity_regularizer: A penalty on the result.
         kernel_constraint: What is made of the projections after each update.
         bias_constraint: What is made of their biases.
+        sliding_window: A query sees keys that are less than so many steps away; None
+            for all.
+        flash_attention: Accepted; attention is one op as it is.
+        use_gate: Whether a projection of the query, through a sigmoid, multiplies what
+            is attended to.
 
     Raises:
-        ValueError: ``attention_axes`` names another axis.
+        ValueError: ``attention_axes`` names another axis; ``sliding_window`` is not a
+            positive integer.
 
     Example:
         >>> layer = MultiHeadAttention(num_heads=2, key_dim=3)
@@ -387,7 +398,7 @@ class MultiHeadAttention(_HeadAttention):
 
     num_heads: int
     key_dim: int
-    _left_out = ("attention_axes",)
+    _left_out = ("attention_axes", "flash_attention")
 
     def __init__(
         self,
@@ -405,9 +416,13 @@ class MultiHeadAttention(_HeadAttention):
         activity_regularizer: Any = None,
         kernel_constraint: Any = None,
         bias_constraint: Any = None,
+        *,
+        sliding_window: int | None = None,
+        flash_attention: bool | None = None,
+        use_gate: bool = False,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
+        super().__init__(sliding_window, **kwargs)
         keep(self, locals())
         if attention_axes not in (None, 1, (1,), [1]):
             raise ValueError(
@@ -427,6 +442,9 @@ class MultiHeadAttention(_HeadAttention):
         out = self._output_shape or query
         self._project("query", (query, heads, size), (heads, size))
         self._project("key", (key, heads, size), (heads, size))
+        if self.use_gate:
+            of_gate = (heads, self.value_dim)
+            self._project("gate", (query, *of_gate), of_gate)
         self._project("value", (value, heads, self.value_dim), (heads, self.value_dim))
         self._project("attention_output", (heads, self.value_dim, out), (out,))
         self.built = True
@@ -471,7 +489,6 @@ class GroupQueryAttention(_HeadAttention):
     head_dim: int
     num_query_heads: int
     num_key_value_heads: int
-    use_gate: bool
     _left_out = ("flash_attention",)
 
     def __init__(
@@ -506,11 +523,8 @@ class GroupQueryAttention(_HeadAttention):
         dropout = checked_number(
             "dropout", dropout, "a number in [0, 1)", lambda rate: 0 <= rate < 1
         )
-        if sliding_window is not None:
-            sliding_window = checked_int("sliding_window", sliding_window, 1)
-        super().__init__(**kwargs)
+        super().__init__(sliding_window, **kwargs)
         keep(self, locals())
-        self._window = sliding_window
 
     @property
     def _head_size(self) -> int:
@@ -532,8 +546,3 @@ class GroupQueryAttention(_HeadAttention):
 
     def _for_each_query(self, heads: Tensor) -> Tensor:
         return tf.repeat(heads, self.num_query_heads // self.num_key_value_heads, 1)
-
-    def _gated(self, mixed: Tensor, query: Tensor) -> Tensor:
-        if not self.use_gate:
-            return mixed
-        return mixed * tf.nn.sigmoid(self._heads("gate", query))
