@@ -11,6 +11,7 @@ import importlib
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -480,3 +481,36 @@ import ipu.tf.metrics
 assert ipu.tf.metrics is keras.metrics
 """
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+OLD_NAMES = """
+gradient_accumulation.GradientAccumulationReductionMethod IPUInfeedQueue
+IPUOutfeedQueue function outlined_function
+optimizers.GradientAccumulationReductionMethod
+optimizers.gradient_accumulation_optimizer.GradientAccumulationReductionMethod
+keras.PipelineSequential keras.layers.CTCInferenceLayer
+keras.layers.CTCPredictionsLayer eager.backprop.GradientCaptureTape
+keras.optimizers.CrossReplicaOptimizer pipelining_ops.pipeline
+ops.pipelining_ops.pipeline functional_ops.outlined_function
+""".split()
+KERAS_NAMES = """
+ipu.PipelineStage ipu.optimizers.ALSOptimizer ipu.extensions.PipelineStage
+ipu.layers.CaptureUpstreamGradients ipu.ReplicatedMetricReductionMethod
+ipu.extensions.pipeline_stage_assignment.PipelineStage
+""".split()
+
+
+@pytest.mark.parametrize("door", ["native", "drop-in"])
+def test_names_of_old_programs(door: str, tmp_path: Path) -> None:
+    """Both doors find them in one table."""
+    native = door == "native"
+    program = tmp_path / "program.py"
+    program.write_text(
+        ("import ipu\n" if native else "from tensorflow.python import ipu\n")
+        + ("from ipu import keras\n" if native else "from tensorflow import keras\n")
+        + "".join(f"ipu.{name}\n" for name in OLD_NAMES)
+        + "".join(f"keras.{name}\n" for name in KERAS_NAMES)
+    )
+    words = [str(program)] if native else ["-m", "ipu", "run", str(program)]
+    done = subprocess.run([sys.executable, *words], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

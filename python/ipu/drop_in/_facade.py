@@ -135,7 +135,10 @@ class Facade(types.ModuleType):
             found = find(target)
             return _ABSENT if found is None else found
         below = f"{self.__name__}.{name}"
-        if not name.startswith("_") and _table.entry_of(below) is not None:
+        if not name.startswith("_") and (
+            _table.entry_of(below) is not None
+            or any(map(_table.is_listed, _others(below)))
+        ):
             return importlib.import_module(below)
         for source in entry.sources:
             value = _take(source, name)

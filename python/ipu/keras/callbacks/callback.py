@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from ipu._text.arguments import checked_list
@@ -145,31 +145,63 @@ class CallbackList:
     """Calls the hooks of several callbacks; any object with some of the hooks will do.
 
     Args:
-        callbacks: The callbacks, in order.
-        model: The model.
-        params: ``verbose``, ``epochs`` and ``steps`` of the run.
+        callbacks: A callback, or several in order; None: none.
+        add_history: Whether a ``History`` is put to them, where there is none.
+        add_progbar: Whether a ``ProgbarLogger`` is, where there is none.
+        model: The model, or None.
+        **params: ``verbose``, ``epochs`` and ``steps`` of the run.
 
     Example:
         >>> seen = []
         >>> epochs = Callback()
         >>> epochs.on_epoch_end = lambda epoch, logs: seen.append(epoch)
-        >>> CallbackList([epochs], None, {"epochs": 1}).call("on_epoch_end", 0, {})
+        >>> CallbackList([epochs], epochs=1).on_epoch_end(0)
         >>> seen
         [0]
     """
 
     def __init__(
-        self, callbacks: Sequence[Any], model: Any, params: Mapping[str, Any]
+        self,
+        callbacks: Any = None,
+        add_history: bool = False,
+        add_progbar: bool = False,
+        model: Any = None,
+        **params: Any,
     ) -> None:
-        self.callbacks = list(checked_list("callbacks", callbacks))
+        from ipu.keras.callbacks.history import History
+        from ipu.keras.callbacks.progbar import ProgbarLogger
+
+        given = [callbacks] if isinstance(callbacks, Callback) else callbacks or ()
+        self.callbacks = list(checked_list("callbacks", given))
+        for kind, is_wanted in ((ProgbarLogger, add_progbar), (History, add_history)):
+            if is_wanted and not any(isinstance(one, kind) for one in self.callbacks):
+                self.callbacks.append(kind())
+        self.model = model
         self.params = dict(params)
         self._found: dict[str, list[Callable[..., Any]]] = {}
         self._looking: dict[str, list[tuple[Callable[[Any], int | None], Any]]] = {}
         for callback in self.callbacks:
             if hasattr(callback, "set_params"):
                 callback.set_params(dict(params))
-            if hasattr(callback, "set_model"):
+            if model is not None and hasattr(callback, "set_model"):
                 callback.set_model(model)
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("on_"):
+            raise AttributeError(name)
+        counts = name.endswith(("epoch_begin", "epoch_end", "batch_begin", "batch_end"))
+
+        def hook(*args: Any, logs: Any = None) -> None:
+            given = args if len(args) > counts else (*args, logs or {})
+            self.call(name, *given)
+
+        return hook
+
+    def append(self, callback: Any) -> None:
+        """Put another callback behind the others."""
+        self.callbacks.append(callback)
+        self._found.clear()
+        self._looking.clear()
 
     def call(self, hook: str, *args: Any) -> None:
         """Call a hook of every callback that has it.

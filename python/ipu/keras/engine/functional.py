@@ -59,6 +59,8 @@ class Functional(Model):
         trainable: bool = True,
         **kwargs: Any,
     ) -> None:
+        if name is None and type(self) is Functional:
+            name = _names.unique_name("model")  # as keras.Model, which it was made by
         super().__init__(name=name, trainable=trainable, **kwargs)
         self._set_graph(inputs, outputs)
 
@@ -100,6 +102,14 @@ class Functional(Model):
         self.built = True
         if any(node.pipeline_stage is not None for node in graph.nodes):
             self._is_pipelined()  # whether all of them have a stage
+
+    @property
+    def _input_layers(self) -> list[Any]:
+        return [tensor._keras_history.layer for tensor in self.inputs]
+
+    @property
+    def _output_layers(self) -> list[Any]:
+        return [tensor._keras_history.layer for tensor in self.outputs]
 
     def _known_outputs(self) -> Nest | None:
         if not self.built or not self._runs_its_graph:

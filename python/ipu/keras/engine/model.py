@@ -236,12 +236,15 @@ class Model(Trainer):
 
     @property
     def weights(self) -> list[tf.Variable]:
-        """All variables, layer by layer as Keras lists them.
+        """All variables, layer by layer as Keras lists them; before it is built those
+        that there are.
 
         Raises:
-            ValueError: The model is not built.
+            ValueError: The model is not built, and its class has a ``build`` of its
+                own, as ``Sequential`` has.
         """
-        self._assert_weights_created()
+        if "build" in type(self).__dict__:
+            self._assert_weights_created()
         own = self._own_variables()
         return unique(
             [

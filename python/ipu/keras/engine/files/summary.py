@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from ipu.keras.engine.model import Model
 
 _GAP = 2
+# the width of a table, and where its columns end in parts of it, by their number
+_LAYOUTS = {3: (65, (0.45, 0.85, 1.0)), 4: (98, (0.33, 0.55, 0.67, 1.0))}
 
 
 def _need_built(model: Model) -> None:
@@ -34,6 +36,8 @@ def _shape(layer: Layer) -> str:
     if not nodes:
         return "multiple"
     shapes = {str(node.output_shapes) for node in nodes}
+    if type(layer).__name__ == "InputLayer" and len(shapes) == 1:
+        return f"[{shapes.pop()}]"
     return shapes.pop() if len(shapes) == 1 else "multiple"
 
 
@@ -123,11 +127,13 @@ def table_lines(
     import textwrap
 
     needed = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
+    if positions is None and head[0] == "Layer (type)" and len(head) in _LAYOUTS:
+        length, usual = _LAYOUTS[len(head)]
+        widths = _widths(line_length or length, usual)
+        if all(n <= width for n, width in zip(needed, widths, strict=True)):
+            line_length, positions = line_length or length, usual
     if positions is not None:
-        length = line_length or 65
-        ends = [int(p * length) if p <= 1 else int(p) for p in positions]
-        widths = [e - b - _GAP for b, e in zip([0, *ends], ends, strict=False)]
-        widths[-1] += _GAP
+        widths = _widths(line_length or 65, positions)
     elif line_length is None:
         widths = needed
         spare = 65 - sum(widths) - _GAP * (len(widths) - 1)
@@ -157,6 +163,14 @@ def table_lines(
         result += laid_out(row)
     result.append("=" * total)
     return result
+
+
+def _widths(length: int, positions: Sequence[float]) -> list[int]:
+    """How wide columns are that end at these positions."""
+    ends = [int(p * length) if p <= 1 else int(p) for p in positions]
+    widths = [e - b - _GAP for b, e in zip([0, *ends], ends, strict=False)]
+    widths[-1] += _GAP
+    return widths
 
 
 def _squeezed(needed: list[int], space: int) -> list[int]:

@@ -336,7 +336,7 @@ def make_callbacks(
     if not any(isinstance(one, History) for one in callbacks):
         callbacks.append(History())
     params = {"verbose": verbose, "epochs": epochs, "steps": steps}
-    return CallbackList(callbacks, model, params)
+    return CallbackList(callbacks, model=model, **params)
 
 
 _HOOKS = [name for name in vars(Callback) if name.startswith(("on_", "set_"))]
