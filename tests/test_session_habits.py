@@ -166,6 +166,17 @@ def test_batch_normalization_begins_as_it_is_told():
     assert run(y, {x: [[1.0, 2.0]]}).tolist() == [[3.0, 5.0]]
 
 
+def test_layers_of_a_placeholder_that_says_whether_to_train():
+    training = tf.placeholder(tf.bool)
+    x = tf.placeholder(tf.float32, [None, 8, 8, 3])
+    y = tf.layers.batch_normalization(x, training=training)
+    y = tf.layers.dropout(tf.layers.max_pooling2d(y, 2, 2), 0.5, training=training)
+    assert y.shape.as_list() == [None, 4, 4, 3]
+    feed = {x: np.ones((2, 8, 8, 3))}
+    assert np.allclose(run(y, {**feed, training: False}), 1, atol=1e-3)
+    assert np.allclose(run(y, {**feed, training: True}), 0, atol=1e-3)
+
+
 def test_what_a_graph_consists_of():
     x = tf.placeholder(tf.float32, [2], name="x")
     tf.identity(x, name="y")
@@ -177,16 +188,19 @@ def test_what_a_graph_consists_of():
     assert config.graph_options.optimizer_options.global_jit_level == 1
 
 
-def test_flags_are_read_when_the_first_is_asked_for(tmp_path):
+@pytest.mark.parametrize("door", ["native", "drop-in"])
+def test_flags_are_read_when_the_first_is_asked_for(door, tmp_path):
     program = tmp_path / "program.py"
+    first = "import tensorflow.compat.v1 as tf\n"
+    if door == "native":
+        first = "from ipu.tf.compat import v1 as tf\n"
     program.write_text(
-        "from ipu.tf.compat import v1 as tf\n"
-        "tf.app.flags.DEFINE_integer('steps', 3, 'how many')\n"
+        first + "tf.Summary()\ntf.app.flags.DEFINE_integer('steps', 3, 'how many')\n"
         "print(tf.app.flags.FLAGS.steps, tf.flags.FLAGS.steps)\n"
     )
-    done = subprocess.run(
-        [sys.executable, str(program), "--steps=5"], capture_output=True, text=True
-    )
+    runner = [] if door == "native" else ["-m", "ipu", "run"]
+    words = [sys.executable, *runner, str(program), "--steps=5"]
+    done = subprocess.run(words, capture_output=True, text=True)
     assert done.stdout == "5 5\n", done.stderr
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from ipu.drop_in._entries import Entry, entry, renamed
 from ipu.drop_in._entries_tf import (
     FIRST_INITIALIZERS,
+    FLAGS,
     GRAPHS,
     INITIALIZERS,
     RANDOM,
@@ -184,7 +185,7 @@ PYTHON: dict[str, Entry] = {
     f"{_PY}.platform.test": _TESTING,
     f"{_PY}.platform.googletest": _TESTING,
     f"{_PY}.platform.tf_logging": entry("ipu.tf.compat.v1._logging"),
-    f"{_PY}.platform.flags": entry("absl.flags", "ipu.tf.compat.v1._flags"),
+    f"{_PY}.platform.flags": FLAGS,
     f"{_PY}.platform.app": entry("ipu.tf.compat.v1._app"),
     f"{_PY}.platform.gfile": entry("ipu.tf.compat.v1._gfile"),
     # --- training

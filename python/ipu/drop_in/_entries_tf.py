@@ -8,6 +8,8 @@ from ipu.drop_in._entries import Entry, entry, renamed
 _INS = "ipu.drop_in.stand_ins"
 _V1 = "ipu.tf.compat.v1"
 
+# read when the first of them is asked for
+FLAGS = entry("absl.flags", f"{_V1}._flags", FLAGS=f"{_V1}._app:flags.FLAGS")
 INITIALIZERS = renamed(
     "ipu.keras.initializers",
     "constant_initializer=Constant zeros_initializer=Zeros ones_initializer=Ones "
@@ -107,8 +109,8 @@ TF: dict[str, Entry] = {
     "tensorflow.compat.v1.summary": entry(f"{_V1}.summary"),
     "tensorflow.compat.v1.train": Entry((f"{_V1}.train", "ipu.tf.train")),
     "tensorflow.compat.v1.app": entry(f"{_V1}._app"),
-    "tensorflow.compat.v1.flags": entry("absl.flags", f"{_V1}._flags"),
-    "tensorflow.compat.v1.app.flags": entry("absl.flags", f"{_V1}._flags"),
+    "tensorflow.compat.v1.flags": FLAGS,
+    "tensorflow.compat.v1.app.flags": FLAGS,
     "tensorflow.compat.v1.metrics": entry(f"{_V1}.metrics"),
     "tensorflow.compat.v1.logging": entry(f"{_V1}._logging"),
     "tensorflow.compat.v1.gfile": entry(f"{_V1}._gfile"),

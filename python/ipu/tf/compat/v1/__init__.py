@@ -360,7 +360,7 @@ else:
         for module, names in _OLDER.items()
         for name, _, now in (one.partition("=") for one in names.split())
     }
-    __all__ = offered(__name__, [*_MODULES, *_PLACES])
+    __all__ = offered(__name__, [*_MODULES, *_PLACES, "Summary"])
     _LAZY = {
         **{name: f"ipu.tf:{name}" for name in _tf.__all__ if name not in __all__},
         **_PLACES,

@@ -355,7 +355,9 @@ def dropout(
     if not tf.is_tensor(training) and not training:
         return tf.identity(inputs)
     dropped = drop(inputs, rate, noise_shape, seed)
-    return tf.where(training, dropped, inputs) if tf.is_tensor(training) else dropped
+    if not tf.is_tensor(training):
+        return dropped
+    return tf.where(tf.reshape(training, []), dropped, inputs)
 
 
 def batch_normalization(
@@ -447,6 +449,8 @@ def batch_normalization(
             "moving_variance", sizes, None, moving_variance_initializer, trainable=False
         )
         chosen_in_run = tf.is_tensor(training)
+        if chosen_in_run:  # a placeholder of it often has no shape
+            training = tf.reshape(training, [])
         if not chosen_in_run and not training:
             return tf.nn.batch_normalization(x, mean, variance, beta, gamma, epsilon)
         axes = list(range(len(x.shape) - 1))
