@@ -135,16 +135,14 @@ class Facade(types.ModuleType):
             found = find(target)
             return _ABSENT if found is None else found
         below = f"{self.__name__}.{name}"
-        if not name.startswith("_") and (
-            _table.entry_of(below) is not None
-            or any(map(_table.is_listed, _others(below)))
-        ):
+        if not name.startswith("_") and _table.entry_of(below) is not None:
             return importlib.import_module(below)
         for source in entry.sources:
             value = _take(source, name)
             if value is not _ABSENT:
                 return value
-        return _ABSENT
+        listed = [path for path in _others(below) if _table.is_listed(path)]
+        return _loaded(below, listed[0]) if listed else _ABSENT
 
     @property
     def __all__(self) -> list[str]:
@@ -163,6 +161,15 @@ class Facade(types.ModuleType):
 
     def __repr__(self) -> str:
         return f"<module {self.__name__!r} (from ipu.drop_in)>"
+
+
+def _loaded(name: str, path: str) -> Any:
+    """The module below ``ipu`` that stands for one of TensorFlow's tree."""
+    if name not in sys.modules:
+        spec = importlib.machinery.ModuleSpec(name, _Loader(path), is_package=True)
+        spec.submodule_search_locations = []
+        sys.modules[name] = importlib.util.module_from_spec(spec)
+    return sys.modules[name]
 
 
 def stands_in(name: str) -> bool:

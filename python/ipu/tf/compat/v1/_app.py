@@ -6,6 +6,7 @@ Flags are those of absl where that is installed.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
 import sys
@@ -71,6 +72,7 @@ class _ReadWhenAsked:
         return iter(self.__dict__["_flags"])
 
 
+@functools.cache
 def _flags() -> Any:
     if importlib.util.find_spec("absl") is None:
         return importlib.import_module(_OURS)
