@@ -135,8 +135,11 @@ def test_elements_that_differ():
     y, index = tf.unique(x)
     parts = tf.dynamic_partition(x, x, 3)
     counted = tf.unique_with_counts(x)
+    others, places = tf.setdiff1d(x, [0])
     got = run([y, index, counted.count, *parts], {x: [2, 0, 2]})
     assert [one.tolist() for one in got] == [[2, 0], [0, 1, 0], [2, 1], [0], [], [2, 2]]
+    got = run([others, places], {x: [2, 0, 3]})
+    assert [one.tolist() for one in got] == [[2, 3], [0, 2]]
 
 
 def test_random_numbers_go_on_and_are_those_of_the_seed():

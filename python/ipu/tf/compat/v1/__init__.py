@@ -101,6 +101,7 @@ from ipu.tf.compat.v1._old_arguments import (
     scatter_min as scatter_min,
     scatter_sub as scatter_sub,
     scatter_update as scatter_update,
+    setdiff1d as setdiff1d,
     space_to_batch as space_to_batch,
     squeeze as squeeze,
     to_bool as to_bool,

@@ -7,13 +7,23 @@ import functools
 import inspect
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from ipu import tf
 from ipu.tf._graph import mode
-from ipu.tf._tensor import convert
+from ipu.tf._tensor import convert, open_sizes
 from ipu.tf._tensor.dispatch import op
-from ipu.tf.dtypes import DType, bool as bool_type, float32, float64, int32, int64
+from ipu.tf.dtypes import (
+    DType,
+    as_dtype,
+    bool as bool_type,
+    float32,
+    float64,
+    int32,
+    int64,
+)
 
 where_v2 = tf.where
 
@@ -304,6 +314,61 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None)
             f"{first.shape}."
         )
     return tf.where(mask, first, second)
+
+
+class ListDiff(NamedTuple):
+    """The result of :func:`setdiff1d`.
+
+    Example:
+        >>> v1.setdiff1d([1, 2], [2]).out.numpy().tolist()
+        [1]
+    """
+
+    out: Any
+    idx: Any
+
+
+@op
+def setdiff1d(
+    x: Any, y: Any, index_dtype: Any = int32, name: str | None = None
+) -> ListDiff:
+    """Return the elements of a vector that are not in another one.
+
+    Works on values that are known, as in a session, not on those of a function that is
+    being traced.
+
+    Args:
+        x: The vector.
+        y: What is left out, of the same dtype.
+        index_dtype: The dtype of the places.
+
+    Returns:
+        ``(out, idx)``: the elements, and where they are in ``x``.
+
+    Raises:
+        TypeError: A function is being traced that computes the values.
+
+    Example:
+        >>> out, idx = v1.setdiff1d([1, 2, 3, 4], [1, 3])
+        >>> out.numpy().tolist(), idx.numpy().tolist()
+        ([2, 4], [1, 3])
+    """
+    first = tf.convert_to_tensor(x)
+    second = tf.convert_to_tensor(y, first.dtype)
+    if first.is_symbolic or second.is_symbolic:
+        error = TypeError(
+            "tf.setdiff1d gives a shape that depends on values, which are not known "
+            "when a function is compiled: shapes on the device are static. Compute it "
+            "outside of the function."
+        )
+        kinds = (first.dtype, (None,)), (as_dtype(index_dtype), (None,))
+        return ListDiff(*open_sizes.guessed_or(error, *kinds))
+    values = np.asarray(first)
+    places = np.flatnonzero(~np.isin(values, np.asarray(second)))
+    kind = as_dtype(index_dtype).as_numpy_dtype
+    return ListDiff(
+        tf.constant(values[places]), tf.convert_to_tensor(places.astype(kind))
+    )
 
 
 @op
