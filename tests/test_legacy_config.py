@@ -9,7 +9,6 @@ import pytest
 from ipu import config, keras, tf, utils
 from ipu._config import flags as _flags
 from ipu._device import devices
-from ipu._text.missing import NotThereYetError
 from ipu.config import DeviceConnectionType, IPUConfig, SelectionOrder
 from ipu.tf import errors
 
@@ -299,16 +298,3 @@ def test_bad_files_change_nothing(tmp_path):
         utils.import_data_in_live_model(model, str(tmp_path / "b.npz"))
     for one, other in zip(before, model.get_weights(), strict=True):
         np.testing.assert_array_equal(one, other)
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda: utils.export_inputs_to_file([], "x", {}),
-        lambda: utils.export_variables_from_live_session(None, "x"),
-        lambda: utils.import_data_in_live_session(None, "x"),
-    ],
-)
-def test_sessions_come_later(call):
-    with pytest.raises(NotThereYetError, match="sessions"):
-        call()

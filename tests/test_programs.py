@@ -318,6 +318,12 @@ def check_graph_outside(got):
     assert got["turned"] == turned.tolist() and got["calls"] == [3]
 
 
+def check_third_serving(got):
+    assert got["names"] == ["program.txt", "signature.json", "weights.safetensors"]
+    assert got["found"] == got["expected"] and got["shape"] == [4, 2]
+    assert got["again"] == got["found"] and got["stages"] == got["staged"]
+
+
 def check_graph_hook(got):
     rows = np.arange(12) % 8
     totals = np.cumsum(rows)
@@ -346,6 +352,7 @@ def check_second_outside(got):
 
 
 CHECKS = {
+    "third_serving": check_third_serving,
     "graph_hook": check_graph_hook,
     "graph_custom": check_graph_custom,
     "graph_outside": check_graph_outside,

@@ -138,9 +138,9 @@ def test_rows_name_what_is_there():
             "dense tensors. Received: sparse=True. Leave it out.",
         ),
         (
-            lambda: ipu.utils.export_inputs_to_file(1, 2, 3),
+            lambda: ipu.custom_ops.precompiled_user_op([1.0], "x.so"),
             NotImplementedError,
-            "ipu.utils.export_inputs_to_file is not in ipu",
+            "builds a program of the hardware with Poplar",
         ),
         (
             lambda: ipu.tf.data.Dataset.load("x", wait=True),

@@ -201,7 +201,7 @@ tf tf.test tf._testing
 _loops ops loops scopes sharding autoshard gradient_accumulation _reports profiler \
     machine cross_replica_ops ipu_compiler functional_ops pipelining_ops rnn_ops
 keras.*
-keras.engine keras.callbacks keras._files keras._functions
+keras.engine keras.callbacks keras._files keras._functions serving
 keras.layers
 keras keras.models keras.extensions keras.utils keras.backend keras.preprocessing \
     keras.datasets keras.mixed_precision keras._enqueuers keras._splitting \

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         optimizers as optimizers,
         profiler as profiler,
         scopes as scopes,
+        serving as serving,
         sharding as sharding,
         tf as tf,
         utils as utils,
@@ -80,7 +81,7 @@ _MODULES = """
 autoshard config data dataset_benchmark drop_in eager ipu_compiler ipu_estimator
 ipu_session_run_hooks
 ipu_infeed_queue ipu_outfeed_queue ipu_pipeline_estimator ipu_run_config ipu_strategy
-keras layers loops machine ops optimizers profiler scopes sharding tf utils
+keras layers loops machine ops optimizers profiler scopes serving sharding tf utils
 vertex_edsl control_flow_ops cross_replica_ops custom_ops embedding_ops functional_ops
 grad_util_ops image_ops
 internal_ops math_ops nn_ops normalization_ops pipelining_ops rand_ops replication_ops

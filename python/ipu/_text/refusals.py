@@ -258,10 +258,6 @@ _ROWS = (
                 "tensorflow.python.ipu.test_utils.ReportHelper.find_report",
             ),
             (
-                "ipu.keras.engine.pipelines.ipu_options.IPUOptions.export_for_ipu_serving",
-                "ipu.serving.export_keras",
-            ),
-            (
                 "ipu.drop_in.stand_ins.event_trace.IpuTraceEvent.FromString",
                 "tensorflow.compiler.plugin.poplar.driver.trace_pb2",
             ),

@@ -72,9 +72,9 @@ _ESTIMATOR = Later(
     "Or use keras.Model and its fit().",
 )
 _SAVED = Later(
-    "Saved models and serving come with a later version.",
+    "Saved models come with a later version.",
     "Use Model.save and keras.models.load_model, which keep a model in one "
-    ".safetensors file.",
+    ".safetensors file, or ipu.serving, whose folders run without the model's code.",
 )
 _PROFILE = Later("Reports about programs come with a later version.")
 _ABSL = Later(
@@ -139,7 +139,7 @@ _RULES: tuple[tuple[str, Later], ...] = (
     ),
     (_words(r"\w*feature_column\w* \w*dense_features\w* DenseFeatures"), _COLUMNS),
     (_words(r"keras_parameterized"), _ABSL),
-    (_words(r"serving saved_model SavedModel"), _SAVED),
+    (_words(r"saved_model SavedModel"), _SAVED),
     (
         _words(
             r"pva openReport find_report ReportJSON summary_ops_v2 "

@@ -11,12 +11,12 @@ import copy
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from ipu._config.schedules import PipelineSchedule
 from ipu._text.arguments import as_int
 from ipu._text.log import logger
-from ipu._text.refusals import refuse_call, refuse_given
+from ipu._text.refusals import refuse_given
 from ipu._text.tracebacks import boundaries
 from ipu.gradient_accumulation import GradientAccumulationReductionMethod as Method
 from ipu.keras.engine.base_layer import Layer
@@ -265,14 +265,48 @@ class IPUOptions(Layer):
         refuse_given(".set_outfeed_queue_options", **kwargs)
         self._outfeed_options = dict(kwargs)
 
-    def export_for_ipu_serving(self, *args: Any, **kwargs: Any) -> NoReturn:
-        """Write a program for the IPU's server.
+    def export_for_ipu_serving(
+        self,
+        export_dir: Any,
+        batch_size: int | None = None,
+        output_names: Any = None,
+        preprocessing_step: Callable[..., Any] | None = None,
+        preprocessing_step_signature: Any = None,
+        postprocessing_step: Callable[..., Any] | None = None,
+        postprocessing_step_signature: Any = None,
+        purge_export_dir: bool = False,
+    ) -> Any:
+        """Write the model to a folder, of which ``ipu.serving.load`` makes a function.
+
+        Args:
+            export_dir: The folder; it is made where there is none.
+            batch_size: The size of a batch, where the model's inputs leave it open.
+            output_names: A name for each output.
+            preprocessing_step: A function whose results the model takes.
+            preprocessing_step_signature: What that takes.
+            postprocessing_step: A function of the model's outputs.
+            postprocessing_step_signature: What that takes; checked alone.
+            purge_export_dir: Whether files that are in the folder are deleted.
+
+        Returns:
+            The function.
 
         Raises:
-            NotThereYetError: Always: serving comes with a later version.
+            ValueError: As ``ipu.serving.export_keras``.
         """
-        del args, kwargs
-        refuse_call(f"{__name__}.IPUOptions.export_for_ipu_serving")
+        from ipu.serving import export_keras
+
+        return export_keras(
+            self,
+            export_dir,
+            batch_size=batch_size,
+            output_names=output_names,
+            preprocessing_step=preprocessing_step,
+            preprocessing_step_signature=preprocessing_step_signature,
+            postprocessing_step=postprocessing_step,
+            postprocessing_step_signature=postprocessing_step_signature,
+            purge_export_dir=purge_export_dir,
+        )
 
     def _default_execution(self) -> int:
         """``steps_per_execution`` where ``compile`` is not told one."""

@@ -1,0 +1,621 @@
+# SPDX-License-Identifier: MIT
+"""Models as folders that run without their Python code: ``ipu.serving``.
+
+A folder has the program's text (``program.txt``), the values of its variables
+(``weights.safetensors``) and what goes in and out (``signature.json``). :func:`load`
+makes a function of it; no file of TensorFlow's is written, nor is there a server.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ipu import _core
+from ipu._core import Tensor
+from ipu._device.devices import Device
+from ipu._device.placement import current_device
+from ipu._text.errors import NotFoundError
+from ipu._text.exports import export
+from ipu.tf import nest
+from ipu.tf._functions.tracing import Build, _trace
+from ipu.tf._tensor.convert import convert_to_tensor
+from ipu.tf.data import Dataset
+from ipu.tf.tensor_spec import TensorSpec
+
+__all__ = [
+    "Runner",
+    "export_keras",
+    "export_pipeline",
+    "export_single_step",
+    "load",
+]
+
+_FORMAT = 1
+_PROGRAM, _WEIGHTS, _SIGNATURE = "program.txt", "weights.safetensors", "signature.json"
+_VARIABLE = re.compile(
+    r'^(resource r\d+ variable id=)(\d+)( "(.*)")? (\w+)\[(.*)\]', re.MULTILINE
+)
+
+
+class Runner:
+    """A program that was exported, with its variables on the device.
+
+    Args:
+        folder: The folder.
+
+    Attributes:
+        inputs: The ``TensorSpec`` of each input.
+        outputs: That of each output.
+        signature: What the folder says beside: the iterations of a run, and for a
+            pipeline its devices and its schedule.
+
+    Raises:
+        NotFoundError: A file is missing.
+        ValueError: It was written by another version.
+
+    Example:
+        :func:`export_single_step` has one.
+
+        >>> Runner("missing")
+        Traceback (most recent call last):
+        ...
+        ipu._text.errors.NotFoundError: There is no file 'missing/signature.json'.
+    """
+
+    def __init__(self, folder: Any) -> None:
+        folder = os.fspath(folder)
+        self.signature: dict[str, Any] = json.loads(_read(folder, _SIGNATURE))
+        if self.signature.get("format") != _FORMAT:
+            raise ValueError(
+                f"{folder!r} has the format {self.signature.get('format')!r}, and this "
+                f"version reads {_FORMAT}. Export the model again."
+            )
+        text = _read(folder, _PROGRAM).decode()
+        self.inputs = [_spec(one) for one in self.signature["inputs"]]
+        self.outputs = [_spec(one) for one in self.signature["outputs"]]
+        self._device: Device = current_device()
+        self._program = _core.graph_compile(
+            self._placed(text, _weights(folder)), device=self._device.core
+        )
+        self._program.name = os.path.basename(os.path.abspath(folder))
+
+    def _placed(self, text: str, weights: Mapping[str, Any]) -> str:
+        """The text, with the ids of variables that were made for it."""
+        core = self._device.core
+
+        def place(match: re.Match[str]) -> str:
+            sizes = tuple(int(n) for n in match[6].split(",") if n)
+            kind = (match[5], sizes)
+            number = core.variable_add(*kind)
+            core.variable_write(number, kind, Tensor(weights[match[2]]))
+            whole = str(match[0])
+            return whole.replace(match[1] + match[2], f"{match[1]}{number}", 1)
+
+        return _VARIABLE.sub(place, text)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the program once.
+
+        Args:
+            *args: A tensor for each input.
+            **kwargs: Or some of them by name.
+
+        Returns:
+            A tensor, or a list or a dict of them, as the exported function gave.
+
+        Raises:
+            TypeError: There are other inputs.
+            ValueError: One has another shape.
+        """
+        names = [str(spec.name) for spec in self.inputs]
+        given = dict(zip(names, args, strict=False), **kwargs)
+        if len(args) > len(names) or set(given) != set(names):
+            raise TypeError(
+                f"The program takes {', '.join(names)}. Received: {len(args)} tensors"
+                f"{' and ' + ', '.join(kwargs) if kwargs else ''}."
+            )
+        values = []
+        for spec in self.inputs:
+            value = convert_to_tensor(given[str(spec.name)], spec.dtype)
+            if tuple(value.shape) != tuple(spec.shape):
+                raise ValueError(
+                    f"{spec.name!r} must have the shape {tuple(spec.shape)}. Received: "
+                    f"{tuple(value.shape)}."
+                )
+            values.append(value)
+        with self._device.running():
+            found = self._program.run(values)
+        kind = self.signature["returns"]
+        if kind == "dict":
+            return {
+                str(spec.name): one
+                for spec, one in zip(self.outputs, found, strict=True)
+            }
+        return found[0] if kind == "tensor" else list(found)
+
+
+def _spec(found: Mapping[str, Any]) -> TensorSpec:
+    return TensorSpec(found["shape"], found["dtype"], found["name"])
+
+
+def _read(folder: str, name: str) -> bytes:
+    path = os.path.join(folder, name)
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except FileNotFoundError:
+        raise NotFoundError(f"There is no file {path!r}.") from None
+
+
+def _weights(folder: str) -> dict[str, Any]:
+    from safetensors.numpy import load as load_arrays
+
+    found: dict[str, Any] = load_arrays(_read(folder, _WEIGHTS))
+    return found
+
+
+def load(export_dir: Any) -> Runner:
+    """Load a folder that was exported.
+
+    Args:
+        export_dir: The folder.
+
+    Returns:
+        A function of the inputs.
+
+    Raises:
+        NotFoundError: A file is missing.
+
+    Example:
+        >>> load("missing")
+        Traceback (most recent call last):
+        ...
+        ipu._text.errors.NotFoundError: There is no file 'missing/signature.json'.
+    """
+    return Runner(export_dir)
+
+
+def _prepare_folder(export_dir: Any, purge: bool) -> str:
+    folder: str = os.fspath(export_dir)
+    if os.path.isdir(folder) and os.listdir(folder):
+        if not purge:
+            raise ValueError(
+                f"Directory {folder!r} is not empty. Choose another one for "
+                "`export_dir`, or set purge_export_dir=True."
+            )
+        shutil.rmtree(folder)
+    os.makedirs(folder, exist_ok=True)
+    return folder
+
+
+def _checked_signature(step: str, signature: Any) -> list[TensorSpec]:
+    if not isinstance(signature, (list, tuple)):
+        raise TypeError(
+            f"`{step}_signature` must be a list or a tuple of tf.TensorSpec objects. "
+            f"Received: {signature!r}."
+        )
+    if not signature:
+        raise ValueError(f"`{step}_signature` is empty: say at least one input.")
+    for spec in signature:
+        if not isinstance(spec, TensorSpec):
+            raise TypeError(
+                f"`{step}_signature` must be of tf.TensorSpec objects. Received: "
+                f"{spec!r}."
+            )
+    return list(signature)
+
+
+def _inputs_of(
+    step: str, signature: Any, dataset: Any, given: Sequence[Any] = ()
+) -> list[TensorSpec]:
+    """What a step takes, by its signature or by the data set that it would read."""
+    if signature is not None and dataset is not None:
+        raise ValueError(
+            f"Both `input_dataset` and `{step}_signature` were provided. Give one."
+        )
+    if signature is None and dataset is None:
+        raise ValueError(
+            f"What {step} takes is not known. Give `{step}_signature` or "
+            "`input_dataset`."
+        )
+    if dataset is not None:
+        if not isinstance(dataset, Dataset):
+            raise TypeError(
+                f"`input_dataset` must be a tf.data.Dataset. Received: {dataset!r}."
+            )
+        specs = nest.flatten(dataset.element_spec)
+    else:
+        specs = _checked_signature(step, signature)
+    specs = specs[len(given) :]
+    named: list[TensorSpec] = []
+    for number, spec in enumerate(specs):
+        if spec.shape is None or None in spec.shape:
+            raise ValueError(
+                f"`{step}_signature` must have shapes that are fully known. Received: "
+                f"{spec}. If the last batch of a data set is smaller, use "
+                "drop_remainder=True."
+            )
+        name = spec.name or f"input_{number}"
+        name = f"{name}_{number}" if name in (s.name for s in named) else name
+        named.append(TensorSpec(spec.shape, spec.dtype, name))
+    return named
+
+
+def _values_of(text: str, device: Device) -> dict[str, Any]:
+    """The values of a program's variables, by their ids."""
+    found = {}
+    for match in _VARIABLE.finditer(text):
+        sizes = tuple(int(n) for n in match[6].split(",") if n)
+        value = device.core.variable_read(int(match[2]), (match[5], sizes))
+        found[match[2]] = np.asarray(value, order="C")
+    return found
+
+
+def _export(
+    function: Callable[..., Any],
+    specs: Sequence[TensorSpec],
+    export_dir: Any,
+    purge: bool,
+    output_names: Any,
+    notes: Mapping[str, Any],
+) -> Runner:
+    from safetensors.numpy import save_file
+
+    from ipu.tf.autograph import tf_convert
+
+    device = current_device()
+    build = Build("the exported step", runs=False, device=device)
+    trace, structure, results, outputs = _trace(
+        tf_convert(function), tuple(specs), False, build
+    )
+    if not outputs or any(result.output < 0 for result in results):
+        raise ValueError("An exported step must return tensors, and nothing else.")
+    text = re.sub(r"^( .*?)  # .*$", r"\1", trace.text, flags=re.M)
+    for what, use in (
+        (" held(", "a large array: keep it in a tf.Variable"),
+        ("variable_assign(", "an assignment to a variable"),
+        ("variable_add(", "an addition to a variable"),
+        ("host_call(", "a function of the host's: make it a preprocessing step"),
+        ("outfeed_enqueue(", "an outfeed: return the results"),
+        ("infeed_dequeue(", "an infeed: take the data as arguments"),
+    ):
+        if what in text:
+            raise ValueError(f"A step that uses {use}, cannot be exported.")
+    is_dict = isinstance(structure, Mapping)
+    names = [f"output_{number}" for number in range(len(outputs))]
+    names = sorted(structure) if is_dict else names
+    if output_names is not None:
+        names = [output_names] if isinstance(output_names, str) else list(output_names)
+        if len(names) != len(outputs):
+            raise ValueError(
+                f"`output_names` must have a name for each of {len(outputs)} outputs. "
+                f"Received: {output_names!r}."
+            )
+    is_single = isinstance(structure, TensorSpec)
+    signature = {
+        "format": _FORMAT,
+        "inputs": [_described(spec, str(spec.name)) for spec in specs],
+        "outputs": [_described(*each) for each in zip(outputs, names, strict=True)],
+        "returns": "dict" if is_dict else "tensor" if is_single else "list",
+        **notes,
+    }
+    folder = _prepare_folder(export_dir, purge)
+    with open(os.path.join(folder, _PROGRAM), "w", encoding="utf-8") as file:
+        file.write(text)
+    save_file(_values_of(text, device), os.path.join(folder, _WEIGHTS))
+    with open(os.path.join(folder, _SIGNATURE), "w", encoding="utf-8") as file:
+        json.dump(signature, file, indent=1)
+    return Runner(folder)
+
+
+def _described(spec: TensorSpec, name: str) -> dict[str, Any]:
+    sizes = [int(n) for n in spec.shape]
+    return {"name": name, "dtype": spec.dtype.name, "shape": sizes}
+
+
+def _joined(steps: Sequence[Callable[..., Any] | None]) -> Callable[..., Any]:
+    """The steps one after the other; what one gives is what the next one takes."""
+
+    def joined(*args: Any) -> Any:
+        values: Any = args
+        for step in steps:
+            if step is None:
+                continue
+            if isinstance(values, Mapping):
+                values = step(**values)
+            else:
+                parts = values if isinstance(values, (list, tuple)) else (values,)
+                values = step(*parts)
+        return values
+
+    return joined
+
+
+def _check_iterations(iterations: Any) -> int:
+    if isinstance(iterations, bool) or not isinstance(iterations, int):
+        raise TypeError(f"`iterations` must be an integer. Received: {iterations!r}.")
+    if iterations < 1:
+        raise ValueError(f"`iterations` must be at least 1. Received: {iterations}.")
+    return iterations
+
+
+def _check_postprocessing(step: Any, signature: Any) -> None:
+    if signature is not None:
+        if step is None:
+            raise ValueError(
+                "`postprocessing_step_signature` was given without "
+                "`postprocessing_step`."
+            )
+        _checked_signature("postprocessing_step", signature)
+
+
+def export_single_step(
+    predict_step: Callable[..., Any],
+    export_dir: Any,
+    iterations: int,
+    predict_step_signature: Any = None,
+    input_dataset: Any = None,
+    output_names: Any = None,
+    preprocessing_step: Callable[..., Any] | None = None,
+    preprocessing_step_signature: Any = None,
+    postprocessing_step: Callable[..., Any] | None = None,
+    postprocessing_step_signature: Any = None,
+    purge_export_dir: bool = False,
+) -> Runner:
+    """Write a function with the values of its variables to a folder.
+
+    Args:
+        predict_step: The function of a batch.
+        export_dir: The folder; it is made where there is none.
+        iterations: How many batches a run of the hardware would take; kept in the
+            signature.
+        predict_step_signature: A list of ``tf.TensorSpec``, one for each argument; or
+        input_dataset: a data set whose elements are the arguments.
+        output_names: A name for each output; None: ``output_0``, ... or the keys of the
+            dict that the function returns.
+        preprocessing_step: A function whose results the step takes.
+        preprocessing_step_signature: What that takes, in place of the step's signature.
+        postprocessing_step: A function of the step's results.
+        postprocessing_step_signature: What that takes; checked alone.
+        purge_export_dir: Whether files that are in the folder are deleted.
+
+    Returns:
+        The function that :func:`load` makes of the folder.
+
+    Raises:
+        ValueError: The folder is not empty; the inputs are not known, or said twice, or
+            a signature is empty; the step does more than to compute tensors.
+        TypeError: A signature is of something else than ``tf.TensorSpec``.
+
+    Source: ``ipu.serving.export_single_step`` of SDK 3.0 to 3.4.
+
+    Example:
+        >>> import tempfile
+        >>> w = tf.Variable([[1.0], [2.0]])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = export_single_step(
+        ...         lambda x: tf.matmul(x, w),
+        ...         folder,
+        ...         iterations=1,
+        ...         predict_step_signature=[tf.TensorSpec([1, 2], tf.float32, "x")],
+        ...     )
+        ...     predict = load(folder)
+        >>> predict(x=[[3.0, 4.0]]).numpy().tolist()
+        [[11.0]]
+    """
+    count = _check_iterations(iterations)
+    _check_postprocessing(postprocessing_step, postprocessing_step_signature)
+    if preprocessing_step_signature is not None:
+        if preprocessing_step is None:
+            raise ValueError(
+                "`preprocessing_step_signature` was given without `preprocessing_step`."
+            )
+        specs = _inputs_of(
+            "preprocessing_step", preprocessing_step_signature, input_dataset
+        )
+    else:
+        specs = _inputs_of("predict_step", predict_step_signature, input_dataset)
+    steps = [preprocessing_step, predict_step, postprocessing_step]
+    return _export(
+        _joined(steps),
+        specs,
+        export_dir,
+        purge_export_dir,
+        output_names,
+        {"iterations": count},
+    )
+
+
+def export_pipeline(
+    computational_stages: Sequence[Callable[..., Any]],
+    export_dir: Any,
+    iterations: int,
+    inputs: Any = None,
+    device_mapping: Any = None,
+    pipeline_schedule: Any = None,
+    poplar_options: Any = None,
+    name: str | None = None,
+    predict_step_signature: Any = None,
+    input_dataset: Any = None,
+    output_names: Any = None,
+    preprocessing_step: Callable[..., Any] | None = None,
+    preprocessing_step_signature: Any = None,
+    postprocessing_step: Callable[..., Any] | None = None,
+    postprocessing_step_signature: Any = None,
+    purge_export_dir: bool = False,
+) -> Runner:
+    """Write the stages of a pipeline with the values of their variables to a folder.
+
+    A batch goes through all stages, whose numbers are the same on one IPU.
+
+    Args:
+        computational_stages: The functions; each takes what the one before gives.
+        export_dir: The folder; it is made where there is none.
+        iterations: How many batches a run of the hardware would take; kept in the
+            signature.
+        inputs: The first arguments of the first stage, whose values are kept.
+        device_mapping: The IPU of each stage; kept in the signature.
+        pipeline_schedule: The schedule; its name is kept in the signature.
+        poplar_options: Accepted and not used.
+        name: Kept in the signature.
+        predict_step_signature: A ``tf.TensorSpec`` for each argument of the first stage
+            but ``inputs``; or
+        input_dataset: a data set whose elements are those arguments.
+        output_names: A name for each output.
+        preprocessing_step: A function whose results the first stage takes.
+        preprocessing_step_signature: What that takes.
+        postprocessing_step: A function of the last stage's results.
+        postprocessing_step_signature: What that takes; checked alone.
+        purge_export_dir: Whether files that are in the folder are deleted.
+
+    Returns:
+        The function that :func:`load` makes of the folder.
+
+    Raises:
+        ValueError: As of :func:`export_single_step`; there are no stages, or as many
+            devices as stages are not given.
+        TypeError: A signature is of something else than ``tf.TensorSpec``.
+
+    Source: ``ipu.serving.export_pipeline`` of SDK 3.0 to 3.4.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     predict = export_pipeline(
+        ...         [lambda x: x + 1.0, lambda x: x * 2.0],
+        ...         folder,
+        ...         iterations=4,
+        ...         device_mapping=[0, 1],
+        ...         predict_step_signature=[tf.TensorSpec([2], tf.float32)],
+        ...     )
+        >>> predict([1.0, 2.0]).numpy().tolist()
+        [4.0, 6.0]
+    """
+    del poplar_options
+    stages = list(computational_stages)
+    if not stages:
+        raise ValueError("`computational_stages` must have at least one stage.")
+    if device_mapping is not None and len(device_mapping) != len(stages):
+        raise ValueError(
+            "`device_mapping` must have an IPU for each stage. Received: "
+            f"{len(device_mapping)} for {len(stages)} stages."
+        )
+    count = _check_iterations(iterations)
+    _check_postprocessing(postprocessing_step, postprocessing_step_signature)
+    kept = [convert_to_tensor(x) for x in inputs or ()]
+    is_before = preprocessing_step_signature is not None
+    specs = _inputs_of(
+        "preprocessing_step" if is_before else "predict_step",
+        preprocessing_step_signature if is_before else predict_step_signature,
+        input_dataset,
+    )
+
+    def first(*args: Any) -> Any:
+        return stages[0](*kept, *args)
+
+    steps = [preprocessing_step, first, *stages[1:], postprocessing_step]
+    notes = {
+        "iterations": count,
+        "name": name,
+        "device_mapping": None if device_mapping is None else list(device_mapping),
+        "pipeline_schedule": getattr(pipeline_schedule, "name", pipeline_schedule),
+    }
+    return _export(
+        _joined(steps), specs, export_dir, purge_export_dir, output_names, notes
+    )
+
+
+def export_keras(
+    model: Any,
+    export_dir: Any,
+    batch_size: int | None = None,
+    output_names: Any = None,
+    preprocessing_step: Callable[..., Any] | None = None,
+    preprocessing_step_signature: Any = None,
+    postprocessing_step: Callable[..., Any] | None = None,
+    postprocessing_step_signature: Any = None,
+    purge_export_dir: bool = False,
+) -> Runner:
+    """Write a Keras model to a folder.
+
+    Args:
+        model: The model, built in the scope of a strategy.
+        export_dir: The folder; it is made where there is none.
+        batch_size: The size of a batch, where the model's inputs leave it open.
+        output_names: A name for each output; None: those of the model.
+        preprocessing_step: A function whose results the model takes.
+        preprocessing_step_signature: What that takes.
+        postprocessing_step: A function of the model's outputs.
+        postprocessing_step_signature: What that takes; checked alone.
+        purge_export_dir: Whether files that are in the folder are deleted.
+
+    Returns:
+        The function that :func:`load` makes of the folder.
+
+    Raises:
+        ValueError: The model was made outside of a strategy, has no inputs yet or no
+            size of a batch; as of :func:`export_single_step`.
+
+    Source: ``ipu.serving.export_keras`` of SDK 3.0 to 3.4.
+
+    Example:
+        >>> import tempfile
+        >>> with ipu.ipu_strategy.IPUStrategy().scope():
+        ...     model = keras.Sequential(
+        ...         [keras.layers.Dense(1, input_shape=(3,), kernel_initializer="ones")]
+        ...     )
+        ...     with tempfile.TemporaryDirectory() as folder:
+        ...         predict = export_keras(model, folder, batch_size=2)
+        >>> predict([[1.0, 2.0, 3.0], [0.0, 0.0, 1.0]]).numpy().tolist()
+        [[6.0], [1.0]]
+    """
+    if getattr(model, "_strategy", None) is None:
+        raise ValueError(
+            "export_keras takes a model that was made in the scope of an IPUStrategy."
+        )
+    if preprocessing_step_signature is None:
+        found = nest.flatten(getattr(model, "inputs", None))
+        if not found or any(x is None for x in found):
+            raise ValueError(
+                "The model's inputs are not known: begin it with a keras.Input."
+            )
+        signature = []
+        for x in found:
+            shape = tuple(x.shape)
+            first = batch_size if batch_size is not None else shape[0]
+            if first is None:
+                raise ValueError(
+                    "The model's inputs leave the size of a batch open. Say "
+                    "`batch_size`."
+                )
+            signature.append(TensorSpec((first, *shape[1:]), x.dtype))
+    else:
+        signature = preprocessing_step_signature
+
+    def predict(*args: Any) -> Any:
+        return model(args[0] if len(args) == 1 else list(args), training=False)
+
+    return export_single_step(
+        predict,
+        export_dir,
+        iterations=1,
+        predict_step_signature=(
+            signature if preprocessing_step_signature is None else None
+        ),
+        output_names=output_names,
+        preprocessing_step=preprocessing_step,
+        preprocessing_step_signature=preprocessing_step_signature,
+        postprocessing_step=postprocessing_step,
+        postprocessing_step_signature=postprocessing_step_signature,
+        purge_export_dir=purge_export_dir,
+    )
+
+
+export(__name__)
