@@ -216,8 +216,8 @@ def test_every_element_wise_op_is_here() -> None:
     """The others have no loops of their own: they go through the scalar definitions."""
     element_wise = {op for op, flags in TABLE.items() if flags & FLAGS["elementwise"]}
     scalar = {"tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh"}
+    scalar |= {"log2", "bessel_i0e", "bessel_i1e", "igamma", "igammac", "igamma_slope"}
     scalar |= {"erfc", "lgamma", "digamma", "erfinv", "ndtri", "polygamma", "zeta"}
-    scalar |= {"igamma", "igammac", "igamma_slope", "bessel_i0e", "bessel_i1e"}
     here = {*UNARY, *BINARY, "select", "cast", "fused_elementwise"}
     assert here | scalar == element_wise
     assert not here & scalar

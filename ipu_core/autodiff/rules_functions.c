@@ -51,8 +51,10 @@ polygamma(ipu_rule *r, double order, ipu_value x)
 
 static const double two_by_root_pi = 1.12837916709551257390;
 static const double half_root_pi = 0.88622692545275801365;
+static const double log2_of_e = 1.44269504088896340736;
 
 UNARY_RULE(log1p, DIV(g, one_and(r, IPU_OP_ID_ADD, x)))
+UNARY_RULE(log2, DIV(MUL(g, NUMBER(log2_of_e)), x))
 UNARY_RULE(expm1, MUL(g, UNARY(EXP, x)))
 UNARY_RULE(sin, MUL(g, UNARY(COS, x)))
 UNARY_RULE(cos, MUL(g, NEG(UNARY(SIN, x))))

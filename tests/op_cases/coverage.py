@@ -16,7 +16,7 @@ bessel_i1e ceil conv
 conv_grad_filter conv_grad_input cos cosh cross_entropy digamma div dropout
 erf erfc erfinv exp expm1 fused_conv floor fused_elementwise
 gelu gelu_grad igamma igamma_slope igammac is_finite is_inf is_nan
-lgamma log log1p log_softmax max_pool_grad mean
+lgamma log log1p log2 log_softmax max_pool_grad mean
 ndtri normalize normalize_grad polygamma random_binomial random_gamma random_normal
 random_poisson
 random_uniform reciprocal reciprocal_grad rsqrt

@@ -123,6 +123,7 @@ HALVES: Maker = lambda r, s, d: distinct(r, s, d) + 0.05  # noqa: E731
 FUNCTIONS: tuple[Function, ...] = (
     ("reciprocal", np.reciprocal, FLOATS, same(POSITIVE), {**EXACT, **CURVE}),
     ("log1p", np.log1p, FLOATS, same(between(-0.7, 3.0)), CURVE),
+    ("log2", np.log2, FLOATS, same(POSITIVE), CURVE),
     ("expm1", np.expm1, FLOATS, of_kind(), CURVE),
     ("sin", np.sin, FLOATS, same(between(-9, 9)), CURVE),
     ("cos", np.cos, FLOATS, same(between(-9, 9)), CURVE),

@@ -141,6 +141,7 @@ is_pole(const inspection *in, int64_t at)
     case IPU_OP_ID_RECIPROCAL:
     case IPU_OP_ID_RSQRT:
     case IPU_OP_ID_LOG:
+    case IPU_OP_ID_LOG2:
     case IPU_OP_ID_POW:
         return x == 0.0;
     case IPU_OP_ID_LOG1P:

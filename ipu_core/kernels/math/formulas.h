@@ -99,6 +99,7 @@
     F(ASIN, ONE, SAME, suffix, asin((double)x)) \
     F(ACOS, ONE, SAME, suffix, acos((double)x)) \
     F(ATAN, ONE, SAME, suffix, atan((double)x)) \
+    F(LOG2, ONE, SAME, suffix, log2((double)x)) \
     F(SINH, ONE, SAME, suffix, sinh((double)x)) \
     F(COSH, ONE, SAME, suffix, cosh((double)x)) \
     F(ASINH, ONE, SAME, suffix, asinh((double)x)) \

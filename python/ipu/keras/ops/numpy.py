@@ -20,6 +20,7 @@ from ipu.keras.ops._table import (
     reduction as _reduction,
     unary as _unary,
 )
+from ipu.tf._tensor.convert import apply as _apply
 
 _t, _f, _d = t.tensor, t.floats, t.dtype_of
 _LN2, _LN10 = math.log(2.0), math.log(10.0)
@@ -73,7 +74,7 @@ log10 = _floating(lambda x: tf.math.log(x) / _LN10, "Give the logarithm to base 
     "log10([100]) -> [2.0]")
 log1p = _floating(tf.math.log1p, "Give log(1 + x), exact near 0,",
     "log1p([0.0]) -> [0.0]")
-log2 = _floating(lambda x: tf.math.log(x) / _LN2, "Give the logarithm to base 2",
+log2 = _floating(lambda x: _apply("log2", (x,)), "Give the logarithm to base 2",
     "log2([8]) -> [3.0]")
 logical_not = _unary(tf.logical_not, "Give the negation", "logical_not([True, False]) "
     "-> [False, True]", t.truth)
