@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import operator
 import re
 import warnings
 from collections.abc import Callable
@@ -97,7 +98,7 @@ def titles() -> list[str]:
 
 
 def test_each_row_has_a_check() -> None:
-    assert sorted(titles()) == sorted([*CHECKS, *ELSEWHERE])
+    assert sorted(titles()) == sorted([*CHECKS, *ELSEWHERE, *STAYS_OUT])
     for name in ELSEWHERE.values():
         assert (Path(__file__).parent / name).exists()
 
@@ -265,8 +266,58 @@ def _(tmp_path: Path) -> None:
 
 @row("several machines")
 def _(tmp_path: Path) -> None:
-    with pytest.raises(AttributeError, match="Several processes or machines"):
-        _ = ipu.horovod.init
+    for name in (
+        "horovod.init",
+        "ipu_multi_worker_strategy.IPUMultiWorkerStrategyV1",
+        "distributed.popdist_strategy.PopDistStrategy",
+        "distributed.allreduce",
+    ):
+        with pytest.raises(AttributeError, match="Several processes or machines"):
+            operator.attrgetter(name)(ipu)
+
+
+STAYS_OUT = {
+    "float8 and simulated formats: `f8_ops`, `GenericFloat`": (
+        (ipu, "f8_ops.convert_to_f8", "formats of 8 bits"),
+        (ipu.ops, "experimental.popfloat_cast_to_gfloat.GenericFloat", "simulated"),
+    ),
+    "programs that were compiled for the hardware: `embedded_runtime`, "
+    "`application_compile_op`, `precompiled_user_op`": (
+        (ipu, "embedded_runtime.embedded_runtime_start", r"ipu\.serving"),
+        (
+            ipu.ops,
+            "application_compile_op.experimental_application_compile_op",
+            r"ipu\.serving",
+        ),
+    ),
+    "`dataset_extractor`": (
+        (ipu, "dataset_extractor.export", "export_dataset_to_file"),
+    ),
+    "of TensorFlow 1: `Supervisor`, `GraphDef` and `import_graph_def`, samplers of "
+    "candidates": (
+        (v1, "train.Supervisor", "MonitoredTrainingSession"),
+        (v1, "GraphDef", "Saver"),
+        (v1, "import_graph_def", "Saver"),
+        (v1, "nn.log_uniform_candidate_sampler", r"nn_ops\.sampled_softmax_loss"),
+    ),
+}
+
+
+@pytest.mark.parametrize("title", STAYS_OUT)
+def test_what_stays_out(title: str) -> None:
+    for module, name, words in STAYS_OUT[title]:
+        with pytest.raises(AttributeError, match=words) as caught:
+            operator.attrgetter(name)(module)
+        assert "is not in ipu (" in str(caught.value)
+
+
+@row("the parts of `within_replica_ops.reduce_scatter`")
+def _(tmp_path: Path) -> None:
+    parts = ipu.within_replica_ops.reduce_scatter(
+        [[0, 1, 2], [3, 4, 5], [0, 0, 0], [1, 1, 1]],
+        "COLLECTIVE_OP_ADD",
+    )
+    assert [part.numpy().tolist() for part in parts] == [[4], [6], [8], [0]]
 
 
 @row("estimators of TensorFlow 1")

@@ -36,6 +36,7 @@ from ipu.ops import (
 from ipu.tf import errors
 
 MODULES = [
+    "all_to_all_op",
     "control_flow_ops",
     "embedding_ops",
     "functional_ops",
@@ -44,8 +45,10 @@ MODULES = [
     "math_ops",
     "nn_ops",
     "rand_ops",
+    "reduce_scatter_op",
     "slicing_ops",
     "statistics_ops",
+    "within_replica_ops",
 ]
 
 

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from ipu._reports.timetable import Timetable as Timetable
     from ipu.keras.engine.pipelines.auto_stages import auto_stages as auto_stages
     from ipu.ops import (
+        all_to_all_op as all_to_all_op,
         control_flow_ops as control_flow_ops,
         cross_replica_ops as cross_replica_ops,
         custom_ops as custom_ops,
@@ -70,22 +71,24 @@ if TYPE_CHECKING:
         normalization_ops as normalization_ops,
         pipelining_ops as pipelining_ops,
         rand_ops as rand_ops,
+        reduce_scatter_op as reduce_scatter_op,
         replication_ops as replication_ops,
         rnn_ops as rnn_ops,
         slicing_ops as slicing_ops,
         statistics_ops as statistics_ops,
+        within_replica_ops as within_replica_ops,
     )
     from ipu.ops.functional_ops import outlined_function as outlined_function
 
 _MODULES = """
 autoshard config data dataset_benchmark drop_in eager ipu_compiler ipu_estimator
-ipu_session_run_hooks
-ipu_infeed_queue ipu_outfeed_queue ipu_pipeline_estimator ipu_run_config ipu_strategy
-keras layers loops machine ops optimizers profiler scopes serving sharding tf utils
-vertex_edsl control_flow_ops cross_replica_ops custom_ops embedding_ops functional_ops
-grad_util_ops image_ops
-internal_ops math_ops nn_ops normalization_ops pipelining_ops rand_ops replication_ops
-rnn_ops slicing_ops statistics_ops
+ipu_infeed_queue ipu_outfeed_queue ipu_pipeline_estimator ipu_run_config
+ipu_session_run_hooks ipu_strategy keras layers loops machine ops optimizers profiler
+scopes serving sharding tf utils vertex_edsl
+all_to_all_op control_flow_ops cross_replica_ops custom_ops embedding_ops functional_ops
+grad_util_ops image_ops internal_ops math_ops nn_ops normalization_ops pipelining_ops
+rand_ops reduce_scatter_op replication_ops rnn_ops slicing_ops statistics_ops
+within_replica_ops
 """.split()
 # names that are not modules
 _MEMBERS = {
@@ -125,7 +128,7 @@ def unload_ipython_extension(ipython: object) -> None:
 
 if not TYPE_CHECKING:
     _LAZY = {
-        name: f"ipu.ops.{name}" if name.endswith("_ops") else f"ipu.{name}"
+        name: f"ipu.ops.{name}" if name.endswith(("_op", "_ops")) else f"ipu.{name}"
         for name in _MODULES
     }
     export(__name__, None, {**_LAZY, **_MEMBERS})

@@ -58,10 +58,6 @@ _WORKERS = Later(
     "Several processes or machines come with a later version.",
     "Use ipu.ipu_strategy.IPUStrategy in one process.",
 )
-_REPLICAS = Later(
-    "Of what replicas and shards exchange sums and means are there.",
-    "Use ipu.cross_replica_ops.cross_replica_sum and cross_replica_mean.",
-)
 _SHARDING = Later(
     "Sharding by kinds of nets is not there.",
     "Use ipu.scopes.ipu_shard, or ipu.autoshard.automatic_sharding.",
@@ -72,11 +68,14 @@ _ESTIMATOR = Later(
     "Or use keras.Model and its fit().",
 )
 _SAVED = Later(
-    "Saved models come with a later version.",
+    "TensorFlow's saved models are neither written nor read.",
     "Use Model.save and keras.models.load_model, which keep a model in one "
     ".safetensors file, or ipu.serving, whose folders run without the model's code.",
 )
-_PROFILE = Later("Reports about programs come with a later version.")
+_PROFILE = Later(
+    "PopVision's reports are neither written nor read.",
+    "Use python -m ipu profile, or ipu.profiler.",
+)
 _ABSL = Later(
     "It needs the package absl-py.",
     "Install it: pip install absl-py.",
@@ -87,6 +86,30 @@ _COLUMNS = Later(
     "Embedding.",
 )
 _CUSTOM = Later("Code for the hardware cannot be run here.", "Write it with tf ops.")
+_BINARY = Later(
+    "Programs that were compiled for the hardware cannot be run here.",
+    "Use ipu.serving, whose folders run without the code that made them.",
+)
+_FORMATS = Later(
+    "Nothing here computes in formats of 8 bits, or in simulated ones.",
+    "Use float16.",
+)
+_EXTRACTOR = Later(
+    "The tool of the port that packs data sets is not there.",
+    "Use ipu.utils.export_dataset_to_file.",
+)
+_SUPERVISOR = Later(
+    "The Supervisor of early versions of TensorFlow is not there.",
+    "Use tf.compat.v1.train.MonitoredTrainingSession.",
+)
+_GRAPH_DEF = Later(
+    "A graph is not written as, or made from, a GraphDef.",
+    "Build it from Python; train.Saver keeps its variables, ipu.serving a program.",
+)
+_SAMPLERS = Later(
+    "Samplers of candidates are not there.",
+    "Use ipu.nn_ops.sampled_softmax_loss or nce_loss, which draw their own.",
+)
 
 _RULES: tuple[tuple[str, Later], ...] = (
     *((keras_3.pattern(row), Later(row.topic, row.instead)) for row in keras_3.ABSENT),
@@ -126,10 +149,6 @@ _RULES: tuple[tuple[str, Later], ...] = (
         _WORKERS,
     ),
     (
-        _words(r"all_to_all_op reduce_scatter_op within_replica_ops"),
-        _REPLICAS,
-    ),
-    (
         _words(r"autoshard_cnn"),
         _SHARDING,
     ),
@@ -148,8 +167,20 @@ _RULES: tuple[tuple[str, Later], ...] = (
         _PROFILE,
     ),
     (
-        _words(r"embedded_runtime application_compile_op load_op_library load_library"),
+        _words(r"load_op_library load_library load_file_system_library"),
         _CUSTOM,
+    ),
+    (_words(r"embedded_runtime application_compile_op"), _BINARY),
+    (_words(r"f8_ops popfloat_cast_to_gfloat GenericFloat"), _FORMATS),
+    (_words(r"dataset_extractor"), _EXTRACTOR),
+    (_words(r"Supervisor"), _SUPERVISOR),
+    (_words(r"GraphDef import_graph_def"), _GRAPH_DEF),
+    (
+        _words(
+            r"\w+_candidate_sampler log_uniform_candidate_sampler "
+            r"learned_unigram_candidate_sampler compute_accidental_hits"
+        ),
+        _SAMPLERS,
     ),
     (
         _words(
@@ -160,8 +191,8 @@ _RULES: tuple[tuple[str, Later], ...] = (
             r"graph_mode disable_resource_variables get_collection "
             r"global_variables\w* local_variables\w* MonitoredSession "
             r"variables_initializer GraphKeys as_default get_or_create_global_step "
-            r"get_global_step import_graph_def make_one_shot_iterator "
-            r"make_initializable_iterator \w*XLATestCase xla_test GraphDef FIFOQueue"
+            r"get_global_step make_one_shot_iterator "
+            r"make_initializable_iterator \w*XLATestCase xla_test FIFOQueue"
         ),
         _SESSION,
     ),

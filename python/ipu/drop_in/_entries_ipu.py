@@ -92,6 +92,16 @@ IPU: dict[str, Entry] = {
         for place in ("", "optimizers.")
         for name in _OPTIMIZERS
     },
+    **{
+        f"{_ROOT}.{place}map_gradient_optimizer": Entry(
+            ("ipu.optimizers.map_gradient_optimizer",),
+            renamed(
+                "ipu.optimizers.map_gradient_optimizer",
+                "_MapGradientOptimizerInvertedChaining",
+            ),
+        )
+        for place in ("", "optimizers.")
+    },
     # of SDK 1.0
     f"{_ROOT}.ipu_optimizer": Entry(
         (), renamed("ipu.optimizers", "CrossReplicaOptimizer")
