@@ -263,7 +263,7 @@ def raised(source):
         (
             "import tensorflow.compat.v1 as tf\ntf.import_graph_def()",
             "tensorflow.compat.v1.import_graph_def",
-            "sessions",
+            "GraphDef",
         ),
         (
             "import tensorflow as tf\ntf.reduce_summ",
@@ -378,7 +378,7 @@ def test_the_tool_pva_is_served_only_where_it_is_missing(served, tmp_path, monke
         pva.openReport("x")
     except AttributeError as caught:
         error = caught
-    assert "Reports about programs" in str(error)
+    assert "PopVision" in str(error)
     del sys.modules["pva"]
     (tmp_path / "pva.py").write_text("openReport = len")
     monkeypatch.syspath_prepend(tmp_path)

@@ -403,6 +403,15 @@ def test_automatic_loss_scaling_sees_what_is_accumulated() -> None:
     assert int(als.update_counter) == 1
     compiled(lambda: loops.repeat(8, body, []))()
     assert float(als.loss_scaling_factor) == 8.0
+    assert opt.als_optimizer is als and float(opt.loss_scaling_factor) == 8.0
+    assert (opt.update_frequency, opt.decrease_factor) == (2, 0.5)
+    with pytest.raises(AttributeError, match=r"als_optimizer\.update_frequency = 3"):
+        opt.update_frequency = 3
+    als.lpf_alpha = 0.0  # as it was
+    assert float(opt.loss_scaling_factor) == 8.0
+    als.lpf_alpha = 0.5
+    assert float(opt.loss_scaling_factor) == 4.0
+    assert not hasattr(opt, "no_such_name")
 
 
 def test_captured_gradients_are_accumulated_and_counted() -> None:

@@ -8,6 +8,8 @@ from typing import Any
 
 from ipu import tf
 from ipu._core import Tensor
+from ipu._text.arguments import as_int
+from ipu.ops.replication_ops import replication_index
 
 PREFIX = "COLLECTIVE_OP_"
 LOCAL = "LOCAL"
@@ -49,3 +51,19 @@ def padded(x: Tensor, rows: int) -> Tensor:
     """Put zeros after a vector until it has so many elements."""
     missing = rows - x.shape[0]
     return tf.pad(x, [[0, missing]]) if missing else x
+
+
+def checked_factor(value: Any) -> int:
+    """Check how many replicas meet."""
+    factor = as_int(value)
+    if isinstance(factor, bool) or not isinstance(factor, int) or factor < 1:
+        raise ValueError(
+            "replication_factor must be a positive integer: how many replicas meet. "
+            f"Received: {value!r}."
+        )
+    return factor
+
+
+def own_number(factor: int) -> Tensor:
+    """Give the number of a replica among those that it meets."""
+    return replication_index() % factor

@@ -7,29 +7,12 @@ from typing import Any
 
 from ipu import tf
 from ipu._core import Tensor
-from ipu._text.arguments import as_int
 from ipu._text.exports import export
+from ipu.ops._collectives import checked_factor, own_number
 from ipu.ops.cross_replica_ops import cross_replica_sum
-from ipu.ops.replication_ops import replication_index
 from ipu.tf._tensor.dispatch import composite
 
 __all__ = ["all_gather", "all_to_all"]
-
-
-def checked_factor(value: Any) -> int:
-    """Check how many replicas meet."""
-    factor = as_int(value)
-    if isinstance(factor, bool) or not isinstance(factor, int) or factor < 1:
-        raise ValueError(
-            "replication_factor must be a positive integer: how many replicas meet. "
-            f"Received: {value!r}."
-        )
-    return factor
-
-
-def own_number(factor: int) -> Tensor:
-    """Give the number of a replica among those that it meets."""
-    return replication_index() % factor
 
 
 @composite

@@ -8,8 +8,15 @@ from typing import Any
 from ipu import tf
 from ipu._core import Tensor
 from ipu._text.exports import export
-from ipu.ops._collectives import LOCAL, REDUCTIONS, kind_of, padded
-from ipu.ops.all_to_all_op import all_gather, checked_factor, own_number
+from ipu.ops._collectives import (
+    LOCAL,
+    REDUCTIONS,
+    checked_factor,
+    kind_of,
+    own_number,
+    padded,
+)
+from ipu.ops.all_to_all_op import all_gather
 from ipu.ops.cross_replica_ops import cross_replica_mean, cross_replica_sum
 from ipu.tf._tensor.dispatch import composite
 

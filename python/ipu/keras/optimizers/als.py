@@ -37,6 +37,9 @@ _SETTINGS = (
     "lpf_alpha",
     "histogram_bin_edge",
 )
+# what counts otherwise from then on: a new value begins anew
+_RESETTING = ("captured_grads_only", "lpf_alpha")
+MEMBERS = (*_READ_ONLY, *_SETTINGS)
 
 
 def _is_power_of_two(value: float) -> bool:
@@ -62,7 +65,8 @@ class ALSOptimizer(ScalingOptimizer):
             that of an adjustment.
         ratio_threshold: The share of large elements that is too many, in (0, 1).
         captured_grads_only: Count only what ``apply_gradients`` gets as
-            ``captured_grads``.
+            ``captured_grads``. Setting another value of it, or of the next one, later
+            is a :meth:`reset`.
         lpf_alpha: The share of the old counts in new ones, in [0, 1].
         histogram_bin_edge: Where large elements begin.
 
@@ -117,6 +121,8 @@ class ALSOptimizer(ScalingOptimizer):
             return
         changed = {**self._settings, name: value}
         _check_settings(changed)
+        if name in _RESETTING and changed != self._settings:
+            self.reset()
         self._settings = changed
         self._own_version += 1  # it is part of programs
 

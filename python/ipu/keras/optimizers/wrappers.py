@@ -15,7 +15,7 @@ from ipu.gradient_accumulation import GradientAccumulationReductionMethod as Met
 from ipu.keras._types import Tensor
 from ipu.keras.optimizers._aggregation import aggregated, is_aggregated
 from ipu.keras.optimizers._wrapping import WrappingOptimizer
-from ipu.keras.optimizers.als import ALSOptimizer
+from ipu.keras.optimizers.als import MEMBERS, ALSOptimizer
 from ipu.keras.optimizers.optimizer import Optimizer
 from ipu.tf._functions import function
 
@@ -300,7 +300,9 @@ class ALSGradientAccumulationOptimizer(GradientAccumulationOptimizer):
         als_optimizer: An ``ALSOptimizer``.
 
     The other arguments are those of :class:`GradientAccumulationOptimizer`. The
-    histogram counts accumulators of float16 alone.
+    histogram counts accumulators of float16 alone. What the ``ALSOptimizer`` knows
+    (``loss_scaling_factor``, ``update_frequency``, ...) can be read here, too, and set
+    there: it is ``als_optimizer``.
 
     Raises:
         ValueError: ``als_optimizer`` is not an ``ALSOptimizer``.
@@ -348,6 +350,24 @@ class ALSGradientAccumulationOptimizer(GradientAccumulationOptimizer):
             reduction_method,
             name,
         )
+
+    @property
+    def als_optimizer(self) -> ALSOptimizer:
+        """The ``ALSOptimizer``."""
+        return self._inner
+
+    def __getattr__(self, name: str) -> Any:
+        if name in MEMBERS and "_inner" in self.__dict__:
+            return getattr(self._inner, name)
+        raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in MEMBERS:
+            raise AttributeError(
+                f"{name} is the ALSOptimizer's. Set it there: "
+                f"optimizer.als_optimizer.{name} = {value!r}."
+            )
+        super().__setattr__(name, value)
 
     def get_scaled_loss(self, loss: Any) -> Any:
         """Multiply a loss by the factor; see ``ALSOptimizer``."""
