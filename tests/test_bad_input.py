@@ -131,7 +131,7 @@ CASES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "a partial batch": (
         lambda: fit(X[:60], Y[:60]),
         ValueError,
-        r"60 samples and batch_size=16.*such as 15.*drop_remainder=True",
+        r"60 samples and batch_size=16.*batch_size=15.*drop_remainder=True",
     ),
     "a partial batch of a data set": (
         lambda: fit(Dataset.from_tensor_slices((X[:60], Y[:60])).batch(16)),

@@ -230,15 +230,16 @@ def test_steps_of_replicas() -> None:
     """The worked numbers of two replicas and a pipeline on two IPUs each."""
     from ipu.keras.engine.training.step_plan import INFINITE, plan_steps
 
+    pipeline = execution.Execution(True, 4, 2)
     with pytest.warns(UserWarning, match="larger than the number"):
         plan = plan_steps(INFINITE, 500, 500, replicas=2)
     assert (plan.steps, plan.per_execution) == (250, 250)
-    with pytest.raises(RuntimeError, match="is not divisible by"):
-        execution._check_divides(execution.Execution(True, 4, 2), plan.per_execution)
+    with pytest.raises(RuntimeError, match=r"You gave 500, but an epoch has 250"):
+        execution._check_divides(pipeline, plan.per_execution, 500)
     with pytest.warns(UserWarning, match="larger than the number"):
         plan = plan_steps(INFINITE, 512, 500, replicas=2)
     assert (plan.steps, plan.per_execution) == (256, 256)
-    execution._check_divides(execution.Execution(True, 4, 2), plan.per_execution)
+    execution._check_divides(pipeline, plan.per_execution, 500)
     message = "contains 3 items, but all 4 replicas are requested to run"
     with pytest.raises(ValueError, match=message):
         plan_steps(3, None, 1, replicas=4)

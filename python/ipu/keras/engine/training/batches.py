@@ -18,10 +18,9 @@ from ipu import tf
 from ipu.keras._random_state import Order
 from ipu.keras._types import Nest
 from ipu.keras.engine.training.host_sources import DatasetSource, HostSource
+from ipu.keras.engine.training.misfits import Data, Numbers, misfit, other_ways
 from ipu.keras.engine.training.step_plan import UNKNOWN, positive
 from ipu.tf.dtypes import DEVICE_DTYPES
-
-_MANY = 4  # how much larger or smaller a batch_size may be to be worth an advice
 
 
 class Batches(NamedTuple):
@@ -81,15 +80,22 @@ def from_arrays(
         order: Has the seed of the shuffle.
     """
     samples = common_length(arrays)
+    is_default = batch_size is None
     if batch_size is None:
         batch_size = math.ceil(samples / steps) if steps else min(32, samples)
     size = positive(batch_size, "batch_size")
     if call is not None and samples % size != 0:
-        raise ValueError(
+        cut = f"batch_size={size}"
+        if is_default:
+            cut = f"no batch_size, so batches of {size}"
+        which = " of validation_data" if call == "validation_data" else ""
+        error = ValueError(
             "The provided set of data has a partial batch, which could result in data "
-            f"being dropped. Received: {samples} samples and batch_size={size}, "
-            f"which leaves {samples % size}. {_advice(samples, size, call)}"
+            f"being dropped. Received: {samples} samples{which} and {cut}, which "
+            f"leaves {samples % size}."
         )
+        data = Data(samples, size, samples // size)
+        raise misfit(error, rest=other_ways(Numbers(data, call=call)))
     size = min(size, samples)
     tail = samples % size
     rows = tf.data.Dataset._slices_held(element_of(arrays))
@@ -139,42 +145,6 @@ def common_length(arrays: tuple[Nest, ...]) -> int:
             "dataset length is unknown: the arrays are empty. Received: 0 samples."
         )
     return int(sizes[0])
-
-
-def _advice(samples: int, size: int, call: str) -> str:
-    """How to get rid of a partial batch in a call of fit, evaluate or predict."""
-    near = _divisor_near(samples, size)
-    whole = samples - samples % size
-    ways = []
-    if near is not None:
-        ways.append(
-            f"use a batch_size that divides the number of samples, such as {near}"
-        )
-    if call == "predict":
-        ways.append(
-            f"fill the input up to {whole + size} samples and keep the first {samples} "
-            "results"
-        )
-    elif whole:
-        ways.append(f"give {call} the first {whole} samples")
-    if call == "fit":
-        ways.append(
-            "drop the rest in every pass: tf.data.Dataset.from_tensor_slices((x, y))"
-            f".batch({min(size, samples)}, drop_remainder=True)"
-        )
-    text = ", or ".join(ways)
-    return (
-        f"{text[:1].upper()}{text[1:]}. A model that is made and run outside of "
-        "strategy.scope() takes any number of samples."
-    )
-
-
-def _divisor_near(number: int, near: int) -> int | None:
-    """A divisor of about the size of ``near``, or None."""
-    divisors = [d for d in range(1, math.isqrt(number) + 1) if number % d == 0]
-    divisors += [number // d for d in divisors]
-    found = min(divisors, key=lambda d: (abs(d - near), d))
-    return found if found > 1 and near <= _MANY * found <= _MANY**2 * near else None
 
 
 # --- data sets ----------------------------------------------------------------------

@@ -30,6 +30,7 @@ from ipu.tf.dtypes import DEVICE_DTYPES
 __all__ = [
     "Given",
     "Workers",
+    "arrays_given",
     "arrays_of",
     "as_batches",
     "is_batched",
@@ -130,6 +131,15 @@ def as_batches(
         return _from_python(x, order if shuffle else None, call, workers)
     arrays = _arrays_of(x, y, sample_weight)
     return from_arrays(arrays, batch_size, shuffle, steps, call, order)
+
+
+def arrays_given(given: Given) -> tuple[Nest, ...]:
+    """Give inputs, targets and weights as arrays, as far as they are there.
+
+    Args:
+        given: Arrays.
+    """
+    return _arrays_of(given.x, given.y, given.sample_weight)
 
 
 def one_batch(x: Any, y: Any = None, sample_weight: Any = None) -> Nest:

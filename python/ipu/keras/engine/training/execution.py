@@ -19,6 +19,7 @@ from ipu.keras.engine.training.device_steps import (
     PlainSteps,
     Steps,
 )
+from ipu.keras.engine.training.misfits import misfit
 from ipu.ops import pipelining_ops
 
 if TYPE_CHECKING:
@@ -49,8 +50,15 @@ class Execution(NamedTuple):
     replicas: int
 
 
-def settle(model: Trainer, mode: str) -> Execution:
-    """Find out how a mode of a model that is built runs."""
+def settle(model: Trainer, mode: str, may_lack_updates: bool = False) -> Execution:
+    """Find out how a mode of a model that is built runs.
+
+    Args:
+        model: The model.
+        mode: ``"train"``, ``"test"`` or ``"predict"``.
+        may_lack_updates: Whether a pipeline may not have been told the batches of an
+            update: then an execution is one, of two batches for a stage or more.
+    """
     is_pipelined = model._is_pipelined()
     shards, per_update = 1, 1
     if is_pipelined:
@@ -60,14 +68,16 @@ def settle(model: Trainer, mode: str) -> Execution:
         for name in ("compute_loss", "compute_metrics") if mode != "predict" else ():
             _check_own_function(model, "pipelined", name)
     if mode == "train" and is_pipelined:
-        if model._pipelining_steps is None:
-            raise ValueError(
+        if model._pipelining_steps is None and not may_lack_updates:
+            error = ValueError(
                 "The model which you are attempting to train is pipelined, however "
                 "`gradient_accumulation_steps_per_replica` has not been set through "
                 "`set_pipelining_options()`. Set it to the number of batches of a "
                 "weight update."
             )
-        per_update = model._pipelining_steps
+            raise misfit(error)
+        default = max(model._steps_per_execution, 2 * model._stage_count())
+        per_update = model._pipelining_steps or default
     elif mode == "train":
         per_update = model._accumulation_steps or 1
     if is_pipelined or per_update > 1:
@@ -160,17 +170,18 @@ def make_steps(
         per_execution: Steps of an execution of a replica.
     """
     per_update = execution.per_update
-    _check_divides(execution, per_execution)
+    given = None if model._is_paced else model._steps_per_execution
+    _check_divides(execution, per_execution, given)
     if execution.is_pipelined:
         sums = bool(model._pipelining_accumulate_outfeed) and mode != "predict"
         of_run = per_update if mode == "train" else per_execution
         serialized = model._serialized
         if of_run % serialized != 0:
-            raise ValueError(
+            cut = ValueError(
                 f"An execution of {of_run} steps cannot be cut into groups of "
-                f"batch_serialization_iterations={serialized}. Give `compile` a "
-                "steps_per_execution that can."
+                f"batch_serialization_iterations={serialized}."
             )
+            raise misfit(cut, " Give `compile` a steps_per_execution that can.")
         known = inspect.signature(pipelining_ops.pipeline).parameters
         refuse_unknown("set_pipelining_options", model._pipelining_kwargs, known)
         options = model._pipelining_kwargs
@@ -190,13 +201,31 @@ def make_steps(
     return PlainSteps(step)
 
 
-def _check_divides(execution: Execution, per_execution: int) -> None:
-    if per_execution % execution.per_update == 0:
+def _check_divides(execution: Execution, per_execution: int, given: int | None) -> None:
+    """Check that executions are whole updates.
+
+    Args:
+        per_execution: Steps of an execution.
+        given: What the user said of them, if he did: an epoch may have fewer.
+    """
+    per_update = execution.per_update
+    if per_execution % per_update == 0:
         return
     what = "pipelined model" if execution.is_pipelined else "model"
-    raise RuntimeError(
-        f"The {what} has been configured to use gradient accumulation for training, "
-        f"however the current `steps_per_execution` value (set to {per_execution}) is "
-        "not divisible by `gradient_accumulation_steps_per_replica` (set to "
-        f"{execution.per_update}). Give `compile` a steps_per_execution that is."
+    text = f"The {what} has been configured to use gradient accumulation for training, "
+    if given is None:
+        error = RuntimeError(
+            f"{text}with {per_update} batches in an update "
+            f"(`gradient_accumulation_steps_per_replica`), and an execution is whole "
+            "updates, but `compile` was not given `steps_per_execution`."
+        )
+        raise misfit(error, f" Give it steps_per_execution={per_update}.")
+    why = ""
+    if given != per_execution:
+        why = f" You gave {given}, but an epoch has {per_execution} steps of a replica."
+    error = RuntimeError(
+        f"{text}however the current `steps_per_execution` value (set to "
+        f"{per_execution}) is not divisible by "
+        f"`gradient_accumulation_steps_per_replica` (set to {per_update}).{why}"
     )
+    raise misfit(error, " Give `compile` a steps_per_execution that is.")

@@ -16,6 +16,7 @@ import numpy as np
 
 from ipu._text.arguments import as_int
 from ipu._text.user_warnings import warn_user
+from ipu.keras.engine.training.misfits import misfit
 
 INFINITE = -1
 UNKNOWN = -2
@@ -90,7 +91,7 @@ def plan_steps(
         once = restarts or is_endless
         _check_enough(cardinality, wanted, 1 if once else epochs, epochs, argument)
         wanted = _share(wanted, replicas)
-        return StepPlan(wanted, _dividing(wanted, per_execution), once, None)
+        return StepPlan(wanted, _dividing(wanted, per_execution, argument), once, None)
     available = None
     if cardinality >= 0 and not restarts:
         available = cardinality * max(epochs, 1) if is_endless else cardinality
@@ -103,22 +104,25 @@ def _check_enough(
 ) -> None:
     needed = wanted * max(passes, 1)
     if 0 <= cardinality < needed:
-        raise ValueError(
+        error = ValueError(
             "Your input does not have enough data. Make sure that your dataset or "
             f"generator can generate at least {needed} batches. Received: "
             f"{cardinality} batches for {argument}={wanted} and {epochs} epoch(s). You "
             "may need to use the repeat() function when building your dataset."
         )
+        raise misfit(error)
 
 
 def _share(steps: int, replicas: int) -> int:
     """The steps of one replica."""
     share, rest = divmod(steps, replicas)
     if share == 0:
-        raise ValueError(
+        error = ValueError(
             f"The provided dataset contains {steps} items, but all {replicas} replicas "
-            f"are requested to run at least one each. Give at least {replicas} steps, "
-            "or configure fewer IPUs."
+            "are requested to run at least one each."
+        )
+        raise misfit(
+            error, f" Give at least {replicas} steps, or configure fewer IPUs."
         )
     if rest:
         warn_user(
@@ -128,7 +132,7 @@ def _share(steps: int, replicas: int) -> int:
     return share
 
 
-def _dividing(wanted: int, k: int) -> int:
+def _dividing(wanted: int, k: int, argument: str) -> int:
     """The steps of an execution, which must divide those of an epoch."""
     if k > wanted:
         warn_user(
@@ -137,20 +141,18 @@ def _dividing(wanted: int, k: int) -> int:
         )
         return wanted
     if wanted % k != 0:
-        near = _nearest_divisor(wanted, k)
+        near = max(d for d in range(1, k + 1) if wanted % d == 0)
         way = f"Choose for example steps_per_execution={near}"
         if near == 1:
             way = f"Run a multiple of {k} steps, for example {wanted - wanted % k}"
-        raise ValueError(
+        is_validation = argument == "validation_steps"
+        what = "validation data" if is_validation else "dataset provided"
+        error = ValueError(
             f"`steps_per_execution` ({k}) must be a divisor of the number of batches "
-            f"({wanted}) in the dataset provided. {way}."
+            f"({wanted}) in the {what}."
         )
+        raise misfit(error, f" {way}.")
     return k
-
-
-def _nearest_divisor(number: int, near: int) -> int:
-    divisors = (d for d in range(1, near + 1) if number % d == 0)
-    return max(divisors)
 
 
 _EXECUTION_S = 0.1

@@ -6,7 +6,12 @@ from __future__ import annotations
 import inspect
 import weakref
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import (
+    AbstractContextManager,
+    ExitStack,
+    contextmanager,
+    nullcontext,
+)
 from typing import Any
 
 import numpy as np
@@ -38,6 +43,7 @@ from ipu.keras.engine.training.data_adapter import (
     unpack,
 )
 from ipu.keras.engine.training.device_steps import capturing, wants_captured
+from ipu.keras.engine.training.explained import Asked, explained
 from ipu.keras.engine.training.program import BatchProgram, ProgramCache
 from ipu.keras.engine.training.step_plan import checked_execution, whole_number
 from ipu.keras.optimizers._wrapping import ScalingOptimizer
@@ -312,18 +318,27 @@ class Trainer(IPUOptions):
         class_weight = class_weights.resolved(class_weight, x, parts[1])
         resumed = max(finished_epochs(self, callbacks) - initial_epoch, 0)
         initial_epoch += resumed
-        with self._scope(), held_device(), self._trainable_as_compiled():
+        with ExitStack() as stack:
+            stack.enter_context(self._scope())
+            stack.enter_context(held_device())
+            stack.enter_context(self._trainable_as_compiled())
             epochs_run = max(epochs - initial_epoch, 1)
             given = Given(*parts, batch_size, shuffle, reading)
-            asked = (steps_per_epoch, epochs_run, "steps_per_epoch")
-            train = fit_loops.Run(
-                self, "train", given, *asked, False, class_weight, resumed
-            )
-            test: fit_loops.Run | None = None
+            validation, own_size = None, validation_batch_size is not None
             if validation_data is not None:
                 size = validation_batch_size or batch_size
-                test = self._validation(
-                    validation_data, size, validation_steps, reading
+                validation = Asked(
+                    self._validation(validation_data, size, reading), validation_steps
+                )
+            asked = Asked(given, steps_per_epoch, epochs_run)
+            stack.enter_context(explained(self, "train", asked, validation, own_size))
+            train = fit_loops.Run(
+                self, "train", *asked, "steps_per_epoch", False, class_weight, resumed
+            )
+            test: fit_loops.Run | None = None
+            if validation is not None:
+                test = fit_loops.Run(
+                    self, "test", *validation, "validation_steps", again=True
                 )
 
             def validate(epoch: int) -> fit_loops.Run | None:
@@ -336,18 +351,13 @@ class Trainer(IPUOptions):
                 self, train, listed, epochs, initial_epoch, validate
             )
 
-    def _validation(
-        self, data: Any, size: int | None, steps: int | None, workers: Workers
-    ) -> fit_loops.Run:
+    def _validation(self, data: Any, size: int | None, workers: Workers) -> Given:
         if is_batched(data):
             parts, size = (self._fed(data), None, None), None
         else:
             x, y, weights = unpack(data)
             parts = (self._fed(x), y, weights)
-        given = Given(*parts, size, workers=workers)
-        return fit_loops.Run(
-            self, "test", given, steps, argument="validation_steps", again=True
-        )
+        return Given(*parts, size, workers=workers)
 
     def evaluate(
         self,
@@ -388,9 +398,12 @@ class Trainer(IPUOptions):
         with self._scope(), held_device():
             x = self._fed(x)
             given = Given(x, y, sample_weight, batch_size, workers=reading)
-            run = fit_loops.Run(self, "test", given, steps)
-            listed = fit_loops.make_callbacks(self, callbacks, verbose, run.plan.steps)
-            results = fit_loops.run_test(run, listed)
+            with explained(self, "test", Asked(given, steps)):
+                run = fit_loops.Run(self, "test", given, steps)
+                listed = fit_loops.make_callbacks(
+                    self, callbacks, verbose, run.plan.steps
+                )
+                results = fit_loops.run_test(run, listed)
         return _as_told(results, return_dict)
 
     def predict(
@@ -425,9 +438,12 @@ class Trainer(IPUOptions):
         reading = Workers(max_queue_size, workers)
         with self._scope(), held_device():
             given = Given(self._fed(x), batch_size=batch_size, workers=reading)
-            run = fit_loops.Run(self, "predict", given, steps)
-            listed = fit_loops.make_callbacks(self, callbacks, verbose, run.plan.steps)
-            return fit_loops.run_predict(run, listed)
+            with explained(self, "predict", Asked(given, steps)):
+                run = fit_loops.Run(self, "predict", given, steps)
+                listed = fit_loops.make_callbacks(
+                    self, callbacks, verbose, run.plan.steps
+                )
+                return fit_loops.run_predict(run, listed)
 
     # --- what is made before a program is traced: weights, losses, slots --------------
 
