@@ -41,6 +41,7 @@ ELSEWHERE = {
     "programs replicated over several IPUs": "test_keras_replicas.py",
     "profiling": "test_profile.py",
     "memory": "test_pipelining.py",
+    "`DeviceConnectionType.PRE_COMPILE`": "test_precompile.py",
 }
 
 

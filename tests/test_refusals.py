@@ -30,8 +30,6 @@ _UNDECIDABLE = {
     ("ops/pipelining_ops.py", "pipeline"): _TOGETHER,
     ("_config/schedules.py", "call_core"): _TOGETHER,
     ("_text/missing.py", "refuse"): "raises what its callers name",
-    ("_device/devices.py", "running"): "a device of PRE_COMPILE may be one to "
-    "compile for",
     ("_layers/recurrent.py", "call"): "masks come with the values of layers before",
     ("ops/custom_ops.py", "cpu_user_operation"): _TOGETHER,
     ("drop_in/_absent.py", "__setattr__"): "names are checked where they are imported",

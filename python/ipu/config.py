@@ -378,8 +378,6 @@ _told: set[str] = set()  # what was said once
 def _warn_without_effect(config: IPUConfig) -> None:
     """Say once what is asked for in vain."""
     found = []
-    if config.serialization_output_folder:
-        found.append("serialization_output_folder")
     for name in ("compilation_poplar_options", "gcl_poplar_options"):
         found += [f"{name}[{key!r}]" for key in _reports(getattr(config, name))]
     if any(_reports((os.environ.get("POPLAR_ENGINE_OPTIONS", ""),))):

@@ -134,6 +134,8 @@ class IPUOutfeedQueue:
         self._deleted_at = -1
         # the graph of TensorFlow 1 in which a program enqueues to it
         self._graph: Any = None
+        # results of zeros where nothing is run: how many, and of how many replicas
+        self._zeros = (0, 1)
 
     @property
     def enqueued(self) -> bool:
@@ -218,6 +220,7 @@ class IPUOutfeedQueue:
         resource = ("outfeed", self._queue.id, types, None)
         begin = trace.node_count
         trace.node("outfeed_enqueue", leaves, None, (resource,))
+        current_build().pretends.append(self._pretend)
         return operation("PopDatastreamOutfeedEnqueue", begin)
 
     def _make(
@@ -268,6 +271,8 @@ class IPUOutfeedQueue:
         """Take the leaves of what has arrived, where a program has enqueued."""
         assert self._queue is not None
         is_last = self._mode is IPUOutfeedMode.LAST
+        if self._device is not None and self._device.only_compiles:
+            return self._take_zeros(is_last)
         if is_synthetic("outfeed"):
             self._drop_results()
             rows = () if is_last else (0,)
@@ -276,6 +281,19 @@ class IPUOutfeedQueue:
         if taken is None:
             raise _nothing_enqueued()
         return taken
+
+    def _pretend(self, replicas: int) -> None:
+        """Give one result of zeros: of a run that there is not."""
+        self._zeros = (self._zeros[0] + 1, replicas)
+
+    def _take_zeros(self, is_last: bool) -> list[Tensor]:
+        count, replicas = self._zeros
+        if is_last and not count:
+            raise _nothing_enqueued()
+        self._zeros = (0, replicas)
+        rows = [] if is_last else [count]
+        rows += [] if replicas == 1 else [replicas]
+        return [Tensor(np.zeros((*rows, *s), kind)) for kind, s in self._types]
 
     def _dequeue_operation(self, graph: Any, wait_for_completion: bool) -> Any:
         """What dequeues when a session runs it."""
@@ -323,6 +341,9 @@ class IPUOutfeedQueue:
             queue = None
         taken = [] if queue is None else queue.take_each()
         structure = self._structure
+        if self._device is not None and self._device.only_compiles:
+            leaves = [leaf.numpy() for leaf in self._take_zeros(False)]
+            taken = [tuple(map(Tensor, each)) for each in zip(*leaves, strict=True)]
         if not nest.is_nested(structure):
             return (element[0] for element in taken)
         return (nest.pack_sequence_as(structure, element) for element in taken)

@@ -15,8 +15,6 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from ipu import _core
 from ipu._core import Tensor
 from ipu._device.devices import Device
@@ -24,6 +22,7 @@ from ipu._device.placement import current_device
 from ipu._text.errors import NotFoundError
 from ipu._text.exports import export
 from ipu.tf import nest
+from ipu.tf._functions import folders
 from ipu.tf._functions.tracing import Build, _trace
 from ipu.tf._tensor.convert import convert_to_tensor
 from ipu.tf.data import Dataset
@@ -36,12 +35,6 @@ __all__ = [
     "export_single_step",
     "load",
 ]
-
-_FORMAT = 1
-_PROGRAM, _WEIGHTS, _SIGNATURE = "program.txt", "weights.safetensors", "signature.json"
-_VARIABLE = re.compile(
-    r'^(resource r\d+ variable id=)(\d+)( "(.*)")? (\w+)\[(.*)\]', re.MULTILINE
-)
 
 
 class Runner:
@@ -71,13 +64,13 @@ class Runner:
 
     def __init__(self, folder: Any) -> None:
         folder = os.fspath(folder)
-        self.signature: dict[str, Any] = json.loads(_read(folder, _SIGNATURE))
-        if self.signature.get("format") != _FORMAT:
+        self.signature: dict[str, Any] = json.loads(_read(folder, folders.SIGNATURE))
+        if self.signature.get("format") != folders.FORMAT:
             raise ValueError(
                 f"{folder!r} has the format {self.signature.get('format')!r}, and this "
-                f"version reads {_FORMAT}. Export the model again."
+                f"version reads {folders.FORMAT}. Export the model again."
             )
-        text = _read(folder, _PROGRAM).decode()
+        text = _read(folder, folders.PROGRAM).decode()
         self.inputs = [_spec(one) for one in self.signature["inputs"]]
         self.outputs = [_spec(one) for one in self.signature["outputs"]]
         self._device: Device = current_device()
@@ -98,7 +91,7 @@ class Runner:
             whole = str(match[0])
             return whole.replace(match[1] + match[2], f"{match[1]}{number}", 1)
 
-        return _VARIABLE.sub(place, text)
+        return folders.VARIABLE.sub(place, text)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the program once.
@@ -157,7 +150,7 @@ def _read(folder: str, name: str) -> bytes:
 def _weights(folder: str) -> dict[str, Any]:
     from safetensors.numpy import load as load_arrays
 
-    found: dict[str, Any] = load_arrays(_read(folder, _WEIGHTS))
+    found: dict[str, Any] = load_arrays(_read(folder, folders.WEIGHTS))
     return found
 
 
@@ -248,16 +241,6 @@ def _inputs_of(
     return named
 
 
-def _values_of(text: str, device: Device) -> dict[str, Any]:
-    """The values of a program's variables, by their ids."""
-    found = {}
-    for match in _VARIABLE.finditer(text):
-        sizes = tuple(int(n) for n in match[6].split(",") if n)
-        value = device.core.variable_read(int(match[2]), (match[5], sizes))
-        found[match[2]] = np.asarray(value, order="C")
-    return found
-
-
 def _export(
     function: Callable[..., Any],
     specs: Sequence[TensorSpec],
@@ -266,8 +249,6 @@ def _export(
     output_names: Any,
     notes: Mapping[str, Any],
 ) -> Runner:
-    from safetensors.numpy import save_file
-
     from ipu.tf.autograph import tf_convert
 
     device = current_device()
@@ -277,17 +258,9 @@ def _export(
     )
     if not outputs or any(result.output < 0 for result in results):
         raise ValueError("An exported step must return tensors, and nothing else.")
-    text = re.sub(r"^( .*?)  # .*$", r"\1", trace.text, flags=re.M)
-    for what, use in (
-        (" held(", "a large array: keep it in a tf.Variable"),
-        ("variable_assign(", "an assignment to a variable"),
-        ("variable_add(", "an addition to a variable"),
-        ("host_call(", "a function of the host's: make it a preprocessing step"),
-        ("outfeed_enqueue(", "an outfeed: return the results"),
-        ("infeed_dequeue(", "an infeed: take the data as arguments"),
-    ):
-        if what in text:
-            raise ValueError(f"A step that uses {use}, cannot be exported.")
+    text = folders.clean_text(trace)
+    if use := folders.what_stays(text):
+        raise ValueError(f"A step that uses {use}, cannot be exported.")
     is_dict = isinstance(structure, Mapping)
     names = [f"output_{number}" for number in range(len(outputs))]
     names = sorted(structure) if is_dict else names
@@ -298,26 +271,9 @@ def _export(
                 f"`output_names` must have a name for each of {len(outputs)} outputs. "
                 f"Received: {output_names!r}."
             )
-    is_single = isinstance(structure, TensorSpec)
-    signature = {
-        "format": _FORMAT,
-        "inputs": [_described(spec, str(spec.name)) for spec in specs],
-        "outputs": [_described(*each) for each in zip(outputs, names, strict=True)],
-        "returns": "dict" if is_dict else "tensor" if is_single else "list",
-        **notes,
-    }
     folder = _prepare_folder(export_dir, purge)
-    with open(os.path.join(folder, _PROGRAM), "w", encoding="utf-8") as file:
-        file.write(text)
-    save_file(_values_of(text, device), os.path.join(folder, _WEIGHTS))
-    with open(os.path.join(folder, _SIGNATURE), "w", encoding="utf-8") as file:
-        json.dump(signature, file, indent=1)
+    folders.write(folder, text, device, specs, outputs, names, structure, notes)
     return Runner(folder)
-
-
-def _described(spec: TensorSpec, name: str) -> dict[str, Any]:
-    sizes = [int(n) for n in spec.shape]
-    return {"name": name, "dtype": spec.dtype.name, "shape": sizes}
 
 
 def _joined(steps: Sequence[Callable[..., Any] | None]) -> Callable[..., Any]:

@@ -37,8 +37,10 @@ class DeviceConnectionType(Enum):
     """When a device is attached.
 
     ``ALWAYS``: at configuration. ``ON_DEMAND``: at the first run. ``NEVER``: programs
-    compile, running one is an error. ``PRE_COMPILE``: programs compile and results
-    are zeros.
+    compile, running one is an error. ``PRE_COMPILE``: programs compile; in place of a
+    run results are zeros, outfeeds get one result of zeros, and variables keep their
+    values. With the option ``serialization_output_folder`` programs are written that
+    ``ipu.serving.load`` reads.
 
     Example:
         >>> from ipu.config import IPUConfig

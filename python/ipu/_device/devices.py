@@ -36,7 +36,6 @@ from ipu._text.errors import (
     FailedPreconditionError,
     InternalError,
     InvalidArgumentError,
-    UnimplementedError,
 )
 from ipu._text.log import logger
 
@@ -148,6 +147,16 @@ class Device:
         """Whether the device has been attached."""
         return self._attached
 
+    @property
+    def only_compiles(self) -> bool:
+        """Whether programs are compiled and never run, their results being zeros."""
+        return self.connection is DeviceConnectionType.PRE_COMPILE
+
+    @property
+    def written_to(self) -> str:
+        """The folder that programs are written to, or ""."""
+        return str((self.options or {}).get("serialization_output_folder", ""))
+
     def replication_factor(self, shards: int = 1) -> int:
         """How many replicas of a program fill the device.
 
@@ -197,12 +206,8 @@ class Device:
                 "compilation only: device_connection.type is NEVER. Use ALWAYS or "
                 "ON_DEMAND to run."
             )
-        if self.connection is DeviceConnectionType.PRE_COMPILE:
-            raise UnimplementedError(
-                f"Cannot run a program on {self.name}: device_connection.type "
-                "PRE_COMPILE is not there yet. Use ALWAYS or ON_DEMAND to run."
-            )
-        self.attach()
+        if not self.only_compiles:
+            self.attach()
         with self._noted(self._runs):
             yield
 

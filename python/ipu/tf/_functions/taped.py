@@ -13,6 +13,8 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+import numpy as np
+
 from ipu import _core
 from ipu._core import Tensor
 from ipu._device import devices
@@ -136,6 +138,8 @@ class TapedProgram:
             if self.failure is not None:
                 raise self.failure
             assert self._backward is not None
+            if self.forward.build.only_compiles:
+                return self._zeros(inputs)
             with self._running():
                 results = self._backward.run([*inputs, *upstream, *saved])
             if _tapes.is_recording():
@@ -145,6 +149,17 @@ class TapedProgram:
             return [next(left) if has else None for has in self._has_gradient]
 
         return gradient
+
+    def _zeros(self, inputs: Sequence[Tensor]) -> list[Tensor | None]:
+        """The gradients where nothing is run."""
+        variables = [ref() for ref in self._variables]
+        sources = [*inputs, *self._taken, *variables]
+        return [
+            Tensor(np.zeros(tuple(x.shape), x.dtype.name))
+            if has and x is not None
+            else None
+            for x, has in zip(sources, self._has_gradient, strict=True)
+        ]
 
 
 def _refuse(*_: Any) -> Any:

@@ -8,6 +8,7 @@ done before and after each run, and the variables that the function made.
 
 from __future__ import annotations
 
+import functools
 import sys
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -52,6 +53,9 @@ class Build:
         variables: Those that the function created; weak.
         reads: Reads of variables, by their number, while the function is traced.
         checks: Called with the number of replicas of the compiled program.
+        only_compiles: Whether it is compiled and never run.
+        pretends: Called with that number in place of a run.
+        write: Writes the program to a folder; None where it is written, or not to be.
         names_layers: Whether nodes get the names of the layers that they come from.
     """
 
@@ -74,6 +78,9 @@ class Build:
         self._beside: dict[int, weakref.ref[Any]] = {}
         self.reads: dict[int, list[tuple[int, Tensor]]] = {}
         self.checks: list[Callable[[int], None]] = []
+        self.only_compiles = False
+        self.pretends: list[Callable[[int], None]] = []
+        self.write: Callable[[], None] | None = None
         self.names_layers = False
         self.notes: dict[Any, Any] = {}  # of those who add things, by themselves
 
@@ -164,6 +171,13 @@ class TracedProgram(NamedTuple):
     def run(self, inputs: Sequence[Any]) -> list[Tensor]:
         """Run the program once, with what belongs around it."""
         build = self.build
+        if build.write is not None:
+            build.write()
+            build.write = None
+        if build.only_compiles:
+            for pretend in build.pretends:
+                pretend(self.program.replicas)
+            return [Tensor(np.zeros(*_shaped(spec))) for spec in self.output_specs]
         for prepare in build.before:
             prepare()
         try:
@@ -182,6 +196,11 @@ class TracedProgram(NamedTuple):
         if failure is not None:
             raise failure
         return outputs
+
+
+def _shaped(spec: TensorSpec) -> tuple[tuple[int, ...], str]:
+    dtype, sizes = _type_of(spec)
+    return sizes, dtype
 
 
 def _type_of(spec: Any) -> tuple[str, tuple[int, ...]]:
@@ -292,6 +311,23 @@ def trace_program(
     program.name = build.name
     for check in build.checks:
         check(program.replicas)
+    build.only_compiles = device is not None and device.only_compiles and not host
+    # one that a tape watches gives more than its function does
+    parent = "" if device is None or host or then is not None else device.written_to
+    if parent and device is not None:
+        from ipu.tf._functions import folders
+
+        text, inputs = folders.clean_text(trace), nest.flatten(tuple(specs))
+        build.write = functools.partial(
+            folders.write_compiled,
+            parent,
+            build.name,
+            text,
+            device,
+            [spec for spec in inputs if isinstance(spec, TensorSpec)],
+            output_specs,
+            structure,
+        )
     if program.replicas > 1 and build.runs:
         logger.info(
             "Automatically replicating the TensorFlow model by a factor of %d.",
