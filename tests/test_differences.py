@@ -323,14 +323,8 @@ def _(tmp_path: Path) -> None:
 
 @row("estimators of TensorFlow 1")
 def _(tmp_path: Path) -> None:
-    spec = ipu.ipu_estimator.EstimatorSpec("infer", predictions=1.0)
-    with pytest.raises(NotImplementedError, match="host_call"):
-        ipu.ipu_estimator.IPUEstimatorSpec("infer", spec.predictions, host_call=1)
     with pytest.raises(AttributeError, match="Of estimators there are"):
         _ = ipu.tf.estimator.Estimator
-    made = ipu.ipu_pipeline_estimator.IPUPipelineEstimator(print, str(tmp_path))
-    with pytest.raises(NotImplementedError, match="predict is not there"):
-        made.predict(print)
 
 
 @pytest.mark.parametrize("title", CHECKS)

@@ -14,6 +14,8 @@ import ipu
 from ipu.ipu_estimator import IPUEstimator, IPUEstimatorSpec
 from ipu.ipu_pipeline_estimator import IPUPipelineEstimator, IPUPipelineEstimatorSpec
 from ipu.ipu_run_config import IPURunConfig, RunConfig
+from ipu.ipu_session_run_hooks import IPULoggingTensorHook
+from ipu.tf import estimator as tf_estimator
 from ipu.tf.compat import v1 as tf
 from ipu.tf.estimator import EstimatorSpec, ModeKeys
 
@@ -209,8 +211,190 @@ def test_pipelines(tmp_path: Path) -> None:
     found = made.evaluate(batches, steps=2)
     np.testing.assert_allclose(found["loss"], np.mean((X @ w - Y) ** 2), rtol=1e-5)
     np.testing.assert_allclose(found["off"], np.mean(np.abs(X @ w - Y)), rtol=1e-5)
-    with pytest.raises(NotImplementedError, match="predict is not there"):
-        next(made.predict(batches))
+
+
+def test_pipelines_predict(tmp_path: Path) -> None:
+    def pipeline(mode: str, params: dict[str, Any]) -> Any:
+        def second(found: Any) -> Any:
+            return {"y": found, "twice": found * 2.0} if params["dict"] else found
+
+        return IPUPipelineEstimatorSpec(
+            mode, [predicted, second], gradient_accumulation_count=2
+        )
+
+    config = run_config(3, 2, num_shards=2)
+    trained_w = np.float32([0.25, -1.0])
+    with tf.Graph().as_default():
+        tf.get_variable("w", initializer=trained_w)
+        tf.train.get_or_create_global_step()
+        with tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+            tf.train.Saver().save(session, str(tmp_path / "model.ckpt"), 0)
+
+    def features() -> Any:
+        return tf.data.Dataset.from_tensor_slices(np.tile(X, (2, 1))).batch(2, True)
+
+    made = IPUPipelineEstimator(pipeline, str(tmp_path), config, {"dict": True})
+    rows = list(made.predict(features))
+    expected = np.tile(X @ trained_w, 2)
+    np.testing.assert_allclose([row["y"] for row in rows], expected, rtol=1e-6)
+    np.testing.assert_allclose([row["twice"] for row in rows], 2 * expected, rtol=1e-6)
+    made = IPUPipelineEstimator(pipeline, str(tmp_path), config, {"dict": False})
+    groups = list(made.predict(features, yield_single_examples=False))
+    np.testing.assert_allclose(groups, expected.reshape(2, 4), rtol=1e-6)
+
+
+def told_numbers(folder: Path) -> dict[str, list[tuple[int, float]]]:
+    """The numbers in a folder's event files, as TensorBoard reads them."""
+    events = pytest.importorskip(
+        "tensorboard.backend.event_processing.event_accumulator"
+    )
+    found = events.EventAccumulator(str(folder)).Reload()
+    return {
+        tag: [(one.step, one.value) for one in found.Scalars(tag)]
+        for tag in found.Tags()["scalars"]
+    }
+
+
+def test_code_of_the_host_for_each_batch(tmp_path: Path) -> None:
+    """It accumulates the loss and the sums of labels in variables of the host."""
+
+    def host(loss: Any, labels: Any) -> Any:
+        seen = tf.get_variable("seen", [], initializer=tf.zeros_initializer())
+        total = tf.get_variable("total", [], initializer=tf.zeros_initializer())
+        return [seen.assign_add(loss), total.assign_add(tf.reduce_sum(labels))]
+
+    def with_call(features: Any, labels: Any, mode: str) -> Any:
+        loss = tf.reduce_mean(tf.square(predicted(features) - labels))
+        train = tf.train.GradientDescentOptimizer(0.0).minimize(loss)
+        return IPUEstimatorSpec(
+            mode, loss=loss, train_op=train, host_call=(host, [loss, labels])
+        )
+
+    made = IPUEstimator(with_call, str(tmp_path), run_config(1))
+    made.train(batches, steps=4)
+    losses = np.mean((X.sum(1) / 2 - Y).reshape(2, 2) ** 2, axis=1)
+    seen = made.get_variable_value("seen")
+    np.testing.assert_allclose(seen, 2 * losses.sum(), rtol=1e-5)
+    total = made.get_variable_value("total")
+    np.testing.assert_allclose(total, 2 * Y.sum(), rtol=1e-5)
+
+    with pytest.raises(ValueError, match=r"iterations_per_loop=1\. Received: 2"):
+        IPUEstimator(with_call, str(tmp_path / "a"), run_config(2)).train(batches)
+    with pytest.raises(ValueError, match=r"must be \(function, tensors\)"):
+        IPUEstimator(
+            lambda features, labels, mode: IPUEstimatorSpec(
+                mode, loss=1.0, train_op=tf.no_op(), host_call=3
+            ),
+            str(tmp_path / "b"),
+            run_config(1),
+        ).train(batches)
+
+
+def test_summaries_and_what_stands_in_them(tmp_path: Path) -> None:
+    config = run_config(2).replace(save_summary_steps=4, log_step_count_steps=4)
+    made = IPUEstimator(model, str(tmp_path), config, {"rate": RATE})
+    made.train(batches, steps=8)
+    found = told_numbers(tmp_path)
+    assert [step for step, _ in found["loss"]] == [2, 6]
+    assert [step for step, _ in found["global_step/sec"]] == [4, 8]
+    losses = []
+    for n in (0, 4):
+        w = trained(n)
+        pair = []
+        for part in (slice(0, 2), slice(2, 4)):
+            off = X[part] @ w - Y[part]
+            pair.append(np.mean(off**2))
+            w = w - RATE * X[part].T @ off
+        losses.append(np.mean(pair))
+    np.testing.assert_allclose([v for _, v in found["loss"]], losses, rtol=1e-5)
+    measured = made.evaluate(batches, steps=2, name="again")
+    shown = told_numbers(tmp_path / "eval_again")
+    assert {tag for tag in shown} == {"loss", "off"}
+    assert shown["loss"] == [(8, pytest.approx(measured["loss"]))]
+
+
+def test_training_and_evaluating_in_turn(tmp_path: Path) -> None:
+    config = run_config(2).replace(save_checkpoints_steps=4)
+    made = IPUEstimator(model, str(tmp_path), config, {"rate": RATE})
+    evaluated: list[int] = []
+
+    def evaluation() -> Any:
+        evaluated.append(int(made.get_variable_value("global_step")))
+        return batches()
+
+    result, exports = tf_estimator.train_and_evaluate(
+        made,
+        tf_estimator.TrainSpec(batches, max_steps=10),
+        tf_estimator.EvalSpec(evaluation, steps=2, throttle_secs=0),
+    )
+    # what was saved after the first round of four steps and at the end
+    assert evaluated == [4, 8, 10] and exports == []
+    w = trained(10)
+    np.testing.assert_allclose(result["loss"], np.mean((X @ w - Y) ** 2), rtol=1e-5)
+    assert result["global_step"] == 10
+    again, _ = tf_estimator.train_and_evaluate(
+        made,
+        tf_estimator.TrainSpec(batches, max_steps=10),
+        tf_estimator.EvalSpec(batches, steps=2),
+    )
+    assert again == result
+    with pytest.raises(TypeError, match="eval_spec"):
+        tf_estimator.train_and_evaluate(made, tf_estimator.TrainSpec(batches), None)
+    with pytest.raises(TypeError, match="input_fn must be a function"):
+        tf_estimator.TrainSpec(batches())
+    with pytest.raises(ValueError, match="steps must be at least 1"):
+        tf_estimator.EvalSpec(batches, steps=0)
+
+
+def test_hooks_of_the_model_function_and_listeners(tmp_path: Path, caplog: Any) -> None:
+    class Told(tf.train.CheckpointSaverListener):
+        steps: list[int]
+
+        def after_save(self, session: Any, global_step_value: int) -> Any:
+            self.steps.append(global_step_value)
+            return global_step_value >= 4
+
+    told: list[float] = []
+    hook = IPULoggingTensorHook(
+        every_n_iter=1, formatter=lambda values: str(told.append(float(values["y"])))
+    )
+
+    def logged(features: Any, labels: Any, mode: str) -> Any:
+        loss = tf.reduce_mean(tf.square(predicted(features) - labels))
+        train = tf.train.GradientDescentOptimizer(RATE).minimize(loss)
+        with tf.control_dependencies([train]):
+            train = tf.group(train, hook.log({"y": labels[0]}))
+        return EstimatorSpec(mode, loss=loss, train_op=train, training_hooks=[hook])
+
+    listener = Told()
+    listener.steps = []
+    config = run_config(1).replace(save_checkpoints_steps=2)
+    made = IPUEstimator(logged, str(tmp_path), config)
+    made.train(batches, steps=8, saving_listeners=[listener])
+    assert listener.steps == [0, 2, 4]
+    assert told == [Y[0], Y[2], Y[0], Y[2]]
+
+
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        ({"save_checkpoints_steps": 1, "save_checkpoints_secs": 1}, "both be set"),
+        ({"save_checkpoints_steps": -1}, "save_checkpoints_steps should be at least 0"),
+        ({"log_step_count_steps": 0}, "log_step_count_steps should be at least 1"),
+        ({"keep_checkpoint_max": -1}, "keep_checkpoint_max should be at least 0"),
+        ({"keep_checkpoint_every_n_hours": 0}, "more than 0"),
+        ({"model_dir": ""}, "non-empty"),
+        ({"tf_random_seed": 1.5}, "must be an integer"),
+    ],
+)
+def test_bad_configurations(options: dict[str, Any], words: str) -> None:
+    with pytest.raises((ValueError, TypeError), match=words):
+        RunConfig(**options)
+    with pytest.raises((ValueError, TypeError), match=words):
+        RunConfig().replace(**options)
+    with pytest.raises(ValueError, match="none of its attributes"):
+        RunConfig().replace(no_such=1)
 
 
 def test_bad_arguments(tmp_path: Path) -> None:
@@ -233,8 +417,6 @@ def test_bad_arguments(tmp_path: Path) -> None:
         IPURunConfig(0)
     with pytest.raises(NotImplementedError, match="train_distribute"):
         RunConfig(train_distribute=object())
-    with pytest.raises(NotImplementedError, match="host_call"):
-        IPUEstimatorSpec(ModeKeys.EVAL, loss=1.0, host_call=(abs, []))
     with pytest.raises(ValueError, match="Missing train_op"):
         EstimatorSpec(ModeKeys.TRAIN, loss=1.0)
     with pytest.raises(ValueError, match="needs `gradient_accumulation_count`"):

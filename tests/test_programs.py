@@ -264,6 +264,11 @@ def check_layers(got):
     assert got["path"] == "model-12" and got["steps"] == 12
 
 
+def check_estimator(got):
+    assert got["step"] == 80 and got["weights"] == [1.0, -2.0, 0.5]
+    assert got["error"] < 0.01 and got["off"] < 0.01 and got["worst"]
+
+
 def check_steps(got):
     assert all(b < 0.5 * a for a, b in zip(got["first"], got["last"], strict=True))
     assert min(got["share"]) > 0.8
@@ -366,6 +371,7 @@ CHECKS = {
     "graph_polling": check_graph_polling,
     "graph_benchmark": check_benchmark,
     "graph_pipeline": check_graph_pipeline,
+    "graph_estimator": check_estimator,
     "graph_training": check_graph_training,
     "tf1_layers": check_layers,
     "tf1_line": check_line,

@@ -20,15 +20,16 @@ import numpy as np
 
 from ipu import config as ipu_config, ipu_compiler, loops, scopes, utils
 from ipu._loops.estimator_parts import (
+    HostCall,
     HostMetrics,
     Program,
-    RunContext,
     called,
     check_steps,
     features_and_labels,
     named,
     newest,
     takes,
+    write_numbers,
     writes_to,
 )
 from ipu._text.exports import export
@@ -38,7 +39,9 @@ from ipu.ipu_outfeed_queue import IPUOutfeedQueue
 from ipu.ipu_run_config import IPURunConfig, RunConfig
 from ipu.tf import errors
 from ipu.tf.compat import v1 as tf
+from ipu.tf.compat.v1._monitored import CheckpointSaverHook, run_with_hooks
 from ipu.tf.compat.v1._steps import get_global_step
+from ipu.tf.compat.v1.summary import FileWriter
 from ipu.tf.compat.v1.train import Saver, create_global_step, latest_checkpoint
 from ipu.tf.data import Dataset
 from ipu.tf.estimator import EstimatorSpec, ModeKeys
@@ -55,7 +58,10 @@ class IPUEstimatorSpec(EstimatorSpec):
     Attributes:
         eval_metrics: ``(function, tensors)`` in place of ``eval_metric_ops``: the
             function makes the pairs on the host of what the device gives.
-        host_call: Must be None.
+        host_call: ``(function, tensors)``, to train with ``iterations_per_loop=1``: the
+            function is called on the host with what the tensors, in a list or in a
+            dict, are in a batch (of several replicas along a first axis), and returns
+            operations that are run after each.
 
     Source: ``tensorflow.python.ipu.ipu_estimator.IPUEstimatorSpec``.
 
@@ -67,13 +73,9 @@ class IPUEstimatorSpec(EstimatorSpec):
     host_call: Any = None
     eval_metrics: Any = None
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        refuse_given(f"{__name__}.IPUEstimatorSpec", host_call=self.host_call)
-
 
 # of predictions that are one tensor
-_ONLY = "predictions"
+ONLY = "predictions"
 
 
 class IPUEstimator:
@@ -172,10 +174,13 @@ class IPUEstimator:
         Args:
             input_fn: Gives a data set of ``features`` or ``(features, labels)``; may
                 take ``mode``, ``params`` and ``config``.
-            hooks: ``SessionRunHook`` objects.
+            hooks: ``SessionRunHook`` objects; those that the model function gives as
+                ``training_hooks`` come after them.
             steps: Batches of a replica; a multiple of ``iterations_per_loop``.
             max_steps: The same, counted from the very first training.
-            saving_listeners: Accepted and not used.
+            saving_listeners: ``CheckpointSaverListener`` objects.
+
+        Loss and pace are written as summaries into the folder, for TensorBoard.
 
         Returns:
             The estimator.
@@ -183,25 +188,33 @@ class IPUEstimator:
         Raises:
             ValueError: Both numbers are given, or one that the loops do not divide.
         """
-        del saving_listeners
         if steps is not None and max_steps is not None:
             raise ValueError("Can not provide both steps and max_steps.")
         size = self._device.iterations_per_loop
         check_steps(size, steps=steps, max_steps=max_steps)
         with self._graph() as step:
             program = self._training(input_fn)
-            count = step.assign_add(tf.constant(size))
+            with tf.control_dependencies([program.run]):
+                count = step.assign_add(tf.constant(size))
             saver = Saver(max_to_keep=self._config.keep_checkpoint_max)
-            for hook in hooks or ():
+            saving = CheckpointSaverHook(
+                self._folder,
+                *self._config.save_times,
+                saver=saver,
+                listeners=saving_listeners,
+            )
+            every_hook = [*(hooks or ()), *program.hooks, saving]
+            for hook in every_hook:
                 hook.begin()
             with tf.Session() as session:
                 self._start(session, saver, None)
                 session.run(program.initializer)
                 first = int(session.run(step))
                 last = first + steps if steps is not None else max_steps
-                self._rounds(session, program, (first, last), count, saver, hooks)
-                saver.save(session, self._path(), global_step=step)
-                for hook in hooks or ():
+                for hook in every_hook:
+                    hook.after_create_session(session, None)
+                self._rounds(session, program, (first, last), count, every_hook)
+                for hook in every_hook:
                     hook.end(session)
         return self
 
@@ -220,7 +233,8 @@ class IPUEstimator:
             steps: Batches of a replica; a multiple of ``iterations_per_loop``.
             hooks: Accepted and not used.
             checkpoint_path: The checkpoint; None: the newest.
-            name: Accepted and not used.
+            name: Of several evaluations: their summaries are written into the folder
+                ``eval_name``, those of one without a name into ``eval``.
 
         Returns:
             ``"loss"``, the mean over the batches, the metrics, and ``"global_step"``.
@@ -228,7 +242,7 @@ class IPUEstimator:
         Raises:
             ValueError: ``steps`` is missing or no multiple; there is no checkpoint.
         """
-        del hooks, name
+        del hooks
         if steps is None:
             raise ValueError("IPUEstimator.evaluate needs `steps`, how many batches.")
         size = self._device.iterations_per_loop
@@ -247,7 +261,11 @@ class IPUEstimator:
                     losses.append(np.mean(rows.pop("loss")))
                     found = measure(session, rows)
                 number = int(session.run(step))
-        return {"loss": np.mean(losses), **found, "global_step": number}
+        measured = {"loss": np.mean(losses), **found}
+        folder = os.path.join(self._folder, f"eval_{name}" if name else "eval")
+        with FileWriter(folder) as writer:
+            write_numbers(writer, number, measured)
+        return {**measured, "global_step": number}
 
     def predict(
         self,
@@ -289,14 +307,14 @@ class IPUEstimator:
                     rows = {name: self._joined(value) for name, value in given.items()}
                     if predict_keys is not None:
                         rows = {name: rows[name] for name in predict_keys}
-                    is_dict = list(rows) != [_ONLY]
-                    shown: Any = rows if is_dict else rows[_ONLY]
+                    is_dict = list(rows) != [ONLY]
+                    shown: Any = rows if is_dict else rows[ONLY]
                     if not yield_single_examples:
                         yield shown
                         continue
                     for i in range(len(next(iter(rows.values())))):
                         one = {name: value[i] for name, value in rows.items()}
-                        yield one if is_dict else one[_ONLY]
+                        yield one if is_dict else one[ONLY]
 
     def latest_checkpoint(self) -> str | None:
         """The newest checkpoint's path, or None."""
@@ -319,8 +337,11 @@ class IPUEstimator:
 
     def _training(self, input_fn: Callable[..., Any]) -> Program:
         step = get_global_step()
+        call: HostCall | None = None
+        hooks: tuple[Any, ...] = ()
 
         def batch(outfeed: Any, features: Any, labels: Any) -> Any:
+            nonlocal call, hooks
             with writes_to(step) as written:
                 spec = self._spec(features, labels, ModeKeys.TRAIN)
             if written:
@@ -328,12 +349,18 @@ class IPUEstimator:
                     "model_fn must not change the global step: the estimator counts "
                     "the iterations of its loops. Call minimize without global_step."
                 )
+            hooks = tuple(spec.training_hooks or ())
+            given = getattr(spec, "host_call", None)
+            if given is not None:
+                call = HostCall.checked(given, self._device.iterations_per_loop)
+            more = {} if call is None else call.named()
             with tf.control_dependencies([spec.train_op]):
-                return outfeed.enqueue({"loss": tf.identity(spec.loss)})
+                return outfeed.enqueue({"loss": tf.identity(spec.loss), **more})
 
         program = self._looped(input_fn, ModeKeys.TRAIN, batch)
         self._check_collectives()
-        return program
+        host = () if call is None else call.operations(program.taken)
+        return program._replace(host=host, hooks=hooks)
 
     def _check_collectives(self) -> None:
         """Refuse replicas that are trained each on its own."""
@@ -372,7 +399,7 @@ class IPUEstimator:
             spec = self._spec(features, labels, ModeKeys.PREDICT)
             given = spec.predictions
             is_dict = isinstance(given, Mapping)
-            return outfeed.enqueue(dict(given) if is_dict else {_ONLY: given})
+            return outfeed.enqueue(dict(given) if is_dict else {ONLY: given})
 
         return self._looped(input_fn, ModeKeys.PREDICT, batch)
 
@@ -456,50 +483,39 @@ class IPUEstimator:
         program: Program,
         steps: tuple[int, int | None],
         count: Any,
-        saver: Any,
-        hooks: Sequence[Any] | None,
+        hooks: Sequence[Any],
     ) -> None:
         """Run the loop from one step to another, or until the data set ends."""
         step, last = steps
-        saved = logged = step
-        since = time.monotonic()
-        for hook in hooks or ():
-            hook.after_create_session(session, None)
-        while last is None or step < last:
-            context = RunContext(session)
-            for hook in hooks or ():
-                hook.before_run(context)
-            try:
-                session.run(program.run)
-            except errors.OutOfRangeError:
-                return
-            step = int(session.run(count))
-            loss = float(np.mean(session.run(program.taken)["loss"]))
-            for hook in hooks or ():
-                hook.after_run(context, None)
-            every = self._config.log_step_count_steps
-            if every and step - logged >= every:
-                now = time.monotonic()
-                rate = (step - logged) / max(now - since, 1e-9)
-                _log.info("loss = %s, step = %d (%.1f steps/s)", loss, step, rate)
-                logged, since = step, now
-            every = self._config.save_checkpoints_steps
-            if every and step - saved >= every:
-                saver.save(session, self._path(), global_step=step)
-                saved = step
-            if context.stop_requested:
-                return
+        logged, since = step, time.monotonic()
+        written = -1
+        with FileWriter(self._folder) as writer:
+            while last is None or step < last:
+                try:
+                    step, stops = run_with_hooks(session, hooks, count)
+                except errors.OutOfRangeError:
+                    return
+                found = session.run({"taken": program.taken, "host": program.host})
+                loss = float(np.mean(found["taken"]["loss"]))
+                every = self._config.save_summary_steps
+                if every and (written < 0 or step - written >= every):
+                    write_numbers(writer, step, {"loss": loss})
+                    written = step
+                every = self._config.log_step_count_steps
+                if every and step - logged >= every:
+                    now = time.monotonic()
+                    rate = (step - logged) / max(now - since, 1e-9)
+                    _log.info("loss = %s, step = %d (%.1f steps/s)", loss, step, rate)
+                    write_numbers(writer, step, {"global_step/sec": rate})
+                    logged, since = step, now
+                if stops:
+                    return
 
     def _joined(self, value: Any) -> Any:
-        """The examples of a round: of several replicas one after the other."""
-        rows = np.asarray(value)[0]
-        if self._device.num_replicas == 1:
-            return rows
-        return rows.reshape(-1, *rows.shape[2:])
-
-    def _path(self) -> str:
-        os.makedirs(self._folder, exist_ok=True)
-        return os.path.join(self._folder, "model.ckpt")
+        """The examples of a round: of batches and replicas one after the other."""
+        rows = np.asarray(value)
+        axes = 2 if self._device.num_replicas == 1 else 3
+        return rows.reshape(-1, *rows.shape[axes:])
 
     def _checkpoint(self, given: str | None) -> str:
         found = given or self.latest_checkpoint()

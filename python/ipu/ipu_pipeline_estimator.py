@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 from ipu._loops.estimator_parts import HostMetrics, Program, called
 from ipu._text.exports import export
-from ipu._text.refusals import refuse_call
 from ipu._text.suggestions import refuse_unknown
-from ipu.ipu_estimator import IPUEstimator
+from ipu.ipu_estimator import ONLY, IPUEstimator
 from ipu.ops import pipelining_ops
+from ipu.tf import nest
 from ipu.tf.estimator import ModeKeys
 
 __all__ = ["IPUPipelineEstimator", "IPUPipelineEstimatorSpec"]
@@ -30,8 +30,8 @@ class IPUPipelineEstimatorSpec:
         optimizer_function: To train: as for ``pipelining_ops.pipeline``.
         device_mapping: As for ``pipelining_ops.pipeline``.
         loss_accumulator_dtype: Accepted and not used.
-        training_hooks: Accepted and not used, as are the next two.
-        evaluation_hooks: The same.
+        training_hooks: ``SessionRunHook`` objects, to train.
+        evaluation_hooks: Accepted and not used.
         prediction_hooks: The same.
         reduction_method: As for ``pipelining_ops.pipeline``.
         **pipeline_op_kwargs: Other arguments of it, such as ``pipeline_schedule``,
@@ -129,6 +129,8 @@ class IPUPipelineEstimator(IPUEstimator):
 
     ``iterations_per_loop`` counts executions of the pipeline, so that a step is an
     update of the weights; each takes as many batches as the count of the spec says.
+    To predict, the last stage returns a tensor or a dict of tensors; batches at the end
+    of the data set that do not fill an execution are left out.
 
     Source: ``tensorflow.python.ipu.ipu_pipeline_estimator.IPUPipelineEstimator``.
 
@@ -147,7 +149,8 @@ class IPUPipelineEstimator(IPUEstimator):
             outfeed_loss=True,
         )
         self._check_collectives()
-        return program._replace(taken={"loss": program.taken})
+        hooks = tuple(spec.training_hooks or ())
+        return program._replace(taken={"loss": program.taken}, hooks=hooks)
 
     def _evaluation(self, input_fn: Callable[..., Any]) -> tuple[Program, Any]:
         spec = self._pipeline_spec(ModeKeys.EVAL)
@@ -163,13 +166,18 @@ class IPUPipelineEstimator(IPUEstimator):
         program = program._replace(taken={**taken, "loss": taken["result_000"]})
         return program, metrics
 
-    def predict(self, *args: Any, **kwargs: Any) -> NoReturn:
-        """Pipelines of estimators do not predict.
-
-        Raises:
-            NotImplementedError: Always.
-        """
-        refuse_call(f"{__name__}.IPUPipelineEstimator.predict")
+    def _prediction(self, input_fn: Callable[..., Any]) -> Program:
+        spec = self._pipeline_spec(ModeKeys.PREDICT)
+        program = self._piped(input_fn, spec, ModeKeys.PREDICT)
+        if isinstance(program.taken, Mapping):
+            return program
+        parts = nest.flatten(program.taken)
+        if len(parts) != 1:
+            raise ValueError(
+                "To predict, the last stage must return a tensor or a dict of tensors. "
+                f"Received: {len(parts)} tensors."
+            )
+        return program._replace(taken={ONLY: parts[0]})
 
     def _pipeline_spec(self, mode: str) -> Any:
         offered = {"mode": mode, "params": self._params, "config": self._config}
@@ -192,7 +200,9 @@ class IPUPipelineEstimator(IPUEstimator):
             return pipelining_ops.pipeline(
                 spec.computational_stages,
                 gradient_accumulation_count=spec.gradient_accumulation_count,
-                repeat_count=self._device.iterations_per_loop,
+                repeat_count=(
+                    1 if mode == ModeKeys.PREDICT else self._device.iterations_per_loop
+                ),
                 infeed_queue=infeed,
                 outfeed_queue=outfeed,
                 device_mapping=spec.device_mapping,

@@ -12,6 +12,7 @@ import numpy as np
 
 from ipu.tf.compat import v1 as tf
 from ipu.tf.compat.v1.metrics import mean
+from ipu.tf.summary import _messages
 
 
 class Program(NamedTuple):
@@ -20,23 +21,52 @@ class Program(NamedTuple):
     initializer: Any
     run: Any
     taken: Any
+    host: Any = ()  # done with what was taken
+    hooks: tuple[Any, ...] = ()
 
 
-class RunContext:
-    """What hooks get.
+class HostCall(NamedTuple):
+    """What a model function wants done on the host after each batch.
 
     Attributes:
-        session: The session.
-        stop_requested: Whether a hook has asked to end.
+        function: Called with the tensors on the host; returns operations.
+        tensors: Those of the device, in a list or in a dict.
     """
 
-    def __init__(self, session: Any) -> None:
-        self.session = session
-        self.stop_requested = False
+    function: Callable[..., Any]
+    tensors: Any
 
-    def request_stop(self) -> None:
-        """End after this round."""
-        self.stop_requested = True
+    @classmethod
+    def checked(cls, given: Any, iterations: int) -> HostCall:
+        """Check what a spec has.
+
+        Raises:
+            ValueError: It is not ``(function, tensors)``, or batches come in groups.
+        """
+        if not (isinstance(given, (tuple, list)) and len(given) == 2) or (
+            not callable(given[0])
+        ):
+            raise ValueError(
+                "`host_call` must be (function, tensors), the tensors in a list or in "
+                f"a dict. Received: {given!r}."
+            )
+        if iterations != 1:
+            raise ValueError(
+                "`host_call` is called for each batch: it needs an IPURunConfig with "
+                f"iterations_per_loop=1. Received: {iterations}."
+            )
+        return cls(*given)
+
+    def named(self) -> dict[str, Any]:
+        """The tensors by the names that they have in the outfeed."""
+        return {f"host_{name}": one for name, one in named(self.tensors).items()}
+
+    def operations(self, taken: Mapping[str, Any]) -> Any:
+        """What the function makes of one batch's tensors."""
+        values = {name: taken[f"host_{name}"][0] for name in named(self.tensors)}
+        if isinstance(self.tensors, Mapping):
+            return self.function(**values)
+        return self.function(*values.values())
 
 
 class HostMetrics:
@@ -82,6 +112,14 @@ def writes_to(variable: Any) -> Iterator[list[str]]:
         yield written
     finally:
         del variable._write
+
+
+def write_numbers(writer: Any, step: int, numbers: Mapping[str, Any]) -> None:
+    """Write the numbers among some results as summaries."""
+    for name, value in numbers.items():
+        if np.ndim(value) == 0:
+            content = _messages.number_of(float(value))
+            writer.add_summary(_messages.summary_of(name, content), step)
 
 
 def newest(session: Any, rows: Mapping[str, Any]) -> dict[str, Any]:

@@ -337,15 +337,15 @@ _ROWS = (
         Refusal(call, argument, why, _is_other)
         for call, argument, why in (
             (
-                "ipu.ipu_estimator.IPUEstimatorSpec",
-                "host_call",
-                "IPUEstimatorSpec(host_call=...): host code in the middle of a device "
-                "program is not there. Update the variables with train_op.",
-            ),
-            (
                 "ipu.ipu_estimator.IPUEstimator",
                 "warm_start_from",
                 "warm_start_from is not there. Copy the checkpoint into model_dir.",
+            ),
+            (
+                "ipu.tf.estimator.EvalSpec",
+                "exporters",
+                "EvalSpec(exporters=...): saved models are not written. Leave it out; "
+                "ipu.serving writes folders.",
             ),
             (
                 "ipu.tf.estimator.RunConfig",
@@ -359,12 +359,6 @@ _ROWS = (
         "ipu.ipu_run_config.RunConfig",
         "master",
         "Estimators run in this process. Received: master={value}. Leave it out.",
-    ),
-    Refusal(
-        "ipu.ipu_pipeline_estimator.IPUPipelineEstimator.predict",
-        None,
-        "IPUPipelineEstimator.predict is not there. Use IPUEstimator, or keras.Model "
-        "with pipeline stages.",
     ),
     *(
         Refusal(

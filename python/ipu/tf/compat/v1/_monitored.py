@@ -160,6 +160,36 @@ def step_now(session: Any) -> int:
     return int(session.run(step))
 
 
+def run_with_hooks(
+    session: Any, hooks: Sequence[Any], fetches: Any, feed_dict: Any = None, *more: Any
+) -> tuple[Any, bool]:
+    """Run a session once, with what hooks ask for besides.
+
+    Args:
+        session: A ``Session``.
+        hooks: What is called before and after.
+        fetches: What is asked for.
+        feed_dict: What is fed.
+        *more: Further arguments of ``Session.run``.
+
+    Returns:
+        What was asked for, and whether a hook wants no further run.
+    """
+    context = SessionRunContext(SessionRunArgs(fetches, feed_dict), session)
+    wanted: dict[str, Any] = {"own": fetches}
+    feeds = dict(feed_dict or {})
+    for index, hook in enumerate(hooks):
+        request = hook.before_run(context)
+        if request is not None and request.fetches is not None:
+            wanted[str(index)] = request.fetches
+        if request is not None and request.feed_dict:
+            feeds.update(request.feed_dict)
+    got = session.run(wanted, feeds, *more)
+    for index, hook in enumerate(hooks):
+        hook.after_run(context, SessionRunValues(got.get(str(index))))
+    return got["own"], context.stop_requested
+
+
 class StopAtStepHook(SessionRunHook):
     """Stop after a number of steps.
 
@@ -677,22 +707,11 @@ class MonitoredTrainingSession:
         """
         if self.should_stop():
             raise RuntimeError("Run called even after should_stop requested.")
-        asked = SessionRunArgs(fetches, feed_dict)
-        context = SessionRunContext(asked, self._session)
-        wanted: dict[str, Any] = {"own": fetches}
-        feeds = dict(feed_dict or {})
-        for index, hook in enumerate(self._hooks):
-            request = hook.before_run(context)
-            if request is not None and request.fetches is not None:
-                wanted[str(index)] = request.fetches
-            if request is not None and request.feed_dict:
-                feeds.update(request.feed_dict)
-        got = self._session.run(wanted, feeds, options, run_metadata)
-        for index, hook in enumerate(self._hooks):
-            values = SessionRunValues(got.get(str(index)))
-            hook.after_run(context, values)
-        self._stops |= context.stop_requested
-        return got["own"]
+        got, stops = run_with_hooks(
+            self._session, self._hooks, fetches, feed_dict, options, run_metadata
+        )
+        self._stops |= stops
+        return got
 
     def close(self) -> None:
         """End it: hooks may run it once more."""
