@@ -137,6 +137,14 @@ def _(tmp_path: Path) -> None:
         made().save(tmp_path / "model", save_format="tf")
 
 
+@row("`model.export(path)`")
+def _(tmp_path: Path) -> None:
+    made().export(tmp_path / "model", verbose=False)
+    assert ipu.serving.load(tmp_path / "model")(X).shape == (16, 1)
+    with pytest.raises(ValueError, match=r"the format of ipu\.serving alone"):
+        made().export(tmp_path / "model", format="tf_saved_model")
+
+
 @row("int64 data")
 def _(tmp_path: Path) -> None:
     embedding = keras.Sequential([keras.layers.Embedding(4, 2, input_length=1)])

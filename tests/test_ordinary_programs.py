@@ -7,6 +7,7 @@ Numbers in HISTORIES are what the same functions gave with Keras 3.15.1 on Tenso
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -511,3 +512,43 @@ def test_arrays_that_cannot_grow_say_so() -> None:
 
     with pytest.raises(ValueError, match=r"TensorArray\(dtype, size=2\)|size=3"):
         begun()
+
+
+# --- the rate of a schedule -----------------------------------------------------------
+
+
+def test_the_rate_of_a_schedule_is_a_number_and_the_schedule() -> None:
+    schedules = keras.optimizers.schedules
+    schedule = schedules.InverseTimeDecay(0.5, 1, 1.0)
+    optimizer = keras.optimizers.SGD(schedule)
+    weight = tf.Variable(1.0)
+    for step in range(1, 4):
+        optimizer.apply_gradients([(tf.constant(1.0), weight)])
+        rate = optimizer.learning_rate
+        expected = 0.5 / (1 + step)
+        assert float(rate) == rate.numpy() == pytest.approx(expected)
+        assert f"{rate:.3f}" == f"{expected:.3f}"
+        assert keras.ops.convert_to_numpy(rate) == pytest.approx(expected)
+    assert isinstance(rate, schedules.InverseTimeDecay) and rate == schedule
+    assert rate.decay_rate == 1.0 and float(rate(1)) == 0.25
+    assert schedules.serialize(rate) == schedules.serialize(schedule)
+    other = keras.optimizers.SGD(rate)
+    assert float(other.learning_rate) == 0.5
+    assert copy.deepcopy(rate).get_config() == schedule.get_config()
+    with pytest.raises(ValueError, match="a number as its learning"):
+        model = keras.Sequential([layers.Dense(3, input_shape=(4,))])
+        model.compile(other, "mse")
+        halve = keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate / 2)
+        model.fit(X, Y, callbacks=[halve], verbose=0)
+
+
+def test_rates_of_callbacks_by_both_names() -> None:
+    model = keras.Sequential([layers.Dense(3, input_shape=(4,))])
+    model.compile(keras.optimizers.SGD(0.5), "mse")
+    halve = keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate / 2)
+    history = model.fit(X, Y, epochs=2, callbacks=[halve], verbose=0).history
+    assert history["learning_rate"] == history["lr"] == [0.25, 0.125]
+    assert history.get("learning_rate") == [0.25, 0.125] and history.get("x") is None
+    assert sorted(history) == ["loss", "lr"]
+    with pytest.raises(KeyError, match="'accuracy'"):
+        history["accuracy"]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Whole programs, in the way each generation of the API writes them, run both ways.
 
-The programs are written for TensorFlow. The drop-in way runs them as they are, the
-native way with the imports of `ipu`.
+The programs are written for TensorFlow or Keras 3. The drop-in way runs them as they
+are, the native way with the imports of `ipu`.
 """
 
 import json
@@ -35,6 +35,8 @@ def native(text):
     for line in text.splitlines():
         line = _NATIVE.get(line, line)
         line = line.replace("from tensorflow.python.ipu", "from ipu")
+        if line.startswith("from keras import"):
+            line = line.replace("from keras", "from ipu.keras")
         lines.append(line.replace("from tensorflow.keras", "from ipu.keras"))
     assert not any("tensorflow" in line for line in lines if "import " in line)
     text = "\n".join(lines)
@@ -356,7 +358,99 @@ def check_second_outside(got):
     assert got["seen"] == pytest.approx(got["largest"], rel=1e-5)
 
 
+def check_falling(losses):
+    assert np.isfinite(losses).all() and losses[-1] < 0.9 * losses[0]
+
+
+def check_keras3_tabular(got):
+    names = ["accuracy", "auc", "loss"]
+    assert got["keys"] == sorted([*names, "lr", *(f"val_{name}" for name in names)])
+    assert got["auc"] > 0.9 and got["one"] > 0.5
+
+
+def check_keras3_text(got):
+    check_falling(got["loss"])
+    assert got["accuracy"] > 0.9 and got["ordered"] and got["words"] == 23
+
+
+def check_keras3_unet(got):
+    check_falling(got["loss"])
+    names = ["iou", "loss", "sparse_categorical_accuracy"]
+    assert got["keys"] == sorted([*names, *(f"val_{name}" for name in names)])
+    assert got["shape"] == [24, 32, 32, 2] and got["agreement"] > 0.8
+
+
+def check_keras3_own_loop(got):
+    check_falling(got["loss"])
+    assert got["accuracy"] > 0.8 and got["steps"] == 42
+    assert got["rate"] == pytest.approx(0.01)
+
+
+def check_keras3_train_step(got):
+    check_falling(got["history"]["loss"])
+    assert sorted(got["history"]) == sorted(got["result"]) == ["loss", "mae"]
+
+
+def check_keras3_pydataset(got):
+    check_falling(got["loss"])
+    names = ["loss", "mae", "r2_score"]
+    assert got["keys"] == [*names, *(f"val_{name}" for name in names)]
+    assert got["epochs"] == 6 and got["predicted"] == [110, 1]
+    assert got["evaluated"] == names
+
+
+def check_keras3_transfer(got):
+    assert got == {"same": True, "still": True, "trainable": 4, "weights": 10}
+
+
+def check_keras3_files(got):
+    assert all(got.values()), got
+
+
+def check_keras3_class_weights(got):
+    assert got["recall"] > 0.8 and got["counts"] == 400
+    assert len(got["keys"]) == 20 and "val_f1" in got["keys"]
+
+
+def check_keras3_schedules(got):
+    step = np.arange(1, 16)
+    falling = 0.05 * (1 + np.cos(np.pi * (step - 5) / 10))
+    rates = np.where(step < 5, 0.02 * step, falling)
+    np.testing.assert_allclose(got["rates"], rates, atol=1e-7)
+    own = np.where(step < 4, 0.01 * (step + 1) / 4, 0.01 / np.sqrt(abs(step - 4) + 2))
+    np.testing.assert_allclose(got["own_rates"], own, rtol=1e-6)
+    expected = [0.01, 0.005, 0.0025]
+    np.testing.assert_allclose(got["callback_rates"], np.repeat(expected, 5), rtol=1e-6)
+    assert got["logged"] == pytest.approx(expected)
+    assert np.isfinite(got["losses"]).all()
+
+
+def check_keras3_mixed(got):
+    check_falling(got["loss"])
+    policy = {"policy": "mixed_float16", "compute": "float16", "variable": "float32"}
+    assert policy.items() <= got.items() and got["after"] == "float32"
+    assert got["hidden"].endswith("float16") and got["outputs"].endswith("float32")
+
+
+def check_keras3_vae(got):
+    check_falling(got["loss"])
+    assert got["keys"] == ["loss", "reconstruction_loss", "kl_loss"]
+    assert got["shapes"] == [[64, 2], [1, 28, 28, 1]] and got["differ"]
+
+
 CHECKS = {
+    "keras3_class_weights": check_keras3_class_weights,
+    "keras3_files": check_keras3_files,
+    "keras3_mixed": check_keras3_mixed,
+    "keras3_own_loop": check_keras3_own_loop,
+    "keras3_pydataset": check_keras3_pydataset,
+    "keras3_schedules": check_keras3_schedules,
+    "keras3_tabular": check_keras3_tabular,
+    "keras3_text": check_keras3_text,
+    "keras3_train_step": check_keras3_train_step,
+    "keras3_transfer": check_keras3_transfer,
+    "keras3_unet": check_keras3_unet,
+    "keras3_vae": check_keras3_vae,
     "third_serving": check_third_serving,
     "graph_hook": check_graph_hook,
     "graph_custom": check_graph_custom,
@@ -402,12 +496,19 @@ CHECKS = {
 }
 
 
+NEEDED = {
+    "keras3_files": ["h5py"],
+    "keras3_tabular": ["pandas"],
+    "keras3_transfer": ["h5py"],
+}
 NAMES = sorted(path.stem for path in PROGRAMS.glob("*.py"))
 
 
 @pytest.mark.parametrize("way", ["native", "drop-in"])
 @pytest.mark.parametrize("name", NAMES)
 def test_program(name, way, tmp_path):
+    for needed in NEEDED.get(name, ()):
+        pytest.importorskip(needed)
     path = PROGRAMS / f"{name}.py"
     if way == "drop-in":
         got = run(["-m", "ipu", "run", str(path)], tmp_path)
@@ -418,10 +519,14 @@ def test_program(name, way, tmp_path):
     CHECKS[name](got)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_check_finds_all_names(name, tmp_path):
+GENERATIONS = sorted({name.partition("_")[0] for name in NAMES})
+
+
+@pytest.mark.parametrize("generation", GENERATIONS)
+def test_check_finds_all_names(generation, tmp_path):
+    paths = sorted(map(str, PROGRAMS.glob(f"{generation}_*.py")))
     done = subprocess.run(
-        [sys.executable, "-m", "ipu", "check", str(PROGRAMS / f"{name}.py")],
+        [sys.executable, "-m", "ipu", "check", *paths],
         capture_output=True,
         text=True,
         cwd=tmp_path,

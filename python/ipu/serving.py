@@ -15,6 +15,8 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from ipu import _core
 from ipu._core import Tensor
 from ipu._device.devices import Device
@@ -26,6 +28,7 @@ from ipu.tf._functions import folders
 from ipu.tf._functions.tracing import Build, _trace
 from ipu.tf._tensor.convert import convert_to_tensor
 from ipu.tf.data import Dataset
+from ipu.tf.dtypes import DEVICE_DTYPES, as_dtype
 from ipu.tf.tensor_spec import TensorSpec
 
 __all__ = [
@@ -71,8 +74,11 @@ class Runner:
                 f"version reads {folders.FORMAT}. Export the model again."
             )
         text = _read(folder, folders.PROGRAM).decode()
-        self.inputs = [_spec(one) for one in self.signature["inputs"]]
-        self.outputs = [_spec(one) for one in self.signature["outputs"]]
+        # how many rows the program takes, where a call may have any number of them
+        self._rows: int | None = self.signature.get("rows")
+        is_open = self._rows is not None
+        self.inputs = [_spec(one, is_open) for one in self.signature["inputs"]]
+        self.outputs = [_spec(one, is_open) for one in self.signature["outputs"]]
         self._device: Device = current_device()
         self._program = _core.graph_compile(
             self._placed(text, _weights(folder)), device=self._device.core
@@ -108,23 +114,20 @@ class Runner:
             ValueError: One has another shape.
         """
         names = [str(spec.name) for spec in self.inputs]
+        if len(args) == 1 and len(names) > 1 and not kwargs:
+            if isinstance(args[0], Mapping):
+                kwargs, args = dict(args[0]), ()
+            elif isinstance(args[0], (list, tuple)):
+                args = tuple(args[0])
         given = dict(zip(names, args, strict=False), **kwargs)
         if len(args) > len(names) or set(given) != set(names):
             raise TypeError(
                 f"The program takes {', '.join(names)}. Received: {len(args)} tensors"
                 f"{' and ' + ', '.join(kwargs) if kwargs else ''}."
             )
-        values = []
-        for spec in self.inputs:
-            value = convert_to_tensor(given[str(spec.name)], spec.dtype)
-            if tuple(value.shape) != tuple(spec.shape):
-                raise ValueError(
-                    f"{spec.name!r} must have the shape {tuple(spec.shape)}. Received: "
-                    f"{tuple(value.shape)}."
-                )
-            values.append(value)
+        values = [self._value(spec, given[str(spec.name)]) for spec in self.inputs]
         with self._device.running():
-            found = self._program.run(values)
+            found = self._in_pieces(values) if self._rows else self._program.run(values)
         kind = self.signature["returns"]
         if kind == "dict":
             return {
@@ -133,9 +136,51 @@ class Runner:
             }
         return found[0] if kind == "tensor" else list(found)
 
+    def serve(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the program once: the endpoint of what ``Model.export`` wrote.
 
-def _spec(found: Mapping[str, Any]) -> TensorSpec:
-    return TensorSpec(found["shape"], found["dtype"], found["name"])
+        Args:
+            *args: As of a call.
+            **kwargs: Likewise.
+        """
+        return self(*args, **kwargs)
+
+    def _value(self, spec: TensorSpec, given: Any) -> Tensor:
+        value = convert_to_tensor(given, spec.dtype)
+        wanted, shape = tuple(spec.shape), tuple(value.shape)
+        is_open = self._rows is not None and len(shape) > 0 and shape[0] > 0
+        if shape != wanted and not (is_open and shape[1:] == wanted[1:]):
+            raise ValueError(
+                f"{spec.name!r} must have the shape {wanted}. Received: {shape}."
+            )
+        return value
+
+    def _in_pieces(self, values: Sequence[Tensor]) -> list[Tensor]:
+        """Run the program for as many rows as it takes at a time."""
+        arrays = [np.asarray(value) for value in values]
+        counts = sorted({len(array) for array in arrays})
+        if len(counts) > 1:
+            raise ValueError(
+                "All inputs must have as many rows. Received: "
+                f"{', '.join(map(str, counts))}."
+            )
+        parts = []
+        step = self._rows or 1
+        for row in range(0, counts[0], step):
+            pieces = [array[row : row + step] for array in arrays]
+            lack = step - len(pieces[0])
+            if lack:  # the last row again: any value that is made up may be illegal
+                pieces = [np.concatenate([p, *[p[-1:]] * lack]) for p in pieces]
+            parts.append(self._program.run([convert_to_tensor(p) for p in pieces]))
+        return [
+            convert_to_tensor(np.concatenate(list(map(np.asarray, part)))[: counts[0]])
+            for part in zip(*parts, strict=True)
+        ]
+
+
+def _spec(found: Mapping[str, Any], is_open: bool = False) -> TensorSpec:
+    shape = [None, *found["shape"][1:]] if is_open else found["shape"]
+    return TensorSpec(shape, found["dtype"], found["name"])
 
 
 def _read(folder: str, name: str) -> bytes:
@@ -571,6 +616,93 @@ def export_keras(
         postprocessing_step=postprocessing_step,
         postprocessing_step_signature=postprocessing_step_signature,
         purge_export_dir=purge_export_dir,
+    )
+
+
+_ROWS = 32
+
+
+def _export_model(model: Any, filepath: Any, input_signature: Any) -> Runner:
+    """Write what ``Model.export`` is to write.
+
+    A batch whose size is open is cut into programs of some rows.
+    """
+    given = input_signature
+    if given is None:
+        given = getattr(model, "inputs", None) or getattr(model, "_called_on", None)
+    found = nest.flatten(given)
+    if not found or any(x is None for x in found):
+        raise ValueError(
+            "The model's inputs are not known. Call it on data first, or give "
+            "`input_signature`, such as [keras.InputSpec(shape=(None, 8))]."
+        )
+    is_open = all(x.shape[0] is None for x in found)
+    specs: list[TensorSpec] = []
+    for number, x in enumerate(found):
+        shape = ((_ROWS if is_open else x.shape[0]), *x.shape[1:])
+        dtype = as_dtype(x.dtype or "float32")
+        if None in shape:
+            raise ValueError(
+                "A program has fixed sizes, but for the size of the batch. Received: "
+                f"an input of shape {tuple(x.shape)}. Say them with `input_signature`, "
+                "such as [keras.InputSpec(shape=(None, 80))]."
+            )
+        if dtype.name not in DEVICE_DTYPES:
+            if not (dtype.is_floating or dtype.is_integer):
+                raise ValueError(
+                    f"A program takes numbers. Received: an input of {dtype.name}. "
+                    "Export the model of what comes after that input, and prepare its "
+                    "data on the host."
+                )
+            dtype = as_dtype("float32" if dtype.is_floating else "int32")
+        name = getattr(x, "name", None) or f"input_{number}"
+        specs.append(TensorSpec(shape, dtype, name))
+    structure = list(found) if isinstance(given, (list, tuple)) else given
+
+    def predict(*args: Any) -> Any:
+        packed = nest.pack_sequence_as(structure, args)
+        is_one = isinstance(structure, list) and len(args) == 1
+        return model(packed[0] if is_one else packed, training=False)
+
+    folder = os.fspath(filepath)
+    is_own = os.path.exists(os.path.join(folder, folders.SIGNATURE))
+    if not is_own and os.path.isdir(folder) and os.listdir(folder):
+        raise ValueError(
+            f"Directory {folder!r} has files that were not exported. Choose another "
+            "one for `filepath`."
+        )
+    notes = {"rows": _ROWS} if is_open else {}
+    runner = _export(predict, specs, folder, is_own, None, notes)
+    if is_open and not _has_free_rows(runner, specs):
+        shutil.rmtree(folder)
+        raise ValueError(
+            "What the model gives for a sample depends on the others of the batch, so "
+            "that it cannot be exported for batches of any size. Give "
+            "`input_signature` with the size of a batch, such as "
+            "[keras.InputSpec(shape=(16, 8))]."
+        )
+    return runner
+
+
+def _has_free_rows(runner: Runner, specs: Sequence[TensorSpec]) -> bool:
+    """Whether each row of the results depends on its row of the inputs alone."""
+    random = np.random.default_rng(0)
+    batches: list[list[Any]] = [[], []]
+    for spec in specs:
+        shape, dtype = tuple(spec.shape), spec.dtype.as_numpy_dtype
+        first = random.integers(0, 2, shape) + 0.0
+        if spec.dtype.is_floating:
+            first = random.normal(size=shape)
+        other = first[random.permutation(shape[0])]
+        other[0] = first[0]
+        batches[0].append(first.astype(dtype))
+        batches[1].append(other.astype(dtype))
+    if any(found["shape"][:1] != [_ROWS] for found in runner.signature["outputs"]):
+        return False
+    one, two = (nest.flatten(runner(*batch)) for batch in batches)
+    return all(
+        np.array_equal(np.asarray(a)[0], np.asarray(b)[0], equal_nan=True)
+        for a, b in zip(one, two, strict=True)
     )
 
 

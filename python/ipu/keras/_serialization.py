@@ -261,7 +261,7 @@ def serialize_keras_object(instance: Any) -> Any:
     if instance is None:
         return None
     if hasattr(instance, "get_config") and not isinstance(instance, type):
-        name = get_registered_name(type(instance))
+        name = get_registered_name(instance.__class__)
         return {"class_name": name, "config": instance.get_config()}
     if hasattr(instance, "__name__"):
         return get_registered_name(instance)

@@ -12,12 +12,28 @@ from ipu.keras.callbacks.callback import Callback, Logs
 __all__ = ["History"]
 
 
+_OTHER_NAMES = {"learning_rate": "lr"}  # Keras 3's, of what Keras 2 says
+
+
+class _Results(dict[str, list[float]]):
+    """Results by name, which are also found by the names of Keras 3."""
+
+    def __missing__(self, name: str) -> list[float]:
+        if name in _OTHER_NAMES and _OTHER_NAMES[name] in self:
+            return self[_OTHER_NAMES[name]]
+        raise KeyError(name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return super().get(name, super().get(_OTHER_NAMES.get(name, name), default))
+
+
 class History(Callback):
     """The results of every epoch, and of every step.
 
     Attributes:
         history: For each name (``"loss"``, the metrics, ``"val_loss"``, ...) a list
-            with one float for each epoch that ran.
+            with one float for each epoch that ran. The rate that a callback changes is
+            ``"lr"``, which is found as ``"learning_rate"``, too.
         epoch: The numbers of the epochs that ran.
         steps: For each name a list with one float for each step that ran, over all
             epochs, however many steps an execution had. ``steps["loss"]`` is the loss
@@ -34,7 +50,7 @@ class History(Callback):
 
     def __init__(self) -> None:
         super().__init__()
-        self.history: dict[str, list[float]] = {}
+        self.history: dict[str, list[float]] = _Results()
         self.epoch: list[int] = []
         self.steps: dict[str, list[float]] = {}
         self._shown_in: int | None = None  # a notebook's cell

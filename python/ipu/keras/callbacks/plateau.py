@@ -10,6 +10,7 @@ from ipu._text.suggestions import refuse_unknown
 from ipu._text.user_warnings import warn_user
 from ipu.keras.callbacks.callback import Callback, Logs
 from ipu.keras.callbacks.monitor import Monitor
+from ipu.keras.optimizers._current import is_number
 
 __all__ = ["ReduceLROnPlateau"]
 
@@ -82,7 +83,7 @@ class ReduceLROnPlateau(Callback):
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         optimizer = self.model.optimizer
-        if not hasattr(optimizer.learning_rate, "numpy"):
+        if not is_number(optimizer.learning_rate):
             raise ValueError(
                 "ReduceLROnPlateau needs an optimizer with a number as its learning "
                 f"rate. Received: {optimizer.learning_rate!r}."

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, TextIO
 
 from ipu.keras.callbacks.callback import Callback, Logs
+from ipu.keras.optimizers._current import is_number
 
 __all__ = ["CSVLogger", "LambdaCallback", "LearningRateScheduler"]
 
@@ -39,7 +40,7 @@ class LearningRateScheduler(Callback):
 
     def on_epoch_begin(self, epoch: int, logs: Logs | None = None) -> None:
         optimizer = self.model.optimizer
-        if not hasattr(optimizer.learning_rate, "numpy"):
+        if not is_number(optimizer.learning_rate):
             raise ValueError(
                 "LearningRateScheduler needs an optimizer with a number as its "
                 f"learning rate. Received: {optimizer.learning_rate!r}."

@@ -313,6 +313,58 @@ class Model(Trainer):
         """
         return model_config.to_json(self, **kwargs)
 
+    def export(
+        self,
+        filepath: str | os.PathLike[str],
+        format: str = "ipu",
+        verbose: bool = True,
+        input_signature: Any = None,
+    ) -> None:
+        """Write what the model computes to a folder that runs without its code.
+
+        ``ipu.serving.load(filepath)`` makes a function of it, also under the name
+        ``serve``, which takes batches of any size. Other programs find the weights in
+        ``weights.safetensors``.
+
+        Args:
+            filepath: The folder; what was exported there is replaced.
+            format: ``"ipu"`` alone.
+            verbose: Whether the inputs and outputs are printed.
+            input_signature: A nest of ``tf.TensorSpec`` or ``keras.InputSpec`` of the
+                inputs; None: those that the model knows.
+
+        Raises:
+            ValueError: Another format; the inputs are not known, not of numbers or have
+                an open size beside that of the batch; the folder has other files.
+
+        Example:
+            >>> import tempfile
+            >>> model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     model.export(folder, verbose=False)
+            ...     served = ipu.serving.load(folder)
+            >>> served.serve(np.ones((5, 3))).shape
+            (5, 1)
+        """
+        from ipu.serving import _export_model
+
+        if format != "ipu":
+            raise ValueError(
+                "Model.export writes the format of ipu.serving alone. Received: "
+                f"format={format!r}. For another format save the model as a .keras "
+                "file, and let Keras load and export it."
+            )
+        with self._scope():
+            runner = _export_model(self, filepath, input_signature)
+        if verbose:
+            print(
+                f"Saved artifact at {os.fspath(filepath)!r}. ipu.serving.load makes a "
+                "function of it:"
+            )
+            for what, specs in (("takes", runner.inputs), ("gives", runner.outputs)):
+                for spec in specs:
+                    print(f"  {what} {spec.name}: {spec.dtype.name} {spec.shape}")
+
     def save(
         self,
         filepath: str | os.PathLike[str],

@@ -24,6 +24,7 @@ from ipu.keras._arguments import Configured, arguments_of, config_of
 from ipu.keras._types import Tensor
 from ipu.keras.optimizers import schedules
 from ipu.keras.optimizers._aggregation import is_aggregated
+from ipu.keras.optimizers._current import CurrentRate, unwrapped
 from ipu.keras.optimizers.schedules import LearningRateSchedule
 from ipu.ops import cross_replica_ops
 from ipu.tf._functions import function, restores
@@ -234,10 +235,13 @@ class Optimizer(Configured):
     def learning_rate(self) -> Any:
         """The rate: a float32 ``tf.Variable``, the schedule, or the function's tensor.
 
+        ``float`` and ``numpy()`` give the number of the next step, of a schedule, too.
         Assign a number at any time; models do not trace again. Assigning a schedule, or
         a number in place of one, does.
         """
-        if isinstance(self._rate, (LearningRateSchedule, tf.Tensor)):
+        if isinstance(self._rate, LearningRateSchedule):
+            return CurrentRate(self._rate, self)
+        if isinstance(self._rate, tf.Tensor):
             return self._rate
         if self._rate_variable is None:
             with init_scope():
@@ -251,6 +255,7 @@ class Optimizer(Configured):
 
     @learning_rate.setter
     def learning_rate(self, value: Any) -> None:
+        value = unwrapped(value)
         was_number = isinstance(self._rate, (float, type(None)))
         is_of_function = isinstance(value, tf.Tensor) and value.is_symbolic
         if is_of_function or isinstance(value, LearningRateSchedule):
