@@ -288,7 +288,6 @@ def complaints(source):
             2,
         ),
         ("tf.constant(3).nunpy()", "Tensor.nunpy", 1),
-        ("m = keras.Sequential()\nm.export_for_ipu_serving('a')", "serving()", 2),
         ("m = keras.Sequential()\nm.save('a', save_format='tf')", "(save_format=)", 2),
         (
             "e = ipu.embedding_ops.create_host_embedding('a', [2, 3], tf.float32)\n"

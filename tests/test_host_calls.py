@@ -264,7 +264,8 @@ def test_programs_do_not_keep_functions_alive() -> None:
     assert gone() is None
 
 
-def test_ctrl_c_reaches_it(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("ctrl_c")
+def test_ctrl_c_reaches_it() -> None:
     count = tf.Variable(0)
 
     @tf.function
