@@ -172,7 +172,7 @@ machine_product_cost(PyObject *Py_UNUSED(module), PyObject *args)
 static const char *const step_kinds[] = {IPU_STEP_KINDS(X)};
 #undef X
 
-/* (op, name or None, file or None, line, IPU) */
+/* (op, name or None, file or None, line); None: no node */
 static PyObject *
 object_of_node(const ipu_graph *graph, ipu_node id)
 {
@@ -180,10 +180,8 @@ object_of_node(const ipu_graph *graph, ipu_node id)
         Py_RETURN_NONE;
     }
     const ipu_node_data *node = ipu_node_of(graph, id);
-    int shard = node->placement.shard;
-    return Py_BuildValue("(szzii)", ipu_op_info_of(node->op)->name, node->name,
-                         node->source.file, (int)node->source.line,
-                         shard < 0 ? 0 : shard);
+    return Py_BuildValue("(szzi)", ipu_op_info_of(node->op)->name, node->name,
+                         node->source.file, (int)node->source.line);
 }
 
 static PyObject *
@@ -193,8 +191,10 @@ steps_of(const ipu_graph *graph, const ipu_account *account)
     for (size_t i = 0; list != NULL && i < account->steps.count; i++) {
         const ipu_account_step *step = &account->steps.items[i];
         ipu_py_put(&list, (Py_ssize_t)i,
-                   Py_BuildValue("(ssdddON)", step_kinds[step->kind], step->part,
-                                 step->cycles, step->times, step->tiles,
+                   Py_BuildValue("(ssddddIiiON)", step_kinds[step->kind], step->part,
+                                 step->start, step->cycles, step->times, step->tiles,
+                                 (unsigned)step->number, (int)step->ipu,
+                                 (int)step->routine,
                                  step->is_estimated ? Py_True : Py_False,
                                  object_of_node(graph, step->node)));
     }
@@ -210,9 +210,75 @@ tenants_of(const ipu_graph *graph, const ipu_account *account)
         const ipu_value_data *value = ipu_value_of(graph, one->value);
         char type[96];
         ipu_py_put(&list, (Py_ssize_t)i,
-                   Py_BuildValue("(dsN)", one->bytes,
+                   Py_BuildValue("(diIIIsN)", one->bytes, (int)one->ipu,
+                                 (unsigned)one->copies, (unsigned)one->first,
+                                 (unsigned)one->last,
                                  ipu_type_print(&value->type, type, sizeof(type)),
                                  object_of_node(graph, value->producer)));
+    }
+    return list;
+}
+
+static PyObject *
+memories_of(const ipu_graph *graph, const ipu_account *account)
+{
+    PyObject *list = PyList_New((Py_ssize_t)account->memories.count);
+    for (size_t i = 0; list != NULL && i < account->memories.count; i++) {
+        const ipu_account_memory *one = &account->memories.items[i];
+        ipu_py_put(&list, (Py_ssize_t)i,
+                   Py_BuildValue("{sdsdsdsdsIsNsN}", "variables", one->variable_bytes,
+                                 "live", one->peak_bytes, "temporary",
+                                 one->temporary_bytes, "remote", one->remote_bytes,
+                                 "peak", (unsigned)one->peak, "at",
+                                 object_of_node(graph, one->peak_node), "fullest",
+                                 object_of_node(graph, one->temporary_node)));
+    }
+    return list;
+}
+
+static PyObject *
+list_of_cycles(const ipu_cycles_list *cycles)
+{
+    PyObject *list = PyList_New((Py_ssize_t)cycles->count);
+    for (size_t i = 0; list != NULL && i < cycles->count; i++) {
+        ipu_py_put(&list, (Py_ssize_t)i, PyFloat_FromDouble(cycles->items[i]));
+    }
+    return list;
+}
+
+static PyObject *
+ints_of(const ipu_node_data *node, ipu_attr_key key)
+{
+    uint32_t count = 0;
+    const int64_t *items = ipu_attrs_ints(node->attrs, key, &count);
+    PyObject *list = PyList_New(items == NULL ? 0 : (Py_ssize_t)count);
+    for (uint32_t i = 0; list != NULL && items != NULL && i < count; i++) {
+        ipu_py_put(&list, i, PyLong_FromLongLong(items[i]));
+    }
+    return list;
+}
+
+static PyObject *
+pipelines_of(const ipu_graph *graph, const ipu_account *account)
+{
+    PyObject *list = PyList_New((Py_ssize_t)account->pipelines.count);
+    for (size_t i = 0; list != NULL && i < account->pipelines.count; i++) {
+        const ipu_account_pipeline *one = &account->pipelines.items[i];
+        const ipu_node_data *node = ipu_node_of(graph, one->node);
+        const ipu_attr *name = ipu_attrs_find(node->attrs, IPU_ATTR_SCHEDULE);
+        bool is_training = ipu_attrs_int(node->attrs, IPU_ATTR_TRAINING, 0) != 0;
+        ipu_py_put(&list, (Py_ssize_t)i,
+                   Py_BuildValue(
+                       "{ss#sNsNsOsIsIsOsdsdsdsNsNsN}", "schedule", name->as.text,
+                       (Py_ssize_t)name->count, "ipus", ints_of(node, IPU_ATTR_DEVICES),
+                       "positions", ints_of(node, IPU_ATTR_POSITIONS), "training",
+                       is_training ? Py_True : Py_False, "micro_batches",
+                       (unsigned)one->micro_batches, "ipu_count", (unsigned)one->ipus,
+                       "is_split", one->is_split ? Py_True : Py_False, "start",
+                       one->start, "cycles", one->cycles, "busy", one->busy, "routines",
+                       list_of_cycles(&one->routines), "sends",
+                       list_of_cycles(&one->sends), "time_steps",
+                       list_of_cycles(&one->steps)));
     }
     return list;
 }
@@ -226,8 +292,9 @@ ipu_py_account(ipu_graph *graph, PyObject *args)
     ipu_chip chip;
     ipu_account_options options;
     int has_half_partials;
-    if (!PyArg_ParseTuple(args, "O&dp:account", chip_converter, &chip,
-                          &options.memory_share, &has_half_partials)) {
+    if (!PyArg_ParseTuple(args, "O&dpd:account", chip_converter, &chip,
+                          &options.memory_share, &has_half_partials,
+                          &options.replicas)) {
         return NULL;
     }
     options.half = has_half_partials ? IPU_PRECISION_HALF : IPU_PRECISION_MIXED;
@@ -245,15 +312,12 @@ ipu_py_account(ipu_graph *graph, PyObject *args)
     Py_END_ALLOW_THREADS
     PyObject *result = NULL;
     if (ipu_py_is_ok(&ctx, status)) {
-        result =
-            Py_BuildValue("{sNsNsdsdsdsNsNsIsO}", "steps", steps_of(graph, &account),
-                          "tenants", tenants_of(graph, &account), "variable_bytes",
-                          account.variable_bytes, "peak_bytes", account.peak_bytes,
-                          "temporary_bytes", account.temporary_bytes, "peak_node",
-                          object_of_node(graph, account.peak_node), "temporary_node",
-                          object_of_node(graph, account.temporary_node), "pipelines",
-                          (unsigned)account.pipelines, "has_unknown_turns",
-                          account.has_unknown_turns ? Py_True : Py_False);
+        result = Py_BuildValue("{sdsNsNsNsNsO}", "cycles", account.cycles, "steps",
+                               steps_of(graph, &account), "tenants",
+                               tenants_of(graph, &account), "memories",
+                               memories_of(graph, &account), "pipelines",
+                               pipelines_of(graph, &account), "has_unknown_turns",
+                               account.has_unknown_turns ? Py_True : Py_False);
     }
     ipu_account_free(&ctx, &account);
     return result;

@@ -1,51 +1,223 @@
 /* SPDX-License-Identifier: MIT
  *
- * Nodes are numbered in program order; what a node holds comes after it. A value is
- * live from the number of its maker to that of its last user; where that lies in a
- * loop or a branch which the value comes from outside of, to the last number inside.
- * Views live in what they show. */
-#include "machine/account.h"
+ * The steps, in program order, and when they run. Each IPU has a clock; those that
+ * exchange, and all at the beginning and the end of a loop, meet. Of branches the longest
+ * counts. */
+#include "machine/account_impl.h"
 
-#include <stdlib.h>
+#include <math.h>
 
 #include "graph/block_op.h"
 #include "graph/effects.h"
 #include "graph/trips.h"
-#include "machine/node_steps.h"
+#include "graph/users.h"
 
-enum { MOST_TENANTS = 10 };
+static double
+latest(const ipu__accounting *a)
+{
+    double found = 0;
+    for (uint32_t i = 0; i < a->ipu_count; i++) {
+        found = fmax(found, a->clocks[i]);
+    }
+    return found;
+}
 
-/* `last` is 0 where nobody uses it. */
-typedef struct lifetime {
-    uint32_t first;
-    uint32_t last;
-} lifetime;
+/* The clock of a routine; outside of pipelines the latest of all IPUs. */
+static double
+now(const ipu__accounting *a, int32_t routine)
+{
+    return routine == IPU_NO_ROUTINE ? latest(a) : a->timed->routines.items[routine];
+}
 
-typedef struct accounting {
-    ipu_ctx *ctx;
-    const ipu_graph *graph;
-    const ipu_chip *chip;
-    const ipu_account_options *options;
-    ipu_account *out;
-    ipu_plans plans;
-    uint32_t count;   /* numbers given */
-    ipu_node *nodes;  /* by number */
-    uint32_t *ends;   /* by node: the last number inside of it */
-    lifetime *lives;  /* by value */
-    bool *is_counted; /* by resource */
-} accounting;
+static void
+set_clock(ipu__accounting *a, int32_t routine, double at)
+{
+    if (routine != IPU_NO_ROUTINE) {
+        a->timed->routines.items[routine] = at;
+        return;
+    }
+    for (uint32_t i = 0; i < a->ipu_count; i++) {
+        a->clocks[i] = at;
+    }
+}
 
-/* --- steps -------------------------------------------------------------------------- */
+/* Of all steps from number `first` on: their starts, and what their clock shows then. */
+static void
+time_steps(ipu__accounting *a, size_t first)
+{
+    for (size_t i = first; i < a->out->steps.count; i++) {
+        ipu_account_step *step = &a->out->steps.items[i];
+        double *clock = step->routine == IPU_NO_ROUTINE
+                            ? &a->clocks[step->ipu]
+                            : &a->timed->routines.items[step->routine];
+        step->start = *clock;
+        *clock += step->cycles * step->times / a->counted;
+    }
+}
+
+/* --- what moves between IPUs and to remote memory --------------------------------- */
+
+static ipu_status
+move(ipu__accounting *a, ipu_node id, ipu_step_kind kind, const char *part,
+     double seconds, int32_t ipu, int32_t routine, double times)
+{
+    ipu_account_step step = {.kind = kind,
+                             .node = id,
+                             .part = part,
+                             .cycles = ceil(a->chip->clock * seconds),
+                             .times = times,
+                             .tiles = a->chip->tiles,
+                             .number = a->starts[id.index],
+                             .ipu = ipu,
+                             .routine = routine};
+    return IPU_ARRAY_PUSH(a->ctx, &a->out->steps, step);
+}
+
+static ipu_status
+move_remote(ipu__accounting *a, ipu_node id, const char *part, double bytes,
+            int32_t ipu, int32_t routine)
+{
+    size_t first = a->out->steps.count;
+    IPU_TRY(move(a, id, IPU_STEP_REMOTE, part, bytes / a->chip->remote_bytes, ipu,
+                 routine, a->times));
+    time_steps(a, first);
+    return IPU_OK;
+}
+
+static uint64_t
+key_of(const ipu__accounting *a, uint32_t value, int32_t routine, int32_t ipu)
+{
+    uint64_t key = (uint64_t)value * a->routine_room + (uint32_t)(routine + 1);
+    return key * a->ipu_count + (uint32_t)ipu;
+}
+
+/* Both IPUs are busy with it. In a pipeline it belongs to the end of the time step. */
+static ipu_status
+send(ipu__accounting *a, ipu_node user, const ipu__passage *passage)
+{
+    ipu_node maker = ipu_value_of(a->graph, passage->value)->producer;
+    double bytes =
+        (double)ipu_type_bytes(&ipu_value_of(a->graph, passage->value)->type);
+    int32_t from = a->home[passage->value.index];
+    double seconds = bytes / a->chip->link_bytes;
+    ipu_node id = ipu_is_node(maker) ? maker : user;
+    if (passage->from != IPU_NO_ROUTINE) {
+        uint32_t messages = (uint32_t)a->graph->values.count; /* past the values */
+        uint64_t key = key_of(a, messages, passage->from, passage->ipu);
+        if (!ipu_id_map_has(&a->known, key)) { /* one message of all its values */
+            IPU_TRY(ipu_id_map_put(a->ctx, &a->known, key, 0));
+            seconds += a->chip->link_seconds;
+        }
+        IPU_TRY(move(a, id, IPU_STEP_EXCHANGE, "to another IPU", seconds, from,
+                     passage->from, a->times));
+        ipu_account_step *step = &a->out->steps.items[a->out->steps.count - 1];
+        step->start = a->timed->routines.items[passage->from];
+        a->timed->sends.items[passage->from] += step->cycles;
+        return IPU_OK;
+    }
+    IPU_TRY(move(a, id, IPU_STEP_EXCHANGE, "to another IPU",
+                 seconds + a->chip->link_seconds, from, IPU_NO_ROUTINE, a->once));
+    ipu_account_step *step = &a->out->steps.items[a->out->steps.count - 1];
+    step->start = fmax(a->clocks[from], a->clocks[passage->ipu]);
+    a->clocks[from] = a->clocks[passage->ipu] = step->start + step->cycles;
+    return IPU_OK;
+}
+
+typedef struct use_visit {
+    ipu__accounting *a;
+    ipu_node user;
+} use_visit;
+
+static ipu_status
+visit_use(void *state, ipu_value *place, ipu_node inner)
+{
+    const use_visit *v = state;
+    ipu__accounting *a = v->a;
+    (void)inner;
+    ipu_value value = ipu__machine_shown(a->graph, *place);
+    ipu_node maker = ipu_value_of(a->graph, value)->producer;
+    const ipu_node_data *made = ipu_producer_of(a->graph, value);
+    int32_t ipu = a->ipu_of[v->user.index];
+    int32_t to = a->routine_of[v->user.index];
+    int32_t from = made == NULL ? IPU_NO_ROUTINE : a->routine_of[maker.index];
+    uint32_t number = a->starts[v->user.index];
+    bool is_at_hand =
+        from == IPU_NO_ROUTINE || from == to || made->op == IPU_OP_ID_VARIABLE_READ;
+    if ((a->home[value.index] == ipu && is_at_hand) ||
+        (made != NULL && made->op == IPU_OP_ID_CONSTANT)) {
+        return IPU_OK;
+    }
+    int32_t reader = from == IPU_NO_ROUTINE ? IPU_NO_ROUTINE : to;
+    uint64_t key = key_of(a, value.index, reader, ipu);
+    uint32_t at = ipu_id_map_get(&a->known, key, IPU_NO_INDEX);
+    if (at != IPU_NO_INDEX) {
+        a->passages.items[at].last = number;
+        return IPU_OK;
+    }
+    uint64_t sent = key_of(a, value.index, IPU_NO_ROUTINE, ipu);
+    bool is_sent = ipu_id_map_has(&a->known, sent);
+    ipu__passage found = {.value = value,
+                          .from = from,
+                          .to = reader,
+                          .ipu = ipu,
+                          .number = number,
+                          .last = number};
+    uint32_t index = (uint32_t)a->passages.count;
+    IPU_TRY(ipu_id_map_put(a->ctx, &a->known, key, index));
+    IPU_TRY(ipu_id_map_put(a->ctx, &a->known, sent, index));
+    IPU_TRY(IPU_ARRAY_PUSH(a->ctx, &a->passages, found));
+    if (a->home[value.index] != ipu) {
+        return is_sent ? IPU_OK : send(a, v->user, &found);
+    }
+    if (a->inside != NULL && (a->inside->offload & IPU_OFFLOAD_ACTIVATIONS)) {
+        double bytes = (double)ipu_type_bytes(&ipu_value_of(a->graph, value)->type);
+        IPU_TRY(move_remote(a, maker, "to remote memory", bytes, ipu, from));
+        IPU_TRY(move_remote(a, v->user, "from remote memory", bytes, ipu, to));
+    }
+    return IPU_OK;
+}
+
+/* --- nodes ------------------------------------------------------------------------ */
+
+static ipu_status
+count_variables(ipu__accounting *a, ipu_node id, const ipu_node_data *node)
+{
+    for (uint32_t i = 0; i < ipu_node_resource_count(node); i++) {
+        uint32_t number = ipu_node_resource(node, i);
+        const ipu_resource *resource = &a->graph->resources.items[number];
+        if (resource->kind != IPU_RESOURCE_VARIABLE) {
+            continue;
+        }
+        double bytes = (double)ipu_type_bytes(resource->types);
+        int32_t ipu = a->ipu_of[id.index];
+        if (!a->is_counted[number]) {
+            ipu_account_memory *memory = &a->out->memories.items[a->owner[number]];
+            a->is_counted[number] = true;
+            *(resource->is_remote ? &memory->remote_bytes : &memory->variable_bytes) +=
+                bytes;
+        }
+        if (resource->is_remote && ipu_node_reads(node)) {
+            IPU_TRY(move_remote(a, id, "from remote memory", bytes, ipu,
+                                a->routine_of[id.index]));
+        }
+        if (resource->is_remote && ipu_node_writes(node)) {
+            IPU_TRY(move_remote(a, id, "to remote memory", bytes, ipu,
+                                a->routine_of[id.index]));
+        }
+    }
+    return IPU_OK;
+}
 
 /* Room for the types of a node's operands, and of its results or variables. */
 static ipu_status
-steps_of_node(accounting *a, ipu_node id, double times)
+steps_of_node(ipu__accounting *a, ipu_node id)
 {
     const ipu_graph *graph = a->graph;
     const ipu_node_data *node = ipu_node_of(graph, id);
     uint32_t resources = ipu_node_resource_count(node);
     size_t room = node->input_count + node->output_count + resources + 1;
     ipu_type *types;
+    IPU_TRY(count_variables(a, id, node));
     IPU_TRY(ipu_alloc(a->ctx, room * sizeof(*types), &types));
     for (uint32_t i = 0; i < node->input_count; i++) {
         types[i] = ipu_value_of(graph, node->inputs[i])->type;
@@ -58,246 +230,318 @@ steps_of_node(accounting *a, ipu_node id, double times)
         types[node->input_count + call.output_count++] =
             ipu_value_of(graph, node->outputs[i])->type;
     }
-    for (uint32_t i = 0; i < resources; i++) {
-        uint32_t number = ipu_node_resource(node, i);
-        const ipu_resource *resource = &graph->resources.items[number];
+    for (uint32_t i = 0; node->output_count == 0 && i < resources; i++) {
+        const ipu_resource *resource =
+            &graph->resources.items[ipu_node_resource(node, i)];
         if (resource->kind == IPU_RESOURCE_VARIABLE) {
-            if (!a->is_counted[number]) {
-                a->is_counted[number] = true;
-                a->out->variable_bytes += (double)ipu_type_bytes(resource->types);
-            }
-            if (node->output_count == 0) {
-                types[node->input_count + call.output_count++] = resource->types[0];
-            }
+            types[node->input_count + call.output_count++] = resource->types[0];
         }
     }
+    if (node->op == IPU_OP_ID_HELD) {
+        a->out->memories.items[a->ipu_of[id.index]].variable_bytes +=
+            (double)ipu_type_bytes(&call.outputs[0]);
+    }
+    size_t first = a->out->steps.count;
     ipu_steps_call steps = {.ctx = a->ctx,
                             .chip = a->chip,
                             .options = a->options,
                             .plans = &a->plans,
                             .op = node->op,
                             .types = &call,
-                            .node = id,
-                            .times = times,
+                            .like = {.node = id,
+                                     .times = a->times,
+                                     .number = a->starts[id.index],
+                                     .ipu = a->ipu_of[id.index],
+                                     .routine = a->routine_of[id.index]},
                             .account = a->out};
     ipu_status status = ipu_steps_add(&steps);
     ipu_free(a->ctx, types, room * sizeof(*types));
-    if (steps.temporary_bytes > a->out->temporary_bytes) {
-        a->out->temporary_bytes = steps.temporary_bytes;
-        a->out->temporary_node = id;
+    ipu_account_memory *memory = &a->out->memories.items[a->ipu_of[id.index]];
+    if (steps.temporary_bytes > memory->temporary_bytes) {
+        memory->temporary_bytes = steps.temporary_bytes;
+        memory->temporary_node = id;
     }
+    time_steps(a, first);
     return status;
 }
 
 static double
-turns_of(accounting *a, ipu_node id)
+turns_of(ipu__accounting *a, ipu_node id)
 {
-    if (!ipu_node_is_loop(ipu_node_of(a->graph, id))) {
-        return 1;
-    }
     int64_t turns = ipu_loop_most_turns(a->graph, id);
     a->out->has_unknown_turns |= turns < 0;
     return turns < 0 ? 1 : (double)turns;
 }
 
-/* Nesting is as deep as the verifier of graphs allows. */
+static ipu_status steps_of_block(ipu__accounting *a, ipu_block block);
+
 static ipu_status
-steps_of_block(accounting *a, ipu_block block, double times)
+steps_of_loop(ipu__accounting *a, ipu_node id, const ipu_node_data *node)
+{
+    int32_t routine = a->routine_of[id.index];
+    double begin = now(a, routine);
+    double times = a->times;
+    double turns = turns_of(a, id);
+    a->times = times * turns;
+    if (a->inside == NULL) {
+        set_clock(a, IPU_NO_ROUTINE, begin);
+        a->counted = a->once = a->times;
+    }
+    for (uint32_t i = 0; i < ipu_node_block_count(node); i++) {
+        IPU_TRY(steps_of_block(a, ipu_node_block(node, i)));
+    }
+    a->times = times;
+    if (a->inside == NULL) {
+        set_clock(a, IPU_NO_ROUTINE, begin + turns * (latest(a) - begin));
+        a->counted = a->once = times;
+    }
+    return IPU_OK;
+}
+
+/* Steps of branches that are not the longest are never executed. */
+static ipu_status
+steps_of_branches(ipu__accounting *a, ipu_node id, const ipu_node_data *node)
+{
+    int32_t routine = a->routine_of[id.index];
+    double begin = now(a, routine);
+    double longest = -1;
+    size_t best[2] = {0, 0};
+    for (uint32_t i = 0; i < ipu_node_block_count(node); i++) {
+        size_t first = a->out->steps.count;
+        set_clock(a, routine, begin);
+        IPU_TRY(steps_of_block(a, ipu_node_block(node, i)));
+        double cycles = now(a, routine) - begin;
+        bool is_longest = cycles > longest;
+        size_t from = is_longest ? best[0] : first;
+        size_t to = is_longest ? best[1] : a->out->steps.count;
+        for (size_t k = from; k < to; k++) {
+            a->out->steps.items[k].times = 0;
+        }
+        if (is_longest) {
+            longest = cycles;
+            best[0] = first;
+            best[1] = a->out->steps.count;
+        }
+    }
+    set_clock(a, routine, begin + fmax(longest, 0));
+    return IPU_OK;
+}
+
+/* --- pipelines -------------------------------------------------------------------- */
+
+/* Steps start where their routine's first micro-batch does. */
+static ipu_status
+shift_steps(ipu__accounting *a, const ipu_account_pipeline *pipeline, size_t first)
+{
+    const ipu__staged *staged = a->inside;
+    uint32_t *earliest;
+    IPU_TRY(ipu_arena_array(a->ctx, &a->arena, ipu_routine_count(staged->stage_count),
+                            sizeof(*earliest), &earliest));
+    for (uint32_t ipu = 0; ipu < staged->schedule->ipu_count; ipu++) {
+        const ipu_action_list *list = &staged->schedule->lists[ipu];
+        for (size_t i = 0; i < list->count; i++) {
+            const ipu_action *action = &list->items[i];
+            if (action->micro_batch == 0) {
+                earliest[ipu_routine_number(
+                    staged->stage_count, (ipu_routine){action->kind, action->stage})] =
+                    action->time;
+            }
+        }
+    }
+    for (size_t i = first; i < a->out->steps.count; i++) {
+        ipu_account_step *step = &a->out->steps.items[i];
+        if (step->routine != IPU_NO_ROUTINE) {
+            step->start +=
+                pipeline->start + pipeline->steps.items[earliest[step->routine]];
+        }
+    }
+    return IPU_OK;
+}
+
+static ipu_status
+steps_of_pipeline(ipu__accounting *a, ipu_node id, const ipu_node_data *node)
+{
+    ipu_account_pipeline pipeline = {.node = id};
+    for (size_t i = 0; i < a->staged.count; i++) {
+        a->inside =
+            a->staged.items[i].node.index == id.index ? &a->staged.items[i] : a->inside;
+    }
+    size_t routines = ipu_routine_count(a->inside->stage_count);
+    size_t first = a->out->steps.count;
+    pipeline.is_split =
+        ipu_schedule_has(a->inside->schedule, IPU_ACTION_BACKWARD_WEIGHT);
+    IPU_TRY(IPU_ARRAY_EXTEND(a->ctx, &pipeline.routines, routines, NULL));
+    ipu_status status = IPU_ARRAY_EXTEND(a->ctx, &pipeline.sends, routines, NULL);
+    if (status == IPU_OK) {
+        a->timed = &pipeline;
+        a->counted = a->times = a->once * turns_of(a, id);
+        status = steps_of_block(a, ipu_node_body(node));
+        a->counted = a->times = a->once;
+        a->timed = NULL;
+    }
+    double begin = latest(a);
+    pipeline.start = begin;
+    if (status == IPU_OK) {
+        status = ipu__machine_time_pipeline(a, a->inside, &pipeline);
+    }
+    if (status == IPU_OK) {
+        status = shift_steps(a, &pipeline, first);
+    }
+    if (status == IPU_OK) {
+        status = IPU_ARRAY_PUSH(a->ctx, &a->out->pipelines, pipeline);
+    }
+    if (status != IPU_OK) {
+        IPU_ARRAY_FREE(a->ctx, &pipeline.routines);
+        IPU_ARRAY_FREE(a->ctx, &pipeline.sends);
+        IPU_ARRAY_FREE(a->ctx, &pipeline.steps);
+        return status;
+    }
+    a->inside = NULL;
+    set_clock(a, IPU_NO_ROUTINE, begin + pipeline.cycles);
+    return IPU_OK;
+}
+
+/* --- blocks ----------------------------------------------------------------------- */
+
+/* What is carried and offloaded comes and goes in each micro-batch. */
+static ipu_status
+move_accumulators(ipu__accounting *a, ipu_block block)
+{
+    const ipu_block_data *data = ipu_block_of(a->graph, block);
+    for (size_t i = 0; i < data->results.count; i++) {
+        ipu_node maker = ipu_value_of(a->graph, data->results.items[i])->producer;
+        if (!ipu_is_node(maker) || a->routine_of[maker.index] == IPU_NO_ROUTINE) {
+            continue;
+        }
+        double bytes = (double)ipu_type_bytes(
+            &ipu_value_of(a->graph, data->results.items[i])->type);
+        int32_t ipu = a->ipu_of[maker.index];
+        int32_t routine = a->routine_of[maker.index];
+        IPU_TRY(move_remote(a, maker, "from remote memory", bytes, ipu, routine));
+        IPU_TRY(move_remote(a, maker, "to remote memory", bytes, ipu, routine));
+    }
+    return IPU_OK;
+}
+
+static ipu_status
+steps_of_block(ipu__accounting *a, ipu_block block)
 {
     const ipu_graph *graph = a->graph;
     const ipu_block_data *data = ipu_block_of(graph, block);
     for (size_t i = 0; i < data->params.count; i++) {
-        a->lives[data->params.items[i].index].first = a->count;
+        a->lives[data->params.items[i].index].first = a->count + (block.index != 0);
     }
     IPU_EACH_NODE(id, graph, block) {
         const ipu_node_data *node = ipu_node_of(graph, id);
         uint32_t number = ++a->count;
         a->nodes[number] = id;
-        for (uint32_t i = 0; i < node->output_count; i++) {
-            a->lives[node->outputs[i].index].first = number;
+        a->starts[id.index] = number;
+        use_visit visit = {a, id};
+        if (!ipu_node_holds_blocks(node)) {
+            IPU_TRY(ipu_node_each_use(graph, id, visit_use, &visit));
         }
-        a->out->pipelines += node->op == IPU_OP_ID_PIPELINE;
-        IPU_TRY(steps_of_node(a, id, times));
-        double turns = turns_of(a, id);
-        for (uint32_t i = 0; i < ipu_node_block_count(node); i++) {
-            IPU_TRY(steps_of_block(a, ipu_node_block(node, i), times * turns));
-        }
+        uint32_t stages = 0;
+        bool is_staged = node->op == IPU_OP_ID_PIPELINE &&
+                         ipu_attrs_ints(node->attrs, IPU_ATTR_DEVICES, &stages) != NULL;
+        IPU_TRY(is_staged                     ? steps_of_pipeline(a, id, node)
+                : ipu_node_is_loop(node)      ? steps_of_loop(a, id, node)
+                : ipu_node_holds_blocks(node) ? steps_of_branches(a, id, node)
+                                              : steps_of_node(a, id));
         a->ends[id.index] = a->count;
+        for (uint32_t i = 0; i < node->output_count; i++) {
+            a->lives[node->outputs[i].index].first =
+                ipu_node_is_loop(node) ? a->count + 1 : number;
+        }
+    }
+    bool is_body =
+        a->inside != NULL &&
+        ipu_node_body(ipu_node_of(graph, a->inside->node)).index == block.index;
+    if (is_body && (a->inside->offload & IPU_OFFLOAD_ACCUMULATORS)) {
+        return move_accumulators(a, block);
     }
     return IPU_OK;
-}
-
-/* --- memory ------------------------------------------------------------------------- */
-
-/* What a view shows. */
-static ipu_value
-shown_by(const ipu_graph *graph, ipu_value value)
-{
-    const ipu_node_data *node = ipu_producer_of(graph, value);
-    while (node != NULL && (ipu_node_flags(node) & IPU_OP_VIEW)) {
-        value = node->inputs[0];
-        node = ipu_producer_of(graph, value);
-    }
-    return value;
-}
-
-/* A use at `number`, in `block`. */
-static void
-use(accounting *a, ipu_value value, ipu_block block, uint32_t number)
-{
-    const ipu_graph *graph = a->graph;
-    value = shown_by(graph, value);
-    ipu_block home = ipu_value_of(graph, value)->block;
-    while (block.index != home.index && block.index != IPU_NO_INDEX) {
-        ipu_node owner = ipu_block_of(graph, block)->owner;
-        if (!ipu_is_node(owner)) {
-            break;
-        }
-        number = a->ends[owner.index];
-        block = ipu_node_of(graph, owner)->block;
-    }
-    lifetime *life = &a->lives[value.index];
-    life->last = number > life->last ? number : life->last;
-}
-
-static void
-use_all(accounting *a, ipu_block block)
-{
-    const ipu_graph *graph = a->graph;
-    uint32_t end = ipu_is_node(ipu_block_of(graph, block)->owner)
-                       ? a->ends[ipu_block_of(graph, block)->owner.index]
-                       : a->count;
-    const ipu_block_data *data = ipu_block_of(graph, block);
-    for (size_t i = 0; i < data->results.count; i++) {
-        use(a, data->results.items[i], block, end);
-    }
-}
-
-/* Variables, and constants that lie with the code, are there always. */
-static double
-bytes_of(const accounting *a, ipu_value value)
-{
-    const ipu_node_data *node = ipu_producer_of(a->graph, value);
-    bool is_free = node != NULL && ((ipu_node_flags(node) & IPU_OP_VIEW) ||
-                                    node->op == IPU_OP_ID_VARIABLE_READ ||
-                                    node->op == IPU_OP_ID_CONSTANT);
-    return is_free ? 0 : (double)ipu_type_bytes(&ipu_value_of(a->graph, value)->type);
-}
-
-static int
-larger_first(const void *a, const void *b)
-{
-    const ipu_account_tenant *x = a;
-    const ipu_account_tenant *y = b;
-    if (x->bytes != y->bytes) {
-        return x->bytes < y->bytes ? 1 : -1;
-    }
-    return x->value.index < y->value.index ? -1 : x->value.index > y->value.index;
-}
-
-static ipu_status
-tenants_at(accounting *a, uint32_t peak)
-{
-    ipu_account *out = a->out;
-    for (uint32_t i = 0; i < a->graph->values.count; i++) {
-        ipu_account_tenant one = {.value = {i}, .bytes = bytes_of(a, (ipu_value){i})};
-        const lifetime *life = &a->lives[i];
-        if (one.bytes > 0 && life->last > 0 && life->first <= peak &&
-            peak <= life->last) {
-            IPU_TRY(IPU_ARRAY_PUSH(a->ctx, &out->tenants, one));
-        }
-    }
-    if (out->tenants.count > 0) {
-        qsort(out->tenants.items, out->tenants.count, sizeof(*out->tenants.items),
-              larger_first);
-    }
-    if (out->tenants.count > MOST_TENANTS) {
-        out->tenants.count = MOST_TENANTS;
-    }
-    return IPU_OK;
-}
-
-static ipu_status
-peak_of(accounting *a, double *changes)
-{
-    for (uint32_t number = 1; number <= a->count; number++) {
-        const ipu_node_data *node = ipu_node_of(a->graph, a->nodes[number]);
-        for (uint32_t i = 0; i < node->input_count; i++) {
-            use(a, node->inputs[i], node->block, number);
-        }
-        for (uint32_t i = 0; i < ipu_node_block_count(node); i++) {
-            use_all(a, ipu_node_block(node, i));
-        }
-    }
-    use_all(a, (ipu_block){0});
-    for (uint32_t i = 0; i < a->graph->values.count; i++) {
-        const lifetime *life = &a->lives[i];
-        if (life->last > 0) {
-            changes[life->first] += bytes_of(a, (ipu_value){i});
-            changes[life->last + 1] -= bytes_of(a, (ipu_value){i});
-        }
-    }
-    uint32_t peak = 0;
-    double live = 0;
-    for (uint32_t number = 0; number <= a->count; number++) {
-        live += changes[number];
-        if (live > a->out->peak_bytes) {
-            a->out->peak_bytes = live;
-            peak = number;
-        }
-    }
-    a->out->peak_node = peak == 0 ? IPU_NO_NODE : a->nodes[peak];
-    return tenants_at(a, peak);
 }
 
 /* --- all ---------------------------------------------------------------------------- */
 
 static ipu_status
-account(accounting *a)
+reserve(ipu__accounting *a)
 {
-    size_t numbers = a->graph->nodes.count + 2;
-    double *changes;
-    IPU_TRY(steps_of_block(a, (ipu_block){0}, 1));
-    IPU_TRY(ipu_alloc(a->ctx, numbers * sizeof(*changes), &changes));
-    ipu_status status = peak_of(a, changes);
-    ipu_free(a->ctx, changes, numbers * sizeof(*changes));
-    return status;
+    size_t nodes = a->graph->nodes.count + 2;
+    size_t values = a->graph->values.count + 1;
+    size_t resources = a->graph->resources.count + 1;
+    const struct {
+        size_t count;
+        size_t bytes;
+        void *out;
+    } rows[] = {{nodes, sizeof(*a->ipu_of), &a->ipu_of},
+                {nodes, sizeof(*a->routine_of), &a->routine_of},
+                {nodes, sizeof(*a->nodes), &a->nodes},
+                {nodes, sizeof(*a->ends), &a->ends},
+                {nodes, sizeof(*a->starts), &a->starts},
+                {values, sizeof(*a->home), &a->home},
+                {values, sizeof(*a->lives), &a->lives},
+                {resources, sizeof(*a->owner), &a->owner},
+                {resources, sizeof(*a->is_counted), &a->is_counted}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        IPU_TRY(ipu_arena_array(a->ctx, &a->arena, rows[i].count, rows[i].bytes,
+                                rows[i].out));
+    }
+    return IPU_OK;
+}
+
+static ipu_status
+account(ipu__accounting *a)
+{
+    ipu_account_memory nothing = {.peak_node = IPU_NO_NODE,
+                                  .temporary_node = IPU_NO_NODE};
+    IPU_TRY(reserve(a));
+    IPU_TRY(ipu__machine_place(a));
+    IPU_TRY(ipu_arena_array(a->ctx, &a->arena, a->ipu_count, sizeof(*a->clocks),
+                            &a->clocks));
+    IPU_TRY(IPU_ARRAY_EXTEND(a->ctx, &a->out->memories, a->ipu_count, &nothing));
+    IPU_TRY(steps_of_block(a, (ipu_block){0}));
+    a->out->cycles = latest(a);
+    return ipu__machine_occupy(a);
 }
 
 ipu_status
 ipu_account_of(ipu_ctx *ctx, const ipu_graph *graph, const ipu_chip *chip,
                const ipu_account_options *options, ipu_account *out)
 {
-    *out = (ipu_account){.peak_node = IPU_NO_NODE, .temporary_node = IPU_NO_NODE};
+    *out = (ipu_account){0};
     IPU_TRY(ipu_chip_check(ctx, chip));
-    accounting a = {
-        .ctx = ctx, .graph = graph, .chip = chip, .options = options, .out = out};
-    ipu_arena arena = {0};
-    ipu_status status = ipu_arena_array(ctx, &arena, graph->nodes.count + 1,
-                                        sizeof(*a.nodes), &a.nodes);
-    if (status == IPU_OK) {
-        status = ipu_arena_array(ctx, &arena, graph->nodes.count + 1, sizeof(*a.ends),
-                                 &a.ends);
+    ipu__accounting a = {.ctx = ctx,
+                         .graph = graph,
+                         .chip = chip,
+                         .options = options,
+                         .out = out,
+                         .times = 1,
+                         .counted = 1,
+                         .once = 1};
+    ipu_status status = account(&a);
+    for (size_t i = 0; i < a.staged.count; i++) {
+        ipu_schedule_free(ctx, a.staged.items[i].schedule);
     }
-    if (status == IPU_OK) {
-        status = ipu_arena_array(ctx, &arena, graph->values.count + 1, sizeof(*a.lives),
-                                 &a.lives);
-    }
-    if (status == IPU_OK) {
-        status = ipu_arena_array(ctx, &arena, graph->resources.count + 1,
-                                 sizeof(*a.is_counted), &a.is_counted);
-    }
-    if (status == IPU_OK) {
-        status = account(&a);
-    }
+    IPU_ARRAY_FREE(ctx, &a.staged);
+    IPU_ARRAY_FREE(ctx, &a.passages);
     IPU_ARRAY_FREE(ctx, &a.plans);
-    ipu_arena_free(ctx, &arena);
+    ipu_id_map_free(ctx, &a.known);
+    ipu_arena_free(ctx, &a.arena);
     return status;
 }
 
 void
 ipu_account_free(ipu_ctx *ctx, ipu_account *account)
 {
-    IPU_ARRAY_FREE(ctx, &account->steps);
+    for (size_t i = 0; i < account->pipelines.count; i++) {
+        ipu_account_pipeline *pipeline = &account->pipelines.items[i];
+        IPU_ARRAY_FREE(ctx, &pipeline->routines);
+        IPU_ARRAY_FREE(ctx, &pipeline->sends);
+        IPU_ARRAY_FREE(ctx, &pipeline->steps);
+    }
+    IPU_ARRAY_FREE(ctx, &account->pipelines);
+    IPU_ARRAY_FREE(ctx, &account->memories);
     IPU_ARRAY_FREE(ctx, &account->tenants);
+    IPU_ARRAY_FREE(ctx, &account->steps);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a graph would cost on an IPU: its steps in program order, and its memory. The
- * graph is read as it stands before anything is fused for the CPU. Values lie on the
- * tiles in equal parts; a product's tiles are the planner's. */
+ * What a graph would cost on IPUs: its steps in program order, the time of its
+ * pipelines, and the memory of each IPU. The graph is read as it stands before anything
+ * is fused for the CPU. Values lie on the tiles in equal parts; a product's tiles are the
+ * planner's. */
 #ifndef IPU_MACHINE_ACCOUNT_H
 #define IPU_MACHINE_ACCOUNT_H
 
@@ -13,9 +14,10 @@
 /* X(NAME, text) */
 #define IPU_STEP_KINDS(X) \
     X(COMPUTE, compute) \
-    X(EXCHANGE, exchange) \
+    X(EXCHANGE, exchange) /* between tiles, or between IPUs */ \
     X(COPY, copy) \
-    X(STREAM, stream) \
+    X(STREAM, stream) /* between host and IPU */ \
+    X(REMOTE, remote) /* between remote memory and IPU */ \
     X(COLLECTIVE, collective)
 
 typedef enum ipu_step_kind {
@@ -27,38 +29,72 @@ typedef enum ipu_step_kind {
 
 typedef struct ipu_account_step {
     ipu_step_kind kind;
-    ipu_node node;     /* whose it is */
-    const char *part;  /* of the node, for example "reduction" */
-    double cycles;     /* of one execution, on the busiest tile */
-    double times;      /* executions */
-    double tiles;      /* that take part */
+    ipu_node node;    /* whose it is */
+    const char *part; /* of the node, for example "reduction" */
+    double start;     /* cycles from the beginning to its first execution */
+    double cycles;    /* of one execution, on the busiest tile */
+    double times;     /* executions */
+    double tiles;     /* that take part */
+    uint32_t number;  /* of the node, from 1 on, in program order */
+    int32_t ipu;
+    int32_t routine;   /* of the pipeline that it is in; IPU_NO_ROUTINE: of none */
     bool is_estimated; /* by arithmetic and bytes alone */
 } ipu_account_step;
 
-/* A value that is there when most bytes are live. */
+/* A value while it is live, on one IPU. */
 typedef struct ipu_account_tenant {
     ipu_value value;
-    double bytes;
+    int32_t ipu;
+    uint32_t copies; /* micro-batches that are kept, in a pipeline; else 1 */
+    uint32_t first;  /* numbers of nodes */
+    uint32_t last;
+    double bytes; /* of all copies, over all tiles */
 } ipu_account_tenant;
 
-typedef struct ipu_account {
-    IPU_ARRAY(ipu_account_step) steps;
-    double variable_bytes;  /* of all that the graph uses, over all tiles */
+typedef struct ipu_account_memory {
+    double variable_bytes;  /* and of constants, over all tiles */
     double peak_bytes;      /* of values that are live together, over all tiles */
     ipu_node peak_node;     /* where; IPU_NO_NODE: nowhere */
+    uint32_t peak;          /* its number */
     double temporary_bytes; /* of a step on its fullest tile, at the most */
     ipu_node temporary_node;
-    IPU_ARRAY(ipu_account_tenant) tenants; /* at the peak, the largest first */
-    uint32_t pipelines;                    /* that it holds: their IPUs count as one */
+    double remote_bytes; /* that lie outside of the IPU */
+} ipu_account_memory;
+
+typedef IPU_ARRAY(double) ipu_cycles_list;
+
+/* All IPUs exchange at the end of a time step, which is as long as the longest takes.
+ */
+typedef struct ipu_account_pipeline {
+    ipu_node node;
+    double start;  /* of its first execution */
+    double cycles; /* of one execution */
+    double busy;   /* of them, summed over IPUs */
+    uint32_t ipus;
+    uint32_t micro_batches;
+    bool is_split;
+    ipu_cycles_list routines; /* of one micro-batch, by number (pipeline/routines.h) */
+    ipu_cycles_list sends;    /* likewise, to other IPUs */
+    ipu_cycles_list steps;    /* when each time step starts, and the end of the last */
+} ipu_account_pipeline;
+
+typedef struct ipu_account {
+    double cycles; /* of all */
+    IPU_ARRAY(ipu_account_step) steps;
+    IPU_ARRAY(ipu_account_tenant) tenants;
+    IPU_ARRAY(ipu_account_memory) memories; /* by IPU */
+    IPU_ARRAY(ipu_account_pipeline) pipelines;
     bool has_unknown_turns; /* a loop whose turns are not known counts once */
 } ipu_account;
 
 typedef struct ipu_account_options {
     double memory_share; /* of a tile, for the plan of a product */
-    ipu_precision half;  /* of products of float16: HALF or MIXED */
+    double replicas;
+    ipu_precision half; /* of products of float16: HALF or MIXED */
 } ipu_account_options;
 
-/* Free with ipu_account_free, also after a failure. */
+/* Fails as ipu_pipeline_schedule does. Free with ipu_account_free, also after a
+ * failure. */
 ipu_status ipu_account_of(ipu_ctx *ctx, const ipu_graph *graph, const ipu_chip *chip,
                           const ipu_account_options *options, ipu_account *out);
 void ipu_account_free(ipu_ctx *ctx, ipu_account *account);

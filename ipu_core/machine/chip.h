@@ -13,6 +13,9 @@
  *   [Citadel]     Jia et al., arXiv:1912.03413, measured on a GC2
  *   [triad]       STREAM on a GC200: 205 cycles a compute set beside its arithmetic
  *   [schedule]    exchanges on a C600: 236 to 238 cycles beside their schedule
+ *   [nominal]     of links and streaming memory of the second generation only nominal
+ *                 rates are published: 512 Gb/s between neighbours, 20 GB/s of memory for
+ *                 the four IPUs of a box
  *   [fitted]      the median of 94 measured convolutions; the only fitted constant. No
  *                 chip of the second generation has such measurements
  * Units of the matrix unit are output channels that one pass makes. */
@@ -30,6 +33,12 @@
     X(exchange_bytes, "bytes a cycle", 0.001, 4096, "Citadel", 4, 4, 4, 4) \
     X(host_bytes, "bytes a second", 1, 1e15, "Citadel; data sheet, nominal", 5.86e9, \
       12.5e9, 12.5e9, 31.5e9) \
+    X(link_bytes, "bytes a second", 1, 1e15, "Citadel; data sheet, nominal", 55.0e9, \
+      64e9, 64e9, 62.5e9) \
+    X(remote_bytes, "bytes a second", 1, 1e15, "the host's; 20 GB/s for four", 5.86e9, \
+      5e9, 5e9, 31.5e9) \
+    X(link_seconds, "s", 0, 1, "Citadel; Mk2: as the first generation", 0.65e-6, \
+      0.65e-6, 0.65e-6, 0.65e-6) \
     X(exchange_cycles, "cycles", 0, 1e9, "Citadel; schedule", 264, 240, 240, 240) \
     X(launch_cycles, "cycles", 0, 1e9, "Citadel; triad", 264, 205, 205, 205) \
     X(slowdown, "", 0.1, 100, "fitted", 1.18, 1, 1, 1)

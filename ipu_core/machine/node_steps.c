@@ -54,13 +54,12 @@ static void
 add(ipu_steps_call *call, ipu_step_kind kind, const char *part, double cycles,
     double tiles, bool is_estimated)
 {
-    ipu_account_step step = {.kind = kind,
-                             .node = call->node,
-                             .part = part,
-                             .cycles = ceil(cycles),
-                             .times = call->times,
-                             .tiles = tiles,
-                             .is_estimated = is_estimated};
+    ipu_account_step step = call->like;
+    step.kind = kind;
+    step.part = part;
+    step.cycles = ceil(cycles);
+    step.tiles = tiles;
+    step.is_estimated = is_estimated;
     if (call->status == IPU_OK) {
         call->status = IPU_ARRAY_PUSH(call->ctx, &call->account->steps, step);
     }
@@ -170,15 +169,32 @@ static const struct {
 #undef X
 };
 
-/* Element-wise ops, all by one rule. Smaller operands are sent to where
- * the elements of the result are. */
+/* All replicas in a ring: each sends its share of the bytes to the next one, twice round
+ * but for its own. */
+static void
+all_reduce(ipu_steps_call *call)
+{
+    const ipu_chip *chip = call->chip;
+    double replicas = call->options->replicas;
+    double group = (double)ipu_attrs_int(call->types->attrs, IPU_ATTR_GROUP_SIZE, 0);
+    double count = group > 0 ? fmin(group, replicas) : replicas;
+    double bytes = (double)ipu_type_bytes(&call->types->outputs[0]);
+    if (count > 1) {
+        double seconds =
+            2 * (count - 1) * (bytes / count / chip->link_bytes + chip->link_seconds);
+        add(call, IPU_STEP_COLLECTIVE, "", chip->clock * seconds, chip->tiles, true);
+    }
+}
+
+/* Element-wise ops, all by one rule. Smaller operands are sent to where the elements of
+ * the result are. */
 void
 ipu_steps_per_result(ipu_steps_call *call)
 {
     enum { OTHER = 4, OTHER_HEAVY = 30 };
     const ipu_cost_call *types = call->types;
     if (call->op == IPU_OP_ID_ALL_REDUCE) {
-        add(call, IPU_STEP_COLLECTIVE, "", call->chip->exchange_cycles, 0, true);
+        all_reduce(call);
         return;
     }
     const ipu_type *result = &types->outputs[0];
@@ -510,7 +526,8 @@ ipu_steps_movement(ipu_steps_call *call)
     for (uint32_t i = 0; i < types->output_count; i++) {
         bytes += (double)ipu_type_bytes(&types->outputs[i]);
     }
-    if (call->op == IPU_OP_ID_INFEED_DEQUEUE || call->op == IPU_OP_ID_OUTFEED_ENQUEUE) {
+    if (call->op == IPU_OP_ID_INFEED_DEQUEUE || call->op == IPU_OP_ID_OUTFEED_ENQUEUE ||
+        call->op == IPU_OP_ID_HOST_CALL) {
         for (uint32_t i = 0; i < types->input_count; i++) {
             bytes += (double)ipu_type_bytes(&types->inputs[i]);
         }
@@ -594,7 +611,7 @@ ipu_steps_recurrent(ipu_steps_call *call)
     double rows = (double)gates->shape.dims[1];
     double wide = (double)kernel->dims[1];
     ipu_steps_call each = *call;
-    each.times *= steps;
+    each.like.times *= steps;
     matmul(&each, gates, 1, rows, (double)kernel->dims[0], wide);
     element_wise(&each, "gates", gates, rows * wide, is_half(gates) ? 6 : 12);
     element_wise(&each, "states", gates, rows * (double)kernel->dims[0], 12);
@@ -608,7 +625,7 @@ ipu_steps_recurrence(ipu_steps_call *call)
     const ipu_type *result = &call->types->outputs[0];
     ipu_steps_call each = *call;
     double steps = result->shape.rank == 0 ? 1 : (double)result->shape.dims[0];
-    each.times *= steps;
+    each.like.times *= steps;
     element_wise(&each, "", result, steps == 0 ? 0 : elements(result) / steps, 4);
     call->status = each.status;
 }

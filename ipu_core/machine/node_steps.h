@@ -24,8 +24,7 @@ typedef struct ipu_steps_call {
     ipu_plans *plans;
     ipu_op op;
     const ipu_cost_call *types; /* and attributes */
-    ipu_node node;
-    double times;
+    ipu_account_step like;      /* whose node, executions and place all steps have */
     ipu_account *account;
     double temporary_bytes; /* of a tile; filled by the rule */
     ipu_status status;      /* of the first step that could not be added */

@@ -5,6 +5,19 @@
 
 #include <string.h>
 
+bool
+ipu_schedule_has(const ipu_schedule *schedule, ipu_action_kind kind)
+{
+    for (uint32_t i = 0; i < schedule->ipu_count; i++) {
+        for (size_t k = 0; k < schedule->lists[i].count; k++) {
+            if (schedule->lists[i].items[k].kind == kind) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 uint32_t
 ipu_schedule_fifo_depth(const ipu_schedule *schedule, uint32_t stage)
 {

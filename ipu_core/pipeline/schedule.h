@@ -101,6 +101,9 @@ void ipu_schedule_free(ipu_ctx *ctx, ipu_schedule *schedule);
 ipu_status ipu_schedule_overlap(ipu_ctx *ctx, const ipu_schedule_request *request,
                                 uint32_t *out);
 
+/* Whether a list has an action of the kind. */
+bool ipu_schedule_has(const ipu_schedule *schedule, ipu_action_kind kind);
+
 /* Of how many micro-batches activations of the stage are kept, beside those that are
  * being processed. */
 uint32_t ipu_schedule_fifo_depth(const ipu_schedule *schedule, uint32_t stage);

@@ -1,22 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * Cuts the body of a pipeline. In: nodes with stages and phases. Out: for each node the
- * routine that it belongs to, and what crosses from one routine to another. Nothing of
- * the graph is changed.
- *
- * A node that nobody placed belongs where it is used first. One with the number that
- * follows the last stage's is what is done with the results of all stages that share the
- * last position: it runs in the last of them. Where a backward stage is
- * in two parts, its input part is what another stage waits for, with all that this
- * needs. Constants belong nowhere, and variables that are read where they lie do not
- * cross. */
+ * Cuts the body of a pipeline. In: for each node the routine that it belongs to
+ * (pipeline/routines.h). Out: what crosses from one routine to another. Nothing of the
+ * graph is changed. Constants belong nowhere, and variables that are read where they lie
+ * do not cross. */
 #include <inttypes.h>
 #include <stdlib.h>
 
 #include "graph/users.h"
 #include "program/pipe_impl.h"
-
-/* --- which routine a node belongs to ---------------------------------------------- */
 
 typedef struct use_visit {
     ipu__pipe *p;
@@ -39,37 +31,6 @@ ipu__pipe_for_each_use(ipu__pipe *p, ipu_node user, ipu__use_fn *visit)
     return ipu_node_each_use(p->l->graph, user, visit_use, &v);
 }
 
-static ipu_status
-note_consumer(ipu__pipe *p, ipu_node user, ipu_value value)
-{
-    int32_t by = p->routine_of[user.index];
-    ipu__consumers *known = &p->used_by[value.index];
-    known->first = known->last == IPU__NOWHERE || by < known->first ? by : known->first;
-    known->last = by > known->last ? by : known->last;
-    return IPU_OK;
-}
-
-static bool
-makes_nothing(const ipu_node_data *node)
-{
-    return node->op == IPU_OP_ID_CONSTANT || node->op == IPU_OP_ID_HELD;
-}
-
-/* A node that nobody placed belongs where it is used first; what nobody uses, where
- * what it uses was made. */
-static int32_t
-routine_of_unplaced(const ipu__pipe *p, const ipu_node_data *node)
-{
-    int32_t found = IPU__NOWHERE;
-    for (uint32_t i = 0; i < node->output_count; i++) {
-        const ipu__consumers *by = &p->used_by[node->outputs[i].index];
-        if (by->last != IPU__NOWHERE && (found == IPU__NOWHERE || by->first < found)) {
-            found = by->first;
-        }
-    }
-    return found;
-}
-
 static bool
 is_after_all_stages(const ipu__pipe *p, const ipu_node_data *node)
 {
@@ -81,89 +42,6 @@ stage_of(const ipu__pipe *p, const ipu_node_data *node)
 {
     return is_after_all_stages(p, node) ? p->stage_count - 1
                                         : (uint32_t)node->placement.stage;
-}
-
-static int32_t
-routine_of_placed(const ipu__pipe *p, const ipu_node_data *node)
-{
-    uint32_t stage = stage_of(p, node);
-    return (int32_t)(node->placement.phase == IPU_PHASE_FORWARD
-                         ? ipu__forward_routine(stage)
-                         : ipu__backward_routine(p, stage, p->is_split));
-}
-
-static int32_t
-last_maker(const ipu__pipe *p, const ipu_node_data *node)
-{
-    int32_t found = 0;
-    for (uint32_t i = 0; i < node->input_count; i++) {
-        ipu_node maker = ipu_value_of(p->l->graph, node->inputs[i])->producer;
-        if (ipu_is_node(maker) && p->routine_of[maker.index] > found) {
-            found = p->routine_of[maker.index];
-        }
-    }
-    return found;
-}
-
-/* Of a backward stage in two parts, all lies in the weight part so far. What another
- * stage waits for, and what that needs, moves to the input part. */
-static void
-split_backward(ipu__pipe *p, ipu_node id)
-{
-    const ipu_node_data *node = ipu_node_of(p->l->graph, id);
-    int32_t own = p->routine_of[id.index];
-    if (p->routines[own].what.kind != IPU_ACTION_BACKWARD_WEIGHT) {
-        return;
-    }
-    for (uint32_t i = 0; i < node->output_count; i++) {
-        const ipu__consumers *by = &p->used_by[node->outputs[i].index];
-        if (by->last != IPU__NOWHERE && (by->first != own || by->last != own)) {
-            p->routine_of[id.index] = own - 1;
-        }
-    }
-}
-
-/* What is not placed yet because nobody uses it, in program order. */
-static void
-place_unused(ipu__pipe *p)
-{
-    const ipu_graph *graph = p->l->graph;
-    IPU_EACH_NODE(n, graph, p->body) {
-        const ipu_node_data *node = ipu_node_of(graph, n);
-        if (p->routine_of[n.index] == IPU__NOWHERE && !makes_nothing(node)) {
-            p->routine_of[n.index] = last_maker(p, node);
-        }
-    }
-}
-
-ipu_status
-ipu__pipe_place_nodes(ipu__pipe *p)
-{
-    const ipu_graph *graph = p->l->graph;
-    for (ipu_node n = ipu_block_of(graph, p->body)->last; ipu_is_node(n);
-         n = ipu_node_of(graph, n)->previous) {
-        const ipu_node_data *node = ipu_node_of(graph, n);
-        bool is_placed = node->placement.stage >= 0 &&
-                         (uint32_t)node->placement.stage <= p->stage_count;
-        p->l->ctx->source = node->source;
-        IPU_FAIL_IF(p->l->ctx,
-                    is_placed && node->placement.phase != IPU_PHASE_FORWARD &&
-                        !p->schedule->is_training,
-                    INVALID_ARGUMENT,
-                    "%s belongs to the backward pass of a pipeline that has none",
-                    ipu_op_info_of(node->op)->name);
-        p->l->ctx->source = (ipu_source){0};
-        int32_t found =
-            is_placed ? routine_of_placed(p, node) : routine_of_unplaced(p, node);
-        if (makes_nothing(node) || found == IPU__NOWHERE) {
-            continue;
-        }
-        p->routine_of[n.index] = found;
-        split_backward(p, n);
-        IPU_TRY(ipu__pipe_for_each_use(p, n, note_consumer));
-    }
-    place_unused(p);
-    return IPU_OK;
 }
 
 /* --- variables -------------------------------------------------------------------- */
@@ -220,7 +98,7 @@ ipu__pipe_check_variables(ipu__pipe *p)
         owners[i] = (owner){IPU_NO_NODE, 0};
     }
     IPU_EACH_NODE(n, graph, p->body) {
-        if (p->routine_of[n.index] != IPU__NOWHERE) {
+        if (p->routine_of[n.index] != IPU_NO_ROUTINE) {
             IPU_TRY(check_variables_of(p, n, n, owners));
         }
     }
@@ -327,7 +205,7 @@ note_crossing(ipu__pipe *p, ipu_node user, ipu_value value)
         return IPU_OK;
     }
     int32_t from = p->routine_of[data->producer.index];
-    if (from == IPU__NOWHERE || from == to) {
+    if (from == IPU_NO_ROUTINE || from == to) {
         return IPU_OK;
     }
     if (from > to) {
@@ -374,7 +252,7 @@ ipu__pipe_find_crossings(ipu__pipe *p)
     const ipu_graph *graph = p->l->graph;
     IPU_EACH_NODE(n, graph, p->body) {
         const ipu_node_data *node = ipu_node_of(graph, n);
-        if (p->routine_of[n.index] != IPU__NOWHERE &&
+        if (p->routine_of[n.index] != IPU_NO_ROUTINE &&
             (ipu_node_flags(node) & IPU_OP_VIEW) == 0) {
             IPU_TRY(ipu__pipe_for_each_use(p, n, note_crossing));
         }

@@ -22,9 +22,7 @@
  * What lies in remote memory is copied into a buffer by each routine that uses it, and
  * back by those that change it.
  *
- * Routines are numbered in the order in which a micro-batch goes through them: forward
- * stages, then backward ones from the last on, each with its input part before its
- * weight part. What is used comes from a routine of a smaller number. */
+ * What a routine uses comes from one of a smaller number. */
 #include <stdio.h>
 #include <string.h>
 
@@ -32,65 +30,6 @@
 #include "program/pipe_impl.h"
 
 /* --- routines --------------------------------------------------------------------- */
-
-static uint32_t
-routine_for(const ipu__pipe *p, ipu_routine what)
-{
-    return what.kind == IPU_ACTION_FORWARD
-               ? ipu__forward_routine(what.stage)
-               : ipu__backward_routine(p, what.stage,
-                                       what.kind == IPU_ACTION_BACKWARD_WEIGHT);
-}
-
-static bool
-has_kind(const ipu_schedule *schedule, ipu_action_kind kind)
-{
-    for (uint32_t i = 0; i < schedule->ipu_count; i++) {
-        for (size_t k = 0; k < schedule->lists[i].count; k++) {
-            if (schedule->lists[i].items[k].kind == kind) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
-static ipu_status
-make_schedule(ipu__pipe *p)
-{
-    ipu_ctx *ctx = p->l->ctx;
-    uint32_t position_count;
-    const int64_t *given =
-        ipu_attrs_ints(p->node->attrs, IPU_ATTR_POSITIONS, &position_count);
-    const ipu_attr *name = ipu_attrs_find(p->node->attrs, IPU_ATTR_SCHEDULE);
-    int64_t count = ipu_loop_most_turns(p->l->graph, p->id);
-    IPU_FAIL_IF(ctx, count < 1 || count > INT32_MAX, FAILED_PRECONDITION,
-                "the number of micro-batches of a pipeline must be known when the "
-                "program is compiled, and be 1 or more: pass a Python int");
-    char *text;
-    IPU_TRY(ipu__lower_array(p->l, (size_t)name->count + 1, 1, &text));
-    memcpy(text, name->as.text, name->count);
-    text[name->count] = '\0';
-    uint32_t *numbers;
-    IPU_TRY(ipu__lower_array(p->l, p->stage_count, 2 * sizeof(*numbers), &numbers));
-    for (uint32_t i = 0; i < p->stage_count; i++) {
-        numbers[i] = (uint32_t)p->devices[i];
-        numbers[p->stage_count + i] = given == NULL ? i : (uint32_t)given[i];
-    }
-    ipu_schedule_request request = {
-        .name = text,
-        .stage_count = p->stage_count,
-        .ipus = numbers,
-        .positions = &numbers[p->stage_count],
-        .micro_batches = (uint32_t)count,
-        .overlaps_io = ipu_attrs_int(p->node->attrs, IPU_ATTR_OVERLAPS_IO, 0) != 0,
-        .is_training = ipu_attrs_int(p->node->attrs, IPU_ATTR_TRAINING, 0) != 0};
-    IPU_TRY(ipu_schedule_create(ctx, &request, &p->schedule));
-    if (request.micro_batches > p->l->program->micro_batches) {
-        p->l->program->micro_batches = request.micro_batches;
-    }
-    return IPU_OK;
-}
 
 /* A stream for each IPU that has a stage. */
 static ipu_status
@@ -103,11 +42,12 @@ make_streams(ipu__pipe *p)
         IPU_TRY(IPU_ARRAY_PUSH(l->ctx, &l->program->streams, stream));
     }
     ipu__lower_enter_stream(l, p->around); /* the array may have moved */
-    p->is_split = has_kind(p->schedule, IPU_ACTION_BACKWARD_WEIGHT);
+    p->is_split = ipu_schedule_has(p->schedule, IPU_ACTION_BACKWARD_WEIGHT);
     for (uint32_t stage = 0; stage < p->stage_count; stage++) {
         uint32_t stream = first + (uint32_t)p->devices[stage];
-        ipu__pipe_routine *forward = &p->routines[ipu__forward_routine(stage)];
-        ipu__pipe_routine *back = &p->routines[ipu__backward_routine(p, stage, false)];
+        ipu__pipe_routine *forward = &p->routines[ipu_forward_routine(stage)];
+        ipu__pipe_routine *back =
+            &p->routines[ipu_backward_routine(p->stage_count, stage, false)];
         *forward = (ipu__pipe_routine){{IPU_ACTION_FORWARD, stage}, stream, 0, 0};
         back[0] = (ipu__pipe_routine){
             {p->is_split ? IPU_ACTION_BACKWARD_INPUT : IPU_ACTION_BACKWARD, stage},
@@ -429,7 +369,7 @@ lower_routines(ipu__pipe *p)
 {
     lowering *l = p->l;
     IPU_EACH_NODE(n, l->graph, p->body) {
-        if (p->routine_of[n.index] == IPU__NOWHERE) {
+        if (p->routine_of[n.index] == IPU_NO_ROUTINE) {
             IPU_TRY(ipu__lower_node(l, n));
         }
     }
@@ -456,7 +396,8 @@ lower_actions(ipu__pipe *p)
         for (size_t i = 0; i < list->count; i++) {
             const ipu_action *action = &list->items[i];
             ipu_routine what = {action->kind, action->stage};
-            const ipu__pipe_routine *run = &p->routines[routine_for(p, what)];
+            const ipu__pipe_routine *run =
+                &p->routines[ipu_routine_number(p->stage_count, what)];
             bool is_forward = action->kind == IPU_ACTION_FORWARD;
             ipu_instruction instruction = {
                 .kind = IPU_INSTRUCTION_ACTION,
@@ -486,18 +427,18 @@ lower_into_streams(ipu__pipe *p)
 {
     lowering *l = p->l;
     size_t nodes = l->graph->nodes.count;
-    size_t values = l->graph->values.count;
     IPU_FAIL_IF(l->ctx, l->stream->is_child, UNIMPLEMENTED,
                 "a pipeline in a stage of a pipeline");
     IPU_TRY(ipu__lower_array(l, p->routine_count, sizeof(*p->routines), &p->routines));
     IPU_TRY(ipu__lower_array(l, nodes, sizeof(*p->routine_of), &p->routine_of));
-    IPU_TRY(ipu__lower_array(l, values, sizeof(*p->used_by), &p->used_by));
     IPU_TRY(ipu__lower_array(l, p->node->output_count, sizeof(*p->which), &p->which));
-    memset(p->routine_of, 0xff, nodes * sizeof(*p->routine_of)); /* IPU__NOWHERE */
-    memset(p->used_by, 0xff, values * sizeof(*p->used_by));      /* IPU__NOWHERE */
-    IPU_TRY(make_schedule(p));
+    memset(p->routine_of, 0xff, nodes * sizeof(*p->routine_of)); /* IPU_NO_ROUTINE */
+    IPU_TRY(ipu_pipeline_schedule(l->ctx, l->graph, p->id, &p->schedule));
+    if (p->schedule->micro_batches > l->program->micro_batches) {
+        l->program->micro_batches = p->schedule->micro_batches;
+    }
     IPU_TRY(make_streams(p));
-    IPU_TRY(ipu__pipe_place_nodes(p));
+    IPU_TRY(ipu_routines_find(l->ctx, l->graph, p->id, p->is_split, p->routine_of));
     IPU_TRY(ipu__pipe_check_variables(p));
     IPU_TRY(ipu__pipe_check_carried(p));
     IPU_TRY(ipu__pipe_find_crossings(p));
@@ -510,7 +451,7 @@ lower_into_streams(ipu__pipe *p)
     l->loop_depth--;
     IPU_TRY(status);
     IPU_TRY(lower_actions(p));
-    IPU_TRY(ipu__pipe_move_carried(p, IPU__NOWHERE));
+    IPU_TRY(ipu__pipe_move_carried(p, IPU_NO_ROUTINE));
     IPU_TRY(ipu__pipe_bring_last_values(p));
     ipu__lower_release_outputs(l, p->node);
     return IPU_OK;
@@ -527,7 +468,7 @@ ipu__lower_pipeline(lowering *l, ipu_node id, const ipu_node_data *node)
                    .around = l->number};
     p.offload = ipu_attrs_int(node->attrs, IPU_ATTR_OFFLOAD, 0);
     p.devices = ipu_attrs_ints(node->attrs, IPU_ATTR_DEVICES, &p.stage_count);
-    p.routine_count = 3 * p.stage_count;
+    p.routine_count = ipu_routine_count(p.stage_count);
     ipu_status status = lower_into_streams(&p);
     IPU_ARRAY_FREE(ctx, &p.crossings);
     IPU_ARRAY_FREE(ctx, &p.messages);

@@ -7,7 +7,7 @@
 
 #include "program/pipe_impl.h"
 
-/* The routine that makes the next value of carried value i; IPU__NOWHERE: none does. */
+/* The routine that makes the next value of carried value i; IPU_NO_ROUTINE: none does. */
 static int32_t
 changes_carried(const ipu__pipe *p, uint32_t i)
 {
@@ -17,7 +17,7 @@ changes_carried(const ipu__pipe *p, uint32_t i)
         ipu_value_of(l->graph, (ipu_value){l->values[result.index].root});
     return root->block.index == p->body.index && ipu_is_node(root->producer)
                ? p->routine_of[root->producer.index]
-               : IPU__NOWHERE;
+               : IPU_NO_ROUTINE;
 }
 
 /* Whether the bytes of a value are those of a carried one, as a micro-batch finds it;
@@ -69,7 +69,7 @@ ipu__pipe_check_carried(ipu__pipe *p)
         IPU_TRY(check_handed_on(p, i));
     }
     IPU_EACH_NODE(n, graph, p->body) {
-        if (p->routine_of[n.index] != IPU__NOWHERE) {
+        if (p->routine_of[n.index] != IPU_NO_ROUTINE) {
             IPU_TRY(ipu__pipe_for_each_use(p, n, check_carried_use));
         }
     }
@@ -92,12 +92,12 @@ place_carried_value(ipu__pipe *p, uint32_t i)
     ipu_value initial = p->node->inputs[ipu_node_entering(p->node, i)];
     int32_t by = changes_carried(p, i);
     int32_t buffer;
-    ipu__lower_enter_stream(l, by == IPU__NOWHERE ? p->around : p->routines[by].stream);
+    ipu__lower_enter_stream(l, by == IPU_NO_ROUTINE ? p->around : p->routines[by].stream);
     ipu_status status = ipu__lower_new_ring(l, bytes_of(l, output), 1, &buffer);
     ipu__lower_enter_stream(l, p->around);
     IPU_TRY(status);
     l->buffers.items[buffer].is_remote =
-        by != IPU__NOWHERE && (p->offload & IPU_OFFLOAD_ACCUMULATORS) != 0;
+        by != IPU_NO_ROUTINE && (p->offload & IPU_OFFLOAD_ACCUMULATORS) != 0;
     l->values[output.index].place = slab_place(buffer);
     ipu__lower_place_params(l, p->node, i);
     return ipu__lower_initial(l, p->node, initial, buffer);

@@ -6,7 +6,7 @@
 #ifndef IPU_PROGRAM_PIPE_IMPL_H
 #define IPU_PROGRAM_PIPE_IMPL_H
 
-#include "pipeline/schedule.h"
+#include "pipeline/routines.h"
 #include "program/lower_impl.h"
 
 typedef struct ipu__pipe_routine {
@@ -34,12 +34,6 @@ typedef struct ipu__message {
     uint32_t count; /* of values */
 } ipu__message;
 
-/* The routines that use a value. */
-typedef struct ipu__consumers {
-    int32_t first;
-    int32_t last; /* IPU__NOWHERE: none does */
-} ipu__consumers;
-
 typedef struct ipu__pipe {
     lowering *l;
     ipu_node id;
@@ -52,28 +46,13 @@ typedef struct ipu__pipe {
     int64_t offload; /* bits of ipu_offload */
     ipu__pipe_routine *routines;
     uint32_t routine_count;
-    uint32_t around;         /* the stream of the node */
-    int32_t *routine_of;     /* per node of the graph; IPU__NOWHERE: none */
-    ipu__consumers *used_by; /* per value */
+    uint32_t around;     /* the stream of the node */
+    int32_t *routine_of; /* per node of the graph; IPU_NO_ROUTINE: none */
     IPU_ARRAY(ipu__crossing) crossings;
     ipu_id_map known; /* crossings that are there already */
     bool *which;      /* scratch: of the carried values */
     IPU_ARRAY(ipu__message) messages;
 } ipu__pipe;
-
-enum { IPU__NOWHERE = -1 };
-
-static inline uint32_t
-ipu__forward_routine(uint32_t stage)
-{
-    return stage;
-}
-
-static inline uint32_t
-ipu__backward_routine(const ipu__pipe *p, uint32_t stage, bool is_weight_part)
-{
-    return p->stage_count + 2 * (p->stage_count - 1 - stage) + is_weight_part;
-}
 
 static inline bool
 ipu__pipe_is_remote(const ipu__pipe *p, int32_t buffer)
@@ -87,8 +66,6 @@ typedef ipu_status ipu__use_fn(ipu__pipe *p, ipu_node user, ipu_value value);
 /* Calls `visit` for each value of the graph that a node uses, or a node in a block that
  * it holds. */
 ipu_status ipu__pipe_for_each_use(ipu__pipe *p, ipu_node user, ipu__use_fn *visit);
-/* Says of each node of the body which routine it belongs to. */
-ipu_status ipu__pipe_place_nodes(ipu__pipe *p);
 /* A variable, or a queue, belongs to one IPU: UNIMPLEMENTED where several use it. */
 ipu_status ipu__pipe_check_variables(ipu__pipe *p);
 /* Finds what one routine makes and another one uses, sorted by maker and value. */
@@ -107,7 +84,7 @@ ipu__use_fn ipu__pipe_bring_carried;
 /* Takes the next values that a node has made back to remote memory. */
 ipu_status ipu__pipe_store_carried(ipu__pipe *p, ipu_node maker);
 /* Moves the next values that routine r makes to their places, where they were not made
- * there; of IPU__NOWHERE, those that none makes. */
+ * there; of IPU_NO_ROUTINE, those that none makes. */
 ipu_status ipu__pipe_move_carried(ipu__pipe *p, int32_t r);
 /* Brings the last values out of remote memory, for what follows. */
 ipu_status ipu__pipe_bring_last_values(ipu__pipe *p);

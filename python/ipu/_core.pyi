@@ -163,7 +163,12 @@ class Trace:
         verify: bool = False,
     ) -> Program: ...
     def account(
-        self, chip: tuple[float, ...], share: float, half_partials: bool, /
+        self,
+        chip: tuple[float, ...],
+        share: float,
+        half_partials: bool,
+        replicas: float,
+        /,
     ) -> dict[str, Any]: ...
     scope: str | None
     @property

@@ -304,14 +304,19 @@ class IPUInfeedQueue:
         return nest.pack_sequence_as(self._structure, values)
 
     def _dequeue_nothing(self, trace: _core.Trace) -> Any:
-        """An element in a trace that finds shapes: nothing is taken, and no device is
-        asked for."""
+        """An element in a trace that finds shapes or costs: nothing is taken, and no
+        device is asked for."""
         used = current_build().notes.setdefault("infeeds", set())
         if id(self) in used:
             raise _dequeued_twice()
         used.add(id(self))
         self._ever_dequeued = True
-        values = [trace.zeros(type) for type in self._types]
+        if current_build().is_account:
+            resource = ("infeed", -len(used), self._types, None)
+            result = trace.node("infeed_dequeue", (), None, (resource,))
+            values = list(result) if isinstance(result, tuple) else [result]
+        else:
+            values = [trace.zeros(type) for type in self._types]
         return nest.pack_sequence_as(self._structure, values)
 
     def _dequeue_arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:

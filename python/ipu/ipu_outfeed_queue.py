@@ -200,6 +200,9 @@ class IPUOutfeedQueue:
             self._structure = structure
             self._types = types
             self._graph = _graph_mode.current()
+            if current_build().is_account:
+                resource = ("outfeed", -len(used), types, None)
+                trace.node("outfeed_enqueue", tuple(leaves), None, (resource,))
             return operation("PopDatastreamOutfeedEnqueue", trace.node_count)
         device = devices.get_device(self._ordinal)
         if self._queue is not None and device is not self._device:

@@ -332,6 +332,7 @@ def estimate(
     *specs: Any,
     machine: Machine | str | None = None,
     samples: int | None = None,
+    replicas: int = 1,
     partials: str = "float32",
     available_memory: float = 0.6,
 ) -> Account:
@@ -346,13 +347,14 @@ def estimate(
             array, whose values do not count; other arguments as they are.
         machine: A machine or its name; None for "gc200".
         samples: How many samples a call takes, for the rate; None for the first size of
-            the first tensor.
+            the first tensor, or of the elements of an infeed times how many it takes.
+        replicas: How many replicas of the program run, each on IPUs of its own: their
+            samples add up, and collectives take their time.
         partials: The dtype of sums of products of float16: "float32" or "float16".
         available_memory: The share of a tile that a product's plan may take.
 
     Raises:
-        ValueError: A shape is not known, the program is for several IPUs (those are not
-            accounted yet), or an option is out of its range.
+        ValueError: A shape is not known, or an option is out of its range.
 
     Example:
         >>> model = keras.Sequential([keras.Input((64,)), keras.layers.Dense(10)])
@@ -362,6 +364,7 @@ def estimate(
         (['matmul', 'add'], 32)
     """
     # tracing imports most of the package, which plans of products do not need
+    from ipu._reports.machine_account import check_sizes
     from ipu.tf import TensorSpec, nest
     from ipu.tf._functions.tracing import trace_alone
 
@@ -380,23 +383,16 @@ def estimate(
         return TensorSpec(given.shape, given.dtype)
 
     arguments = nest.map_structure(as_spec, list(specs))
-    shapes = [s.shape for s in nest.flatten(arguments) if isinstance(s, TensorSpec)]
-    for shape in shapes:
-        if not shape.is_fully_defined():
-            raise ValueError(
-                f"An account needs all sizes. Received: a TensorSpec of shape {shape}. "
-                "Give the batch size in place of None."
-            )
+    given = [s for s in nest.flatten(arguments) if isinstance(s, TensorSpec)]
+    check_sizes(given)
+    (count,) = _checked({"replicas": replicas})
     trace = trace_alone(function, arguments)
-    found = trace.account(chosen._chip, available_memory, partials == "float16")
-    if found["pipelines"] or any(step[-1][-1] > 0 for step in found["steps"]):
-        raise ValueError(
-            "The program is for several IPUs, which are not accounted yet. Give one of "
-            "its stages as a function."
-        )
-    if samples is None and shapes and len(shapes[0]):
-        samples = int(shapes[0][0])
-    return Account(chosen, found, samples)
+    found = trace.account(
+        chosen._chip, available_memory, partials == "float16", float(count)
+    )
+    if samples is None and given and len(given[0].shape):
+        samples = int(given[0].shape[0])
+    return Account(chosen, found, None if samples is None else samples * count, count)
 
 
 def _check_share(available_memory: Any) -> None:

@@ -5,15 +5,17 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ipu._reports.timetable.boxes import Window, boxes_of
 from ipu._text.tables import as_html, as_text
 
 if TYPE_CHECKING:
+    from ipu._reports.timetable.table import Recorded, Timetable
     from ipu.machine import Machine
 
 _TOP = 10
@@ -26,25 +28,29 @@ class Step:
     Attributes:
         name: The op, with its layers in front ("model/dense/matmul"), and after a colon
             which part of it.
-        kind: "compute", "exchange", "copy", "stream" (between host and IPU) or
-            "collective".
+        kind: "compute", "exchange" (between tiles or IPUs), "copy", "stream" (between
+            host and IPU), "remote" (between remote memory and IPU) or "collective".
         ipu: Which IPU, counted from 0.
+        start: Cycles from the program's beginning to its first execution.
         cycles: Of one execution, on the busiest tile.
-        times: How often it runs.
+        times: How often it runs; 0 in a branch that is not the longest.
         tiles: How many take part.
         source: The user's line, "file:line"; "" where it is not known.
         is_estimated: Whether it is counted by arithmetic and bytes alone, or by
             instructions that were compared with no measurement.
+        number: Of its op, from 1 on, in program order.
     """
 
     name: str
     kind: str
     ipu: int
+    start: float
     cycles: float
     times: float
     tiles: int
     source: str
     is_estimated: bool
+    number: int
 
     @property
     def all_cycles(self) -> float:
@@ -54,42 +60,61 @@ class Step:
 
 @dataclass(frozen=True)
 class Tenant:
-    """Hold a tensor that is there when most bytes are live.
+    """Hold a tensor while it is live, on one IPU.
 
     Attributes:
-        name: The op that makes it.
+        name: The op that makes it, with its layers in front.
         type: Its dtype and shape.
-        bytes: On all tiles together.
+        bytes: Of all copies, on all tiles together.
         source: The user's line.
+        copies: Of how many micro-batches it is kept, in a pipeline; else 1.
+        first: The number of the op that makes it (``Step.number``).
+        last: The number of the last op that uses it.
     """
 
     name: str
     type: str
     bytes: float
     source: str
+    copies: int
+    first: int
+    last: int
 
 
 @dataclass(frozen=True)
 class Memory:
-    """Hold the memory of a program, spread evenly over the tiles.
+    """Hold the memory of one IPU, spread evenly over its tiles.
 
     Attributes:
+        ipu: Which IPU, counted from 0.
         tile_bytes: What a tile has.
-        variables: Bytes of variables on all tiles together: always live.
+        tiles: How many tiles the IPU has.
+        variables: Bytes of variables and constants on all tiles together: always live.
         live: The most bytes of other tensors that are live together, on all tiles.
         at: The op and line where they are.
+        peak: The number of that op.
         temporary: The most bytes that a step takes on its fullest tile, beside these.
-        by_tensor: The largest tensors that are live there.
-        tiles: How many tiles the IPU has.
+        fullest: The op and line of that step.
+        remote: Bytes that lie outside of the IPU: what is offloaded.
+        tensors: All tensors that are not always live, in program order.
     """
 
+    ipu: int
     tile_bytes: float
+    tiles: int
     variables: float
     live: float
     at: str
+    peak: int
     temporary: float
-    by_tensor: tuple[Tenant, ...]
-    tiles: int
+    fullest: str
+    remote: float
+    tensors: tuple[Tenant, ...]
+
+    @property
+    def always_live(self) -> float:
+        """Give the bytes on all tiles that are there all the time."""
+        return self.variables
 
     @property
     def total(self) -> float:
@@ -102,17 +127,180 @@ class Memory:
         return float(np.ceil(self.total / self.tiles) + self.temporary)
 
     @property
+    def per_tile(self) -> np.ndarray[Any, Any]:
+        """Give the bytes of each tile at the peak, without temporary ones."""
+        share = np.floor(self.total / self.tiles)
+        rest = int(self.total - share * self.tiles)
+        each: np.ndarray[Any, Any] = share + (np.arange(self.tiles) < rest)
+        return each
+
+    @property
     def fits(self) -> bool:
         """Give whether the fullest tile has room for it."""
         return self.max_tile <= self.tile_bytes
 
+    @property
+    def by_tensor(self) -> tuple[Tenant, ...]:
+        """Give the tensors that are live at the peak, the largest first."""
+        there = [one for one in self.tensors if one.first <= self.peak <= one.last]
+        return tuple(sorted(there, key=lambda one: (-one.bytes, one.first)))
 
-def _place(node: tuple[Any, ...] | None) -> tuple[str, str, int]:
-    """The name, line and IPU of a node, as the core describes it."""
+    @property
+    def by_layer(self) -> dict[str, float]:
+        """Give the bytes of tensors at the peak by layer, the largest first."""
+        sums: dict[str, float] = {}
+        for one in self.by_tensor:
+            layer = one.name.rpartition("/")[0]
+            sums[layer] = sums.get(layer, 0.0) + one.bytes
+        return dict(sorted(sums.items(), key=lambda item: -item[1]))
+
+    @property
+    def liveness(self) -> np.ndarray[Any, Any]:
+        """Give the live bytes on all tiles by the number of the op, from 0 on."""
+        end = max((one.last for one in self.tensors), default=0)
+        changes = np.zeros(end + 2)
+        for one in self.tensors:
+            changes[one.first] += one.bytes
+            changes[one.last + 1] -= one.bytes
+        return np.cumsum(changes[:-1])
+
+
+@dataclass(frozen=True)
+class PipelineAccount:
+    """Hold what one run of a pipeline takes: an update, or an execution of inference.
+
+    All IPUs exchange at the end of each time step, which lasts as long as the longest
+    takes.
+
+    Attributes:
+        schedule: The schedule's name.
+        device_mapping: The IPU of each stage.
+        micro_batches: How many go through.
+        cycles: Of the whole.
+        bubble: The share of the IPUs' cycles in which they compute nothing.
+        forward: Cycles of each stage's forward pass for a micro-batch.
+        backward: Likewise of its backward pass; 0 where nothing is trained.
+        exchange: Likewise of what it sends to other IPUs.
+        ends: When each time step ends, in cycles from the pipeline's beginning.
+    """
+
+    schedule: str
+    device_mapping: tuple[int, ...]
+    micro_batches: int
+    cycles: float
+    bubble: float
+    forward: tuple[float, ...]
+    backward: tuple[float, ...]
+    exchange: tuple[float, ...]
+    ends: tuple[float, ...]
+    _found: dict[str, Any] = field(repr=False)
+    _clock: float = field(repr=False)
+
+    @property
+    def timetable(self) -> Timetable:
+        """Give the timetable; its recorded times are those of the machine's clock.
+
+        Example:
+            >>> model = keras.SequentialPipelineModel(
+            ...     [[keras.layers.Dense(8)], [keras.layers.Dense(2)]], 4)
+            >>> model.compile("sgd", "mse")
+            >>> spec = tf.TensorSpec([16, 8]), tf.TensorSpec([16, 2])
+            >>> [pipeline] = model.account(*spec).pipelines
+            >>> len(pipeline.timetable.recorded)
+            16
+        """
+        from ipu._reports.timetable.table import Timetable
+
+        found = self._found
+        if "\n" in self.schedule:
+            table = Timetable.parse(self.schedule)
+        else:
+            mapping: list[list[int]] = []
+            positions = found["positions"] or range(len(self.device_mapping))
+            for position, ipu in zip(positions, self.device_mapping, strict=True):
+                mapping += [[] for _ in range(position + 1 - len(mapping))]
+                mapping[position].append(ipu)
+            table = Timetable(
+                self.schedule,  # type: ignore[arg-type]
+                device_mapping=mapping,
+                micro_batches=self.micro_batches,
+                training=found["training"],
+            )
+        table._record(self._passes(table._core))
+        return table
+
+    def _passes(self, schedule: Any) -> list[Recorded]:
+        """When each pass runs, in nanoseconds."""
+        scale = 1e9 / self._clock
+        begins = (0.0, *self.ends)
+        free = dict.fromkeys(range(schedule.ipu_count), 0.0)
+        found = []
+        for box in boxes_of(schedule, Window.of(schedule.time_steps, 1 << 62)):
+            begin = max(begins[int(box.begin)], free[box.ipu])
+            end = begin + self._found["routines"][self._routine(box.kind, box.stage)]
+            free[box.ipu] = end
+            times = (round(begin * scale), round(end * scale))
+            found.append((box.ipu, box.kind, box.stage, box.micro_batch, *times))
+        return found
+
+    def _routine(self, kind: str, stage: int) -> int:
+        stages = len(self.device_mapping)
+        return stage if kind == "F" else _backward(stages, stage) + (kind == "W")
+
+
+def check_sizes(specs: Sequence[Any]) -> None:
+    """Check that specs of tensors have all sizes.
+
+    Raises:
+        ValueError: One has not.
+    """
+    for spec in specs:
+        if not spec.shape.is_fully_defined():
+            raise ValueError(
+                f"An account needs all sizes. Received: a TensorSpec of shape "
+                f"{spec.shape}. Give the batch size in place of None."
+            )
+
+
+def _backward(stages: int, stage: int) -> int:
+    """The number of a stage's backward routine, or of its part for the inputs."""
+    return stages + 2 * (stages - 1 - stage)
+
+
+def _pipeline(found: dict[str, Any], clock: float) -> PipelineAccount:
+    stages = range(len(found["ipus"]))
+    routines, sends = found["routines"], found["sends"]
+    backs = [_backward(len(stages), stage) for stage in stages]
+    idle = 1 - found["busy"] / (found["cycles"] * found["ipu_count"] or 1)
+    return PipelineAccount(
+        schedule=found["schedule"],
+        device_mapping=tuple(found["ipus"]),
+        micro_batches=found["micro_batches"],
+        cycles=found["cycles"],
+        bubble=idle,
+        forward=tuple(routines[stage] for stage in stages),
+        backward=tuple(routines[back] + routines[back + 1] for back in backs),
+        exchange=tuple(
+            sends[stage] + sends[back] + sends[back + 1]
+            for stage, back in zip(stages, backs, strict=True)
+        ),
+        ends=tuple(found["time_steps"][1:]),
+        _found=found,
+        _clock=clock,
+    )
+
+
+def _place(node: tuple[Any, ...] | None) -> tuple[str, str]:
+    """The name and line of a node, as the core describes it."""
     if node is None:
-        return "", "", 0
-    op, name, file, line, ipu = node
-    return op if name is None else f"{name}/{op}", f"{file}:{line}" if file else "", ipu
+        return "", ""
+    op, name, file, line = node
+    return op if name is None else f"{name}/{op}", f"{file}:{line}" if file else ""
+
+
+def _at(node: tuple[Any, ...] | None) -> str:
+    name, line = _place(node)
+    return f"{name} ({line})" if line else name
 
 
 def _size(count: float) -> str:
@@ -130,9 +318,14 @@ class Account:
 
     Attributes:
         machine: The machine it is for.
+        replicas: How many replicas of the program run.
+        cycles: Of the whole, an int: each IPU has a clock, and those that exchange
+            meet.
         steps: All steps in program order, a list of ``Step``.
-        memory: What lies on the tiles, a ``Memory``.
-        samples: How many samples the program takes; None where that is not known.
+        memories: What lies on each IPU, a list of ``Memory``.
+        pipelines: The times of each pipeline, a list of ``PipelineAccount``.
+        samples: How many samples the program takes, of all replicas; None where that
+            is not known.
         has_unknown_turns: Whether a loop whose number of turns is not known in advance
             counts as one turn.
 
@@ -143,43 +336,80 @@ class Account:
     """
 
     def __init__(
-        self, machine: Machine, found: dict[str, Any], samples: int | None = None
+        self,
+        machine: Machine,
+        found: dict[str, Any],
+        samples: int | None = None,
+        replicas: int = 1,
     ) -> None:
         self.machine = machine
         self.samples = samples
+        self.replicas = replicas
+        self.cycles: float = found["cycles"]
         self.has_unknown_turns: bool = found["has_unknown_turns"]
         self.steps: list[Step] = []
-        for kind, part, cycles, times, tiles, is_estimated, node in found["steps"]:
-            name, source, ipu = _place(node)
+        for row in found["steps"]:
+            kind, part, start, cycles, times, tiles, number, ipu, _, rough, node = row
+            name, source = _place(node)
             name = f"{name}: {part}" if part else name
             self.steps.append(
-                Step(name, kind, ipu, cycles, times, int(tiles), source, is_estimated)
+                Step(
+                    name,
+                    kind,
+                    ipu,
+                    start,
+                    cycles,
+                    times,
+                    int(tiles),
+                    source,
+                    rough,
+                    number,
+                )
             )
-        tenants = []
-        for size, kind, node in found["tenants"]:
-            name, source, _ = _place(node)
-            tenants.append(Tenant(name or "argument", kind, size, source))
-        at, line, _ = _place(found["peak_node"])
-        self.memory = Memory(
-            tile_bytes=machine.tile_bytes,
-            variables=found["variable_bytes"],
-            live=found["peak_bytes"],
-            at=f"{at} ({line})" if line else at,
-            temporary=found["temporary_bytes"],
-            by_tensor=tuple(tenants),
-            tiles=int(machine.tiles),
-        )
+        tensors: list[list[Tenant]] = [[] for _ in found["memories"]]
+        for size, ipu, copies, first, last, kind, node in found["tenants"]:
+            name, source = _place(node)
+            tensors[ipu].append(
+                Tenant(name or "argument", kind, size, source, copies, first, last)
+            )
+        self.memories = [
+            Memory(
+                ipu=ipu,
+                tile_bytes=machine.tile_bytes,
+                tiles=int(machine.tiles),
+                variables=one["variables"],
+                live=one["live"],
+                at=_at(one["at"]),
+                peak=one["peak"],
+                temporary=one["temporary"],
+                fullest=_at(one["fullest"]),
+                remote=one["remote"],
+                tensors=tuple(tensors[ipu]),
+            )
+            for ipu, one in enumerate(found["memories"])
+        ]
+        self.pipelines = [_pipeline(one, machine.clock) for one in found["pipelines"]]
 
     @property
-    def cycles(self) -> float:
-        """Give the cycles of all steps.
+    def ipus(self) -> int:
+        """Give the number of IPUs of a replica.
+
+        Example:
+            >>> ipu.machine.estimate(tf.nn.relu, tf.TensorSpec([4096])).ipus
+            1
+        """
+        return len(self.memories)
+
+    @property
+    def memory(self) -> Memory:
+        """Give the memory of the fullest IPU.
 
         Example:
             >>> account = ipu.machine.estimate(tf.nn.relu, tf.TensorSpec([4096]))
-            >>> account.cycles == sum(step.all_cycles for step in account.steps)
-            True
+            >>> account.memory.live  # input and result
+            32768.0
         """
-        return sum(step.all_cycles for step in self.steps)
+        return max(self.memories, key=lambda memory: memory.max_tile)
 
     @property
     def seconds(self) -> float:
@@ -217,11 +447,11 @@ class Account:
         if not self.cycles:
             return 0.0
         rough = sum(step.all_cycles for step in self.steps if step.is_estimated)
-        return rough / self.cycles
+        return rough / sum(step.all_cycles for step in self.steps)
 
     @property
     def utilisation(self) -> float:
-        """Give the mean share of tiles that take part, over all cycles.
+        """Give the mean share of the IPUs' tiles that take part, over all cycles.
 
         Example:
             >>> 0 < ipu.machine.estimate(tf.nn.relu, tf.TensorSpec([8])).utilisation < 1
@@ -230,7 +460,7 @@ class Account:
         if not self.cycles:
             return 0.0
         busy = sum(step.all_cycles * step.tiles for step in self.steps)
-        return busy / self.cycles / self.machine.tiles
+        return busy / self.cycles / self.machine.tiles / self.ipus
 
     def _sums(self, key: Callable[[Step], str]) -> dict[str, float]:
         sums: dict[str, float] = {}
@@ -283,17 +513,31 @@ class Account:
         Example:
             >>> import json
             >>> account = ipu.machine.estimate(tf.nn.relu, tf.TensorSpec([8]))
-            >>> sorted(json.loads(account.to_json()))
-            ['cycles', 'machine', 'memory', 'samples', 'seconds', 'steps']
+            >>> sorted(json.loads(account.to_json()))[:4]
+            ['cycles', 'has_unknown_turns', 'machine', 'memories']
         """
         fields = type(self.machine).fields()
+        memories = []
+        for memory in self.memories:
+            one = asdict(memory)
+            one.update(fits=memory.fits, max_tile=memory.max_tile, total=memory.total)
+            one["by_tensor"] = [asdict(tenant) for tenant in memory.by_tensor[:_TOP]]
+            memories.append(one)
+        pipelines = [
+            {k: v for k, v in asdict(one).items() if not k.startswith("_")}
+            for one in self.pipelines
+        ]
         return json.dumps(
             {
                 "machine": {name: getattr(self.machine, name) for name in fields},
+                "replicas": self.replicas,
                 "cycles": self.cycles,
                 "seconds": self.seconds,
                 "samples": self.samples,
-                "memory": asdict(self.memory),
+                "samples_per_second": self.samples_per_second,
+                "has_unknown_turns": self.has_unknown_turns,
+                "memories": memories,
+                "pipelines": pipelines,
                 "steps": [asdict(step) for step in self.steps],
             }
         )
@@ -335,26 +579,60 @@ class Account:
         rate = self.samples_per_second
         machine = f"{self.machine!r}, {self.machine.clock / 1e9:g} GHz"
         verdict = "fits" if memory.fits else "does not fit"
+        on = f" on IPU {memory.ipu}" if self.ipus > 1 else ""
         facts = [
             ("machine", machine),
+            ("IPUs", f"{self.ipus}" if self.ipus > 1 else ""),
+            ("replicas", f"{self.replicas}" if self.replicas > 1 else ""),
             ("time", f"{self.seconds * 1e6:,.1f} us, {self.cycles:,.0f} cycles"),
             ("samples a second", "" if rate is None else f"{rate:,.0f}"),
             ("tiles at work", f"{self.utilisation:.0%}"),
             (
                 "fullest tile",
-                f"{_size(memory.max_tile)} of {_size(memory.tile_bytes)}: {verdict}",
+                f"{_size(memory.max_tile)} of {_size(memory.tile_bytes)}{on}: "
+                f"{verdict}",
             ),
             ("variables", _size(memory.variables)),
             ("live at most", f"{_size(memory.live)}, at {memory.at}"),
+            ("remote", _size(memory.remote) if memory.remote else ""),
             ("estimated", f"{self.estimated_share:.0%} of the cycles"),
         ]
+        for pipeline in self.pipelines:
+            name = pipeline.schedule.partition("\n")[0]
+            facts.append(
+                (
+                    "pipeline",
+                    f"{name}, {pipeline.micro_batches} micro-batches, "
+                    f"{pipeline.bubble:.0%} idle",
+                )
+            )
         if self.has_unknown_turns:
             facts.append(("loops", "one of unknown turns counts once"))
         return [fact for fact in facts if fact[1]]
 
-    def _tables(self) -> list[list[list[str]]]:
-        total = self.cycles or 1.0
+    def _pipeline_tables(self) -> list[list[list[str]]]:
+        """A row for each stage, and its IPU's memory."""
         tables = []
+        for one in self.pipelines:
+            rows = [["stage", "IPU", "forward", "backward", "exchange", "fullest tile"]]
+            for stage, ipu in enumerate(one.device_mapping):
+                cycles = (one.forward[stage], one.backward[stage], one.exchange[stage])
+                memory = self.memories[ipu]
+                verdict = "" if memory.fits else ", does not fit"
+                rows.append(
+                    [
+                        str(stage),
+                        str(ipu),
+                        *(f"{n:,.0f}" for n in cycles),
+                        f"{_size(memory.max_tile)}{verdict}",
+                    ]
+                )
+            tables.append(rows)
+        return tables
+
+    def _tables(self) -> list[list[list[str]]]:
+        total = sum(step.all_cycles for step in self.steps) or 1.0
+        tables = self._pipeline_tables()
         for head, sums in (
             ("layer", self.by_layer()),
             ("op", self.by_op()),

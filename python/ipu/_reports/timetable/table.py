@@ -140,6 +140,9 @@ class Timetable:
         self.fifo_depths = core.fifo_depths
         self.stash_depths = core.stash_depths
         self.legal_counts = legal_counts
+        self._record(recorded)
+
+    def _record(self, recorded: Iterable[Recorded] | None) -> None:
         self.recorded = None if recorded is None else list(recorded)
         self._boxes = [] if self.recorded is None else self._recorded_boxes()
 

@@ -56,7 +56,8 @@ class Build:
         only_compiles: Whether it is compiled and never run.
         pretends: Called with that number in place of a run.
         write: Writes the program to a folder; None where it is written, or not to be.
-        names_layers: Whether nodes get the names of the layers that they come from.
+        is_account: Whether the graph is for an account: nodes get the names of the
+            layers that they come from, and what queues move is there.
     """
 
     def __init__(
@@ -81,7 +82,7 @@ class Build:
         self.only_compiles = False
         self.pretends: list[Callable[[int], None]] = []
         self.write: Callable[[], None] | None = None
-        self.names_layers = False
+        self.is_account = False
         self.notes: dict[Any, Any] = {}  # of those who add things, by themselves
 
     def note_use(self, variable: Any) -> None:
@@ -371,7 +372,7 @@ def trace_alone(fn: Callable[..., Any], specs: Sequence[Any]) -> _core.Trace:
     """
     for may_create in (True, False):
         build = Build(_name_of(fn), runs=False, may_create=may_create, is_scratch=True)
-        build.names_layers = True
+        build.is_account = True
         trace = _trace(fn, tuple(specs), False, build)[0]
         if not build.variables:
             break

@@ -43,7 +43,7 @@ def call_scope(
         name: The layer, for graphs that name what their nodes come from.
     """
     here.layer_calls.append((training, dtype))
-    trace = _core.open_trace() if here.builds and here.builds[-1].names_layers else None
+    trace = _core.open_trace() if here.builds and here.builds[-1].is_account else None
     outer = None if trace is None else trace.scope
     if trace is not None and name is not None:
         trace.scope = name if outer is None else f"{outer}/{name}"

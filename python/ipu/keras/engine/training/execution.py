@@ -50,7 +50,12 @@ class Execution(NamedTuple):
     replicas: int
 
 
-def settle(model: Trainer, mode: str, may_lack_updates: bool = False) -> Execution:
+def settle(
+    model: Trainer,
+    mode: str,
+    may_lack_updates: bool = False,
+    replicas: int | None = None,
+) -> Execution:
     """Find out how a mode of a model that is built runs.
 
     Args:
@@ -58,6 +63,7 @@ def settle(model: Trainer, mode: str, may_lack_updates: bool = False) -> Executi
         mode: ``"train"``, ``"test"`` or ``"predict"``.
         may_lack_updates: Whether a pipeline may not have been told the batches of an
             update: then an execution is one, of two batches for a stage or more.
+        replicas: How many there are; None: as many as the current device has IPUs for.
     """
     is_pipelined = model._is_pipelined()
     shards, per_update = 1, 1
@@ -84,7 +90,9 @@ def settle(model: Trainer, mode: str, may_lack_updates: bool = False) -> Executi
         _check_minimize(model, mode)
     if per_update > 1 and not is_pipelined:
         _check_own_functions(model, "trained with gradient accumulation", "train")
-    return Execution(is_pipelined, per_update, _replicas(shards))
+    if replicas is None:
+        replicas = _replicas(shards)
+    return Execution(is_pipelined, per_update, replicas)
 
 
 def over_replicas(

@@ -736,9 +736,12 @@ class Trainer(IPUOptions):
         machine: Any = None,
         **options: Any,
     ) -> Any:
-        """Tell what a step of ``fit`` or ``predict`` would cost on an IPU.
+        """Tell what a step of ``fit`` or ``predict`` would cost on IPUs.
 
-        Nothing is run; see :func:`ipu.machine.estimate`.
+        It is the program that ``fit`` runs on the device, with what comes from the host
+        and goes there, up to one update of the weights: as many batches as gradients
+        are accumulated over, in a pipeline where the model is one. Nothing is run; see
+        :func:`ipu.machine.estimate`.
 
         Args:
             x: A batch of inputs: arrays, tensors or ``tf.TensorSpec``, whose values do
@@ -754,7 +757,7 @@ class Trainer(IPUOptions):
             An ``ipu.machine.Account``.
 
         Raises:
-            ValueError: The model is not built and ``x`` is None, or is a pipeline.
+            ValueError: The model is not built and ``x`` is None.
             RuntimeError: ``training`` and the model is not compiled.
 
         Example:
@@ -764,46 +767,9 @@ class Trainer(IPUOptions):
             >>> account.samples, account.memory.fits
             (16, True)
         """
-        from ipu import machine as machines
+        from ipu.keras.engine.training.accounting import account_of
 
-        def of_batch(tensor: Any) -> tf.TensorSpec:
-            return tf.TensorSpec([batch_size, *tensor.shape[1:]], tensor.dtype)
-
-        if x is None:
-            inputs = getattr(self, "inputs", None)
-            if not inputs:
-                raise ValueError(
-                    "The shapes of the model's inputs are not known. Give `x`: a "
-                    "batch, or a tf.TensorSpec."
-                )
-            specs = [of_batch(tensor) for tensor in inputs]
-            x = specs[0] if len(specs) == 1 else specs
-        if not training:
-            element: tuple[Nest, ...] = (x,)
-        else:
-            self._assert_compiled()
-            if y is None:
-                y = self._targets_like(of_batch)
-            element = (x, y)
-        step = self._device_step("train" if training else "predict")
-        return machines.estimate(step, element, machine=machine, **options)
-
-    def _targets_like(self, of_batch: Callable[[Any], tf.TensorSpec]) -> Nest:
-        """What each output is compared with, as far as the loss tells."""
-        made = []
-        losses = self.loss if isinstance(self.loss, (list, tuple)) else None
-        for i, output in enumerate(getattr(self, "outputs", None) or ()):
-            loss = self.loss if losses is None else losses[i]
-            name = loss if isinstance(loss, str) else getattr(loss, "name", "")
-            spec = of_batch(output)
-            if str(name or getattr(loss, "__name__", "")).startswith("sparse"):
-                spec = tf.TensorSpec(spec.shape[:-1], tf.int32)
-            made.append(spec)
-        if not made:
-            raise ValueError(
-                "What the outputs are compared with is not known. Give `y`."
-            )
-        return made[0] if len(made) == 1 else made
+        return account_of(self, x, y, batch_size, training, machine, options)
 
     def _overrides(self, name: str) -> bool:
         """Whether a subclass has a method of this class of its own."""
