@@ -593,3 +593,12 @@ def test_old_programs_find_them() -> None:
         assert by_keras is optimizers.ALSOptimizer
     finally:
         drop_in.uninstall()
+
+
+def test_a_loss_that_is_not_to_be_scaled() -> None:
+    for is_scaled in (True, False):
+        model = keras.Sequential([keras.layers.Dense(1, dtype="mixed_float16")])
+        model._set_policy("mixed_float16")
+        model.compile("sgd", "mse", auto_scale_loss=is_scaled)
+        kind = keras.mixed_precision.LossScaleOptimizer
+        assert isinstance(model.optimizer, kind) == is_scaled

@@ -12,6 +12,7 @@ from typing_extensions import assert_type
 import ipu
 from ipu import keras, tf
 from ipu.keras import layers
+from ipu.pipelining_ops import PipelineSchedule
 
 config = ipu.config.IPUConfig()
 config.auto_select_ipus = 1
@@ -122,13 +123,21 @@ outputs = layers.Dense(1)(layers.Concatenate()([inputs, inputs * 2.0]))
 model = keras.Model(inputs, outputs)
 stack = keras.Sequential([layers.Dense(2), keras.layers.Dropout(0.5)])
 keras.layers.Dens(2)  # wrong
-layers.Dense(units=2, actvation="relu")
+layers.Dense(units=2, actvation="relu")  # wrong
+layers.LSTM(2, retrun_sequences=True)  # wrong
+layers.BatchNormalization(momentun=0.9)  # wrong
+layers.Flatten(nmae="flat")  # wrong
+layers.Dense(2, input_shape=(4,), name="one", dtype="float16")
+keras.Sequential([keras.Input((4,)), layers.Dense(2)])
+keras.Sequential([layers.Dense(2), stack])
 keras.optimizer.Adam()  # wrong
 keras.optimizers.Adamm()  # wrong
 keras.losses.MeanSquaredEror()  # wrong
 tf.keras.layers.Dens(2)  # wrong
 model.compile(keras.optimizers.Adam(1e-3), "mse", metrics=["mae"])
 model.compil()  # wrong
+model.compile(optimiser="adam")  # wrong
+model.compile("adam", "mse", jit_compile=True)
 history = model.fit(np.zeros((8, 4)), np.zeros((8, 1)), callbacks=[Bell()])
 assert_type(history, keras.callbacks.History)
 assert_type(history.history, dict[str, list[float]])
@@ -138,7 +147,30 @@ print(model.predict(np.zeros((8, 4))).argmax(axis=-1))
 model.predict(np.zeros((8, 4))).argmux()  # wrong
 print(model.evaluate(np.zeros((8, 4)), return_dict=True)["loss"])
 
+
+class Wider(layers.Dense):
+    def __init__(self, units: int, **kwargs: Any) -> None:
+        super().__init__(2 * units, **kwargs)
+
+
+class Careful(keras.Model):
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        super().compile(*args, **kwargs)
+
+
+# --- schedules
+
+ipu.Timetable("1F1B", 2)
+ipu.Timetable("1F2B", 2)  # wrong
+print(PipelineSchedule.Grouped)
+model.set_pipelining_options(pipeline_schedule=PipelineSchedule.Interleaved)
+
 # --- data
+
+(x_train, y_train), (x_test, y_test) = keras.datasets.mnist.load_data()
+x_train = x_train / 255
+x_test = x_test.astype("float32") / 255.0
+y_train = keras.utils.to_categorical(y_train)
 
 data = tf.data.Dataset.from_tensor_slices(np.arange(10.0))
 assert_type(data.shuffle(10).batch(2, drop_remainder=True), tf.data.Dataset)

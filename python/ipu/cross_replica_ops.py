@@ -4,5 +4,6 @@
 import sys
 
 from ipu.ops import cross_replica_ops
+from ipu.ops.cross_replica_ops import *
 
 sys.modules[__name__] = cross_replica_ops

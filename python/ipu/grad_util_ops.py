@@ -4,5 +4,6 @@
 import sys
 
 from ipu.ops import grad_util_ops
+from ipu.ops.grad_util_ops import *
 
 sys.modules[__name__] = grad_util_ops

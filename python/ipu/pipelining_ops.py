@@ -4,5 +4,6 @@
 import sys
 
 from ipu.ops import pipelining_ops
+from ipu.ops.pipelining_ops import *
 
 sys.modules[__name__] = pipelining_ops

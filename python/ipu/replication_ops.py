@@ -4,5 +4,6 @@
 import sys
 
 from ipu.ops import replication_ops
+from ipu.ops.replication_ops import *
 
 sys.modules[__name__] = replication_ops

@@ -4,5 +4,6 @@
 import sys
 
 from ipu.ops import rnn_ops
+from ipu.ops.rnn_ops import *
 
 sys.modules[__name__] = rnn_ops

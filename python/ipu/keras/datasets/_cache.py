@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 from ipu._text.log import logger
 from ipu.keras.datasets import _download
 
-Split = tuple[NDArray[np.uint8], NDArray[np.uint8]]
+# of bytes; a program that divides them by 255 gives the same name to floats
+Split = tuple[NDArray[Any], NDArray[Any]]
 Arrays = tuple[Split, Split]
 
 _BASE = "https://storage.googleapis.com/tensorflow/tf-keras-datasets/"

@@ -46,7 +46,9 @@ class Sequential(Functional):
     """
 
     def __init__(
-        self, layers: Sequence[Layer] | Layer | None = None, name: str | None = None
+        self,
+        layers: Sequence[Layer | KerasTensor] | Layer | None = None,
+        name: str | None = None,
     ) -> None:
         Model.__init__(self, name=name)
         self._stack: list[Layer] = []

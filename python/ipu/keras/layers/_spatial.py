@@ -4,10 +4,15 @@
 from __future__ import annotations
 
 import numbers
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ipu.keras._backend_state import state
 from ipu.keras.engine.base_layer import InputSpec, Layer
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ipu.keras._options import PlainLayerOptions
 
 _FORMATS = {1: "NWC NCW", 2: "NHWC NCHW", 3: "NDHWC NCDHW"}
 
@@ -25,7 +30,9 @@ class SpatialLayer(Layer):
 
     rank = 0  # how many such axes
 
-    def __init__(self, data_format: str | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self, data_format: str | None = None, **kwargs: Unpack[PlainLayerOptions]
+    ) -> None:
         super().__init__(**kwargs)
         self.data_format = format_argument(data_format)
         self.input_spec = InputSpec(ndim=self.rank + 2)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ipu import tf
 from ipu._text.arguments import checked_number
@@ -12,6 +12,11 @@ from ipu.keras import activations
 from ipu.keras._arguments import keep, weight_of
 from ipu.keras._types import Tensor
 from ipu.keras.engine.base_layer import InputSpec, Layer
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ipu.keras._options import PlainLayerOptions
 
 __all__ = ["ELU", "LeakyReLU", "PReLU", "ReLU", "Softmax", "ThresholdedReLU"]
 
@@ -37,7 +42,7 @@ class ReLU(Layer):
         max_value: float | None = None,
         negative_slope: float = 0.0,
         threshold: float = 0.0,
-        **kwargs: Any,
+        **kwargs: Unpack[PlainLayerOptions],
     ) -> None:
         super().__init__(**kwargs)
         numbers = {
@@ -80,7 +85,11 @@ class LeakyReLU(Layer):
     _left_out = ("negative_slope",)
 
     def __init__(
-        self, alpha: float = 0.3, *, negative_slope: float | None = None, **kwargs: Any
+        self,
+        alpha: float = 0.3,
+        *,
+        negative_slope: float | None = None,
+        **kwargs: Unpack[PlainLayerOptions],
     ) -> None:
         super().__init__(**kwargs)
         if negative_slope is not None:
@@ -112,7 +121,7 @@ class ELU(Layer):
         [0.0, 2.0]
     """
 
-    def __init__(self, alpha: float = 1.0, **kwargs: Any) -> None:
+    def __init__(self, alpha: float = 1.0, **kwargs: Unpack[PlainLayerOptions]) -> None:
         super().__init__(**kwargs)
         _need_number(self, "alpha", alpha)
         self.supports_masking = True
@@ -136,7 +145,7 @@ class ThresholdedReLU(Layer):
         [0.0, 2.0]
     """
 
-    def __init__(self, theta: float = 1.0, **kwargs: Any) -> None:
+    def __init__(self, theta: float = 1.0, **kwargs: Unpack[PlainLayerOptions]) -> None:
         super().__init__(**kwargs)
         _need_number(self, "theta", theta)
         if theta < 0:
@@ -172,7 +181,7 @@ class PReLU(Layer):
         alpha_regularizer: Any = None,
         alpha_constraint: Any = None,
         shared_axes: Sequence[int] | int | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[PlainLayerOptions],
     ) -> None:
         super().__init__(**kwargs)
         self.supports_masking = True
@@ -214,7 +223,9 @@ class Softmax(Layer):
         [[0.5, 0.5]]
     """
 
-    def __init__(self, axis: int | Sequence[int] = -1, **kwargs: Any) -> None:
+    def __init__(
+        self, axis: int | Sequence[int] = -1, **kwargs: Unpack[PlainLayerOptions]
+    ) -> None:
         super().__init__(**kwargs)
         self.supports_masking = True
         self.axis = axis if isinstance(axis, int) else list(axis)

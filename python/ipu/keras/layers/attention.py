@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ipu import tf
 from ipu._text.arguments import checked_int, checked_number
@@ -14,6 +14,11 @@ from ipu.keras._tensor_notes import mask_of
 from ipu.keras._types import Nest, Tensor
 from ipu.keras.engine.base_layer import Layer
 from ipu.tf._ops.attention import attention, serves
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ipu.keras._options import LayerOptions, PlainLayerOptions
 
 __all__ = [
     "AdditiveAttention",
@@ -57,7 +62,12 @@ def _joined(*masks: Any) -> Any:
 class _DotAttention(Layer):
     """Attention with one score for each pair of query and key."""
 
-    def __init__(self, causal: bool = False, dropout: float = 0.0, **kwargs: Any):
+    def __init__(
+        self,
+        causal: bool = False,
+        dropout: float = 0.0,
+        **kwargs: Unpack[PlainLayerOptions],
+    ):
         super().__init__(**kwargs)
         self.causal = causal
         self.dropout = dropout
@@ -156,7 +166,9 @@ class Attention(_DotAttention):
         (2, 3, 4)
     """
 
-    def __init__(self, use_scale: bool = False, **kwargs: Any) -> None:
+    def __init__(
+        self, use_scale: bool = False, **kwargs: Unpack[PlainLayerOptions]
+    ) -> None:
         super().__init__(**kwargs)
         self.use_scale = use_scale
         self.scale: Any = None
@@ -205,7 +217,9 @@ class AdditiveAttention(_DotAttention):
         (2, 3, 4)
     """
 
-    def __init__(self, use_scale: bool = True, **kwargs: Any) -> None:
+    def __init__(
+        self, use_scale: bool = True, **kwargs: Unpack[PlainLayerOptions]
+    ) -> None:
         super().__init__(**kwargs)
         self.use_scale = use_scale
         self.scale: Any = None
@@ -227,7 +241,9 @@ class _HeadAttention(Layer, KernelAttributes):
     dropout: float
     use_gate: bool
 
-    def __init__(self, sliding_window: int | None, /, **kwargs: Any) -> None:
+    def __init__(
+        self, sliding_window: int | None, /, **kwargs: Unpack[PlainLayerOptions]
+    ) -> None:
         if sliding_window is not None:
             sliding_window = checked_int("sliding_window", sliding_window, 1)
         super().__init__(**kwargs)
@@ -420,7 +436,7 @@ class MultiHeadAttention(_HeadAttention):
         sliding_window: int | None = None,
         flash_attention: bool | None = None,
         use_gate: bool = False,
-        **kwargs: Any,
+        **kwargs: Unpack[LayerOptions],
     ) -> None:
         super().__init__(sliding_window, **kwargs)
         keep(self, locals())
@@ -509,7 +525,7 @@ class GroupQueryAttention(_HeadAttention):
         *,
         sliding_window: int | None = None,
         use_gate: bool = False,
-        **kwargs: Any,
+        **kwargs: Unpack[LayerOptions],
     ) -> None:
         head_dim = checked_int("head_dim", head_dim, 1)
         num_query_heads = checked_int("num_query_heads", num_query_heads, 1)

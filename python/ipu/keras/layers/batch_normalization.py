@@ -5,13 +5,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ipu import tf
 from ipu._text.refusals import refuse_given
 from ipu.keras._types import Tensor
 from ipu.keras.layers.normalization import NormalizationLayer
 from ipu.tf._ops.normalizations import normalize_batch, replicas_of_a_batch
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ipu.keras._options import NormalizationOptions
 
 __all__ = ["BatchNormalization"]
 
@@ -92,11 +97,11 @@ class BatchNormalization(NormalizationLayer):
         renorm: bool = False,
         renorm_clipping: Mapping[str, float] | None = None,
         renorm_momentum: float = 0.99,
-        **kwargs: Any,
+        **kwargs: Unpack[NormalizationOptions],
     ) -> None:
         arguments = locals()
         own = ("virtual_batch_size", "adjustment")
-        given = {name: kwargs.pop(name, None) for name in own}
+        given = {name: kwargs.pop(name, None) for name in own}  # type: ignore[misc]
         refuse_given(f"{__name__}.BatchNormalization", **given)
         fused = kwargs.pop("fused", None)
         super().__init__(arguments)

@@ -8,7 +8,7 @@ once.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,11 @@ from ipu.keras.layers._categories import checked_mode
 from ipu.keras.layers.host_layer import batches_of
 from ipu.keras.layers.index_lookup import refuse_sparse
 from ipu.keras.layers.preprocessing import PreprocessingLayer
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ipu.keras._options import PlainLayerOptions
 
 __all__ = ["CategoryEncoding", "Discretization"]
 
@@ -66,9 +71,10 @@ class CategoryEncoding(PreprocessingLayer):
         num_tokens: int | None = None,
         output_mode: str = "multi_hot",
         sparse: bool = False,
-        **kwargs: Any,
+        **kwargs: Unpack[PlainLayerOptions],
     ) -> None:
-        super().__init__(**{**kwargs, "autocast": False})
+        kwargs["autocast"] = False
+        super().__init__(**kwargs)
         self.output_mode = checked_mode(output_mode, _VECTORS, "CategoryEncoding")
         refuse_sparse(type(self), sparse)
         if num_tokens is None:
@@ -143,7 +149,7 @@ class Discretization(PreprocessingLayer):
         epsilon: float = 0.01,
         output_mode: str = "int",
         sparse: bool = False,
-        **kwargs: Any,
+        **kwargs: Unpack[PlainLayerOptions],
     ) -> None:
         super().__init__(**kwargs)
         if (bin_boundaries is None) == (num_bins is None):

@@ -6,7 +6,7 @@ Source: ``keras/layers/convolutional.py`` of Keras 2.6.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ipu import tf
 from ipu._text.exports import export
@@ -14,6 +14,11 @@ from ipu.keras._arguments import weight_of
 from ipu.keras._types import Tensor
 from ipu.keras.layers._convolution import Convolution
 from ipu.keras.layers._spatial import sizes_argument
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ipu.keras._options import LayerOptions
 
 
 class _Conv(Convolution):
@@ -39,7 +44,7 @@ class _Conv(Convolution):
         activity_regularizer: Any = None,
         kernel_constraint: Any = None,
         bias_constraint: Any = None,
-        **kwargs: Any,
+        **kwargs: Unpack[LayerOptions],
     ) -> None:
         super().__init__(locals())
         self.kernel: Any = None

@@ -6,7 +6,7 @@ Source: ``keras/layers/convolutional.py`` of Keras 2.6; DepthwiseConv1D: of Kera
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ipu import tf
 from ipu._text.exports import export
@@ -14,6 +14,11 @@ from ipu.keras._arguments import weight_of
 from ipu.keras._types import Tensor
 from ipu.keras.layers._convolution import Convolution
 from ipu.keras.layers._spatial import sizes_argument
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ipu.keras._options import LayerOptions
 
 
 class _Depthwise(Convolution):
@@ -36,7 +41,7 @@ class _Depthwise(Convolution):
         activity_regularizer: Any = None,
         depthwise_constraint: Any = None,
         bias_constraint: Any = None,
-        **kwargs: Any,
+        **kwargs: Unpack[LayerOptions],
     ) -> None:
         self._keep_depthwise(locals())
 
@@ -109,7 +114,7 @@ class _Separable(_Depthwise):
         depthwise_constraint: Any = None,
         pointwise_constraint: Any = None,
         bias_constraint: Any = None,
-        **kwargs: Any,
+        **kwargs: Unpack[LayerOptions],
     ) -> None:
         self._keep_depthwise(locals())
         self.pointwise_kernel: Any = None

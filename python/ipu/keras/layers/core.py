@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ipu import tf
 from ipu.keras import _functions, activations
@@ -15,6 +15,11 @@ from ipu.keras._types import Nest, Tensor
 from ipu.keras.engine.base_layer import InputSpec, Layer
 from ipu.keras.engine.layer.call_arguments import takes_mask, training_parameter
 from ipu.keras.layers._spatial import format_argument
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ipu.keras._options import LayerOptions, PlainLayerOptions
 
 __all__ = [
     "Activation",
@@ -63,7 +68,7 @@ class Dense(Layer, KernelAttributes):
         activity_regularizer: Any = None,
         kernel_constraint: Any = None,
         bias_constraint: Any = None,
-        **kwargs: Any,
+        **kwargs: Unpack[LayerOptions],
     ) -> None:
         super().__init__(**kwargs)
         keep(self, locals(), ("units",))
@@ -138,7 +143,9 @@ class Flatten(Layer):
         (2, 12)
     """
 
-    def __init__(self, data_format: str | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self, data_format: str | None = None, **kwargs: Unpack[PlainLayerOptions]
+    ) -> None:
         super().__init__(**kwargs)
         self.data_format = format_argument(data_format)
         self.input_spec = InputSpec(min_ndim=1)
@@ -165,7 +172,7 @@ class Activation(Layer):
         [0.0, 1.0]
     """
 
-    def __init__(self, activation: Any, **kwargs: Any) -> None:
+    def __init__(self, activation: Any, **kwargs: Unpack[PlainLayerOptions]) -> None:
         super().__init__(**kwargs)
         self.activation = activations.get(activation)
         self.supports_masking = True
@@ -184,7 +191,7 @@ class Identity(Layer):
         [-1.0, 1.0]
     """
 
-    def __init__(self, **kwargs: Any) -> None:
+    def __init__(self, **kwargs: Unpack[PlainLayerOptions]) -> None:
         super().__init__(**kwargs)
         self.supports_masking = True
 
@@ -215,7 +222,7 @@ class Dropout(Layer):
         rate: float,
         noise_shape: Any = None,
         seed: int | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[PlainLayerOptions],
     ) -> None:
         super().__init__(**kwargs)
         if not isinstance(rate, (int, float)) or not 0 <= rate < 1:
@@ -254,7 +261,9 @@ class Reshape(Layer):
         (5, 2, 3)
     """
 
-    def __init__(self, target_shape: Sequence[int] | int, **kwargs: Any) -> None:
+    def __init__(
+        self, target_shape: Sequence[int] | int, **kwargs: Unpack[PlainLayerOptions]
+    ) -> None:
         super().__init__(**kwargs)
         sizes = (target_shape,) if isinstance(target_shape, int) else target_shape
         self.target_shape = tuple(int(size) for size in sizes)
@@ -310,7 +319,7 @@ class Lambda(Layer):
         output_shape: Any = None,
         mask: Any = None,
         arguments: dict[str, Any] | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[PlainLayerOptions],
     ) -> None:
         super().__init__(**kwargs)
         if not callable(function):

@@ -5,12 +5,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ipu import tf
 from ipu.keras._arguments import KernelAttributes, keep, weight_of
 from ipu.keras._types import Tensor
 from ipu.keras.engine.base_layer import Layer
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ipu.keras._options import LayerOptions
 
 __all__ = ["EinsumDense"]
 
@@ -65,7 +70,7 @@ class EinsumDense(Layer, KernelAttributes):
         activity_regularizer: Any = None,
         kernel_constraint: Any = None,
         bias_constraint: Any = None,
-        **kwargs: Any,
+        **kwargs: Unpack[LayerOptions],
     ) -> None:
         super().__init__(**kwargs)
         keep(self, locals())

@@ -3,12 +3,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ipu import tf
 from ipu._text.exports import export
 from ipu.keras._types import Nest, Tensor
 from ipu.keras.layers._spatial import SpatialLayer
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ipu.keras._options import PlainLayerOptions
 
 
 class _GlobalPooling(SpatialLayer):
@@ -23,7 +28,10 @@ class _GlobalPooling(SpatialLayer):
     """
 
     def __init__(
-        self, data_format: str | None = None, keepdims: bool = False, **kwargs: Any
+        self,
+        data_format: str | None = None,
+        keepdims: bool = False,
+        **kwargs: Unpack[PlainLayerOptions],
     ) -> None:
         super().__init__(data_format, **kwargs)
         self.keepdims = keepdims
@@ -70,7 +78,9 @@ class GlobalAveragePooling1D(GlobalAveragePooling2D):
 
     rank = 1
 
-    def __init__(self, data_format: str = "channels_last", **kwargs: Any) -> None:
+    def __init__(
+        self, data_format: str = "channels_last", **kwargs: Unpack[PlainLayerOptions]
+    ) -> None:
         super().__init__(data_format, **kwargs)
         self.supports_masking = True
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,11 @@ from ipu.keras.layers.host_layer import HostLayer, host_tensor
 from ipu.keras.layers.index_lookup import refuse_sparse
 from ipu.tf._string_ops.hashes import fingerprint64, joined_fingerprints
 from ipu.tf._string_ops.tensors import to_bytes
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ipu.keras._options import PlainLayerOptions
 
 __all__ = ["HashedCrossing", "Hashing"]
 
@@ -31,7 +36,7 @@ class _Buckets(HostLayer):
         modes: tuple[str, ...],
         sparse: bool,
         /,
-        **kwargs: Any,
+        **kwargs: Unpack[PlainLayerOptions],
     ) -> None:
         super().__init__(**kwargs)
         owner = type(self).__name__
@@ -83,7 +88,7 @@ class Hashing(_Buckets):
         salt: int | Sequence[int] | None = None,
         output_mode: str = "int",
         sparse: bool = False,
-        **kwargs: Any,
+        **kwargs: Unpack[PlainLayerOptions],
     ) -> None:
         modes = ("int", "one_hot", "multi_hot", "count")
         super().__init__(num_bins, output_mode, modes, sparse, **kwargs)
@@ -143,7 +148,7 @@ class HashedCrossing(_Buckets):
         num_bins: int,
         output_mode: str = "int",
         sparse: bool = False,
-        **kwargs: Any,
+        **kwargs: Unpack[PlainLayerOptions],
     ) -> None:
         super().__init__(num_bins, output_mode, ("int", "one_hot"), sparse, **kwargs)
 

@@ -10,7 +10,7 @@ reach the device.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ipu import tf
 from ipu.keras._types import Shape
@@ -19,6 +19,11 @@ from ipu.keras.layers.preprocessing import PreprocessingLayer
 from ipu.tf._string_ops.host_only import on_host
 from ipu.tf._string_ops.tensors import StringTensor, is_text, plain
 from ipu.tf.ragged import RaggedTensor
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ipu.keras._options import PlainLayerOptions
 
 __all__ = ["HostLayer", "batches_of", "host_tensor"]
 
@@ -52,8 +57,9 @@ class HostLayer(PreprocessingLayer):
     _runs_on_host = True
     _dtype_is_of_result = True  # in files of Keras 3
 
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**{**kwargs, "autocast": False})
+    def __init__(self, **kwargs: Unpack[PlainLayerOptions]) -> None:
+        kwargs["autocast"] = False
+        super().__init__(**kwargs)
 
     def _concrete_call(self, *args: Any, **kwargs: Any) -> Any:
         inputs = self._as_inputs(args[0] if args else kwargs.pop("inputs"))

@@ -9,7 +9,7 @@ whole batch alike. Without ``training`` the pictures stay as they are. They are
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ipu import tf
 from ipu._text.arguments import checked_list, checked_number
@@ -17,6 +17,11 @@ from ipu.keras._pictures import smart_resize
 from ipu.keras._types import Tensor
 from ipu.keras.engine.base_layer import Layer
 from ipu.keras.layers.preprocessing import check_size
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ipu.keras._options import PlainLayerOptions
 
 __all__ = [
     "RandomBrightness",
@@ -70,7 +75,9 @@ class ImageAugmentation(Layer):
         seed: An integer for a random sequence of the layer's own.
     """
 
-    def __init__(self, seed: int | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self, seed: int | None = None, **kwargs: Unpack[PlainLayerOptions]
+    ) -> None:
         super().__init__(**kwargs)
         self.seed = seed
 
@@ -124,7 +131,7 @@ class RandomFlip(ImageAugmentation):
         self,
         mode: str = "horizontal_and_vertical",
         seed: int | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[PlainLayerOptions],
     ) -> None:
         super().__init__(seed, **kwargs)
         if mode not in ("horizontal", "vertical", "horizontal_and_vertical"):
@@ -163,7 +170,11 @@ class RandomCrop(ImageAugmentation):
     """
 
     def __init__(
-        self, height: int, width: int, seed: int | None = None, **kwargs: Any
+        self,
+        height: int,
+        width: int,
+        seed: int | None = None,
+        **kwargs: Unpack[PlainLayerOptions],
     ) -> None:
         super().__init__(seed, **kwargs)
         check_size("RandomCrop", height, width)
@@ -197,7 +208,9 @@ class RandomContrast(ImageAugmentation):
         [1.0]
     """
 
-    def __init__(self, factor: Any, seed: int | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self, factor: Any, seed: int | None = None, **kwargs: Unpack[PlainLayerOptions]
+    ) -> None:
         super().__init__(seed, **kwargs)
         pair = factor if isinstance(factor, (tuple, list)) else (factor, factor)
         if len(pair) != 2 or min(pair) < 0 or pair[0] > 1:
@@ -241,7 +254,7 @@ class RandomBrightness(ImageAugmentation):
         factor: Any,
         value_range: Any = (0, 255),
         seed: int | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[PlainLayerOptions],
     ) -> None:
         super().__init__(seed, **kwargs)
         self.factor = factor
@@ -275,7 +288,7 @@ class _RandomSize(ImageAugmentation):
         factor: Any,
         interpolation: str = "bilinear",
         seed: int | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[PlainLayerOptions],
     ) -> None:
         super().__init__(seed, **kwargs)
         self.factor = factor
@@ -342,7 +355,9 @@ class RandomWidth(_RandomSize):
 class _OfValues(ImageAugmentation):
     """What changes values, which lie in a range that the user says."""
 
-    def __init__(self, value_range: Any, seed: int | None, **kwargs: Any) -> None:
+    def __init__(
+        self, value_range: Any, seed: int | None, **kwargs: Unpack[PlainLayerOptions]
+    ) -> None:
         super().__init__(seed, **kwargs)
         pair = checked_list("value_range", value_range)
         limits = [checked_number("value_range", one, "two numbers") for one in pair]
@@ -385,7 +400,7 @@ class Solarization(_OfValues):
         threshold_factor: Any = 0.0,
         value_range: Any = (0, 255),
         seed: int | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[PlainLayerOptions],
     ) -> None:
         super().__init__(value_range, seed, **kwargs)
         self.addition_factor = _part_of("addition_factor", addition_factor)
@@ -435,7 +450,7 @@ class RandomErasing(_OfValues):
         fill_value: Any = None,
         value_range: Any = (0, 255),
         seed: int | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[PlainLayerOptions],
     ) -> None:
         super().__init__(value_range, seed, **kwargs)
         self.factor = _part_of("factor", factor)

@@ -4,12 +4,17 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ipu import tf
 from ipu.keras._types import Tensor
 from ipu.keras.layers.image_augmentation import ImageAugmentation, span_of
 from ipu.tf._images.transforms import FILL_MODES, INTERPOLATIONS, projective_transform
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ipu.keras._options import PlainLayerOptions
 
 __all__ = ["RandomRotation", "RandomTranslation", "RandomZoom"]
 
@@ -23,7 +28,7 @@ class _RandomMovement(ImageAugmentation):
         interpolation: str,
         seed: int | None,
         fill_value: float,
-        **kwargs: Any,
+        **kwargs: Unpack[PlainLayerOptions],
     ) -> None:
         super().__init__(seed, **kwargs)
         for name, value, known in (
@@ -94,7 +99,7 @@ class RandomTranslation(_RandomMovement):
         interpolation: str = "bilinear",
         seed: int | None = None,
         fill_value: float = 0.0,
-        **kwargs: Any,
+        **kwargs: Unpack[PlainLayerOptions],
     ) -> None:
         super().__init__(fill_mode, interpolation, seed, fill_value, **kwargs)
         self.height_factor = height_factor
@@ -135,7 +140,7 @@ class RandomRotation(_RandomMovement):
         interpolation: str = "bilinear",
         seed: int | None = None,
         fill_value: float = 0.0,
-        **kwargs: Any,
+        **kwargs: Unpack[PlainLayerOptions],
     ) -> None:
         super().__init__(fill_mode, interpolation, seed, fill_value, **kwargs)
         self.factor = factor
@@ -179,7 +184,7 @@ class RandomZoom(_RandomMovement):
         interpolation: str = "bilinear",
         seed: int | None = None,
         fill_value: float = 0.0,
-        **kwargs: Any,
+        **kwargs: Unpack[PlainLayerOptions],
     ) -> None:
         super().__init__(fill_mode, interpolation, seed, fill_value, **kwargs)
         self.height_factor = height_factor

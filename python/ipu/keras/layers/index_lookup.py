@@ -7,7 +7,7 @@ Source: ``tf.keras.layers.StringLookup``, ``IntegerLookup`` of Keras 2.6.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +20,11 @@ from ipu.keras.layers._vocabulary import Vocabulary
 from ipu.keras.layers.host_layer import HostLayer, batches_of
 from ipu.tf._string_ops.tensors import StringTensor
 from ipu.tf.ragged import RaggedTensor
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ipu.keras._options import PlainLayerOptions
 
 __all__ = ["IntegerLookup", "StringLookup"]
 
@@ -216,7 +221,7 @@ class StringLookup(_Lookup):
         output_mode: str = "int",
         sparse: bool = False,
         pad_to_max_tokens: bool = False,
-        **kwargs: Any,
+        **kwargs: Unpack[PlainLayerOptions],
     ) -> None:
         super().__init__(locals())
 
@@ -260,7 +265,7 @@ class IntegerLookup(_Lookup):
         output_mode: str = "int",
         sparse: bool = False,
         pad_to_max_tokens: bool = False,
-        **kwargs: Any,
+        **kwargs: Unpack[PlainLayerOptions],
     ) -> None:
         super().__init__(locals())
 

@@ -6,7 +6,7 @@ Source: ``keras/layers/local.py`` of Keras 2.6, with ``implementation=1``.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,11 @@ from ipu import tf
 from ipu.keras._arguments import weight_of
 from ipu.keras._types import Tensor
 from ipu.keras.layers._convolution import Convolution
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ipu.keras._options import LayerOptions
 
 __all__ = ["LocallyConnected1D", "LocallyConnected2D"]
 
@@ -38,7 +43,7 @@ class _LocallyConnected(Convolution):
         kernel_constraint: Any = None,
         bias_constraint: Any = None,
         implementation: int = 1,
-        **kwargs: Any,
+        **kwargs: Unpack[LayerOptions],
     ) -> None:
         super().__init__(locals())
         self.kernel: Any = None

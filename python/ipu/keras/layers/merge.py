@@ -5,12 +5,17 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ipu import tf
 from ipu._text.exports import export, like
 from ipu.keras._types import Nest, Tensor
 from ipu.keras.engine.base_layer import Layer
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ipu.keras._options import PlainLayerOptions
 
 
 class _Merge(Layer):
@@ -23,7 +28,7 @@ class _Merge(Layer):
     _at_most: int | None = None
     _combine: Callable[[Tensor, Tensor], Tensor]
 
-    def __init__(self, **kwargs: Any) -> None:
+    def __init__(self, **kwargs: Unpack[PlainLayerOptions]) -> None:
         super().__init__(**kwargs)
         self.supports_masking = True
 
@@ -134,7 +139,7 @@ class Concatenate(Layer):
         (2, 7)
     """
 
-    def __init__(self, axis: int = -1, **kwargs: Any) -> None:
+    def __init__(self, axis: int = -1, **kwargs: Unpack[PlainLayerOptions]) -> None:
         super().__init__(**kwargs)
         self.axis = axis
         self.supports_masking = True
@@ -199,7 +204,10 @@ class Dot(Layer):
     """
 
     def __init__(
-        self, axes: int | Sequence[int], normalize: bool = False, **kwargs: Any
+        self,
+        axes: int | Sequence[int],
+        normalize: bool = False,
+        **kwargs: Unpack[PlainLayerOptions],
     ) -> None:
         super().__init__(**kwargs)
         is_pair = isinstance(axes, (list, tuple)) and len(axes) == 2

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ipu import tf
 from ipu._text.exports import export
@@ -13,6 +13,11 @@ from ipu.keras._types import Tensor
 from ipu.keras.engine.base_layer import InputSpec, Layer
 from ipu.keras.layers._spatial import format_argument
 from ipu.keras.layers.core import Dropout
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ipu.keras._options import PlainLayerOptions
 
 
 class GaussianNoise(Layer):
@@ -27,7 +32,12 @@ class GaussianNoise(Layer):
         [[1.0, 1.0], [1.0, 1.0]]
     """
 
-    def __init__(self, stddev: float, seed: int | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        stddev: float,
+        seed: int | None = None,
+        **kwargs: Unpack[PlainLayerOptions],
+    ) -> None:
         super().__init__(**kwargs)
         self.supports_masking = True
         self.stddev = stddev
@@ -59,7 +69,9 @@ class GaussianDropout(Layer):
         (2, 2)
     """
 
-    def __init__(self, rate: float, seed: int | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self, rate: float, seed: int | None = None, **kwargs: Unpack[PlainLayerOptions]
+    ) -> None:
         super().__init__(**kwargs)
         _check_rate(self, rate)
         self.supports_masking = True
@@ -98,7 +110,7 @@ class AlphaDropout(Layer):
         rate: float,
         noise_shape: Any = None,
         seed: int | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[PlainLayerOptions],
     ) -> None:
         super().__init__(**kwargs)
         _check_rate(self, rate)
@@ -136,7 +148,7 @@ class SpatialDropout1D(Dropout):
 
     _rank = 3
 
-    def __init__(self, rate: float, **kwargs: Any) -> None:
+    def __init__(self, rate: float, **kwargs: Unpack[PlainLayerOptions]) -> None:
         super().__init__(rate, **kwargs)
         self.input_spec = InputSpec(ndim=self._rank)
 
@@ -163,7 +175,12 @@ class SpatialDropout2D(SpatialDropout1D):
 
     _rank = 4
 
-    def __init__(self, rate: float, data_format: str | None = None, **kwargs: Any):
+    def __init__(
+        self,
+        rate: float,
+        data_format: str | None = None,
+        **kwargs: Unpack[PlainLayerOptions],
+    ):
         super().__init__(rate, **kwargs)
         self.data_format = format_argument(data_format)
 
@@ -202,7 +219,9 @@ class ActivityRegularization(Layer):
         [2.0]
     """
 
-    def __init__(self, l1: float = 0.0, l2: float = 0.0, **kwargs: Any) -> None:
+    def __init__(
+        self, l1: float = 0.0, l2: float = 0.0, **kwargs: Unpack[PlainLayerOptions]
+    ) -> None:
         penalty = regularizers.L1L2(l1=l1, l2=l2)
         super().__init__(activity_regularizer=penalty, **kwargs)
         self.supports_masking = True

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ipu import tf
 from ipu._text.arguments import checked_number
@@ -12,6 +12,11 @@ from ipu.keras._arguments import keep, weight_of
 from ipu.keras._types import Tensor
 from ipu.keras.engine.base_layer import InputSpec, Layer
 from ipu.tf._ops.normalizations import normalize_layer
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ipu.keras._options import PlainLayerOptions
 
 __all__ = ["LayerNormalization", "RMSNormalization", "UnitNormalization"]
 
@@ -114,7 +119,7 @@ class LayerNormalization(NormalizationLayer):
         gamma_regularizer: Any = None,
         beta_constraint: Any = None,
         gamma_constraint: Any = None,
-        **kwargs: Any,
+        **kwargs: Unpack[PlainLayerOptions],
     ) -> None:
         super().__init__(locals())
 
@@ -157,7 +162,10 @@ class RMSNormalization(NormalizationLayer):
     """
 
     def __init__(
-        self, axis: int | Sequence[int] = -1, epsilon: float = 1e-6, **kwargs: Any
+        self,
+        axis: int | Sequence[int] = -1,
+        epsilon: float = 1e-6,
+        **kwargs: Unpack[PlainLayerOptions],
     ) -> None:
         what = "a number of 0 or more"
         epsilon = checked_number("epsilon", epsilon, what, lambda e: e >= 0)
@@ -209,7 +217,9 @@ class UnitNormalization(Layer):
         [[0.6000000238418579, 0.800000011920929]]
     """
 
-    def __init__(self, axis: int | Sequence[int] = -1, **kwargs: Any) -> None:
+    def __init__(
+        self, axis: int | Sequence[int] = -1, **kwargs: Unpack[PlainLayerOptions]
+    ) -> None:
         super().__init__(**kwargs)
         self.axis = axis_argument(self, axis)
         self.supports_masking = True

@@ -3,12 +3,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ipu import tf
 from ipu._text.exports import export
 from ipu.keras._types import Tensor
 from ipu.keras.layers._spatial import SpatialLayer
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ipu.keras._options import PlainLayerOptions
 
 
 class _Pooling(SpatialLayer):
@@ -22,7 +27,7 @@ class _Pooling(SpatialLayer):
         strides: Any = None,
         padding: str = "valid",
         data_format: str | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[PlainLayerOptions],
     ) -> None:
         super().__init__(data_format, **kwargs)
         if str(padding).lower() not in ("valid", "same"):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,11 @@ from ipu import tf
 from ipu.keras._pictures import smart_resize
 from ipu.keras._types import Tensor
 from ipu.keras.engine.base_layer import Layer
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ipu.keras._options import PlainLayerOptions
 
 __all__ = ["CenterCrop", "Normalization", "Rescaling", "Resizing"]
 
@@ -70,7 +75,7 @@ class Normalization(PreprocessingLayer):
         axis: int | Sequence[int] | None = -1,
         mean: Any = None,
         variance: Any = None,
-        **kwargs: Any,
+        **kwargs: Unpack[PlainLayerOptions],
     ) -> None:
         super().__init__(**kwargs)
         if (mean is None) != (variance is None):
@@ -210,7 +215,9 @@ class Rescaling(PreprocessingLayer):
         [3.0]
     """
 
-    def __init__(self, scale: Any, offset: Any = 0.0, **kwargs: Any) -> None:
+    def __init__(
+        self, scale: Any, offset: Any = 0.0, **kwargs: Unpack[PlainLayerOptions]
+    ) -> None:
         super().__init__(**kwargs)
         self.scale = scale
         self.offset = offset
@@ -234,7 +241,9 @@ def check_size(owner: str, height: Any, width: Any) -> None:
 
 
 class _ImageSize(PreprocessingLayer):
-    def __init__(self, height: int, width: int, **kwargs: Any) -> None:
+    def __init__(
+        self, height: int, width: int, **kwargs: Unpack[PlainLayerOptions]
+    ) -> None:
         super().__init__(**kwargs)
         check_size(type(self).__name__, height, width)
         self.height = height
@@ -295,7 +304,7 @@ class Resizing(_ImageSize):
         width: int,
         interpolation: str = "bilinear",
         crop_to_aspect_ratio: bool = False,
-        **kwargs: Any,
+        **kwargs: Unpack[PlainLayerOptions],
     ) -> None:
         super().__init__(height, width, **kwargs)
         self.interpolation = interpolation

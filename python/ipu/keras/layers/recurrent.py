@@ -9,7 +9,7 @@ step by step. Both ways compute the same.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ipu import tf
 from ipu.keras import activations, regularizers
@@ -24,6 +24,11 @@ from ipu.keras.layers.rnn_cells import (
     SimpleRNNCell,
 )
 from ipu.tf._ops import recurrent
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ipu.keras._options import RecurrentOptions
 
 __all__ = ["GRU", "LSTM", "SimpleRNN"]
 
@@ -146,7 +151,7 @@ class SimpleRNN(OwnCell):
         go_backwards: bool = False,
         stateful: bool = False,
         unroll: bool = False,
-        **kwargs: Any,
+        **kwargs: Unpack[RecurrentOptions],
     ) -> None:
         kwargs.pop("implementation", None)
         super().__init__(_cell_of(SimpleRNNCell, locals()), locals())
@@ -196,7 +201,7 @@ class GRU(OwnCell):
         unroll: bool = False,
         time_major: bool = False,
         reset_after: bool = True,
-        **kwargs: Any,
+        **kwargs: Unpack[RecurrentOptions],
     ) -> None:
         super().__init__(_cell_of(GRUCell, locals()), locals())
 
@@ -288,7 +293,7 @@ class LSTM(OwnCell):
         stateful: bool = False,
         time_major: bool = False,
         unroll: bool = False,
-        **kwargs: Any,
+        **kwargs: Unpack[RecurrentOptions],
     ) -> None:
         super().__init__(_cell_of(LSTMCell, locals()), locals())
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ipu import tf
 from ipu._text.arguments import checked_list
@@ -12,6 +12,11 @@ from ipu._text.exports import export
 from ipu.keras._types import Nest, Tensor
 from ipu.keras.engine.base_layer import InputSpec, Layer
 from ipu.keras.layers._spatial import SpatialLayer
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ipu.keras._options import PlainLayerOptions
 
 
 class Permute(Layer):
@@ -28,7 +33,9 @@ class Permute(Layer):
         (5, 4, 3)
     """
 
-    def __init__(self, dims: Sequence[int], **kwargs: Any) -> None:
+    def __init__(
+        self, dims: Sequence[int], **kwargs: Unpack[PlainLayerOptions]
+    ) -> None:
         super().__init__(**kwargs)
         self.dims = tuple(checked_list("dims", dims))
         if sorted(self.dims) != list(range(1, len(self.dims) + 1)):
@@ -56,7 +63,7 @@ class RepeatVector(Layer):
         (2, 3, 4)
     """
 
-    def __init__(self, n: int, **kwargs: Any) -> None:
+    def __init__(self, n: int, **kwargs: Unpack[PlainLayerOptions]) -> None:
         super().__init__(**kwargs)
         if not isinstance(n, int):
             raise TypeError(
@@ -81,7 +88,9 @@ class Masking(Layer):
         [[True, False]]
     """
 
-    def __init__(self, mask_value: float = 0.0, **kwargs: Any) -> None:
+    def __init__(
+        self, mask_value: float = 0.0, **kwargs: Unpack[PlainLayerOptions]
+    ) -> None:
         super().__init__(**kwargs)
         self.mask_value = mask_value
 
@@ -147,7 +156,10 @@ class ZeroPadding2D(_Spatial):
     rank = 2
 
     def __init__(
-        self, padding: Any = 1, data_format: str | None = None, **kwargs: Any
+        self,
+        padding: Any = 1,
+        data_format: str | None = None,
+        **kwargs: Unpack[PlainLayerOptions],
     ) -> None:
         super().__init__(data_format, **kwargs)
         self.padding = self._pairs("padding", padding)
@@ -170,7 +182,7 @@ class ZeroPadding1D(ZeroPadding2D):
     rank = 1
     _left_out = ("data_format",)
 
-    def __init__(self, padding: Any = 1, **kwargs: Any) -> None:
+    def __init__(self, padding: Any = 1, **kwargs: Unpack[PlainLayerOptions]) -> None:
         super().__init__(padding, **kwargs)
 
 
@@ -204,7 +216,10 @@ class Cropping2D(_Spatial):
     rank = 2
 
     def __init__(
-        self, cropping: Any = 0, data_format: str | None = None, **kwargs: Any
+        self,
+        cropping: Any = 0,
+        data_format: str | None = None,
+        **kwargs: Unpack[PlainLayerOptions],
     ) -> None:
         super().__init__(data_format, **kwargs)
         self.cropping = self._pairs("cropping", cropping)
@@ -243,7 +258,7 @@ class Cropping1D(Cropping2D):
     rank = 1
     _left_out = ("data_format",)
 
-    def __init__(self, cropping: Any = 1, **kwargs: Any) -> None:
+    def __init__(self, cropping: Any = 1, **kwargs: Unpack[PlainLayerOptions]) -> None:
         super().__init__(cropping, **kwargs)
 
 
@@ -260,7 +275,10 @@ class Cropping3D(Cropping2D, cropping=1):
 
 class _UpSampling(_Spatial):
     def __init__(
-        self, size: Any = 2, data_format: str | None = None, **kwargs: Any
+        self,
+        size: Any = 2,
+        data_format: str | None = None,
+        **kwargs: Unpack[PlainLayerOptions],
     ) -> None:
         super().__init__(data_format, **kwargs)
         self.size = self._sizes("size", size)
@@ -296,7 +314,7 @@ class UpSampling2D(_UpSampling):
         size: Any = 2,
         data_format: str | None = None,
         interpolation: str = "nearest",
-        **kwargs: Any,
+        **kwargs: Unpack[PlainLayerOptions],
     ) -> None:
         super().__init__(size, data_format, **kwargs)
         if interpolation not in ("nearest", "bilinear"):
@@ -332,7 +350,7 @@ class UpSampling1D(_Spatial):
     rank = 1
     _left_out = ("data_format",)
 
-    def __init__(self, size: int = 2, **kwargs: Any) -> None:
+    def __init__(self, size: int = 2, **kwargs: Unpack[PlainLayerOptions]) -> None:
         super().__init__(**kwargs)
         [self.size] = self._sizes("size", int(size))
 

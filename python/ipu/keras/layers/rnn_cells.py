@@ -8,13 +8,18 @@ states after it. The layers that go through all steps are in ``recurrent`` and `
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ipu import tf
 from ipu.keras import _serialization
 from ipu.keras._arguments import KernelAttributes, keep, weight_of
 from ipu.keras._types import Nest, Tensor
 from ipu.keras.engine.base_layer import Layer
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ipu.keras._options import CellOptions, PlainLayerOptions
 
 __all__ = ["GRUCell", "LSTMCell", "SimpleRNNCell", "StackedRNNCells"]
 
@@ -256,7 +261,7 @@ class SimpleRNNCell(RecurrentCell):
         bias_constraint: Any = None,
         dropout: float = 0.0,
         recurrent_dropout: float = 0.0,
-        **kwargs: Any,
+        **kwargs: Unpack[CellOptions],
     ) -> None:
         super().__init__(locals(), units)
 
@@ -311,7 +316,7 @@ class GRUCell(RecurrentCell):
         dropout: float = 0.0,
         recurrent_dropout: float = 0.0,
         reset_after: bool = True,
-        **kwargs: Any,
+        **kwargs: Unpack[CellOptions],
     ) -> None:
         implementation = kwargs.pop("implementation", 2)
         super().__init__(locals(), units)
@@ -434,7 +439,7 @@ class LSTMCell(LSTMBias):
         bias_constraint: Any = None,
         dropout: float = 0.0,
         recurrent_dropout: float = 0.0,
-        **kwargs: Any,
+        **kwargs: Unpack[CellOptions],
     ) -> None:
         implementation = kwargs.pop("implementation", 2)
         super().__init__(locals(), units)
@@ -485,7 +490,9 @@ class StackedRNNCells(Layer):
         (4, 2)
     """
 
-    def __init__(self, cells: Sequence[Any], **kwargs: Any) -> None:
+    def __init__(
+        self, cells: Sequence[Any], **kwargs: Unpack[PlainLayerOptions]
+    ) -> None:
         super().__init__(**kwargs)
         for cell in cells:
             if not hasattr(cell, "call"):

@@ -6,10 +6,15 @@ Source: ``ipu.keras.layers.SerialDense`` of SDK 2.0 to 3.4.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ipu.keras._names import nearest
 from ipu.keras.layers.core import Dense
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ipu.keras._options import PlainLayerOptions
 
 __all__ = ["SerialDense"]
 
@@ -41,7 +46,7 @@ class SerialDense(Dense):
         serialization_factor: int,
         serialization_dimension: str,
         *args: Any,
-        **kwargs: Any,
+        **kwargs: Unpack[PlainLayerOptions],
     ) -> None:
         super().__init__(units, *args, **kwargs)
         if serialization_factor < 1:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,11 @@ from ipu.keras.layers._categories import checked_mode
 from ipu.keras.layers._vocabulary import Vocabulary
 from ipu.keras.layers.index_lookup import VocabularyLayer, refuse_sparse
 from ipu.tf.ragged import RaggedTensor
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ipu.keras._options import PlainLayerOptions
 
 __all__ = ["TextVectorization"]
 
@@ -75,7 +80,7 @@ class TextVectorization(VocabularyLayer):
         sparse: bool = False,
         ragged: bool = False,
         encoding: str = "utf-8",
-        **kwargs: Any,
+        **kwargs: Unpack[PlainLayerOptions],
     ) -> None:
         super().__init__(**kwargs)
         mode = checked_mode(

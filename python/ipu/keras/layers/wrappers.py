@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ipu import tf
 from ipu._text.arguments import checked_int
@@ -12,6 +12,11 @@ from ipu.keras._types import Nest, Tensor
 from ipu.keras.engine.base_layer import Layer
 from ipu.keras.engine.layer.call_arguments import copied
 from ipu.keras.layers.rnn import RNN
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ipu.keras._options import PlainLayerOptions
 
 __all__ = ["Bidirectional", "SpectralNormalization", "TimeDistributed", "Wrapper"]
 
@@ -31,7 +36,7 @@ class Wrapper(Layer):
         2
     """
 
-    def __init__(self, layer: Layer, **kwargs: Any) -> None:
+    def __init__(self, layer: Layer, **kwargs: Unpack[PlainLayerOptions]) -> None:
         super().__init__(**kwargs)
         if not isinstance(layer, Layer):
             raise ValueError(
@@ -84,7 +89,12 @@ class SpectralNormalization(Wrapper):
         1.0
     """
 
-    def __init__(self, layer: Layer, power_iterations: int = 1, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        layer: Layer,
+        power_iterations: int = 1,
+        **kwargs: Unpack[PlainLayerOptions],
+    ) -> None:
         super().__init__(layer, **kwargs)
         self.power_iterations = checked_int("power_iterations", power_iterations, 1)
 
@@ -165,7 +175,7 @@ class TimeDistributed(Wrapper):
         (3, 5, 2)
     """
 
-    def __init__(self, layer: Layer, **kwargs: Any) -> None:
+    def __init__(self, layer: Layer, **kwargs: Unpack[PlainLayerOptions]) -> None:
         super().__init__(layer, **kwargs)
         self.supports_masking = True
 

@@ -12,7 +12,7 @@ from contextlib import (
     contextmanager,
     nullcontext,
 )
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -51,6 +51,11 @@ from ipu.tf._functions import restores
 from ipu.tf._functions.function import DeviceFunction, scratch_trace
 from ipu.tf._functions.tracing import init_scope
 from ipu.tf.autograph import convert_call
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ipu.keras._options import CompileOptions
 
 
 @boundaries(
@@ -96,7 +101,7 @@ class Trainer(IPUOptions):
         weighted_metrics: Any = None,
         run_eagerly: bool | None = None,
         steps_per_execution: int | str | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[CompileOptions],
     ) -> None:
         """Settle how the model is trained.
 
@@ -114,7 +119,8 @@ class Trainer(IPUOptions):
                 it is 1 by default, and must divide the steps of an epoch. Outside it is
                 ``"auto"`` by default: as many as fit between two looks of callbacks at
                 batches, or into a tenth of a second.
-            **kwargs: ``jit_compile`` and ``sample_weight_mode``, which are ignored.
+            **kwargs: ``jit_compile`` and ``sample_weight_mode``, which are ignored, and
+                ``auto_scale_loss``: with False the loss is not scaled for float16.
 
         Raises:
             ValueError: An unknown name; the nearest is offered. Or a number of steps
@@ -122,8 +128,9 @@ class Trainer(IPUOptions):
             RuntimeError: ``run_eagerly`` is True in the scope of a strategy.
             TypeError: An unknown keyword.
         """
-        for ignored in ("jit_compile", "sample_weight_mode"):
-            kwargs.pop(ignored, None)
+        kwargs.pop("jit_compile", None)
+        kwargs.pop("sample_weight_mode", None)
+        is_scaled = kwargs.pop("auto_scale_loss", True)
         if kwargs:
             known = inspect.signature(Trainer.compile).parameters
             near = _names.nearest(next(iter(kwargs)), set(known) - {"self", "kwargs"})
@@ -137,7 +144,9 @@ class Trainer(IPUOptions):
             )
         k = checked_execution(steps_per_execution, self._strategy is not None)
         with self._scope():
-            chosen = self._scaling(optimizers.get(optimizer))
+            chosen = optimizers.get(optimizer)
+            if is_scaled:
+                chosen = self._scaling(chosen)
             compiled_loss = LossesContainer(loss, loss_weights, self._names_of)
             compiled_metrics = MetricsContainer(
                 metrics, weighted_metrics, self._names_of
