@@ -14,7 +14,7 @@ from ipu import tf
 from ipu._config.schedules import PipelineSchedule
 from ipu._reports.timetable import Timetable
 from ipu._text.errors import FailedPreconditionError
-from ipu._text.tables import as_html, as_text
+from ipu._text.tables import as_html, as_text, duration
 from ipu.keras.callbacks import PipelineRecorder
 from ipu.keras.engine.training.batches import cast_elements
 from ipu.keras.engine.training.execution import settle
@@ -88,7 +88,7 @@ class ScheduleComparison(Sequence[ComparedSchedule]):
         measured = []
         if row.seconds is not None:
             measured = [
-                _seconds_text(row.seconds),
+                duration(1e9 * row.seconds),
                 f"{100 * (row.idle_share or 0.0):.1f} %",
                 f"{100 * (row.recorded_idle_share or 0.0):.1f} %",
                 _bytes_text(row.stash_bytes),
@@ -131,10 +131,6 @@ class ScheduleComparison(Sequence[ComparedSchedule]):
     def _repr_html_(self) -> str:
         table = as_html(self._heads, [self._cells(row) for row in self._rows])
         return f"{table}<p>{escape(self._note())}</p>"
-
-
-def _seconds_text(seconds: float) -> str:
-    return f"{1e3 * seconds:.2f} ms" if seconds >= 1e-3 else f"{1e6 * seconds:.0f} us"
 
 
 def _bytes_text(values: Sequence[int]) -> str:

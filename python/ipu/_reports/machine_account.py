@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ipu._reports.timetable.boxes import Window, boxes_of
-from ipu._text.tables import as_html, as_text
+from ipu._text.tables import as_html, as_text, duration
 
 if TYPE_CHECKING:
     from ipu._reports.timetable.table import Recorded, Timetable
@@ -584,7 +584,7 @@ class Account:
             ("machine", machine),
             ("IPUs", f"{self.ipus}" if self.ipus > 1 else ""),
             ("replicas", f"{self.replicas}" if self.replicas > 1 else ""),
-            ("time", f"{self.seconds * 1e6:,.1f} us, {self.cycles:,.0f} cycles"),
+            ("time", f"{duration(1e9 * self.seconds)}, {self.cycles:,.0f} cycles"),
             ("samples a second", "" if rate is None else f"{rate:,.0f}"),
             ("tiles at work", f"{self.utilisation:.0%}"),
             (

@@ -18,6 +18,32 @@ def shown(value: object) -> str:
     return f"{value:.4f}" if abs(value) > 1e-3 or value == 0 else f"{value:.4e}"
 
 
+def unit_of(nanoseconds: float) -> tuple[str, float]:
+    """Give a unit for times up to so many nanoseconds, and how many one of it has.
+
+    Example:
+        >>> unit_of(1_350_000)
+        ('ms', 1000000.0)
+    """
+    for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
+        if nanoseconds >= size:
+            return unit, size
+    return "ns", 1.0
+
+
+def duration(nanoseconds: float) -> str:
+    """Give a time with three digits, in the unit that a reader would choose.
+
+    Example:
+        >>> duration(1_350_000), duration(52_340), duration(0)
+        ('1.35 ms', '52.3 µs', '0 ns')
+    """
+    unit, size = unit_of(nanoseconds)
+    count = nanoseconds / size
+    digits = 0 if unit == "ns" else max(2 - len(str(int(count))) + 1, 0)
+    return f"{count:,.{digits}f} {unit}"
+
+
 def as_text(rows: Sequence[Sequence[str]], left: int = 0) -> str:
     """Give rows of cells as lines, with the columns' right sides below each other.
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple, TextIO
 
 from ipu._reports.profile.account import Line, ProgramAccount
-from ipu._text.tables import as_text
+from ipu._text.tables import as_text, duration, unit_of
 
 _CATEGORIES = ("kernels", "waiting", "dispatch", "infeed", "outfeed")
 
@@ -23,8 +23,14 @@ class Table(NamedTuple):
     rows: list[tuple[str, ...]]
 
 
-def _us(ns: float) -> str:
-    return f"{ns / 1000:,.1f}"
+def _in(size: float, ns: float) -> str:
+    """A time in a column, whose head has the unit of so many nanoseconds."""
+    return f"{ns / size:,.{1 if size == 1e3 else 3}f}"
+
+
+def _unit(*ns: float) -> tuple[str, float]:
+    """The unit of a column; no finer than a microsecond."""
+    return unit_of(max(*ns, 1e3))
 
 
 def _share(part: float, whole: float) -> str:
@@ -35,8 +41,8 @@ def _headline(one: ProgramAccount, peak: float | None) -> str:
     seconds = one.step_ns / 1e9
     rate = 1 / seconds if seconds > 0 else 0.0
     text = (
-        f"{one.name}: {one.steps} steps, {rate:,.1f} steps/s, {_us(one.step_ns)} us a "
-        f"step (median {_us(one.median_ns)})"
+        f"{one.name}: {one.steps} steps, {rate:,.1f} steps/s, "
+        f"{duration(one.step_ns)} a step (median {duration(one.median_ns)})"
     )
     if one.flops > 0 and seconds > 0:
         gflops = one.flops / one.step_ns
@@ -56,20 +62,22 @@ def _notes(one: ProgramAccount) -> Iterator[str]:
         yield f"{one.ready:.1f} elements of the infeed ready in the mean"
     share = one.recording_ns / one.step_ns if one.step_ns > 0 else 0.0
     if share > 0.005:
-        yield f"recording took about {_us(one.recording_ns)} us of a step"
+        yield f"recording took about {duration(one.recording_ns)} of a step"
 
 
 def _threads(one: ProgramAccount) -> Table:
     rows = []
+    kept = [getattr(thread, c) for thread in one.threads for c in _CATEGORIES]
+    unit, size = _unit(*kept, 0)
     for category in _CATEGORIES:
         cells: list[str] = []
         for thread in one.threads:
             ns = getattr(thread, category)
-            cells += [_us(ns), _share(ns, thread.total)]
+            cells += [_in(size, ns), _share(ns, thread.total)]
         rows.append((category, *cells))
     names: list[str] = []
     for thread in one.threads:
-        names += [f"{thread.name}, us", ""]
+        names += [f"{thread.name}, {unit}", ""]
     return Table("where a step's time goes", ("", *names), rows)
 
 
@@ -81,13 +89,15 @@ def _lines(
     title: str, first: str, lines: Sequence[Line], top: int, peak: float | None
 ) -> Table:
     whole = sum(line.ns for line in lines)
-    columns = (first, "calls", "us a step", "share", "GFLOP/s a core")
+    rest = sum(line.ns for line in lines[top:])
+    unit, size = _unit(*(line.ns for line in lines[:top]), rest)
+    columns = (first, "calls", f"{unit} a step", "share", "GFLOP/s a core")
     rows: list[tuple[str, ...]] = []
     for line in lines[:top]:
         row: tuple[str, ...] = (
             line.name or "(no line known)",
             f"{line.calls:.4g}",
-            _us(line.ns),
+            _in(size, line.ns),
             _share(line.ns, whole),
             _rate(line),
         )
@@ -95,8 +105,7 @@ def _lines(
             row = (*row, _share(line.gflops, peak) if line.is_product else "")
         rows.append(row)
     if len(lines) > top:
-        rest = sum(line.ns for line in lines[top:])
-        row = (f"{len(lines) - top} more", "", _us(rest), _share(rest, whole), "")
+        row = (f"{len(lines) - top} more", "", _in(size, rest), _share(rest, whole), "")
         rows.append((*row, "") if peak else row)
     return Table(title, (*columns, "of peak") if peak else columns, rows)
 

@@ -147,14 +147,6 @@ def shortened(name: str) -> str:
     return name if len(name) <= 40 else name[:39] + "…"
 
 
-def unit_of(nanoseconds: float) -> tuple[str, float]:
-    """A unit for times up to so many nanoseconds, and how many one of it has."""
-    for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
-        if nanoseconds >= size:
-            return unit, size
-    return "ns", 1.0
-
-
 # --- colours --------------------------------------------------------------------------
 
 # neighbours are far apart; degrees of OKLCH

@@ -32,8 +32,8 @@ from ipu._reports.timetable.boxes import (
     ink,
     lanes_of,
     shortened,
-    unit_of,
 )
+from ipu._text.tables import unit_of
 
 if TYPE_CHECKING:
     from ipu._reports.timetable.table import Timetable

@@ -15,8 +15,8 @@ from ipu._config.schedules import (
     schedule_text,
 )
 from ipu._reports.timetable import text, trace
-from ipu._reports.timetable.boxes import Box, shortened, unit_of
-from ipu._text.tables import as_text
+from ipu._reports.timetable.boxes import Box, shortened
+from ipu._text.tables import as_text, unit_of
 
 Recorded = tuple[int, str, int, int, int, int]
 
