@@ -42,6 +42,9 @@ ELSEWHERE = {
     "profiling": "test_profile.py",
     "memory": "test_pipelining.py",
     "`DeviceConnectionType.PRE_COMPILE`": "test_precompile.py",
+    "of TensorFlow 1: a variable of another shape by `assign(validate_shape=False)`": (
+        "test_session_older.py"
+    ),
 }
 
 
@@ -301,6 +304,13 @@ STAYS_OUT = {
     ),
     "`dataset_extractor`": (
         (ipu, "dataset_extractor.export", "export_dataset_to_file"),
+    ),
+    "of TensorFlow 1: `sparse_placeholder`, `string_split` and readers of files by "
+    "queues": (
+        (v1, "sparse_placeholder", "scatter_nd"),
+        (v1, "string_split", "data set"),
+        (v1, "TFRecordReader", "TFRecordDataset"),
+        (v1, "train.string_input_producer", "list_files"),
     ),
     "of TensorFlow 1: `Supervisor`, `GraphDef` and `import_graph_def`, samplers of "
     "candidates": (

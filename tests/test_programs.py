@@ -271,6 +271,10 @@ def check_estimator(got):
     assert got["error"] < 0.01 and got["off"] < 0.01 and got["worst"]
 
 
+def check_older(got):
+    assert got["last"] < 0.5 * got["first"] and got["area"] > 0.9 and got["nodes"]
+
+
 def check_steps(got):
     assert all(b < 0.5 * a for a, b in zip(got["first"], got["last"], strict=True))
     assert min(got["share"]) > 0.8
@@ -469,6 +473,7 @@ CHECKS = {
     "graph_training": check_graph_training,
     "tf1_layers": check_layers,
     "tf1_line": check_line,
+    "tf1_older": check_older,
     "tf1_softmax": check_softmax,
     "tf1_steps": check_steps,
     "tf1_summaries": check_summaries,

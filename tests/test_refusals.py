@@ -48,7 +48,7 @@ _UNDECIDABLE = {
     ("keras/engine/base_layer.py", "add_metric"): _SYMBOLIC,
     ("keras/layers/image_augmentation.py", "_changed"): _DEVICE,
     ("keras/optimizers/wrappers.py", "get_config"): "the `dtype` may be a function",
-    ("tf/_graph/eager.py", "_derived"): _SYMBOLIC,
+    ("tf/_graph/eager.py", "_stopped"): _SYMBOLIC,
     ("tf/_graph/operation.py", "__array__"): _SYMBOLIC,
     ("tf/_graph/variables.py", "numpy"): _SYMBOLIC,
     ("tf/_functions/taped.py", "_refuse"): "a gradient of a gradient of a "

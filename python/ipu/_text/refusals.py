@@ -356,6 +356,13 @@ _ROWS = (
         )
     ),
     Refusal(
+        "ipu.tf.compat.v1._graphs.write_graph",
+        "as_text",
+        "A graph is written as text alone: nothing could make a graph of it again. "
+        "Received: as_text={value}. Leave it out.",
+        _is_unset,
+    ),
+    Refusal(
         "ipu.ipu_run_config.RunConfig",
         "master",
         "Estimators run in this process. Received: master={value}. Leave it out.",

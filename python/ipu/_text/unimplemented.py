@@ -98,6 +98,15 @@ _EXTRACTOR = Later(
     "The tool of the port that packs data sets is not there.",
     "Use ipu.utils.export_dataset_to_file.",
 )
+_SPARSE = Later(
+    "Graphs of TensorFlow 1 have no sparse tensors and no ragged rows.",
+    "Feed indices and values by placeholders of their own: tf.scatter_nd makes a dense "
+    "tensor of them. Split texts in a data set.",
+)
+_READERS = Later(
+    "Readers of files by queues are not there.",
+    "Use tf.data: TextLineDataset, TFRecordDataset, list_files.",
+)
 _SUPERVISOR = Later(
     "The Supervisor of early versions of TensorFlow is not there.",
     "Use tf.compat.v1.train.MonitoredTrainingSession.",
@@ -134,8 +143,7 @@ _RULES: tuple[tuple[str, Later], ...] = (
     (
         _words(
             r"average_pooling1d average_pooling3d conv1d conv3d conv2d_transpose "
-            r"conv3d_transpose max_pooling1d max_pooling3d separable_conv1d "
-            r"separable_conv2d"
+            r"conv3d_transpose max_pooling1d max_pooling3d separable_conv1d"
         ),
         _LAYERS_1,
     ),
@@ -173,6 +181,14 @@ _RULES: tuple[tuple[str, Later], ...] = (
     (_words(r"embedded_runtime application_compile_op"), _BINARY),
     (_words(r"f8_ops popfloat_cast_to_gfloat GenericFloat"), _FORMATS),
     (_words(r"dataset_extractor"), _EXTRACTOR),
+    (_words(r"sparse_placeholder string_split"), _SPARSE),
+    (
+        _words(
+            r"TextLineReader WholeFileReader TFRecordReader IdentityReader "
+            r"FixedLengthRecordReader string_input_producer match_filenames_once"
+        ),
+        _READERS,
+    ),
     (_words(r"Supervisor"), _SUPERVISOR),
     (_words(r"GraphDef import_graph_def"), _GRAPH_DEF),
     (

@@ -20,6 +20,7 @@ from ipu.tf._graph import frame, running
 from ipu.tf._graph.operation import GraphOperation, GraphTensor
 from ipu.tf._graph.variables import GraphVariable
 from ipu.tf._ops.creation import zeros_like
+from ipu.tf._ops.elementwise import stop_gradient
 from ipu.tf.gradient_tape import GradientTape
 
 _MASK = 0xFFFFFFFFFFFFFFFF
@@ -61,6 +62,31 @@ class Part:
         sources = [x for op in self._gradients for x in op.args[1]]
         self._sources = {id(x) for x in sources if isinstance(x, GraphTensor)}
         self._variables = [x for x in sources if isinstance(x, GraphVariable)]
+        self._stops = self._stopped()
+
+    def _stopped(self) -> set[int]:
+        """Give the tensors, by id, behind which derivatives end.
+
+        Raises:
+            NotImplementedError: They end there for one call of ``tf.gradients``, and
+                go on for another.
+        """
+        stops = {
+            id(x): x
+            for op in self._gradients
+            for x in op.args[2]
+            if isinstance(x, GraphTensor)
+        }
+        for op in self._gradients:
+            own = {id(x) for x in op.args[2]}
+            for key, x in stops.items():
+                if key not in own and x.op in op.path:
+                    raise NotImplementedError(
+                        f"{x.name} is among the stop_gradients of one tf.gradients; "
+                        "another one goes through it. Where sizes are known only when "
+                        "operations run, use tf.stop_gradient."
+                    )
+        return set(stops)
 
     def run(self, given: dict[int, Any], fed: dict[int, Any]) -> dict[int, Any]:
         """Call the operations.
@@ -107,6 +133,8 @@ class Part:
                 values.values[id(tensor)] = _passed(
                     values.values[id(tensor)], given[id(tensor)]
                 )
+            if id(tensor) in self._stops:
+                values.values[id(tensor)] = stop_gradient(values.values[id(tensor)])
         if tape is not None:
             self._watch(tape, values, map(id, op.outputs))
 
@@ -126,12 +154,7 @@ def _passed(computed: Any, given: Any) -> Any:
 
 def _derived(op: GraphOperation, values: Values, tape: GradientTape) -> list[Any]:
     """The derivatives of one call of ``tf.gradients``."""
-    ys, xs, stops, weights = values.real(op.args)
-    if stops:
-        raise NotImplementedError(
-            "tf.gradients(stop_gradients=...) does not go through operations whose "
-            "sizes are known only when they run. Use tf.stop_gradient."
-        )
+    ys, xs, _, weights = values.real(op.args)
     sources = [x if (f := frame.fed(x)) is None else f for x in xs]
     sources = [x if isinstance(x, GraphVariable) else Tensor(x) for x in sources]
     found = tape.gradient(list(ys), sources, output_gradients=weights)

@@ -113,6 +113,11 @@ from ipu.tf.compat.v1._old_arguments import (
     where_v2 as where_v2,
     while_loop as while_loop,
 )
+from ipu.tf.compat.v1._partitioners import (
+    fixed_size_partitioner as fixed_size_partitioner,
+    min_max_variable_partitioner as min_max_variable_partitioner,
+    variable_axis_size_partitioner as variable_axis_size_partitioner,
+)
 from ipu.tf.compat.v1._tensor_kind import Tensor as Tensor
 from ipu.tf.compat.v1._variables import (
     assign as assign,
@@ -173,6 +178,7 @@ _OLDER = {
         "FixedLenFeature FixedLenSequenceFeature VarLenFeature decode_csv decode_raw "
         "matching_files parse_example parse_single_example read_file write_file"
     ),
+    "compat.v1.image": "extract_image_patches",
     "image": "random_crop",
     "linalg": (
         "cholesky cholesky_solve cross diag=tensor_diag matrix_diag=diag "
@@ -221,10 +227,12 @@ if TYPE_CHECKING:
         losses as losses,
         metrics as metrics,
         nn as nn,
+        random as random,
         summary as summary,
         train as train,
     )
     from ipu.tf.compat.v1._app import flags as flags
+    from ipu.tf.compat.v1.image import extract_image_patches as extract_image_patches
     from ipu.tf.compat.v1.summary import Summary as Summary
     from ipu.tf.debugging import (
         assert_greater as assert_greater,
@@ -355,7 +363,7 @@ if TYPE_CHECKING:
     # isort: split
     from ipu.tf import *  # type: ignore[assignment, no-redef]  # noqa: F403
 else:
-    _MODULES = "data image layers losses metrics nn summary train".split()
+    _MODULES = "data image layers losses metrics nn random summary train".split()
     _PLACES = {
         name: f"ipu.tf.{module}:{now or name}"
         for module, names in _OLDER.items()

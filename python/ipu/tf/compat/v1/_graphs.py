@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ipu._text.refusals import refuse_given
 from ipu.tf._functions.scopes import control_dependencies
 from ipu.tf._graph import mode
 from ipu.tf._graph.frame import is_symbol
@@ -395,3 +398,45 @@ class RunMetadata(ConfigProto):
         >>> RunMetadata()
         RunMetadata()
     """
+
+
+def write_graph(
+    graph_or_graph_def: Any, logdir: Any, name: str, as_text: bool = True
+) -> str:
+    """Write what a graph consists of as text: names, types, inputs and devices.
+
+    Args:
+        graph_or_graph_def: A graph, or what its ``as_graph_def`` gives.
+        logdir: The folder, which is made where there is none.
+        name: The file.
+        as_text: Must be True: nothing could make a graph of it again.
+
+    Returns:
+        The path.
+
+    Raises:
+        NotImplementedError: ``as_text`` is False.
+
+    Example:
+        >>> import os, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder, v1.Graph().as_default() as g:
+        ...     _ = v1.constant(1.0, name="one")
+        ...     with open(v1.train.write_graph(g, folder, "graph.pbtxt")) as file:
+        ...         print(file.readlines()[1].strip())
+        name: "one"
+    """
+    refuse_given(f"{__name__}.write_graph", as_text=as_text)
+    given = graph_or_graph_def
+    nodes = (given.as_graph_def() if hasattr(given, "as_graph_def") else given).node
+    lines = []
+    for node in nodes:
+        fields = [("name", node.name), ("op", node.op)]
+        fields += [("input", one) for one in node.input]
+        fields += [("device", node.device)] if node.device else []
+        body = "".join(f"  {key}: {json.dumps(str(v))}\n" for key, v in fields)
+        lines.append(f"node {{\n{body}}}\n")
+    os.makedirs(os.fspath(logdir), exist_ok=True)
+    path = os.path.join(os.fspath(logdir), name)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("".join(lines))
+    return path

@@ -38,10 +38,16 @@ from ipu.tf._tensor.dispatch import op
 from ipu.tf.compat.v1._old_arguments import renamed
 
 crop_and_resize = renamed(_image.crop_and_resize, box_ind="box_indices")
+extract_image_patches = renamed(
+    _image.extract_patches,
+    "images ksizes strides rates padding name sizes",
+    ksizes="sizes",
+)
 
 __all__ = [
     "ResizeMethod",
     "crop_and_resize",
+    "extract_image_patches",
     "resize",
     "resize_area",
     "resize_bicubic",

@@ -281,6 +281,105 @@ def conv2d_transpose(
         return _finished(y, bias, layout, activation, activity_regularizer)
 
 
+def separable_conv2d(
+    inputs: Any,
+    filters: int,
+    kernel_size: Any,
+    strides: Any = (1, 1),
+    padding: str = "valid",
+    data_format: str = "channels_last",
+    dilation_rate: Any = (1, 1),
+    depth_multiplier: int = 1,
+    activation: Callable[..., Any] | None = None,
+    use_bias: bool = True,
+    depthwise_initializer: Any = None,
+    pointwise_initializer: Any = None,
+    bias_initializer: Any = "zeros",
+    depthwise_regularizer: Any = None,
+    pointwise_regularizer: Any = None,
+    bias_regularizer: Any = None,
+    activity_regularizer: Any = None,
+    depthwise_constraint: Any = None,
+    pointwise_constraint: Any = None,
+    bias_constraint: Any = None,
+    trainable: bool = True,
+    name: str | None = None,
+    reuse: Any = None,
+) -> Any:
+    """A convolution of each channel by itself, then a mixture of them, and a bias.
+
+    Args:
+        inputs: ``(batch, rows, columns, channels)``, or channels in front of rows.
+        filters: How many channels the result has.
+        kernel_size: Rows and columns of the kernel of each channel.
+        strides: Rows and columns from one result to the next.
+        padding: "valid" or "same".
+        data_format: "channels_last" or "channels_first".
+        dilation_rate: Rows and columns between elements of the kernel.
+        depth_multiplier: How many results each channel has before they are mixed.
+        activation, use_bias, bias_initializer, bias_regularizer, activity_regularizer,
+            bias_constraint, trainable: As for :func:`dense`.
+        depthwise_initializer, pointwise_initializer: Of the channels' kernels, and of
+            the mixture; None: the variable scope's.
+        depthwise_regularizer, pointwise_regularizer: Functions of these that are added
+            to the losses.
+        depthwise_constraint, pointwise_constraint: Applied to them after updates.
+        name: The variable scope; None: ``separable_conv2d``, ...
+        reuse: Whether the variables have to be there already.
+
+    Returns:
+        The result, with ``filters`` channels.
+
+    Example:
+        >>> with v1.Graph().as_default():
+        ...     y = v1.layers.separable_conv2d(v1.zeros([1, 8, 8, 3]), 4, 3)
+        ...     print(y.shape, v1.trainable_variables()[0].name)
+        (1, 6, 6, 4) separable_conv2d/depthwise_kernel:0
+    """
+    x = tf.convert_to_tensor(inputs)
+    layout = _format(data_format)
+    channels = _size(x, layout.index("C"), "separable_conv2d")
+    middle = channels * depth_multiplier
+    kernels = {
+        "depthwise": (
+            [*_pair(kernel_size), channels, depth_multiplier],
+            (depthwise_initializer, depthwise_regularizer, depthwise_constraint),
+        ),
+        "pointwise": (
+            [1, 1, middle, filters],
+            (pointwise_initializer, pointwise_regularizer, pointwise_constraint),
+        ),
+    }
+    with variable_scope(name, "separable_conv2d", reuse=reuse):
+        depthwise, pointwise = [
+            get_variable(
+                *(f"{word}_kernel", shape, x.dtype, first, penalty, trainable),
+                constraint=constraint,
+            )
+            for word, (shape, (first, penalty, constraint)) in kernels.items()
+        ]
+        bias = None
+        if use_bias:
+            bias = get_variable(
+                *("bias", [filters], x.dtype, bias_initializer, bias_regularizer),
+                trainable=trainable,
+                constraint=bias_constraint,
+            )
+        steps = [1, 1, 1, 1]
+        for axis, step in zip("HW", _pair(strides), strict=True):
+            steps[layout.index(axis)] = step
+        y = tf.nn.separable_conv2d(
+            x,
+            depthwise,
+            pointwise,
+            steps,
+            padding.upper(),
+            data_format=layout,
+            dilations=list(_pair(dilation_rate)),
+        )
+        return _finished(y, bias, layout, activation, activity_regularizer)
+
+
 def _pooling(pool: Callable[..., Any], name: str, what: str) -> Callable[..., Any]:
     def function(
         inputs: Any,

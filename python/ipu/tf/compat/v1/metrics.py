@@ -21,6 +21,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+import numpy as np
+
 from ipu import tf
 from ipu._text.exports import export
 from ipu.tf._graph import mode
@@ -31,8 +33,8 @@ _LOCAL, _METRIC = "local_variables", "metric_variables"
 _Pair = tuple[Any, Any]
 
 
-def _sum(name: str) -> Any:
-    """Return a local variable that begins with zero."""
+def _sum(name: str, size: int | None = None) -> Any:
+    """Return a local variable that begins with zero, or a vector of them."""
     if mode.current() is None:
         raise RuntimeError(
             "tf.metrics is for graphs; where ops run at once, use keras.metrics."
@@ -40,7 +42,7 @@ def _sum(name: str) -> Any:
     # by the store of variables, for a compiled function is traced more than once
     return get_variable(
         name,
-        [],
+        [] if size is None else [size],
         "float32",
         zeros_initializer(),
         trainable=False,
@@ -294,6 +296,110 @@ def precision(scope: str, labels: Any, predictions: Any, weights: Any) -> _Pair:
 def recall(scope: str, labels: Any, predictions: Any, weights: Any) -> _Pair:
     """Return the share of what is right that was found."""
     return _ratio(scope, labels, predictions, weights, (True, False))
+
+
+_LITTLE = 1e-6  # keeps shares of nothing finite
+# how far the first and last thresholds lie outside of 0 and 1
+_OUTSIDE = 1e-7
+
+
+def auc(
+    labels: Any,
+    predictions: Any,
+    weights: Any = None,
+    num_thresholds: int = 200,
+    metrics_collections: Any = None,
+    updates_collections: Any = None,
+    curve: str = "ROC",
+    name: str | None = None,
+    summation_method: str = "trapezoidal",
+    thresholds: Any = None,
+) -> _Pair:
+    """Return the area under a curve of shares, one point for each threshold.
+
+    Args:
+        labels: What is right, as bools.
+        predictions: What was found, from 0 to 1.
+        weights: How much each element counts; None: one.
+        num_thresholds: How many thresholds there are.
+        metrics_collections: Lists of the graph that get the value.
+        updates_collections: Lists of the graph that get the update.
+        curve: "ROC", of hits over false alarms, or "PR", of precision over recall.
+        name: The variable scope; None: ``auc``.
+        summation_method: "trapezoidal", "minoring" for the lower of the two ends of
+            each step, or "majoring" for the higher one.
+        thresholds: The thresholds between 0 and 1, in place of their number.
+
+    Returns:
+        As :func:`mean`.
+
+    Raises:
+        ValueError: Another ``curve`` or ``summation_method``, or fewer than two
+            thresholds.
+
+    Example:
+        >>> with v1.Graph().as_default(), v1.Session() as session:
+        ...     _, update = v1.metrics.auc([0, 0, 1, 1], [0.1, 0.6, 0.4, 0.9])
+        ...     session.run(v1.local_variables_initializer())
+        ...     print(round(float(session.run(update)), 3))
+        0.75
+    """
+    heights = {
+        "trapezoidal": lambda a, b: (a + b) / 2.0,
+        "minoring": tf.minimum,
+        "majoring": tf.maximum,
+    }
+    for word, value, known in (
+        ("curve", curve, ("ROC", "PR")),
+        ("summation_method", summation_method, tuple(heights)),
+    ):
+        if value not in known:
+            raise ValueError(f"{word} must be one of {known}. Received: {value!r}.")
+    if thresholds is None:
+        if num_thresholds < 2:
+            raise ValueError(
+                f"num_thresholds must be at least 2. Received: {num_thresholds}."
+            )
+        thresholds = np.arange(1, num_thresholds - 1) / (num_thresholds - 1)
+    inner = np.sort(np.asarray(thresholds, np.float32))
+    edges = np.asarray([-_OUTSIDE, *inner, 1.0 + _OUTSIDE], np.float32)
+    with variable_scope(None, name or "auc"):
+        labels, predictions = _aligned(labels, predictions)
+        right = tf.reshape(tf.cast(labels, "bool"), [1, -1])
+        found = tf.reshape(tf.cast(predictions, "float32"), [1, -1])
+        factors = 1.0 if weights is None else _flat_weights(weights, predictions)
+        above = found > tf.constant(edges[:, None])
+        values, updates = [], []
+        for kind, hits in (
+            ("true_positives", tf.logical_and(right, above)),
+            ("false_negatives", tf.logical_and(right, tf.logical_not(above))),
+            ("false_positives", tf.logical_and(tf.logical_not(right), above)),
+            (
+                "true_negatives",
+                tf.logical_not(tf.logical_or(right, above)),
+            ),
+        ):
+            count = _sum(kind, len(edges))
+            rows = tf.reduce_sum(tf.cast(hits, "float32") * factors, 1)
+            values.append(count.value())
+            updates.append(count.assign_add(rows))
+
+        def area(tp: Any, fn: Any, fp: Any, tn: Any) -> Any:
+            recalled = (tp + _LITTLE) / (tp + fn + _LITTLE)
+            if curve == "ROC":
+                x, y = fp / (fp + tn + _LITTLE), recalled
+            else:
+                x, y = recalled, (tp + _LITTLE) / (tp + fp + _LITTLE)
+            height = heights[summation_method](y[:-1], y[1:])
+            return tf.reduce_sum((x[:-1] - x[1:]) * height)
+
+        pair = area(*values), area(*updates)
+    return _collect(pair, metrics_collections, updates_collections)
+
+
+def _flat_weights(weights: Any, predictions: Any) -> Any:
+    rows = tf.cast(weights, "float32") * tf.ones_like(predictions, "float32")
+    return tf.reshape(rows, [1, -1])
 
 
 export(__name__)

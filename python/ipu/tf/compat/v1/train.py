@@ -8,6 +8,7 @@ but for two: ``MomentumOptimizer`` keeps gradients where Keras keeps steps, and
 """
 
 from ipu._text.exports import export, offered
+from ipu.tf.compat.v1._graphs import write_graph as write_graph
 from ipu.tf.compat.v1._monitored import (
     CheckpointSaverHook as CheckpointSaverHook,
     CheckpointSaverListener as CheckpointSaverListener,
@@ -40,6 +41,11 @@ from ipu.tf.compat.v1._optimizers import (
     MomentumOptimizer as MomentumOptimizer,
     Optimizer as Optimizer,
     RMSPropOptimizer as RMSPropOptimizer,
+)
+from ipu.tf.compat.v1._proximal import (
+    AdagradDAOptimizer as AdagradDAOptimizer,
+    ProximalAdagradOptimizer as ProximalAdagradOptimizer,
+    ProximalGradientDescentOptimizer as ProximalGradientDescentOptimizer,
 )
 from ipu.tf.compat.v1._saver import (
     NewCheckpointReader as NewCheckpointReader,
