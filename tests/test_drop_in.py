@@ -462,7 +462,7 @@ def test_optimizers_of_tensorflow_1(served):
             np.testing.assert_array_equal(one, other)
     with pytest.raises(ValueError, match="var_list"):
         gradient_descent.GradientDescentOptimizer(0.1).minimize(lambda: 1.0)
-    assert not hasattr(tf.compat.v1.train, "AdagradDAOptimizer")
+    assert not hasattr(tf.compat.v1.train, "SyncReplicasOptimizer")
 
 
 def test_files(served, tmp_path):

@@ -275,6 +275,12 @@ def check_older(got):
     assert got["last"] < 0.5 * got["first"] and got["area"] > 0.9 and got["nodes"]
 
 
+def check_queues(got):
+    # 60 times 40 rows, of which each batch takes 8
+    assert got["steps"] == 300 and got["total"] == 45.0
+    assert got["weights"] == [0.5, -1.0, 2.0]
+
+
 def check_steps(got):
     assert all(b < 0.5 * a for a, b in zip(got["first"], got["last"], strict=True))
     assert min(got["share"]) > 0.8
@@ -474,6 +480,7 @@ CHECKS = {
     "tf1_layers": check_layers,
     "tf1_line": check_line,
     "tf1_older": check_older,
+    "tf1_queues": check_queues,
     "tf1_softmax": check_softmax,
     "tf1_steps": check_steps,
     "tf1_summaries": check_summaries,

@@ -22,7 +22,7 @@ def test_measures_over_runs() -> None:
     labels, guesses = rng.randint(0, 2, (2, 3, 5))
     weights = rng.uniform(size=(3, 5))
     x, y, w = (tf.placeholder(tf.float32, [None]) for _ in range(3))
-    names = [name for name in tf.metrics.__all__ if name != "mean"]
+    names = [name for name in tf.metrics.__all__ if name not in ("auc", "mean")]
     pairs = {name: getattr(tf.metrics, name)(y, x, w) for name in names}
     pairs["true_positives"] = tf.metrics.true_positives(y, x, w, name="again")
     average, _ = pairs["average"] = tf.metrics.mean(

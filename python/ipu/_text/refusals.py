@@ -355,6 +355,21 @@ _ROWS = (
             ),
         )
     ),
+    *(
+        Refusal(
+            f"ipu.tf.compat.v1._queues.{name}",
+            "names",
+            "Elements of queues have no names here. Received: names={value}. Take them "
+            "by their order.",
+            _is_other,
+        )
+        for name in ("FIFOQueue", "RandomShuffleQueue")
+    ),
+    Refusal(
+        "ipu.tf.compat.v1._queues.batch",
+        "dynamic_pad",
+        "batch(dynamic_pad=True) is not there. Use tf.data.Dataset.padded_batch.",
+    ),
     Refusal(
         "ipu.tf.compat.v1._graphs.write_graph",
         "as_text",

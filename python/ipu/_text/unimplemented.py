@@ -104,7 +104,7 @@ _SPARSE = Later(
     "tensor of them. Split texts in a data set.",
 )
 _READERS = Later(
-    "Readers of files by queues are not there.",
+    "Readers of files by queues, and some kinds of queues, are not there.",
     "Use tf.data: TextLineDataset, TFRecordDataset, list_files.",
 )
 _SUPERVISOR = Later(
@@ -185,7 +185,8 @@ _RULES: tuple[tuple[str, Later], ...] = (
     (
         _words(
             r"TextLineReader WholeFileReader TFRecordReader IdentityReader "
-            r"FixedLengthRecordReader string_input_producer match_filenames_once"
+            r"FixedLengthRecordReader string_input_producer match_filenames_once "
+            r"PaddingFIFOQueue PriorityQueue batch_join shuffle_batch_join"
         ),
         _READERS,
     ),
@@ -208,7 +209,7 @@ _RULES: tuple[tuple[str, Later], ...] = (
             r"global_variables\w* local_variables\w* MonitoredSession "
             r"variables_initializer GraphKeys as_default get_or_create_global_step "
             r"get_global_step make_one_shot_iterator "
-            r"make_initializable_iterator \w*XLATestCase xla_test FIFOQueue"
+            r"make_initializable_iterator \w*XLATestCase xla_test"
         ),
         _SESSION,
     ),

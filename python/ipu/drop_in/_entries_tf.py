@@ -104,6 +104,7 @@ TF: dict[str, Entry] = {
     ),
     "tensorflow.compat.v1.data": entry(f"{_V1}.data", "ipu.tf.data"),
     "tensorflow.compat.v1.image": entry(f"{_V1}.image", "ipu.tf.image"),
+    "tensorflow.compat.v1.queue": entry(f"{_V1}.queue"),
     "tensorflow.compat.v1.random": entry(f"{_V1}.random", "ipu.tf.random"),
     "tensorflow.compat.v1.nn": entry(f"{_V1}.nn", "ipu.tf.nn"),
     "tensorflow.compat.v1.nn.rnn_cell": entry(f"{_V1}.rnn_cell"),

@@ -118,6 +118,11 @@ from ipu.tf.compat.v1._partitioners import (
     min_max_variable_partitioner as min_max_variable_partitioner,
     variable_axis_size_partitioner as variable_axis_size_partitioner,
 )
+from ipu.tf.compat.v1._queues import (
+    FIFOQueue as FIFOQueue,
+    QueueBase as QueueBase,
+    RandomShuffleQueue as RandomShuffleQueue,
+)
 from ipu.tf.compat.v1._tensor_kind import Tensor as Tensor
 from ipu.tf.compat.v1._variables import (
     assign as assign,
@@ -227,6 +232,7 @@ if TYPE_CHECKING:
         losses as losses,
         metrics as metrics,
         nn as nn,
+        queue as queue,
         random as random,
         summary as summary,
         train as train,
@@ -363,7 +369,7 @@ if TYPE_CHECKING:
     # isort: split
     from ipu.tf import *  # type: ignore[assignment, no-redef]  # noqa: F403
 else:
-    _MODULES = "data image layers losses metrics nn random summary train".split()
+    _MODULES = "data image layers losses metrics nn queue random summary train".split()
     _PLACES = {
         name: f"ipu.tf.{module}:{now or name}"
         for module, names in _OLDER.items()

@@ -311,6 +311,7 @@ class GraphKeys:
     MODEL_VARIABLES = "model_variables"
     TRAINABLE_VARIABLES = "trainable_variables"
     MOVING_AVERAGE_VARIABLES = "moving_average_variables"
+    QUEUE_RUNNERS = "queue_runners"
     METRIC_VARIABLES = "metric_variables"
     LOSSES = "losses"
     REGULARIZATION_LOSSES = "regularization_losses"

@@ -927,7 +927,7 @@ def start_queue_runners(
     start: bool = True,
     collection: Any = None,
 ) -> list[threading.Thread]:
-    """Nothing: graphs here have no queues; data sets have threads of their own.
+    """Nothing: who dequeues runs what fills a queue; data sets have their own threads.
 
     Args:
         sess: Accepted and not used, as are all others.

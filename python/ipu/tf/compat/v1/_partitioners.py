@@ -9,7 +9,7 @@ from typing import Any
 Partitioner = Callable[..., list[int]]
 
 
-def _whole(shape: Any, dtype: Any = None, **unused: Any) -> list[int]:
+def _whole(shape: Any, dtype: Any = None) -> list[int]:
     return [1] * len(shape)
 
 

@@ -47,6 +47,15 @@ from ipu.tf.compat.v1._proximal import (
     ProximalAdagradOptimizer as ProximalAdagradOptimizer,
     ProximalGradientDescentOptimizer as ProximalGradientDescentOptimizer,
 )
+from ipu.tf.compat.v1._queues import (
+    QueueRunner as QueueRunner,
+    add_queue_runner as add_queue_runner,
+    batch as batch,
+    input_producer as input_producer,
+    range_input_producer as range_input_producer,
+    shuffle_batch as shuffle_batch,
+    slice_input_producer as slice_input_producer,
+)
 from ipu.tf.compat.v1._saver import (
     NewCheckpointReader as NewCheckpointReader,
     Saver as Saver,
