@@ -429,7 +429,7 @@ def test_accounts_as_text() -> None:
     assert account._repr_html_().count("<table") == 5
     assert "steps" in repr(account)
     other = estimate(convolutional(), images(8)[0])
-    assert account.diff(other).splitlines()[-1].startswith("all")
+    assert account.diff(other).splitlines()[-2].startswith("all")
     with pytest.raises(TypeError, match="must be an Account"):
         account.diff(3)  # type: ignore[arg-type]
 

@@ -51,6 +51,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="where the data do not tell it; 32 if left out",
     )
     parser.add_argument("--json", action="store_true", help="print it as JSON")
+    parser.add_argument(
+        "--html", metavar="FILE", help="write it as a page, too: FILE ends in .html"
+    )
     run_command.add_program_arguments(parser)
 
 
@@ -60,6 +63,13 @@ def run(options: argparse.Namespace) -> int:
     from ipu.machine import Machine
 
     run_command.require_program(options)
+    if options.html is not None and not options.html.lower().endswith(".html"):
+        print(
+            f"python -m ipu account: --html names a file that ends in .html. "
+            f"Received: {options.html!r}.",
+            file=sys.stderr,
+        )
+        return 2
     try:
         machine = Machine(options.machine, **dict(options.what_if))
     except (TypeError, ValueError) as error:
@@ -70,6 +80,8 @@ def run(options: argparse.Namespace) -> int:
         given = args[0] if args else kw.get("batch_size")
         element = _specs(x, y, given or options.batch_size, given is not None)
         found = model.account(*element, machine=machine)
+        if options.html is not None:
+            found.save(options.html)
         print(found.to_json() if options.json else found)
         sys.stdout.flush()
         raise SystemExit(0)

@@ -542,6 +542,40 @@ class Account:
             }
         )
 
+    def save(
+        self, path: str | os.PathLike[str], *, other: Account | None = None
+    ) -> None:
+        """Write it to a file: a page for a browser, or JSON.
+
+        The page needs no network. It shows the memory of the tiles, what is live over
+        the steps, when each IPU does what, and tables by layer, op, kind and line.
+
+        Args:
+            path: Ends in ".html" or ".json", which is ``to_json()``.
+            other: Another account, which the page shows beside this one, with what
+                changed.
+
+        Raises:
+            OSError: The file cannot be written.
+            TypeError: ``other`` is no account.
+            ValueError: The path ends in something else, or ``other`` is given for
+                JSON.
+
+        Example:
+            >>> account = ipu.machine.estimate(tf.nn.relu, tf.TensorSpec([8]))
+            >>> account.save(tmp_path / "relu.html")
+        """
+        from ipu._reports.account_page import save
+
+        if other is not None:
+            self._check(other)
+        save(self, path, other)
+
+    @staticmethod
+    def _check(other: Any) -> None:
+        if not isinstance(other, Account):
+            raise TypeError(f"`other` must be an Account. Received: {other!r}.")
+
     def diff(self, other: Account) -> str:
         """Compare with another account, op by op, as a table.
 
@@ -558,8 +592,7 @@ class Account:
             >>> print(bow.diff(half).splitlines()[0])
             op    cycles  other  change
         """
-        if not isinstance(other, Account):
-            raise TypeError(f"`other` must be an Account. Received: {other!r}.")
+        self._check(other)
         ours, theirs = self.by_op(), other.by_op()
         rows = [["op", "cycles", "other", "change"]]
         pairs: Iterable[tuple[str, float, float]] = (
@@ -570,7 +603,9 @@ class Account:
         for op, a, b in pairs:
             change = f"{b / a - 1:+.0%}" if a else "new"
             rows.append([op, f"{a:.0f}", f"{b:.0f}", change])
-        return as_text(rows, left=1)
+        from ipu._reports.account_page import matches
+
+        return f"{as_text(rows, left=1)}\n{matches(self, other)}"
 
     # --- as text ---------------------------------------------------------------------
 
