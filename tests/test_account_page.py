@@ -258,3 +258,35 @@ def test_the_command_writes_a_page(tmp_path: Path, capsys: Any) -> None:
     assert main(["account", "--html", "x.htm", program]) == 2
     assert "ends in .html" in capsys.readouterr().err
     assert ipu.machine.Account is Account
+
+
+def test_the_built_in_program_has_an_account(capsys: Any) -> None:
+    from ipu.__main__ import main
+
+    assert main(["account", "--machine", "bow", "mnist", "--pipeline", "4"]) == 0
+    told = capsys.readouterr().out
+    assert "Machine('bow')" in told and "Grouped, 8 micro-batches" in told
+    assert main(["account", "--schedules", "mnist", "--pipeline", "4"]) == 0
+    told = capsys.readouterr().out
+    assert "7 schedules; nothing was trained" in told and "ZeroBubble" in told
+    assert main(["account", "--schedules", "mnist"]) == 1
+    assert "is not pipelined" in capsys.readouterr().err
+    assert main(["account", "--schedules", "--json", "mnist"]) == 2
+    assert "Leave out --json" in capsys.readouterr().err
+
+
+def test_the_command_compares_schedules(tmp_path: Path, capsys: Any) -> None:
+    from ipu.__main__ import main
+
+    (tmp_path / "train.py").write_text(
+        "import numpy as np\n"
+        "from ipu import keras\n"
+        "model = keras.SequentialPipelineModel(\n"
+        "    [[keras.layers.Dense(8)], [keras.layers.Dense(2)]], 4)\n"
+        "model.compile('sgd', 'mse')\n"
+        "model.fit(np.zeros((64, 8), 'f'), np.zeros((64, 2), 'f'), batch_size=16)\n"
+    )
+    with pytest.raises(SystemExit) as ended:
+        main(["account", "--schedules", str(tmp_path / "train.py")])
+    assert ended.value.code == 0
+    assert "7 schedules; nothing was trained" in capsys.readouterr().out

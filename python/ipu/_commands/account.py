@@ -2,12 +2,14 @@
 """Tell what a program's training step would cost on an IPU, without training.
 
 The program runs as python -m ipu run would run it, up to its first call of a model's
-fit, which is not made: it prints the account of that step, and the program ends.
+fit, which is not made: it prints the account of that step, and the program ends. In
+place of a program "mnist" stands for that of python -m ipu mnist, with its options.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from typing import Any
 
@@ -31,7 +33,7 @@ def _change(text: str) -> tuple[str, float]:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.usage = (
-        "python -m ipu account [options] (program.py | -m module) [arguments]"
+        "python -m ipu account [options] (program.py | -m module | mnist) [arguments]"
     )
     parser.add_argument(
         "--machine", default="gc200", help="gc2, gc200 (if left out), bow or c600"
@@ -54,7 +56,46 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--html", metavar="FILE", help="write it as a page, too: FILE ends in .html"
     )
+    parser.add_argument(
+        "--schedules",
+        action="store_true",
+        help="compare all schedules of a pipelined model, as ipu.compare_schedules",
+    )
     run_command.add_program_arguments(parser)
+
+
+def _check(options: argparse.Namespace) -> None:
+    if options.html is not None and not options.html.lower().endswith(".html"):
+        raise ValueError(
+            f"--html names a file that ends in .html. Received: {options.html!r}."
+        )
+    if options.schedules and (options.json or options.html is not None):
+        raise ValueError("--schedules prints a table. Leave out --json and --html.")
+
+
+def _show(
+    options: argparse.Namespace, machine: Any, model: Any, batch: tuple[Any, Any]
+) -> None:
+    """Print what is asked for of a model's step."""
+    if options.schedules:
+        from ipu import compare_schedules
+
+        print(compare_schedules(model, batch, machine=machine))
+        return
+    found = model.account(*batch, machine=machine)
+    if options.html is not None:
+        found.save(options.html)
+    print(found.to_json() if options.json else found)
+
+
+def _mnist(options: argparse.Namespace, machine: Any) -> int:
+    from ipu._commands import mnist
+
+    parser = argparse.ArgumentParser(prog="python -m ipu account mnist")
+    mnist.add_arguments(parser)
+    model, batch = mnist.untrained(parser.parse_args(options.arguments))
+    _show(options, machine, model, batch)
+    return 0
 
 
 def run(options: argparse.Namespace) -> int:
@@ -63,26 +104,19 @@ def run(options: argparse.Namespace) -> int:
     from ipu.machine import Machine
 
     run_command.require_program(options)
-    if options.html is not None and not options.html.lower().endswith(".html"):
-        print(
-            f"python -m ipu account: --html names a file that ends in .html. "
-            f"Received: {options.html!r}.",
-            file=sys.stderr,
-        )
-        return 2
     try:
         machine = Machine(options.machine, **dict(options.what_if))
+        _check(options)
     except (TypeError, ValueError) as error:
         print(f"python -m ipu account: {error}", file=sys.stderr)
         return 2
+    if options.program == "mnist" and not os.path.exists(options.program):
+        return _mnist(options, machine)
 
     def account(model: Any, x: Any = None, y: Any = None, *args: Any, **kw: Any) -> Any:
         given = args[0] if args else kw.get("batch_size")
         element = _specs(x, y, given or options.batch_size, given is not None)
-        found = model.account(*element, machine=machine)
-        if options.html is not None:
-            found.save(options.html)
-        print(found.to_json() if options.json else found)
+        _show(options, machine, model, element)
         sys.stdout.flush()
         raise SystemExit(0)
 

@@ -169,18 +169,53 @@ def _default_execution(steps: int, per_update: int) -> int:
     )
 
 
-def _prepare(model: Any, plan: _Plan) -> None:
-    """Give the model its stages, and say what they are and when they run."""
+def _settle(model: Any, plan: _Plan) -> Any:
+    """Give the model its stages; what they are, or None where it is no pipeline."""
     import ipu
 
     if plan.stages == 1:
         model.set_gradient_accumulation_options(plan.per_update)
-        return
-    print(f"\n{ipu.auto_stages(model, plan.stages)}\n")
+        return None
+    stages = ipu.auto_stages(model, plan.stages)
     model.set_pipelining_options(
         plan.per_update, plan.device_mapping, pipeline_schedule=plan.schedule
     )
-    print(f"{model.pipeline_schedule()}\n", flush=True)
+    return stages
+
+
+def _prepare(model: Any, plan: _Plan) -> None:
+    """Give the model its stages, and say what they are and when they run."""
+    stages = _settle(model, plan)
+    if stages is not None:
+        print(f"\n{stages}\n\n{model.pipeline_schedule()}\n", flush=True)
+
+
+def _compiled(keras: Any, plan: _Plan) -> Any:
+    model = _model(keras)
+    optimizer = keras.optimizers.SGD(_LEARNING_RATE, momentum=_MOMENTUM)
+    model.compile(
+        optimizer,
+        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        metrics=["accuracy"],
+        steps_per_execution=plan.per_execution,
+    )
+    return model
+
+
+def untrained(options: argparse.Namespace) -> tuple[Any, tuple[Any, Any]]:
+    """The model as it would be trained, and what a batch looks like."""
+    import ipu
+    from ipu import keras, tf
+
+    plan = _plan(options)
+    config = ipu.config.IPUConfig()
+    config.auto_select_ipus = plan.ipus
+    config.configure_ipu_system()
+    with ipu.ipu_strategy.IPUStrategy().scope():
+        model = _compiled(keras, plan)
+        _settle(model, plan)
+    images = tf.TensorSpec([options.batch_size, 28, 28])
+    return model, (images, tf.TensorSpec([options.batch_size], tf.int32))
 
 
 def run(options: argparse.Namespace) -> int:
@@ -221,15 +256,7 @@ def run(options: argparse.Namespace) -> int:
 
     strategy = ipu.ipu_strategy.IPUStrategy()
     with strategy.scope():
-        model = _model(keras)
-        optimizer = keras.optimizers.SGD(_LEARNING_RATE, momentum=_MOMENTUM)
-        loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-        model.compile(
-            optimizer,
-            loss,
-            metrics=["accuracy"],
-            steps_per_execution=plan.per_execution,
-        )
+        model = _compiled(keras, plan)
         model.summary()
         _prepare(model, plan)
         started = time.perf_counter()
@@ -241,8 +268,8 @@ def run(options: argparse.Namespace) -> int:
         # the largest batch up to 1000 that leaves no test image out
         batch = max(n for n in range(1, 1001) if len(x_test) % n == 0)
         model.compile(
-            optimizer,
-            loss,
+            model.optimizer,
+            model.loss,
             metrics=["accuracy"],
             steps_per_execution=len(x_test) // batch,
         )

@@ -92,7 +92,7 @@ def columns(account: Account) -> dict[str, Any]:
     tensors = [
         (memory.ipu, one) for memory in account.memories for one in memory.tensors
     ]
-    found = {
+    found: dict[str, Any] = {
         "facts": account._facts(),
         "fits": all(memory.fits for memory in account.memories),
         "cycles": account.cycles,

@@ -563,7 +563,7 @@ class Account:
 
         Example:
             >>> account = ipu.machine.estimate(tf.nn.relu, tf.TensorSpec([8]))
-            >>> account.save(tmp_path / "relu.html")
+            >>> account.save("relu.html")
         """
         from ipu._reports.account_page import save
 
