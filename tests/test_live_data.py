@@ -112,6 +112,7 @@ print(seen.numpy().tolist(), tuple(outfeed.dequeue().shape), len(list(outfeed)))
         ("--use_synthetic_data", [0.0] * 4, 0),
         ("--use_synthetic_data --synthetic_data_initializer=2", [4.0] * 4, 0),
         ("--synthetic_data_categories=infeed", [0.0] * 4, 3),
+        ("--null_data_feed", [0.0] * 4, 3),
         ("--use_synthetic_data --synthetic_data_initializer=normal", None, 0),
         ("--use_synthetic_data --synthetic_data_initializer=uniform", None, 0),
     ],

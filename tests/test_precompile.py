@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from simulated_ipus import attach
 
-from ipu import ipu_compiler, keras, loops, scopes, serving, tf
+from ipu import ipu_compiler, keras, loops, machine, scopes, serving, tf
+from ipu._config import flags
 from ipu.config import DeviceConnectionType, IPUConfig
 from ipu.ipu_infeed_queue import IPUInfeedQueue
 from ipu.ipu_outfeed_queue import IPUOutfeedMode, IPUOutfeedQueue
@@ -146,3 +147,25 @@ def test_devices_that_run_write_too(tmp_path: Path) -> None:
     assert float(IPUStrategy().run(twice, [tf.constant(2.0)])) == 4.0
     (folder,) = (tmp_path / "programs").iterdir()
     assert float(serving.load(folder)(4.0)) == 8.0
+
+
+def test_a_flag_has_programs_written_and_cycles_logged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: Any
+) -> None:
+    text = f"--executable_cache_path={tmp_path} --log_cycle_count=0"
+    monkeypatch.setenv("TF_POPLAR_FLAGS", text)
+    flags._forget()
+    attach(1)
+    try:
+        twice = tf.function(lambda x: tf.matmul(x, x), jit_compile=True)
+        x = tf.ones([64, 64])
+        for _ in range(2):
+            IPUStrategy().run(twice, [x])
+    finally:
+        monkeypatch.undo()
+        flags._forget()
+    (folder,) = tmp_path.iterdir()
+    np.testing.assert_array_equal(serving.load(folder)(x), np.full([64, 64], 64.0))
+    cycles = machine.estimate(lambda x: tf.matmul(x, x), x).cycles
+    told = [one for one in caplog.messages if one.startswith("Cycle count")]
+    assert told == [f"Cycle count: {cycles:.0f}"] * 2

@@ -386,7 +386,7 @@ def _warn_without_effect(config: IPUConfig) -> None:
         if what not in _told:
             _told.add(what)
             logger.warning(
-                "%s is accepted, but has no effect yet: nothing is written. Use "
+                "%s is accepted, but has no effect: nothing is written. Use "
                 "ipu.profiler for a profile.",
                 what,
             )

@@ -21,9 +21,10 @@ _TRUE = ("true", "1", "t", "yes")
 _FALSE = ("false", "0", "f", "no")
 
 
-def _flag(default: Any, doc: str, later: bool = False) -> Any:
-    """A flag; `later` marks one that should do something and does nothing yet."""
-    return field(default=default, metadata={"doc": doc, "later": later})
+def _flag(default: Any, doc: str, writes_nothing: bool = False) -> Any:
+    """A flag; `writes_nothing` marks one of reports that are not written here."""
+    metadata = {"doc": doc, "writes_nothing": writes_nothing}
+    return field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True)
@@ -39,35 +40,37 @@ class PoplarFlags:
     synthetic_data_initializer: str = _flag(
         "", "content of synthetic tensors: random, uniform, normal or an integer"
     )
-    log_cycle_count: int = _flag(
-        -1, "log the cycle count of this replica or tile", later=True
-    )
+    log_cycle_count: int = _flag(-1, "log the cycles of each run; -1: do not")
     while_loop_brute_force_max_trip_count: int = _flag(
         128, "bound of the analysis of trip counts"
     )
     max_compilation_threads: int = _flag(-1, "threads that compile, -1: automatic")
     max_infeed_threads: int = _flag(-1, "threads that feed, -1: automatic")
-    executable_cache_path: str = _flag("", "folder of compiled programs", later=True)
+    executable_cache_path: str = _flag("", "folder that programs are written to")
     dump_schedule_as_dot: bool = _flag(
-        False, "write the schedule as a graph", later=True
+        False, "write the schedule as a graph", writes_nothing=True
     )
-    tensor_map_file_path: str = _flag("", "folder of tensor maps", later=True)
+    tensor_map_file_path: str = _flag("", "folder of tensor maps", writes_nothing=True)
     fallback_scheduler: bool = _flag(False, "use the simplest scheduler")
     enable_hlo_verifier: bool = _flag(False, "verify graphs between passes")
     disable_poplar_version_check: bool = _flag(False, "accepted without effect")
     sync_replica_start: bool = _flag(False, "start all replicas together")
     allow_nans: bool = _flag(False, "do not stop at NaN")
-    null_data_feed: bool = _flag(
-        False, "infeeds deliver uninitialised data", later=True
-    )
+    null_data_feed: bool = _flag(False, "infeeds deliver no data, as synthetic ones")
     show_progress_bar: str = _flag("auto", "progress of compiling: auto, true, false")
     use_on_demand: bool = _flag(False, "wait for a free device")
     on_demand_device_poll_time: int = _flag(1000, "milliseconds, at least 100")
     on_demand_device_timeout: int = _flag(3600000, "milliseconds")
     ipu_model_tiles: int = _flag(0, "tiles of the model of an IPU, 0: as configured")
-    save_vertex_graph: str = _flag("", "folder (first SDK generation)", later=True)
-    save_interval_report: str = _flag("", "folder (first SDK generation)", later=True)
-    dump_text_reports_to_stdio: bool = _flag(False, "first SDK generation", later=True)
+    save_vertex_graph: str = _flag(
+        "", "folder (first SDK generation)", writes_nothing=True
+    )
+    save_interval_report: str = _flag(
+        "", "folder (first SDK generation)", writes_nothing=True
+    )
+    dump_text_reports_to_stdio: bool = _flag(
+        False, "first SDK generation", writes_nothing=True
+    )
     add_all_reduce_copies: bool = _flag(False, "deprecated, without effect")
     force_replicated_mode: bool = _flag(False, "deprecated, without effect")
     save_oom_profiler: str = _flag("", "deprecated, without effect")
@@ -122,11 +125,11 @@ def _check(made: PoplarFlags) -> None:
 
 
 def _without_effect(made: PoplarFlags) -> list[str]:
-    """The flags that are set, should do something and do nothing yet."""
+    """The flags that are set, and of which nothing comes."""
     return [
         one.name
         for one in fields(PoplarFlags)
-        if one.metadata["later"] and getattr(made, one.name) != one.default
+        if one.metadata["writes_nothing"] and getattr(made, one.name) != one.default
     ]
 
 
@@ -173,6 +176,8 @@ def parse_flags(text: str) -> PoplarFlags:
 def is_synthetic(category: str) -> bool:
     """Whether data of a category, one of SYNTHETIC_CATEGORIES, are synthetic."""
     made = flags()
+    if made.null_data_feed and category == "infeed":
+        return True
     if made.synthetic_data_categories:
         return category in made.synthetic_data_categories
     return made.use_synthetic_data
@@ -189,7 +194,8 @@ def flags() -> PoplarFlags:
             print(help_text(), file=sys.stderr)
         for name in _without_effect(made):
             logger.warning(
-                "%s: --%s is accepted, but has no effect yet.",
+                "%s: --%s is accepted, but has no effect: nothing is written. Use "
+                "python -m ipu profile, or ipu.profiler.",
                 ENVIRONMENT_VARIABLE,
                 name,
             )

@@ -155,7 +155,8 @@ class Device:
     @property
     def written_to(self) -> str:
         """The folder that programs are written to, or ""."""
-        return str((self.options or {}).get("serialization_output_folder", ""))
+        given = (self.options or {}).get("serialization_output_folder", "")
+        return str(given or flags().executable_cache_path)
 
     def replication_factor(self, shards: int = 1) -> int:
         """How many replicas of a program fill the device.

@@ -329,12 +329,28 @@ def trace_program(
             output_specs,
             structure,
         )
+    if device is not None and not host and flags().log_cycle_count >= 0:
+        _tell_cycles(trace, device, build, program.replicas)
     if program.replicas > 1 and build.runs:
         logger.info(
             "Automatically replicating the TensorFlow model by a factor of %d.",
             program.replicas,
         )
     return TracedProgram(program, structure, output_specs, results, build)
+
+
+# the chips of the machine's model, by what configurations call them
+_CHIPS = {"ipu1": "gc2", "ipu2": "gc200", "ipu21": "bow"}
+
+
+def _tell_cycles(
+    trace: _core.Trace, device: devices.Device, build: Build, replicas: int
+) -> None:
+    """Log after each run how many cycles an IPU would have taken."""
+    version = (device.options or {}).get("ipu_model.version", "")
+    chip = tuple(_core.machine_chips()[_CHIPS.get(version, "gc200")])
+    cycles = trace.account(chip, 0.6, True, float(replicas))["cycles"]
+    build.after.append(lambda: logger.info("Cycle count: %d", cycles))
 
 
 def scratch_trace(
