@@ -49,6 +49,13 @@ ABSENT = (
     ),
     Absent(
         "",
+        "export",
+        "Archives of several functions are not there.",
+        "Use Model.export and ipu.serving.load, or ipu.serving.export_single_step for "
+        "a function.",
+    ),
+    Absent(
+        "",
         "quantizers Quantizer distillation",
         "Quantisation and distillation are not there.",
         "Use keras.mixed_precision, which computes in float16.",

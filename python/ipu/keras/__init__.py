@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ipu._text.exports import export
+from ipu._text import exports as _exports
 from ipu.keras import (
     activations,
     callbacks,
@@ -151,4 +151,4 @@ if not TYPE_CHECKING:
     saving tree utils
     """
     _LAZY = {name: f"ipu.keras.{name}" for name in _LATER.split()}
-    export(__name__, None, _LAZY)
+    _exports.export(__name__, None, _LAZY)

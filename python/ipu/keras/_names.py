@@ -91,12 +91,17 @@ def nearest(
     return f" Known names: {', '.join(names)}." if otherwise is None else otherwise
 
 
+def _bare(name: str) -> str:
+    return name.lower().replace("_", "")
+
+
 def lookup(kind: str, name: str, table: Mapping[str, T]) -> T:
     """Find what a user's string names.
 
     Args:
         kind: What is looked for ("optimizer"), for the message.
-        name: The user's string; compared as it is, then in lower case.
+        name: The user's string; compared as it is, then in lower case, and then without
+            underscores: Keras 3 finds ``F1Score`` as ``"f1_score"``, too.
         table: Names and what they stand for.
 
     Returns:
@@ -104,8 +109,9 @@ def lookup(kind: str, name: str, table: Mapping[str, T]) -> T:
     """
     if name in table:
         return table[name]
-    lowered = name.lower()
-    for known, entry in table.items():
-        if known.lower() == lowered:
-            return entry
+    for spelt in (str.lower, _bare):
+        wanted = spelt(name)
+        for known, entry in table.items():
+            if spelt(known) == wanted:
+                return entry
     raise ValueError(f"Unknown {kind}: {name!r}.{nearest(name, table)}")

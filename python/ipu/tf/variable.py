@@ -280,6 +280,11 @@ class Variable(_Operators):
         return self._home.device.full_name
 
     @property
+    def path(self) -> str:
+        """The name without the ":0" of TensorFlow's, as in Keras 3."""
+        return self.name.partition(":")[0]
+
+    @property
     def dtype(self) -> DType:
         """The element type."""
         return as_dtype(self._type[0])
@@ -322,9 +327,13 @@ class Variable(_Operators):
             tapes.variable_was_read(self, read)
         return read
 
-    def value(self) -> Tensor:
-        """Return the value: now, or a read in the function that is being traced."""
-        return self.__ipu_tensor__()
+    @property
+    def value(self) -> Value:
+        """The value: now, or a read in the function that is being traced.
+
+        It is called in TensorFlow, ``v.value()``, and is an attribute in Keras 3.
+        """
+        return Value(self)
 
     def read_value(self) -> Tensor:
         """Return the same as :meth:`value`."""
@@ -525,13 +534,57 @@ def _remove(device: _core.Device, identifier: int) -> None:
     device.variable_remove(identifier)
 
 
+if TYPE_CHECKING:
+
+    class Value(Tensor):
+        def __call__(self) -> Tensor: ...
+
+else:
+
+    class Value:
+        """What a variable gives as its ``value``, called or not: a tensor.
+
+        Args:
+            variable: The variable.
+        """
+
+        __slots__ = ("_variable",)
+
+        def __init__(self, variable: Variable) -> None:
+            self._variable = variable
+
+        def __call__(self) -> Tensor:
+            return self._variable.__ipu_tensor__()
+
+        __ipu_tensor__ = __call__
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self(), name)
+
+        def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+            return np.asarray(self().numpy(), dtype=dtype)
+
+        def __repr__(self) -> str:
+            return repr(self())
+
+
 def _value_of(other: Any) -> Any:
-    return other.value() if isinstance(other, Variable) else other
+    if isinstance(other, Variable):
+        return other.value()
+    return other() if isinstance(other, Value) else other
 
 
-def _operator(name: str) -> Callable[[Variable, Any], Any]:
-    def method(self: Variable, other: Any) -> Any:
+def _operator(name: str) -> Callable[[Any, Any], Any]:
+    def method(self: Any, other: Any) -> Any:
         return getattr(self.value(), name)(_value_of(other))
+
+    method.__name__ = name
+    return method
+
+
+def _handed_on(name: str) -> Callable[..., Any]:
+    def method(self: Any, *args: Any) -> Any:
+        return getattr(self(), name)(*map(_value_of, args))
 
     method.__name__ = name
     return method
@@ -542,3 +595,7 @@ for _name in (
     "matmul rmatmul and rand or ror xor rxor lt le gt ge"
 ).split():
     setattr(Variable, f"__{_name}__", _operator(f"__{_name}__"))
+    setattr(Value, f"__{_name}__", _handed_on(f"__{_name}__"))
+
+for _name in "neg abs invert float int bool len getitem format".split():
+    setattr(Value, f"__{_name}__", _handed_on(f"__{_name}__"))

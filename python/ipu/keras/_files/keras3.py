@@ -20,11 +20,12 @@ from typing import Any
 import numpy as np
 
 from ipu._text.user_warnings import warn_user
-from ipu.keras import _names
+from ipu.keras import _names, _serialization
 from ipu.keras._files import fitting, keras3_config, keras3_reading, tree
 from ipu.keras._files.fitting import Array
 from ipu.keras._files.places import h5py
 from ipu.keras._random_state import Order, parsed
+from ipu.tf import nest
 
 _WEIGHTS = "model.weights.h5"
 _OPTIMIZER = "optimizer/vars/"
@@ -134,8 +135,9 @@ def save_model(
     model: Any, path: str, target: str, training: Any, random: str | None
 ) -> None:
     """Write an archive."""
-    config = keras3_config.of_model(model)
-    config["compile_config"] = keras3_config.of_training(training)
+    with _serialization.CustomObjectScope(_own_classes(model)):
+        config = keras3_config.of_model(model)
+        config["compile_config"] = keras3_config.of_training(training)
     metadata = {
         "keras_version": _VERSION,
         "date_saved": time.strftime("%Y-%m-%d@%H:%M:%S"),
@@ -155,6 +157,19 @@ def save_model(
         archive.writestr(_OWN, json.dumps(own))
         if random is not None:
             archive.writestr(_RANDOM, random)
+
+
+def _own_classes(model: Any) -> dict[str, Any]:
+    """A user's classes of layers, losses and metrics, by their names in files."""
+    told = getattr(model, "_compile_arguments", None) or {}
+    given = [told.get(key) for key in ("loss", "metrics", "weighted_metrics")]
+    objects = [*model._flatten_layers(), *nest.flatten(given)]
+    objects.append(getattr(model, "optimizer", None))
+    return {
+        _serialization.get_registered_name(type(one)): type(one)
+        for one in objects
+        if hasattr(one, "get_config") and not type(one).__module__.startswith("ipu.")
+    }
 
 
 def _write_optimizer(model: Any, file: Any, is_known: bool) -> None:
@@ -200,10 +215,9 @@ def read_model(path: str) -> tuple[dict[str, Any], Any, Any]:
 
     described = keras3_reading.model_from(config, path)
     described["config"] |= own.get("options") or {}
-    training = own.get("training")
-    if training is None:
-        training = keras3_reading.training_from(config.get("compile_config"), path)
-    return described, training, restore
+    # where the classes of losses and metrics come from, too
+    training = keras3_reading.training_from(config.get("compile_config"), path)
+    return described, own.get("training") or training, restore
 
 
 def _numbered(arrays: dict[str, Array], place: str) -> list[Array]:

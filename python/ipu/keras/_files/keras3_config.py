@@ -185,7 +185,8 @@ def _object(
             return _described(f"keras.{kind}", name, _plain_object(name, described))
     where = f" (layer {layer!r})" if layer else ""
     raise ValueError(
-        f"Keras 3 has no {name}{where}. Save to a path that ends in .safetensors."
+        f"Keras 3 has no {name}{where}. Save to a path that ends in .safetensors, or "
+        "register a class of your own with keras.saving.register_keras_serializable()."
     )
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -110,7 +111,22 @@ def _ours(value: Any, path: str) -> Any:
         return {"class_name": registered, "config": _ours(config, path)}
     if _serialization.get_registered_object(name) is not None:
         return {"class_name": name, "config": _ours(config, path)}
+    own = _own_class(value, str(name))
+    if own is not None:
+        _serialization.get_custom_objects()[registered] = own  # while the file is read
+        return {"class_name": registered, "config": _ours(config, path)}
     return {"class_name": name, "config": _our_object(str(name), config or {}, path)}
+
+
+def _own_class(value: Mapping[str, Any], name: str) -> Any:
+    """A class that the program has, where the file says its module; nothing is
+    imported for a file."""
+    module = str(value.get("module"))
+    if module.partition(".")[0] in ("keras", "builtins", "ipu"):
+        return None
+    found = getattr(sys.modules.get(module), name, None)
+    is_own = isinstance(found, type) and hasattr(found, "get_config")
+    return found if is_own else None
 
 
 def _our_model(config: Mapping[str, Any], path: str) -> dict[str, Any]:

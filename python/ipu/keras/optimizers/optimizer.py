@@ -119,6 +119,13 @@ def checked_decays(beta_1: float, beta_2: float) -> tuple[float, float]:
     return float(beta_1), float(beta_2)
 
 
+class Variables(list[Any]):
+    """Variables: an attribute in Keras 3, a method in Keras 2."""
+
+    def __call__(self) -> list[Any]:
+        return self
+
+
 @boundaries("minimize", "apply_gradients", "compute_gradients")
 class Optimizer(Configured):
     """Base class: a subclass defines ``_resource_apply_dense(grad, var)``.
@@ -858,9 +865,10 @@ class Optimizer(Configured):
         """The step number and all slots, in the order they were made."""
         return [self.iterations, *self._slot_order]
 
-    def variables(self) -> list[Any]:
-        """The same as ``weights``."""
-        return self.weights
+    @property
+    def variables(self) -> Variables:
+        """The same as ``weights``; in Keras 2 it is called."""
+        return Variables(self.weights)
 
     def get_weights(self) -> list[np.ndarray[Any, Any]]:
         """Copy the step number and all slots to the host."""

@@ -278,8 +278,8 @@ class GraphVariable(Variable):
             return ("variable", self._id, [self._type], self.name)
         return Variable._resource.fget(self)  # type: ignore[attr-defined]
 
-    def __ipu_tensor__(self) -> Any:
-        fed = frame.fed(self)
+    def __ipu_tensor__(self) -> Tensor:
+        fed: Tensor | None = frame.fed(self)
         return super().__ipu_tensor__() if fed is None else fed
 
     @property
@@ -294,10 +294,13 @@ class GraphVariable(Variable):
         """Give the shape, with sizes that have a ``value``."""
         return DimensionedShape(self.shape)
 
+    @property
     def value(self) -> Any:
         """Its value: a tensor of the graph, or a read in the function being traced."""
         graph = mode.building()
-        return super().value() if graph is None else self._read(graph)
+        if graph is None:
+            return super().value
+        return functools.partial(self._read, graph)
 
     def read_value(self) -> Any:
         """The same as :meth:`value`: what is there when an operation runs here."""
@@ -431,17 +434,17 @@ def _known(value: Any) -> Any:
 
 
 def _value(variable: GraphVariable) -> Tensor:
-    return Variable.value(variable)
+    return variable.__ipu_tensor__()
 
 
 def _changed(variable: GraphVariable, method: str, value: Any) -> Tensor:
     getattr(Variable, method)(variable, value)
-    return Variable.value(variable)
+    return variable.__ipu_tensor__()
 
 
 def _part_changed(variable: GraphVariable, key: Any, name: str, value: Any) -> Tensor:
     variable._assign_part(key, name, value)
-    return Variable.value(variable)
+    return variable.__ipu_tensor__()
 
 
 def make_variable(key: Any, make: Callable[[], GraphVariable]) -> GraphVariable:

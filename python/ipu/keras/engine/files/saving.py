@@ -147,12 +147,16 @@ def _training_config(model: Any) -> dict[str, Any] | None:
 
 
 def _map(function: Any, given: Any) -> Any:
-    """Losses or metrics in the form in which they were given; names stay."""
+    """Losses or metrics in the form in which they were given; names stay, but for those
+    of a user's own objects, which count while the file is read."""
+    if isinstance(given, str):
+        own = _serialization.get_registered_object(given)
+        return given if own is None else own
     if isinstance(given, (list, tuple)):
         return [_map(function, item) for item in given]
     if isinstance(given, Mapping) and not _serialization.is_config(given):
         return {key: _map(function, item) for key, item in given.items()}
-    return given if given is None or isinstance(given, str) else function(given)
+    return given if given is None else function(given)
 
 
 def load(

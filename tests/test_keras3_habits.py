@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: MIT
+"""What programs for Keras 3 rely on without a word: attributes, names, own classes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ipu import keras, tf
+from ipu.keras import layers, ops
+
+X = np.random.default_rng(0).normal(size=(8, 4)).astype(np.float32)
+
+
+class Scale(layers.Layer):
+    """Has a weight of its own, a layer inside, and is not registered."""
+
+    def __init__(self, factor: float = 2.0, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.factor = factor
+        self.inner = layers.Dense(3)
+
+    def build(self, input_shape: Any) -> None:
+        self.gain = self.add_weight(
+            shape=(input_shape[-1],), initializer="ones", name="gain"
+        )
+        self.inner.build(input_shape)
+
+    def call(self, inputs: Any) -> Any:
+        return self.inner(inputs) * ops.sum(self.gain.value) * self.factor
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "factor": self.factor}
+
+
+class Apart(keras.losses.Loss):
+    def call(self, y_true: Any, y_pred: Any) -> Any:
+        return ops.mean(ops.abs(y_true - y_pred), axis=-1)
+
+
+class Count(keras.metrics.Metric):
+    def __init__(self, name: str = "count", **kwargs: Any) -> None:
+        super().__init__(name=name, **kwargs)
+        self.total = self.add_variable(shape=(), initializer="zeros", name="total")
+
+    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
+        self.total.assign(self.total.value + ops.cast(ops.size(y_pred), "float32"))
+
+    def result(self) -> Any:
+        return self.total.value
+
+
+def smooth(y_true: Any, y_pred: Any) -> Any:
+    return ops.mean(ops.log(ops.cosh(y_pred - y_true)), axis=-1)
+
+
+def trained(loss: Any, metrics: Any = None) -> Any:
+    model = keras.Sequential([keras.Input((4,)), Scale(3.0), layers.Dense(2)])
+    model.compile("adam", loss, metrics=metrics)
+    model.fit(X, X[:, :2], verbose=0)
+    return model
+
+
+def check_same(loaded: Any, model: Any) -> None:
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+    y = X[:, :2]
+    assert loaded.evaluate(X, y, verbose=0) == model.evaluate(X, y, verbose=0)
+    assert int(loaded.optimizer.iterations) == 1
+
+
+def test_files_have_classes_that_nobody_registered(tmp_path: Path) -> None:
+    pytest.importorskip("h5py")
+    model = trained(Apart(), [Count()])
+    model.save(tmp_path / "model.keras")
+    check_same(keras.models.load_model(tmp_path / "model.keras"), model)
+    own = {"Scale": Scale, "Apart": Apart, "Count": Count}
+    check_same(keras.models.load_model(tmp_path / "model.keras", own), model)
+    assert not keras.saving.get_custom_objects()
+
+
+@pytest.mark.parametrize("name", ["model.keras", "model.safetensors"])
+def test_functions_of_metrics_count_after_loading(name: str, tmp_path: Path) -> None:
+    if name.endswith("keras"):
+        pytest.importorskip("h5py")
+    model = trained(smooth, [smooth])
+    model.save(tmp_path / name)
+    with pytest.raises(ValueError, match=r"Unknown .* function: 'smooth'"):
+        keras.models.load_model(tmp_path / name, {"Scale": Scale})
+    own = {"Scale": Scale, "smooth": smooth}
+    check_same(keras.models.load_model(tmp_path / name, own), model)
+
+
+def test_the_value_of_a_variable_is_called_or_not() -> None:
+    v = tf.Variable([1.0, 2.0], name="a/b")
+    assert v.path == "a/b" and v.value.shape == (2,) and v.value.dtype == tf.float32
+    for found in (
+        v.value + 1.0,
+        1.0 + v.value,
+        v.value() + 1.0,
+        -(-v.value - 1.0),
+        ops.add(v.value, 1.0),
+        v.value + v.value - v + 1.0,
+    ):
+        assert found.numpy().tolist() == [2.0, 3.0]
+    assert np.asarray(v.value).tolist() == v.value.numpy().tolist() == [1.0, 2.0]
+    assert float(v.value[1]) == 2.0 and len(v.value) == 2
+    assert f"{tf.Variable(0.5).value:.2f}" == "0.50" and repr(v.value) == repr(
+        v.value()
+    )
+
+    @tf.function
+    def doubled() -> Any:
+        v.assign_add(v.value)
+        return v.value, v.value[0]
+
+    whole, first = doubled()
+    assert whole.numpy().tolist() == [2.0, 4.0] and float(first) == 2.0
+    with tf.GradientTape() as tape:
+        total = tf.reduce_sum(v.value * v.value)
+    assert tape.gradient(total, v).numpy().tolist() == [4.0, 8.0]
+
+
+def test_a_metric_may_give_the_value_of_a_variable() -> None:
+    model = keras.Sequential([keras.Input((4,)), layers.Dense(2)])
+    model.compile("adam", "mse", metrics=[Count()])
+    history = model.fit(X, X[:, :2], epochs=2, verbose=0)
+    assert history.history["count"] == [16.0, 16.0]
+    assert model.evaluate(X, X[:, :2], verbose=0)[1] == 16.0
+
+
+def test_variables_of_optimizers_are_called_or_not() -> None:
+    model = trained("mse")
+    found = model.optimizer.variables
+    assert [v.path for v in found] == [v.path for v in model.optimizer.variables()]
+    assert found[0] is model.optimizer.iterations and len(found) > 1
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("f1_score", keras.metrics.F1Score),
+        ("r2_score", keras.metrics.R2Score),
+        ("auc", keras.metrics.AUC),
+        ("f_beta_score", keras.metrics.FBetaScore),
+        ("mean_squared_error", None),
+    ],
+)
+def test_classes_by_names_in_snake_case(name: str, kind: Any) -> None:
+    found = keras.metrics.get(name)
+    assert found is keras.metrics.mean_squared_error if kind is None else True
+    assert kind is None or isinstance(found, kind)
