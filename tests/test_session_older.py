@@ -165,6 +165,36 @@ def test_separable_convolution(layout: str) -> None:
     assert loss == pytest.approx(np.sum(point**2), rel=1e-5)
 
 
+@pytest.mark.parametrize("rank", [1, 2, 3])
+@pytest.mark.parametrize("layout", ["channels_last", "channels_first"])
+def test_convolutions_and_pools(rank: int, layout: str) -> None:
+    x = RNG.normal(size=(2, *[6] * rank, 3)).astype("f4")
+    is_first = layout == "channels_first"
+    given = tf.constant(np.moveaxis(x, -1, 1) if is_first else x)
+    convolve = getattr(tf.layers, f"conv{rank}d")
+    y = convolve(given, 4, 2, strides=[2] * rank, data_format=layout, name="part")
+    most = getattr(tf.layers, f"max_pooling{rank}d")(given, 2, 2, data_format=layout)
+    mean = getattr(tf.layers, f"average_pooling{rank}d")(
+        given, [2] * rank, [2] * rank, data_format=layout
+    )
+    kernel, bias = tf.trainable_variables()
+    assert [kernel.name, bias.name] == ["part/kernel:0", "part/bias:0"]
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        session.run(bias.assign([1.0, 2.0, 3.0, 4.0]))
+        found = session.run([y, most, mean])
+        weights = session.run(kernel)
+    # windows that do not overlap: [batch, windows..., elements of a window, channels]
+    cut = x.reshape(2, *[3, 2] * rank, 3)
+    order = [0, *range(1, 2 * rank, 2), *range(2, 2 * rank + 1, 2), 2 * rank + 1]
+    windows = cut.transpose(order).reshape(2, *[3] * rank, 2**rank, 3)
+    summed = np.einsum("...kc,kcf->...f", windows, weights.reshape(2**rank, 3, 4))
+    expected = [summed + np.arange(1, 5), windows.max(-2), windows.mean(-2)]
+    for one, other in zip(found, expected, strict=True):
+        one = np.moveaxis(one, 1, -1) if is_first else one
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
 def test_patches_by_their_older_names() -> None:
     x = np.arange(16.0, dtype="f4").reshape(1, 4, 4, 1)
     ones = [1, 1, 1, 1]

@@ -141,10 +141,7 @@ _RULES: tuple[tuple[str, Later], ...] = (
         _CONVOLUTION,
     ),
     (
-        _words(
-            r"average_pooling1d average_pooling3d conv1d conv3d conv2d_transpose "
-            r"conv3d_transpose max_pooling1d max_pooling3d separable_conv1d"
-        ),
+        _words(r"conv3d_transpose separable_conv1d"),
         _LAYERS_1,
     ),
     (

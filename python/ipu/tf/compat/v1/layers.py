@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from ipu import tf
 from ipu._text.exports import export
@@ -18,7 +18,11 @@ from ipu.tf.compat.v1._dropout import drop
 from ipu.tf.compat.v1._variables import get_variable, variable_scope
 from ipu.tf.tensor_shape import TensorShape
 
-_FORMATS = {"channels_last": "NHWC", "channels_first": "NCHW"}
+# of each number of axes beside batch and channels
+_FORMATS = {
+    "channels_last": ("NWC", "NHWC", "NDHWC"),
+    "channels_first": ("NCW", "NCHW", "NCDHW"),
+}
 
 
 def _graph() -> Any:
@@ -30,9 +34,16 @@ def _pair(value: Any) -> tuple[int, int]:
     return int(first), int(second)
 
 
-def _format(data_format: str) -> str:
+def _sizes(value: Any, rank: int) -> list[int]:
+    """Return one number for each axis, of one for all or of as many."""
+    given = list(value) if isinstance(value, (list, tuple)) else [value]
+    found = [int(one) for one in given]
+    return found * rank if len(found) == 1 else found
+
+
+def _format(data_format: str, rank: int = 2) -> str:
     try:
-        return _FORMATS[data_format]
+        return _FORMATS[data_format][rank - 1]
     except KeyError:
         raise ValueError(
             "`data_format` is 'channels_last' or 'channels_first'. Received: "
@@ -146,41 +157,45 @@ def dense(
         return _finished(y, bias, "NHWC", activation, activity_regularizer)
 
 
-def conv2d(
-    inputs: Any,
-    filters: int,
-    kernel_size: Any,
-    strides: Any = (1, 1),
-    padding: str = "valid",
-    data_format: str = "channels_last",
-    dilation_rate: Any = (1, 1),
-    activation: Callable[..., Any] | None = None,
-    use_bias: bool = True,
-    kernel_initializer: Any = None,
-    bias_initializer: Any = "zeros",
-    kernel_regularizer: Any = None,
-    bias_regularizer: Any = None,
-    activity_regularizer: Any = None,
-    kernel_constraint: Any = None,
-    bias_constraint: Any = None,
-    trainable: bool = True,
-    name: str | None = None,
-    reuse: Any = None,
-) -> Any:
-    """A convolution in two dimensions, a bias, an activation.
+class _Convolution(Protocol):
+    def __call__(
+        self,
+        inputs: Any,
+        filters: int,
+        kernel_size: Any,
+        strides: Any = 1,
+        padding: str = "valid",
+        data_format: str = "channels_last",
+        dilation_rate: Any = 1,
+        activation: Callable[..., Any] | None = None,
+        use_bias: bool = True,
+        kernel_initializer: Any = None,
+        bias_initializer: Any = "zeros",
+        kernel_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        activity_regularizer: Any = None,
+        kernel_constraint: Any = None,
+        bias_constraint: Any = None,
+        trainable: bool = True,
+        name: str | None = None,
+        reuse: Any = None,
+    ) -> Any: ...
+
+
+_CONVOLUTION = """A convolution in {count}, a bias, an activation.
 
     Args:
-        inputs: ``(batch, rows, columns, channels)``, or channels in front of rows.
+        inputs: ``(batch, {sizes}, channels)``, or channels in front of the sizes.
         filters: How many channels the result has.
-        kernel_size: Rows and columns of the kernel.
-        strides: Rows and columns from one result to the next.
+        kernel_size: {each} of the kernel, or one number.
+        strides: {each} from one result to the next.
         padding: "valid" or "same".
         data_format: "channels_last" or "channels_first".
-        dilation_rate: Rows and columns between elements of the kernel.
+        dilation_rate: {each} between elements of the kernel.
         activation, use_bias, kernel_initializer, bias_initializer, kernel_regularizer,
             bias_regularizer, activity_regularizer, kernel_constraint, bias_constraint,
             trainable: As for :func:`dense`.
-        name: The variable scope; None: ``conv2d``, ``conv2d_1``, ...
+        name: The variable scope; None: ``{name}``, ``{name}_1``, ...
         reuse: Whether the variables have to be there already.
 
     Returns:
@@ -188,29 +203,74 @@ def conv2d(
 
     Example:
         >>> with v1.Graph().as_default():
-        ...     v1.layers.conv2d(v1.zeros([1, 8, 8, 3]), 4, 3).shape
-        (1, 6, 6, 4)
+        ...     v1.layers.{name}(v1.zeros({given}), 4, 3).shape
+        {found}
     """
-    x = tf.convert_to_tensor(inputs)
-    layout = _format(data_format)
-    channels = _size(x, layout.index("C"), "conv2d")
-    with variable_scope(name, "conv2d", reuse=reuse):
-        kernel, bias = _weights(
-            x.dtype,
-            [*_pair(kernel_size), channels, filters],
-            (kernel_initializer, kernel_regularizer, kernel_constraint),
-            (bias_initializer, bias_regularizer, bias_constraint) if use_bias else None,
-            trainable,
-        )
-        y = tf.nn.conv2d(
-            x,
-            kernel,
-            strides=list(_pair(strides)),
-            padding=padding.upper(),
-            data_format=layout,
-            dilations=list(_pair(dilation_rate)),
-        )
-        return _finished(y, bias, layout, activation, activity_regularizer)
+_COUNTS = {
+    1: ("one dimension", "steps", "Steps"),
+    2: ("two dimensions", "rows, columns", "Rows and columns"),
+    3: ("three dimensions", "planes, rows, columns", "Planes, rows and columns"),
+}
+
+
+def _convolution(rank: int) -> _Convolution:
+    own = f"conv{rank}d"
+
+    def layer(
+        inputs: Any,
+        filters: int,
+        kernel_size: Any,
+        strides: Any = 1,
+        padding: str = "valid",
+        data_format: str = "channels_last",
+        dilation_rate: Any = 1,
+        activation: Callable[..., Any] | None = None,
+        use_bias: bool = True,
+        kernel_initializer: Any = None,
+        bias_initializer: Any = "zeros",
+        kernel_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        activity_regularizer: Any = None,
+        kernel_constraint: Any = None,
+        bias_constraint: Any = None,
+        trainable: bool = True,
+        name: str | None = None,
+        reuse: Any = None,
+    ) -> Any:
+        x = tf.convert_to_tensor(inputs)
+        layout = _format(data_format, rank)
+        channels = _size(x, layout.index("C"), own)
+        with variable_scope(name, own, reuse=reuse):
+            kernel, bias = _weights(
+                x.dtype,
+                [*_sizes(kernel_size, rank), channels, filters],
+                (kernel_initializer, kernel_regularizer, kernel_constraint),
+                (bias_initializer, bias_regularizer, bias_constraint)
+                if use_bias
+                else None,
+                trainable,
+            )
+            y = getattr(tf.nn, own)(
+                x,
+                kernel,
+                _sizes(strides, rank),
+                padding.upper(),
+                data_format=layout,
+                dilations=_sizes(dilation_rate, rank),
+            )
+            return _finished(y, bias, layout, activation, activity_regularizer)
+
+    layer.__name__ = layer.__qualname__ = own
+    count, sizes, each = _COUNTS[rank]
+    layer.__doc__ = _CONVOLUTION.format(
+        **{"count": count, "sizes": sizes, "each": each, "name": own},
+        given=[1, *[8] * rank, 3],
+        found=(1, *[6] * rank, 4),
+    )
+    return layer
+
+
+conv1d, conv2d, conv3d = (_convolution(rank) for rank in (1, 2, 3))
 
 
 def conv2d_transpose(
@@ -380,7 +440,9 @@ def separable_conv2d(
         return _finished(y, bias, layout, activation, activity_regularizer)
 
 
-def _pooling(pool: Callable[..., Any], name: str, what: str) -> Callable[..., Any]:
+def _pooling(kind: str, rank: int, name: str, what: str) -> Callable[..., Any]:
+    pool = getattr(tf.nn, f"{kind}_pool{rank}d")
+
     def function(
         inputs: Any,
         pool_size: Any,
@@ -389,29 +451,34 @@ def _pooling(pool: Callable[..., Any], name: str, what: str) -> Callable[..., An
         data_format: str = "channels_last",
         name: str | None = None,
     ) -> Any:
-        window, steps = list(_pair(pool_size)), list(_pair(strides))
-        layout = _format(data_format)
+        window, steps = _sizes(pool_size, rank), _sizes(strides, rank)
+        layout = _format(data_format, rank)
         return pool(inputs, window, steps, padding.upper(), data_format=layout)
 
     function.__name__ = function.__qualname__ = name
+    _, sizes, each = _COUNTS[rank]
     function.__doc__ = f"""Return the {what} of each window.
 
     Args:
-        inputs: ``(batch, rows, columns, channels)``, or channels in front of rows.
-        pool_size: Rows and columns of a window.
-        strides: Rows and columns from one window to the next.
+        inputs: ``(batch, {sizes}, channels)``, or channels in front of the sizes.
+        pool_size: {each} of a window, or one number.
+        strides: {each} from one window to the next.
         padding: "valid" or "same".
         data_format: "channels_last" or "channels_first".
 
     Example:
-        >>> {name}(tf.ones([1, 8, 8, 3]), 2, 2).shape
-        (1, 4, 4, 3)
+        >>> {name}(tf.ones({[1, *[8] * rank, 3]}), 2, 2).shape
+        {(1, *[4] * rank, 3)}
     """
     return function
 
 
-max_pooling2d = _pooling(tf.nn.max_pool2d, "max_pooling2d", "largest")
-average_pooling2d = _pooling(tf.nn.avg_pool2d, "average_pooling2d", "mean")
+max_pooling1d, max_pooling2d, max_pooling3d = (
+    _pooling("max", rank, f"max_pooling{rank}d", "largest") for rank in (1, 2, 3)
+)
+average_pooling1d, average_pooling2d, average_pooling3d = (
+    _pooling("avg", rank, f"average_pooling{rank}d", "mean") for rank in (1, 2, 3)
+)
 
 
 def flatten(inputs: Any, name: str | None = None) -> Any:
