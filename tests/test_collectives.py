@@ -12,6 +12,7 @@ from simulated_ipus import attach
 
 from ipu import (
     all_to_all_op,
+    cross_replica_ops,
     ipu_compiler,
     reduce_scatter_op,
     replication_ops,
@@ -248,3 +249,13 @@ def test_results_are_on_their_shards() -> None:
         shards = [v1.constant([1.0]), v1.constant([2.0])]
         made = within_replica_ops.all_gather(shards)
         assert [sharding.get_sharding(x.op) for x in made] == [[0], [1]]
+
+
+def test_the_number_of_a_replica_in_a_graph() -> None:
+    """It is an op of the graph, also where nothing is compiled."""
+    attach(2)
+    with v1.Graph().as_default(), scopes.ipu_scope("/device:IPU:0"):
+        number = tf.cast(replication_ops.replication_index(), tf.float32)
+        total = cross_replica_ops.cross_replica_sum(number + 1.0)
+        with v1.Session() as session:
+            assert session.run(total) == 3.0

@@ -11,7 +11,16 @@ import numpy as np
 import pytest
 from simulated_ipus import attach
 
-from ipu import ipu_compiler, keras, loops, machine, scopes, serving, tf
+from ipu import (
+    ipu_compiler,
+    keras,
+    loops,
+    machine,
+    pipelining_ops,
+    scopes,
+    serving,
+    tf,
+)
 from ipu._config import flags
 from ipu.config import DeviceConnectionType, IPUConfig
 from ipu.ipu_infeed_queue import IPUInfeedQueue
@@ -169,3 +178,40 @@ def test_a_flag_has_programs_written_and_cycles_logged(
     cycles = machine.estimate(lambda x: tf.matmul(x, x), x).cycles
     told = [one for one in caplog.messages if one.startswith("Cycle count")]
     assert told == [f"Cycle count: {cycles:.0f}"] * 2
+
+
+def test_pipelines_compile() -> None:
+    only_compile(2)
+    data = tf.data.Dataset.from_tensors(np.ones((2, 3), "f4")).repeat()
+    infeed, outfeed = IPUInfeedQueue(data), IPUOutfeedQueue()
+    with IPUStrategy().scope():
+        w = tf.Variable(tf.ones([3, 1]))
+
+        def optimizer(loss: Any) -> Any:
+            sgd = keras.optimizers.SGD(0.1)
+            return pipelining_ops.OptimizerFunctionOutput(sgd, loss, variables=[w])
+
+        @tf.function(jit_compile=True)
+        def train() -> None:
+            pipelining_ops.pipeline(
+                [lambda x: tf.matmul(x, w), tf.reduce_sum],
+                gradient_accumulation_count=4,
+                infeed_queue=infeed,
+                outfeed_queue=outfeed,
+                optimizer_function=optimizer,
+                outfeed_loss=True,
+            )
+
+        train()
+    np.testing.assert_array_equal(outfeed.dequeue(), [0.0])
+    np.testing.assert_array_equal(w, np.ones([3, 1]))
+    with pytest.raises(errors.FailedPreconditionError, match="must be a multiple of"):
+        tf.function(
+            lambda: pipelining_ops.pipeline(
+                [lambda x: x, lambda x: x],
+                gradient_accumulation_count=3,
+                infeed_queue=IPUInfeedQueue(data),
+                outfeed_queue=IPUOutfeedQueue(),
+            ),
+            jit_compile=True,
+        )()
