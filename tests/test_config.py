@@ -47,6 +47,7 @@ DEFAULTS = {
     "io_tiles.place_ops_on_io_tiles": False,
     "io_tiles.available_memory_proportion": 0.9,
     "ipu_model.compile_ipu_code": True,
+    "ipu_model.enforce_memory": False,
     "ipu_model.tiles_per_ipu": 0,
     "ipu_model.version": "ipu2",
     "matmuls.clear_pass_type": False,

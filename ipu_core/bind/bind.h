@@ -12,6 +12,8 @@
 
 #include "base/thread.h"
 #include "data/dataset.h"
+#include "machine/account.h"
+#include "passes/passes.h"
 #include "trace/trace.h"
 
 /* X(field): every heap type of the module, in creation order; the file py_<...>.c that
@@ -323,9 +325,22 @@ void ipu_py_tensor_releasebuffer(PyObject *self, Py_buffer *view);
 PyObject *ipu_py_open_trace(ipu_py_state *state);
 ipu_trace *ipu_py_trace_of(PyObject *trace);
 PyObject *ipu_py_trace_gradients(PyObject *trace, PyObject *args, PyObject *kwargs);
-/* What the graph would cost on an IPU; passes change it. `args`: the chip's values, the
- * share of a tile for a plan, whether float16 is summed in float16. */
-PyObject *ipu_py_account(ipu_graph *graph, PyObject *args);
+/* An account that is asked for: of a tuple of the chip's values, the shares of a tile for
+ * plans of matmuls and convolutions, whether they sum float16 in float16, replicas and
+ * IPUs (ipu_account_options), and whether it is wanted of programs that fit, too. */
+typedef struct ipu_py_account_request {
+    ipu_chip chip;
+    ipu_account_options options;
+    int is_for_all;
+    PyObject *found; /* a dict; NULL: none was made */
+} ipu_py_account_request;
+
+/* int (*)(PyObject *, ipu_py_account_request *) */
+int ipu_py_account_converter(PyObject *object, void *out);
+/* What the graph would cost on IPUs; passes change it. */
+PyObject *ipu_py_account(ipu_graph *graph, PyObject *request);
+/* An ipu_reader_fn whose state is a request. */
+ipu_reader_fn ipu_py_account_read;
 /* An eager tensor as a value of a trace: a constant, or where it lies if it is large.
  */
 int ipu_py_trace_capture(PyObject *trace, ipu_py_tensor *tensor, ipu_value *out);
@@ -416,11 +431,11 @@ int ipu_py_dataset_visit(ipu_iterator *iterator, visitproc visit, void *arg);
 /* --- programs -------------------------------------------------------------------- */
 
 /* Runs the passes on `graph` (which they change) and lowers it. `held` keeps alive what
- * its held nodes read (may be NULL), `device` is a Device or None. GIL released
- * meanwhile. */
+ * its held nodes read (may be NULL), `device` is a Device or None. The program has the
+ * account that `request` (may be NULL) wants. GIL released meanwhile. */
 PyObject *ipu_py_program_compile(ipu_py_state *state, ipu_graph *graph, PyObject *held,
                                  PyObject *device, bool fuse, bool reference,
-                                 bool verify);
+                                 bool verify, ipu_py_account_request *request);
 
 /* Doors for tests and measurements: how programs are compiled from now on. A value is
  * an ipu_region_choice, an ipu_panel_choice, or FAST, PORTABLE or BLIS of

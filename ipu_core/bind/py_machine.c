@@ -283,44 +283,87 @@ pipelines_of(const ipu_graph *graph, const ipu_account *account)
     return list;
 }
 
-PyObject *
-ipu_py_account(ipu_graph *graph, PyObject *args)
+static PyObject *
+object_of_account(const ipu_graph *graph, const ipu_account *account)
 {
-    /* those that make the graph smaller, and none that is for the host's kernels */
-    static const char *const passes[] = {"canonicalise", "fold", "merge", "prune",
-                                         "recompute"};
-    ipu_chip chip;
-    ipu_account_options options;
-    int has_half_partials;
-    if (!PyArg_ParseTuple(args, "O&dpd:account", chip_converter, &chip,
-                          &options.memory_share, &has_half_partials,
-                          &options.replicas)) {
+    return Py_BuildValue(
+        "{sdsNsNsNsNsO}", "cycles", account->cycles, "steps", steps_of(graph, account),
+        "tenants", tenants_of(graph, account), "memories", memories_of(graph, account),
+        "pipelines", pipelines_of(graph, account), "has_unknown_turns",
+        account->has_unknown_turns ? Py_True : Py_False);
+}
+
+int
+ipu_py_account_converter(PyObject *object, void *out)
+{
+    ipu_py_account_request *request = out;
+    ipu_account_options *options = &request->options;
+    int has_half[IPU_PRODUCT_CLASS_COUNT];
+    *request = (ipu_py_account_request){0};
+    if (!PyTuple_Check(object)) {
+        PyErr_SetString(PyExc_TypeError, "a request for an account is a tuple");
+        return 0;
+    }
+    if (!PyArg_ParseTuple(object, "O&(dd)(pp)ddp:account", chip_converter,
+                          &request->chip, &options->products[IPU_MATMULS].memory_share,
+                          &options->products[IPU_CONVOLUTIONS].memory_share,
+                          &has_half[IPU_MATMULS], &has_half[IPU_CONVOLUTIONS],
+                          &options->replicas, &options->ipus, &request->is_for_all)) {
+        return 0;
+    }
+    for (int i = 0; i < IPU_PRODUCT_CLASS_COUNT; i++) {
+        options->products[i].half =
+            has_half[i] ? IPU_PRECISION_HALF : IPU_PRECISION_MIXED;
+        if (!(options->products[i].memory_share > 0)) {
+            PyErr_SetString(PyExc_ValueError, "a share of memory must be more than 0");
+            return 0;
+        }
+    }
+    return 1;
+}
+
+PyObject *
+ipu_py_account(ipu_graph *graph, PyObject *object)
+{
+    ipu_py_account_request request;
+    if (!ipu_py_account_converter(object, &request)) {
         return NULL;
     }
-    options.half = has_half_partials ? IPU_PRECISION_HALF : IPU_PRECISION_MIXED;
+    ipu_passes_options passes = {.fuse = false};
     ipu_ctx ctx = ipu_py_ctx();
     ipu_account account = {0};
-    ipu_status status = IPU_OK;
+    ipu_status status;
     Py_BEGIN_ALLOW_THREADS
-    for (size_t i = 0; status == IPU_OK && i < sizeof(passes) / sizeof(passes[0]);
-         i++) {
-        status = ipu_pass_run_named(&ctx, graph, passes[i]);
-    }
+    status = ipu_passes_run(&ctx, graph, &passes);
     if (status == IPU_OK) {
-        status = ipu_account_of(&ctx, graph, &chip, &options, &account);
+        status = ipu_account_of(&ctx, graph, &request.chip, &request.options, &account);
     }
     Py_END_ALLOW_THREADS
-    PyObject *result = NULL;
-    if (ipu_py_is_ok(&ctx, status)) {
-        result = Py_BuildValue("{sdsNsNsNsNsO}", "cycles", account.cycles, "steps",
-                               steps_of(graph, &account), "tenants",
-                               tenants_of(graph, &account), "memories",
-                               memories_of(graph, &account), "pipelines",
-                               pipelines_of(graph, &account), "has_unknown_turns",
-                               account.has_unknown_turns ? Py_True : Py_False);
-    }
+    PyObject *result =
+        ipu_py_is_ok(&ctx, status) ? object_of_account(graph, &account) : NULL;
     ipu_account_free(&ctx, &account);
     return result;
+}
+
+ipu_status
+ipu_py_account_read(void *state, ipu_ctx *ctx, const ipu_graph *graph)
+{
+    ipu_py_account_request *request = state;
+    if (!request->is_for_all && ipu_account_is_small(graph, &request->chip)) {
+        return IPU_OK;
+    }
+    ipu_account account = {0};
+    ipu_status status =
+        ipu_account_of(ctx, graph, &request->chip, &request->options, &account);
+    bool is_wanted = request->is_for_all || !ipu_account_fits(&account, &request->chip);
+    if (status == IPU_OK && is_wanted) {
+        PyGILState_STATE gil = PyGILState_Ensure();
+        request->found = object_of_account(graph, &account);
+        status = request->found == NULL ? ipu_py_fail(ctx) : IPU_OK;
+        PyGILState_Release(gil);
+    }
+    ipu_account_free(ctx, &account);
+    return status;
 }
 
 PyMethodDef ipu_py_machine_methods[] = {

@@ -20,6 +20,7 @@ typedef struct py_program {
     PyObject *device;       /* Device or None */
     PyObject *held;         /* keeps the tensors that the program reads; may be NULL */
     PyObject *name;         /* str or None: of what it was made of */
+    PyObject *account;      /* a dict, or None */
     ipu_lock lock;          /* protects: is_running */
     pthread_cond_t ended;
     bool is_running;        /* by a thread, which executor, stats and spans belong to */
@@ -141,7 +142,8 @@ is_looked_at(const ipu_graph *graph, const ipu_float_behaviour *behaviour)
 
 PyObject *
 ipu_py_program_compile(ipu_py_state *state, ipu_graph *graph, PyObject *held,
-                       PyObject *device, bool fuse, bool reference, bool verify)
+                       PyObject *device, bool fuse, bool reference, bool verify,
+                       ipu_py_account_request *request)
 {
     if (device != Py_None && !PyObject_TypeCheck(device, state->device_type)) {
         PyErr_Format(PyExc_TypeError, "expected a Device or None, but got %R", device);
@@ -164,7 +166,9 @@ ipu_py_program_compile(ipu_py_state *state, ipu_graph *graph, PyObject *held,
     }
     graph->rounding = behaviour.rounding;
     ipu_passes_options passes = {.verify = verify,
-                                 .fuse = fuse && !is_looked_at(graph, &behaviour)};
+                                 .fuse = fuse && !is_looked_at(graph, &behaviour),
+                                 .read = request == NULL ? NULL : ipu_py_account_read,
+                                 .reader = request};
     ipu_compile_options options = {
         .variant = variant_for(device, reference),
         .cpu = ipu_cpu_class_detect(),
@@ -179,6 +183,8 @@ ipu_py_program_compile(ipu_py_state *state, ipu_graph *graph, PyObject *held,
         status = ipu_program_create(&ctx, graph, &options, &self->program);
     }
     Py_END_ALLOW_THREADS
+    PyObject *account = request == NULL ? NULL : request->found;
+    self->account = account == NULL ? Py_NewRef(Py_None) : account;
     if (!ipu_py_is_ok(&ctx, status)) {
         Py_CLEAR(self);
     }
@@ -195,6 +201,7 @@ program_traverse(PyObject *object, visitproc visit, void *arg)
     Py_VISIT(self->device);
     Py_VISIT(self->held);
     Py_VISIT(self->name);
+    Py_VISIT(self->account);
     return 0;
 }
 
@@ -209,6 +216,7 @@ program_dealloc(PyObject *object)
     Py_XDECREF(self->device);
     Py_XDECREF(self->held);
     Py_XDECREF(self->name);
+    Py_XDECREF(self->account);
     PyMem_Free(self->spans);
     ipu_lock_destroy(&self->lock);
     pthread_cond_destroy(&self->ended);
@@ -612,6 +620,9 @@ set_name(PyObject *object, PyObject *value, void *Py_UNUSED(closure))
     X(T, stats, stats_of(&self->stats), NULL, \
       "A dict about the last run: steps, allocations, run_ns, infeed_wait_ns, " \
       "outfeed_wait_ns.") \
+    X(T, account, Py_NewRef(self->account), NULL, \
+      "What it would cost on the IPU that it was compiled for, if it does not fit " \
+      "there or somebody asked; else None.") \
     X(T, flops, PyFloat_FromDouble(ipu_program_cost(self->program).flops), NULL, \
       "Operations of one run: bodies as often as their loops turn at most, once " \
       "where " \

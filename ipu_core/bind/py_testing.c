@@ -113,7 +113,7 @@ graph_compile(PyObject *module, PyObject *args, PyObject *kwargs)
     }
     PyObject *program =
         ipu_py_program_compile(ipu_py_state_of_module(module), graph, NULL, device,
-                               fuse != 0, reference != 0, verify != 0);
+                               fuse != 0, reference != 0, verify != 0, NULL);
     ipu_ctx ctx = ipu_py_ctx();
     ipu_graph_free(&ctx, graph);
     return program;

@@ -797,14 +797,17 @@ trace_captures(PyObject *object, PyObject *args)
 static PyObject *
 trace_compile(PyObject *object, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"device", "fuse", "reference", "verify", NULL};
+    static char *names[] = {"device", "fuse", "reference", "verify", "ipu", NULL};
     py_trace *self = (py_trace *)object;
     PyObject *device = Py_None;
+    PyObject *ipu = Py_None;
+    ipu_py_account_request request;
     int fuse = 1;
     int reference = 0;
     int verify = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|Oppp:compile", names, &device,
-                                     &fuse, &reference, &verify)) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OpppO:compile", names, &device,
+                                     &fuse, &reference, &verify, &ipu) ||
+        (ipu != Py_None && !ipu_py_account_converter(ipu, &request))) {
         return NULL;
     }
     if (self->trace->open.count != 1) {
@@ -813,13 +816,13 @@ trace_compile(PyObject *object, PyObject *args, PyObject *kwargs)
     }
     return ipu_py_program_compile(ipu_py_state_of(self), self->trace->graph,
                                   self->captured, device, fuse != 0, reference != 0,
-                                  verify != 0);
+                                  verify != 0, ipu == Py_None ? NULL : &request);
 }
 
 static PyObject *
-trace_account(PyObject *object, PyObject *args)
+trace_account(PyObject *object, PyObject *request)
 {
-    return ipu_py_account(((py_trace *)object)->trace->graph, args);
+    return ipu_py_account(((py_trace *)object)->trace->graph, request);
 }
 
 /* A program of what was cut out of the trace, for one value or for a call's way back;
@@ -828,7 +831,7 @@ static PyObject *
 compile_part(py_trace *self, ipu_graph *graph, PyObject *device)
 {
     PyObject *program = ipu_py_program_compile(
-        ipu_py_state_of(self), graph, self->captured, device, true, false, false);
+        ipu_py_state_of(self), graph, self->captured, device, true, false, false, NULL);
     ipu_ctx ctx = ipu_py_ctx();
     ipu_graph_free(&ctx, graph);
     return program;
@@ -1044,9 +1047,13 @@ static PyMethodDef trace_methods[] = {
      "inputs after all the parameters."},
     {"compile", IPU_PY_FUNCTION(trace_compile), METH_VARARGS | METH_KEYWORDS,
      "The passes, then a Program."},
-    {"account", trace_account, METH_VARARGS,
-     "What the graph would cost on an IPU, in place of a program: account(chip, share of "
-     "a tile, half partials)."},
+    {"account", trace_account, METH_O,
+     "What the graph would cost on an IPU, in place of a program, for a request: "
+     "(chip, "
+     "(share of a tile for matmuls, for convolutions), (whether these sum float16 in "
+     "float16), replicas, IPUs of the device where replicas is 0, whether compile "
+     "gives "
+     "it of programs that fit, too)."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -244,7 +244,7 @@ steps_of_node(ipu__accounting *a, ipu_node id)
     size_t first = a->out->steps.count;
     ipu_steps_call steps = {.ctx = a->ctx,
                             .chip = a->chip,
-                            .options = a->options,
+                            .options = &a->options,
                             .plans = &a->plans,
                             .op = node->op,
                             .types = &call,
@@ -497,6 +497,10 @@ account(ipu__accounting *a)
                                   .temporary_node = IPU_NO_NODE};
     IPU_TRY(reserve(a));
     IPU_TRY(ipu__machine_place(a));
+    if (a->options.replicas == 0) { /* replicas have powers of two of IPUs */
+        double each = exp2(ceil(log2(a->ipu_count)));
+        a->options.replicas = fmax(1, floor(a->options.ipus / each));
+    }
     IPU_TRY(ipu_arena_array(a->ctx, &a->arena, a->ipu_count, sizeof(*a->clocks),
                             &a->clocks));
     IPU_TRY(IPU_ARRAY_EXTEND(a->ctx, &a->out->memories, a->ipu_count, &nothing));
@@ -514,7 +518,7 @@ ipu_account_of(ipu_ctx *ctx, const ipu_graph *graph, const ipu_chip *chip,
     ipu__accounting a = {.ctx = ctx,
                          .graph = graph,
                          .chip = chip,
-                         .options = options,
+                         .options = *options,
                          .out = out,
                          .times = 1,
                          .counted = 1,
@@ -529,6 +533,35 @@ ipu_account_of(ipu_ctx *ctx, const ipu_graph *graph, const ipu_chip *chip,
     ipu_id_map_free(ctx, &a.known);
     ipu_arena_free(ctx, &a.arena);
     return status;
+}
+
+bool
+ipu_account_is_small(const ipu_graph *graph, const ipu_chip *chip)
+{
+    /* plans take 0.6 of a tile, or what is asked for, unless operands are huge */
+    const double share = 0.25;
+    double bytes = 0;
+    for (size_t i = 0; i < graph->values.count; i++) {
+        bytes += (double)ipu_type_bytes(&graph->values.items[i].type);
+    }
+    for (size_t i = 0; i < graph->resources.count; i++) {
+        if (graph->resources.items[i].kind == IPU_RESOURCE_VARIABLE) {
+            bytes += (double)ipu_type_bytes(graph->resources.items[i].types);
+        }
+    }
+    return bytes <= share * chip->tiles * chip->tile_bytes;
+}
+
+bool
+ipu_account_fits(const ipu_account *account, const ipu_chip *chip)
+{
+    bool fits = true;
+    for (size_t i = 0; i < account->memories.count; i++) {
+        const ipu_account_memory *one = &account->memories.items[i];
+        double even = ceil((one->variable_bytes + one->peak_bytes) / chip->tiles);
+        fits = fits && even + one->temporary_bytes <= chip->tile_bytes;
+    }
+    return fits;
 }
 
 void

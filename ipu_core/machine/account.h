@@ -87,11 +87,26 @@ typedef struct ipu_account {
     bool has_unknown_turns; /* a loop whose turns are not known counts once */
 } ipu_account;
 
+typedef enum ipu_product_class {
+    IPU_MATMULS,
+    IPU_CONVOLUTIONS,
+    IPU_PRODUCT_CLASS_COUNT
+} ipu_product_class;
+
 typedef struct ipu_account_options {
-    double memory_share; /* of a tile, for the plan of a product */
-    double replicas;
-    ipu_precision half; /* of products of float16: HALF or MIXED */
+    struct {
+        double memory_share; /* of a tile, for a plan */
+        ipu_precision half;  /* of float16: HALF or MIXED */
+    } products[IPU_PRODUCT_CLASS_COUNT];
+    double replicas; /* 0: as many as `ipus` IPUs are enough for */
+    double ipus;
 } ipu_account_options;
+
+/* Whether the values and variables of a graph are so few that any order of its nodes
+ * fits into one IPU, with what products take. */
+bool ipu_account_is_small(const ipu_graph *graph, const ipu_chip *chip);
+/* Whether each IPU has room for what lies on it. */
+bool ipu_account_fits(const ipu_account *account, const ipu_chip *chip);
 
 /* Fails as ipu_pipeline_schedule does. Free with ipu_account_free, also after a
  * failure. */

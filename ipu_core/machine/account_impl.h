@@ -41,7 +41,7 @@ typedef struct ipu__accounting {
     ipu_ctx *ctx;
     const ipu_graph *graph;
     const ipu_chip *chip;
-    const ipu_account_options *options;
+    ipu_account_options options;
     ipu_account *out;
     ipu_arena arena;
     ipu_plans plans;

@@ -293,17 +293,18 @@ ipu_steps_normalize_grad(ipu_steps_call *call)
 /* --- products -------------------------------------------------------------------- */
 
 static ipu_product_plan
-plan_of(ipu_steps_call *call, const ipu_product *p)
+plan_of(ipu_steps_call *call, const ipu_product *p, double memory_share)
 {
     ipu_plans *plans = call->plans;
     for (size_t i = 0; i < plans->count; i++) {
-        if (memcmp(&plans->items[i].product, p, sizeof(*p)) == 0) {
+        if (plans->items[i].memory_share == memory_share &&
+            memcmp(&plans->items[i].product, p, sizeof(*p)) == 0) {
             return plans->items[i].plan;
         }
     }
-    ipu_planned planned = {
-        .product = *p,
-        .plan = ipu_product_plan_of(call->chip, p, call->options->memory_share)};
+    ipu_planned planned = {.product = *p,
+                           .memory_share = memory_share,
+                           .plan = ipu_product_plan_of(call->chip, p, memory_share)};
     if (call->status == IPU_OK) {
         call->status = IPU_ARRAY_PUSH(call->ctx, plans, planned);
     }
@@ -314,12 +315,18 @@ static void
 product(ipu_steps_call *call, ipu_product p, const ipu_type *type)
 {
     const ipu_chip *chip = call->chip;
-    p.precision = is_half(type) ? call->options->half : IPU_PRECISION_FLOAT;
+    ipu_op op = call->op;
+    bool is_conv = op == IPU_OP_ID_CONV || op == IPU_OP_ID_CONV_GRAD_INPUT ||
+                   op == IPU_OP_ID_CONV_GRAD_FILTER;
+    ipu_product_class class = is_conv ? IPU_CONVOLUTIONS : IPU_MATMULS;
+    p.precision =
+        is_half(type) ? call->options->products[class].half : IPU_PRECISION_FLOAT;
     if (ipu_product_check(call->ctx, &p) != IPU_OK) {
         ipu_ctx_clear(call->ctx); /* no elements */
         return;
     }
-    ipu_product_plan plan = plan_of(call, &p);
+    ipu_product_plan plan =
+        plan_of(call, &p, call->options->products[class].memory_share);
     double tiles = 1;
     for (int dim = 0; dim < IPU_PRODUCT_DIMS; dim++) {
         tiles *= (double)plan.split.parts[dim];

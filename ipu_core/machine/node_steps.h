@@ -12,6 +12,7 @@
 /* Equal products are planned once. */
 typedef struct ipu_planned {
     ipu_product product;
+    double memory_share;
     ipu_product_plan plan;
 } ipu_planned;
 

@@ -3,7 +3,8 @@
  * What is live. Nodes are numbered in program order; what a node holds comes after it. A
  * value is live from the number of its maker to that of its last user; where that lies
  * in a loop or a branch which the value comes from outside of, to the last number
- * inside. Views live in what they show. What a loop carries has one buffer: the next
+ * inside. Views live in what they show, and element-wise results in an operand that
+ * dies there. What a loop carries has one buffer: the next
  * value, and the node's result, lie where the parameter does.
  *
  * In a pipeline a value that another routine of its IPU uses lies in a ring, a slot for
@@ -77,6 +78,31 @@ share_carried(ipu__accounting *a, bool *is_shared)
                 a->home[next.index] == a->home[param.index]) {
                 is_shared[next.index] = next.index != param.index;
                 a->lives[param.index].last = a->ends[a->nodes[number].index];
+            }
+        }
+    }
+}
+
+/* An element-wise op writes its result over an operand that nobody uses after it. */
+static void
+overwrite(ipu__accounting *a)
+{
+    const ipu_graph *graph = a->graph;
+    for (uint32_t number = 1; number <= a->count; number++) {
+        const ipu_node_data *node = ipu_node_of(graph, a->nodes[number]);
+        uint32_t flags = ipu_node_flags(node);
+        uint32_t count = !(flags & IPU_OP_IN_PLACE)   ? 0
+                         : flags & IPU_OP_ELEMENTWISE ? node->input_count
+                                                      : 1;
+        for (uint32_t i = 0; i < count; i++) {
+            ipu_value value = ipu__machine_shown(graph, node->inputs[i]);
+            ipu__lifetime *life = &a->lives[value.index];
+            bool is_like = ipu_type_bytes(&ipu_value_of(graph, value)->type) ==
+                           ipu_type_bytes(&ipu_value_of(graph, node->outputs[0])->type);
+            if (is_like && life->last == number && life->first < number &&
+                a->home[value.index] == a->home[node->outputs[0].index]) {
+                life->last = number - 1;
+                break;
             }
         }
     }
@@ -263,6 +289,7 @@ ipu__machine_occupy(ipu__accounting *a)
     find_uses(a);
     share_carried(a, is_shared);
     IPU_TRY(keep_passages(a));
+    overwrite(a);
     for (uint32_t i = 0; i < values; i++) {
         ipu_value value = {i};
         const ipu__lifetime *life = &a->lives[i];

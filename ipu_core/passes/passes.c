@@ -37,8 +37,10 @@ ipu_status
 ipu_passes_run(ipu_ctx *ctx, ipu_graph *graph, const ipu_passes_options *options)
 {
     for (size_t i = 0; i < PASS_COUNT; i++) {
-        bool fuses =
-            passes[i].run == ipu_pass_fuse || passes[i].run == ipu_pass_attend;
+        bool fuses = passes[i].run == ipu_pass_fuse || passes[i].run == ipu_pass_attend;
+        if (passes[i].run == ipu_pass_fuse && options->read != NULL) {
+            IPU_TRY(options->read(options->reader, ctx, graph));
+        }
         if (fuses && !options->fuse) {
             continue;
         }

@@ -25,9 +25,14 @@ typedef ipu_status ipu_pass_fn(ipu_ctx *ctx, ipu_graph *graph);
 IPU_PASS_LIST(X)
 #undef X
 
+/* Sees the graph as it stands before it is fused for the CPU. */
+typedef ipu_status ipu_reader_fn(void *state, ipu_ctx *ctx, const ipu_graph *graph);
+
 typedef struct ipu_passes_options {
     bool verify;
-    bool fuse; /* false: leave the graph unfused (same bits, for tests) */
+    bool fuse;           /* false: leave the graph unfused (same bits, for tests) */
+    ipu_reader_fn *read; /* NULL: nobody does */
+    void *reader;
 } ipu_passes_options;
 
 ipu_status ipu_passes_run(ipu_ctx *ctx, ipu_graph *graph,

@@ -8,6 +8,17 @@ from ipu.tf.tensor_shape import TensorShape
 
 _T = TypeVar("_T")
 _Type = tuple[str, tuple[int, ...]]
+# the chip's values; shares of a tile for plans of matmuls and of convolutions; whether
+# these sum float16 in float16; replicas, 0: as the device's IPUs, which follow; whether
+# it is wanted of programs that fit, too
+AccountRequest = tuple[
+    tuple[float, ...],
+    tuple[float, float],
+    tuple[bool, bool],
+    float,
+    float,
+    bool,
+]
 _Resource = tuple[str, int, Sequence[_Type], str | None]
 
 # For type checkers alone: what tensors, variables and symbolic values share.
@@ -161,15 +172,9 @@ class Trace:
         fuse: bool = True,
         reference: bool = False,
         verify: bool = False,
+        ipu: AccountRequest | None = None,
     ) -> Program: ...
-    def account(
-        self,
-        chip: tuple[float, ...],
-        share: float,
-        half_partials: bool,
-        replicas: float,
-        /,
-    ) -> dict[str, Any]: ...
+    def account(self, request: AccountRequest, /) -> dict[str, Any]: ...
     scope: str | None
     @property
     def host(self) -> bool: ...
@@ -196,6 +201,7 @@ class Recorder:
     def node_count(self) -> int: ...
 
 class Program:
+    account: dict[str, Any] | None
     def run(self, inputs: Sequence[Any]) -> list[Tensor]: ...
     def rest(self) -> None: ...
     @property

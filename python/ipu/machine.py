@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ipu import _core
+from ipu._config.target import chip_values, target_of
 from ipu._reports.machine_account import Account as Account
 from ipu._text.arguments import as_int, as_ints
 from ipu._text.exports import export
-from ipu._text.suggestions import hint
 from ipu._text.tables import as_text
 
 __all__ = ["Account", "Machine", "ProductPlan", "estimate"]
@@ -126,23 +126,7 @@ class Machine:
     """
 
     def __init__(self, name: str = "gc200", **fields: float) -> None:
-        chips = _core.machine_chips()
-        if name not in chips:
-            raise ValueError(
-                f"There is no machine {name!r}.{hint(str(name), chips)} Machines are "
-                f"{', '.join(map(repr, chips))}."
-            )
-        names = [field for field, _, _ in _core.machine_fields()]
-        values = dict(zip(names, chips[name], strict=True))
-        for field, value in fields.items():
-            if field not in values:
-                raise TypeError(
-                    f"A machine has no field {field!r}.{hint(field, names)} Its fields "
-                    f"are {', '.join(names)}."
-                )
-            if isinstance(value, bool) or not isinstance(as_int(value), (int, float)):
-                raise TypeError(f"`{field}` must be a number. Received: {value!r}.")
-            values[field] = float(value)
+        values = chip_values(name, fields)
         self._name = name
         self._changes = fields
         self._values = values
@@ -333,8 +317,8 @@ def estimate(
     machine: Machine | str | None = None,
     samples: int | None = None,
     replicas: int = 1,
-    partials: str = "float32",
-    available_memory: float = 0.6,
+    partials: str | None = None,
+    available_memory: float | None = None,
 ) -> Account:
     """Tell what a function would cost on an IPU, without running it.
 
@@ -345,13 +329,17 @@ def estimate(
         function: A function, a ``tf.function``, or a model that is built.
         *specs: Its arguments: for each tensor a ``tf.TensorSpec``, a tensor or an
             array, whose values do not count; other arguments as they are.
-        machine: A machine or its name; None for "gc200".
+        machine: A machine or its name; None for the one that ``IPU_MACHINE`` or
+            ``IPUConfig.ipu_model`` names, else "gc200".
         samples: How many samples a call takes, for the rate; None for the first size of
             the first tensor, or of the elements of an infeed times how many it takes.
         replicas: How many replicas of the program run, each on IPUs of its own: their
             samples add up, and collectives take their time.
-        partials: The dtype of sums of products of float16: "float32" or "float16".
-        available_memory: The share of a tile that a product's plan may take.
+        partials: The dtype of sums of products of float16: "float32" or "float16"; None
+            for what ``matmuls`` and ``convolutions`` of the ``IPUConfig`` say, else
+            "float32".
+        available_memory: The share of a tile that a product's plan may take; None
+            for what they say, else 0.6.
 
     Raises:
         ValueError: A shape is not known, or an option is out of its range.
@@ -364,18 +352,33 @@ def estimate(
         (['matmul', 'add'], 32)
     """
     # tracing imports most of the package, which plans of products do not need
+    from ipu._device.devices import current_layout
     from ipu._reports.machine_account import check_sizes
     from ipu.tf import TensorSpec, nest
     from ipu.tf._functions.tracing import trace_alone
 
     if not callable(function):
         raise TypeError(f"`function` must be callable. Received: {function!r}.")
-    chosen = machine if isinstance(machine, Machine) else Machine(machine or "gc200")
-    if partials not in ("float32", "float16"):
-        raise ValueError(
-            f"`partials` must be 'float32' or 'float16'. Received: {partials!r}."
+    layout = current_layout()
+    target = target_of(None if layout is None else layout.options)
+    if isinstance(machine, Machine):
+        chosen = machine
+    else:
+        chosen = (
+            Machine(target.name, **target.fields)
+            if machine is None
+            else Machine(machine)
         )
-    _check_share(available_memory)
+    halves, shares = target.halves, target.shares
+    if partials is not None:
+        if partials not in ("float32", "float16"):
+            raise ValueError(
+                f"`partials` must be 'float32' or 'float16'. Received: {partials!r}."
+            )
+        halves = (partials == "float16",) * 2
+    if available_memory is not None:
+        _check_share(available_memory)
+        shares = (float(available_memory),) * 2
 
     def as_spec(given: Any) -> Any:
         if isinstance(given, TensorSpec) or not hasattr(given, "dtype"):
@@ -387,12 +390,27 @@ def estimate(
     check_sizes(given)
     (count,) = _checked({"replicas": replicas})
     trace = trace_alone(function, arguments)
-    found = trace.account(
-        chosen._chip, available_memory, partials == "float16", float(count)
-    )
+    request = (chosen._chip, shares, halves, float(count), 1.0, True)
+    found = trace.account(request)
     if samples is None and given and len(given[0].shape):
         samples = int(given[0].shape[0])
-    return Account(chosen, found, None if samples is None else samples * count, count)
+
+    def find_fixes(account: Account) -> list[Any]:
+        from ipu._reports.doctor import fixes_of_options
+
+        how: dict[str, Any] = {
+            "machine": chosen,
+            "samples": samples,
+            "replicas": count,
+            "partials": partials,
+            "available_memory": available_memory,
+        }
+        return fixes_of_options(
+            account, request, lambda **new: estimate(function, *specs, **{**how, **new})
+        )
+
+    all_samples = None if samples is None else samples * count
+    return Account(chosen, found, all_samples, count, find_fixes)
 
 
 def _check_share(available_memory: Any) -> None:

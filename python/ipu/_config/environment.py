@@ -18,6 +18,8 @@ _SWITCH = ("on", "off", "1", "0", "true", "false")
 _KNOWN = (
     "IPU_CPU_CLASS",
     "IPU_DEBUG",
+    "IPU_MACHINE",
+    "IPU_MEMORY",
     "IPU_NUM_IPUS",
     "IPU_NUM_THREADS",
     "IPU_SANITIZE",

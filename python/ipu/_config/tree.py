@@ -25,8 +25,8 @@ class Convolutions(Category):
 
     poplar_options = Option[_Options](
         {},
-        "String options such as availableMemoryProportion. Hardware only: sums are "
-        'float32 whatever partialsType says, so results are those of "float".',
+        "String options: availableMemoryProportion and partialsType change accounts. "
+        "Results do not change: sums are float32 whatever partialsType says.",
     )
 
 
@@ -100,7 +100,9 @@ class FloatingPointBehaviour(Category):
 class IOTiles(Category):
     """Tiles set apart for data that comes and goes."""
 
-    num_io_tiles = Option(0, "Number of tiles for I/O, 0 or 32 to 192.")
+    num_io_tiles = Option(
+        0, "Number of tiles for I/O, 0 or 32 to 192: in accounts the others compute."
+    )
     place_ops_on_io_tiles = Option(
         False, "Overlap I/O with computing; needs num_io_tiles > 0."
     )
@@ -110,10 +112,18 @@ class IOTiles(Category):
 
 
 class IPUModel(Category):
-    """The IPU that is modelled when the flag --use_ipu_model is set."""
+    """The IPU that accounts are for: what a program would cost there, and whether it
+    fits."""
 
+    enforce_memory = Option(
+        False,
+        "Refuse a program that does not fit into the IPU's memory; else there is a "
+        "warning. Of this simulation alone.",
+    )
     compile_ipu_code = Option(True, "Count the size of IPU code in the memory report.")
-    tiles_per_ipu = Option(0, "Number of tiles of an IPU; 0 for that of the version.")
+    tiles_per_ipu = Option(
+        0, "Number of tiles of an IPU in accounts; 0 for that of the version."
+    )
     version = Option("ipu2", 'Generation: "ipu1", "ipu2" or "ipu21".')
 
 
@@ -121,9 +131,7 @@ class Matmuls(Category):
     """Options of matrix products."""
 
     clear_pass_type = Option(False, "Do not tell the planner the pass. Hardware only.")
-    poplar_options = Option[_Options](
-        {}, "String options, as of convolutions. Hardware only."
-    )
+    poplar_options = Option[_Options]({}, "String options, as of convolutions.")
     same_bits_on_every_cpu = Option(
         False,
         "Give every float32 and float16 product the same bits on every class of CPU. "

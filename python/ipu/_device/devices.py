@@ -23,6 +23,7 @@ from ipu._config.enums import (
     StochasticRoundingBehaviour,
 )
 from ipu._config.flags import flags, max_ipus
+from ipu._config.target import Target, target_of
 from ipu._device import seed as _seed, strategy_state
 from ipu._device.ids import (
     allot,
@@ -41,6 +42,7 @@ from ipu._text.log import logger
 
 if TYPE_CHECKING:
     from ipu import _core
+    from ipu._core import AccountRequest
 
 __all__ = [
     "Device",
@@ -97,6 +99,7 @@ class Device:
         num_ipus: How many IPUs it has.
         hardware_ids: The single IPU that serves each device number.
         connection: When it is attached.
+        only_compiles: Whether programs are compiled for it and never run (PRE_COMPILE).
         options: All options in effect, or None without a configuration.
         is_retired: Whether it has been replaced or reset: what it has moves to the
             device that has its number then.
@@ -110,8 +113,10 @@ class Device:
         self.num_ipus = len(members)
         self.hardware_ids = tuple(members[position] for position in order)
         self.connection = layout.connection
+        self.only_compiles = self.connection is DeviceConnectionType.PRE_COMPILE
         self.options = layout.options
         self._overflow = layout.overflow
+        self._target: tuple[Target, AccountRequest | None] | None = None
         self._group = group_id(members, max_ipus())
         self._attached = False
         self._core: _core.Device | None = None
@@ -146,11 +151,6 @@ class Device:
     def attached(self) -> bool:
         """Whether the device has been attached."""
         return self._attached
-
-    @property
-    def only_compiles(self) -> bool:
-        """Whether programs are compiled and never run, their results being zeros."""
-        return self.connection is DeviceConnectionType.PRE_COMPILE
 
     @property
     def written_to(self) -> str:
@@ -227,6 +227,18 @@ class Device:
             with _runs.changed:
                 del where[token]
                 _runs.changed.notify_all()
+
+    @property
+    def target(self) -> tuple[Target, AccountRequest | None]:
+        """The IPU that it stands for, and the request for accounts of programs that are
+        compiled for it; None where nobody wants to know."""
+        if self._target is None:
+            target = target_of(self.options)
+            is_told = flags().log_cycle_count >= 0
+            wanted = is_told or target.memory != "off"
+            request = target.request(self.num_ipus, is_told) if wanted else None
+            self._target = (target, request)
+        return self._target
 
     def wait_for_runs(self) -> None:
         """Wait for the end of the programs that are running now, not of later ones."""

@@ -15,6 +15,7 @@ from ipu._reports.timetable.boxes import Window, boxes_of
 from ipu._text.tables import as_html, as_text, duration
 
 if TYPE_CHECKING:
+    from ipu._reports.doctor import Fix
     from ipu._reports.timetable.table import Recorded, Timetable
     from ipu.machine import Machine
 
@@ -303,7 +304,13 @@ def _at(node: tuple[Any, ...] | None) -> str:
     return f"{name} ({line})" if line else name
 
 
-def _size(count: float) -> str:
+def size_text(count: float) -> str:
+    """Give a number of bytes with a unit.
+
+    Example:
+        >>> size_text(638976)
+        '624.0 KiB'
+    """
     for unit in ("B", "KiB", "MiB"):
         if count < 1024:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
@@ -341,8 +348,10 @@ class Account:
         found: dict[str, Any],
         samples: int | None = None,
         replicas: int = 1,
+        find_fixes: Callable[[Account], list[Fix]] | None = None,
     ) -> None:
         self.machine = machine
+        self._find_fixes = find_fixes
         self.samples = samples
         self.replicas = replicas
         self.cycles: float = found["cycles"]
@@ -406,10 +415,34 @@ class Account:
 
         Example:
             >>> account = ipu.machine.estimate(tf.nn.relu, tf.TensorSpec([4096]))
-            >>> account.memory.live  # input and result
-            32768.0
+            >>> account.memory.live  # the result lies where the operand was
+            16384.0
         """
         return max(self.memories, key=lambda memory: memory.max_tile)
+
+    def fixes(self) -> list[Fix]:
+        """Find changes that make a program fit: each is estimated.
+
+        Of a function these are options of its products; of a model
+        (``Model.account``) also smaller batches, recomputation, offloading, other
+        schedules and more IPUs.
+
+        Returns:
+            Changes, a list of ``Fix``: first those that leave results as they are, the
+            fastest first. [] where it fits.
+
+        Example:
+            >>> spec = tf.TensorSpec([512, 512])
+            >>> small = ipu.machine.Machine("bow", tiles=64, tile_bytes=100_000)
+            >>> account = ipu.machine.estimate(tf.matmul, spec, spec, machine=small)
+            >>> account.memory.fits, [fix.note for fix in account.fixes()]
+            (False, [''])
+        """
+        if self._find_fixes is None or all(memory.fits for memory in self.memories):
+            return []
+        from ipu._reports.doctor import best_first
+
+        return best_first(self._find_fixes(self))
 
     @property
     def seconds(self) -> float:
@@ -624,12 +657,12 @@ class Account:
             ("tiles at work", f"{self.utilisation:.0%}"),
             (
                 "fullest tile",
-                f"{_size(memory.max_tile)} of {_size(memory.tile_bytes)}{on}: "
+                f"{size_text(memory.max_tile)} of {size_text(memory.tile_bytes)}{on}: "
                 f"{verdict}",
             ),
-            ("variables", _size(memory.variables)),
-            ("live at most", f"{_size(memory.live)}, at {memory.at}"),
-            ("remote", _size(memory.remote) if memory.remote else ""),
+            ("variables", size_text(memory.variables)),
+            ("live at most", f"{size_text(memory.live)}, at {memory.at}"),
+            ("remote", size_text(memory.remote) if memory.remote else ""),
             ("estimated", f"{self.estimated_share:.0%} of the cycles"),
         ]
         for pipeline in self.pipelines:
@@ -659,7 +692,7 @@ class Account:
                         str(stage),
                         str(ipu),
                         *(f"{n:,.0f}" for n in cycles),
-                        f"{_size(memory.max_tile)}{verdict}",
+                        f"{size_text(memory.max_tile)}{verdict}",
                     ]
                 )
             tables.append(rows)

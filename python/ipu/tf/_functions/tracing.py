@@ -13,7 +13,7 @@ import sys
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from ipu._text.log import logger
 from ipu.tf import nest
 from ipu.tf._tensor.operation import Operation
 from ipu.tf.tensor_spec import TensorSpec
+
+if TYPE_CHECKING:
+    from ipu._config.target import Target
 
 
 class _Result(NamedTuple):
@@ -56,6 +59,8 @@ class Build:
         only_compiles: Whether it is compiled and never run.
         pretends: Called with that number in place of a run.
         write: Writes the program to a folder; None where it is written, or not to be.
+        diagnose: Makes an account that knows what would make the program fit into an
+            IPU; None where nobody can.
         is_account: Whether the graph is for an account: nodes get the names of the
             layers that they come from, and what queues move is there.
     """
@@ -82,6 +87,7 @@ class Build:
         self.only_compiles = False
         self.pretends: list[Callable[[int], None]] = []
         self.write: Callable[[], None] | None = None
+        self.diagnose: Callable[[], Any] | None = None
         self.is_account = False
         self.notes: dict[Any, Any] = {}  # of those who add things, by themselves
 
@@ -305,11 +311,17 @@ def trace_program(
     trace, structure, results, output_specs = _trace(
         fn, tuple(specs), host, build, then
     )
+    on_ipu = build.runs and device is not None and not host
+    target, request = device.target if on_ipu and device else (None, None)
     program = trace.compile(
         device=None if device is None else device.core,
         verify=flags().enable_hlo_verifier,
+        ipu=request,
     )
     program.name = build.name
+    if program.account is not None and target is not None:
+        _tell_account(program.account, target, build)
+    build.diagnose = None
     for check in build.checks:
         check(program.replicas)
     build.only_compiles = device is not None and device.only_compiles and not host
@@ -329,8 +341,6 @@ def trace_program(
             output_specs,
             structure,
         )
-    if device is not None and not host and flags().log_cycle_count >= 0:
-        _tell_cycles(trace, device, build, program.replicas)
     if program.replicas > 1 and build.runs:
         logger.info(
             "Automatically replicating the TensorFlow model by a factor of %d.",
@@ -339,18 +349,15 @@ def trace_program(
     return TracedProgram(program, structure, output_specs, results, build)
 
 
-# the chips of the machine's model, by what configurations call them
-_CHIPS = {"ipu1": "gc2", "ipu2": "gc200", "ipu21": "bow"}
+def _tell_account(account: dict[str, Any], target: Target, build: Build) -> None:
+    """Tell what a program takes on an IPU, as far as somebody asked."""
+    if flags().log_cycle_count >= 0:
+        cycles = account["cycles"]
+        build.after.append(lambda: logger.info("Cycle count: %d", cycles))
+    if target.memory != "off":
+        from ipu._reports import doctor
 
-
-def _tell_cycles(
-    trace: _core.Trace, device: devices.Device, build: Build, replicas: int
-) -> None:
-    """Log after each run how many cycles an IPU would have taken."""
-    version = (device.options or {}).get("ipu_model.version", "")
-    chip = tuple(_core.machine_chips()[_CHIPS.get(version, "gc200")])
-    cycles = trace.account(chip, 0.6, True, float(replicas))["cycles"]
-    build.after.append(lambda: logger.info("Cycle count: %d", cycles))
+        doctor.examine(build.name, account, target, build.diagnose)
 
 
 def scratch_trace(

@@ -31,6 +31,7 @@ from ipu.tf.dtypes import NARROW
 # of a Mk2 IPU: 62.5 TFLOP/s in float32, 47.5 TB/s between its memory and its tiles
 # (Graphcore, IPU-M2000 data sheet)
 _FLOPS_PER_BYTE = 62.5 / 47.5
+_COSTS = ("operations", "cycles", "memory")
 _BATCH_SIZE = 32
 
 
@@ -129,6 +130,7 @@ def auto_stages(
     batch_size: int | None = None,
     assign: bool = True,
     flops_per_byte: float = _FLOPS_PER_BYTE,
+    by: str = "operations",
 ) -> StageSplit:
     """Split a model into pipeline stages so that the slowest costs as little as can be.
 
@@ -143,12 +145,16 @@ def auto_stages(
         batch_size: Samples in a batch; None for what the model's input says, else 32.
         assign: Whether the model gets the stages.
         flops_per_byte: How many operations a byte that is moved counts for.
+        by: What a layer costs: "operations", on any computer; or of an IPU (see
+            :func:`ipu.machine.estimate`) "cycles", or "memory": its weights and what
+            is live at most.
 
     Returns:
         The split, which prints as a table and says what other splits lose against it.
 
     Raises:
-        ValueError: ``n`` is not a positive integer, or there are not so many stages.
+        ValueError: ``n`` is not a positive integer, there are not so many stages, or
+            ``by`` is none of these.
         RuntimeError: The model is not built, or its layers are not known.
 
     Source: the linear partition problem, by dynamic programming (S. S. Skiena, The
@@ -173,22 +179,28 @@ def auto_stages(
             f"{getattr(model, 'name', model)!r}. Call it on data, or "
             "build(input_shape), first."
         )
+    if by not in _COSTS:
+        raise ValueError(
+            f"`by` must be one of {', '.join(map(repr, _COSTS))}. Received: {by!r}."
+        )
     model._assert_has_calls("make")
     with model._scope():
-        flat = flatten(model, _tree_of(model, itertools.repeat(0)), True)
+        flat = flatten(model, tree_of(model, itertools.repeat(0)), True)
         first = flat.graph.inputs[0].shape[0] if flat.graph.inputs else None
-        calls = costs_of(flat, batch_size or first or _BATCH_SIZE)
+        calls = costs_of(flat, batch_size or first or _BATCH_SIZE, by)
     weights = [call.flops + flops_per_byte * call.bytes for call in calls]
+    if by != "operations":
+        weights = [call.on_ipu for call in calls]
     stages = _best_split(weights, n, _kept_together(flat))
     if assign:
-        model._assign_stages(_tree_of(model, iter(stages)))
+        model._assign_stages(tree_of(model, iter(stages)))
     return StageSplit(stages, calls, flops_per_byte)
 
 
-def _tree_of(model: Any, supply: Iterator[int]) -> StageTree:
+def tree_of(model: Any, supply: Iterator[int]) -> StageTree:
     """Stages from a flat list in the form of a model."""
     return [
-        _tree_of(unit.layer, supply) if is_nested(unit) else next(supply)
+        tree_of(unit.layer, supply) if is_nested(unit) else next(supply)
         for unit in model._stage_units()
     ]
 
@@ -285,20 +297,24 @@ class CallCost(NamedTuple):
         name: The name of the layer.
         flops: Operations; a multiply-add counts as two.
         bytes: What ops read and write.
+        on_ipu: Cycles, or bytes of memory, of an IPU; 0 where nobody asked.
     """
 
     name: str
     flops: float
     bytes: float
+    on_ipu: float
 
 
-def costs_of(flat: FlatModel, batch_size: int) -> list[CallCost]:
+def costs_of(
+    flat: FlatModel, batch_size: int, by: str = "operations"
+) -> list[CallCost]:
     """Find what the calls of a model cost.
 
     Each is traced alone: its results, the gradients of its weights, and those of what
     it takes from other layers.
     """
-    return [_cost(flat, call, batch_size) for call in flat.calls]
+    return [_cost(flat, call, batch_size, by) for call in flat.calls]
 
 
 def _spec(symbol: KerasTensor, batch_size: int) -> tf.TensorSpec:
@@ -306,7 +322,7 @@ def _spec(symbol: KerasTensor, batch_size: int) -> tf.TensorSpec:
     return tf.TensorSpec(sizes, NARROW.get(symbol.dtype.name, symbol.dtype))
 
 
-def _cost(flat: FlatModel, call: StageCall, batch_size: int) -> CallCost:
+def _cost(flat: FlatModel, call: StageCall, batch_size: int, by: str) -> CallCost:
     node = call.node
     layer = node.layer
     symbols = list({id(s): s for s in node.keras_inputs}.values())
@@ -336,4 +352,11 @@ def _cost(flat: FlatModel, call: StageCall, batch_size: int) -> CallCost:
     program = function.trace_program(body, specs, device=current_device()).program
     # a view, such as Flatten, is copied here alone, since it is a result
     is_view = " kernel " not in program.text
-    return CallCost(str(layer.name), program.flops, 0.0 if is_view else program.bytes)
+    on_ipu = 0.0
+    if by != "operations":
+        from ipu.machine import estimate
+
+        account = estimate(body, *specs)
+        on_ipu = account.cycles if by == "cycles" else account.memory.total
+    moved = 0.0 if is_view else program.bytes
+    return CallCost(str(layer.name), program.flops, moved, on_ipu)

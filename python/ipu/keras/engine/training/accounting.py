@@ -4,15 +4,22 @@ traced over queues that hold nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 from ipu import machine as machines, tf
+from ipu._config.target import target_of
+from ipu._device.devices import current_layout
+from ipu._reports.doctor import Fix, fix_of, fixes_of_options
 from ipu._reports.machine_account import check_sizes
+from ipu.gradient_accumulation import GradientAccumulationReductionMethod as Method
 from ipu.ipu_infeed_queue import IPUInfeedQueue
 from ipu.ipu_outfeed_queue import IPUOutfeedQueue
 from ipu.keras._types import Nest
+from ipu.keras.engine.pipelines.auto_stages import auto_stages, tree_of
 from ipu.keras.engine.training.execution import make_steps, settle
+from ipu.ops import pipelining_ops
 
 
 def account_of(
@@ -49,11 +56,37 @@ def account_of(
     element = tf.nest.map_structure(as_spec, element)
     check_sizes(tf.nest.flatten(element))
     mode = "train" if training else "predict"
+    return account_of_step(model, mode, element, machine, options)
+
+
+def account_of_step(
+    model: Any, mode: str, element: Nest, machine: Any, options: dict[str, Any]
+) -> machines.Account:
+    """Make the account of a step, which knows what makes it fit.
+
+    Args:
+        model: The model.
+        mode: "train", "test" or "predict".
+        element: The spec of an element of the data.
+        machine: See ``ipu.machine.estimate``.
+        options: More of its arguments.
+    """
+    account = _account(model, mode, element, machine, options)
+    account._find_fixes = functools.partial(
+        fixes_of_model, model, mode, element, machine=machine, options=options
+    )
+    return account
+
+
+def _account(
+    model: Any, mode: str, element: Nest, machine: Any, options: dict[str, Any]
+) -> machines.Account:
+    """The account of an update, or of an execution where nothing is trained."""
     queue = tf.data.Dataset.from_generator(lambda: (), output_signature=element)
     model._prepare(mode, queue.element_spec)
     execution = settle(model, mode, replicas=1)
     count = execution.per_update
-    if execution.is_pipelined and not training:
+    if execution.is_pipelined and mode != "train":
         asked = model._steps_per_execution
         count = model._timetable(False, asked if asked > 1 else None).micro_batches
     steps = make_steps(model, mode, execution, count)
@@ -61,8 +94,188 @@ def account_of(
     def program() -> None:
         steps.build(count, IPUInfeedQueue(queue), IPUOutfeedQueue(), 0)
 
-    options.setdefault("samples", count * int(tf.nest.flatten(element)[0].shape[0]))
+    rows = int(tf.nest.flatten(element)[0].shape[0])
+    options = {"samples": count * rows, **options}
     return machines.estimate(program, machine=machine, **options)
+
+
+# --- what makes a model fit -----------------------------------------------------------
+
+_MOST_IPUS = 16
+
+
+class _Change(NamedTuple):
+    """A change of a model, and of what it is given.
+
+    Attributes:
+        text: What to do.
+        note: How results change.
+        attributes: Of the model.
+        parts: A batch becomes so many.
+        stages: Into how many stages the model is cut anew; 0: as it is.
+    """
+
+    text: str
+    note: str
+    attributes: dict[str, Any]
+    parts: int = 1
+    stages: int = 0
+
+
+def fixes_of_model(
+    model: Any,
+    mode: str,
+    element: Nest,
+    before: machines.Account,
+    machine: Any,
+    options: dict[str, Any],
+) -> list[Fix]:
+    """Find what makes a step of a model fit; of changes of one kind the smallest."""
+    found = []
+    for kind in _changes(model, mode, element):
+        for change in kind:
+            fix = _tried(model, mode, element, before, machine, options, change)
+            if fix is not None:
+                found.append(fix)
+                break
+    layout = current_layout()
+    target = target_of(None if layout is None else layout.options)
+    return found + fixes_of_options(
+        before,
+        target.request(),
+        lambda **new: _account(model, mode, element, machine, {**options, **new}),
+    )
+
+
+def _tried(
+    model: Any,
+    mode: str,
+    element: Nest,
+    before: machines.Account,
+    machine: Any,
+    options: dict[str, Any],
+    change: _Change,
+) -> Fix | None:
+    # not by setattr: the program that is compiled now stays the model's
+    attributes = vars(model)
+    names = (*change.attributes, *_STAGES)
+    kept = {name: attributes[name] for name in names}
+
+    def part(spec: tf.TensorSpec) -> tf.TensorSpec:
+        return tf.TensorSpec(
+            [spec.shape[0] // change.parts, *spec.shape[1:]], spec.dtype
+        )
+
+    try:
+        if change.stages:
+            split = auto_stages(model, change.stages, assign=False, by="memory")
+            attributes["_assigned_stages"] = tree_of(model, iter(split.stages))
+            attributes["_stages_reset"] = False
+            attributes["_pipelining_device_mapping"] = None
+        attributes.update(change.attributes)
+        smaller = tf.nest.map_structure(part, element)
+        after = _account(model, mode, smaller, machine, options)
+    except (ValueError, NotImplementedError, RuntimeError, tf.errors.OpError):
+        return None  # the model, or its schedule, cannot have the change
+    finally:
+        attributes.update(kept)
+    return fix_of(before, after, change.text, change.note)
+
+
+_STAGES = ("_assigned_stages", "_stages_reset", "_pipelining_device_mapping")
+
+
+def _changes(model: Any, mode: str, element: Nest) -> Iterator[list[_Change]]:
+    """Changes by kind, of each kind the smallest first."""
+    batch = int(tf.nest.flatten(element)[0].shape[0])
+    parts = [n for n in (2, 4, 8, 16, 32, 64, 128, 256) if batch % n == 0]
+    trains = mode == "train"
+    is_pipelined = model._is_pipelined()
+    if is_pipelined:
+        yield from _changes_of_pipeline(model, trains)
+        name = "_pipelining_steps"
+        text = "set_pipelining_options({}"
+    else:
+        name = "_accumulation_steps"
+        text = "set_gradient_accumulation_options({}"
+    count = getattr(model, name) or 1
+    reduction = model._accumulation_reduction
+    notes = []
+    if count == 1:  # the gradient of a batch is that of the mean over its parts
+        reduction = Method.MEAN
+        text += ', gradient_accumulation_reduction_method="mean"'
+    elif reduction is Method.SUM:
+        notes.append("gradients are sums over more batches")
+    if any(_normalises(layer) for layer in model._flatten_layers()):
+        notes.append("batch normalisation sees the smaller batches")
+    yield [
+        _Change(
+            f"batches of {batch // n}, {text.format(count * n)})",
+            ", ".join(notes),
+            {name: count * n, "_accumulation_reduction": reduction},
+            n,
+        )
+        if trains
+        else _Change(f"batches of {batch // n}", "", {}, n)
+        for n in parts
+    ]
+    stages = model._stage_count() if is_pipelined else 1
+    yield [
+        _Change(
+            f"ipu.auto_stages(model, {n}, by='memory'), "
+            f"set_pipelining_options({max(count, 2 * n)})",
+            "" if count >= 2 * n else "an update belongs to more batches",
+            {"_pipelining_steps": -(-max(count, 2 * n) // (2 * n)) * 2 * n},
+            stages=n,
+        )
+        for n in (2, 4, 8, 16)
+        if stages < n <= _MOST_IPUS
+    ]
+
+
+def _normalises(layer: Any) -> bool:
+    """Whether it is a batch normalisation."""
+    return "BatchNormalization" in (base.__name__ for base in type(layer).__mro__)
+
+
+def _changes_of_pipeline(model: Any, trains: bool) -> Iterator[list[_Change]]:
+    given = model._pipelining_kwargs
+
+    def change(*texts: str, **new: Any) -> _Change:
+        text = f"set_pipelining_options({', '.join(texts)})"
+        return _Change(text, "", {"_pipelining_kwargs": {**given, **new}})
+
+    # it needs allow_recompute = True in the IPUConfig, too
+    recompute = "recomputation_mode=RecomputationMode.Auto"
+    mode = pipelining_ops.RecomputationMode.Auto
+    offload = "offload_activations=True"
+    if not trains:
+        return
+    if given.get("recomputation_mode") is None:
+        yield [change(recompute, recomputation_mode=mode)]
+    if not given.get("offload_activations"):
+        yield [change(offload, offload_activations=True)]
+        yield [
+            change(
+                recompute, offload, recomputation_mode=mode, offload_activations=True
+            )
+        ]
+    for name in (
+        "offload_gradient_accumulation_buffers",
+        "offload_weight_update_variables",
+    ):
+        if not given.get(name):
+            yield [change(f"{name}=True", **{name: True})]
+    asked = given.get("pipeline_schedule")
+    for schedule in ("Interleaved", "1F1B", "Sequential"):
+        if asked is None or str(asked) != schedule:
+            text = f'pipeline_schedule="{schedule}"'
+            yield [
+                change(
+                    text,
+                    pipeline_schedule=pipelining_ops.PipelineSchedule.parse(schedule),
+                )
+            ]
 
 
 def _targets_like(model: Any, of_batch: Callable[[Any], tf.TensorSpec]) -> Nest:

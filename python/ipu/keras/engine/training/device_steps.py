@@ -26,7 +26,14 @@ if TYPE_CHECKING:
 
 
 class Steps:
-    """The body of a device program, whose outfeed gets the results as they are."""
+    """The body of a device program, whose outfeed gets the results as they are.
+
+    Attributes:
+        diagnose: Makes the account of a step, for the spec of its elements; None where
+            nobody can.
+    """
+
+    diagnose: Callable[[Nest], Any] | None = None
 
     def build(
         self, count: Any, infeed: IPUInfeedQueue, outfeed: IPUOutfeedQueue, rows: int

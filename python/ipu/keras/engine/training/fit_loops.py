@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -31,6 +32,13 @@ from ipu.tf._functions.signature import key_of
 
 if TYPE_CHECKING:
     from ipu.keras.engine.training.trainer import Trainer
+
+
+def _diagnose(model: Trainer, mode: str, element: Nest) -> Any:
+    """The account of a step, which few programs ask for."""
+    from ipu.keras.engine.training.accounting import account_of_step
+
+    return account_of_step(model, mode, element, None, {})
 
 
 class Run:
@@ -131,8 +139,11 @@ class Run:
         program: Program = model._programs.take(
             model, mode, key_of(spec), weights, count, self.execution, make=make
         )
+        execution = self.execution
+        steps = make_steps(model, mode, execution, plan.per_execution, class_weight)
+        steps.diagnose = functools.partial(_diagnose, model, mode)
         program.begin(
-            make_steps(model, mode, self.execution, plan.per_execution, class_weight),
+            steps,
             dataset,
             None if self._has_calls_of_replicas else self._reduced,
             of_pass,

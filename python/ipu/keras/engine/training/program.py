@@ -30,6 +30,7 @@ from ipu.keras.engine.training.step_plan import Pace
 from ipu.keras.engine.training.watching import Arrivals, Loop
 from ipu.tf._functions.blocks import part_of_step
 from ipu.tf._functions.function import DeviceFunction
+from ipu.tf._functions.tracing import current_build
 from ipu.tf._tensor.methods import WeakMethod
 
 Array = np.ndarray[Any, Any]
@@ -160,6 +161,9 @@ class _Body:
     def _trace(self, count: Any) -> None:
         assert self._steps is not None
         self._steps.build(count, self._infeed, self.outfeed, self._rows)
+        if self._steps.diagnose is not None:
+            spec = self._infeed._structure
+            current_build().diagnose = functools.partial(self._steps.diagnose, spec)
         self._arrange = self._steps.arrangement()
         structure = self.outfeed._structure
         places = list(range(len(tf.nest.flatten(structure))))

@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: MIT
+"""Programs that do not fit into an IPU: told when they are compiled, with changes that
+make them fit, each tried here as it says."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ipu
+from ipu import keras, tf
+from ipu._config.target import target_of
+from ipu.machine import Machine, estimate
+from ipu.pipelining_ops import RecomputationMode
+
+SMALL = Machine("gc200", tiles=8, tile_bytes=200_000)
+
+
+@pytest.fixture(autouse=True)
+def _reset(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.delenv("IPU_MEMORY", raising=False)
+    monkeypatch.delenv("IPU_MACHINE", raising=False)
+    yield
+    ipu.config.reset_ipu_configuration()
+
+
+def convolutional(norm: bool = False) -> Any:
+    layers = keras.layers
+    model = keras.Sequential(
+        [
+            keras.Input((16, 16, 3)),
+            layers.Conv2D(16, 3, padding="same", activation="relu"),
+            *([layers.BatchNormalization()] if norm else []),
+            layers.Conv2D(16, 3, padding="same", activation="relu"),
+            layers.MaxPooling2D(),
+            layers.Conv2D(32, 3, padding="same", activation="relu"),
+            layers.GlobalAveragePooling2D(),
+            layers.Dense(4),
+        ]
+    )
+    model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    return model
+
+
+def configure(**options: Any) -> None:
+    config = ipu.config.IPUConfig()
+    config.auto_select_ipus = 1
+    config.ipu_model.tiles_per_ipu = 8
+    for name, value in options.items():
+        setattr(config.ipu_model, name, value)
+    config.configure_ipu_system()
+
+
+X = np.zeros((256, 16, 16, 3), np.float32)
+Y = np.zeros(256, np.int32)
+
+
+def fit(model: Any, batch: int = 128) -> None:
+    model.fit(X, Y, batch_size=batch, verbose=0)
+
+
+def test_fixes_do_what_they_say() -> None:
+    model = convolutional()
+    account = model.account(batch_size=128, machine=SMALL)
+    assert not account.memory.fits
+    fixes = account.fixes()
+    assert [fix.price for fix in fixes] == sorted(fix.price for fix in fixes)
+    smaller = next(fix for fix in fixes if "accumulation" in fix.change)
+    batch, count = map(int, re.findall(r"\d+", smaller.change)[:2])
+    assert batch * count == 128 and smaller.note == ""
+    model.set_gradient_accumulation_options(
+        count, gradient_accumulation_reduction_method="mean"
+    )
+    after = model.account(batch_size=batch, machine=SMALL)
+    assert after.memory.fits and after.memory.max_tile == smaller.max_tile
+    assert after.seconds == pytest.approx(smaller.price * account.seconds)
+    assert account.memory.max_tile - smaller.saves == smaller.max_tile
+    # the next larger micro-batch does not fit
+    model.set_gradient_accumulation_options(count // 2)
+    assert not model.account(batch_size=2 * batch, machine=SMALL).memory.fits
+    model.set_gradient_accumulation_options(1)
+    split = next((fix for fix in fixes if "auto_stages" in fix.change), None)
+    if split is not None:
+        stages = int(re.findall(r"model, (\d+)", split.change)[0])
+        ipu.auto_stages(model, stages, by="memory")
+        model.set_pipelining_options(
+            int(re.findall(r"options\((\d+)", split.change)[0])
+        )
+        pipelined = model.account(batch_size=128, machine=SMALL)
+        assert pipelined.memory.max_tile == split.max_tile
+        assert all(memory.fits for memory in pipelined.memories)
+
+
+def test_what_changes_results_says_so_and_comes_last() -> None:
+    account = convolutional(norm=True).account(batch_size=128, machine=SMALL)
+    notes = [bool(fix.note) for fix in account.fixes()]
+    assert any(notes) and notes == sorted(notes)
+    assert "batch normalisation" in " ".join(fix.note for fix in account.fixes())
+    fitting = convolutional().account(batch_size=1, machine="bow")
+    assert fitting.memory.fits and fitting.fixes() == []
+
+
+def test_pipelines_recompute_and_offload() -> None:
+    layers = keras.layers
+    model = keras.SequentialPipelineModel(
+        [
+            [layers.Dense(256, "relu", input_shape=(64,)), layers.Dense(256, "tanh")],
+            [layers.Dense(256, "relu"), layers.Dense(4)],
+        ],
+        16,
+    )
+    model.compile("sgd", "mse")
+    batch = tf.TensorSpec([64, 64]), tf.TensorSpec([64, 4])
+    whole = model.account(*batch, machine=Machine("gc200", tiles=16))
+    size = 0.9 * whole.memory.max_tile
+    machine = Machine("gc200", tiles=16, tile_bytes=size)
+    account = model.account(*batch, machine=machine)
+    fixes = {fix.change: fix for fix in account.fixes()}
+    offload = fixes["set_pipelining_options(offload_activations=True)"]
+    assert offload.price > 1
+    kept = dict(model._pipelining_kwargs)
+    model.set_pipelining_options(16, offload_activations=True)
+    after = model.account(*batch, machine=machine)
+    assert after.memory.fits and after.memory.max_tile == offload.max_tile
+    model._pipelining_kwargs = kept
+    recompute = next(f for f in fixes if "recomputation_mode" in f and "," not in f)
+    model.set_pipelining_options(16, recomputation_mode=RecomputationMode.Auto)
+    after = model.account(*batch, machine=machine)
+    assert after.memory.max_tile == fixes[recompute].max_tile
+    assert all(memory.fits for memory in after.memories)
+
+
+def test_a_warning_when_it_is_compiled() -> None:
+    configure()
+    with ipu.ipu_strategy.IPUStrategy().scope():
+        model = convolutional()
+        with pytest.warns(UserWarning, match="does not fit into an IPU") as seen:
+            fit(model)
+        text = str(seen[0].message)
+        for part in (
+            "Machine('gc200', tiles=8",
+            "always live",
+            "float32[128,16,16,16]",
+            "conv2d",
+            __file__,
+            "set_gradient_accumulation_options",
+            "IPU_MEMORY=enforce",
+        ):
+            assert part in text, part
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            fit(model)  # said once: the program is kept
+            fit(model, 4)
+
+
+def test_diagnosing_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    weights = []
+    for memory in ("off", "warn"):
+        monkeypatch.setenv("IPU_MEMORY", memory)
+        configure()
+        tf.random.set_seed(3)
+        with ipu.ipu_strategy.IPUStrategy().scope():
+            model = convolutional(norm=True)
+            before = {
+                name: getattr(model, name)
+                for name in ("_pipelining_steps", "_assigned_stages", "_stages_reset")
+            }
+            x = np.random.default_rng(0).normal(size=X.shape).astype(np.float32)
+            with warnings.catch_warnings(record=True) as seen:
+                warnings.simplefilter("always")
+                model.fit(x, Y, batch_size=128, verbose=0)
+            assert any("does not fit" in str(one.message) for one in seen) == (
+                memory == "warn"
+            )
+            for name, value in before.items():
+                assert getattr(model, name) == value
+            weights.append(model.get_weights())
+        ipu.config.reset_ipu_configuration()
+    for a, b in zip(*weights, strict=True):
+        assert a.tobytes() == b.tobytes()
+
+
+def test_memory_is_enforced(monkeypatch: pytest.MonkeyPatch) -> None:
+    configure(enforce_memory=True)
+    with ipu.ipu_strategy.IPUStrategy().scope():
+        model = convolutional()
+        with pytest.raises(
+            tf.errors.ResourceExhaustedError, match="does not fit into an IPU"
+        ) as raised:
+            fit(model)
+        assert "enforce_memory = False" in str(raised.value)
+        fit(model, 4)  # and goes on
+        monkeypatch.setenv("IPU_MEMORY", "off")
+    configure(enforce_memory=True, compile_ipu_code=False)  # another configuration
+    with ipu.ipu_strategy.IPUStrategy().scope(), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fit(convolutional())
+
+
+def test_functions_are_told_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    @tf.function(jit_compile=True)
+    def large(x: Any) -> Any:
+        return tf.matmul(tf.nn.relu(tf.matmul(x, x)), x)
+
+    configure(enforce_memory=True)
+    strategy = ipu.ipu_strategy.IPUStrategy()
+    with strategy.scope(), pytest.raises(tf.errors.ResourceExhaustedError) as raised:
+        strategy.run(large, [tf.ones((1024, 1024))])
+    assert "ipu.machine.estimate" in str(raised.value)
+    # where nobody speaks of an IPU, nobody is told
+    ipu.config.reset_ipu_configuration()
+    monkeypatch.setenv("IPU_MACHINE", "gc200,tiles=8")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        large(tf.ones((1024, 1024)))
+    monkeypatch.setenv("IPU_MEMORY", "enforce")
+    ipu.config.reset_ipu_configuration()
+    with strategy.scope(), pytest.raises(tf.errors.ResourceExhaustedError):
+        strategy.run(large, [tf.ones((1040, 1040))])
+
+
+def test_options_of_products_change_accounts_and_nothing_else() -> None:
+    spec = tf.TensorSpec([4096, 4096], tf.float16)
+    plain = estimate(tf.matmul, spec, spec)
+    config = ipu.config.IPUConfig()
+    config.auto_select_ipus = 1
+    config.matmuls.poplar_options = {"availableMemoryProportion": "0.1"}
+    config.configure_ipu_system()
+    tight = estimate(tf.matmul, spec, spec)
+    assert tight.memory.temporary < plain.memory.temporary
+    assert tight.cycles > plain.cycles
+    config.matmuls.poplar_options = {"partialsType": "half"}
+    config.configure_ipu_system()
+    assert estimate(tf.matmul, spec, spec).cycles < plain.cycles
+    # an argument comes before the configuration
+    same = estimate(tf.matmul, spec, spec, partials="float32")
+    assert same.cycles == plain.cycles
+    config.ipu_model.version = "ipu21"
+    config.io_tiles.num_io_tiles = 32
+    config.configure_ipu_system()
+    account = estimate(tf.nn.relu, spec)
+    assert repr(account.machine) == "Machine('bow', tiles=1440.0)"
+
+
+def test_which_ipu_is_meant() -> None:
+    assert target_of(None, {}).name == "gc200"
+    assert target_of(None, {}).memory == "off"
+    options = {"ipu_model.version": "ipu1", "ipu_model.tiles_per_ipu": 100}
+    assert target_of(options, {}).request()[0] == Machine("gc2", tiles=100)._chip
+    given = target_of(options, {"IPU_MACHINE": "c600"})
+    assert given.request()[0] == Machine("c600")._chip and given.memory == "warn"
+    with pytest.raises(ValueError, match="IPU_MACHINE=bow,tiles is not a machine"):
+        target_of(None, {"IPU_MACHINE": "bow,tiles"})
+    with pytest.raises(ValueError, match="There is no machine 'baw'"):
+        target_of(None, {"IPU_MACHINE": "baw"}).request()
+    with pytest.raises(ValueError, match="IPU_MEMORY=never must be one of"):
+        target_of(None, {"IPU_MEMORY": "never"})
+
+
+@pytest.mark.parametrize("by", ["cycles", "memory"])
+def test_stages_by_what_an_ipu_takes(by: str) -> None:
+    model = convolutional()
+    split = ipu.auto_stages(model, 3, batch_size=16, by=by)
+    assert sorted(set(split.stages)) == [0, 1, 2]
+    costs = [call.on_ipu for call in split.calls]
+    assert all(cost >= 0 for cost in costs) and sum(costs) > 0
+
+    def heaviest(stages: list[int]) -> float:
+        return max(
+            sum(c for c, at in zip(costs, stages, strict=True) if at == stage)
+            for stage in range(3)
+        )
+
+    count = len(costs)
+    every = [
+        [0] * a + [1] * (b - a) + [2] * (count - b)
+        for a in range(1, count)
+        for b in range(a + 1, count)
+    ]
+    assert heaviest(split.stages) == min(map(heaviest, every))
+    with pytest.raises(ValueError, match="`by` must be one of"):
+        ipu.auto_stages(model, 2, by="bytes")
