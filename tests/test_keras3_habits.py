@@ -87,8 +87,13 @@ def test_functions_of_metrics_count_after_loading(name: str, tmp_path: Path) -> 
         pytest.importorskip("h5py")
     model = trained(smooth, [smooth])
     model.save(tmp_path / name)
-    with pytest.raises(ValueError, match=r"Unknown .* function: 'smooth'"):
+    told = (
+        r"Unknown .* function: 'smooth', in the file .*custom_objects={'smooth': \.\."
+    )
+    with pytest.raises(ValueError, match=told):
         keras.models.load_model(tmp_path / name, {"Scale": Scale})
+    loaded = keras.models.load_model(tmp_path / name, {"Scale": Scale}, compile=False)
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
     own = {"Scale": Scale, "smooth": smooth}
     check_same(keras.models.load_model(tmp_path / name, own), model)
 
@@ -152,3 +157,24 @@ def test_classes_by_names_in_snake_case(name: str, kind: Any) -> None:
     found = keras.metrics.get(name)
     assert found is keras.metrics.mean_squared_error if kind is None else True
     assert kind is None or isinstance(found, kind)
+
+
+def test_targets_for_the_outputs_that_have_a_loss() -> None:
+    inputs = keras.Input((4,))
+    first, second = layers.Dense(2, name="first"), layers.Dense(3, name="second")
+    model = keras.Model(inputs, [first(inputs), second(inputs)])
+    assert not model.compiled
+    model.compile("sgd", loss=["mse", None], metrics=[["mae"], []])
+    assert model.compiled
+    model.fit(X, X[:, :2], verbose=0)
+    found = model.evaluate(X, X[:, :2], verbose=0, return_dict=True)
+    expected = np.mean((model.predict(X)[0] - X[:, :2]) ** 2)
+    assert found["loss"] == pytest.approx(expected, rel=1e-5)
+    assert sorted(found) == ["first_loss", "first_mae", "loss"]
+    model.compile("sgd", loss=[None, "mse"])
+    model.fit(X, X[:, :3], verbose=0)
+    with pytest.raises(ValueError, match="one for each that has a loss"):
+        model.fit(X, (X, X, X), verbose=0)
+    model.compile("sgd", loss="mse")
+    with pytest.raises(ValueError, match="but there are 1 targets"):
+        model.fit(X, X[:, :2], verbose=0)

@@ -114,4 +114,6 @@ def lookup(kind: str, name: str, table: Mapping[str, T]) -> T:
         for known, entry in table.items():
             if spelt(known) == wanted:
                 return entry
-    raise ValueError(f"Unknown {kind}: {name!r}.{nearest(name, table)}")
+    error = ValueError(f"Unknown {kind}: {name!r}.{nearest(name, table)}")
+    error.__dict__["_unknown"] = kind, name
+    raise error

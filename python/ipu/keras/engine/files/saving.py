@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from ipu._text.missing import refuse
@@ -172,7 +173,7 @@ def load(
         refuse("tensorflow.saved_model.load")
     path, kind = _existing(filepath, "file with a model,")
     own = _serialization.CustomObjectScope(custom_objects or {})
-    with own, _functions.unsafe(not safe_mode):
+    with own, _functions.unsafe(not safe_mode), _telling_of_own(path):
         read = _read_own if kind is Format.OWN else _of_keras(kind).read_model
         config, training, restore = read(path)
         model = layers.deserialize(config)
@@ -182,6 +183,24 @@ def load(
             model.compile(**_arguments(training))
             restore(model)
     return model
+
+
+@contextmanager
+def _telling_of_own(path: str) -> Iterator[None]:
+    """Let an error of an unknown name say how the reader of a file is told of it."""
+    try:
+        yield
+    except ValueError as error:
+        if "_unknown" not in error.__dict__:
+            raise
+        kind, name = error.__dict__.pop("_unknown")
+        way = "" if kind == "layer" else ", or load with compile=False"
+        error.args = (
+            f"Unknown {kind}: {name!r}, in the file {path!r}. If it is your own, give "
+            f"custom_objects={{{name!r}: ...}} or decorate it with "
+            f"@keras.saving.register_keras_serializable(){way}.",
+        )
+        raise
 
 
 def pickled(model: Any) -> tuple[bytes, dict[str, Any]]:

@@ -7,7 +7,7 @@ their first use in a step of the user's own. They are used inside the traced ste
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -40,21 +40,25 @@ def _by_output(what: str, given: Any, names: list[str]) -> list[Any]:
     return [given for _ in names]
 
 
-def _outputs(nest: Nest, names: list[str], what: str) -> list[Any]:
-    """The leaves of targets in the order of the outputs."""
+def _targets(nest: Nest, names: list[str], has_loss: Sequence[bool]) -> list[Any]:
+    """The leaves of targets in the order of the outputs; there may be some for those
+    outputs alone that have a loss."""
     if isinstance(nest, Mapping) and any(name in nest for name in names):
         for key in nest:
             if key not in names:
                 raise ValueError(
-                    f"There are {what} for {key!r}, but the outputs are named {names}."
+                    f"There are targets for {key!r}, but the outputs are named {names}."
                     f"{_names.nearest(str(key), names)}"
                 )
         return [nest.get(name) for name in names]
     leaves = tf.nest.flatten(nest)
+    if nest is not None and len(leaves) == sum(has_loss) < len(names):
+        given = iter(leaves)
+        return [next(given) if has else None for has in has_loss]
     if (len(leaves) == 1 and len(names) > 1) or len(leaves) not in (1, len(names)):
         raise ValueError(
             f"The model has {len(names)} outputs {names}, but there are {len(leaves)} "
-            f"{what}. Give one for each output."
+            "targets. Give one for each output, or one for each that has a loss."
         )
     return leaves
 
@@ -123,6 +127,11 @@ class LossesContainer:
         self.built = True
 
     @property
+    def has_loss(self) -> list[bool]:
+        """For each output whether it has one; empty before they are known."""
+        return [loss is not None for loss in self._losses]
+
+    @property
     def parts(self) -> list[Any]:
         """What a program of the losses is traced from."""
         return [self._losses, self._weights]
@@ -147,7 +156,7 @@ class LossesContainer:
             with init_scope():
                 self.build(self._names_of(y_pred))
         outputs = tf.nest.flatten(y_pred)
-        targets = _outputs(y_true, self._names, "targets")
+        targets = _targets(y_true, self._names, self.has_loss)
         weights = _weights(sample_weight, self._names)
         total: Any = None
         rows: int | None = None  # of the batch: what its mean counts for
@@ -307,6 +316,7 @@ class MetricsContainer:
     Args:
         given: A metric, or a list or dict of (lists of) metrics by output.
         weighted: Those that take sample weights.
+        compiled_loss: The losses beside them; they say which outputs have targets.
     """
 
     def __init__(
@@ -314,7 +324,9 @@ class MetricsContainer:
         given: Any = None,
         weighted: Any = None,
         names_of: Callable[[Nest], list[str]] = _numbered,
+        compiled_loss: LossesContainer | None = None,
     ) -> None:
+        self._losses = compiled_loss
         self._given = given
         self._names_of = names_of
         self._given_weighted = weighted
@@ -375,7 +387,8 @@ class MetricsContainer:
         if not self._entries:
             return
         outputs = tf.nest.flatten(y_pred)
-        targets = _outputs(y_true, self._names, "targets")
+        has_loss = [] if self._losses is None else self._losses.has_loss
+        targets = _targets(y_true, self._names, has_loss)
         weights = _weights(sample_weight, self._names)
         for index, metric, is_weighted in self._entries:
             if targets[index] is None and y_true is not None:

@@ -149,7 +149,7 @@ class Trainer(IPUOptions):
                 chosen = self._scaling(chosen)
             compiled_loss = LossesContainer(loss, loss_weights, self._names_of)
             compiled_metrics = MetricsContainer(
-                metrics, weighted_metrics, self._names_of
+                metrics, weighted_metrics, self._names_of, compiled_loss
             )
         self.optimizer = chosen
         self.loss = loss
@@ -211,6 +211,11 @@ class Trainer(IPUOptions):
             or self._has_stages()
             or (mode == "train" and (self._accumulation_steps or 1) > 1)
         )
+
+    @property
+    def compiled(self) -> bool:
+        """Whether ``compile`` has been called."""
+        return self._is_compiled
 
     def _assert_compiled(self) -> None:
         if not self._is_compiled:
