@@ -175,7 +175,7 @@ def parse_flags(text: str) -> PoplarFlags:
 
 def is_synthetic(category: str) -> bool:
     """Whether data of a category, one of SYNTHETIC_CATEGORIES, are synthetic."""
-    made = flags()
+    made = _read[0] if _read else flags()
     if made.null_data_feed and category == "infeed":
         return True
     if made.synthetic_data_categories:

@@ -149,9 +149,8 @@ class Metric(Configured):
     def reset_state(self) -> None:
         """Start again: set the state to zeros."""
         for variable in self._state:
-            variable.assign(
-                np.zeros(tuple(variable.shape), variable.dtype.as_numpy_dtype)
-            )
+            sizes = tuple(variable._type[1])
+            variable.assign(np.zeros(sizes, variable.dtype.as_numpy_dtype))
 
     def reset_states(self) -> None:
         """The same as ``reset_state``, its name before Keras 2.5."""
