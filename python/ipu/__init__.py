@@ -13,9 +13,10 @@ Example:
 
 import os as _os
 import sys as _sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any as _Any
 
 from ipu import _core
+from ipu._device.observers import observers as _observers
 from ipu._device.threads import (
     num_threads as num_threads,
     set_num_threads as set_num_threads,
@@ -76,6 +77,7 @@ if TYPE_CHECKING:
         rnn_ops as rnn_ops,
         slicing_ops as slicing_ops,
         statistics_ops as statistics_ops,
+        summary_ops as summary_ops,
         within_replica_ops as within_replica_ops,
     )
     from ipu.ops.functional_ops import outlined_function as outlined_function
@@ -88,7 +90,7 @@ scopes serving sharding tf utils vertex_edsl
 all_to_all_op control_flow_ops cross_replica_ops custom_ops embedding_ops functional_ops
 grad_util_ops image_ops internal_ops math_ops nn_ops normalization_ops pipelining_ops
 rand_ops reduce_scatter_op replication_ops rnn_ops slicing_ops statistics_ops
-within_replica_ops
+summary_ops within_replica_ops
 """.split()
 # names that are not modules
 _MEMBERS = {
@@ -110,6 +112,25 @@ if any(name.startswith(("IPU_", "TF_POPLAR")) for name in _os.environ):
 
 
 _sys.meta_path.append(_OtherModules)
+
+
+def _report(build: _Any, device: _Any) -> _Any:
+    """Report a program where its device's options or the environment ask for it."""
+    if not device.profiling and "autoReport" not in str(
+        (device.options or {}).get("compilation_poplar_options", "")
+    ) + _os.environ.get("POPLAR_ENGINE_OPTIONS", ""):
+        return None
+    from ipu._config.report_requests import request_of
+
+    request = request_of(device.options, device.profiling)
+    if request is None:
+        return None
+    from ipu._reports import program_reports
+
+    return program_reports.begin(build, device, request)
+
+
+_observers.append(_report)
 
 
 def load_ipython_extension(ipython: object) -> None:

@@ -11,7 +11,6 @@ Example:
 from __future__ import annotations
 
 import copy
-import os
 from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Any
@@ -33,6 +32,11 @@ from ipu._config.options import (
     Option,
 )
 from ipu._config.poplar_options import check_poplar_options
+from ipu._config.report_requests import (
+    ENGINE_OPTIONS,
+    KNOWN,
+    options_of_environment,
+)
 from ipu._device import devices
 from ipu._text.exports import defined, export
 from ipu._text.log import logger
@@ -344,6 +348,9 @@ def configure_ipu_system(
         [1]
     """
     generation = 2 if isinstance(config, IPUConfig) else 1
+    profiling = copy.deepcopy(getattr(config, "profiling", {}))
+    if not profiling.get("enable_ipu_trace_events"):
+        profiling = None
     config = _checked(config)
     kind, _ = devices.parse_device_name(device)
     if kind != "CPU":
@@ -368,6 +375,7 @@ def configure_ipu_system(
         options=_in_effect(config),
         overflow=_overflow(config),
         generation=generation,
+        profiling=profiling,
     )
     devices.configure(layout, reset_configuration)
 
@@ -380,8 +388,8 @@ def _warn_without_effect(config: IPUConfig) -> None:
     found = []
     for name in ("compilation_poplar_options", "gcl_poplar_options"):
         found += [f"{name}[{key!r}]" for key in _reports(getattr(config, name))]
-    if any(_reports((os.environ.get("POPLAR_ENGINE_OPTIONS", ""),))):
-        found.append("autoReport in the environment variable POPLAR_ENGINE_OPTIONS")
+    engine = _reports(options_of_environment())
+    found += [f"{key!r} in {ENGINE_OPTIONS}" for key in engine]
     for what in found:
         if what not in _told:
             _told.add(what)
@@ -393,8 +401,9 @@ def _warn_without_effect(config: IPUConfig) -> None:
 
 
 def _reports(options: Iterable[str]) -> list[str]:
-    """Those that ask for a report."""
-    return [one for one in options if "autoReport." in one or "profiler." in one]
+    """Those that ask for a report that is not made."""
+    asked = [one for one in options if "autoReport." in one or "profiler." in one]
+    return [one for one in asked if one not in KNOWN]
 
 
 def reset_ipu_configuration() -> None:

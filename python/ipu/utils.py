@@ -34,6 +34,15 @@ from ipu.tf._graph import mode
 if TYPE_CHECKING:
     from typing import SupportsIndex
 
+    from ipu._reports.event_trace import (
+        extract_all_events as extract_all_events,
+        extract_all_strings_from_event_trace as extract_all_strings_from_event_trace,
+        extract_all_types_from_event_trace as extract_all_types_from_event_trace,
+        extract_compile_reports as extract_compile_reports,
+        extract_execute_reports as extract_execute_reports,
+        extract_poplar_serialized_graphs as extract_poplar_serialized_graphs,
+    )
+
 
 class SyntheticDataCategory(enum.Enum):
     """Kinds of data that the flag ``--use_synthetic_data`` can replace.
@@ -167,4 +176,16 @@ def use_synthetic_data_for(category: SyntheticDataCategory | str) -> bool:
     return _flags.is_synthetic(name)
 
 
-export(__name__, offered(__name__))
+_EVENTS = (
+    "extract_all_events",
+    "extract_all_strings_from_event_trace",
+    "extract_all_types_from_event_trace",
+    "extract_compile_reports",
+    "extract_execute_reports",
+    "extract_poplar_serialized_graphs",
+)
+export(
+    __name__,
+    [*offered(__name__), *_EVENTS],
+    {name: f"ipu._reports.event_trace:{name}" for name in _EVENTS},
+)

@@ -135,15 +135,18 @@ def create_ipu_config(
     """Start a configuration in the first generation's way.
 
     Args:
-        profiling: Ask for compilation reports; kept, there are none yet.
-        enable_ipu_events: Ask for events without reports; kept, as above.
-        use_poplar_text_report: Reports as text; kept.
-        use_poplar_cbor_report: Reports as CBOR; kept.
+        profiling: Ask for events with reports of what programs would cost on an IPU
+            (``ops.summary_ops.get_ipu_reports``).
+        enable_ipu_events: Ask for events without reports.
+        use_poplar_text_report: Reports as text; else they are JSON.
+        use_poplar_cbor_report: Kept: reports are JSON.
         profile_execution: Ask for execution reports: True, False, or what to count.
-        enable_poplar_serialized_graph: Ask for the graph; kept.
-        report_every_nth_execution: How often to report; kept.
-        max_report_size: Bytes above which a report is dropped; kept.
-        report_directory: Where reports go; kept.
+        enable_poplar_serialized_graph: Ask for the graph, in this package's text form.
+        report_every_nth_execution: Every so many executions have a report; 0: the
+            first alone.
+        max_report_size: Bytes above which a report is dropped, with a warning.
+        report_directory: Where reports go, in a folder for each program; events have
+            the name of the file then.
         scheduler_selection: "", "Clustering", "PostOrder", "LookAhead" or
             "ShortestPath".
         always_rearrange_copies_on_the_host, merge_infeed_io_copies,

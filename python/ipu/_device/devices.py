@@ -78,6 +78,7 @@ class Layout:
         overflow: What float16 overflow gives: "infinity", "nan" or "clip".
         generation: 1 where the first release's ``create_ipu_config`` made it, whose
             programs expect data sets to be iterated on the host; else 2.
+        profiling: What reports that release's options ask for, or None.
     """
 
     counts: tuple[int, ...] = (1,)
@@ -87,6 +88,7 @@ class Layout:
     options: Any = None
     overflow: str = "infinity"
     generation: int = field(default=2, compare=False)
+    profiling: Any = None
 
 
 class Device:
@@ -101,6 +103,7 @@ class Device:
         connection: When it is attached.
         only_compiles: Whether programs are compiled for it and never run (PRE_COMPILE).
         options: All options in effect, or None without a configuration.
+        profiling: What the layout says of reports.
         is_retired: Whether it has been replaced or reset: what it has moves to the
             device that has its number then.
     """
@@ -115,6 +118,7 @@ class Device:
         self.connection = layout.connection
         self.only_compiles = self.connection is DeviceConnectionType.PRE_COMPILE
         self.options = layout.options
+        self.profiling = layout.profiling
         self._overflow = layout.overflow
         self._target: tuple[Target, AccountRequest | None] | None = None
         self._group = group_id(members, max_ipus())

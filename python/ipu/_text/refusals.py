@@ -254,18 +254,6 @@ _ROWS = (
         Refusal(call, None, name, error=NotThereYetError)
         for call, name in (
             (
-                "ipu.drop_in.stand_ins.poplar_test_utils.ReportHelper.find_report",
-                "tensorflow.python.ipu.test_utils.ReportHelper.find_report",
-            ),
-            (
-                "ipu.drop_in.stand_ins.event_trace.IpuTraceEvent.FromString",
-                "tensorflow.compiler.plugin.poplar.driver.trace_pb2",
-            ),
-            (
-                "ipu.drop_in.stand_ins.event_trace.ipu_compile_summary",
-                "tensorflow.python.ipu.ops.summary_ops.ipu_compile_summary",
-            ),
-            (
                 "ipu.drop_in.stand_ins.context.graph_mode",
                 "tensorflow.python.eager.context.graph_mode",
             ),

@@ -166,8 +166,8 @@ _RULES: tuple[tuple[str, Later], ...] = (
     (_words(r"saved_model SavedModel"), _SAVED),
     (
         _words(
-            r"pva openReport find_report ReportJSON summary_ops_v2 "
-            r"trace_pb2 ipu_compile_summary"
+            r"pva openReport ReportJSON summary_ops_v2 "
+            r"trace_pb2"
         ),
         _PROFILE,
     ),

@@ -78,7 +78,13 @@ IPU: dict[str, Entry] = {
             **renamed("ipu.ipu_outfeed_queue", "IPUOutfeedQueue IPUOutfeedMode"),
         },
     ),
-    f"{_ROOT}.utils": entry("ipu.utils", f"{_INS}.event_trace"),
+    f"{_ROOT}.utils": Entry(
+        ("ipu.utils",),
+        renamed(
+            "ipu._reports.event_trace",
+            "extract_graphs=extract_poplar_serialized_graphs",
+        ),
+    ),
     f"{_ROOT}.keras": Entry(
         ("ipu.keras",),
         {
@@ -122,8 +128,8 @@ IPU: dict[str, Entry] = {
     **extensions(f"{_ROOT}.keras.extensions"),
     f"{_ROOT}.layers": entry("ipu.layers", "ipu.keras.layers"),
     f"{_ROOT}.ops": entry("ipu.ops"),
-    f"{_ROOT}.ops.summary_ops": entry("ipu.ops.summary_ops", f"{_INS}.event_trace"),
-    f"{_ROOT}.summary_ops": entry("ipu.ops.summary_ops", f"{_INS}.event_trace"),
+    f"{_ROOT}.ops.summary_ops": entry("ipu.ops.summary_ops"),
+    f"{_ROOT}.summary_ops": entry("ipu.ops.summary_ops"),
     f"{_ROOT}.pipelining_ops": entry("ipu.ops.pipelining_ops"),
     f"{_ROOT}.tests": Entry(),
     f"{_ROOT}.tests.pipelining_test_util": Entry(),
@@ -133,7 +139,7 @@ IPU: dict[str, Entry] = {
     f"{_POPLAR}.tests.test_utils": entry(f"{_INS}.poplar_test_utils"),
     f"{_POPLAR}.driver": Entry(),
     f"{_POPLAR}.driver.trace_pb2": Entry(
-        (), renamed(f"{_INS}.event_trace", "IpuTraceEvent")
+        (), renamed("ipu._reports.event_trace", "IpuTraceEvent")
     ),
     f"{_POPLAR}.driver.config_pb2": Entry(
         (), renamed("ipu._config.legacy", "IpuOptions")
@@ -145,7 +151,7 @@ IPU: dict[str, Entry] = {
     f"{_POPLAR}.ops": Entry(),
     **{f"{_POPLAR}.ops.gen_{name}_ops": Entry() for name in _GENERATED},
     f"{_POPLAR}.ops.gen_ipu_ops": Entry(
-        (), renamed(f"{_INS}.event_trace", "ipu_event_trace")
+        (), renamed("ipu.ops.summary_ops", "ipu_event_trace")
     ),
     "ipu_tensorflow_addons": Entry(),
     "ipu_tensorflow_addons.keras": Entry(),

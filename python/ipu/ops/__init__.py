@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         rnn_ops as rnn_ops,
         slicing_ops as slicing_ops,
         statistics_ops as statistics_ops,
+        summary_ops as summary_ops,
         within_replica_ops as within_replica_ops,
     )
 
@@ -36,7 +37,7 @@ if not TYPE_CHECKING:
     all_to_all_op control_flow_ops cross_replica_ops custom_ops embedding_ops
     functional_ops grad_util_ops image_ops internal_ops math_ops nn_ops
     normalization_ops pipelining_ops rand_ops reduce_scatter_op replication_ops rnn_ops
-    slicing_ops statistics_ops within_replica_ops
+    slicing_ops statistics_ops summary_ops within_replica_ops
     """.split()
     _LAZY = {name: f"ipu.ops.{name}" for name in __all__}
     export(__name__, None, _LAZY)

@@ -2,23 +2,26 @@
 """The helpers of the IPU port's own tests.
 
 ``tensorflow.compiler.plugin.poplar.tests.test_utils`` and
-``tensorflow.python.ipu.test_utils``. Reports about programs come with a later version:
-there are none, and what reads one says so.
+``tensorflow.python.ipu.test_utils``. Reports about programs are JSON files, not those
+of PopVision: what reads the contents of one says so.
 """
 
 from __future__ import annotations
 
 import fnmatch
 import functools
+import glob
 import os
+import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Any, NoReturn
+from typing import Any
 
 from ipu import utils
+from ipu._reports import event_trace
 from ipu._text.exports import defined
 from ipu._text.missing import refuse
-from ipu._text.refusals import refuse_call
 from ipu.tf._graph.session import Session
 
 # unittest leaves frames of such modules out of tracebacks
@@ -213,7 +216,7 @@ def enable_ipu_events(config: Any) -> Any:
 
 
 class ReportHelper:
-    """Finds the report files of programs; there are none yet."""
+    """Finds the report files of programs: JSON, in a folder for each."""
 
     def __init__(self) -> None:
         self._folder = tempfile.mkdtemp(prefix="tf_report_")
@@ -241,24 +244,31 @@ class ReportHelper:
             ] = str(max_executions)
 
     def find_reports(self) -> list[str]:
-        """The files: none."""
-        return []
+        """The files, the oldest first."""
+        return sorted(glob.glob(f"{self._folder}/tf_report__*/profile.json"))
 
-    def find_report(self) -> NoReturn:
-        """Not there yet."""
-        refuse_call(f"{__name__}.ReportHelper.find_report")
+    def find_report(self) -> str:
+        """The only file."""
+        self.assert_num_reports(1)
+        return self.find_reports()[0]
 
     def assert_num_reports(self, expected: int) -> None:
         """Check how many files there are."""
-        if expected != 0:
-            self.find_report()
+        found = self.find_reports()
+        if len(found) != expected:
+            raise AssertionError(
+                f"There are {len(found)} reports in {self._folder}, not {expected}: "
+                f"{found}."
+            )
 
     def clear_reports(self) -> None:
-        """Delete the files: there are none."""
+        """Delete the files."""
+        for path in self.find_reports():
+            shutil.rmtree(os.path.dirname(path))
 
 
 class ReportJSON:
-    """Reads the event trace, which is empty."""
+    """Reads the event trace."""
 
     def __init__(
         self,
@@ -279,14 +289,18 @@ class ReportJSON:
 
     def reset(self) -> None:
         """Forget the events so far."""
+        event_trace.take()
 
     def parse_log(self, *args: Any, **kwargs: Any) -> dict[int, int]:
-        """How many events of each type there are: none."""
+        """How many events of each type there are."""
         del args, kwargs
-        return {}
+        events = event_trace.take()
+        return dict(Counter(event_trace.extract_all_types_from_event_trace(events)))
 
     def assert_no_event(self, msg: str = "") -> None:
-        """Check that there are no events: so it is."""
+        """Check that there are no events."""
+        if found := self.parse_log():
+            raise AssertionError(msg or f"There are events: {found}.")
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):

@@ -20,7 +20,7 @@ import numpy as np
 from ipu import _core
 from ipu._config.flags import flags
 from ipu._core import Tensor
-from ipu._device import devices
+from ipu._device import devices, observers
 from ipu._device.thread_state import here
 from ipu._text.log import logger
 from ipu.tf import nest
@@ -308,11 +308,13 @@ def trace_program(
     """
     if build is None:
         build = Build(_name_of(fn), runs=False)
+    watching = [] if device is None or host else observers.begin(build, device)
     trace, structure, results, output_specs = _trace(
         fn, tuple(specs), host, build, then
     )
     on_ipu = build.runs and device is not None and not host
     target, request = device.target if on_ipu and device else (None, None)
+    told = [tell(trace) for tell in watching]  # before anything is fused
     program = trace.compile(
         device=None if device is None else device.core,
         verify=flags().enable_hlo_verifier,
@@ -322,6 +324,8 @@ def trace_program(
     if program.account is not None and target is not None:
         _tell_account(program.account, target, build)
     build.diagnose = None
+    for tell in told:
+        tell(program)
     for check in build.checks:
         check(program.replicas)
     build.only_compiles = device is not None and device.only_compiles and not host

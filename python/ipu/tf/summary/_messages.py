@@ -108,9 +108,9 @@ def number_of(value: float) -> bytes:
     return _varint(2 << 3 | 5) + struct.pack("<f", value)
 
 
-def text_of(tensor: bytes) -> bytes:
+def text_of(tensor: bytes, plugin: str = "text") -> bytes:
     """Return the content of a value: texts, which :func:`tensor_of` gave."""
-    return _block(8, tensor) + _block(9, _block(1, _block(1, b"text")))
+    return _block(8, tensor) + _block(9, _block(1, _block(1, plugin.encode())))
 
 
 def image_of(shape: Sequence[int], file: bytes) -> bytes:
