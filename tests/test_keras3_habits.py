@@ -178,3 +178,60 @@ def test_targets_for_the_outputs_that_have_a_loss() -> None:
     model.compile("sgd", loss="mse")
     with pytest.raises(ValueError, match="but there are 1 targets"):
         model.fit(X, X[:, :2], verbose=0)
+
+
+class Table(layers.Layer):
+    """Keeps more in files than its variables."""
+
+    words: Any = ()
+    numbers: Any = None
+
+    def build(self, input_shape: Any) -> None:
+        self.kernel = self.add_weight(shape=(input_shape[-1], 2), name="kernel")
+
+    def call(self, inputs: Any) -> Any:
+        return ops.matmul(inputs, self.kernel)
+
+    def save_own_variables(self, store: Any) -> None:
+        super().save_own_variables(store)
+        store["numbers"] = np.asarray(self.numbers)
+
+    def load_own_variables(self, store: Any) -> None:
+        store = dict(store)
+        self.numbers = np.asarray(store.pop("numbers"))
+        super().load_own_variables(store)
+
+    def save_assets(self, folder: str) -> None:
+        (Path(folder) / "deep").mkdir()
+        (Path(folder) / "deep" / "words.txt").write_text(" ".join(self.words))
+
+    def load_assets(self, folder: str) -> None:
+        self.words = (Path(folder) / "deep" / "words.txt").read_text().split()
+
+
+def test_layers_keep_things_of_their_own_in_files(tmp_path: Path) -> None:
+    pytest.importorskip("h5py")
+
+    def made() -> Any:
+        return keras.Sequential([keras.Input((4,)), Table(name="table")])
+
+    model = made()
+    model.layers[0].words, model.layers[0].numbers = ["a", "b"], np.arange(3)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert loaded.layers[0].words == ["a", "b"]
+    assert loaded.layers[0].numbers.tolist() == [0, 1, 2]
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+    model.save_weights(tmp_path / "model.weights.h5")
+    other = made()
+    other.load_weights(tmp_path / "model.weights.h5")
+    assert other.layers[0].numbers.tolist() == [0, 1, 2]
+    np.testing.assert_array_equal(other.predict(X), model.predict(X))
+    with pytest.warns(UserWarning, match=r"called for files that end in \.keras"):
+        model.save(tmp_path / "model.safetensors")
+    with pytest.raises(
+        ValueError, match=r"2 variables of its own\. Received: 1 arrays"
+    ):
+        layer = layers.Dense(1)
+        layer.build((None, 2))
+        layer.load_own_variables({"0": np.ones((2, 1))})

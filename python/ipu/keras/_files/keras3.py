@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -42,18 +43,27 @@ def save_weights(model: Any, path: str, target: Any = None) -> None:
 
 
 def _write_weights(model: Any, file: Any) -> None:
-    for path, name, variables in tree.groups_of(model):
-        group = file.create_group(f"{path}/vars" if path else "vars")
-        group.attrs["name"] = name
-        for number, variable in enumerate(variables):
-            group.create_dataset(str(number), data=variable.numpy())
+    for one in tree.groups_of(model):
+        group = file.create_group(one.place)
+        group.attrs["name"] = one.name
+        store = {str(n): variable.numpy() for n, variable in enumerate(one.variables)}
+        if one.has("save_own_variables"):
+            store = {}
+            one.layer.save_own_variables(store)
+        for key, value in store.items():
+            group.create_dataset(key, data=np.asarray(value))
 
 
 def load_weights(model: Any, path: str, rule: fitting.Rule = fitting.WHOLE) -> None:
     """Read weights from a ``.weights.h5`` file, or from an archive."""
     names: dict[str, str] = {}
     arrays = _arrays(path, _opened(path), names)
-    wanted = tree.variables_of(model)
+    wanted, groups = tree.variables_of(model), tree.groups_of(model)
+    own = [
+        (group.layer, _taken(arrays, f"{group.place}/"))
+        for group in groups
+        if group.has("load_own_variables")
+    ]
     weights = {
         # states of seeds are of uint32 there
         key: a.view(np.int32) if a.dtype == np.uint32 else a
@@ -66,9 +76,57 @@ def load_weights(model: Any, path: str, rule: fitting.Rule = fitting.WHOLE) -> N
                 f"The file {path!r} does not say the names of its layers. Leave "
                 "`by_name` as it is by default, with `skip_mismatch=True`."
             )
-        ours = {path: name for path, name, _ in tree.groups_of(model)}
+        ours = {group.path: group.name for group in groups}
         wanted, weights = _by_names(wanted, ours), _by_names(weights, names)
     fitting.assign(fitting.fitted(wanted, weights, path, model.name, rule))
+    for layer, store in own:
+        layer.load_own_variables(store)
+    _load_assets(groups, path)
+
+
+def _taken(arrays: dict[str, Array], place: str) -> dict[str, Array]:
+    """Take the arrays below a place away, by the rest of their paths."""
+    keys = [key for key in arrays if key.startswith(place)]
+    return {key.removeprefix(place): arrays.pop(key) for key in keys}
+
+
+def _save_assets(groups: list[tree.Group], archive: Any) -> None:
+    """Put the files that layers write into an archive."""
+    import tempfile  # slow to import
+
+    for group in groups:
+        if group.has("save_assets"):
+            with tempfile.TemporaryDirectory() as folder:
+                group.layer.save_assets(folder)
+                for place, _, names in os.walk(folder):
+                    for name in sorted(names):
+                        file = os.path.join(place, name)
+                        inside = os.path.relpath(file, folder).replace(os.sep, "/")
+                        archive.write(file, f"{_assets(group)}/{inside}")
+
+
+def _load_assets(groups: list[tree.Group], path: str) -> None:
+    """Show layers the files of theirs that an archive has."""
+    import tempfile  # slow to import
+    import zipfile
+
+    asking = [group for group in groups if group.has("load_assets")]
+    if not asking or not zipfile.is_zipfile(path):
+        return
+    with zipfile.ZipFile(path) as archive:
+        for group in asking:
+            place = _assets(group)
+            with tempfile.TemporaryDirectory() as folder:
+                for name in archive.namelist():
+                    if name.startswith(f"{place}/"):
+                        archive.extract(name, folder)
+                here = os.path.join(folder, place)
+                os.makedirs(here, exist_ok=True)
+                group.layer.load_assets(here)
+
+
+def _assets(group: tree.Group) -> str:
+    return f"assets/{group.path}".rstrip("/")
 
 
 def _by_names(values: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
@@ -157,6 +215,7 @@ def save_model(
         archive.writestr(_OWN, json.dumps(own))
         if random is not None:
             archive.writestr(_RANDOM, random)
+        _save_assets(tree.groups_of(model), archive)
 
 
 def _own_classes(model: Any) -> dict[str, Any]:

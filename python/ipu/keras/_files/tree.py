@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from ipu import tf
 from ipu.keras import _names
@@ -53,13 +53,37 @@ _SKIPPED = frozenset(
 )
 
 
-def groups_of(model: Any) -> list[tuple[str, str, list[Any]]]:
-    """List the groups of a model.
+class Group(NamedTuple):
+    """A place in a file.
 
-    Returns:
-        The path of each, the name of its layer, and its own variables in order.
+    Attributes:
+        path: Where it is.
+        name: The name of its layer.
+        variables: The layer's own variables in order.
+        layer: The layer; None where it is a part of one.
     """
-    found: list[tuple[str, str, list[Any]]] = []
+
+    path: str
+    name: str
+    variables: list[Any]
+    layer: Any = None
+
+    @property
+    def place(self) -> str:
+        """Where its variables are."""
+        return _joined(self.path, "vars")
+
+    def has(self, method: str) -> bool:
+        """Whether the user's class of the layer has a method for its files."""
+        from ipu.keras.engine.base_layer import Layer
+
+        own = getattr(type(self.layer), method, None)
+        return own is not None and own is not getattr(Layer, method, None)
+
+
+def groups_of(model: Any) -> list[Group]:
+    """List the groups of a model."""
+    found: list[Group] = []
     _walk(model, "", set(), found)
     return found
 
@@ -67,10 +91,18 @@ def groups_of(model: Any) -> list[tuple[str, str, list[Any]]]:
 def variables_of(model: Any) -> dict[str, Any]:
     """The variables of a model by their paths."""
     return {
-        f"{path}/vars/{n}".lstrip("/"): variable
-        for path, _, variables in groups_of(model)
-        for n, variable in enumerate(variables)
+        f"{group.place}/{n}": variable
+        for group in groups_of(model)
+        for n, variable in enumerate(group.variables)
+        if not group.has("load_own_variables")
     }
+
+
+def own_variables(layer: Any) -> list[Any]:
+    """Give a layer's own variables in the order of Keras 3."""
+    seeds = _seed_generators(layer)
+    own = left_out(layer._own_variables(), [one.state for one in seeds.values()])
+    return [v for v in own if v.trainable] + [v for v in own if not v.trainable]
 
 
 def optimizer_variables(optimizer: Any, trained: Iterable[Any]) -> list[Any]:
@@ -97,23 +129,20 @@ def left_out(variables: Iterable[Any], listed: Iterable[Any]) -> list[Any]:
     return [one for one in variables if id(one) not in known]
 
 
-def _walk(
-    layer: Any, path: str, seen: set[int], found: list[tuple[str, str, list[Any]]]
-) -> None:
+def _walk(layer: Any, path: str, seen: set[int], found: list[Group]) -> None:
     if id(layer) in seen:
         return
     seen.add(id(layer))
     seeds = _seed_generators(layer)
-    own = left_out(layer._own_variables(), [one.state for one in seeds.values()])
-    ordered = [v for v in own if v.trainable] + [v for v in own if not v.trainable]
+    ordered = own_variables(layer)
     parts = _PARTS.get(type(layer).__name__, {})
     for part, attribute in parts.items():
         inner = [v for v in ordered if str(v.name).split("/")[-2] == part]
         if inner:
-            found.append((_joined(path, attribute), part, inner))
+            found.append(Group(_joined(path, attribute), part, inner))
     if type(layer).__name__ == "SpectralNormalization" and layer.built:
         ordered = [layer.kernel, *ordered]  # which the layer inside has, too
-    found.append((path, layer.name, [] if parts else ordered))
+    found.append(Group(path, layer.name, [] if parts else ordered, layer))
     if hasattr(layer, "_graph_layers"):
         _walk_list(layer.layers, _joined(path, "layers"), seen, found)
     attributes = {k: value for k, value in vars(layer).items() if k not in _SKIPPED}
@@ -121,7 +150,7 @@ def _walk(
     for key in sorted(attributes, key=lambda name: (name.startswith("_"), name)):
         value = attributes[key]
         if key in seeds:
-            found.append((_joined(path, key), value.name, [value.state]))
+            found.append(Group(_joined(path, key), value.name, [value.state]))
         elif _is_layer(value):
             _walk(value, _joined(path, key), seen, found)
         elif isinstance(value, (list, tuple, dict)):
@@ -133,7 +162,7 @@ def _walk_list(
     items: Iterable[Any],
     path: str,
     seen: set[int],
-    found: list[tuple[str, str, list[Any]]],
+    found: list[Group],
 ) -> None:
     counts: dict[str, int] = {}
     for item in items:

@@ -693,6 +693,47 @@ class Layer(Configured):
         """Copy all weights to the host, in the order of ``weights``."""
         return [np.array(variable.numpy()) for variable in self.weights]
 
+    def save_own_variables(self, store: dict[str, Any]) -> None:
+        """Put the layer's own variables into its place in a file of Keras 3.
+
+        A subclass may keep more there, or other things.
+
+        Args:
+            store: Gets arrays by names; here "0", "1", ...
+
+        Example:
+            >>> layer = keras.layers.Dense(1)
+            >>> layer.build((None, 2))
+            >>> store = {}
+            >>> layer.save_own_variables(store)
+            >>> [(name, value.shape) for name, value in store.items()]
+            [('0', (2, 1)), ('1', (1,))]
+        """
+        from ipu.keras._files import tree
+
+        for number, variable in enumerate(tree.own_variables(self)):
+            store[str(number)] = variable.numpy()
+
+    def load_own_variables(self, store: Mapping[str, Any]) -> None:
+        """Set the layer's own variables to what ``save_own_variables`` gave.
+
+        Args:
+            store: Arrays by names.
+
+        Raises:
+            ValueError: There are more or fewer than the layer has variables.
+        """
+        from ipu.keras._files import tree
+
+        own = tree.own_variables(self)
+        if len(store) != len(own):
+            raise ValueError(
+                f"Layer {self.name!r} has {len(own)} variables of its own. Received: "
+                f"{len(store)} arrays, {', '.join(store)}."
+            )
+        for number, variable in enumerate(own):
+            variable.assign(store[str(number)])
+
     def set_weights(self, weights: Sequence[Any]) -> None:
         """Set all weights.
 

@@ -50,6 +50,8 @@ def save(
     training = _training_config(model)
     is_whole = training is not None and include_optimizer
     random = _random_state_of(model) if is_whole else None
+    if kind is not Format.KERAS_3:
+        _warn_of_own_files(model, path)
     with written_beside(path) as target:
         if kind is Format.OWN:
             content = _encoded(model, model.weights, training, random)
@@ -59,6 +61,18 @@ def save(
         else:
             kept = training if include_optimizer else None
             _of_keras(kind).save_model(model, path, target, kept, random)
+
+
+def _warn_of_own_files(model: Any, path: str) -> None:
+    from ipu.keras._files import tree
+
+    for group in tree.groups_of(model):
+        for method in ("save_own_variables", "save_assets"):
+            if group.has(method):
+                warn_user(
+                    f"Layer {group.name!r} has {method}(), which is called for files "
+                    f"that end in .keras alone, not for {path!r}."
+                )
 
 
 def _of_keras(kind: Format) -> Any:
