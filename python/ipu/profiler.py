@@ -20,6 +20,7 @@ from ipu import _core
 from ipu._reports.profile import (
     account,
     events as events_module,
+    predicted,
     table,
     trace as trace_module,
 )
@@ -87,25 +88,34 @@ class Profile:
         self._recording: events_module.Recording | None = None
         self._programs: list[account.ProgramAccount] = []
         self._start_ns = 0
+        self._watch = predicted.Watch()
         self.seconds = 0.0
 
     def __enter__(self) -> Profile:
         self._recording = None
         self._start_ns = time.monotonic_ns()
         _core.profile_start(self._events, *self._steps)
+        self._watch = predicted.Watch()
+        self._watch.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         end_ns = time.monotonic_ns()
+        self._watch.stop()
         self.seconds = (end_ns - self._start_ns) / 1e9
         self._recording = events_module.read(
             _core.profile_stop(), self._start_ns, end_ns
         )
-        found = [
-            account.account(program, self._recording)
-            for program in self._recording.programs.values()
-        ]
-        self._programs = [one for one in found if one is not None]
+        self._programs = []
+        for number, program in self._recording.programs.items():
+            one = account.account(program, self._recording)
+            if one is None:
+                continue
+            made = self._watch.accounts.get(number)
+            if made is not None:
+                steps = one.steps_seen / max(one.runs, 1)
+                one = one._replace(ipu=predicted.times(made, steps))
+            self._programs.append(one)
         self._programs.sort(key=lambda one: -one.run_ns)
         if self._trace is not None:
             self.save_trace(self._trace)
@@ -134,12 +144,13 @@ class Profile:
         """Write a trace in Chrome's event format.
 
         It has a track for each thread (of the pool, that feeds, that drains), and one
-        for each simulated IPU.
+        for each simulated IPU. Of programs that were compiled in the profile the first
+        run is there a second time, by the clock of IPUs, with cycles.
 
         Args:
             path: The file; compressed where the name ends in ``.gz``.
         """
-        trace_module.save(self._recorded(), path)
+        trace_module.save(self._recorded(), path, self._watch.accounts)
 
     def to_dict(self) -> dict[str, Any]:
         """The figures as plain numbers, lists and dicts; times in ns."""
@@ -153,6 +164,7 @@ class Profile:
                     "threads": [thread._asdict() for thread in one.threads],
                     "ops": [line._asdict() for line in one.ops],
                     "lines": [line._asdict() for line in one.lines],
+                    "ipu": None if one.ipu is None else one.ipu._asdict(),
                 }
                 for one in self.programs
             ],

@@ -227,7 +227,7 @@ class PipelineAccount:
                 micro_batches=self.micro_batches,
                 training=found["training"],
             )
-        table._record(self._passes(table._core))
+        table._record(self._passes(table._core), self._clock)
         return table
 
     def _passes(self, schedule: Any) -> list[Recorded]:

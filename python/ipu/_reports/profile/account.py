@@ -25,6 +25,7 @@ from ipu._reports.profile.events import (
     Recording,
     Track,
 )
+from ipu._reports.profile.predicted import IpuTimes
 
 _QUEUES = {"dequeue": "infeed", "enqueue": "outfeed"}
 
@@ -77,6 +78,8 @@ class ProgramAccount(NamedTuple):
         product_flops: Of these in products.
         ready: Elements of infeeds that were ready, in the mean; None without infeed.
         recording_ns: What recording itself takes of a step, about.
+        ipu: What a step would take on IPUs; None where the program was compiled before
+            the profile began.
     """
 
     name: str
@@ -93,6 +96,7 @@ class ProgramAccount(NamedTuple):
     product_flops: float
     ready: float | None
     recording_ns: float
+    ipu: IpuTimes | None = None
 
 
 def _inside(events: Array, begins: Array, ends: Array) -> Array:

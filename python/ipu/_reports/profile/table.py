@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple, TextIO
 
 from ipu._reports.profile.account import Line, ProgramAccount
+from ipu._reports.profile.predicted import IpuTimes
 from ipu._text.tables import as_text, duration, unit_of
 
 _CATEGORIES = ("kernels", "waiting", "dispatch", "infeed", "outfeed")
@@ -81,17 +82,52 @@ def _threads(one: ProgramAccount) -> Table:
     return Table("where a step's time goes", ("", *names), rows)
 
 
+def _side_by_side(one: ProgramAccount, ipu: IpuTimes) -> Table:
+    """What takes the time here, and what would there."""
+    products = sum(line.ns for line in one.ops if line.is_product)
+    here = {
+        "products": products,
+        "other ops": sum(line.ns for line in one.ops) - products,
+        "infeed and outfeed": sum(t.infeed + t.outfeed for t in one.threads),
+    }
+    end = "a step, from begin to end"
+    pairs = [(name, here.get(name), ns) for name, ns in ipu.classes.items()]
+    pairs.append((end, one.step_ns, ipu.step_ns))
+    unit, size = _unit(*(ns or 0.0 for _, ns, _ in pairs))
+    rows: list[tuple[str, ...]] = [
+        (name, "" if ns is None else _in(size, ns), _in(size, predicted))
+        for name, ns, predicted in pairs
+    ]
+    title = f"here and on {ipu.machine}, as predicted"
+    if ipu.has_unknown_turns:
+        title += "; a loop of unknown turns counts once there"
+    heads = ("all threads, all IPUs", f"here, {unit}", f"IPU, {unit}")
+    return Table(title, heads, rows)
+
+
 def _rate(line: Line) -> str:
     return f"{line.gflops:,.1f}" if line.is_product else ""
 
 
 def _lines(
-    title: str, first: str, lines: Sequence[Line], top: int, peak: float | None
+    title: str,
+    first: str,
+    lines: Sequence[Line],
+    top: int,
+    peak: float | None,
+    ipu: dict[str, float] | None = None,
 ) -> Table:
     whole = sum(line.ns for line in lines)
     rest = sum(line.ns for line in lines[top:])
     unit, size = _unit(*(line.ns for line in lines[:top]), rest)
-    columns = (first, "calls", f"{unit} a step", "share", "GFLOP/s a core")
+    columns: tuple[str, ...] = (
+        first,
+        "calls",
+        f"{unit} a step",
+        "share",
+        "GFLOP/s a core",
+    )
+    of_ipu, part = _unit(*((ipu or {}).get(line.name, 0.0) for line in lines), 0.0)
     rows: list[tuple[str, ...]] = []
     for line in lines[:top]:
         row: tuple[str, ...] = (
@@ -103,17 +139,27 @@ def _lines(
         )
         if peak:
             row = (*row, _share(line.gflops, peak) if line.is_product else "")
+        if ipu is not None:
+            row = (*row, _in(part, ipu[line.name]) if line.name in ipu else "")
         rows.append(row)
     if len(lines) > top:
         row = (f"{len(lines) - top} more", "", _in(size, rest), _share(rest, whole), "")
-        rows.append((*row, "") if peak else row)
-    return Table(title, (*columns, "of peak") if peak else columns, rows)
+        rows.append(row)
+    if peak:
+        columns = (*columns, "of peak")
+    if ipu is not None:
+        columns = (*columns, f"IPU, {of_ipu}")
+    rows = [row + ("",) * (len(columns) - len(row)) for row in rows]
+    return Table(title, columns, rows)
 
 
 def _shortened(lines: Sequence[Line]) -> list[Line]:
     """Places with paths from the current folder on."""
-    here = os.getcwd() + os.sep
-    return [line._replace(name=line.name.removeprefix(here)) for line in lines]
+    return [line._replace(name=_short(line.name)) for line in lines]
+
+
+def _short(place: str) -> str:
+    return place.removeprefix(os.getcwd() + os.sep)
 
 
 def tables(
@@ -128,10 +174,16 @@ def tables(
     """
     notes = "".join(f"\n  {note}" for note in _notes(one))
     by = "time in kernels, all threads together, by "
+    found = [_threads(one)]
+    on_ipu = None
+    if one.ipu is not None:
+        found.append(_side_by_side(one, one.ipu))
+        on_ipu = {_short(line): ns for line, ns in one.ipu.lines.items()}
+    lines = _shortened(one.lines)
     return _headline(one, peak) + notes, [
-        _threads(one),
+        *found,
         _lines(by + "op", "op", one.ops, top, peak),
-        _lines(by + "line", "line", _shortened(one.lines), top, peak),
+        _lines(by + "line", "line", lines, top, peak, on_ipu),
     ]
 
 

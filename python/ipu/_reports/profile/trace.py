@@ -9,10 +9,14 @@ from __future__ import annotations
 import gzip
 import json
 import os
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
+from ipu._reports.profile import predicted
 from ipu._reports.profile.events import KINDS, Program, Recording, Track
+
+if TYPE_CHECKING:
+    from ipu._reports.machine_account import Account
 
 _Event = dict[str, Any]
 _NAMES = {number: name for name, number in KINDS.items()}
@@ -26,18 +30,30 @@ _WORDS = {
 }
 
 
-def save(recording: Recording, path: str | os.PathLike[str]) -> None:
-    """Writes the trace; compressed where the name ends in ``.gz``."""
+def save(
+    recording: Recording,
+    path: str | os.PathLike[str],
+    accounts: Mapping[int, Account],
+) -> None:
+    """Writes the trace; compressed where the name ends in ``.gz``.
+
+    Args:
+        recording: What was recorded.
+        path: The file.
+        accounts: Of programs, by their numbers.
+    """
     name = os.fspath(path)
     opened: Any = gzip.open if name.endswith(".gz") else open
     with opened(name, "wt", encoding="utf-8") as file:
         file.write('{"displayTimeUnit": "ns", "traceEvents": [\n')
-        for number, event in enumerate(trace_events(recording)):
+        for number, event in enumerate(trace_events(recording, accounts)):
             file.write((",\n" if number else "") + json.dumps(event))
         file.write("\n]}\n")
 
 
-def trace_events(recording: Recording) -> Iterator[_Event]:
+def trace_events(
+    recording: Recording, accounts: Mapping[int, Account]
+) -> Iterator[_Event]:
     """The events: threads are tracks of this process, IPUs of one for each program."""
     process = os.getpid()
     yield _named(process, "process_name", "ipu: threads")
@@ -50,6 +66,22 @@ def trace_events(recording: Recording) -> Iterator[_Event]:
         yield from _of_thread(recording, track, process)
     for number, program in recording.programs.items():
         yield from _of_ipus(recording, program, process + number)
+        if number in accounts:
+            yield from _predicted(recording, program, accounts[number], process)
+
+
+def _predicted(
+    recording: Recording, program: Program, account: Account, process: int
+) -> Iterator[_Event]:
+    """The first run by the clock of IPUs, from where it began here."""
+    begins = []
+    for track in recording.tracks:
+        runs = track.of("run")
+        begins += runs["begin"][runs["program"] == program.id].tolist()
+    own = process + max(recording.programs) + program.id
+    title = f"{program.name} by the clock of {account.machine!r}"
+    yield _named(own, "process_name", title)
+    yield from predicted.trace_events(account, own, min(begins, default=0) / 1000)
 
 
 def _meta(process: int, name: str, thread: int | None = None) -> _Event:

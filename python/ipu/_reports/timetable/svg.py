@@ -148,7 +148,7 @@ def _of_record(timetable: Timetable) -> _Picture:
         return _LEFT + time * scale
 
     boxes, rows = _place_boxes(timetable, shown, place)
-    unit, size = unit_of(total)
+    unit, size = _unit_of(total, timetable._clock)
     every = _round_step(total / size / 12)
     count = int(total / size / every) + 1
     ticks = [_Tick(place(i * every * size), f"{i * every:g}") for i in range(count)]
@@ -157,6 +157,17 @@ def _of_record(timetable: Timetable) -> _Picture:
         note += f"; the first {len(shown)} of {len(passes)} passes"
     span = (_LEFT, _LEFT + _RECORDED_WIDTH)
     return _Picture(boxes, rows, [span], ticks, [], unit, note)
+
+
+def _unit_of(total: float, clock: float | None) -> tuple[str, float]:
+    """What the axis counts, and how many nanoseconds one of it has."""
+    if clock is None:
+        return unit_of(total)
+    cycles = total * clock / 1e9
+    for unit, size in (("million cycles", 1e6), ("thousand cycles", 1e3)):
+        if cycles >= 10 * size:
+            return unit, size * 1e9 / clock
+    return "cycles", 1e9 / clock
 
 
 def _round_step(least: float) -> float:

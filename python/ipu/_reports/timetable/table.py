@@ -142,7 +142,11 @@ class Timetable:
         self.legal_counts = legal_counts
         self._record(recorded)
 
-    def _record(self, recorded: Iterable[Recorded] | None) -> None:
+    def _record(
+        self, recorded: Iterable[Recorded] | None, clock: float | None = None
+    ) -> None:
+        """Take what ran; with the clock of the IPUs where they tell the times."""
+        self._clock = clock
         self.recorded = None if recorded is None else list(recorded)
         self._boxes = [] if self.recorded is None else self._recorded_boxes()
 
@@ -289,7 +293,10 @@ class Timetable:
         end = max(box.end for box in self._boxes)
         unit, size = unit_of(end)
         idle = self.recorded_idle_share or 0.0
-        return f"recorded: {end / size:.3g} {unit}, {100 * idle:.1f} % idle"
+        costs = f"{end / size:.3g} {unit}, {100 * idle:.1f} % idle"
+        if self._clock is None:
+            return f"recorded: {costs}"
+        return f"on IPUs: {end * self._clock / 1e9:,.0f} cycles, {costs}"
 
     def _legal(self) -> str:
         first = [str(count) for count in self.legal_counts[:3]]
