@@ -80,6 +80,7 @@ typedef struct ipu_py_state {
     uint64_t seeding; /* as which one */
     uint32_t streams; /* threads but the main one that have drawn since */
     ipu_ctx ctx;      /* for what outlives a call: pool, devices */
+    ipu_plans *plans; /* of products on IPUs */
     struct ipu_py_kernel *kernels[IPU_PY_KERNEL_SETS][IPU_PY_KERNEL_WAYS];
     struct ipu_py_storage *spare[IPU_PY_SPARE_COUNT]; /* of up to IPU_PY_SPARE_BYTES */
     uint32_t spare_count;
@@ -332,13 +333,14 @@ typedef struct ipu_py_account_request {
     ipu_chip chip;
     ipu_account_options options;
     int is_for_all;
+    ipu_plans *plans;
     PyObject *found; /* a dict; NULL: none was made */
 } ipu_py_account_request;
 
 /* int (*)(PyObject *, ipu_py_account_request *) */
 int ipu_py_account_converter(PyObject *object, void *out);
 /* What the graph would cost on IPUs; passes change it. */
-PyObject *ipu_py_account(ipu_graph *graph, PyObject *request);
+PyObject *ipu_py_account(ipu_py_state *state, ipu_graph *graph, PyObject *request);
 /* An ipu_reader_fn whose state is a request. */
 ipu_reader_fn ipu_py_account_read;
 /* An eager tensor as a value of a trace: a constant, or where it lies if it is large.

@@ -265,7 +265,8 @@ module_exec(PyObject *module)
     state->threads = default_threads();
     state->seeding = 1; /* no stream follows it yet */
     state->package_dir = PyUnicode_FromString("");
-    if (state->package_dir == NULL || find_main_thread(state) < 0) {
+    if (state->package_dir == NULL || find_main_thread(state) < 0 ||
+        !ipu_py_is_ok(&state->ctx, ipu_plans_create(&state->ctx, &state->plans))) {
         return -1;
     }
 #define X(name) \
@@ -314,6 +315,8 @@ module_free(void *module)
         ipu_pool_free(&state->ctx, state->pools[i]);
         state->pools[i] = NULL;
     }
+    ipu_plans_free(&state->ctx, state->plans);
+    state->plans = NULL;
     ipu_py_threads_detach(state);
     ipu_py_kernels_free(state);
     module_clear(module);

@@ -108,7 +108,7 @@ object_of_cost(const ipu_product_cost *cost)
 
 /* (vertex, parts of each dimension, serial parts of in and out, cost) */
 static PyObject *
-machine_plan_product(PyObject *Py_UNUSED(module), PyObject *args)
+machine_plan_product(PyObject *module, PyObject *args)
 {
     ipu_chip chip;
     ipu_product product;
@@ -121,9 +121,10 @@ machine_plan_product(PyObject *Py_UNUSED(module), PyObject *args)
         PyErr_SetString(PyExc_ValueError, "the share of memory must be more than 0");
         return NULL;
     }
+    ipu_plans *plans = ipu_py_state_of_module(module)->plans;
     ipu_product_plan plan;
     Py_BEGIN_ALLOW_THREADS
-    plan = ipu_product_plan_of(&chip, &product, memory_share);
+    plan = ipu_plans_ask(plans, &chip, &product, memory_share);
     Py_END_ALLOW_THREADS
     const int64_t *parts = plan.split.parts;
     return Py_BuildValue("(s(LLLLLLL)(LL)N)",
@@ -323,7 +324,7 @@ ipu_py_account_converter(PyObject *object, void *out)
 }
 
 PyObject *
-ipu_py_account(ipu_graph *graph, PyObject *object)
+ipu_py_account(ipu_py_state *state, ipu_graph *graph, PyObject *object)
 {
     ipu_py_account_request request;
     if (!ipu_py_account_converter(object, &request)) {
@@ -336,7 +337,8 @@ ipu_py_account(ipu_graph *graph, PyObject *object)
     Py_BEGIN_ALLOW_THREADS
     status = ipu_passes_run(&ctx, graph, &passes);
     if (status == IPU_OK) {
-        status = ipu_account_of(&ctx, graph, &request.chip, &request.options, &account);
+        status = ipu_account_of(&ctx, graph, &request.chip, &request.options,
+                                state->plans, &account);
     }
     Py_END_ALLOW_THREADS
     PyObject *result =
@@ -353,8 +355,8 @@ ipu_py_account_read(void *state, ipu_ctx *ctx, const ipu_graph *graph)
         return IPU_OK;
     }
     ipu_account account = {0};
-    ipu_status status =
-        ipu_account_of(ctx, graph, &request->chip, &request->options, &account);
+    ipu_status status = ipu_account_of(ctx, graph, &request->chip, &request->options,
+                                       request->plans, &account);
     bool is_wanted = request->is_for_all || !ipu_account_fits(&account, &request->chip);
     if (status == IPU_OK && is_wanted) {
         PyGILState_STATE gil = PyGILState_Ensure();

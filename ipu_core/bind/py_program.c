@@ -159,6 +159,9 @@ ipu_py_program_compile(ipu_py_state *state, ipu_graph *graph, PyObject *held,
     self->device = Py_NewRef(device);
     self->held = Py_XNewRef(held);
     self->name = Py_NewRef(Py_None);
+    if (request != NULL) {
+        request->plans = state->plans;
+    }
     ipu_ctx ctx = ipu_py_ctx();
     ipu_float_behaviour behaviour = {0};
     if (device != Py_None && !graph->host) {

@@ -822,7 +822,8 @@ trace_compile(PyObject *object, PyObject *args, PyObject *kwargs)
 static PyObject *
 trace_account(PyObject *object, PyObject *request)
 {
-    return ipu_py_account(((py_trace *)object)->trace->graph, request);
+    return ipu_py_account(ipu_py_state_of(object), ((py_trace *)object)->trace->graph,
+                          request);
 }
 
 /* A program of what was cut out of the trace, for one value or for a call's way back;

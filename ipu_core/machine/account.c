@@ -245,7 +245,7 @@ steps_of_node(ipu__accounting *a, ipu_node id)
     ipu_steps_call steps = {.ctx = a->ctx,
                             .chip = a->chip,
                             .options = &a->options,
-                            .plans = &a->plans,
+                            .plans = a->plans,
                             .op = node->op,
                             .types = &call,
                             .like = {.node = id,
@@ -511,7 +511,7 @@ account(ipu__accounting *a)
 
 ipu_status
 ipu_account_of(ipu_ctx *ctx, const ipu_graph *graph, const ipu_chip *chip,
-               const ipu_account_options *options, ipu_account *out)
+               const ipu_account_options *options, ipu_plans *plans, ipu_account *out)
 {
     *out = (ipu_account){0};
     IPU_TRY(ipu_chip_check(ctx, chip));
@@ -519,6 +519,7 @@ ipu_account_of(ipu_ctx *ctx, const ipu_graph *graph, const ipu_chip *chip,
                          .graph = graph,
                          .chip = chip,
                          .options = *options,
+                         .plans = plans,
                          .out = out,
                          .times = 1,
                          .counted = 1,
@@ -529,7 +530,6 @@ ipu_account_of(ipu_ctx *ctx, const ipu_graph *graph, const ipu_chip *chip,
     }
     IPU_ARRAY_FREE(ctx, &a.staged);
     IPU_ARRAY_FREE(ctx, &a.passages);
-    IPU_ARRAY_FREE(ctx, &a.plans);
     ipu_id_map_free(ctx, &a.known);
     ipu_arena_free(ctx, &a.arena);
     return status;

@@ -9,7 +9,7 @@
 
 #include "base/array.h"
 #include "graph/graph.h"
-#include "machine/planner.h"
+#include "machine/plans.h"
 
 /* X(NAME, text) */
 #define IPU_STEP_KINDS(X) \
@@ -111,7 +111,8 @@ bool ipu_account_fits(const ipu_account *account, const ipu_chip *chip);
 /* Fails as ipu_pipeline_schedule does. Free with ipu_account_free, also after a
  * failure. */
 ipu_status ipu_account_of(ipu_ctx *ctx, const ipu_graph *graph, const ipu_chip *chip,
-                          const ipu_account_options *options, ipu_account *out);
+                          const ipu_account_options *options, ipu_plans *plans,
+                          ipu_account *out);
 void ipu_account_free(ipu_ctx *ctx, ipu_account *account);
 
 #endif

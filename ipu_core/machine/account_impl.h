@@ -44,7 +44,7 @@ typedef struct ipu__accounting {
     ipu_account_options options;
     ipu_account *out;
     ipu_arena arena;
-    ipu_plans plans;
+    ipu_plans *plans;
     IPU_ARRAY(ipu__staged) staged;
     int32_t *ipu_of;     /* by node */
     int32_t *routine_of; /* by node; those in blocks inside included */

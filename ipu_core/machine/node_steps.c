@@ -292,25 +292,6 @@ ipu_steps_normalize_grad(ipu_steps_call *call)
 
 /* --- products -------------------------------------------------------------------- */
 
-static ipu_product_plan
-plan_of(ipu_steps_call *call, const ipu_product *p, double memory_share)
-{
-    ipu_plans *plans = call->plans;
-    for (size_t i = 0; i < plans->count; i++) {
-        if (plans->items[i].memory_share == memory_share &&
-            memcmp(&plans->items[i].product, p, sizeof(*p)) == 0) {
-            return plans->items[i].plan;
-        }
-    }
-    ipu_planned planned = {.product = *p,
-                           .memory_share = memory_share,
-                           .plan = ipu_product_plan_of(call->chip, p, memory_share)};
-    if (call->status == IPU_OK) {
-        call->status = IPU_ARRAY_PUSH(call->ctx, plans, planned);
-    }
-    return planned.plan;
-}
-
 static void
 product(ipu_steps_call *call, ipu_product p, const ipu_type *type)
 {
@@ -325,8 +306,8 @@ product(ipu_steps_call *call, ipu_product p, const ipu_type *type)
         ipu_ctx_clear(call->ctx); /* no elements */
         return;
     }
-    ipu_product_plan plan =
-        plan_of(call, &p, call->options->products[class].memory_share);
+    ipu_product_plan plan = ipu_plans_ask(call->plans, chip, &p,
+                                          call->options->products[class].memory_share);
     double tiles = 1;
     for (int dim = 0; dim < IPU_PRODUCT_DIMS; dim++) {
         tiles *= (double)plan.split.parts[dim];

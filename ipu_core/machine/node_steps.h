@@ -9,15 +9,6 @@
 #include "graph/cost.h"
 #include "machine/account.h"
 
-/* Equal products are planned once. */
-typedef struct ipu_planned {
-    ipu_product product;
-    double memory_share;
-    ipu_product_plan plan;
-} ipu_planned;
-
-typedef IPU_ARRAY(ipu_planned) ipu_plans;
-
 typedef struct ipu_steps_call {
     ipu_ctx *ctx;
     const ipu_chip *chip;

@@ -31,7 +31,12 @@ from ipu.tf.dtypes import NARROW
 # of a Mk2 IPU: 62.5 TFLOP/s in float32, 47.5 TB/s between its memory and its tiles
 # (Graphcore, IPU-M2000 data sheet)
 _FLOPS_PER_BYTE = 62.5 / 47.5
-_COSTS = ("operations", "cycles", "memory")
+# what a layer costs, and the columns that say it
+_COSTS = {
+    "operations": ("Operations", "Bytes"),
+    "cycles": ("Cycles",),
+    "memory": ("Bytes of memory",),
+}
 _BATCH_SIZE = 32
 
 
@@ -41,21 +46,22 @@ class StageSplit:
     Attributes:
         stages: The stage of each call of a layer, in the order in which they run.
         calls: The cost of each call.
-        costs: The cost of each stage, in operations.
+        costs: The cost of each stage: operations, cycles, or bytes of memory.
     """
 
     def __init__(
-        self, stages: list[int], calls: list[CallCost], flops_per_byte: float
+        self, stages: list[int], calls: list[CallCost], weights: list[float], by: str
     ) -> None:
         self.stages = stages
         self.calls = calls
-        self._flops_per_byte = flops_per_byte
+        self._weights = weights
+        self._by = by
         self.costs = self._costs_of(stages)
 
     def _costs_of(self, stages: Sequence[int]) -> list[float]:
         costs = [0.0] * (max(stages) + 1)
-        for stage, call in zip(stages, self.calls, strict=True):
-            costs[stage] += call.flops + self._flops_per_byte * call.bytes
+        for stage, weight in zip(stages, self._weights, strict=True):
+            costs[stage] += weight
         return costs
 
     def loss_of(self, stages: Any) -> float:
@@ -92,14 +98,17 @@ class StageSplit:
                 for at, call in zip(self.stages, self.calls, strict=True)
                 if at == stage
             ]
-            flops = _short(sum(call.flops for call in calls))
-            size = _short(sum(call.bytes for call in calls))
+            if self._by == "operations":
+                flops = _short(sum(call.flops for call in calls))
+                cells = [flops, _short(sum(call.bytes for call in calls))]
+            else:
+                cells = [_short(cost)]
             names = calls[0].name
             if len(calls) > 1:
                 names += f" ... {calls[-1].name}"
             share = f"{100 * cost / total:.1f} %"
-            rows.append([str(stage), names, flops, size, share])
-        return ["Stage", "Layers", "Operations", "Bytes", "Share"], rows
+            rows.append([str(stage), names, *cells, share])
+        return ["Stage", "Layers", *_COSTS[self._by], "Share"], rows
 
     def __str__(self) -> str:
         slowest = max(self.costs)
@@ -188,13 +197,11 @@ def auto_stages(
         flat = flatten(model, tree_of(model, itertools.repeat(0)), True)
         first = flat.graph.inputs[0].shape[0] if flat.graph.inputs else None
         calls = costs_of(flat, batch_size or first or _BATCH_SIZE, by)
-    weights = [call.flops + flops_per_byte * call.bytes for call in calls]
-    if by != "operations":
-        weights = [call.on_ipu for call in calls]
+    weights = [call.flops + flops_per_byte * call.bytes + call.on_ipu for call in calls]
     stages = _best_split(weights, n, _kept_together(flat))
     if assign:
         model._assign_stages(tree_of(model, iter(stages)))
-    return StageSplit(stages, calls, flops_per_byte)
+    return StageSplit(stages, calls, weights, by)
 
 
 def tree_of(model: Any, supply: Iterator[int]) -> StageTree:
@@ -295,7 +302,8 @@ class CallCost(NamedTuple):
 
     Attributes:
         name: The name of the layer.
-        flops: Operations; a multiply-add counts as two.
+        flops: Operations; a multiply-add counts as two. 0 where the split is by another
+            cost, as the next one.
         bytes: What ops read and write.
         on_ipu: Cycles, or bytes of memory, of an IPU; 0 where nobody asked.
     """
@@ -349,14 +357,14 @@ def _cost(flat: FlatModel, call: StageCall, batch_size: int, by: str) -> CallCos
         gradients = tf.gradients(floats, needed, list(seeds))
         return [*results, *(g for g in gradients if g is not None)]
 
-    program = function.trace_program(body, specs, device=current_device()).program
-    # a view, such as Flatten, is copied here alone, since it is a result
-    is_view = " kernel " not in program.text
-    on_ipu = 0.0
+    name = str(layer.name)
     if by != "operations":
         from ipu.machine import estimate
 
         account = estimate(body, *specs)
         on_ipu = account.cycles if by == "cycles" else account.memory.total
-    moved = 0.0 if is_view else program.bytes
-    return CallCost(str(layer.name), program.flops, moved, on_ipu)
+        return CallCost(name, 0.0, 0.0, on_ipu)
+    program = function.trace_program(body, specs, device=current_device()).program
+    # a view, such as Flatten, is copied here alone, since it is a result
+    is_view = " kernel " not in program.text
+    return CallCost(name, program.flops, 0.0 if is_view else program.bytes, 0.0)

@@ -102,6 +102,9 @@ def _account(
 # --- what makes a model fit -----------------------------------------------------------
 
 _MOST_IPUS = 16
+# with allow_recompute = True in the IPUConfig
+_RECOMPUTE = "recomputation_mode=ipu.pipelining_ops.RecomputationMode.Auto"
+_MEAN = ', gradient_accumulation_reduction_method="mean"'
 
 
 class _Change(NamedTuple):
@@ -168,7 +171,8 @@ def _tried(
 
     try:
         if change.stages:
-            split = auto_stages(model, change.stages, assign=False, by="memory")
+            rows = int(tf.nest.flatten(element)[0].shape[0]) // change.parts
+            split = auto_stages(model, change.stages, rows, assign=False, by="memory")
             attributes["_assigned_stages"] = tree_of(model, iter(split.stages))
             attributes["_stages_reset"] = False
             attributes["_pipelining_device_mapping"] = None
@@ -194,23 +198,23 @@ def _changes(model: Any, mode: str, element: Nest) -> Iterator[list[_Change]]:
     if is_pipelined:
         yield from _changes_of_pipeline(model, trains)
         name = "_pipelining_steps"
-        text = "set_pipelining_options({}"
+        text = "model.set_pipelining_options({}"
     else:
         name = "_accumulation_steps"
-        text = "set_gradient_accumulation_options({}"
+        text = "model.set_gradient_accumulation_options({}"
     count = getattr(model, name) or 1
     reduction = model._accumulation_reduction
     notes = []
     if count == 1:  # the gradient of a batch is that of the mean over its parts
         reduction = Method.MEAN
-        text += ', gradient_accumulation_reduction_method="mean"'
+        text += _MEAN
     elif reduction is Method.SUM:
         notes.append("gradients are sums over more batches")
     if any(_normalises(layer) for layer in model._flatten_layers()):
         notes.append("batch normalisation sees the smaller batches")
     yield [
         _Change(
-            f"batches of {batch // n}, {text.format(count * n)})",
+            f"batches of {batch // n}; {text.format(count * n)})",
             ", ".join(notes),
             {name: count * n, "_accumulation_reduction": reduction},
             n,
@@ -220,17 +224,50 @@ def _changes(model: Any, mode: str, element: Nest) -> Iterator[list[_Change]]:
         for n in parts
     ]
     stages = model._stage_count() if is_pipelined else 1
-    yield [
-        _Change(
-            f"ipu.auto_stages(model, {n}, by='memory'), "
-            f"set_pipelining_options({max(count, 2 * n)})",
-            "" if count >= 2 * n else "an update belongs to more batches",
-            {"_pipelining_steps": -(-max(count, 2 * n) // (2 * n)) * 2 * n},
-            stages=n,
-        )
-        for n in (2, 4, 8, 16)
-        if stages < n <= _MOST_IPUS
-    ]
+    for recomputes in (False, True) if trains else (False,):
+        for cuts in (False, True):
+            yield [
+                _over_ipus(n, count, batch, recomputes, cuts, notes, reduction)
+                for n in (2, 4, 8, 16)
+                if stages < n <= _MOST_IPUS and (not cuts or batch % (2 * n) == 0)
+            ]
+
+
+def _over_ipus(
+    n: int,
+    count: int,
+    batch: int,
+    recomputes: bool,
+    cuts: bool,
+    notes: list[str],
+    reduction: Any,
+) -> _Change:
+    """A model in n stages: with its batches, or with ones that are cut into as many
+    micro-batches as the schedule wants."""
+    micro_batches = 2 * n * -(-count // (2 * n))
+    parts = 2 * n if cuts else 1
+    note = ", ".join(notes)
+    if cuts:
+        micro_batches = 2 * n * count
+    elif micro_batches == count:
+        note = ""
+    else:
+        note = f"an update belongs to {micro_batches} batches"
+    options = f"model.set_pipelining_options({micro_batches}"
+    attributes: dict[str, Any] = {
+        "_pipelining_steps": micro_batches,
+        "_accumulation_steps": None,
+        "_accumulation_reduction": reduction,
+    }
+    if recomputes:
+        options += f", {_RECOMPUTE}"
+        mode = pipelining_ops.RecomputationMode.Auto
+        attributes["_pipelining_kwargs"] = {"recomputation_mode": mode}
+    options += _MEAN if reduction is Method.MEAN else ""
+    text = f"ipu.auto_stages(model, {n}, {batch // parts}, by='memory'); {options})"
+    if cuts:
+        text = f"batches of {batch // parts}; {text}"
+    return _Change(text, note, attributes, parts, stages=n)
 
 
 def _normalises(layer: Any) -> bool:
@@ -242,22 +279,20 @@ def _changes_of_pipeline(model: Any, trains: bool) -> Iterator[list[_Change]]:
     given = model._pipelining_kwargs
 
     def change(*texts: str, **new: Any) -> _Change:
-        text = f"set_pipelining_options({', '.join(texts)})"
+        text = f"model.set_pipelining_options({', '.join(texts)})"
         return _Change(text, "", {"_pipelining_kwargs": {**given, **new}})
 
-    # it needs allow_recompute = True in the IPUConfig, too
-    recompute = "recomputation_mode=RecomputationMode.Auto"
     mode = pipelining_ops.RecomputationMode.Auto
     offload = "offload_activations=True"
     if not trains:
         return
     if given.get("recomputation_mode") is None:
-        yield [change(recompute, recomputation_mode=mode)]
+        yield [change(_RECOMPUTE, recomputation_mode=mode)]
     if not given.get("offload_activations"):
         yield [change(offload, offload_activations=True)]
         yield [
             change(
-                recompute, offload, recomputation_mode=mode, offload_activations=True
+                _RECOMPUTE, offload, recomputation_mode=mode, offload_activations=True
             )
         ]
     for name in (
