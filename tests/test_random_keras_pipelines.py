@@ -14,7 +14,7 @@ from simulated_ipus import attach
 import ipu
 from ipu import keras
 from ipu.ipu_strategy import IPUStrategy
-from ipu.keras.engine.pipelines.auto_stages import _tree_of
+from ipu.keras.engine.pipelines.auto_stages import tree_of
 from ipu.keras.engine.pipelines.calls import flatten
 
 layers = keras.layers
@@ -75,7 +75,7 @@ def random_model(rng: random.Random) -> Any:
 
 def random_stages(model: Any, rng: random.Random) -> list[int]:
     """Stages in the order of the calls."""
-    flat = flatten(model, _tree_of(model, itertools.repeat(0)))
+    flat = flatten(model, tree_of(model, itertools.repeat(0)))
     count = len(flat.calls)
     cuts = sorted(rng.sample(range(1, count), min(rng.randint(1, 3), count - 1)))
     return [sum(cut <= place for cut in cuts) for place in range(count)]
@@ -107,7 +107,7 @@ def train(seed: int, pipeline: dict[str, Any] | None) -> tuple[Any, ...] | None:
         if pipeline is None:
             model.set_gradient_accumulation_options(24, method)
         else:
-            model._assign_stages(_tree_of(model, iter(stages)))
+            model._assign_stages(tree_of(model, iter(stages)))
             model.set_pipelining_options(
                 24, mapping, None, method, pipeline_schedule=schedule, **pipeline
             )
