@@ -238,6 +238,66 @@ def test_a_browser_opens_a_large_program(tmp_path: Path) -> None:
     assert len(rows_of(dom, "sums")) < 100  # the others come when they are scrolled to
 
 
+USE = """
+<script>
+const send = (id, kind, more) => {
+  const box = document.getElementById(id), edge = box.getBoundingClientRect();
+  box.dispatchEvent(new MouseEvent(kind, {
+    bubbles: true, clientX: edge.left + edge.width * (more.x || 0.5),
+    clientY: edge.top + (more.y || edge.height / 2)}));
+};
+const wheel = (more) => document.getElementById("trace").dispatchEvent(
+  new WheelEvent("wheel", {bubbles: true, cancelable: true, clientX: 600, ...more}));
+wheel({ctrlKey: true, deltaY: -400});
+wheel({shiftKey: true, deltaY: 50});
+document.getElementById("whole").click();
+for (let x = 0.1; x < 1; x += 0.01) send("trace", "mousemove", {x, y: 30});
+document.title = document.getElementById("tip").textContent;
+send("liveness", "mousemove", {});
+send("liveness", "click", {x: 0.3});
+document.getElementById("ipu").value = "1";
+document.getElementById("ipu").dispatchEvent(new Event("change"));
+document.querySelector('[data-tab="steps"]').click();
+document.getElementById("search").value = "DENSE_";
+document.getElementById("search").dispatchEvent(new Event("input"));
+document.querySelector("#sums th:nth-child(5) button").click();
+document.querySelector("#sums th:nth-child(5) button").click();
+</script>
+"""
+
+
+def test_a_browser_sorts_and_searches(tmp_path: Path) -> None:
+    account = pipeline()
+    account.save(tmp_path / "x.html")
+    text = (tmp_path / "x.html").read_text("utf-8")
+    (tmp_path / "x.html").write_text(text.replace("</body>", USE + "</body>"), "utf-8")
+    dom = opened(tmp_path / "x.html")
+    wanted = [step for step in account.steps if "dense_" in step.name.lower()]
+    # ascending, then descending
+    cycles = sorted((step.cycles for step in wanted), reverse=True)
+    rows = rows_of(dom, "sums")
+    assert [row[4] for row in rows if len(row) > 4][:20] == [
+        f"{n:,.0f}" for n in cycles[:20]
+    ]
+    assert f"{len(wanted)} rows, " in dom
+    own = {one.name for one in account.memories[1].by_tensor}
+    assert {row[0] for row in rows_of(dom, "tensors")} == own
+    assert re.search(r"<title>.*cycles.*</title>", dom)  # what a step's box tells
+
+
+def test_what_makes_it_fit_is_shown(tmp_path: Path) -> None:
+    spec = tf.TensorSpec([512, 512])
+    small = Machine("bow", tiles=64, tile_bytes=100_000)
+    account = estimate(tf.matmul, spec, spec, machine=small)
+    fixes = account.fixes()
+    account.save(tmp_path / "x.html")
+    assert fixes and not account.memory.fits
+    [found] = data_of(tmp_path / "x.html")["accounts"]
+    assert [row[0] for row in found["fixes"]] == [fix.change for fix in fixes]
+    rows = rows_of(opened(tmp_path / "x.html"), "fixes")
+    assert [row[0] for row in rows] == [fix.change for fix in fixes]
+
+
 def test_the_command_writes_a_page(tmp_path: Path, capsys: Any) -> None:
     from ipu.__main__ import main
 

@@ -95,6 +95,10 @@ def columns(account: Account) -> dict[str, Any]:
     found: dict[str, Any] = {
         "facts": account._facts(),
         "fits": all(memory.fits for memory in account.memories),
+        "fixes": [
+            [fix.change, fix.max_tile, fix.saves, fix.price, fix.note]
+            for fix in account.fixes()
+        ],
         "cycles": account.cycles,
         "clock": account.machine.clock,
         "ipus": account.ipus,

@@ -581,7 +581,8 @@ class Account:
         """Write it to a file: a page for a browser, or JSON.
 
         The page needs no network. It shows the memory of the tiles, what is live over
-        the steps, when each IPU does what, and tables by layer, op, kind and line.
+        the steps, when each IPU does what, and tables by layer, op, kind and line; of a
+        program that does not fit also :meth:`fixes`.
 
         Args:
             path: Ends in ".html" or ".json", which is ``to_json()``.

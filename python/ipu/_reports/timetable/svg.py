@@ -164,7 +164,7 @@ def _unit_of(total: float, clock: float | None) -> tuple[str, float]:
     if clock is None:
         return unit_of(total)
     cycles = total * clock / 1e9
-    for unit, size in (("million cycles", 1e6), ("thousand cycles", 1e3)):
+    for unit, size in (("M cycles", 1e6), ("k cycles", 1e3)):
         if cycles >= 10 * size:
             return unit, size * 1e9 / clock
     return "cycles", 1e9 / clock
