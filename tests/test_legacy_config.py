@@ -237,13 +237,13 @@ def test_an_unknown_flag_is_an_error_at_the_first_use_of_a_device(monkeypatch):
 
 
 def test_a_flag_without_effect_is_told(monkeypatch, caplog):
-    monkeypatch.setenv("TF_POPLAR_FLAGS", "--use_ipu_model --tensor_map_file_path=maps")
+    monkeypatch.setenv("TF_POPLAR_FLAGS", "--use_ipu_model --save_vertex_graph=maps")
     _flags._forget()
     with caplog.at_level("WARNING", logger="ipu"):
         _flags.flags()
         _flags.flags()
     assert [r.message for r in caplog.records] == [
-        "TF_POPLAR_FLAGS: --tensor_map_file_path is accepted, but has no effect: "
+        "TF_POPLAR_FLAGS: --save_vertex_graph is accepted, but has no effect: "
         "nothing is written. Use python -m ipu profile, or ipu.profiler."
     ]
 

@@ -15,6 +15,7 @@ import pytest
 
 import ipu
 from ipu import keras, tf, utils
+from ipu._config import flags
 from ipu._config.report_requests import request_of
 from ipu._device.observers import observers
 from ipu._reports.event_trace import IpuTraceEvent
@@ -220,6 +221,32 @@ def test_the_environment_asks_for_reports(tmp_path: Path, monkeypatch: Any) -> N
     monkeypatch.setenv("POPLAR_ENGINE_OPTIONS", "autoReport.all=true")
     with pytest.raises(ValueError, match="must be a JSON object"):
         run_twice()
+
+
+def test_flags_ask_for_maps_and_text(
+    tmp_path: Path, monkeypatch: Any, capsys: Any
+) -> None:
+    folder = tmp_path / "maps"
+    words = f"--tensor_map_file_path={folder} --dump_text_reports_to_stdio"
+    monkeypatch.setenv("TF_POPLAR_FLAGS", words)
+    flags._forget()
+    try:
+        configure()
+        run_twice()
+        [path] = folder.glob("*.tensor_map.json")
+        [entries] = json.loads(path.read_text())["mappings"].values()
+        assert {entry[0] for entry in entries} >= {"argument.0"}
+        text = capsys.readouterr().out
+        assert text.index("Target:") < text.index("Execution:")
+        (tmp_path / "file").write_text("")
+        words = f"--tensor_map_file_path={tmp_path / 'file' / 'maps'}"
+        monkeypatch.setenv("TF_POPLAR_FLAGS", words)
+        flags._forget()
+        with pytest.raises(OSError, match="--tensor_map_file_path: the map of"):
+            run_twice()
+    finally:
+        monkeypatch.delenv("TF_POPLAR_FLAGS")
+        flags._forget()
 
 
 def test_what_is_no_event() -> None:

@@ -116,10 +116,6 @@ _sys.meta_path.append(_OtherModules)
 
 def _report(build: _Any, device: _Any) -> _Any:
     """Report a program where its device's options or the environment ask for it."""
-    if not device.profiling and "autoReport" not in str(
-        (device.options or {}).get("compilation_poplar_options", "")
-    ) + _os.environ.get("POPLAR_ENGINE_OPTIONS", ""):
-        return None
     from ipu._config.report_requests import request_of
 
     request = request_of(device.options, device.profiling)

@@ -50,7 +50,7 @@ class PoplarFlags:
     dump_schedule_as_dot: bool = _flag(
         False, "write the schedule as a graph", writes_nothing=True
     )
-    tensor_map_file_path: str = _flag("", "folder of tensor maps", writes_nothing=True)
+    tensor_map_file_path: str = _flag("", "folder of tensor maps, as JSON")
     fallback_scheduler: bool = _flag(False, "use the simplest scheduler")
     enable_hlo_verifier: bool = _flag(False, "verify graphs between passes")
     disable_poplar_version_check: bool = _flag(False, "accepted without effect")
@@ -69,7 +69,7 @@ class PoplarFlags:
         "", "folder (first SDK generation)", writes_nothing=True
     )
     dump_text_reports_to_stdio: bool = _flag(
-        False, "first SDK generation", writes_nothing=True
+        False, "print what programs would cost on an IPU (first SDK generation)"
     )
     add_all_reduce_copies: bool = _flag(False, "deprecated, without effect")
     force_replicated_mode: bool = _flag(False, "deprecated, without effect")

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple
+
+from ipu._config.flags import flags
 
 ENGINE_OPTIONS = "POPLAR_ENGINE_OPTIONS"
 _AUTO = "autoReport."
@@ -31,6 +32,8 @@ class ReportRequest(NamedTuple):
         most_bytes: Reports that are larger are dropped.
         directory: Where reports go, in place of events; "" for nowhere.
         folder: In which folder each program gets one of its own; None for none.
+        maps: In which folder each program's map of tensors goes; "" for none.
+        is_printed: Whether reports as text are printed.
     """
 
     has_events: bool
@@ -42,6 +45,8 @@ class ReportRequest(NamedTuple):
     most_bytes: int
     directory: str
     folder: str | None
+    maps: str
+    is_printed: bool
 
 
 def options_of_environment(
@@ -51,6 +56,8 @@ def options_of_environment(
     text = environment.get(ENGINE_OPTIONS, "").strip()
     if not text:
         return {}
+    import json  # slow to import
+
     try:
         found = json.loads(text)
     except ValueError:
@@ -93,7 +100,11 @@ def request_of(
     folder = engine.get(_AUTO + "directory", "") or "." if any(asked) else None
     given = profiling or {}
     has_events = bool(given.get("enable_ipu_trace_events"))
-    if folder is None and not has_events:
+    maps, is_printed = (
+        flags().tensor_map_file_path,
+        flags().dump_text_reports_to_stdio,
+    )
+    if folder is None and not has_events and not maps and not is_printed:
         return None
     execution = getattr(given.get("execution_trace_type"), "name", "NO_PROFILE")
     return ReportRequest(
@@ -106,4 +117,6 @@ def request_of(
         most_bytes=int(given.get("max_report_size", 0x10000000)),
         directory=str(given.get("report_directory", "")),
         folder=folder,
+        maps=maps,
+        is_printed=is_printed,
     )

@@ -54,7 +54,13 @@ def begin(build: Any, device: Device, request: ReportRequest) -> Traced:
             IpuTraceEvent(IpuTraceEvent.COMPILE_BEGIN, number, module_name=build.name)
         )
 
-    needs = request.has_reports or request.has_execution or request.folder
+    needs = (
+        request.has_reports
+        or request.has_execution
+        or request.folder
+        or request.maps
+        or request.is_printed
+    )
 
     def traced(trace: _core.Trace) -> Compiled:
         account = account_of(trace, device) if needs else None
@@ -90,6 +96,11 @@ class _Reporter:
         self.inputs = program.input_types
         if account is not None and request.folder is not None:
             _write_folder(request.folder, self.name, account)
+        if account is not None and request.maps:
+            _write_map(request.maps, self.name, self.id, account)
+        if account is not None and request.is_printed:
+            print(self.name, compile_text(account), sep="\n")
+            print(execute_text(account), flush=True)
         if not request.has_events:
             return
         values: dict[str, Any] = {
@@ -167,6 +178,21 @@ class _Reporter:
 def _file_name(name: str) -> str:
     """A program's name without its place, as a file may be called."""
     return re.sub(r"[^\w.-]+", "_", name.partition(" (")[0]).strip("_") or "program"
+
+
+def _write_map(folder: str, name: str, number: int, account: Account) -> None:
+    """The map of a program's tensors, in the folder that a flag names."""
+    path = Path(folder) / f"{_file_name(name)}_{number}.tensor_map.json"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(tensor_map(account, name)), encoding="utf-8")
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise type(error)(
+            error.errno,
+            f"--tensor_map_file_path: the map of {name} cannot be written: {why}",
+            os.fspath(path),
+        ) from None
 
 
 def _write_folder(parent: str, name: str, account: Account) -> None:
