@@ -85,6 +85,7 @@ def apply(options: dict[str, Any], found: dict[str, int]) -> tuple[Any, Any]:
     return options, found
 
 
+BY_FIVE = {"batch_size": 5}
 # IPUs, stages, options, call, data, arguments
 CASES: dict[str, tuple[int, int, dict[str, Any], str, Any, dict[str, Any]]] = {
     "a rest": (1, 0, {}, "fit", 60, {"batch_size": 16}),
@@ -102,6 +103,8 @@ CASES: dict[str, tuple[int, int, dict[str, Any], str, Any, dict[str, Any]]] = {
     "updates of a prime number": (1, 0, {"update": 4}, "fit", batches(7), {}),
     "executions": (1, 0, {"execution": 4}, "fit", 60, {"batch_size": 10}),
     "executions of a data set": (1, 0, {"execution": 4}, "fit", batches(7), {}),
+    "executions of a prime number": (1, 0, {"execution": 4}, "fit", 35, BY_FIVE),
+    "executions of an evaluation": (1, 0, {"execution": 4}, "evaluate", 35, BY_FIVE),
     "executions and updates": (
         1,
         0,
@@ -282,6 +285,8 @@ def test_the_set_of_an_error_is_legal(name: str) -> None:
     text = str(caught.value)
     options, changed = apply(case[2], told(text))
     run(case, options, changed)
+    for name, steps in re.findall(r" Or run .* example (\w+)=(\d+)", text):
+        run(case, case[2], {name: int(steps)})
     for samples in re.findall(r" Or (?:give|fill)\D* (\d+) samples", text):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -273,7 +273,22 @@ def advice(given: Numbers) -> str:
     if data.samples is not None:
         amount = f"{given.data.samples} samples"
     on = f" on {given.replicas} replicas" if given.replicas > 1 else ""
-    return f" With {amount}{on} this is legal: {', '.join(parts)}."
+    told = f" With {amount}{on} this is legal: {', '.join(parts)}."
+    return told + (_fewer_steps(given) if found.per_execution == 1 else "")
+
+
+def _fewer_steps(given: Numbers) -> str:
+    """Say how many steps executions of the given length take, where none but single
+    steps take all of them."""
+    data, unit = given.data, given.per_execution * given.replicas
+    steps = data.batches - data.batches % unit
+    is_whole = data.samples is None or data.samples % data.batch_size == 0
+    fits = is_whole and _lasts(data, steps) and given.validation is None
+    fits = fits and given.per_update == 1 and given.takes(given.per_execution)
+    if given.per_execution == 1 or steps == 0 or not fits:
+        return ""
+    name = "steps_per_epoch" if given.call == "fit" else "steps"
+    return f" Or run a multiple of {unit} steps, for example {name}={steps}."
 
 
 def _count(data: Data) -> int:
