@@ -5,12 +5,15 @@
 `machine_measurements.csv` holds published measurements: forward convolutions in half
 precision with sums in float on a GC2 (Jia and others, arXiv:1912.03413, appendix), and
 one vertex of the matrix unit on each tile of a Bow, in half precision (a notebook of
-Graphcore Research's `notebooks`). An error is that of predicted over measured time.
+Graphcore Research's `notebooks`). `machine_exchanges.csv` holds exchanges on that GC2;
+those of 160 bytes were measured in a loop, whose cycles are a constant of this file. An
+error is that of predicted over measured time.
 """
 
 from __future__ import annotations
 
 import csv
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -27,7 +30,10 @@ LIMITS = {
     "amp": (0.02, 0.06),
     "convolution 1x1": (0.06, 0.15),
     "convolution 3x3": (0.09, 0.20),
+    "exchange": (0.04, 0.10),
 }
+EXCHANGES = Path(__file__).with_name("machine_exchanges.csv")
+LOOP_CYCLES = 537  # 655 of such a gather, of which 118 are the exchange's
 
 
 class Ratio(NamedTuple):
@@ -61,10 +67,21 @@ def ratios() -> Iterator[Ratio]:
         yield Ratio(group, name, seconds / (float(row["microseconds"]) * 1e-6))
 
 
+def exchange_ratios() -> Iterator[Ratio]:
+    """The same of exchanges."""
+    gc2 = Machine("gc2")
+    for row in csv.DictReader(EXCHANGES.open()):
+        tiles, size = int(row["tiles"]), int(row["bytes"])
+        cycles = gc2.exchange(row["pattern"], tiles, size)
+        cycles += LOOP_CYCLES * int(row["in_loop"])
+        measured = float(row["microseconds"]) * 1e-6 * gc2.clock
+        yield Ratio("exchange", f"{row['pattern']} {tiles}x{size}", cycles / measured)
+
+
 def errors() -> dict[str, np.ndarray]:
     """The relative errors of each group of rows."""
     found: dict[str, list[float]] = {}
-    for one in ratios():
+    for one in itertools.chain(ratios(), exchange_ratios()):
         found.setdefault(one.group, []).append(one.ratio - 1)
     return {group: np.abs(values) for group, values in found.items()}
 

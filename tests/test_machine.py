@@ -27,7 +27,7 @@ def test_plans_are_near_measurements() -> None:
     errors = accuracy.errors()
     assert set(accuracy.LIMITS) <= set(errors)
     for group, (median, high) in accuracy.LIMITS.items():
-        assert len(errors[group]) >= 41
+        assert len(errors[group]) >= 40
         assert np.median(errors[group]) <= median, group
         assert np.quantile(errors[group], 0.9) <= high, group
 
@@ -244,6 +244,35 @@ def test_machines_are_values() -> None:
 def test_wrong_arguments(call: Any, error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
         call(Machine("bow"))
+
+
+@pytest.mark.parametrize("pattern", ["copy", "gather", "scatter", "all_to_all"])
+def test_exchanges_are_bounded_by_their_bytes(pattern: str) -> None:
+    for name in MACHINES:
+        machine = Machine(name)
+        last = 0.0
+        for tiles in (2, 16, 1216):
+            for size in (4, 160, 100_000):
+                cycles = machine.exchange(pattern, tiles, size)
+                words = size / 4 * (1 if pattern == "copy" else tiles)
+                assert words < cycles <= words + 300
+            assert machine.exchange(pattern, tiles, 4) >= last
+            last = machine.exchange(pattern, tiles, 4)
+
+
+@pytest.mark.parametrize(
+    "arguments, error, text",
+    [
+        (("gathr", 2, 4), ValueError, 'no pattern "gathr"'),
+        (("gather", 0, 4), ValueError, "`tiles` must be at least 1"),
+        (("gather", 2.5, 4), TypeError, "`tiles` must be an integer"),
+        (("gather", 2, 0), ValueError, "`message_bytes` must be at least 1"),
+        (("gather", 2, math.nan), ValueError, "`message_bytes` must be at least 1"),
+    ],
+)
+def test_wrong_exchanges(arguments: Any, error: Any, text: str) -> None:
+    with pytest.raises(error, match=text):
+        Machine("bow").exchange(*arguments)
 
 
 # --- accounts -------------------------------------------------------------------------

@@ -227,6 +227,7 @@ ipu.ops._host_embedding -> ipu.tf.compat.v1
 ipu.ops._pipeline_options -> ipu.keras.optimizers
 ipu.ops._popnn -> ipu.keras.initializers
 ipu.ops.normalization_ops -> ipu.tf.compat.v1
+ipu.tf._functions.function -> ipu.machine
 ipu.tf._functions.tracing -> ipu._reports.doctor
 ipu.tf._graph.plan -> ipu.scopes
 ipu.tf._graph.scopes -> ipu.keras.initializers

@@ -6,6 +6,7 @@
 #include "bind/bind.h"
 
 #include "machine/account.h"
+#include "machine/exchange.h"
 #include "passes/passes.h"
 
 static PyObject *
@@ -133,6 +134,29 @@ machine_plan_product(PyObject *module, PyObject *args)
                          (long long)parts[3], (long long)parts[4], (long long)parts[5],
                          (long long)parts[6], (long long)plan.split.serial_in,
                          (long long)plan.split.serial_out, object_of_cost(&plan.cost));
+}
+
+/* Cycles of an exchange. */
+static PyObject *
+machine_exchange(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    static const char *const names[] = {
+#define X(NAME, text, start, least) #text,
+        IPU_EXCHANGE_PATTERNS(X)
+#undef X
+    };
+    ipu_chip chip;
+    const char *name;
+    double tiles;
+    double bytes;
+    if (!PyArg_ParseTuple(args, "O&sdd:machine_exchange", chip_converter, &chip, &name,
+                          &tiles, &bytes)) {
+        return NULL;
+    }
+    int pattern = ipu_py_choice("pattern", name, names, IPU_EXCHANGE_PATTERN_COUNT);
+    return pattern < 0 ? NULL
+                       : PyFloat_FromDouble(ipu_exchange_cycles(
+                             &chip, (ipu_exchange_pattern)pattern, tiles, bytes));
 }
 
 /* The cost of one split, for tests. */
@@ -375,6 +399,8 @@ PyMethodDef ipu_py_machine_methods[] = {
      "The values of all fields of each chip that is known."},
     {"machine_plan_product", machine_plan_product, METH_VARARGS,
      "The best split of a product over a chip's tiles, and its cost."},
+    {"machine_exchange", machine_exchange, METH_VARARGS,
+     "Cycles of an exchange of a pattern: (chip, pattern, tiles, bytes of a message)."},
     {"machine_product_cost", machine_product_cost, METH_VARARGS,
      "The cost of one split, for tests."},
     {NULL, NULL, 0, NULL},

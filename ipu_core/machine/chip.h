@@ -37,6 +37,8 @@
       64e9, 64e9, 62.5e9) \
     X(remote_bytes, "bytes a second", 1, 1e15, "the host's; 20 GB/s for four", 5.86e9, \
       5e9, 5e9, 31.5e9) \
+    X(host_seconds, "s", 0, 1, "Citadel; Mk2: as the first generation", 8.81e-6, \
+      8.81e-6, 8.81e-6, 8.81e-6) \
     X(link_seconds, "s", 0, 1, "Citadel; Mk2: as the first generation", 0.65e-6, \
       0.65e-6, 0.65e-6, 0.65e-6) \
     X(exchange_cycles, "cycles", 0, 1e9, "Citadel; schedule", 264, 240, 240, 240) \

@@ -520,7 +520,7 @@ ipu_steps_movement(ipu_steps_call *call)
             bytes += (double)ipu_type_bytes(&types->inputs[i]);
         }
         add(call, IPU_STEP_STREAM, "",
-            chip->exchange_cycles + chip->clock * bytes / chip->host_bytes, chip->tiles,
+            chip->clock * (chip->host_seconds + bytes / chip->host_bytes), chip->tiles,
             false);
         return;
     }

@@ -276,6 +276,34 @@ class DeviceFunction(Generic[P, R]):
             self._name, self._history, None if last is None else last.traced
         )
 
+    def account(self, *args: Any, **options: Any) -> Any:
+        """Tell what a call would cost on IPUs, without running it.
+
+        Args:
+            *args: Arguments as the function takes them: for each tensor a
+                ``tf.TensorSpec``, a tensor or an array. None are needed where the
+                function has an input signature.
+            **options: ``machine`` and the other options of
+                :func:`ipu.machine.estimate`.
+
+        Returns:
+            An ``ipu.machine.Account``.
+
+        Raises:
+            TypeError: The function wants other arguments.
+            ValueError: A shape is not known.
+
+        Example:
+            >>> square = tf.function(lambda x: x @ x)
+            >>> square.account(tf.TensorSpec([64, 64]), machine="bow").samples
+            64
+        """
+        from ipu import machine  # what few programs ask for
+
+        if not args and self._specs is not None:
+            args = tuple(self._specs)
+        return machine.estimate(self._callable(), *args, **options)
+
     def __repr__(self) -> str:
         return f"<tf.function {self._name}>"
 
