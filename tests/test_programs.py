@@ -341,6 +341,16 @@ def check_third_serving(got):
     assert got["again"] == got["found"] and got["stages"] == got["staged"]
 
 
+def check_first_reports(got):
+    # two shapes are compiled, each once; a program is loaded where another one ran
+    assert got["types"].count(0) == got["types"].count(1) == 2
+    assert [kind for kind in got["types"] if kind in (4, 5)] == [4, 5, 5, 4, 5, 5, 4, 5]
+    assert len(got["names"]) == 2 and all("step" in name for name in got["names"])
+    assert got["tiles"] == [1216, 1216]  # of the first generation
+    assert len(got["cycles"]) == 2 and 0 < got["cycles"][0] <= got["cycles"][1]
+    assert set(got["entries"]) == {8} and got["text"] and got["left"] == 0
+
+
 def check_graph_hook(got):
     rows = np.arange(12) % 8
     totals = np.cumsum(rows)
@@ -501,6 +511,7 @@ CHECKS = {
     "first_pipeline": check_first_pipeline,
     "first_pipelined_stack": check_first_pipelined_stack,
     "first_benchmark": check_benchmark,
+    "first_reports": check_first_reports,
     "second_benchmark": check_benchmark,
     "second_pipeline": check_second_pipeline,
     "second_optimizer": check_second_optimizer,
