@@ -7,6 +7,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -350,3 +351,12 @@ def test_the_command_compares_schedules(tmp_path: Path, capsys: Any) -> None:
         main(["account", "--schedules", str(tmp_path / "train.py")])
     assert ended.value.code == 0
     assert "7 schedules; nothing was trained" in capsys.readouterr().out
+
+
+def test_what_runs_a_module_is_not_the_users_line() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "ipu", "account", "mnist"],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0 and "frozen" not in done.stdout

@@ -174,6 +174,22 @@ tensors_of(ipu_py_state *state, PyObject *sequence)
 
 /* --- the user's line ------------------------------------------------------------- */
 
+/* Whether a file is the user's: neither of the package nor one that Python brings along
+ * frozen, such as what runs the program of python -m. */
+static bool
+is_users(const ipu_py_state *state, PyObject *file)
+{
+    if (PyUnicode_GET_LENGTH(state->package_dir) > 0 &&
+        PyUnicode_Tailmatch(file, state->package_dir, 0, PY_SSIZE_T_MAX, -1) != 0) {
+        return false;
+    }
+    if (PyUnicode_GET_LENGTH(file) == 0 || PyUnicode_READ_CHAR(file, 0) != '<') {
+        return true;
+    }
+    const char *name = PyUnicode_AsUTF8(file);
+    return name == NULL || strncmp(name, "<frozen ", 8) != 0;
+}
+
 int32_t
 ipu_py_user_line(ipu_py_state *state, PyObject **file)
 {
@@ -183,9 +199,7 @@ ipu_py_user_line(ipu_py_state *state, PyObject **file)
     Py_XINCREF(frame);
     while (frame != NULL && *file == NULL) {
         PyCodeObject *code = PyFrame_GetCode(frame);
-        if (PyUnicode_GET_LENGTH(state->package_dir) == 0 ||
-            PyUnicode_Tailmatch(code->co_filename, state->package_dir, 0,
-                                PY_SSIZE_T_MAX, -1) == 0) {
+        if (is_users(state, code->co_filename)) {
             *file = Py_NewRef(code->co_filename);
             line = PyFrame_GetLineNumber(frame);
         }
