@@ -3,16 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ipu import _core
     from ipu._device.devices import Device
 
-Compiled = Callable[["_core.Program"], None]
-Traced = Callable[["_core.Trace"], Compiled]
-Observer = Callable[[Any, "Device"], Traced | None]
+    Compiled = Callable[[_core.Program], None]
+    Traced = Callable[[_core.Trace], Compiled]
+    Observer = Callable[[Any, Device], Traced | None]
 
 # each is called with the build before it is traced, and the device it is for; it gives
 # None, or what is called with the trace, which gives what is called with the program
