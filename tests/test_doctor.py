@@ -108,6 +108,21 @@ def test_what_changes_results_says_so_and_comes_last() -> None:
     assert fitting.memory.fits and fitting.fixes() == []
 
 
+def test_smaller_batches_help_where_accumulated_gradients_leave_no_room() -> None:
+    model = keras.Sequential([keras.Input((256,))])
+    for units in (512, 512, 10):
+        model.add(keras.layers.Dense(units))
+    model.compile("sgd", "mse")
+    machine = Machine("gc200", tiles=8)
+    [fix] = model.account(batch_size=1024, machine=machine).fixes()
+    text = "batches of "
+    assert fix.change.startswith(text) and "updated after each of these" in fix.note
+    batch = int(fix.change.removeprefix(text))
+    after = model.account(batch_size=batch, machine=machine)
+    assert after.memory.fits and after.memory.max_tile == fix.max_tile
+    assert not model.account(batch_size=2 * batch, machine=machine).memory.fits
+
+
 def test_pipelines_recompute_and_offload() -> None:
     layers = keras.layers
     model = keras.SequentialPipelineModel(
@@ -198,11 +213,10 @@ def test_memory_is_enforced(monkeypatch: pytest.MonkeyPatch) -> None:
             fit(model)
         assert "enforce_memory = False" in str(raised.value)
         fit(model, 4)  # and goes on
-        monkeypatch.setenv("IPU_MEMORY", "off")
-    configure(enforce_memory=True, compile_ipu_code=False)  # another configuration
-    with ipu.ipu_strategy.IPUStrategy().scope(), warnings.catch_warnings():
-        warnings.simplefilter("error")
-        fit(convolutional())
+        monkeypatch.setenv("IPU_MEMORY", "off")  # it holds for what is compiled next
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            fit(convolutional())
 
 
 def test_functions_are_told_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,7 +261,7 @@ def test_options_of_products_change_accounts_and_nothing_else() -> None:
     config.io_tiles.num_io_tiles = 32
     config.configure_ipu_system()
     account = estimate(tf.nn.relu, spec)
-    assert repr(account.machine) == "Machine('bow', tiles=1440.0)"
+    assert repr(account.machine) == "Machine('bow', tiles=1440)"
 
 
 def test_which_ipu_is_meant() -> None:

@@ -46,7 +46,7 @@ def test_a_network_that_does_not_fit_gets_fixes_that_do_what_they_say(
     fixes = account.fixes()
     assert len(fixes) >= 3
     for fix in fixes[:3]:
-        if "model" in fix.change:
+        if "poplar_options" not in fix.change:
             again = machine_networks.made("resnet50")
             batch = applied(again, fix.change, 16)
             after = again.account(batch_size=batch, machine="bow")

@@ -378,6 +378,49 @@ def check_second_outside(got):
     assert got["seen"] == pytest.approx(got["largest"], rel=1e-5)
 
 
+def check_graph_ipu_model(got):
+    assert got == {
+        "values": [[4.0, 14.0]] * 2,
+        "tiles": [64.0],
+        "ipus": [0, 1, 2, 3],
+        "fits": [True] * 4,
+        "kinds": ["compute", "exchange"],
+    }
+
+
+NEEDS = "does not fit into an IPU (Machine('gc200', tiles={})): the fullest tile needs"
+
+
+def check_second_memory(got):
+    warned, refused, smaller = got["warned"], got["refused"], got["smaller"]
+    assert len(warned["told"]) == 1 and NEEDS.format(8) in warned["told"][0]
+    assert not warned["fits"] and not warned["error"] and warned["trained"]
+    assert NEEDS.format(8) in refused["error"] and not refused["told"]
+    assert not refused["trained"] and not refused["losses"]
+    # the first fix that was told is what the last configuration does
+    change, size = warned["fixes"][0]
+    assert '{"availableMemoryProportion": "0.1"}' in change
+    assert size == smaller["max_tile"] and smaller["fits"] and not smaller["fixes"]
+    assert not smaller["told"] and smaller["cycles"] > warned["cycles"]
+    assert smaller["losses"] == warned["losses"]
+
+
+def check_graph_memory(got):
+    assert NEEDS.format(4) in got["message"] and len(got["told"]) == 1
+    assert NEEDS.format(4) in got["told"][0]
+    assert got["values"] == pytest.approx([512 * 256 * 10.24] * 2, rel=1e-3)
+
+
+def check_first_memory(got):
+    wide, narrow, second = got
+    names = [f"Machine('{name}', tiles=64)" for name in ("gc2", "gc2", "gc200")]
+    assert [one["machine"] for one in got] == names
+    assert narrow["temporary"] < wide["temporary"]
+    assert narrow["cycles"] > wide["cycles"] > second["cycles"]
+    assert all(one["kinds"] == ["compute", "exchange"] for one in got)
+    assert {one["value"] for one in got} == {1024.0}
+
+
 def check_falling(losses):
     assert np.isfinite(losses).all() and losses[-1] < 0.9 * losses[0]
 
@@ -473,6 +516,10 @@ CHECKS = {
     "keras3_vae": check_keras3_vae,
     "third_serving": check_third_serving,
     "graph_hook": check_graph_hook,
+    "graph_ipu_model": check_graph_ipu_model,
+    "graph_memory": check_graph_memory,
+    "second_memory": check_second_memory,
+    "first_memory": check_first_memory,
     "graph_custom": check_graph_custom,
     "graph_outside": check_graph_outside,
     "second_outside": check_second_outside,

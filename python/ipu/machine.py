@@ -144,7 +144,8 @@ class Machine:
         return [*super().__dir__(), *self._values]
 
     def __repr__(self) -> str:
-        changes = "".join(f", {k}={v!r}" for k, v in self._changes.items())
+        shown = {k: f"{v:.15g}" for k, v in self._changes.items()}
+        changes = "".join(f", {k}={v}" for k, v in shown.items())
         return f"Machine({self._name!r}{changes})"
 
     def __eq__(self, other: object) -> bool:

@@ -10,6 +10,7 @@ its variables can be read.
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import weakref
 from collections.abc import Iterator
@@ -121,6 +122,7 @@ class Device:
         self.profiling = layout.profiling
         self._overflow = layout.overflow
         self._target: tuple[Target, AccountRequest | None] | None = None
+        self._target_of: tuple[str | None, ...] = ()  # what the environment said
         self._group = group_id(members, max_ipus())
         self._attached = False
         self._core: _core.Device | None = None
@@ -236,7 +238,9 @@ class Device:
     def target(self) -> tuple[Target, AccountRequest | None]:
         """The IPU that it stands for, and the request for accounts of programs that are
         compiled for it; None where nobody wants to know."""
-        if self._target is None:
+        said = tuple(os.environ.get(name) for name in ("IPU_MACHINE", "IPU_MEMORY"))
+        if self._target is None or self._target_of != said:
+            self._target_of = said
             target = target_of(self.options)
             is_told = flags().log_cycle_count >= 0
             wanted = is_told or target.memory != "off"

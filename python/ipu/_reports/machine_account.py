@@ -193,7 +193,7 @@ class PipelineAccount:
     forward: tuple[float, ...]
     backward: tuple[float, ...]
     exchange: tuple[float, ...]
-    ends: tuple[float, ...]
+    ends: tuple[float, ...] = field(repr=False)
     _found: dict[str, Any] = field(repr=False)
     _clock: float = field(repr=False)
 

@@ -223,6 +223,9 @@ def _changes(model: Any, mode: str, element: Nest) -> Iterator[list[_Change]]:
         else _Change(f"batches of {batch // n}", "", {}, n)
         for n in parts
     ]
+    if trains and count == 1:  # sums of gradients take as much room as the weights
+        note = ", ".join(["weights are updated after each of these batches", *notes])
+        yield [_Change(f"batches of {batch // n}", note, {}, n) for n in parts]
     stages = model._stage_count() if is_pipelined else 1
     for recomputes in (False, True) if trains else (False,):
         for cuts in (False, True):
