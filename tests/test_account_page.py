@@ -318,6 +318,8 @@ def test_the_command_writes_a_page(tmp_path: Path, capsys: Any) -> None:
     assert "samples a second" in capsys.readouterr().out
     assert main(["account", "--html", "x.htm", program]) == 2
     assert "ends in .html" in capsys.readouterr().err
+    assert main(["account", "--html", str(tmp_path / "no" / "x.html"), program]) == 2
+    assert "a folder that is not there" in capsys.readouterr().err
     assert ipu.machine.Account is Account
 
 
@@ -334,6 +336,42 @@ def test_the_built_in_program_has_an_account(capsys: Any) -> None:
     assert "is not pipelined" in capsys.readouterr().err
     assert main(["account", "--schedules", "--json", "mnist"]) == 2
     assert "Leave out --json" in capsys.readouterr().err
+
+
+def test_the_command_takes_the_configured_machine(
+    tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ipu.__main__ import main
+
+    program = tmp_path / "train.py"
+    program.write_text(
+        "import numpy as np, ipu\n"
+        "from ipu import keras\n"
+        "config = ipu.config.IPUConfig()\n"
+        "config.auto_select_ipus = 1\n"
+        "config.ipu_model.version = 'ipu21'\n"
+        "config.configure_ipu_system()\n"
+        "with ipu.ipu_strategy.IPUStrategy().scope():\n"
+        "    model = keras.Sequential([keras.layers.Dense(2, input_shape=(8,))])\n"
+        "    model.compile('sgd', 'mse')\n"
+        "    model.fit(np.zeros((64, 8), 'f'), np.zeros((64, 2), 'f'), 16)\n"
+    )
+
+    def machine(*options: str) -> str:
+        with pytest.raises(SystemExit):
+            main(["account", *options, str(program)])
+        ipu.config.reset_ipu_configuration()
+        return str(capsys.readouterr().out)
+
+    assert "Machine('bow')" in machine()
+    assert "Machine('bow', tiles=8)" in machine("--what-if", "tiles=8")
+    assert "Machine('gc2')" in machine("--machine", "gc2")
+    monkeypatch.setenv("IPU_MACHINE", "c600")
+    assert "Machine('c600')" in machine()
+    program.write_text("1 / 0")
+    assert main(["account", str(program)]) == 1
+    told = capsys.readouterr().err
+    assert "ZeroDivisionError" in told and "nothing to account" not in told
 
 
 def test_the_command_compares_schedules(tmp_path: Path, capsys: Any) -> None:

@@ -411,6 +411,38 @@ def test_the_command_accounts_the_first_fit(tmp_path: Path, of_data_set: bool) -
     assert none.returncode == 1 and "no model's fit" in none.stderr
 
 
+DATA = {
+    "sequence": "type('D', (keras.utils.PyDataset,), {'__len__': lambda self: 3, "
+    "'__getitem__': lambda self, i: (x, y)})()",
+    "generator": "iter([(x, y)])",
+    "frame": "pandas.DataFrame(x), pandas.DataFrame(y), 20",
+}
+
+
+@pytest.mark.parametrize("data", DATA)
+def test_the_command_knows_all_data_of_fit(
+    tmp_path: Path, capsys: Any, data: str
+) -> None:
+    from ipu.__main__ import main
+
+    if data == "frame":
+        pytest.importorskip("pandas")
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import numpy as np\n"
+        f"{'import pandas' if data == 'frame' else ''}\n"
+        "from ipu import keras\n"
+        "model = keras.Sequential([keras.layers.Dense(3)])\n"
+        "model.compile('sgd', 'mse')\n"
+        "x, y = np.zeros((20, 8)), np.zeros((20, 3))\n"
+        f"model.fit({DATA[data]})\n"
+    )
+    with pytest.raises(SystemExit):
+        main(["account", "--json", str(program)])
+    found = json.loads(capsys.readouterr().out)
+    assert found["samples"] == 20 and "matmul" in str(found["steps"])
+
+
 def test_loops_count_their_turns() -> None:
     weights = tf.Variable(np.ones((64, 64), np.float32))
 

@@ -11,10 +11,14 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 from ipu._commands import run as run_command
 from ipu._commands.profile import positive
+
+if TYPE_CHECKING:
+    from ipu.machine import Machine
 
 HELP = "tell what a program's training step would cost on an IPU"
 
@@ -36,7 +40,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "python -m ipu account [options] (program.py | -m module | mnist) [arguments]"
     )
     parser.add_argument(
-        "--machine", default="gc200", help="gc2, gc200 (if left out), bow or c600"
+        "--machine",
+        help="gc2, gc200, bow or c600; if left out, that of the program's IPUConfig or "
+        "of IPU_MACHINE, else gc200",
     )
     parser.add_argument(
         "--what-if",
@@ -69,14 +75,31 @@ def _check(options: argparse.Namespace) -> None:
         raise ValueError(
             f"--html names a file that ends in .html. Received: {options.html!r}."
         )
+    if options.html is not None and not os.path.isdir(
+        folder := os.path.dirname(os.path.abspath(options.html))
+    ):
+        raise ValueError(f"--html names a file in a folder that is not there: {folder}")
     if options.schedules and (options.json or options.html is not None):
         raise ValueError("--schedules prints a table. Leave out --json and --html.")
 
 
-def _show(
-    options: argparse.Namespace, machine: Any, model: Any, batch: tuple[Any, Any]
-) -> None:
+def _machine(options: argparse.Namespace) -> Machine:
+    """The machine that options name, else the one that the program configured."""
+    from ipu._config.target import target_of
+    from ipu._device.devices import current_layout
+    from ipu.machine import Machine
+
+    changes = dict(options.what_if)
+    if options.machine is not None:
+        return Machine(options.machine, **changes)
+    layout = current_layout()
+    target = target_of(None if layout is None else layout.options)
+    return Machine(target.name, **{**target.fields, **changes})
+
+
+def _show(options: argparse.Namespace, model: Any, batch: tuple[Any, Any]) -> None:
     """Print what is asked for of a model's step."""
+    machine = _machine(options)
     if options.schedules:
         from ipu import compare_schedules
 
@@ -88,44 +111,45 @@ def _show(
     print(found.to_json() if options.json else found)
 
 
-def _mnist(options: argparse.Namespace, machine: Any) -> int:
+def _mnist(options: argparse.Namespace) -> int:
     from ipu._commands import mnist
 
     parser = argparse.ArgumentParser(prog="python -m ipu account mnist")
     mnist.add_arguments(parser)
     model, batch = mnist.untrained(parser.parse_args(options.arguments))
-    _show(options, machine, model, batch)
+    _show(options, model, batch)
     return 0
 
 
 def run(options: argparse.Namespace) -> int:
     """Run the program up to its first fit; the exit status is 0 if there was one."""
     from ipu.keras.engine.training.trainer import Trainer
-    from ipu.machine import Machine
 
     run_command.require_program(options)
     try:
-        machine = Machine(options.machine, **dict(options.what_if))
+        _machine(options)
         _check(options)
     except (TypeError, ValueError) as error:
         print(f"python -m ipu account: {error}", file=sys.stderr)
         return 2
     if options.program == "mnist" and not os.path.exists(options.program):
-        return _mnist(options, machine)
+        return _mnist(options)
 
     def account(model: Any, x: Any = None, y: Any = None, *args: Any, **kw: Any) -> Any:
         given = args[0] if args else kw.get("batch_size")
         element = _specs(x, y, given or options.batch_size, given is not None)
-        _show(options, machine, model, element)
+        _show(options, model, element)
         sys.stdout.flush()
         raise SystemExit(0)
 
     fit = Trainer.fit
     Trainer.fit = account  # type: ignore[method-assign, assignment]
     try:
-        run_command.run(options)
+        status = run_command.run(options)
     finally:
         Trainer.fit = fit  # type: ignore[method-assign]
+    if status:
+        return status
     print(
         "The program called no model's fit: there is nothing to account. See "
         "ipu.machine.estimate for functions.",
@@ -136,17 +160,24 @@ def run(options: argparse.Namespace) -> int:
 
 def _specs(x: Any, y: Any, batch: int, is_given: bool) -> tuple[Any, Any]:
     """What a batch of the data given to fit looks like."""
-    from ipu import tf
+    from ipu import keras, tf
 
     spec = getattr(x, "element_spec", None)
     if spec is not None:
         x, y = spec[:2]
+    elif isinstance(x, keras.utils.PyDataset):
+        x, y = spec = x[0][:2]
+    elif isinstance(x, Iterator):
+        x, y = spec = next(x)[:2]
 
     def of_batch(one: Any) -> Any:
+        if hasattr(one, "to_numpy"):
+            one = one.to_numpy()
         if not hasattr(one, "shape"):
             raise ValueError(
-                "The shapes of the data for fit are not known before it reads them: "
-                f"{type(one).__name__}. Use ipu.machine.estimate in the program."
+                "The shapes of the data for fit are not known: "
+                f"{type(one).__name__}. Give arrays, or use model.account in the "
+                "program."
             )
         sizes = list(one.shape)
         if spec is None or is_given or sizes[0] is None:
