@@ -22,6 +22,7 @@ THREADED = {
     "test_service",
     "test_run",
     "test_data",
+    "test_machine",
     "test_threads",
     "test_streams",
     "test_replicas",

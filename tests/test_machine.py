@@ -204,10 +204,17 @@ def test_machines_are_values() -> None:
         (lambda m: Machine("bow", tiles=0), ValueError, "from 1 to 1048576 tiles"),
         (lambda m: Machine("bow", clock=math.nan), ValueError, "but got nan"),
         (lambda m: Machine("bow", slowdown=-1), ValueError, "from 0.1 to 100"),
+        (lambda m: Machine("bow", tiles=1.5), ValueError, "a whole number of tiles"),
+        (lambda m: Machine("bow", workers=2.5), ValueError, "whole number of contexts"),
         (lambda m: m.tile, AttributeError, "no attribute 'tile'"),
         (lambda m: m.plan_matmul(0, 1, 1), ValueError, "`rows` must be at least 1"),
         (lambda m: m.plan_matmul(1, 2.5, 1), TypeError, "`inner` must be an integer"),
         (lambda m: m.plan_matmul(2**50, 1, 1), ValueError, "2\\^40"),
+        (
+            lambda m: m.plan_convolution([2**39, 2**39, 2**39, 8], [3, 3, 8, 8]),
+            ValueError,
+            "at most 2\\^60 positions",
+        ),
         (lambda m: m.plan_matmul(1, 1, 1, dtype="int8"), ValueError, "one of float16"),
         (
             lambda m: m.plan_matmul(1, 1, 1, available_memory=0),

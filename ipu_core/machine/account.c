@@ -51,7 +51,9 @@ time_steps(ipu__accounting *a, size_t first)
                             ? &a->clocks[step->ipu]
                             : &a->timed->routines.items[step->routine];
         step->start = *clock;
-        *clock += step->cycles * step->times / a->counted;
+        if (a->counted > 0) { /* else in a loop that never turns */
+            *clock += step->cycles * step->times / a->counted;
+        }
     }
 }
 
@@ -298,7 +300,8 @@ steps_of_loop(ipu__accounting *a, ipu_node id, const ipu_node_data *node)
     return IPU_OK;
 }
 
-/* Steps of branches that are not the longest are never executed. */
+/* Steps of branches that are not the longest are never executed, but for what other
+ * routines do with values that a branch is the first to use. */
 static ipu_status
 steps_of_branches(ipu__accounting *a, ipu_node id, const ipu_node_data *node)
 {
@@ -315,7 +318,10 @@ steps_of_branches(ipu__accounting *a, ipu_node id, const ipu_node_data *node)
         size_t from = is_longest ? best[0] : first;
         size_t to = is_longest ? best[1] : a->out->steps.count;
         for (size_t k = from; k < to; k++) {
-            a->out->steps.items[k].times = 0;
+            ipu_account_step *step = &a->out->steps.items[k];
+            bool is_own =
+                routine == IPU_NO_ROUTINE || step->number > a->starts[id.index];
+            step->times = is_own ? 0 : step->times;
         }
         if (is_longest) {
             longest = cycles;

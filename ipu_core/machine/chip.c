@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "machine/chip.h"
 
+#include <math.h>
 #include <stdbool.h>
+#include <string.h>
 
 static const ipu_chip_field fields[] = {
 #define ROW(field, unit, least, most, source, ...) {#field, unit, source, least, most},
@@ -44,6 +46,19 @@ ipu_chip_of(uint32_t number)
     return number < CHIP_COUNT ? &chips[number].chip : NULL;
 }
 
+/* What there are so many of, and not a size, a rate or a time. */
+static bool
+is_count(const ipu_chip_field *field)
+{
+    static const char *const units[] = {"tiles", "contexts", "units"};
+    for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+        if (strcmp(field->unit, units[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 ipu_status
 ipu_chip_check(ipu_ctx *ctx, const ipu_chip *chip)
 {
@@ -55,6 +70,9 @@ ipu_chip_check(ipu_ctx *ctx, const ipu_chip *chip)
                     "%s must be from %.15g to %.15g%s%s, but got %.15g", field->name,
                     field->least, field->most, *field->unit == '\0' ? "" : " ",
                     field->unit, values[i]);
+        IPU_FAIL_IF(ctx, is_count(field) && floor(values[i]) != values[i],
+                    INVALID_ARGUMENT, "%s must be a whole number of %s, but got %.15g",
+                    field->name, field->unit, values[i]);
     }
     return IPU_OK;
 }

@@ -86,6 +86,9 @@ static void
 element_wise(ipu_steps_call *call, const char *part, const ipu_type *type, double count,
              double instructions)
 {
+    if (count == 0) {
+        return;
+    }
     double each = on_tile(call, type, count);
     compute(call, part,
             ipu_vertex_binary(call->chip, each, vector_of(type), instructions),
@@ -303,7 +306,10 @@ product(ipu_steps_call *call, ipu_product p, const ipu_type *type)
     p.precision =
         is_half(type) ? call->options->products[class].half : IPU_PRECISION_FLOAT;
     if (ipu_product_check(call->ctx, &p) != IPU_OK) {
-        ipu_ctx_clear(call->ctx); /* no elements */
+        ipu_ctx_clear(call->ctx);
+        if (elements(type) > 0) { /* too many to plan */
+            estimate(call, 4);
+        }
         return;
     }
     ipu_product_plan plan = ipu_plans_ask(call->plans, chip, &p,
@@ -492,6 +498,9 @@ ipu_steps_pooling(ipu_steps_call *call)
         window *= (double)sizes[i];
     }
     double count = elements(small);
+    if (count == 0) {
+        return;
+    }
     double each = on_tile(call, small, count);
     double tiles = tiles_for(call, small, count);
     bool is_back = types->input_count > 1 || call->op == IPU_OP_ID_AVERAGE_POOL_GRAD;
@@ -524,8 +533,11 @@ ipu_steps_movement(ipu_steps_call *call)
             false);
         return;
     }
+    if (bytes == 0) {
+        return;
+    }
     double each = ceil(fmax(bytes / chip->tiles, fmin(bytes, LEAST_TILE_BYTES)));
-    double tiles = bytes == 0 ? 0 : ceil(bytes / each);
+    double tiles = ceil(bytes / each);
     exchange(call, "", each, tiles);
     add(call, IPU_STEP_COPY, "", chip->launch_cycles + each / chip->copy_bytes, tiles,
         false);
@@ -543,6 +555,9 @@ static void
 add_rows(ipu_steps_call *call, const ipu_type *rows)
 {
     double count = elements(rows);
+    if (count == 0) {
+        return;
+    }
     double tiles = tiles_for(call, rows, count);
     exchange(call, "rows", on_tile(call, rows, count) * 4, tiles);
     element_wise(call, "", rows, count, 5);

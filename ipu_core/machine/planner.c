@@ -455,5 +455,21 @@ ipu_product_check(ipu_ctx *ctx, const ipu_product *product)
                     "%s must be from 1 to 2^40, but got %" PRId64, sizes[i].name,
                     sizes[i].size);
     }
+    const double most_positions = 0x1p60;
+    double positions = (double)product->batch;
+    double window = 1;
+    bool is_countable = true;
+    for (int axis = 0; axis < 2; axis++) {
+        double field = (double)product->field[axis];
+        positions *= field;
+        window *= (double)product->kernel[axis];
+        is_countable =
+            is_countable && field * (double)product->stride[axis] <= most_positions;
+    }
+    IPU_FAIL_IF(
+        ctx, !is_countable || positions > most_positions || window > most_positions,
+        INVALID_ARGUMENT,
+        "a product must have at most 2^60 positions of its field, with strides, "
+        "and of its window");
     return IPU_OK;
 }

@@ -80,7 +80,7 @@ typedef struct ipu_product_plan {
 
 const char *ipu_product_vertex_name(ipu_product_vertex vertex);
 
-/* INVALID_ARGUMENT where a size is less than 1. */
+/* INVALID_ARGUMENT where a size is less than 1, or there are too many to count. */
 ipu_status ipu_product_check(ipu_ctx *ctx, const ipu_product *product);
 
 /* Of a split whose parts are at least 1. */
