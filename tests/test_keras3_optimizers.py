@@ -8,7 +8,9 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -159,3 +161,92 @@ def test_numbers_that_make_no_sense_are_refused(
 def test_gradients_and_variables_of_apply_must_be_as_many() -> None:
     with pytest.raises(ValueError, match="2 gradients and 0 variables"):
         keras.optimizers.SGD().apply([tf.constant(1.0), tf.constant(1.0)])
+
+
+class Momentum(keras.optimizers.Optimizer):
+    """SGD with momentum, as one writes it for Keras 3."""
+
+    def __init__(
+        self,
+        learning_rate: float = 0.1,
+        momentum: float = 0.9,
+        name: str = "own",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(learning_rate=learning_rate, name=name, **kwargs)
+        self.momentum = momentum
+
+    def build(self, variables: Any) -> None:
+        if self.built:
+            return
+        super().build(variables)
+        self.count = self.add_variable((), dtype="int32", name="count")
+        self.sums = [
+            self.add_variable_from_reference(one, name="sum") for one in variables
+        ]
+
+    def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
+        rate = keras.ops.cast(learning_rate, variable.dtype)
+        total = self.sums[self._get_variable_index(variable)]
+        self.assign(total, self.momentum * total - rate * gradient)
+        self.assign_add(variable, total)
+        self.assign_add(self.count, 1)
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "momentum": self.momentum}
+
+
+@pytest.mark.parametrize(
+    "options", [{}, *_ARGUMENTS], ids=lambda one: "-".join(one) or "plain"
+)
+@pytest.mark.parametrize("on_device", [False, True])
+def test_an_optimizer_written_for_keras_3(
+    options: dict[str, Any], on_device: bool
+) -> None:
+    x = np.random.default_rng(0).normal(size=(64, 4)).astype(np.float32)
+    found = []
+    for optimizer in (
+        Momentum(0.1, 0.9, **options),
+        keras.optimizers.SGD(0.1, momentum=0.9, **options),
+    ):
+        scope = ipu.ipu_strategy.IPUStrategy().scope() if on_device else nullcontext()
+        with scope:
+            keras.utils.set_random_seed(1)
+            model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])
+            model.compile(optimizer, "mse")
+            model.fit(x, x[:, :2], batch_size=16, epochs=2, verbose=0)
+        found.append(model.get_weights())
+        if isinstance(optimizer, Momentum):
+            updates = 4 if "gradient_accumulation_steps" in options else 8
+            assert int(optimizer.iterations) == updates
+            assert int(optimizer.count) == 2 * updates
+    for own, built_in in zip(*found, strict=True):
+        np.testing.assert_allclose(own, built_in, rtol=1e-5, atol=1e-6)
+
+
+def test_an_own_optimizer_is_saved_and_goes_on(tmp_path: Path) -> None:
+    x = np.ones((32, 4), np.float32)
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])
+    model.compile(Momentum(0.01), "mse")
+    model.fit(x, x[:, :2], verbose=0)
+    model.save(tmp_path / "m.keras")
+    again = keras.models.load_model(
+        tmp_path / "m.keras", custom_objects={"Momentum": Momentum}
+    )
+    assert len(again.optimizer.variables) == 4
+    losses = [
+        one.fit(x, x[:, :2], epochs=2, verbose=0).history["loss"]
+        for one in (model, again)
+    ]
+    assert losses[0] == losses[1]
+
+
+def test_own_optimizers_that_cannot_work() -> None:
+    w, other = tf.Variable([1.0]), tf.Variable([1.0])
+    gradient = tf.constant([1.0])
+    with pytest.raises(NotImplementedError, match=r"must define update_step\(gradient"):
+        keras.optimizers.Optimizer().apply_gradients([(gradient, w)])
+    optimizer = Momentum()
+    optimizer.build([w])
+    with pytest.raises(ValueError, match="was built for other variables"):
+        optimizer.apply_gradients([(gradient, other)])

@@ -128,7 +128,7 @@ class Variables(list[Any]):
 
 @boundaries("minimize", "apply_gradients", "compute_gradients")
 class Optimizer(Configured):
-    """Base class: a subclass defines ``_resource_apply_dense(grad, var)``.
+    """Base class: a subclass defines ``_resource_apply_dense`` or ``update_step``.
 
     Args:
         learning_rate: A number, a ``LearningRateSchedule``, a callable without
@@ -393,10 +393,126 @@ class Optimizer(Configured):
             variables: The variables, which ``apply`` then knows.
         """
         self._built_for = list(variables)
+        self.built = True
         self._create_all_weights(self._built_for)
         restores.go_on()
 
+    built = False
     _built_for: Sequence[Any] = ()
+
+    def update_step(self, gradient: Tensor, variable: Any, learning_rate: Any) -> None:
+        """Change one variable: what a subclass in the way of Keras 3 defines.
+
+        Args:
+            gradient: Its gradient.
+            variable: The variable.
+            learning_rate: The rate of this step, a float32 scalar.
+
+        Example:
+            >>> class Momentum(Optimizer):
+            ...     def build(self, variables):
+            ...         if not self.built:
+            ...             super().build(variables)
+            ...             self.sums = self.add_optimizer_variables(variables, "sum")
+            ...
+            ...     def update_step(self, gradient, variable, learning_rate):
+            ...         total = self.sums[self._get_variable_index(variable)]
+            ...         self.assign(total, 0.5 * total + gradient)
+            ...         self.assign_sub(variable, learning_rate * total)
+            ...
+            >>> w, optimizer = tf.Variable([1.0, 2.0]), Momentum(0.5)
+            >>> for _ in range(2):
+            ...     _ = optimizer.apply_gradients([(tf.constant([1.0, 2.0]), w)])
+            ...
+            >>> w.numpy().tolist()
+            [-0.25, -0.5]
+        """
+        del gradient, variable, learning_rate
+        raise NotImplementedError(
+            f"{type(self).__name__} must define update_step(gradient, variable, "
+            "learning_rate), or _resource_apply_dense(grad, var)."
+        )
+
+    def _get_variable_index(self, variable: Any) -> int:
+        """Which of the variables given to ``build`` it is."""
+        for number, one in enumerate(self._built_for):
+            if one is variable:
+                return number
+        raise ValueError(
+            f"The optimizer {self._name!r} was built for other variables than "
+            f"{variable.name!r}. Give all of them to build(variables) first."
+        )
+
+    def add_variable_from_reference(
+        self,
+        reference_variable: Any,
+        name: str | None = None,
+        initializer: Any = "zeros",
+    ) -> Any:
+        """Create a variable beside a weight, of its shape; see ``add_slot``.
+
+        Args:
+            reference_variable: The weight.
+            name: What it is of the weight, such as ``"momentum"``.
+            initializer: ``"zeros"``, or any initializer.
+        """
+        if name is None:
+            name = f"slot_{len(self._slots.get(id(reference_variable), {}))}"
+        return self.add_slot(reference_variable, name, initializer)
+
+    def add_optimizer_variables(
+        self, trainable_variables: Iterable[Any], name: str, initializer: Any = "zeros"
+    ) -> list[Any]:
+        """Create a variable beside each of the weights; see ``add_slot``."""
+        return [
+            self.add_variable_from_reference(one, name, initializer)
+            for one in trainable_variables
+        ]
+
+    def add_variable(
+        self,
+        shape: Any,
+        initializer: Any = "zeros",
+        dtype: Any = None,
+        aggregation: str = "none",
+        layout: Any = None,
+        name: str | None = None,
+    ) -> Any:
+        """Create a variable that belongs to no weight, such as a count.
+
+        Args:
+            shape: Its sizes.
+            initializer: ``"zeros"``, or any initializer.
+            dtype: Its dtype; None for float32.
+            name: Its name.
+        """
+        from ipu.keras import initializers
+
+        del aggregation, layout
+        function = initializers.get(initializer)
+        assert function is not None
+        kind = tf.as_dtype(dtype or "float32")
+        with init_scope():
+            made = tf.Variable(
+                function(tuple(shape), dtype=kind),
+                trainable=False,
+                name=f"{self._name}/{name or 'variable'}",
+                dtype=kind,
+            )
+        self._slot_order.append(made)
+        return made
+
+    def assign(self, variable: Any, value: Any) -> None:
+        """Set a variable, in ``update_step``."""
+        variable.assign(tf.cast(value, variable.dtype))
+
+    def assign_add(self, variable: Any, value: Any) -> None:
+        """Add to a variable, in ``update_step``."""
+        variable.assign_add(tf.cast(value, variable.dtype))
+
+    def assign_sub(self, variable: Any, value: Any) -> None:
+        """Subtract from a variable, in ``update_step``."""
+        variable.assign_sub(tf.cast(value, variable.dtype))
 
     def exclude_from_weight_decay(
         self, var_list: Sequence[Any] | None = None, var_names: Any = None
@@ -657,9 +773,7 @@ class Optimizer(Configured):
         ``self._current_rate`` is the rate of this step, and ``self._current_step`` its
         number as an int32 scalar, from 1.
         """
-        raise NotImplementedError(
-            f"{type(self).__name__} must define _resource_apply_dense(grad, var)."
-        )
+        self.update_step(grad, var, self._current_rate)
 
     def _apply_to_rows(self, grad: Tensor, var: Any, rows: Tensor) -> None:
         """Change a table of which some rows were looked up, as Keras does then."""
@@ -837,6 +951,8 @@ class Optimizer(Configured):
             for var in var_list:
                 self.add_slot(var, name)
         self._create_slots(var_list)
+        if not self.built and type(self).build is not Optimizer.build:
+            self.build(var_list)  # in the way of Keras 3, where it makes the slots
 
     def _made_variables(self) -> list[Any]:
         """The variables that exist already."""
