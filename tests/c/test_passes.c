@@ -100,6 +100,13 @@ static const text_case text_cases[] = {
            " %3 = mul(%0, %2) : float32[2] } -> (%3)",
      BLOCK "(%0: float32[]) {\n  %1 = broadcast(%0) {shape=[2]} : float32[2]\n"
            "} -> (%1)\n"},
+    /* a sign that is lost, and what is done twice */
+    {"canonicalise prune",
+     BLOCK "(%0: float32[2]) { %1 = neg(%0) : float32[2] %2 = abs(%1) : float32[2]"
+           " %3 = abs(%2) : float32[2] %4 = relu(%0) : float32[2]"
+           " %5 = relu(%4) : float32[2] } -> (%3, %5)",
+     BLOCK "(%0: float32[2]) {\n  %1 = abs(%0) : float32[2]\n"
+           "  %2 = relu(%0) : float32[2]\n} -> (%1, %2)\n"},
     /* broadcasts go into element-wise ops, or behind them */
     {"canonicalise prune",
      BLOCK "(%0: float32[2,3], %1: float32[3]) {"
