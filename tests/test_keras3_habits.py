@@ -101,6 +101,7 @@ def test_functions_of_metrics_count_after_loading(name: str, tmp_path: Path) -> 
 def test_the_value_of_a_variable_is_called_or_not() -> None:
     v = tf.Variable([1.0, 2.0], name="a/b")
     assert v.path == "a/b" and v.value.shape == (2,) and v.value.dtype == tf.float32
+    assert v.ndim == 1 and tf.Variable(np.ones((2, 3))).ndim == 2
     for found in (
         v.value + 1.0,
         1.0 + v.value,

@@ -395,6 +395,29 @@ print("trained")
 """
 
 
+def test_accounts_of_what_fit_takes() -> None:
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])
+    model.compile("sgd", "mse")
+    cycles = model.account(batch_size=np.int64(8)).cycles
+    x, y = np.ones((8, 4)), np.ones((8, 2))
+    data = tf.data.Dataset.from_tensor_slices((x, y)).batch(8, drop_remainder=True)
+    spec = tf.TensorSpec([8, 4])
+    for given in ((x, y), (data,), (spec,), (spec, tf.TensorSpec([8, 2]))):
+        assert model.account(*given).cycles == cycles
+    assert model.account(data, training=False).samples == 8
+    for batch in (0, -1, "8", True, 2.5):
+        with pytest.raises(ValueError, match="`batch_size` must be a positive"):
+            model.account(batch_size=batch)
+    with pytest.raises(ValueError, match="as two arguments"):
+        model.account((x, y))
+    with pytest.raises(ValueError, match="Leave out `y`"):
+        model.account(data, y)
+    with pytest.raises(TypeError, match="must be arrays, tensors"):
+        model.account(np.float32(1.0))
+    with pytest.raises(TypeError, match="must be arrays, tensors"):
+        model.account([[1.0, 2.0, 3.0, 4.0]], y)
+
+
 @pytest.mark.parametrize("of_data_set", [False, True])
 def test_the_command_accounts_the_first_fit(tmp_path: Path, of_data_set: bool) -> None:
     program = tmp_path / "program.py"

@@ -285,6 +285,11 @@ class Variable(_Operators):
         return self.name.partition(":")[0]
 
     @property
+    def ndim(self) -> int:
+        """The number of axes, as in Keras 3."""
+        return len(self.shape)
+
+    @property
     def dtype(self) -> DType:
         """The element type."""
         return as_dtype(self._type[0])

@@ -13,6 +13,7 @@ from ipu._config.target import target_of
 from ipu._device.devices import current_layout
 from ipu._reports.doctor import Fix, fix_of, fixes_of_options
 from ipu._reports.machine_account import check_sizes
+from ipu._text.arguments import as_int
 from ipu.gradient_accumulation import GradientAccumulationReductionMethod as Method
 from ipu.ipu_infeed_queue import IPUInfeedQueue
 from ipu.ipu_outfeed_queue import IPUOutfeedQueue
@@ -32,15 +33,31 @@ def account_of(
     options: dict[str, Any],
 ) -> machines.Account:
     """Make the account; see ``Model.account``, whose arguments these are."""
+    batch_size = as_int(batch_size)
+    if (
+        isinstance(batch_size, bool)
+        or not isinstance(batch_size, int)
+        or batch_size < 1
+    ):
+        raise ValueError(
+            f"`batch_size` must be a positive integer. Received: {batch_size!r}."
+        )
+    inputs = getattr(model, "inputs", None)
+    if hasattr(x, "element_spec"):
+        x, y = _of_data(x.element_spec, y)
+    elif training and y is None and isinstance(x, tuple) and len(inputs or "x") == 1:
+        raise ValueError(
+            "`x` is a tuple. Give a batch's inputs and targets as two arguments: "
+            "model.account(x, y)."
+        )
+    if x is not None:
+        x = tf.nest.map_structure(_as_spec, x)
+        batch_size = tf.nest.flatten(x)[0].shape[0]
 
     def of_batch(tensor: Any) -> tf.TensorSpec:
         return tf.TensorSpec([batch_size, *tensor.shape[1:]], tensor.dtype)
 
-    def as_spec(given: Any) -> tf.TensorSpec:
-        return tf.TensorSpec(given.shape, given.dtype)
-
     if x is None:
-        inputs = getattr(model, "inputs", None)
         if not inputs:
             raise ValueError(
                 "The shapes of the model's inputs are not known. Give `x`: a batch, or "
@@ -53,10 +70,29 @@ def account_of(
     else:
         model._assert_compiled()
         element = (x, _targets_like(model, of_batch) if y is None else y)
-    element = tf.nest.map_structure(as_spec, element)
+    element = tf.nest.map_structure(_as_spec, element)
     check_sizes(tf.nest.flatten(element))
     mode = "train" if training else "predict"
     return account_of_step(model, mode, element, machine, options)
+
+
+def _of_data(spec: Any, y: Nest) -> tuple[Nest, Nest]:
+    """The inputs and targets of a data set's elements."""
+    if y is not None:
+        raise ValueError("Leave out `y`: the data set that `x` is has the targets.")
+    return (*spec, None)[:2] if isinstance(spec, tuple) else (spec, None)
+
+
+def _as_spec(given: Any) -> tf.TensorSpec:
+    """The spec of a tensor on the device, for which 64 bits become 32."""
+    if not hasattr(given, "dtype") or not len(getattr(given, "shape", ())):
+        raise TypeError(
+            "`x` and `y` must be arrays, tensors or tf.TensorSpec, or lists, tuples or "
+            f"dicts of them, or `x` a data set. Received: {given!r}."
+        )
+    dtype = tf.as_dtype(given.dtype)
+    narrow = {tf.float64: tf.float32, tf.int64: tf.int32}
+    return tf.TensorSpec(given.shape, narrow.get(dtype, dtype))
 
 
 def account_of_step(

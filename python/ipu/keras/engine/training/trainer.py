@@ -759,19 +759,21 @@ class Trainer(IPUOptions):
 
         Args:
             x: A batch of inputs: arrays, tensors or ``tf.TensorSpec``, whose values do
-                not count; None for the model's own inputs.
+                not count; or a data set of batches; None for the model's own inputs.
             y: A batch of targets; None for what the loss compares with each output:
                 class numbers or values of the output's shape.
-            batch_size: The first size of ``x`` where that is None.
+            batch_size: The first size of inputs where ``x`` is None.
             training: Whether it is a step of ``fit``; else of ``predict``.
-            machine: A ``Machine`` or its name; None for "gc200".
+            machine: A ``Machine`` or its name; None for that of the configuration.
             **options: Further options of ``ipu.machine.estimate``.
 
         Returns:
             An ``ipu.machine.Account``.
 
         Raises:
-            ValueError: The model is not built and ``x`` is None.
+            ValueError: The model is not built and ``x`` is None, or ``batch_size`` is
+                not positive.
+            TypeError: ``x`` or ``y`` is no batch.
             RuntimeError: ``training`` and the model is not compiled.
 
         Example:
