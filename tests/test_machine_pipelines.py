@@ -216,6 +216,27 @@ def test_shards_run_one_after_another_where_data_go() -> None:
     assert account.cycles == sum(step.all_cycles for step in account.steps)
 
 
+@pytest.mark.parametrize("is_long_first", [False, True])
+def test_branches_take_what_another_shard_made(is_long_first: bool) -> None:
+    """Once, whichever branch is the longer one, and what follows has it, too."""
+
+    def run(x: Any, flag: Any) -> Any:
+        with ipu.scopes.ipu_shard(0):
+            y = tf.tanh(x)
+        with ipu.scopes.ipu_shard(1):
+            branches = [lambda: tf.sin(y), lambda: tf.sin(tf.cos(tf.sin(tf.cos(y))))]
+            if is_long_first:
+                branches.reverse()
+            return tf.cond(flag, *branches) + tf.exp(y)
+
+    account = estimate(run, tf.TensorSpec([1000]), tf.TensorSpec([], tf.bool))
+    sent = [s for s in account.steps if s.name == "tanh: to another IPU"]
+    assert [step.times for step in sent] == [1]
+    later = [s.start for s in account.steps if s.name in ("sin", "cos", "exp")]
+    assert min(later) >= sent[0].start + sent[0].cycles
+    assert live_bytes(account.memories[1]) == account.memories[1].live > 0
+
+
 def test_shards_that_share_nothing_run_at_the_same_time() -> None:
     def run(x: Any, y: Any) -> Any:
         with ipu.scopes.ipu_shard(0):

@@ -125,9 +125,22 @@ send(ipu__accounting *a, ipu_node user, const ipu__passage *passage)
     return IPU_OK;
 }
 
+/* Whether a block is one of those that a node holds, or in one of them. */
+static bool
+is_inside(const ipu_graph *graph, ipu_block block, ipu_node id)
+{
+    for (;;) {
+        ipu_node owner = ipu_block_of(graph, block)->owner;
+        if (!ipu_is_node(owner) || owner.index == id.index) {
+            return ipu_is_node(owner);
+        }
+        block = ipu_node_of(graph, owner)->block;
+    }
+}
+
 typedef struct use_visit {
     ipu__accounting *a;
-    ipu_node user;
+    ipu_node user; /* or a branch that holds it */
 } use_visit;
 
 static ipu_status
@@ -135,12 +148,15 @@ visit_use(void *state, ipu_value *place, ipu_node inner)
 {
     const use_visit *v = state;
     ipu__accounting *a = v->a;
-    (void)inner;
     ipu_value value = ipu__machine_shown(a->graph, *place);
+    if (!ipu_is_node(inner) ||
+        is_inside(a->graph, ipu_value_of(a->graph, value)->block, v->user)) {
+        return IPU_OK;
+    }
     ipu_node maker = ipu_value_of(a->graph, value)->producer;
     const ipu_node_data *made = ipu_producer_of(a->graph, value);
-    int32_t ipu = a->ipu_of[v->user.index];
-    int32_t to = a->routine_of[v->user.index];
+    int32_t ipu = a->ipu_of[inner.index];
+    int32_t to = a->routine_of[inner.index];
     int32_t from = made == NULL ? IPU_NO_ROUTINE : a->routine_of[maker.index];
     uint32_t number = a->starts[v->user.index];
     bool is_at_hand =
@@ -300,8 +316,7 @@ steps_of_loop(ipu__accounting *a, ipu_node id, const ipu_node_data *node)
     return IPU_OK;
 }
 
-/* Steps of branches that are not the longest are never executed, but for what other
- * routines do with values that a branch is the first to use. */
+/* Steps of branches that are not the longest are never executed. */
 static ipu_status
 steps_of_branches(ipu__accounting *a, ipu_node id, const ipu_node_data *node)
 {
@@ -318,10 +333,7 @@ steps_of_branches(ipu__accounting *a, ipu_node id, const ipu_node_data *node)
         size_t from = is_longest ? best[0] : first;
         size_t to = is_longest ? best[1] : a->out->steps.count;
         for (size_t k = from; k < to; k++) {
-            ipu_account_step *step = &a->out->steps.items[k];
-            bool is_own =
-                routine == IPU_NO_ROUTINE || step->number > a->starts[id.index];
-            step->times = is_own ? 0 : step->times;
+            a->out->steps.items[k].times = 0;
         }
         if (is_longest) {
             longest = cycles;
@@ -443,7 +455,10 @@ steps_of_block(ipu__accounting *a, ipu_block block)
         a->nodes[number] = id;
         a->starts[id.index] = number;
         use_visit visit = {a, id};
-        if (!ipu_node_holds_blocks(node)) {
+        bool is_branch = ipu_node_holds_blocks(node) && !ipu_node_is_loop(node) &&
+                         node->op != IPU_OP_ID_PIPELINE;
+        /* what branches need is there before one of them is taken */
+        if (!ipu_node_holds_blocks(node) || is_branch) {
             IPU_TRY(ipu_node_each_use(graph, id, visit_use, &visit));
         }
         uint32_t stages = 0;
