@@ -105,7 +105,7 @@ def automatic_sharding(
 
 
 def _between(input_ts: Any, loss_ts: Any) -> list[GraphOperation]:
-    """The operations that lead from one tensor to the other."""
+    """Return the operations that lead from one tensor to the other."""
     found: set[GraphOperation] = set()
     for op in ancestors([loss_ts.op]):
         if any(t is input_ts or t.op in found for t in op.inputs):

@@ -124,7 +124,7 @@ class IPUConfig(Category):
         configure_ipu_system(self, device)
 
     def to_dict(self) -> dict[str, Any]:
-        """All options, by full dotted name; enums as their numbers.
+        """Return all options, by full dotted name; enums as their numbers.
 
         Example:
             >>> IPUConfig().to_dict()["scheduling.algorithm"]
@@ -137,7 +137,7 @@ class IPUConfig(Category):
 
     @classmethod
     def from_dict(cls, dct: Mapping[str, Any]) -> IPUConfig:
-        """A configuration out of what ``to_dict`` gave.
+        """Return a configuration out of what ``to_dict`` gave.
 
         Args:
             dct: Values by full dotted name. A missing name keeps its default, with a
@@ -174,14 +174,16 @@ class IPUConfig(Category):
         return made
 
     def to_json(self) -> str:
-        """All options as the text of a JSON object; the inverse is ``from_json``."""
+        """Return all options as the text of a JSON object; the inverse is
+        ``from_json``."""
         import json
 
         return json.dumps(self.to_dict())
 
     @classmethod
     def from_json(cls, json_cfg: str) -> IPUConfig:
-        """A configuration out of what ``to_json`` gave; errors as ``from_dict``."""
+        """Return a configuration out of what ``to_json`` gave; errors as
+        ``from_dict``."""
         import json
 
         return cls.from_dict(json.loads(json_cfg))
@@ -278,7 +280,7 @@ def _check_tiles(config: IPUConfig) -> None:
 
 
 def _in_effect(config: IPUConfig) -> dict[str, Any]:
-    """The options with what follows from ``set_all`` written out."""
+    """Return the options with what follows from ``set_all`` written out."""
     options = config.to_dict()
     category = "floating_point_behaviour."
     if options[category + "set_all"]:
@@ -291,7 +293,7 @@ def _in_effect(config: IPUConfig) -> dict[str, Any]:
 
 
 def _overflow(config: IPUConfig) -> str:
-    """What float16 overflow gives.
+    """Return what float16 overflow gives.
 
     Infinity, as IEEE 754 has it, where the program says nothing: dynamic loss scaling
     looks for infinities.
@@ -401,7 +403,7 @@ def _warn_without_effect(config: IPUConfig) -> None:
 
 
 def _reports(options: Iterable[str]) -> list[str]:
-    """Those that ask for a report that is not made."""
+    """Return those that ask for a report that is not made."""
     asked = [one for one in options if "autoReport." in one or "profiler." in one]
     return [one for one in asked if one not in KNOWN]
 
@@ -421,7 +423,7 @@ def reset_ipu_configuration() -> None:
 
 
 def get_ipu_config(session: None = None) -> list[IPUConfig]:
-    """The configuration in force.
+    """Return the configuration in force.
 
     Args:
         session: None; sessions belong to graphs of the first TensorFlow generation.

@@ -39,7 +39,7 @@ class _Text:
         self._bytes = text.encode()
 
     def numpy(self) -> np.ndarray[Any, Any]:
-        """An array of objects, of shape [1]."""
+        """Return an array of objects, of shape [1]."""
         return np.array([self._bytes], dtype=object)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:

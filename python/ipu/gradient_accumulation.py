@@ -29,7 +29,7 @@ class GradientAccumulationReductionMethod(Enum):
 
     @classmethod
     def parse(cls, value: Any) -> GradientAccumulationReductionMethod:
-        """The method that an argument says.
+        """Return the method that an argument says.
 
         Args:
             value: A member, or its name in any case.

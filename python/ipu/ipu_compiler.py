@@ -97,7 +97,7 @@ def compile(
 def _unplaced(
     graph: Any, computation: Callable[..., Any], inputs: Sequence[Any]
 ) -> Any:
-    """What does nothing may be anywhere; the rest is an error."""
+    """Return what a computation without operations returned; raise for any other."""
     count = 0 if graph is None else len(graph.get_operations())
     returned = computation(*inputs) if graph is not None and not inputs else None
     added = [] if graph is None else graph.get_operations()[count:]
@@ -113,7 +113,7 @@ def _unplaced(
 def _in_graph(
     graph: Any, ordinal: int, computation: Callable[..., Any], args: list[Any]
 ) -> Any:
-    """A program of its own among the operations of a graph."""
+    """Return a program of its own among the operations of a graph."""
     from ipu.tf._graph.record import add_traced
 
     operations: set[int] = set()  # where they are in a nested result
@@ -148,19 +148,19 @@ def _is_nested(value: Any) -> bool:
 
 
 def _is_structured(value: Any) -> bool:
-    """Whether it is more than a list of tensors and operations."""
+    """Return whether it is more than a list of tensors and operations."""
     if isinstance(value, Mapping):
         return True
     return isinstance(value, (list, tuple)) and any(map(_is_nested, value))
 
 
 def _is_operation(value: Any) -> bool:
-    """Whether it is an operation; None stands for one too."""
+    """Return whether it is an operation; None stands for one too."""
     return value is None or isinstance(value, Operation)
 
 
 def _results(returned: Any) -> Any:
-    """What ``compile`` returns, in terms of the trace."""
+    """Return what ``compile`` returns, in terms of the trace."""
     for leaf in nest.flatten(returned):
         if type(leaf).__name__.endswith("EstimatorSpec"):
             raise ValueError(

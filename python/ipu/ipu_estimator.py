@@ -317,16 +317,16 @@ class IPUEstimator:
                         yield one if is_dict else one[ONLY]
 
     def latest_checkpoint(self) -> str | None:
-        """The newest checkpoint's path, or None."""
+        """Return the newest checkpoint's path, or None."""
         found: str | None = latest_checkpoint(self._folder)
         return found
 
     def get_variable_names(self) -> list[str]:
-        """The names of the variables in the newest checkpoint."""
+        """Return the names of the variables in the newest checkpoint."""
         return sorted(self._saved())
 
     def get_variable_value(self, name: str) -> Any:
-        """A variable's value in the newest checkpoint.
+        """Return a variable's value in the newest checkpoint.
 
         Raises:
             KeyError: There is no such variable.
@@ -373,7 +373,7 @@ class IPUEstimator:
             )
 
     def _evaluation(self, input_fn: Callable[..., Any]) -> tuple[Program, Any]:
-        """The program, and what makes metrics of the rows of a round."""
+        """Return the program, and what makes metrics of the rows of a round."""
         box: list[Any] = []
 
         def batch(outfeed: Any, features: Any, labels: Any) -> Any:
@@ -406,7 +406,7 @@ class IPUEstimator:
     def _looped(
         self, input_fn: Callable[..., Any], mode: str, batch: Callable[..., Any]
     ) -> Program:
-        """A loop over batches."""
+        """Return a loop over batches."""
         infeed, outfeed = self._queues(input_fn, mode)
         size = 1 if mode == ModeKeys.PREDICT else self._device.iterations_per_loop
 

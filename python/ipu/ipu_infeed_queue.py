@@ -140,7 +140,7 @@ class IPUInfeedQueue:
 
     @classmethod
     def _from_spec(cls, spec: _InfeedSpec, structure: Any) -> IPUInfeedQueue:
-        """A queue that programs can take from, and that somebody else feeds."""
+        """Return a queue that programs can take from, and that somebody else feeds."""
         queue = cls.__new__(cls)
         queue._dataset = None
         queue._structure = structure
@@ -156,8 +156,8 @@ class IPUInfeedQueue:
         return _InfeedSpec(self._source or self, self._types)
 
     def _made(self) -> _core.Infeed:
-        """The core's queue, made when first needed. Where the devices are configured
-        anew, it goes on on the new one."""
+        """Return the core's queue, made when first needed. Where the devices are
+        configured anew, it goes on on the new one."""
         if self._source is not None:
             self._queue = self._source._made()
             return self._queue
@@ -304,8 +304,8 @@ class IPUInfeedQueue:
         return nest.pack_sequence_as(self._structure, values)
 
     def _dequeue_nothing(self, trace: _core.Trace) -> Any:
-        """An element in a trace that finds shapes or costs: nothing is taken, and no
-        device is asked for."""
+        """Return an element in a trace that finds shapes or costs: nothing is taken,
+        and no device is asked for."""
         used = current_build().notes.setdefault("infeeds", set())
         if id(self) in used:
             raise _dequeued_twice()
@@ -402,7 +402,7 @@ class IPUIterator:
         return self.get_next()
 
     def get_next(self) -> Any:
-        """The next element, inside a function that is compiled for the device.
+        """Return the next element, inside a function that is compiled for the device.
 
         Returns:
             A nest of tensors in the data set's structure.

@@ -299,7 +299,7 @@ class IPUOutfeedQueue:
         return [Tensor(np.zeros((*rows, *s), kind)) for kind, s in self._types]
 
     def _dequeue_operation(self, graph: Any, wait_for_completion: bool) -> Any:
-        """What dequeues when a session runs it."""
+        """Return what dequeues when a session runs it."""
         if self._graph is not graph:
             raise ValueError(
                 "Trying to dequeue an outfeed which has not been enqueued. Build the "
@@ -325,7 +325,7 @@ class IPUOutfeedQueue:
         return nest.pack_sequence_as(self._structure, empty)
 
     def _alive(self) -> _core.Outfeed | None:
-        """The core's queue, or None in a thread that may come too early."""
+        """Return the core's queue, or None in a thread that may come too early."""
         queue = self._queue
         if queue is not None and self._is_alive():
             return queue
@@ -337,7 +337,7 @@ class IPUOutfeedQueue:
         )
 
     def _elements(self) -> Iterator[Any]:
-        """What has arrived, one nest for each result."""
+        """Return what has arrived, one nest for each result."""
         queue = self._alive()
         if is_synthetic("outfeed"):
             self._drop_results()

@@ -53,7 +53,7 @@ class InputContext:
     num_replicas_in_sync: int = 1
 
     def get_per_replica_batch_size(self, global_batch_size: int) -> int:
-        """The batch size of one replica, which is the global one.
+        """Return the batch size of one replica, which is the global one.
 
         Raises:
             ValueError: It cannot be divided by the number of replicas.
@@ -171,7 +171,7 @@ class Strategy:
         return True
 
     def scope(self) -> AbstractContextManager[Any]:
-        """A context that changes nothing."""
+        """Return a context that changes nothing."""
         return nullcontext(self)
 
     def __enter__(self) -> NoReturn:
@@ -230,7 +230,7 @@ class Strategy:
         return reduced
 
     def experimental_distribute_dataset(self, dataset: T, options: Any = None) -> T:
-        """The data set as it is: there is one input pipeline.
+        """Return the data set as it is: there is one input pipeline.
 
         Example:
             >>> IPUStrategy().experimental_distribute_dataset([1, 2])
@@ -263,7 +263,7 @@ class Strategy:
     experimental_distribute_datasets_from_function = distribute_datasets_from_function
 
     def experimental_local_results(self, value: T) -> tuple[T]:
-        """The values of all replicas of this process: a tuple of one.
+        """Return the values of all replicas of this process: a tuple of one.
 
         Example:
             >>> IPUStrategy().experimental_local_results(5)
@@ -360,7 +360,7 @@ class IPUStrategyV1(Strategy):
         return self._enable_keras_extensions
 
     def scope(self) -> _Scope:
-        """A context in which variables and models are made on this device.
+        """Return a context in which variables and models are made on this device.
 
         The same strategy may be entered again inside its own scope.
 
@@ -438,7 +438,7 @@ class IPUStrategyV1(Strategy):
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        """The first SDK generation's name of :meth:`run`; arguments as there."""
+        """Return the first SDK generation's name of :meth:`run`; arguments as there."""
         return self.run(fn, args, kwargs)
 
     def __repr__(self) -> str:

@@ -76,7 +76,7 @@ def _check_arguments(
 
 
 def _body_results(returned: Any, wanted: int) -> list[Tensor]:
-    """The tensors that a body gave; None and operations come after them."""
+    """Return the tensors that a body gave; None and operations come after them."""
     results = _as_list(returned)
     count = next(
         (i for i, r in enumerate(results) if r is None or isinstance(r, Operation)),
@@ -128,8 +128,8 @@ def _trace_body(
     loop: TrainingLoop | None = None,
     counts: bool = False,
 ) -> tuple[int, bool]:
-    """The block of a loop's body, and whether its iterations are counted: then there is
-    one more value, an int32 scalar from 0 on."""
+    """Return the block of a loop's body, and whether its iterations are counted: then
+    there is one more value, an int32 scalar from 0 on."""
     with block(trace) as inner:
         carried = [trace.parameter((t.dtype.name, t.shape), inner) for t in start]
         args: tuple[Any, ...] = ()

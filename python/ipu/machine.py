@@ -156,7 +156,7 @@ class Machine:
 
     @staticmethod
     def fields() -> dict[str, tuple[str, str]]:
-        """Give the unit of each field, and the source of its values.
+        """Return the unit of each field, and the source of its values.
 
         Example:
             >>> ipu.machine.Machine.fields()["tile_bytes"]
@@ -279,7 +279,7 @@ class Machine:
         return self._plan(shape, dtype, partials, available_memory)
 
     def exchange(self, pattern: str, tiles: int, message_bytes: float) -> float:
-        """Give the cycles of an exchange between tiles, with its synchronisation.
+        """Return the cycles of an exchange between tiles, with its synchronisation.
 
         Args:
             pattern: "copy", from one tile to another, of any number of pairs; "gather",

@@ -153,7 +153,7 @@ class Profile:
         trace_module.save(self._recorded(), path, self._watch.accounts)
 
     def to_dict(self) -> dict[str, Any]:
-        """The figures as plain numbers, lists and dicts; times in ns."""
+        """Return the figures as plain numbers, lists and dicts; times in ns."""
         return {
             "seconds": self.seconds,
             "host_seconds": self.host_seconds,

@@ -86,7 +86,7 @@ class Runner:
         self._program.name = os.path.basename(os.path.abspath(folder))
 
     def _placed(self, text: str, weights: Mapping[str, Any]) -> str:
-        """The text, with the ids of variables that were made for it."""
+        """Return the text, with the ids of variables that were made for it."""
         core = self._device.core
 
         def place(match: re.Match[str]) -> str:
@@ -685,7 +685,7 @@ def _export_model(model: Any, filepath: Any, input_signature: Any) -> Runner:
 
 
 def _has_free_rows(runner: Runner, specs: Sequence[TensorSpec]) -> bool:
-    """Whether each row of the results depends on its row of the inputs alone."""
+    """Return whether each row of the results depends on its row of the inputs alone."""
     random = np.random.default_rng(0)
     batches: list[list[Any]] = [[], []]
     for spec in specs:

@@ -36,7 +36,7 @@ def _operation(op: Any) -> GraphOperation:
 
 
 def get_sharding(op: Any) -> list[int] | None:
-    """The IPUs that an operation was put on.
+    """Return the IPUs that an operation was put on.
 
     Args:
         op: An operation of a graph.
@@ -60,7 +60,7 @@ def get_sharding(op: Any) -> list[int] | None:
 
 
 def has_attr(op: Any, attr_name: str) -> bool:
-    """Whether an operation has an attribute; the one there is says its IPU.
+    """Return whether an operation has an attribute; the one there is says its IPU.
 
     Args:
         op: An operation of a graph.
@@ -102,7 +102,7 @@ def dependencies(roots: Iterable[Any]) -> set[Any]:
 
 
 def get_shard_from_colocation(op: Any) -> int | None:
-    """The IPU of an operation, also of one that was put beside another one.
+    """Return the IPU of an operation, also of one that was put beside another one.
 
     Args:
         op: An operation of a graph.

@@ -69,7 +69,7 @@ def _ipu_ordinal(name: str, argument: str) -> int:
 
 
 def get_num_of_ipus_in_device(ipu_device: str, device: str = "cpu") -> int:
-    """How many IPUs a device has.
+    """Return how many IPUs a device has.
 
     Args:
         ipu_device: Its name, such as "/device:IPU:0". Without a configuration a
@@ -148,7 +148,7 @@ def move_variable_initialization_to_cpu(graph: object = None) -> None:
 
 
 def use_synthetic_data_for(category: SyntheticDataCategory | str) -> bool:
-    """Whether TF_POPLAR_FLAGS asks for synthetic data of a kind.
+    """Return whether TF_POPLAR_FLAGS asks for synthetic data of a kind.
 
     Args:
         category: A :class:`SyntheticDataCategory` or its name: "infeed", "outfeed",

@@ -159,7 +159,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _specs(x: Any, y: Any, batch: int, is_given: bool) -> tuple[Any, Any]:
-    """What a batch of the data given to fit looks like."""
+    """Return what a batch of the data given to fit looks like."""
     from ipu import keras, tf
 
     spec = getattr(x, "element_spec", None)

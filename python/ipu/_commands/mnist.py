@@ -203,7 +203,7 @@ def _compiled(keras: Any, plan: _Plan) -> Any:
 
 
 def untrained(options: argparse.Namespace) -> tuple[Any, tuple[Any, Any]]:
-    """The model as it would be trained, and what a batch looks like."""
+    """Return the model as it would be trained, and what a batch looks like."""
     import ipu
     from ipu import keras, tf
 

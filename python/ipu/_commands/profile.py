@@ -30,7 +30,7 @@ def _steps(text: str) -> tuple[int, int]:
 
 
 def positive(text: str) -> int:
-    """A number from 1 on, as an option."""
+    """Return a number from 1 on, as an option."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 on")
     return int(text)

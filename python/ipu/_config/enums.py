@@ -73,7 +73,7 @@ class StochasticRoundingBehaviour(Enum):
 
     @staticmethod
     def from_bool(value: bool) -> StochasticRoundingBehaviour:
-        """``ON`` for True and ``OFF`` for False.
+        """Return ``ON`` for True and ``OFF`` for False.
 
         Raises:
             TypeError: ``value`` is not a bool.

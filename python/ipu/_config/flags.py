@@ -125,7 +125,7 @@ def _check(made: PoplarFlags) -> None:
 
 
 def _without_effect(made: PoplarFlags) -> list[str]:
-    """The flags that are set, and of which nothing comes."""
+    """Return the flags that are set, and of which nothing comes."""
     return [
         one.name
         for one in fields(PoplarFlags)
@@ -174,7 +174,7 @@ def parse_flags(text: str) -> PoplarFlags:
 
 
 def is_synthetic(category: str) -> bool:
-    """Whether data of a category, one of SYNTHETIC_CATEGORIES, are synthetic."""
+    """Return whether data of a category, one of SYNTHETIC_CATEGORIES, are synthetic."""
     made = _read[0] if _read else flags()
     if made.null_data_feed and category == "infeed":
         return True
@@ -187,7 +187,7 @@ _read: list[PoplarFlags] = []
 
 
 def flags() -> PoplarFlags:
-    """The flags of this process, read from the environment at the first call."""
+    """Return the flags of this process, read from the environment at the first call."""
     if not _read:
         made = parse_flags(os.environ.get(ENVIRONMENT_VARIABLE, ""))
         if made.help:
@@ -209,7 +209,7 @@ def _forget() -> None:
 
 
 def running_on_ipu_model() -> bool:
-    """Whether TF_POPLAR_FLAGS asks for the model of an IPU, as it stands now.
+    """Return whether TF_POPLAR_FLAGS asks for the model of an IPU, as it stands now.
 
     Example:
         >>> from ipu import utils
@@ -220,7 +220,7 @@ def running_on_ipu_model() -> bool:
 
 
 def max_ipus() -> int:
-    """How many IPUs the simulated machine has: IPU_NUM_IPUS, 64 by default."""
+    """Return how many IPUs the simulated machine has: IPU_NUM_IPUS, 64 by default."""
     text = os.environ.get("IPU_NUM_IPUS", "64").strip()
     if not text.isdigit() or int(text) < 1:
         raise InvalidArgumentError(

@@ -581,7 +581,7 @@ def _dictionary(name: str, value: Any) -> dict[str, str]:
 
 
 def _with_strings(opts: Any, option: str, argument: str, given: Any) -> IpuOptions:
-    """``opts`` with more string options in one of its ``IPUConfig``."""
+    """Return ``opts`` with more string options in one of its ``IPUConfig``."""
     checked = _checked_options(opts)
     checked.config._get(option).update(_dictionary(argument, given))
     return checked

@@ -47,7 +47,7 @@ class OptionNameError(AttributeError, ValueError):
 
 
 def _matches(value: Any, kind: Any) -> bool:
-    """Whether the exact type of ``value``, and of its elements, is ``kind``."""
+    """Return whether the exact type of ``value``, and of its elements, is ``kind``."""
     origin = get_origin(kind)
     if origin is types.UnionType:
         return any(_matches(value, one) for one in get_args(kind))
@@ -253,7 +253,7 @@ class Category:
 
     @classmethod
     def _all_names(cls) -> Iterator[str]:
-        """The dotted names of all options and categories below."""
+        """Yield the dotted names of all options and categories below."""
         for name in cls._options:
             yield name
         for name, group in cls._groups.items():
@@ -262,7 +262,7 @@ class Category:
                 yield f"{name}.{below}"
 
     def _is_assigned(self, name: str) -> bool:
-        """Whether the option was given a value, be it the default."""
+        """Return whether the option was given a value, be it the default."""
         return name in self._assigned
 
     def _suggestion(self, name: str) -> str:
@@ -304,7 +304,7 @@ class Category:
         raise TypeError(f"The attribute {name!r} of a config cannot be deleted.")
 
     def _owner(self, dotted: str) -> tuple[Category, str]:
-        """The category below that holds the last part of a dotted name."""
+        """Return the category below that holds the last part of a dotted name."""
         owner: Category = self
         *path, last = dotted.split(".")
         for part in path:
@@ -361,7 +361,7 @@ class Category:
         )
 
     def _unknown_part(self, name: str) -> str:
-        """The first of a dotted name's parts that is not there."""
+        """Return the first of a dotted name's parts that is not there."""
         known = set(self._all_names())
         parts = name.split(".")
         paths = (".".join(parts[: n + 1]) for n in range(len(parts)))

@@ -52,7 +52,7 @@ class ReportRequest(NamedTuple):
 def options_of_environment(
     environment: Mapping[str, str] = os.environ,
 ) -> dict[str, str]:
-    """Give the engine's options that the environment has."""
+    """Return the engine's options that the environment has."""
     text = environment.get(ENGINE_OPTIONS, "").strip()
     if not text:
         return {}
@@ -75,7 +75,7 @@ def request_of(
     profiling: Mapping[str, Any] | None,
     environment: Mapping[str, str] = os.environ,
 ) -> ReportRequest | None:
-    """Give what options in effect and those of profiling ask for, or None.
+    """Return what options in effect and those of profiling ask for, or None.
 
     Args:
         options: As ``IPUConfig.to_dict`` gives them.

@@ -83,7 +83,7 @@ class PipelineSchedule(Enum):
 
     @classmethod
     def parse(cls, value: PipelineSchedule | str) -> PipelineSchedule:
-        """The schedule of a name.
+        """Return the schedule of a name.
 
         Args:
             value: A member, or a name of it in any case: "grouped", "1F1B".
@@ -115,7 +115,7 @@ class PipelineSchedule(Enum):
 
 
 def schedule_text(value: Any, training: bool) -> str:
-    """What the core builds a schedule of: its name, or a timetable's whole text.
+    """Return what the core builds a schedule of: its name, or a timetable's whole text.
 
     Args:
         value: As for :meth:`PipelineSchedule.parse`; None is Grouped; or an
@@ -135,7 +135,8 @@ def schedule_text(value: Any, training: bool) -> str:
 
 
 def is_timetable(value: Any) -> bool:
-    """Whether it is an ``ipu.Timetable``, whose module is imported when it is used.
+    """Return whether it is an ``ipu.Timetable``, whose module is imported when it is
+    used.
 
     Example:
         >>> is_timetable(ipu.Timetable()), is_timetable("1F1B")

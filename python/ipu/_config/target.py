@@ -26,7 +26,7 @@ _CLASSES = ("matmuls", "convolutions")
 
 
 def chip_values(name: str, changes: Mapping[str, Any]) -> dict[str, float]:
-    """Give the value of each field of a machine.
+    """Return the value of each field of a machine.
 
     Args:
         name: Of the machine.
@@ -78,7 +78,7 @@ class Target(NamedTuple):
     memory: str
 
     def request(self, ipus: int = 1, is_for_all: bool = False) -> AccountRequest:
-        """Give what the core wants to know to make an account.
+        """Return what the core wants to know to make an account.
 
         Args:
             ipus: Of the device, which replicas share out.
@@ -91,7 +91,7 @@ class Target(NamedTuple):
 def target_of(
     options: Mapping[str, Any] | None, environment: Mapping[str, str] = os.environ
 ) -> Target:
-    """Give the IPU that options in effect (``IPUConfig.to_dict``) ask for.
+    """Return the IPU that options in effect (``IPUConfig.to_dict``) ask for.
 
     Raises:
         ValueError: An environment variable cannot be read.

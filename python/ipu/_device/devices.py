@@ -165,7 +165,7 @@ class Device:
         return str(given or flags().executable_cache_path)
 
     def replication_factor(self, shards: int = 1) -> int:
-        """How many replicas of a program fill the device.
+        """Return how many replicas of a program fill the device.
 
         Args:
             shards: How many IPUs the program uses: its largest shard number, or number
@@ -314,7 +314,7 @@ def _install(configured: _Configured) -> None:
 
 
 def device_sizes(config: Any) -> list[int]:
-    """How many IPUs each device of a configuration has.
+    """Return how many IPUs each device of a configuration has.
 
     Example:
         >>> from ipu.config import IPUConfig
@@ -396,18 +396,18 @@ def await_configuration() -> None:
 
 
 def is_configured() -> bool:
-    """Whether there are devices, configured or made on first use."""
+    """Return whether there are devices, configured or made on first use."""
     return _registry.now is not None
 
 
 def current_layout() -> Layout | None:
-    """The layout in force, or None."""
+    """Return the layout in force, or None."""
     now = _registry.now
     return None if now is None else now.layout
 
 
 def get_device(ordinal: int = 0) -> Device:
-    """The device of that number; without a configuration one of one IPU is made.
+    """Return the device of that number; without a configuration one of one IPU is made.
 
     Returns:
         The device. The same object until the configuration changes.

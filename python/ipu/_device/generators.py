@@ -19,7 +19,7 @@ _MASK = 0xFFFFFFFFFFFFFFFF
 
 
 def generator(seed: int | None) -> np.random.Generator:
-    """Give a generator for one draw.
+    """Return a generator for one draw.
 
     Args:
         seed: An integer for the same values at every call, or None.
@@ -48,7 +48,7 @@ def keyed(*key: int) -> Iterator[None]:
 
 
 def generator_of_pass(seed: int, number: int) -> np.random.Generator:
-    """Give the generator for one pass over data.
+    """Return the generator for one pass over data.
 
     Args:
         seed: The seed of all passes.
@@ -77,7 +77,7 @@ def _current_streams() -> _Streams:
 
 
 def numpy_stream() -> Any:
-    """What gives random numbers where Keras takes them from ``np.random``.
+    """Return what gives random numbers where Keras takes them from ``np.random``.
 
     That, as long as no global seed was set; then a ``RandomState`` of that seed, which
     gives what ``np.random.seed`` of it would.
@@ -86,7 +86,7 @@ def numpy_stream() -> Any:
 
 
 def python_stream() -> Any:
-    """The same for Python's ``random``."""
+    """Return the same for Python's ``random``."""
     return _current_streams().python if _seed.current()[1] else random
 
 

@@ -48,7 +48,7 @@ def parse_device_name(name: str) -> tuple[str, int]:
 
 
 def physical_ids(order: SelectionOrder, n: int) -> list[int]:
-    """Which position inside a device each device number has.
+    """Return which position inside a device each device number has.
 
     Args:
         order: The selection order; AUTO counts up.
@@ -89,7 +89,7 @@ def _group_members(hardware_id: int, total: int) -> list[int]:
 
 
 def group_id(members: Sequence[int], total: int) -> int | None:
-    """The hardware id of exactly these single IPUs, or None."""
+    """Return the hardware id of exactly these single IPUs, or None."""
     size, first = 1, 0
     while size < len(members):
         first += total // size
@@ -128,7 +128,7 @@ def allot(counts: Sequence[int], total: int) -> list[list[int]]:
 
 
 def named_groups(ids: Sequence[int], total: int) -> list[list[int]]:
-    """The single IPUs of each selected hardware id."""
+    """Return the single IPUs of each selected hardware id."""
     taken: set[int] = set()
     given = []
     for hardware_id in ids:

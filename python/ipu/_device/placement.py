@@ -75,24 +75,24 @@ def ipu_scope(name: str) -> Iterator[None]:
 
 
 def is_inside_ipu_scope() -> bool:
-    """Whether there is an ``ipu_scope`` around."""
+    """Return whether there is an ``ipu_scope`` around."""
     return here.ipu_scopes > 0
 
 
 def current_shard() -> int:
-    """The IPU of operations that graphs keep; -1: not said."""
+    """Return the IPU of operations that graphs keep; -1: not said."""
     return here.shard
 
 
 def current_rounding() -> int:
-    """How operations that graphs keep round, as ``Trace.rounding`` says it; 0: as the
-    device does."""
+    """Return how operations that graphs keep round, as ``Trace.rounding`` says it; 0:
+    as the device does."""
     return here.rounding
 
 
 def graph_ordinal() -> int | None:
-    """The number of the IPU device of operations that graphs keep, None for the host;
-    makes no device."""
+    """Return the number of the IPU device of operations that graphs keep, None for the
+    host; makes no device."""
     scope = _innermost()
     if scope is not None:
         return scope.ordinal if scope.kind == "IPU" else None
@@ -114,7 +114,7 @@ def provisional() -> Iterator[None]:
 
 
 def active_ipu() -> devices.Device | None:
-    """The IPU device that ops are placed on, or None where it is the host."""
+    """Return the IPU device that ops are placed on, or None where it is the host."""
     scope = _innermost()
     if scope is not None:
         return devices.get_device(scope.ordinal) if scope.kind == "IPU" else None
@@ -123,12 +123,12 @@ def active_ipu() -> devices.Device | None:
 
 
 def is_placed() -> bool:
-    """Whether a scope says where functions run."""
+    """Return whether a scope says where functions run."""
     return _innermost() is not None
 
 
 def on_host() -> bool:
-    """Whether a scope puts functions on the host."""
+    """Return whether a scope puts functions on the host."""
     scope = _innermost()
     return scope is not None and scope.kind == "CPU"
 
@@ -143,8 +143,8 @@ def current_ordinal() -> int:
 
 
 def current_device() -> devices.Device:
-    """The device of new variables and programs: the scope's, the strategy's, else
-    number 0."""
+    """Return the device of new variables and programs: the scope's, the strategy's,
+    else number 0."""
     ordinal = current_ordinal()
     if here.provisional and not devices.is_configured():
         known = here.provisional[-1]

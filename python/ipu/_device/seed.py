@@ -29,7 +29,7 @@ class Draws:
         _counters[name] = self
 
     def next(self) -> int:
-        """The number of this draw, from 0."""
+        """Return the number of this draw, from 0."""
         with self._lock:
             self._follow()
             self._count += 1
@@ -65,7 +65,7 @@ def set_current(seed: int) -> None:
 
 
 def drawn() -> dict[str, int]:
-    """How many draws of each kind there were under the global seed."""
+    """Return how many draws of each kind there were under the global seed."""
     return {name: counter.count for name, counter in _counters.items()}
 
 

@@ -25,12 +25,12 @@ class ReduceOp(Enum):
 
 
 def get_strategy() -> IPUStrategyV1 | None:
-    """The strategy whose scope this thread is in, or None."""
+    """Return the strategy whose scope this thread is in, or None."""
     return here.strategies[-1] if here.strategies else None
 
 
 def has_strategy() -> bool:
-    """Whether this thread is inside the scope of a strategy.
+    """Return whether this thread is inside the scope of a strategy.
 
     Example:
         >>> tf.distribute.has_strategy()
@@ -40,7 +40,7 @@ def has_strategy() -> bool:
 
 
 def depth() -> int:
-    """How many scopes this thread is in, one inside the other."""
+    """Return how many scopes this thread is in, one inside the other."""
     return len(here.strategies)
 
 

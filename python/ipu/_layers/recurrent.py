@@ -51,7 +51,7 @@ class _Restricted(keras.layers.RNN):
         return super().call(inputs, None, *args, **kwargs)
 
     def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer."""
+        """Return the arguments that make an equal layer."""
         return {**super().get_config(), **{name: getattr(self, name) for name in _OWN}}
 
 
@@ -64,7 +64,7 @@ def _of_keras(given: dict[str, Any], *more: str) -> dict[str, Any]:
 
 
 def _initial(name: Any, seed: int | None) -> Any:
-    """An initializer by name, from the layer's seed."""
+    """Return an initializer by name, from the layer's seed."""
     if seed is None or not isinstance(name, str):
         return name
     made: Any = keras.initializers.get(name)

@@ -54,7 +54,7 @@ class Iterations:
         self._index: Tensor | None = None
 
     def index(self) -> Tensor:
-        """How many iterations came before, as an int32 scalar."""
+        """Return how many iterations came before, as an int32 scalar."""
         if self._index is None:
             self._index = self._trace.parameter(("int32", ()), self._body)
         return self._index
@@ -123,7 +123,7 @@ class MicroBatches:
             self._trace.result(carried.result, self.body)
 
     def carry(self, initial: Any, change: Callable[[Tensor], Tensor]) -> int:
-        """A value that goes on from micro-batch to micro-batch.
+        """Return a value that goes on from micro-batch to micro-batch.
 
         Args:
             initial: What the first one begins with: a tensor, or its (dtype, shape),
@@ -175,7 +175,7 @@ class MicroBatches:
         return self._counters[stage]
 
     def index(self) -> Tensor:
-        """How many micro-batches came before, as an int32 scalar; in any block.
+        """Return how many micro-batches came before, as an int32 scalar; in any block.
 
         The counter itself belongs to one stage. It counts down from 0, so that the
         index is computed from it, and other stages may use the index.
@@ -221,8 +221,8 @@ class MicroBatches:
 
 
 def current_iterations() -> MicroBatches | Iterations | None:
-    """The innermost micro-batches, or iterations of a loop, of which one is being
-    traced; None outside of them."""
+    """Return the innermost micro-batches, or iterations of a loop, of which one is
+    being traced; None outside of them."""
     if _core.open_trace() is None:
         return None
     found: MicroBatches | Iterations | None = notes_here().get(_CURRENT)
@@ -230,7 +230,8 @@ def current_iterations() -> MicroBatches | Iterations | None:
 
 
 def accumulator_dtype(dtype: Any, variable: Any) -> str:
-    """The dtype that the gradients of a variable, or a tensor, are accumulated in.
+    """Return the dtype that the gradients of a variable, or a tensor, are accumulated
+    in.
 
     Args:
         dtype: None for its own, a dtype, or ``callable(variable) -> dtype``.

@@ -127,7 +127,7 @@ def _arrays(data_files: str | Iterable[str]) -> dict[str, Any]:
 def _matched(
     variables: dict[str, Any], arrays: dict[str, Any], owner: str
 ) -> list[tuple[Any, Any]]:
-    """The variables that the files have, with their values."""
+    """Return the variables that the files have, with their values."""
     found = [(v, arrays[name]) for name, v in variables.items() if name in arrays]
     if not found:
         raise NotFoundError(

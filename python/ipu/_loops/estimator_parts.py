@@ -58,11 +58,11 @@ class HostCall(NamedTuple):
         return cls(*given)
 
     def named(self) -> dict[str, Any]:
-        """The tensors by the names that they have in the outfeed."""
+        """Return the tensors by the names that they have in the outfeed."""
         return {f"host_{name}": one for name, one in named(self.tensors).items()}
 
     def operations(self, taken: Mapping[str, Any]) -> Any:
-        """What the function makes of one batch's tensors."""
+        """Return what the function makes of one batch's tensors."""
         values = {name: taken[f"host_{name}"][0] for name in named(self.tensors)}
         if isinstance(self.tensors, Mapping):
             return self.function(**values)
@@ -123,13 +123,13 @@ def write_numbers(writer: Any, step: int, numbers: Mapping[str, Any]) -> None:
 
 
 def newest(session: Any, rows: Mapping[str, Any]) -> dict[str, Any]:
-    """Metrics that the device has counted: of several replicas the mean."""
+    """Return metrics that the device has counted: of several replicas the mean."""
     del session
     return {name: np.mean(value[-1]) for name, value in rows.items()}
 
 
 def named(tensors: Any) -> dict[str, Any]:
-    """Tensors by name, in their order."""
+    """Return tensors by name, in their order."""
     if isinstance(tensors, Mapping):
         return dict(tensors)
     return {f"metric_{i:03}": tensor for i, tensor in enumerate(tensors)}
@@ -138,7 +138,7 @@ def named(tensors: Any) -> dict[str, Any]:
 def features_and_labels(
     args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Any, Any]:
-    """An element of the data set as the model function gets it."""
+    """Return an element of the data set as the model function gets it."""
     if not args:
         return kwargs, None
     if kwargs or len(args) > 2:
@@ -157,7 +157,7 @@ def takes(function: Callable[..., Any], name: str) -> bool:
 
 
 def called(function: Callable[..., Any], offered: Mapping[str, Any], *args: Any) -> Any:
-    """A function of the user's with those keywords that it takes."""
+    """Return a function of the user's with those keywords that it takes."""
     parameters = inspect.signature(function).parameters
     given = {name: value for name, value in offered.items() if name in parameters}
     return function(*args, **given)

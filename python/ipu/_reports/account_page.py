@@ -48,7 +48,7 @@ def save(account: Account, path: str | os.PathLike[str], other: Account | None) 
 
 
 def page(account: Account, other: Account | None = None) -> str:
-    """The whole page."""
+    """Return the whole page."""
     accounts = [account] if other is None else [account, other]
     data: dict[str, Any] = {
         "folder": os.getcwd() + os.sep,
@@ -86,7 +86,7 @@ def _short(numbers: Iterable[float]) -> list[float]:
 
 
 def columns(account: Account) -> dict[str, Any]:
-    """What the page draws of an account."""
+    """Return what the page draws of an account."""
     names, sources, kinds, types = _Names(), _Names(), _Names(), _Names()
     steps = account.steps
     tensors = [
@@ -135,12 +135,12 @@ def columns(account: Account) -> dict[str, Any]:
 
 
 def layer_of(step: str) -> str:
-    """The layers in front of a step's op."""
+    """Return the layers in front of a step's op."""
     return step.rpartition("/")[0]
 
 
 def op_of(step: str) -> str:
-    """A step's op."""
+    """Return a step's op."""
     return step.partition(": ")[0].rpartition("/")[2]
 
 
@@ -176,7 +176,7 @@ def _pipeline(one: PipelineAccount) -> dict[str, Any]:
 
 
 def _kinds_of_layers(account: Account, but: set[str]) -> dict[tuple[str, int], str]:
-    """Layers by their name without numbers, and which of that name it is."""
+    """Return layers by their name without numbers, and which of that name it is."""
     found: dict[tuple[str, int], str] = {}
     counts: dict[str, int] = {}
     for name in dict.fromkeys(layer_of(step.name) for step in account.steps):
@@ -188,7 +188,7 @@ def _kinds_of_layers(account: Account, but: set[str]) -> dict[tuple[str, int], s
 
 
 def renamed(account: Account, other: Account) -> dict[str, str]:
-    """Layers of the other account that are one of this under another number.
+    """Return layers of the other account that are one of this under another number.
 
     A model that is made twice has ``dense`` and ``dense_1`` first, then ``dense_2``
     and ``dense_3``.
@@ -199,7 +199,7 @@ def renamed(account: Account, other: Account) -> dict[str, str]:
 
 
 def matches(account: Account, other: Account) -> str:
-    """A sentence about what two accounts have in common."""
+    """Return a sentence about what two accounts have in common."""
     same = renamed(account, other)
     layers, others = set(account.by_layer()), set(other.by_layer())
     others = {same.get(name, name) for name in others}

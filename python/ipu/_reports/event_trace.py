@@ -94,7 +94,7 @@ class IpuTraceEvent:
             setattr(self, name, _Payload(fields, self._values if name == mine else {}))
 
     def SerializeToString(self) -> bytes:
-        """Give the event as bytes."""
+        """Return the event as bytes."""
         head = {
             "timestamp": self.timestamp,
             "ordinal": self.ordinal,
@@ -172,7 +172,7 @@ def extract_all_events(events: Iterable[Any]) -> list[IpuTraceEvent]:
 
 
 def extract_all_types_from_event_trace(events: Iterable[Any]) -> list[int]:
-    """Give the types of events, members of ``IpuTraceEvent``.
+    """Return the types of events, members of ``IpuTraceEvent``.
 
     Args:
         events: As of :func:`extract_all_events`.
@@ -186,7 +186,7 @@ def extract_all_types_from_event_trace(events: Iterable[Any]) -> list[int]:
 
 
 def extract_all_strings_from_event_trace(events: Iterable[Any]) -> str:
-    """Give events as one text, reports included.
+    """Return events as one text, reports included.
 
     Args:
         events: As of :func:`extract_all_events`.
@@ -208,7 +208,7 @@ def _extract(events: Iterable[Any], kind: int, field: str) -> list[tuple[str, st
 
 
 def extract_compile_reports(events: Iterable[Any]) -> list[tuple[str, str]]:
-    """Give the reports of compilations, with the names of their programs.
+    """Return the reports of compilations, with the names of their programs.
 
     Args:
         events: As of :func:`extract_all_events`.
@@ -224,7 +224,7 @@ def extract_compile_reports(events: Iterable[Any]) -> list[tuple[str, str]]:
 
 
 def extract_poplar_serialized_graphs(events: Iterable[Any]) -> list[tuple[str, str]]:
-    """Give the graphs of programs, in this package's text form.
+    """Return the graphs of programs, in this package's text form.
 
     Args:
         events: As of :func:`extract_all_events`.
@@ -240,7 +240,7 @@ def extract_poplar_serialized_graphs(events: Iterable[Any]) -> list[tuple[str, s
 
 
 def extract_execute_reports(events: Iterable[Any]) -> list[tuple[str, str]]:
-    """Give the reports of executions, with the names of their programs.
+    """Return the reports of executions, with the names of their programs.
 
     Args:
         events: As of :func:`extract_all_events`.

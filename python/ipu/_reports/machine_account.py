@@ -292,7 +292,7 @@ def _pipeline(found: dict[str, Any], clock: float) -> PipelineAccount:
 
 
 def _place(node: tuple[Any, ...] | None) -> tuple[str, str]:
-    """The name and line of a node, as the core describes it."""
+    """Return the name and line of a node, as the core describes it."""
     if node is None:
         return "", ""
     op, name, file, line = node
@@ -305,7 +305,7 @@ def _at(node: tuple[Any, ...] | None) -> str:
 
 
 def size_text(count: float) -> str:
-    """Give a number of bytes with a unit.
+    """Return a number of bytes with a unit.
 
     Example:
         >>> size_text(638976)
@@ -503,7 +503,7 @@ class Account:
         return dict(sorted(sums.items(), key=lambda item: -item[1]))
 
     def by_op(self) -> dict[str, float]:
-        """Give the cycles of each op, the largest first.
+        """Return the cycles of each op, the largest first.
 
         Example:
             >>> list(ipu.machine.estimate(tf.nn.relu, tf.TensorSpec([8])).by_op())
@@ -512,7 +512,7 @@ class Account:
         return self._sums(lambda step: step.name.partition(": ")[0].rpartition("/")[2])
 
     def by_layer(self) -> dict[str, float]:
-        """Give the cycles of each layer, the largest first; "" stands for no layer.
+        """Return the cycles of each layer, the largest first; "" stands for no layer.
 
         Example:
             >>> model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(2)])
@@ -523,7 +523,7 @@ class Account:
         return self._sums(lambda step: step.name.rpartition("/")[0])
 
     def by_line(self) -> dict[str, float]:
-        """Give the cycles of each line of the user's program, the largest first.
+        """Return the cycles of each line of the user's program, the largest first.
 
         Example:
             >>> len(ipu.machine.estimate(tf.nn.relu, tf.TensorSpec([8])).by_line())
@@ -532,7 +532,7 @@ class Account:
         return self._sums(lambda step: step.source)
 
     def by_kind(self) -> dict[str, float]:
-        """Give the cycles of each kind of step, the largest first.
+        """Return the cycles of each kind of step, the largest first.
 
         Example:
             >>> list(ipu.machine.estimate(tf.nn.relu, tf.TensorSpec([8])).by_kind())
@@ -541,7 +541,7 @@ class Account:
         return self._sums(lambda step: step.kind)
 
     def to_json(self) -> str:
-        """Give all of it as JSON.
+        """Return all of it as JSON.
 
         Example:
             >>> import json
@@ -680,7 +680,7 @@ class Account:
         return [fact for fact in facts if fact[1]]
 
     def _pipeline_tables(self) -> list[list[list[str]]]:
-        """A row for each stage, and its IPU's memory."""
+        """Return a row for each stage, and its IPU's memory."""
         tables = []
         for one in self.pipelines:
             rows = [["stage", "IPU", "forward", "backward", "exchange", "fullest tile"]]

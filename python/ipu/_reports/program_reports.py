@@ -34,7 +34,7 @@ _loaded: dict[int, int] = {}  # the program of each device, by its number
 
 
 def account_of(trace: _core.Trace, device: Device) -> Account:
-    """Give the account of a program that has been traced and is not compiled yet."""
+    """Return the account of a program that has been traced and is not compiled yet."""
     from ipu.machine import Account, Machine
 
     target = device.target[0]
@@ -176,7 +176,7 @@ class _Reporter:
 
 
 def _file_name(name: str) -> str:
-    """A program's name without its place, as a file may be called."""
+    """Return a program's name without its place, as a file may be called."""
     return re.sub(r"[^\w.-]+", "_", name.partition(" (")[0]).strip("_") or "program"
 
 
@@ -234,7 +234,7 @@ def _split(count: int, most: int) -> list[int]:
 
 
 def tensor_map(account: Account, name: str) -> dict[str, Any]:
-    """Give where the elements of each tensor lie: linear, in equal parts.
+    """Return where the elements of each tensor lie: linear, in equal parts.
 
     Returns:
         ``{"mappings": {name: entries}}``; an entry is [instruction, output, shape,
@@ -269,7 +269,7 @@ def tensor_map(account: Account, name: str) -> dict[str, Any]:
 
 
 def instruction_info(account: Account) -> dict[str, Any]:
-    """Give the kind of each product.
+    """Return the kind of each product.
 
     Returns:
         ``{"ml_types": {instruction: kind}}``: 1 for one on its own, 2 for a forward
@@ -307,8 +307,8 @@ def _listing(title: str, rows: list[tuple[str, str]]) -> str:
 
 
 def compile_text(account: Account) -> str:
-    """Give what is known before a program runs, in the order of the first generation's
-    text reports."""
+    """Return what is known before a program runs, in the order of the first
+    generation's text reports."""
     machine, ipus = account.machine, account.ipus
     tiles = int(machine.tiles)
     compute = [step for step in account.steps if step.kind == "compute"]
@@ -343,7 +343,7 @@ def compile_text(account: Account) -> str:
 
 
 def execute_text(account: Account) -> str:
-    """Give what an execution takes, step by step."""
+    """Return what an execution takes, step by step."""
     rows = [["step", "kind", "IPU", "cycles", "times", "tiles"]]
     rows += [
         [s.name, s.kind, str(s.ipu), f"{s.cycles:,.0f}", f"{s.times:g}", str(s.tiles)]
@@ -358,7 +358,7 @@ def execute_text(account: Account) -> str:
 
 
 def execute_json(account: Account) -> str:
-    """Give the same as JSON."""
+    """Return the same as JSON."""
     heads = ("name", "kind", "ipu", "start", "cycles", "times", "tiles")
     steps = [{head: getattr(s, head) for head in heads} for s in account.steps]
     found = {"cycles": account.cycles, "seconds": account.seconds, "steps": steps}

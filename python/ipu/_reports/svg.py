@@ -17,12 +17,12 @@ PAGE_COLOURS = (
 
 
 def number(value: float) -> str:
-    """A coordinate, to a tenth of a pixel."""
+    """Return a coordinate, to a tenth of a pixel."""
     return f"{value:.1f}".rstrip("0").rstrip(".")
 
 
 def text(x: float, y: float, content: str, more: str = "") -> str:
-    """A text whose line begins, or has its anchor, at a place."""
+    """Return a text whose line begins, or has its anchor, at a place."""
     return f'<text x="{number(x)}" y="{number(y)}"{more}>{escape(content)}</text>'
 
 

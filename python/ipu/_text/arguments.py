@@ -17,7 +17,7 @@ def _error(
 
 
 def as_int(value: Any) -> Any:
-    """An integer as an int, whatever holds it; anything else as it is.
+    """Return an integer as an int, whatever holds it; anything else as it is.
 
     A NumPy integer, an integer tensor or array without axes, and every other object
     with ``__index__`` count as the integer that they hold.
@@ -63,7 +63,7 @@ def _checker(what: str, is_right: Callable[[Any], bool]) -> Callable[[str, Any],
 
 
 def checked_int(name: str, value: Any, least: int | None = None) -> int:
-    """An argument that is an integer, of ``least`` or more, as Python's.
+    """Return an argument that is an integer, of ``least`` or more, as Python's.
 
     Raises:
         ValueError: It is not one.
@@ -82,7 +82,7 @@ def checked_number(
     what: str = "a number",
     is_right: Callable[[float], bool] = lambda number: True,
 ) -> float:
-    """An argument that is a real number, as a Python one.
+    """Return an argument that is a real number, as a Python one.
 
     Args:
         name: The argument.
@@ -103,7 +103,8 @@ def checked_number(
 
 
 def checked_axes(name: str, value: Any) -> Any:
-    """An argument that is an axis, or a list or tuple of axes, of Python's integers.
+    """Return an argument that is an axis, or a list or tuple of axes, of Python's
+    integers.
 
     Raises:
         ValueError: It is not one.
@@ -118,7 +119,7 @@ def checked_axes(name: str, value: Any) -> Any:
 
 
 def checked_list(name: str, value: Any) -> Any:
-    """An argument that is a list, a tuple, or something else with items."""
+    """Return an argument that is a list, a tuple, or something else with items."""
     if isinstance(value, (list, tuple)):
         return value
     is_text = isinstance(value, (str, bytes))

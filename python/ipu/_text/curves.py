@@ -16,7 +16,7 @@ _COLOURS = ("#3b82f6", "#ea7b1c")
 
 
 def is_folded(rows: Sequence[object]) -> bool:
-    """Whether there are so many rows that :func:`folded` leaves some out."""
+    """Return whether there are so many rows that :func:`folded` leaves some out."""
     return len(rows) > _MOST
 
 
@@ -122,7 +122,7 @@ def _thinned(values: Sequence[float], most: int) -> list[tuple[int, float]]:
 
 
 def _is_steep(series: Sequence[Sequence[float]]) -> bool:
-    """Whether values are so different that a curve needs a logarithmic axis."""
+    """Return whether values are so different that a curve needs a logarithmic axis."""
     seen = [v for values in series for v in values if math.isfinite(v)]
     return bool(seen) and min(seen) > 0 and max(seen) > 100 * min(seen)
 

@@ -109,7 +109,7 @@ class OtherModules:
 
 
 def _is_imported(frame: FrameType) -> bool:
-    """Whether ``from module import name`` is what a frame is at."""
+    """Return whether ``from module import name`` is what a frame is at."""
     code = frame.f_code.co_code
     return frame.f_lasti >= 0 and code[frame.f_lasti] == dis.opmap["IMPORT_FROM"]
 

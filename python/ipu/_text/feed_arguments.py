@@ -54,7 +54,7 @@ def named(
 
 
 def checked_ordinal(value: Any) -> int | None:
-    """Give the device's number, or None for the current one."""
+    """Return the device's number, or None for the current one."""
     if value is None:
         return None
     value = as_int(value)

@@ -74,7 +74,7 @@ class NotThereYetError(NotImplementedError):
 
 
 def is_library(file: str) -> bool:
-    """Whether code is of Python itself, or of a library that this package calls.
+    """Return whether code is of Python itself, or of a library that this package calls.
 
     Args:
         file: The name of its file.
@@ -103,7 +103,7 @@ def user_line() -> tuple[str, int] | None:
 
 
 def describe(name: str, known: Iterable[str] = ()) -> str:
-    """The sentence about a name that is not there.
+    """Return the sentence about a name that is not there.
 
     Args:
         name: The full name.

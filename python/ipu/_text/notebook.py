@@ -15,5 +15,5 @@ def cell() -> int | None:
 
 
 def in_notebook() -> bool:
-    """Whether this process is the kernel of a notebook."""
+    """Return whether this process is the kernel of a notebook."""
     return cell() is not None

@@ -31,7 +31,7 @@ def _is_set(value: Any) -> bool:
 
 
 def _is_other(value: Any) -> bool:
-    """Whether it is known, and not None."""
+    """Return whether it is known, and not None."""
     return value is not UNKNOWN and value is not None
 
 
@@ -40,7 +40,7 @@ def _is_unset(value: Any) -> bool:
 
 
 def _is_none_of(*allowed: Any) -> Callable[[Any], bool]:
-    """Whether a value, or the name of a function, is another one."""
+    """Return whether a value, or the name of a function, is another one."""
 
     def refuses(value: Any) -> bool:
         named = getattr(value, "__name__", value)
@@ -69,7 +69,7 @@ class Refusal(NamedTuple):
     error: type[Exception] = NotImplementedError
 
     def exception(self, value: Any) -> Exception:
-        """What is raised for a value."""
+        """Return what is raised for a value."""
         is_name = self.error is NotThereYetError
         return self.error(self.why if is_name else self.why.format(value=repr(value)))
 
@@ -83,7 +83,7 @@ class Refusal(NamedTuple):
 
 
 def _keys(call: str, where: str, arguments: str, why: str) -> Iterator[Refusal]:
-    """Keywords that a method of models does not pass on."""
+    """Yield keywords that a method of models does not pass on."""
     for argument in arguments.split():
         text = f"Found `{argument}` key in `{where}`. {why}"
         yield Refusal(call, argument, text, _is_given, ValueError)
@@ -388,7 +388,7 @@ for _row in _ROWS:
 
 
 def rows_of(call: str) -> list[Refusal]:
-    """The rows about a call.
+    """Return the rows about a call.
 
     Example:
         >>> name = "ipu.keras.callbacks.tensorboard.TensorBoard"

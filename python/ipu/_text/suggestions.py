@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 
 def nearest_name(name: str, known: Iterable[str], cutoff: float = 0.7) -> str | None:
-    """The known name that a name is a misspelling of, or None.
+    """Return the known name that a name is a misspelling of, or None.
 
     Case does not count: ``Conv2d`` is ``Conv2D``.
 
@@ -35,7 +35,7 @@ def nearest_name(name: str, known: Iterable[str], cutoff: float = 0.7) -> str | 
 
 
 def hint(name: str, known: Iterable[str], cutoff: float = 0.7) -> str:
-    """`` Did you mean 'Conv2D'?``, or "" where no name is near.
+    """Return `` Did you mean 'Conv2D'?``, or "" where no name is near.
 
     Example:
         >>> hint("trainabel", ["name", "trainable"])
@@ -69,8 +69,8 @@ def refuse_unknown(
 
 @functools.cache
 def ignored_keywords(function: types.FunctionType) -> frozenset[str] | None:
-    """The parameters of a function that takes any keyword and looks at none of those
-    that are not parameters; None for any other function.
+    """Return the parameters of a function that takes any keyword and looks at none of
+    those that are not parameters; None for any other function.
 
     Example:
         >>> def ignores(x, **kwargs):

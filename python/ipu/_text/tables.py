@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 
 def shown(value: object) -> str:
-    """Give a result with as many digits as a reader wants.
+    """Return a result with as many digits as a reader wants.
 
     Example:
         >>> shown(0.25), shown(1e-6), shown(3)
@@ -19,7 +19,7 @@ def shown(value: object) -> str:
 
 
 def unit_of(nanoseconds: float) -> tuple[str, float]:
-    """Give a unit for times up to so many nanoseconds, and how many one of it has.
+    """Return a unit for times up to so many nanoseconds, and how many one of it has.
 
     Example:
         >>> unit_of(1_350_000)
@@ -32,7 +32,7 @@ def unit_of(nanoseconds: float) -> tuple[str, float]:
 
 
 def duration(nanoseconds: float) -> str:
-    """Give a time with three digits, in the unit that a reader would choose.
+    """Return a time with three digits, in the unit that a reader would choose.
 
     Example:
         >>> duration(1_350_000), duration(52_340), duration(0)
@@ -45,7 +45,7 @@ def duration(nanoseconds: float) -> str:
 
 
 def as_text(rows: Sequence[Sequence[str]], left: int = 0) -> str:
-    """Give rows of cells as lines, with the columns' right sides below each other.
+    """Return rows of cells as lines, with the columns' right sides below each other.
 
     Args:
         rows: The head first. A row may be shorter: its cells widen no column.
@@ -69,7 +69,7 @@ def as_text(rows: Sequence[Sequence[str]], left: int = 0) -> str:
 
 
 def as_html(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Give a table for a notebook; the last cell of a short row takes the rest.
+    """Return a table for a notebook; the last cell of a short row takes the rest.
 
     Example:
         >>> as_html(["a"], [["<1>"]]).partition("<tbody>")[2]

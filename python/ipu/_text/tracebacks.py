@@ -32,7 +32,7 @@ class _Settings:
 
 
 def is_enabled() -> bool:
-    """Whether frames of the package are taken out of tracebacks."""
+    """Return whether frames of the package are taken out of tracebacks."""
     return _Settings.is_enabled
 
 

@@ -214,7 +214,7 @@ _RULES: tuple[tuple[str, Later], ...] = (
 
 
 def _literal(name: str) -> bool:
-    """Whether a rule has the last part of a name letter by letter."""
+    """Return whether a rule has the last part of a name letter by letter."""
     return name.rpartition(".")[2] in _LITERALS
 
 
@@ -226,7 +226,7 @@ _LITERALS = frozenset(
 
 
 def lookup(name: str, known: Iterable[str] = ()) -> Later:
-    """What is known about a name that is not there.
+    """Return what is known about a name that is not there.
 
     Args:
         name: Full dotted name.

@@ -102,7 +102,7 @@ def uninstall() -> None:
 
 
 def installed() -> bool:
-    """Whether the names are served.
+    """Return whether the names are served.
 
     Example:
         >>> installed()

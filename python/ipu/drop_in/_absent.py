@@ -75,7 +75,7 @@ for _method in _USES:
 
 
 def is_slip(name: str, known: Iterable[str]) -> bool:
-    """Whether a name is one that is there, but for one letter or for upper case.
+    """Return whether a name is one that is there, but for one letter or for upper case.
 
     Digits and underscores tell names apart: ``relu6`` is not a slip for ``relu``.
 
@@ -108,7 +108,7 @@ def _one_slip(a: str, b: str) -> bool:
 
 
 def _importer(frame: types.FrameType | None) -> types.FrameType | None:
-    """The frame whose import statement asks a module for a name, or None.
+    """Return the frame whose import statement asks a module for a name, or None.
 
     Args:
         frame: The one that asks: that of the statement, or of the import system.
@@ -127,7 +127,7 @@ def stand_in(
     asking: types.FrameType | None,
     made: AbsentName | None = None,
 ) -> AbsentName | None:
-    """The stand-in for a name, where who asks a module for it shall have one.
+    """Return the stand-in for a name, where who asks a module for it shall have one.
 
     Returns:
         The stand-in, with a warning at the first import; None where the lookup fails.

@@ -81,7 +81,7 @@ class Report:
     uses: list[Use]
 
     def text(self, missing_only: bool = False) -> str:
-        """The report for people: one line for each name, then a count."""
+        """Return the report for people: one line for each name, then a count."""
         missing = [use for use in self.uses if not use.there]
         shown = missing if missing_only else self.uses
         width = max((len(use.name) for use in shown), default=0)
@@ -98,7 +98,7 @@ class Report:
 
 
 def program_files(paths: Iterable[str]) -> Iterator[str]:
-    """The programs that paths name: files as they are, folders with all below."""
+    """Yield the programs that paths name: files as they are, folders with all below."""
     for path in paths:
         if not os.path.isdir(path):
             if not os.path.exists(path):
@@ -145,7 +145,7 @@ def check_source(source: str | bytes, path: str = "<source>") -> list[Use]:
 
 
 def _uses_in(parts: Sequence[_Part], folder: str | None = None) -> list[Use]:
-    """The names of a program in parts; `folder` is where it finds modules."""
+    """Return the names of a program in parts; `folder` is where it finds modules."""
     trees = [(cell, ast.parse(source, path)) for cell, source, path in parts]
     finder = Finder()
     reader = Reader(lambda module: {one: f"{module}.{one}" for one in star(module)})

@@ -95,7 +95,7 @@ def _positional(
 def _unknown(
     function: Any, parameters: list[inspect.Parameter], node: ast.Call
 ) -> Iterator[Fault]:
-    """Keywords that a function does not have; of one that takes any, none."""
+    """Yield keywords that a function does not have; of one that takes any, none."""
     takes_any = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters)
     names = {one.name for one in parameters if _is_named(one)}
     known = names | (_passed_on(function) or set() if takes_any else set())
@@ -111,9 +111,9 @@ def _unknown(
 
 @functools.lru_cache(maxsize=256)
 def _passed_on(function: Any) -> set[str] | None:
-    """What a class of layers or optimizers takes as ``**kwargs``: the parameters of its
-    base classes, and the words in their sources, or listed there. Both refuse all other
-    keywords.
+    """Return what a class of layers or optimizers takes as ``**kwargs``: the parameters
+    of its base classes, and the words in their sources, or listed there. Both refuse
+    all other keywords.
     """
     from ipu.keras.layers import Layer
     from ipu.keras.optimizers import Optimizer
@@ -132,7 +132,7 @@ def _passed_on(function: Any) -> set[str] | None:
 
 
 def _name(function: Any) -> str:
-    """What Python calls a function in the message about its arguments."""
+    """Return what Python calls a function in the message about its arguments."""
     name = getattr(function, "__qualname__", "")
     return f"{name}.__init__" if isinstance(function, type) else name
 
@@ -140,7 +140,7 @@ def _name(function: Any) -> str:
 def _miscounted(
     function: Any, parameters: list[inspect.Parameter], node: ast.Call
 ) -> Iterator[Fault]:
-    """Arguments that are not there, and those that are too many."""
+    """Yield arguments that are not there, and those that are too many."""
     starred = any(isinstance(value, ast.Starred) for value in node.args)
     if starred or not parameters or any(word.arg is None for word in node.keywords):
         return

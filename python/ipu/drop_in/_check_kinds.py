@@ -81,7 +81,7 @@ Kinds = tuple[Kind, ...] | None
 
 
 def is_ours(function: Any) -> bool:
-    """Whether a class or a function is of this package."""
+    """Return whether a class or a function is of this package."""
     module = getattr(function, "__module__", None) or ""
     return module.partition(".")[0] == "ipu"
 
@@ -117,11 +117,11 @@ class Solver:
         return None
 
     def options(self, node: ast.Call, cls: type[Category]) -> Category:
-        """The options that a call makes: the same whenever it is asked for."""
+        """Return the options that a call makes: the same whenever it is asked for."""
         return self._options.setdefault(id(node), cls())
 
     def of(self, owner: object, compute: Callable[[], Kinds]) -> Kinds:
-        """The kinds of a name, or of what a function returns."""
+        """Return the kinds of a name, or of what a function returns."""
         key = id(owner)
         if key in self._settled:
             return self._settled[key]
@@ -186,7 +186,7 @@ def _of_binding(binding: Binding, by: Solver) -> Kinds:
 
 
 def _imported(name: str, by: Solver) -> Kinds:
-    """The thing of a full name; None for what is not this package's."""
+    """Return the thing of a full name; None for what is not this package's."""
     first, *parts = name.split(".")
     if first not in _ROOTS:
         return None
@@ -240,7 +240,7 @@ def _of_object(made: Instance, name: str) -> Kinds:
 
 
 def _of_own(own: Own, name: str, by: Solver) -> Kinds:
-    """An attribute of a class of the program, or of an object of it."""
+    """Return an attribute of a class of the program, or of an object of it."""
     if not own.scope.is_class:
         return None
     bindings = [*own.scope.names.get(name, ())]
@@ -270,7 +270,7 @@ def _decorators(scope: Scope) -> list[ast.expr]:
 
 
 def bases_of(scope: Scope, by: Solver) -> list[type | Scope] | None:
-    """The bases of a class of the program; None where one of them is unknown."""
+    """Return the bases of a class of the program; None where one of them is unknown."""
     node = scope.node
     if not isinstance(node, ast.ClassDef) or node.keywords or node.decorator_list:
         return None
@@ -292,7 +292,7 @@ def bases_of(scope: Scope, by: Solver) -> list[type | Scope] | None:
 
 
 def _called(kind: Kind, node: ast.Call, by: Solver) -> Kinds:
-    """What a call gives."""
+    """Return what a call gives."""
     if isinstance(kind, Known):
         return _made(kind.value, node, by)
     if isinstance(kind, Method):
@@ -331,7 +331,7 @@ def _returned(scope: Scope, by: Solver) -> Kinds:
 
 
 def _annotated(function: Any, owner: Instance | Own | None) -> Kinds:
-    """What a function of ours gives, by its annotation."""
+    """Return what a function of ours gives, by its annotation."""
     if not is_ours(function):
         return None
     hint = _hint(function)
@@ -342,13 +342,13 @@ def _annotated(function: Any, owner: Instance | Own | None) -> Kinds:
 
 
 def _plain(function: Any) -> Any:
-    """A function without what wraps it."""
+    """Return a function without what wraps it."""
     return inspect.unwrap(getattr(function, "__func__", function))
 
 
 @functools.lru_cache(maxsize=4096)
 def _hint(function: Any) -> Any:
-    """The annotation of what a function gives, or None."""
+    """Return the annotation of what a function gives, or None."""
     function = _plain(function)
     text = getattr(function, "__annotations__", {}).get("return")
     if not isinstance(text, str):
@@ -361,7 +361,7 @@ def _hint(function: Any) -> Any:
 
 @functools.lru_cache(maxsize=512)
 def _names_for_checkers(module: str) -> dict[str, Any]:
-    """What a module imports under ``if TYPE_CHECKING``."""
+    """Return what a module imports under ``if TYPE_CHECKING``."""
     names: dict[str, Any] = {}
     with contextlib.suppress(OSError, ImportError):
         tree = ast.parse(inspect.getsource(importlib.import_module(module)))
@@ -391,7 +391,7 @@ def _of_hint(hint: Any, owner: Instance | Own | None) -> Kinds:
 
 
 def _entered(kind: Kind) -> Kinds:
-    """What ``with`` gives for a context."""
+    """Return what ``with`` gives for a context."""
     if isinstance(kind, Instance):
         enter = inspect.getattr_static(kind.cls, "__enter__", None)
         if isinstance(enter, types.FunctionType):
@@ -403,13 +403,13 @@ def _entered(kind: Kind) -> Kinds:
 
 
 def has_attribute(made: Instance, name: str) -> bool:
-    """Whether an object may have an attribute; True where that is not sure."""
+    """Return whether an object may have an attribute; True where that is not sure."""
     family = _family(made)
     return any(_has(cls, name) for cls in family) or _is_stored(name)
 
 
 def _family(made: Instance) -> list[type]:
-    """The classes that an object may be of."""
+    """Return the classes that an object may be of."""
     if made.cls in _tensors():
         return _tensors()
     if made.exact:
@@ -426,7 +426,7 @@ def _with_subclasses(cls: Any) -> Iterator[type]:
 
 @functools.lru_cache(maxsize=1)
 def _tensors() -> list[type]:
-    """What functions take and give as tensors, in all kinds of programs."""
+    """Return what functions take and give as tensors, in all kinds of programs."""
     from ipu.keras.engine.symbols.keras_tensor import KerasTensor
     from ipu.tf._graph.operation import GraphTensor
     from ipu.tf._graph.variables import GraphVariable
@@ -448,7 +448,7 @@ def _has(cls: type, name: str) -> bool:
 
 @functools.lru_cache(maxsize=4096)
 def _words(cls: type) -> frozenset[str]:
-    """The attributes that the source of a class stores, and words in it."""
+    """Return the attributes that the source of a class stores, and words in it."""
     if not is_ours(cls):
         return frozenset()
     try:
@@ -469,7 +469,7 @@ def _sources() -> str:
 
 @functools.lru_cache(maxsize=1024)
 def _is_stored(name: str) -> bool:
-    """Whether code of the package stores an attribute on another object."""
+    """Return whether code of the package stores an attribute on another object."""
     pattern = rf"(?<!\bself)\.{re.escape(name)}\s*(:[^=\n]+)?=[^=]"
     return re.search(pattern, _sources()) is not None
 

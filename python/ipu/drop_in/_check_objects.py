@@ -106,7 +106,7 @@ def _of_options(options: Category, name: str, touch: Touch, by: Solver) -> Fault
 
 
 def _value_of(node: ast.expr, scope: Scope, by: Solver) -> Iterator[Any]:
-    """The value of an expression, where it is sure."""
+    """Yield the value of an expression, where it is sure."""
     try:
         yield ast.literal_eval(node)
     except (ValueError, TypeError, SyntaxError):
@@ -116,7 +116,7 @@ def _value_of(node: ast.expr, scope: Scope, by: Solver) -> Iterator[Any]:
 
 
 def _missing(kind: Any, name: str, reader: Reader, by: Solver) -> Fault | None:
-    """What is wrong with an attribute that an object does not have."""
+    """Return what is wrong with an attribute that an object does not have."""
     if isinstance(kind, Instance):
         if has_attribute(kind, name):
             return None
@@ -138,8 +138,8 @@ def _absent(cls: str, name: str, known: list[str]) -> Fault:
 
 
 def _ours_below(scope: Scope, by: Solver) -> list[type]:
-    """The classes of this package that a class of the program is made of; empty where
-    others are among its bases, or where it answers for attributes itself.
+    """Return the classes of this package that a class of the program is made of; empty
+    where others are among its bases, or where it answers for attributes itself.
     """
     if "__getattr__" in scope.names or "__getattribute__" in scope.names:
         return []

@@ -170,7 +170,7 @@ class Reader(_guards.GuardVisitor):
         self._touch(target, value)
 
     def _class_of(self, node: ast.expr) -> Scope | None:
-        """The class whose ``self`` an expression is, where it is one."""
+        """Return the class whose ``self`` an expression is, where it is one."""
         if isinstance(node, ast.Name):
             found = self.scope.bindings(node.id)
             if len(found) == 1 and found[0].kind == "self":
@@ -343,7 +343,7 @@ def _parameters(arguments: ast.arguments) -> Iterator[ast.arg]:
 
 
 def _last_name(node: ast.expr) -> str:
-    """The last part of a name: of ``a.b`` it is "b", of ``a.b()`` too."""
+    """Return the last part of a name: of ``a.b`` it is "b", of ``a.b()`` too."""
     if isinstance(node, ast.Call):
         node = node.func
     return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")

@@ -22,12 +22,12 @@ class Entry:
 
 
 def entry(*sources: str, **names: str) -> Entry:
-    """An :class:`Entry` of these sources and names."""
+    """Return an :class:`Entry` of these sources and names."""
     return Entry(sources, names)
 
 
 def renamed(module: str, words: str) -> dict[str, str]:
-    """Names out of one module.
+    """Return names out of one module.
 
     Args:
         module: The ``ipu`` module.

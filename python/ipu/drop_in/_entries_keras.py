@@ -23,7 +23,7 @@ _PRECISION = (
 
 
 def extensions(root: str) -> dict[str, Entry]:
-    """The modules of the IPU extensions of models, below ``root``."""
+    """Return the modules of the IPU extensions of models, below ``root``."""
     names = (
         "functional_extensions model_extensions sequential_extensions "
         "pipeline_stage_assignment"

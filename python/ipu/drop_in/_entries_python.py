@@ -24,7 +24,7 @@ _OP_SOURCES = ("ipu.tf", "ipu.tf.math", "ipu.tf.nn", "ipu.tf.linalg")
 
 
 def _ops(*names: str) -> dict[str, Entry]:
-    """Modules of ops, each of which offers all ops under their public names."""
+    """Return modules of ops, each of which offers all ops under their public names."""
     offered = {**GRAPHS, **V1_NAMES}
     return {f"{_PY}.ops.{name}": Entry(_OP_SOURCES, offered) for name in names}
 
@@ -34,12 +34,12 @@ def _framework(name: str, module: str, words: str) -> dict[str, Entry]:
 
 
 def _later(package: str, words: str) -> dict[str, Entry]:
-    """Modules whose names come later, and what is there of them already."""
+    """Return modules whose names come later, and what is there of them already."""
     return {f"{_PY}.{package}.{word}": Entry() for word in words.split()}
 
 
 def _modules(words: str) -> dict[str, str]:
-    """Names of ``tensorflow.python`` that stand for modules below it.
+    """Return names of ``tensorflow.python`` that stand for modules below it.
 
     They are written as ``path``, or as ``name=path``.
     """

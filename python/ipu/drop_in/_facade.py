@@ -38,7 +38,7 @@ _OPTIONAL = ("absl",)
 
 
 def _native(module: str) -> Any:
-    """An ``ipu`` module, or None where it is not there."""
+    """Return an ``ipu`` module, or None where it is not there."""
     try:
         is_ours = module.startswith("ipu.")
         if is_ours and not (module in sys.modules or importlib.util.find_spec(module)):
@@ -73,7 +73,7 @@ def _public(module: Any) -> set[str]:
 
 
 def _take(module: str, name: str) -> Any:
-    """``name`` of a native module, or ``_ABSENT``."""
+    """Return ``name`` of a native module, or ``_ABSENT``."""
     source = _native(module)
     if source is None or name not in _public(source):
         return _ABSENT
@@ -81,7 +81,7 @@ def _take(module: str, name: str) -> Any:
 
 
 def find(target: str) -> Any:
-    """The object that a table entry such as "ipu.tf.random:uniform" names.
+    """Return the object that a table entry such as "ipu.tf.random:uniform" names.
 
     Returns:
         The object, or None where it is not there yet.
@@ -118,7 +118,7 @@ class Facade(types.ModuleType):
         return value
 
     def _missing(self, name: str, asking: types.FrameType | None) -> _absent.AbsentName:
-        """A stand-in for a name, where an import statement asks for it."""
+        """Return a stand-in for a name, where an import statement asks for it."""
         full = f"{self.__name__}.{name}"
         known = () if name.startswith("_") else self.__all__
         made: dict[str, _absent.AbsentName] = self.__dict__["_stand_ins"]
@@ -164,7 +164,7 @@ class Facade(types.ModuleType):
 
 
 def _loaded(name: str, path: str) -> Any:
-    """The module below ``ipu`` that stands for one of TensorFlow's tree."""
+    """Return the module below ``ipu`` that stands for one of TensorFlow's tree."""
     if name not in sys.modules:
         spec = importlib.machinery.ModuleSpec(name, _Loader(path), is_package=True)
         spec.submodule_search_locations = []
@@ -243,7 +243,7 @@ _OTHER = (
 
 
 def _others(module: str) -> list[str]:
-    """The paths that a module of ``ipu`` has in TensorFlow's tree."""
+    """Return the paths that a module of ``ipu`` has in TensorFlow's tree."""
     for prefix, roots in _OTHER:
         if f"{module}.".startswith(f"{prefix}."):
             return [root + module[len(prefix) :] for root in roots]
@@ -251,7 +251,8 @@ def _others(module: str) -> list[str]:
 
 
 def other_name(module: str, name: str) -> Any:
-    """A name that TensorFlow's tree alone has in the place of a module of ``ipu``.
+    """Return a name that TensorFlow's tree alone has in the place of a module of
+    ``ipu``.
 
     Args:
         module: The module, such as "ipu.keras.layers".
@@ -277,7 +278,8 @@ def other_name(module: str, name: str) -> Any:
 
 
 def other_module(name: str) -> importlib.machinery.ModuleSpec | None:
-    """The spec of a module that TensorFlow's tree alone has, in the place of ``ipu``'s.
+    """Return the spec of a module that TensorFlow's tree alone has, in the place of
+    ``ipu``'s.
 
     Args:
         name: The module's name below ``ipu``.
@@ -296,7 +298,7 @@ def other_module(name: str) -> importlib.machinery.ModuleSpec | None:
 
 
 def is_importing() -> bool:
-    """Whether an ``import`` asks, and not ``importlib.util.find_spec``."""
+    """Return whether an ``import`` asks, and not ``importlib.util.find_spec``."""
     frame: types.FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(PACKAGE):
         frame = frame.f_back
@@ -340,7 +342,7 @@ def _siblings(fullname: str) -> list[str]:
 
 
 def loaded(roots: frozenset[str]) -> Iterator[str]:
-    """The names in ``sys.modules`` that belong to these roots."""
+    """Yield the names in ``sys.modules`` that belong to these roots."""
     for name in list(sys.modules):
         if name.partition(".")[0] in roots:
             yield name

@@ -32,7 +32,7 @@ _SIGN_MODULES = ("tensorflow.layers.", "tensorflow.nn.rnn_cell.")
 
 
 def uses_it(trees: Iterable[ast.AST], folder: str | None = None) -> bool:
-    """Whether a program takes names of TensorFlow 1 from ``tensorflow`` itself.
+    """Return whether a program takes names of TensorFlow 1 from ``tensorflow`` itself.
 
     Args:
         trees: The program, parsed.
@@ -69,7 +69,7 @@ def _has_sign(tree: ast.AST) -> bool:
 
 
 def _imported(tree: ast.AST, folder: str) -> Iterator[str]:
-    """The files that import statements of a program may read."""
+    """Yield the files that import statements of a program may read."""
     for node in ast.walk(tree):
         names: list[str] = []
         if isinstance(node, ast.Import):

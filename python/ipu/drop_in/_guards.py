@@ -22,7 +22,7 @@ _IMPORTING = ("<frozen importlib", importlib.__file__)
 
 
 def _names(expression: ast.expr | None) -> set[str]:
-    """The last parts of the names in an expression: of ``(a.B, C)`` B and C."""
+    """Return the last parts of the names in an expression: of ``(a.B, C)`` B and C."""
     each = expression.elts if isinstance(expression, ast.Tuple) else [expression]
     names = set()
     for one in each:
@@ -34,7 +34,7 @@ def _names(expression: ast.expr | None) -> set[str]:
 
 
 def catches(statement: ast.stmt, errors: frozenset[str]) -> bool:
-    """Whether errors in the body of a statement are caught."""
+    """Return whether errors in the body of a statement are caught."""
     if isinstance(statement, ast.Try):
         return any(
             handler.type is None or _names(handler.type) & errors
@@ -81,7 +81,7 @@ class GuardVisitor(ast.NodeVisitor):
 
 @functools.lru_cache(maxsize=16)
 def _guarded_lines(source: str) -> list[range]:
-    """The lines of a program on which an ImportError is caught."""
+    """Return the lines of a program on which an ImportError is caught."""
     try:
         tree = ast.parse(source)
     except SyntaxError:
@@ -95,7 +95,7 @@ def _guarded_lines(source: str) -> list[range]:
 
 
 def expects_import_error(frame: types.FrameType | None) -> bool:
-    """Whether an ImportError at a frame's line is caught there.
+    """Return whether an ImportError at a frame's line is caught there.
 
     A module that fails to import fails the import statement that asked for it, so the
     lines of these count as well.

@@ -85,7 +85,7 @@ def _text(cell: Mapping[str, Any]) -> str:
 
 
 def _as_python(text: str) -> tuple[str, list[str]]:
-    """A cell's text as Python, and the lines that were left out."""
+    """Return a cell's text as Python, and the lines that were left out."""
     lines = text.split("\n")
     first = next((i for i, line in enumerate(lines) if line.strip()), 0)
     if lines[first].startswith("%%"):
@@ -114,7 +114,7 @@ def _is_special(line: str) -> bool:
 
 
 def _begins(before: Iterable[str]) -> bool:
-    """Whether a statement may begin after these lines: all is closed."""
+    """Return whether a statement may begin after these lines: all is closed."""
     text = "\n".join(before) + "\n"
     try:
         for _ in tokenize.generate_tokens(io.StringIO(text).readline):
@@ -127,13 +127,13 @@ def _begins(before: Iterable[str]) -> bool:
 
 
 def _magic(line: str) -> str:
-    """The name of ``%name ...``."""
+    """Return the name of ``%name ...``."""
     words = line.strip().lstrip("%").split()
     return words[0] if words else ""
 
 
 def _wrapped(line: str) -> str:
-    """The Python in ``%time ...``; "" where there is none."""
+    """Return the Python in ``%time ...``; "" where there is none."""
     stripped = line.strip()
     if not stripped.startswith("%") or _magic(stripped) not in _WRAPPERS:
         return ""
@@ -145,7 +145,7 @@ def _wrapped(line: str) -> str:
 
 
 def _is_understood(line: str) -> bool:
-    """Whether nothing is lost of a line."""
+    """Return whether nothing is lost of a line."""
     wrapped = _wrapped(line) or _HELP.match(line)
     return bool(wrapped) or (
         line.lstrip().startswith("%") and _magic(line) in _SETTINGS
@@ -153,7 +153,7 @@ def _is_understood(line: str) -> bool:
 
 
 def _line(line: str) -> str:
-    """A line that is not Python, as Python with the same names."""
+    """Return a line that is not Python, as Python with the same names."""
     indent = line[: len(line) - len(line.lstrip())]
     assigned = _ASSIGNED.match(line)
     if assigned:
@@ -191,7 +191,7 @@ def run_cells(cells: Iterable[Cell], names: dict[str, Any]) -> None:
 
 
 def _is_hushed(source: str) -> bool:
-    """Whether the last statement ends with ``;``."""
+    """Return whether the last statement ends with ``;``."""
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
     blank = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.ENDMARKER)
     said = [token.string for token in tokens if token.type not in blank]

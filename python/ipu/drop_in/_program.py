@@ -108,7 +108,7 @@ def _spec_of(name: str) -> importlib.machinery.ModuleSpec | None:
 
 
 def _main_module(**names: object) -> types.ModuleType:
-    """A new ``__main__``: it stays, since threads and pickles may look it up."""
+    """Return a new ``__main__``: it stays, since threads and pickles may look it up."""
     main = types.ModuleType("__main__")
     main.__dict__.update(
         {"__builtins__": builtins, "__package__": None, "__cached__": None, **names}

@@ -28,7 +28,7 @@ class Place(NamedTuple):
 
 
 def place(line: int, cell: int | None) -> int | Place:
-    """A line of a file, or of a notebook's cell."""
+    """Return a line of a file, or of a notebook's cell."""
     return line if cell is None else Place(cell, line)
 
 
@@ -170,6 +170,6 @@ class Finder(_guards.GuardVisitor):
 
 
 def star(module: str) -> list[str]:
-    """What ``from module import *`` binds."""
+    """Return what ``from module import *`` binds."""
     entry = _table.entry_of(module)
     return [] if entry is None else _facade.Facade(module, entry).__all__

@@ -75,7 +75,7 @@ def serve_first(is_first: bool) -> None:
 
 
 def serves_first() -> bool:
-    """Whether ``tensorflow`` has the names of TensorFlow 1.
+    """Return whether ``tensorflow`` has the names of TensorFlow 1.
 
     Example:
         >>> serves_first()
@@ -102,7 +102,7 @@ def _replaced(name: str, alias: _Alias) -> str | None:
 
 
 def canonical(name: str) -> str:
-    """The path under which the table knows a module.
+    """Return the path under which the table knows a module.
 
     Example:
         >>> canonical("tensorflow.python.keras.layers")
@@ -117,7 +117,7 @@ def canonical(name: str) -> str:
 
 @functools.cache
 def _parents() -> frozenset[str]:
-    """The packages that the table's paths imply."""
+    """Return the packages that the table's paths imply."""
     found: set[str] = set()
     for path in _TABLE:
         parts = path.split(".")
@@ -126,7 +126,7 @@ def _parents() -> frozenset[str]:
 
 
 def _native_module(path: str) -> str | None:
-    """The ``ipu`` module in the same place, where there is one."""
+    """Return the ``ipu`` module in the same place, where there is one."""
     if any(part.startswith("_") for part in path.split(".")):
         return None
     for alias in _NATIVE:
@@ -155,7 +155,7 @@ def entry_of(name: str) -> Entry | None:
 
 
 def is_listed(path: str) -> bool:
-    """Whether the table itself has a module, or one below it.
+    """Return whether the table itself has a module, or one below it.
 
     Example:
         >>> is_listed("keras.ipu"), is_listed("keras.none")
@@ -165,7 +165,7 @@ def is_listed(path: str) -> bool:
 
 
 def _entry_of(path: str) -> Entry | None:
-    """The entry of a canonical path in TensorFlow 2."""
+    """Return the entry of a canonical path in TensorFlow 2."""
     if path in _TABLE:
         return _TABLE[path]
     if path.startswith("tensorflow.compat.v1."):
@@ -177,7 +177,7 @@ def _entry_of(path: str) -> Entry | None:
 
 
 def below(name: str) -> Iterator[str]:
-    """The last parts of the listed modules right below a module."""
+    """Yield the last parts of the listed modules right below a module."""
     prefix = canonical(name) + "."
     for path in (*_TABLE, *_parents()):
         if path.startswith(prefix) and "." not in path[len(prefix) :]:

@@ -13,7 +13,7 @@ __all__ = ["GradientCaptureContext", "GradientCaptureTape", "active_context"]
 
 
 def active_context() -> GradientCaptureContext | None:
-    """The innermost context of this thread, or None.
+    """Return the innermost context of this thread, or None.
 
     Example:
         >>> with GradientCaptureContext() as context:

@@ -135,7 +135,7 @@ __version__ = "2.6.0"
 
 
 def version() -> str:
-    """Give the release of Keras whose names and numbers these are.
+    """Return the release of Keras whose names and numbers these are.
 
     Example:
         >>> keras.version() == keras.__version__

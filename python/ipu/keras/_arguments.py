@@ -26,7 +26,7 @@ _NAMED = frozenset({"activation", "constraint", "initializer", "regularizer"})
 
 @functools.cache
 def _named(argument: str) -> Any:
-    """The module whose objects an argument may name, or None."""
+    """Return the module whose objects an argument may name, or None."""
     kind = argument.rpartition("_")[2]
     return importlib.import_module(f"ipu.keras.{kind}s") if kind in _NAMED else None
 
@@ -87,7 +87,7 @@ def config_of(instance: Configured, base: type) -> dict[str, Any]:
 
 @functools.cache
 def _kept(kind: type, argument: str) -> tuple[str, Any] | None:
-    """The attribute of an argument, and the module that knows what it names."""
+    """Return the attribute of an argument, and the module that knows what it names."""
     if argument in ("self", "args", "kwargs", "__class__"):
         return None
     is_property = isinstance(getattr(kind, argument, None), property)

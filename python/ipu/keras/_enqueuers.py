@@ -50,11 +50,11 @@ class SequenceEnqueuer:
         self._pass = self._source(workers, max_queue_size if workers else 0).read()
 
     def is_running(self) -> bool:
-        """Whether it reads."""
+        """Return whether it reads."""
         return self._pass is not None
 
     def get(self) -> Iterator[Any]:
-        """Give the batches.
+        """Return the batches.
 
         Returns:
             An iterator.

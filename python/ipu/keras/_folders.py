@@ -36,7 +36,7 @@ class FolderOptions(NamedTuple):
 
 
 def class_folders(directory: Any) -> list[str]:
-    """The sorted names of a folder's folders.
+    """Return the sorted names of a folder's folders.
 
     Raises:
         FileNotFoundError: There is no such folder.
@@ -58,7 +58,7 @@ def class_folders(directory: Any) -> list[str]:
 def files_below(
     directory: str, formats: tuple[str, ...], follow_links: bool
 ) -> Iterator[str]:
-    """The paths of the files in a folder and in those below it, sorted."""
+    """Yield the paths of the files in a folder and in those below it, sorted."""
     walk = os.walk(directory, followlinks=follow_links)
     for root, _, files in sorted(walk, key=lambda entry: entry[0]):
         for name in sorted(files):
@@ -362,7 +362,7 @@ def image_dataset_from_directory(
 
 
 def _loader(channels: int, size: tuple[int, int], method: str, crops: bool) -> Any:
-    """The function from a path (and a label) to pixels (and the label)."""
+    """Return the function from a path (and a label) to pixels (and the label)."""
     height, width = (int(n) for n in size)
 
     def load(path: Any, *label: Any) -> Any:

@@ -24,7 +24,7 @@ _PLAIN = (bool, int, float, str, type(None))
 
 
 def unsafe(allowed: bool) -> contextlib.AbstractContextManager[None]:
-    """A block in which code of files may be run, if it is allowed."""
+    """Return a block in which code of files may be run, if it is allowed."""
     return here.setting(trusted=here.trusted + allowed)
 
 
@@ -64,7 +64,7 @@ def described(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def named(*functions: Any) -> dict[str, Any]:
-    """Give those of some functions that a file knows by a name of the user's."""
+    """Return those of some functions that a file knows by a name of the user's."""
     return {
         _serialization.get_registered_name(function): function
         for function in functions
@@ -120,7 +120,7 @@ def _of_code(config: Mapping[str, Any]) -> Any:
 
 
 def _names() -> dict[str, Any]:
-    """What code of a file may call by the names that everybody uses."""
+    """Return what code of a file may call by the names that everybody uses."""
     import numpy as np
 
     import ipu

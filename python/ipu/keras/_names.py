@@ -35,7 +35,7 @@ def snake_case(name: str) -> str:
 
 
 def unique_name(stem: str, zero_based: bool = True) -> str:
-    """Give the next automatic name: ``dense``, ``dense_1``, ``dense_2``, ...
+    """Return the next automatic name: ``dense``, ``dense_1``, ``dense_2``, ...
 
     Args:
         stem: The name without its number.
@@ -52,7 +52,7 @@ def unique_name(stem: str, zero_based: bool = True) -> str:
 
 
 def next_uid(stem: str) -> int:
-    """Give how often this stem has been asked for in this thread, this time included.
+    """Return how often this stem has been asked for in this thread, this time included.
 
     Args:
         stem: What the automatic names of a kind begin with.

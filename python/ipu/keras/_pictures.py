@@ -84,7 +84,7 @@ def load_img(
 
 
 def middle_part(size: tuple[int, int], wanted: tuple[int, int]) -> tuple[slice, slice]:
-    """The largest part of an image that has other proportions.
+    """Return the largest part of an image that has other proportions.
 
     Args:
         size: (height, width) of the image.
@@ -110,7 +110,7 @@ def middle_part(size: tuple[int, int], wanted: tuple[int, int]) -> tuple[slice, 
 
 
 def smart_resize(x: Any, size: tuple[int, int], interpolation: str = "bilinear") -> Any:
-    """Images of another size and of the same proportions: the rest is cut off.
+    """Return images of another size and of the same proportions: the rest is cut off.
 
     Args:
         x: [height, width, channels] or a batch of such: a tensor or an array.
@@ -147,7 +147,7 @@ def smart_resize(x: Any, size: tuple[int, int], interpolation: str = "bilinear")
 def img_to_array(
     img: Any, data_format: str | None = None, dtype: Any = None
 ) -> np.ndarray[Any, Any]:
-    """The pixels of a picture.
+    """Return the pixels of a picture.
 
     Args:
         img: A ``PIL.Image.Image``, or an array [height, width(, channels)].
@@ -176,7 +176,7 @@ def img_to_array(
 def array_to_img(
     x: Any, data_format: str | None = None, scale: bool = True, dtype: Any = None
 ) -> Any:
-    """A picture of pixels.
+    """Return a picture of pixels.
 
     Args:
         x: An array [height, width, channels], or with the channels first.

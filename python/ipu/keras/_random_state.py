@@ -86,7 +86,7 @@ class RandomState(NamedTuple):
     drawn: dict[str, int]
 
     def to_json(self) -> str:
-        """The state as text."""
+        """Return the state as text."""
         return json.dumps(self._asdict())
 
     def restore(self) -> None:
@@ -98,7 +98,7 @@ class RandomState(NamedTuple):
 
 
 def captured(order: Order) -> RandomState:
-    """Give the state that training is to go on with; call it in the scope of the
+    """Return the state that training is to go on with; call it in the scope of the
     model."""
     order.follow()
     if order._pending is not None:  # read, and not trained since

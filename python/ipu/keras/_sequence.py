@@ -54,13 +54,13 @@ class Sequence:
         self.max_queue_size = max_queue_size
 
     def __getitem__(self, index: int) -> Any:
-        """Give a batch."""
+        """Return a batch."""
         raise NotImplementedError(
             f"{type(self).__name__} must define __getitem__(index)."
         )
 
     def __len__(self) -> int:
-        """Give the number of batches."""
+        """Return the number of batches."""
         raise NotImplementedError(f"{type(self).__name__} must define __len__().")
 
     @property
@@ -78,12 +78,12 @@ class Sequence:
         """Do something after the last batch of an epoch."""
 
     def __iter__(self) -> Iterator[Any]:
-        """Give the batches in order."""
+        """Return the batches in order."""
         return (self[index] for index in range(len(self)))
 
 
 def number_of_batches(batches: Any) -> int | None:
-    """Give the number of batches of a sequence, or None where there is no end.
+    """Return the number of batches of a sequence, or None where there is no end.
 
     Args:
         batches: A :class:`Sequence`, or what is like one but for ``num_batches``.

@@ -21,7 +21,7 @@ _names_of: dict[Any, str] = {}
 
 
 def get_custom_objects() -> dict[str, Any]:
-    """Give the table of a user's own objects; change it to add some.
+    """Return the table of a user's own objects; change it to add some.
 
     Returns:
         Classes and functions by the name that configurations call them.
@@ -108,7 +108,7 @@ def register_keras_serializable(
 
 
 def _is_redefinition(old: Any, new: Any) -> bool:
-    """The same definition, run again (a notebook's cell)."""
+    """Return the same definition, run again (a notebook's cell)."""
 
     def place(item: Any) -> tuple[Any, Any]:
         return item.__module__, item.__qualname__
@@ -117,7 +117,7 @@ def _is_redefinition(old: Any, new: Any) -> bool:
 
 
 def get_registered_name(obj: Any) -> str:
-    """Give the name of a class or function in configurations.
+    """Return the name of a class or function in configurations.
 
     Example:
         >>> @keras.utils.register_keras_serializable("mine")
@@ -138,7 +138,7 @@ def get_registered_object(
     custom_objects: Mapping[str, Any] | None = None,
     module_objects: Mapping[str, Any] | None = None,
 ) -> Any:
-    """Give the class or function of a name, None where nobody told of it.
+    """Return the class or function of a name, None where nobody told of it.
 
     Args:
         name: The name in a configuration.

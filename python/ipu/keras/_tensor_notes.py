@@ -25,13 +25,13 @@ def set_mask(tensor: Tensor, mask: Tensor) -> None:
 
 
 def mask_of(tensor: Tensor) -> Tensor | None:
-    """Give the mask of a tensor, None where every step counts."""
+    """Return the mask of a tensor, None where every step counts."""
     mask: Tensor | None = noted(tensor, "mask")
     return mask
 
 
 def masks_of(tensors: Nest) -> Nest:
-    """Give the masks of a nest of tensors; one None where none of them has any."""
+    """Return the masks of a nest of tensors; one None where none of them has any."""
     if not tf.nest.is_nested(tensors):
         return mask_of(tensors)
     found = [mask_of(tensor) for tensor in tf.nest.flatten(tensors)]
@@ -49,7 +49,7 @@ def remember_logits(activation: Tensor, logits: Tensor, kind: Kind) -> None:
 
 
 def logits_of(tensor: Tensor, kind: Kind) -> Tensor | None:
-    """Give the logits that ``tensor`` was made from, or None where it was not.
+    """Return the logits that ``tensor`` was made from, or None where it was not.
 
     Args:
         tensor: The output of a model.

@@ -20,7 +20,7 @@ from ipu.tf._tensor.dispatch import composite
 
 @composite
 def linear(x: Tensor) -> Tensor:
-    """The identity.
+    """Return the identity.
 
     Args:
         x: Any tensor.
@@ -73,7 +73,7 @@ def relu(
 
 @composite
 def sigmoid(x: Tensor) -> Tensor:
-    """``1 / (1 + exp(-x))``.
+    """Return ``1 / (1 + exp(-x))``.
 
     Returns:
         A tensor like ``x``, in (0, 1).
@@ -89,7 +89,7 @@ def sigmoid(x: Tensor) -> Tensor:
 
 @composite
 def tanh(x: Tensor) -> Tensor:
-    """The hyperbolic tangent.
+    """Return the hyperbolic tangent.
 
     Returns:
         A tensor like ``x``, in (-1, 1).
@@ -103,7 +103,7 @@ def tanh(x: Tensor) -> Tensor:
 
 @composite
 def softmax(x: Tensor, axis: int = -1) -> Tensor:
-    """``exp(x) / sum(exp(x))`` along an axis.
+    """Return ``exp(x) / sum(exp(x))`` along an axis.
 
     Args:
         x: A float tensor of two axes or more.
@@ -134,7 +134,7 @@ def softmax(x: Tensor, axis: int = -1) -> Tensor:
 
 @composite
 def exponential(x: Tensor) -> Tensor:
-    """``exp(x)``.
+    """Return ``exp(x)``.
 
     Example:
         >>> exponential(tf.constant([0.0])).numpy().tolist()
@@ -176,7 +176,7 @@ def selu(x: Tensor) -> Tensor:
 
 @composite
 def softplus(x: Tensor) -> Tensor:
-    """``log(1 + exp(x))``, also where ``exp(x)`` would overflow.
+    """Return ``log(1 + exp(x))``, also where ``exp(x)`` would overflow.
 
     Example:
         >>> round(float(softplus(tf.constant(0.0))), 4)
@@ -187,7 +187,7 @@ def softplus(x: Tensor) -> Tensor:
 
 @composite
 def softsign(x: Tensor) -> Tensor:
-    """``x / (1 + abs(x))``.
+    """Return ``x / (1 + abs(x))``.
 
     Returns:
         A tensor like ``x``, in (-1, 1).
@@ -201,7 +201,7 @@ def softsign(x: Tensor) -> Tensor:
 
 @composite
 def swish(x: Tensor) -> Tensor:
-    """``x * sigmoid(x)``, also known as silu.
+    """Return ``x * sigmoid(x)``, also known as silu.
 
     Example:
         >>> swish(tf.constant([0.0])).numpy().tolist()
@@ -226,7 +226,7 @@ def gelu(x: Tensor, approximate: bool = False) -> Tensor:
 
 @composite
 def hard_sigmoid(x: Tensor) -> Tensor:
-    """The line ``0.2 x + 0.5``, cut at 0 and 1.
+    """Return the line ``0.2 x + 0.5``, cut at 0 and 1.
 
     Returns:
         A tensor like ``x``, in [0, 1].
@@ -240,7 +240,7 @@ def hard_sigmoid(x: Tensor) -> Tensor:
 
 @composite
 def relu6(x: Tensor) -> Tensor:
-    """``max(x, 0)``, cut at 6.
+    """Return ``max(x, 0)``, cut at 6.
 
     Example:
         >>> relu6(tf.constant([-1.0, 2.0, 9.0])).numpy().tolist()
@@ -251,7 +251,7 @@ def relu6(x: Tensor) -> Tensor:
 
 @composite
 def leaky_relu(x: Tensor, negative_slope: float = 0.2) -> Tensor:
-    """``x``, or ``negative_slope * x`` below zero.
+    """Return ``x``, or ``negative_slope * x`` below zero.
 
     Example:
         >>> leaky_relu(tf.constant([-1.0, 2.0])).numpy().tolist()
@@ -263,7 +263,7 @@ def leaky_relu(x: Tensor, negative_slope: float = 0.2) -> Tensor:
 
 @composite
 def celu(x: Tensor, alpha: float = 1.0) -> Tensor:
-    """``x``, or ``alpha * (exp(x / alpha) - 1)`` below zero.
+    """Return ``x``, or ``alpha * (exp(x / alpha) - 1)`` below zero.
 
     Args:
         alpha: The limit far below zero, negated; not 0.
@@ -281,7 +281,7 @@ def celu(x: Tensor, alpha: float = 1.0) -> Tensor:
 
 @composite
 def log_sigmoid(x: Tensor) -> Tensor:
-    """``log(1 / (1 + exp(-x)))``, also where ``exp(-x)`` would overflow.
+    """Return ``log(1 / (1 + exp(-x)))``, also where ``exp(-x)`` would overflow.
 
     Example:
         >>> log_sigmoid(tf.constant([0.0, -200.0])).numpy().round(4).tolist()
@@ -292,7 +292,7 @@ def log_sigmoid(x: Tensor) -> Tensor:
 
 @composite
 def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
-    """``x - log(sum(exp(x)))`` along an axis.
+    """Return ``x - log(sum(exp(x)))`` along an axis.
 
     Args:
         x: A float tensor of one axis or more.
@@ -307,7 +307,7 @@ def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
 
 @composite
 def sparsemax(x: Tensor, axis: int = -1) -> Tensor:
-    """The nearest point to ``x`` whose elements along an axis are shares of one.
+    """Return the nearest point to ``x`` whose elements along an axis are shares of one.
 
     Other than those of :func:`softmax` many of them are 0 (arXiv:1602.02068).
 
@@ -365,7 +365,7 @@ def glu(x: Tensor, axis: int = -1) -> Tensor:
 
 @composite
 def mish(x: Tensor) -> Tensor:
-    """``x * tanh(softplus(x))``.
+    """Return ``x * tanh(softplus(x))``.
 
     Example:
         >>> mish(tf.constant([0.0, 1.0])).numpy().round(4).tolist()
@@ -377,7 +377,7 @@ def mish(x: Tensor) -> Tensor:
 
 @composite
 def hard_silu(x: Tensor) -> Tensor:
-    """``x * relu6(x + 3) / 6``.
+    """Return ``x * relu6(x + 3) / 6``.
 
     Example:
         >>> hard_silu(tf.constant([-3.0, 0.0, 3.0])).numpy().tolist()
@@ -389,7 +389,7 @@ def hard_silu(x: Tensor) -> Tensor:
 
 @composite
 def hard_tanh(x: Tensor) -> Tensor:
-    """``x``, cut at -1 and 1.
+    """Return ``x``, cut at -1 and 1.
 
     Example:
         >>> hard_tanh(tf.constant([-2.0, 0.5, 2.0])).numpy().tolist()
@@ -400,7 +400,7 @@ def hard_tanh(x: Tensor) -> Tensor:
 
 @composite
 def tanh_shrink(x: Tensor) -> Tensor:
-    """``x - tanh(x)``.
+    """Return ``x - tanh(x)``.
 
     Example:
         >>> tanh_shrink(tf.constant([0.0, 1.0])).numpy().round(4).tolist()
@@ -411,7 +411,7 @@ def tanh_shrink(x: Tensor) -> Tensor:
 
 @composite
 def hard_shrink(x: Tensor, threshold: float = 0.5) -> Tensor:
-    """``x`` where its magnitude is above a threshold, else 0.
+    """Return ``x`` where its magnitude is above a threshold, else 0.
 
     Args:
         threshold: Not negative.
@@ -426,7 +426,7 @@ def hard_shrink(x: Tensor, threshold: float = 0.5) -> Tensor:
 
 @composite
 def soft_shrink(x: Tensor, threshold: float = 0.5) -> Tensor:
-    """``x``, nearer to 0 by a threshold, which it does not cross.
+    """Return ``x``, nearer to 0 by a threshold, which it does not cross.
 
     Args:
         threshold: Not negative.
@@ -447,7 +447,7 @@ def _checked_limit(threshold: Any) -> float:
 
 @composite
 def threshold(x: Tensor, threshold: float, default_value: float) -> Tensor:
-    """``x`` where it is above a threshold, else another value.
+    """Return ``x`` where it is above a threshold, else another value.
 
     Args:
         threshold: The threshold.
@@ -477,7 +477,7 @@ def sparse_plus(x: Tensor) -> Tensor:
 
 @composite
 def sparse_sigmoid(x: Tensor) -> Tensor:
-    """The line ``(x + 1) / 2``, cut at 0 and 1.
+    """Return the line ``(x + 1) / 2``, cut at 0 and 1.
 
     Example:
         >>> sparse_sigmoid(tf.constant([-2.0, 0.0, 2.0])).numpy().tolist()
@@ -488,7 +488,7 @@ def sparse_sigmoid(x: Tensor) -> Tensor:
 
 @composite
 def squareplus(x: Tensor, b: float = 4.0) -> Tensor:
-    """``(x + sqrt(x * x + b)) / 2``.
+    """Return ``(x + sqrt(x * x + b)) / 2``.
 
     Args:
         b: How smooth it is near 0, not negative.
@@ -549,7 +549,7 @@ _FUNCTIONS["hard_swish"] = hard_silu
 
 
 def get(identifier: Any) -> Callable[..., Any]:
-    """Give the function that a layer's ``activation`` argument names.
+    """Return the function that a layer's ``activation`` argument names.
 
     Args:
         identifier: None (linear), a name such as ``"relu"``, or a callable.
@@ -587,7 +587,7 @@ def get(identifier: Any) -> Callable[..., Any]:
 
 
 def serialize(activation: Callable[..., Any]) -> Any:
-    """Give the name of an activation function, for a layer's configuration.
+    """Return the name of an activation function, for a layer's configuration.
 
     Args:
         activation: A function of this module, or the user's own.

@@ -28,7 +28,7 @@ set_dtype_policy = _policy.set_global_policy
 
 
 def backend() -> str:
-    """Give ``"ipu"``, the name of what computes.
+    """Return ``"ipu"``, the name of what computes.
 
     ``keras.backend.backend()`` says "tensorflow", as programs of Keras 2 expect.
 

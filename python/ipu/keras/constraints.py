@@ -23,7 +23,7 @@ class Constraint(Configured):
     """
 
     def __call__(self, w: Tensor) -> Tensor:
-        """Give the nearest allowed value of the weight ``w``."""
+        """Return the nearest allowed value of the weight ``w``."""
         raise NotImplementedError(f"{type(self).__name__} must define __call__(w).")
 
 
@@ -135,7 +135,7 @@ _TABLE: dict[str, Callable[[], Constraint]] = {
 
 
 def get(identifier: Any) -> Callable[[Tensor], Tensor] | None:
-    """Give the constraint that a layer's argument names.
+    """Return the constraint that a layer's argument names.
 
     Args:
         identifier: None, a name, a configuration, a constraint or any callable of

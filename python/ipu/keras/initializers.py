@@ -44,7 +44,7 @@ class Initializer(Configured):
     def __call__(
         self, shape: Sequence[int], dtype: Any = "float32", **kwargs: Any
     ) -> Tensor:
-        """Give a tensor of the shape and dtype.
+        """Return a tensor of the shape and dtype.
 
         Args:
             shape: The sizes.
@@ -56,11 +56,11 @@ class Initializer(Configured):
         return tf.constant(self.values_as(sizes, np.dtype(wanted.as_numpy_dtype)))
 
     def values_as(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-        """Give what ``values`` gives, in this dtype."""
+        """Return what ``values`` gives, in this dtype."""
         return self.values(shape).astype(dtype)
 
     def values(self, shape: tuple[int, ...]) -> Array:
-        """Give the value as an array, which need not have the final dtype."""
+        """Return the value as an array, which need not have the final dtype."""
         raise NotImplementedError(
             f"{type(self).__name__} must define __call__(shape, dtype) or "
             "values(shape)."
@@ -73,7 +73,7 @@ class _Seeded(Initializer):
     seed: int | None
 
     def rng(self) -> np.random.Generator:
-        """Give the generator of one draw."""
+        """Return the generator of one draw."""
         return generator(self.seed)
 
 
@@ -265,7 +265,7 @@ class Identity(Initializer):
         self.gain = gain
 
     def values(self, shape: tuple[int, ...]) -> Array:
-        """Give the matrix.
+        """Return the matrix.
 
         Raises:
             ValueError: ``shape`` has not two axes.
@@ -428,7 +428,7 @@ class LecunNormal(_Named):
 
 
 def _fans(shape: tuple[int, ...]) -> tuple[float, float]:
-    """How many inputs and outputs a weight of this shape connects."""
+    """Return how many inputs and outputs a weight of this shape connects."""
     if len(shape) < 1:
         return 1.0, 1.0
     if len(shape) == 1:
@@ -465,7 +465,7 @@ _BY_NAME |= {
 
 
 def get(identifier: Any) -> Callable[..., Any] | None:
-    """Give the initializer that a layer's argument names.
+    """Return the initializer that a layer's argument names.
 
     Args:
         identifier: None, a name such as ``"glorot_uniform"``, a dict with

@@ -42,7 +42,7 @@ class Reduction:
 
     @classmethod
     def all(cls) -> tuple[str, ...]:
-        """Give all values."""
+        """Return all values."""
         return (cls.AUTO, cls.NONE, cls.SUM, cls.SUM_OVER_BATCH_SIZE)
 
     @classmethod
@@ -94,7 +94,7 @@ class Loss(Configured):
         self.name = name or _names.snake_case(type(self).__name__)
 
     def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
-        """Give the loss of each sample.
+        """Return the loss of each sample.
 
         Args:
             y_true: The targets, shape ``(batch, ...)``.
@@ -108,7 +108,7 @@ class Loss(Configured):
         )
 
     def __call__(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Tensor:
-        """Give the reduced loss.
+        """Return the reduced loss.
 
         Args:
             y_true: The targets.
@@ -160,7 +160,7 @@ class LossFunctionWrapper(Loss):
         return self.fn(y_true, y_pred, **self._fn_kwargs)
 
     def _of_those(self, losses: Tensor, counts: Tensor) -> Tensor:
-        """Losses whose mean is that of those which count; the others are 0."""
+        """Return losses whose mean is that of those which count; the others are 0."""
         if self.reduction in (Reduction.NONE, Reduction.SUM):
             return losses
         number = tf.reduce_sum(tf.cast(counts, losses.dtype))
@@ -199,7 +199,7 @@ def sparse_categorical_crossentropy(
     *,
     ignore_class: int | None = None,
 ) -> Tensor:
-    """Give the cross-entropy of each sample; targets are class numbers.
+    """Return the cross-entropy of each sample; targets are class numbers.
 
     Args:
         y_true: Class numbers of any dtype, ``(batch, ...)`` or ``(batch, ..., 1)``.
@@ -243,7 +243,7 @@ def categorical_crossentropy(
     label_smoothing: float = 0.0,
     axis: int = -1,
 ) -> Tensor:
-    """Give the cross-entropy of each sample; targets are probabilities.
+    """Return the cross-entropy of each sample; targets are probabilities.
 
     Args:
         y_true: One probability for each class, the shape of ``y_pred``.
@@ -289,7 +289,7 @@ def binary_crossentropy(
     label_smoothing: float = 0.0,
     axis: int = -1,
 ) -> Tensor:
-    """Give the cross-entropy of yes-or-no targets, the mean over an axis.
+    """Return the cross-entropy of yes-or-no targets, the mean over an axis.
 
     Args:
         y_true: Targets in [0, 1].
@@ -336,7 +336,7 @@ def binary_crossentropy(
 
 
 def kl_divergence(y_true: Any, y_pred: Any) -> Tensor:
-    """Give the divergence ``sum(y_true * log(y_true / y_pred))`` of each sample.
+    """Return the divergence ``sum(y_true * log(y_true / y_pred))`` of each sample.
 
     Args:
         y_true: Probabilities.
@@ -384,7 +384,7 @@ def _as_logits(
 
 
 def _class_numbers(name: str, y_true: Any, y_pred: Tensor) -> Tensor:
-    """Targets that are class numbers, one for each row of predictions."""
+    """Return targets that are class numbers, one for each row of predictions."""
     labels = tf.convert_to_tensor(y_true)
     shape = tuple(y_pred.shape)
     if len(labels.shape) == len(shape) and labels.shape and labels.shape[-1] == 1:
@@ -428,7 +428,7 @@ def _classes_last(tensor: Tensor, axis: int) -> Tensor:
 
 
 def mean_squared_error(y_true: Any, y_pred: Any) -> Tensor:
-    """Give the mean over the last axis of ``(y_true - y_pred) ** 2``.
+    """Return the mean over the last axis of ``(y_true - y_pred) ** 2``.
 
     Example:
         >>> round(float(mean_squared_error([[1.0, 2.0]], [[2.0, 4.0]])[0]), 4)
@@ -439,7 +439,7 @@ def mean_squared_error(y_true: Any, y_pred: Any) -> Tensor:
 
 
 def mean_absolute_error(y_true: Any, y_pred: Any) -> Tensor:
-    """Give the mean over the last axis of ``abs(y_true - y_pred)``.
+    """Return the mean over the last axis of ``abs(y_true - y_pred)``.
 
     Example:
         >>> round(float(mean_absolute_error([[1.0, 2.0]], [[2.0, 4.0]])[0]), 4)
@@ -450,7 +450,7 @@ def mean_absolute_error(y_true: Any, y_pred: Any) -> Tensor:
 
 
 def mean_absolute_percentage_error(y_true: Any, y_pred: Any) -> Tensor:
-    """Give 100 times the mean of ``abs((y_true - y_pred) / y_true)``.
+    """Return 100 times the mean of ``abs((y_true - y_pred) / y_true)``.
 
     Args:
         y_true: The targets; magnitudes below 1e-7 count as 1e-7.
@@ -466,7 +466,7 @@ def mean_absolute_percentage_error(y_true: Any, y_pred: Any) -> Tensor:
 
 
 def mean_squared_logarithmic_error(y_true: Any, y_pred: Any) -> Tensor:
-    """Give the mean of ``(log(y_true + 1) - log(y_pred + 1)) ** 2``.
+    """Return the mean of ``(log(y_true + 1) - log(y_pred + 1)) ** 2``.
 
     Args:
         y_true: The targets; less than 1e-7 counts as 1e-7.
@@ -483,7 +483,7 @@ def mean_squared_logarithmic_error(y_true: Any, y_pred: Any) -> Tensor:
 
 
 def huber(y_true: Any, y_pred: Any, delta: float = 1.0) -> Tensor:
-    """Give half the squared error near the target, and a line far from it.
+    """Return half the squared error near the target, and a line far from it.
 
     Args:
         delta: The error at which the line begins.
@@ -501,7 +501,7 @@ def huber(y_true: Any, y_pred: Any, delta: float = 1.0) -> Tensor:
 
 
 def log_cosh(y_true: Any, y_pred: Any) -> Tensor:
-    """Give the mean of ``log(cosh(y_pred - y_true))``.
+    """Return the mean of ``log(cosh(y_pred - y_true))``.
 
     Example:
         >>> round(float(log_cosh([[1.0, 2.0]], [[2.0, 4.0]])[0]), 4)
@@ -514,7 +514,7 @@ def log_cosh(y_true: Any, y_pred: Any) -> Tensor:
 
 
 def poisson(y_true: Any, y_pred: Any) -> Tensor:
-    """Give the mean of ``y_pred - y_true * log(y_pred)``.
+    """Return the mean of ``y_pred - y_true * log(y_pred)``.
 
     Args:
         y_pred: The predictions, not negative.
@@ -530,7 +530,7 @@ def poisson(y_true: Any, y_pred: Any) -> Tensor:
 
 
 def cosine_similarity(y_true: Any, y_pred: Any, axis: int = -1) -> Tensor:
-    """Give the negated cosine of the angle between targets and predictions.
+    """Return the negated cosine of the angle between targets and predictions.
 
     Args:
         axis: The axis along which they are vectors.
@@ -548,14 +548,14 @@ def cosine_similarity(y_true: Any, y_pred: Any, axis: int = -1) -> Tensor:
 
 
 def _as_signs(y_true: Tensor) -> Tensor:
-    """Targets of 0 and 1 as -1 and 1; others as they are."""
+    """Return targets of 0 and 1 as -1 and 1; others as they are."""
     is_zero, is_one = tf.equal(y_true, 0.0), tf.equal(y_true, 1.0)
     is_binary = tf.reduce_all(tf.logical_or(is_zero, is_one))
     return tf.where(is_binary, 2.0 * y_true - 1.0, y_true)
 
 
 def hinge(y_true: Any, y_pred: Any) -> Tensor:
-    """Give the mean of ``max(1 - y_true * y_pred, 0)``.
+    """Return the mean of ``max(1 - y_true * y_pred, 0)``.
 
     Args:
         y_true: Targets of -1 and 1; where all are 0 or 1, 0 counts as -1.
@@ -569,7 +569,7 @@ def hinge(y_true: Any, y_pred: Any) -> Tensor:
 
 
 def squared_hinge(y_true: Any, y_pred: Any) -> Tensor:
-    """Give the mean of ``max(1 - y_true * y_pred, 0) ** 2``.
+    """Return the mean of ``max(1 - y_true * y_pred, 0) ** 2``.
 
     Args:
         y_true: Targets of -1 and 1; where all are 0 or 1, 0 counts as -1.
@@ -584,7 +584,7 @@ def squared_hinge(y_true: Any, y_pred: Any) -> Tensor:
 
 
 def categorical_hinge(y_true: Any, y_pred: Any) -> Tensor:
-    """Give ``max(best wrong class - right class + 1, 0)``.
+    """Return ``max(best wrong class - right class + 1, 0)``.
 
     Args:
         y_true: One 1 for each sample, and 0 elsewhere.
@@ -600,7 +600,7 @@ def categorical_hinge(y_true: Any, y_pred: Any) -> Tensor:
 
 
 def dice(y_true: Any, y_pred: Any, axis: Any = None) -> Tensor:
-    """Give ``1 - 2 sum(y_true * y_pred) / (sum(y_true) + sum(y_pred))``.
+    """Return ``1 - 2 sum(y_true * y_pred) / (sum(y_true) + sum(y_pred))``.
 
     Args:
         y_true: Targets in [0, 1].
@@ -625,7 +625,7 @@ def dice(y_true: Any, y_pred: Any, axis: Any = None) -> Tensor:
 def tversky(
     y_true: Any, y_pred: Any, alpha: float = 0.5, beta: float = 0.5, axis: Any = None
 ) -> Tensor:
-    """Give 1 minus the part of targets and predictions that both have.
+    """Return 1 minus the part of targets and predictions that both have.
 
     That is ``both / (both + alpha * missed + beta * wrong)``, where ``both`` is
     ``sum(y_true * y_pred)``, ``missed`` ``sum(y_true * (1 - y_pred))`` and ``wrong``
@@ -679,7 +679,7 @@ def categorical_focal_crossentropy(
     label_smoothing: float = 0.0,
     axis: int = -1,
 ) -> Tensor:
-    """Give the cross-entropy of each sample, in which what is easy counts little.
+    """Return the cross-entropy of each sample, in which what is easy counts little.
 
     The term of a class of probability ``p`` is
     ``-alpha * (1 - p) ** gamma * y_true * log(p)``.
@@ -730,7 +730,7 @@ def binary_focal_crossentropy(
     label_smoothing: float = 0.0,
     axis: int = -1,
 ) -> Tensor:
-    """Give the cross-entropy of yes or no, in which what is easy counts little.
+    """Return the cross-entropy of yes or no, in which what is easy counts little.
 
     The cross-entropy of an output is multiplied by ``(1 - p) ** gamma``, where ``p`` is
     the probability that it gives to its target.
@@ -796,7 +796,7 @@ def _checked_factors(alpha: Any, classes: int | None = None) -> Any:
 
 
 def categorical_generalized_cross_entropy(y_true: Any, y_pred: Any, q: float) -> Tensor:
-    """Give ``(1 - p ** q) / q``, where ``p`` is what the target's class has.
+    """Return ``(1 - p ** q) / q``, where ``p`` is what the target's class has.
 
     Targets that are wrong do less harm than under the cross-entropy, which it nears as
     ``q`` nears 0.
@@ -839,7 +839,7 @@ def circle(
     gamma: float = 80.0,
     margin: float = 0.4,
 ) -> Tensor:
-    """Give the circle loss of embeddings: those of a class near, others far.
+    """Return the circle loss of embeddings: those of a class near, others far.
 
     Args:
         y_true: Class numbers, ``(batch,)`` or ``(batch, 1)``.
@@ -903,7 +903,7 @@ def _labels_of_rows(name: str, labels: Any, embeddings: Tensor) -> Tensor:
 
 
 def ctc(y_true: Any, y_pred: Any) -> Tensor:
-    """Give the CTC loss of each sample: class 0 is the blank, and ends labels.
+    """Return the CTC loss of each sample: class 0 is the blank, and ends labels.
 
     Args:
         y_true: Class numbers ``(batch, longest label)``, with 0 after a label's end.
@@ -1398,7 +1398,7 @@ _TABLE |= {"huber_loss": huber, "cosine_proximity": cosine_similarity}
 
 
 def get(identifier: Any) -> Any:
-    """Give the loss that an argument names.
+    """Return the loss that an argument names.
 
     Args:
         identifier: None, a configuration, a name such as ``"mse"``, a loss or a loss

@@ -61,7 +61,7 @@ class SeedGenerator(tf.Module):
         self.state = tf.Variable(_first(seed), trainable=False, name=self.name)
 
     def next(self, ordered: bool = True) -> Any:
-        """Give a seed, int32[2], and count it.
+        """Return a seed, int32[2], and count it.
 
         Args:
             ordered: Accepted and not used: draws always have the program's order.
@@ -72,7 +72,7 @@ class SeedGenerator(tf.Module):
         return seed
 
     def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal one."""
+        """Return the arguments that make an equal one."""
         return {"seed": self._initial_seed}
 
     @classmethod
@@ -92,7 +92,7 @@ def _first(seed: Any) -> np.ndarray[Any, Any]:
 
 
 def _key(seed: Any) -> Any:
-    """Give the seed of a function that is stateless."""
+    """Return the seed of a function that is stateless."""
     if isinstance(seed, SeedGenerator):
         return seed.next()
     if seed is None:

@@ -23,11 +23,11 @@ class Regularizer(Configured):
     """
 
     def __call__(self, x: Tensor) -> Tensor:
-        """Give the penalty of the weight ``x``."""
+        """Return the penalty of the weight ``x``."""
         raise NotImplementedError(f"{type(self).__name__} must define __call__(x).")
 
     def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal regularizer."""
+        """Return the arguments that make an equal regularizer."""
         raise NotImplementedError(f"{type(self).__name__} must define get_config().")
 
 
@@ -135,7 +135,7 @@ class OrthogonalRegularizer(Regularizer):
 
 
 def l1_l2(l1: float = 0.01, l2: float = 0.01) -> L1L2:
-    """Give an ``L1L2`` with both factors 0.01 by default.
+    """Return an ``L1L2`` with both factors 0.01 by default.
 
     Example:
         >>> float(l1_l2(0.5, 0.5)(tf.constant([1.0, -2.0])))
@@ -159,7 +159,7 @@ _TABLE: dict[str, Callable[[], Regularizer]] = {
 
 
 def get(identifier: Any) -> Callable[[Tensor], Tensor] | None:
-    """Give the regularizer that a layer's argument names.
+    """Return the regularizer that a layer's argument names.
 
     Args:
         identifier: None, a name, a configuration, a regularizer or any callable of

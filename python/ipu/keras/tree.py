@@ -210,7 +210,7 @@ def traverse(
 
 
 def lists_to_tuples(structure: Any) -> Any:
-    """Give a structure with tuples in the place of its lists.
+    """Return a structure with tuples in the place of its lists.
 
     Example:
         >>> lists_to_tuples({"a": [1, [2]]})

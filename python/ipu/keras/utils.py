@@ -102,7 +102,7 @@ def get_file(
     cache_dir: str | os.PathLike[str] | None = None,
     force_download: bool = False,
 ) -> str:
-    """Give the path of a file in the Keras cache; download it if it is not there.
+    """Return the path of a file in the Keras cache; download it if it is not there.
 
     Args:
         fname: Its name in the cache, or an absolute path; None for that in ``origin``.
@@ -211,7 +211,7 @@ def to_categorical(
 
 
 def standardize_dtype(dtype: Any) -> str:
-    """Give the name of a dtype.
+    """Return the name of a dtype.
 
     Args:
         dtype: A name, a ``tf.DType``, a NumPy or a Python type; None for float32.
@@ -238,7 +238,7 @@ def warmstart_embedding_matrix(
     base_embeddings: Any,
     new_embeddings_initializer: Any = "uniform",
 ) -> Any:
-    """Give the table of an embedding of other words: known ones keep their rows.
+    """Return the table of an embedding of other words: known ones keep their rows.
 
     Args:
         base_vocabulary: The words of the old table, in order.

@@ -35,7 +35,7 @@ REDUCTIONS: dict[str, Reduce] = {
 
 
 def kind_of(op: Any) -> str:
-    """Give the name of a reduction without its prefix.
+    """Return the name of a reduction without its prefix.
 
     Raises:
         ValueError: There is none of this name.
@@ -65,5 +65,5 @@ def checked_factor(value: Any) -> int:
 
 
 def own_number(factor: int) -> Tensor:
-    """Give the number of a replica among those that it meets."""
+    """Return the number of a replica among those that it meets."""
     return replication_index() % factor

@@ -58,7 +58,8 @@ def ctc_loss(
     data_length: Any,
     blank_index: int,
 ) -> Tensor:
-    """The negative logarithm of the probability of each label, float32 ``[batch]``.
+    """Return the negative logarithm of the probability of each label, float32
+    ``[batch]``.
 
     A label's states are a blank, its first class, a blank, its second class, ...:
     alpha[t, s] is the probability of all paths that are in state s at time t. From one
@@ -147,7 +148,7 @@ def _last_class(beams: _Beams, blank: int) -> Tensor:
 
 
 def _parents(beams: _Beams) -> Tensor:
-    """``[batch, i, j]``: whether beam j is beam i and one class more."""
+    """Return ``[batch, i, j]``: whether beam j is beam i and one class more."""
     longer = tf.equal(beams.lengths[:, None, :], beams.lengths[:, :, None] + 1)
     same = tf.equal(beams.labels[:, :, None, :], beams.labels[:, None, :, :])
     time = beams.labels.shape[2]
@@ -156,7 +157,7 @@ def _parents(beams: _Beams) -> Tensor:
 
 
 def _extended(beams: _Beams, logs: Tensor, blank: int) -> tuple[Tensor, Tensor, Tensor]:
-    """What a step makes of the beams.
+    """Return what a step makes of the beams.
 
     Args:
         logs: Of the step, ``[batch, classes]``.

@@ -79,7 +79,7 @@ class VertexExpression:
         )
 
     def getType(self) -> Any:
-        """The dtype of its elements, or None."""
+        """Return the dtype of its elements, or None."""
         return self._type
 
     def evaluate(self, values: Mapping[str, Any]) -> Any:
@@ -117,7 +117,7 @@ class ConstantVertexExpr(VertexExpression):
         return str(self._value)
 
     def evaluate(self, values: Mapping[str, Any]) -> Any:
-        """The number."""
+        """Return the number."""
         return self._value
 
 
@@ -151,7 +151,7 @@ class PlaceholderVertexExpr(VertexExpression):
         return self.name
 
     def evaluate(self, values: Mapping[str, Any]) -> Any:
-        """The value of that name."""
+        """Return the value of that name."""
         return values[self.name]
 
 

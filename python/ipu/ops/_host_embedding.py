@@ -43,11 +43,11 @@ class HostEmbeddingOptimizerSpec:
         self._optimizer_name = optimizer_name or "SGD"
 
     def get_learning_rate(self) -> float:
-        """Give the rate."""
+        """Return the rate."""
         return self._learning_rate
 
     def _slots(self, table: Any, name: str) -> list[Any]:
-        """Variables beside the table."""
+        """Return variables beside the table."""
         return []
 
     def _update(self, table: Any, slots: Sequence[Any], gradient: Tensor) -> None:
@@ -79,7 +79,7 @@ class HostEmbeddingSGDGAOptimizerSpec(HostEmbeddingOptimizerSpec):
         self._accumulation_factor = accumulation_factor
 
     def get_accumulation_factor(self) -> int:
-        """Give the number of mini-batches."""
+        """Return the number of mini-batches."""
         return self._accumulation_factor
 
     def _slots(self, table: Any, name: str) -> list[Any]:
@@ -177,7 +177,7 @@ class HostEmbedding:
         self._trigger = zeros_variable(f"{name}/__dummy", (), dtype, trainable=True)
 
     def get_embedding_tensor(self) -> Any:
-        """Give the table."""
+        """Return the table."""
         return self._embedding_tensor
 
     @contextmanager

@@ -135,7 +135,8 @@ def check_call(stage: Stage, args: Sequence[Any], keywords: Mapping[str, Any]) -
 
 
 def count_of(name: str, value: Any, trace: _core.Trace | None) -> int:
-    """A number of micro-batches or executions: a Python number, or a constant tensor.
+    """Return a number of micro-batches or executions: a Python number, or a constant
+    tensor.
 
     Raises:
         ValueError: None, or not from 1 to 2^31 - 1.
@@ -289,7 +290,7 @@ def schedule_of(
 def method_of(
     value: Any, optimizer_function: Any, batch_serialization_iterations: int
 ) -> Method:
-    """How gradients are accumulated.
+    """Return how gradients are accumulated.
 
     Raises:
         ValueError: It is not such a method, or does not go with batch serialization.

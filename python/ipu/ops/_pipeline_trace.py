@@ -198,7 +198,7 @@ class TracedPipeline:
         structure: Any,
         output: OptimizerFunctionOutput | None,
     ) -> Any:
-        """What is enqueued; None for nothing."""
+        """Return what is enqueued; None for nothing."""
         if self._options.outfeed_loss and output is not None:
             return Tensor(output.loss)
         if not results:
@@ -318,7 +318,7 @@ def _checked_output(value: Any) -> OptimizerFunctionOutput:
 def _gradients(
     output: OptimizerFunctionOutput, watched: Sequence[Any]
 ) -> list[tuple[Any, Any]]:
-    """Pairs of a gradient and a variable."""
+    """Return pairs of a gradient and a variable."""
     if is_optimizer_v2(output.opt):
         variables = output.variables
         if variables is None and output.tape is not None:

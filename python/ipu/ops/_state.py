@@ -16,7 +16,8 @@ from ipu.tf._graph import mode
 def zeros_variable(
     name: str, shape: Sequence[int], dtype: Any, trainable: bool = False
 ) -> Any:
-    """A variable of zeros that no program has to initialise, also not in a graph.
+    """Return a variable of zeros that no program has to initialise, also not in a
+    graph.
 
     Args:
         shape: Its shape.

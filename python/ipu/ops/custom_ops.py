@@ -80,13 +80,13 @@ class _Library:
             ) from None
 
     def has(self, name: str) -> bool:
-        """Whether there is a function of that name."""
+        """Return whether there is a function of that name."""
         return hasattr(self._library, name)
 
     def function(
         self, name: str, results: Sequence[_Type], attributes: str, label: str
     ) -> Callable[..., list[Any]]:
-        """A Python function that calls one of them.
+        """Return a Python function that calls one of them.
 
         Args:
             name: The function's name.

@@ -37,7 +37,7 @@ def print_tensor(input: Any, name: str = "") -> Any:
 
 
 def remap(x: Any, name: str | None = None) -> Tensor:
-    """``x``; on hardware its elements are laid out anew over the tiles.
+    """Return ``x``; on hardware its elements are laid out anew over the tiles.
 
     Example:
         >>> remap([1.0, 2.0]).numpy().tolist()
@@ -47,7 +47,7 @@ def remap(x: Any, name: str | None = None) -> Tensor:
 
 
 def remap_deduce(x: Any, name: str | None = None) -> Tensor:
-    """``x``; on hardware it is laid out as its users like best.
+    """Return ``x``; on hardware it is laid out as its users like best.
 
     Example:
         >>> remap_deduce([1.0, 2.0]).numpy().tolist()
@@ -57,7 +57,7 @@ def remap_deduce(x: Any, name: str | None = None) -> Tensor:
 
 
 def recompute(x: Any, name: str | None = None) -> Tensor:
-    """``x``; a hint of SDK 1 that its inputs need not be kept for the gradient.
+    """Return ``x``; a hint of SDK 1 that its inputs need not be kept for the gradient.
 
     ``tf.recompute_grad`` and ``pipelining_ops.recomputation_checkpoint`` save memory.
 
@@ -69,7 +69,7 @@ def recompute(x: Any, name: str | None = None) -> Tensor:
 
 
 def block_recompute(x: Any, name: str | None = None) -> Tensor:
-    """``x``; a hint of SDK 1 that it is kept for the gradient.
+    """Return ``x``; a hint of SDK 1 that it is kept for the gradient.
 
     Example:
         >>> block_recompute([1.0, 2.0]).numpy().tolist()
@@ -79,7 +79,8 @@ def block_recompute(x: Any, name: str | None = None) -> Tensor:
 
 
 def fifo(x: Any, depth: int, offload: bool = False, name: str | None = None) -> Tensor:
-    """The value of ``x`` that was there ``depth`` executions ago, zeros at first.
+    """Return the value of ``x`` that was there ``depth`` executions ago, zeros at
+    first.
 
     Each call in a program has a queue of its own, which lasts from run to run.
 

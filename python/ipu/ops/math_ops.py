@@ -26,7 +26,7 @@ def serialized_matmul(
     transpose_b: bool = False,
     name: str | None = None,
 ) -> Tensor:
-    """``a`` times ``b``; on hardware in several steps, which need less memory.
+    """Return ``a`` times ``b``; on hardware in several steps, which need less memory.
 
     Args:
         a: A tensor ``[..., m, k]``.

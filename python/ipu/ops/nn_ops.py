@@ -16,7 +16,7 @@ from ipu.tf._tensor.dispatch import op
 
 @op
 def gelu(x: Any, approximate: bool = True, name: str | None = None) -> Tensor:
-    """``tf.nn.gelu``, approximated by tanh unless it is said otherwise.
+    """Return ``tf.nn.gelu``, approximated by tanh unless it is said otherwise.
 
     Example:
         >>> round(float(gelu(1.0)), 4)
@@ -27,7 +27,7 @@ def gelu(x: Any, approximate: bool = True, name: str | None = None) -> Tensor:
 
 @op
 def hard_sigmoid(x: Any, name: str | None = None) -> Tensor:
-    """``0.2 x + 0.5``, cut off at 0 and 1.
+    """Return ``0.2 x + 0.5``, cut off at 0 and 1.
 
     Example:
         >>> hard_sigmoid([0.0, 9.0]).numpy().tolist()
@@ -38,7 +38,7 @@ def hard_sigmoid(x: Any, name: str | None = None) -> Tensor:
 
 @op
 def swish(x: Any, name: str | None = None) -> Tensor:
-    """``x * sigmoid(x)``.
+    """Return ``x * sigmoid(x)``.
 
     Example:
         >>> float(swish(0.0))

@@ -48,13 +48,13 @@ class IpuOptimizer:
         return self._name
 
     def get_name(self) -> str:
-        """The name of the optimizer."""
+        """Return the name of the optimizer."""
         return self._name
 
     def compute_gradients(
         self, loss: Any, var_list: Any = None, **kwargs: Any
     ) -> list[Pair]:
-        """Give the pairs that ``apply_gradients`` takes.
+        """Return the pairs that ``apply_gradients`` takes.
 
         Args:
             loss: A scalar tensor of the open trace, or a callable that gives one.
@@ -95,7 +95,7 @@ class IpuOptimizer:
         return self._apply(list(grads_and_vars), global_step)
 
     def _apply(self, pairs: Sequence[Pair], global_step: Any) -> Any:
-        """The wrapped optimizer's update, and the count of updates."""
+        """Return the wrapped optimizer's update, and the count of updates."""
         result = self._opt.apply_gradients(pairs)
         if global_step is not None:
             counted = global_step.assign_add(1)
@@ -128,15 +128,15 @@ class IpuOptimizer:
         return self.apply_gradients(pairs, global_step=global_step)
 
     def get_slot(self, var: Any, name: str) -> Any:
-        """The wrapped optimizer's slot of that name for a variable."""
+        """Return the wrapped optimizer's slot of that name for a variable."""
         return self._opt.get_slot(var, name)
 
     def get_slot_names(self) -> list[str]:
-        """The names of the wrapped optimizer's slots."""
+        """Return the names of the wrapped optimizer's slots."""
         names: list[str] = self._opt.get_slot_names()
         return names
 
     def variables(self) -> Any:
-        """The wrapped optimizer's variables."""
+        """Return the wrapped optimizer's variables."""
         variables = self._opt.variables
         return variables() if callable(variables) else variables

@@ -128,7 +128,7 @@ def set_soft_device_placement(enabled: bool) -> None:
 
 
 def get_soft_device_placement() -> bool:
-    """What was set.
+    """Return what was set.
 
     Example:
         >>> tf.config.set_soft_device_placement(True)
@@ -154,7 +154,7 @@ class optimizer:
 
     @staticmethod
     def get_jit() -> str:
-        """What was set."""
+        """Return what was set."""
         return optimizer._jit
 
     @staticmethod

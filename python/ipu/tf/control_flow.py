@@ -155,7 +155,7 @@ def _bounded_while(
     maximum: Any,
     names: Sequence[str] | None,
 ) -> Any:
-    """A loop whose bound is a tensor: it counts its iterations."""
+    """Return a loop whose bound is a tensor: it counts its iterations."""
     counted = flatten([0, *start.structure], "loop_vars")
     called = None if names is None else ["the iteration count", *names]
     return traced_while(
@@ -213,7 +213,7 @@ def _settle_arrays(results: Sequence[Any]) -> None:
 
 
 def _any_of(tensors: Sequence[Tensor]) -> Tensor:
-    """What stands for tensors of different shapes, where sizes are guessed."""
+    """Return what stands for tensors of different shapes, where sizes are guessed."""
     if len({len(one.shape) for one in tensors}) > 1:
         raise ValueError("The branches give tensors of different numbers of axes.")
     shape = [

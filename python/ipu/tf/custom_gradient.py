@@ -183,7 +183,7 @@ def _backward(
 
 
 def grad_pass_through(f: Callable[..., Any]) -> Callable[..., Any]:
-    """``f`` with the gradient of the identity.
+    """Return ``f`` with the gradient of the identity.
 
     Example:
         >>> round_through = tf.grad_pass_through(tf.round)

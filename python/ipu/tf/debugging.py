@@ -196,7 +196,7 @@ def assert_near(
 
 @op
 def check_numerics(tensor: Any, message: str, name: str | None = None) -> Tensor:
-    """Give a tensor whose elements are all finite.
+    """Return a tensor whose elements are all finite.
 
     Raises:
         InvalidArgumentError: One is NaN or infinite. In a function: when its run has
@@ -339,7 +339,7 @@ def assert_same_float_dtype(
 
 
 def is_numeric_tensor(tensor: Any) -> bool:
-    """Whether it is a tensor of numbers.
+    """Return whether it is a tensor of numbers.
 
     Example:
         >>> tf.debugging.is_numeric_tensor(tf.constant([1.0]))
@@ -414,7 +414,7 @@ def disable_traceback_filtering() -> None:
 
 
 def is_traceback_filtering_enabled() -> bool:
-    """Whether the frames of this package are taken out of tracebacks.
+    """Return whether the frames of this package are taken out of tracebacks.
 
     Example:
         >>> tf.debugging.is_traceback_filtering_enabled()

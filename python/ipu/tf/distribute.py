@@ -59,7 +59,7 @@ def get_strategy() -> Any:
 
 
 def in_cross_replica_context() -> bool:
-    """Whether this is the scope of a strategy, outside of what it runs.
+    """Return whether this is the scope of a strategy, outside of what it runs.
 
     Example:
         >>> tf.distribute.in_cross_replica_context()
@@ -106,7 +106,8 @@ class ReplicaContext:
 
 
 def get_replica_context() -> ReplicaContext | None:
-    """What this replica knows; None in a strategy's scope outside of what it runs.
+    """Return what this replica knows; None in a strategy's scope outside of what it
+    runs.
 
     Example:
         >>> get_replica_context().num_replicas_in_sync

@@ -136,7 +136,7 @@ NARROW = {"int64": "int32", "float64": "float32"}
 
 
 def as_dtype(value: Any) -> DType:
-    """Give the ``DType`` for a name, a NumPy type, a Python type or a ``DType``.
+    """Return the ``DType`` for a name, a NumPy type, a Python type or a ``DType``.
 
     Args:
         value: What names the type: "float32", ``np.float32``, ``tf.float32``, ``float``

@@ -29,7 +29,7 @@ __all__ = ["foldl", "foldr", "map_fn", "scan", "vectorized_map"]
 
 
 def _rows_of(elems: Any) -> tuple[Flat, int]:
-    """``elems`` taken apart, and how many rows all of its tensors have."""
+    """Return ``elems`` taken apart, and how many rows all of its tensors have."""
     flat = flatten(elems, "elems")
     if not flat.tensors:
         raise ValueError("elems must hold a tensor. Received: an empty structure.")
@@ -69,7 +69,7 @@ def _counted(
     reverse: bool,
     offset: int = 0,
 ) -> tuple[list[Tensor], list[Tensor]]:
-    """A loop over ``count`` rows.
+    """Return a loop over ``count`` rows.
 
     Args:
         start: What is carried from row to row.
@@ -192,7 +192,7 @@ def map_fn(
 
 
 def _result_without_rows(fn: Callable[[Any], Any], flat: Flat, signature: Any) -> Flat:
-    """What ``map_fn`` gives for no rows: ``fn`` is traced to see its types."""
+    """Return what ``map_fn`` gives for no rows: ``fn`` is traced to see its types."""
     from ipu.tf._functions.function import scratch_trace
     from ipu.tf.tensor_spec import TensorSpec
 

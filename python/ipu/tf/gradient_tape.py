@@ -187,7 +187,8 @@ class GradientTape:
                 self._record.watch(one)
 
     def watched_variables(self) -> tuple[Variable, ...]:
-        """The variables that were watched, in the order in which they were met."""
+        """Return the variables that were watched, in the order in which they were
+        met."""
         return tuple(self._variables.values())
 
     @contextmanager

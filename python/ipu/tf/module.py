@@ -89,7 +89,7 @@ class Module:
 
 
 def _found(holder: Any, kind: type, seen: set[int]) -> Iterator[Any]:
-    """The instances of ``kind`` that an object's attributes hold, each once."""
+    """Yield the instances of ``kind`` that an object's attributes hold, each once."""
     attributes = vars(holder)
     inner: list[Any] = []
     for name in sorted(attributes):

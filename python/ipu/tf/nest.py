@@ -54,7 +54,7 @@ def _sorted_keys(structure: Mapping[Any, Any]) -> list[Any]:
 
 
 def _children(structure: Any) -> Sequence[Any] | None:
-    """What is in a container, in flat order; None for a leaf."""
+    """Return what is in a container, in flat order; None for a leaf."""
     kind = type(structure)
     if kind is tuple or kind is list:
         return cast("Sequence[Any]", structure)

@@ -51,7 +51,8 @@ class RaggedTensor:
 
     @classmethod
     def from_row_splits(cls, values: Any, row_splits: Any) -> RaggedTensor:
-        """Rows that begin at ``row_splits``, which has one number more than rows."""
+        """Return rows that begin at ``row_splits``, which has one number more than
+        rows."""
         return cls(values, row_splits)
 
     @classmethod

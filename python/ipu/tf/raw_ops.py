@@ -41,7 +41,8 @@ def TanhGrad(*, y: Any, dy: Any, name: str | None = None) -> Tensor:
 
 @op
 def SigmoidGrad(*, y: Any, dy: Any, name: str | None = None) -> Tensor:
-    """The gradient of sigmoid in terms of its result ``y``: ``dy * y * (1 - y)``.
+    """Return the gradient of sigmoid in terms of its result ``y``: ``dy * y * (1 -
+    y)``.
 
     Example:
         >>> tf.raw_ops.SigmoidGrad(y=[0.5], dy=[2.0]).numpy().tolist()

@@ -65,7 +65,8 @@ _CLASSES = {
 
 
 def lower(input: Any, encoding: str = "", name: Any = None) -> Any:
-    """Each string in lower case; of bytes beyond ASCII only with ``encoding="utf-8"``.
+    """Return each string in lower case; of bytes beyond ASCII only with
+    ``encoding="utf-8"``.
 
     Example:
         >>> lower("Ab").numpy()
@@ -342,7 +343,8 @@ def to_hash_bucket_fast(input: Any, num_buckets: int, name: Any = None) -> Any:
 def to_hash_bucket_strong(
     input: Any, num_buckets: int, key: Sequence[int], name: Any = None
 ) -> Any:
-    """A bucket for each string that nobody can foresee without the key; by SipHash.
+    """Return a bucket for each string that nobody can foresee without the key; by
+    SipHash.
 
     Args:
         input: Strings.
@@ -370,7 +372,8 @@ def to_hash_bucket_strong(
 
 
 def to_hash_bucket(input: Any, num_buckets: int, name: Any = None) -> Any:
-    """A bucket for each string, by an older hash; see :func:`to_hash_bucket_fast`.
+    """Return a bucket for each string, by an older hash; see
+    :func:`to_hash_bucket_fast`.
 
     Example:
         >>> to_hash_bucket(["Hello", "TensorFlow", "2.x"], 3).numpy().tolist()

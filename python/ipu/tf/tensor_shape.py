@@ -64,7 +64,7 @@ class TensorShape(tuple[Any, ...]):
         return None if self._unknown else list(self)
 
     def as_list(self) -> list[int | None]:
-        """Give the sizes as a list.
+        """Return the sizes as a list.
 
         Returns:
             One entry for each dimension, None for a size that is not known.
@@ -76,7 +76,7 @@ class TensorShape(tuple[Any, ...]):
         return list(self)
 
     def is_fully_defined(self) -> bool:
-        """Whether every size is known."""
+        """Return whether every size is known."""
         return not self._unknown and None not in self
 
     def assert_is_fully_defined(self) -> None:
@@ -89,7 +89,7 @@ class TensorShape(tuple[Any, ...]):
         return math.prod(self) if self.is_fully_defined() else None
 
     def is_compatible_with(self, other: Any) -> bool:
-        """Whether some shape is described by both.
+        """Return whether some shape is described by both.
 
         Args:
             other: A shape, or what makes one.
@@ -116,12 +116,12 @@ class TensorShape(tuple[Any, ...]):
             raise ValueError(f"Shape {self} must have rank {rank}")
 
     def with_rank(self, rank: int) -> TensorShape:
-        """Give the shape with this rank; ValueError where it has another."""
+        """Return the shape with this rank; ValueError where it has another."""
         self.assert_has_rank(rank)
         return TensorShape([None] * rank) if self._unknown else self
 
     def merge_with(self, other: Any) -> TensorShape:
-        """Give what is known from both.
+        """Return what is known from both.
 
         Args:
             other: A shape, or what makes one.
@@ -143,7 +143,7 @@ class TensorShape(tuple[Any, ...]):
         )
 
     def concatenate(self, other: Any) -> TensorShape:
-        """Give this shape's sizes, then the other's."""
+        """Return this shape's sizes, then the other's."""
         other = TensorShape(other)
         if self._unknown or other._unknown:
             return TensorShape(None)
@@ -170,7 +170,7 @@ class TensorShape(tuple[Any, ...]):
         return TensorShape(other).concatenate(self)
 
     def __eq__(self, other: object) -> bool:
-        """Whether the sizes are the same, those that are not known among them.
+        """Return whether the sizes are the same, those that are not known among them.
 
         Args:
             other: A shape, or what makes one: a list, a tuple, a size, None.
@@ -301,7 +301,7 @@ class DimensionedShape(TensorShape):
         return None if self._unknown else list(self)
 
     def as_list(self) -> list[int | None]:
-        """Give the sizes as a list of plain ints and None."""
+        """Return the sizes as a list of plain ints and None."""
         return self._plain().as_list()
 
     def num_elements(self) -> int | None:
@@ -309,19 +309,19 @@ class DimensionedShape(TensorShape):
         return self._plain().num_elements()
 
     def is_fully_defined(self) -> bool:
-        """Whether every size is known."""
+        """Return whether every size is known."""
         return self._plain().is_fully_defined()
 
     def with_rank(self, rank: int) -> TensorShape:
-        """Give the shape with this rank; ValueError where it has another."""
+        """Return the shape with this rank; ValueError where it has another."""
         return DimensionedShape(super().with_rank(rank))
 
     def merge_with(self, other: Any) -> TensorShape:
-        """Give what is known from both, as :meth:`TensorShape.merge_with` does."""
+        """Return what is known from both, as :meth:`TensorShape.merge_with` does."""
         return DimensionedShape(self._plain().merge_with(other))
 
     def concatenate(self, other: Any) -> TensorShape:
-        """Give this shape's sizes, then the other's."""
+        """Return this shape's sizes, then the other's."""
         return DimensionedShape(self._plain().concatenate(other))
 
     def __iter__(self) -> Iterator[Any]:

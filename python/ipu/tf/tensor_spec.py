@@ -45,7 +45,8 @@ class TensorSpec:
         return cls(tensor.shape, tensor.dtype, name)
 
     def is_compatible_with(self, other: Any) -> bool:
-        """Whether ``other`` (a tensor or a spec) could be described by this one."""
+        """Return whether ``other`` (a tensor or a spec) could be described by this
+        one."""
         if self.dtype != other.dtype:
             return False
         if self.shape is None or other.shape is None:

@@ -86,7 +86,7 @@ def get_temp_dir() -> str:
 def is_gpu_available(
     cuda_only: bool = False, min_cuda_compute_capability: Any = None
 ) -> bool:
-    """Whether there is a GPU to use: never.
+    """Return whether there is a GPU to use: never.
 
     Example:
         >>> is_gpu_available()
@@ -109,7 +109,7 @@ is_built_with_gpu_support = is_built_with_rocm = is_built_with_cuda
 
 
 def is_built_with_xla() -> bool:
-    """Whether functions are compiled: always.
+    """Return whether functions are compiled: always.
 
     Example:
         >>> tf.test.is_built_with_xla()

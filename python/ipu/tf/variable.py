@@ -242,7 +242,7 @@ class Variable(_Operators):
                 before.detach()
 
     def _follow(self, device: Device) -> bool:
-        """Whether it is on the device, where it goes if its own is replaced."""
+        """Return whether it is on the device, where it goes if its own is replaced."""
         if self._home.core is not device.core and self._home.device.is_retired:
             self._move_to(device)
         return self._home.core is device.core
@@ -300,7 +300,7 @@ class Variable(_Operators):
         return self._type[1]
 
     def get_shape(self) -> TensorShape:
-        """Give the shape."""
+        """Return the shape."""
         return self._type[1]
 
     @property

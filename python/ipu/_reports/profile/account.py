@@ -100,14 +100,14 @@ class ProgramAccount(NamedTuple):
 
 
 def _inside(events: Array, begins: Array, ends: Array) -> Array:
-    """Which events lie in one of the windows, which are sorted and disjoint."""
+    """Return which events lie in one of the windows, which are sorted and disjoint."""
     window = np.searchsorted(begins, events["begin"], side="right") - 1
     is_in = (window >= 0) & (events["end"] <= ends[np.maximum(window, 0)])
     return np.asarray(is_in)
 
 
 def _covered(events: Array, begins: Array, ends: Array) -> float:
-    """How much of the windows the events cover; both sorted and disjoint."""
+    """Return how much of the windows the events cover; both sorted and disjoint."""
     if not len(begins):
         return 0.0
     sums = np.concatenate([[0], np.cumsum(ends - begins)])
@@ -164,7 +164,7 @@ class _Sums:
         return found
 
     def _kinds(self, events: Array) -> Array:
-        """What the time of each event counts as."""
+        """Return what the time of each event counts as."""
         places = zip(events["stream"].tolist(), events["at"].tolist(), strict=True)
         instructions = self.program.instructions
         names = [_QUEUES.get(instructions[at].kind, "kernels") for at in places]
@@ -192,7 +192,7 @@ class _Sums:
             self.calls[place] = self.calls.get(place, 0) + 1
 
     def thread(self, track: Track) -> ThreadTimes | None:
-        """The sums of one thread; None where it had no part in the program."""
+        """Return the sums of one thread; None where it had no part in the program."""
         instructions = self._mine(track, "instruction")
         jobs = self._mine(track, "job")
         tasks = self._mine(track, "tasks")
@@ -238,7 +238,7 @@ class _Sums:
         )
 
     def lines(self, name_of: Any) -> list[Line]:
-        """The sums of instructions that have a name in common."""
+        """Return the sums of instructions that have a name in common."""
         found: dict[str, list[Any]] = {}
         for place, ns in self.ns.items():
             one = self.program.instructions[place]
@@ -259,7 +259,7 @@ class _Sums:
 
 
 def is_product(instruction: Instruction) -> bool:
-    """Whether it is a product of matrices, or has one in it."""
+    """Return whether it is a product of matrices, or has one in it."""
     return "matmul" in instruction.op or "conv" in instruction.op
 
 

@@ -87,7 +87,7 @@ class Track(NamedTuple):
         return "main thread" if self.thread == os.getpid() else self.role
 
     def of(self, kind: str) -> Array:
-        """The events of a kind."""
+        """Return the events of a kind."""
         found: Array = self.events[self.events["kind"] == KINDS[kind]]
         return found
 

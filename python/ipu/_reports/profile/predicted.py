@@ -74,7 +74,7 @@ def _class_of(kind: str, op: str) -> str:
 
 
 def times(account: Account, steps: float) -> IpuTimes:
-    """Give what one of so many steps of a program takes."""
+    """Return what one of so many steps of a program takes."""
     ns = 1e9 / account.machine.clock / max(steps, 1.0)
     classes = dict.fromkeys(_CLASSES, 0.0)
     for step in account.steps:
@@ -92,7 +92,7 @@ def times(account: Account, steps: float) -> IpuTimes:
 
 
 def trace_events(account: Account, process: int, begin_us: float) -> Iterator[Any]:
-    """Give a run of a program by the IPUs' clock, as events of a trace: a track of
+    """Yield a run of a program by the IPUs' clock, as events of a trace: a track of
     steps for each IPU and, of a pipeline, one of passes.
 
     Args:

@@ -25,12 +25,12 @@ class Table(NamedTuple):
 
 
 def _in(size: float, ns: float) -> str:
-    """A time in a column, whose head has the unit of so many nanoseconds."""
+    """Return a time in a column, whose head has the unit of so many nanoseconds."""
     return f"{ns / size:,.{1 if size == 1e3 else 3}f}"
 
 
 def _unit(*ns: float) -> tuple[str, float]:
-    """The unit of a column; no finer than a microsecond."""
+    """Return the unit of a column; no finer than a microsecond."""
     return unit_of(max(*ns, 1e3))
 
 
@@ -83,7 +83,7 @@ def _threads(one: ProgramAccount) -> Table:
 
 
 def _side_by_side(one: ProgramAccount, ipu: IpuTimes) -> Table:
-    """What takes the time here, and what would there."""
+    """Return what takes the time here, and what would there."""
     products = sum(line.ns for line in one.ops if line.is_product)
     here = {
         "products": products,
@@ -154,7 +154,7 @@ def _lines(
 
 
 def _shortened(lines: Sequence[Line]) -> list[Line]:
-    """Places with paths from the current folder on."""
+    """Return places with paths from the current folder on."""
     return [line._replace(name=_short(line.name)) for line in lines]
 
 
@@ -165,7 +165,7 @@ def _short(place: str) -> str:
 def tables(
     one: ProgramAccount, top: int, peak: float | None = None
 ) -> tuple[str, list[Table]]:
-    """The headline with notes, and the tables, of one program.
+    """Return the headline with notes, and the tables, of one program.
 
     Args:
         one: Its sums.

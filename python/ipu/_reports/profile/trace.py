@@ -73,7 +73,7 @@ def trace_events(
 def _predicted(
     recording: Recording, program: Program, account: Account, process: int
 ) -> Iterator[_Event]:
-    """The first run by the clock of IPUs, from where it began here."""
+    """Yield the first run by the clock of IPUs, from where it began here."""
     begins = []
     for track in recording.tracks:
         runs = track.of("run")
@@ -150,7 +150,7 @@ def _of_thread(recording: Recording, track: Track, process: int) -> Iterator[_Ev
 
 
 def _of_ipus(recording: Recording, program: Program, process: int) -> Iterator[_Event]:
-    """Steps and instructions of a single IPU, or the actions of each."""
+    """Yield steps and instructions of a single IPU, or the actions of each."""
     has_actions = program.streams > 1
     kinds = ("step", "infeed_wait", "action" if has_actions else "instruction")
     seen: set[int] = set()

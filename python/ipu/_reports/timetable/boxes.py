@@ -58,7 +58,7 @@ class Window(NamedTuple):
 
     @classmethod
     def of(cls, time_steps: int, most: int) -> Window:
-        """All of them, or where they are more than ``most``, the ends."""
+        """Return all of them, or where they are more than ``most``, the ends."""
         if time_steps <= most:
             return cls(time_steps, 0, time_steps)
         return cls((most + 1) // 2, most // 2, time_steps)
@@ -75,7 +75,7 @@ class Window(NamedTuple):
 
 
 def boxes_of(schedule: _core.Schedule, window: Window) -> Iterator[Box]:
-    """What a schedule runs in the time steps of a window, IPU by IPU."""
+    """Yield what a schedule runs in the time steps of a window, IPU by IPU."""
     for ipu in range(schedule.ipu_count):
         actions: Any = schedule.actions(ipu)
         times = actions[:, 3]
@@ -87,7 +87,7 @@ def boxes_of(schedule: _core.Schedule, window: Window) -> Iterator[Box]:
 def lanes_of(
     schedule: _core.Schedule, recorded: bool = False
 ) -> dict[int, list[tuple[str, list[int]]]]:
-    """Per IPU its lanes, as (kinds, stages).
+    """Return per IPU its lanes, as (kinds, stages).
 
     One is enough where an IPU does one thing at a time. Else each stage has one for its
     forwards and, from the last stage on, one for its backwards; concurrent stages of
@@ -111,7 +111,8 @@ def lanes_of(
 
 
 def bands(schedule: _core.Schedule) -> list[tuple[str, int, int]]:
-    """The parts of a timetable, as (name, first time step, the one after the last).
+    """Return the parts of a timetable, as (name, first time step, the one after the
+    last).
 
     It is steady while every routine has begun and none has ended.
     """
@@ -143,7 +144,7 @@ def bands(schedule: _core.Schedule) -> list[tuple[str, int, int]]:
 
 
 def shortened(name: str) -> str:
-    """A stage's name for a table or legend: 40 characters at most."""
+    """Return a stage's name for a table or legend: 40 characters at most."""
     return name if len(name) <= 40 else name[:39] + "…"
 
 
@@ -156,7 +157,7 @@ _TONES = {"F": (0.83, 0.09), "B": (0.51, 0.13), "I": (0.51, 0.13), "W": (0.71, 0
 
 
 def _hex(lightness: float, chroma: float, hue: float) -> str:
-    """An sRGB colour of OKLCH (Ottosson, "A perceptual color space", 2020)."""
+    """Return an sRGB colour of OKLCH (Ottosson, "A perceptual color space", 2020)."""
     a = chroma * math.cos(math.radians(hue))
     b = chroma * math.sin(math.radians(hue))
     long = (lightness + 0.3963377774 * a + 0.2158037573 * b) ** 3

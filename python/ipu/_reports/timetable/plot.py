@@ -91,7 +91,7 @@ def draw(timetable: Timetable, axes: Any) -> Any:
 
 
 def _boxes(timetable: Timetable) -> tuple[list[Box], str, float]:
-    """All boxes, the axis' unit, and how much of theirs makes one of it."""
+    """Return all boxes, the axis' unit, and how much of theirs makes one of it."""
     if timetable._boxes:
         end = max(box.end for box in timetable._boxes)
         return timetable._boxes, *unit_of(end)

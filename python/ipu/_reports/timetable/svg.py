@@ -83,7 +83,7 @@ def document(timetable: Timetable) -> str:
 
 
 def embedded(timetable: Timetable) -> str:
-    """The picture in a page of HTML."""
+    """Return the picture in a page of HTML."""
     return f'<div style="overflow-x:auto">{_draw(timetable, "")}</div>'
 
 
@@ -160,7 +160,7 @@ def _of_record(timetable: Timetable) -> _Picture:
 
 
 def _unit_of(total: float, clock: float | None) -> tuple[str, float]:
-    """What the axis counts, and how many nanoseconds one of it has."""
+    """Return what the axis counts, and how many nanoseconds one of it has."""
     if clock is None:
         return unit_of(total)
     cycles = total * clock / 1e9
@@ -171,7 +171,7 @@ def _unit_of(total: float, clock: float | None) -> tuple[str, float]:
 
 
 def _round_step(least: float) -> float:
-    """The next of 1, 2, 5, 10, 20, ... from ``least`` on."""
+    """Return the next of 1, 2, 5, 10, 20, ... from ``least`` on."""
     size = 10.0 ** next(p for p in range(-9, 20) if 10.0 ** (p + 1) > least)
     return next(size * part for part in (1, 2, 5, 10) if size * part >= least)
 

@@ -152,7 +152,7 @@ class Timetable:
 
     @classmethod
     def parse(cls, text: str) -> Timetable:
-        """The timetable of a grid, as :attr:`grid` has it, or written by hand.
+        """Return the timetable of a grid, as :attr:`grid` has it, or written by hand.
 
         Args:
             text: The grid.
@@ -208,7 +208,7 @@ class Timetable:
         return 1 - busy / (span * len(set(self.ipus))) if span > 0 else 0.0
 
     def to_text(self, width: int = 80) -> str:
-        """What ``print`` shows.
+        """Return what ``print`` shows.
 
         Args:
             width: The number of columns; time steps in the middle that find no room are
@@ -257,7 +257,7 @@ class Timetable:
         return plot.draw(self, ax)
 
     def to_svg(self) -> str:
-        """The picture as an SVG file's text, for light and dark pages. A str."""
+        """Return the picture as an SVG file's text, for light and dark pages. A str."""
         from ipu._reports.timetable import svg
 
         return svg.document(self)
@@ -317,7 +317,7 @@ class Timetable:
         return as_text(rows, left=3).split("\n")
 
     def _recorded_boxes(self) -> list[Box]:
-        """What was recorded, from 0 nanoseconds on."""
+        """Return what was recorded, from 0 nanoseconds on."""
         assert self.recorded is not None
         origin = min((row[4] for row in self.recorded), default=0)
         found = []
@@ -381,7 +381,7 @@ def _mapping(
 
 
 def _own_ipus(named: list[Any]) -> list[int | list[int]]:
-    """The next free IPU for each stage."""
+    """Return the next free IPU for each stage."""
     found: list[int | list[int]] = []
     used = 0
     for own in named:

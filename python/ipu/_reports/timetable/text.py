@@ -11,7 +11,7 @@ _SHORT = {"ramp-up": "up", "ramp-down": "down"}
 
 
 def draw(schedule: _core.Schedule, width: int = 80) -> list[str]:
-    """The grid's lines: a row for each IPU, a column for each time step.
+    """Return the grid's lines: a row for each IPU, a column for each time step.
 
     Where forwards and backwards share time steps, an IPU has a row for each. Columns
     that find no room are left out in the middle.

@@ -16,7 +16,7 @@ __all__ = ["BufferDataset"]
 
 
 def BufferDataset(input_dataset: Any, buffer_size: int) -> Dataset:
-    """Give the elements of a data set in whole groups.
+    """Return the elements of a data set in whole groups.
 
     The elements are those of ``input_dataset``, but a last group of fewer than
     ``buffer_size`` is left out: so many are always there at once.

@@ -16,7 +16,7 @@ __all__ = ["Model", "Sequential", "checked_layers", "symbols"]
 
 
 def symbols(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of a functional model by name.
+    """Return the arguments of a functional model by name.
 
     Raises:
         TypeError: One is not known, or is given twice.
@@ -86,7 +86,7 @@ class Model(FirstGeneration):
 
 
 def checked_layers(layers: Any, replaced: bool) -> list[Layer]:
-    """The layers of a sequential model.
+    """Return the layers of a sequential model.
 
     Raises:
         ValueError: It is not a list of layers.

@@ -78,7 +78,7 @@ class PipelineOptions(NamedTuple):
 
     @classmethod
     def taken(cls, owner: str, *args: Any, **kwargs: Any) -> PipelineOptions:
-        """The options that a model of class ``owner`` was given.
+        """Return the options that a model of class ``owner`` was given.
 
         Raises:
             TypeError: One is missing or not known.
@@ -94,7 +94,7 @@ class PipelineOptions(NamedTuple):
         return options
 
     def for_pipeline(self) -> dict[str, Any]:
-        """What ``pipelining_ops.pipeline`` is told beside counts and stages."""
+        """Return what ``pipelining_ops.pipeline`` is told beside counts and stages."""
         return {
             name: value
             for name, value in self._asdict().items()
@@ -130,8 +130,8 @@ class _Pipelined(FirstGeneration):
         return PipelinedSteps(self, mode, self._accumulated, sums, options)
 
     def pipeline_schedule(self, training: bool = True) -> Timetable:
-        """Give the timetable of a step; in evaluation and prediction it counts as many
-        mini-batches.
+        """Return the timetable of a step; in evaluation and prediction it counts as
+        many mini-batches.
 
         Args:
             training: Whether it is that of ``fit``.
@@ -174,7 +174,7 @@ class PipelineModel(_Pipelined):
         self._init_pipeline(self._checked_stages(), options)
 
     def _checked_stages(self) -> list[int]:
-        """The stages of the layers, in the order in which these run."""
+        """Return the stages of the layers, in the order in which these run."""
         stages: list[int] = []
         for place, unit in enumerate(self._stage_units()):
             stage, name = unit.layer._pipeline_stage, unit.layer.name

@@ -16,7 +16,7 @@ _REPLACED = ("Dropout", "Embedding", "GRU", "LSTM", "LayerNormalization")
 
 
 def of(layer: Layer) -> Layer:
-    """The IPU's layer in the place of a layer of Keras, with its weights.
+    """Return the IPU's layer in the place of a layer of Keras, with its weights.
 
     Args:
         layer: Any layer; one without a counterpart is given back.
@@ -56,7 +56,7 @@ class IPULayerReplacer:
     """
 
     def __call__(self, layer_instance: Layer) -> Layer:
-        """Give the layer that stands for one of Keras; see :func:`of`."""
+        """Return the layer that stands for one of Keras; see :func:`of`."""
         return of(layer_instance)
 
 

@@ -37,7 +37,7 @@ _OF_RUNS = ("callbacks", "verbose", "prefetch_depth", "epochs", "initial_epoch")
 
 
 def checked_count(name: str, value: Any) -> int:
-    """An argument that counts mini-batches.
+    """Return an argument that counts mini-batches.
 
     Raises:
         ValueError: It is not a positive integer.
@@ -337,7 +337,7 @@ class FirstGeneration(Functional):
         return self._returned(arrays)
 
     def _returned(self, arrays: list[Any]) -> Any:
-        """What ``predict`` returns, of the rows of each output."""
+        """Return what ``predict`` returns, of the rows of each output."""
         flat = [a[:, 0] if a.ndim == 2 and a.shape[1] == 1 else a for a in arrays]
         return flat[0] if len(flat) == 1 else tuple(flat)
 
@@ -378,7 +378,7 @@ class FirstGeneration(Functional):
                 variable._move_to(device)
 
     def _steps(self, mode: str, extra: dict[str, Any]) -> Steps:
-        """What a call of the device does with mini-batches."""
+        """Return what a call of the device does with mini-batches."""
         del extra
         step = self._device_step(mode)
         if mode != "train" or self._accumulated == 1:

@@ -137,7 +137,7 @@ def _execute(
 
 
 def _results(outputs: Nest, replicas: int) -> dict[str, Any]:
-    """The mean of the mini-batches' losses, and the last values of the rest.
+    """Return the mean of the mini-batches' losses, and the last values of the rest.
 
     They are NumPy's numbers: float64 the loss, what the device gave the rest.
     """

@@ -106,7 +106,7 @@ def plan_steps(
 
 
 def _positive(name: str, value: Any) -> int | None:
-    """A number of steps, which programs also give as a quotient such as 12.0."""
+    """Return a number of steps, which programs also give as a quotient such as 12.0."""
     if value is None:
         return None
     is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)

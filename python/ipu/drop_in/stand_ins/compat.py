@@ -31,7 +31,7 @@ def as_bytes(bytes_or_text: Any, encoding: str = "utf-8") -> bytes:
 
 
 def as_text(bytes_or_text: Any, encoding: str = "utf-8") -> str:
-    """Bytes as text; text as it is.
+    """Return bytes as text; text as it is.
 
     Args:
         bytes_or_text: A str, bytes or bytearray.
@@ -55,7 +55,7 @@ as_str = as_text
 
 
 def as_str_any(value: Any, encoding: str = "utf-8") -> str:
-    """Bytes decoded, anything else by ``str``.
+    """Return bytes decoded, anything else by ``str``.
 
     Example:
         >>> as_str_any(3)
@@ -65,12 +65,12 @@ def as_str_any(value: Any, encoding: str = "utf-8") -> str:
 
 
 def path_to_str(path: Any) -> Any:
-    """A path object as text; anything else as it is."""
+    """Return a path object as text; anything else as it is."""
     return os.fspath(path) if hasattr(path, "__fspath__") else path
 
 
 def forward_compatible(year: int, month: int, day: int) -> bool:
-    """Whether consumers of that date's programs are expected: always."""
+    """Return whether consumers of that date's programs are expected: always."""
     del year, month, day
     return True
 

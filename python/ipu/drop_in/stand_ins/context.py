@@ -13,7 +13,8 @@ from ipu._text.refusals import refuse_call
 
 
 def executing_eagerly() -> bool:
-    """Whether ops run at once: everywhere but in a function that is being traced."""
+    """Return whether ops run at once: everywhere but in a function that is being
+    traced."""
     return _core.open_trace() is None
 
 
@@ -29,7 +30,7 @@ def graph_mode() -> Any:
 
 
 def num_gpus() -> int:
-    """How many GPUs are used: none."""
+    """Return the number of GPUs in use: none."""
     return 0
 
 
@@ -50,7 +51,7 @@ def set_global_seed(seed: int | None) -> None:
 
 
 def device(name: str) -> Any:
-    """A place for ops, as ``tf.device``."""
+    """Return a place for ops, as ``tf.device``."""
     from ipu._device.placement import device as tf_device
 
     return tf_device(name)
@@ -71,7 +72,7 @@ class Context:
         """As the function of that name."""
 
     def devices(self) -> list[str]:
-        """The names of the devices."""
+        """Return the names of the devices."""
         from ipu._device import devices as _devices
 
         layout = _devices.current_layout()
@@ -84,7 +85,7 @@ _context = Context()
 
 
 def context() -> Context:
-    """The one context."""
+    """Return the one context."""
     return _context
 
 

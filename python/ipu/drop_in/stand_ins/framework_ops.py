@@ -12,12 +12,12 @@ from ipu.tf.variable import Variable
 
 
 def is_tensor(x: Any) -> bool:
-    """Whether ``x`` is a tensor or a variable."""
+    """Return whether ``x`` is a tensor or a variable."""
     return isinstance(x, (Tensor, Variable))
 
 
 def constant_value(tensor: Any, partial: bool = False) -> Any:
-    """The value as an array where it is known now, else None."""
+    """Return the value as an array where it is known now, else None."""
     del partial
     if isinstance(tensor, Tensor):
         return None if tensor.is_symbolic else tensor.numpy()
@@ -25,7 +25,7 @@ def constant_value(tensor: Any, partial: bool = False) -> Any:
 
 
 def inside_function() -> bool:
-    """Whether a function is being traced."""
+    """Return whether a function is being traced."""
     return _core.open_trace() is not None
 
 

@@ -38,7 +38,7 @@ class NamedObject:
 
 
 def combine(**kwargs: Any) -> list[dict[str, Any]]:
-    """All combinations of lists of values.
+    """Return all combinations of lists of values.
 
     Args:
         **kwargs: A list of values, or one value, for each argument.
@@ -54,7 +54,7 @@ def combine(**kwargs: Any) -> list[dict[str, Any]]:
 
 
 def times(*combined: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """All combinations of lists of combinations.
+    """Return all combinations of lists of combinations.
 
     Example:
         >>> times(combine(a=[1, 2]), combine(b=3))
@@ -72,19 +72,19 @@ def times(*combined: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def keras_mode_combinations(
     mode: Any = None, run_eagerly: Any = None
 ) -> list[dict[str, Any]]:
-    """The modes that Keras tests run in: compiled functions, eagerly traced."""
+    """Return the modes that Keras tests run in: compiled functions, eagerly traced."""
     del run_eagerly
     modes = ["eager"] if mode is None else list(mode)
     return combine(mode=[m for m in modes if m == "eager"], run_eagerly=False)
 
 
 def keras_model_type_combinations() -> list[dict[str, Any]]:
-    """The kinds of models."""
+    """Return the kinds of models."""
     return combine(model_type=["sequential", "functional", "subclass"])
 
 
 def keras_tensor_combinations() -> list[dict[str, Any]]:
-    """The one kind of symbolic tensors."""
+    """Return the one kind of symbolic tensors."""
     return combine(use_keras_tensors=["True"])
 
 

@@ -24,7 +24,8 @@ _HERE = "keras.testing_utils"
 
 
 def enable_v2_dtype_behavior(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """A decorator without effect: layers cast to their dtype, as in TensorFlow 2."""
+    """Return a decorator without effect: layers cast to their dtype, as in
+    TensorFlow 2."""
     return fn
 
 
@@ -34,14 +35,14 @@ disable_v2_dtype_behavior = enable_v2_dtype_behavior
 def for_all_test_methods(
     decorator: Callable[..., Any], *args: Any, **kwargs: Any
 ) -> Callable[[Any], Any]:
-    """A decorator for classes that decorates each of their tests."""
+    """Return a decorator for classes that decorates each of their tests."""
     from ipu.drop_in.stand_ins import test_util
 
     return test_util.for_all_test_methods(decorator, *args, **kwargs)
 
 
 def should_run_eagerly() -> bool:
-    """What a test should pass as ``run_eagerly`` to ``compile``: False."""
+    """Return what a test should pass as ``run_eagerly`` to ``compile``: False."""
     return here.tests_run_eagerly
 
 
@@ -51,7 +52,7 @@ def run_eagerly_scope(value: bool) -> contextlib.AbstractContextManager[None]:
 
 
 def get_model_type() -> str:
-    """Which kind of model a test should make."""
+    """Return which kind of model a test should make."""
     if here.test_model_type is None:
         raise ValueError(
             "There is no current model type. Decorate the test with "
@@ -101,7 +102,7 @@ def get_test_data(
 
 
 def generate_combinations_with_testcase_name(**kwargs: Any) -> list[dict[str, Any]]:
-    """All combinations of lists of values, each with a ``testcase_name``.
+    """Return all combinations of lists of values, each with a ``testcase_name``.
 
     Args:
         **kwargs: A list of values, or one value, for each argument of the test.
@@ -165,25 +166,26 @@ class SmallSubclassMLP(keras.Model):
 def get_small_sequential_mlp(
     num_hidden: int, num_classes: int, input_dim: int | None = None
 ) -> Any:
-    """Two dense layers as a ``Sequential``; built where ``input_dim`` is given."""
+    """Return two dense layers as a ``Sequential``; built where ``input_dim`` is
+    given."""
     first = {} if input_dim is None else {"input_shape": (input_dim,)}
     return keras.Sequential(_mlp_layers(num_hidden, num_classes, **first))
 
 
 def get_small_functional_mlp(num_hidden: int, num_classes: int, input_dim: int) -> Any:
-    """Two dense layers as a functional model."""
+    """Return two dense layers as a functional model."""
     inputs = keras.Input(shape=(input_dim,))
     layers = _mlp_layers(num_hidden, num_classes)
     return keras.Model(inputs, _run_layers(inputs, layers))
 
 
 def get_small_subclass_mlp(num_hidden: int, num_classes: int) -> SmallSubclassMLP:
-    """Two dense layers as a subclass of ``Model``."""
+    """Return two dense layers as a subclass of ``Model``."""
     return SmallSubclassMLP(num_hidden, num_classes)
 
 
 def get_small_mlp(num_hidden: int, num_classes: int, input_dim: int) -> Any:
-    """Two dense layers, as the current model type says."""
+    """Return two dense layers, as the current model type says."""
     kind = get_model_type()
     if kind.startswith("subclass"):
         return get_small_subclass_mlp(num_hidden, num_classes)
@@ -212,7 +214,7 @@ def get_model_from_layers(
     input_sparse: bool | None = None,
     model_type: str | None = None,
 ) -> Any:
-    """A model of layers one after the other, as the current model type says."""
+    """Return a model of layers one after the other, as the current model type says."""
     if input_ragged or input_sparse:
         refuse(f"{_HERE}.get_model_from_layers with ragged or sparse input")
     kind = model_type or get_model_type()
@@ -261,7 +263,7 @@ def get_multi_io_model(
     shared_input_branch: list[Any] | None = None,
     shared_output_branch: list[Any] | None = None,
 ) -> Any:
-    """A model of two branches, as the current model type says."""
+    """Return a model of two branches, as the current model type says."""
     kind = get_model_type()
     if kind.startswith("subclass"):
         branches = [branch_a, branch_b]
@@ -282,7 +284,7 @@ def get_multi_io_model(
 
 
 def get_v2_optimizer(name: str, **kwargs: Any) -> Any:
-    """An optimizer by name, with arguments."""
+    """Return an optimizer by name, with arguments."""
     found = {key.lower(): key for key in dir(keras.optimizers)}
     return getattr(keras.optimizers, found[name.lower()])(**kwargs)
 

@@ -35,12 +35,13 @@ move_variable_initialization_to_cpu = utils.move_variable_initialization_to_cpu
 
 
 def get_ci_num_ipus() -> int:
-    """How many IPUs of hardware the environment variable TF_IPU_COUNT promises."""
+    """Return how many IPUs of hardware the environment variable TF_IPU_COUNT
+    promises."""
     return int(os.getenv("TF_IPU_COUNT", "0"))
 
 
 def has_ci_ipus() -> bool:
-    """Whether there is hardware."""
+    """Return whether there is hardware."""
     return get_ci_num_ipus() > 0
 
 
@@ -61,7 +62,7 @@ def test_uses_ipus(
     allow_ipu_model: bool = False,
     func: Callable[..., Any] | None = None,
 ) -> Any:
-    """A decorator for a test that needs so many IPUs."""
+    """Return a decorator for a test that needs so many IPUs."""
     del allow_ipu_model
 
     def decorator(test: Callable[..., Any]) -> Callable[..., Any]:
@@ -88,7 +89,7 @@ test_may_use_ipus_or_model.__test__ = False  # type: ignore[attr-defined]
 
 
 def skip_on_hw(func: Callable[..., Any]) -> Callable[..., Any]:
-    """A decorator for a test that is not for hardware: it runs here."""
+    """Return a decorator for a test that is not for hardware: it runs here."""
 
     @functools.wraps(func)
     def checked(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -110,7 +111,8 @@ def add_hw_ci_connection_options(opts: Any) -> Any:
 def compute_device_count(
     pipelining: bool = False, sharded: bool = False, replicated: bool = False
 ) -> int:
-    """How many IPUs a test of such a program takes; 0 for one that needs no more."""
+    """Return how many IPUs a test of such a program takes; 0 for one that needs no
+    more."""
     copies = 2 if replicated else 1
     if sharded:
         return 2 * copies
@@ -120,7 +122,7 @@ def compute_device_count(
 
 
 def ipu_session(*args: Any, **kwargs: Any) -> Session:
-    """A session on the graph in force."""
+    """Return a session on the graph in force."""
     del args, kwargs
     return Session()
 
@@ -131,7 +133,7 @@ def ipu_session(*args: Any, **kwargs: Any) -> Session:
 def items_matching_at_least_one_pattern(
     items: Iterable[str], patterns: Iterable[str]
 ) -> list[str]:
-    """The items that start with one of the patterns."""
+    """Return the items that start with one of the patterns."""
     starts = [f"{pattern}*" for pattern in patterns]
     return [i for i in items if any(fnmatch.fnmatch(i, start) for start in starts)]
 
@@ -142,7 +144,7 @@ names_in_blacklist = items_matching_at_least_one_pattern
 def missing_names_in_whitelist_entries(
     names: Iterable[str], whitelist: Iterable[str]
 ) -> list[str]:
-    """The names in which no entry of the list is found."""
+    """Return the names in which no entry of the list is found."""
     entries = [f"*{entry}*" for entry in whitelist]
     return [
         name
@@ -154,14 +156,14 @@ def missing_names_in_whitelist_entries(
 def missing_whitelist_entries_in_names(
     names: Iterable[str], whitelist: Iterable[str]
 ) -> list[str]:
-    """The entries of the list, as patterns, that are found in no name."""
+    """Return the entries of the list, as patterns, that are found in no name."""
     known = list(names)
     entries = [f"*{entry}*" for entry in whitelist]
     return [e for e in entries if not any(fnmatch.fnmatch(name, e) for name in known)]
 
 
 def count_matches_in_list(input_list: Iterable[str], to_match: str) -> int:
-    """How many items match a pattern."""
+    """Return how many items match a pattern."""
     return sum(fnmatch.fnmatch(item, to_match) for item in input_list)
 
 
@@ -171,7 +173,7 @@ def count_matches_in_list(input_list: Iterable[str], to_match: str) -> int:
 def create_multi_increasing_dataset(
     value: int, shapes: Any = None, dtypes: Any = None, repeat: bool = True
 ) -> Any:
-    """A data set whose element n holds tensors that are n everywhere."""
+    """Return a data set whose element n holds tensors that are n everywhere."""
     from ipu import tf
 
     shapes = shapes or [[1, 32, 32, 4], [1, 8]]
@@ -244,11 +246,11 @@ class ReportHelper:
             ] = str(max_executions)
 
     def find_reports(self) -> list[str]:
-        """The files, the oldest first."""
+        """Return the files, the oldest first."""
         return sorted(glob.glob(f"{self._folder}/tf_report__*/profile.json"))
 
     def find_report(self) -> str:
-        """The only file."""
+        """Return the only file."""
         self.assert_num_reports(1)
         return self.find_reports()[0]
 
@@ -292,7 +294,7 @@ class ReportJSON:
         event_trace.take()
 
     def parse_log(self, *args: Any, **kwargs: Any) -> dict[int, int]:
-        """How many events of each type there are."""
+        """Return how many events of each type there are."""
         del args, kwargs
         events = event_trace.take()
         return dict(Counter(event_trace.extract_all_types_from_event_trace(events)))

@@ -12,7 +12,7 @@ FIRST_VERSION = "1.15.5"
 
 
 def executing_eagerly_outside_functions() -> bool:
-    """Whether code outside of functions runs at once: always.
+    """Return whether code outside of functions runs at once: always.
 
     Example:
         >>> executing_eagerly_outside_functions()
@@ -22,7 +22,7 @@ def executing_eagerly_outside_functions() -> bool:
 
 
 def get_logger() -> logging.Logger:
-    """The logger that programs for TensorFlow configure.
+    """Return the logger that programs for TensorFlow configure.
 
     Example:
         >>> get_logger().name

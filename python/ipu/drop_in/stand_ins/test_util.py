@@ -34,7 +34,7 @@ _GPU = "there is no GPU"
 
 
 def _skipping(reason: str) -> Callable[..., Any]:
-    """A decorator that skips; also as ``@decorator(...)`` with arguments."""
+    """Return a decorator that skips; also as ``@decorator(...)`` with arguments."""
 
     def decorator(func: Any = None, *args: Any, **kwargs: Any) -> Any:
         del args, kwargs
@@ -46,7 +46,7 @@ def _skipping(reason: str) -> Callable[..., Any]:
 
 
 def _unchanged(*arguments: Any, **options: Any) -> Any:
-    """A decorator that changes nothing; also as ``@decorator(...)``."""
+    """Return a decorator that changes nothing; also as ``@decorator(...)``."""
     del options
     if len(arguments) == 1 and callable(arguments[0]):
         return arguments[0]
@@ -116,7 +116,7 @@ def skip_if(condition: Any) -> Callable[..., Any]:
 def for_all_test_methods(
     decorator: Callable[..., Any], *args: Any, **kwargs: Any
 ) -> Callable[[Any], Any]:
-    """A decorator for classes that decorates each of their tests."""
+    """Return a decorator for classes that decorates each of their tests."""
 
     def decorate(cls: Any) -> Any:
         for name, value in list(vars(cls).items()):
@@ -128,7 +128,7 @@ def for_all_test_methods(
 
 
 def is_xla_enabled() -> bool:
-    """Whether TensorFlow's own compiler is switched on: no."""
+    """Return whether TensorFlow's own compiler is switched on: no."""
     return False
 
 

@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 def tf_export(*names: str, **options: Any) -> Callable[[T], T]:
-    """A decorator without effect."""
+    """Return a decorator without effect."""
     del names, options
     return lambda decorated: decorated
 
@@ -27,7 +27,7 @@ keras_export = tf_export
 
 
 def deprecated(*words: Any, **options: Any) -> Callable[[T], T]:
-    """A decorator without effect."""
+    """Return a decorator without effect."""
     del words, options
     return lambda decorated: decorated
 

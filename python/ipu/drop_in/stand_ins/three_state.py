@@ -28,7 +28,7 @@ class ThreeState:
 
     @staticmethod
     def Name(number: int) -> str:
-        """The name of a state.
+        """Return the name of a state.
 
         Raises:
             ValueError: There is no such state.
@@ -41,7 +41,7 @@ class ThreeState:
 
     @staticmethod
     def Value(name: str) -> int:
-        """The number of a state.
+        """Return the number of a state.
 
         Raises:
             ValueError: There is no such state.
@@ -56,12 +56,12 @@ class ThreeState:
 
     @staticmethod
     def keys() -> list[str]:
-        """The names."""
+        """Return the names."""
         return list(_State.__members__)
 
     @staticmethod
     def values() -> list[int]:
-        """The numbers."""
+        """Return the numbers."""
         return [int(state) for state in _State]
 
 

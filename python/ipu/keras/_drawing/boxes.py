@@ -123,7 +123,7 @@ def _lines(layer: Any, graph: Any, shown: Shown) -> list[str]:
 
 
 def _joined(nodes: Sequence[Any], what: str) -> str:
-    """The shapes of all calls; those of an input are what it gives."""
+    """Return the shapes of all calls; those of an input are what it gives."""
     texts = [
         str(node.output_shapes if node.is_input else getattr(node, what))
         for node in nodes

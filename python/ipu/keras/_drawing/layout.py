@@ -135,7 +135,7 @@ def _all_of(boxes: Sequence[Box]) -> list[Box]:
 def _rows(
     boxes: Sequence[Box], across: bool
 ) -> tuple[list[list[_Spot]], list[list[_Spot]]]:
-    """The rows from the first to the last, and the spots of each line."""
+    """Return the rows from the first to the last, and the spots of each line."""
     spots: dict[int, _Spot] = {}
     rows: list[list[_Spot]] = []
     edges: list[tuple[Box, Box]] = []
@@ -179,7 +179,7 @@ def _arrange(rows: list[list[_Spot]]) -> None:
 
 
 def _wanted(spot: _Spot, downwards: bool) -> float:
-    """The middle of its neighbours."""
+    """Return the middle of its neighbours."""
     near = spot.above if downwards else spot.below
     if not near:
         return spot.middle

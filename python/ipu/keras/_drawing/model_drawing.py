@@ -41,16 +41,16 @@ class ModelDrawing:
         return self._direction in ("LR", "RL")
 
     def to_string(self) -> str:
-        """Give the graph in Graphviz's language."""
+        """Return the graph in Graphviz's language."""
         boxes = self._drawing.boxes
         return as_dot(boxes, self._direction, self._dpi, self._name)
 
     def to_svg(self) -> str:
-        """Give the picture as a file of SVG."""
+        """Return the picture as a file of SVG."""
         return as_svg(self._drawing, self._across, is_file=True)
 
     def create(self, prog: Any = None, format: str = "svg") -> bytes:
-        """Give the picture as the bytes of a file.
+        """Return the picture as the bytes of a file.
 
         Args:
             prog: Accepted: no program is called.

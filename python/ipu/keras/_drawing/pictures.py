@@ -24,8 +24,8 @@ def _every(boxes: Sequence[Box]) -> Iterator[Box]:
 
 
 def _curves(line: Sequence[Point], across: bool) -> Iterator[tuple[Point, ...]]:
-    """The two handles and the end of each part of a line: it leaves and arrives in the
-    direction of the flow."""
+    """Yield the two handles and the end of each part of a line: it leaves and arrives
+    in the direction of the flow."""
     for begin, end in itertools.pairwise(line):
         if across:
             middle = (begin.x + end.x) / 2
@@ -36,7 +36,7 @@ def _curves(line: Sequence[Point], across: bool) -> Iterator[tuple[Point, ...]]:
 
 
 def _arrow(line: Sequence[Point], across: bool) -> list[Point]:
-    """The corners of a line's head."""
+    """Return the corners of a line's head."""
     tip, before = line[-1], line[-2]
     if across:
         back = math.copysign(_ARROW, before.x - tip.x)

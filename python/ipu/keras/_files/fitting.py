@@ -30,7 +30,7 @@ WHOLE = Rule()
 
 
 def misfit(path: str, model_name: str, lines: Sequence[str]) -> ValueError:
-    """The error for a file of another architecture, with what differs."""
+    """Return the error for a file of another architecture, with what differs."""
     return ValueError(
         f"The file {path!r} does not fit model {model_name!r}, nothing was loaded:\n"
         f"{_listed(lines)}"

@@ -58,7 +58,7 @@ def save_model(
 
 
 def _whole_names(given: Any) -> Any:
-    """Losses without short names, which Keras 3 does not find in such files."""
+    """Return losses without short names, which Keras 3 does not find in such files."""
     if isinstance(given, list):
         return [_whole_names(item) for item in given]
     if isinstance(given, str):

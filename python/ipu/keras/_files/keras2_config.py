@@ -32,7 +32,7 @@ _NEWER: dict[str, dict[str, Any]] = {
 
 
 def without_newer(value: Any) -> Any:
-    """Give configurations without arguments of later versions that say nothing."""
+    """Return configurations without arguments of later versions that say nothing."""
     if isinstance(value, list):
         return [without_newer(item) for item in value]
     if not isinstance(value, Mapping):
@@ -47,7 +47,7 @@ def without_newer(value: Any) -> Any:
 
 
 def of_model(described: dict[str, Any]) -> dict[str, Any]:
-    """Give a model's configuration in the form of Keras 2."""
+    """Return a model's configuration in the form of Keras 2."""
     if described["class_name"] not in ("Functional", "Sequential"):
         return described
     config = dict(described["config"])

@@ -143,8 +143,8 @@ def _by_names(values: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, 
 
 
 def _is_beside(key: str) -> bool:
-    """Whether a variable is none of a layer: an optimizer's, or one of a seed where
-    layers here have none."""
+    """Return whether a variable is none of a layer: an optimizer's, or one of a seed
+    where layers here have none."""
     of_optimizer = key.startswith((_OPTIMIZER, _MORE_OF_OPTIMIZER))
     return of_optimizer or "seed_generator/" in key
 
@@ -280,7 +280,7 @@ def read_model(path: str) -> tuple[dict[str, Any], Any, Any]:
 
 
 def _numbered(arrays: dict[str, Array], place: str) -> list[Array]:
-    """The arrays of a list of variables."""
+    """Return the arrays of a list of variables."""
     count = sum(key.startswith(place) for key in arrays)
     return [arrays[f"{place}{n}"] for n in range(count)]
 

@@ -117,8 +117,9 @@ def of_training(told: dict[str, Any] | None) -> dict[str, Any] | None:
 
 
 def _shapes_of(model: Any) -> dict[str, Any]:
-    """Shapes and dtypes of the results of a functional model's layers, by the name of
-    the layer, the call and the place; those of the models in it by their names."""
+    """Return shapes and dtypes of the results of a functional model's layers, by the
+    name of the layer, the call and the place; those of the models in it by their names.
+    """
     if not hasattr(model, "_graph"):
         return {}
     found: dict[str, Any] = {}
@@ -237,7 +238,7 @@ def _layer(name: str, config: dict[str, Any]) -> dict[str, Any]:
 def _without(
     name: str, config: dict[str, Any], known: Mapping[str, tuple[Any, ...] | None]
 ) -> dict[str, Any]:
-    """A configuration without what the other side does not know."""
+    """Return a configuration without what the other side does not know."""
     kept = {}
     for key, item in config.items():
         if key not in known:
@@ -288,7 +289,7 @@ def _model(
 
 
 def _operation(entry: dict[str, Any], shapes: Mapping[str, Any]) -> dict[str, Any]:
-    """A function that the model calls: an operation of Keras 3."""
+    """Return a function that the model calls: an operation of Keras 3."""
     (call,) = entry["inbound_nodes"]
     function, name = entry["config"]["function"], entry["name"]
     made, args = keras3_ops.of_call(
@@ -305,7 +306,7 @@ def _operation(entry: dict[str, Any], shapes: Mapping[str, Any]) -> dict[str, An
 
 
 def _infer_shapes(config: dict[str, Any]) -> dict[str, Any]:
-    """The shapes of a nested model's tensors: it is made, and asked."""
+    """Return the shapes of a nested model's tensors: it is made, and asked."""
     from ipu.keras.engine.functional import Functional
 
     return _shapes_of(Functional.from_config(config))

@@ -34,7 +34,7 @@ class _Row(NamedTuple):
 
 
 def _row(text: str) -> _Row:
-    """A row written as ``function module.Operation call,... there=here,...``."""
+    """Return a row written as ``function module.Operation call,... there=here,...``."""
     function, place, call, *own = text.split()
     module, _, operation = place.partition(".")
     pairs = (pair.partition("=") for pair in ",".join(own).split(",") if pair)
@@ -241,7 +241,7 @@ def of_call(
 def _bound(
     row: _Row, args: list[Any], kwargs: Mapping[str, Any]
 ) -> dict[str, tuple[Any, Any]]:
-    """The arguments of a call by name, each with the default."""
+    """Return the arguments of a call by name, each with the default."""
     if row.function.startswith("operator."):
         names = dict(zip(row.call, args, strict=True))
         return {key: (value, None) for key, value in names.items()}
@@ -257,12 +257,12 @@ def _bound(
 
 
 def is_operation(described: Mapping[str, Any]) -> bool:
-    """Whether something that Keras 3 describes is an operation, and no layer."""
+    """Return whether something that Keras 3 describes is an operation, and no layer."""
     return str(described.get("module")).startswith("keras.src.ops.")
 
 
 def _unknown(row: _Row, config: Mapping[str, Any]) -> dict[str, Any]:
-    """What is said of an operation and has no place in a row."""
+    """Return what is said of an operation and has no place in a row."""
     return {
         key: value
         for key, value in config.items()
@@ -286,7 +286,7 @@ def _row_of(described: Mapping[str, Any], path: str) -> _Row:
 
 
 def operation_from(described: Mapping[str, Any], path: str) -> dict[str, Any]:
-    """Give our layer for an operation, with its calls."""
+    """Return our layer for an operation, with its calls."""
     row = _row_of(described, path)
     config = described["config"]
     for key, value in _unknown(row, config).items():
@@ -314,7 +314,7 @@ def _is_tensor(value: Any) -> bool:
 
 
 def _arguments(row: _Row, args: list[Any], kwargs: Mapping[str, Any]) -> list[Any]:
-    """The arguments of a call of an operation in order."""
+    """Return the arguments of a call of an operation in order."""
     places = {"x1": 0, "x2": 1, "condition": 0, "key": 1}
     given = list(args)
     for key, value in kwargs.items():

@@ -62,7 +62,7 @@ _OF_OPTIMIZERS = frozenset(
 
 
 def model_from(config: dict[str, Any], path: str) -> dict[str, Any]:
-    """Give the configuration of a model of Keras 3 in our form."""
+    """Return the configuration of a model of Keras 3 in our form."""
     described: dict[str, Any] = _ours(config, path)
     return described
 
@@ -119,7 +119,7 @@ def _ours(value: Any, path: str) -> Any:
 
 
 def _own_class(value: Mapping[str, Any], name: str) -> Any:
-    """A class that the program has, where the file says its module; nothing is
+    """Return a class that the program has, where the file says its module; nothing is
     imported for a file."""
     module = str(value.get("module"))
     if module.partition(".")[0] in ("keras", "builtins", "ipu"):
@@ -194,8 +194,8 @@ def _our_object(name: str, config: Mapping[str, Any], path: str) -> dict[str, An
 
 
 def has_other_formula(config: Mapping[str, Any]) -> bool:
-    """Whether an activation of a layer has one name and two formulas, of which the user
-    has chosen none."""
+    """Return whether an activation of a layer has one name and two formulas, of which
+    the user has chosen none."""
     name = "hard_sigmoid"
     names = (item for key, item in config.items() if key.endswith("activation"))
     is_named = any(isinstance(item, str) and item == name for item in names)

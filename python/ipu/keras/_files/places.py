@@ -33,7 +33,7 @@ _OF_SAVE_FORMAT = {
 def format_of(
     filepath: str | os.PathLike[str], save_format: str | None = None
 ) -> tuple[str, Format]:
-    """Give the whole path, and the format that its suffix stands for.
+    """Return the whole path, and the format that its suffix stands for.
 
     Args:
         filepath: What the user gave; ``.safetensors`` is added where there is no
@@ -110,7 +110,7 @@ def check_free(path: str, overwrite: bool) -> None:
 
 
 def sniff(path: str, kind: Format) -> Format:
-    """The format of a file that is there, by its first bytes."""
+    """Return the format of a file that is there, by its first bytes."""
     with open(path, "rb") as file:
         start = file.read(8)
     if start.startswith(b"PK\x03\x04"):
@@ -132,7 +132,7 @@ def sniff(path: str, kind: Format) -> Format:
 
 
 def h5py(path: str) -> Any:
-    """Give the module."""
+    """Return the module."""
     try:
         import h5py as module
     except ImportError:
@@ -150,7 +150,7 @@ def write(path: str, content: bytes) -> None:
 
 @contextlib.contextmanager
 def written_beside(path: str) -> Iterator[str]:
-    """Give a path beside ``path`` to write to; it takes its place when all went well.
+    """Yield a path beside ``path`` to write to; it takes its place when all went well.
 
     Nothing is left behind after an error.
     """

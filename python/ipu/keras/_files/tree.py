@@ -74,7 +74,7 @@ class Group(NamedTuple):
         return _joined(self.path, "vars")
 
     def has(self, method: str) -> bool:
-        """Whether the user's class of the layer has a method for its files."""
+        """Return whether the user's class of the layer has a method for its files."""
         from ipu.keras.engine.base_layer import Layer
 
         own = getattr(type(self.layer), method, None)
@@ -89,7 +89,7 @@ def groups_of(model: Any) -> list[Group]:
 
 
 def variables_of(model: Any) -> dict[str, Any]:
-    """The variables of a model by their paths."""
+    """Return the variables of a model by their paths."""
     return {
         f"{group.place}/{n}": variable
         for group in groups_of(model)
@@ -99,14 +99,14 @@ def variables_of(model: Any) -> dict[str, Any]:
 
 
 def own_variables(layer: Any) -> list[Any]:
-    """Give a layer's own variables in the order of Keras 3."""
+    """Return a layer's own variables in the order of Keras 3."""
     seeds = _seed_generators(layer)
     own = left_out(layer._own_variables(), [one.state for one in seeds.values()])
     return [v for v in own if v.trainable] + [v for v in own if not v.trainable]
 
 
 def optimizer_variables(optimizer: Any, trained: Iterable[Any]) -> list[Any]:
-    """An optimizer's variables in the order of Keras 3.
+    """Return an optimizer's variables in the order of Keras 3.
 
     Step and rate come first, then slots, weight by weight, and last what belongs to no
     weight. Where Keras 3 keeps a schedule there is no rate.
@@ -124,7 +124,7 @@ def optimizer_variables(optimizer: Any, trained: Iterable[Any]) -> list[Any]:
 
 
 def left_out(variables: Iterable[Any], listed: Iterable[Any]) -> list[Any]:
-    """Those variables that are not listed; variables compare their elements."""
+    """Return those variables that are not listed; variables compare their elements."""
     known = {id(one) for one in listed}
     return [one for one in variables if id(one) not in known]
 
@@ -176,7 +176,7 @@ def _walk_list(
 
 
 def _seed_generators(layer: Any) -> dict[str, Any]:
-    """The seed generators that a layer holds, by the names of its attributes."""
+    """Return the seed generators that a layer holds, by the names of its attributes."""
     module = sys.modules.get("ipu.keras.random")  # else there are none
     if module is None:
         return {}

@@ -28,7 +28,7 @@ square = tf.square
 
 
 def sqrt(x: Any) -> Any:
-    """Give the square root, of negative numbers 0.
+    """Return the square root, of negative numbers 0.
 
     Example:
         >>> sqrt(tf.constant([9.0, -1.0])).numpy().tolist()

@@ -47,7 +47,7 @@ def dropout(x: Any, level: float, noise_shape: Any = None, seed: Any = None) -> 
 
 
 def binary_crossentropy(target: Any, output: Any, from_logits: bool = False) -> Any:
-    """Give the cross-entropy of each element of yes-or-no targets.
+    """Return the cross-entropy of each element of yes-or-no targets.
 
     Example:
         >>> loss = binary_crossentropy(tf.constant([1.0]), tf.constant([0.5]))
@@ -68,7 +68,7 @@ def binary_crossentropy(target: Any, output: Any, from_logits: bool = False) -> 
 def categorical_crossentropy(
     target: Any, output: Any, from_logits: bool = False, axis: int = -1
 ) -> Any:
-    """Give the cross-entropy of each sample, with a probability for each class.
+    """Return the cross-entropy of each sample, with a probability for each class.
 
     Example:
         >>> target = tf.constant([[0.0, 1.0, 0.0]])
@@ -84,7 +84,7 @@ def categorical_crossentropy(
 def sparse_categorical_crossentropy(
     target: Any, output: Any, from_logits: bool = False, axis: int = -1
 ) -> Any:
-    """Give the cross-entropy of each sample, with the number of its class.
+    """Return the cross-entropy of each sample, with the number of its class.
 
     Example:
         >>> output = tf.constant([[0.25, 0.5, 0.25]])
@@ -189,7 +189,7 @@ def conv2d_transpose(
     data_format: str | None = None,
     dilation_rate: Any = (1, 1),
 ) -> Any:
-    """Give the images of which a convolution would give ``x``.
+    """Return the images of which a convolution would give ``x``.
 
     Args:
         x: Images.
@@ -353,7 +353,7 @@ def batch_normalization(
     axis: int = -1,
     epsilon: float = 1e-3,
 ) -> Any:
-    """Give ``gamma * (x - mean) / sqrt(var + epsilon) + beta``.
+    """Return ``gamma * (x - mean) / sqrt(var + epsilon) + beta``.
 
     Args:
         x: Of any shape.

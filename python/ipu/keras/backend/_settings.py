@@ -17,7 +17,7 @@ from ipu.keras.engine.layer.call_context import current_training
 
 
 def backend() -> str:
-    """Give ``"tensorflow"``, the API that programs find here.
+    """Return ``"tensorflow"``, the API that programs find here.
 
     Example:
         >>> backend()
@@ -38,7 +38,7 @@ def clear_session() -> None:
 
 
 def epsilon() -> float:
-    """Give the least divisor of losses, 1e-7 unless it was set.
+    """Return the least divisor of losses, 1e-7 unless it was set.
 
     Example:
         >>> epsilon()
@@ -60,7 +60,7 @@ def set_epsilon(value: float) -> None:
 
 
 def floatx() -> str:
-    """Give the dtype of layers that are not told any, ``"float32"`` unless set.
+    """Return the dtype of layers that are not told any, ``"float32"`` unless set.
 
     Example:
         >>> floatx()
@@ -93,7 +93,7 @@ def set_floatx(value: str) -> None:
 
 
 def cast_to_floatx(x: Any) -> Any:
-    """Give an array or tensor in the dtype of ``floatx()``.
+    """Return an array or tensor in the dtype of ``floatx()``.
 
     Example:
         >>> cast_to_floatx(np.array([1.0, 2.0])).dtype.name
@@ -105,7 +105,7 @@ def cast_to_floatx(x: Any) -> Any:
 
 
 def image_data_format() -> str:
-    """Give where the channels of images are, ``"channels_last"`` unless set.
+    """Return where the channels of images are, ``"channels_last"`` unless set.
 
     Example:
         >>> image_data_format()
@@ -143,7 +143,7 @@ def _is_channels_first(data_format: str | None) -> bool:
 
 
 def learning_phase() -> int:
-    """Give 1 inside of a layer that is called in training, else 0.
+    """Return 1 inside of a layer that is called in training, else 0.
 
     Example:
         >>> learning_phase()
@@ -168,7 +168,7 @@ def set_learning_phase(value: int) -> None:
 
 
 def in_train_phase(x: Any, alt: Any, training: Any = None) -> Any:
-    """Give ``x`` in training, else ``alt``; callables are called.
+    """Return ``x`` in training, else ``alt``; callables are called.
 
     Example:
         >>> in_train_phase("in training", "otherwise", training=True)
@@ -179,7 +179,7 @@ def in_train_phase(x: Any, alt: Any, training: Any = None) -> Any:
 
 
 def in_test_phase(x: Any, alt: Any, training: Any = None) -> Any:
-    """Give ``x`` outside of training, else ``alt``; callables are called.
+    """Return ``x`` outside of training, else ``alt``; callables are called.
 
     Example:
         >>> in_test_phase("otherwise", "in training", training=False)
@@ -215,7 +215,7 @@ def manual_variable_initialization(value: bool) -> None:
 
 
 def get_uid(prefix: str = "") -> int:
-    """Give the next number of an automatic name, from 1.
+    """Return the next number of an automatic name, from 1.
 
     Example:
         >>> get_uid("an_example"), get_uid("an_example")

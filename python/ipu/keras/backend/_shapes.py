@@ -36,7 +36,7 @@ def expand_dims(x: Any, axis: int = -1) -> Any:
 
 
 def flatten(x: Any) -> Any:
-    """Give all elements in one axis.
+    """Return all elements in one axis.
 
     Example:
         >>> flatten(tf.constant([[1, 2], [3, 4]])).numpy().tolist()
@@ -46,7 +46,7 @@ def flatten(x: Any) -> Any:
 
 
 def batch_flatten(x: Any) -> Any:
-    """Give all axes but the first as one.
+    """Return all axes but the first as one.
 
     Example:
         >>> batch_flatten(tf.ones((2, 3, 4))).shape

@@ -19,7 +19,8 @@ from ipu.tf._functions.tracing import in_trace, init_scope
 def constant(
     value: Any, dtype: Any = None, shape: Any = None, name: str | None = None
 ) -> Tensor:
-    """A tensor of known values, of the default float type unless ``dtype`` is given.
+    """Return a tensor of known values, of the default float type unless ``dtype`` is
+    given.
 
     Example:
         >>> constant([1, 2]).numpy().tolist()
@@ -83,7 +84,7 @@ def eye(size: int, dtype: Any = None, name: str | None = None) -> Any:
 
 
 def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = "int32") -> Tensor:
-    """Give the numbers from ``start`` to before ``stop``; of one number, from 0.
+    """Return the numbers from ``start`` to before ``stop``; of one number, from 0.
 
     Example:
         >>> arange(3).numpy().tolist()
@@ -102,7 +103,7 @@ def placeholder(
     name: str | None = None,
     ragged: bool = False,
 ) -> Any:
-    """Give the symbolic input of a functional model: ``keras.Input`` with the batch.
+    """Return the symbolic input of a functional model: ``keras.Input`` with the batch.
 
     Args:
         shape: All sizes, that of the batch first; None for an open one.
@@ -137,7 +138,7 @@ def placeholder(
 
 
 def int_shape(x: Any) -> tuple[int | None, ...] | None:
-    """Give the sizes of a tensor, None where a symbolic one is open.
+    """Return the sizes of a tensor, None where a symbolic one is open.
 
     Example:
         >>> int_shape(placeholder((None, 5)))
@@ -147,7 +148,7 @@ def int_shape(x: Any) -> tuple[int | None, ...] | None:
 
 
 def ndim(x: Any) -> int:
-    """Give the number of axes.
+    """Return the number of axes.
 
     Example:
         >>> ndim(tf.ones((2, 3, 4)))
@@ -157,7 +158,7 @@ def ndim(x: Any) -> int:
 
 
 def dtype(x: Any) -> str:
-    """Give the name of a tensor's dtype.
+    """Return the name of a tensor's dtype.
 
     Example:
         >>> dtype(tf.constant([1, 2]))
@@ -167,7 +168,7 @@ def dtype(x: Any) -> str:
 
 
 def count_params(x: Any) -> int:
-    """Give the number of elements.
+    """Return the number of elements.
 
     Example:
         >>> count_params(zeros((2, 3)))
@@ -187,7 +188,7 @@ def is_sparse(tensor: Any) -> bool:
 
 
 def to_dense(tensor: Any) -> Any:
-    """Give a tensor as it is, a sparse one with its zeros.
+    """Return a tensor as it is, a sparse one with its zeros.
 
     Example:
         >>> to_dense(tf.sparse.SparseTensor([[0, 1]], [5.0], [1, 3])).numpy().tolist()
@@ -212,7 +213,7 @@ def is_keras_tensor(x: Any) -> bool:
 
 
 def get_value(x: Any) -> Any:
-    """Give a variable or tensor as a NumPy array or number.
+    """Return a variable or tensor as a NumPy array or number.
 
     Example:
         >>> get_value(variable([1.0, 2.0])).tolist()
@@ -225,7 +226,7 @@ eval = get_value
 
 
 def batch_get_value(tensors: Sequence[Any]) -> list[Any]:
-    """Give the values of several variables or tensors.
+    """Return the values of several variables or tensors.
 
     Example:
         >>> [float(v) for v in batch_get_value([variable(1.0), variable(2.0)])]
@@ -317,7 +318,7 @@ def print_tensor(x: Any, message: str = "", summarize: int = 3) -> Any:
 
 
 def gradients(loss: Any, variables: Any) -> Any:
-    """Give the gradients of a loss inside of a function for the device.
+    """Return the gradients of a loss inside of a function for the device.
 
     Example:
         >>> @tf.function

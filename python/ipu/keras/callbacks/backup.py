@@ -65,7 +65,7 @@ class BackupAndRestore(Callback):
         return os.path.join(self.backup_dir, _FILE)
 
     def _finished_epochs(self) -> int:
-        """How many epochs were done before the backup; 0 where there is none."""
+        """Return how many epochs were done before the backup; 0 where there is none."""
         os.makedirs(self.backup_dir, exist_ok=True)
         if not os.path.exists(self._path):
             return 0
@@ -121,7 +121,7 @@ class BackupAndRestore(Callback):
 
 
 def _optimizers_of(model: Any) -> list[Any]:
-    """The optimizer of ``compile``, and those in attributes of the model."""
+    """Return the optimizer of ``compile``, and those in attributes of the model."""
     from ipu.keras.optimizers import Optimizer
 
     found = [model.optimizer]
@@ -135,7 +135,7 @@ def _optimizers_of(model: Any) -> list[Any]:
 
 
 def finished_epochs(model: Any, callbacks: Any) -> int:
-    """How many epochs were done before the backups among some callbacks.
+    """Return how many epochs were done before the backups among some callbacks.
 
     The model goes on with the random numbers of the backup with most of them.
     """

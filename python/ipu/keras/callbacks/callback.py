@@ -259,11 +259,11 @@ class CallbackList:
                 callback.set_params(dict(self.params))
 
     def watchers(self) -> list[Any]:
-        """The callbacks that want to know of steps while they are executed."""
+        """Return the callbacks that want to know of steps while they are executed."""
         return [cb for cb in self.callbacks if hasattr(cb, "_on_steps_executed")]
 
     def recorders(self) -> list[Any]:
-        """The callbacks that want to know when actions of a pipeline ran."""
+        """Return the callbacks that want to know when actions of a pipeline ran."""
         return [cb for cb in self.callbacks if hasattr(cb, "_on_recorded")]
 
     def keep_steps(self, results: dict[str, Any]) -> None:

@@ -65,7 +65,7 @@ def view_of(mode: str, verbose: Any) -> RunView:
 
 
 def _columns() -> int:
-    """How wide the terminal is; where it says 0, as usual."""
+    """Return how wide the terminal is; where it says 0, as usual."""
     try:
         found = os.get_terminal_size(sys.stdout.fileno()).columns
     except (OSError, ValueError, AttributeError):
@@ -87,7 +87,7 @@ class Lines:
         """Nothing is shown."""
 
     def _parts(self, done: int, total: int | None, logs: Logs | None) -> list[str]:
-        """What the line of a part that has ended says."""
+        """Return what the line of a part that has ended says."""
         parts = [self._title] if self._title else []
         parts += [f"{done}/{total or done}", f"{time.monotonic() - self._started:.1f}s"]
         return parts + [f"{key}: {shown(one)}" for key, one in (logs or {}).items()]

@@ -190,7 +190,7 @@ class TensorBoard(Callback):
     # --- what is written --------------------------------------------------------------
 
     def _rate(self) -> float | None:
-        """The rate of this step, where a schedule makes it."""
+        """Return the rate of this step, where a schedule makes it."""
         optimizer = getattr(self.model, "optimizer", None)
         rate = getattr(optimizer, "learning_rate", None)
         if optimizer is None or not isinstance(rate, LearningRateSchedule):
@@ -225,7 +225,7 @@ class TensorBoard(Callback):
 
 
 def _picture_of(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None:
-    """A weight as images, laid out as Keras does; None: there is no way to."""
+    """Return a weight as images, laid out as Keras does; None: there is no way to."""
     array = np.squeeze(values)
     if array.ndim == 1:
         array = array.reshape(1, -1, 1, 1)

@@ -194,7 +194,7 @@ def _damaged(where: Path, title: str, reason: object) -> ValueError:
 def _read(
     paths: list[Path], data_set: _DataSet, fetched: Mapping[Path, bytes] | None = None
 ) -> tuple[list[bytes], Arrays]:
-    """The unpacked files and their arrays; ValueError where one is damaged.
+    """Return the unpacked files and their arrays; ValueError where one is damaged.
 
     A file that was just fetched is not read again: the cache may not be writable.
     """
@@ -213,7 +213,7 @@ def _read(
 
 
 def _in_folder(folder: Path, name: str, data_set: _DataSet) -> Loaded | None:
-    """What somebody's own folder, or file, holds of a data set."""
+    """Return what somebody's own folder, or file, holds of a data set."""
     if folder.is_file():
         candidates = [folder]
     else:
@@ -264,7 +264,7 @@ def _fetch_missing(data_set: _DataSet, paths: list[Path]) -> dict[Path, bytes]:
 def _checked(
     data_set: _DataSet, paths: list[Path], fetched: Mapping[Path, bytes]
 ) -> Arrays:
-    """The arrays, with a warning for each file that is not the official one."""
+    """Return the arrays, with a warning for each file that is not the official one."""
     unpacked, arrays = _read(paths, data_set, fetched)
     digests = data_set.files.values()
     for path, content, digest in zip(paths, unpacked, digests, strict=True):
@@ -358,7 +358,8 @@ def _label(arrays: Arrays, otherwise: str) -> str:
 
 
 def load_mnist_or_fashion(data_dir: str | Path | None = None) -> Named:
-    """What ``python -m ipu mnist`` trains on: MNIST, or else Fashion-MNIST of Debian.
+    """Return what ``python -m ipu mnist`` trains on: MNIST, or else Fashion-MNIST of
+    Debian.
 
     Args:
         data_dir: None, or the only place to look, with either of them.

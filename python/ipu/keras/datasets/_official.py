@@ -47,7 +47,7 @@ def _checksum(content: bytes, like: str) -> str:
 
 
 def content_of(official: Official, path: str | None = None) -> tuple[bytes, Path]:
-    """Give the bytes of a file, and where it is."""
+    """Return the bytes of a file, and where it is."""
     place = _download.cache_folder() / Path(path or official.file).expanduser()
     if place.is_file():
         content = place.read_bytes()
@@ -135,7 +135,8 @@ def arrays_of(official: Official, path: str | None, names: list[str]) -> list[An
 
 
 def _as_keras_leaves_it(official: Official, names: list[str]) -> list[Path]:
-    """The places of an unpacked archive's files in the Keras cache, if it is there.
+    """Return the places of an unpacked archive's files in the Keras cache, if it is
+    there.
 
     Keras 2 unpacks ``DIR.tar.gz`` to ``DIR``; Keras 3 unpacks ``DIR-target_archive`` to
     ``DIR-target/DIR``, or ``X.tar.gz`` to ``X_extracted/DIR``.
@@ -173,7 +174,7 @@ def _unpickled_file(official: Official, place: Path) -> Any:
 
 
 def members_of(official: Official, names: list[str]) -> list[Any]:
-    """Give the pickled members of a ``.tar.gz`` file, packed or unpacked."""
+    """Return the pickled members of a ``.tar.gz`` file, packed or unpacked."""
     path = None
     if not (_download.cache_folder() / official.file).is_file():
         places = _as_keras_leaves_it(official, names)

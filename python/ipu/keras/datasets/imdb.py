@@ -69,7 +69,7 @@ def load_data(
 
 
 def get_word_index(path: str = "imdb_word_index.json") -> dict[str, int]:
-    """Give the number of each word, without ``index_from``."""
+    """Return the number of each word, without ``index_from``."""
     return word_index(_WORDS, path)
 
 

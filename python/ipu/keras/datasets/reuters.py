@@ -56,12 +56,12 @@ def load_data(
 
 
 def get_word_index(path: str = "reuters_word_index.json") -> dict[str, int]:
-    """Give the number of each word, without ``index_from``."""
+    """Return the number of each word, without ``index_from``."""
     return word_index(_WORDS, path)
 
 
 def get_label_names() -> tuple[str, ...]:
-    """Give the names of the 46 topics, in the order of the labels.
+    """Return the names of the 46 topics, in the order of the labels.
 
     Example:
         >>> get_label_names()[3:5]

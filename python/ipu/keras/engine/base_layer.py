@@ -237,7 +237,7 @@ class Layer(Configured):
             return inputs
 
     def compute_mask(self, inputs: Nest, mask: Nest = None) -> Nest:
-        """Give the mask of the result; a subclass may define it.
+        """Return the mask of the result; a subclass may define it.
 
         Args:
             inputs: The inputs of the call.
@@ -321,7 +321,7 @@ class Layer(Configured):
     _runs_on_host = False  # whether its call is not a part of a program
 
     def _infer(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The symbolic results of a call on symbolic values."""
+        """Return the symbolic results of a call on symbolic values."""
         return infer_outputs(self._concrete_call, args, kwargs, self.name)
 
     def _concrete_call(self, *args: Any, **kwargs: Any) -> Any:
@@ -431,7 +431,7 @@ class Layer(Configured):
         restores.go_on()
 
     def _checkpoint_parts(self, names: Any) -> dict[str, Any]:
-        """What ``tf.train.Checkpoint`` keeps of the layer, by name."""
+        """Return what ``tf.train.Checkpoint`` keeps of the layer, by name."""
         from ipu.keras._files import tree
 
         parts = tree.variables_of(self)
@@ -446,7 +446,7 @@ class Layer(Configured):
         self._compute_kind = tf.as_dtype(self._dtype_policy.compute_dtype)
 
     def _dtype_config(self) -> Any:
-        """The policy as plain data: a name where it is a dtype's."""
+        """Return the policy as plain data: a name where it is a dtype's."""
         policy = self._dtype_policy
         if self._compute_kind == self._dtype:
             return policy.name
@@ -470,7 +470,7 @@ class Layer(Configured):
         return self._dtype_policy
 
     def _variable_kind(self, dtype: Any, is_cast: bool) -> type[tf.Variable]:
-        """The class of a weight of this dtype."""
+        """Return the class of a weight of this dtype."""
         is_mixed = self._compute_kind != self._dtype and dtype.is_floating
         return AutoCastVariable if is_mixed and is_cast else tf.Variable
 
@@ -592,7 +592,7 @@ class Layer(Configured):
                 self._order.append(weakref.ref(variable))
 
     def _own_variables(self) -> list[Any]:
-        """Variables of this layer alone, in the order in which it got them."""
+        """Return variables of this layer alone, in the order in which it got them."""
         found = [m for m in self._members() if isinstance(m, tf.Variable)]
         place = {id(reference()): i for i, reference in enumerate(self._order)}
         # what was appended to a list later comes last
@@ -613,7 +613,7 @@ class Layer(Configured):
         return groups
 
     def _children(self) -> list[Any]:
-        """The layers inside, and the modules that are not layers."""
+        """Return the layers inside, and the modules that are not layers."""
         kinds = (Layer, tf.Module)
         return unique([m for m in self._members() if isinstance(m, kinds)])
 
@@ -818,11 +818,11 @@ class Layer(Configured):
         return self._only_node("output shape").output_shapes
 
     def get_input_at(self, node_index: int) -> Nest:
-        """Give the symbolic input of a call, counted from 0."""
+        """Return the symbolic input of a call, counted from 0."""
         return self._inbound_nodes[node_index].symbols
 
     def get_output_at(self, node_index: int) -> Nest:
-        """Give the symbolic result of a call, counted from 0."""
+        """Return the symbolic result of a call, counted from 0."""
         return self._inbound_nodes[node_index].outputs
 
     # --- names ---------------------------------------------------------------------

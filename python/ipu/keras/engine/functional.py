@@ -230,7 +230,7 @@ class Functional(Model):
         """Do nothing: the layers have marked the results."""
 
     def compute_mask(self, inputs: Nest, mask: Nest = None) -> Nest:
-        """Give the masks of the outputs, or None; the model is called for that."""
+        """Return the masks of the outputs, or None; the model is called for that."""
         return tf.nest.map_structure(mask_of, self.call(inputs, mask=mask))
 
     def _begin(self, inputs: Nest, mask: Nest = None) -> dict[int, Any]:
@@ -331,7 +331,7 @@ class Functional(Model):
     # --- calling ----------------------------------------------------------------------
 
     def _flat_inputs(self, inputs: Nest) -> list[Tensor]:
-        """The tensors for the model's inputs, in order."""
+        """Return the tensors for the model's inputs, in order."""
         if isinstance(inputs, Mapping) and not isinstance(self._nested_inputs, Mapping):
             missing = [name for name in self.input_names if name not in inputs]
             if missing:
@@ -356,7 +356,7 @@ class Functional(Model):
         return flat
 
     def get_config(self) -> dict[str, Any]:
-        """Give the layers and how they are connected, as plain data.
+        """Return the layers and how they are connected, as plain data.
 
         Raises:
             ValueError: A layer calls a function without a public name.
@@ -436,7 +436,7 @@ def _shapes_of(symbols: list[KerasTensor]) -> Any:
 
 
 def _output_names(outputs: list[KerasTensor]) -> list[str]:
-    """Names of output layers, with a number where one gives several outputs."""
+    """Return names of output layers, with a number where one gives several outputs."""
     names: list[str] = []
     counts: dict[str, int] = {}
     for tensor in outputs:

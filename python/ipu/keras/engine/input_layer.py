@@ -53,7 +53,7 @@ class InputLayer(Layer):
         Node(self, outputs=symbol)
 
     def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal input."""
+        """Return the arguments that make an equal input."""
         return {
             "batch_input_shape": self._batch_input_shape,
             "dtype": self.dtype,
@@ -67,7 +67,7 @@ class InputLayer(Layer):
         return cls(**{key: config[key] for key in known if key in config})
 
     def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        """Give the input back."""
+        """Return the input back."""
         return inputs
 
 

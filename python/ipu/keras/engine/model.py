@@ -195,7 +195,7 @@ class Model(Trainer):
         return self._sublayers()
 
     def get_layer(self, name: str | None = None, index: int | None = None) -> Layer:
-        """Give a layer by its name or its place.
+        """Return a layer by its name or its place.
 
         Args:
             name: The name.
@@ -275,7 +275,7 @@ class Model(Trainer):
         return unique(fixed + [v for v in own if v.trainable] + found)
 
     def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal model; a subclass defines it."""
+        """Return the arguments that make an equal model; a subclass defines it."""
         raise NotImplementedError(
             f"{type(self).__name__} must define get_config(): a model that is a "
             "subclass of Model is known by its own code alone. Its weights can be "
@@ -302,7 +302,7 @@ class Model(Trainer):
         return cls(**config)
 
     def to_json(self, **kwargs: Any) -> str:
-        """Give the configuration as JSON, for ``models.model_from_json``.
+        """Return the configuration as JSON, for ``models.model_from_json``.
 
         Args:
             **kwargs: What ``json.dumps`` takes.
@@ -467,7 +467,8 @@ class Model(Trainer):
         return weights_file.LoadStatus()
 
     def get_compile_config(self) -> dict[str, Any] | None:
-        """Give what ``compile`` was told, as plain data; None before it was called."""
+        """Return what ``compile`` was told, as plain data; None before it was
+        called."""
         return saving._training_config(self)
 
     def compile_from_config(self, config: dict[str, Any]) -> None:
@@ -524,8 +525,8 @@ def _is_functional(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
 
 
 def _of_group(group: list[Any], is_trainable: bool | None) -> list[Any]:
-    """The variables of what one attribute holds: the trainable ones, the others, or
-    with None those and then these."""
+    """Return the variables of what one attribute holds: the trainable ones, the others,
+    or with None those and then these."""
     if is_trainable is None:
         if len(group) == 1 and not isinstance(group[0], tf.Variable):
             return list(group[0].variables)

@@ -263,7 +263,7 @@ class Sequential(Functional):
         return super()._fed(data)
 
     def get_config(self) -> dict[str, Any]:
-        """Give the name and the layers' configurations."""
+        """Return the name and the layers' configurations."""
         stack: list[Layer] = list(self._stack)
         shape = None
         if self._is_connected:

@@ -54,12 +54,12 @@ def note_change(
 
 
 def key_of_layers(model: Any) -> tuple[Hashable, ...]:
-    """Give what differs where an attribute of a layer has changed."""
+    """Return what differs where an attribute of a layer has changed."""
     return tuple((la._last_change, la._trainable) for la in model._flatten_layers())
 
 
 def key_of_model(model: Any, mode: str, *kind: Hashable) -> tuple[Hashable, ...]:
-    """Give what differs where a model may need another program.
+    """Return what differs where a model may need another program.
 
     Args:
         *kind: What else it is traced for.
@@ -80,8 +80,8 @@ def key_of_model(model: Any, mode: str, *kind: Hashable) -> tuple[Hashable, ...]
 
 
 def _values_of(value: Any, depth: int = _DEPTH) -> Hashable:
-    """The numbers and names in an optimizer, a loss or a metric that a trace reads;
-    None where there is nothing to compare."""
+    """Return the numbers and names in an optimizer, a loss or a metric that a trace
+    reads; None where there is nothing to compare."""
     if type(value) in _PLAIN:
         plain: Hashable = exact(value)
         return plain

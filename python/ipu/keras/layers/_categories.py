@@ -10,7 +10,7 @@ import numpy as np
 
 
 def checked_mode(mode: Any, modes: tuple[str, ...], owner: str) -> str:
-    """An output mode."""
+    """Return an output mode."""
     if mode == "binary" and "multi_hot" in modes:
         return "multi_hot"  # its name before Keras 2.6
     if mode not in modes:
@@ -22,7 +22,7 @@ def checked_mode(mode: Any, modes: tuple[str, ...], owner: str) -> str:
 
 
 def encoded_shape(shape: tuple[int | None, ...], mode: str, width: int) -> Any:
-    """The shape of what :func:`encoded` gives for numbers of a shape."""
+    """Return the shape of what :func:`encoded` gives for numbers of a shape."""
     if mode == "int":
         return shape
     is_row = len(shape) > 1 and shape[-1] == 1
@@ -37,7 +37,7 @@ def encoded(
     width: int,
     weights: np.ndarray[Any, Any] | None = None,
 ) -> np.ndarray[Any, Any]:
-    """Numbers as vectors.
+    """Return numbers as vectors.
 
     Args:
         ids: Integers; those below 0 count nowhere.

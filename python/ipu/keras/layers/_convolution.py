@@ -75,7 +75,7 @@ class Convolution(SpatialLayer, KernelAttributes):
         return str(name)
 
     def _channels_of(self, input_shape: Any) -> int:
-        """The input's channels, which the input has from now on."""
+        """Return the input's channels, which the input has from now on."""
         axis = -1 - self.rank if self._channels_first else -1
         channels = input_shape[axis]
         if channels is None:
@@ -87,7 +87,7 @@ class Convolution(SpatialLayer, KernelAttributes):
         return int(channels)
 
     def _zeros_around(self) -> Any:
-        """The padding as ``tf.nn`` takes it; causal: all zeros in front."""
+        """Return the padding as ``tf.nn`` takes it; causal: all zeros in front."""
         if self.padding != "causal":
             return self.padding.upper()
         front = self.dilation_rate[0] * (self.kernel_size[0] - 1)
@@ -107,7 +107,7 @@ class Convolution(SpatialLayer, KernelAttributes):
 
 
 def filters_argument(layer: str, filters: Any) -> int:
-    """The number of results.
+    """Return the number of results.
 
     Raises:
         ValueError: It is not a positive whole number.

@@ -106,7 +106,7 @@ class Vocabulary:
     # --- the vocabulary ---------------------------------------------------------------
 
     def listed(self, include_special: bool = True) -> list[Any]:
-        """The words in the order of their numbers."""
+        """Return the words in the order of their numbers."""
         special = []
         if include_special:
             special = [self.mask_token] * self._first_oov
@@ -203,7 +203,7 @@ class Vocabulary:
         return weights if has_special else self._with_oov(weights)
 
     def _with_oov(self, weights: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        """The weights with their mean for the unknown before them."""
+        """Return the weights with their mean for the unknown before them."""
         mean = weights.mean() if weights.size else 1.0
         front = np.full(self._first, mean, np.float32)
         return np.concatenate([front, weights.astype(np.float32)])
@@ -244,7 +244,7 @@ class Vocabulary:
     # --- numbers of words and back ----------------------------------------------------
 
     def ids_of(self, words: Any) -> _Ids:
-        """The number of each word; DROPPED for what a mask takes out of counts.
+        """Return the number of each word; DROPPED for what a mask takes out of counts.
 
         Args:
             words: An array of byte strings or of integers.
@@ -291,7 +291,7 @@ class Vocabulary:
         return shaped
 
     def encoded(self, ids: _Ids) -> np.ndarray[Any, Any]:
-        """Numbers as the output mode says."""
+        """Return numbers as the output mode says."""
         if self.output_mode == "int":
             return ids
         return _categories.encoded(ids, self.output_mode, self.width, self.weights)

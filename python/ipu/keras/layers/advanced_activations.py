@@ -253,7 +253,7 @@ class Softmax(Layer):
 
 
 def _lowest(dtype: Any) -> float:
-    """What makes an exponential vanish, and still is a number of the dtype."""
+    """Return what makes an exponential vanish, and still is a number of the dtype."""
     return -65504.0 if tf.as_dtype(dtype).name == "float16" else -1e9
 
 

@@ -43,7 +43,7 @@ def _causal_mask(queries: int, keys: int) -> Tensor:
 
 
 def _of_keys(tensor: Any) -> Tensor | None:
-    """The mask of keys or values, for all queries."""
+    """Return the mask of keys or values, for all queries."""
     mask = None if tensor is None else mask_of(tensor)
     return None if mask is None else tf.expand_dims(mask, 1)
 
@@ -148,7 +148,7 @@ class _DotAttention(Layer):
         return tf.nn.dropout(weights, dropout) if dropout > 0 else weights
 
     def compute_mask(self, inputs: Nest, mask: Nest = None) -> Nest:
-        """Give the mask of the query."""
+        """Return the mask of the query."""
         return mask[0] if mask else None
 
 
@@ -265,7 +265,7 @@ class _HeadAttention(Layer, KernelAttributes):
         return heads
 
     def _gated(self, mixed: Tensor, query: Tensor) -> Tensor:
-        """What is attended to, before the last projection."""
+        """Return what is attended to, before the last projection."""
         if not self.use_gate:
             return mixed
         return mixed * tf.nn.sigmoid(self._heads("gate", query))

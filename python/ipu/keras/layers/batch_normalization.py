@@ -22,7 +22,7 @@ __all__ = ["BatchNormalization"]
 
 
 def _spread(values: Any, axes: Sequence[int], rank: int) -> Any:
-    """Values along some axes, with sizes of 1 in the others."""
+    """Return values along some axes, with sizes of 1 in the others."""
     if values is None or list(axes) == [rank - 1]:
         return values
     shape = [1] * rank
@@ -207,7 +207,7 @@ class BatchNormalization(NormalizationLayer):
     def _corrected(
         self, y: Tensor, mean: Tensor, variance: Tensor, gamma: Any, beta: Any
     ) -> Tensor:
-        """``(y * r + d) * gamma + beta``, by the averages before this batch."""
+        """Return ``(y * r + d) * gamma + beta``, by the averages before this batch."""
         deviation = tf.sqrt(variance + self.epsilon)
         least = math.sqrt(self.epsilon)
         usual = tf.maximum(self.renorm_stddev.value(), least)

@@ -219,7 +219,7 @@ class Discretization(PreprocessingLayer):
         return _encoded(ids, self.output_mode, width, self._compute_kind)
 
     def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer, with its boundaries."""
+        """Return the arguments that make an equal layer, with its boundaries."""
         config = super().get_config()
         if self.bin_boundaries is not None:
             config["num_bins"] = None

@@ -54,7 +54,7 @@ class _Depthwise(Convolution):
         self.depthwise_kernel: Any = None
 
     def _build_depthwise(self, input_shape: Any) -> int:
-        """Give the number of channels after the first step."""
+        """Return the number of channels after the first step."""
         channels = self._channels_of(input_shape)
         shape = (*self.kernel_size, channels, self.depth_multiplier)
         self.depthwise_kernel = weight_of(self, "depthwise_kernel", shape, "depthwise")

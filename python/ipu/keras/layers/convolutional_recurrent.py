@@ -98,7 +98,7 @@ class ConvLSTMCell(LSTMBias):
         self.built = True
 
     def _made(self, axis: int, size: int) -> int:
-        """How large the output is along a spatial axis."""
+        """Return how large the output is along a spatial axis."""
         reach = self.dilation_rate[axis] * (self.kernel_size[axis] - 1)
         left = size if self.padding == "same" else size - reach
         if left < 1:
@@ -121,7 +121,7 @@ class ConvLSTMCell(LSTMBias):
     def get_initial_state(
         self, inputs: Any = None, batch_size: Any = None, dtype: Any = None
     ) -> Nest:
-        """Give the states before the first step: zeros."""
+        """Return the states before the first step: zeros."""
         if inputs is not None:
             batch_size, dtype = inputs.shape[0], inputs.dtype
         shape = (batch_size, *self.output_size)
@@ -130,7 +130,7 @@ class ConvLSTMCell(LSTMBias):
     def _convolved(
         self, x: Tensor, kernel: Any, masks: list[Tensor] | None, of_input: bool
     ) -> list[Tensor]:
-        """What x gives to each gate."""
+        """Return what x gives to each gate."""
         options: dict[str, Any] = {
             "strides": self.strides if of_input else (1,) * self.rank,
             "padding": self.padding.upper() if of_input else "SAME",

@@ -78,7 +78,7 @@ class _ConvTranspose(Convolution):
         self.built = True
 
     def _length(self, axis: int, size: int) -> int:
-        """The result's size along a spatial axis, as Keras counts it."""
+        """Return the result's size along a spatial axis, as Keras counts it."""
         window, step = self.kernel_size[axis], self.strides[axis]
         reach = (window - 1) * self.dilation_rate[axis] + 1
         if self.output_padding is None:

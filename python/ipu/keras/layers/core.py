@@ -245,7 +245,7 @@ class Dropout(Layer):
         return tf.nn.dropout(inputs, self.rate, noise_shape=shape, seed=self.seed)
 
     def _noise_shape(self, inputs: Tensor) -> Any:
-        """The shape in which decisions are drawn; subclasses have their own."""
+        """Return the shape in which decisions are drawn; subclasses have their own."""
         del inputs
         return self.noise_shape
 
@@ -350,7 +350,7 @@ class Lambda(Layer):
         return self.function(inputs, **arguments)
 
     def compute_mask(self, inputs: Nest, mask: Nest = None) -> Nest:
-        """Give the mask that was asked for: that of the inputs goes no further."""
+        """Return the mask that was asked for: that of the inputs goes no further."""
         return self.mask(inputs, mask) if callable(self.mask) else self.mask
 
     _left_out = ("output_shape", "mask")

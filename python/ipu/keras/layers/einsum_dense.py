@@ -157,7 +157,7 @@ class EinsumDense(Layer, KernelAttributes):
 
 
 def _parsed(equation: str) -> tuple[bool, str, bool, str, str]:
-    """Whether ``...`` is before or after the inputs' axes; axes of all three."""
+    """Return whether ``...`` is before or after the inputs' axes; axes of all three."""
     match = _EQUATION.fullmatch(equation.replace(" ", ""))
     if match is None:
         raise ValueError(

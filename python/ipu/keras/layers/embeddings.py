@@ -94,12 +94,12 @@ class Embedding(Layer):
         self.built = True
 
     def compute_mask(self, inputs: Nest, mask: Nest = None) -> Nest:
-        """Give true where the input is not 0, or None without ``mask_zero``."""
+        """Return true where the input is not 0, or None without ``mask_zero``."""
         del mask
         return tf.not_equal(_as_ids(inputs), 0) if self.mask_zero else None
 
     def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        """Give the rows: shape ``(*inputs.shape, output_dim)``."""
+        """Return the rows: shape ``(*inputs.shape, output_dim)``."""
         rows = lookups.look_up(self.embeddings, _as_ids(inputs))
         is_mixed = self._compute_kind != self._dtype
         return tf.cast(rows, self._compute_kind) if is_mixed else rows

@@ -85,7 +85,7 @@ class GlobalAveragePooling1D(GlobalAveragePooling2D):
         self.supports_masking = True
 
     def compute_mask(self, inputs: Nest, mask: Nest = None) -> Nest:
-        """Give None: there are no steps any more."""
+        """Return None: there are no steps any more."""
         return None
 
     def call(

@@ -19,7 +19,7 @@ __all__ = ["CaptureActivationGradients", "CaptureUpstreamGradients"]
 
 
 def _captured(values: Nest, tag: str) -> Nest:
-    """The values; their gradients are captured where somebody wants them."""
+    """Return the values; their gradients are captured where somebody wants them."""
     if backprop.active_context() is None:
         return values
     return capture_upstream_gradients(values, tag)

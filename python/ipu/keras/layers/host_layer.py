@@ -37,7 +37,7 @@ def host_tensor(value: Any) -> Any:
 
 
 def batches_of(data: Any, steps: int | None) -> Iterator[Any]:
-    """The batches of data that a layer learns from, as eager tensors."""
+    """Yield the batches of data that a layer learns from, as eager tensors."""
     if not hasattr(data, "element_spec"):
         yield host_tensor(data)
         return

@@ -36,7 +36,7 @@ __all__ = [
 
 
 def span_of(name: str, factor: Any, least: float, most: float) -> tuple[float, float]:
-    """The limits that a random factor is drawn from.
+    """Return the limits that a random factor is drawn from.
 
     Args:
         name: The argument's name, for messages.
@@ -99,11 +99,11 @@ class ImageAugmentation(Layer):
         return change(images) if len(images.shape) == 4 else change(images[None])[0]
 
     def _changed(self, images: Tensor) -> Tensor:
-        """The images [batch, height, width, channels] in training."""
+        """Return the images [batch, height, width, channels] in training."""
         raise NotImplementedError(f"{type(self).__name__} must implement `_changed`.")
 
     def _kept(self, images: Tensor) -> Tensor:
-        """The images otherwise."""
+        """Return the images otherwise."""
         return images
 
     def _uniform(self, shape: Any, lower: float = 0.0, upper: float = 1.0) -> Tensor:
@@ -489,6 +489,6 @@ class RandomErasing(_OfValues):
 
 
 def _part_of(name: str, factor: Any) -> tuple[float, float]:
-    """The limits of a part in [0, 1]: (0, f) for a number f."""
+    """Return the limits of a part in [0, 1]: (0, f) for a number f."""
     is_pair = isinstance(factor, (tuple, list))
     return span_of(name, factor if is_pair else (0.0, factor), 0.0, 1.0)

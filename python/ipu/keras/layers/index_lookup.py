@@ -56,7 +56,7 @@ class VocabularyLayer(HostLayer):
         self._words.count(self._rows(self._as_inputs(data)))
 
     def _rows(self, data: Any) -> Iterable[list[Any]]:
-        """The words of each sample."""
+        """Return the words of each sample."""
         raise NotImplementedError
 
     def finalize_state(self) -> None:
@@ -78,15 +78,15 @@ class VocabularyLayer(HostLayer):
         self._words.set(vocabulary, idf_weights)
 
     def get_vocabulary(self, include_special_tokens: bool = True) -> list[Any]:
-        """Give the words in the order of their numbers."""
+        """Return the words in the order of their numbers."""
         return self._words.listed(include_special_tokens)
 
     def vocabulary_size(self) -> int:
-        """How many numbers there are, those of special words included."""
+        """Return how many numbers there are, those of special words included."""
         return len(self._words)
 
     def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal layer, with its vocabulary."""
+        """Return the arguments that make an equal layer, with its vocabulary."""
         return {**super().get_config(), **self._words.config()}
 
 

@@ -60,7 +60,7 @@ class _LocallyConnected(Convolution):
             )
 
     def _windows(self, input_shape: Any) -> list[int]:
-        """How many windows each spatial axis has."""
+        """Return how many windows each spatial axis has."""
         first = 2 if self._channels_first else 1
         sizes = list(input_shape[first : first + self.rank])
         steps = zip(sizes, self.kernel_size, self.strides, strict=True)

@@ -55,7 +55,7 @@ class _Merge(Layer):
         return functools.reduce(self._combine, tensors)
 
     def compute_mask(self, inputs: Nest, mask: Nest = None) -> Nest:
-        """Give true where every masked input counts."""
+        """Return true where every masked input counts."""
         return _all_masks(mask)
 
 
@@ -172,7 +172,7 @@ class Concatenate(Layer):
         return tf.concat(list(inputs), self.axis)
 
     def compute_mask(self, inputs: Nest, mask: Nest = None) -> Nest:
-        """Give the masks of the inputs one after another, where time is the axis."""
+        """Return the masks of the inputs one after another, where time is the axis."""
         if mask is None:
             return None
         rank = len(inputs[0].shape)
@@ -260,7 +260,7 @@ class Dot(Layer):
         return tf.reshape(product, (batch, *(rest or (1,))))
 
     def compute_mask(self, inputs: Nest, mask: Nest = None) -> Nest:
-        """Give None: the steps are gone."""
+        """Return None: the steps are gone."""
         return None
 
 

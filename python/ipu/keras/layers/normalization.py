@@ -52,7 +52,7 @@ class NormalizationLayer(Layer):
         self._axes: list[int] = []
 
     def settle_axes(self, input_shape: Any) -> tuple[list[int], tuple[int, ...]]:
-        """The axes from 0 on, in order, and their sizes."""
+        """Return the axes from 0 on, in order, and their sizes."""
         rank = len(input_shape)
         given = [self.axis] if isinstance(self.axis, int) else list(self.axis)
         axes = []

@@ -55,7 +55,7 @@ class OwnCell(RNN):
         raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}.")
 
     def _is_one_op(self, training: Any) -> bool:
-        """Whether all steps can be one op, with the same result."""
+        """Return whether all steps can be one op, with the same result."""
         cell = self.cell
         drops_state = training and cell.recurrent_dropout > 0
         by_gate = training and cell.dropout > 0 and cell.implementation == 1
@@ -68,7 +68,7 @@ class OwnCell(RNN):
         )
 
     def _project(self, inputs: Tensor, bias: Any, training: Any) -> Tensor:
-        """What the inputs give to the gates, for all steps as one product."""
+        """Return what the inputs give to the gates, for all steps as one product."""
         cell = self.cell
         first, second, size = tuple(inputs.shape)
         if training and cell.dropout > 0:
@@ -85,7 +85,7 @@ class OwnCell(RNN):
     def _finish(
         self, steps: Tensor, states: list[Tensor], mask: Tensor | None
     ) -> Steps:
-        """The outputs of h: those of masked steps are 0, or the ones before.
+        """Return the outputs of h: those of masked steps are 0, or the ones before.
 
         Args:
             steps: h of all steps, as the input lies.

@@ -95,7 +95,7 @@ class Masking(Layer):
         self.mask_value = mask_value
 
     def compute_mask(self, inputs: Nest, mask: Nest = None) -> Nest:
-        """Give true for steps with another value in any feature."""
+        """Return true for steps with another value in any feature."""
         del mask
         return tf.reduce_any(tf.not_equal(inputs, self.mask_value), axis=-1)
 

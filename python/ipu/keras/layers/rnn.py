@@ -254,7 +254,7 @@ class RNN(Layer):
         return [output, *states]
 
     def compute_mask(self, inputs: Nest, mask: Nest = None) -> Nest:
-        """Give the input's mask where the result has all steps."""
+        """Return the input's mask where the result has all steps."""
         mask = mask[0] if isinstance(mask, (list, tuple)) else mask
         of_output = mask if self.return_sequences else None
         if not self.return_state:
@@ -263,7 +263,7 @@ class RNN(Layer):
         return [of_output] + [None] * count
 
     def get_initial_state(self, inputs: Tensor) -> Nest:
-        """Give the states before the first step for these inputs: a list."""
+        """Return the states before the first step for these inputs: a list."""
         batch = inputs.shape[1 if self.time_major else 0]
         return _as_states(first_states(self.cell, batch, self._compute_kind))
 
@@ -334,7 +334,7 @@ class RNN(Layer):
         states: Nest,
         constants: Any,
     ) -> Steps:
-        """All steps; subclasses have faster ways."""
+        """Return all steps; subclasses have faster ways."""
         shape = tuple(inputs.shape)
         time = 0 if self.time_major else 1
         if hasattr(self.cell, "keep_masks"):
@@ -353,7 +353,7 @@ class RNN(Layer):
         states: Nest,
         constants: Any,
     ) -> Steps:
-        """The cell in a loop, or in copies."""
+        """Return the cell in a loop, or in copies."""
         x = inputs if self.time_major else _swapped(inputs)
         if mask is not None and not self.time_major:
             mask = _swapped(mask)
@@ -438,7 +438,7 @@ def _as_states(states: Nest) -> Nest:
 
 
 def _swapped(x: Tensor) -> Tensor:
-    """Steps and batch exchanged."""
+    """Return steps and batch exchanged."""
     return tf.transpose(x, [1, 0, *range(2, len(x.shape))])
 
 

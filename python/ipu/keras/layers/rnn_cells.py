@@ -35,7 +35,7 @@ CELL_SETTINGS = frozenset(
 
 
 def first_states(cell: Any, batch_size: int, dtype: Any) -> Nest:
-    """Give the states of a cell before its first step: zeros, unless it says others.
+    """Return the states of a cell before its first step: zeros, unless it says others.
 
     Args:
         cell: A cell; its ``get_initial_state`` is asked where it has one.
@@ -56,7 +56,8 @@ def _zero_states(sizes: Any, batch_size: int, dtype: Any) -> Nest:
 
 
 def output_size_of(cell: Any) -> Any:
-    """Give the size of a cell's output: that of its first state unless it says more."""
+    """Return the size of a cell's output: that of its first state unless it says
+    more."""
     size = getattr(cell, "output_size", None)
     if size is None:
         size = cell.state_size
@@ -210,7 +211,7 @@ class RecurrentCell(Layer, KernelAttributes):
         return tf.concat(products, -1)
 
     def _inputs_part(self, inputs: Tensor, bias: Any, training: Any) -> Tensor:
-        """What the input of a step gives to all gates."""
+        """Return what the input of a step gives to all gates."""
         masks = self._masks("input", inputs, training)
         x = self._product(inputs, self.kernel, masks, slice(None))
         return x if bias is None else tf.nn.bias_add(x, bias)
@@ -218,7 +219,7 @@ class RecurrentCell(Layer, KernelAttributes):
     def get_initial_state(
         self, inputs: Any = None, batch_size: Any = None, dtype: Any = None
     ) -> Nest:
-        """Give the states before the first step: zeros.
+        """Return the states before the first step: zeros.
 
         Args:
             inputs: Where batch size and dtype are taken from, or None.
@@ -517,7 +518,7 @@ class StackedRNNCells(Layer):
     def get_initial_state(
         self, inputs: Any = None, batch_size: Any = None, dtype: Any = None
     ) -> Nest:
-        """Give the first states of all cells, a list or tensor for each."""
+        """Return the first states of all cells, a list or tensor for each."""
         if inputs is not None:
             batch_size, dtype = inputs.shape[0], inputs.dtype
         return tuple(first_states(cell, batch_size, dtype) for cell in self.cells)

@@ -128,7 +128,7 @@ class TextVectorization(VocabularyLayer):
         return (np.asarray(row).ravel().tolist() for row in rows)
 
     def _words_of(self, texts: Any) -> Any:
-        """The words of texts: a row for each; of one text a vector."""
+        """Return the words of texts: a row for each; of one text a vector."""
         if self.standardize in ("lower", "lower_and_strip_punctuation"):
             texts = tf.strings.lower(texts)
         if self.standardize in ("strip_punctuation", "lower_and_strip_punctuation"):

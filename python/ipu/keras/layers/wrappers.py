@@ -228,14 +228,14 @@ class TimeDistributed(Wrapper):
         """Do nothing: ``call`` has marked the results."""
 
     def compute_mask(self, inputs: Nest, mask: Nest = None) -> Nest:
-        """Give the layer's masks, or where it makes none, which steps have any part
+        """Return the layer's masks, or where it makes none, which steps have any part
         that counts."""
         made = self.layer.compute_mask(_folded(inputs), self._mask_within(mask))
         return self._mask_around(made, mask, inputs.shape[1])
 
     @staticmethod
     def _mask_within(mask: Any) -> Any:
-        """What a mask says of the parts of a step, with the steps as samples."""
+        """Return what a mask says of the parts of a step, with the steps as samples."""
         return None if mask is None or len(mask.shape) < 3 else _folded(mask)
 
     @staticmethod

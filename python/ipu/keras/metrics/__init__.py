@@ -70,7 +70,7 @@ BY_SHAPE = {
 
 
 def get(identifier: Any) -> Any:
-    """Give the metric that an argument names.
+    """Return the metric that an argument names.
 
     Args:
         identifier: A configuration, a name such as ``"mse"``, a metric, its class, or a
@@ -103,7 +103,7 @@ def get(identifier: Any) -> Any:
 
 
 def find(name: str) -> Any:
-    """Give the class or function that a name stands for; nothing is made of it.
+    """Return the class or function that a name stands for; nothing is made of it.
 
     Args:
         name: A name such as ``"mse"`` or ``"AUC"``.

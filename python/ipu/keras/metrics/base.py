@@ -128,7 +128,7 @@ class Metric(Configured):
         return self.add_weight(name or "variable", shape, initializer, dtype)
 
     def _checkpoint_parts(self, names: Any) -> dict[str, Any]:
-        """What ``tf.train.Checkpoint`` keeps of the metric, by name."""
+        """Return what ``tf.train.Checkpoint`` keeps of the metric, by name."""
         return {str(number): one for number, one in enumerate(self.variables)}
 
     @property
@@ -143,7 +143,7 @@ class Metric(Configured):
         raise NotImplementedError(f"{type(self).__name__} must define update_state().")
 
     def result(self) -> Tensor:
-        """Give the value over all batches since the last reset, a scalar."""
+        """Return the value over all batches since the last reset, a scalar."""
         raise NotImplementedError(f"{type(self).__name__} must define result().")
 
     def reset_state(self) -> None:
@@ -162,7 +162,7 @@ class Metric(Configured):
         return self.result()
 
     def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal metric."""
+        """Return the arguments that make an equal metric."""
         return {"name": self.name, "dtype": self.dtype} | config_of(self, Metric)
 
     def __repr__(self) -> str:
@@ -228,7 +228,7 @@ class Mean(Metric):
         self.count.assign_add(count)
 
     def result(self) -> Tensor:
-        """Give the mean; 0 before the first value."""
+        """Return the mean; 0 before the first value."""
         total, count = self.total.value(), self.count.value()
         one = tf.constant(1.0, dtype=self._dtype)
         return total / tf.where(tf.equal(count, tf.zeros_like(count)), one, count)
@@ -363,7 +363,7 @@ class MeanTensor(Metric):
         self.count.assign_add(weights)
 
     def result(self) -> Tensor:
-        """Give the mean; 0 where nothing was weighed."""
+        """Return the mean; 0 where nothing was weighed."""
         if self.total is None:
             raise ValueError(
                 "MeanTensor does not have any value yet. Please call the MeanTensor "
@@ -405,7 +405,7 @@ class MeanRelativeError(Mean):
 
 
 def floats(values: Any, dtype: Any) -> Tensor:
-    """Give values as a tensor of a dtype."""
+    """Return values as a tensor of a dtype."""
     tensor = tf.convert_to_tensor(values)
     return tensor if tf.as_dtype(tensor.dtype) == dtype else tf.cast(tensor, dtype)
 

@@ -38,7 +38,7 @@ _KINDS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 def decisions(
     y_true: Any, y_pred: Any, sample_weight: Any, thresholds: Sequence[float]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Whether each target is true and each decision is, and the weights.
+    """Return whether each target is true and each decision is, and the weights.
 
     Returns:
         Floats of shapes ``(1, n)``, ``(thresholds, n)`` and ``(1, n)``.
@@ -63,14 +63,14 @@ def _top(y_pred: Any, k: int) -> Tensor:
 
 
 def of_class(class_id: int | None, *values: Any) -> list[Any]:
-    """Targets and predictions of one class in the last axis; all for None."""
+    """Return targets and predictions of one class in the last axis; all for None."""
     if class_id is None:
         return list(values)
     return [tf.convert_to_tensor(one)[..., class_id] for one in values]
 
 
 def as_thresholds(thresholds: Any, default: float) -> list[float]:
-    """Give a threshold, or a list of them, as a list of numbers in [0, 1].
+    """Return a threshold, or a list of them, as a list of numbers in [0, 1].
 
     Raises:
         ValueError: One is out of range.
@@ -127,7 +127,7 @@ class Confusion(Metric):
         self._count(*decisions(y_true, y_pred, sample_weight, self.thresholds))
 
     def _part(self, right: str, wrong: str) -> Tensor:
-        """The part that one kind is of two; 0 where there is no decision."""
+        """Return the part that one kind is of two; 0 where there is no decision."""
         first = self._counts[right].value()
         return tf.math.divide_no_nan(first, first + self._counts[wrong].value())
 
@@ -146,7 +146,7 @@ class _Count(Confusion):
         self._counts = {self._kind: self.accumulator}
 
     def result(self) -> Tensor:
-        """Give the count, or one for each threshold."""
+        """Return the count, or one for each threshold."""
         counts = self.accumulator.value()
         return counts[0] if len(self.thresholds) == 1 else counts
 
@@ -228,7 +228,7 @@ class _Ratio(Confusion):
         super().update_state(y_true, y_pred, sample_weight)
 
     def result(self) -> Tensor:
-        """Give the part, or one for each threshold; 0 where there is no decision."""
+        """Return the part, or one for each threshold; 0 where there is no decision."""
         parts = self._part("true_positives", self._wrong)
         return parts[0] if len(self.thresholds) == 1 else parts
 

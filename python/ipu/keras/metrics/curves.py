@@ -18,7 +18,7 @@ from ipu.keras.metrics.confusion import Confusion, as_thresholds, of_class
 
 
 def _even_thresholds(count: int) -> list[float]:
-    """``count`` thresholds over [0, 1]; the ends lie a little outside."""
+    """Return ``count`` thresholds over [0, 1]; the ends lie a little outside."""
     inner = [(i + 1) / (count - 1) for i in range(count - 2)]
     return [0.0 - state.epsilon, *inner, 1.0 + state.epsilon]
 
@@ -82,7 +82,7 @@ class _AtThreshold(_Curve):
         super().update_state(y_true, y_pred, sample_weight)
 
     def result(self) -> Tensor:
-        """Give the best; 0 where no threshold will do."""
+        """Return the best; 0 where no threshold will do."""
         wanted = self._rate(self._wanted)
         allowed = tf.greater_equal(self._rate(self._held), float(self.value))
         return tf.reduce_max(tf.where(allowed, wanted, tf.zeros_like(wanted)))

@@ -105,7 +105,7 @@ class IoU(Metric):
         return tf.cast(tensor, "int32")
 
     def result(self) -> Tensor:
-        """Give the mean over those of the classes that there are."""
+        """Return the mean over those of the classes that there are."""
         matrix = self.total_cm.value()
         diagonal = tf.eye(self.num_classes, dtype=self._dtype)
         both = tf.reduce_sum(matrix * diagonal, axis=0)

@@ -132,7 +132,7 @@ class FBetaScore(_Sums):
         self._add(int(target.shape[1]), *terms)
 
     def result(self) -> Tensor:
-        """Give the score: a scalar, or one for each class."""
+        """Return the score: a scalar, or one for each class."""
         right, predicted, present = self._value(tf.zeros((1,), self._dtype))
         if self.average == "micro":
             right, predicted, present = (
@@ -239,7 +239,7 @@ class R2Score(_Sums):
         self._add(int(target.shape[1]), *terms, parts[-1])
 
     def result(self) -> Tensor:
-        """Give the score: a scalar, or one for each column."""
+        """Return the score: a scalar, or one for each column."""
         sums = self._value(tf.zeros((1,), self._dtype))
         squares, total, residual, count, seen = sums
         count = tf.maximum(count, tf.ones_like(count) * _EPSILON)

@@ -31,14 +31,14 @@ from ipu.keras.metrics.base import MeanMetricWrapper
 
 
 def accuracy(y_true: Any, y_pred: Any) -> Tensor:
-    """Give 1.0 where targets and predictions are equal, else 0.0."""
+    """Return 1.0 where targets and predictions are equal, else 0.0."""
     y_pred = tf.convert_to_tensor(y_pred)
     y_true = tf.cast(tf.convert_to_tensor(y_true), y_pred.dtype)
     return tf.cast(tf.equal(y_true, y_pred), "float32")
 
 
 def binary_accuracy(y_true: Any, y_pred: Any, threshold: float = 0.5) -> Tensor:
-    """Give the part of the last axis where ``y_pred > threshold`` is the target.
+    """Return the part of the last axis where ``y_pred > threshold`` is the target.
 
     Example:
         >>> round(float(binary_accuracy([[0.0, 1.0]], [[0.2, 0.3]])[0]), 4)
@@ -52,7 +52,7 @@ def binary_accuracy(y_true: Any, y_pred: Any, threshold: float = 0.5) -> Tensor:
 
 
 def categorical_accuracy(y_true: Any, y_pred: Any) -> Tensor:
-    """Give 1.0 where target and prediction are largest at the same class.
+    """Return 1.0 where target and prediction are largest at the same class.
 
     Example:
         >>> round(float(categorical_accuracy([[0.0, 1.0]], [[0.2, 0.3]])[0]), 4)
@@ -64,7 +64,7 @@ def categorical_accuracy(y_true: Any, y_pred: Any) -> Tensor:
 
 
 def sparse_categorical_accuracy(y_true: Any, y_pred: Any) -> Tensor:
-    """Give 1.0 where the prediction is largest at the target's class.
+    """Return 1.0 where the prediction is largest at the target's class.
 
     Example:
         >>> round(float(sparse_categorical_accuracy([1], [[0.2, 0.3]])[0]), 4)
@@ -81,7 +81,7 @@ def sparse_categorical_accuracy(y_true: Any, y_pred: Any) -> Tensor:
 
 
 def top_k_categorical_accuracy(y_true: Any, y_pred: Any, k: int = 5) -> Tensor:
-    """Give 1.0 where the target's class is among the ``k`` most probable ones.
+    """Return 1.0 where the target's class is among the ``k`` most probable ones.
 
     Example:
         >>> scores = [[0.3, 0.2, 0.5]]
@@ -93,7 +93,7 @@ def top_k_categorical_accuracy(y_true: Any, y_pred: Any, k: int = 5) -> Tensor:
 
 
 def sparse_top_k_categorical_accuracy(y_true: Any, y_pred: Any, k: int = 5) -> Tensor:
-    """Give 1.0 where the target is among the ``k`` most probable classes.
+    """Return 1.0 where the target is among the ``k`` most probable classes.
 
     Example:
         >>> scores = [[0.3, 0.2, 0.5]]
@@ -110,7 +110,7 @@ def sparse_top_k_categorical_accuracy(y_true: Any, y_pred: Any, k: int = 5) -> T
 
 
 def cosine_similarity(y_true: Any, y_pred: Any, axis: int = -1) -> Tensor:
-    """Give the cosine of the angle between targets and predictions."""
+    """Return the cosine of the angle between targets and predictions."""
     y_pred = tf.convert_to_tensor(y_pred)
     y_true = tf.cast(tf.convert_to_tensor(y_true), y_pred.dtype)
     one, other = (tf.math.l2_normalize(y, axis=axis) for y in (y_true, y_pred))
@@ -129,7 +129,7 @@ def _deviations(y_true: Any, y_pred: Any, axis: Any) -> list[Tensor]:
 
 
 def pearson_correlation(y_true: Any, y_pred: Any, axis: Any = -1) -> Tensor:
-    """Give Pearson's coefficient of correlation, from -1 to 1.
+    """Return Pearson's coefficient of correlation, from -1 to 1.
 
     Args:
         y_true: Targets.
@@ -153,7 +153,7 @@ def pearson_correlation(y_true: Any, y_pred: Any, axis: Any = -1) -> Tensor:
 
 
 def concordance_correlation(y_true: Any, y_pred: Any, axis: Any = -1) -> Tensor:
-    """Give Lin's coefficient of concordance: 1 where predictions are the targets.
+    """Return Lin's coefficient of concordance: 1 where predictions are the targets.
 
     Args:
         y_true: Targets.

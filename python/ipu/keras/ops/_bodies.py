@@ -22,13 +22,13 @@ from ipu.keras.ops._table import (
 
 
 def whole_axis(x: Any, axis: Any) -> tuple[Any, int]:
-    """Give a tensor and its axis; None lays it flat."""
+    """Return a tensor and its axis; None lays it flat."""
     found = tensor(x)
     return (tf.reshape(found, [-1]), 0) if axis is None else (found, axis)
 
 
 def places(x: tf.Tensor, axis: Any) -> list[int]:
-    """Give axes, one or several or None for all, counted from the front."""
+    """Return axes, one or several or None for all, counted from the front."""
     axes = range(x.ndim) if axis is None else np.atleast_1d(axis)
     return [int(one) % x.ndim for one in axes]
 
@@ -292,7 +292,7 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
 
 
 def layout(x: tf.Tensor, data_format: Any) -> tuple[Any, Any]:
-    """Give images with their channels last, and what puts results back."""
+    """Return images with their channels last, and what puts results back."""
     found = backend.image_data_format() if data_format is None else data_format
     if found not in ("channels_first", "channels_last"):
         raise ValueError(f"Unknown data_format: {found!r}.")
@@ -304,7 +304,7 @@ def layout(x: tf.Tensor, data_format: Any) -> tuple[Any, Any]:
 
 
 def several(value: Any, rank: int) -> list[int]:
-    """Give a number for each axis of images."""
+    """Return a number for each axis of images."""
     return [value] * rank if isinstance(value, int) else list(value)
 
 

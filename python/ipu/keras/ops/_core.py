@@ -204,7 +204,7 @@ def convert_to_numpy(x: Any) -> Any:
 
 
 def dtype(x: Any) -> str:
-    """Give the name of the dtype of a tensor.
+    """Return the name of the dtype of a tensor.
 
     Example:
         >>> keras.ops.dtype([1.0])
@@ -225,7 +225,7 @@ def is_tensor(x: Any) -> bool:
 
 
 def shape(x: Any) -> tuple[Any, ...]:
-    """Give the sizes of a tensor: ints, or symbolic values where they are open.
+    """Return the sizes of a tensor: ints, or symbolic values where they are open.
 
     Example:
         >>> keras.ops.shape([[1, 2]])

@@ -172,7 +172,7 @@ def sums(x: Any) -> tf.Tensor:
 
 
 def dtype_of(dtype: Any) -> Any:
-    """Give a dtype; None is that of ``keras.config.floatx()``."""
+    """Return a dtype; None is that of ``keras.config.floatx()``."""
     return tf.as_dtype(state.floatx if dtype is None else dtype)
 
 

@@ -27,7 +27,8 @@ def _changed(x: Any, data_format: Any, change: _Callable[[Any], Any]) -> Any:
 
 
 def _place(first: Any, last: Any, size: Any, whole: int, sign: int) -> tuple[int, int]:
-    """Give where an axis begins and its size, of which two of three numbers are known.
+    """Return where an axis begins and its size, of which two of three numbers are
+    known.
 
     Args:
         first: The border in front, or None.

@@ -412,7 +412,7 @@ def _swapped(x: Any, axis1: int, axis2: int) -> Any:
 
 
 def ndim(x: Any) -> int:
-    """Give the number of axes.
+    """Return the number of axes.
 
     Example:
         >>> keras.ops.ndim([[1, 2]])
@@ -422,7 +422,7 @@ def ndim(x: Any) -> int:
 
 
 def size(x: Any) -> Any:
-    """Give the number of elements, an int where it is known.
+    """Return the number of elements, an int where it is known.
 
     Example:
         >>> keras.ops.size([[1, 2]])

@@ -40,7 +40,7 @@ _TABLE: dict[str, type[Any]] = {
 
 
 def get(identifier: Any) -> Optimizer:
-    """Give the optimizer that ``compile`` was told.
+    """Return the optimizer that ``compile`` was told.
 
     Args:
         identifier: A name such as ``"sgd"``, a dict with ``class_name`` and ``config``,

@@ -14,5 +14,5 @@ def aggregated(is_done: bool = True) -> AbstractContextManager[None]:
 
 
 def is_aggregated() -> bool:
-    """Whether an optimizer has to take gradients as they are."""
+    """Return whether an optimizer has to take gradients as they are."""
     return here.is_aggregated

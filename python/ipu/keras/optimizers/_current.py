@@ -71,7 +71,7 @@ class CurrentRate(LearningRateSchedule):
         return self._schedule.get_config()
 
     def numpy(self) -> np.float32:
-        """Give the rate of the next step."""
+        """Return the rate of the next step."""
         rate: np.float32 = self._optimizer._decayed_rate().numpy()
         return rate
 
@@ -90,7 +90,7 @@ def _itself(schedule: LearningRateSchedule) -> LearningRateSchedule:
 
 
 def unwrapped(rate: Any) -> Any:
-    """Give the schedule of what an optimizer gave as its rate; else what is given.
+    """Return the schedule of what an optimizer gave as its rate; else what is given.
 
     Args:
         rate: Anything.
@@ -99,7 +99,7 @@ def unwrapped(rate: Any) -> Any:
 
 
 def is_number(rate: Any) -> bool:
-    """Whether a rate is a number that may be set anew, and not a schedule's.
+    """Return whether a rate is a number that may be set anew, and not a schedule's.
 
     Args:
         rate: What an optimizer gives as its rate.

@@ -117,7 +117,7 @@ class ScalingOptimizer(WrappingOptimizer):
         super().__init__(inner, name)
 
     def _state_variable(self, name: str, first: Any) -> Any:
-        """The variable of that name, made when it is first asked for."""
+        """Return the variable of that name, made when it is first asked for."""
         if name not in self._state:
             with init_scope():
                 self._state[name] = tf.Variable(
@@ -133,7 +133,7 @@ class ScalingOptimizer(WrappingOptimizer):
         raise NotImplementedError
 
     def _factor(self) -> Tensor:
-        """What the loss is multiplied by, a float32 scalar."""
+        """Return what the loss is multiplied by, a float32 scalar."""
         raise NotImplementedError
 
     def _create_all_weights(self, var_list: Sequence[Any]) -> None:
@@ -176,18 +176,18 @@ class ScalingOptimizer(WrappingOptimizer):
     def _changed(
         self, function: Callable[[Tensor], Tensor], gradients: Sequence[Any]
     ) -> list[Any]:
-        """A function of each element of gradients, tensors or None."""
+        """Return a function of each element of gradients, tensors or None."""
         if self._clips:  # row by row
             function = functools.partial(slices.mapped, function)
         return [None if g is None else function(g) for g in gradients]
 
     def _finished(self, gradients: list[Any]) -> list[Any]:
-        """What gradients of the scaled loss are made into before they are given away;
-        a subclass may define it."""
+        """Return what gradients of the scaled loss are made into before they are given
+        away; a subclass may define it."""
         return gradients
 
     def _first(self, value: Tensor, grad_loss: Any) -> Tensor:
-        """What a gradient begins with: a factor of the loss is one of that."""
+        """Return what a gradient begins with: a factor of the loss is one of that."""
         factor = self._inner.scale_loss(tf.cast(self._factor(), value.dtype))
         if grad_loss is not None:
             return factor * grad_loss
@@ -196,14 +196,14 @@ class ScalingOptimizer(WrappingOptimizer):
     def get_gradients(
         self, loss: Tensor, params: Sequence[Any], grad_loss: Any = None
     ) -> list[Any]:
-        """Give the gradients of a loss, in a trace; see ``compute_gradients``."""
+        """Return the gradients of a loss, in a trace; see ``compute_gradients``."""
         first = self._first(loss, grad_loss)
         return self._finished(list(tf.gradients(loss, list(params), first)))
 
     def compute_gradients(
         self, loss: Any, var_list: Any, grad_loss: Any = None, tape: Any = None
     ) -> list[tuple[Any, Any]]:
-        """Give the pairs that ``apply_gradients`` takes.
+        """Return the pairs that ``apply_gradients`` takes.
 
         Args:
             loss: A scalar tensor of the open trace, or a callable that gives one; not

@@ -16,7 +16,7 @@ __all__ = ["AdamIpuOptimizer", "IpuOptimizerBase", "SGDIpuOptimizer"]
 
 
 def _named(dtype: Any, argument: str) -> str | None:
-    """A dtype's name; None where it is the variable's."""
+    """Return a dtype's name; None where it is the variable's."""
     if dtype is None:
         return None
     try:
@@ -96,7 +96,7 @@ class IpuOptimizerBase(Optimizer):
         return self.add_slot(var, slot_name, initializer, dtype)
 
     def _stage(self, value: Any, stage: int = 0) -> Tensor:
-        """A value in the dtype of a stage of the arithmetic."""
+        """Return a value in the dtype of a stage of the arithmetic."""
         return tf.cast(value, self.opt_dtypes[stage])
 
     def _moments(

@@ -102,7 +102,7 @@ class LAMBIpuOptimizer(IpuOptimizerBase):
         return var.assign_sub(tf.cast(step, var.dtype))
 
     def _ratio(self, weights: Tensor, change: Tensor) -> Tensor:
-        """The weights' norm over that of their change; 1 where one is 0."""
+        """Return the weights' norm over that of their change; 1 where one is 0."""
         of_weights, of_change = tf.norm(weights), tf.norm(change)
         if self.weight_norm_clip is not None:
             of_weights = tf.minimum(of_weights, self._stage(self.weight_norm_clip))

@@ -304,7 +304,7 @@ class Optimizer(Configured):
         return self._iterations
 
     def _decayed_rate(self) -> Tensor:
-        """The rate of this step, a float32 scalar; in a trace."""
+        """Return the rate of this step, a float32 scalar; in a trace."""
         if isinstance(self._rate, LearningRateSchedule):
             # Keras 2 gives schedules the step as a float
             step = tf.cast(self.iterations.value(), "float32")
@@ -331,7 +331,7 @@ class Optimizer(Configured):
             self._set_baked(f"_hyper_{name}", value)
 
     def _get_hyper(self, name: str, dtype: Any = None) -> Any:
-        """Give what ``_set_hyper`` kept, as a tensor where a dtype is given."""
+        """Return what ``_set_hyper`` kept, as a tensor where a dtype is given."""
         if name == "learning_rate":
             value = self.learning_rate
         else:
@@ -434,7 +434,7 @@ class Optimizer(Configured):
         )
 
     def _get_variable_index(self, variable: Any) -> int:
-        """Which of the variables given to ``build`` it is."""
+        """Return which of the variables given to ``build`` it is."""
         for number, one in enumerate(self._built_for):
             if one is variable:
                 return number
@@ -530,7 +530,7 @@ class Optimizer(Configured):
         self._version += 1
 
     def _decays(self, var: Any) -> bool:
-        """Whether a variable is not excluded from the decay of weights."""
+        """Return whether a variable is not excluded from the decay of weights."""
         if any(one is var for one in self._kept):
             return False
         name = str(var.name)
@@ -622,7 +622,7 @@ class Optimizer(Configured):
     def get_gradients(
         self, loss: Tensor, params: Sequence[Any], grad_loss: Any = None
     ) -> list[Any]:
-        """Give the gradients of a loss, in a trace.
+        """Return the gradients of a loss, in a trace.
 
         Args:
             loss: A tensor of the open trace.
@@ -637,7 +637,7 @@ class Optimizer(Configured):
     def compute_gradients(
         self, loss: Any, var_list: Any, grad_loss: Any = None, tape: Any = None
     ) -> list[tuple[Any, Any]]:
-        """Give the pairs that ``apply_gradients`` takes.
+        """Return the pairs that ``apply_gradients`` takes.
 
         Args:
             loss: A scalar tensor of the open trace, or a callable that gives one.
@@ -662,7 +662,7 @@ class Optimizer(Configured):
     def _compute_gradients(
         self, loss: Any, var_list: Any, grad_loss: Any = None, tape: Any = None
     ) -> list[tuple[Any, Any]]:
-        """The name of ``compute_gradients`` in Keras 2.6."""
+        """Return the name of ``compute_gradients`` in Keras 2.6."""
         return self.compute_gradients(loss, var_list, grad_loss, tape)
 
     def apply_gradients(
@@ -785,7 +785,8 @@ class Optimizer(Configured):
             one.assign(tf.where(rows, one.value(), before))
 
     def _changed_by_rows(self, var: Any) -> list[Any]:
-        """The variables of an update of which rows without a gradient stay as they are.
+        """Return the variables of an update of which rows without a gradient stay as
+        they are.
 
         The rest decays there, or moves on, as in an update with a gradient of zero.
         """
@@ -900,11 +901,11 @@ class Optimizer(Configured):
         return slots[slot_name]
 
     def _slot_variable_name(self, stem: str, slot_name: str) -> str:
-        """What the variable beside a weight is called."""
+        """Return what the variable beside a weight is called."""
         return f"{self._name}/{stem}/{slot_name}"
 
     def get_slot(self, var: Any, slot_name: str) -> Any:
-        """Give the variable that ``add_slot`` made.
+        """Return the variable that ``add_slot`` made.
 
         Raises:
             ValueError: There is none of that name.
@@ -918,11 +919,11 @@ class Optimizer(Configured):
         return slots[slot_name]
 
     def _with_slots(self, var: Any) -> list[Any]:
-        """A weight and all that is beside it."""
+        """Return a weight and all that is beside it."""
         return [var, *self._slots.get(id(var), {}).values()]
 
     def get_slot_names(self) -> list[str]:
-        """Give the names of the slots."""
+        """Return the names of the slots."""
         return list(dict.fromkeys(name for s in self._slots.values() for name in s))
 
     def _create_slots(self, var_list: Sequence[Any]) -> None:
@@ -955,12 +956,12 @@ class Optimizer(Configured):
             self.build(var_list)  # in the way of Keras 3, where it makes the slots
 
     def _made_variables(self) -> list[Any]:
-        """The variables that exist already."""
+        """Return the variables that exist already."""
         single = [self._iterations, self._rate_variable]
         return [v for v in single if v is not None] + self._slot_order
 
     def _checkpoint_parts(self, names: Mapping[int, str]) -> dict[str, Any]:
-        """What ``tf.train.Checkpoint`` keeps of the optimizer, by name.
+        """Return what ``tf.train.Checkpoint`` keeps of the optimizer, by name.
 
         Args:
             names: By the identities of weights, their names in the checkpoint.
@@ -1025,7 +1026,7 @@ class Optimizer(Configured):
     # --- configuration --------------------------------------------------------------
 
     def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal optimizer."""
+        """Return the arguments that make an equal optimizer."""
         config: dict[str, Any] = {"name": self._name}
         rate = self._rate
         if (
@@ -1069,7 +1070,7 @@ class Optimizer(Configured):
 
 
 def _taken(gradients: list[Any], variables: list[Any]) -> dict[int, Tensor]:
-    """The rows of those variables of which only some were looked up, by id."""
+    """Return the rows of those variables of which only some were looked up, by id."""
     found = {
         id(variable): lookups.taken_rows(gradient, variable.shape[0])
         for gradient, variable in zip(gradients, variables, strict=True)
@@ -1079,13 +1080,13 @@ def _taken(gradients: list[Any], variables: list[Any]) -> dict[int, Tensor]:
 
 
 def _may_have_replicas() -> bool:
-    """Whether the program that is being traced may be replicated, and nobody else
-    sees to the gradients of the replicas."""
+    """Return whether the program that is being traced may be replicated, and nobody
+    else sees to the gradients of the replicas."""
     return not on_host() and current_device().num_ipus > 1 and not is_aggregated()
 
 
 def _any_replica(rows: Tensor) -> Tensor:
-    """Which rows were looked up in any replica."""
+    """Return which rows were looked up in any replica."""
     counts = cross_replica_ops.cross_replica_sum(tf.cast(rows, "float32"))
     return tf.greater(counts, 0.0)
 
@@ -1098,7 +1099,7 @@ def _sum(terms: Sequence[Tensor]) -> Tensor:
 
 
 def _square_of(gradient: Any) -> Tensor:
-    """The square of a gradient's norm."""
+    """Return the square of a gradient's norm."""
     slices = _slices.slices_of(gradient)
     parts = [gradient] if slices is None else [one.values for one in slices]
     return _sum([tf.reduce_sum(tf.square(part)) for part in parts])
@@ -1109,6 +1110,6 @@ def _scaled(gradient: Any, factor: Tensor) -> Tensor:
 
 
 def _shrink(square: Tensor, limit: float) -> Tensor:
-    """The factor that brings a norm down to ``limit``, at most 1."""
+    """Return the factor that brings a norm down to ``limit``, at most 1."""
     bound = tf.constant(float(limit), dtype=square.dtype)
     return bound / tf.maximum(tf.sqrt(square), bound)

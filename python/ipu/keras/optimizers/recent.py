@@ -310,7 +310,7 @@ class Muon(Adam):
         return var.assign_sub(step)
 
     def _orthogonal(self, matrix: Tensor) -> Tensor:
-        """The nearest orthogonal matrix, about."""
+        """Return the nearest orthogonal matrix, about."""
         shape = tuple(matrix.shape)
         x = tf.reshape(matrix, (shape[0], -1))
         is_high = x.shape[0] > x.shape[1]

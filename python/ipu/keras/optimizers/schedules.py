@@ -32,11 +32,11 @@ class LearningRateSchedule:
     """
 
     def __call__(self, step: Any) -> Tensor:
-        """Give the rate at a step, counted from 0."""
+        """Return the rate at a step, counted from 0."""
         raise NotImplementedError(f"{type(self).__name__} must define __call__(step).")
 
     def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal schedule."""
+        """Return the arguments that make an equal schedule."""
         return dict(vars(self))
 
     @classmethod
@@ -312,7 +312,7 @@ def deserialize(config: Any, custom_objects: Any = None) -> Any:
 
 
 def _cos_pi(x: Tensor) -> Tensor:
-    """``cos(pi x)`` for x in [0, 1], to a unit of the last place of float32.
+    """Return ``cos(pi x)`` for x in [0, 1], to a unit of the last place of float32.
 
     There is no cosine among the ops: ``cos(pi x) = -sin(pi (x - 1/2))``, whose Taylor
     series up to the 15th power errs by less than 1e-10 for arguments within pi / 2.

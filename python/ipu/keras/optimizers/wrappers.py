@@ -48,7 +48,7 @@ class IpuOptimizer(WrappingOptimizer):
         super().__init__(opt, name or type(self).__name__)
 
     def preprocess_gradients(self, grad: Tensor, var: Any) -> Tensor:
-        """Give what the wrapped optimizer gets for a gradient.
+        """Return what the wrapped optimizer gets for a gradient.
 
         Args:
             grad: The gradient.
@@ -60,13 +60,13 @@ class IpuOptimizer(WrappingOptimizer):
     def get_gradients(
         self, loss: Tensor, params: Any, grad_loss: Any = None
     ) -> list[Any]:
-        """Give the gradients of a loss, in a trace, as the wrapped optimizer does."""
+        """Return the gradients of a loss, in a trace, as the wrapped optimizer does."""
         return self._inner.get_gradients(loss, params, grad_loss)
 
     def compute_gradients(
         self, loss: Any, var_list: Any, grad_loss: Any = None, tape: Any = None
     ) -> list[tuple[Any, Any]]:
-        """Give the pairs that ``apply_gradients`` takes, as the wrapped one does."""
+        """Return the pairs that ``apply_gradients`` takes, as the wrapped one does."""
         return self._inner.compute_gradients(loss, var_list, grad_loss, tape)
 
     def _trace_apply(self, gradients: list[Any], variables: list[Any]) -> Any:
@@ -113,7 +113,7 @@ class CrossReplicaOptimizer(IpuOptimizer):
             )
 
     def preprocess_gradients(self, grad: Tensor, var: Any) -> Tensor:
-        """The mean over the replicas."""
+        """Return the mean over the replicas."""
         del var
         mean: Tensor = cross_replica_ops.cross_replica_mean(grad)
         return mean
@@ -148,7 +148,7 @@ class MapGradientOptimizer(IpuOptimizer):
         self._map = gradient_mapping_function
 
     def preprocess_gradients(self, grad: Tensor, var: Any) -> Tensor:
-        """What the function gives."""
+        """Return what the function gives."""
         return self._map(grad, var)
 
     def get_config(self) -> dict[str, Any]:

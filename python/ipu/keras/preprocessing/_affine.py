@@ -31,7 +31,7 @@ def check_fill(fill_mode: str, order: int) -> None:
 
 
 def pair_of(name: str, value: Any) -> tuple[float, float]:
-    """Two numbers, or ValueError with the argument's name."""
+    """Return two numbers, or ValueError with the argument's name."""
     if not isinstance(value, (tuple, list)) or len(value) != 2:
         raise ValueError(
             f"`{name}` should be a tuple or list of two floats. Received: {value!r}."
@@ -54,7 +54,8 @@ def apply_affine_transform(
     cval: float = 0.0,
     order: int = 1,
 ) -> _Array:
-    """A picture turned, moved, sheared and zoomed, in this order, about its middle.
+    """Return a picture turned, moved, sheared and zoomed, in this order, about its
+    middle.
 
     Args:
         x: An array of three axes.
@@ -124,7 +125,7 @@ def _matrix(
 def _sampled(
     pixels: _Array, y: _Array, x: _Array, mode: str, cval: float, order: int
 ) -> _Array:
-    """The values at places, [places, channels], of the pixels' dtype."""
+    """Return the values at places, [places, channels], of the pixels' dtype."""
     height, width = pixels.shape[:2]
     is_outside = (y < 0) | (y > height - 1) | (x < 0) | (x > width - 1)
     y, x = _extended(y, height, mode), _extended(x, width, mode)
@@ -143,7 +144,7 @@ def _sampled(
 
 
 def _extended(at: _Array, size: int, mode: str) -> _Array:
-    """Places outside of an axis brought to where their value is."""
+    """Return places outside of an axis brought to where their value is."""
     if mode == "reflect":
         at = np.mod(at, 2 * size)
         at = np.where(at < size, at, 2 * size - 1 - at)
@@ -153,7 +154,7 @@ def _extended(at: _Array, size: int, mode: str) -> _Array:
 
 
 def apply_channel_shift(x: Any, intensity: float, channel_axis: int = 0) -> _Array:
-    """``intensity`` added to all channels, within the picture's range of values.
+    """Return ``intensity`` added to all channels, within the picture's range of values.
 
     Args:
         x: An array of three axes.
@@ -170,7 +171,7 @@ def apply_channel_shift(x: Any, intensity: float, channel_axis: int = 0) -> _Arr
 
 
 def apply_brightness_shift(x: Any, brightness: float, scale: bool = True) -> _Array:
-    """A picture made lighter or darker by Pillow.
+    """Return a picture made lighter or darker by Pillow.
 
     Args:
         x: An array of three axes.
@@ -211,7 +212,7 @@ def random_rotation(
     cval: float = 0.0,
     interpolation_order: int = 1,
 ) -> _Array:
-    """A picture turned by an angle from [-rg, rg) degrees.
+    """Return a picture turned by an angle from [-rg, rg) degrees.
 
     Args:
         rg: The largest angle.
@@ -239,7 +240,7 @@ def random_shift(
     cval: float = 0.0,
     interpolation_order: int = 1,
 ) -> _Array:
-    """A picture moved by random shares of its width and height.
+    """Return a picture moved by random shares of its width and height.
 
     Args:
         wrg: The largest share of the width.
@@ -268,7 +269,7 @@ def random_shear(
     cval: float = 0.0,
     interpolation_order: int = 1,
 ) -> _Array:
-    """A picture sheared by an angle from [-intensity, intensity) degrees.
+    """Return a picture sheared by an angle from [-intensity, intensity) degrees.
 
     Args:
         intensity: The largest angle.
@@ -295,7 +296,7 @@ def random_zoom(
     cval: float = 0.0,
     interpolation_order: int = 1,
 ) -> _Array:
-    """A picture of which random parts of columns and rows are shown.
+    """Return a picture of which random parts of columns and rows are shown.
 
     Args:
         zoom_range: The least and the largest part.
@@ -319,7 +320,7 @@ def random_zoom(
 def random_channel_shift(
     x: Any, intensity_range: float, channel_axis: int = 0
 ) -> _Array:
-    """A number from [-intensity_range, intensity_range) added to all channels.
+    """Return a number from [-intensity_range, intensity_range) added to all channels.
 
     Args:
         x: An array of three axes.
@@ -335,7 +336,7 @@ def random_channel_shift(
 
 
 def random_brightness(x: Any, brightness_range: Any, scale: bool = True) -> _Array:
-    """A picture made lighter or darker by a random number of a range.
+    """Return a picture made lighter or darker by a random number of a range.
 
     Args:
         x: An array of three axes.

@@ -61,11 +61,11 @@ class Iterator(Sequence):
         self.index_array: Any = None
 
     def _batch(self, numbers: _Array, draw: Any) -> Any:
-        """The batch of these samples; ``draw`` gives random numbers."""
+        """Return the batch of these samples; ``draw`` gives random numbers."""
         raise NotImplementedError(f"{type(self).__name__} must define _batch().")
 
     def _draw(self) -> Any:
-        """What gives the random numbers of the next batch."""
+        """Return what gives the random numbers of the next batch."""
         seen = self.total_batches_seen
         self.total_batches_seen += 1
         if self.seed is None:
@@ -77,11 +77,11 @@ class Iterator(Sequence):
         self.index_array = draw.permutation(self.n) if self.shuffle else kept
 
     def __len__(self) -> int:
-        """Give the number of batches of a pass."""
+        """Return the number of batches of a pass."""
         return -(-self.n // self.batch_size)
 
     def __getitem__(self, index: int) -> Any:
-        """Give a batch.
+        """Return a batch.
 
         Raises:
             ValueError: There is no batch of that number.
@@ -112,11 +112,11 @@ class Iterator(Sequence):
         self.batch_index = 0
 
     def __iter__(self) -> _Endless[Any]:
-        """Give the batches, pass after pass."""
+        """Return the batches, pass after pass."""
         return self
 
     def __next__(self) -> Any:
-        """Give the next batch.
+        """Return the next batch.
 
         Raises:
             ValueError: There are no samples.
@@ -133,7 +133,7 @@ class Iterator(Sequence):
         return self._batch(numbers, draw)
 
     def next(self) -> Any:
-        """Give the next batch."""
+        """Return the next batch."""
         return next(self)
 
 
@@ -444,6 +444,6 @@ class DirectoryIterator(FilesIterator):
 
 
 def _folders(root: str) -> list[str]:
-    """The sorted names of a folder's folders."""
+    """Return the sorted names of a folder's folders."""
     names = os.listdir(root)
     return sorted(one for one in names if os.path.isdir(os.path.join(root, one)))

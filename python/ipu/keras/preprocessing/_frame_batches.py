@@ -122,7 +122,7 @@ class DataFrameIterator(FilesIterator):
         super().__init__(paths, labels, count, weights, image_data_generator, options)
 
     def _readable(self, names: list[str], x_col: str) -> np.ndarray[Any, Any]:
-        """The rows whose file is there and has the name of a picture."""
+        """Return the rows whose file is there and has the name of a picture."""
         kept = [
             at
             for at, name in enumerate(names)
@@ -143,7 +143,7 @@ class DataFrameIterator(FilesIterator):
 
 
 def _checked(labels: list[Any], y_col: Any, class_mode: str) -> list[Any]:
-    """The labels, if they are names of classes."""
+    """Return the labels, if they are names of classes."""
     kinds = (str, list, tuple) if class_mode == "categorical" else (str,)
     for label in labels:
         if not isinstance(label, kinds):

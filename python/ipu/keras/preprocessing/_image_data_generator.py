@@ -151,7 +151,7 @@ class ImageDataGenerator:
         ignore_class_split: bool = False,
         subset: str | None = None,
     ) -> NumpyArrayIterator:
-        """Batches of arrays; see ``NumpyArrayIterator`` for the arguments.
+        """Return batches of arrays; see ``NumpyArrayIterator`` for the arguments.
 
         Returns:
             Batches of pictures, or of (pictures, labels) or (pictures, labels,
@@ -175,7 +175,8 @@ class ImageDataGenerator:
     def flow_from_directory(
         self, directory: Any, *args: Any, **kwargs: Any
     ) -> DirectoryIterator:
-        """Batches of the pictures in a folder, which has a folder for each class.
+        """Return batches of the pictures in a folder, which has a folder for each
+        class.
 
         Args:
             directory: The folder.
@@ -208,7 +209,7 @@ class ImageDataGenerator:
         *args: Any,
         **kwargs: Any,
     ) -> DataFrameIterator:
-        """Batches of the pictures that a table lists.
+        """Return batches of the pictures that a table lists.
 
         Args:
             dataframe: A pandas frame, or a dict of columns.
@@ -236,7 +237,7 @@ class ImageDataGenerator:
         )
 
     def _part(self, subset: str | None, count: int) -> slice:
-        """Which of so many samples are of a subset: validation comes first."""
+        """Return which of so many samples are of a subset: validation comes first."""
         if subset not in ("training", "validation", None):
             raise ValueError(
                 f"Invalid subset name: {subset!r}; expected 'training' or 'validation'."
@@ -365,7 +366,7 @@ class ImageDataGenerator:
         return found is not None
 
     def _changed(self, x: _Array, draw: Any) -> Any:
-        """A picture of a batch: changed, then brought into form."""
+        """Return a picture of a batch: changed, then brought into form."""
         made = self.apply_transform(x, self._drawn(x.shape, draw))
         return self.standardize(np.asarray(made, self.dtype))
 
@@ -434,7 +435,7 @@ _SHARED = ("subset", "interpolation", "keep_aspect_ratio")
 def _by_name(
     what: str, args: tuple[Any, ...], kwargs: dict[str, Any], names: tuple[str, ...]
 ) -> dict[str, Any]:
-    """Arguments by name, all of which must be known."""
+    """Return arguments by name, all of which must be known."""
     from ipu.keras import _names
 
     if len(args) > len(names):

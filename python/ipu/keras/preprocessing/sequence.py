@@ -158,7 +158,7 @@ class TimeseriesGenerator(Batches):
         return (samples[:, ::-1, ...] if self.reverse else samples), targets
 
     def get_config(self) -> dict[str, Any]:
-        """Give the arguments as plain data.
+        """Return the arguments as plain data.
 
         Raises:
             TypeError: The data are none.
@@ -187,7 +187,8 @@ class TimeseriesGenerator(Batches):
 def make_sampling_table(
     size: int, sampling_factor: float = 1e-05
 ) -> np.ndarray[Any, Any]:
-    """How probably a word is kept, by its rank: frequent words are left out more often.
+    """Return how probably a word is kept, by its rank: frequent words are left out more
+    often.
 
     Args:
         size: How many words there are.

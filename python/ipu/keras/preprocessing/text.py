@@ -51,7 +51,7 @@ def hashing_trick(
     lower: bool = True,
     split: str = " ",
 ) -> list[int]:
-    """Give numbers of words without a vocabulary; different words may share one.
+    """Return numbers of words without a vocabulary; different words may share one.
 
     Args:
         text: The text.
@@ -93,7 +93,7 @@ def one_hot(
     lower: bool = True,
     split: str = " ",
 ) -> list[int]:
-    """Give numbers of words by Python's ``hash``; see :func:`hashing_trick`.
+    """Return numbers of words by Python's ``hash``; see :func:`hashing_trick`.
 
     Arguments and result are those of :func:`hashing_trick`.
 
@@ -224,11 +224,11 @@ class Tokenizer:
             self.index_docs.update(set(sequence))
 
     def texts_to_sequences(self, texts: Iterable[Any]) -> list[list[int]]:
-        """Give the numbers of the words of each text."""
+        """Return the numbers of the words of each text."""
         return list(self.texts_to_sequences_generator(texts))
 
     def texts_to_sequences_generator(self, texts: Iterable[Any]) -> Iterator[list[int]]:
-        """Give the numbers of the words, text by text."""
+        """Yield the numbers of the words, text by text."""
         other = None if self.oov_token is None else self.word_index.get(self.oov_token)
         for text in texts:
             numbers = []
@@ -241,13 +241,13 @@ class Tokenizer:
             yield numbers
 
     def sequences_to_texts(self, sequences: Iterable[Iterable[int]]) -> list[str]:
-        """Give the words of numbers, one text for each sequence."""
+        """Return the words of numbers, one text for each sequence."""
         return list(self.sequences_to_texts_generator(sequences))
 
     def sequences_to_texts_generator(
         self, sequences: Iterable[Iterable[int]]
     ) -> Iterator[str]:
-        """Give the words of numbers, sequence by sequence."""
+        """Yield the words of numbers, sequence by sequence."""
         most = self.num_words or len(self.index_word) + 1
         for sequence in sequences:
             words = (self.index_word.get(n) if n < most else None for n in sequence)
@@ -257,13 +257,13 @@ class Tokenizer:
     def texts_to_matrix(
         self, texts: Iterable[Any], mode: str = "binary"
     ) -> np.ndarray[Any, Any]:
-        """Give a row for each text with a column for each word."""
+        """Return a row for each text with a column for each word."""
         return self.sequences_to_matrix(self.texts_to_sequences(texts), mode)
 
     def sequences_to_matrix(
         self, sequences: Iterable[Sequence[int]], mode: str = "binary"
     ) -> np.ndarray[Any, Any]:
-        """Give a row for each sequence with a column for each word.
+        """Return a row for each sequence with a column for each word.
 
         Args:
             sequences: Numbers of words.
@@ -306,7 +306,7 @@ class Tokenizer:
         return np.asarray(rows).reshape(len(rows), size)
 
     def get_config(self) -> dict[str, Any]:
-        """Give the arguments, and as JSON the words that were counted."""
+        """Return the arguments, and as JSON the words that were counted."""
         counted = {name: json.dumps(getattr(self, name)) for name in _COUNTED}
         given = {
             name: getattr(self, name) for name in parameters_of(Tokenizer.__init__)

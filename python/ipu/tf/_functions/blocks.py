@@ -32,7 +32,7 @@ class Flat(NamedTuple):
     tensors: list[Tensor]
 
     def pack(self, tensors: Sequence[Tensor]) -> Any:
-        """A value of this structure with other tensors."""
+        """Return a value of this structure with other tensors."""
         remaining = iter(tensors)
         leaves: list[Any] = []
         for leaf, count in zip(nest.flatten(self.structure), self.counts, strict=True):
@@ -45,7 +45,7 @@ class Flat(NamedTuple):
 
 
 def as_tuple(values: Any) -> tuple[Tensor, ...]:
-    """The outputs of a node: none, one tensor or a tuple of them, as a tuple."""
+    """Return the outputs of a node: none, one tensor or a tuple of them, as a tuple."""
     if values is None:
         return ()
     return values if isinstance(values, tuple) else (values,)
@@ -92,7 +92,7 @@ def leaf_paths(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def describe(value: Any) -> str:
-    """A nest with dtypes and shapes in place of its tensors, for errors."""
+    """Return a nest with dtypes and shapes in place of its tensors, for errors."""
 
     def text(leaf: Any) -> str:
         if hasattr(leaf, "dtype") and hasattr(leaf, "shape"):
@@ -103,7 +103,7 @@ def describe(value: Any) -> str:
 
 
 def is_known(value: Any) -> bool:
-    """Whether ``value`` can be looked at now: it is not a tensor of a trace."""
+    """Return whether ``value`` can be looked at now: it is not a tensor of a trace."""
     if isinstance(value, Tensor):
         return not value.is_symbolic
     return not hasattr(value, "__ipu_tensor__") or _core.open_trace() is None
@@ -141,14 +141,14 @@ def last_value(index: Tensor) -> int | None:
 
 
 def is_pending(leaf: Any) -> bool:
-    """Whether a leaf is an array that stands for no tensor yet."""
+    """Return whether a leaf is an array that stands for no tensor yet."""
     return bool(getattr(leaf, "_ipu_pending", False))
 
 
 def tensor_names(
     flat: Flat, names: Sequence[str] | None, argument: str = "loop_vars"
 ) -> list[str]:
-    """What to call each tensor of ``flat`` in errors.
+    """Return what to call each tensor of ``flat`` in errors.
 
     Args:
         flat: The loop variables, a sequence at the top.
@@ -199,5 +199,5 @@ def part_of_step() -> Iterator[None]:
 
 
 def loop_attrs(**attrs: Any) -> dict[str, Any]:
-    """Give the attributes of a loop that is being traced: these, and what it is."""
+    """Return the attributes of a loop that is being traced: these, and what it is."""
     return {**attrs, "is_part": True} if here.parts_of_step else attrs

@@ -53,7 +53,7 @@ class CustomCall:
         return [(begin, end) for begin, end in parts if begin < end]
 
     def backward(self, grads: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
-        """The gradients of the inputs, then of the variables."""
+        """Return the gradients of the inputs, then of the variables."""
         filled = [
             creation.zeros_like(output) if grad is None else grad
             for output, grad in zip(self.outputs, grads, strict=True)
@@ -66,7 +66,7 @@ _calls: dict[int, list[CustomCall]] = {}
 
 
 def custom_calls_of(record: _core.Trace | _core.Recorder) -> list[CustomCall]:
-    """The calls of a record, in program order."""
+    """Return the calls of a record, in program order."""
     return _calls.get(id(record), [])
 
 

@@ -113,7 +113,7 @@ def _panels(text: str) -> list[str]:
 
 
 def _pipeline(streams: list[dict[str, int]]) -> list[str]:
-    """A sentence for each IPU of a pipeline."""
+    """Return a sentence for each IPU of a pipeline."""
     lines = []
     for stream in streams:
         if stream["ipu"] >= 0:

@@ -38,7 +38,7 @@ _STAYS = {
 
 
 def clean_text(trace: _core.Trace) -> str:
-    """Give the program's text without the places of its source."""
+    """Return the program's text without the places of its source."""
     return re.sub(r"^( .*?)  # .*$", r"\1", trace.text, flags=re.M)
 
 

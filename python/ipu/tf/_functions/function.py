@@ -160,7 +160,7 @@ def run_functions_eagerly(run_eagerly: bool) -> None:
 
 
 def inside_function() -> bool:
-    """Whether a function is being traced.
+    """Return whether a function is being traced.
 
     Example:
         >>> tf.inside_function()
@@ -179,7 +179,7 @@ class _Entry(NamedTuple):
     taped: TapedProgram | None  # of a call under an eager tape
 
     def fits(self, recorder: Any) -> bool:
-        """Whether it has the gradients that a tape wants."""
+        """Return whether it has the gradients that a tape wants."""
         return self.taped is None or self.taped.fits(recorder)
 
 
@@ -258,7 +258,7 @@ class DeviceFunction(Generic[P, R]):
         return self._parameters
 
     def experimental_get_tracing_count(self) -> int:
-        """How often the function has been traced."""
+        """Return how often the function has been traced."""
         return len(self._history)
 
     def explain(self) -> str:
@@ -349,7 +349,7 @@ class DeviceFunction(Generic[P, R]):
     # --- calling ----------------------------------------------------------------------
 
     def _callable(self) -> Callable[..., Any]:
-        """What is traced: the function, converted if it is to be."""
+        """Return what is traced: the function, converted if it is to be."""
         if self._converted is None:
             self._converted = self.python_function
             if self._autograph:
@@ -361,7 +361,7 @@ class DeviceFunction(Generic[P, R]):
     def _arguments(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The arguments with defaults in place, positional where they can be."""
+        """Return the arguments with defaults in place, positional where they can be."""
         if not kwargs and self._specs is None and self._parameters is not None:
             fixed = self.__dict__.get("_fixed_count")
             if fixed == len(args):
@@ -384,7 +384,7 @@ class DeviceFunction(Generic[P, R]):
         return bound.args, bound.kwargs
 
     def _fit(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The arguments as the declared signature has them."""
+        """Return the arguments as the declared signature has them."""
         specs = self._specs
         assert specs is not None
         given = args[: len(specs)]
@@ -471,7 +471,7 @@ class DeviceFunction(Generic[P, R]):
     # --- tracing ----------------------------------------------------------------------
 
     def prepared(self, *args: Any) -> Callable[[Sequence[Any]], list[Tensor]]:
-        """Give what runs the program for these arguments on its inputs, many times.
+        """Return what runs the program for these arguments on its inputs, many times.
 
         The device must be held as long: it may not be replaced.
         """
@@ -622,7 +622,7 @@ class DeviceFunction(Generic[P, R]):
         specs = nest.map_structure(spec_of, (args, kwargs))
 
         def again(device: devices.Device) -> TracedProgram:
-            """The same for the device that came in place of its own."""
+            """Return the same for the device that came in place of its own."""
             return self._like(self.python_function)._on(device, *specs)
 
         return ConcreteFunction(self._name, entry.traced, specs, device, again)

@@ -54,8 +54,8 @@ def may_call(what: str) -> None:
 
 
 def _types_of(what: str, types: Any, args: Sequence[Tensor]) -> list[_Type]:
-    """The results' types; a shape that is not said is what the arguments broadcast
-    to."""
+    """Return the results' types; a shape that is not said is what the arguments
+    broadcast to."""
     found = []
     for number, kind in enumerate(types):
         if isinstance(kind, TensorSpec) and kind.shape is not None:
@@ -124,7 +124,7 @@ class _Place:
             self._core.set_type(number, kind)
 
     def is_number(self, number: int) -> bool:
-        """Whether that is its id on its device."""
+        """Return whether that is its id on its device."""
         return self._core is not None and self._core.id == number
 
     def _run(self, *operands: Tensor) -> list[Tensor]:

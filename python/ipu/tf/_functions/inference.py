@@ -63,7 +63,7 @@ class Inferred:
 
 
 def probe_sizes(shape: Sequence[int | None], trial: int) -> tuple[int, ...]:
-    """A shape with a number for each size that is open.
+    """Return a shape with a number for each size that is open.
 
     Args:
         shape: The shape.

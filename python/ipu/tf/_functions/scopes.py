@@ -112,8 +112,8 @@ def control_dependencies(control_inputs: Any) -> Iterator[None]:
 
 
 def no_op(name: str | None = None) -> Any:
-    """An operation that does nothing; None outside of graphs of TensorFlow 1, and of
-    functions that are compiled there.
+    """Return an operation that does nothing; None outside of graphs of TensorFlow 1,
+    and of functions that are compiled there.
 
     Example:
         >>> done = tf.no_op()
@@ -159,7 +159,7 @@ def group(*inputs: Any, **options: Any) -> Any:
 def tuple_of(
     tensors: Sequence[Any], control_inputs: Any = None, name: str | None = None
 ) -> list[Any]:
-    """The tensors as a list: ``tf.tuple``.
+    """Return the tensors as a list: ``tf.tuple``.
 
     Example:
         >>> [int(x) for x in tf.tuple([tf.constant(1), tf.constant(2)])]
@@ -180,7 +180,7 @@ def tuple_of(
 
 
 def is_tensor(x: Any) -> bool:
-    """Whether ``x`` is a tensor or a variable.
+    """Return whether ``x`` is a tensor or a variable.
 
     Example:
         >>> tf.is_tensor(tf.ones(2)), tf.is_tensor([1.0, 2.0])
@@ -190,8 +190,8 @@ def is_tensor(x: Any) -> bool:
 
 
 def executing_eagerly() -> bool:
-    """Whether ops are computed at once: no function is being traced, nor is there a
-    graph of TensorFlow 1.
+    """Return whether ops are computed at once: no function is being traced, nor is
+    there a graph of TensorFlow 1.
 
     Example:
         >>> tf.executing_eagerly()
@@ -203,7 +203,7 @@ def executing_eagerly() -> bool:
 
 
 def _listed(values: Any, types: Any) -> list[Any]:
-    """The results of a function as a list."""
+    """Return the results of a function as a list."""
     if not isinstance(types, (list, tuple)):
         return [] if types is None else [values]
     if values is None:
@@ -249,7 +249,7 @@ def _called(
     types: Any,
     name: str | None,
 ) -> Any:
-    """A Python function between the programs of a session."""
+    """Return a Python function between the programs of a session."""
     is_list = isinstance(types, (list, tuple))
     specs = [TensorSpec(None, kind) for kind in (types if is_list else [types])]
     given = tuple(convert_to_tensor(x) for x in inp)

@@ -29,12 +29,12 @@ _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
 
 def is_tensor_argument(leaf: Any) -> bool:
-    """Whether a leaf of the arguments is an input of the program."""
+    """Return whether a leaf of the arguments is an input of the program."""
     return isinstance(leaf, (Tensor, np.ndarray, np.generic))
 
 
 def narrow(value: Any) -> Any:
-    """Arguments as a device takes them: int64 as int32, float64 as float32.
+    """Return arguments as a device takes them: int64 as int32, float64 as float32.
 
     Args:
         value: An argument, or a nest of them. In the scope of a strategy or device
@@ -83,7 +83,7 @@ def exact(value: Any) -> Any:
 
 
 def key_of(value: Any) -> Any:
-    """The part of an argument that matters; hashable."""
+    """Return the part of an argument that matters; hashable."""
     kind = type(value)
     if kind is Tensor:
         return (_TENSOR, value.dtype_name, value.shape)
@@ -108,7 +108,7 @@ def key_of(value: Any) -> Any:
 
 
 def objects_in(value: Any) -> list[Any]:
-    """The leaves that count by identity."""
+    """Return the leaves that count by identity."""
     return [
         leaf
         for leaf in nest.flatten(value)
@@ -132,7 +132,7 @@ def _describe(key: Any) -> str:
 def difference(
     before: Mapping[str, Any], after: Mapping[str, Any]
 ) -> list[tuple[str, str, str]]:
-    """Which arguments differ, from what to what, in words.
+    """Return which arguments differ, from what to what, in words.
 
     Args:
         before: For each parameter its key in an earlier call.
@@ -161,14 +161,14 @@ def _compare(
 
 
 def spec_of(leaf: Any) -> Any:
-    """A ``TensorSpec`` for a tensor or array; anything else as it is."""
+    """Return a ``TensorSpec`` for a tensor or array; anything else as it is."""
     if is_tensor_argument(leaf):
         return TensorSpec(leaf.shape, leaf.dtype.name)
     return leaf
 
 
 def checked_signature(signature: Any) -> tuple[Any, ...] | None:
-    """The declared signature as a tuple."""
+    """Return the declared signature as a tuple."""
     if signature is None:
         return None
     if not isinstance(signature, (list, tuple)):
@@ -186,7 +186,7 @@ def checked_signature(signature: Any) -> tuple[Any, ...] | None:
 
 
 def fit_argument(name: str, index: int, spec: Any, argument: Any) -> Any:
-    """An argument as tensors of its declared types."""
+    """Return an argument as tensors of its declared types."""
 
     def fit(one: TensorSpec, value: Any) -> Any:
         if isinstance(value, TensorSpec):

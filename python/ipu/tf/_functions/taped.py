@@ -151,7 +151,7 @@ class TapedProgram:
         return gradient
 
     def _zeros(self, inputs: Sequence[Tensor]) -> list[Tensor | None]:
-        """The gradients where nothing is run."""
+        """Return the gradients where nothing is run."""
         variables = [ref() for ref in self._variables]
         sources = [*inputs, *self._taken, *variables]
         return [

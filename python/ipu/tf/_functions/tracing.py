@@ -100,19 +100,19 @@ class Build:
 
 
 def open_build() -> Build | None:
-    """The build of the function that is being traced, or None."""
+    """Return the build of the function that is being traced, or None."""
     return here.builds[-1] if here.builds else None
 
 
 def current_build() -> Build:
-    """The build of the function that is being traced."""
+    """Return the build of the function that is being traced."""
     if not here.builds:
         raise RuntimeError("No function is being traced.")
     return here.builds[-1]
 
 
 def notes_here() -> dict[Any, Any]:
-    """The notes of the current build; those of nobody where there is none."""
+    """Return the notes of the current build; those of nobody where there is none."""
     return here.builds[-1].notes if here.builds else {}
 
 
@@ -123,7 +123,7 @@ def note_variable(variable: Any) -> None:
 
 
 def in_trace() -> bool:
-    """Whether a function is being traced."""
+    """Return whether a function is being traced."""
     return _core.open_trace() is not None
 
 
@@ -169,7 +169,7 @@ class TracedProgram(NamedTuple):
     build: Build
 
     def pack(self, outputs: Sequence[Tensor]) -> Any:
-        """The function's result, with the program's outputs in place."""
+        """Return the function's result, with the program's outputs in place."""
         leaves = [r.value if r.output < 0 else outputs[r.output] for r in self.results]
         if type(self.output_structure) is TensorSpec:
             return leaves[0]

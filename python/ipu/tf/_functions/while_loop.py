@@ -60,7 +60,7 @@ def check_types(before: Flat, after: Flat, names: list[str]) -> None:
 
 
 def body_values(returned: Any, count: int) -> Sequence[Any]:
-    """What a body returned, one entry for each loop variable."""
+    """Return what a body returned, one entry for each loop variable."""
     if isinstance(returned, (list, tuple)) and not hasattr(returned, "_fields"):
         return returned
     if count == 1:
@@ -71,7 +71,7 @@ def body_values(returned: Any, count: int) -> Sequence[Any]:
 
 
 def as_predicate(value: Any, what: str) -> Tensor:
-    """A bool as a scalar; one element counts as it, however many axes it has."""
+    """Return a bool as a scalar; one element counts as it, however many axes it has."""
     tensor = Tensor(value)
     if tensor.dtype.is_bool and tensor.shape and set(tensor.shape) == {1}:
         tensor = _core.apply("reshape", (tensor,), {"shape": []})
@@ -84,7 +84,7 @@ def as_predicate(value: Any, what: str) -> Tensor:
 
 
 def _up_to(structure: Any, other: Any) -> Iterator[Any]:
-    """What stands in another nest where a structure has its leaves."""
+    """Yield what stands in another nest where a structure has its leaves."""
     if not nest.is_nested(structure):
         yield other
     elif isinstance(structure, Mapping):
@@ -121,7 +121,7 @@ def with_open_sizes(start: Flat, invariants: Any) -> Flat:
 
 
 def _kept(before: Flat, after: Flat) -> Flat:
-    """What a body gave, with the shapes before it where sizes are guessed."""
+    """Return what a body gave, with the shapes before it where sizes are guessed."""
     kept = [
         open_sizes.stand_in(old.dtype, old.shape)
         if open_sizes.is_guess(*old.shape)
@@ -157,7 +157,7 @@ class Carried:
         self._blocks: list[int] = []
 
     def open(self, index: int) -> Any:
-        """The loop variables as parameters of block ``index``, which is open."""
+        """Return the loop variables as parameters of block ``index``, which is open."""
         self._blocks.append(index)
         values = [self.trace.parameter(type, index) for type in self._types]
         for rows in self._late.values():
@@ -203,7 +203,7 @@ class Carried:
             add_results(self.trace, index, [arrays[leaf]._ipu_settle(shape)])
 
     def initial(self) -> list[Tensor]:
-        """The inputs of the loop's node, once its body is closed."""
+        """Return the inputs of the loop's node, once its body is closed."""
         late = [
             self._leaves[leaf]._ipu_settle(tuple(next(iter(rows.values())).shape[1:]))
             for leaf, rows in self._late.items()
@@ -211,7 +211,7 @@ class Carried:
         return [*self.start.tensors, *late]
 
     def final(self, outputs: Sequence[Tensor]) -> Any:
-        """The loop's result: the structure with the outputs of its node."""
+        """Return the loop's result: the structure with the outputs of its node."""
         count = len(self.start.tensors)
         leaves = nest.flatten(self.start.pack(outputs[:count]))
         for leaf, rows in zip(self._late, outputs[count:], strict=True):

@@ -52,7 +52,7 @@ def unconnected_of(value: Any) -> UnconnectedGradients:
 
 
 def as_target(value: Any) -> Tensor:
-    """What is differentiated, as a tensor."""
+    """Return what is differentiated, as a tensor."""
     if value is None:
         raise TypeError("A target of a gradient is None.")
     tensor = Tensor(value)

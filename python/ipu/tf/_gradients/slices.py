@@ -23,7 +23,7 @@ class Slices(NamedTuple):
 
 
 def slices_of(gradient: Any) -> list[Slices] | None:
-    """Give the rows that a gradient has values for; None where it has all.
+    """Return the rows that a gradient has values for; None where it has all.
 
     Args:
         gradient: What a tape or ``tf.gradients`` gave, itself.

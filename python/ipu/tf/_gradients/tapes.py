@@ -17,12 +17,12 @@ def active() -> list[GradientTape]:
 
 
 def is_recording() -> bool:
-    """Whether an eager tape of this thread is recording."""
+    """Return whether an eager tape of this thread is recording."""
     return any(tape._is_eager for tape in active())
 
 
 def is_nested() -> bool:
-    """Whether several eager tapes of this thread are recording."""
+    """Return whether several eager tapes of this thread are recording."""
     return sum(tape._is_eager for tape in active()) > 1
 
 

@@ -62,7 +62,7 @@ class GraphTensorArray(TensorArray):
         return [one for one in (self._open_size, self._of_graph) if one is not None]
 
     def _real(self, value_of: Callable[[Any], Any] = Tensor) -> TensorArray:
-        """The array in a function that is called with values."""
+        """Return the array in a function that is called with values."""
         if self._of_graph is not None:
             rows = value_of(self._of_graph)
             shape = rows.shape
@@ -112,7 +112,7 @@ class GraphTensorArray(TensorArray):
         return graph.record(_called, (self, method, args), {}, type)
 
     def size(self, name: str | None = None) -> Any:
-        """How many elements there are."""
+        """Return how many elements there are."""
         return self._call("size")
 
     def write(self, index: Any, value: Any, name: str | None = None) -> Any:

@@ -31,7 +31,7 @@ _CUTS = ("StopGradient", "StopGradients")
 
 
 def ancestors(targets: Sequence[GraphOperation]) -> list[GraphOperation]:
-    """Operations and all whose results they take, in the order of the graph."""
+    """Return operations and all whose results they take, in the order of the graph."""
     found: set[GraphOperation] = set()
     waiting = list(targets)
     while waiting:
@@ -90,7 +90,7 @@ def _found(
     stops: Sequence[Any],
     path: Sequence[GraphOperation],
 ) -> list[Any]:
-    """What looks like the derivatives, or None where there is none."""
+    """Return what looks like the derivatives, or None where there is none."""
     before = ancestors([t.op for t in op.inputs])
     is_known = all(t._shape.rank is not None for one in before for t in one.outputs)
     if is_known and not any(one.is_open for one in before):
@@ -153,7 +153,8 @@ def _connected(
     stops: Sequence[Any],
     path: Sequence[GraphOperation],
 ) -> list[Any]:
-    """The same where shapes are not known: what a float path leads to has a derivative.
+    """Return the same where shapes are not known: what a float path leads to has a
+    derivative.
 
     A derivative that a run finds to be None after all is zero.
     """

@@ -65,7 +65,7 @@ class Part:
         self._stops = self._stopped()
 
     def _stopped(self) -> set[int]:
-        """Give the tensors, by id, behind which derivatives end.
+        """Return the tensors, by id, behind which derivatives end.
 
         Raises:
             NotImplementedError: They end there for one call of ``tf.gradients``, and
@@ -153,7 +153,7 @@ def _passed(computed: Any, given: Any) -> Any:
 
 
 def _derived(op: GraphOperation, values: Values, tape: GradientTape) -> list[Any]:
-    """The derivatives of one call of ``tf.gradients``."""
+    """Return the derivatives of one call of ``tf.gradients``."""
     ys, xs, _, weights = values.real(op.args)
     sources = [x if (f := frame.fed(x)) is None else f for x in xs]
     sources = [x if isinstance(x, GraphVariable) else Tensor(x) for x in sources]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def is_symbol(value: Any) -> bool:
-    """Whether a value is a tensor of a graph."""
+    """Return whether a value is a tensor of a graph."""
     return getattr(type(value), "_ipu_graph_tensor", False)
 
 
@@ -34,7 +34,7 @@ def symbols_in(value: Any) -> list[GraphTensor]:
 
 
 def _parts_of(leaf: Any) -> Any:
-    """The tensors that an array is made of."""
+    """Return the tensors that an array is made of."""
     return getattr(leaf, "_graph_parts", ())
 
 
@@ -170,8 +170,8 @@ class CreatedVariables:
         self.own: set[int] = set()  # ids of those that it was the first to ask for
 
     def is_new(self, key: Any, variable: GraphVariable) -> bool:
-        """Whether a variable was just asked for the first time in this trace, and is
-        the function's own."""
+        """Return whether a variable was just asked for the first time in this trace,
+        and is the function's own."""
         return self._places.get(key) == 1 and id(variable) in self.own
 
     @contextmanager
@@ -220,7 +220,7 @@ def creations() -> CreatedVariables | None:
 
 
 def _mark_names() -> Any:
-    """How names are given now."""
+    """Return how names are given now."""
     graph = mode.current()
     return dict(mode.name_counts()), None if graph is None else graph.names.mark()
 

@@ -99,7 +99,7 @@ class Names:
         return f"{full}_{count}"
 
     def opened(self, scope: str) -> int:
-        """How often a variable scope was opened, by its full name."""
+        """Return how often a variable scope was opened, by its full name."""
         return self._opened.get(scope, 0)
 
     def note_opened(self, scope: str) -> None:

@@ -111,7 +111,8 @@ def has_graph() -> bool:
 
 
 def name_counts() -> dict[str, int]:
-    """How often each stem of automatic names was asked for, in this thread or graph.
+    """Return how often each stem of automatic names was asked for, in this thread or
+    graph.
 
     Names begin again in every graph, so that the next one finds the variables of a
     file.
@@ -166,7 +167,7 @@ def default_to_graphs(is_default: bool) -> None:
 
 
 def is_default() -> bool:
-    """Whether a program has asked for TensorFlow 1's behaviour."""
+    """Return whether a program has asked for TensorFlow 1's behaviour."""
     return _Mode.is_default
 
 

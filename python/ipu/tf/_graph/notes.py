@@ -19,7 +19,7 @@ _NAMES = ("logits", "mask")
 
 
 def of_results(leaves: Sequence[Any]) -> list[Place]:
-    """Give the places of the notes on results."""
+    """Return the places of the notes on results."""
     places: list[Place] = []
     for index, leaf in enumerate(leaves):
         for name in _NAMES:
@@ -31,7 +31,7 @@ def of_results(leaves: Sequence[Any]) -> list[Place]:
 
 
 def at(places: Sequence[Place], leaves: Sequence[Any]) -> list[Any]:
-    """Give the tensors in the notes at these places."""
+    """Return the tensors in the notes at these places."""
     found = [noted(leaves[index], name) for index, name, _ in places]
     return [what[0] if isinstance(what, tuple) else what for what in found]
 

@@ -210,7 +210,7 @@ class GraphTensor:
         return DimensionedShape(self._shape) if mode.is_default() else self._shape
 
     def get_shape(self) -> TensorShape:
-        """Give the shape, with sizes that have a ``value``."""
+        """Return the shape, with sizes that have a ``value``."""
         return DimensionedShape(self._shape)
 
     def set_shape(self, shape: Any) -> None:
@@ -312,14 +312,14 @@ class GraphTensor:
 
 
 def _is_open_slice(item: Any) -> bool:
-    """Whether a slice begins or ends at a tensor of a graph."""
+    """Return whether a slice begins or ends at a tensor of a graph."""
     if not isinstance(item, slice):
         return False
     return any(map(frame.is_symbol, (item.start, item.stop, item.step)))
 
 
 def _sliced(tensor: Any, parts: Any) -> Any:
-    """A part of a tensor: slices came as their three parts, so that tensors are
+    """Return a part of a tensor: slices came as their three parts, so that tensors are
     seen in them."""
     items = [slice(*one) if len(one) == 3 else one[0] for one in parts]
     return tensor[tuple(items)]

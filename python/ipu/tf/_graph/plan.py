@@ -323,7 +323,8 @@ class Plan:
     # --- how it is cut ----------------------------------------------------------------
 
     def _placed(self) -> dict[GraphOperation, Place]:
-        """The place of each operation; gradients draw those on their path to theirs.
+        """Return the place of each operation; gradients draw those on their path to
+        theirs.
 
         Gradients whose paths share operations are in one place: on an IPU, where one
         of them is.
@@ -351,7 +352,7 @@ class Plan:
         places: Mapping[GraphOperation, Place],
         groups: Sequence[Sequence[GraphOperation]],
     ) -> set[GraphOperation]:
-        """Operations of the host that are called one by one.
+        """Return operations of the host that are called one by one.
 
         They are those whose sizes values tell, those that take their results of open
         sizes, and what is differentiated with one of them.
@@ -471,11 +472,11 @@ class Plan:
         return steps
 
     def _taken_by(self, ops: Sequence[GraphOperation]) -> Iterator[GraphTensor]:
-        """The inputs of operations."""
+        """Return the inputs of operations."""
         return (tensor for op in ops for tensor in self._inputs[op])
 
     def _entering(self, ops: Sequence[GraphOperation]) -> list[GraphTensor]:
-        """What a program of these operations takes."""
+        """Return what a program of these operations takes."""
         inside = set(ops)
         return [t for t in self._taken_by(ops) if self._fed.enters(t, inside)]
 
@@ -491,6 +492,6 @@ class Plan:
         return sorted(found, key=lambda op: op.index)
 
     def _free_step(self, wanted: list[GraphTensor]) -> _Step:
-        """Sizes that are fetched themselves."""
+        """Return sizes that are fetched themselves."""
         ops = self._with_free([t.op for t in wanted])
         return _Step(Place("CPU"), ops, self._entering(ops), wanted, self._fed)

@@ -65,7 +65,7 @@ class Reached:
 
 
 def active() -> Reached | None:
-    """What is noted for the function being traced; None where all of it runs."""
+    """Return what is noted for the function being traced; None where all of it runs."""
     build = open_build()
     is_tracing = build is not None and _core.open_trace() is not None
     found = build.notes.get(_NOTE) if build is not None and is_tracing else None

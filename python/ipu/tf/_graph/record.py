@@ -152,7 +152,7 @@ def add_traced(op: GraphOperation, host: bool) -> Any:
 
 
 def _with_arrays(op: GraphOperation, seen: _Seen) -> list[Any]:
-    """The leaves, with arrays in the place of their rows."""
+    """Return the leaves, with arrays in the place of their rows."""
     return [
         GraphTensorArray._with_rows(seen.arrays[at], leaf)
         if at in seen.arrays
@@ -183,7 +183,7 @@ def _is_size(leaf: Any) -> bool:
 def _infer(
     op: GraphOperation, given: list[GraphTensor], seen: _Seen, host: bool
 ) -> Any:
-    """What an operation gives, with an ``Inferred`` for each tensor."""
+    """Return what an operation gives, with an ``Inferred`` for each tensor."""
     trials = _Trials(op, given, seen, host)
     failures: list[Exception] = []
     try:
@@ -420,7 +420,7 @@ def is_settled(result: Any) -> bool:
 def shapes_to_try(
     arguments: Sequence[Any], are_matrices: bool
 ) -> Iterator[Callable[[GraphTensor], TensorShape]]:
-    """Shapes for the open tensors among a call's arguments.
+    """Yield shapes for the open tensors among a call's arguments.
 
     Args:
         arguments: The arguments, flat: sizes of arrays, variables and tensors, and
@@ -453,7 +453,7 @@ def shapes_to_try(
 
 
 def _shapes(known: Sequence[TensorShape], sizes: Sequence[int]) -> list[TensorShape]:
-    """Shapes for a tensor of which nothing is known."""
+    """Return shapes for a tensor of which nothing is known."""
     open_ones = [TensorShape([None] * rank) for rank in _RANKS]
     like_others = [s for shape in known for s in (shape, TensorShape([None, *shape]))]
     with_size = [

@@ -299,7 +299,7 @@ class VariableStore:
 def _first_value(
     full: str, shape: Any, kind: Any, initializer: Any
 ) -> tuple[Any, TensorShape | None]:
-    """What gives the first value, and the shape where that is a function."""
+    """Return what gives the first value, and the shape where that is a function."""
     from ipu.keras import initializers
 
     if initializer is None:
@@ -340,7 +340,7 @@ def _first_value(
 
 
 def _called(initializer: Any, sizes: tuple[int, ...], kind: Any) -> Any:
-    """What a function of the user's gives, which may take fewer arguments."""
+    """Return what a function of the user's gives, which may take fewer arguments."""
     import inspect
 
     try:

@@ -39,7 +39,7 @@ _SIZES = (2, 3)
 
 
 def takes_text(args: Any, kwargs: Any) -> bool:
-    """Whether one of the tensors among arguments is of strings."""
+    """Return whether one of the tensors among arguments is of strings."""
     return any(tensor.dtype.name == "string" for tensor in symbols_in((args, kwargs)))
 
 
@@ -95,7 +95,7 @@ def _read(leaf: Any) -> Any:
 
 
 def _called(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-    """What a call gives at once."""
+    """Return what a call gives at once."""
     handler = dispatch.handler_of(args, kwargs)
     with mode.suspended():
         if handler is not None and serves(function):

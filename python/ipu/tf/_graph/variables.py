@@ -291,7 +291,7 @@ class GraphVariable(Variable):
         return DimensionedShape(found) if is_first else found
 
     def get_shape(self) -> TensorShape:
-        """Give the shape, with sizes that have a ``value``."""
+        """Return the shape, with sizes that have a ``value``."""
         return DimensionedShape(self.shape)
 
     @property

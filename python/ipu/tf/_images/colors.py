@@ -73,7 +73,8 @@ def _in_float(
 
 @op
 def adjust_brightness(image: Any, delta: Any) -> Tensor:
-    """``delta`` added to every pixel; of integer images as a share of their range.
+    """Return ``delta`` added to every pixel; of integer images as a share of their
+    range.
 
     Example:
         >>> tf.image.adjust_brightness([[[0.5]]], 0.25).numpy().tolist()
@@ -100,7 +101,7 @@ def adjust_contrast(images: Any, contrast_factor: Any) -> Tensor:
 
 @op
 def adjust_gamma(image: Any, gamma: Any = 1, gain: Any = 1) -> Tensor:
-    """``gain * pixel ** gamma``.
+    """Return ``gain * pixel ** gamma``.
 
     Example:
         >>> tf.image.adjust_gamma([[[0.5]]], 2.0).numpy().tolist()

@@ -53,7 +53,8 @@ def total_variation(images: Any, name: str | None = None) -> Tensor:
 
 @op
 def image_gradients(image: Any) -> tuple[Tensor, Tensor]:
-    """The differences of each pixel from the one below and from the one to its right.
+    """Return the differences of each pixel from the one below and from the one to its
+    right.
 
     Args:
         image: [batch, height, width, channels].
@@ -96,7 +97,7 @@ def _spread(kernel: Array, value: Tensor) -> Tensor:
 
 @op
 def sobel_edges(image: Any) -> Tensor:
-    """How steep each image is at each pixel, downwards and to the right.
+    """Return how steep each image is at each pixel, downwards and to the right.
 
     Args:
         image: [batch, height, width, channels] of floats, at least 2 by 2 pixels.
@@ -324,7 +325,8 @@ def ssim_multiscale(
     k1: float = 0.01,
     k2: float = 0.03,
 ) -> Tensor:
-    """The structural similarity of images at several sizes, each half of the last.
+    """Return the structural similarity of images at several sizes, each half of the
+    last.
 
     Args:
         img1: [..., height, width, channels].

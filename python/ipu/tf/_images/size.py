@@ -55,7 +55,7 @@ _STEPS = 1024  # of that table, from one pixel to the next
 
 
 def kernel_weights(method: str, old: int, new: int, antialias: bool) -> Array:
-    """Give the matrix [new, old] of a kernel around the centres of the new pixels.
+    """Return the matrix [new, old] of a kernel around the centres of the new pixels.
 
     Args:
         method: A name of ``KERNELS``.
@@ -81,7 +81,8 @@ def area_weights(old: int, new: int) -> Array:
 
 
 def sampled_area_weights(old: int, new: int, step: float) -> Array:
-    """Give the matrix [new, old] of shares, where a new pixel covers so many old ones.
+    """Return the matrix [new, old] of shares, where a new pixel covers so many old
+    ones.
 
     Args:
         step: Old pixels that a new one covers, the first one from the first on.
@@ -94,7 +95,7 @@ def sampled_area_weights(old: int, new: int, step: float) -> Array:
 
 
 def sampled_cubic_weights(old: int, centres: Array, is_soft: bool) -> Array:
-    """Give the matrix [new, old] of a cubic kernel whose border repeats.
+    """Return the matrix [new, old] of a cubic kernel whose border repeats.
 
     Args:
         centres: Where the new pixels are among the old ones.

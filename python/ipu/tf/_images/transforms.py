@@ -109,7 +109,7 @@ def _places(rows: Tensor, height: int, width: int) -> tuple[Tensor, Tensor]:
 
 
 def _inside(place: Tensor, size: int, fill_mode: str) -> Tensor:
-    """Places outside of an axis brought to where their value is."""
+    """Return places outside of an axis brought to where their value is."""
     if fill_mode == "constant":
         return place
     if fill_mode == "reflect":

@@ -14,7 +14,7 @@ from ipu.tf._tensor.dispatch import op
 
 @op
 def relu6(features: Any, name: str | None = None) -> Tensor:
-    """``min(max(x, 0), 6)``.
+    """Return ``min(max(x, 0), 6)``.
 
     Example:
         >>> tf.nn.relu6([-1.0, 3.0, 9.0]).numpy().tolist()
@@ -38,7 +38,7 @@ def crelu(features: Any, axis: int = -1, name: str | None = None) -> Tensor:
 
 @op
 def leaky_relu(features: Any, alpha: Any = 0.2, name: str | None = None) -> Tensor:
-    """``x`` above 0, ``alpha * x`` below.
+    """Return ``x`` above 0, ``alpha * x`` below.
 
     Example:
         >>> tf.nn.leaky_relu([-1.0, 2.0], alpha=0.5).numpy().tolist()
@@ -57,7 +57,7 @@ def _elu(x: Tensor, alpha: float) -> Tensor:
 
 @op
 def elu(features: Any, name: str | None = None) -> Tensor:
-    """``x`` above 0, ``exp(x) - 1`` below.
+    """Return ``x`` above 0, ``exp(x) - 1`` below.
 
     Example:
         >>> tf.nn.elu([-1.0, 2.0]).numpy().tolist()
@@ -79,7 +79,7 @@ def selu(features: Any, name: str | None = None) -> Tensor:
 
 @op
 def gelu(features: Any, approximate: bool = False, name: str | None = None) -> Tensor:
-    """``x`` times the normal distribution at ``x``.
+    """Return ``x`` times the normal distribution at ``x``.
 
     Args:
         features: A floating-point tensor.
@@ -99,7 +99,7 @@ def gelu(features: Any, approximate: bool = False, name: str | None = None) -> T
 
 @op
 def silu(features: Any, beta: Any = 1.0, name: str | None = None) -> Tensor:
-    """``x * sigmoid(beta * x)``.
+    """Return ``x * sigmoid(beta * x)``.
 
     Example:
         >>> tf.nn.silu([0.0, 1.0]).numpy().tolist()
@@ -123,7 +123,7 @@ def swish(features: Any, beta: Any = 1.0, name: str | None = None) -> Tensor:
 
 @op
 def hard_sigmoid(x: Any, name: str | None = None) -> Tensor:
-    """``0.2 x + 0.5``, kept within 0 and 1.
+    """Return ``0.2 x + 0.5``, kept within 0 and 1.
 
     Example:
         >>> tf.nn.hard_sigmoid([-9.0, 0.0, 9.0]).numpy().tolist()
@@ -137,7 +137,7 @@ def hard_sigmoid(x: Any, name: str | None = None) -> Tensor:
 
 @op
 def softsign(features: Any, name: str | None = None) -> Tensor:
-    """``x / (1 + |x|)``.
+    """Return ``x / (1 + |x|)``.
 
     Example:
         >>> tf.nn.softsign([-1.0, 3.0]).numpy().tolist()

@@ -12,7 +12,7 @@ _KEYS = (-(2**31), 2**31 - 1)
 
 
 def serves(query: Tensor, mask: Any = None) -> bool:
-    """Whether the op has a fast kernel for these operands.
+    """Return whether the op has a fast kernel for these operands.
 
     Args:
         query: Its dtype says it: float32 or float16.
@@ -39,7 +39,7 @@ def attention(
     dropout: float = 0.0,
     seed: int | None = None,
 ) -> Tensor:
-    """``softmax(query key^T scale) value``, a few rows of the scores at a time.
+    """Return ``softmax(query key^T scale) value``, a few rows of the scores at a time.
 
     The bits are those of the single ops. Gradients make the scores again.
 
@@ -85,6 +85,6 @@ def attention(
 
 
 def _new_key(seed: int | None) -> Tensor:
-    """What the dropped weights are a function of, anew in each step."""
+    """Return what the dropped weights are a function of, anew in each step."""
     ends = tuple(Tensor(end, "int32") for end in _KEYS)
     return apply("random_integer", ends, {"shape": (2,), "seed": seed})

@@ -16,7 +16,8 @@ from ipu.tf._tensor.dispatch import op
 def clip_by_value(
     t: Any, clip_value_min: Any, clip_value_max: Any, name: str | None = None
 ) -> Tensor:
-    """Elements below the least value become it, elements above the largest become that.
+    """Return elements below the least value become it, elements above the largest
+    become that.
 
     Args:
         t: Anything that converts to a tensor.
@@ -46,7 +47,7 @@ def clip_by_value(
 def clip_by_norm(
     t: Any, clip_norm: Any, axes: Any = None, name: str | None = None
 ) -> Tensor:
-    """``t`` scaled down where its Euclidean norm is above ``clip_norm``.
+    """Return ``t`` scaled down where its Euclidean norm is above ``clip_norm``.
 
     Args:
         t: A floating-point tensor.
@@ -71,7 +72,8 @@ def clip_by_norm(
 
 @op
 def global_norm(t_list: Any, name: str | None = None) -> Tensor:
-    """The Euclidean norm of all elements of a list of tensors; None items do not count.
+    """Return the Euclidean norm of all elements of a list of tensors; None items do not
+    count.
 
     Example:
         >>> float(tf.linalg.global_norm([[3.0], None, [4.0]]))
@@ -100,7 +102,8 @@ def _square(t: Any) -> Tensor:
 def clip_by_global_norm(
     t_list: Any, clip_norm: Any, use_norm: Any = None, name: str | None = None
 ) -> tuple[list[Tensor | None], Tensor]:
-    """A list of tensors scaled down together where their joint norm is too large.
+    """Return a list of tensors scaled down together where their joint norm is too
+    large.
 
     Args:
         t_list: Tensors; None items stay None.
@@ -132,7 +135,7 @@ def _scaled(t: Any, factor: Tensor) -> Tensor:
 
 
 def _as_dtype_of(scale: Tensor, tensor: Tensor) -> Tensor:
-    """``scale`` in the dtype of ``tensor``."""
+    """Return ``scale`` in the dtype of ``tensor``."""
     if scale.dtype == tensor.dtype:
         return scale
     return apply("cast", (scale,), {"dtype": tensor.dtype_name})

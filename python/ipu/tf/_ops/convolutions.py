@@ -274,7 +274,7 @@ def separable_conv2d(
 def bias_add(
     value: Any, bias: Any, data_format: str | None = None, name: str | None = None
 ) -> Tensor:
-    """``value + bias`` along the channels.
+    """Return ``value + bias`` along the channels.
 
     Args:
         value: A tensor of at least two axes.

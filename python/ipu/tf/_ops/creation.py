@@ -113,7 +113,8 @@ def eye(
 def range(
     start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name: str = ""
 ) -> Tensor:
-    """Numbers from ``start`` (0 if only one is given) up to ``limit`` by ``delta``.
+    """Return numbers from ``start`` (0 if only one is given) up to ``limit`` by
+    ``delta``.
 
     Args:
         start: The first number, or the limit where that is the only one.
@@ -152,7 +153,7 @@ def range(
 def linspace(
     start: Any, stop: Any, num: Any, name: str | None = None, axis: int = 0
 ) -> Tensor:
-    """``num`` evenly spaced numbers; the first is ``start``, the last ``stop``.
+    """Return ``num`` evenly spaced numbers; the first is ``start``, the last ``stop``.
 
     Args:
         start: Where it starts; a tensor of numbers, of any shape.
@@ -196,7 +197,7 @@ def one_hot(
     dtype: Any = None,
     name: str | None = None,
 ) -> Tensor:
-    """``on_value`` at the index, ``off_value`` elsewhere, along a new axis.
+    """Return ``on_value`` at the index, ``off_value`` elsewhere, along a new axis.
 
     Args:
         indices: Integers; one that is not in [0, depth) gives no ``on_value``.
@@ -239,7 +240,7 @@ def one_hot(
 def sequence_mask(
     lengths: Any, maxlen: Any = None, dtype: Any = "bool", name: str | None = None
 ) -> Tensor:
-    """Whether position j is within length i, along a new last axis.
+    """Return whether position j is within length i, along a new last axis.
 
     Args:
         lengths: Integers of any shape.

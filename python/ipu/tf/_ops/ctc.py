@@ -30,7 +30,8 @@ def ctc_loss(
     blank_index: int | None = None,
     name: str | None = None,
 ) -> Tensor:
-    """The CTC loss of each sample: minus the logarithm of its label's probability.
+    """Return the CTC loss of each sample: minus the logarithm of its label's
+    probability.
 
     Args:
         labels: Classes ``[batch, longest label]``; after a label's end anything. Or a
@@ -170,7 +171,8 @@ def ctc_greedy_decoder(
 def ctc_beam_search_decoder(
     inputs: Any, sequence_length: Any, beam_width: int = 100, top_paths: int = 1
 ) -> tuple[list[SparseTensor], Tensor]:
-    """The most probable labels of each sample; the last class stands for no label.
+    """Return the most probable labels of each sample; the last class stands for no
+    label.
 
     Args:
         inputs: Logits ``[time, batch, classes]``; known numbers, not those of a trace.

@@ -126,7 +126,7 @@ def diag(diagonal: Any, name: str = "", k: int = 0) -> Tensor:
 
 @op
 def set_diag(input: Any, diagonal: Any, name: str = "", k: int = 0) -> Tensor:
-    """``input`` with another diagonal.
+    """Return ``input`` with another diagonal.
 
     Example:
         >>> tf.linalg.set_diag([[1, 2], [3, 4]], [0, 9]).numpy().tolist()
@@ -159,7 +159,8 @@ def tensor_diag(diagonal: Any, name: str | None = None) -> Tensor:
 
 @op
 def tensor_diag_part(input: Any, name: str | None = None) -> Tensor:
-    """The diagonal of a tensor with a shape twice, as :func:`tensor_diag` makes it.
+    """Return the diagonal of a tensor with a shape twice, as :func:`tensor_diag` makes
+    it.
 
     Raises:
         ValueError: The axes of the second half are not those of the first.

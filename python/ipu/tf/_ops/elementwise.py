@@ -229,7 +229,8 @@ def polygamma(a: Any, x: Any, name: str | None = None) -> Tensor:
 
 @op
 def divide(x: Any, y: Any, name: str | None = None) -> Tensor:
-    """``x / y`` element by element; integers divide in float32 (wide ones in float64).
+    """Return ``x / y`` element by element; integers divide in float32 (wide ones in
+    float64).
 
     Example:
         >>> tf.divide([1, 2], 4).numpy().tolist()
@@ -253,7 +254,7 @@ def truediv(x: Any, y: Any, name: str | None = None) -> Tensor:
 
 @op
 def truncatediv(x: Any, y: Any, name: str | None = None) -> Tensor:
-    """``x / y`` rounded towards 0, of integers.
+    """Return ``x / y`` rounded towards 0, of integers.
 
     Example:
         >>> tf.truncatediv([7, -7], 2).numpy().tolist()
@@ -282,7 +283,7 @@ def truncatemod(x: Any, y: Any, name: str | None = None) -> Tensor:
 
 @op
 def squared_difference(x: Any, y: Any, name: str | None = None) -> Tensor:
-    """``(x - y) ** 2`` element by element.
+    """Return ``(x - y) ** 2`` element by element.
 
     Example:
         >>> tf.math.squared_difference([1.0, 5.0], 2.0).numpy().tolist()
@@ -293,7 +294,7 @@ def squared_difference(x: Any, y: Any, name: str | None = None) -> Tensor:
 
 @op
 def divide_no_nan(x: Any, y: Any, name: str | None = None) -> Tensor:
-    """``x / y``, and 0 where ``y`` is 0; also the gradient is 0 there.
+    """Return ``x / y``, and 0 where ``y`` is 0; also the gradient is 0 there.
 
     Example:
         >>> tf.math.divide_no_nan([1.0, 2.0], [0.0, 4.0]).numpy().tolist()
@@ -307,7 +308,7 @@ def divide_no_nan(x: Any, y: Any, name: str | None = None) -> Tensor:
 
 @op
 def reciprocal_no_nan(x: Any, name: str | None = None) -> Tensor:
-    """``1 / x``, and 0 where ``x`` is 0.
+    """Return ``1 / x``, and 0 where ``x`` is 0.
 
     Example:
         >>> tf.math.reciprocal_no_nan([0.0, 4.0]).numpy().tolist()
@@ -318,7 +319,7 @@ def reciprocal_no_nan(x: Any, name: str | None = None) -> Tensor:
 
 
 def _unless_zero(x: Any, value: Callable[[Tensor], Tensor]) -> Tensor:
-    """``x * value``, and 0 where ``x`` is 0 whatever the value is there."""
+    """Return ``x * value``, and 0 where ``x`` is 0 whatever the value is there."""
     first = Tensor(x)
     empty = apply("equal", (first, like(0, first)))
     return apply("select", (empty, like(0, first), first * value(empty)))
@@ -326,7 +327,7 @@ def _unless_zero(x: Any, value: Callable[[Tensor], Tensor]) -> Tensor:
 
 @op
 def multiply_no_nan(x: Any, y: Any, name: str | None = None) -> Tensor:
-    """``x * y``, and 0 where ``y`` is 0 even if ``x`` is infinite or no number.
+    """Return ``x * y``, and 0 where ``y`` is 0 even if ``x`` is infinite or no number.
 
     Example:
         >>> tf.math.multiply_no_nan([float("inf"), 2.0], [0.0, 4.0]).numpy().tolist()
@@ -338,7 +339,7 @@ def multiply_no_nan(x: Any, y: Any, name: str | None = None) -> Tensor:
 
 @op
 def xlogy(x: Any, y: Any, name: str | None = None) -> Tensor:
-    """``x * log(y)``, and 0 where ``x`` is 0.
+    """Return ``x * log(y)``, and 0 where ``x`` is 0.
 
     Example:
         >>> tf.math.xlogy([0.0, 2.0], [0.0, 1.0]).numpy().tolist()
@@ -352,7 +353,7 @@ def xlogy(x: Any, y: Any, name: str | None = None) -> Tensor:
 
 @op
 def xlog1py(x: Any, y: Any, name: str | None = None) -> Tensor:
-    """``x * log(1 + y)``, and 0 where ``x`` is 0.
+    """Return ``x * log(1 + y)``, and 0 where ``x`` is 0.
 
     Example:
         >>> tf.math.xlog1py([0.0, 2.0], [-1.0, 0.0]).numpy().tolist()
@@ -366,7 +367,7 @@ def xlog1py(x: Any, y: Any, name: str | None = None) -> Tensor:
 
 @op
 def xdivy(x: Any, y: Any, name: str | None = None) -> Tensor:
-    """``x / y``, and 0 where ``x`` is 0.
+    """Return ``x / y``, and 0 where ``x`` is 0.
 
     Example:
         >>> tf.math.xdivy([0.0, 2.0], [0.0, 4.0]).numpy().tolist()
@@ -395,7 +396,7 @@ def sigmoid(x: Any, name: str | None = None) -> Tensor:
 
 @op
 def log_sigmoid(x: Any, name: str | None = None) -> Tensor:
-    """``log(sigmoid(x))``, without leaving the range of floats.
+    """Return ``log(sigmoid(x))``, without leaving the range of floats.
 
     Example:
         >>> tf.math.log_sigmoid([-100.0, 100.0]).numpy().tolist()
@@ -445,7 +446,8 @@ def polyval(coeffs: Any, x: Any, name: str | None = None) -> Tensor:
 
 @op
 def add_n(inputs: Any, name: str | None = None) -> Tensor:
-    """The sum of a list of tensors of one shape and dtype, in the order of the list.
+    """Return the sum of a list of tensors of one shape and dtype, in the order of the
+    list.
 
     Raises:
         ValueError: The list is empty, or the shapes differ.

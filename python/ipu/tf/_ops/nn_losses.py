@@ -33,7 +33,7 @@ def _along(row: str, logits: Any, axis: int | None) -> Tensor:
 
 @op
 def softmax(logits: Any, axis: int | None = None, name: str | None = None) -> Tensor:
-    """``exp(logits)`` divided by its sum along ``axis``.
+    """Return ``exp(logits)`` divided by its sum along ``axis``.
 
     Args:
         logits: A floating-point tensor.
@@ -53,7 +53,8 @@ def softmax(logits: Any, axis: int | None = None, name: str | None = None) -> Te
 def log_softmax(
     logits: Any, axis: int | None = None, name: str | None = None
 ) -> Tensor:
-    """The logarithm of ``softmax``, computed without leaving the range of floats.
+    """Return the logarithm of ``softmax``, computed without leaving the range of
+    floats.
 
     Example:
         >>> tf.nn.log_softmax([0.0, 0.0]).numpy().tolist()
@@ -183,7 +184,7 @@ def log_poisson_loss(
     compute_full_loss: bool = False,
     name: str | None = None,
 ) -> Tensor:
-    """``exp(log_input) - log_input * targets``, element by element.
+    """Return ``exp(log_input) - log_input * targets``, element by element.
 
     Example:
         >>> tf.nn.log_poisson_loss([1.0], [0.0]).numpy().tolist()

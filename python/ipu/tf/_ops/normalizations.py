@@ -116,7 +116,7 @@ def sufficient_statistics(
     keepdims: bool = False,
     name: str | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-    """What mean and variance are computed of; see :func:`normalize_moments`.
+    """Return what mean and variance are computed of; see :func:`normalize_moments`.
 
     Args:
         x: A floating-point tensor.
@@ -156,7 +156,7 @@ def batch_normalization(
     variance_epsilon: float,
     name: str | None = None,
 ) -> Tensor:
-    """``(x - mean) / sqrt(variance + epsilon) * scale + offset``.
+    """Return ``(x - mean) / sqrt(variance + epsilon) * scale + offset``.
 
     Args:
         x: A floating-point tensor.
@@ -206,7 +206,7 @@ def batch_norm_with_global_normalization(
 def l2_normalize(
     x: Any, axis: Any = None, epsilon: float = 1e-12, name: str | None = None
 ) -> Tensor:
-    """``x`` divided by the root of its sum of squares (at least ``epsilon``).
+    """Return ``x`` divided by the root of its sum of squares (at least ``epsilon``).
 
     Example:
         >>> tf.math.l2_normalize([3.0, 4.0]).numpy().tolist()
@@ -218,7 +218,7 @@ def l2_normalize(
 
 
 def statistics_dtype(dtype: Any) -> Any:
-    """Give the dtype of means and variances: float32 for float16."""
+    """Return the dtype of means and variances: float32 for float16."""
     return float64 if dtype == float64 else float32
 
 
@@ -247,7 +247,7 @@ def _normalized(
 
 
 def _to_the_end(x: Tensor, axes: Sequence[int]) -> tuple[Tensor, list[int] | None]:
-    """``x`` with these axes last, and the way back; None where they are."""
+    """Return ``x`` with these axes last, and the way back; None where they are."""
     others = [axis for axis in range(x.ndim) if axis not in axes]
     order = [*others, *axes]
     if order == list(range(x.ndim)):

@@ -132,7 +132,8 @@ def reverse_sequence(
     batch_axis: int | None = None,
     name: str | None = None,
 ) -> Tensor:
-    """The first elements of each sequence in the other order, as many as it is long.
+    """Return the first elements of each sequence in the other order, as many as it is
+    long.
 
     Args:
         input: Anything that converts to a tensor.
@@ -174,7 +175,8 @@ def histogram_fixed_width_bins(
     dtype: Any = int32,
     name: str | None = None,
 ) -> Tensor:
-    """The bin of each value; what is out of range is in the first or the last one.
+    """Return the bin of each value; what is out of range is in the first or the last
+    one.
 
     Args:
         values: Numbers.
@@ -209,7 +211,7 @@ def histogram_fixed_width(
     dtype: Any = int32,
     name: str | None = None,
 ) -> Tensor:
-    """How many values are in each bin; see :func:`histogram_fixed_width_bins`.
+    """Return how many values are in each bin; see :func:`histogram_fixed_width_bins`.
 
     Example:
         >>> tf.histogram_fixed_width([0.1, 0.2, 0.9], [0.0, 1.0], 2).numpy().tolist()

@@ -61,7 +61,7 @@ def _pads(
     strides: Sequence[int],
     first: bool,
 ) -> list[int]:
-    """What is added before and after each axis."""
+    """Return what is added before and after each axis."""
     if isinstance(padding, str) and padding.upper() in ("SAME", "VALID"):
         pads: list[int] = []
         for size, window, stride in zip(sizes, reach, strides, strict=True):
@@ -213,7 +213,8 @@ def pool(
     dilations: Any = None,
     name: str | None = None,
 ) -> Tensor:
-    """The largest element, or the average, of windows whose elements may lie apart.
+    """Return the largest element, or the average, of windows whose elements may lie
+    apart.
 
     Args:
         input: ``[batch, 1 to 3 axes, channels]``.

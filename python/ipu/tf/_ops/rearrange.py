@@ -108,7 +108,8 @@ def repeat(input: Any, repeats: Any, axis: int | None = None, name: str = "") ->
 
 @op
 def roll(input: Any, shift: Any, axis: Any, name: str | None = None) -> Tensor:
-    """Elements moved along axes; those that leave at the end come in at the start.
+    """Return elements moved along axes; those that leave at the end come in at the
+    start.
 
     Example:
         >>> tf.roll([1, 2, 3, 4], shift=1, axis=0).numpy().tolist()

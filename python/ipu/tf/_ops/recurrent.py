@@ -44,7 +44,7 @@ def lstm(
     time_major: bool = False,
     reverse: bool = False,
 ) -> LSTMResult:
-    """An LSTM over all steps.
+    """Return an LSTM over all steps.
 
     Args:
         x: What the input gives to the gates i, f, c, o: [batch, steps, 4 * units], or
@@ -84,7 +84,7 @@ def gru(
     time_major: bool = False,
     reverse: bool = False,
 ) -> GRUResult:
-    """A GRU over all steps.
+    """Return a GRU over all steps.
 
     Args:
         x: What the input gives to the gates z, r, h: [batch, steps, 3 * units], or

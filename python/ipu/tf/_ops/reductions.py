@@ -138,7 +138,7 @@ def reduce_euclidean_norm(
 def reduce_logsumexp(
     input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str = ""
 ) -> Tensor:
-    """``log(sum(exp(x)))`` over ``axis``, without leaving the range of floats.
+    """Return ``log(sum(exp(x)))`` over ``axis``, without leaving the range of floats.
 
     Args:
         input_tensor: A floating-point tensor.
@@ -169,7 +169,7 @@ def count_nonzero(
     dtype: Any = None,
     name: str = "",
 ) -> Tensor:
-    """How many elements are not 0, over ``axis``.
+    """Return how many elements are not 0, over ``axis``.
 
     Args:
         input: Anything that converts to a tensor.
@@ -300,7 +300,7 @@ def cumprod(
 
 @op
 def is_non_decreasing(x: Any, name: str = "") -> Tensor:
-    """Whether each element is at least the one before it, in row-major order.
+    """Return whether each element is at least the one before it, in row-major order.
 
     Example:
         >>> bool(tf.math.is_non_decreasing([1, 1, 2]))
@@ -312,7 +312,7 @@ def is_non_decreasing(x: Any, name: str = "") -> Tensor:
 
 @op
 def is_strictly_increasing(x: Any, name: str = "") -> Tensor:
-    """Whether each element is more than the one before it, in row-major order.
+    """Return whether each element is more than the one before it, in row-major order.
 
     Example:
         >>> bool(tf.math.is_strictly_increasing([1, 1, 2]))

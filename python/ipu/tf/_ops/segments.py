@@ -99,7 +99,8 @@ unsorted_segment_max = _unsorted("max", "The largest", "[3, 2]")
 def unsorted_segment_sqrt_n(
     data: Any, segment_ids: Any, num_segments: Any, name: str = ""
 ) -> Tensor:
-    """The sum of the elements with each number, divided by the root of their count.
+    """Return the sum of the elements with each number, divided by the root of their
+    count.
 
     Example:
         >>> tf.math.unsorted_segment_sqrt_n([2.0] * 4, [0] * 4, 1).numpy().tolist()
@@ -228,7 +229,7 @@ def confusion_matrix(
     dtype: Any = int32,
     name: str | None = None,
 ) -> Tensor:
-    """How often each class (rows) was taken for each class (columns).
+    """Return how often each class (rows) was taken for each class (columns).
 
     Args:
         labels: Class numbers [n].

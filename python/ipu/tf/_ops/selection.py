@@ -62,7 +62,8 @@ def _open_shape(
 
 @op
 def where(condition: Any, x: Any = None, y: Any = None, name: str = "") -> Tensor:
-    """Elements of ``x`` where ``condition`` holds, else of ``y``; all three broadcast.
+    """Return elements of ``x`` where ``condition`` holds, else of ``y``; all three
+    broadcast.
 
     With the condition alone, the places where it holds: int64 [count, dimensions], or
     int32 in a function for a device. That works on values that are known, not on those
@@ -296,7 +297,7 @@ def top_k(
 
 @op
 def in_top_k(targets: Any, predictions: Any, k: Any, name: str = "") -> Tensor:
-    """Whether the target class is among the ``k`` best predictions of each row.
+    """Return whether the target class is among the ``k`` best predictions of each row.
 
     Args:
         targets: Class numbers [batch].
@@ -363,7 +364,8 @@ def argsort(
     stable: bool = False,
     name: str | None = None,
 ) -> Tensor:
-    """The places that put the elements in order, int32; equal ones stay in theirs.
+    """Return the places that put the elements in order, int32; equal ones stay in
+    theirs.
 
     Args:
         values, axis, direction: As for :func:`sort`.

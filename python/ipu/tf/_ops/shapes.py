@@ -65,7 +65,7 @@ def reshape(tensor: Any, shape: Any, name: str | None = None) -> Tensor:
 
 @op
 def ensure_shape(x: Any, shape: Any, name: str | None = None) -> Tensor:
-    """``x``, whose shape must be ``shape``; None there stands for any size.
+    """Return ``x``, whose shape must be ``shape``; None there stands for any size.
 
     Raises:
         ValueError: It is not.
@@ -94,7 +94,7 @@ def ensure_shape(x: Any, shape: Any, name: str | None = None) -> Tensor:
 def transpose(
     a: Any, perm: Any = None, conjugate: bool = False, name: str = ""
 ) -> Tensor:
-    """Axes in another order; reversed where ``perm`` is None.
+    """Return axes in another order; reversed where ``perm`` is None.
 
     Args:
         a: Anything that converts to a tensor.
@@ -328,7 +328,8 @@ def slice_(input_: Any, begin: Any, size: Any, name: str | None = None) -> Tenso
 def strided_slice(
     input_: Any, begin: Any, end: Any, strides: Any = None, name: str | None = None
 ) -> Tensor:
-    """The elements from ``begin`` up to ``end`` by ``strides``, for leading axes.
+    """Return the elements from ``begin`` up to ``end`` by ``strides``, for leading
+    axes.
 
     Example:
         >>> tf.strided_slice([1, 2, 3, 4, 5], [0], [5], [2]).numpy().tolist()

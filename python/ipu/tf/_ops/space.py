@@ -164,7 +164,7 @@ def space_to_batch_nd(
 def batch_to_space_nd(
     input: Any, block_shape: Any, crops: Any, name: str | None = None
 ) -> Tensor:
-    """Batches between each other's elements; undoes :func:`space_to_batch_nd`.
+    """Return batches between each other's elements; undoes :func:`space_to_batch_nd`.
 
     Args:
         input: [batch, the axes of a block, further axes].

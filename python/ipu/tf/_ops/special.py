@@ -66,7 +66,8 @@ def bessel_i1(x: Any, name: str | None = None) -> Tensor:
 
 @op
 def lbeta(x: Any, name: str | None = None) -> Tensor:
-    """The logarithm of the beta function's size, of the numbers of the last axis.
+    """Return the logarithm of the beta function's size, of the numbers of the last
+    axis.
 
     Args:
         x: [..., n]: of two numbers, a and b, the beta function of them.

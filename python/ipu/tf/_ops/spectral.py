@@ -57,7 +57,8 @@ def turned(matrix: Tensor) -> Tensor:
 
 
 def again(function: Callable[..., Any], results: Any, *operands: Tensor) -> Any:
-    """The results of a function with a gradient of its own, for use in that gradient.
+    """Return the results of a function with a gradient of its own, for use in that
+    gradient.
 
     Where that may be differentiated in its turn, they come from another call, since
     what the function is made of has no gradient; a compiled program has one of both.
@@ -287,7 +288,7 @@ def _tolerance(matrix: Tensor) -> float:
 def matrix_rank(
     a: Any, tol: Any = None, validate_args: bool = False, name: str | None = None
 ) -> Tensor:
-    """How many singular values are more than a tolerance.
+    """Return how many singular values are more than a tolerance.
 
     Args:
         a: [..., m, n].

@@ -177,7 +177,7 @@ class TensorArray:
         return self.stack()
 
     def size(self, name: str | None = None) -> Tensor:
-        """How many elements there are, an int32 scalar."""
+        """Return how many elements there are, an int32 scalar."""
         if self._dynamic and self._supply is not None and self._rows is None:
             if open_sizes.take() is not None:
                 return open_sizes.stand_in("int32", ())

@@ -171,7 +171,8 @@ def stateless_binomial(
     output_dtype: Any = int32,
     name: str | None = None,
 ) -> Tensor:
-    """How many of ``counts`` trials succeed, each with the probability ``probs``.
+    """Return how many of ``counts`` trials succeed, each with the probability
+    ``probs``.
 
     Args:
         shape: Of the result.
@@ -199,7 +200,8 @@ def stateless_parameterized_truncated_normal(
     maxvals: Any = 2.0,
     name: str | None = None,
 ) -> Tensor:
-    """Numbers from the normal distribution between two bounds, from ``seed`` alone.
+    """Return numbers from the normal distribution between two bounds, from ``seed``
+    alone.
 
     Args:
         shape: Of the result, to which the parameters broadcast.

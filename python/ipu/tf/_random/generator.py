@@ -68,7 +68,7 @@ class Generator:
 
     @classmethod
     def from_seed(cls, seed: int, alg: Any = None) -> Generator:
-        """A generator whose stream is a function of ``seed``.
+        """Return a generator whose stream is a function of ``seed``.
 
         Args:
             seed: Any integer.
@@ -82,7 +82,7 @@ class Generator:
 
     @classmethod
     def from_non_deterministic_state(cls, alg: Any = None) -> Generator:
-        """A generator that differs from one run of the program to the next."""
+        """Return a generator that differs from one run of the program to the next."""
         words = np.random.default_rng().integers(0, 2**31, 2, dtype=np.int32)
         return cls(state=words)
 
@@ -157,7 +157,8 @@ class Generator:
         dtype: Any = int32,
         name: str | None = None,
     ) -> Tensor:
-        """How many of ``counts`` trials succeed; see ``tf.random.stateless_binomial``.
+        """Return how many of ``counts`` trials succeed; see
+        ``tf.random.stateless_binomial``.
 
         Example:
             >>> generator = tf.random.Generator.from_seed(1)
@@ -206,7 +207,7 @@ _global: list[Generator] = []
 
 
 def get_global_generator() -> Generator:
-    """The generator that programs share; made of the seed when first asked for.
+    """Return the generator that programs share; made of the seed when first asked for.
 
     Example:
         >>> tf.random.get_global_generator().normal((2,)).shape

@@ -115,7 +115,8 @@ def uniform(
     seed: int | None = None,
     name: str | None = None,
 ) -> Tensor:
-    """Numbers drawn evenly from [minval, maxval); integers where ``dtype`` is one.
+    """Return numbers drawn evenly from [minval, maxval); integers where ``dtype`` is
+    one.
 
     Args:
         shape: The result's shape.

@@ -22,7 +22,7 @@ def objects(texts: Sequence[Any]) -> np.ndarray[Any, Any]:
 
 
 def each(function: Callable[[bytes], Any], value: Any, dtype: Any = object) -> Any:
-    """What a function gives for each string, in the form of the strings.
+    """Return what a function gives for each string, in the form of the strings.
 
     Args:
         function: Gives bytes, or a number where ``dtype`` says so.

@@ -55,7 +55,7 @@ def bytes_split(input: Any, name: Any = None) -> Any:
 
 
 def length(input: Any, unit: str = "BYTE", name: Any = None) -> Any:
-    """Bytes (or with ``unit="UTF8_CHAR"`` characters) of each string, int32.
+    """Return bytes (or with ``unit="UTF8_CHAR"`` characters) of each string, int32.
 
     Example:
         >>> length(["ab", "c"]).numpy().tolist()
@@ -69,7 +69,8 @@ def length(input: Any, unit: str = "BYTE", name: Any = None) -> Any:
 
 
 def substr(input: Any, pos: Any, len: Any, unit: str = "BYTE", name: Any = None) -> Any:
-    """``len`` bytes of each string from ``pos`` on; counted from the end if negative.
+    """Return ``len`` bytes of each string from ``pos`` on; counted from the end if
+    negative.
 
     Args:
         input: Strings.

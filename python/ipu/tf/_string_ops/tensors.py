@@ -147,7 +147,8 @@ def path_of(name: Any) -> str:
 
 
 def plain(value: Any) -> Any:
-    """Give a pandas object as an array, an array of Python's numbers as one of numbers.
+    """Return a pandas object as an array, an array of Python's numbers as one of
+    numbers.
 
     Anything else is given as it is.
     """
@@ -161,7 +162,7 @@ def plain(value: Any) -> Any:
 
 
 def is_text(value: Any) -> bool:
-    """Whether ``value`` is a string, or a list or an array of strings."""
+    """Return whether ``value`` is a string, or a list or an array of strings."""
     for _ in range(_MOST_AXES):  # a list may hold itself
         if not (isinstance(value, (list, tuple)) and value):
             break

@@ -202,7 +202,8 @@ def unicode_encode(
     replacement_char: int = _REPLACEMENT,
     name: Any = None,
 ) -> Any:
-    """The strings of code points, the other way round than :func:`unicode_decode`.
+    """Return the strings of code points, the other way round than
+    :func:`unicode_decode`.
 
     Args:
         input: Code points along the last axis: a tensor, or a ragged one.

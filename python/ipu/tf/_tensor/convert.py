@@ -33,7 +33,7 @@ def convert_to_tensor(
     dtype_hint: Any = None,
     name: str | None = None,
 ) -> Tensor:
-    """Give ``value`` as a tensor.
+    """Return ``value`` as a tensor.
 
     Args:
         value: A tensor, variable, array, number, or nested list of them.
@@ -138,7 +138,8 @@ def is_plain(value: Any) -> bool:
 
 
 def like(value: Any, tensor: Tensor) -> Tensor:
-    """``value`` as a tensor; numbers, lists and arrays get the dtype of ``tensor``.
+    """Return ``value`` as a tensor; numbers, lists and arrays get the dtype of
+    ``tensor``.
 
     An array keeps its own dtype where its kind of number does not fit: floats beside
     integers, numbers beside bools.
@@ -175,7 +176,8 @@ def _holds_symbolic(value: Any) -> bool:
 
 
 def known_value(value: Any, what: str) -> Any:
-    """The NumPy value of an argument that has to be known when a function is traced.
+    """Return the NumPy value of an argument that has to be known when a function is
+    traced.
 
     Raises:
         TypeError: It is computed by the function that is being traced.
@@ -246,7 +248,8 @@ def axis_of(axis: Any, rank: int) -> int:
 
 
 def axes_of(axis: Any, rank: int) -> list[int]:
-    """Axes in order, counted from the front: of None all, of an int or a list those.
+    """Return axes in order, counted from the front: of None all, of an int or a list
+    those.
 
     Raises:
         ValueError: There is no such axis, or one is named twice.

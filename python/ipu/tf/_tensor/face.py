@@ -26,7 +26,7 @@ def _values(text: str) -> str:
 
 
 def tensor_repr(tensor: _core.Tensor) -> str:
-    """Give what the Python prompt shows.
+    """Return what the Python prompt shows.
 
     Args:
         tensor: Of any shape and dtype.
@@ -43,7 +43,7 @@ def tensor_repr(tensor: _core.Tensor) -> str:
 
 
 def tensor_str(tensor: _core.Tensor) -> str:
-    """Give what ``print`` shows.
+    """Return what ``print`` shows.
 
     Args:
         tensor: Of any shape and dtype.
@@ -62,7 +62,7 @@ def tensor_str(tensor: _core.Tensor) -> str:
 
 
 def tensor_format(tensor: _core.Tensor, spec: str) -> str:
-    """Give what f-strings and ``str.format`` show: the values.
+    """Return what f-strings and ``str.format`` show: the values.
 
     Args:
         tensor: Of any shape and dtype; a scalar for a ``spec`` that is not empty.
@@ -90,7 +90,7 @@ def tensor_format(tensor: _core.Tensor, spec: str) -> str:
 
 
 def tensor_assign_method(tensor: _core.Tensor, name: str) -> Callable[..., Any]:
-    """Give ``assign``, ``assign_add`` or ``assign_sub`` of a part of a variable.
+    """Return ``assign``, ``assign_add`` or ``assign_sub`` of a part of a variable.
 
     Returns:
         A function of a value that writes it into that part of the variable, and gives
@@ -106,7 +106,7 @@ def tensor_assign_method(tensor: _core.Tensor, name: str) -> Callable[..., Any]:
 
 
 def tensor_device(tensor: _core.Tensor) -> str:
-    """Give the name of the device that holds the values.
+    """Return the name of the device that holds the values.
 
     Args:
         tensor: Of any shape and dtype.
@@ -123,7 +123,7 @@ def tensor_device(tensor: _core.Tensor) -> str:
 
 
 def tensor_op(tensor: _core.Tensor) -> Operation:
-    """Give the operation that makes a value of a function that is being traced.
+    """Return the operation that makes a value of a function that is being traced.
 
     Args:
         tensor: Of any shape and dtype.
@@ -144,7 +144,7 @@ def tensor_op(tensor: _core.Tensor) -> Operation:
 
 
 def tensor_ref(tensor: _core.Tensor) -> Reference:
-    """Give what stands for the tensor in sets and dicts."""
+    """Return what stands for the tensor in sets and dicts."""
     return Reference(tensor)
 
 
@@ -176,7 +176,7 @@ def tensor_set_shape(tensor: _core.Tensor, shape: Any) -> None:
 
 
 def tensor_html(tensor: _core.Tensor) -> str:
-    """Give a tensor as HTML: its type, and its values where there are any.
+    """Return a tensor as HTML: its type, and its values where there are any.
 
     Args:
         tensor: Of any shape and dtype; of a large one the corners are shown.
@@ -200,7 +200,7 @@ def _fixed(kind: str, about: str, text: str = "") -> str:
 
 
 def values_html(kind: str, about: str, values: np.ndarray | None) -> str:
-    """Give a tensor or a variable as HTML.
+    """Return a tensor or a variable as HTML.
 
     Args:
         about: Its name, shape and dtype.
@@ -224,7 +224,7 @@ class _Leaf:
 
 
 def dataset_html(count: int, spec: Any) -> str:
-    """Give a data set as HTML: how many elements it has, and what one is.
+    """Return a data set as HTML: how many elements it has, and what one is.
 
     Args:
         count: The cardinality: -1 for an endless one, -2 for one that is not known.

@@ -13,7 +13,7 @@ _DEVICES = {2: "CUDA", 3: "CUDA host", 8: "Metal", 10: "ROCm", 14: "oneAPI"}
 
 
 def array_of(value: Any) -> np.ndarray[Any, Any]:
-    """Give a view of the memory of another library's array.
+    """Return a view of the memory of another library's array.
 
     Args:
         value: An object with ``__dlpack__`` and ``__dlpack_device__`` whose memory is

@@ -131,7 +131,7 @@ def _moving(tensor: _core.Tensor, items: list[Any]) -> _core.Tensor:
 
 @boundary
 def getitem(tensor: _core.Tensor, key: Any) -> _core.Tensor:
-    """``tensor[key]``.
+    """Return ``tensor[key]``.
 
     Args:
         key: Ints and scalar tensors, slices, ``...``, ``None``; one index tensor or

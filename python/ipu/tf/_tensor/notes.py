@@ -36,13 +36,13 @@ def note(tensor: Any, name: str, what: Any) -> None:
 
 
 def noted(tensor: Any, name: str) -> Any:
-    """Give what was noted of a tensor by a name; None where nothing was."""
+    """Return what was noted of a tensor by a name; None where nothing was."""
     notes = noted_all(tensor)
     return None if notes is None else notes.get(name)
 
 
 def noted_all(tensor: Any) -> dict[str, Any] | None:
-    """Give all notes of a tensor by name; None where there are none."""
+    """Return all notes of a tensor by name; None where there are none."""
     notes: dict[str, Any] | None = getattr(tensor, "_notes", None)
     return notes
 

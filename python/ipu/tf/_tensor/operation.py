@@ -55,7 +55,7 @@ class Reference:
         self._referent = referent
 
     def deref(self) -> Any:
-        """Give the object itself."""
+        """Return the object itself."""
         return self._referent
 
     def __hash__(self) -> int:

@@ -79,7 +79,7 @@ class TestCase(unittest.TestCase):
     # --- values and sessions
 
     def evaluate(self, tensors: Any) -> Any:
-        """Arrays in place of tensors, in the same nest."""
+        """Return arrays in place of tensors, in the same nest."""
         if mode.building() is not None:
             from ipu.tf._graph.session import run_in_default
 

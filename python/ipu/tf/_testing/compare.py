@@ -22,7 +22,8 @@ def _is_tuple_with_fields(value: Any) -> bool:
 
 
 def evaluated(value: Any) -> Any:
-    """A nest with arrays and NumPy numbers in place of tensors; also sets keep theirs.
+    """Return a nest with arrays and NumPy numbers in place of tensors; also sets keep
+    theirs.
 
     Args:
         value: Anything; what is neither a container nor a tensor stays.
@@ -112,5 +113,5 @@ def compare(check: Any, a: Any, b: Any, path: str, message: str) -> None:
 
 
 def mismatch(text: str, message: str | None) -> str:
-    """What is wrong, followed by the test's own words."""
+    """Return what is wrong, followed by the test's own words."""
     return f"{text}. {message}" if message else f"{text}."

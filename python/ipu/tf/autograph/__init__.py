@@ -71,7 +71,8 @@ def to_code(
 
 
 def tf_convert(function: Callable[..., Any], ctx: Any = None) -> Callable[..., Any]:
-    """``function`` as a traced function calls it: converted where it is the user's.
+    """Return ``function`` as a traced function calls it: converted where it is the
+    user's.
 
     Example:
         >>> def half(x):

@@ -75,7 +75,7 @@ def _place_alone(node: ast.expr, at: ast.AST) -> None:
 
 
 def and_not(flags: Sequence[str], at: ast.AST, *rest: ast.expr) -> ast.expr:
-    """``not a and not b and rest``."""
+    """Return ``not a and not b and rest``."""
     terms = [expression(f"not {flag}", at) for flag in flags] + list(rest)
     if len(terms) == 1:
         return terms[0]

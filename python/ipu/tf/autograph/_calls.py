@@ -88,7 +88,7 @@ _WITHOUT_TENSORS = frozenset(
 
 @functools.cache
 def _is_library(filename: str) -> bool:
-    """Whether code is left to Python."""
+    """Return whether code is left to Python."""
     if filename.startswith(("<frozen", "<__array_function__", _PACKAGE)):
         return True
     installed = _INSTALLED.match(filename)  # they may lie in Python's own folder
@@ -114,7 +114,7 @@ def vars_of(kind: type) -> dict[str, Any]:
 
 
 def convert_call(function: Any) -> Any:
-    """``function``, converted where it is the user's Python code.
+    """Return ``function``, converted where it is the user's Python code.
 
     Example:
         >>> convert_call(abs)(-3)

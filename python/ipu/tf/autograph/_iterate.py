@@ -15,7 +15,7 @@ from ipu.tf.variable import Variable
 
 
 def is_tensor(value: Any) -> bool:
-    """Whether a value is a tensor or a variable."""
+    """Return whether a value is a tensor or a variable."""
     return isinstance(value, (Tensor, Variable))
 
 
@@ -221,7 +221,7 @@ def lazy_iter(iterable: Any, *sentinel: Any) -> Any:
 
 
 def lazy_enumerate(iterable: Iterable[Any], start: Any = 0) -> Any:
-    """``enumerate``, staged where ``iterable`` is."""
+    """Return ``enumerate``, staged where ``iterable`` is."""
     items = staged(iterable) if _core.open_trace() is not None else None
     if items is None:
         return enumerate(iterable, start)
@@ -229,7 +229,7 @@ def lazy_enumerate(iterable: Iterable[Any], start: Any = 0) -> Any:
 
 
 def lazy_zip(*iterables: Iterable[Any], **options: Any) -> Any:
-    """``zip``, staged where one of the iterables is."""
+    """Return ``zip``, staged where one of the iterables is."""
     if _core.open_trace() is None:
         return zip(*iterables, **options)  # noqa: B905
     parts = [

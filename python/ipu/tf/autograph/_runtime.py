@@ -201,7 +201,7 @@ def _staged_if(
 
 
 def if_exp(condition: Any, body: Callable[[], Any], orelse: Callable[[], Any]) -> Any:
-    """``body() if condition else orelse()``."""
+    """Return ``body() if condition else orelse()``."""
     if not decides_on_device(condition):
         return body() if condition else orelse()
     box: list[Any] = [None]
@@ -440,19 +440,19 @@ def returned(value: Any, flag: Any = True) -> Any:
 
 
 def decides_on_device(value: Any) -> bool:
-    """Whether a condition is only known when the program runs."""
+    """Return whether a condition is only known when the program runs."""
     if not is_tensor(value) or _core.open_trace() is None:
         return False
     return not isinstance(value, Tensor) or value.is_symbolic
 
 
 def and_(*operands: Callable[[], Any]) -> Any:
-    """``a and b``; a tensor makes it logical_and of what follows."""
+    """Return ``a and b``; a tensor makes it logical_and of what follows."""
     return _chained(operands, True, elementwise.logical_and)
 
 
 def or_(*operands: Callable[[], Any]) -> Any:
-    """``a or b``; a tensor makes it logical_or of what follows."""
+    """Return ``a or b``; a tensor makes it logical_or of what follows."""
     return _chained(operands, False, elementwise.logical_or)
 
 
@@ -479,7 +479,7 @@ def _bool(value: Any) -> Tensor:
 
 
 def not_(operand: Any) -> Any:
-    """``not operand``."""
+    """Return ``not operand``."""
     if decides_on_device(operand):
         return elementwise.logical_not(_bool(operand))
     return not operand
@@ -500,7 +500,7 @@ _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def compare(first: Any, relations: Sequence[str], *rest: Callable[[], Any]) -> Any:
-    """``a < b < c``: each operand is computed once."""
+    """Return ``a < b < c``: each operand is computed once."""
     left = [first]
 
     def term(relation: str, operand: Callable[[], Any]) -> Callable[[], Any]:

@@ -143,7 +143,7 @@ def _has_control(node: FunctionNode) -> bool:
 
 
 def find(function: types.FunctionType) -> FunctionNode:
-    """Give the node of a function or lambda, in the tree of its file.
+    """Return the node of a function or lambda, in the tree of its file.
 
     Raises:
         SourceError: There is no source, or it is not clear which node it is.

@@ -27,7 +27,7 @@ from ipu.tf.variable import Variable
 
 
 def is_value(leaf: Any) -> bool:
-    """Whether a leaf is made of tensors of the program."""
+    """Return whether a leaf is made of tensors of the program."""
     return isinstance(
         leaf, (Tensor, Variable, bool, int, float, np.ndarray, np.generic)
     ) or hasattr(type(leaf), "_ipu_flatten")
@@ -388,7 +388,7 @@ class _Fill:
 
 
 def _has_jumped(names: Sequence[str], values: Sequence[Any]) -> bool:
-    """Whether a branch has left the code around it for certain."""
+    """Return whether a branch has left the code around it for certain."""
     return any(
         value is True and (name == RETURNED or is_jump_flag(name))
         for name, value in zip(names, values, strict=True)

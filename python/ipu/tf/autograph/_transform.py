@@ -60,7 +60,7 @@ def _texts(items: Iterable[str], at: ast.AST) -> ast.expr:
 
 
 def is_generator(node: ast.AST) -> bool:
-    """Whether a function is a generator or coroutine, which stay Python."""
+    """Return whether a function is a generator or coroutine, which stay Python."""
     if isinstance(node, ast.AsyncFunctionDef):
         return True
     body = node.body if isinstance(node, ast.FunctionDef) else []
@@ -119,7 +119,7 @@ class _Function(ast.NodeTransformer):
         return f"{RUNTIME}_{kind}_{self.count}"
 
     def _declare(self, blocks: Iterable[ast.AST]) -> str:
-        """``nonlocal`` and ``global`` for what a block assigns."""
+        """Return ``nonlocal`` and ``global`` for what a block assigns."""
         names = {root(s) for s in self._access(blocks).writes if root(s) == s}
         own = sorted(names - self.known.global_names)
         outer = sorted(names & self.known.global_names)
@@ -149,7 +149,7 @@ class _Function(ast.NodeTransformer):
     def _access_functions(
         self, symbols: list[str], at: ast.AST
     ) -> tuple[str, list[ast.stmt]]:
-        """Give the text of a statement's ``Variables``, and what goes before it."""
+        """Return the text of a statement's ``Variables``, and what goes before it."""
         get, put = self._names("get"), self._names("set")
         reads = [
             expression(f"{RUNTIME}.value(lambda: read_)", at, read_=expression_of(s))

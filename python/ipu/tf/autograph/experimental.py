@@ -35,7 +35,7 @@ def set_loop_options(
     maximum_iterations: Any = None,
     shape_invariants: Any = None,
 ) -> dict[str, Any]:
-    """Options of the loop in whose body this is the first statement.
+    """Return options of the loop in whose body this is the first statement.
 
     Args:
         parallel_iterations, swap_memory: Accepted and not used.

@@ -256,7 +256,7 @@ def make_csv_dataset(
 
 
 def _taken(select: Sequence[Any] | None, names: list[str]) -> list[int]:
-    """The numbers of the columns to take, ascending."""
+    """Return the numbers of the columns to take, ascending."""
     if select is None:
         return list(range(len(names)))
     made = set()

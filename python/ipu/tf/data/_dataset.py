@@ -68,7 +68,7 @@ _Self = TypeVar("_Self", bound="Dataset")
 
 
 def integer(value: Any, name: str) -> int:
-    """Give ``value``, an integer or integer scalar tensor, as an int."""
+    """Return ``value``, an integer or integer scalar tensor, as an int."""
     if hasattr(value, "numpy"):
         value = value.numpy()
     try:
@@ -1904,7 +1904,7 @@ class Dataset:
         reader_func: Callable[[Any], Any] | None = None,
         wait: bool = False,
     ) -> Dataset:
-        """Give the elements that :meth:`save` wrote.
+        """Return the elements that :meth:`save` wrote.
 
         Args:
             path: The folder.
@@ -1969,7 +1969,7 @@ class Dataset:
         return self._structure
 
     def cardinality(self, name: str | None = None) -> Any:
-        """Give the number of elements.
+        """Return the number of elements.
 
         Returns:
             An int64 scalar tensor; ``tf.data.INFINITE_CARDINALITY`` (-1) for an endless
@@ -2019,7 +2019,7 @@ class Dataset:
         return _iterator.Iterator(self._impl, self._structure)
 
     def as_numpy_iterator(self) -> NumpyIterator:
-        """Give an iterator that converts tensors to NumPy arrays.
+        """Return an iterator that converts tensors to NumPy arrays.
 
         Returns:
             An iterator over nests of arrays.
@@ -2033,7 +2033,7 @@ class Dataset:
     # --- results ----------------------------------------------------------------------
 
     def apply(self: _Self, transformation_func: Callable[[Any], Any]) -> Any:
-        """Give ``transformation_func(self)``.
+        """Return ``transformation_func(self)``.
 
         Raises:
             TypeError: It does not give a data set.
@@ -2091,7 +2091,7 @@ class Dataset:
         return nest.pack_sequence_as(state, [tf.convert_to_tensor(x) for x in leaves])
 
     def get_single_element(self, name: str | None = None) -> Any:
-        """Give the element of a data set of one.
+        """Return the element of a data set of one.
 
         Raises:
             InvalidArgumentError: There is none, or more than one.

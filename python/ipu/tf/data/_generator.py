@@ -80,7 +80,7 @@ def _shape(shape: Any) -> tuple[int | None, ...] | None:
 def starter(
     generator: Callable[..., Any], args: tuple[Any, ...], structure: Any
 ) -> Callable[[], Iterator[tuple[np.ndarray[Any, Any], ...]]]:
-    """Give the function that starts a pass: flat tuples of checked arrays."""
+    """Return the function that starts a pass: flat tuples of checked arrays."""
     declared = nest.flatten(structure)
     specs = [
         (spec.dtype.as_numpy_dtype, spec.dtype.name, spec.shape) for spec in declared

@@ -36,7 +36,7 @@ class Iterator:
         return self._unpack(next(self._iterator))
 
     def get_next(self) -> Any:
-        """Give the next element.
+        """Return the next element.
 
         Returns:
             A nest of eager tensors of the form of :attr:`element_spec`.

@@ -49,7 +49,7 @@ def start_feeder(impl: Any, infeed: Any) -> Any:
 def first_results(
     impl: Any, function: Callable[[Any], Any], count: int = 1
 ) -> list[Any]:
-    """What a function gives for the first elements for which nothing fails.
+    """Return what a function gives for the first elements for which nothing fails.
 
     So whatever must see elements to know what it makes does not fail for the sake of
     one that fails later, in its turn.

@@ -54,7 +54,7 @@ class Mapped:
         self.structure = self._probe(example, peek)
 
     def compile(self, specs: tuple[_Core, ...]) -> Any:
-        """Give the ``_core.Program`` for these concrete input types."""
+        """Return the ``_core.Program`` for these concrete input types."""
         if specs not in self._programs:
             self._trace(specs)
         return self._programs[specs].program
@@ -204,7 +204,7 @@ class HostFunction:
         self._peeks = peeks
 
     def __call__(self, number: int, element: Any) -> Any:
-        """What the function gives for element ``number``."""
+        """Return what the function gives for element ``number``."""
         args = element if type(element) is tuple else (element,)
         seed = (self._seed * _ELEMENTS + number) & 0xFFFFFFFFFFFFFFFF
         return _core.with_random_stream(seed, self._function, tuple(args))

@@ -64,19 +64,19 @@ class DatasetSpec(TensorSpec):
 
 
 def is_packed(spec: Any) -> bool:
-    """Whether the leaf of this spec is packed."""
+    """Return whether the leaf of this spec is packed."""
     if isinstance(spec, RaggedTensorSpec) and not spec.ragged_rank:
         return bool(spec.dtype == string)
     return isinstance(spec, CompositeSpec) or bool(spec.dtype == string)
 
 
 def has_composite(structure: Any) -> bool:
-    """Whether batches of some leaf are ragged or sparse."""
+    """Return whether batches of some leaf are ragged or sparse."""
     return any(isinstance(spec, CompositeSpec) for spec in nest.flatten(structure))
 
 
 def has_packed(structure: Any) -> bool:
-    """Whether some leaf of the structure is packed."""
+    """Return whether some leaf of the structure is packed."""
     return any(is_packed(spec) for spec in nest.flatten(structure))
 
 
@@ -145,12 +145,12 @@ def unpacker(structure: Any) -> Callable[[Sequence[Any]], Any]:
 
 
 def elements(impl: Any, structure: Any) -> Iterator[Any]:
-    """The elements of the core's data set, as Python sees them."""
+    """Return the elements of the core's data set, as Python sees them."""
     return map(unpacker(structure), _live.start_iterator(impl))
 
 
 def packed_rows(impl: Any) -> Iterator[_Arrays]:
-    """The elements of the core's data set as they are."""
+    """Return the elements of the core's data set as they are."""
     return map(row_of, _live.start_iterator(impl))
 
 

@@ -51,7 +51,7 @@ def calls_of(num_parallel_calls: Any) -> int:
 def in_order(
     function: Callable[[int, Any], T], elements: Iterable[Any], calls: int
 ) -> Iterator[T]:
-    """``function(number, element)`` of all elements, in their order.
+    """Return ``function(number, element)`` of all elements, in their order.
 
     Elements are taken by the thread that asks for results, one for each call that may
     run ahead. An error comes where its element's result would; one of ``elements``

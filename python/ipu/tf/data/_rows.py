@@ -83,7 +83,8 @@ def _is_row(spec: Any) -> bool:
 def batched(
     impl: Any, structure: Any, size: int, drop: bool, kinds: Any = None
 ) -> tuple[Any, Any]:
-    """``batch`` of elements with packed leaves: the core's data set, its structure.
+    """Return ``batch`` of elements with packed leaves: the core's data set, its
+    structure.
 
     Args:
         drop: Whether a last batch of fewer rows is dropped.
@@ -308,7 +309,7 @@ def _filling(value: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def holds_text(tensors: Any) -> bool:
-    """Whether a nest of tensors has strings, or ragged rows, in it."""
+    """Return whether a nest of tensors has strings, or ragged rows, in it."""
     found: list[bool] = []
     _structure.map_leaves(
         lambda leaf: found.append(is_text(plain(leaf)) or _is_ragged(leaf)), tensors

@@ -195,7 +195,7 @@ def read_rows(
     compression: str | None = None,
     pipeline: str | None = None,
 ) -> Iterator[_Arrays]:
-    """The elements of a file, as the core has them.
+    """Yield the elements of a file, as the core has them.
 
     Args:
         structure: Of the elements; None: as the file says.

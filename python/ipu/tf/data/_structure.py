@@ -39,7 +39,7 @@ class UnknownShapeSpec(TensorSpec):
         self.shape = None
 
     def is_compatible_with(self, other: Any) -> bool:
-        """Whether ``other`` (a tensor or a spec) has this dtype."""
+        """Return whether ``other`` (a tensor or a spec) has this dtype."""
         return bool(self.dtype == other.dtype)
 
     def __repr__(self) -> str:
@@ -70,7 +70,8 @@ def _like(value: Mapping[Any, Any], made: dict[Any, Any]) -> Any:
 
 
 def to_array(value: Any, what: str) -> np.ndarray[Any, Any]:
-    """Give a dense array in native byte order, sharing memory with ``value`` if it can.
+    """Return a dense array in native byte order, sharing memory with ``value`` if it
+    can.
 
     Args:
         value: An array, a tensor, a variable, a number, or a nested list of those.
@@ -108,7 +109,7 @@ def to_array(value: Any, what: str) -> np.ndarray[Any, Any]:
 
 
 def to_own_array(value: Any, what: str) -> np.ndarray[Any, Any]:
-    """Give an array as :func:`to_array` does that nobody else writes to.
+    """Return an array as :func:`to_array` does that nobody else writes to.
 
     Args:
         value: As there; what is in an array, not in a tensor, is copied, once.
@@ -132,7 +133,7 @@ def _holds_arrays(value: Any) -> bool:
 
 
 def short(value: Any) -> str:
-    """Give ``repr(value)``, cut to a line."""
+    """Return ``repr(value)``, cut to a line."""
     text = repr(value)
     return text if len(text) <= 80 else text[:77] + "..."
 

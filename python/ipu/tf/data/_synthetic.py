@@ -15,7 +15,7 @@ _Type = tuple[str, tuple[int, ...]]
 
 
 def synthetic_dataset(types: Sequence[_Type]) -> Any:
-    """An endless ``_core.Dataset`` of one element.
+    """Return an endless ``_core.Dataset`` of one element.
 
     Args:
         types: dtype and shape of each component.

@@ -53,7 +53,7 @@ class AutoShardPolicy(IntEnum):
 
 
 def cardinality(dataset: Dataset) -> Any:
-    """Give the number of elements of a data set.
+    """Return the number of elements of a data set.
 
     Args:
         dataset: A :class:`~ipu.tf.data.Dataset`.
@@ -99,7 +99,7 @@ def Counter(start: int = 0, step: int = 1, dtype: Any = None) -> Dataset:
 
 
 def get_single_element(dataset: Dataset) -> Any:
-    """``Dataset.get_single_element``.
+    """Return ``Dataset.get_single_element``.
 
     Example:
         >>> int(get_single_element(tf.data.Dataset.from_tensors(7)))
@@ -252,7 +252,7 @@ def map_and_batch(
     drop_remainder: bool = False,
     num_parallel_calls: int | None = None,
 ) -> _Transformation:
-    """``map(map_func).batch(batch_size, drop_remainder)`` for ``Dataset.apply``.
+    """Return ``map(map_func).batch(batch_size, drop_remainder)`` for ``Dataset.apply``.
 
     Example:
         >>> dataset = tf.data.Dataset.range(4).apply(map_and_batch(lambda x: x * x, 2))
@@ -265,7 +265,7 @@ def map_and_batch(
 def shuffle_and_repeat(
     buffer_size: int, count: int | None = None, seed: int | None = None
 ) -> _Transformation:
-    """``shuffle(buffer_size, seed).repeat(count)`` for ``Dataset.apply``.
+    """Return ``shuffle(buffer_size, seed).repeat(count)`` for ``Dataset.apply``.
 
     Example:
         >>> twice = shuffle_and_repeat(3, count=2, seed=1)
@@ -316,7 +316,8 @@ def save(dataset: Dataset, path: Any, compression: Any = None, **kwargs: Any) ->
 
 
 def prefetch_to_device(device: Any, buffer_size: int | None = None) -> _Transformation:
-    """``Dataset.prefetch`` for ``Dataset.apply``: what feeds a device comes from there.
+    """Return ``Dataset.prefetch`` for ``Dataset.apply``: what feeds a device comes from
+    there.
 
     Args:
         device: Accepted for compatibility.
@@ -343,7 +344,7 @@ def copy_to_device(target_device: Any, source_device: Any = "") -> _Transformati
 def parse_example_dataset(
     features: Any, num_parallel_calls: int | None = 1, deterministic: Any = None
 ) -> _Transformation:
-    """``tf.io.parse_example`` of batches of records, for ``Dataset.apply``.
+    """Return ``tf.io.parse_example`` of batches of records, for ``Dataset.apply``.
 
     Args:
         features: As for ``tf.io.parse_example``.

@@ -19,7 +19,7 @@ INDEX = "checkpoint"  # the file that says which one of a folder was written las
 
 
 def without_suffix(path: str | os.PathLike[str]) -> str:
-    """Give a path as users of checkpoints have it.
+    """Return a path as users of checkpoints have it.
 
     Args:
         path: A path, with or without the suffix of the file.
@@ -99,7 +99,7 @@ def note_last(path: str) -> None:
 def latest_checkpoint(
     checkpoint_dir: str | os.PathLike[str], latest_filename: str | None = None
 ) -> str | None:
-    """Give the path that was written last in a folder, or None.
+    """Return the path that was written last in a folder, or None.
 
     Args:
         checkpoint_dir: The folder.
@@ -135,7 +135,7 @@ def list_variables(ckpt_dir_or_file: str | os.PathLike[str]) -> list[tuple[str, 
 
 
 def load_variable(ckpt_dir_or_file: str | os.PathLike[str], name: str) -> Any:
-    """Give a value of a checkpoint, an array.
+    """Return a value of a checkpoint, an array.
 
     Args:
         ckpt_dir_or_file: Its path, or a folder, whose last one is taken.
@@ -176,7 +176,7 @@ def numbered(folder: str, name: str) -> list[str]:
 
 
 def age(path: str) -> float:
-    """Give when a file was written, in seconds.
+    """Return when a file was written, in seconds.
 
     Args:
         path: The path without the suffix.

@@ -57,7 +57,7 @@ def _is_late(thing: Any) -> bool:
 
 
 def _parts(thing: Any, names: Mapping[int, str]) -> dict[str, Any]:
-    """What an object holds, by name."""
+    """Return what an object holds, by name."""
     if hasattr(type(thing), "_checkpoint_parts"):
         parts: dict[str, Any] = thing._checkpoint_parts(names)
         return parts
@@ -73,7 +73,7 @@ def _joined(way: str, name: str) -> str:
 
 
 def _objects(root: Checkpoint, named: Mapping[str, str]) -> list[_Object]:
-    """All objects that a checkpoint reaches, each with its variables.
+    """Return all objects that a checkpoint reaches, each with its variables.
 
     Args:
         root: The checkpoint.

@@ -89,7 +89,7 @@ def _opened(path: str, compression: str) -> Any:
 
 
 def records_of(path: str, compression: str) -> Iterator[bytes]:
-    """The records of a file.
+    """Yield the records of a file.
 
     Args:
         compression: "", "ZLIB" or "GZIP".

@@ -204,7 +204,8 @@ def record_if(condition: Any) -> AbstractContextManager[None]:
 
 
 def should_record_summaries() -> Any:
-    """Whether a summary would be written: a bool, or a tensor of the traced function.
+    """Return whether a summary would be written: a bool, or a tensor of the traced
+    function.
 
     Example:
         >>> tf.summary.should_record_summaries()

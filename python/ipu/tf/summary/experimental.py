@@ -12,7 +12,7 @@ __all__ = ["get_step", "set_step"]
 
 
 def get_step() -> Any:
-    """Give the step of summaries that are given none, of this thread; None: there is
+    """Return the step of summaries that are given none, of this thread; None: there is
     none.
 
     Example:

@@ -37,7 +37,7 @@ _OPERATORS: dict[str, Callable[..., Any]] = {
 
 
 def reversed_operator(name: str) -> Callable[..., Any]:
-    """Give the function for an operator whose symbolic operand is on the right."""
+    """Return the function for an operator whose symbolic operand is on the right."""
     return _OPERATORS[f"r{name}"]
 
 
@@ -58,7 +58,7 @@ def _modules() -> dict[str, Any]:
 
 
 def name_of(function: Callable[..., Any], layer_name: str) -> str:
-    """Give the name of a function for a configuration."""
+    """Return the name of a function for a configuration."""
     for name, known in _OPERATORS.items():
         if known is function:
             return f"operator.{name}"
@@ -75,7 +75,7 @@ def name_of(function: Callable[..., Any], layer_name: str) -> str:
 
 
 def function_of(name: str) -> Callable[..., Any]:
-    """Give the function that a configuration names."""
+    """Return the function that a configuration names."""
     prefix, _, last = name.rpartition(".")
     if prefix == "operator" and last in _OPERATORS:
         return _OPERATORS[last]

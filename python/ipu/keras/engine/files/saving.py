@@ -76,7 +76,7 @@ def _warn_of_own_files(model: Any, path: str) -> None:
 
 
 def _of_keras(kind: Format) -> Any:
-    """What reads and writes one of Keras's formats; it takes long to import."""
+    """Return what reads and writes one of Keras's formats; it takes long to import."""
     if kind is Format.KERAS_2:
         from ipu.keras._files import keras2
 
@@ -162,8 +162,8 @@ def _training_config(model: Any) -> dict[str, Any] | None:
 
 
 def _map(function: Any, given: Any) -> Any:
-    """Losses or metrics in the form in which they were given; names stay, but for those
-    of a user's own objects, which count while the file is read."""
+    """Return losses or metrics in the form in which they were given; names stay, but
+    for those of a user's own objects, which count while the file is read."""
     if isinstance(given, str):
         own = _serialization.get_registered_object(given)
         return given if own is None else own
@@ -218,7 +218,7 @@ def _telling_of_own(path: str) -> Iterator[None]:
 
 
 def pickled(model: Any) -> tuple[bytes, dict[str, Any]]:
-    """Give the contents of a model's file, and its classes and functions that a user
+    """Return the contents of a model's file, and its classes and functions that a user
     wrote."""
     from ipu.keras.engine.layer.call_arguments import own_classes
     from ipu.keras.layers import Lambda

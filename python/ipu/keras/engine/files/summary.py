@@ -54,7 +54,7 @@ def _links(layer: Layer, model: Model) -> str:
 
 
 def _is_chain(model: Model) -> bool:
-    """Whether every layer has one call, with one input from the layer before."""
+    """Return whether every layer has one call, with one input from the layer before."""
     graph = getattr(model, "_graph", None)
     if graph is None:
         return True
@@ -166,7 +166,7 @@ def table_lines(
 
 
 def _widths(length: int, positions: Sequence[float]) -> list[int]:
-    """How wide columns are that end at these positions."""
+    """Return how wide columns are that end at these positions."""
     ends = [int(p * length) if p <= 1 else int(p) for p in positions]
     widths = [e - b - _GAP for b, e in zip([0, *ends], ends, strict=False)]
     widths[-1] += _GAP

@@ -18,7 +18,7 @@ _STATE = "optimizer:"  # before the names of an optimizer's variables
 
 
 def _keys(variables: Sequence[Any]) -> list[str]:
-    """A key for each variable: its name, with a number where that is taken."""
+    """Return a key for each variable: its name, with a number where that is taken."""
     keys: list[str] = []
     for variable in variables:
         stem = str(variable.name).split(":")[0]
@@ -35,7 +35,7 @@ def encoded(
     state: Sequence[Any] = (),
     about: Mapping[str, str] | None = None,
 ) -> bytes:
-    """Give the contents of a file: variables, those of the optimizer (``state``), and
+    """Return the contents of a file: variables, those of the optimizer (``state``), and
     more metadata."""
     import json
 
@@ -101,7 +101,7 @@ class LoadStatus:
 
 
 def _contents(path: str) -> tuple[dict[str, np.ndarray[Any, Any]], dict[str, str]]:
-    """All arrays of a file by name, and its metadata."""
+    """Return all arrays of a file by name, and its metadata."""
     import json
 
     from safetensors import SafetensorError

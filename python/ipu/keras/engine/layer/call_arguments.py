@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 
 def own_classes(layer: Layer) -> dict[str, Any]:
-    """The classes of a user's in a layer, cells included, by their names in files."""
+    """Return the classes of a user's in a layer, cells included, by their names in
+    files."""
     parts: list[Any] = []
     for one in layer._flatten_layers():
         cell = getattr(one, "cell", None)
@@ -34,7 +35,7 @@ def own_classes(layer: Layer) -> dict[str, Any]:
 
 
 def copied(layer: Any, **changes: Any) -> Any:
-    """An equal layer, with new weights.
+    """Return an equal layer, with new weights.
 
     Args:
         layer: The layer; classes inside it need not be registered.
@@ -73,7 +74,7 @@ def shape_of(leaf: Any) -> Shape:
 
 
 def as_tensors(inputs: Nest) -> Nest:
-    """Arrays and Python numbers as tensors; float64 as float32."""
+    """Return arrays and Python numbers as tensors; float64 as float32."""
 
     def convert(leaf: Any) -> Any:
         if isinstance(leaf, (np.ndarray, np.generic, float, int)):

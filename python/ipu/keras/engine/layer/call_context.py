@@ -22,12 +22,12 @@ def in_call() -> bool:
 
 
 def current_training() -> Any:
-    """Give the ``training`` value of the innermost call, or None outside of calls."""
+    """Return the ``training`` value of the innermost call, or None outside of calls."""
     return here.layer_calls[-1][0] if here.layer_calls else None
 
 
 def current_dtype() -> Any:
-    """Give the dtype that the innermost call computes in, or None."""
+    """Return the dtype that the innermost call computes in, or None."""
     return here.layer_calls[-1][1] if here.layer_calls else None
 
 

@@ -74,7 +74,7 @@ class Policy:
         return hash(self._name)
 
     def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal policy."""
+        """Return the arguments that make an equal policy."""
         return {"name": self._name}
 
     @classmethod
@@ -84,7 +84,7 @@ class Policy:
 
 
 def global_policy() -> Policy:
-    """The policy of layers that are given no dtype.
+    """Return the policy of layers that are given no dtype.
 
     Example:
         >>> global_policy()
@@ -117,7 +117,7 @@ def set_global_policy(policy: Any) -> None:
 
 
 def policy_of(dtype: Any) -> Policy:
-    """The policy that a layer's argument ``dtype`` stands for.
+    """Return the policy that a layer's argument ``dtype`` stands for.
 
     Args:
         dtype: A policy, its name or its description as plain data; a dtype; None for

@@ -126,7 +126,7 @@ class StageSplit:
 
 
 def _short(value: float) -> str:
-    """A number of three digits and a unit."""
+    """Return a number of three digits and a unit."""
     for size, unit in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
         if value >= size:
             return f"{value / size:.3g}{unit}"
@@ -225,8 +225,8 @@ def _as_stages(given: Any) -> list[Any]:
 
 
 def _kept_together(flat: FlatModel) -> set[int]:
-    """The calls that must be on the stage of the one before: between the first and the
-    last use of a weight."""
+    """Return the calls that must be on the stage of the one before: between the first
+    and the last use of a weight."""
     first: dict[int, int] = {}
     together: set[int] = set()
     for place, call in enumerate(flat.calls):
@@ -271,7 +271,7 @@ def _cuts(
     join: Callable[[float, float], float],
     cost: Callable[[float], float],
 ) -> _Cuts:
-    """The best way to cut a list into ``n`` parts, by dynamic programming.
+    """Return the best way to cut a list into ``n`` parts, by dynamic programming.
 
     Args:
         sums: The weight of what is before each place.

@@ -69,7 +69,7 @@ class StageCall(NamedTuple):
     path: tuple[int, ...]
 
     def key(self, symbol: KerasTensor) -> Key:
-        """The key of a symbol of the model that the call is in."""
+        """Return the key of a symbol of the model that the call is in."""
         return self.path, id(symbol)
 
 
@@ -94,18 +94,19 @@ class FlatModel(NamedTuple):
     graphs: list[ModelGraph]
 
     def origin(self, key: Key) -> Key:
-        """The key of the call's result, or of the model's input, that a value is."""
+        """Return the key of the call's result, or of the model's input, that a
+        value is."""
         while key in self.sources:
             key = self.sources[key][0]
         return key
 
     def origins_of(self, call: StageCall) -> list[Key]:
-        """What a call takes."""
+        """Return what a call takes."""
         return [self.origin(call.key(symbol)) for symbol in call.node.keras_inputs]
 
 
 def is_nested(unit: Unit) -> bool:
-    """Whether a unit is a model whose layers have stages of their own.
+    """Return whether a unit is a model whose layers have stages of their own.
 
     A model is taken as one layer where its calls are not known to be those of its
     graph: a functional one with a ``call`` of its own, one that is called with several
@@ -124,7 +125,7 @@ def is_nested(unit: Unit) -> bool:
 
 
 def leaves_of(tree: StageTree) -> Iterator[Any]:
-    """The stages in a tree, in order."""
+    """Yield the stages in a tree, in order."""
     for entry in tree:
         if isinstance(entry, list):
             yield from leaves_of(entry)
@@ -133,7 +134,7 @@ def leaves_of(tree: StageTree) -> Iterator[Any]:
 
 
 def map_stages(function: Callable[[Any], Any], tree: StageTree) -> StageTree:
-    """A tree of what a function makes of each stage."""
+    """Return a tree of what a function makes of each stage."""
     return [
         map_stages(function, one) if isinstance(one, list) else function(one)
         for one in tree

@@ -55,7 +55,7 @@ class ReplicatedMetricReductionMethod(Enum):
 
     @classmethod
     def parse(cls, value: Any) -> ReplicatedMetricReductionMethod:
-        """Give the member that a member or a name means.
+        """Return the member that a member or a name means.
 
         Raises:
             ValueError: There is none.
@@ -125,7 +125,7 @@ class IPUOptions(Layer):
         """Forget what was traced."""
 
     def _stage_graph(self, training: bool | None = None) -> ModelGraph:
-        """The calls of layers in a call of the model, in order."""
+        """Return the calls of layers in a call of the model, in order."""
         raise NotImplementedError
 
     # --- options ----------------------------------------------------------------------
@@ -309,11 +309,11 @@ class IPUOptions(Layer):
         )
 
     def _default_execution(self) -> int:
-        """``steps_per_execution`` where ``compile`` is not told one."""
+        """Return ``steps_per_execution`` where ``compile`` is not told one."""
         return 1
 
     def pipeline_schedule(self, training: bool = True) -> Timetable:
-        """Give the timetable that the model's options make: what each IPU runs, when.
+        """Return the timetable that the model's options make: what each IPU runs, when.
 
         Args:
             training: Whether it is that of ``fit``; else that of ``evaluate`` and
@@ -373,14 +373,14 @@ class IPUOptions(Layer):
         return [Unit(node.layer, node) for node in self._stage_graph().nodes]
 
     def _stage_tree(self) -> StageTree:
-        """The stages of the units; None where there is none."""
+        """Return the stages of the units; None where there is none."""
         if self._assigned_stages is not None:
             return copy.deepcopy(self._assigned_stages)
         return [self._default_stage(unit) for unit in self._stage_units()]
 
     def _default_stage(self, unit: Unit) -> Any:
-        """The stage of a unit that none was assigned to: that of its call, else that
-        in which the layer was made."""
+        """Return the stage of a unit that none was assigned to: that of its call, else
+        that in which the layer was made."""
         layer, node = unit
         stage = layer._pipeline_stage
         if node is not None and self._stage_kind != "Sequential":
@@ -395,7 +395,7 @@ class IPUOptions(Layer):
         )
 
     def _may_be_pipelined(self) -> bool:
-        """Whether there is any sign of stages, without looking at ``call``."""
+        """Return whether there is any sign of stages, without looking at ``call``."""
         if self._assigned_stages is not None:
             return True
         if self._stages_reset:
@@ -404,13 +404,13 @@ class IPUOptions(Layer):
         return self._enters_stages or any(_mentions_stages(la) for la in inside)
 
     def _has_stages(self) -> bool:
-        """Whether any layer has a stage."""
+        """Return whether any layer has a stage."""
         if not self._may_be_pipelined() or not self._can_have_stages:
             return False
         return any(stage is not None for stage in leaves_of(self._stage_tree()))
 
     def _is_pipelined(self) -> bool:
-        """Whether the model runs as a pipeline."""
+        """Return whether the model runs as a pipeline."""
         if not self._may_be_pipelined():
             return False
         if not self._can_have_stages:
@@ -433,7 +433,7 @@ class IPUOptions(Layer):
         return True
 
     def _stage_count(self) -> int:
-        """The number of stages of a pipelined model."""
+        """Return the number of stages of a pipelined model."""
         used = set(leaves_of(self._stage_tree()))
         count: int = max(used) + 1
         missing = sorted(set(range(count)) - used)
@@ -457,7 +457,7 @@ class IPUOptions(Layer):
     # --- what users call --------------------------------------------------------------
 
     def get_pipeline_stage_assignment(self) -> list[Any]:
-        """Give the stage of each layer; of each call except in a ``Sequential``.
+        """Return the stage of each layer; of each call except in a ``Sequential``.
 
         Returns:
             New assignment objects in the order in which the calls run, which
@@ -550,8 +550,8 @@ class IPUOptions(Layer):
     # --- in files ---------------------------------------------------------------------
 
     def _options_config(self) -> dict[str, Any]:
-        """The options that are kept with a model, as plain data: those that differ from
-        the defaults, under one key."""
+        """Return the options that are kept with a model, as plain data: those that
+        differ from the defaults, under one key."""
         values = {
             key: getattr(self, name)
             for key, (name, default) in _KEPT.items()
@@ -602,7 +602,7 @@ _KEPT: dict[str, tuple[str, Any]] = {
 
 
 def _mentions_stages(layer: Layer) -> bool:
-    """Whether a layer inside a model was given any stage."""
+    """Return whether a layer inside a model was given any stage."""
     return (
         layer._pipeline_stage is not None
         or any(node.pipeline_stage is not None for node in layer._inbound_nodes)
@@ -612,7 +612,7 @@ def _mentions_stages(layer: Layer) -> bool:
 
 
 def _names_and_stages(units: list[Unit], tree: StageTree) -> Iterator[tuple[str, Any]]:
-    """Each layer's name and stage, those of models inside with the others."""
+    """Yield each layer's name and stage, those of models inside with the others."""
     for unit, entry in zip(units, tree, strict=True):
         if isinstance(entry, list):
             inner: Any = unit.layer

@@ -66,8 +66,8 @@ class _Pipelined(Functional):
         return self._pipelining_steps or 1
 
     def _options_config(self) -> dict[str, Any]:
-        """The options and arguments as plain data; arguments that are objects are left
-        out."""
+        """Return the options and arguments as plain data; arguments that are objects
+        are left out."""
         arguments: dict[str, Any] = {}
         for name, value in self._pipeline_arguments.items():
             if isinstance(value, Enum):
@@ -278,7 +278,7 @@ _NO_OPTIONS = frozenset(
 
 
 def _checked_stages(stages: Any) -> list[int]:
-    """The stage of each layer."""
+    """Return the stage of each layer."""
     if not isinstance(stages, (list, tuple)) or not stages:
         raise ValueError(
             "An IPU pipeline must take a non-empty list of stages. "

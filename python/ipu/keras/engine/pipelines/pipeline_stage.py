@@ -9,12 +9,12 @@ from ipu._text.arguments import as_int
 
 
 def current_stage() -> int | None:
-    """Give the stage of the open ``PipelineStage``, or None outside of one."""
+    """Return the stage of the open ``PipelineStage``, or None outside of one."""
     return here.stage
 
 
 def count_entries() -> int:
-    """How often this thread has opened a ``PipelineStage``."""
+    """Return how often this thread has opened a ``PipelineStage``."""
     return here.stage_entries
 
 

@@ -124,8 +124,8 @@ class StagedStep:
         ]
 
     def _last_uses(self) -> dict[int, int]:
-        """The last stage that calls a layer, by the layer's id. Its variables are at
-        hand there, and have been changed by all calls."""
+        """Return the last stage that calls a layer, by the layer's id. Its variables
+        are at hand there, and have been changed by all calls."""
         uses: dict[int, int] = {}
         for call in self._flat.calls:
             for layer in call.node.layer._flatten_layers():
@@ -229,7 +229,7 @@ class StagedStep:
     # --- between stages ---------------------------------------------------------------
 
     def _handed_on(self, stage: int, state: _State) -> list[Tensor]:
-        """The tensors for the next stage; what they are is noted."""
+        """Return the tensors for the next stage; what they are is noted."""
         tensors: list[Tensor] = []
         places: dict[int, int] = {}
         items: list[_Item] = []
@@ -317,7 +317,7 @@ class StagedStep:
         return [objective, mean, *results]
 
     def _with_leaves(self, data: list[Tensor]) -> tuple[Nest, Nest]:
-        """Targets and weights, with the tensors of this stage."""
+        """Return targets and weights, with the tensors of this stage."""
         leaves = iter(data)
         y, weight = tf.nest.map_structure(
             lambda leaf: None if leaf is None else next(leaves), self._targets
@@ -327,8 +327,9 @@ class StagedStep:
     # --- results ----------------------------------------------------------------------
 
     def arrangement(self) -> Callable[[Nest], Nest]:
-        """What arranges what the outfeed gave: all that the last stage gives, but for
-        what is minimised, as the steps of models that are not pipelined give it."""
+        """Return what arranges what the outfeed gave: all that the last stage gives,
+        but for what is minimised, as the steps of models that are not pipelined give
+        it."""
         if self._mode == "predict":
             form = tf.nest.map_structure(lambda _: 0, self._flat.graph.outputs)
             return functools.partial(_as_outputs, form)

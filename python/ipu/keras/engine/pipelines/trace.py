@@ -14,7 +14,7 @@ from ipu.tf.autograph import convert_call
 
 
 def open_batch(value: Any) -> tf.TensorSpec:
-    """What an input of a model was, for any number of samples."""
+    """Return what an input of a model was, for any number of samples."""
     shape = tuple(value.shape)
     return tf.TensorSpec((None, *shape[1:]) if shape else (), value.dtype)
 
@@ -29,7 +29,7 @@ def inputs_for(specs: Nest) -> Nest:
 
 
 def call_on_symbols(model: Any, symbols: Nest, training: bool | None) -> Nest:
-    """What the ``call`` of a model gives for symbolic inputs."""
+    """Return what the ``call`` of a model gives for symbolic inputs."""
     _, args, kwargs = model._with_training((symbols,), {"training": training})
     with call_scope(training):
         return convert_call(model.call)(*args, **kwargs)

@@ -60,7 +60,7 @@ def _is_among(node: Node, inputs: Sequence[KerasTensor]) -> bool:
 def _walk(
     inputs: Sequence[KerasTensor], outputs: Sequence[KerasTensor]
 ) -> tuple[list[Node], dict[Layer, int]]:
-    """Nodes after all that they need, and when each layer was met first."""
+    """Return nodes after all that they need, and when each layer was met first."""
     done: set[Node] = set()
     order: list[Node] = []
     first_seen: dict[Layer, int] = {}

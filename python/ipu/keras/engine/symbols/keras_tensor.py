@@ -80,7 +80,7 @@ class KerasTensor(_Operators):
         return layer._inbound_nodes[index]
 
     def get_shape(self) -> TensorShape:
-        """Give the shape."""
+        """Return the shape."""
         return self.shape
 
     def __repr__(self) -> str:
@@ -126,7 +126,7 @@ class KerasTensor(_Operators):
 def _operate(
     name: str, function: Callable[..., Any], *args: Any, **kwargs: Any
 ) -> KerasTensor:
-    """A function on symbolic values: a layer that calls it."""
+    """Return a function on symbolic values: a layer that calls it."""
     from ipu.keras.engine.symbols.op_lambda import OpLambda
 
     result: KerasTensor = OpLambda(function, name)(*args, **kwargs)
@@ -281,7 +281,7 @@ def recorded_nodes() -> Iterator[list[Node]]:
 
 
 def get_source_inputs(tensor: KerasTensor) -> list[KerasTensor]:
-    """Give the inputs that a symbolic value follows from.
+    """Return the inputs that a symbolic value follows from.
 
     Args:
         tensor: The result of a layer.

@@ -35,7 +35,7 @@ class OpLambda(Layer):
         return self.function(*args, **kwargs)
 
     def get_config(self) -> dict[str, Any]:
-        """Give the name of the function.
+        """Return the name of the function.
 
         Raises:
             ValueError: It has no public name.

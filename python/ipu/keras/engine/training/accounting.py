@@ -77,14 +77,14 @@ def account_of(
 
 
 def _of_data(spec: Any, y: Nest) -> tuple[Nest, Nest]:
-    """The inputs and targets of a data set's elements."""
+    """Return the inputs and targets of a data set's elements."""
     if y is not None:
         raise ValueError("Leave out `y`: the data set that `x` is has the targets.")
     return (*spec, None)[:2] if isinstance(spec, tuple) else (spec, None)
 
 
 def _as_spec(given: Any) -> tf.TensorSpec:
-    """The spec of a tensor on the device, for which 64 bits become 32."""
+    """Return the spec of a tensor on the device, for which 64 bits become 32."""
     if not hasattr(given, "dtype") or not len(getattr(given, "shape", ())):
         raise TypeError(
             "`x` and `y` must be arrays, tensors or tf.TensorSpec, or lists, tuples or "
@@ -117,7 +117,7 @@ def account_of_step(
 def _account(
     model: Any, mode: str, element: Nest, machine: Any, options: dict[str, Any]
 ) -> machines.Account:
-    """The account of an update, or of an execution where nothing is trained."""
+    """Return the account of an update, or of an execution where nothing is trained."""
     queue = tf.data.Dataset.from_generator(lambda: (), output_signature=element)
     model._prepare(mode, queue.element_spec)
     execution = settle(model, mode, replicas=1)
@@ -281,8 +281,8 @@ def _over_ipus(
     notes: list[str],
     reduction: Any,
 ) -> _Change:
-    """A model in n stages: with its batches, or with ones that are cut into as many
-    micro-batches as the schedule wants."""
+    """Return a model in n stages: with its batches, or with ones that are cut into as
+    many micro-batches as the schedule wants."""
     micro_batches = 2 * n * -(-count // (2 * n))
     parts = 2 * n if cuts else 1
     note = ", ".join(notes)
@@ -310,7 +310,7 @@ def _over_ipus(
 
 
 def _normalises(layer: Any) -> bool:
-    """Whether it is a batch normalisation."""
+    """Return whether it is a batch normalisation."""
     return "BatchNormalization" in (base.__name__ for base in type(layer).__mro__)
 
 
@@ -353,7 +353,7 @@ def _changes_of_pipeline(model: Any, trains: bool) -> Iterator[list[_Change]]:
 
 
 def _targets_like(model: Any, of_batch: Callable[[Any], tf.TensorSpec]) -> Nest:
-    """What each output is compared with, as far as the loss tells."""
+    """Return what each output is compared with, as far as the loss tells."""
     made = []
     losses = model.loss if isinstance(model.loss, (list, tuple)) else None
     for i, output in enumerate(getattr(model, "outputs", None) or ()):

@@ -46,7 +46,7 @@ class Batches(NamedTuple):
     read_by_host: HostSource | None = None
 
     def as_read(self, first: int | None = None) -> HostSource:
-        """The batches for the host to read.
+        """Return the batches for the host to read.
 
         Args:
             first: The number of the first pass over a data set; None: it goes on with
@@ -200,7 +200,7 @@ def _is_known(spec: Any) -> bool:
 
 
 def _evened_out(dataset: Any) -> tuple[Any, int, int]:
-    """The same batches with the last one of each pass filled up with zeros.
+    """Return the same batches with the last one of each pass filled up with zeros.
 
     Returns:
         The data set, the batches of a pass, and the rows of the last one that count; or
@@ -282,7 +282,7 @@ class Passes:
         self._taken = self.behind
 
     def read(self, dataset: Any, count: int) -> Any:
-        """Give the data from where the run begins.
+        """Return the data from where the run begins.
 
         Args:
             dataset: The data set of one pass.

@@ -16,7 +16,7 @@ from ipu.keras.engine.training.data_adapter import arrays_of, is_batched, unpack
 
 
 def resolved(class_weight: Any, x: Any, y: Any) -> Any:
-    """Give the dict that ``class_weight="balanced"`` stands for; else what is given.
+    """Return the dict that ``class_weight="balanced"`` stands for; else what is given.
 
     A class of which there are ``count`` of the ``n`` samples has the weight
     ``n / (classes * count)``, scikit-learn's rule: each class then counts alike, and
@@ -46,7 +46,7 @@ def resolved(class_weight: Any, x: Any, y: Any) -> Any:
 
 
 def _targets(x: Any, y: Any) -> Iterator[Any]:
-    """The targets of all samples, in parts."""
+    """Yield the targets of all samples, in parts."""
     if not is_batched(x):
         if y is None:
             raise ValueError(
@@ -95,12 +95,12 @@ def _check(targets: Any) -> None:
 
 
 def bytes_of(weights: Any) -> bytes | None:
-    """Give the weights as something that can be compared; None for None."""
+    """Return the weights as something that can be compared; None for None."""
     return None if weights is None else _table_of(weights).tobytes()
 
 
 def _table_of(weights: Any) -> np.ndarray[Any, Any]:
-    """The weights of classes 0, 1, ...; one more, 1, for all others."""
+    """Return the weights of classes 0, 1, ...; one more, 1, for all others."""
     if not isinstance(weights, Mapping) or not all(
         isinstance(number, (int, np.integer)) and number >= 0 for number in weights
     ):

@@ -41,8 +41,8 @@ def _by_output(what: str, given: Any, names: list[str]) -> list[Any]:
 
 
 def _targets(nest: Nest, names: list[str], has_loss: Sequence[bool]) -> list[Any]:
-    """The leaves of targets in the order of the outputs; there may be some for those
-    outputs alone that have a loss."""
+    """Return the leaves of targets in the order of the outputs; there may be some for
+    those outputs alone that have a loss."""
     if isinstance(nest, Mapping) and any(name in nest for name in names):
         for key in nest:
             if key not in names:
@@ -64,7 +64,7 @@ def _targets(nest: Nest, names: list[str], has_loss: Sequence[bool]) -> list[Any
 
 
 def _weights(nest: Nest, names: list[str]) -> list[Any]:
-    """The sample weights of each output; one for all where there is one."""
+    """Return the sample weights of each output; one for all where there is one."""
     if isinstance(nest, Mapping):
         return [nest.get(name) for name in names]
     leaves = [None] if nest is None else tf.nest.flatten(nest)
@@ -151,7 +151,7 @@ class LossesContainer:
         sample_weight: Nest = None,
         regularization_losses: list[Tensor] | None = None,
     ) -> Tensor:
-        """Give the total loss of a batch and take it into the running means."""
+        """Return the total loss of a batch and take it into the running means."""
         if not self.built:
             with init_scope():
                 self.build(self._names_of(y_pred))
@@ -402,7 +402,7 @@ class MetricsContainer:
 
 
 def _of_outputs(given: Any, output_names: list[str]) -> list[list[Any]]:
-    """The metrics of each output."""
+    """Return the metrics of each output."""
     if not given:
         return [[] for _ in output_names]
     if isinstance(given, (str, metrics.Metric)) or callable(given):
@@ -440,7 +440,7 @@ def _as_metric(given: Any, prefix: str) -> metrics.Metric:
 
 
 def _function_name(function: Callable[..., Any]) -> str:
-    """What Keras calls a metric that is none: a loss or a function."""
+    """Return what Keras calls a metric that is none: a loss or a function."""
     for attribute in ("name", "__name__"):
         name = getattr(function, attribute, None)
         if name is not None:

@@ -81,13 +81,14 @@ def _is_sequence(data: Any) -> bool:
 
 
 def is_batched(data: Any) -> bool:
-    """Whether data are batches already: a data set, a generator or a sequence."""
+    """Return whether data are batches already: a data set, a generator or a
+    sequence."""
     is_dataset = hasattr(data, "element_spec") and hasattr(data, "cardinality")
     return is_dataset or isinstance(data, Iterator) or _is_sequence(data)
 
 
 def unpack(element: Nest) -> tuple[Nest, Nest, Nest]:
-    """Give the parts of an element: inputs, targets, sample weights.
+    """Return the parts of an element: inputs, targets, sample weights.
 
     Args:
         element: ``x``, ``(x,)``, ``(x, y)`` or ``(x, y, sample_weight)``.
@@ -134,7 +135,7 @@ def as_batches(
 
 
 def arrays_given(given: Given) -> tuple[Nest, ...]:
-    """Give inputs, targets and weights as arrays, as far as they are there.
+    """Return inputs, targets and weights as arrays, as far as they are there.
 
     Args:
         given: Arrays.
@@ -168,7 +169,7 @@ def _arrays_of(x: Any, y: Any, sample_weight: Any) -> tuple[Nest, ...]:
 
 
 def _named_arrays(parts: Sequence[Any]) -> tuple[Nest, ...]:
-    """Arrays of inputs, targets and weights, as far as they are there."""
+    """Return arrays of inputs, targets and weights, as far as they are there."""
     return tuple(map(arrays_of, parts, ("x", "y", "sample_weight")))
 
 
@@ -201,7 +202,7 @@ def _from_python(
 
 
 def _as_element(batch: Any) -> Nest:
-    """Tensors of a batch that Python made."""
+    """Return tensors of a batch that Python made."""
     parts = unpack(batch)
     while len(parts) > 1 and parts[-1] is None:
         parts = parts[:-1]  # type: ignore[assignment]
@@ -248,7 +249,7 @@ def _is_under_tensorflows_name() -> bool:
 
 
 def arrays_of(data: Nest, name: str) -> Nest:
-    """Give arrays of device dtypes, in tuples and dicts.
+    """Return arrays of device dtypes, in tuples and dicts.
 
     Args:
         data: What the user gave.
@@ -282,7 +283,7 @@ def arrays_of(data: Nest, name: str) -> Nest:
 
 
 def _is_of_numbers(data: Any) -> bool:
-    """Whether a list, to its first leaf, is one of numbers: a single array."""
+    """Return whether a list, to its first leaf, is one of numbers: a single array."""
     while isinstance(data, (list, tuple)):
         if not data:
             return False

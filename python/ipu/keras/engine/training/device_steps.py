@@ -42,21 +42,22 @@ class Steps:
         raise NotImplementedError
 
     def arrangement(self) -> Callable[[Nest], Nest]:
-        """What arranges results of the outfeed by name, or as the model's outputs.
+        """Return what arranges results of the outfeed by name, or as the model's
+        outputs.
 
         It is asked for once the steps are traced, and does not hold the model.
         """
         return _as_given
 
     def steps_of(self, results: int) -> int:
-        """How many steps so many entries of the outfeed are the results of."""
+        """Return how many steps so many entries of the outfeed are the results of."""
         return results
 
 
 def _element(
     infeed: IPUInfeedQueue, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Nest:
-    """The element of a data set that a body was called with."""
+    """Return the element of a data set that a body was called with."""
     is_tuple = isinstance(infeed._structure, (tuple, list))
     if kwargs:
         return (kwargs,) if is_tuple else kwargs
@@ -235,7 +236,7 @@ class PipelinedSteps(Steps):
 
 @contextmanager
 def capturing() -> Iterator[GradientCaptureContext]:
-    """Give the context that captures already, or a new one."""
+    """Yield the context that captures already, or a new one."""
     known = active_context()
     if known is not None:
         yield known
@@ -245,5 +246,5 @@ def capturing() -> Iterator[GradientCaptureContext]:
 
 
 def wants_captured(optimizer: Any) -> bool:
-    """Whether ``apply_gradients`` takes ``captured_grads``."""
+    """Return whether ``apply_gradients`` takes ``captured_grads``."""
     return bool(getattr(optimizer, "supports_captured_grads", False))

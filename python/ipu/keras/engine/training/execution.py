@@ -98,7 +98,7 @@ def settle(
 def over_replicas(
     model: Trainer, mode: str, replicas: int
 ) -> Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]] | None:
-    """What makes one result of those of all replicas; None where there is one.
+    """Return what makes one result of those of all replicas; None where there is one.
 
     Returns:
         A function of an array (results, replicas, ...). In prediction the results of
@@ -126,7 +126,7 @@ def over_replicas(
 
 
 def _replicas(shards: int) -> int:
-    """How many replicas of a model on so many IPUs the current device has."""
+    """Return how many replicas of a model on so many IPUs the current device has."""
     needed = 1 << (shards - 1).bit_length()
     ipus = current_device().num_ipus
     if ipus < needed:

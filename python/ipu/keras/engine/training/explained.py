@@ -85,7 +85,7 @@ def _numbers(
     validation: Asked | None,
     has_own_size: bool,
 ) -> Numbers | None:
-    """The numbers of a run; None where one of them is not known."""
+    """Return the numbers of a run; None where one of them is not known."""
     data = _data(asked)
     if data is None:
         return None
@@ -121,7 +121,7 @@ def _numbers(
 
 
 def _data(asked: Asked) -> Data | None:
-    """The numbers of data; None where they are not known."""
+    """Return the numbers of data; None where they are not known."""
     given, steps, epochs = asked
     if hasattr(given.x, "element_spec"):
         count = int(given.x.cardinality())
@@ -142,7 +142,7 @@ def _data(asked: Asked) -> Data | None:
 def _schedule(
     model: Trainer, is_training: bool, is_pipelined: bool
 ) -> Callable[[int], bool]:
-    """What says whether a schedule takes a number of batches."""
+    """Return what says whether a schedule takes a number of batches."""
 
     @functools.cache
     def takes(number: int) -> bool:

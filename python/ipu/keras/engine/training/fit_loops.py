@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def _diagnose(model: Trainer, mode: str, element: Nest) -> Any:
-    """The account of a step, which few programs ask for."""
+    """Return the account of a step, which few programs ask for."""
     from ipu.keras.engine.training.accounting import account_of_step
 
     return account_of_step(model, mode, element, None, {})
@@ -292,7 +292,7 @@ class Run:
             recorder._on_recorded(self.mode == "train", count, actions)
 
     def _count(self, step: int, callbacks: CallbackList) -> int:
-        """The steps of the execution that starts with this step."""
+        """Return the steps of the execution that starts with this step."""
         count = self.plan.per_execution
         if self._pace is not None:
             count = self._pace.count
@@ -439,7 +439,7 @@ def run_fit(
 
 
 def is_due(epoch: int, freq: Any) -> bool:
-    """Whether there is a validation after an epoch, counted from 1."""
+    """Return whether there is a validation after an epoch, counted from 1."""
     freq = as_int(freq)
     return epoch % freq == 0 if isinstance(freq, int) else epoch in freq
 

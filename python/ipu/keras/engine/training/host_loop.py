@@ -38,7 +38,7 @@ class HostLoop(Loop):
         self._idle.set()
 
     def first_spec(self) -> Nest | None:
-        """Give the specs of the first batch, None where there is none."""
+        """Return the specs of the first batch, None where there is none."""
         if not self.has_more():
             return None
         return tf.nest.map_structure(tf.TensorSpec.from_tensor, self._held[0])

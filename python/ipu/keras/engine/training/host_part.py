@@ -35,11 +35,12 @@ class HostPart:
             self.symbols[f"{layer.name}/{call}/{place}"] = symbol
 
     def has_run(self, inputs: Nest) -> bool:
-        """Whether these are results of this part, and not inputs of the model."""
+        """Return whether these are results of this part, and not inputs of the
+        model."""
         return isinstance(inputs, Mapping) and set(inputs) == set(self.symbols)
 
     def arranged(self, inputs: Nest) -> list[Any]:
-        """The results of this part in the order of ``symbols``."""
+        """Return the results of this part in the order of ``symbols``."""
         return [inputs[name] for name in self.symbols]
 
     def run(self, values: dict[int, Any]) -> None:
@@ -56,7 +57,7 @@ class HostPart:
                 values[id(symbol)] = _as_declared(symbol, result)
 
     def results(self, values: dict[int, Any]) -> dict[str, Any]:
-        """What the device takes, by name."""
+        """Return what the device takes, by name."""
         self.run(values)
         made = {name: values[id(symbol)] for name, symbol in self.symbols.items()}
         for name, value in made.items():
@@ -75,14 +76,15 @@ def _as_declared(symbol: KerasTensor, result: Any) -> Any:
 
 
 def runs_on_host(node: Node) -> bool:
-    """Whether a call has strings, or a layer that works on the host."""
+    """Return whether a call has strings, or a layer that works on the host."""
     tensors = [*node.keras_inputs, *tf.nest.flatten(node.outputs)]
     has_text = any(tensor.dtype == tf.string for tensor in tensors)
     return has_text or node.layer._runs_on_host
 
 
 def find_host_part(graph: Graph, outputs: list[KerasTensor]) -> HostPart | None:
-    """The part of a graph that works on the host, None where all is for the device."""
+    """Return the part of a graph that works on the host, None where all is for the
+    device."""
     needed: set[Node] = set()
     for node in reversed(graph.nodes):
         if node in needed or runs_on_host(node):
@@ -106,7 +108,7 @@ def find_host_part(graph: Graph, outputs: list[KerasTensor]) -> HostPart | None:
 
 
 def host_values(data: Any) -> Nest:
-    """What a user gave, as eager tensors in lists and dicts."""
+    """Return what a user gave, as eager tensors in lists and dicts."""
     if isinstance(data, Mapping):
         return {key: host_values(value) for key, value in data.items()}
     if isinstance(data, (list, tuple)) and not _is_one(data):
@@ -123,7 +125,7 @@ def _is_one(data: Any) -> bool:
 
 
 def first_input(data: Any) -> Any:
-    """The only input of data, or its spec; None where there are several."""
+    """Return the only input of data, or its spec; None where there are several."""
     if is_batched(data):
         spec = getattr(data, "element_spec", None)
         data = spec[0] if isinstance(spec, tuple) else spec

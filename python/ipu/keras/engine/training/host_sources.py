@@ -35,7 +35,7 @@ class Pass(Protocol):
         """Itself."""
 
     def __next__(self) -> Nest:
-        """The next batch, of tensors."""
+        """Return the next batch, of tensors."""
 
     def close(self) -> None:
         """Stop reading."""
@@ -93,7 +93,7 @@ class DatasetSource(HostSource):
 
 
 def _cut(batches: Pass, of_pass: int, tail: int) -> Generator[Nest, None, None]:
-    """A pass whose last batches have only the rows that count."""
+    """Yield a pass whose last batches have only the rows that count."""
     try:
         for number, batch in enumerate(batches, 1):
             if number % of_pass:
@@ -243,7 +243,7 @@ class SequenceSource(HostSource):
                 self._sequence.on_epoch_end()
 
     def _numbers(self, count: int | None) -> Iterable[int]:
-        """The batches of the next pass, in order."""
+        """Return the batches of the next pass, in order."""
         if count is None:
             return itertools.count()
         if self._order is None:

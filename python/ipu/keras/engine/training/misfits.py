@@ -160,7 +160,7 @@ def _validation(
 
 
 def _near(number: int, most: int) -> Iterator[int]:
-    """A number, and where it is more than 1 those below it, then above."""
+    """Yield a number, and where it is more than 1 those below it, then above."""
     yield number
     if number > 1:
         yield from range(min(number - 1, most), 1, -1)
@@ -195,7 +195,7 @@ def _shorter(data: Data, replicas: int) -> Iterator[Data]:
 
 
 def _lasts(data: Data, batches: int) -> bool:
-    """Whether a data set has enough for epochs of so many batches."""
+    """Return whether a data set has enough for epochs of so many batches."""
     total = data.available
     return total is None or batches == total or batches * data.passes <= total
 

@@ -178,11 +178,11 @@ class _Body:
         run(() if is_usual else (given,))
 
     def usual(self) -> Any:
-        """The core's program of the usual number of steps."""
+        """Return the core's program of the usual number of steps."""
         return self._function.traced(self._count).program
 
     def take(self) -> Nest:
-        """The results that have arrived, each leaf with a first axis of them."""
+        """Return the results that have arrived, each leaf with a first axis of them."""
         assert self._arrange is not None
         leaves = [leaf.numpy() for leaf in self.outfeed._take()]
         if self._over_replicas is not None:
@@ -280,7 +280,7 @@ class Program(Loop):
         self._records = True
 
     def recorded(self) -> tuple[list[Any], list[dict[str, int]]]:
-        """Give when the actions of the last run ran, and what its streams take."""
+        """Return when the actions of the last run ran, and what its streams take."""
         return self._recorded.recorded, self._recorded.streams
 
     def start(self) -> None:
@@ -288,7 +288,7 @@ class Program(Loop):
         self._started = True
 
     def has_more(self) -> bool:
-        """Whether the data have not been seen to end."""
+        """Return whether the data have not been seen to end."""
         return not self._ended
 
     def run(

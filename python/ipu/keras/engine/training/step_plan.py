@@ -114,7 +114,7 @@ def _check_enough(
 
 
 def _share(steps: int, replicas: int) -> int:
-    """The steps of one replica."""
+    """Return the steps of one replica."""
     share, rest = divmod(steps, replicas)
     if share == 0:
         error = ValueError(
@@ -133,7 +133,7 @@ def _share(steps: int, replicas: int) -> int:
 
 
 def _dividing(wanted: int, k: int, argument: str) -> int:
-    """The steps of an execution, which must divide those of an epoch."""
+    """Return the steps of an execution, which must divide those of an epoch."""
     if k > wanted:
         warn_user(
             f"The number of steps per execution ({k}) is larger than the number of "

@@ -88,11 +88,11 @@ class TextCalls:
         return key_of(specs), key_of_layers(model)
 
     def fits(self, model: Any, specs: Nest) -> bool:
-        """Whether ``call`` would run on such inputs as it did."""
+        """Return whether ``call`` would run on such inputs as it did."""
         return bool(self._state == self._state_of(model, specs))
 
     def has_run(self, inputs: Nest) -> bool:
-        """Whether these are results of the host, and not inputs of the model."""
+        """Return whether these are results of the host, and not inputs of the model."""
         part = self.host._host_part
         return part is not None and part.has_run(inputs)
 

@@ -172,7 +172,7 @@ class Trainer(IPUOptions):
         self._drop_programs()
 
     def _scaling(self, optimizer: Any) -> Any:
-        """The optimizer; float16 needs one that scales the loss, as in Keras."""
+        """Return the optimizer; float16 needs one that scales the loss, as in Keras."""
         is_mixed = self.dtype_policy.name == "mixed_float16"
         if not is_mixed or isinstance(optimizer, ScalingOptimizer):
             return optimizer
@@ -191,7 +191,7 @@ class Trainer(IPUOptions):
                 layer._trainable = value
 
     def _scope(self) -> AbstractContextManager[Any]:
-        """The scope of the strategy that the model was made in."""
+        """Return the scope of the strategy that the model was made in."""
         if _core.open_trace() is not None:
             raise RuntimeError(
                 "Detected a call to fit, evaluate, predict or one of their like inside "
@@ -203,7 +203,7 @@ class Trainer(IPUOptions):
         return self._strategy.scope()
 
     def _is_strict(self, mode: str) -> bool:
-        """Whether the IPU's rules on steps and batches hold, and not Keras's."""
+        """Return whether the IPU's rules on steps and batches hold, and not Keras's."""
         return (
             strategy_state.has_strategy()
             or current_device().num_ipus > 1
@@ -514,7 +514,7 @@ class Trainer(IPUOptions):
         return getattr(self, "_form_of_outputs", None)
 
     def _made_variables(self) -> list[tf.Variable]:
-        """The variables of the layers, the metrics and the optimizer, so far."""
+        """Return the variables of the layers, the metrics and the optimizer, so far."""
         owned = [v for layer in self._flatten_layers() for v in layer._own_variables()]
         owned += [v for metric in self.metrics for v in metric.variables]
         if self.optimizer is not None:
@@ -609,7 +609,7 @@ class Trainer(IPUOptions):
         sample_weight: Nest = None,
         training: bool = True,
     ) -> Tensor:
-        """Give the loss of a batch: those of ``compile`` and the layers' added ones.
+        """Return the loss of a batch: those of ``compile`` and the layers' added ones.
 
         The default steps call it; call it in a step of your own, or override it.
 
@@ -679,7 +679,7 @@ class Trainer(IPUOptions):
         return self.get_metrics_result()
 
     def get_metrics_result(self) -> dict[str, Any]:
-        """Give the results of all metrics by name, as the default steps do."""
+        """Return the results of all metrics by name, as the default steps do."""
         return {metric.name: metric.result() for metric in self.metrics}
 
     def _loss_of(
@@ -701,7 +701,7 @@ class Trainer(IPUOptions):
     def _results_of(
         self, x: Nest, y: Nest, y_pred: Nest, weight: Nest
     ) -> dict[str, Tensor]:
-        """The results of a step after its metrics have taken the batch."""
+        """Return the results of a step after its metrics have taken the batch."""
         call: Any = self.compute_metrics
         if self._overrides("compute_metrics"):
             call = convert_call(call)
@@ -788,13 +788,13 @@ class Trainer(IPUOptions):
         return account_of(self, x, y, batch_size, training, machine, options)
 
     def _overrides(self, name: str) -> bool:
-        """Whether a subclass has a method of this class of its own."""
+        """Return whether a subclass has a method of this class of its own."""
         return getattr(type(self), name) is not getattr(Trainer, name)
 
     def _device_step(
         self, mode: str, class_weight: Any = None
     ) -> Callable[[Nest], Nest]:
-        """What the device's loop runs for each element."""
+        """Return what the device's loop runs for each element."""
 
         def train(element: Nest) -> Nest:
             if class_weight is not None:
@@ -815,7 +815,7 @@ class Trainer(IPUOptions):
 
     @contextmanager
     def _minimising(self, sink: Callable[[Tensor], None]) -> Iterator[None]:
-        """Give what ``train_step`` would minimise to ``sink``; nothing is updated."""
+        """Yield what ``train_step`` would minimise to ``sink``; nothing is updated."""
         self._sink = sink
         try:
             yield
@@ -825,7 +825,7 @@ class Trainer(IPUOptions):
     # --- functions of an iterator -----------------------------------------------------
 
     def make_train_function(self, force: bool = False) -> Any:
-        """Give the function of an iterator that trains for one execution.
+        """Return the function of an iterator that trains for one execution.
 
         ``fit`` has a loop of its own, and calls this where a subclass overrides it.
 
@@ -844,7 +844,7 @@ class Trainer(IPUOptions):
         return self._function_of_iterator("test", force)
 
     def make_predict_function(self, force: bool = False) -> Any:
-        """Give the function of an iterator that predicts one batch.
+        """Return the function of an iterator that predicts one batch.
 
         Args:
             force: As for :meth:`make_train_function`.
@@ -855,7 +855,7 @@ class Trainer(IPUOptions):
         return self._function_of_iterator("predict", force)
 
     def _function_of_iterator(self, mode: str, force: bool) -> Any:
-        """The function of a mode that is kept, or a new one."""
+        """Return the function of a mode that is kept, or a new one."""
         name = f"{mode}_function"
         if force:
             self._programs = ProgramCache()

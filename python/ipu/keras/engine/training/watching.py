@@ -28,7 +28,7 @@ class Loop:
         """Go on with the first batch, where data do not start again by themselves."""
 
     def has_more(self) -> bool:
-        """Whether there is another batch, as far as that is known."""
+        """Return whether there is another batch, as far as that is known."""
         return True
 
     def run(
@@ -218,6 +218,6 @@ class StepCalls:
 
 
 def logs_at(part: Nest, index: int) -> dict[str, Any]:
-    """The logs of one of the steps whose results are in a part."""
+    """Return the logs of one of the steps whose results are in a part."""
     found = {name: values[index] for name, values in part["logs"].items()}
     return {k: v if getattr(v, "ndim", 0) else v.item() for k, v in found.items()}

@@ -34,12 +34,12 @@ Open = GFile
 
 
 def exists(path: Any) -> bool:
-    """Whether there is a file or folder of that path."""
+    """Return whether there is a file or folder of that path."""
     return os.path.exists(path)
 
 
 def isdir(path: Any) -> bool:
-    """Whether it is a folder."""
+    """Return whether it is a folder."""
     return os.path.isdir(path)
 
 

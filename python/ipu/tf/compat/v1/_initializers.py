@@ -86,7 +86,7 @@ class constant_initializer(_Typed, initializers.Constant):
         self.verify_shape = verify_shape
 
     def values(self, shape: tuple[int, ...]) -> Array:
-        """Give the numbers in the shape."""
+        """Return the numbers in the shape."""
         given = np.asarray(self.value)
         count = int(np.prod(shape))
         if self.verify_shape and given.shape != shape:
@@ -103,7 +103,7 @@ class constant_initializer(_Typed, initializers.Constant):
         return np.concatenate([given.ravel(), last]).reshape(shape)
 
     def get_config(self) -> dict[str, Any]:
-        """Give the arguments."""
+        """Return the arguments."""
         return {**super().get_config(), "verify_shape": self.verify_shape}
 
 
@@ -231,7 +231,7 @@ class uniform_unit_scaling_initializer(variance_scaling_initializer):
         self.factor = factor
 
     def get_config(self) -> dict[str, Any]:
-        """Give the arguments."""
+        """Return the arguments."""
         config = super().get_config()
         return {
             "factor": self.factor,

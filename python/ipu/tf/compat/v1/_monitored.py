@@ -831,7 +831,7 @@ class SingularMonitoredSession(MonitoredSession):
         super().__init__(creator, hooks)
 
     def raw_session(self) -> Any:
-        """The session inside, which calls no hooks."""
+        """Return the session inside, which calls no hooks."""
         return self._session
 
 

@@ -413,7 +413,7 @@ def enable_v2_tensorshape() -> None:
 
 
 def control_flow_v2_enabled() -> bool:
-    """Whether loops and conditionals are structured: True.
+    """Return whether loops and conditionals are structured: True.
 
     Example:
         >>> control_flow_v2_enabled()

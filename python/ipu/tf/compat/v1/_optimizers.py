@@ -50,7 +50,7 @@ class Optimizer(optimizers.Optimizer):
         return self._name
 
     def get_slot_names(self) -> list[str]:
-        """Give the names of the slots, sorted."""
+        """Return the names of the slots, sorted."""
         return sorted(super().get_slot_names())
 
     @property
@@ -210,7 +210,7 @@ class Optimizer(optimizers.Optimizer):
         tape: Any = None,
         **unused: Any,
     ) -> list[tuple[Any, Any]]:
-        """Give the pairs that ``apply_gradients`` takes.
+        """Return the pairs that ``apply_gradients`` takes.
 
         Args:
             loss: A scalar tensor, or a callable that gives one.

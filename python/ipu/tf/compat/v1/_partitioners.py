@@ -14,7 +14,7 @@ def _whole(shape: Any, dtype: Any = None) -> list[int]:
 
 
 def fixed_size_partitioner(num_shards: int, axis: int = 0) -> Partitioner:
-    """Give what ``partitioner`` of a variable is; it stays whole.
+    """Return what ``partitioner`` of a variable is; it stays whole.
 
     Args:
         num_shards: How many parts there would be.
@@ -36,7 +36,7 @@ def variable_axis_size_partitioner(
     bytes_per_string_element: int = 16,
     max_shards: int | None = None,
 ) -> Partitioner:
-    """Give what ``partitioner`` of a variable is; it stays whole.
+    """Return what ``partitioner`` of a variable is; it stays whole.
 
     Args:
         max_shard_bytes: How large a part would be.
@@ -59,7 +59,7 @@ def min_max_variable_partitioner(
     min_slice_size: int = 256 << 10,
     bytes_per_string_element: int = 16,
 ) -> Partitioner:
-    """Give what ``partitioner`` of a variable is; it stays whole.
+    """Return what ``partitioner`` of a variable is; it stays whole.
 
     Args:
         max_partitions: How many parts there would be at most.

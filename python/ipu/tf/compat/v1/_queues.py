@@ -179,7 +179,7 @@ class QueueBase:
         return self._dequeue_rows("QueueDequeueUpTo", n, None, name)
 
     def size(self, name: str | None = None) -> Any:
-        """How many elements are in it."""
+        """Return how many elements are in it."""
         spec = tf.TensorSpec([], "int32")
         count = lambda: np.int32(len(self._elements().rows))  # noqa: E731
         return self._graph.python("QueueSize", count, spec, (), name)
@@ -322,7 +322,7 @@ class QueueBase:
             elements.is_closed = True
 
     def _kept(self, elements: _Elements) -> int:
-        """How many elements stay in it, as long as it is open."""
+        """Return how many elements stay in it, as long as it is open."""
         return 0
 
     def _picked(self, elements: _Elements, count: int) -> list[tuple[Any, ...]]:
@@ -581,7 +581,7 @@ def slice_input_producer(
     shared_name: str | None = None,
     name: str | None = None,
 ) -> list[Any]:
-    """Give one row of each tensor in each run, over and over.
+    """Return one row of each tensor in each run, over and over.
 
     Args:
         tensor_list: Tensors with as many rows each.
@@ -651,7 +651,7 @@ def batch(
     shared_name: str | None = None,
     name: str | None = None,
 ) -> Any:
-    """Give batches of what tensors are in run after run.
+    """Return batches of what tensors are in run after run.
 
     Args:
         tensors: A tensor, a list of them or a dict.
@@ -700,7 +700,7 @@ def shuffle_batch(
     shared_name: str | None = None,
     name: str | None = None,
 ) -> Any:
-    """Give batches of what tensors are in run after run, in another order.
+    """Return batches of what tensors are in run after run, in another order.
 
     Args:
         tensors, batch_size, num_threads, enqueue_many, shapes,

@@ -243,7 +243,7 @@ def get_checkpoint_state(
 
 
 def checkpoint_exists(checkpoint_prefix: str) -> bool:
-    """Whether a saver has written a path.
+    """Return whether a saver has written a path.
 
     Args:
         checkpoint_prefix: What :meth:`Saver.save` gave.

@@ -112,7 +112,8 @@ def exponential_decay(
     staircase: bool = False,
     name: str | None = None,
 ) -> Any:
-    """A rate that decays: ``learning_rate * decay_rate ** (step / decay_steps)``.
+    """Return a rate that decays: ``learning_rate * decay_rate ** (step /
+    decay_steps)``.
 
     Args:
         learning_rate: The rate at the start.
@@ -139,7 +140,8 @@ def inverse_time_decay(
     staircase: bool = False,
     name: str | None = None,
 ) -> Any:
-    """A rate that decays: ``learning_rate / (1 + decay_rate * step / decay_steps)``.
+    """Return a rate that decays: ``learning_rate / (1 + decay_rate * step /
+    decay_steps)``.
 
     Args:
         learning_rate: The rate at the start.
@@ -231,7 +233,8 @@ def natural_exp_decay(
     staircase: bool = False,
     name: str | None = None,
 ) -> Any:
-    """A rate that decays: ``learning_rate * exp(-decay_rate * step / decay_steps)``.
+    """Return a rate that decays: ``learning_rate * exp(-decay_rate * step /
+    decay_steps)``.
 
     Args:
         learning_rate: The rate at the start.

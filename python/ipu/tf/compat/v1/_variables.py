@@ -287,7 +287,8 @@ def variables_initializer(var_list: Sequence[Any], name: str = "init") -> Any:
 
 
 def global_variables_initializer() -> Any:
-    """An operation that gives the variables of the default graph their first values.
+    """Return an operation that gives the variables of the default graph their first
+    values.
 
     Example:
         >>> with v1.Graph().as_default(), v1.Session() as session:
@@ -325,7 +326,7 @@ def tables_initializer(name: str = "init_all_tables") -> Any:
 
 
 def is_variable_initialized(variable: Any) -> Any:
-    """Whether a variable has a value, as a tensor.
+    """Return whether a variable has a value, as a tensor.
 
     Args:
         variable: The variable.
@@ -398,7 +399,7 @@ def disable_resource_variables() -> None:
 
 
 def resource_variables_enabled() -> bool:
-    """Whether new variables are resources by default.
+    """Return whether new variables are resources by default.
 
     Example:
         >>> v1.resource_variables_enabled()

@@ -75,7 +75,7 @@ class Iterator:
         shared_name: str | None = None,
         output_classes: Any = None,
     ) -> Iterator:
-        """An iterator for any data set with such elements.
+        """Return an iterator for any data set with such elements.
 
         Args:
             output_types: The nest of dtypes of an element.
@@ -102,7 +102,8 @@ class Iterator:
         output_shapes: Any = None,
         output_classes: Any = None,
     ) -> Iterator:
-        """An iterator that is another one in each run: the one whose handle is fed.
+        """Return an iterator that is another one in each run: the one whose handle is
+        fed.
 
         Args:
             string_handle: A string tensor: what ``string_handle`` of an iterator gave.

@@ -72,7 +72,8 @@ def _weights(
     trainable: bool,
     channels: int = -1,
 ) -> list[Any]:
-    """A kernel and a bias, or None, each by initializer, regularizer and constraint.
+    """Return a kernel and a bias, or None, each by initializer, regularizer and
+    constraint.
 
     Args:
         channels: The axis of the kernel whose size the bias has.
@@ -116,7 +117,7 @@ def dense(
     name: str | None = None,
     reuse: Any = None,
 ) -> Any:
-    """A product with a kernel, a bias, an activation.
+    """Return a product with a kernel, a bias, an activation.
 
     Args:
         inputs: ``(..., size)``.
@@ -366,7 +367,8 @@ def separable_conv2d(
     name: str | None = None,
     reuse: Any = None,
 ) -> Any:
-    """A convolution of each channel by itself, then a mixture of them, and a bias.
+    """Return a convolution of each channel by itself, then a mixture of them, and a
+    bias.
 
     Args:
         inputs: ``(batch, rows, columns, channels)``, or channels in front of rows.

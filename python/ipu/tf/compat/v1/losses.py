@@ -72,7 +72,7 @@ def compute_weighted_loss(
     loss_collection: str | None = _LOSSES,
     reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
 ) -> Any:
-    """Losses times weights, as one number.
+    """Return losses times weights, as one number.
 
     Args:
         losses: A float tensor.

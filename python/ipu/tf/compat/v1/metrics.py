@@ -203,7 +203,7 @@ def _metric(
 
 @_metric("[1, 2], [1, 0]", 0.5)
 def accuracy(scope: str, labels: Any, predictions: Any, weights: Any) -> _Pair:
-    """How often predictions are the labels."""
+    """Return how often predictions are the labels."""
     right, found = _aligned(labels, predictions)
     return _mean(scope, tf.equal(tf.cast(right, found.dtype), found), weights)
 
@@ -235,7 +235,7 @@ def mean_absolute_error(
 def _counted(
     labels: Any, predictions: Any, weights: Any, wanted: tuple[bool, bool], scope: str
 ) -> _Pair:
-    """How often label and prediction are two values."""
+    """Return how often label and prediction are two values."""
     with variable_scope(None, scope):
         right, found = tf.cast(labels, "bool"), tf.cast(predictions, "bool")
         hits = tf.logical_and(

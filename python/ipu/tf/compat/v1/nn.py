@@ -214,7 +214,7 @@ def embedding_lookup(
 
 
 def xw_plus_b(x: Any, weights: Any, biases: Any, name: str | None = None) -> Any:
-    """``x @ weights + biases``.
+    """Return ``x @ weights + biases``.
 
     Args:
         x: A matrix [batch, in].
@@ -229,7 +229,7 @@ def xw_plus_b(x: Any, weights: Any, biases: Any, name: str | None = None) -> Any
 
 
 def relu_layer(x: Any, weights: Any, biases: Any, name: str | None = None) -> Any:
-    """``relu(x @ weights + biases)``; arguments as in :func:`xw_plus_b`.
+    """Return ``relu(x @ weights + biases)``; arguments as in :func:`xw_plus_b`.
 
     Example:
         >>> relu_layer([[1.0]], [[2.0, -2.0]], [0.5, 0.5]).numpy().tolist()

@@ -42,7 +42,7 @@ def _last_size(shape: Any, cell: RNNCell) -> int:
 
 
 def _snake(name: str) -> str:
-    """``BasicLSTMCell`` as ``basic_lstm_cell``."""
+    """Return ``BasicLSTMCell`` as ``basic_lstm_cell``."""
     border = r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])"
     return re.sub(border, "_", name).lower()
 

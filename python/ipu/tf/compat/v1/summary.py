@@ -113,7 +113,7 @@ def scalar(
 def histogram(
     name: str, values: Any, collections: Any = None, family: str | None = None
 ) -> Any:
-    """How values are distributed.
+    """Return how values are distributed.
 
     Args:
         name: As for :func:`scalar`.
@@ -408,7 +408,8 @@ class FileWriter:
 
 
 def _message() -> Any:
-    """``tf.Summary``: the message that summaries are, of the package `tensorboard`.
+    """Return ``tf.Summary``: the message that summaries are, of the package
+    `tensorboard`.
 
     Raises:
         ImportError: It is not installed.
