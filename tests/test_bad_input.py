@@ -248,8 +248,8 @@ def test_error(name: str) -> None:
 @pytest.mark.parametrize(
     ("damage", "text"),
     [
-        (lambda b: b[:-9], "is damaged or no safetensors file, nothing was loaded"),
-        (lambda b: b"hello", "is damaged or no safetensors file, nothing was loaded"),
+        (lambda b: b[:-9], "is damaged or not a safetensors file; nothing was"),
+        (lambda b: b"hello", "is damaged or not a safetensors file; nothing was"),
         (lambda b: None, "There is no weights file"),
     ],
     ids=["truncated", "foreign", "missing"],

@@ -31,7 +31,7 @@ ELSEWHERE = {
     ),
     "two fits of two epochs": "test_resuming.py",
     "training from a file": "test_resuming.py",
-    "a generator behind `BackupAndRestore`": "test_resuming.py",
+    "a generator with `BackupAndRestore`": "test_resuming.py",
     "a `lambda` of a `Lambda` layer in a file": "test_saved_calls.py",
     "`binary_crossentropy` of fewer targets than outputs": "test_keras_losses.py",
     "the loss of steps of which a mask leaves some out": "test_keras_more_layers.py",
@@ -60,7 +60,7 @@ def row(title: str) -> Callable[[Callable[[Path], None]], Callable[[Path], None]
 def _(folder: Path) -> None:
     assert float(keras.activations.hard_sigmoid(1.0)) == pytest.approx(0.7)
     model = keras.Sequential([keras.layers.Dense(2, "hard_sigmoid", input_shape=(3,))])
-    with pytest.raises(ValueError, match="Keras 3 has another 'hard_sigmoid'"):
+    with pytest.raises(ValueError, match="Keras 3 has a different 'hard_sigmoid'"):
         model.save(folder / "model.keras")
     chosen = {"hard_sigmoid": keras.ops.hard_sigmoid}
     with keras.utils.custom_object_scope(chosen):
@@ -341,7 +341,7 @@ def _(tmp_path: Path) -> None:
 
 @row("estimators of TensorFlow 1")
 def _(tmp_path: Path) -> None:
-    with pytest.raises(AttributeError, match="Of estimators there are"):
+    with pytest.raises(AttributeError, match="The estimators here are"):
         _ = ipu.tf.estimator.Estimator
 
 

@@ -59,7 +59,7 @@ def test_it_trains() -> None:
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (("ab,bc,ac", 3), "must be as 'ab,bc->ac'"),
+        (("ab,bc,ac", 3), "must look like 'ab,bc->ac'"),
         (("...ab,bc->ac", 3), "at the same end"),
         (("ab,bc->ad", 3), "The axis 'd' of the result is neither"),
         (("ab,bc->ac", (3, 4)), r"must have 1 sizes .*Received: .*\(3, 4\)"),

@@ -322,7 +322,7 @@ def test_errors_of_open_shapes() -> None:
     x = tf.placeholder(tf.float32)
     with pytest.raises(ValueError, match="has to be known when the graph is made"):
         tf.layers.dense(x, 3)
-    with pytest.raises(ValueError, match="How many results there are depends on a s"):
+    with pytest.raises(ValueError, match="The number of results depends on a s"):
         tf.unstack(x)
     with pytest.raises(TypeError, match="unexpected keyword argument 'axes'"):
         tf.reduce_sum(x, axes=1)

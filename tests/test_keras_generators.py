@@ -372,7 +372,7 @@ def test_batches_whose_targets_cannot_be_counted() -> None:
         made().fit(x, class_weight="balanced")
     with pytest.raises(ValueError, match="only supported for Models with a single"):
         made().fit(x, {"a": y, "b": y}, class_weight="balanced")
-    with pytest.raises(ValueError, match="fit takes 'balanced' too"):
+    with pytest.raises(ValueError, match="fit also takes 'balanced'"):
         made().train_on_batch(x, y, class_weight="balanced")
 
 

@@ -595,7 +595,7 @@ def test_what_does_not_fit() -> None:
         (lambda: ops.conv_transpose([[[1.0]]], [[[1.0]]], output_padding=1), "there"),
         (lambda: ops.scan(lambda c, x: (c, x), 0), "must be a step"),
         (lambda: ops.image.resize([1.0], (2, 2)), "height, width, channels"),
-        (lambda: ops.image.crop_images(np.ones((2, 2, 1)), 1), "two must be given"),
+        (lambda: ops.image.crop_images(np.ones((2, 2, 1)), 1), "two of these three"),
         (lambda: ops.max_pool([[[1.0]]], 1, data_format="last"), "data_format"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -134,7 +134,7 @@ def test_paths_are_checked(tmp_path: Path) -> None:
     with pytest.raises(IsADirectoryError, match="a folder"):
         model.save(tmp_path / "d.keras")
     (tmp_path / "text.keras").write_text("no archive")
-    with pytest.raises(ValueError, match=r"damaged or no \.keras"):
+    with pytest.raises(ValueError, match=r"damaged or not a \.keras"):
         keras.models.load_model(tmp_path / "text.keras")
     (tmp_path / "cut.h5").write_bytes(b"\x89HDF\r\n\x1a\nand no more")
     with pytest.raises(ValueError, match="damaged"):
@@ -163,7 +163,7 @@ class Odd(layers.Layer):
 def test_a_failed_save_leaves_nothing(tmp_path: Path) -> None:
     first = layers.Dense(2, "hard_sigmoid", input_shape=(3,))
     model = keras.Sequential([first, Odd()])
-    with pytest.raises(ValueError, match="Keras 3 has another 'hard_sigmoid'"):
+    with pytest.raises(ValueError, match="Keras 3 has a different 'hard_sigmoid'"):
         model.save(tmp_path / "m.keras")
     assert list(tmp_path.iterdir()) == []
     model.save(tmp_path / "m")

@@ -68,7 +68,7 @@ def test_a_notebook_runs_as_a_program(tmp_path: Path) -> None:
     done = run(path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == ["(2,)", "total 6", "!not", "None", "2"]
-    assert f"{path}, cell 1: left out, as no Python: !pip" in done.stderr
+    assert f"{path}, cell 1: left out, as it is not Python: !pip" in done.stderr
 
 
 def test_an_error_names_the_cell_and_its_line(tmp_path: Path) -> None:

@@ -174,9 +174,9 @@ def test_what_cannot_be_enqueued():
     with pytest.raises(ValueError, match="no tensors"):
         DeviceFunction(lambda: outfeed.enqueue({}))()
     DeviceFunction(outfeed.enqueue)(tf.ones(1))
-    with pytest.raises(ValueError, match="must keep its structure"):
+    with pytest.raises(ValueError, match="must agree in structure"):
         DeviceFunction(outfeed.enqueue)(tf.ones(2))
-    with pytest.raises(ValueError, match="must keep its structure"):
+    with pytest.raises(ValueError, match="must agree in structure"):
         DeviceFunction(lambda x: outfeed.enqueue((x,)))(tf.ones(1))
 
 

@@ -127,7 +127,7 @@ def test_iterators_by_handle():
         assert got == [[0, 1], [10, 11], [2, 3], [12, 13]]
         with pytest.raises(tf.errors.OutOfRangeError):
             session.run(following, {handle: a})
-        with pytest.raises(tf.errors.InvalidArgumentError, match="no handle"):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="not a handle"):
             session.run(following, {handle: b"other"})
 
 

@@ -77,7 +77,7 @@ def test_a_damaged_file_changes_nothing(tmp_path: Path) -> None:
     before = target.get_weights()
     for size in [0, 4, 8, 60, len(whole) // 2, len(whole) - 1]:
         path.write_bytes(whole[:size])
-        with pytest.raises(ValueError, match="damaged or no safetensors file"):
+        with pytest.raises(ValueError, match="damaged or not a safetensors file"):
             target.load_weights(path)
     path.write_bytes(b"PK\x03\x04" + whole)
     with pytest.raises(ValueError, match="nothing was loaded"):

@@ -44,12 +44,12 @@ typedef enum ipu_attr_kind {
     X(STRIDES, strides, INTS)    /* slice: step of each axis, never 0, may be < 0 */ \
     X(WINDOW, window, INTS)       /* of a pooling, for each of its axes */ \
     X(DILATIONS, dilations, INTS) /* conv, pooling: of each spatial axis */ \
-    X(PADDING, padding, INTS)     /* conv, pooling: before and behind, of each */ \
+    X(PADDING, padding, INTS)     /* conv, pooling: before and after, of each */ \
     X(GROUPS, groups, INT)        /* of channels: of conv each with its filters */ \
     X(STRIDED, strided, BOOL)     /* normalize: channel c is of group c mod groups */ \
     X(CHANNELS_FIRST, channels_first, BOOL) /* conv: axis 1, else the last one */ \
     X(DEPTH, depth, INT) \
-    X(OUTSIDE_IS_NAN, outside_is_nan, BOOL) /* of labels that are no class; no error */ \
+    X(OUTSIDE_IS_NAN, outside_is_nan, BOOL) /* of labels that are not a class; no error */ \
     X(ON_VALUE, on_value, FLOAT) \
     X(OFF_VALUE, off_value, FLOAT) \
     X(SCALE, scale, FLOAT)        /* attention: scores are multiplied with it, */ \

@@ -9,7 +9,7 @@
 
 /* --- convolutions ----------------------------------------------------------------- */
 
-/* Larger strides, dilations and paddings would be no use, and sums of them overflow. */
+/* Larger strides, dilations and paddings are of no use, and sums of them overflow. */
 #define MOST_STEP (INT64_C(1) << 31)
 
 /* `count` whole numbers of at least `least`, or none at all. */

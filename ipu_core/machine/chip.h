@@ -69,7 +69,7 @@ const char *ipu_chip_name(uint32_t number);
 const ipu_chip *ipu_chip_of(uint32_t number);
 
 /* Fails with INVALID_ARGUMENT where a field is not finite, too small or absurd, or a
- * count is no whole number. */
+ * count is not a whole number. */
 ipu_status ipu_chip_check(ipu_ctx *ctx, const ipu_chip *chip);
 
 #endif

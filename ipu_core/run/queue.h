@@ -147,7 +147,7 @@ ipu_status ipu_outfeed_begin(ipu_ctx *ctx, ipu_outfeed *queue, uint32_t replicas
 ipu_status ipu_outfeed_enqueue(ipu_ctx *ctx, ipu_outfeed *queue, uint32_t replica,
                                const void *const *tensors, bool *done);
 /* Device: whether a slot is free. If not, the drainer makes room, and the listener
- * hears of it. OUT_OF_MEMORY where there can be no room. */
+ * hears of it. OUT_OF_MEMORY where no room can be had. */
 ipu_status ipu_outfeed_has_room(ipu_ctx *ctx, ipu_outfeed *queue, uint32_t replica,
                                 bool *has_room);
 /* Device: whether there is nothing to drain: a replica that finds no room waits for the

@@ -52,7 +52,7 @@ def compile(
         numbers become tensors, and operations (such as an enqueue) that come after the
         tensors are left out. Nested structures come back as they are; an operation in
         one is that of the program, where there is a graph, else None. None where there
-        are no tensors.
+        are not tensors.
 
     Raises:
         Exception: No IPU device is active: the call is in no ``ipu_scope`` or

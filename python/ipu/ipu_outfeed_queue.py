@@ -214,8 +214,8 @@ class IPUOutfeedQueue:
             self._deleted_at = -1
         elif types != self._types or structure != self._structure:
             raise ValueError(
-                "What is enqueued to an outfeed must keep its structure, shapes and "
-                f"dtypes: expected {self._types}, but got {types}. Make another queue, "
+                "All elements of an outfeed must agree in structure, shape and dtype: "
+                f"expected {self._types}, but got {types}. Make another queue, "
                 "or read `deleter` first."
             )
         self._structure = structure

@@ -105,7 +105,7 @@ class IPULoggingTensorHook(SessionRunHook):
             The operation that hands them over: return it from the function.
 
         Raises:
-            TypeError: Something that is no tensor.
+            TypeError: Something is not a tensor.
             RuntimeError: It was called before.
         """
         build = open_build()

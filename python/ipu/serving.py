@@ -260,7 +260,7 @@ def _inputs_of(
         )
     if signature is None and dataset is None:
         raise ValueError(
-            f"What {step} takes is not known. Give `{step}_signature` or "
+            f"The inputs of {step} are not known. Give `{step}_signature` or "
             "`input_dataset`."
         )
     if dataset is not None:
@@ -676,8 +676,8 @@ def _export_model(model: Any, filepath: Any, input_signature: Any) -> Runner:
     if is_open and not _has_free_rows(runner, specs):
         shutil.rmtree(folder)
         raise ValueError(
-            "What the model gives for a sample depends on the others of the batch, so "
-            "that it cannot be exported for batches of any size. Give "
+            "The model's result for a sample depends on the others of the batch, so "
+            "it cannot be exported for batches of any size. Give "
             "`input_signature` with the size of a batch, such as "
             "[keras.InputSpec(shape=(16, 8))]."
         )

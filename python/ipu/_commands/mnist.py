@@ -170,7 +170,7 @@ def _default_execution(steps: int, per_update: int) -> int:
 
 
 def _settle(model: Any, plan: _Plan) -> Any:
-    """Give the model its stages; what they are, or None where it is no pipeline."""
+    """Give the model its stages; what they are, or None where it is not a pipeline."""
     import ipu
 
     if plan.stages == 1:

@@ -493,7 +493,7 @@ def set_optimization_options(
         ``opts``.
 
     Raises:
-        ValueError: ``merge_remote_buffers`` is none of True, False, None.
+        ValueError: ``merge_remote_buffers`` is not True, False or None.
 
     Example:
         >>> opts = ipu.utils.create_ipu_config()

@@ -260,7 +260,7 @@ def export_variables_from_live_session(
         gc_metadata: Accepted without effect.
 
     Raises:
-        TypeError: It is no session.
+        TypeError: It is not a session.
 
     Example:
         >>> import os, tempfile

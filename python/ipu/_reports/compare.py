@@ -195,7 +195,7 @@ def compare_schedules(
 ) -> ScheduleComparison:
     """Train a pipelined Keras model for some steps under each schedule, and compare.
 
-    Where ``data`` is no data set but the shapes of a batch, nothing is trained: the
+    Where ``data`` is not a data set but the shapes of a batch, nothing is trained: the
     table says what IPUs would take.
 
     Every schedule begins with the weights and the optimizer that the model has now,
@@ -356,6 +356,6 @@ def _check_same(
     for name, a, b in zip(names, first[1], other[1], strict=True):
         if a.tobytes() != b.tobytes():
             raise AssertionError(
-                f"{first[0]} and {other[0]} gave other values of {name}. That is a "
+                f"{first[0]} and {other[0]} gave different values of {name}. That is a "
                 "defect of ipu: please report the model."
             )

@@ -162,7 +162,7 @@ def extract_all_events(events: Iterable[Any]) -> list[IpuTraceEvent]:
         events: What ``get_ipu_reports()``, or a run of ``ipu_event_trace()``, gave.
 
     Raises:
-        ValueError: One is no event.
+        ValueError: One is not an event.
 
     Example:
         >>> extract_all_events(ipu.ops.summary_ops.get_ipu_reports())

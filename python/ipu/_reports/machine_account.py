@@ -591,7 +591,7 @@ class Account:
 
         Raises:
             OSError: The file cannot be written.
-            TypeError: ``other`` is no account.
+            TypeError: ``other`` is not an account.
             ValueError: The path ends in something else, or ``other`` is given for
                 JSON.
 

@@ -63,7 +63,7 @@ ABSENT = (
     Absent(
         "",
         "remat RematScope",
-        "Recomputation is not said of layers.",
+        "Layers have no option for recomputation.",
         "Use tf.recompute_grad, or the recomputation of pipelines.",
     ),
     Absent(
@@ -81,13 +81,13 @@ ABSENT = (
     Absent(
         "",
         "Operation StatelessScope SymbolicScope",
-        "Classes behind functions for several frameworks are not there.",
+        "Classes of operations for several frameworks are not there.",
         "Use keras.Layer, whose call takes tensors and inputs of models alike.",
     ),
     Absent(
         "",
         "legacy src",
-        "Keras's own modules behind its public ones are not there.",
+        "Keras's private modules are not there.",
         "Use the public name, such as keras.layers.Dense.",
     ),
     Absent(
@@ -159,7 +159,7 @@ ABSENT = (
         "RandomElasticTransform RandomGaussianBlur RandomGrayscale RandomHue "
         "RandomInvert RandomPerspective RandomPosterization RandomSaturation "
         "RandomSharpness RandomShear",
-        "Of layers that change pictures there are those of Keras 2, RandomErasing and "
+        "The layers that change pictures are those of Keras 2, RandomErasing and "
         "Solarization.",
         "Use tf.image in a function for Dataset.map: random_hue, random_saturation, "
         "adjust_gamma and more.",
@@ -243,7 +243,7 @@ ABSENT = (
     Absent(
         "ops",
         "allclose",
-        "It is one call more.",
+        "One more call does the same.",
         "Use keras.ops.all(keras.ops.isclose(x1, x2)).",
     ),
     Absent(
@@ -267,7 +267,7 @@ ABSENT = (
     Absent(
         "ops",
         "ctc_decode",
-        "The search for labels is of TensorFlow.",
+        "The search for labels has its name of TensorFlow.",
         "Use tf.nn.ctc_greedy_decoder or ctc_beam_search_decoder.",
     ),
     Absent(
@@ -285,7 +285,7 @@ ABSENT = (
     Absent(
         "ops",
         "dsplit hsplit vsplit dstack",
-        "Of these there are those that say the axis.",
+        "Only those that take an axis are there.",
         "Use keras.ops.split and concatenate.",
     ),
     Absent(
@@ -305,7 +305,7 @@ ABSENT = (
     Absent(
         "ops",
         "fabs fmax fmin fmod ldexp ptp",
-        "They are other names, or one call more.",
+        "Other names, or one more call, do the same.",
         "Use keras.ops.abs, maximum, minimum, mod, max, min and power.",
     ),
     Absent(
@@ -317,7 +317,7 @@ ABSENT = (
     Absent(
         "ops",
         "gcd geomspace lcm",
-        "They are for numbers that are known.",
+        "They are for values that are known while a function is traced.",
         "Use NumPy.",
     ),
     Absent(
@@ -336,7 +336,7 @@ ABSENT = (
         "ops",
         "nanargmax nanargmin nancumprod nancumsum nanmax nanmean nanmedian "
         "nanmin nanpercentile nanprod nanquantile nanstd nansum nanvar",
-        "Functions that pass over what is no number are not there.",
+        "Functions that skip NaN are not there.",
         "Use keras.ops.isnan and where before, or nan_to_num.",
     ),
     Absent(
@@ -367,7 +367,7 @@ ABSENT = (
         "ops.image",
         "affine_transform elastic_transform gaussian_blur map_coordinates "
         "perspective_transform scale_and_translate",
-        "Of keras.ops.image there is what keeps pixels on a grid.",
+        "keras.ops.image has the functions that keep pixels on a grid.",
         "Use keras.layers.RandomRotation and its kind, or "
         "keras.preprocessing.image.apply_affine_transform.",
     ),
@@ -394,7 +394,7 @@ ABSENT = (
     Absent(
         "utils",
         "legacy",
-        "Keras's own modules behind its public ones are not there.",
+        "Keras's private modules are not there.",
         "Use keras.utils.serialize_keras_object and deserialize_keras_object.",
     ),
 )

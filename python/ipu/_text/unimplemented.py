@@ -37,13 +37,13 @@ def _words(text: str) -> str:
 
 
 _SESSION = Later(
-    "Not all of the graphs and sessions of TensorFlow 1 is there.",
-    "What there is has these names: import tensorflow.compat.v1 as tf, then "
+    "Not everything about the graphs and sessions of TensorFlow 1 is there.",
+    "Use the names of TensorFlow 1: import tensorflow.compat.v1 as tf, then "
     "tf.disable_v2_behavior(). Or write a @tf.function and call it with "
     "IPUStrategy.run.",
 )
 _CONVOLUTION = Later(
-    "What is not there of convolutions and pooling comes with a later version."
+    "The other ops of convolution and pooling come with a later version."
 )
 _RECURRENT = Later("Further recurrent layers come with a later version.")
 _RECURRENT_1 = Later(
@@ -51,7 +51,7 @@ _RECURRENT_1 = Later(
     "Use tf.compat.v1.nn.dynamic_rnn and rnn_cell, or keras.layers.LSTM.",
 )
 _LAYERS_1 = Later(
-    "Not all of the layers of TensorFlow 1 is there.",
+    "Not all layers of TensorFlow 1 are there.",
     "Use those of keras.layers.",
 )
 _WORKERS = Later(
@@ -63,8 +63,8 @@ _SHARDING = Later(
     "Use ipu.scopes.ipu_shard, or ipu.autoshard.automatic_sharding.",
 )
 _ESTIMATOR = Later(
-    "Of estimators there are ipu_estimator.IPUEstimator, IPUPipelineEstimator and what "
-    "their functions need.",
+    "The estimators here are IPUEstimator and IPUPipelineEstimator of "
+    "ipu_estimator, with what their functions need.",
     "Or use keras.Model and its fit().",
 )
 _SAVED = Later(
@@ -116,7 +116,7 @@ _GRAPH_DEF = Later(
     "Build it from Python; train.Saver keeps its variables, ipu.serving a program.",
 )
 _SAMPLERS = Later(
-    "Samplers of candidates are not there.",
+    "Candidate samplers are not there.",
     "Use ipu.nn_ops.sampled_softmax_loss or nce_loss, which draw their own.",
 )
 

@@ -175,7 +175,9 @@ def run_cells(cells: Iterable[Cell], names: dict[str, Any]) -> None:
     names.setdefault("display", _display)
     for cell in cells:
         for line in cell.left_out:
-            print(f"{cell.name}: left out, as no Python: {line}", file=sys.stderr)
+            print(
+                f"{cell.name}: left out, as it is not Python: {line}", file=sys.stderr
+            )
         lines = [f"{line}\n" for line in cell.source.split("\n")]
         # where tracebacks and the conversion of control flow look for the text
         linecache.cache[cell.name] = (len(cell.source), None, lines, cell.name)

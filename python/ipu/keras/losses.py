@@ -214,7 +214,7 @@ def sparse_categorical_crossentropy(
         A tensor without the class axis, 0 where the target does not count.
 
     Raises:
-        ValueError: The shapes do not go together; ``ignore_class`` is no integer.
+        ValueError: The shapes do not go together; ``ignore_class`` is not an integer.
 
     Example:
         >>> round(float(sparse_categorical_crossentropy([1], [[0.5, 0.5]])[0]), 4)
@@ -1026,7 +1026,7 @@ class SparseCategoricalCrossentropy(LossFunctionWrapper):
         axis: The axis of the classes.
 
     Raises:
-        ValueError: ``ignore_class`` or ``axis`` is no integer.
+        ValueError: ``ignore_class`` or ``axis`` is not an integer.
 
     Example:
         >>> loss = SparseCategoricalCrossentropy(from_logits=True)

@@ -37,7 +37,7 @@ class SeedGenerator(tf.Module):
         state: The seed and the count, an int32 variable.
 
     Raises:
-        ValueError: ``seed`` is no integer of 32 bits.
+        ValueError: ``seed`` is not an integer of 32 bits.
 
     Source: ``keras.random.SeedGenerator`` of Keras 3.
 

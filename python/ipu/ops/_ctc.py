@@ -13,7 +13,7 @@ from ipu import tf
 from ipu._core import Tensor
 from ipu.tf._functions.blocks import part_of_step
 
-# the logarithm of 0; no infinity, whose gradient would be no number
+# the logarithm of 0; not infinity, whose gradient would be NaN
 NEVER = -1e30
 
 

@@ -204,7 +204,7 @@ def cpu_user_operation(
             const std::vector<void *> &outputs,
             const std::string &attributes, const std::string &name);
 
-    In C a vector is three pointers, to the first element, behind the last one, and
+    In C a vector is three pointers, to the first element, after the last one, and
     again, and a string a pointer and a ``size_t``. ``Callback_grad``, of the same type,
     gets the gradients of the outputs, then the outputs, then the inputs, and gives a
     gradient for each input that has one.
@@ -321,7 +321,7 @@ def codelet_expression_op(
         on the hardware it has none.
 
     Raises:
-        TypeError: It is no function, or gives something else than an expression.
+        TypeError: It is not a function, or does not return an expression.
         ValueError: There are no tensors.
 
     Source: ``ipu.custom_ops.codelet_expression_op`` of SDK 1.0 to 3.4.

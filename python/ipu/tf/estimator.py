@@ -181,7 +181,7 @@ class RunConfig:
         made = copy.copy(self)
         for name, value in changes.items():
             if not hasattr(made, name):
-                raise ValueError(f"RunConfig: {name} is none of its attributes.")
+                raise ValueError(f"RunConfig has no attribute {name}.")
             setattr(made, name, value)
         made.__post_init__()
         return made

@@ -159,7 +159,7 @@ class TensorShape(tuple[Any, ...]):
             found = super().__getitem__(key)
         except IndexError:
             raise IndexError(
-                f"The shape {self} has {len(self)} axes, and none of number {key}."
+                f"The shape {self} has {len(self)} axes: there is no axis {key}."
             ) from None
         return TensorShape(found) if isinstance(key, slice) else found
 

@@ -29,7 +29,7 @@ def BufferDataset(input_dataset: Any, buffer_size: int) -> Dataset:
         A data set of the same structure.
 
     Raises:
-        TypeError: ``input_dataset`` is no data set.
+        TypeError: ``input_dataset`` is not a data set.
         ValueError: ``buffer_size`` is below 1.
 
     Source: ``ipu.data.ops.dataset_ops.BufferDataset`` of SDK 1.3 to 3.4.

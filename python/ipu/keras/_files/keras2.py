@@ -165,7 +165,7 @@ def _open(path: str) -> Any:
         return h5py(path).File(path, "r")
     except (OSError, RuntimeError) as error:
         raise ValueError(
-            f"The file {path!r} is damaged or no HDF5 file, nothing was loaded "
+            f"The file {path!r} is damaged or not an HDF5 file; nothing was loaded "
             f"({error})."
         ) from None
 

@@ -163,7 +163,7 @@ def _opened(path: str) -> Any:
 
 def _damaged(path: str, reason: object) -> ValueError:
     return ValueError(
-        f"The file {path!r} is damaged or no file of Keras 3, nothing was loaded "
+        f"The file {path!r} is damaged or not a file of Keras 3; nothing was loaded "
         f"({reason})."
     )
 

@@ -215,7 +215,7 @@ def _layer(name: str, config: dict[str, Any]) -> dict[str, Any]:
         return {"batch_shape": config["batch_input_shape"], **kept}
     if has_other_formula(config):
         raise ValueError(
-            f"Keras 3 has another 'hard_sigmoid' (layer {config.get('name')!r}): "
+            f"Keras 3 has a different 'hard_sigmoid' (layer {config.get('name')!r}): "
             "relu6(x + 3) / 6. Save to a path that ends in .safetensors."
         )
     kept = _without(name, config, _OURS)

@@ -126,7 +126,8 @@ def sniff(path: str, kind: Format) -> Format:
         return Format.KERAS_2 if is_old else Format.KERAS_3_WEIGHTS
     if kind is not Format.OWN:
         raise ValueError(
-            f"The file {path!r} is damaged or no {kind.value} file, nothing was loaded."
+            f"The file {path!r} is damaged or not a {kind.value} file; nothing was "
+            "loaded."
         )
     return kind
 

@@ -198,7 +198,7 @@ class CallbackList:
         return hook
 
     def append(self, callback: Any) -> None:
-        """Put another callback behind the others."""
+        """Put another callback after the others."""
         self.callbacks.append(callback)
         self._found.clear()
         self._looking.clear()

@@ -75,7 +75,7 @@ class LeakyReLU(Layer):
         negative_slope: Its name in Keras 3.
 
     Raises:
-        ValueError: ``alpha`` is None, or ``negative_slope`` is no number.
+        ValueError: ``alpha`` is None, or ``negative_slope`` is not a number.
 
     Example:
         >>> LeakyReLU(0.5)(tf.constant([-2.0, 2.0])).numpy().tolist()

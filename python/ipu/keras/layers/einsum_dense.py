@@ -161,7 +161,7 @@ def _parsed(equation: str) -> tuple[bool, str, bool, str, str]:
     match = _EQUATION.fullmatch(equation.replace(" ", ""))
     if match is None:
         raise ValueError(
-            "`equation` must be as 'ab,bc->ac', '...ab,bc->...ac' or "
+            "`equation` must look like 'ab,bc->ac', '...ab,bc->...ac' or "
             f"'ab...,bc->ac...'. Received: equation={equation!r}."
         )
     before, inputs, after, kernel, first, outputs, last = match.groups()

@@ -383,7 +383,7 @@ class Solarization(_OfValues):
         seed: An integer for a random sequence of the layer's own.
 
     Raises:
-        TypeError: ``value_range`` is no list.
+        TypeError: ``value_range`` is not a list.
         ValueError: A factor is not in [0, 1]; ``value_range`` is not two numbers.
 
     Source: ``keras.layers.Solarization`` of Keras 3.
@@ -430,7 +430,7 @@ class RandomErasing(_OfValues):
         seed: An integer for a random sequence of the layer's own.
 
     Raises:
-        TypeError: ``value_range`` is no list.
+        TypeError: ``value_range`` is not a list.
         ValueError: A factor is not in [0, 1]; ``value_range`` is not two numbers;
             ``fill_value`` is neither.
 

@@ -75,8 +75,8 @@ class SpectralNormalization(Wrapper):
         power_iterations: How many iterations a step makes.
 
     Raises:
-        ValueError: ``layer`` is no layer, or has neither; ``power_iterations`` is not a
-            positive integer.
+        ValueError: ``layer`` is not a layer, or has neither; ``power_iterations`` is
+            not a positive integer.
 
     Source: ``keras.layers.SpectralNormalization`` of Keras 3, after arXiv:1802.05957.
 

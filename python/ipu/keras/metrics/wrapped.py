@@ -426,7 +426,7 @@ class CategoricalCrossentropy(MeanMetricWrapper):
         axis: The axis of the classes.
 
     Raises:
-        ValueError: ``axis`` is no integer.
+        ValueError: ``axis`` is not an integer.
 
     Example:
         >>> round(float(CategoricalCrossentropy()([[0.0, 1.0]], [[0.5, 0.5]])), 4)
@@ -461,7 +461,7 @@ class SparseCategoricalCrossentropy(MeanMetricWrapper):
             either; None: all count.
 
     Raises:
-        ValueError: ``ignore_class`` or ``axis`` is no integer.
+        ValueError: ``ignore_class`` or ``axis`` is not an integer.
 
     Example:
         >>> round(float(SparseCategoricalCrossentropy()([1], [[0.5, 0.5]])), 4)

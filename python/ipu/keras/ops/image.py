@@ -32,14 +32,14 @@ def _place(first: Any, last: Any, size: Any, whole: int, sign: int) -> tuple[int
 
     Args:
         first: The border in front, or None.
-        last: The border behind, or None.
+        last: The border after, or None.
         size: The size that is wanted, or None.
         whole: The size that there is.
         sign: -1 where borders are cut off, 1 where they are added.
     """
     if (first, last, size).count(None) != 1:
         raise ValueError(
-            "Of two borders and the target size, two must be given. Received: "
+            "Give two of these three: both borders and the target size. Received: "
             f"{first}, {last} and {size}."
         )
     start = sign * (size - whole) - last if first is None else first

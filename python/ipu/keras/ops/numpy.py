@@ -63,7 +63,7 @@ isfinite = _floating(tf.math.is_finite, "Tell finiteness", "isfinite([1.0, "
     "float('inf')]) -> [True, False]")
 isinf = _floating(tf.math.is_inf, "Tell infiniteness", "isinf([1.0, float('inf')]) -> "
     "[False, True]")
-isnan = _floating(tf.math.is_nan, "Tell what is no number", "isnan([1.0, "
+isnan = _floating(tf.math.is_nan, "Tell where elements are NaN", "isnan([1.0, "
     "float('nan')]) -> [False, True]")
 isneginf = _floating(lambda x: tf.equal(x, -math.inf), "Tell minus infinity",
     "isneginf([1.0, -float('inf')]) -> [False, True]")
@@ -375,7 +375,7 @@ isin = _op(lambda x1, x2, assume_unique=False, invert=False:
     tf.not_equal(tf.reduce_any(tf.equal(*t.pair(_t(x1)[..., None], tf.reshape(_t(x2),
     [-1]))), -1), invert), "Tell whether each element is among x2",
     "isin([1, 2], [2]) -> [False, True]")
-nan_to_num = _op(b.nan_to_num, "Replace what is no finite number",
+nan_to_num = _op(b.nan_to_num, "Replace NaN and infinities",
     "nan_to_num([float('nan'), 1.0]) -> [0.0, 1.0]")
 nonzero = _op(lambda x: [tf.cast(one, "int32") for one in
     tf.unstack(tf.where(t.truth(x)), axis=1)], "Give the places of what is not 0, a "

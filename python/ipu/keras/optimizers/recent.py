@@ -203,7 +203,7 @@ class Lamb(Optimizer):
 class Muon(Adam):
     """Steps along the nearest orthogonal matrix of a moving gradient (Jordan 2024).
 
-    Matrices, and weights of three axes, which are flattened behind the first, move by
+    Matrices, and weights of three axes, which are flattened after the first, move by
     ``rate * rms_rate * sqrt(the larger size)`` times that matrix, which ``ns_steps`` of
     Newton and Schulz approximate. All other weights are changed as by AdamW.
 

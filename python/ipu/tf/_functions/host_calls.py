@@ -234,8 +234,8 @@ class _Taped:
         kept = self._tapes.pop(int(number), None)
         if kept is None:
             raise RuntimeError(
-                f"The gradient of {self._what} is wanted of a call that lies more than "
-                f"{_MOST_TAPES} calls back, or was wanted before."
+                f"The gradient of this call of {self._what} was taken before, or the "
+                f"call lies more than {_MOST_TAPES} calls back."
             )
         tape, results, watched = kept
         targets = [r for r in results if r.dtype.is_floating]

@@ -119,7 +119,7 @@ def infer(
             raise
     if len({len(one) for one in known}) > 1:
         raise OpenCountError(
-            "How many results there are depends on a size that is not known. Give the "
+            "The number of results depends on a size that is not known. Give the "
             "input a shape that has it."
         )
     values = iter(zip(*known, strict=True))

@@ -67,8 +67,8 @@ def _narrow(value: Any) -> Any:
         return apply("cast", (Tensor(value),), {"dtype": "float32"})
     if array.size and not (array.min() >= -(2**31) and array.max() < 2**31):
         raise ValueError(
-            "A device has int32 as its widest integers, which an argument does not fit "
-            f"into. Received: values from {array.min()} to {array.max()}."
+            "The widest integers of a device are int32, and an argument does not fit "
+            f"into them. Received: values from {array.min()} to {array.max()}."
         )
     return Tensor(array.astype(np.int32))
 

@@ -99,7 +99,7 @@ class GraphTensorArray(TensorArray):
         rows = self._of_graph
         size = self._size if rows is None else rows._shape[0]
         if size is None or self._open_size is not None:
-            raise TypeError("How many elements a TensorArray has is not known.")
+            raise TypeError("The number of elements of this TensorArray is not known.")
         return int(size)
 
     # --- elements: each call is an operation ------------------------------------------

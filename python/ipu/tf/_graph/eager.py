@@ -65,7 +65,7 @@ class Part:
         self._stops = self._stopped()
 
     def _stopped(self) -> set[int]:
-        """Return the tensors, by id, behind which derivatives end.
+        """Return the tensors, by id, after which derivatives end.
 
         Raises:
             NotImplementedError: They end there for one call of ``tf.gradients``, and

@@ -148,7 +148,7 @@ class GraphOperation(Operation):
         found += notes.at(self.notes, found)
         if len(found) != len(self.leaves):
             raise ValueError(
-                f"{self.name} gives {len(found)} values, but what it is given had no "
+                f"{self.name} gives {len(found)} values, but its input had no "
                 "shape when the graph was made, and one value was expected. Give the "
                 "placeholder a shape, or call set_shape, with None for sizes that vary."
             )

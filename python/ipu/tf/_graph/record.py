@@ -486,7 +486,7 @@ def merged(results: Sequence[Any]) -> Any:
     for other in results:
         if len(nest.flatten(other)) != len(nest.flatten(found)):
             raise inference.OpenCountError(
-                "How many results there are depends on a shape that is not known. Give "
+                "The number of results depends on a shape that is not known. Give "
                 "the input one: placeholder(dtype, shape), or call set_shape."
             )
         found = nest.map_structure(_common, found, other)
@@ -497,7 +497,7 @@ def _common(one: Any, other: Any) -> Any:
     if not isinstance(one, inference.Inferred):
         return one
     shape = _common_shape(one.shape, other.shape)
-    # sizes that were made of guessed ones are no trials of the next call
+    # sizes made from guessed ones are not tried in the next call
     is_size = one.is_size and other.is_size
     return inference.Inferred(shape, one.dtype, is_size=is_size)
 

@@ -686,5 +686,5 @@ def combined_non_max_suppression(
 
 
 def _longer(value: Tensor, more: int) -> Tensor:
-    """Return zeros behind the second axis."""
+    """Return zeros after the second axis."""
     return pad(value, [(0, more if axis == 1 else 0) for axis in range(value.ndim)])

@@ -48,7 +48,7 @@ def ctc_loss(
         ``[batch]``; infinite where a label does not fit into its time.
 
     Raises:
-        ValueError: Shapes that do not fit each other; a ``blank_index`` that is no
+        ValueError: Shapes that do not fit each other; a ``blank_index`` that is not a
             class; sparse labels without one.
 
     Example:

@@ -182,8 +182,8 @@ class TensorArray:
             if open_sizes.take() is not None:
                 return open_sizes.stand_in("int32", ())
             error = ValueError(
-                "How many elements a TensorArray has that grows in a loop is not known "
-                "in that loop. Write to the number of the turn, which is `i` in "
+                "The number of elements of a TensorArray that grows in a loop is not "
+                "known in that loop. Write to the number of the turn, which is `i` in "
                 "`for i in tf.range(n)`, or give it its size before."
             )
             raise open_sizes.about_values(error)
@@ -358,7 +358,7 @@ class TensorArray:
     def _known_shape(self, what: str) -> _Shape:
         if self._shape is None:
             raise ValueError(
-                f"A TensorArray of no known element shape cannot {what}: write an "
+                f"A TensorArray whose element shape is unknown cannot {what}: write an "
                 "element first, or give element_shape."
             )
         return self._shape

@@ -231,9 +231,9 @@ def _call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     name = function.__name__
     if name not in _OPS:
         raise TypeError(
-            f"tf.{name} takes no strings. Received: "
+            f"tf.{name} does not take strings. Received: "
             f"{next(x for x in (*args, *kwargs.values()) if is_text(x))!r}. "
-            "See tf.strings for what does."
+            "Functions that do are in tf.strings."
         )
     kwargs.pop("name", None)
     made = _OPS[name](*args, **kwargs)

@@ -233,7 +233,7 @@ def read_rows(
                 yield tuple(_read_leaf(file, spec) for spec in specs)
         except _DAMAGES as error:
             raise DataLossError(
-                f"{path} is damaged, or no file of these elements: {error}."
+                f"{path} is damaged, or does not hold these elements: {error}."
             ) from error
 
 

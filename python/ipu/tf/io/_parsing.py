@@ -211,7 +211,7 @@ def _parsed(
         except Exception as error:  # protobuf's DecodeError, which it has in two places
             raise InvalidArgumentError(
                 f"{where}, Could not parse example input: {len(text)} bytes that are "
-                "no tf.train.Example."
+                "not a tf.train.Example."
             ) from error
         found = example.features.feature
         for key, spec in features.items():

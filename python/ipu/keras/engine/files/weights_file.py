@@ -120,7 +120,7 @@ def _contents(path: str) -> tuple[dict[str, np.ndarray[Any, Any]], dict[str, str
 
 def _damaged(path: str, reason: str) -> ValueError:
     return ValueError(
-        f"The file {path!r} is damaged or no safetensors file, nothing was loaded "
+        f"The file {path!r} is damaged or not a safetensors file; nothing was loaded "
         f"({reason})."
     )
 

@@ -364,5 +364,5 @@ def _targets_like(model: Any, of_batch: Callable[[Any], tf.TensorSpec]) -> Nest:
             spec = tf.TensorSpec(spec.shape[:-1], tf.int32)
         made.append(spec)
     if not made:
-        raise ValueError("What the outputs are compared with is not known. Give `y`.")
+        raise ValueError("The targets of the outputs are not known. Give `y`.")
     return made[0] if len(made) == 1 else made

@@ -106,7 +106,7 @@ def _table_of(weights: Any) -> np.ndarray[Any, Any]:
     ):
         raise ValueError(
             "Expected `class_weight` to be a dict from class numbers, integers from 0, "
-            "to weights; fit takes 'balanced' too, and makes one of its targets. "
+            "to weights; fit also takes 'balanced', and makes a dict of its targets. "
             f"Received: class_weight={weights!r}."
         )
     table = np.ones(max(weights, default=-1) + 2, np.float32)

@@ -210,8 +210,8 @@ def _as_element(batch: Any) -> Nest:
     for leaf in tf.nest.flatten(arrays):
         if leaf.ndim == 0:
             raise ValueError(
-                "What a generator or a sequence gives must be batches, but there is a "
-                f"scalar among them. Received: {batch!r}. Give arrays with a first "
+                "A generator or a sequence must give batches, but there is a scalar "
+                f"among them. Received: {batch!r}. Give arrays with a first "
                 "axis of samples."
             )
     return tf.nest.map_structure(tf.convert_to_tensor, arrays)

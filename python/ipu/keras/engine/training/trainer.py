@@ -773,7 +773,7 @@ class Trainer(IPUOptions):
         Raises:
             ValueError: The model is not built and ``x`` is None, or ``batch_size`` is
                 not positive.
-            TypeError: ``x`` or ``y`` is no batch.
+            TypeError: ``x`` or ``y`` is not a batch.
             RuntimeError: ``training`` and the model is not compiled.
 
         Example:

@@ -140,7 +140,7 @@ class Iterator:
         handles = running.session().state.get(_HANDLES, {})
         if number not in handles:
             raise InvalidArgumentError(
-                f"{number!r} is no handle of an iterator of this session: feed what "
+                f"{number!r} is not a handle of an iterator of this session: feed what "
                 "session.run(iterator.string_handle()) gave."
             )
         return handles[number]._next()
