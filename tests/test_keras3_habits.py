@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import json
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +71,129 @@ def check_same(loaded: Any, model: Any) -> None:
     y = X[:, :2]
     assert loaded.evaluate(X, y, verbose=0) == model.evaluate(X, y, verbose=0)
     assert int(loaded.optimizer.iterations) == 1
+
+
+class Shifted(layers.Layer):
+    """Says nothing about itself: what it was made with is its configuration."""
+
+    def __init__(self, by: float, scale: float = 1.0) -> None:
+        super().__init__()
+        self.shift, self.scale = by, scale
+
+    def call(self, inputs: Any) -> Any:
+        return inputs * self.scale + self.shift
+
+
+class Wider(layers.Dense):
+    def __init__(self, units: int, times: int = 2, **kwargs: Any) -> None:
+        super().__init__(units * times, **kwargs)
+
+
+class Stack(keras.Model):
+    def __init__(self, units: int, activation: str = "relu", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.first = layers.Dense(units, activation=activation)
+        self.shifted, self.last = Shifted(0.5, scale=3.0), layers.Dense(1)
+
+    def call(self, inputs: Any) -> Any:
+        return self.last(self.shifted(self.first(inputs)))
+
+
+class Bare(keras.Model):
+    def __init__(self) -> None:
+        super().__init__()
+        self.only = layers.Embedding(5, 2)
+
+    def call(self, inputs: Any) -> Any:
+        return self.only(inputs["word"]) * tf.reshape(inputs["weight"], (-1, 1))
+
+
+class Around(keras.Model):
+    """Describes itself as Keras 3's guides do."""
+
+    def __init__(self, inner: Any, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.inner = inner
+
+    def call(self, inputs: Any) -> Any:
+        return self.inner(inputs)
+
+    def get_config(self) -> dict[str, Any]:
+        inner = keras.saving.serialize_keras_object(self.inner)
+        return {**super().get_config(), "inner": inner}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
+        inner = keras.saving.deserialize_keras_object(config.pop("inner"))
+        return cls(inner, **config)
+
+
+WORDS = {"word": np.arange(4) % 3, "weight": X[:4, 0]}
+UNDESCRIBED: dict[str, tuple[Any, Any]] = {
+    "a layer": (
+        lambda: keras.Sequential([keras.Input((4,)), Shifted(2.0, scale=3.0)]),
+        X,
+    ),
+    "a layer that is a Dense": (
+        lambda: keras.Sequential([keras.Input((4,)), Wider(2, 3, activation="tanh")]),
+        X,
+    ),
+    "a model": (lambda: Stack(3, activation="tanh", name="mine"), X),
+    "a model without arguments": (Bare, WORDS),
+    "a model around a layer": (lambda: Around(layers.Dense(3)), X),
+}
+
+
+@pytest.mark.parametrize("suffix", ["keras", "h5", "safetensors"])
+@pytest.mark.parametrize("case", UNDESCRIBED)
+def test_classes_are_known_by_the_arguments_they_were_made_with(
+    case: str, suffix: str, tmp_path: Path
+) -> None:
+    make, x = UNDESCRIBED[case]
+    model = make()
+    expected = np.asarray(model(x))
+    model.compile("adam", "mse")
+    path = tmp_path / f"model.{suffix}"
+    model.save(path)
+    own = {one.__name__: one for one in (Shifted, Wider, Stack, Bare, Around)}
+    again = keras.models.load_model(path, custom_objects=own)
+    np.testing.assert_array_equal(again(x), expected)
+    assert again.name == model.name
+    assert [v.shape for v in again.weights] == [v.shape for v in model.weights]
+
+
+def test_copies_of_layers_keep_what_they_were_made_with() -> None:
+    model = keras.Sequential([keras.Input((4,)), Shifted(2.0, scale=3.0)])
+    again = keras.models.clone_model(model)
+    np.testing.assert_array_equal(again(X), model(X))
+    assert again.layers[0].name == model.layers[0].name
+
+
+def test_what_no_arguments_describe_says_so() -> None:
+    model = Shifted(np.ones(4))
+    with pytest.raises(NotImplementedError, match=r"`by`.*must define get_config"):
+        model.get_config()
+
+
+def test_weights_that_a_file_has_are_not_left_there(tmp_path: Path) -> None:
+    model = Stack(3)
+    model(X)
+    path = tmp_path / "model.keras"
+    model.save(path)
+    with zipfile.ZipFile(path) as archive:
+        files = {name: archive.read(name) for name in archive.namelist()}
+    config = json.loads(files["config.json"])
+    assert config["build_config"]["input_shape"] == [None, 4]
+    del config["build_config"]  # as files of other programs
+    files["config.json"] = json.dumps(config).encode()
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    with pytest.warns(UserWarning, match="weights of .* are not loaded"):
+        again = keras.models.load_model(path, custom_objects={"Stack": Stack})
+    again(X)
+    again.load_weights(path)
+    np.testing.assert_array_equal(again(X), model(X))
 
 
 def test_files_have_classes_that_nobody_registered(tmp_path: Path) -> None:

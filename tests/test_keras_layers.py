@@ -113,6 +113,7 @@ def test_a_users_layer() -> None:
         "name": "mine",
         "trainable": True,
         "dtype": "float32",
+        "start": 2.0,
     }
     assert [w.name for w in layer.trainable_weights] == ["mine/factor:0"]
     layer.trainable = False

@@ -11,9 +11,11 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import FunctionType
 from typing import Any, TypeVar
+
+import numpy as np
 
 from ipu.keras._serialization import serialize_keras_object
 
@@ -83,6 +85,50 @@ def config_of(instance: Configured, base: type) -> dict[str, Any]:
             value = serialize_keras_object(value)
         config[name] = value
     return config
+
+
+def given(
+    kind: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> tuple[dict[str, Any], list[str]]:
+    """Return what a class that a user wrote is made with.
+
+    Returns:
+        The arguments that are plain data, by their names, and the names of the others.
+    """
+    try:
+        bound = inspect.signature(kind.__init__).bind(None, *args, **kwargs)
+    except (TypeError, ValueError):  # the constructor says what is wrong
+        return {}, []
+    found: dict[str, Any] = {}
+    others = []
+    for name, value in list(bound.arguments.items())[1:]:
+        kind_of = bound.signature.parameters[name].kind
+        if kind_of is inspect.Parameter.VAR_POSITIONAL:
+            others.append(f"*{name}")  # they have no names
+        elif kind_of is inspect.Parameter.VAR_KEYWORD:
+            found |= value
+        else:
+            found[name] = value
+    plain = {}
+    for name, value in found.items():
+        try:
+            plain[name] = _plain(value)
+        except TypeError:
+            others.append(name)
+    return plain, others
+
+
+def _plain(value: Any) -> Any:
+    """Return a copy of numbers, strings and nests of them."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if type(value) in (list, tuple):
+        return type(value)(_plain(item) for item in value)
+    if type(value) is dict:
+        return {key: _plain(item) for key, item in value.items()}
+    raise TypeError
 
 
 @functools.cache

@@ -94,6 +94,8 @@ def of_model(model: Any) -> dict[str, Any]:
     """Describe a model as Keras 3 does."""
     given = json.loads(model_config.to_json(model))
     described: dict[str, Any] = _object(given, {model.name: _shapes_of(model)})
+    if "build_config" in given:
+        described["build_config"] = given["build_config"]
     return described
 
 

@@ -64,6 +64,8 @@ _OF_OPTIMIZERS = frozenset(
 def model_from(config: dict[str, Any], path: str) -> dict[str, Any]:
     """Return the configuration of a model of Keras 3 in our form."""
     described: dict[str, Any] = _ours(config, path)
+    if "build_config" in config:
+        described["build_config"] = config["build_config"]
     return described
 
 

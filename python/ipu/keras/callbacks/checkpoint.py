@@ -10,7 +10,6 @@ from ipu._text.user_warnings import warn_user
 from ipu.keras._files.places import format_of, prepare
 from ipu.keras.callbacks.callback import Callback, Logs, looks
 from ipu.keras.callbacks.monitor import Monitor
-from ipu.keras.engine.files import saving
 
 __all__ = ["ModelCheckpoint"]
 
@@ -94,7 +93,7 @@ class ModelCheckpoint(Callback):
         parent = folder if "{" not in folder else ""
         prepare(os.path.join(parent, name), not self.save_weights_only)
         if not self.save_weights_only:
-            saving.check_describable(self.model)
+            self.model.get_config()  # says before training what cannot be saved
         self._last_batch = -1
         self._batches_since_save = 0
 

@@ -27,7 +27,7 @@ from ipu._text.arguments import as_ints
 from ipu._text.suggestions import ignored_keywords, refuse_unknown
 from ipu._text.tracebacks import boundaries
 from ipu.keras import _names, _tensor_notes, constraints, initializers, regularizers
-from ipu.keras._arguments import Configured, config_of
+from ipu.keras._arguments import Configured, config_of, given, parameters_of
 from ipu.keras._types import Nest, Tensor, Values
 from ipu.keras.engine.layer.call_arguments import (
     TrainingParameter,
@@ -55,6 +55,9 @@ from ipu.tf._functions import restores
 from ipu.tf._functions.tracing import init_scope
 from ipu.tf._graph.mode import call_or_keep
 from ipu.tf.autograph import convert_call
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 __all__ = ["InputSpec", "Layer"]
 
@@ -194,6 +197,13 @@ class Layer(Configured):
         if shape is not None:
             self._batch_input_shape = shape
 
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """Note what a class that a user wrote is made with, for ``get_config``."""
+        made: Self = object.__new__(cls)
+        if not getattr(cls.__init__, "__module__", "ipu.").startswith("ipu."):
+            made.__dict__["_given"] = given(cls, args, kwargs)
+        return made
+
     def __init_subclass__(cls, **defaults: Any) -> None:
         super().__init_subclass__(**defaults)
         if cls.__module__.startswith("ipu.") and "__init__" in vars(cls):
@@ -260,13 +270,51 @@ class Layer(Configured):
         return mask
 
     def get_config(self) -> dict[str, Any]:
-        """Return the arguments that make an equal layer."""
+        """Return the arguments that make an equal layer.
+
+        Raises:
+            NotImplementedError: A class that a user wrote does not define it, and was
+                made with arguments that are not plain data.
+        """
         config: dict[str, Any] = {"name": self.name, "trainable": self.trainable}
         shape = getattr(self, "_batch_input_shape", None)
         if shape is not None:
             config["batch_input_shape"] = shape
         config["dtype"] = self._dtype_config()
-        return config | config_of(self, Layer)
+        ours = config_of(self, Layer)
+        if type(self).get_config is not Layer.get_config:
+            return config | ours
+        plain, others = self.__dict__.get("_given", ({}, ()))
+        unknown = [one for one in others if one not in ours and one not in _KEYWORDS]
+        if unknown:
+            raise NotImplementedError(
+                f"Layer {self.name!r} was made with `{unknown[0]}`, which is not a "
+                f"number, a string or a list of these, so {type(self).__name__} must "
+                "define get_config() to be saved or copied. Its weights can be saved "
+                "with save_weights()."
+            )
+        plain = {key: plain[key] for key in plain if key not in _KEYWORDS}
+        return {**ours, **plain, **config}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Any:
+        """Return the layer that ``get_config`` described, with new weights."""
+        return cls._from_arguments(config)
+
+    @classmethod
+    def _from_arguments(cls, config: dict[str, Any]) -> Any:
+        """Make a layer; its constructor need not take what all layers have."""
+        init: Any = cls.__init__
+        taken = inspect.signature(init).parameters.values()
+        if any(one.kind is one.VAR_KEYWORD for one in taken):
+            return cls(**config)
+        common = {"name", "trainable", "dtype"} - {*parameters_of(init)}
+        made = cls(**{key: config[key] for key in config if key not in common})
+        if "name" in common and "name" in config:
+            made._name = config["name"]
+        if "trainable" in common and not config.get("trainable", True):
+            made.trainable = False
+        return made
 
     # --- calling ------------------------------------------------------------------
 

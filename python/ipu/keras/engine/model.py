@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ipu import tf
@@ -62,7 +62,7 @@ class Model(Trainer):
             from ipu.keras.engine.functional import Functional
 
             kind = Functional
-        made: Self = object.__new__(kind)
+        made: Self = super().__new__(kind, *args, **kwargs)
         return made
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -96,18 +96,24 @@ class Model(Trainer):
             input_shape: A shape with the batch, or a nest of shapes; open sizes count
                 as 1.
         """
-        if self.built or input_shape is None:
-            return
-        self.built = True
+        if not self.built and input_shape is not None:
+            self._build_from(input_shape)
+
+    def _build_from(self, shapes: Any, dtypes: Sequence[Any] = ()) -> None:
+        """Create the weights for inputs of shapes, of float32 or of other dtypes."""
 
         def spec(shape: Any) -> Any:
             sizes = tuple(1 if size is None else int(size) for size in shape)
             return tf.TensorSpec(sizes, "float32")
 
+        specs = map_shapes(spec, shapes)
+        if dtypes:
+            flat = zip(tf.nest.flatten(specs), dtypes, strict=True)
+            made = [tf.TensorSpec(one.shape, dtype) for one, dtype in flat]
+            specs = tf.nest.pack_sequence_as(specs, made)
+        self.built = True
         function.scratch_trace(
-            lambda x: self(x, training=False),
-            [map_shapes(spec, input_shape)],
-            may_create=True,
+            lambda x: self(x, training=False), [specs], may_create=True
         )
 
     def _maybe_build(self, inputs: Nest) -> None:
@@ -274,14 +280,6 @@ class Model(Trainer):
         fixed = [v for group in groups for v in _of_group(group, True)]
         return unique(fixed + [v for v in own if v.trainable] + found)
 
-    def get_config(self) -> dict[str, Any]:
-        """Return the arguments that make an equal model; a subclass defines it."""
-        raise NotImplementedError(
-            f"{type(self).__name__} must define get_config(): a model that is a "
-            "subclass of Model is known by its own code alone. Its weights can be "
-            "saved with save_weights()."
-        )
-
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
         """Make a model from what ``get_config`` gave, with new weights.
@@ -299,7 +297,7 @@ class Model(Trainer):
             from ipu.keras.engine.sequential import Sequential
 
             return Sequential.from_config(config, custom_objects)
-        return cls(**config)
+        return cls._from_arguments(config)
 
     def to_json(self, **kwargs: Any) -> str:
         """Return the configuration as JSON, for ``models.model_from_json``.
@@ -308,7 +306,8 @@ class Model(Trainer):
             **kwargs: What ``json.dumps`` takes.
 
         Raises:
-            NotImplementedError: The model is a subclass without ``get_config``.
+            NotImplementedError: The model is of a class that a user wrote, without
+                ``get_config``, and was made with more than plain data.
             TypeError: A layer's configuration is not plain data.
         """
         return model_config.to_json(self, **kwargs)

@@ -18,6 +18,7 @@ import numpy as np
 from ipu import tf
 from ipu.keras import _functions, _serialization
 from ipu.keras.engine.symbols.keras_tensor import KerasTensor, Node
+from ipu.tf.dtypes import NARROW
 
 if TYPE_CHECKING:
     from ipu.keras.engine.functional import Functional
@@ -202,11 +203,13 @@ def _places(places: Any, lookup: Any) -> Any:
 def to_json(model: Any, **kwargs: Any) -> str:
     """Write the configuration of a model as JSON."""
     config = {
-        "class_name": type(model).__name__,
+        "class_name": _serialization.get_registered_name(type(model)),
         "config": model.get_config(),
         "keras_version": "2.6.0",
         "backend": "ipu",
     }
+    if "layers" not in config["config"] and model._called_on is not None:
+        config["build_config"] = _build_config(model._called_on)
     try:
         return json.dumps(config, default=_plain, **kwargs)
     except TypeError:
@@ -221,6 +224,15 @@ def to_json(model: Any, **kwargs: Any) -> str:
                     "keras.layers.Layer with get_config()."
                 ) from None
         raise
+
+
+def _build_config(called_on: Any) -> dict[str, Any]:
+    """Say for which inputs a model was built: as Keras 3 does, but for the dtypes."""
+    names = [spec.dtype.name for spec in tf.nest.flatten(called_on)]
+    return {
+        "input_shape": tf.nest.map_structure(lambda spec: list(spec.shape), called_on),
+        "dtypes": [NARROW.get(name, name) for name in names],
+    }
 
 
 def _plain(value: Any) -> Any:

@@ -86,14 +86,6 @@ def _of_keras(kind: Format) -> Any:
     return keras3
 
 
-def check_describable(model: Any) -> None:
-    """Refuse a model that cannot be saved as a whole."""
-    from ipu.keras.engine.model import Model
-
-    if type(model).get_config is Model.get_config:
-        model.get_config()
-
-
 def _encoded(model: Any, weights: Any, training: Any, random: str | None) -> bytes:
     """The contents of our own file; with ``random`` also the optimizer's state."""
     about = {"model_config": model_config.to_json(model)}
@@ -191,12 +183,31 @@ def load(
         read = _read_own if kind is Format.OWN else _of_keras(kind).read_model
         config, training, restore = read(path)
         model = layers.deserialize(config)
+        if not model.built and "layers" not in config["config"]:
+            _build(model, config.get("build_config"), path)
         if model.built:
             load_weights(model, path)
         if compile and training is not None:
             model.compile(**_arguments(training))
-            restore(model)
+            if model.built:
+                restore(model)
     return model
+
+
+def _build(model: Any, told: dict[str, Any] | None, path: str) -> None:
+    """Create the weights of a model of a user's class, for the inputs that it had."""
+    reason = "the file does not say for which inputs it was built"
+    try:
+        if told and "input_shape" in told:
+            model._build_from(told["input_shape"], told.get("dtypes", ()))
+            return
+    except Exception as error:  # of the user's `call`
+        model.built = False
+        reason = f"{type(error).__name__}: {error}"
+    warn_user(
+        f"The weights of {path!r} are not loaded into {model.name!r}: {reason}. Call "
+        "the model on data, and then its load_weights() with this path."
+    )
 
 
 @contextmanager
