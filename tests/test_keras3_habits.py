@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -128,6 +129,26 @@ class Around(keras.Model):
         return cls(inner, **config)
 
 
+class Trained(keras.Model):
+    """Is made of inputs and outputs, and trains in its own way."""
+
+    def train_step(self, data: Any) -> dict[str, Any]:
+        return {"mine": tf.reduce_mean(self(data[0]))}
+
+
+class Network(keras.Model):
+    """Connects layers in its constructor."""
+
+    def __init__(self, units: int) -> None:
+        inputs = keras.Input((4,))
+        super().__init__(inputs, layers.Dense(units)(inputs))
+
+
+def of_inputs() -> Any:
+    inputs = keras.Input((4,))
+    return Trained(inputs, layers.Dense(2)(inputs) * 2.0)
+
+
 WORDS = {"word": np.arange(4) % 3, "weight": X[:4, 0]}
 UNDESCRIBED: dict[str, tuple[Any, Any]] = {
     "a layer": (
@@ -140,6 +161,8 @@ UNDESCRIBED: dict[str, tuple[Any, Any]] = {
     ),
     "a model": (lambda: Stack(3, activation="tanh", name="mine"), X),
     "a model without arguments": (Bare, WORDS),
+    "a functional model": (of_inputs, X),
+    "a model that connects layers": (lambda: Network(3), X),
     "a model around a layer": (lambda: Around(layers.Dense(3)), X),
 }
 
@@ -153,13 +176,19 @@ def test_classes_are_known_by_the_arguments_they_were_made_with(
     model = make()
     expected = np.asarray(model(x))
     model.compile("adam", "mse")
+    model.set_gradient_accumulation_options(2)
     path = tmp_path / f"model.{suffix}"
     model.save(path)
-    own = {one.__name__: one for one in (Shifted, Wider, Stack, Bare, Around)}
+    kinds: Any = (Shifted, Wider, Stack, Bare, Around, Trained, Network)
+    own = {one.__name__: one for one in kinds}
     again = keras.models.load_model(path, custom_objects=own)
+    assert isinstance(again, next((k for k in kinds if isinstance(model, k)), object))
     np.testing.assert_array_equal(again(x), expected)
     assert again.name == model.name
     assert [v.shape for v in again.weights] == [v.shape for v in model.weights]
+    assert again._options_config() == model._options_config()
+    copy = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(copy(x), expected)
 
 
 def test_copies_of_layers_keep_what_they_were_made_with() -> None:

@@ -49,7 +49,7 @@ typedef enum ipu_attr_kind {
     X(STRIDED, strided, BOOL)     /* normalize: channel c is of group c mod groups */ \
     X(CHANNELS_FIRST, channels_first, BOOL) /* conv: axis 1, else the last one */ \
     X(DEPTH, depth, INT) \
-    X(OUTSIDE_IS_NAN, outside_is_nan, BOOL) /* of labels that are not a class; no error */ \
+    X(OUTSIDE_IS_NAN, outside_is_nan, BOOL) /* of labels without a class; no error */ \
     X(ON_VALUE, on_value, FLOAT) \
     X(OFF_VALUE, off_value, FLOAT) \
     X(SCALE, scale, FLOAT)        /* attention: scores are multiplied with it, */ \

@@ -116,6 +116,11 @@ def _is_redefinition(old: Any, new: Any) -> bool:
     return place(old) == place(new)
 
 
+def written(kind: Any) -> Any:
+    """Return the class that a user wrote, of one that is made of it."""
+    return getattr(kind, "__dict__", {}).get("_written", kind)
+
+
 def get_registered_name(obj: Any) -> str:
     """Return the name of a class or function in configurations.
 
@@ -127,6 +132,7 @@ def get_registered_name(obj: Any) -> str:
         >>> get_registered_name(Box)
         'mine>Box'
     """
+    obj = written(obj)
     try:
         return _names_of[obj]
     except (KeyError, TypeError):

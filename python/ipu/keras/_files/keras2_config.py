@@ -48,7 +48,8 @@ def without_newer(value: Any) -> Any:
 
 def of_model(described: dict[str, Any]) -> dict[str, Any]:
     """Return a model's configuration in the form of Keras 2."""
-    if described["class_name"] not in ("Functional", "Sequential"):
+    is_network = "input_layers" in (described.get("config") or {})
+    if described["class_name"] not in ("Functional", "Sequential") and not is_network:
         return described
     config = dict(described["config"])
     config["layers"] = [_entry(entry) for entry in config["layers"]]

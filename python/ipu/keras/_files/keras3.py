@@ -225,7 +225,7 @@ def _own_classes(model: Any) -> dict[str, Any]:
     objects = [*model._flatten_layers(), *nest.flatten(given)]
     objects.append(getattr(model, "optimizer", None))
     return {
-        _serialization.get_registered_name(type(one)): type(one)
+        _serialization.get_registered_name(type(one)): _serialization.written(type(one))
         for one in objects
         if hasattr(one, "get_config") and not type(one).__module__.startswith("ipu.")
     }
@@ -273,7 +273,8 @@ def read_model(path: str) -> tuple[dict[str, Any], Any, Any]:
         model._data_order = Order(state_of_random)
 
     described = keras3_reading.model_from(config, path)
-    described["config"] |= own.get("options") or {}
+    is_network = "layers" in described["config"]
+    (described["config"] if is_network else described).update(own.get("options") or {})
     # where the classes of losses and metrics come from, too
     training = keras3_reading.training_from(config.get("compile_config"), path)
     return described, own.get("training") or training, restore

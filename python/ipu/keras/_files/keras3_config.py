@@ -176,7 +176,11 @@ def _object(
         return _described(place, name, _model(name, described, shapes))
     own = _serialization.get_registered_object(name)
     if own is not None:
-        made = _described(own.__module__, own.__name__, _value(described, {}))
+        if "input_layers" in described:  # a functional model of its class
+            config = _model(name, described, shapes)
+        else:
+            config = _value(described, {})
+        made = _described(own.__module__, own.__name__, config)
         return {**made, "registered_name": name}
     layer = described.get("name")
     if name in _LAYERS:

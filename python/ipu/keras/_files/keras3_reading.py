@@ -110,13 +110,13 @@ def _ours(value: Any, path: str) -> Any:
         return {"class_name": name, "config": _our_model(config, path)}
     registered = value.get("registered_name") or name
     if _serialization.get_registered_object(registered) is not None:
-        return {"class_name": registered, "config": _ours(config, path)}
+        return {"class_name": registered, "config": _of_own(config, path)}
     if _serialization.get_registered_object(name) is not None:
-        return {"class_name": name, "config": _ours(config, path)}
+        return {"class_name": name, "config": _of_own(config, path)}
     own = _own_class(value, str(name))
     if own is not None:
         _serialization.get_custom_objects()[registered] = own  # while the file is read
-        return {"class_name": registered, "config": _ours(config, path)}
+        return {"class_name": registered, "config": _of_own(config, path)}
     return {"class_name": name, "config": _our_object(str(name), config or {}, path)}
 
 
@@ -129,6 +129,12 @@ def _own_class(value: Mapping[str, Any], name: str) -> Any:
     found = getattr(sys.modules.get(module), name, None)
     is_own = isinstance(found, type) and hasattr(found, "get_config")
     return found if is_own else None
+
+
+def _of_own(config: Any, path: str) -> Any:
+    """The configuration of a class that a user wrote: it may be functional, too."""
+    is_network = isinstance(config, Mapping) and "input_layers" in config
+    return _our_model(config, path) if is_network else _ours(config, path)
 
 
 def _our_model(config: Mapping[str, Any], path: str) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from typing import Any
 
@@ -361,7 +362,20 @@ class Functional(Model):
         Raises:
             ValueError: A layer calls a function without a public name.
         """
+        plain, others = self.__dict__.get("_given", ({}, ()))
+        is_own = "_given" in self.__dict__ and not self._takes_network(type(self))
+        if is_own and not others:
+            return {"name": self.name, **plain}
         return {**model_config.functional_config(self), **self._options_config()}
+
+    @staticmethod
+    def _takes_network(kind: Any) -> bool:
+        """Whether the constructor of a class takes inputs and outputs."""
+        taken = inspect.signature(kind.__init__).parameters
+        any_number = inspect.Parameter.VAR_POSITIONAL
+        return {"inputs", "outputs"} <= set(taken) or any(
+            one.kind is any_number for one in taken.values()
+        )
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
@@ -371,6 +385,10 @@ class Functional(Model):
             config: The configuration.
             custom_objects: A user's own layers and functions by name.
         """
+        return cls._from_network(config, custom_objects)
+
+    @classmethod
+    def _from_network(cls, config: dict[str, Any], custom_objects: Any) -> Any:
         from ipu.keras import layers
 
         with _serialization.CustomObjectScope(custom_objects or {}):

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import os
 from collections.abc import Callable, Sequence
@@ -84,9 +85,9 @@ class Model(Trainer):
         """Be functional too: a subclass gave ``super().__init__`` inputs, outputs."""
         from ipu.keras.engine.functional import Functional
 
-        kind = type(self)
+        kind: Any = type(self)
         if not issubclass(kind, Functional):
-            self.__class__ = type(kind.__name__, (kind, Functional), {})
+            self.__class__ = _functional_kind(kind)
         Functional.__init__(self, *args, **kwargs)  # type: ignore[arg-type]
 
     def build(self, input_shape: Any = None) -> None:
@@ -292,7 +293,10 @@ class Model(Trainer):
         if {"input_layers", "layers", "output_layers"} <= set(config):
             from ipu.keras.engine.functional import Functional
 
-            return Functional.from_config(config, custom_objects)
+            own: Any = cls
+            takes_network = own is not Model and Functional._takes_network(own)
+            kind = _functional_kind(own) if takes_network else Functional
+            return kind._from_network(config, custom_objects)
         if "layers" in config and cls is Model:
             from ipu.keras.engine.sequential import Sequential
 
@@ -513,6 +517,15 @@ class Model(Trainer):
 
     def _repr_html_(self) -> str:
         return summary.as_html(self)
+
+
+@functools.cache
+def _functional_kind(kind: Any) -> Any:
+    """Return a user's class of models as one that is functional, too."""
+    from ipu.keras.engine.functional import Functional
+
+    place = {"__module__": kind.__module__, "__qualname__": kind.__qualname__}
+    return type(kind.__name__, (kind, Functional), {**place, "_written": kind})
 
 
 def _is_functional(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

@@ -208,8 +208,10 @@ def to_json(model: Any, **kwargs: Any) -> str:
         "keras_version": "2.6.0",
         "backend": "ipu",
     }
-    if "layers" not in config["config"] and model._called_on is not None:
-        config["build_config"] = _build_config(model._called_on)
+    if "layers" not in config["config"]:
+        config |= model._options_config()
+        if model._called_on is not None:
+            config["build_config"] = _build_config(model._called_on)
     try:
         return json.dumps(config, default=_plain, **kwargs)
     except TypeError:

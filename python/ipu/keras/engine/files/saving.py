@@ -183,8 +183,10 @@ def load(
         read = _read_own if kind is Format.OWN else _of_keras(kind).read_model
         config, training, restore = read(path)
         model = layers.deserialize(config)
-        if not model.built and "layers" not in config["config"]:
-            _build(model, config.get("build_config"), path)
+        if "layers" not in config["config"]:
+            model._restore_options(config)
+            if not model.built:
+                _build(model, config.get("build_config"), path)
         if model.built:
             load_weights(model, path)
         if compile and training is not None:

@@ -28,7 +28,7 @@ def own_classes(layer: Layer) -> dict[str, Any]:
         parts += [one, cell, *(getattr(cell, "cells", None) or ())]
     kinds = {type(part) for part in parts if part is not None}
     return {
-        _serialization.get_registered_name(kind): kind
+        _serialization.get_registered_name(kind): _serialization.written(kind)
         for kind in kinds
         if not kind.__module__.startswith("ipu.")
     }
