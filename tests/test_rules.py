@@ -193,10 +193,12 @@ PACKAGE_ROOMS = """
 _text _device _config _version config
 tf._tensor tf._ops tf._images tf._random tf._string_ops tf.dtypes tf.nest tf.errors \
     tf.tensor_shape tf.tensor_spec tf.ragged tf._functions.blocks tf._gradients.slices
-tf.* eager tf._ops.matrix_functions tf._ops.special tf._ops.spectral tf._ops.systems \
-    tf._ops.tensor_array tf._ops.updates tf._images.boxes tf._random.generator \
-    tf._random.experimental
-tf.data tf.io tf.lookup tf.summary ipu_infeed_queue ipu_outfeed_queue
+tf.* eager tf._ops.ctc tf._ops.matrix_functions tf._ops.special tf._ops.spectral \
+    tf._ops.systems tf._ops.tensor_array tf._ops.updates tf._images.boxes \
+    tf._random.generator tf._random.experimental keras.initializers keras._arguments \
+    keras._names keras._serialization keras._types
+tf.data tf.io tf.lookup tf.summary tf.image tf._images.changes ipu_infeed_queue \
+    ipu_outfeed_queue
 tf tf.test tf._testing
 _loops ops loops scopes sharding autoshard gradient_accumulation _reports profiler \
     machine cross_replica_ops ipu_compiler functional_ops pipelining_ops rnn_ops
@@ -206,52 +208,32 @@ keras.layers
 keras keras.models keras.extensions keras.utils keras.backend keras.preprocessing \
     keras.datasets keras.mixed_precision keras._enqueuers keras._splitting \
     keras.config keras.saving keras.ops keras.random
-ipu .* _layers _reports.compare _loops.data_files
+ipu .* _layers _reports.compare _loops.data_files tf.distribute
 tf.compat drop_in ipu_estimator ipu_pipeline_estimator _loops.estimator_parts \
     ipu_session_run_hooks _commands __main__
 """
 # the imports that go up all the same; this list may only become shorter
 UPWARD = """
 ipu -> ipu.drop_in
-ipu.ipu_infeed_queue -> ipu.tf.compat.v1._datasets
 ipu.keras._files.keras2_config -> ipu.keras.layers
 ipu.keras._functions -> ipu.keras
 ipu.keras.activations -> ipu.keras.layers
 ipu.keras.engine.files.saving -> ipu.keras.layers
-ipu.keras.engine.functional -> ipu.keras.layers
-ipu.keras.engine.sequential -> ipu.keras.layers
 ipu.keras.engine.training.data_adapter -> ipu.drop_in
 ipu.keras.layers -> ipu.keras.models
-ipu.ops._host_embedding -> ipu.keras.initializers
-ipu.ops._host_embedding -> ipu.tf.compat.v1
-ipu.ops._pipeline_options -> ipu.keras.optimizers
-ipu.ops._popnn -> ipu.keras.initializers
-ipu.ops.normalization_ops -> ipu.tf.compat.v1
 ipu.tf._functions.function -> ipu.machine
 ipu.tf._functions.tracing -> ipu._reports.doctor
 ipu.tf._graph.plan -> ipu.scopes
-ipu.tf._graph.scopes -> ipu.keras.initializers
-ipu.tf._images.changes -> ipu.tf.io
 ipu.tf._ops.ctc -> ipu.ops.nn_ops
-ipu.tf._ops.ctc -> ipu.tf.sparse
 ipu.tf._ops.normalizations -> ipu.ops.cross_replica_ops
-ipu.tf._ops.normalizations -> ipu.tf
 ipu.tf._ops.selection -> ipu.tf._gradients.lookups
 ipu.tf._ops.selection -> ipu.tf.variable
-ipu.tf._ops.special -> ipu.tf
 ipu.tf._random.ops -> ipu.tf._graph.mode
 ipu.tf._tensor.dispatch -> ipu.tf._graph.mode
 ipu.tf.autograph._feed -> ipu.ipu_infeed_queue
 ipu.tf.autograph._iterate -> ipu.ipu_infeed_queue
 ipu.tf.autograph._iterate -> ipu.tf.data
 ipu.tf.autograph._runtime -> ipu._loops.training_loop
-ipu.tf.data._dataset -> ipu.tf
-ipu.tf.data._map -> ipu.tf
-ipu.tf.data._packed -> ipu.tf
-ipu.tf.data._structure -> ipu.tf
-ipu.tf.distribute -> ipu.ipu_strategy
-ipu.tf.io._images -> ipu.tf
-ipu.tf.io._parsing -> ipu.tf
 """
 
 

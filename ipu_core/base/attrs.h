@@ -44,7 +44,7 @@ typedef enum ipu_attr_kind {
     X(STRIDES, strides, INTS)    /* slice: step of each axis, never 0, may be < 0 */ \
     X(WINDOW, window, INTS)       /* of a pooling, for each of its axes */ \
     X(DILATIONS, dilations, INTS) /* conv, pooling: of each spatial axis */ \
-    X(PADDING, padding, INTS)     /* conv, pooling: before and after, of each */ \
+    X(PADDING, padding, INTS)     /* conv, pooling: before and after each */ \
     X(GROUPS, groups, INT)        /* of channels: of conv each with its filters */ \
     X(STRIDED, strided, BOOL)     /* normalize: channel c is of group c mod groups */ \
     X(CHANNELS_FIRST, channels_first, BOOL) /* conv: axis 1, else the last one */ \

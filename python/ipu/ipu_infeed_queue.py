@@ -490,11 +490,7 @@ def _checked_depth(depth: Any) -> int:
 
 def _is_of_placeholders(dataset: Any) -> bool:
     """Whether it is a data set of TensorFlow 1 that a run of the initializer feeds."""
-    if not mode.has_graph():
-        return False
-    from ipu.tf.compat.v1._datasets import PendingDataset
-
-    return isinstance(dataset, PendingDataset)
+    return mode.has_graph() and hasattr(type(dataset), "is_pending")
 
 
 def _known_type(index: int, spec: Any) -> _Type:

@@ -129,3 +129,10 @@ def _names() -> dict[str, Any]:
     names = {"ipu": ipu, "tf": tf, "keras": keras, "K": keras.backend, "np": np}
     own = _serialization.get_custom_objects()
     return {"__builtins__": __builtins__, **names, **own}
+
+
+def make_layer(config: Any, custom_objects: Any = None) -> Any:
+    """Make a layer or a model, as ``keras.layers.deserialize`` does."""
+    from ipu import keras
+
+    return keras.layers.deserialize(config, custom_objects)

@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from ipu import tf
+if TYPE_CHECKING:
+    from ipu import tf
 
 # A tensor of the front end, of an open trace or with numbers in it.
 Tensor: TypeAlias = Any

@@ -16,12 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from ipu import tf
 from ipu._device.generators import generator
 from ipu._text.exports import defined, export, like
 from ipu.keras import _serialization
 from ipu.keras._arguments import Configured
 from ipu.keras._types import Tensor
+from ipu.tf._tensor import convert
+from ipu.tf.dtypes import as_dtype
 
 _PIECE = 1 << 16  # numbers
 
@@ -52,8 +53,8 @@ class Initializer(Configured):
             **kwargs: Accepted and ignored, as in Keras.
         """
         sizes = tuple(int(size) for size in shape)
-        wanted = tf.as_dtype("float32" if dtype is None else dtype)
-        return tf.constant(self.values_as(sizes, np.dtype(wanted.as_numpy_dtype)))
+        wanted = as_dtype("float32" if dtype is None else dtype)
+        return convert.constant(self.values_as(sizes, np.dtype(wanted.as_numpy_dtype)))
 
     def values_as(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
         """Return what ``values`` gives, in this dtype."""

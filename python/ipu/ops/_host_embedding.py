@@ -323,7 +323,7 @@ def create_host_embedding(
             f"shape={shape!r}."
         )
     if mode.has_graph():
-        from ipu.tf.compat.v1 import get_variable
+        from ipu.tf._graph.scopes import get_variable
 
         table: Any = get_variable(
             name, sizes, dtype, initializer, trainable=False, use_resource=True

@@ -68,9 +68,7 @@ def is_optimizer_v2(optimizer: Any) -> bool:
     """Whether an optimizer is one of Keras's, which does not look for variables."""
     if getattr(optimizer, "_is_tf1_optimizer", False):
         return False
-    from ipu.keras import optimizers  # late: Keras's models import the ops
-
-    return isinstance(optimizer, optimizers.Optimizer)
+    return bool(getattr(type(optimizer), "_is_optimizer_v2", False))
 
 
 _V2_ONLY = ("tape", "variables")

@@ -80,7 +80,7 @@ def _normalized(
         )
     gamma = beta = None
     if center or scale:
-        from ipu.tf.compat.v1 import get_variable, variable_scope
+        from ipu.tf._graph.scopes import get_variable, variable_scope
 
         def variable(name: str, default: str) -> Any:
             lists = variables_collections

@@ -9,7 +9,7 @@ from typing import Any
 
 from ipu import tf
 from ipu._text.suggestions import refuse_unknown
-from ipu.keras import _names, _serialization
+from ipu.keras import _functions, _names, _serialization
 from ipu.keras._tensor_notes import mask_of, set_mask
 from ipu.keras._types import Nest, Tensor
 from ipu.keras.engine.base_layer import Layer, ordered_first
@@ -389,10 +389,8 @@ class Functional(Model):
 
     @classmethod
     def _from_network(cls, config: dict[str, Any], custom_objects: Any) -> Any:
-        from ipu.keras import layers
-
         with _serialization.CustomObjectScope(custom_objects or {}):
-            inputs, outputs = model_config.connect(config, layers.deserialize)
+            inputs, outputs = model_config.connect(config, _functions.make_layer)
         model = cls._made_of(inputs, outputs, config)
         if not config.get("trainable", True):
             model.trainable = False

@@ -10,7 +10,7 @@ from typing import Any
 from ipu import tf
 from ipu._text.log import logger
 from ipu._text.tracebacks import boundaries
-from ipu.keras import _names, _serialization
+from ipu.keras import _functions, _names, _serialization
 from ipu.keras._types import Nest
 from ipu.keras.engine.base_layer import Layer, ordered_first
 from ipu.keras.engine.functional import Functional
@@ -287,14 +287,12 @@ class Sequential(Functional):
             config: The configuration.
             custom_objects: A user's own layers and functions by name.
         """
-        from ipu.keras import layers
-
         if not isinstance(config, dict):  # Keras 2 before 2.3
             config = {"layers": config}
         model = cls(name=config.get("name"))
         with _serialization.CustomObjectScope(custom_objects or {}):
             for entry in config["layers"]:
-                model.add(layers.deserialize(entry))
+                model.add(_functions.make_layer(entry))
         shape = config.get("build_input_shape")
         if shape and not model._is_connected:
             model.build(tuple(shape))

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ipu import tf
-from ipu.keras import _serialization
+from ipu.keras import _functions, _serialization
 from ipu.keras._types import Nest, Tensor
 from ipu.keras.engine.base_layer import InputSpec, Layer
 from ipu.keras.layers.rnn_cells import (
@@ -424,10 +424,8 @@ class RNN(Layer):
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
-        from ipu.keras import layers
-
         if "cell" in config:
-            cell = layers.deserialize(config["cell"], custom_objects)
+            cell = _functions.make_layer(config["cell"], custom_objects)
             config = {**config, "cell": cell}
         return cls(**config)
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ipu import tf
-from ipu.keras import _serialization
+from ipu.keras import _functions, _serialization
 from ipu.keras._arguments import KernelAttributes, keep, weight_of
 from ipu.keras._types import Nest, Tensor
 from ipu.keras.engine.base_layer import Layer
@@ -560,7 +560,6 @@ class StackedRNNCells(Layer):
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
-        from ipu.keras import layers
-
-        made = [layers.deserialize(cell, custom_objects) for cell in config["cells"]]
+        cells, make = config["cells"], _functions.make_layer
+        made = [make(cell, custom_objects) for cell in cells]
         return cls(**{**config, "cells": made})

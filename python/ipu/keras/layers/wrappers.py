@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ipu import tf
 from ipu._text.arguments import checked_int
-from ipu.keras import _serialization, _tensor_notes, initializers
+from ipu.keras import _functions, _serialization, _tensor_notes, initializers
 from ipu.keras._types import Nest, Tensor
 from ipu.keras.engine.base_layer import Layer
 from ipu.keras.engine.layer.call_arguments import copied
@@ -53,11 +53,9 @@ class Wrapper(Layer):
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
-        from ipu.keras import layers
-
         make: Any = cls
         inner: dict[str, Any] = {
-            key: layers.deserialize(config[key], custom_objects)
+            key: _functions.make_layer(config[key], custom_objects)
             for key in ("layer", "backward_layer")
             if key in config
         }

@@ -165,6 +165,8 @@ class Optimizer(Configured):
         [0.75, 1.25]
     """
 
+    _is_optimizer_v2 = True  # pipelines ask
+
     def __init__(
         self, learning_rate: Any = 0.001, name: str | None = None, **kwargs: Any
     ) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 
 from ipu import _core
 from ipu._device.placement import current_device, on_host
+from ipu.tf._ops.elementwise import rsqrt, square
 from ipu.tf._ops.reductions import reduce_mean, reduce_sum
 from ipu.tf._tensor.convert import Tensor, apply, axes_of, cast, like
 from ipu.tf._tensor.dispatch import op
@@ -275,17 +276,16 @@ def _over_replicas(
     x: Tensor, rank: int, scale: Any, offset: Any, epsilon: float, group: int
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return the same as of the op, with the statistics of consecutive replicas."""
-    from ipu import tf
     from ipu.ops.cross_replica_ops import cross_replica_mean
 
     kind = statistics_dtype(x.dtype)
     wide = cast(x, kind)
     axes = list(range(rank))
-    own = tf.reduce_mean(wide, axes)
-    spread = tf.reduce_mean(tf.square(wide - own), axes)
+    own = reduce_mean(wide, axes)
+    spread = reduce_mean(square(wide - own), axes)
     mean = cross_replica_mean(own, group)
-    variance = cross_replica_mean(spread + tf.square(own - mean), group)
-    factor = tf.math.rsqrt(variance + epsilon)
+    variance = cross_replica_mean(spread + square(own - mean), group)
+    factor = rsqrt(variance + epsilon)
     if scale is not None:
         factor = factor * apply("reshape", (cast(scale, kind),), {"shape": own.shape})
     y = (wide - mean) * factor

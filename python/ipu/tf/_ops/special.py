@@ -7,10 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from ipu.tf._ops.elementwise import add_n, bessel_i0e, bessel_i1e, lgamma, ndtri
+from ipu.tf._ops.creation import ones_like, zeros_like
+from ipu.tf._ops.elementwise import (
+    add_n,
+    bessel_i0e,
+    bessel_i1e,
+    is_nan,
+    lgamma,
+    ndtri,
+)
 from ipu.tf._ops.rearrange import reverse
 from ipu.tf._ops.reductions import reduce_sum
-from ipu.tf._ops.shapes import concat
+from ipu.tf._ops.selection import where
+from ipu.tf._ops.shapes import bitcast, concat
 from ipu.tf._tensor.convert import Tensor, apply, axis_of, like
 from ipu.tf._tensor.dispatch import op
 from ipu.tf.custom_gradient import custom_gradient
@@ -174,8 +183,6 @@ def nextafter(x1: Any, x2: Any, name: str | None = None) -> Tensor:
         >>> tf.math.nextafter([1.0, 0.0], 2.0).numpy().tolist()
         [1.0000001192092896, 1.401298464324817e-45]
     """
-    from ipu import tf
-
     start, goal = Tensor(x1), like(x2, Tensor(x1))
     kinds = {"float32": "int32", "float64": "int64"}
     if start.dtype_name not in kinds:
@@ -183,13 +190,13 @@ def nextafter(x1: Any, x2: Any, name: str | None = None) -> Tensor:
             f"nextafter takes float32 or float64. Received: x1 of {start.dtype_name}."
         )
     kind = kinds[start.dtype_name]
-    start, goal = start + tf.zeros_like(goal), goal + tf.zeros_like(start)
+    start, goal = start + zeros_like(goal), goal + zeros_like(start)
     # the bits of floats of one sign are in the order of their sizes
-    bits = tf.bitcast(start, kind)
+    bits = bitcast(start, kind)
     away = (goal > start) == (start > 0)
-    step = tf.where(away, tf.ones_like(bits), -tf.ones_like(bits))
-    moved = tf.bitcast(bits + step, start.dtype)
-    least = tf.bitcast(tf.ones_like(bits), start.dtype)
-    moved = tf.where(start == 0, tf.where(goal > 0, least, -least), moved)
-    either = tf.where(start == goal, goal, moved)
-    return tf.where(tf.math.is_nan(start + goal), start + goal, either)
+    step = where(away, ones_like(bits), -ones_like(bits))
+    moved = bitcast(bits + step, start.dtype)
+    least = bitcast(ones_like(bits), start.dtype)
+    moved = where(start == 0, where(goal > 0, least, -least), moved)
+    either = where(start == goal, goal, moved)
+    return where(is_nan(start + goal), start + goal, either)

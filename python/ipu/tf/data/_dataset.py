@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ipu import _core, tf
+from ipu import _core
 from ipu._device import strategy_state
 from ipu._text.errors import (
     AlreadyExistsError,
@@ -32,6 +32,7 @@ from ipu.tf._tensor.composite_specs import (
     RaggedTensorSpec,
     SparseTensorSpec,
 )
+from ipu.tf._tensor.convert import cast, convert_to_tensor
 from ipu.tf._tensor.face import dataset_html
 from ipu.tf.data import (
     _generator,
@@ -51,6 +52,7 @@ from ipu.tf.data._options import Options
 from ipu.tf.data._parallel import calls_of
 from ipu.tf.data._rows import padded_shapes
 from ipu.tf.data._turns import ByTurns
+from ipu.tf.dtypes import as_dtype, int32, int64
 from ipu.tf.tensor_shape import TensorShape
 from ipu.tf.tensor_spec import TensorSpec
 
@@ -157,7 +159,7 @@ class Dataset:
 
     def _peek(self) -> tuple[Any, ...] | None:
         def specs_of(element: Any) -> tuple[Any, ...]:
-            return tuple((tf.as_dtype(t.dtype).name, tuple(t.shape)) for t in element)
+            return tuple((as_dtype(t.dtype).name, tuple(t.shape)) for t in element)
 
         found = _live.first_results(self._impl, specs_of)
         return found[0] if found else None
@@ -273,9 +275,9 @@ class Dataset:
             numbers = [0, *numbers]
         impl = _core.Dataset.range(*numbers, *[1] * (3 - len(numbers)))
         dataset = Dataset(impl, _structure.spec_of(impl.types[0]))
-        if output_type is None or tf.as_dtype(output_type) == tf.int64:
+        if output_type is None or as_dtype(output_type) == int64:
             return dataset
-        return dataset.map(lambda number: tf.cast(number, output_type))
+        return dataset.map(lambda number: cast(number, output_type))
 
     @staticmethod
     def from_generator(
@@ -347,7 +349,9 @@ class Dataset:
         Raises:
             InvalidArgumentError: No file matches.
         """
-        found = tf.io.matching_files(file_pattern)
+        from ipu.tf.io._files import matching_files  # what few programs need
+
+        found = matching_files(file_pattern)
         if not len(found):
             raise InvalidArgumentError(f"No files matched pattern: {file_pattern!r}")
         names = Dataset.from_tensor_slices(found)
@@ -1319,7 +1323,7 @@ class Dataset:
             numbers = numbers._assert_cardinality(INFINITE_CARDINALITY)
         if dtype is None:
             return numbers
-        return numbers.map(lambda number: tf.cast(number, dtype))
+        return numbers.map(lambda number: cast(number, dtype))
 
     @staticmethod
     def random(
@@ -1497,7 +1501,7 @@ class Dataset:
             [0, 1, 3, 6, 10]
         """
         impl, structure = self._impl, self._structure
-        state = _structure.map_leaves(tf.convert_to_tensor, initial_state)
+        state = _structure.map_leaves(convert_to_tensor, initial_state)
         step = _Step(converted(scan_func), state, structure)
         has_text = any(is_text(leaf) for leaf in nest.flatten(state))
         if not has_text and not _packed.has_packed(structure):
@@ -1616,7 +1620,7 @@ class Dataset:
                     f"Received: {len(wanted)} and {len(given)}."
                 )
         random = _random_numbers(seed, True)
-        classes: Any = self.map(lambda *x: tf.cast(class_func(*x), tf.int32))
+        classes: Any = self.map(lambda *x: cast(class_func(*x), int32))
         paired = Dataset.zip((classes, self))
         specs = nest.flatten(paired._structure)
 
@@ -1712,7 +1716,7 @@ class Dataset:
 
         def started(key: int) -> Any:
             first = reducer.init_func(_core.Tensor(np.int64(key)))
-            return _structure.map_leaves(tf.convert_to_tensor, first)
+            return _structure.map_leaves(convert_to_tensor, first)
 
         def key(number: int, element: Any) -> int:
             found = np.asarray(key_of(number, element))
@@ -1980,7 +1984,7 @@ class Dataset:
             >>> int(tf.data.Dataset.range(5).batch(2).cardinality())
             3
         """
-        return tf.convert_to_tensor(np.int64(self._impl.cardinality))
+        return convert_to_tensor(np.int64(self._impl.cardinality))
 
     def __len__(self) -> int:
         count: int = self._impl.cardinality
@@ -2071,7 +2075,7 @@ class Dataset:
             10
         """
         if _packed.has_packed(self._structure):
-            value = _structure.map_leaves(tf.convert_to_tensor, initial_state)
+            value = _structure.map_leaves(convert_to_tensor, initial_state)
             for packed in _packed.elements(self._impl, self._structure):
                 value = reduce_func(value, packed)
             return value
@@ -2088,7 +2092,7 @@ class Dataset:
                     reduce_func, state, types, self._structure, made
                 )
             leaves = programs[made].run([*leaves, *element])
-        return nest.pack_sequence_as(state, [tf.convert_to_tensor(x) for x in leaves])
+        return nest.pack_sequence_as(state, [convert_to_tensor(x) for x in leaves])
 
     def get_single_element(self, name: str | None = None) -> Any:
         """Return the element of a data set of one.
@@ -2366,7 +2370,7 @@ def _common(*specs: Any) -> Any:
 def _opened(spec: Any) -> Any:
     """Return a spec with the same number of axes, of any size."""
     is_tensor = not isinstance(spec, _packed.DatasetSpec) and spec.shape
-    return tf.TensorSpec([None] * len(spec.shape), spec.dtype) if is_tensor else spec
+    return TensorSpec([None] * len(spec.shape), spec.dtype) if is_tensor else spec
 
 
 def _distribution(given: Any, name: str) -> np.ndarray[Any, Any]:
@@ -2420,7 +2424,7 @@ class _Step:
             old = nest.pack_sequence_as(self._state, leaves[:count])
             row = nest.pack_sequence_as(self._structure, leaves[count:])
             state, output = self._call(old, row)
-            output = _structure.map_leaves(tf.convert_to_tensor, output)
+            output = _structure.map_leaves(convert_to_tensor, output)
             given.append(output)
             return [*nest.flatten(state), *nest.flatten(output)]
 
@@ -2446,8 +2450,8 @@ class _Step:
     def on_host(self, state: Any, element: Any) -> tuple[list[Any], list[Any]]:
         """Return the same, by Python."""
         new, output = self._call(state, element)
-        new = _structure.map_leaves(tf.convert_to_tensor, new)
-        output = _structure.map_leaves(tf.convert_to_tensor, output)
+        new = _structure.map_leaves(convert_to_tensor, new)
+        output = _structure.map_leaves(convert_to_tensor, output)
         leaves = nest.flatten(new)
         self._check([(leaf.dtype.name, tuple(leaf.shape)) for leaf in leaves])
         if self.made is None:

@@ -14,15 +14,17 @@ from typing import Any
 
 import numpy as np
 
-from ipu import _core, tf
+from ipu import _core
 from ipu.tf import nest
 from ipu.tf._functions import function as _function
 from ipu.tf._string_ops.host_only import HostOnlyError
 from ipu.tf._string_ops.tensors import is_text, text_tensor
 from ipu.tf._tensor import varying_sizes
 from ipu.tf._tensor.composite_specs import RaggedTensorSpec, SparseTensorSpec
+from ipu.tf._tensor.convert import convert_to_tensor
 from ipu.tf.data import _live, _packed, _structure
 from ipu.tf.data._parallel import in_order
+from ipu.tf.tensor_spec import TensorSpec
 
 _ELEMENTS = 1 << 32  # keeps the seeds of functions apart from those of elements
 _Arrays = tuple["np.ndarray[Any, Any]", ...]
@@ -89,7 +91,7 @@ class Mapped:
             raise HostOnlyError("map_func gives a ragged or sparse tensor.")
         if is_text(value):
             raise HostOnlyError("map_func gives strings, which are on the host alone.")
-        return tf.convert_to_tensor(value)
+        return convert_to_tensor(value)
 
     def _trace(self, specs: tuple[_Core, ...]) -> tuple[_Core, ...]:
         """Trace for concrete types; give those of the results."""
@@ -228,7 +230,7 @@ class HostFunction:
             return value
         if _is_composite(value):
             return value
-        return text_tensor(value) if is_text(value) else tf.convert_to_tensor(value)
+        return text_tensor(value) if is_text(value) else convert_to_tensor(value)
 
     def structure(self, impl: Any, structure: Any) -> Any:
         """The spec of results: of the first element's, None for sizes that vary."""
@@ -270,10 +272,10 @@ def _grown(structure: Any, element: Any) -> Any:
         if _is_composite(leaf):
             if axes[:1] == [0] and hasattr(leaf, "row_splits"):
                 splits = np.asarray(leaf.row_splits)
-                leaf = tf.RaggedTensor(leaf.values, [*splits, splits[-1]])
+                leaf = type(leaf)(leaf.values, [*splits, splits[-1]])
         elif axes:
             leaf = varying_sizes.varying(np.asarray(leaf), *axes)
-            leaf = text_tensor(leaf) if is_text(leaf) else tf.convert_to_tensor(leaf)
+            leaf = text_tensor(leaf) if is_text(leaf) else convert_to_tensor(leaf)
         grown.append(leaf)
     return nest.pack_sequence_as(structure, grown)
 
@@ -284,14 +286,14 @@ def _open(spec: Any, other: Any, sizes: set[int]) -> Any:
         return spec
     second = spec.shape if other is None else other.shape
     if len(second) != len(spec.shape):
-        return tf.TensorSpec(None, spec.dtype)
+        return TensorSpec(None, spec.dtype)
     shape = [
         a if a == b and a not in sizes else None
         for a, b in zip(spec.shape, second, strict=True)
     ]
     if isinstance(spec, RaggedTensorSpec):
         return RaggedTensorSpec(shape, spec.dtype, spec.ragged_rank)
-    kind = SparseTensorSpec if isinstance(spec, SparseTensorSpec) else tf.TensorSpec
+    kind = SparseTensorSpec if isinstance(spec, SparseTensorSpec) else TensorSpec
     return kind(shape, spec.dtype)
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ipu import _core, tf
+from ipu import _core
 from ipu.tf import nest
 from ipu.tf._string_ops.tensors import StringTensor, is_text
 from ipu.tf._tensor.composite_specs import (
@@ -23,6 +23,7 @@ from ipu.tf._tensor.composite_specs import (
     RaggedTensorSpec,
     SparseTensorSpec,
 )
+from ipu.tf._tensor.convert import convert_to_tensor
 from ipu.tf.data import _live
 from ipu.tf.dtypes import string
 from ipu.tf.tensor_spec import TensorSpec
@@ -106,11 +107,15 @@ def unpack_array(spec: Any, array: np.ndarray[Any, Any]) -> Any:
     if isinstance(spec, DatasetSpec):
         return of_rows(pickle.loads(data), spec.element_spec)
     if isinstance(spec, SparseTensorSpec):
-        return tf.sparse.SparseTensor(*pickle.loads(data))
+        from ipu.tf.sparse import SparseTensor
+
+        return SparseTensor(*pickle.loads(data))
     if isinstance(spec, RaggedTensorSpec) and spec.ragged_rank:
+        from ipu.tf.ragged import RaggedTensor
+
         made, *all_splits = pickle.loads(data)
         for splits in all_splits:
-            made = tf.RaggedTensor(made, splits)
+            made = RaggedTensor(made, splits)
         return made
     return StringTensor(data if spec.shape == () else pickle.loads(data))
 
@@ -182,5 +187,5 @@ def spec_of_value(value: Any) -> Any:
         return SparseTensorSpec(value.shape, value.dtype)
     if is_text(value):
         return TensorSpec(StringTensor(value).shape, string)
-    tensor = tf.convert_to_tensor(value)
+    tensor = convert_to_tensor(value)
     return _structure.spec_of((tensor.dtype.name, tuple(tensor.shape)))

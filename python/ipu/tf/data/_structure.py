@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from ipu import _core, tf
+from ipu import _core
 from ipu.tf import nest
 from ipu.tf._graph import mode
 from ipu.tf._string_ops.tensors import plain
+from ipu.tf._tensor.convert import convert_to_tensor
 from ipu.tf.data import _packed
 from ipu.tf.dtypes import as_dtype
 from ipu.tf.tensor_spec import TensorSpec
@@ -92,7 +93,7 @@ def to_array(value: Any, what: str) -> np.ndarray[Any, Any]:
     else:
         try:
             with mode.suspended():
-                array = np.asarray(tf.convert_to_tensor(value).numpy())
+                array = np.asarray(convert_to_tensor(value).numpy())
         except (TypeError, ValueError) as error:
             raise type(error)(
                 f"{what} must hold numbers, arrays or tensors, in tuples or dicts. "

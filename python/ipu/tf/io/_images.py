@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ipu import _core, tf
+from ipu import _core
 from ipu._text.errors import InvalidArgumentError
 from ipu._text.suggestions import refuse_unknown
 from ipu._text.tracebacks import boundary
+from ipu.tf._images.colors import convert_image_dtype
 from ipu.tf._string_ops.tensors import to_bytes
 from ipu.tf._tensor import varying_sizes
 from ipu.tf._tensor.extras import extra
@@ -78,7 +79,7 @@ def _as_dtype(pixels: np.ndarray[Any, Any], dtype: Any) -> Any:
     tensor = _core.Tensor(np.ascontiguousarray(pixels))
     if as_dtype(dtype) == uint8:
         return tensor
-    return tf.image.convert_image_dtype(tensor, dtype)
+    return convert_image_dtype(tensor, dtype)
 
 
 @boundary

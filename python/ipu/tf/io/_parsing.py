@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ipu import _core, tf
+from ipu import _core
 from ipu._text.errors import InvalidArgumentError
 from ipu.tf._string_ops.tensors import StringTensor, to_bytes
 from ipu.tf._tensor import varying_sizes
-from ipu.tf.dtypes import as_dtype
+from ipu.tf.dtypes import as_dtype, string
+from ipu.tf.sparse import SparseTensor
 
 _KINDS = {"string": "bytes_list", "float32": "float_list", "int64": "int64_list"}
 
@@ -166,7 +167,7 @@ def _padded(rows: list[np.ndarray[Any, Any]], spec: Any) -> np.ndarray[Any, Any]
     """Rows of different lengths as one array, filled up with the default value."""
     longest = max((len(row) for row in rows), default=0)
     dtype, fill = as_dtype(spec.dtype), spec.default_value
-    if dtype == tf.string:
+    if dtype == string:
         fill = to_bytes(b"" if fill is None else fill)
     whole = np.full(
         (len(rows), longest, *_sizes(spec)), 0 if fill is None else fill, _numpy(dtype)
@@ -185,7 +186,7 @@ def _sparse(rows: list[np.ndarray[Any, Any]], batch: tuple[int, ...]) -> Any:
     ]
     longest = max((len(row) for row in rows), default=0)
     values = np.concatenate([*rows]) if rows else np.empty(0, np.float32)
-    return tf.sparse.SparseTensor(places, values, (*batch, longest))
+    return SparseTensor(places, values, (*batch, longest))
 
 
 def _tensor(array: np.ndarray[Any, Any], spec: Any, axis: int | None) -> Any:
@@ -202,12 +203,13 @@ def _parsed(
         raise ValueError("Missing: features was {}.")
     for key, spec in features.items():
         _check(key, spec)
-    message = tf.train.Example
+    from ipu.tf.train import Example
+
     columns: dict[str, list[np.ndarray[Any, Any]]] = {key: [] for key in features}
     for text, name in zip(texts, names, strict=True):
         where = f"Name: {name or '<unknown>'}"
         try:
-            example = message.FromString(text)
+            example = Example.FromString(text)
         except Exception as error:  # protobuf's DecodeError, which it has in two places
             raise InvalidArgumentError(
                 f"{where}, Could not parse example input: {len(text)} bytes that are "
@@ -251,7 +253,7 @@ def _values(where: str, feature: Any, spec: Any) -> np.ndarray[Any, Any]:
                 f"{where}. Feature (data type: {dtype.name}) is required but could not "
                 "be found."
             )
-        filled = np.asarray(StringTensor(default) if dtype == tf.string else default)
+        filled = np.asarray(StringTensor(default) if dtype == string else default)
         if filled.size == 1:
             return np.full(shape, filled.ravel()[0], _numpy(dtype))
         return filled.astype(_numpy(dtype)).reshape(shape)
@@ -280,7 +282,7 @@ def _values(where: str, feature: Any, spec: Any) -> np.ndarray[Any, Any]:
 
 
 def _numpy(dtype: Any) -> Any:
-    return object if dtype == tf.string else dtype.as_numpy_dtype
+    return object if dtype == string else dtype.as_numpy_dtype
 
 
 def _sizes(spec: Any) -> tuple[int, ...]:

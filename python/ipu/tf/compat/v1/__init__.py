@@ -27,6 +27,9 @@ from ipu.tf._graph.graph import Graph as Graph
 from ipu.tf._graph.scopes import (
     AUTO_REUSE as AUTO_REUSE,
     VariableScope as VariableScope,
+    get_variable as get_variable,
+    get_variable_scope as get_variable_scope,
+    variable_scope as variable_scope,
 )
 from ipu.tf._graph.session import (
     InteractiveSession as InteractiveSession,
@@ -130,8 +133,6 @@ from ipu.tf.compat.v1._variables import (
     assign_sub as assign_sub,
     disable_resource_variables as disable_resource_variables,
     enable_resource_variables as enable_resource_variables,
-    get_variable as get_variable,
-    get_variable_scope as get_variable_scope,
     global_variables as global_variables,
     global_variables_initializer as global_variables_initializer,
     initialize_all_variables as initialize_all_variables,
@@ -144,7 +145,6 @@ from ipu.tf.compat.v1._variables import (
     resource_variables_enabled as resource_variables_enabled,
     tables_initializer as tables_initializer,
     trainable_variables as trainable_variables,
-    variable_scope as variable_scope,
     variables_initializer as variables_initializer,
 )
 from ipu.tf.math import (

@@ -67,6 +67,8 @@ class PendingDataset(_Iterators):
         PendingDataset (None, 3)
     """
 
+    is_pending = True  # queues ask
+
     def __init__(
         self, function: Callable[..., Any], args: Any, kwargs: dict[str, Any]
     ) -> None:

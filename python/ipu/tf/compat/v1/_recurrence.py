@@ -16,8 +16,8 @@ from ipu.ops.rnn_ops import LSTMStateTuple
 from ipu.tf import nest
 from ipu.tf._functions.blocks import part_of_step
 from ipu.tf._graph import mode
+from ipu.tf._graph.scopes import get_variable_scope, variable_scope
 from ipu.tf._ops.recurrent import lstm
-from ipu.tf.compat.v1._variables import get_variable_scope, variable_scope
 from ipu.tf.compat.v1.rnn_cell import LSTMCell, RNNCell
 
 

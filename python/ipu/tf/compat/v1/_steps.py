@@ -12,7 +12,7 @@ import numpy as np
 from ipu import tf
 from ipu.tf._graph import mode
 from ipu.tf._graph.graph import Graph
-from ipu.tf.compat.v1._variables import get_variable
+from ipu.tf._graph.scopes import get_variable
 
 
 def _graph(graph: Any) -> Graph:

@@ -3,197 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 from ipu.tf._graph import mode
 from ipu.tf._graph.graph import Graph
-from ipu.tf._graph.scopes import VariableScope
+from ipu.tf._graph.scopes import get_variable_scope
 
 
 def _graph() -> Graph:
     return mode.current() or mode.default()
-
-
-def get_variable(
-    name: str,
-    shape: Any = None,
-    dtype: Any = None,
-    initializer: Any = None,
-    regularizer: Any = None,
-    trainable: bool | None = None,
-    collections: Any = None,
-    caching_device: Any = None,
-    partitioner: Any = None,
-    validate_shape: bool = True,
-    use_resource: bool | None = None,
-    custom_getter: Any = None,
-    constraint: Any = None,
-    synchronization: Any = None,
-    aggregation: Any = None,
-) -> Any:
-    """Return the variable of a name in the current scope, made where it is not there.
-
-    Args:
-        name: Its name; that of the scope comes in front.
-        shape: Its shape.
-        dtype: Its dtype; None: the scope's, float32.
-        initializer: An initializer, a function ``(shape, dtype)``, a tensor or an array
-            (without ``shape``); None: the scope's, else Glorot's uniform one for floats
-            and zeros for others.
-        regularizer: A function of the variable whose value is added to the losses.
-        trainable: Whether optimizers take it by default; None: yes.
-        collections: The lists of the graph it is put in; None: that of the global ones.
-        caching_device, partitioner, validate_shape: Accepted and not used.
-        use_resource: Whether it is a resource; None: what the scope says. On an IPU it
-            has to be one; in ``ipu.scopes.ipu_scope`` all are.
-        custom_getter: Called in place of this function, with it as first argument.
-        constraint: Applied to its value after an update.
-        synchronization, aggregation: Accepted and not used.
-
-    Returns:
-        The variable.
-
-    Raises:
-        ValueError: It is there already and the scope does not reuse variables, or the
-            other way round; or its shape is not known.
-
-    Example:
-        >>> with v1.Graph().as_default(), v1.Session() as session:
-        ...     with v1.variable_scope("layer", use_resource=True):
-        ...         w = v1.get_variable("w", [2], initializer=v1.ones_initializer())
-        ...     session.run(v1.global_variables_initializer())
-        ...     print(w.name, session.run(w))
-        layer/w:0 [1. 1.]
-    """
-    store = _graph().store
-    options = {
-        "trainable": trainable,
-        "collections": collections,
-        "caching_device": caching_device,
-        "validate_shape": validate_shape,
-        "use_resource": use_resource,
-    }
-    if constraint is not None:
-        options["constraint"] = constraint
-    getter = custom_getter or store.scope.custom_getter
-    if getter is None:
-        return store.get(name, shape, dtype, initializer, regularizer, **options)
-    scope = store.scope
-    prefix = f"{scope.name}/" if scope.name else ""
-
-    def plain(name: str, *args: Any, **kwargs: Any) -> Any:
-        known = ("shape", "dtype", "initializer", "regularizer")
-        given = dict(zip(known, args, strict=False)) | kwargs
-        wanted = {key: given.pop(key, None) for key in known}
-        kept = {key: value for key, value in given.items() if key in options}
-        return store.get(name.removeprefix(prefix), **wanted, **kept)
-
-    return getter(
-        plain,
-        prefix + name,
-        shape=shape,
-        dtype=dtype,
-        initializer=initializer,
-        regularizer=regularizer,
-        **options,
-    )
-
-
-@contextmanager
-def variable_scope(
-    name_or_scope: Any = None,
-    default_name: str | None = None,
-    values: Any = None,
-    initializer: Any = None,
-    regularizer: Any = None,
-    caching_device: Any = None,
-    partitioner: Any = None,
-    custom_getter: Any = None,
-    reuse: Any = None,
-    dtype: Any = None,
-    use_resource: bool | None = None,
-    constraint: Any = None,
-    auxiliary_name_scope: bool = True,
-) -> Iterator[VariableScope]:
-    """A context in which the names of variables begin with that of the scope.
-
-    Args:
-        name_or_scope: A name below the scope around, or a scope to go back to; None:
-            ``default_name``, made unique.
-        default_name: A name for that.
-        values: Accepted and not used.
-        initializer: Gives variables their first values by default.
-        regularizer: The default of ``get_variable``.
-        caching_device, partitioner: Accepted and not used.
-        custom_getter: Called in place of ``get_variable``.
-        reuse: True: variables have to be there already; ``tf.AUTO_REUSE``: they may;
-            None: as around.
-        dtype: The default of ``get_variable``.
-        use_resource: Whether variables are resources; None: as around.
-        constraint: The default of ``get_variable``.
-        auxiliary_name_scope: Whether the names of operations begin with it as well.
-
-    Returns:
-        A context manager that gives the scope.
-
-    Raises:
-        ValueError: Neither name is given.
-
-    Example:
-        >>> with v1.Graph().as_default():
-        ...     with v1.variable_scope("a"):
-        ...         with v1.variable_scope("b"):
-        ...             v1.get_variable("w", [3]).name
-        'a/b/w:0'
-    """
-    store = _graph().store
-    around = store.scope
-    if isinstance(name_or_scope, VariableScope):
-        scope = name_or_scope.copy()
-        full = scope.name
-        name: str | None = full.rpartition("/")[2] or None
-    else:
-        name = name_or_scope
-        if name is None:
-            if default_name is None:
-                raise ValueError(
-                    "If default_name is None then name_or_scope is required"
-                )
-            name = store.unique_scope(default_name)
-        scope = around.copy()
-        full = f"{around.name}/{name}" if around.name else name
-        scope.name = full
-    scope.reuse = around.reuse if reuse is None and not scope.reuse else scope.reuse
-    if reuse is not None:
-        scope.reuse = reuse or around.reuse
-    for key, value in (
-        ("initializer", initializer),
-        ("regularizer", regularizer),
-        ("custom_getter", custom_getter),
-        ("use_resource", use_resource),
-        ("constraint", constraint),
-    ):
-        if value is not None:
-            setattr(scope, key, value)
-    if dtype is not None:
-        scope.set_dtype(dtype)
-    store.note_opened(full)
-    with store.opened(scope, name if auxiliary_name_scope else None) as opened:
-        yield opened
-
-
-def get_variable_scope() -> VariableScope:
-    """Return the variable scope in force.
-
-    Example:
-        >>> with v1.Graph().as_default():
-        ...     v1.get_variable_scope().set_use_resource(True)
-        ...     v1.get_variable_scope().use_resource
-        True
-    """
-    return _graph().store.scope
 
 
 def global_variables(scope: str | None = None) -> list[Any]:
@@ -367,11 +186,6 @@ def report_uninitialized_variables(
     return _graph().python("report_uninitialized_variables", names, spec, name=name)
 
 
-def _scope() -> VariableScope:
-    graph = mode.current() or mode.default()
-    return graph.store.scope
-
-
 def enable_resource_variables() -> None:
     """Make new variables resources by default.
 
@@ -382,7 +196,7 @@ def enable_resource_variables() -> None:
         True
     """
     if mode.current() is not None:
-        _scope().set_use_resource(True)
+        get_variable_scope().set_use_resource(True)
 
 
 def disable_resource_variables() -> None:
@@ -395,7 +209,7 @@ def disable_resource_variables() -> None:
         False
     """
     if mode.current() is not None:
-        _scope().set_use_resource(False)
+        get_variable_scope().set_use_resource(False)
 
 
 def resource_variables_enabled() -> bool:
@@ -407,7 +221,7 @@ def resource_variables_enabled() -> bool:
     """
     if mode.current() is None:
         return True
-    said = _scope().use_resource
+    said = get_variable_scope().use_resource
     return not mode.is_default() if said is None else bool(said)
 
 

@@ -14,8 +14,8 @@ from typing import Any, Protocol
 from ipu import tf
 from ipu._text.exports import export
 from ipu.tf._graph import mode
+from ipu.tf._graph.scopes import get_variable, variable_scope
 from ipu.tf.compat.v1._dropout import drop
-from ipu.tf.compat.v1._variables import get_variable, variable_scope
 from ipu.tf.tensor_shape import TensorShape
 
 # of each number of axes beside batch and channels

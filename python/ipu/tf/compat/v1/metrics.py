@@ -26,8 +26,8 @@ import numpy as np
 from ipu import tf
 from ipu._text.exports import export
 from ipu.tf._graph import mode
+from ipu.tf._graph.scopes import get_variable, variable_scope
 from ipu.tf.compat.v1._initializers import zeros_initializer
-from ipu.tf.compat.v1._variables import get_variable, variable_scope
 
 _LOCAL, _METRIC = "local_variables", "metric_variables"
 _Pair = tuple[Any, Any]

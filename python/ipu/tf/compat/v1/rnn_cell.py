@@ -24,8 +24,8 @@ from ipu._text.exports import defined, export
 from ipu._text.refusals import refuse_given
 from ipu.ops.rnn_ops import LSTMStateTuple as LSTMStateTuple
 from ipu.tf import nest
+from ipu.tf._graph.scopes import get_variable, variable_scope
 from ipu.tf.compat.v1._dropout import drop
-from ipu.tf.compat.v1._variables import get_variable, variable_scope
 
 Activation = Callable[[Any], Any]
 
