@@ -3,11 +3,12 @@
 
 `python -m benchmarks.machine` prints it, and ends with 1 where a limit is missed.
 `machine_measurements.csv` holds published measurements: forward convolutions in half
-precision with sums in float on a GC2 (Jia and others, arXiv:1912.03413, appendix), and
-one vertex of the matrix unit on each tile of a Bow, in half precision (a notebook of
-Graphcore Research's `notebooks`). `machine_exchanges.csv` holds exchanges on that GC2;
-those of 160 bytes were measured in a loop, whose cycles are a constant of this file. An
-error is that of predicted over measured time.
+precision with sums in float on a GC2 (Jia and others, arXiv:1912.03413, appendix), sums
+of floats on a tile of it, and one vertex of the matrix unit on each tile of a Bow, in
+half precision (a notebook of Graphcore Research's `notebooks`). `machine_exchanges.csv`
+holds exchanges on that GC2, and between several. Those of 160 bytes, and sums, were
+measured in a loop, whose cycles are a constant of this file. An error is that of
+predicted over measured time.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ipu import _core
+from ipu import _core, tf
 from ipu._text.tables import as_text
-from ipu.machine import Machine
+from ipu.machine import Machine, estimate
 
 ROWS = Path(__file__).with_name("machine_measurements.csv")
 # (median, 90th percentile) of what the model is meant to keep
@@ -31,6 +32,7 @@ LIMITS = {
     "convolution 1x1": (0.06, 0.15),
     "convolution 3x3": (0.09, 0.20),
     "exchange": (0.04, 0.10),
+    "sum": (0.04, 0.10),
 }
 EXCHANGES = Path(__file__).with_name("machine_exchanges.csv")
 LOOP_CYCLES = 537  # 655 of such a gather, of which 118 are the exchange's
@@ -56,6 +58,11 @@ def ratios() -> Iterator[Ratio]:
             )
             seconds = plan.cycles_by["arithmetic"] / machine.clock
             group = "amp"
+        elif row["kind"] == "sum":
+            tile = Machine(row["chip"], tiles=1)
+            cycles = estimate(tf.reduce_sum, tf.TensorSpec([size]), machine=tile).cycles
+            seconds = (cycles + LOOP_CYCLES) / machine.clock
+            group = "sum"
         else:
             seconds = machine.plan_convolution(
                 [batch, size, size, channels],
@@ -72,10 +79,12 @@ def exchange_ratios() -> Iterator[Ratio]:
     gc2 = Machine("gc2")
     for row in csv.DictReader(EXCHANGES.open()):
         tiles, size = int(row["tiles"]), int(row["bytes"])
-        cycles = gc2.exchange(row["pattern"], tiles, size)
+        ipus = int(row["ipus"])
+        cycles = gc2.exchange(row["pattern"], tiles, size, ipus=ipus)
         cycles += LOOP_CYCLES * int(row["in_loop"])
         measured = float(row["microseconds"]) * 1e-6 * gc2.clock
-        yield Ratio("exchange", f"{row['pattern']} {tiles}x{size}", cycles / measured)
+        name = f"{row['pattern']} {ipus}x{tiles}x{size}"
+        yield Ratio("exchange", name, cycles / measured)
 
 
 def errors() -> dict[str, np.ndarray]:

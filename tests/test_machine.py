@@ -27,7 +27,7 @@ def test_plans_are_near_measurements() -> None:
     errors = accuracy.errors()
     assert set(accuracy.LIMITS) <= set(errors)
     for group, (median, high) in accuracy.LIMITS.items():
-        assert len(errors[group]) >= 40
+        assert len(errors[group]) >= (5 if group == "sum" else 40)
         assert np.median(errors[group]) <= median, group
         assert np.quantile(errors[group], 0.9) <= high, group
 
@@ -74,10 +74,12 @@ def test_no_split_of_all_is_better(seed: int) -> None:
     product = (precision, batch, groups, k, n, field, field, kernel, (1, 1))
     chip = machine._chip
     share = 0.6
-    vertex, parts, serial, cost = _core.machine_plan_product(chip, product, share)
+    vertex, parts, serial, axes, cost = _core.machine_plan_product(chip, product, share)
     grain = (16, 16, 8)[precision]
-    vertices = {"amp": 0, "vmac": 1, "hmac": 2, "outer": 3}
-    again = _core.machine_product_cost(chip, product, vertices[vertex], parts, serial)
+    vertices = {"amp": 0, "vmac": 1, "hmac": 2, "outer": 3, "slic": 4}
+    again = _core.machine_product_cost(
+        chip, product, vertices[vertex], parts, serial, axes
+    )
     assert again == cost
     limit = math.inf
     for power in range(40):
@@ -85,19 +87,34 @@ def test_no_split_of_all_is_better(seed: int) -> None:
             break
     best = math.inf
     # the others are for one input channel
-    for kind in (0, 2) if k < grain else (0,):
+    kinds = [(kind, axes) for kind in (0, 2) for axes in range(4)]
+    for kind, axes in kinds:
+        expanded = [i for i in range(2) if axes >> i & 1]
+        if kind == 2 and (axes or k >= grain):
+            continue
+        if expanded and (k % grain == 0 or min(kernel[i] for i in expanded) == 1):
+            continue
+        if any(field[i] == 1 for i in expanded):
+            continue
+        inner = k * math.prod(kernel[i] for i in expanded)
+        left = [1 if i in expanded else kernel[i] for i in range(2)]
+        outer: tuple[int, ...] = (batch, rows, columns)
+        if math.prod(left) == 1:
+            outer = (1, batch * rows * columns, 1)
         wide = -(-n // units) if kind == 0 else n
-        deep = -(-k // grain) if kind == 0 else k
+        deep = -(-inner // grain) if kind == 0 else inner
         divisors = [[t for t in range(1, n + 1) if n % t == 0] for n in (deep, wide)]
         for turns in itertools.product(*divisors):
-            extents = (batch, rows, columns, groups, kernel[0])
+            extents = (*outer, groups, left[0])
             extents += (deep // turns[0], wide // turns[1])
             if math.prod(min(e, int(machine.tiles)) for e in extents) > 60_000:
                 continue
             for split in splits(
                 tuple(min(e, int(machine.tiles)) for e in extents), int(machine.tiles)
             ):
-                one = _core.machine_product_cost(chip, product, kind, split, turns)
+                one = _core.machine_product_cost(
+                    chip, product, kind, split, turns, axes
+                )
                 if one["bytes"] <= limit:
                     best = min(best, one["cycles"])
     assert cost["cycles"] <= 1.01 * best
@@ -183,8 +200,31 @@ def test_vertices() -> None:
     depthwise = bow.plan_convolution(
         [4, 56, 56, 64], [3, 3, 1, 64], groups=64, dtype="float16"
     )
-    assert depthwise.vertex == "vmac"
+    assert depthwise.vertex == "slic"
+    first = Machine("gc2").plan_convolution(
+        [4, 56, 56, 64], [3, 3, 1, 64], groups=64, dtype="float16"
+    )
+    assert first.vertex == "vmac"  # the first generation has no other one for them
     assert bow.plan_matmul(512, 1, 512, dtype="float16").vertex == "outer"
+
+
+def test_few_channels_take_the_kernel_along() -> None:
+    """Three channels leave the matrix unit idle, three times its columns less so."""
+    for name in ("gc2", "bow"):
+        shapes = [4, 224, 224, 3], [7, 7, 3, 64]
+        plan = Machine(name).plan_convolution(*shapes, strides=2, dtype="float16")
+        assert plan.vertex == "amp" and plan.expanded
+        assert plan.cycles_by["copies"] > 0 and "as channels" in str(plan)
+    full = Machine("bow").plan_convolution([4, 56, 56, 64], [3, 3, 64, 64])
+    assert full.expanded == () and full.cycles_by["copies"] == 0
+
+
+def test_serial_parts_are_sliced_and_put_together() -> None:
+    shapes = [64, 56, 56, 64], [1, 1, 64, 256]
+    plan = Machine("gc2").plan_convolution(*shapes, dtype="float16")
+    assert plan.serial["out"] > 1
+    result = 64 * 56 * 56 * 256 * 2
+    assert plan.cycles_by["copies"] > result / 8 / plan.machine.tiles
 
 
 def test_machines_are_values() -> None:
@@ -253,7 +293,10 @@ def test_wrong_arguments(call: Any, error: type[Exception], text: str) -> None:
         call(Machine("bow"))
 
 
-@pytest.mark.parametrize("pattern", ["copy", "gather", "scatter", "all_to_all"])
+PATTERNS = ["copy", "gather", "scatter", "all_to_all", "broadcast"]
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
 def test_exchanges_are_bounded_by_their_bytes(pattern: str) -> None:
     for name in MACHINES:
         machine = Machine(name)
@@ -261,8 +304,14 @@ def test_exchanges_are_bounded_by_their_bytes(pattern: str) -> None:
         for tiles in (2, 16, 1216):
             for size in (4, 160, 100_000):
                 cycles = machine.exchange(pattern, tiles, size)
-                words = size / 4 * (1 if pattern == "copy" else tiles)
+                words = size / 4 * (1 if pattern in ("copy", "broadcast") else tiles)
+                words /= 2 if pattern == "broadcast" else 1
                 assert words < cycles <= words + 300
+                if pattern != "all_to_all":
+                    far = [
+                        machine.exchange(pattern, tiles, size, ipus=n) for n in (2, 4)
+                    ]
+                    assert cycles < far[0] < far[1]
             assert machine.exchange(pattern, tiles, 4) >= last
             last = machine.exchange(pattern, tiles, 4)
 
@@ -275,11 +324,14 @@ def test_exchanges_are_bounded_by_their_bytes(pattern: str) -> None:
         (("gather", 2.5, 4), TypeError, "`tiles` must be an integer"),
         (("gather", 2, 0), ValueError, "`message_bytes` must be at least 1"),
         (("gather", 2, math.nan), ValueError, "`message_bytes` must be at least 1"),
+        (("gather", 2, 4, 0), ValueError, "`ipus` must be at least 1"),
+        (("all_to_all", 2, 4, 2), ValueError, "of one IPU alone"),
     ],
 )
 def test_wrong_exchanges(arguments: Any, error: Any, text: str) -> None:
     with pytest.raises(error, match=text):
-        Machine("bow").exchange(*arguments)
+        pattern, tiles, size, *ipus = arguments
+        Machine("bow").exchange(pattern, tiles, size, ipus=ipus[0] if ipus else 1)
 
 
 # --- accounts -------------------------------------------------------------------------

@@ -257,7 +257,7 @@ class Network:
         return done
 
 
-PRODUCTS = re.compile(r"(matmul|conv\w*): (amp|vmac|hmac|outer)$")
+PRODUCTS = re.compile(r"(matmul|conv\w*): (amp|slic|vmac|hmac|outer)$")
 
 
 def check_network(seed: int) -> None:

@@ -101,13 +101,14 @@ product_converter(PyObject *object, void *out)
 static PyObject *
 object_of_cost(const ipu_product_cost *cost)
 {
-    return Py_BuildValue("{sdsdsdsdsdsdsdsd}", "inputs", cost->inputs, "weights",
+    return Py_BuildValue("{sdsdsdsdsdsdsdsdsd}", "inputs", cost->inputs, "weights",
                          cost->weights, "arithmetic", cost->arithmetic, "partials",
-                         cost->partials, "reduction", cost->reduction, "overheads",
-                         cost->overheads, "cycles", cost->cycles, "bytes", cost->bytes);
+                         cost->partials, "reduction", cost->reduction, "copies",
+                         cost->copies, "overheads", cost->overheads, "cycles",
+                         cost->cycles, "bytes", cost->bytes);
 }
 
-/* (vertex, parts of each dimension, serial parts of in and out, cost) */
+/* (vertex, parts of each dimension, serial parts of in and out, expanded axes, cost) */
 static PyObject *
 machine_plan_product(PyObject *module, PyObject *args)
 {
@@ -128,12 +129,13 @@ machine_plan_product(PyObject *module, PyObject *args)
     plan = ipu_plans_ask(plans, &chip, &product, memory_share);
     Py_END_ALLOW_THREADS
     const int64_t *parts = plan.split.parts;
-    return Py_BuildValue("(s(LLLLLLL)(LL)N)",
+    return Py_BuildValue("(s(LLLLLLL)(LL)LN)",
                          ipu_product_vertex_name(plan.split.vertex),
                          (long long)parts[0], (long long)parts[1], (long long)parts[2],
                          (long long)parts[3], (long long)parts[4], (long long)parts[5],
                          (long long)parts[6], (long long)plan.split.serial_in,
-                         (long long)plan.split.serial_out, object_of_cost(&plan.cost));
+                         (long long)plan.split.serial_out,
+                         (long long)plan.split.expanded, object_of_cost(&plan.cost));
 }
 
 /* Cycles of an exchange. */
@@ -149,14 +151,15 @@ machine_exchange(PyObject *Py_UNUSED(module), PyObject *args)
     const char *name;
     double tiles;
     double bytes;
-    if (!PyArg_ParseTuple(args, "O&sdd:machine_exchange", chip_converter, &chip, &name,
-                          &tiles, &bytes)) {
+    double ipus;
+    if (!PyArg_ParseTuple(args, "O&sddd:machine_exchange", chip_converter, &chip, &name,
+                          &tiles, &bytes, &ipus)) {
         return NULL;
     }
     int pattern = ipu_py_choice("pattern", name, names, IPU_EXCHANGE_PATTERN_COUNT);
     return pattern < 0 ? NULL
                        : PyFloat_FromDouble(ipu_exchange_cycles(
-                             &chip, (ipu_exchange_pattern)pattern, tiles, bytes));
+                             &chip, (ipu_exchange_pattern)pattern, tiles, bytes, ipus));
 }
 
 /* The cost of one split, for tests. */
@@ -168,17 +171,20 @@ machine_product_cost(PyObject *Py_UNUSED(module), PyObject *args)
     int vertex;
     long long parts[IPU_PRODUCT_DIMS];
     long long serial[2];
-    if (!PyArg_ParseTuple(args, "O&O&i(LLLLLLL)(LL):machine_product_cost",
+    long long expanded;
+    if (!PyArg_ParseTuple(args, "O&O&i(LLLLLLL)(LL)L:machine_product_cost",
                           chip_converter, &chip, product_converter, &product, &vertex,
                           &parts[0], &parts[1], &parts[2], &parts[3], &parts[4],
-                          &parts[5], &parts[6], &serial[0], &serial[1])) {
+                          &parts[5], &parts[6], &serial[0], &serial[1], &expanded)) {
         return NULL;
     }
     bool is_ok =
-        vertex >= 0 && vertex < IPU_VERTEX_COUNT && serial[0] >= 1 && serial[1] >= 1;
+        vertex >= 0 && vertex < IPU_VERTEX_COUNT && serial[0] >= 1 && serial[1] >= 1 &&
+        expanded >= 0 && expanded <= 3;
     ipu_product_split split = {.vertex = (ipu_product_vertex)vertex,
                                .serial_in = serial[0],
-                               .serial_out = serial[1]};
+                               .serial_out = serial[1],
+                               .expanded = expanded};
     for (int dim = 0; dim < IPU_PRODUCT_DIMS; dim++) {
         is_ok = is_ok && parts[dim] >= 1;
         split.parts[dim] = parts[dim];

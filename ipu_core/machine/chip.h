@@ -29,6 +29,7 @@
     X(units_mixed, "units", 1, 4096, "ISA; half inputs, float partials", 8, 8, 8, 8) \
     X(units_float, "units", 1, 4096, "ISA; float inputs and partials", 8, 16, 16, 16) \
     X(coefficient_bytes, "bytes a cycle", 1, 4096, "ISA; 64-bit loads", 8, 8, 8, 8) \
+    X(slic_channels, "channels", 0, 64, "poplibs", 0, 4, 4, 4) \
     X(copy_bytes, "bytes a cycle", 1, 4096, "ISA", 8, 8, 8, 8) \
     X(exchange_bytes, "bytes a cycle", 0.001, 4096, "Citadel", 4, 4, 4, 4) \
     X(host_bytes, "bytes a second", 1, 1e15, "Citadel; data sheet, nominal", 5.86e9, \
@@ -41,9 +42,13 @@
       8.81e-6, 8.81e-6, 8.81e-6) \
     X(link_seconds, "s", 0, 1, "Citadel; Mk2: as the first generation", 0.65e-6, \
       0.65e-6, 0.65e-6, 0.65e-6) \
+    X(hop_seconds, "s", 0, 1, "Citadel; Mk2: as the first generation", 0.16e-6, \
+      0.16e-6, 0.16e-6, 0.16e-6) \
+    X(link_messages, "messages a second", 1, 1e15, \
+      "Citadel; Mk2: as the first generation", 247e6, 247e6, 247e6, 247e6) \
     X(exchange_cycles, "cycles", 0, 1e9, "Citadel; schedule", 264, 240, 240, 240) \
     X(launch_cycles, "cycles", 0, 1e9, "Citadel; triad", 264, 205, 205, 205) \
-    X(slowdown, "", 0.1, 100, "fitted", 1.18, 1, 1, 1)
+    X(slowdown, "", 0.1, 100, "fitted", 1.2, 1, 1, 1)
 
 typedef struct ipu_chip {
 #define IPU_CHIP_MEMBER(field, ...) double field;

@@ -96,7 +96,9 @@ element_wise(ipu_steps_call *call, const char *part, const ipu_type *type, doubl
 }
 
 /* Sums, maxima and the like of `count` elements to `results`: each tile reduces what it
- * has, and the partial results of a result meet on one tile. */
+ * has, and the partial results of a result meet on one tile. Where a tile has fewer
+ * results than workers, some of these have nothing to do, or several share a result and
+ * a further compute set adds what they have. */
 static void
 reduce(ipu_steps_call *call, const char *part, const ipu_type *type, double count,
        double results)
@@ -106,7 +108,19 @@ reduce(ipu_steps_call *call, const char *part, const ipu_type *type, double coun
     }
     double each = on_tile(call, type, count);
     double tiles = tiles_for(call, type, count);
-    compute(call, part, ipu_vertex_reduce(call->chip, each, vector_of(type)), tiles);
+    double workers = call->chip->workers;
+    double vector = vector_of(type);
+    double row = fmin(each, ceil(count / results));
+    double held = fmax(1, floor(each / row)); /* results of a tile */
+    double shared = ipu_vertex_reduce(call->chip, each, vector);
+    double added = ipu_vertex_sum(call->chip, held, workers, 4);
+    double alone = ipu_vertex_reduce(call->chip, row * workers, vector);
+    if (held >= workers || alone <= shared + call->chip->launch_cycles + added) {
+        compute(call, part, fmax(shared, alone), tiles);
+    } else {
+        compute(call, part, shared, tiles);
+        compute(call, part, added, tiles);
+    }
     double copies = fmin(tiles, ceil(count / results / each));
     if (copies > 1) {
         double kept = ceil(results / tiles);
@@ -336,6 +350,10 @@ product(ipu_steps_call *call, ipu_product p, const ipu_type *type)
     if (cost->reduction > 0) {
         add(call, IPU_STEP_COMPUTE, "reduction",
             chip->slowdown * (cost->reduction + rest), tiles, estimated);
+    }
+    if (cost->copies > 0) {
+        add(call, IPU_STEP_COPY, "copies", chip->slowdown * cost->copies, chip->tiles,
+            estimated);
     }
     call->temporary_bytes = fmax(call->temporary_bytes, cost->bytes);
 }

@@ -42,6 +42,7 @@ static const char *const vertex_names[IPU_VERTEX_COUNT] = {
     [IPU_VERTEX_VMAC] = "vmac",
     [IPU_VERTEX_HMAC] = "hmac",
     [IPU_VERTEX_OUTER] = "outer",
+    [IPU_VERTEX_SLIC] = "slic",
 };
 
 const char *
@@ -82,9 +83,13 @@ has_window(const ipu_product *p)
 }
 
 static bool
-fits(ipu_product_vertex vertex, const ipu_product *p)
+fits(const ipu_chip *chip, ipu_product_vertex vertex, const ipu_product *p)
 {
     switch (vertex) {
+    case IPU_VERTEX_SLIC:
+        return chip->slic_channels > 0 && p->precision != IPU_PRECISION_FLOAT &&
+               p->in == p->out && p->groups > 1 && has_window(p) &&
+               (int64_t)chip->slic_channels % p->in == 0;
     case IPU_VERTEX_VMAC:
         return p->in == 1 && p->out == 1;
     case IPU_VERTEX_OUTER:
@@ -114,6 +119,8 @@ grains_of(const ipu_chip *chip, const ipu_product *p, ipu_product_vertex vertex)
         return (grains){precision->in_grain, units_of(chip, p->precision), 1};
     case IPU_VERTEX_VMAC:
         return (grains){1, 1, precision->vector};
+    case IPU_VERTEX_SLIC:
+        return (grains){p->in, p->out, (int64_t)chip->slic_channels / p->in};
     default:
         return (grains){1, 1, 1};
     }
@@ -183,7 +190,8 @@ arithmetic_of(const ipu_chip *chip, const ipu_product *p,
     const int64_t *size = part->size;
     double window = (double)(size[IPU_PRODUCT_KERNEL] * p->kernel[1]);
     double outputs = part->outputs;
-    if (split->vertex != IPU_VERTEX_AMP) {
+    bool is_slic = split->vertex == IPU_VERTEX_SLIC;
+    if (split->vertex != IPU_VERTEX_AMP && !is_slic) {
         double in = (double)size[IPU_PRODUCT_IN];
         double vector = (double)precision->vector;
         switch (split->vertex) {
@@ -206,8 +214,16 @@ arithmetic_of(const ipu_chip *chip, const ipu_product *p,
         .window = size[IPU_PRODUCT_KERNEL] * p->kernel[1],
         .load = (double)(grain->in * grain->out * precision->bytes) /
                 chip->coefficient_bytes,
+        .each = is_float ? 8 : 4,
         .is_float = is_float,
     };
+    if (is_slic) { /* a pass takes a square of channels at so many kernel columns */
+        int64_t channels = (int64_t)chip->slic_channels;
+        work.window = size[IPU_PRODUCT_KERNEL] * ceil_div(p->kernel[1], channels);
+        work.load =
+            (double)(channels * channels * precision->bytes) / chip->coefficient_bytes;
+        work.each = (double)(precision->partial_bytes / HALF_BYTES);
+    }
     return has_window(p) ? ipu_vertex_amp_window(chip, &work)
                          : ipu_vertex_amp(chip, &work);
 }
@@ -220,9 +236,40 @@ exchanged_inputs(const ipu_chip *chip, double bytes, int64_t out_parts)
     return bytes * (1.0 - 1.0 / (double)out_parts) / (shared * chip->exchange_bytes);
 }
 
-ipu_product_cost
-ipu_product_cost_of(const ipu_chip *chip, const ipu_product *p,
-                    const ipu_product_split *split)
+/* What is copied: slices of serial parts, from all tiles, and results into theirs;
+ * inputs whose kernel positions become channels, on all tiles, an element at a time.
+ * With the starts of these. */
+static double
+copies_of(const ipu_chip *chip, const ipu_product *p, const ipu_product_split *split,
+          double result_bytes)
+{
+    double bytes = (double)precisions[p->precision].bytes;
+    double turns = (double)(split->serial_in * split->serial_out);
+    double channels = (double)p->groups * (double)p->in;
+    double inputs = ceil((double)p->batch * channels * (double)p->input[0] *
+                         (double)p->input[1] / chip->tiles);
+    double copies = 0;
+    if (split->expanded != 0) {
+        copies += chip->exchange_cycles + inputs * bytes / chip->exchange_bytes +
+                  chip->launch_cycles + inputs;
+    }
+    if (turns > 1) {
+        double weights = ceil(channels * (double)p->out * (double)p->kernel[0] *
+                              (double)p->kernel[1] / chip->tiles);
+        copies += turns * chip->launch_cycles + weights * bytes / chip->copy_bytes;
+    }
+    if (split->serial_in > 1) {
+        copies += (double)split->serial_out * inputs * bytes / chip->copy_bytes;
+    }
+    if (split->serial_out > 1) {
+        copies += (double)split->serial_out *
+                  (chip->launch_cycles + result_bytes / chip->copy_bytes);
+    }
+    return copies;
+}
+
+static ipu_product_cost
+cost_of(const ipu_chip *chip, const ipu_product *p, const ipu_product_split *split)
 {
     const precision_row *precision = &precisions[p->precision];
     grains grain = grains_of(chip, p, split->vertex);
@@ -262,24 +309,33 @@ ipu_product_cost_of(const ipu_chip *chip, const ipu_product *p,
         cost.overheads += chip->launch_cycles;
     }
     cost.overheads *= serial;
-    cost.cycles = chip->slowdown * (cost.inputs + cost.weights + cost.arithmetic +
-                                    cost.partials + cost.reduction + cost.overheads);
-    /* with a window the inputs are kept twice: as they come, and in rows with zeros */
-    cost.bytes = input_bytes * (has_window(p) ? 2 : 1) + weight_bytes +
+    cost.copies = copies_of(chip, p, split, reduced * (double)precision->bytes);
+    cost.cycles = chip->slowdown *
+                  (cost.inputs + cost.weights + cost.arithmetic + cost.partials +
+                   cost.reduction + cost.copies + cost.overheads);
+    cost.bytes = input_bytes + weight_bytes +
                  part.outputs * (double)precision->partial_bytes + summed_bytes;
+    if (has_window(p)) { /* inputs are kept twice: as they come, and with zeros */
+        int64_t padded = part.size[IPU_PRODUCT_IN] * grain.in;
+        cost.bytes += input_bytes * (double)least(padded, p->in) / (double)padded;
+    }
     return cost;
 }
 
 /* A bound: no vertex takes fewer cycles for one output position, kernel position, and
  * vertex group of input and of output channels. */
 static double
-least_cycles(ipu_product_vertex vertex, int64_t precision)
+least_cycles(const ipu_chip *chip, ipu_product_vertex vertex, int64_t precision)
 {
     switch (vertex) {
     case IPU_VERTEX_AMP:
         return precision == IPU_PRECISION_FLOAT ? 8 : 4;
     case IPU_VERTEX_VMAC:
         return 1;
+    case IPU_VERTEX_SLIC: { /* a pass has several kernel columns */
+        double each = precision == IPU_PRECISION_MIXED ? 2 : 1;
+        return each / chip->slic_channels;
+    }
     default:
         return 1 / (double)precisions[precision].vector;
     }
@@ -306,7 +362,7 @@ typedef struct search {
 static void
 try_split(search *s)
 {
-    ipu_product_cost cost = ipu_product_cost_of(s->chip, s->product, &s->split);
+    ipu_product_cost cost = cost_of(s->chip, s->product, &s->split);
     const ipu_product_cost *best = &s->best.cost;
     bool is_better = !s->has_found || cost.cycles < best->cycles ||
                      (cost.cycles == best->cycles && cost.bytes < best->bytes);
@@ -338,7 +394,7 @@ search_from(search *s, int dim, int64_t tiles, double work, double each)
     int64_t most = least(extent, tiles);
     if (dim == IPU_PRODUCT_OUT) { /* more parts take less memory */
         s->split.parts[dim] = most;
-        if (ipu_product_cost_of(s->chip, s->product, &s->split).bytes > s->bytes) {
+        if (cost_of(s->chip, s->product, &s->split).bytes > s->bytes) {
             return;
         }
     }
@@ -366,8 +422,10 @@ search_serial(search *s, const grains *grain, int64_t serial_in, int64_t serial_
     s->extents[IPU_PRODUCT_OUT] /= serial_out;
     s->split.serial_in = serial_in;
     s->split.serial_out = serial_out;
-    s->turns = s->chip->slowdown * (double)(serial_in * serial_out) *
-               (s->chip->exchange_cycles + s->chip->launch_cycles);
+    s->turns = s->chip->slowdown *
+               ((double)(serial_in * serial_out) *
+                    (s->chip->exchange_cycles + s->chip->launch_cycles) +
+                copies_of(s->chip, p, &s->split, 0));
     s->rest[IPU_PRODUCT_DIMS] = (double)(serial_in * serial_out * p->kernel[1]);
     for (int dim = IPU_PRODUCT_DIMS - 1; dim >= 0; dim--) {
         s->rest[dim] = s->rest[dim + 1] * (double)s->extents[dim];
@@ -384,7 +442,7 @@ search_vertex(search *s, ipu_product_vertex vertex)
     int64_t in = ceil_div(p->in, grain.in);
     int64_t out = ceil_div(p->out, grain.out);
     s->split.vertex = vertex;
-    s->each = s->chip->slowdown * least_cycles(vertex, p->precision);
+    s->each = s->chip->slowdown * least_cycles(s->chip, vertex, p->precision);
     s->pass =
         vertex == IPU_VERTEX_AMP ? s->chip->slowdown * ipu_vertex_amp_pass(s->chip) : 0;
     for (int64_t i = 1; i <= least(in, MOST_SERIAL); i++) {
@@ -396,12 +454,37 @@ search_vertex(search *s, ipu_product_vertex vertex)
     }
 }
 
-/* Positions of a field without a window are alike: batch and columns join the rows. */
+enum { AXES_EXPANDED = 4 /* sets of a kernel's axes */ };
+
+/* Kernel positions as input channels, where these leave a part of a vertex's groups
+ * empty. */
+static bool
+expands(const ipu_product *p, int64_t axes)
+{
+    bool is_filled = p->in % precisions[p->precision].in_grain == 0;
+    for (int axis = 0; axis < 2; axis++) {
+        bool is_wanted = (axes >> axis & 1) != 0;
+        if (is_wanted && (is_filled || p->kernel[axis] == 1 || p->field[axis] == 1)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* With the axes expanded; and positions of a field without a window are alike: batch and
+ * columns join the rows. */
 static ipu_product
-flattened(const ipu_product *product)
+as_planned(const ipu_product *product, int64_t axes)
 {
     ipu_product flat = *product;
-    if (!has_window(product)) {
+    for (int axis = 0; axis < 2; axis++) {
+        if ((axes >> axis & 1) != 0) {
+            flat.in *= flat.kernel[axis];
+            flat.kernel[axis] = flat.stride[axis] = 1;
+            flat.input[axis] = flat.field[axis];
+        }
+    }
+    if (!has_window(&flat)) {
         flat.field[0] *= flat.batch * flat.field[1];
         flat.input[0] = flat.field[0];
         flat.batch = flat.field[1] = flat.input[1] = 1;
@@ -410,19 +493,32 @@ flattened(const ipu_product *product)
     return flat;
 }
 
+ipu_product_cost
+ipu_product_cost_of(const ipu_chip *chip, const ipu_product *product,
+                    const ipu_product_split *split)
+{
+    ipu_product flat = as_planned(product, split->expanded);
+    return cost_of(chip, &flat, split);
+}
+
 ipu_product_plan
 ipu_product_plan_of(const ipu_chip *chip, const ipu_product *product,
                     double memory_share)
 {
-    ipu_product flat = flattened(product);
-    search s = {.chip = chip, .product = &flat};
+    search s = {.chip = chip};
     for (double share = memory_share; !s.has_found; share *= 2) {
         s.bytes = share <= double_share ? share * chip->tile_bytes : INFINITY;
         for (int turn = 0; turn < 2 * IPU_VERTEX_COUNT; turn++) {
             ipu_product_vertex vertex = (ipu_product_vertex)(turn % IPU_VERTEX_COUNT);
             s.is_coarse = turn < IPU_VERTEX_COUNT;
-            if (fits(vertex, &flat)) {
-                search_vertex(&s, vertex);
+            for (int64_t axes = 0; axes < AXES_EXPANDED; axes++) {
+                ipu_product flat = as_planned(product, axes);
+                bool is_matrix = vertex == IPU_VERTEX_AMP || axes == 0;
+                if (is_matrix && expands(product, axes) && fits(chip, vertex, &flat)) {
+                    s.product = &flat;
+                    s.split.expanded = axes;
+                    search_vertex(&s, vertex);
+                }
             }
         }
     }

@@ -50,6 +50,7 @@ typedef enum ipu_product_vertex {
     IPU_VERTEX_VMAC,  /* a vector of groups of one channel each */
     IPU_VERTEX_HMAC,  /* a dot product for each output */
     IPU_VERTEX_OUTER, /* one input channel and no window: multiplications */
+    IPU_VERTEX_SLIC,  /* the matrix unit, on groups of few channels each */
     IPU_VERTEX_COUNT
 } ipu_product_vertex;
 
@@ -59,6 +60,9 @@ typedef struct ipu_product_split {
     /* parts of the channels that run after each other */
     int64_t serial_in;
     int64_t serial_out;
+    /* bits of the kernel's axes, rows and columns, whose positions are input channels:
+     * these fill the groups of a vertex better than few channels do */
+    int64_t expanded;
 } ipu_product_split;
 
 /* Cycles of all serial parts. */
@@ -68,7 +72,8 @@ typedef struct ipu_product_cost {
     double arithmetic; /* the vertices of the longest tile */
     double partials;   /* exchange */
     double reduction;  /* of partial sums, or the cast of one */
-    double overheads;  /* syncs and launches */
+    double copies;     /* into another order, of slices; with their starts */
+    double overheads;  /* other syncs and launches */
     double cycles;     /* of all, times the chip's slowdown */
     double bytes;      /* of the fullest tile, beside the operands and the result */
 } ipu_product_cost;
@@ -83,7 +88,8 @@ const char *ipu_product_vertex_name(ipu_product_vertex vertex);
 /* INVALID_ARGUMENT where a size is less than 1, or there are too many to count. */
 ipu_status ipu_product_check(ipu_ctx *ctx, const ipu_product *product);
 
-/* Of a split whose parts are at least 1. */
+/* Of a split whose parts are at least 1: of the product as it is planned, with its axes
+ * expanded, and without a window its batch and columns as rows. */
 ipu_product_cost ipu_product_cost_of(const ipu_chip *chip, const ipu_product *product,
                                      const ipu_product_split *split);
 

@@ -13,12 +13,12 @@ larger(double a, double b)
  * registers: the first three fill the unit's pipeline, each more takes the cycles in
  * which one position's inputs are loaded. */
 static double
-amp_positions(double positions, bool is_float, bool is_first)
+amp_positions(const ipu_amp_work *work, double positions, bool is_first)
 {
-    double prologue = is_float ? 46 : 37;
+    double prologue = work->is_float ? 46 : 37;
     double again = is_first ? 0 : 1;
     if (positions >= 3) {
-        return prologue + again + (is_float ? 8 : 4) * (positions - 3);
+        return prologue + again + work->each * (positions - 3);
     }
     return again + (positions == 0 ? 21 : positions == 1 ? 32 : 41);
 }
@@ -31,10 +31,8 @@ ipu_vertex_amp(const ipu_chip *chip, const ipu_amp_work *work)
     double out = (double)work->out_groups;
     double groups = (double)work->conv_groups;
     double positions = ceil((double)work->field / chip->workers);
-    double first =
-        chip->workers * (amp_positions(positions, work->is_float, true) - RETAINED);
-    double later =
-        chip->workers * (amp_positions(positions, work->is_float, false) - RETAINED);
+    double first = chip->workers * (amp_positions(work, positions, true) - RETAINED);
+    double later = chip->workers * (amp_positions(work, positions, false) - RETAINED);
     double start = 50 + chip->workers * (7 + 3 * (in * groups - 1));
     double each = 24 + (in - 1) * (15 + out * (25 + work->load + later)) +
                   out * (25 + work->load + first);
@@ -50,8 +48,7 @@ ipu_vertex_amp_window(const ipu_chip *chip, const ipu_amp_work *work)
     double cuts = larger(1, floor(chip->workers / rows));
     double pieces = larger(1, ceil(rows / chip->workers));
     double beyond_pipeline = larger(ceil(columns / cuts) - 3, -2);
-    double piece =
-        (work->is_float ? 39 : 28) + (work->is_float ? 8 : 4) * beyond_pipeline;
+    double piece = (work->is_float ? 39 : 28) + work->each * beyond_pipeline;
     double position = 44 + work->load + chip->workers * (17 + pieces * piece);
     double window = (double)work->window;
     double out = (double)work->out_groups * (14 + window * position);

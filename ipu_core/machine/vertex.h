@@ -20,6 +20,7 @@ typedef struct ipu_amp_work {
     int64_t columns; /* next to each other in memory */
     int64_t window;  /* kernel positions */
     double load;     /* cycles for one group's coefficients */
+    double each;     /* instructions for a position, whose inputs are loaded in them */
     bool is_float;
 } ipu_amp_work;
 

@@ -474,16 +474,22 @@ def peak_gflops() -> float: ...
 def machine_fields() -> list[tuple[str, str, str]]: ...
 def machine_chips() -> dict[str, tuple[float, ...]]: ...
 def machine_exchange(
-    chip: tuple[float, ...], pattern: str, tiles: float, message_bytes: float, /
+    chip: tuple[float, ...],
+    pattern: str,
+    tiles: float,
+    message_bytes: float,
+    ipus: float,
+    /,
 ) -> float: ...
 def machine_plan_product(
     chip: tuple[float, ...], product: tuple[Any, ...], memory_share: float, /
-) -> tuple[str, tuple[int, ...], tuple[int, int], dict[str, float]]: ...
+) -> tuple[str, tuple[int, ...], tuple[int, int], int, dict[str, float]]: ...
 def machine_product_cost(
     chip: tuple[float, ...],
     product: tuple[Any, ...],
     vertex: int,
     parts: tuple[int, ...],
     serial: tuple[int, int],
+    expanded: int,
     /,
 ) -> dict[str, float]: ...

@@ -40,17 +40,21 @@ class ProductPlan:
 
     Attributes:
         machine: The machine that it was planned for.
-        vertex: What multiplies on a tile: "amp", the matrix unit; "vmac", vectors of
-            groups of one channel; "hmac", dot products; "outer", multiplications. The
-            last three are estimates by instructions, without measurements.
+        vertex: What multiplies on a tile: "amp", the matrix unit; "slic", the same for
+            groups of few channels; "vmac", vectors of groups of one channel; "hmac",
+            dot products; "outer", multiplications. All but the first are estimates by
+            instructions, without measurements.
         parts: Into how many parts each dimension is split, in parallel: "batch",
             "rows" and "columns" of the result, "groups", rows of the "kernel", "in"
             and "out", the channels. Positions of a 1x1 kernel count as rows.
         serial: How many parts of "in" and "out" run after each other.
+        expanded: The kernel's axes ("rows", "columns") whose positions are input
+            channels: few channels leave the matrix unit idle.
         cycles: Of all, with the machine's ``slowdown``.
         cycles_by: The cycles of its steps before that factor: "inputs", "weights" and
             "partials" are exchanges; "arithmetic"; "reduction" of partial sums or
-            their cast; "overheads" are syncs and starts.
+            their cast; "copies" into other orders and of serial parts, with their
+            starts; "overheads" are all other syncs and starts.
         bytes: Of the fullest tile while it runs, beside operands and result.
         flops: Multiplications and additions, padding not counted.
 
@@ -64,6 +68,7 @@ class ProductPlan:
     vertex: str
     parts: dict[str, int]
     serial: dict[str, int]
+    expanded: tuple[str, ...]
     cycles: float
     cycles_by: dict[str, float]
     bytes: int
@@ -95,6 +100,7 @@ class ProductPlan:
         splits += "".join(
             f", {k} {n} after each other" for k, n in self.serial.items() if n > 1
         )
+        splits += "".join(f", kernel {axis} as channels" for axis in self.expanded)
         head = (
             f"{self.vertex} on {self.tiles} of {int(self.machine.tiles)} tiles "
             f"({splits or 'no split'}), {self.bytes} bytes a tile, "
@@ -278,19 +284,23 @@ class Machine:
         shape = (batch, count, kernel[2], filters, field, sizes, kernel[:2], steps)
         return self._plan(shape, dtype, partials, available_memory)
 
-    def exchange(self, pattern: str, tiles: int, message_bytes: float) -> float:
+    def exchange(
+        self, pattern: str, tiles: int, message_bytes: float, *, ipus: int = 1
+    ) -> float:
         """Return the cycles of an exchange between tiles, with its synchronisation.
 
         Args:
             pattern: "copy", from one tile to another, of any number of pairs; "gather",
                 from all to one; "scatter", from one to all, to each another message;
-                "all_to_all".
-            tiles: How many take part.
+                "broadcast", from one to all, the same message; "all_to_all".
+            tiles: How many of each IPU take part.
             message_bytes: The bytes of a message.
+            ipus: How many IPUs take part, in a ladder of pairs, as far from each other
+                as these lie; "all_to_all" is known of one alone.
 
         Raises:
             ValueError: There is no such pattern, or a number is less than 1.
-            TypeError: ``tiles`` is not an integer.
+            TypeError: ``tiles`` or ``ipus`` is not an integer.
 
         Source: Jia and others, arXiv:1912.03413, measured on a GC2.
 
@@ -299,13 +309,18 @@ class Machine:
             >>> gc2.exchange("gather", 1216, 4) / gc2.clock  # 0.835 us were measured
             8.3375e-07
         """
-        (count,) = _checked({"tiles": tiles})
+        count, chips = _checked({"tiles": tiles, "ipus": ipus})
+        if pattern == "all_to_all" and chips > 1:
+            raise ValueError(
+                f"What all to all takes is known of one IPU alone. Received: "
+                f"ipus={ipus}."
+            )
         if not message_bytes >= 1:
             raise ValueError(
                 f"`message_bytes` must be at least 1. Received: {message_bytes}."
             )
         return _core.machine_exchange(
-            self._chip, pattern, float(count), float(message_bytes)
+            self._chip, pattern, float(count), float(message_bytes), float(chips)
         )
 
     def _plan(
@@ -324,7 +339,7 @@ class Machine:
             )
         _check_share(available_memory)
         product = (_PRECISIONS[kinds], *shape)
-        vertex, parts, serial, cost = _core.machine_plan_product(
+        vertex, parts, serial, axes, cost = _core.machine_plan_product(
             self._chip, product, available_memory
         )
         batch, groups, k, n, field, _, kernel, _ = shape
@@ -335,6 +350,9 @@ class Machine:
             vertex=vertex,
             parts=dict(zip(_DIMS, parts, strict=True)),
             serial=dict(zip(("in", "out"), serial, strict=True)),
+            expanded=tuple(
+                name for i, name in enumerate(("rows", "columns")) if axes >> i & 1
+            ),
             cycles=cycles,
             cycles_by=cost,
             bytes=size,
