@@ -212,3 +212,83 @@ def test_operations_without_nodes_run_after_others():
         session.run(tf.global_variables_initializer())
         session.run(done)
         assert session.run(v) == 1.0
+
+
+def test_arguments_in_their_older_order():
+    scores = tf.constant([[1.0, 2.0, 0.0], [3.0, 1.0, 2.0]])
+    classes = tf.placeholder(tf.int32, [None])
+    mean, _ = tf.nn.weighted_moments(scores, [1], tf.ones([2, 3]), keep_dims=True)
+    got = run(
+        [
+            tf.nn.in_top_k(scores, classes, 2),
+            tf.pad([[1.0]], [[1, 0], [0, 0]], "CONSTANT", "padded", 2.0),
+            tf.argmax(scores, 1, "best"),
+            mean,
+        ],
+        {classes: [0, 1]},
+    )
+    assert got[0].tolist() == [True, False] and got[1].tolist() == [[2.0], [1.0]]
+    assert got[2].tolist() == [1, 0]
+    assert got[3].tolist() == [[1.0], [2.0]]
+
+
+@pytest.mark.parametrize("kind", ["nce_loss", "sampled_softmax_loss"])
+def test_losses_that_draw_classes(kind):
+    words = tf.placeholder(tf.int32, [4])
+    labels = tf.placeholder(tf.int32, [4, 1])
+    table = tf.Variable(tf.random_uniform([20, 3], -1.0, 1.0, seed=1))
+    weights = tf.Variable(tf.truncated_normal([20, 3], stddev=0.5, seed=2))
+    loss = tf.reduce_mean(
+        getattr(tf.nn, kind)(
+            weights=weights,
+            biases=tf.Variable(tf.zeros([20])),
+            labels=labels,
+            inputs=tf.nn.embedding_lookup(table, words),
+            num_sampled=5,
+            num_classes=20,
+            partition_strategy="div",
+        )
+    )
+    train = tf.train.GradientDescentOptimizer(0.5).minimize(loss)
+    feed = {words: [1, 2, 3, 4], labels: [[2], [3], [4], [5]]}
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        losses = [session.run([loss, train], feed)[0] for _ in range(40)]
+    assert np.mean(losses[-5:]) < np.mean(losses[:5])
+
+
+def test_older_helpers():
+    v = tf.get_local_variable("v", [3], initializer=tf.zeros_initializer())
+    assert v in tf.local_variables() and v not in tf.trainable_variables()
+    table = tf.Variable([1.0, 2.0, 3.0])
+    changed = tf.scatter_nd_update(table, [[1]], [7.0])
+    with tf.container("rows"), tf.colocate_with(table.op):
+        one, two = tf.identity_n([table * 2.0, table * 3.0])
+    values, _ = tf.self_adjoint_eig([[2.0, 0.0], [0.0, 1.0]])
+    got = run(
+        [
+            tf.sparse_to_dense([1, 2], [4], 1.0),
+            tf.sparse_to_dense([[0, 1], [1, 0]], [2, 2], [5, 6], default_value=-1),
+            tf.batch_gather([[1.0, 2.0], [3.0, 4.0]], [[1], [0]]),
+            tf.verify_tensor_all_finite(one, "not finite"),
+            tf.parallel_stack([one, two]),
+            values,
+        ]
+    )
+    assert got[0].tolist() == [0, 1, 1, 0] and got[1].tolist() == [[-1, 5], [6, -1]]
+    assert got[2].tolist() == [[2.0], [3.0]] and got[3].tolist() == [2.0, 4.0, 6.0]
+    assert got[4].shape == (2, 3)
+    np.testing.assert_allclose(got[5], [1.0, 2.0])
+    assert run(changed).tolist() == [1.0, 7.0, 3.0]
+
+
+def test_templates_share_their_variables():
+    def scaled(x, by):
+        return x * by * tf.get_variable("w", [], initializer=tf.ones_initializer())
+
+    scale = tf.make_template("scale", scaled, by=3.0)
+    one, two = scale(tf.constant(1.0)), scale(tf.constant(2.0))
+    other = tf.make_template("scale", scaled, by=4.0)(tf.constant(1.0))
+    names = [one.name for one in tf.trainable_variables()]
+    assert names == ["scale/w:0", "scale_1/w:0"]
+    assert run([one, two, other]) == [3.0, 6.0, 4.0]

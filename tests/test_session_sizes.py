@@ -130,6 +130,31 @@ def test_branches_of_different_shapes():
         close(got[1], np.arange(4) < count)
 
 
+def test_branches_that_are_tensors_from_outside():
+    x = tf.placeholder(tf.float32, [None, 3])
+    n = tf.placeholder(tf.int32, [])
+    y = tf.cond(n > 1, lambda: x, lambda: x[:1])
+    slope = tf.gradients(y, x)[0]
+    for count, rows in ((2, 4), (1, 1)):
+        got = run([y, slope], {x: ROWS, n: count})
+        close(got[0], ROWS[:rows])
+        assert got[1].sum() == 3 * rows
+
+
+def test_sizes_that_are_fetched_alone():
+    x = tf.placeholder(tf.float32, [None, 3])
+    doubled, positive = x * 2.0, tf.boolean_mask(x, x[:, 0] > -9)
+    for y in (doubled, positive, tf.map_fn(tf.identity, x)):
+        assert run(tf.shape(y), {x: ROWS}).tolist() == [4, 3]
+        assert run([tf.size(y), tf.shape(y)[0] + 1], {x: ROWS}) == [12, 5]
+
+
+def test_counts_of_numbers():
+    numbers = tf.placeholder(tf.int32, [None])
+    counts = tf.bincount(numbers)
+    assert run(counts + 1, {numbers: [1, 1, 3]}).tolist() == [1, 3, 1, 2]
+
+
 def test_elements_that_differ():
     x = tf.placeholder(tf.int32, [None])
     y, index = tf.unique(x)
@@ -213,6 +238,9 @@ def test_arrays_outside_of_loops():
     )
     assert got[0].tolist() == [2, 4, 3] and got[1].tolist() == [3, 2]
     assert got[2] == 3 and got[3] == 4
+    rows = tf.placeholder(tf.float32, [None, 2])
+    taken = tf.TensorArray(tf.float32, size=0, dynamic_size=True).unstack(rows)
+    assert run(taken.size(), {rows: ROWS[:, :2]}) == 4
 
 
 @pytest.mark.parametrize("kind", ["known", "open", "growing", "fed"])

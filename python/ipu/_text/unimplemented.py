@@ -115,6 +115,11 @@ _GRAPH_DEF = Later(
     "A graph is not written as, or made from, a GraphDef.",
     "Build it from Python; train.Saver keeps its variables, ipu.serving a program.",
 )
+_CONTRIB = Later(
+    "tf.contrib ended with TensorFlow 1.",
+    "Use tf.nn.rnn_cell, tf.layers, tf.glorot_uniform_initializer, "
+    "tf.keras.regularizers, tf.data and tf.summary, which have most of it.",
+)
 _SAMPLERS = Later(
     "Candidate samplers are not there.",
     "Use ipu.nn_ops.sampled_softmax_loss or nce_loss, which draw their own.",
@@ -187,6 +192,7 @@ _RULES: tuple[tuple[str, Later], ...] = (
         ),
         _READERS,
     ),
+    (_words(r"contrib"), _CONTRIB),
     (_words(r"Supervisor"), _SUPERVISOR),
     (_words(r"GraphDef import_graph_def"), _GRAPH_DEF),
     (

@@ -252,6 +252,7 @@ def ctc_beam_search_decoder_with_log_probs(
 ctc_beam_search_decoder_with_logits = ctc_beam_search_decoder
 
 
+@op
 def sampled_softmax_loss(
     weights: Any,
     biases: Any,
@@ -311,6 +312,7 @@ def sampled_softmax_loss(
     return tf.nn.softmax_cross_entropy_with_logits(tf.stop_gradient(targets), logits)
 
 
+@op
 def nce_loss(
     weights: Any,
     biases: Any,

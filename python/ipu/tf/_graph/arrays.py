@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ipu._core import Tensor
 from ipu.tf._graph import mode
+from ipu.tf._ops import shapes
 from ipu.tf._ops.tensor_array import TensorArray
 from ipu.tf.tensor_shape import TensorShape
 
@@ -113,7 +114,9 @@ class GraphTensorArray(TensorArray):
 
     def size(self, name: str | None = None) -> Any:
         """Return how many elements there are."""
-        return self._call("size")
+        if self._of_graph is None:
+            return self._call("size")
+        return shapes.shape(self._of_graph)[0]
 
     def write(self, index: Any, value: Any, name: str | None = None) -> Any:
         """Set an element; use the array that this returns."""

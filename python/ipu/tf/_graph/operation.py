@@ -142,6 +142,8 @@ class GraphOperation(Operation):
         if not self.outputs:
             return
         found = nest.flatten(result)
+        # a branch may give a tensor from outside as it is
+        found = [values.value_of(x) if frame.is_symbol(x) else x for x in found]
         for at, leaf in enumerate(self.leaves[: len(found)]):
             if isinstance(found[at], TensorArray):
                 found[at] = rows_of(found[at], leaf._shape)

@@ -451,8 +451,10 @@ class Plan:
         members = {key: self._with_free(ops) for key, ops in groups.items()}
         group_of = {op: key for key, ops in groups.items() for op in ops}
         outputs: dict[Any, list[GraphTensor]] = {key: [] for key in groups}
-        for key, ops in [*members.items(), (None, ())]:
-            for tensor in self._taken_by(ops) if key is not None else wanted:
+        free = [t for t in wanted if self._places[t.op].kind == "ANY"]
+        free_ops = self._with_free([t.op for t in free])
+        for key, ops in [*members.items(), (None, free_ops)]:
+            for tensor in [*self._taken_by(ops), *(wanted if key is None else ())]:
                 maker = group_of.get(tensor.op)
                 if maker is not None and maker != key and self._fed.computes(tensor):
                     outputs[maker].append(tensor)
@@ -466,9 +468,9 @@ class Plan:
             )
             for key in sorted(groups, key=lambda key: (key[0], key[1], key[2], key[3]))
         ]
-        free = [t for t in wanted if self._places[t.op].kind == "ANY"]
-        if free:
-            steps.append(self._free_step(free))
+        if free:  # sizes that are fetched themselves
+            taken = self._entering(free_ops)
+            steps.append(_Step(Place("CPU"), free_ops, taken, free, self._fed))
         return steps
 
     def _taken_by(self, ops: Sequence[GraphOperation]) -> Iterator[GraphTensor]:
@@ -490,8 +492,3 @@ class Plan:
                 found.add(op)
                 waiting.extend(t for t in self._inputs[op] if self._fed.computes(t))
         return sorted(found, key=lambda op: op.index)
-
-    def _free_step(self, wanted: list[GraphTensor]) -> _Step:
-        """Return sizes that are fetched themselves."""
-        ops = self._with_free([t.op for t in wanted])
-        return _Step(Place("CPU"), ops, self._entering(ops), wanted, self._fed)

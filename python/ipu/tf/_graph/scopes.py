@@ -158,9 +158,9 @@ class VariableStore:
         """Return a name of a scope that was not opened before in the one in force."""
         prefix = f"{self.scope.name}/" if self.scope.name else ""
         names = self._graph.names
-        count = names.opened(prefix + name)
-        if count == 0:
+        if not names.opened(prefix + name):
             return name
+        count = 1
         while names.opened(f"{prefix}{name}_{count}"):
             count += 1
         return f"{name}_{count}"

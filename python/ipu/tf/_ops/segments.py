@@ -202,10 +202,13 @@ def bincount(
     flat = apply("reshape", (numbers,), {"shape": [int(np.prod(numbers.shape))]})
     if numbers.is_symbolic:
         if minlength is None or minlength != maxlength:
-            raise TypeError(
+            error = TypeError(
                 "tf.math.bincount needs minlength and maxlength, equal to each other, "
                 "within a traced function: shapes on the device are static."
             )
+            kind = dtype if weights is None else Tensor(weights).dtype
+            counts: Tensor = open_sizes.guessed_or(error, (as_dtype(kind), (None,)))
+            return counts
         count = int(minlength)
     else:
         largest = np.asarray(flat).max(initial=-1) + 1

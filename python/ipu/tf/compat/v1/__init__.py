@@ -60,6 +60,18 @@ from ipu.tf.compat.v1._graphs import (
     py_func as py_func,
     reset_default_graph as reset_default_graph,
 )
+from ipu.tf.compat.v1._helpers import (
+    batch_gather as batch_gather,
+    colocate_with as colocate_with,
+    container as container,
+    get_local_variable as get_local_variable,
+    identity_n as identity_n,
+    make_template as make_template,
+    parallel_stack as parallel_stack,
+    scatter_nd_update as scatter_nd_update,
+    sparse_to_dense as sparse_to_dense,
+    verify_tensor_all_finite as verify_tensor_all_finite,
+)
 from ipu.tf.compat.v1._initializers import (
     constant_initializer as constant_initializer,
     glorot_normal_initializer as glorot_normal_initializer,
@@ -90,6 +102,7 @@ from ipu.tf.compat.v1._old_arguments import (
     expand_dims as expand_dims,
     gradients as gradients,
     norm as norm,
+    pad as pad,
     reduce_all as reduce_all,
     reduce_any as reduce_any,
     reduce_logsumexp as reduce_logsumexp,
@@ -190,7 +203,8 @@ _OLDER = {
         "diag_part=tensor_diag_part matrix_diag_part=diag_part global_norm "
         "matrix_band_part=band_part matrix_determinant=det matrix_inverse=inv "
         "matrix_set_diag=set_diag matrix_solve=solve matrix_transpose "
-        "matrix_triangular_solve=triangular_solve qr svd trace"
+        "matrix_triangular_solve=triangular_solve qr self_adjoint_eig=eigh "
+        "self_adjoint_eigvals=eigvalsh svd trace"
     ),
     "math": (
         "accumulate_n bincount ceil cumprod digamma "
@@ -357,6 +371,8 @@ if TYPE_CHECKING:
     matrix_solve = _linalg.solve
     matrix_triangular_solve = _linalg.triangular_solve
     multinomial = _random.categorical
+    self_adjoint_eig = _linalg.eigh
+    self_adjoint_eigvals = _linalg.eigvalsh
     random_gamma = _random.gamma
     random_poisson = _random.poisson
     sparse_tensor_to_dense = _sparse.to_dense

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ipu import tf
 from ipu._text.exports import export
+from ipu.ops import nn_ops as _nn_ops
 from ipu.tf import matmul, nn as _nn
 from ipu.tf._ops.embeddings import look_up
 from ipu.tf._tensor.dispatch import op
@@ -81,6 +82,14 @@ weighted_cross_entropy_with_logits = renamed(
     _nn.weighted_cross_entropy_with_logits, targets="labels"
 )
 moments = renamed(_nn.moments, keep_dims="keepdims")
+weighted_moments = renamed(
+    _nn.weighted_moments,
+    "x axes frequency_weights name keep_dims keepdims",
+    keep_dims="keepdims",
+)
+in_top_k = renamed(_nn.in_top_k, "predictions targets k name")
+nce_loss = renamed(_nn_ops.nce_loss, partition_strategy="")
+sampled_softmax_loss = renamed(_nn_ops.sampled_softmax_loss, partition_strategy="")
 
 __all__ = [
     "avg_pool",
@@ -94,13 +103,16 @@ __all__ = [
     "dropout",
     "dynamic_rnn",
     "embedding_lookup",
+    "in_top_k",
     "l2_normalize",
     "log_softmax",
     "max_pool",
     "moments",
+    "nce_loss",
     "pool",
     "relu_layer",
     "rnn_cell",
+    "sampled_softmax_loss",
     "separable_conv2d",
     "sigmoid_cross_entropy_with_logits",
     "softmax",
@@ -110,6 +122,7 @@ __all__ = [
     "static_bidirectional_rnn",
     "static_rnn",
     "weighted_cross_entropy_with_logits",
+    "weighted_moments",
     "xw_plus_b",
 ]
 
