@@ -237,6 +237,38 @@ def test_what_is_recomputed_is_rounded_as_what_is_kept(block: Any) -> None:
             np.testing.assert_array_equal(number, first)
 
 
+@pytest.mark.parametrize("sources", ["first", "last", "both", "all"])
+@pytest.mark.parametrize("arguments", [1, 2])
+def test_what_is_recomputed_of_data_is_rounded_as_what_is_kept(
+    sources: str, arguments: int
+) -> None:
+    """Of data and of weights that stay, what is kept has no gradient."""
+    x = np.random.default_rng(3).normal(size=(4, 8)).astype(F16)
+    found = []
+    for of in (lambda block: block, tf.recompute_grad):
+        behave(esr=ON)
+        rng = np.random.default_rng(4)
+        weights = [tf.Variable(rng.normal(size=(8, 8)).astype(F16)) for _ in "ab"]
+        wanted = {"first": weights[:1], "last": weights[1:]}.get(sources, weights)
+
+        def block(x: Any, *ys: Any, weights: Any = weights) -> Any:
+            return sum(ys, tf.tanh(x @ weights[0]) @ weights[1] / 3.0)
+
+        called = of(block)
+
+        def gradients(x: Any, of: Any = called, wanted: Any = wanted) -> Any:
+            more = [x * 0.7] * (arguments - 1)
+            with tf.GradientTape() as tape:
+                if sources == "all":
+                    tape.watch(x)
+                y = of(of(x, *more), *more)
+            return tape.gradient(y, [*wanted, x] if sources == "all" else wanted)
+
+        found.append(run(gradients, x))
+    for kept, again in zip(*found, strict=True):
+        np.testing.assert_array_equal(again, kept)
+
+
 def test_the_way_back_of_a_loop_uses_what_was_rounded() -> None:
     turns = 40
 

@@ -23,7 +23,8 @@ ipu_status ipu_gradients(ipu_ctx *ctx, ipu_graph *graph, ipu_block block,
 /* A gradient function of the user's, see CUSTOM_GRADIENT in ops.def. It appends its
  * nodes to `block`, which is not always the caller's, and may use values that block
  * `home` sees, where the function was called. results[i], for each further input of the
- * node, is IPU_NO_VALUE before; what it leaves so has no gradient. */
+ * node, is IPU_NO_VALUE before; what it leaves so has no gradient. Where is_wanted[i] is
+ * false nobody uses it. */
 typedef struct ipu_custom_gradient {
     int64_t index;
     ipu_block block;
@@ -31,6 +32,7 @@ typedef struct ipu_custom_gradient {
     const ipu_value *grads; /* of the function's results; none is missing */
     uint32_t grad_count;
     ipu_value *results;
+    const bool *is_wanted;
     uint32_t result_count;
 } ipu_custom_gradient;
 typedef ipu_status ipu_custom_gradient_fn(ipu_ctx *ctx, void *state,

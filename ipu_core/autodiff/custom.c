@@ -58,7 +58,7 @@ give(ipu__walk *w, ipu_node id, uint32_t input, ipu_value gradient)
 
 static ipu_status
 differentiate(ipu__walk *w, ipu_node id, const ipu_node_data *node, uint32_t results,
-              ipu_value *values)
+              ipu_value *values, const bool *is_wanted)
 {
     ipu_custom_gradient call = {.index = call_of(w, id),
                                 .block = w->block,
@@ -66,6 +66,7 @@ differentiate(ipu__walk *w, ipu_node id, const ipu_node_data *node, uint32_t res
                                 .grads = values,
                                 .grad_count = results,
                                 .results = values + results,
+                                .is_wanted = is_wanted,
                                 .result_count = node->input_count - 1};
     ipu_node result = id;
     for (uint32_t k = 0; k < results; k++) {
@@ -88,29 +89,38 @@ ipu__walk_custom(ipu__walk *w, ipu_node id)
 {
     const ipu_node_data node = *ipu_node_of(w->graph, id);
     int64_t call = call_of(w, id);
-    bool is_wanted = false;
     bool is_reached = false;
     uint32_t results = 0;
     if (!ipu__walk_saw(w, id) || call_of(w, node.previous) == call) {
         return IPU_OK;
-    }
-    for (uint32_t i = 1; i < node.input_count; i++) {
-        is_wanted |= ipu__walk_depends(w, node.inputs[i]);
     }
     for (ipu_node n = id; call_of(w, n) == call; n = ipu_node_next(w->graph, n)) {
         ipu_value output = ipu_node_output(ipu_node_of(w->graph, n), 0);
         is_reached |= ipu__walk_gradient(w, output).index != IPU_NO_INDEX;
         results++;
     }
-    if (!is_wanted || !is_reached) {
-        return IPU_OK;
-    }
+    bool *is_wanted;
     ipu_value *values;
     size_t bytes;
+    if (!is_reached) {
+        return IPU_OK;
+    }
     IPU_TRY(
         ipu_mul_size(w->ctx, results + node.input_count, sizeof(ipu_value), &bytes));
-    IPU_TRY(ipu_alloc(w->ctx, bytes, &values));
-    ipu_status status = differentiate(w, id, &node, results, values);
-    ipu_free(w->ctx, values, bytes);
+    IPU_TRY(ipu_alloc(w->ctx, node.input_count, &is_wanted));
+    bool is_any_wanted = false;
+    for (uint32_t i = 1; i < node.input_count; i++) {
+        is_wanted[i - 1] = ipu__walk_depends(w, node.inputs[i]);
+        is_any_wanted |= is_wanted[i - 1];
+    }
+    ipu_status status = IPU_OK;
+    if (is_any_wanted) {
+        status = ipu_alloc(w->ctx, bytes, &values);
+        if (status == IPU_OK) {
+            status = differentiate(w, id, &node, results, values, is_wanted);
+            ipu_free(w->ctx, values, bytes);
+        }
+    }
+    ipu_free(w->ctx, is_wanted, node.input_count);
     return status;
 }

@@ -17,7 +17,7 @@ typedef struct variable_read {
 typedef struct request {
     ipu_py_state *state;
     PyObject *object; /* the trace, borrowed */
-    PyObject *custom; /* function(index, gradients), or None; borrowed */
+    PyObject *custom; /* function(index, gradients, wanted), or None; borrowed */
     ipu_trace *trace;
     ipu_py_gradient_request asked; /* its places: after the last of `xs` of an x */
     bool has_scope;
@@ -197,12 +197,18 @@ call_custom(ipu_ctx *ctx, void *state, const ipu_custom_gradient *call)
     for (uint32_t i = 0; grads != NULL && i < call->grad_count; i++) {
         ipu_py_put(&grads, i, symbolic(r, call->grads[i]));
     }
+    PyObject *wanted = PyList_New(call->result_count);
+    for (uint32_t i = 0; wanted != NULL && i < call->result_count; i++) {
+        ipu_py_put(&wanted, i, PyBool_FromLong(call->is_wanted[i]));
+    }
     PyObject *given =
-        grads == NULL
+        grads == NULL || wanted == NULL
             ? NULL
-            : PyObject_CallFunction(r->custom, "LO", (long long)call->index, grads);
+            : PyObject_CallFunction(r->custom, "LOO", (long long)call->index, grads,
+                                    wanted);
     int result = take_results(r, given, call);
     Py_XDECREF(given);
+    Py_XDECREF(wanted);
     Py_XDECREF(grads);
     ipu_trace_leave(r->trace);
     return result < 0 ? IPU_STATUS_PYTHON : IPU_OK;

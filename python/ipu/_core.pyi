@@ -157,7 +157,7 @@ class Trace:
         xs: Sequence[Any],
         spans: Sequence[tuple[int, int]] | None = None,
         watched: Sequence[Any] | None = None,
-        custom: Callable[[int, list[Tensor]], Sequence[Any]] | None = None,
+        custom: Callable[[int, list[Tensor], list[bool]], Sequence[Any]] | None = None,
         stops: Sequence[Any] | None = None,
     ) -> list[Tensor | None]: ...
     def evaluate(self, tensor: Tensor, device: Device | None) -> Tensor: ...

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -84,11 +85,15 @@ def _converted(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _call(
-    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    takes_wanted: bool = False,
 ) -> Any:
     graph = mode.building()
     if graph is not None:
-        return graph.record(_call, (function, args, kwargs), {}, "IdentityN")
+        arguments = (function, args, kwargs, takes_wanted)
+        return graph.record(_call, arguments, {}, "IdentityN")
     inputs = [Tensor(a) for a in nest.flatten(args)]
     if _core.open_trace() is not None:  # f(x, x) has two arguments with two gradients
         inputs = [_core.apply("identity", (x,)) for x in inputs]
@@ -105,7 +110,7 @@ def _call(
         return result
     given = {id(a) for a in nest.flatten(args)}
     variables = [v for v in watcher.variables.values() if id(v) not in given]
-    backward = _backward(function, gradient, len(inputs), variables)
+    backward = _backward(function, gradient, len(inputs), variables, takes_wanted)
     plain = [Tensor(r) for r in nest.flatten(result)]
     if isinstance(record, _core.Recorder):
         begin = record.node_count
@@ -149,7 +154,8 @@ def _backward(
     gradient: Callable[..., Any],
     count: int,
     variables: Sequence[Variable],
-) -> Callable[..., list[Any]]:
+    takes_wanted: bool,
+) -> Callable[[Sequence[Tensor], Sequence[bool] | None], list[Any]]:
     name = getattr(function, "__name__", "function")
     if variables and not _takes_variables(gradient):
         raise TypeError(
@@ -158,11 +164,14 @@ def _backward(
             f"{', '.join(v.name for v in variables)}."
         )
 
-    def backward(*upstream: Tensor) -> list[Any]:
+    def backward(
+        upstream: Sequence[Tensor], wanted: Sequence[bool] | None
+    ) -> list[Any]:
         of_variables: Sequence[Any] = ()
+        keywords = {"wanted": wanted} if takes_wanted else {}
         if variables:
             given, of_variables = _converted(gradient)(
-                *upstream, variables=list(variables)
+                *upstream, variables=list(variables), **keywords
             )
             if len(of_variables) != len(variables):
                 raise ValueError(
@@ -170,7 +179,7 @@ def _backward(
                     f"of {len(variables)} variables. Received: {len(of_variables)}."
                 )
         else:
-            given = _converted(gradient)(*upstream)
+            given = _converted(gradient)(*upstream, **keywords)
         grads = list(given) if isinstance(given, (list, tuple)) else [given]
         if len(grads) != count:
             raise ValueError(
@@ -231,22 +240,28 @@ def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
         1.0
     """
 
-    @functools.wraps(f)
-    def recomputed(*args: Any, **kwargs: Any) -> Any:
+    def with_gradient(*args: Any, **kwargs: Any) -> Any:
         from ipu.tf.gradient_tape import GradientTape
 
         trace = _core.open_trace()
         ordinal = 0 if trace is None else trace.next_ordinal
         begin = 0 if trace is None else trace.node_count
 
-        def gradient(*upstream: Tensor, variables: Any = None) -> Any:
+        def gradient(
+            *upstream: Tensor, variables: Any = None, wanted: Any = None
+        ) -> Any:
             with GradientTape() as tape:
                 xs = [_core.apply("identity", (a,)) for a in nest.flatten(args)]
                 tape.watch(xs)
                 with _again(trace, ordinal, begin, end):
                     again = f(*nest.pack_sequence_as(args, xs), **kwargs)
+            # no nodes for what is not used: they would shift the numbers by which
+            # later ones round
             sources = [*xs, *(variables or [])]
-            grads = tape.gradient(again, sources, list(upstream))
+            used = [True] * len(sources) if wanted is None else wanted
+            needed = list(itertools.compress(sources, used))
+            found = iter(tape.gradient(again, needed, list(upstream)))
+            grads = [next(found) if is_used else None for is_used in used]
             if variables is None:
                 return grads
             return grads[: len(xs)], grads[len(xs) :]
@@ -255,8 +270,11 @@ def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
         end = 0 if trace is None else trace.node_count
         return results, gradient
 
-    made: Callable[..., Any] = custom_gradient(recomputed)
-    return made
+    @functools.wraps(f)
+    def recomputed(*args: Any, **kwargs: Any) -> Any:
+        return _call(with_gradient, args, kwargs, takes_wanted=True)
+
+    return recomputed
 
 
 @contextlib.contextmanager

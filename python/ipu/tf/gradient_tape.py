@@ -412,7 +412,7 @@ class GradientTape:
                 [getattr(x, "_id", x) for x in xs],
                 spans,
                 [*watched, *variables],
-                lambda index, grads: calls[index].backward(grads),
+                lambda index, *grads: calls[index].backward(*grads),
                 self._stops,
             )
         assert self._record is not None

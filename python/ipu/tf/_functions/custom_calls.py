@@ -25,8 +25,8 @@ class CustomCall:
         inputs: The tensors that it was given.
         variables: The variables that it read, beside them.
         outputs: Its results.
-        gradient: ``gradient(*grads)`` gives one for each input, then one for each
-            variable; None where there is none.
+        gradient: ``gradient(grads, wanted)`` gives one for each input, then one for
+            each variable; None where there is none.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class CustomCall:
         inputs: Sequence[Tensor],
         variables: Sequence[Any],
         outputs: Sequence[Tensor],
-        gradient: Callable[..., Sequence[Any]],
+        gradient: Callable[[Sequence[Tensor], Sequence[bool] | None], Sequence[Any]],
     ) -> None:
         self.begin, self.end = begin, end
         self.inputs = list(inputs)
@@ -52,13 +52,20 @@ class CustomCall:
             parts.append((max(begin, self.end), end))
         return [(begin, end) for begin, end in parts if begin < end]
 
-    def backward(self, grads: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
-        """Return the gradients of the inputs, then of the variables."""
+    def backward(
+        self, grads: Sequence[Tensor | None], wanted: Sequence[bool] | None = None
+    ) -> Sequence[Tensor | None]:
+        """Return the gradients of the inputs, then of the variables.
+
+        Args:
+            grads: Those of the results.
+            wanted: Which of the gradients are used; None: perhaps all.
+        """
         filled = [
             creation.zeros_like(output) if grad is None else grad
             for output, grad in zip(self.outputs, grads, strict=True)
         ]
-        return self._gradient(*filled)
+        return self._gradient(filled, wanted)
 
 
 # by the record's identity; a record that dies takes its calls with it
