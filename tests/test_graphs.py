@@ -126,6 +126,35 @@ def test_control_dependencies_order_effects() -> None:
         assert session.run(v) == 7.0
 
 
+def test_constants_come_after_what_they_depend_on() -> None:
+    v = tf.get_variable("v", [], initializer=tf.zeros_initializer())
+    with tf.control_dependencies([v.assign_add(1.0)]):
+        one, text, sizes = tf.constant(1.0), tf.constant("x"), tf.shape(tf.zeros([2]))
+    with tf.control_dependencies([one]):
+        late = tf.constant(2)
+    fetches = [one, text, sizes, late, one * 2.0, sizes + 1, late + 1, tf.group(one)]
+    with tf.Session() as session:
+        session.run(v.initializer)
+        for count, fetch in enumerate(fetches, start=1):
+            session.run(fetch)
+            assert session.run(v) == count, fetch
+        session.run(v.initializer)
+        assert session.run(one * 2.0, {one: 4.0}) == 8.0
+        assert session.run(v) == 0.0
+
+
+def test_arrays_are_copied_when_an_operation_is_made_of_them() -> None:
+    x = np.arange(3.0, dtype=np.float32)
+    results = [tf.add(x, 1.0), tf.ones(3) * x, tf.stack([x, x]), tf.identity(x)]
+    results.append(tf.as_string(x))
+    with tf.Session() as session:
+        before = [np.asarray(one).tolist() for one in session.run(results)]
+        x[:] = 9.0
+    with tf.Session() as session:
+        after = [np.asarray(one).tolist() for one in session.run(results)]
+    assert before == after and before[0] == [1.0, 2.0, 3.0]
+
+
 def test_random_numbers_are_drawn_once_in_a_run() -> None:
     x = tf.random_uniform([4])
     with tf.Session() as session:

@@ -81,6 +81,38 @@ def waited_for_operation(v: Any) -> Any:
         return tf.no_op(), tf.identity(1.0).op
 
 
+def waited_for_by_a_constant(v: Any) -> Any:
+    with tf.control_dependencies([v.assign_add(1.0)]):
+        return tf.constant(3.0)
+
+
+def waited_for_by_a_constant_in_vain(v: Any) -> Any:
+    with tf.control_dependencies([v.assign_add(1.0)]):
+        tf.constant(3.0)
+    return tf.constant(3.0)
+
+
+def waited_for_by_constants(v: Any) -> Any:
+    with tf.control_dependencies([v.assign_add(1.0)]):
+        with tf.control_dependencies([v.assign_add(10.0)]):
+            one = tf.constant(3.0)
+        other = tf.convert_to_tensor(4.0)
+    with tf.control_dependencies([one]):
+        return tf.no_op(), tf.group(other)
+
+
+def waited_for_by_a_constant_in_a_branch(v: Any) -> Any:
+    return tf.cond(v < 1.0, lambda: waited_for_by_a_constant(v), lambda: 2.0)
+
+
+def waited_for_by_a_tuple(v: Any) -> Any:
+    return tf.tuple([tf.constant(1.0)], control_inputs=[v.assign_add(1.0)])
+
+
+def a_tuple(v: Any) -> Any:
+    return tf.tuple([tf.constant(1.0), v.assign_add(1.0), None])[0]
+
+
 def one_of_two(v: Any) -> Any:
     v.assign_add(10.0)
     kept = v.assign_add(1.0)
@@ -247,6 +279,12 @@ def delayed(v: Any) -> Any:
         (waited_for, 1),
         (waited_for_in_vain, 0),
         (waited_for_operation, 1),
+        (waited_for_by_a_constant, 1),
+        (waited_for_by_a_constant_in_vain, 0),
+        (waited_for_by_constants, 11),
+        (waited_for_by_a_constant_in_a_branch, 1),
+        (waited_for_by_a_tuple, 1),
+        (a_tuple, 1),
         (one_of_two, 1),
         (a_chain, 3),
         (trained, -2),

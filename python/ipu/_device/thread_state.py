@@ -45,7 +45,7 @@ class _ThreadState(threading.local):
         self.parts_of_step = 0
         self.last_iterations: dict[int, int] = {}  # of loops that are traced
         self.stores: list[dict[tuple[int, str], Any]] = []
-        # of graphs: mode.py, frame.py, running.py, session.py, open_sizes.py
+        # of graphs: mode.py, frame.py, running.py, session.py, open_sizes.py, scopes.py
         self.graphs: list[Graph] = []
         self.own_graph: Graph | None = None
         self.suspensions = 0
@@ -53,6 +53,7 @@ class _ThreadState(threading.local):
         self.creations: list[CreatedVariables] = []
         self.running_sessions: list[Session] = []
         self.eager_parts = 0
+        self.constants: list[Any] | None = None  # of open control_dependencies
         self.size_guess: Guess | None = None
         self.sessions: list[Session] = []
         # _loops/training_loop.py, eager/backprop.py, optimizers/_aggregation.py

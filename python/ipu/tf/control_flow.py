@@ -237,10 +237,10 @@ def _traced_switch(
         with block(trace) as inner:
             # within the block, so that constants and reads of variables are its own
             given = branch()
+            reached = active()
+            if reached is not None:
+                reached.lead_from_block(inner, reached.spans_of(given))
             if isinstance(given, Operation):
-                reached = active()
-                if reached is not None:
-                    reached.lead_from_block(inner, given.spans)
                 given, gives_operation = None, True
             one = flatten(given, f"the result of {name}")
             returned.append(one.pack(one.tensors))

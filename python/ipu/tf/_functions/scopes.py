@@ -9,6 +9,7 @@ from typing import Any
 
 from ipu import _core
 from ipu._core import Tensor
+from ipu._device.thread_state import here
 from ipu._text.arguments import checked_function, checked_list
 from ipu.tf import nest
 from ipu.tf._graph import mode
@@ -102,12 +103,16 @@ def control_dependencies(control_inputs: Any) -> Iterator[None]:
         return
     before = reached.spans_of(list(control_inputs or ()))
     begin = reached.trace.node_count
-    around = reached.around
-    reached.around = [*around, *before]
+    around, constants = reached.around, here.constants
+    reached.around, here.constants = [*around, *before], []
     try:
         yield
+        reached.lead_from_constants(here.constants, before)
     finally:
+        made, here.constants = here.constants, constants
         reached.around = around
+    if constants is not None:
+        constants.extend(made)
     reached.lead((begin, reached.trace.node_count), before)
 
 
@@ -176,7 +181,13 @@ def tuple_of(
                 for t in tensors
             ]
     given = checked_list("tensors", tensors)
-    return [None if t is None else convert_to_tensor(t) for t in given]
+    made = [None if t is None else convert_to_tensor(t) for t in given]
+    if active() is None:
+        return made
+    with control_dependencies(
+        [*(control_inputs or ()), *(t for t in made if t is not None)]
+    ):
+        return [None if t is None else _core.apply("identity", (t,)) for t in made]
 
 
 def is_tensor(x: Any) -> bool:

@@ -12,7 +12,7 @@ import functools
 import sys
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -24,6 +24,7 @@ from ipu._device import devices, observers
 from ipu._device.thread_state import here
 from ipu._text.log import logger
 from ipu.tf import nest
+from ipu.tf._graph import mode
 from ipu.tf._tensor.operation import Operation
 from ipu.tf.tensor_spec import TensorSpec
 
@@ -133,18 +134,21 @@ def init_scope() -> Iterator[None]:
 
     A layer that is built by its first call creates its variables in the middle of the
     trace of that call; their first values must not become part of the traced program.
+    In graphs of TensorFlow 1 what is inside comes after nothing.
 
     Example:
         >>> with tf.init_scope():
         ...     float(tf.constant(1.0) + 1.0)
         2.0
     """
+    graph = mode.building()
     suspended = []
     while (trace := _core.open_trace()) is not None:
         trace.__exit__(None, None, None)
         suspended.append(trace)
     try:
-        yield
+        with nullcontext() if graph is None else graph.control_dependencies(None):
+            yield
     finally:
         for trace in reversed(suspended):
             trace.__enter__()

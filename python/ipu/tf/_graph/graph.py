@@ -509,6 +509,9 @@ class Graph:
                     f"{op.name!r} that takes it. Make both in the same tf.Graph."
                 )
         op.control_inputs = self.control_inputs
+        op.is_ordered = bool(op.control_inputs) or any(
+            tensor.op.is_ordered for tensor in op.inputs
+        )
         op.shard = placement.current_shard()
         return op
 

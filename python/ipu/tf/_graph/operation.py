@@ -7,6 +7,8 @@ import operator
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
+import numpy as np
+
 from ipu._core import Tensor, open_trace
 from ipu._device.thread_state import here
 from ipu.tf import nest
@@ -71,6 +73,7 @@ class GraphOperation(Operation):
         shard: The IPU of the device, or -1.
         draws: The numbers of its first random op and of the one after its last, among
             those of the graph.
+        is_ordered: Whether others come before it, or before what it takes.
         is_open: Whether it has sizes that only values can tell: it runs by itself.
         is_pure: Whether it gives the same for the same inputs, and does no more.
 
@@ -95,8 +98,7 @@ class GraphOperation(Operation):
         self.graph = graph
         self.index = -1
         self.function = function
-        self.args = args
-        self.kwargs = kwargs
+        self.args, self.kwargs = _with_own_arrays((args, kwargs))
         self.place = place
         self.control_inputs: list[GraphOperation] = []
         self.captured: list[GraphTensor] = []
@@ -110,6 +112,7 @@ class GraphOperation(Operation):
         self.draws = (0, 0)
         self.rounding = 0
         self.is_pure = False
+        self.is_ordered = False
         self.is_open = False
 
     @property
@@ -155,6 +158,15 @@ class GraphOperation(Operation):
                 "placeholder a shape, or call set_shape, with None for sizes that vary."
             )
         values.keep(self.leaves, found)
+
+
+def _with_own_arrays(given: Any) -> Any:
+    """What outlives a call is copied, once: the caller may write to its arrays."""
+    if not any(isinstance(leaf, np.ndarray) for leaf in nest.flatten(given)):
+        return given
+    return nest.map_structure(
+        lambda leaf: leaf.copy() if isinstance(leaf, np.ndarray) else leaf, given
+    )
 
 
 class GraphTensor:

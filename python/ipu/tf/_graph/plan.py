@@ -66,6 +66,13 @@ class Fed:
             return False
         return tensor.known is None or id(tensor) in self._unknown
 
+    def runs(self, tensor: GraphTensor) -> bool:
+        """Tell whether a run that needs a tensor runs its operation: that of a known
+        value, too, where others come before it."""
+        if id(tensor) in self.tensors:
+            return False
+        return self.computes(tensor) or tensor.op.is_ordered
+
     def replaced(self, ops: Sequence[GraphOperation]) -> list[GraphTensor]:
         """Return what operations would compute, and is given."""
         return [
@@ -92,7 +99,7 @@ def needed(targets: Sequence[GraphOperation], fed: Fed) -> list[GraphOperation]:
             continue
         found.add(op)
         waiting.extend(op.control_inputs)
-        waiting.extend(t.op for t in op.inputs if fed.computes(t))
+        waiting.extend(t.op for t in op.inputs if fed.runs(t))
         # a derivative continues past fed tensors on its path
         waiting.extend(other for other in op.path if fed.replaced([other]))
     return sorted(found, key=lambda op: op.index)
@@ -295,10 +302,10 @@ class Plan:
         self, targets: Sequence[GraphOperation | GraphTensor], fed: Fed
     ) -> None:
         self._fed = fed
-        wanted = [t for t in targets if isinstance(t, GraphTensor)]
-        wanted = [t for t in wanted if fed.computes(t)]
+        tensors = [t for t in targets if isinstance(t, GraphTensor)]
+        wanted = [t for t in tensors if fed.computes(t)]
         ops = [t for t in targets if isinstance(t, GraphOperation)]
-        self._ops = needed([*ops, *(t.op for t in wanted)], fed)
+        self._ops = needed([*ops, *(t.op for t in tensors if fed.runs(t))], fed)
         self._inputs = {op: op.inputs for op in self._ops}
         for op in self._ops:
             for variable in op.variables.values():
@@ -404,7 +411,7 @@ class Plan:
         return found
 
     def _direct(self, op: GraphOperation) -> list[GraphOperation]:
-        taken = [t.op for t in self._inputs[op] if self._fed.computes(t)]
+        taken = [t.op for t in self._inputs[op] if self._fed.runs(t)]
         return [*taken, *op.control_inputs]
 
     def _leveled(self) -> dict[GraphOperation, int]:

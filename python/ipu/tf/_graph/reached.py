@@ -34,6 +34,8 @@ class Reached:
         self.is_paused = False
         self.around: list[Span] = []  # of the open control_dependencies
         self._rules: list[tuple[int, int, int, int, int]] = []
+        # by id: values that are no node's, and what runs before them
+        self._constants: dict[int, tuple[Any, list[Span]]] = {}
 
     def spans_of(self, values: Any) -> list[Span]:
         """Return the nodes that tensors and operations in a nest stand for."""
@@ -43,12 +45,19 @@ class Reached:
                 found += leaf.spans
             elif isinstance(leaf, Tensor):
                 node = self.trace.node_of(leaf)
-                found += [(node, node + 1)] if node >= 0 else []
+                known = self._constants.get(id(leaf), (leaf, []))[1]
+                found += [(node, node + 1)] if node >= 0 else known
         return found
 
     def lead(self, span: Span, targets: list[Span]) -> None:
         """Nodes run after others: where one of them runs, so do those."""
         self._rules += [(_NODES, *span, *target) for target in targets]
+
+    def lead_from_constants(self, constants: list[Any], targets: list[Span]) -> None:
+        """Nodes run before values that are known when the function is traced."""
+        for one in constants:
+            before = self._constants.get(id(one), (one, []))[1]
+            self._constants[id(one)] = one, [*before, *targets]
 
     def lead_from_block(self, block: int, targets: list[Span]) -> None:
         """Where a block runs, so do nodes in it."""

@@ -115,7 +115,9 @@ class GraphVariable(Variable):
             kind, sizes = as_dtype(dtype), TensorShape(shape)
             first = value
         else:
-            value = value() if callable(value) else value
+            if callable(value):
+                with self.graph.control_dependencies(None):
+                    value = value()
             if not isinstance(value, GraphTensor):
                 value = np.array(Variable._first_value(_known(value), dtype))
             kind = as_dtype(dtype) if dtype is not None else as_dtype(value.dtype)

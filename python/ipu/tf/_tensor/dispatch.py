@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any, Protocol, TypeVar, cast
 
 from ipu._core import Tensor
+from ipu._device.thread_state import here
 from ipu._text.tracebacks import drop_own_frames, explain_arguments
 from ipu.tf._graph import mode
 
@@ -97,9 +98,12 @@ def graph_op(function: F) -> F:
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         graph = mode.building()
-        if graph is None:
-            return function(*args, **kwargs)
-        return graph.record(function, args, kwargs)
+        if graph is not None:
+            return graph.record(function, args, kwargs)
+        made = function(*args, **kwargs)
+        if here.constants is not None:
+            here.constants.append(made)
+        return made
 
     return cast(F, call)
 
