@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from ipu import tf
+from ipu.tf._graph.scopes import get_variable, variable_scope
 from ipu.tf.compat.v1._graphs import GraphKeys
-from ipu.tf.compat.v1._variables import get_variable, variable_scope
 
 
 def sparse_to_dense(
