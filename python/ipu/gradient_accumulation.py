@@ -10,7 +10,7 @@ __all__ = ["GradientAccumulationReductionMethod"]
 
 
 class GradientAccumulationReductionMethod(Enum):
-    """What is made of the gradients ``g_1, ..., g_n`` of the micro-batches of a step.
+    """Ways to reduce the gradients ``g_1, ..., g_n`` of a step's micro-batches.
 
     ``SUM``: ``g_1 + ... + g_n``. ``MEAN``: ``g_1 / n + ... + g_n / n``, each divided
     before it is added. ``RUNNING_MEAN``: ``a_k = a_(k-1) (k - 1) / k + g_k / k``, which

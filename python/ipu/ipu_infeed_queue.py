@@ -431,7 +431,7 @@ class IPUIterator:
 
 
 class IPUOwnedIterator(IPUIterator):
-    """What ``iter(dataset)`` gives in the scope of an ``IPUStrategy``.
+    """The iterator of ``iter(dataset)`` in the scope of an ``IPUStrategy``.
 
     It starts its queue when it is made, and the queue goes with it.
 

@@ -45,7 +45,7 @@ _FIRST_ORDER = (
 
 
 class IPUOutfeedMode(Enum):
-    """What ``dequeue`` gives: all results since the last one, or the newest.
+    """The results that ``dequeue`` returns: all since the last one, or the newest.
 
     Example:
         >>> from ipu.ipu_outfeed_queue import IPUOutfeedQueue

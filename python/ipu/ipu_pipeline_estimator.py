@@ -19,7 +19,7 @@ __all__ = ["IPUPipelineEstimator", "IPUPipelineEstimatorSpec"]
 
 
 class IPUPipelineEstimatorSpec:
-    """What a model function returns.
+    """The return value of a model function.
 
     Attributes:
         mode: One of ``tf.estimator.ModeKeys``.

@@ -16,7 +16,7 @@ __all__ = ["IPURunConfig", "RunConfig"]
 
 @dataclass(frozen=True)
 class IPURunConfig:
-    """What of a run concerns the device.
+    """The options of a run that concern the device.
 
     Attributes:
         iterations_per_loop: Batches that the device takes before the host goes on.

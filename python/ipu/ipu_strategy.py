@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class InputContext:
-    """What a data set function is told about the pipeline that it feeds.
+    """The pipeline that a data set function feeds.
 
     Attributes:
         num_input_pipelines: How many there are, 1.

@@ -105,7 +105,7 @@ def _scaled(images: Any) -> Any:
 
 
 class _Plan(NamedTuple):
-    """How the model is trained.
+    """The way the model is trained.
 
     Attributes:
         stages: The number of its stages; 1: it is not a pipeline.

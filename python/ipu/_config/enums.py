@@ -57,7 +57,7 @@ class DeviceConnectionType(Enum):
 
 
 class StochasticRoundingBehaviour(Enum):
-    """How float16 results are rounded.
+    """Ways to round float16 results.
 
     Example:
         >>> from ipu.config import IPUConfig
@@ -89,7 +89,7 @@ class StochasticRoundingBehaviour(Enum):
 
 
 class MergeRemoteBuffersBehaviour(Enum):
-    """Whether remote buffers of the same shape are merged.
+    """Choices of merging remote buffers of the same shape.
 
     Example:
         >>> from ipu.config import IPUConfig
@@ -103,7 +103,7 @@ class MergeRemoteBuffersBehaviour(Enum):
 
 
 class SchedulingAlgorithm(Enum):
-    """How the instructions of a program are ordered.
+    """Ways to order the instructions of a program.
 
     Example:
         >>> from ipu.config import IPUConfig
@@ -119,7 +119,7 @@ class SchedulingAlgorithm(Enum):
 
 
 class ExecutionProfileType(Enum):
-    """What an execution profile counts (first SDK generation).
+    """Kinds of execution profiles (first SDK generation).
 
     Example:
         >>> [kind.name for kind in ExecutionProfileType]

@@ -41,7 +41,7 @@ _MERGING = {
 
 
 class IpuOptions:
-    """What :func:`create_ipu_config` makes and the setters change.
+    """Options that :func:`create_ipu_config` makes and the setters change.
 
     Attributes:
         config: The options that ``IPUConfig`` has as well.

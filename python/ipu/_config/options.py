@@ -62,7 +62,7 @@ def _type_name(kind: Any) -> str:
 
 
 class AttributeMetadata:
-    """What is known about one option; see ``IPUConfig.get_attribute_metadata``.
+    """A description of one option; see ``IPUConfig.get_attribute_metadata``.
 
     Attributes:
         name: Full dotted name, a string.

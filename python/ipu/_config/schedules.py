@@ -78,7 +78,7 @@ class PipelineSchedule(Enum):
 
     @property
     def core_name(self) -> str:
-        """What the core and texts of schedules call it, as ``"1F1B"``."""
+        """The name in the core and in texts of schedules, as ``"1F1B"``."""
         return self.name.replace("OneForwardOneBackward", "1F1B")
 
     @classmethod

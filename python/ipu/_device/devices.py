@@ -67,7 +67,7 @@ _ROUNDINGS = {
 
 @dataclass(frozen=True)
 class Layout:
-    """What devices there shall be; made by ``ipu.config`` out of an ``IPUConfig``.
+    """The devices that are asked for; made by ``ipu.config`` out of an ``IPUConfig``.
 
     Attributes:
         counts: Number of IPUs of each device; used where ``ids`` is empty.

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class ReduceOp(Enum):
-    """How values of several replicas become one; ``tf.distribute.ReduceOp``.
+    """Ways to reduce the values of replicas; ``tf.distribute.ReduceOp``.
 
     Example:
         >>> [reduction.name for reduction in ReduceOp]

@@ -26,7 +26,7 @@ class Program(NamedTuple):
 
 
 class HostCall(NamedTuple):
-    """What a model function wants done on the host after each batch.
+    """A call that a model function wants on the host after each batch.
 
     Attributes:
         function: Called with the tensors on the host; returns operations.
@@ -85,7 +85,7 @@ class HostMetrics:
 
     @property
     def names(self) -> frozenset[str]:
-        """What the metrics are called."""
+        """The names of the metrics."""
         return frozenset(self._pairs)
 
     def __call__(self, session: Any, rows: Mapping[str, Any]) -> dict[str, Any]:

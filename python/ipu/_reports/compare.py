@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class ComparedSchedule(NamedTuple):
-    """What came of one schedule.
+    """The results of one schedule.
 
     Attributes:
         schedule: Its name.
@@ -58,7 +58,7 @@ _PLANNED = ("samples/s on IPUs", "idle there", "fullest tile per IPU")
 
 
 class ScheduleComparison(Sequence[ComparedSchedule]):
-    """What :func:`compare_schedules` found: a sequence that prints as a table.
+    """The results of :func:`compare_schedules`: a sequence that prints as a table.
 
     Args:
         rows: One for each schedule.

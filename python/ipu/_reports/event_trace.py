@@ -33,7 +33,7 @@ _PAYLOADS = (
 
 
 class _Payload:
-    """What belongs to one type of event: bytes, and a duration in microseconds."""
+    """The payload of one type of event: bytes, and a duration in microseconds."""
 
     module_name: bytes
     compilation_report: bytes

@@ -33,7 +33,7 @@ _USES = (
 
 
 class AbsentName:
-    """What an import statement binds to a name that is not there.
+    """A stand-in that an import statement binds to a name that is not there.
 
     It can be bound, passed on, compared and asked for with ``isinstance``; whatever
     uses it raises the error that says why it is not there.

@@ -70,7 +70,7 @@ class Use:
 
 @dataclass
 class Report:
-    """What a file uses.
+    """The names that a file uses.
 
     Attributes:
         path: The file.

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class _State:
-    """What holds for layers and losses that are made, or traced, from now on.
+    """Settings for layers and losses that are made, or traced, from now on.
 
     Attributes:
         epsilon: The least divisor, and least argument of a logarithm, of losses.

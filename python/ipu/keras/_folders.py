@@ -16,7 +16,7 @@ from ipu.tf.data._seeds import for_shuffle
 
 
 class FolderOptions(NamedTuple):
-    """What ``image_dataset_from_directory`` and that for texts both take."""
+    """Arguments that data sets of folders of images and of texts share."""
 
     labels: Any
     label_mode: str | None

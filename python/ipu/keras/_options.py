@@ -11,7 +11,7 @@ from typing import Any, TypedDict
 
 
 class LayerOptions(TypedDict, total=False):
-    """What every layer takes."""
+    """Arguments that every layer takes."""
 
     autocast: bool
     batch_input_shape: Any
@@ -26,13 +26,13 @@ class LayerOptions(TypedDict, total=False):
 
 
 class PlainLayerOptions(LayerOptions, total=False):
-    """What layers take that do not have a regularizer of their outputs themselves."""
+    """Arguments of layers without a regularizer of their outputs of their own."""
 
     activity_regularizer: Any
 
 
 class NormalizationOptions(PlainLayerOptions, total=False):
-    """What ``BatchNormalization`` takes beside what it lists."""
+    """Arguments of ``BatchNormalization`` beside those that it lists."""
 
     adjustment: None
     fused: bool | None
@@ -40,13 +40,13 @@ class NormalizationOptions(PlainLayerOptions, total=False):
 
 
 class CellOptions(PlainLayerOptions, total=False):
-    """What cells of recurrent layers take beside what they list."""
+    """Arguments of cells of recurrent layers beside those that they list."""
 
     implementation: int
 
 
 class RecurrentOptions(LayerOptions, total=False):
-    """What recurrent layers take beside what they list."""
+    """Arguments of recurrent layers beside those that they list."""
 
     implementation: int
     input_length: int | None
@@ -54,7 +54,7 @@ class RecurrentOptions(LayerOptions, total=False):
 
 
 class CompileOptions(TypedDict, total=False):
-    """What ``compile`` takes without effect."""
+    """Arguments of ``compile`` that have no effect."""
 
     auto_scale_loss: bool
     jit_compile: Any

@@ -27,7 +27,7 @@ from ipu.keras._types import Tensor
 
 
 class Reduction:
-    """How the losses of the samples become one number.
+    """Ways to reduce the losses of the samples to one number.
 
     Example:
         >>> loss = keras.losses.MeanSquaredError(reduction=Reduction.SUM)

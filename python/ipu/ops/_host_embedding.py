@@ -25,7 +25,7 @@ from ipu.tf._tensor.convert import apply
 
 
 class HostEmbeddingOptimizerSpec:
-    """How a host embedding is trained: by stochastic gradient descent.
+    """Train a host embedding by stochastic gradient descent.
 
     Args:
         learning_rate: The rate; 0: the embedding is not trained.

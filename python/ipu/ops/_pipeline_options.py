@@ -11,7 +11,7 @@ from ipu.tf.gradient_tape import GradientTape
 
 
 class RecomputationMode(Enum):
-    """What a pipeline keeps of a stage's forward pass for its backward one.
+    """Ways to keep a stage's forward pass for its backward one.
 
     ``Auto`` and ``RecomputeThenBackpropagate`` keep what enters the stage, and compute
     all that the backward pass needs before it. ``RecomputeAndBackpropagateInterleaved``
@@ -76,7 +76,7 @@ _V1_ONLY = ("compute_gradients_args", "compute_gradients_kwargs")
 
 
 class OptimizerFunctionOutput:
-    """What the optimizer function of a pipeline returns: what to minimise, and how.
+    """The return value of a pipeline's optimizer function: what to minimise, and how.
 
     Args:
         opt: An optimizer: one of Keras's, with ``variables`` or a ``tape``; or one of

@@ -69,7 +69,7 @@ def in_cross_replica_context() -> bool:
 
 
 class ReplicaContext:
-    """What code that runs on a replica can ask.
+    """The view that code on a replica has of its strategy.
 
     Attributes:
         strategy: The strategy that runs it.

@@ -26,7 +26,7 @@ __all__ = [
 
 
 class ModeKeys:
-    """What a model function is called for.
+    """The modes in which a model function is called.
 
     Example:
         >>> ModeKeys.TRAIN
@@ -40,7 +40,7 @@ class ModeKeys:
 
 @dataclass(frozen=True)
 class EstimatorSpec:
-    """What a model function returns.
+    """The return value of a model function.
 
     Attributes:
         mode: One of :class:`ModeKeys`.
@@ -98,7 +98,7 @@ _DEFAULT_SECONDS = 600
 
 @dataclass
 class RunConfig:
-    """How estimators run.
+    """Options for the runs of estimators.
 
     Attributes:
         model_dir: The folder of checkpoints; None: a new temporary one.
@@ -203,7 +203,7 @@ def _check_spec(spec: Any, least: dict[str, int]) -> None:
 
 @dataclass(frozen=True)
 class TrainSpec:
-    """How :func:`train_and_evaluate` trains.
+    """Options for the training of :func:`train_and_evaluate`.
 
     Attributes:
         input_fn: Gives the data set.
@@ -231,7 +231,7 @@ class TrainSpec:
 
 @dataclass(frozen=True)
 class EvalSpec:
-    """How :func:`train_and_evaluate` evaluates.
+    """Options for the evaluation of :func:`train_and_evaluate`.
 
     Attributes:
         input_fn: Gives the data set.

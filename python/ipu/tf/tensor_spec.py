@@ -13,7 +13,7 @@ __all__ = ["TensorSpec"]
 
 
 class TensorSpec:
-    """What a tensor looks like.
+    """The shape, dtype and name of a tensor.
 
     Args:
         shape: Sequence of sizes, None for a size that is not known; or None where not

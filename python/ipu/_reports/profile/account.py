@@ -46,7 +46,7 @@ class ThreadTimes(NamedTuple):
 
 
 class Line(NamedTuple):
-    """What instructions that have a name in common take of a step."""
+    """The share of a step that instructions of one name take."""
 
     name: str
     calls: float  # a step

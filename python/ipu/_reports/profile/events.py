@@ -31,7 +31,7 @@ _EVENT = np.dtype(
 
 
 class Instruction(NamedTuple):
-    """What an event of an instruction is about; see ``_core.Program.instructions``."""
+    """The instruction of an event; see ``_core.Program.instructions``."""
 
     stream: int
     number: int

@@ -22,7 +22,7 @@ Recorded = tuple[int, str, int, int, int, int]
 
 
 class Timetable:
-    """What each IPU of a pipeline runs, and when: to print, to draw, to measure.
+    """A pipeline's passes on each IPU over time: to print, to draw, to measure.
 
     ``print(timetable)`` gives a grid of 80 columns. In a notebook it draws itself: a
     row for each IPU, a colour for each stage, light for forward and dark for backward

@@ -253,7 +253,7 @@ class SequentialPipelineModel(_Pipelined, Sequential):
 
 
 class PipelineSequential(SequentialPipelineModel):
-    """What SDK 2.0 made of :class:`SequentialPipelineModel`.
+    """The :class:`SequentialPipelineModel` of SDK 2.0.
 
     ``predict`` gives an array, and not a tuple of one.
     """

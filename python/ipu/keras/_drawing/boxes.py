@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 
 class Shown(NamedTuple):
-    """What is drawn of each layer.
+    """The parts of each layer that are drawn.
 
     Attributes:
         shapes: Of inputs and outputs.

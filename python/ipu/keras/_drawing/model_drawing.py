@@ -20,7 +20,7 @@ class ModelDrawing:
 
     Args:
         model: The model.
-        shown: What is drawn of each layer.
+        shown: The parts of each layer that are drawn.
         direction: Which way data flow: ``"TB"``, ``"BT"``, ``"LR"`` or ``"RL"``.
         dpi: Pixels an inch, of formats that have pixels.
     """

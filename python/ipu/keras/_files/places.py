@@ -14,7 +14,7 @@ _FOREIGN = (".npz", ".pt", ".pth", ".tf", ".ckpt", ".onnx", ".pb")
 
 
 class Format(enum.Enum):
-    """What is in a file, and how people call it."""
+    """The formats of files, under the names that people use."""
 
     OWN = ".safetensors"
     KERAS_2 = ".h5"

@@ -84,5 +84,5 @@ class HostLayer(PreprocessingLayer):
 
     @property
     def _input_dtype(self) -> Any:
-        """What the layer takes, where it is the first of a Sequential."""
+        """The dtype of the input, where the layer is the first of a Sequential."""
         return tf.string

@@ -26,7 +26,7 @@ __all__ = ["RNN"]
 
 
 class Steps(NamedTuple):
-    """What a pass over all steps gives.
+    """The results of a pass over all steps.
 
     Attributes:
         outputs: The outputs, as the input lies; None where nobody asked for them.

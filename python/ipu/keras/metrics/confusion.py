@@ -88,7 +88,7 @@ def as_thresholds(thresholds: Any, default: float) -> list[float]:
 
 
 class Confusion(Metric):
-    """How many decisions are of some kinds, for each threshold.
+    """Count decisions of some kinds, for each threshold.
 
     Args:
         thresholds: The thresholds.
@@ -133,7 +133,7 @@ class Confusion(Metric):
 
 
 class _Count(Confusion):
-    """How many decisions are of one kind, for each threshold."""
+    """Count decisions of one kind, for each threshold."""
 
     _kind = "true_positives"
 
@@ -152,7 +152,7 @@ class _Count(Confusion):
 
 
 class TruePositives(_Count):
-    """How many decisions for yes are right.
+    """Count the decisions for yes that are right.
 
     Args:
         thresholds: A threshold, or a list of them; None for 0.5.
@@ -166,7 +166,7 @@ class TruePositives(_Count):
 
 
 class TrueNegatives(_Count):
-    """How many decisions for no are right; arguments as for ``TruePositives``.
+    """Count the decisions for no that are right; arguments as for ``TruePositives``.
 
     Example:
         >>> metric = TrueNegatives()
@@ -178,7 +178,7 @@ class TrueNegatives(_Count):
 
 
 class FalsePositives(_Count):
-    """How many decisions for yes are wrong; arguments as for ``TruePositives``.
+    """Count the decisions for yes that are wrong; arguments as for ``TruePositives``.
 
     Example:
         >>> metric = FalsePositives()
@@ -190,7 +190,7 @@ class FalsePositives(_Count):
 
 
 class FalseNegatives(_Count):
-    """How many decisions for no are wrong; arguments as for ``TruePositives``.
+    """Count the decisions for no that are wrong; arguments as for ``TruePositives``.
 
     Example:
         >>> metric = FalseNegatives()

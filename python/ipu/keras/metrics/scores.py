@@ -180,7 +180,7 @@ class F1Score(FBetaScore):
 
 
 class R2Score(_Sums):
-    """How much of the targets' variance the outputs explain: 1 is all, 0 their mean's.
+    """Measure the share of the targets' variance that outputs explain; 1 is all of it.
 
     Args:
         class_aggregation: ``"uniform_average"`` for the mean over columns, None for one

@@ -200,7 +200,7 @@ class _Crossentropy(_OfFunction, MeanMetricWrapper):
 
 
 class Accuracy(_MeanOf, function=accuracy):
-    """How often predictions equal targets.
+    """Compute how often predictions equal targets.
 
     Example:
         >>> round(float(Accuracy()([1, 2], [1, 3])), 4)
@@ -209,7 +209,7 @@ class Accuracy(_MeanOf, function=accuracy):
 
 
 class BinaryAccuracy(MeanMetricWrapper):
-    """How often ``y_pred > threshold`` is the target.
+    """Compute how often ``y_pred > threshold`` is the target.
 
     Example:
         >>> metric = BinaryAccuracy()
@@ -227,7 +227,7 @@ class BinaryAccuracy(MeanMetricWrapper):
 
 
 class CategoricalAccuracy(_MeanOf, function=categorical_accuracy):
-    """How often the most probable class is the target's, given one-hot targets.
+    """Compute how often the most probable class is that of a one-hot target.
 
     Example:
         >>> round(float(CategoricalAccuracy()([[0.0, 1.0]], [[0.5, 0.5]])), 4)
@@ -236,7 +236,7 @@ class CategoricalAccuracy(_MeanOf, function=categorical_accuracy):
 
 
 class SparseCategoricalAccuracy(_MeanOf, function=sparse_categorical_accuracy):
-    """How often the most probable class is the target, given class numbers.
+    """Compute how often the most probable class is the target, a class number.
 
     Example:
         >>> round(float(SparseCategoricalAccuracy()([1], [[0.5, 0.5]])), 4)

@@ -181,7 +181,7 @@ class ALSOptimizer(ScalingOptimizer):
 
     @property
     def decrease_factor(self) -> float:
-        """What the factor is multiplied by where too many elements are large."""
+        """The multiplier of the factor where too many elements are large."""
         return 1.0 / float(self._settings["increase_factor"])
 
     def reset(self) -> None:

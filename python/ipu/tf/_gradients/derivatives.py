@@ -12,7 +12,7 @@ from ipu.tf.variable import Variable
 
 
 class UnconnectedGradients(Enum):
-    """What a gradient is where the target does not depend on the source.
+    """Gradients of targets that do not depend on the source.
 
     Example:
         >>> x, y = tf.Variable(1.0), tf.Variable(2.0)

@@ -452,7 +452,7 @@ class Graph:
 
     @property
     def control_inputs(self) -> list[GraphOperation]:
-        """What an operation that is added now runs after."""
+        """The operations that one that is added now runs after."""
         return list(dict.fromkeys(op for ops in self._controls for op in ops))
 
     def here(self) -> Place:

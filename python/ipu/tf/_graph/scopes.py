@@ -31,7 +31,7 @@ AUTO_REUSE = _Reuse.AUTO_REUSE
 
 
 class VariableScope:
-    """What ``tf.get_variable`` does by default inside of a ``with`` block.
+    """Defaults of ``tf.get_variable`` inside of a ``with`` block.
 
     Attributes:
         name: What the names of variables begin with.

@@ -10,7 +10,7 @@ from ipu.tf._tensor.convert import apply
 
 
 class LSTMResult(NamedTuple):
-    """What an LSTM gives.
+    """The results of an LSTM.
 
     Attributes:
         steps: h of all steps, as ``x`` lies.
@@ -24,7 +24,7 @@ class LSTMResult(NamedTuple):
 
 
 class GRUResult(NamedTuple):
-    """What a GRU gives.
+    """The results of a GRU.
 
     Attributes:
         steps: h of all steps, as ``x`` lies.

@@ -25,7 +25,7 @@ class CompositeSpec(TensorSpec):
 
 
 class RaggedTensorSpec(CompositeSpec):
-    """What a ragged tensor looks like.
+    """The type of a ragged tensor.
 
     Args:
         shape: Sizes; None where rows differ, or where a size is not known.
@@ -73,7 +73,7 @@ class RaggedTensorSpec(CompositeSpec):
 
 
 class SparseTensorSpec(CompositeSpec):
-    """What a sparse tensor looks like.
+    """The type of a sparse tensor.
 
     Args:
         shape: The sizes of the dense tensor; None for one that is not known.

@@ -82,7 +82,7 @@ def integer(value: Any, name: str) -> int:
 
 
 class Reducer:
-    """How the elements of one key become one element.
+    """Reduce the elements of one key to one element.
 
     Args:
         init_func: Gets a key, an int64 scalar; gives the state of no element.

@@ -38,7 +38,7 @@ load = Dataset.load
 
 
 class AutoShardPolicy(IntEnum):
-    """How a data set is cut up for several workers; accepted in ``tf.data.Options``.
+    """Ways to cut a data set up for several workers; accepted in ``tf.data.Options``.
 
     Example:
         >>> [policy.name for policy in AutoShardPolicy]

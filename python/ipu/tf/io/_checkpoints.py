@@ -103,7 +103,7 @@ def _objects(root: Checkpoint, named: Mapping[str, str]) -> list[_Object]:
 
 @boundaries("assert_consumed", "assert_existing_objects_matched")
 class LoadStatus:
-    """What a restore did, and what it waits for.
+    """The state of a restore: what it did, and what it waits for.
 
     Values of variables that are not made yet, those of layers that are not built and of
     optimizers that updated nothing, are restored when they are made.

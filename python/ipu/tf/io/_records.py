@@ -146,7 +146,7 @@ _OPTIONS = frozenset(
 
 
 class TFRecordOptions:
-    """How a file of records is compressed.
+    """The compression of a file of records.
 
     Args:
         compression_type: "", "ZLIB" or "GZIP".

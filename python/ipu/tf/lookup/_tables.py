@@ -98,7 +98,7 @@ class KeyValueTensorInitializer:
 
 
 class TextFileIndex:
-    """What a key or a value of :class:`TextFileInitializer` is made of.
+    """The sources of keys and values of a :class:`TextFileInitializer`.
 
     Example:
         >>> TextFileIndex.WHOLE_LINE, TextFileIndex.LINE_NUMBER
@@ -246,7 +246,7 @@ class Table:
         what: The class, for messages.
         key_dtype: dtype of the keys.
         value_dtype: dtype of the values.
-        default_value: What stands for a key that is not there.
+        default_value: The value of a key that is not there.
     """
 
     def __init__(
@@ -336,7 +336,7 @@ class StaticHashTable(Table):
     Args:
         initializer: A :class:`KeyValueTensorInitializer` or
             :class:`TextFileInitializer`.
-        default_value: What stands for a key that is not there.
+        default_value: The value of a key that is not there.
         experimental_is_anonymous: Ignored.
 
     Raises:
@@ -368,7 +368,7 @@ class StaticHashTable(Table):
 
     @property
     def default_value(self) -> Any:
-        """What stands for a key that is not there."""
+        """The value of a key that is not there."""
         is_string = self._value_dtype == string
         return (StringTensor if is_string else _core.Tensor)(self._default)
 

@@ -98,7 +98,7 @@ class DenseHashTable(MutableHashTable):
     Args:
         key_dtype: dtype of the keys.
         value_dtype: dtype of the values.
-        default_value: What stands for a key that is not there.
+        default_value: The value of a key that is not there.
         empty_key: A key that is never used.
         deleted_key: Another one.
         initial_num_buckets, checkpoint: Ignored.

@@ -78,7 +78,7 @@ def load(
 
 
 class LoadStatus:
-    """What ``load_weights`` gives: all was loaded, or there was an error.
+    """The result of ``load_weights``: all was loaded, or there was an error.
 
     Source: the status objects of ``tf.train.Checkpoint``.
     """

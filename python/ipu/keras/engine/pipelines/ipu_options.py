@@ -41,7 +41,7 @@ _WIDTHS = {"Sequential": 60, "Functional": 89, "Model": 89}
 
 
 class ReplicatedMetricReductionMethod(Enum):
-    """How the results of several replicas become the logs.
+    """Ways to reduce the results of several replicas to the logs.
 
     Example:
         >>> [method.name for method in ReplicatedMetricReductionMethod]

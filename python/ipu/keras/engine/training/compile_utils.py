@@ -133,7 +133,7 @@ class LossesContainer:
 
     @property
     def parts(self) -> list[Any]:
-        """What a program of the losses is traced from."""
+        """The parts that a program of the losses is traced from."""
         return [self._losses, self._weights]
 
     @property

@@ -41,7 +41,7 @@ __all__ = [
 
 
 class Workers(NamedTuple):
-    """How batches of generators and sequences are read.
+    """The threads that read batches of generators and sequences.
 
     Attributes:
         ahead: How many are read before they are asked for.
@@ -53,7 +53,7 @@ class Workers(NamedTuple):
 
 
 class Given(NamedTuple):
-    """What a user gave as data.
+    """The data that a user gave.
 
     Attributes:
         x: Arrays or tensors (also lists and dicts of them), a ``tf.data.Dataset``, a

@@ -36,7 +36,7 @@ _OPTIMIZER_OPTIONS = (
 
 
 class Execution(NamedTuple):
-    """What an execution of a mode of a model is.
+    """The settings of an execution of one mode of a model.
 
     Attributes:
         is_pipelined: Whether it is a pipeline.

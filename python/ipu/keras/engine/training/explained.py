@@ -29,7 +29,7 @@ _CALLS = {"train": "fit", "test": "evaluate", "predict": "predict"}
 
 
 class Asked(NamedTuple):
-    """What a call was given.
+    """The arguments of a call.
 
     Attributes:
         given: The data.

@@ -20,7 +20,7 @@ from ipu.tf._string_ops.tensors import StringTensor, is_text, plain
 
 
 class HostPart:
-    """What a model computes on the host.
+    """The part of a model that is computed on the host.
 
     Attributes:
         nodes: The calls.

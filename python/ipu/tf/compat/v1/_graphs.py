@@ -393,7 +393,7 @@ class RunOptions(ConfigProto):
 
 
 class RunMetadata(ConfigProto):
-    """What TensorFlow tells of a run; nothing here: see ``python -m ipu profile``.
+    """TensorFlow's record of a run, which is empty here: see ``python -m ipu profile``.
 
     Example:
         >>> RunMetadata()

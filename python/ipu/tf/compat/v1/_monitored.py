@@ -32,7 +32,7 @@ logger = logging.getLogger("tensorflow")
 
 
 class SessionRunArgs(NamedTuple):
-    """What a hook adds to a run.
+    """Fetches and feeds that a hook adds to a run.
 
     Attributes:
         fetches: What is computed besides.
@@ -50,7 +50,7 @@ class SessionRunArgs(NamedTuple):
 
 
 class SessionRunValues(NamedTuple):
-    """What a run gave a hook.
+    """The results of a run for a hook.
 
     Attributes:
         results: The values of what it asked for.
@@ -128,7 +128,7 @@ class SessionRunHook:
 
 
 class Timer:
-    """Whether it is time again, by steps or by seconds."""
+    """Tell whether it is time again, by steps or by seconds."""
 
     def __init__(self, steps: int | None, seconds: float | None) -> None:
         self._steps, self._seconds = steps, seconds
@@ -442,7 +442,7 @@ class SummarySaverHook(SessionRunHook):
 
 
 class CheckpointSaverListener:
-    """What is called around each save of a :class:`CheckpointSaverHook`.
+    """Be called around each save of a :class:`CheckpointSaverHook`.
 
     Example:
         >>> class Told(CheckpointSaverListener):

@@ -22,7 +22,7 @@ def _graph() -> Any:
 
 
 class Reduction:
-    """How one number is made of weighted losses.
+    """Ways to make one number of weighted losses.
 
     ``SUM_BY_NONZERO_WEIGHTS``, the default of all losses, divides their sum by how many
     weights are not zero; ``MEAN`` by the sum of the weights; ``SUM_OVER_BATCH_SIZE`` by
