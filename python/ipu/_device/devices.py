@@ -352,7 +352,7 @@ def configure(layout: Layout, reset_configuration: bool = True) -> None:
         if now is not None:
             # nobody is surprised that a device made unasked is replaced
             logger.log(
-                logging.WARNING if _registry.is_given else logging.INFO,
+                logging.WARNING if _registry.is_given else logging.DEBUG,
                 "The IPU devices have been configured already; that configuration is "
                 "reset and replaced by the new one.",
             )
