@@ -355,6 +355,15 @@ OPTIMIZERS: dict[str, Callable[[], Any]] = {
     "sgd_momentum": lambda: optimizers.SGD(0.05, 0.9, clipvalue=0.01),
     "sgd_nesterov": lambda: optimizers.SGD(falling(), 0.9, True, clipnorm=0.1),
     "sgd_clipped": lambda: optimizers.SGD(0.05, global_clipnorm=0.1, decay=0.1),
+    "sgd_decays_weights": lambda: optimizers.SGD(falling(), weight_decay=0.1),
+    "sgd_averages": lambda: optimizers.SGD(
+        0.05, use_ema=True, ema_momentum=0.5, ema_overwrite_frequency=3
+    ),
+    "adam_averages": lambda: optimizers.Adam(0.05, use_ema=True, weight_decay=0.1),
+    "sgd_accumulates": lambda: optimizers.SGD(
+        falling(), 0.9, gradient_accumulation_steps=3
+    ),
+    "adam_loss_scale": lambda: optimizers.Adam(0.05, loss_scale_factor=8.0),
     "adam": lambda: optimizers.Adam(0.05, 0.8, 0.9, 0.1),
     "adam_decay": lambda: optimizers.Adam(0.05, decay=0.1),
     "adam_amsgrad": lambda: optimizers.Adam(falling(), amsgrad=True),

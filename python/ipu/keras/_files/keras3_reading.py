@@ -56,7 +56,9 @@ _THEIRS: dict[str, tuple[Any, ...] | None] = {
 # what optimizers take by **kwargs
 _OF_OPTIMIZERS = frozenset(
     """
-    clipnorm clipvalue decay exclude_from_weight_decay global_clipnorm schedule_decay
+    clipnorm clipvalue decay ema_momentum ema_overwrite_frequency
+    exclude_from_weight_decay global_clipnorm gradient_accumulation_steps
+    loss_scale_factor schedule_decay use_ema weight_decay
     """.split()
 )
 
