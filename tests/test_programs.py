@@ -301,6 +301,28 @@ def check_third_concurrent(got):
     assert got["last"] == [list(one) for one in (x + 1, x + 2, 10 * x, 100 * x)]
 
 
+def check_graph_counter(got):
+    assert got == {
+        "returned": None,
+        "type": "dict",
+        "kinds": ["ndarray"],
+        "shapes": {"d1": [10, 800], "d2": [10, 800]},
+        "values": {"d1": [2.0], "d2": [0.0]},
+    }
+
+
+def check_graph_replicated(got):
+    for name, (value, shape) in got["values"].items():
+        assert value == pytest.approx(got["expected"][name], rel=1e-6), name
+        assert shape == [6, 4]  # of each iteration a loss of each replica
+
+
+def check_graph_schedules(got):
+    assert got["lengths"] == [24, 9, 3, 3] and len(got["runs"]) == 8
+    for name, found in got["runs"].items():
+        assert found == got["runs"]["grouped"], name
+
+
 def check_third_cast(got):
     # 4,096 quarters: float16 cannot tell 512 from 512.25
     assert got == {
@@ -527,6 +549,9 @@ CHECKS = {
     "third_cast": check_third_cast,
     "graph_variables": check_graph_variables,
     "graph_basic": check_graph_basic,
+    "graph_counter": check_graph_counter,
+    "graph_replicated": check_graph_replicated,
+    "graph_schedules": check_graph_schedules,
     "graph_sharded": check_graph_sharded,
     "graph_feeds": check_graph_feeds,
     "graph_polling": check_graph_polling,
