@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,11 +27,29 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip(f"the C compiler {compiler} is not installed")
 
 
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def entries() -> set[Path]:
+    """Return what lies in the root and among the tests, builds apart."""
+    found = {*ROOT.iterdir(), *(ROOT / "tests").iterdir()}
+    builds = ("build", "dist", "__pycache__")
+    return {
+        path
+        for path in found
+        if not path.name.startswith(".")
+        and path.suffix != ".egg-info"
+        and path.name not in builds
+    }
+
+
 @pytest.fixture(scope="module", autouse=True)
 def default_devices() -> Iterator[None]:
-    """Leave no configured device to the files that follow in the same process."""
+    """Leave no configured device, and no file, to the files that follow."""
+    before = entries()
     yield
     ipu.config.reset_ipu_configuration()
+    assert entries() <= before, "tests write under their temporary folder only"
 
 
 @pytest.fixture
