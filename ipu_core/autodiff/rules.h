@@ -45,7 +45,7 @@ ipu_value ipu__rule_select(ipu_rule *rule, ipu_value condition, ipu_value a,
 ipu_value ipu__rule_emit(ipu_rule *rule, ipu_op op, const ipu_value *inputs,
                          uint32_t input_count, const ipu_attr *attrs,
                          uint32_t attr_count);
-/* One output, with the attributes of the forward node but for the shape, which is that
+/* One output, with the attributes of the forward node except the shape, which is that
  * of `like` where there is one. */
 ipu_value ipu__rule_alike(ipu_rule *rule, ipu_op op, ipu_value like,
                           const ipu_value *inputs, uint32_t input_count);

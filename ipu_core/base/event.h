@@ -27,7 +27,7 @@
     X(JOB, job, "a job of the pool, on the thread that cut it into tasks", \
       "ns before its own first task", "ns it waited for the others") \
     X(PART, part, "a thread's part of a kernel, in a region", \
-      "1: the kernel's first, but for the region's first kernel", \
+      "1: the kernel's first, except the region's first kernel", \
       "the region's first instruction") \
     X(TASKS, tasks, "tasks of another thread's job", "how many", "") \
     X(WAIT, wait, "the wait for a stream that can go on", "", "") \

@@ -3,7 +3,7 @@
  * The common part of all data sets and iterators: counting, opening, the end of the
  * data, type checks, element storage.
  *
- * A data set is immutable but for its reference count and its count of passes, both
+ * A data set is immutable except its reference count and its count of passes, both
  * atomic; so any thread may read it. An iterator owns a reference to its data set,
  * and with it to all memory the data set holds.
  *

@@ -209,7 +209,7 @@ ipu_infer_gru_grad(ipu_infer_call *call)
 
 /* --- attention -------------------------------------------------------------------- */
 
-/* The operand has rank 4, and its axes are those of `like` but for the ones that `free`
+/* The operand has rank 4, and its axes are those of `like` except the ones that `free`
  * names by bits. */
 static ipu_status
 expect_axes(ipu_infer_call *call, uint32_t i, const char *what, const ipu_shape *like,

@@ -187,7 +187,7 @@ static const struct {
 };
 
 /* All replicas in a ring: each sends its share of the bytes to the next one, twice round
- * but for its own. */
+ * except its own. */
 static void
 all_reduce(ipu_steps_call *call)
 {

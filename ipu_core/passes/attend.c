@@ -563,7 +563,7 @@ find_back(const attender *t, attention *a, const ipu_value *weights, uint32_t co
     return has_q || has_k;
 }
 
-/* Whether nothing else uses a part, but for what the op gives. */
+/* Whether nothing else uses a part, except what the op gives. */
 static bool
 is_closed(const attender *t, const attention *a)
 {

@@ -195,7 +195,7 @@ make_alike(const ipu_graph *graph, const ipu_node_data *a, const ipu_node_data *
 }
 
 /* Says of the nodes from `again` on which of [begin, end) they make a second time: the
- * same ones, in the same order, but for a few that are needed once alone. */
+ * same ones, in the same order, except a few that are needed once alone. */
 static void
 number_again(ipu_graph *graph, uint32_t begin, uint32_t end, uint32_t again)
 {

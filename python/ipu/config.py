@@ -144,7 +144,7 @@ class IPUConfig(Category):
                 warning in the log.
 
         Raises:
-            ValueError: A name is unknown, or a number is none of an enum's.
+            ValueError: A name is unknown, or a number is not a value of an enum.
             TypeError: A value has the wrong type.
 
         Example:

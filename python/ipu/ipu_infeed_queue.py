@@ -157,7 +157,7 @@ class IPUInfeedQueue:
 
     def _made(self) -> _core.Infeed:
         """Return the core's queue, made when first needed. Where the devices are
-        configured anew, it goes on on the new one."""
+        configured anew, it goes on with the new one."""
         if self._source is not None:
             self._queue = self._source._made()
             return self._queue

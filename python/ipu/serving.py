@@ -643,7 +643,7 @@ def _export_model(model: Any, filepath: Any, input_signature: Any) -> Runner:
         dtype = as_dtype(x.dtype or "float32")
         if None in shape:
             raise ValueError(
-                "A program has fixed sizes, but for the size of the batch. Received: "
+                "A program has fixed sizes, except the size of the batch. Received: "
                 f"an input of shape {tuple(x.shape)}. Say them with `input_signature`, "
                 "such as [keras.InputSpec(shape=(None, 80))]."
             )

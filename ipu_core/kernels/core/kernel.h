@@ -71,7 +71,7 @@ ipu_kernel_reads_rows(const ipu_kernel_rows *rows, uint32_t input)
     return input < 64 && (rows->inputs >> input & 1) != 0;
 }
 
-/* Where part `part` of `parts` begins: parts are whole grains but for the last one. */
+/* Where part `part` of `parts` begins: parts are whole grains except the last one. */
 static inline int64_t
 ipu_row_cut(int64_t rows, int64_t grain, int64_t part, int64_t parts)
 {

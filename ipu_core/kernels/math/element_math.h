@@ -350,7 +350,7 @@ ipu__gelu_grad_f32(float x, float dy)
 /* sin, and cos a quarter of a turn further: x = n pi / 2 + r, |r| <= pi / 4. */
 
 /* Below IPU_NEAR_LIMIT pi / 2 is taken away in three parts: the first difference is
- * exact, since both sides are multiples of 2^-24 that agree but for a remainder
+ * exact, since both sides are multiples of 2^-24 that agree except a remainder
  * below 1. */
 #define IPU_NEAR_LIMIT 8192.0f
 

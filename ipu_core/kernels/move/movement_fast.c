@@ -68,7 +68,7 @@ typedef struct plane {
         EACH_ROW(type, to, from, EACH(count, to[i] = from[i * from_step])) \
         return;
 
-/* The result's rows are contiguous, but for the last form; steps that are constants
+/* The result's rows are contiguous, except the last form; steps that are constants
  * become shuffles. */
 #define PLANE(name, target, type) \
     target static void plane_##name(const plane *p) \

@@ -28,7 +28,7 @@ class Fix:
         max_tile: Bytes of the fullest tile with it.
         saves: How many bytes fewer these are.
         price: Time with it over time without it, for the same samples.
-        note: How results change; "" where they do not, but for the order of sums.
+        note: How results change; "" where they do not, except the order of sums.
         account: The account with it; None where the core made no more than its sums.
     """
 

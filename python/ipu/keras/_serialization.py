@@ -234,7 +234,7 @@ def resolve(
 
     Raises:
         ValueError: There is nothing of that name; the nearest is offered.
-        TypeError: It is none of these.
+        TypeError: It is anything else.
     """
     if isinstance(identifier, str):
         identifier = find(kind, identifier, table)
@@ -258,7 +258,7 @@ def serialize_keras_object(instance: Any) -> Any:
         None, ``{"class_name": ..., "config": ...}``, or a name.
 
     Raises:
-        ValueError: It is none of these.
+        ValueError: It is anything else.
 
     Example:
         >>> keras.utils.serialize_keras_object(keras.regularizers.L1(0.5))

@@ -289,7 +289,7 @@ class VarianceScaling(_Seeded):
             ``"uniform"``.
 
     Raises:
-        ValueError: An argument is none of these.
+        ValueError: An argument has another value.
 
     Example:
         >>> draw = VarianceScaling(scale=1.0, mode="fan_out", seed=1)
@@ -478,7 +478,7 @@ def get(identifier: Any) -> Callable[..., Any] | None:
 
     Raises:
         ValueError: There is no initializer of that name; the nearest is offered.
-        TypeError: It is none of these.
+        TypeError: It is anything else.
 
     Example:
         >>> get("zeros")((2,)).numpy().tolist()

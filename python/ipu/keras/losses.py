@@ -50,7 +50,7 @@ class Reduction:
         """Check a value.
 
         Raises:
-            ValueError: It is none of them.
+            ValueError: It is anything else.
         """
         if key not in cls.all():
             raise ValueError(
@@ -697,7 +697,7 @@ def categorical_focal_crossentropy(
         A tensor without the class axis.
 
     Raises:
-        ValueError: The shapes differ; an argument is none of these.
+        ValueError: The shapes differ; an argument has another value.
 
     Source: ``keras.losses.categorical_focal_crossentropy`` of Keras 3.
 
@@ -750,7 +750,7 @@ def binary_focal_crossentropy(
         A tensor without ``axis``.
 
     Raises:
-        ValueError: The shapes differ; an argument is none of these.
+        ValueError: The shapes differ; an argument has another value.
 
     Source: ``keras.losses.binary_focal_crossentropy`` of Keras 3.
 
@@ -1178,7 +1178,7 @@ class Dice(LossFunctionWrapper):
         axis: The axis, or axes, of the sums; None for all, the batch among them.
 
     Raises:
-        ValueError: ``axis`` is none of these.
+        ValueError: ``axis`` has another value.
 
     Example:
         >>> round(float(Dice()([[1, 1, 0, 0]], [[0.4, 0.0, 0.0, 0.9]])), 4)
@@ -1200,7 +1200,7 @@ class Tversky(LossFunctionWrapper):
         axis: The axis, or axes, of the sums; None for all, the batch among them.
 
     Raises:
-        ValueError: An argument is none of these.
+        ValueError: An argument has another value.
 
     Example:
         >>> loss = Tversky(alpha=0.25, beta=0.75)
@@ -1232,7 +1232,7 @@ class CategoricalFocalCrossentropy(LossFunctionWrapper):
         axis: The axis of the classes.
 
     Raises:
-        ValueError: An argument is none of these.
+        ValueError: An argument has another value.
 
     Example:
         >>> loss = CategoricalFocalCrossentropy()
@@ -1276,7 +1276,7 @@ class BinaryFocalCrossentropy(LossFunctionWrapper):
         axis: The axis of the mean.
 
     Raises:
-        ValueError: An argument is none of these.
+        ValueError: An argument has another value.
 
     Example:
         >>> loss = BinaryFocalCrossentropy()
@@ -1409,7 +1409,7 @@ def get(identifier: Any) -> Any:
 
     Raises:
         ValueError: There is no loss of that name; the nearest is offered.
-        TypeError: It is none of these.
+        TypeError: It is anything else.
 
     Example:
         >>> get("mse")([[1.0]], [[3.0]]).numpy().tolist()

@@ -99,7 +99,8 @@ class OrthogonalRegularizer(Regularizer):
         mode: ``"rows"`` or ``"columns"``: which of them are to stand at right angles.
 
     Raises:
-        ValueError: An argument is none of these; in a call, the weight is not a matrix.
+        ValueError: An argument has another value; when called, the weight is not a
+            matrix.
 
     Example:
         >>> penalty = OrthogonalRegularizer(0.5)

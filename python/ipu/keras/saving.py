@@ -38,7 +38,7 @@ def serialize_keras_object(obj: Any) -> Any:
         name of a class or function.
 
     Raises:
-        ValueError: It is none of these.
+        ValueError: It is anything else.
 
     Example:
         >>> keras.saving.serialize_keras_object([1, keras.regularizers.L1(0.5)])

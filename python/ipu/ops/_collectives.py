@@ -38,7 +38,7 @@ def kind_of(op: Any) -> str:
     """Return the name of a reduction without its prefix.
 
     Raises:
-        ValueError: There is none of this name.
+        ValueError: There is nothing of this name.
     """
     kind = op.removeprefix(PREFIX) if isinstance(op, str) else None
     if kind != LOCAL and kind not in REDUCTIONS:

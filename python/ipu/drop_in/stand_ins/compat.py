@@ -17,7 +17,7 @@ def as_bytes(bytes_or_text: Any, encoding: str = "utf-8") -> bytes:
         encoding: How text is encoded.
 
     Raises:
-        TypeError: It is none of them.
+        TypeError: It is anything else.
 
     Example:
         >>> as_bytes("a")
@@ -38,7 +38,7 @@ def as_text(bytes_or_text: Any, encoding: str = "utf-8") -> str:
         encoding: How bytes are decoded.
 
     Raises:
-        TypeError: It is none of them.
+        TypeError: It is anything else.
 
     Example:
         >>> as_text(b"a")

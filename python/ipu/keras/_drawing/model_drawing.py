@@ -132,7 +132,7 @@ def model_to_dot(
 
     Raises:
         TypeError: ``model`` is not a model.
-        ValueError: The model is not built, or an argument is none of these.
+        ValueError: The model is not built, or an argument has another value.
 
     Example:
         >>> model = keras.Sequential([keras.layers.Dense(1, input_shape=(2,))])
@@ -181,7 +181,7 @@ def plot_model(
     Raises:
         ImportError: The format needs matplotlib, which is not installed.
         TypeError: ``model`` is not a model.
-        ValueError: The model is not built, or an argument is none of these.
+        ValueError: The model is not built, or an argument has another value.
 
     Source: ``tf.keras.utils.plot_model`` of Keras 2.6, whose default is ``model.png``.
 

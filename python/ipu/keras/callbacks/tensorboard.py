@@ -46,7 +46,7 @@ class TensorBoard(Callback):
     Raises:
         ImportError: The extra ``tensorboard`` is not installed.
         NotImplementedError: ``embeddings_freq`` is not 0.
-        ValueError: An argument is none of these.
+        ValueError: An argument has another value.
 
     Example:
         >>> import os, tempfile

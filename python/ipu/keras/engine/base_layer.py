@@ -96,7 +96,7 @@ _KEYWORDS = frozenset(
     """.split()
 )
 
-# of Keras's, without effect but for the autocast
+# of Keras's, without effect except the autocast
 _WEIGHT_OPTIONS = frozenset(
     """
     aggregation caching_device collections constraint dtype experimental_autocast

@@ -43,7 +43,7 @@ class EinsumDense(Layer, KernelAttributes):
         kernel_constraint, bias_constraint: What is made of them after each update.
 
     Raises:
-        ValueError: The equation is none of these; when built, it does not go with the
+        ValueError: The equation has another value; when built, it does not go with the
             inputs or with ``output_shape``.
 
     Example:

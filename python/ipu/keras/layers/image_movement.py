@@ -82,7 +82,7 @@ class RandomTranslation(_RandomMovement):
         fill_value: What "constant" fills with.
 
     Raises:
-        ValueError: A factor, the mode or the interpolation is none of these.
+        ValueError: A factor, the mode or the interpolation has another value.
 
     Example:
         >>> image = tf.reshape(tf.range(4.0), (1, 4, 1, 1))
@@ -124,7 +124,7 @@ class RandomRotation(_RandomMovement):
     The other arguments are those of :class:`RandomTranslation`.
 
     Raises:
-        ValueError: ``factor``, the mode or the interpolation is none of these.
+        ValueError: ``factor``, the mode or the interpolation has another value.
 
     Example:
         >>> image = tf.constant([[[[1.0], [2.0]], [[3.0], [4.0]]]])
@@ -168,7 +168,7 @@ class RandomZoom(_RandomMovement):
     The other arguments are those of :class:`RandomTranslation`.
 
     Raises:
-        ValueError: A factor, the mode or the interpolation is none of these.
+        ValueError: A factor, the mode or the interpolation has another value.
 
     Example:
         >>> image = tf.reshape(tf.range(3.0), (1, 1, 3, 1))

@@ -145,7 +145,7 @@ class Concatenate(Layer):
         self.supports_masking = True
 
     def build(self, input_shape: Any) -> None:
-        """Check that the shapes agree but for the axis.
+        """Check that the shapes agree except along the axis.
 
         Raises:
             ValueError: They do not, or there is no list of inputs.

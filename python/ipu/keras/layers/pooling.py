@@ -60,7 +60,7 @@ class MaxPooling2D(_Pooling):
         data_format: ``"channels_last"`` (the default) or ``"channels_first"``.
 
     Raises:
-        ValueError: An argument is none of these.
+        ValueError: An argument has another value.
 
     Example:
         >>> MaxPooling2D()(tf.reshape(tf.range(16.0), [1, 4, 4, 1])).numpy().ravel()

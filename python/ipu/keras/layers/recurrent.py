@@ -119,7 +119,7 @@ _OF_CELLS = frozenset(
 class SimpleRNN(OwnCell):
     """``h' = activation(x kernel + bias + h recurrent_kernel)`` over all steps.
 
-    The arguments are those of :class:`LSTM`, but for what is about its gates.
+    The arguments are those of :class:`LSTM`, except what is about its gates.
 
     Raises:
         ValueError: As ``RNN``, and where ``units`` is not positive.

@@ -146,7 +146,7 @@ class ZeroPadding2D(_Spatial):
         data_format: ``"channels_last"`` (the default) or ``"channels_first"``.
 
     Raises:
-        ValueError: ``padding`` is none of these.
+        ValueError: ``padding`` has another value.
 
     Example:
         >>> ZeroPadding2D((1, 2))(tf.ones((2, 5, 5, 3))).shape
@@ -206,7 +206,7 @@ class Cropping2D(_Spatial):
         data_format: ``"channels_last"`` (the default) or ``"channels_first"``.
 
     Raises:
-        ValueError: ``cropping`` is none of these, or nothing is left.
+        ValueError: ``cropping`` has another value, or nothing is left.
 
     Example:
         >>> Cropping2D(((0, 1), (1, 1)))(tf.ones((2, 5, 5, 3))).shape

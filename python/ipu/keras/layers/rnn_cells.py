@@ -234,7 +234,7 @@ class RecurrentCell(Layer, KernelAttributes):
 class SimpleRNNCell(RecurrentCell):
     """``h' = activation(x kernel + bias + h recurrent_kernel)``.
 
-    The arguments are those of :class:`LSTMCell`, but for what is about its gates.
+    The arguments are those of :class:`LSTMCell`, except what is about its gates.
 
     Raises:
         ValueError: ``units`` is not positive.

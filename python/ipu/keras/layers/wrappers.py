@@ -272,7 +272,7 @@ class Bidirectional(Wrapper):
         backward_layer: The layer that goes backwards; None for one like ``layer``.
 
     Raises:
-        ValueError: ``layer`` is not a layer, ``merge_mode`` is none of these, or
+        ValueError: ``layer`` is not a layer, ``merge_mode`` has another value, or
             ``backward_layer`` does not fit ``layer``.
 
     Example:

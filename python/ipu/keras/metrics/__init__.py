@@ -81,7 +81,7 @@ def get(identifier: Any) -> Any:
 
     Raises:
         ValueError: There is no metric of that name; the nearest is offered.
-        TypeError: It is none of these.
+        TypeError: It is anything else.
 
     Example:
         >>> keras.metrics.get("mse")([[1.0]], [[3.0]]).numpy().tolist()

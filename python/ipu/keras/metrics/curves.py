@@ -228,7 +228,7 @@ class AUC(_Curve):
         from_logits: Whether predictions are logits rather than probabilities.
 
     Raises:
-        ValueError: An argument that is none of these.
+        ValueError: An argument has another value.
 
     Example:
         >>> area = AUC(num_thresholds=3)

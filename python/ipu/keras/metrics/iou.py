@@ -35,7 +35,7 @@ class IoU(Metric):
         axis: The axis of the values for each class.
 
     Raises:
-        ValueError: An argument is none of these.
+        ValueError: An argument has another value.
 
     Example:
         >>> metric = IoU(num_classes=2, target_class_ids=[0])
@@ -125,7 +125,7 @@ class BinaryIoU(IoU):
         threshold: From which on a prediction counts as yes.
 
     Raises:
-        ValueError: An argument is none of these.
+        ValueError: An argument has another value.
 
     Example:
         >>> metric = BinaryIoU(target_class_ids=[0, 1], threshold=0.3)
@@ -157,7 +157,7 @@ class MeanIoU(IoU):
         ignore_class: As for :class:`IoU`, and so are those that follow.
 
     Raises:
-        ValueError: An argument is none of these.
+        ValueError: An argument has another value.
 
     Example:
         >>> metric = MeanIoU(num_classes=2)
@@ -193,7 +193,7 @@ class OneHotIoU(IoU):
         sparse_y_pred: Whether predictions are class numbers, not values of each class.
 
     Raises:
-        ValueError: An argument is none of these.
+        ValueError: An argument has another value.
 
     Example:
         >>> metric = OneHotIoU(num_classes=3, target_class_ids=[0, 2])
@@ -235,7 +235,7 @@ class OneHotMeanIoU(MeanIoU):
         sparse_y_pred: Whether predictions are class numbers, not values of each class.
 
     Raises:
-        ValueError: An argument is none of these.
+        ValueError: An argument has another value.
 
     Example:
         >>> metric = OneHotMeanIoU(num_classes=2)

@@ -51,7 +51,7 @@ def get(identifier: Any) -> Optimizer:
 
     Raises:
         ValueError: There is no optimizer of that name; the nearest is offered.
-        TypeError: It is none of these.
+        TypeError: It is anything else.
 
     Example:
         >>> get("adam").get_config()["beta_1"]

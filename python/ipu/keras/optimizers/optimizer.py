@@ -910,7 +910,7 @@ class Optimizer(Configured):
         """Return the variable that ``add_slot`` made.
 
         Raises:
-            ValueError: There is none of that name.
+            ValueError: There is nothing of that name.
         """
         slots = self._slots.get(id(var), {})
         if slot_name not in slots:

@@ -32,7 +32,7 @@ class IpuOptimizer(WrappingOptimizer):
         opt: The optimizer.
 
     Raises:
-        TypeError: ``opt`` is none of ``keras.optimizers``.
+        TypeError: ``opt`` is not an optimizer of Keras.
 
     Example:
         >>> float(IpuOptimizer(keras.optimizers.SGD(0.5)).learning_rate)

@@ -255,7 +255,7 @@ class Graph:
 
         Raises:
             ValueError: The name does not say which result of an operation.
-            KeyError: There is none of that name.
+            KeyError: There is nothing of that name.
         """
         op, _, index = name.rpartition(":")
         if not op or not index.isdigit():

@@ -207,7 +207,7 @@ def paths_of(filenames: Any) -> Callable[[], Iterator[str]]:
         filenames: A name, a list of names, or a data set of names.
 
     Raises:
-        TypeError: It is none of these.
+        TypeError: It is anything else.
     """
     spec = TensorSpec((), string)
     if not isinstance(filenames, Dataset):

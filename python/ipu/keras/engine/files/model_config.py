@@ -229,7 +229,7 @@ def to_json(model: Any, **kwargs: Any) -> str:
 
 
 def _build_config(called_on: Any) -> dict[str, Any]:
-    """Say for which inputs a model was built: as Keras 3 does, but for the dtypes."""
+    """Say for which inputs a model was built: as Keras 3 does, except the dtypes."""
     names = [spec.dtype.name for spec in tf.nest.flatten(called_on)]
     return {
         "input_shape": tf.nest.map_structure(lambda spec: list(spec.shape), called_on),

@@ -163,7 +163,7 @@ def auto_stages(
 
     Raises:
         ValueError: ``n`` is not a positive integer, there are not so many stages, or
-            ``by`` is none of these.
+            ``by`` has another value.
         RuntimeError: The model is not built, or its layers are not known.
 
     Source: the linear partition problem, by dynamic programming (S. S. Skiena, The

@@ -328,7 +328,7 @@ class StagedStep:
 
     def arrangement(self) -> Callable[[Nest], Nest]:
         """Return what arranges what the outfeed gave: all that the last stage gives,
-        but for what is minimised, as the steps of models that are not pipelined give
+        except what is minimised, as the steps of models that are not pipelined give
         it."""
         if self._mode == "predict":
             form = tf.nest.map_structure(lambda _: 0, self._flat.graph.outputs)

@@ -292,7 +292,7 @@ class CheckpointReader:
         """Return the value of a variable.
 
         Raises:
-            NotFoundError: There is none of that name.
+            NotFoundError: There is nothing of that name.
         """
         if tensor_str not in self._arrays:
             raise NotFoundError(

@@ -54,10 +54,10 @@ class Reduction:
 
     @classmethod
     def validate(cls, key: str) -> None:
-        """Refuse what is none of them.
+        """Refuse any other value.
 
         Raises:
-            ValueError: It is none of them.
+            ValueError: It is anything else.
         """
         if key not in cls.all():
             raise ValueError(
