@@ -292,3 +292,36 @@ def test_templates_share_their_variables():
     names = [one.name for one in tf.trainable_variables()]
     assert names == ["scale/w:0", "scale_1/w:0"]
     assert run([one, two, other]) == [3.0, 6.0, 4.0]
+
+
+def test_default_names_begin_anew_in_a_scope_that_is_opened_again():
+    """As in every program of two networks that judges real and made pictures."""
+
+    def judge(x, reuse):
+        with tf.variable_scope("judge", reuse=reuse) as scope:
+            with tf.variable_scope("inner"):
+                x = tf.layers.dense(tf.layers.dense(x, 4), 2)
+            x = tf.layers.dense(x, 1)
+        return x, scope
+
+    x = tf.ones([2, 3])
+    judge(x, False)
+    judge(x, True)
+    y, scope = judge(x, True)
+    for _ in range(2):  # a scope that is gone back to is left as it was found
+        with tf.variable_scope(scope, reuse=tf.AUTO_REUSE):
+            tf.layers.dense(tf.ones([2, 2]), 1)
+    names = [one.name for one in tf.trainable_variables() if "kernel" in one.name]
+    places = ["inner/dense", "inner/dense_1", "dense"]
+    assert names == [f"judge/{place}/kernel:0" for place in places]
+    assert run(y).shape == (2, 1)
+
+
+def test_a_variable_got_by_its_name_is_assigned():
+    v = tf.get_variable("v", [2], initializer=tf.constant_initializer([3.0, 4.0]))
+    found = tf.get_default_graph().get_tensor_by_name("v:0")
+    clipped = tf.assign(found, tf.clip_by_norm(found, clip_norm=1.0))
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        session.run(clipped)
+        np.testing.assert_allclose(session.run(v), [0.6, 0.8], rtol=1e-6)

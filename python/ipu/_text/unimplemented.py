@@ -194,7 +194,7 @@ _RULES: tuple[tuple[str, Later], ...] = (
     ),
     (_words(r"contrib"), _CONTRIB),
     (_words(r"Supervisor"), _SUPERVISOR),
-    (_words(r"GraphDef import_graph_def"), _GRAPH_DEF),
+    (_words(r"GraphDef import_graph_def \w*_meta_graph MetaGraphDef"), _GRAPH_DEF),
     (
         _words(
             r"\w+_candidate_sampler log_uniform_candidate_sampler "

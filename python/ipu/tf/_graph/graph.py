@@ -7,7 +7,7 @@ import functools
 import re
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -102,9 +102,15 @@ class Names:
         """Return how often a variable scope was opened, by its full name."""
         return self._opened.get(scope, 0)
 
-    def note_opened(self, scope: str) -> None:
-        """A variable scope was opened."""
-        self._set(self._opened, scope, self.opened(scope) + 1)
+    def all_opened(self) -> dict[str, int]:
+        """Return that of all variable scopes."""
+        return dict(self._opened)
+
+    def set_opened(self, counts: Mapping[str, int]) -> None:
+        """Say how often variable scopes count as opened."""
+        for scope, count in counts.items():
+            if count != self.opened(scope):
+                self._set(self._opened, scope, count)
 
     def _set(self, counts: dict[str, int], key: str, count: int) -> None:
         self._changes.append((counts, key, counts.get(key, 0)))

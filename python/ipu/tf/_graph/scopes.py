@@ -165,9 +165,19 @@ class VariableStore:
             count += 1
         return f"{name}_{count}"
 
-    def note_opened(self, full: str) -> None:
-        """A scope was opened."""
-        self._graph.names.note_opened(full)
+    @contextmanager
+    def names_below(self, full: str, goes_back: bool) -> Iterator[None]:
+        """A context in which a scope is open, after which default names below it begin
+        anew, or go on from before where the program went back to the scope."""
+        names = self._graph.names
+        names.set_opened({full: names.opened(full) + 1})
+        before = names.all_opened() if goes_back else {}
+        try:
+            yield
+        finally:
+            now = names.all_opened()
+            changed = [k for k in now if goes_back or k.startswith(f"{full}/")]
+            names.set_opened({key: before.get(key, 0) for key in changed})
 
     def get(
         self,
@@ -526,8 +536,11 @@ def variable_scope(
             setattr(scope, key, value)
     if dtype is not None:
         scope.set_dtype(dtype)
-    store.note_opened(full)
-    with store.opened(scope, name if auxiliary_name_scope else None) as opened:
+    goes_back = isinstance(name_or_scope, VariableScope)
+    with (
+        store.names_below(full, goes_back),
+        store.opened(scope, name if auxiliary_name_scope else None) as opened,
+    ):
         yield opened
 
 

@@ -225,6 +225,15 @@ def resource_variables_enabled() -> bool:
     return not mode.is_default() if said is None else bool(said)
 
 
+def _variable(ref: Any) -> Any:
+    """Return a variable, also that of a tensor got by the variable's name."""
+    graph = _graph()
+    for variable in () if hasattr(ref, "assign") else graph.by_variable_name.values():
+        if graph.store.reads.get(id(variable)) is ref:
+            return variable
+    return ref
+
+
 def assign(
     ref: Any,
     value: Any,
@@ -246,7 +255,7 @@ def assign(
         >>> float(assign(tf.Variable(1.0), 2.0))
         2.0
     """
-    return ref.assign(value)
+    return _variable(ref).assign(value)
 
 
 def assign_add(
@@ -266,7 +275,7 @@ def assign_add(
         >>> float(assign_add(tf.Variable(1.0), 2.0))
         3.0
     """
-    return ref.assign_add(value)
+    return _variable(ref).assign_add(value)
 
 
 def assign_sub(
@@ -286,4 +295,4 @@ def assign_sub(
         >>> float(assign_sub(tf.Variable(1.0), 2.0))
         -1.0
     """
-    return ref.assign_sub(value)
+    return _variable(ref).assign_sub(value)
