@@ -525,6 +525,20 @@ def test_the_command_knows_all_data_of_fit(
     assert found["samples"] == 20 and "matmul" in str(found["steps"])
 
 
+def test_equal_steps_share_their_code() -> None:
+    def layers(weights: Any, x: Any) -> Any:
+        for w in weights:
+            x = tf.nn.relu(x @ w)
+        return x
+
+    spec = tf.TensorSpec([64, 64])
+    one, many = (estimate(layers, [spec] * n, spec).memory for n in (1, 50))
+    other = estimate(layers, [spec, tf.TensorSpec([64, 80])], spec).memory
+    assert 0 < many.code - one.code < 49 * 200  # calls alone
+    assert other.code > one.code + 100
+    assert one.max_tile >= one.code + one.temporary
+
+
 def test_loops_count_their_turns() -> None:
     weights = tf.Variable(np.ones((64, 64), np.float32))
 

@@ -257,10 +257,10 @@ memories_of(const ipu_graph *graph, const ipu_account *account)
     for (size_t i = 0; list != NULL && i < account->memories.count; i++) {
         const ipu_account_memory *one = &account->memories.items[i];
         ipu_py_put(&list, (Py_ssize_t)i,
-                   Py_BuildValue("{sdsdsdsdsIsNsN}", "variables", one->variable_bytes,
-                                 "live", one->peak_bytes, "temporary",
-                                 one->temporary_bytes, "remote", one->remote_bytes,
-                                 "peak", (unsigned)one->peak, "at",
+                   Py_BuildValue("{sdsdsdsdsdsIsNsN}", "variables", one->variable_bytes,
+                                 "code", one->code_bytes, "live", one->peak_bytes,
+                                 "temporary", one->temporary_bytes, "remote",
+                                 one->remote_bytes, "peak", (unsigned)one->peak, "at",
                                  object_of_node(graph, one->peak_node), "fullest",
                                  object_of_node(graph, one->temporary_node)));
     }

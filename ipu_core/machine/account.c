@@ -527,6 +527,7 @@ account(ipu__accounting *a)
     IPU_TRY(IPU_ARRAY_EXTEND(a->ctx, &a->out->memories, a->ipu_count, &nothing));
     IPU_TRY(steps_of_block(a, (ipu_block){0}));
     a->out->cycles = latest(a);
+    IPU_TRY(ipu__machine_size_code(a));
     return ipu__machine_occupy(a);
 }
 
@@ -552,6 +553,7 @@ ipu_account_of(ipu_ctx *ctx, const ipu_graph *graph, const ipu_chip *chip,
     IPU_ARRAY_FREE(ctx, &a.staged);
     IPU_ARRAY_FREE(ctx, &a.passages);
     ipu_id_map_free(ctx, &a.known);
+    ipu_id_map_free(ctx, &a.coded);
     ipu_arena_free(ctx, &a.arena);
     return status;
 }
@@ -560,7 +562,8 @@ bool
 ipu_account_is_small(const ipu_graph *graph, const ipu_chip *chip)
 {
     /* plans take 0.6 of a tile, or what is asked for, unless operands are huge */
-    const double share = 0.25;
+    const double share = 0.35;
+    const double node_bytes = 2048; /* of code: a node has a few steps */
     double bytes = 0;
     for (size_t i = 0; i < graph->values.count; i++) {
         bytes += (double)ipu_type_bytes(&graph->values.items[i].type);
@@ -570,6 +573,7 @@ ipu_account_is_small(const ipu_graph *graph, const ipu_chip *chip)
             bytes += (double)ipu_type_bytes(graph->resources.items[i].types);
         }
     }
+    bytes += (double)graph->nodes.count * node_bytes * chip->tiles;
     return bytes <= share * chip->tiles * chip->tile_bytes;
 }
 
@@ -580,7 +584,8 @@ ipu_account_fits(const ipu_account *account, const ipu_chip *chip)
     for (size_t i = 0; i < account->memories.count; i++) {
         const ipu_account_memory *one = &account->memories.items[i];
         double even = ceil((one->variable_bytes + one->peak_bytes) / chip->tiles);
-        fits = fits && even + one->temporary_bytes <= chip->tile_bytes;
+        fits =
+            fits && one->code_bytes + even + one->temporary_bytes <= chip->tile_bytes;
     }
     return fits;
 }

@@ -53,6 +53,7 @@ typedef struct ipu_account_tenant {
 
 typedef struct ipu_account_memory {
     double variable_bytes;  /* and of constants, over all tiles */
+    double code_bytes;      /* of code, its state and stacks, on each tile */
     double peak_bytes;      /* of values that are live together, over all tiles */
     ipu_node peak_node;     /* where; IPU_NO_NODE: nowhere */
     uint32_t peak;          /* its number */

@@ -2,7 +2,7 @@
  *
  * An account while it is made: placing.c says on which IPU nodes and values are,
  * account.c lists the steps and their times, pipeline_time.c those of pipelines,
- * occupancy.c what is live. */
+ * code_size.c what the program itself takes, occupancy.c what is live. */
 #ifndef IPU_MACHINE_ACCOUNT_IMPL_H
 #define IPU_MACHINE_ACCOUNT_IMPL_H
 
@@ -60,6 +60,7 @@ typedef struct ipu__accounting {
     double *clocks;   /* by IPU */
     IPU_ARRAY(ipu__passage) passages;
     ipu_id_map known;      /* passages that are there */
+    ipu_id_map coded;      /* steps whose code is there */
     uint32_t routine_room; /* numbers of routines, and one for none */
     double times;          /* executions of the block that is walked */
     double counted;        /* of what the clocks count: a turn, or a micro-batch */
@@ -82,6 +83,8 @@ ipu_status ipu__machine_place(ipu__accounting *a);
 /* Of a pipeline whose routines have their cycles: its time steps. */
 ipu_status ipu__machine_time_pipeline(ipu__accounting *a, const ipu__staged *staged,
                                       ipu_account_pipeline *pipeline);
+/* Of all steps: what their code takes. */
+ipu_status ipu__machine_size_code(ipu__accounting *a);
 /* Fills tenants and memories. */
 ipu_status ipu__machine_occupy(ipu__accounting *a);
 

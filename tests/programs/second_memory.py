@@ -12,7 +12,7 @@ from tensorflow.python import ipu
 os.environ["TF_POPLAR_FLAGS"] = (
     os.environ.get("TF_POPLAR_FLAGS", "") + " --use_ipu_model"
 )
-TILES, BATCH = 8, 256
+TILES, BATCH = 10, 256
 generator = np.random.default_rng(4)
 x = generator.normal(size=(2 * BATCH, 256)).astype(np.float32)
 y = generator.integers(0, 10, 2 * BATCH).astype(np.int32)
@@ -70,6 +70,6 @@ def train(strategy):
 found = {
     "warned": train(configure(enforces=False)),
     "refused": train(configure(enforces=True)),
-    "smaller": train(configure(enforces=True, availableMemoryProportion="0.1")),
+    "smaller": train(configure(enforces=True, availableMemoryProportion="0.2")),
 }
 print(json.dumps(found))

@@ -74,7 +74,8 @@ def description(account: Account, name: str, fixes: list[Fix] | None) -> str:
         f"{name} does not fit into an IPU ({account.machine!r}): the fullest tile "
         f"{_on(account, memory)}needs {size_text(memory.max_tile)} of "
         f"{size_text(memory.tile_bytes)}.",
-        f"  always live   {size_text(memory.variables)} on {memory.tiles} tiles",
+        f"  always live   {size_text(memory.variables)} on {memory.tiles} tiles, and "
+        f"{size_text(memory.code)} of code on each",
         f"  live at most  {size_text(memory.live)}, at {memory.at}",
         f"  temporary     {size_text(memory.temporary)} on a tile, at {memory.fullest}",
         "The largest tensors there:",

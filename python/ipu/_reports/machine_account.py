@@ -91,6 +91,8 @@ class Memory:
         tile_bytes: What a tile has.
         tiles: How many tiles the IPU has.
         variables: Bytes of variables and constants on all tiles together: always live.
+        code: Bytes of code, vertex state and stacks on each tile: always live. The
+            number of steps and messages counts; the bytes of each are nominal.
         live: The most bytes of other tensors that are live together, on all tiles.
         at: The op and line where they are.
         peak: The number of that op.
@@ -104,6 +106,7 @@ class Memory:
     tile_bytes: float
     tiles: int
     variables: float
+    code: float
     live: float
     at: str
     peak: int
@@ -115,12 +118,12 @@ class Memory:
     @property
     def always_live(self) -> float:
         """Give the bytes on all tiles that are there all the time."""
-        return self.variables
+        return self.variables + self.code * self.tiles
 
     @property
     def total(self) -> float:
         """Give the bytes on all tiles, without temporary ones."""
-        return self.variables + self.live
+        return self.always_live + self.live
 
     @property
     def max_tile(self) -> float:
@@ -387,6 +390,7 @@ class Account:
                 tile_bytes=machine.tile_bytes,
                 tiles=int(machine.tiles),
                 variables=one["variables"],
+                code=one["code"],
                 live=one["live"],
                 at=_at(one["at"]),
                 peak=one["peak"],
@@ -662,6 +666,7 @@ class Account:
                 f"{verdict}",
             ),
             ("variables", size_text(memory.variables)),
+            ("code", f"{size_text(memory.code)} a tile"),
             ("live at most", f"{size_text(memory.live)}, at {memory.at}"),
             ("remote", size_text(memory.remote) if memory.remote else ""),
             ("estimated", f"{self.estimated_share:.0%} of the cycles"),

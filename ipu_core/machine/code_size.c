@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What a program itself takes on each tile. No such sizes are published: steps and their
+ * messages are counted, the bytes of each are nominal. Equal steps share
+ * their code, as poplar's outlining has it. */
+#include <math.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "machine/account_impl.h"
+
+enum {
+    STACK = 512,         /* of each worker, and of the supervisor */
+    CONTROL = 32,        /* a step's call, its arguments and its sync */
+    VERTEX_STATE = 32,   /* of each worker of a compute set */
+    CODELET = 1024,      /* the code of one kind of vertex */
+    MESSAGE = 256,       /* bytes that an instruction sends at the most */
+    MESSAGE_CODE = 2 * 4 /* an instruction for sending, one for taking */
+};
+
+/* Whether an IPU has code of this kind for the first time. */
+static ipu_status
+is_new(ipu__accounting *a, const ipu_account_step *step, double cycles, bool *out)
+{
+    ipu_op op = ipu_node_of(a->graph, step->node)->op;
+    uint64_t key = ipu_hash_bytes(IPU_HASH_START, step->part, strlen(step->part));
+    key = ipu_hash_bytes(key, &op, sizeof(op));
+    key = ipu_hash_bytes(key, &step->kind, sizeof(step->kind));
+    key = ipu_hash_bytes(key, &step->ipu, sizeof(step->ipu));
+    /* the map takes all keys but the last one */
+    key = ipu_hash_bytes(key, &cycles, sizeof(cycles)) >> 1;
+    *out = !ipu_id_map_has(&a->coded, key);
+    return *out ? ipu_id_map_put(a->ctx, &a->coded, key, 0) : IPU_OK;
+}
+
+ipu_status
+ipu__machine_size_code(ipu__accounting *a)
+{
+    const ipu_chip *chip = a->chip;
+    for (uint32_t i = 0; i < a->ipu_count; i++) {
+        a->out->memories.items[i].code_bytes = (chip->workers + 1) * STACK;
+    }
+    for (size_t i = 0; i < a->out->steps.count; i++) {
+        const ipu_account_step *step = &a->out->steps.items[i];
+        double *bytes = &a->out->memories.items[step->ipu].code_bytes;
+        bool is_first;
+        *bytes += CONTROL;
+        IPU_TRY(is_new(a, step, step->cycles, &is_first));
+        if (!is_first) {
+            continue;
+        }
+        if (step->kind == IPU_STEP_EXCHANGE) {
+            double moved = (step->cycles - chip->exchange_cycles) * chip->exchange_bytes;
+            *bytes += MESSAGE_CODE * ceil(fmax(moved, 0) / MESSAGE);
+        } else if (step->kind == IPU_STEP_COMPUTE || step->kind == IPU_STEP_COPY) {
+            *bytes += chip->workers * VERTEX_STATE;
+            IPU_TRY(is_new(a, step, 0, &is_first));
+            *bytes += is_first ? CODELET : 0;
+        }
+    }
+    return IPU_OK;
+}
