@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from ipu import config, drop_in, tf
+from ipu.ops import internal_ops
 from ipu.tf import errors
 
 Pair = collections.namedtuple("Pair", "a b")
@@ -433,3 +434,17 @@ def test_absl_is_the_users_own(tmp_path):
     where, flags = done.stdout.splitlines()
     assert "absl" in json.loads(where) and flags == "3 False"
     assert "test_it_two" in done.stderr and "Ran 1 test" in done.stderr
+
+
+def test_writes_to_a_stream_are_captured(capfd):
+    class Case(tf.test.TestCase):
+        def runTest(self):
+            with self.captureWritesToStream(sys.stderr) as printed:
+                tf.print("one", tf.constant(2))
+                internal_ops.print_tensor(tf.constant(3.0), "three")
+                self.assertIn("one 2", printed.contents())
+            tf.print("after")
+            self.assertIn("three", printed.contents())
+
+    Case().debug()
+    assert capfd.readouterr().err == "after\n"

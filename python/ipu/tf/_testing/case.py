@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 import random
 import re
 import shutil
@@ -50,6 +51,19 @@ class EagerSession:
                 "with test_util.deprecated_graph_mode_only."
             )
         return evaluated(fetches() if callable(fetches) else fetches)
+
+
+class _Written:
+    """What was written to a stream while it was captured."""
+
+    def __init__(self, path: str, stream: Any) -> None:
+        self._path, self._stream = path, stream
+
+    def contents(self) -> str:
+        """Return the text up to now."""
+        self._stream.flush()
+        with open(self._path, encoding="utf-8") as file:
+            return file.read()
 
 
 class TestCase(unittest.TestCase):
@@ -133,6 +147,26 @@ class TestCase(unittest.TestCase):
             kwargs: Keyword arguments, or None.
         """
         return _CheckedThread(target, args or (), kwargs or {})
+
+    @contextlib.contextmanager
+    def captureWritesToStream(self, stream: Any) -> Iterator[Any]:
+        """A context that gives an object whose ``contents()`` was written meanwhile.
+
+        Args:
+            stream: A stream with a file descriptor; what C writes there counts, too.
+        """
+        stream.flush()
+        number = stream.fileno()
+        kept = os.dup(number)
+        taking, path = tempfile.mkstemp(dir=self.get_temp_dir())
+        os.dup2(taking, number)
+        try:
+            yield _Written(path, stream)
+        finally:
+            stream.flush()
+            os.dup2(kept, number)
+            os.close(kept)
+            os.close(taking)
 
     # --- close and equal
 
