@@ -390,3 +390,14 @@ def test_layers_keep_things_of_their_own_in_files(tmp_path: Path) -> None:
         layer = layers.Dense(1)
         layer.build((None, 2))
         layer.load_own_variables({"0": np.ones((2, 1))})
+
+
+def test_symbolic_values_and_what_layers_make_of_them() -> None:
+    spec = keras.KerasTensor((None, 4), "float32")
+    layer = layers.Dense(3)
+    made = layer.compute_output_spec(spec)
+    assert tuple(made.shape) == (None, 3) and made.dtype == tf.float32
+    assert made.ndim == spec.ndim == 2 and layer.built
+    inputs = keras.Input((4,))
+    model = keras.Model(inputs, layer.symbolic_call(inputs))
+    assert model.layers[-1] is layer

@@ -969,6 +969,24 @@ class Layer(Configured):
                 layer._losses.clear()
                 _with_losses.discard(layer)
 
+    def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
+        """Find the shape and dtype of the result, building the layer if need be.
+
+        Args:
+            *args: The arguments of the call, with symbolic values or
+                ``keras.KerasTensor`` in the place of tensors.
+            **kwargs: Its keyword arguments.
+
+        Returns:
+            A symbolic value, or a nest of them, that is not connected to a model.
+        """
+        self._maybe_build(args[0] if args else next(iter(kwargs.values())))
+        return self._infer(args, kwargs)
+
+    def symbolic_call(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the symbolic result of a call on symbolic values."""
+        return self(*args, **kwargs)
+
     def compute_output_shape(self, input_shape: Any) -> Any:
         """Find the shape of the result, building the layer if need be.
 
@@ -982,9 +1000,7 @@ class Layer(Configured):
         def symbol(shape: Any) -> KerasTensor:
             return KerasTensor(tuple(shape), self._compute_kind)
 
-        inputs = map_shapes(symbol, input_shape)
-        self._maybe_build(inputs)
-        outputs = self._infer((inputs,), {})
+        outputs = self.compute_output_spec(map_shapes(symbol, input_shape))
         return tf.nest.map_structure(lambda tensor: tensor.shape, outputs)
 
 

@@ -79,6 +79,11 @@ class KerasTensor(_Operators):
         layer, index, _ = self._keras_history
         return layer._inbound_nodes[index]
 
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
     def get_shape(self) -> TensorShape:
         """Return the shape."""
         return self.shape
