@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import ipu
 from ipu import tf
 
 Array = np.ndarray[Any, Any]
@@ -147,6 +148,59 @@ def test_recompute_grad_in_a_loop() -> None:
         return [float(g) for g in program(tf.constant(0.5))]
 
     np.testing.assert_allclose(both(block), both(lambda a: tf.tanh(a * v)), rtol=1e-6)
+
+
+@pytest.mark.parametrize("inside", [False, True])
+@pytest.mark.parametrize("kind", ["for", "while", "repeat"])
+def test_what_is_random_is_recomputed_as_it_was_drawn_in_a_loop(
+    kind: str, inside: bool
+) -> None:
+    """The tape is around the loop, or in each of its turns."""
+    rng = np.random.default_rng(0)
+    w = tf.Variable(rng.normal(size=(4, 4)).astype(np.float32))
+    x = tf.constant(rng.normal(size=(2, 4)).astype(np.float32))
+
+    def block(h: Any) -> Any:
+        return tf.nn.dropout(h @ w, 0.5) * 0.5 + 1.0
+
+    def turns(step: Callable[..., Any]) -> Any:
+        start = [x, tf.zeros((4, 4))]
+        if kind == "repeat":
+            return ipu.loops.repeat(3, step, start)
+        if kind == "while":
+            return tf.while_loop(
+                lambda i, *_: i < 3,
+                lambda i, *state: (i + 1, *step(*state)),
+                [tf.constant(0), *start],
+            )[1:]
+        h, total = start
+        for _ in tf.range(3):
+            h, total = step(h, total)
+        return h, total
+
+    def both(of: Callable[[Any], Any]) -> Any:
+        def step(h: Any, total: Any) -> Any:
+            with tf.GradientTape() as tape:
+                h = of(h)
+                loss = tf.reduce_sum(h * h)
+            return h, total + tape.gradient(loss, w) if inside else total
+
+        @tf.function
+        def program() -> Any:
+            if inside:
+                return turns(step)
+            with tf.GradientTape() as tape:
+                h, _ = turns(step)
+                loss = tf.reduce_sum(h * h)
+            return h, tape.gradient(loss, w)
+
+        tf.random.set_seed(4)
+        return [one.numpy() for one in program()]
+
+    kept = both(block)
+    for one, again in zip(kept, both(tf.recompute_grad(block)), strict=True):
+        np.testing.assert_array_equal(again, one)
+    assert np.abs(kept[1]).max() > 0.0
 
 
 def test_gradient_functions_may_have_loops_and_calls_of_their_own() -> None:

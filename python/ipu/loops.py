@@ -15,7 +15,14 @@ from ipu._text.arguments import as_int
 from ipu._text.exports import export
 from ipu._text.tracebacks import boundary
 from ipu.ipu_infeed_queue import IPUInfeedQueue
-from ipu.tf._functions.blocks import add_results, as_tuple, block, is_known, loop_attrs
+from ipu.tf._functions.blocks import (
+    add_results,
+    as_tuple,
+    block,
+    is_known,
+    loop_attrs,
+    loop_body,
+)
 from ipu.tf._functions.while_loop import as_predicate
 from ipu.tf._graph.reached import active, operation
 from ipu.tf._tensor.operation import Operation
@@ -130,7 +137,7 @@ def _trace_body(
 ) -> tuple[int, bool]:
     """Return the block of a loop's body, and whether its iterations are counted: then
     there is one more value, an int32 scalar from 0 on."""
-    with block(trace) as inner:
+    with loop_body(trace) as inner:
         carried = [trace.parameter((t.dtype.name, t.shape), inner) for t in start]
         args: tuple[Any, ...] = ()
         keywords: dict[str, Any] = {}

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ipu._core import Trace
     from ipu._device.devices import Device
     from ipu._device.placement import Scope
     from ipu._loops.training_loop import TrainingLoop
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from ipu.tf._graph.graph import Graph
     from ipu.tf._graph.session import Session
     from ipu.tf._tensor.open_sizes import Guess
+    from ipu.tf.gradient_tape import GradientTape
     from ipu.tf.summary import SummaryWriter
 
 
@@ -43,6 +45,8 @@ class _ThreadState(threading.local):
         self.builds: list[Build] = []
         self.active_calls: list[tuple[DeviceFunction[..., Any], Any]] = []
         self.parts_of_step = 0
+        # bodies of loops that are open: their traces, and the tapes around
+        self.loop_bodies: list[tuple[Trace, list[GradientTape]]] = []
         self.last_iterations: dict[int, int] = {}  # of loops that are traced
         self.stores: list[dict[tuple[int, str], Any]] = []
         # of graphs: mode.py, frame.py, running.py, session.py, open_sizes.py, scopes.py

@@ -12,8 +12,10 @@ from typing import Any
 
 from ipu import _core
 from ipu._core import Tensor
+from ipu._device.thread_state import here
 from ipu.tf import nest
 from ipu.tf._functions.custom_calls import CustomCall, add_custom_call, custom_calls_of
+from ipu.tf._functions.tracing import current_build
 from ipu.tf._gradients import tapes as _tapes
 from ipu.tf._graph import mode
 from ipu.tf.variable import Variable
@@ -103,6 +105,8 @@ def _call(
     try:
         packed = nest.pack_sequence_as(args, inputs)
         result, gradient = _converted(function)(*packed, **kwargs)
+        if gradient is None:
+            return result
     finally:
         tapes.remove(watcher)
     record = _record()
@@ -221,7 +225,8 @@ def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
 
     In a function of the device what ``f`` makes is thus not kept from its call to its
     gradient, which takes less memory and more time. Random ops draw the same numbers
-    again.
+    again. What draws any, or rounds at random, is kept in a loop whose gradient is
+    taken from outside of it.
 
     Args:
         f: A function of tensors that may use variables.
@@ -268,13 +273,33 @@ def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
 
         results = f(*args, **kwargs)
         end = 0 if trace is None else trace.node_count
-        return results, gradient
+        is_kept = (  # another turn draws other numbers
+            trace is not None
+            and _in_other_turn(trace)
+            and (trace.next_ordinal > ordinal or _rounds_at_random(trace))
+        )
+        return results, None if is_kept else gradient
 
     @functools.wraps(f)
     def recomputed(*args: Any, **kwargs: Any) -> Any:
         return _call(with_gradient, args, kwargs, takes_wanted=True)
 
     return recomputed
+
+
+def _rounds_at_random(trace: _core.Trace) -> bool:
+    device = current_build().device
+    options = {} if device is None else device.options or {}
+    is_configured = options.get("floating_point_behaviour.esr", 0) != 0
+    return trace.rounding == 2 or (is_configured and trace.rounding == 0)
+
+
+def _in_other_turn(trace: _core.Trace) -> bool:
+    """Return whether gradients of what is traced now may belong to another turn of a
+    loop: those of a tape around the loop, or of no tape that is known."""
+    around = [tapes for one, tapes in here.loop_bodies if one is trace]
+    tapes = [one for one in _tapes.active() if getattr(one, "_record", None) is trace]
+    return bool(around) and (not tapes or any(one in around[-1] for one in tapes))
 
 
 @contextlib.contextmanager

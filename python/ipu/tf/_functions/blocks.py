@@ -177,6 +177,17 @@ def block(trace: _core.Trace) -> Iterator[int]:
     trace.close_block(index)
 
 
+@contextmanager
+def loop_body(trace: _core.Trace) -> Iterator[int]:
+    """A block of the trace that a loop repeats."""
+    here.loop_bodies.append((trace, list(_core.tapes())))
+    try:
+        with block(trace) as index:
+            yield index
+    finally:
+        here.loop_bodies.pop()
+
+
 def add_results(trace: _core.Trace, index: int, tensors: Sequence[Tensor]) -> None:
     """Make ``tensors`` the results of an open block."""
     for tensor in tensors:

@@ -19,6 +19,7 @@ from ipu.tf._functions.blocks import (
     flatten,
     is_pending,
     loop_attrs,
+    loop_body,
     tensor_names,
 )
 from ipu.tf._tensor import open_sizes
@@ -244,7 +245,7 @@ def traced_while(
     with block(trace) as condition:
         predicate = as_predicate(cond(*carried.open(condition)), "The result of cond")
         add_results(trace, condition, [predicate])
-    with block(trace) as inner:
+    with loop_body(trace) as inner:
         carried.close(inner, body(*carried.open(inner)))
     attrs = loop_attrs(condition=condition, body=inner, maximum_iterations=limit)
     outputs = as_tuple(trace.node("while", carried.initial(), attrs, ()))

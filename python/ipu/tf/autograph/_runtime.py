@@ -16,7 +16,14 @@ from typing import Any, NamedTuple
 from ipu import _core
 from ipu._core import Tensor
 from ipu._device.thread_state import here
-from ipu.tf._functions.blocks import add_results, as_tuple, block, counting, loop_attrs
+from ipu.tf._functions.blocks import (
+    add_results,
+    as_tuple,
+    block,
+    counting,
+    loop_attrs,
+    loop_body,
+)
 from ipu.tf._ops import creation, elementwise, shapes
 from ipu.tf._tensor import convert
 from ipu.tf.autograph import _iterate
@@ -287,7 +294,7 @@ def _while(
     trace = _core.open_trace()
     assert trace is not None
     start = [*first, *state.tensors]
-    with block(trace) as inner:
+    with loop_body(trace) as inner:
         values = [trace.parameter(_type(t), inner) for t in start]
         ends = turn(inner, values)
         arrays = state.arrays(inner, variables.values())
@@ -372,7 +379,7 @@ def _staged_for(
     count = Tensor(items.length)
     start = [Tensor(0), *state.tensors]
     with watched_stores("loop", where):
-        with training_loop(trace, items.length) as loop, block(trace) as inner:
+        with training_loop(trace, items.length) as loop, loop_body(trace) as inner:
             index, *values = [trace.parameter(_type(t), inner) for t in start]
             variables.put(state.open(inner, values))
             with counting(index, items.length):
