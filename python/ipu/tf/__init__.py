@@ -14,8 +14,38 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ipu._core import Tensor as Tensor
+from ipu._device.placement import device as device
 from ipu._text.exports import export, offered
-from ipu.tf import errors as errors, nest as nest
+from ipu.tf import (
+    autograph as autograph,
+    bitwise as bitwise,
+    config as config,
+    data as data,
+    debugging as debugging,
+    errors as errors,
+    logging_ops as _logging_ops,
+    math as math,
+    nest as nest,
+    nn as nn,
+    random as random,
+    version as version,
+)
+from ipu.tf._functions import scopes as _scopes
+from ipu.tf._functions.function import (
+    function as function,
+    init_scope as init_scope,
+    inside_function as inside_function,
+)
+from ipu.tf._functions.scopes import (
+    control_dependencies as control_dependencies,
+    executing_eagerly as executing_eagerly,
+    group as group,
+    is_tensor as is_tensor,
+    name_scope as name_scope,
+    no_op as no_op,
+    numpy_function as numpy_function,
+    py_function as py_function,
+)
 from ipu.tf._ops import shapes as _shapes
 from ipu.tf._ops.clip import (
     clip_by_global_norm as clip_by_global_norm,
@@ -160,6 +190,10 @@ from ipu.tf._ops.space import (
     space_to_batch_nd as space_to_batch_nd,
 )
 from ipu.tf._ops.tensor_array import TensorArray as TensorArray
+from ipu.tf._tensor.composite_specs import (
+    RaggedTensorSpec as RaggedTensorSpec,
+    SparseTensorSpec as SparseTensorSpec,
+)
 from ipu.tf._tensor.convert import (
     cast as cast,
     constant as constant,
@@ -171,6 +205,12 @@ from ipu.tf.control_flow import (
     switch_case as switch_case,
     while_loop as while_loop,
 )
+from ipu.tf.custom_gradient import (
+    custom_gradient as custom_gradient,
+    grad_pass_through as grad_pass_through,
+    recompute_grad as recompute_grad,
+)
+from ipu.tf.debugging import Assert as Assert, assert_equal as assert_equal
 from ipu.tf.dtypes import (
     DType as DType,
     as_dtype as as_dtype,
@@ -197,53 +237,16 @@ from ipu.tf.functional_ops import (
     scan as scan,
     vectorized_map as vectorized_map,
 )
-from ipu.tf.indexed_slices import IndexedSlices as IndexedSlices
-from ipu.tf.tensor_shape import TensorShape as TensorShape
-from ipu.tf.tensor_spec import TensorSpec as TensorSpec
-
-from ipu.tf._tensor.composite_specs import (  # isort: skip
-    RaggedTensorSpec as RaggedTensorSpec,
-    SparseTensorSpec as SparseTensorSpec,
-)
-from ipu.tf import bitwise as bitwise, math as math, nn as nn  # isort: skip
-from ipu.tf.variable import Variable as Variable  # isort: skip
-from ipu.tf import data as data, random as random  # isort: skip
-from ipu.tf import (  # isort: skip
-    autograph as autograph,
-    config as config,
-    debugging as debugging,
-    version as version,
-)
-from ipu._device.placement import device as device  # isort: skip
-from ipu.tf._functions.function import function as function  # isort: skip
-from ipu.tf._functions.function import (  # isort: skip
-    init_scope as init_scope,
-    inside_function as inside_function,
-)
-from ipu.tf import logging_ops as _logging_ops  # isort: skip
-from ipu.tf._functions import scopes as _scopes  # isort: skip
-from ipu.tf._functions.scopes import (  # isort: skip
-    control_dependencies as control_dependencies,
-    executing_eagerly as executing_eagerly,
-    group as group,
-    is_tensor as is_tensor,
-    name_scope as name_scope,
-    no_op as no_op,
-    numpy_function as numpy_function,
-    py_function as py_function,
-)
-from ipu.tf.custom_gradient import (  # isort: skip
-    custom_gradient as custom_gradient,
-    grad_pass_through as grad_pass_through,
-    recompute_grad as recompute_grad,
-)
-from ipu.tf.debugging import Assert as Assert, assert_equal as assert_equal  # isort: skip
-from ipu.tf.gradient_tape import (  # isort: skip
+from ipu.tf.gradient_tape import (
     GradientTape as GradientTape,
     UnconnectedGradients as UnconnectedGradients,
     gradients as gradients,
 )
-from ipu.tf.module import Module as Module  # isort: skip
+from ipu.tf.indexed_slices import IndexedSlices as IndexedSlices
+from ipu.tf.module import Module as Module
+from ipu.tf.tensor_shape import TensorShape as TensorShape
+from ipu.tf.tensor_spec import TensorSpec as TensorSpec
+from ipu.tf.variable import Variable as Variable
 
 __version__ = version.VERSION
 newaxis = None

@@ -20,6 +20,7 @@ from ipu._text.suggestions import refuse_unknown
 from ipu._text.tracebacks import boundaries
 from ipu.tf._functions.tracing import current_build, in_trace, init_scope, note_variable
 from ipu.tf._gradients import tapes
+from ipu.tf._gradients.slices import Slices
 from ipu.tf._graph import mode
 from ipu.tf._ops import selection
 from ipu.tf._tensor.face import values_html
@@ -339,6 +340,13 @@ class Variable(_Operators):
         It is called in TensorFlow, ``v.value()``, and is an attribute in Keras 3.
         """
         return Value(self)
+
+    def _look_up(self, ids: Tensor) -> Tensor:
+        """Take rows, and note which, so that an update may leave the others alone."""
+        read = self.value()
+        rows = _core.apply("gather", (read, ids), {"axis": 0, "batch_dims": 0})
+        note(read, "looked_up", Slices(ids, rows))
+        return rows
 
     def read_value(self) -> Tensor:
         """Return the same as :meth:`value`."""

@@ -12,7 +12,6 @@ from ipu import tf
 from ipu.keras._arguments import keep, weight_of
 from ipu.keras._types import Nest, Tensor
 from ipu.keras.engine.base_layer import Layer
-from ipu.tf._gradients import lookups
 
 __all__ = ["Embedding"]
 
@@ -100,7 +99,7 @@ class Embedding(Layer):
 
     def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         """Return the rows: shape ``(*inputs.shape, output_dim)``."""
-        rows = lookups.look_up(self.embeddings, _as_ids(inputs))
+        rows = self.embeddings._look_up(_as_ids(inputs))
         is_mixed = self._compute_kind != self._dtype
         return tf.cast(rows, self._compute_kind) if is_mixed else rows
 

@@ -24,25 +24,6 @@ from ipu.tf._tensor.notes import note, noted
 from ipu.tf.variable import Variable
 
 
-def look_up(table: Variable, ids: Tensor) -> Tensor:
-    """Take rows of a variable, and note which.
-
-    Args:
-        table: The variable, ``(rows, ...)``.
-        ids: Integers of any shape.
-
-    Returns:
-        ``(*ids.shape, ...)``.
-
-    Raises:
-        InvalidArgumentError: A number is not one of a row.
-    """
-    read = table.value()
-    rows = apply("gather", (read, ids), {"axis": 0, "batch_dims": 0})
-    note(read, "looked_up", Slices(ids, rows))
-    return rows
-
-
 def with_rows(
     xs: Sequence[Any],
     walk: Callable[[Sequence[Any]], list[Tensor | None]],

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ipu import _core
-from ipu.tf._gradients.lookups import look_up
 from ipu.tf._ops.shapes import reshape
 from ipu.tf._tensor import open_sizes
 from ipu.tf._tensor.convert import (
@@ -25,7 +24,6 @@ from ipu.tf._tensor.convert import (
 )
 from ipu.tf._tensor.dispatch import op
 from ipu.tf.dtypes import as_dtype, int32
-from ipu.tf.variable import Variable
 
 
 class TopK(NamedTuple):
@@ -162,8 +160,10 @@ def gather(
         >>> tf.gather([[1, 2], [3, 4]], [[1], [0]], batch_dims=1).numpy().tolist()
         [[2], [3]]
     """
-    if isinstance(params, Variable) and axis in (None, 0) and batch_dims == 0:
-        return look_up(params, Tensor(indices))
+    look_up = getattr(type(params), "_look_up", None)  # of variables
+    if look_up is not None and axis in (None, 0) and batch_dims == 0:
+        rows: Tensor = look_up(params, Tensor(indices))
+        return rows
     value, places = Tensor(params), Tensor(indices)
     batch = batch_dims if batch_dims >= 0 else batch_dims + places.ndim
     index = batch if axis is None else axis_of(axis, value.ndim)
