@@ -269,6 +269,27 @@ def test_what_is_recomputed_of_data_is_rounded_as_what_is_kept(
         np.testing.assert_array_equal(again, kept)
 
 
+def test_the_way_back_of_a_loop_rounds_as_the_way_there() -> None:
+    x = np.random.default_rng(3).normal(size=(4, 8)).astype(F16)
+    found = []
+    for of in (lambda block: block, tf.recompute_grad):
+        behave(esr=ON)
+        rng = np.random.default_rng(4)
+        w = tf.Variable(rng.normal(size=(8, 8)).astype(F16))
+        block = of(lambda x, w=w: tf.tanh(x @ w / 3.0))
+
+        def gradients(x: Any, of: Any = block, w: Any = w) -> Any:
+            with tf.GradientTape() as tape:
+                y = x
+                for _ in tf.range(3):
+                    y = of(y) + x
+            return y, tape.gradient(y, w)
+
+        found.append(run(gradients, x))
+    for kept, again in zip(*found, strict=True):
+        np.testing.assert_array_equal(again, kept)
+
+
 def test_the_way_back_of_a_loop_uses_what_was_rounded() -> None:
     turns = 40
 
