@@ -15,7 +15,7 @@ import pytest
 from simulated_ipus import attach
 
 import ipu
-from ipu import keras
+from ipu import drop_in, keras
 from ipu._device import seed
 from ipu.tf.compat import v1
 
@@ -45,10 +45,13 @@ def entries() -> set[Path]:
 
 @pytest.fixture(scope="module", autouse=True)
 def default_devices() -> Iterator[None]:
-    """Leave no configured device, and no file, to the files that follow."""
+    """Leave no configured device, hook or file to the files that follow."""
     before = entries()
     yield
     ipu.config.reset_ipu_configuration()
+    was_installed = drop_in.installed()
+    drop_in.uninstall()
+    assert not was_installed, "a test has left the import hook behind"
     assert entries() <= before, "tests write under their temporary folder only"
 
 

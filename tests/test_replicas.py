@@ -434,10 +434,18 @@ def batches() -> tf.data.Dataset:
     return tf.data.Dataset.from_tensor_slices((x, y))
 
 
+def tree_sum(terms: Sequence[Any]) -> Any:
+    """The sum of replicas: the largest power of two of them, then the rest."""
+    if len(terms) == 1:
+        return terms[0]
+    cut = 1 << ((len(terms) - 1).bit_length() - 1)
+    return tree_sum(terms[:cut]) + tree_sum(terms[cut:])
+
+
 def one_by_one(replicas: int, micro_batches: int, updates: int) -> list[Any]:
     """On one IPU, without any loop of the device: the replicas' batches one after the
-    other, each replica's gradients summed up over its micro-batches, then averaged in
-    the order of the replicas."""
+    other, each replica's gradients summed up over its micro-batches, then averaged by
+    the replicas' tree."""
     attach(1)
     weights = make_weights()
 
@@ -455,10 +463,7 @@ def one_by_one(replicas: int, micro_batches: int, updates: int) -> list[Any]:
                 ):
                     of_weight[r] = of_weight[r] + np.asarray(gradient)
         for weight, of_weight in zip(weights, sums, strict=True):
-            total = of_weight[0]
-            for other in of_weight[1:]:
-                total = total + other
-            mean = total / np.float32(replicas)
+            mean = tree_sum(of_weight) / np.float32(replicas)
             weight.assign(weight.numpy() - np.float32(0.1) * mean)
     return [w.numpy() for w in weights]
 

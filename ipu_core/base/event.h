@@ -33,6 +33,7 @@
     X(WAIT, wait, "the wait for a stream that can go on", "", "") \
     X(INFEED_WAIT, infeed_wait, "the wait for an element", "", "") \
     X(OUTFEED_WAIT, outfeed_wait, "the wait for room in an outfeed", "", "") \
+    X(PEER_WAIT, peer_wait, "the wait for other processes", "", "") \
     X(ACTION, action, "an action of a pipeline", "replica", "") \
     X(FILL, fill, "the making of a data set's element", "", "") \
     X(ROOM, room, "the wait for room in an infeed, or to be read ahead", "", "") \

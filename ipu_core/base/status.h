@@ -19,6 +19,7 @@
     X(UNIMPLEMENTED, "not implemented", UnimplementedError) \
     X(RESOURCE_EXHAUSTED, "resource exhausted", ResourceExhaustedError) \
     X(CANCELLED, "cancelled", CancelledError) \
+    X(ABORTED, "aborted", AbortedError) \
     X(INTERRUPTED, "interrupted", KeyboardInterrupt) \
     X(INTERNAL, "internal error", InternalError) \
     /* a Python callback raised: the exception is the cause of the error, or is set */ \

@@ -23,6 +23,7 @@
     X(trace) \
     X(recorder) \
     X(program) \
+    X(peers) \
     X(device) \
     X(infeed) \
     X(outfeed) \
@@ -419,6 +420,7 @@ ipu_py_entry ipu_py_enter(void);
 /* CANCELLED where the thread was left behind meanwhile. */
 ipu_status ipu_py_leave(ipu_ctx *ctx, ipu_py_entry entry, ipu_status status);
 
+ipu_peers *ipu_py_peers_of(PyObject *peers);
 ipu_device *ipu_py_device_of(PyObject *device);
 /* Whether its programs have the same bits on every class of CPU. */
 bool ipu_py_device_is_portable(PyObject *device);

@@ -586,12 +586,14 @@ dataset_shard(PyObject *self, PyObject *arguments)
 {
     long long count;
     long long index;
-    if (!PyArg_ParseTuple(arguments, "LL:shard", &count, &index)) {
+    long long block = 1;
+    if (!PyArg_ParseTuple(arguments, "LL|L:shard", &count, &index, &block)) {
         return NULL;
     }
     making m = {.ctx = ipu_py_ctx()};
     ipu_status status =
-        ipu_dataset_shard(&m.ctx, ipu_py_dataset_of(self), count, index, &m.dataset);
+        ipu_dataset_shard(&m.ctx, ipu_py_dataset_of(self), count, index, block,
+                          &m.dataset);
     return finish(Py_TYPE(self), &m, status, self);
 }
 
@@ -712,6 +714,8 @@ types_of(ipu_dataset *dataset)
       "Specs of an element's components: (dtype, shape or None), None in a shape " \
       "where " \
       "the size is not known.") \
+    X(T, shards, PyLong_FromLongLong(ipu_dataset_shards(self->dataset)), NULL, \
+      "Into how many shards it was cut; 0: none.") \
     X(T, cardinality, PyLong_FromLongLong(ipu_dataset_cardinality(self->dataset)), \
       NULL, "Number of elements; -1: endless, -2: unknown.")
 IPU_PY_ATTRIBUTES(py_dataset, ATTRIBUTES);
@@ -743,7 +747,7 @@ static PyMethodDef methods[] = {
      "those before the first for which it gives false."},
     {"concatenate", dataset_concatenate, METH_O,
      "The elements of this one, then of the other."},
-    {"shard", dataset_shard, METH_VARARGS, "Elements index, index + count, and so on."},
+    {"shard", dataset_shard, METH_VARARGS, "Blocks (of 1 element) index, index + count, and so on."},
     {"unbatch", dataset_unbatch, METH_NOARGS,
      "The slices of each element along the first axis."},
     {"cache", dataset_cache, METH_NOARGS,

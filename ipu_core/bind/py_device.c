@@ -9,6 +9,7 @@
 typedef struct py_device {
     PyObject_HEAD
     ipu_device *device;
+    PyObject *peers; /* Peers or NULL */
     bool portable;
     ipu_float_behaviour behaviour;
 } py_device;
@@ -82,6 +83,7 @@ device_dealloc(PyObject *object)
 {
     ipu_ctx ctx = ipu_py_ctx();
     ipu_device_free(&ctx, ipu_py_device_of(object));
+    Py_XDECREF(((py_device *)object)->peers);
     ipu_py_free(object);
 }
 
@@ -195,6 +197,22 @@ variable_remove(PyObject *self, PyObject *argument)
 }
 
 static PyObject *
+device_join(PyObject *object, PyObject *peers)
+{
+    py_device *self = (py_device *)object;
+    if (!PyObject_TypeCheck(peers, ipu_py_state_of(self)->peers_type)) {
+        return PyErr_Format(PyExc_TypeError, "expected Peers, but got %R", peers);
+    }
+    if (self->peers != NULL) { /* programs may be bound to them */
+        PyErr_SetString(PyExc_RuntimeError, "the device has joined others already");
+        return NULL;
+    }
+    self->peers = Py_NewRef(peers);
+    ipu_device_set_peers(self->device, ipu_py_peers_of(peers));
+    Py_RETURN_NONE;
+}
+
+static PyObject *
 device_seed(PyObject *self, PyObject *argument)
 {
     unsigned long long seed;
@@ -264,6 +282,9 @@ static PyMethodDef device_methods[] = {
     {"variable_write", variable_write, METH_VARARGS,
      "Sets the variable in every replica."},
     {"variable_remove", variable_remove, METH_O, "Frees the variable."},
+    {"join", device_join, METH_O,
+     "Programs with collectives or infeeds that are bound to it from now on run in all "
+     "processes of the peers."},
     {"seed", device_seed, METH_O, "Sets the device's random seed."},
     {"set_random", device_set_random, METH_VARARGS,
      "Sets seed and step: random numbers go on as they did where `random` was read."},

@@ -113,6 +113,10 @@ ipu__dataset_typed(ipu_dataset *dataset)
         dataset->is_static = dataset->is_static && is_static(&dataset->types[i]);
     }
     dataset->is_quick = is_quick(dataset);
+    for (uint32_t i = 0; i < dataset->input_count; i++) {
+        int64_t shards = dataset->inputs[i]->shards;
+        dataset->shards = shards > dataset->shards ? shards : dataset->shards;
+    }
 }
 
 ipu_status
@@ -158,6 +162,12 @@ ipu__dataset_new(ipu_ctx *ctx, const ipu__kind *kind, ipu_dataset *const *inputs
     ipu__dataset_typed(dataset);
     memcpy(out, &dataset, sizeof(dataset));
     return IPU_OK;
+}
+
+int64_t
+ipu_dataset_shards(const ipu_dataset *dataset)
+{
+    return dataset->shards;
 }
 
 ipu_status

@@ -93,9 +93,11 @@ ipu_status ipu_dataset_filter(ipu_ctx *ctx, ipu_dataset *input,
  * known. */
 ipu_status ipu_dataset_concatenate(ipu_ctx *ctx, ipu_dataset *first,
                                    ipu_dataset *second, ipu_dataset **out);
-/* Elements index, index + count, ... */
+/* Into how many shards it was cut; 0: none. */
+int64_t ipu_dataset_shards(const ipu_dataset *dataset);
+/* Of the blocks of so many elements numbers index, index + count, ... */
 ipu_status ipu_dataset_shard(ipu_ctx *ctx, ipu_dataset *input, int64_t count,
-                             int64_t index, ipu_dataset **out);
+                             int64_t index, int64_t block, ipu_dataset **out);
 /* The slices of each element along the first axis. */
 ipu_status ipu_dataset_unbatch(ipu_ctx *ctx, ipu_dataset *input, ipu_dataset **out);
 /* Says how many elements there are (or -1: endless); reading to the end fails with

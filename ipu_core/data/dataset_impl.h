@@ -112,6 +112,7 @@ struct ipu_dataset {
     int64_t repeats; /* passes over the input in one pass: 1, repeat's count, -1 */
     bool stable;
     bool is_static; /* no unknown dimension */
+    int64_t shards; /* that it, or what it is made of, was cut into last; 0: none */
     bool is_quick;  /* elements but the first are made in a moment, of memory at hand */
     bool counts_passes;
     bool holds_counters; /* one below it counts passes */

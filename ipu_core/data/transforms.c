@@ -290,11 +290,13 @@ ipu_dataset_repeat_from(ipu_ctx *ctx, ipu_dataset *input, int64_t count, uint64_
 
 /* --- take, skip, shard ------------------------------------------------------------ */
 
-/* Elements first, first + step, ... of the input, at most `count` of them; -1: all. */
+/* `block` elements from each of first, first + step, ... of the input on, at most `count`
+ * of them; -1: all. */
 typedef struct slice_dataset {
     ipu_dataset base;
     int64_t first;
     int64_t step;
+    int64_t block;
     int64_t count;
 } slice_dataset;
 
@@ -302,6 +304,7 @@ typedef struct slice_iterator {
     ipu_iterator base;
     int64_t skip; /* elements before the next one that is given */
     int64_t left; /* to give; -1: all */
+    int64_t given; /* of the block */
 } slice_iterator;
 
 static ipu_status
@@ -313,6 +316,7 @@ slice_open(ipu_ctx *ctx, ipu_iterator *iterator, const ipu__pass *pass)
     (void)pass;
     it->skip = slice->first;
     it->left = slice->count;
+    it->given = 0;
     return IPU_OK;
 }
 
@@ -330,7 +334,8 @@ slice_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
         IPU_TRY(status);
         out->end = element.end;
     }
-    it->skip = slice->step - 1;
+    it->given = (it->given + 1) % slice->block;
+    it->skip = it->given == 0 ? slice->step - slice->block : 0;
     if (!out->end) {
         IPU_TRY(ipu__iterator_next(ctx, iterator->input, out));
         it->left -= it->left > 0;
@@ -347,12 +352,14 @@ SLICE_KIND(shard_kind, "shard", IPU__PACE_INPUTS);
 
 static ipu_status
 slice_create(ipu_ctx *ctx, const ipu__kind *kind, ipu_dataset *input, int64_t first,
-             int64_t step, int64_t count, int64_t cardinality, ipu_dataset **out)
+             int64_t step, int64_t block, int64_t count, int64_t cardinality,
+             ipu_dataset **out)
 {
     slice_dataset *slice;
     IPU_TRY(ipu__dataset_over(ctx, kind, input, &slice));
     slice->first = first;
     slice->step = step;
+    slice->block = block;
     slice->count = count;
     slice->base.cardinality = cardinality;
     *out = &slice->base;
@@ -368,7 +375,7 @@ ipu_dataset_take(ipu_ctx *ctx, ipu_dataset *input, int64_t count, ipu_dataset **
     } else if (n >= 0 && count >= 0 && count < n) {
         n = count;
     }
-    return slice_create(ctx, &take_kind, input, 0, 1, count < 0 ? -1 : count, n, out);
+    return slice_create(ctx, &take_kind, input, 0, 1, 1, count < 0 ? -1 : count, n, out);
 }
 
 ipu_status
@@ -378,12 +385,12 @@ ipu_dataset_skip(ipu_ctx *ctx, ipu_dataset *input, int64_t count, ipu_dataset **
     if (n >= 0) {
         n = count < 0 || count > n ? 0 : n - count;
     }
-    return slice_create(ctx, &skip_kind, input, count, 1, count < 0 ? 0 : -1, n, out);
+    return slice_create(ctx, &skip_kind, input, count, 1, 1, count < 0 ? 0 : -1, n, out);
 }
 
 ipu_status
 ipu_dataset_shard(ipu_ctx *ctx, ipu_dataset *input, int64_t count, int64_t index,
-                  ipu_dataset **out)
+                  int64_t block, ipu_dataset **out)
 {
     int64_t n = input->cardinality;
     IPU_FAIL_IF(ctx, count < 1, INVALID_ARGUMENT,
@@ -391,6 +398,16 @@ ipu_dataset_shard(ipu_ctx *ctx, ipu_dataset *input, int64_t count, int64_t index
     IPU_FAIL_IF(ctx, index < 0 || index >= count, INVALID_ARGUMENT,
                 "shard: index must be from 0 to %" PRId64 ", not %" PRId64, count - 1,
                 index);
-    n = n < 0 ? n : n / count + (index < n % count ? 1 : 0);
-    return slice_create(ctx, &shard_kind, input, index, count, -1, n, out);
+    IPU_FAIL_IF(ctx, block < 1 || block > INT64_MAX / count, INVALID_ARGUMENT,
+                "shard: a block must have from 1 to %" PRId64 " elements, not %" PRId64,
+                INT64_MAX / count, block);
+    int64_t first = index * block;
+    int64_t step = count * block;
+    if (n >= 0) {
+        int64_t rest = n % step - first;
+        n = n / step * block + (rest < 0 ? 0 : rest < block ? rest : block);
+    }
+    IPU_TRY(slice_create(ctx, &shard_kind, input, first, step, block, -1, n, out));
+    (*out)->shards = count;
+    return IPU_OK;
 }

@@ -33,7 +33,7 @@ ipu__stream_can_go_on(ipu__stream *stream)
     case IPU_INSTRUCTION_PIPELINE:
         return !stream->has_forked || atomic_load(&stream->children) == 0;
     case IPU_INSTRUCTION_COLLECTIVE:
-        return ipu__meeting_is_over(stream, instruction);
+        return ipu__meeting_lets_go(stream, instruction);
     default:
         return true;
     }
@@ -55,6 +55,8 @@ ipu__stream_waits_for_host(const ipu__stream *stream)
         return !ipu_infeed_is_full(resources[instruction->resource]);
     case IPU_INSTRUCTION_ENQUEUE: /* if it is drained, of parts without the others' */
         return !ipu_outfeed_is_drained(resources[instruction->resource]);
+    case IPU_INSTRUCTION_COLLECTIVE:
+        return ipu__meeting_waits_for_peers(stream, instruction);
     default:
         return false;
     }

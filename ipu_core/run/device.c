@@ -75,6 +75,7 @@ struct ipu_device {
     _Atomic uint64_t generation;
     atomic_bool has_new_random; /* seed and step change at the next boundary */
     ipu_device_random new_random;
+    ipu_peers *peers;      /* NULL: it is this process's alone */
     uint64_t seed;         /* the run's while one has the device */
     _Atomic uint64_t step; /* the same */
     int64_t next_id;
@@ -197,6 +198,18 @@ ipu_device_free(ipu_ctx *ctx, ipu_device *device)
     ipu_lock_destroy(&device->lock);
     pthread_cond_destroy(&device->changed);
     ipu_free(ctx, device, sizeof(*device));
+}
+
+void
+ipu_device_set_peers(ipu_device *device, ipu_peers *peers)
+{
+    device->peers = peers;
+}
+
+ipu_peers *
+ipu__device_peers(const ipu_device *device)
+{
+    return device->peers;
 }
 
 int32_t
@@ -814,6 +827,16 @@ ipu__device_advance(ipu_device *device, uint64_t micro_batches)
         take_new_random_locked(device);
         ipu_lock_drop(&device->lock);
     }
+}
+
+void
+ipu__device_adopt_random(ipu_device *device, ipu_device_random state)
+{
+    ipu_lock_take(&device->lock);
+    device->new_random = state;
+    atomic_store(&device->has_new_random, true);
+    take_new_random_locked(device);
+    ipu_lock_drop(&device->lock);
 }
 
 ipu_random_key

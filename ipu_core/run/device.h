@@ -14,6 +14,7 @@
 #ifndef IPU_RUN_DEVICE_H
 #define IPU_RUN_DEVICE_H
 
+#include "peers/peers.h"
 #include "run/host.h"
 #include "run/queue.h"
 
@@ -22,6 +23,10 @@ typedef struct ipu_device ipu_device;
 ipu_status ipu_device_create(ipu_ctx *ctx, int32_t ipus, ipu_device **out);
 void ipu_device_free(ipu_ctx *ctx, ipu_device *device);
 int32_t ipu_device_ipus(const ipu_device *device);
+
+/* The device is one of several processes', in programs that are bound to it from now
+ * on. Not owned; NULL: it is this process's alone. */
+void ipu_device_set_peers(ipu_device *device, ipu_peers *peers);
 
 /* What a thread has seen that waits for a device; all 0 at first. */
 typedef struct ipu_device_wait {

@@ -55,7 +55,10 @@ ipu_status ipu__device_queue(ipu_ctx *ctx, ipu_device *device, ipu_resource_kind
 /* Whether the run uses a queue, which cannot be removed meanwhile. */
 void ipu__device_queue_use(ipu_device *device, int64_t id, bool is_used);
 
+ipu_peers *ipu__device_peers(const ipu_device *device);
+
 /* Seed and step, for the run that owns the device. */
+void ipu__device_adopt_random(ipu_device *device, ipu_device_random state);
 ipu_random_key ipu__device_random(const ipu_device *device);
 /* The end of a step of so many micro-batches: the step moves on, or a new seed begins.
  */

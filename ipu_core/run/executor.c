@@ -101,6 +101,13 @@ bind(ipu_ctx *ctx, ipu_executor *executor)
 
 /* --- life ------------------------------------------------------------------------- */
 
+/* Whether a stream may wait for something else than a queue. */
+static bool
+is_scheduled(const ipu_executor *executor)
+{
+    return executor->stream_count > 1 || executor->replica_total > 1;
+}
+
 static ipu_status
 allocate(ipu_ctx *ctx, ipu_executor *executor)
 {
@@ -112,7 +119,7 @@ allocate(ipu_ctx *ctx, ipu_executor *executor)
     IPU_TRY(ipu_arena_alloc(
         ctx, arena, executor->replica_count * program->resources.count * sizeof(void *),
         &executor->found));
-    if (executor->stream_count > 1) {
+    if (is_scheduled(executor)) {
         IPU_TRY(ipu_arena_alloc(ctx, arena, executor->stream_count * sizeof(ipu_ctx),
                                 &executor->contexts));
         IPU_TRY(ipu_arena_alloc(ctx, arena, executor->stream_count, &executor->states));
@@ -176,7 +183,7 @@ make_workspaces(ipu_ctx *ctx, ipu_executor *executor)
 static ipu_status
 use_pool(ipu_ctx *ctx, ipu_executor *executor, ipu_pool *pool)
 {
-    if (pool == NULL && executor->stream_count > 1) {
+    if (pool == NULL && is_scheduled(executor)) {
         if (executor->own_pool == NULL) {
             IPU_TRY(ipu_pool_create(ctx, 1, &executor->own_pool));
         }
@@ -230,6 +237,9 @@ ipu_executor_free(ipu_ctx *ctx, ipu_executor *executor)
 {
     if (executor == NULL) {
         return;
+    }
+    if (executor->peers != NULL && ipu_peers_is_torn(executor->peers)) {
+        return; /* a transport may still read its memory, or write to it */
     }
     free_workspaces(ctx, executor);
     ipu__free_copies(ctx, executor->inputs, executor->program->input_count);
@@ -363,8 +373,12 @@ ipu__executor_end_step(ipu_ctx *ctx, ipu_executor *executor)
         IPU_TRY(rebind(ctx, executor));
     }
     begin_step(executor);
-    IPU_FAIL_IF(ctx, ipu__is_cancelled(executor->cancel), INTERRUPTED,
-                "interrupted after %" PRIu64 " steps", executor->stats->steps);
+    bool stops = ipu__is_cancelled(executor->cancel);
+    if (executor->agreement != NULL) {
+        IPU_TRY(ipu__agree_to_go_on(ctx, executor, &stops));
+    }
+    IPU_FAIL_IF(ctx, stops, INTERRUPTED, "interrupted after %" PRIu64 " steps",
+                executor->stats->steps);
     return IPU_OK;
 }
 
@@ -387,8 +401,9 @@ ipu__wait_begin(ipu_executor *executor, const ipu__stream *stream)
     ipu_instruction_kind kind = stream->code->instructions.items[stream->at].kind;
     if (executor->wait.since_ns == 0) {
         executor->wait.since_ns = ipu_now_ns();
-        executor->wait.kind = kind == IPU_INSTRUCTION_DEQUEUE ? IPU_EVENT_INFEED_WAIT
-                                                              : IPU_EVENT_OUTFEED_WAIT;
+        executor->wait.kind = kind == IPU_INSTRUCTION_DEQUEUE   ? IPU_EVENT_INFEED_WAIT
+                              : kind == IPU_INSTRUCTION_ENQUEUE ? IPU_EVENT_OUTFEED_WAIT
+                                                                : IPU_EVENT_PEER_WAIT;
     }
 }
 
@@ -396,7 +411,7 @@ void
 ipu__wait_pause(ipu_executor *executor)
 {
     if (!executor->wait.is_paused && executor->device != NULL &&
-        !has_written(executor)) {
+        executor->wait.kind != IPU_EVENT_PEER_WAIT && !has_written(executor)) {
         executor->wait.is_paused = true;
         ipu__device_pause(executor->device);
     }
@@ -416,7 +431,9 @@ ipu__wait_end(ipu_ctx *ctx, ipu_executor *executor)
     if (wait->since_ns != 0) {
         uint64_t *sum = wait->kind == IPU_EVENT_INFEED_WAIT
                             ? &executor->stats->infeed_wait_ns
-                            : &executor->stats->outfeed_wait_ns;
+                        : wait->kind == IPU_EVENT_OUTFEED_WAIT
+                            ? &executor->stats->outfeed_wait_ns
+                            : &executor->stats->peer_wait_ns;
         wait->over_since_ns = wait->since_ns;
         wait->over_until_ns = ipu_now_ns();
         wait->since_ns = 0;
@@ -628,8 +645,8 @@ run_owned(ipu_ctx *ctx, ipu_executor *executor)
     begin_step(executor);
     ipu_status status = begin_queues(ctx, executor);
     if (status == IPU_OK) {
-        status =
-            streams == 1 ? run_alone(ctx, executor) : ipu__schedule_run(ctx, executor);
+        status = is_scheduled(executor) ? ipu__schedule_run(ctx, executor)
+                                        : run_alone(ctx, executor);
     }
     if (status == IPU_OK && executor->stats->steps == 0) {
         advance_step(executor); /* no loop of steps, or none that took a turn */
@@ -639,7 +656,8 @@ run_owned(ipu_ctx *ctx, ipu_executor *executor)
         forget_copies(executor);
     }
     settle_queues(executor);
-    return status;
+    return executor->agreement == NULL ? status
+                                       : ipu__agree_to_end(ctx, executor, status);
 }
 
 /* An allocator that counts what goes through it. */

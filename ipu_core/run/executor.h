@@ -5,6 +5,10 @@
  * replicas share the threads of the pool; one stream runs in the caller's thread, and
  * the pool helps in its kernels.
  *
+ * A device may belong to one of several processes (ipu_device_set_peers). Then programs
+ * with collectives or infeeds run in all of them together: each has a part of the
+ * replicas.
+ *
  * Streams that wait for each other for ever are an INTERNAL error that says which waits
  * for what. */
 #ifndef IPU_RUN_EXECUTOR_H
@@ -30,7 +34,7 @@ ipu_status ipu_program_replicas(ipu_ctx *ctx, const ipu_program *program,
 ipu_status ipu_executor_create(ipu_ctx *ctx, const ipu_program *program,
                                ipu_device *device, ipu_pool *pool, ipu_executor **out);
 void ipu_executor_free(ipu_ctx *ctx, ipu_executor *executor);
-/* 1 also where replicas could not differ in anything. */
+/* Of this process; 1 also where replicas could not differ in anything. */
 uint32_t ipu_executor_replicas(const ipu_executor *executor);
 ipu_status ipu_executor_set_pool(ipu_ctx *ctx, ipu_executor *executor, ipu_pool *pool);
 
@@ -43,6 +47,7 @@ typedef struct ipu_run_stats {
     uint64_t run_ns;
     uint64_t infeed_wait_ns;
     uint64_t outfeed_wait_ns;
+    uint64_t peer_wait_ns; /* for other processes */
 } ipu_run_stats;
 
 /* Which inputs, and whether the outputs, of the next runs have IPU_SLACK_BYTES of

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * The parts of the engine: executor.c makes and binds it and runs a program of one
- * stream, replica.c has what each replica has, stream_operands.c makes a stream and
+ * stream, replica.c has what each replica has, meeting.c what they get where they meet,
+ * agreement.c what processes agree on, stream_operands.c makes a stream and
  * finds what its operands point to, stream.c runs its instructions, region.c those
  * among which no thread waits, blocked.c knows what a stream waits for, scheduler.c
  * shares out several streams among the workers. */
@@ -11,6 +12,8 @@
 #include <stdatomic.h>
 
 #include "base/event.h"
+#include "kernels/core/collective.h"
+#include "peers/peers.h"
 #include "run/device_impl.h"
 #include "run/executor.h"
 #include "run/run_impl.h"
@@ -104,6 +107,7 @@ typedef struct ipu__stream {
     bool has_forked;            /* its pipeline has been started */
     bool has_ended_step;
     bool is_meeting;        /* it has come to a collective and waits */
+    bool leads;             /* for all replicas here, other processes are asked */
     uint64_t round;         /* of that meeting */
     bool has_written;       /* a variable, since the step began */
     uint64_t cancelled_ns;  /* when it first saw the flag in a step; 0: not yet */
@@ -117,7 +121,7 @@ typedef struct ipu__stream {
 
 /* One replica's. */
 struct ipu__replica {
-    uint32_t number;
+    uint32_t number; /* among those of this process */
     ipu__stream *streams;
     ipu__channel *channels;
     void **resources; /* a variable's data, or a queue */
@@ -126,7 +130,7 @@ struct ipu__replica {
 
 /* No stream can go on before a feeder or a drainer has done something. */
 typedef struct ipu__wait {
-    ipu_event_kind kind; /* INFEED_WAIT or OUTFEED_WAIT */
+    ipu_event_kind kind; /* INFEED_WAIT, OUTFEED_WAIT or PEER_WAIT */
     uint64_t since_ns;   /* 0: nobody waits */
     uint64_t
         over_since_ns; /* of one that is over, and not noted yet; 0: there is none */
@@ -135,11 +139,10 @@ typedef struct ipu__wait {
     uint64_t cancelled_ns; /* when the flag was seen first; 0: not yet */
 } ipu__wait;
 
-/* A collective. */
-typedef struct ipu__meeting {
-    _Atomic uint32_t arrived;
-    _Atomic uint64_t round;
-} ipu__meeting;
+/* A collective (meeting.c). */
+typedef struct ipu__meeting ipu__meeting;
+/* What the processes agree on in a run (agreement.c). */
+typedef struct ipu__agreement ipu__agreement;
 
 typedef struct ipu__workspace {
     char *memory;
@@ -152,13 +155,16 @@ struct ipu_executor {
     ipu_arena arena;    /* of all tables; what is large, or grows, is not in it */
     ipu_pool *pool;     /* may be NULL */
     ipu_pool *own_pool; /* where streams need one and there is none */
-    uint32_t replica_count;
+    ipu_peers *peers;            /* the device's; NULL: this process is alone */
+    ipu__agreement *agreement;   /* NULL: the program runs here alone */
+    uint32_t process;
+    uint32_t replica_count; /* of this process */
+    uint32_t first_replica; /* of this process, among all */
+    uint32_t replica_total; /* of all processes */
     ipu__replica *replicas;
     size_t stream_count;  /* of all replicas */
     ipu__stream *streams; /* by replica */
     ipu__meeting *meetings;
-    const void **meeting_inputs; /* per meeting and replica */
-    void **meeting_outputs;
     uint64_t runner;   /* what the device knows the program by */
     ipu_ctx *contexts; /* of several streams */
     ipu_lock lock;     /* of scheduler.c, which uses the states */
@@ -203,7 +209,8 @@ static inline void
 ipu__stream_begin_step(ipu__stream *stream, const ipu_random_key *key)
 {
     stream->call.random = *key;
-    stream->call.random.replica = stream->replica->number;
+    stream->call.random.replica =
+        stream->executor->first_replica + stream->replica->number;
     stream->has_written = false;
 }
 /* Runs until it halts, fails, ends a step or would block. */
@@ -248,11 +255,35 @@ ipu_status ipu__replicas_create(ipu_ctx *ctx, ipu_executor *executor);
 void ipu__replicas_free(ipu_ctx *ctx, ipu_executor *executor);
 /* Variables, channels and meetings as a run wants to find them. */
 ipu_status ipu__replicas_reset(ipu_ctx *ctx, ipu_executor *executor);
-/* A collective of several replicas; false: the stream has to wait for the others. */
-bool ipu__meet(ipu__stream *stream, const ipu_instruction *instruction,
-               void **operands);
-bool ipu__meeting_is_over(const ipu__stream *stream,
+
+/* --- meeting.c -------------------------------------------------------------------- */
+
+ipu_status ipu__meetings_create(ipu_ctx *ctx, ipu_executor *executor);
+void ipu__meetings_free(ipu_ctx *ctx, ipu_executor *executor);
+void ipu__meetings_reset(ipu_executor *executor);
+/* A collective of several replicas; not done: the stream has to wait for others. */
+ipu_status ipu__meet(ipu__stream *stream, const ipu_instruction *instruction,
+                     void **operands, bool *done);
+/* Whether a stream that waits there can go on. */
+bool ipu__meeting_lets_go(const ipu__stream *stream,
                           const ipu_instruction *instruction);
+/* Whether other processes have been asked. */
+bool ipu__meeting_waits_for_peers(const ipu__stream *stream,
+                                  const ipu_instruction *instruction);
+
+/* --- agreement.c ------------------------------------------------------------------ */
+
+ipu_status ipu__agreement_create(ipu_ctx *ctx, ipu_executor *executor);
+/* All processes begin the same run: what differs is an error in all of them. The random
+ * state becomes that of process 0. *is_changed: whether this process's variables are not
+ * as the program left them; then whether some process's are not. */
+ipu_status ipu__agree_to_begin(ipu_ctx *ctx, ipu_executor *executor, bool *is_changed);
+/* All get the variables of process 0, which lie alike. */
+ipu_status ipu__agree_on_variables(ipu_ctx *ctx, ipu_executor *executor);
+/* The end of a step: whether all stop there, since one of them wants to. */
+ipu_status ipu__agree_to_go_on(ipu_ctx *ctx, ipu_executor *executor, bool *stops);
+/* The end of the run, with this status: what is under way is over. */
+ipu_status ipu__agree_to_end(ipu_ctx *ctx, ipu_executor *executor, ipu_status status);
 
 /* --- executor.c ------------------------------------------------------------------- */
 
@@ -274,6 +305,9 @@ ipu_status ipu__wait_end(ipu_ctx *ctx, ipu_executor *executor);
 void ipu__wait_note(const ipu_executor *executor, ipu__wait wait);
 
 /* --- scheduler.c ------------------------------------------------------------------ */
+
+/* Something has come that a stream of the executor may wait for. Any thread. */
+void ipu__executor_hear(void *executor);
 
 /* Runs all streams to their end. */
 ipu_status ipu__schedule_run(ipu_ctx *ctx, ipu_executor *executor);

@@ -6,16 +6,13 @@
  * A program is made for one replica. Each replica has its own instances of the
  * program's streams, with their slabs, and of its channels, its own copies of the
  * variables, and buffers for outputs, of which those of replica 0 are the run's. Queues
- * are shared: they know replicas by their numbers.
+ * are shared: they know replicas by their numbers. Where they meet: meeting.c.
  *
- * At a collective a replica leaves its operands at the meeting and waits. The last one
- * to come computes for all, with what threads of the pool are free, and ends the round.
- * The next round of the same meeting cannot begin to compute before all have left this
- * one, since all have to come again. */
+ * Where several processes run the program each has as many replicas, and numbers of all
+ * count by process first: of two processes with three each, process 1 has 3, 4 and 5. */
 #include <inttypes.h>
 #include <string.h>
 
-#include "kernels/core/collective.h"
 #include "run/executor_impl.h"
 
 ipu_status
@@ -61,11 +58,14 @@ choose_count(ipu_ctx *ctx, ipu_executor *executor)
     uint32_t count;
     IPU_TRY(ipu_program_replicas(ctx, program, executor->device, &count));
     executor->replica_count = can_differ(program) ? count : 1;
-    for (size_t i = 0; i < program->specs.count; i++) {
-        const ipu_kernel_spec *spec = &program->specs.items[i];
-        if ((ipu_op_info_of(spec->op)->flags & IPU_OP_COLLECTIVE) != 0) {
-            IPU_TRY(ipu_collective_check(ctx, spec, executor->replica_count));
-        }
+    executor->replica_total = executor->replica_count;
+    if (executor->device != NULL && can_differ(program)) {
+        executor->peers = ipu__device_peers(executor->device);
+    }
+    if (executor->peers != NULL) {
+        executor->process = ipu_peers_process(executor->peers);
+        executor->first_replica = executor->process * executor->replica_count;
+        executor->replica_total *= ipu_peers_count(executor->peers);
     }
     return IPU_OK;
 }
@@ -133,16 +133,13 @@ ipu__replicas_create(ipu_ctx *ctx, ipu_executor *executor)
     IPU_TRY(choose_count(ctx, executor));
     uint32_t count = executor->replica_count;
     size_t streams = count * program->streams.count;
-    size_t operands = (size_t)program->meeting_count * count * sizeof(void *);
     IPU_TRY(
         ipu_arena_alloc(ctx, arena, streams * sizeof(ipu__stream), &executor->streams));
     executor->stream_count = streams;
     IPU_TRY(
         ipu_arena_alloc(ctx, arena, count * sizeof(ipu__replica), &executor->replicas));
-    IPU_TRY(ipu_arena_alloc(ctx, arena, program->meeting_count * sizeof(ipu__meeting),
-                            &executor->meetings));
-    IPU_TRY(ipu_arena_alloc(ctx, arena, operands, &executor->meeting_inputs));
-    IPU_TRY(ipu_arena_alloc(ctx, arena, operands, &executor->meeting_outputs));
+    IPU_TRY(ipu__meetings_create(ctx, executor));
+    IPU_TRY(ipu__agreement_create(ctx, executor));
     for (uint32_t i = 0; i < count; i++) {
         IPU_TRY(create_replica(ctx, executor, i));
     }
@@ -162,6 +159,7 @@ free_replica(ipu_ctx *ctx, const ipu_program *program, const ipu__replica *repli
 void
 ipu__replicas_free(ipu_ctx *ctx, ipu_executor *executor)
 {
+    ipu__meetings_free(ctx, executor);
     for (uint32_t i = 0; executor->replicas != NULL && i < executor->replica_count;
          i++) {
         free_replica(ctx, executor->program, &executor->replicas[i]);
@@ -207,9 +205,19 @@ ipu_status
 ipu__replicas_reset(ipu_ctx *ctx, ipu_executor *executor)
 {
     const ipu_program *program = executor->program;
-    if (executor->device != NULL &&
-        ipu__device_is_changed(executor->device, executor->runner)) {
-        ipu_status status = arrange_variables(ctx, executor);
+    bool is_changed = executor->device != NULL &&
+                      ipu__device_is_changed(executor->device, executor->runner);
+    ipu_status status = IPU_OK;
+    if (executor->agreement != NULL) {
+        status = ipu__agree_to_begin(ctx, executor, &is_changed);
+    }
+    if (is_changed || status != IPU_OK) {
+        if (status == IPU_OK) {
+            status = arrange_variables(ctx, executor);
+        }
+        if (status == IPU_OK && executor->agreement != NULL) {
+            status = ipu__agree_on_variables(ctx, executor);
+        }
         if (status != IPU_OK) { /* the next run has to try again */
             (void)ipu__device_is_changed(executor->device, IPU__NO_RUNNER);
             return status;
@@ -223,71 +231,6 @@ ipu__replicas_reset(ipu_ctx *ctx, ipu_executor *executor)
             atomic_store(&channels[i].received, 0);
         }
     }
-    for (uint32_t i = 0; i < program->meeting_count; i++) {
-        atomic_store(&executor->meetings[i].arrived, 0);
-    }
+    ipu__meetings_reset(executor);
     return IPU_OK;
-}
-
-/* --- meetings --------------------------------------------------------------------- */
-
-static void
-compute(const ipu__stream *stream, const ipu_instruction *instruction)
-{
-    const ipu_executor *executor = stream->executor;
-    size_t first = (size_t)instruction->meeting * executor->replica_count;
-    ipu_collective_run(&(ipu_collective_call){
-        .spec = &stream->specs[instruction->spec],
-        .replicas = executor->replica_count,
-        .inputs = &executor->meeting_inputs[first],
-        .outputs = &executor->meeting_outputs[first],
-        .pool = executor->pool,
-    });
-}
-
-/* See stream.c for how a stream that waits and one that unblocks it find each other. */
-static void
-tell_others(const ipu__stream *stream)
-{
-    const ipu_executor *executor = stream->executor;
-    bool is_blocked = false;
-    for (uint32_t r = 0; r < executor->replica_count; r++) {
-        is_blocked |=
-            atomic_load(&executor->replicas[r].streams[stream->number].is_blocked);
-    }
-    if (is_blocked) {
-        ipu_pool_announce(executor->pool);
-    }
-}
-
-bool
-ipu__meeting_is_over(const ipu__stream *stream, const ipu_instruction *instruction)
-{
-    const ipu__meeting *meeting = &stream->executor->meetings[instruction->meeting];
-    return !stream->is_meeting || atomic_load(&meeting->round) != stream->round;
-}
-
-bool
-ipu__meet(ipu__stream *stream, const ipu_instruction *instruction, void **operands)
-{
-    const ipu_executor *executor = stream->executor;
-    ipu__meeting *meeting = &executor->meetings[instruction->meeting];
-    if (stream->is_meeting) {
-        stream->is_meeting = !ipu__meeting_is_over(stream, instruction);
-        return !stream->is_meeting;
-    }
-    size_t own = (size_t)instruction->meeting * executor->replica_count +
-                 stream->replica->number;
-    executor->meeting_inputs[own] = operands[0];
-    executor->meeting_outputs[own] = operands[instruction->input_count];
-    stream->round = atomic_load(&meeting->round);
-    if (atomic_fetch_add(&meeting->arrived, 1) + 1 < executor->replica_count) {
-        stream->is_meeting = true;
-        return false;
-    }
-    compute(stream, instruction);
-    atomic_store(&meeting->arrived, 0);
-    atomic_store(&meeting->round, stream->round + 1);
-    tell_others(stream);
-    return true;
 }

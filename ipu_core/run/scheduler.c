@@ -15,9 +15,10 @@
  *     without the failed one, so what they have done does not depend on time;
  *   - a stream has come to a function of the host's: that is for the thread that runs the
  *     program alone;
- *   - a stream waits for a feeder or a drainer: it leaves the workers to wait. Where no
- *     stream has written a variable in this step, this counts as a step's end, and host
- *     threads get at the variables: the feeder may be one of them;
+ *   - a stream waits for a feeder, a drainer or another process: it leaves the workers
+ *     to wait. At a queue, where no stream has written a variable in this step, this
+ *     counts as a step's end, and host threads get at the variables: the feeder may be
+ *     one of them;
  *   - else nothing will ever change: it reports which stream waits for what. */
 #include <inttypes.h>
 #include <stdio.h>
@@ -275,17 +276,18 @@ look_for_cancel(void *state)
         ipu__wait_is_cancelled(s->executor)) {
         (void)ipu_ctx_fail(
             s->ctx, IPU_STATUS_INTERRUPTED, "interrupted while waiting for %s",
-            wait->kind == IPU_EVENT_INFEED_WAIT ? "the infeed's next element"
-                                                : "room in an outfeed");
+            wait->kind == IPU_EVENT_INFEED_WAIT    ? "the infeed's next element"
+            : wait->kind == IPU_EVENT_OUTFEED_WAIT ? "room in an outfeed"
+                                                   : "other processes");
         finish_locked(s);
     }
     ipu_lock_drop(s->lock);
 }
 
-static void
-hear(void *state)
+void
+ipu__executor_hear(void *state)
 {
-    ipu_executor *executor = state;
+    const ipu_executor *executor = state;
     ipu_pool_announce(executor->pool);
 }
 
@@ -334,7 +336,7 @@ ipu__schedule_run(ipu_ctx *ctx, ipu_executor *executor)
         executor->streams[i].call.ctx = &executor->contexts[i];
         ipu_ctx_init(&executor->contexts[i], ctx->allocator);
     }
-    listen_to_queues(executor, (ipu_listener){hear, executor});
+    listen_to_queues(executor, (ipu_listener){ipu__executor_hear, executor});
     for (size_t i = 0; i < executor->workspace_count; i++) {
         executor->workspaces[i].is_taken = false;
     }

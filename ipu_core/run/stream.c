@@ -390,10 +390,10 @@ ipu__stream_run(ipu__stream *stream)
             next = stream->back;
             break;
         case IPU_INSTRUCTION_COLLECTIVE:
-            if (stream->executor->replica_count == 1) {
+            if (stream->executor->replica_total == 1) {
                 status = run_kernel(stream, instruction, operands);
             } else {
-                done = ipu__meet(stream, instruction, operands);
+                status = ipu__meet(stream, instruction, operands, &done);
             }
             break;
         case IPU_INSTRUCTION_LOOP:

@@ -37,10 +37,9 @@ from ipu._config.report_requests import (
     KNOWN,
     options_of_environment,
 )
-from ipu._device import devices
+from ipu._device import devices, processes
 from ipu._text.exports import defined, export
 from ipu._text.log import logger
-from ipu._text.refusals import refuse_given
 
 _VERSIONS = ("ipu1", "ipu2", "ipu21")
 _Selection = int | list[int] | tuple[int, ...]
@@ -253,8 +252,16 @@ def _check_distribution(config: IPUConfig) -> None:
             "range [0, process_count). Received: "
             f"process_index = {index}, process_count = {count}."
         )
-    name = "experimental.multi_replica_distribution.process_count"
-    refuse_given("ipu.config.IPUConfig", **{name: count})
+    if count > 1:
+        joined = processes.share_devices()
+        if (joined.count, joined.index) != (count, index):
+            raise ValueError(
+                "experimental.multi_replica_distribution must say what the launcher "
+                f"did. Received: process_count = {count}, process_index = {index}, but "
+                f"this is process {joined.index} of {joined.count}. Start the program "
+                f"with python -m ipu run -n {count}, and take process_count and "
+                "process_index from ipu.distributed."
+            )
 
 
 def _check_tiles(config: IPUConfig) -> None:

@@ -441,6 +441,9 @@ class IPUStrategyV1(Strategy):
         """Return the first SDK generation's name of :meth:`run`; arguments as there."""
         return self.run(fn, args, kwargs)
 
+    def _takes(self, ipus: int) -> None:
+        """Hear how many IPUs a replica of the model has that is about to run."""
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._ipu_device!r})"
 

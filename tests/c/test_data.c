@@ -691,7 +691,7 @@ whole_pipeline(ipu_ctx *c)
     status = status ? status : ipu_dataset_unbatch(c, sets[3], &sets[10]);
     status = status ? status : ipu_dataset_concatenate(c, sets[10], sets[0], &sets[11]);
     status = status ? status : ipu_dataset_cache(c, sets[11], &sets[12]);
-    status = status ? status : ipu_dataset_shard(c, sets[12], 2, 1, &sets[13]);
+    status = status ? status : ipu_dataset_shard(c, sets[12], 2, 1, 1, &sets[13]);
     status =
         status ? status : ipu_dataset_assert_cardinality(c, sets[13], 9, &sets[14]);
     status = status ? status : ipu_dataset_prefetch(c, sets[14], 20, &sets[15]);

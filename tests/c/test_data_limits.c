@@ -106,7 +106,7 @@ wrap_shuffle(ipu_dataset *input, ipu_dataset **out)
 static ipu_status
 wrap_shard(ipu_dataset *input, ipu_dataset **out)
 {
-    return ipu_dataset_shard(&ctx, input, 1, 0, out);
+    return ipu_dataset_shard(&ctx, input, 1, 0, 1, out);
 }
 
 static ipu_status

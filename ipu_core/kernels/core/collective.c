@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Collectives, and the kernels of their ops for a replica that is alone. A task takes a
- * run of elements of all replicas of a group, adds them up in a buffer that stays in
- * the first-level cache, and writes the sum to all of them. */
+ * run of elements of all terms of a sum, adds them up in buffers that stay in the
+ * first-level cache, and writes the sum to all outputs. */
 #include "kernels/core/collective.h"
 
 #include <inttypes.h>
@@ -10,6 +10,12 @@
 #include "kernels/core/kernel_impl.h"
 
 enum { PIECE = IPU_BLOCK_BYTES / 4, TASK_PIECES = 16 };
+
+/* Terms of a piece on their way: float, or one of the other dtypes. */
+typedef union numbers {
+    float f32[PIECE];
+    ipu__scalar scalars[PIECE];
+} numbers;
 
 ipu_status
 ipu_reference_replica_index(const ipu_kernel_call *call)
@@ -39,8 +45,8 @@ ipu_choose_all_reduce(const ipu__preparation *p)
     return IPU_OK;
 }
 
-static uint32_t
-group_size(const ipu_kernel_spec *spec, uint32_t replicas)
+uint32_t
+ipu_collective_group(const ipu_kernel_spec *spec, uint32_t replicas)
 {
     int64_t size = ipu_attrs_int(spec->attrs, IPU_ATTR_GROUP_SIZE, 0);
     return size == 0 ? replicas : (uint32_t)size;
@@ -49,7 +55,7 @@ group_size(const ipu_kernel_spec *spec, uint32_t replicas)
 ipu_status
 ipu_collective_check(ipu_ctx *ctx, const ipu_kernel_spec *spec, uint32_t replicas)
 {
-    uint32_t group = group_size(spec, replicas);
+    uint32_t group = ipu_collective_group(spec, replicas);
     IPU_FAIL_IF(ctx, group > replicas || replicas % group != 0, INVALID_ARGUMENT,
                 "replica_group_size %" PRIu32 " does not divide the %" PRIu32
                 " replicas of the program",
@@ -57,106 +63,135 @@ ipu_collective_check(ipu_ctx *ctx, const ipu_kernel_spec *spec, uint32_t replica
     return IPU_OK;
 }
 
-typedef struct all_reduce {
-    const ipu_collective_call *call;
-    ipu_dtype dtype;
+ipu_dtype
+ipu_sum_dtype(const ipu_kernel_spec *spec)
+{
+    ipu_dtype dtype = spec->outputs[0].dtype;
+    return dtype == IPU_DTYPE_FLOAT16 ? IPU_DTYPE_FLOAT32 : dtype;
+}
+
+uint32_t
+ipu_sum_cut(uint32_t first, uint32_t last)
+{
+    uint32_t size = 1;
+    while (2 * size < last - first) {
+        size *= 2;
+    }
+    return first + size;
+}
+
+/* --- one piece -------------------------------------------------------------------- */
+
+typedef struct summing {
+    const ipu_sum *sum;
+    ipu_dtype dtype; /* of the op */
     ipu_cpu_class cpu;
-    int64_t elements;
-    int64_t group_tasks;
-    uint32_t group;
+    bool is_f32; /* added so; else as scalars, which wrap or are float64 */
     bool is_mean;
-} all_reduce;
+} summing;
 
 static void
-load_f32(const all_reduce *a, uint32_t replica, int64_t at, int64_t n, float *out)
+load(const summing *s, const ipu_sum_term *term, int64_t at, int64_t n, numbers *out)
 {
-    const void *from = a->call->inputs[replica];
-    if (a->dtype == IPU_DTYPE_FLOAT16) {
-        ipu__halves_to_floats(out, (const uint16_t *)from + at, n, a->cpu);
+    int64_t from = at - term->begin;
+    if (!s->is_f32) {
+        for (int64_t i = 0; i < n; i++) {
+            out->scalars[i] = ipu__scalar_load(s->dtype, term->data, from + i);
+        }
+    } else if (s->dtype == IPU_DTYPE_FLOAT16 && !term->is_wide) {
+        const uint16_t *halves = (const uint16_t *)term->data + from;
+        ipu__halves_to_floats(out->f32, halves, n, s->cpu);
     } else {
-        memcpy(out, (const float *)from + at, (size_t)n * sizeof(float));
+        memcpy(out->f32, (const float *)term->data + from, (size_t)n * sizeof(float));
     }
 }
 
 static void
-store_f32(const all_reduce *a, uint32_t replica, int64_t at, int64_t n,
-          const float *sums)
+add(const summing *s, numbers *sums, const numbers *more, int64_t n)
 {
-    void *to = a->call->outputs[replica];
-    if (a->dtype == IPU_DTYPE_FLOAT16) {
-        ipu__floats_to_halves((uint16_t *)to + at, sums, n, a->cpu);
+    if (s->is_f32) {
+        ipu__vector_f32_of(s->cpu)->add(sums->f32, sums->f32, more->f32, n);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        ipu__scalar terms[3] = {sums->scalars[i], more->scalars[i], {.i = 0}};
+        (void)ipu__scalar_apply(IPU_OP_ID_ADD, s->dtype, s->dtype, terms,
+                                &sums->scalars[i]);
+    }
+}
+
+static void
+store(const summing *s, numbers *sums, int64_t at, int64_t n, void *output)
+{
+    if (!s->is_f32) {
+        for (int64_t i = 0; i < n; i++) {
+            ipu__scalar_store(s->dtype, output, at + i, sums->scalars[i]);
+        }
+    } else if (s->dtype == IPU_DTYPE_FLOAT16 && !s->sum->is_partial) {
+        ipu__floats_to_halves((uint16_t *)output + at, sums->f32, n, s->cpu);
     } else {
-        memcpy((float *)to + at, sums, (size_t)n * sizeof(float));
+        memcpy((float *)output + at, sums->f32, (size_t)n * sizeof(float));
+    }
+}
+
+/* The node of the tree, from the next terms on; returns the term after them. */
+static const ipu_sum_term *
+sum_node(const summing *s, const ipu_sum_term *term, uint32_t first, uint32_t last,
+         int64_t at, int64_t n, numbers *out)
+{
+    if (term->last == last) { /* terms are nodes: it begins with `first`, too */
+        load(s, term, at, n, out);
+        return term + 1;
+    }
+    numbers right;
+    uint32_t cut = ipu_sum_cut(first, last);
+    term = sum_node(s, term, first, cut, at, n, out);
+    term = sum_node(s, term, cut, last, at, n, &right);
+    add(s, out, &right, n);
+    return term;
+}
+
+static void
+sum_piece(const summing *s, int64_t at, int64_t n)
+{
+    const ipu_sum *sum = s->sum;
+    numbers sums;
+    sum_node(s, sum->terms, sum->first, sum->last, at, n, &sums);
+    for (int64_t i = 0; s->is_mean && i < n; i++) {
+        if (s->is_f32) {
+            sums.f32[i] /= (float)sum->group;
+        } else {
+            sums.scalars[i].f /= (double)sum->group;
+        }
+    }
+    for (uint32_t i = 0; i < sum->output_count; i++) {
+        store(s, &sums, at, n, sum->outputs[i]);
     }
 }
 
 static void
-reduce_f32(const all_reduce *a, uint32_t first, int64_t at, int64_t n)
+sum_task(void *state, int32_t task, int32_t worker)
 {
-    float sums[PIECE];
-    float more[PIECE];
-    float size = (float)a->group;
-    load_f32(a, first, at, n, sums);
-    for (uint32_t r = 1; r < a->group; r++) {
-        load_f32(a, first + r, at, n, more);
-        ipu__vector_f32_of(a->cpu)->add(sums, sums, more, n);
-    }
-    for (int64_t i = 0; a->is_mean && i < n; i++) {
-        sums[i] = sums[i] / size;
-    }
-    for (uint32_t r = 0; r < a->group; r++) {
-        store_f32(a, first + r, at, n, sums);
-    }
-}
-
-/* Of the other dtypes, which wrap or are float64. */
-static void
-reduce_scalars(const all_reduce *a, uint32_t first, int64_t at, int64_t n)
-{
-    for (int64_t i = at; i < at + n; i++) {
-        ipu__scalar sum = ipu__scalar_load(a->dtype, a->call->inputs[first], i);
-        for (uint32_t r = 1; r < a->group; r++) {
-            ipu__scalar terms[3] = {sum, {.i = 0}, {.i = 0}};
-            terms[1] = ipu__scalar_load(a->dtype, a->call->inputs[first + r], i);
-            (void)ipu__scalar_apply(IPU_OP_ID_ADD, a->dtype, a->dtype, terms, &sum);
-        }
-        if (a->is_mean) {
-            sum.f /= (double)a->group;
-        }
-        for (uint32_t r = 0; r < a->group; r++) {
-            ipu__scalar_store(a->dtype, a->call->outputs[first + r], i, sum);
-        }
-    }
-}
-
-static void
-reduce_task(void *state, int32_t task, int32_t worker)
-{
-    const all_reduce *a = state;
-    uint32_t first = (uint32_t)(task / a->group_tasks) * a->group;
-    int64_t begin = task % a->group_tasks * TASK_PIECES * PIECE;
-    int64_t end = ipu__min(begin + TASK_PIECES * PIECE, a->elements);
-    bool is_narrow = a->dtype == IPU_DTYPE_FLOAT32 || a->dtype == IPU_DTYPE_FLOAT16;
+    const summing *s = state;
+    int64_t begin = s->sum->begin + (int64_t)task * TASK_PIECES * PIECE;
+    int64_t end = ipu__min(begin + TASK_PIECES * PIECE, s->sum->end);
     (void)worker;
     for (int64_t at = begin; at < end; at += PIECE) {
-        int64_t n = ipu__min(end - at, PIECE);
-        (is_narrow ? reduce_f32 : reduce_scalars)(a, first, at, n);
+        sum_piece(s, at, ipu__min(end - at, PIECE));
     }
 }
 
 void
-ipu_collective_run(const ipu_collective_call *call)
+ipu_sum_run(const ipu_sum *sum, ipu_pool *pool)
 {
-    const ipu_kernel_spec *spec = call->spec;
-    const ipu_cpu_class *cpu = spec->prepared;
-    int64_t reduction = ipu_attrs_int(spec->attrs, IPU_ATTR_REDUCTION, 0);
-    all_reduce a = {.call = call,
-                    .dtype = spec->outputs[0].dtype,
-                    .cpu = cpu == NULL ? IPU_CPU_GENERIC : *cpu,
-                    .elements = ipu_shape_elements(&spec->outputs[0].shape),
-                    .group = group_size(spec, call->replicas),
-                    .is_mean = reduction == IPU_ALL_REDUCE_MEAN};
-    a.group_tasks = ipu__ceil_div(a.elements, TASK_PIECES * PIECE);
-    int64_t tasks = a.group_tasks * (call->replicas / a.group);
-    ipu_pool_run(call->pool, (int32_t)tasks, reduce_task, &a);
+    const ipu_cpu_class *cpu = sum->spec->prepared;
+    int64_t reduction = ipu_attrs_int(sum->spec->attrs, IPU_ATTR_REDUCTION, 0);
+    ipu_dtype dtype = sum->spec->outputs[0].dtype;
+    summing s = {.sum = sum,
+                 .dtype = dtype,
+                 .cpu = cpu == NULL ? IPU_CPU_GENERIC : *cpu,
+                 .is_f32 = ipu_sum_dtype(sum->spec) == IPU_DTYPE_FLOAT32,
+                 .is_mean = !sum->is_partial && reduction == IPU_ALL_REDUCE_MEAN};
+    int64_t tasks = ipu__ceil_div(sum->end - sum->begin, TASK_PIECES * PIECE);
+    ipu_pool_run(pool, (int32_t)tasks, sum_task, &s);
 }

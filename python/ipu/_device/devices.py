@@ -25,7 +25,7 @@ from ipu._config.enums import (
 )
 from ipu._config.flags import flags, max_ipus
 from ipu._config.target import Target, target_of
-from ipu._device import seed as _seed, strategy_state
+from ipu._device import processes as _processes, seed as _seed, strategy_state
 from ipu._device.ids import (
     allot,
     group_id,
@@ -125,6 +125,7 @@ class Device:
         self._target_of: tuple[str | None, ...] = ()  # what the environment said
         self._group = group_id(members, max_ipus())
         self._attached = False
+        self._has_joined = False  # the other processes
         self._core: _core.Device | None = None
         self.is_retired = False
         # one token for each run, and for each who has several, with its thread
@@ -151,6 +152,10 @@ class Device:
                     oflo=options.get(behaviour + "oflo", False),
                 )
                 self._core.seed(_seed.current()[0])
+            if not self._has_joined and (shared := _processes.shared()) is not None:
+                assert shared.peers is not None
+                self._core.join(shared.peers)
+                self._has_joined = True
             return self._core
 
     @property
@@ -163,6 +168,12 @@ class Device:
         """The folder that programs are written to, or ""."""
         given = (self.options or {}).get("serialization_output_folder", "")
         return str(given or flags().executable_cache_path)
+
+    @property
+    def process_count(self) -> int:
+        """How many processes run its programs together."""
+        shared = _processes.shared()
+        return 1 if shared is None else shared.count
 
     def replication_factor(self, shards: int = 1) -> int:
         """Return how many replicas of a program fill the device.

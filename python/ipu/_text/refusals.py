@@ -308,14 +308,6 @@ _ROWS = (
         "makes its own.",
     ),
     Refusal(
-        "ipu.config.IPUConfig",
-        "experimental.multi_replica_distribution.process_count",
-        "Replicas that are distributed over processes are not there yet. Received: "
-        "process_count = {value}. Set it to 0.",
-        lambda value: isinstance(value, int) and value > 1,
-        UnimplementedError,
-    ),
-    Refusal(
         "ipu.keras.callbacks.tensorboard.TensorBoard",
         "embeddings_freq",
         "Embeddings are not written for TensorBoard. Leave out `embeddings_freq` and "

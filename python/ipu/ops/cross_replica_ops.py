@@ -31,8 +31,10 @@ def cross_replica_sum(
 ) -> Tensor:
     """Return the sum of ``x`` over the replicas, the same in all of them.
 
-    It is taken in the order of the replicas' numbers, float16 in float32. Its gradient
-    is the cross-replica sum of the gradient that comes back.
+    It is added up by a tree over the replicas' numbers: of n the largest power of two
+    below n is one branch, the rest the other; float16 in float32. So its bits do not
+    depend on how replicas are spread over processes. Its gradient is the cross-replica
+    sum of the gradient that comes back.
 
     Args:
         x: A tensor of numbers.
@@ -103,9 +105,10 @@ def _all_reduce(x: Any, reduction: int, group_size: int | None) -> Tensor:
 
 def _is_alone() -> bool:
     """Tell whether what is being traced can have one replica only."""
-    return _core.open_trace() is not None and (
-        on_host() or current_device().num_ipus == 1
-    )
+    if _core.open_trace() is None:
+        return False
+    device = current_device()
+    return on_host() or device.num_ipus * device.process_count == 1
 
 
 def assume_equal_across_replicas(tensors: T, inplace: bool = False) -> T:

@@ -49,6 +49,8 @@ class ModelCheckpoint(Callback):
         ['1.h5', '2.h5']
     """
 
+    _is_of_first_process = True  # files are written once
+
     def __init__(
         self,
         filepath: str | os.PathLike[str],

@@ -91,6 +91,8 @@ class CSVLogger(Callback):
         1,0.0
     """
 
+    _is_of_first_process = True  # files are written once
+
     def __init__(
         self,
         filename: str | os.PathLike[str],

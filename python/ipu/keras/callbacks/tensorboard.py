@@ -60,6 +60,8 @@ class TensorBoard(Callback):
         ['train', 'validation']
     """
 
+    _is_of_first_process = True  # files are written once
+
     def __init__(
         self,
         log_dir: str | os.PathLike[str] = "logs",

@@ -1084,7 +1084,9 @@ def _taken(gradients: list[Any], variables: list[Any]) -> dict[int, Tensor]:
 def _may_have_replicas() -> bool:
     """Return whether the program that is being traced may be replicated, and nobody
     else sees to the gradients of the replicas."""
-    return not on_host() and current_device().num_ipus > 1 and not is_aggregated()
+    device = current_device()
+    has_several = device.num_ipus * device.process_count > 1
+    return not on_host() and has_several and not is_aggregated()
 
 
 def _any_replica(rows: Tensor) -> Tensor:

@@ -151,6 +151,10 @@ class Dataset:
         """Wrap a transformation that leaves elements as they are."""
         return type(self)(impl, self._structure, self._example)
 
+    def _is_sharded(self, count: int) -> bool:
+        """Whether it, or what it is made of, is one of so many shards."""
+        return self._impl.shards == count
+
     def _concrete(self) -> tuple[Any, ...] | None:
         """Core specs of a likely element, if they are known without reading one."""
         specs = tuple(_structure.core_spec(s) for s in nest.flatten(self._structure))

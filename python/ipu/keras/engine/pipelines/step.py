@@ -26,6 +26,7 @@ from ipu.keras.engine.pipelines.calls import (
     flatten,
 )
 from ipu.keras.engine.training.class_weights import with_class_weight
+from ipu.keras.engine.training.compile_utils import replicas_in_sync
 from ipu.keras.engine.training.data_adapter import expand, unpack
 from ipu.tf._tensor.notes import note
 
@@ -311,6 +312,8 @@ class StagedStep:
             return results
         model._assert_has_loss()
         mean = tf.reduce_mean(loss) if loss.shape else loss
+        if (replicas := replicas_in_sync()) > 1:
+            mean = mean * float(replicas)  # the loss is a replica's share
         objective = tf.reduce_sum(loss) if loss.shape else loss
         if self._parts > 1:
             mean = tf.cast(mean, "float32") / float(self._parts)

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ipu import tf
+from ipu._device import strategy_state
 from ipu._text.user_warnings import warn_user
 from ipu.keras import _names, losses, metrics
 from ipu.keras._shape_fitting import fit_weights
@@ -151,7 +152,9 @@ class LossesContainer:
         sample_weight: Nest = None,
         regularization_losses: list[Tensor] | None = None,
     ) -> Tensor:
-        """Return the total loss of a batch and take it into the running means."""
+        """Take the total loss of a batch into the running means, and return the
+        replica's share of it: where a strategy counts replicas, the shares add up to a
+        mean."""
         if not self.built:
             with init_scope():
                 self.build(self._names_of(y_pred))
@@ -159,6 +162,7 @@ class LossesContainer:
         targets = _targets(y_true, self._names, self.has_loss)
         weights = _weights(sample_weight, self._names)
         total: Any = None
+        whole: Any = None  # what replicas do not share: losses that are sums
         rows: int | None = None  # of the batch: what its mean counts for
         compiled = zip(
             self._names, self._losses, self._weights, self._means, strict=True
@@ -191,6 +195,8 @@ class LossesContainer:
             if factor != 1.0:
                 value = value * factor
             total = value if total is None else _sum(total, value)
+            if loss.reduction == losses.Reduction.SUM:
+                whole = value if whole is None else _sum(whole, value)
         for term in regularization_losses or []:
             total = term if total is None else _sum(total, term)
         self.is_missing = total is None
@@ -200,7 +206,7 @@ class LossesContainer:
         if not self._is_held:
             assert self._total is not None
             self._total.update_state(total, rows)
-        return total
+        return _share_of(total, whole)
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -221,7 +227,20 @@ class LossesContainer:
         rows = self._rows
         if rows is None:
             rows = int((tf.nest.flatten(y_pred)[0].shape or (1,))[0])
-        self._total.update_state(value, rows)
+        self._total.update_state(value * float(replicas_in_sync()), rows)
+
+
+def replicas_in_sync() -> int:
+    """How many replicas share a mean, as the strategy counts them."""
+    strategy = strategy_state.get_strategy()
+    return 1 if strategy is None else strategy.num_replicas_in_sync
+
+
+def _share_of(total: Tensor, whole: Tensor | None) -> Tensor:
+    replicas = float(replicas_in_sync())
+    if replicas == 1.0:
+        return total
+    return total / replicas if whole is None else (total - whole) / replicas + whole
 
 
 def _sum(one: Tensor, other: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ipu._device import processes, strategy_state
 from ipu._device.placement import current_device
 from ipu._text.suggestions import refuse_unknown
 from ipu.keras import optimizers
@@ -42,7 +43,7 @@ class Execution(NamedTuple):
         is_pipelined: Whether it is a pipeline.
         per_update: Steps of a replica in an update of weights; 1 where nothing is
             trained.
-        replicas: How many replicas of the model its device has IPUs for.
+        replicas: How many replicas of the model there are IPUs for, in all processes.
     """
 
     is_pipelined: bool
@@ -108,8 +109,12 @@ def over_replicas(
     if replicas == 1:
         return None
     method = model._replicated_reduction
+    shared = processes.shared()
 
     def reduced(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        if shared is not None:
+            own = values[:, None] if replicas == shared.count else values
+            values = np.concatenate(shared.allgather(own), axis=1)
         if mode == "predict":
             return values.reshape(-1, *values.shape[2:])
         if method is ReplicatedMetricReductionMethod.NONE:
@@ -126,9 +131,10 @@ def over_replicas(
 
 
 def _replicas(shards: int) -> int:
-    """Return how many replicas of a model on so many IPUs the current device has."""
+    """Return how many replicas of a model on so many IPUs all processes have."""
     needed = 1 << (shards - 1).bit_length()
-    ipus = current_device().num_ipus
+    device = current_device()
+    ipus = device.num_ipus
     if ipus < needed:
         raise ValueError(
             f"Current device has {ipus} IPUs attached, however the current model "
@@ -136,7 +142,10 @@ def _replicas(shards: int) -> int:
             "the IPUConfig, or map several stages to one IPU: set_pipelining_options("
             "device_mapping=...)."
         )
-    return ipus // needed
+    strategy = strategy_state.get_strategy()
+    if strategy is not None:
+        strategy._takes(needed)
+    return ipus // needed * device.process_count
 
 
 def _check_own_functions(model: Trainer, what: str, *modes: str) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ipu import tf
+from ipu._device import processes
 from ipu._text.arguments import as_int
 from ipu._text.log import logger
 from ipu._text.user_warnings import warn_user
@@ -103,6 +104,8 @@ class Run:
         has_sums = self.execution.is_pipelined and mode != "predict"
         has_sums = has_sums and bool(model._pipelining_accumulate_outfeed)
         self._is_asynchronous = model._asynchronous_callbacks and not has_sums
+        # all processes take results at the same moments
+        self._is_asynchronous = self._is_asynchronous and processes.shared() is None
         # and for each replica's results, too
         is_one = replicas == 1 or mode == "predict"
         self._has_calls_of_replicas = self._is_asynchronous and not is_one
@@ -125,6 +128,7 @@ class Run:
                 dataset = dataset.take(plan.steps)
                 of_pass, tail = _of_first(plan.steps, of_pass, tail)
             dataset = dataset.repeat()
+        dataset = _of_this_process(dataset, replicas=self.execution.replicas)
         own = model._own_function(mode)
         if own is not None:
             return FunctionLoop(own, dataset, plan.per_execution, model._infeed_options)
@@ -320,6 +324,16 @@ _METHODS = {"train": "fit", "test": "evaluate", "predict": "predict"}
 _NAMES = {"train": "training", "test": "the evaluation", "predict": "the prediction"}
 
 
+def _of_this_process(dataset: Any, replicas: int) -> Any:
+    """Keep what the replicas of this process take, of a data set that all have."""
+    shared = processes.shared()
+    if shared is None or dataset._is_sharded(shared.count):
+        return dataset
+    return dataset._then(
+        dataset._impl.shard(shared.count, shared.index, replicas // shared.count)
+    )
+
+
 def _batch_size(batches: Batches) -> Any:
     if batches.dataset is None:
         return None
@@ -342,12 +356,24 @@ def make_callbacks(
     callbacks = [callback for callback in callbacks if callback is not None]
     for callback in callbacks:
         _check_callback(callback)
+    if not _is_first_process():
+        callbacks = [one for one in callbacks if not _is_of_first_process(one)]
+        verbose = 0
     if verbose and not any(isinstance(one, ProgbarLogger) for one in callbacks):
         callbacks.append(ProgbarLogger())
     if not any(isinstance(one, History) for one in callbacks):
         callbacks.append(History())
     params = {"verbose": verbose, "epochs": epochs, "steps": steps}
     return CallbackList(callbacks, model=model, **params)
+
+
+def _is_first_process() -> bool:
+    shared = processes.shared()
+    return shared is None or shared.index == 0
+
+
+def _is_of_first_process(callback: Any) -> bool:
+    return bool(getattr(callback, "_is_of_first_process", False))
 
 
 _HOOKS = [name for name in vars(Callback) if name.startswith(("on_", "set_"))]

@@ -1,0 +1,562 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Collectives: where the replicas of a program meet.
+ *
+ * At a collective a replica leaves its operands at the meeting and waits. The last one
+ * of this process to come computes for all, with what threads of the pool are free, and
+ * ends the round. The next round of the same meeting cannot begin to compute before all
+ * have left this one, since all have to come again.
+ *
+ * Where a group has replicas in other processes, too, that stream leads: it posts an
+ * exchange and returns as blocked, as often as it takes, and ends the round at last. An
+ * all-reduce is two exchanges. The elements are cut into a chunk for each process. In
+ * the first one each process sends the terms that it can make of its own replicas, the
+ * largest nodes of the sum's tree that it has whole, to the chunks' processes; these add
+ * them up, and send the sums to all in the second one. So a process sends no more bytes
+ * than around a ring, and a sum has the bits that it would have in one process. A small
+ * all-reduce is one exchange: each process makes all chunks.
+ *
+ *     group of 6 replicas, 3 in a process     0 1 2 | 3 4 5
+ *     its tree: ((0+1)+(2+3))+(4+5)           terms: 0+1, 2 | 3, 4+5
+ */
+#include <string.h>
+
+#include "run/executor_impl.h"
+
+/* Bytes up to which one exchange, of everything with everyone, is quicker. */
+enum { SMALL_BYTES = 4096, CHUNK_ELEMENTS = 16 };
+
+/* A group of replicas, as far as it is in this process. */
+typedef struct party {
+    uint32_t first;         /* its first replica, of all processes */
+    uint32_t size;          /* replicas */
+    uint32_t local;         /* the first one here, */
+    uint32_t local_count;   /* and how many follow */
+    uint32_t first_process; /* of those that have one of its replicas */
+    uint32_t processes;
+    ipu_sum_term *terms; /* of the whole group, in order */
+    uint32_t *owners;    /* the process that makes each */
+    uint32_t term_count;
+    char *staged; /* terms that are not an operand: made here, or received */
+} party;
+
+struct ipu__meeting {
+    const ipu_kernel_spec *spec;
+    uint32_t group;
+    int64_t elements;
+    _Atomic uint32_t arrived;
+    _Atomic uint64_t round;
+    ipu_sum_term *terms; /* by local replica: its operand */
+    void **outputs;
+    party *parties;
+    uint32_t party_count;
+    /* of the stream that leads */
+    atomic_bool is_led;
+    bool has_sums; /* the second exchange is under way */
+    ipu_exchange exchange;
+    ipu_message *sends;
+    ipu_message *receives;
+    char *memory; /* of what is staged */
+    size_t memory_bytes;
+};
+
+/* --- making ------------------------------------------------------------------------ */
+
+static uint32_t
+process_of(const ipu_executor *executor, uint32_t replica)
+{
+    return replica / executor->replica_count;
+}
+
+/* The largest nodes of the tree from `first` to before `last` that lie in `from` to
+ * before `to`; without `terms` they are only counted. */
+static void
+cut_terms(uint32_t first, uint32_t last, uint32_t from, uint32_t to,
+          ipu_sum_term *terms, uint32_t *count)
+{
+    if (last <= from || to <= first) {
+        return;
+    }
+    if (from <= first && last <= to) {
+        if (terms != NULL) {
+            terms[*count] = (ipu_sum_term){
+                .first = first, .last = last, .is_wide = last - first > 1};
+        }
+        ++*count;
+        return;
+    }
+    uint32_t cut = ipu_sum_cut(first, last);
+    cut_terms(first, cut, from, to, terms, count);
+    cut_terms(cut, last, from, to, terms, count);
+}
+
+/* The terms of all processes, or their number. */
+static uint32_t
+cut_all_terms(const ipu_executor *executor, const party *p, ipu_sum_term *terms,
+              uint32_t *owners)
+{
+    uint32_t count = 0;
+    uint32_t each = executor->replica_count;
+    for (uint32_t i = 0; i < p->processes; i++) {
+        uint32_t process = p->first_process + i;
+        uint32_t from = process * each > p->first ? process * each - p->first : 0;
+        uint32_t to = (process + 1) * each - p->first;
+        uint32_t before = count;
+        cut_terms(0, p->size, from, to < p->size ? to : p->size, terms, &count);
+        for (uint32_t k = before; owners != NULL && k < count; k++) {
+            owners[k] = process;
+        }
+    }
+    return count;
+}
+
+static void
+find_party(const ipu_executor *executor, const ipu__meeting *meeting, uint32_t number,
+           party *p)
+{
+    uint32_t begin = executor->first_replica;
+    uint32_t end = begin + executor->replica_count;
+    p->size = meeting->group;
+    p->first = (begin / p->size + number) * p->size;
+    uint32_t from = p->first > begin ? p->first : begin;
+    uint32_t to = p->first + p->size < end ? p->first + p->size : end;
+    p->local = from - begin;
+    p->local_count = to - from;
+    p->first_process = process_of(executor, p->first);
+    p->processes = process_of(executor, p->first + p->size - 1) - p->first_process + 1;
+}
+
+static size_t
+term_bytes(const ipu__meeting *meeting, const ipu_sum_term *term)
+{
+    ipu_dtype dtype = term->is_wide ? ipu_sum_dtype(meeting->spec)
+                                    : meeting->spec->outputs[0].dtype;
+    return ipu_dtype_bytes(dtype);
+}
+
+static bool
+is_small(const ipu__meeting *meeting)
+{
+    return (size_t)meeting->elements *
+               ipu_dtype_bytes(meeting->spec->outputs[0].dtype) <=
+           SMALL_BYTES;
+}
+
+/* The first element of the chunk of a party's process, by its place in the party. */
+static int64_t
+chunk_begin(const ipu__meeting *meeting, const party *p, uint32_t place)
+{
+    if (is_small(meeting)) {
+        return 0;
+    }
+    return place == p->processes ? meeting->elements
+                                 : meeting->elements / p->processes * place /
+                                       CHUNK_ELEMENTS * CHUNK_ELEMENTS;
+}
+
+static int64_t
+chunk_end(const ipu__meeting *meeting, const party *p, uint32_t place)
+{
+    return is_small(meeting) ? meeting->elements : chunk_begin(meeting, p, place + 1);
+}
+
+/* Whether a term needs memory of its own: of `term` only the process's chunk, if it is
+ * another process's. */
+static int64_t
+staged_elements(const ipu_executor *executor, const ipu__meeting *meeting,
+                const party *p, uint32_t term)
+{
+    uint32_t own = executor->process;
+    if (p->owners[term] == own) {
+        return p->terms[term].is_wide ? meeting->elements : 0;
+    }
+    return chunk_end(meeting, p, own - p->first_process) -
+           chunk_begin(meeting, p, own - p->first_process);
+}
+
+static ipu_status
+make_party(ipu_ctx *ctx, ipu_executor *executor, ipu__meeting *meeting, party *p,
+           size_t *bytes)
+{
+    ipu_arena *arena = &executor->arena;
+    p->term_count = cut_all_terms(executor, p, NULL, NULL);
+    IPU_TRY(ipu_arena_array(ctx, arena, p->term_count, sizeof(*p->terms), &p->terms));
+    IPU_TRY(ipu_arena_array(ctx, arena, p->term_count, sizeof(*p->owners), &p->owners));
+    (void)cut_all_terms(executor, p, p->terms, p->owners);
+    for (uint32_t i = 0; i < p->term_count; i++) {
+        ipu_sum_term *term = &p->terms[i];
+        size_t whole;
+        int64_t elements = staged_elements(executor, meeting, p, i);
+        IPU_TRY(
+            ipu_mul_size(ctx, (size_t)elements, term_bytes(meeting, term), &whole));
+        if (p->owners[i] != executor->process) {
+            term->begin =
+                chunk_begin(meeting, p, executor->process - p->first_process);
+        }
+        term->data = (void *)(uintptr_t)*bytes; /* an offset, until there is memory */
+        *bytes += ipu_buffer_round_up(whole);
+    }
+    return IPU_OK;
+}
+
+/* What is exchanged with other processes. */
+static ipu_status
+make_exchange(ipu_ctx *ctx, ipu_executor *executor, ipu__meeting *meeting,
+              uint32_t number)
+{
+    size_t bytes = 0;
+    size_t messages = 0;
+    for (uint32_t i = 0; i < meeting->party_count; i++) {
+        party *p = &meeting->parties[i];
+        if (p->local_count < p->size) {
+            IPU_TRY(make_party(ctx, executor, meeting, p, &bytes));
+            messages += (size_t)p->processes * p->term_count;
+        }
+    }
+    ipu_arena *arena = &executor->arena;
+    IPU_TRY(ipu_arena_array(ctx, arena, messages, sizeof(ipu_message), &meeting->sends));
+    IPU_TRY(
+        ipu_arena_array(ctx, arena, messages, sizeof(ipu_message), &meeting->receives));
+    IPU_TRY(ipu_alloc(ctx, bytes, &meeting->memory));
+    meeting->memory_bytes = bytes;
+    for (uint32_t i = 0; i < meeting->party_count; i++) {
+        party *p = &meeting->parties[i];
+        for (uint32_t k = 0; k < p->term_count; k++) {
+            p->terms[k].data = meeting->memory + (uintptr_t)p->terms[k].data;
+        }
+    }
+    meeting->exchange = (ipu_exchange){
+        .channel = IPU_CHANNEL_MEETINGS + number,
+        .sends = meeting->sends,
+        .receives = meeting->receives,
+        .hear = ipu__executor_hear,
+        .hearer = executor,
+    };
+    return IPU_OK;
+}
+
+static ipu_status
+make_meeting(ipu_ctx *ctx, ipu_executor *executor, ipu__meeting *meeting,
+             uint32_t number)
+{
+    ipu_arena *arena = &executor->arena;
+    uint32_t count = executor->replica_count;
+    meeting->group = ipu_collective_group(meeting->spec, executor->replica_total);
+    meeting->elements = ipu_shape_elements(&meeting->spec->outputs[0].shape);
+    IPU_TRY(ipu_arena_array(ctx, arena, count, sizeof(ipu_sum_term), &meeting->terms));
+    IPU_TRY(ipu_arena_array(ctx, arena, count, sizeof(void *), &meeting->outputs));
+    uint32_t first = executor->first_replica;
+    for (uint32_t r = 0; r < count; r++) {
+        uint32_t place = (first + r) % meeting->group;
+        meeting->terms[r] = (ipu_sum_term){.first = place, .last = place + 1};
+    }
+    meeting->party_count =
+        (first + count - 1) / meeting->group - first / meeting->group + 1;
+    IPU_TRY(ipu_arena_array(ctx, arena, meeting->party_count, sizeof(party),
+                            &meeting->parties));
+    for (uint32_t i = 0; i < meeting->party_count; i++) {
+        find_party(executor, meeting, i, &meeting->parties[i]);
+    }
+    return make_exchange(ctx, executor, meeting, number);
+}
+
+ipu_status
+ipu__meetings_create(ipu_ctx *ctx, ipu_executor *executor)
+{
+    const ipu_program *program = executor->program;
+    IPU_TRY(ipu_arena_array(ctx, &executor->arena, program->meeting_count,
+                            sizeof(ipu__meeting), &executor->meetings));
+    for (size_t s = 0; s < program->streams.count; s++) {
+        const ipu_stream *stream = &program->streams.items[s];
+        for (size_t i = 0; i < stream->instructions.count; i++) {
+            const ipu_instruction *one = &stream->instructions.items[i];
+            if (one->kind == IPU_INSTRUCTION_COLLECTIVE) {
+                ipu__meeting *meeting = &executor->meetings[one->meeting];
+                meeting->spec = &program->specs.items[one->spec];
+                IPU_TRY(ipu_collective_check(ctx, meeting->spec,
+                                             executor->replica_total));
+                IPU_TRY(make_meeting(ctx, executor, meeting, one->meeting));
+            }
+        }
+    }
+    return IPU_OK;
+}
+
+void
+ipu__meetings_free(ipu_ctx *ctx, ipu_executor *executor)
+{
+    for (uint32_t i = 0;
+         executor->meetings != NULL && i < executor->program->meeting_count; i++) {
+        ipu__meeting *meeting = &executor->meetings[i];
+        ipu_free(ctx, meeting->memory, meeting->memory_bytes);
+    }
+}
+
+void
+ipu__meetings_reset(ipu_executor *executor)
+{
+    for (uint32_t i = 0; i < executor->program->meeting_count; i++) {
+        ipu__meeting *meeting = &executor->meetings[i];
+        atomic_store(&meeting->arrived, 0);
+        atomic_store(&meeting->is_led, false);
+        meeting->has_sums = false;
+    }
+}
+
+/* --- across processes -------------------------------------------------------------- */
+
+static void
+push(ipu_message *messages, uint32_t *count, uint32_t process, const void *data,
+     size_t bytes)
+{
+    if (bytes > 0) { /* both sides leave out what is empty */
+        messages[(*count)++] =
+            (ipu_message){process, (void *)(uintptr_t)data, bytes};
+    }
+}
+
+/* Makes the terms of this process's replicas. */
+static void
+make_terms(const ipu_executor *executor, const ipu__meeting *meeting, const party *p)
+{
+    for (uint32_t i = 0; i < p->term_count; i++) {
+        ipu_sum_term *term = &p->terms[i];
+        if (p->owners[i] != executor->process) {
+            continue;
+        }
+        uint32_t own = p->first + term->first - executor->first_replica;
+        if (!term->is_wide) {
+            term->data = meeting->terms[own].data;
+            continue;
+        }
+        void *output = (void *)(uintptr_t)term->data;
+        ipu_sum_run(&(ipu_sum){.spec = meeting->spec,
+                               .group = p->size,
+                               .first = term->first,
+                               .last = term->last,
+                               .terms = &meeting->terms[own],
+                               .end = meeting->elements,
+                               .outputs = &output,
+                               .output_count = 1,
+                               .is_partial = true},
+                    executor->pool);
+    }
+}
+
+static void
+exchange_terms(const ipu_executor *executor, ipu__meeting *meeting, const party *p)
+{
+    ipu_exchange *exchange = &meeting->exchange;
+    uint32_t own = executor->process - p->first_process;
+    for (uint32_t i = 0; i < p->term_count; i++) {
+        const ipu_sum_term *term = &p->terms[i];
+        size_t each = term_bytes(meeting, term);
+        if (p->owners[i] != executor->process) {
+            int64_t n = chunk_end(meeting, p, own) - chunk_begin(meeting, p, own);
+            push(meeting->receives, &exchange->receive_count, p->owners[i], term->data,
+                 (size_t)n * each);
+            continue;
+        }
+        for (uint32_t place = 0; place < p->processes; place++) {
+            int64_t begin = chunk_begin(meeting, p, place);
+            int64_t n = chunk_end(meeting, p, place) - begin;
+            if (place != own) {
+                push(meeting->sends, &exchange->send_count, p->first_process + place,
+                     (const char *)term->data + (size_t)begin * each, (size_t)n * each);
+            }
+        }
+    }
+}
+
+static void
+exchange_sums(const ipu_executor *executor, ipu__meeting *meeting, const party *p)
+{
+    ipu_exchange *exchange = &meeting->exchange;
+    uint32_t own = executor->process - p->first_process;
+    size_t each = ipu_dtype_bytes(meeting->spec->outputs[0].dtype);
+    char *output = meeting->outputs[p->local];
+    int64_t own_begin = chunk_begin(meeting, p, own);
+    int64_t own_end = chunk_end(meeting, p, own);
+    for (uint32_t place = 0; place < p->processes; place++) {
+        uint32_t process = p->first_process + place;
+        int64_t begin = chunk_begin(meeting, p, place);
+        int64_t end = chunk_end(meeting, p, place);
+        if (place != own) {
+            push(meeting->receives, &exchange->receive_count, process,
+                 output + (size_t)begin * each, (size_t)(end - begin) * each);
+            push(meeting->sends, &exchange->send_count, process,
+                 output + (size_t)own_begin * each, (size_t)(own_end - own_begin) * each);
+        }
+    }
+}
+
+/* The sums of this process's chunk. */
+static void
+sum_terms(const ipu_executor *executor, const ipu__meeting *meeting, const party *p)
+{
+    uint32_t own = executor->process - p->first_process;
+    ipu_sum_run(&(ipu_sum){.spec = meeting->spec,
+                           .group = p->size,
+                           .last = p->size,
+                           .terms = p->terms,
+                           .begin = chunk_begin(meeting, p, own),
+                           .end = chunk_end(meeting, p, own),
+                           .outputs = &meeting->outputs[p->local],
+                           .output_count = 1},
+                executor->pool);
+}
+
+static void
+sum_alone(const ipu_executor *executor, const ipu__meeting *meeting, const party *p)
+{
+    ipu_sum_run(&(ipu_sum){.spec = meeting->spec,
+                           .group = p->size,
+                           .last = p->size,
+                           .terms = &meeting->terms[p->local],
+                           .end = meeting->elements,
+                           .outputs = &meeting->outputs[p->local],
+                           .output_count = p->local_count},
+                executor->pool);
+}
+
+static bool
+is_across(const party *p)
+{
+    return p->local_count < p->size;
+}
+
+/* Does all that needs nothing of other processes; whether something else is left: then
+ * an exchange is under way. */
+static bool
+begin_round(ipu_executor *executor, ipu__meeting *meeting, ipu_source source)
+{
+    bool is_left = false;
+    meeting->exchange.send_count = 0;
+    meeting->exchange.receive_count = 0;
+    for (uint32_t i = 0; i < meeting->party_count; i++) {
+        const party *p = &meeting->parties[i];
+        if (is_across(p)) {
+            make_terms(executor, meeting, p);
+            exchange_terms(executor, meeting, p);
+            is_left = true;
+        } else {
+            sum_alone(executor, meeting, p);
+        }
+    }
+    if (is_left) {
+        meeting->exchange.source = source;
+        meeting->has_sums = false;
+        ipu_peers_post(executor->peers, &meeting->exchange);
+    }
+    return is_left;
+}
+
+/* After an exchange; whether another one is under way. */
+static bool
+go_on_with_round(ipu_executor *executor, ipu__meeting *meeting)
+{
+    bool has_sums = meeting->has_sums;
+    meeting->exchange.send_count = 0;
+    meeting->exchange.receive_count = 0;
+    meeting->has_sums = true;
+    for (uint32_t i = 0; !has_sums && i < meeting->party_count; i++) {
+        const party *p = &meeting->parties[i];
+        if (is_across(p)) {
+            sum_terms(executor, meeting, p);
+            if (!is_small(meeting)) {
+                exchange_sums(executor, meeting, p);
+            }
+        }
+    }
+    if (!has_sums && !is_small(meeting)) {
+        ipu_peers_post(executor->peers, &meeting->exchange);
+        return true;
+    }
+    size_t bytes = ipu_type_bytes(&meeting->spec->outputs[0]);
+    for (uint32_t i = 0; i < meeting->party_count; i++) {
+        const party *p = &meeting->parties[i];
+        for (uint32_t r = 1; is_across(p) && r < p->local_count; r++) {
+            memcpy(meeting->outputs[p->local + r], meeting->outputs[p->local], bytes);
+        }
+    }
+    return false;
+}
+
+/* --- streams ----------------------------------------------------------------------- */
+
+/* See stream.c for how a stream that waits and one that unblocks it find each other. */
+static void
+tell_others(const ipu__stream *stream)
+{
+    const ipu_executor *executor = stream->executor;
+    bool is_blocked = false;
+    for (uint32_t r = 0; r < executor->replica_count; r++) {
+        is_blocked |=
+            atomic_load(&executor->replicas[r].streams[stream->number].is_blocked);
+    }
+    if (is_blocked) {
+        ipu_pool_announce(executor->pool);
+    }
+}
+
+static ipu__meeting *
+meeting_of(const ipu__stream *stream, const ipu_instruction *instruction)
+{
+    return &stream->executor->meetings[instruction->meeting];
+}
+
+bool
+ipu__meeting_lets_go(const ipu__stream *stream, const ipu_instruction *instruction)
+{
+    const ipu__meeting *meeting = meeting_of(stream, instruction);
+    return stream->leads ? ipu_exchange_is_over(&meeting->exchange)
+                         : !stream->is_meeting ||
+                               atomic_load(&meeting->round) != stream->round;
+}
+
+bool
+ipu__meeting_waits_for_peers(const ipu__stream *stream,
+                             const ipu_instruction *instruction)
+{
+    return atomic_load(&meeting_of(stream, instruction)->is_led);
+}
+
+ipu_status
+ipu__meet(ipu__stream *stream, const ipu_instruction *instruction, void **operands,
+          bool *done)
+{
+    ipu_executor *executor = stream->executor;
+    ipu__meeting *meeting = meeting_of(stream, instruction);
+    bool is_left;
+    *done = false;
+    if (stream->leads) {
+        if (!ipu_exchange_is_over(&meeting->exchange)) {
+            return IPU_OK;
+        }
+        IPU_TRY(ipu_exchange_result(stream->ctx, executor->peers, &meeting->exchange));
+        is_left = go_on_with_round(executor, meeting);
+    } else if (stream->is_meeting) {
+        *done = ipu__meeting_lets_go(stream, instruction);
+        stream->is_meeting = !*done;
+        return IPU_OK;
+    } else {
+        uint32_t own = stream->replica->number;
+        meeting->terms[own].data = operands[0];
+        meeting->outputs[own] = operands[instruction->input_count];
+        stream->round = atomic_load(&meeting->round);
+        if (atomic_fetch_add(&meeting->arrived, 1) + 1 < executor->replica_count) {
+            stream->is_meeting = true;
+            return IPU_OK;
+        }
+        is_left = begin_round(executor, meeting, instruction->source);
+    }
+    stream->leads = is_left;
+    atomic_store(&meeting->is_led, is_left);
+    if (!is_left) {
+        atomic_store(&meeting->arrived, 0);
+        atomic_store(&meeting->round, stream->round + 1);
+        tell_others(stream);
+        *done = true;
+    }
+    return IPU_OK;
+}

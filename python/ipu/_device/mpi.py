@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: MIT
+"""The thread that hands the messages of programs to MPI.
+
+It alone calls MPI, through ``mpi4py``, which is imported here and nowhere else. Programs
+post exchanges (``_core.Peers``); the thread begins their messages, looks now and then
+whether they are over, and says so. While it waits for messages it looks often for a
+moment, then ever more rarely, so that it leaves the cores to the programs.
+
+On a communicator of its own it tells the other processes when this one fails or ends,
+and hears that of them: so nobody waits for a process that is gone.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ipu._text.log import logger
+
+if TYPE_CHECKING:
+    from ipu import _core
+
+_ENDED = b"\0"  # a process has ended its program; any other text is why it has failed
+_TEXT_BYTES = 1024
+# seconds
+_NOTICE = 30.0  # after so long it is said who is waited for
+_GRACE = 1.0  # for messages of a process that has ended, which may be on their way
+_FAREWELL = 2.0  # for others to hear that this process has failed
+_IDLE = 0.05  # between two looks for news where nothing is under way
+_LOOKS = 200  # without rest, after something happened
+
+
+@dataclass
+class _UnderWay:
+    handle: int
+    requests: list[Any]
+    partners: set[int]
+    source: tuple[str, int] | None
+    since: float
+    is_told: bool = False
+
+
+class Transport:
+    """The thread, and what it knows.
+
+    Args:
+        peers: The core's side.
+        mpi: The module ``mpi4py.MPI``.
+    """
+
+    def __init__(self, peers: _core.Peers, mpi: Any) -> None:
+        self._peers = peers
+        self._mpi = mpi
+        self._data = mpi.COMM_WORLD.Dup()
+        self._news = mpi.COMM_WORLD.Dup()
+        self._under_way: list[_UnderWay] = []
+        self._ended: dict[int, float] = {}
+        self._farewells: list[Any] = []
+        self._has_told = False
+        self._is_stopping = False
+        self._text = bytearray(_TEXT_BYTES)
+        self._status = mpi.Status()
+        self._hearing: Any = None
+        self._thread = threading.Thread(
+            target=self._run, name="ipu-mpi", daemon=True
+        )
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Tell the others that this process has ended, or failed, and end the thread."""
+        self._is_stopping = True
+        self._peers.wake()
+        self._thread.join(2 * _FAREWELL)
+
+    def _run(self) -> None:
+        try:
+            self._listen()
+            self._serve()
+            self._say_farewell()
+        except BaseException as error:
+            self._peers.fail(f"MPI failed: {error}")
+
+    def _serve(self) -> None:
+        rests = 0
+        while not self._is_stopping:
+            taken = self._peers.take(self._rest(rests))
+            if taken is not None:
+                self._begin(*taken)
+            happened = self._look() or taken is not None
+            rests = 0 if happened else rests + 1
+            if rests == _LOOKS or not self._under_way or rests % _LOOKS == 0:
+                self._hear()
+                self._check()
+
+    def _rest(self, rests: int) -> float:
+        """Seconds until the next look."""
+        if not self._under_way:
+            return _IDLE
+        if rests < _LOOKS:
+            os.sched_yield()
+            return 0.0
+        return min(20e-6 * (rests - _LOOKS + 1), 1e-3)
+
+    # --- messages of programs
+
+    def _begin(
+        self,
+        handle: int,
+        channel: int,
+        sends: list[tuple[int, memoryview]],
+        receives: list[tuple[int, memoryview]],
+        source: tuple[str, int] | None,
+    ) -> None:
+        data = self._data
+        requests = [data.Irecv(view, process, channel) for process, view in receives]
+        requests += [data.Isend(view, process, channel) for process, view in sends]
+        partners = {process for process, _ in (*sends, *receives)}
+        one = _UnderWay(handle, requests, partners, source, time.monotonic())
+        self._under_way.append(one)
+
+    def _look(self) -> bool:
+        """End what is over; whether something was."""
+        happened = False
+        for one in tuple(self._under_way):
+            if self._mpi.Request.Testall(one.requests):
+                self._under_way.remove(one)
+                self._peers.finish(one.handle)
+                happened = True
+        return happened
+
+    def _check(self) -> None:
+        """Find what will never be over, and tell of what takes long."""
+        now = time.monotonic()
+        failure = self._peers.failure
+        if failure is not None:
+            self._tell(failure)
+            return
+        for one in self._under_way:
+            for process in one.partners & self._ended.keys():
+                if now - self._ended[process] > _GRACE:
+                    where = f" at {one.source[0]}:{one.source[1]}" if one.source else ""
+                    self._peers.fail(
+                        f"process {process} has ended its program, and process "
+                        f"{self._peers.process} waits for it{where}. All processes "
+                        "have to run the same programs, as often"
+                    )
+                    return
+            if not one.is_told and now - one.since > _NOTICE:
+                one.is_told = True
+                where = f", at {one.source[0]}:{one.source[1]}" if one.source else ""
+                names = ", ".join(str(process) for process in sorted(one.partners))
+                logger.warning(
+                    "Process %d has waited for %.0f s for process %s%s. It goes on "
+                    "waiting.",
+                    self._peers.process,
+                    now - one.since,
+                    names,
+                    where,
+                )
+
+    # --- news of processes
+
+    def _listen(self) -> None:
+        self._hearing = self._news.Irecv(self._text, self._mpi.ANY_SOURCE, 0)
+
+    def _hear(self) -> None:
+        while self._hearing.Test(self._status):
+            process = self._status.Get_source()
+            text = bytes(self._text[: self._status.Get_count(self._mpi.BYTE)])
+            self._listen()
+            if text == _ENDED:
+                self._ended[process] = time.monotonic()
+            else:
+                reason = text.decode(errors="replace")
+                self._has_told = True  # they have heard it from the one that failed
+                self._peers.fail(f"process {process} failed: {reason}")
+
+    def _tell(self, text: str | None) -> None:
+        if self._has_told:
+            return
+        self._has_told = True
+        data = _ENDED if text is None else (text.encode() or b"?")[:_TEXT_BYTES]
+        for process in range(self._peers.count):
+            if process != self._peers.process:
+                self._farewells.append(self._news.Isend(data, process, 0))
+
+    def _say_farewell(self) -> None:
+        self._tell(self._peers.failure)
+        until = time.monotonic() + _FAREWELL
+        while time.monotonic() < until:
+            if self._mpi.Request.Testall(self._farewells):
+                break
+            time.sleep(1e-3)
+        self._hearing.Cancel()
+        self._hearing.Wait()

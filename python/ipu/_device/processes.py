@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: MIT
+"""The processes that run one program together: which this one is, and how many.
+
+They are those that an MPI launcher has started (``python -m ipu run -n 4 train.py``,
+``mpiexec -n 4 python train.py``, ``srun``). A process joins the others when its program
+asks for that: a strategy for several processes, or ``ipu.distributed``. One that never
+does is alone, and never imports ``mpi4py``.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+from collections.abc import Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ipu._device.locks import Lock
+from ipu._text.errors import AbortedError, FailedPreconditionError
+
+if TYPE_CHECKING:
+    from ipu import _core
+
+# what launchers set: MPICH, Intel MPI and Slurm's PMI, PMIx, Open MPI
+_LAUNCHERS = "PMI_SIZE PMI_RANK PMIX_RANK OMPI_COMM_WORLD_SIZE MPI_LOCALNRANKS".split()
+INSTALL = "pip install 'ipu[mpi]'"
+
+
+class Processes:
+    """The processes, once this one has joined them.
+
+    Attributes:
+        index: The number of this one.
+        count: How many there are.
+        on_this_machine: How many of them run on this machine.
+        peers: The core's side, or None where this process is alone.
+        shares_devices: Whether programs of the devices run in all of them.
+    """
+
+    def __init__(self) -> None:
+        self.index = 0
+        self.count = 1
+        self.on_this_machine = 1
+        self.peers: _core.Peers | None = None
+        self.shares_devices = False
+        self._transport: Any = None
+        self._abort: Any = None
+        if was_launched():
+            self._join()
+
+    def _join(self) -> None:
+        try:
+            from mpi4py import MPI
+        except ImportError as error:
+            raise FailedPreconditionError(
+                "This process was started by an MPI launcher, as one of several, but "
+                f"mpi4py cannot be imported ({error}). Install it: {INSTALL}."
+            ) from error
+        world = MPI.COMM_WORLD
+        self.index, self.count = world.Get_rank(), world.Get_size()
+        if self.count == 1:
+            return
+        if MPI.Query_thread() < MPI.THREAD_SERIALIZED:
+            raise FailedPreconditionError(
+                "MPI was initialised for one thread alone. Leave it to the package: do "
+                "not set mpi4py.rc.threads = False."
+            )
+        from ipu import _core
+        from ipu._device.mpi import Transport
+
+        self.on_this_machine = world.Split_type(MPI.COMM_TYPE_SHARED).Get_size()
+        self.peers = _core.Peers(self.index, self.count)
+        self._transport = Transport(self.peers, MPI)
+        self._abort = world.Abort
+        if "IPU_NUM_THREADS" not in os.environ:
+            cores = len(os.sched_getaffinity(0))
+            _core.set_num_threads(max(1, min(256, cores // self.on_this_machine)))
+        atexit.register(self._transport.stop)
+        self._excepthook = sys.excepthook
+        sys.excepthook = self._on_exception
+
+    def _on_exception(
+        self,
+        kind: type[BaseException],
+        error: BaseException,
+        traceback: TracebackType | None,
+    ) -> None:
+        """The program ends with an error: the other processes hear of it, and end."""
+        assert self.peers is not None
+        failure = self.peers.failure
+        if issubclass(kind, AbortedError) and failure is not None:
+            # who failed has shown its traceback
+            print(f"process {self.index} ends: {failure.splitlines()[0]}",
+                  file=sys.stderr, flush=True)
+        else:
+            self._excepthook(kind, error, traceback)
+            self.peers.fail(f"{kind.__name__}: {error}")
+        self._transport.stop()
+        sys.stderr.flush()
+        sys.stdout.flush()
+        self._abort(1)
+
+    # --- calls outside of programs, of all processes
+
+    def allgather(self, value: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
+        """Give all processes the arrays of each, which have one shape and dtype."""
+        own = np.ascontiguousarray(value)
+        if self.peers is None:
+            return [own]
+        found = [np.empty_like(own) for _ in range(self.count)]
+        found[self.index][...] = own
+        others = [p for p in range(self.count) if p != self.index]
+        self.peers.exchange(
+            [(p, own.reshape(-1).view(np.uint8)) for p in others],
+            [(p, found[p].reshape(-1).view(np.uint8)) for p in others],
+        )
+        return found
+
+    def allgather_bytes(self, value: bytes) -> list[bytes]:
+        """Give all processes the bytes of each, of any length."""
+        sizes = self.allgather(np.array([len(value)], np.int64))
+        if self.peers is None:
+            return [value]
+        found = [bytearray(int(size[0])) for size in sizes]
+        others = [p for p in range(self.count) if p != self.index]
+        self.peers.exchange(
+            [(p, value) for p in others if value],
+            [(p, found[p]) for p in others if found[p]],
+        )
+        found[self.index][:] = value
+        return [bytes(one) for one in found]
+
+    def broadcast(
+        self, value: np.ndarray[Any, Any], root: int
+    ) -> np.ndarray[Any, Any]:
+        """Give all processes the array of one; shapes and dtypes are the same."""
+        own = np.array(value, order="C", copy=True)
+        data = own.reshape(-1).view(np.uint8)
+        if self.peers is None:
+            return own
+        if self.index == root:
+            others = [p for p in range(self.count) if p != root]
+            self.peers.exchange([(p, data) for p in others], [])
+        else:
+            self.peers.exchange([], [(root, data)])
+        return own
+
+
+_lock = Lock()
+_joined: Processes | None = None
+
+
+def was_launched(environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether an MPI launcher has started this process; MPI alone knows the rest."""
+    return any(name in environment for name in _LAUNCHERS)
+
+
+def join() -> Processes:
+    """Give the processes; the first call joins those that the launcher has started."""
+    global _joined
+    with _lock:
+        if _joined is None:
+            _joined = Processes()
+        return _joined
+
+
+def share_devices() -> Processes:
+    """Have programs of the devices run in all processes from now on."""
+    joined = join()
+    joined.shares_devices = joined.peers is not None
+    return joined
+
+
+def shared() -> Processes | None:
+    """Give the processes that share the devices, or None."""
+    return _joined if _joined is not None and _joined.shares_devices else None
+
+
+def joined() -> Processes | None:
+    """Give the processes, or None where this one has not joined any."""
+    return _joined
