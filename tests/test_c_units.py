@@ -25,6 +25,7 @@ THREADED = {
     "test_machine",
     "test_threads",
     "test_streams",
+    "test_peers",
     "test_replicas",
     "test_pipeline_programs",
 }

@@ -222,12 +222,6 @@ def complaints(source):
             2,
         ),
         (
-            "cfg = ipu.config.IPUConfig()\n"
-            "d = cfg.experimental.multi_replica_distribution\nd.process_count = 2",
-            "experimental.multi_replica_distribution.process_count",
-            3,
-        ),
-        (
             "s = ipu.ipu_strategy.IPUStrategy()\nwith s.scope():\n"
             "  m = keras.Sequential()\n  m.set_pipelining_options(inputs=3)",
             "Sequential.set_pipelining_options(inputs=)",

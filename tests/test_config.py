@@ -313,8 +313,8 @@ GROUP = "norms.experimental.distributed_batch_norm_replica_group_size"
         ),
         (
             with_option(PROCESS + "count", 2),
-            errors.UnimplementedError,
-            "process_count = 2",
+            ValueError,
+            "process_count = 2, process_index = 0, but this is process 0 of 1",
         ),
         (with_option(GROUP, 0), ValueError, "at least 1"),
     ],

@@ -276,16 +276,19 @@ def _(tmp_path: Path) -> None:
     assert [ipu.sharding.get_sharding(one) for one in (first, second)] == [[0], [1]]
 
 
-@row("several machines")
+@row("`IPUMultiWorkerStrategy`")
 def _(tmp_path: Path) -> None:
-    for name in (
-        "horovod.init",
-        "ipu_multi_worker_strategy.IPUMultiWorkerStrategyV1",
-        "distributed.popdist_strategy.PopDistStrategy",
-        "distributed.allreduce",
-    ):
-        with pytest.raises(AttributeError, match="Several processes or machines"):
-            operator.attrgetter(name)(ipu)
+    name = "ipu_multi_worker_strategy.IPUMultiWorkerStrategyV1"
+    with pytest.raises(AttributeError, match=r"Use .*PopDistStrategy"):
+        operator.attrgetter(name)(ipu)
+
+
+@row("data of several processes")
+def _(tmp_path: Path) -> None:
+    data = tf.data.Dataset.range(8)
+    assert not data.batch(2)._is_sharded(2)
+    assert data.shard(2, 1).map(lambda x: x).batch(2).repeat()._is_sharded(2)
+    assert not data.shard(3, 1)._is_sharded(2)
 
 
 STAYS_OUT = {

@@ -253,7 +253,7 @@ def raised(source):
             "from tensorflow.python.ipu import ipu_multi_worker_strategy as m\n"
             "m.IPUMultiWorkerStrategy",
             "tensorflow.python.ipu.ipu_multi_worker_strategy.IPUMultiWorkerStrategy",
-            "Several processes",
+            "PopDistStrategy",
         ),
         (
             "from tensorflow.python.ipu import autoshard_cnn",

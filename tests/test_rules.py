@@ -23,8 +23,8 @@ from ipu.keras import layers
 ROOT = Path(__file__).resolve().parent.parent
 CORE = ROOT / "ipu_core"
 ROOMS = (
-    "base kernels graph trace autodiff passes pipeline memory program machine run data "
-    "profile bind"
+    "base kernels graph trace autodiff passes pipeline memory program machine peers "
+    "run data profile bind"
 ).split()
 # of kernels/, likewise
 KERNELS = (

@@ -747,7 +747,7 @@ static PyMethodDef methods[] = {
      "those before the first for which it gives false."},
     {"concatenate", dataset_concatenate, METH_O,
      "The elements of this one, then of the other."},
-    {"shard", dataset_shard, METH_VARARGS, "Blocks (of 1 element) index, index + count, and so on."},
+    {"shard", dataset_shard, METH_VARARGS, "Blocks (of 1 element) index, index + count, ..."},
     {"unbatch", dataset_unbatch, METH_NOARGS,
      "The slices of each element along the first axis."},
     {"cache", dataset_cache, METH_NOARGS,

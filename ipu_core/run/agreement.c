@@ -100,15 +100,17 @@ make_talk(ipu_ctx *ctx, ipu_executor *executor, uint32_t channel, void *notes,
     return IPU_OK;
 }
 
-/* The ids of resources are each process's own. */
+/* The ids of resources are each process's own, and so may be the lines that run it. */
 static void
-forget_ids(char *text)
+forget_own(char *text)
 {
     char *to = text;
     for (const char *from = text; *from != '\0';) {
         if (strncmp(from, " id=", 4) == 0) {
             from += 4;
             from += strspn(from, "0123456789");
+        } else if (strncmp(from, "   # ", 5) == 0) {
+            from += strcspn(from, "\n");
         } else {
             *to++ = *from++;
         }
@@ -122,7 +124,7 @@ describe(ipu_ctx *ctx, ipu_executor *executor, ipu__agreement *agreement)
     char *text;
     size_t bytes;
     IPU_TRY(ipu_program_print(ctx, executor->program, &text, &bytes));
-    forget_ids(text);
+    forget_own(text);
     agreement->text_bytes = strlen(text) + 1;
     agreement->program =
         ipu_hash_bytes(IPU_HASH_START, text, agreement->text_bytes);
@@ -182,12 +184,33 @@ wait_for(ipu_ctx *ctx, ipu_executor *executor, ipu_exchange *exchange)
 
 /* --- the beginning ----------------------------------------------------------------- */
 
-/* Numbers that say how often something happens: inputs that are single integers. */
+/* Those that name resources are each process's own. */
+static uint64_t
+hash_attrs(uint64_t hash, ipu_attrs attrs)
+{
+    for (uint32_t i = 0; i < attrs.count; i++) {
+        const ipu_attr *attr = &attrs.items[i];
+        size_t bytes = ipu_attr_bytes(attr);
+        if (attr->key != IPU_ATTR_RESOURCE && attr->key != IPU_ATTR_SLOTS) {
+            hash = ipu_hash_bytes(hash, &attr->key, sizeof(attr->key));
+            hash = bytes > 0 ? ipu_hash_bytes(hash, attr->as.bytes, bytes)
+                             : ipu_hash_bytes(hash, &attr->as.i, sizeof(attr->as.i));
+        }
+    }
+    return hash;
+}
+
+/* What a program's text does not show: attributes, constants, and inputs that are single
+ * integers, such as a number of steps. */
 static uint64_t
 hash_counts(const ipu_executor *executor)
 {
     const ipu_program *program = executor->program;
-    uint64_t hash = IPU_HASH_START;
+    uint64_t hash =
+        ipu_hash_bytes(IPU_HASH_START, program->constants, program->constant_bytes);
+    for (size_t i = 0; i < program->specs.count; i++) {
+        hash = hash_attrs(hash, program->specs.items[i].attrs);
+    }
     for (uint32_t i = 0; i < program->input_count; i++) {
         const ipu_type *type = &program->inputs[i];
         if (type->shape.rank == 0 && type->dtype == IPU_DTYPE_INT32) {
@@ -269,8 +292,8 @@ compare(ipu_ctx *ctx, ipu_executor *executor, uint32_t other)
     }
     IPU_FAIL_IF(ctx, one->counts != first->counts, FAILED_PRECONDITION,
                 "process 0 and process %" PRIu32 " run the same program with different "
-                "numbers as arguments. Give all processes the same numbers of steps, "
-                "and as much data",
+                "numbers in it. Give all processes the same numbers of steps, the same "
+                "options, and as much data",
                 other);
     return IPU_OK;
 }

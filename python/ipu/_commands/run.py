@@ -2,7 +2,8 @@
 """Run a TensorFlow program for the IPU as it is, on simulated IPUs.
 
 Its imports of tensorflow and keras are served by ipu; TensorFlow is neither needed nor
-used. What follows the program's name goes to the program.
+used. What follows the program's name goes to the program. With -n it runs in several
+processes, which MPI's launcher starts.
 """
 
 from __future__ import annotations
@@ -15,9 +16,35 @@ HELP = "run a TensorFlow program for the IPU unmodified"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.usage = (
-        "python -m ipu run [--full-traceback] (program.py | -m module) [arguments]"
+        "python -m ipu run [-n PROCESSES [--replicas R] [--ipus-per-replica I]] "
+        "[--full-traceback] (program.py | -m module) [arguments]"
+    )
+    parser.add_argument(
+        "-n",
+        dest="processes",
+        type=_positive,
+        metavar="PROCESSES",
+        help="run it in so many processes, which share a training (needs ipu[mpi])",
+    )
+    parser.add_argument(
+        "--replicas",
+        type=_positive,
+        metavar="R",
+        help="what popdist tells the program of its replicas in all processes",
+    )
+    parser.add_argument(
+        "--ipus-per-replica",
+        type=_positive,
+        metavar="I",
+        help="what popdist tells it of the IPUs of each",
     )
     add_program_arguments(parser)
+
+
+def _positive(text: str) -> int:
+    if not text.isdigit() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"not a positive number: {text!r}")
+    return int(text)
 
 
 def add_program_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,6 +80,17 @@ def run(options: argparse.Namespace) -> int:
 
     require_program(options)
     full = options.full_traceback
+    if options.processes is not None:
+        from ipu._device.launcher import launch
+
+        words = ["--full-traceback"] if full else []
+        words += ["-m", *options.module] if options.module else [options.program]
+        words += options.arguments
+        told = {
+            "POPDIST_NUM_TOTAL_REPLICAS": options.replicas,
+            "POPDIST_NUM_IPUS_PER_REPLICA": options.ipus_per_replica,
+        }
+        return launch(options.processes, ["-m", "ipu", "run", *words], told)
     if options.module:
         name, *arguments = options.module
         return _program.run_module(name, arguments, full)

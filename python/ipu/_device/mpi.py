@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The thread that hands the messages of programs to MPI.
 
-It alone calls MPI, through ``mpi4py``, which is imported here and nowhere else. Programs
-post exchanges (``_core.Peers``); the thread begins their messages, looks now and then
-whether they are over, and says so. While it waits for messages it looks often for a
+It alone calls MPI, through ``mpi4py``. Programs post exchanges (``_core.Peers``); the
+thread begins their messages, looks now and then whether they are over, and says so. While it waits for messages it looks often for a
 moment, then ever more rarely, so that it leaves the cores to the programs.
 
 On a communicator of its own it tells the other processes when this one fails or ends,
@@ -13,6 +12,7 @@ and hears that of them: so nobody waits for a process that is gone.
 from __future__ import annotations
 
 import os
+import signal
 import threading
 import time
 from dataclasses import dataclass
@@ -31,6 +31,19 @@ _GRACE = 1.0  # for messages of a process that has ended, which may be on their 
 _FAREWELL = 2.0  # for others to hear that this process has failed
 _IDLE = 0.05  # between two looks for news where nothing is under way
 _LOOKS = 200  # without rest, after something happened
+
+
+def _notice_termination() -> int | None:
+    """Have SIGTERM written to a pipe, unless the program handles it; what to read."""
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        return None
+    read, write = os.pipe()
+    os.set_blocking(read, False)
+    os.set_blocking(write, False)
+    signal.signal(signal.SIGTERM, lambda *_: None)
+    signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+    return read
 
 
 @dataclass
@@ -64,13 +77,12 @@ class Transport:
         self._text = bytearray(_TEXT_BYTES)
         self._status = mpi.Status()
         self._hearing: Any = None
-        self._thread = threading.Thread(
-            target=self._run, name="ipu-mpi", daemon=True
-        )
+        self._signals = _notice_termination()
+        self._thread = threading.Thread(target=self._run, name="ipu-mpi", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """Tell the others that this process has ended, or failed, and end the thread."""
+        """Tell the others that this process has ended, or failed; end the thread."""
         self._is_stopping = True
         self._peers.wake()
         self._thread.join(2 * _FAREWELL)
@@ -94,6 +106,19 @@ class Transport:
             if rests == _LOOKS or not self._under_way or rests % _LOOKS == 0:
                 self._hear()
                 self._check()
+                self._pass_on_signals()
+
+    def _pass_on_signals(self) -> None:
+        """End a run as Ctrl-C does where the process shall terminate: programs look for
+        that signal alone."""
+        if self._signals is None:
+            return
+        try:
+            numbers = os.read(self._signals, 64)
+        except BlockingIOError:
+            return
+        if signal.SIGTERM in numbers:
+            os.kill(os.getpid(), signal.SIGINT)
 
     def _rest(self, rests: int) -> float:
         """Seconds until the next look."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 import atexit
 import os
 import sys
+import time
 from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 # what launchers set: MPICH, Intel MPI and Slurm's PMI, PMIx, Open MPI
 _LAUNCHERS = "PMI_SIZE PMI_RANK PMIX_RANK OMPI_COMM_WORLD_SIZE MPI_LOCALNRANKS".split()
+# seconds in which the error of another process comes here
+_MOMENT = 0.3
 INSTALL = "pip install 'ipu[mpi]'"
 
 
@@ -35,7 +38,8 @@ class Processes:
     Attributes:
         index: The number of this one.
         count: How many there are.
-        on_this_machine: How many of them run on this machine.
+        on_this_machine: How many of them run on this machine,
+        number_on_this_machine: and the number of this one among these.
         peers: The core's side, or None where this process is alone.
         shares_devices: Whether programs of the devices run in all of them.
     """
@@ -44,6 +48,7 @@ class Processes:
         self.index = 0
         self.count = 1
         self.on_this_machine = 1
+        self.number_on_this_machine = 0
         self.peers: _core.Peers | None = None
         self.shares_devices = False
         self._transport: Any = None
@@ -71,7 +76,9 @@ class Processes:
         from ipu import _core
         from ipu._device.mpi import Transport
 
-        self.on_this_machine = world.Split_type(MPI.COMM_TYPE_SHARED).Get_size()
+        machine = world.Split_type(MPI.COMM_TYPE_SHARED)
+        self.on_this_machine = machine.Get_size()
+        self.number_on_this_machine = machine.Get_rank()
         self.peers = _core.Peers(self.index, self.count)
         self._transport = Transport(self.peers, MPI)
         self._abort = world.Abort
@@ -90,17 +97,22 @@ class Processes:
     ) -> None:
         """The program ends with an error: the other processes hear of it, and end."""
         assert self.peers is not None
+        own = f"{kind.__name__}: {error}"
+        if self.index > 0:  # all may have met the same error: one traceback is enough
+            time.sleep(_MOMENT)
         failure = self.peers.failure
-        if issubclass(kind, AbortedError) and failure is not None:
-            # who failed has shown its traceback
-            print(f"process {self.index} ends: {failure.splitlines()[0]}",
-                  file=sys.stderr, flush=True)
+        is_told = failure is not None and failure.startswith("process ")
+        is_same = failure is not None and failure.endswith(own)
+        if is_told and (is_same or issubclass(kind, AbortedError)):
+            assert failure is not None
+            line = failure.splitlines()[0]
+            print(f"process {self.index} ends: {line}", file=sys.stderr, flush=True)
         else:
             self._excepthook(kind, error, traceback)
-            self.peers.fail(f"{kind.__name__}: {error}")
+            self.peers.fail(own)
         self._transport.stop()
-        sys.stderr.flush()
         sys.stdout.flush()
+        time.sleep(_MOMENT)  # for others to say a word, too
         self._abort(1)
 
     # --- calls outside of programs, of all processes
@@ -133,9 +145,7 @@ class Processes:
         found[self.index][:] = value
         return [bytes(one) for one in found]
 
-    def broadcast(
-        self, value: np.ndarray[Any, Any], root: int
-    ) -> np.ndarray[Any, Any]:
+    def broadcast(self, value: np.ndarray[Any, Any], root: int) -> np.ndarray[Any, Any]:
         """Give all processes the array of one; shapes and dtypes are the same."""
         own = np.array(value, order="C", copy=True)
         data = own.reshape(-1).view(np.uint8)

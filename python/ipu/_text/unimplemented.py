@@ -55,8 +55,9 @@ _LAYERS_1 = Later(
     "Use those of keras.layers.",
 )
 _WORKERS = Later(
-    "Several processes or machines come with a later version.",
-    "Use ipu.ipu_strategy.IPUStrategy in one process.",
+    "Workers that talk over gRPC are not there.",
+    "Use ipu.distributed.popdist_strategy.PopDistStrategy, which runs a program in "
+    "several processes: python -m ipu run -n 4 train.py.",
 )
 _SHARDING = Later(
     "Sharding by kinds of nets is not there.",
@@ -151,9 +152,8 @@ _RULES: tuple[tuple[str, Later], ...] = (
     ),
     (
         _words(
-            r"ipu_multi_worker_strategy IPUMultiWorker\w* PopDistStrategy horovod "
-            r"popdist distributed cluster_resolver \w*ClusterResolver "
-            r"popdist_strategy MultiWorker\w* host_collective_ops ParameterServer\w* "
+            r"ipu_multi_worker_strategy IPUMultiWorker\w* cluster_resolver "
+            r"\w*ClusterResolver MultiWorker\w* ParameterServer\w* "
             r"TPUStrategy MirroredStrategy"
         ),
         _WORKERS,

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Several processes that train one model: ``ipu.distributed``.
 
-An MPI launcher starts them (``python -m ipu run -n 4 train.py``); each drives the IPUs of
-its own, and a model has as many replicas as all of them have together. A program that
-asks for none of this runs alone, whoever started it.
+An MPI launcher starts them (``python -m ipu run -n 4 train.py``). Each drives IPUs of
+its own, and a model has as many replicas as there are IPUs for in all of them. A
+program that asks for none of this runs alone, whoever started it.
 
 The functions here are called outside of programs, by all processes, as often and in the
 same order. What replicas exchange inside of a program is in ``ipu.cross_replica_ops``.
@@ -146,9 +146,7 @@ def broadcast(value: Any, root_rank: int = 0) -> Any:
             f"root_rank must be the number of one of the {count} processes, from 0 on. "
             f"Received: {root_rank}."
         )
-    return _over_arrays(
-        lambda own: _processes.join().broadcast(own, root_rank), value
-    )
+    return _over_arrays(lambda own: _processes.join().broadcast(own, root_rank), value)
 
 
 def _over_arrays(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""``ipu.distributed.popdist_strategy``: one model, replicated over several processes."""
+"""``ipu.distributed.popdist_strategy``: a model that several processes replicate."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ class PopDistStrategy(IPUStrategyV1):
     Keras losses are divided by the number of replicas, and gradients are summed, so a
     training of several replicas is that of one with a batch as large as all of theirs.
     ``fit``, ``evaluate`` and ``predict`` are called in all processes, with the same
-    data: each process takes the batches of its replicas. A data set that is sharded over
-    the processes already is taken as it is.
+    data: each process takes the batches of its replicas. A data set that is sharded
+    over the processes already is taken as it is. Progress is shown, and files of
+    callbacks are written, by process 0; the history is the same in all.
 
     Args:
         ipu_device: Name of the device, "/device:IPU:0" by default.
@@ -58,7 +59,10 @@ class PopDistStrategy(IPUStrategyV1):
         enable_keras_extensions: bool = True,
     ) -> None:
         super().__init__(
-            ipu_device, "/device:CPU:0", enable_dataset_iterators, enable_keras_extensions
+            ipu_device,
+            "/device:CPU:0",
+            enable_dataset_iterators,
+            enable_keras_extensions,
         )
         self._reduces = bool(add_ipu_cross_replica_reductions)
         self._ipus_per_replica = 1

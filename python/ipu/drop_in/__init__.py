@@ -31,7 +31,7 @@ from ipu.drop_in import _facade, _table
 __all__ = ["install", "installed", "uninstall"]
 
 # the roots of TensorFlow's tree
-_ROOTS = ("tensorflow", "tensorflow_core", "keras", "ipu_tensorflow_addons")
+_ROOTS = ("tensorflow", "tensorflow_core", "keras", "ipu_tensorflow_addons", "popdist")
 # hardware tools: a package of that name which is installed comes first
 _TOOLS = ("pva",)
 

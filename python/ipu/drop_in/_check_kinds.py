@@ -29,7 +29,14 @@ from ipu.drop_in._check_scopes import Binding, Scope
 _DEEPEST = 60  # names that lead to names
 _ROUNDS = 20
 _MOST = 8  # kinds of one expression; with more of them it is taken as unknown
-_ROOTS = ("ipu", "keras", "tensorflow", "tensorflow_core", "ipu_tensorflow_addons")
+_ROOTS = (
+    "ipu",
+    "keras",
+    "tensorflow",
+    "tensorflow_core",
+    "ipu_tensorflow_addons",
+    "popdist",
+)
 
 
 class Known(NamedTuple):

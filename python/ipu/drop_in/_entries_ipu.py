@@ -20,8 +20,10 @@ _OPS = (
     "statistics_ops within_replica_ops "
 ).split()
 _LATER = (
-    "distributed distributed.popdist_strategy gradient_accumulation horovod "
-    "horovod.popdist_strategy ipu_estimator ipu_multi_worker_strategy "
+    "distributed distributed.host_collective_ops distributed.popdist_strategy "
+    "gradient_accumulation horovod horovod.ipu_horovod_strategy "
+    "horovod.ipu_multi_replica_strategy horovod.popdist_strategy ipu_estimator "
+    "ipu_multi_worker_strategy "
     "ipu_pipeline_estimator ipu_run_config ipu_session_run_hooks serving vertex_edsl "
     "data data.ops data.ops.dataset_ops dataset_extractor function eager "
     "eager.backprop ops.experimental ops.experimental.popfloat_cast_to_gfloat "
@@ -153,6 +155,8 @@ IPU: dict[str, Entry] = {
     f"{_POPLAR}.ops.gen_ipu_ops": Entry(
         (), renamed("ipu.ops.summary_ops", "ipu_event_trace")
     ),
+    "popdist": entry("ipu.drop_in.popdist"),
+    "popdist.tensorflow": entry("ipu.drop_in.popdist.tensorflow"),
     "ipu_tensorflow_addons": Entry(),
     "ipu_tensorflow_addons.keras": Entry(),
     "ipu_tensorflow_addons.keras.layers": _LAYERS,

@@ -12,8 +12,10 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ipu import _core
-from ipu._device import seed as _seed
+from ipu._device import processes as _processes, seed as _seed
 from ipu._device.generators import generator
 from ipu._device.placement import current_device
 
@@ -60,6 +62,9 @@ class Order:
         """The seed."""
         if self._seed is None:
             self._seed = int(generator(None).integers(1 << 31))
+            shared = _processes.shared()
+            if shared is not None:  # each process shows its replicas a part
+                self._seed = int(shared.broadcast(np.array(self._seed), 0))
         return self._seed
 
     @property

@@ -153,7 +153,7 @@ class Dataset:
 
     def _is_sharded(self, count: int) -> bool:
         """Whether it, or what it is made of, is one of so many shards."""
-        return self._impl.shards == count
+        return bool(self._impl.shards == count)
 
     def _concrete(self) -> tuple[Any, ...] | None:
         """Core specs of a likely element, if they are known without reading one."""

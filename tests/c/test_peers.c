@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Processes that run a program together; here each is a thread with a device. Whatever
+ * part of the replicas each has, all get the bits that one process gives. */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <string.h>
+
+#include "check.h"
+#include "run/executor.h"
+
+enum { REPLICAS = 6, MOST_ELEMENTS = 5003, STEPS = 3 };
+
+static const ipu_compile_options options = {
+    .variant = IPU_KERNEL_FAST, .cpu = IPU_CPU_GENERIC, .verify = true};
+
+/* --- exchanges --------------------------------------------------------------------- */
+
+enum { CIRCLE = 3, TURNS = 200 };
+
+typedef struct speaker {
+    ipu_peers *peers;
+    uint32_t wrong;
+    ipu_status status;
+} speaker;
+
+/* Each tells the next one a number, which comes back after a round. */
+static void *
+go_around(void *argument)
+{
+    speaker *s = argument;
+    ipu_ctx ctx;
+    ipu_ctx_init(&ctx, ipu_allocator_default());
+    uint32_t own = ipu_peers_process(s->peers);
+    for (uint32_t turn = 0; turn < TURNS && s->status == IPU_OK; turn++) {
+        uint32_t out[2] = {turn, own};
+        uint32_t in[2] = {0, 0};
+        uint32_t before = (own + CIRCLE - 1) % CIRCLE;
+        ipu_message sends[2] = {{(own + 1) % CIRCLE, &out[0], 4},
+                                {(own + 1) % CIRCLE, &out[1], 4}};
+        ipu_message receives[2] = {{before, &in[0], 4}, {before, &in[1], 4}};
+        ipu_exchange exchange = {.channel = turn % 2,
+                                 .sends = sends,
+                                 .send_count = 2,
+                                 .receives = receives,
+                                 .receive_count = 2};
+        ipu_peers_post(s->peers, &exchange);
+        s->status = ipu_exchange_wait(&ctx, s->peers, &exchange, NULL, 0);
+        s->wrong += in[0] != turn || in[1] != before;
+    }
+    return NULL;
+}
+
+static void
+make_peers(ipu_ctx *ctx, uint32_t count, ipu_peers **peers, ipu_hub **hub)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        CHECK_OK(ctx, ipu_peers_create(ctx, i, count, &peers[i]));
+    }
+    CHECK_OK(ctx, ipu_peers_connect(ctx, peers, count, hub));
+}
+
+static void
+free_peers(ipu_ctx *ctx, uint32_t count, ipu_peers **peers, ipu_hub *hub)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        ipu_peers_free(ctx, peers[i]);
+    }
+    ipu_hub_free(ctx, hub);
+}
+
+static void
+test_exchanges(ipu_ctx *ctx)
+{
+    ipu_peers *peers[CIRCLE];
+    ipu_hub *hub;
+    pthread_t threads[CIRCLE];
+    speaker speakers[CIRCLE];
+    make_peers(ctx, CIRCLE, peers, &hub);
+    for (int i = 0; i < CIRCLE; i++) {
+        speakers[i] = (speaker){.peers = peers[i]};
+        pthread_create(&threads[i], NULL, go_around, &speakers[i]);
+    }
+    for (int i = 0; i < CIRCLE; i++) {
+        pthread_join(threads[i], NULL);
+        CHECK(speakers[i].status == IPU_OK && speakers[i].wrong == 0);
+    }
+    free_peers(ctx, CIRCLE, peers, hub);
+}
+
+/* Who waits for one that fails is told, and so is who comes later. */
+static void
+test_failures(ipu_ctx *ctx)
+{
+    ipu_peers *peers[2];
+    ipu_hub *hub;
+    char reason[900];
+    int32_t number = 0;
+    const int32_t cancel = 1;
+    ipu_message receive = {1, &number, sizeof(number)};
+    ipu_exchange exchange = {.receives = &receive, .receive_count = 1};
+    make_peers(ctx, 2, peers, &hub);
+    CHECK(!ipu_peers_has_failed(peers[0], reason, sizeof(reason)));
+    ipu_peers_post(peers[0], &exchange);
+    CHECK(!ipu_exchange_is_over(&exchange));
+    CHECK(ipu_exchange_wait(ctx, peers[0], &exchange, &cancel, 0) ==
+          IPU_STATUS_INTERRUPTED);
+    ipu_ctx_clear(ctx);
+    ipu_peers_fail(peers[1], "out of %s", "cheese");
+    ipu_peers_fail(peers[1], "later");
+    CHECK(ipu_exchange_wait(ctx, peers[0], &exchange, NULL, 0) == IPU_STATUS_ABORTED);
+    CHECK(strcmp(ctx->message, "process 1 failed: out of cheese") == 0);
+    ipu_ctx_clear(ctx);
+    ipu_peers_post(peers[1], &exchange);
+    CHECK(ipu_exchange_result(ctx, peers[1], &exchange) == IPU_STATUS_ABORTED);
+    ipu_ctx_clear(ctx);
+    free_peers(ctx, 2, peers, hub);
+    CHECK(ipu_peers_create(ctx, 2, 2, &peers[0]) == IPU_STATUS_VALUE);
+    ipu_ctx_clear(ctx);
+}
+
+/* What a transport sees: exchanges in the order in which they were posted. */
+static void
+test_transport(ipu_ctx *ctx)
+{
+    ipu_peers *peers;
+    int32_t number = 0;
+    ipu_message message = {1, &number, sizeof(number)};
+    ipu_exchange first = {.sends = &message, .send_count = 1};
+    ipu_exchange second = {.receives = &message, .receive_count = 1};
+    ipu_exchange empty = {0};
+    CHECK_OK(ctx, ipu_peers_create(ctx, 0, 2, &peers));
+    CHECK(ipu_peers_take(peers, 0) == NULL);
+    ipu_peers_wake(peers);
+    CHECK(ipu_peers_take(peers, INT64_C(60) * 1000000000) == NULL);
+    ipu_peers_post(peers, &empty);
+    CHECK(ipu_exchange_state_of(&empty) == IPU_EXCHANGE_OVER);
+    ipu_peers_post(peers, &first);
+    ipu_peers_post(peers, &second);
+    CHECK(ipu_peers_take(peers, 0) == &first && ipu_peers_take(peers, 0) == &second);
+    ipu_peers_finish(peers, &first);
+    ipu_peers_finish(peers, &first); /* it is not under way any more */
+    CHECK_OK(ctx, ipu_exchange_wait(ctx, peers, &first, NULL, 0));
+    CHECK(!ipu_peers_is_torn(peers));
+    ipu_peers_fail(peers, "the end");
+    CHECK(ipu_exchange_state_of(&second) == IPU_EXCHANGE_FAILED);
+    CHECK(ipu_peers_is_torn(peers)); /* MPI may still be at the memory of `second` */
+    ipu_peers_free(ctx, peers);
+}
+
+/* --- programs ---------------------------------------------------------------------- */
+
+/* Sums of what differs in each replica, in three dtypes, of whatever size and group. */
+static const char *const text =
+    "resource r0 variable id=0 \"a\" float32[%d]\n"
+    "resource r1 variable id=1 \"b\" float16[%d]\n"
+    "resource r2 variable id=2 \"c\" int32[%d]\n"
+    "block b0(%%0: int32[]) {\n"
+    "  block b1() {\n"
+    "    %%1 = random_normal() {shape=[%d], dtype=float32, ordinal=0} : float32[%d]\n"
+    "    %%2 = all_reduce(%%1) {reduction=%d, group_size=%d} : float32[%d]\n"
+    "    variable_add(%%2) {resource=0}\n"
+    "    %%3 = cast(%%1) {dtype=float16} : float16[%d]\n"
+    "    %%4 = all_reduce(%%3) {reduction=%d, group_size=%d} : float16[%d]\n"
+    "    variable_add(%%4) {resource=1}\n"
+    "    %%5 = cast(%%1) {dtype=int32} : int32[%d]\n"
+    "    %%6 = all_reduce(%%5) {group_size=%d} : int32[%d]\n"
+    "    variable_add(%%6) {resource=2}\n"
+    "  } -> ()\n"
+    "  repeat(%%0) {body=b1}\n"
+    "  %%7 = replica_index() : int32[]\n"
+    "} -> (%%7)\n";
+
+enum { VARIABLES = 3 };
+static const ipu_dtype dtypes[VARIABLES] = {IPU_DTYPE_FLOAT32, IPU_DTYPE_FLOAT16,
+                                            IPU_DTYPE_INT32};
+
+typedef struct values {
+    char data[REPLICAS][VARIABLES][MOST_ELEMENTS * 4];
+} values;
+
+typedef struct process {
+    ipu_peers *peers; /* NULL: it is alone */
+    const ipu_program *program;
+    int32_t elements;
+    uint32_t number;
+    uint32_t replicas;
+    int32_t threads;
+    int32_t index;
+    values *results;
+    uint64_t steps;
+    uint32_t wrong; /* calls; CHECK is for one thread */
+} process;
+
+static void
+note(process *p, ipu_ctx *ctx, ipu_status status)
+{
+    if (status != IPU_OK) {
+        fprintf(stderr, "process %u: %s\n", p->number, ctx->message);
+        ipu_ctx_clear(ctx);
+        p->wrong++;
+    }
+}
+
+static void *
+run_process(void *argument)
+{
+    process *p = argument;
+    ipu_ctx ctx;
+    ipu_device *device;
+    ipu_pool *pool;
+    ipu_executor *executor;
+    int64_t ids[VARIABLES];
+    int32_t steps = STEPS;
+    const void *inputs[1] = {&steps};
+    void *outputs[1] = {&p->index};
+    ipu_run_stats stats;
+    ipu_ctx_init(&ctx, ipu_allocator_default());
+    note(p, &ctx, ipu_device_create(&ctx, (int32_t)p->replicas, &device));
+    ipu_device_set_peers(device, p->peers);
+    /* process 0's are those that count */
+    ipu_device_set_random(device, (ipu_device_random){.seed = 7 + p->number});
+    for (int v = 0; v < VARIABLES; v++) {
+        ipu_type type = {dtypes[v], {1, {p->elements}}};
+        note(p, &ctx, ipu_device_variable_add(&ctx, device, &type, &ids[v]));
+    }
+    note(p, &ctx, ipu_pool_create(&ctx, p->threads, &pool));
+    note(p, &ctx, ipu_executor_create(&ctx, p->program, device, pool, &executor));
+    for (int run = 0; run < 2; run++) {
+        note(p, &ctx, ipu_executor_run(&ctx, executor, inputs, outputs, NULL, &stats));
+    }
+    p->steps = stats.steps;
+    p->wrong += stats.allocations != 0;
+    for (uint32_t r = 0; r < p->replicas; r++) {
+        for (int v = 0; v < VARIABLES; v++) {
+            size_t bytes = (size_t)p->elements * ipu_dtype_bytes(dtypes[v]);
+            note(p, &ctx, ipu_device_variable_read(
+                               &ctx, device, ids[v], (int32_t)r,
+                               p->results->data[p->number * p->replicas + r][v], bytes));
+        }
+    }
+    ipu_executor_free(&ctx, executor);
+    ipu_pool_free(&ctx, pool);
+    ipu_device_free(&ctx, device);
+    return NULL;
+}
+
+static ipu_program *
+compile(ipu_ctx *ctx, int32_t n, int32_t reduction, int32_t group)
+{
+    char own[2048];
+    ipu_graph *graph = NULL;
+    ipu_program *program = NULL;
+    snprintf(own, sizeof(own), text, n, n, n, n, n, reduction, group, n, n, reduction,
+             group, n, n, group, n);
+    CHECK_OK(ctx, ipu_graph_parse(ctx, own, &graph));
+    CHECK_OK(ctx, ipu_program_create(ctx, graph, &options, &program));
+    ipu_graph_free(ctx, graph);
+    return program;
+}
+
+static void
+run_together(ipu_ctx *ctx, const ipu_program *program, int32_t elements,
+             uint32_t processes, int32_t threads, values *results)
+{
+    ipu_peers *peers[REPLICAS] = {NULL};
+    ipu_hub *hub = NULL;
+    process all[REPLICAS];
+    pthread_t runners[REPLICAS];
+    memset(results, 0, sizeof(*results));
+    if (processes > 1) {
+        make_peers(ctx, processes, peers, &hub);
+    }
+    for (uint32_t i = 0; i < processes; i++) {
+        all[i] = (process){.peers = peers[i],
+                           .program = program,
+                           .elements = elements,
+                           .number = i,
+                           .replicas = REPLICAS / processes,
+                           .threads = threads,
+                           .results = results};
+        pthread_create(&runners[i], NULL, run_process, &all[i]);
+    }
+    for (uint32_t i = 0; i < processes; i++) {
+        pthread_join(runners[i], NULL);
+        CHECK(all[i].index == (int32_t)(i * all[i].replicas));
+        CHECK(all[i].steps == STEPS && all[i].wrong == 0);
+    }
+    if (processes > 1) {
+        free_peers(ctx, processes, peers, hub);
+    }
+}
+
+static void
+test_layouts(ipu_ctx *ctx)
+{
+    static const int32_t sizes[] = {1, 1000, MOST_ELEMENTS};
+    static const int32_t groups[] = {0, 1, 2, 3};
+    static values alone;
+    static values shared;
+    for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
+        for (size_t g = 0; g < sizeof(groups) / sizeof(groups[0]); g++) {
+            ipu_program *program = compile(ctx, sizes[s], (int32_t)g % 2, groups[g]);
+            run_together(ctx, program, sizes[s], 1, 1, &alone);
+            for (uint32_t processes = 1; processes <= REPLICAS; processes++) {
+                if (REPLICAS % processes == 0) {
+                    int32_t threads = processes == 2 ? 2 : 1;
+                    run_together(ctx, program, sizes[s], processes, threads, &shared);
+                    CHECK(memcmp(&alone, &shared, sizeof(alone)) == 0);
+                }
+            }
+            ipu_program_free(ctx, program);
+        }
+    }
+}
+
+/* --- what differs ------------------------------------------------------------------ */
+
+typedef struct stranger {
+    ipu_peers *peers;
+    const ipu_program *program;
+    int32_t steps;
+    uint32_t replicas;
+    ipu_status status;
+    char message[1024];
+} stranger;
+
+static void *
+run_stranger(void *argument)
+{
+    stranger *s = argument;
+    process nobody = {0};
+    ipu_ctx ctx;
+    ipu_device *device;
+    ipu_executor *executor;
+    int32_t index;
+    int64_t id;
+    const void *inputs[1] = {&s->steps};
+    void *outputs[1] = {&index};
+    ipu_ctx_init(&ctx, ipu_allocator_default());
+    note(&nobody, &ctx, ipu_device_create(&ctx, (int32_t)s->replicas, &device));
+    ipu_device_set_peers(device, s->peers);
+    for (int v = 0; v < VARIABLES; v++) {
+        ipu_type type = {dtypes[v], {1, {3}}};
+        note(&nobody, &ctx, ipu_device_variable_add(&ctx, device, &type, &id));
+    }
+    note(&nobody, &ctx, ipu_executor_create(&ctx, s->program, device, NULL, &executor));
+    s->status = ipu_executor_run(&ctx, executor, inputs, outputs, NULL, NULL);
+    snprintf(s->message, sizeof(s->message), "%s", ctx.message);
+    ipu_ctx_clear(&ctx);
+    ipu_executor_free(&ctx, executor);
+    ipu_device_free(&ctx, device);
+    return NULL;
+}
+
+/* Both fail, with `part` in what they say. */
+static void
+expect_refusal(ipu_ctx *ctx, stranger a, stranger b, const char *part)
+{
+    ipu_peers *peers[2];
+    ipu_hub *hub;
+    stranger both[2] = {a, b};
+    pthread_t runners[2];
+    make_peers(ctx, 2, peers, &hub);
+    for (int i = 0; i < 2; i++) {
+        both[i].peers = peers[i];
+        pthread_create(&runners[i], NULL, run_stranger, &both[i]);
+    }
+    for (int i = 0; i < 2; i++) {
+        pthread_join(runners[i], NULL);
+        CHECK(both[i].status == IPU_STATUS_FAILED_PRECONDITION);
+        CHECK(strstr(both[i].message, part) != NULL);
+    }
+    free_peers(ctx, 2, peers, hub);
+}
+
+static void
+test_differences(ipu_ctx *ctx)
+{
+    ipu_program *sum = compile(ctx, 3, 0, 0);
+    ipu_program *mean = compile(ctx, 3, 1, 0);
+    stranger usual = {.program = sum, .steps = 2, .replicas = 1};
+    stranger other = usual;
+    other.program = mean;
+    expect_refusal(ctx, usual, other, "different numbers");
+    other = usual;
+    other.steps = 3;
+    expect_refusal(ctx, usual, other, "different numbers");
+    other = usual;
+    other.replicas = 2;
+    expect_refusal(ctx, usual, other, "auto_select_ipus");
+    ipu_program_free(ctx, sum);
+    ipu_program_free(ctx, mean);
+}
+
+int
+main(void)
+{
+    ipu_ctx ctx;
+    ipu_ctx_init(&ctx, ipu_allocator_default());
+    test_exchanges(&ctx);
+    test_failures(&ctx);
+    test_transport(&ctx);
+    test_layouts(&ctx);
+    test_differences(&ctx);
+    return CHECK_DONE();
+}

@@ -1,0 +1,379 @@
+# SPDX-License-Identifier: MIT
+"""Programs in several processes: the same bits as in one, and what happens when one of
+them fails. MPI's launcher starts them; core/peers is tested without MPI in C."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ipu
+from ipu import distributed, horovod, tf
+from ipu._core import Device, Peers
+from ipu._device import launcher, processes
+from ipu.distributed.popdist_strategy import PopDistStrategy
+from ipu.tf import errors
+
+PROGRAM = Path(__file__).parent / "programs" / "several_processes.py"
+needs_mpi = pytest.mark.skipif(
+    importlib.util.find_spec("mpi4py") is None, reason="mpi4py is not installed"
+)
+ENVIRONMENT = {
+    **{k: v for k, v in os.environ.items() if not k.startswith("POPDIST_")},
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+}
+
+
+def start(count: int, *words: str) -> subprocess.Popen[str]:
+    command = [launcher._mpiexec(), "-n", str(count), sys.executable, *words]
+    return subprocess.Popen(
+        command,
+        env=ENVIRONMENT,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+
+
+def run(count: int, *words: str) -> tuple[int, str, str]:
+    """Status, output and errors of a program in so many processes."""
+    started = start(count, *words)
+    try:
+        out, err = started.communicate(timeout=120)
+    except subprocess.TimeoutExpired:
+        os.killpg(started.pid, signal.SIGKILL)
+        raise
+    return started.returncode, out, err
+
+
+# --- the same bits --------------------------------------------------------------------
+
+
+@needs_mpi
+def test_bits_do_not_depend_on_how_replicas_are_spread() -> None:
+    alone = subprocess.run(
+        [sys.executable, PROGRAM, "4"], capture_output=True, text=True, check=True
+    )
+    _, _, wanted = json.loads(alone.stdout)
+    for count in (2, 4):
+        status, out, err = run(count, str(PROGRAM), str(4 // count))
+        assert status == 0, err
+        ended = [json.loads(line) for line in out.splitlines()]
+        assert sorted((index, of) for index, of, _ in ended) == [
+            (index, count) for index in range(count)
+        ]
+        for _, _, found in ended:
+            assert found == wanted
+
+
+POPDIST = """
+import numpy as np
+import popdist
+import popdist.tensorflow
+import tensorflow as tf
+from tensorflow.python import ipu
+from tensorflow.python.ipu import horovod as hvd
+from tensorflow.python.ipu.distributed import popdist_strategy
+
+popdist.init()
+config = ipu.config.IPUConfig()
+popdist.tensorflow.set_ipu_config(config, ipus_per_replica=1)
+config.configure_ipu_system()
+popdist.checkNumIpusPerReplica(1)
+strategy = popdist_strategy.PopDistStrategy()
+data = tf.data.Dataset.range(32).map(lambda i: tf.cast(i, tf.float32))
+data = data.shard(popdist.getNumInstances(), popdist.getInstanceIndex()).repeat()
+queue = ipu.ipu_outfeed_queue.IPUOutfeedQueue()
+with strategy.scope():
+    weight = tf.Variable(1.0 + popdist.getInstanceIndex())
+    iterator = iter(data)
+
+    @tf.function(jit_compile=True)
+    def train(iterator, queue):
+        for _ in tf.range(2):
+            x = next(iterator)
+            queue.enqueue(x)
+            weight.assign_add(strategy.reduce(tf.distribute.ReduceOp.SUM, x, axis=None))
+
+    strategy.run(train, args=(iterator, queue))
+seen = np.asarray(queue.dequeue()).tolist()
+rows = hvd.allgather(np.full([popdist.getInstanceIndex() + 1], hvd.rank()))
+mean = float(hvd.allreduce(float(hvd.rank())))
+print([
+    popdist.getInstanceIndex(), popdist.getNumTotalReplicas(),
+    popdist.getReplicaIndexOffset(), strategy.num_replicas_in_sync,
+    hvd.local_size(), float(weight.numpy()), seen, rows.numpy().tolist(), mean,
+], flush=True)
+"""
+
+
+@needs_mpi
+def test_a_program_for_popdist_and_horovod(tmp_path: Path) -> None:
+    program = tmp_path / "train.py"
+    program.write_text(POPDIST)
+    words = ["-m", "ipu", "run", "-n", "2", "--replicas", "4", str(program)]
+    ended = subprocess.run(
+        [sys.executable, *words],
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert ended.returncode == 0, ended.stderr
+    # 4 replicas take 0, 2 and 1, 3 first; the weight is that of process 0
+    total = 1.0 + sum(range(8))
+    wanted = [
+        [0, 4, 0, 4, 2, total, [[0.0, 2.0], [4.0, 6.0]], [0, 1, 1], 0.5],
+        [1, 4, 2, 4, 2, total, [[1.0, 3.0], [5.0, 7.0]], [0, 1, 1], 0.5],
+    ]
+    assert sorted(map(json.loads, ended.stdout.splitlines())) == wanted
+
+
+# --- what goes wrong ------------------------------------------------------------------
+
+TRAINING = """
+import os, signal, sys
+import numpy as np
+import ipu
+from ipu import distributed, keras, tf
+from ipu.distributed.popdist_strategy import PopDistStrategy
+
+config = ipu.config.IPUConfig()
+config.auto_select_ipus = 1
+strategy = PopDistStrategy()
+strategy.update_ipu_config(config)
+config.configure_ipu_system()
+me = distributed.process_index()
+x, y = np.ones((400, 4), "f4"), np.ones((400, 8), "f4")
+with strategy.scope():
+    model = keras.Sequential([keras.layers.Dense(8)])
+    model.compile("sgd", "mse", steps_per_execution=50)
+    model.fit(x, y, batch_size=4, verbose=0)
+    %s
+    model.fit(x, y, batch_size=4, verbose=0)
+    print("done", me, flush=True)
+"""
+
+
+@needs_mpi
+@pytest.mark.parametrize(
+    "change, told",
+    [
+        ("if me: raise ValueError('mine')", ["ValueError: mine", "process 1 failed"]),
+        ("if me: sys.exit()", ["process 1 has ended its program"]),
+        ("if me: os.kill(os.getpid(), signal.SIGKILL)", ["Killed|SIGKILL|signal 9"]),
+        (
+            "model.compile('sgd', 'mse', steps_per_execution=25 * (me + 1))",
+            ["process 0 and process 1 run the same program with different numbers"],
+        ),
+        (
+            "if me: model.compile('adam', 'mse', steps_per_execution=50)",
+            ["process 0 and process 1 do not run the same program"],
+        ),
+    ],
+)
+def test_one_that_fails_ends_all(tmp_path: Path, change: str, told: list[str]) -> None:
+    program = tmp_path / "train.py"
+    program.write_text(TRAINING % change)
+    status, out, err = run(2, str(program))
+    text = out + err
+    assert status != 0 and "done" not in text
+    for pattern in told:
+        assert any(one in text for one in pattern.split("|")), text
+    assert text.count("Traceback") <= 1
+
+
+@needs_mpi
+def test_an_error_of_all_is_shown_once_and_a_child_is_refused(tmp_path: Path) -> None:
+    program = tmp_path / "train.py"
+    child = (
+        "if os.fork() == 0:\n"
+        "        try:\n"
+        "            model.fit(x, y, batch_size=4, verbose=0)\n"
+        "        except tf.errors.AbortedError as error:\n"
+        "            print('child', error, flush=True)\n"
+        "        os._exit(0)\n"
+        "    os.wait()\n"
+        "    raise ValueError('of all')"
+    )
+    program.write_text(TRAINING % child)
+    status, out, err = run(2, str(program))
+    assert status != 0 and err.count("Traceback") == 1 and "ValueError: of all" in err
+    assert out.count("child") == 2 and "this process was forked" in out
+
+
+ENDLESS = """
+import numpy as np
+import ipu
+from ipu import distributed, keras, tf
+from ipu.distributed.popdist_strategy import PopDistStrategy
+
+strategy = PopDistStrategy()
+with strategy.scope():
+    model = keras.Sequential([keras.layers.Dense(8)])
+    model.compile("sgd", "mse", steps_per_execution=1 << 20)
+    data = tf.data.Dataset.from_tensors((np.ones((4, 4), "f4"), np.ones((4, 8), "f4")))
+    print("begin", flush=True)
+    try:
+        model.fit(data.repeat(), steps_per_epoch=1 << 24, verbose=0)
+    except KeyboardInterrupt:
+        weights = model.weights[0].numpy().tolist()
+        print([int(model.optimizer.iterations.numpy()), weights], flush=True)
+"""
+
+
+@needs_mpi
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_all_stop_at_the_same_step(tmp_path: Path, number: signal.Signals) -> None:
+    program = tmp_path / "train.py"
+    program.write_text(ENDLESS)
+    started = start(2, str(program))
+    assert started.stdout is not None
+    try:
+        assert [started.stdout.readline() for _ in range(2)] == ["begin\n"] * 2
+        time.sleep(1.0)
+        found = subprocess.run(
+            ["pgrep", "-f", str(program)], capture_output=True, text=True, check=True
+        )
+        own = [int(line) for line in found.stdout.split()]
+        for pid in own:  # processes of the program, one of which is the launcher
+            if Path(f"/proc/{pid}/comm").read_text().startswith("python"):
+                os.kill(pid, number)
+                if number is signal.SIGTERM:
+                    break  # one is enough
+        out, err = started.communicate(timeout=60)
+    finally:
+        if started.poll() is None:
+            os.killpg(started.pid, signal.SIGKILL)
+    lines = out.splitlines()
+    assert len(lines) == 2 and lines[0] == lines[1] != "[0, 0]", out + err
+
+
+# --- one process ----------------------------------------------------------------------
+
+
+def test_a_process_that_is_alone() -> None:
+    assert distributed.process_count() == 1 and distributed.process_index() == 0
+    strategy = PopDistStrategy()
+    assert strategy.num_replicas_in_sync == 1
+    nested = distributed.allreduce({"a": tf.constant([1.0, 2.0])}, "MEAN")
+    assert nested["a"].numpy().tolist() == [1.0, 2.0]
+    assert horovod.allgather([[1, 2]]).numpy().tolist() == [[1, 2]]
+    assert not processes.was_launched({}) and processes.was_launched({"PMI_RANK": "1"})
+    assert "mpi4py" not in sys.modules or processes.was_launched()
+
+
+def test_wrong_arguments() -> None:
+    with pytest.raises(ValueError, match="reduce_op must be ReduceOp"):
+        distributed.allreduce(1.0, "MAX")
+    with pytest.raises(
+        ValueError, match="root_rank must be the number of one of the 1"
+    ):
+        distributed.broadcast(1.0, 1)
+    with pytest.raises(ValueError, match="op must be horovod"):
+        horovod.allreduce(1.0, "Max")
+    with pytest.raises(ValueError, match="not a scalar"):
+        horovod.allgather(1.0)
+    config = ipu.config.IPUConfig()
+    distribution = config.experimental.multi_replica_distribution
+    distribution.process_count, distribution.process_index = 2, 1
+    with pytest.raises(ValueError, match=r"this is process 0 of 1.*run -n 2"):
+        config.configure_ipu_system()
+
+
+def test_mpi_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(
+        errors.FailedPreconditionError, match=r"pip install 'ipu\[mpi\]'"
+    ):
+        launcher.launch(2, ["-c", "pass"])
+    monkeypatch.setattr(processes, "was_launched", lambda: True)
+    monkeypatch.setitem(sys.modules, "mpi4py", None)
+    with pytest.raises(
+        errors.FailedPreconditionError, match="mpi4py cannot be imported"
+    ):
+        processes.Processes()
+
+
+# --- the core's door ------------------------------------------------------------------
+
+
+def test_peers_of_one_process() -> None:
+    peers = Peers.connected(3)
+    assert [(one.process, one.count) for one in peers] == [(0, 3), (1, 3), (2, 3)]
+    results: list[Any] = [None] * 3
+
+    def talk(own: Peers) -> None:
+        others = [p for p in range(3) if p != own.process]
+        found = {p: np.zeros(2, np.uint8) for p in others}
+        mine = bytes([own.process, 7])
+        own.exchange([(p, mine) for p in others], [(p, found[p]) for p in others])
+        results[own.process] = {p: value.tolist() for p, value in found.items()}
+
+    threads = [threading.Thread(target=talk, args=(one,)) for one in peers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for number, found in enumerate(results):
+        assert found == {p: [p, 7] for p in range(3) if p != number}
+    peers[1].fail("enough")
+    assert (
+        peers[1].failure == "enough" and peers[0].failure == "process 1 failed: enough"
+    )
+    with pytest.raises(errors.AbortedError, match="process 1 failed: enough"):
+        peers[2].exchange([(0, b"x")], [])
+
+
+def test_a_transport_of_ones_own() -> None:
+    peers = Peers(0, 2)
+    assert peers.take(0.0) is None
+    target = bytearray(3)
+    thread = threading.Thread(
+        target=peers.exchange, args=([(1, b"abc")], [(1, target)])
+    )
+    thread.start()
+    taken = peers.take(10.0)
+    assert taken is not None
+    number, channel, sends, receives, source = taken
+    assert channel == 0 and source is None
+    assert [(p, bytes(data)) for p, data in sends] == [(1, b"abc")]
+    receives[0][1][:] = b"xyz"
+    peers.finish(number)
+    peers.finish(number)
+    thread.join()
+    assert bytes(target) == b"xyz"
+
+
+def test_wrong_arguments_of_peers() -> None:
+    with pytest.raises(ValueError, match="process 2 of 2"):
+        Peers(2, 2)
+    for count in (0, 5000):
+        with pytest.raises(ValueError, match="count must be from 1"):
+            Peers.connected(count)
+    peers = Peers(0, 2)
+    with pytest.raises(ValueError, match="seconds must be"):
+        peers.take(float("nan"))
+    with pytest.raises(ValueError, match="there is no process 2"):
+        peers.exchange([(2, b"")], [])
+    with pytest.raises(BufferError):
+        peers.exchange([], [(1, b"read only")])
+    device = Device()
+    device.join(peers)
+    with pytest.raises(RuntimeError, match="joined others already"):
+        device.join(peers)
+    with pytest.raises(TypeError, match="expected Peers"):
+        Device().join(None)  # type: ignore[arg-type]
