@@ -17,7 +17,6 @@ from fresh_config import (  # noqa: F401 - fixtures
 from ipu import config, utils
 from ipu._device import devices
 from ipu.config import IPUConfig, SelectionOrder, StochasticRoundingBehaviour
-from ipu.tf import errors
 
 DEFAULTS = {
     "allow_recompute": False,

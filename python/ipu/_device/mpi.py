@@ -2,8 +2,9 @@
 """The thread that hands the messages of programs to MPI.
 
 It alone calls MPI, through ``mpi4py``. Programs post exchanges (``_core.Peers``); the
-thread begins their messages, looks now and then whether they are over, and says so. While it waits for messages it looks often for a
-moment, then ever more rarely, so that it leaves the cores to the programs.
+thread begins their messages, looks now and then whether they are over, and says so.
+While it waits for messages it looks often for a moment, then ever more rarely, so that
+it leaves the cores to the programs.
 
 On a communicator of its own it tells the other processes when this one fails or ends,
 and hears that of them: so nobody waits for a process that is gone.
