@@ -650,3 +650,19 @@ def test_the_graph_has_the_name_of_the_function(jit_compile: bool) -> None:
     assert float(some_step(tf.constant(1.0))) == 2.0
     assert seen == ["some_step"]
     assert tf.compat.v1.get_default_graph().name == tf.compat.v1.Graph().name == ""
+
+
+def test_constants_of_wider_dtypes_are_those_of_the_device() -> None:
+    wide = np.array([2**40])
+
+    @tf.function
+    def counted(x):
+        steps = tf.range(3, dtype=tf.int64) + tf.cast(x, tf.int64)
+        halves = tf.constant(np.array([0.5, 1.5])) * 2.0
+        return steps, halves, steps * tf.ones_like(steps)
+
+    steps, halves, same = counted(tf.constant(1))
+    assert steps.dtype == same.dtype == tf.int32 and halves.dtype == tf.float32
+    assert steps.numpy().tolist() == [1, 2, 3] and halves.numpy().tolist() == [1.0, 3.0]
+    with pytest.raises(ValueError, match="int32"):
+        tf.function(lambda x: x + tf.constant(wide))(tf.constant(1))

@@ -217,3 +217,20 @@ def test_a_placeholder_is_an_input() -> None:
     assert K.int_shape(K.placeholder(ndim=2)) == (None, None)
     with pytest.raises(ValueError, match="Received neither"):
         K.placeholder()
+
+
+def test_labels_of_series_and_their_cost() -> None:
+    chances = np.exp(X) / np.exp(X).sum(-1, keepdims=True)
+    labels, lengths = [[1, 2], [0, 0]], [[2], [1]]
+    costs = K.ctc_batch_cost(labels, chances, [[5], [4]], lengths)
+    data = np.log(chances + 1e-7).transpose(1, 0, 2)
+    expected = tf.nn.ctc_loss(labels, data, [2, 1], [5, 4], blank_index=3)
+    check(costs, np.asarray(expected)[:, None])
+    for options in ({}, {"greedy": False, "beam_width": 20, "top_paths": 2}):
+        found, scores = K.ctc_decode(chances, [5, 4], **options)
+        assert len(found) == options.get("top_paths", 1) == scores.shape[1]
+        for one in found:
+            assert one.shape == (2, 5) and int(tf.reduce_min(one)) == -1
+    inputs = keras.Input((5, 4), batch_size=2)
+    made = K.ctc_batch_cost([[1, 2]] * 2, inputs, [[5]] * 2, [[2]] * 2)
+    assert made.shape[1] == 1

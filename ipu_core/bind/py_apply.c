@@ -227,12 +227,6 @@ ipu_py_trace_value(ipu_py_state *state, ipu_py_tensor *tensor, ipu_value *out)
         *out = tensor->value;
         return 0;
     }
-    if (!trace->graph->host && !ipu_dtype_on_device(tensor->type.dtype)) {
-        PyErr_Format(PyExc_TypeError,
-                     "%s does not exist on the device; convert the tensor with tf.cast",
-                     ipu_dtype_name(tensor->type.dtype));
-        return -1;
-    }
     return ipu_py_trace_capture(open, tensor, out);
 }
 

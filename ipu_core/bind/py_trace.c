@@ -18,12 +18,53 @@ typedef struct py_trace {
     const char *last_file_text;
     PyObject *name;     /* str: the function, for errors */
     PyObject *captured; /* dict: address of an eager tensor to (tensor, value) */
+    int narrow;         /* wider constants: 0 none, 1 integers, 2 floats, too */
 } py_trace;
 
 ipu_trace *
 ipu_py_trace_of(PyObject *trace)
 {
     return ((py_trace *)trace)->trace;
+}
+
+/* A constant of a wider dtype as the device has it; NULL with an exception where none
+ * is taken, or a number does not fit. */
+static ipu_py_tensor *
+narrowed(const py_trace *self, ipu_py_tensor *tensor)
+{
+    bool is_integer = tensor->type.dtype == IPU_DTYPE_INT64;
+    bool is_float = tensor->type.dtype == IPU_DTYPE_FLOAT64;
+    if (!(is_integer && self->narrow >= 1) && !(is_float && self->narrow >= 2)) {
+        PyErr_Format(PyExc_TypeError,
+                     "%s does not exist on the device; convert the tensor with tf.cast",
+                     ipu_dtype_name(tensor->type.dtype));
+        return NULL;
+    }
+    PyObject *array = PyObject_CallMethod((PyObject *)tensor, "numpy", NULL);
+    PyTypeObject *kind = ipu_py_state_of(tensor)->tensor_type;
+    PyObject *made = array == NULL ? NULL
+                                   : PyObject_CallFunction((PyObject *)kind, "Os", array,
+                                                           is_integer ? "int32"
+                                                                      : "float32");
+    Py_XDECREF(array);
+    return (ipu_py_tensor *)made;
+}
+
+static bool
+is_on_device(const py_trace *self, const ipu_py_tensor *tensor)
+{
+    return self->trace->graph->host || ipu_dtype_on_device(tensor->type.dtype);
+}
+
+static int
+capture(py_trace *self, const ipu_py_tensor *given, bool is_large, ipu_value *out)
+{
+    ipu_ctx ctx = ipu_py_ctx();
+    const void *data = ipu_py_tensor_data(given);
+    ipu_status status =
+        is_large ? ipu_trace_held(&ctx, self->trace, &given->type, data, out)
+                 : ipu_trace_constant(&ctx, self->trace, &given->type, data, out);
+    return ipu_py_is_ok(&ctx, status) ? 0 : -1;
 }
 
 /* An eager tensor as a value: the same one each time, so that a gradient by it can be
@@ -33,25 +74,25 @@ int
 ipu_py_trace_capture(PyObject *object, ipu_py_tensor *tensor, ipu_value *out)
 {
     py_trace *self = (py_trace *)object;
-    bool is_large = tensor->storage->bytes >= HELD_BYTES;
+    bool is_same = is_on_device(self, tensor);
+    bool is_large = is_same && tensor->storage->bytes >= HELD_BYTES;
+    bool is_kept = is_large || Py_REFCNT(tensor) > 1;
     PyObject *key = PyLong_FromVoidPtr(tensor);
     PyObject *known = key == NULL ? NULL : PyDict_GetItemWithError(self->captured, key);
     int result = PyErr_Occurred() ? -1 : 0;
     if (known != NULL) {
         out->index = (uint32_t)PyLong_AsUnsignedLong(PyTuple_GET_ITEM(known, 1));
     } else if (result == 0) {
-        ipu_ctx ctx = ipu_py_ctx();
-        const void *data = ipu_py_tensor_data(tensor);
-        ipu_status status =
-            is_large ? ipu_trace_held(&ctx, self->trace, &tensor->type, data, out)
-                     : ipu_trace_constant(&ctx, self->trace, &tensor->type, data, out);
-        if (!ipu_py_is_ok(&ctx, status)) {
+        ipu_py_tensor *given = is_same ? (ipu_py_tensor *)Py_NewRef((PyObject *)tensor)
+                                       : narrowed(self, tensor);
+        if (given == NULL || capture(self, given, is_large, out) < 0) {
             result = -1;
-        } else if (is_large || Py_REFCNT(tensor) > 1) {
+        } else if (is_kept) {
             PyObject *entry = Py_BuildValue("(Ok)", tensor, (unsigned long)out->index);
             result = entry == NULL ? -1 : PyDict_SetItem(self->captured, key, entry);
             Py_XDECREF(entry);
         }
+        Py_XDECREF((PyObject *)given);
     }
     Py_XDECREF(key);
     return result;
@@ -105,10 +146,12 @@ ipu_py_trace_source(ipu_py_state *state, PyObject *trace)
 static PyObject *
 trace_new(PyTypeObject *cls, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"host", "name", NULL};
+    static char *names[] = {"host", "name", "narrow", NULL};
     int host = 0;
+    int narrow = 0;
     PyObject *name = NULL;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|pU:Trace", names, &host, &name)) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|pUi:Trace", names, &host, &name,
+                                     &narrow)) {
         return NULL;
     }
     py_trace *self = (py_trace *)cls->tp_alloc(cls, 0);
@@ -116,6 +159,7 @@ trace_new(PyTypeObject *cls, PyObject *args, PyObject *kwargs)
         return NULL;
     }
     ipu_ctx ctx = ipu_py_ctx();
+    self->narrow = narrow;
     self->name = Py_XNewRef(name);
     self->captured = PyDict_New();
     if (self->captured == NULL ||

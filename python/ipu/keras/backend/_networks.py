@@ -416,6 +416,81 @@ def normalize_batch_in_training(
     return made, tf.reshape(mean, flat), tf.reshape(var, flat)
 
 
+# --- labels of series -----------------------------------------------------------------
+
+
+def _logits(probabilities: Any) -> Any:
+    """Return what CTC takes of probabilities: time comes first."""
+    return tf.math.log(tf.transpose(probabilities, [1, 0, 2]) + epsilon())
+
+
+def ctc_batch_cost(
+    y_true: Any, y_pred: Any, input_length: Any, label_length: Any
+) -> Any:
+    """Return the CTC loss of each sample, of probabilities.
+
+    Args:
+        y_true: Classes ``[batch, longest label]``.
+        y_pred: Probabilities ``[batch, time, classes]``; the last class is the blank.
+        input_length: How many times of each sample count, ``[batch, 1]``.
+        label_length: How long each label is, ``[batch, 1]``.
+
+    Returns:
+        ``[batch, 1]``.
+
+    Example:
+        >>> losses = ctc_batch_cost([[0]], tf.constant([[[0.5, 0.5]]]), [[1]], [[1]])
+        >>> round(float(losses[0, 0]), 4)
+        0.6931
+    """
+    labels_end, inputs_end = (
+        tf.cast(tf.reshape(one, [-1]), tf.int32) for one in (label_length, input_length)
+    )
+    labels = tf.cast(y_true, tf.int32)
+    losses = tf.nn.ctc_loss(
+        labels, _logits(y_pred), labels_end, inputs_end, blank_index=-1
+    )
+    return tf.expand_dims(losses, 1)
+
+
+def ctc_decode(
+    y_pred: Any,
+    input_length: Any,
+    greedy: bool = True,
+    beam_width: int = 100,
+    top_paths: int = 1,
+) -> tuple[list[Any], Any]:
+    """Return the labels that are most probable.
+
+    Args:
+        y_pred: Probabilities ``[batch, time, classes]``; the last class is the blank.
+        input_length: How many times of each sample count, ``[batch]``.
+        greedy: Whether the best path is taken, and not the best label of all paths.
+        beam_width: How many labels a search keeps.
+        top_paths: How many labels a search gives.
+
+    Returns:
+        A list of labels ``[batch, time]``, -1 after their ends; and what the decoder
+        says of their probabilities.
+
+    Example:
+        >>> y = np.array([[[0.1, 0.8, 0.1], [0.1, 0.1, 0.8], [0.1, 0.8, 0.1]]])
+        >>> (labels,), _ = ctc_decode(y, [3])
+        >>> labels.numpy().tolist()
+        [[1, 1, -1]]
+    """
+    x = tf.convert_to_tensor(y_pred)
+    if greedy:
+        found, scores = tf.nn.ctc_greedy_decoder(_logits(x), input_length)
+    else:
+        found, scores = tf.nn.ctc_beam_search_decoder(
+            _logits(x), input_length, beam_width, top_paths
+        )
+    shape = [x.shape[0], x.shape[1]]
+    dense = [tf.sparse.SparseTensor(one.indices, one.values, shape) for one in found]
+    return [tf.sparse.to_dense(one, default_value=-1) for one in dense], scores
+
+
 if not TYPE_CHECKING:
     _SAME = "elu hard_sigmoid relu sigmoid softplus softsign tanh "
     __all__ = defined(__name__, _SAME.split())

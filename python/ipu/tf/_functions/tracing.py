@@ -20,7 +20,7 @@ import numpy as np
 from ipu import _core
 from ipu._config.flags import flags
 from ipu._core import Tensor
-from ipu._device import devices, observers
+from ipu._device import devices, observers, strategy_state
 from ipu._device.thread_state import here
 from ipu._text.log import logger
 from ipu.tf import nest
@@ -247,7 +247,9 @@ def _trace(
 
     ``then(trace, arguments, results)`` may trace more after it.
     """
-    trace = _core.Trace(host=host, name=build.name)
+    # a device has no wider integers; of wider floats a strategy says so
+    narrow = 1 if strategy_state.has_strategy() else 2
+    trace = _core.Trace(host=host, name=build.name, narrow=narrow)
     here.builds.append(build)
     try:
         with trace:
