@@ -134,7 +134,9 @@ class TapedProgram:
         inputs: Sequence[Tensor],
         saved: Sequence[Tensor],
     ) -> Callable[..., list[Tensor | None]]:
-        def gradient(*upstream: Tensor) -> list[Tensor | None]:
+        def gradient(
+            upstream: Sequence[Tensor], _: Sequence[bool] | None
+        ) -> list[Tensor | None]:
             if self.failure is not None:
                 raise self.failure
             assert self._backward is not None
