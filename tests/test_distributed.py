@@ -25,7 +25,7 @@ from ipu._device import launcher, processes
 from ipu.distributed.popdist_strategy import PopDistStrategy
 from ipu.tf import errors
 
-PROGRAM = Path(__file__).parent / "programs" / "several_processes.py"
+PROGRAM = Path(__file__).parent / "several_processes.py"
 needs_mpi = pytest.mark.skipif(
     importlib.util.find_spec("mpi4py") is None, reason="mpi4py is not installed"
 )

@@ -145,7 +145,7 @@ def run(options: argparse.Namespace) -> int:
     fit = Trainer.fit
     Trainer.fit = account  # type: ignore[method-assign, assignment]
     try:
-        status = run_command.run(options)
+        status = run_command.run_here(options)
     finally:
         Trainer.fit = fit  # type: ignore[method-assign]
     if status:

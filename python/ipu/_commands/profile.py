@@ -73,7 +73,7 @@ def run(options: argparse.Namespace) -> int:
     status: object = 0
     try:
         with profile:
-            status = run_command.run(options)
+            status = run_command.run_here(options)
     except SystemExit as ended:
         # what the program's own end means is for the caller to say, after the profile
         _show(profile, options)

@@ -75,22 +75,27 @@ def require_program(options: argparse.Namespace) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the program; the exit status is its own."""
+    """Run the program, here or in several processes; the exit status is its own."""
+    require_program(options)
+    if options.processes is None:
+        return run_here(options)
+    from ipu._device.launcher import launch
+
+    words = ["--full-traceback"] if options.full_traceback else []
+    words += ["-m", *options.module] if options.module else [options.program]
+    told = {
+        "POPDIST_NUM_TOTAL_REPLICAS": options.replicas,
+        "POPDIST_NUM_IPUS_PER_REPLICA": options.ipus_per_replica,
+    }
+    command = ["-m", "ipu", "run", *words, *options.arguments]
+    return launch(options.processes, command, told)
+
+
+def run_here(options: argparse.Namespace) -> int:
+    """Run the program in this process; the exit status is its own."""
     from ipu.drop_in import _program
 
-    require_program(options)
     full = options.full_traceback
-    if options.processes is not None:
-        from ipu._device.launcher import launch
-
-        words = ["--full-traceback"] if full else []
-        words += ["-m", *options.module] if options.module else [options.program]
-        words += options.arguments
-        told = {
-            "POPDIST_NUM_TOTAL_REPLICAS": options.replicas,
-            "POPDIST_NUM_IPUS_PER_REPLICA": options.ipus_per_replica,
-        }
-        return launch(options.processes, ["-m", "ipu", "run", *words], told)
     if options.module:
         name, *arguments = options.module
         return _program.run_module(name, arguments, full)

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: MIT
+"""Several processes beside one: `python -m benchmarks.processes`.
+
+It starts itself in two processes of this machine, and measures there
+
+- sums over two replicas in a loop of a program, by size, beside `MPI_Allreduce` of as
+  many bytes: the median of the rounds, in microseconds a sum;
+- a training of two replicas by `fit`, once in two processes of one thread and once in
+  one process of two threads, in turn: samples a second, median of the rounds.
+
+Every figure is of the slower process. It needs `pip install 'ipu[mpi]'`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+SIZES = (1 << 10, 1 << 14, 1 << 18, 1 << 22)  # bytes
+TURNS = {1 << 22: 40}  # others: 400
+MODELS = ("tutorial-512", "wide-128", "cifar-64")
+
+
+def _strategy(replicas: int) -> Any:
+    import ipu
+    from ipu.distributed.popdist_strategy import PopDistStrategy
+
+    strategy = PopDistStrategy()
+    config = ipu.config.IPUConfig()
+    config.auto_select_ipus = replicas
+    strategy.update_ipu_config(config)
+    config.configure_ipu_system()
+    return strategy
+
+
+def _sums(rounds: int) -> dict[str, Any]:
+    """Microseconds a sum: of a program, and of MPI."""
+    from mpi4py import MPI
+
+    from ipu import cross_replica_ops, distributed, tf
+
+    strategy = _strategy(1)
+    world = MPI.COMM_WORLD.Dup()
+    found = {}
+    for size in SIZES:
+        turns = TURNS.get(size, 400)
+
+        @tf.function(jit_compile=True)
+        def add_up(x: Any, turns: int = turns) -> Any:
+            for _ in tf.range(turns):
+                x = cross_replica_ops.cross_replica_mean(x)
+            return x
+
+        x = tf.constant(np.ones(size // 4, np.float32))
+        mine, other = np.ones(size // 4, np.float32), np.empty(size // 4, np.float32)
+        times: dict[str, list[float]] = {"program": [], "MPI_Allreduce": []}
+        with strategy.scope():
+            strategy.run(add_up, args=(x,))
+            for _ in range(rounds):
+                distributed.allreduce(0.0, "SUM")
+                begin = time.perf_counter()
+                strategy.run(add_up, args=(x,))
+                times["program"].append((time.perf_counter() - begin) / turns * 1e6)
+                distributed.allreduce(0.0, "SUM")
+                begin = time.perf_counter()
+                for _ in range(turns):
+                    world.Allreduce(mine, other)
+                spent = (time.perf_counter() - begin) / turns * 1e6
+                times["MPI_Allreduce"].append(spent)
+        found[str(size)] = {name: statistics.median(t) for name, t in times.items()}
+    return found
+
+
+def _model(name: str) -> tuple[Any, Any, Any, int]:
+    """A model, its data, and the batch of a replica."""
+    from ipu import keras
+
+    layers = keras.layers
+    rng = np.random.default_rng(0)
+    if name == "cifar-64":
+        conv, pool = layers.Conv2D, layers.MaxPooling2D
+        stack = [
+            *(
+                conv(32, 3, padding="same", activation="relu"),
+                conv(32, 3, activation="relu"),
+            ),
+            pool(),
+            *(
+                conv(64, 3, padding="same", activation="relu"),
+                conv(64, 3, activation="relu"),
+            ),
+            *(pool(), layers.Flatten(), layers.Dense(512, "relu")),
+        ]
+        samples, shape, batch = 2048, (32, 32, 3), 64
+    else:
+        widths = (1024, 1024) if name == "wide-128" else (256, 128, 64, 32)
+        stack = [layers.Dense(width, "relu") for width in widths]
+        batch = 128 if name == "wide-128" else 512
+        samples, shape = batch * 64, (784,)
+    model = keras.Sequential([keras.Input(shape), *stack, layers.Dense(10)])
+    x = rng.random((samples, *shape), dtype=np.float32)
+    return model, x, rng.integers(0, 10, samples).astype(np.int32), batch
+
+
+def _training(name: str, replicas: int, rounds: int) -> dict[str, Any]:
+    """Samples a second of all replicas."""
+    from ipu import keras
+
+    with _strategy(replicas).scope():
+        model, x, y, batch = _model(name)
+        steps = len(x) // batch // 2
+        loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        optimizer = keras.optimizers.SGD(0.01, momentum=0.9)
+        model.compile(optimizer, loss, steps_per_execution=steps)
+        given = {"batch_size": batch, "verbose": 0, "shuffle": False}
+        model.fit(x, y, **given)
+        rates = []
+        for _ in range(rounds):
+            begin = time.perf_counter()
+            model.fit(x, y, **given)
+            rates.append(len(x) / (time.perf_counter() - begin))
+    return {"rate": statistics.median(rates)}
+
+
+def _of_processes(count: int, threads: int, *words: str) -> dict[str, Any]:
+    """Run this file in so many processes: what the slowest of them found."""
+    from ipu._device.launcher import launch
+
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["IPU_NUM_THREADS"] = str(threads)
+        module = ["-m", "benchmarks.processes", "--into", folder, *words]
+        if count > 1:
+            status = launch(count, module)
+        else:
+            status = subprocess.run([sys.executable, *module], check=False).returncode
+        if status != 0:
+            raise SystemExit(f"{' '.join(words)} failed in {count} processes")
+        found = [json.loads(path.read_text()) for path in Path(folder).iterdir()]
+    if "rate" in found[0]:
+        return dict(min(found, key=lambda one: one["rate"]))
+    return {
+        size: {name: max(one[size][name] for one in found) for name in sides}
+        for size, sides in found[0].items()
+    }
+
+
+def main() -> int:
+    """Print the two tables."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--into", help=argparse.SUPPRESS)
+    parser.add_argument("--part", help=argparse.SUPPRESS)
+    parser.add_argument("--replicas", type=int, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.into:
+        if options.part == "sums":
+            found = _sums(options.rounds)
+        else:
+            found = _training(options.part, options.replicas, options.rounds)
+        (Path(options.into) / f"{os.getpid()}.json").write_text(json.dumps(found))
+        return 0
+    rounds = ["--rounds", str(options.rounds)]
+    print("bytes       program, us   MPI_Allreduce, us   ratio")
+    sums = _of_processes(2, 1, "--part", "sums", *rounds)
+    for size, of in sums.items():
+        program, mpi = of["program"], of["MPI_Allreduce"]
+        print(f"{size:>9}  {program:12.1f}  {mpi:18.1f}  {mpi / program:6.2f}")
+    print("model           2 processes   1 process   ratio   (samples a second)")
+    for name in MODELS:
+        rates: dict[int, list[float]] = {1: [], 2: []}
+        for _ in range(3):
+            for count, threads in ((2, 1), (1, 2)):
+                words = ["--part", name, "--replicas", str(2 // count), *rounds]
+                rates[count].append(_of_processes(count, threads, *words)["rate"])
+        two, one = (statistics.median(rates[count]) for count in (2, 1))
+        print(f"{name:14}  {two:11,.0f}  {one:10,.0f}  {two / one:6.2f}")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
