@@ -440,7 +440,8 @@ def check_first_memory(got):
     assert narrow["temporary"] < wide["temporary"]
     assert narrow["cycles"] > wide["cycles"] > second["cycles"]
     # parts that run after each other are copied
-    assert all(one["kinds"] == ["compute", "copy", "exchange"] for one in got)
+    kinds = ["compute", "copy", "exchange", "sync"]
+    assert all(one["kinds"] == kinds for one in got)
     assert {one["value"] for one in got} == {1024.0}
 
 

@@ -15,6 +15,7 @@
 #define IPU_STEP_KINDS(X) \
     X(COMPUTE, compute) \
     X(EXCHANGE, exchange) /* between tiles, or between IPUs */ \
+    X(SYNC, sync)         /* of all tiles, before an exchange between them */ \
     X(COPY, copy) \
     X(STREAM, stream) /* between host and IPU */ \
     X(REMOTE, remote) /* between remote memory and IPU */ \

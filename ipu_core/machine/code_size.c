@@ -44,14 +44,16 @@ ipu__machine_size_code(ipu__accounting *a)
         const ipu_account_step *step = &a->out->steps.items[i];
         double *bytes = &a->out->memories.items[step->ipu].code_bytes;
         bool is_first;
+        if (step->kind == IPU_STEP_SYNC) {
+            continue; /* its exchange's call */
+        }
         *bytes += CONTROL;
         IPU_TRY(is_new(a, step, step->cycles, &is_first));
         if (!is_first) {
             continue;
         }
         if (step->kind == IPU_STEP_EXCHANGE) {
-            double moved = (step->cycles - chip->exchange_cycles) * chip->exchange_bytes;
-            *bytes += MESSAGE_CODE * ceil(fmax(moved, 0) / MESSAGE);
+            *bytes += MESSAGE_CODE * ceil(step->cycles * chip->exchange_bytes / MESSAGE);
         } else if (step->kind == IPU_STEP_COMPUTE || step->kind == IPU_STEP_COPY) {
             *bytes += chip->workers * VERTEX_STATE;
             IPU_TRY(is_new(a, step, 0, &is_first));

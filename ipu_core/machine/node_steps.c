@@ -72,13 +72,24 @@ compute(ipu_steps_call *call, const char *part, double cycles, double tiles)
     add(call, IPU_STEP_COMPUTE, part, cycles + call->chip->launch_cycles, tiles, false);
 }
 
+/* All tiles wait for each other, and those that take part exchange. */
+static void
+exchange_in(ipu_steps_call *call, const char *part, double synced, double moved,
+            double tiles, bool is_estimated)
+{
+    add(call, IPU_STEP_SYNC, part, synced, call->chip->tiles, is_estimated);
+    if (moved > 0) {
+        add(call, IPU_STEP_EXCHANGE, part, moved, tiles, is_estimated);
+    }
+}
+
 /* A tile sends or takes so many bytes. */
 static void
 exchange(ipu_steps_call *call, const char *part, double bytes, double tiles)
 {
     const ipu_chip *chip = call->chip;
-    add(call, IPU_STEP_EXCHANGE, part,
-        chip->exchange_cycles + bytes / chip->exchange_bytes, tiles, false);
+    exchange_in(call, part, chip->exchange_cycles, bytes / chip->exchange_bytes, tiles,
+                false);
 }
 
 /* An element-wise compute set over values like `type`. */
@@ -337,13 +348,13 @@ product(ipu_steps_call *call, ipu_product p, const ipu_type *type)
     double started = turns * chip->launch_cycles;
     double synced = turns * chip->exchange_cycles;
     bool estimated = plan.split.vertex != IPU_VERTEX_AMP;
-    add(call, IPU_STEP_EXCHANGE, "operands",
-        chip->slowdown * (cost->inputs + cost->weights + synced), tiles, estimated);
+    exchange_in(call, "operands", chip->slowdown * synced,
+                chip->slowdown * (cost->inputs + cost->weights), tiles, estimated);
     add(call, IPU_STEP_COMPUTE, ipu_product_vertex_name(plan.split.vertex),
         chip->slowdown * (cost->arithmetic + started), tiles, estimated);
     if (cost->partials > 0) {
-        add(call, IPU_STEP_EXCHANGE, "partials",
-            chip->slowdown * (cost->partials + synced), tiles, estimated);
+        exchange_in(call, "partials", chip->slowdown * synced,
+                    chip->slowdown * cost->partials, tiles, estimated);
     }
     double rest =
         cost->overheads - started - synced - (cost->partials > 0 ? synced : 0);

@@ -29,8 +29,9 @@ class Step:
     Attributes:
         name: The op, with its layers in front ("model/dense/matmul"), and after a colon
             which part of it.
-        kind: "compute", "exchange" (between tiles or IPUs), "copy", "stream" (between
-            host and IPU), "remote" (between remote memory and IPU) or "collective".
+        kind: "compute", "exchange" (between tiles or IPUs), "sync" (of all tiles,
+            before an exchange between them), "copy", "stream" (between host and IPU),
+            "remote" (between remote memory and IPU) or "collective".
         ipu: Which IPU, counted from 0.
         start: Cycles from the program's beginning to its first execution.
         cycles: Of one execution, on the busiest tile.
