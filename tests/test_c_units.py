@@ -153,4 +153,4 @@ def test_c_unit(
         "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
         "TSAN_OPTIONS": "halt_on_error=1",
     }
-    _run([str(binary)], env=env, timeout=300)
+    _run([str(binary)], env=env, timeout=900)

@@ -150,6 +150,33 @@ def test_recompute_grad_in_a_loop() -> None:
     np.testing.assert_allclose(both(block), both(lambda a: tf.tanh(a * v)), rtol=1e-6)
 
 
+@pytest.mark.parametrize("is_function", [False, True])
+def test_what_is_random_is_recomputed_as_it_was_drawn_at_once(
+    is_function: bool,
+) -> None:
+    rng = np.random.default_rng(0)
+    w = tf.Variable(rng.normal(size=(16, 16)).astype(np.float32))
+    x = tf.constant(rng.normal(size=(2, 16)).astype(np.float32))
+
+    def block(h: Any) -> Any:
+        return tf.nn.dropout(h @ w, 0.5)
+
+    def both(of: Callable[[Any], Any]) -> list[Any]:
+        tf.random.set_seed(4)
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = of(x)
+            loss = tf.reduce_sum(y * y)
+        later = tf.random.normal([3])  # what comes after draws what it would
+        return [one.numpy() for one in (y, *tape.gradient(loss, [x, w]), later)]
+
+    block = tf.function(block) if is_function else block
+    kept = both(block)
+    for _ in range(2):  # the function is traced once
+        for one, again in zip(kept, both(tf.recompute_grad(block)), strict=True):
+            np.testing.assert_array_equal(again, one)
+
+
 @pytest.mark.parametrize("inside", [False, True])
 @pytest.mark.parametrize("kind", ["for", "while", "repeat"])
 def test_what_is_random_is_recomputed_as_it_was_drawn_in_a_loop(

@@ -8,10 +8,11 @@ import functools
 import inspect
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ipu import _core
 from ipu._core import Tensor
+from ipu._device import devices
 from ipu._device.thread_state import here
 from ipu.tf import nest
 from ipu.tf._functions.custom_calls import CustomCall, add_custom_call, custom_calls_of
@@ -62,22 +63,6 @@ def custom_gradient(f: Callable[..., Any] | None = None) -> Any:
     return decorated
 
 
-class _Watcher:
-    """A tape that only tells which variables are read."""
-
-    _is_eager = False
-
-    def __init__(self) -> None:
-        self.variables: dict[int, Variable] = {}
-
-    def _take_lookup(self, read: Tensor, ids: Tensor) -> None:
-        """Nothing: the variable has told that it was read."""
-
-    def _take_read(self, variable: Variable, tensor: Tensor) -> None:
-        if variable.trainable:
-            self.variables[id(variable)] = variable
-
-
 def _converted(function: Callable[..., Any]) -> Callable[..., Any]:
     if _core.open_trace() is None:
         return function
@@ -99,7 +84,7 @@ def _call(
     inputs = [Tensor(a) for a in nest.flatten(args)]
     if _core.open_trace() is not None:  # f(x, x) has two arguments with two gradients
         inputs = [_core.apply("identity", (x,)) for x in inputs]
-    watcher = _Watcher()
+    watcher = _tapes.Reads()
     tapes: list[Any] = _tapes.active()
     tapes.append(watcher)
     try:
@@ -113,7 +98,8 @@ def _call(
     if record is None:
         return result
     given = {id(a) for a in nest.flatten(args)}
-    variables = [v for v in watcher.variables.values() if id(v) not in given]
+    read = watcher.variables.values()
+    variables = [v for v in read if v.trainable and id(v) not in given]
     backward = _backward(function, gradient, len(inputs), variables, takes_wanted)
     plain = [Tensor(r) for r in nest.flatten(result)]
     if isinstance(record, _core.Recorder):
@@ -249,6 +235,7 @@ def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
         from ipu.tf.gradient_tape import GradientTape
 
         trace = _core.open_trace()
+        random = _random_now()
         ordinal = 0 if trace is None else trace.next_ordinal
         begin = 0 if trace is None else trace.node_count
 
@@ -258,7 +245,7 @@ def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
             with GradientTape() as tape:
                 xs = [_core.apply("identity", (a,)) for a in nest.flatten(args)]
                 tape.watch(xs)
-                with _again(trace, ordinal, begin, end):
+                with _again(trace, random, ordinal, begin, end):
                     again = f(*nest.pack_sequence_as(args, xs), **kwargs)
             # no nodes for what is not used: they would shift the numbers by which
             # later ones round
@@ -287,6 +274,24 @@ def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
     return recomputed
 
 
+class _Random(NamedTuple):
+    """Where the random numbers of eager ops stand, and those of programs."""
+
+    eager: tuple[int, int, int]
+    device: tuple[int, int] | None
+
+
+def _random_now() -> _Random:
+    device = devices.get_device().core if devices.is_configured() else None
+    return _Random(_core.eager_random(), None if device is None else device.random)
+
+
+def _set_random(random: _Random) -> None:
+    _core.set_eager_random(*random.eager)
+    if random.device is not None:
+        devices.get_device().core.set_random(*random.device)
+
+
 def _rounds_at_random(trace: _core.Trace) -> bool:
     device = current_build().device
     options = {} if device is None else device.options or {}
@@ -304,11 +309,21 @@ def _in_other_turn(trace: _core.Trace) -> bool:
 
 @contextlib.contextmanager
 def _again(
-    trace: _core.Trace | None, ordinal: int, begin: int, end: int
+    trace: _core.Trace | None,
+    random: _Random,
+    ordinal: int,
+    begin: int,
+    end: int,
 ) -> Iterator[None]:
-    """What is traced in it makes the values of the nodes [begin, end) a second time."""
+    """What is traced in it makes the values of the nodes [begin, end) a second time;
+    eager ops and functions draw from `random` again."""
     if trace is None:
-        yield
+        now = _random_now()
+        _set_random(random)
+        try:
+            yield
+        finally:
+            _set_random(now)
         return
     mark = trace.recompute(ordinal)
     try:

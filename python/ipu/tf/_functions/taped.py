@@ -26,21 +26,6 @@ from ipu.tf._gradients.derivatives import is_float
 from ipu.tf.variable import Variable
 
 
-class _Reads:
-    """A tape that only tells which variables are read."""
-
-    _is_eager = False
-
-    def __init__(self) -> None:
-        self.variables: dict[int, Variable] = {}
-
-    def _take_lookup(self, read: Tensor, ids: Tensor) -> None:
-        """Nothing: the variable has told that it was read."""
-
-    def _take_read(self, variable: Variable, tensor: Tensor) -> None:
-        self.variables[id(variable)] = variable
-
-
 class TapedProgram:
     """A function's program, and that of its gradient.
 
@@ -209,7 +194,7 @@ def trace_taped(
         recorder: The tape's; captured tensors that it watches have gradients.
     """
     taped = TapedProgram(recorder, None if host else device)
-    reads = _Reads()
+    reads = _tapes.Reads()
     tapes: list[Any] = _tapes.active()
 
     def watched(*args: Any) -> Any:

@@ -34,9 +34,33 @@ def recorder() -> Any:
     return None
 
 
+class Reads:
+    """A tape that only tells which variables are read.
+
+    Attributes:
+        variables: They, by their ids.
+    """
+
+    _is_eager = False
+
+    def __init__(self) -> None:
+        self.variables: dict[int, Any] = {}
+
+    def _take_lookup(self, read: Any, ids: Any) -> None:
+        """Do nothing: the variable has told that it was read."""
+
+    def _take_read(self, variable: Any, tensor: Any) -> None:
+        self.variables[id(variable)] = variable
+
+
 def watches(variable: Any) -> bool:
     """Tell the tapes that a program has read a variable; whether one watches it."""
-    found = [tape._takes(variable) for tape in active() if tape._is_eager]
+    found = []
+    for tape in active():
+        if isinstance(tape, Reads):
+            tape._take_read(variable, None)
+        elif tape._is_eager:
+            found.append(tape._takes(variable))
     return any(found)
 
 
