@@ -56,6 +56,15 @@ def default_devices() -> Iterator[None]:
 
 
 @pytest.fixture
+def main() -> Iterator[Any]:
+    """The commands, whose import hook stays until a process ends."""
+    from ipu.__main__ import main
+
+    yield main
+    drop_in.uninstall()
+
+
+@pytest.fixture
 def no_seed(monkeypatch: pytest.MonkeyPatch) -> None:
     """No test before has set a global seed."""
     monkeypatch.setattr(seed, "_state", seed._State())

@@ -299,9 +299,7 @@ def test_what_makes_it_fit_is_shown(tmp_path: Path) -> None:
     assert [row[0] for row in rows] == [fix.change for fix in fixes]
 
 
-def test_the_command_writes_a_page(tmp_path: Path, capsys: Any) -> None:
-    from ipu.__main__ import main
-
+def test_the_command_writes_a_page(main: Any, tmp_path: Path, capsys: Any) -> None:
     (tmp_path / "train.py").write_text(
         "import numpy as np\n"
         "from ipu import keras\n"
@@ -323,9 +321,7 @@ def test_the_command_writes_a_page(tmp_path: Path, capsys: Any) -> None:
     assert ipu.machine.Account is Account
 
 
-def test_the_built_in_program_has_an_account(capsys: Any) -> None:
-    from ipu.__main__ import main
-
+def test_the_built_in_program_has_an_account(main: Any, capsys: Any) -> None:
     assert main(["account", "--machine", "bow", "mnist", "--pipeline", "4"]) == 0
     told = capsys.readouterr().out
     assert "Machine('bow')" in told and "Grouped, 8 micro-batches" in told
@@ -339,10 +335,8 @@ def test_the_built_in_program_has_an_account(capsys: Any) -> None:
 
 
 def test_the_command_takes_the_configured_machine(
-    tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+    main: Any, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ipu.__main__ import main
-
     program = tmp_path / "train.py"
     program.write_text(
         "import numpy as np, ipu\n"
@@ -374,9 +368,7 @@ def test_the_command_takes_the_configured_machine(
     assert "ZeroDivisionError" in told and "nothing to account" not in told
 
 
-def test_the_command_compares_schedules(tmp_path: Path, capsys: Any) -> None:
-    from ipu.__main__ import main
-
+def test_the_command_compares_schedules(main: Any, tmp_path: Path, capsys: Any) -> None:
     (tmp_path / "train.py").write_text(
         "import numpy as np\n"
         "from ipu import keras\n"

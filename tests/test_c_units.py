@@ -15,20 +15,6 @@ pytestmark = pytest.mark.compiles
 ROOT = Path(__file__).resolve().parent.parent
 CORE = ROOT / "ipu_core"
 PROGRAMS = sorted((ROOT / "tests" / "c").glob("test_*.c"))
-# rooms where several threads meet: these run under ThreadSanitizer
-THREADED = {
-    "test_event",
-    "test_feeding",
-    "test_service",
-    "test_run",
-    "test_data",
-    "test_machine",
-    "test_threads",
-    "test_streams",
-    "test_peers",
-    "test_replicas",
-    "test_pipeline_programs",
-}
 BLIS_PLACES = [
     Path("/usr/lib") / triplet / "blis-serial" / "libblis.a"
     for triplet in ("x86_64-linux-gnu", "aarch64-linux-gnu")
@@ -120,14 +106,19 @@ def _core(flavour: str, factory: pytest.TempPathFactory) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "flavour", ["sanitized", "threads", pytest.param("plain", marks=pytest.mark.slow)]
+    "flavour", ["sanitized", pytest.param("plain", marks=pytest.mark.slow)]
 )
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.stem)
 def test_c_unit(
     program: Path, flavour: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    if flavour == "threads" and program.stem not in THREADED:
-        pytest.skip("no threads meet in this room")
+    run_unit(program, flavour, tmp_path_factory)
+
+
+def run_unit(
+    program: Path, flavour: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Build a program with the core, once for each flavour, and run it."""
     objects = _core(flavour, tmp_path_factory)
     binary = tmp_path_factory.mktemp("bin") / program.stem
     _run(

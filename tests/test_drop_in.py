@@ -4,6 +4,7 @@
 import contextlib
 import importlib
 import inspect
+import linecache
 import subprocess
 import sys
 import textwrap
@@ -20,6 +21,7 @@ from ipu.drop_in import _facade, _table
 
 @pytest.fixture
 def served():
+    linecache.clearcache()  # sources of these tests have names, and no files
     drop_in.install()
     yield
     drop_in.uninstall()

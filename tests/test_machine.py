@@ -505,10 +505,8 @@ DATA = {
 
 @pytest.mark.parametrize("data", DATA)
 def test_the_command_knows_all_data_of_fit(
-    tmp_path: Path, capsys: Any, data: str
+    main: Any, tmp_path: Path, capsys: Any, data: str
 ) -> None:
-    from ipu.__main__ import main
-
     if data == "frame":
         pytest.importorskip("pandas")
     program = tmp_path / "program.py"

@@ -334,7 +334,8 @@ same_number(float a, float b)
     return memcmp(&a, &b, sizeof a) == 0 || (isnan(a) && isnan(b));
 }
 
-/* Every class against the tree of chains of multiply-adds, in the order of k. */
+/* Every class against the tree of chains of multiply-adds, in the order of k; of large
+ * products every 61st element, and all others against the first class. */
 static void
 chain_trial(int64_t m, int64_t n, int64_t k, uint32_t flags)
 {
@@ -361,7 +362,8 @@ chain_trial(int64_t m, int64_t n, int64_t k, uint32_t flags)
     for (int64_t i = 0; i < k * n; i++) {
         in[1][i] = float_of(wild);
     }
-    for (int64_t i = 0; i < m * n; i++) {
+    int64_t every = m * n * k > 1000000 ? 61 : 1;
+    for (int64_t i = 0; i < m * n; i += every) {
         for (int64_t l = 0; l < k; l++) {
             terms[0][l] = in[0][ta ? l * m + i / n : i / n * k + l];
             terms[1][l] = in[1][tb ? i % n * k + l : l * n + i % n];
@@ -374,6 +376,9 @@ chain_trial(int64_t m, int64_t n, int64_t k, uint32_t flags)
                            IPU_KERNEL_FAST, (ipu_cpu_class)cpu, pools[1 + cpu], &name));
         int64_t wrong = 0;
         for (int64_t i = 0; i < m * n; i++) {
+            if (cpu == 0 && i % every != 0) {
+                expected[i] = out[0][i];
+            }
             wrong += !same_number(out[0][i], expected[i]);
         }
         CHECK(wrong == 0);
