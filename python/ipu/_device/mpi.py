@@ -68,6 +68,7 @@ class Transport:
     def __init__(self, peers: _core.Peers, mpi: Any) -> None:
         self._peers = peers
         self._mpi = mpi
+        self._pid = os.getpid()
         self._data = mpi.COMM_WORLD.Dup()
         self._news = mpi.COMM_WORLD.Dup()
         self._under_way: list[_UnderWay] = []
@@ -84,6 +85,8 @@ class Transport:
 
     def stop(self) -> None:
         """Tell the others that this process has ended, or failed; end the thread."""
+        if os.getpid() != self._pid:  # a forked child has no such thread
+            return
         self._is_stopping = True
         self._peers.wake()
         self._thread.join(2 * _FAREWELL)

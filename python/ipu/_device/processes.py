@@ -53,6 +53,7 @@ class Processes:
         self.shares_devices = False
         self._transport: Any = None
         self._abort: Any = None
+        self._pid = 0
         if was_launched():
             self._join()
 
@@ -82,6 +83,7 @@ class Processes:
         self.peers = _core.Peers(self.index, self.count)
         self._transport = Transport(self.peers, MPI)
         self._abort = world.Abort
+        self._pid = os.getpid()
         if "IPU_NUM_THREADS" not in os.environ:
             cores = len(os.sched_getaffinity(0))
             _core.set_num_threads(max(1, min(256, cores // self.on_this_machine)))
@@ -97,6 +99,9 @@ class Processes:
     ) -> None:
         """The program ends with an error: the other processes hear of it, and end."""
         assert self.peers is not None
+        if os.getpid() != self._pid:  # a forked child is not one of them
+            self._excepthook(kind, error, traceback)
+            return
         own = f"{kind.__name__}: {error}"
         if self.index > 0:  # all may have met the same error: one traceback is enough
             time.sleep(_MOMENT)
