@@ -410,8 +410,7 @@ ipu__agree_to_go_on(ipu_ctx *ctx, ipu_executor *executor, bool *stops)
     }
     if (agreement->is_asking) {
         agreement->is_asking = false;
-        IPU_TRY(
-            wait_for(ctx, executor, &agreement->step.exchange));
+        IPU_TRY(wait_for(ctx, executor, &agreement->step.exchange));
         *stops = read_answers(executor, &steps);
         if (*stops) {
             agreement->has_stopped = true;
