@@ -56,7 +56,8 @@ class Reads:
 def watches(variable: Any) -> bool:
     """Tell the tapes that a program has read a variable; whether one watches it."""
     found = []
-    for tape in active():
+    tapes: list[Any] = active()
+    for tape in tapes:
         if isinstance(tape, Reads):
             tape._take_read(variable, None)
         elif tape._is_eager:
