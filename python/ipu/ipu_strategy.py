@@ -213,19 +213,24 @@ class Strategy:
             >>> IPUStrategy().reduce("sum", 3.0)
             3.0
         """
-        is_sum = _reduce_op(reduce_op) is ReduceOp.SUM
-        from ipu import _core, cross_replica_ops, tf
+        kind = _reduce_op(reduce_op)
+        from ipu import _core, cross_replica_ops
 
         if _core.open_trace() is not None or mode.building() is not None:
             across: Any = (
                 cross_replica_ops.cross_replica_sum
-                if is_sum
+                if kind is ReduceOp.SUM
                 else cross_replica_ops.cross_replica_mean
             )
             value = nest.map_structure(across, value)
+        return self._reduce_axis(kind, value, axis)
+
+    def _reduce_axis(self, kind: ReduceOp, value: T, axis: int | None) -> T:
+        from ipu import tf
+
         if axis is None:
             return value
-        reduction: Any = tf.reduce_sum if is_sum else tf.reduce_mean
+        reduction: Any = tf.reduce_sum if kind is ReduceOp.SUM else tf.reduce_mean
         reduced: T = nest.map_structure(lambda one: reduction(one, axis=axis), value)
         return reduced
 

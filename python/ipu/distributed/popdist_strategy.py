@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 from ipu._device import processes
 from ipu._text.exports import export
 from ipu.ipu_strategy import InputContext, IPUStrategyV1, _reduce_op
-from ipu.tf import nest
 
 __all__ = ["PopDistStrategy"]
 
@@ -97,16 +96,13 @@ class PopDistStrategy(IPUStrategyV1):
             >>> float(PopDistStrategy().reduce("sum", 3.0))
             3.0
         """
-        from ipu import _core, distributed, tf
+        from ipu import _core, distributed
 
         if _core.open_trace() is not None:
             return super().reduce(reduce_op, value, axis) if self._reduces else value
         kind = _reduce_op(reduce_op)
         reduced: T = distributed.allreduce(value, kind)
-        if axis is not None:
-            function: Any = tf.reduce_sum if kind.name == "SUM" else tf.reduce_mean
-            reduced = nest.map_structure(lambda one: function(one, axis=axis), reduced)
-        return reduced
+        return self._reduce_axis(kind, reduced, axis)
 
     def broadcast(self, value: Any, root_rank: int = 0) -> Any:
         """Give all processes the value of one; as ``ipu.distributed.broadcast``."""

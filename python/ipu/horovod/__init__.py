@@ -162,8 +162,8 @@ def allgather(tensor: Any, name: str | None = None) -> Tensor:
         >>> allgather([1.0, 2.0]).numpy().tolist()
         [1.0, 2.0]
     """
-    own = np.ascontiguousarray(tf.convert_to_tensor(tensor).numpy())
-    if np.ndim(tf.convert_to_tensor(tensor).numpy()) == 0:
+    own = tf.convert_to_tensor(tensor).numpy()
+    if own.ndim == 0:
         raise ValueError("allgather needs a tensor with a first axis, not a scalar.")
     parts = _processes.join().allgather_bytes(own.tobytes())
     rows = [np.frombuffer(p, own.dtype).reshape(-1, *own.shape[1:]) for p in parts]
