@@ -17,7 +17,7 @@ from ipu._config.target import target_of
 from ipu.machine import Machine, estimate
 from ipu.pipelining_ops import RecomputationMode
 
-SMALL = Machine("gc200", tiles=64, tile_bytes=150_000)
+SMALL = Machine("gc200", tiles=64, tile_bytes=170_000)
 
 
 @pytest.fixture(autouse=True)

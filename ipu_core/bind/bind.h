@@ -328,8 +328,9 @@ PyObject *ipu_py_open_trace(ipu_py_state *state);
 ipu_trace *ipu_py_trace_of(PyObject *trace);
 PyObject *ipu_py_trace_gradients(PyObject *trace, PyObject *args, PyObject *kwargs);
 /* An account that is asked for: of a tuple of the chip's values, the shares of a tile for
- * plans of matmuls and convolutions, whether they sum float16 in float16, replicas and
- * IPUs (ipu_account_options), and whether it is wanted of programs that fit, too. */
+ * matmuls, convolutions and slices, whether the first two sum float16 in float16, whether
+ * the products of a layer share a plan and norms are stable, replicas and IPUs
+ * (ipu_account_options), and whether it is wanted of programs that fit, too. */
 typedef struct ipu_py_account_request {
     ipu_chip chip;
     ipu_account_options options;

@@ -232,6 +232,38 @@ steps_of(const ipu_graph *graph, const ipu_account *account)
     return list;
 }
 
+/* (first tile, tiles, whether elements lie in their order) */
+static PyObject *
+object_of_mapping(const ipu_mapping *one)
+{
+    return Py_BuildValue("(IIO)", (unsigned)one->start, (unsigned)one->tiles,
+                         one->layer == 0 ? Py_True : Py_False);
+}
+
+static PyObject *
+residents_of(const ipu_graph *graph, const ipu_account *account)
+{
+    PyObject *list = PyList_New((Py_ssize_t)account->residents.count);
+    for (size_t i = 0; list != NULL && i < account->residents.count; i++) {
+        const ipu_account_resident *one = &account->residents.items[i];
+        const ipu_resource *variable = one->resource == IPU_NO_INDEX
+                                           ? NULL
+                                           : &graph->resources.items[one->resource];
+        const ipu_type *held =
+            variable != NULL
+                ? variable->types
+                : &ipu_value_of(graph, ipu_node_of(graph, one->node)->outputs[0])->type;
+        char type[96];
+        ipu_py_put(&list, (Py_ssize_t)i,
+                   Py_BuildValue("(diszNN)", one->bytes, (int)one->ipu,
+                                 ipu_type_print(held, type, sizeof(type)),
+                                 variable == NULL ? NULL : variable->name,
+                                 object_of_node(graph, one->node),
+                                 object_of_mapping(&one->mapping)));
+    }
+    return list;
+}
+
 static PyObject *
 tenants_of(const ipu_graph *graph, const ipu_account *account)
 {
@@ -241,11 +273,12 @@ tenants_of(const ipu_graph *graph, const ipu_account *account)
         const ipu_value_data *value = ipu_value_of(graph, one->value);
         char type[96];
         ipu_py_put(&list, (Py_ssize_t)i,
-                   Py_BuildValue("(diIIIsN)", one->bytes, (int)one->ipu,
+                   Py_BuildValue("(diIIIsNN)", one->bytes, (int)one->ipu,
                                  (unsigned)one->copies, (unsigned)one->first,
                                  (unsigned)one->last,
                                  ipu_type_print(&value->type, type, sizeof(type)),
-                                 object_of_node(graph, value->producer)));
+                                 object_of_node(graph, value->producer),
+                                 object_of_mapping(&one->mapping)));
     }
     return list;
 }
@@ -257,12 +290,16 @@ memories_of(const ipu_graph *graph, const ipu_account *account)
     for (size_t i = 0; list != NULL && i < account->memories.count; i++) {
         const ipu_account_memory *one = &account->memories.items[i];
         ipu_py_put(&list, (Py_ssize_t)i,
-                   Py_BuildValue("{sdsdsdsdsdsIsNsN}", "variables", one->variable_bytes,
-                                 "code", one->code_bytes, "live", one->peak_bytes,
-                                 "temporary", one->temporary_bytes, "remote",
-                                 one->remote_bytes, "peak", (unsigned)one->peak, "at",
+                   Py_BuildValue("{sdsdsdsdsdsIsNsNsy#}", "variables",
+                                 one->variable_bytes, "code", one->code_bytes, "live",
+                                 one->peak_bytes, "temporary", one->temporary_bytes,
+                                 "remote", one->remote_bytes, "peak",
+                                 (unsigned)one->peak, "at",
                                  object_of_node(graph, one->peak_node), "fullest",
-                                 object_of_node(graph, one->temporary_node)));
+                                 object_of_node(graph, one->temporary_node), "tiles",
+                                 (const char *)one->tiles.items,
+                                 (Py_ssize_t)(one->tiles.count *
+                                              sizeof(*one->tiles.items))));
     }
     return list;
 }
@@ -318,8 +355,9 @@ static PyObject *
 object_of_account(const ipu_graph *graph, const ipu_account *account)
 {
     return Py_BuildValue(
-        "{sdsNsNsNsNsO}", "cycles", account->cycles, "steps", steps_of(graph, account),
-        "tenants", tenants_of(graph, account), "memories", memories_of(graph, account),
+        "{sdsNsNsNsNsNsO}", "cycles", account->cycles, "steps",
+        steps_of(graph, account), "tenants", tenants_of(graph, account), "residents",
+        residents_of(graph, account), "memories", memories_of(graph, account),
         "pipelines", pipelines_of(graph, account), "has_unknown_turns",
         account->has_unknown_turns ? Py_True : Py_False);
 }
@@ -330,22 +368,28 @@ ipu_py_account_converter(PyObject *object, void *out)
     ipu_py_account_request *request = out;
     ipu_account_options *options = &request->options;
     int has_half[IPU_PRODUCT_CLASS_COUNT];
+    int has_joint_plans;
+    int has_stable_norms;
     *request = (ipu_py_account_request){0};
     if (!PyTuple_Check(object)) {
         PyErr_SetString(PyExc_TypeError, "a request for an account is a tuple");
         return 0;
     }
-    if (!PyArg_ParseTuple(object, "O&(dd)(pp)ddp:account", chip_converter,
+    if (!PyArg_ParseTuple(object, "O&(ddd)(pp)(pp)ddp:account", chip_converter,
                           &request->chip, &options->products[IPU_MATMULS].memory_share,
                           &options->products[IPU_CONVOLUTIONS].memory_share,
-                          &has_half[IPU_MATMULS], &has_half[IPU_CONVOLUTIONS],
+                          &options->slice_share, &has_half[IPU_MATMULS],
+                          &has_half[IPU_CONVOLUTIONS], &has_joint_plans,
+                          &has_stable_norms,
                           &options->replicas, &options->ipus, &request->is_for_all)) {
         return 0;
     }
+    options->has_joint_plans = has_joint_plans != 0;
+    options->has_stable_norms = has_stable_norms != 0;
     for (int i = 0; i < IPU_PRODUCT_CLASS_COUNT; i++) {
         options->products[i].half =
             has_half[i] ? IPU_PRECISION_HALF : IPU_PRECISION_MIXED;
-        if (!(options->products[i].memory_share > 0)) {
+        if (!(options->products[i].memory_share > 0) || !(options->slice_share > 0)) {
             PyErr_SetString(PyExc_ValueError, "a share of memory must be more than 0");
             return 0;
         }

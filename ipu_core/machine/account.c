@@ -198,6 +198,29 @@ visit_use(void *state, ipu_value *place, ipu_node inner)
 /* --- nodes ------------------------------------------------------------------------ */
 
 static ipu_status
+reside(ipu__accounting *a, ipu_account_resident one)
+{
+    a->out->memories.items[one.ipu].variable_bytes += one.bytes;
+    return IPU_ARRAY_PUSH(a->ctx, &a->out->residents, one);
+}
+
+static ipu_status
+count_variable(ipu__accounting *a, ipu_node id, uint32_t number,
+               const ipu_resource *resource)
+{
+    ipu_account_resident one = {.resource = number,
+                                .node = id,
+                                .ipu = a->owner[number],
+                                .bytes = (double)ipu_type_bytes(resource->types)};
+    if (resource->is_remote) {
+        a->out->memories.items[one.ipu].remote_bytes += one.bytes;
+        return IPU_OK;
+    }
+    one.mapping = ipu__machine_held(a, number, one.ipu);
+    return reside(a, one);
+}
+
+static ipu_status
 count_variables(ipu__accounting *a, ipu_node id, const ipu_node_data *node)
 {
     for (uint32_t i = 0; i < ipu_node_resource_count(node); i++) {
@@ -209,10 +232,8 @@ count_variables(ipu__accounting *a, ipu_node id, const ipu_node_data *node)
         double bytes = (double)ipu_type_bytes(resource->types);
         int32_t ipu = a->ipu_of[id.index];
         if (!a->is_counted[number]) {
-            ipu_account_memory *memory = &a->out->memories.items[a->owner[number]];
             a->is_counted[number] = true;
-            *(resource->is_remote ? &memory->remote_bytes : &memory->variable_bytes) +=
-                bytes;
+            IPU_TRY(count_variable(a, id, number, resource));
         }
         if (resource->is_remote && ipu_node_reads(node)) {
             IPU_TRY(move_remote(a, id, "from remote memory", bytes, ipu,
@@ -226,6 +247,29 @@ count_variables(ipu__accounting *a, ipu_node id, const ipu_node_data *node)
     return IPU_OK;
 }
 
+/* Where a node leaves its result: the variable that it writes, or its first output. */
+static ipu_mapping
+place_of_result(const ipu__accounting *a, const ipu_node_data *node)
+{
+    if (node->output_count > 0) {
+        return a->mappings[node->outputs[0].index];
+    }
+    bool is_variable = ipu_node_resource_count(node) > 0 && ipu_node_writes(node);
+    return is_variable ? a->held[ipu_node_resource(node, 0)] : (ipu_mapping){0};
+}
+
+/* Of no tiles where it is a number that lies with the code. */
+static ipu_mapping
+mapping_of_input(const ipu__accounting *a, ipu_value value)
+{
+    value = ipu__machine_shown(a->graph, value);
+    const ipu_node_data *maker = ipu_producer_of(a->graph, value);
+    bool is_in_code =
+        maker != NULL && maker->op == IPU_OP_ID_CONSTANT &&
+        ipu_shape_elements(&ipu_value_of(a->graph, value)->type.shape) == 1;
+    return is_in_code ? (ipu_mapping){0} : a->mappings[value.index];
+}
+
 /* Room for the types of a node's operands, and of its results or variables. */
 static ipu_status
 steps_of_node(ipu__accounting *a, ipu_node id)
@@ -235,10 +279,15 @@ steps_of_node(ipu__accounting *a, ipu_node id)
     uint32_t resources = ipu_node_resource_count(node);
     size_t room = node->input_count + node->output_count + resources + 1;
     ipu_type *types;
+    ipu_mapping *inputs; /* after these */
+    ipu__machine_lay_out(a, node);
     IPU_TRY(count_variables(a, id, node));
-    IPU_TRY(ipu_alloc(a->ctx, room * sizeof(*types), &types));
+    size_t bytes = room * (sizeof(*types) + sizeof(*inputs));
+    IPU_TRY(ipu_alloc(a->ctx, bytes, &types));
+    inputs = (ipu_mapping *)(void *)(types + room);
     for (uint32_t i = 0; i < node->input_count; i++) {
         types[i] = ipu_value_of(graph, node->inputs[i])->type;
+        inputs[i] = mapping_of_input(a, node->inputs[i]);
     }
     ipu_cost_call call = {.attrs = node->attrs,
                           .inputs = types,
@@ -248,6 +297,7 @@ steps_of_node(ipu__accounting *a, ipu_node id)
         types[node->input_count + call.output_count++] =
             ipu_value_of(graph, node->outputs[i])->type;
     }
+    ipu_mapping at = place_of_result(a, node);
     for (uint32_t i = 0; node->output_count == 0 && i < resources; i++) {
         const ipu_resource *resource =
             &graph->resources.items[ipu_node_resource(node, i)];
@@ -255,17 +305,12 @@ steps_of_node(ipu__accounting *a, ipu_node id)
             types[node->input_count + call.output_count++] = resource->types[0];
         }
     }
-    if (node->op == IPU_OP_ID_HELD) {
-        a->out->memories.items[a->ipu_of[id.index]].variable_bytes +=
-            (double)ipu_type_bytes(&call.outputs[0]);
-    }
     size_t first = a->out->steps.count;
-    ipu_steps_call steps = {.ctx = a->ctx,
-                            .chip = a->chip,
-                            .options = &a->options,
-                            .plans = a->plans,
+    ipu_steps_call steps = {.asker = {a->ctx, a->chip, &a->options, a->plans},
                             .op = node->op,
                             .types = &call,
+                            .inputs = inputs,
+                            .at = at,
                             .like = {.node = id,
                                      .times = a->times,
                                      .number = a->starts[id.index],
@@ -273,7 +318,17 @@ steps_of_node(ipu__accounting *a, ipu_node id)
                                      .routine = a->routine_of[id.index]},
                             .account = a->out};
     ipu_status status = ipu_steps_add(&steps);
-    ipu_free(a->ctx, types, room * sizeof(*types));
+    ipu_free(a->ctx, types, bytes);
+    if (status == IPU_OK && node->op == IPU_OP_ID_HELD) {
+        ipu_account_resident one = {
+            .resource = IPU_NO_INDEX,
+            .node = id,
+            .mapping = at,
+            .ipu = a->ipu_of[id.index],
+            .bytes = (double)ipu_type_bytes(
+                &ipu_value_of(graph, node->outputs[0])->type)};
+        status = reside(a, one);
+    }
     ipu_account_memory *memory = &a->out->memories.items[a->ipu_of[id.index]];
     if (steps.temporary_bytes > memory->temporary_bytes) {
         memory->temporary_bytes = steps.temporary_bytes;
@@ -293,6 +348,30 @@ turns_of(ipu__accounting *a, ipu_node id)
 
 static ipu_status steps_of_block(ipu__accounting *a, ipu_block block);
 
+/* What a turn leaves for the next one goes to where it was. */
+static ipu_status
+carry(ipu__accounting *a, ipu_node id, ipu_block body)
+{
+    const ipu_block_data *data = ipu_block_of(a->graph, body);
+    size_t first = a->out->steps.count;
+    for (size_t i = 0; i < data->results.count && i < data->params.count; i++) {
+        ipu_value next = ipu__machine_shown(a->graph, data->results.items[i]);
+        ipu_steps_call steps = {.asker = {a->ctx, a->chip, &a->options, a->plans},
+                                .like = {.node = id,
+                                         .times = a->times,
+                                         .number = a->count,
+                                         .ipu = a->home[next.index],
+                                         .routine = a->routine_of[id.index]},
+                                .account = a->out};
+        ipu_steps_lay_out(&steps, "carried", &ipu_value_of(a->graph, next)->type,
+                          &a->mappings[next.index],
+                          &a->mappings[data->params.items[i].index], false);
+        IPU_TRY(steps.status);
+    }
+    time_steps(a, first);
+    return IPU_OK;
+}
+
 static ipu_status
 steps_of_loop(ipu__accounting *a, ipu_node id, const ipu_node_data *node)
 {
@@ -308,6 +387,7 @@ steps_of_loop(ipu__accounting *a, ipu_node id, const ipu_node_data *node)
     for (uint32_t i = 0; i < ipu_node_block_count(node); i++) {
         IPU_TRY(steps_of_block(a, ipu_node_block(node, i)));
     }
+    IPU_TRY(carry(a, id, ipu_node_body(node)));
     a->times = times;
     if (a->inside == NULL) {
         set_clock(a, IPU_NO_ROUTINE, begin + turns * (latest(a) - begin));
@@ -446,6 +526,7 @@ steps_of_block(ipu__accounting *a, ipu_block block)
 {
     const ipu_graph *graph = a->graph;
     const ipu_block_data *data = ipu_block_of(graph, block);
+    ipu__machine_lay_out_params(a, block);
     for (size_t i = 0; i < data->params.count; i++) {
         a->lives[data->params.items[i].index].first = a->count + (block.index != 0);
     }
@@ -469,6 +550,9 @@ steps_of_block(ipu__accounting *a, ipu_block block)
                 : ipu_node_holds_blocks(node) ? steps_of_branches(a, id, node)
                                               : steps_of_node(a, id));
         a->ends[id.index] = a->count;
+        if (ipu_node_holds_blocks(node)) {
+            ipu__machine_lay_out(a, node);
+        }
         for (uint32_t i = 0; i < node->output_count; i++) {
             a->lives[node->outputs[i].index].first =
                 ipu_node_is_loop(node) ? a->count + 1 : number;
@@ -502,6 +586,8 @@ reserve(ipu__accounting *a)
                 {nodes, sizeof(*a->starts), &a->starts},
                 {values, sizeof(*a->home), &a->home},
                 {values, sizeof(*a->lives), &a->lives},
+                {values, sizeof(*a->mappings), &a->mappings},
+                {resources, sizeof(*a->held), &a->held},
                 {resources, sizeof(*a->owner), &a->owner},
                 {resources, sizeof(*a->is_counted), &a->is_counted}};
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -524,6 +610,9 @@ account(ipu__accounting *a)
     }
     IPU_TRY(ipu_arena_array(a->ctx, &a->arena, a->ipu_count, sizeof(*a->clocks),
                             &a->clocks));
+    IPU_TRY(ipu_arena_array(a->ctx, &a->arena, a->ipu_count, sizeof(*a->next_tiles),
+                            &a->next_tiles));
+    IPU_TRY(ipu_uses_find(a->ctx, a->graph, &a->uses));
     IPU_TRY(IPU_ARRAY_EXTEND(a->ctx, &a->out->memories, a->ipu_count, &nothing));
     IPU_TRY(steps_of_block(a, (ipu_block){0}));
     a->out->cycles = latest(a);
@@ -552,6 +641,7 @@ ipu_account_of(ipu_ctx *ctx, const ipu_graph *graph, const ipu_chip *chip,
     }
     IPU_ARRAY_FREE(ctx, &a.staged);
     IPU_ARRAY_FREE(ctx, &a.passages);
+    ipu_uses_free(ctx, &a.uses);
     ipu_id_map_free(ctx, &a.known);
     ipu_id_map_free(ctx, &a.coded);
     ipu_arena_free(ctx, &a.arena);
@@ -583,9 +673,10 @@ ipu_account_fits(const ipu_account *account, const ipu_chip *chip)
     bool fits = true;
     for (size_t i = 0; i < account->memories.count; i++) {
         const ipu_account_memory *one = &account->memories.items[i];
-        double even = ceil((one->variable_bytes + one->peak_bytes) / chip->tiles);
-        fits =
-            fits && one->code_bytes + even + one->temporary_bytes <= chip->tile_bytes;
+        for (size_t tile = 0; tile < one->tiles.count; tile++) {
+            fits = fits &&
+                   one->tiles.items[tile] + one->temporary_bytes <= chip->tile_bytes;
+        }
     }
     return fits;
 }
@@ -599,7 +690,11 @@ ipu_account_free(ipu_ctx *ctx, ipu_account *account)
         IPU_ARRAY_FREE(ctx, &pipeline->sends);
         IPU_ARRAY_FREE(ctx, &pipeline->steps);
     }
+    for (size_t i = 0; i < account->memories.count; i++) {
+        IPU_ARRAY_FREE(ctx, &account->memories.items[i].tiles);
+    }
     IPU_ARRAY_FREE(ctx, &account->pipelines);
+    IPU_ARRAY_FREE(ctx, &account->residents);
     IPU_ARRAY_FREE(ctx, &account->memories);
     IPU_ARRAY_FREE(ctx, &account->tenants);
     IPU_ARRAY_FREE(ctx, &account->steps);

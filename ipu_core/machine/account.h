@@ -2,13 +2,13 @@
  *
  * What a graph would cost on IPUs: its steps in program order, the time of its
  * pipelines, and the memory of each IPU. The graph is read as it stands before anything
- * is fused for the CPU. Values lie on the tiles in equal parts; a product's tiles are the
- * planner's. */
+ * is fused for the CPU. */
 #ifndef IPU_MACHINE_ACCOUNT_H
 #define IPU_MACHINE_ACCOUNT_H
 
 #include "base/array.h"
 #include "graph/graph.h"
+#include "machine/mapping.h"
 #include "machine/plans.h"
 
 /* X(NAME, text) */
@@ -45,12 +45,24 @@ typedef struct ipu_account_step {
 /* A value while it is live, on one IPU. */
 typedef struct ipu_account_tenant {
     ipu_value value;
+    ipu_mapping mapping;
     int32_t ipu;
     uint32_t copies; /* micro-batches that are kept, in a pipeline; else 1 */
     uint32_t first;  /* numbers of nodes */
     uint32_t last;
     double bytes; /* of all copies, over all tiles */
 } ipu_account_tenant;
+
+/* A variable, or a constant that the graph holds: there all the time. */
+typedef struct ipu_account_resident {
+    uint32_t resource; /* IPU_NO_INDEX: a constant */
+    ipu_node node;     /* that is the first to use it */
+    ipu_mapping mapping;
+    int32_t ipu;
+    double bytes;
+} ipu_account_resident;
+
+typedef IPU_ARRAY(double) ipu_bytes_list;
 
 typedef struct ipu_account_memory {
     double variable_bytes;  /* and of constants, over all tiles */
@@ -61,6 +73,7 @@ typedef struct ipu_account_memory {
     double temporary_bytes; /* of a step on its fullest tile, at the most */
     ipu_node temporary_node;
     double remote_bytes; /* that lie outside of the IPU */
+    ipu_bytes_list tiles; /* on each at the peak, without temporary ones */
 } ipu_account_memory;
 
 typedef IPU_ARRAY(double) ipu_cycles_list;
@@ -84,6 +97,7 @@ typedef struct ipu_account {
     double cycles; /* of all */
     IPU_ARRAY(ipu_account_step) steps;
     IPU_ARRAY(ipu_account_tenant) tenants;
+    IPU_ARRAY(ipu_account_resident) residents;
     IPU_ARRAY(ipu_account_memory) memories; /* by IPU */
     IPU_ARRAY(ipu_account_pipeline) pipelines;
     bool has_unknown_turns; /* a loop whose turns are not known counts once */
@@ -100,7 +114,10 @@ typedef struct ipu_account_options {
         double memory_share; /* of a tile, for a plan */
         ipu_precision half;  /* of float16: HALF or MIXED */
     } products[IPU_PRODUCT_CLASS_COUNT];
-    double replicas; /* 0: as many as `ipus` IPUs are enough for */
+    double slice_share;    /* of a tile, for what a lookup of rows brings */
+    bool has_stable_norms; /* the mean is subtracted before squares are summed */
+    bool has_joint_plans;  /* the three products of a fully connected layer share one */
+    double replicas;       /* 0: as many as `ipus` IPUs are enough for */
     double ipus;
 } ipu_account_options;
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * An account while it is made: placing.c says on which IPU nodes and values are,
+ * layouts.c on which tiles of it values lie,
  * account.c lists the steps and their times, pipeline_time.c those of pipelines,
  * code_size.c what the program itself takes, occupancy.c what is live. */
 #ifndef IPU_MACHINE_ACCOUNT_IMPL_H
@@ -8,6 +9,7 @@
 
 #include "base/arena.h"
 #include "base/id_map.h"
+#include "graph/users.h"
 #include "machine/account.h"
 #include "machine/node_steps.h"
 #include "pipeline/routines.h"
@@ -57,6 +59,10 @@ typedef struct ipu__accounting {
     uint32_t *starts; /* by node: its number */
     ipu__lifetime *lives;
     bool *is_counted; /* by resource */
+    ipu_uses uses;
+    ipu_mapping *mappings; /* by value */
+    ipu_mapping *held;     /* by resource: of a variable */
+    uint32_t *next_tiles;  /* by IPU: after the last value that lies in order */
     double *clocks;   /* by IPU */
     IPU_ARRAY(ipu__passage) passages;
     ipu_id_map known;      /* passages that are there */
@@ -80,6 +86,11 @@ ipu__stage_of_routine(uint32_t stage_count, int32_t routine)
 ipu_value ipu__machine_shown(const ipu_graph *graph, ipu_value value);
 /* Fills ipu_of, routine_of, home, owner, ipu_count and staged. */
 ipu_status ipu__machine_place(ipu__accounting *a);
+/* Of a node's results, whose operands have theirs; of the parameters of a block. */
+void ipu__machine_lay_out(ipu__accounting *a, const ipu_node_data *node);
+void ipu__machine_lay_out_params(ipu__accounting *a, ipu_block block);
+/* Of a variable. */
+ipu_mapping ipu__machine_held(ipu__accounting *a, uint32_t resource, int32_t ipu);
 /* Of a pipeline whose routines have their cycles: its time steps. */
 ipu_status ipu__machine_time_pipeline(ipu__accounting *a, const ipu__staged *staged,
                                       ipu_account_pipeline *pipeline);

@@ -8,10 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/convolution.h"
 #include "machine/vertex.h"
-
-enum { LEAST_TILE_BYTES = 128 /* of a value that is spread over tiles */ };
 
 static double
 elements(const ipu_type *type)
@@ -37,8 +34,8 @@ vector_of(const ipu_type *type)
 static double
 on_tile(const ipu_steps_call *call, const ipu_type *type, double count)
 {
-    double least = ceil(LEAST_TILE_BYTES / (double)ipu_dtype_bytes(type->dtype));
-    double each = fmax(ceil(count / call->chip->tiles), least);
+    double least = ceil(IPU_LEAST_TILE_BYTES / (double)ipu_dtype_bytes(type->dtype));
+    double each = fmax(ceil(count / call->asker.chip->tiles), least);
     return fmin(count, each);
 }
 
@@ -61,7 +58,7 @@ add(ipu_steps_call *call, ipu_step_kind kind, const char *part, double cycles,
     step.tiles = tiles;
     step.is_estimated = is_estimated;
     if (call->status == IPU_OK) {
-        call->status = IPU_ARRAY_PUSH(call->ctx, &call->account->steps, step);
+        call->status = IPU_ARRAY_PUSH(call->asker.ctx, &call->account->steps, step);
     }
 }
 
@@ -69,7 +66,8 @@ add(ipu_steps_call *call, ipu_step_kind kind, const char *part, double cycles,
 static void
 compute(ipu_steps_call *call, const char *part, double cycles, double tiles)
 {
-    add(call, IPU_STEP_COMPUTE, part, cycles + call->chip->launch_cycles, tiles, false);
+    add(call, IPU_STEP_COMPUTE, part, cycles + call->asker.chip->launch_cycles, tiles,
+        false);
 }
 
 /* All tiles wait for each other, and those that take part exchange. */
@@ -77,7 +75,7 @@ static void
 exchange_in(ipu_steps_call *call, const char *part, double synced, double moved,
             double tiles, bool is_estimated)
 {
-    add(call, IPU_STEP_SYNC, part, synced, call->chip->tiles, is_estimated);
+    add(call, IPU_STEP_SYNC, part, synced, call->asker.chip->tiles, is_estimated);
     if (moved > 0) {
         add(call, IPU_STEP_EXCHANGE, part, moved, tiles, is_estimated);
     }
@@ -87,7 +85,7 @@ exchange_in(ipu_steps_call *call, const char *part, double synced, double moved,
 static void
 exchange(ipu_steps_call *call, const char *part, double bytes, double tiles)
 {
-    const ipu_chip *chip = call->chip;
+    const ipu_chip *chip = call->asker.chip;
     exchange_in(call, part, chip->exchange_cycles, bytes / chip->exchange_bytes, tiles,
                 false);
 }
@@ -102,7 +100,7 @@ element_wise(ipu_steps_call *call, const char *part, const ipu_type *type, doubl
     }
     double each = on_tile(call, type, count);
     compute(call, part,
-            ipu_vertex_binary(call->chip, each, vector_of(type), instructions),
+            ipu_vertex_binary(call->asker.chip, each, vector_of(type), instructions),
             tiles_for(call, type, count));
 }
 
@@ -119,14 +117,14 @@ reduce(ipu_steps_call *call, const char *part, const ipu_type *type, double coun
     }
     double each = on_tile(call, type, count);
     double tiles = tiles_for(call, type, count);
-    double workers = call->chip->workers;
+    double workers = call->asker.chip->workers;
     double vector = vector_of(type);
     double row = fmin(each, ceil(count / results));
     double held = fmax(1, floor(each / row)); /* results of a tile */
-    double shared = ipu_vertex_reduce(call->chip, each, vector);
-    double added = ipu_vertex_sum(call->chip, held, workers, 4);
-    double alone = ipu_vertex_reduce(call->chip, row * workers, vector);
-    if (held >= workers || alone <= shared + call->chip->launch_cycles + added) {
+    double shared = ipu_vertex_reduce(call->asker.chip, each, vector);
+    double added = ipu_vertex_sum(call->asker.chip, held, workers, 4);
+    double alone = ipu_vertex_reduce(call->asker.chip, row * workers, vector);
+    if (held >= workers || alone <= shared + call->asker.chip->launch_cycles + added) {
         compute(call, part, fmax(shared, alone), tiles);
     } else {
         compute(call, part, shared, tiles);
@@ -136,7 +134,7 @@ reduce(ipu_steps_call *call, const char *part, const ipu_type *type, double coun
     if (copies > 1) {
         double kept = ceil(results / tiles);
         exchange(call, part, kept * copies * 4, tiles);
-        compute(call, part, ipu_vertex_sum(call->chip, kept, copies, 4),
+        compute(call, part, ipu_vertex_sum(call->asker.chip, kept, copies, 4),
                 fmin(tiles, results));
     }
 }
@@ -145,7 +143,7 @@ reduce(ipu_steps_call *call, const char *part, const ipu_type *type, double coun
 static void
 estimate(ipu_steps_call *call, double rounds)
 {
-    const ipu_chip *chip = call->chip;
+    const ipu_chip *chip = call->asker.chip;
     ipu_cost cost = ipu_cost_of(call->op, call->types);
     double busy = fmax(cost.flops, cost.bytes / chip->copy_bytes) / chip->tiles;
     double moved = cost.bytes / chip->tiles / chip->exchange_bytes;
@@ -202,8 +200,8 @@ static const struct {
 static void
 all_reduce(ipu_steps_call *call)
 {
-    const ipu_chip *chip = call->chip;
-    double replicas = call->options->replicas;
+    const ipu_chip *chip = call->asker.chip;
+    double replicas = call->asker.options->replicas;
     double group = (double)ipu_attrs_int(call->types->attrs, IPU_ATTR_GROUP_SIZE, 0);
     double count = group > 0 ? fmin(group, replicas) : replicas;
     double bytes = (double)ipu_type_bytes(&call->types->outputs[0]);
@@ -214,8 +212,31 @@ all_reduce(ipu_steps_call *call)
     }
 }
 
-/* Element-wise ops, all by one rule. Smaller operands are sent to where the elements of
- * the result are. */
+/* What lies elsewhere is sent to where the elements of the result, or of the variable
+ * that is updated, are: smaller operands, and those of another layout. */
+static void
+send_operands(ipu_steps_call *call, const ipu_type *result)
+{
+    const ipu_cost_call *types = call->types;
+    double count = elements(result);
+    double sent = 0;
+    for (uint32_t i = 0; i < types->input_count; i++) {
+        const ipu_type *type = &types->inputs[i];
+        const ipu_mapping *from = &call->inputs[i];
+        if (from->tiles > 0 &&
+            (elements(type) != count || !ipu_mapping_is(from, &call->at))) {
+            sent += fmin((double)ipu_type_bytes(type),
+                         on_tile(call, result, count) *
+                             (double)ipu_dtype_bytes(type->dtype));
+        }
+    }
+    double tiles = tiles_for(call, result, count);
+    if (sent > 0 && tiles > 1) {
+        exchange(call, "operands", sent, tiles);
+    }
+}
+
+/* Element-wise ops, all by one rule. */
 void
 ipu_steps_per_result(ipu_steps_call *call)
 {
@@ -227,18 +248,7 @@ ipu_steps_per_result(ipu_steps_call *call)
     }
     const ipu_type *result = &types->outputs[0];
     double count = elements(result);
-    double sent = 0;
-    for (uint32_t i = 0; i < types->input_count; i++) {
-        if (elements(&types->inputs[i]) < count) {
-            sent += fmin((double)ipu_type_bytes(&types->inputs[i]),
-                         on_tile(call, result, count) *
-                             (double)ipu_dtype_bytes(types->inputs[i].dtype));
-        }
-    }
-    double tiles = tiles_for(call, result, count);
-    if (sent > 0 && tiles > 1) {
-        exchange(call, "operands", sent, tiles);
-    }
+    send_operands(call, result);
     bool half = is_half(result);
     double steps =
         half ? instructions[call->op].of_half : instructions[call->op].of_float;
@@ -265,6 +275,11 @@ ipu_steps_reduction(ipu_steps_call *call)
         return;
     }
     const ipu_type *in = &types->inputs[0];
+    if (call->op == IPU_OP_ID_VARIABLE_ADD) {
+        send_operands(call, in);
+        element_wise(call, "", in, elements(in), 3);
+        return;
+    }
     reduce(call, "", in, elements(in), elements(&types->outputs[0]));
     if (call->op == IPU_OP_ID_MEAN) {
         const ipu_type *result = &types->outputs[0];
@@ -292,10 +307,12 @@ ipu_steps_softmax(ipu_steps_call *call)
     }
 }
 
-/* Two sums over the statistics' axes and three element-wise passes; back one more. */
+/* Two sums over the statistics' axes and three element-wise passes; back one more, and
+ * another one where the mean is subtracted before squares are summed. */
 static void
 normalize(ipu_steps_call *call, int passes)
 {
+    passes += call->asker.options->has_stable_norms;
     const ipu_type *in = &call->types->inputs[0];
     double count = elements(in);
     double results = elements(&call->types->outputs[call->types->output_count - 1]);
@@ -320,37 +337,64 @@ ipu_steps_normalize_grad(ipu_steps_call *call)
 
 /* --- products -------------------------------------------------------------------- */
 
+/* A copy by all workers. */
 static void
-product(ipu_steps_call *call, ipu_product p, const ipu_type *type)
+copy(ipu_steps_call *call, const char *part, double bytes, double tiles)
 {
-    const ipu_chip *chip = call->chip;
-    ipu_op op = call->op;
-    bool is_conv = op == IPU_OP_ID_CONV || op == IPU_OP_ID_CONV_GRAD_INPUT ||
-                   op == IPU_OP_ID_CONV_GRAD_FILTER;
-    ipu_product_class class = is_conv ? IPU_CONVOLUTIONS : IPU_MATMULS;
-    p.precision =
-        is_half(type) ? call->options->products[class].half : IPU_PRECISION_FLOAT;
-    if (ipu_product_check(call->ctx, &p) != IPU_OK) {
-        ipu_ctx_clear(call->ctx);
-        if (elements(type) > 0) { /* too many to plan */
-            estimate(call, 4);
-        }
+    const ipu_chip *chip = call->asker.chip;
+    add(call, IPU_STEP_COPY, part, chip->launch_cycles + ipu_vertex_copy(chip, bytes),
+        tiles, false);
+}
+
+void
+ipu_steps_lay_out(ipu_steps_call *call, const char *part, const ipu_type *type,
+                  const ipu_mapping *from, const ipu_mapping *to, bool is_there)
+{
+    double bytes = (double)ipu_type_bytes(type);
+    if (ipu_mapping_is(from, to) || from->tiles == 0 || to->tiles == 0 || bytes == 0) {
         return;
     }
-    ipu_product_plan plan = ipu_plans_ask(call->plans, chip, &p,
-                                          call->options->products[class].memory_share);
-    double tiles = 1;
-    for (int dim = 0; dim < IPU_PRODUCT_DIMS; dim++) {
-        tiles *= (double)plan.split.parts[dim];
+    bytes = ceil(bytes / fmin(from->tiles, to->tiles));
+    if (!is_there) {
+        exchange(call, part, bytes, fmax(from->tiles, to->tiles));
     }
-    const ipu_product_cost *cost = &plan.cost;
-    double turns = (double)(plan.split.serial_in * plan.split.serial_out);
+    copy(call, part, bytes, to->tiles);
+}
+
+/* What has a layout of the same fully connected layer is there, in another order. */
+static void
+lay_out_operand(ipu_steps_call *call, const ipu_planned_product *planned,
+                uint32_t operand, ipu_product_role role)
+{
+    static const ipu_attr_key flips[] = {IPU_ATTR_TRANSPOSE_A, IPU_ATTR_TRANSPOSE_B};
+    const char *part = role == IPU_PRODUCT_INPUTS ? "layout of inputs"
+                                                  : "layout of weights";
+    const ipu_type *type = &call->types->inputs[operand];
+    const ipu_mapping *from = &call->inputs[operand];
+    bool flipped = ipu_attrs_int(call->types->attrs, flips[role], 0) != 0;
+    ipu_mapping to =
+        ipu_product_mapping(call->asker.chip, planned, role, flipped, type);
+    bool is_joint =
+        call->asker.options->has_joint_plans && call->op == IPU_OP_ID_MATMUL;
+    ipu_steps_lay_out(call, part, type, from, &to,
+                      is_joint && from->layer == to.layer);
+}
+
+/* What a plan takes, its operands laid out for it. */
+static void
+run_plan(ipu_steps_call *call, const ipu_planned_product *planned)
+{
+    const ipu_chip *chip = call->asker.chip;
+    const ipu_product_split *split = &planned->plan.split;
+    const ipu_product_cost *cost = &planned->plan.cost;
+    double tiles = ipu_product_tiles(split);
+    double turns = (double)(split->serial_in * split->serial_out);
     double started = turns * chip->launch_cycles;
     double synced = turns * chip->exchange_cycles;
-    bool estimated = plan.split.vertex != IPU_VERTEX_AMP;
+    bool estimated = split->vertex != IPU_VERTEX_AMP;
     exchange_in(call, "operands", chip->slowdown * synced,
                 chip->slowdown * (cost->inputs + cost->weights), tiles, estimated);
-    add(call, IPU_STEP_COMPUTE, ipu_product_vertex_name(plan.split.vertex),
+    add(call, IPU_STEP_COMPUTE, ipu_product_vertex_name(split->vertex),
         chip->slowdown * (cost->arithmetic + started), tiles, estimated);
     if (cost->partials > 0) {
         exchange_in(call, "partials", chip->slowdown * synced,
@@ -369,117 +413,45 @@ product(ipu_steps_call *call, ipu_product p, const ipu_type *type)
     call->temporary_bytes = fmax(call->temporary_bytes, cost->bytes);
 }
 
-/* batch products of [rows, inner] and [inner, columns] */
-static void
-matmul(ipu_steps_call *call, const ipu_type *type, double batch, double rows,
-       double inner, double columns)
-{
-    product(call,
-            (ipu_product){.batch = 1,
-                          .groups = (int64_t)batch,
-                          .in = (int64_t)inner,
-                          .out = (int64_t)columns,
-                          .field = {(int64_t)rows, 1},
-                          .input = {(int64_t)rows, 1},
-                          .kernel = {1, 1},
-                          .stride = {1, 1}},
-            type);
-}
-
-/* Of which operand `left` is the left one. */
-static void
-product_of(ipu_steps_call *call, uint32_t left)
-{
-    const ipu_cost_call *types = call->types;
-    const ipu_shape *a = &types->inputs[left].shape;
-    const ipu_shape *b = &types->inputs[left + 1].shape;
-    bool transposed = ipu_attrs_int(types->attrs, IPU_ATTR_TRANSPOSE_A, 0) != 0;
-    bool b_transposed = ipu_attrs_int(types->attrs, IPU_ATTR_TRANSPOSE_B, 0) != 0;
-    double rows = (double)a->dims[a->rank - (transposed ? 1 : 2)];
-    double inner = (double)a->dims[a->rank - (transposed ? 2 : 1)];
-    double columns = (double)b->dims[b->rank - (b_transposed ? 2 : 1)];
-    double count = rows * columns * inner;
-    if (count == 0) {
-        return;
-    }
-    double of_a = elements(&types->inputs[left]) / (rows * inner);
-    double of_b = elements(&types->inputs[left + 1]) / (inner * columns);
-    if (of_b == 1) { /* one right operand serves all: its rows are more */
-        rows *= of_a;
-        of_a = 1;
-    }
-    matmul(call, &types->inputs[left], fmax(of_a, of_b), rows, inner, columns);
-}
-
 void
 ipu_steps_product(ipu_steps_call *call)
 {
-    product_of(call, 0);
+    const ipu_cost_call *types = call->types;
+    uint32_t first = (uint32_t)ipu_product_first(call->op);
+    ipu_product asked = ipu_product_of_node(call->op, types);
+    ipu_planned_product planned;
+    if (ipu_product_ask(&call->asker, call->op, &types->inputs[first], &asked,
+                        &planned)) {
+        lay_out_operand(call, &planned, first, IPU_PRODUCT_INPUTS);
+        lay_out_operand(call, &planned, first + 1, IPU_PRODUCT_WEIGHTS);
+        run_plan(call, &planned);
+    } else if (elements(&types->inputs[first]) > 0) { /* too many to plan */
+        estimate(call, 4);
+    }
 }
 
 void
 ipu_steps_product_and_sum(ipu_steps_call *call)
 {
-    product_of(call, 1);
-}
-
-/* --- convolutions ---------------------------------------------------------------- */
-
-static int64_t
-ceil_div(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
-}
-
-/* A third spatial axis counts as rows of the field and of the kernel. */
-static void
-convolution(ipu_steps_call *call, const ipu_shape *x, const ipu_shape *w, bool is_grad)
-{
-    ipu_convolution c;
-    ipu_convolution_of(call->types->attrs, x, w, &c);
-    ipu_product p = {.batch = c.batch,
-                     .groups = c.groups,
-                     .in = c.depth,
-                     .out = c.groups == 0 ? 0 : c.filters / c.groups,
-                     .field = {1, 1},
-                     .input = {1, 1},
-                     .kernel = {1, 1},
-                     .stride = {1, 1}};
-    for (int32_t i = 0; i < c.spatial; i++) {
-        const ipu_conv_axis *axis = &c.axes[i];
-        int at = i == c.spatial - 1 && i > 0 ? 1 : 0;
-        if (is_grad) {
-            /* of a stride's zeros only those positions count that are none */
-            p.field[at] *= axis->size;
-            p.input[at] *= axis->size;
-            p.kernel[at] *= ceil_div(axis->window, axis->stride);
-        } else {
-            p.field[at] *= axis->out;
-            p.input[at] *= axis->size;
-            p.kernel[at] *= axis->window;
-            p.stride[at] *= axis->stride;
-        }
-    }
-    if (is_grad) {
-        int64_t out = p.out;
-        p.out = p.in;
-        p.in = out;
-    }
-    product(call, p, &call->types->inputs[0]);
+    ipu_steps_product(call);
 }
 
 void
 ipu_steps_conv(ipu_steps_call *call)
 {
-    const ipu_cost_call *types = call->types;
-    convolution(call, &types->inputs[0].shape, &types->inputs[1].shape, false);
+    ipu_steps_product(call);
 }
 
 void
 ipu_steps_conv_grad_input(ipu_steps_call *call)
 {
-    const ipu_cost_call *types = call->types;
-    convolution(call, &types->outputs[0].shape, &types->inputs[1].shape, true);
+    ipu_steps_product(call);
+}
+
+void
+ipu_steps_conv_grad_filter(ipu_steps_call *call)
+{
+    ipu_steps_product(call);
 }
 
 void
@@ -488,24 +460,18 @@ ipu_steps_fused_conv_grad_input(ipu_steps_call *call)
     estimate(call, 4); /* an optimisation for the host: no graph has it yet */
 }
 
-/* The product of x's windows with dy: [kernel positions * depth, batch * out] by
- * [batch * out, filters]. */
-void
-ipu_steps_conv_grad_filter(ipu_steps_call *call)
+/* One of several of a node: batch products of [rows, inner] and [inner, columns]. */
+static void
+matmul(ipu_steps_call *call, const ipu_type *type, double batch, double rows,
+       double inner, double columns)
 {
-    const ipu_cost_call *types = call->types;
-    ipu_convolution c;
-    ipu_convolution_of(types->attrs, &types->inputs[0].shape, &types->outputs[0].shape,
-                       &c);
-    double window = 1;
-    double field = (double)c.batch;
-    for (int32_t i = 0; i < c.spatial; i++) {
-        window *= (double)c.axes[i].window;
-        field *= (double)c.axes[i].out;
+    ipu_product asked = ipu_product_of_matrices(batch, rows, inner, columns);
+    ipu_planned_product planned;
+    if (ipu_product_ask(&call->asker, call->op, type, &asked, &planned)) {
+        run_plan(call, &planned);
+    } else if (elements(type) > 0) {
+        estimate(call, 4);
     }
-    double groups = (double)c.groups;
-    matmul(call, &types->inputs[0], groups, window * (double)c.depth, field,
-           groups == 0 ? 0 : (double)c.filters / groups);
 }
 
 /* --- pools, movement, lookups ---------------------------------------------------- */
@@ -533,11 +499,11 @@ ipu_steps_pooling(ipu_steps_call *call)
     double each = on_tile(call, small, count);
     double tiles = tiles_for(call, small, count);
     bool is_back = types->input_count > 1 || call->op == IPU_OP_ID_AVERAGE_POOL_GRAD;
-    double vectors = ceil(each / vector_of(small) / call->chip->workers);
+    double vectors = ceil(each / vector_of(small) / call->asker.chip->workers);
     exchange(call, "windows", each * window * (double)ipu_dtype_bytes(small->dtype),
              tiles);
     compute(call, "",
-            call->chip->workers *
+            call->asker.chip->workers *
                 (33 + vectors * (3 + (is_back ? 7 : 4) + (is_back ? 5 : 3) * window)),
             tiles);
 }
@@ -547,7 +513,7 @@ void
 ipu_steps_movement(ipu_steps_call *call)
 {
     const ipu_cost_call *types = call->types;
-    const ipu_chip *chip = call->chip;
+    const ipu_chip *chip = call->asker.chip;
     double bytes = 0;
     for (uint32_t i = 0; i < types->output_count; i++) {
         bytes += (double)ipu_type_bytes(&types->outputs[i]);
@@ -565,18 +531,47 @@ ipu_steps_movement(ipu_steps_call *call)
     if (bytes == 0) {
         return;
     }
-    double each = ceil(fmax(bytes / chip->tiles, fmin(bytes, LEAST_TILE_BYTES)));
+    double each = ceil(fmax(bytes / chip->tiles, fmin(bytes, IPU_LEAST_TILE_BYTES)));
     double tiles = ceil(bytes / each);
-    exchange(call, "", each, tiles);
-    add(call, IPU_STEP_COPY, "", chip->launch_cycles + each / chip->copy_bytes, tiles,
-        false);
+    bool is_there = call->op == IPU_OP_ID_VARIABLE_ASSIGN &&
+                    ipu_mapping_is(&call->inputs[0], &call->at);
+    if (!is_there) {
+        exchange(call, "", each, tiles);
+    }
+    copy(call, "", each, tiles);
 }
 
-/* A few rows of many: where they lie sends them. */
+/* A few rows of many: where they lie sends them, and multiSlice copies each. Those that
+ * do not fit into the share of a tile that slices may take come after each other. */
 void
 ipu_steps_pick(ipu_steps_call *call)
 {
-    ipu_steps_movement(call);
+    const ipu_chip *chip = call->asker.chip;
+    const ipu_type *result = &call->types->outputs[0];
+    double count = elements(result);
+    if ((call->op != IPU_OP_ID_GATHER && call->op != IPU_OP_ID_GATHER_ND) ||
+        count == 0) {
+        ipu_steps_movement(call);
+        return;
+    }
+    double size = (double)ipu_dtype_bytes(result->dtype);
+    double each = ceil(count / ipu_mapping_tiles(result, chip->tiles));
+    double rows = fmax(1, elements(&call->types->inputs[1])); /* indices */
+    double share = call->asker.options->slice_share * chip->tile_bytes;
+    double turns = ceil(each * size / share);
+    each = ceil(each / turns);
+    double wide = fmin(each, ceil(count / rows)); /* of a row that is on a tile */
+    ipu_steps_call part = *call;
+    part.like.times *= turns;
+    double tiles = ceil(count / turns / each);
+    exchange(&part, "rows", each * size, tiles);
+    compute(&part, "",
+            chip->workers *
+                (38 + ceil(each / wide / chip->workers) *
+                          (19 + 2 * ceil(wide / vector_of(result)))),
+            tiles);
+    call->status = part.status;
+    call->temporary_bytes = fmax(call->temporary_bytes, each * size);
 }
 
 /* multiUpdateAdd: rows of the second operand are added to where they belong. */
@@ -710,6 +705,7 @@ void
 ipu_steps_sgd_update(ipu_steps_call *call)
 {
     const ipu_cost_call *types = call->types;
+    send_operands(call, &types->outputs[0]);
     for (uint32_t i = 0; i < types->output_count; i++) {
         const ipu_type *type = &types->outputs[i];
         element_wise(call, i == 0 ? "" : "slot", type, elements(type), 3);
@@ -720,6 +716,7 @@ void
 ipu_steps_adam_update(ipu_steps_call *call)
 {
     const ipu_type *type = &call->types->outputs[0];
+    send_operands(call, type);
     element_wise(call, "", type, elements(type), 40);
 }
 

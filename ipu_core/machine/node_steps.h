@@ -6,16 +6,14 @@
 #ifndef IPU_MACHINE_NODE_STEPS_H
 #define IPU_MACHINE_NODE_STEPS_H
 
-#include "graph/cost.h"
-#include "machine/account.h"
+#include "machine/products.h"
 
 typedef struct ipu_steps_call {
-    ipu_ctx *ctx;
-    const ipu_chip *chip;
-    const ipu_account_options *options;
-    ipu_plans *plans;
+    ipu_product_asker asker;
     ipu_op op;
     const ipu_cost_call *types; /* and attributes */
+    const ipu_mapping *inputs;  /* of the operands */
+    ipu_mapping at; /* of the result, or of the variable that is written */
     ipu_account_step like;      /* whose node, executions and place all steps have */
     ipu_account *account;
     double temporary_bytes; /* of a tile; filled by the rule */
@@ -30,5 +28,9 @@ typedef void ipu_steps_fn(ipu_steps_call *call);
 #undef IPU_OP
 
 ipu_status ipu_steps_add(ipu_steps_call *call);
+/* Of a value that lies elsewhere than it is wanted: it is sent, unless it `is_there` in
+ * another order, and copied into its order. */
+void ipu_steps_lay_out(ipu_steps_call *call, const char *part, const ipu_type *type,
+                       const ipu_mapping *from, const ipu_mapping *to, bool is_there);
 
 #endif

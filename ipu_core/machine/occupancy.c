@@ -126,6 +126,7 @@ add(ipu__accounting *a, ipu_value value, int32_t ipu, uint32_t copies, uint32_t 
 {
     ipu_account_tenant one = {
         .value = value,
+        .mapping = a->mappings[value.index],
         .ipu = ipu,
         .copies = copies,
         .first = first,
@@ -280,6 +281,44 @@ find_peaks(ipu__accounting *a)
     return IPU_OK;
 }
 
+/* What each tile holds at the peak. */
+static ipu_status
+fill_tiles(ipu__accounting *a)
+{
+    const ipu_account *out = a->out;
+    uint32_t tiles = (uint32_t)a->chip->tiles;
+    for (size_t i = 0; i < out->memories.count; i++) {
+        ipu_account_memory *memory = &out->memories.items[i];
+        IPU_TRY(IPU_ARRAY_EXTEND(a->ctx, &memory->tiles, tiles, NULL));
+        memory->tiles.items[0] = memory->code_bytes;
+    }
+    for (size_t i = 0; i < out->residents.count; i++) {
+        const ipu_account_resident *one = &out->residents.items[i];
+        const ipu_type *type =
+            one->resource == IPU_NO_INDEX
+                ? &ipu_value_of(a->graph, ipu_node_of(a->graph, one->node)->outputs[0])
+                       ->type
+                : a->graph->resources.items[one->resource].types;
+        ipu_mapping_add(&one->mapping, type, 1,
+                        out->memories.items[one->ipu].tiles.items, tiles);
+    }
+    for (size_t i = 0; i < out->tenants.count; i++) {
+        const ipu_account_tenant *one = &out->tenants.items[i];
+        const ipu_account_memory *memory = &out->memories.items[one->ipu];
+        if (one->first <= memory->peak && memory->peak <= one->last) {
+            ipu_mapping_add(&one->mapping, &ipu_value_of(a->graph, one->value)->type,
+                            one->copies, memory->tiles.items, tiles);
+        }
+    }
+    for (size_t i = 0; i < out->memories.count; i++) {
+        double *bytes = out->memories.items[i].tiles.items;
+        for (uint32_t tile = 1; tile < tiles; tile++) {
+            bytes[tile] += bytes[tile - 1];
+        }
+    }
+    return IPU_OK;
+}
+
 ipu_status
 ipu__machine_occupy(ipu__accounting *a)
 {
@@ -298,5 +337,6 @@ ipu__machine_occupy(ipu__accounting *a)
             IPU_TRY(add(a, value, a->home[i], 1, life->first, life->last));
         }
     }
-    return find_peaks(a);
+    IPU_TRY(find_peaks(a));
+    return fill_tiles(a);
 }

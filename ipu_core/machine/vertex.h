@@ -45,5 +45,7 @@ double ipu_vertex_sum(const ipu_chip *chip, double outputs, double copies,
 /* A sum, or the like, of what a tile has. */
 double ipu_vertex_reduce(const ipu_chip *chip, double elements, double vector);
 double ipu_vertex_cast(const ipu_chip *chip, double outputs);
+/* By all workers. */
+double ipu_vertex_copy(const ipu_chip *chip, double bytes);
 
 #endif

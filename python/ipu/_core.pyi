@@ -13,7 +13,8 @@ _Type = tuple[str, tuple[int, ...]]
 # it is wanted of programs that fit, too
 AccountRequest = tuple[
     tuple[float, ...],
-    tuple[float, float],
+    tuple[float, float, float],
+    tuple[bool, bool],
     tuple[bool, bool],
     float,
     float,

@@ -197,7 +197,7 @@ class Machine:
 
         Raises:
             ValueError: A size is less than 1, the dtypes do not go together, or the
-                share of memory is not more than 0.
+                share of memory is not from 0 to 1.
             TypeError: A size is not an integer.
 
         Example:
@@ -418,16 +418,17 @@ def estimate(
             if machine is None
             else Machine(machine)
         )
-    halves, shares = target.halves, target.shares
     if partials is not None:
         if partials not in ("float32", "float16"):
             raise ValueError(
                 f"`partials` must be 'float32' or 'float16'. Received: {partials!r}."
             )
-        halves = (partials == "float16",) * 2
+        target = target._replace(halves=(partials == "float16",) * 2)
     if available_memory is not None:
         _check_share(available_memory)
-        shares = (float(available_memory),) * 2
+        target = target._replace(
+            shares=(float(available_memory),) * 2 + target.shares[2:]
+        )
 
     def as_spec(given: Any) -> Any:
         if isinstance(given, TensorSpec) or not hasattr(given, "dtype"):
@@ -439,7 +440,7 @@ def estimate(
     check_sizes(given)
     (count,) = _checked({"replicas": replicas})
     trace = trace_alone(function, arguments)
-    request = (chosen._chip, shares, halves, float(count), 1.0, True)
+    request = target.request(1, True, count, chosen._chip)
     found = trace.account(request)
     if samples is None and given and len(given[0].shape):
         samples = int(given[0].shape[0])
@@ -469,9 +470,10 @@ def _check_share(available_memory: Any) -> None:
         raise TypeError(
             f"`available_memory` must be a number. Received: {available_memory!r}."
         )
-    if not available_memory > 0:
+    if not 0 < available_memory <= 1:
         raise ValueError(
-            f"`available_memory` must be more than 0. Received: {available_memory}."
+            "`available_memory` must be more than 0 and at most 1: it is a share of a "
+            f"tile's memory. Received: {available_memory}."
         )
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _CHIPS = {"ipu1": "gc2", "ipu2": "gc200", "ipu21": "bow"}
 _MEMORY = ("warn", "enforce", "off")
 _SHARE = 0.6  # of a tile, for a product's plan
-_CLASSES = ("matmuls", "convolutions")
+_CLASSES = ("matmuls", "convolutions", "slices")
 
 
 def chip_values(name: str, changes: Mapping[str, Any]) -> dict[str, float]:
@@ -66,26 +66,41 @@ class Target(NamedTuple):
     Attributes:
         name: Of the machine.
         fields: Its changes.
-        shares: Of a tile that a plan may take, of matmuls and of convolutions.
-        halves: Whether they sum float16 in float16.
+        shares: Of a tile that a plan may take, of matmuls, convolutions and slices.
+        halves: Whether matmuls and convolutions sum float16 in float16.
+        has_joint_plans: Whether the products of a fully connected layer share a plan.
+        has_stable_norms: Whether norms subtract the mean before they sum squares.
         memory: "warn", "enforce" or "off".
     """
 
     name: str
     fields: dict[str, float]
-    shares: tuple[float, float]
+    shares: tuple[float, float, float]
     halves: tuple[bool, bool]
+    has_joint_plans: bool
+    has_stable_norms: bool
     memory: str
 
-    def request(self, ipus: int = 1, is_for_all: bool = False) -> AccountRequest:
+    def request(
+        self,
+        ipus: int = 1,
+        is_for_all: bool = False,
+        replicas: int = 0,
+        chip: tuple[float, ...] | None = None,
+    ) -> AccountRequest:
         """Return what the core wants to know to make an account.
 
         Args:
             ipus: Of the device, which replicas share out.
             is_for_all: Whether it is wanted of programs that fit, too.
+            replicas: How many there are; 0: as many as the IPUs are enough for.
+            chip: The values of another machine's fields; None for this one's.
         """
-        chip = tuple(chip_values(self.name, self.fields).values())
-        return (chip, self.shares, self.halves, 0.0, float(ipus), is_for_all)
+        if chip is None:
+            chip = tuple(chip_values(self.name, self.fields).values())
+        plans = self.has_joint_plans, self.has_stable_norms
+        count = float(replicas)
+        return chip, self.shares, self.halves, plans, count, float(ipus), is_for_all
 
 
 def target_of(
@@ -131,13 +146,18 @@ def target_of(
     if not memory:
         enforces = options.get("ipu_model.enforce_memory", False)
         memory = "enforce" if enforces else "warn" if options else "off"
-    products = [options.get(f"{kind}.poplar_options", {}) for kind in _CLASSES]
-    shares = [float(one.get("availableMemoryProportion", _SHARE)) for one in products]
-    halves = [one.get("partialsType", "float") == "half" for one in products]
+    given_to = [options.get(f"{kind}.poplar_options", {}) for kind in _CLASSES]
+    matmuls, convolutions, slices = (
+        float(one.get("availableMemoryProportion", _SHARE)) or _SHARE
+        for one in given_to
+    )
+    halves = [one.get("partialsType", "float") == "half" for one in given_to]
     return Target(
         name,
         fields,
-        (shares[0] or _SHARE, shares[1] or _SHARE),
+        (matmuls, convolutions, slices),
         (halves[0], halves[1]),
+        not options.get("matmuls.clear_pass_type", False),
+        bool(options.get("norms.use_stable_statistics", False)),
         memory,
     )

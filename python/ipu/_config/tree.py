@@ -47,7 +47,9 @@ class DeviceConnection(Category):
 class Slices(Category):
     """Options of slicing."""
 
-    poplar_options = Option[_Options]({}, "String options. Hardware only.")
+    poplar_options = Option[_Options](
+        {}, "String options: availableMemoryProportion changes accounts of lookups."
+    )
 
 
 class _MultiReplicaDistribution(Category):
@@ -130,7 +132,12 @@ class IPUModel(Category):
 class Matmuls(Category):
     """Options of matrix products."""
 
-    clear_pass_type = Option(False, "Do not tell the planner the pass. Hardware only.")
+    clear_pass_type = Option(
+        False,
+        "Do not tell the planner the pass: in accounts the products of a fully "
+        "connected layer then share no plan, and weights are sent to where the next "
+        "one has them.",
+    )
     poplar_options = Option[_Options]({}, "String options, as of convolutions.")
     same_bits_on_every_cpu = Option(
         False,
@@ -156,7 +163,9 @@ class Norms(Category):
     """Options of normalisations."""
 
     use_stable_statistics = Option(
-        False, "Compute the variance in two passes, the mean first."
+        False,
+        "Compute the variance in two passes, the mean first. Results do so in either "
+        "case; accounts count the further pass.",
     )
     experimental = Group(_NormsExperimental)
 

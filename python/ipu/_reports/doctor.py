@@ -117,7 +117,7 @@ def fixes_of_options(
     """
     found = []
     for share in (0.4, 0.2, 0.1, 0.05):
-        if share >= min(target_request[1]):
+        if share >= min(target_request[1][:2]):
             continue
         options = f'{{"availableMemoryProportion": "{share}"}}'
         fix = fix_of(

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -72,6 +73,10 @@ class Tenant:
         copies: Of how many micro-batches it is kept, in a pipeline; else 1.
         first: The number of the op that makes it (``Step.number``).
         last: The number of the last op that uses it.
+        first_tile: The first of the tiles that have a part of it.
+        tiles: How many tiles these are: one after another, around the end.
+        is_in_order: Whether its elements lie on them in their order; else as a
+            product's plan has them.
     """
 
     name: str
@@ -81,11 +86,22 @@ class Tenant:
     copies: int
     first: int
     last: int
+    first_tile: int
+    tiles: int
+    is_in_order: bool
+
+    @property
+    def elements(self) -> tuple[int, ...]:
+        """Give the elements of a copy on each of its tiles: equal parts, of which the
+        first ones have one more."""
+        sizes = self.type.partition("[")[2].rstrip("]").split(",")
+        each, rest = divmod(math.prod(int(n) for n in sizes if n), self.tiles)
+        return tuple(each + (part < rest) for part in range(self.tiles))
 
 
 @dataclass(frozen=True)
 class Memory:
-    """Hold the memory of one IPU, spread evenly over its tiles.
+    """Hold the memory of one IPU.
 
     Attributes:
         ipu: Which IPU, counted from 0.
@@ -101,6 +117,8 @@ class Memory:
         fullest: The op and line of that step.
         remote: Bytes that lie outside of the IPU: what is offloaded.
         tensors: All tensors that are not always live, in program order.
+        held: Variables and constants, which are.
+        per_tile: Bytes of each tile at the peak, without temporary ones.
     """
 
     ipu: int
@@ -115,6 +133,8 @@ class Memory:
     fullest: str
     remote: float
     tensors: tuple[Tenant, ...]
+    held: tuple[Tenant, ...]
+    per_tile: np.ndarray[Any, Any] = field(repr=False, compare=False)
 
     @property
     def always_live(self) -> float:
@@ -129,15 +149,7 @@ class Memory:
     @property
     def max_tile(self) -> float:
         """Give the bytes of the fullest tile, with temporary ones."""
-        return float(np.ceil(self.total / self.tiles) + self.temporary)
-
-    @property
-    def per_tile(self) -> np.ndarray[Any, Any]:
-        """Give the bytes of each tile at the peak, without temporary ones."""
-        share = np.floor(self.total / self.tiles)
-        rest = int(self.total - share * self.tiles)
-        each: np.ndarray[Any, Any] = share + (np.arange(self.tiles) < rest)
-        return each
+        return float(self.per_tile.max() + self.temporary)
 
     @property
     def fits(self) -> bool:
@@ -380,10 +392,18 @@ class Account:
                 )
             )
         tensors: list[list[Tenant]] = [[] for _ in found["memories"]]
-        for size, ipu, copies, first, last, kind, node in found["tenants"]:
+        for size, ipu, copies, first, last, kind, node, at in found["tenants"]:
             name, source = _place(node)
+            name = name or "argument"
             tensors[ipu].append(
-                Tenant(name or "argument", kind, size, source, copies, first, last)
+                Tenant(name, kind, size, source, copies, first, last, *at)
+            )
+        held: list[list[Tenant]] = [[] for _ in found["memories"]]
+        end = max((step.number for step in self.steps), default=0)
+        for size, ipu, kind, variable, node, at in found["residents"]:
+            name, source = _place(node)
+            held[ipu].append(
+                Tenant(variable or name, kind, size, source, 1, 0, end, *at)
             )
         self.memories = [
             Memory(
@@ -399,6 +419,8 @@ class Account:
                 fullest=_at(one["fullest"]),
                 remote=one["remote"],
                 tensors=tuple(tensors[ipu]),
+                held=tuple(held[ipu]),
+                per_tile=np.frombuffer(one["tiles"]),
             )
             for ipu, one in enumerate(found["memories"])
         ]
@@ -558,6 +580,7 @@ class Account:
         memories = []
         for memory in self.memories:
             one = asdict(memory)
+            del one["per_tile"]
             one.update(fits=memory.fits, max_tile=memory.max_tile, total=memory.total)
             one["by_tensor"] = [asdict(tenant) for tenant in memory.by_tensor[:_TOP]]
             memories.append(one)

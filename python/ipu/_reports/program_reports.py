@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from ipu._device.observers import Compiled, Traced
     from ipu._reports.machine_account import Account
 
-_GRAIN = 128  # bytes; a tile has no less of a tensor that others have parts of
 _TYPES = {"float32": "float", "float16": "half", "int32": "int", "uint32": "uint"}
 _loaded: dict[int, int] = {}  # the program of each device, by its number
 
@@ -226,33 +225,27 @@ def _write_folder(parent: str, name: str, account: Account) -> None:
 # --- what reports say -----------------------------------------------------------------
 
 
-def _split(count: int, most: int) -> list[int]:
-    """So many elements in equal parts, at most so many."""
-    parts = max(1, min(most, count))
-    each, rest = divmod(count, parts)
-    return [each + (part < rest) for part in range(parts)]
-
-
 def tensor_map(account: Account, name: str) -> dict[str, Any]:
-    """Return where the elements of each tensor lie: linear, in equal parts.
+    """Return where the elements of each tensor and variable lie.
 
     Returns:
         ``{"mappings": {name: entries}}``; an entry is [instruction, output, shape,
         element type, has constants, has aliases, elements, [[tile, elements], ...]].
     """
-    tiles = int(account.machine.tiles)
+    all_tiles = int(account.machine.tiles)
     entries = []
     for memory in account.memories:
         outputs: dict[tuple[str, int], int] = {}
-        for one in memory.tensors:
+        for one in (*memory.held, *memory.tensors):
             dtype, _, sizes = one.type.partition("[")
             shape = [int(n) for n in sizes.rstrip("]").split(",") if n]
-            count = math.prod(shape)
-            size = one.bytes / max(1, count * one.copies)
-            grains = math.ceil(count * size / _GRAIN)
             key = (one.name, one.first)
             outputs[key] = outputs.get(key, -1) + 1
-            parts = _split(count, min(tiles, grains))
+            base = memory.ipu * all_tiles
+            parts = [
+                [base + (one.first_tile + i) % all_tiles, n]
+                for i, n in enumerate(one.elements)
+            ]
             entries.append(
                 [
                     f"{one.name}.{one.first}",
@@ -261,8 +254,8 @@ def tensor_map(account: Account, name: str) -> dict[str, Any]:
                     _TYPES.get(dtype, dtype),
                     0,
                     0,
-                    count,
-                    [[memory.ipu * tiles + i, n] for i, n in enumerate(parts)],
+                    math.prod(shape),
+                    parts,
                 ]
             )
     return {"mappings": {name: entries}}
