@@ -163,21 +163,23 @@ peers_take(PyObject *self, PyObject *argument)
         return PyErr_Format(PyExc_ValueError,
                             "seconds must be from 0 to 1e6, but got %R", argument);
     }
-    ipu_exchange *exchange;
+    bool is_taken;
+    ipu_errand errand;
     Py_BEGIN_ALLOW_THREADS
-    exchange = ipu_peers_take(ipu_py_peers_of(self), (int64_t)(seconds * 1e9));
+    is_taken =
+        ipu_peers_take(ipu_py_peers_of(self), (int64_t)(seconds * 1e9), &errand);
     Py_END_ALLOW_THREADS
-    if (exchange == NULL) {
+    if (!is_taken) {
         Py_RETURN_NONE;
     }
-    PyObject *sends = list_messages(exchange->sends, exchange->send_count, PyBUF_READ);
-    PyObject *receives =
-        list_messages(exchange->receives, exchange->receive_count, PyBUF_WRITE);
+    PyObject *sends = list_messages(errand.messages, errand.send_count, PyBUF_READ);
+    PyObject *receives = list_messages(errand.messages + errand.send_count,
+                                       errand.receive_count, PyBUF_WRITE);
     PyObject *source =
-        exchange->source.file == NULL
+        errand.source.file == NULL
             ? Py_NewRef(Py_None)
-            : Py_BuildValue("si", exchange->source.file, (int)exchange->source.line);
-    PyObject *handle = PyLong_FromVoidPtr(exchange);
+            : Py_BuildValue("si", errand.source.file, (int)errand.source.line);
+    PyObject *handle = PyLong_FromVoidPtr((void *)(uintptr_t)errand.exchange);
     if (sends == NULL || receives == NULL || source == NULL || handle == NULL) {
         Py_XDECREF(sends);
         Py_XDECREF(receives);
@@ -185,7 +187,7 @@ peers_take(PyObject *self, PyObject *argument)
         Py_XDECREF(handle);
         return NULL;
     }
-    return Py_BuildValue("NINNN", handle, exchange->channel, sends, receives, source);
+    return Py_BuildValue("NINNN", handle, errand.channel, sends, receives, source);
 }
 
 static PyObject *

@@ -24,6 +24,8 @@ struct ipu_peers {
     pthread_cond_t to_runs;
     ipu_exchange *posted; /* not taken yet, oldest first */
     ipu_exchange *taken;
+    ipu_message *errand; /* messages of the exchange that was taken last */
+    size_t errand_bytes;
     bool is_woken;
     bool has_failed;
     bool is_torn;
@@ -82,6 +84,7 @@ ipu_peers_free(ipu_ctx *ctx, ipu_peers *peers)
     ipu_lock_destroy(&peers->lock);
     pthread_cond_destroy(&peers->to_transport);
     pthread_cond_destroy(&peers->to_runs);
+    ipu_free(ctx, peers->errand, peers->errand_bytes);
     ipu_free(ctx, peers, sizeof(*peers));
 }
 
@@ -122,18 +125,18 @@ append(ipu_exchange **list, ipu_exchange *exchange)
     *list = exchange;
 }
 
-/* Whether it was there. */
-static bool
+/* The same one, or NULL: it was not there. */
+static ipu_exchange *
 remove_from(ipu_exchange **list, const ipu_exchange *exchange)
 {
     while (*list != NULL && *list != exchange) {
         list = &(*list)->next;
     }
-    if (*list == NULL) {
-        return false;
+    ipu_exchange *found = *list;
+    if (found != NULL) {
+        *list = found->next;
     }
-    *list = exchange->next;
-    return true;
+    return found;
 }
 
 static void
@@ -258,9 +261,35 @@ ipu_exchange_wait(ipu_ctx *ctx, ipu_peers *peers, ipu_exchange *exchange,
 
 /* --- transports -------------------------------------------------------------------- */
 
-ipu_exchange *
-ipu_peers_take(ipu_peers *peers, int64_t timeout_ns)
+static ipu_status
+copy_errand(ipu_ctx *ctx, ipu_peers *peers, const ipu_exchange *exchange,
+            ipu_errand *out)
 {
+    size_t sends = exchange->send_count * sizeof(ipu_message);
+    size_t receives = exchange->receive_count * sizeof(ipu_message);
+    if (sends + receives > peers->errand_bytes) {
+        ipu_free(ctx, peers->errand, peers->errand_bytes);
+        peers->errand_bytes = 0;
+        IPU_TRY(ipu_alloc(ctx, sends + receives, &peers->errand));
+        peers->errand_bytes = sends + receives;
+    }
+    ipu_copy_bytes(peers->errand, exchange->sends, sends);
+    ipu_copy_bytes(peers->errand + exchange->send_count, exchange->receives, receives);
+    *out = (ipu_errand){.exchange = exchange,
+                        .channel = exchange->channel,
+                        .send_count = exchange->send_count,
+                        .receive_count = exchange->receive_count,
+                        .messages = peers->errand,
+                        .source = exchange->source};
+    return IPU_OK;
+}
+
+bool
+ipu_peers_take(ipu_peers *peers, int64_t timeout_ns, ipu_errand *out)
+{
+    ipu_ctx own;
+    ipu_status status = IPU_OK;
+    ipu_ctx_init(&own, peers->allocator);
     ipu_lock_take(&peers->lock);
     if (timeout_ns > 0 && peers->posted == NULL && !peers->is_woken) {
         (void)ipu_lock_wait_for(&peers->lock, &peers->to_transport, timeout_ns);
@@ -268,11 +297,17 @@ ipu_peers_take(ipu_peers *peers, int64_t timeout_ns)
     peers->is_woken = false;
     ipu_exchange *exchange = peers->posted;
     if (exchange != NULL) {
+        status = copy_errand(&own, peers, exchange, out);
+    }
+    if (exchange != NULL && status == IPU_OK) {
         peers->posted = exchange->next;
         append(&peers->taken, exchange);
     }
     ipu_lock_drop(&peers->lock);
-    return exchange;
+    if (status != IPU_OK) {
+        ipu_peers_fail(peers, "%s", own.message);
+    }
+    return exchange != NULL && status == IPU_OK;
 }
 
 void
@@ -285,11 +320,12 @@ ipu_peers_wake(ipu_peers *peers)
 }
 
 void
-ipu_peers_finish(ipu_peers *peers, ipu_exchange *exchange)
+ipu_peers_finish(ipu_peers *peers, const ipu_exchange *exchange)
 {
     ipu_lock_take(&peers->lock);
-    if (remove_from(&peers->taken, exchange)) { /* else it has failed, and may be gone */
-        end_locked(peers, exchange, IPU_EXCHANGE_OVER);
+    ipu_exchange *found = remove_from(&peers->taken, exchange);
+    if (found != NULL) { /* else it has failed, and may be gone */
+        end_locked(peers, found, IPU_EXCHANGE_OVER);
     }
     ipu_lock_drop(&peers->lock);
 }

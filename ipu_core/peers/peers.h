@@ -97,12 +97,23 @@ bool ipu_peers_is_torn(ipu_peers *peers);
 
 /* --- a transport ------------------------------------------------------------------ */
 
-/* The exchange that was posted next, or NULL: after timeout_ns, or where it was woken.
- */
-ipu_exchange *ipu_peers_take(ipu_peers *peers, int64_t timeout_ns);
+/* What a transport gets of an exchange: a copy, since a run may give the exchange up at
+ * any time, and its lists of messages with it. Only the bytes of messages stay. */
+typedef struct ipu_errand {
+    const ipu_exchange *exchange; /* its name; it may be gone */
+    uint32_t channel;
+    uint32_t send_count;
+    uint32_t receive_count;
+    const ipu_message *messages; /* to send, then to receive; until the next call */
+    ipu_source source;
+} ipu_errand;
+
+/* The exchange that was posted next; false: after timeout_ns, or where it was woken.
+ * One thread. */
+bool ipu_peers_take(ipu_peers *peers, int64_t timeout_ns, ipu_errand *out);
 void ipu_peers_wake(ipu_peers *peers);
 /* One that was taken is over. */
-void ipu_peers_finish(ipu_peers *peers, ipu_exchange *exchange);
+void ipu_peers_finish(ipu_peers *peers, const ipu_exchange *exchange);
 /* Says why; the first reason counts. All exchanges that are under way fail. */
 void ipu_peers_fail(ipu_peers *peers, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

@@ -9,6 +9,7 @@
 #include "check.h"
 #include "run/executor.h"
 
+#define LONG_NS (INT64_C(60) * 1000000000)
 enum { REPLICAS = 6, MOST_ELEMENTS = 5003, STEPS = 3 };
 
 static const ipu_compile_options options = {
@@ -130,14 +131,18 @@ test_transport(ipu_ctx *ctx)
     ipu_exchange second = {.receives = &message, .receive_count = 1};
     ipu_exchange empty = {0};
     CHECK_OK(ctx, ipu_peers_create(ctx, 0, 2, &peers));
-    CHECK(ipu_peers_take(peers, 0) == NULL);
+    ipu_errand errand;
+    CHECK(!ipu_peers_take(peers, 0, &errand));
     ipu_peers_wake(peers);
-    CHECK(ipu_peers_take(peers, INT64_C(60) * 1000000000) == NULL);
+    CHECK(!ipu_peers_take(peers, LONG_NS, &errand));
     ipu_peers_post(peers, &empty);
     CHECK(ipu_exchange_state_of(&empty) == IPU_EXCHANGE_OVER);
     ipu_peers_post(peers, &first);
     ipu_peers_post(peers, &second);
-    CHECK(ipu_peers_take(peers, 0) == &first && ipu_peers_take(peers, 0) == &second);
+    CHECK(ipu_peers_take(peers, 0, &errand) && errand.exchange == &first);
+    CHECK(errand.send_count == 1 && errand.messages[0].data == &number);
+    CHECK(ipu_peers_take(peers, 0, &errand) && errand.exchange == &second);
+    CHECK(errand.send_count == 0 && errand.receive_count == 1);
     ipu_peers_finish(peers, &first);
     ipu_peers_finish(peers, &first); /* it is not under way any more */
     CHECK_OK(ctx, ipu_exchange_wait(ctx, peers, &first, NULL, 0));
@@ -145,6 +150,60 @@ test_transport(ipu_ctx *ctx)
     ipu_peers_fail(peers, "the end");
     CHECK(ipu_exchange_state_of(&second) == IPU_EXCHANGE_FAILED);
     CHECK(ipu_peers_is_torn(peers)); /* MPI may still be at the memory of `second` */
+    ipu_peers_free(ctx, peers);
+}
+
+typedef struct carrier {
+    ipu_peers *peers;
+    uint32_t partners; /* of all messages, added up */
+} carrier;
+
+static void *
+carry_one(void *argument)
+{
+    carrier *c = argument;
+    ipu_errand errand;
+    if (ipu_peers_take(c->peers, LONG_NS, &errand)) {
+        for (uint32_t i = 0; i < errand.send_count + errand.receive_count; i++) {
+            c->partners += errand.messages[i].process;
+        }
+    }
+    return NULL;
+}
+
+/* A run that gives an exchange up may overwrite all but the bytes that are on their way,
+ * whatever the transport is at. */
+static void
+test_giving_up(ipu_ctx *ctx)
+{
+    enum { MESSAGES = 64 };
+    ipu_peers *peers;
+    pthread_t runner;
+    int32_t number = 0;
+    const int32_t cancel = 1;
+    ipu_message messages[MESSAGES];
+    for (int i = 0; i < MESSAGES; i++) {
+        messages[i] = (ipu_message){1, &number, sizeof(number)};
+    }
+    ipu_exchange exchange = {.sends = messages,
+                             .send_count = MESSAGES,
+                             .receives = messages,
+                             .receive_count = MESSAGES};
+    CHECK_OK(ctx, ipu_peers_create(ctx, 0, 2, &peers));
+    carrier one = {.peers = peers};
+    ipu_peers_post(peers, &exchange);
+    pthread_create(&runner, NULL, carry_one, &one);
+    CHECK(ipu_exchange_wait(ctx, peers, &exchange, &cancel, 0) ==
+          IPU_STATUS_INTERRUPTED);
+    ipu_ctx_clear(ctx);
+    ipu_peers_fail(peers, "given up");
+    for (int i = 0; i < MESSAGES; i++) { /* the sanitizer does not see a memset */
+        messages[i].process = 7;
+    }
+    exchange.send_count = 0;
+    ipu_peers_wake(peers);
+    pthread_join(runner, NULL);
+    CHECK(one.partners == 0 || one.partners == 2 * MESSAGES);
     ipu_peers_free(ctx, peers);
 }
 
@@ -401,6 +460,7 @@ main(void)
     test_exchanges(&ctx);
     test_failures(&ctx);
     test_transport(&ctx);
+    test_giving_up(&ctx);
     test_layouts(&ctx);
     test_differences(&ctx);
     return CHECK_DONE();
