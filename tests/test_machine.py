@@ -592,6 +592,38 @@ def test_accounts_as_text() -> None:
         account.diff(3)  # type: ignore[arg-type]
 
 
+def test_a_program_is_accounted_once() -> None:
+    traced = []
+
+    @tf.function
+    def square(x: Any) -> Any:
+        traced.append(x.shape)
+        return x @ x
+
+    spec = tf.TensorSpec([64, 64])
+    first = square.account(spec, machine="bow")
+    first.steps.clear()  # its own list
+    again = square.account(spec, machine="bow")
+    assert again.steps and again.cycles == first.cycles and len(traced) == 1
+    assert square.account(spec).seconds != again.seconds and len(traced) == 2
+    small = Machine("bow", tiles=4, tile_bytes=10_000)
+    tight = [square.account(spec, machine=small) for _ in range(2)][1]
+    assert not tight.memory.fits and isinstance(tight.fixes(), list)
+
+    model = convolutional()
+    model.compile("sgd", "mse")
+    plain = model.account(batch_size=16)
+    assert model.account(batch_size=16).memories[0] is plain.memories[0]
+    assert model.account(batch_size=8).cycles != plain.cycles
+    model.set_gradient_accumulation_options(4)
+    assert model.account(batch_size=16).samples == 64
+    model.layers[0].trainable = False
+    frozen = model.account(batch_size=16)
+    assert frozen.by_op().get("conv_grad_filter", 0) == 0
+    model.compile("adam", "mse")
+    assert "adam_update" in model.account(batch_size=16).by_op()
+
+
 def parts_of(account: Any, op: str) -> list[str]:
     """The parts of an op's steps, in order: "layout of inputs" and so on."""
     names = [step.name.partition(": ") for step in account.steps]

@@ -176,6 +176,10 @@ def check_program(seed: int) -> None:
                 for a, b in zip(one[name], other[name], strict=True):
                     assert a.tobytes() == b.tobytes(), name
         assert repr(forms.trace().account(request)) == repr(asked.account)
+        # what is not accounted for, since it is small, would have fitted
+        unasked = forms.compile(forms.trace(), ipu=(*request[:-1], False))
+        fits = all(m.fits for m in Account(options["machine"], asked.account).memories)
+        assert fits or unasked.account is not None
     linecache.cache.pop(f"<fuzz account {seed}>", None)
 
 

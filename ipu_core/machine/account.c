@@ -651,9 +651,13 @@ ipu_account_of(ipu_ctx *ctx, const ipu_graph *graph, const ipu_chip *chip,
 bool
 ipu_account_is_small(const ipu_graph *graph, const ipu_chip *chip)
 {
-    /* plans take 0.6 of a tile, or what is asked for, unless operands are huge */
-    const double share = 0.35;
-    const double node_bytes = 2048; /* of code: a node has a few steps */
+    /* the rest is for a plan, which takes 0.6 of a tile at the most, or what is asked
+     * for, unless operands are huge: then they alone are more than this */
+    const double share = 0.4;
+    /* of code, on a tile: equal steps share theirs, and of well-known networks none takes
+     * as much */
+    const double first_bytes = 65536;
+    const double node_bytes = 160;
     double bytes = 0;
     for (size_t i = 0; i < graph->values.count; i++) {
         bytes += (double)ipu_type_bytes(&graph->values.items[i].type);
@@ -663,8 +667,8 @@ ipu_account_is_small(const ipu_graph *graph, const ipu_chip *chip)
             bytes += (double)ipu_type_bytes(graph->resources.items[i].types);
         }
     }
-    bytes += (double)graph->nodes.count * node_bytes * chip->tiles;
-    return bytes <= share * chip->tiles * chip->tile_bytes;
+    double code = first_bytes + (double)graph->nodes.count * node_bytes;
+    return bytes / chip->tiles + code <= share * chip->tile_bytes;
 }
 
 bool

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ipu import _core
-from ipu._config.target import chip_values, target_of
+from ipu._config.target import Target, chip_values, target_of
 from ipu._reports.machine_account import Account as Account
 from ipu._text.arguments import as_int, as_ints
 from ipu._text.exports import export
@@ -401,34 +401,13 @@ def estimate(
         (['matmul', 'add'], 32)
     """
     # tracing imports most of the package, which plans of products do not need
-    from ipu._device.devices import current_layout
     from ipu._reports.machine_account import check_sizes
     from ipu.tf import TensorSpec, nest
     from ipu.tf._functions.tracing import trace_alone
 
     if not callable(function):
         raise TypeError(f"`function` must be callable. Received: {function!r}.")
-    layout = current_layout()
-    target = target_of(None if layout is None else layout.options)
-    if isinstance(machine, Machine):
-        chosen = machine
-    else:
-        chosen = (
-            Machine(target.name, **target.fields)
-            if machine is None
-            else Machine(machine)
-        )
-    if partials is not None:
-        if partials not in ("float32", "float16"):
-            raise ValueError(
-                f"`partials` must be 'float32' or 'float16'. Received: {partials!r}."
-            )
-        target = target._replace(halves=(partials == "float16",) * 2)
-    if available_memory is not None:
-        _check_share(available_memory)
-        target = target._replace(
-            shares=(float(available_memory),) * 2 + target.shares[2:]
-        )
+    chosen, target = settle(machine, partials, available_memory)
 
     def as_spec(given: Any) -> Any:
         if isinstance(given, TensorSpec) or not hasattr(given, "dtype"):
@@ -461,6 +440,38 @@ def estimate(
 
     all_samples = None if samples is None else samples * count
     return Account(chosen, found, all_samples, count, find_fixes)
+
+
+def settle(
+    machine: Machine | str | None,
+    partials: str | None = None,
+    available_memory: float | None = None,
+) -> tuple[Machine, Target]:
+    """Return the machine that an account is for, and how it plans products; see
+    :func:`estimate`."""
+    from ipu._device.devices import current_layout
+
+    layout = current_layout()
+    target = target_of(None if layout is None else layout.options)
+    if isinstance(machine, Machine):
+        chosen = machine
+    else:
+        chosen = (
+            Machine(target.name, **target.fields)
+            if machine is None
+            else Machine(machine)
+        )
+    if partials is not None:
+        if partials not in ("float32", "float16"):
+            raise ValueError(
+                f"`partials` must be 'float32' or 'float16'. Received: {partials!r}."
+            )
+        target = target._replace(halves=(partials == "float16",) * 2)
+    if available_memory is not None:
+        _check_share(available_memory)
+        share = float(available_memory)
+        target = target._replace(shares=(share, share, target.shares[2]))
+    return chosen, target
 
 
 def _check_share(available_memory: Any) -> None:

@@ -19,6 +19,7 @@ from ipu._core import Tensor
 from ipu._device import devices
 from ipu._device.locks import Lock
 from ipu._device.placement import current_device, on_host
+from ipu._device.remembered import Remembered
 from ipu._device.thread_state import here
 from ipu._text.missing import PACKAGE
 from ipu._text.tracebacks import boundaries
@@ -224,6 +225,7 @@ class DeviceFunction(Generic[P, R]):
         self._name = name or str(named)
         self._parameters: inspect.Signature | None = None
         self._cache: dict[Any, _Entry] = {}
+        self._accounts = Remembered()
         self._lock = Lock()  # protects _cache while a trace adds to it
         self._has_created = False  # a first trace has ended
         self._history: list[str] = []
@@ -302,7 +304,20 @@ class DeviceFunction(Generic[P, R]):
 
         if not args and self._specs is not None:
             args = tuple(self._specs)
-        return machine.estimate(self._callable(), *args, **options)
+
+        def make() -> Any:
+            return machine.estimate(self._callable(), *args, **options)
+
+        if objects_in(args):  # of which nobody knows whether they have changed
+            return make()
+        chosen, target = machine.settle(
+            *(options.get(k) for k in ("machine", "partials", "available_memory"))
+        )
+        request = target.request(chip=chosen._chip)
+        key = key_of(args), request, tuple(sorted(options.items()))
+        return self._accounts.ask(
+            lambda: key, make, lambda one: make()._find_fixes(one)
+        )
 
     def __repr__(self) -> str:
         return f"<tf.function {self._name}>"

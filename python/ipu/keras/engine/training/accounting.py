@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from ipu import machine as machines, tf
 from ipu._config.target import target_of
 from ipu._device.devices import current_layout
+from ipu._device.remembered import Remembered
 from ipu._reports.doctor import Fix, fix_of, fixes_of_options
 from ipu._reports.machine_account import check_sizes
 from ipu._text.arguments import as_int
@@ -19,8 +20,10 @@ from ipu.ipu_infeed_queue import IPUInfeedQueue
 from ipu.ipu_outfeed_queue import IPUOutfeedQueue
 from ipu.keras._types import Nest
 from ipu.keras.engine.pipelines.auto_stages import auto_stages, tree_of
+from ipu.keras.engine.trace_key import key_of_model
 from ipu.keras.engine.training.execution import make_steps, settle
 from ipu.ops import pipelining_ops
+from ipu.tf._functions.signature import key_of
 
 
 def account_of(
@@ -73,7 +76,16 @@ def account_of(
     element = tf.nest.map_structure(_as_spec, element)
     check_sizes(tf.nest.flatten(element))
     mode = "train" if training else "predict"
-    return account_of_step(model, mode, element, machine, options)
+    chosen, target = machines.settle(
+        machine, options.get("partials"), options.get("available_memory")
+    )
+    asked = target.request(chip=chosen._chip), tuple(sorted(options.items()))
+    accounts: Remembered = model._programs.accounts
+    return accounts.ask(
+        lambda: key_of_model(model, mode, key_of(element), asked),
+        lambda: _account(model, mode, element, machine, options),
+        _fixes(model, mode, element, machine, options),
+    )
 
 
 def _of_data(spec: Any, y: Nest) -> tuple[Nest, Nest]:
@@ -108,10 +120,16 @@ def account_of_step(
         options: More of its arguments.
     """
     account = _account(model, mode, element, machine, options)
-    account._find_fixes = functools.partial(
+    account._find_fixes = _fixes(model, mode, element, machine, options)
+    return account
+
+
+def _fixes(
+    model: Any, mode: str, element: Nest, machine: Any, options: dict[str, Any]
+) -> Callable[[machines.Account], list[Fix]]:
+    return functools.partial(
         fixes_of_model, model, mode, element, machine=machine, options=options
     )
-    return account
 
 
 def _account(

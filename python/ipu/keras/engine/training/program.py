@@ -21,6 +21,7 @@ import numpy as np
 
 from ipu import tf
 from ipu._device.locks import Lock
+from ipu._device.remembered import Remembered
 from ipu.ipu_infeed_queue import IPUInfeedQueue
 from ipu.ipu_outfeed_queue import IPUOutfeedQueue
 from ipu.keras._types import Nest
@@ -44,9 +45,13 @@ class ProgramCache:
     """Programs of a model that wait for their next run: those that were used last.
 
     A run takes its program out and gives it back: no two runs have the same one.
+
+    Attributes:
+        accounts: What programs would cost on IPUs.
     """
 
     def __init__(self) -> None:
+        self.accounts = Remembered()
         self._waiting: dict[Hashable, Any] = {}  # the oldest first
         self._lock = Lock()
 
