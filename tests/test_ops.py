@@ -19,13 +19,13 @@ from op_cases import CASES, SCENARIOS, harness
 from op_cases.coverage import (
     FLAGS,
     GRADIENTS_ELSEWHERE,
-    SERVES,
+    RULES,
     TABLE,
     dtypes_with_a_case,
+    serves,
 )
 from op_cases.model import (
     FLOATS,
-    NUMBERS,
     Array,
     Case,
     Graph,
@@ -52,14 +52,14 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 @pytest.mark.parametrize("op", TABLE)
 def test_every_op_has_a_case_in_each_dtype_it_takes(op: str) -> None:
-    missing = set(SERVES.get(op, NUMBERS)) - dtypes_with_a_case(op)
+    missing = set(serves(op)) - dtypes_with_a_case(op)
     assert not missing, f"add a case of {op} for {sorted(missing)} to tests/op_cases"
 
 
 @pytest.mark.parametrize("op", TABLE)
 def test_every_gradient_has_a_case(op: str) -> None:
     if TABLE[op] & FLAGS["gradient"] and op not in GRADIENTS_ELSEWHERE:
-        missing = set(FLOATS) & set(SERVES.get(op, FLOATS))
+        missing = set(FLOATS) & set(serves(op))
         missing -= {c.out_float() for c in GRADIENTS if c.op == op}
         assert not missing, f"{op} has a gradient, but no case in {sorted(missing)}"
 
@@ -410,7 +410,8 @@ def test_an_error_of_a_few_units_in_the_last_place_is_caught(op: str) -> None:
         harness.close(case, off, want, "off")
 
 
-def test_a_new_op_without_a_case_is_caught() -> None:
+def test_a_new_op_without_a_case_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(RULES, "new_op", "F:F")
     with pytest.raises(AssertionError, match="add a case of new_op"):
         test_every_op_has_a_case_in_each_dtype_it_takes("new_op")
 

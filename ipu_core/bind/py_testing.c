@@ -125,7 +125,9 @@ op_names(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
     PyObject *list = PyList_New(IPU_OP_ID_COUNT);
     for (int i = 0; list != NULL && i < IPU_OP_ID_COUNT; i++) {
         const ipu_op_info *info = ipu_op_info_of((ipu_op)i);
-        ipu_py_put(&list, i, Py_BuildValue("(sI)", info->name, (unsigned)info->flags));
+        ipu_py_put(&list, i,
+                   Py_BuildValue("(sIs)", info->name, (unsigned)info->flags,
+                                 info->dtypes));
     }
     return list;
 }
@@ -186,7 +188,7 @@ PyMethodDef ipu_py_testing_methods[] = {
     {"set_products", set_products, METH_O,
      "What makes the products of programs that are compiled from now on: 'auto', our "
      "own 'tiles', or 'blis'."},
-    {"op_table", op_names, METH_NOARGS, "(name, flags) of each op."},
+    {"op_table", op_names, METH_NOARGS, "(name, flags, dtype rule) of each op."},
     {"cpu_class", cpu_class, METH_NOARGS, "The CPU class that kernels are chosen for."},
     {NULL, NULL, 0, NULL},
 };

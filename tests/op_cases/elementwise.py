@@ -370,7 +370,7 @@ def cast_cases() -> Iterator[Case]:
 
 
 def instruction(op: str, dtype: str, *operands: int) -> list[int]:
-    number = [name for name, _ in _core.op_table()].index(op)
+    number = [row[0] for row in _core.op_table()].index(op)
     padded = [*operands, -1, -1, -1][:3]
     return [number, DTYPE_NUMBERS.index(dtype), *padded]
 
