@@ -650,6 +650,40 @@ def test_operands_are_laid_out_for_their_product() -> None:
     assert (made.first_tile, made.tiles) == (relu.first_tile, relu.tiles)
 
 
+@pytest.mark.parametrize(("tiles", "stages"), [(1, 0), (15, 1), (124, 2), (1000, 3)])
+def test_partial_sums_of_many_tiles_meet_in_stages(tiles: int, stages: int) -> None:
+    spec = tf.TensorSpec([1000 * tiles])
+    account = estimate(tf.reduce_sum, spec, machine=Machine("bow", tiles=tiles))
+    exchanges = [s for s in account.steps if s.kind == "exchange"]
+    assert len(exchanges) == stages
+    # each takes about as many words to a tile
+    for step in exchanges:
+        assert step.cycles <= math.ceil(tiles ** (1 / stages))
+
+
+@pytest.mark.parametrize(
+    ("function", "count", "dtype", "cycles"),
+    [
+        # restated formulas, for what one of six workers has
+        (lambda x: x + x, 600, "float32", 11 + 6 * (26 + 3 * 50)),
+        (lambda x: x * 2.5, 600, "float32", 11 + 6 * (26 + 4 * 50)),
+        (lambda x: x / (x + x), 600, "float16", 11 + 6 * (26 + 21 * 25)),
+        (tf.exp, 600, "float16", 20 + 6 * (17 + 4 * 25)),
+        (tf.nn.relu, 600, "float32", 9 + 6 * (23 + 50)),
+        (tf.tanh, 600, "float16", 9 + 6 * (23 + 2 * 25)),
+        (lambda x: tf.cast(x, "float32"), 600, "float16", 12 + 6 * (37 + 2 * 25)),
+        (lambda x: tf.cast(x, "float16"), 600, "float32", 12 + 6 * (37 + 2 * 25)),
+        (lambda x: tf.argmax(x), 600, "float32", 6 * (17 + 3 * 100)),
+    ],
+)
+def test_element_wise_ops_take_their_instructions(
+    function: Any, count: int, dtype: str, cycles: float
+) -> None:
+    tile = Machine("bow", tiles=1)
+    account = estimate(function, tf.TensorSpec([count], dtype), machine=tile)
+    assert cycles + tile.launch_cycles in [step.cycles for step in account.steps]
+
+
 def test_sums_that_lie_alike_are_not_sent() -> None:
     spec = tf.TensorSpec([512, 64])
     account = estimate(lambda x, y: x + y, spec, spec, machine="bow")

@@ -90,53 +90,94 @@ exchange(ipu_steps_call *call, const char *part, double bytes, double tiles)
                 false);
 }
 
+/* What a vertex of an element-wise op takes before its loop. */
+typedef struct prologue {
+    double supervisor; /* cycles */
+    double worker;     /* instructions */
+} prologue;
+
+static const prologue of_binary = {11, 26};
+static const prologue of_unary = {20, 17};
+static const prologue of_activation = {9, 23};
+static const prologue of_cast = {12, 37};
+static const prologue of_random = {4, 138};
+
 /* An element-wise compute set over values like `type`. */
 static void
-element_wise(ipu_steps_call *call, const char *part, const ipu_type *type, double count,
-             double instructions)
+element_wise_by(ipu_steps_call *call, const char *part, const ipu_type *type,
+                double count, const prologue *start, double instructions)
 {
     if (count == 0) {
         return;
     }
-    double each = on_tile(call, type, count);
+    double workers = call->asker.chip->workers;
+    double vectors = ceil(on_tile(call, type, count) / vector_of(type) / workers);
     compute(call, part,
-            ipu_vertex_binary(call->asker.chip, each, vector_of(type), instructions),
+            start->supervisor + workers * (start->worker + instructions * vectors),
             tiles_for(call, type, count));
 }
 
-/* Sums, maxima and the like of `count` elements to `results`: each tile reduces what it
- * has, and the partial results of a result meet on one tile. Where a tile has fewer
- * results than workers, some of these have nothing to do, or several share a result and
- * a further compute set adds what they have. */
 static void
-reduce(ipu_steps_call *call, const char *part, const ipu_type *type, double count,
-       double results)
+element_wise(ipu_steps_call *call, const char *part, const ipu_type *type, double count,
+             double instructions)
+{
+    element_wise_by(call, part, type, count, &of_binary, instructions);
+}
+
+/* `count` partial results of each of `results` become one: by popops' rule in one stage,
+ * in two from 16 on and in three from 125 on, of about as many each. */
+static void
+gather_partials(ipu_steps_call *call, const char *part, double results, double count,
+                double tiles)
+{
+    enum { SUM_BYTES = 4 };
+    double stages = count < 16 ? 1 : count < 125 ? 2 : 3;
+    double each = ceil(pow(count, 1 / stages));
+    while (count > 1) {
+        double taken = fmin(each, count);
+        count = ceil(count / taken);
+        double sums = results * count;
+        double kept = ceil(sums / tiles);
+        exchange(call, part, kept * taken * SUM_BYTES, fmin(tiles, sums * taken));
+        compute(call, part, ipu_vertex_sum(call->asker.chip, kept, taken, 4),
+                fmin(tiles, sums));
+    }
+}
+
+/* Sums, maxima and the like of `count` elements to `results`, `vector` elements at a
+ * time: each tile reduces what it has, and the partial results of a result meet on one
+ * tile. Where a tile has fewer results than workers, some of these have nothing to do,
+ * or several share a result and a further compute set adds what they have. */
+static void
+reduce_vectors(ipu_steps_call *call, const char *part, const ipu_type *type,
+               double count, double results, double vector)
 {
     if (count == 0 || results == 0) {
         return;
     }
+    const ipu_chip *chip = call->asker.chip;
     double each = on_tile(call, type, count);
     double tiles = tiles_for(call, type, count);
-    double workers = call->asker.chip->workers;
-    double vector = vector_of(type);
     double row = fmin(each, ceil(count / results));
     double held = fmax(1, floor(each / row)); /* results of a tile */
-    double shared = ipu_vertex_reduce(call->asker.chip, each, vector);
-    double added = ipu_vertex_sum(call->asker.chip, held, workers, 4);
-    double alone = ipu_vertex_reduce(call->asker.chip, row * workers, vector);
-    if (held >= workers || alone <= shared + call->asker.chip->launch_cycles + added) {
+    double shared = ipu_vertex_reduce(chip, each, held, vector);
+    double added = ipu_vertex_sum(chip, held, chip->workers, 4);
+    double alone = ipu_vertex_reduce(chip, row * chip->workers, held, vector);
+    if (held >= chip->workers || alone <= shared + chip->launch_cycles + added) {
         compute(call, part, fmax(shared, alone), tiles);
     } else {
         compute(call, part, shared, tiles);
         compute(call, part, added, tiles);
     }
-    double copies = fmin(tiles, ceil(count / results / each));
-    if (copies > 1) {
-        double kept = ceil(results / tiles);
-        exchange(call, part, kept * copies * 4, tiles);
-        compute(call, part, ipu_vertex_sum(call->asker.chip, kept, copies, 4),
-                fmin(tiles, results));
-    }
+    gather_partials(call, part, results, fmin(tiles, ceil(count / results / each)),
+                    tiles);
+}
+
+static void
+reduce(ipu_steps_call *call, const char *part, const ipu_type *type, double count,
+       double results)
+{
+    reduce_vectors(call, part, type, count, results, vector_of(type));
 }
 
 /* By arithmetic on scalars and bytes, spread over all tiles. */
@@ -160,37 +201,40 @@ ipu_steps_nothing(ipu_steps_call *call)
 
 /* --- element-wise ---------------------------------------------------------------- */
 
-/* Instructions of a worker for a vector of float, and of half; X(OP, float, half). */
+/* Instructions of a worker for a vector of float, and of half; X(OP, prologue, float,
+ * half). Activations and their gradients are popnn's, the others popops'. */
 #define INSTRUCTIONS(X) \
-    X(RELU, 3, 2) \
-    X(SQUARE, 2, 2) \
-    X(NEG, 2, 2) \
-    X(ABS, 2, 2) \
-    X(EXP, 6, 4) \
-    X(LOG, 12, 4) \
-    X(TANH, 12, 4) \
-    X(SIGMOID, 12, 6) \
-    X(SQRT, 10, 23) \
-    X(RSQRT, 8, 19) \
-    X(RECIPROCAL, 6, 15) \
-    X(GELU, 44, 64) \
-    X(GELU_GRAD, 44, 64) \
-    X(ADD, 3, 3) \
-    X(SUB, 3, 3) \
-    X(MUL, 3, 3) \
-    X(MAXIMUM, 3, 4) \
-    X(MINIMUM, 3, 4) \
-    X(DIV, 10, 21) \
-    X(RELU_GRAD, 3, 3) \
-    X(TANH_GRAD, 3, 3) \
-    X(SIGMOID_GRAD, 3, 3) \
-    X(SELECT, 4, 4)
+    X(RELU, activation, 1, 1) \
+    X(TANH, activation, 10, 2) \
+    X(SIGMOID, activation, 10, 4) \
+    X(RELU_GRAD, activation, 3, 3) \
+    X(TANH_GRAD, activation, 3, 3) \
+    X(SIGMOID_GRAD, activation, 3, 3) \
+    X(SQUARE, unary, 2, 2) \
+    X(NEG, unary, 2, 2) \
+    X(ABS, unary, 2, 2) \
+    X(EXP, unary, 6, 4) \
+    X(LOG, unary, 12, 4) \
+    X(SQRT, unary, 10, 23) \
+    X(RSQRT, unary, 8, 19) \
+    X(RECIPROCAL, unary, 6, 15) \
+    X(GELU, unary, 44, 64) \
+    X(GELU_GRAD, binary, 44, 64) \
+    X(ADD, binary, 3, 3) \
+    X(SUB, binary, 3, 3) \
+    X(MUL, binary, 3, 3) \
+    X(MAXIMUM, binary, 3, 4) \
+    X(MINIMUM, binary, 3, 4) \
+    X(DIV, binary, 10, 21) \
+    X(SELECT, binary, 4, 4) \
+    X(CAST, cast, 2, 2)
 
 static const struct {
+    const prologue *start;
     double of_float;
     double of_half;
 } instructions[IPU_OP_ID_COUNT] = {
-#define X(NAME, float, half) [IPU_OP_ID_##NAME] = {float, half},
+#define X(NAME, start, float, half) [IPU_OP_ID_##NAME] = {&of_##start, float, half},
     INSTRUCTIONS(X)
 #undef X
 };
@@ -252,11 +296,21 @@ ipu_steps_per_result(ipu_steps_call *call)
     bool half = is_half(result);
     double steps =
         half ? instructions[call->op].of_half : instructions[call->op].of_float;
-    if (steps == 0) {
+    const prologue *start = instructions[call->op].start;
+    if (start == NULL) {
         bool heavy = (ipu_op_info_of(call->op)->flags & IPU_OP_HEAVY) != 0;
+        start = types->input_count > 1 ? &of_binary : &of_unary;
         steps = heavy ? OTHER_HEAVY : OTHER;
     }
-    element_wise(call, "", result, count, steps);
+    for (uint32_t i = 0; i < types->input_count; i++) {
+        bool is_scalar = elements(&types->inputs[i]) == 1 && count > 1;
+        steps += is_scalar && types->input_count == 2; /* it is spread over a vector */
+    }
+    bool is_widened = call->op == IPU_OP_ID_CAST &&
+                       ipu_dtype_bytes(types->inputs[0].dtype) <
+                           ipu_dtype_bytes(result->dtype);
+    element_wise_by(call, "", is_widened ? &types->inputs[0] : result, count, start,
+                    steps);
 }
 
 void
@@ -278,6 +332,12 @@ ipu_steps_reduction(ipu_steps_call *call)
     if (call->op == IPU_OP_ID_VARIABLE_ADD) {
         send_operands(call, in);
         element_wise(call, "", in, elements(in), 3);
+        return;
+    }
+    if (call->op == IPU_OP_ID_ARGMAX || call->op == IPU_OP_ID_ARGMIN) {
+        const double vector = 2.0 / 3; /* 3 instructions for an element */
+        reduce_vectors(call, "", in, elements(in), elements(&types->outputs[0]),
+                       vector);
         return;
     }
     reduce(call, "", in, elements(in), elements(&types->outputs[0]));
@@ -302,7 +362,10 @@ ipu_steps_softmax(ipu_steps_call *call)
     reduce(call, "sum", in, count, rows);
     element_wise(call, "inverse", in, rows, half ? 15 : 6);
     element_wise(call, "product", in, count, 3);
-    if (call->types->input_count > 1) {
+    if (call->op == IPU_OP_ID_CROSS_ENTROPY) { /* 9 instructions for a float */
+        element_wise(call, "loss", in, count, half ? 2 : 18);
+        reduce(call, "loss", in, count, rows);
+    } else if (call->op == IPU_OP_ID_SPARSE_CROSS_ENTROPY) {
         element_wise(call, "loss", in, rows, half ? 4 : 12);
     }
 }
@@ -500,11 +563,12 @@ ipu_steps_pooling(ipu_steps_call *call)
     double tiles = tiles_for(call, small, count);
     bool is_back = types->input_count > 1 || call->op == IPU_OP_ID_AVERAGE_POOL_GRAD;
     double vectors = ceil(each / vector_of(small) / call->asker.chip->workers);
+    double start = is_back ? 7 : call->op == IPU_OP_ID_AVERAGE_POOL ? 5 : 4;
     exchange(call, "windows", each * window * (double)ipu_dtype_bytes(small->dtype),
              tiles);
     compute(call, "",
             call->asker.chip->workers *
-                (33 + vectors * (3 + (is_back ? 7 : 4) + (is_back ? 5 : 3) * window)),
+                (33 + vectors * (3 + start + (is_back ? 5 : 3) * window)),
             tiles);
 }
 
@@ -574,29 +638,38 @@ ipu_steps_pick(ipu_steps_call *call)
     call->temporary_bytes = fmax(call->temporary_bytes, each * size);
 }
 
-/* multiUpdateAdd: rows of the second operand are added to where they belong. */
+/* multiUpdateAdd: rows are added to where the indices say that they belong. */
 static void
-add_rows(ipu_steps_call *call, const ipu_type *rows)
+add_rows(ipu_steps_call *call, const ipu_type *indices, const ipu_type *rows)
 {
     double count = elements(rows);
     if (count == 0) {
         return;
     }
+    double workers = call->asker.chip->workers;
     double tiles = tiles_for(call, rows, count);
-    exchange(call, "rows", on_tile(call, rows, count) * 4, tiles);
-    element_wise(call, "", rows, count, 5);
+    double each = on_tile(call, rows, count);
+    double wide = fmin(each, ceil(count / fmax(1, elements(indices))));
+    exchange(call, "rows", each * (double)ipu_dtype_bytes(rows->dtype), tiles);
+    compute(call, "",
+            workers * (38 + ceil(each / wide / workers) *
+                                (12 + 3 * (ceil(wide / vector_of(rows)) - 1))),
+            tiles);
 }
 
 void
 ipu_steps_sum_up(ipu_steps_call *call)
 {
-    add_rows(call, &call->types->inputs[1]);
+    const ipu_cost_call *types = call->types;
+    /* one window, whose start follows */
+    bool is_window = call->op == IPU_OP_ID_DYNAMIC_ADD_SLICE;
+    add_rows(call, &types->inputs[is_window ? 2 : 0], &types->inputs[1]);
 }
 
 void
 ipu_steps_scatter(ipu_steps_call *call)
 {
-    add_rows(call, &call->types->inputs[2]);
+    add_rows(call, &call->types->inputs[1], &call->types->inputs[2]);
 }
 
 /* --- random numbers -------------------------------------------------------------- */
@@ -605,7 +678,7 @@ static void
 draw(ipu_steps_call *call, double instructions_each)
 {
     const ipu_type *result = &call->types->outputs[0];
-    element_wise(call, "", result, elements(result), instructions_each);
+    element_wise_by(call, "", result, elements(result), &of_random, instructions_each);
 }
 
 void
@@ -617,13 +690,13 @@ ipu_steps_uniform(ipu_steps_call *call)
 void
 ipu_steps_normal(ipu_steps_call *call)
 {
-    draw(call, 8);
+    draw(call, 4);
 }
 
 void
 ipu_steps_dropout(ipu_steps_call *call)
 {
-    draw(call, 4);
+    draw(call, 2);
 }
 
 /* --- sequences, attention -------------------------------------------------------- */
@@ -723,7 +796,7 @@ ipu_steps_adam_update(ipu_steps_call *call)
 void
 ipu_steps_gather_sgd_update(ipu_steps_call *call)
 {
-    add_rows(call, &call->types->inputs[1]);
+    add_rows(call, &call->types->inputs[0], &call->types->inputs[1]);
 }
 
 void

@@ -15,10 +15,10 @@ larger(double a, double b)
 static double
 amp_positions(const ipu_amp_work *work, double positions, bool is_first)
 {
-    double prologue = work->is_float ? 46 : 37;
     double again = is_first ? 0 : 1;
     if (positions >= 3) {
-        return prologue + again + work->each * (positions - 3);
+        double start = work->is_float ? 48 + 2 * again : 37 + again;
+        return start + work->each * (positions - 3);
     }
     return again + (positions == 0 ? 21 : positions == 1 ? 32 : 41);
 }
@@ -88,10 +88,15 @@ ipu_vertex_sum(const ipu_chip *chip, double outputs, double copies, double vecto
 }
 
 double
-ipu_vertex_reduce(const ipu_chip *chip, double elements, double vector)
+ipu_vertex_reduce(const ipu_chip *chip, double elements, double sums, double vector)
 {
-    enum { EACH = 2 }; /* a load and an addition: Citadel, 1.00 cycles for a float */
-    return chip->workers * (17 + EACH * ceil(elements / vector / chip->workers));
+    enum {
+        EACH = 2,    /* a load and an addition: Citadel, 1.00 cycles for a float */
+        EACH_SUM = 12 /* where there are several */
+    };
+    double starts = sums > 1 ? EACH_SUM * ceil(sums / chip->workers) : 0;
+    return chip->workers *
+           (17 + starts + EACH * ceil(elements / vector / chip->workers));
 }
 
 double

@@ -42,8 +42,9 @@ double ipu_vertex_binary(const ipu_chip *chip, double outputs, double vector,
 /* Each of `outputs` is the sum of `copies`. */
 double ipu_vertex_sum(const ipu_chip *chip, double outputs, double copies,
                       double vector);
-/* A sum, or the like, of what a tile has. */
-double ipu_vertex_reduce(const ipu_chip *chip, double elements, double vector);
+/* Sums, or the like, of what a tile has. */
+double ipu_vertex_reduce(const ipu_chip *chip, double elements, double sums,
+                         double vector);
 double ipu_vertex_cast(const ipu_chip *chip, double outputs);
 /* By all workers. */
 double ipu_vertex_copy(const ipu_chip *chip, double bytes);
