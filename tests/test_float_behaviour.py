@@ -269,6 +269,33 @@ def test_what_is_recomputed_of_data_is_rounded_as_what_is_kept(
         np.testing.assert_array_equal(again, kept)
 
 
+@pytest.mark.parametrize("used", [[0], [1], [0, 1]])
+def test_what_is_recomputed_rounds_so_whichever_results_are_used(
+    used: list[int],
+) -> None:
+    x = np.random.default_rng(3).normal(size=64).astype(F16)
+    found = []
+    for of in (lambda block: block, tf.recompute_grad):
+        behave(esr=ON)
+        w = tf.Variable(np.full(64, 0.3, F16))
+
+        def block(x: Any, w: Any = w) -> Any:
+            a = tf.sin(x * w)
+            b = tf.cos(a) * x
+            return b * b, a + b
+
+        called = of(block)
+
+        def gradient(x: Any, results_of: Any = called, w: Any = w) -> Any:
+            with tf.GradientTape() as tape:
+                results = results_of(x)
+                y = tf.reduce_sum(sum(results[i] * results[i] for i in used))
+            return tape.gradient(y, w)
+
+        found.append(run(gradient, x))
+    np.testing.assert_array_equal(*found)
+
+
 def test_the_way_back_of_a_loop_rounds_as_the_way_there() -> None:
     x = np.random.default_rng(3).normal(size=(4, 8)).astype(F16)
     found = []

@@ -29,7 +29,7 @@ typedef struct ipu_custom_gradient {
     int64_t index;
     ipu_block block;
     ipu_block home;
-    const ipu_value *grads; /* of the function's results; none is missing */
+    const ipu_value *grads; /* of the results; IPU_NO_VALUE: nothing uses it */
     uint32_t grad_count;
     ipu_value *results;
     const bool *is_wanted;

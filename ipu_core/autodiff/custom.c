@@ -23,18 +23,17 @@ call_of(const ipu__walk *w, ipu_node node)
                : -1;
 }
 
-/* The gradient of a result, as a value of w->block: the function cannot know of the
- * blocks around that one, which are as new. */
+/* The gradient of a result, if there is one, as a value of w->block: the function
+ * cannot know of the blocks around that one, which are as new. */
 static ipu_status
 bring(ipu__walk *w, ipu_node id, ipu_value output, ipu_value *gradient)
 {
     *gradient = ipu__walk_gradient(w, output);
-    if (gradient->index != IPU_NO_INDEX) {
-        return ipu_graph_emit(w->ctx, w->graph, w->block, id, IPU_OP_ID_IDENTITY,
-                              gradient, 1, NULL, 0, gradient);
+    if (gradient->index == IPU_NO_INDEX) {
+        return IPU_OK;
     }
-    ipu_type type = ipu_value_of(w->graph, output)->type;
-    return ipu__walk_zeros(w, id, &type, gradient);
+    return ipu_graph_emit(w->ctx, w->graph, w->block, id, IPU_OP_ID_IDENTITY, gradient,
+                          1, NULL, 0, gradient);
 }
 
 static ipu_status

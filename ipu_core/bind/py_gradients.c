@@ -195,7 +195,9 @@ call_custom(ipu_ctx *ctx, void *state, const ipu_custom_gradient *call)
     IPU_TRY(ipu_trace_enter(ctx, r->trace, call->block, call->home));
     PyObject *grads = PyList_New(call->grad_count);
     for (uint32_t i = 0; grads != NULL && i < call->grad_count; i++) {
-        ipu_py_put(&grads, i, symbolic(r, call->grads[i]));
+        bool is_reached = call->grads[i].index != IPU_NO_INDEX;
+        ipu_py_put(&grads, i,
+                   is_reached ? symbolic(r, call->grads[i]) : Py_NewRef(Py_None));
     }
     PyObject *wanted = PyList_New(call->result_count);
     for (uint32_t i = 0; wanted != NULL && i < call->result_count; i++) {

@@ -75,11 +75,11 @@ def _call(
     function: Callable[..., Any],
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
-    takes_wanted: bool = False,
+    only_used: bool = False,
 ) -> Any:
     graph = mode.building()
     if graph is not None:
-        arguments = (function, args, kwargs, takes_wanted)
+        arguments = (function, args, kwargs, only_used)
         return graph.record(_call, arguments, {}, "IdentityN")
     inputs = [Tensor(a) for a in nest.flatten(args)]
     if _core.open_trace() is not None:  # f(x, x) has two arguments with two gradients
@@ -100,7 +100,7 @@ def _call(
     given = {id(a) for a in nest.flatten(args)}
     read = watcher.variables.values()
     variables = [v for v in read if v.trainable and id(v) not in given]
-    backward = _backward(function, gradient, len(inputs), variables, takes_wanted)
+    backward = _backward(function, gradient, len(inputs), variables, only_used)
     plain = [Tensor(r) for r in nest.flatten(result)]
     if isinstance(record, _core.Recorder):
         begin = record.node_count
@@ -116,7 +116,9 @@ def _call(
         begin = record.node_count
         outputs = [_core.apply("custom_gradient", (t, *sources), attrs) for t in plain]
     end = record.node_count
-    call = CustomCall(begin, end, inputs, variables, outputs, backward)
+    call = CustomCall(
+        begin, end, inputs, variables, outputs, backward, takes_absent=only_used
+    )
     add_custom_call(record, call)
     return nest.pack_sequence_as(result, outputs)
 
@@ -144,7 +146,7 @@ def _backward(
     gradient: Callable[..., Any],
     count: int,
     variables: Sequence[Variable],
-    takes_wanted: bool,
+    only_used: bool,
 ) -> Callable[[Sequence[Tensor], Sequence[bool] | None], list[Any]]:
     name = getattr(function, "__name__", "function")
     if variables and not _takes_variables(gradient):
@@ -155,10 +157,10 @@ def _backward(
         )
 
     def backward(
-        upstream: Sequence[Tensor], wanted: Sequence[bool] | None
+        upstream: Sequence[Tensor | None], wanted: Sequence[bool] | None
     ) -> list[Any]:
         of_variables: Sequence[Any] = ()
-        keywords = {"wanted": wanted} if takes_wanted else {}
+        keywords = {"wanted": wanted} if only_used else {}
         if variables:
             given, of_variables = _converted(gradient)(
                 *upstream, variables=list(variables), **keywords
@@ -240,7 +242,7 @@ def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
         begin = 0 if trace is None else trace.node_count
 
         def gradient(
-            *upstream: Tensor, variables: Any = None, wanted: Any = None
+            *upstream: Tensor | None, variables: Any = None, wanted: Any = None
         ) -> Any:
             with GradientTape() as tape:
                 xs = [_core.apply("identity", (a,)) for a in nest.flatten(args)]
@@ -252,7 +254,10 @@ def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
             sources = [*xs, *(variables or [])]
             used = [True] * len(sources) if wanted is None else wanted
             needed = list(itertools.compress(sources, used))
-            found = iter(tape.gradient(again, needed, list(upstream)))
+            reached = [grad is not None for grad in upstream]
+            ys = list(itertools.compress(nest.flatten(again), reached))
+            weights = list(itertools.compress(upstream, reached))
+            found = iter(tape.gradient(ys, needed, weights))
             grads = [next(found) if is_used else None for is_used in used]
             if variables is None:
                 return grads
@@ -269,7 +274,7 @@ def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(f)
     def recomputed(*args: Any, **kwargs: Any) -> Any:
-        return _call(with_gradient, args, kwargs, takes_wanted=True)
+        return _call(with_gradient, args, kwargs, only_used=True)
 
     return recomputed
 

@@ -27,6 +27,8 @@ class CustomCall:
         outputs: Its results.
         gradient: ``gradient(grads, wanted)`` gives one for each input, then one for
             each variable; None where there is none.
+        takes_absent: Whether it takes None for a result that nothing uses, in place
+            of zeros.
     """
 
     def __init__(
@@ -36,13 +38,15 @@ class CustomCall:
         inputs: Sequence[Tensor],
         variables: Sequence[Any],
         outputs: Sequence[Tensor],
-        gradient: Callable[[Sequence[Tensor], Sequence[bool] | None], Sequence[Any]],
+        gradient: Callable[[Sequence[Any], Sequence[bool] | None], Sequence[Any]],
+        takes_absent: bool = False,
     ) -> None:
         self.begin, self.end = begin, end
         self.inputs = list(inputs)
         self.variables = list(variables)
         self.outputs = list(outputs)
         self._gradient = gradient
+        self._takes_absent = takes_absent
 
     def outside(self, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
         """Spans without the call's nodes."""
@@ -62,7 +66,9 @@ class CustomCall:
             wanted: Which of the gradients are used; None: perhaps all.
         """
         filled = [
-            creation.zeros_like(output) if grad is None else grad
+            creation.zeros_like(output)
+            if grad is None and not self._takes_absent
+            else grad
             for output, grad in zip(self.outputs, grads, strict=True)
         ]
         return self._gradient(filled, wanted)
