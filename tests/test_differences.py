@@ -18,6 +18,7 @@ import ipu
 from ipu import keras, tf
 from ipu._device import seed as _seed
 from ipu._device.placement import current_device
+from ipu.distributed.popdist_strategy import PopDistStrategy
 from ipu.tf.compat import v1
 
 PAGE = Path(__file__).parent.parent / "docs" / "differences.md"
@@ -278,9 +279,9 @@ def _(tmp_path: Path) -> None:
 
 @row("`IPUMultiWorkerStrategy`")
 def _(tmp_path: Path) -> None:
-    name = "ipu_multi_worker_strategy.IPUMultiWorkerStrategyV1"
-    with pytest.raises(AttributeError, match=r"Use .*PopDistStrategy"):
-        operator.attrgetter(name)(ipu)
+    workers = ipu.ipu_multi_worker_strategy
+    assert workers.IPUMultiWorkerStrategy is workers.IPUMultiWorkerStrategyV1
+    assert issubclass(workers.IPUMultiWorkerStrategy, PopDistStrategy)
 
 
 @row("data of several processes")

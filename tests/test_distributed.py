@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+import types
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +20,12 @@ import numpy as np
 import pytest
 
 import ipu
-from ipu import distributed, horovod, tf
+from ipu import distributed, horovod, keras, tf
 from ipu._core import Device, Peers
 from ipu._device import launcher, processes
 from ipu.distributed.popdist_strategy import PopDistStrategy
 from ipu.tf import errors
+from ipu.tf.compat import v1
 
 PROGRAM = Path(__file__).parent / "several_processes.py"
 needs_mpi = pytest.mark.skipif(
@@ -141,6 +143,156 @@ def test_a_program_for_popdist_and_horovod(tmp_path: Path) -> None:
         [4, 2, 4, 2, total, [[1.0, 3.0], [5.0, 7.0]], [0, 1, 1], 0.5],
     ]
     assert results(tmp_path, 2) == wanted
+
+
+WORKERS = """
+import sys
+import tensorflow as tf
+from tensorflow.python import ipu
+from tensorflow.python.ipu.ipu_multi_worker_strategy import IPUMultiWorkerStrategy
+
+cluster = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+strategy = IPUMultiWorkerStrategy(cluster)
+config = ipu.config.IPUConfig()
+config.auto_select_ipus = int(sys.argv[1])
+strategy.update_ipu_config(config).configure_ipu_system()
+rank = ipu.distributed.process_index()
+aggregation = tf.VariableAggregation
+with strategy.scope():
+    first = tf.Variable(10.0 + rank)
+    begun = float(first.numpy())
+    mean = tf.Variable(0.0, aggregation=aggregation.MEAN)
+    only = tf.Variable(0.0, aggregation=aggregation.ONLY_FIRST_REPLICA)
+    total = tf.Variable(
+        0.0,
+        trainable=False,
+        synchronization=tf.VariableSynchronization.ON_READ,
+        aggregation=aggregation.SUM,
+    )
+
+    @tf.function(jit_compile=True)
+    def step():
+        me = tf.cast(ipu.replication_ops.replication_index(), tf.float32)
+        mean.assign_add(me)
+        only.assign(me + 5.0)
+        total.assign_add(me + 1.0)
+
+    @tf.function(jit_compile=True)
+    def another():
+        total.assign_add(1.0)
+
+    for _ in range(2):
+        strategy.run(step)
+    strategy.run(another)
+    found = [mean.numpy(), only.numpy(), total.numpy()]
+    total.assign(3.0)
+    found.append(total.numpy())
+    strategy.run(another)
+    found.append(total.numpy())
+with open(f"{rank}.json", "w") as file:
+    print([strategy.num_replicas_in_sync, begun, *map(float, found)], file=file)
+"""
+
+SESSIONS = """
+import json, os
+import tensorflow.compat.v1 as tf
+from tensorflow.python import ipu
+from tensorflow.python.distribute.cluster_resolver import TFConfigClusterResolver
+from tensorflow.python.ipu.ipu_multi_worker_strategy import IPUMultiWorkerStrategyV1
+
+tf.disable_v2_behavior()
+rank = ipu.distributed.process_index()
+tasks = {"worker": ["one:1", "two:1"]}, {"type": "worker", "index": rank}
+os.environ["TF_CONFIG"] = json.dumps(dict(zip(("cluster", "task"), tasks)))
+strategy = IPUMultiWorkerStrategyV1(TFConfigClusterResolver(), variables_on_host=True)
+options = ipu.utils.auto_select_ipus(ipu.utils.create_ipu_config(), 1)
+ipu.utils.configure_ipu_system(strategy.update_ipu_config(options))
+with tf.Graph().as_default(), strategy.scope():
+    x = tf.placeholder(tf.float32, [2])
+    w = tf.get_variable("w", initializer=tf.constant([1.0 + rank, 2.0]))
+
+    def forward(x, w):
+        loss = tf.reduce_sum(w * x)
+        return loss, tf.gradients(loss, [w])[0]
+
+    def step(x):
+        with ipu.scopes.ipu_scope("/device:IPU:0"):
+            loss, gradient = ipu.ipu_compiler.compile(forward, [x, w])
+        optimizer = tf.train.GradientDescentOptimizer(0.125)
+        with tf.control_dependencies([optimizer.apply_gradients([(gradient, w)])]):
+            return tf.identity(loss)
+
+    loss = strategy.experimental_run_v2(step, args=[x])
+    total = strategy.reduce(tf.distribute.ReduceOp.SUM, loss, axis=None)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        found = session.run(total, {x: [1.0 + rank, 3.0]}), session.run(w)
+with open(f"{rank}.json", "w") as file:
+    print([float(found[0]), found[1].tolist()], file=file)
+"""
+
+
+def run_commanded(folder: Path, text: str, count: int, *words: str) -> list[Any]:
+    """What the processes wrote that `python -m ipu run` has started."""
+    program = folder / "train.py"
+    program.write_text(text)
+    ended = subprocess.run(
+        [sys.executable, "-m", "ipu", "run", f"-n{count}", str(program), *words],
+        cwd=folder,
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert ended.returncode == 0, ended.stderr
+    return results(folder, count)
+
+
+@needs_mpi
+def test_programs_for_workers(tmp_path: Path) -> None:
+    # 4 replicas: their numbers come to 6, and 1 more each to 10
+    wanted = [4, 10.0, 2 * 6 / 4, 5.0, 2 * 10.0 + 4, 3.0, 3.0 + 4]
+    for count in (1, 2):
+        found = run_commanded(tmp_path, WORKERS, count, str(4 // count))
+        assert found == [wanted] * count
+    assert run_commanded(tmp_path, SESSIONS, 2) == [[15.0, [0.625, 1.25]]] * 2
+
+
+SHARDS = """
+import json
+import numpy as np
+from ipu import distributed, keras, tf
+from ipu.distributed.popdist_strategy import PopDistStrategy
+
+strategy = PopDistStrategy()
+rank, count = distributed.process_index(), distributed.process_count()
+x = np.arange(32, dtype="f4").reshape(32, 1)
+whole = tf.data.Dataset.from_tensor_slices((x, 2 * x)).batch(4, drop_remainder=True)
+part = whole.shard(count, rank)
+options = tf.data.Options()
+options.distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
+own = [row for row in range(32) if row // 4 % count == rank]
+mine = tf.data.Dataset.from_tensor_slices((x[own], 2 * x[own])).batch(4, True)
+mine = mine.with_options(options).prefetch(1)
+found = []
+with strategy.scope():
+    for data in whole, part, mine:
+        layer = keras.layers.Dense(1, input_shape=(1,), kernel_initializer="ones")
+        model = keras.Sequential([layer])
+        model.compile(keras.optimizers.SGD(1e-4), "mse")
+        told = {"validation_data": data, "validation_steps": 4, "verbose": 0}
+        history = model.fit(data, epochs=2, **told)
+        weights = model.get_weights()[0].tolist()
+        found.append([history.params["steps"], history.history, weights])
+with open(f"{rank}.json", "w") as file:
+    json.dump(found, file)
+"""
+
+
+@needs_mpi
+def test_data_sets_that_are_shards(tmp_path: Path) -> None:
+    first, second = run_commanded(tmp_path, SHARDS, 2)
+    assert first == second and first[0] == first[1] == first[2] and first[0][0] == 4
 
 
 # --- what goes wrong ------------------------------------------------------------------
@@ -310,6 +462,143 @@ def test_mpi_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
         errors.FailedPreconditionError, match="mpi4py cannot be imported"
     ):
         processes.Processes()
+
+
+def test_clusters_and_their_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    resolvers = tf.distribute.cluster_resolver
+    strategy_of = ipu.ipu_multi_worker_strategy.IPUMultiWorkerStrategyV1
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    alone = strategy_of(resolvers.TFConfigClusterResolver())
+    assert alone.num_replicas_in_sync == 1
+    assert alone.cluster_resolver.cluster_spec() == tf.train.ClusterSpec({})
+    monkeypatch.setenv("TF_CONFIG", "{")
+    with pytest.raises(ValueError, match="TF_CONFIG must be a JSON object"):
+        resolvers.TFConfigClusterResolver()
+    cluster = {"chief": ["a:1"], "worker": {0: "b:1", 3: "c:1"}}
+    told = {"cluster": cluster, "task": {"type": "worker", "index": 3}}
+    monkeypatch.setenv("TF_CONFIG", json.dumps(told))
+    resolver = resolvers.TFConfigClusterResolver(rpc_layer="grpc")
+    assert resolver.master("worker", 3) == "grpc://c:1" and resolver.master() == ""
+    with pytest.raises(
+        errors.FailedPreconditionError, match=r"cluster has 3 workers.*run -n 3"
+    ):
+        strategy_of(resolver)
+    monkeypatch.setattr(processes, "was_launched", lambda: True)
+    with pytest.raises(ValueError, match=r"worker 2 of 3, but this is process 0 of 1"):
+        strategy_of(resolver)
+    for spec, words in (
+        ({"worker": ["a:1"], "ps": ["b:1"]}, "a chief or a worker.*Leave out ps"),
+        ({"worker": ["a:1", "b:1"]}, "which task of the cluster this process is"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            strategy_of(resolvers.SimpleClusterResolver(spec))
+    with pytest.raises(TypeError, match="cluster_resolver must be one of"):
+        strategy_of("worker")
+    with pytest.raises(ValueError, match="No such job in cluster: 'ps'"):
+        tf.train.ClusterSpec(cluster).num_tasks("ps")
+    with pytest.raises(TypeError, match="tasks of the job 'worker' must be a list"):
+        tf.train.ClusterSpec({"worker": "a:1"})
+
+
+def test_tasks_of_slurm(monkeypatch: pytest.MonkeyPatch) -> None:
+    resolver = tf.distribute.cluster_resolver.SlurmClusterResolver
+    for name in ("PROCID", "STEP_NODELIST", "STEP_TASKS_PER_NODE"):
+        monkeypatch.delenv(f"SLURM_{name}", raising=False)
+    with pytest.raises(RuntimeError, match="Slurm has not started this process"):
+        resolver()
+    monkeypatch.setenv("SLURM_PROCID", "4")
+    monkeypatch.setenv("SLURM_STEP_NODELIST", "n[1-2,07]x,m")
+    monkeypatch.setenv("SLURM_STEP_TASKS_PER_NODE", "2(x2),1,1")
+    found = resolver({"chief": 1, "worker": 5}, port_base=10)
+    assert found.cluster_spec().as_dict() == {
+        "chief": ["n1x:10"],
+        "worker": ["n1x:11", "n2x:10", "n2x:11", "n07x:10", "m:10"],
+    }
+    assert found.get_task_info() == ("worker", 3)
+    with pytest.raises(ValueError, match="as many tasks as the step of Slurm, 6"):
+        resolver({"worker": 5})
+
+
+def test_variables_of_replicas() -> None:
+    config = ipu.config.IPUConfig()
+    config.auto_select_ipus = 3
+    config.configure_ipu_system()
+    strategy = PopDistStrategy()
+    with strategy.scope():
+        with pytest.raises(ValueError, match="ON_READ cannot be trained"):
+            tf.Variable(1.0, trainable=True, synchronization="on_read")
+        with pytest.raises(ValueError, match=r"one of tf\.VariableAggregation: NONE"):
+            tf.Variable(1.0, aggregation="MAX")
+        silent = tf.Variable([1.0, 2.0], synchronization="ON_READ")
+        with pytest.raises(ValueError, match="no aggregation that says which"):
+            silent.numpy()
+        halves = tf.Variable(
+            tf.zeros([2], tf.float16), synchronization="ON_READ", aggregation="MEAN"
+        )
+        trained = tf.Variable(1.0, aggregation="SUM")
+        optimizer = keras.optimizers.SGD(1.0)
+
+        @tf.function(jit_compile=True)
+        def step() -> Any:
+            silent.assign([3.0, 4.0])
+            halves.assign_add(tf.cast(silent, tf.float16))
+            # an update is that of all replicas already
+            optimizer.apply_gradients([(tf.constant(1.0), trained)])
+            return silent[1]
+
+        assert float(strategy.run(step)) == 4.0
+        assert halves.shape == [2] and halves.numpy().tolist() == [3.0, 4.0]
+        assert halves.dtype == tf.float16 and float(trained.numpy()) == 1.0 - 3.0
+        halves.assign([0.5, 0.25])
+        assert halves.numpy().tolist() == [0.5, 0.25]
+    plain = tf.Variable(1.0, aggregation="SUM", synchronization="ON_READ")
+    assert plain.aggregation is tf.VariableAggregation.SUM and float(plain) == 1.0
+    told = {"synchronization": tf.VariableSynchronization.ON_READ}
+    on_read = pytest.raises(ValueError, match="graph are not synchronised on read")
+    with v1.Graph().as_default(), strategy.scope(), on_read:
+        v1.get_variable("v", [2], **told)
+
+
+def test_policies_of_shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(3):
+        (tmp_path / f"{number}.txt").write_text(f"{number}\n{number + 10}\n")
+    pattern = str(tmp_path / "*.txt")
+
+    def values(dataset: Any, policy: str) -> list[int]:
+        options = tf.data.Options()
+        group = options.experimental_distribute
+        group.auto_shard_policy = tf.data.experimental.AutoShardPolicy[policy]
+        # of what comes after it, too
+        dataset = dataset.with_options(options).map(tf.strings.to_number)
+        part = PopDistStrategy().experimental_distribute_dataset(dataset)
+        return [int(x) for x in part]
+
+    lines = tf.data.TextLineDataset(tf.data.Dataset.list_files(pattern, shuffle=False))
+    assert values(lines, "FILE") == [0, 10, 1, 11, 2, 12]  # one process
+    pair = types.SimpleNamespace(count=2, index=1)
+    monkeypatch.setattr(processes, "shared", lambda: pair)
+    monkeypatch.setattr(PopDistStrategy, "num_replicas_in_sync", 2)
+    names = sorted(map(str, tmp_path.iterdir()))
+    files = tf.data.Dataset.list_files(pattern, seed=1)
+    for dataset in (
+        lines,
+        tf.data.TextLineDataset(names),
+        files.interleave(tf.data.TextLineDataset, deterministic=True),
+        tf.data.Dataset.zip((lines, lines)).map(lambda a, b: a),
+    ):
+        assert values(dataset, "FILE") == [1, 11]
+    assert values(lines, "OFF") == [0, 10, 1, 11, 2, 12]
+    assert values(lines, "DATA") == values(lines, "AUTO") == [10, 11, 12]
+    assert values(lines.filter(lambda x: True), "FILE") == [1, 11]
+    assert values(lines.shard(2, 0), "FILE") == [0, 1, 2]  # the program's own shard
+    hint = tf.data.experimental.SHARD_HINT
+    assert values(lines.shard(hint, hint).skip(1), "HINT") == [11, 12]
+    with pytest.raises(ValueError, match=r"needs a data set with shard\(SHARD_HINT"):
+        values(lines, "HINT")
+    with pytest.raises(ValueError, match=r"file for each process.*: 1 files"):
+        values(tf.data.TextLineDataset(names[:1]), "FILE")
+    with pytest.raises(ValueError, match="is not made of files"):
+        values(tf.data.Dataset.range(4).map(tf.strings.as_string), "FILE")
 
 
 # --- the core's door ------------------------------------------------------------------

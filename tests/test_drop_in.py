@@ -252,9 +252,8 @@ def raised(source):
             "keras.Model",
         ),
         (
-            "from tensorflow.python.ipu import ipu_multi_worker_strategy as m\n"
-            "m.IPUMultiWorkerStrategy",
-            "tensorflow.python.ipu.ipu_multi_worker_strategy.IPUMultiWorkerStrategy",
+            "import tensorflow as tf\ntf.distribute.MirroredStrategy()",
+            "tensorflow.distribute.MirroredStrategy",
             "PopDistStrategy",
         ),
         (

@@ -118,6 +118,20 @@ def test_steps_and_results_of_replicas() -> None:
     assert np.shape(found["LIST"].results) == (2, 2)
 
 
+def test_steps_of_a_validation_are_those_of_all_replicas() -> None:
+    attach(2)
+    with IPUStrategy().scope():
+        model = keras.Sequential([keras.layers.Dense(1, input_shape=(3,))])
+        model.compile(keras.optimizers.SGD(0.0), "mse")
+        model.set_replication_options("LIST")
+        data = tf.data.Dataset.range(8).map(
+            lambda i: (tf.fill([2, 3], tf.cast(i, tf.float32)), tf.zeros([2, 1]))
+        )
+        history = model.fit(data, validation_data=data, validation_steps=4, verbose=0)
+        wanted = model.evaluate(data, steps=4, verbose=0)
+    np.testing.assert_array_equal(history.history["val_loss"][0], wanted)
+
+
 def test_predictions_are_in_the_order_of_the_data() -> None:
     some = train(2)
     np.testing.assert_allclose(some.outputs, some.model(X).numpy(), rtol=1e-5)

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         ipu_compiler as ipu_compiler,
         ipu_estimator as ipu_estimator,
         ipu_infeed_queue as ipu_infeed_queue,
+        ipu_multi_worker_strategy as ipu_multi_worker_strategy,
         ipu_outfeed_queue as ipu_outfeed_queue,
         ipu_pipeline_estimator as ipu_pipeline_estimator,
         ipu_run_config as ipu_run_config,
@@ -87,7 +88,8 @@ if TYPE_CHECKING:
 _MODULES = """
 autoshard config data dataset_benchmark distributed drop_in eager horovod
 ipu_compiler ipu_estimator
-ipu_infeed_queue ipu_outfeed_queue ipu_pipeline_estimator ipu_run_config
+ipu_infeed_queue ipu_multi_worker_strategy ipu_outfeed_queue
+ipu_pipeline_estimator ipu_run_config
 ipu_session_run_hooks ipu_strategy keras layers loops machine ops optimizers profiler
 scopes serving sharding tf utils vertex_edsl
 all_to_all_op control_flow_ops cross_replica_ops custom_ops embedding_ops functional_ops

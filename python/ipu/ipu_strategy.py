@@ -20,7 +20,7 @@ from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
-from ipu._device import devices, strategy_state
+from ipu._device import devices, processes, strategy_state
 from ipu._device.strategy_state import ReduceOp
 from ipu._text.errors import InvalidArgumentError
 from ipu._text.exports import export
@@ -77,6 +77,12 @@ class _Scope:
         self._strategy = strategy
 
     def __enter__(self) -> IPUStrategyV1:
+        if not self._strategy._has_workers and processes.shared() is not None:
+            raise RuntimeError(
+                "The devices belong to several processes, and IPUStrategy is for one. "
+                "Use one strategy in the program: PopDistStrategy, whose replicas are "
+                "in all of them."
+            )
         strategy_state.enter(self._strategy)
         return self._strategy
 
@@ -445,6 +451,18 @@ class IPUStrategyV1(Strategy):
     ) -> Any:
         """Return the first SDK generation's name of :meth:`run`; arguments as there."""
         return self.run(fn, args, kwargs)
+
+    # whether its replicas may be in several processes
+    _has_workers = False
+
+    @property
+    def _adds_up_in_graphs(self) -> bool:
+        """Whether optimizers of TensorFlow 1 reduce gradients over the replicas."""
+        return False
+
+    def _first_of_all(self, value: Any) -> Any:
+        """Return the first value of a variable; it may be that of another process."""
+        return value
 
     def _takes(self, ipus: int) -> None:
         """Hear how many IPUs a replica of the model has that is about to run."""

@@ -24,6 +24,37 @@ class ReduceOp(Enum):
     MEAN = "MEAN"
 
 
+class VariableSynchronization(Enum):
+    """When the copies of a variable come together; ``tf.VariableSynchronization``.
+
+    ``ON_READ``: each replica has a value of its own, and who reads outside of programs
+    gets one of all of them. The others: when it is written.
+
+    Example:
+        >>> VariableSynchronization["ON_READ"].name
+        'ON_READ'
+    """
+
+    AUTO = 0
+    NONE = 1
+    ON_WRITE = 2
+    ON_READ = 3
+
+
+class VariableAggregation(Enum):
+    """What the values of replicas come to; ``tf.VariableAggregation``.
+
+    Example:
+        >>> VariableAggregation["ONLY_FIRST_REPLICA"].value
+        3
+    """
+
+    NONE = 0
+    SUM = 1
+    MEAN = 2
+    ONLY_FIRST_REPLICA = 3
+
+
 def get_strategy() -> IPUStrategyV1 | None:
     """Return the strategy whose scope this thread is in, or None."""
     return here.strategies[-1] if here.strategies else None

@@ -64,6 +64,7 @@ class _ThreadState(threading.local):
         self.loops: list[TrainingLoop] = []
         self.captures: list[GradientCaptureContext] = []
         self.is_aggregated = False
+        self.is_update = False  # an optimizer writes what is equal in all replicas
         # keras: call_context.py, pipeline_stage.py, keras_tensor.py, _names.py,
         # _functions.py, _seeds.py
         self.layer_calls: list[tuple[Any, Any]] = []  # training, dtype

@@ -330,8 +330,9 @@ _ROWS = (
             (
                 "ipu.tf.estimator.RunConfig",
                 "train_distribute",
-                "RunConfig(train_distribute=...): several processes are not there. "
-                "Leave it out; num_replicas of IPURunConfig replicates here.",
+                "RunConfig(train_distribute=...): estimators run in one process. Leave "
+                "it out, where num_replicas of IPURunConfig replicates in it; or use a "
+                "session, or keras.Model, in the strategy's scope().",
             ),
         )
     ),

@@ -55,7 +55,7 @@ _LAYERS_1 = Later(
     "Use those of keras.layers.",
 )
 _WORKERS = Later(
-    "Workers that talk over gRPC are not there.",
+    "Strategies for other hardware and for parameter servers are not there.",
     "Use ipu.distributed.popdist_strategy.PopDistStrategy, which runs a program in "
     "several processes: python -m ipu run -n 4 train.py.",
 )
@@ -152,9 +152,8 @@ _RULES: tuple[tuple[str, Later], ...] = (
     ),
     (
         _words(
-            r"ipu_multi_worker_strategy IPUMultiWorker\w* cluster_resolver "
-            r"\w*ClusterResolver MultiWorker\w* ParameterServer\w* "
-            r"TPUStrategy MirroredStrategy"
+            r"(?:GCE|Kubernetes|SageMaker|TPU)ClusterResolver MultiWorker\w* "
+            r"ParameterServer\w* TPUStrategy MirroredStrategy"
         ),
         _WORKERS,
     ),

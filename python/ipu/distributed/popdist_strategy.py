@@ -5,9 +5,15 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from ipu._device import processes
+import numpy as np
+
+from ipu._device import placement, processes
+from ipu._device.strategy_state import ReduceOp
 from ipu._text.exports import export
 from ipu.ipu_strategy import InputContext, IPUStrategyV1, _reduce_op
+from ipu.tf import nest
+from ipu.tf._graph import mode
+from ipu.tf.data._auto_shard import auto_shard
 
 __all__ = ["PopDistStrategy"]
 
@@ -49,6 +55,11 @@ class PopDistStrategy(IPUStrategyV1):
         >>> strategy.num_replicas_in_sync == strategy.num_ipus
         True
     """
+
+    _has_workers = True
+    # whether variables get the values of process 0 when they are made, not when a
+    # program uses them first
+    _begins_together = False
 
     def __init__(
         self,
@@ -98,14 +109,35 @@ class PopDistStrategy(IPUStrategyV1):
         """
         from ipu import _core, distributed
 
-        if _core.open_trace() is not None:
+        graph = mode.building()
+        of_device = graph is not None and placement.graph_ordinal() is not None
+        if _core.open_trace() is not None or of_device:
             return super().reduce(reduce_op, value, axis) if self._reduces else value
         kind = _reduce_op(reduce_op)
-        reduced: T = distributed.allreduce(value, kind)
+        reduced: T
+        if graph is None:
+            reduced = distributed.allreduce(value, kind)
+        else:
+            reduced = _in_graph(graph, kind, value)
         return self._reduce_axis(kind, reduced, axis)
 
     def broadcast(self, value: Any, root_rank: int = 0) -> Any:
-        """Give all processes the value of one; as ``ipu.distributed.broadcast``."""
+        """Give all processes the value of one, outside of programs.
+
+        Args:
+            value: As of ``ipu.distributed.broadcast``.
+            root_rank: The number of the process whose value it is.
+
+        Returns:
+            Tensors like ``value``.
+
+        Raises:
+            ValueError: There is no such process.
+
+        Example:
+            >>> PopDistStrategy().broadcast([1.0, 2.0]).numpy().tolist()
+            [1.0, 2.0]
+        """
         from ipu import distributed
 
         return distributed.broadcast(value, root_rank)
@@ -158,8 +190,57 @@ class PopDistStrategy(IPUStrategyV1):
 
     experimental_distribute_datasets_from_function = distribute_datasets_from_function
 
+    def experimental_distribute_dataset(self, dataset: T, options: Any = None) -> T:
+        """Return what this process takes of a data set that all processes have.
+
+        Its ``auto_shard_policy`` (``tf.data.Options``) says how it is cut up.
+
+        Args:
+            dataset: A ``tf.data.Dataset`` of batches for a replica each.
+            options: Accepted for compatibility, without effect.
+
+        Returns:
+            The data set of this process, which ``fit`` takes as it is.
+
+        Raises:
+            ValueError: The policy is ``FILE``, and there are no files, or fewer than
+                processes.
+
+        Example:
+            >>> data = tf.data.Dataset.range(4).batch(2)
+            >>> len(PopDistStrategy().experimental_distribute_dataset(data))
+            2
+        """
+        del options
+        part: T = auto_shard(dataset, self.num_replicas_in_sync)
+        return part
+
+    @property
+    def _adds_up_in_graphs(self) -> bool:
+        return self._reduces
+
     def _takes(self, ipus: int) -> None:
         self._ipus_per_replica = ipus
+
+    def _first_of_all(self, value: Any) -> Any:
+        if not self._begins_together or processes.join().count == 1:
+            return value
+        return processes.join().broadcast(np.asarray(value), 0)
+
+
+def _in_graph(graph: Any, kind: ReduceOp, value: T) -> T:
+    """Reduce tensors of a graph of TensorFlow 1 over the processes, on the host."""
+    from ipu import distributed, tf
+
+    leaves = [tf.convert_to_tensor(leaf) for leaf in nest.flatten(value)]
+    specs = [tf.TensorSpec(leaf.shape, leaf.dtype) for leaf in leaves]
+
+    def reduce(*given: Any) -> Any:
+        return [distributed.allreduce(one, kind) for one in given]
+
+    found = graph.python("AllReduce", reduce, specs, tuple(leaves))
+    reduced: T = nest.pack_sequence_as(value, found)
+    return reduced
 
 
 export(__name__)

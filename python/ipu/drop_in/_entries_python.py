@@ -177,6 +177,19 @@ PYTHON: dict[str, Entry] = {
     f"{_PY}.distribute": Entry(),
     f"{_PY}.distribute.distribution_strategy_context": entry("ipu.tf.distribute"),
     f"{_PY}.distribute.distribute_lib": entry("ipu.tf.distribute"),
+    f"{_PY}.distribute.cluster_resolver": entry("ipu.tf.distribute.cluster_resolver"),
+    f"{_PY}.distribute.cluster_resolver.cluster_resolver": entry(
+        "ipu.tf.distribute.cluster_resolver"
+    ),
+    f"{_PY}.distribute.cluster_resolver.slurm_cluster_resolver": entry(
+        "ipu.tf.distribute.cluster_resolver"
+    ),
+    f"{_PY}.distribute.cluster_resolver.tfconfig_cluster_resolver": entry(
+        "ipu.tf.distribute.cluster_resolver"
+    ),
+    f"{_PY}.training.server_lib": Entry(
+        (), renamed("ipu.tf.distribute.cluster_resolver", "ClusterSpec")
+    ),
     f"{_PY}.distribute.reduce_util": Entry(
         (), renamed("ipu._device.strategy_state", "ReduceOp")
     ),

@@ -79,6 +79,9 @@ TF: dict[str, Entry] = {
     "tensorflow.test": entry("ipu.tf.test"),
     "tensorflow.feature_column": Entry(),
     "tensorflow.distribute": entry("ipu.tf.distribute"),
+    "tensorflow.distribute.cluster_resolver": entry(
+        "ipu.tf.distribute.cluster_resolver"
+    ),
     "tensorflow.io": entry("ipu.tf.io"),
     "tensorflow.compat.v1.python_io": Entry(
         (), renamed("ipu.tf.io", "TFRecordWriter TFRecordOptions")

@@ -24,6 +24,8 @@ class IPUHorovodStrategy(PopDistStrategy):
         '/device:IPU:0'
     """
 
+    _begins_together = True
+
     def __init__(
         self, ipu_device: str = "/device:IPU:0", variables_on_host: bool = False
     ) -> None:

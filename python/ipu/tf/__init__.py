@@ -15,6 +15,10 @@ from typing import TYPE_CHECKING
 
 from ipu._core import Tensor as Tensor
 from ipu._device.placement import device as device
+from ipu._device.strategy_state import (
+    VariableAggregation as VariableAggregation,
+    VariableSynchronization as VariableSynchronization,
+)
 from ipu._text.exports import export, offered
 from ipu.tf import (
     autograph as autograph,

@@ -45,6 +45,7 @@ if TYPE_CHECKING:  # made when they are used
     Int64List: Any
     SequenceExample: Any
 
+    from ipu.tf.distribute.cluster_resolver import ClusterSpec as ClusterSpec
     from ipu.tf.io._checkpoint_files import (
         latest_checkpoint as latest_checkpoint,
         list_variables as list_variables,
@@ -112,6 +113,7 @@ def _class(name: str) -> Any:
 _LAZY: dict[str, Any] = {name: functools.partial(_class, name) for name in _MESSAGES}
 for _name in ("latest_checkpoint", "list_variables", "load_variable"):
     _LAZY[_name] = f"ipu.tf.io._checkpoint_files:{_name}"
+_LAZY["ClusterSpec"] = "ipu.tf.distribute.cluster_resolver:ClusterSpec"
 for _name in ("Checkpoint", "CheckpointManager"):
     _LAZY[_name] = f"ipu.tf.io._checkpoints:{_name}"
 export(__name__, sorted(_LAZY), _LAZY)

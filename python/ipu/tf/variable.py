@@ -12,9 +12,12 @@ import numpy as np
 
 from ipu import _core
 from ipu._core import Tensor
+from ipu._device import strategy_state
 from ipu._device.devices import Device
 from ipu._device.locks import Lock
-from ipu._device.placement import current_device
+from ipu._device.placement import current_device, on_host
+from ipu._device.strategy_state import VariableAggregation, VariableSynchronization
+from ipu._device.thread_state import here
 from ipu._text.errors import FailedPreconditionError, NotFoundError
 from ipu._text.suggestions import refuse_unknown
 from ipu._text.tracebacks import boundaries
@@ -48,6 +51,10 @@ INITIAL_OPTIONS = frozenset(
     shape synchronization trainable use_resource validate_shape variable_def
     """.split()
 )
+_OPTIONS: dict[str, Any] = {
+    "aggregation": VariableAggregation,
+    "synchronization": VariableSynchronization,
+}
 ASSIGN_OPTIONS = frozenset({"name", "read_value", "use_locking"})
 
 
@@ -119,10 +126,16 @@ class Variable(_Operators):
         shape: Accepted and checked against the value.
         constraint: A function of the value that optimizers apply to the variable after
             an update, or None.
-        **more: ``synchronization`` and other options of TensorFlow, without effect.
+        **more: In the scope of a strategy for several processes ``aggregation``: how
+            what the replicas of a program assign is reduced first; none: each assigns
+            its own. And ``synchronization``: with ``ON_READ`` each replica has a value
+            of its own, and who reads outside of programs gets what ``aggregation``
+            makes of them. Other options of TensorFlow have no effect.
 
     Raises:
         TypeError: The dtype does not exist on a device; an unknown option.
+        ValueError: The value has another shape than ``shape``; or a variable that is
+            synchronised on read is to be trained.
 
     Example:
         >>> v = tf.Variable([1.0, 2.0])
@@ -137,6 +150,13 @@ class Variable(_Operators):
                 from ipu.tf._graph.variables import new_variable
 
                 return new_variable(kwargs)
+            strategy = strategy_state.get_strategy()
+            if cls is Variable and strategy is not None:
+                from ipu.tf import _replica_variables
+
+                made = _replica_variables.new_variable(strategy, kwargs)
+                if made is not None:
+                    return made
             return super().__new__(cls)
 
     def __init__(
@@ -152,6 +172,7 @@ class Variable(_Operators):
     ) -> None:
         refuse_unknown("Variable", more, INITIAL_OPTIONS)
         self.constraint = constraint
+        self._set_options(more)
         if in_trace():
             value = self._value_in_trace(initial_value)
         else:
@@ -163,6 +184,23 @@ class Variable(_Operators):
             self._create(value, trainable, name, dtype, shape)
         if is_beside:
             note_variable(self)
+
+    def _set_options(self, options: dict[str, Any]) -> None:
+        self.synchronization: VariableSynchronization
+        self.aggregation: VariableAggregation
+        for name, kind in _OPTIONS.items():
+            given = options.get(name)
+            chosen = next(iter(kind))
+            if given is not None:
+                from ipu.tf._replica_variables import as_option
+
+                chosen = as_option(kind, given)
+            setattr(self, name, chosen)
+        # of a strategy that has the replicas assign together
+        strategy = strategy_state.get_strategy()
+        is_mirrored = self.aggregation is not VariableAggregation.NONE
+        self._has_workers = strategy is not None and strategy._has_workers
+        self._mirror = strategy if is_mirrored and self._has_workers else None
 
     def _value_in_trace(self, initial_value: Any) -> Any:
         """Return the first value, computed now; only the first trace may ask for it."""
@@ -216,6 +254,9 @@ class Variable(_Operators):
         self.trainable = bool(trainable)
         base = name if name else "Variable"
         self.name = base if ":" in base else f"{base}:0"
+        strategy = strategy_state.get_strategy()
+        if strategy is not None:
+            first = strategy._first_of_all(first)
         self._place(current_device(), first)
 
     def _place(self, device: Device, value: Any) -> None:
@@ -411,6 +452,23 @@ class Variable(_Operators):
         if trace is None and op == "variable_assign" and self._takes(value):
             self._put(value)
             return
+        self._write_tensor(op, self._checked(value))
+
+    def _write_tensor(self, op: str, tensor: Tensor) -> None:
+        trace = _core.open_trace()
+        if trace is not None:
+            if self._mirror is not None and not here.is_update and not on_host():
+                from ipu.tf._replica_variables import reduced
+
+                count = self._mirror.num_replicas_in_sync
+                tensor = reduced(tensor, self.aggregation, count)
+            trace.node(op, (tensor,), None, (self._resource,))
+        elif op == "variable_add":
+            self._put(_core.apply("add", (self.value(), tensor)))
+        else:
+            self._put(tensor)
+
+    def _checked(self, value: Any) -> Tensor:
         if isinstance(value, Tensor) or hasattr(value, "__ipu_tensor__"):
             tensor = Tensor(value)
         else:
@@ -426,12 +484,7 @@ class Variable(_Operators):
                 f"The variable shape {self.shape}, and the assigned value shape "
                 f"{tensor.shape} are incompatible."
             )
-        if trace is not None:
-            trace.node(op, (tensor,), None, (self._resource,))
-        elif op == "variable_add":
-            self._put(_core.apply("add", (self.value(), tensor)))
-        else:
-            self._put(tensor)
+        return tensor
 
     def assign(self, value: Any, *_: Any, **options: Any) -> Variable:
         """Set the value, which must have the variable's shape and dtype.

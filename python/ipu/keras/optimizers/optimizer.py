@@ -17,6 +17,7 @@ import numpy as np
 
 from ipu import _core, tf
 from ipu._device.placement import current_device, on_host
+from ipu._device.thread_state import here
 from ipu._text.tracebacks import boundaries
 from ipu._text.user_warnings import warn_user
 from ipu.keras import _names, _serialization
@@ -729,6 +730,10 @@ class Optimizer(Configured):
             self._rows = {}
 
     def _trace_apply(self, gradients: list[Any], variables: list[Any]) -> Any:
+        with here.setting(is_update=True):
+            return self._apply(gradients, variables)
+
+    def _apply(self, gradients: list[Any], variables: list[Any]) -> Any:
         step = self.iterations.value()
         if self.gradient_accumulation_steps is not None:
             done = self._add_up(gradients, variables)

@@ -407,7 +407,7 @@ def get_variable(
             has to be one; in ``ipu.scopes.ipu_scope`` all are.
         custom_getter: Called in place of this function, with it as first argument.
         constraint: Applied to its value after an update.
-        synchronization, aggregation: Accepted and not used.
+        synchronization, aggregation: As of ``tf.Variable``.
 
     Returns:
         The variable.
@@ -432,8 +432,12 @@ def get_variable(
         "validate_shape": validate_shape,
         "use_resource": use_resource,
     }
-    if constraint is not None:
-        options["constraint"] = constraint
+    given = {
+        "constraint": constraint,
+        "synchronization": synchronization,
+        "aggregation": aggregation,
+    }
+    options |= {name: value for name, value in given.items() if value is not None}
     getter = custom_getter or store.scope.custom_getter
     if getter is None:
         return store.get(name, shape, dtype, initializer, regularizer, **options)

@@ -12,8 +12,9 @@ import numpy as np
 
 from ipu import _core
 from ipu._core import Tensor
-from ipu._device import placement, seed as _seed
+from ipu._device import placement, seed as _seed, strategy_state
 from ipu._device.devices import Device
+from ipu._device.strategy_state import VariableSynchronization
 from ipu._text.errors import FailedPreconditionError, InvalidArgumentError
 from ipu._text.suggestions import refuse_unknown
 from ipu.tf._graph import frame, mode, running
@@ -50,7 +51,7 @@ class GraphVariable(Variable):
         constraint: A function of the value that optimizers apply after an update.
         use_resource: Whether it is a resource; None: what the variable scope says.
         shape: Its shape, where the value is made later.
-        **more: ``synchronization`` and other options of TensorFlow, without effect.
+        **more: As of ``tf.Variable``; a graph's variables have no ``ON_READ``.
 
     Raises:
         TypeError: An unknown option.
@@ -81,8 +82,18 @@ class GraphVariable(Variable):
             use_resource = scope.use_resource
         if use_resource is None:
             use_resource = not mode.is_default()
-        self.is_resource = bool(use_resource) or placement.is_inside_ipu_scope()
         self.constraint = constraint
+        self._set_options(more)
+        is_of_ipu = placement.is_inside_ipu_scope() or self._has_workers
+        self.is_resource = bool(use_resource) or is_of_ipu
+        if (
+            self.synchronization is VariableSynchronization.ON_READ
+            and self._has_workers
+        ):
+            raise ValueError(
+                "Variables of a graph are not synchronised on read. Leave out "
+                "synchronization, and read strategy.reduce(ReduceOp.MEAN, variable)."
+            )
         self.trainable = trainable is None or bool(trainable)
         full = graph.names.unique(name or "Variable")
         self.name = f"{full}:0"
@@ -135,8 +146,12 @@ class GraphVariable(Variable):
         self._first_value_of_graph = None if first is not None else value
         self._first_maker = first
 
+        strategy = strategy_state.get_strategy()
+
         def initialize(value: Any) -> None:
             made = self._drawn() if value is None else value
+            if strategy is not None:
+                made = strategy._first_of_all(made)
             self._set(np.asarray(made).astype(kind.as_numpy_dtype, copy=False))
 
         with self._aside():

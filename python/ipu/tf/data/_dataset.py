@@ -153,7 +153,10 @@ class Dataset:
 
     def _is_sharded(self, count: int) -> bool:
         """Whether it, or what it is made of, is one of so many shards."""
-        return bool(self._impl.shards == count)
+        from ipu.tf.data._auto_shard import inputs_of
+
+        is_one = bool(self._impl.shards == count)
+        return is_one or any(one._is_sharded(count) for one in inputs_of(self))
 
     def _concrete(self) -> tuple[Any, ...] | None:
         """Core specs of a likely element, if they are known without reading one."""
@@ -700,6 +703,8 @@ class Dataset:
             [1, 4]
         """
         count, number = integer(num_shards, "num_shards"), integer(index, "index")
+        if count == number == -1:  # SHARD_HINT: for AutoShardPolicy.HINT
+            return self._then(self._impl)
         return self._then(self._impl.shard(count, number))
 
     # --- other elements ---------------------------------------------------------------
@@ -787,7 +792,7 @@ class Dataset:
         return self._then(self._impl.assert_cardinality(count))
 
     def with_options(self: _Self, options: Any, name: str | None = None) -> _Self:
-        """Attach options; they change nothing here.
+        """Attach options, for this data set and those that are made of it.
 
         Args:
             options: A ``tf.data.Options``.
@@ -807,9 +812,11 @@ class Dataset:
         return same
 
     def options(self) -> Options:
-        """Return the options that were attached to this data set, or the defaults."""
-        found: Options = self.__dict__.get("_attached_options") or Options()
-        return found
+        """Return the options that were attached to this data set, and to those that it
+        is made of; the defaults where there are none."""
+        from ipu.tf.data._auto_shard import options_of
+
+        return options_of(self)
 
     # --- elements of elements ---------------------------------------------------------
 

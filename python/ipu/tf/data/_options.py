@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import Any
 
 _GROUPS = frozenset(
@@ -16,6 +17,32 @@ _GROUPS = frozenset(
         "threading",
     )
 )
+
+
+class AutoShardPolicy(IntEnum):
+    """Ways to cut a data set up for several processes.
+
+    ``options.distribute.auto_shard_policy`` of a ``tf.data.Options`` names one, for
+    ``fit``, ``evaluate``, ``predict`` and ``experimental_distribute_dataset``:
+
+    - ``AUTO`` and ``DATA``: the replicas of all processes deal out the batches, in the
+      order in which those of one process would;
+    - ``FILE``: each process reads files of its own, from the first list of names on;
+    - ``HINT``: the program says ``dataset.shard(SHARD_HINT, SHARD_HINT)`` where;
+    - ``OFF``: each process takes its whole data set.
+
+    Example:
+        >>> options = tf.data.Options()
+        >>> options.distribute.auto_shard_policy = AutoShardPolicy.FILE
+        >>> [policy.name for policy in AutoShardPolicy]
+        ['OFF', 'AUTO', 'FILE', 'DATA', 'HINT']
+    """
+
+    OFF = -1
+    AUTO = 0
+    FILE = 1
+    DATA = 2
+    HINT = 3
 
 
 class _Group:
@@ -37,10 +64,12 @@ class _Group:
 
 
 class Options(_Group):
-    """Options for ``Dataset.with_options``: accepted, kept, and without effect.
+    """Options for ``Dataset.with_options``: accepted and kept.
 
-    Element order is always deterministic and threads are the core's business, so there
-    is nothing here that would change a result.
+    ``distribute.auto_shard_policy`` says how several processes share a data set
+    (:class:`~ipu.tf.data.experimental.AutoShardPolicy`). Element order is always
+    deterministic and threads are the core's business, so that the others have no
+    effect.
 
     Example:
         >>> options = Options()

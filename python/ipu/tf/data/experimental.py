@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from enum import IntEnum
 from typing import Any, Concatenate, ParamSpec
 
 import numpy as np
@@ -14,6 +13,7 @@ from ipu import _core
 from ipu._text.exports import defined, export
 from ipu.tf import nest
 from ipu.tf._string_ops.tensors import is_text
+from ipu.tf.data._auto_shard import SHARD_HINT as SHARD_HINT
 from ipu.tf.data._csv import (
     CsvDataset as CsvDataset,
     make_csv_dataset as make_csv_dataset,
@@ -25,6 +25,7 @@ from ipu.tf.data._dataset import (
     Dataset,
     Reducer as Reducer,
 )
+from ipu.tf.data._options import AutoShardPolicy as AutoShardPolicy
 
 _P = ParamSpec("_P")
 _Transformation = Callable[[Dataset], Dataset]
@@ -35,21 +36,6 @@ RandomDataset = Dataset.random
 sample_from_datasets = Dataset.sample_from_datasets
 choose_from_datasets = Dataset.choose_from_datasets
 load = Dataset.load
-
-
-class AutoShardPolicy(IntEnum):
-    """Ways to cut a data set up for several workers; accepted in ``tf.data.Options``.
-
-    Example:
-        >>> [policy.name for policy in AutoShardPolicy]
-        ['OFF', 'AUTO', 'FILE', 'DATA', 'HINT']
-    """
-
-    OFF = -1
-    AUTO = 0
-    FILE = 1
-    DATA = 2
-    HINT = 3
 
 
 def cardinality(dataset: Dataset) -> Any:
@@ -364,6 +350,7 @@ def parse_example_dataset(
     )
 
 
-_MORE = """AUTOTUNE CsvDataset INFINITE_CARDINALITY RandomDataset Reducer
-UNKNOWN_CARDINALITY choose_from_datasets load make_csv_dataset sample_from_datasets"""
+_MORE = """AUTOTUNE AutoShardPolicy CsvDataset INFINITE_CARDINALITY RandomDataset
+Reducer SHARD_HINT UNKNOWN_CARDINALITY choose_from_datasets load make_csv_dataset
+sample_from_datasets"""
 export(__name__, defined(__name__, _MORE.split()))

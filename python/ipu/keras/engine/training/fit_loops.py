@@ -30,6 +30,7 @@ from ipu.keras.engine.training.program import BatchProgram, Program
 from ipu.keras.engine.training.step_plan import UNKNOWN, Pace, StepPlan, plan_steps
 from ipu.keras.engine.training.watching import Loop, StepCalls, StepWatcher, logs_at
 from ipu.tf._functions.signature import key_of
+from ipu.tf.data._auto_shard import auto_shard, own_part
 
 if TYPE_CHECKING:
     from ipu.keras.engine.training.trainer import Trainer
@@ -72,6 +73,7 @@ class Run:
         self.model = model
         self.is_strict = is_strict = model._is_strict(mode)
         call = ("validation_data" if again else _METHODS[mode]) if is_strict else None
+        given, parts = _of_this_process(given)
         batches = as_batches(given, steps, call, model._data_order)
         self.batch_size = _batch_size(batches)
         self._pace = Pace() if model._is_paced and not is_strict else None
@@ -83,7 +85,7 @@ class Run:
             model._prepare(mode, batches.dataset.element_spec)
         self.execution = settle(model, mode)
         self.plan: StepPlan = plan_steps(
-            batches.cardinality,
+            batches.cardinality * (1 if batches.cardinality < 0 else parts),
             steps,
             model._steps_per_execution,
             epochs,
@@ -94,7 +96,9 @@ class Run:
         )
         self._left = self.plan.available  # batches
         self._epochs = epochs
-        steps_taken = self.plan.steps and self.plan.steps * self.execution.replicas
+        # replicas that take their batches from the data set that this process has
+        self._sharers = self.execution.replicas // parts
+        steps_taken = self.plan.steps and self.plan.steps * self._sharers
         self.passes = Passes(model._data_order, batches, steps_taken, resumed)
         self.is_out_of_data = False
         self._program: Program | BatchProgram | None = None
@@ -125,10 +129,12 @@ class Run:
         elif again:
             # every evaluation starts with the first batch
             if not plan.restarts:
-                dataset = dataset.take(plan.steps)
-                of_pass, tail = _of_first(plan.steps, of_pass, tail)
+                taken = plan.steps and plan.steps * self._sharers
+                dataset = dataset.take(taken)
+                of_pass, tail = _of_first(taken, of_pass, tail)
             dataset = dataset.repeat()
-        dataset = _of_this_process(dataset, replicas=self.execution.replicas)
+        if self._sharers == self.execution.replicas:
+            dataset = auto_shard(dataset, self._sharers)
         own = model._own_function(mode)
         if own is not None:
             return FunctionLoop(own, dataset, plan.per_execution, model._infeed_options)
@@ -260,7 +266,7 @@ class Run:
                     parts, done = self.loop.run(count)
                 finally:
                     watcher.pause()
-            self.passes.took(done * self.execution.replicas)
+            self.passes.took(done * self._sharers)
             if self._left is not None:
                 self._left -= done
             if recorders and isinstance(loop, Program):
@@ -324,14 +330,16 @@ _METHODS = {"train": "fit", "test": "evaluate", "predict": "predict"}
 _NAMES = {"train": "training", "test": "the evaluation", "predict": "the prediction"}
 
 
-def _of_this_process(dataset: Any, replicas: int) -> Any:
-    """Keep what the replicas of this process take, of a data set that all have."""
+def _of_this_process(given: Given) -> tuple[Given, int]:
+    """Return the data with what is this process's own, and how many such parts there
+    are: 1 where the data set is that of all."""
     shared = processes.shared()
-    if shared is None or dataset._is_sharded(shared.count):
-        return dataset
-    return dataset._then(
-        dataset._impl.shard(shared.count, shared.index, replicas // shared.count)
-    )
+    part = None
+    if shared is not None and isinstance(given.x, tf.data.Dataset):
+        part = own_part(given.x)
+    if shared is None or part is None:
+        return given, 1
+    return given._replace(x=part), shared.count
 
 
 def _batch_size(batches: Batches) -> Any:

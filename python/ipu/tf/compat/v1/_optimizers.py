@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from ipu import _core, tf
+from ipu._device import placement, strategy_state
+from ipu._device.strategy_state import ReduceOp
 from ipu._text.suggestions import refuse_unknown
 from ipu.keras import optimizers
 from ipu.tf._functions import function
@@ -272,8 +274,11 @@ class Optimizer(optimizers.Optimizer):
         pairs = [pair for pair in grads_and_vars if pair[0] is not None]
         if not pairs:
             raise ValueError("No gradients provided for any variable.")
-        # in a graph every replica goes its own way: CrossReplicaOptimizer adds them up
-        kwargs["experimental_aggregate_gradients"] = False
+        # in a graph every replica goes its own way: CrossReplicaOptimizer adds them up,
+        # or a strategy for several processes
+        strategy = strategy_state.get_strategy()
+        adds_up = strategy is not None and strategy._adds_up_in_graphs
+        kwargs["experimental_aggregate_gradients"] = adds_up
         graph = mode.building()
         if graph is None:
             trace = _core.open_trace()
@@ -282,6 +287,10 @@ class Optimizer(optimizers.Optimizer):
             _count(global_step)
             return operation("NoOp", begin, self._name)
         variables = [variable for _, variable in pairs]
+        if strategy is not None and adds_up and placement.graph_ordinal() is None:
+            given = [tf.convert_to_tensor(gradient) for gradient, _ in pairs]
+            summed = strategy.reduce(ReduceOp.SUM, given)
+            pairs = list(zip(summed, variables, strict=True))
         self._create_all_weights(variables)
 
         def update(*gradients: Any) -> None:

@@ -21,6 +21,7 @@ from ipu._device.strategy_state import (
 from ipu._text.exports import defined, export
 from ipu.ipu_strategy import InputContext as InputContext, Strategy as Strategy
 from ipu.tf._graph import mode
+from ipu.tf.distribute import cluster_resolver as cluster_resolver
 
 _default = Strategy()
 
@@ -119,5 +120,5 @@ def get_replica_context() -> ReplicaContext | None:
     return ReplicaContext(get_strategy())
 
 
-_MORE = "InputContext ReduceOp Strategy has_strategy".split()
+_MORE = "cluster_resolver InputContext ReduceOp Strategy has_strategy".split()
 export(__name__, defined(__name__, _MORE))
