@@ -45,13 +45,26 @@ def test_a_network_that_does_not_fit_gets_fixes_that_do_what_they_say(
     assert not account.memory.fits
     fixes = account.fixes()
     assert len(fixes) >= 3
-    for fix in fixes[:3]:
-        if "poplar_options" not in fix.change:
-            again = machine_networks.made("resnet50")
-            batch = applied(again, fix.change, 16)
-            after = again.account(batch_size=batch, machine="bow")
-        else:  # options of products
-            share = float(fix.change.rpartition(': "')[2].rstrip('"}'))
-            after = model.account(batch_size=16, machine="bow", available_memory=share)
-        assert all(memory.fits for memory in after.memories)
-        assert after.memory.max_tile == fix.max_tile
+
+    def after(model: Any, changes: list[str], batch: int = 16) -> Any:
+        options = {}
+        for change in changes:
+            if "poplar_options" not in change:
+                batch = applied(model, change, batch)
+            else:  # options of products
+                options["available_memory"] = float(
+                    change.rpartition(': "')[2].rstrip('"}')
+                )
+        return model.account(batch_size=batch, machine="bow", **options)
+
+    together = machine_networks.made("resnet50")
+    for i, fix in enumerate(fixes[:3]):
+        alone = after(machine_networks.made("resnet50"), [fix.change])
+        assert all(memory.fits for memory in alone.memories)
+        assert alone.memory.max_tile == fix.max_tile
+        # and one after the other, on one model
+        if fix.together is not None:
+            all_of_them = [f.change for f in fixes[: i + 1]]
+            both = after(together, all_of_them)
+            assert all(memory.fits for memory in both.memories), fix.change
+            assert both.memory.max_tile == fix.together

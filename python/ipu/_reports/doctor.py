@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ipu._config.target import Target
@@ -30,6 +30,9 @@ class Fix:
         price: Time with it over time without it, for the same samples.
         note: How results change; "" where they do not, except the order of sums.
         account: The account with it; None where the core made no more than its sums.
+        together: Bytes of the fullest tile with it after those that are listed before
+            it; of the first one its own. None where it was not tried, or excludes one
+            of them.
     """
 
     change: str
@@ -38,16 +41,22 @@ class Fix:
     price: float
     note: str
     account: Account | None = field(repr=False, default=None)
+    together: float | None = None
+    _how: Any = field(repr=False, compare=False, default=None)
 
     def __str__(self) -> str:
         text = (
             f"{self.change}: {size_text(self.max_tile)} a tile "
             f"({size_text(self.saves)} fewer), {self.price:.2f} times the time"
         )
+        if self.together is not None and self.together != self.max_tile:
+            text += f", {size_text(self.together)} after the changes above"
         return f"{text}; {self.note}" if self.note else text
 
 
-def fix_of(before: Account, after: Account, change: str, note: str = "") -> Fix | None:
+def fix_of(
+    before: Account, after: Account, change: str, note: str = "", how: Any = None
+) -> Fix | None:
     """Compare two accounts; None where the second one does not fit."""
     if not all(memory.fits for memory in after.memories):
         return None
@@ -59,12 +68,37 @@ def fix_of(before: Account, after: Account, change: str, note: str = "") -> Fix 
         price=after.seconds / before.seconds / samples if before.cycles else 1.0,
         note=note,
         account=after,
+        _how=how,
     )
 
 
 def best_first(fixes: list[Fix]) -> list[Fix]:
     """Order fixes: those that leave results as they are first, then the fastest."""
     return sorted(fixes, key=lambda fix: (bool(fix.note), fix.price, fix.change))
+
+
+_TOGETHER = 3  # of the first fixes
+
+
+def tried_together(
+    fixes: list[Fix], account: Callable[[list[Any]], Account | None]
+) -> list[Fix]:
+    """Order fixes, and try the first ones after each other.
+
+    Args:
+        fixes: Each was tried alone.
+        account: Makes the account with changes, one after the other; None where they
+            exclude each other.
+    """
+    fixes = best_first(fixes)
+    for i in range(min(_TOGETHER, len(fixes))):
+        after = (
+            fixes[0].account if i == 0 else account([f._how for f in fixes[: i + 1]])
+        )
+        if after is not None:
+            size = after.memory.max_tile
+            fixes[i] = replace(fixes[i], together=size)
+    return fixes
 
 
 def description(account: Account, name: str, fixes: list[Fix] | None) -> str:
@@ -124,6 +158,7 @@ def fixes_of_options(
             before,
             account(available_memory=share),
             f"matmuls.poplar_options and convolutions.poplar_options = {options}",
+            how={"available_memory": share},
         )
         if fix is not None:
             found.append(fix)
@@ -136,6 +171,7 @@ def fixes_of_options(
             'matmuls.poplar_options and convolutions.poplar_options = {"partialsType": '
             '"half"}',
             "hardware then rounds sums to half",
+            {"partials": "float16"},
         )
         found += [] if fix is None else [fix]
     return found

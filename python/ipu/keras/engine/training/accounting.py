@@ -12,7 +12,7 @@ from ipu import machine as machines, tf
 from ipu._config.target import target_of
 from ipu._device.devices import current_layout
 from ipu._device.remembered import Remembered
-from ipu._reports.doctor import Fix, fix_of, fixes_of_options
+from ipu._reports.doctor import Fix, fix_of, fixes_of_options, tried_together
 from ipu._reports.machine_account import check_sizes
 from ipu._text.arguments import as_int
 from ipu.gradient_accumulation import GradientAccumulationReductionMethod as Method
@@ -189,55 +189,74 @@ def fixes_of_model(
 ) -> list[Fix]:
     """Find what makes a step of a model fit; of changes of one kind the smallest."""
     found = []
+
+    def account(changes: list[Any]) -> machines.Account | None:
+        return _changed(model, mode, element, machine, options, changes)
+
     for kind in _changes(model, mode, element):
         for change in kind:
-            fix = _tried(model, mode, element, before, machine, options, change)
+            after = account([change])
+            fix = (
+                None
+                if after is None
+                else fix_of(before, after, change.text, change.note, change)
+            )
             if fix is not None:
                 found.append(fix)
                 break
     layout = current_layout()
     target = target_of(None if layout is None else layout.options)
-    return found + fixes_of_options(
+    found += fixes_of_options(
         before,
         target.request(),
         lambda **new: _account(model, mode, element, machine, {**options, **new}),
     )
+    return tried_together(found, account)
 
 
-def _tried(
+def _changed(
     model: Any,
     mode: str,
     element: Nest,
-    before: machines.Account,
     machine: Any,
     options: dict[str, Any],
-    change: _Change,
-) -> Fix | None:
+    changes: list[_Change | dict[str, Any]],
+) -> machines.Account | None:
+    """Return the account of a model after changes of it, or of options, one after the
+    other; None where it cannot have them."""
     # not by setattr: the program that is compiled now stays the model's
     attributes = vars(model)
-    names = (*change.attributes, *_STAGES)
-    kept = {name: attributes[name] for name in names}
-
-    def part(spec: tf.TensorSpec) -> tf.TensorSpec:
-        return tf.TensorSpec(
-            [spec.shape[0] // change.parts, *spec.shape[1:]], spec.dtype
-        )
-
+    new = [change for change in changes if isinstance(change, _Change)]
+    names = {name for change in new for name in change.attributes}
+    kept = {name: attributes[name] for name in (*names, *_STAGES)}
+    batch = rows = int(tf.nest.flatten(element)[0].shape[0])
     try:
-        if change.stages:
-            rows = int(tf.nest.flatten(element)[0].shape[0]) // change.parts
-            split = auto_stages(model, change.stages, rows, assign=False, by="memory")
-            attributes["_assigned_stages"] = tree_of(model, iter(split.stages))
-            attributes["_stages_reset"] = False
-            attributes["_pipelining_device_mapping"] = None
-        attributes.update(change.attributes)
-        smaller = tf.nest.map_structure(part, element)
-        after = _account(model, mode, smaller, machine, options)
+        for change in changes:
+            if isinstance(change, dict):
+                options = {**options, **change}
+                continue
+            if change.parts > 1:
+                rows = batch // change.parts
+            if change.stages:
+                split = auto_stages(
+                    model,
+                    change.stages,
+                    batch // change.parts,
+                    assign=False,
+                    by="memory",
+                )
+                attributes["_assigned_stages"] = tree_of(model, iter(split.stages))
+                attributes["_stages_reset"] = False
+                attributes["_pipelining_device_mapping"] = None
+            attributes.update(change.attributes)
+        smaller = tf.nest.map_structure(
+            lambda spec: tf.TensorSpec([rows, *spec.shape[1:]], spec.dtype), element
+        )
+        return _account(model, mode, smaller, machine, options)
     except (ValueError, NotImplementedError, RuntimeError, tf.errors.OpError):
-        return None  # the model, or its schedule, cannot have the change
+        return None  # the model, or its schedule, cannot have the changes
     finally:
         attributes.update(kept)
-    return fix_of(before, after, change.text, change.note)
 
 
 _STAGES = ("_assigned_stages", "_stages_reset", "_pipelining_device_mapping")
