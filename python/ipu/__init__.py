@@ -135,14 +135,14 @@ _observers.append(_report)
 
 
 def load_ipython_extension(ipython: object) -> None:
-    """``%load_ext ipu``: serve TensorFlow's and Keras's module names in a notebook."""
+    """Serve TensorFlow's and Keras's module names in a notebook."""
     from ipu import drop_in
 
     drop_in.install()
 
 
 def unload_ipython_extension(ipython: object) -> None:
-    """``%unload_ext ipu``."""
+    """Undo ``%load_ext ipu``."""
     from ipu import drop_in
 
     drop_in.uninstall()

@@ -25,7 +25,7 @@ _COLLECTED = "_ipu_autoshard"
 
 @contextmanager
 def ipu_autoshard() -> Iterator[None]:
-    """A context whose operations :func:`automatic_sharding` may spread.
+    """Open a context whose operations :func:`automatic_sharding` may spread.
 
     Raises:
         RuntimeError: There is no graph.
@@ -114,7 +114,8 @@ def _between(input_ts: Any, loss_ts: Any) -> list[GraphOperation]:
 
 
 def _bytes(op: GraphOperation) -> int:
-    """What results and variables of an operation take; an open size counts as one."""
+    """Return what results and variables of an operation take; an open size counts as
+    one."""
     held = [*op.outputs, *op.variables.values()]
     return sum(
         math.prod(size or 1 for size in one.shape) * one.dtype.size for one in held
@@ -124,7 +125,8 @@ def _bytes(op: GraphOperation) -> int:
 def _spread(
     ops: list[GraphOperation], count: int, edge_filter: Callable[[Any], bool] | None
 ) -> list[int]:
-    """The IPU of each operation: cuts are nearest to equal shares of the bytes."""
+    """Return the IPU of each operation: cuts are nearest to equal shares of the
+    bytes."""
     total = sum(map(_bytes, ops)) or 1
     shards: list[int] = []
     used, shard = 0, 0

@@ -312,7 +312,8 @@ def _overflow(config: IPUConfig) -> str:
 
 
 def _checked(config: Any) -> IPUConfig:
-    """``config``, or the ``IPUConfig`` in the first generation's options object."""
+    """Return ``config``, or the ``IPUConfig`` in the first generation's options
+    object."""
     from ipu._config.legacy import IpuOptions
 
     if isinstance(config, IpuOptions):

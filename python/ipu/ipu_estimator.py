@@ -458,7 +458,7 @@ class IPUEstimator:
 
     @contextmanager
     def _graph(self) -> Iterator[Any]:
-        """A new graph with its step, for the device that the options ask for."""
+        """Open a new graph with its step, for the device that the options ask for."""
         options = self._device.ipu_options
         if isinstance(options, ipu_config.IPUConfig):
             options.configure_ipu_system()
@@ -512,7 +512,8 @@ class IPUEstimator:
                     return
 
     def _joined(self, value: Any) -> Any:
-        """The examples of a round: of batches and replicas one after the other."""
+        """Return the examples of a round: of batches and replicas one after the
+        other."""
         rows = np.asarray(value)
         axes = 2 if self._device.num_replicas == 1 else 3
         return rows.reshape(-1, *rows.shape[axes:])

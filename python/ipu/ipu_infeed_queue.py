@@ -277,7 +277,7 @@ class IPUInfeedQueue:
         return len(self._types)
 
     def get_next(self) -> Any:
-        """Not on the host: only a device program can take elements.
+        """Raise: only a device program can take elements.
 
         Raises:
             ValueError: Always.
@@ -288,7 +288,8 @@ class IPUInfeedQueue:
         )
 
     def _dequeue(self) -> Any:
-        """One element, in the data set's structure, in the program being traced."""
+        """Return one element, in the data set's structure, in the program being
+        traced."""
         trace = _core.open_trace()
         if trace is None:
             return self.get_next()
@@ -320,7 +321,7 @@ class IPUInfeedQueue:
         return nest.pack_sequence_as(self._structure, values)
 
     def _dequeue_arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """One element as the arguments of a loop's body."""
+        """Return one element as the arguments of a loop's body."""
         element = self._dequeue()
         if isinstance(element, tuple) and len(element) == 1 and _is_keyword(element[0]):
             element = element[0]
@@ -422,7 +423,7 @@ class IPUIterator:
         return self._infeed_queue._dequeue()
 
     def get_next_as_optional(self) -> Any:
-        """Not there: a device program cannot ask whether there is a next element.
+        """Raise: a device program cannot ask whether there is a next element.
 
         Raises:
             NotImplementedError: Always.
@@ -489,7 +490,8 @@ def _checked_depth(depth: Any) -> int:
 
 
 def _is_of_placeholders(dataset: Any) -> bool:
-    """Whether it is a data set of TensorFlow 1 that a run of the initializer feeds."""
+    """Return whether it is a data set of TensorFlow 1 that a run of the initializer
+    feeds."""
     return mode.has_graph() and hasattr(type(dataset), "is_pending")
 
 

@@ -149,7 +149,8 @@ class IPUOutfeedQueue:
         return trace.uses("outfeed_enqueue", self._queue.id)
 
     def _is_alive(self) -> bool:
-        """Whether there is something to dequeue from: not deleted, or used again."""
+        """Return whether there is something to dequeue from: not deleted, or used
+        again."""
         return self._queue is not None and self._queue.ends != self._deleted_at
 
     def enqueue(self, tensors: Any) -> Operation | None:

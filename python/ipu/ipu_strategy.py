@@ -97,7 +97,8 @@ def _in_trace() -> bool:
 
 
 def _is_traced(function: Any) -> bool:
-    """Whether calling it traces: a ``tf.function``, also one with arguments bound."""
+    """Return whether calling it traces: a ``tf.function``, also one with arguments
+    bound."""
     while isinstance(function, functools.partial):
         function = function.func
     return bool(getattr(function, "_is_ipu_function", False))
@@ -114,7 +115,8 @@ def _refuse_float64(structure: Any, role: str) -> None:
 
 
 def _narrowed(leaf: Any) -> Any:
-    """An int64 tensor or array as int32, which the device has; others as they are."""
+    """Return an int64 tensor or array as int32, which the device has; others as they
+    are."""
     dtype = getattr(leaf, "dtype", None)
     if getattr(dtype, "name", dtype) != "int64" or not hasattr(leaf, "__array__"):
         return leaf
@@ -139,7 +141,8 @@ def _reduce_op(value: Any) -> ReduceOp:
 
 
 def _checked_arguments(args: Any) -> Sequence[Any]:
-    """``args`` of ``run``: a tensor would be taken apart along its first axis."""
+    """Return ``args`` of ``run``: a tensor would be taken apart along its first
+    axis."""
     if isinstance(args, (list, tuple)):
         return args
     if hasattr(args, "dtype"):

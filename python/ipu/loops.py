@@ -37,7 +37,8 @@ def _as_list(inputs: Any) -> list[Any]:
 
 
 def _needs(function: Callable[..., Any]) -> str | None:
-    """How many positional arguments a function takes, in words; None: not known."""
+    """Return how many positional arguments a function takes, in words; None: not
+    known."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):

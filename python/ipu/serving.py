@@ -253,7 +253,8 @@ def _checked_signature(step: str, signature: Any) -> list[TensorSpec]:
 def _inputs_of(
     step: str, signature: Any, dataset: Any, given: Sequence[Any] = ()
 ) -> list[TensorSpec]:
-    """What a step takes, by its signature or by the data set that it would read."""
+    """Return what a step takes, by its signature or by the data set that it would
+    read."""
     if signature is not None and dataset is not None:
         raise ValueError(
             f"Both `input_dataset` and `{step}_signature` were provided. Give one."
@@ -322,7 +323,8 @@ def _export(
 
 
 def _joined(steps: Sequence[Callable[..., Any] | None]) -> Callable[..., Any]:
-    """The steps one after the other; what one gives is what the next one takes."""
+    """Return the steps one after the other; what one gives is what the next one
+    takes."""
 
     def joined(*args: Any) -> Any:
         values: Any = args

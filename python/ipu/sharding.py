@@ -81,7 +81,7 @@ def has_attr(op: Any, attr_name: str) -> bool:
 
 
 def dependencies(roots: Iterable[Any]) -> set[Any]:
-    """Operations, and all whose results they take.
+    """Return operations, and all whose results they take.
 
     Args:
         roots: Operations or tensors of a graph.
@@ -126,7 +126,7 @@ def get_shard_from_colocation(op: Any) -> int | None:
 
 
 def propagate_sharding(graph: Any) -> None:
-    """Nothing: gradients are computed on the IPU of what they are derivatives of.
+    """Do nothing: gradients are computed on the IPU of what they are derivatives of.
 
     Args:
         graph: The graph.

@@ -84,7 +84,8 @@ def _check(options: argparse.Namespace) -> None:
 
 
 def _machine(options: argparse.Namespace) -> Machine:
-    """The machine that options name, else the one that the program configured."""
+    """Return the machine that options name, else the one that the program
+    configured."""
     from ipu._config.target import target_of
     from ipu._device.devices import current_layout
     from ipu.machine import Machine

@@ -155,7 +155,8 @@ def _plan(options: argparse.Namespace) -> _Plan:
 
 
 def _default_execution(steps: int, per_update: int) -> int:
-    """The longest program of 500 steps or less that divides an epoch into updates."""
+    """Return the longest program of 500 steps or less that divides an epoch into
+    updates."""
     if steps % per_update != 0:
         raise ValueError(
             f"--steps-per-epoch must be a multiple of the {per_update} batches of an "

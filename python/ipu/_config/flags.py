@@ -22,7 +22,8 @@ _FALSE = ("false", "0", "f", "no")
 
 
 def _flag(default: Any, doc: str, writes_nothing: bool = False) -> Any:
-    """A flag; `writes_nothing` marks one of reports that are not written here."""
+    """Return a flag; `writes_nothing` marks one of reports that are not written
+    here."""
     metadata = {"doc": doc, "writes_nothing": writes_nothing}
     return field(default=default, metadata=metadata)
 
@@ -134,7 +135,7 @@ def _without_effect(made: PoplarFlags) -> list[str]:
 
 
 def help_text() -> str:
-    """One line for each flag: name, default, meaning."""
+    """Return one line for each flag: name, default, meaning."""
     lines = [f"Flags of {ENVIRONMENT_VARIABLE}:"]
     for one in fields(PoplarFlags):
         lines.append(f"  --{one.name}={one.default}: {one.metadata['doc']}")

@@ -77,7 +77,7 @@ class IpuOptions:
 
 
 def _checked_options(opts: Any) -> IpuOptions:
-    """``opts``, if it is an options object.
+    """Return ``opts``, if it is an options object.
 
     Raises:
         Exception: It is something else.

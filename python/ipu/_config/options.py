@@ -160,7 +160,8 @@ class Option(Generic[T]):
             instance._assigned.add(self.name)
 
     def decoded(self, value: Any) -> Any:
-        """``value`` as ``to_dict`` wrote it, with a number turned into the enum."""
+        """Return ``value`` as ``to_dict`` wrote it, with a number turned into the
+        enum."""
         is_enum = isinstance(self.kind, type) and issubclass(self.kind, Enum)
         if not is_enum or type(value) is not int:
             return value
@@ -245,7 +246,8 @@ class Category:
 
     @classmethod
     def _walk(cls, prefix: str = "") -> Iterator[tuple[str, Option[Any]]]:
-        """All options below, as (dotted name, option), in the order of the tree."""
+        """Yield all options below, as (dotted name, option), in the order of the
+        tree."""
         for name, option in cls._options.items():
             yield prefix + name, option
         for name, group in cls._groups.items():
@@ -266,7 +268,8 @@ class Category:
         return name in self._assigned
 
     def _suggestion(self, name: str) -> str:
-        """' Did you mean ...?' with the nearest name of the whole tree, or ''."""
+        """Return ' Did you mean ...?' with the nearest name of the whole tree, or
+        ''."""
         from difflib import get_close_matches
 
         by_last: dict[str, list[str]] = {}

@@ -146,7 +146,7 @@ def is_timetable(value: Any) -> bool:
 
 
 def call_core(build: Callable[..., _Result], *args: Any, **kwargs: Any) -> _Result:
-    """Calls a function of the core's schedules, with the exceptions of the API."""
+    """Call a function of the core's schedules, with the exceptions of the API."""
     try:
         return build(*args, **kwargs)
     except UnimplementedError as error:

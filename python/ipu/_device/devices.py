@@ -296,7 +296,7 @@ class _Runs:
         self.devices: weakref.WeakSet[Device] = weakref.WeakSet()
 
     def _forget_others(self) -> None:
-        """In a forked child no other thread runs a program."""
+        """Forget other threads in a forked child, where none runs a program."""
         own = threading.get_ident()
         for device in self.devices:
             for tokens in (device._runs, device._holds):

@@ -38,8 +38,8 @@ def generator(seed: int | None) -> np.random.Generator:
 
 @contextmanager
 def keyed(*key: int) -> Iterator[None]:
-    """A context in which generators without a seed are functions of a key, and of how
-    many of them there were."""
+    """Open a context in which generators without a seed are functions of a key, and of
+    how many of them there were."""
     here.seed_keys.append(([one & _MASK for one in key], itertools.count()))
     try:
         yield

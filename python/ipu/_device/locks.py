@@ -49,7 +49,7 @@ class Lock:
         self._lock.release()
 
     def _renew(self) -> None:
-        """In a forked child: only another thread's is not to be had."""
+        """Make a new lock in a forked child, where another thread held it."""
         if self._lock.acquire(blocking=False):
             self._lock.release()
         else:

@@ -125,7 +125,7 @@ class Transport:
             os.kill(os.getpid(), signal.SIGINT)
 
     def _rest(self, rests: int) -> float:
-        """Seconds until the next look."""
+        """Return the seconds until the next look."""
         if not self._under_way:
             return _IDLE
         if rests < _LOOKS:

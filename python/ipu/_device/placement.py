@@ -61,7 +61,8 @@ def _place_tensors() -> None:
 
 
 def _innermost() -> Scope | None:
-    """The innermost device scope, unless a strategy's was entered inside of it."""
+    """Return the innermost device scope, unless a strategy's was entered inside of
+    it."""
     if here.device_scopes and here.device_scopes[-1].depth == strategy_state.depth():
         return here.device_scopes[-1]
     return None
@@ -69,7 +70,7 @@ def _innermost() -> Scope | None:
 
 @contextlib.contextmanager
 def ipu_scope(name: str) -> Iterator[None]:
-    """A device scope in which variables of graphs are resources."""
+    """Open a device scope in which variables of graphs are resources."""
     with device(name), here.setting(ipu_scopes=here.ipu_scopes + 1):
         yield
 
@@ -134,7 +135,8 @@ def on_host() -> bool:
 
 
 def current_ordinal() -> int:
-    """The number of :func:`current_device`; makes no device where there is none."""
+    """Return the number of :func:`current_device`; makes no device where there is
+    none."""
     scope = _innermost()
     if scope is not None and scope.kind == "IPU":
         return scope.ordinal

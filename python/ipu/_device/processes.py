@@ -97,7 +97,8 @@ class Processes:
         error: BaseException,
         traceback: TracebackType | None,
     ) -> None:
-        """The program ends with an error: the other processes hear of it, and end."""
+        """Tell the other processes that the program ends with an error, so that they
+        end."""
         assert self.peers is not None
         if os.getpid() != self._pid:  # a forked child is not one of them
             self._excepthook(kind, error, traceback)
@@ -169,7 +170,8 @@ _joined: Processes | None = None
 
 
 def was_launched(environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether an MPI launcher has started this process; MPI alone knows the rest."""
+    """Return whether an MPI launcher has started this process; MPI alone knows the
+    rest."""
     return any(name in environment for name in _LAUNCHERS)
 
 

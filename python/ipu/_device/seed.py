@@ -55,7 +55,8 @@ class Draws:
 
 
 def current() -> tuple[int, int]:
-    """The seed, and how often one was set: a new pair starts all streams again."""
+    """Return the seed, and how often one was set: a new pair starts all streams
+    again."""
     return _state.seed, _state.generation
 
 

@@ -218,7 +218,8 @@ class EffectiveTransformer(Layer):
             )
 
     def _heads(self, x: Tensor, lengths: Tensor, layer: Dense) -> Tensor:
-        """``(batch, steps)`` as ``(batch, heads, steps, size)``, zeros for padding."""
+        """Return ``(batch, steps)`` as ``(batch, heads, steps, size)``, zeros for
+        padding."""
         batch, steps = x.shape
         numbers = self._cast(tf.cast(x, self.dtype))
         made = layer(tf.reshape(numbers, (batch * steps, 1)))

@@ -56,7 +56,8 @@ class _Restricted(keras.layers.RNN):
 
 
 def _of_keras(given: dict[str, Any], *more: str) -> dict[str, Any]:
-    """The arguments for the layer of Keras, with initializers from the layer's seed."""
+    """Return the arguments for the layer of Keras, with initializers from the layer's
+    seed."""
     made = {name: given[name] for name in (*_TAKEN, *more)}
     for name in ("kernel_initializer", "recurrent_initializer"):
         made[name] = _initial(given[name], given["seed"])

@@ -61,7 +61,7 @@ class Iterations:
 
     @contextmanager
     def open(self) -> Iterator[None]:
-        """What is traced inside belongs to these iterations."""
+        """Assign what is traced inside to these iterations."""
         notes = notes_here()
         around = notes.get(_CURRENT)
         notes[_CURRENT] = self
@@ -163,7 +163,8 @@ class MicroBatches:
             )
 
     def _counter(self) -> Tensor:
-        """How many micro-batches came before, as a float32 scalar of this stage."""
+        """Return how many micro-batches came before, as a float32 scalar of this
+        stage."""
         stage = self._trace.stage
         if stage not in self._counters:
 

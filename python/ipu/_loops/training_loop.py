@@ -71,7 +71,7 @@ class TrainingLoop:
         self._update = update
 
     def close(self, body: int) -> None:
-        """Behind what the body gave, in its open block: accumulate."""
+        """Accumulate after the body's results, in its open block."""
         update = self._update
         if update is None:
             return
@@ -143,7 +143,7 @@ class TrainingLoop:
 
 @contextmanager
 def training_loop(trace: _core.Trace, trips: Any) -> Iterator[TrainingLoop]:
-    """The innermost loop while its body is traced."""
+    """Return the innermost loop while its body is traced."""
     loop = TrainingLoop(trace, trips)
     here.loops.append(loop)
     try:

@@ -81,7 +81,7 @@ class _Names:
 
 
 def _short(numbers: Iterable[float]) -> list[float]:
-    """Whole numbers without a point."""
+    """Write whole numbers without a point."""
     return [int(n) if n == int(n) else n for n in numbers]
 
 
@@ -211,7 +211,8 @@ def matches(account: Account, other: Account) -> str:
 
 
 def compared(account: Account, other: Account) -> list[tuple[str, Any, Any, str]]:
-    """Rows of what the whole takes: name, this, other, and what the numbers are."""
+    """Return rows of what the whole takes: name, this, other, and what the numbers
+    are."""
 
     def bubble(one: Account) -> float | None:
         return one.pipelines[0].bubble if one.pipelines else None

@@ -173,7 +173,7 @@ class _State:
 
 
 def _first_batches(data: Any, batches: int) -> Any:
-    """So many batches, the same whenever they are read, over and over."""
+    """Return so many batches, the same whenever they are read, over and over."""
     kept = list(cast_elements(data).take(batches).as_numpy_iterator())
     if len(kept) < batches:
         raise ValueError(
@@ -290,7 +290,7 @@ def compare_schedules(
 
 
 def _refusal(model: Any, schedule: PipelineSchedule) -> ComparedSchedule | None:
-    """Why the schedule cannot run the model; None where it can."""
+    """Return why the schedule cannot run the model; None where it can."""
     try:
         model.pipeline_schedule()
     except (NotImplementedError, FailedPreconditionError) as error:

@@ -247,7 +247,7 @@ class PipelineAccount:
         return table
 
     def _passes(self, schedule: Any) -> list[Recorded]:
-        """When each pass runs, in nanoseconds."""
+        """Return when each pass runs, in nanoseconds."""
         scale = 1e9 / self._clock
         begins = (0.0, *self.ends)
         free = dict.fromkeys(range(schedule.ipu_count), 0.0)
@@ -280,7 +280,8 @@ def check_sizes(specs: Sequence[Any]) -> None:
 
 
 def _backward(stages: int, stage: int) -> int:
-    """The number of a stage's backward routine, or of its part for the inputs."""
+    """Return the number of a stage's backward routine, or of its part for the
+    inputs."""
     return stages + 2 * (stages - 1 - stage)
 
 

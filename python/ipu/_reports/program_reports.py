@@ -150,7 +150,8 @@ class _Reporter:
         self._add(IpuTraceEvent.EXECUTE, module_name=self.name, execution_report=report)
 
     def _kept(self, report: str, what: str) -> str:
-        """The report, the file that it is in, or nothing where it is too large."""
+        """Return the report, the file that it is in, or nothing where it is too
+        large."""
         if not report:
             return ""
         size = len(report.encode())
@@ -180,7 +181,7 @@ def _file_name(name: str) -> str:
 
 
 def _write_map(folder: str, name: str, number: int, account: Account) -> None:
-    """The map of a program's tensors, in the folder that a flag names."""
+    """Write the map of a program's tensors into the folder that a flag names."""
     path = Path(folder) / f"{_file_name(name)}_{number}.tensor_map.json"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -195,7 +196,7 @@ def _write_map(folder: str, name: str, number: int, account: Account) -> None:
 
 
 def _write_folder(parent: str, name: str, account: Account) -> None:
-    """A folder of its own for each program."""
+    """Write a folder of its own for each program."""
     while True:
         now = datetime.now().strftime("%Y-%m-%d__%H-%M-%S-%f")[:-3]
         folder = Path(parent) / f"tf_report__{now}__{os.getpid()}"

@@ -38,7 +38,7 @@ def as_int(value: Any) -> Any:
 
 
 def as_ints(value: Any) -> Any:
-    """:func:`as_int` of a value, or of those in its lists and tuples.
+    """Apply :func:`as_int` to a value, or of those in its lists and tuples.
 
     Example:
         >>> as_ints((np.int64(3), [np.int8(2), "same"]))
@@ -52,7 +52,8 @@ def as_ints(value: Any) -> Any:
 
 
 def _checker(what: str, is_right: Callable[[Any], bool]) -> Callable[[str, Any], Any]:
-    """What gives an argument of some kind back, and raises ``TypeError`` of another."""
+    """Make a function that returns an argument of some kind, and raises ``TypeError``
+    for others."""
 
     def checked(name: str, value: Any) -> Any:
         if not is_right(value):

@@ -115,7 +115,8 @@ def _panel(series: Mapping[str, Sequence[float]]) -> str:
 
 
 def _thinned(values: Sequence[float], most: int) -> list[tuple[int, float]]:
-    """At most so many of the values, also the first and the last; where each is."""
+    """Return at most so many of the values, with the first and the last, and where each
+    is."""
     count, last = min(len(values), most), len(values) - 1
     places = [round(i * last / max(count - 1, 1)) for i in range(count)]
     return [(place, values[place]) for place in places]
@@ -133,7 +134,8 @@ def _heights(
     low: float | None = None,
     high: float | None = None,
 ) -> list[tuple[int, float | None]]:
-    """Each place with its height from 0 to 1; None where the value is not finite."""
+    """Return each place with its height from 0 to 1; None where the value is not
+    finite."""
     seen = [value for _, value in values if math.isfinite(value)] or [0.0]
     low, high = min(seen) if low is None else low, max(seen) if high is None else high
     scale = math.log if is_steep else float

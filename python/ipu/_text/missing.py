@@ -85,8 +85,8 @@ def is_library(file: str) -> bool:
 
 
 def user_line() -> tuple[str, int] | None:
-    """File and line of the program that is being run: the innermost frame neither
-    ours nor a library's.
+    """Return file and line of the program that is being run: the innermost frame
+    neither ours nor a library's.
 
     Returns:
         (file, line), or None where there is no such frame.

@@ -7,7 +7,8 @@ import sys
 
 
 def cell() -> int | None:
-    """The number of the cell that runs, or None outside of a notebook's kernel."""
+    """Return the number of the cell that runs, or None outside of a notebook's
+    kernel."""
     ipython = sys.modules.get("IPython")
     shell = None if ipython is None else ipython.get_ipython()
     is_kernel = type(shell).__name__ == "ZMQInteractiveShell"

@@ -22,7 +22,7 @@ UNKNOWN = object()
 
 
 def _is_given(value: Any) -> bool:
-    """Whatever the value: the argument itself is refused."""
+    """Return True: the argument itself is refused, whatever its value."""
     return True
 
 
@@ -74,7 +74,8 @@ class Refusal(NamedTuple):
         return self.error(self.why if is_name else self.why.format(value=repr(value)))
 
     def text(self, shown: str) -> str:
-        """What is said of a value that is shown so, without the program's line."""
+        """Return the words about a value that is shown so, without the program's
+        line."""
         if self.error is not NotThereYetError:
             return self.why.format(value=shown)
         later = _later.lookup(self.why)

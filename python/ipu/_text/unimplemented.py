@@ -32,7 +32,8 @@ class Later(NamedTuple):
 
 
 def _words(text: str) -> str:
-    """A pattern of alternatives, each of which is one whole part of a dotted name."""
+    """Return a pattern of alternatives, each of which is one whole part of a dotted
+    name."""
     return rf"(?:^|\.)(?:{'|'.join(text.split())})(?:\.|$)"
 
 

@@ -161,7 +161,7 @@ def _over_arrays(
 
 
 def _tree_sum(terms: list[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
-    """The sum as replicas have it: float16 in float32, rounded once."""
+    """Return the sum as replicas have it: float16 in float32, rounded once."""
     if terms[0].dtype == np.float16:
         wide = [term.astype(np.float32) for term in terms]
         return _tree_sum(wide).astype(np.float16)

@@ -181,7 +181,8 @@ def _uses_in(parts: Sequence[_Part], folder: str | None = None) -> list[Use]:
 
 
 def _resolve(name: str) -> tuple[str, bool]:
-    """(the part of a chain that names something fixed, whether it is missing)."""
+    """Return (the part of a chain that names something fixed, whether it is
+    missing)."""
     import importlib
 
     parts = name.split(".")

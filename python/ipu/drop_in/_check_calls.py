@@ -67,7 +67,8 @@ def _shown(value: Any) -> str:
 
 
 def _parameters(function: Any) -> list[inspect.Parameter]:
-    """Parameters of a function; of a class, those that its objects are made with."""
+    """Return parameters of a function; of a class, those that its objects are made
+    with."""
     with contextlib.suppress(TypeError, ValueError):
         found = list(inspect.signature(function).parameters.values())
         if isinstance(function, type) and not any(map(_is_named, found)):

@@ -109,7 +109,8 @@ class Solver:
         self._depth = 0
 
     def kinds_of(self, node: ast.expr, scope: Scope) -> Kinds:
-        """All that an expression may be; None where it may be something unknown."""
+        """Return all that an expression may be; None where it may be something
+        unknown."""
         self._found = {}
         for _ in range(_ROUNDS):
             before = dict(self._found)
@@ -266,7 +267,8 @@ def _of_own(own: Own, name: str, by: Solver) -> Kinds:
 
 
 def _bound(kind: Kind, owner: Own) -> Kinds:
-    """What an object's attribute is where its class has a function or a property."""
+    """Return what an object's attribute is where its class has a function or a
+    property."""
     if isinstance(kind, Own) and not kind.is_object and not kind.scope.is_class:
         return (Method(kind.scope, owner),) if not _decorators(kind.scope) else None
     return (kind,)

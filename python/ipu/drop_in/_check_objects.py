@@ -87,7 +87,8 @@ Fault = tuple[str, str, bool]
 
 
 def _of_options(options: Category, name: str, touch: Touch, by: Solver) -> Fault | None:
-    """What is wrong with an option of a configuration, and with its new value."""
+    """Return what is wrong with an option of a configuration, and with its new
+    value."""
     cls = type(options)
     full = f"{cls.__name__ if options._prefix == '' else options._prefix[:-1]}.{name}"
     if not hasattr(cls, name) and name not in cls._names():

@@ -69,7 +69,8 @@ class Scope:
         return isinstance(self.node, ast.ClassDef)
 
     def bindings(self, name: str) -> list[Binding]:
-        """What a name stands for here; empty where the program does not bind it."""
+        """Return what a name stands for here; empty where the program does not bind
+        it."""
         scope: Scope | None = self
         while scope is not None:
             visible = scope is self or not scope.is_class
@@ -226,7 +227,7 @@ class Reader(_guards.GuardVisitor):
         self.generic_visit(node)
 
     def _outer(self, node: ast.Global | ast.Nonlocal) -> None:
-        """What a function binds outside of it is bound by several: give it up."""
+        """Give up names that a function binds outside of it: several bind them."""
         for name in node.names:
             scope: Scope | None = self.scope
             while scope is not None:

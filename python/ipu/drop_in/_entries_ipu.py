@@ -58,7 +58,8 @@ _FIRST_PIPELINES = renamed(
 
 
 def _later(names: list[str]) -> dict[str, Entry]:
-    """Modules that take what there is from where ``ipu`` has, or will have, them."""
+    """Return modules that take what there is from where ``ipu`` has, or will have,
+    them."""
     made = {}
     for name in names:
         last = name.rpartition(".")[2]

@@ -57,7 +57,8 @@ def _native(module: str) -> Any:
 
 
 def _public(module: Any) -> set[str]:
-    """The names that a module offers: ``__all__``, and what ``ipu`` defines in it."""
+    """Return the names that a module offers: ``__all__``, and what ``ipu`` defines in
+    it."""
     names = set(getattr(module, "__all__", ()))
     foreign = not module.__name__.startswith("ipu.")
     if foreign and names:
@@ -173,7 +174,8 @@ def _loaded(name: str, path: str) -> Any:
 
 
 def stands_in(name: str) -> bool:
-    """Whether ``from module import name`` gives a stand-in for a missing name."""
+    """Return whether ``from module import name`` gives a stand-in for a missing
+    name."""
     path, _, last = name.rpartition(".")
     entry = _table.entry_of(path)
     return entry is not None and not _absent.is_slip(last, Facade(path, entry).__all__)
@@ -199,7 +201,7 @@ class _There(importlib.abc.Loader):
         self._module = module
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> None:
-        """Python makes one, which is replaced."""
+        """Let Python make one, which is replaced."""
 
     def exec_module(self, module: types.ModuleType) -> None:
         sys.modules[module.__name__] = self._module  # where Python looks for it then

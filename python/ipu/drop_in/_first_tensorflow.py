@@ -85,7 +85,8 @@ def _imported(tree: ast.AST, folder: str) -> Iterator[str]:
 
 
 def _parsed(file: str) -> list[ast.AST]:
-    """A module of the program; nothing where there is none, or it is no Python."""
+    """Return a module of the program; nothing where there is none, or it is not
+    Python."""
     try:
         with open(file, "rb") as opened:
             return [ast.parse(opened.read(), file)]

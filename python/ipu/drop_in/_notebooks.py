@@ -165,7 +165,7 @@ def _line(line: str) -> str:
 
 
 def _display(*values: object, **_: object) -> None:
-    """What notebooks call to show values: here their text."""
+    """Show values as notebooks do: here their text."""
     for value in values:
         print(repr(value))
 

@@ -118,7 +118,8 @@ def _main_module(**names: object) -> types.ModuleType:
 
 
 def _is_first(texts: Sequence[str | bytes], folder: str) -> bool:
-    """Whether a program is for TensorFlow 1; text that is not Python says so later."""
+    """Return whether a program is for TensorFlow 1; text that is not Python says so
+    later."""
     try:
         trees = [ast.parse(text) for text in texts]
     except (SyntaxError, ValueError):

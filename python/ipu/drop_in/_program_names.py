@@ -65,7 +65,8 @@ class Finder(_guards.GuardVisitor):
         self.scopes[-1][name] = target
 
     def _meaning(self, node: ast.AST) -> str | None:
-        """The full name that an expression of names and attributes stands for."""
+        """Return the full name that an expression of names and attributes stands
+        for."""
         if isinstance(node, ast.Attribute):
             base = self._meaning(node.value)
             return None if base is None else f"{base}.{node.attr}"

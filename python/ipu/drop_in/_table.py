@@ -85,7 +85,8 @@ def serves_first() -> bool:
 
 
 def _in_first(path: str) -> Entry | None:
-    """A module as TensorFlow 1 has it; None where both versions have the same."""
+    """Return a module as TensorFlow 1 has it; None where both versions have the
+    same."""
     root, _, rest = path.partition(".")
     if root != "tensorflow" or rest.partition(".")[0] in _SHARED:
         return None
@@ -144,7 +145,7 @@ def _native_module(path: str) -> str | None:
 
 @functools.cache
 def entry_of(name: str) -> Entry | None:
-    """Where the names of a module come from.
+    """Return where the names of a module come from.
 
     Returns:
         The entry, or None where there is no such module.

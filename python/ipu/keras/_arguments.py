@@ -62,7 +62,7 @@ def arguments_of(kind: type, base: type = object) -> tuple[str, ...]:
 
 @functools.cache
 def _configured(kind: Any, base: type) -> tuple[tuple[str, str, Any], ...]:
-    """Name, hidden attribute and module of each argument of a configuration."""
+    """Return name, hidden attribute and module of each argument of a configuration."""
     names = (one for one in arguments_of(kind, base) if one not in kind._left_out)
     return tuple((name, f"_{name}", _named(name)) for name in names)
 

@@ -149,7 +149,7 @@ def _index(
     class_names: Sequence[str] | None,
     follow_links: bool,
 ) -> tuple[list[str], np.ndarray[Any, Any] | None, list[str] | None]:
-    """Paths, their classes' numbers, and the classes' names."""
+    """Return paths, their classes' numbers, and the classes' names."""
     root = os.fspath(directory)
     if labels != "inferred" or isinstance(labels, (list, tuple)):
         paths = list(files_below(root, formats, follow_links))

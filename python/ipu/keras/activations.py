@@ -44,7 +44,7 @@ def relu(
     *,
     negative_slope: float | None = None,
 ) -> Tensor:
-    """Rectified linear unit, ``max(x, 0)`` with the default arguments.
+    """Apply the rectified linear unit, ``max(x, 0)`` with the default arguments.
 
     Args:
         alpha: The slope below the threshold.
@@ -145,7 +145,7 @@ def exponential(x: Tensor) -> Tensor:
 
 @composite
 def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
-    """Exponential linear unit: ``x``, or ``alpha * (exp(x) - 1)`` below zero.
+    """Apply the exponential linear unit: ``x``, or ``alpha * (exp(x) - 1)`` below zero.
 
     Args:
         alpha: The limit far below zero, negated.
@@ -162,7 +162,7 @@ def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
 
 @composite
 def selu(x: Tensor) -> Tensor:
-    """Scaled exponential linear unit.
+    """Apply the scaled exponential linear unit.
 
     Returns:
         ``1.05070098 * elu(x, 1.67326324)``.
@@ -212,7 +212,7 @@ def swish(x: Tensor) -> Tensor:
 
 @composite
 def gelu(x: Tensor, approximate: bool = False) -> Tensor:
-    """Gaussian error linear unit, ``0.5 x (1 + erf(x / sqrt(2)))``.
+    """Apply the Gaussian error linear unit, ``0.5 x (1 + erf(x / sqrt(2)))``.
 
     Args:
         approximate: Use ``tanh(sqrt(2 / pi) (x + 0.044715 x^3))`` in place of ``erf``.
@@ -340,7 +340,8 @@ def sparsemax(x: Tensor, axis: int = -1) -> Tensor:
 
 @composite
 def glu(x: Tensor, axis: int = -1) -> Tensor:
-    """Gated linear unit: the first half of an axis, times sigmoids of the second.
+    """Apply the gated linear unit: the first half of an axis, times sigmoids of the
+    second.
 
     Args:
         x: A float tensor.
@@ -465,7 +466,7 @@ def threshold(x: Tensor, threshold: float, default_value: float) -> Tensor:
 
 @composite
 def sparse_plus(x: Tensor) -> Tensor:
-    """0 up to -1, ``x`` from 1 on, and ``(x + 1) ** 2 / 4`` between.
+    """Return 0 up to -1, ``x`` from 1 on, and ``(x + 1) ** 2 / 4`` between.
 
     Example:
         >>> sparse_plus(tf.constant([-2.0, 0.0, 2.0])).numpy().tolist()

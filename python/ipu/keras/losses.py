@@ -371,7 +371,7 @@ def _remembered(name: str, y_pred: Tensor, from_logits: bool, kind: Kind) -> Any
 def _as_logits(
     name: str, y_pred: Tensor, from_logits: bool, axis: int, normalise: bool
 ) -> Tensor:
-    """Logits with the classes in the last axis: what the fused losses take."""
+    """Return logits with the classes in the last axis: what the fused losses take."""
     logits = _remembered(name, y_pred, from_logits, "softmax")
     if logits is not None:
         return logits
@@ -402,7 +402,8 @@ def _class_numbers(name: str, y_true: Any, y_pred: Tensor) -> Tensor:
 
 
 def _alike(name: str, y_true: Any, y_pred: Any) -> tuple[Tensor, Tensor]:
-    """Targets and predictions of one dtype and, else it is an error, one shape."""
+    """Return targets and predictions of one dtype and, else it is an error, one
+    shape."""
     y_true, y_pred = same_dtype(y_true, y_pred)
     if tuple(y_true.shape) != tuple(y_pred.shape):
         raise ValueError(

@@ -100,7 +100,7 @@ def _made(config: Any) -> Any:
 
 
 def _classes() -> dict[str, Any]:
-    """Every class of Keras that can be described, by its name."""
+    """Return every class of Keras that can be described, by its name."""
     found: dict[str, Any] = {}
     for kind in reversed(_KINDS):  # where two have one name, the first one counts
         module = importlib.import_module(f"ipu.keras.{kind}")

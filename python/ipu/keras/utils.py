@@ -164,7 +164,7 @@ def get_file(
 
 
 def _safely(path: pathlib.Path) -> dict[str, Any]:
-    """Archives may not write outside of the folder that they are unpacked into."""
+    """Refuse archives that write outside of the folder that they are unpacked into."""
     import tarfile
 
     is_tar = tarfile.is_tarfile(path)

@@ -65,7 +65,8 @@ def _dict(name: str, value: Any) -> dict[str, Any]:
 
 
 def is_optimizer_v2(optimizer: Any) -> bool:
-    """Whether an optimizer is one of Keras's, which does not look for variables."""
+    """Return whether an optimizer is one of Keras's, which does not look for
+    variables."""
     if getattr(optimizer, "_is_tf1_optimizer", False):
         return False
     return bool(getattr(type(optimizer), "_is_optimizer_v2", False))

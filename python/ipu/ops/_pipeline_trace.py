@@ -88,7 +88,7 @@ class TracedPipeline:
             )
 
     def _micro_batch(self, batches: MicroBatches) -> _MicroBatch:
-        """Forward through the stages, and back."""
+        """Go forward through the stages, and back."""
         output: OptimizerFunctionOutput | None = None
         with tf.GradientTape() as tape:
             results, structure = self._forward()
@@ -164,7 +164,8 @@ class TracedPipeline:
         return sum(stage.position == self._last for stage in self._stages) > 1
 
     def _last_stage(self) -> int:
-        """Where the last results are used: after all stages if several make them."""
+        """Return the stage where the last results are used: after all stages if several
+        make them."""
         return len(self._stages) - (0 if self._is_concurrent() else 1)
 
     def _forward(self) -> tuple[list[Tensor], Any]:
@@ -240,7 +241,7 @@ class TracedPipeline:
     def _accumulated(
         self, batches: MicroBatches, values: Sequence[Tensor]
     ) -> list[int]:
-        """Sums over the micro-batches; of what is running the last one."""
+        """Return sums over the micro-batches; of what is running the last one."""
         total, dtype = (
             GradientAccumulationReductionMethod.SUM,
             self._options.outfeed_dtype,

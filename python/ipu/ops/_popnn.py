@@ -106,7 +106,8 @@ class Popnn(tf.Module):
             )
 
     def _project(self, inputs: Tensor, order: tuple[int, ...], bias: Tensor) -> Tensor:
-        """What the input gives to the gates, in the order that the op has them."""
+        """Return what the input gives to the gates, in the order that the op has
+        them."""
         steps, batch, size = tuple(inputs.shape)
         flat = tf.reshape(inputs, (steps * batch, size))
         kernel = self._ordered(self.kernel[:size], order)
@@ -114,7 +115,7 @@ class Popnn(tf.Module):
         return tf.reshape(x, (steps, batch, self._gates * self._num_units))
 
     def _ordered(self, x: Tensor, order: tuple[int, ...]) -> Tensor:
-        """Columns of gates, put in another order."""
+        """Return columns of gates, put in another order."""
         n = self._num_units
         if order == tuple(range(len(order))):
             return x
@@ -145,7 +146,7 @@ class Popnn(tf.Module):
 
 
 def mask_of(inputs: Tensor, lengths: Any) -> Tensor | None:
-    """[steps, batch]: which steps of each sequence are there."""
+    """Return [steps, batch]: which steps of each sequence are there."""
     if lengths is None:
         return None
     steps, batch = tuple(inputs.shape)[:2]
@@ -160,7 +161,7 @@ def mask_of(inputs: Tensor, lengths: Any) -> Tensor | None:
 
 
 def cut(steps: Tensor, mask: Tensor | None) -> Tensor:
-    """Outputs after the end of a sequence are 0."""
+    """Return outputs with 0 after the end of a sequence."""
     if mask is None:
         return steps
     return tf.where(tf.expand_dims(mask, -1), steps, tf.zeros_like(steps))
@@ -170,7 +171,7 @@ def cut(steps: Tensor, mask: Tensor | None) -> Tensor:
 def attention_gru(
     x: Tensor, kernel: Tensor, h: Tensor, score: Tensor, bias: Any, mask: Any
 ) -> GRUResult:
-    """``h' = z h + (1 - z) candidate`` with ``z = (1 - score) sigmoid(...)``.
+    """Return ``h' = z h + (1 - z) candidate`` with ``z = (1 - score) sigmoid(...)``.
 
     Source: Zhou and others, "Deep Interest Evolution Network for Click-Through Rate
     Prediction", AAAI 2019, section 4.3.2 (AUGRU).

@@ -17,7 +17,7 @@ from ipu.tf._functions.blocks import part_of_step
 
 
 def _log_probability(classes: Tensor, count: int) -> Tensor:
-    """log P(c) = log(log((c + 2) / (c + 1)) / log(count + 1))."""
+    """Return log P(c) = log(log((c + 2) / (c + 1)) / log(count + 1))."""
     c = tf.cast(classes, tf.float32)
     return tf.math.log(tf.math.log1p(1 / (c + 1)) / math.log(count + 1))
 
@@ -69,8 +69,8 @@ def logits_and_targets(
     sampled_values: Any,
     seed: int | None,
 ) -> tuple[Tensor, Tensor]:
-    """Logits ``[batch, num_true + drawn]`` less the logarithms of what was expected,
-    and their targets: 1 / num_true for the true classes."""
+    """Return logits ``[batch, num_true + drawn]`` less the logarithms of what was
+    expected, and their targets: 1 / num_true for the true classes."""
     x = tf.convert_to_tensor(inputs)
     true = tf.cast(tf.convert_to_tensor(labels), tf.int32)
     if true.ndim != 2 or tuple(true.shape) != (x.shape[0], num_true):

@@ -49,7 +49,7 @@ def swish(x: Any, name: str | None = None) -> Tensor:
 
 @op
 def softmax(x: Any, stable: bool = False, name: str | None = None) -> Tensor:
-    """Softmax over the last axis.
+    """Return the softmax over the last axis.
 
     Args:
         x: A floating-point tensor.
@@ -265,7 +265,7 @@ def sampled_softmax_loss(
     name: str | None = None,
     seed: int | None = None,
 ) -> Tensor:
-    """Softmax cross entropy over the true classes and a few that are drawn.
+    """Return the softmax cross entropy over the true classes and a few that are drawn.
 
     It makes training with very many classes cheap; it does not estimate the whole loss.
 
@@ -324,7 +324,8 @@ def nce_loss(
     sampled_values: Any = None,
     name: str | None = None,
 ) -> Tensor:
-    """Noise-contrastive estimation: the true classes against a few that are drawn.
+    """Return the loss of noise-contrastive estimation: the true classes against a few
+    that are drawn.
 
     Args:
         weights, biases, labels, inputs, num_sampled, num_classes, num_true: As for

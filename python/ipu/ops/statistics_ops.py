@@ -23,7 +23,7 @@ def _vector(value: Any, what: str) -> Tensor:
 
 @op
 def fixed_width_bins(inputs: Any, n_bins: int) -> Tensor:
-    """Levels of equal distance from the least input to the largest.
+    """Return levels of equal distance from the least input to the largest.
 
     Args:
         inputs: A vector of float16 or float32.

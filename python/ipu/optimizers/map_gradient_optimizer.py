@@ -54,7 +54,7 @@ class MapGradientOptimizer(IpuOptimizer):
     def compute_gradients(
         self, loss: Any, var_list: Any = None, **kwargs: Any
     ) -> list[Pair]:
-        """As of the wrapped optimizer, then mapped."""
+        """Compute the gradients of the wrapped optimizer, then map them."""
         pairs = super().compute_gradients(loss, var_list, **kwargs)
         return _mapped(self._mapping, pairs)
 
@@ -65,7 +65,7 @@ class _MapGradientOptimizerInvertedChaining(MapGradientOptimizer):
     def compute_gradients(
         self, loss: Any, var_list: Any = None, **kwargs: Any
     ) -> list[Pair]:
-        """As of the wrapped optimizer."""
+        """Compute the gradients of the wrapped optimizer."""
         return IpuOptimizer.compute_gradients(self, loss, var_list, **kwargs)
 
     def _apply(self, pairs: Sequence[Pair], global_step: Any) -> Any:

@@ -82,7 +82,7 @@ get_visible_devices = list_physical_devices
 
 
 def set_visible_devices(devices: Any, device_type: str | None = None) -> None:
-    """Accepted, without effect: there is nothing to hide.
+    """Accept the call, without effect: there is nothing to hide.
 
     Example:
         >>> tf.config.set_visible_devices([], "GPU")
@@ -90,7 +90,7 @@ def set_visible_devices(devices: Any, device_type: str | None = None) -> None:
 
 
 def get_logical_device_configuration(device: Any) -> None:
-    """None: devices are not divided.
+    """Return None: devices are not divided.
 
     Example:
         >>> cpu = tf.config.list_physical_devices("CPU")[0]
@@ -117,7 +117,7 @@ class _Placement:
 
 
 def set_soft_device_placement(enabled: bool) -> None:
-    """Accepted: each op exists wherever it can be put.
+    """Do nothing: each op exists wherever it can be put.
 
     Example:
         >>> tf.config.set_soft_device_placement(False)
@@ -149,7 +149,7 @@ class optimizer:
 
     @staticmethod
     def set_jit(enabled: Any) -> None:
-        """Accepted: a function is always compiled as a whole."""
+        """Do nothing: a function is always compiled as a whole."""
         optimizer._jit = "autoclustering" if enabled else ""
 
     @staticmethod
@@ -159,11 +159,11 @@ class optimizer:
 
     @staticmethod
     def set_experimental_options(options: Any) -> None:
-        """Accepted, without effect."""
+        """Accept the call, without effect."""
 
     @staticmethod
     def get_experimental_options() -> dict[str, Any]:
-        """Nothing."""
+        """Return nothing."""
         return {}
 
 
@@ -177,7 +177,7 @@ class threading:
 
     @staticmethod
     def set_intra_op_parallelism_threads(num_threads: int) -> None:
-        """How many threads programs use; 0: one for each core."""
+        """Set how many threads programs use; 0: one for each core."""
         if num_threads > 0:
             threads.set_num_threads(num_threads)
 
@@ -188,11 +188,11 @@ class threading:
 
     @staticmethod
     def set_inter_op_parallelism_threads(num_threads: int) -> None:
-        """Accepted, without effect: a program is one list of instructions."""
+        """Accept the call, without effect: a program is one list of instructions."""
 
     @staticmethod
     def get_inter_op_parallelism_threads() -> int:
-        """1."""
+        """Return 1."""
         return 1
 
 
@@ -211,20 +211,20 @@ class experimental:
 
     @staticmethod
     def set_memory_growth(device: Any, enable: bool) -> None:
-        """Accepted, without effect."""
+        """Accept the call, without effect."""
 
     @staticmethod
     def get_memory_growth(device: Any) -> bool:
-        """True: memory is taken when it is needed."""
+        """Return True: memory is taken when it is needed."""
         return True
 
     @staticmethod
     def enable_tensor_float_32_execution(enabled: bool) -> None:
-        """Accepted, without effect: float32 is float32."""
+        """Accept the call, without effect: float32 is float32."""
 
     @staticmethod
     def enable_op_determinism() -> None:
-        """Accepted: programs always give the same bits."""
+        """Do nothing: programs always give the same bits."""
 
 
 _RUN = ["experimental_run_functions_eagerly", "run_functions_eagerly"]

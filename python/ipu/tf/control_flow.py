@@ -174,7 +174,7 @@ def _bounded_while(
 
 
 def _check_branches(names: Sequence[str], results: Sequence[Flat]) -> None:
-    """All branches give one structure of equal types."""
+    """Check that all branches give one structure of equal types."""
     first = results[0]
     for name, other in zip(names[1:], results[1:], strict=True):
         text = (
@@ -200,7 +200,7 @@ def _check_branches(names: Sequence[str], results: Sequence[Flat]) -> None:
 
 
 def _settle_arrays(results: Sequence[Any]) -> None:
-    """Where one branch wrote to an array and another did not, both give its rows."""
+    """Give an array that one branch alone wrote to the same rows in the others."""
     columns = [nest.flatten(result) for result in results]
     if len({len(column) for column in columns}) > 1:
         return

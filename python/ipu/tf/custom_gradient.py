@@ -25,7 +25,7 @@ __all__ = ["custom_gradient", "grad_pass_through", "recompute_grad"]
 
 
 def custom_gradient(f: Callable[..., Any] | None = None) -> Any:
-    """Decorator: a function that returns ``(result, gradient)``.
+    """Decorate a function that returns ``(result, gradient)``.
 
     Args:
         f: ``f(*tensors)`` gives its result, a tensor or a nest of them, and a function
@@ -209,7 +209,8 @@ def grad_pass_through(f: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
-    """``f`` computed again when its gradient is, in place of keeping its values.
+    """Compute ``f`` again when its gradient is computed, in place of keeping its
+    values.
 
     In a function of the device what ``f`` makes is thus not kept from its call to its
     gradient, which takes less memory and more time. Random ops draw the same numbers
@@ -320,8 +321,8 @@ def _again(
     begin: int,
     end: int,
 ) -> Iterator[None]:
-    """What is traced in it makes the values of the nodes [begin, end) a second time;
-    eager ops and functions draw from `random` again."""
+    """Open a context in which what is traced makes the values of the nodes [begin, end)
+    a second time; eager ops and functions draw from `random` again."""
     if trace is None:
         now = _random_now()
         _set_random(random)

@@ -277,10 +277,10 @@ class _EvaluatesWhenSaved:
         self.result: Any = None
 
     def begin(self) -> None:
-        """The session is not there yet."""
+        """Do nothing: the session is not there yet."""
 
     def before_save(self, session: Any, global_step_value: int) -> None:
-        """Nothing is saved yet."""
+        """Do nothing: nothing is saved yet."""
         del session
         if self._first is None:
             self._first = global_step_value

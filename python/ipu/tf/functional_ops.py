@@ -210,7 +210,7 @@ def vectorized_map(
     fallback_to_while_loop: bool = True,
     warn: bool = True,
 ) -> Any:
-    """:func:`map_fn` under TensorFlow's name for functions that can be vectorized.
+    """Call :func:`map_fn` under TensorFlow's name for functions that can be vectorized.
 
     Args:
         fn, elems: As for :func:`map_fn`.

@@ -146,7 +146,7 @@ class GradientTape:
         return self._record.node_count
 
     def _take_read(self, variable: Variable, tensor: Tensor) -> None:
-        """A variable was read, as this tensor, while the tape records."""
+        """Note that a variable was read, as this tensor, while the tape records."""
         if self._takes(variable) and self._is_eager and not tensor.is_symbolic:
             assert isinstance(self._record, _core.Recorder)
             self._record.watch(tensor)
@@ -497,7 +497,7 @@ class GradientTape:
         parallel_iterations: int | None = None,
         experimental_use_pfor: bool = True,
     ) -> Any:
-        """For each row the derivative of the target's row by the source's row.
+        """Return for each row the derivative of the target's row by the source's row.
 
         Args:
             target: [b, ...]; row i depends on row i of ``source`` alone.
@@ -550,8 +550,8 @@ def gradients(
     stop_gradients: Any = None,
     unconnected_gradients: Any = UnconnectedGradients.NONE,
 ) -> list[Tensor | None]:
-    """Derivatives of the sum of ``ys`` (times ``grad_ys``) with respect to each of
-    ``xs``, in a function that is being traced or a graph of TensorFlow 1.
+    """Return the derivatives of the sum of ``ys`` (times ``grad_ys``) with respect to
+    each of ``xs``, in a function that is being traced or a graph of TensorFlow 1.
 
     Args:
         ys: A tensor or a list of tensors.

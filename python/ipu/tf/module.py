@@ -84,7 +84,7 @@ class Module:
 
     @classmethod
     def with_name_scope(cls, method: Callable[..., Any]) -> Callable[..., Any]:
-        """Decorator: a method in the module's name scope, which changes no value."""
+        """Run a method in the module's name scope, which changes no value."""
         return method
 
 

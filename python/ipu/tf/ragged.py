@@ -245,7 +245,7 @@ def _fill(whole: np.ndarray[Any, Any], rows: RaggedTensor) -> None:
 
 
 def stacked(rows: Sequence[Any]) -> Any:
-    """Rows, dense or ragged, as a ragged tensor.
+    """Return rows, dense or ragged, as a ragged tensor.
 
     Example:
         >>> stacked([[1, 2], [3]]).to_list()

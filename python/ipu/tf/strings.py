@@ -160,7 +160,8 @@ def _pattern(pattern: str) -> re.Pattern[str]:
 
 
 def _characters(text: bytes) -> str:
-    """A string as expressions see it; bytes that are not UTF-8 stay as they are."""
+    """Return a string as expressions see it; bytes that are not UTF-8 stay as they
+    are."""
     return text.decode(errors="surrogateescape")
 
 

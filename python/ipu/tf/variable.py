@@ -290,7 +290,8 @@ class Variable(_Operators):
         return self._home.core is device.core
 
     def _at_home(self, do: Callable[[_Home], R]) -> R:
-        """What `do` gives; anew where another thread moves the variable meanwhile."""
+        """Return what `do` gives; anew where another thread moves the variable
+        meanwhile."""
         while True:
             home = self._home
             try:
@@ -440,7 +441,8 @@ class Variable(_Operators):
     # --- writing ---------------------------------------------------------------------
 
     def _takes(self, value: Any) -> bool:
-        """Whether the device can copy it as it is: no tensor in between is needed."""
+        """Return whether the device can copy it as it is: no tensor in between is
+        needed."""
         return (
             type(value) is np.ndarray
             and value.dtype == np.dtype(self._type[0])

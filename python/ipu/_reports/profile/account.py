@@ -182,7 +182,7 @@ class _Sums:
                 self.calls[place] = self.calls.get(place, 0) + int(calls)
 
     def _add_parts(self, parts: Array) -> None:
-        """What a region's kernels took belongs to them, not to its first one."""
+        """Count what a region's kernels took for them, not for its first one."""
         self._add(parts, _lengths(parts), counts=False)
         heads = parts.copy()
         heads["at"] = parts["b"]
@@ -264,7 +264,7 @@ def is_product(instruction: Instruction) -> bool:
 
 
 def account(program: Program, recording: Recording) -> ProgramAccount | None:
-    """Adds up what was recorded of a program.
+    """Add up what was recorded of a program.
 
     Returns:
         The sums over its steps; None where it had none that was recorded.

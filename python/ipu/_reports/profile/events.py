@@ -118,7 +118,7 @@ def _decoded(data: bytes, start_ns: int) -> Array:
 
 
 def read(raw: Any, start_ns: int, end_ns: int) -> Recording:
-    """Reads what ``_core.profile_stop`` gave.
+    """Read what ``_core.profile_stop`` gave.
 
     Args:
         raw: That.

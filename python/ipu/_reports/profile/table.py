@@ -206,7 +206,7 @@ def write(
     peak: float | None,
     file: TextIO | None = None,
 ) -> None:
-    """Prints the tables: with rich on a terminal, else as plain text."""
+    """Print the tables: with rich on a terminal, else as plain text."""
     out = sys.stdout if file is None else file
     if not out.isatty():
         print(text(accounts, top, peak), file=out)

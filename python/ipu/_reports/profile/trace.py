@@ -35,7 +35,7 @@ def save(
     path: str | os.PathLike[str],
     accounts: Mapping[int, Account],
 ) -> None:
-    """Writes the trace; compressed where the name ends in ``.gz``.
+    """Write the trace; compressed where the name ends in ``.gz``.
 
     Args:
         recording: What was recorded.
@@ -54,7 +54,8 @@ def save(
 def trace_events(
     recording: Recording, accounts: Mapping[int, Account]
 ) -> Iterator[_Event]:
-    """The events: threads are tracks of this process, IPUs of one for each program."""
+    """Yield the events: threads are tracks of this process, IPUs of one for each
+    program."""
     process = os.getpid()
     yield _named(process, "process_name", "ipu: threads")
     for order, track in enumerate(recording.tracks):

@@ -177,12 +177,13 @@ def _hex(lightness: float, chroma: float, hue: float) -> str:
 
 
 def colour(stage: int, kind: str) -> str:
-    """Of a stage's boxes: its hue, light for forward, dark for backward passes."""
+    """Return the hue of a stage's boxes, light for forward, dark for backward
+    passes."""
     lap, place = divmod(stage, len(_HUES))
     hue = _HUES[place] + 22 * lap
     return _hex(*_TONES[kind], hue)
 
 
 def ink(kind: str) -> str:
-    """Of the text on them."""
+    """Return the colour of the text on them."""
     return "#ffffff" if kind in "BI" else "#11161d"

@@ -101,7 +101,8 @@ def _boxes(timetable: Timetable) -> tuple[list[Box], str, float]:
 
 
 def _places(timetable: Timetable) -> dict[tuple[int, str, int], tuple[float, float]]:
-    """Per IPU, kind and stage the upper edge and the height of its lane, in rows."""
+    """Return the upper edge and the height of each lane, in rows, by IPU, kind and
+    stage."""
     places = {}
     lanes = lanes_of(timetable._core, bool(timetable._boxes))
     for row, of_ipu in enumerate(lanes.values()):

@@ -235,7 +235,7 @@ def _bands(picture: _Picture) -> Iterator[str]:
 
 
 def _frame(picture: _Picture) -> Iterator[str]:
-    """Lanes, which show where an IPU is idle, and the rows' names."""
+    """Yield lanes, which show where an IPU is idle, and the rows' names."""
     yield '<g opacity=".07">'
     for _, y, lanes in picture.rows:
         for lane, (begin, end) in itertools.product(range(lanes), picture.spans):
@@ -255,7 +255,7 @@ def _frame(picture: _Picture) -> Iterator[str]:
 
 
 def _boxes(timetable: Timetable, picture: _Picture) -> Iterator[str]:
-    """Grouped by what they share, so that each is short."""
+    """Yield the boxes grouped by what they share, so that each is short."""
     groups: dict[tuple[int, str], list[tuple[Box, float, float, float]]] = {}
     for placed in picture.boxes:
         groups.setdefault((placed[0].stage, placed[0].kind), []).append(placed)
@@ -295,7 +295,8 @@ def _axis(picture: _Picture) -> Iterator[str]:
 def _legend(
     timetable: Timetable, picture: _Picture, right: float
 ) -> tuple[list[str], float]:
-    """Its elements and height: chips of each stage's kinds, and the stage's name."""
+    """Return the legend's elements and height: chips of each stage's kinds, and the
+    stage's name."""
     kinds = sorted({box.kind for box, *_ in picture.boxes}, key="FBIW".index)
     top = picture.bottom + 36
     x, y = _LEFT, top

@@ -227,7 +227,7 @@ class Timetable:
         return f"<ipu.Timetable: {self._head()[0]}>"
 
     def save_trace(self, path: str | os.PathLike[str]) -> None:
-        """Writes a trace that https://ui.perfetto.dev and chrome://tracing open.
+        """Write a trace that https://ui.perfetto.dev and chrome://tracing open.
 
         One track for each IPU; arrows follow a micro-batch from stage to stage. Without
         recorded times a time step lasts a millisecond.
@@ -241,7 +241,7 @@ class Timetable:
         trace.save(self, path)
 
     def plot(self, ax: Any = None) -> Any:
-        """Draws the timetable with matplotlib.
+        """Draw the timetable with matplotlib.
 
         Args:
             ax: The axes to draw on; default: new ones.
@@ -343,7 +343,7 @@ def _mapping(
     stages: int | Sequence[Any] | None,
     device_mapping: Sequence[int | Sequence[int]] | None,
 ) -> tuple[list[int], list[int], list[str] | None]:
-    """IPU, position and name of each stage, concurrent ones written out."""
+    """Return IPU, position and name of each stage, concurrent ones written out."""
     if device_mapping is not None and not isinstance(device_mapping, (list, tuple)):
         raise TypeError(
             "device_mapping argument needs to be a list or a tuple, but got "

@@ -38,7 +38,8 @@ class _Grid:
         return f"{box.kind}{stage}{box.micro_batch}"
 
     def _widths(self, boxes: list[Box]) -> dict[int, int]:
-        """Of each time step that has a box: its longest text and a blank."""
+        """Return the width of each time step that has a box: its longest text and a
+        blank."""
         widths: dict[int, int] = {}
         for box in boxes:
             time = int(box.begin)
@@ -46,7 +47,7 @@ class _Grid:
         return widths
 
     def _window(self, boxes: list[Box], room: int) -> Window:
-        """As many columns at both ends as find room."""
+        """Return as many columns at both ends as find room."""
         steps, widths = self.schedule.time_steps, self._widths(boxes)
         if len(widths) == steps and sum(widths.values()) - 1 <= room:
             return Window(steps, 0, steps)
@@ -61,7 +62,8 @@ class _Grid:
         return Window(head, tail, steps)
 
     def _columns(self) -> dict[int, int]:
-        """The column of characters where each time step begins; also the end's."""
+        """Return the column of characters where each time step begins; also the
+        end's."""
         at, widths = self.label_width, self._widths(self.boxes)
         begins = {}
         for column, time in enumerate(self.window.columns):
@@ -73,14 +75,15 @@ class _Grid:
         return begins
 
     def _begin(self, time: int) -> int:
-        """Of a time step, or the next one that is shown."""
+        """Return where a time step begins, or the next one that is shown."""
         window = self.window
         if window.head <= time < window.head + window.hidden:
             time = window.head + window.hidden
         return self.begins[time]
 
     def _overlay(self, texts: list[tuple[int, str]]) -> str:
-        """Texts at columns of characters; what would touch the last is left out."""
+        """Return texts at columns of characters; what would touch the last is left
+        out."""
         line = ""
         for at, text in texts:
             if line == "" or at > len(line):

@@ -36,7 +36,8 @@ def save(timetable: Timetable, path: str | os.PathLike[str]) -> None:
 
 
 def _spread(timetable: Timetable) -> Iterator[Box]:
-    """What shares a time step of an IPU follows each other in it, forwards first."""
+    """Yield the passes that share a time step of an IPU after one another, forwards
+    first."""
     steps = timetable.time_steps
     cells: dict[tuple[int, float], list[Box]] = {}
     for box in boxes_of(timetable._core, Window.of(steps, steps)):
@@ -81,7 +82,8 @@ def _passes(timetable: Timetable, boxes: Iterable[Box]) -> Iterator[_Event]:
 
 
 def _arrows(timetable: Timetable, boxes: Iterable[Box]) -> Iterator[_Event]:
-    """From each pass of a micro-batch to the next one, weight parts left aside."""
+    """Yield an arrow from each pass of a micro-batch to the next one, weight parts left
+    aside."""
     ways: dict[tuple[int, int], list[Box]] = {}
     runs: dict[tuple[str, int, int], int] = {}
     for box in boxes:

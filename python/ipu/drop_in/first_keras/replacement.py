@@ -61,7 +61,7 @@ class IPULayerReplacer:
 
 
 def in_graph(inputs: Any, outputs: Any) -> dict[str, Any]:
-    """Inputs and outputs of the same network with the IPU's layers in it."""
+    """Return inputs and outputs of the same network with the IPU's layers in it."""
     made: dict[Layer, Layer] = {}
 
     def replace(layer: Layer) -> Layer:

@@ -102,7 +102,7 @@ class FirstGeneration(Functional):
     # --- what it does not do ----------------------------------------------------------
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Not for users: ``fit``, ``evaluate`` and ``predict`` run the model.
+        """Refuse calls by users: ``fit``, ``evaluate`` and ``predict`` run the model.
 
         Raises:
             ValueError: A user calls it.
@@ -111,7 +111,7 @@ class FirstGeneration(Functional):
         return super().__call__(*args, **kwargs)
 
     def call(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-        """Not for users, as the model itself.
+        """Refuse calls by users, as the model itself does.
 
         Raises:
             ValueError: A user calls it.
@@ -131,7 +131,7 @@ class FirstGeneration(Functional):
             )
 
     def save(self, *args: Any, **kwargs: Any) -> None:
-        """Not there: weights alone can be saved.
+        """Raise: weights alone can be saved.
 
         Raises:
             NotImplementedError: Always.
@@ -208,7 +208,7 @@ class FirstGeneration(Functional):
         super().compile(optimizer, loss, metrics, loss_weights)
 
     def _names_of(self, outputs: Nest) -> list[str]:
-        """Outputs are numbered from 0, but where losses or metrics go by name."""
+        """Return number outputs from 0, except where losses or metrics go by name."""
         given = self._compile_arguments
         by_name = any(isinstance(given[name], dict) for name in ("loss", "metrics"))
         if by_name or len(tf.nest.flatten(outputs)) == 1:

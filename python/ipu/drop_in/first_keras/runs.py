@@ -53,7 +53,8 @@ class _Loop(Program):
 
 
 def _in_line(values: Any) -> Any:
-    """The results of all replicas, (mini-batches, replicas, ...), one after another."""
+    """Return the results of all replicas, (mini-batches, replicas, ...), one after
+    another."""
     return values.reshape(-1, *values.shape[2:])
 
 

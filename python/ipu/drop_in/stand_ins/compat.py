@@ -10,7 +10,7 @@ from ipu._text.exports import defined
 
 
 def as_bytes(bytes_or_text: Any, encoding: str = "utf-8") -> bytes:
-    """Text as bytes; bytes as they are.
+    """Return text as bytes; bytes as they are.
 
     Args:
         bytes_or_text: A str, bytes or bytearray.

@@ -25,7 +25,7 @@ def eager_mode() -> Iterator[None]:
 
 
 def graph_mode() -> Any:
-    """Not there: graphs of TensorFlow 1."""
+    """Raise: there are no graphs of TensorFlow 1 here."""
     refuse_call(f"{__name__}.graph_mode")
 
 
@@ -61,15 +61,15 @@ class Context:
     """The one context."""
 
     def executing_eagerly(self) -> bool:
-        """As the function of that name."""
+        """Return work like the function of that name."""
         return executing_eagerly()
 
     def num_gpus(self) -> int:
-        """As the function of that name."""
+        """Return work like the function of that name."""
         return num_gpus()
 
     def ensure_initialized(self) -> None:
-        """As the function of that name."""
+        """Work like the function of that name."""
 
     def devices(self) -> list[str]:
         """Return the names of the devices."""

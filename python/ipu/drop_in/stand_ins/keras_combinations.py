@@ -111,7 +111,8 @@ def _is_test(value: Any) -> bool:
 
 
 def _each(test: Any, combinations: list[dict[str, Any]]) -> Any:
-    """One test that runs all combinations; each of several that absl generates."""
+    """Return one test that runs all combinations; each of several that absl
+    generates."""
     if isinstance(test, Iterable):
         return [_each(one, combinations) for one in test]
     from ipu.drop_in.stand_ins import keras_testing_utils as modes

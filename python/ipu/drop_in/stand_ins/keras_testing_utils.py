@@ -68,7 +68,7 @@ def model_type_scope(value: str | None) -> contextlib.AbstractContextManager[Non
 
 @contextlib.contextmanager
 def use_gpu() -> Iterator[None]:
-    """A context without effect: there is no GPU."""
+    """Open a context without effect: there is no GPU."""
     yield
 
 
@@ -89,7 +89,7 @@ def get_test_data(
     num_classes: int,
     random_seed: int | None = None,
 ) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
-    """Points around one random centre for each class."""
+    """Return points around one random centre for each class."""
     if random_seed is not None:
         np.random.seed(random_seed)
     count = train_samples + test_samples

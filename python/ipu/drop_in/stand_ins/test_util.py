@@ -143,7 +143,7 @@ def force_cpu() -> Iterator[None]:
 
 @contextlib.contextmanager
 def force_gpu() -> Iterator[None]:
-    """Not there: GPUs."""
+    """Raise: there are no GPUs."""
     raise unittest.SkipTest(_GPU)
     yield
 

@@ -130,7 +130,8 @@ def _assets(group: tree.Group) -> str:
 
 
 def _by_names(values: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    """Values by the names of layers and those around them, in place of their paths."""
+    """Return values by the names of layers and those around them, in place of their
+    paths."""
 
     def named(key: str) -> str:
         path, _, number = key.rpartition("vars/")
@@ -219,7 +220,8 @@ def save_model(
 
 
 def _own_classes(model: Any) -> dict[str, Any]:
-    """A user's classes of layers, losses and metrics, by their names in files."""
+    """Return a user's classes of layers, losses and metrics, by their names in
+    files."""
     told = getattr(model, "_compile_arguments", None) or {}
     given = [told.get(key) for key in ("loss", "metrics", "weighted_metrics")]
     objects = [*model._flatten_layers(), *nest.flatten(given)]

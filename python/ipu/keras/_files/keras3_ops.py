@@ -163,7 +163,8 @@ _OF_CALL = frozenset(
 
 @functools.cache
 def _rows() -> list[_Row]:
-    """All rows; of several for one operation the first is what it becomes here."""
+    """Return all rows; of several for one operation the first is what it becomes
+    here."""
     rows = list(_ROWS)
     module = ""
     for line in _SAME.strip().splitlines():

@@ -134,7 +134,8 @@ def _own_class(value: Mapping[str, Any], name: str) -> Any:
 
 
 def _of_own(config: Any, path: str) -> Any:
-    """The configuration of a class that a user wrote: it may be functional, too."""
+    """Return the configuration of a class that a user wrote: it may be functional,
+    too."""
     is_network = isinstance(config, Mapping) and "input_layers" in config
     return _our_model(config, path) if is_network else _ours(config, path)
 

@@ -147,7 +147,7 @@ def _number(x: Any) -> Any:
 
 
 def dot(x: Any, y: Any) -> Any:
-    """Sum over the last axis of ``x`` and the last but one of ``y``.
+    """Return the sum over the last axis of ``x`` and the last but one of ``y``.
 
     Example:
         >>> dot(tf.constant([[1.0, 2.0]]), tf.constant([[3.0], [4.0]])).numpy().tolist()

@@ -206,7 +206,7 @@ def learning_phase_scope(value: int) -> Iterator[None]:
 
 
 def manual_variable_initialization(value: bool) -> None:
-    """Accepted for compatibility: a variable has its first value when it is made.
+    """Do nothing: a variable has its first value when it is made.
 
     Example:
         >>> manual_variable_initialization(True)

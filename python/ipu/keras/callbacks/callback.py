@@ -77,11 +77,11 @@ class Callback:
 
     @looks(_never)
     def on_batch_begin(self, batch: int, logs: Logs | None = None) -> None:
-        """Old name of ``on_train_batch_begin``."""
+        """Do the same as ``on_train_batch_begin``, its newer name."""
 
     @looks(_never)
     def on_batch_end(self, batch: int, logs: Logs | None = None) -> None:
-        """Old name of ``on_train_batch_end``."""
+        """Do the same as ``on_train_batch_end``, its newer name."""
 
     def on_epoch_begin(self, epoch: int, logs: Logs | None = None) -> None:
         """Called at the start of an epoch."""
@@ -228,7 +228,8 @@ class CallbackList:
         return function
 
     def steps_to_look(self, mode: str) -> int | None:
-        """After how many steps a callback looks at its batch; None: not known when.
+        """Return after how many steps a callback looks at its batch; None: it is not
+        known.
 
         Args:
             mode: ``"train"``, ``"test"`` or ``"predict"``.

@@ -82,7 +82,7 @@ class ProgbarLogger(Callback):
                 self._view.end(self._done, total, logs)
 
     def _abandon(self) -> None:
-        """The run is over, also where it ended early."""
+        """End the view; the run is over, or ended early."""
         self._in_fit = False
         with self._lock:
             view, self._view = self._view, None

@@ -67,12 +67,12 @@ class PipelineRecorder(Callback):
         self._in_fit = False
 
     def on_test_begin(self, logs: Logs | None = None) -> None:
-        """The same for ``evaluate``; validation in ``fit`` is not recorded."""
+        """Do the same for ``evaluate``; validation in ``fit`` is not recorded."""
         if not self._in_fit:
             self._begin()
 
     def on_predict_begin(self, logs: Logs | None = None) -> None:
-        """The same for ``predict``."""
+        """Do the same for ``predict``."""
         self._begin()
 
     def _on_recorded(self, training: bool, count: int, actions: list[Any]) -> None:

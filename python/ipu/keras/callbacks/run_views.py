@@ -33,19 +33,19 @@ class RunView(Protocol):
     """What a run is shown by. Calls of one view never overlap."""
 
     def begin(self, title: str, total: int | None) -> None:
-        """A part begins: an epoch's title, or "", and how many steps it has."""
+        """Begin a part: an epoch's title, or "", and how many steps it has."""
 
     def advance(self, done: int) -> None:
-        """So many steps of the part are done."""
+        """Note that so many steps of the part are done."""
 
     def note(self, logs: Logs) -> None:
         """Show results of the part so far."""
 
     def end(self, done: int, total: int | None, logs: Logs | None) -> None:
-        """The part has ended, with these results."""
+        """End the part, with these results."""
 
     def stop(self) -> None:
-        """The run is over: where a part has not ended, it ended early."""
+        """End the run: a part that has not ended ended early."""
 
 
 def view_of(mode: str, verbose: Any) -> RunView:
@@ -81,10 +81,10 @@ class Lines:
         self._started = time.monotonic()
 
     def advance(self, done: int) -> None:
-        """Nothing is shown."""
+        """Show nothing."""
 
     def note(self, logs: Logs) -> None:
-        """Nothing is shown."""
+        """Show nothing."""
 
     def _parts(self, done: int, total: int | None, logs: Logs | None) -> list[str]:
         """Return what the line of a part that has ended says."""
@@ -99,7 +99,7 @@ class Lines:
         print(line, flush=True)
 
     def stop(self) -> None:
-        """Nothing is shown."""
+        """Show nothing."""
 
 
 class LoggedLines(Lines):

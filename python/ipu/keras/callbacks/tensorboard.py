@@ -109,7 +109,8 @@ class TensorBoard(Callback):
         super().set_model(model)
 
     def _writer(self, part: str) -> SummaryWriter:
-        """The writer of "train" or "validation"; its file is made when it is needed."""
+        """Return the writer of "train" or "validation"; its file is made when it is
+        needed."""
         if part not in self._writers:
             folder = os.path.join(self.log_dir, part)
             self._writers[part] = summary.create_file_writer(folder)
@@ -240,7 +241,8 @@ def _picture_of(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None:
 
 
 def _nodes_of(model: Any, scope: str = "") -> Iterator[tuple[str, str, list[str]]]:
-    """(name, class, inputs) of each layer; those of a model within are below it."""
+    """Yield (name, class, inputs) of each layer; those of a model within are below
+    it."""
     graph = getattr(model, "_graph", None)
     sources: dict[str, list[str]] = {}
     for node in graph.nodes if graph is not None else ():

@@ -128,7 +128,8 @@ def _parse_npz(files: list[bytes]) -> Arrays:
 
 
 def _parse_idx_file(content: bytes) -> NDArray[np.uint8]:
-    """An IDX file: 0, 0, 8 for uint8, the rank, big-endian sizes, then the values."""
+    """Read an IDX file: 0, 0, 8 for uint8, the rank, big-endian sizes, then the
+    values."""
     if len(content) < 4 or content[:3] != b"\x00\x00\x08":
         raise _Damaged("it does not begin as an IDX file of bytes does")
     rank = content[3]
@@ -280,7 +281,7 @@ def _checked(
 
 
 def _debian() -> Loaded | None:
-    """Fashion-MNIST from Debian's package, if that is installed."""
+    """Return Fashion-MNIST from Debian's package, if that is installed."""
     name = "fashion-mnist"
     found = _in_folder(_DEBIAN_FOLDER, name, _DATA_SETS[name])
     if found is None:

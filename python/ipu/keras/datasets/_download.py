@@ -22,7 +22,8 @@ _LARGEST_BYTES = 1 << 28
 
 
 def cache_folder() -> Path:
-    """Where Keras keeps data sets: $KERAS_HOME/datasets, or ~/.keras/datasets."""
+    """Return where Keras keeps data sets: $KERAS_HOME/datasets, or
+    ~/.keras/datasets."""
     home = os.environ.get("KERAS_HOME") or "~/.keras"
     return Path(home).expanduser() / "datasets"
 

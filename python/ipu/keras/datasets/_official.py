@@ -159,7 +159,8 @@ def _as_keras_leaves_it(official: Official, names: list[str]) -> list[Path]:
 
 
 def _archive_of_keras(official: Official, folder: str) -> str | None:
-    """The name of an archive in the Keras cache, where Keras gave it another one."""
+    """Return the name of an archive in the Keras cache, where Keras gave it another
+    one."""
     for name in (f"{folder}.tar.gz", f"{folder}-target_archive"):
         if (_download.cache_folder() / name).is_file():
             return name

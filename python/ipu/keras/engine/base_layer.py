@@ -612,7 +612,8 @@ class Layer(Configured):
         return variable
 
     def _members(self) -> Iterator[Any]:
-        """The variables and layers that attributes hold, in the order they were set."""
+        """Yield the variables and layers that attributes hold, in the order they were
+        set."""
         for key, value in self.__dict__.items():
             if type(value) not in _LEAVES and key not in _UNTRACKED:
                 yield from _walk(value)
@@ -650,7 +651,8 @@ class Layer(Configured):
         )
 
     def _tracked(self) -> list[list[Any]]:
-        """What each attribute holds: layers, modules, also variables in a list."""
+        """Return what each attribute holds: layers, modules, also variables in a
+        list."""
         groups = []
         for key, value in self.__dict__.items():
             group = [] if key in _UNTRACKED else list(_walk(value))
@@ -669,7 +671,7 @@ class Layer(Configured):
         return unique([m for m in self._members() if isinstance(m, Layer)])
 
     def _flatten_layers(self) -> Iterator[Layer]:
-        """This layer and all inside it, each once."""
+        """Yield this layer and all inside it, each once."""
         seen: set[int] = set()
         stack: list[Layer] = [self]
         while stack:

@@ -235,7 +235,8 @@ class Functional(Model):
         return tf.nest.map_structure(mask_of, self.call(inputs, mask=mask))
 
     def _begin(self, inputs: Nest, mask: Nest = None) -> dict[int, Any]:
-        """The values that the device's calls start from, by ``id`` of their symbols."""
+        """Return the values that the device's calls start from, by ``id`` of their
+        symbols."""
         part = self._host_part
         values: dict[int, Any] = {}
         if part is not None and part.has_run(inputs):
@@ -370,7 +371,7 @@ class Functional(Model):
 
     @staticmethod
     def _takes_network(kind: Any) -> bool:
-        """Whether the constructor of a class takes inputs and outputs."""
+        """Return whether the constructor of a class takes inputs and outputs."""
         taken = inspect.signature(kind.__init__).parameters
         any_number = inspect.Parameter.VAR_POSITIONAL
         return {"inputs", "outputs"} <= set(taken) or any(

@@ -174,7 +174,8 @@ class Model(Trainer):
         return calls.host._fed(data)
 
     def _stage_graph(self, training: bool | None = None) -> ModelGraph:
-        """The calls in ``call``, which is run on symbolic values once for each mode."""
+        """Return the calls in ``call``, which is run on symbolic values once for each
+        mode."""
         if training not in self._stage_graphs:
             self._stage_graphs[training] = traced_graph(self, self._called_on, training)
         return self._stage_graphs[training]

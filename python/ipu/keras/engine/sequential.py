@@ -157,7 +157,7 @@ class Sequential(Functional):
         return super()._stage_units()
 
     def _forget_stages(self) -> None:
-        """The stages that were given are those of a model with other layers."""
+        """Forget the stages: they are those of a model with other layers."""
         if self._assigned_stages is not None:
             logger.info(
                 f"Model {self.name!r} has other layers now: its pipeline stage "

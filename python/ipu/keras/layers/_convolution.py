@@ -95,7 +95,7 @@ class Convolution(SpatialLayer, KernelAttributes):
         return [(0, 0), *rest]
 
     def _finish(self, result: Tensor) -> Tensor:
-        """Bias and activation."""
+        """Add the bias and apply the activation."""
         if self.bias is not None:
             if self._channels_first and result.ndim > self.rank + 2:
                 shape = (-1, *[1] * self.rank)

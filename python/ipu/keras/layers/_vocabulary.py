@@ -279,7 +279,8 @@ class Vocabulary:
         return (fingerprint64(item) if self._is_text else item) % self.num_oov_indices
 
     def words_of(self, ids: Any) -> np.ndarray[Any, Any]:
-        """The word of each number; the one for the unknown where there is none."""
+        """Return the word of each number; the one for the unknown where there is
+        none."""
         listed = [self._key(word) for word in self.listed()]
         other = self._key(self.oov_token)
         made = np.empty(ids.size, object if self._is_text else np.int64)

@@ -29,7 +29,7 @@ __all__ = [
 
 
 def _masked(scores: Tensor, mask: Any) -> Tensor:
-    """Scores with those of what does not count far below the others."""
+    """Return scores with those of what does not count far below the others."""
     if mask is None:
         return scores
     lowest = -65504.0 if scores.dtype == tf.float16 else -1e9
@@ -37,7 +37,8 @@ def _masked(scores: Tensor, mask: Any) -> Tensor:
 
 
 def _causal_mask(queries: int, keys: int) -> Tensor:
-    """True where a query may see a key, at its own step and before, for any sample."""
+    """Return True where a query may see a key, at its own step and before, for any
+    sample."""
     rows = tf.reshape(tf.range(queries), (1, queries, 1))
     return tf.greater_equal(rows, tf.range(keys))
 
@@ -49,7 +50,8 @@ def _of_keys(tensor: Any) -> Tensor | None:
 
 
 def _joined(*masks: Any) -> Any:
-    """True where all masks are, ``(batch, queries, keys)`` each or broadcast to it."""
+    """Return True where all masks are, ``(batch, queries, keys)`` each or broadcast to
+    it."""
     given = [tf.cast(mask, "bool") for mask in masks if mask is not None]
     if not given:
         return None
@@ -191,7 +193,7 @@ class Attention(_DotAttention):
         causal: bool,
         dropout: float,
     ) -> Any:
-        """As one op, of one head."""
+        """Return attend as one op, of one head."""
         if len(query.shape) != 3 or not serves(query, mask):
             return None
         if self.scale is not None:
@@ -261,7 +263,7 @@ class _HeadAttention(Layer, KernelAttributes):
         raise NotImplementedError
 
     def _for_each_query(self, heads: Tensor) -> Tensor:
-        """Keys or values, one head of them for each of the query."""
+        """Return keys or values, one head of them for each of the query."""
         return heads
 
     def _gated(self, mixed: Tensor, query: Tensor) -> Tensor:
@@ -299,7 +301,7 @@ class _HeadAttention(Layer, KernelAttributes):
         )
 
     def _near(self, queries: int, keys: int) -> Any:
-        """True where a query sees a key of the steps around it; None for all."""
+        """Return True where a query sees a key of the steps around it; None for all."""
         if self._window is None:
             return None
         rows = tf.reshape(tf.range(queries), (1, queries, 1))

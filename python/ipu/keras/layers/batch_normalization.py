@@ -187,7 +187,7 @@ class BatchNormalization(NormalizationLayer):
         return tf.cast(result, self._compute_kind)
 
     def _by_the_batch(self, x: Tensor, gamma: Any, beta: Any) -> Tensor:
-        """With the batch's own mean and variance, which move the averages."""
+        """Normalise by the batch's own mean and variance, which move the averages."""
         if self.renorm:
             y, mean, variance = normalize_batch(x, self._axes, None, None, self.epsilon)
             y = self._corrected(y, mean, variance, gamma, beta)

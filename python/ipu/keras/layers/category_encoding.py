@@ -32,7 +32,8 @@ _VECTORS = ("one_hot", "multi_hot", "count")
 def _encoded(
     ids: Tensor, mode: str, width: int, kind: tf.DType, weights: Any = None
 ) -> Tensor:
-    """Numbers from 0 to ``width - 1`` as vectors; see ``_categories.encoded``."""
+    """Return numbers from 0 to ``width - 1`` as vectors; see
+    ``_categories.encoded``."""
     shape = tuple(ids.shape)
     if mode == "one_hot":
         ids = tf.squeeze(ids, -1) if len(shape) > 1 and shape[-1] == 1 else ids
@@ -227,7 +228,7 @@ class Discretization(PreprocessingLayer):
 
 
 def _thinned(summary: np.ndarray[Any, Any], epsilon: float) -> np.ndarray[Any, Any]:
-    """Fewer values, each for a share of ``epsilon``, by interpolation."""
+    """Return fewer values, each for a share of ``epsilon``, by interpolation."""
     if summary.shape[1] * epsilon < 1:
         return summary
     shares = epsilon + np.arange(0.0, 1.0, epsilon)

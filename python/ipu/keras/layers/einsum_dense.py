@@ -121,7 +121,8 @@ class EinsumDense(Layer, KernelAttributes):
         self.built = True
 
     def _axes(self, rank: int) -> tuple[str, str, str, str]:
-        """The axes of inputs, kernel and result, and those that ``...`` stands for."""
+        """Return the axes of inputs, kernel and result, and those that ``...`` stands
+        for."""
         before, inputs, after, kernel, outputs = self._parts
         count = rank - len(inputs)
         if count < 0 or (count and not (before or after)):

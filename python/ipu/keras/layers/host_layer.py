@@ -29,7 +29,7 @@ __all__ = ["HostLayer", "batches_of", "host_tensor"]
 
 
 def host_tensor(value: Any) -> Any:
-    """Strings, numbers or ragged rows as an eager tensor."""
+    """Return strings, numbers or ragged rows as an eager tensor."""
     value = plain(value)
     if isinstance(value, (RaggedTensor, StringTensor)):
         return value
@@ -75,7 +75,7 @@ class HostLayer(PreprocessingLayer):
         return KerasTensor(shape, dtype, self.name)
 
     def output_of(self, inputs: Any) -> tuple[Shape, Any]:
-        """Shape and dtype of the result for symbolic inputs."""
+        """Return shape and dtype of the result for symbolic inputs."""
         raise NotImplementedError
 
     def compute_output_shape(self, input_shape: Any) -> Any:

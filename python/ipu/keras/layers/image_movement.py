@@ -59,11 +59,12 @@ class _RandomMovement(ImageAugmentation):
         )
 
     def _rows(self, count: int, height: float, width: float) -> list[Any]:
-        """The eight numbers of ``projective_transform``, each [count] or one number."""
+        """Return the eight numbers of ``projective_transform``, each [count] or one
+        number."""
         raise NotImplementedError(f"{type(self).__name__} must implement `_rows`.")
 
     def _pairs(self, count: int, *spans: tuple[float, float]) -> list[Tensor]:
-        """Random numbers of each span, [count]."""
+        """Return random numbers of each span, [count]."""
         drawn = self._uniform((len(spans), count))
         return [low + (high - low) * drawn[k] for k, (low, high) in enumerate(spans)]
 

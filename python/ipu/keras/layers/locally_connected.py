@@ -106,8 +106,8 @@ class _LocallyConnected(Convolution):
         return self.activation(result)
 
     def _patches(self, inputs: Tensor) -> Tensor:
-        """[batch, the windows, the elements of one]; the channels come last among
-        those, or first where they come first in the inputs, as Keras has them."""
+        """Return [batch, the windows, the elements of one]; the channels come last
+        among those, or first where they come first in the inputs, as Keras has them."""
         shape = inputs.shape
         if self.rank == 1:
             inputs = tf.reshape(inputs, [-1, 1, shape[1], shape[2]])

@@ -110,14 +110,15 @@ class _Spatial(SpatialLayer):
     """A layer that changes the sizes of the axes between batch and channels."""
 
     def _whole(self, spatial: Sequence[Any], rest: Any) -> list[Any]:
-        """Entries for all axes: ``rest`` for batch and channels."""
+        """Return entries for all axes: ``rest`` for batch and channels."""
         spatial = spatial if self.rank > 1 else [spatial]
         if self._channels_first:
             return [rest, rest, *spatial]
         return [rest, *spatial, rest]
 
     def _pairs(self, name: str, value: Any) -> Any:
-        """A pair of amounts, before and after, for each axis; of one axis the pair."""
+        """Return a pair of amounts, before and after, for each axis; of one axis the
+        pair."""
         pairs = self._listed_pairs(name, value)
         return pairs if self.rank > 1 else pairs[0]
 

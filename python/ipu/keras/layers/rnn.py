@@ -268,7 +268,7 @@ class RNN(Layer):
         return _as_states(first_states(self.cell, batch, self._compute_kind))
 
     def _checked_mask(self, inputs: Tensor, mask: Any) -> Tensor | None:
-        """Bool, and as the steps of the input lie."""
+        """Return the mask as bool, and as the steps of the input lie."""
         if isinstance(mask, (list, tuple)):
             mask = mask[0]
         if mask is None:
@@ -431,7 +431,7 @@ class RNN(Layer):
 
 
 def _as_states(states: Nest) -> Nest:
-    """One entry for each state."""
+    """Return one entry for each state."""
     return list(states) if isinstance(states, (list, tuple)) else [states]
 
 
@@ -441,6 +441,6 @@ def _swapped(x: Tensor) -> Tensor:
 
 
 def _chosen(live: Tensor, new: Tensor, old: Tensor) -> Tensor:
-    """By row."""
+    """Choose by row."""
     axes: Sequence[int] = (1,) * (len(new.shape) - 1)
     return tf.where(tf.reshape(live, (new.shape[0], *axes)), new, old)

@@ -179,7 +179,8 @@ class RecurrentCell(Layer, KernelAttributes):
     def _draw(
         self, rate: float, shape: tuple[int, ...], training: Any
     ) -> list[Tensor] | None:
-        """One mask for each gate, or one for all; None where nothing is dropped."""
+        """Return one mask for each gate, or one for all; None where nothing is
+        dropped."""
         if not training or rate == 0:
             return None
         count = self.gates if getattr(self, "implementation", 2) == 1 else 1
@@ -196,7 +197,8 @@ class RecurrentCell(Layer, KernelAttributes):
     def _product(
         self, x: Tensor, kernel: Any, masks: list[Tensor] | None, parts: slice
     ) -> Tensor:
-        """x times the gates ``parts`` of a kernel; each gate may have its own mask."""
+        """Return x times the gates ``parts`` of a kernel; each gate may have its own
+        mask."""
         n = self.units
         first, last, _ = parts.indices(self.gates)
         if masks is None or len(masks) == 1:

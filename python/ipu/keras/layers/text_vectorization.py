@@ -174,7 +174,7 @@ class TextVectorization(VocabularyLayer):
         return numbers.to_tensor(shape=(None, self.output_sequence_length))
 
     def _cut(self, ids: np.ndarray[Any, Any]) -> Any:
-        """Dense numbers with the length that was asked for."""
+        """Return dense numbers with the length that was asked for."""
         size = self.output_sequence_length
         if size is None:
             return tf.constant(ids)
@@ -194,7 +194,8 @@ class TextVectorization(VocabularyLayer):
 
 
 def _named(what: str, given: Any, known: tuple[str, ...]) -> Any:
-    """One of the known ways, None, or a function (also by its registered name)."""
+    """Return one of the known ways, None, or a function (also by its registered
+    name)."""
     if given is None or callable(given) or given in known:
         return given
     own = (

@@ -246,7 +246,7 @@ class TimeDistributed(Wrapper):
 
 
 def _folded(tensor: Any) -> Any:
-    """With the steps as samples of one batch."""
+    """Apply the layer with the steps as samples of one batch."""
     batch, steps, *rest = tensor.shape
     return tf.reshape(tensor, (batch * steps, *rest))
 

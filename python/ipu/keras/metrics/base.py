@@ -153,7 +153,7 @@ class Metric(Configured):
             variable.assign(np.zeros(sizes, variable.dtype.as_numpy_dtype))
 
     def reset_states(self) -> None:
-        """The same as ``reset_state``, its name before Keras 2.5."""
+        """Do the same as ``reset_state``, its name before Keras 2.5."""
         self.reset_state()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Tensor:

@@ -56,7 +56,7 @@ def decisions(
 
 
 def _top(y_pred: Any, k: int) -> Tensor:
-    """Predictions with all but the ``k`` largest of a sample out of reach."""
+    """Return predictions with all but the ``k`` largest of a sample out of reach."""
     y_pred = floats(y_pred, tf.float32)
     least = tf.reduce_min(tf.nn.top_k(y_pred, k)[0], axis=-1, keepdims=True)
     return tf.where(tf.greater_equal(y_pred, least), y_pred, _NOT_AMONG_TOP)

@@ -323,7 +323,8 @@ class AUC(_Curve):
 
 
 def _interpolated_pr(tp: Tensor, fp: Tensor, fn: Tensor) -> Tensor:
-    """Davis and Goadrich: true positives are linear in decisions between points."""
+    """Return interpolate as Davis and Goadrich do: true positives are linear in
+    decisions between points."""
     zero = tf.zeros_like(tp[:-1])
     chosen = tp + fp
     gained = tp[:-1] - tp[1:]

@@ -118,7 +118,7 @@ def cosine_similarity(y_true: Any, y_pred: Any, axis: int = -1) -> Tensor:
 
 
 def _deviations(y_true: Any, y_pred: Any, axis: Any) -> list[Tensor]:
-    """Of targets and predictions: means and variances, and what the two share."""
+    """Return means and variances of targets and predictions, and what the two share."""
     y_true, y_pred = squeeze_pair(*same_dtype(y_true, y_pred))
     axis = checked_axes("axis", axis)
     means = [tf.reduce_mean(y, axis=axis, keepdims=True) for y in (y_true, y_pred)]

@@ -244,7 +244,8 @@ class ALSOptimizer(ScalingOptimizer):
         return self._inner._trace_apply(unscaled, variables)
 
     def _counted(self, gradients: list[Any]) -> Tensor:
-        """How many elements of float16 gradients are small, and how many large."""
+        """Return how many elements of float16 gradients are small, and how many
+        large."""
         edge = tf.constant(self._settings["histogram_bin_edge"], dtype="float32")
         large: Any = tf.constant(0.0)
         total = 0
@@ -312,7 +313,8 @@ def _check_settings(settings: dict[str, Any]) -> None:
 
 
 def _of(public: str, inner: type[Optimizer], positional: tuple[str, ...]) -> Any:
-    """A function that makes an ``ALSOptimizer`` of a new optimizer of this class."""
+    """Return a function that makes an ``ALSOptimizer`` of a new optimizer of this
+    class."""
 
     def make(*args: Any, **kwargs: Any) -> ALSOptimizer:
         settings = {key: kwargs.pop(key) for key in _SETTINGS if key in kwargs}

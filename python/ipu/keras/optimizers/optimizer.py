@@ -322,7 +322,8 @@ class Optimizer(Configured):
         return rate
 
     def _decayed_lr(self, var_dtype: Any = "float32") -> Tensor:
-        """The rate of this step in a dtype, as subclasses for Keras ask for it."""
+        """Return the rate of this step in a dtype, as subclasses for Keras ask for
+        it."""
         rate = self._current_rate
         return tf.cast(self._decayed_rate() if rate is None else rate, var_dtype)
 
@@ -836,7 +837,8 @@ class Optimizer(Configured):
         return any(limit is not None for limit in limits)
 
     def _clipped(self, gradients: list[Any]) -> list[Any]:
-        """Gradients within the limits; rows that were looked up twice count twice."""
+        """Return gradients within the limits; rows that were looked up twice count
+        twice."""
         if self.clipvalue is not None:
             limit = float(self.clipvalue)
 

@@ -152,7 +152,7 @@ class MapGradientOptimizer(IpuOptimizer):
         return self._map(grad, var)
 
     def get_config(self) -> dict[str, Any]:
-        """A function is not plain data: there is no configuration.
+        """Raise: a function is not plain data, so there is no configuration.
 
         Raises:
             NotImplementedError: Always.
@@ -201,7 +201,8 @@ class GradientAccumulationOptimizer(IpuOptimizer):
     def __new__(
         cls, opt: Any = None, num_mini_batches: Any = None, *_: Any, **__: Any
     ) -> Any:
-        """With one mini-batch there is nothing to accumulate."""
+        """Return the optimizer itself for one mini-batch: there is nothing to
+        accumulate."""
         is_one = type(num_mini_batches) is int and num_mini_batches == 1
         return opt if is_one else super().__new__(cls)
 
@@ -321,7 +322,8 @@ class ALSGradientAccumulationOptimizer(GradientAccumulationOptimizer):
     def __new__(
         cls, als_optimizer: Any = None, num_mini_batches: Any = None, *_: Any, **__: Any
     ) -> Any:
-        """With one mini-batch there is nothing to accumulate."""
+        """Return the optimizer itself for one mini-batch: there is nothing to
+        accumulate."""
         is_copy = als_optimizer is None and num_mini_batches is None
         if not is_copy and not isinstance(als_optimizer, ALSOptimizer):
             raise ValueError(

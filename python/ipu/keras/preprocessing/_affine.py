@@ -112,7 +112,7 @@ def apply_affine_transform(
 def _matrix(
     theta: float, tx: float, ty: float, shear: float, zx: float, zy: float
 ) -> _Array:
-    """From places (x, y, 1) of the result to those of the source."""
+    """Return the matrix from places (x, y, 1) of the result to those of the source."""
     turn, slant = math.radians(theta), math.radians(shear)
     cos, sin = math.cos(turn), math.sin(turn)
     turned = np.array([[cos, -sin, 0], [sin, cos, 0], [0, 0, 1]])

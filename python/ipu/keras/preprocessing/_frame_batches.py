@@ -156,7 +156,8 @@ def _checked(labels: list[Any], y_col: Any, class_mode: str) -> list[Any]:
 
 
 def _among(labels: list[Any], classes: Any) -> tuple[list[Any], list[str]]:
-    """The labels that are among the classes, None for a row without; the classes."""
+    """Return the labels that are among the classes, None for a row without; the
+    classes."""
     if not classes:
         found: set[str] = set()
         for label in labels:

@@ -121,7 +121,7 @@ class ImageDataGenerator:
         self._settle_normalizations()
 
     def _settle_normalizations(self) -> None:
-        """Whitening and division need what comes before them, as Keras has it."""
+        """Turn on what whitening and division need, as Keras does."""
         for cause, effect, value in (
             ("zca_whitening", "featurewise_center", True),
             ("zca_whitening", "featurewise_std_normalization", False),
@@ -458,7 +458,8 @@ def _seeded(seed: int) -> np.random.RandomState:
 
 
 def _shift(limit: Any, size: int, draw: Any) -> Any:
-    """By how many pixels: of a list of numbers or below an integer, or a share."""
+    """Return by how many pixels: of a list of numbers or below an integer, or a
+    share."""
     if not np.any(limit):
         return 0
     if isinstance(limit, float):

@@ -80,7 +80,8 @@ def flatten(value: Any, what: str) -> Flat:
 
 
 def leaf_paths(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Each leaf of a nest with the expression that selects it: ``("[0]['x']", 1)``."""
+    """Yield each leaf of a nest with the expression that selects it: ``("[0]['x']",
+    1)``."""
     if not nest.is_nested(value):
         yield path, value
     elif isinstance(value, Mapping):
@@ -111,7 +112,7 @@ def is_known(value: Any) -> bool:
 
 @contextmanager
 def counting(index: Tensor, iterations: Any) -> Iterator[None]:
-    """The body of a loop is traced: ``index`` goes from 0 to ``iterations - 1``.
+    """Trace the body of a loop: ``index`` goes from 0 to ``iterations - 1``.
 
     Args:
         index: The number of the iteration.
@@ -131,7 +132,8 @@ def counting(index: Tensor, iterations: Any) -> Iterator[None]:
 
 
 def last_value(index: Tensor) -> int | None:
-    """The largest value of a scalar that grows with one loop's iterations, or None."""
+    """Return the largest value of a scalar that grows with one loop's iterations, or
+    None."""
     trace = _core.open_trace()
     if trace is None or index.dtype.name != "int32" or not trace.sees(index):
         return None
@@ -167,7 +169,7 @@ def tensor_names(
 
 @contextmanager
 def block(trace: _core.Trace) -> Iterator[int]:
-    """A block of the trace that is open inside the ``with``."""
+    """Open a block of the trace, inside the ``with``."""
     index = trace.open_block()
     try:
         yield index
@@ -179,7 +181,7 @@ def block(trace: _core.Trace) -> Iterator[int]:
 
 @contextmanager
 def loop_body(trace: _core.Trace) -> Iterator[int]:
-    """A block of the trace that a loop repeats."""
+    """Open a block of the trace that a loop repeats."""
     here.loop_bodies.append((trace, list(_core.tapes())))
     try:
         with block(trace) as index:
@@ -196,7 +198,7 @@ def add_results(trace: _core.Trace, index: int, tensors: Sequence[Tensor]) -> No
 
 @contextmanager
 def part_of_step() -> Iterator[None]:
-    """A block in which loops that are traced are parts of a step.
+    """Open a block in which loops that are traced are parts of a step.
 
     An iteration of an outermost loop is a step: it draws random numbers of its own, and
     a run may be stopped after it. The loop of a recurrent layer is a part of a step

@@ -49,7 +49,7 @@ class CustomCall:
         self._takes_absent = takes_absent
 
     def outside(self, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-        """Spans without the call's nodes."""
+        """Return spans without the call's nodes."""
         parts = []
         for begin, end in spans:
             parts.append((begin, min(end, self.begin)))

@@ -499,7 +499,8 @@ class DeviceFunction(Generic[P, R]):
         return run
 
     def traced(self, *args: Any, **kwargs: Any) -> TracedProgram:
-        """The compiled function for these arguments; traces where there is none yet."""
+        """Return the compiled function for these arguments; traces where there is none
+        yet."""
         return self._find(*self._arguments(args, kwargs))[0].traced
 
     def _find(
@@ -583,7 +584,8 @@ class DeviceFunction(Generic[P, R]):
         return f"{self._name} ({code.co_filename}:{code.co_firstlineno})"
 
     def _watch(self, item: Any, key: Any) -> Any:
-        """A reference that forgets what was traced for an object together with it."""
+        """Return a reference that forgets what was traced for an object together with
+        it."""
         cache = self._cache
         try:
             return weakref.ref(item, lambda _: cache.pop(key, None))

@@ -139,7 +139,8 @@ def infer(
 
 
 def _size_value(leaf: Any) -> Any:
-    """An integer that is known although nothing was computed: a size, or several."""
+    """Return an integer that is known although nothing was computed: a size, or
+    several."""
     is_known = isinstance(leaf, Tensor) and not leaf.is_symbolic
     return leaf if is_known and leaf.dtype.is_integer else None
 

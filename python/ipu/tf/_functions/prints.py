@@ -33,7 +33,7 @@ class _Place:
         self.told = told
 
     def take(self) -> list[tuple[int, _Told, list[Any]]]:
-        """(number, told, arrays) of each element that has come."""
+        """Return (number, told, arrays) of each element that has come."""
         taken = self.queue.take()
         parts = [part.numpy() for part in taken or []]
         if not parts:

@@ -135,7 +135,7 @@ def no_op(name: str | None = None) -> Any:
 
 
 def group(*inputs: Any, **options: Any) -> Any:
-    """One operation for several.
+    """Make one operation of several.
 
     Args:
         *inputs: Operations and tensors, or nests of them.
@@ -314,7 +314,7 @@ def numpy_function(
     stateful: bool = True,
     name: str | None = None,
 ) -> Any:
-    """As :func:`py_function`, with NumPy arrays, and without a gradient.
+    """Return work like :func:`py_function`, with NumPy arrays, and without a gradient.
 
     Example:
         >>> x = tf.constant([3.0, 1.0, 2.0])

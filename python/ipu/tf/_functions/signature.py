@@ -74,7 +74,8 @@ def _narrow(value: Any) -> Any:
 
 
 def exact(value: Any) -> Any:
-    """A number, string or None such that those of one type are ``==`` by their bits."""
+    """Return a number, string or None such that those of one type are ``==`` by their
+    bits."""
     if isinstance(value, complex):
         return repr(value)
     if isinstance(value, float) and (value == 0.0 or value != value):

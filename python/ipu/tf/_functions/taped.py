@@ -91,7 +91,8 @@ class TapedProgram:
     # --- calling ---------------------------------------------------------------------
 
     def fits(self, recorder: _core.Recorder) -> bool:
-        """Whether it has gradients for all captured tensors that a tape watches."""
+        """Return whether it has gradients for all captured tensors that a tape
+        watches."""
         taken = {id(t) for t in self._taken}
         return all(id(t) in taken for t in self._captured if recorder.watches(t))
 
@@ -164,7 +165,8 @@ def _after_custom_call(
     ys: Sequence[Tensor],
     gradient: Callable[..., Sequence[Any]],
 ) -> list[Tensor]:
-    """The results as the tape is to see them; `gradient` takes those of the floats."""
+    """Return the results as the tape is to see them; `gradient` takes those of the
+    floats."""
     floats = [y for y in ys if is_float(y)]
     for y in floats:
         recorder.watch(y)

@@ -38,7 +38,7 @@ def check_structure(before: Any, after: Any, names: Sequence[str] | None) -> Non
 
 
 def check_types(before: Flat, after: Flat, names: list[str]) -> None:
-    """Each loop variable keeps dtype and shape."""
+    """Check that each loop variable keeps dtype and shape."""
     if before.counts != after.counts:
         raise ValueError(
             "The body of a loop must give the structure of loop_vars: "

@@ -61,7 +61,7 @@ def with_rows(
 
 
 def with_values(reads: Sequence[Tensor]) -> list[Tensor]:
-    """Reads of a variable, and the rows that were taken of each."""
+    """Return the reads of a variable, and the rows that were taken of each."""
     found = [noted(read, "looked_up") for read in reads]
     return [*reads, *(one.values for one in found if one is not None)]
 

@@ -111,7 +111,7 @@ def gradients_of(
     stops: Sequence[Any],
     unconnected_gradients: Any,
 ) -> list[Any]:
-    """Derivatives of what ``tf.gradients`` is given."""
+    """Return the derivatives of what ``tf.gradients`` is given."""
     targets, sources = _listed(ys), _listed(xs)
     weights = None if grad_ys is None else _listed(grad_ys)
     if weights is not None and len(weights) != len(targets):

@@ -170,7 +170,7 @@ def _derived(op: GraphOperation, values: Values, tape: GradientTape) -> list[Any
 
 @contextmanager
 def _drawing(op: GraphOperation) -> Iterator[None]:
-    """A context in which random numbers go on where the session was with them."""
+    """Open a context in which random numbers go on where the session was with them."""
     first, last = op.draws
     if first == last:
         yield

@@ -176,14 +176,14 @@ class CreatedVariables:
 
     @contextmanager
     def first(self) -> Iterator[None]:
-        """The function is called for the first time."""
+        """Call the function for the first time."""
         self._names = _mark_names()
         with self._entered():
             yield
 
     @contextmanager
     def again(self) -> Iterator[None]:
-        """The function is called once more."""
+        """Call the function once more."""
         if not self._known:
             yield
             return
@@ -209,13 +209,14 @@ class CreatedVariables:
         return known[place]
 
     def add(self, key: Any, variable: GraphVariable) -> None:
-        """A variable was created."""
+        """Note that a variable was created."""
         self._known.setdefault(key, []).append(variable)
         self._places[key] = self._places.get(key, 0) + 1
 
 
 def creations() -> CreatedVariables | None:
-    """What collects the variables of the function that is being traced, or None."""
+    """Return what collects the variables of the function that is being traced, or
+    None."""
     return here.creations[-1] if here.creations else None
 
 
@@ -227,7 +228,7 @@ def _mark_names() -> Any:
 
 @contextmanager
 def _names_as_at(mark: Any) -> Iterator[None]:
-    """A context in which names are given as they were before."""
+    """Open a context in which names are given as they were before."""
     counts, of_graph = mark
     now, graph = dict(mode.name_counts()), mode.current()
     names = None if graph is None else graph.names

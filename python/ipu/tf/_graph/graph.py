@@ -51,7 +51,7 @@ class Names:
         return self.as_at(self.mark())
 
     def mark(self) -> _Mark:
-        """This moment, for :meth:`as_at`."""
+        """Return this moment, for :meth:`as_at`."""
         return _Mark(len(self._changes), self.scope)
 
     def as_at(self, mark: _Mark) -> Names:
@@ -132,7 +132,7 @@ class SessionLock:
 
     @contextmanager
     def of(self, session: Any, change: Callable[[Any], None]) -> Iterator[None]:
-        """A run of a session.
+        """Run a session, and let others wait.
 
         Args:
             change: Called with the session before, or None, where it was another one.
@@ -162,7 +162,7 @@ class SessionLock:
                 self._changed.notify_all()
 
     def _forget_runs(self) -> None:
-        """In a forked child no other thread runs anything."""
+        """Forget the runs of other threads in a forked child."""
         own = threading.get_ident()
         self._runners = [thread for thread in self._runners if thread == own]
 
@@ -282,7 +282,8 @@ class Graph:
         return tensor
 
     def read_of(self, variable: Any) -> GraphTensor:
-        """The tensor that stands for a variable where it is fetched; made once."""
+        """Return the tensor that stands for a variable where it is fetched; made
+        once."""
         known = self.store.reads.get(id(variable))
         if known is None:
             known = self.as_graph_element(variable)
@@ -434,7 +435,7 @@ class Graph:
 
     @contextmanager
     def control_dependencies(self, control_inputs: Any) -> Iterator[None]:
-        """A context in which operations run after others.
+        """Open a context in which operations run after others.
 
         Args:
             control_inputs: Operations and tensors; None forgets those around.
@@ -657,7 +658,7 @@ def _as_tensor(leaf: Any) -> Any:
 
 
 def _nothing() -> None:
-    """What an operation that only runs after others does."""
+    """Do nothing: the operation only runs after others."""
 
 
 def _unfed(tensor: GraphTensor) -> Any:

@@ -137,7 +137,7 @@ def trainable_variables() -> list[Any] | None:
 
 
 def default() -> Graph:
-    """This thread's graph outside of ``with graph.as_default():``."""
+    """Return this thread's graph outside of ``with graph.as_default():``."""
     if here.own_graph is None:
         renew()
     assert here.own_graph is not None

@@ -161,7 +161,7 @@ class GraphOperation(Operation):
 
 
 def _with_own_arrays(given: Any) -> Any:
-    """What outlives a call is copied, once: the caller may write to its arrays."""
+    """Copy once what outlives a call: the caller may write to its arrays."""
     if not any(isinstance(leaf, np.ndarray) for leaf in nest.flatten(given)):
         return given
     return nest.map_structure(
@@ -246,7 +246,8 @@ class GraphTensor:
         return [op for op in self.graph.get_operations() if self in op.inputs]
 
     def eval(self, feed_dict: Any = None, session: Any = None) -> Any:
-        """Its value, computed by a session: the one given, or the default one."""
+        """Return its value, computed by a session: the one given, or the default
+        one."""
         from ipu.tf._graph.session import run_in_default
 
         return run_in_default(self, feed_dict, session)

@@ -83,7 +83,8 @@ class Fed:
         ]
 
     def enters(self, tensor: GraphTensor, inside: set[GraphOperation]) -> bool:
-        """Whether a tensor comes to a program of certain operations from outside."""
+        """Return whether a tensor comes to a program of certain operations from
+        outside."""
         if id(tensor) in self.tensors:
             return id(tensor) not in self.constants
         return self.computes(tensor) and tensor.op not in inside
@@ -177,7 +178,7 @@ class _Step:
 
     @contextmanager
     def _drawing(self, device: devices.Device) -> Iterator[None]:
-        """A context in which random numbers go on where the session was with them.
+        """Open a context in which random numbers go on where the session was with them.
 
         An op has a stream for each session. A program with several random ops advances
         all their streams to the furthest one.
@@ -265,7 +266,8 @@ def _execute(op: GraphOperation, here: frame.Frame) -> None:
 
 
 def passed(computed: Tensor, given: Tensor) -> Any:
-    """What is given in the place of a tensor, with the derivatives of the tensor."""
+    """Return what is given in the place of a tensor, with the derivatives of the
+    tensor."""
 
     @custom_gradient
     def replace(_: Tensor) -> Any:
@@ -275,7 +277,8 @@ def passed(computed: Tensor, given: Tensor) -> Any:
 
 
 def _session_offset(op: GraphOperation) -> int:
-    """What tells the random numbers of sessions apart where no seed was given."""
+    """Return what tells the random numbers of sessions apart where no seed was
+    given."""
     session = running.session()
     is_seeded = op.graph.seed is not None or op.kwargs.get("seed") is not None
     return 0 if is_seeded or session is None else session.number << 32
@@ -395,7 +398,8 @@ class Plan:
         )
 
     def _before(self, op: GraphOperation) -> list[GraphOperation]:
-        """What has to run before an operation, seen through those that cost nothing."""
+        """Return what has to run before an operation, seen through those that cost
+        nothing."""
         found: list[GraphOperation] = []
         seen: set[GraphOperation] = set()
         waiting = self._direct(op)
@@ -490,7 +494,7 @@ class Plan:
         return [t for t in self._taken_by(ops) if self._fed.enters(t, inside)]
 
     def _with_free(self, ops: list[GraphOperation]) -> list[GraphOperation]:
-        """Operations, and those that cost nothing and that they need."""
+        """Return operations, and those that cost nothing and that they need."""
         found = set(ops)
         waiting = [t for t in self._taken_by(ops) if self._fed.computes(t)]
         while waiting:

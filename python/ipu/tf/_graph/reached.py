@@ -50,21 +50,21 @@ class Reached:
         return found
 
     def lead(self, span: Span, targets: list[Span]) -> None:
-        """Nodes run after others: where one of them runs, so do those."""
+        """Let nodes run after others: where one of them runs, so do those."""
         self._rules += [(_NODES, *span, *target) for target in targets]
 
     def lead_from_constants(self, constants: list[Any], targets: list[Span]) -> None:
-        """Nodes run before values that are known when the function is traced."""
+        """Let nodes run before values that are known when the function is traced."""
         for one in constants:
             before = self._constants.get(id(one), (one, []))[1]
             self._constants[id(one)] = one, [*before, *targets]
 
     def lead_from_block(self, block: int, targets: list[Span]) -> None:
-        """Where a block runs, so do nodes in it."""
+        """Let nodes in a block run where the block runs."""
         self._rules += [(_HOLDER, block, 0, *target) for target in targets]
 
     def always(self, span: Span) -> None:
-        """Nodes run whatever else does."""
+        """Let nodes run whatever else does."""
         self._rules.append((_START, 0, 0, *span))
 
     def drop_others(self, results: Any) -> None:
@@ -106,7 +106,8 @@ def pruned(function: Callable[..., Any], results: Callable[[Any], Any]) -> Any:
 
 @contextmanager
 def always() -> Iterator[None]:
-    """A context of which all effects run, whether something leads to them or not."""
+    """Open a context of which all effects run, whether something leads to them or
+    not."""
     reached = active()
     begin = 0 if reached is None else reached.trace.node_count
     with whole():
@@ -117,7 +118,7 @@ def always() -> Iterator[None]:
 
 @contextmanager
 def whole() -> Iterator[None]:
-    """A context of which all effects run where any of it does."""
+    """Open a context of which all effects run where any of it does."""
     reached = active()
     if reached is None:
         yield
@@ -141,7 +142,8 @@ def operation(type: str, begin: int, name: str = "") -> Operation:
 
 
 def tied(tensor: Tensor, begin: int) -> Tensor:
-    """A tensor that leads to the nodes from number ``begin`` on, where that matters."""
+    """Return a tensor that leads to the nodes from number ``begin`` on, where that
+    matters."""
     reached = active()
     if reached is not None:
         end = reached.trace.node_count

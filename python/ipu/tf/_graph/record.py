@@ -87,7 +87,7 @@ _TYPES = {
 
 
 def _camel(name: str) -> str:
-    """TensorFlow's way of writing types: ``expand_dims`` is ``ExpandDims``."""
+    """Write a type in TensorFlow's way: ``expand_dims`` is ``ExpandDims``."""
     if name in _TYPES:
         return _TYPES[name]
     words = [word for word in name.split("_") if word]
@@ -223,7 +223,8 @@ def _infer(
 
 
 def _open_results(trials: _Trials, op: GraphOperation, taken: list[GraphTensor]) -> Any:
-    """What an operation gives whose sizes depend on values: a session calls it."""
+    """Return the results of an operation whose sizes depend on values: a session calls
+    it."""
     op.is_open = True
     try:
         with open_sizes.guessing():
@@ -358,7 +359,8 @@ def _symbol(tensor: GraphTensor, shape_of: Callable[[GraphTensor], Any]) -> Gues
 
 
 def _dtype_of(op: GraphOperation, taken: list[GraphTensor]) -> Any:
-    """The dtype of the result of a call that cannot be traced before it has shapes."""
+    """Return the dtype of the result of a call that cannot be traced before it has
+    shapes."""
     asked = op.kwargs.get("dtype")
     if asked is not None:
         return as_dtype(asked)

@@ -17,7 +17,7 @@ from ipu._device.thread_state import here
 
 @contextmanager
 def entered(session: Any) -> Iterator[None]:
-    """A session runs in this thread."""
+    """Note that a session runs in this thread."""
     here.running_sessions.append(session)
     try:
         yield

@@ -82,7 +82,7 @@ class VariableScope:
         return made
 
     def reuse_variables(self) -> None:
-        """From now on take variables that are there."""
+        """Take variables that are there from now on."""
         self.reuse = True
 
     def set_use_resource(self, use_resource: bool) -> None:
@@ -132,7 +132,7 @@ class VariableStore:
 
     @contextmanager
     def opened(self, scope: VariableScope, name_scope: str | None) -> Iterator[Any]:
-        """A context in which a scope is in force.
+        """Open a context in which a scope is in force.
 
         Args:
             name_scope: What names of operations begin with; None: nothing new.
@@ -167,8 +167,8 @@ class VariableStore:
 
     @contextmanager
     def names_below(self, full: str, goes_back: bool) -> Iterator[None]:
-        """A context in which a scope is open, after which default names below it begin
-        anew, or go on from before where the program went back to the scope."""
+        """Open a context in which a scope is open, after which default names below it
+        begin anew, or go on from before where the program went back to the scope."""
         names = self._graph.names
         names.set_opened({full: names.opened(full) + 1})
         before = names.all_opened() if goes_back else {}
@@ -188,7 +188,8 @@ class VariableStore:
         regularizer: Any,
         **options: Any,
     ) -> Any:
-        """The variable of a name, made where it is not there; see ``get_variable``."""
+        """Return the variable of a name, made where it is not there; see
+        ``get_variable``."""
         scope = self.scope
         full = f"{scope.name}/{name}" if scope.name else name
         reuse = options.pop("reuse", None)
@@ -478,7 +479,7 @@ def variable_scope(
     constraint: Any = None,
     auxiliary_name_scope: bool = True,
 ) -> Iterator[VariableScope]:
-    """A context in which the names of variables begin with that of the scope.
+    """Open a context in which the names of variables begin with that of the scope.
 
     Args:
         name_or_scope: A name below the scope around, or a scope to go back to; None:

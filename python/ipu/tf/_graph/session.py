@@ -88,7 +88,8 @@ class Session:
         return ""
 
     def as_default(self) -> AbstractContextManager[Session]:
-        """A context in which ``Tensor.eval`` and ``Operation.run`` use this session."""
+        """Open a context in which ``Tensor.eval`` and ``Operation.run`` use this
+        session."""
         return self._as_default()
 
     @contextmanager
@@ -278,7 +279,8 @@ class Session:
         return tensor, Tensor(array)
 
     def _element_of_feed(self, key: Any) -> GraphTensor:
-        """The tensor that a feed is for; a variable's is the one that is fetched."""
+        """Return the tensor that a feed is for; a variable's is the one that is
+        fetched."""
         if hasattr(key, "_as_graph_element"):
             return self._graph.read_of(key)
         tensor: GraphTensor = self._graph.as_graph_element(key, allow_operation=False)
@@ -350,7 +352,8 @@ class InteractiveSession(Session):
 
 
 def _flat_feeds(feeds: Iterable[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:
-    """Feeds one by one: a tuple of tensors, as a state is, gets a tuple of values."""
+    """Return feeds one by one: a tuple of tensors, as a state is, gets a tuple of
+    values."""
     for key, value in feeds:
         if not isinstance(key, (list, tuple)):
             yield key, value
@@ -395,7 +398,8 @@ def unfed(tensor: GraphTensor) -> InvalidArgumentError:
 
 
 def _may_be_size(tensor: GraphTensor) -> bool:
-    """Whether shapes may depend on a fed tensor: a size, or integers of the program."""
+    """Return whether shapes may depend on a fed tensor: a size, or integers of the
+    program."""
     is_known = tensor.known is not None or tensor.is_size
     return is_known and tensor.dtype.is_integer
 

@@ -167,7 +167,8 @@ class GraphVariable(Variable):
 
     @contextmanager
     def _aside(self) -> Iterator[None]:
-        """A context in which operations belong to no scope, and come after nothing."""
+        """Open a context in which operations belong to no scope, and come after
+        nothing."""
         with self.graph.control_dependencies(None), self.graph.name_scope(None):
             yield
 
@@ -320,7 +321,7 @@ class GraphVariable(Variable):
         return functools.partial(self._read, graph)
 
     def read_value(self) -> Any:
-        """The same as :meth:`value`: what is there when an operation runs here."""
+        """Do the same as :meth:`value`: what is there when an operation runs here."""
         return self.value()
 
     def _read(self, graph: Graph) -> Any:
@@ -442,7 +443,8 @@ class GraphVariable(Variable):
 
 
 def _known(value: Any) -> Any:
-    """A first value that does not depend on what a function being traced is given."""
+    """Return a first value that does not depend on what a function being traced is
+    given."""
     if isinstance(value, Tensor) and value.is_symbolic:
         trace = _core.open_trace()
         assert trace is not None
@@ -483,7 +485,8 @@ def make_variable(key: Any, make: Callable[[], GraphVariable]) -> GraphVariable:
 
 
 def new_variable(kwargs: dict[str, Any]) -> GraphVariable:
-    """What ``tf.Variable(...)`` gives in graph mode, before it is initialised."""
+    """Return what ``tf.Variable(...)`` gives in graph mode, before it is
+    initialised."""
     key = ("Variable", kwargs.get("name"))
 
     def make() -> GraphVariable:

@@ -43,7 +43,7 @@ def crop_and_resize(
     extrapolation_value: float = 0.0,
     name: str | None = None,
 ) -> Tensor:
-    """Boxes cut out of images, all of them brought to one size.
+    """Cut boxes out of images and bring all of them to one size.
 
     Args:
         image: [batch, height, width, channels], of any dtype of numbers.
@@ -112,7 +112,8 @@ def _within(place: Tensor, size: int) -> Tensor:
 
 
 def _away(place: Tensor) -> Tensor:
-    """The nearest whole number; halves go away from 0, as C's `round` has them."""
+    """Return the nearest whole number; halves go away from 0, as C's `round` has
+    them."""
     size = apply("floor", (abs(place) + 0.5,))
     return size * apply("sign", (place,))
 
@@ -126,7 +127,8 @@ class _Pixels:
         self._rows = apply("gather", (rows, own), {"axis": 0})
 
     def at(self, y: Tensor, x: Tensor) -> Tensor:
-        """[boxes, rows, columns, channels]; the nearest pixel where there is none."""
+        """Return [boxes, rows, columns, channels]; the nearest pixel where there is
+        none."""
         row = cast(clip_by_value(y, 0.0, self._height - 1.0), int32)
         column = cast(clip_by_value(x, 0.0, self._width - 1.0), int32)
         flat = row[:, :, None] * self._width + column[:, None, :]
@@ -228,7 +230,8 @@ def _edges(boxes: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 
 def _overlap(boxes: Tensor, one: Tensor) -> Tensor:
-    """How much of its union with one [rows, 1, 4] each box [rows, n, 4] shares."""
+    """Return how much of its union with one [rows, 1, 4] each box [rows, n, 4]
+    shares."""
     top, left, bottom, right = _edges(boxes)
     top_1, left_1, bottom_1, right_1 = _edges(one)
     zero = like(0, top)
@@ -418,7 +421,7 @@ def non_max_suppression_with_scores(
     soft_nms_sigma: float = 0.0,
     name: str | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """As :func:`non_max_suppression`, with the scores of what is chosen.
+    """Return work like :func:`non_max_suppression`, with the scores of what is chosen.
 
     Args:
         boxes, scores, max_output_size: As for :func:`non_max_suppression`.
@@ -472,7 +475,8 @@ def non_max_suppression_padded(
     canonicalized_coordinates: bool = False,
     tile_size: int = 512,
 ) -> tuple[Tensor, Tensor]:
-    """As :func:`non_max_suppression`, with a shape that is known: also on the device.
+    """Return work like :func:`non_max_suppression`, with a shape that is known: also on
+    the device.
 
     Args:
         boxes: [boxes, 4], or [..., boxes, 4] where the result is padded.
@@ -534,7 +538,8 @@ def non_max_suppression_overlaps(
     score_threshold: float = float("-inf"),
     name: str | None = None,
 ) -> Tensor:
-    """As :func:`non_max_suppression`, given how much any two boxes overlap.
+    """Return work like :func:`non_max_suppression`, given how much any two boxes
+    overlap.
 
     Args:
         overlaps: [boxes, boxes].

@@ -179,7 +179,7 @@ def _check_factors(lower: float, upper: float) -> None:
 
 @op
 def random_brightness(image: Any, max_delta: float, seed: int | None = None) -> Tensor:
-    """:func:`adjust_brightness` by a number from [-max_delta, max_delta).
+    """Call :func:`adjust_brightness` with a number from [-max_delta, max_delta).
 
     Example:
         >>> tf.image.random_brightness(tf.ones((2, 2, 3)), 0.1).shape
@@ -194,7 +194,7 @@ def random_brightness(image: Any, max_delta: float, seed: int | None = None) -> 
 def random_contrast(
     image: Any, lower: float, upper: float, seed: int | None = None
 ) -> Tensor:
-    """:func:`adjust_contrast` by a factor from [lower, upper).
+    """Call :func:`adjust_contrast` with a factor from [lower, upper).
 
     Example:
         >>> tf.image.random_contrast(tf.ones((2, 2, 3)), 0.5, 1.5).shape
@@ -206,7 +206,7 @@ def random_contrast(
 
 @op
 def random_hue(image: Any, max_delta: float, seed: int | None = None) -> Tensor:
-    """:func:`adjust_hue` by a number from [-max_delta, max_delta).
+    """Call :func:`adjust_hue` with a number from [-max_delta, max_delta).
 
     Args:
         image: [..., 3], floats or integers.
@@ -228,7 +228,7 @@ def random_hue(image: Any, max_delta: float, seed: int | None = None) -> Tensor:
 def random_saturation(
     image: Any, lower: float, upper: float, seed: int | None = None
 ) -> Tensor:
-    """:func:`adjust_saturation` by a factor from [lower, upper).
+    """Call :func:`adjust_saturation` with a factor from [lower, upper).
 
     Args:
         image: [..., 3], floats or integers.
@@ -290,7 +290,7 @@ def _check_qualities(least: int, most: int) -> None:
 def random_jpeg_quality(
     image: Any, min_jpeg_quality: int, max_jpeg_quality: int, seed: int | None = None
 ) -> Tensor:
-    """:func:`adjust_jpeg_quality` by a number from [least, most).
+    """Call :func:`adjust_jpeg_quality` with a number from [least, most).
 
     Example:
         >>> tf.image.random_jpeg_quality(tf.ones((8, 8, 3)), 75, 95).shape

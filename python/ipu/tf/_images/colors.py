@@ -28,7 +28,8 @@ from ipu.tf.dtypes import as_dtype, float32
 def convert_image_dtype(
     image: Any, dtype: Any, saturate: bool = False, name: str | None = None
 ) -> Tensor:
-    """Another dtype, with values scaled: floats in [0, 1], integers in their range.
+    """Convert to another dtype, with values scaled: floats in [0, 1], integers in their
+    range.
 
     Args:
         image: Anything that converts to a tensor.
@@ -85,7 +86,7 @@ def adjust_brightness(image: Any, delta: Any) -> Tensor:
 
 @op
 def adjust_contrast(images: Any, contrast_factor: Any) -> Tensor:
-    """Distances from each channel's mean times ``contrast_factor``.
+    """Multiply distances from each channel's mean by ``contrast_factor``.
 
     Example:
         >>> tf.image.adjust_contrast([[[0.0], [1.0]]], 0.5).numpy().tolist()
@@ -143,7 +144,7 @@ def rgb_to_grayscale(images: Any, name: str | None = None) -> Tensor:
 
 @op
 def grayscale_to_rgb(images: Any, name: str | None = None) -> Tensor:
-    """Three channels that are all alike.
+    """Repeat the channel three times.
 
     Example:
         >>> tf.image.grayscale_to_rgb([[[5]]]).numpy().tolist()
@@ -190,7 +191,7 @@ def _hue(channels: tuple[Tensor, Tensor, Tensor]) -> tuple[Tensor, Tensor, Tenso
 
 
 def _of_hue(hue: Tensor, value: Tensor, spread: Tensor) -> Tensor:
-    """Undoes :func:`_hue`."""
+    """Undo :func:`_hue`."""
     sixth = hue * 6.0
     red = clip_by_value(abs(sixth - 3.0) - 1.0, 0.0, 1.0)
     green = clip_by_value(2.0 - abs(sixth - 2.0), 0.0, 1.0)
@@ -201,7 +202,7 @@ def _of_hue(hue: Tensor, value: Tensor, spread: Tensor) -> Tensor:
 
 @op
 def rgb_to_hsv(images: Any, name: str | None = None) -> Tensor:
-    """Red, green and blue into hue, saturation and value.
+    """Convert red, green and blue into hue, saturation and value.
 
     Args:
         images: [..., 3] of floats in [0, 1].
@@ -224,7 +225,8 @@ def rgb_to_hsv(images: Any, name: str | None = None) -> Tensor:
 
 @op
 def hsv_to_rgb(images: Any, name: str | None = None) -> Tensor:
-    """Hue, saturation and value into red, green and blue: undoes :func:`rgb_to_hsv`.
+    """Convert hue, saturation and value into red, green and blue: undoes
+    :func:`rgb_to_hsv`.
 
     Example:
         >>> tf.image.hsv_to_rgb([[0.0, 0.5, 1.0]]).numpy().tolist()
@@ -318,7 +320,7 @@ def _mixed(images: Any, matrix: list[list[float]]) -> Tensor:
 
 @op
 def rgb_to_yiq(images: Any) -> Tensor:
-    """Red, green and blue into NTSC's Y, I and Q.
+    """Convert red, green and blue into NTSC's Y, I and Q.
 
     Args:
         images: [..., 3] of floats in [0, 1].
@@ -336,7 +338,7 @@ def rgb_to_yiq(images: Any) -> Tensor:
 
 @op
 def yiq_to_rgb(images: Any) -> Tensor:
-    """Undoes :func:`rgb_to_yiq`.
+    """Undo :func:`rgb_to_yiq`.
 
     Example:
         >>> tf.image.yiq_to_rgb([[0.5, 0.0, 0.0]]).numpy().tolist()
@@ -347,7 +349,7 @@ def yiq_to_rgb(images: Any) -> Tensor:
 
 @op
 def rgb_to_yuv(images: Any) -> Tensor:
-    """Red, green and blue into PAL's Y, U and V.
+    """Convert red, green and blue into PAL's Y, U and V.
 
     Args:
         images: [..., 3] of floats in [0, 1].
@@ -365,7 +367,7 @@ def rgb_to_yuv(images: Any) -> Tensor:
 
 @op
 def yuv_to_rgb(images: Any) -> Tensor:
-    """Undoes :func:`rgb_to_yuv`.
+    """Undo :func:`rgb_to_yuv`.
 
     Example:
         >>> tf.image.yuv_to_rgb([[0.5, 0.0, 0.0]]).numpy().tolist()

@@ -247,7 +247,8 @@ def _gauss(size: int, sigma: float) -> Array:
 def _likeness(
     x: Tensor, y: Tensor, largest: Tensor, size: int, sigma: float, k1: Any, k2: Any
 ) -> tuple[Tensor, Tensor]:
-    """Likeness as a whole, and that of contrast and structure, at each place."""
+    """Return the likeness as a whole, and that of contrast and structure, at each
+    place."""
     if min(x.shape[-3:-1]) < size:
         raise ValueError(
             f"Images of {x.shape[-3]} by {x.shape[-2]} pixels are smaller than the "
@@ -368,7 +369,7 @@ def ssim_multiscale(
 
 
 def _halved(x: Tensor) -> Tensor:
-    """Two by two pixels become one; the last row or column is doubled if it is odd."""
+    """Make one pixel of two by two; the last row or column is doubled if it is odd."""
     flat = reshape(x, [-1, *x.shape[-3:]])
     odd = [(0, n % 2) for n in x.shape[-3:-1]]
     even = pad(flat, [(0, 0), *odd, (0, 0)], "SYMMETRIC")

@@ -154,7 +154,7 @@ def as_float(image: Tensor) -> Tensor:
 
 
 def centres_of(old: int, new: int) -> Any:
-    """Where the centres of new pixels are among those of the old ones."""
+    """Return where the centres of new pixels are among those of the old ones."""
     return (np.arange(new) + 0.5) * (old / new) - 0.5
 
 
@@ -339,7 +339,7 @@ def resize_with_pad(
     method: str = "bilinear",
     antialias: bool = False,
 ) -> Tensor:
-    """Resized within a size, with the same proportions, and zeros around.
+    """Return resize within a size, with the same proportions, and zeros around.
 
     Args:
         image: [height, width, channels], or a batch of them.

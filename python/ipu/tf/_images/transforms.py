@@ -100,7 +100,7 @@ def _check(source: Tensor, rows: Tensor, interpolation: str, fill_mode: str) -> 
 
 
 def _places(rows: Tensor, height: int, width: int) -> tuple[Tensor, Tensor]:
-    """Where each pixel comes from: y' and x', [batch, height * width]."""
+    """Return where each pixel comes from: y' and x', [batch, height * width]."""
     grid = np.indices((height, width), np.float32).reshape(2, 1, height * width)
     y, x = (Tensor(axis) for axis in grid)
     a0, a1, a2, b0, b1, b2, c0, c1 = (rows[:, k : k + 1] for k in range(8))
@@ -126,7 +126,7 @@ def _inside(place: Tensor, size: int, fill_mode: str) -> Tensor:
 
 
 def _nearest(place: Tensor) -> Tensor:
-    """Halves go away from 0, as C's `round` has them."""
+    """Return round to the nearest; halves go away from 0, as C's `round` has them."""
     up, down = (place + 0.5), (0.5 - place)
     floors = apply("floor", (up,)), -apply("floor", (down,))
     return apply("select", (place >= 0.0, *floors))

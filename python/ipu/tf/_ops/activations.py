@@ -26,7 +26,7 @@ def relu6(features: Any, name: str | None = None) -> Tensor:
 
 @op
 def crelu(features: Any, axis: int = -1, name: str | None = None) -> Tensor:
-    """relu of ``x`` and of ``-x``, joined along ``axis``.
+    """Join relu of ``x`` and of ``-x`` along ``axis``.
 
     Example:
         >>> tf.nn.crelu([-1.0, 2.0]).numpy().tolist()

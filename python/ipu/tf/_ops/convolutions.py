@@ -182,7 +182,7 @@ def conv3d(
 def atrous_conv2d(
     value: Any, filters: Any, rate: int, padding: Any, name: str | None = None
 ) -> Tensor:
-    """:func:`conv2d` with strides of 1 and dilations of ``rate``.
+    """Call :func:`conv2d` with strides of 1 and dilations of ``rate``.
 
     Example:
         >>> x, w = tf.ones((1, 9, 9, 1)), tf.ones((3, 3, 1, 1))
@@ -249,7 +249,7 @@ def separable_conv2d(
     dilations: Any = None,
     name: str | None = None,
 ) -> Tensor:
-    """:func:`depthwise_conv2d`, then a :func:`conv2d` of a window of one element.
+    """Call :func:`depthwise_conv2d`, then a :func:`conv2d` of a window of one element.
 
     Args:
         input: As that of :func:`depthwise_conv2d`.
@@ -340,7 +340,7 @@ def _check_sizes(
     spread: Sequence[int],
     border: Sequence[int],
 ) -> None:
-    """Whether a convolution of the result would have the size of the input."""
+    """Check that a convolution of the result would have the size of the input."""
     channels = layout.channels
     if (y.shape[channels], shape[channels]) != (w.shape[-1], w.shape[-2]):
         raise ValueError(

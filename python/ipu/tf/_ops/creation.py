@@ -75,7 +75,7 @@ def zeros_like(input: Any, dtype: Any = None, name: str | None = None) -> Tensor
 
 @op
 def ones_like(input: Any, dtype: Any = None, name: str | None = None) -> Tensor:
-    """Ones in the shape (and, unless given, the dtype) of ``input``.
+    """Return ones in the shape (and, unless given, the dtype) of ``input``.
 
     Example:
         >>> tf.ones_like([[7, 8]]).numpy().tolist()
@@ -93,7 +93,7 @@ def eye(
     dtype: Any = float32,
     name: str | None = None,
 ) -> Tensor:
-    """Ones on the diagonal of a matrix, or of a batch of them.
+    """Return ones on the diagonal of a matrix, or of a batch of them.
 
     Example:
         >>> tf.eye(2).numpy().tolist()
@@ -265,7 +265,7 @@ def sequence_mask(
 
 @op
 def meshgrid(*args: Any, indexing: str = "xy", name: str = "") -> list[Tensor]:
-    """Coordinates of a grid from the coordinates of its axes.
+    """Return the coordinates of a grid from the coordinates of its axes.
 
     Args:
         args: One vector for each axis.

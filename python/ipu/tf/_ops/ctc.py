@@ -91,7 +91,7 @@ def ctc_loss(
 
 
 def _dense(labels: Any) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """Sparse labels as dense ones, and how long each is."""
+    """Return sparse labels as dense ones, and how long each is."""
     from ipu.tf import sparse
 
     whole = sparse.to_dense(labels).numpy().astype(np.int32)

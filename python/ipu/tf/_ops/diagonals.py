@@ -61,7 +61,8 @@ def adjoint(matrix: Any, name: str | None = None) -> Tensor:
 
 
 def _diagonal_of(rows: int, columns: int, k: int) -> tuple[int, int]:
-    """Where diagonal ``k`` begins in the matrix as one row, and how long it is."""
+    """Return where diagonal ``k`` begins in the matrix as one row, and how long it
+    is."""
     begin = k if k >= 0 else -k * columns
     length = min(rows + min(k, 0), columns - max(k, 0))
     if length <= 0:
@@ -111,7 +112,7 @@ def _placed(diagonal: Tensor, rows: int, columns: int, k: int) -> Tensor:
 
 @op
 def diag(diagonal: Any, name: str = "", k: int = 0) -> Tensor:
-    """Matrices with the given diagonal (the main one, or the k-th), 0 elsewhere.
+    """Return matrices with the given diagonal (the main one, or the k-th), 0 elsewhere.
 
     Example:
         >>> tf.linalg.diag([1, 2]).numpy().tolist()
@@ -196,7 +197,7 @@ def trace(x: Any, name: str | None = None) -> Tensor:
 def band_part(
     input: Any, num_lower: Any, num_upper: Any, name: str | None = None
 ) -> Tensor:
-    """Matrices with 0 outside of a band around the diagonal.
+    """Return matrices with 0 outside of a band around the diagonal.
 
     Args:
         input: [..., rows, columns].

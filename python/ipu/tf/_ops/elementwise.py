@@ -188,7 +188,7 @@ def igamma(a: Any, x: Any, name: str | None = None) -> Tensor:
 
 @op
 def igammac(a: Any, x: Any, name: str | None = None) -> Tensor:
-    """1 - :func:`igamma`, exact far out.
+    """Return 1 - :func:`igamma`, exact far out.
 
     Example:
         >>> tf.math.igammac([1.0], [1.0]).numpy().tolist()

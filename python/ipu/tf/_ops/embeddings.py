@@ -14,7 +14,7 @@ from ipu.tf._tensor.dispatch import op
 
 
 def look_up(params: Any, ids: Any, max_norm: float | None, strategy: str) -> Tensor:
-    """As :func:`embedding_lookup`.
+    """Return work like :func:`embedding_lookup`.
 
     Args:
         strategy: How rows are spread over several tables: "div" or "mod".
@@ -40,7 +40,7 @@ def look_up(params: Any, ids: Any, max_norm: float | None, strategy: str) -> Ten
 
 
 def _places(sizes: list[int], ids: Tensor, strategy: str) -> Tensor:
-    """Where rows are among those of several tables, one after the other."""
+    """Return where rows are among those of several tables, one after the other."""
     total, parts = sum(sizes), len(sizes)
     number = np.arange(total)
     if strategy == "mod":

@@ -31,7 +31,7 @@ _PADE = {"float32": (7, 3.925724783138660), "float64": (13, 5.371920351148152)}
 
 
 def _coefficients(degree: int) -> list[float]:
-    """Of the numerator, from the constant term on."""
+    """Return the coefficients of the numerator, from the constant term on."""
     whole = math.factorial(2 * degree)
     top = math.factorial(degree)
     return [
@@ -129,7 +129,7 @@ def lstsq(
     fast: bool = True,
     name: str | None = None,
 ) -> Tensor:
-    """X for which matrix X is nearest to rhs, in the sum of squares.
+    """Return the X for which matrix X is nearest to rhs, in the sum of squares.
 
     Args:
         matrix: [..., m, n] of full rank where ``fast``.
@@ -191,7 +191,7 @@ class LU(NamedTuple):
 
 
 def _triangles(both: Tensor) -> tuple[Tensor, Tensor]:
-    """L, whose diagonal is 1, and U."""
+    """Return L, whose diagonal is 1, and U."""
     n = both.shape[-1]
     low = np.tril(np.ones((n, n)), -1)
     lower = both * like(low, both) + eye(n, dtype=both.dtype)
@@ -236,7 +236,7 @@ def _lu(matrix: Tensor) -> Any:
 
 @op
 def lu(input: Any, output_idx_type: Any = int32, name: str | None = None) -> LU:
-    """Square matrices as P L U, with row exchanges.
+    """Return decompose square matrices into P L U, with row exchanges.
 
     Args:
         input: [..., n, n].
@@ -270,7 +270,7 @@ def lu_solve(
     validate_args: bool = False,
     name: str | None = None,
 ) -> Tensor:
-    """X with A X = rhs, given ``lu`` and ``p`` of :func:`lu` of A.
+    """Return the X with A X = rhs, given ``lu`` and ``p`` of :func:`lu` of A.
 
     Example:
         >>> parts = tf.linalg.lu([[2.0, 0.0], [0.0, 4.0]])
@@ -309,7 +309,7 @@ def lu_matrix_inverse(
 def lu_reconstruct(
     lower_upper: Any, perm: Any, validate_args: bool = False, name: str | None = None
 ) -> Tensor:
-    """A, given ``lu`` and ``p`` of :func:`lu` of A.
+    """Return A, given ``lu`` and ``p`` of :func:`lu` of A.
 
     Example:
         >>> parts = tf.linalg.lu([[1.0, 2.0], [4.0, 4.0]])

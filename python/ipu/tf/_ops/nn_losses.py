@@ -67,7 +67,7 @@ def log_softmax(
 def sparse_softmax_cross_entropy_with_logits(
     labels: Any, logits: Any, name: str | None = None
 ) -> Tensor:
-    """Cross-entropy of class numbers.
+    """Return the cross-entropy of class numbers.
 
     Args:
         labels: Integers [...], each in [0, classes).
@@ -97,7 +97,7 @@ def sparse_softmax_cross_entropy_with_logits(
 def softmax_cross_entropy_with_logits(
     labels: Any, logits: Any, axis: int = -1, name: str | None = None
 ) -> Tensor:
-    """Cross-entropy of probabilities.
+    """Return the cross-entropy of probabilities.
 
     Args:
         labels: Probabilities [..., classes], of the dtype of ``logits``.
@@ -125,7 +125,8 @@ def softmax_cross_entropy_with_logits(
 
 
 def _parts(x: Tensor) -> tuple[Tensor, Tensor]:
-    """max(x, 0) and -|x|, whose gradients at 0 add up to one half of each side."""
+    """Return max(x, 0) and -|x|, whose gradients at 0 add up to one half of each
+    side."""
     zero = like(0, x)
     above = x >= zero
     return apply("select", (above, x, zero)), apply("select", (above, -x, x))
@@ -135,7 +136,7 @@ def _parts(x: Tensor) -> tuple[Tensor, Tensor]:
 def sigmoid_cross_entropy_with_logits(
     labels: Any = None, logits: Any = None, name: str | None = None
 ) -> Tensor:
-    """Cross-entropy of independent yes-or-no answers, element by element.
+    """Return the cross-entropy of independent yes-or-no answers, element by element.
 
     Args:
         labels: Probabilities, in the shape and dtype of ``logits``.
@@ -160,7 +161,7 @@ def sigmoid_cross_entropy_with_logits(
 def weighted_cross_entropy_with_logits(
     labels: Any, logits: Any, pos_weight: Any, name: str | None = None
 ) -> Tensor:
-    """As the sigmoid cross-entropy, with the positive answers weighted.
+    """Return the sigmoid cross-entropy, with the positive answers weighted.
 
     Args:
         labels: Probabilities, in the shape and dtype of ``logits``.
@@ -206,7 +207,7 @@ def log_poisson_loss(
 
 @op
 def l2_loss(t: Any, name: str | None = None) -> Tensor:
-    """Half the sum of squares.
+    """Return half the sum of squares.
 
     Example:
         >>> float(tf.nn.l2_loss([3.0, 4.0]))

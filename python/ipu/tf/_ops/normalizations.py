@@ -28,7 +28,7 @@ def moments(
     keepdims: bool = False,
     name: str | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Mean and variance over ``axes``.
+    """Return the mean and variance over ``axes``.
 
     Args:
         x: A floating-point tensor.
@@ -67,7 +67,8 @@ def weighted_moments(
     keepdims: bool = False,
     name: str | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Mean and variance over ``axes``, where elements count by their weights.
+    """Return the mean and variance over ``axes``, where elements count by their
+    weights.
 
     Example:
         >>> mean, _ = tf.nn.weighted_moments([1.0, 3.0], [0], [3.0, 1.0])
@@ -96,7 +97,7 @@ def weighted_moments(
 def normalize_moments(
     counts: Any, mean_ss: Any, variance_ss: Any, shift: Any, name: str | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Mean and variance from a count, a sum and a sum of squares.
+    """Return the mean and variance from a count, a sum and a sum of squares.
 
     Example:
         >>> mean, variance = tf.nn.normalize_moments(2.0, 4.0, 10.0, None)
@@ -190,7 +191,7 @@ def batch_norm_with_global_normalization(
     scale_after_normalization: bool,
     name: str | None = None,
 ) -> Tensor:
-    """:func:`batch_normalization` under its older name.
+    """Call :func:`batch_normalization` under its older name.
 
     Example:
         >>> x, mean, variance = [5.0], 1.0, 4.0

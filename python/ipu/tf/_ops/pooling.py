@@ -31,7 +31,8 @@ def _is_channels_first(data_format: Any, axes: int) -> bool:
 
 
 def _per_axis(name: str, value: Any, axes: int, first: bool) -> list[int]:
-    """One number for each pooled axis, of one, that many, or one for every axis."""
+    """Return one number for each pooled axis, of one, that many, or one for every
+    axis."""
     numbers = [int(v) for v in np.ravel(value)]
     if len(numbers) == axes + 2:
         at = 1 if first else axes + 1
@@ -93,7 +94,8 @@ def _pooled(
     names: tuple[str, str] = ("ksize", "strides"),
     further: Callable[[Tensor, Tensor, dict[str, list[int]]], Tensor] | None = None,
 ) -> Tensor:
-    """``row`` of the core; or what ``further`` makes of x, y and the attributes."""
+    """Return ``row`` of the core; or what ``further`` makes of x, y and the
+    attributes."""
     x = Tensor(value)
     if (axes is None and not 3 <= x.ndim <= 5) or (axes and x.ndim != axes + 2):
         wanted = "3 to 5" if axes is None else str(axes + 2)

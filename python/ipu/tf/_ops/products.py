@@ -27,7 +27,7 @@ def matmul(
     output_type: Any = None,
     name: str | None = None,
 ) -> Tensor:
-    """Matrix product over the last two axes; leading axes broadcast.
+    """Return the matrix product over the last two axes; leading axes broadcast.
 
     Args:
         a: [..., m, k], or [..., k, m] with ``transpose_a``.
@@ -127,7 +127,7 @@ def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Tensor:
 
 
 def _diagonal(tensor: Tensor, letters: str) -> tuple[Tensor, str]:
-    """Takes the elements where axes with the same letter agree."""
+    """Take the elements where axes with the same letter agree."""
     for letter in letters:
         while letters.count(letter) > 1:
             first = letters.index(letter)
@@ -221,7 +221,7 @@ def _terms(equation: str, tensors: list[Tensor]) -> tuple[list[str], str]:
 
 @op
 def einsum(equation: str, *inputs: Any, **kwargs: Any) -> Tensor:
-    """Products and sums as an equation of axis letters says.
+    """Multiply and sum as an equation of axis letters says.
 
     Operands are joined from the left to the right, each pair by one matrix product.
 

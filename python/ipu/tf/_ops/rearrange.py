@@ -41,7 +41,8 @@ def reverse(tensor: Any, axis: Any, name: str | None = None) -> Tensor:
 
 
 def _repeat_axis(tensor: Tensor, axis: int, count: int, within: bool) -> Tensor:
-    """``count`` copies of the axis one after another, or (within) of each element."""
+    """Return ``count`` copies of the axis one after another, or (within) of each
+    element."""
     shape = tensor.shape
     outer = int(np.prod(shape[:axis], dtype=np.int64))
     inner = int(np.prod(shape[axis + 1 :], dtype=np.int64))
@@ -130,7 +131,7 @@ def roll(input: Any, shift: Any, axis: Any, name: str | None = None) -> Tensor:
 
 
 def _pad_axis(tensor: Tensor, axis: int, low: int, high: int, skip: int) -> Tensor:
-    """Mirrored ends; `skip` is 1 where the border element is not doubled."""
+    """Return the mirrored ends; `skip` is 1 where the border element is not doubled."""
     size = tensor.shape[axis]
     if max(low, high) > size - skip:
         raise ValueError(

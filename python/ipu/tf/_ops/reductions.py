@@ -264,7 +264,7 @@ def cumsum(
     reverse: bool = False,
     name: str = "",
 ) -> Tensor:
-    """Running sums along ``axis``.
+    """Return the running sums along ``axis``.
 
     Args:
         x: Anything that converts to a tensor of numbers.
@@ -289,7 +289,7 @@ def cumprod(
     reverse: bool = False,
     name: str = "",
 ) -> Tensor:
-    """Running products along ``axis``; see :func:`cumsum`.
+    """Return the running products along ``axis``; see :func:`cumsum`.
 
     Example:
         >>> tf.math.cumprod([1, 2, 3]).numpy().tolist()

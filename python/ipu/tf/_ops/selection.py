@@ -142,7 +142,7 @@ def gather(
     batch_dims: int = 0,
     name: str = "",
 ) -> Tensor:
-    """Slices of ``params`` along ``axis`` at ``indices``.
+    """Return the slices of ``params`` along ``axis`` at ``indices``.
 
     Args:
         params: Anything that converts to a tensor.
@@ -175,7 +175,7 @@ def gather(
 def gather_nd(
     params: Any, indices: Any, batch_dims: int = 0, name: str | None = None
 ) -> Tensor:
-    """Slices of ``params`` at points, each of which names the first axes.
+    """Return the slices of ``params`` at points, each of which names the first axes.
 
     Args:
         params: Anything that converts to a tensor.
@@ -386,7 +386,8 @@ def searchsorted(
     out_type: Any = int32,
     name: str | None = None,
 ) -> Tensor:
-    """Where values would go into sorted rows: how many elements are less than each.
+    """Return where values would go into sorted rows: how many elements are less than
+    each.
 
     Args:
         sorted_sequence: [..., n], each row in ascending order.
@@ -455,7 +456,7 @@ def unique(x: Any, out_idx: Any = int32, name: str | None = None) -> Unique:
 def unique_with_counts(
     x: Any, out_idx: Any = int32, name: str | None = None
 ) -> UniqueWithCounts:
-    """As :func:`unique`, with how often each one appears.
+    """Return work like :func:`unique`, with how often each one appears.
 
     Example:
         >>> tf.unique_with_counts([5, 7, 5]).count.numpy().tolist()

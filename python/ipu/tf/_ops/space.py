@@ -35,7 +35,7 @@ def _check_divides(size: int, by: int, what: str) -> None:
 def space_to_depth(
     input: Any, block_size: int, data_format: str = "NHWC", name: str | None = None
 ) -> Tensor:
-    """Blocks of pixels into channels.
+    """Move blocks of pixels into channels.
 
     Args:
         input: Pictures, [batch, height, width, channels].
@@ -71,7 +71,7 @@ def space_to_depth(
 def depth_to_space(
     input: Any, block_size: int, data_format: str = "NHWC", name: str | None = None
 ) -> Tensor:
-    """Channels into blocks of pixels; undoes :func:`space_to_depth`.
+    """Move channels into blocks of pixels; undoes :func:`space_to_depth`.
 
     Args:
         input, block_size, data_format: As for :func:`space_to_depth`.
@@ -121,7 +121,7 @@ def _blocks(value: Tensor, block_shape: Any, ends: Any, argument: str) -> Any:
 def space_to_batch_nd(
     input: Any, block_shape: Any, paddings: Any, name: str | None = None
 ) -> Tensor:
-    """Every k-th element along some axes as a batch of its own.
+    """Make every k-th element along some axes a batch of its own.
 
     Args:
         input: [batch, the axes of a block, further axes].

@@ -122,7 +122,7 @@ def cumulative_logsumexp(
 
 
 def _scan(value: Tensor, axis: int, exclusive: bool, backwards: bool) -> Tensor:
-    """Pairs, fours, eights, ... that end at each element: log2(n) steps."""
+    """Combine pairs, fours, eights, ... that end at each element: log2(n) steps."""
     size = value.shape[axis]
     if backwards:
         value = reverse(value, [axis])
@@ -155,7 +155,7 @@ def _filled(value: Tensor, axis: int, count: int, number: float) -> Tensor:
 
 @custom_gradient
 def _add(a: Tensor, b: Tensor) -> Any:
-    """log(exp(a) + exp(b))"""
+    """Return log(exp(a) + exp(b))."""
     larger = apply("maximum", (a, b))
     smaller = apply("minimum", (a, b))
     same = apply("equal", (a, b))  # two infinite ones have no distance

@@ -239,7 +239,7 @@ def _singular_values(matrix: Tensor) -> Any:
 
 
 def _completed(vectors: Tensor) -> Tensor:
-    """Orthonormal columns, and as many more as there are rows."""
+    """Return orthonormal columns, and as many more as there are rows."""
     if vectors.shape[-2] == vectors.shape[-1]:
         return vectors
     rest = qr(apply("stop_gradient", (vectors,)), full_matrices=True).q
@@ -253,7 +253,7 @@ def svd(
     compute_uv: bool = True,
     name: str | None = None,
 ) -> Any:
-    """Matrices as u diag(s) v^T with orthonormal columns in u and v.
+    """Return decompose matrices into u diag(s) v^T with orthonormal columns in u and v.
 
     Args:
         tensor: [..., m, n].

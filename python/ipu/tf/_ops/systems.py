@@ -163,7 +163,7 @@ def triangular_solve(
     adjoint: bool = False,
     name: str | None = None,
 ) -> Tensor:
-    """X with matrix X = rhs, where one triangle of the matrix is read.
+    """Return the X with matrix X = rhs, where one triangle of the matrix is read.
 
     Args:
         matrix: [..., n, n].
@@ -185,7 +185,7 @@ def triangular_solve(
 
 @op
 def cholesky_solve(chol: Any, rhs: Any, name: str | None = None) -> Tensor:
-    """X with A X = rhs, given the decomposition ``chol`` of A.
+    """Return the X with A X = rhs, given the decomposition ``chol`` of A.
 
     Example:
         >>> tf.linalg.cholesky_solve([[2.0]], [[8.0]]).numpy().tolist()
@@ -197,7 +197,7 @@ def cholesky_solve(chol: Any, rhs: Any, name: str | None = None) -> Tensor:
 
 @op
 def solve(matrix: Any, rhs: Any, adjoint: bool = False, name: str = "") -> Tensor:
-    """X with matrix X = rhs.
+    """Return the X with matrix X = rhs.
 
     Args:
         matrix, rhs, adjoint: As for :func:`triangular_solve`.

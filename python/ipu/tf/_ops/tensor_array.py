@@ -133,7 +133,8 @@ class TensorArray:
         return array
 
     def _ipu_settle(self, shape: _Shape) -> Tensor:
-        """The rows; ``shape`` is that of an element where it is not known yet."""
+        """Return the rows; ``shape`` is that of an element where it is not known
+        yet."""
         if self._rows is None:
             self._shape = shape if self._shape is None else self._shape
             assert self._trace is not None
@@ -194,7 +195,7 @@ class TensorArray:
         return self
 
     def close(self, name: str | None = None) -> None:
-        """Nothing: memory is freed with the object."""
+        """Do nothing: memory is freed with the object."""
 
     def __len__(self) -> int:
         return len(self._elements) if self._trace is None else self._size
@@ -248,7 +249,7 @@ class TensorArray:
             self._rows = shapes.concat([self._rows, zeros], 0)
 
     def _make_room(self, index: Any) -> None:
-        """In a loop, which cannot grow an array: have the room before it."""
+        """Make room before a loop, which cannot grow an array."""
         is_moving = isinstance(index, Tensor) and index.is_symbolic
         if not self._dynamic or not (is_moving or self._origin is not None):
             return
@@ -276,7 +277,7 @@ class TensorArray:
             array = array._origin
 
     def _enter_trace(self) -> None:
-        """An array that was filled before the function is one of its constants."""
+        """Make an array that was filled before the function one of its constants."""
         trace = _core.open_trace()
         if self._trace is None and trace is not None:
             rows = self.stack() if self._elements and self._shape is not None else None
@@ -324,7 +325,7 @@ class TensorArray:
         return target
 
     def read(self, index: Any, name: str | None = None) -> Tensor:
-        """Element ``index``.
+        """Return element ``index``.
 
         Args:
             index: An int32 scalar. In a traced function an index that is out of range

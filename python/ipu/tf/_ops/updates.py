@@ -25,7 +25,7 @@ def sgd_update(
     velocity: Variable | None = None,
     nesterov: bool = False,
 ) -> None:
-    """One step of stochastic gradient descent, in Keras's form.
+    """Make one step of stochastic gradient descent, in Keras's form.
 
     Args:
         variable: What is updated.
@@ -55,7 +55,7 @@ def adam_update(
     beta_2: float,
     epsilon: float,
 ) -> None:
-    """One step of Adam (Kingma and Ba, 2015), in Keras's form.
+    """Make one step of Adam (Kingma and Ba, 2015), in Keras's form.
 
     Args:
         variable, gradient, learning_rate: As for :func:`sgd_update`.

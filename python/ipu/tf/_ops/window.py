@@ -159,7 +159,7 @@ def attrs_of(
 def operands_of(
     function: str, value: Any, filters: Any, spatial: int
 ) -> tuple[Tensor, Tensor]:
-    """Input and filters of a convolution as tensors.
+    """Return input and filters of a convolution as tensors.
 
     Raises:
         ValueError: One has too few axes.
@@ -182,7 +182,8 @@ def operands_of(
 def windows_along(
     size: int, window: int, stride: int, rate: int, padding: str
 ) -> tuple[int, int, int]:
-    """How many windows an axis has, and how much "SAME" adds before and after it."""
+    """Return how many windows an axis has, and how much "SAME" adds before and after
+    it."""
     covered = (window - 1) * rate + 1
     if padding == "VALID":
         return max((size - covered) // stride + 1, 0), 0, 0

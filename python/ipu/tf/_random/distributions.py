@@ -87,7 +87,8 @@ def stateless_gamma(
     dtype: Any = float32,
     name: str | None = None,
 ) -> Tensor:
-    """As :func:`gamma`, from ``seed`` alone; ``shape`` is that of the result.
+    """Return work like :func:`gamma`, from ``seed`` alone; ``shape`` is that of the
+    result.
 
     Example:
         >>> tf.random.stateless_gamma((3, 2), (1, 2), [0.5, 1.5]).shape
@@ -139,7 +140,8 @@ def poisson(
 def stateless_poisson(
     shape: Any, seed: Any, lam: Any, dtype: Any = int32, name: str | None = None
 ) -> Tensor:
-    """As :func:`poisson`, from ``seed`` alone; ``shape`` is that of the result.
+    """Return work like :func:`poisson`, from ``seed`` alone; ``shape`` is that of the
+    result.
 
     Example:
         >>> tf.random.stateless_poisson((3, 2), (1, 2), [0.5, 1.5]).dtype
@@ -241,7 +243,7 @@ def stateless_parameterized_truncated_normal(
 def stateless_shuffle(
     value: Any, seed: Any, alg: Any = None, name: str | None = None
 ) -> Tensor:
-    """As ``tf.random.shuffle``, from ``seed`` alone: two integers.
+    """Work like ``tf.random.shuffle``, from ``seed`` alone: two integers.
 
     Example:
         >>> made = tf.random.experimental.stateless_shuffle([1, 2, 3], (1, 2))
@@ -276,7 +278,7 @@ def fold_in(seed: Any, data: Any, alg: Any = None) -> Tensor:
 
 @boundary
 def split(seed: Any, num: int = 2, alg: Any = None) -> Tensor:
-    """New seeds out of a seed: int32 [num, 2].
+    """Return new seeds out of a seed: int32 [num, 2].
 
     Example:
         >>> tf.random.split((1, 2), 3).shape

@@ -109,14 +109,14 @@ class Generator:
         return key
 
     def make_seeds(self, count: int = 1) -> Tensor:
-        """Seeds for the ``stateless_`` functions, int32 [2, count]."""
+        """Return seeds for the ``stateless_`` functions, int32 [2, count]."""
         info = np.iinfo(np.int32)
         return ops.stateless_uniform(
             (2, count), self._next(), info.min, info.max, int32
         )
 
     def split(self, count: int = 1) -> list[Generator]:
-        """New generators, whose streams do not meet."""
+        """Return new generators, whose streams do not meet."""
         seeds = self.make_seeds(count).numpy()
         return [Generator(state=seeds[:, i]) for i in range(count)]
 
@@ -128,13 +128,14 @@ class Generator:
         dtype: Any = float32,
         name: str | None = None,
     ) -> Tensor:
-        """Numbers drawn evenly from [minval, maxval); see ``tf.random.uniform``."""
+        """Return numbers drawn evenly from [minval, maxval); see
+        ``tf.random.uniform``."""
         return ops.stateless_uniform(shape, self._next(), minval, maxval, dtype)
 
     def uniform_full_int(
         self, shape: Any, dtype: Any = int32, name: str | None = None
     ) -> Tensor:
-        """Integers from the whole range of the dtype, but its largest."""
+        """Return integers from the whole range of the dtype, but its largest."""
         info = np.iinfo(np.dtype(getattr(dtype, "as_numpy_dtype", dtype)))
         return ops.stateless_uniform(shape, self._next(), info.min, info.max, dtype)
 
@@ -199,7 +200,7 @@ class Generator:
         dtype: Any = float32,
         name: str | None = None,
     ) -> Tensor:
-        """As :meth:`normal`, without what is far out."""
+        """Return work like :meth:`normal`, without what is far out."""
         return ops.stateless_truncated_normal(shape, self._next(), mean, stddev, dtype)
 
 

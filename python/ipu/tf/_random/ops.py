@@ -167,7 +167,7 @@ def truncated_normal(
     seed: int | None = None,
     name: str | None = None,
 ) -> Tensor:
-    """As ``normal``, without what is more than two deviations from the mean.
+    """Work like ``normal``, without what is more than two deviations from the mean.
 
     Example:
         >>> bool(tf.reduce_all(abs(tf.random.truncated_normal((100,))) <= 2.0))
@@ -223,7 +223,7 @@ def categorical(
     seed: int | None = None,
     name: str | None = None,
 ) -> Tensor:
-    """Class numbers drawn by unscaled log-probabilities.
+    """Return class numbers drawn by unscaled log-probabilities.
 
     Args:
         logits: [batch, classes].
@@ -251,7 +251,8 @@ def stateless_uniform(
     name: str | None = None,
     alg: Any = None,
 ) -> Tensor:
-    """As :func:`uniform`, from ``seed`` alone: two integers, or an int32[2] tensor.
+    """Return work like :func:`uniform`, from ``seed`` alone: two integers, or an
+    int32[2] tensor.
 
     Example:
         >>> a, b = (tf.random.stateless_uniform((2,), seed=(1, 2)) for _ in range(2))
@@ -271,7 +272,7 @@ def stateless_normal(
     name: str | None = None,
     alg: Any = None,
 ) -> Tensor:
-    """As :func:`normal`, from ``seed`` alone.
+    """Return work like :func:`normal`, from ``seed`` alone.
 
     Example:
         >>> tf.random.stateless_normal((2, 3), seed=(1, 2)).shape
@@ -291,7 +292,7 @@ def stateless_truncated_normal(
     name: str | None = None,
     alg: Any = None,
 ) -> Tensor:
-    """As :func:`truncated_normal`, from ``seed`` alone.
+    """Return work like :func:`truncated_normal`, from ``seed`` alone.
 
     Example:
         >>> tf.random.stateless_truncated_normal((4,), seed=(1, 2)).shape
@@ -305,7 +306,7 @@ def stateless_truncated_normal(
 def stateless_categorical(
     logits: Any, num_samples: int, seed: Any, dtype: Any = int32, name: str = ""
 ) -> Tensor:
-    """As :func:`categorical`, from ``seed`` alone.
+    """Return work like :func:`categorical`, from ``seed`` alone.
 
     Example:
         >>> tf.random.stateless_categorical([[0.0, -1e9]], 2, (1, 2)).numpy().tolist()

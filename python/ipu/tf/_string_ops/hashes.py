@@ -20,7 +20,7 @@ _FIRST = 81  # the state that long strings begin with
 
 
 def _word(data: bytes, at: int) -> int:
-    """Eight bytes, the lowest first."""
+    """Return eight bytes, the lowest first."""
     value: int = unpack_from("<Q", data, at)[0]
     return value
 
@@ -36,13 +36,13 @@ def _folded(value: int) -> int:
 
 
 def _joined(low: int, high: int, factor: int) -> int:
-    """Sixteen bytes to eight."""
+    """Reduce sixteen bytes to eight."""
     first = _folded(((low ^ high) & _MASK) * factor)
     return _folded((high ^ first) * factor) * factor & _MASK
 
 
 def fingerprint64(data: bytes) -> int:
-    """FarmHash's fingerprint of a string.
+    """Return FarmHash's fingerprint of a string.
 
     Returns:
         A number below 2^64, the same on every machine.
@@ -72,7 +72,8 @@ def fingerprint64(data: bytes) -> int:
 
 
 def _of_pairs(data: bytes, factor: int) -> int:
-    """The fingerprint of 17 to 64 bytes: of both ends, twice where it is above 32."""
+    """Return the fingerprint of 17 to 64 bytes: of both ends, twice where it is above
+    32."""
     size = len(data)
     is_long = size > 32
     a = _word(data, 0) * (_K2 if is_long else _K1)
@@ -133,7 +134,7 @@ def _stirred(
 
 
 def siphash24(data: bytes, key: tuple[int, int]) -> int:
-    """SipHash-2-4: a hash that nobody can foresee without the key.
+    """Return SipHash-2-4: a hash that nobody can foresee without the key.
 
     Args:
         key: Two numbers below 2^64.
@@ -185,7 +186,7 @@ def joined_fingerprints(first: int, second: int) -> int:
 
 
 def murmur64(data: bytes, seed: int = 0xDECAFCAFFE) -> int:
-    """MurmurHash64A of a string.
+    """Return MurmurHash64A of a string.
 
     Args:
         seed: What the hash begins with; by default TensorFlow's.

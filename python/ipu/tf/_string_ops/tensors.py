@@ -61,15 +61,15 @@ class StringTensor:
         return self._values.ndim
 
     def get_shape(self) -> TensorShape:
-        """As :attr:`shape`."""
+        """Return :attr:`shape`."""
         return self.shape
 
     def numpy(self) -> Any:
-        """Bytes, or an array of objects."""
+        """Return bytes, or an array of objects."""
         return self._values[()] if self.ndim == 0 else self._values.copy()
 
     def filled(self, shape: tuple[int, ...]) -> StringTensor:
-        """These strings in another shape; one string fills it."""
+        """Return these strings in another shape; one string fills it."""
         if self._values.size == 1:
             return StringTensor(np.full(shape, self._values.ravel()[0], object))
         return StringTensor(self._values.reshape(shape))
@@ -193,7 +193,7 @@ _OPS: dict[str, Any] = {}
 
 
 def _register() -> None:
-    """From the first string on: programs without strings pay nothing."""
+    """Register from the first string on: programs without strings pay nothing."""
     array = np.asarray
     _OPS.update(
         add=lambda x, y: StringTensor(x) + y,

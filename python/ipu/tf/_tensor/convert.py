@@ -131,7 +131,8 @@ def dtype_of(value: Any) -> DType:
 
 
 def is_plain(value: Any) -> bool:
-    """Whether ``value`` takes the dtype of what stands beside it: numbers and lists."""
+    """Return whether ``value`` takes the dtype of what stands beside it: numbers and
+    lists."""
     if isinstance(value, np.generic):
         return True
     return not hasattr(value, "dtype") and not hasattr(value, "__ipu_tensor__")
@@ -159,7 +160,8 @@ def _fits(value: Any, tensor: Tensor) -> bool:
 
 
 def pair(x: Any, y: Any) -> tuple[Tensor, Tensor]:
-    """Two operands as tensors; what is none takes the dtype of the other operand."""
+    """Return two operands as tensors; what is none takes the dtype of the other
+    operand."""
     if not isinstance(x, Tensor) and isinstance(y, Tensor):
         return like(x, y), y
     if is_plain(x) and not is_plain(y):
@@ -216,13 +218,15 @@ def known_count(value: Any, what: str) -> int:
 
 
 def on_device() -> bool:
-    """Whether a function is traced for a device, where 64-bit types do not exist."""
+    """Return whether a function is traced for a device, where 64-bit types do not
+    exist."""
     trace = _core.open_trace()
     return trace is not None and not trace.host
 
 
 def sizes_of(shape: Any) -> list[int]:
-    """A shape as ints: from a sequence, a tensor of known value, or one number."""
+    """Return a shape as ints: from a sequence, a tensor of known value, or one
+    number."""
     if not isinstance(shape, Tensor):
         shape = as_int(shape)
     if isinstance(shape, int) or getattr(shape, "shape", None) == ():

@@ -21,7 +21,7 @@ _MOST_VALUES = 200  # of a tensor that is shown whole
 
 
 def _values(text: str) -> str:
-    """Values of several lines start on one of their own, so that they line up."""
+    """Start values of several lines on one of their own, so that they line up."""
     return "\n" + text if "\n" in text else text
 
 

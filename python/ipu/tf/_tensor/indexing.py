@@ -14,7 +14,8 @@ from ipu.tf._tensor import open_sizes
 
 
 def _expand(key: Any, rank: int) -> list[Any]:
-    """The key as a list without ``...``, with one entry for each axis, None aside."""
+    """Return the key as a list without ``...``, with one entry for each axis, None
+    aside."""
     items = list(key) if isinstance(key, tuple) else [key]
     if sum(item is Ellipsis for item in items) > 1:
         raise IndexError("an index can hold only one ellipsis ('...')")
@@ -87,7 +88,8 @@ def _window(item: Any) -> tuple[_core.Tensor, int]:
 
 
 def _moving(tensor: _core.Tensor, items: list[Any]) -> _core.Tensor:
-    """``tensor[items]`` where some of them are known only when the program runs."""
+    """Return ``tensor[items]`` where some of them are known only when the program
+    runs."""
     at_rest = [
         slice(None)
         if _has_symbolic(item)

@@ -37,7 +37,7 @@ class Guess:
 
 @contextmanager
 def guessing() -> Iterator[Guess]:
-    """A context in which such sizes are guessed."""
+    """Open a context in which such sizes are guessed."""
     guess = Guess()
     with here.setting(size_guess=guess):
         yield guess

@@ -16,7 +16,7 @@ from ipu._device.thread_state import here
 
 @contextmanager
 def others() -> Iterator[set[int]]:
-    """Sizes that vary are one larger meanwhile; gives the set of what they are."""
+    """Make sizes that vary one larger meanwhile; give the set of what they are."""
     sizes: set[int] = set()
     with here.setting(varying_sizes=sizes):
         yield sizes

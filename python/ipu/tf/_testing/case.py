@@ -108,7 +108,7 @@ class TestCase(unittest.TestCase):
         use_gpu: bool = True,
         force_gpu: bool = False,
     ) -> Iterator[Any]:
-        """A context with a session, also for code whose ops run at once.
+        """Open a context with a session, also for code whose ops run at once.
 
         Args:
             graph: A graph of TensorFlow 1; None: the one in force.
@@ -150,7 +150,8 @@ class TestCase(unittest.TestCase):
 
     @contextlib.contextmanager
     def captureWritesToStream(self, stream: Any) -> Iterator[Any]:
-        """A context that gives an object whose ``contents()`` was written meanwhile.
+        """Open a context that gives an object whose ``contents()`` was written
+        meanwhile.
 
         Args:
             stream: A stream with a file descriptor; what C writes there counts, too.
@@ -178,7 +179,8 @@ class TestCase(unittest.TestCase):
         atol: float = 1e-6,
         msg: str | None = None,
     ) -> None:
-        """Nests of the same form, with ``|a - b| <= atol + rtol * |b|`` everywhere.
+        """Check that nests have the same form, with ``|a - b| <= atol + rtol * |b|``
+        everywhere.
 
         Args:
             a: A nest of tensors, arrays, numbers.
@@ -203,7 +205,7 @@ class TestCase(unittest.TestCase):
         bfloat16_atol: float = 1e-2,
         msg: str | None = None,
     ) -> None:
-        """As :meth:`assertAllClose`; tolerances grow where a dtype is narrow."""
+        """Work like :meth:`assertAllClose`; tolerances grow where a dtype is narrow."""
         tolerances = {
             "": (rtol, atol),
             "float32": (float_rtol, float_atol),
@@ -232,7 +234,7 @@ class TestCase(unittest.TestCase):
     def assertNotAllClose(
         self, a: Any, b: Any, msg: str | None = None, **kwargs: Any
     ) -> None:
-        """The opposite of :meth:`assertAllClose`, whose tolerances it takes."""
+        """Check the opposite of :meth:`assertAllClose`, with its tolerances."""
         try:
             self.assertAllClose(a, b, **kwargs)
         except AssertionError:
@@ -240,7 +242,7 @@ class TestCase(unittest.TestCase):
         self.fail(mismatch("The two values are close at all elements", msg))
 
     def assertAllEqual(self, a: Any, b: Any, msg: str | None = None) -> None:
-        """Nests of the same form whose elements are equal; NaN equals NaN."""
+        """Check that nests have the same form and equal elements; NaN equals NaN."""
 
         def check(left: Any, right: Any, where: str) -> None:
             floats = left.dtype.kind in "fc" and right.dtype.kind in "fc"
@@ -250,7 +252,7 @@ class TestCase(unittest.TestCase):
         compare(check, a, b, "", msg or "")
 
     def assertNotAllEqual(self, a: Any, b: Any, msg: str | None = None) -> None:
-        """The opposite of :meth:`assertAllEqual`."""
+        """Check the opposite of :meth:`assertAllEqual`."""
         try:
             self.assertAllEqual(a, b)
         except AssertionError:
@@ -260,14 +262,14 @@ class TestCase(unittest.TestCase):
     def assertNear(
         self, f1: float, f2: float, err: float, msg: str | None = None
     ) -> None:
-        """Two numbers that differ by ``err`` at most."""
+        """Check that two numbers differ by ``err`` at most."""
         if not (f1 == f2 or abs(f1 - f2) <= err):
             self.fail(mismatch(f"{f1!r} != {f2!r} +/- {err!r}", msg))
 
     def assertArrayNear(
         self, farray1: Any, farray2: Any, err: float, msg: str | None = None
     ) -> None:
-        """Two sequences of the same length whose numbers are near."""
+        """Check that two sequences have the same length and near numbers."""
         self.assertEqual(len(farray1), len(farray2), msg=msg)
         for one, other in zip(farray1, farray2, strict=True):
             self.assertNear(float(one), float(other), err, msg)
@@ -275,7 +277,7 @@ class TestCase(unittest.TestCase):
     def assertNDArrayNear(
         self, ndarray1: Any, ndarray2: Any, err: float, msg: str | None = None
     ) -> None:
-        """Two arrays whose difference has a norm of less than ``err``."""
+        """Check that the difference of two arrays has a norm of less than ``err``."""
         left, right = as_array(ndarray1), as_array(ndarray2)
         distance = float(np.linalg.norm(left - right))
         if not distance < err:
@@ -295,22 +297,22 @@ class TestCase(unittest.TestCase):
             )
 
     def assertAllGreater(self, a: Any, comparison_target: Any) -> None:
-        """All elements are greater than a value."""
+        """Check that all elements are greater than a value."""
         limit = as_array(comparison_target)
         self._assert_elements(a, lambda x: x > limit, f"> {limit}")
 
     def assertAllLess(self, a: Any, comparison_target: Any) -> None:
-        """All elements are less than a value."""
+        """Check that all elements are less than a value."""
         limit = as_array(comparison_target)
         self._assert_elements(a, lambda x: x < limit, f"< {limit}")
 
     def assertAllGreaterEqual(self, a: Any, comparison_target: Any) -> None:
-        """All elements are at least a value."""
+        """Check that all elements are at least a value."""
         limit = as_array(comparison_target)
         self._assert_elements(a, lambda x: x >= limit, f">= {limit}")
 
     def assertAllLessEqual(self, a: Any, comparison_target: Any) -> None:
-        """All elements are at most a value."""
+        """Check that all elements are at most a value."""
         limit = as_array(comparison_target)
         self._assert_elements(a, lambda x: x <= limit, f"<= {limit}")
 
@@ -322,7 +324,8 @@ class TestCase(unittest.TestCase):
         open_lower_bound: bool = False,
         open_upper_bound: bool = False,
     ) -> None:
-        """All elements are in a range; its bounds belong to it unless they are open."""
+        """Check that all elements are in a range; its bounds belong to it unless they
+        are open."""
         low = np.greater if open_lower_bound else np.greater_equal
         high = np.less if open_upper_bound else np.less_equal
         left, right = "(" if open_lower_bound else "[", ")" if open_upper_bound else "]"
@@ -333,7 +336,7 @@ class TestCase(unittest.TestCase):
         )
 
     def assertAllInSet(self, target: Any, expected_set: Any) -> None:
-        """All elements are in a set."""
+        """Check that all elements are in a set."""
         self._assert_elements(
             target, lambda x: np.isin(x, list(expected_set)), f"in {expected_set}"
         )
@@ -343,7 +346,7 @@ class TestCase(unittest.TestCase):
     def assertShapeEqual(
         self, input_a: Any, input_b: Any, msg: str | None = None
     ) -> None:
-        """Two values of the same shape."""
+        """Check that two values have the same shape."""
         left = tuple(getattr(input_a, "shape", None) or as_array(input_a).shape)
         right = tuple(getattr(input_b, "shape", None) or as_array(input_b).shape)
         self.assertEqual(left, right, msg)
@@ -351,7 +354,7 @@ class TestCase(unittest.TestCase):
     def assertDeviceEqual(
         self, device1: str, device2: str, msg: str | None = None
     ) -> None:
-        """Two names of the same device."""
+        """Check that two names are of the same device."""
         left = devices.parse_device_name(device1)
         right = devices.parse_device_name(device2)
         if left != right:
@@ -363,7 +366,7 @@ class TestCase(unittest.TestCase):
     def assertRaisesWithPredicateMatch(
         self, exception_type: Any, expected_err_re_or_predicate: Any
     ) -> Iterator[None]:
-        """The code inside raises an exception whose text matches.
+        """Check that the code inside raises an exception whose text matches.
 
         Args:
             exception_type: The class, or a tuple of them.
@@ -402,7 +405,7 @@ class TestCase(unittest.TestCase):
         return self.assertRaisesWithPredicateMatch(exception_type, r"(?i)shape")
 
     def assertLen(self, container: Sized, expected_len: int, msg: Any = None) -> None:
-        """A container has so many entries."""
+        """Check that a container has so many entries."""
         if len(container) != expected_len:
             standard = (
                 f"{container!r} has length of {len(container)}, "
@@ -411,18 +414,18 @@ class TestCase(unittest.TestCase):
             self.fail(self._formatMessage(msg, standard))
 
     def assertEmpty(self, container: Sized, msg: Any = None) -> None:
-        """A container has no entries."""
+        """Check that a container has no entries."""
         if len(container):
             standard = f"{container!r} has length of {len(container)}."
             self.fail(self._formatMessage(msg, standard))
 
     def assertNotEmpty(self, container: Sized, msg: Any = None) -> None:
-        """A container has entries."""
+        """Check that a container has entries."""
         if not len(container):
             self.fail(self._formatMessage(msg, f"{container!r} has length of 0."))
 
     def assertBetween(self, value: Any, minv: Any, maxv: Any, msg: Any = None) -> None:
-        """A value is in a closed range."""
+        """Check that a value is in a closed range."""
         if not minv <= value <= maxv:
             standard = f"{value!r} unexpectedly not between {minv!r} and {maxv!r}."
             self.fail(self._formatMessage(msg, standard))
@@ -430,7 +433,7 @@ class TestCase(unittest.TestCase):
     def assertStartsWith(
         self, actual: Any, expected_start: Any, msg: Any = None
     ) -> None:
-        """A text starts with another."""
+        """Check that a text starts with another."""
         if not actual.startswith(expected_start):
             standard = f"{actual!r} does not start with {expected_start!r}."
             self.fail(self._formatMessage(msg, standard))
@@ -438,13 +441,13 @@ class TestCase(unittest.TestCase):
     def assertNotStartsWith(
         self, actual: Any, unexpected_start: Any, msg: Any = None
     ) -> None:
-        """A text does not start with another."""
+        """Check that a text does not start with another."""
         if actual.startswith(unexpected_start):
             standard = f"{actual!r} does start with {unexpected_start!r}."
             self.fail(self._formatMessage(msg, standard))
 
     def assertEndsWith(self, actual: Any, expected_end: Any, msg: Any = None) -> None:
-        """A text ends with another."""
+        """Check that a text ends with another."""
         if not actual.endswith(expected_end):
             standard = f"{actual!r} does not end with {expected_end!r}."
             self.fail(self._formatMessage(msg, standard))
@@ -452,7 +455,7 @@ class TestCase(unittest.TestCase):
     def assertContainsSubset(
         self, expected_subset: Iterable[Any], actual_set: Iterable[Any], msg: Any = None
     ) -> None:
-        """All of the first are in the second."""
+        """Check that all of the first are in the second."""
         missing = set(expected_subset) - set(actual_set)
         if missing:
             standard = f"Missing elements: {sorted(missing, key=repr)}."
@@ -461,7 +464,7 @@ class TestCase(unittest.TestCase):
     def assertNoCommonElements(
         self, expected_seq: Iterable[Any], actual_seq: Iterable[Any], msg: Any = None
     ) -> None:
-        """None of the first is in the second."""
+        """Check that none of the first is in the second."""
         common = set(expected_seq) & set(actual_seq)
         if common:
             standard = f"Common elements: {sorted(common, key=repr)}."
@@ -470,17 +473,17 @@ class TestCase(unittest.TestCase):
     def assertSameElements(
         self, expected_seq: Iterable[Any], actual_seq: Iterable[Any], msg: Any = None
     ) -> None:
-        """The same set of elements, in any order and number."""
+        """Check that both have the same set of elements, in any order and number."""
         self.assertEqual(set(expected_seq), set(actual_seq), msg)
 
     def assertItemsEqual(
         self, expected_seq: Iterable[Any], actual_seq: Iterable[Any], msg: Any = None
     ) -> None:
-        """The same elements as often, in any order."""
+        """Check that both have the same elements as often, in any order."""
         self.assertCountEqual(expected_seq, actual_seq, msg)
 
     def assertUniqueElements(self, values: Iterable[Any], msg: Any = None) -> None:
-        """No element comes twice."""
+        """Check that no element comes twice."""
         twice = [value for value, n in Counter(values).items() if n > 1]
         if twice:
             self.fail(self._formatMessage(msg, f"Duplicate elements: {twice}."))
@@ -488,12 +491,13 @@ class TestCase(unittest.TestCase):
     def assertSequenceStartsWith(
         self, prefix: Iterable[Any], whole: Iterable[Any], msg: Any = None
     ) -> None:
-        """A sequence starts with another."""
+        """Check that a sequence starts with another."""
         wanted = list(prefix)
         self.assertEqual(wanted, list(itertools.islice(whole, len(wanted))), msg)
 
     def assertTotallyOrdered(self, *groups: Iterable[Any]) -> None:
-        """Each element is less than all of later groups, and equal inside its own."""
+        """Check that each element is less than all of later groups, and equal inside
+        its own."""
         for n, group in enumerate(groups):
             members = list(group)
             for one, other in itertools.product(members, members):
@@ -514,7 +518,7 @@ class TestCase(unittest.TestCase):
     def assertDictContainsSubset(
         self, subset: Any, dictionary: Any, msg: Any = None
     ) -> None:
-        """All items of the first are in the second."""
+        """Check that all items of the first are in the second."""
         self.assertEqual(dictionary, {**dictionary, **subset}, msg)
 
 

@@ -88,7 +88,7 @@ def tf_convert(function: Callable[..., Any], ctx: Any = None) -> Callable[..., A
 
 
 def set_verbosity(level: int, alsologtostdout: bool = False) -> None:
-    """Accepted, without effect: :func:`to_code` shows what the conversion did.
+    """Accept the call, without effect: :func:`to_code` shows what the conversion did.
 
     Example:
         >>> tf.autograph.set_verbosity(0)

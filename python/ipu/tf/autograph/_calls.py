@@ -33,7 +33,7 @@ def converted(function: F) -> F:
 
 
 def do_not_convert(func: F | None = None) -> Any:
-    """Decorator: leave a function, and what it calls, to Python.
+    """Leave a function, and what it calls, to Python.
 
     Args:
         func: The function, or None where it is used with parentheses.
@@ -58,7 +58,7 @@ def do_not_convert(func: F | None = None) -> Any:
 
 
 def _standard_folders() -> tuple[str, ...]:
-    """Where Python's own modules are."""
+    """Return where Python's own modules are."""
     paths = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib")}
     return tuple(f"{path}/" for path in paths if path)
 
@@ -230,7 +230,7 @@ _FROZEN_NAMES = ("time", "random", "perf_counter", "monotonic", "now", "today",
 
 
 def _explain_frozen(function: Any) -> None:
-    """A clock or a random number of Python's is one value for all runs."""
+    """Warn that a clock or a random number of Python's is one value for all runs."""
     owner = getattr(function, "__self__", None)
     module = getattr(function, "__module__", None) or type(owner).__module__
     name = getattr(function, "__name__", "")
@@ -264,14 +264,15 @@ def call(function: Any) -> Any:
 
 
 def call_iterated(function: Any) -> Any:
-    """As :func:`call`, for what a ``for`` runs over: a range stays unmade."""
+    """Return work like :func:`call`, for what a ``for`` runs over: a range stays
+    unmade."""
     if function is creation.range and _core.open_trace() is not None:
         return _range_items
     return call(function)
 
 
 def note_update(text: str, value: Any) -> None:
-    """After ``text += ...`` of something that outlives the function."""
+    """Note ``text += ...`` of something that outlives the function."""
     if _core.open_trace() is None or not isinstance(value, (int, float)):
         return
     where = user_line()

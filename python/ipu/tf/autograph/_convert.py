@@ -27,7 +27,8 @@ _lock = Lock()  # CPython 3.11's parser fails where two threads are in it
 
 
 def _class_of(function: types.FunctionType) -> str:
-    """The class that a method was defined in, for names that start with ``__``."""
+    """Return the class that a method was defined in, for names that start with
+    ``__``."""
     parts = function.__qualname__.split(".")
     inside = len(parts) > 1 and parts[-2] != "<locals>"
     return parts[-2] if inside else "AgFunction"
@@ -148,7 +149,8 @@ def convert_quietly(function: types.FunctionType) -> Callable[..., Any]:
 
 
 def _unconverted(function: types.FunctionType, reason: str) -> Callable[..., Any]:
-    """The function, with the reason in errors that come of not being converted."""
+    """Return the function, with the reason in errors that come of not being
+    converted."""
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:

@@ -208,7 +208,8 @@ class FeedIterator:
 
 
 def lazy_iter(iterable: Any, *sentinel: Any) -> Any:
-    """``iter``; of a data set in a traced function, one that the device reads."""
+    """Return ``iter``; of a data set in a traced function, one that the device
+    reads."""
     from ipu.tf.data import Dataset
 
     if (

@@ -163,7 +163,8 @@ def _argument_names(args: ast.arguments) -> set[str]:
 
 
 def local_names(body: Iterable[ast.AST], known: Access | None = None) -> set[str]:
-    """The names that a function's body makes local to it, without its parameters."""
+    """Return the names that a function's body makes local to it, without its
+    parameters."""
     if known is None:
         known = access(body)
     return {s for s in known.writes if root(s) == s} - known.declared

@@ -160,7 +160,7 @@ def if_stmt(
     variables: Variables,
     outputs: int,
 ) -> None:
-    """``if condition: body() else: orelse()``.
+    """Run ``if condition: body() else: orelse()``.
 
     Args:
         outputs: How many of the variables, the first ones, are read afterwards.
@@ -230,7 +230,8 @@ def while_stmt(
     variables: Variables,
     options: dict[str, Any] | None,
 ) -> None:
-    """``while test(): body()``; on the device from the first test that is a tensor."""
+    """Run ``while test(): body()``; on the device from the first test that is a
+    tensor."""
     where = _where()
     turns = 0
     while True:
@@ -323,7 +324,7 @@ def for_stmt(
     variables: Variables,
     options: dict[str, Any] | None,
 ) -> None:
-    """``for item in iterable: body(item)``, as long as ``test()`` holds."""
+    """Run ``for item in iterable: body(item)``, as long as ``test()`` holds."""
     where = _where()
     items = _iterate.staged(iterable) if _core.open_trace() is not None else None
     if items is None:
@@ -400,7 +401,7 @@ def _staged_search(
     options: dict[str, Any] | None,
     where: str,
 ) -> None:
-    """A loop that may be left early."""
+    """Trace a loop that may be left early."""
     state = LoopState(variables.names, variables.values(), where)
 
     def condition(tensors: Sequence[Tensor]) -> Tensor:
@@ -424,7 +425,7 @@ def _staged_search(
 
 
 def assert_stmt(condition: Any, message: Callable[[], Any]) -> None:
-    """``assert condition, message``; of a tensor, checked when the program runs."""
+    """Run ``assert condition, message``; a tensor is checked when the program runs."""
     if not decides_on_device(condition):
         if not condition:
             text = message()
@@ -437,7 +438,8 @@ def assert_stmt(condition: Any, message: Callable[[], Any]) -> None:
 
 
 def returned(value: Any, flag: Any = True) -> Any:
-    """What a function returns, from the value of the ``return`` that was reached."""
+    """Return what a function returns, from the value of the ``return`` that was
+    reached."""
     if decides_on_device(flag) and value is not no_value:
         raise ValueError(
             "The function returns a value on some paths and reaches its end on others, "

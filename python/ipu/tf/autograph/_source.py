@@ -68,7 +68,7 @@ def _candidates(tree: ast.Module, code: types.CodeType) -> Iterator[FunctionNode
 
 
 def _parameters(args: ast.arguments) -> tuple[str, ...]:
-    """Parameter names in the order of ``co_varnames``."""
+    """Return parameter names in the order of ``co_varnames``."""
     names = [a.arg for a in (*args.posonlyargs, *args.args, *args.kwonlyargs)]
     names += [a.arg for a in (args.vararg, args.kwarg) if a is not None]
     return tuple(names)
@@ -84,7 +84,8 @@ Place: TypeAlias = tuple[int, int]  # line and column
 
 
 def _places(code: types.CodeType) -> list[tuple[Place, Place]]:
-    """Where the parts of the code begin and end, as far as it says so (3.11 on)."""
+    """Return where the parts of the code begin and end, as far as it says so (3.11
+    on)."""
     found: list[tuple[Place, Place]] = []
     positions = getattr(code, "co_positions", tuple)
     for line, last_line, column, last_column in positions():
@@ -113,7 +114,8 @@ def _by_place(found: list[FunctionNode], code: types.CodeType) -> list[FunctionN
 
 
 def _content(code: types.CodeType) -> tuple[object, ...]:
-    """Names and constants; which names are free depends on what is around the code."""
+    """Return names and constants; which names are free depends on what is around the
+    code."""
     names = {*code.co_names, *code.co_freevars, *code.co_cellvars, *code.co_varnames}
     constants = [
         _content(c) if isinstance(c, types.CodeType) else (type(c), repr(c))
@@ -138,7 +140,8 @@ _CONTROL = (ast.IfExp, ast.BoolOp, ast.Compare, ast.Not, ast.Call, ast.comprehen
 
 
 def _has_control(node: FunctionNode) -> bool:
-    """Whether converting it makes a difference, by itself or by what it calls."""
+    """Return whether converting it makes a difference, by itself or by what it
+    calls."""
     return any(isinstance(part, _CONTROL) for part in ast.walk(node))
 
 

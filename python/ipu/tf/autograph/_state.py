@@ -34,7 +34,8 @@ def is_value(leaf: Any) -> bool:
 
 
 def tensors_of(leaf: Any, like: Tensor | None = None) -> list[Tensor]:
-    """The tensors of a leaf; a number takes the dtype of ``like`` where it fits."""
+    """Return the tensors of a leaf; a number takes the dtype of ``like`` where it
+    fits."""
     if hasattr(leaf, "_ipu_flatten"):
         return list(leaf._ipu_flatten())
     number = isinstance(leaf, (int, float))
@@ -124,7 +125,8 @@ class LoopState:
         ]
 
     def open(self, body: int, tensors: Sequence[Tensor]) -> list[Any]:
-        """The variables at the beginning of block ``body``, from its parameters."""
+        """Return the variables at the beginning of block ``body``, from its
+        parameters."""
         rest = iter(tensors)
         new = [[rebuilt(leaf, rest) for leaf in leaves] for leaves in self._leaves]
         for i, k in self._pending:
@@ -141,7 +143,8 @@ class LoopState:
         return self._rows[at]
 
     def arrays(self, body: int, values: Sequence[Any]) -> list[Tensor]:
-        """The rows after an iteration of arrays that had none before the loop."""
+        """Return the rows after an iteration of arrays that had none before the
+        loop."""
         for i, k in self._pending:
             array = nest.flatten(values[i])[k]
             if array._ipu_flatten():
@@ -152,7 +155,8 @@ class LoopState:
         ]
 
     def initial_arrays(self) -> list[Tensor]:
-        """The rows with which the loop begins, in the order of :meth:`arrays`."""
+        """Return the rows with which the loop begins, in the order of
+        :meth:`arrays`."""
         return [  # of copies: the arrays themselves stay without rows
             self._leaves[i][k]._ipu_unflatten([])._ipu_settle(tuple(rows.shape[1:]))
             for (i, k), rows in self._rows.items()

@@ -129,7 +129,8 @@ class _Function(ast.NodeTransformer):
     def _state(
         self, node: ast.stmt, blocks: Iterable[ast.AST], at_entry: set[str]
     ) -> tuple[list[str], list[str]]:
-        """What enters or leaves: symbols that are read later, then the others."""
+        """Return what enters or leaves: symbols that are read later, then the
+        others."""
         live = self.live[node]
         writes = self._access(blocks).writes
         after: list[str] = []
@@ -284,7 +285,7 @@ class _Function(ast.NodeTransformer):
         return ast.copy_location(ast.Expr(call), node)
 
     def _storing(self, targets: Iterable[ast.expr], at: ast.stmt) -> list[ast.stmt]:
-        """Calls that tell of the attributes which a statement assigns."""
+        """Return the calls that tell of the attributes which a statement assigns."""
         made: list[ast.stmt] = []
         for target in targets:
             if isinstance(target, (ast.Tuple, ast.List)):
@@ -398,7 +399,7 @@ def _is_docstring(node: ast.stmt) -> bool:
 
 
 def _options(body: list[ast.stmt]) -> tuple[ast.expr | None, list[ast.stmt]]:
-    """Takes ``set_loop_options(...)`` off the start of a loop's body."""
+    """Take ``set_loop_options(...)`` off the start of a loop's body."""
     first = body[0]
     if (
         isinstance(first, ast.Expr)

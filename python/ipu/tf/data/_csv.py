@@ -278,7 +278,8 @@ def _taken(select: Sequence[Any] | None, names: list[str]) -> list[int]:
 def _guessed(
     rows: Iterator[list[str]], taken: list[int], na_value: str, most: int | None
 ) -> list[Any]:
-    """The first of int32, int64, float32, float64 and string that fits each column."""
+    """Return the first of int32, int64, float32, float64 and string that fits each
+    column."""
     kinds = (int32, int64, float32, float64, string)
     levels = [0] * len(taken)
     for number, row in enumerate(rows):

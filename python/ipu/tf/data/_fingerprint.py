@@ -203,7 +203,7 @@ class _Walk:
         return frozenset(found)
 
     def _object(self, value: Any, names: frozenset[str]) -> None:
-        """A module, a class or another object."""
+        """Write a module, a class or another object."""
         if isinstance(value, ModuleType):
             self._text("module", value.__name__)
             if not _is_of_library(getattr(value, "__file__", None) or ""):
@@ -233,7 +233,8 @@ class _Walk:
 
 
 def _written(code: CodeType) -> set[str]:
-    """The captured and global variables that code writes: counters of its own."""
+    """Return the captured and global variables that code writes: counters of its
+    own."""
     found = {
         str(one.argval)
         for one in dis.get_instructions(code)

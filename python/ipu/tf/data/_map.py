@@ -159,7 +159,7 @@ class Mapped:
     def _specs(
         self, made: tuple[Any, ...], other: tuple[Any, ...] | None = None
     ) -> Any:
-        """Nest of TensorSpec of the results, None where the two differ."""
+        """Return the nest of TensorSpec of the results, None where the two differ."""
         leaves = []
         for (dtype, shape), (_, second) in zip(made, other or made, strict=True):
             if len(shape) != len(second):
@@ -233,7 +233,8 @@ class HostFunction:
         return text_tensor(value) if is_text(value) else convert_to_tensor(value)
 
     def structure(self, impl: Any, structure: Any) -> Any:
-        """The spec of results: of the first element's, None for sizes that vary."""
+        """Return the spec of results: of the first element's, None for sizes that
+        vary."""
         unpacked = _packed.unpacker(structure)
 
         def look(tensors: Any) -> tuple[Any, Any]:
@@ -281,7 +282,8 @@ def _grown(structure: Any, element: Any) -> Any:
 
 
 def _open(spec: Any, other: Any, sizes: set[int]) -> Any:
-    """A spec with None for the sizes that `other` has otherwise, and for `sizes`."""
+    """Return a spec with None for the sizes that `other` has otherwise, and for
+    `sizes`."""
     if isinstance(spec, _packed.DatasetSpec) or not spec.shape:
         return spec
     second = spec.shape if other is None else other.shape

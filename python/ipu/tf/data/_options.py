@@ -86,7 +86,8 @@ class Options(_Group):
         return super().__getattr__(name)
 
     def merge(self, options: Options) -> Options:
-        """New options: these, with what ``options`` has assigned in their place."""
+        """Return new options: these, with what ``options`` has assigned in their
+        place."""
         merged = Options()
         merged.__dict__.update(self.__dict__)
         merged.__dict__.update(options.__dict__)

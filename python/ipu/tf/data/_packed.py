@@ -121,7 +121,8 @@ def unpack_array(spec: Any, array: np.ndarray[Any, Any]) -> Any:
 
 
 def _parts(value: Any) -> list[np.ndarray[Any, Any]]:
-    """The tensors of a ragged one, the innermost values first, or of a sparse one."""
+    """Return the tensors of a ragged one, the innermost values first, or of a sparse
+    one."""
     if hasattr(value, "dense_shape"):
         return [np.asarray(p) for p in (value.indices, value.values, value.dense_shape)]
     if hasattr(value, "row_splits"):
@@ -165,7 +166,8 @@ def row_of(tensors: Sequence[Any]) -> _Arrays:
 
 
 def of_rows(rows: list[_Arrays], structure: Any) -> Dataset:
-    """A data set of elements that are there, as :func:`packed_rows` gives them."""
+    """Return a data set of elements that are there, as :func:`packed_rows` gives
+    them."""
     from ipu.tf.data import _structure
     from ipu.tf.data._dataset import Dataset
 

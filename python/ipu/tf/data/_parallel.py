@@ -157,7 +157,8 @@ class _InOrder(Iterator[T]):
 def _begun(
     pool: ThreadPoolExecutor, function: Callable[..., T], number: int, element: Any
 ) -> Future[T]:
-    """The call as a future; where no thread can be had, it is made here and now."""
+    """Return the call as a future; where no thread can be had, it is made here and
+    now."""
     from concurrent.futures import Future
 
     future: Future[T] = Future()

@@ -175,7 +175,7 @@ def _pieces(
 
 @contextmanager
 def opened(path: str, compression: str) -> Iterator[IO[bytes]]:
-    """A file to read bytes from.
+    """Open a file to read bytes from.
 
     Args:
         compression: "ZLIB", "GZIP" or "".

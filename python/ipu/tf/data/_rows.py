@@ -140,7 +140,7 @@ def ragged_of(rows: Sequence[Any], ragged_rank: int) -> Any:
 
 
 def _sparse_of(rows: Sequence[Any]) -> Any:
-    """Sparse tensors of one shape as one."""
+    """Return sparse tensors of one shape as one."""
     from ipu.tf.sparse import SparseTensor
 
     places = [np.asarray(row.indices) for row in rows]
@@ -180,7 +180,8 @@ def sparse_rows(rows: Sequence[Any], shape: tuple[int | None, ...]) -> Any:
 
 
 def unbatched(impl: Any, structure: Any) -> tuple[Any, Any]:
-    """``unbatch`` of elements with packed leaves: the core's data set, structure."""
+    """Apply ``unbatch`` to elements with packed leaves: the core's data set,
+    structure."""
     specs = nest.flatten(structure)
     for number, spec in enumerate(specs):
         if spec.shape == () or isinstance(spec, _packed.DatasetSpec):
@@ -343,7 +344,8 @@ def _spec(leaf: Any, rows: bool) -> Any:
 
 
 def text_slices(tensors: Any) -> tuple[Any, Any]:
-    """``from_tensor_slices`` of a nest with strings: the core's data set, structure."""
+    """Apply ``from_tensor_slices`` to a nest with strings: the core's data set,
+    structure."""
     leaves = _leaves(tensors, "tensors")
     flat = nest.flatten(leaves)
     for number, leaf in enumerate(flat):
@@ -363,7 +365,7 @@ def text_slices(tensors: Any) -> tuple[Any, Any]:
 
 
 def text_tensors(tensors: Any) -> tuple[Any, Any]:
-    """``from_tensors`` of a nest with strings: the core's data set, structure."""
+    """Apply ``from_tensors`` to a nest with strings: the core's data set, structure."""
     leaves = _leaves(tensors, "tensors")
     structure = nest.map_structure(lambda leaf: _spec(leaf, False), leaves)
     return _rows_of(structure, lambda: iter([nest.flatten(leaves)]), 1)

@@ -43,7 +43,8 @@ class ByTurns(Iterator[Any]):
         raise StopIteration
 
     def _source(self) -> Any:
-        """The source whose turn it is; None where there is none for the place."""
+        """Return the source whose turn it is; None where there is none for the
+        place."""
         if self._at == len(self._places):
             self._places.append(None)
         if self._places[self._at] is None and self._more:

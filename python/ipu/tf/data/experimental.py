@@ -289,7 +289,7 @@ def from_list(elements: Any, name: str | None = None) -> Dataset:
 
 
 def save(dataset: Dataset, path: Any, compression: Any = None, **kwargs: Any) -> None:
-    """``Dataset.save``.
+    """Call ``Dataset.save``.
 
     Example:
         >>> import tempfile

@@ -44,7 +44,8 @@ class _Object:
 
 
 def _is_kept(thing: Any) -> bool:
-    """Whether a checkpoint keeps something: it has variables, or may have some."""
+    """Return whether a checkpoint keeps something: it has variables, or may have
+    some."""
     return (
         isinstance(thing, (Variable, Module, Checkpoint, list, tuple, Mapping))
         or hasattr(type(thing), "_checkpoint_parts")
@@ -52,7 +53,8 @@ def _is_kept(thing: Any) -> bool:
 
 
 def _is_late(thing: Any) -> bool:
-    """Whether the names of its parts have those of other variables: an optimizer."""
+    """Return whether the names of its parts have those of other variables: an
+    optimizer."""
     return hasattr(type(thing), "get_slot")
 
 

@@ -23,7 +23,7 @@ _FORMATS = ("BMP", "GIF", "JPEG", "PNG")
 
 
 def pillow(what: str) -> Any:
-    """Pillow's module ``PIL.Image``.
+    """Return Pillow's module ``PIL.Image``.
 
     Raises:
         ImportError: It is not installed.
@@ -52,7 +52,7 @@ def _opened(contents: Any, what: str, formats: tuple[str, ...]) -> Any:
 
 
 def _frame(image: Any, channels: int) -> np.ndarray[Any, Any]:
-    """Pixels [height, width, channels]; 0: as many as the file has."""
+    """Return pixels [height, width, channels]; 0: as many as the file has."""
     if channels == 0:
         has_alpha = "A" in image.mode or "transparency" in image.info
         gray = image.mode in ("1", "L", "LA", "I", "I;16", "F")

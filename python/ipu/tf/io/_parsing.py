@@ -164,7 +164,8 @@ def parse_example(
 
 
 def _padded(rows: list[np.ndarray[Any, Any]], spec: Any) -> np.ndarray[Any, Any]:
-    """Rows of different lengths as one array, filled up with the default value."""
+    """Return rows of different lengths as one array, filled up with the default
+    value."""
     longest = max((len(row) for row in rows), default=0)
     dtype, fill = as_dtype(spec.dtype), spec.default_value
     if dtype == string:
@@ -178,7 +179,8 @@ def _padded(rows: list[np.ndarray[Any, Any]], spec: Any) -> np.ndarray[Any, Any]
 
 
 def _sparse(rows: list[np.ndarray[Any, Any]], batch: tuple[int, ...]) -> Any:
-    """Rows of different lengths as a sparse tensor; `batch` is () for one row."""
+    """Return rows of different lengths as a sparse tensor; `batch` is () for one
+    row."""
     places = [
         (number, at)[1 - len(batch) :]
         for number, row in enumerate(rows)
@@ -198,7 +200,7 @@ def _tensor(array: np.ndarray[Any, Any], spec: Any, axis: int | None) -> Any:
 def _parsed(
     texts: Iterable[bytes], features: Mapping[str, Any], names: list[Any]
 ) -> dict[str, list[np.ndarray[Any, Any]]]:
-    """For each feature the arrays of the examples."""
+    """Return for each feature the arrays of the examples."""
     if not features:
         raise ValueError("Missing: features was {}.")
     for key, spec in features.items():

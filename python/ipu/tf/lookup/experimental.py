@@ -66,7 +66,7 @@ class MutableHashTable(Table):
         self._rows.update(zip(array.ravel().tolist(), rows, strict=True))
 
     def insert_or_assign(self, keys: Any, values: Any, name: Any = None) -> None:
-        """The same as :meth:`insert`."""
+        """Do the same as :meth:`insert`."""
         self.insert(keys, values)
 
     def remove(self, keys: Any, name: Any = None) -> None:
@@ -76,7 +76,7 @@ class MutableHashTable(Table):
             self._rows.pop(key, None)
 
     def erase(self, keys: Any, name: Any = None) -> None:
-        """The same as :meth:`remove`."""
+        """Do the same as :meth:`remove`."""
         self.remove(keys)
 
     def export(self, name: Any = None) -> tuple[Any, Any]:

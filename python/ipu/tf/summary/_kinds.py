@@ -140,7 +140,8 @@ def histogram(
 
 
 def _buckets(values: Any, count: int) -> np.ndarray[Any, Any]:
-    """Rows of left edge, right edge and number of values, as TensorBoard has them."""
+    """Return rows of left edge, right edge and number of values, as TensorBoard has
+    them."""
     flat = np.asarray(values, np.float64).ravel()
     flat = flat[np.isfinite(flat)]
     if not flat.size or count == 0:
@@ -205,7 +206,8 @@ def image(
 
 
 def _as_bytes(picture: Any) -> np.ndarray[Any, Any]:
-    """A picture as uint8; as ``tf.image.convert_image_dtype`` with ``saturate``."""
+    """Return a picture as uint8; as ``tf.image.convert_image_dtype`` with
+    ``saturate``."""
     if picture.dtype.kind != "f":
         scaled = picture
     else:

@@ -120,8 +120,8 @@ def image_of(shape: Sequence[int], file: bytes) -> bytes:
 
 
 def _limits() -> np.ndarray[Any, Any]:
-    """Upper limits of the parts of a histogram: from 1e-12 on each is 1.1 times the one
-    before (``histogram.cc``)."""
+    """Return upper limits of the parts of a histogram: from 1e-12 on each is 1.1 times
+    the one before (``histogram.cc``)."""
     positive = [1.0e-12]
     while positive[-1] * 1.1 < 1.0e20:
         positive.append(positive[-1] * 1.1)

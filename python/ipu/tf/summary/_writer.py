@@ -96,10 +96,10 @@ class SummaryWriter:
                 here.summary_step = before[1]
 
     def init(self) -> None:
-        """Nothing: the file is there."""
+        """Do nothing: the file is there."""
 
     def flush(self) -> None:
-        """Nothing: what was written is in the file.
+        """Do nothing: what was written is in the file.
 
         Raises:
             RuntimeError: The writer is closed.
@@ -171,7 +171,7 @@ def create_noop_writer() -> SummaryWriter:
 
 
 def flush(writer: SummaryWriter | None = None, name: str | None = None) -> None:
-    """Nothing for an open writer: what was written is in the file.
+    """Do nothing for an open writer: what was written is in the file.
 
     Args:
         writer: The writer; None: the one that summaries go to.

@@ -182,7 +182,8 @@ def _arguments(call: Any, lookup: Any) -> tuple[tuple[Any, ...], dict[str, Any]]
 
 
 def _is_place(value: Any) -> bool:
-    """Whether an argument is a tensor as Keras 2 writes it: [layer, call, result]."""
+    """Return whether an argument is a tensor as Keras 2 writes it: [layer, call,
+    result]."""
     return (
         isinstance(value, list)
         and [type(item) for item in value[:3]] == [str, int, int]

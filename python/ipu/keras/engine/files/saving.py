@@ -87,7 +87,8 @@ def _of_keras(kind: Format) -> Any:
 
 
 def _encoded(model: Any, weights: Any, training: Any, random: str | None) -> bytes:
-    """The contents of our own file; with ``random`` also the optimizer's state."""
+    """Return the contents of our own file; with ``random`` also the optimizer's
+    state."""
     about = {"model_config": model_config.to_json(model)}
     state: list[Any] = []
     if training is not None:
@@ -131,7 +132,8 @@ def load_weights(model: Any, filepath: Path, rule: Rule = WHOLE) -> None:
 
 
 def _training_config(model: Any) -> dict[str, Any] | None:
-    """What ``compile`` was told, as plain data; None where that is not possible."""
+    """Return what ``compile`` was told, as plain data; None where that is not
+    possible."""
     given = getattr(model, "_compile_arguments", None)
     if given is None:
         return None

@@ -174,7 +174,7 @@ def _widths(length: int, positions: Sequence[float]) -> list[int]:
 
 
 def _squeezed(needed: list[int], space: int) -> list[int]:
-    """Widths that add up to ``space``; the widest columns give way first."""
+    """Return widths that add up to ``space``; the widest columns give way first."""
     widths = list(needed)
     while sum(widths) > space and max(widths) > 1:
         widths[widths.index(max(widths))] -= 1

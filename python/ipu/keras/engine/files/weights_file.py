@@ -126,7 +126,8 @@ def _damaged(path: str, reason: str) -> ValueError:
 
 
 def _order(path: str, about: Mapping[str, str], key: str, names: set[str]) -> list[str]:
-    """The list of names under ``key`` of the metadata, which must be ``names``."""
+    """Return the list of names under ``key`` of the metadata, which must be
+    ``names``."""
     import json
 
     try:
@@ -161,7 +162,8 @@ def read_about(
 
 
 def _read(path: str) -> tuple[dict[str, np.ndarray[Any, Any]], list[str] | None]:
-    """All arrays of a file, and the order of their names where the file says it."""
+    """Return all arrays of a file, and the order of their names where the file says
+    it."""
     arrays, about = _contents(path)
     arrays = {key: a for key, a in arrays.items() if not key.startswith(_STATE)}
     if about.get("format") != _FORMAT:

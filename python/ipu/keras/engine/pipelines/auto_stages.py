@@ -205,7 +205,7 @@ def auto_stages(
 
 
 def tree_of(model: Any, supply: Iterator[int]) -> StageTree:
-    """Stages from a flat list in the form of a model."""
+    """Return stages from a flat list in the form of a model."""
     return [
         tree_of(unit.layer, supply) if is_nested(unit) else next(supply)
         for unit in model._stage_units()

@@ -446,7 +446,8 @@ class IPUOptions(Layer):
         return count
 
     def _stage_titles(self) -> list[str]:
-        """For each stage of a pipelined model the names of its layers in short."""
+        """Return for each stage of a pipelined model the names of its layers in
+        short."""
         names: list[list[str]] = [[] for _ in range(self._stage_count())]
         for name, stage in _names_and_stages(self._stage_units(), self._stage_tree()):
             names[stage].append(name)
@@ -501,7 +502,7 @@ class IPUOptions(Layer):
         self._drop_programs()
 
     def _why_no_calls(self) -> str:
-        """Why the calls of the model are not known."""
+        """Return why the calls of the model are not known."""
         return (
             f"{type(self).__name__} defines `call`, so its layers are not known to be "
             "all that it does. Make it a subclass of keras.Model alone."

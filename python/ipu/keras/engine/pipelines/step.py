@@ -108,7 +108,8 @@ class StagedStep:
     # --- what is settled before ------------------------------------------------------
 
     def _needed_after(self) -> list[list[Key]]:
-        """For each stage the values that later ones take, in the order they arise."""
+        """Return for each stage the values that later ones take, in the order they
+        arise."""
         last_use: dict[Key, int] = {}
         for call in self._flat.calls:
             for key in self._flat.origins_of(call):
@@ -134,7 +135,7 @@ class StagedStep:
         return uses
 
     def _stages_of_penalties(self) -> list[tuple[_Term, int, Any, Any]]:
-        """Penalties of weights: their place, stage, function and weight."""
+        """Return penalties of weights: their place, stage, function and weight."""
         last = len(self._calls) - 1
         return [
             ((place, 1, i), self._last_use.get(id(layer), last), penalty, variable)
@@ -143,7 +144,8 @@ class StagedStep:
         ]
 
     def _metrics_of_layers(self) -> list[tuple[int, Any]]:
-        """Metrics that layers hold and update by themselves, with their stage."""
+        """Return metrics that layers hold and update by themselves, with their
+        stage."""
         last = len(self._calls) - 1
         compiled = self._model.compiled_loss.metrics
         compiled = compiled + self._model.compiled_metrics.metrics

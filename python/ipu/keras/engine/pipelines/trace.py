@@ -20,7 +20,7 @@ def open_batch(value: Any) -> tf.TensorSpec:
 
 
 def inputs_for(specs: Nest) -> Nest:
-    """Symbolic inputs of these shapes and dtypes."""
+    """Return symbolic inputs of these shapes and dtypes."""
     from ipu.keras.engine.input_layer import Input
 
     return tf.nest.map_structure(

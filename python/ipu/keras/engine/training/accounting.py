@@ -263,7 +263,7 @@ _STAGES = ("_assigned_stages", "_stages_reset", "_pipelining_device_mapping")
 
 
 def _changes(model: Any, mode: str, element: Nest) -> Iterator[list[_Change]]:
-    """Changes by kind, of each kind the smallest first."""
+    """Return changes by kind, of each kind the smallest first."""
     batch = int(tf.nest.flatten(element)[0].shape[0])
     parts = [n for n in (2, 4, 8, 16, 32, 64, 128, 256) if batch % n == 0]
     trains = mode == "train"

@@ -117,7 +117,8 @@ def from_arrays(
 
 
 def element_of(arrays: tuple[Nest, ...]) -> Nest:
-    """Inputs alone, unless they are a nest that looks like (x, y); else all parts."""
+    """Return inputs alone, unless they are a nest that looks like (x, y); else all
+    parts."""
     alone = len(arrays) == 1 and not isinstance(arrays[0], (list, tuple))
     return arrays[0] if alone else arrays
 

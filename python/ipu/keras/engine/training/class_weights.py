@@ -73,7 +73,7 @@ def _targets(x: Any, y: Any) -> Iterator[Any]:
 
 
 def _classes(targets: Any) -> np.ndarray[Any, Any]:
-    """Class numbers of targets: those that :func:`with_class_weight` finds."""
+    """Return class numbers of targets: those that :func:`with_class_weight` finds."""
     _check(targets)
     array = np.asarray(targets)
     is_one_hot = array.ndim == 2 and array.shape[1] > 1

@@ -22,7 +22,7 @@ from ipu.tf._functions.tracing import init_scope
 
 
 def _by_output(what: str, given: Any, names: list[str]) -> list[Any]:
-    """One entry for each output, from a dict, a list or a single value."""
+    """Return one entry for each output, from a dict, a list or a single value."""
     if isinstance(given, Mapping):
         for key in given:
             if key not in names:
@@ -231,7 +231,7 @@ class LossesContainer:
 
 
 def replicas_in_sync() -> int:
-    """How many replicas share a mean, as the strategy counts them."""
+    """Return how many replicas share a mean, as the strategy counts them."""
     strategy = strategy_state.get_strategy()
     return 1 if strategy is None else strategy.num_replicas_in_sync
 
@@ -255,7 +255,7 @@ def _sum(one: Tensor, other: Tensor) -> Tensor:
 
 
 def _with_mask(weight: Any, output: Tensor) -> Any:
-    """Sample weights times the mask of an output: masked steps weigh nothing."""
+    """Return sample weights times the mask of an output: masked steps weigh nothing."""
     mask = mask_of(output)
     if mask is None:
         return weight

@@ -242,7 +242,8 @@ def _refuse_beside_batches(
 
 
 def _is_under_tensorflows_name() -> bool:
-    """Whether the program is one of the port's, which went on where we refuse."""
+    """Return whether the program is one of the port's, which went on where we
+    refuse."""
     from ipu import drop_in
 
     return drop_in.installed()

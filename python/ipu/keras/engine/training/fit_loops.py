@@ -314,7 +314,7 @@ class Run:
         return count if self._left is None else min(count, self._left)
 
     def end_early(self, step: int) -> None:
-        """The data ended before the epoch did."""
+        """End the epoch, whose data ended early."""
         if self.plan.steps is None:  # now it is known how many there are
             self.plan = self.plan._replace(steps=step)
             return
@@ -350,7 +350,8 @@ def _batch_size(batches: Batches) -> Any:
 
 
 def _of_first(steps: int | None, of_pass: int, tail: int) -> tuple[int, int]:
-    """Batches of a pass, and rows of its last one, of the first so many batches."""
+    """Return batches of a pass, and rows of its last one, of the first so many
+    batches."""
     if steps is None or not tail or steps >= of_pass:
         return of_pass, tail
     return steps, 0

@@ -118,7 +118,8 @@ def host_values(data: Any) -> Nest:
 
 
 def _is_one(data: Any) -> bool:
-    """Whether a list, to its first leaf, is one of words or numbers: a single input."""
+    """Return whether a list, to its first leaf, is one of words or numbers: a single
+    input."""
     while isinstance(data, (list, tuple)) and data:
         data = data[0]
     return isinstance(data, (str, bytes, int, float))
@@ -135,7 +136,8 @@ def first_input(data: Any) -> Any:
 
 
 def fed(data: Any, convert: Callable[[Nest], Nest]) -> Any:
-    """Data whose inputs have gone through a function, where they come so by batches.
+    """Return data whose inputs have gone through a function, where they come so by
+    batches.
 
     Args:
         data: Inputs, or batches of inputs, targets and weights.

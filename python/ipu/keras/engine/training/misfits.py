@@ -119,7 +119,8 @@ def legal_set(given: Numbers) -> Numbers | None:
 
 
 def _with(given: Numbers, data: Data, per_update: int) -> Numbers | None:
-    """The numbers with these data and updates, if some steps per execution fit."""
+    """Return the numbers with these data and updates, if some steps per execution
+    fit."""
     is_training = given.call == "fit"
     if is_training and not given.takes(per_update):
         return None
@@ -147,7 +148,7 @@ def _with(given: Numbers, data: Data, per_update: int) -> Numbers | None:
 def _validation(
     given: Numbers, validation: Data, batch_size: int, count: int
 ) -> Data | None:
-    """Validation data that such executions take."""
+    """Return validation data that such executions take."""
     if not given.validates(count):
         return None
     if not given.has_own_size:
@@ -181,7 +182,7 @@ def _cuts(data: Data, replicas: int) -> Iterator[Data]:
 
 
 def _shorter(data: Data, replicas: int) -> Iterator[Data]:
-    """Epochs of fewer steps, of data sets and where the user said how many."""
+    """Yield epochs of fewer steps, of data sets and where the user said how many."""
     if data.samples is None:
         for batches in range(data.batches - 1, replicas - 1, -1):
             if _lasts(data, batches):
@@ -201,7 +202,7 @@ def _lasts(data: Data, batches: int) -> bool:
 
 
 def _fewer(data: Data, replicas: int) -> Iterator[Data]:
-    """Fewer samples, in batches of the size that the user gave."""
+    """Yield fewer samples, in batches of the size that the user gave."""
     size = data.batch_size
     if data.samples is not None:
         for batches in range(data.samples // size, replicas - 1, -1):
@@ -209,7 +210,7 @@ def _fewer(data: Data, replicas: int) -> Iterator[Data]:
 
 
 def _more(data: Data, replicas: int) -> Iterator[Data]:
-    """More samples, where no result is to be lost."""
+    """Yield more samples, where no result is to be lost."""
     size = data.batch_size
     if data.samples is not None:
         least = max(data.samples // size + 1, replicas)

@@ -281,7 +281,7 @@ class Program(Loop):
         return body
 
     def record(self) -> None:
-        """From here on note when the actions of a pipeline run."""
+        """Note from here on when the actions of a pipeline run."""
         self._records = True
 
     def recorded(self) -> tuple[list[Any], list[dict[str, int]]]:

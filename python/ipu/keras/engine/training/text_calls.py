@@ -22,7 +22,8 @@ from ipu.tf._string_ops.tensors import StringTensor, is_text, plain
 
 
 def text_specs(data: Any) -> Nest | None:
-    """Specs of inputs for any number of samples; None where there are no texts."""
+    """Return specs of inputs for any number of samples; None where there are no
+    texts."""
     if is_batched(data):
         specs = getattr(data, "element_spec", None)
         specs = specs[0] if isinstance(specs, tuple) else specs
@@ -46,7 +47,8 @@ def _has_text(data: Any) -> bool:
 
 
 def _open(value: Any) -> tf.TensorSpec:
-    """What a leaf is with open sizes; samples of one value are rows, as in Keras."""
+    """Return what a leaf is with open sizes; samples of one value are rows, as in
+    Keras."""
     shape = tuple(value.shape)
     rest = shape[1:] if len(shape) > 1 else (1,)
     return tf.TensorSpec((None, *rest), value.dtype)

@@ -507,8 +507,8 @@ class Trainer(IPUOptions):
                 )
 
     def _known_outputs(self) -> Nest | None:
-        """Something of the form of the outputs; None where a call is to show it, or to
-        build layers."""
+        """Return something of the form of the outputs; None where a call is to show it,
+        or to build layers."""
         if not self.built or any(not la.built for la in self._flatten_layers()):
             return None
         return getattr(self, "_form_of_outputs", None)
@@ -545,7 +545,8 @@ class Trainer(IPUOptions):
         return names or [f"output_{i + 1}" for i in range(count)]
 
     def _names_outputs(self, names: set[str]) -> bool:
-        """Whether losses, metrics or weights were given for one of these names."""
+        """Return whether losses, metrics or weights were given for one of these
+        names."""
         given = (one for one in self._compile_arguments.values())
         return any(isinstance(one, Mapping) and names & set(one) for one in given)
 
@@ -569,7 +570,7 @@ class Trainer(IPUOptions):
         return self
 
     def train_step(self, data: Nest) -> dict[str, Tensor]:
-        """One step of training, traced.
+        """Run one step of training, traced.
 
         A subclass may override it: use ``self.compute_loss``, a ``tf.GradientTape``,
         ``self.optimizer.apply_gradients`` and ``self.compute_metrics``.
@@ -685,7 +686,8 @@ class Trainer(IPUOptions):
     def _loss_of(
         self, x: Nest, y: Nest, y_pred: Nest, weight: Nest, training: bool
     ) -> Tensor:
-        """The loss of a step; the mean that is shown is of what a subclass made it."""
+        """Return the loss of a step; the mean that is shown is of what a subclass made
+        it."""
         how: dict[str, Any] = {"x": x, "y": y, "y_pred": y_pred}
         how["sample_weight"] = weight
         if not self._overrides("compute_loss"):
@@ -716,7 +718,7 @@ class Trainer(IPUOptions):
             )
 
     def test_step(self, data: Nest) -> dict[str, Tensor]:
-        """One step of evaluation, traced; a subclass may override it.
+        """Run one step of evaluation, traced; a subclass may override it.
 
         Args:
             data: An element of the data.
@@ -730,7 +732,7 @@ class Trainer(IPUOptions):
         return self._results_of(x, y, y_pred, weight)
 
     def predict_step(self, data: Nest) -> Nest:
-        """One step of prediction, traced; a subclass may override it.
+        """Run one step of prediction, traced; a subclass may override it.
 
         Args:
             data: An element of the data.
@@ -840,7 +842,7 @@ class Trainer(IPUOptions):
         return self._function_of_iterator("train", force)
 
     def make_test_function(self, force: bool = False) -> Any:
-        """As :meth:`make_train_function`, for ``evaluate``."""
+        """Return work like :meth:`make_train_function`, for ``evaluate``."""
         return self._function_of_iterator("test", force)
 
     def make_predict_function(self, force: bool = False) -> Any:
@@ -886,7 +888,8 @@ class Trainer(IPUOptions):
         return made
 
     def _own_function(self, mode: str) -> Any:
-        """The function of a subclass that overrides ``make_..._function``, or None."""
+        """Return the function of a subclass that overrides ``make_..._function``, or
+        None."""
         name = f"make_{mode}_function"
         if not self._overrides(name):
             return None
@@ -958,7 +961,8 @@ class Trainer(IPUOptions):
         return tf.nest.map_structure(lambda leaf: leaf.numpy(), outputs)
 
     def _fed(self, data: Any) -> Any:
-        """Data whose inputs have gone through the part that works on the host."""
+        """Return data whose inputs have gone through the part that works on the
+        host."""
         return data
 
     def _on_batch(
@@ -1002,7 +1006,7 @@ class Trainer(IPUOptions):
 
 
 def _as_told(results: dict[str, Any], return_dict: bool) -> Any:
-    """Results by name, as a list, or the only one."""
+    """Return results by name, as a list, or the only one."""
     values = list(results.values())
     if return_dict:
         return results

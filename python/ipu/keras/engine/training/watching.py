@@ -122,7 +122,8 @@ class StepWatcher:
         self._thread: threading.Thread | None = None
 
     def begin(self, loop: Loop, first_step: int, count: int) -> None:
-        """An execution of ``count`` steps starts with this step of the epoch."""
+        """Begin an execution of ``count`` steps, which starts with this step of the
+        epoch."""
         if not self._watchers or count < 2:
             return
         with self._changed:
@@ -138,7 +139,7 @@ class StepWatcher:
             self._changed.notify_all()
 
     def pause(self) -> None:
-        """The execution has ended; its results may be taken."""
+        """End the execution; its results may be taken."""
         if self._thread is None:
             return
         with self._changed:

@@ -11,7 +11,7 @@ from ipu.tf._tensor.dispatch import op
 
 
 def drop(x: Any, rate: Any, noise_shape: Any, seed: int | None) -> Any:
-    """Dropout of a share that is a number or a tensor."""
+    """Apply dropout of a share that is a number or a tensor."""
     if not tf.is_tensor(rate):
         return tf.nn.dropout(x, rate, noise_shape=noise_shape, seed=seed)
     dropped = _dropped(x, rate, noise_shape, seed)
@@ -22,7 +22,7 @@ def drop(x: Any, rate: Any, noise_shape: Any, seed: int | None) -> Any:
 
 @op
 def _dropped(x: Any, rate: Any, noise_shape: Any, seed: int | None) -> Any:
-    """Dropout with a share that a run decides."""
+    """Apply dropout with a share that a run decides."""
     value = tf.convert_to_tensor(x)
     shape = value.shape if noise_shape is None else noise_shape
     drawn = tf.random.uniform(shape, seed=seed)

@@ -173,7 +173,7 @@ def DEFINE_enum(
 
 
 def mark_flag_as_required(flag_name: str, flag_values: Any = None) -> None:
-    """Nothing: a program asks for its flags itself."""
+    """Do nothing: a program asks for its flags itself."""
 
 
 if not TYPE_CHECKING:

@@ -44,7 +44,7 @@ def isdir(path: Any) -> bool:
 
 
 def join(path: Any, *paths: Any) -> str:
-    """Paths put together."""
+    """Put paths together."""
     return str(os.path.join(path, *paths))
 
 
@@ -66,7 +66,7 @@ def listdir(path: Any) -> list[str]:
 
 
 def walk(top: Any) -> Iterator[tuple[str, list[str], list[str]]]:
-    """Folders below a folder, as ``os.walk``."""
+    """Return the folders below a folder, as ``os.walk``."""
     return os.walk(top)
 
 

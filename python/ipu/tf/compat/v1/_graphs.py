@@ -48,7 +48,7 @@ def enable_v2_behavior() -> None:
 
 
 def disable_eager_execution() -> None:
-    """The same as :func:`disable_v2_behavior`, as far as programs can tell.
+    """Do the same as :func:`disable_v2_behavior`, as far as programs can tell.
 
     Example:
         >>> v1.disable_eager_execution()
@@ -60,7 +60,7 @@ def disable_eager_execution() -> None:
 
 
 def enable_eager_execution(*args: Any, **kwargs: Any) -> None:
-    """The same as :func:`enable_v2_behavior`.
+    """Do the same as :func:`enable_v2_behavior`.
 
     Args:
         *args: Accepted without effect.

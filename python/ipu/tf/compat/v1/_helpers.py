@@ -192,7 +192,7 @@ def make_template(
 
 @contextmanager
 def colocate_with(op: Any, ignore_existing: bool = False) -> Iterator[None]:
-    """A context without effect: a placement is that of the device scopes.
+    """Open a context without effect: a placement is that of the device scopes.
 
     Args:
         op: What the operations are to be near.
@@ -207,7 +207,7 @@ def colocate_with(op: Any, ignore_existing: bool = False) -> Iterator[None]:
 
 @contextmanager
 def container(container_name: str) -> Iterator[None]:
-    """A context without effect: variables are those of their session.
+    """Open a context without effect: variables are those of their session.
 
     Args:
         container_name: A name for resources.

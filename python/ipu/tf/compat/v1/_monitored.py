@@ -111,20 +111,21 @@ class SessionRunHook:
     """
 
     def begin(self) -> None:
-        """Before the session is made: operations may be added."""
+        """Run before the session is made: operations may be added."""
 
     def after_create_session(self, session: Any, coord: Any) -> None:
-        """The session is there, and variables have values."""
+        """Run once the session is there, and variables have values."""
 
     def before_run(self, run_context: Any) -> Any:
-        """Before a run: a ``SessionRunArgs`` of what is asked for besides, or None."""
+        """Return before a run a ``SessionRunArgs`` of what is asked for besides, or
+        None."""
         return None
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """After a run."""
+        """Run after a run."""
 
     def end(self, session: Any) -> None:
-        """The session ends without an error."""
+        """Run when the session ends without an error."""
 
 
 class Timer:
@@ -143,7 +144,7 @@ class Timer:
         return self._seconds is not None and now >= self._last[1] + self._seconds
 
     def note(self, step: int) -> tuple[int, float] | None:
-        """It happened; gives the steps and seconds since the last time."""
+        """Note that it happened; return the steps and seconds since the last time."""
         before, self._last = self._last, (step, time.monotonic())
         if before is None:
             return None
@@ -579,7 +580,8 @@ class Scaffold:
 
 
 def _of_session(scaffold: Scaffold, init_fn: Any) -> Any:
-    """``init_fn`` as a function of the session; it may take the scaffold first."""
+    """Return ``init_fn`` as a function of the session; it may take the scaffold
+    first."""
     if len(inspect.signature(init_fn).parameters) < 2:
         return init_fn
     return lambda session: init_fn(scaffold, session)
@@ -700,7 +702,7 @@ class MonitoredTrainingSession:
         options: Any = None,
         run_metadata: Any = None,
     ) -> Any:
-        """Run, with the hooks around; see :meth:`Session.run`.
+        """Return run, with the hooks around; see :meth:`Session.run`.
 
         Raises:
             RuntimeError: :meth:`should_stop` said that there is no further run.
@@ -886,7 +888,7 @@ class Coordinator:
 
     @contextmanager
     def stop_on_exception(self) -> Iterator[None]:
-        """A context whose exceptions end all threads."""
+        """Open a context whose exceptions end all threads."""
         try:
             yield
         except Exception as error:
@@ -927,7 +929,8 @@ def start_queue_runners(
     start: bool = True,
     collection: Any = None,
 ) -> list[threading.Thread]:
-    """Nothing: who dequeues runs what fills a queue; data sets have their own threads.
+    """Do nothing: whoever dequeues runs what fills a queue; data sets have their own
+    threads.
 
     Args:
         sess: Accepted and not used, as are all others.

@@ -64,7 +64,8 @@ def renamed(
 def _with_older(
     now: inspect.Signature, names: list[str], old: dict[str, str]
 ) -> inspect.Signature:
-    """A signature that has older names as well, for who asks what may be given."""
+    """Return a signature that has older names as well, for who asks what may be
+    given."""
     if names:
         either, alone = (
             inspect.Parameter.POSITIONAL_OR_KEYWORD,
@@ -282,7 +283,7 @@ def while_loop(
 
 @op
 def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> Any:
-    """Elements, or rows, of ``x`` where ``condition`` holds, else of ``y``.
+    """Return elements, or rows, of ``x`` where ``condition`` holds, else of ``y``.
 
     Args:
         condition: bool: of the shape of ``x``, a scalar, or one for each row of ``x``.
@@ -391,7 +392,7 @@ def div(x: Any, y: Any, name: str | None = None) -> Any:
 
 
 def enable_v2_dtype_behavior() -> None:
-    """Layers cast their inputs to their own dtype: always so.
+    """Do nothing: layers always cast their inputs to their own dtype.
 
     Example:
         >>> enable_v2_dtype_behavior()
@@ -399,7 +400,7 @@ def enable_v2_dtype_behavior() -> None:
 
 
 def enable_control_flow_v2() -> None:
-    """Loops and conditionals are structured: always so.
+    """Do nothing: loops and conditionals are always structured.
 
     Example:
         >>> enable_control_flow_v2()
@@ -407,7 +408,7 @@ def enable_control_flow_v2() -> None:
 
 
 def enable_v2_tensorshape() -> None:
-    """Sizes are plain ints: always so.
+    """Do nothing: sizes are always plain ints.
 
     Example:
         >>> enable_v2_tensorshape()

@@ -42,7 +42,7 @@ class _Penalised(Optimizer):
         return tf.cast(self._current_rate, grad.dtype)
 
     def _moved(self, var: Any, grad: Any, rate: Any) -> Any:
-        """Step, then go towards zero as the penalties say."""
+        """Return step, then go towards zero as the penalties say."""
         value = var.value() - rate * grad
         if self._l1 > 0:
             value = _nearer_zero(value, rate * self._l1)

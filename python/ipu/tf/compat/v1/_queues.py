@@ -455,7 +455,7 @@ class QueueRunner:
     def create_threads(
         self, sess: Any, coord: Any = None, daemon: bool = False, start: bool = False
     ) -> list[threading.Thread]:
-        """No threads: who dequeues runs the operations."""
+        """Return no threads: whoever dequeues runs the operations."""
         _use(self)
         return []
 

@@ -274,7 +274,8 @@ def _reversed(x: Any, lengths: Any) -> Any:
 
 
 def _fused(cell: LSTMCell, x: Any, lengths: Any, state: Any) -> Any:
-    """All steps as one op, whose gates lie as i, f, c, o; the cell's as i, c, f, o."""
+    """Run all steps as one op, whose gates lie as i, f, c, o; the cell's as i, c, f,
+    o."""
     units = cell.units
 
     def ordered(gates: Any) -> Any:

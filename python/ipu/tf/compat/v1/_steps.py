@@ -254,7 +254,7 @@ def natural_exp_decay(
 
 
 def _cosine(share: Any) -> Any:
-    """From 1 to 0 along half a turn."""
+    """Return a factor that goes from 1 to 0 along half a turn."""
     return 0.5 * (1.0 + tf.cos(math.pi * share))
 
 

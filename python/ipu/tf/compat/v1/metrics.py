@@ -58,7 +58,8 @@ def _share(part: Any, whole: Any) -> Any:
 
 
 def _aligned(labels: Any, predictions: Any) -> tuple[Any, Any]:
-    """Both as tensors, without a last dimension of 1 that only one of them has."""
+    """Return both as tensors, without a last dimension of 1 that only one of them
+    has."""
     right, found = tf.convert_to_tensor(labels), tf.convert_to_tensor(predictions)
     if right.shape.rank is None or found.shape.rank is None:
         return right, found

@@ -272,7 +272,7 @@ def softmax_cross_entropy_with_logits(
     name: str | None = None,
     axis: int | None = None,
 ) -> Any:
-    """Cross-entropy of probabilities, which get no gradient.
+    """Return the cross-entropy of probabilities, which get no gradient.
 
     Args:
         _sentinel: Nothing: the others are given by name.
@@ -305,7 +305,7 @@ def sparse_softmax_cross_entropy_with_logits(
     logits: Any = None,
     name: str | None = None,
 ) -> Any:
-    """Cross-entropy of class numbers.
+    """Return the cross-entropy of class numbers.
 
     Args:
         _sentinel: Nothing: the others are given by name.
@@ -334,7 +334,7 @@ def sigmoid_cross_entropy_with_logits(
     logits: Any = None,
     name: str | None = None,
 ) -> Any:
-    """Cross-entropy of independent yes-or-no answers, element by element.
+    """Return the cross-entropy of independent yes-or-no answers, element by element.
 
     Args:
         _sentinel: Nothing: the others are given by name.

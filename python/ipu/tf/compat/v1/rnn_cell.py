@@ -542,7 +542,7 @@ class DropoutWrapper(RNNCell):
         return list(self._cell.variables)
 
     def zero_state(self, batch_size: Any, dtype: Any) -> Any:
-        """That of the cell."""
+        """Return the zero state of the cell."""
         return self._cell.zero_state(batch_size, dtype)
 
     def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Any, Any]:

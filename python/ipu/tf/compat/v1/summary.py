@@ -149,7 +149,7 @@ def image(
     collections: Any = None,
     family: str | None = None,
 ) -> Any:
-    """Pictures.
+    """Write pictures.
 
     Args:
         name: As for :func:`scalar`; the tags are ``name/image/0``, ...
@@ -204,7 +204,7 @@ def _pixels(picture: Any) -> np.ndarray[Any, Any]:
 
 
 def text(name: str, tensor: Any, collections: Any = None) -> Any:
-    """Text, which TensorBoard shows as Markdown.
+    """Write text, which TensorBoard shows as Markdown.
 
     Args:
         name: As for :func:`scalar`.
@@ -232,7 +232,7 @@ def text(name: str, tensor: Any, collections: Any = None) -> Any:
 def merge(
     inputs: Sequence[Any], collections: Any = None, name: str | None = None
 ) -> Any:
-    """Several summaries as one.
+    """Join several summaries into one.
 
     Args:
         inputs: What the functions above gave.
@@ -377,18 +377,18 @@ class FileWriter:
         self._writer._add_graph(_messages.graph_of(nodes))
 
     def add_meta_graph(self, meta_graph_def: Any, global_step: Any = None) -> None:
-        """Nothing: there are no meta graphs."""
+        """Do nothing: there are no meta graphs."""
 
     def add_session_log(self, session_log: Any, global_step: Any = None) -> None:
-        """Nothing: there are no logs of sessions."""
+        """Do nothing: there are no logs of sessions."""
 
     def add_run_metadata(
         self, run_metadata: Any, tag: str, global_step: Any = None
     ) -> None:
-        """Nothing: see ``python -m ipu profile``."""
+        """Do nothing: see ``python -m ipu profile``."""
 
     def flush(self) -> None:
-        """Nothing: what was written is in the file."""
+        """Do nothing: what was written is in the file."""
 
     def close(self) -> None:
         """End the file."""
