@@ -272,7 +272,7 @@ def _check_no_gap(stages: list[int], count: int) -> None:
 
 
 def PipelinedModel(*args: Any, **kwargs: Any) -> NoReturn:
-    """Make a ``PipelineModel``, by its name in an early release.
+    """Refuse the name of an early release.
 
     Raises:
         NotImplementedError: Always.
