@@ -67,7 +67,7 @@ class Embedding(_Embedding):
         serialization_factor: In how many parts hardware would keep the table.
 
     Raises:
-        NotImplementedError: What is not supported was given.
+        NotImplementedError: An argument is not supported.
         ValueError: When built: the input has not two axes.
 
     Example:
@@ -135,7 +135,7 @@ class LayerNormalization(GroupNormalization):
         name: A name.
 
     Raises:
-        NotImplementedError: What is not supported was given.
+        NotImplementedError: An argument is not supported.
 
     Example:
         >>> layer = LayerNormalization(epsilon=0.0)

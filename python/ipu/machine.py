@@ -312,7 +312,7 @@ class Machine:
         count, chips = _checked({"tiles": tiles, "ipus": ipus})
         if pattern == "all_to_all" and chips > 1:
             raise ValueError(
-                f"What all to all takes is known of one IPU alone. Received: "
+                f"The cycles of all to all are known of one IPU alone. Received: "
                 f"ipus={ipus}."
             )
         if not message_bytes >= 1:

@@ -384,9 +384,9 @@ def export_single_step(
         output_names: A name for each output; None: ``output_0``, ... or the keys of the
             dict that the function returns.
         preprocessing_step: A function whose results the step takes.
-        preprocessing_step_signature: What that takes, in place of the step's signature.
+        preprocessing_step_signature: The arguments of that, in place of the step's.
         postprocessing_step: A function of the step's results.
-        postprocessing_step_signature: What that takes; checked alone.
+        postprocessing_step_signature: The arguments of that; checked alone.
         purge_export_dir: Whether files that are in the folder are deleted.
 
     Returns:
@@ -473,9 +473,9 @@ def export_pipeline(
         input_dataset: a data set whose elements are those arguments.
         output_names: A name for each output.
         preprocessing_step: A function whose results the first stage takes.
-        preprocessing_step_signature: What that takes.
+        preprocessing_step_signature: The arguments of that.
         postprocessing_step: A function of the last stage's results.
-        postprocessing_step_signature: What that takes; checked alone.
+        postprocessing_step_signature: The arguments of that; checked alone.
         purge_export_dir: Whether files that are in the folder are deleted.
 
     Returns:
@@ -554,9 +554,9 @@ def export_keras(
         batch_size: The size of a batch, where the model's inputs leave it open.
         output_names: A name for each output; None: those of the model.
         preprocessing_step: A function whose results the model takes.
-        preprocessing_step_signature: What that takes.
+        preprocessing_step_signature: The arguments of that.
         postprocessing_step: A function of the model's outputs.
-        postprocessing_step_signature: What that takes; checked alone.
+        postprocessing_step_signature: The arguments of that; checked alone.
         purge_export_dir: Whether files that are in the folder are deleted.
 
     Returns:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The global random seed: 0 until ``tf.random.set_seed``, so that runs repeat.
 
-What draws on the host counts its draws under that seed.
+Random ops of the host count their draws under that seed.
 """
 
 from __future__ import annotations

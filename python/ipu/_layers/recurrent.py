@@ -104,7 +104,7 @@ class LSTM(_Restricted, _LSTM):
         time_major: Whether steps come before the batch.
 
     Raises:
-        ValueError: What is not supported was given; when built: the input has not
+        ValueError: An argument is not supported; when built: the input has not
             three axes.
         NotImplementedError: In a call: there is a mask.
 
@@ -180,7 +180,7 @@ class GRU(_Restricted, _GRU):
         time_major: Whether steps come before the batch.
 
     Raises:
-        ValueError: What is not supported was given; when built: the input has not
+        ValueError: An argument is not supported; when built: the input has not
             three axes.
         NotImplementedError: In a call: there is a mask.
 

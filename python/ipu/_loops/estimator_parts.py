@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What estimators are made of: programs, hooks, metrics, arguments of functions."""
+"""The parts of estimators: programs, hooks, metrics, arguments of functions."""
 
 from __future__ import annotations
 

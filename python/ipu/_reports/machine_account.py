@@ -105,7 +105,7 @@ class Memory:
 
     Attributes:
         ipu: Which IPU, counted from 0.
-        tile_bytes: What a tile has.
+        tile_bytes: The memory of a tile.
         tiles: How many tiles the IPU has.
         variables: Bytes of variables and constants on all tiles together: always live.
         code: Bytes of code, vertex state and stacks on each tile: always live. The

@@ -88,7 +88,7 @@ def checked_number(
     Args:
         name: The argument.
         value: What was given.
-        what: What it has to be, for the message.
+        what: The kind that it has to be, for the message.
         is_right: Whether a number, which is not NaN, is one of these.
 
     Raises:

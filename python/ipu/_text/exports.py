@@ -50,8 +50,8 @@ def offered(module: str, more: Iterable[str] = ()) -> list[str]:
 
     Args:
         module: The name of the module.
-        more: What it offers besides the values that it has: modules, and names that are
-            found when they are used.
+        more: Names that it offers besides its values: modules, and names that are found
+            when they are used.
     """
     values = vars(sys.modules[module]).items()
     own = {name for name, value in values if not isinstance(value, ModuleType)}

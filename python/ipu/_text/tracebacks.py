@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Tracebacks that end at the user's line.
 
-What users call is marked with :func:`boundary`. An exception that leaves such a
+Functions for users are marked with :func:`boundary`. An exception that leaves such a
 function loses the package's frames, and those of libraries that the package called; the
 user's own, between them, stay. ``tf.debugging.disable_traceback_filtering()`` and
 ``IPU_TRACEBACK_FILTERING=off`` keep them all.

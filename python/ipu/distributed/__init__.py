@@ -6,7 +6,7 @@ its own, and a model has as many replicas as there are IPUs for in all of them. 
 program that asks for none of this runs alone, whoever started it.
 
 The functions here are called outside of programs, by all processes, as often and in the
-same order. What replicas exchange inside of a program is in ``ipu.cross_replica_ops``.
+same order. Exchanges of replicas inside a program are in ``ipu.cross_replica_ops``.
 
 Example:
     >>> process_index(), process_count()

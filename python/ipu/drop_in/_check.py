@@ -4,7 +4,7 @@
 The imports say which names of the program stand for modules of TensorFlow's tree, also
 through plain assignments (``layers = tf.keras.layers``). Every chain of attributes that
 starts at one of them is a use; it is there when the drop-in modules can resolve it.
-What objects do once they have been made, ``_check_objects`` follows.
+``_check_objects`` follows objects once they have been made.
 """
 
 from __future__ import annotations

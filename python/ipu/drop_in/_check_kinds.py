@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the expressions of a program are, as far as that is sure without running it.
+"""The kinds of a program's expressions, as far as they are sure without running it.
 
 An expression has kinds: all that it may be. The kinds of a name are those of all its
 bindings, of a call those that the program's function returns, or what the annotations

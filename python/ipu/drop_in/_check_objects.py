@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a program does with objects that cannot work: attributes and methods that they
+"""Uses of objects in a program that cannot work: attributes and methods that they
 do not have, arguments that their methods refuse, options that a configuration lacks.
 
 Whatever an object may be must lack it: what is not sure is left alone.

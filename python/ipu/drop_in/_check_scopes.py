@@ -105,7 +105,7 @@ class Reader(_guards.GuardVisitor):
         star: The names that ``from module import *`` gives, with their full names.
 
     Attributes:
-        touches: What the program does with objects.
+        touches: The program's uses of objects.
         stored: Attributes that are assigned on anything but ``self``.
         probed: Attributes that are asked for by ``hasattr`` and its like, and words
             that are strings of the program.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a line of the table is, and how the files of the table write it."""
+"""The lines of the table, and how its files write them."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 """Which module of TensorFlow's tree takes its names from where.
 
 A path is first turned into its canonical one (``tensorflow.keras`` and
-``tensorflow.python.keras`` are ``keras``), then looked up here. What is not listed is
+``tensorflow.python.keras`` are ``keras``), then looked up here. Other names are
 served where ``ipu`` has a module in the same place: ``tensorflow.x`` is ``ipu.tf.x``,
 ``keras.x`` is ``ipu.keras.x``, ``tensorflow.python.ipu.x`` is ``ipu.x``.
 """

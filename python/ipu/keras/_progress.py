@@ -17,7 +17,7 @@ class Progbar:
         verbose: 0 shows nothing, 1 a bar, 2 one line at the end.
         interval: Ignored: every update is shown.
         stateful_metrics: Names whose last value is shown instead of an average.
-        unit_name: What a step is called.
+        unit_name: The name of a step.
 
     Example:
         >>> bar = Progbar(2, verbose=0)

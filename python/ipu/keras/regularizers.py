@@ -95,7 +95,7 @@ class OrthogonalRegularizer(Regularizer):
     """The mean magnitude of the cosines between the rows of a matrix, or its columns.
 
     Args:
-        factor: What it is multiplied by.
+        factor: A factor of it.
         mode: ``"rows"`` or ``"columns"``: which of them are to stand at right angles.
 
     Raises:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the reductions of replicas and of shards are called, and what they are."""
+"""The reductions of replicas and of shards, by name."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from ipu.tf._tensor.operation import Operation
 
 
 class Options(NamedTuple):
-    """What a pipeline is asked for; see :func:`ipu.pipelining_ops.pipeline`."""
+    """The arguments of a pipeline; see :func:`ipu.pipelining_ops.pipeline`."""
 
     inputs: list[Tensor]
     infeed_queue: Any

@@ -91,8 +91,8 @@ class _Library:
         Args:
             name: The function's name.
             results: dtype and shape of each result.
-            attributes: What it gets as its attributes.
-            label: What it gets as its own name.
+            attributes: The attributes that it gets.
+            label: The name that it gets.
         """
         if not self.has(name):
             raise NotFoundError(

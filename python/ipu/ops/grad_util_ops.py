@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What gradients are on their way back: ``ipu.ops.grad_util_ops``."""
+"""Gradients during the backward pass: ``ipu.ops.grad_util_ops``."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def normalise_image(
         image: ``[..., 3]`` of uint8, float16 or float32.
         channel_offsets: Three numbers.
         channel_scales: Three numbers.
-        scale: What the image is multiplied by first.
+        scale: A factor that the image is multiplied by first.
 
     Returns:
         ``[..., 4]``: ``(image * scale - channel_offsets) * channel_scales``, and 0.

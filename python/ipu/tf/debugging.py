@@ -52,7 +52,7 @@ def Assert(
 
     Args:
         condition: bool, of any shape.
-        data: What to show where it is not: tensors and Python values.
+        data: Tensors and Python values to show where it is not.
         summarize: How many elements of each tensor; None is 3.
 
     Raises:

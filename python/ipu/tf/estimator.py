@@ -51,7 +51,7 @@ class EstimatorSpec:
             them, to evaluate.
 
     Raises:
-        ValueError: What the mode needs is missing.
+        ValueError: Something that the mode needs is missing.
 
     Example:
         >>> EstimatorSpec(ModeKeys.PREDICT, predictions={"y": 1.0}).predictions

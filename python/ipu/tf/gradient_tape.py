@@ -277,7 +277,7 @@ class GradientTape:
             sources: A tensor or variable, or a nest of them.
             output_gradients: For each of ``target`` what its elements are multiplied
                 by, of its shape; None is ones.
-            unconnected_gradients: What there is for a source that the target does not
+            unconnected_gradients: The gradient of a source that the target does not
                 depend on: ``UnconnectedGradients.NONE`` (None) or ``ZERO``.
 
         Returns:

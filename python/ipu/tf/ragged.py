@@ -210,7 +210,7 @@ class RaggedTensor:
         Args:
             default_value: What stands after the ends; None: 0, or "".
             shape: The sizes of the result; None in it for the size that holds all
-                rows. What is longer is cut off.
+                rows. Longer ones are cut off.
 
         Returns:
             A dense tensor.

@@ -63,7 +63,7 @@ def to_dense(
 
     Args:
         sp_input: A :class:`SparseTensor`.
-        default_value: What stands where there is no value; None: 0, or "".
+        default_value: The value of the other places; None: 0, or "".
         validate_indices: Accepted and not used.
 
     Raises:

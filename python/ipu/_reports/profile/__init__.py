@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""What a profile is made of: events, sums over them, the table and the trace."""
+"""The parts of a profile: events, sums over them, the table and the trace."""

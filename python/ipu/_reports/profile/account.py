@@ -77,7 +77,7 @@ class ProgramAccount(NamedTuple):
         flops: Of a step.
         product_flops: Of these in products.
         ready: Elements of infeeds that were ready, in the mean; None without infeed.
-        recording_ns: What recording itself takes of a step, about.
+        recording_ns: About how much of a step recording itself takes.
         ipu: What a step would take on IPUs; None where the program was compiled before
             the profile began.
     """

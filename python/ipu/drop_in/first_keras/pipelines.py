@@ -103,7 +103,7 @@ class PipelineOptions(NamedTuple):
 
 
 class _Pipelined(FirstGeneration):
-    """What the two have in common."""
+    """The base class of the two."""
 
     def _init_pipeline(self, stages: list[int], options: PipelineOptions) -> None:
         """Settle the stage of each layer, or of each call, and the options."""

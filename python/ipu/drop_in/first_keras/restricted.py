@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the models of the first generation have in common: what they do not do.
+"""The base of the first generation's models: the calls that they refuse.
 
 They train, evaluate and predict in loops on the device, and do nothing else: they
 cannot be called, saved whole or given validation data.

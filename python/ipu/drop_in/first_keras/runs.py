@@ -77,7 +77,7 @@ def run(
         mode: ``"train"``, ``"test"`` or ``"predict"``.
         feed: The data.
         plan: The steps.
-        steps: What a call of the device does.
+        steps: The steps of a call of the device.
         callbacks: What the user gave.
         verbose: 0 for silence.
         prefetch_depth: For the infeed.

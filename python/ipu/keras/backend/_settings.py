@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What layers take where they are told nothing, and the phase they are called in."""
+"""Defaults of layers, and the phase they are called in."""
 
 from __future__ import annotations
 

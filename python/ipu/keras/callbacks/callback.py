@@ -208,7 +208,7 @@ class CallbackList:
 
         Args:
             hook: The name, for example ``on_epoch_end``.
-            *args: What it gets; the last is the logs.
+            *args: Its arguments; the last is the logs.
         """
         functions = self._found.get(hook)
         if functions is None:

@@ -30,7 +30,7 @@ class ModelCheckpoint(Callback):
         mode: ``"min"``, ``"max"`` or ``"auto"``.
         save_freq: ``"epoch"``, or a number of steps.
         options: Ignored.
-        initial_value_threshold: What the first epoch has to be better than to be saved.
+        initial_value_threshold: A value that the first epoch has to beat to be saved.
         **kwargs: None.
 
     Raises:

@@ -22,7 +22,7 @@ class ReduceLROnPlateau(Callback):
 
     Args:
         monitor: The quantity, a key of the logs.
-        factor: What the rate is multiplied with, less than 1.
+        factor: The factor that the rate is multiplied by, less than 1.
         patience: For how many epochs it may not become better.
         verbose: 1 says what it does.
         mode: ``"min"``, ``"max"`` or ``"auto"``.

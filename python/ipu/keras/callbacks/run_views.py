@@ -30,7 +30,7 @@ _RATES = " [00:00<00:00, 12345.67step/s]"
 
 
 class RunView(Protocol):
-    """What a run is shown by. Calls of one view never overlap."""
+    """A view of a run. Calls of one view never overlap."""
 
     def begin(self, title: str, total: int | None) -> None:
         """Begin a part: an epoch's title, or "", and how many steps it has."""

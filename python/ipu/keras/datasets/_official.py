@@ -2,7 +2,7 @@
 """One official file of a data set: from the Keras cache, or downloaded.
 
 A file that is in the cache is used as it is, with a warning where it is not the
-official one. What is downloaded is compared with its checksum before it is kept.
+official one. A download is compared with its checksum before it is kept.
 """
 
 from __future__ import annotations

@@ -926,7 +926,7 @@ class Layer(Configured):
 
         Args:
             value: A tensor.
-            name: What it is called in the results.
+            name: Its name in the results.
             aggregation: ``"mean"``, or None, which is the same.
             **kwargs: ``inputs``, without effect.
 

@@ -179,7 +179,7 @@ class Functional(Model):
         Args:
             value: A tensor inside ``call``, or a symbolic value that follows from the
                 model's inputs.
-            name: What it is called in the results.
+            name: Its name in the results.
             aggregation: ``"mean"``, or None, which is the same.
             **kwargs: Ignored, as in Keras.
         """

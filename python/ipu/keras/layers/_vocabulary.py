@@ -33,7 +33,7 @@ class Vocabulary:
         num_oov_indices: How many numbers are for what is not in the vocabulary.
         mask_token: What has the number 0 with ``"int"`` and is dropped otherwise; None:
             nothing.
-        oov_token: What stands for the unknown where numbers are turned back.
+        oov_token: The word for the unknown where numbers are turned back.
         output_mode: "int", "one_hot", "multi_hot", "count" or "tf_idf".
         pad_to_max_tokens: Whether vectors are ``max_tokens`` long.
 

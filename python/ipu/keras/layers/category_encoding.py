@@ -96,7 +96,7 @@ class CategoryEncoding(PreprocessingLayer):
 
         Args:
             inputs: Integers.
-            count_weights: What each number counts for, of ``"count"``.
+            count_weights: The weight of each number, for ``"count"``.
             *args, **kwargs: Ignored.
         """
         if count_weights is not None and self.output_mode != "count":

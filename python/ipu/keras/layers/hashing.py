@@ -27,7 +27,7 @@ _CROSSING_SEED = 0xDECAFCAFFE
 
 
 class _Buckets(HostLayer):
-    """What both have in common: what becomes of the buckets' numbers."""
+    """The base class of both: what becomes of the buckets' numbers."""
 
     def __init__(
         self,

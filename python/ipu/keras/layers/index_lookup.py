@@ -91,7 +91,7 @@ class VocabularyLayer(HostLayer):
 
 
 class _Lookup(VocabularyLayer):
-    """What both have in common."""
+    """The base class of both."""
 
     _is_text: bool
 

@@ -134,7 +134,7 @@ class SpectralNormalization(Wrapper):
         """Apply the layer; with ``training``, divide its kernel first.
 
         Args:
-            inputs: What the layer takes.
+            inputs: The inputs of the layer.
             training: Whether this is a step of training.
             *args, **kwargs: Ignored.
         """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What metrics are made from: state in device variables, updated by every batch."""
+"""The base classes of metrics: state in device variables, updated by every batch."""
 
 from __future__ import annotations
 
@@ -376,7 +376,7 @@ class MeanRelativeError(Mean):
     """The mean of ``abs(y_pred - y_true) / normalizer``.
 
     Args:
-        normalizer: What errors are divided by; of a shape that broadcasts. Where it is
+        normalizer: The divisor of errors; of a shape that broadcasts. Where it is
             0 the error counts as 0.
 
     Example:

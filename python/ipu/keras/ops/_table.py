@@ -39,7 +39,7 @@ def op(function: Function, text: str, example: str, package: str = "ops") -> Fun
 
     Args:
         function: Its arguments are those of Keras 3.
-        text: What it does.
+        text: Its description.
         example: ``name(arguments) -> the tensor as a list``, or ``=> what is printed``.
         package: The package of Keras that has it.
     """

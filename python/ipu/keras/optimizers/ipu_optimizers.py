@@ -34,14 +34,14 @@ class IpuOptimizerBase(Optimizer):
     """The base of optimizers that compute in dtypes of their own.
 
     Args:
-        *args: What the optimizer beside it takes.
+        *args: The arguments of the optimizer that is the other base class.
         optimizer_compute_precisions: The dtype of each stage of the arithmetic, float16
-            or float32: a tuple. What an update is made of is cast to it, and each
+            or float32: a tuple. The operands of an update are cast to it, and each
             result to the dtype of the variable that it goes to.
         outline_apply_gradients: Whether updates share their code on the hardware. It
             changes no number, and nothing here.
         outline_apply_gradients_kwargs: Of that; without effect, too.
-        **kwargs: What the optimizer beside it takes.
+        **kwargs: The keywords of that optimizer.
 
     Raises:
         ValueError: Another number of dtypes, or others.

@@ -457,7 +457,7 @@ class Optimizer(Configured):
 
         Args:
             reference_variable: The weight.
-            name: What it is of the weight, such as ``"momentum"``.
+            name: Its role for the weight, such as ``"momentum"``.
             initializer: ``"zeros"``, or any initializer.
         """
         if name is None:

@@ -155,7 +155,7 @@ def tensor_names(
     Args:
         flat: The loop variables, a sequence at the top.
         names: Their names in the program, or None: ``loop_vars[0]`` and so on.
-        argument: What the sequence is called.
+        argument: The name of the sequence.
     """
     result: list[str] = []
     counts = iter(flat.counts)

@@ -40,7 +40,7 @@ class _Result(NamedTuple):
 
 
 class Build:
-    """What is collected while one function is traced.
+    """The state that is collected while one function is traced.
 
     Args:
         name: The function, for errors.
@@ -383,7 +383,7 @@ def scratch_trace(
         specs: Its arguments, as for :func:`trace_program`.
         host: Trace for the host.
         may_create: Whether variables may be created: ``fn`` keeps them for its next
-            call. What it tells the host is not told.
+            call. It tells the host nothing.
 
     Returns:
         The nest that ``fn`` returned, with a ``TensorSpec`` for each tensor.

@@ -92,7 +92,7 @@ class Part:
         """Call the operations.
 
         Args:
-            given: What the part is given, by the tensor's id.
+            given: The inputs of the part, by the tensor's id.
             fed: Values in the place of variables, by the variable's id.
 
         Returns:

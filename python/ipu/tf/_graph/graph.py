@@ -541,7 +541,7 @@ class Graph:
             function: The function.
             args: Its arguments.
             kwargs: Its keyword arguments.
-            type: What it is called; None: as the function.
+            type: Its name; None: that of the function.
 
         Returns:
             What it returns, with tensors of the graph in it.
@@ -559,10 +559,10 @@ class Graph:
         """Add something that Python does between programs.
 
         Args:
-            type: What it is called.
+            type: Its name.
             function: Called once in each run that needs it, with eager tensors.
             specs: The nest of ``TensorSpec`` of what it gives; None: nothing.
-            args: What it is called with.
+            args: Its arguments.
             name: Its name, or None.
 
         Returns:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a graph is made of: operations, each a call that was kept, and tensors."""
+"""The parts of a graph: operations, each a call that was kept, and tensors."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a session does for one set of fetches and feeds.
+"""The plan of a session for one set of fetches and feeds.
 
 The operations that the fetches need are cut into *steps*: programs of the host and of
 devices, and what Python does between them. An operation joins the program of those it
@@ -35,7 +35,7 @@ _EAGER = Place("EAGER")
 
 
 class Fed:
-    """What a run is given.
+    """The arguments of a run.
 
     Args:
         constants: Values by the tensor's id that programs are made for: sizes, and

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""What runs of a function that is compiled in a graph of TensorFlow 1.
+"""The part of a function compiled in a graph of TensorFlow 1 that runs.
 
 There an effect (an assignment, an enqueue, an update) runs only where something leads
 to it: what the function returns, or what runs after it. The function is traced as any
-other, and what leads to what is noted on the way. In the end all that nothing leads to
-is taken out. In functions of TensorFlow 2 every effect runs, and nothing is noted.
+other, and which node leads to which is noted on the way. In the end nodes to which
+nothing leads are taken out. In functions of TensorFlow 2 every effect runs, and
+nothing is noted.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ Span = tuple[int, int]
 
 
 class Reached:
-    """What leads to what in a function that is being traced."""
+    """Which node leads to which in a function that is being traced."""
 
     def __init__(self, trace: _core.Trace) -> None:
         self.trace = trace

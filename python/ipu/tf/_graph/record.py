@@ -2,7 +2,7 @@
 """Calls of op functions become operations of a graph.
 
 Shapes and dtypes of the results are found by tracing the call once, twice where sizes
-are open. What the trace sees besides is kept: tensors that the function takes from
+are open. The trace's other captures are kept: tensors that the function takes from
 around it, variables it uses and makes, and whether it draws random numbers.
 """
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Calls on strings in a graph: Python makes them between programs, as it does at once.
 
-The core knows numbers alone. What a call gives is found by trying it: on the values
+The core knows numbers alone. The result of a call is found by trying it: on the values
 that are known, and on some text or number where one is not.
 """
 

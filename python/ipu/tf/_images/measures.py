@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What images have: edges, patches, and how much two of them are alike."""
+"""Measures of images: edges, patches, and how much two of them are alike."""
 
 from __future__ import annotations
 

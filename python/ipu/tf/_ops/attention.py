@@ -50,7 +50,7 @@ def attention(
         mask: Bool, [batch, heads, queries, keys], or 1 in any of the first three axes:
             -1e9 is added to scores where it is false. None: everywhere true.
         causal: Whether it is added too where the key comes after the query.
-        scale: What scores are multiplied by.
+        scale: The factor of scores.
         dropout: The share of the weights that is dropped, in [0, 1); the others are
             multiplied by 1 / (1 - dropout).
         seed: Of what is dropped, or None.

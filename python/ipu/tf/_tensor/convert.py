@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Values into tensors, and arguments into what the core takes.
 
-What the functions of this package are written with: ``apply`` makes one node (or runs
-one kernel), ``Tensor`` converts. Sizes, axes and shapes are plain numbers: they are
-known when a function is traced.
+Helpers for the functions of this package: ``apply`` makes one node (or runs one
+kernel), ``Tensor`` converts. Sizes, axes and shapes are plain numbers: they are known
+when a function is traced.
 """
 
 from __future__ import annotations

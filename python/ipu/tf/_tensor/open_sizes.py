@@ -23,7 +23,7 @@ _MARK = "_ipu_is_about_values"
 
 
 class Guess:
-    """What sizes that depend on values are taken to be.
+    """The values that sizes are taken to have where they depend on values.
 
     Attributes:
         size: The number.

@@ -15,8 +15,8 @@ class Operation:
     function that returns one gives None in its place.
 
     Args:
-        type: What it does: ``"IPULoop"``.
-        name: What it is called in the program.
+        type: Its kind: ``"IPULoop"``.
+        name: Its name in the program.
 
     Attributes:
         spans: The nodes that it stands for: pairs of a first number and one past the

@@ -54,7 +54,7 @@ class EagerSession:
 
 
 class _Written:
-    """What was written to a stream while it was captured."""
+    """The text that was written to a stream while it was captured."""
 
     def __init__(self, path: str, stream: Any) -> None:
         self._path, self._stream = path, stream

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What stands for a variable that has no value; every use of it is an error."""
+"""The placeholder of a variable without a value; every use of it is an error."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def CsvDataset(
         field_delim: What stands between fields.
         use_quote_delim: Whether double quotes hold fields together, with ends of lines
             in them.
-        na_value: What else means that there is no value.
+        na_value: A further text that means that there is no value.
         select_cols: The numbers of the columns to take, ascending; None: all.
         exclude_cols: The numbers of the columns not to take.
 
@@ -167,7 +167,7 @@ def make_csv_dataset(
         select_columns: The names or numbers of the columns to take; None: all.
         field_delim: What stands between fields.
         use_quote_delim: Whether double quotes hold fields together.
-        na_value: What else means that there is no value.
+        na_value: A further text that means that there is no value.
         header: Whether files begin with a line of names.
         num_epochs: How often the files are read; None: for ever.
         shuffle: Whether lines are shuffled.

@@ -1016,7 +1016,7 @@ class Dataset:
 
         Args:
             batch_size: Elements in a batch, at least 1.
-            row_shape: What no element is larger than; None for a size that is the
+            row_shape: The largest shape of an element; None for a size that is the
                 largest one of the batch.
 
         Returns:
@@ -1933,7 +1933,7 @@ class Dataset:
         Raises:
             NotFoundError: Nothing was saved there.
             NotImplementedError: ``reader_func`` or ``wait`` is given.
-            DataLossError: What the folder says of itself is damaged; or when an element
+            DataLossError: The folder's description is damaged; or when an element
                 is read: the file of elements is.
 
         Example:

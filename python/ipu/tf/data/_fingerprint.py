@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a data set is made of, as a short text: equal for equal programs, in this
+"""The definition of a data set as a short text: equal for equal programs, in this
 process and in the next one.
 
 It covers the transformations and their arguments, the contents of arrays and tensors,

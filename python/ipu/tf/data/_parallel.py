@@ -60,7 +60,7 @@ def in_order(
 
     Args:
         function: What is called, in threads of its own where ``calls`` is above 1.
-        elements: What it is called with, numbered from 0.
+        elements: Its arguments, numbered from 0.
         calls: How many calls run at once; AUTOTUNE for one by processor, where the
             first call shows that they are long enough.
     """

@@ -272,7 +272,7 @@ def padded(
     """Return a batch of arrays, each filled up after its ends.
 
     Args:
-        shape: What each is filled up to; None: the largest size there is.
+        shape: The shape that each is filled up to; None: the largest size there is.
         index: The number of the component, for messages.
 
     Raises:

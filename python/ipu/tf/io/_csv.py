@@ -132,7 +132,7 @@ def decode_csv(
             or what stands where there is none.
         field_delim: What stands between fields.
         use_quote_delim: Whether double quotes hold fields together.
-        na_value: What else means that there is no value.
+        na_value: A further text that means that there is no value.
         select_cols: The numbers of the columns to take; None: all.
 
     Returns:

@@ -42,7 +42,7 @@ class FixedLenSequenceFeature(NamedTuple):
         shape: Sizes of a piece.
         dtype: float32, int64 or string.
         allow_missing: Must be True.
-        default_value: What shorter rows of a batch are filled with; None: 0 or "".
+        default_value: A value to fill shorter rows of a batch with; None: 0 or "".
 
     Example:
         >>> tf.io.FixedLenSequenceFeature([2], tf.float32, allow_missing=True).shape

@@ -21,7 +21,7 @@ class MutableHashTable(Table):
     Args:
         key_dtype: dtype of the keys.
         value_dtype: dtype of the values.
-        default_value: What stands for a key that is not there; of the shape of a
+        default_value: The value of a key that is not there; of the shape of a
             value.
         checkpoint, experimental_is_anonymous: Ignored.
 

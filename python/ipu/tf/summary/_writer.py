@@ -107,7 +107,7 @@ class SummaryWriter:
         self._need_open()
 
     def close(self) -> None:
-        """End the file; again: nothing. What comes later is not written."""
+        """End the file; a second call does nothing. Later values are not written."""
         with self._lock:
             self._is_closed = True
             if self._file is not None:

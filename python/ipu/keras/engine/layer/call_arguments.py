@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a layer is called with: shapes, tensors, ``training`` and ``mask``; and errors
+"""The arguments of a layer's call: shapes, tensors, ``training`` and ``mask``; errors
 that name the layer."""
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def name_layer(error: Exception, layer: Layer) -> None:
 
 
 class TrainingParameter(NamedTuple):
-    """What a function does with ``training``.
+    """How a function takes ``training``.
 
     Attributes:
         exists: Whether it is a parameter.

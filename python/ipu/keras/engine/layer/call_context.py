@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a layer call tells what is inside it: whether this is training, its dtype.
+"""The state of a layer's call, for layers inside it: training or not, its dtype.
 
 A stack per thread. A layer that is called without ``training`` takes the value of the
 call around it.
@@ -39,7 +39,7 @@ def call_scope(
 
     Args:
         training: True, False or None (not said).
-        dtype: What weights that are cast are read as; None for their own dtype.
+        dtype: The dtype to which weights that are cast are read; None for their own.
         name: The layer, for graphs that name what their nodes come from.
     """
     here.layer_calls.append((training, dtype))

@@ -283,9 +283,9 @@ class IPUOptions(Layer):
             batch_size: The size of a batch, where the model's inputs leave it open.
             output_names: A name for each output.
             preprocessing_step: A function whose results the model takes.
-            preprocessing_step_signature: What that takes.
+            preprocessing_step_signature: The arguments of that.
             postprocessing_step: A function of the model's outputs.
-            postprocessing_step_signature: What that takes; checked alone.
+            postprocessing_step_signature: The arguments of that; checked alone.
             purge_export_dir: Whether files that are in the folder are deleted.
 
         Returns:

@@ -31,7 +31,7 @@ _OBJECTS = (
 
 
 class _Pipelined(Functional):
-    """What the two have in common: the arguments of the pipeline."""
+    """The base class of the two, with the arguments of the pipeline."""
 
     def _init_pipeline(self, count: Any, iterations: int, options: Any) -> None:
         """Take the arguments of the constructor."""

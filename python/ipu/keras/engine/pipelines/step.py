@@ -4,7 +4,7 @@
 A stage gets what the one before it gives, and nothing else: whatever a later stage
 needs travels through all stages in between. These are results of layers with their
 masks, the logits under the model's outputs, terms of the loss, targets and weights.
-What each of the tensors is, is noted while a stage is traced and read by the next.
+The kind of each tensor is noted while a stage is traced and read by the next.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class StagedStep:
         model: A pipelined model that is built, and compiled where the mode needs it.
         element_of: Gives an element of the data for the arguments of stage 0.
         class_weight: A weight for each class, in training.
-        parts: What the loss of a step is divided by, for sums of so many to be means.
+        parts: The divisor of a step's loss, so that sums of so many are means.
 
     Attributes:
         functions: A function for each stage. In training the last gives a scalar to

@@ -34,7 +34,7 @@ class Batches(NamedTuple):
         tail: Rows of that last batch which count; 0: all batches are full.
         is_endless: Whether the data start again at their end: arrays.
         is_open: Whether shapes, or the number of batches, show when they are read.
-        read_by_host: What the host reads where there is no data set.
+        read_by_host: The data that the host reads where there is no data set.
     """
 
     dataset: Any

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a device program does with the elements of an infeed: steps of a model.
+"""Steps of a model in a device program, on the elements of an infeed.
 
 One after another; with gradients that are accumulated over several of them; or in a
 pipeline. All three give the outfeed the results of each step, and the same numbers.

@@ -55,7 +55,7 @@ def explained(
     Args:
         model: The model.
         mode: ``"train"``, ``"test"`` or ``"predict"``.
-        asked: What the call was given.
+        asked: The arguments of the call.
         validation: The validation data of a training, and their steps.
         has_own_size: Whether these have a batch size of their own.
     """

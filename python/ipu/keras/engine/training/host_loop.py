@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What runs the steps of a run where it is not a ``Program``: the host.
+"""Steps that the host runs, where no ``Program`` does.
 
 A :class:`HostLoop` serves data whose shapes, or whose number, show only when they are
 read: each step is a call of a program, traced for each shape. A :class:`FunctionLoop`

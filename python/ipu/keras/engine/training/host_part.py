@@ -24,7 +24,7 @@ class HostPart:
 
     Attributes:
         nodes: The calls.
-        symbols: What the device takes, by name.
+        symbols: The inputs of the device, by name.
     """
 
     def __init__(self, nodes: list[Node], handed_over: list[KerasTensor]) -> None:

@@ -474,7 +474,7 @@ class CheckpointSaverHook(SessionRunHook):
         save_secs: After how many seconds; or
         save_steps: after how many steps.
         saver: What saves; None: a ``Saver`` of all variables.
-        checkpoint_basename: What the files are called.
+        checkpoint_basename: The name of the files.
         scaffold: Has the saver where ``saver`` is None.
         listeners: :class:`CheckpointSaverListener`, called around each save.
 

@@ -287,10 +287,10 @@ class LSTMCell(RNNCell):
     Args:
         num_units: The size of the memory.
         use_peepholes: Whether gates see the memory.
-        cell_clip: What the memory is clipped to, or None.
+        cell_clip: The bound that the memory is clipped to, or None.
         initializer: Of the kernels; None: the variable scope's.
         num_proj: The size that the output is projected to, or None.
-        proj_clip: What the projected output is clipped to, or None.
+        proj_clip: The bound that the projected output is clipped to, or None.
         num_unit_shards, num_proj_shards: Accepted and not used.
         forget_bias: Added to the forget gate.
         state_is_tuple: Whether the state is an ``LSTMStateTuple``; else both halves lie
