@@ -38,7 +38,7 @@ typedef struct ipu_custom_gradient {
 typedef ipu_status ipu_custom_gradient_fn(ipu_ctx *ctx, void *state,
                                           const ipu_custom_gradient *call);
 
-/* What a tape has seen of a graph. */
+/* The part of a graph that a tape has seen. */
 typedef struct ipu_gradient_scope {
     const uint32_t *spans; /* pairs: nodes from the first to before the second */
     uint32_t span_count;   /* nodes in no span are constants */

@@ -10,7 +10,7 @@
 
 typedef IPU_ARRAY(ipu_value) ipu__values;
 
-/* What builds nodes in a block that are like `node`, as a rule does. */
+/* A rule that builds nodes in a block like `node`. */
 static inline ipu_rule
 ipu__control_builder(ipu__walk *w, ipu_block block, ipu_node node)
 {

@@ -116,7 +116,7 @@ make_weights(ipu_rule *r, ipu_value q, ipu_value k)
     return ipu__rule_unary(r, IPU_OP_ID_SOFTMAX, hide(r, scores, false));
 }
 
-/* What weights are multiplied by, 0 for those that are dropped; or no value. */
+/* The factors of weights, 0 for those that are dropped; or no value. */
 static ipu_value
 make_factors(ipu_rule *r, ipu_value weights)
 {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Gradient rules of reductions and of ops that move elements. What was moved is moved
- * back; what was repeated is summed; what was summed is repeated. One thread per
- * graph. */
+ * Gradient rules of reductions and of ops that move elements. Moved elements are moved
+ * back, repeated ones are summed, and sums are repeated. One thread per graph. */
 #include "autodiff/rule_terms.h"
 
 /* --- reductions ------------------------------------------------------------------ */

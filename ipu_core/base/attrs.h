@@ -89,7 +89,7 @@ typedef enum ipu_attr_kind {
     X(INDEX, index, INT)           /* of a held tensor, or of a gradient function */ \
     X(NAME, name, TEXT)
 
-/* What of a pipeline lies in remote memory while no routine uses it. */
+/* The parts of a pipeline that lie in remote memory while no routine uses them. */
 typedef enum ipu_offload {
     IPU_OFFLOAD_ACTIVATIONS = 1, /* what is kept from one routine to another */
     IPU_OFFLOAD_ACCUMULATORS = 2 /* what is carried from micro-batch to micro-batch */
@@ -130,7 +130,7 @@ ipu_attr_float(ipu_attr_key key, double value)
 {
     return (ipu_attr){.key = key, .as = {.f = value}};
 }
-/* What these point to belongs to the caller. */
+/* The caller owns the memory that these point to. */
 static inline ipu_attr
 ipu_attr_ints(ipu_attr_key key, const int64_t *ints, uint32_t count)
 {

@@ -14,7 +14,7 @@
 #include "base/status.h"
 
 /* Allocation hooks. `resize` has realloc's contract and is sized: old_bytes is what the
- * caller got before; new_bytes == 0 frees and returns NULL. What is new is zero.
+ * caller got before; new_bytes == 0 frees and returns NULL. New bytes are zero.
  * Alignment is 64 bytes. */
 typedef struct ipu_allocator {
     void *(*resize)(void *state, void *pointer, size_t old_bytes, size_t new_bytes);

@@ -54,7 +54,7 @@ typedef struct ipu_event {
     uint32_t b;
 } ipu_event;
 
-/* What a thread is for. */
+/* The purpose of a thread. */
 #define IPU_ROLE_LIST(X) \
     X(OTHER, thread) \
     X(WORKER, worker) X(FEEDER, feeder) X(READER, reader) X(DRAINER, drainer)

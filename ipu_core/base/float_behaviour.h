@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a device does where a floating-point result is not a number of its dtype: how
- * float16 is rounded, what overflow gives, and what ends a run. The zeros are
- * IEEE 754's. */
+ * A device's options for floating-point results that are not a number of their dtype:
+ * how float16 is rounded, what overflow gives, and what ends a run. The zeros are IEEE
+ * 754's. */
 #ifndef IPU_BASE_FLOAT_BEHAVIOUR_H
 #define IPU_BASE_FLOAT_BEHAVIOUR_H
 

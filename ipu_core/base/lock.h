@@ -2,7 +2,7 @@
  *
  * The mutex of the core, and what happens to it at fork().
  *
- * A forked child has one thread. What the other threads of the parent held stays locked
+ * A forked child has one thread. Locks that the parent's other threads held stay locked
  * in the child for ever, half changed. One rule for all locks prevents it: before the
  * process forks, the forking thread takes every ipu_lock that exists, so that what they
  * protect is whole; after it, parent and child give them back. In the child each lock's

@@ -10,7 +10,7 @@
 /* Whether a block of so many bytes comes from ipu_pages_resize. The C library's heap
  * keeps what is freed, so that a copy which lived for a moment would count for ever. */
 bool ipu_pages_are_for(size_t bytes);
-/* Blocks for which the former holds, with realloc's contract. What is new is zero, and
+/* Blocks for which the former holds, with realloc's contract. New bytes are zero, and
  * takes no memory until it is written. */
 void *ipu_pages_resize(void *block, size_t old_bytes, size_t new_bytes);
 /* Gives back what the C library's heap holds and nobody uses: up to a millisecond. */

@@ -22,7 +22,7 @@ void ipu_random_block(const ipu_random_key *key, uint64_t block, uint32_t out[4]
 
 /* --- for loops over blocks, which a compiler turns into vectors ------------------- */
 
-/* What the blocks of a key have in common. The seed is Philox's key; what must differ
+/* The common part of the blocks of a key. The seed is Philox's key; what must differ
  * is mixed into the counter: the block, the turn where blocks past 2^32 would be, op
  * and step. Replicas, and steps past 2^32, change the key. */
 typedef struct ipu_random_start {

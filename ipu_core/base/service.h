@@ -9,8 +9,8 @@
  * Python generator).
  *
  * Stopping sets the service's cancel flag, wakes the thread, and waits until the thread
- * has left. It does not wait on the thread itself, nor in a forked child, where there
- * is no such thread.
+ * has left. It does not wait on the thread itself, nor in a forked child, where the
+ * thread does not exist.
  *
  * Left behind. A thread that runs foreign code (Python) may stay there for ever. It
  * says so before: it goes away, and comes back. The owner may leave a thread behind

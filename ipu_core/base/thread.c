@@ -92,7 +92,7 @@ take_task(run *r, int32_t *task)
     return true;
 }
 
-/* What a thread does of a job, where that is recorded. */
+/* A thread's part of a job, where that is recorded. */
 typedef struct share {
     uint64_t subject; /* 0: not recorded, or none of it yet */
     uint64_t begin_ns;

@@ -48,7 +48,7 @@ machine_chips(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
 
 /* --- arguments -------------------------------------------------------------------- */
 
-/* What is wrong with an argument is a ValueError. */
+/* Errors in arguments are ValueErrors. */
 static bool
 is_valid(const ipu_ctx *ctx, ipu_status status)
 {

@@ -414,7 +414,7 @@ set_notes(PyObject *self, PyObject *notes, void *Py_UNUSED(closure))
 
 /* --- operators ------------------------------------------------------------------- */
 
-/* What stands beside a tensor takes its dtype; each is one op, eager or traced. */
+/* The other operand takes the tensor's dtype; each is one op, eager or traced. */
 
 /* Whether `object` can stand beside a tensor in an expression. */
 static bool

@@ -186,8 +186,8 @@ PyMethodDef ipu_py_testing_methods[] = {
      "Whether programs that are compiled from now on keep weights in panels: 'auto', "
      "'never' or 'always'."},
     {"set_products", set_products, METH_O,
-     "What makes the products of programs that are compiled from now on: 'auto', our "
-     "own 'tiles', or 'blis'."},
+     "Choose the kernels of products in programs that are compiled from now on: "
+     "'auto', our own 'tiles', or 'blis'."},
     {"op_table", op_names, METH_NOARGS, "(name, flags, dtype rule) of each op."},
     {"cpu_class", cpu_class, METH_NOARGS, "The CPU class that kernels are chosen for."},
     {NULL, NULL, 0, NULL},

@@ -1045,7 +1045,7 @@ static PyMethodDef trace_methods[] = {
      "own, the others its slots."},
     {"recompute", trace_recompute, METH_O,
      "From here on nodes make values a second time; the first time, `next_ordinal` was "
-     "`ordinal`. What it returns goes to `resume`."},
+     "`ordinal`. Give its result to `resume`."},
     {"resume", trace_resume, METH_VARARGS,
      "Ends what `recompute` began: it made nodes [begin, end) a second time."},
     {"last_node", trace_last_node, METH_NOARGS,

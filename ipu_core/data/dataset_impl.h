@@ -162,7 +162,7 @@ ipu_status ipu__types_check(ipu_ctx *ctx, const ipu_type *made, const ipu_type *
 /* Whether a tensor of type `made` is of the declared type, unknowns matching all. */
 bool ipu__type_accepts(const ipu_type *declared, const ipu_type *made);
 
-/* What is read where a prefetch at the end of a data set is skipped. */
+/* The data set to read where a prefetch at its end is skipped. */
 ipu_dataset *ipu__dataset_before_prefetch(ipu_dataset *dataset);
 
 /* Storage for one element; buffers grow as needed and are reused. Starts as {0}. */

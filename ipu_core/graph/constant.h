@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What is known of values that are constants. */
+ * Constants: which values are, and their numbers. */
 #ifndef IPU_GRAPH_CONSTANT_H
 #define IPU_GRAPH_CONSTANT_H
 

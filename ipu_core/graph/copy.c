@@ -89,7 +89,7 @@ copy_attr(ipu_copy *copy, ipu_op op, ipu_block into, ipu_attr *attr, int64_t **r
     return IPU_OK;
 }
 
-/* What a copy is made of, on the heap. */
+/* The state of a copy, on the heap. */
 typedef struct parts {
     ipu_attr *attrs;
     int64_t *ints;

@@ -69,7 +69,7 @@ close_block(finder *f, ipu_block id, size_t first)
 static ipu_status
 find_in_block(finder *f, ipu_block id)
 {
-    /* What blocks inside write comes first, while nothing of this one is marked. */
+    /* Writes of blocks inside come first, while nothing of this one is marked. */
     size_t first = f->found.count;
     IPU_EACH_NODE(n, f->graph, id) {
         const ipu_node_data *node = ipu_node_of(f->graph, n);

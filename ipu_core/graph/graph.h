@@ -222,7 +222,7 @@ ipu_status ipu_graph_add_result(ipu_ctx *ctx, ipu_graph *graph, ipu_block block,
 ipu_status ipu_graph_add_resource(ipu_ctx *ctx, ipu_graph *graph,
                                   const ipu_resource *resource, uint32_t *out);
 
-/* What a node is made of, except its inputs. Attributes need not be sorted and are
+/* The parts of a node, except its inputs. Attributes need not be sorted and are
  * copied. */
 typedef struct ipu_node_request {
     ipu_op op;

@@ -13,7 +13,7 @@
 #include "graph/block_op.h"
 #include "graph/constant.h"
 
-/* Both ends included. What is not known is as wide as int32. */
+/* Both ends included. An unknown range is as wide as int32. */
 typedef struct interval {
     int64_t low;
     int64_t high;

@@ -348,7 +348,7 @@ turns_of(ipu__accounting *a, ipu_node id)
 
 static ipu_status steps_of_block(ipu__accounting *a, ipu_block block);
 
-/* What a turn leaves for the next one goes to where it was. */
+/* Values that a turn leaves for the next one go back to where they were. */
 static ipu_status
 carry(ipu__accounting *a, ipu_node id, ipu_block body)
 {
@@ -501,7 +501,7 @@ steps_of_pipeline(ipu__accounting *a, ipu_node id, const ipu_node_data *node)
 
 /* --- blocks ----------------------------------------------------------------------- */
 
-/* What is carried and offloaded comes and goes in each micro-batch. */
+/* Carried values that are offloaded come and go in each micro-batch. */
 static ipu_status
 move_accumulators(ipu__accounting *a, ipu_block block)
 {

@@ -46,7 +46,7 @@ ipu_chip_of(uint32_t number)
     return number < CHIP_COUNT ? &chips[number].chip : NULL;
 }
 
-/* What there are so many of, and not a size, a rate or a time. */
+/* A count, and not a size, a rate or a time. */
 static bool
 is_count(const ipu_chip_field *field)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a program itself takes on each tile. No such sizes are published: steps and their
- * messages are counted, the bytes of each are nominal. Equal steps share
- * their code, as poplar's outlining has it. */
+ * The size of a program itself on each tile. No such sizes are published: steps and
+ * their messages are counted, the bytes of each are nominal. Equal steps share their
+ * code, as poplar's outlining has it. */
 #include <math.h>
 #include <string.h>
 

@@ -256,8 +256,8 @@ all_reduce(ipu_steps_call *call)
     }
 }
 
-/* What lies elsewhere is sent to where the elements of the result, or of the variable
- * that is updated, are: smaller operands, and those of another layout. */
+/* Operands that lie elsewhere are sent to the elements of the result, or of the
+ * variable that is updated: smaller operands, and those of another layout. */
 static void
 send_operands(ipu_steps_call *call, const ipu_type *result)
 {
@@ -424,7 +424,7 @@ ipu_steps_lay_out(ipu_steps_call *call, const char *part, const ipu_type *type,
     copy(call, part, bytes, to->tiles);
 }
 
-/* What has a layout of the same fully connected layer is there, in another order. */
+/* An operand laid out for the same fully connected layer is there, in another order. */
 static void
 lay_out_operand(ipu_steps_call *call, const ipu_planned_product *planned,
                 uint32_t operand, ipu_product_role role)
@@ -443,7 +443,7 @@ lay_out_operand(ipu_steps_call *call, const ipu_planned_product *planned,
                       is_joint && from->layer == to.layer);
 }
 
-/* What a plan takes, its operands laid out for it. */
+/* The steps of a plan, its operands laid out for it. */
 static void
 run_plan(ipu_steps_call *call, const ipu_planned_product *planned)
 {
@@ -572,7 +572,7 @@ ipu_steps_pooling(ipu_steps_call *call)
             tiles);
 }
 
-/* What moves is sent, and copied into its order. */
+/* Elements that move are sent, and copied into their order. */
 void
 ipu_steps_movement(ipu_steps_call *call)
 {

@@ -4,7 +4,7 @@
  * value is live from the number of its maker to that of its last user; where that lies
  * in a loop or a branch which the value comes from outside of, to the last number
  * inside. Views live in what they show, and element-wise results in an operand that
- * dies there. What a loop carries has one buffer: the next
+ * dies there. A carried value has one buffer: the next
  * value, and the node's result, lie where the parameter does.
  *
  * In a pipeline a value that another routine of its IPU uses lies in a ring, a slot for
@@ -60,7 +60,7 @@ find_uses(ipu__accounting *a)
     use_results(a, (ipu_block){0});
 }
 
-/* What a loop makes for its next turn lies where the parameter does. */
+/* A value that a loop makes for its next turn lies where the parameter does. */
 static void
 share_carried(ipu__accounting *a, bool *is_shared)
 {

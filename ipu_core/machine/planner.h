@@ -11,7 +11,7 @@
 
 #include "machine/chip.h"
 
-/* What the inputs and the partial sums are. */
+/* The dtypes of the inputs and of the partial sums. */
 typedef enum ipu_precision {
     IPU_PRECISION_HALF,  /* half, half */
     IPU_PRECISION_MIXED, /* half, float */

@@ -8,7 +8,7 @@
 #include "graph/cost.h"
 #include "machine/account.h"
 
-/* What plans are asked with. */
+/* The request for a plan. */
 typedef struct ipu_product_asker {
     ipu_ctx *ctx;
     const ipu_chip *chip;
@@ -31,7 +31,7 @@ typedef enum ipu_product_role {
 ipu_product ipu_product_of_matrices(double batch, double rows, double inner,
                                     double columns);
 /* The operand of a product that counts as its inputs, the next one are its weights;
- * -1: the op is no product. */
+ * -1: the op is not a product. */
 int32_t ipu_product_first(ipu_op op);
 /* All but its precision. An empty one has sizes that ipu_product_check refuses. */
 ipu_product ipu_product_of_node(ipu_op op, const ipu_cost_call *types);

@@ -9,11 +9,11 @@
  *               backward pass needs it first, so that those between two checkpoints
  *               exist together and no more
  *
- * What has effects is not done twice: its results are kept. Variables that are written
- * in the body are read once; others are read anew, which keeps nothing. Random nodes
- * draw the same numbers again, which depend on their ordinal and the micro-batch. What
- * is made a second time carries the number of its recomputation, so that no later pass
- * makes it one with the first. One thread per graph. */
+ * Nodes with effects are not run twice: their results are kept. Variables that are
+ * written in the body are read once; others are read anew, which keeps nothing. Random
+ * nodes draw the same numbers again, which depend on their ordinal and the micro-batch.
+ * A value that is made a second time carries the number of its recomputation, so that
+ * no later pass merges it with the first. One thread per graph. */
 #include "graph/block_op.h"
 #include "graph/copy.h"
 #include "graph/effects.h"

@@ -44,7 +44,7 @@ ipu_value ipu__resolve(const ipu__rewriter *rewriter, ipu_value value);
 /* From here on `by` stands wherever `value` is used. */
 ipu_status ipu__replace(ipu__rewriter *rewriter, ipu_value value, ipu_value by);
 
-/* What replicas may have differently (replica_variance.c). */
+/* Values that may differ between replicas (replica_variance.c). */
 typedef struct ipu__differences {
     bool *values; /* by the indices that there were */
     bool *resources;

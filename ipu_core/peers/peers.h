@@ -97,7 +97,7 @@ bool ipu_peers_is_torn(ipu_peers *peers);
 
 /* --- a transport ------------------------------------------------------------------ */
 
-/* What a transport gets of an exchange: a copy, since a run may give the exchange up at
+/* An exchange as a transport gets it: a copy, since a run may give the exchange up at
  * any time, and its lists of messages with it. Only the bytes of messages stay. */
 typedef struct ipu_errand {
     const ipu_exchange *exchange; /* its name; it may be gone */

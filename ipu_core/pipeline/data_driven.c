@@ -235,7 +235,7 @@ choose(work *work, uint32_t ipu, uint32_t time)
     }
 }
 
-/* What was chosen is done at the end of the time step. */
+/* The chosen actions are done at the end of the time step. */
 static void
 finish_chosen(work *work)
 {

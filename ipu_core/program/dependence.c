@@ -125,8 +125,8 @@ note_output(finder *f, uint32_t item, uint32_t output)
     return IPU_OK;
 }
 
-/* What fails comes before all that is written after it, so that a variable is not
- * changed by a step which the one without regions would not have come to; and after all
+/* A kernel that fails comes before all that is written after it, so that no variable is
+ * changed by a step which a run without regions would not have come to; and after all
  * that is written in front of it, unless another one has failed by then. */
 static ipu_status
 note_failure(finder *f, uint32_t item)

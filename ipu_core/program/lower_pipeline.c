@@ -298,7 +298,7 @@ want_departures(ipu__pipe *p, uint32_t r)
     }
 }
 
-/* What was not made there is copied. */
+/* A value that was not made there is copied. */
 static ipu_status
 fill_rings(ipu__pipe *p, uint32_t r)
 {

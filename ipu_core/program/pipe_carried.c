@@ -46,7 +46,7 @@ check_carried_use(ipu__pipe *p, ipu_node user, ipu_value value)
     return IPU_OK;
 }
 
-/* What no stage changes is left in its place until the pipeline is over. */
+/* A value that no stage changes is left in its place until the pipeline is over. */
 static ipu_status
 check_handed_on(const ipu__pipe *p, uint32_t i)
 {

@@ -48,7 +48,7 @@ typedef struct ipu_place {
     size_t offset;  /* SLAB, FOREIGN, REMOTE, CONSTANT */
 } ipu_place;
 
-/* What the inputs or the outputs of an instruction are: how many, and how large. */
+/* The operands of an instruction, inputs or outputs: how many, and how large. */
 typedef enum ipu_operands {
     IPU_OPERANDS_NONE,
     IPU_OPERANDS_SPEC,    /* the kernel's */
@@ -147,7 +147,7 @@ typedef struct ipu_instruction {
     const char *name;
 } ipu_instruction;
 
-/* What one thread does of a region: rows [begin, end) of one instruction; or, where
+/* A thread's part of a region: rows [begin, end) of one instruction; or, where
  * `end` is 0, instructions one after the other. */
 typedef struct ipu_region_task {
     uint32_t first; /* instruction */
@@ -293,7 +293,7 @@ uint32_t ipu_program_shards(const ipu_program *program);
  * nothing is known of that; of branches all. */
 ipu_cost ipu_program_cost(const ipu_program *program);
 
-/* What a stream takes of its IPU's memory, beside variables. */
+/* The memory that a stream takes of its IPU, beside variables. */
 typedef struct ipu_stream_bytes {
     size_t slab;     /* with the rings */
     size_t peak;     /* the most of it that is live at one instruction */

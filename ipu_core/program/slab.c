@@ -218,7 +218,7 @@ plan_streams(lowering *l)
     return IPU_OK;
 }
 
-/* What stays in remote memory lies there side by side. */
+/* Buffers that stay in remote memory lie there side by side. */
 static ipu_status
 plan_remote(lowering *l)
 {

@@ -147,7 +147,7 @@ place_in(char *block, const variable *v)
     return block + (v->place + PAGE_BYTES - begin) % PAGE_BYTES;
 }
 
-/* Makes blocks for `count` replicas. What fails leaves those that are there. */
+/* Makes blocks for `count` replicas. After a failure those that are there stay. */
 static ipu_status
 make_copies(ipu_ctx *ctx, ipu_device *device, variable *v, uint32_t count)
 {

@@ -28,7 +28,7 @@ int32_t ipu_device_ipus(const ipu_device *device);
  * on. Not owned; NULL: it is this process's alone. */
 void ipu_device_set_peers(ipu_device *device, ipu_peers *peers);
 
-/* What a thread has seen that waits for a device; all 0 at first. */
+/* The state of a device that a waiting thread has seen; all 0 at first. */
 typedef struct ipu_device_wait {
     uint64_t made;
     int looks;

@@ -38,7 +38,7 @@ uint64_t ipu__device_generation(const ipu_device *device);
  * for the replica is made where there is none, with no value of its own. */
 ipu_status ipu__device_variable(ipu_ctx *ctx, ipu_device *device, int64_t id,
                                 int32_t replica, ipu_type *type, void **data);
-/* What a run says that needs an infeed which is closed or gone; takes the id. */
+/* The error of a run that needs an infeed which is closed or gone; takes the id. */
 #define IPU__NO_INFEED \
     "The program uses the infeed with id='%" PRId64 \
     "' which has not been created. Did " \

@@ -6,7 +6,7 @@
  * variables, and loops and branches of these; not on a parameter, a queue or anything
  * that writes.
  *
- * What a node needs is copied before the node, down a list of open nodes; so the time
+ * A node's operands are copied before the node, down a list of open nodes; so the time
  * is in proportion to what is copied. One thread per graph. */
 #include "graph/copy.h"
 #include "graph/effects.h"

@@ -19,7 +19,7 @@
 
 enum { IPU_CONV_MOST_STEPS = 4 };
 
-/* What is done to results while they are in registers. */
+/* The last steps of results, while they are in registers. */
 typedef struct ipu__conv_finish {
     struct {
         ipu_conv_step step;

@@ -41,7 +41,7 @@ typedef struct ipu_sum {
     bool is_partial;           /* the outputs are a term, wide; else the result */
 } ipu_sum;
 
-/* What sums that are not finished are kept in. */
+/* The dtype of unfinished sums. */
 ipu_dtype ipu_sum_dtype(const ipu_kernel_spec *spec);
 /* Where the tree is cut that sums from `first` to before `last`, two or more. */
 uint32_t ipu_sum_cut(uint32_t first, uint32_t last);

@@ -139,7 +139,7 @@ ipu_status ipu_kernel_prepare(ipu_ctx *ctx, ipu_arena *arena, ipu_kernel_spec *s
                               ipu_kernel_variant variant, ipu_cpu_class cpu);
 
 /* Has a prepared spec do what `behaviour` says of results that are not numbers of their
- * dtype (guard.c). What needs none of that is left as it is. */
+ * dtype (guard.c). A spec that needs none of that is left as it is. */
 ipu_status ipu_kernel_guard(ipu_ctx *ctx, ipu_arena *arena, ipu_kernel_spec *spec,
                             const ipu_float_behaviour *behaviour);
 

@@ -269,7 +269,7 @@ struct ipu__block {
     ipu_dtype out;
     uint8_t operands;
 };
-/* AVX-512 on units of 512 bits; on narrower ones it is no faster than AVX2 (cpu.c). */
+/* AVX-512 on units of 512 bits; on narrower ones it is not faster than AVX2 (cpu.c). */
 bool ipu__has_wide_avx512(void);
 
 void ipu__block_prepare(ipu__block *block, ipu_op op, ipu_dtype in, ipu_dtype out,

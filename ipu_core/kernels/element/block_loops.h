@@ -503,7 +503,7 @@ static const ipu__block_row rows[] = {
     LOGICAL_FORMULAS(BOOL_ROW_OF, u8)
 };
 
-/* The same loops behind plain float pointers. */
+/* The same loops, called with plain float pointers. */
 #define MAP(name, OP) \
     static void name##_map(float *out, const float *x, int64_t n) \
     { \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What is done to the rows of a product when they are made, see gemm_finish.c. */
+ * The last steps of a product, done to its rows as they are made; see gemm_finish.c. */
 #ifndef IPU_KERNELS_GEMM_FINISH_IMPL_H
 #define IPU_KERNELS_GEMM_FINISH_IMPL_H
 

@@ -76,7 +76,7 @@ typedef int32_t words __attribute__((vector_size(16))); /* low, high, low, high 
 /* The product is exact in double, the sum is rounded to odd, and so much wider than a
  * float that rounding it again is rounding the exact one (Boldo and Melquiond,
  * "Emulation of FMA and correctly rounded sums: proved algorithms using rounding to odd",
- * 2008). What was rounded away is Knuth's two-sum; it is NaN for infinities, which have
+ * 2008). The rounding error is Knuth's two-sum; it is NaN for infinities, which have
  * nothing to correct. */
 static __attribute__((noinline)) half_vector
 multiply_add_odd(half_vector x, half_vector y, half_vector z)

@@ -377,7 +377,7 @@ widen(int64_t n, const uint16_t *halves, float *out)
     }
 }
 
-/* k rows of a panel from float16. What is past the columns is not used. */
+/* k rows of a panel from float16. Elements past the columns are not used. */
 TARGET static void
 pack_half_panel(const ipu__product *p, int64_t columns, const uint16_t *b, int64_t k,
                 float *out)

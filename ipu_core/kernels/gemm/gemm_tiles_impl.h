@@ -77,7 +77,7 @@ typedef struct ipu__product {
                                  one block */
     bool continued; /* sums that are stored start from what C holds, not from 0; k is one
                        block */
-    /* What sums that are stored by rows get on their way: */
+    /* The last steps of sums that are stored by rows: */
     const float *bias; /* of columns; or NULL */
     bool relu;
     ipu__a_form a_form;

@@ -347,7 +347,7 @@ ipu__cos_series(double z)
 
 /* sin, and cos a quarter of a turn further: x = n pi / 2 + r + low, |r| <= pi / 4.
  * Below IPU_WIDE_TURN_LIMIT n has at most 20 bits and pi / 2 is taken away in parts of
- * 33 bits, whose products are exact, and a last one. What is further out goes to the C
+ * 33 bits, whose products are exact, and a last one. Larger numbers go to the C
  * library. */
 #define IPU_WIDE_TURN_LIMIT 0x1p20
 

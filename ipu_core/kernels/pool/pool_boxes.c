@@ -122,8 +122,8 @@ typedef int32_t ints __attribute__((vector_size(32), aligned(4), may_alias));
         BACKWARDS(box, { found = IS_NOT(x[at], *y) ? found : k; }) \
         *place = found; \
     }
-/* What is left of dy is 0 after the first hit. No sum is -0, so adding 0 changes none.
- * Sizes are copied, since a store might change what is behind a pointer. */
+/* The rest of dy is 0 after the first hit. No sum is -0, so adding 0 changes none.
+ * Sizes are copied, since a store might change what a pointer points to. */
 #define SCATTER_BLOCK(suffix, target, lanes, vectors) \
     target IPU_INLINE void scatter_##suffix##_##lanes(float *dx, const float *x, \
                                                       const float *y, const float *dy, \
@@ -170,7 +170,7 @@ typedef int32_t ints __attribute__((vector_size(32), aligned(4), may_alias));
             } \
         }) \
     }
-/* What is left of dy is 0 after the first hit; a dy of -0 becomes 0, as in a sum. */
+/* The rest of dy is 0 after the first hit; a dy of -0 becomes 0, as in a sum. */
 #define PLACE_BLOCK(suffix, target, lanes) \
     target IPU_INLINE void place_##suffix##_##lanes(float *dx, const float *x, \
                                                     const float *y, const float *dy, \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What pooling does to one row of windows at one of their elements: loops over columns,
+ * Pooling of one row of windows, at one of their elements: loops over columns,
  * and over the channels of each, which lie side by side. No state, any thread. */
 #include "kernels/pool/pool_impl.h"
 

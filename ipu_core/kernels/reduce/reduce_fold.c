@@ -29,7 +29,7 @@ enum { LANES = 32 };
 #define EITHER(a, b) ((a) | (b))
 #define BOTH(a, b) ((a) & ((b) != 0))
 
-/* What every fold has. */
+/* The common part of all folds. */
 #define ACCUMULATORS(name, target, acc, first, step) \
     target static void join_##name(void *accumulators, const void *more, int64_t n) \
     { \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a reduction does to elements of a dtype (reduce_fold.c). Elements are joined in
+ * The folds of a reduction, by dtype (reduce_fold.c). Elements are joined in
  * accumulators, which may be wider than they are; results are made from those. */
 #ifndef IPU_KERNELS_REDUCE_FOLD_IMPL_H
 #define IPU_KERNELS_REDUCE_FOLD_IMPL_H
