@@ -145,7 +145,7 @@ def _of_files(dataset: Any, count: int, index: int) -> Any:
 
 
 def _names(given: Any) -> list[str]:
-    """The names that the argument of a data set of files gives."""
+    """Return the names that the argument of a data set of files gives."""
     from ipu.tf.io._files import matching_files
 
     values = [given] if isinstance(given, (str, bytes)) else np.ravel(given).tolist()

@@ -152,14 +152,15 @@ class Dataset:
         return type(self)(impl, self._structure, self._example)
 
     def _is_sharded(self, count: int) -> bool:
-        """Whether it, or what it is made of, is one of so many shards."""
+        """Return whether it, or what it is made of, is one of so many shards."""
         from ipu.tf.data._auto_shard import inputs_of
 
         is_one = bool(self._impl.shards == count)
         return is_one or any(one._is_sharded(count) for one in inputs_of(self))
 
     def _concrete(self) -> tuple[Any, ...] | None:
-        """Core specs of a likely element, if they are known without reading one."""
+        """Return core specs of a likely element, if they are known without reading
+        one."""
         specs = tuple(_structure.core_spec(s) for s in nest.flatten(self._structure))
         known = all(shape is not None and None not in shape for _, shape in specs)
         return specs if known else self._example
@@ -184,8 +185,8 @@ class Dataset:
 
     @staticmethod
     def _slices_held(tensors: Any) -> Dataset:
-        """As :meth:`from_tensor_slices`, but arrays are held, not copied: for what is
-        read while a call lasts."""
+        """Work like :meth:`from_tensor_slices`, but arrays are held, not copied: for
+        what is read while a call lasts."""
         if _rows.holds_text(tensors):
             return Dataset(*_rows.text_slices(tensors))
         return Dataset._from_held(_core.Dataset.slices, tensors, _structure.to_array)
@@ -564,7 +565,8 @@ class Dataset:
         return made
 
     def _repeat_from(self: _Self, count: int, first: int) -> _Self:
-        """As ``repeat(count)``, with passes of given numbers, whatever was read before.
+        """Work like ``repeat(count)``, with passes of given numbers, whatever was read
+        before.
 
         Args:
             count: Passes; -1: for ever.
@@ -1163,7 +1165,8 @@ class Dataset:
         size_func: Callable[[Any], Any],
         example: Any,
     ) -> Dataset:
-        """`group_by_window`; `example` has the structure of what is made, if given."""
+        """Do what `group_by_window` does; `example` has the structure of what is made,
+        if given."""
         impl, structure = self._impl, self._structure
         unpacked = _packed.unpacker(structure)
 
@@ -1197,7 +1200,8 @@ class Dataset:
             return _packed.packed_rows(reduced(key, groups.pop(key))._impl)
 
         def full(groups: dict[Any, list[_Arrays]], tensors: Any) -> Any:
-            """What the group gives that is full with this element, if there is one."""
+            """Return what the group gives that is full with this element, if there is
+            one."""
             key = key_of(unpacked(tensors))
             size = size_of(key)
             group = groups.setdefault(key, [])
@@ -2171,7 +2175,8 @@ def _reducer(
 
 
 def _ragged_spec(spec: Any) -> Any:
-    """The spec of a leaf for batches that are ragged where a size is not known."""
+    """Return the spec of a leaf for batches that are ragged where a size is not
+    known."""
     if isinstance(spec, (CompositeSpec, _packed.DatasetSpec)):
         return spec
     varying = [axis for axis, size in enumerate(spec.shape or ()) if size is None]
@@ -2224,7 +2229,7 @@ class _Views(Iterator[list[_Arrays]]):
 
 
 def _filled(given: Any, structure: Any, size: int) -> Any:
-    """Padded shapes with a size for each that is not known."""
+    """Return padded shapes with a size for each that is not known."""
     specs = nest.flatten(structure)
     shapes = padded_shapes(given, specs, structure)
     filled = [tuple(size if one is None else one for one in s) for s in shapes]

@@ -414,7 +414,7 @@ def _of_slurm(name: str) -> str:
 
 
 def _hosts(text: str) -> list[str]:
-    """The names of machines that ``n[1-2,07],m`` stands for."""
+    """Return the names of machines that ``n[1-2,07],m`` stands for."""
     found = []
     for part in re.findall(r"[^,\[]+(?:\[[^\]]*\][^,\[]*)?", text):
         head, _, rest = part.partition("[")
@@ -430,7 +430,7 @@ def _hosts(text: str) -> list[str]:
 
 
 def _counts(text: str) -> list[int]:
-    """The numbers that ``4(x2),3`` stands for."""
+    """Return the numbers that ``4(x2),3`` stands for."""
     found = []
     for part in text.split(","):
         count, _, times = part.partition("(x")
