@@ -85,6 +85,24 @@ def bytes_of(kind: str) -> int:
     return count * tf.as_dtype(dtype).size
 
 
+def check_places(memory: Any) -> None:
+    """No two things lie at one address at the same time, nor where code is."""
+    begins = sorted(memory.places, key=lambda one: one.first)
+    there: list[Any] = []
+    for one in begins:
+        there = [other for other in there if other.last >= one.first]
+        for other in there:
+            apart = one.address + one.bytes <= other.address
+            assert apart or other.address + other.bytes <= one.address, (one, other)
+        there.append(one)
+    low = min((one.address for one in memory.places), default=memory.tile_bytes)
+    assert memory.with_gaps == memory.code + memory.tile_bytes - low
+    assert all(p.address + p.bytes <= memory.tile_bytes for p in memory.places)
+    at_peak = [p for p in memory.places if p.first <= memory.peak <= p.last]
+    on_tile = sum(p.bytes for p in at_peak if p.kind != "temporary") + memory.code
+    assert on_tile == memory.per_tile[memory.fullest_tile]
+
+
 def check_memory(memory: Any) -> None:
     live: dict[int, float] = {}
     for one in memory.tensors:
@@ -114,13 +132,17 @@ def check_memory(memory: Any) -> None:
     assert (anew == tiles).all()
     assert sum(one.bytes for one in memory.held) == memory.variables
     assert memory.max_tile == tiles.max() + memory.temporary
+    assert tiles[memory.fullest_tile] == tiles.max()
+    assert sum(memory.code_by.values()) == memory.code
+    check_places(memory)
     assert memory.fits == (memory.max_tile <= memory.tile_bytes)
 
 
 def check_account(account: Account) -> None:
-    assert all(
-        math.isfinite(n) and n >= 0 for n in numbers(json.loads(account.to_json()))
-    )
+    data = json.loads(account.to_json())
+    for one in (place for memory in data["memories"] for place in memory["places"]):
+        assert math.isfinite(one.pop("address"))  # below 0 where it does not fit
+    assert all(math.isfinite(n) and n >= 0 for n in numbers(data))
     end = account.cycles * (1 + PART)
     busy = [0.0] * account.ipus
     for step in account.steps:

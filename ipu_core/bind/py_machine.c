@@ -283,6 +283,48 @@ tenants_of(const ipu_graph *graph, const ipu_account *account)
     return list;
 }
 
+/* (kind, number among its kind or node, IPU, address, bytes, first, last) */
+static PyObject *
+places_of(const ipu_graph *graph, const ipu_account *account)
+{
+    static const char *const kinds[] = {
+        [IPU_PLACE_RESIDENT] = "variable",
+        [IPU_PLACE_TENANT] = "tensor",
+        [IPU_PLACE_TEMPORARY] = "temporary",
+    };
+    PyObject *list = PyList_New((Py_ssize_t)account->places.count);
+    for (size_t i = 0; list != NULL && i < account->places.count; i++) {
+        const ipu_account_place *one = &account->places.items[i];
+        PyObject *what = one->kind == IPU_PLACE_TEMPORARY
+                             ? object_of_node(graph, (ipu_node){one->index})
+                             : PyLong_FromUnsignedLong(one->index);
+        ipu_py_put(&list, (Py_ssize_t)i,
+                   Py_BuildValue("(sNiddII)", kinds[one->kind], what, (int)one->ipu,
+                                 one->address, one->bytes, (unsigned)one->first,
+                                 (unsigned)one->last));
+    }
+    return list;
+}
+
+static PyObject *
+object_of_code(const ipu_account_memory *memory)
+{
+    static const char *const names[] = {
+#define X(NAME, text) #text,
+        IPU_CODE_KINDS(X)
+#undef X
+    };
+    PyObject *found = PyDict_New();
+    for (int kind = 0; found != NULL && kind < IPU_CODE_KIND_COUNT; kind++) {
+        PyObject *bytes = PyFloat_FromDouble(memory->code[kind]);
+        if (bytes == NULL || PyDict_SetItemString(found, names[kind], bytes) < 0) {
+            Py_CLEAR(found);
+        }
+        Py_XDECREF(bytes);
+    }
+    return found;
+}
+
 static PyObject *
 memories_of(const ipu_graph *graph, const ipu_account *account)
 {
@@ -290,10 +332,12 @@ memories_of(const ipu_graph *graph, const ipu_account *account)
     for (size_t i = 0; list != NULL && i < account->memories.count; i++) {
         const ipu_account_memory *one = &account->memories.items[i];
         ipu_py_put(&list, (Py_ssize_t)i,
-                   Py_BuildValue("{sdsdsdsdsdsIsNsNsy#}", "variables",
+                   Py_BuildValue("{sdsdsdsdsdsdsNsIsIsNsNsy#}", "variables",
                                  one->variable_bytes, "code", one->code_bytes, "live",
                                  one->peak_bytes, "temporary", one->temporary_bytes,
-                                 "remote", one->remote_bytes, "peak",
+                                 "remote", one->remote_bytes, "end", one->end_bytes,
+                                 "code_by", object_of_code(one), "fullest_tile",
+                                 (unsigned)one->fullest_tile, "peak",
                                  (unsigned)one->peak, "at",
                                  object_of_node(graph, one->peak_node), "fullest",
                                  object_of_node(graph, one->temporary_node), "tiles",
@@ -355,10 +399,11 @@ static PyObject *
 object_of_account(const ipu_graph *graph, const ipu_account *account)
 {
     return Py_BuildValue(
-        "{sdsNsNsNsNsNsO}", "cycles", account->cycles, "steps",
+        "{sdsNsNsNsNsNsNsO}", "cycles", account->cycles, "steps",
         steps_of(graph, account), "tenants", tenants_of(graph, account), "residents",
-        residents_of(graph, account), "memories", memories_of(graph, account),
-        "pipelines", pipelines_of(graph, account), "has_unknown_turns",
+        residents_of(graph, account), "places", places_of(graph, account),
+        "memories", memories_of(graph, account), "pipelines",
+        pipelines_of(graph, account), "has_unknown_turns",
         account->has_unknown_turns ? Py_True : Py_False);
 }
 
@@ -384,6 +429,7 @@ ipu_py_account_converter(PyObject *object, void *out)
                           &options->replicas, &options->ipus, &request->is_for_all)) {
         return 0;
     }
+    options->has_places = request->is_for_all != 0;
     options->has_joint_plans = has_joint_plans != 0;
     options->has_stable_norms = has_stable_norms != 0;
     for (int i = 0; i < IPU_PRODUCT_CLASS_COUNT; i++) {

@@ -330,6 +330,7 @@ steps_of_node(ipu__accounting *a, ipu_node id)
         status = reside(a, one);
     }
     ipu_account_memory *memory = &a->out->memories.items[a->ipu_of[id.index]];
+    a->temporaries[a->starts[id.index]] = steps.temporary_bytes;
     if (steps.temporary_bytes > memory->temporary_bytes) {
         memory->temporary_bytes = steps.temporary_bytes;
         memory->temporary_node = id;
@@ -582,6 +583,7 @@ reserve(ipu__accounting *a)
     } rows[] = {{nodes, sizeof(*a->ipu_of), &a->ipu_of},
                 {nodes, sizeof(*a->routine_of), &a->routine_of},
                 {nodes, sizeof(*a->nodes), &a->nodes},
+                {nodes, sizeof(*a->temporaries), &a->temporaries},
                 {nodes, sizeof(*a->ends), &a->ends},
                 {nodes, sizeof(*a->starts), &a->starts},
                 {values, sizeof(*a->home), &a->home},
@@ -617,7 +619,8 @@ account(ipu__accounting *a)
     IPU_TRY(steps_of_block(a, (ipu_block){0}));
     a->out->cycles = latest(a);
     IPU_TRY(ipu__machine_size_code(a));
-    return ipu__machine_occupy(a);
+    IPU_TRY(ipu__machine_occupy(a));
+    return a->options.has_places ? ipu__machine_find_places(a) : IPU_OK;
 }
 
 ipu_status
@@ -699,6 +702,7 @@ ipu_account_free(ipu_ctx *ctx, ipu_account *account)
     }
     IPU_ARRAY_FREE(ctx, &account->pipelines);
     IPU_ARRAY_FREE(ctx, &account->residents);
+    IPU_ARRAY_FREE(ctx, &account->places);
     IPU_ARRAY_FREE(ctx, &account->memories);
     IPU_ARRAY_FREE(ctx, &account->tenants);
     IPU_ARRAY_FREE(ctx, &account->steps);

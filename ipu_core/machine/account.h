@@ -64,9 +64,42 @@ typedef struct ipu_account_resident {
 
 typedef IPU_ARRAY(double) ipu_bytes_list;
 
+/* X(NAME, text): what a program itself takes on each tile. */
+#define IPU_CODE_KINDS(X) \
+    X(STACKS, stacks) \
+    X(CONTROL, control) \
+    X(VERTICES, vertices) /* their code and state */ \
+    X(EXCHANGE, exchange) \
+    X(HOST, host_buffers) /* for what comes from the host, or goes there */
+
+typedef enum ipu_code_kind {
+#define X(NAME, text) IPU_CODE_##NAME,
+    IPU_CODE_KINDS(X)
+#undef X
+        IPU_CODE_KIND_COUNT
+} ipu_code_kind;
+
+/* Where something lies on the fullest tile of an IPU. Code lies from address 0 on, all
+ * else from the end of the memory downwards, so that data take the interleaved region
+ * first, which code cannot run from. */
+typedef struct ipu_account_place {
+    enum {
+        IPU_PLACE_RESIDENT,
+        IPU_PLACE_TENANT,
+        IPU_PLACE_TEMPORARY
+    } kind;
+    uint32_t index; /* of the resident or tenant; the node of a temporary one */
+    int32_t ipu;
+    double address; /* below 0: there is no room for it */
+    double bytes;
+    uint32_t first; /* numbers of nodes */
+    uint32_t last;
+} ipu_account_place;
+
 typedef struct ipu_account_memory {
     double variable_bytes;  /* and of constants, over all tiles */
-    double code_bytes;      /* of code, its state and stacks, on each tile */
+    double code_bytes;      /* of code, its state and stacks, on each tile: of all ... */
+    double code[IPU_CODE_KIND_COUNT]; /* ... kinds */
     double peak_bytes;      /* of values that are live together, over all tiles */
     ipu_node peak_node;     /* where; IPU_NO_NODE: nowhere */
     uint32_t peak;          /* its number */
@@ -74,6 +107,8 @@ typedef struct ipu_account_memory {
     ipu_node temporary_node;
     double remote_bytes; /* that lie outside of the IPU */
     ipu_bytes_list tiles; /* on each at the peak, without temporary ones */
+    uint32_t fullest_tile;
+    double end_bytes; /* of it with gaps; 0: places were not asked for */
 } ipu_account_memory;
 
 typedef IPU_ARRAY(double) ipu_cycles_list;
@@ -99,6 +134,7 @@ typedef struct ipu_account {
     IPU_ARRAY(ipu_account_tenant) tenants;
     IPU_ARRAY(ipu_account_resident) residents;
     IPU_ARRAY(ipu_account_memory) memories; /* by IPU */
+    IPU_ARRAY(ipu_account_place) places;
     IPU_ARRAY(ipu_account_pipeline) pipelines;
     bool has_unknown_turns; /* a loop whose turns are not known counts once */
 } ipu_account;
@@ -114,6 +150,7 @@ typedef struct ipu_account_options {
         double memory_share; /* of a tile, for a plan */
         ipu_precision half;  /* of float16: HALF or MIXED */
     } products[IPU_PRODUCT_CLASS_COUNT];
+    bool has_places;       /* the account says what lies where on the fullest tiles */
     double slice_share;    /* of a tile, for what a lookup of rows brings */
     bool has_stable_norms; /* the mean is subtracted before squares are summed */
     bool has_joint_plans;  /* the three products of a fully connected layer share one */

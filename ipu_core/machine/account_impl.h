@@ -3,7 +3,8 @@
  * An account while it is made: placing.c says on which IPU nodes and values are,
  * layouts.c on which tiles of it values lie,
  * account.c lists the steps and their times, pipeline_time.c those of pipelines,
- * code_size.c what the program itself takes, occupancy.c what is live. */
+ * code_size.c what the program itself takes, occupancy.c what is live, places.c where
+ * that lies on a tile. */
 #ifndef IPU_MACHINE_ACCOUNT_IMPL_H
 #define IPU_MACHINE_ACCOUNT_IMPL_H
 
@@ -55,6 +56,7 @@ typedef struct ipu__accounting {
     uint32_t ipu_count;
     uint32_t count;   /* numbers given */
     ipu_node *nodes;  /* by number */
+    double *temporaries; /* by number: bytes of a tile while it runs */
     uint32_t *ends;   /* by node: the last number inside of it */
     uint32_t *starts; /* by node: its number */
     ipu__lifetime *lives;
@@ -98,5 +100,7 @@ ipu_status ipu__machine_time_pipeline(ipu__accounting *a, const ipu__staged *sta
 ipu_status ipu__machine_size_code(ipu__accounting *a);
 /* Fills tenants and memories. */
 ipu_status ipu__machine_occupy(ipu__accounting *a);
+/* Of these: what lies where on the fullest tile of each IPU. */
+ipu_status ipu__machine_find_places(ipu__accounting *a);
 
 #endif

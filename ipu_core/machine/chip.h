@@ -22,6 +22,9 @@
 #define IPU_CHIP_FIELDS(X) \
     X(tiles, "tiles", 1, 1048576, "data sheet", 1216, 1472, 1472, 1472) \
     X(tile_bytes, "bytes", 1, 1e12, "data sheet", 262144, 638976, 638976, 638976) \
+    X(code_bytes, "bytes", 1, 1e12, \
+      "ISA: region 0, which code runs from; GC2: not published, all", 262144, 212992, \
+      212992, 212992) \
     X(clock, "Hz", 1, 1e12, "data sheet; GC200: as Poplar reports it", 1.6e9, 1.33e9, \
       1.85e9, 1.5e9) \
     X(workers, "contexts", 1, 64, "ISA", 6, 6, 6, 6) \

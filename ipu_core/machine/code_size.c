@@ -33,31 +33,50 @@ is_new(ipu__accounting *a, const ipu_account_step *step, double cycles, bool *ou
     return *out ? ipu_id_map_put(a->ctx, &a->coded, key, 0) : IPU_OK;
 }
 
+/* Of what a step moves between the host, or remote memory, and a tile. */
+static double
+host_bytes(const ipu_chip *chip, const ipu_account_step *step)
+{
+    bool is_stream = step->kind == IPU_STEP_STREAM;
+    double seconds = step->cycles / chip->clock - (is_stream ? chip->host_seconds : 0);
+    double rate = is_stream ? chip->host_bytes : chip->remote_bytes;
+    return ceil(fmax(0, seconds) * rate / chip->tiles);
+}
+
 ipu_status
 ipu__machine_size_code(ipu__accounting *a)
 {
     const ipu_chip *chip = a->chip;
-    for (uint32_t i = 0; i < a->ipu_count; i++) {
-        a->out->memories.items[i].code_bytes = (chip->workers + 1) * STACK;
-    }
     for (size_t i = 0; i < a->out->steps.count; i++) {
         const ipu_account_step *step = &a->out->steps.items[i];
-        double *bytes = &a->out->memories.items[step->ipu].code_bytes;
+        double *bytes = a->out->memories.items[step->ipu].code;
         bool is_first;
         if (step->kind == IPU_STEP_SYNC) {
             continue; /* its exchange's call */
         }
-        *bytes += CONTROL;
+        bytes[IPU_CODE_CONTROL] += CONTROL;
+        if (step->kind == IPU_STEP_STREAM || step->kind == IPU_STEP_REMOTE) {
+            /* one for all: they come after each other */
+            bytes[IPU_CODE_HOST] = fmax(bytes[IPU_CODE_HOST], host_bytes(chip, step));
+        }
         IPU_TRY(is_new(a, step, step->cycles, &is_first));
         if (!is_first) {
             continue;
         }
         if (step->kind == IPU_STEP_EXCHANGE) {
-            *bytes += MESSAGE_CODE * ceil(step->cycles * chip->exchange_bytes / MESSAGE);
+            bytes[IPU_CODE_EXCHANGE] +=
+                MESSAGE_CODE * ceil(step->cycles * chip->exchange_bytes / MESSAGE);
         } else if (step->kind == IPU_STEP_COMPUTE || step->kind == IPU_STEP_COPY) {
-            *bytes += chip->workers * VERTEX_STATE;
+            bytes[IPU_CODE_VERTICES] += chip->workers * VERTEX_STATE;
             IPU_TRY(is_new(a, step, 0, &is_first));
-            *bytes += is_first ? CODELET : 0;
+            bytes[IPU_CODE_VERTICES] += is_first ? CODELET : 0;
+        }
+    }
+    for (uint32_t i = 0; i < a->ipu_count; i++) {
+        ipu_account_memory *memory = &a->out->memories.items[i];
+        memory->code[IPU_CODE_STACKS] = (chip->workers + 1) * STACK;
+        for (int kind = 0; kind < IPU_CODE_KIND_COUNT; kind++) {
+            memory->code_bytes += memory->code[kind];
         }
     }
     return IPU_OK;

@@ -37,3 +37,13 @@ ipu_mapping_add(const ipu_mapping *mapping, const ipu_type *type, double copies,
         add_to(changes, tiles, mapping->start, rest, size);
     }
 }
+
+double
+ipu_mapping_bytes(const ipu_mapping *mapping, const ipu_type *type, uint32_t tile,
+                  uint32_t tiles)
+{
+    uint32_t part = (tile + tiles - mapping->start) % tiles;
+    uint64_t count = (uint64_t)ipu_shape_elements(&type->shape);
+    uint64_t each = count / mapping->tiles + (part < count % mapping->tiles);
+    return part < mapping->tiles ? (double)(each * ipu_dtype_bytes(type->dtype)) : 0;
+}

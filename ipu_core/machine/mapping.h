@@ -33,5 +33,8 @@ double ipu_mapping_tiles(const ipu_type *type, double tiles);
  * first ones have one more. */
 void ipu_mapping_add(const ipu_mapping *mapping, const ipu_type *type, double copies,
                      double *changes, uint32_t tiles);
+/* The bytes that one of `tiles` has of it. */
+double ipu_mapping_bytes(const ipu_mapping *mapping, const ipu_type *type,
+                         uint32_t tile, uint32_t tiles);
 
 #endif

@@ -311,9 +311,13 @@ fill_tiles(ipu__accounting *a)
         }
     }
     for (size_t i = 0; i < out->memories.count; i++) {
-        double *bytes = out->memories.items[i].tiles.items;
+        ipu_account_memory *memory = &out->memories.items[i];
+        double *bytes = memory->tiles.items;
         for (uint32_t tile = 1; tile < tiles; tile++) {
             bytes[tile] += bytes[tile - 1];
+            if (bytes[tile] > bytes[memory->fullest_tile]) {
+                memory->fullest_tile = tile;
+            }
         }
     }
     return IPU_OK;

@@ -100,6 +100,30 @@ class Tenant:
 
 
 @dataclass(frozen=True)
+class Place:
+    """Hold where something lies on the fullest tile of an IPU.
+
+    Attributes:
+        name: The tensor or variable; of a temporary one the op that takes it.
+        kind: "variable", "tensor" or "temporary".
+        address: From the beginning of the tile's memory; below 0 where no room is left.
+        bytes: On this tile.
+        region: 0, where code lies, too, or 1, the interleaved one; where it lies in
+            both, 0.
+        first: The number of the op from which on it is there.
+        last: The number of the last op.
+    """
+
+    name: str
+    kind: str
+    address: float
+    bytes: float
+    region: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
 class Memory:
     """Hold the memory of one IPU.
 
@@ -108,8 +132,11 @@ class Memory:
         tile_bytes: The memory of a tile.
         tiles: How many tiles the IPU has.
         variables: Bytes of variables and constants on all tiles together: always live.
-        code: Bytes of code, vertex state and stacks on each tile: always live. The
-            number of steps and messages counts; the bytes of each are nominal.
+        code: Bytes of code, vertex state, stacks and buffers for the host on each tile:
+            always live. The number of steps and messages counts; the bytes of each are
+            nominal.
+        code_by: The same by kind: "stacks", "control", "vertices" (their code and
+            state), "exchange", "host_buffers".
         live: The most bytes of other tensors that are live together, on all tiles.
         at: The op and line where they are.
         peak: The number of that op.
@@ -119,6 +146,10 @@ class Memory:
         tensors: All tensors that are not always live, in program order.
         held: Variables and constants, which are.
         per_tile: Bytes of each tile at the peak, without temporary ones.
+        fullest_tile: The number of the fullest one.
+        places: What lies where on it, beside code, which lies from address 0 on.
+        with_gaps: How many bytes these places and code take, with gaps between them:
+            what is there at the same time never overlaps.
     """
 
     ipu: int
@@ -135,6 +166,10 @@ class Memory:
     tensors: tuple[Tenant, ...]
     held: tuple[Tenant, ...]
     per_tile: np.ndarray[Any, Any] = field(repr=False, compare=False)
+    code_by: dict[str, float]
+    fullest_tile: int
+    places: tuple[Place, ...] = field(repr=False)
+    with_gaps: float
 
     @property
     def always_live(self) -> float:
@@ -406,6 +441,17 @@ class Account:
             held[ipu].append(
                 Tenant(variable or name, kind, size, source, 1, 0, end, *at)
             )
+        places: list[list[Place]] = [[] for _ in found["memories"]]
+        for kind, what, ipu, address, size, first, last in found["places"]:
+            if kind == "temporary":
+                name = _place(what)[0]
+            else:
+                rows = found["residents" if kind == "variable" else "tenants"]
+                row = rows[what]
+                name = _place(row[6 if kind == "tensor" else 4])[0]
+                name = (kind == "variable" and row[3]) or name or "argument"
+            region = int(address >= machine.code_bytes)
+            places[ipu].append(Place(name, kind, address, size, region, first, last))
         self.memories = [
             Memory(
                 ipu=ipu,
@@ -422,6 +468,10 @@ class Account:
                 tensors=tuple(tensors[ipu]),
                 held=tuple(held[ipu]),
                 per_tile=np.frombuffer(one["tiles"]),
+                code_by=one["code_by"],
+                fullest_tile=one["fullest_tile"],
+                places=tuple(places[ipu]),
+                with_gaps=one["end"],
             )
             for ipu, one in enumerate(found["memories"])
         ]
