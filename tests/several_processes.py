@@ -10,7 +10,14 @@ import sys
 import numpy as np
 
 import ipu
-from ipu import all_to_all_op, cross_replica_ops, distributed, keras, tf
+from ipu import (
+    all_to_all_op,
+    cross_replica_ops,
+    distributed,
+    keras,
+    reduce_scatter_op,
+    tf,
+)
 from ipu.distributed.popdist_strategy import PopDistStrategy
 
 rng = np.random.default_rng(0)
@@ -91,6 +98,30 @@ with strategy.scope():
         sums = cross_replica_ops.cross_replica_sum(dealt), halves, whole, gathered
         return *sums, cross_replica_ops.cross_replica_sum(pairs), empty
 
+    @tf.function(jit_compile=True)
+    def turned_back():
+        parts = tf.random.normal([8, 9])
+        for _ in tf.range(3):
+            with tf.GradientTape() as tape:
+                tape.watch(parts)
+                dealt = all_to_all_op.all_to_all(parts, 0, 1, 4)
+                kept = [
+                    reduce_scatter_op.reduce_scatter(
+                        tf.cast(tf.reshape(dealt, [-1])[:71], dtype),
+                        4,
+                        f"COLLECTIVE_OP_{op}",
+                    )
+                    for dtype in (tf.float16, tf.float32)
+                    for op in ("ADD", "MEAN", "MAX")
+                ]
+                gathered = [all_to_all_op.all_gather(one, 2) for one in kept]
+                loss = sum(
+                    tf.reduce_sum(tf.cast(one, tf.float32) ** 2) for one in gathered
+                )
+            parts -= 0.01 * tape.gradient(loss, parts)
+        return all_to_all_op.all_gather(parts, 4)
+
+    found["turned back"] = digest(strategy.run(turned_back).numpy())
     results = strategy.run(exchanged)
     found["exchanged"] = digest(*(result.numpy() for result in results))
 

@@ -85,6 +85,22 @@ BINARY_RULE(gather_grad, IPU_NO_VALUE, ALIKE(GATHER, IPU_NO_VALUE, g, a))
 /* Each replica's result depends on the inputs of all of its group, so each input's
  * gradient is the sum, or mean, of the gradients of all of their results. */
 UNARY_RULE(all_reduce, ALIKE(ALL_REDUCE, IPU_NO_VALUE, g))
+UNARY_RULE(all_gather, ALIKE(REDUCE_SCATTER, IPU_NO_VALUE, g))
+UNARY_RULE(all_to_all, ALIKE(ALL_TO_ALL, IPU_NO_VALUE, g))
+
+ipu_status
+ipu_gradient_reduce_scatter(ipu_rule *r)
+{
+    ipu_attr group = ipu_attr_int(IPU_ATTR_GROUP_SIZE,
+                                  ipu_attrs_int(r->attrs, IPU_ATTR_GROUP_SIZE, 1));
+    ipu_value g = r->grads[0];
+    if (ipu_attrs_int(r->attrs, IPU_ATTR_REDUCTION, 0) == IPU_ALL_REDUCE_MEAN) {
+        g = ipu__rule_binary(r, IPU_OP_ID_DIV, g,
+                             ipu__rule_number(r, g, (double)group.as.i));
+    }
+    ipu__rule_give(r, 0, ipu__rule_emit(r, IPU_OP_ID_ALL_GATHER, &g, 1, &group, 1));
+    return r->status;
+}
 
 ipu_status
 ipu_gradient_reshape(ipu_rule *r)

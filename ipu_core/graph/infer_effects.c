@@ -244,21 +244,84 @@ ipu_infer_replica_index(ipu_infer_call *call)
 
 /* How many replicas there are is known when a program is run, so whether a group size
  * fits is for the engine to say. */
-ipu_status
-ipu_infer_all_reduce(ipu_infer_call *call)
+static ipu_status
+check_reduction(const ipu_infer_call *call)
 {
     int64_t reduction =
         ipu_attrs_int(call->attrs, IPU_ATTR_REDUCTION, IPU_ALL_REDUCE_SUM);
-    int64_t group = ipu_attrs_int(call->attrs, IPU_ATTR_GROUP_SIZE, 0);
     ipu_dtype dtype = call->inputs[0].dtype;
     IPU_FAIL_IF(call->ctx, reduction < 0 || reduction >= IPU_ALL_REDUCE_COUNT, INTERNAL,
                 "reduction %" PRId64 " over replicas", reduction);
-    IPU_FAIL_IF(call->ctx, group < 0 || group > INT32_MAX, VALUE,
-                "replica_group_size must be positive, but got %" PRId64, group);
     IPU_FAIL_IF(call->ctx,
                 reduction == IPU_ALL_REDUCE_MEAN && !ipu_dtype_is_float(dtype), TYPE,
                 "a mean over replicas needs a floating-point input, but got %s",
                 ipu_dtype_name(dtype));
+    return IPU_OK;
+}
+
+ipu_status
+ipu_infer_all_reduce(ipu_infer_call *call)
+{
+    int64_t group = ipu_attrs_int(call->attrs, IPU_ATTR_GROUP_SIZE, 0);
+    IPU_TRY(check_reduction(call));
+    IPU_FAIL_IF(call->ctx, group < 0 || group > INT32_MAX, VALUE,
+                "replica_group_size must be positive, but got %" PRId64, group);
     call->outputs[0] = call->inputs[0];
+    return IPU_OK;
+}
+
+/* How many replicas have a part in what they exchange. */
+static ipu_status
+find_parts(const ipu_infer_call *call, int64_t *group)
+{
+    *group = ipu_attrs_int(call->attrs, IPU_ATTR_GROUP_SIZE, 0);
+    IPU_FAIL_IF(call->ctx, *group < 1 || *group > INT32_MAX, VALUE,
+                "replication_factor must be positive, but got %" PRId64, *group);
+    return IPU_OK;
+}
+
+ipu_status
+ipu_infer_all_gather(ipu_infer_call *call)
+{
+    ipu_type *result = &call->outputs[0];
+    const ipu_shape *own = &call->inputs[0].shape;
+    int64_t group;
+    IPU_TRY(find_parts(call, &group));
+    REFUSE_IF(own->rank >= IPU_MAX_RANK,
+              "the input has %d axes, and at most %d can be gathered", own->rank,
+              IPU_MAX_RANK - 1);
+    *result = (ipu_type){.dtype = call->inputs[0].dtype};
+    result->shape.rank = own->rank + 1;
+    result->shape.dims[0] = group;
+    for (int32_t i = 0; i < own->rank; i++) {
+        result->shape.dims[i + 1] = own->dims[i];
+    }
+    return IPU_OK;
+}
+
+ipu_status
+ipu_infer_all_to_all(ipu_infer_call *call)
+{
+    const ipu_type *own = &call->inputs[0];
+    int64_t group;
+    IPU_TRY(find_parts(call, &group));
+    REFUSE_IF(own->shape.rank == 0 || own->shape.dims[0] != group,
+              "axis 0 of the input must have a part for each of %" PRId64
+              " replicas, but it is %s",
+              group, IPU_TYPE_TEXT(own));
+    call->outputs[0] = *own;
+    return IPU_OK;
+}
+
+ipu_status
+ipu_infer_reduce_scatter(ipu_infer_call *call)
+{
+    ipu_type *result = &call->outputs[0];
+    IPU_TRY(check_reduction(call));
+    IPU_TRY(ipu_infer_all_to_all(call));
+    result->shape.rank--;
+    for (int32_t i = 0; i < result->shape.rank; i++) {
+        result->shape.dims[i] = call->inputs[0].shape.dims[i + 1];
+    }
     return IPU_OK;
 }

@@ -239,19 +239,21 @@ static const struct {
 #undef X
 };
 
-/* All replicas in a ring: each sends its share of the bytes to the next one, twice round
- * except its own. */
+/* All replicas in a ring: each sends its share of the bytes to the next one, once round
+ * except its own; an all-reduce, which scatters and gathers, twice. */
 static void
-all_reduce(ipu_steps_call *call)
+collective(ipu_steps_call *call)
 {
     const ipu_chip *chip = call->asker.chip;
     double replicas = call->asker.options->replicas;
     double group = (double)ipu_attrs_int(call->types->attrs, IPU_ATTR_GROUP_SIZE, 0);
     double count = group > 0 ? fmin(group, replicas) : replicas;
-    double bytes = (double)ipu_type_bytes(&call->types->outputs[0]);
+    double bytes = fmax((double)ipu_type_bytes(&call->types->inputs[0]),
+                        (double)ipu_type_bytes(&call->types->outputs[0]));
+    double rounds = call->op == IPU_OP_ID_ALL_REDUCE ? 2 : 1;
     if (count > 1) {
-        double seconds =
-            2 * (count - 1) * (bytes / count / chip->link_bytes + chip->link_seconds);
+        double round = bytes / count / chip->link_bytes + chip->link_seconds;
+        double seconds = rounds * (count - 1) * round;
         add(call, IPU_STEP_COLLECTIVE, "", chip->clock * seconds, chip->tiles, true);
     }
 }
@@ -286,8 +288,8 @@ ipu_steps_per_result(ipu_steps_call *call)
 {
     enum { OTHER = 4, OTHER_HEAVY = 30 };
     const ipu_cost_call *types = call->types;
-    if (call->op == IPU_OP_ID_ALL_REDUCE) {
-        all_reduce(call);
+    if ((ipu_op_info_of(call->op)->flags & IPU_OP_COLLECTIVE) != 0) {
+        collective(call);
         return;
     }
     const ipu_type *result = &types->outputs[0];

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
  * Which values differ between replicas: what comes of an infeed, of random numbers, of
- * the replica's own number, and what is made of these. A sum over all replicas is the
- * same on each. A variable differs where something that differs is written to it,
- * anywhere; so the walk is repeated until it finds nothing new. One thread per graph. */
+ * the replica's own number, of the parts that replicas deal out, and what is made of
+ * these. A sum over all replicas is the same on each. A variable differs where something
+ * that differs is written to it, anywhere; so the walk is repeated until it finds nothing
+ * new. One thread per graph. */
 #include "graph/block_op.h"
 #include "graph/effects.h"
 #include "passes/rewrite.h"
@@ -37,6 +38,8 @@ differs(const walker *w, const ipu_node_data *node)
     bool found = node->op == IPU_OP_ID_INFEED_DEQUEUE ||
                  node->op == IPU_OP_ID_HOST_CALL ||
                  node->op == IPU_OP_ID_REPLICA_INDEX ||
+                 node->op == IPU_OP_ID_ALL_TO_ALL ||
+                 node->op == IPU_OP_ID_REDUCE_SCATTER ||
                  ((flags & IPU_OP_RANDOM) != 0 && !has_key(node));
     if (node->op == IPU_OP_ID_ALL_REDUCE &&
         ipu_attrs_int(node->attrs, IPU_ATTR_GROUP_SIZE, 0) == 0) {

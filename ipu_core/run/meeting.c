@@ -14,7 +14,9 @@
  * largest nodes of the sum's tree that it has whole, to the chunks' processes; these add
  * them up, and send the sums to all in the second one. So a process sends no more bytes
  * than around a ring, and a sum has the bits that it would have in one process. A small
- * all-reduce is one exchange: each process makes all chunks.
+ * all-reduce is one exchange: each process makes all chunks. So is a reduce-scatter: its
+ * chunks are what the replicas of a process keep. Where nothing is added, replicas send
+ * each other their parts as they are.
  *
  *     group of 6 replicas, 3 in a process     0 1 2 | 3 4 5
  *     its tree: ((0+1)+(2+3))+(4+5)           terms: 0+1, 2 | 3, 4+5
@@ -23,8 +25,9 @@
 
 #include "run/executor_impl.h"
 
-/* Bytes up to which one exchange, of everything with everyone, is quicker. */
-enum { SMALL_BYTES = 4096, CHUNK_ELEMENTS = 16 };
+/* One exchange, of everything with everyone, is quicker than two up to so many bytes,
+ * where it sends no more than so many bytes in addition. */
+enum { SMALL_BYTES = 1 << 20, MORE_BYTES = 1 << 15, CHUNK_ELEMENTS = 16 };
 
 /* A group of replicas, as far as it is in this process. */
 typedef struct party {
@@ -32,6 +35,7 @@ typedef struct party {
     uint32_t size;          /* replicas */
     uint32_t local;         /* the first one here, */
     uint32_t local_count;   /* and how many follow */
+    uint32_t place;         /* in the group, of its first one here */
     uint32_t first_process; /* of those that have one of its replicas */
     uint32_t processes;
     ipu_sum_term *terms; /* of the whole group, in order */
@@ -43,7 +47,9 @@ typedef struct party {
 struct ipu__meeting {
     const ipu_kernel_spec *spec;
     uint32_t group;
-    int64_t elements;
+    uint32_t replicas; /* of a process */
+    int64_t elements;  /* of an operand */
+    int64_t part;      /* of these: what replicas deal out to each other */
     _Atomic uint32_t arrived;
     _Atomic uint64_t round;
     ipu_sum_term *terms; /* by local replica: its operand */
@@ -121,6 +127,7 @@ find_party(const ipu_executor *executor, const ipu__meeting *meeting, uint32_t n
     uint32_t from = p->first > begin ? p->first : begin;
     uint32_t to = p->first + p->size < end ? p->first + p->size : end;
     p->local = from - begin;
+    p->place = from - p->first;
     p->local_count = to - from;
     p->first_process = process_of(executor, p->first);
     p->processes = process_of(executor, p->first + p->size - 1) - p->first_process + 1;
@@ -135,19 +142,51 @@ term_bytes(const ipu__meeting *meeting, const ipu_sum_term *term)
 }
 
 static bool
-is_small(const ipu__meeting *meeting)
+is_across(const party *p)
 {
-    return (size_t)meeting->elements *
-               ipu_dtype_bytes(meeting->spec->outputs[0].dtype) <=
-           SMALL_BYTES;
+    return p->local_count < p->size;
+}
+
+static bool
+is_of(const ipu__meeting *meeting, ipu_op op)
+{
+    return meeting->spec->op == op;
+}
+
+static bool
+is_sum(const ipu__meeting *meeting)
+{
+    return is_of(meeting, IPU_OP_ID_ALL_REDUCE) ||
+           is_of(meeting, IPU_OP_ID_REDUCE_SCATTER);
+}
+
+static size_t
+part_bytes(const ipu__meeting *meeting)
+{
+    return (size_t)meeting->part * ipu_dtype_bytes(meeting->spec->outputs[0].dtype);
+}
+
+/* Whether each process makes all sums. */
+static bool
+is_small(const ipu__meeting *meeting, const party *p)
+{
+    size_t bytes = part_bytes(meeting);
+    size_t others = p->processes - 1;
+    return is_of(meeting, IPU_OP_ID_ALL_REDUCE) && bytes <= SMALL_BYTES &&
+           others * (bytes - 2 * bytes / p->processes) <= MORE_BYTES;
 }
 
 /* The first element of the chunk of a party's process, by its place in the party. */
 static int64_t
 chunk_begin(const ipu__meeting *meeting, const party *p, uint32_t place)
 {
-    if (is_small(meeting)) {
+    if (is_small(meeting, p)) {
         return 0;
+    }
+    if (is_of(meeting, IPU_OP_ID_REDUCE_SCATTER)) {
+        uint32_t replica = (p->first_process + place) * meeting->replicas;
+        uint32_t before = replica < p->first ? 0 : replica - p->first;
+        return (before < p->size ? before : p->size) * meeting->part;
     }
     return place == p->processes ? meeting->elements
                                  : meeting->elements / p->processes * place /
@@ -157,7 +196,7 @@ chunk_begin(const ipu__meeting *meeting, const party *p, uint32_t place)
 static int64_t
 chunk_end(const ipu__meeting *meeting, const party *p, uint32_t place)
 {
-    return is_small(meeting) ? meeting->elements : chunk_begin(meeting, p, place + 1);
+    return is_small(meeting, p) ? meeting->elements : chunk_begin(meeting, p, place + 1);
 }
 
 /* Whether a term needs memory of its own: of `term` only the process's chunk, if it is
@@ -208,9 +247,11 @@ make_exchange(ipu_ctx *ctx, ipu_executor *executor, ipu__meeting *meeting,
     size_t messages = 0;
     for (uint32_t i = 0; i < meeting->party_count; i++) {
         party *p = &meeting->parties[i];
-        if (p->local_count < p->size) {
+        if (is_across(p) && is_sum(meeting)) {
             IPU_TRY(make_party(ctx, executor, meeting, p, &bytes));
             messages += (size_t)p->processes * p->term_count;
+        } else if (is_across(p)) {
+            messages += (size_t)p->local_count * (p->size - p->local_count);
         }
     }
     ipu_arena *arena = &executor->arena;
@@ -242,7 +283,13 @@ make_meeting(ipu_ctx *ctx, ipu_executor *executor, ipu__meeting *meeting,
     ipu_arena *arena = &executor->arena;
     uint32_t count = executor->replica_count;
     meeting->group = ipu_collective_group(meeting->spec, executor->replica_total);
-    meeting->elements = ipu_shape_elements(&meeting->spec->outputs[0].shape);
+    meeting->replicas = count;
+    meeting->elements = ipu_shape_elements(&meeting->spec->inputs[0].shape);
+    meeting->part = meeting->elements;
+    if (is_of(meeting, IPU_OP_ID_REDUCE_SCATTER) ||
+        is_of(meeting, IPU_OP_ID_ALL_TO_ALL)) {
+        meeting->part /= meeting->group;
+    }
     IPU_TRY(ipu_arena_array(ctx, arena, count, sizeof(ipu_sum_term), &meeting->terms));
     IPU_TRY(ipu_arena_array(ctx, arena, count, sizeof(void *), &meeting->outputs));
     uint32_t first = executor->first_replica;
@@ -390,39 +437,101 @@ exchange_sums(const ipu_executor *executor, ipu__meeting *meeting, const party *
     }
 }
 
-/* The sums of this process's chunk. */
+/* The sums that this process makes: of its chunk, or for its replicas. */
 static void
 sum_terms(const ipu_executor *executor, const ipu__meeting *meeting, const party *p)
 {
     uint32_t own = executor->process - p->first_process;
-    ipu_sum_run(&(ipu_sum){.spec = meeting->spec,
-                           .group = p->size,
-                           .last = p->size,
-                           .terms = p->terms,
-                           .begin = chunk_begin(meeting, p, own),
-                           .end = chunk_end(meeting, p, own),
-                           .outputs = &meeting->outputs[p->local],
-                           .output_count = 1},
-                executor->pool);
+    ipu_sum sum = {.spec = meeting->spec,
+                   .group = p->size,
+                   .last = p->size,
+                   .terms = is_across(p) ? p->terms : &meeting->terms[p->local],
+                   .begin = chunk_begin(meeting, p, own),
+                   .end = chunk_end(meeting, p, own),
+                   .outputs = &meeting->outputs[p->local],
+                   .output_count = is_across(p) ? 1 : p->local_count};
+    if (is_of(meeting, IPU_OP_ID_ALL_REDUCE)) {
+        ipu_sum_run(&sum, executor->pool);
+        return;
+    }
+    sum.output_count = 1;
+    for (uint32_t r = 0; r < p->local_count; r++) {
+        sum.begin = sum.output_begin = (p->place + r) * meeting->part;
+        sum.end = sum.begin + meeting->part;
+        sum.outputs = &meeting->outputs[p->local + r];
+        ipu_sum_run(&sum, executor->pool);
+    }
+}
+
+/* --- parts that are only moved ----------------------------------------------------- */
+
+/* How many replicas here get parts of their own; all get the same of an all-gather. */
+static uint32_t
+takers(const ipu__meeting *meeting, const party *p)
+{
+    return is_of(meeting, IPU_OP_ID_ALL_GATHER) ? 1 : p->local_count;
+}
+
+/* What a replica here has for the one at a place of its party. */
+static const char *
+part_for(const ipu__meeting *meeting, uint32_t local, uint32_t place)
+{
+    size_t offset =
+        is_of(meeting, IPU_OP_ID_ALL_GATHER) ? 0 : place * part_bytes(meeting);
+    return (const char *)meeting->terms[local].data + offset;
 }
 
 static void
-sum_alone(const ipu_executor *executor, const ipu__meeting *meeting, const party *p)
+move_parts(const ipu__meeting *meeting, const party *p)
 {
-    ipu_sum_run(&(ipu_sum){.spec = meeting->spec,
-                           .group = p->size,
-                           .last = p->size,
-                           .terms = &meeting->terms[p->local],
-                           .end = meeting->elements,
-                           .outputs = &meeting->outputs[p->local],
-                           .output_count = p->local_count},
-                executor->pool);
+    size_t bytes = part_bytes(meeting);
+    for (uint32_t to = 0; to < takers(meeting, p); to++) {
+        char *output = meeting->outputs[p->local + to];
+        for (uint32_t from = 0; from < p->local_count; from++) {
+            ipu_copy_bytes(output + (p->place + from) * bytes,
+                           part_for(meeting, p->local + from, p->place + to), bytes);
+        }
+    }
 }
 
-static bool
-is_across(const party *p)
+/* Messages of two processes go by sender, then by receiver. */
+static void
+exchange_parts(ipu__meeting *meeting, const party *p)
 {
-    return p->local_count < p->size;
+    ipu_exchange *exchange = &meeting->exchange;
+    size_t bytes = part_bytes(meeting);
+    bool is_same = is_of(meeting, IPU_OP_ID_ALL_GATHER);
+    for (uint32_t r = 0; r < p->local_count; r++) {
+        for (uint32_t place = 0; place < p->size; place++) {
+            uint32_t process = (p->first + place) / meeting->replicas;
+            bool is_first = place == 0 || (p->first + place) % meeting->replicas == 0;
+            if (place - p->place >= p->local_count && (is_first || !is_same)) {
+                push(meeting->sends, &exchange->send_count, process,
+                     part_for(meeting, p->local + r, place), bytes);
+            }
+        }
+    }
+    for (uint32_t place = 0; place < p->size; place++) {
+        uint32_t process = (p->first + place) / meeting->replicas;
+        for (uint32_t r = 0;
+             place - p->place >= p->local_count && r < takers(meeting, p); r++) {
+            push(meeting->receives, &exchange->receive_count, process,
+                 (char *)meeting->outputs[p->local + r] + place * bytes, bytes);
+        }
+    }
+}
+
+/* --- rounds ------------------------------------------------------------------------ */
+
+/* What the first replica here got, all get. */
+static void
+spread(const ipu__meeting *meeting, const party *p)
+{
+    size_t bytes = ipu_type_bytes(&meeting->spec->outputs[0]);
+    for (uint32_t r = 1; r < p->local_count; r++) {
+        ipu_copy_bytes(meeting->outputs[p->local + r], meeting->outputs[p->local],
+                       bytes);
+    }
 }
 
 /* Does all that needs nothing of other processes; whether something else is left: then
@@ -435,12 +544,18 @@ begin_round(ipu_executor *executor, ipu__meeting *meeting, ipu_source source)
     meeting->exchange.receive_count = 0;
     for (uint32_t i = 0; i < meeting->party_count; i++) {
         const party *p = &meeting->parties[i];
-        if (is_across(p)) {
+        is_left |= is_across(p);
+        if (!is_sum(meeting)) {
+            move_parts(meeting, p);
+            exchange_parts(meeting, p);
+        } else if (is_across(p)) {
             make_terms(executor, meeting, p);
             exchange_terms(executor, meeting, p);
-            is_left = true;
         } else {
-            sum_alone(executor, meeting, p);
+            sum_terms(executor, meeting, p);
+        }
+        if (!is_across(p) && is_of(meeting, IPU_OP_ID_ALL_GATHER)) {
+            spread(meeting, p);
         }
     }
     if (is_left) {
@@ -455,28 +570,31 @@ begin_round(ipu_executor *executor, ipu__meeting *meeting, ipu_source source)
 static bool
 go_on_with_round(ipu_executor *executor, ipu__meeting *meeting)
 {
-    bool has_sums = meeting->has_sums;
+    bool is_first = !meeting->has_sums && is_sum(meeting);
+    bool is_left = false;
+    bool is_same = is_of(meeting, IPU_OP_ID_ALL_REDUCE) ||
+                   is_of(meeting, IPU_OP_ID_ALL_GATHER);
     meeting->exchange.send_count = 0;
     meeting->exchange.receive_count = 0;
     meeting->has_sums = true;
-    for (uint32_t i = 0; !has_sums && i < meeting->party_count; i++) {
+    for (uint32_t i = 0; is_first && i < meeting->party_count; i++) {
         const party *p = &meeting->parties[i];
         if (is_across(p)) {
             sum_terms(executor, meeting, p);
-            if (!is_small(meeting)) {
-                exchange_sums(executor, meeting, p);
-            }
+        }
+        if (is_across(p) && is_of(meeting, IPU_OP_ID_ALL_REDUCE) &&
+            !is_small(meeting, p)) {
+            exchange_sums(executor, meeting, p);
+            is_left = true;
         }
     }
-    if (!has_sums && !is_small(meeting)) {
+    if (is_left) {
         ipu_peers_post(executor->peers, &meeting->exchange);
         return true;
     }
-    size_t bytes = ipu_type_bytes(&meeting->spec->outputs[0]);
-    for (uint32_t i = 0; i < meeting->party_count; i++) {
-        const party *p = &meeting->parties[i];
-        for (uint32_t r = 1; is_across(p) && r < p->local_count; r++) {
-            memcpy(meeting->outputs[p->local + r], meeting->outputs[p->local], bytes);
+    for (uint32_t i = 0; is_same && i < meeting->party_count; i++) {
+        if (is_across(&meeting->parties[i])) {
+            spread(meeting, &meeting->parties[i]);
         }
     }
     return false;

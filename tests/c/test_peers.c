@@ -10,7 +10,7 @@
 #include "run/executor.h"
 
 #define LONG_NS (INT64_C(60) * 1000000000)
-enum { REPLICAS = 6, MOST_ELEMENTS = 5003, STEPS = 3 };
+enum { REPLICAS = 6, MOST_ELEMENTS = 13001, STEPS = 3 };
 
 static const ipu_compile_options options = {
     .variant = IPU_KERNEL_FAST, .cpu = IPU_CPU_GENERIC, .verify = true};
@@ -230,6 +230,30 @@ static const char *const text =
     "  %%7 = replica_index() : int32[]\n"
     "} -> (%%7)\n";
 
+/* What replicas deal out to each other, in groups of %d. */
+static const char *const parts_text =
+    "resource r0 variable id=0 \"a\" float32[%d,%d]\n"
+    "resource r1 variable id=1 \"b\" float16[%d]\n"
+    "resource r2 variable id=2 \"c\" int32[%d,%d]\n"
+    "block b0(%%0: int32[]) {\n"
+    "  block b1() {\n"
+    "    %%1 = random_normal() {shape=[%d,%d], dtype=float32, ordinal=0} : "
+    "float32[%d,%d]\n"
+    "    %%2 = all_to_all(%%1) {group_size=%d} : float32[%d,%d]\n"
+    "    variable_add(%%2) {resource=0}\n"
+    "    %%3 = cast(%%1) {dtype=float16} : float16[%d,%d]\n"
+    "    %%4 = reduce_scatter(%%3) {reduction=%d, group_size=%d} : float16[%d]\n"
+    "    variable_add(%%4) {resource=1}\n"
+    "    %%5 = mul(%%1, %%1) : float32[%d,%d]\n"
+    "    %%6 = cast(%%5) {dtype=int32} : int32[%d,%d]\n"
+    "    %%7 = reduce_scatter(%%6) {group_size=%d} : int32[%d]\n"
+    "    %%8 = all_gather(%%7) {group_size=%d} : int32[%d,%d]\n"
+    "    variable_add(%%8) {resource=2}\n"
+    "  } -> ()\n"
+    "  repeat(%%0) {body=b1}\n"
+    "  %%9 = replica_index() : int32[]\n"
+    "} -> (%%9)\n";
+
 enum { VARIABLES = 3 };
 static const ipu_dtype dtypes[VARIABLES] = {IPU_DTYPE_FLOAT32, IPU_DTYPE_FLOAT16,
                                             IPU_DTYPE_INT32};
@@ -241,7 +265,6 @@ typedef struct values {
 typedef struct process {
     ipu_peers *peers; /* NULL: it is alone */
     const ipu_program *program;
-    int32_t elements;
     uint32_t number;
     uint32_t replicas;
     int32_t threads;
@@ -280,8 +303,8 @@ run_process(void *argument)
     /* process 0's are those that count */
     ipu_device_set_random(device, (ipu_device_random){.seed = 7 + p->number});
     for (int v = 0; v < VARIABLES; v++) {
-        ipu_type type = {dtypes[v], {1, {p->elements}}};
-        note(p, &ctx, ipu_device_variable_add(&ctx, device, &type, &ids[v]));
+        const ipu_type *type = &p->program->resources.items[v].types[0];
+        note(p, &ctx, ipu_device_variable_add(&ctx, device, type, &ids[v]));
     }
     note(p, &ctx, ipu_pool_create(&ctx, p->threads, &pool));
     note(p, &ctx, ipu_executor_create(&ctx, p->program, device, pool, &executor));
@@ -292,7 +315,7 @@ run_process(void *argument)
     p->wrong += stats.allocations != 0;
     for (uint32_t r = 0; r < p->replicas; r++) {
         for (int v = 0; v < VARIABLES; v++) {
-            size_t bytes = (size_t)p->elements * ipu_dtype_bytes(dtypes[v]);
+            size_t bytes = ipu_type_bytes(&p->program->resources.items[v].types[0]);
             note(p, &ctx, ipu_device_variable_read(
                                &ctx, device, ids[v], (int32_t)r,
                                p->results->data[p->number * p->replicas + r][v], bytes));
@@ -305,22 +328,37 @@ run_process(void *argument)
 }
 
 static ipu_program *
-compile(ipu_ctx *ctx, int32_t n, int32_t reduction, int32_t group)
+compile_text(ipu_ctx *ctx, const char *own)
 {
-    char own[2048];
     ipu_graph *graph = NULL;
     ipu_program *program = NULL;
-    snprintf(own, sizeof(own), text, n, n, n, n, n, reduction, group, n, n, reduction,
-             group, n, n, group, n);
     CHECK_OK(ctx, ipu_graph_parse(ctx, own, &graph));
     CHECK_OK(ctx, ipu_program_create(ctx, graph, &options, &program));
     ipu_graph_free(ctx, graph);
     return program;
 }
 
+static ipu_program *
+compile(ipu_ctx *ctx, int32_t n, int32_t reduction, int32_t group)
+{
+    char own[2048];
+    snprintf(own, sizeof(own), text, n, n, n, n, n, reduction, group, n, n, reduction,
+             group, n, n, group, n);
+    return compile_text(ctx, own);
+}
+
+static ipu_program *
+compile_parts(ipu_ctx *ctx, int32_t n, int32_t reduction, int32_t g)
+{
+    char own[2048];
+    snprintf(own, sizeof(own), parts_text, g, n, n, g, n, g, n, g, n, g, g, n, g, n,
+             reduction, g, n, g, n, g, n, g, n, g, g, n);
+    return compile_text(ctx, own);
+}
+
 static void
-run_together(ipu_ctx *ctx, const ipu_program *program, int32_t elements,
-             uint32_t processes, int32_t threads, values *results)
+run_together(ipu_ctx *ctx, const ipu_program *program, uint32_t processes,
+             int32_t threads, values *results)
 {
     ipu_peers *peers[REPLICAS] = {NULL};
     ipu_hub *hub = NULL;
@@ -333,7 +371,6 @@ run_together(ipu_ctx *ctx, const ipu_program *program, int32_t elements,
     for (uint32_t i = 0; i < processes; i++) {
         all[i] = (process){.peers = peers[i],
                            .program = program,
-                           .elements = elements,
                            .number = i,
                            .replicas = REPLICAS / processes,
                            .threads = threads,
@@ -350,25 +387,50 @@ run_together(ipu_ctx *ctx, const ipu_program *program, int32_t elements,
     }
 }
 
+/* Gives the values of all layouts, which are the same. */
+static const values *
+run_layouts(ipu_ctx *ctx, ipu_program *program)
+{
+    static values alone;
+    static values shared;
+    run_together(ctx, program, 1, 1, &alone);
+    for (uint32_t processes = 1; processes <= REPLICAS; processes++) {
+        if (REPLICAS % processes == 0) {
+            run_together(ctx, program, processes, processes == 2 ? 2 : 1, &shared);
+            CHECK(memcmp(&alone, &shared, sizeof(alone)) == 0);
+        }
+    }
+    ipu_program_free(ctx, program);
+    return &alone;
+}
+
 static void
 test_layouts(ipu_ctx *ctx)
 {
-    static const int32_t sizes[] = {1, 1000, MOST_ELEMENTS};
+    static const int32_t sizes[] = {1, 1000, MOST_ELEMENTS}; /* once, once, twice */
     static const int32_t groups[] = {0, 1, 2, 3};
-    static values alone;
-    static values shared;
     for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
         for (size_t g = 0; g < sizeof(groups) / sizeof(groups[0]); g++) {
-            ipu_program *program = compile(ctx, sizes[s], (int32_t)g % 2, groups[g]);
-            run_together(ctx, program, sizes[s], 1, 1, &alone);
-            for (uint32_t processes = 1; processes <= REPLICAS; processes++) {
-                if (REPLICAS % processes == 0) {
-                    int32_t threads = processes == 2 ? 2 : 1;
-                    run_together(ctx, program, sizes[s], processes, threads, &shared);
-                    CHECK(memcmp(&alone, &shared, sizeof(alone)) == 0);
-                }
+            (void)run_layouts(ctx, compile(ctx, sizes[s], (int32_t)g % 2, groups[g]));
+        }
+    }
+}
+
+static void
+test_parts(ipu_ctx *ctx)
+{
+    static const int32_t sizes[] = {0, 1, 7, 5003 / REPLICAS};
+    static const int32_t groups[] = {1, 2, 3, 6};
+    for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
+        for (size_t g = 0; g < sizeof(groups) / sizeof(groups[0]); g++) {
+            int32_t mean = (int32_t)g % 2;
+            const values *found =
+                run_layouts(ctx, compile_parts(ctx, sizes[s], mean, groups[g]));
+            for (int r = 0; r < REPLICAS; r++) { /* a group gathers the same */
+                int first = r / groups[g] * groups[g];
+                CHECK(memcmp(found->data[r][2], found->data[first][2],
+                             sizeof(found->data[r][2])) == 0);
             }
-            ipu_program_free(ctx, program);
         }
     }
 }
@@ -462,6 +524,7 @@ main(void)
     test_transport(&ctx);
     test_giving_up(&ctx);
     test_layouts(&ctx);
+    test_parts(&ctx);
     test_differences(&ctx);
     return CHECK_DONE();
 }

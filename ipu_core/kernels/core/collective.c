@@ -36,6 +36,14 @@ ipu_reference_all_reduce(const ipu_kernel_call *call)
     return IPU_OK;
 }
 
+/* The parts of one, who meets nobody else. */
+ipu_status
+ipu_reference_all_gather(const ipu_kernel_call *call)
+{
+    IPU_TRY(ipu_collective_check(call->ctx, call->spec, 1));
+    return ipu_reference_all_reduce(call);
+}
+
 ipu_status
 ipu_choose_all_reduce(const ipu__preparation *p)
 {
@@ -57,8 +65,10 @@ ipu_collective_check(ipu_ctx *ctx, const ipu_kernel_spec *spec, uint32_t replica
 {
     uint32_t group = ipu_collective_group(spec, replicas);
     IPU_FAIL_IF(ctx, group > replicas || replicas % group != 0, INVALID_ARGUMENT,
-                "replica_group_size %" PRIu32 " does not divide the %" PRIu32
+                "%s %" PRIu32 " does not divide the %" PRIu32
                 " replicas of the program",
+                spec->op == IPU_OP_ID_ALL_REDUCE ? "replica_group_size"
+                                                 : "replication_factor",
                 group, replicas);
     return IPU_OK;
 }
@@ -123,6 +133,7 @@ add(const summing *s, numbers *sums, const numbers *more, int64_t n)
 static void
 store(const summing *s, numbers *sums, int64_t at, int64_t n, void *output)
 {
+    at -= s->sum->output_begin;
     if (!s->is_f32) {
         for (int64_t i = 0; i < n; i++) {
             ipu__scalar_store(s->dtype, output, at + i, sums->scalars[i]);

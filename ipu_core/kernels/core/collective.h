@@ -36,7 +36,8 @@ typedef struct ipu_sum {
     const ipu_sum_term *terms; /* by number, which cover it */
     int64_t begin;             /* elements */
     int64_t end;
-    void *const *outputs;      /* from element 0 on; an output may be a term's data */
+    void *const *outputs;      /* an output may be a term's data */
+    int64_t output_begin;      /* the element that the outputs begin with */
     uint32_t output_count;
     bool is_partial;           /* the outputs are a term, wide; else the result */
 } ipu_sum;

@@ -10,10 +10,12 @@
 
 /* --- shared ------------------------------------------------------------------------- */
 
+#define ipu_reference_all_to_all ipu_reference_all_gather
 #define ipu_reference_average_pool_grad ipu_reference_max_pool_grad
 #define ipu_reference_fused_matmul ipu_reference_matmul
 #define ipu_reference_log_softmax ipu_reference_softmax
 #define ipu_reference_random_normal ipu_reference_random_uniform
+#define ipu_reference_reduce_scatter ipu_reference_all_gather
 #define ipu_reference_slogdet ipu_reference_det
 #define ipu_reference_truncated_normal ipu_reference_random_uniform
 
@@ -44,6 +46,7 @@
 #define ipu_choose_min ipu_choose_sum
 #define ipu_choose_normalize_grad ipu_choose_normalize
 #define ipu_choose_prod ipu_choose_sum
+#define ipu_choose_reduce_scatter ipu_choose_all_reduce
 #define ipu_choose_recurrence ipu_choose_cumsum
 #define ipu_choose_slice_grad ipu_choose_slice
 #define ipu_choose_sparse_cross_entropy ipu_choose_softmax
@@ -53,6 +56,8 @@
 
 #define ipu_choose_adam_rate NULL
 #define ipu_choose_adam_update NULL /* the fuse pass makes a fused_update of it */
+#define ipu_choose_all_gather NULL
+#define ipu_choose_all_to_all NULL
 #define ipu_choose_cholesky NULL
 #define ipu_choose_det NULL
 #define ipu_choose_eigh NULL

@@ -8,8 +8,8 @@ from typing import Any
 from ipu import tf
 from ipu._core import Tensor
 from ipu._text.exports import export
-from ipu.ops._collectives import checked_factor, own_number
-from ipu.ops.cross_replica_ops import cross_replica_sum
+from ipu.ops._collectives import checked_factor
+from ipu.ops.cross_replica_ops import exchange_parts
 from ipu.tf._tensor.dispatch import composite
 
 __all__ = ["all_gather", "all_to_all"]
@@ -40,14 +40,7 @@ def all_gather(x: Any, replication_factor: int, name: Any = None) -> Tensor:
         >>> all_gather([1.0, 2.0], 1).numpy().tolist()
         [[1.0, 2.0]]
     """
-    factor = checked_factor(replication_factor)
-    tensor = tf.convert_to_tensor(x)
-    if tensor.dtype == tf.bool:
-        return tf.cast(all_gather(tf.cast(tensor, tf.int32), factor), tf.bool)
-    place = tf.range(factor) == own_number(factor)
-    place = tf.reshape(place, [factor] + [1] * len(tensor.shape))
-    spread = tf.where(place, tensor[None], tf.zeros([], tensor.dtype))
-    return cross_replica_sum(spread, factor)
+    return exchange_parts("all_gather", x, checked_factor(replication_factor))
 
 
 @composite
@@ -98,7 +91,7 @@ def all_to_all(
             f"Received shape: {tuple(tensor.shape)}."
         )
     parts = tf.stack(tf.split(tensor, factor, split_dimension))
-    arrived = tf.gather(all_gather(parts, factor), own_number(factor), axis=1)
+    arrived = exchange_parts("all_to_all", parts, factor)
     return tf.concat(tf.unstack(arrived), concat_dimension)
 
 

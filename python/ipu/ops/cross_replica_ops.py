@@ -92,15 +92,29 @@ def _all_reduce(x: Any, reduction: int, group_size: int | None) -> Tensor:
         raise ValueError(
             f"replica_group_size must be a positive number. Received: {group_size!r}."
         )
-    graph = mode.current()
-    if graph is not None:
-        graph.has_collectives = True
+    _note_collective()
     tensor = Tensor(x)
     serves = tensor.dtype.is_floating or (reduction == _SUM and tensor.dtype.is_integer)
     if serves and group_size in (None, 1) and _is_alone():
         return tensor  # what uses a gradient can be joined with what makes it
     attrs = {"reduction": reduction, "group_size": group_size or 0}
     return apply("all_reduce", (tensor,), attrs)
+
+
+@graph_op
+def exchange_parts(op: str, x: Any, factor: int, reduction: int = _SUM) -> Tensor:
+    """Deal out parts to ``factor`` replicas: one of the ops that do (ops.def)."""
+    _note_collective()
+    attrs = {"group_size": factor}
+    if op == "reduce_scatter":
+        attrs["reduction"] = reduction
+    return apply(op, (Tensor(x),), attrs)
+
+
+def _note_collective() -> None:
+    graph = mode.current()
+    if graph is not None:
+        graph.has_collectives = True
 
 
 def _is_alone() -> bool:

@@ -16,8 +16,7 @@ from ipu.ops._collectives import (
     own_number,
     padded,
 )
-from ipu.ops.all_to_all_op import all_gather
-from ipu.ops.cross_replica_ops import cross_replica_mean, cross_replica_sum
+from ipu.ops.cross_replica_ops import exchange_parts
 from ipu.tf._tensor.dispatch import composite
 
 __all__ = ["reduce_scatter"]
@@ -68,19 +67,13 @@ def _scattered(x: Any, factor: int, kind: str) -> Tensor:
             f"{tuple(tensor.shape)}. Use tf.reshape(x, [-1])."
         )
     each = -(-tensor.shape[0] // factor)
-    reduced = padded(_reduced(tensor, factor, kind), each * factor)
-    return tf.gather(tf.reshape(reduced, [factor, each]), own_number(factor))
-
-
-def _reduced(x: Tensor, factor: int, kind: str) -> Tensor:
-    """Reduce over the replicas: sums in their order, as all of them are."""
+    parts = tf.reshape(padded(tensor, each * factor), [factor, each])
     if kind == LOCAL:
-        return x
-    if kind == "MEAN":
-        return cross_replica_mean(x, factor)
-    if kind in ("ADD", "SQUARE_ADD"):
-        return cross_replica_sum(x if kind == "ADD" else x * x, factor)
-    return REDUCTIONS[kind](all_gather(x, factor))
+        return tf.gather(parts, own_number(factor))
+    if kind in ("ADD", "SQUARE_ADD", "MEAN"):  # by the tree of all sums over replicas
+        terms = parts * parts if kind == "SQUARE_ADD" else parts
+        return exchange_parts("reduce_scatter", terms, factor, int(kind == "MEAN"))
+    return REDUCTIONS[kind](exchange_parts("all_to_all", parts, factor))
 
 
 export(__name__)
