@@ -331,9 +331,9 @@ def configure_ipu_system(
 ) -> None:
     """Make the devices that a configuration describes.
 
-    It may be called as often as one likes. With the options that are in force already
-    nothing happens; with others the devices that there are go first, which the log
-    says. Variables that live on them stay readable. For each attached device the
+    It may be called any number of times. With the options that are in force already
+    nothing happens; with others the present devices are removed first, and the log
+    says so. Variables that live on them stay readable. For each attached device the
     logger "ipu" writes a line.
 
     Args:
@@ -394,7 +394,7 @@ _told: set[str] = set()  # what was said once
 
 
 def _warn_without_effect(config: IPUConfig) -> None:
-    """Say once what is asked for in vain."""
+    """Warn once of each option that has no effect."""
     found = []
     for name in ("compilation_poplar_options", "gcl_poplar_options"):
         found += [f"{name}[{key!r}]" for key in _reports(getattr(config, name))]

@@ -76,7 +76,7 @@ class IPUInfeedQueue:
 
     Raises:
         ValueError: A size is not known, or an argument is out of range.
-        TypeError: ``dataset`` is none, or an unknown argument.
+        TypeError: ``dataset`` is not a data set, or an argument is unknown.
 
     Source: ``ipu.ipu_infeed_queue.IPUInfeedQueue``.
 
@@ -336,7 +336,7 @@ class IPUIterator:
     """An iterator whose elements are taken by the device.
 
     ``next(iterator)`` inside a function that is compiled for the device takes one
-    element whenever the program passes there. Its queue is started and deleted through
+    element each time the program comes there. Its queue is started and deleted through
     :attr:`initializer` and :attr:`deleter`; ``iter(dataset)`` in the scope of an
     ``IPUStrategy`` gives one that is started already.
 

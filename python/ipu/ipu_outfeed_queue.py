@@ -287,7 +287,7 @@ class IPUOutfeedQueue:
         return taken
 
     def _pretend(self, replicas: int) -> None:
-        """Give one result of zeros: of a run that there is not."""
+        """Give one result of zeros, for a run that does not take place."""
         self._zeros = (self._zeros[0] + 1, replicas)
 
     def _take_zeros(self, is_last: bool) -> list[Tensor]:

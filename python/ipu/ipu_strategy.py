@@ -452,7 +452,7 @@ class IPUStrategyV1(Strategy):
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Return the first SDK generation's name of :meth:`run`; arguments as there."""
+        """Work like :meth:`run`: its name in the first SDK generation."""
         return self.run(fn, args, kwargs)
 
     # whether its replicas may be in several processes
@@ -468,7 +468,7 @@ class IPUStrategyV1(Strategy):
         return value
 
     def _takes(self, ipus: int) -> None:
-        """Hear how many IPUs a replica of the model has that is about to run."""
+        """Note how many IPUs a replica of the model needs that is about to run."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._ipu_device!r})"

@@ -180,10 +180,10 @@ def repeat(
 ) -> Any:
     """Run ``body`` ``n`` times on the device (IPU API: ``ipu.loops.repeat``).
 
-    Only inside a function that is compiled for the device.
+    It works only inside a function that is compiled for the device.
 
     Args:
-        n: How often: an int or an int32 scalar; 0 and less is never.
+        n: The number of iterations, an int or an int32 scalar; below 1 there are none.
         body: ``body(*inputs, *infeed_values)``; returns a tensor for each input, of its
             shape and dtype, which is the input of the next iteration, and then any
             operations.
@@ -242,7 +242,7 @@ def while_loop(
     """Run ``body`` on the device while ``condition`` is true (IPU API:
     ``ipu.loops.while_loop``).
 
-    Only inside a function that is compiled for the device.
+    It works only inside a function that is compiled for the device.
 
     Args:
         condition: ``condition(*inputs)``, without infeed values, gives a scalar bool.

@@ -253,8 +253,8 @@ def accumulate(
 ) -> tuple[list[tuple[Tensor, Any]], list[Tensor]]:
     """Run ``count`` micro-batches on one IPU and accumulate their gradients.
 
-    Only inside a function that is compiled for the device. Random ops draw new numbers
-    in each micro-batch, as in the iterations of a loop of steps.
+    It works only inside a function that is compiled for the device. Random ops draw new
+    numbers in each micro-batch, as in the iterations of a loop of steps.
 
     Args:
         count: The number of micro-batches; from 1 on.

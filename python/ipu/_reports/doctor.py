@@ -73,7 +73,7 @@ def fix_of(
 
 
 def best_first(fixes: list[Fix]) -> list[Fix]:
-    """Return order fixes: those that leave results as they are first, then the
+    """Order fixes: those that leave results as they are first, then the
     fastest."""
     return sorted(fixes, key=lambda fix: (bool(fix.note), fix.price, fix.change))
 

@@ -43,7 +43,7 @@ def stages_of(
     """Return the stages in order, concurrent ones beside each other.
 
     Raises:
-        TypeError: What is not a list of functions.
+        TypeError: It is not a list of functions.
         ValueError: Fewer than two stages, or a mapping that does not fit them.
     """
     if not isinstance(computational_stages, (list, tuple)):
@@ -159,7 +159,7 @@ def count_of(name: str, value: Any, trace: _core.Trace | None) -> int:
 
 
 def check_enum(name: str, value: Any, kind: type[Enum]) -> None:
-    """Refuse what is neither None nor a member of ``kind``."""
+    """Refuse a value that is neither None nor a member of ``kind``."""
     if value is not None and not isinstance(value, kind):
         meant = [member for member in kind if member.name.lower() == str(value).lower()]
         raise TypeError(
@@ -197,7 +197,7 @@ def check_stage_options(stages: int, **options: Any) -> None:
 
 
 def check_options(name: str, value: Any) -> None:
-    """Refuse what is neither None nor a PipelineStageOptions."""
+    """Refuse a value that is neither None nor a PipelineStageOptions."""
     if value is not None and not isinstance(value, PipelineStageOptions):
         raise TypeError(
             f"{name}: expected a value to be of type PipelineStageOptions. Received: "

@@ -39,7 +39,7 @@ class PipelineStageOptions:
     Raises:
         TypeError: One is not a dict.
         ValueError: ``partialsType`` is neither "half" nor "float", or
-            ``availableMemoryProportion`` no number from 0 to 1.
+            ``availableMemoryProportion`` not a number from 0 to 1.
 
     Example:
         >>> PipelineStageOptions(matmul_options={"partialsType": "half"}).matmul_options

@@ -39,7 +39,7 @@ class Options(NamedTuple):
 
 
 class _MicroBatch(NamedTuple):
-    """What a micro-batch leaves for the update, as numbers of what is carried.
+    """The values that a micro-batch leaves for the update, by their carried numbers.
 
     Attributes:
         sums: For each variable its accumulated gradient; None: it has none.
@@ -199,7 +199,7 @@ class TracedPipeline:
         structure: Any,
         output: OptimizerFunctionOutput | None,
     ) -> Any:
-        """Return what is enqueued; None for nothing."""
+        """Return the values that are enqueued; None for nothing."""
         if self._options.outfeed_loss and output is not None:
             return Tensor(output.loss)
         if not results:

@@ -150,20 +150,20 @@ def pipeline(
 ) -> Operation:
     """Run stages on several IPUs at the same time, each on another micro-batch.
 
-    Only inside a function that is compiled for the device. Whatever the schedule, the
-    mapping and the options, outfeed and variables get the values, to the bit, of a
-    plain loop: for each micro-batch in order outputs and gradients with the weights as
-    they were, accumulated, then one update.
+    It works only inside a function that is compiled for the device. Whatever the
+    schedule, the mapping and the options, outfeed and variables get the values of a
+    plain loop, to the bit: outputs and gradients of each micro-batch in order, with the
+    weights as they were; the gradients accumulated; then one update.
 
     Args:
         computational_stages: At least two functions. The first is called with
-            ``inputs`` and then the infeed's element, each other one with what the one
-            before returned. An element may be a list of functions, which run side by
+            ``inputs`` and then the infeed's element, every other one with the results
+            of the one before. An element may be a list of functions, which run side by
             side: each gets the same arguments, the next stage all of their results.
         gradient_accumulation_count: Micro-batches of an execution, hence of an update.
             Grouped takes multiples of twice the number of stages (of the number,
             without an optimizer), Interleaved of the number of stages, Sequential any.
-        gradient_accumulation_dtype: Of the accumulators: None for the variable's, a
+        gradient_accumulation_dtype: The accumulators': None for the variable's, a
             dtype, or ``callable(variable) -> dtype``. ``apply_gradients`` gets it.
         gradient_accumulation_for_captured_grads: Whether captured gradients are
             accumulated; else the last micro-batch's are handed on.
@@ -173,8 +173,8 @@ def pipeline(
             then belongs to ``gradient_accumulation_count`` times as many.
         inputs: Tensors for the first stage that stay the same during the call.
         infeed_queue: An ``IPUInfeedQueue``; one element for each micro-batch.
-        outfeed_queue: An ``IPUOutfeedQueue`` for what the last stage returns.
-        optimizer_function: Called with what the last stage returns; gives an
+        outfeed_queue: An ``IPUOutfeedQueue`` for the results of the last stage.
+        optimizer_function: Called with the results of the last stage; gives an
             ``OptimizerFunctionOutput``. Without it nothing is trained.
         device_mapping: The IPU of each stage; None: 0, 1, 2, ... A stage's backward
             pass runs where the stage does.
@@ -196,10 +196,10 @@ def pipeline(
         continuous_weight_updates: Must be False.
         outfeed_loss: Enqueue the loss alone.
         accumulate_outfeed: Enqueue sums over an execution, once.
-        accumulate_outfeed_dtype: Of those sums, as for gradients.
+        accumulate_outfeed_dtype: The dtype of those sums, as for gradients.
         outfeed_mask: For each output of the last stage whether it is *not* enqueued.
         reduction_method: A ``GradientAccumulationReductionMethod`` or its name.
-        name: Of the operation.
+        name: The name of the operation.
         pipeline_depth: The first generation's name of gradient_accumulation_count.
 
     Returns:
@@ -210,7 +210,7 @@ def pipeline(
         ValueError: Arguments that do not go together, such as a schedule and a
             recomputation mode that it does not have; no count; tensors that leave the
             last stage without an outfeed; a stage that uses a tensor from outside.
-        NotImplementedError: What the API has a name for and does not do.
+        NotImplementedError: An option that the API names and does not support.
         FailedPreconditionError: A count that the schedule cannot run; a second
             pipeline.
         InternalError: More IPUs than the device has, or a number that does not divide

@@ -214,7 +214,7 @@ def check_numerics(tensor: Any, message: str, name: str | None = None) -> Tensor
 
 @op
 def assert_all_finite(x: Any, message: str, name: str | None = None) -> Tensor:
-    """Return work like :func:`check_numerics`.
+    """Work like :func:`check_numerics`.
 
     Example:
         >>> tf.debugging.assert_all_finite([1.0, 2.0], "weights").numpy().tolist()

@@ -208,7 +208,7 @@ class FirstGeneration(Functional):
         super().compile(optimizer, loss, metrics, loss_weights)
 
     def _names_of(self, outputs: Nest) -> list[str]:
-        """Return number outputs from 0, except where losses or metrics go by name."""
+        """Number outputs from 0, except where losses or metrics go by name."""
         given = self._compile_arguments
         by_name = any(isinstance(given[name], dict) for name in ("loss", "metrics"))
         if by_name or len(tf.nest.flatten(outputs)) == 1:

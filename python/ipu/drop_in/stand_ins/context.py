@@ -61,11 +61,11 @@ class Context:
     """The one context."""
 
     def executing_eagerly(self) -> bool:
-        """Return work like the function of that name."""
+        """Work like the function of that name."""
         return executing_eagerly()
 
     def num_gpus(self) -> int:
-        """Return work like the function of that name."""
+        """Work like the function of that name."""
         return num_gpus()
 
     def ensure_initialized(self) -> None:

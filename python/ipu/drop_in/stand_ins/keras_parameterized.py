@@ -49,7 +49,7 @@ def run_all_keras_modes(test_or_class: Any = None, **options: Any) -> Any:
 
 
 def run_with_all_saved_model_formats(test_or_class: Any = None, **options: Any) -> Any:
-    """Return raise: there are no saved models yet."""
+    """Raise: there are no saved models yet."""
     import unittest
 
     del options

@@ -79,7 +79,7 @@ def test_uses_ipus(
 def test_may_use_ipus_or_model(
     num_ipus: int, func: Callable[..., Any] | None = None
 ) -> Any:
-    """Return work like :func:`test_uses_ipus`."""
+    """Work like :func:`test_uses_ipus`."""
     return test_uses_ipus(num_ipus, True, func)
 
 
@@ -196,7 +196,7 @@ def create_dual_increasing_dataset(
     dtype: Any = "float32",
     repeat: bool = True,
 ) -> Any:
-    """Return work like :func:`create_multi_increasing_dataset`, of two tensors."""
+    """Work like :func:`create_multi_increasing_dataset`, of two tensors."""
     shapes = [data_shape or [1, 32, 32, 4], label_shape or [1, 8]]
     return create_multi_increasing_dataset(value, shapes, [dtype, dtype], repeat)
 
@@ -204,7 +204,7 @@ def create_dual_increasing_dataset(
 def create_single_increasing_dataset(
     value: int, shape: Any = None, dtype: Any = "float32", repeat: bool = True
 ) -> Any:
-    """Return work like :func:`create_multi_increasing_dataset`, of one tensor."""
+    """Work like :func:`create_multi_increasing_dataset`, of one tensor."""
     shapes = [[1, 32, 32, 4] if shape is None else shape]
     return create_multi_increasing_dataset(value, shapes, [dtype], repeat)
 

@@ -21,7 +21,7 @@ def prepare(
     skip_top: int,
     maxlen: int | None,
 ) -> Splits:
-    """Return mark, cut and split lists of word numbers.
+    """Mark, cut and split lists of word numbers.
 
     Args:
         xs: The lists, an array of objects.

@@ -308,7 +308,7 @@ class Model(Trainer):
         """Return the configuration as JSON, for ``models.model_from_json``.
 
         Args:
-            **kwargs: What ``json.dumps`` takes.
+            **kwargs: The keywords of ``json.dumps``.
 
         Raises:
             NotImplementedError: The model is of a class that a user wrote, without
@@ -324,7 +324,7 @@ class Model(Trainer):
         verbose: bool = True,
         input_signature: Any = None,
     ) -> None:
-        """Write what the model computes to a folder that runs without its code.
+        """Write the model to a folder that runs without its code.
 
         ``ipu.serving.load(filepath)`` makes a function of it, also under the name
         ``serve``, which takes batches of any size. Other programs find the weights in

@@ -33,7 +33,7 @@ class Sequential(Functional):
         name: A name.
 
     Raises:
-        TypeError: Something else than a layer.
+        TypeError: An argument is not a layer.
         ValueError: Two layers of one name.
 
     Source: ``tf.keras.Sequential`` of Keras 2.6.

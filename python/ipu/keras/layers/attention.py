@@ -193,7 +193,7 @@ class Attention(_DotAttention):
         causal: bool,
         dropout: float,
     ) -> Any:
-        """Return attend as one op, of one head."""
+        """Attend as one op, of one head."""
         if len(query.shape) != 3 or not serves(query, mask):
             return None
         if self.scale is not None:

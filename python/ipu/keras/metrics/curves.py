@@ -323,7 +323,7 @@ class AUC(_Curve):
 
 
 def _interpolated_pr(tp: Tensor, fp: Tensor, fn: Tensor) -> Tensor:
-    """Return interpolate as Davis and Goadrich do: true positives are linear in
+    """Interpolate as Davis and Goadrich do: true positives are linear in
     decisions between points."""
     zero = tf.zeros_like(tp[:-1])
     chosen = tp + fp

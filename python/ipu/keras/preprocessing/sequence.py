@@ -178,7 +178,7 @@ class TimeseriesGenerator(Batches):
         """Describe the generator as JSON.
 
         Args:
-            **kwargs: What ``json.dumps`` takes.
+            **kwargs: The keywords of ``json.dumps``.
         """
         described = {"class_name": type(self).__name__, "config": self.get_config()}
         return json.dumps(described, **kwargs)

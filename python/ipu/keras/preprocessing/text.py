@@ -317,7 +317,7 @@ class Tokenizer:
         """Describe the tokenizer for :func:`tokenizer_from_json`, here or in Keras.
 
         Args:
-            **kwargs: What ``json.dumps`` takes.
+            **kwargs: The keywords of ``json.dumps``.
         """
         described = {"class_name": "Tokenizer", "config": self.get_config()}
         return json.dumps(described, **kwargs)

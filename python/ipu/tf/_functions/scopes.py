@@ -314,7 +314,7 @@ def numpy_function(
     stateful: bool = True,
     name: str | None = None,
 ) -> Any:
-    """Return work like :func:`py_function`, with NumPy arrays, and without a gradient.
+    """Work like :func:`py_function`, with NumPy arrays, and without a gradient.
 
     Example:
         >>> x = tf.constant([3.0, 1.0, 2.0])

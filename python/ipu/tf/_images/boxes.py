@@ -421,7 +421,7 @@ def non_max_suppression_with_scores(
     soft_nms_sigma: float = 0.0,
     name: str | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Return work like :func:`non_max_suppression`, with the scores of what is chosen.
+    """Work like :func:`non_max_suppression`, with the scores of what is chosen.
 
     Args:
         boxes, scores, max_output_size: As for :func:`non_max_suppression`.
@@ -475,7 +475,7 @@ def non_max_suppression_padded(
     canonicalized_coordinates: bool = False,
     tile_size: int = 512,
 ) -> tuple[Tensor, Tensor]:
-    """Return work like :func:`non_max_suppression`, with a shape that is known: also on
+    """Work like :func:`non_max_suppression`, with a shape that is known: also on
     the device.
 
     Args:
@@ -538,7 +538,7 @@ def non_max_suppression_overlaps(
     score_threshold: float = float("-inf"),
     name: str | None = None,
 ) -> Tensor:
-    """Return work like :func:`non_max_suppression`, given how much any two boxes
+    """Work like :func:`non_max_suppression`, given how much any two boxes
     overlap.
 
     Args:

@@ -339,7 +339,7 @@ def resize_with_pad(
     method: str = "bilinear",
     antialias: bool = False,
 ) -> Tensor:
-    """Return resize within a size, with the same proportions, and zeros around.
+    """Resize within a size, with the same proportions, and zeros around.
 
     Args:
         image: [height, width, channels], or a batch of them.

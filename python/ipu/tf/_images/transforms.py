@@ -126,7 +126,7 @@ def _inside(place: Tensor, size: int, fill_mode: str) -> Tensor:
 
 
 def _nearest(place: Tensor) -> Tensor:
-    """Return round to the nearest; halves go away from 0, as C's `round` has them."""
+    """Round to the nearest; halves go away from 0, as C's `round` has them."""
     up, down = (place + 0.5), (0.5 - place)
     floors = apply("floor", (up,)), -apply("floor", (down,))
     return apply("select", (place >= 0.0, *floors))

@@ -14,7 +14,7 @@ from ipu.tf._tensor.dispatch import op
 
 
 def look_up(params: Any, ids: Any, max_norm: float | None, strategy: str) -> Tensor:
-    """Return work like :func:`embedding_lookup`.
+    """Work like :func:`embedding_lookup`.
 
     Args:
         strategy: How rows are spread over several tables: "div" or "mod".

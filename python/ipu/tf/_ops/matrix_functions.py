@@ -236,7 +236,7 @@ def _lu(matrix: Tensor) -> Any:
 
 @op
 def lu(input: Any, output_idx_type: Any = int32, name: str | None = None) -> LU:
-    """Return decompose square matrices into P L U, with row exchanges.
+    """Decompose square matrices into P L U, with row exchanges.
 
     Args:
         input: [..., n, n].

@@ -456,7 +456,7 @@ def unique(x: Any, out_idx: Any = int32, name: str | None = None) -> Unique:
 def unique_with_counts(
     x: Any, out_idx: Any = int32, name: str | None = None
 ) -> UniqueWithCounts:
-    """Return work like :func:`unique`, with how often each one appears.
+    """Work like :func:`unique`, with how often each one appears.
 
     Example:
         >>> tf.unique_with_counts([5, 7, 5]).count.numpy().tolist()

@@ -207,7 +207,7 @@ def batch_to_space_nd(
 def space_to_batch(
     input: Any, block_shape: Any, paddings: Any, name: str | None = None
 ) -> Tensor:
-    """Return the name of :func:`space_to_batch_nd` in TensorFlow 2.
+    """Work like :func:`space_to_batch_nd`: its name in TensorFlow 2.
 
     Example:
         >>> tf.space_to_batch(tf.ones((1, 4, 3)), [2], [[0, 0]]).shape
@@ -220,7 +220,7 @@ def space_to_batch(
 def batch_to_space(
     input: Any, block_shape: Any, crops: Any, name: str | None = None
 ) -> Tensor:
-    """Return the name of :func:`batch_to_space_nd` in TensorFlow 2.
+    """Work like :func:`batch_to_space_nd`: its name in TensorFlow 2.
 
     A single number as ``block_shape`` stands for both axes of pictures.
 

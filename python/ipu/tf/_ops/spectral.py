@@ -253,7 +253,7 @@ def svd(
     compute_uv: bool = True,
     name: str | None = None,
 ) -> Any:
-    """Return decompose matrices into u diag(s) v^T with orthonormal columns in u and v.
+    """Decompose matrices into u diag(s) v^T with orthonormal columns in u and v.
 
     Args:
         tensor: [..., m, n].

@@ -87,7 +87,7 @@ def stateless_gamma(
     dtype: Any = float32,
     name: str | None = None,
 ) -> Tensor:
-    """Return work like :func:`gamma`, from ``seed`` alone; ``shape`` is that of the
+    """Work like :func:`gamma`, from ``seed`` alone; ``shape`` is that of the
     result.
 
     Example:
@@ -140,7 +140,7 @@ def poisson(
 def stateless_poisson(
     shape: Any, seed: Any, lam: Any, dtype: Any = int32, name: str | None = None
 ) -> Tensor:
-    """Return work like :func:`poisson`, from ``seed`` alone; ``shape`` is that of the
+    """Work like :func:`poisson`, from ``seed`` alone; ``shape`` is that of the
     result.
 
     Example:

@@ -200,7 +200,7 @@ class Generator:
         dtype: Any = float32,
         name: str | None = None,
     ) -> Tensor:
-        """Return work like :meth:`normal`, without what is far out."""
+        """Work like :meth:`normal`, without what is far out."""
         return ops.stateless_truncated_normal(shape, self._next(), mean, stddev, dtype)
 
 

@@ -251,7 +251,7 @@ def stateless_uniform(
     name: str | None = None,
     alg: Any = None,
 ) -> Tensor:
-    """Return work like :func:`uniform`, from ``seed`` alone: two integers, or an
+    """Work like :func:`uniform`, from ``seed`` alone: two integers, or an
     int32[2] tensor.
 
     Example:
@@ -272,7 +272,7 @@ def stateless_normal(
     name: str | None = None,
     alg: Any = None,
 ) -> Tensor:
-    """Return work like :func:`normal`, from ``seed`` alone.
+    """Work like :func:`normal`, from ``seed`` alone.
 
     Example:
         >>> tf.random.stateless_normal((2, 3), seed=(1, 2)).shape
@@ -292,7 +292,7 @@ def stateless_truncated_normal(
     name: str | None = None,
     alg: Any = None,
 ) -> Tensor:
-    """Return work like :func:`truncated_normal`, from ``seed`` alone.
+    """Work like :func:`truncated_normal`, from ``seed`` alone.
 
     Example:
         >>> tf.random.stateless_truncated_normal((4,), seed=(1, 2)).shape
@@ -306,7 +306,7 @@ def stateless_truncated_normal(
 def stateless_categorical(
     logits: Any, num_samples: int, seed: Any, dtype: Any = int32, name: str = ""
 ) -> Tensor:
-    """Return work like :func:`categorical`, from ``seed`` alone.
+    """Work like :func:`categorical`, from ``seed`` alone.
 
     Example:
         >>> tf.random.stateless_categorical([[0.0, -1e9]], 2, (1, 2)).numpy().tolist()

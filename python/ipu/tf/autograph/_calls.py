@@ -264,7 +264,7 @@ def call(function: Any) -> Any:
 
 
 def call_iterated(function: Any) -> Any:
-    """Return work like :func:`call`, for what a ``for`` runs over: a range stays
+    """Work like :func:`call`, for what a ``for`` runs over: a range stays
     unmade."""
     if function is creation.range and _core.open_trace() is not None:
         return _range_items

@@ -154,7 +154,7 @@ class IPUOptions(Layer):
                 its name.
 
         Raises:
-            ValueError: It is none.
+            ValueError: It is not such a method.
         """
         self._replicated_reduction = ReplicatedMetricReductionMethod.parse(
             replicated_metric_reduction_method
@@ -573,7 +573,7 @@ class IPUOptions(Layer):
         return {"ipu_options": values} if values else {}
 
     def _restore_options(self, config: Mapping[str, Any]) -> None:
-        """Take over what ``_options_config`` gave."""
+        """Take over the options that ``_options_config`` gave."""
         values = dict(config.get("ipu_options") or {})
         tree = values.pop("pipeline_stage_assignment", None)
         for key, value in values.items():

@@ -123,8 +123,8 @@ class Trainer(IPUOptions):
                 ``auto_scale_loss``: with False the loss is not scaled for float16.
 
         Raises:
-            ValueError: An unknown name; the nearest is offered. Or a number of steps
-                that is none.
+            ValueError: An unknown name; the nearest is offered. Or an illegal number of
+                steps.
             RuntimeError: ``run_eagerly`` is True in the scope of a strategy.
             TypeError: An unknown keyword.
         """
@@ -796,7 +796,7 @@ class Trainer(IPUOptions):
     def _device_step(
         self, mode: str, class_weight: Any = None
     ) -> Callable[[Nest], Nest]:
-        """Return what the device's loop runs for each element."""
+        """Return the function that the device's loop runs for each element."""
 
         def train(element: Nest) -> Nest:
             if class_weight is not None:
@@ -842,7 +842,7 @@ class Trainer(IPUOptions):
         return self._function_of_iterator("train", force)
 
     def make_test_function(self, force: bool = False) -> Any:
-        """Return work like :meth:`make_train_function`, for ``evaluate``."""
+        """Work like :meth:`make_train_function`, for ``evaluate``."""
         return self._function_of_iterator("test", force)
 
     def make_predict_function(self, force: bool = False) -> Any:

@@ -702,7 +702,7 @@ class MonitoredTrainingSession:
         options: Any = None,
         run_metadata: Any = None,
     ) -> Any:
-        """Return run, with the hooks around; see :meth:`Session.run`.
+        """Run, with the hooks around; see :meth:`Session.run`.
 
         Raises:
             RuntimeError: :meth:`should_stop` said that there is no further run.
