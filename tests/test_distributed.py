@@ -368,6 +368,130 @@ def test_an_error_of_all_is_shown_once_and_a_child_is_refused(tmp_path: Path) ->
     assert out.count("child") == 2 and "this process was forked" in out
 
 
+RESUMED = """
+import hashlib, json, os, resource, signal, sys
+import ipu
+from resumable import DATA, model_of, state_of, train
+from ipu import distributed, keras, tf
+from ipu.distributed.popdist_strategy import PopDistStrategy
+from ipu.keras.callbacks import backup
+
+replicas, event, at = int(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+me = distributed.process_index()
+config = ipu.config.IPUConfig()
+config.auto_select_ipus = replicas
+strategy = PopDistStrategy()
+strategy.update_ipu_config(config)
+config.configure_ipu_system()
+if me:
+    os.chdir("/")  # where the others cannot write
+
+
+class Events(keras.callbacks.Callback):
+    _is_of_first_process = False
+
+    def on_epoch_begin(self, epoch, logs=None):
+        if epoch == at and event == "full":
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+        if epoch == at and event == "in_write" and me == 0:
+            backup.write = half
+        if epoch == at and event == "in_epoch" and me == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def on_epoch_end(self, epoch, logs=None):
+        if epoch == at and event == "written" and me == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def half(path, content):
+    with open(path, "wb") as file:
+        file.write(content[: len(content) // 2])
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+tf.random.set_seed(3)
+backups = keras.callbacks.BackupAndRestore("backup")
+models = keras.callbacks.ModelCheckpoint("models/{epoch}.safetensors")
+with strategy.scope():
+    model = model_of()
+    model.set_replication_options("MEAN")
+    data = {**DATA["data_set"](), "steps_per_epoch": 4}
+    data["x"] = data["x"].repeat()
+    history = train(model, data, 4, callbacks=[backups, models, Events()])
+    parts = b"".join(value.tobytes() for value in state_of(model))
+    last = history.history["loss"][-1], hashlib.sha256(parts).hexdigest()
+if me == 0:
+    with open("0.json", "w") as file:
+        json.dump(last, file)
+"""
+
+
+@pytest.fixture
+def resumed(tmp_path: Path) -> Path:
+    """A folder with the program, in which 4 replicas have trained without a stop."""
+    program = tmp_path / "train.py"
+    folder = str(Path(__file__).parent)
+    program.write_text(f"import sys\nsys.path.insert(0, {folder!r})\n{RESUMED}")
+    words = [sys.executable, str(program), "4", "none", "0"]
+    subprocess.run(words, cwd=tmp_path, check=True)
+    (tmp_path / "0.json").rename(tmp_path / "wanted.json")
+    return tmp_path
+
+
+def ends_well(folder: Path, count: int) -> bool:
+    """Whether the program, in so many processes, ends with the bits of one that was
+    never stopped."""
+    words = ["train.py", str(4 // count), "none", "0"]
+    status, _, err = run(folder, count, *words)
+    assert status == 0, err
+    assert os.listdir(folder / "backup") == []
+    return (folder / "0.json").read_text() == (folder / "wanted.json").read_text()
+
+
+@needs_mpi
+def test_jobs_that_are_killed_go_on_from_the_last_backup(resumed: Path) -> None:
+    assert sorted(os.listdir(resumed / "models"))[-1] == "4.safetensors"
+    for number in range(1, 5):  # they are written once, by the first process
+        (resumed / "models" / f"{number}.safetensors").unlink()
+    backup = resumed / "backup" / "backup.safetensors"
+    status, _, _ = run(resumed, 2, "train.py", "2", "in_write", "1")
+    left = [name for name in os.listdir(resumed / "backup") if name.endswith(".tmp")]
+    assert status != 0 and len(left) == 1
+    of_first = backup.read_bytes()
+    status, _, _ = run(resumed, 4, "train.py", "1", "written", "2")
+    assert status != 0 and backup.read_bytes() != of_first
+    status, _, _ = run(resumed, 2, "train.py", "2", "in_epoch", "3")
+    assert status != 0
+    assert ends_well(resumed, 1)
+    assert sorted(os.listdir(resumed / "models")) == [
+        f"{n}.safetensors" for n in range(1, 5)
+    ]
+
+
+@needs_mpi
+def test_a_full_disk_ends_all_and_the_last_backup_stays(resumed: Path) -> None:
+    status, out, err = run(resumed, 2, "train.py", "2", "full", "2")
+    assert status != 0 and (out + err).count("Traceback") == 1
+    assert "File too large; what was there before is there still: '" in err
+    assert "process 1 ends: process 0 failed: OSError" in err
+    assert os.listdir(resumed / "backup") == ["backup.safetensors"]
+    backup = resumed / "backup" / "backup.safetensors"
+    content = backup.read_bytes()
+    backup.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    status, _, err = run(resumed, 2, "train.py", "2", "none", "0")
+    assert status != 0 and "its digest is not that of its contents" in err
+    backup.write_bytes(content)
+    assert ends_well(resumed, 2)
+
+
+@needs_mpi
+def test_a_folder_that_cannot_be_reached_ends_all(resumed: Path) -> None:
+    (resumed / "backup").rmdir()
+    (resumed / "backup").write_text("")  # a file
+    status, _, err = run(resumed, 2, "train.py", "2", "none", "0")
+    assert status != 0 and "process 1 ends: process 0 failed: FileExistsError" in err
+
+
 ENDLESS = """
 import numpy as np
 import ipu

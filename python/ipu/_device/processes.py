@@ -118,7 +118,7 @@ class Processes:
             self.peers.fail(own)
         self._transport.stop()
         sys.stdout.flush()
-        time.sleep(_MOMENT)  # for others to say a word, too
+        time.sleep(2 * _MOMENT)  # for others to say a word, too
         self._abort(1)
 
     # --- calls outside of programs, of all processes

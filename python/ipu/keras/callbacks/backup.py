@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
 from typing import Any
 
+from ipu._device import processes
 from ipu.keras import _random_state
-from ipu.keras._files.places import write, written_beside
+from ipu.keras._files.places import forget_partial, write, written_beside
 from ipu.keras.callbacks.callback import Callback, Logs
 from ipu.keras.engine.files import weights_file
 
@@ -29,6 +29,10 @@ class BackupAndRestore(Callback):
     A generator is read on from where it is: let it begin with the epoch that comes.
     Callbacks that count, such as ``ReduceLROnPlateau``, count anew.
 
+    The file is written beside the last one, whose place it takes when it is whole; a
+    digest says whether it still is when it is read. Of several processes the first one
+    writes and reads it for all: they may be another number, with as many replicas.
+
     Args:
         backup_dir: A folder for the file; it is made. Each ``fit`` that can be stopped
             needs its own.
@@ -37,6 +41,7 @@ class BackupAndRestore(Callback):
 
     Raises:
         ValueError: ``save_freq`` is something else.
+        OSError: The file cannot be written; the one of the last epoch is there still.
 
     Source: ``tf.keras.callbacks.BackupAndRestore`` of Keras 2.8;
     ``experimental.BackupAndRestore`` of Keras 2.6.
@@ -44,6 +49,8 @@ class BackupAndRestore(Callback):
     Example:
         >>> callback = BackupAndRestore("/tmp/a_run")
     """
+
+    _is_of_first_process = True  # files are written once
 
     def __init__(
         self,
@@ -64,37 +71,20 @@ class BackupAndRestore(Callback):
     def _path(self) -> str:
         return os.path.join(self.backup_dir, _FILE)
 
-    def _finished_epochs(self) -> int:
-        """Return how many epochs were done before the backup; 0 where there is none."""
+    def _found(self) -> _Backup | None:
+        """Return the backup that there is, or None."""
         os.makedirs(self.backup_dir, exist_ok=True)
+        forget_partial(self._path)
         if not os.path.exists(self._path):
-            return 0
-        about, _ = weights_file.read_about(self._path)
-        try:
-            return int(about["epochs"])
-        except (KeyError, ValueError):
-            raise ValueError(
-                f"The file {self._path!r} is not a backup of training. Delete it, or "
-                "give another backup_dir."
-            ) from None
-
-    def _random_of(self, about: Mapping[str, str]) -> _random_state.RandomState:
-        return _random_state.parsed(about.get("random_state", ""), self._path)
+            return None
+        with open(self._path, "rb") as file:
+            return _Backup(self._path, file.read())
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
         """Go back to the state of the backup, if there is one."""
-        if self._finished_epochs() == 0:
-            return
-        weights_file.load(self.model.weights, self._path, self.model.name)
-        about, state = weights_file.read_about(self._path)
-        told = json.loads(about["optimizers"])
-        for optimizer, (count, rate) in zip(
-            _optimizers_of(self.model), told, strict=True
-        ):
-            optimizer._resume(state[:count], self.model.trainable_variables)
-            del state[:count]
-            if rate is not None:
-                optimizer.learning_rate = rate
+        found = self._found()
+        if found is not None:
+            found.restore(self.model)
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         """Write the backup."""
@@ -120,6 +110,57 @@ class BackupAndRestore(Callback):
             os.unlink(self._path)
 
 
+class _Backup:
+    """What a file holds.
+
+    Args:
+        path: The file.
+        data: Its bytes.
+
+    Attributes:
+        epochs: How many epochs were done before.
+    """
+
+    def __init__(self, path: str, data: bytes) -> None:
+        self.path = path
+        self.data = data
+        self._about, self._state = weights_file.read_about(path, data)
+        try:
+            self.epochs = int(self._about["epochs"])
+        except (KeyError, ValueError):
+            raise ValueError(
+                f"The file {path!r} is not a backup of training. Delete it, or give "
+                "another backup_dir."
+            ) from None
+
+    @property
+    def random(self) -> _random_state.RandomState:
+        """Where the random numbers stood."""
+        return _random_state.parsed(self._about.get("random_state", ""), self.path)
+
+    def restore(self, model: Any) -> None:
+        """Set the weights of a model, and its optimizers."""
+        weights_file.load(model.weights, self.path, model.name, data=self.data)
+        told = json.loads(self._about["optimizers"])
+        state = list(self._state)
+        for optimizer, (count, rate) in zip(_optimizers_of(model), told, strict=True):
+            optimizer._resume(state[:count], model.trainable_variables)
+            del state[:count]
+            if rate is not None:
+                optimizer.learning_rate = rate
+
+
+class _Restore(Callback):
+    """Restores what the first process has found, in another one."""
+
+    def __init__(self, backup: _Backup) -> None:
+        super().__init__()
+        self._backup = backup
+
+    def on_train_begin(self, logs: Logs | None = None) -> None:
+        self._backup.restore(self.model)
+
+
 def _optimizers_of(model: Any) -> list[Any]:
     """Return the optimizer of ``compile``, and those in attributes of the model."""
     from ipu.keras.optimizers import Optimizer
@@ -134,19 +175,35 @@ def _optimizers_of(model: Any) -> list[Any]:
     return found
 
 
-def finished_epochs(model: Any, callbacks: Any) -> int:
-    """Return how many epochs were done before the backups among some callbacks.
+def resumed(model: Any, callbacks: Any) -> tuple[int, list[Any]]:
+    """Find the backups among the callbacks of process 0; call it in all processes.
 
-    The model goes on with the random numbers of the backup with most of them.
+    The model goes on with the random numbers of the backup with most epochs.
+
+    Returns:
+        How many epochs were done before it, and the callbacks of this process, which
+        restore what was found.
     """
-    given = callbacks if isinstance(callbacks, (list, tuple)) else [callbacks]
-    found = [one for one in given if isinstance(one, BackupAndRestore)]
+    given = list(callbacks) if isinstance(callbacks, (list, tuple)) else [callbacks]
+    shared = processes.shared()
+    found: list[_Backup] = []
+    if shared is None or shared.index == 0:
+        own = [one._found() for one in given if isinstance(one, BackupAndRestore)]
+        found = [one for one in own if one is not None]
+    if shared is not None:
+        told = json.dumps([(one.path, len(one.data)) for one in found])
+        names, whole = (
+            shared.allgather_bytes(b"".join(part) if shared.index == 0 else b"")[0]
+            for part in ([told.encode()], [one.data for one in found])
+        )
+        if shared.index > 0:
+            for path, size in json.loads(names):
+                found.append(_Backup(path, whole[:size]))
+                whole = whole[size:]
+            given += map(_Restore, found)
     model._data_order.follow()
-    epochs = 0
-    for one in found:
-        finished = one._finished_epochs()
-        if finished > epochs:
-            epochs = finished
-            about, _ = weights_file.read_about(one._path)
-            model._data_order = _random_state.Order(one._random_of(about))
-    return epochs
+    last = max(found, key=lambda one: one.epochs, default=None)
+    if last is None:
+        return 0, given
+    model._data_order = _random_state.Order(last.random)
+    return last.epochs, given

@@ -6,6 +6,7 @@ Reading checks everything before the first variable is changed.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from ipu.keras._files import fitting
 
 _FORMAT = "ipu.keras.weights"
 _STATE = "optimizer:"  # before the names of an optimizer's variables
+_DIGEST = "digest"
 
 
 def _keys(variables: Sequence[Any]) -> list[str]:
@@ -52,8 +54,23 @@ def encoded(
         for key, variable in zip(others, state, strict=True):
             arrays[key] = np.asarray(variable.numpy(), order="C")
         metadata["optimizer_order"] = json.dumps(others)
+    metadata[_DIGEST] = _digest(arrays, metadata)
     contents: bytes = to_bytes(arrays, metadata)
     return contents
+
+
+def _digest(
+    arrays: Mapping[str, np.ndarray[Any, Any]], metadata: Mapping[str, str]
+) -> str:
+    """Return a text that depends on every byte of a file's contents."""
+    found = hashlib.blake2b(digest_size=16)
+    for key in sorted(metadata.keys() - {_DIGEST}):
+        found.update(repr((key, metadata[key])).encode())
+    for key in sorted(arrays):
+        array = np.ascontiguousarray(arrays[key])
+        found.update(repr((key, array.dtype.name, array.shape)).encode())
+        found.update(array.reshape(-1).view(np.uint8).data)
+    return found.hexdigest()
 
 
 def load(
@@ -61,13 +78,17 @@ def load(
     path: str,
     model_name: str,
     rule: fitting.Rule = fitting.WHOLE,
+    data: bytes | None = None,
 ) -> None:
     """Read variables: by name, or where names differ, in order.
+
+    Args:
+        data: What is in the file; None: it is read.
 
     Raises:
         ValueError: It is damaged or does not fit; then nothing is changed.
     """
-    arrays, order = _read(path)
+    arrays, order = _read(path, data)
     keys = _keys(variables)
     may_differ = order is not None and len(order) == len(keys) and not rule.by_name
     if set(keys) != set(arrays) and may_differ:
@@ -100,21 +121,26 @@ class LoadStatus:
         return self
 
 
-def _contents(path: str) -> tuple[dict[str, np.ndarray[Any, Any]], dict[str, str]]:
+def _contents(
+    path: str, data: bytes | None
+) -> tuple[dict[str, np.ndarray[Any, Any]], dict[str, str]]:
     """Return all arrays of a file by name, and its metadata."""
     import json
 
     from safetensors import SafetensorError
     from safetensors.numpy import load as from_bytes
 
-    with open(path, "rb") as file:
-        data = file.read()
+    if data is None:
+        with open(path, "rb") as file:
+            data = file.read()
     try:
         arrays = from_bytes(data)
         size = int.from_bytes(data[:8], "little")
         about = json.loads(data[8 : 8 + size]).get("__metadata__") or {}
     except (SafetensorError, KeyError, TypeError, ValueError) as error:
         raise _damaged(path, f"{type(error).__name__}: {error}") from error
+    if _DIGEST in about and about[_DIGEST] != _digest(arrays, about):
+        raise _damaged(path, "its digest is not that of its contents")
     return arrays, about
 
 
@@ -144,9 +170,12 @@ def _order(path: str, about: Mapping[str, str], key: str, names: set[str]) -> li
 
 
 def read_about(
-    path: str,
+    path: str, data: bytes | None = None
 ) -> tuple[dict[str, str], list[np.ndarray[Any, Any]]]:
     """Read the metadata of a file and the optimizer's state in it.
+
+    Args:
+        data: What is in the file; None: it is read.
 
     Returns:
         The metadata, and the state's arrays in order.
@@ -154,17 +183,19 @@ def read_about(
     Raises:
         ValueError: It is damaged.
     """
-    arrays, about = _contents(path)
+    arrays, about = _contents(path, data)
     names = {key for key in arrays if key.startswith(_STATE)}
     if not names and "optimizer_order" not in about:
         return about, []
     return about, [arrays[key] for key in _order(path, about, "optimizer_order", names)]
 
 
-def _read(path: str) -> tuple[dict[str, np.ndarray[Any, Any]], list[str] | None]:
+def _read(
+    path: str, data: bytes | None
+) -> tuple[dict[str, np.ndarray[Any, Any]], list[str] | None]:
     """Return all arrays of a file, and the order of their names where the file says
     it."""
-    arrays, about = _contents(path)
+    arrays, about = _contents(path, data)
     arrays = {key: a for key, a in arrays.items() if not key.startswith(_STATE)}
     if about.get("format") != _FORMAT:
         return arrays, None

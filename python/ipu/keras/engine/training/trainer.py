@@ -24,7 +24,7 @@ from ipu._text.tracebacks import boundaries
 from ipu.keras import _names, metrics as metrics_module, optimizers
 from ipu.keras._random_state import Order
 from ipu.keras._types import Nest, Tensor
-from ipu.keras.callbacks.backup import finished_epochs
+from ipu.keras.callbacks import backup
 from ipu.keras.callbacks.history import History
 from ipu.keras.engine.base_layer import Layer
 from ipu.keras.engine.pipelines.ipu_options import IPUOptions
@@ -330,7 +330,8 @@ class Trainer(IPUOptions):
         if validation_split and validation_data is None:
             parts, validation_data = split_validation(parts, validation_split)
         class_weight = class_weights.resolved(class_weight, x, parts[1])
-        resumed = max(finished_epochs(self, callbacks) - initial_epoch, 0)
+        done, callbacks = backup.resumed(self, callbacks)
+        resumed = max(done - initial_epoch, 0)
         initial_epoch += resumed
         with ExitStack() as stack:
             stack.enter_context(self._scope())
