@@ -11,6 +11,7 @@
 #include "graph/effects.h"
 #include "graph/trips.h"
 #include "graph/users.h"
+#include "machine/links.h"
 
 static double
 latest(const ipu__accounting *a)
@@ -101,14 +102,15 @@ send(ipu__accounting *a, ipu_node user, const ipu__passage *passage)
     double bytes =
         (double)ipu_type_bytes(&ipu_value_of(a->graph, passage->value)->type);
     int32_t from = a->home[passage->value.index];
-    double seconds = bytes / a->chip->link_bytes;
+    ipu_link link = ipu_link_between(a->chip, from, passage->ipu);
+    double seconds = bytes / link.bytes;
     ipu_node id = ipu_is_node(maker) ? maker : user;
     if (passage->from != IPU_NO_ROUTINE) {
         uint32_t messages = (uint32_t)a->graph->values.count; /* past the values */
         uint64_t key = key_of(a, messages, passage->from, passage->ipu);
         if (!ipu_id_map_has(&a->known, key)) { /* one message of all its values */
             IPU_TRY(ipu_id_map_put(a->ctx, &a->known, key, 0));
-            seconds += a->chip->link_seconds;
+            seconds += link.seconds;
         }
         IPU_TRY(move(a, id, IPU_STEP_EXCHANGE, "to another IPU", seconds, from,
                      passage->from, a->times));
@@ -118,7 +120,7 @@ send(ipu__accounting *a, ipu_node user, const ipu__passage *passage)
         return IPU_OK;
     }
     IPU_TRY(move(a, id, IPU_STEP_EXCHANGE, "to another IPU",
-                 seconds + a->chip->link_seconds, from, IPU_NO_ROUTINE, a->once));
+                 seconds + link.seconds, from, IPU_NO_ROUTINE, a->once));
     ipu_account_step *step = &a->out->steps.items[a->out->steps.count - 1];
     step->start = fmax(a->clocks[from], a->clocks[passage->ipu]);
     a->clocks[from] = a->clocks[passage->ipu] = step->start + step->cycles;
@@ -606,9 +608,11 @@ account(ipu__accounting *a)
                                   .temporary_node = IPU_NO_NODE};
     IPU_TRY(reserve(a));
     IPU_TRY(ipu__machine_place(a));
-    if (a->options.replicas == 0) { /* replicas have powers of two of IPUs */
-        double each = exp2(ceil(log2(a->ipu_count)));
-        a->options.replicas = fmax(1, floor(a->options.ipus / each));
+    /* replicas have powers of two of IPUs */
+    a->options.replica_ipus = exp2(ceil(log2(a->ipu_count)));
+    if (a->options.replicas == 0) {
+        a->options.replicas =
+            fmax(1, floor(a->options.ipus / a->options.replica_ipus));
     }
     IPU_TRY(ipu_arena_array(a->ctx, &a->arena, a->ipu_count, sizeof(*a->clocks),
                             &a->clocks));

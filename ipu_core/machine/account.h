@@ -156,6 +156,7 @@ typedef struct ipu_account_options {
     bool has_joint_plans;  /* the three products of a fully connected layer share one */
     double replicas;       /* 0: as many as `ipus` IPUs are enough for */
     double ipus;
+    double replica_ipus; /* of each; found with the account */
 } ipu_account_options;
 
 /* Whether the values and variables of a graph are so few that any order of its nodes

@@ -50,7 +50,8 @@ ipu_chip_of(uint32_t number)
 static bool
 is_count(const ipu_chip_field *field)
 {
-    static const char *const units[] = {"tiles", "contexts", "units", "channels"};
+    static const char *const units[] = {"tiles", "contexts", "units", "channels",
+                                        "IPUs"};
     for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
         if (strcmp(field->unit, units[i]) == 0) {
             return true;

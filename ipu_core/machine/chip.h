@@ -37,8 +37,20 @@
     X(exchange_bytes, "bytes a cycle", 0.001, 4096, "Citadel", 4, 4, 4, 4) \
     X(host_bytes, "bytes a second", 1, 1e15, "Citadel; data sheet, nominal", 5.86e9, \
       12.5e9, 12.5e9, 31.5e9) \
-    X(link_bytes, "bytes a second", 1, 1e15, "Citadel; data sheet, nominal", 55.0e9, \
-      64e9, 64e9, 62.5e9) \
+    X(box_ipus, "IPUs", 1, 1048576, "data sheet; GC2: those of 16 lanes", 4, 4, 4, 1) \
+    X(box_bytes, "bytes a second", 1, 1e15, \
+      "of the host to a box: Citadel; data sheet, nominal", 13.78e9, 12.5e9, 12.5e9, \
+      31.5e9) \
+    X(link_bytes, "bytes a second", 1, 1e15, \
+      "in a pair: Citadel; data sheet, nominal", 55.0e9, 64e9, 64e9, 62.5e9) \
+    X(rung_bytes, "bytes a second", 1, 1e15, \
+      "between pairs: Citadel; half as many links, poplibs", 27.7e9, 32e9, 32e9, \
+      31.25e9) \
+    X(pod_ipus, "IPUs", 1, 1048576, "of one ladder: data sheet; C600: assumed", 16, 64, \
+      64, 8) \
+    X(gateway_bytes, "bytes a second", 1, 1e15, \
+      "of an IPU to other pods: 2 x 100 Gb/s for four; without one the host's", 3.4e9, \
+      6.25e9, 6.25e9, 31.5e9) \
     X(remote_bytes, "bytes a second", 1, 1e15, "the host's; 20 GB/s for four", 5.86e9, \
       5e9, 5e9, 31.5e9) \
     X(host_seconds, "s", 0, 1, "Citadel; Mk2: as the first generation", 8.81e-6, \

@@ -8,6 +8,7 @@
 
 #include "base/hash.h"
 #include "machine/account_impl.h"
+#include "machine/links.h"
 
 enum {
     STACK = 512,         /* of each worker, and of the supervisor */
@@ -35,11 +36,14 @@ is_new(ipu__accounting *a, const ipu_account_step *step, double cycles, bool *ou
 
 /* Of what a step moves between the host, or remote memory, and a tile. */
 static double
-host_bytes(const ipu_chip *chip, const ipu_account_step *step)
+host_bytes(const ipu__accounting *a, const ipu_account_step *step)
 {
+    const ipu_chip *chip = a->chip;
     bool is_stream = step->kind == IPU_STEP_STREAM;
     double seconds = step->cycles / chip->clock - (is_stream ? chip->host_seconds : 0);
-    double rate = is_stream ? chip->host_bytes : chip->remote_bytes;
+    double rate = is_stream ? ipu_link_host_rate(chip, a->options.replicas,
+                                                 a->options.replica_ipus)
+                            : chip->remote_bytes;
     return ceil(fmax(0, seconds) * rate / chip->tiles);
 }
 
@@ -57,7 +61,7 @@ ipu__machine_size_code(ipu__accounting *a)
         bytes[IPU_CODE_CONTROL] += CONTROL;
         if (step->kind == IPU_STEP_STREAM || step->kind == IPU_STEP_REMOTE) {
             /* one for all: they come after each other */
-            bytes[IPU_CODE_HOST] = fmax(bytes[IPU_CODE_HOST], host_bytes(chip, step));
+            bytes[IPU_CODE_HOST] = fmax(bytes[IPU_CODE_HOST], host_bytes(a, step));
         }
         IPU_TRY(is_new(a, step, step->cycles, &is_first));
         if (!is_first) {

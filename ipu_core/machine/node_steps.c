@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "machine/links.h"
 #include "machine/vertex.h"
 
 static double
@@ -239,21 +240,19 @@ static const struct {
 #undef X
 };
 
-/* All replicas in a ring: each sends its share of the bytes to the next one, once round
- * except its own; an all-reduce, which scatters and gathers, twice. */
 static void
 collective(ipu_steps_call *call)
 {
     const ipu_chip *chip = call->asker.chip;
-    double replicas = call->asker.options->replicas;
+    const ipu_account_options *options = call->asker.options;
     double group = (double)ipu_attrs_int(call->types->attrs, IPU_ATTR_GROUP_SIZE, 0);
-    double count = group > 0 ? fmin(group, replicas) : replicas;
+    double count = group > 0 ? fmin(group, options->replicas) : options->replicas;
     double bytes = fmax((double)ipu_type_bytes(&call->types->inputs[0]),
                         (double)ipu_type_bytes(&call->types->outputs[0]));
     double rounds = call->op == IPU_OP_ID_ALL_REDUCE ? 2 : 1;
-    if (count > 1) {
-        double round = bytes / count / chip->link_bytes + chip->link_seconds;
-        double seconds = rounds * (count - 1) * round;
+    double seconds =
+        rounds * ipu_link_round(chip, count, options->replica_ipus, bytes);
+    if (seconds > 0) {
         add(call, IPU_STEP_COLLECTIVE, "", chip->clock * seconds, chip->tiles, true);
     }
 }
@@ -589,9 +588,11 @@ ipu_steps_movement(ipu_steps_call *call)
         for (uint32_t i = 0; i < types->input_count; i++) {
             bytes += (double)ipu_type_bytes(&types->inputs[i]);
         }
+        const ipu_account_options *options = call->asker.options;
+        double rate =
+            ipu_link_host_rate(chip, options->replicas, options->replica_ipus);
         add(call, IPU_STEP_STREAM, "",
-            chip->clock * (chip->host_seconds + bytes / chip->host_bytes), chip->tiles,
-            false);
+            chip->clock * (chip->host_seconds + bytes / rate), chip->tiles, false);
         return;
     }
     if (bytes == 0) {
