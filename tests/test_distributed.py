@@ -542,6 +542,42 @@ def test_all_stop_at_the_same_step(tmp_path: Path, number: signal.Signals) -> No
     assert first == second and first[0] > 0
 
 
+@needs_mpi
+@pytest.mark.slow
+def test_a_process_that_is_killed_at_any_moment_ends_all(tmp_path: Path) -> None:
+    program = tmp_path / "train.py"
+    beginning = (
+        "import os\n"
+        "number = os.environ.get('PMI_RANK') or os.environ['OMPI_COMM_WORLD_RANK']\n"
+        "with open(f'{number}.tmp', 'w') as file:\n    file.write(str(os.getpid()))\n"
+        "os.rename(f'{number}.tmp', f'{number}.pid')\n"
+    )
+    program.write_text(beginning + ENDLESS)
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        count = int(rng.choice([2, 4]))
+        started = start(tmp_path, count, str(program))
+        files = [tmp_path / f"{number}.pid" for number in range(count)]
+        try:
+            while not all(file.exists() for file in files):
+                assert started.poll() is None
+                time.sleep(0.01)
+            own = [int(file.read_text()) for file in files]
+            time.sleep(float(rng.uniform(0.0, 3.0)))
+            os.kill(own[rng.integers(count)], signal.SIGKILL)
+            out, err = started.communicate(timeout=30)  # it would wait for ever
+        finally:
+            if started.poll() is None:
+                os.killpg(started.pid, signal.SIGKILL)
+        assert started.returncode != 0, out + err
+        ends = time.monotonic() + 30
+        while any(Path(f"/proc/{pid}").exists() for pid in own):
+            assert time.monotonic() < ends
+            time.sleep(0.01)
+        for file in files:
+            file.unlink()
+
+
 # --- one process ----------------------------------------------------------------------
 
 
