@@ -29,7 +29,7 @@ typedef struct ipu_source {
     int32_t line;
 } ipu_source;
 
-/* Who waits, or works for long, gives up when it is set. */
+/* Code that waits, or works for long, gives up when it is set. */
 typedef struct ipu_cancel {
     int32_t flag; /* set by any thread, atomically, and never unset */
     /* Asked now and then on the thread that waits; may set the flag. NULL: not asked.

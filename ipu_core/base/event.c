@@ -192,7 +192,7 @@ ipu_event_note(ipu_event_kind kind, uint64_t subject, uint64_t begin_ns,
     uint64_t values[WORDS] = {begin_ns, length << KIND_BITS | kind, subject};
     ipu_event last = {.a = a, .b = b};
     memcpy(&values[3], &last.a, sizeof(values[3]));
-    /* released: who reads a word of this event then reads at least this head */
+    /* released: a reader of a word of this event then reads at least this head */
     for (int i = 0; i < WORDS; i++) {
         atomic_store_explicit(&words[i], values[i], memory_order_release);
     }

@@ -4,8 +4,8 @@
  *
  * An event is a span of time on a thread. It is written once, when the span ends, into
  * the thread's own ring: no thread waits for another one, and nothing is lost but the
- * oldest events of a ring that is full. Who wants the events copies the rings, at best
- * when nothing runs any more.
+ * oldest events of a ring that is full. A reader of the events copies the rings, at
+ * best when nothing runs any more.
  *
  * There is one recorder for the process: events come from threads that know nothing of
  * each other, and are compared on one clock. While nobody records, the price of a hook

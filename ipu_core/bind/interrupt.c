@@ -9,7 +9,7 @@
  * anything.
  *
  * A data set gives its elements one by one, too often to install a handler each time.
- * Who waits for one, or makes one for long, asks Python now and then. */
+ * A thread that waits for one, or takes long to make one, asks Python now and then. */
 #define NO_IMPORT_ARRAY
 #include "bind/bind.h"
 
@@ -164,8 +164,8 @@ ipu_py_is_unwinding(void)
 /* --- callbacks ------------------------------------------------------------------- */
 
 /* Python makes a thread's state under a mutex of its own and without the GIL. Up to
- * 3.12, a child that is forked at that moment waits for the mutex for ever: fork() takes
- * this lock first (base/lock.h), and the child finds the mutex free. */
+ * 3.12, a child that is forked at that moment waits for the mutex for ever: fork()
+ * takes this lock first (base/lock.h), and the child finds the mutex free. */
 static ipu_lock making_state;
 static pthread_once_t making_state_once = PTHREAD_ONCE_INIT;
 

@@ -105,7 +105,7 @@ ipu_py_open_trace(ipu_py_state *state)
 {
     ipu_py_thread *thread = ipu_py_thread_here(state);
     if (thread == NULL) {
-        PyErr_Clear(); /* who has no struct has opened nothing */
+        PyErr_Clear(); /* a thread without a struct has opened nothing */
         return NULL;
     }
     Py_ssize_t count = PyList_GET_SIZE(thread->traces);

@@ -13,7 +13,7 @@
  * The end of the data is a flag, not a status, so that the context's error record
  * keeps real errors only.
  *
- * Who wants an element in buffers of its own says so in the element that it asks for.
+ * A reader that wants an element in its own buffers says so in the element it asks for.
  * An iterator may write there, or hand the element to its input as it is; where it does
  * neither, ipu__iterator_next copies. So there is one function for both.
  *
@@ -40,7 +40,7 @@ typedef struct ipu__pass_base {
     uint64_t base;
 } ipu__pass_base;
 
-/* All that a root iterator took. Who may live longer than the root holds a reference.
+/* All that a root iterator took. What may outlive the root holds a reference.
  */
 typedef struct ipu__passes {
     atomic_int refs;

@@ -6,7 +6,7 @@
 
 #include "graph/graph.h"
 
-/* The bytes of a constant; NULL: the value is none. */
+/* The bytes of a constant; NULL: the value is not one. */
 const ipu_attr *ipu_constant_of(const ipu_graph *graph, ipu_value value);
 /* One element as a number. */
 double ipu_constant_at(const ipu_attr *bytes, ipu_dtype dtype, size_t i);

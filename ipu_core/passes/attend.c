@@ -180,7 +180,7 @@ two_of_constant(const ipu_attr *bytes, ipu_dtype dtype, two *out)
     return true;
 }
 
-/* Of arithmetic, which operand is not a number, and the number; 2: both are none. */
+/* Of arithmetic, which operand is not a number, and the number; 2: neither is one. */
 static uint32_t
 side_of_mask(const ipu_graph *graph, const ipu_node_data *node, double *number)
 {

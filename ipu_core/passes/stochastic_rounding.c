@@ -203,7 +203,7 @@ variable_of(const ipu_node_data *node, uint32_t i)
     return ipu_attr_int(IPU_ATTR_RESOURCE, ipu_node_resource(node, i));
 }
 
-/* Steps are values by their indices; after a failure they are none. */
+/* Steps are values by their indices; after a failure none is valid. */
 static int64_t
 make_step(void *state, ipu_op op, int64_t a, int64_t b)
 {

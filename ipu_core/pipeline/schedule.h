@@ -30,7 +30,7 @@ typedef enum ipu_action_kind {
         IPU_ACTION_KIND_COUNT
 } ipu_action_kind;
 
-/* The letter of a kind, and the kind of a letter: false where it is none. */
+/* The letter of a kind, and the kind of a letter: false where there is none. */
 char ipu_action_letter(ipu_action_kind kind);
 bool ipu_action_of_letter(char letter, ipu_action_kind *out);
 

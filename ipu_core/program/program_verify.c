@@ -21,7 +21,7 @@
 
 #include "program/verify_impl.h"
 
-/* Of the panels that a variable lies in; 0: it lies by rows, or is none. */
+/* Of the panels that a variable lies in; 0: it lies by rows, or is not a variable. */
 static int64_t
 panel_columns_of(const ipu__checker *c, ipu_place place)
 {

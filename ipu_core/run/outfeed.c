@@ -435,7 +435,7 @@ ipu_outfeed_listen(ipu_outfeed *queue, ipu_listener listener)
     ipu_lock_drop(&queue->lock);
 }
 
-/* Where there is none, who asks for room drains. */
+/* Where there is none, a thread that asks for room drains. */
 static void
 start_drainer(ipu_outfeed *queue)
 {

@@ -385,7 +385,7 @@ def set_ipu_connection_type(
 def set_experimental_multi_replica_distribution_options(
     opts: IpuOptions, process_count: int, process_index: int
 ) -> IpuOptions:
-    """Say which of several processes this one is.
+    """Set which of several processes this one is.
 
     Raises:
         ValueError: ``process_index`` is not in [0, process_count).

@@ -128,7 +128,7 @@ class Device:
         self._has_joined = False  # the other processes
         self._core: _core.Device | None = None
         self.is_retired = False
-        # one token for each run, and for each who has several, with its thread
+        # one token for each run, and for whoever has several, with its thread
         self._runs: dict[object, int] = {}
         self._holds: dict[object, int] = {}
         _runs.devices.add(self)

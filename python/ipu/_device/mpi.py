@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _ENDED = b"\0"  # a process has ended its program; any other text is why it has failed
 _TEXT_BYTES = 1024
 # seconds
-_NOTICE = 30.0  # after so long it is said who is waited for
+_NOTICE = 30.0  # after so long a message names those that are waited for
 _GRACE = 1.0  # for messages of a process that has ended, which may be on their way
 _FAREWELL = 2.0  # for others to hear that this process has failed
 _IDLE = 0.05  # between two looks for news where nothing is under way

@@ -176,7 +176,7 @@ def was_launched(environment: Mapping[str, str] = os.environ) -> bool:
 
 
 def join() -> Processes:
-    """Give the processes; the first call joins those that the launcher has started."""
+    """Return the processes; the first call joins those that the launcher started."""
     global _joined
     with _lock:
         if _joined is None:
@@ -192,10 +192,10 @@ def share_devices() -> Processes:
 
 
 def shared() -> Processes | None:
-    """Give the processes that share the devices, or None."""
+    """Return the processes that share the devices, or None."""
     return _joined if _joined is not None and _joined.shares_devices else None
 
 
 def joined() -> Processes | None:
-    """Give the processes, or None where this one has not joined any."""
+    """Return the processes, or None where this one has not joined any."""
     return _joined

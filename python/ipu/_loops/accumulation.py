@@ -143,7 +143,7 @@ class MicroBatches:
         return len(self._carried) - 1
 
     def replace(self, number: int, result: Tensor) -> None:
-        """Say what the next micro-batch gets in place of what ``carry`` was told."""
+        """Give the next micro-batch another value than ``carry`` was told."""
         self._carried[number] = self._carried[number]._replace(result=result)
 
     def add(self, value: Tensor, method: Method, dtype: str) -> int:

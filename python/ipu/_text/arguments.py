@@ -92,7 +92,7 @@ def checked_number(
         is_right: Whether a number, which is not NaN, is one of these.
 
     Raises:
-        ValueError: It is none.
+        ValueError: It is not.
     """
     is_array = getattr(value, "ndim", None) == 0 and hasattr(value, "item")
     number = value.item() if is_array else value

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The logger named "ipu", with a line on stderr for who has not set up logging.
+"""The logger named "ipu", with a line on stderr for programs that set up no logging.
 
 Programs for the IPU expect to read which device was attached. So INFO is on from the
 start, in notebooks WARNING, for there it is a red box under a cell; and while the root

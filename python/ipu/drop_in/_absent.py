@@ -3,9 +3,9 @@
 
 ``from tensorflow.keras.layers import Dense, LSTM`` shall not stop a program that needs
 ``Dense`` alone. So an import statement that asks a module of the table for a name which
-is not there gets an :class:`AbsentName`, with one warning. Who asks in order to find
-out is told the truth: ``hasattr``, ``importlib``, ``import a.b``, and statements in a
-``try`` that expects an ImportError. So is who mistypes a name that is there.
+is not there gets an :class:`AbsentName`, with one warning. Code that asks in order to
+find out is told the truth: ``hasattr``, ``importlib``, ``import a.b``, and statements
+in a ``try`` that expects an ImportError. So is a program that mistypes a name.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def stand_in(
     asking: types.FrameType | None,
     made: AbsentName | None = None,
 ) -> AbsentName | None:
-    """Return the stand-in for a name, where who asks a module for it shall have one.
+    """Return the stand-in for a name, where code that asks for it is to have one.
 
     Returns:
         The stand-in, with a warning at the first import; None where the lookup fails.

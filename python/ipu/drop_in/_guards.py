@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Whether a program expects an import to fail: ``try: ... except ImportError: ...``.
 
-The source says so; ``linecache`` finds that of files and of notebook cells. Where there
-is none, as for text given to ``exec``, nothing is known, and an import is taken to be
-guarded: it fails plainly.
+The source says so; ``linecache`` finds that of files and of notebook cells. Without a
+source, as for text given to ``exec``, an import is taken to be guarded: it fails
+plainly.
 """
 
 from __future__ import annotations

@@ -181,7 +181,7 @@ def find(kind: str, name: str, table: Mapping[str, Any]) -> Any:
 
 
 def is_config(identifier: Any) -> bool:
-    """Tell whether something is the configuration of an object."""
+    """Return whether something is the configuration of an object."""
     return isinstance(identifier, Mapping) and "class_name" in identifier
 
 

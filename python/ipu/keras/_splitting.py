@@ -70,7 +70,7 @@ def split_dataset(
         Two data sets.
 
     Raises:
-        ValueError: Both sizes are None, or they are none, or too large.
+        ValueError: Both sizes are None, not sizes at all, or too large.
         TypeError: A size is not a number, or there is no end to the data.
 
     Example:

@@ -7,7 +7,7 @@ masked steps out.
 
 A cross-entropy of softmax outputs is computed from those logits: this is
 exact where the probabilities have rounded to 0 or 1, and it is what Keras does, also
-where the user says ``from_logits=True`` of a tensor that is none.
+where the user says ``from_logits=True`` of a tensor that is not logits.
 """
 
 from __future__ import annotations

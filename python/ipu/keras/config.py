@@ -63,7 +63,7 @@ def disable_interactive_logging() -> None:
 
 
 def is_interactive_logging_enabled() -> bool:
-    """Tell whether the progress of runs is shown on the standard output.
+    """Return whether the progress of runs is shown on the standard output.
 
     Example:
         >>> keras.config.is_interactive_logging_enabled()

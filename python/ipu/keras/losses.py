@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""``ipu.keras.losses``: what training makes small.
+"""``ipu.keras.losses``: what training minimises.
 
 A loss function takes the targets ``y_true``, which are cast to the dtype of the
 predictions ``y_pred``, and gives one number for each sample: a tensor without the last

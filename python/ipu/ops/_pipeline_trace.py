@@ -160,7 +160,7 @@ class TracedPipeline:
                 self._trace.move_to_remote(variable._id)
 
     def _is_concurrent(self) -> bool:
-        """Tell whether several stages share the last position."""
+        """Return whether several stages share the last position."""
         return sum(stage.position == self._last for stage in self._stages) > 1
 
     def _last_stage(self) -> int:

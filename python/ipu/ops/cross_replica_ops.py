@@ -118,7 +118,7 @@ def _note_collective() -> None:
 
 
 def _is_alone() -> bool:
-    """Tell whether what is being traced can have one replica only."""
+    """Return whether what is being traced can have one replica only."""
     if _core.open_trace() is None:
         return False
     device = current_device()

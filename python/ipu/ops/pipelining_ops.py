@@ -90,8 +90,8 @@ def _inputs_of(inputs: Any) -> list[Tensor]:
 
 
 def _recomputes(mode: RecomputationMode | None) -> bool:
-    """Tell whether the device's configuration allows recomputation; an account takes it
-    as it is asked for."""
+    """Return whether the device's configuration allows recomputation; an account takes
+    it as it is asked for."""
     if mode is not None and current_build().is_account:
         return True
     options = current_device().options or {}

@@ -99,7 +99,7 @@ def get_logical_device_configuration(device: Any) -> None:
 
 
 def functions_run_eagerly() -> bool:
-    """Tell whether every ``tf.function`` calls its Python function as it is.
+    """Return whether every ``tf.function`` calls its Python function as it is.
 
     Example:
         >>> tf.config.functions_run_eagerly()

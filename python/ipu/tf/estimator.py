@@ -319,10 +319,10 @@ def train_and_evaluate(
         eval_spec: How it evaluates.
 
     Returns:
-        What the last evaluation gave, and an empty list.
+        The results of the last evaluation, and an empty list.
 
     Raises:
-        TypeError: A specification is none.
+        TypeError: An argument is not a specification.
 
     Example:
         >>> train_and_evaluate(None, None, None)

@@ -153,7 +153,7 @@ class GradientTape:
             self._reads.setdefault(id(variable), []).append(tensor)
 
     def _takes(self, variable: Variable) -> bool:
-        """Tell whether it watches a variable that is read, now or from now on."""
+        """Return whether it watches a variable that is read, now or from now on."""
         if id(variable) not in self._variables:
             if not (self._watch_accessed and variable.trainable):
                 return False

@@ -21,7 +21,7 @@ _LEAVES = frozenset({Tensor, np.ndarray, bool, int, float, str, type(None)})
 
 
 def is_nested(structure: Any) -> bool:
-    """Tell whether ``structure`` is a container rather than a leaf.
+    """Return whether ``structure`` is a container rather than a leaf.
 
     Args:
         structure: Anything.

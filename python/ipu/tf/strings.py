@@ -166,7 +166,7 @@ def _characters(text: bytes) -> str:
 
 
 def regex_full_match(input: Any, pattern: str, name: Any = None) -> Any:
-    """Tell whether each string matches as a whole.
+    """Return whether each string matches as a whole.
 
     Args:
         input: Strings.

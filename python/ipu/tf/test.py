@@ -96,7 +96,7 @@ def is_gpu_available(
 
 
 def is_built_with_cuda() -> bool:
-    """Tell whether GPUs could be used: never.
+    """Return whether GPUs could be used: never.
 
     Example:
         >>> tf.test.is_built_with_cuda()

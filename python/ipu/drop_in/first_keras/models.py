@@ -54,7 +54,7 @@ class Model(FirstGeneration):
             and ``_dtype``, the names of SDK 2.0.
 
     Raises:
-        ValueError: There are no inputs or outputs, or a count is none.
+        ValueError: There are no inputs or outputs, or a count is illegal.
 
     Source: ``ipu.keras.Model`` of SDK 1.4.
 
@@ -124,7 +124,7 @@ class Sequential(FirstGeneration, sequential.Sequential):
         **kwargs: The names of SDK 2.0, as for :class:`Model`.
 
     Raises:
-        ValueError: ``layers`` is not a list of layers, or a count is none.
+        ValueError: ``layers`` is not a list of layers, or a count is illegal.
 
     Source: ``ipu.keras.Sequential`` of SDK 1.4.
 

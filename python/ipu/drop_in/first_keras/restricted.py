@@ -191,7 +191,8 @@ class FirstGeneration(Functional):
 
         Raises:
             NotImplementedError: An argument of Keras that is not supported.
-            ValueError: ``optimizer`` is none, or ``loss_weights`` is not a list.
+            ValueError: ``optimizer`` is not an optimizer, or ``loss_weights`` not a
+                list.
         """
         self._refuse_unsupported("compile", kwargs)
         if not isinstance(optimizer, (str, dict, Optimizer)):

@@ -51,8 +51,8 @@ def plan_steps(
         per_run: ``steps_per_run``; None for all steps of an epoch.
 
     Raises:
-        ValueError: A number that is none, data that are too few, of unknown size or no
-            multiple of a step, or a ``steps_per_run`` that does not divide an epoch.
+        ValueError: An illegal number; data that are too few, of unknown size or not a
+            multiple of a step; or a ``steps_per_run`` that does not divide an epoch.
 
     Source: section "Keras" of the guide of SDK 1.4.
     """

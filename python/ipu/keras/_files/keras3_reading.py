@@ -72,7 +72,7 @@ def model_from(config: dict[str, Any], path: str) -> dict[str, Any]:
 
 
 def training_from(told: Any, path: str) -> dict[str, Any] | None:
-    """Give what ``compile`` was told in our form; None where nothing, or not known."""
+    """Return what ``compile`` was told, in our form; None where that is not known."""
     if told is None or "optimizer" not in told:
         return None
     kept = ("optimizer", "loss", "metrics", "weighted_metrics", "loss_weights")

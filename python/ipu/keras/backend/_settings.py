@@ -135,7 +135,7 @@ def set_image_data_format(data_format: str) -> None:
 
 
 def _is_channels_first(data_format: str | None) -> bool:
-    """Tell what a ``data_format`` argument means; None is the setting."""
+    """Return what a ``data_format`` argument means; None is the setting."""
     found = state.image_data_format if data_format is None else data_format
     if found not in ("channels_first", "channels_last"):
         raise ValueError(f"Unknown data_format: {found}")

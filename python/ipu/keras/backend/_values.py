@@ -178,7 +178,7 @@ def count_params(x: Any) -> int:
 
 
 def is_sparse(tensor: Any) -> bool:
-    """Tell whether something is a ``tf.sparse.SparseTensor``.
+    """Return whether something is a ``tf.sparse.SparseTensor``.
 
     Example:
         >>> is_sparse(tf.sparse.SparseTensor([[0, 1]], [5.0], [1, 3]))
@@ -198,7 +198,7 @@ def to_dense(tensor: Any) -> Any:
 
 
 def is_keras_tensor(x: Any) -> bool:
-    """Tell whether something is a symbolic value that a layer gave.
+    """Return whether something is a symbolic value that a layer gave.
 
     Example:
         >>> is_keras_tensor(placeholder((None, 5))), is_keras_tensor(tf.ones(5))

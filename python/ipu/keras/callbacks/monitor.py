@@ -37,6 +37,6 @@ class Monitor:
         return -self.sign * math.inf
 
     def is_better(self, value: float, than: float) -> bool:
-        """Tell whether ``value`` is better by ``min_delta``; never for NaN."""
+        """Return whether ``value`` is better by ``min_delta``; never for NaN."""
         # not as a difference: that of two infinities is NaN
         return self.sign * value - self.min_delta > self.sign * than

@@ -135,7 +135,7 @@ class _DotAttention(Layer):
         causal: bool,
         dropout: float,
     ) -> Any:
-        """Give the result without weights in between; None where that is not an op."""
+        """Return the result without weights in between; None where no op makes it."""
         return None
 
     def _weights(

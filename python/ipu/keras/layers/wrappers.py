@@ -28,7 +28,7 @@ class Wrapper(Layer):
         layer: The layer inside.
 
     Raises:
-        ValueError: ``layer`` is none.
+        ValueError: ``layer`` is not a layer.
 
     Example:
         >>> from ipu.keras.layers import Dense
@@ -165,7 +165,7 @@ class TimeDistributed(Wrapper):
         layer: The layer for one step.
 
     Raises:
-        ValueError: ``layer`` is none; in a call, the input has no steps.
+        ValueError: ``layer`` is not a layer; in a call, the input has no steps.
 
     Example:
         >>> from ipu.keras.layers import Dense

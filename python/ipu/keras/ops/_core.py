@@ -215,7 +215,7 @@ def dtype(x: Any) -> str:
 
 
 def is_tensor(x: Any) -> bool:
-    """Tell whether something is a tensor, and no array or symbolic value.
+    """Return whether something is a tensor, and no array or symbolic value.
 
     Example:
         >>> keras.ops.is_tensor(tf.constant(1)), keras.ops.is_tensor([1])

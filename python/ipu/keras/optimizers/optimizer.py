@@ -62,7 +62,7 @@ class Baked:
     """A number that is part of programs: another one makes models trace again.
 
     Args:
-        doc: What it is.
+        doc: Its description.
         checked: Gives the number of what was assigned.
     """
 
@@ -666,7 +666,7 @@ class Optimizer(Configured):
     def _compute_gradients(
         self, loss: Any, var_list: Any, grad_loss: Any = None, tape: Any = None
     ) -> list[tuple[Any, Any]]:
-        """Return the name of ``compute_gradients`` in Keras 2.6."""
+        """Call ``compute_gradients``, by its name in Keras 2.6."""
         return self.compute_gradients(loss, var_list, grad_loss, tape)
 
     def apply_gradients(

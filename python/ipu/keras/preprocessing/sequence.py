@@ -161,7 +161,7 @@ class TimeseriesGenerator(Batches):
         """Return the arguments as plain data.
 
         Raises:
-            TypeError: The data are none.
+            TypeError: The data cannot be written as plain data.
         """
         data, targets = (
             one.tolist() if isinstance(one, np.ndarray) else one
@@ -220,7 +220,7 @@ def skipgrams(
     sampling_table: Any = None,
     seed: int | None = None,
 ) -> tuple[list[list[int]], list[Any]]:
-    """Make pairs of neighbouring words, and pairs of words that are none.
+    """Make pairs of neighbouring words, and pairs of words that are not neighbours.
 
     Args:
         sequence: Numbers of words; 0 is not a word.

@@ -43,7 +43,7 @@ def clean_text(trace: _core.Trace) -> str:
 
 
 def what_stays(text: str) -> str:
-    """Say what of a program cannot leave this process, or ""."""
+    """Return what of a program cannot leave this process, or ""."""
     return next((use for what, use in _STAYS.items() if what in text), "")
 
 

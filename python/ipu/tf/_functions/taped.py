@@ -71,7 +71,7 @@ class TapedProgram:
         tape = GradientTape._of_all(trace, [x for x in xs if is_float(x)])
         try:
             found = tape._derivatives(ys, weights, xs)
-        except Exception as error:  # told to who asks for the gradient
+        except Exception as error:  # raised where the gradient is asked for
             self.failure = error
             found = [None] * len(xs)
         self._has_gradient = [g is not None for g in found]

@@ -29,7 +29,7 @@ class UnconnectedGradients(Enum):
 
 
 def is_float(value: Any) -> bool:
-    """Tell whether a tensor or variable carries a gradient."""
+    """Return whether a tensor or variable carries a gradient."""
     return bool(value.dtype.is_floating)
 
 

@@ -468,7 +468,7 @@ class Graph:
         return HOST if ordinal is None else Place("IPU", ordinal)
 
     def is_placed(self) -> bool:
-        """Tell whether a scope says where an operation that is added now runs."""
+        """Return whether a scope says where an operation that is added now runs."""
         return placement.is_placed() or placement.graph_ordinal() is not None
 
     def handle(self, name: str, place: Place) -> GraphOperation:

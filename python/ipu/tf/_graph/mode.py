@@ -106,7 +106,7 @@ def current() -> Graph | None:
 
 
 def has_graph() -> bool:
-    """Tell whether variables that are made belong to a graph."""
+    """Return whether variables that are made belong to a graph."""
     return _Mode.is_used and not here.suspensions and current() is not None
 
 

@@ -61,13 +61,13 @@ class Fed:
             self._unknown = known
 
     def computes(self, tensor: GraphTensor) -> bool:
-        """Tell whether a run that needs a tensor computes it."""
+        """Return whether a run that needs a tensor computes it."""
         if id(tensor) in self.tensors:
             return False
         return tensor.known is None or id(tensor) in self._unknown
 
     def runs(self, tensor: GraphTensor) -> bool:
-        """Tell whether a run that needs a tensor runs its operation: that of a known
+        """Return whether a run that needs a tensor runs its operation: that of a known
         value, too, where others come before it."""
         if id(tensor) in self.tensors:
             return False

@@ -244,7 +244,7 @@ def _without_trials(leaf: Any) -> Any:
 
 
 def _is_unknown(tensor: GraphTensor) -> bool:
-    """Tell whether no shape, or value of a size, could be tried that surely occurs."""
+    """Return whether no trial was possible with a shape that surely occurs."""
     return tensor._shape.rank is None or (tensor.is_size and not tensor.trials)
 
 
@@ -405,13 +405,13 @@ class Guess(NamedTuple):
 
 
 def is_open(tensor: GraphTensor) -> bool:
-    """Tell whether a size, or how many there are, or what a size is, is not known."""
+    """Return whether a size, or how many there are, or what a size is, is not known."""
     is_unknown_size = tensor.is_size and not tensor.trials and tensor.known is None
     return is_unknown_size or not tensor._shape.is_fully_defined()
 
 
 def is_settled(result: Any) -> bool:
-    """Tell whether no further trial can make a result less known."""
+    """Return whether no further trial can make a result less known."""
     return all(
         leaf.shape is None and not leaf.is_size
         for leaf in nest.flatten(result)

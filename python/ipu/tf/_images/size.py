@@ -76,7 +76,7 @@ def kernel_weights(method: str, old: int, new: int, antialias: bool) -> Array:
 
 
 def area_weights(old: int, new: int) -> Array:
-    """Give the matrix [new, old] of the share that each old pixel has in a new one."""
+    """Return the matrix [new, old] of each old pixel's share in a new one."""
     return sampled_area_weights(old, new, old / new)
 
 

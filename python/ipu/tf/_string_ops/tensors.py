@@ -128,7 +128,7 @@ def to_bytes(value: Any) -> bytes:
     """Return one string as bytes.
 
     Raises:
-        TypeError: It is none.
+        TypeError: It is not a string.
     """
     if isinstance(value, StringTensor):
         value = value.numpy()
@@ -218,7 +218,7 @@ def _register() -> None:
 
 
 def serves(function: Any) -> bool:
-    """Tell whether a function of numbers serves strings as well, by another one."""
+    """Return whether a function of numbers serves strings as well, by another one."""
     return getattr(function, "__name__", "") in _OPS
 
 

@@ -208,7 +208,7 @@ def known_count(value: Any, what: str) -> int:
     """Return a whole number that has to be known when a function is traced.
 
     Raises:
-        TypeError: It is none, or is computed by the function that is being traced.
+        TypeError: It is not a whole number, or the function being traced computes it.
     """
     number = known_value(value if isinstance(value, Tensor) else as_int(value), what)
     is_number = number.size == 1 and number.dtype.kind in "iubf"

@@ -65,7 +65,7 @@ def about_values(error: E) -> E:
 
 
 def is_about_values(error: BaseException | None) -> bool:
-    """Tell whether values would have helped."""
+    """Return whether values would have helped."""
     while error is not None:
         if getattr(error, _MARK, False):
             return True
@@ -82,7 +82,7 @@ def stand_in(dtype: Any, shape: Sequence[int]) -> Tensor:
 
 
 def is_guess(*sizes: int) -> bool:
-    """Tell whether one of these is a size that was guessed."""
+    """Return whether one of these is a size that was guessed."""
     guess = here.size_guess
     return guess is not None and guess.was_used and guess.size in sizes
 

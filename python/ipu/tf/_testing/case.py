@@ -565,5 +565,5 @@ class _CheckedThread:
             raise AssertionError(f"Error in the thread: {self._error}") from self._error
 
     def is_alive(self) -> bool:
-        """Tell whether it still runs."""
+        """Return whether it still runs."""
         return self._thread.is_alive()

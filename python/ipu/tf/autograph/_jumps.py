@@ -23,7 +23,7 @@ _LOOPS = (ast.For, ast.While)
 
 
 def is_jump_flag(name: str) -> bool:
-    """Tell whether a variable says that a loop is left or its turn ended."""
+    """Return whether a variable says that a loop is left or its turn ended."""
     return name.startswith(_FLAGS)
 
 
@@ -56,7 +56,7 @@ def _breaks(node: ast.For | ast.While) -> bool:
 
 
 def never_ends(block: list[ast.stmt]) -> bool:
-    """Tell whether control never reaches the end of a block."""
+    """Return whether control never reaches the end of a block."""
     for node in block:
         if isinstance(node, (ast.Return, ast.Break, ast.Continue, ast.Raise)):
             return True

@@ -634,7 +634,7 @@ class Dataset:
             A data set of unknown cardinality.
 
         Raises:
-            ValueError: ``predicate`` gives something else than a bool scalar.
+            ValueError: ``predicate`` does not give a bool scalar.
             TypeError: ``predicate`` cannot be called.
 
         Example:
@@ -656,7 +656,7 @@ class Dataset:
             A data set of unknown cardinality.
 
         Raises:
-            ValueError: ``predicate`` gives something else than a bool scalar.
+            ValueError: ``predicate`` does not give a bool scalar.
             TypeError: ``predicate`` cannot be called.
         """
         return self._chosen(predicate, True)
@@ -721,7 +721,7 @@ class Dataset:
             A data set of the elements of both; sizes that differ are not known.
 
         Raises:
-            TypeError: ``dataset`` is none, or its elements are of another kind.
+            TypeError: ``dataset`` is not a data set, or has elements of another kind.
 
         Example:
             >>> a, b = tf.data.Dataset.range(2), tf.data.Dataset.range(8, 10)
@@ -1455,7 +1455,7 @@ class Dataset:
             TypeError: Something that is not a data set, or elements of other kinds;
                 numbers that are not int64 scalars.
             ValueError: No data set.
-            InvalidArgumentError: When an element is read: a number is that of none.
+            InvalidArgumentError: When an element is read: no data set has its number.
 
         Example:
             >>> named = [tf.data.Dataset.from_tensors(n).repeat() for n in (10, 20, 30)]
@@ -1507,7 +1507,7 @@ class Dataset:
             A data set of the new elements.
 
         Raises:
-            TypeError: The state changes its type, or it gives no pair.
+            TypeError: The state changes its type, or the result is not a pair.
 
         Example:
             >>> sums = tf.data.Dataset.range(5).scan(
@@ -1613,7 +1613,7 @@ class Dataset:
 
         Raises:
             ValueError: The two have different lengths, or are not probabilities.
-            InvalidArgumentError: When an element is read: a class that there is not.
+            InvalidArgumentError: When an element is read: its class does not exist.
 
         Example:
             >>> rows = tf.data.Dataset.range(100)
@@ -1711,7 +1711,7 @@ class Dataset:
             A data set of unknown cardinality, in the order of the keys.
 
         Raises:
-            TypeError: ``key_func`` or ``reducer`` is none.
+            TypeError: ``key_func`` is not callable, or ``reducer`` not a ``Reducer``.
             ValueError: There is no element to learn the structure from; or, when an
                 element is read, a key is not an integer.
 

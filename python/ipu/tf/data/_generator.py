@@ -129,7 +129,7 @@ def _text(value: Any, spec: Any) -> np.ndarray[Any, Any]:
 
 
 def _fits(source: np.dtype[Any], target: np.dtype[Any]) -> bool:
-    """Tell whether numbers of one kind may stand for those of another.
+    """Return whether numbers of one kind may stand for those of another.
 
     Any number may become a float, an integer another integer, and a bool an integer;
     nothing loses its fraction or turns into a bool in silence.

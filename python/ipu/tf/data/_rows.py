@@ -76,7 +76,7 @@ def _unpacked(spec: Any, column: tuple[Any, ...]) -> Sequence[Any]:
 
 
 def _is_row(spec: Any) -> bool:
-    """Tell whether a leaf of a composite spec is a tensor whose batches are ragged."""
+    """Return whether a leaf of a composite spec is a tensor with ragged batches."""
     return isinstance(spec, RaggedTensorSpec) and not spec.ragged_rank
 
 

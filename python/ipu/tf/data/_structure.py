@@ -48,7 +48,7 @@ class UnknownShapeSpec(TensorSpec):
 
 
 def is_container(value: Any) -> bool:
-    """Tell whether data sets look inside ``value``."""
+    """Return whether data sets look inside ``value``."""
     return isinstance(value, (tuple, Mapping))
 
 
@@ -125,7 +125,7 @@ def to_own_array(value: Any, what: str) -> np.ndarray[Any, Any]:
 
 
 def _holds_arrays(value: Any) -> bool:
-    """Tell whether the first leaf of a nested list has a dtype of its own."""
+    """Return whether the first leaf of a nested list has a dtype of its own."""
     for _ in range(_MAX_RANK):
         if not isinstance(value, list) or not value:
             break

@@ -91,7 +91,7 @@ def parse_single_example(
     Raises:
         InvalidArgumentError: The string is not an example; a feature is missing, of
             another dtype, or of another number of values.
-        ValueError: No features, or a specification that is none.
+        ValueError: No features, or something that is not a specification.
         ImportError: The extra ``records`` is not installed.
 
     Example:

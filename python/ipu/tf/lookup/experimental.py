@@ -93,7 +93,7 @@ class MutableHashTable(Table):
 
 
 class DenseHashTable(MutableHashTable):
-    """A table whose entries change, with two keys that are none.
+    """A table whose entries change, with two keys that are reserved.
 
     Args:
         key_dtype: dtype of the keys.

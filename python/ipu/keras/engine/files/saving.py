@@ -255,7 +255,7 @@ def unpickled(content: bytes, classes: dict[str, Any]) -> Any:
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "model.safetensors")
         write(path, content)
-        # who reads a pickle has trusted it
+        # whoever reads a pickle has trusted it
         return load(path, classes, safe_mode=False)
 
 

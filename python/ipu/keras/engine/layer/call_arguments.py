@@ -128,7 +128,7 @@ def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]
 
 
 def takes_mask(function: Callable[..., Any]) -> bool:
-    """Tell whether ``mask`` is a parameter of a function."""
+    """Return whether ``mask`` is a parameter of a function."""
     return "mask" in _parameters(function)
 
 

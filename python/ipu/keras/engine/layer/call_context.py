@@ -17,7 +17,7 @@ from ipu.tf._functions.blocks import part_of_step
 
 
 def in_call() -> bool:
-    """Tell whether a layer is being called in this thread."""
+    """Return whether a layer is being called in this thread."""
     return bool(here.layer_calls)
 
 

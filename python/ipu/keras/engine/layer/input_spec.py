@@ -44,7 +44,7 @@ class InputSpec:
         self.axes = dict(axes or {})
 
     def fault(self, shape: Shape, dtype: Any) -> str | None:
-        """Say what is wrong with an input, or None where it fits."""
+        """Return what is wrong with an input, or None where it fits."""
         rank = len(shape)
         if self.ndim is not None and rank != self.ndim:
             return f"expected ndim={self.ndim}, found ndim={rank}"

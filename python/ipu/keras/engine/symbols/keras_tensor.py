@@ -324,5 +324,5 @@ def _shapes(nest: Nest) -> Nest:
 
 
 def contains_symbolic(*nests: Any) -> bool:
-    """Tell whether there is a symbolic value anywhere in the arguments."""
+    """Return whether there is a symbolic value anywhere in the arguments."""
     return any(isinstance(leaf, KerasTensor) for leaf in tf.nest.flatten(nests))

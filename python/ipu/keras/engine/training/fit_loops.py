@@ -480,7 +480,7 @@ def is_due(epoch: int, freq: Any) -> bool:
 
 
 def _log_counts(train: Run) -> None:
-    """Tell how large an update of the weights is, and how many there are."""
+    """Log how large an update of the weights is, and how many there are."""
     _, per_update, replicas = train.execution
     steps, per_execution = train.plan.steps, train.plan.per_execution
     updates = per_execution // per_update

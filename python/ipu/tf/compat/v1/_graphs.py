@@ -75,7 +75,7 @@ def enable_eager_execution(*args: Any, **kwargs: Any) -> None:
 
 
 def executing_eagerly_outside_functions() -> bool:
-    """Tell whether code outside of functions runs at once.
+    """Return whether code outside of functions runs at once.
 
     Example:
         >>> with v1.Graph().as_default():

@@ -129,7 +129,7 @@ class SessionRunHook:
 
 
 class Timer:
-    """Tell whether it is time again, by steps or by seconds."""
+    """Return whether it is time again, by steps or by seconds."""
 
     def __init__(self, steps: int | None, seconds: float | None) -> None:
         self._steps, self._seconds = steps, seconds
@@ -692,7 +692,7 @@ class MonitoredTrainingSession:
         return self._session.graph
 
     def should_stop(self) -> bool:
-        """Tell whether a hook, or the end of a data set, wants no further run."""
+        """Return whether a hook, or the end of a data set, wants no further run."""
         return self._stops or self._coordinator.should_stop()
 
     def run(
@@ -860,7 +860,7 @@ class Coordinator:
         self._threads: list[threading.Thread] = []
 
     def should_stop(self) -> bool:
-        """Tell whether threads shall end."""
+        """Return whether threads shall end."""
         return self._event.is_set()
 
     def request_stop(self, ex: BaseException | None = None) -> None:

@@ -64,8 +64,7 @@ def renamed(
 def _with_older(
     now: inspect.Signature, names: list[str], old: dict[str, str]
 ) -> inspect.Signature:
-    """Return a signature that has older names as well, for who asks what may be
-    given."""
+    """Return a signature that has older names as well, to show what may be given."""
     if names:
         either, alone = (
             inspect.Parameter.POSITIONAL_OR_KEYWORD,

@@ -185,7 +185,7 @@ class QueueBase:
         return self._graph.python("QueueSize", count, spec, (), name)
 
     def is_closed(self, name: str | None = None) -> Any:
-        """Tell whether it is closed."""
+        """Return whether it is closed."""
         spec = tf.TensorSpec([], "bool")
         asked = lambda: np.bool_(self._elements().is_closed)  # noqa: E731
         return self._graph.python("QueueIsClosed", asked, spec, (), name)
@@ -196,7 +196,7 @@ class QueueBase:
         """Let nothing more in.
 
         Args:
-            cancel_pending_enqueues: Accepted: who waits to enqueue ends in any case.
+            cancel_pending_enqueues: Accepted: waiting enqueues end in any case.
 
         Returns:
             An operation.

@@ -285,7 +285,7 @@ class CheckpointReader:
         return {name: as_dtype(array.dtype) for name, array in self._arrays.items()}
 
     def has_tensor(self, tensor_str: str) -> bool:
-        """Tell whether there is a variable of that name."""
+        """Return whether there is a variable of that name."""
         return tensor_str in self._arrays
 
     def get_tensor(self, tensor_str: str) -> Any:
