@@ -81,8 +81,10 @@ def test_a_page_holds_the_whole_account(make: Any, tmp_path: Path) -> None:
     assert [names[n] for n in columns["name"]] == [one.name for one in tensors]
     assert [found["types"][n] for n in columns["type"]] == [t.type for t in tensors]
     for one, memory in zip(found["memories"], account.memories, strict=True):
-        tiles = np.concatenate([np.full(n, bytes_) for n, bytes_ in one["per_tile"]])
-        assert np.array_equal(tiles, memory.per_tile)
+        for place, wanted in ((1, memory.always_per_tile), (2, memory.per_tile)):
+            tiles = [np.full(run[0], run[place]) for run in one["per_tile"]]
+            assert np.array_equal(np.concatenate(tiles), wanted)
+        assert memory.always_per_tile.sum() == memory.always_live
         assert (one["max_tile"], one["fits"]) == (memory.max_tile, memory.fits)
     for one, drawn in zip(found["pipelines"], account.pipelines, strict=True):
         passes = list(zip(*one["passes"].values(), strict=True))

@@ -271,13 +271,17 @@ tenants_of(const ipu_graph *graph, const ipu_account *account)
     for (size_t i = 0; list != NULL && i < account->tenants.count; i++) {
         const ipu_account_tenant *one = &account->tenants.items[i];
         const ipu_value_data *value = ipu_value_of(graph, one->value);
+        /* what a loop carries is the loop's */
+        ipu_node maker = ipu_is_node(value->producer)
+                             ? value->producer
+                             : ipu_block_of(graph, value->block)->owner;
         char type[96];
         ipu_py_put(&list, (Py_ssize_t)i,
                    Py_BuildValue("(diIIIsNN)", one->bytes, (int)one->ipu,
                                  (unsigned)one->copies, (unsigned)one->first,
                                  (unsigned)one->last,
                                  ipu_type_print(&value->type, type, sizeof(type)),
-                                 object_of_node(graph, value->producer),
+                                 object_of_node(graph, maker),
                                  object_of_mapping(&one->mapping)));
     }
     return list;

@@ -145,7 +145,9 @@ def op_of(step: str) -> str:
 
 
 def _memory(memory: Memory) -> dict[str, Any]:
-    runs = [(len(list(same)), n) for n, same in groupby(memory.per_tile.tolist())]
+    always, present = memory.always_per_tile.tolist(), memory.per_tile.tolist()
+    tiles = list(zip(always, present, strict=True))
+    runs = [(len(list(same)), *sizes) for sizes, same in groupby(tiles)]
     return {
         "tile_bytes": memory.tile_bytes,
         "tiles": memory.tiles,
@@ -156,6 +158,7 @@ def _memory(memory: Memory) -> dict[str, Any]:
         "fits": memory.fits,
         "peak": memory.peak,
         "per_tile": runs,
+        "fullest": tiles[memory.fullest_tile],
     }
 
 

@@ -187,6 +187,18 @@ class Memory:
         return float(self.per_tile.max() + self.temporary)
 
     @property
+    def always_per_tile(self) -> np.ndarray[Any, Any]:
+        """Give the bytes of each tile that are there all the time."""
+        each = np.full(self.tiles, self.code)
+        for one in self.held:
+            elements = np.array(one.elements)
+            size = one.bytes / max(1, elements.sum())
+            each[(one.first_tile + np.arange(one.tiles)) % self.tiles] += (
+                size * elements
+            )
+        return each
+
+    @property
     def fits(self) -> bool:
         """Give whether the fullest tile has room for it."""
         return self.max_tile <= self.tile_bytes
