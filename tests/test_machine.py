@@ -684,6 +684,15 @@ def test_element_wise_ops_take_their_instructions(
     assert cycles + tile.launch_cycles in [step.cycles for step in account.steps]
 
 
+@pytest.mark.parametrize("layer", [keras.layers.LSTM, keras.layers.GRU])
+def test_recurrent_layers_loop_over_steps(layer: Any) -> None:
+    model = keras.Sequential([keras.Input((20, 16)), layer(32)])
+    model.compile("sgd", "mse")
+    account = model.account(batch_size=8)
+    loops = {step.times for step in account.steps if step.name.endswith("gates")}
+    assert loops == {20}
+
+
 def test_sums_that_lie_alike_are_not_sent() -> None:
     spec = tf.TensorSpec([512, 64])
     account = estimate(lambda x, y: x + y, spec, spec, machine="bow")

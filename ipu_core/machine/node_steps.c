@@ -710,8 +710,10 @@ ipu_steps_recurrent(ipu_steps_call *call)
 {
     const ipu_type *gates = &call->types->inputs[0];
     const ipu_shape *kernel = &call->types->inputs[1].shape;
-    double steps = (double)gates->shape.dims[0];
-    double rows = (double)gates->shape.dims[1];
+    /* of the first two axes one is that of the steps, the other the batch */
+    int64_t axis = ipu_attrs_int(call->types->attrs, IPU_ATTR_AXIS, 0);
+    double steps = (double)gates->shape.dims[axis];
+    double rows = (double)gates->shape.dims[1 - axis];
     double wide = (double)kernel->dims[1];
     ipu_steps_call each = *call;
     each.like.times *= steps;
@@ -727,7 +729,8 @@ ipu_steps_recurrence(ipu_steps_call *call)
 {
     const ipu_type *result = &call->types->outputs[0];
     ipu_steps_call each = *call;
-    double steps = result->shape.rank == 0 ? 1 : (double)result->shape.dims[0];
+    int64_t axis = ipu_attrs_int(call->types->attrs, IPU_ATTR_AXIS, 0);
+    double steps = result->shape.rank == 0 ? 1 : (double)result->shape.dims[axis];
     each.like.times *= steps;
     element_wise(&each, "", result, steps == 0 ? 0 : elements(result) / steps, 4);
     call->status = each.status;
