@@ -464,8 +464,8 @@ class IPUOwnedIterator(IPUIterator):
 def _dequeued_twice() -> ValueError:
     return ValueError(
         "An infeed can only be dequeued once in a program: two places would share its "
-        "elements in an order that nobody has said. Make a second queue, or take one "
-        "element and use it twice."
+        "elements in an undefined order. Make a second queue, or take one element "
+        "and use it twice."
     )
 
 

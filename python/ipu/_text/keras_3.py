@@ -267,13 +267,13 @@ ABSENT = (
     Absent(
         "ops",
         "ctc_decode",
-        "The search for labels has its name of TensorFlow.",
+        "The search for labels has TensorFlow's name.",
         "Use tf.nn.ctc_greedy_decoder or ctc_beam_search_decoder.",
     ),
     Absent(
         "ops",
         "depth_to_space space_to_depth",
-        "They have their names of TensorFlow.",
+        "They have TensorFlow's names.",
         "Use tf.nn.depth_to_space and space_to_depth.",
     ),
     Absent(
@@ -297,7 +297,7 @@ ABSENT = (
     Absent(
         "ops",
         "erfc i0 matrix_rank lu_factor pinv unique segment_min segment_prod",
-        "They have their names of TensorFlow.",
+        "They have TensorFlow's names.",
         "Use tf.math.erfc, bessel_i0, unsorted_segment_min and "
         "unsorted_segment_prod, tf.linalg.matrix_rank, lu and pinv, and "
         "tf.unique.",
@@ -323,7 +323,7 @@ ABSENT = (
     Absent(
         "ops",
         "histogram",
-        "It has its name of TensorFlow.",
+        "It has TensorFlow's name.",
         "Use tf.histogram_fixed_width.",
     ),
     Absent(
@@ -360,7 +360,7 @@ ABSENT = (
     Absent(
         "ops",
         "view",
-        "It has its name of TensorFlow.",
+        "It has TensorFlow's name.",
         "Use tf.bitcast.",
     ),
     Absent(
@@ -374,7 +374,7 @@ ABSENT = (
     Absent(
         "ops.image",
         "extract_patches_3d sobel_edges ssim",
-        "They have their names of TensorFlow, or are not there.",
+        "They have TensorFlow's names, or are not there.",
         "Use tf.image.sobel_edges, ssim and extract_patches.",
     ),
     Absent(

@@ -51,7 +51,7 @@ class ThreeState:
             2
         """
         if name not in _State.__members__:
-            raise ValueError(f"{name!r} is none of {', '.join(_State.__members__)}.")
+            raise ValueError(f"{name!r} is not one of {', '.join(_State.__members__)}.")
         return int(_State[name])
 
     @staticmethod

@@ -144,7 +144,7 @@ def _by_names(values: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, 
 
 
 def _is_beside(key: str) -> bool:
-    """Return whether a variable is none of a layer: an optimizer's, or one of a seed
+    """Return whether a variable is not of a layer: an optimizer's, or one of a seed
     where layers here have none."""
     of_optimizer = key.startswith((_OPTIMIZER, _MORE_OF_OPTIMIZER))
     return of_optimizer or "seed_generator/" in key

@@ -83,7 +83,7 @@ def _too_large(name: str, sizes: tuple[int, ...], kind: tf.DType) -> str:
     gigabytes = math.prod(sizes) * kind.size / 2**30
     return (
         f"Weight {name!r} of shape {sizes} and dtype {kind.name} takes "
-        f"{gigabytes:,.1f} GiB, and more while it is made: there is not so much "
+        f"{gigabytes:,.1f} GiB, and more while it is made: there is not that much "
         "memory. Make the layer, or what it is called on, smaller."
     )
 

@@ -383,7 +383,7 @@ class DirectoryIterator(FilesIterator):
 
     Raises:
         FileNotFoundError: There is no such folder.
-        ValueError: An argument is none of those that are allowed; in a batch, a file
+        ValueError: An argument is not one of those allowed; in a batch, a file
             that is not a picture.
 
     Example:

@@ -30,7 +30,7 @@ class DataFrameIterator(FilesIterator):
     Raises:
         KeyError: There is no such column.
         TypeError: Values of a column that do not go with the class mode.
-        ValueError: An argument is none of those that are allowed; in a batch, a file
+        ValueError: An argument is not one of those allowed; in a batch, a file
             that is not a picture.
 
     Example:

@@ -56,7 +56,7 @@ class ImageDataGenerator:
         dtype: Of the pictures; None: the backend's ``floatx``.
 
     Raises:
-        ValueError: An argument is none of those that are allowed.
+        ValueError: An argument is not one of those allowed.
 
     Example:
         >>> pictures = np.arange(2 * 4 * 4 * 1.0).reshape(2, 4, 4, 1)

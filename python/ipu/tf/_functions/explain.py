@@ -108,7 +108,7 @@ def _panels(text: str) -> list[str]:
     what = "1 variable lies" if len(widths) == 1 else f"{len(widths)} variables lie"
     return [
         f"{what} in panels of {widths[0]} columns, as matrix products read them best; "
-        "they need no more memory, and who reads or assigns them sees rows."
+        "they need no more memory, and reading or assigning them shows rows."
     ]
 
 

@@ -275,7 +275,7 @@ class GraphTensor:
             raise NotImplementedError(
                 f"Cannot convert a symbolic tf.Tensor ({self.name}) to a numpy array. "
                 "It has no value before a session has run: use Session.run, and write "
-                "what shall be computed with tf ops."
+                "the computation with tf ops."
             )
         return value.__array__(dtype)
 

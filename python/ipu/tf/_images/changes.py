@@ -77,7 +77,7 @@ def _stateless(drawn: Callable[..., Tensor]) -> Callable[..., Tensor]:
     function.__signature__ = signature  # type: ignore[attr-defined]
     function.__name__ = function.__qualname__ = name
     function.__doc__ = (
-        f"As :func:`{change.__name__}`, from ``seed`` alone: two integers.\n\n"
+        f"Work like :func:`{change.__name__}`, from ``seed`` alone: two integers.\n\n"
         f"    Example:{example}"
     )
     return op(function)

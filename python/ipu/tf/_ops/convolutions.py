@@ -429,7 +429,7 @@ def _transposed(spatial: int, data_format: str, example: str) -> Callable[..., T
 
     sizes, result, axes = example.split(" -> ")
     called = function.__name__ = function.__qualname__ = f"conv{spatial}d_transpose"
-    function.__doc__ = f""":func:`conv_transpose` of {axes}.
+    function.__doc__ = f"""Call :func:`conv_transpose` for {axes}.
 
     Example:
         >>> y, w = tf.ones(({sizes}, 8)), tf.ones(({"3, " * spatial}5, 8))

@@ -20,8 +20,8 @@ from ipu.tf.dtypes import as_dtype
 def _document(function: Callable[..., Any], text: str, example: str, y: str) -> None:
     code, result = example.split(" -> ")
     function.__doc__ = (
-        f"{text}\n\n    Args:\n        x: Anything that converts to a tensor.\n{y}"
-        "\n    Example:\n"
+        f"Return {text}.\n\n    Args:\n"
+        f"        x: Anything that converts to a tensor.\n{y}\n    Example:\n"
         f"        >>> tf.{code}.numpy().tolist()\n        {result}\n    "
     )
 
@@ -31,7 +31,8 @@ def _unary(row: str, name: str, text: str, example: str) -> Unary:
         return apply(row, (x,))
 
     function.__name__ = function.__qualname__ = name
-    _document(function, f"{text} of each element.", example, "")
+    whole = text if text.startswith("whether") else f"{text} of each element"
+    _document(function, whole, example, "")
     return op(function)
 
 
@@ -41,80 +42,78 @@ def _binary(row: str, name: str, text: str, example: str) -> Binary:
         return apply(row, (x, y) if both else pair(x, y))
 
     function.__name__ = function.__qualname__ = name
-    second = "        y: The same; of one dtype with ``x``.\n"
-    _document(
-        function, f"{text}, element by element with broadcasting.", example, second
-    )
+    second = "        y: The same, of the dtype of ``x``; shapes broadcast.\n"
+    _document(function, f"{text}, element by element", example, second)
     return op(function)
 
 
 # fmt: off
-negative = _unary("neg", "negative", "The negative", "negative([1, -2]) -> [-1, 2]")
-abs = _unary("abs", "abs", "The absolute value", "abs([1, -2]) -> [1, 2]")
-sign = _unary("sign", "sign", "The sign (-1, 0, 1)", "sign([3.0, 0.0]) -> [1.0, 0.0]")
-floor = _unary("floor", "floor", "The largest integer that is not above",
+negative = _unary("neg", "negative", "the negative", "negative([1, -2]) -> [-1, 2]")
+abs = _unary("abs", "abs", "the absolute value", "abs([1, -2]) -> [1, 2]")
+sign = _unary("sign", "sign", "the sign (-1, 0, 1)", "sign([3.0, 0.0]) -> [1.0, 0.0]")
+floor = _unary("floor", "floor", "the largest integer that is not above",
                "floor([1.7, -1.2]) -> [1.0, -2.0]")
-ceil = _unary("ceil", "ceil", "The smallest integer that is not below",
+ceil = _unary("ceil", "ceil", "the smallest integer that is not below",
               "math.ceil([1.2, -1.7]) -> [2.0, -1.0]")
-round = _unary("round", "round", "The nearest integer, the even one of two that are as "
+round = _unary("round", "round", "the nearest integer, the even one of two that are as "
                "near,", "round([0.5, 1.5, 2.4]) -> [0.0, 2.0, 2.0]")
-rint = _unary("round", "rint", "The nearest integer, the even one of two that are as "
+rint = _unary("round", "rint", "the nearest integer, the even one of two that are as "
               "near,", "math.rint([2.5, -0.7]) -> [2.0, -1.0]")
-exp = _unary("exp", "exp", "The exponential", "exp([0.0, 1.0]) -> [1.0, 2.718]")
+exp = _unary("exp", "exp", "the exponential", "exp([0.0, 1.0]) -> [1.0, 2.718]")
 expm1 = _unary("expm1", "expm1", "exp(x) - 1, exact near 0,",
                "math.expm1([0.0]) -> [0.0]")
-log = _unary("log", "log", "The natural logarithm", "math.log([1.0]) -> [0.0]")
+log = _unary("log", "log", "the natural logarithm", "math.log([1.0]) -> [0.0]")
 log1p = _unary("log1p", "log1p", "log(1 + x), exact near 0,",
                "math.log1p([0.0]) -> [0.0]")
-sqrt = _unary("sqrt", "sqrt", "The square root", "sqrt([4.0]) -> [2.0]")
-rsqrt = _unary("rsqrt", "rsqrt", "One over the square root",
+sqrt = _unary("sqrt", "sqrt", "the square root", "sqrt([4.0]) -> [2.0]")
+rsqrt = _unary("rsqrt", "rsqrt", "one over the square root",
                "math.rsqrt([4.0]) -> [0.5]")
-square = _unary("square", "square", "The square", "square([3, -2]) -> [9, 4]")
-reciprocal = _unary("reciprocal", "reciprocal", "One over the value",
+square = _unary("square", "square", "the square", "square([3, -2]) -> [9, 4]")
+reciprocal = _unary("reciprocal", "reciprocal", "one over the value",
                     "math.reciprocal([4.0]) -> [0.25]")
-sin = _unary("sin", "sin", "The sine", "sin([0.0, 1.0]) -> [0.0, 0.841]")
-cos = _unary("cos", "cos", "The cosine", "cos([0.0]) -> [1.0]")
-tan = _unary("tan", "tan", "The tangent", "tan([0.0]) -> [0.0]")
-asin = _unary("asin", "asin", "The inverse sine", "asin([0.0, 1.0]) -> [0.0, 1.571]")
-acos = _unary("acos", "acos", "The inverse cosine", "acos([1.0]) -> [0.0]")
-atan = _unary("atan", "atan", "The inverse tangent", "atan([0.0]) -> [0.0]")
-sinh = _unary("sinh", "sinh", "The hyperbolic sine", "sinh([0.0]) -> [0.0]")
-cosh = _unary("cosh", "cosh", "The hyperbolic cosine", "cosh([0.0]) -> [1.0]")
-tanh = _unary("tanh", "tanh", "The hyperbolic tangent", "tanh([0.0]) -> [0.0]")
-asinh = _unary("asinh", "asinh", "The inverse hyperbolic sine", "asinh([0.0]) -> [0.0]")
-acosh = _unary("acosh", "acosh", "The inverse hyperbolic cosine",
+sin = _unary("sin", "sin", "the sine", "sin([0.0, 1.0]) -> [0.0, 0.841]")
+cos = _unary("cos", "cos", "the cosine", "cos([0.0]) -> [1.0]")
+tan = _unary("tan", "tan", "the tangent", "tan([0.0]) -> [0.0]")
+asin = _unary("asin", "asin", "the inverse sine", "asin([0.0, 1.0]) -> [0.0, 1.571]")
+acos = _unary("acos", "acos", "the inverse cosine", "acos([1.0]) -> [0.0]")
+atan = _unary("atan", "atan", "the inverse tangent", "atan([0.0]) -> [0.0]")
+sinh = _unary("sinh", "sinh", "the hyperbolic sine", "sinh([0.0]) -> [0.0]")
+cosh = _unary("cosh", "cosh", "the hyperbolic cosine", "cosh([0.0]) -> [1.0]")
+tanh = _unary("tanh", "tanh", "the hyperbolic tangent", "tanh([0.0]) -> [0.0]")
+asinh = _unary("asinh", "asinh", "the inverse hyperbolic sine", "asinh([0.0]) -> [0.0]")
+acosh = _unary("acosh", "acosh", "the inverse hyperbolic cosine",
                "acosh([1.0]) -> [0.0]")
-atanh = _unary("atanh", "atanh", "The inverse hyperbolic tangent",
+atanh = _unary("atanh", "atanh", "the inverse hyperbolic tangent",
                "atanh([0.0]) -> [0.0]")
 softplus = _unary("softplus", "softplus", "log(1 + exp(x)), without leaving the range,",
                   "math.softplus([0.0, 100.0]) -> [0.693, 100.0]")
-erf = _unary("erf", "erf", "The error function", "math.erf([0.0, 1.0]) -> [0.0, 0.843]")
+erf = _unary("erf", "erf", "the error function", "math.erf([0.0, 1.0]) -> [0.0, 0.843]")
 erfc = _unary("erfc", "erfc", "1 - erf(x), exact far out,", "math.erfc([0.0]) -> [1.0]")
-erfinv = _unary("erfinv", "erfinv", "The inverse of erf", "math.erfinv([0.0]) -> [0.0]")
-lgamma = _unary("lgamma", "lgamma", "The logarithm of the gamma function's size",
+erfinv = _unary("erfinv", "erfinv", "the inverse of erf", "math.erfinv([0.0]) -> [0.0]")
+lgamma = _unary("lgamma", "lgamma", "the logarithm of the gamma function's size",
                 "math.lgamma([1.0, 5.0]) -> [0.0, 3.178]")
-digamma = _unary("digamma", "digamma", "The derivative of lgamma",
+digamma = _unary("digamma", "digamma", "the derivative of lgamma",
                  "math.digamma([1.0]) -> [-0.577]")
-ndtri = _unary("ndtri", "ndtri", "The inverse of the normal distribution",
+ndtri = _unary("ndtri", "ndtri", "the inverse of the normal distribution",
                "math.ndtri([0.5, 0.975]) -> [0.0, 1.96]")
 bessel_i0e = _unary("bessel_i0e", "bessel_i0e", "Bessel's I0 times ``exp(-|x|)``,",
                     "math.bessel_i0e([0.0, 1.0]) -> [1.0, 0.466]")
 bessel_i1e = _unary("bessel_i1e", "bessel_i1e", "Bessel's I1 times ``exp(-|x|)``,",
                     "math.bessel_i1e([0.0, 1.0]) -> [0.0, 0.208]")
-relu = _unary("relu", "relu", "The larger of 0 and the value",
+relu = _unary("relu", "relu", "the larger of 0 and the value",
               "nn.relu([-1.0, 2.0]) -> [0.0, 2.0]")
-logical_not = _unary("logical_not", "logical_not", "The negation",
+logical_not = _unary("logical_not", "logical_not", "the negation",
                      "logical_not([True, False]) -> [False, True]")
-is_nan = _unary("is_nan", "is_nan", "Whether it is not a number, for each element",
+is_nan = _unary("is_nan", "is_nan", "whether each element is not a number",
                 "math.is_nan([1.0, float('nan')]) -> [False, True]")
-is_inf = _unary("is_inf", "is_inf", "Whether it is infinite, for each element",
+is_inf = _unary("is_inf", "is_inf", "whether each element is infinite",
                 "math.is_inf([1.0, float('inf')]) -> [False, True]")
-is_finite = _unary("is_finite", "is_finite", "Whether it is a finite number, for each "
-                   "element", "math.is_finite([1.0, float('inf')]) -> [True, False]")
-identity = _unary("identity", "identity", "A copy", "identity([1, 2]) -> [1, 2]")
-stop_gradient = _unary("stop_gradient", "stop_gradient", "The value, with no gradient "
+is_finite = _unary("is_finite", "is_finite", "whether each element is finite",
+                   "math.is_finite([1.0, float('inf')]) -> [True, False]")
+identity = _unary("identity", "identity", "a copy", "identity([1, 2]) -> [1, 2]")
+stop_gradient = _unary("stop_gradient", "stop_gradient", "the value, with no gradient "
                        "through it,", "stop_gradient([1, 2]) -> [1, 2]")
-invert = _unary("bitwise_not", "invert", "All bits turned over",
+invert = _unary("bitwise_not", "invert", "all bits turned over",
                 "bitwise.invert([0, 5]) -> [-1, -6]")
 add = _binary("add", "add", "x + y", "add([1, 2], 3) -> [4, 5]")
 subtract = _binary("sub", "subtract", "x - y", "subtract([1, 2], 3) -> [-2, -1]")
@@ -124,9 +123,9 @@ floordiv = _binary("floor_div", "floordiv", "x // y, rounded down",
 floormod = _binary("floor_mod", "floormod", "x % y, with the sign of y",
                    "math.floormod([7, -7], 2) -> [1, 1]")
 pow = _binary("pow", "pow", "x to the power of y", "pow([2, 3], 2) -> [4, 9]")
-maximum = _binary("maximum", "maximum", "The larger of x and y, NaN where one is",
+maximum = _binary("maximum", "maximum", "the larger of x and y, NaN where one is",
                   "maximum([1, 5], 3) -> [3, 5]")
-minimum = _binary("minimum", "minimum", "The smaller of x and y, NaN where one is",
+minimum = _binary("minimum", "minimum", "the smaller of x and y, NaN where one is",
                   "minimum([1, 5], 3) -> [1, 3]")
 equal = _binary("equal", "equal", "x == y", "equal([1, 2], 2) -> [False, True]")
 not_equal = _binary("not_equal", "not_equal", "x != y",

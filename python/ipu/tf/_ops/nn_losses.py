@@ -77,7 +77,7 @@ def sparse_softmax_cross_entropy_with_logits(
         The loss of each row, of the shape of ``labels``.
 
     Raises:
-        InvalidArgumentError: A label is none of the classes. In a program that was
+        InvalidArgumentError: A label is not a class. In a program that was
             written for the hardware (``ipu.drop_in``) its loss on a device is NaN.
 
     Example:

@@ -100,7 +100,7 @@ def _pooled(
     if (axes is None and not 3 <= x.ndim <= 5) or (axes and x.ndim != axes + 2):
         wanted = "3 to 5" if axes is None else str(axes + 2)
         raise ValueError(
-            f"The input must have {wanted} axes: batch, what is pooled, channels. "
+            f"The input must have {wanted} axes: batch, pooled axes, channels. "
             f"Received: input.shape={tuple(x.shape)}."
         )
     axes = x.ndim - 2

@@ -34,7 +34,7 @@ def _reduction(row: str, name: str, text: str, example: str) -> Reduction:
 
     code, result = example.split(" -> ")
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"""{text} over ``axis``.
+    function.__doc__ = f"""Return {text} over ``axis``.
 
     Args:
         input_tensor: Anything that converts to a tensor.
@@ -49,17 +49,17 @@ def _reduction(row: str, name: str, text: str, example: str) -> Reduction:
 
 
 # fmt: off
-reduce_sum = _reduction("sum", "reduce_sum", "The sum",
+reduce_sum = _reduction("sum", "reduce_sum", "the sum",
                         "reduce_sum([[1, 2], [3, 4]], axis=1) -> [3, 7]")
-reduce_prod = _reduction("prod", "reduce_prod", "The product",
+reduce_prod = _reduction("prod", "reduce_prod", "the product",
                          "reduce_prod([[1, 2], [3, 4]], axis=1) -> [2, 12]")
-reduce_max = _reduction("max", "reduce_max", "The largest element",
+reduce_max = _reduction("max", "reduce_max", "the largest element",
                         "reduce_max([[1, 2], [3, 4]], axis=0) -> [3, 4]")
-reduce_min = _reduction("min", "reduce_min", "The least element",
+reduce_min = _reduction("min", "reduce_min", "the least element",
                         "reduce_min([[1, 2], [3, 4]], axis=0) -> [1, 2]")
-reduce_any = _reduction("any", "reduce_any", "Whether any element is true",
+reduce_any = _reduction("any", "reduce_any", "whether any element is true",
                         "reduce_any([[True, False]], axis=1) -> [True]")
-reduce_all = _reduction("all", "reduce_all", "Whether all elements are true",
+reduce_all = _reduction("all", "reduce_all", "whether all elements are true",
                         "reduce_all([[True, False]], axis=1) -> [False]")
 # fmt: on
 

@@ -70,7 +70,7 @@ def _unsorted(kind: str, text: str, result: str) -> Callable[..., Tensor]:
 
     name = f"unsorted_segment_{kind}"
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"""{text} of the elements with each number.
+    function.__doc__ = f"""Return {text} of the elements with each number.
 
     Args:
         data: Anything that converts to a tensor of numbers.
@@ -88,11 +88,11 @@ def _unsorted(kind: str, text: str, result: str) -> Callable[..., Tensor]:
     return op(function)
 
 
-unsorted_segment_sum = _unsorted("sum", "The sum", "[4, 2]")
-unsorted_segment_mean = _unsorted("mean", "The mean", "[2, 2]")
-unsorted_segment_prod = _unsorted("prod", "The product", "[3, 2]")
-unsorted_segment_min = _unsorted("min", "The least", "[1, 2]")
-unsorted_segment_max = _unsorted("max", "The largest", "[3, 2]")
+unsorted_segment_sum = _unsorted("sum", "the sum", "[4, 2]")
+unsorted_segment_mean = _unsorted("mean", "the mean", "[2, 2]")
+unsorted_segment_prod = _unsorted("prod", "the product", "[3, 2]")
+unsorted_segment_min = _unsorted("min", "the least", "[1, 2]")
+unsorted_segment_max = _unsorted("max", "the largest", "[3, 2]")
 
 
 @op
@@ -151,7 +151,7 @@ def _sorted(kind: str, text: str, result: str) -> Callable[..., Tensor]:
 
     name = f"segment_{kind}"
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"""{text} of the elements with each number.
+    function.__doc__ = f"""Return {text} of the elements with each number.
 
     Args:
         data: Anything that converts to a tensor of numbers.
@@ -168,11 +168,11 @@ def _sorted(kind: str, text: str, result: str) -> Callable[..., Tensor]:
     return op(function)
 
 
-segment_sum = _sorted("sum", "The sum", "[3, 3]")
-segment_mean = _sorted("mean", "The mean", "[1, 3]")
-segment_prod = _sorted("prod", "The product", "[2, 3]")
-segment_min = _sorted("min", "The least", "[1, 3]")
-segment_max = _sorted("max", "The largest", "[2, 3]")
+segment_sum = _sorted("sum", "the sum", "[3, 3]")
+segment_mean = _sorted("mean", "the mean", "[1, 3]")
+segment_prod = _sorted("prod", "the product", "[2, 3]")
+segment_min = _sorted("min", "the least", "[1, 3]")
+segment_max = _sorted("max", "the largest", "[2, 3]")
 
 
 @op

@@ -231,7 +231,7 @@ def _scatter(
 
     name = f"tensor_scatter_nd_{kind}"
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"""``tensor`` with {text}.
+    function.__doc__ = f"""Return ``tensor`` with {text}.
 
     Args:
         tensor: Anything that converts to a tensor.

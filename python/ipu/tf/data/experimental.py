@@ -108,7 +108,8 @@ def _applied(
     function.__signature__ = signature  # type: ignore[attr-defined]
     function.__name__ = function.__qualname__ = name or method.__name__
     function.__doc__ = (
-        f"``Dataset.{method.__name__}`` for ``Dataset.apply``.\n\n    Example:{example}"
+        f"Return ``Dataset.{method.__name__}`` for ``Dataset.apply``.\n\n"
+        f"    Example:{example}"
     )
     return function
 

@@ -504,7 +504,7 @@ class IPUOptions(Layer):
     def _why_no_calls(self) -> str:
         """Return why the calls of the model are not known."""
         return (
-            f"{type(self).__name__} defines `call`, so its layers are not known to be "
+            f"{type(self).__name__} defines `call`, so its layers may not be "
             "all that it does. Make it a subclass of keras.Model alone."
         )
 

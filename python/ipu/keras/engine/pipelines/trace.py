@@ -57,8 +57,8 @@ def traced_graph(model: Any, specs: Nest, training: bool | None) -> ModelGraph:
         if kinds != [type(n.layer) for n in other.nodes]:
             raise RuntimeError(
                 f"Model {model.name!r} cannot be pipelined: its `call` calls other "
-                "layers in training than else. Let it call the same ones, in the same "
-                "order."
+                "layers in training than otherwise. Let it call the same ones, in the "
+                "same order."
             )
 
     return ModelGraph(

@@ -193,7 +193,7 @@ def _blocks(function: Callable[..., Any], second: str) -> Callable[..., Any]:
         return function(input, size, cut)
 
     blocks.__name__ = blocks.__qualname__ = function.__name__
-    blocks.__doc__ = f"""``tf.{function.__name__}`` with one size for both axes.
+    blocks.__doc__ = f"""Call ``tf.{function.__name__}`` with one size for both axes.
 
     Args:
         input: An image batch [batch, height, width, channels].
@@ -470,7 +470,7 @@ def _to(dtype: DType, name: str, example: str) -> Callable[..., Any]:
 
     code, result = example.split(" -> ")
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"""``x`` as {dtype.name}.
+    function.__doc__ = f"""Return ``x`` as {dtype.name}.
 
     Args:
         x: Anything that converts to a tensor.

@@ -82,7 +82,7 @@ def compute_weighted_loss(
         reduction: One of :class:`Reduction`.
 
     Raises:
-        ValueError: ``reduction`` is none of them.
+        ValueError: ``reduction`` is not one of them.
 
     Example:
         >>> float(compute_weighted_loss(tf.constant([1.0, 2.0, 3.0]), [1.0, 0.0, 2.0]))

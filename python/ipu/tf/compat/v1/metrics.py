@@ -263,7 +263,7 @@ true_positives = _counter("true_positives", (True, True), "The number of hits.")
 true_negatives = _counter(
     "true_negatives",
     (False, False),
-    "The number of what is rightly left out.",
+    "The number of negatives that are recognised.",
 )
 false_positives = _counter(
     "false_positives", (False, True), "The number of false alarms."
