@@ -323,7 +323,7 @@ def _of(public: str, inner: type[Optimizer], positional: tuple[str, ...]) -> Any
         return ALSOptimizer(inner(**named, **kwargs), **settings, name=name)
 
     make.__name__ = make.__qualname__ = public
-    make.__doc__ = f"""Make an ``ALSOptimizer`` of ``keras.optimizers.{inner.__name__}``.
+    make.__doc__ = f"""Make an ``ALSOptimizer`` of a new ``{inner.__name__}``.
 
     Args:
         *args: {", ".join(f"``{name}``" for name in positional)}, in this order.
