@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * All locks are in one list. Who forks takes the list's own mutex and then tries each
- * lock in turn. A thread that holds one lock may want another one, or the list: so
- * where one cannot be had, the forking thread gives everything back and begins anew a
- * moment later. It never waits with a lock in its hands. */
+ * All locks are in one list. A thread that forks takes the list's own mutex and then
+ * tries each lock in turn. A thread that holds one lock may want another one, or the
+ * list: so where one cannot be had, the forking thread gives everything back and begins
+ * anew a moment later. It never waits with a lock in its hands. */
 #define _GNU_SOURCE
 #include "base/lock.h"
 

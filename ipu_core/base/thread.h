@@ -7,10 +7,10 @@
  * apart. After fork() a child starts with no workers and makes its own on the next use.
  *
  * Beside jobs a pool has sources: work of which there is now more, now less, such as
- * the streams of a program that are ready to go on. Who brings a source serves it
- * together with the workers. A thread that is at work for a source needs no help in its
- * jobs while all other threads are at such work too: then its tasks run where they are,
- * without a fork and a join. */
+ * the streams of a program that are ready to go on. The thread that brings a source
+ * serves it together with the workers. A thread that is at work for a source needs no
+ * help in its jobs while all other threads are at such work too: then its tasks run
+ * where they are, without a fork and a join. */
 #ifndef IPU_BASE_THREAD_H
 #define IPU_BASE_THREAD_H
 

@@ -5,7 +5,7 @@
  * ipu.tf.data.
  *
  * Who holds what. A Dataset object holds the objects of its inputs and the callable of
- * its own, where the garbage collector sees them; the core's data set holds an
+ * its own, where the garbage collector sees them; the core's data set holds a
  * callback that is empty once the object is gone. Iterators and feeders hold the
  * object that they read. A thread of theirs that was left behind finds the callback
  * empty and fails, and no thread reads its error.

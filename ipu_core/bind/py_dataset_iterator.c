@@ -8,7 +8,7 @@
  * generator.
  *
  * An element of known size is written straight into its tensors. A large one is made
- * first: a batch of a size beyond the data never comes, and shall not take memory. */
+ * first: a batch larger than the data never comes, and should not take memory. */
 #include "bind/bind.h"
 
 #include <string.h>

@@ -3,7 +3,7 @@
  * Reading elements for the sake of the reading: what a benchmark of a data set times.
  *
  * With `copy` each element is written where an infeed would have it written, into
- * buffers of the caller's side; otherwise it is made and looked at no further. */
+ * buffers of the caller's side; otherwise it is made and not looked at again. */
 #include "data/dataset_impl.h"
 
 static ipu_status

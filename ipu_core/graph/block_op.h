@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * The ops that hold blocks, and how operands, block parameters and results correspond:
- * the `ipu_block_op_<text>` column of ops.def. Whoever walks over nodes asks here, not
- * which op it is.
+ * the `ipu_block_op_<text>` column of ops.def. Code that walks over nodes asks here,
+ * not which op it is.
  *
  *     operands   those before `first_entering` steer the node (a trip count, the number
  *                of a branch); of the others number i enters each block as parameter i

@@ -19,10 +19,10 @@
  * carried from micro-batch to micro-batch lies in the slab of the IPU that changes it,
  * where the stream around puts the first one and finds the last one.
  *
- * What lies in remote memory is copied into a buffer by each routine that uses it, and
- * back by those that change it.
+ * Values in remote memory are copied into a buffer by each routine that uses them, and
+ * back by those that change them.
  *
- * What a routine uses comes from one of a smaller number. */
+ * A routine uses only what routines of smaller numbers make. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Matrix products: which kernel serves. Our own tiles (gemm_share.c) do, but where BLIS
- * (gemm_blis.c) was measured to be faster. The choice follows from CPU class and
+ * Matrix products: which kernel serves. Our own tiles (gemm_share.c) do, except where
+ * BLIS (gemm_blis.c) was measured to be faster. The choice follows from CPU class and
  * shape alone, never from timing: kernels round differently. It is made once, in
  * prepare, together with the plan of the product and its cut, and lies in the spec.
- * Buffers must have IPU_SLACK_BYTES after them: BLIS 0.9 may read past a matrix, as
- * may our own. */
+ * Buffers must have IPU_SLACK_BYTES after them: BLIS 0.9 may read past a matrix, as may
+ * our own. */
 
 #include "kernels/gemm/gemm_blis_impl.h"
 #include "kernels/gemm/gemm_share_impl.h"

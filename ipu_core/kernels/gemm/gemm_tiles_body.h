@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Tiles of ROWS rows by VECTORS vectors of LANES columns, whose sums stay in registers.
- * One source for all instruction sets: who includes it says what a vector is,
+ * One source for all instruction sets: the file that includes it says what a vector is,
  *
  *   TARGET                       the attribute of functions that use it
  *   vector, edge                 a vector; which of its first lanes count
@@ -25,9 +25,9 @@
  * B is read from panels of VECTORS * LANES columns, [k][columns]. The first row tile of
  * a block reads B from its own rows and leaves the panel behind for the others. Long
  * sums are cut into chunks whose panels stay in the cache. A chain goes on from what is
- * in C, or from a scratch tile where C gets no sums: a float32 that is stored and loaded
- * is the same number. Where a chain ends, the totals of the tree's levels are added to
- * it. Any thread; the caller gives the scratch. */
+ * in C, or from a scratch tile where C gets no sums: a float32 that is stored and
+ * loaded is the same number. Where a chain ends, the totals of the tree's levels are
+ * added to it. Any thread; the caller gives the scratch. */
 #include "kernels/gemm/gemm_tiles_impl.h"
 
 /* One function for each form of a tile, unrolled, so that its sums are registers; but
@@ -494,8 +494,8 @@ typedef struct tile_block {
     float *totals; /* of levels that do not lie in C */
 } tile_block;
 
-/* Rows of the next tile of a block; `rest` starts at 0. The tiles' shares are as equal as
- * they can be, without a division for each. */
+/* Rows of the next tile of a block; `rest` starts at 0. The tiles' shares are as equal
+ * as they can be, without a division for each. */
 IPU_INLINE int64_t
 next_rows(const tile_block *t, int64_t *rest)
 {
@@ -505,9 +505,9 @@ next_rows(const tile_block *t, int64_t *rest)
     return t->least + has_more;
 }
 
-/* Row by row of A^T, in the order of memory, and asks for rows further on. Whole vectors
- * are moved: what is too much is overwritten by the next row, and after the last one
- * there is room. Operands have slack. */
+/* Row by row of A^T, in the order of memory, and asks for rows further on. Whole
+ * vectors are moved: what is too much is overwritten by the next row, and after the
+ * last one there is room. Operands have slack. */
 IPU_INLINE TARGET void
 pack_strips(const tile_block *t, int64_t at, bool halves)
 {

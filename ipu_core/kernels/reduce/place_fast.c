@@ -4,7 +4,7 @@
  * each block of a row is found at vector width; the first block that has the row's is
  * then searched for its place. Along another axis rows are compared with a strip of
  * extremes, which keep their places beside them. Of equal ones the first counts; NaN is
- * passed over, and of nothing else the place is 0. Threads take results, or, where
+ * passed over, and where all are NaN the place is 0. Threads take results, or, where
  * those are few, parts of a row. */
 #include <math.h>
 
@@ -42,8 +42,8 @@ typedef struct place_functions {
         lane[j] = BEYOND(lane[j + (width)], lane[j]) ? lane[j + (width)] : lane[j]; \
     }
 
-/* `number` is an integer as wide as the element; BETTER(x, y): x is to be taken in place
- * of y, which stands before it; BEYOND compares numbers alone. */
+/* `number` is an integer as wide as the element; BETTER(x, y): x is to be taken in
+ * place of y, which stands before it; BEYOND compares numbers alone. */
 #define PLACES(name, target, element, number, worst, BETTER, BEYOND) \
     static bool better_##name(const void *elements, int64_t i, int64_t best) \
     { \
