@@ -337,7 +337,7 @@ def configure_ipu_system(
     logger "ipu" writes a line.
 
     Args:
-        config: What is wanted: an ``IPUConfig``, or what ``utils.create_ipu_config``
+        config: An ``IPUConfig``, or the options that ``utils.create_ipu_config``
             made. A number in ``auto_select_ipus`` or ``select_ipus`` is
             turned into a list of one, in place.
         device: The CPU device that holds the configuration, "cpu".

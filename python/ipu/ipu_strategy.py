@@ -263,7 +263,7 @@ class Strategy:
             options: Accepted for compatibility, without effect.
 
         Returns:
-            What ``dataset_fn`` returned.
+            The result of ``dataset_fn``.
 
         Example:
             >>> strategy = IPUStrategy()
@@ -409,7 +409,7 @@ class IPUStrategyV1(Strategy):
             options: Accepted for compatibility, without effect.
 
         Returns:
-            What ``fn`` returns, with tensors of the device.
+            The results of ``fn``, with tensors of the device.
 
         Raises:
             ValueError: ``fn`` is a plain function.

@@ -6,7 +6,7 @@
 >>> plan.vertex, plan.tiles <= bow.tiles, plan.seconds < 1e-4
 ('amp', True, True)
 
-What a plan's numbers rest on, and how far they are from measurements, is in the page
+The basis of a plan's numbers, and how far they are from measurements, are in the page
 "The machine" of the documentation.
 """
 
@@ -40,10 +40,10 @@ class ProductPlan:
 
     Attributes:
         machine: The machine that it was planned for.
-        vertex: What multiplies on a tile: "amp", the matrix unit; "slic", the same for
-            groups of few channels; "vmac", vectors of groups of one channel; "hmac",
-            dot products; "outer", multiplications. All but the first are estimates by
-            instructions, without measurements.
+        vertex: The unit that multiplies on a tile: "amp", the matrix unit; "slic", the
+            same for groups of few channels; "vmac", vectors of groups of one channel;
+            "hmac", dot products; "outer", multiplications. All but the first are
+            estimates by instructions, without measurements.
         parts: Into how many parts each dimension is split, in parallel: "batch",
             "rows" and "columns" of the result, "groups", rows of the "kernel", "in"
             and "out", the channels. Positions of a 1x1 kernel count as rows.

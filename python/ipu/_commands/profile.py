@@ -2,7 +2,7 @@
 """Run a program and say where the time of its steps goes.
 
 The program runs as python -m ipu run would run it: programs in the package's own style
-and old TensorFlow programs alike. What follows the program's name goes to the program.
+and old TensorFlow programs alike. Arguments after its name go to the program.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """Run a TensorFlow program for the IPU as it is, on simulated IPUs.
 
 Its imports of tensorflow and keras are served by ipu; TensorFlow is neither needed nor
-used. What follows the program's name goes to the program. With -n it runs in several
+used. Arguments after the program's name go to the program. With -n it runs in several
 processes, which MPI's launcher starts.
 """
 

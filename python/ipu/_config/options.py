@@ -70,7 +70,7 @@ class AttributeMetadata:
         default: The value of a new configuration.
         deprecated: Whether the option should no longer be used.
         deprecated_msg: What to use instead, or None.
-        __doc__: What the option does.
+        __doc__: The description of the option.
 
     Example:
         >>> from ipu.config import IPUConfig
@@ -108,7 +108,7 @@ class Option(Generic[T]):
 
     Args:
         default: The value of a new configuration, copied for each.
-        doc: What the option does.
+        doc: The description of the option.
         kind: The type, or union of types, that a value must have exactly; None for that
             of the default.
         deprecated: None, or what to use instead.

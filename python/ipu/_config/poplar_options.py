@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What options of the hardware's libraries may be."""
+"""Legal options of the hardware's libraries."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ class Layout:
         connection: When devices are attached.
         options: All options in effect, the result of ``IPUConfig.to_dict``, or an
             empty dict for the device that is made without a configuration.
-        overflow: What float16 overflow gives: "infinity", "nan" or "clip".
+        overflow: The result of float16 overflow: "infinity", "nan" or "clip".
         generation: 1 where the first release's ``create_ipu_config`` made it, whose
             programs expect data sets to be iterated on the host; else 2.
         profiling: What reports that release's options ask for, or None.
@@ -346,7 +346,7 @@ def configure(layout: Layout, reset_configuration: bool = True) -> None:
     """Make the devices of a layout, in place of those that there are.
 
     Args:
-        layout: What is wanted. The same layout as now changes nothing.
+        layout: The devices that are wanted. The same layout as now changes nothing.
         reset_configuration: Whether a different one replaces the present one.
     """
     with _registry.lock:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The locks of the package, and what happens to them at ``os.fork``.
 
-A forked child has one thread. What another thread of the parent held would stay locked
+A forked child has one thread. Locks that another thread held would stay locked
 in the child for ever, so each lock is made anew there unless the child's thread has it.
 All locks of the package are made here for that.
 """

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""What happened, in tables and pictures: profiles, timetables, comparisons."""
+"""Reports of runs, in tables and pictures: profiles, timetables, comparisons."""

@@ -38,7 +38,7 @@ class ComparedSchedule(NamedTuple):
         legal_counts: The numbers of micro-batches that the schedule can run, a range.
         reason: Why it cannot run the model; "" where it can.
         timetable: With the times that were measured; of IPUs where nothing was trained.
-        account: What an update would cost on IPUs; None where it cannot run.
+        account: The cost of an update on IPUs; None where it cannot run.
     """
 
     schedule: str

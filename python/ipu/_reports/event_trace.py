@@ -159,7 +159,8 @@ def extract_all_events(events: Iterable[Any]) -> list[IpuTraceEvent]:
     """Decode events.
 
     Args:
-        events: What ``get_ipu_reports()``, or a run of ``ipu_event_trace()``, gave.
+        events: The result of ``get_ipu_reports()``, or of a run of
+            ``ipu_event_trace()``.
 
     Raises:
         ValueError: One is not an event.

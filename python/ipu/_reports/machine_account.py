@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a program would cost on an IPU, by step, layer and line."""
+"""The cost of a program on an IPU, by step, layer and line."""
 
 from __future__ import annotations
 
@@ -393,7 +393,7 @@ class Account:
         cycles: Of the whole, an int: each IPU has a clock, and those that exchange
             meet.
         steps: All steps in program order, a list of ``Step``.
-        memories: What lies on each IPU, a list of ``Memory``.
+        memories: The memory of each IPU, a list of ``Memory``.
         pipelines: The times of each pipeline, a list of ``PipelineAccount``.
         samples: How many samples the program takes, of all replicas; None where that
             is not known.

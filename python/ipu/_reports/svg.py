@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the package's SVG pictures have in common.
+"""The common parts of the package's SVG pictures.
 
 Text takes the colour of the page around it, so that a picture suits a light and a dark
 one; a file of its own asks the viewer which of both it is.

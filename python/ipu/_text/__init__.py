@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""What users read: errors, warnings, tracebacks, logs, names that are missing."""
+"""Texts for users: errors, warnings, tracebacks, logs, names that are missing."""

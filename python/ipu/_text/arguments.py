@@ -87,7 +87,7 @@ def checked_number(
 
     Args:
         name: The argument.
-        value: What was given.
+        value: The value that was given.
         what: The kind that it has to be, for the message.
         is_right: Whether a number, which is not NaN, is one of these.
 

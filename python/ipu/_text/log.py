@@ -4,7 +4,7 @@
 Programs for the IPU expect to read which device was attached. So INFO is on from the
 start, in notebooks WARNING, for there it is a red box under a cell; and while the root
 logger has no handler our own one prints. Either
-``logging.getLogger("ipu").setLevel(logging.WARNING)`` or a set-up of one's own
+``logging.getLogger("ipu").setLevel(logging.WARNING)`` or a set-up of your own
 silences it. ``logging`` itself is imported with the first message: it would be a
 third of the time that ``import ipu`` takes.
 """

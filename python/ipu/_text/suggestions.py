@@ -51,7 +51,7 @@ def refuse_unknown(
     """Refuse keyword arguments that a function does not have.
 
     Args:
-        function: What is called, for the message.
+        function: The function that is called, for the message.
         given: The names of the arguments.
         known: Those that it has.
 

@@ -88,7 +88,7 @@ def boundary(
     """Let what ``function`` raises show frames of the user's program alone.
 
     Args:
-        function: What is called.
+        function: The function that is called.
         convert: Applied to each argument before; None: nothing is.
         after: Gets the result, the function, its arguments and its keywords, or None.
 
@@ -130,7 +130,7 @@ def explain_arguments(
 
     Args:
         error: What the call raised; changed where it is about the arguments.
-        function: What was called.
+        function: The function that was called.
         args: Its positional arguments.
     """
     trace = error.__traceback__

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What is not there yet, by name: one sentence each on why, and on what to use.
+"""Names that are not there yet: one sentence each on why, and on what to use.
 
 The rules look at full dotted names, whatever tree they come from:
 ``tensorflow.estimator.Estimator`` and ``tensorflow.python.estimator.Estimator`` meet

@@ -175,7 +175,7 @@ class PopDistStrategy(IPUStrategyV1):
             options: Accepted for compatibility, without effect.
 
         Returns:
-            What ``dataset_fn`` returned.
+            The result of ``dataset_fn``.
 
         Example:
             >>> PopDistStrategy().distribute_datasets_from_function(

@@ -185,7 +185,7 @@ def weight_of(
         shape: Its sizes.
         kind: What the arguments begin with: ``kernel`` for ``kernel_initializer``,
             ``kernel_regularizer`` and ``kernel_constraint``; None for ``name``.
-        **options: What ``add_weight`` takes.
+        **options: The arguments of ``add_weight``.
     """
     kinds = ("initializer", "regularizer", "constraint")
     kept = {one: getattr(layer, f"{kind or name}_{one}") for one in kinds}

@@ -70,7 +70,7 @@ def register_keras_serializable(
     """Decorate a class or function so that configurations may name it.
 
     Args:
-        package: What its name starts with.
+        package: The prefix of its name.
         name: Its name; its own by default.
 
     Returns:
@@ -169,7 +169,7 @@ def find(kind: str, name: str, table: Mapping[str, Any]) -> Any:
     """Find what a name stands for: a user's own object, or one of a module.
 
     Args:
-        kind: What is looked for ("layer"), for the message.
+        kind: The kind that is looked for ("layer"), for the message.
         name: The name.
         table: The module's objects by name.
 
@@ -194,7 +194,7 @@ def make(
     """Make an object from its configuration.
 
     Args:
-        kind: What it is ("layer"), for the message.
+        kind: Its kind ("layer"), for the message.
         config: ``{"class_name": ..., "config": ...}``.
         table: The module's classes by name.
         custom_objects: A user's own classes by name.
@@ -227,9 +227,9 @@ def resolve(
     Args:
         identifier: None, a name, a configuration, or any callable, which is taken as it
             is; a name or a subclass of ``base`` gives an object with its defaults.
-        kind: What is looked for ("loss function"), for messages.
+        kind: The kind that is looked for ("loss function"), for messages.
         table: The module's classes and functions by name.
-        wanted: What an argument must be, for the message.
+        wanted: The arguments that are legal, for the message.
         base: The base class.
 
     Raises:
@@ -289,7 +289,7 @@ def deserialize_keras_object(
         identifier: None, a configuration, a name, or the object itself.
         module_objects: Classes and functions by name.
         custom_objects: A user's own ones.
-        printable_module_name: What is looked for, for the message.
+        printable_module_name: The kind that is looked for, for the message.
 
     Returns:
         An object; for the name of a class a new one, for that of a function the

@@ -452,7 +452,7 @@ def threshold(x: Tensor, threshold: float, default_value: float) -> Tensor:
 
     Args:
         threshold: The threshold.
-        default_value: What stands at it and below.
+        default_value: The value at it and below.
 
     Example:
         >>> threshold(tf.constant([-1.0, 2.0]), 0.0, 9.0).numpy().tolist()

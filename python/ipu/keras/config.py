@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """``ipu.keras.config``: what holds for all that is made from now on.
 
-What ``ipu.keras.backend`` has of these is here under the same names.
+Those of ``ipu.keras.backend`` are here under the same names.
 """
 
 from __future__ import annotations

@@ -244,7 +244,7 @@ def warmstart_embedding_matrix(
         base_vocabulary: The words of the old table, in order.
         new_vocabulary: The words of the new one.
         base_embeddings: The old table, a row for each word.
-        new_embeddings_initializer: What rows of other words begin with.
+        new_embeddings_initializer: The first values of rows of other words.
 
     Returns:
         A tensor with a row for each new word.

@@ -86,7 +86,7 @@ class VertexExpression:
         """Compute it.
 
         Args:
-            values: What stands for each placeholder, by name.
+            values: A value for each placeholder, by name.
         """
         raise TypeError(f"{type(self).__name__} is not a whole expression.")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the recurrent ops of rnn_ops have in common."""
+"""The common parts of the recurrent ops of rnn_ops."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def attention_gru(
     Prediction", AAAI 2019, section 4.3.2 (AUGRU).
 
     Args:
-        x: What the input gives to the gates z, r, h: [steps, batch, 3 * units].
+        x: The input's part of the gates z, r, h: [steps, batch, 3 * units].
         kernel: The recurrent kernel, [units, 3 * units].
         h: The first h, [batch, units].
         score: [steps, batch].

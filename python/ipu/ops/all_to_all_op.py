@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What replicas send to each other: ``ipu.all_to_all_op``."""
+"""Exchanges between replicas: ``ipu.all_to_all_op``."""
 
 from __future__ import annotations
 

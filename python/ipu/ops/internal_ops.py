@@ -20,11 +20,11 @@ def print_tensor(input: Any, name: str = "") -> Any:
     """Print a tensor to standard error each time that a program passes here.
 
     Args:
-        input: What is printed.
+        input: The tensor to print.
         name: Stands in front of it.
 
     Returns:
-        What ``tf.print`` returns.
+        The result of ``tf.print``.
 
     Example:
         >>> import contextlib, io, sys
@@ -85,7 +85,7 @@ def fifo(x: Any, depth: int, offload: bool = False, name: str | None = None) -> 
     Each call in a program has a queue of its own, which lasts from run to run.
 
     Args:
-        x: What goes into the queue.
+        x: A tensor or a nest of them for the queue.
         depth: How many values are in it; below 1 the result is ``x``.
         offload: Accepted and not used: where hardware would keep the queue.
         name: A name of the queue.

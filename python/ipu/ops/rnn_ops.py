@@ -44,7 +44,7 @@ class PopnnLSTM(Popnn):
         seed: Of the first values of the kernel.
         weights_initializer: First values of the kernel; None for Glorot's uniform ones.
         bias_initializer: First values of the biases; None for zeros.
-        name: What stands before the weights' names.
+        name: A prefix of the weights' names.
 
     Raises:
         ValueError: Another dtype; in a call: the input has not three axes, or states

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What was compiled, loaded and run, as events: ``ipu.summary_ops``.
+"""Events of compiling, loading and running: ``ipu.summary_ops``.
 
 There are events where ``utils.create_ipu_config`` asked for them, with
 ``profiling=True`` or ``enable_ipu_events=True``. ``ipu.utils`` has functions that read

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the shards of one replica exchange: ``ipu.within_replica_ops``.
+"""Exchanges between the shards of one replica: ``ipu.within_replica_ops``.
 
 Each takes a list of tensors, one of each shard in their order, and gives a tensor to
 each shard.

@@ -277,7 +277,7 @@ def cond(
         false_fn: The same, of the same structure, dtypes and shapes.
 
     Returns:
-        What the function gave.
+        The result of the function.
 
     Raises:
         TypeError: The functions give different structures or dtypes, one of them is
@@ -347,7 +347,7 @@ def switch_case(
         default: Called where there is no such branch; None: the last one is.
 
     Returns:
-        What the function gave. All give one structure of equal dtypes and shapes.
+        The result of the function. All give one structure of equal dtypes and shapes.
 
     Raises:
         TypeError: ``branch_fns`` is another collection, the index is not an int32, or
@@ -396,7 +396,7 @@ def case(
         strict: Accepted and not used.
 
     Returns:
-        What the function gave.
+        The result of the function.
 
     Raises:
         TypeError: ``pred_fn_pairs`` is not a list of pairs, or as for :func:`cond`.

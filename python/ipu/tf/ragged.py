@@ -208,7 +208,7 @@ class RaggedTensor:
         """Return the rows filled up to one length.
 
         Args:
-            default_value: What stands after the ends; None: 0, or "".
+            default_value: The value after the ends; None: 0, or "".
             shape: The sizes of the result; None in it for the size that holds all
                 rows. Longer ones are cut off.
 

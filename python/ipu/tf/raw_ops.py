@@ -71,9 +71,9 @@ def ImageProjectiveTransformV3(
         images: [batch, height, width, channels].
         transforms: [batch, 8] or [1, 8]: a0, a1, a2, b0, b1, b2, c0, c1 of each image.
         output_shape: (height, width) of the result.
-        fill_value: What "CONSTANT" fills with.
+        fill_value: The value for "CONSTANT".
         interpolation: "BILINEAR" or "NEAREST".
-        fill_mode: What lies outside of an image: "REFLECT" (d c b a | a b c d |
+        fill_mode: The pixels outside of an image: "REFLECT" (d c b a | a b c d |
             d c b a), "WRAP" (a b c d | a b c d | a b c d), "NEAREST" (a a a a | a b c d
             | d d d d) or "CONSTANT".
 

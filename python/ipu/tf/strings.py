@@ -110,7 +110,7 @@ def format(
     Args:
         template: The text, with a placeholder for each tensor.
         inputs: A tensor, or a list of them.
-        placeholder: What is replaced.
+        placeholder: The text that is replaced.
         summarize: Elements of each end of each axis that are written; -1: all.
 
     Returns:
@@ -198,7 +198,7 @@ def regex_replace(
     Args:
         input: Strings.
         pattern: A regular expression.
-        rewrite: What comes in its place; ``\1`` is the first group, ``\0`` all.
+        rewrite: The text in its place; ``\1`` is the first group, ``\0`` all.
         replace_global: Whether all matches are replaced, and not the first alone.
 
     Raises:
@@ -270,7 +270,7 @@ def as_string(
         scientific: Whether floats are written with an exponent.
         shortest: Whether floats are written with an exponent where that is shorter.
         width: The least length of a text; -1: none.
-        fill: What fills it up: " ", "0", "+", "-" (on the right) or "".
+        fill: The text that fills it up: " ", "0", "+", "-" (on the right) or "".
 
     Raises:
         ValueError: Arguments that do not go together.

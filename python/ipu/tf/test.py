@@ -26,7 +26,7 @@ def main(argv: Sequence[str] | None = None, **options: Any) -> None:
     Args:
         argv: The command line; None is that of the process. Names of tests and the
             options of ``unittest`` (``-v``, ``-k``, ``-f``, ...) work.
-        **options: What ``unittest.main`` takes.
+        **options: The arguments of ``unittest.main``.
 
     Raises:
         SystemExit: With 0 where all tests pass, else 1.

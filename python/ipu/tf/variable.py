@@ -522,7 +522,7 @@ class Variable(_Operators):
 
         Args:
             indices: Points: integers of shape [..., coordinates].
-            updates: What goes there.
+            updates: The values that go there.
 
         Example:
             >>> v = tf.Variable([1.0, 2.0, 3.0])

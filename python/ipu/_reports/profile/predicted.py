@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the programs of a profile would take on an IPU, by the machine's account."""
+"""The time of a profile's programs on an IPU, by the machine's account."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def save(
     """Write the trace; compressed where the name ends in ``.gz``.
 
     Args:
-        recording: What was recorded.
+        recording: The recorded events.
         path: The file.
         accounts: Of programs, by their numbers.
     """

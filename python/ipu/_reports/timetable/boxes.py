@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What pictures of schedules consist of: boxes on lanes, and the colours of stages."""
+"""The parts of pictures of schedules: boxes on lanes, and the colours of stages."""
 
 from __future__ import annotations
 

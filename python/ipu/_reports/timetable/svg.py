@@ -58,7 +58,7 @@ class _Tick(NamedTuple):
 
 
 class _Picture(NamedTuple):
-    """What is drawn, in pixels: boxes on lanes, an axis, bands."""
+    """The drawing, in pixels: boxes on lanes, an axis, bands."""
 
     boxes: list[tuple[Box, float, float, float]]  # and its x, y and width
     rows: list[tuple[int, float, int]]  # IPU, y and number of lanes

@@ -44,8 +44,8 @@ class Timetable:
             are updated (``gradient_accumulation_count``). Default: the smallest legal
             number that is at least twice the number of stages.
         training: Whether there are backward passes. Default: True.
-        recorded: What really ran: (IPU, kind, stage, micro-batch, start, end) for each
-            pass, with kind "F" or "B" ("I" and "W" for the gradients of inputs and
+        recorded: The passes that ran: (IPU, kind, stage, micro-batch, start, end) for
+            each, with kind "F" or "B" ("I" and "W" for the gradients of inputs and
             weights), and times in nanoseconds. The pictures then show these times.
 
     Attributes:
@@ -66,7 +66,7 @@ class Timetable:
             beside those it is at; a list of ints.
         stash_depths: The same with those it is at: how many slots it needs.
         legal_counts: The legal numbers of micro-batches, a range.
-        recorded: What really ran, a list, or None.
+        recorded: The passes that really ran, a list, or None.
 
     Raises:
         tf.errors.FailedPreconditionError: The number of micro-batches is not legal, or

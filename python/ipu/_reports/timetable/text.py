@@ -20,7 +20,7 @@ def draw(schedule: _core.Schedule, width: int = 80) -> list[str]:
 
 
 class _Grid:
-    """What stands in rows and cells, and where columns begin."""
+    """The texts of rows and cells, and where columns begin."""
 
     def __init__(self, schedule: _core.Schedule, width: int) -> None:
         self.schedule = schedule

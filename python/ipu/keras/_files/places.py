@@ -36,7 +36,7 @@ def format_of(
     """Return the whole path, and the format that its suffix stands for.
 
     Args:
-        filepath: What the user gave; ``.safetensors`` is added where there is no
+        filepath: The user's path; ``.safetensors`` is added where there is no
             suffix of a format.
         save_format: ``"safetensors"``, ``"h5"`` or ``"keras"``; None leaves it to the
             suffix.

@@ -359,8 +359,8 @@ def batch_normalization(
         x: Of any shape.
         mean: A number for each channel, or of a shape that broadcasts.
         var: The variance, likewise.
-        beta: What is added, or None.
-        gamma: What multiplies, or None.
+        beta: The shift, or None.
+        gamma: The factor, or None.
         axis: That of the channels.
         epsilon: Added to the variance.
 

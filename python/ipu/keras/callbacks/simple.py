@@ -73,7 +73,7 @@ class CSVLogger(Callback):
 
     Args:
         filename: The file.
-        separator: What stands between values.
+        separator: The separator of values.
         append: Whether rows are added to an existing file.
 
     Example:

@@ -32,7 +32,7 @@ class Official(NamedTuple):
         title: The data set's name for people.
         file: The file's name in the cache.
         checksum: Its SHA-256, or MD5 where the publisher gives only that.
-        base: What its address begins with.
+        base: The beginning of its address.
     """
 
     title: str

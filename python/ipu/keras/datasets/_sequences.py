@@ -28,9 +28,9 @@ def prepare(
         labels: Their labels.
         cut: How many are for training, or which part of what is left where it is a
             float.
-        start_char: What each list begins with, or None.
-        oov_char: What replaces words, or None to leave them out.
-        index_from: What is added to the numbers.
+        start_char: The number that each list begins with, or None.
+        oov_char: The number that replaces words, or None to leave them out.
+        index_from: An offset of the numbers.
         num_words: Words from this number on are replaced; None for none.
         skip_top: Words below this number are replaced.
         maxlen: Lists of this length or longer are left out; None for none.

@@ -39,9 +39,9 @@ def load_data(
         skip_top: So are words below this one.
         maxlen: Longer reviews are left out.
         seed: For the order of the reviews.
-        start_char: What each review begins with; None for nothing.
-        oov_char: What replaces words; None leaves them out.
-        index_from: What is added to the numbers of words.
+        start_char: The number that each review begins with; None for nothing.
+        oov_char: The number that replaces words; None leaves them out.
+        index_from: An offset of the numbers of words.
 
     Returns:
         ``((x_train, y_train), (x_test, y_test))``: arrays of lists, and int64 labels.

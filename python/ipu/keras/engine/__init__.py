@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What makes layers into models and models into device programs.
+"""The code that makes layers into models and models into device programs.
 
 The way of a call: ``call_context`` (what a call passes down), ``keras_tensor``
 (symbolic values and the nodes that made them), ``infer`` (their shapes),

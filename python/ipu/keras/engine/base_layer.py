@@ -555,11 +555,11 @@ class Layer(Configured):
             name: Its name, which the layer's is put before.
             shape: Its sizes; None or () for a scalar.
             dtype: Its dtype; None for the layer's.
-            initializer: What ``initializers.get`` takes; None is glorot_uniform for
+            initializer: An argument of ``initializers.get``; None is glorot_uniform for
                 floats and zeros for the rest.
             regularizer: A penalty that the loss gets.
             trainable: Whether optimizers change it; None for True.
-            constraint: What ``constraints.get`` takes: optimizers apply it to the
+            constraint: An argument of ``constraints.get``: optimizers apply it to the
                 weight after each update.
             **kwargs: ``experimental_autocast=False`` has ``call`` read it in its own
                 dtype under a mixed policy; ``aggregation`` and others of Keras have no

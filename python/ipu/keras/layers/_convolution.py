@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What convolutional layers share: their arguments, and bias and activation.
+"""The common part of convolutional layers: their arguments, bias and activation.
 
 Source: ``keras/layers/convolutional.py`` of Keras 2.6.
 """

@@ -31,8 +31,8 @@ class Vocabulary:
         is_text: Whether they are words, and not integers.
         max_tokens: How many numbers there are at most; None: as many as needed.
         num_oov_indices: How many numbers are for what is not in the vocabulary.
-        mask_token: What has the number 0 with ``"int"`` and is dropped otherwise; None:
-            nothing.
+        mask_token: The word that has the number 0 with ``"int"`` and is dropped
+            otherwise; None: nothing.
         oov_token: The word for the unknown where numbers are turned back.
         output_mode: "int", "one_hot", "multi_hot", "count" or "tf_idf".
         pad_to_max_tokens: Whether vectors are ``max_tokens`` long.

@@ -167,7 +167,7 @@ class PReLU(Layer):
     Args:
         alpha_initializer: First values of the slopes, one for each input element.
         alpha_regularizer: A penalty on them.
-        alpha_constraint: What is made of them after each update.
+        alpha_constraint: The constraint of them after each update.
         shared_axes: Axes, counted with the batch from 0, whose elements share a slope.
 
     Example:
@@ -237,8 +237,8 @@ class Softmax(Layer):
 
         Args:
             inputs: A float tensor.
-            mask: What counts, of a shape that broadcasts to the inputs'; the rest gets
-                a probability of 0.
+            mask: True where an element counts, of a shape that broadcasts to the
+                inputs'; the rest gets a probability of 0.
             *args, **kwargs: Ignored.
         """
         if mask is not None:

@@ -395,8 +395,8 @@ class MultiHeadAttention(_HeadAttention):
         kernel_regularizer: A penalty on the projections.
         bias_regularizer: A penalty on their biases.
         activity_regularizer: A penalty on the result.
-        kernel_constraint: What is made of the projections after each update.
-        bias_constraint: What is made of their biases.
+        kernel_constraint: The constraint of the projections after each update.
+        bias_constraint: The constraint of their biases.
         sliding_window: A query sees keys that are less than so many steps away; None
             for all.
         flash_attention: Accepted; attention is one op as it is.
@@ -484,8 +484,8 @@ class GroupQueryAttention(_HeadAttention):
         kernel_regularizer: A penalty on the projections.
         bias_regularizer: A penalty on their biases.
         activity_regularizer: A penalty on the result.
-        kernel_constraint: What is made of the projections after each update.
-        bias_constraint: What is made of their biases.
+        kernel_constraint: The constraint of the projections after each update.
+        bias_constraint: The constraint of their biases.
         sliding_window: A query sees keys that are less than so many steps away; None
             for all.
         use_gate: Whether a projection of the query, through a sigmoid, multiplies what

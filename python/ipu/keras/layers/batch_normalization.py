@@ -48,7 +48,7 @@ class BatchNormalization(NormalizationLayer):
         moving_mean_initializer, moving_variance_initializer: First values of the
             running mean and variance.
         beta_regularizer, gamma_regularizer: Penalties on shift and factor.
-        beta_constraint, gamma_constraint: What is made of them after each update.
+        beta_constraint, gamma_constraint: Their constraints after each update.
         renorm: Whether to correct the batch's mean and deviation towards running ones
             (Ioffe 2017): the normalised value times ``r`` plus ``d``, which count as
             constants.
@@ -56,9 +56,9 @@ class BatchNormalization(NormalizationLayer):
             ``"rmax"``, ``"dmax"`` or some of them.
         renorm_momentum: How much of the correction's averages stays at each
             step.
-        **kwargs: What ``Layer`` takes, and ``fused``: for images of four axes with the
-            channels in axis 1 or 3 the running variance is the unbiased one, as in
-            TensorFlow's fused kernel, unless ``fused`` is False.
+        **kwargs: The arguments of ``Layer``, and ``fused``: for images of four axes
+            with the channels in axis 1 or 3 the running variance is the unbiased one,
+            as in TensorFlow's fused kernel, unless ``fused`` is False.
 
     Raises:
         ValueError: An axis is out of range or of open size; a limit has another name;

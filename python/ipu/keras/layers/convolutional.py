@@ -127,7 +127,7 @@ class Conv2D(_Conv, strides=(1, 1), dilation_rate=(1, 1)):
         bias_initializer: First values of the bias ``(filters,)``.
         kernel_regularizer, bias_regularizer: Penalties on kernel and bias.
         activity_regularizer: A penalty on the result, divided by the batch size.
-        kernel_constraint, bias_constraint: What is made of them after each update.
+        kernel_constraint, bias_constraint: Their constraints after each update.
 
     Raises:
         ValueError: An argument is not of that form, or ``groups`` does not divide

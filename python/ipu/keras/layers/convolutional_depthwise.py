@@ -201,7 +201,7 @@ class SeparableConv2D(_Separable, strides=(1, 1), dilation_rate=(1, 1)):
             ``(1, 1, channels * depth_multiplier, filters)``.
         depthwise_regularizer: A penalty on the first kernel.
         pointwise_regularizer: A penalty on the second kernel.
-        depthwise_constraint: What is made of the first kernel after each update.
+        depthwise_constraint: The constraint of the first kernel after each update.
         pointwise_constraint: The same for the second kernel.
 
     The other arguments are those of :class:`Conv2D`.

@@ -43,8 +43,8 @@ class Dense(Layer, KernelAttributes):
         bias_initializer: First values of the bias ``(units,)``.
         kernel_regularizer, bias_regularizer: Penalties on kernel and bias.
         activity_regularizer: A penalty on the result, divided by the batch size.
-        kernel_constraint: What is made of the kernel after each update: a name such as
-            ``"non_neg"`` or one of ``constraints``.
+        kernel_constraint: The constraint of the kernel after each update: a name such
+            as ``"non_neg"`` or one of ``constraints``.
         bias_constraint: The same for the bias.
 
     Raises:

@@ -40,7 +40,7 @@ class EinsumDense(Layer, KernelAttributes):
         bias_initializer: First values of the bias.
         kernel_regularizer, bias_regularizer: Penalties on kernel and bias.
         activity_regularizer: A penalty on the result, divided by the batch size.
-        kernel_constraint, bias_constraint: What is made of them after each update.
+        kernel_constraint, bias_constraint: Their constraints after each update.
 
     Raises:
         ValueError: The equation has another value; when built, it does not go with the

@@ -25,7 +25,7 @@ class Embedding(Layer):
         embeddings_initializer: First values of the table ``(input_dim, output_dim)``.
         embeddings_regularizer: A penalty on the table.
         activity_regularizer: A penalty on the result, divided by the batch size.
-        embeddings_constraint: What is made of the table after each update.
+        embeddings_constraint: The constraint of the table after each update.
         mask_zero: Whether 0 means "nothing here". Then layers that know of masks leave
             those steps out (``GlobalAveragePooling1D``, ``Softmax``, the losses), and
             layers in between that support masking hand the mask on. A layer of your

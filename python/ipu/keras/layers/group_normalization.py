@@ -135,7 +135,7 @@ class InstanceNormalization(GroupNormalization):
 
     Args:
         dtype: Dtype of weights and computation.
-        **kwargs: What ``GroupNormalization`` takes, without ``groups``.
+        **kwargs: The arguments of ``GroupNormalization`` but ``groups``.
 
     Example:
         >>> InstanceNormalization()(tf.ones((2, 4, 4, 3))).shape

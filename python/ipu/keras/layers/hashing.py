@@ -67,7 +67,7 @@ class Hashing(_Buckets):
 
     Args:
         num_bins: How many buckets there are.
-        mask_value: What has bucket 0 to itself; None: nothing.
+        mask_value: The value that has bucket 0 to itself; None: nothing.
         salt: An integer, or two, for buckets that nobody foresees (SipHash); None:
             FarmHash.
         output_mode: "int", "one_hot", "multi_hot" or "count".

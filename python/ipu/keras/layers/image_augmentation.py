@@ -353,7 +353,7 @@ class RandomWidth(_RandomSize):
 
 
 class _OfValues(ImageAugmentation):
-    """What changes values, which lie in a range that the user says."""
+    """A layer that changes values, which lie in a range that the user says."""
 
     def __init__(
         self, value_range: Any, seed: int | None, **kwargs: Unpack[PlainLayerOptions]
@@ -424,7 +424,7 @@ class RandomErasing(_OfValues):
         factor: The largest chance that an image is changed, or the range of it, a pair.
         scale: The least and the largest of what is drawn for each side: the square
             root of it is the part of the image's side.
-        fill_value: What stands in the rectangle, a number or one for each channel; None
+        fill_value: The rectangle's contents, a number or one for each channel; None
             for noise.
         value_range: The least and the largest value of images.
         seed: An integer for a random sequence of the layer's own.

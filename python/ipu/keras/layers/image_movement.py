@@ -80,7 +80,7 @@ class RandomTranslation(_RandomMovement):
             outside; see ``tf.raw_ops.ImageProjectiveTransformV3``.
         interpolation: "bilinear" or "nearest".
         seed: An integer for a random sequence of the layer's own.
-        fill_value: What "constant" fills with.
+        fill_value: The value for "constant".
 
     Raises:
         ValueError: A factor, the mode or the interpolation has another value.

@@ -139,7 +139,7 @@ class SpatialDropout1D(Dropout):
 
     Args:
         rate: The part that is set to 0, in [0, 1).
-        **kwargs: What ``Dropout`` takes.
+        **kwargs: The arguments of ``Dropout``.
 
     Example:
         >>> SpatialDropout1D(0.5)(tf.ones((2, 5, 3)), training=True).shape
@@ -163,7 +163,7 @@ class SpatialDropout2D(SpatialDropout1D):
     Args:
         rate: The part that is set to 0, in [0, 1).
         data_format: ``"channels_last"`` (the default) or ``"channels_first"``.
-        **kwargs: What ``Dropout`` takes.
+        **kwargs: The arguments of ``Dropout``.
 
     Raises:
         ValueError: ``data_format`` is neither.

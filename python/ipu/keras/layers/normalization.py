@@ -97,7 +97,7 @@ class LayerNormalization(NormalizationLayer):
         scale: Whether there is a factor, ``gamma``.
         beta_initializer, gamma_initializer: First values of shift and factor.
         beta_regularizer, gamma_regularizer: Penalties on shift and factor.
-        beta_constraint, gamma_constraint: What is made of them after each update.
+        beta_constraint, gamma_constraint: Their constraints after each update.
 
     Raises:
         ValueError: An axis is out of range or of open size.

@@ -208,7 +208,7 @@ class Rescaling(PreprocessingLayer):
 
     Args:
         scale: The factor, such as ``1 / 255``.
-        offset: What is added.
+        offset: The number that is added.
 
     Example:
         >>> Rescaling(0.5, 1.0)(tf.constant([4])).numpy().tolist()

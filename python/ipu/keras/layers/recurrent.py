@@ -247,8 +247,8 @@ class LSTM(OwnCell):
         unit_forget_bias: Whether the bias of gate f starts from ones.
         kernel_regularizer, recurrent_regularizer, bias_regularizer: Penalties on them.
         activity_regularizer: A penalty on the result, divided by the batch size.
-        kernel_constraint, recurrent_constraint, bias_constraint: What is made of them
-            after each update.
+        kernel_constraint, recurrent_constraint, bias_constraint: The constraints of
+            them after each update.
         dropout: The part of the input that is dropped in training, alike in all steps.
         recurrent_dropout: The part of h that is dropped in training.
         return_sequences: Whether to give the outputs of all steps, or the last one.
@@ -257,7 +257,7 @@ class LSTM(OwnCell):
         stateful: Whether a call goes on from the last one's states.
         time_major: Whether steps come before the batch.
         unroll: Whether the steps are copies of the cell instead of one op.
-        **kwargs: What ``RNN`` takes, and ``implementation`` of the cell.
+        **kwargs: The arguments of ``RNN``, and ``implementation`` of the cell.
 
     Raises:
         ValueError: As ``RNN``, and where ``units`` is not positive.

@@ -56,8 +56,8 @@ class RNN(Layer):
             must be known.
         unroll: Whether the steps are copies of the cell instead of a loop.
         time_major: Whether steps come before the batch, also in the result.
-        **kwargs: What ``Layer`` takes, and ``zero_output_for_mask``: whether the output
-            of a masked step is 0; else it is the one before.
+        **kwargs: The arguments of ``Layer``, and ``zero_output_for_mask``: whether the
+            output of a masked step is 0; else it is the one before.
 
     Raises:
         ValueError: The cell has no ``call`` or no ``state_size``; in a call: the state

@@ -405,12 +405,12 @@ class LSTMCell(LSTMBias):
             input's kernel, the state's kernel and the bias.
         unit_forget_bias: Whether the bias of gate f starts from ones.
         kernel_regularizer, recurrent_regularizer, bias_regularizer: Penalties on them.
-        kernel_constraint, recurrent_constraint, bias_constraint: What is made of them
-            after each update.
+        kernel_constraint, recurrent_constraint, bias_constraint: The constraints of
+            them after each update.
         dropout: The part of the input that is dropped in training.
         recurrent_dropout: The part of h that is dropped in training.
-        **kwargs: What ``Layer`` takes, and ``implementation``: with 1 each gate drops
-            its own part, with 2 (the default) all drop the same.
+        **kwargs: The arguments of ``Layer``, and ``implementation``: with 1 each gate
+            drops its own part, with 2 (the default) all drop the same.
 
     Raises:
         ValueError: ``units`` is not positive.

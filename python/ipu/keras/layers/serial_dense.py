@@ -29,7 +29,7 @@ class SerialDense(Dense):
         serialization_factor: In how many steps; it divides the dimension below.
         serialization_dimension: Which dimension is cut: ``"input_columns"``,
             ``"input_rows_kernel_columns"`` or ``"kernel_rows"``.
-        **kwargs: What ``Dense`` takes.
+        **kwargs: The arguments of ``Dense``.
 
     Raises:
         ValueError: Another dimension, or a factor below 1; when built, a factor that

@@ -114,7 +114,7 @@ class SpectralNormalization(Wrapper):
 
     @property
     def kernel(self) -> Any:
-        """What is divided: a weight of the layer inside.
+        """The weight that is divided: one of the layer inside.
 
         Raises:
             ValueError: The layer has no kernel.
@@ -265,7 +265,7 @@ class Bidirectional(Wrapper):
     Args:
         layer: The layer that goes forwards, an ``RNN``. It is copied, with a name that
             begins with ``forward_``.
-        merge_mode: What is made of both outputs: ``"concat"``, ``"sum"``, ``"mul"``,
+        merge_mode: How both outputs are joined: ``"concat"``, ``"sum"``, ``"mul"``,
             ``"ave"``, or None for a list of them. With ``return_sequences`` masked
             steps are 0.
         weights: First values of all weights.

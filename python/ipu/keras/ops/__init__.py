@@ -3,7 +3,8 @@
 
 They take tensors, NumPy arrays, lists and symbolic values of ``keras.Input``, and are
 calls of ``ipu.tf`` with the arguments and dtypes of Keras 3: at once, in functions, and
-as layers of models, which are saved with them. What is not there says what to use.
+as layers of models, which are saved with them. Names that are not there say what to
+use.
 """
 
 from __future__ import annotations

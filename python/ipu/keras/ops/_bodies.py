@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What rows of ``keras.ops`` do that is more than one call."""
+"""The functions of rows of ``keras.ops`` that are more than one call."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a row of the tables of ``keras.ops`` is: a function, its text, its example.
+"""The rows of the tables of ``keras.ops``: a function, its text, its example.
 
 Arguments become tensors in the way of Keras 3: numbers, lists and arrays of 64 bits
 have 32; a number beside a tensor takes its dtype, or float32 where that cannot hold it;

@@ -31,7 +31,7 @@ class Adagrad(Optimizer):
     ``a += g g; w -= rate g / (sqrt(a) + epsilon)``.
 
     Args:
-        initial_accumulator_value: What ``a`` starts from.
+        initial_accumulator_value: The first value of ``a``.
 
     Raises:
         ValueError: ``initial_accumulator_value`` is negative.
@@ -186,8 +186,8 @@ class Nadam(_TwoMoments):
     Args:
         learning_rate: A number.
         beta_1, beta_2: Decays of the first and the second moment, in [0, 1).
-        **kwargs: What ``Optimizer`` takes, and ``schedule_decay``, which takes the
-            place of 0.004. ``decay`` has no effect, as in Keras.
+        **kwargs: The arguments of ``Optimizer``, and ``schedule_decay``, which takes
+            the place of 0.004. ``decay`` has no effect, as in Keras.
 
     Raises:
         ValueError: The learning rate is a schedule.
@@ -275,7 +275,7 @@ class Ftrl(Optimizer):
 
     Args:
         learning_rate_power: At most 0; -0.5 is Adagrad's.
-        initial_accumulator_value: What ``a`` starts from.
+        initial_accumulator_value: The first value of ``a``.
         l1_regularization_strength: l1, at least 0.
         l2_regularization_strength: l2, at least 0.
         l2_shrinkage_regularization_strength: l2_shrinkage, at least 0.

@@ -140,7 +140,7 @@ class SGDIpuOptimizer(IpuOptimizerBase, SGD):
         momentum: In [0, 1].
         nesterov: Whether Nesterov's form is used.
         momentum_accum_dtype: Of the momentum's variable; None for the weight's.
-        **kwargs: What :class:`IpuOptimizerBase` and ``Optimizer`` take.
+        **kwargs: The arguments of :class:`IpuOptimizerBase` and ``Optimizer``.
 
     Raises:
         ValueError: A number or a dtype that is not as said.
@@ -200,7 +200,7 @@ class AdamIpuOptimizer(IpuOptimizerBase, Adam):
         v_dtype: Of the second moment's.
         vhat_dtype: Of the largest second moment's.
         debiasing: Whether moments are corrected for having begun with 0.
-        **kwargs: What :class:`IpuOptimizerBase` and ``Optimizer`` take.
+        **kwargs: The arguments of :class:`IpuOptimizerBase` and ``Optimizer``.
 
     Raises:
         ValueError: A number or a dtype that is not as said.

@@ -31,10 +31,10 @@ class LAMBIpuOptimizer(IpuOptimizerBase):
         m_dtype: Of the first moment's variable, float16 or float32; None for the
             weight's.
         v_dtype: Of the second moment's.
-        weight_norm_clip: What the norm of ``w`` is at most; None for no limit.
+        weight_norm_clip: The most that the norm of ``w`` is; None for no limit.
         optimizer_compute_precisions: Two dtypes: of u and the norms, and of the last
             product.
-        **kwargs: What :class:`IpuOptimizerBase` and ``Optimizer`` take.
+        **kwargs: The arguments of :class:`IpuOptimizerBase` and ``Optimizer``.
 
     Raises:
         ValueError: A number or a dtype that is not as said.

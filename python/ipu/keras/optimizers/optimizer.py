@@ -605,7 +605,7 @@ class Optimizer(Configured):
             tape: A ``GradientTape`` that recorded the loss; None where a trace is open.
 
         Returns:
-            What ``apply_gradients`` gives.
+            The result of ``apply_gradients``.
         """
         del name
         variables = list(var_list() if callable(var_list) else var_list)
@@ -1004,7 +1004,7 @@ class Optimizer(Configured):
         """Set the step number and all slots.
 
         Args:
-            weights: What ``get_weights`` gave.
+            weights: The result of ``get_weights``.
 
         Raises:
             ValueError: Their number or a shape differs; then nothing is changed.
@@ -1024,8 +1024,8 @@ class Optimizer(Configured):
         """Set the step number and all slots to those of an equal optimizer.
 
         Args:
-            state: What its ``get_weights`` gave; the step number alone where it made no
-                slot.
+            state: The result of its ``get_weights``; the step number alone where it
+                made no slot.
             trained: The weights that it changes.
         """
         if len(state) > len(self.weights):

@@ -67,7 +67,7 @@ class Adafactor(Optimizer):
 
     Args:
         beta_2_decay: The power of the step number in the decay of the means.
-        epsilon_1: What is added to squared gradients.
+        epsilon_1: The number that is added to squared gradients.
         epsilon_2: The smallest scale of the weights.
         clip_threshold: The largest root mean square of a step before it is scaled.
         relative_step: Accepted without effect: the rate is at most ``1 / sqrt(step)``

@@ -68,10 +68,10 @@ def apply_affine_transform(
         row_axis: Which axis has the rows.
         col_axis: Which axis has the columns.
         channel_axis: Which axis has the channels, the first or the last one.
-        fill_mode: What lies outside: "nearest" (a a a a | a b c d | d d d d),
+        fill_mode: The pixels outside: "nearest" (a a a a | a b c d | d d d d),
             "reflect" (d c b a | a b c d | d c b a), "wrap" (b c d | a b c d | b c d,
             where the ends are one) or "constant".
-        cval: What "constant" fills with.
+        cval: The value for "constant".
         order: 0 for the nearest pixel, 1 for linear interpolation.
 
     Returns:
@@ -158,7 +158,7 @@ def apply_channel_shift(x: Any, intensity: float, channel_axis: int = 0) -> _Arr
 
     Args:
         x: An array of three axes.
-        intensity: What is added.
+        intensity: The number that is added.
         channel_axis: Not used: all channels are shifted alike.
 
     Example:

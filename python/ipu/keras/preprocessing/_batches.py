@@ -142,7 +142,7 @@ class Saved:
 
     Args:
         folder: The folder, or None.
-        prefix: What names start with.
+        prefix: The prefix of names.
         ending: Such as "png".
         data_format: Of the pictures.
     """
@@ -174,14 +174,14 @@ class NumpyArrayIterator(Iterator):
         x: Pictures, [samples, height, width, channels] or with the channels first; or a
             pair of such and of more arrays that go along.
         y: Labels, or None.
-        image_data_generator: What changes the pictures.
+        image_data_generator: The generator that changes the pictures.
         batch_size: Samples in a batch.
         shuffle: Whether each pass has another order.
         sample_weight: A weight for each sample, or None.
         seed: Of order and changes, or None.
         data_format: "channels_last" or "channels_first"; None: the generator's.
         save_to_dir: A folder that changed pictures are written to, or None.
-        save_prefix: What their names start with.
+        save_prefix: The prefix of their names.
         save_format: Such as "png".
         subset: "training" or "validation" of the generator's split, or None for all.
         ignore_class_split: Whether the subsets may have other classes.
@@ -283,7 +283,7 @@ class FilesIterator(Iterator):
         labels: By class mode: numbers of classes (or lists of such), targets, or None.
         classes: How many classes there are.
         weights: A weight for each file, or None.
-        image_data_generator: What changes the pictures, or None.
+        image_data_generator: The generator that changes the pictures, or None.
         options: The arguments of ``flow_from_directory`` that are about pictures.
     """
 
@@ -378,7 +378,7 @@ class DirectoryIterator(FilesIterator):
 
     Args:
         directory: The folder; each class has a folder in it.
-        image_data_generator: What changes the pictures.
+        image_data_generator: The generator that changes the pictures.
         **options: The arguments of ``ImageDataGenerator.flow_from_directory``.
 
     Raises:

@@ -24,7 +24,7 @@ class DataFrameIterator(FilesIterator):
     Args:
         dataframe: A pandas frame, or a dict of columns.
         directory: The folder that file names are in, or None for whole paths.
-        image_data_generator: What changes the pictures, or None.
+        image_data_generator: The generator that changes the pictures, or None.
         **options: The arguments of ``ImageDataGenerator.flow_from_dataframe``.
 
     Raises:

@@ -44,8 +44,8 @@ class ImageDataGenerator:
         zoom_range: The least and the largest part of rows and columns that is shown, or
             a number z for (1 - z, 1 + z).
         channel_shift_range: The largest number that is added to all values.
-        fill_mode: What lies outside: "nearest", "constant", "reflect" or "wrap".
-        cval: What "constant" fills with.
+        fill_mode: The pixels outside: "nearest", "constant", "reflect" or "wrap".
+        cval: The value for "constant".
         horizontal_flip: Whether half of the pictures are mirrored sideways.
         vertical_flip: Whether half of them are turned upside down.
         rescale: A factor, before what is normalised; None or 0 for none.

@@ -33,7 +33,7 @@ def pad_sequences(
         dtype: Dtype of the result.
         padding: ``"pre"`` fills before, ``"post"`` after.
         truncating: ``"pre"`` cuts at the beginning, ``"post"`` at the end.
-        value: What is filled in.
+        value: The value that is filled in.
 
     Returns:
         An array of shape ``(len(sequences), maxlen, ...)``.

@@ -29,7 +29,7 @@ def text_to_word_sequence(
         input_text: The text.
         filters: Characters that separate words, beside ``split``.
         lower: Whether words are made lower case.
-        split: What separates words.
+        split: The separator of words.
 
     Returns:
         The words, in order.
@@ -147,7 +147,7 @@ class Tokenizer:
         num_words: Only words with smaller numbers are kept; None for all.
         filters: Characters that separate words, beside ``split``.
         lower: Whether words are made lower case.
-        split: What separates words.
+        split: The separator of words.
         char_level: Whether every character is a word.
         oov_token: A word that stands for all others, with the number 1; None leaves
             them out.

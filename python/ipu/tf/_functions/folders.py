@@ -79,7 +79,7 @@ def write(
         device: Where its variables are.
         inputs: With their names.
         names: Of the outputs.
-        structure: What the function returned.
+        structure: The results of the function.
         notes: More for the signature.
     """
     from safetensors.numpy import save_file

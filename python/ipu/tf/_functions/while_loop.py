@@ -143,7 +143,7 @@ class Carried:
     Args:
         trace: The open trace.
         start: The values of the first iteration; its structure is a sequence.
-        names: What to call them in errors, or None.
+        names: The names of them in errors, or None.
     """
 
     def __init__(
@@ -236,7 +236,7 @@ def traced_while(
         body: ``body(*loop_vars) -> loop_vars``.
         start: The values of the first iteration; its structure is a sequence.
         limit: The most iterations; -1: any number.
-        names: What to call the loop variables in errors, or None.
+        names: The names of the loop variables in errors, or None.
 
     Returns:
         The final values, in the structure of ``start``.

@@ -36,7 +36,7 @@ class Names:
     """The names that a graph has given, and the scope that is in force.
 
     Attributes:
-        scope: What new names begin with: empty, or ``"outer/inner"``.
+        scope: The prefix of new names: empty, or ``"outer/inner"``.
     """
 
     def __init__(self) -> None:
@@ -408,7 +408,7 @@ class Graph:
 
         Args:
             name: Its name.
-            scope: What the names of its members begin with, or None for all members.
+            scope: The prefix of its members' names; None: all members.
         """
         found = list(self._collections.get(name, []))
         trace = open_trace()
@@ -625,7 +625,7 @@ class Graph:
         Args:
             ys: Tensors.
             xs: Tensors and variables.
-            grad_ys: What each of ``ys`` is multiplied by; None: ones.
+            grad_ys: The factor of each of ``ys``; None: ones.
             stops: Tensors and variables that are constants.
         """
         return differentiate.gradients(self, ys, xs, grad_ys, stops)

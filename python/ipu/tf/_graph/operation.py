@@ -55,7 +55,7 @@ class GraphOperation(Operation):
         graph: The graph.
         name: Its name in the graph.
         type: What it does.
-        function: What is called.
+        function: The function that is called.
         args: Its arguments, with :class:`GraphTensor` for what is not there yet.
         kwargs: Its keyword arguments.
         place: Where it runs.

@@ -150,7 +150,7 @@ class _Step:
         """Run it.
 
         Args:
-            values: What was computed, by the tensor's id; gets what this computes.
+            values: The computed values, by the tensor's id; gets what this computes.
         """
         if self.place.kind == "PYTHON":
             self._call(values)

@@ -34,7 +34,7 @@ class VariableScope:
     """Defaults of ``tf.get_variable`` inside of a ``with`` block.
 
     Attributes:
-        name: What the names of variables begin with.
+        name: The prefix of variables\' names.
         reuse: Whether variables have to be there already; ``AUTO_REUSE``: they may.
         initializer: How variables get their first values, None: by their dtype.
         regularizer: A function of a variable whose value is added to the losses.
@@ -135,7 +135,7 @@ class VariableStore:
         """Open a context in which a scope is in force.
 
         Args:
-            name_scope: What names of operations begin with; None: nothing new.
+            name_scope: A further prefix of operations' names; None: none.
         """
         before = self.scope
         names_before = self._graph.names.scope

@@ -52,7 +52,7 @@ def crop_and_resize(
         box_indices: Integers [boxes]: the image of each box.
         crop_size: (height, width) of the results.
         method: "bilinear" or "nearest".
-        extrapolation_value: What lies outside of an image.
+        extrapolation_value: The value of pixels outside of an image.
 
     Returns:
         [boxes, height, width, channels] of float32.

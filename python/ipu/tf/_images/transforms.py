@@ -35,10 +35,10 @@ def projective_transform(
         transforms: [batch, 8] or [1, 8]: a0, a1, a2, b0, b1, b2, c0, c1 of each image.
         output_shape: (height, width) of the result; None: that of the images.
         interpolation: "bilinear", or "nearest", which keeps the values.
-        fill_mode: What lies outside of an image: "reflect" (d c b a | a b c d |
+        fill_mode: The pixels outside of an image: "reflect" (d c b a | a b c d |
             d c b a), "wrap" (a b c d | a b c d | a b c d), "nearest" (a a a a | a b c d
             | d d d d) or "constant".
-        fill_value: What "constant" fills with.
+        fill_value: The value for "constant".
 
     Returns:
         [batch, height, width, channels] of the images' dtype.

@@ -159,7 +159,7 @@ def pad(
         paddings: For each axis how many before and how many after.
         mode: "CONSTANT", "REFLECT" (mirrored at the border element) or "SYMMETRIC"
             (mirrored after it).
-        constant_values: What is added in the first mode.
+        constant_values: The number that is added in the first mode.
 
     Raises:
         ValueError: The mode is unknown, or a mirrored padding is longer than the axis.

@@ -47,7 +47,7 @@ def lstm(
     """Return an LSTM over all steps.
 
     Args:
-        x: What the input gives to the gates i, f, c, o: [batch, steps, 4 * units], or
+        x: The input's part of the gates i, f, c, o: [batch, steps, 4 * units], or
             [steps, batch, 4 * units] where ``time_major``.
         kernel: The recurrent kernel, [units, 4 * units].
         h: The first h, [batch, units].
@@ -87,7 +87,7 @@ def gru(
     """Return a GRU over all steps.
 
     Args:
-        x: What the input gives to the gates z, r, h: [batch, steps, 3 * units], or
+        x: The input's part of the gates z, r, h: [batch, steps, 3 * units], or
             [steps, batch, 3 * units] where ``time_major``.
         kernel: The recurrent kernel, [units, 3 * units].
         h: The first h, [batch, units].

@@ -251,7 +251,7 @@ def local_response_normalization(
     Args:
         input: [batch, height, width, channels].
         depth_radius: How far the sum goes, 0 or more.
-        bias: What is added to it.
+        bias: The number that is added to it.
         alpha: Its factor.
         beta: The power.
 

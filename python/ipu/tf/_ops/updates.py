@@ -28,7 +28,7 @@ def sgd_update(
     """Make one step of stochastic gradient descent, in Keras's form.
 
     Args:
-        variable: What is updated.
+        variable: The variable to update.
         gradient: Of the variable's shape and dtype.
         learning_rate: float32 scalar.
         momentum: 0 to 1; needs ``velocity`` where it is not 0.

@@ -189,7 +189,7 @@ def murmur64(data: bytes, seed: int = 0xDECAFCAFFE) -> int:
     """Return MurmurHash64A of a string.
 
     Args:
-        seed: What the hash begins with; by default TensorFlow's.
+        seed: The start of the hash; by default TensorFlow's.
 
     Returns:
         A number below 2^64.

@@ -141,7 +141,7 @@ def reduce_join(
         inputs: Strings.
         axis: The axis, or axes in the order in which they are joined; None: all.
         keepdims: Whether the axes stay, with size 1.
-        separator: What stands between.
+        separator: The text between them.
 
     Returns:
         Strings.
@@ -192,7 +192,7 @@ def ngrams(
     Args:
         data: Strings, dense or ragged.
         ngram_width: How many neighbours, or a list of such numbers.
-        separator: What stands between them.
+        separator: The separator of them.
         pad_values: A string, or a pair, that stands before and after each row; None:
             none.
         padding_width: How many of them at most; None: one less than neighbours.

@@ -60,7 +60,7 @@ def unicode_split(
     Args:
         input: Strings.
         input_encoding: "UTF-8", "UTF-16-BE" or "UTF-32-BE".
-        errors: What becomes of bytes that are not a character: "replace", "ignore", or
+        errors: The treatment of bytes that are not a character: "replace", "ignore", or
             "strict" for an error.
         replacement_char: The code point that stands for them.
 
@@ -121,7 +121,7 @@ def unicode_split_with_offsets(
         input_encoding, errors, replacement_char: As for :func:`unicode_split`.
 
     Returns:
-        What :func:`unicode_split` gives, and int64 offsets of the same shape.
+        The result of :func:`unicode_split`, and int64 offsets of the same shape.
 
     Example:
         >>> characters, offsets = unicode_split_with_offsets("ñb", "UTF-8")
@@ -148,7 +148,7 @@ def unicode_decode_with_offsets(
         replace_control_characters: As for :func:`unicode_decode`.
 
     Returns:
-        What :func:`unicode_decode` gives, and int64 offsets of the same shape.
+        The result of :func:`unicode_decode`, and int64 offsets of the same shape.
 
     Example:
         >>> points, offsets = unicode_decode_with_offsets(["añb", "c"], "UTF-8")
@@ -208,7 +208,7 @@ def unicode_encode(
     Args:
         input: Code points along the last axis: a tensor, or a ragged one.
         output_encoding: As for :func:`unicode_split`.
-        errors: What becomes of a number that is not a code point.
+        errors: The treatment of a number that is not a code point.
         replacement_char: The code point that stands for it.
 
     Returns:

@@ -51,7 +51,7 @@ def CsvDataset(
         compression_type: None or "" for none, "ZLIB" or "GZIP".
         buffer_size: Accepted for compatibility.
         header: Whether the first line of each file is left out.
-        field_delim: What stands between fields.
+        field_delim: The separator of fields.
         use_quote_delim: Whether double quotes hold fields together, with ends of lines
             in them.
         na_value: A further text that means that there is no value.
@@ -165,7 +165,7 @@ def make_csv_dataset(
             what the first lines look like, with 0 or "" where there is no value.
         label_name: The column that is the target; None: none.
         select_columns: The names or numbers of the columns to take; None: all.
-        field_delim: What stands between fields.
+        field_delim: The separator of fields.
         use_quote_delim: Whether double quotes hold fields together.
         na_value: A further text that means that there is no value.
         header: Whether files begin with a line of names.

@@ -1318,7 +1318,7 @@ class Dataset:
 
         Args:
             start: The first number.
-            step: What is added each time.
+            step: The number that is added each time.
             dtype: dtype of the elements. Default int64.
 
         Returns:

@@ -59,7 +59,7 @@ def in_order(
     call begins, and those that run are waited for.
 
     Args:
-        function: What is called, in threads of its own where ``calls`` is above 1.
+        function: The function, called in its own threads where ``calls`` is above 1.
         elements: Its arguments, numbered from 0.
         calls: How many calls run at once; AUTOTUNE for one by processor, where the
             first call shows that they are long enough.

@@ -45,7 +45,7 @@ def cardinality(dataset: Dataset) -> Any:
         dataset: A :class:`~ipu.tf.data.Dataset`.
 
     Returns:
-        What :meth:`Dataset.cardinality` returns: an int64 scalar tensor, -1 for an
+        The result of :meth:`Dataset.cardinality`: an int64 scalar tensor, -1 for an
         endless data set, -2 where the number is not known.
 
     Example:

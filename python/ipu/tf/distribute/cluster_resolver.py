@@ -187,7 +187,7 @@ class SimpleClusterResolver(ClusterResolver):
         task_type: The job of this process.
         task_id: Its number in the job.
         environment: Kept, and not used; so is ``rpc_layer``.
-        num_accelerators: What :meth:`num_accelerators` returns.
+        num_accelerators: The result of :meth:`num_accelerators`.
 
     Source: ``tf.distribute.cluster_resolver.SimpleClusterResolver``.
 

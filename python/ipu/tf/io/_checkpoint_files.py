@@ -167,7 +167,7 @@ def numbered(folder: str, name: str) -> list[str]:
 
     Args:
         folder: The folder, which need not exist.
-        name: What comes before the numbers.
+        name: The text before the numbers.
     """
     pattern = re.compile(re.escape(name) + r"-\d+" + re.escape(SUFFIX))
     found = [file for file in Path(folder).glob("*") if pattern.fullmatch(file.name)]

@@ -357,7 +357,7 @@ class Checkpoint:
         """Read the variables: now, and those that come later when they are made.
 
         Args:
-            save_path: What :meth:`save` gave; None restores nothing.
+            save_path: The result of :meth:`save`; None restores nothing.
             options: Ignored.
 
         Returns:
@@ -377,7 +377,7 @@ class Checkpoint:
         """Read the variables that :meth:`write` wrote, as :meth:`restore` does.
 
         Args:
-            save_path: What :meth:`write` gave; None reads nothing.
+            save_path: The result of :meth:`write`; None reads nothing.
             options: Ignored.
         """
         del options
@@ -418,7 +418,7 @@ class CheckpointManager:
         max_to_keep: How many files are kept; None: all.
         keep_checkpoint_every_n_hours: A file that is so much younger than the last one
             kept for ever is kept for ever, too; None: none is.
-        checkpoint_name: What the files are called, before their numbers.
+        checkpoint_name: The name of the files, before their numbers.
         step_counter: A variable that counts steps, for ``checkpoint_interval``.
         checkpoint_interval: Steps between two files: :meth:`save` does nothing before.
         init_fn: Called by :meth:`restore_or_initialize` where there is no file.

@@ -130,7 +130,7 @@ def decode_csv(
         records: Lines, without their ends.
         record_defaults: For each column its dtype, where each line must have a value;
             or what stands where there is none.
-        field_delim: What stands between fields.
+        field_delim: The separator of fields.
         use_quote_delim: Whether double quotes hold fields together.
         na_value: A further text that means that there is no value.
         select_cols: The numbers of the columns to take; None: all.

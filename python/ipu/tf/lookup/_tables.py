@@ -115,12 +115,12 @@ class TextFileInitializer:
     Args:
         filename: The file.
         key_dtype: dtype of the keys: string or int64.
-        key_index: What is the key: ``TextFileIndex.WHOLE_LINE``, ``LINE_NUMBER``, or
-            the number of a column.
+        key_index: The column of the key: ``TextFileIndex.WHOLE_LINE``, ``LINE_NUMBER``,
+            or the number of a column.
         value_dtype: dtype of the values.
-        value_index: What is the value.
+        value_index: The column of the value.
         vocab_size: How many lines are taken at most; None: all.
-        delimiter: What stands between columns.
+        delimiter: The separator of columns.
         value_index_offset: Added to line numbers that are values.
 
     Raises:

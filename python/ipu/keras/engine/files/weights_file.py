@@ -83,7 +83,7 @@ def load(
     """Read variables: by name, or where names differ, in order.
 
     Args:
-        data: What is in the file; None: it is read.
+        data: The file's contents; None: it is read.
 
     Raises:
         ValueError: It is damaged or does not fit; then nothing is changed.
@@ -175,7 +175,7 @@ def read_about(
     """Read the metadata of a file and the optimizer's state in it.
 
     Args:
-        data: What is in the file; None: it is read.
+        data: The file's contents; None: it is read.
 
     Returns:
         The metadata, and the state's arrays in order.

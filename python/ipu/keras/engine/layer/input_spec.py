@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a layer demands of its inputs, and the check of it."""
+"""The demands of a layer on its inputs, and their check."""
 
 from __future__ import annotations
 

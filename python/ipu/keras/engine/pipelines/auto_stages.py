@@ -298,13 +298,13 @@ def _cuts(
 
 
 class CallCost(NamedTuple):
-    """What a call costs, forward and backward.
+    """The cost of a call, forward and backward.
 
     Attributes:
         name: The name of the layer.
         flops: Operations; a multiply-add counts as two. 0 where the split is by another
             cost, as the next one.
-        bytes: What ops read and write.
+        bytes: The bytes that ops read and write.
         on_ipu: Cycles, or bytes of memory, of an IPU; 0 where nobody asked.
     """
 

@@ -26,7 +26,7 @@ Key = tuple[tuple[int, ...], int]  # a path of calls, and the id of a symbol
 
 
 class Unit(NamedTuple):
-    """What has a stage of its own.
+    """A unit that has a stage of its own.
 
     Attributes:
         layer: The layer.

@@ -36,7 +36,7 @@ _Term = tuple[int, int, int]  # a term of the loss: its layer, 0 or 1, its place
 
 
 class _State:
-    """What is known in a stage.
+    """The values that are known in a stage.
 
     Attributes:
         values: Results of layers and inputs of the model.

@@ -22,7 +22,7 @@ def infer_outputs(
     """Find what a call on symbolic values gives.
 
     Args:
-        function: What is called; it is traced once or twice.
+        function: The function that is called; it is traced once or twice.
         args: Positional arguments with symbolic values in them.
         kwargs: Keyword arguments.
         name: The name that the results get.

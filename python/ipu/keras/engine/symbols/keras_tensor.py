@@ -257,7 +257,7 @@ class Node:
 
         Args:
             values: Tensors by the ``id`` of the symbolic value they stand for.
-            layer: What is called in the layer's place.
+            layer: The layer that is called in its place.
 
         Returns:
             The symbolic results, each with what the call gave for it.

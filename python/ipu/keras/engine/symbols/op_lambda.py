@@ -18,7 +18,7 @@ class OpLambda(Layer):
 
     Args:
         function: Takes the arguments of the call, with tensors in them.
-        op_name: What the layer's name starts with.
+        op_name: The prefix of the layer's name.
         name: The whole name, instead.
     """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a model's step would cost on IPUs: the device program of ``fit`` or ``predict``,
+"""The cost of a model's step on IPUs: the device program of ``fit`` or ``predict``,
 traced over queues that hold nothing."""
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ class _Change(NamedTuple):
     """A change of a model, and of what it is given.
 
     Attributes:
-        text: What to do.
+        text: The change.
         note: How results change.
         attributes: Of the model.
         parts: A batch becomes so many.

@@ -23,7 +23,7 @@ def resolved(class_weight: Any, x: Any, y: Any) -> Any:
     the mean weight is 1. Batches are read once for the counts, before training.
 
     Args:
-        class_weight: What ``fit`` was given.
+        class_weight: The argument of ``fit``.
         x: Inputs, or batches.
         y: Targets; None with batches.
 

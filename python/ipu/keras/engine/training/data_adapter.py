@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What users give ``fit``, ``evaluate`` and ``predict``, sorted by kind and checked."""
+"""The data of ``fit``, ``evaluate`` and ``predict``, sorted by kind and checked."""
 
 from __future__ import annotations
 
@@ -253,7 +253,7 @@ def arrays_of(data: Nest, name: str) -> Nest:
     """Return arrays of device dtypes, in tuples and dicts.
 
     Args:
-        data: What the user gave.
+        data: The data that the user gave.
         name: Its argument, for messages.
     """
     if isinstance(data, Mapping):

@@ -48,7 +48,7 @@ class Run:
 
     Args:
         given: The data.
-        steps: What the user asked for; None for all batches.
+        steps: The number that the user asked for; None for all batches.
         epochs: How many epochs will run.
         argument: The name of the user's argument of steps.
         again: Whether an evaluation is run several times.

@@ -133,7 +133,7 @@ class GeneratorSource(HostSource):
 
 
 class _Read(NamedTuple):
-    """What a thread read: an element, or what ended the reading."""
+    """An element that a thread read, or the error that ended the reading."""
 
     element: Nest = None
     end: BaseException | None = None

@@ -52,7 +52,7 @@ def plan_steps(
 
     Args:
         cardinality: Batches in the data; INFINITE or UNKNOWN where that is so.
-        steps: What the user asked for; None for all batches.
+        steps: The number that the user asked for; None for all batches.
         per_execution: ``steps_per_execution`` of the model.
         epochs: How many epochs will run.
         argument: The name of the user's argument, for messages.

@@ -623,7 +623,7 @@ class Trainer(IPUOptions):
             training: Whether the batch is trained on.
 
         Returns:
-            What is minimized, a scalar by default.
+            The value to minimise, a scalar by default.
 
         Source: ``keras.Model.compute_loss`` of Keras 3.
 

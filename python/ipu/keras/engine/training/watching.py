@@ -18,7 +18,7 @@ _REFRESH_S = 0.1
 
 
 class Loop:
-    """What runs the steps of a run, one execution after the other."""
+    """The loop that runs the steps of a run, one execution after the other."""
 
     def start(self) -> None:
         """Start to read the data."""

@@ -50,7 +50,7 @@ class FlagValues:
             name: Its name.
             default: Its value where the command line has none.
             kind: Makes the value of a word; raises ValueError.
-            text: What it means.
+            text: Its meaning.
         """
         self._kinds[name] = _bool if kind is bool else kind
         self._texts[name] = f"--{name}: {text} (default: {default!r})"

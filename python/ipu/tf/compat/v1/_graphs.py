@@ -219,8 +219,8 @@ def Print(
 
     Args:
         input_: The tensor.
-        data: What is printed.
-        message: What is printed before it.
+        data: The values to print.
+        message: A text to print before them.
         first_n: Accepted and not used: it is printed each time.
         summarize: How many elements of each end of each axis; None: all.
 
@@ -273,7 +273,7 @@ def get_collection(key: str, scope: str | None = None) -> list[Any]:
 
     Args:
         key: The list.
-        scope: What the names of the members begin with; None: all members.
+        scope: The prefix of the members' names; None: all members.
 
     Example:
         >>> with v1.Graph().as_default():

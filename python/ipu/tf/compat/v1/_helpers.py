@@ -27,7 +27,7 @@ def sparse_to_dense(
             a vector, or [] for one element of it.
         output_shape: The sizes of the result.
         sparse_values: A value for each place, or one for all.
-        default_value: What is elsewhere.
+        default_value: The value of other places.
         validate_indices: Accepted and not used.
 
     Example:
@@ -57,7 +57,7 @@ def scatter_nd_update(
     Args:
         ref: The variable.
         indices: Their places: integers of shape [..., coordinates].
-        updates: What goes there.
+        updates: The values that go there.
         use_locking: Accepted and not used.
 
     Example:
@@ -119,7 +119,7 @@ def verify_tensor_all_finite(
 
     Args:
         t, x: The tensor.
-        msg, message: What the error says.
+        msg, message: The text of the error.
 
     Example:
         >>> float(v1.verify_tensor_all_finite(1.0, "not finite"))

@@ -34,7 +34,7 @@ def set_verbosity(v: int) -> None:
 
 
 def vlog(level: int, msg: str, *args: Any) -> None:
-    """Log with a level of one's own."""
+    """Log with a level of your own."""
     _logger.log(level, msg, *args)
 
 

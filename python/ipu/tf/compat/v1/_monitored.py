@@ -35,8 +35,8 @@ class SessionRunArgs(NamedTuple):
     """Fetches and feeds that a hook adds to a run.
 
     Attributes:
-        fetches: What is computed besides.
-        feed_dict: What is fed besides.
+        fetches: Tensors to compute besides.
+        feed_dict: Values to feed besides.
         options: Not used.
 
     Example:
@@ -71,7 +71,7 @@ class SessionRunContext:
     """The run that a hook is called for.
 
     Args:
-        original_args: What the program asked for.
+        original_args: The fetches and feeds of the program.
         session: The session.
 
     Example:
@@ -97,7 +97,7 @@ class SessionRunContext:
 
 
 class SessionRunHook:
-    """Methods that a monitored session calls; a hook of one's own overrides some.
+    """Methods that a monitored session calls; a hook of your own overrides some.
 
     Example:
         >>> class Told(v1.train.SessionRunHook):
@@ -169,8 +169,8 @@ def run_with_hooks(
     Args:
         session: A ``Session``.
         hooks: What is called before and after.
-        fetches: What is asked for.
-        feed_dict: What is fed.
+        fetches: The fetches of the program.
+        feed_dict: The feeds of the program.
         *more: Further arguments of ``Session.run``.
 
     Returns:
@@ -345,7 +345,7 @@ class StepCounterHook(SessionRunHook):
         every_n_steps: After how many steps; or
         every_n_secs: after how many seconds.
         output_dir: Where a summary of it is written, or None.
-        summary_writer: What writes it, or None.
+        summary_writer: The writer, or None.
 
     Example:
         >>> hook = StepCounterHook(every_n_steps=10)
@@ -392,7 +392,7 @@ class SummarySaverHook(SessionRunHook):
         save_steps: After how many steps; or
         save_secs: after how many seconds.
         output_dir: The folder.
-        summary_writer: What writes them; None: a ``FileWriter`` of ``output_dir``.
+        summary_writer: The writer; None: a ``FileWriter`` of ``output_dir``.
         scaffold: Has the summary where ``summary_op`` is None.
         summary_op: The summary; None: all of the graph.
 
@@ -473,7 +473,7 @@ class CheckpointSaverHook(SessionRunHook):
         checkpoint_dir: The folder.
         save_secs: After how many seconds; or
         save_steps: after how many steps.
-        saver: What saves; None: a ``Saver`` of all variables.
+        saver: The saver; None: a ``Saver`` of all variables.
         checkpoint_basename: The name of the files.
         scaffold: Has the saver where ``saver`` is None.
         listeners: :class:`CheckpointSaverListener`, called around each save.
@@ -543,7 +543,7 @@ class Scaffold:
         init_fn: Called with the scaffold and the session after it, or with the session.
         local_init_op: Gives local variables their first values.
         summary_op: The summary that is written.
-        saver: What saves and restores.
+        saver: The saver.
         **more: ``ready_op`` and others of TensorFlow, without effect.
 
     Raises:
@@ -596,7 +596,7 @@ class MonitoredTrainingSession:
         master: Must be empty.
         is_chief: Whether hooks of the chief are there.
         checkpoint_dir: Where variables are restored from and saved to; None: nowhere.
-        scaffold: What it starts with.
+        scaffold: The scaffold that it starts with.
         hooks: Hooks.
         chief_only_hooks: Further hooks of the chief.
         save_checkpoint_secs: After how many seconds variables are saved.
@@ -737,7 +737,7 @@ class ChiefSessionCreator(NamedTuple):
     """What a :class:`MonitoredSession` is made of.
 
     Attributes:
-        scaffold: What it starts with, or None.
+        scaffold: The scaffold that it starts with, or None.
         master: Must be empty.
         config: A ``ConfigProto``, without effect.
         checkpoint_dir: Where variables are restored from, or None.
@@ -802,7 +802,7 @@ class SingularMonitoredSession(MonitoredSession):
 
     Args:
         hooks: Hooks.
-        scaffold: What it starts with, or None.
+        scaffold: The scaffold that it starts with, or None.
         master: Must be empty.
         config: A ``ConfigProto``, without effect.
         checkpoint_dir: Where variables are restored from, or None.

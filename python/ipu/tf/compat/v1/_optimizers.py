@@ -108,7 +108,7 @@ class Optimizer(optimizers.Optimizer):
         finally:
             scope.use_resource = before
 
-    # --- what optimizers of one's own define and call ---------------------------------
+    # --- what optimizers of your own define and call ----------------------------------
 
     def _prepare(self) -> None:
         """Make what :meth:`_apply_dense` needs: called before an update."""
@@ -253,7 +253,7 @@ class Optimizer(optimizers.Optimizer):
         Args:
             grads_and_vars: Pairs of a gradient and its variable.
             global_step: A variable to count up, or None.
-            **kwargs: What Keras's optimizers take.
+            **kwargs: The arguments of Keras's optimizers.
 
         Returns:
             An operation in functions and graphs.
@@ -511,7 +511,7 @@ class AdagradOptimizer(Optimizer, optimizers.Adagrad):
 
     Args:
         learning_rate: The rate.
-        initial_accumulator_value: What the sum starts from.
+        initial_accumulator_value: The first value of the sum.
         use_locking: Accepted without effect.
 
     Example:

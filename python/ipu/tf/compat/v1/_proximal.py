@@ -95,7 +95,7 @@ class ProximalAdagradOptimizer(_Penalised):
 
     Args:
         learning_rate: The rate.
-        initial_accumulator_value: What the sum starts from.
+        initial_accumulator_value: The first value of the sum.
         l1_regularization_strength: Of the absolute values.
         l2_regularization_strength: Of the squares.
         use_locking: Accepted without effect.
@@ -145,7 +145,8 @@ class AdagradDAOptimizer(_Penalised):
     Args:
         learning_rate: The rate.
         global_step: A variable that counts steps.
-        initial_gradient_squared_accumulator_value: What the sum of squares starts from.
+        initial_gradient_squared_accumulator_value: The first value of the sum of
+        squares.
         l1_regularization_strength: Of the absolute values.
         l2_regularization_strength: Of the squares.
         use_locking: Accepted without effect.

@@ -148,7 +148,7 @@ class Saver:
 
         Args:
             sess: The session that gets the values.
-            save_path: What :meth:`save` gave.
+            save_path: The result of :meth:`save`.
 
         Raises:
             NotFoundError: There is no such file, or it lacks a variable.
@@ -246,7 +246,7 @@ def checkpoint_exists(checkpoint_prefix: str) -> bool:
     """Return whether a saver has written a path.
 
     Args:
-        checkpoint_prefix: What :meth:`Saver.save` gave.
+        checkpoint_prefix: The result of :meth:`Saver.save`.
 
     Example:
         >>> v1.train.checkpoint_exists("/no/such/file")
@@ -259,7 +259,7 @@ class CheckpointReader:
     """The variables in a file that a saver has written.
 
     Args:
-        path: What :meth:`Saver.save` gave, or a folder: the last one in it.
+        path: The result of :meth:`Saver.save`, or a folder: the last one in it.
 
     Raises:
         NotFoundError: There is no such file.
@@ -306,7 +306,7 @@ def load_checkpoint(ckpt_dir_or_file: str) -> CheckpointReader:
     """Return what reads a file that a saver has written.
 
     Args:
-        ckpt_dir_or_file: What :meth:`Saver.save` gave, or a folder.
+        ckpt_dir_or_file: The result of :meth:`Saver.save`, or a folder.
 
     Raises:
         NotFoundError: There is no such file.

@@ -19,7 +19,7 @@ def global_variables(scope: str | None = None) -> list[Any]:
     """Return the variables of the default graph.
 
     Args:
-        scope: What their names begin with; None: all.
+        scope: The prefix of their names; None: all.
 
     Example:
         >>> with v1.Graph().as_default():
@@ -34,7 +34,7 @@ def local_variables(scope: str | None = None) -> list[Any]:
     """Return the variables of the default graph that are not to be saved.
 
     Args:
-        scope: What their names begin with; None: all.
+        scope: The prefix of their names; None: all.
 
     Example:
         >>> with v1.Graph().as_default():
@@ -48,7 +48,7 @@ def model_variables(scope: str | None = None) -> list[Any]:
     """Return the variables that a program has put into that list.
 
     Args:
-        scope: What their names begin with; None: all.
+        scope: The prefix of their names; None: all.
 
     Example:
         >>> with v1.Graph().as_default():
@@ -62,7 +62,7 @@ def moving_average_variables(scope: str | None = None) -> list[Any]:
     """Return the variables that an ``ExponentialMovingAverage`` follows.
 
     Args:
-        scope: What their names begin with; None: all.
+        scope: The prefix of their names; None: all.
 
     Example:
         >>> with v1.Graph().as_default():
@@ -76,7 +76,7 @@ def trainable_variables(scope: str | None = None) -> list[Any]:
     """Return the variables that optimizers take by default.
 
     Args:
-        scope: What their names begin with; None: all.
+        scope: The prefix of their names; None: all.
 
     Example:
         >>> with v1.Graph().as_default():
@@ -265,7 +265,7 @@ def assign_add(
 
     Args:
         ref: The variable.
-        value: What is added.
+        value: The tensor that is added.
         use_locking: Accepted and not used.
 
     Returns:
@@ -285,7 +285,7 @@ def assign_sub(
 
     Args:
         ref: The variable.
-        value: What is subtracted.
+        value: The tensor that is subtracted.
         use_locking: Accepted and not used.
 
     Returns:

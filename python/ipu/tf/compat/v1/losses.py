@@ -127,7 +127,7 @@ def get_losses(scope: str | None = None, loss_collection: str = _LOSSES) -> list
     """Return the losses that were collected.
 
     Args:
-        scope: What their names begin with; None: all.
+        scope: The prefix of their names; None: all.
         loss_collection: Which collection.
 
     Example:
@@ -142,7 +142,7 @@ def get_regularization_losses(scope: str | None = None) -> list[Any]:
     """Return the penalties of variables that were collected.
 
     Args:
-        scope: What their names begin with; None: all.
+        scope: The prefix of their names; None: all.
 
     Example:
         >>> with v1.Graph().as_default():
@@ -156,7 +156,7 @@ def get_regularization_loss(scope: str | None = None, name: str = "") -> Any:
     """Return the sum of the penalties of variables.
 
     Args:
-        scope: What their names begin with; None: all.
+        scope: The prefix of their names; None: all.
 
     Example:
         >>> with v1.Graph().as_default(), v1.Session() as session:
@@ -174,7 +174,7 @@ def get_total_loss(
 
     Args:
         add_regularization_losses: Whether penalties of variables are added.
-        scope: What their names begin with; None: all.
+        scope: The prefix of their names; None: all.
 
     Example:
         >>> with v1.Graph().as_default(), v1.Session() as session:
@@ -207,8 +207,8 @@ def _of_difference(
     loss.__doc__ = f"""Return the mean of {text} differences.
 
     Args:
-        labels: What is right.
-        predictions: What was found, of the same shape.
+        labels: The right values.
+        predictions: The predicted values, of the same shape.
         weights: A number, or a tensor that broadcasts.
         scope, loss_collection, reduction: As for :func:`compute_weighted_loss`.
 
@@ -235,8 +235,8 @@ def huber_loss(
     """Return the mean of differences: half their squares, and linear beyond ``delta``.
 
     Args:
-        labels: What is right.
-        predictions: What was found, of the same shape.
+        labels: The right values.
+        predictions: The predicted values, of the same shape.
         weights: A number, or a tensor that broadcasts.
         delta: Where it becomes linear.
         scope, loss_collection, reduction: As for :func:`compute_weighted_loss`.

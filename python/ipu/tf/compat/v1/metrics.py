@@ -153,8 +153,8 @@ class _Metric(Protocol):
 _TEXT = """{text}
 
     Args:
-        labels: What is right{kind}.
-        predictions: What was found{kind}.
+        labels: The right values{kind}.
+        predictions: The predicted values{kind}.
         weights, metrics_collections, updates_collections: As for :func:`mean`.
         name: The variable scope; None: ``{name}``.
 
@@ -319,8 +319,8 @@ def auc(
     """Return the area under a curve of shares, one point for each threshold.
 
     Args:
-        labels: What is right, as bools.
-        predictions: What was found, from 0 to 1.
+        labels: The right values, as bools.
+        predictions: The predicted values, from 0 to 1.
         weights: How much each element counts; None: one.
         num_thresholds: How many thresholds there are.
         metrics_collections: Lists of the graph that get the value.

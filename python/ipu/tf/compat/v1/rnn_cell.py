@@ -48,7 +48,7 @@ def _snake(name: str) -> str:
 
 
 class RNNCell:
-    """One step; a cell of one's own overrides ``call`` and the two sizes.
+    """One step; a cell of your own overrides ``call`` and the two sizes.
 
     Args:
         name: The variable scope; None: after the class.

@@ -53,7 +53,7 @@ def _keep(
         name: The user's name; the tag is that of the operation.
         content_of: Makes the message of a tag and an array.
         collections: The lists of the graph that get it; None: that of all summaries.
-        family: What the tag begins with, or None.
+        family: The prefix of the tag, or None.
     """
     clean = re.sub(r"[^-\w.]", "_", name).lstrip("/") or "_"
     if family is not None:
@@ -84,7 +84,7 @@ def scalar(
         name: The tag, after those of the name scopes.
         tensor: A scalar.
         collections: The lists of the graph that get it; None: ``summaries``.
-        family: What the tag begins with.
+        family: The prefix of the tag.
 
     Returns:
         A string tensor.
@@ -272,7 +272,7 @@ def merge_all(
 
     Args:
         key: The list of the graph that has them.
-        scope: What their names begin with; None: all.
+        scope: The prefix of their names; None: all.
 
     Returns:
         A string tensor; None where there is no summary.
