@@ -7,6 +7,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -21,9 +22,11 @@ import pytest
 
 import ipu
 from ipu import distributed, horovod, keras, tf
+from ipu.__main__ import main
 from ipu._core import Device, Peers
 from ipu._device import launcher, processes
 from ipu.distributed.popdist_strategy import PopDistStrategy
+from ipu.drop_in import popdist
 from ipu.tf import errors
 from ipu.tf.compat import v1
 
@@ -336,6 +339,27 @@ with strategy.scope():
             "if me: model.compile('adam', 'mse', steps_per_execution=50)",
             ["process 0 and process 1 do not run the same program"],
         ),
+        (
+            "model.fit(x, y, batch_size=4 * (me + 1), verbose=0)",
+            ["process 0 and process 1 do not run the same program"],
+        ),
+        (
+            "if me: x, y = x[:200], y[:200]",
+            ["the same program with different numbers", "as much data"],
+        ),
+        ("if me: x, y = x[:0], y[:0]", ["process 1 failed: TypeError", "are empty"]),
+        (
+            "if me: config.auto_select_ipus = 2; config.configure_ipu_system()",
+            ["process 0 has 1 replicas of the program and process 1 has 2"],
+        ),
+        (
+            "distributed.allreduce(x[me:], 'SUM')",
+            ["process 0 allreduce by SUM of float32 [400, 4], at ", "[399, 4], at "],
+        ),
+        (
+            "if me: distributed.broadcast(1.0)",
+            ["process 0 fit, at ", "process 1 broadcast from process 0 of float32 []"],
+        ),
     ],
 )
 def test_one_that_fails_ends_all(tmp_path: Path, change: str, told: list[str]) -> None:
@@ -492,6 +516,35 @@ def test_a_folder_that_cannot_be_reached_ends_all(resumed: Path) -> None:
     assert status != 0 and "process 1 ends: process 0 failed: FileExistsError" in err
 
 
+SLOW = """
+import logging, time
+from ipu import distributed, keras, tf
+from ipu._device import mpi
+from ipu.distributed.popdist_strategy import PopDistStrategy
+
+mpi._NOTICE = 0.1
+strategy = PopDistStrategy()
+function = tf.function(lambda: strategy.reduce("SUM", tf.random.normal([])))
+with strategy.scope():
+    strategy.run(function)
+    time.sleep(1.0 * distributed.process_index())
+    distributed.allgather(1.0)
+    time.sleep(1.0 * distributed.process_index())
+    strategy.run(function)
+"""
+
+
+@needs_mpi
+def test_it_is_said_who_waits_for_whom_and_where(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(SLOW)
+    status, _, err = run(tmp_path, 2, "train.py")
+    assert status == 0, err
+    for line in (13, 15):
+        place = rf"for process 1, at \S*train.py:{line}\. It goes on waiting"
+        assert re.search(rf"Process 0 has waited for \d s {place}", err), err
+    assert "Process 1 has waited" not in err
+
+
 ENDLESS = """
 import numpy as np
 import ipu
@@ -608,6 +661,25 @@ def test_wrong_arguments() -> None:
     distribution.process_count, distribution.process_index = 2, 1
     with pytest.raises(ValueError, match=r"this is process 0 of 1.*run -n 2"):
         config.configure_ipu_system()
+
+
+def test_numbers_that_do_not_go_together(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", "-n", "2", "--replicas", "3", "train.py"]) != 0
+    assert "--replicas 3 cannot be shared out among 2" in capsys.readouterr().err
+    pair = types.SimpleNamespace(count=2, index=1)
+    monkeypatch.setattr(processes, "join", lambda: pair)
+    monkeypatch.setattr(processes, "shared", lambda: pair)
+    monkeypatch.setenv("POPDIST_NUM_TOTAL_REPLICAS", "3")
+    with pytest.raises(ValueError, match="3 replicas cannot be shared out among 2"):
+        popdist.getNumLocalReplicas()
+    context = ipu.ipu_strategy.InputContext(2, 1, num_replicas_in_sync=4)
+    with pytest.raises(ValueError, match="size 6 is not divisible by"):
+        context.get_per_replica_batch_size(6)
+    other = ipu.ipu_strategy.IPUStrategy().scope()
+    with pytest.raises(RuntimeError, match="belong to several processes"), other:
+        pass
 
 
 def test_mpi_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:

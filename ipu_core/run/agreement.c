@@ -184,6 +184,15 @@ wait_for(ipu_ctx *ctx, ipu_executor *executor, ipu_exchange *exchange)
 
 /* --- the beginning ----------------------------------------------------------------- */
 
+/* Whether an attribute lies in memory, whose address says nothing: it may be empty. */
+static bool
+is_list(const ipu_attr *attr)
+{
+    ipu_attr_kind kind = ipu_attr_kind_of(attr->key);
+    return kind == IPU_ATTR_KIND_INTS || kind == IPU_ATTR_KIND_BLOCKS ||
+           kind == IPU_ATTR_KIND_BYTES || kind == IPU_ATTR_KIND_TEXT;
+}
+
 /* Those that name resources are each process's own. */
 static uint64_t
 hash_attrs(uint64_t hash, ipu_attrs attrs)
@@ -193,8 +202,12 @@ hash_attrs(uint64_t hash, ipu_attrs attrs)
         size_t bytes = ipu_attr_bytes(attr);
         if (attr->key != IPU_ATTR_RESOURCE && attr->key != IPU_ATTR_SLOTS) {
             hash = ipu_hash_bytes(hash, &attr->key, sizeof(attr->key));
-            hash = bytes > 0 ? ipu_hash_bytes(hash, attr->as.bytes, bytes)
-                             : ipu_hash_bytes(hash, &attr->as.i, sizeof(attr->as.i));
+            hash = ipu_hash_bytes(hash, &attr->count, sizeof(attr->count));
+            if (bytes > 0) {
+                hash = ipu_hash_bytes(hash, attr->as.bytes, bytes);
+            } else if (!is_list(attr)) {
+                hash = ipu_hash_bytes(hash, &attr->as.i, sizeof(attr->as.i));
+            }
         }
     }
     return hash;

@@ -81,6 +81,11 @@ def run(options: argparse.Namespace) -> int:
         return run_here(options)
     from ipu._device.launcher import launch
 
+    if options.replicas is not None and options.replicas % options.processes:
+        raise ValueError(
+            f"--replicas {options.replicas} cannot be shared out among "
+            f"{options.processes} processes: give a multiple of {options.processes}"
+        )
     words = ["--full-traceback"] if options.full_traceback else []
     words += ["-m", *options.module] if options.module else [options.program]
     told = {

@@ -14,12 +14,14 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ipu._text.log import logger
+from ipu._text.missing import user_line
 
 if TYPE_CHECKING:
     from ipu import _core
@@ -55,6 +57,14 @@ class _UnderWay:
     source: tuple[str, int] | None
     since: float
     is_told: bool = False
+
+
+def _where(before: str, one: _UnderWay) -> str:
+    """The line of the program that waits; where the core does not know it, the one that
+    the main thread is in."""
+    frame = sys._current_frames().get(threading.main_thread().ident or 0)
+    line = one.source or user_line(frame)
+    return f"{before}{line[0]}:{line[1]}" if line else ""
 
 
 class Transport:
@@ -170,7 +180,7 @@ class Transport:
         for one in self._under_way:
             for process in one.partners & self._ended.keys():
                 if now - self._ended[process] > _GRACE:
-                    where = f" at {one.source[0]}:{one.source[1]}" if one.source else ""
+                    where = _where(" at ", one)
                     self._peers.fail(
                         f"process {process} has ended its program, and process "
                         f"{self._peers.process} waits for it{where}. All processes "
@@ -179,7 +189,7 @@ class Transport:
                     return
             if not one.is_told and now - one.since > _NOTICE:
                 one.is_told = True
-                where = f", at {one.source[0]}:{one.source[1]}" if one.source else ""
+                where = _where(", at ", one)
                 names = ", ".join(str(process) for process in sorted(one.partners))
                 logger.warning(
                     "Process %d has waited for %.0f s for process %s%s. It goes on "

@@ -21,6 +21,7 @@ import numpy as np
 
 from ipu._device.locks import Lock
 from ipu._text.errors import AbortedError, FailedPreconditionError
+from ipu._text.missing import user_line
 
 if TYPE_CHECKING:
     from ipu import _core
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 _LAUNCHERS = "PMI_SIZE PMI_RANK PMIX_RANK OMPI_COMM_WORLD_SIZE MPI_LOCALNRANKS".split()
 # seconds in which the error of another process comes here
 _MOMENT = 0.3
+_CALL_BYTES = 512  # of what processes tell each other of a call
 INSTALL = "pip install 'ipu[mpi]'"
 
 
@@ -122,6 +124,33 @@ class Processes:
         self._abort(1)
 
     # --- calls outside of programs, of all processes
+
+    def meet(self, call: str) -> None:
+        """Check that all processes make the same call, which sends as much in each.
+
+        Args:
+            call: What it is, such as "allreduce of float32 [2]".
+
+        Raises:
+            FailedPreconditionError: Another process makes another call.
+        """
+        if self.peers is None:
+            return
+        line = user_line()
+        told = f"{call}\0{f', at {line[0]}:{line[1]}' if line else ''}"
+        own = np.zeros(_CALL_BYTES, np.uint8)
+        text = told.encode()[:_CALL_BYTES]
+        own[: len(text)] = np.frombuffer(text, np.uint8)
+        calls = [one.tobytes().decode(errors="replace") for one in self.allgather(own)]
+        parts = [one.rstrip("\0").partition("\0") for one in calls]
+        (first, _, where), *others = parts
+        for process, (other, _, there) in enumerate(others, 1):
+            if other != first:
+                raise FailedPreconditionError(
+                    "All processes must make the same calls in the same order. "
+                    f"Received: in process 0 {first}{where}, and in process {process} "
+                    f"{other}{there}."
+                )
 
     def allgather(self, value: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
         """Give all processes the arrays of each, which have one shape and dtype."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable
+from types import FrameType
 from typing import NoReturn
 
 from ipu._text import unimplemented as _later
@@ -84,14 +85,17 @@ def is_library(file: str) -> bool:
     return file.startswith(_STANDARD) and not any(p in file for p in _INSTALLED)
 
 
-def user_line() -> tuple[str, int] | None:
+def user_line(frame: FrameType | None = None) -> tuple[str, int] | None:
     """Return file and line of the program that is being run: the innermost frame
     neither ours nor a library's.
+
+    Args:
+        frame: Where to begin; None: with the caller.
 
     Returns:
         (file, line), or None where there is no such frame.
     """
-    frame = sys._getframe(1)
+    frame = frame or sys._getframe(1)
     while frame is not None:
         file = frame.f_code.co_filename
         if not file.startswith(PACKAGE) and not is_library(file):

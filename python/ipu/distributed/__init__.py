@@ -77,6 +77,8 @@ def allreduce(value: Any, reduce_op: Any) -> Any:
     Raises:
         ValueError: ``reduce_op`` is something else.
         AbortedError: Another process has failed, or has ended.
+        FailedPreconditionError: Another process makes another call at this point, or
+            its values have other shapes or dtypes.
 
     Source: ``ipu.distributed.allreduce``.
 
@@ -92,7 +94,7 @@ def allreduce(value: Any, reduce_op: Any) -> Any:
     is_mean = ReduceOp(name) is ReduceOp.MEAN
 
     def reduced(own: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        of_all = _processes.join().allgather(own)
+        of_all = _met(f"allreduce by {name}", own).allgather(own)
         total = _tree_sum(of_all)
         return (total / total.dtype.type(len(of_all))) if is_mean else total
 
@@ -110,6 +112,8 @@ def allgather(value: Any) -> Any:
 
     Raises:
         AbortedError: Another process has failed, or has ended.
+        FailedPreconditionError: Another process makes another call at this point, or
+            its values have other shapes or dtypes.
 
     Source: ``ipu.distributed.allgather``.
 
@@ -117,7 +121,9 @@ def allgather(value: Any) -> Any:
         >>> allgather([1.0, 2.0]).numpy().tolist()
         [[1.0, 2.0]]
     """
-    return _over_arrays(lambda own: np.stack(_processes.join().allgather(own)), value)
+    return _over_arrays(
+        lambda own: np.stack(_met("allgather", own).allgather(own)), value
+    )
 
 
 def broadcast(value: Any, root_rank: int = 0) -> Any:
@@ -133,6 +139,8 @@ def broadcast(value: Any, root_rank: int = 0) -> Any:
     Raises:
         ValueError: There is no such process.
         AbortedError: Another process has failed, or has ended.
+        FailedPreconditionError: Another process makes another call at this point, or
+            its values have other shapes or dtypes.
 
     Source: ``ipu.distributed.broadcast``.
 
@@ -146,7 +154,15 @@ def broadcast(value: Any, root_rank: int = 0) -> Any:
             f"root_rank must be the number of one of the {count} processes, from 0 on. "
             f"Received: {root_rank}."
         )
-    return _over_arrays(lambda own: _processes.join().broadcast(own, root_rank), value)
+    call = f"broadcast from process {root_rank}"
+    return _over_arrays(lambda own: _met(call, own).broadcast(own, root_rank), value)
+
+
+def _met(call: str, own: np.ndarray[Any, Any]) -> _processes.Processes:
+    """Return the processes, which all make this call with as much."""
+    joined = _processes.join()
+    joined.meet(f"{call} of {own.dtype.name} {list(own.shape)}")
+    return joined
 
 
 def _over_arrays(

@@ -225,7 +225,10 @@ class PopDistStrategy(IPUStrategyV1):
     def _first_of_all(self, value: Any) -> Any:
         if not self._begins_together or processes.join().count == 1:
             return value
-        return processes.join().broadcast(np.asarray(value), 0)
+        from ipu import distributed
+
+        first: Any = distributed.broadcast(np.asarray(value)).numpy()
+        return first
 
 
 def _in_graph(graph: Any, kind: ReduceOp, value: T) -> T:

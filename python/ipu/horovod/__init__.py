@@ -165,7 +165,10 @@ def allgather(tensor: Any, name: str | None = None) -> Tensor:
     own = tf.convert_to_tensor(tensor).numpy()
     if own.ndim == 0:
         raise ValueError("allgather needs a tensor with a first axis, not a scalar.")
-    parts = _processes.join().allgather_bytes(own.tobytes())
+    joined = _processes.join()
+    rows_of = f"{own.dtype.name} [..., {', '.join(map(str, own.shape[1:]))}]"
+    joined.meet(f"allgather of {rows_of}")
+    parts = joined.allgather_bytes(own.tobytes())
     rows = [np.frombuffer(p, own.dtype).reshape(-1, *own.shape[1:]) for p in parts]
     return tf.convert_to_tensor(np.concatenate(rows))
 

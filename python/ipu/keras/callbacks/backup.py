@@ -191,6 +191,7 @@ def resumed(model: Any, callbacks: Any) -> tuple[int, list[Any]]:
         own = [one._found() for one in given if isinstance(one, BackupAndRestore)]
         found = [one for one in own if one is not None]
     if shared is not None:
+        shared.meet("fit")
         told = json.dumps([(one.path, len(one.data)) for one in found])
         names, whole = (
             shared.allgather_bytes(b"".join(part) if shared.index == 0 else b"")[0]
