@@ -3,6 +3,7 @@ bounds, and a search that tries everything."""
 
 from __future__ import annotations
 
+import gc
 import itertools
 import json
 import math
@@ -18,7 +19,7 @@ from op_cases import calls
 
 import ipu
 from ipu import _core, keras, tf
-from ipu.machine import Machine, ProductPlan, estimate
+from ipu.machine import Machine, ProductPlan, estimate, last_account
 
 MACHINES = sorted(_core.machine_chips())
 PRECISIONS = [("float16", "float16"), ("float16", "float32"), ("float32", "float32")]
@@ -622,6 +623,33 @@ def test_a_program_is_accounted_once() -> None:
     assert frozen.by_op().get("conv_grad_filter", 0) == 0
     model.compile("adam", "mse")
     assert "adam_update" in model.account(batch_size=16).by_op()
+
+
+def test_the_last_program_that_ran() -> None:
+    square = tf.function(lambda x, y=None: x @ x if y is None else x @ y)
+    x = tf.ones((64, 64))
+    square(x)
+    assert last_account("bow").cycles == square.account(x, machine="bow").cycles
+    square(x, y=tf.ones((64, 8)))
+    assert last_account("bow").memory.live != square.account(x).memory.live
+    model = convolutional()
+    model.compile("adam", "sparse_categorical_crossentropy")
+    images_given = np.zeros((32, 28, 28, 1), np.float32)
+    model.fit(images_given, np.zeros(32, np.int32), batch_size=16, verbose=0)
+    account = last_account("bow")
+    assert "adam_update" in account.by_op() and account.samples == 16
+    model.predict(images_given, batch_size=8, verbose=0)
+    assert "adam_update" not in last_account().by_op()
+    assert last_account(machine="gc2").machine == Machine("gc2")
+    # lines of functional models are those where their layers were called
+    lines = account.by_line()
+    assert all(line.startswith(__file__) for line in lines if line)
+    with pytest.raises(ValueError, match="There is no machine"):
+        last_account("gc3")
+    del model, account
+    gc.collect()
+    with pytest.raises(RuntimeError, match="no longer there"):
+        last_account()
 
 
 def parts_of(account: Any, op: str) -> list[str]:

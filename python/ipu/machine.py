@@ -24,7 +24,7 @@ from ipu._text.arguments import as_int, as_ints
 from ipu._text.exports import export
 from ipu._text.tables import as_text
 
-__all__ = ["Account", "Machine", "ProductPlan", "estimate"]
+__all__ = ["Account", "Machine", "ProductPlan", "estimate", "last_account"]
 
 _DIMS = ("batch", "rows", "columns", "groups", "kernel", "in", "out")
 _PRECISIONS = {
@@ -440,6 +440,38 @@ def estimate(
 
     all_samples = None if samples is None else samples * count
     return Account(chosen, found, all_samples, count, find_fixes)
+
+
+def last_account(machine: Machine | str | None = None, **options: Any) -> Account:
+    """Tell what the last program that ran on a device would cost on an IPU.
+
+    Of a model's ``fit``, ``evaluate`` or ``predict`` it is a step; of a ``tf.function``
+    a call with arguments like those of the last one. The program is traced again, as
+    its function, or the model, is now.
+
+    Args:
+        machine: As of :func:`estimate`.
+        **options: Further options of :func:`estimate`.
+
+    Raises:
+        RuntimeError: No program has run, or what it was made of is gone.
+
+    Example:
+        >>> square = tf.function(lambda x: x @ x)
+        >>> _ = square(tf.ones((64, 64)))
+        >>> ipu.machine.last_account("bow").by_op().keys()
+        dict_keys(['matmul'])
+    """
+    from ipu.tf._functions.tracing import last_run
+
+    build = None if last_run.build is None else last_run.build()
+    if build is None or build.account is None:
+        raise RuntimeError(
+            "No program has run that has an account, or it is no longer there. Call a "
+            "tf.function, or fit, evaluate or predict of a model, first."
+        )
+    found: Account = build.account(machine=machine, **options)
+    return found
 
 
 def settle(

@@ -545,6 +545,8 @@ class DeviceFunction(Generic[P, R]):
             may_create=not self._has_created,
             device=device,
         )
+        if not host and not objects_in((args, kwargs)):
+            build.account = _account_of(weakref.ref(self), specs)
         call = self._callable()
 
         def body(positional: Any, keywords: Any) -> Any:
@@ -647,6 +649,27 @@ class DeviceFunction(Generic[P, R]):
     def _on(self, device: devices.Device, args: Any, kwargs: Any) -> TracedProgram:
         self._device, self._has_created = device, True
         return self._find(args, kwargs)[0].traced
+
+
+def _account_of(
+    reference: weakref.ref[DeviceFunction[..., Any]], specs: Any
+) -> Callable[..., Any]:
+    """Return what makes the account of a function for these specs."""
+
+    def account(**options: Any) -> Any:
+        from ipu import machine
+
+        function = reference()
+        if function is None:
+            raise RuntimeError("The function of the last program is no longer there.")
+        call = function._callable()
+
+        def whole(positional: Any, keywords: Any) -> Any:
+            return call(*positional, **keywords)
+
+        return machine.estimate(whole, *specs, **options)
+
+    return account
 
 
 @overload

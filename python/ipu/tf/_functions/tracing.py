@@ -64,6 +64,8 @@ class Build:
             IPU; None where nobody can.
         is_account: Whether the graph is for an account: nodes get the names of the
             layers that they come from, and what queues move is there.
+        account: Makes an account of the program, with options of
+            ``ipu.machine.estimate``, and holds nothing of it; None where nobody can.
     """
 
     def __init__(
@@ -90,6 +92,8 @@ class Build:
         self.write: Callable[[], None] | None = None
         self.diagnose: Callable[[], Any] | None = None
         self.is_account = False
+        self.account: Callable[..., Any] | None = None
+        self.reference = weakref.ref(self)
         self.notes: dict[Any, Any] = {}  # of those who add things, by themselves
 
     def note_use(self, variable: Any) -> None:
@@ -154,6 +158,15 @@ def init_scope() -> Iterator[None]:
             trace.__enter__()
 
 
+class _LastRun:
+    """The program that was the last one to run, of those that have accounts."""
+
+    build: weakref.ref[Build] | None = None
+
+
+last_run = _LastRun()
+
+
 class TracedProgram(NamedTuple):
     """A compiled function.
 
@@ -206,6 +219,8 @@ class TracedProgram(NamedTuple):
                 failure = failure or error
         if failure is not None:
             raise failure
+        if build.account is not None:
+            last_run.build = build.reference
         return outputs
 
 

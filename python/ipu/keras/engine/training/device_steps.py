@@ -31,9 +31,11 @@ class Steps:
     Attributes:
         diagnose: Makes the account of a step, for the spec of its elements; None where
             nobody can.
+        account: The same for later, with options: it does not hold the model.
     """
 
     diagnose: Callable[[Nest], Any] | None = None
+    account: Callable[..., Any]
 
     def build(
         self, count: Any, infeed: IPUInfeedQueue, outfeed: IPUOutfeedQueue, rows: int

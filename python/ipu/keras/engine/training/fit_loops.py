@@ -6,6 +6,7 @@ from __future__ import annotations
 import copy
 import functools
 import time
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
@@ -41,6 +42,22 @@ def _diagnose(model: Trainer, mode: str, element: Nest) -> Any:
     from ipu.keras.engine.training.accounting import account_of_step
 
     return account_of_step(model, mode, element, None, {})
+
+
+def _account(
+    reference: weakref.ref[Trainer],
+    mode: str,
+    element: Nest,
+    machine: Any = None,
+    **options: Any,
+) -> Any:
+    """Return the account of a step of a program that has run."""
+    from ipu.keras.engine.training.accounting import account_of_step
+
+    model = reference()
+    if model is None:
+        raise RuntimeError("The model of the last program is no longer there.")
+    return account_of_step(model, mode, element, machine, options)
 
 
 class Run:
@@ -152,6 +169,7 @@ class Run:
         execution = self.execution
         steps = make_steps(model, mode, execution, plan.per_execution, class_weight)
         steps.diagnose = functools.partial(_diagnose, model, mode)
+        steps.account = functools.partial(_account, weakref.ref(model), mode)
         program.begin(
             steps,
             dataset,

@@ -169,6 +169,7 @@ class _Body:
         if self._steps.diagnose is not None:
             spec = self._infeed._structure
             current_build().diagnose = functools.partial(self._steps.diagnose, spec)
+            current_build().account = functools.partial(self._steps.account, spec)
         self._arrange = self._steps.arrangement()
         structure = self.outfeed._structure
         places = list(range(len(tf.nest.flatten(structure))))
