@@ -652,6 +652,21 @@ def test_the_last_program_that_ran() -> None:
         last_account()
 
 
+def test_functional_models_know_the_lines_of_their_layers() -> None:
+    begin = sys._getframe().f_lineno
+    image = keras.Input((32,))
+    hidden = keras.layers.Dense(64, "relu", name="one")(image)
+    result = keras.layers.Dense(8, name="two")(hidden)
+    model = keras.Model(image, result)
+    model.compile("sgd", "mse")
+    account = model.account(batch_size=16)
+    for name, line in (("one", begin + 2), ("two", begin + 3)):
+        products = [s for s in account.steps if f"{name}/matmul" in s.name]
+        assert {step.source for step in products} == {f"{__file__}:{line}"}
+    lines = account.by_line()
+    assert {f"{__file__}:{begin + 2}", f"{__file__}:{begin + 3}"} <= set(lines)
+
+
 def parts_of(account: Any, op: str) -> list[str]:
     """The parts of an op's steps, in order: "layout of inputs" and so on."""
     names = [step.name.partition(": ") for step in account.steps]

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from ipu import tf
 from ipu._device.thread_state import here
+from ipu._text.missing import user_line
 from ipu.keras._types import Nest, Shape
 from ipu.keras.engine.files.op_names import BINARY, reversed_operator
 from ipu.tf._tensor import dispatch
@@ -176,6 +177,20 @@ dispatch.register(
 )
 
 
+def _called_at(
+    place: tuple[str, int], function: Callable[..., Any]
+) -> Callable[..., Any]:
+    """Return a function that is called as if from a line of the user's program: of what
+    it does an account tells that line, not the one that runs the whole model."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)  # one line after the first
+
+    file, line = place
+    call.__code__ = call.__code__.replace(co_filename=file, co_firstlineno=line - 1)
+    return call
+
+
 class Node:
     """One call of a layer on symbolic values.
 
@@ -200,6 +215,7 @@ class Node:
         self.kwargs = kwargs or {}
         self.outputs = outputs
         self.pipeline_stage = pipeline_stage
+        self._place = user_line()
         self.index = len(layer._inbound_nodes)
         layer._inbound_nodes.append(self)
         for nodes in here.recorded_nodes:
@@ -270,7 +286,10 @@ class Node:
             args, kwargs = (tf.nest.map_structure(real, self.args[0]),), {}
         else:
             args, kwargs = tf.nest.map_structure(real, (self.args, self.kwargs))
-        results = tf.nest.flatten((layer or self.layer)(*args, **kwargs))
+        call = layer or self.layer
+        if self._place is not None and here.builds and here.builds[-1].is_account:
+            call = _called_at(self._place, call)
+        results = tf.nest.flatten(call(*args, **kwargs))
         return list(zip(tf.nest.flatten(self.outputs), results, strict=True))
 
 
