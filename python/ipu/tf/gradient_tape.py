@@ -497,7 +497,7 @@ class GradientTape:
         parallel_iterations: int | None = None,
         experimental_use_pfor: bool = True,
     ) -> Any:
-        """Return for each row the derivative of the target's row by the source's row.
+        """Return the derivative of each row of the target by the source's row.
 
         Args:
             target: [b, ...]; row i depends on row i of ``source`` alone.

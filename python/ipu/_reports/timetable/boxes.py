@@ -87,7 +87,7 @@ def boxes_of(schedule: _core.Schedule, window: Window) -> Iterator[Box]:
 def lanes_of(
     schedule: _core.Schedule, recorded: bool = False
 ) -> dict[int, list[tuple[str, list[int]]]]:
-    """Return per IPU its lanes, as (kinds, stages).
+    """Return the lanes of each IPU, as (kinds, stages).
 
     One is enough where an IPU does one thing at a time. Else each stage has one for its
     forwards and, from the last stage on, one for its backwards; concurrent stages of

@@ -11,7 +11,7 @@ _told: set[tuple[str, str]] = set()
 
 
 def user_line(depth: int = 1) -> str:
-    """Return  "file:line" of the caller ``depth`` frames up."""
+    """Return "file:line" of the caller ``depth`` frames up."""
     frame = sys._getframe(depth + 1)
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 

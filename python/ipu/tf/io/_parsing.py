@@ -200,7 +200,7 @@ def _tensor(array: np.ndarray[Any, Any], spec: Any, axis: int | None) -> Any:
 def _parsed(
     texts: Iterable[bytes], features: Mapping[str, Any], names: list[Any]
 ) -> dict[str, list[np.ndarray[Any, Any]]]:
-    """Return for each feature the arrays of the examples."""
+    """Return the arrays of the examples for each feature."""
     if not features:
         raise ValueError("Missing: features was {}.")
     for key, spec in features.items():

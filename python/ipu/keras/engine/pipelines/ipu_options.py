@@ -446,8 +446,7 @@ class IPUOptions(Layer):
         return count
 
     def _stage_titles(self) -> list[str]:
-        """Return for each stage of a pipelined model the names of its layers in
-        short."""
+        """Return short names of the layers of each stage of a pipelined model."""
         names: list[list[str]] = [[] for _ in range(self._stage_count())]
         for name, stage in _names_and_stages(self._stage_units(), self._stage_tree()):
             names[stage].append(name)

@@ -108,7 +108,7 @@ class StagedStep:
     # --- what is settled before ------------------------------------------------------
 
     def _needed_after(self) -> list[list[Key]]:
-        """Return for each stage the values that later ones take, in the order they
+        """Return the values of each stage that later ones take, in the order they
         arise."""
         last_use: dict[Key, int] = {}
         for call in self._flat.calls:
