@@ -32,9 +32,10 @@ class IPUMultiWorkerStrategyV1(PopDistStrategy):
     Keras's optimizers and by those of TensorFlow 1, also in compiled programs.
 
     Args:
-        cluster_resolver: What says who the workers are: a ``TFConfigClusterResolver``,
-            ``SlurmClusterResolver``, ``MPIClusterResolver`` or
-            ``SimpleClusterResolver`` of ``tf.distribute.cluster_resolver``.
+        cluster_resolver: The resolver that names the workers: a
+            ``TFConfigClusterResolver``, ``SlurmClusterResolver``,
+            ``MPIClusterResolver`` or ``SimpleClusterResolver`` of
+            ``tf.distribute.cluster_resolver``.
         ipu_device: Name of the device, "/device:IPU:0" by default.
         variables_on_host: Accepted and not used: variables are in the host's memory as
             well.
@@ -77,7 +78,7 @@ class IPUMultiWorkerStrategyV1(PopDistStrategy):
 
     @property
     def cluster_resolver(self) -> Any:
-        """What says who the workers are."""
+        """The resolver that names the workers."""
         return self._cluster_resolver
 
 
@@ -85,7 +86,7 @@ IPUMultiWorkerStrategy = IPUMultiWorkerStrategyV1
 
 
 def _check_workers(count: int, index: int) -> None:
-    """Check what a resolver said against what MPI says."""
+    """Check that a resolver says the same as MPI."""
     joined = processes.join()
     if (joined.count, joined.index) == (count, index):
         return

@@ -232,7 +232,7 @@ class Machine:
             padding: "same" or "valid".
             groups: Into how many groups the channels fall; a depthwise convolution has
                 one for each channel.
-            dtype: As of :meth:`plan_matmul`, like the two that follow.
+            dtype: As for :meth:`plan_matmul`, like the two that follow.
             partials: See there.
             available_memory: See there.
 

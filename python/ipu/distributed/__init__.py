@@ -54,7 +54,7 @@ def process_index() -> int:
     """Return the number of this process, from 0 on.
 
     Raises:
-        FailedPreconditionError: As of :func:`process_count`.
+        FailedPreconditionError: As for :func:`process_count`.
 
     Example:
         >>> process_index()
@@ -105,7 +105,7 @@ def allgather(value: Any) -> Any:
     """Give all processes the values of each.
 
     Args:
-        value: As of :func:`allreduce`.
+        value: As for :func:`allreduce`.
 
     Returns:
         Tensors ``[process_count, ...]``: at ``p`` the value of process ``p``.
@@ -130,7 +130,7 @@ def broadcast(value: Any, root_rank: int = 0) -> Any:
     """Give all processes the value of one.
 
     Args:
-        value: As of :func:`allreduce`.
+        value: As for :func:`allreduce`.
         root_rank: The number of the process whose value it is.
 
     Returns:

@@ -40,8 +40,8 @@ class PopDistStrategy(IPUStrategyV1):
         ipu_device: Name of the device, "/device:IPU:0" by default.
         add_ipu_cross_replica_reductions: Whether :meth:`reduce` and Keras's optimizers
             reduce over the replicas; without it programs do so themselves.
-        enable_dataset_iterators: As of ``IPUStrategy``.
-        enable_keras_extensions: As of ``IPUStrategy``.
+        enable_dataset_iterators: As for ``IPUStrategy``.
+        enable_keras_extensions: As for ``IPUStrategy``.
 
     Raises:
         FailedPreconditionError: An MPI launcher has started the process, and ``mpi4py``
@@ -125,7 +125,7 @@ class PopDistStrategy(IPUStrategyV1):
         """Give all processes the value of one, outside of programs.
 
         Args:
-            value: As of ``ipu.distributed.broadcast``.
+            value: As for ``ipu.distributed.broadcast``.
             root_rank: The number of the process whose value it is.
 
         Returns:

@@ -35,7 +35,7 @@ class SyncOnReadVariable(Variable):
     """A variable of which each replica has a value of its own.
 
     Every replica holds the values of all, so that they last from one program to the
-    next, and reading is not a matter of all processes. Outside of programs what is read
+    next, and reading does not involve all processes. Outside of programs what is read
     is the sum or mean of them, or the value of replica 0, as ``aggregation`` says; and
     what is assigned is what will be read: of a sum, replica 0 gets it all.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a process takes of a data set that all processes have: ``AutoShardPolicy``."""
+"""The share of a process of a data set that all processes have: ``AutoShardPolicy``."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """``tf.distribute.cluster_resolver``: who the workers are, and which one this is.
 
-What starts a program tells it that by ``TF_CONFIG``, by Slurm's variables, or through
+The launcher tells a program that by ``TF_CONFIG``, by Slurm's variables, or through
 MPI. A resolver only says it: MPI carries the messages, whatever the addresses are.
 
 Example:
@@ -129,7 +129,7 @@ class ClusterSpec:
 
 
 class ClusterResolver:
-    """The base class of what says who the workers are.
+    """The base class of resolvers, which say who the workers are.
 
     Attributes:
         task_type: The job of this process, or None.
