@@ -50,6 +50,14 @@ def layers():
     ]
 
 
+class Exchanged(keras.layers.Layer):
+    """What replicas gather and deal out to each other, with their gradients."""
+
+    def call(self, x):
+        gathered = all_to_all_op.all_gather(x, 4)
+        return x + tf.reduce_mean(gathered, 0) + all_to_all_op.all_to_all(x, 1, 1, 4)
+
+
 def compiled(model):
     model.compile(
         keras.optimizers.Adam(),
@@ -127,8 +135,10 @@ with strategy.scope():
 
 strategy = configured(2 * replicas)
 with strategy.scope():
-    pipelined = compiled(keras.Sequential([keras.Input((20,)), *layers()]))
-    pipelined.set_pipeline_stage_assignment([0, 0, 1, 1])
+    first, *rest = layers()
+    stack = [keras.Input((20,)), first, Exchanged(), *rest, Exchanged()]
+    pipelined = compiled(keras.Sequential(stack))
+    pipelined.set_pipeline_stage_assignment([0, 0, 0, 1, 1, 1])
     pipelined.set_pipelining_options(4)
     keep("pipelined", pipelined)
 
