@@ -6,7 +6,8 @@ It starts itself in two processes of this machine, and measures there
 - sums over two replicas in a loop of a program, by size, beside `MPI_Allreduce` of as
   many bytes: the median of the rounds, in microseconds a sum;
 - a training of two replicas by `fit`, once in two processes of one thread and once in
-  one process of two threads, in turn: samples a second, median of the rounds.
+  one process of two threads, in turn: samples a second, median of the rounds;
+- the same from the start of Python to the end of the first step: seconds.
 
 Every figure is of the slower process. It needs `pip install 'ipu[mpi]'`.
 """
@@ -86,6 +87,7 @@ def _model(name: str) -> tuple[Any, Any, Any, int]:
     from ipu import keras
 
     layers = keras.layers
+    shape: tuple[int, ...]
     rng = np.random.default_rng(0)
     if name == "cifar-64":
         conv, pool = layers.Conv2D, layers.MaxPooling2D
@@ -113,11 +115,13 @@ def _model(name: str) -> tuple[Any, Any, Any, int]:
 
 
 def _training(name: str, replicas: int, rounds: int) -> dict[str, Any]:
-    """Samples a second of all replicas."""
+    """Samples a second of all replicas; without rounds only one step is run."""
     from ipu import keras
 
     with _strategy(replicas).scope():
         model, x, y, batch = _model(name)
+        if not rounds:
+            x, y = x[: 2 * batch], y[: 2 * batch]
         steps = len(x) // batch // 2
         loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
         optimizer = keras.optimizers.SGD(0.01, momentum=0.9)
@@ -129,7 +133,7 @@ def _training(name: str, replicas: int, rounds: int) -> dict[str, Any]:
             begin = time.perf_counter()
             model.fit(x, y, **given)
             rates.append(len(x) / (time.perf_counter() - begin))
-    return {"rate": statistics.median(rates)}
+    return {"rate": statistics.median(rates or [0.0])}
 
 
 def _of_processes(count: int, threads: int, *words: str) -> dict[str, Any]:
@@ -155,7 +159,7 @@ def _of_processes(count: int, threads: int, *words: str) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Print the two tables."""
+    """Print the two tables, and the time of a start."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--into", help=argparse.SUPPRESS)
@@ -184,6 +188,15 @@ def main() -> int:
                 rates[count].append(_of_processes(count, threads, *words)["rate"])
         two, one = (statistics.median(rates[count]) for count in (2, 1))
         print(f"{name:14}  {two:11,.0f}  {one:10,.0f}  {two / one:6.2f}")
+    starts: dict[int, list[float]] = {1: [], 2: []}
+    for _ in range(options.rounds):
+        for count, threads in ((2, 1), (1, 2)):
+            words = ["--part", MODELS[0], "--replicas", str(2 // count)]
+            begin = time.perf_counter()
+            _of_processes(count, threads, *words, "--rounds", "0")
+            starts[count].append(time.perf_counter() - begin)
+    two, one = (statistics.median(starts[count]) for count in (2, 1))
+    print(f"to the end of the first step: {two:.2f} s, {one:.2f} s, {two / one:.2f}")
     return 0
 
 
