@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from benchmarks import (
@@ -14,6 +16,7 @@ from benchmarks import (
     reference,
     reference_networks,
     report,
+    scaling,
 )
 from benchmarks.__main__ import parse, wrong
 from benchmarks.gemms import graph_text
@@ -266,3 +269,16 @@ def test_networks_of_ipu_follow_the_reference(
         side.load(order)
         side.build(order, network_data(job, SMALL[name]))
         assert reference.disagreement(side.run(1), None, curve) < reference.TOLERANCE
+
+
+def test_scaling_on_paper_and_simulated(capsys: pytest.CaptureFixture[str]) -> None:
+    scaling.main(["--jobs", "tutorial-512", "--steps", "1"])
+    assert capsys.readouterr().out.count("| tutorial-512 |") == 6
+    network = scaling.Network(0.0, 0.0, math.inf, math.inf)
+    job = scaling.Job("free", 1.0, (8, 1 << 22, 8))
+    assert scaling.buckets(job.gradients) == [(1 << 22) + 8, 8]
+    assert sum(scaling.paper([8], 8, network).values()) == 0.0
+    assert scaling.simulated(job, [8], 8, network, 0.0, 2) == 1.0
+    late = scaling.Network(latency=1.0, message=0.0, bandwidth=8.0, adding=math.inf)
+    assert scaling.simulated(job, [16], 2, late, 0.0, 1) == 1.0 + 2 * (1.0 + 1.0)
+    assert sum(scaling.paper([16], 2, late).values()) == 2 * (1.0 + 1.0)
