@@ -593,6 +593,14 @@ def test_a_variable_takes_an_array_of_its_kind_and_refuses_others() -> None:
         variable.assign(np.zeros((3, 2), np.float32))
 
 
+def test_arrays_in_calls_on_symbols_are_copied() -> None:
+    array = np.ones((1, 3), np.float32)
+    x = keras.Input((3,))
+    model = keras.Model(x, keras.layers.Add()([x + array, tf.multiply(x, y=array)]))
+    array[:] = 9.0
+    np.testing.assert_array_equal(model(np.ones((1, 3), np.float32)), [[3.0] * 3])
+
+
 def test_a_call_does_not_look_at_what_a_layer_holds() -> None:
     gc.collect()  # layers of other tests that have added losses
     looked = []

@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
+import numpy as np
+
 from ipu import tf
 from ipu._device.thread_state import here
 from ipu._text.missing import user_line
@@ -211,8 +213,11 @@ class Node:
         pipeline_stage: int | None = None,
     ) -> None:
         self.layer = layer
-        self.args = args
-        self.kwargs = kwargs or {}
+        # the model outlives the call, and the caller may write to an array
+        self.args, self.kwargs = tf.nest.map_structure(
+            lambda leaf: leaf.copy() if isinstance(leaf, np.ndarray) else leaf,
+            (args, kwargs or {}),
+        )
         self.outputs = outputs
         self.pipeline_stage = pipeline_stage
         self._place = user_line()
