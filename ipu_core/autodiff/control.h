@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the gradients of loops and branches share. Nothing outside autodiff/ includes
- * it. */
+ * The common part of the gradients of loops and branches. Nothing outside autodiff/
+ * includes it. */
 #ifndef IPU_AUTODIFF_CONTROL_H
 #define IPU_AUTODIFF_CONTROL_H
 

@@ -17,7 +17,7 @@ enum { MOST_OPERANDS = 10 };
 #define TANH(x) ipu__rule_unary(r, IPU_OP_ID_TANH, (x))
 #define SIGMOID(x) ipu__rule_unary(r, IPU_OP_ID_SIGMOID, (x))
 
-/* What is differentiated by: an operand, or its cell of a step. */
+/* The variable of a derivative: an operand, or its cell of a step. */
 typedef struct cell_read {
     uint32_t operand;
     int64_t step; /* in memory; -1: all of the operand */
@@ -230,7 +230,7 @@ lstm_steps(step_walk *w)
     give_whole(w, 3, c);
 }
 
-/* What came back for the last state, operand `operand`, or 0. */
+/* The gradient of the last state, operand `operand`, or 0. */
 static ipu_value
 given_or_zero(step_walk *w, int32_t operand)
 {

@@ -25,7 +25,7 @@ typedef struct ipu_copy {
 
 /* From here on `copy` stands for `value`. */
 ipu_status ipu_copy_say(ipu_copy *copy, ipu_value value, ipu_value stands);
-/* What stands for the value; IPU_NO_VALUE: nothing does. */
+/* The value's copy; IPU_NO_VALUE: there is none. */
 ipu_value ipu_copy_of(const ipu_copy *copy, ipu_value value);
 /* Copies a node into block `into`, at its cursor. Something has to stand for all that
  * the node and its blocks use from outside; within one graph, values stand for

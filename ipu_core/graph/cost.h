@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What nodes cost: the arithmetic that is asked for and the bytes that it reads and
+ * The cost of nodes: the arithmetic that is asked for and the bytes that it reads and
  * writes, not what a kernel happens to do. The `ipu_cost_<cost>` column of ops.def: a
  * rule that is missing is an undefined symbol. */
 #ifndef IPU_GRAPH_COST_H

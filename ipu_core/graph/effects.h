@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What nodes read and write: the variables and queues that a node names by itself, and
+ * Reads and writes of nodes: the variables and queues that a node names by itself, and
  * what the blocks that it holds write together. */
 #ifndef IPU_GRAPH_EFFECTS_H
 #define IPU_GRAPH_EFFECTS_H
@@ -33,7 +33,7 @@ typedef struct ipu_effects {
 ipu_status ipu_effects_find(ipu_ctx *ctx, const ipu_graph *graph, ipu_effects *out);
 void ipu_effects_free(ipu_ctx *ctx, ipu_effects *effects);
 
-/* What is written in a block; *out_count entries. */
+/* The resources that a block writes; *out_count entries. */
 const uint32_t *ipu_effects_of(const ipu_effects *effects, ipu_block block,
                                uint32_t *out_count);
 /* Whether the node, or a block that it holds, writes any. */

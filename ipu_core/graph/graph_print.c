@@ -97,7 +97,7 @@ print_attr(printer *p, const ipu_attr *attr)
     }
 }
 
-/* What differs from the placement of a node that nobody placed. */
+/* The parts of a placement that differ from those of a node that nobody placed. */
 static void
 print_annotations(printer *p, const ipu_node_data *node)
 {

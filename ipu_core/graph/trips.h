@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What can be said of loops without running them. */
+ * The number of turns of loops, without running them. */
 #ifndef IPU_GRAPH_TRIPS_H
 #define IPU_GRAPH_TRIPS_H
 

@@ -94,7 +94,7 @@ find_overlap(ipu_ctx *ctx, const ipu__schedule_row *row,
     return status;
 }
 
-/* What an IPU does once in each round. */
+/* The actions of an IPU in each round. */
 typedef struct turn {
     uint32_t within; /* time step of the round, */
     uint32_t late;   /* of this round, or the one after that in which it began: 0, 1 */

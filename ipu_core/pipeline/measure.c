@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a schedule costs, counted from its lists. */
+ * The cost of a schedule, counted from its lists. */
 #include "pipeline/schedule.h"
 
 #include <string.h>

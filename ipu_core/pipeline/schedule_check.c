@@ -279,7 +279,7 @@ position_time(const proof *proof, uint32_t position, bool is_forward,
     return latest;
 }
 
-/* What an action waits for. */
+/* The wait of an action. */
 typedef struct waiting {
     bool is_over;
     ipu_action last; /* what it waits for, or has waited for longest */

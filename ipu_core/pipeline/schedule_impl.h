@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the builders of schedules share. */
+ * The common part of the builders of schedules. */
 #ifndef IPU_PIPELINE_SCHEDULE_IMPL_H
 #define IPU_PIPELINE_SCHEDULE_IMPL_H
 

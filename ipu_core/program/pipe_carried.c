@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a pipeline carries from micro-batch to micro-batch. A value lies in the slab of
- * the IPU that changes it, or in that one's remote memory; the stream around puts the
- * first one there and finds the last one. No other stage may use it. */
+ * Values that a pipeline carries from micro-batch to micro-batch. One lies in the slab
+ * of the IPU that changes it, or in that one's remote memory; the stream around puts
+ * the first one there and finds the last one. No other stage may use it. */
 #include <inttypes.h>
 
 #include "program/pipe_impl.h"

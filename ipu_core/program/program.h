@@ -173,7 +173,7 @@ typedef struct ipu_region {
     const ipu_region_task *tasks;
 } ipu_region;
 
-/* What one simulated IPU does. */
+/* The instructions of one simulated IPU. */
 typedef struct ipu_stream {
     IPU_ARRAY(ipu_instruction) instructions;
     IPU_ARRAY(ipu_region) regions;
@@ -277,7 +277,7 @@ uint32_t ipu_product_right(ipu_op op);
 /* Of a message, as it lies in the channel. */
 size_t ipu_channel_message_bytes(const ipu_channel *channel);
 
-/* What the events of an instruction are about (base/event.h): 24 bits of the program's
+/* The subject of an instruction's events (base/event.h): 24 bits of the program's
  * id, 16 of the stream's number, 24 of the instruction's. */
 static inline uint64_t
 ipu_program_subject(const ipu_program *program, uint32_t stream, size_t instruction)
@@ -289,7 +289,7 @@ ipu_program_subject(const ipu_program *program, uint32_t stream, size_t instruct
 /* How many IPUs the program was written for: what its streams and the shards of its
  * nodes name. */
 uint32_t ipu_program_shards(const ipu_program *program);
-/* What one run costs: bodies as often as their loops can turn at most, once where
+/* The cost of one run: bodies as often as their loops can turn at most, once where
  * nothing is known of that; of branches all. */
 ipu_cost ipu_program_cost(const ipu_program *program);
 

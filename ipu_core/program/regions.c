@@ -42,7 +42,7 @@ static const worth everywhere = {0.0, 10.0, 1e9, 10.0};
 enum { NO_CHAIN = 0 };
 static const uint32_t BARRED = UINT32_MAX;
 
-/* What the open region knows of an instruction. */
+/* The open region's notes on an instruction. */
 typedef struct mark {
     uint32_t region; /* that it waits for; numbers from 1 */
     uint32_t chain;  /* of that region, that it alone waits for; or BARRED */
@@ -100,7 +100,7 @@ pop_ready(builder *b)
 
 /* --- kernels ---------------------------------------------------------------------- */
 
-/* What stays in the second-level cache comes at 64 bytes a nanosecond. */
+/* The second-level cache gives 64 bytes a nanosecond. */
 static double
 work_of(const builder *b, uint32_t item)
 {

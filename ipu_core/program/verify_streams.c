@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the streams of a program share, checked: channels lead from one stream to
+ * The checks of what a program's streams share: channels lead from one stream to
  * another; a queue, and an output, is used by one stream; a variable that a stream
  * writes is used by no other. So streams cannot disturb each other, however they are
  * interleaved.

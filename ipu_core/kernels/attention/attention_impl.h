@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the kernels of attention and its gradient share: sizes, and what is hidden. A
+ * The common part of the kernels of attention and its gradient: sizes, and hiding. A
  * matrix is what lies at one place of the first two axes, batch and heads. */
 #ifndef IPU_KERNELS_ATTENTION_IMPL_H
 #define IPU_KERNELS_ATTENTION_IMPL_H

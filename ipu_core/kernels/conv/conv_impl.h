@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the kernels of convolutions share. */
+ * The common part of the kernels of convolutions. */
 #ifndef IPU_KERNELS_CONV_IMPL_H
 #define IPU_KERNELS_CONV_IMPL_H
 
@@ -39,7 +39,7 @@ ipu__conv_source_operand(const ipu_kernel_spec *spec)
     return spec->op == IPU_OP_ID_FUSED_CONV_GRAD_INPUT ? 1 : 0;
 }
 
-/* What fused_conv does with input `input`, 2 or more. */
+/* The step of fused_conv for input `input`, 2 or more. */
 static inline ipu_conv_step
 ipu__conv_step_of(const ipu_kernel_spec *spec, uint32_t input)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What follows from the geometry of a convolution, whichever side is its result: see
- * conv_plan.c. */
+ * The plan that follows from the geometry of a convolution, whichever side is its
+ * result: see conv_plan.c. */
 #ifndef IPU_KERNELS_CONV_PLAN_IMPL_H
 #define IPU_KERNELS_CONV_PLAN_IMPL_H
 
@@ -121,7 +121,7 @@ ipu__pitch ipu__images_pitch(const ipu__conv_geometry *g);
 
 /* --- conv_source.c ------------------------------------------------------------------ */
 
-/* What a band's source is copied from, and how. */
+/* The source of a band, and how it is copied. */
 typedef struct ipu__source {
     const ipu__conv_geometry *g;
     const void *data;

@@ -249,7 +249,7 @@ multiply(const wide_plan *plan, matrix a, matrix b, matrix c, int64_t m, int64_t
     }
 }
 
-/* What fused_conv does to results, by the functions of single ops. */
+/* The steps of fused_conv on results, by the functions of single ops. */
 static void
 finish(const wide_job *job, const window_rows *w, matrix y)
 {

@@ -245,7 +245,8 @@ place_pixels(const windows_plan *plan, const ipu__band *band, const phase *ph,
     return count;
 }
 
-/* What tiles do to float32, from column `column` and element `element` of the result. */
+/* The last steps of tiles in float32, from column `column` and element `element` of the
+ * result. */
 static ipu__conv_finish
 finish_of(const windows_call *call, int64_t column, int64_t element)
 {

@@ -47,7 +47,7 @@ ipu__blis_name(ipu__blis_context context)
     return contexts[context].name;
 }
 
-/* What BLIS_ARCH_TYPE may name without ending the process. */
+/* Whether BLIS_ARCH_TYPE may name it without ending the process. */
 static bool
 is_built(long id)
 {

@@ -35,7 +35,7 @@ typedef struct ipu__blis_product {
 } ipu__blis_product;
 
 const char *ipu__blis_name(ipu__blis_context context);
-/* What serves a product of m by k by n. Fails where this BLIS cannot be used. */
+/* The context for a product of m by k by n. Fails where this BLIS cannot be used. */
 ipu_status ipu__blis_context_for(ipu_ctx *ctx, int64_t m, int64_t n, int64_t k,
                                  ipu_cpu_class cpu, ipu__blis_context *out);
 /* By the calling thread. The bits depend on all sizes: who cuts a product cuts it by its

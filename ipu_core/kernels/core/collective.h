@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What replicas get where they meet.
+ * Collectives: the results of replicas where they meet.
  *
  * A sum over a group of replicas is a tree that the group's size alone decides: of n
  * replicas the first 2^k, 2^k < n <= 2^(k+1), are one branch and the rest is the other.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the files of this room share: the type of the `choose` column, loops over
+ * The common part of this room: the type of the `choose` column, loops over
  * broadcast operands, one scalar of any dtype, block functions, vector targets. Nothing
  * outside kernels/ includes it. */
 #ifndef IPU_KERNELS_KERNEL_IMPL_H

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * What kernels that move slices by index share. A tensor is seen as slices of its last
- * axes, counted over the axes that indices name; an index, or a point of several,
- * is the number of a slice. Gather has such a tensor for each entry of its outer axes. */
+ * The common part of kernels that move slices by index. A tensor is seen as slices of
+ * its last axes, counted over the axes that indices name; an index, or a point of
+ * several, is the number of a slice. Gather has such a tensor for each entry of its
+ * outer axes. */
 #ifndef IPU_KERNELS_SLICES_IMPL_H
 #define IPU_KERNELS_SLICES_IMPL_H
 

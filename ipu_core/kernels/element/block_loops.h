@@ -296,7 +296,7 @@ UNARY(to_odd_f64_f32, float, double, ipu__float_to_odd(x))
 /* --- float16 -------------------------------------------------------------------------
  */
 
-/* What the bits tell. */
+/* Ops on the bits alone. */
 #define HALF_FORMULAS(F) \
     F(NEG, ONE, SAME, f16, x ^ 0x8000u) \
     F(ABS, ONE, SAME, f16, x & 0x7fffu) \

@@ -36,7 +36,7 @@ typedef struct update_step {
     bool is_stored;
 } update_step;
 
-/* What stays to be copied into a variable at the end of a block. */
+/* Values to copy into a variable at the end of a block. */
 typedef struct store {
     uint8_t operand;
     uint8_t variable; /* operand, too */

@@ -18,7 +18,7 @@ enum {
     LARGE_UPDATE = 1 << 24   /* multiply-adds: work for all threads */
 };
 
-/* What prepare works out, in the spec. */
+/* The plan that prepare leaves in the spec. */
 typedef struct gemm_plan {
     ipu__matmul product;
     bool wide;    /* float64 */

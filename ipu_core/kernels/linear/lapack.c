@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What LAPACK needs of others. Its own handler of wrong arguments ends the process;
+ * Functions that LAPACK needs. Its own handler of wrong arguments ends the process;
  * linear.c gives none, and the routine returns its `info` to its caller. Of
  * Fortran's run time it needs the joining of strings alone, to look up its block sizes.
  */

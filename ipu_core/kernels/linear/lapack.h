@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What linear.c calls of LAPACK and BLAS, as Fortran has it: matrices by columns, all
- * arguments by address, the length of each string as one more argument at the end. */
+ * The routines of LAPACK and BLAS that linear.c calls, as Fortran has them: matrices by
+ * columns, all arguments by address, the length of each string as one more argument at
+ * the end. */
 #ifndef IPU_KERNELS_LAPACK_H
 #define IPU_KERNELS_LAPACK_H
 

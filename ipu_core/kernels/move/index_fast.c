@@ -602,7 +602,7 @@ plan_counts(scatter_plan *plan, ipu_kernel_spec *spec)
     spec->workspace_bytes = plan->rooms_at + (size_t)plan->parts * plan->room;
 }
 
-/* What joins an update with what stands there; IDENTITY: the update replaces it. */
+/* The op that joins an update with the old value; IDENTITY: the update replaces it. */
 static ipu_op
 step_of(const ipu_kernel_spec *spec)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the files of the fast pooling kernels share, see pool_fast.c. */
+ * The common part of the fast pooling kernels, see pool_fast.c. */
 #ifndef IPU_KERNELS_POOL_FAST_IMPL_H
 #define IPU_KERNELS_POOL_FAST_IMPL_H
 
@@ -162,7 +162,7 @@ void ipu__pool_walk(const ipu__pool_job *job, int64_t image, int64_t d, int64_t 
                     const ipu__pool_chunk *c, const ipu__pool_target *t, int32_t *place,
                     const void *v);
 
-/* What ipu__pool_walk_boxes does at each window. */
+/* The function that ipu__pool_walk_boxes calls at each window. */
 typedef enum ipu__pool_visit {
     IPU_POOL_FOLD,
     IPU_POOL_MARK,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the kernels of lstm, gru and their gradients share: how the tensors of a sequence
+ * The common part of lstm, gru and their gradients: how the tensors of a sequence
  * lie, the loops over the units of a row (recurrent_loops.h), and for the fast ones their
  * products and how batch rows are shared out (recurrent_share.c). */
 #ifndef IPU_KERNELS_RECURRENT_IMPL_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the fast kernels of lstm, gru and their gradients have in common. The rows of a
+ * The common part of the fast kernels of lstm, gru and their gradients. The rows of a
  * batch do not depend on each other, so a thread takes a block of rows through all
  * steps, and there is no barrier between steps. The kernel is packed into panels once
  * for a call, by the threads; a part of a region packs it for itself. Products are made

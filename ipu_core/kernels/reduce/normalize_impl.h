@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the normalisation kernels share: sizes, and which group a channel is of. */
+ * The common part of the normalisation kernels: sizes, and the group of a channel. */
 #ifndef IPU_KERNELS_NORMALIZE_IMPL_H
 #define IPU_KERNELS_NORMALIZE_IMPL_H
 

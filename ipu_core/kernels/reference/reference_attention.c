@@ -171,7 +171,7 @@ ipu_reference_attention(const ipu_kernel_call *call)
     return IPU_OK;
 }
 
-/* What query i, of all, adds. */
+/* The share of query i, of all. */
 static void
 add_query(const attention_call *c, int64_t matrix, int64_t i)
 {

@@ -237,7 +237,7 @@ ipu_reference_lstm(const ipu_kernel_call *call)
     return IPU_OK;
 }
 
-/* What came back for the last states. */
+/* The gradients of the last states. */
 static void
 load_gradient(const sequence_call *c, int32_t from, int64_t row, double *out)
 {
@@ -338,7 +338,7 @@ gru_product(const sequence_call *c, int64_t row, int64_t k, int64_t column)
     return c->s.bias < 0 ? product : plus(c, product, input(c, c->s.bias, column));
 }
 
-/* What gate h adds to x: of r and inner, or of the product of all inner. */
+/* The part of gate h beside x: of r and inner, or of the product of all inner. */
 static double
 candidate_part(const sequence_call *c, int64_t cell, int64_t j)
 {
