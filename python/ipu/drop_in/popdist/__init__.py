@@ -38,31 +38,64 @@ def _told(name: str, default: int) -> int:
 
 
 def isPopdistEnvSet() -> bool:
-    """Return whether a launcher has started the program as one of several."""
+    """Return whether a launcher has started the program as one of several.
+
+    Example:
+        >>> isPopdistEnvSet()
+        False
+    """
     return _processes.was_launched()
 
 
 def init() -> None:
-    """Join the other processes."""
+    """Join the other processes.
+
+    Example:
+        >>> init()
+        >>> getNumInstances()
+        1
+    """
     _processes.share_devices()
 
 
 def finalizePopdist() -> None:
-    """Do nothing: a process leaves the others when its program ends."""
+    """Do nothing: a process leaves the others when its program ends.
+
+    Example:
+        >>> finalizePopdist()
+    """
 
 
 def getNumInstances() -> int:
-    """Return how many processes there are."""
+    """Return how many processes there are.
+
+    Example:
+        >>> getNumInstances()
+        1
+    """
     return _processes.join().count
 
 
 def getInstanceIndex() -> int:
-    """Return the number of this process."""
+    """Return the number of this process.
+
+    Example:
+        >>> getInstanceIndex()
+        0
+    """
     return _processes.join().index
 
 
 def getNumLocalReplicas() -> int:
-    """Return how many replicas a process has."""
+    """Return how many replicas a process has.
+
+    Raises:
+        ValueError: The launcher named a number of replicas that processes cannot share.
+
+    Example:
+        >>> getNumLocalReplicas()
+        1
+    """
     instances = getNumInstances()
     total = _told("NUM_TOTAL_REPLICAS", instances)
     if total % instances:
@@ -74,22 +107,47 @@ def getNumLocalReplicas() -> int:
 
 
 def getNumTotalReplicas() -> int:
-    """Return how many replicas all processes have."""
+    """Return how many replicas all processes have.
+
+    Example:
+        >>> getNumTotalReplicas()
+        1
+    """
     return getNumLocalReplicas() * getNumInstances()
 
 
 def getReplicaIndexOffset() -> int:
-    """Return the number of the first replica of this process."""
+    """Return the number of the first replica of this process.
+
+    Example:
+        >>> getReplicaIndexOffset()
+        0
+    """
     return getNumLocalReplicas() * getInstanceIndex()
 
 
 def getNumIpusPerReplica() -> int:
-    """Return how many IPUs a replica has."""
+    """Return how many IPUs a replica has.
+
+    Example:
+        >>> getNumIpusPerReplica()
+        1
+    """
     return _told("NUM_IPUS_PER_REPLICA", 1)
 
 
 def checkNumIpusPerReplica(numIpus: int) -> None:
-    """Raise ValueError where a replica has another number of IPUs."""
+    """Check how many IPUs a replica has.
+
+    Args:
+        numIpus: How many the program wants.
+
+    Raises:
+        ValueError: The launcher named another number.
+
+    Example:
+        >>> checkNumIpusPerReplica(1)
+    """
     if numIpus != getNumIpusPerReplica():
         raise ValueError(
             f"The program wants {numIpus} IPUs per replica, and the launcher gave "
@@ -98,5 +156,13 @@ def checkNumIpusPerReplica(numIpus: int) -> None:
 
 
 def getDeviceId(numIpusPerReplica: int | None = None) -> int:
-    """Return the number of the device of this process: each has its own, number 0."""
+    """Return the number of the device of this process: each has its own, number 0.
+
+    Args:
+        numIpusPerReplica: Accepted and not used.
+
+    Example:
+        >>> getDeviceId()
+        0
+    """
     return 0

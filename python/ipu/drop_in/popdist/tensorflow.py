@@ -20,6 +20,12 @@ def set_ipu_config(
         config: An ``IPUConfig``.
         ipus_per_replica: IPUs of a replica; None for what the launcher said.
         configure_device: Whether to choose the IPUs, too.
+
+    Example:
+        >>> config = ipu.config.IPUConfig()
+        >>> set_ipu_config(config, ipus_per_replica=2)
+        >>> config.auto_select_ipus
+        2
     """
     each = ipus_per_replica or popdist.getNumIpusPerReplica()
     joined = processes.share_devices()
