@@ -10,8 +10,10 @@
 #include "graph/effects.h"
 #include "machine/account_impl.h"
 
-/* Views and element-wise ops between a value and the product that it is laid out for. */
-enum { MOST_STEPS = 8, MOST_INPUTS = 4 };
+enum {
+    MOST_USERS = 64, /* asked where they want a value, or what they make of it */
+    MOST_INPUTS = 4
+};
 
 static const ipu_type *
 type_of(const ipu__accounting *a, ipu_value value)
@@ -87,19 +89,19 @@ mapping_of_operand(ipu__accounting *a, const ipu_node_data *node, ipu_value like
     return is_found;
 }
 
-static bool find_wanted(ipu__accounting *a, ipu_value value, int steps,
+static bool find_wanted(ipu__accounting *a, ipu_value value, int *room,
                         ipu_mapping *out);
 
 /* As one of the blocks that it enters has it. */
 static bool
 find_wanted_inside(ipu__accounting *a, const ipu_node_data *node, ipu_value value,
-                   int steps, ipu_mapping *out)
+                   int *room, ipu_mapping *out)
 {
     for (uint32_t i = 0; i < ipu_node_entering_count(node); i++) {
         bool enters = node->inputs[ipu_node_entering(node, i)].index == value.index;
         const ipu_block_data *body = ipu_block_of(a->graph, ipu_node_body(node));
         if (enters && i < body->params.count &&
-            find_wanted(a, body->params.items[i], steps - 1, out)) {
+            find_wanted(a, body->params.items[i], room, out)) {
             return true;
         }
     }
@@ -108,13 +110,14 @@ find_wanted_inside(ipu__accounting *a, const ipu_node_data *node, ipu_value valu
 
 /* As the first user that wants it somewhere has it. */
 static bool
-find_wanted(ipu__accounting *a, ipu_value value, int steps, ipu_mapping *out)
+find_wanted(ipu__accounting *a, ipu_value value, int *room, ipu_mapping *out)
 {
     const ipu_node *users = ipu_uses_of(&a->uses, value);
-    for (uint32_t i = 0; i < ipu_uses_count(&a->uses, value); i++) {
+    for (uint32_t i = 0; i < ipu_uses_count(&a->uses, value) && *room > 0; i++) {
         if (!ipu_is_node(users[i])) {
             continue;
         }
+        *room -= 1;
         const ipu_node_data *node = ipu_node_of(a->graph, users[i]);
         int32_t first = ipu_product_first(node->op);
         for (int32_t k = first; first >= 0 && k < first + 2; k++) {
@@ -130,8 +133,8 @@ find_wanted(ipu__accounting *a, ipu_value value, int steps, ipu_mapping *out)
             *out = *held;
             return true;
         }
-        if (steps > 0 && ipu_node_holds_blocks(node)) {
-            if (find_wanted_inside(a, node, value, steps, out)) {
+        if (ipu_node_holds_blocks(node)) {
+            if (find_wanted_inside(a, node, value, room, out)) {
                 return true;
             }
             continue;
@@ -139,9 +142,8 @@ find_wanted(ipu__accounting *a, ipu_value value, int steps, ipu_mapping *out)
         bool is_view = (ipu_node_flags(node) & IPU_OP_VIEW) != 0;
         bool is_followed = is_view || (follows_operand(node) &&
                                        is_like(a, value, node->outputs[0]));
-        if (is_followed && steps > 0 &&
-            (mapping_of_operand(a, node, value, out) ||
-             find_wanted(a, node->outputs[0], steps - 1, out))) {
+        if (is_followed && (mapping_of_operand(a, node, value, out) ||
+                            find_wanted(a, node->outputs[0], room, out))) {
             return true;
         }
     }
@@ -163,7 +165,8 @@ static ipu_mapping
 free_mapping(ipu__accounting *a, ipu_value value)
 {
     ipu_mapping found;
-    return find_wanted(a, value, MOST_STEPS, &found)
+    int room = MOST_USERS;
+    return find_wanted(a, value, &room, &found)
                ? found
                : in_order(a, type_of(a, value), a->home[value.index]);
 }
