@@ -421,7 +421,7 @@ def check_second_memory(got):
     assert not refused["trained"] and not refused["losses"]
     # the first fix that was told is what the last configuration does
     change, size = warned["fixes"][0]
-    assert '{"availableMemoryProportion": "0.2"}' in change
+    assert '{"availableMemoryProportion": "0.1"}' in change
     assert size == smaller["max_tile"] and smaller["fits"] and not smaller["fixes"]
     assert not smaller["told"] and smaller["cycles"] > warned["cycles"]
     assert smaller["losses"] == warned["losses"]

@@ -70,6 +70,6 @@ def train(strategy):
 found = {
     "warned": train(configure(enforces=False)),
     "refused": train(configure(enforces=True)),
-    "smaller": train(configure(enforces=True, availableMemoryProportion="0.2")),
+    "smaller": train(configure(enforces=True, availableMemoryProportion="0.1")),
 }
 print(json.dumps(found))
