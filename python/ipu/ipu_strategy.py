@@ -21,7 +21,7 @@ from typing import Any, NoReturn, TypeVar
 import numpy as np
 
 from ipu._device import devices, processes, strategy_state
-from ipu._device.strategy_state import ReduceOp
+from ipu._device.strategy_state import ReduceOp, VariableAggregation
 from ipu._text.errors import InvalidArgumentError
 from ipu._text.exports import export
 from ipu._text.tracebacks import boundaries
@@ -465,6 +465,15 @@ class IPUStrategyV1(Strategy):
 
     def _first_of_all(self, value: Any) -> Any:
         """Return the first value of a variable; it may be that of another process."""
+        return value
+
+    def _new_variable(self, options: dict[str, Any]) -> Any:
+        """Return the variable that options ask for, before it is initialised; None
+        where it is one like any other."""
+        return None
+
+    def _reduce_assigned(self, value: Any, aggregation: VariableAggregation) -> Any:
+        """Return what a variable gets of the values that its replicas assign."""
         return value
 
     def _takes(self, ipus: int) -> None:

@@ -407,7 +407,7 @@ def estimate(
 
     if not callable(function):
         raise TypeError(f"`function` must be callable. Received: {function!r}.")
-    chosen, target = settle(machine, partials, available_memory)
+    chosen, target = _plan_options(machine, partials, available_memory)
 
     def as_spec(given: Any) -> Any:
         if isinstance(given, TensorSpec) or not hasattr(given, "dtype"):
@@ -474,7 +474,7 @@ def last_account(machine: Machine | str | None = None, **options: Any) -> Accoun
     return found
 
 
-def settle(
+def _plan_options(
     machine: Machine | str | None,
     partials: str | None = None,
     available_memory: float | None = None,

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ipu._device.thread_state import here
 
@@ -53,6 +53,19 @@ class VariableAggregation(Enum):
     SUM = 1
     MEAN = 2
     ONLY_FIRST_REPLICA = 3
+
+
+def as_option(kind: Any, value: Any) -> Any:
+    """Return a member of one of the two enumerations, by name or number or itself."""
+    if value is None or isinstance(value, int):
+        return kind(value or 0)
+    name = str(getattr(value, "name", value)).upper()
+    if name not in kind.__members__:
+        raise ValueError(
+            f"Expected one of tf.{kind.__name__}: {', '.join(kind.__members__)}. "
+            f"Received: {value!r}."
+        )
+    return kind[name]
 
 
 def get_strategy() -> IPUStrategyV1 | None:

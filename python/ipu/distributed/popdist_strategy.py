@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ipu._device import placement, processes
-from ipu._device.strategy_state import ReduceOp
+from ipu._device.strategy_state import ReduceOp, VariableAggregation
 from ipu._text.exports import export
 from ipu.ipu_strategy import InputContext, IPUStrategyV1, _reduce_op
 from ipu.tf import nest
@@ -221,6 +221,16 @@ class PopDistStrategy(IPUStrategyV1):
 
     def _takes(self, ipus: int) -> None:
         self._ipus_per_replica = ipus
+
+    def _new_variable(self, options: dict[str, Any]) -> Any:
+        from ipu.distributed import _replica_variables
+
+        return _replica_variables.new_variable(options)
+
+    def _reduce_assigned(self, value: Any, aggregation: VariableAggregation) -> Any:
+        from ipu.distributed._replica_variables import reduced
+
+        return reduced(value, aggregation, self.num_replicas_in_sync)
 
     def _first_of_all(self, value: Any) -> Any:
         if not self._begins_together or processes.join().count == 1:

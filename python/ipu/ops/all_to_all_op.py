@@ -9,7 +9,7 @@ from ipu import tf
 from ipu._core import Tensor
 from ipu._text.exports import export
 from ipu.ops._collectives import checked_factor
-from ipu.ops.cross_replica_ops import exchange_parts
+from ipu.ops.cross_replica_ops import _exchange_parts
 from ipu.tf._tensor.dispatch import composite
 
 __all__ = ["all_gather", "all_to_all"]
@@ -40,7 +40,7 @@ def all_gather(x: Any, replication_factor: int, name: Any = None) -> Tensor:
         >>> all_gather([1.0, 2.0], 1).numpy().tolist()
         [[1.0, 2.0]]
     """
-    return exchange_parts("all_gather", x, checked_factor(replication_factor))
+    return _exchange_parts("all_gather", x, checked_factor(replication_factor))
 
 
 @composite
@@ -91,7 +91,7 @@ def all_to_all(
             f"Received shape: {tuple(tensor.shape)}."
         )
     parts = tf.stack(tf.split(tensor, factor, split_dimension))
-    arrived = exchange_parts("all_to_all", parts, factor)
+    arrived = _exchange_parts("all_to_all", parts, factor)
     return tf.concat(tf.unstack(arrived), concat_dimension)
 
 

@@ -102,7 +102,7 @@ def _all_reduce(x: Any, reduction: int, group_size: int | None) -> Tensor:
 
 
 @graph_op
-def exchange_parts(op: str, x: Any, factor: int, reduction: int = _SUM) -> Tensor:
+def _exchange_parts(op: str, x: Any, factor: int, reduction: int = _SUM) -> Tensor:
     """Deal out parts to ``factor`` replicas: one of the ops that do (ops.def)."""
     _note_collective()
     attrs = {"group_size": factor}

@@ -16,7 +16,7 @@ from ipu.ops._collectives import (
     own_number,
     padded,
 )
-from ipu.ops.cross_replica_ops import exchange_parts
+from ipu.ops.cross_replica_ops import _exchange_parts
 from ipu.tf._tensor.dispatch import composite
 
 __all__ = ["reduce_scatter"]
@@ -72,8 +72,8 @@ def _scattered(x: Any, factor: int, kind: str) -> Tensor:
         return tf.gather(parts, own_number(factor))
     if kind in ("ADD", "SQUARE_ADD", "MEAN"):  # by the tree of all sums over replicas
         terms = parts * parts if kind == "SQUARE_ADD" else parts
-        return exchange_parts("reduce_scatter", terms, factor, int(kind == "MEAN"))
-    return REDUCTIONS[kind](exchange_parts("all_to_all", parts, factor))
+        return _exchange_parts("reduce_scatter", terms, factor, int(kind == "MEAN"))
+    return REDUCTIONS[kind](_exchange_parts("all_to_all", parts, factor))
 
 
 export(__name__)

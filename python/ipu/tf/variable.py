@@ -152,9 +152,7 @@ class Variable(_Operators):
                 return new_variable(kwargs)
             strategy = strategy_state.get_strategy()
             if cls is Variable and strategy is not None:
-                from ipu.tf import _replica_variables
-
-                made = _replica_variables.new_variable(strategy, kwargs)
+                made = strategy._new_variable(kwargs)
                 if made is not None:
                     return made
             return super().__new__(cls)
@@ -192,9 +190,7 @@ class Variable(_Operators):
             given = options.get(name)
             chosen = next(iter(kind))
             if given is not None:
-                from ipu.tf._replica_variables import as_option
-
-                chosen = as_option(kind, given)
+                chosen = strategy_state.as_option(kind, given)
             setattr(self, name, chosen)
         # of a strategy that has the replicas assign together
         strategy = strategy_state.get_strategy()
@@ -460,10 +456,7 @@ class Variable(_Operators):
         trace = _core.open_trace()
         if trace is not None:
             if self._mirror is not None and not here.is_update and not on_host():
-                from ipu.tf._replica_variables import reduced
-
-                count = self._mirror.num_replicas_in_sync
-                tensor = reduced(tensor, self.aggregation, count)
+                tensor = self._mirror._reduce_assigned(tensor, self.aggregation)
             trace.node(op, (tensor,), None, (self._resource,))
         elif op == "variable_add":
             self._put(_core.apply("add", (self.value(), tensor)))

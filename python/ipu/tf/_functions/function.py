@@ -310,7 +310,7 @@ class DeviceFunction(Generic[P, R]):
 
         if objects_in(args):  # of which nobody knows whether they have changed
             return make()
-        chosen, target = machine.settle(
+        chosen, target = machine._plan_options(
             *(options.get(k) for k in ("machine", "partials", "available_memory"))
         )
         request = target.request(chip=chosen._chip)

@@ -76,7 +76,7 @@ def account_of(
     element = tf.nest.map_structure(_as_spec, element)
     check_sizes(tf.nest.flatten(element))
     mode = "train" if training else "predict"
-    chosen, target = machines.settle(
+    chosen, target = machines._plan_options(
         machine, options.get("partials"), options.get("available_memory")
     )
     asked = target.request(chip=chosen._chip), tuple(sorted(options.items()))

@@ -12,12 +12,13 @@ from ipu import _core
 from ipu._core import Tensor
 from ipu._device import strategy_state
 from ipu._device.placement import on_host
-from ipu._device.strategy_state import VariableAggregation, VariableSynchronization
+from ipu._device.strategy_state import (
+    VariableAggregation,
+    VariableSynchronization,
+    as_option,
+)
 from ipu.tf.tensor_shape import TensorShape
 from ipu.tf.variable import Variable
-
-if TYPE_CHECKING:
-    from ipu.ipu_strategy import IPUStrategyV1
 
 
 def reduced(value: Tensor, aggregation: VariableAggregation, replicas: int) -> Tensor:
@@ -121,23 +122,10 @@ class SyncOnReadVariable(Variable):
         self._write_tensor("variable_assign", whole)
 
 
-def new_variable(strategy: IPUStrategyV1, options: dict[str, Any]) -> Variable | None:
-    """Return the variable that a strategy makes of options, before it is initialised;
-    None where it is one like any other."""
+def new_variable(options: dict[str, Any]) -> Variable | None:
+    """Return the variable that options ask for, before it is initialised; None where it
+    is one like any other."""
     asked = as_option(VariableSynchronization, options.get("synchronization"))
-    if not strategy._has_workers or asked is not VariableSynchronization.ON_READ:
+    if asked is not VariableSynchronization.ON_READ:
         return None
     return object.__new__(SyncOnReadVariable)
-
-
-def as_option(kind: Any, value: Any) -> Any:
-    """Return a member of one of the two enumerations, by name or number or itself."""
-    if value is None or isinstance(value, int):
-        return kind(value or 0)
-    name = str(getattr(value, "name", value)).upper()
-    if name not in kind.__members__:
-        raise ValueError(
-            f"Expected one of tf.{kind.__name__}: {', '.join(kind.__members__)}. "
-            f"Received: {value!r}."
-        )
-    return kind[name]
