@@ -17,7 +17,7 @@ from ipu._device import processes
 from ipu._text.errors import FailedPreconditionError
 from ipu._text.exports import export
 from ipu.distributed.popdist_strategy import PopDistStrategy
-from ipu.tf.distribute.cluster_resolver import worker_of
+from ipu.tf.distribute.cluster_resolver import _worker_of
 
 __all__ = ["IPUMultiWorkerStrategy", "IPUMultiWorkerStrategyV1"]
 
@@ -72,7 +72,7 @@ class IPUMultiWorkerStrategyV1(PopDistStrategy):
                 "cluster_resolver must be one of tf.distribute.cluster_resolver, such "
                 f"as TFConfigClusterResolver(). Received: {cluster_resolver!r}."
             )
-        _check_workers(*worker_of(cluster_resolver))
+        _check_workers(*_worker_of(cluster_resolver))
         super().__init__(ipu_device)
         self._cluster_resolver = cluster_resolver
 

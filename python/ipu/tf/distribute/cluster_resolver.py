@@ -438,7 +438,7 @@ def _counts(text: str) -> list[int]:
     return found
 
 
-def worker_of(resolver: Any) -> tuple[int, int]:
+def _worker_of(resolver: Any) -> tuple[int, int]:
     """Return how many workers a resolver names, and the number of this one.
 
     The chief comes first, then the workers. Where the resolver names nobody, that is
@@ -476,4 +476,4 @@ def worker_of(resolver: Any) -> tuple[int, int]:
     return len(ranks), ranks.index((str(own[0]), int(own[1])))
 
 
-export(__name__, sorted({*defined(__name__)} - {"worker_of"}))
+export(__name__, defined(__name__))
