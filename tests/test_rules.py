@@ -151,6 +151,14 @@ def test_the_root_holds_nothing_else() -> None:
     assert sorted(n for n in names - known if not n.startswith(".")) == []
 
 
+def test_each_python_is_tested_on_something() -> None:
+    text = (ROOT / "pyproject.toml").read_text()
+    named = re.findall(r"Programming Language :: Python :: ([\d.]+)", text)
+    table = text.partition("[tool.ipu.tested]\n")[2].partition("\n\n")[0]
+    assert re.findall(r'^"([\d.]+)" = "', table, re.MULTILINE) == named
+    assert f'requires-python = ">={named[0]}"' in text
+
+
 def test_only_the_init_function_is_exported() -> None:
     table = subprocess.run(
         ["nm", "-D", "--defined-only", ipu._core.__file__],
