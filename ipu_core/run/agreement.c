@@ -233,10 +233,24 @@ hash_counts(const ipu_executor *executor)
     return hash;
 }
 
-/* The first line in which two programs differ, of each. */
+/* A program's text after the two lines that sum it up. */
+static const char *
+after_totals(const char *text)
+{
+    for (int lines = 0; lines < 2; lines++) {
+        const char *end = strchr(text, '\n');
+        text = end == NULL ? text : end + 1;
+    }
+    return text;
+}
+
+/* The first line in which two programs differ, of each; the totals differ because a
+ * line below them does. */
 static void
 first_difference(const char *a, const char *b, char *line_a, char *line_b, size_t bytes)
 {
+    a = after_totals(a);
+    b = after_totals(b);
     size_t begin = 0;
     size_t at = 0;
     for (; a[at] == b[at] && a[at] != '\0'; at++) {
