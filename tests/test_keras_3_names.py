@@ -92,6 +92,23 @@ def test_variables_that_cannot_be() -> None:
         keras.Variable([1.0], shape=(2,))
 
 
+def test_what_is_added_to_a_variable_is_broadcast() -> None:
+    variable = keras.Variable(np.zeros((2, 3)))
+    assert variable.assign_add([1, 2, 3]) is variable
+    assert variable.assign_sub(1).numpy().tolist() == [[0.0, 1.0, 2.0]] * 2
+
+    @tf.function
+    def twice() -> None:
+        variable.assign_add(variable[0])
+
+    twice()
+    assert variable.numpy().tolist() == [[0.0, 2.0, 4.0]] * 2
+    with pytest.raises(tf.errors.InvalidArgumentError, match="do not broadcast"):
+        variable.assign_add([1.0, 2.0])
+    with pytest.raises(ValueError, match="Shape mismatch"):
+        variable.assign_add(np.zeros((4, 2, 3)))
+
+
 def test_functions() -> None:
     a, b = keras.Input((3,)), keras.Input((3,))
     function = keras.Function([a, b], {"sum": a + b})

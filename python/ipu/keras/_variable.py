@@ -79,3 +79,22 @@ class Variable(tf.Variable, metaclass=_AnyVariable):
                 raise ValueError(
                     f"The value has shape {self.shape}, not the given {shape}."
                 )
+
+    def assign_add(self, delta: Any, *args: Any, **options: Any) -> Variable:
+        """Add ``delta``, which is broadcast to the variable's shape.
+
+        Example:
+            >>> keras.Variable([[1.0, 2.0]]).assign_add(1.0).numpy().tolist()
+            [[2.0, 3.0]]
+        """
+        super().assign_add(self._broadcast(delta), *args, **options)
+        return self
+
+    def assign_sub(self, delta: Any, *args: Any, **options: Any) -> Variable:
+        """Subtract ``delta``, which is broadcast to the variable's shape."""
+        super().assign_sub(self._broadcast(delta), *args, **options)
+        return self
+
+    def _broadcast(self, delta: Any) -> Any:
+        tensor = tf.convert_to_tensor(delta, dtype=self.dtype)
+        return tensor if tensor.shape == self.shape else tensor + tf.zeros_like(self)
