@@ -21,7 +21,7 @@ _TENANTS = 10
 
 @dataclass(frozen=True)
 class Fix:
-    """Hold a change that makes a program fit: it was estimated with the change.
+    """A change that makes a program fit: it was estimated with the change.
 
     Attributes:
         change: What to do, in the program's terms.

@@ -25,7 +25,7 @@ _TOP = 10
 
 @dataclass(frozen=True)
 class Step:
-    """Hold a step of a program on the IPU.
+    """A step of a program on the IPU.
 
     Attributes:
         name: The op, with its layers in front ("model/dense/matmul"), and after a colon
@@ -63,7 +63,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Tenant:
-    """Hold a tensor while it is live, on one IPU.
+    """A tensor while it is live, on one IPU.
 
     Attributes:
         name: The op that makes it, with its layers in front.
@@ -101,7 +101,7 @@ class Tenant:
 
 @dataclass(frozen=True)
 class Place:
-    """Hold where something lies on the fullest tile of an IPU.
+    """Where something lies on the fullest tile of an IPU.
 
     Attributes:
         name: The tensor or variable; of a temporary one the op that takes it.
@@ -125,7 +125,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Memory:
-    """Hold the memory of one IPU.
+    """The memory of one IPU.
 
     Attributes:
         ipu: Which IPU, counted from 0.
@@ -231,7 +231,7 @@ class Memory:
 
 @dataclass(frozen=True)
 class PipelineAccount:
-    """Hold what one run of a pipeline takes: an update, or an execution of inference.
+    """The time that one run of a pipeline takes: an update, or an inference.
 
     All IPUs exchange at the end of each time step, which lasts as long as the longest
     takes.

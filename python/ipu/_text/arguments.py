@@ -38,7 +38,7 @@ def as_int(value: Any) -> Any:
 
 
 def as_ints(value: Any) -> Any:
-    """Apply :func:`as_int` to a value, or of those in its lists and tuples.
+    """Apply :func:`as_int` to a value, or to those in its lists and tuples.
 
     Example:
         >>> as_ints((np.int64(3), [np.int8(2), "same"]))

@@ -45,7 +45,7 @@ class RunView(Protocol):
         """End the part, with these results."""
 
     def stop(self) -> None:
-        """End the run: a part that has not ended ended early."""
+        """End the run; a part that is still open ended early."""
 
 
 def view_of(mode: str, verbose: Any) -> RunView:
