@@ -547,6 +547,25 @@ class Doubled(Counter):
         return super().advance(x) * 2
 
 
+class Named(Counter):
+    def advance(self, x):
+        def by(k):
+            return super(Named, self).advance(x) * k
+
+        return by(Named.scale)
+
+
+@case((3.0,), (-3.0,))
+def methods_that_name_their_class(x):
+    class Inner(Named):
+        def advance(self, x):
+            if x > 1:
+                x = x * Inner.scale
+            return super(Inner, self).advance(x)  # noqa: UP008
+
+    return Named(x * 0)(x), Inner(x * 0)(x)
+
+
 @case((3.0,), (-3.0,))
 def methods_and_attributes(x):
     c = Counter(x * 0)

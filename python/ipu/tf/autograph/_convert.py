@@ -67,9 +67,11 @@ def _compile(function: types.FunctionType) -> types.CodeType:
     else:
         definition = node
     free = [RUNTIME, *(n for n in code.co_freevars if n != "__class__")]
+    # the class of this name that the function reads is its module's, or one of `free`
+    outside = "" if owner in free else f"    global {owner}\n"
     made = ast.Module(
         statements(
-            f"def {_FACTORY}():\n    {' = '.join(free)} = None\n"
+            f"def {_FACTORY}():\n{outside}    {' = '.join(free)} = None\n"
             f"    class {owner}:\n        body_",
             definition,
             body_=[definition],
