@@ -593,6 +593,16 @@ def test_a_variable_takes_an_array_of_its_kind_and_refuses_others() -> None:
         variable.assign(np.zeros((3, 2), np.float32))
 
 
+@pytest.mark.parametrize("wrap", [lambda f: f, tf.function])
+def test_call_of_a_model_hears_training(wrap) -> None:
+    x = tf.constant([[1.0], [3.0]])
+    for kind in (keras.Sequential, lambda ls: keras.Model(ls[0], ls[1](ls[0]))):
+        model = kind([keras.Input((1,)), keras.layers.BatchNormalization(epsilon=0.0)])
+        call = wrap(lambda x, model=model: model.call(x, training=True))
+        np.testing.assert_array_equal(call(x), [[-1.0], [1.0]])
+        np.testing.assert_array_less(0.5, model.call(x, training=False))
+
+
 def test_arrays_in_calls_on_symbols_are_copied() -> None:
     array = np.ones((1, 3), np.float32)
     x = keras.Input((3,))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Any
 
 from ipu import tf
@@ -15,6 +16,11 @@ from ipu.keras._types import Nest, Tensor
 from ipu.keras.engine.base_layer import Layer, ordered_first
 from ipu.keras.engine.files import model_config
 from ipu.keras.engine.input_layer import InputLayer
+from ipu.keras.engine.layer.call_context import (
+    call_scope,
+    current_dtype,
+    current_training,
+)
 from ipu.keras.engine.layer.input_spec import InputSpec
 from ipu.keras.engine.model import Model
 from ipu.keras.engine.pipelines.calls import ModelGraph
@@ -208,21 +214,23 @@ class Functional(Model):
         Args:
             inputs: Tensors in the form of the model's inputs; a dict by input name, or
                 a flat list, is understood as well.
-            training: Taken by layers through the call context.
+            training: Taken by layers that are not told otherwise; None: as the call
+                around this one says.
             mask: The masks of the inputs, in their form; None for those that they have.
             **kwargs: None.
 
         Returns:
             Tensors in the form of the model's outputs.
         """
-        del training
         refuse_unknown(type(self).__name__, kwargs, ("mask", "training"))
+        is_said = training is None or training is current_training()
         values = self._begin(inputs, mask)
-        for node in self._device_nodes:
-            if id(node.outputs) in values and node.is_input:
-                continue
-            for symbol, result in node.run(values):
-                values[id(symbol)] = result
+        with nullcontext() if is_said else call_scope(training, current_dtype()):
+            for node in self._device_nodes:
+                if id(node.outputs) in values and node.is_input:
+                    continue
+                for symbol, result in node.run(values):
+                    values[id(symbol)] = result
         return tf.nest.map_structure(
             lambda symbol: values[id(symbol)], self._nested_outputs
         )
