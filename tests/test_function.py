@@ -125,6 +125,18 @@ def test_each_instance_has_its_own_programs() -> None:
     assert gone() is None
 
 
+def test_a_method_of_an_object_that_nobody_keeps() -> None:
+    class Twice:
+        @tf.function
+        def of(self, x):
+            return x + x
+
+    kept = Twice()
+    assert float(kept.of(tf.constant(2.0))) == 4.0
+    with pytest.raises(ReferenceError, match=r"'of' is gone.*model.of\(...\)"):
+        Twice().of(tf.constant(2.0))
+
+
 def test_partials_callables_and_nested_functions() -> None:
     assert int(tf.function(functools.partial(lambda a, b: a - b, b=1))(5)) == 4
 

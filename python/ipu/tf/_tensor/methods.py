@@ -24,13 +24,21 @@ class WeakMethod:
 
     def __ipu_convert__(self, convert: Callable[[Any], Any]) -> WeakMethod:
         """Return the same method of the same object, converted."""
-        made = WeakMethod(self._method, self._instance())
+        made = WeakMethod(self._method, self._alive())
         made._converted = convert(self._method)
         return made
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        method = self._converted or self._method
+        return method.__get__(self._alive())(*args, **kwargs)
+
+    def _alive(self) -> Any:
         instance = self._instance()
         if instance is None:
-            raise ReferenceError("The object of this tf.function method is gone.")
-        method = self._converted or self._method
-        return method.__get__(instance)(*args, **kwargs)
+            name = getattr(self._method, "__name__", "method")
+            raise ReferenceError(
+                f"The object of the tf.function {name!r} is gone: a tf.function does "
+                "not keep it. Give it a name before you call its method: "
+                f"model = Model(); model.{name}(...)."
+            )
+        return instance
