@@ -49,7 +49,7 @@ class _Group:
     """Options of one kind: what is assigned is kept, the rest is None."""
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
+        if name.startswith("_"):
             raise AttributeError(name)
         return None
 
