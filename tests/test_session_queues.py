@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import _thread
 import threading
 from typing import Any
 
@@ -26,6 +27,10 @@ def test_first_in_first_out() -> None:
     pair = queue.dequeue_many(2)
     assert taken[0].shape == (2,) and pair[0].shape == (2, 2)
     assert queue.dtypes == [tf.float32, tf.int32] and queue.shapes[0] == (2,)
+    # of a thread that Python did not start, something stays in its list of threads
+    asked = threading.Event()
+    _thread.start_new_thread(lambda: (threading.current_thread(), asked.set()), ())
+    assert asked.wait(10)
     with tf.Session() as session:
         session.run(one, {x: [5, 6], n: 3})
         session.run(many)

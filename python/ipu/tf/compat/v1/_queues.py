@@ -282,7 +282,9 @@ class QueueBase:
             self._changed.notify_all()
 
     def _wait(self, what: str) -> None:
-        if threading.active_count() == 1:
+        # a thread that Python did not start is listed for ever once it was asked for
+        others = {*threading.enumerate()} - {threading.current_thread()}
+        if all(isinstance(one, threading._DummyThread) for one in others):
             raise FailedPreconditionError(f"{self._name} is {what}.")
         self._changed.wait(_PATIENCE)
 
