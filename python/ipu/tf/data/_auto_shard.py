@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ipu._device import processes
+from ipu.tf import nest
 from ipu.tf.data._dataset import Dataset
 from ipu.tf.data._made_by import RECORD
 from ipu.tf.data._options import AutoShardPolicy, Options
@@ -72,7 +73,7 @@ def _recorded(dataset: Any) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
 def inputs_of(dataset: Any) -> list[Any]:
     """Return the data sets that a data set is made of."""
     _, args, kwargs = _recorded(dataset)
-    return [one for one in _flat([*args, *kwargs.values()]) if _is_data(one)]
+    return [one for one in nest.flatten((args, kwargs)) if isinstance(one, Dataset)]
 
 
 def options_of(dataset: Any) -> Options:
@@ -83,28 +84,13 @@ def options_of(dataset: Any) -> Options:
     return found.merge(vars(dataset).get("_attached_options", Options()))
 
 
-def _flat(values: Any) -> list[Any]:
-    found: list[Any] = []
-    for value in values:
-        is_list = isinstance(value, (list, tuple))
-        found += _flat(value) if is_list else [value]
-    return found
-
-
-def _is_data(value: Any) -> bool:
-    return isinstance(value, Dataset)
-
-
 def _made_of(dataset: Any, change: Callable[[Any], Any]) -> Any:
     """Make a data set once more, of what a function makes of its inputs."""
-
-    def changed(value: Any) -> Any:
-        if isinstance(value, (list, tuple)) and any(map(_is_data, _flat(value))):
-            return type(value)(map(changed, value))
-        return change(value) if _is_data(value) else value
-
     function, args, kwargs = _recorded(dataset)
-    return function(*map(changed, args), **{k: changed(v) for k, v in kwargs.items()})
+    args, kwargs = nest.map_structure(
+        lambda one: change(one) if isinstance(one, Dataset) else one, (args, kwargs)
+    )
+    return function(*args, **kwargs)
 
 
 def _hinted(dataset: Any, count: int, index: int) -> Any:

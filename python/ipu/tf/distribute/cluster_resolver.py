@@ -146,6 +146,7 @@ class ClusterResolver:
     task_id: int | None = None
     rpc_layer: str | None = None
     environment = ""
+    _spec: ClusterSpec | None = None
 
     def cluster_spec(self) -> ClusterSpec:
         """Return the workers.
@@ -153,7 +154,11 @@ class ClusterResolver:
         Raises:
             NotImplementedError: The class does not say.
         """
-        raise NotImplementedError(f"{type(self).__name__} must define cluster_spec().")
+        if self._spec is None:
+            raise NotImplementedError(
+                f"{type(self).__name__} must define cluster_spec()."
+            )
+        return self._spec
 
     def master(
         self,
@@ -211,10 +216,6 @@ class SimpleClusterResolver(ClusterResolver):
         self._accelerators = dict(num_accelerators or {})
         self.task_type, self.task_id = task_type, task_id
         self.environment, self.rpc_layer = environment, rpc_layer
-
-    def cluster_spec(self) -> ClusterSpec:
-        """Return the workers."""
-        return self._spec
 
     def master(
         self,
@@ -292,10 +293,6 @@ class TFConfigClusterResolver(ClusterResolver):
             )
         return dict(told)
 
-    def cluster_spec(self) -> ClusterSpec:
-        """Return the workers."""
-        return self._spec
-
 
 class SlurmClusterResolver(ClusterResolver):
     """Reads what Slurm tells the tasks of a job step.
@@ -364,19 +361,16 @@ class SlurmClusterResolver(ClusterResolver):
         self.rpc_layer = rpc_layer
         self.task_type, self.task_id = self.get_task_info()
 
-    def cluster_spec(self) -> ClusterSpec:
-        """Return the workers."""
-        return self._spec
-
     def get_task_info(self) -> tuple[str, int]:
         """Return the job of this process, and its number there."""
+        spec = self.cluster_spec()
         left = self._rank
-        for job in self._spec.jobs:
-            count = self._spec.num_tasks(job)
+        for job in spec.jobs:
+            count = spec.num_tasks(job)
             if left < count:
                 return job, left
             left -= count
-        raise ValueError(f"Slurm's task {self._rank} is in none of {self._spec}.")
+        raise ValueError(f"Slurm's task {self._rank} is in none of {spec}.")
 
 
 class MPIClusterResolver(ClusterResolver):
@@ -397,10 +391,6 @@ class MPIClusterResolver(ClusterResolver):
         self.task_type, self.task_id = "worker", joined.index
         names = [f"process:{number}" for number in range(joined.count)]
         self._spec = ClusterSpec({"worker": names})
-
-    def cluster_spec(self) -> ClusterSpec:
-        """Return the workers."""
-        return self._spec
 
 
 def _of_slurm(name: str) -> str:
