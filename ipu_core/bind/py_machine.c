@@ -246,18 +246,15 @@ residents_of(const ipu_graph *graph, const ipu_account *account)
     PyObject *list = PyList_New((Py_ssize_t)account->residents.count);
     for (size_t i = 0; list != NULL && i < account->residents.count; i++) {
         const ipu_account_resident *one = &account->residents.items[i];
-        const ipu_resource *variable = one->resource == IPU_NO_INDEX
-                                           ? NULL
-                                           : &graph->resources.items[one->resource];
-        const ipu_type *held =
-            variable != NULL
-                ? variable->types
-                : &ipu_value_of(graph, ipu_node_of(graph, one->node)->outputs[0])->type;
+        const ipu_type *held = ipu_account_resident_type(graph, one);
+        const char *variable = one->resource == IPU_NO_INDEX
+                                   ? NULL
+                                   : graph->resources.items[one->resource].name;
         char type[96];
         ipu_py_put(&list, (Py_ssize_t)i,
                    Py_BuildValue("(diszNN)", one->bytes, (int)one->ipu,
                                  ipu_type_print(held, type, sizeof(type)),
-                                 variable == NULL ? NULL : variable->name,
+                                 variable,
                                  object_of_node(graph, one->node),
                                  object_of_mapping(&one->mapping)));
     }

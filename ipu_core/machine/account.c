@@ -692,6 +692,15 @@ ipu_account_fits(const ipu_account *account, const ipu_chip *chip)
     return fits;
 }
 
+const ipu_type *
+ipu_account_resident_type(const ipu_graph *graph, const ipu_account_resident *resident)
+{
+    return resident->resource != IPU_NO_INDEX
+               ? graph->resources.items[resident->resource].types
+               : &ipu_value_of(graph, ipu_node_of(graph, resident->node)->outputs[0])
+                      ->type;
+}
+
 void
 ipu_account_free(ipu_ctx *ctx, ipu_account *account)
 {

@@ -171,5 +171,7 @@ ipu_status ipu_account_of(ipu_ctx *ctx, const ipu_graph *graph, const ipu_chip *
                           const ipu_account_options *options, ipu_plans *plans,
                           ipu_account *out);
 void ipu_account_free(ipu_ctx *ctx, ipu_account *account);
+const ipu_type *ipu_account_resident_type(const ipu_graph *graph,
+                                          const ipu_account_resident *resident);
 
 #endif

@@ -294,12 +294,7 @@ fill_tiles(ipu__accounting *a)
     }
     for (size_t i = 0; i < out->residents.count; i++) {
         const ipu_account_resident *one = &out->residents.items[i];
-        const ipu_type *type =
-            one->resource == IPU_NO_INDEX
-                ? &ipu_value_of(a->graph, ipu_node_of(a->graph, one->node)->outputs[0])
-                       ->type
-                : a->graph->resources.items[one->resource].types;
-        ipu_mapping_add(&one->mapping, type, 1,
+        ipu_mapping_add(&one->mapping, ipu_account_resident_type(a->graph, one), 1,
                         out->memories.items[one->ipu].tiles.items, tiles);
     }
     for (size_t i = 0; i < out->tenants.count; i++) {

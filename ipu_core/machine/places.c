@@ -29,15 +29,6 @@ add(ipu__accounting *a, buffers *list, ipu_account_place place)
     return IPU_ARRAY_PUSH(a->ctx, list, buffer);
 }
 
-static const ipu_type *
-type_of_resident(const ipu__accounting *a, const ipu_account_resident *one)
-{
-    const ipu_graph *graph = a->graph;
-    return one->resource != IPU_NO_INDEX
-               ? graph->resources.items[one->resource].types
-               : &ipu_value_of(graph, ipu_node_of(graph, one->node)->outputs[0])->type;
-}
-
 static ipu_status
 collect(ipu__accounting *a, int32_t ipu, uint32_t tile, buffers *list)
 {
@@ -45,12 +36,12 @@ collect(ipu__accounting *a, int32_t ipu, uint32_t tile, buffers *list)
     uint32_t tiles = (uint32_t)a->chip->tiles;
     for (uint32_t i = 0; i < out->residents.count; i++) {
         const ipu_account_resident *one = &out->residents.items[i];
+        const ipu_type *type = ipu_account_resident_type(a->graph, one);
         ipu_account_place place = {.kind = IPU_PLACE_RESIDENT,
                                    .index = i,
                                    .ipu = ipu,
-                                   .bytes = ipu_mapping_bytes(&one->mapping,
-                                                              type_of_resident(a, one),
-                                                              tile, tiles),
+                                   .bytes = ipu_mapping_bytes(&one->mapping, type, tile,
+                                                              tiles),
                                    .last = a->count};
         IPU_TRY(one->ipu == ipu ? add(a, list, place) : IPU_OK);
     }
