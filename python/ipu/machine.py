@@ -450,7 +450,7 @@ def last_account(machine: Machine | str | None = None, **options: Any) -> Accoun
     its function, or the model, is now.
 
     Args:
-        machine: As of :func:`estimate`.
+        machine: As for :func:`estimate`.
         **options: Further options of :func:`estimate`.
 
     Raises:

@@ -482,7 +482,7 @@ def export_pipeline(
         The function that :func:`load` makes of the folder.
 
     Raises:
-        ValueError: As of :func:`export_single_step`; there are no stages, or as many
+        ValueError: As for :func:`export_single_step`; there are no stages, or as many
             devices as stages are not given.
         TypeError: A signature is of something else than ``tf.TensorSpec``.
 

@@ -176,7 +176,7 @@ def extract_all_types_from_event_trace(events: Iterable[Any]) -> list[int]:
     """Return the types of events, members of ``IpuTraceEvent``.
 
     Args:
-        events: As of :func:`extract_all_events`.
+        events: As for :func:`extract_all_events`.
 
     Example:
         >>> event = IpuTraceEvent(IpuTraceEvent.EXECUTE).SerializeToString()
@@ -190,7 +190,7 @@ def extract_all_strings_from_event_trace(events: Iterable[Any]) -> str:
     """Return events as one text, reports included.
 
     Args:
-        events: As of :func:`extract_all_events`.
+        events: As for :func:`extract_all_events`.
 
     Example:
         >>> extract_all_strings_from_event_trace([])
@@ -212,7 +212,7 @@ def extract_compile_reports(events: Iterable[Any]) -> list[tuple[str, str]]:
     """Return the reports of compilations, with the names of their programs.
 
     Args:
-        events: As of :func:`extract_all_events`.
+        events: As for :func:`extract_all_events`.
 
     Returns:
         Pairs ``(name, report)``; none of events without a report.
@@ -228,7 +228,7 @@ def extract_poplar_serialized_graphs(events: Iterable[Any]) -> list[tuple[str, s
     """Return the graphs of programs, in this package's text form.
 
     Args:
-        events: As of :func:`extract_all_events`.
+        events: As for :func:`extract_all_events`.
 
     Returns:
         Pairs ``(name, graph)``; see ``enable_poplar_serialized_graph``.
@@ -244,7 +244,7 @@ def extract_execute_reports(events: Iterable[Any]) -> list[tuple[str, str]]:
     """Return the reports of executions, with the names of their programs.
 
     Args:
-        events: As of :func:`extract_all_events`.
+        events: As for :func:`extract_all_events`.
 
     Returns:
         Pairs ``(name, report)``; see ``profile_execution``.

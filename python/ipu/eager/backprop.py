@@ -69,7 +69,7 @@ class GradientCaptureTape(GradientTape, GradientCaptureContext):
     """A tape that is also a :class:`GradientCaptureContext`.
 
     Args:
-        *args, **kwargs: As of ``tf.GradientTape``.
+        *args, **kwargs: As for ``tf.GradientTape``.
 
     Source: ``ipu.eager.backprop.GradientCaptureTape``.
 

@@ -14,7 +14,7 @@ class IPUMultiReplicaStrategy(PopDistStrategy):
 
     Args:
         ipu_device: Name of the device, "/device:IPU:0" by default.
-        add_ipu_cross_replica_reductions: As of ``PopDistStrategy``.
+        add_ipu_cross_replica_reductions: As for ``PopDistStrategy``.
 
     Source: ``ipu.horovod.ipu_multi_replica_strategy.IPUMultiReplicaStrategy``.
 

@@ -59,7 +59,7 @@ def all_to_all(
         x: A tensor.
         split_dimension: The axis that is cut, into ``replication_factor`` parts.
         concat_dimension: The axis along which what arrives is joined.
-        replication_factor: As of :func:`all_gather`.
+        replication_factor: As for :func:`all_gather`.
 
     Returns:
         A tensor with as many elements.

@@ -64,7 +64,7 @@ def cross_replica_mean(
 
     Args:
         x: A tensor of floating-point numbers.
-        replica_group_size: As of :func:`cross_replica_sum`.
+        replica_group_size: As for :func:`cross_replica_sum`.
 
     Returns:
         A tensor like ``x``; where nothing is replicated it is ``x``.

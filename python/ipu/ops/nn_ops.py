@@ -330,13 +330,13 @@ def nce_loss(
     Args:
         weights, biases, labels, inputs, num_sampled, num_classes, num_true: As for
             :func:`sampled_softmax_loss`.
-        sampled_values: As of :func:`sampled_softmax_loss`.
+        sampled_values: As for :func:`sampled_softmax_loss`.
 
     Returns:
         The loss of each sample, ``[batch]``.
 
     Raises:
-        ValueError: As of :func:`sampled_softmax_loss`.
+        ValueError: As for :func:`sampled_softmax_loss`.
 
     Source: ``ipu.nn_ops.nce_loss``; Gutmann, Hyvarinen, "Noise-contrastive estimation",
     2010.

@@ -169,7 +169,7 @@ def sequence_slice_pack(
         A tensor like ``dst``.
 
     Raises:
-        ValueError: As of :func:`sequence_slice`.
+        ValueError: As for :func:`sequence_slice`.
 
     Example:
         >>> src = [[2.0], [3.0], [1.0]]

@@ -52,15 +52,15 @@ def reduce_scatter(input_shards: Sequence[Any], op: str) -> list[Tensor]:
     """Reduce tensors over the shards; each shard gets its part of the result.
 
     Args:
-        input_shards: As of :func:`all_reduce`.
-        op: As of :func:`all_reduce`.
+        input_shards: As for :func:`all_reduce`.
+        op: As for :func:`all_reduce`.
 
     Returns:
         A list with a vector for each shard: of ``n`` elements and ``s`` shards
         ``ceil(n / s)``, the first ones for shard 0; what goes over the end is 0.
 
     Raises:
-        ValueError: As of :func:`all_reduce`.
+        ValueError: As for :func:`all_reduce`.
 
     Source: ``ipu.within_replica_ops.reduce_scatter`` of SDK 2.1 to 3.4.
 

@@ -408,7 +408,7 @@ def get_variable(
             has to be one; in ``ipu.scopes.ipu_scope`` all are.
         custom_getter: Called in place of this function, with it as first argument.
         constraint: Applied to its value after an update.
-        synchronization, aggregation: As of ``tf.Variable``.
+        synchronization, aggregation: As for ``tf.Variable``.
 
     Returns:
         The variable.

@@ -51,7 +51,7 @@ class GraphVariable(Variable):
         constraint: A function of the value that optimizers apply after an update.
         use_resource: Whether it is a resource; None: what the variable scope says.
         shape: Its shape, where the value is made later.
-        **more: As of ``tf.Variable``; a graph's variables have no ``ON_READ``.
+        **more: As for ``tf.Variable``; a graph's variables have no ``ON_READ``.
 
     Raises:
         TypeError: An unknown option.

@@ -133,7 +133,7 @@ def get_local_variable(name: str, *args: Any, **kwargs: Any) -> Any:
 
     Args:
         name: Its name.
-        *args, **kwargs: As of :func:`get_variable`.
+        *args, **kwargs: As for :func:`get_variable`.
 
     Example:
         >>> with v1.Graph().as_default():
@@ -160,7 +160,7 @@ def make_template(
         func_: Makes them with :func:`get_variable`.
         create_scope_now_: Whether the scope is made now, and not by the first call.
         unique_name_: The scope as it is, or None.
-        custom_getter_: As of :func:`variable_scope`.
+        custom_getter_: As for :func:`variable_scope`.
         **kwargs: Arguments of every call.
 
     Example:
