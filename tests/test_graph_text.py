@@ -103,7 +103,15 @@ def test_every_form_of_a_case_comes_back(case) -> None:
     ):
         once = _core.graph_round_trip(text)
         assert _core.graph_round_trip(once) == once
-        for name in ("canonicalise", "fold", "round", "merge", "prune", "fuse"):
+        for name in (
+            "canonicalise",
+            "fold",
+            "round",
+            "merge",
+            "prune",
+            "fuse",
+            "bucket",
+        ):
             after = _core.graph_pass(once, name)
             assert _core.graph_round_trip(after) == after
 

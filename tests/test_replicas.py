@@ -293,6 +293,36 @@ def test_the_gradient_of_a_sum_is_the_sum_of_the_gradients() -> None:
     assert over_replicas(2, gradient) == [5 + 2 * 1 * 3, 5 + 2 * 2 * 3]
 
 
+@pytest.mark.parametrize("wraps_around", [False, True])
+def test_no_bit_depends_on_how_sums_are_posted(wraps_around: bool) -> None:
+    def run(*values: Any) -> list[Any]:
+        sums, total = [], tf.constant(0.0)
+        for value in values:
+            own = value * tf.cast(replication_ops.replication_index() + 1, tf.float32)
+            sums.append(cross_replica_ops.cross_replica_sum(own))
+            total += tf.reduce_sum(tf.matmul(own, own)) + tf.reduce_sum(own)
+        if wraps_around:
+            sums = [cross_replica_ops.cross_replica_mean(one) for one in sums]
+            for _ in tf.range(2):
+                sums = [cross_replica_ops.cross_replica_sum(one * 0.3) for one in sums]
+        return [*sums, cross_replica_ops.cross_replica_sum(total)]
+
+    rng = np.random.default_rng(0)
+    values = [tf.constant(rng.normal(size=(n, n)).astype("f4")) for n in (3, 40, 8, 5)]
+    found = {}
+    for size in (1, 300, 0):  # bytes; 0 is 4 MiB
+        config = ipu.config.IPUConfig()
+        config.auto_select_ipus = 2
+        config.optimizations.maximum_cross_replica_sum_buffer_size = size
+        config.configure_ipu_system()
+        function = compiled(run)
+        with IPUStrategy().scope():
+            found[size] = [one.numpy().tobytes() for one in function(*values)]
+            posts = function.traced(*values).program.text.count("  post ")
+        assert posts == {1: 5, 300: 4, 0: 1}[size] or wraps_around
+    assert found[0] == found[300] == found[1]
+
+
 def test_the_strategy_reduces_in_device_code() -> None:
     strategy = IPUStrategy()
     assert over_replicas(2, lambda x: strategy.reduce("SUM", x)) == [3, 3]

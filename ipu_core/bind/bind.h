@@ -426,6 +426,7 @@ ipu_device *ipu_py_device_of(PyObject *device);
 /* Whether its programs have the same bits on every class of CPU. */
 bool ipu_py_device_is_portable(PyObject *device);
 const ipu_float_behaviour *ipu_py_device_behaviour(PyObject *device);
+size_t ipu_py_device_bucket_bytes(PyObject *device);
 ipu_infeed *ipu_py_infeed_of(PyObject *infeed);
 const ipu_program *ipu_py_program_of(PyObject *program);
 ipu_dataset *ipu_py_dataset_of(PyObject *dataset);

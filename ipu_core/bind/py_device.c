@@ -12,6 +12,7 @@ typedef struct py_device {
     PyObject *peers; /* Peers or NULL */
     bool portable;
     ipu_float_behaviour behaviour;
+    size_t bucket_bytes; /* of its programs' graphs */
 } py_device;
 
 ipu_device *
@@ -32,11 +33,17 @@ ipu_py_device_behaviour(PyObject *device)
     return &((py_device *)device)->behaviour;
 }
 
+size_t
+ipu_py_device_bucket_bytes(PyObject *device)
+{
+    return ((py_device *)device)->bucket_bytes;
+}
+
 static PyObject *
 device_new(PyTypeObject *cls, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"ipus", "portable", "rounding", "overflow",
-                            "inv",  "div0",     "oflo",     NULL};
+    static char *names[] = {"ipus", "portable", "rounding",     "overflow", "inv",
+                            "div0", "oflo",     "bucket_bytes", NULL};
     static const char *const roundings[] = {[IPU_ROUNDING_NEAREST] = "nearest",
                                             [IPU_ROUNDING_STOCHASTIC] = "stochastic",
                                             [IPU_ROUNDING_REPLICA_IDENTICAL] =
@@ -51,9 +58,10 @@ device_new(PyTypeObject *cls, PyObject *args, PyObject *kwargs)
     int inv = 0;
     int div0 = 0;
     int oflo = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|ipssppp:Device", names, &ipus,
+    Py_ssize_t bucket_bytes = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|ipsspppn:Device", names, &ipus,
                                      &portable, &rounding, &overflow, &inv, &div0,
-                                     &oflo)) {
+                                     &oflo, &bucket_bytes)) {
         return NULL;
     }
     int rounds = ipu_py_choice("rounding", rounding, roundings, 3);
@@ -66,6 +74,7 @@ device_new(PyTypeObject *cls, PyObject *args, PyObject *kwargs)
         return NULL;
     }
     self->portable = portable != 0;
+    self->bucket_bytes = bucket_bytes < 0 ? 0 : (size_t)bucket_bytes;
     self->behaviour = (ipu_float_behaviour){.rounding = (ipu_rounding)rounds,
                                             .overflow = (ipu_overflow)overflows_to,
                                             .traps_invalid = inv != 0,

@@ -166,6 +166,7 @@ ipu_py_program_compile(ipu_py_state *state, ipu_graph *graph, PyObject *held,
     ipu_float_behaviour behaviour = {0};
     if (device != Py_None && !graph->host) {
         behaviour = *ipu_py_device_behaviour(device);
+        graph->bucket_bytes = ipu_py_device_bucket_bytes(device);
     }
     graph->rounding = behaviour.rounding;
     ipu_passes_options passes = {.verify = verify,
@@ -481,9 +482,10 @@ streams_of(const ipu_program *program)
 static PyObject *
 stats_of(const ipu_run_stats *s)
 {
-    return Py_BuildValue("{s:K,s:K,s:K,s:K,s:K}", "steps", s->steps, "allocations",
+    return Py_BuildValue("{s:K,s:K,s:K,s:K,s:K,s:K}", "steps", s->steps, "allocations",
                          s->allocations, "run_ns", s->run_ns, "infeed_wait_ns",
-                         s->infeed_wait_ns, "outfeed_wait_ns", s->outfeed_wait_ns);
+                         s->infeed_wait_ns, "outfeed_wait_ns", s->outfeed_wait_ns,
+                         "peer_wait_ns", s->peer_wait_ns);
 }
 
 static bool
@@ -543,8 +545,8 @@ describe(const ipu_program *program, uint32_t number, size_t at)
 {
     const ipu_stream *stream = &program->streams.items[number];
     const ipu_instruction *instruction = &stream->instructions.items[at];
-    bool is_kernel = instruction->kind == IPU_INSTRUCTION_KERNEL ||
-                     instruction->kind == IPU_INSTRUCTION_COLLECTIVE;
+    ipu_operands inputs = ipu_instruction_rows[instruction->kind].inputs;
+    bool is_kernel = inputs == IPU_OPERANDS_SPEC || inputs == IPU_OPERANDS_SPECS;
     bool is_action = instruction->kind == IPU_INSTRUCTION_ACTION;
     const char *kind = ipu_instruction_rows[instruction->kind].name;
     const ipu_kernel_spec *spec =
@@ -622,7 +624,7 @@ set_name(PyObject *object, PyObject *value, void *Py_UNUSED(closure))
       "message_bytes, remote_bytes.") \
     X(T, stats, stats_of(&self->stats), NULL, \
       "A dict about the last run: steps, allocations, run_ns, infeed_wait_ns, " \
-      "outfeed_wait_ns.") \
+      "outfeed_wait_ns, peer_wait_ns.") \
     X(T, account, Py_NewRef(self->account), NULL, \
       "What it would cost on the IPU that it was compiled for, if it does not fit " \
       "there or somebody asked; else None.") \

@@ -140,6 +140,7 @@ typedef struct ipu_graph {
     bool host;                   /* a host graph: the wider dtypes are allowed */
     uint32_t last_number;        /* of its nodes */
     ipu_rounding rounding;       /* of float16 results, where no scope says it */
+    size_t bucket_bytes; /* of sums over replicas that are posted together; 0: usual */
 } ipu_graph;
 
 /* An empty graph with its main block. Free with ipu_graph_free (accepts NULL). */

@@ -19,7 +19,8 @@ typedef ipu_status ipu_pass_fn(ipu_ctx *ctx, ipu_graph *graph);
     X(prune, "nodes that no effect or result needs go") \
     X(attend, "attention in single ops becomes one op each way") \
     X(recompute, "what pipelines do not keep is made a second time") \
-    X(fuse, "products with bias and activation; element-wise chains")
+    X(fuse, "products with bias and activation; element-wise chains") \
+    X(bucket, "sums over replicas begin where their operands are ready")
 
 #define X(name, text) ipu_pass_fn ipu_pass_##name;
 IPU_PASS_LIST(X)

@@ -22,6 +22,7 @@
  * offsets. */
 #include "base/event.h"
 #include "base/hash.h"
+#include "graph/bucket.h"
 #include "program/lower_impl.h"
 
 #include <inttypes.h>
@@ -414,6 +415,31 @@ copy_remote_variables(lowering *l, const ipu_node_data *node,
     return IPU_OK;
 }
 
+/* The program has it; *cost grows by its cost. */
+static ipu_status
+add_spec(lowering *l, ipu_node id, ipu_kernel_spec spec, ipu_cost *cost)
+{
+    const ipu_node_data *node = ipu_node_of(l->graph, id);
+    spec.op = node->op;
+    spec.panels = ipu__lower_panels_of(l, node);
+    IPU_TRY(ipu_attrs_copy(l->ctx, &l->program->arena, node->attrs, &spec.attrs));
+    IPU_TRY(ipu_kernel_prepare(l->ctx, &l->program->arena, &spec, l->options->variant,
+                               l->options->cpu));
+    IPU_TRY(
+        ipu_kernel_guard(l->ctx, &l->program->arena, &spec, &l->options->behaviour));
+    spec.fails_later = ipu_failures_of(&l->failures, id) == IPU_FAILS_AFTER;
+    IPU_TRY(IPU_ARRAY_PUSH(l->ctx, &l->program->specs, spec));
+    ipu_cost own = ipu_cost_of(
+        node->op, &(ipu_cost_call){spec.attrs, spec.inputs, spec.input_count,
+                                   spec.outputs, spec.output_count});
+    cost->flops += own.flops;
+    cost->bytes += own.bytes;
+    if (spec.workspace_bytes > l->program->workspace_bytes) {
+        l->program->workspace_bytes = spec.workspace_bytes;
+    }
+    return IPU_OK;
+}
+
 static ipu_status
 lower_kernel(lowering *l, ipu_node id, const ipu_node_data *node)
 {
@@ -428,42 +454,149 @@ lower_kernel(lowering *l, ipu_node id, const ipu_node_data *node)
     }
     IPU_TRY(input_places(l, node, &instruction));
     IPU_TRY(output_places(l, id, node, &instruction, &outputs));
-    ipu_kernel_spec spec = {.op = node->op,
-                            .input_count = instruction.input_count,
-                            .output_count = instruction.output_count,
-                            .inputs = inputs,
-                            .outputs = outputs};
-    spec.panels = ipu__lower_panels_of(l, node);
-    IPU_TRY(ipu_attrs_copy(l->ctx, &l->program->arena, node->attrs, &spec.attrs));
-    IPU_TRY(ipu_kernel_prepare(l->ctx, &l->program->arena, &spec, l->options->variant,
-                               l->options->cpu));
-    IPU_TRY(
-        ipu_kernel_guard(l->ctx, &l->program->arena, &spec, &l->options->behaviour));
-    spec.fails_later = ipu_failures_of(&l->failures, id) == IPU_FAILS_AFTER;
-    IPU_TRY(IPU_ARRAY_PUSH(l->ctx, &l->program->specs, spec));
-    instruction.cost =
-        ipu_cost_of(node->op, &(ipu_cost_call){spec.attrs, inputs, spec.input_count,
-                                               outputs, spec.output_count});
-    if (spec.workspace_bytes > l->program->workspace_bytes) {
-        l->program->workspace_bytes = spec.workspace_bytes;
-    }
+    IPU_TRY(add_spec(l, id,
+                     (ipu_kernel_spec){.input_count = instruction.input_count,
+                                       .output_count = instruction.output_count,
+                                       .inputs = inputs,
+                                       .outputs = outputs},
+                     &instruction.cost));
     if (ipu_node_flags(node) & IPU_OP_RANDOM) {
         l->program->uses_random = true;
-    }
-    if (ipu_node_flags(node) & IPU_OP_COLLECTIVE) {
-        instruction.kind = IPU_INSTRUCTION_COLLECTIVE;
-        instruction.meeting = l->program->meeting_count++;
     }
     IPU_TRY(copy_remote_variables(l, node, &instruction, false));
     IPU_TRY(ipu__lower_emit(l, node, &instruction));
     return copy_remote_variables(l, node, &instruction, true);
 }
 
+/* --- collectives ------------------------------------------------------------------ */
+
+/* Posts the collectives of the bucket. */
+static ipu_status
+post(lowering *l)
+{
+    uint32_t count = (uint32_t)l->bucket.count;
+    ipu_type *types;
+    ipu_place *places;
+    IPU_TRY(ipu_arena_array(l->ctx, &l->program->arena, 2 * (size_t)count,
+                            sizeof(ipu_type), &types));
+    IPU_TRY(ipu__lower_new_places(l, 2 * (size_t)count, &places));
+    posted added = {l->stream->instructions.count, l->bucket_needed};
+    ipu_instruction instruction = {.kind = IPU_INSTRUCTION_POST,
+                                   .input_count = count,
+                                   .output_count = count,
+                                   .inputs = places,
+                                   .outputs = places + count,
+                                   .spec = (uint32_t)l->program->specs.count,
+                                   .spec_count = count,
+                                   .meeting = l->program->meeting_count++};
+    for (uint32_t i = 0; i < count; i++) {
+        const ipu_node_data *node = ipu_node_of(l->graph, l->bucket.items[i]);
+        ipu_value output = ipu_node_output(node, 0);
+        ipu_type *own = &types[2 * i];
+        places[i] = root_of(l, node->inputs[0])->place;
+        places[count + i] = l->values[output.index].place;
+        own[0] = ipu_value_of(l->graph, node->inputs[0])->type;
+        own[1] = ipu_value_of(l->graph, output)->type;
+        IPU_TRY(add_spec(l, l->bucket.items[i],
+                         (ipu_kernel_spec){.input_count = 1,
+                                           .output_count = 1,
+                                           .inputs = &own[0],
+                                           .outputs = &own[1]},
+                         &instruction.cost));
+    }
+    ipu_node first = l->bucket.items[0];
+    l->bucket.count = 0;
+    IPU_TRY(ipu__lower_emit(l, ipu_node_of(l->graph, first), &instruction));
+    return IPU_ARRAY_PUSH(l->ctx, &l->posted, added);
+}
+
+static bool
+joins_bucket(const lowering *l, ipu_node id, const ipu_node_data *node)
+{
+    const ipu_node_data *first = ipu_node_of(l->graph, l->bucket.items[0]);
+    return ipu_bucket_joins(first, node) && l->begin[id.index] < l->bucket_needed &&
+           ipu_bucket_has_room(l->graph, l->bucket_bytes, bytes_of(l, node->inputs[0]));
+}
+
+static ipu_status
+lower_collective(lowering *l, ipu_node id, const ipu_node_data *node)
+{
+    ipu_value output = ipu_node_output(node, 0);
+    value_info *result = &l->values[output.index];
+    const value_info *left =
+        result->wanted == IPU__NO_BUFFER ? heritage_of(l, id, node, output) : NULL;
+    if (left != NULL) {
+        result->place = left->place;
+    } else {
+        IPU_TRY(ipu__lower_place(l, output));
+    }
+    if (l->bucket.count == 0) {
+        l->bucket_bytes = 0;
+        l->bucket_needed = INT32_MAX;
+    }
+    l->bucket_bytes += bytes_of(l, node->inputs[0]);
+    if (result->first_use < l->bucket_needed) {
+        l->bucket_needed = result->first_use;
+    }
+    return IPU_ARRAY_PUSH(l->ctx, &l->bucket, id);
+}
+
+static ipu_status
+wait_for(lowering *l, const posted *one)
+{
+    ipu_instruction wait = l->stream->instructions.items[one->instruction];
+    size_t count = wait.input_count;
+    ipu_place *places; /* of its own: slab.c gives each an offset */
+    IPU_TRY(ipu__lower_new_places(l, 2 * count, &places));
+    memcpy(places, wait.inputs, count * sizeof(*places));
+    memcpy(places + count, wait.outputs, count * sizeof(*places));
+    wait.kind = IPU_INSTRUCTION_WAIT;
+    wait.inputs = places;
+    wait.outputs = places + count;
+    wait.cost = (ipu_cost){0};
+    return IPU_ARRAY_PUSH(l->ctx, &l->stream->instructions, wait);
+}
+
+/* Waits for those of `posted` from `but` on that are needed at `time`. */
+static ipu_status
+wait_at(lowering *l, size_t but, int32_t time)
+{
+    size_t kept = but;
+    for (size_t i = but; i < l->posted.count; i++) {
+        posted one = l->posted.items[i];
+        if (one.needed <= time) {
+            IPU_TRY(wait_for(l, &one));
+        } else {
+            l->posted.items[kept++] = one;
+        }
+    }
+    l->posted.count = kept;
+    return IPU_OK;
+}
+
+ipu_status
+ipu__lower_wait(lowering *l, size_t but)
+{
+    if (l->bucket.count > 0) {
+        IPU_TRY(post(l));
+    }
+    return wait_at(l, but, INT32_MAX);
+}
+
+/* --- nodes ------------------------------------------------------------------------ */
+
 static ipu_status
 lower_node(lowering *l, ipu_node id, const ipu_node_data *node)
 {
     if (ipu_node_flags(node) & IPU_OP_VIEW) {
         return IPU_OK;
+    }
+    if (l->bucket.count > 0 && !joins_bucket(l, id, node)) {
+        IPU_TRY(post(l));
+    }
+    IPU_TRY(wait_at(l, 0, l->begin[id.index]));
+    if (ipu_node_flags(node) & IPU_OP_COLLECTIVE) {
+        return lower_collective(l, id, node);
     }
     if (ipu_node_flags(node) & IPU_OP_KERNEL) {
         bool is_late = node->output_count == 1 &&
@@ -519,10 +652,11 @@ ipu__lower_node(lowering *l, ipu_node id)
 ipu_status
 ipu__lower_block(lowering *l, ipu_block id)
 {
+    size_t around = l->posted.count;
     IPU_EACH_NODE(node, l->graph, id) {
         IPU_TRY(ipu__lower_node(l, node));
     }
-    return IPU_OK;
+    return ipu__lower_wait(l, around);
 }
 
 /* --- the whole ------------------------------------------------------------------- */
@@ -659,6 +793,8 @@ ipu_program_create(ipu_ctx *ctx, const ipu_graph *graph,
     IPU_ARRAY_FREE(ctx, &l.writes);
     ipu_id_map_free(ctx, &l.constants_by_hash);
     ipu_id_map_free(ctx, &l.input_counts);
+    IPU_ARRAY_FREE(ctx, &l.bucket);
+    IPU_ARRAY_FREE(ctx, &l.posted);
     IPU_ARRAY_FREE(ctx, &l.constants);
     IPU_ARRAY_FREE(ctx, &l.buffers);
     IPU_ARRAY_FREE(ctx, &l.loops);

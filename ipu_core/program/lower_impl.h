@@ -18,6 +18,7 @@ enum { IPU__NO_BUFFER = -1 };
 typedef struct value_info {
     uint32_t root;
     int32_t defined;     /* time */
+    int32_t first_use;   /* time; of roots */
     int32_t last_use;    /* time; of roots */
     int32_t wanted;      /* the buffer its producer should write, or IPU__NO_BUFFER */
     bool is_filled_late; /* a fill that only begins what loops carry: they make it */
@@ -41,6 +42,12 @@ typedef struct loop_span {
     int32_t first; /* LOOP, WHILE */
     int32_t last;  /* NEXT */
 } loop_span;
+
+/* A collective that is posted, and not waited for yet. */
+typedef struct posted {
+    size_t instruction; /* the POST */
+    int32_t needed;     /* the time at which one of its results is used first */
+} posted;
 
 typedef struct slab_buffer {
     ipu_buffer life;
@@ -74,6 +81,10 @@ typedef struct lowering {
     ipu_id_map constants_by_hash; /* the last one of each hash, plus 1 */
     IPU_ARRAY(slab_buffer) buffers;
     IPU_ARRAY(loop_span) loops; /* inner before outer */
+    IPU_ARRAY(ipu_node) bucket; /* collectives that are posted at once, next */
+    size_t bucket_bytes;
+    int32_t bucket_needed;    /* as in `posted` */
+    IPU_ARRAY(posted) posted; /* in the blocks that are open */
     int64_t panel_columns; /* of a panel, where there are any */
     bool *in_panels;       /* per value, then per resource of the graph */
     uint32_t loop_depth;
@@ -138,6 +149,8 @@ ipu__lower_enter_stream(lowering *l, uint32_t number)
     l->stream = &l->program->streams.items[number];
 }
 ipu_status ipu__lower_node(lowering *l, ipu_node id);
+/* Waits for what was posted, but for the first `but` of it. */
+ipu_status ipu__lower_wait(lowering *l, size_t but);
 /* Makes a fill, which is filled late, where it is wanted. */
 ipu_status ipu__lower_fill(lowering *l, ipu_node id);
 

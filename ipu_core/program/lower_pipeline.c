@@ -348,6 +348,7 @@ lower_routine(ipu__pipe *p, uint32_t r)
     IPU_TRY(place_arrivals(p, r));
     keep_departures(p, r, false);
     want_departures(p, r);
+    size_t around = l->posted.count;
     IPU_EACH_NODE(n, l->graph, p->body) {
         if (p->routine_of[n.index] == (int32_t)r) {
             IPU_TRY(ipu__pipe_for_each_use(p, n, ipu__pipe_bring_carried));
@@ -355,6 +356,7 @@ lower_routine(ipu__pipe *p, uint32_t r)
             IPU_TRY(ipu__pipe_store_carried(p, n));
         }
     }
+    IPU_TRY(ipu__lower_wait(l, around));
     IPU_TRY(fill_rings(p, r));
     IPU_TRY(send_messages(p, r));
     keep_departures(p, r, true);

@@ -159,6 +159,7 @@ ipu__pipe_store_carried(ipu__pipe *p, ipu_node maker)
         ipu_value root = {l->values[body->results.items[i].index].root};
         bool is_its = ipu_value_of(l->graph, root)->producer.index == maker.index;
         if (is_its && ipu__pipe_is_remote(p, carried_buffer(p, i))) {
+            IPU_TRY(ipu__lower_wait(l, 0)); /* where the node is a collective */
             choose_carried(p, i);
             IPU_TRY(ipu__lower_move_results(l, p->node, p->body, p->which));
         }

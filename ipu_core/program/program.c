@@ -28,6 +28,8 @@ types_of(const ipu_program *program, const ipu_instruction *instruction, bool is
         return is_output ? (operand_types){spec->outputs, spec->output_count}
                          : (operand_types){spec->inputs, spec->input_count};
     }
+    case IPU_OPERANDS_SPECS: /* not side by side: ipu_operand_bytes */
+        return (operand_types){NULL, instruction->spec_count};
     case IPU_OPERANDS_QUEUE: {
         const ipu_resource *queue = &program->resources.items[instruction->resource];
         return (operand_types){queue->types, queue->type_count};
@@ -69,11 +71,14 @@ ipu_operand_bytes(const ipu_program *program, const ipu_instruction *instruction
                   uint32_t operand)
 {
     bool is_output = ipu_operand_is_output(instruction, operand);
+    uint32_t number = operand - (is_output ? instruction->input_count : 0);
+    if (ipu_instruction_rows[instruction->kind].inputs == IPU_OPERANDS_SPECS) {
+        const ipu_kernel_spec *spec =
+            &program->specs.items[instruction->spec + number];
+        return ipu_type_bytes(is_output ? spec->outputs : spec->inputs);
+    }
     const ipu_type *types = types_of(program, instruction, is_output).types;
-    return types == NULL
-               ? instruction->bytes
-               : ipu_type_bytes(
-                     &types[operand - (is_output ? instruction->input_count : 0)]);
+    return types == NULL ? instruction->bytes : ipu_type_bytes(&types[number]);
 }
 
 bool

@@ -52,6 +52,7 @@ typedef struct ipu_place {
 typedef enum ipu_operands {
     IPU_OPERANDS_NONE,
     IPU_OPERANDS_SPEC,    /* the kernel's */
+    IPU_OPERANDS_SPECS,   /* one of each of several kernels */
     IPU_OPERANDS_BYTES,   /* one, of `bytes` */
     IPU_OPERANDS_QUEUE,   /* the components of `resource` */
     IPU_OPERANDS_HOST,    /* those of the function `resource` */
@@ -84,8 +85,10 @@ typedef enum ipu_operands {
       "runs the routine at `target` for `micro_batch`") \
     X(RETURN, return, NONE, NONE, false, "", \
       "end of a routine; goes on after the action") \
-    X(COLLECTIVE, meet, SPEC, SPEC, true, "$k($i) -> $o", \
-      "waits for the other replicas; the last runs `spec` for all") \
+    X(POST, post, SPECS, SPECS, true, "$p $k($i) -> $o", \
+      "leaves its inputs to a collective, which the last replica to come begins") \
+    X(WAIT, wait, SPECS, SPECS, true, "$p -> $o", \
+      "waits until the collective is over; what it gives is there from then on") \
     X(LOOP, loop, INT32, NONE, false, "$m#$l $i -> $t", \
       "reads the trip count; jumps to `target` when it is <= 0") \
     X(WHILE, while, NONE, NONE, false, "$m#$l -> $t", \
@@ -122,8 +125,9 @@ typedef struct ipu_instruction {
     uint32_t output_count;
     const ipu_place *inputs;
     const ipu_place *outputs;
-    uint32_t spec;           /* KERNEL, COLLECTIVE: index into specs */
-    uint32_t meeting;        /* COLLECTIVE: its number among all of the program */
+    uint32_t spec;           /* KERNEL, POST, WAIT: index into specs, */
+    uint32_t spec_count;     /* POST, WAIT: and how many follow, an input for each */
+    uint32_t meeting;        /* POST, WAIT: its number among all of the program */
     uint32_t resource;       /* DEQUEUE, ENQUEUE, HOST: index into resources */
     uint32_t channel;        /* SEND, RECEIVE: index into channels */
     uint32_t loop;           /* LOOP, WHILE, TEST, NEXT: which counter */
@@ -223,7 +227,7 @@ typedef struct ipu_program {
     size_t workspace_bytes; /* the largest of any kernel; each stream has its own */
     size_t part_bytes; /* the same of a part of a region; each thread has its own */
     uint32_t micro_batches; /* of a step: so far the step counter moves on */
-    uint32_t meeting_count; /* COLLECTIVE instructions */
+    uint32_t meeting_count; /* POST instructions */
     bool uses_random;
     bool is_host; /* it uses no IPU, though variables of a device */
 } ipu_program;

@@ -164,6 +164,9 @@ print_part(ipu_text *out, const ipu_program *program,
     case 'k': /* kernel */
         spec = &program->specs.items[instruction->spec];
         ipu_text_print(out, "%s.%s", ipu_op_info_of(spec->op)->name, spec->kernel_name);
+        if (instruction->spec_count > 1) {
+            ipu_text_print(out, " x %" PRIu32, instruction->spec_count);
+        }
         break;
     case 'b':
         ipu_text_print(out, "%zu", instruction->bytes);
@@ -182,6 +185,9 @@ print_part(ipu_text *out, const ipu_program *program,
         ipu_text_print(out, "stage %d%s(%" PRIu32 ")",
                        (int)instruction->placement.stage,
                        action_names[instruction->action], instruction->micro_batch);
+        break;
+    case 'p':
+        ipu_text_print(out, "meeting %" PRIu32, instruction->meeting);
         break;
     case 'm': /* most turns */
         if (instruction->turns >= 0) {

@@ -9,6 +9,8 @@
  *     whole and has not been written over since, not even in part. Loop bodies are
  *     followed twice, so that the second turn finds what the first one spoilt; after a
  *     switch there is what every branch leaves;
+ *   - that between a POST and its WAIT nobody writes to its operands, or reads what it
+ *     gives, and that it is waited for in the block in which it is posted;
  *   - that a kernel's outputs overlap neither each other nor its inputs, but for one
  *     input of an IN_PLACE op; and that an infeed's element is read while it is held.
  *
@@ -79,6 +81,14 @@ check_names(ipu__checker *c, const ipu_instruction *instruction)
                     program->specs.items[instruction->spec].run != NULL,
                 "it has no kernel");
         break;
+    case IPU_OPERANDS_SPECS:
+        REQUIRE(c,
+                instruction->spec_count > 0 &&
+                    instruction->spec < program->specs.count &&
+                    instruction->spec_count <=
+                        program->specs.count - instruction->spec,
+                "its collectives do not exist");
+        break;
     case IPU_OPERANDS_QUEUE:
         REQUIRE(c,
                 ipu__verify_resource_at(c, instruction->resource,
@@ -106,21 +116,26 @@ check_names(ipu__checker *c, const ipu_instruction *instruction)
     return IPU_OK;
 }
 
-/* Whether the kernel's first output may lie where this input does. */
+/* Whether an output may lie where this input does: a kernel's first one, or that of the
+ * same collective. */
 static bool
-may_overwrite(const ipu__checker *c, const ipu_instruction *instruction, uint32_t input)
+may_overwrite(const ipu__checker *c, const ipu_instruction *instruction, uint32_t output,
+              uint32_t input)
 {
-    if (instruction->kind != IPU_INSTRUCTION_KERNEL &&
-        instruction->kind != IPU_INSTRUCTION_COLLECTIVE) {
+    uint32_t number = output - instruction->input_count;
+    bool is_post = instruction->kind == IPU_INSTRUCTION_POST;
+    if (is_post ? number != input
+                : instruction->kind != IPU_INSTRUCTION_KERNEL || number != 0) {
         return false;
     }
-    const ipu_kernel_spec *spec = &c->program->specs.items[instruction->spec];
+    const ipu_kernel_spec *spec =
+        &c->program->specs.items[instruction->spec + (is_post ? number : 0)];
     uint32_t flags = ipu_op_info_of(spec->op)->flags;
     return (flags & IPU_OP_IN_PLACE) != 0 &&
-           (input == 0 || (flags & IPU_OP_ELEMENTWISE) != 0) &&
-           ipu__verify_same_place(instruction->outputs[0],
+           (is_post || input == 0 || (flags & IPU_OP_ELEMENTWISE) != 0) &&
+           ipu__verify_same_place(instruction->outputs[number],
                                   instruction->inputs[input]) &&
-           ipu_type_equal(&spec->inputs[input], &spec->outputs[0]);
+           ipu_type_equal(&spec->inputs[is_post ? 0 : input], &spec->outputs[0]);
 }
 
 /* That an output overlaps no operand before it, but for one input that is overwritten.
@@ -131,11 +146,10 @@ check_overlap(ipu__checker *c, const ipu_instruction *instruction, uint32_t outp
     const ipu_program *program = c->program;
     ipu_place place = *ipu_operand_place(instruction, output);
     size_t bytes = ipu_operand_bytes(program, instruction, output);
-    bool is_first = output == instruction->input_count;
     bool used = false; /* an input is overwritten */
     for (uint32_t k = 0; k < output; k++) {
-        bool allowed = k < instruction->input_count && is_first && !used &&
-                       may_overwrite(c, instruction, k);
+        bool allowed = k < instruction->input_count && !used &&
+                       may_overwrite(c, instruction, output, k);
         used |= allowed;
         REQUIRE(c,
                 allowed || !ipu__verify_share(
@@ -146,10 +160,68 @@ check_overlap(ipu__checker *c, const ipu_instruction *instruction, uint32_t outp
     return IPU_OK;
 }
 
+/* That an operand is not in the way of a collective that is under way. */
+static ipu_status
+check_posted(ipu__checker *c, const ipu_instruction *instruction, uint32_t operand)
+{
+    const ipu_program *program = c->program;
+    ipu_place place = *ipu_operand_place(instruction, operand);
+    size_t bytes = ipu_operand_bytes(program, instruction, operand);
+    bool is_output = ipu_operand_is_output(instruction, operand);
+    for (size_t i = 0; i < c->posted.count; i++) {
+        const ipu_instruction *post = c->posted.items[i];
+        for (uint32_t k = is_output ? 0 : post->input_count;
+             k < ipu_operand_count(post); k++) {
+            REQUIRE(c,
+                    !ipu__verify_share(c, place, bytes, *ipu_operand_place(post, k),
+                                       ipu_operand_bytes(program, post, k)),
+                    "it uses what a collective is at");
+        }
+    }
+    return IPU_OK;
+}
+
+/* The end of its POST, whose operands are there from then on. */
+static ipu_status
+check_wait(ipu__checker *c, const ipu_instruction *wait)
+{
+    size_t i = 0;
+    while (i < c->posted.count && c->posted.items[i]->meeting != wait->meeting) {
+        i++;
+    }
+    REQUIRE(c, i < c->posted.count, "it waits for what is not posted");
+    const ipu_instruction *post = c->posted.items[i];
+    bool is_same = wait->spec == post->spec && wait->spec_count == post->spec_count &&
+                   wait->input_count == post->input_count &&
+                   wait->output_count == post->output_count;
+    for (uint32_t k = 0; is_same && k < ipu_operand_count(wait); k++) {
+        is_same = ipu__verify_same_place(*ipu_operand_place(wait, k),
+                                         *ipu_operand_place(post, k));
+    }
+    REQUIRE(c, is_same, "it has other operands than its post");
+    c->posted.items[i] = c->posted.items[--c->posted.count];
+    return IPU_OK;
+}
+
+static ipu_status
+check_post(ipu__checker *c, const ipu_instruction *post)
+{
+    REQUIRE(c, post->meeting < c->program->meeting_count,
+            "a collective that is not among the program's");
+    for (size_t i = 0; i < c->posted.count; i++) {
+        REQUIRE(c, c->posted.items[i]->meeting != post->meeting,
+                "a collective is posted a second time before it is over");
+    }
+    return IPU_ARRAY_PUSH(c->ctx, &c->posted, post);
+}
+
 static ipu_status
 check_operands(ipu__checker *c, const ipu_instruction *instruction)
 {
     const ipu_program *program = c->program;
+    if (instruction->kind == IPU_INSTRUCTION_WAIT) {
+        return check_wait(c, instruction);
+    }
     IPU_TRY(check_names(c, instruction));
     REQUIRE(
         c,
@@ -159,6 +231,7 @@ check_operands(ipu__checker *c, const ipu_instruction *instruction)
     for (uint32_t k = 0; k < ipu_operand_count(instruction); k++) {
         ipu_place place = *ipu_operand_place(instruction, k);
         size_t bytes = ipu_operand_bytes(program, instruction, k);
+        IPU_TRY(check_posted(c, instruction, k));
         if (!ipu_operand_is_output(instruction, k)) {
             IPU_TRY(ipu__verify_check_read(c, place, bytes));
         } else {
@@ -354,20 +427,20 @@ check_switch(ipu__checker *c, size_t begin)
 static ipu_status
 check_range(ipu__checker *c, size_t begin, size_t end)
 {
+    size_t posted = c->posted.count;
     for (size_t i = begin; i < end; i++) {
         const ipu_instruction *instruction = &c->stream->instructions.items[i];
         c->at = i;
         REQUIRE(c, instruction->kind < IPU_INSTRUCTION_COUNT, "it is of no kind");
         IPU_TRY(check_operands(c, instruction));
         switch (instruction->kind) {
-        case IPU_INSTRUCTION_COLLECTIVE:
-            REQUIRE(c, instruction->meeting < c->program->meeting_count,
-                    "a collective that is not among the program's");
-            IPU_TRY(check_kernel(c, instruction));
+        case IPU_INSTRUCTION_POST:
+            IPU_TRY(check_post(c, instruction));
             break;
         case IPU_INSTRUCTION_KERNEL:
             IPU_TRY(check_kernel(c, instruction));
             break;
+        case IPU_INSTRUCTION_WAIT:
         case IPU_INSTRUCTION_COPY:
         case IPU_INSTRUCTION_RESERVE:
         case IPU_INSTRUCTION_ENQUEUE:
@@ -407,6 +480,7 @@ check_range(ipu__checker *c, size_t begin, size_t end)
             return ipu__verify_wrong(c, "it does not belong here");
         }
     }
+    REQUIRE(c, c->posted.count == posted, "a block ends before a collective of it");
     return IPU_OK;
 }
 
@@ -533,6 +607,7 @@ ipu_program_verify(ipu_ctx *ctx, const ipu_program *program)
             status = ipu__verify_regions(&c, i);
         }
     }
+    IPU_ARRAY_FREE(ctx, &c.posted);
     IPU_ARRAY_FREE(ctx, &c.written);
     IPU_ARRAY_FREE(ctx, &c.saved);
     ipu_arena_free(ctx, &c.arena);

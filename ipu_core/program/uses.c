@@ -9,6 +9,7 @@
  *
  * A fill, such as the zeros of an accumulator, that does nothing but begin what loops
  * carry is not made where it stands: each loop fills its own buffer. */
+#include "graph/bucket.h"
 #include "program/lower_impl.h"
 
 static ipu_status
@@ -29,6 +30,7 @@ define(lowering *l, ipu_value value)
     value_info *info = &l->values[value.index];
     info->root = value.index;
     info->defined = l->clock;
+    info->first_use = INT32_MAX;
     info->last_use = l->clock;
     info->wanted = IPU__NO_BUFFER;
     info->place = slab_place(IPU__NO_BUFFER); /* nowhere yet */
@@ -82,6 +84,7 @@ static void
 note_use(lowering *l, ipu_value value, ipu_block block, int32_t time)
 {
     value_info *root = root_of(l, value);
+    int32_t first = time;
     ipu_block home =
         ipu_value_of(l->graph, (ipu_value){(uint32_t)(root - l->values)})->block;
     while (block.index != home.index) {
@@ -89,11 +92,11 @@ note_use(lowering *l, ipu_value value, ipu_block block, int32_t time)
         if (ipu_node_is_loop(ipu_node_of(l->graph, owner))) {
             time = l->end[owner.index];
         }
+        first = l->begin[owner.index];
         block = ipu_node_of(l->graph, owner)->block;
     }
-    if (time > root->last_use) {
-        root->last_use = time;
-    }
+    root->first_use = first < root->first_use ? first : root->first_use;
+    root->last_use = time > root->last_use ? time : root->last_use;
 }
 
 static void
@@ -120,6 +123,31 @@ find_uses(lowering *l, ipu_block id)
     }
 }
 
+/* A collective reads its operand until somebody needs what it gives. An operand without
+ * a later use has a buffer that nobody else gets before that. One that may lie in a
+ * variable or a queue is waited for at once: hosts may get at these. */
+static void
+extend_over_collectives(lowering *l)
+{
+    for (uint32_t i = 0; i < l->graph->nodes.count; i++) {
+        const ipu_node_data *node = ipu_node_of(l->graph, (ipu_node){i});
+        if (l->begin[i] == 0 || (ipu_node_flags(node) & IPU_OP_COLLECTIVE) == 0) {
+            continue;
+        }
+        value_info *operand = root_of(l, node->inputs[0]);
+        value_info *result = root_of(l, ipu_node_output(node, 0));
+        const ipu_node_data *maker =
+            ipu_producer_of(l->graph, (ipu_value){(uint32_t)(operand - l->values)});
+        if (maker == NULL || !ipu_bucket_takes(maker) ||
+            result->first_use == INT32_MAX) {
+            result->first_use = l->begin[i];
+        } else if (operand->last_use > l->begin[i] &&
+                   operand->last_use < result->first_use) {
+            operand->last_use = result->first_use;
+        }
+    }
+}
+
 bool
 ipu__lower_written_before_last_use(const lowering *l, uint32_t resource,
                                    const value_info *root, int32_t time)
@@ -143,5 +171,6 @@ ipu__lower_find_uses(lowering *l)
     IPU_TRY(number_block(l, (ipu_block){0}));
     l->block_end[0] = l->clock + 1;
     find_uses(l, (ipu_block){0});
+    extend_over_collectives(l);
     return IPU_OK;
 }

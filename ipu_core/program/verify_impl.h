@@ -33,6 +33,7 @@ typedef struct ipu__checker {
     size_t at;            /* instruction, for messages */
     size_t inside;        /* the WHILE of the loop that is followed; SIZE_MAX: none */
     uint32_t depth;       /* of loops */
+    IPU_ARRAY(const ipu_instruction *) posted; /* and not waited for, of the stream */
     IPU_ARRAY(ipu__range) written;
     IPU_ARRAY(ipu__range)
     saved; /* what was, in front of the blocks that are followed */

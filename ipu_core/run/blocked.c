@@ -13,6 +13,9 @@ ipu__stream_can_go_on(ipu__stream *stream)
     const ipu_instruction *instruction = &stream->code->instructions.items[stream->at];
     ipu_ctx own;
     bool found = false;
+    if (ipu__meetings_can_go_on(stream)) {
+        return true;
+    }
     switch (instruction->kind) {
     case IPU_INSTRUCTION_DEQUEUE:
         return ipu_infeed_has_element(stream->replica->resources[instruction->resource],
@@ -32,8 +35,8 @@ ipu__stream_can_go_on(ipu__stream *stream)
             &stream->replica->channels[instruction->channel]);
     case IPU_INSTRUCTION_PIPELINE:
         return !stream->has_forked || atomic_load(&stream->children) == 0;
-    case IPU_INSTRUCTION_COLLECTIVE:
-        return ipu__meeting_lets_go(stream, instruction);
+    case IPU_INSTRUCTION_WAIT:
+        return ipu__meeting_is_over(stream, instruction);
     default:
         return true;
     }
@@ -50,12 +53,15 @@ ipu__stream_waits_for_host(const ipu__stream *stream)
 {
     const ipu_instruction *instruction = &stream->code->instructions.items[stream->at];
     void *const *resources = stream->replica->resources;
+    if (stream->led != NULL) {
+        return true;
+    }
     switch (instruction->kind) {
     case IPU_INSTRUCTION_DEQUEUE: /* if it is full, of elements for other replicas */
         return !ipu_infeed_is_full(resources[instruction->resource]);
     case IPU_INSTRUCTION_ENQUEUE: /* if it is drained, of parts without the others' */
         return !ipu_outfeed_is_drained(resources[instruction->resource]);
-    case IPU_INSTRUCTION_COLLECTIVE:
+    case IPU_INSTRUCTION_WAIT:
         return ipu__meeting_waits_for_peers(stream, instruction);
     default:
         return false;
@@ -94,7 +100,7 @@ ipu__stream_describe(const ipu__stream *stream, char *text, size_t bytes)
                  ", for a message of channel %" PRIu32 " from stream %" PRIu32,
                  instruction->channel, channels[instruction->channel].from);
         break;
-    case IPU_INSTRUCTION_COLLECTIVE:
+    case IPU_INSTRUCTION_WAIT:
     case IPU_INSTRUCTION_DEQUEUE:
     case IPU_INSTRUCTION_ENQUEUE:
         snprintf(what, sizeof(what), ", for the other replicas");

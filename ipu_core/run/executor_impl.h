@@ -106,9 +106,7 @@ typedef struct ipu__stream {
     atomic_uint children;       /* of its pipeline, that have not halted */
     bool has_forked;            /* its pipeline has been started */
     bool has_ended_step;
-    bool is_meeting;        /* it has come to a collective and waits */
-    bool leads;             /* for all replicas here, other processes are asked */
-    uint64_t round;         /* of that meeting */
+    struct ipu__meeting *led; /* for all replicas here: other processes are asked */
     bool has_written;       /* a variable, since the step began */
     uint64_t cancelled_ns;  /* when it first saw the flag in a step; 0: not yet */
     uint64_t began_ns;      /* the action that it is in; 0: that is not recorded */
@@ -261,15 +259,18 @@ ipu_status ipu__replicas_reset(ipu_ctx *ctx, ipu_executor *executor);
 ipu_status ipu__meetings_create(ipu_ctx *ctx, ipu_executor *executor);
 void ipu__meetings_free(ipu_ctx *ctx, ipu_executor *executor);
 void ipu__meetings_reset(ipu_executor *executor);
-/* A collective of several replicas; not done: the stream has to wait for others. */
-ipu_status ipu__meet(ipu__stream *stream, const ipu_instruction *instruction,
-                     void **operands, bool *done);
+/* A collective of several replicas. */
+void ipu__meeting_post(ipu__stream *stream, const ipu_instruction *post,
+                       void **operands);
 /* Whether a stream that waits there can go on. */
-bool ipu__meeting_lets_go(const ipu__stream *stream,
-                          const ipu_instruction *instruction);
+bool ipu__meeting_is_over(const ipu__stream *stream, const ipu_instruction *wait);
 /* Whether other processes have been asked. */
 bool ipu__meeting_waits_for_peers(const ipu__stream *stream,
-                                  const ipu_instruction *instruction);
+                                  const ipu_instruction *wait);
+/* Whether something has come for a meeting that the stream leads, */
+bool ipu__meetings_can_go_on(const ipu__stream *stream);
+/* and what follows from that. */
+ipu_status ipu__meetings_go_on(ipu__stream *stream);
 
 /* --- agreement.c ------------------------------------------------------------------ */
 

@@ -20,17 +20,34 @@
 /* --- instructions ----------------------------------------------------------------- */
 
 static ipu_status
-run_kernel(ipu__stream *stream, const ipu_instruction *instruction, void **operands)
+run_spec(ipu__stream *stream, const ipu_kernel_spec *spec, void **inputs, void **outputs)
 {
-    const ipu_kernel_spec *spec = &stream->specs[instruction->spec];
     stream->call.spec = spec;
-    stream->call.inputs = (const void *const *)operands;
-    stream->call.outputs = operands + instruction->input_count;
+    stream->call.inputs = (const void *const *)inputs;
+    stream->call.outputs = outputs;
     ipu_status status = spec->run(&stream->call);
     IPU_FAIL_IF(stream->ctx, status != IPU_OK && stream->ctx->status == IPU_OK,
                 INTERNAL, "%s failed without a message",
                 ipu_op_info_of(spec->op)->name);
     return status;
+}
+
+static ipu_status
+run_kernel(ipu__stream *stream, const ipu_instruction *instruction, void **operands)
+{
+    return run_spec(stream, &stream->specs[instruction->spec], operands,
+                    operands + instruction->input_count);
+}
+
+/* Collectives, without another replica. */
+static ipu_status
+run_collectives(ipu__stream *stream, const ipu_instruction *post, void **operands)
+{
+    for (uint32_t k = 0; k < post->spec_count; k++) {
+        IPU_TRY(run_spec(stream, &stream->specs[post->spec + k], operands + k,
+                         operands + post->input_count + k));
+    }
+    return IPU_OK;
 }
 
 static ipu_status
@@ -328,6 +345,13 @@ ipu__stream_run(ipu__stream *stream)
         size_t next = at + 1;
         size_t failed = at; /* of a region: the instruction that did */
         bool done = true;
+        if (stream->led != NULL) {
+            status = ipu__meetings_go_on(stream);
+            if (status != IPU_OK) {
+                stream->at = at;
+                return IPU__FAILED;
+            }
+        }
         if (is_recorded) {
             begin_ns = note_begin(stream, at, &around);
         }
@@ -389,12 +413,16 @@ ipu__stream_run(ipu__stream *stream)
             end_span(stream);
             next = stream->back;
             break;
-        case IPU_INSTRUCTION_COLLECTIVE:
+        case IPU_INSTRUCTION_POST:
             if (stream->executor->replica_total == 1) {
-                status = run_kernel(stream, instruction, operands);
+                status = run_collectives(stream, instruction, operands);
             } else {
-                status = ipu__meet(stream, instruction, operands, &done);
+                ipu__meeting_post(stream, instruction, operands);
             }
+            break;
+        case IPU_INSTRUCTION_WAIT:
+            done = stream->executor->replica_total == 1 ||
+                   ipu__meeting_is_over(stream, instruction);
             break;
         case IPU_INSTRUCTION_LOOP:
         case IPU_INSTRUCTION_WHILE: {

@@ -164,8 +164,7 @@ ipu__stream_reset(ipu__stream *stream)
     stream->depth = 0;
     stream->has_forked = false;
     stream->has_ended_step = false;
-    stream->is_meeting = false;
-    stream->leads = false;
+    stream->led = NULL;
     stream->has_written = false;
     stream->began_ns = 0;
     stream->cancelled_ns = 0;

@@ -371,6 +371,36 @@ static const text_case text_cases[] = {
                    "  block b1() {\n    variable_add(%1) {resource=2}\n  } -> ()\n"
                    "  repeat(%0) {body=b1}\n"
                    "  sgd_update(%3, %2) {resource=0}\n} -> ()\n"},
+    /* sums go to where their operands are ready: small ones of one group together, in
+     * front of whoever needs the first; a large one alone */
+    {"bucket",
+     BLOCK "(%0: float32[4], %1: float32[1048576]) {"
+           " %2 = exp(%0) : float32[4] %3 = exp(%1) : float32[1048576]"
+           " %4 = tanh(%0) : float32[4] %5 = neg(%0) : float32[4]"
+           " %6 = sin(%0) : float32[4]"
+           " %7 = all_reduce(%2) : float32[4] %8 = all_reduce(%5) : float32[4]"
+           " %9 = all_reduce(%3) : float32[1048576] %10 = all_reduce(%4) : float32[4]"
+           " %11 = all_reduce(%6) {group_size=2} : float32[4]"
+           " } -> (%7, %8, %9, %10, %11)",
+     BLOCK "(%0: float32[4], %1: float32[1048576]) {\n"
+           "  %2 = exp(%0) : float32[4]\n  %3 = all_reduce(%2) : float32[4]\n"
+           "  %4 = exp(%1) : float32[1048576]\n"
+           "  %5 = all_reduce(%4) : float32[1048576]\n"
+           "  %6 = tanh(%0) : float32[4]\n  %7 = neg(%0) : float32[4]\n"
+           "  %8 = all_reduce(%6) : float32[4]\n  %9 = all_reduce(%7) : float32[4]\n"
+           "  %10 = sin(%0) : float32[4]\n"
+           "  %11 = all_reduce(%10) {group_size=2} : float32[4]\n"
+           "} -> (%3, %9, %5, %8, %11)\n"},
+    /* no further than their operands and users; sums of sums and of parameters stay */
+    {"bucket",
+     BLOCK "(%0: float32[4]) { %1 = all_reduce(%0) : float32[4] %2 = exp(%0) : float32[4]"
+           " %3 = all_reduce(%2) : float32[4] %4 = all_reduce(%3) : float32[4]"
+           " %5 = exp(%3) : float32[4] %6 = all_reduce(%5) : float32[4]"
+           " } -> (%1, %4, %6)",
+     BLOCK "(%0: float32[4]) {\n  %1 = all_reduce(%0) : float32[4]\n"
+           "  %2 = exp(%0) : float32[4]\n  %3 = all_reduce(%2) : float32[4]\n"
+           "  %4 = all_reduce(%3) : float32[4]\n  %5 = exp(%3) : float32[4]\n"
+           "  %6 = all_reduce(%5) : float32[4]\n} -> (%1, %4, %6)\n"},
 };
 
 static void

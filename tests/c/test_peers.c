@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "check.h"
+#include "passes/passes.h"
 #include "run/executor.h"
 
 #define LONG_NS (INT64_C(60) * 1000000000)
@@ -218,12 +219,12 @@ static const char *const text =
     "  block b1() {\n"
     "    %%1 = random_normal() {shape=[%d], dtype=float32, ordinal=0} : float32[%d]\n"
     "    %%2 = all_reduce(%%1) {reduction=%d, group_size=%d} : float32[%d]\n"
-    "    variable_add(%%2) {resource=0}\n"
     "    %%3 = cast(%%1) {dtype=float16} : float16[%d]\n"
     "    %%4 = all_reduce(%%3) {reduction=%d, group_size=%d} : float16[%d]\n"
-    "    variable_add(%%4) {resource=1}\n"
     "    %%5 = cast(%%1) {dtype=int32} : int32[%d]\n"
     "    %%6 = all_reduce(%%5) {group_size=%d} : int32[%d]\n"
+    "    variable_add(%%2) {resource=0}\n"
+    "    variable_add(%%4) {resource=1}\n"
     "    variable_add(%%6) {resource=2}\n"
     "  } -> ()\n"
     "  repeat(%%0) {body=b1}\n"
@@ -327,24 +328,29 @@ run_process(void *argument)
     return NULL;
 }
 
+/* Buckets of so many bytes; negative: sums are posted where they stand. */
 static ipu_program *
-compile_text(ipu_ctx *ctx, const char *own)
+compile_text(ipu_ctx *ctx, const char *own, int32_t bucket)
 {
     ipu_graph *graph = NULL;
     ipu_program *program = NULL;
     CHECK_OK(ctx, ipu_graph_parse(ctx, own, &graph));
+    if (bucket >= 0) {
+        graph->bucket_bytes = (size_t)bucket;
+        CHECK_OK(ctx, ipu_pass_run_named(ctx, graph, "bucket"));
+    }
     CHECK_OK(ctx, ipu_program_create(ctx, graph, &options, &program));
     ipu_graph_free(ctx, graph);
     return program;
 }
 
 static ipu_program *
-compile(ipu_ctx *ctx, int32_t n, int32_t reduction, int32_t group)
+compile(ipu_ctx *ctx, int32_t n, int32_t reduction, int32_t group, int32_t bucket)
 {
     char own[2048];
     snprintf(own, sizeof(own), text, n, n, n, n, n, reduction, group, n, n, reduction,
              group, n, n, group, n);
-    return compile_text(ctx, own);
+    return compile_text(ctx, own, bucket);
 }
 
 static ipu_program *
@@ -353,7 +359,7 @@ compile_parts(ipu_ctx *ctx, int32_t n, int32_t reduction, int32_t g)
     char own[2048];
     snprintf(own, sizeof(own), parts_text, g, n, n, g, n, g, n, g, n, g, g, n, g, n,
              reduction, g, n, g, n, g, n, g, n, g, g, n);
-    return compile_text(ctx, own);
+    return compile_text(ctx, own, -1);
 }
 
 static void
@@ -409,9 +415,19 @@ test_layouts(ipu_ctx *ctx)
 {
     static const int32_t sizes[] = {1, 1000, MOST_ELEMENTS}; /* once, once, twice */
     static const int32_t groups[] = {0, 1, 2, 3};
+    static const int32_t buckets[] = {-1, 0, 1}; /* none, one for all, one for each */
     for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
         for (size_t g = 0; g < sizeof(groups) / sizeof(groups[0]); g++) {
-            (void)run_layouts(ctx, compile(ctx, sizes[s], (int32_t)g % 2, groups[g]));
+            static values first;
+            for (size_t b = 0; b < sizeof(buckets) / sizeof(buckets[0]); b++) {
+                const values *all = run_layouts(
+                    ctx,
+                    compile(ctx, sizes[s], (int32_t)g % 2, groups[g], buckets[b]));
+                if (b == 0) {
+                    first = *all;
+                }
+                CHECK(memcmp(all, &first, sizeof(first)) == 0);
+            }
         }
     }
 }
@@ -498,8 +514,8 @@ expect_refusal(ipu_ctx *ctx, stranger a, stranger b, const char *part)
 static void
 test_differences(ipu_ctx *ctx)
 {
-    ipu_program *sum = compile(ctx, 3, 0, 0);
-    ipu_program *mean = compile(ctx, 3, 1, 0);
+    ipu_program *sum = compile(ctx, 3, 0, 0, -1);
+    ipu_program *mean = compile(ctx, 3, 1, 0, -1);
     stranger usual = {.program = sum, .steps = 2, .replicas = 1};
     stranger other = usual;
     other.program = mean;

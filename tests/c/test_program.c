@@ -335,6 +335,61 @@ test_teeth(ipu_ctx *ctx)
     ipu_program_free(ctx, program);
 }
 
+/* Between a POST and its WAIT nobody gets at what the collective is at. */
+static void
+test_collective_teeth(ipu_ctx *ctx)
+{
+    ipu_program *program = compile(ctx, "block b0(%0: float32[8]) {\n"
+                                        "  %1 = exp(%0) : float32[8]\n"
+                                        "  %2 = all_reduce(%1) : float32[8]\n"
+                                        "  %3 = tanh(%0) : float32[8]\n"
+                                        "  %4 = tanh(%3) : float32[8]\n"
+                                        "  %5 = add(%2, %4) : float32[8]\n"
+                                        "} -> (%5)\n");
+    ipu_instruction *code = program->streams.items[0].instructions.items;
+    ipu_instruction *post = &code[1];
+    ipu_instruction *between = &code[2];
+    ipu_instruction *wait = &code[4];
+    ipu_place place = post->outputs[0];
+    CHECK(post->kind == IPU_INSTRUCTION_POST && wait->kind == IPU_INSTRUCTION_WAIT);
+    CHECK(between->kind == IPU_INSTRUCTION_KERNEL);
+    CHECK_OK(ctx, ipu_program_verify(ctx, program));
+    ipu_instruction kept = *between;
+    between->inputs = &place;
+    expect_wrong(ctx, program);
+    *between = kept;
+    between->outputs = &place;
+    expect_wrong(ctx, program);
+    *between = *post; /* a second time */
+    expect_wrong(ctx, program);
+    *between = *wait; /* twice over */
+    expect_wrong(ctx, program);
+    *between = kept;
+    kept = *wait;
+    wait->meeting++;
+    expect_wrong(ctx, program);
+    *wait = kept;
+    place.offset += IPU_BUFFER_ALIGNMENT;
+    wait->outputs = &place;
+    expect_wrong(ctx, program);
+    *wait = (ipu_instruction){.kind = IPU_INSTRUCTION_RESERVE, .output_count = 1};
+    wait->outputs = kept.outputs; /* never waited for */
+    wait->bytes = 32;
+    expect_wrong(ctx, program);
+    *wait = kept;
+    kept = *post;
+    post->spec_count = 2;
+    expect_wrong(ctx, program);
+    post->spec_count = 0;
+    expect_wrong(ctx, program);
+    *post = kept;
+    post->meeting = 1;
+    expect_wrong(ctx, program);
+    *post = kept;
+    CHECK_OK(ctx, ipu_program_verify(ctx, program));
+    ipu_program_free(ctx, program);
+}
+
 /* Who reads or writes a variable in panels has to know it. */
 static void
 test_layout_teeth(ipu_ctx *ctx)
@@ -864,6 +919,7 @@ main(int argc, char **argv)
     test_infeed(&ctx);
     test_print(&ctx);
     test_teeth(&ctx);
+    test_collective_teeth(&ctx);
     test_layout_teeth(&ctx);
     uint64_t first = argc > 1 ? strtoull(argv[1], NULL, 10) : 0;
     test_random(&ctx, first, argc > 2 ? strtoull(argv[2], NULL, 10) : 400);

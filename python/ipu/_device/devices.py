@@ -150,6 +150,9 @@ class Device:
                     inv=options.get(behaviour + "inv", False),
                     div0=options.get(behaviour + "div0", False),
                     oflo=options.get(behaviour + "oflo", False),
+                    bucket_bytes=options.get(
+                        "optimizations.maximum_cross_replica_sum_buffer_size", 0
+                    ),
                 )
                 self._core.seed(_seed.current()[0])
             if not self._has_joined and (shared := _processes.shared()) is not None:
