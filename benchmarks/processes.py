@@ -7,7 +7,9 @@ It starts itself in two processes of this machine, and measures there
   many bytes: the median of the rounds, in microseconds a sum;
 - a training of two replicas by `fit`, once in two processes of one thread and once in
   one process of two threads, in turn: samples a second, median of the rounds;
-- the same from the start of Python to the end of the first step: seconds.
+- the same from the start of Python to the end of the first step: seconds;
+- how much of the time of its sums a training step does not wait for: a loop of steps of
+  784-1024-1024-10 at batch 128, and a loop of nothing but the sums of its gradients.
 
 Every figure is of the slower process. It needs `pip install 'ipu[mpi]'`.
 """
@@ -136,6 +138,49 @@ def _training(name: str, replicas: int, rounds: int) -> dict[str, Any]:
     return {"rate": statistics.median(rates or [0.0])}
 
 
+def _hidden(rounds: int) -> dict[str, Any]:
+    """Milliseconds: of a step, of its waits for the other one, of its sums alone."""
+    from ipu import cross_replica_ops, distributed, keras, tf
+
+    turns = 16
+    with _strategy(1).scope() as strategy:
+        model, x, y, batch = _model("wide-128")
+        optimizer = keras.optimizers.SGD(0.01, momentum=0.9)
+        loss_of = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        x, y = tf.constant(x[:batch]), tf.constant(y[:batch])
+        model(x)
+
+        @tf.function(jit_compile=True)
+        def train(x: Any, y: Any) -> None:
+            for _ in tf.range(turns):
+                with tf.GradientTape() as tape:
+                    loss = loss_of(y, model(x, training=True))
+                gradients = tape.gradient(loss, model.trainable_variables)
+                optimizer.apply_gradients(
+                    zip(gradients, model.trainable_variables, strict=True)
+                )
+
+        @tf.function(jit_compile=True)
+        def add_up(*gradients: Any) -> Any:
+            for _ in tf.range(turns):
+                gradients = tuple(map(cross_replica_ops.cross_replica_sum, gradients))
+            return gradients
+
+        zeros = [tf.zeros(each.shape) for each in model.trainable_variables]
+        found: dict[str, list[float]] = {"step": [], "waits": [], "sums": []}
+        for _ in range(rounds + 1):
+            for name, run, args in (("step", train, (x, y)), ("sums", add_up, zeros)):
+                distributed.allreduce(0.0, "SUM")
+                begin = time.perf_counter()
+                strategy.run(run, args=args)
+                found[name].append((time.perf_counter() - begin) / turns * 1e3)
+            waits = train.traced(x, y).program.stats["peer_wait_ns"]
+            found["waits"].append(waits / turns / 1e6)
+    return {
+        "wide-128": {name: statistics.median(t[1:]) for name, t in found.items()},
+    }
+
+
 def _of_processes(count: int, threads: int, *words: str) -> dict[str, Any]:
     """Run this file in so many processes: what the slowest of them found."""
     from ipu._device.launcher import launch
@@ -167,8 +212,8 @@ def main() -> int:
     parser.add_argument("--replicas", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.into:
-        if options.part == "sums":
-            found = _sums(options.rounds)
+        if options.part in (parts := {"sums": _sums, "hidden": _hidden}):
+            found = parts[options.part](options.rounds)
         else:
             found = _training(options.part, options.replicas, options.rounds)
         (Path(options.into) / f"{os.getpid()}.json").write_text(json.dumps(found))
@@ -179,6 +224,12 @@ def main() -> int:
     for size, of in sums.items():
         program, mpi = of["program"], of["MPI_Allreduce"]
         print(f"{size:>9}  {program:12.1f}  {mpi:18.1f}  {mpi / program:6.2f}")
+    hidden = _of_processes(2, 1, "--part", "hidden", *rounds)["wide-128"]
+    share = 1 - hidden["waits"] / hidden["sums"]
+    print(
+        f"a step takes {hidden['step']:.2f} ms, {hidden['waits']:.2f} of it waits, its "
+        f"sums alone {hidden['sums']:.2f}: {share:.2f} of them is hidden"
+    )
     print("model           2 processes   1 process   ratio   (samples a second)")
     for name in MODELS:
         rates: dict[int, list[float]] = {1: [], 2: []}
