@@ -17,15 +17,18 @@ from fuzz.program import Program, Statement
 COMPARED = 0.9
 
 
+def check_seed(seed: int) -> bool:
+    """Whether the seed's program was compared with differences."""
+    program = generate(seed)
+    try:
+        return check_program(program, str(seed))
+    except Failure as failure:
+        program, failure = minimise(program, failure)
+        pytest.fail(program.text(seed, str(failure)), pytrace=False)
+
+
 def check_seeds(first: int, count: int) -> None:
-    compared = 0
-    for seed in range(first, first + count):
-        program = generate(seed)
-        try:
-            compared += check_program(program, str(seed))
-        except Failure as failure:
-            program, failure = minimise(program, failure)
-            pytest.fail(program.text(seed, str(failure)), pytrace=False)
+    compared = sum(map(check_seed, range(first, first + count)))
     assert compared >= COMPARED * count
 
 

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: MIT
+"""The kinds of trials, by name: `(module, function of a seed, what it tries)`.
+
+`python -m tests.campaign --kind KIND --seed SEED` tries one seed in this process, in
+which a debugger finds it.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+
+class Kind(NamedTuple):
+    """What is tried with each seed; more than `seconds` for one is a hang."""
+
+    module: str
+    function: str
+    what: str
+    seconds: float = 60.0
+
+    def load(self) -> Callable[[int], Any]:
+        """Import the function; `tests` is where modules are looked for."""
+        found: Callable[[int], Any] = getattr(
+            importlib.import_module(self.module), self.function
+        )
+        return found
+
+
+KINDS = {
+    "control": Kind(
+        "test_random_control",
+        "check_program",
+        "loops, branches, windows and variables against an interpreter",
+    ),
+    "gradients": Kind(
+        "test_random_gradients",
+        "check_seed",
+        "derivatives against differences, forms of a program against each other",
+    ),
+    "regions": Kind(
+        "test_regions",
+        "check",
+        "networks on 1 to 5 threads against kernels that run alone",
+    ),
+    "pipelines": Kind(
+        "test_random_pipelines",
+        "check",
+        "pipelines of single ops under all schedules against a loop",
+    ),
+    "keras-pipelines": Kind(
+        "test_random_keras_pipelines",
+        "check",
+        "pipelined Keras models against accumulation on one IPU",
+        120.0,
+    ),
+    "accounts": Kind(
+        "test_machine_fuzz",
+        "check_program",
+        "accounts of random programs against independent checkers",
+    ),
+    "networks": Kind(
+        "test_machine_fuzz",
+        "check_network",
+        "accounts of random networks against bounds, and against each other",
+    ),
+    "spellings": Kind(
+        "campaign.spellings",
+        "check",
+        "random models: fit, data sets, loops, files, strategies give the same bits",
+        120.0,
+    ),
+    "graph-texts": Kind(
+        "campaign.inputs",
+        "check_graph_text",
+        "spoilt graph texts: parsed again alike, or refused",
+    ),
+    "schedule-texts": Kind(
+        "campaign.inputs",
+        "check_schedule_text",
+        "spoilt timetables: parsed again alike, or refused",
+    ),
+    "files": Kind(
+        "campaign.inputs",
+        "check_file",
+        "spoilt models, weights, arrays, records, pictures: read, or refused",
+    ),
+}

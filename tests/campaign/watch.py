@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: MIT
+"""Runs workers and notes what becomes of each seed."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from .kinds import KINDS, Kind
+
+TESTS = Path(__file__).parents[1]
+WORKER = [sys.executable, "-m", "campaign.worker"]
+START_SECONDS = 120.0
+KEPT = 4000  # characters of an error's end
+
+
+@dataclass
+class Record:
+    """How far a kind has come."""
+
+    next: int = 0  # the first seed that was not tried
+    tried: int = 0
+    seconds: float = 0.0
+    grown: float = 0.0  # MiB of the largest worker, after its first seeds
+    found: list[dict[str, Any]] = field(default_factory=list)
+
+
+class State:
+    """The records of all kinds, in a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        known = json.loads(path.read_text()) if path.exists() else {}
+        self.records = {kind: Record(**known.get(kind, {})) for kind in KINDS}
+
+    def save(self) -> None:
+        """Write the file as a whole."""
+        text = json.dumps({name: asdict(one) for name, one in self.records.items()})
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        fresh = self.path.with_suffix(".new")
+        fresh.write_text(text)
+        fresh.replace(self.path)
+
+
+def _resident(pid: int) -> float:
+    """Give the memory of a process in MiB; 0 where it is gone."""
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    except (OSError, IndexError):
+        return 0.0
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+class Worker:
+    """A process that tries seeds of a kind."""
+
+    def __init__(self, kind: Kind, record: Record) -> None:
+        self.record = record
+        self.words = tempfile.TemporaryFile()  # noqa: SIM115
+        self.process = subprocess.Popen(
+            [*WORKER, kind.module, kind.function, str(record.next)],
+            cwd=TESTS,
+            stdout=subprocess.PIPE,
+            stderr=self.words,
+            start_new_session=True,
+        )
+        self.began = 0  # MiB after the first seeds
+        self.done = 0
+
+    @property
+    def pipe(self) -> IO[bytes]:
+        """What it tells."""
+        assert self.process.stdout is not None
+        return self.process.stdout
+
+    def hear(self, line: bytes) -> None:
+        """Note one seed; or that it has started."""
+        record = self.record
+        if line == b"ready":
+            return
+        if line.startswith(b"{"):
+            told = json.loads(line)
+            record.found.append(
+                {"how": "error", **told, "error": told["error"][-KEPT:]}
+            )
+            seed = told["seed"]
+        else:
+            seed = int(line)
+        record.next = seed + 1
+        record.tried += 1
+        self.done += 1
+        if self.done == 100:
+            self.began = int(_resident(self.process.pid))
+        elif self.done > 100 and self.done % 100 == 0:
+            grown = _resident(self.process.pid) - self.began
+            record.grown = max(record.grown, round(grown, 1))
+
+    def lose(self, how: str) -> None:
+        """Note that the seed it was at has ended it."""
+        self.words.seek(0)
+        text = self.words.read().decode(errors="replace")[-KEPT:]
+        seed = self.record.next
+        self.record.found.append({"how": how, "seed": seed, "error": text})
+        self.record.next += 1
+        self.record.tried += 1
+
+    def end(self) -> None:
+        """Kill it, with all that it has started."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        self.pipe.close()
+        self.words.close()
+
+
+def run(kind: Kind, record: Record, seconds: float, last: float = math.inf) -> None:
+    """Try seeds of a kind for so long, up to `last`.
+
+    Workers that end or hang are replaced.
+    """
+    begin = time.monotonic()
+    while time.monotonic() < begin + seconds and record.next <= last:
+        _run_worker(kind, record, begin + seconds, last)
+    record.seconds += time.monotonic() - begin
+
+
+def _run_worker(kind: Kind, record: Record, end: float, last: float) -> None:
+    worker = Worker(kind, record)
+    patience = START_SECONDS
+    left = b""
+    heard = time.monotonic()
+    with selectors.DefaultSelector() as selector:
+        selector.register(worker.pipe, selectors.EVENT_READ)
+        try:
+            while (now := time.monotonic()) < end and record.next <= last:
+                if now - heard > patience:
+                    worker.process.send_signal(signal.SIGUSR1)
+                    time.sleep(1)
+                    worker.lose("hang")
+                    return
+                if not selector.select(min(end - now, 1.0)):
+                    continue
+                data = os.read(worker.pipe.fileno(), 1 << 16)
+                if not data:
+                    worker.lose(f"ended with {worker.process.wait()}")
+                    return
+                heard, patience = time.monotonic(), kind.seconds
+                *lines, left = (left + data).split(b"\n")
+                for line in lines:
+                    if record.next <= last:
+                        worker.hear(line)
+        finally:
+            worker.end()

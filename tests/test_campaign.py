@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: MIT
+"""A fixed share of what the campaign tries, and whether it finds what is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from campaign import inputs, spellings
+from campaign.kinds import KINDS, Kind
+from campaign.watch import Record, State, run
+
+
+@pytest.mark.parametrize(
+    "trial, count",
+    [
+        (inputs.check_graph_text, 400),
+        (inputs.check_schedule_text, 1000),
+        (inputs.check_file, 150),
+        (spellings.check, 6),
+    ],
+    ids=lambda value: getattr(value, "__name__", str(value)),
+)
+def test_seeds(trial: object, count: int) -> None:
+    assert callable(trial)
+    for seed in range(count):
+        trial(seed)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_kind_is_there(name: str) -> None:
+    assert callable(KINDS[name].load())
+
+
+def test_what_goes_wrong_is_found(tmp_path: Path) -> None:
+    """An error, a hang and a crash; seeds after them are tried."""
+    record = Record()
+    run(Kind("campaign_teeth", "trial", "", seconds=3.0), record, 300.0, last=10)
+    assert [(one["how"], one["seed"]) for one in record.found] == [
+        ("error", 3),
+        ("hang", 5),
+        ("ended with -6", 7),
+    ]
+    error, hang, crash = (one["error"] for one in record.found)
+    assert "AssertionError: the third is wrong" in error
+    assert "in trial" in hang and "Aborted" in crash
+    assert record.next == record.tried == 11
+    state = State(tmp_path / "state" / "campaign.json")
+    state.records["files"] = record
+    state.save()
+    assert State(state.path).records["files"] == record
