@@ -20,6 +20,7 @@ from test_random_control import Writer
 
 import ipu
 from ipu import _core, keras, tf
+from ipu.pipelining_ops import PipelineSchedule
 
 NUMBERS = (0, 1, -1, 7, 255, 2**15, 2**31 - 1, 2**31, 2**32, 2**53, 2**63 - 1, 2**63)
 PASSES = ("canonicalise", "fold", "round", "merge", "prune", "attend", "fuse", "bucket")
@@ -112,7 +113,7 @@ def check_graph_text(seed: int) -> None:
 def check_schedule_text(seed: int) -> None:
     """What is parsed prints alike."""
     rng = random.Random(seed)
-    name = rng.choice(list(ipu.PipelineSchedule))
+    name = rng.choice(list(PipelineSchedule))
     try:
         known = ipu.Timetable(name, stages=rng.randint(1, 5), micro_batches=6)
     except REFUSALS:
