@@ -7,7 +7,9 @@ It starts itself in two processes of this machine, and measures there
   many bytes: the median of the rounds, in microseconds a sum;
 - a training of two replicas by `fit`, once in two processes of one thread and once in
   one process of two threads, in turn: samples a second, median of the rounds;
-- the same from the start of Python to the end of the first step: seconds;
+- the same training by PyTorch's DistributedDataParallel over gloo, in two processes of
+  one thread, where PyTorch is installed;
+- the time from the start of Python to the end of the first step: seconds;
 - how much of the time of its sums a training step does not wait for: a loop of steps of
   784-1024-1024-10 at batch 128, and a loop of nothing but the sums of its gradients.
 
@@ -17,6 +19,7 @@ Every figure is of the slower process. It needs `pip install 'ipu[mpi]'`.
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
 import statistics
@@ -31,6 +34,7 @@ import numpy as np
 
 SIZES = (1 << 10, 1 << 14, 1 << 18, 1 << 22)  # bytes
 TURNS = {1 << 22: 40}  # others: 400
+TORCH = ", PyTorch"
 MODELS = ("tutorial-512", "wide-128", "cifar-64")
 
 
@@ -138,6 +142,51 @@ def _training(name: str, replicas: int, rounds: int) -> dict[str, Any]:
     return {"rate": statistics.median(rates or [0.0])}
 
 
+def _torch_training(name: str, folder: str, rounds: int) -> dict[str, Any]:
+    """Samples a second of the two processes of PyTorch's DistributedDataParallel."""
+    from mpi4py import MPI
+
+    torch = importlib.import_module("torch")
+    parallel = importlib.import_module("torch.nn.parallel")
+    nn, rank = torch.nn, MPI.COMM_WORLD.Get_rank()
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group(
+        "gloo", f"file://{folder}/store", rank=rank, world_size=2
+    )
+    model, x, y, batch = _model(name)
+    stack: list[Any] = []
+    size = x.shape[1]
+    if name == "cifar-64":
+        for wide, deep in ((3, 32), (32, 64)):
+            stack += [nn.Conv2d(wide, deep, 3, padding=1), nn.ReLU()]
+            stack += [nn.Conv2d(deep, deep, 3), nn.ReLU(), nn.MaxPool2d(2)]
+        stack += [nn.Flatten(), nn.Linear(64 * 6 * 6, 512), nn.ReLU()]
+        size = 512
+        x = np.ascontiguousarray(x.transpose(0, 3, 1, 2))
+    else:
+        for layer in model.layers[:-1]:
+            stack += [nn.Linear(size, layer.units), nn.ReLU()]
+            size = layer.units
+    module = parallel.DistributedDataParallel(
+        nn.Sequential(*stack, nn.Linear(size, 10))
+    )
+    optimizer = torch.optim.SGD(module.parameters(), 0.01, momentum=0.9)
+    loss_of = nn.CrossEntropyLoss()
+    own = [torch.from_numpy(each[rank::2]) for each in (x, y.astype(np.int64))]
+    rates = []
+    for _ in range(rounds + 1):
+        torch.distributed.barrier()
+        begin = time.perf_counter()
+        for at in range(0, len(own[0]) - batch + 1, batch):
+            optimizer.zero_grad()
+            inputs, labels = (each[at : at + batch] for each in own)
+            loss_of(module(inputs), labels).backward()
+            optimizer.step()
+        rates.append(len(x) / (time.perf_counter() - begin))
+    torch.distributed.destroy_process_group()
+    return {"rate": statistics.median(rates[1:])}
+
+
 def _hidden(rounds: int) -> dict[str, Any]:
     """Milliseconds: of a step, of its waits for the other one, of its sums alone."""
     from ipu import cross_replica_ops, distributed, keras, tf
@@ -194,7 +243,7 @@ def _of_processes(count: int, threads: int, *words: str) -> dict[str, Any]:
             status = subprocess.run([sys.executable, *module], check=False).returncode
         if status != 0:
             raise SystemExit(f"{' '.join(words)} failed in {count} processes")
-        found = [json.loads(path.read_text()) for path in Path(folder).iterdir()]
+        found = [json.loads(path.read_text()) for path in Path(folder).glob("*.json")]
     if "rate" in found[0]:
         return dict(min(found, key=lambda one: one["rate"]))
     return {
@@ -214,6 +263,9 @@ def main() -> int:
     if options.into:
         if options.part in (parts := {"sums": _sums, "hidden": _hidden}):
             found = parts[options.part](options.rounds)
+        elif options.part.endswith(TORCH):
+            name = options.part.removesuffix(TORCH)
+            found = _torch_training(name, options.into, options.rounds)
         else:
             found = _training(options.part, options.replicas, options.rounds)
         (Path(options.into) / f"{os.getpid()}.json").write_text(json.dumps(found))
@@ -230,6 +282,7 @@ def main() -> int:
         f"a step takes {hidden['step']:.2f} ms, {hidden['waits']:.2f} of it waits, its "
         f"sums alone {hidden['sums']:.2f}: {share:.2f} of them is hidden"
     )
+    has_torch = importlib.util.find_spec("torch") is not None
     print("model           2 processes   1 process   ratio   (samples a second)")
     for name in MODELS:
         rates: dict[int, list[float]] = {1: [], 2: []}
@@ -239,6 +292,12 @@ def main() -> int:
                 rates[count].append(_of_processes(count, threads, *words)["rate"])
         two, one = (statistics.median(rates[count]) for count in (2, 1))
         print(f"{name:14}  {two:11,.0f}  {one:10,.0f}  {two / one:6.2f}")
+        if has_torch:
+            ddp = [
+                _of_processes(2, 1, "--part", name + TORCH, *rounds) for _ in range(3)
+            ]
+            other = statistics.median(one["rate"] for one in ddp)
+            print(f"{'  PyTorch DDP':14}  {other:11,.0f}  {two / other:18.2f}")
     starts: dict[int, list[float]] = {1: [], 2: []}
     for _ in range(options.rounds):
         for count, threads in ((2, 1), (1, 2)):
