@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 
 from ipu import keras, tf
-from ipu.keras._files import tree
+from ipu.keras._files import bounded, tree
 
 layers = keras.layers
 FORMATS = [".safetensors", ".keras", ".h5"]
@@ -218,6 +218,40 @@ def test_resuming_gives_the_same_bits(tmp_path: Path, samples: int) -> None:
     assert rest.epoch == [4]
     assert rest.history["loss"] == history.history["loss"][4:]
     assert list((tmp_path / "parts").iterdir()) == []
+
+
+@pytest.mark.parametrize("what", ["config.json", "model.weights.h5", "values", "h5"])
+def test_a_file_that_unpacks_to_far_more_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    import h5py
+
+    monkeypatch.setattr(bounded, "LARGE", 1 << 16)
+    path = str(tmp_path / ("model.h5" if what == "h5" else "model.keras"))
+    trained().save(path)
+    keras.models.load_model(path)  # as it is, it is taken
+    zeros = {"shape": (1 << 20,), "dtype": "f4", "chunks": (1 << 10,)}
+    if what == "h5":
+        with h5py.File(path, "a") as file:
+            group = file["model_weights/first"]
+            del group[(name := group.attrs["weight_names"][0])]
+            group.create_dataset(name, **zeros)
+    else:
+        with zipfile.ZipFile(path) as archive:
+            members = {name: archive.read(name) for name in archive.namelist()}
+        if what == "values":
+            weights = tmp_path / "weights"
+            weights.write_bytes(members["model.weights.h5"])
+            with h5py.File(weights, "a") as file:
+                file.create_dataset("layers/more/vars/0", **zeros)
+            members["model.weights.h5"] = weights.read_bytes()
+        else:
+            members[what] += b" " * (1 << 20)
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, content in members.items():
+                archive.writestr(name, content)
+    with pytest.raises(ValueError, match=r"damaged.* unpacks to [\d,]+ bytes, of"):
+        keras.models.load_model(path)
 
 
 def test_models_are_pickled_and_copied() -> None:

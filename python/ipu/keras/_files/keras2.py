@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ipu.keras import _serialization, losses
-from ipu.keras._files import fitting, keras2_config, keras3, keras3_reading
+from ipu.keras._files import bounded, fitting, keras2_config, keras3, keras3_reading
 from ipu.keras._files.fitting import Array
 from ipu.keras._files.places import h5py
 from ipu.keras._random_state import Order, parsed
@@ -137,9 +137,10 @@ def load_weights(model: Any, path: str, rule: fitting.Rule = fitting.WHOLE) -> N
     with _open(path) as file:
         group = file.get("model_weights", file)
         found = {
-            name: _read_list(group[name]) for name in _read_names(group, "layer_names")
+            name: _read_list(path, group[name])
+            for name in _read_names(group, "layer_names")
         }
-        top = _read_list(group[_TOP]) if _TOP in group else []
+        top = _read_list(path, group[_TOP]) if _TOP in group else []
     theirs = [(name, arrays) for name, arrays in found.items() if arrays]
     ours = [(name, variables) for name, variables in _layers_of(model) if variables]
     own = _top_of(model)
@@ -170,8 +171,13 @@ def _open(path: str) -> Any:
         ) from None
 
 
-def _read_list(group: Any) -> list[Array]:
-    return [np.asarray(group[name][()]) for name in _read_names(group, "weight_names")]
+def _read_list(path: str, group: Any) -> list[Array]:
+    try:
+        return [bounded.dataset(group[n]) for n in _read_names(group, "weight_names")]
+    except ValueError as error:
+        raise ValueError(
+            f"The file {path!r} is damaged, nothing was loaded ({error})."
+        ) from None
 
 
 def read_model(path: str) -> tuple[dict[str, Any], Any, Any]:
@@ -193,7 +199,7 @@ def read_model(path: str) -> tuple[dict[str, Any], Any, Any]:
         is_keras_3 = any(version.startswith("3") for version in versions)
         told = json.loads(file.attrs.get("training_config", "null"))
         group = file.get("optimizer_weights")
-        state = [] if group is None else _read_list(group)
+        state = [] if group is None else _read_list(path, group)
         random = parsed(file.attrs[_RANDOM], path) if _RANDOM in file.attrs else None
     if is_keras_3:
         config = keras3_reading.model_from(config, path)

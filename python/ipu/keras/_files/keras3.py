@@ -22,7 +22,7 @@ import numpy as np
 
 from ipu._text.user_warnings import warn_user
 from ipu.keras import _names, _serialization
-from ipu.keras._files import fitting, keras3_config, keras3_reading, tree
+from ipu.keras._files import bounded, fitting, keras3_config, keras3_reading, tree
 from ipu.keras._files.fitting import Array
 from ipu.keras._files.places import h5py
 from ipu.keras._random_state import Order, parsed
@@ -119,6 +119,7 @@ def _load_assets(groups: list[tree.Group], path: str) -> None:
             with tempfile.TemporaryDirectory() as folder:
                 for name in archive.namelist():
                     if name.startswith(f"{place}/"):
+                        bounded.check_member(archive, name)
                         archive.extract(name, folder)
                 here = os.path.join(folder, place)
                 os.makedirs(here, exist_ok=True)
@@ -157,8 +158,8 @@ def _opened(path: str) -> Any:
         return path
     try:
         with zipfile.ZipFile(path) as archive:
-            return io.BytesIO(archive.read(_WEIGHTS))
-    except (KeyError, OSError, zipfile.BadZipFile) as error:
+            return io.BytesIO(bounded.member(archive, _WEIGHTS))
+    except (KeyError, OSError, ValueError, zipfile.BadZipFile) as error:
         raise _damaged(path, error) from None
 
 
@@ -178,14 +179,14 @@ def _arrays(
 
     def visit(name: str, item: Any) -> None:
         if isinstance(item, module.Dataset):
-            found[name] = np.asarray(item[()])
+            found[name] = bounded.dataset(item)
         elif names is not None and "name" in item.attrs:
             names[name.removesuffix("vars").rstrip("/")] = str(item.attrs["name"])
 
     try:
         with module.File(source, "r") as file:
             file.visititems(visit)
-    except (OSError, RuntimeError) as error:
+    except (OSError, RuntimeError, ValueError) as error:
         raise _damaged(path, error) from None
     return found
 
@@ -257,10 +258,12 @@ def read_model(path: str) -> tuple[dict[str, Any], Any, Any]:
 
     try:
         with zipfile.ZipFile(path) as archive:
-            config = json.loads(archive.read("config.json"))
+            config = json.loads(bounded.member(archive, "config.json"))
             _add_vocabularies(config.get("config") or {}, "assets/layers", archive)
             random, told = (
-                archive.read(name).decode() if name in archive.namelist() else None
+                bounded.member(archive, name).decode()
+                if name in archive.namelist()
+                else None
                 for name in (_RANDOM, _OWN)
             )
             own = {} if told is None else json.loads(told)
@@ -302,9 +305,9 @@ def _add_vocabularies(config: Any, path: str, archive: Any) -> None:
         if "layers" in arguments:
             _add_vocabularies(arguments, f"{place}/layers", archive)
         if "vocabulary" in arguments and arguments["vocabulary"] is None:
-            member = f"{place}/vocabulary.txt"
-            if member in archive.namelist():
-                text = archive.read(member).decode()
+            file = f"{place}/vocabulary.txt"
+            if file in archive.namelist():
+                text = bounded.member(archive, file).decode()
                 arguments["vocabulary"] = text.removesuffix("\n").split("\n")
 
 
