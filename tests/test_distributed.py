@@ -83,6 +83,68 @@ def test_bits_do_not_depend_on_how_replicas_are_spread(tmp_path: Path) -> None:
         assert results(tmp_path, count) == [[count, wanted]] * count
 
 
+@needs_mpi
+def test_optimizers_whose_state_is_shared_out(tmp_path: Path) -> None:
+    program = str(Path(__file__).parent / "shared_state.py")
+    command = [sys.executable, program, "4", "0", "whole", "2"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    ((wanted),) = results(tmp_path, 1)
+    # the last training goes on from the epoch of another number of processes
+    for count, epochs in ((4, 1), (2, 2)):
+        words = (program, str(4 // count), "1", "parts", str(epochs))
+        status, _, err = run(tmp_path, count, *words)
+        assert status == 0, err
+        for found in results(tmp_path, count):
+            if epochs == 1:
+                found |= {name: wanted[name] for name in ("kept", "loaded")}
+            assert found == wanted
+
+
+ALONE = """
+import ipu
+from ipu import distributed, keras
+from ipu.distributed.popdist_strategy import PopDistStrategy
+import numpy as np
+
+config = ipu.config.IPUConfig()
+config.auto_select_ipus = 1
+strategy = PopDistStrategy()
+strategy.update_ipu_config(config)
+config.configure_ipu_system()
+with strategy.scope():
+    model = keras.Sequential([keras.layers.Dense(3)])
+    model.compile(keras.optimizers.Adam(), "mse", steps_per_execution=2)
+    model.set_gradient_accumulation_options(
+        2, replicated_optimizer_state_sharding=True
+    )
+    x = np.ones((16, 4), "f4")
+    model.fit(x, x[:, :3], batch_size=4, verbose=0)
+    first = distributed.process_index() == 0
+    READS
+    model.fit(x, x[:, :3], batch_size=4, verbose=0)
+"""
+
+
+@needs_mpi
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ("if first: model.optimizer.get_weights()", "in process 0 reading of Adam"),
+        (
+            "if first: model.optimizer.variables[1].assign(np.ones((4, 3)))",
+            "has written a variable that they share out",
+        ),
+    ],
+)
+def test_state_that_is_shared_out_is_everybodys(
+    tmp_path: Path, change: str, told: str
+) -> None:
+    path = tmp_path / "alone.py"
+    path.write_text(ALONE.replace("READS", change))
+    status, _, err = run(tmp_path, 2, str(path))
+    assert status != 0 and told in err, err
+
+
 POPDIST = """
 import numpy as np
 import popdist

@@ -427,6 +427,7 @@ ipu_device *ipu_py_device_of(PyObject *device);
 bool ipu_py_device_is_portable(PyObject *device);
 const ipu_float_behaviour *ipu_py_device_behaviour(PyObject *device);
 size_t ipu_py_device_bucket_bytes(PyObject *device);
+uint32_t ipu_py_device_all_ipus(PyObject *device);
 ipu_infeed *ipu_py_infeed_of(PyObject *infeed);
 const ipu_program *ipu_py_program_of(PyObject *program);
 ipu_dataset *ipu_py_dataset_of(PyObject *dataset);

@@ -39,6 +39,12 @@ ipu_py_device_bucket_bytes(PyObject *device)
     return ((py_device *)device)->bucket_bytes;
 }
 
+uint32_t
+ipu_py_device_all_ipus(PyObject *device)
+{
+    return ipu_device_all_ipus(((py_device *)device)->device);
+}
+
 static PyObject *
 device_new(PyTypeObject *cls, PyObject *args, PyObject *kwargs)
 {
@@ -206,6 +212,16 @@ variable_remove(PyObject *self, PyObject *argument)
 }
 
 static PyObject *
+variable_is_apart(PyObject *self, PyObject *argument)
+{
+    long long id;
+    if (!PyArg_Parse(argument, "L:variable_is_apart", &id)) {
+        return NULL;
+    }
+    return PyBool_FromLong(ipu_device_variable_is_apart(ipu_py_device_of(self), id));
+}
+
+static PyObject *
 device_join(PyObject *object, PyObject *peers)
 {
     py_device *self = (py_device *)object;
@@ -291,6 +307,8 @@ static PyMethodDef device_methods[] = {
     {"variable_write", variable_write, METH_VARARGS,
      "Sets the variable in every replica."},
     {"variable_remove", variable_remove, METH_O, "Frees the variable."},
+    {"variable_is_apart", variable_is_apart, METH_O,
+     "Whether other processes have parts of it, so that none can read it alone."},
     {"join", device_join, METH_O,
      "Programs with collectives or infeeds that are bound to it from now on run in all "
      "processes of the peers."},

@@ -455,6 +455,8 @@ ipu_py_account(ipu_py_state *state, ipu_graph *graph, PyObject *object)
     ipu_ctx ctx = ipu_py_ctx();
     ipu_account account = {0};
     ipu_status status;
+    graph->ipus = (uint32_t)request.options.ipus;
+    graph->replicas = (uint32_t)request.options.replicas;
     Py_BEGIN_ALLOW_THREADS
     status = ipu_passes_run(&ctx, graph, &passes);
     if (status == IPU_OK) {

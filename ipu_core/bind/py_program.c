@@ -169,6 +169,7 @@ ipu_py_program_compile(ipu_py_state *state, ipu_graph *graph, PyObject *held,
         graph->bucket_bytes = ipu_py_device_bucket_bytes(device);
     }
     graph->rounding = behaviour.rounding;
+    graph->ipus = device == Py_None || graph->host ? 0 : ipu_py_device_all_ipus(device);
     ipu_passes_options passes = {.verify = verify,
                                  .fuse = fuse && !is_looked_at(graph, &behaviour),
                                  .read = request == NULL ? NULL : ipu_py_account_read,

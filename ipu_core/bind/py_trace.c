@@ -546,19 +546,45 @@ trace_set_host_shape(PyObject *self, PyObject *args)
     return Py_BuildValue("(LI)", (long long)host->id, number);
 }
 
+/* The variable of the trace with this id; NULL: it does not use it. */
+static ipu_resource *
+find_variable(PyObject *self, long long id)
+{
+    const ipu_graph *graph = ipu_py_trace_of(self)->graph;
+    ipu_resource *found = NULL;
+    for (size_t i = 0; i < graph->resources.count; i++) {
+        ipu_resource *resource = &graph->resources.items[i];
+        if (resource->kind == IPU_RESOURCE_VARIABLE && resource->id == id) {
+            found = resource;
+        }
+    }
+    return found;
+}
+
 static PyObject *
 trace_move_to_remote(PyObject *self, PyObject *argument)
 {
-    const ipu_graph *graph = ipu_py_trace_of(self)->graph;
     long long id;
     if (!PyArg_Parse(argument, "L:move_to_remote", &id)) {
         return NULL;
     }
-    for (size_t i = 0; i < graph->resources.count; i++) {
-        ipu_resource *resource = &graph->resources.items[i];
-        if (resource->kind == IPU_RESOURCE_VARIABLE && resource->id == id) {
-            resource->is_remote = true;
-        }
+    ipu_resource *variable = find_variable(self, id);
+    if (variable != NULL) {
+        variable->is_remote = true;
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+trace_share_out(PyObject *self, PyObject *argument)
+{
+    long long id;
+    if (!PyArg_Parse(argument, "L:share_out", &id)) {
+        return NULL;
+    }
+    ipu_resource *variable = find_variable(self, id);
+    if (variable != NULL) {
+        variable->is_shared = true;
     }
     Py_RETURN_NONE;
 }
@@ -1054,6 +1080,8 @@ static PyMethodDef trace_methods[] = {
      "Says of the nodes of the innermost block after that one that they go backwards."},
     {"set_host_shape", trace_set_host_shape, METH_VARARGS,
      "Gives an unused result of a function of the host's another shape."},
+    {"share_out", trace_share_out, METH_O,
+     "Lets replicas have a part each of a variable that the trace uses, not a copy."},
     {"move_to_remote", trace_move_to_remote, METH_O,
      "Puts a variable that the trace uses into remote memory: nodes work on copies."},
     {"captures", trace_captures, METH_VARARGS,

@@ -128,6 +128,10 @@ ipu_graph_add_resource(ipu_ctx *ctx, ipu_graph *graph, const ipu_resource *resou
     ipu_resource copy = *resource;
     IPU_TRY(ipu_arena_copy(ctx, &graph->arena, resource->types,
                            resource->type_count * sizeof(ipu_type), &copy.types));
+    if (resource->parts > 0) {
+        IPU_TRY(ipu_arena_copy(ctx, &graph->arena, resource->whole, sizeof(ipu_type),
+                               &copy.whole));
+    }
     if (resource->name != NULL) {
         IPU_TRY(ipu_arena_text(ctx, &graph->arena, resource->name,
                                strlen(resource->name), &copy.name));

@@ -118,6 +118,9 @@ typedef struct ipu_resource {
     const ipu_type *types;
     const char *name;
     bool is_remote;        /* a variable that lies in remote memory, not in the IPU's */
+    bool is_shared;        /* replicas are to share it out (passes/parts.c) */
+    uint32_t parts;        /* so many do: its type is a part's; 0: each has all of it */
+    const ipu_type *whole; /* of what is in parts */
     int64_t panel_columns; /* a program's: of the panels that it keeps the variable in
                               (kernels/core/kernel.h); 0: it lies by rows */
 } ipu_resource;
@@ -141,6 +144,8 @@ typedef struct ipu_graph {
     uint32_t last_number;        /* of its nodes */
     ipu_rounding rounding;       /* of float16 results, where no scope says it */
     size_t bucket_bytes; /* of sums over replicas that are posted together; 0: usual */
+    uint32_t ipus;               /* that all replicas have together; 0: not known */
+    uint32_t replicas;           /* 0: as many as these are enough for */
 } ipu_graph;
 
 /* An empty graph with its main block. Free with ipu_graph_free (accepts NULL). */
@@ -205,6 +210,17 @@ ipu_producer_of(const ipu_graph *graph, ipu_value value)
  * before its body, branches by their number. */
 uint32_t ipu_node_block_count(const ipu_node_data *node);
 ipu_block ipu_node_block(const ipu_node_data *node, uint32_t i);
+
+/* A replica has a power of two of IPUs. */
+static inline uint32_t
+ipu_whole_ipus(uint32_t shards)
+{
+    uint32_t whole = 1;
+    while (whole < shards) {
+        whole *= 2;
+    }
+    return whole;
+}
 
 /* --- building -------------------------------------------------------------------- */
 

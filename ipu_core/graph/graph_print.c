@@ -189,9 +189,15 @@ print_resources(printer *p)
     static const char *const kinds[] = {"variable", "infeed", "outfeed", "host"};
     for (size_t i = 0; i < p->graph->resources.count; i++) {
         const ipu_resource *resource = &p->graph->resources.items[i];
-        ipu_text_print(&p->text, "resource r%zu %s id=%" PRId64 " %s", i,
+        ipu_text_print(&p->text, "resource r%zu %s id=%" PRId64 " %s%s", i,
                        kinds[resource->kind], resource->id,
-                       resource->is_remote ? "remote " : "");
+                       resource->is_remote ? "remote " : "",
+                       resource->is_shared ? "shared " : "");
+        if (resource->parts > 0) {
+            ipu_text_print(&p->text, "in %" PRIu32 " parts of ", resource->parts);
+            print_type(p, resource->whole);
+            ipu_text_print(&p->text, " ");
+        }
         const char *name = resource->name == NULL ? "" : resource->name;
         ipu_text_quote(&p->text, name, strlen(name));
         for (uint32_t k = 0; k < resource->type_count; k++) {

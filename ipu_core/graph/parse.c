@@ -483,6 +483,8 @@ parse_resource(parser *p)
     int64_t number;
     uint32_t length;
     uint32_t index;
+    int64_t parts;
+    ipu_type whole;
     IPU_TRY(expect(p, "r"));
     IPU_TRY(parse_int(p, &number));
     if (accept(p, "variable")) {
@@ -499,6 +501,15 @@ parse_resource(parser *p)
     IPU_TRY(expect(p, "="));
     IPU_TRY(parse_int(p, &resource.id));
     resource.is_remote = accept(p, "remote");
+    resource.is_shared = accept(p, "shared");
+    if (accept(p, "in")) {
+        IPU_TRY(parse_int(p, &parts));
+        IPU_TRY(expect(p, "parts"));
+        IPU_TRY(expect(p, "of"));
+        IPU_TRY(parse_type(p, &whole));
+        resource.parts = (uint32_t)parts;
+        resource.whole = &whole;
+    }
     IPU_TRY(parse_text(p, &resource.name, &length));
     p->types.count = 0;
     do {

@@ -17,6 +17,7 @@ typedef ipu_status ipu_pass_fn(ipu_ctx *ctx, ipu_graph *graph);
     X(round, "float16 results that are rounded stochastically: out of float32") \
     X(merge, "equal nodes without effects become one") \
     X(prune, "nodes that no effect or result needs go") \
+    X(parts, "what replicas share out is kept and updated in parts") \
     X(attend, "attention in single ops becomes one op each way") \
     X(recompute, "what pipelines do not keep is made a second time") \
     X(fuse, "products with bias and activation; element-wise chains") \

@@ -40,7 +40,8 @@ differs(const walker *w, const ipu_node_data *node)
                  node->op == IPU_OP_ID_REPLICA_INDEX ||
                  node->op == IPU_OP_ID_ALL_TO_ALL ||
                  node->op == IPU_OP_ID_REDUCE_SCATTER ||
-                 ((flags & IPU_OP_RANDOM) != 0 && !has_key(node));
+                 ((flags & IPU_OP_RANDOM) != 0 && !has_key(node) &&
+                  ipu_attrs_int(node->attrs, IPU_ATTR_SAME_ON_REPLICAS, 0) == 0);
     if (node->op == IPU_OP_ID_ALL_REDUCE &&
         ipu_attrs_int(node->attrs, IPU_ATTR_GROUP_SIZE, 0) == 0) {
         return false;

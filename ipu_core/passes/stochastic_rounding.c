@@ -17,10 +17,8 @@
  * a pipeline. A value that all replicas have alike is rounded alike on all of them, so
  * that it stays so. Runs before `merge`, which joins equal casts. One thread per
  * graph. */
-#include "graph/effects.h"
 #include "passes/passes.h"
-#include "passes/rewrite.h"
-#include "passes/update_steps.h"
+#include "passes/update_nodes.h"
 
 enum { MOST_OPERANDS = 4 + IPU_MAX_RANK };
 
@@ -39,13 +37,6 @@ typedef struct rounder {
     ipu_id_map last;
     ipu_id_map again; /* by number and recomputation: the one it has come to, plus 1 */
 } rounder;
-
-/* An update of a float16 variable being taken apart. */
-typedef struct update {
-    ipu__rewriter *rewriter;
-    const ipu_node_data *node;
-    bool same_on_replicas;
-} update;
 
 static bool
 is_float16(const ipu_graph *graph, ipu_value value)
@@ -97,10 +88,7 @@ is_stochastic(const ipu_graph *graph, const ipu__differences *differences,
 static ipu_value
 emit_wide(ipu__rewriter *r, ipu_value value)
 {
-    ipu_attr wide = ipu_attr_int(IPU_ATTR_DTYPE, (int64_t)IPU_DTYPE_FLOAT32);
-    bool is_wide = r->status != IPU_OK ||
-                   ipu_value_of(r->graph, value)->type.dtype == IPU_DTYPE_FLOAT32;
-    return is_wide ? value : ipu__emit(r, IPU_OP_ID_CAST, &value, 1, &wide, 1);
+    return ipu__emit_as(r, value, IPU_DTYPE_FLOAT32);
 }
 
 static ipu_status
@@ -197,76 +185,28 @@ round_results(ipu__rewriter *r, const ipu_node_data *node, bool same)
 
 /* --- updates ---------------------------------------------------------------------- */
 
-static ipu_attr
-variable_of(const ipu_node_data *node, uint32_t i)
+static ipu_value
+read_wide(const ipu__update_nodes *u, uint32_t i)
 {
-    return ipu_attr_int(IPU_ATTR_RESOURCE, ipu_node_resource(node, i));
-}
-
-/* Steps are values by their indices; after a failure none is valid. */
-static int64_t
-make_step(void *state, ipu_op op, int64_t a, int64_t b)
-{
-    const update *u = state;
-    const ipu_value operands[2] = {{(uint32_t)a}, {(uint32_t)b}};
-    return ipu__emit(u->rewriter, op, operands, b < 0 ? 1 : 2, NULL, 0).index;
-}
-
-static int64_t
-make_number(void *state, double number)
-{
-    const update *u = state;
-    return ipu__emit_number(u->rewriter, IPU_DTYPE_FLOAT32, number).index;
+    ipu_attr which = ipu__variable_attr(u->node, i);
+    return emit_wide(u->rewriter,
+                     ipu__emit(u->rewriter, IPU_OP_ID_VARIABLE_READ, NULL, 0, &which, 1));
 }
 
 static void
-make_assignment(void *state, uint32_t i, int64_t x)
+assign_rounded(const ipu__update_nodes *u, uint32_t i, ipu_value x)
 {
-    const update *u = state;
-    ipu_attr which = variable_of(u->node, i);
-    ipu_value value =
-        emit_rounded(u->rewriter, (ipu_value){(uint32_t)x}, u->same_on_replicas);
-    (void)ipu__emit(u->rewriter, IPU_OP_ID_VARIABLE_ASSIGN, &value, 1, &which, 1);
-}
-
-/* The factor of Adam's step, of the learning rate and the number of the step. */
-static ipu_value
-emit_alpha(const update *u, ipu_value rate)
-{
-    ipu_attrs given = u->node->attrs;
-    const ipu_value inputs[2] = {rate, u->node->inputs[2]};
-    const ipu_attr attrs[3] = {
-        ipu_attr_int(IPU_ATTR_DTYPE, IPU_DTYPE_FLOAT32),
-        ipu_attr_float(IPU_ATTR_BETA_1, ipu_attrs_float(given, IPU_ATTR_BETA_1, 0.9)),
-        ipu_attr_float(IPU_ATTR_BETA_2,
-                       ipu_attrs_float(given, IPU_ATTR_BETA_2, 0.999))};
-    return ipu__emit(u->rewriter, IPU_OP_ID_ADAM_RATE, inputs, 2, attrs, 3);
+    const bool *same = u->state;
+    ipu_attr which = ipu__variable_attr(u->node, i);
+    x = emit_rounded(u->rewriter, x, *same);
+    (void)ipu__emit(u->rewriter, IPU_OP_ID_VARIABLE_ASSIGN, &x, 1, &which, 1);
 }
 
 static ipu_status
 round_update(ipu__rewriter *r, const ipu_node_data *node, bool same)
 {
-    update u = {r, node, same};
-    const ipu__steps steps = {&u, make_step, make_number, make_assignment};
-    int64_t old[3];
-    for (uint32_t i = 0; i < ipu_node_resource_count(node); i++) {
-        ipu_attr which = variable_of(node, i);
-        ipu_value value = ipu__emit(r, IPU_OP_ID_VARIABLE_READ, NULL, 0, &which, 1);
-        old[i] = emit_wide(r, value).index;
-    }
-    ipu_value gradient = emit_wide(r, node->inputs[0]);
-    if (node->op == IPU_OP_ID_VARIABLE_ADD) {
-        make_assignment(&u, 0, make_step(&u, IPU_OP_ID_ADD, old[0], gradient.index));
-        return r->status;
-    }
-    ipu_value rate = emit_wide(r, node->inputs[1]);
-    if (node->op == IPU_OP_ID_SGD_UPDATE) {
-        ipu__sgd_steps(&steps, node, old, gradient.index, rate.index);
-    } else {
-        rate = emit_alpha(&u, rate);
-        ipu__adam_steps(&steps, node, old, gradient.index, rate.index);
-    }
-    return r->status;
+    ipu__update_nodes u = {r, node, IPU_DTYPE_FLOAT32, read_wide, assign_rounded, &same};
+    return ipu__update_emit(&u, emit_wide(r, node->inputs[0]));
 }
 
 /* --- the pass --------------------------------------------------------------------- */

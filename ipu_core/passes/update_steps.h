@@ -2,7 +2,7 @@
  *
  * The arithmetic of SGD and Adam, as ops.def says it and step by step as the reference
  * kernels do it, for whoever writes it out: as code (update_parts.c) or as nodes
- * (stochastic_rounding.c). Nothing outside passes/ includes it. */
+ * (update_nodes.c). Nothing outside passes/ includes it. */
 #ifndef IPU_PASSES_UPDATE_STEPS_H
 #define IPU_PASSES_UPDATE_STEPS_H
 

@@ -139,6 +139,10 @@ use_resource(lowering *l, uint32_t index, uint32_t *out)
         IPU_TRY(ipu_arena_copy(l->ctx, &l->program->arena, resource.types,
                                resource.type_count * sizeof(ipu_type),
                                &resource.types));
+        if (resource.parts > 0) {
+            IPU_TRY(ipu_arena_copy(l->ctx, &l->program->arena, resource.whole,
+                                   sizeof(ipu_type), &resource.whole));
+        }
         resource.panel_columns =
             l->in_panels[l->graph->values.count + index] ? l->panel_columns : 0;
         IPU_TRY(copy_text(l, resource.name, &resource.name));

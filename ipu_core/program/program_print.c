@@ -80,6 +80,10 @@ print_resource(ipu_text *out, const ipu_resource *resource, uint32_t index)
         ipu_text_print(out, " %s",
                        ipu_type_print(&resource->types[i], text, sizeof(text)));
     }
+    if (resource->parts > 0) {
+        ipu_text_print(out, ", of %" PRIu32 " parts of %s", resource->parts,
+                       ipu_type_print(resource->whole, text, sizeof(text)));
+    }
     if (resource->panel_columns > 0) {
         ipu_text_print(out, " in panels of %" PRId64, resource->panel_columns);
     }

@@ -34,6 +34,7 @@ typedef struct note {
     uint64_t kind;
     uint64_t program; /* hashes */
     uint64_t counts;
+    uint64_t parts; /* which variables lie in parts */
     uint64_t seed;
     uint64_t step;
     uint32_t replicas;
@@ -322,7 +323,27 @@ compare(ipu_ctx *ctx, ipu_executor *executor, uint32_t other)
                 "numbers in it. Give all processes the same numbers of steps, the same "
                 "options, and as much data",
                 other);
+    IPU_FAIL_IF(ctx, one->parts != first->parts, FAILED_PRECONDITION,
+                "process 0 or process %" PRIu32 " has written a variable that they share "
+                "out (replicated_optimizer_state_sharding), and the other one has not. "
+                "Write such variables in all processes",
+                other);
     return IPU_OK;
+}
+
+static uint64_t
+hash_parts(const ipu_executor *executor)
+{
+    const ipu_program *program = executor->program;
+    uint64_t hash = IPU_HASH_START;
+    for (uint32_t i = 0; i < program->resources.count; i++) {
+        const ipu_resource *one = &program->resources.items[i];
+        if (one->kind == IPU_RESOURCE_VARIABLE) {
+            uint32_t parts = ipu__device_parts(executor->device, one->id).count;
+            hash = ipu_hash_bytes(hash, &parts, sizeof(parts));
+        }
+    }
+    return hash;
 }
 
 ipu_status
@@ -335,6 +356,7 @@ ipu__agree_to_begin(ipu_ctx *ctx, ipu_executor *executor, bool *is_changed)
         (note){.kind = NOTE_BEGINS,
                .program = agreement->program,
                .counts = hash_counts(executor),
+               .parts = hash_parts(executor),
                .seed = random.seed,
                .step = random.step,
                .replicas = executor->replica_count,
@@ -369,14 +391,18 @@ ipu__agree_on_variables(ipu_ctx *ctx, ipu_executor *executor)
     ipu_message *messages;
     IPU_TRY(ipu_alloc(ctx, most * sizeof(*messages), &messages));
     uint32_t n = 0;
+    ipu_status status = IPU_OK;
     for (uint32_t p = is_source ? 1 : 0; p < (is_source ? count : 1); p++) {
         for (uint32_t i = 0; i < program->resources.count; i++) {
             const ipu_resource *resource = &program->resources.items[i];
-            size_t bytes = resource->kind == IPU_RESOURCE_VARIABLE
-                               ? ipu_type_bytes(&resource->types[0])
-                               : 0;
-            if (bytes > 0) {
-                void *data = executor->replicas[0].resources[i];
+            void *data = NULL;
+            ipu_type type;
+            if (resource->kind == IPU_RESOURCE_VARIABLE && status == IPU_OK) {
+                status = ipu__device_variable(ctx, executor->device, resource->id, 0, 0,
+                                              &type, &data);
+            }
+            size_t bytes = data == NULL ? 0 : ipu_type_bytes(&type);
+            if (bytes > 0) { /* it is not in parts: those are as they are to be */
                 messages[n++] = (ipu_message){p, data, bytes};
             }
         }
@@ -389,9 +415,67 @@ ipu__agree_on_variables(ipu_ctx *ctx, ipu_executor *executor)
         exchange.receives = messages;
         exchange.receive_count = n;
     }
-    ipu_peers_post(executor->peers, &exchange);
-    ipu_status status = wait_for(ctx, executor, &exchange);
+    if (status == IPU_OK) {
+        ipu_peers_post(executor->peers, &exchange);
+        status = wait_for(ctx, executor, &exchange);
+    }
     ipu_free(ctx, messages, most * sizeof(*messages));
+    return status;
+}
+
+/* The parts of all processes, into `whole`. */
+static ipu_status
+exchange_parts(ipu_ctx *ctx, ipu_executor *executor, int64_t id, ipu__parts parts,
+               char *whole, size_t each)
+{
+    uint32_t others = parts.count - parts.here;
+    ipu_message *sends;
+    ipu_message *receives;
+    IPU_TRY(ipu_alloc(ctx, others * sizeof(*receives), &receives));
+    ipu_status status = ipu_alloc(ctx, others * sizeof(*sends), &sends);
+    ipu_exchange exchange = {
+        .channel = IPU_CHANNEL_RUN, .sends = sends, .receives = receives};
+    for (uint32_t i = 0; i < parts.count && status == IPU_OK; i++) {
+        uint32_t process = i / parts.here;
+        uint32_t local = i % parts.here;
+        void *data;
+        ipu_type type;
+        status = ipu__device_variable(ctx, executor->device, id, (int32_t)local,
+                                      parts.count, &type, &data);
+        if (process == executor->process) {
+            memcpy(whole + i * each, data, each);
+        } else {
+            sends[exchange.send_count++] = (ipu_message){process, data, each};
+            receives[exchange.receive_count++] =
+                (ipu_message){process, whole + i * each, each};
+        }
+    }
+    if (status == IPU_OK) {
+        ipu_peers_post(executor->peers, &exchange);
+        status = wait_for(ctx, executor, &exchange);
+    }
+    ipu_free(ctx, sends, others * sizeof(*sends));
+    ipu_free(ctx, receives, others * sizeof(*receives));
+    return status;
+}
+
+ipu_status
+ipu__agree_on_parts(ipu_ctx *ctx, ipu_executor *executor, const ipu_resource *variable,
+                    ipu__parts parts)
+{
+    const ipu_type *type = variable->parts > 0 ? variable->whole : variable->types;
+    size_t elements = (size_t)ipu_shape_elements(&type->shape);
+    size_t each =
+        (elements + parts.count - 1) / parts.count * ipu_dtype_bytes(type->dtype);
+    char *whole;
+    IPU_TRY(ipu_alloc(ctx, parts.count * each, &whole));
+    ipu_status status =
+        exchange_parts(ctx, executor, variable->id, parts, whole, each);
+    if (status == IPU_OK) {
+        status = ipu__device_set_parts(ctx, executor->device, variable->id,
+                                       (ipu__parts){0}, whole);
+    }
+    ipu_free(ctx, whole, parts.count * each);
     return status;
 }
 

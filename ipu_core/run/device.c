@@ -10,7 +10,9 @@
  * next boundary, so that hosts which poll cannot stop a program.
  *
  * A variable has a block for each replica that was ever bound to it, 64-byte aligned
- * and with the slack that kernels may read after a matrix. Blocks never move.
+ * and with the slack that kernels may read after a matrix; of a variable that replicas
+ * share out, for each of its parts. Blocks move only where a run that begins, or a host
+ * between runs, makes parts of a whole or a whole of parts.
  * Variables begin at different places of a page, since those whose elements share a
  * place disturb each other in the cache when one update goes through both. Removing a
  * variable never waits: while a step is on its way the memory is kept on a list until
@@ -49,6 +51,8 @@ typedef struct variable {
     int64_t id;
     ipu_type type;
     size_t bytes;
+    ipu__parts parts;   /* that copies are */
+    size_t copy_bytes;  /* of a copy */
     size_t block_bytes; /* with slack, and room for its place in a page */
     size_t place;       /* where in a page it begins; smaller ones: anywhere */
     uint32_t copy_count;
@@ -140,7 +144,7 @@ free_memory(ipu_device *device, const variable *v)
 static char *
 place_in(char *block, const variable *v)
 {
-    if (v->bytes < PAGE_BYTES) {
+    if (v->copy_bytes < PAGE_BYTES) {
         return block;
     }
     size_t begin = (uintptr_t)block % PAGE_BYTES;
@@ -210,6 +214,13 @@ ipu_peers *
 ipu__device_peers(const ipu_device *device)
 {
     return device->peers;
+}
+
+uint32_t
+ipu_device_all_ipus(const ipu_device *device)
+{
+    uint32_t processes = device->peers == NULL ? 1 : ipu_peers_count(device->peers);
+    return processes * (uint32_t)device->ipus;
 }
 
 int32_t
@@ -410,6 +421,12 @@ ipu__device_generation(const ipu_device *device)
 
 /* --- variables ------------------------------------------------------------------- */
 
+static size_t
+part_elements(const variable *v, uint32_t parts)
+{
+    return ((size_t)ipu_shape_elements(&v->type.shape) + parts - 1) / parts;
+}
+
 static variable *
 find_variable_locked(ipu_device *device, int64_t id)
 {
@@ -428,6 +445,18 @@ find_variable_locked(ipu_device *device, int64_t id)
     return is_there ? &device->variables.items[low] : NULL;
 }
 
+static void
+size_copies(variable *v, ipu__parts parts)
+{
+    v->parts = parts;
+    v->copy_bytes =
+        parts.count == 0
+            ? v->bytes
+            : part_elements(v, parts.count) * ipu_dtype_bytes(v->type.dtype);
+    v->block_bytes = ipu_buffer_round_up(v->copy_bytes) + IPU_SLACK_BYTES +
+                     (v->copy_bytes >= PAGE_BYTES ? PAGE_BYTES : 0);
+}
+
 ipu_status
 ipu_device_variable_add(ipu_ctx *ctx, ipu_device *device, const ipu_type *type,
                         int64_t *out_id)
@@ -440,11 +469,9 @@ ipu_device_variable_add(ipu_ctx *ctx, ipu_device *device, const ipu_type *type,
                 "float16, int32, int8, uint8 and bool: use one of these",
                 ipu_type_print(type, text, sizeof(text)));
     variable v = {.type = *type, .bytes = ipu_type_bytes(type)};
-    v.block_bytes = ipu_buffer_round_up(v.bytes) + IPU_SLACK_BYTES;
-    if (v.bytes >= PAGE_BYTES) {
-        v.block_bytes += PAGE_BYTES;
-        v.place = atomic_fetch_add(&device->placed, 1) * PLACE_STEP % PAGE_BYTES;
-    }
+    v.place = atomic_fetch_add(&device->placed, v.bytes >= PAGE_BYTES) * PLACE_STEP %
+              PAGE_BYTES;
+    size_copies(&v, (ipu__parts){0});
     IPU_TRY(make_copies(ctx, device, &v, 1));
     ipu_ctx own;
     ipu_ctx_init(&own, device->allocator);
@@ -516,6 +543,123 @@ write_rows(const variable *v, const copy *to, const void *data)
     }
 }
 
+/* --- parts ------------------------------------------------------------------------ */
+
+/* The bytes of the variable that lie in copy number `i`, and where they begin in it. */
+static size_t
+own_bytes(const variable *v, uint32_t i, size_t *begin)
+{
+    *begin = v->parts.count == 0 ? 0 : (v->parts.first + i) * v->copy_bytes;
+    *begin = *begin < v->bytes ? *begin : v->bytes;
+    size_t rest = v->bytes - *begin;
+    return rest < v->copy_bytes ? rest : v->copy_bytes;
+}
+
+static bool
+is_apart(const variable *v)
+{
+    return v->parts.here < v->parts.count;
+}
+
+/* All of a variable, of which no part is in another process. */
+static void
+read_whole(const variable *v, void *out)
+{
+    for (uint32_t i = 0; i < v->copy_count && v->parts.count > 0; i++) {
+        size_t begin;
+        size_t bytes = own_bytes(v, i, &begin);
+        ipu_copy_bytes((char *)out + begin, v->copies[i].data, bytes);
+    }
+    if (v->parts.count == 0) {
+        read_rows(v, &v->copies[0], out);
+    }
+}
+
+/* What is past the end repeats the last element. */
+static void
+write_whole(const variable *v, const void *data)
+{
+    size_t each = ipu_dtype_bytes(v->type.dtype);
+    for (uint32_t i = 0; i < v->copy_count; i++) {
+        size_t begin;
+        size_t bytes = own_bytes(v, i, &begin);
+        if (v->parts.count == 0) {
+            write_rows(v, &v->copies[i], data);
+            continue;
+        }
+        ipu_copy_bytes(v->copies[i].data, (const char *)data + begin, bytes);
+        for (; bytes < v->copy_bytes; bytes += each) {
+            memcpy(v->copies[i].data + bytes, (const char *)data + v->bytes - each,
+                   each);
+        }
+    }
+}
+
+/* Gives the variable, whose value is `whole`, new blocks. */
+static ipu_status
+move_locked(ipu_ctx *ctx, ipu_device *device, variable *v, ipu__parts parts,
+            const void *whole)
+{
+    variable moved = *v;
+    moved.copies = NULL;
+    moved.copy_count = 0;
+    size_copies(&moved, parts);
+    ipu_status status =
+        make_copies(ctx, device, &moved, parts.count == 0 ? 1 : parts.here);
+    const variable *gone = status == IPU_OK ? v : &moved;
+    atomic_fetch_sub(&device->variable_bytes, gone->block_bytes * gone->copy_count);
+    free_memory(device, gone);
+    if (status == IPU_OK) {
+        *v = moved;
+        write_whole(v, whole);
+        atomic_fetch_add(&device->generation, 1);
+    }
+    return status;
+}
+
+ipu__parts
+ipu__device_parts(ipu_device *device, int64_t id)
+{
+    ipu_lock_take(&device->lock);
+    const variable *v = find_variable_locked(device, id);
+    ipu__parts parts = v == NULL ? (ipu__parts){0} : v->parts;
+    ipu_lock_drop(&device->lock);
+    return parts;
+}
+
+ipu_status
+ipu__device_set_parts(ipu_ctx *ctx, ipu_device *device, int64_t id, ipu__parts parts,
+                      const void *whole)
+{
+    ipu_ctx own;
+    char *value = NULL;
+    ipu_status status = IPU_OK;
+    ipu_ctx_init(&own, device->allocator);
+    ipu_lock_take(&device->lock);
+    variable *v = find_variable_locked(device, id);
+    size_t bytes = v == NULL ? 0 : v->bytes;
+    if (v != NULL && whole == NULL) {
+        status = ipu_alloc(&own, bytes, &value);
+        if (status == IPU_OK) {
+            read_whole(v, value);
+        }
+    }
+    if (v != NULL && status == IPU_OK) {
+        status = move_locked(&own, device, v, parts, whole == NULL ? value : whole);
+    }
+    ipu_lock_drop(&device->lock);
+    ipu_free(&own, value, bytes);
+    IPU_FAIL_IF(ctx, status != IPU_OK, OUT_OF_MEMORY, "%s", own.message);
+    return IPU_OK;
+}
+
+bool
+ipu_device_variable_is_apart(ipu_device *device, int64_t id)
+{
+    ipu__parts parts = ipu__device_parts(device, id);
+    return parts.here < parts.count;
+}
+
 static ipu_status
 set_layout(ipu_ctx *ctx, ipu_device *device, const variable *v, copy *c,
            int64_t panel_columns)
@@ -563,6 +707,16 @@ no_variable(ipu_ctx *ctx, int64_t id)
              id);
 }
 
+static ipu_status
+check_whole(ipu_ctx *ctx, const variable *v)
+{
+    IPU_FAIL_IF(ctx, is_apart(v), FAILED_PRECONDITION,
+                "variable %" PRId64 " lies in %" PRIu32 " parts, which several processes "
+                "share out: read it in all of them, while no program runs",
+                v->id, v->parts.count);
+    return IPU_OK;
+}
+
 /* The copy of a replica, checked; NULL with an error otherwise. */
 static ipu_status
 find_copy_locked(ipu_ctx *ctx, ipu_device *device, int64_t id, int32_t replica,
@@ -588,7 +742,12 @@ ipu_device_variable_read(ipu_ctx *ctx, ipu_device *device, int64_t id, int32_t r
     variable *v;
     IPU_TRY(enter_host(ctx, device));
     ipu_status status = find_copy_locked(ctx, device, id, replica, bytes, &v);
-    if (status == IPU_OK && bytes > 0) {
+    if (status == IPU_OK) {
+        status = check_whole(ctx, v);
+    }
+    if (status == IPU_OK && bytes > 0 && v->parts.count > 0) {
+        read_whole(v, out);
+    } else if (status == IPU_OK && bytes > 0) {
         read_rows(v, &v->copies[(uint32_t)replica < v->copy_count ? replica : 0], out);
     }
     leave_host(device);
@@ -602,8 +761,12 @@ ipu_device_variable_write(ipu_ctx *ctx, ipu_device *device, int64_t id,
     variable *v;
     IPU_TRY(enter_host(ctx, device));
     ipu_status status = find_copy_locked(ctx, device, id, 0, bytes, &v);
-    for (uint32_t i = 0; status == IPU_OK && bytes > 0 && i < v->copy_count; i++) {
-        write_rows(v, &v->copies[i], data);
+    if (status == IPU_OK && is_apart(v) && !device->running) {
+        /* the other processes get it where the next program begins */
+        status = move_locked(ctx, device, v, (ipu__parts){0}, data);
+        device->last_runner = IPU__NO_RUNNER;
+    } else if (status == IPU_OK && bytes > 0) {
+        write_whole(v, data);
     }
     leave_host(device);
     return status;
@@ -617,8 +780,11 @@ ipu_device_variable_take(ipu_ctx *ctx, ipu_device *device, int64_t id, void *out
     IPU_TRY(enter_host(ctx, device));
     ipu_status status = find_copy_locked(ctx, device, id, 0, bytes, &v);
     if (status == IPU_OK) {
+        status = check_whole(ctx, v);
+    }
+    if (status == IPU_OK) {
         if (bytes > 0) {
-            read_rows(v, &v->copies[0], out);
+            read_whole(v, out);
         }
         remove_locked(device, v);
     }
@@ -634,16 +800,20 @@ ipu_device_variable_bytes(const ipu_device *device)
 
 ipu_status
 ipu__device_variable(ipu_ctx *ctx, ipu_device *device, int64_t id, int32_t replica,
-                     ipu_type *type, void **data)
+                     uint32_t parts, ipu_type *type, void **data)
 {
     ipu_status status = IPU_OK;
+    *data = NULL;
     ipu_lock_take(&device->lock);
     variable *v = find_variable_locked(device, id);
-    if (v != NULL) {
+    bool is_so = v != NULL && v->parts.count == parts;
+    if (is_so && parts == 0) {
         status = make_copies(ctx, device, v, (uint32_t)replica + 1);
     }
-    if (v != NULL && status == IPU_OK) {
+    if (v != NULL) {
         *type = v->type;
+    }
+    if (is_so && status == IPU_OK) {
         *data = v->copies[replica].data;
     }
     ipu_lock_drop(&device->lock);

@@ -6,7 +6,9 @@
  * Of a program that uses fewer of the device's IPUs than there are several replicas run
  * (run/executor.h), each with its own copy of the variables. The copies are equal until
  * replicas write them. A host reads that of replica 0 and writes all; and when another
- * program begins, all are made equal to that of replica 0.
+ * program begins, all are made equal to that of replica 0. Replicas of a program that
+ * shares a variable out have a part each, in place of a copy, until a program wants it
+ * otherwise; a host reads and writes the whole.
  *
  * Thread rule: one program runs on a device at a time; others wait for its end. A host
  * thread that reads or writes a variable waits for a step boundary (every NEXT of an
@@ -38,6 +40,9 @@ typedef struct ipu_device_wait {
 ipu_status ipu_device_check_wait(ipu_ctx *ctx, ipu_device *device,
                                  ipu_device_wait *wait);
 
+/* IPUs of all processes. */
+uint32_t ipu_device_all_ipus(const ipu_device *device);
+
 /* A new variable, zeroed; *out_id is never used again. */
 ipu_status ipu_device_variable_add(ipu_ctx *ctx, ipu_device *device,
                                    const ipu_type *type, int64_t *out_id);
@@ -51,6 +56,8 @@ ipu_status ipu_device_variable_read(ipu_ctx *ctx, ipu_device *device, int64_t id
                                     int32_t replica, void *out, size_t bytes);
 ipu_status ipu_device_variable_write(ipu_ctx *ctx, ipu_device *device, int64_t id,
                                      const void *data, size_t bytes);
+/* Whether other processes have parts of it: reading it fails with FAILED_PRECONDITION. */
+bool ipu_device_variable_is_apart(ipu_device *device, int64_t id);
 /* Copies it out and removes it, at one step boundary: no write is lost in between. */
 ipu_status ipu_device_variable_take(ipu_ctx *ctx, ipu_device *device, int64_t id,
                                     void *out, size_t bytes);

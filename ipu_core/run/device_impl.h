@@ -34,10 +34,25 @@ bool ipu__device_is_changed(ipu_device *device, uint64_t runner);
 /* Changes whenever a variable or a queue is removed. Read it while owning the
  * device. */
 uint64_t ipu__device_generation(const ipu_device *device);
+/* How replicas have a variable: all of it each, or, of so many parts, one each. */
+typedef struct ipu__parts {
+    uint32_t count; /* 0: each has all */
+    uint32_t first; /* that of this process's first replica */
+    uint32_t here;  /* as many as this process has replicas */
+} ipu__parts;
+
 /* The run's resources, while it owns the device. NOT_FOUND where the id is gone. A copy
- * for the replica is made where there is none, with no value of its own. */
+ * for the replica is made where there is none, with no value of its own. NULL: the
+ * variable is not in so many parts. */
 ipu_status ipu__device_variable(ipu_ctx *ctx, ipu_device *device, int64_t id,
-                                int32_t replica, ipu_type *type, void **data);
+                                int32_t replica, uint32_t parts, ipu_type *type,
+                                void **data);
+/* By the program that has the device: how the variable lies; and from here on otherwise,
+ * which moves it. What is in parts of several processes needs `whole`, its value; else
+ * that may be NULL. */
+ipu__parts ipu__device_parts(ipu_device *device, int64_t id);
+ipu_status ipu__device_set_parts(ipu_ctx *ctx, ipu_device *device, int64_t id,
+                                 ipu__parts parts, const void *whole);
 /* The error of a run that needs an infeed which is closed or gone; takes the id. */
 #define IPU__NO_INFEED \
     "The program uses the infeed with id='%" PRId64 \

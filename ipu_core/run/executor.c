@@ -46,13 +46,19 @@ find_resource(ipu_ctx *ctx, const ipu_executor *executor, uint32_t replica,
               uint32_t index, void **out)
 {
     const ipu_resource *resource = &executor->program->resources.items[index];
+    ipu_resource whole;
     ipu_type type;
     const ipu_type *types = &type;
     const ipu_host_function *host;
     uint32_t count = 1;
     if (resource->kind == IPU_RESOURCE_VARIABLE) {
         IPU_TRY(ipu__device_variable(ctx, executor->device, resource->id,
-                                     (int32_t)replica, &type, out));
+                                     (int32_t)replica, resource->parts, &type, out));
+        if (resource->parts > 0) {
+            whole = *resource;
+            whole.types = resource->whole;
+            resource = &whole;
+        }
     } else {
         IPU_TRY(ipu__device_queue(ctx, executor->device, resource->kind, resource->id,
                                   out));
@@ -351,9 +357,8 @@ advance_step(ipu_executor *executor)
     }
 }
 
-/* Where something was removed from the device: what this program needs may be gone. */
-static ipu_status
-rebind(ipu_ctx *ctx, ipu_executor *executor)
+ipu_status
+ipu__executor_rebind(ipu_ctx *ctx, ipu_executor *executor)
 {
     bool is_bound = executor->device == NULL ||
                     (executor->is_bound &&
@@ -370,7 +375,7 @@ ipu__executor_end_step(ipu_ctx *ctx, ipu_executor *executor)
     executor->stats->steps++;
     if (executor->device != NULL) {
         ipu__device_boundary(executor->device);
-        IPU_TRY(rebind(ctx, executor));
+        IPU_TRY(ipu__executor_rebind(ctx, executor));
     }
     begin_step(executor);
     bool stops = ipu__is_cancelled(executor->cancel);
@@ -444,7 +449,7 @@ ipu__wait_end(ipu_ctx *ctx, ipu_executor *executor)
     }
     wait->is_paused = false;
     ipu__device_resume(executor->device);
-    return rebind(ctx, executor);
+    return ipu__executor_rebind(ctx, executor);
 }
 
 void
@@ -630,7 +635,7 @@ static ipu_status
 run_owned(ipu_ctx *ctx, ipu_executor *executor)
 {
     size_t streams = executor->stream_count;
-    IPU_TRY(rebind(ctx, executor));
+    IPU_TRY(ipu__executor_rebind(ctx, executor));
     IPU_FAIL_IF(ctx, ipu__is_cancelled(executor->cancel), INTERRUPTED,
                 "interrupted before the first step");
     IPU_TRY(ipu__replicas_reset(ctx, executor));

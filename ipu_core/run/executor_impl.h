@@ -279,6 +279,9 @@ ipu_status ipu__agreement_create(ipu_ctx *ctx, ipu_executor *executor);
  * state becomes that of process 0. *is_changed: whether this process's variables are not
  * as the program left them; then whether some process's are not. */
 ipu_status ipu__agree_to_begin(ipu_ctx *ctx, ipu_executor *executor, bool *is_changed);
+/* A variable that lies in parts of all processes is made whole, in all of them. */
+ipu_status ipu__agree_on_parts(ipu_ctx *ctx, ipu_executor *executor,
+                               const ipu_resource *variable, ipu__parts parts);
 /* All get the variables of process 0, which lie alike. */
 ipu_status ipu__agree_on_variables(ipu_ctx *ctx, ipu_executor *executor);
 /* The end of a step: whether all stop there, since one of them wants to. */
@@ -291,6 +294,9 @@ ipu_status ipu__agree_to_end(ipu_ctx *ctx, ipu_executor *executor, ipu_status st
 /* The end of a step, for all streams: the step counter moves on, hosts get at the
  * variables, the cancel flag is looked at. */
 ipu_status ipu__executor_end_step(ipu_ctx *ctx, ipu_executor *executor);
+/* Where a variable was removed from the device, or moved: what the program needs may be
+ * gone. */
+ipu_status ipu__executor_rebind(ipu_ctx *ctx, ipu_executor *executor);
 void ipu__free_copies(ipu_ctx *ctx, const ipu__buffer *buffers, uint32_t count);
 /* The stream, and all others, wait for a host. */
 void ipu__wait_begin(ipu_executor *executor, const ipu__stream *stream);

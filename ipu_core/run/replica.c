@@ -18,11 +18,8 @@
 ipu_status
 ipu_replication_factor(ipu_ctx *ctx, int32_t ipus, uint32_t shards, uint32_t *out)
 {
-    uint32_t whole = 1; /* shards, rounded up to a power of two */
+    uint32_t whole = ipu_whole_ipus(shards);
     *out = 1;
-    while (whole < shards) {
-        whole *= 2;
-    }
     IPU_FAIL_IF(ctx, (uint32_t)ipus % whole != 0, INTERNAL,
                 "The number of shards needs to divide the number of IPUs: the program "
                 "uses %" PRIu32 " IPUs, rounded up to %" PRIu32
@@ -175,9 +172,8 @@ spread_variables(ipu_executor *executor)
     const ipu_program *program = executor->program;
     for (uint32_t i = 0; i < program->resources.count; i++) {
         const ipu_resource *resource = &program->resources.items[i];
-        size_t bytes = resource->kind == IPU_RESOURCE_VARIABLE
-                           ? ipu_type_bytes(&resource->types[0])
-                           : 0;
+        bool is_copied = resource->kind == IPU_RESOURCE_VARIABLE && resource->parts == 0;
+        size_t bytes = is_copied ? ipu_type_bytes(&resource->types[0]) : 0;
         for (uint32_t r = 1; bytes > 0 && r < executor->replica_count; r++) {
             memcpy(executor->replicas[r].resources[i],
                    executor->replicas[0].resources[i], bytes);
@@ -201,6 +197,53 @@ arrange_variables(ipu_ctx *ctx, const ipu_executor *executor)
     return status;
 }
 
+/* Each replica gets its part of what they share out. */
+static ipu_status
+share_variables(ipu_ctx *ctx, const ipu_executor *executor)
+{
+    const ipu_program *program = executor->program;
+    for (uint32_t i = 0; i < program->resources.count; i++) {
+        const ipu_resource *resource = &program->resources.items[i];
+        const ipu__parts wanted = {resource->parts, executor->first_replica,
+                                   executor->replica_count};
+        if (resource->parts > 0 &&
+            ipu__device_parts(executor->device, resource->id).count == 0) {
+            IPU_TRY(ipu__device_set_parts(ctx, executor->device, resource->id, wanted,
+                                          NULL));
+        }
+    }
+    return IPU_OK;
+}
+
+/* What another program's replicas had in parts, and this one's do not, is made whole. */
+static ipu_status
+gather_variables(ipu_ctx *ctx, ipu_executor *executor)
+{
+    const ipu_program *program = executor->program;
+    for (uint32_t i = 0; i < program->resources.count; i++) {
+        const ipu_resource *resource = &program->resources.items[i];
+        if (resource->kind != IPU_RESOURCE_VARIABLE) {
+            continue;
+        }
+        ipu__parts parts = ipu__device_parts(executor->device, resource->id);
+        if (parts.count == resource->parts || parts.count == 0) {
+            continue;
+        }
+        if (parts.here == parts.count) {
+            IPU_TRY(ipu__device_set_parts(ctx, executor->device, resource->id,
+                                          (ipu__parts){0}, NULL));
+            continue;
+        }
+        IPU_FAIL_IF(ctx, executor->agreement == NULL, FAILED_PRECONDITION,
+                    "'%s' lies in %" PRIu32 " parts, which several processes share out, "
+                    "but each process runs this program by itself. Read the variable "
+                    "before, in all of them",
+                    resource->name == NULL ? "" : resource->name, parts.count);
+        IPU_TRY(ipu__agree_on_parts(ctx, executor, resource, parts));
+    }
+    return IPU_OK;
+}
+
 ipu_status
 ipu__replicas_reset(ipu_ctx *ctx, ipu_executor *executor)
 {
@@ -212,12 +255,13 @@ ipu__replicas_reset(ipu_ctx *ctx, ipu_executor *executor)
         status = ipu__agree_to_begin(ctx, executor, &is_changed);
     }
     if (is_changed || status != IPU_OK) {
-        if (status == IPU_OK) {
-            status = arrange_variables(ctx, executor);
-        }
+        status = status == IPU_OK ? gather_variables(ctx, executor) : status;
+        status = status == IPU_OK ? arrange_variables(ctx, executor) : status;
         if (status == IPU_OK && executor->agreement != NULL) {
             status = ipu__agree_on_variables(ctx, executor);
         }
+        status = status == IPU_OK ? share_variables(ctx, executor) : status;
+        status = status == IPU_OK ? ipu__executor_rebind(ctx, executor) : status;
         if (status != IPU_OK) { /* the next run has to try again */
             (void)ipu__device_is_changed(executor->device, IPU__NO_RUNNER);
             return status;

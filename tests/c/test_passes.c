@@ -60,6 +60,14 @@ typedef struct text_case {
     "resource r2 variable id=3 \"u\" float32[3,3]\n"
 #define BLOCK "block b0"
 
+static const char *const parts_text =
+    "resource r0 variable id=1 \"w\" float32[3]\n"
+    "resource r1 variable id=2 shared \"m\" float32[3]\n"
+    "resource r2 variable id=3 shared \"v\" float32[3]\n"
+    "block b0(%0: float32[3], %1: float32[], %2: int32[]) {"
+    " %3 = all_reduce(%0) : float32[3] %4 = mul(%3, %1) : float32[3]"
+    " adam_update(%4, %1, %2) {resource=0, slots=[1,2]} } -> ()";
+
 static const text_case text_cases[] = {
     /* identities and stop_gradient go */
     {"canonicalise prune",
@@ -401,6 +409,65 @@ static const text_case text_cases[] = {
            "  %2 = exp(%0) : float32[4]\n  %3 = all_reduce(%2) : float32[4]\n"
            "  %4 = all_reduce(%3) : float32[4]\n  %5 = exp(%3) : float32[4]\n"
            "  %6 = all_reduce(%5) : float32[4]\n} -> (%1, %4, %6)\n"},
+    /* replicas that share a slot out update the part that they have of it */
+    {"parts",
+     "resource r0 variable id=1 \"w\" float32[2,2]\n"
+     "resource r1 variable id=2 shared \"v\" float32[2,2]\n" BLOCK
+     "(%0: float32[2,2], %1: float32[]) { %2 = all_reduce(%0) : float32[2,2]"
+     " sgd_update(%2, %1) {resource=0, slots=[1], momentum=0.5} } -> ()",
+     "resource r0 variable id=1 \"w\" float32[2,2]\n"
+     "resource r1 variable id=2 shared in 2 parts of float32[2,2] \"v\" float32[2]\n"
+     "block b0(%0: float32[2,2], %1: float32[]) {\n"
+     "  %2 = reduce_scatter(%0) {reduction=0, group_size=2} : float32[2]\n"
+     "  %3 = reshape(%2) {shape=[1,2]} : float32[1,2]\n"
+     "  %4 = reshape(%3) {shape=[2]} : float32[2]\n"
+     "  %5 = variable_read() {resource=0} : float32[2,2]\n"
+     "  %6 = replica_index() : int32[]\n"
+     "  %7 = dynamic_slice(%5, %6) {size=[1,2]} : float32[1,2]\n"
+     "  %8 = reshape(%7) {shape=[2]} : float32[2]\n"
+     "  %9 = variable_read() {resource=1} : float32[2]\n"
+     "  %10 = mul(%1, %4) : float32[2]\n"
+     "  %11 = constant() {dtype=float32, shape=[], value=0x0000003f} : float32[]\n"
+     "  %12 = mul(%11, %9) : float32[2]\n"
+     "  %13 = sub(%12, %10) : float32[2]\n"
+     "  variable_assign(%13) {resource=1}\n"
+     "  %14 = add(%8, %13) : float32[2]\n"
+     "  %15 = all_gather(%14) {group_size=2} : float32[2,2]\n"
+     "  variable_assign(%15) {resource=0}\n"
+     "} -> ()\n"},
+    /* the last part repeats the last element; a sum that is needed whole stays */
+    {"parts",
+     "resource r0 variable id=2 shared \"v\" float32[3]\n" BLOCK
+     "(%0: float32[3]) { %1 = all_reduce(%0) : float32[3]"
+     " %2 = variable_read() {resource=0} : float32[3]"
+     " %3 = add(%1, %2) : float32[3]"
+     " variable_assign(%3) {resource=0} } -> (%1)",
+     "resource r0 variable id=2 shared in 2 parts of float32[3] \"v\" float32[2]\n"
+     "block b0(%0: float32[3]) {\n"
+     "  %1 = all_reduce(%0) : float32[3]\n"
+     "  %2 = variable_read() {resource=0} : float32[2]\n"
+     "  %3 = slice(%1) {begin=[2], size=[1], strides=[1]} : float32[1]\n"
+     "  %4 = concat(%1, %3) {axis=0} : float32[4]\n"
+     "  %5 = reshape(%4) {shape=[2,2]} : float32[2,2]\n"
+     "  %6 = replica_index() : int32[]\n"
+     "  %7 = dynamic_slice(%5, %6) {size=[1,2]} : float32[1,2]\n"
+     "  %8 = reshape(%7) {shape=[2]} : float32[2]\n"
+     "  %9 = add(%8, %2) : float32[2]\n"
+     "  variable_assign(%9) {resource=0}\n"
+     "} -> (%1)\n"},
+    /* what reads a whole variable is as it was */
+    {"parts",
+     "resource r0 variable id=2 shared \"v\" float32[3]\n" BLOCK
+     "() { %0 = variable_read() {resource=0} : float32[3]"
+     " %1 = sum(%0) {axes=[0], keep_dims=false} : float32[] } -> (%1)",
+     "resource r0 variable id=2 shared in 2 parts of float32[3] \"v\" float32[2]\n"
+     "block b0() {\n"
+     "  %0 = variable_read() {resource=0} : float32[2]\n"
+     "  %1 = all_gather(%0) {group_size=2} : float32[2,2]\n"
+     "  %2 = reshape(%1) {shape=[4]} : float32[4]\n"
+     "  %3 = slice(%2) {begin=[0], size=[3], strides=[1]} : float32[3]\n"
+     "  %4 = sum(%3) {axes=[0], keep_dims=false} : float32[]\n"
+     "} -> (%4)\n"},
 };
 
 static void
@@ -411,6 +478,7 @@ test_texts(void)
         ipu_ctx ctx;
         ipu_ctx_init(&ctx, ipu_allocator_default());
         ipu_graph *graph = parse(&ctx, t->before);
+        graph->ipus = 2;
         char names[128];
         snprintf(names, sizeof(names), "%s", t->passes);
         for (char *name = strtok(names, " "); name != NULL; name = strtok(NULL, " ")) {
@@ -889,6 +957,7 @@ test_failed_allocations(const char *text)
         ipu_ctx ctx;
         ipu_ctx_init(&ctx, (ipu_allocator){failing_resize, &f});
         ipu_graph *graph = parse(&ctx, text);
+        graph->ipus = 2;
         f.left = n;
         ipu_status status = ipu_passes_run(&ctx, graph, &options);
         done = status == IPU_OK && f.left >= 0;
@@ -928,6 +997,7 @@ main(void)
     test_failed_allocations(attention_text);
     test_failed_allocations(loop_text);
     test_failed_allocations(update_text);
+    test_failed_allocations(parts_text);
     test_names();
     return CHECK_DONE();
 }

@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from ipu import _core, tf
 from ipu._core import Tensor
-from ipu._device.placement import current_device
 from ipu._loops.accumulation import MicroBatches, accumulator_dtype, at_stage
+from ipu._loops.optimizer_state import StatePlaces
 from ipu.gradient_accumulation import GradientAccumulationReductionMethod
 from ipu.ops._pipeline_arguments import Stage, check_call
 from ipu.ops._pipeline_options import OptimizerFunctionOutput, is_optimizer_v2
@@ -34,8 +33,7 @@ class Options(NamedTuple):
     accumulate_outfeed: bool
     outfeed_dtype: Any
     accumulate_captured: bool
-    offload_state: bool
-    offload_weights: bool
+    places: StatePlaces
 
 
 class _MicroBatch(NamedTuple):
@@ -131,7 +129,8 @@ class TracedPipeline:
                 keywords["captured_grads"] = found
         pairs = [(None if i is None else finals[i], v) for i, v in micro_batch.sums]
         output.opt.apply_gradients(pairs, *output.apply_gradients_args, **keywords)
-        self._offload(output.opt, [variable for _, variable in micro_batch.sums])
+        weights = [variable for _, variable in micro_batch.sums]
+        self._options.places.settle(output.opt, weights)
 
     def _check_captures(self, body: int) -> None:
         found = self._trace.captures(body, self._options.inputs)
@@ -142,22 +141,6 @@ class TracedPipeline:
                 "with: pass the tensor through the `inputs` argument or the infeed, "
                 "and make constants inside of the stage."
             )
-
-    def _offload(self, optimizer: Any, weights: Sequence[Any]) -> None:
-        """Move variables to remote memory, but for small ones."""
-        moved: list[Any] = []
-        if self._options.offload_weights:
-            moved.extend(weights)
-        if self._options.offload_state:
-            trained = {id(variable) for variable in weights}
-            state = optimizer.variables
-            state = state() if callable(state) else state
-            moved.extend(one for one in state if id(one) not in trained)
-        options = current_device().options or {}
-        least = int(options.get("optimizations.minimum_remote_tensor_size", 128))
-        for variable in moved:
-            if variable.dtype.size * math.prod(variable.shape) >= least:
-                self._trace.move_to_remote(variable._id)
 
     def _is_concurrent(self) -> bool:
         """Return whether several stages share the last position."""

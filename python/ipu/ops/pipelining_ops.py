@@ -10,6 +10,7 @@ from ipu import _core, tf
 from ipu._config.schedules import PipelineSchedule, schedule_text
 from ipu._core import Tensor
 from ipu._device.placement import current_device
+from ipu._loops.optimizer_state import StatePlaces
 from ipu._text.errors import FailedPreconditionError
 from ipu._text.exports import export
 from ipu._text.log import logger
@@ -330,9 +331,10 @@ def pipeline(
         accumulate_outfeed=accumulate_outfeed,
         outfeed_dtype=accumulate_outfeed_dtype,
         accumulate_captured=bool(gradient_accumulation_for_captured_grads),
-        offload_state=bool(offload_weight_update_variables),
-        offload_weights=bool(
-            replicated_weight_sharding if offload_weights is None else offload_weights
+        places=StatePlaces.of(
+            offload_weight_update_variables,
+            replicated_optimizer_state_sharding,
+            (offload_weights, replicated_weight_sharding),
         ),
     )
     micro_batches = count * batch_serialization_iterations

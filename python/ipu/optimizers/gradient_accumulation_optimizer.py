@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ipu._loops.optimizer_state import StatePlaces
 from ipu._loops.training_loop import Update, accumulate_here
 from ipu._text.arguments import as_int
 from ipu._text.errors import FailedPreconditionError
@@ -30,10 +31,12 @@ class _Accumulating(IpuOptimizer):
     Attributes:
         _method: How they become one.
         _dtype: Of the accumulators.
+        _places: Where the state of the wrapped optimizer lies.
     """
 
     _method = GradientAccumulationReductionMethod.SUM
     _dtype: Any = None
+    _places = StatePlaces()
 
     def __init__(self, opt: Any, num_mini_batches: int, name: str) -> None:
         super().__init__(opt, name)
@@ -56,6 +59,7 @@ class _Accumulating(IpuOptimizer):
             without = [pair for pair in pairs if pair[0] is None]
             with aggregated(reduced):
                 IpuOptimizer._apply(self, [*accumulated, *without], global_step)
+            self._places.settle(self._opt, [variable for _, variable in pairs])
 
         return accumulate_here(
             Update(self._num_mini_batches, pairs, self._method, self._dtype, update)
@@ -69,9 +73,10 @@ class GradientAccumulationOptimizerV2(_Accumulating):
         opt: The optimizer.
         num_mini_batches: Turns of an update; the loop's number of iterations, which is
             a Python int, must be a multiple.
-        offload_weight_update_variables: Accepted without effect: what only the update
-            uses would lie in remote memory on the hardware.
-        replicated_optimizer_state_sharding: Accepted without effect, likewise.
+        offload_weight_update_variables: Whether the state of ``opt`` lies in remote
+            memory.
+        replicated_optimizer_state_sharding: Whether each replica has a part of that
+            state, and updates that part of the variables; None: where it is offloaded.
         dtype: Of the accumulators, and of the gradients that ``opt`` is given: None for
             the variable's, a dtype, or ``callable(variable) -> dtype``.
         reduction_method: How the gradients become one: a
@@ -105,13 +110,15 @@ class GradientAccumulationOptimizerV2(_Accumulating):
         opt: Any,
         num_mini_batches: int,
         offload_weight_update_variables: bool | None = None,
-        replicated_optimizer_state_sharding: bool = False,
+        replicated_optimizer_state_sharding: bool | None = False,
         dtype: Any = None,
         reduction_method: Any = GradientAccumulationReductionMethod.SUM,
         name: str = "GradientAccumulationOptimizerV2",
     ) -> None:
-        del offload_weight_update_variables, replicated_optimizer_state_sharding
         super().__init__(opt, num_mini_batches, name)
+        self._places = StatePlaces.of(
+            offload_weight_update_variables, replicated_optimizer_state_sharding
+        )
         self._dtype = dtype
         self._method = GradientAccumulationReductionMethod.parse(reduction_method)
 
@@ -134,7 +141,7 @@ class CrossReplicaGradientAccumulationOptimizerV2(GradientAccumulationOptimizerV
         opt: Any,
         num_mini_batches: int,
         offload_weight_update_variables: bool | None = None,
-        replicated_optimizer_state_sharding: bool = False,
+        replicated_optimizer_state_sharding: bool | None = False,
         dtype: Any = None,
         reduction_method: Any = GradientAccumulationReductionMethod.SUM,
         name: str = "CrossReplicaGradientAccumulationOptimizerV2",

@@ -26,6 +26,7 @@ from ipu.tf._gradients import tapes
 from ipu.tf._gradients.slices import Slices
 from ipu.tf._graph import mode
 from ipu.tf._ops import selection
+from ipu.tf._tensor import parts
 from ipu.tf._tensor.face import values_html
 from ipu.tf._tensor.notes import note
 from ipu.tf._tensor.operation import Reference
@@ -269,6 +270,8 @@ class Variable(_Operators):
             home = self._home
             if home.core is device.core:
                 return
+            if home.core.variable_is_apart(home.number):
+                parts.gather([self])
             value = home.core.variable_take(home.number, self._type)
             before = self._finalizer
             try:
@@ -298,7 +301,12 @@ class Variable(_Operators):
                         raise
 
     def _now(self) -> Tensor:
-        return self._at_home(lambda h: h.core.variable_read(h.number, self._type))
+        return self._at_home(self._value_at)
+
+    def _value_at(self, home: _Home) -> Tensor:
+        if home.core.variable_is_apart(home.number):
+            return parts.read_together([self])[0]
+        return home.core.variable_read(home.number, self._type)
 
     def _put(self, value: Any) -> None:
         self._at_home(lambda h: h.core.variable_write(h.number, self._type, value))

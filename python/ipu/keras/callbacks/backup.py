@@ -11,6 +11,7 @@ from ipu._device import processes
 from ipu.keras import _random_state
 from ipu.keras._files.places import forget_partial, write, written_beside
 from ipu.keras.callbacks.callback import Callback, Logs
+from ipu.keras.callbacks.state import gather_state, optimizers_of
 from ipu.keras.engine.files import weights_file
 
 __all__ = ["BackupAndRestore"]
@@ -86,9 +87,13 @@ class BackupAndRestore(Callback):
         if found is not None:
             found.restore(self.model)
 
+    def _elsewhere(self) -> Callback:
+        return _HandOver()
+
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         """Write the backup."""
-        optimizers = _optimizers_of(self.model)
+        gather_state(self.model)
+        optimizers = optimizers_of(self.model)
         rates = [one.get_config().get("learning_rate") for one in optimizers]
         told = [
             (len(one.weights), rate if isinstance(rate, float) else None)
@@ -143,11 +148,18 @@ class _Backup:
         weights_file.load(model.weights, self.path, model.name, data=self.data)
         told = json.loads(self._about["optimizers"])
         state = list(self._state)
-        for optimizer, (count, rate) in zip(_optimizers_of(model), told, strict=True):
+        for optimizer, (count, rate) in zip(optimizers_of(model), told, strict=True):
             optimizer._resume(state[:count], model.trainable_variables)
             del state[:count]
             if rate is not None:
                 optimizer.learning_rate = rate
+
+
+class _HandOver(Callback):
+    """Gives the first process what this one has of the state of optimizers."""
+
+    def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
+        gather_state(self.model)
 
 
 class _Restore(Callback):
@@ -159,20 +171,6 @@ class _Restore(Callback):
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
         self._backup.restore(self.model)
-
-
-def _optimizers_of(model: Any) -> list[Any]:
-    """Return the optimizer of ``compile``, and those in attributes of the model."""
-    from ipu.keras.optimizers import Optimizer
-
-    found = [model.optimizer]
-    for value in vars(model).values():
-        items = value.values() if isinstance(value, dict) else value
-        for one in items if isinstance(value, (list, tuple, dict)) else [value]:
-            is_new = not any(one is other for other in found)
-            if isinstance(one, Optimizer) and is_new:
-                found.append(one)
-    return found
 
 
 def resumed(model: Any, callbacks: Any) -> tuple[int, list[Any]]:

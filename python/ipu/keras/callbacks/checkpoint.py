@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from typing import Any
 
@@ -10,6 +11,7 @@ from ipu._text.user_warnings import warn_user
 from ipu.keras._files.places import format_of, prepare
 from ipu.keras.callbacks.callback import Callback, Logs, looks
 from ipu.keras.callbacks.monitor import Monitor
+from ipu.keras.callbacks.state import gather_state
 
 __all__ = ["ModelCheckpoint"]
 
@@ -50,6 +52,7 @@ class ModelCheckpoint(Callback):
     """
 
     _is_of_first_process = True  # files are written once
+    _is_elsewhere = False
 
     def __init__(
         self,
@@ -88,16 +91,25 @@ class ModelCheckpoint(Callback):
         self._last_batch = -1
         self._batches_since_save = 0
 
+    def _elsewhere(self) -> ModelCheckpoint:
+        """Return what other processes have in its place: what they have of the state of
+        optimizers goes into the file, too."""
+        other = copy.copy(self)
+        other._is_elsewhere = True
+        return other
+
     def on_train_begin(self, logs: Logs | None = None) -> None:
         """Count steps from here, and find out what is wrong with the path."""
+        self._last_batch = -1
+        self._batches_since_save = 0
+        if self._is_elsewhere:
+            return
         folder, name = os.path.split(self.filepath)
         # fields in a folder's name are known later
         parent = folder if "{" not in folder else ""
         prepare(os.path.join(parent, name), not self.save_weights_only)
         if not self.save_weights_only:
             self.model.get_config()  # says before training what cannot be saved
-        self._last_batch = -1
-        self._batches_since_save = 0
 
     def on_epoch_begin(self, epoch: int, logs: Logs | None = None) -> None:
         self._epoch = epoch
@@ -127,6 +139,9 @@ class ModelCheckpoint(Callback):
             self._save(epoch, logs)
 
     def _save(self, epoch: int, logs: Logs | None) -> None:
+        gather_state(self.model)
+        if self._is_elsewhere:
+            return
         logs = logs or {}
         path = self._path(epoch, logs)
         if self.save_best_only:

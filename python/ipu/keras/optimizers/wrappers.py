@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ipu import cross_replica_ops, tf
+from ipu._loops.optimizer_state import StatePlaces
 from ipu._loops.training_loop import Update, accumulate_here
 from ipu._text.errors import FailedPreconditionError
 from ipu._text.exports import export
@@ -170,9 +171,10 @@ class GradientAccumulationOptimizer(IpuOptimizer):
         opt: The optimizer.
         num_mini_batches: Turns of an update; the loop's number of iterations, which is
             a Python int, must be a multiple.
-        offload_weight_update_variables: Accepted without effect: what only the update
-            uses would lie in remote memory on the hardware.
-        replicated_optimizer_state_sharding: Accepted without effect, likewise.
+        offload_weight_update_variables: Whether the state of ``opt`` lies in remote
+            memory.
+        replicated_optimizer_state_sharding: Whether each replica has a part of that
+            state, and updates that part of the variables; None: where it is offloaded.
         dtype: Of the accumulators, and of the gradients that ``opt`` is given: None for
             the variable's, a dtype, or ``callable(variable) -> dtype``.
         reduction_method: How the gradients become one: a
@@ -211,12 +213,11 @@ class GradientAccumulationOptimizer(IpuOptimizer):
         opt: Optimizer,
         num_mini_batches: int,
         offload_weight_update_variables: bool | None = None,
-        replicated_optimizer_state_sharding: bool = False,
+        replicated_optimizer_state_sharding: bool | None = False,
         dtype: Any = None,
         reduction_method: Any = Method.SUM,
         name: str = "GradientAccumulationOptimizer",
     ) -> None:
-        del offload_weight_update_variables, replicated_optimizer_state_sharding
         if opt is self:  # one of these, of one mini-batch: it is made already
             return
         super().__init__(opt, name)
@@ -229,6 +230,8 @@ class GradientAccumulationOptimizer(IpuOptimizer):
         self._num_mini_batches = num_mini_batches
         self._dtype = dtype
         self._method = Method.parse(reduction_method)
+        self._offload = offload_weight_update_variables
+        self._share = replicated_optimizer_state_sharding
         self._is_first = False  # nobody else has seen to the replicas
 
     def apply_gradients(
@@ -275,6 +278,8 @@ class GradientAccumulationOptimizer(IpuOptimizer):
         def update(accumulated: Any) -> None:
             with aggregated(not reduces):
                 apply(accumulated)
+            weights = [variable for _, variable in pairs]
+            StatePlaces.of(self._offload, self._share).settle(self._inner, weights)
 
         accumulate_here(
             Update(self._num_mini_batches, pairs, self._method, self._dtype, update)
@@ -289,6 +294,8 @@ class GradientAccumulationOptimizer(IpuOptimizer):
         return {
             **super().get_config(),
             "num_mini_batches": self._num_mini_batches,
+            "offload_weight_update_variables": self._offload,
+            "replicated_optimizer_state_sharding": self._share,
             "dtype": None if self._dtype is None else tf.as_dtype(self._dtype).name,
             "reduction_method": self._method.name,
         }
@@ -337,7 +344,7 @@ class ALSGradientAccumulationOptimizer(GradientAccumulationOptimizer):
         als_optimizer: ALSOptimizer,
         num_mini_batches: int,
         offload_weight_update_variables: bool | None = None,
-        replicated_optimizer_state_sharding: bool = False,
+        replicated_optimizer_state_sharding: bool | None = False,
         dtype: Any = None,
         reduction_method: Any = Method.SUM,
         name: str = "ALSGradientAccumulationOptimizer",

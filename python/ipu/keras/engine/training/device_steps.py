@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ipu import loops, tf
 from ipu._loops import accumulation
+from ipu._loops.optimizer_state import StatePlaces
 from ipu.eager.backprop import GradientCaptureContext, active_context
 from ipu.ipu_infeed_queue import IPUInfeedQueue
 from ipu.ipu_outfeed_queue import IPUOutfeedQueue
@@ -100,6 +101,7 @@ class AccumulatedSteps(PlainSteps):
         per_update: Steps of an update.
         reduction_method: How the gradients of an update become one.
         dtype: Of the accumulators; None for the variables'.
+        places: Where the optimizer's state lies; None: on the IPU, all of it.
     """
 
     def __init__(
@@ -109,8 +111,10 @@ class AccumulatedSteps(PlainSteps):
         per_update: int,
         reduction_method: Any,
         dtype: Any = None,
+        places: StatePlaces | None = None,
     ) -> None:
         super().__init__(step)
+        self._places = places or StatePlaces()
         self._model = model
         self._per_update = per_update
         self._method = reduction_method
@@ -149,6 +153,7 @@ class AccumulatedSteps(PlainSteps):
                 found = [gradient for gradient, _ in pairs[count:]]
                 more["captured_grads"] = nest.pack_sequence_as(structures[0], found)
             optimizer.apply_gradients([*pairs[:count], *missing], **more)
+            self._places.settle(optimizer, variables)
 
         loops.repeat(count // self._per_update, update, [])
 

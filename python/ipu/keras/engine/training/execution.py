@@ -11,6 +11,7 @@ import numpy as np
 
 from ipu._device import processes, strategy_state
 from ipu._device.placement import current_device
+from ipu._loops.optimizer_state import StatePlaces
 from ipu._text.suggestions import refuse_unknown
 from ipu.keras import optimizers
 from ipu.keras.engine.pipelines.ipu_options import ReplicatedMetricReductionMethod
@@ -214,7 +215,13 @@ def make_steps(
                     f"{', '.join(_OPTIMIZER_OPTIONS)}."
                 )
         method = options.get("reduction_method", model._accumulation_reduction)
-        return AccumulatedSteps(model, step, per_update, method, options.get("dtype"))
+        places = StatePlaces.of(
+            options.get("offload_weight_update_variables"),
+            options.get("replicated_optimizer_state_sharding", False),
+        )
+        return AccumulatedSteps(
+            model, step, per_update, method, options.get("dtype"), places
+        )
     return PlainSteps(step)
 
 

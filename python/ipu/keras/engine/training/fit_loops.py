@@ -384,7 +384,7 @@ def make_callbacks(
     for callback in callbacks:
         _check_callback(callback)
     if not _is_first_process():
-        callbacks = [one for one in callbacks if not _is_of_first_process(one)]
+        callbacks = [one for given in callbacks for one in _of_other_process(given)]
         verbose = 0
     if verbose and not any(isinstance(one, ProgbarLogger) for one in callbacks):
         callbacks.append(ProgbarLogger())
@@ -399,8 +399,11 @@ def _is_first_process() -> bool:
     return shared is None or shared.index == 0
 
 
-def _is_of_first_process(callback: Any) -> bool:
-    return bool(getattr(callback, "_is_of_first_process", False))
+def _of_other_process(callback: Any) -> list[Any]:
+    """Return what processes other than the first one have of a callback."""
+    if not getattr(callback, "_is_of_first_process", False):
+        return [callback]
+    return [callback._elsewhere()] if hasattr(callback, "_elsewhere") else []
 
 
 _HOOKS = [name for name in vars(Callback) if name.startswith(("on_", "set_"))]
