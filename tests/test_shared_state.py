@@ -188,11 +188,11 @@ def test_a_pipeline() -> None:
         assert equal(trained(**options), wanted), options
 
 
-def fitted(share: bool) -> Any:
+def fitted(share: bool, steps: int) -> Any:
     model = keras.Sequential([keras.layers.Dense(96), keras.layers.Dense(4)])
     model.compile(KERAS.Adam(0.01), "mse", steps_per_execution=4)
     model.set_gradient_accumulation_options(
-        2, replicated_optimizer_state_sharding=share
+        steps, replicated_optimizer_state_sharding=share
     )
     return model
 
@@ -204,10 +204,11 @@ def fit(model: Any) -> None:
     model.fit(DATA, DATA[:, :4], batch_size=4, verbose=0, shuffle=False)
 
 
-def test_hosts_read_and_write_the_whole() -> None:
+@pytest.mark.parametrize("steps", [1, 2])
+def test_hosts_read_and_write_the_whole(steps: int) -> None:
     attach(4)
     with ipu.ipu_strategy.IPUStrategy().scope():
-        one, other = fitted(True), fitted(False)
+        one, other = fitted(True, steps), fitted(False, steps)
         one.build((4, 300))
         other.build((4, 300))
         other.set_weights(one.get_weights())
@@ -219,7 +220,7 @@ def test_hosts_read_and_write_the_whole() -> None:
             # an option that changes keeps what there is
             now = model is other
             model.set_gradient_accumulation_options(
-                2, replicated_optimizer_state_sharding=now
+                steps, replicated_optimizer_state_sharding=now
             )
             model.compile(model.optimizer, "mse", steps_per_execution=4)
             fit(model)
@@ -232,7 +233,7 @@ def test_bytes_are_divided_by_the_replicas() -> None:
     held, accounts = [], []
     with ipu.ipu_strategy.IPUStrategy().scope():
         for share in (False, True):
-            model = fitted(share)
+            model = fitted(share, 1)
             model.build((4, 300))
             device = model.weights[0]._device
             before = device.variable_bytes

@@ -53,7 +53,8 @@ class StatePlaces(NamedTuple):
             weights: What it updates; the optimizer's other variables are its state.
         """
         trace = _core.open_trace()
-        assert trace is not None
+        if trace is None or not any(self):
+            return
         trained = {id(variable) for variable in weights}
         state = optimizer.variables
         state = state() if callable(state) else state

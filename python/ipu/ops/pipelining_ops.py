@@ -189,7 +189,8 @@ def pipeline(
         weight_update_poplar_options: A ``PipelineStageOptions``.
         offload_weight_update_variables: Whether the optimizer's state lies in remote
             memory between updates.
-        replicated_optimizer_state_sharding: Whether replicas share it out.
+        replicated_optimizer_state_sharding: Whether each replica has a part of it, and
+            updates that part of the weights; None: where it is offloaded.
         offload_activations: Whether stored activations lie in remote memory.
         offload_gradient_accumulation_buffers: Whether accumulators do.
         replicated_weight_sharding: Whether replicas share out the weights.

@@ -176,7 +176,10 @@ class IPUOptions(Layer):
             gradient_accumulation_reduction_method: ``"sum"``, ``"mean"``,
                 ``"running_mean"`` or a ``GradientAccumulationReductionMethod``.
             use_v2_gradient_accumulation_optimizer: Accepted.
-            **gradient_accumulation_optimizer_kwargs: For the accumulating optimizer.
+            **gradient_accumulation_optimizer_kwargs: ``dtype``,
+                ``offload_weight_update_variables`` and
+                ``replicated_optimizer_state_sharding``, as the accumulating optimizers
+                take them.
 
         Raises:
             ValueError: An argument is not legal.

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from ipu import loops, tf
 from ipu._loops import accumulation
-from ipu._loops.optimizer_state import StatePlaces
 from ipu.eager.backprop import GradientCaptureContext, active_context
 from ipu.ipu_infeed_queue import IPUInfeedQueue
 from ipu.ipu_outfeed_queue import IPUOutfeedQueue
@@ -76,10 +75,14 @@ class PlainSteps(Steps):
 
     Args:
         step: Takes an element of the data, gives a nest for the outfeed.
+        settle: Called when the steps are traced.
     """
 
-    def __init__(self, step: Callable[[Nest], Nest]) -> None:
+    def __init__(
+        self, step: Callable[[Nest], Nest], settle: Callable[[], None] | None = None
+    ) -> None:
         self._step = step
+        self._settle = settle or (lambda: None)
 
     def build(
         self, count: Any, infeed: IPUInfeedQueue, outfeed: IPUOutfeedQueue, rows: int
@@ -91,6 +94,7 @@ class PlainSteps(Steps):
             outfeed.enqueue(self._step(element))
 
         loops.repeat(count, body, [], infeed)
+        self._settle()
 
 
 class AccumulatedSteps(PlainSteps):
@@ -101,7 +105,7 @@ class AccumulatedSteps(PlainSteps):
         per_update: Steps of an update.
         reduction_method: How the gradients of an update become one.
         dtype: Of the accumulators; None for the variables'.
-        places: Where the optimizer's state lies; None: on the IPU, all of it.
+        settle: As for ``PlainSteps``.
     """
 
     def __init__(
@@ -111,10 +115,9 @@ class AccumulatedSteps(PlainSteps):
         per_update: int,
         reduction_method: Any,
         dtype: Any = None,
-        places: StatePlaces | None = None,
+        settle: Callable[[], None] | None = None,
     ) -> None:
-        super().__init__(step)
-        self._places = places or StatePlaces()
+        super().__init__(step, settle)
         self._model = model
         self._per_update = per_update
         self._method = reduction_method
@@ -153,9 +156,9 @@ class AccumulatedSteps(PlainSteps):
                 found = [gradient for gradient, _ in pairs[count:]]
                 more["captured_grads"] = nest.pack_sequence_as(structures[0], found)
             optimizer.apply_gradients([*pairs[:count], *missing], **more)
-            self._places.settle(optimizer, variables)
 
         loops.repeat(count // self._per_update, update, [])
+        self._settle()
 
 
 class PipelinedSteps(Steps):

@@ -205,8 +205,18 @@ def make_steps(
         options = model._pipelining_kwargs
         return PipelinedSteps(model, mode, of_run, sums, options, class_weight)
     step = model._device_step(mode, class_weight)
-    if per_update > 1 and model.trainable_variables:
-        options = model._accumulation_kwargs
+    if mode != "train" or not model.trainable_variables:
+        return PlainSteps(step)
+    options = model._accumulation_kwargs
+    places = StatePlaces.of(
+        options.get("offload_weight_update_variables"),
+        options.get("replicated_optimizer_state_sharding", False),
+    )
+
+    def settle_state() -> None:
+        places.settle(model.optimizer, model.trainable_variables)
+
+    if per_update > 1:
         for key in options:
             if key not in _OPTIMIZER_OPTIONS:
                 raise TypeError(
@@ -215,14 +225,10 @@ def make_steps(
                     f"{', '.join(_OPTIMIZER_OPTIONS)}."
                 )
         method = options.get("reduction_method", model._accumulation_reduction)
-        places = StatePlaces.of(
-            options.get("offload_weight_update_variables"),
-            options.get("replicated_optimizer_state_sharding", False),
-        )
         return AccumulatedSteps(
-            model, step, per_update, method, options.get("dtype"), places
+            model, step, per_update, method, options.get("dtype"), settle_state
         )
-    return PlainSteps(step)
+    return PlainSteps(step, settle_state)
 
 
 def _check_divides(execution: Execution, per_execution: int, given: int | None) -> None:
