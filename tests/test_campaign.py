@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from campaign import inputs, spellings
 from campaign.kinds import KINDS, Kind
-from campaign.watch import Record, State, run
+from campaign.watch import Record, State, run, try_again
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,8 @@ def test_a_kind_is_there(name: str) -> None:
 def test_what_goes_wrong_is_found(tmp_path: Path) -> None:
     """An error, a hang and a crash; seeds after them are tried."""
     record = Record()
-    run(Kind("campaign_teeth", "trial", "", seconds=3.0), record, 300.0, last=10)
+    kind = Kind("campaign_teeth", "trial", "", seconds=3.0)
+    run(kind, record, 300.0, last=10)
     assert [(one["how"], one["seed"]) for one in record.found] == [
         ("error", 3),
         ("hang", 5),
@@ -45,6 +46,9 @@ def test_what_goes_wrong_is_found(tmp_path: Path) -> None:
     assert "AssertionError: the third is wrong" in error
     assert "in trial" in hang and "Aborted" in crash
     assert record.next == record.tried == 11
+    record.found = [{"how": "error", "seed": seed, "error": ""} for seed in (2, 3)]
+    try_again(kind, record)
+    assert [one["seed"] for one in record.found] == [3]
     state = State(tmp_path / "state" / "campaign.json")
     state.records["files"] = record
     state.save()

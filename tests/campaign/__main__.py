@@ -12,7 +12,7 @@ TESTS = Path(__file__).parents[1]
 sys.path.insert(0, str(TESTS))
 
 from campaign.kinds import KINDS  # noqa: E402
-from campaign.watch import State, run  # noqa: E402
+from campaign.watch import State, run, try_again  # noqa: E402
 
 SLICE = 60.0  # seconds of a kind, before the next one's turn
 
@@ -30,6 +30,9 @@ def _parser() -> argparse.ArgumentParser:
         "--kind", action="append", choices=KINDS, help="all, by default"
     )
     parser.add_argument("--seed", type=int, help="try this one alone, in this process")
+    parser.add_argument(
+        "--again", action="store_true", help="try what was found; forget what holds now"
+    )
     parser.add_argument(
         "--state",
         type=Path,
@@ -63,6 +66,11 @@ def main() -> int:
         print(f"{kinds[0]}: seed {options.seed} holds")
         return 0
     state = State(options.state)
+    if options.again:
+        for kind in kinds:
+            try_again(KINDS[kind], state.records[kind])
+        state.save()
+        return _report(state)
     end = time.monotonic() + options.minutes * 60
     share = min(SLICE, options.minutes * 60 / len(kinds))
     try:

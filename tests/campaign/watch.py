@@ -135,6 +135,16 @@ def run(kind: Kind, record: Record, seconds: float, last: float = math.inf) -> N
     record.seconds += time.monotonic() - begin
 
 
+def try_again(kind: Kind, record: Record) -> None:
+    """Keep of what was found what is still wrong."""
+    still = []
+    for seed in (one["seed"] for one in record.found):
+        alone = Record(next=seed)
+        run(kind, alone, START_SECONDS + kind.seconds, last=seed)
+        still += alone.found
+    record.found = still
+
+
 def _run_worker(kind: Kind, record: Record, end: float, last: float) -> None:
     worker = Worker(kind, record)
     patience = START_SECONDS

@@ -10,7 +10,8 @@ groups are in ``model_weights``, beside ``optimizer_weights`` and the attributes
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -137,10 +138,9 @@ def load_weights(model: Any, path: str, rule: fitting.Rule = fitting.WHOLE) -> N
     with _open(path) as file:
         group = file.get("model_weights", file)
         found = {
-            name: _read_list(path, group[name])
-            for name in _read_names(group, "layer_names")
+            name: _read_list(group[name]) for name in _read_names(group, "layer_names")
         }
-        top = _read_list(path, group[_TOP]) if _TOP in group else []
+        top = _read_list(group[_TOP]) if _TOP in group else []
     theirs = [(name, arrays) for name, arrays in found.items() if arrays]
     ours = [(name, variables) for name, variables in _layers_of(model) if variables]
     own = _top_of(model)
@@ -161,23 +161,24 @@ def load_weights(model: Any, path: str, rule: fitting.Rule = fitting.WHOLE) -> N
     fitting.assign(fitting.fitted(wanted, arrays, path, model.name, rule))
 
 
-def _open(path: str) -> Any:
+@contextmanager
+def _open(path: str) -> Iterator[Any]:
+    """Open a file; whatever is wrong in it while it is read says that it is damaged."""
     try:
-        return h5py(path).File(path, "r")
-    except (OSError, RuntimeError) as error:
+        with h5py(path).File(path, "r") as file:
+            yield file
+    except (
+        *(OSError, RuntimeError, LookupError),
+        *(TypeError, AttributeError, ValueError),
+    ) as error:
         raise ValueError(
             f"The file {path!r} is damaged or not an HDF5 file; nothing was loaded "
             f"({error})."
         ) from None
 
 
-def _read_list(path: str, group: Any) -> list[Array]:
-    try:
-        return [bounded.dataset(group[n]) for n in _read_names(group, "weight_names")]
-    except ValueError as error:
-        raise ValueError(
-            f"The file {path!r} is damaged, nothing was loaded ({error})."
-        ) from None
+def _read_list(group: Any) -> list[Array]:
+    return [bounded.dataset(group[n]) for n in _read_names(group, "weight_names")]
 
 
 def read_model(path: str) -> tuple[dict[str, Any], Any, Any]:
@@ -188,19 +189,21 @@ def read_model(path: str) -> tuple[dict[str, Any], Any, Any]:
         a compiled model's optimizer to the state in the file.
     """
     with _open(path) as file:
-        if "model_config" not in file.attrs:
-            raise ValueError(
-                f"The file {path!r} holds weights without a model. Make the model as "
-                "it was, and call its load_weights()."
-            )
-        config = json.loads(file.attrs["model_config"])
-        groups = (file, file["model_weights"])
+        described = file.attrs.get("model_config")
+        config = None if described is None else json.loads(described)
+        groups = (file, file.get("model_weights", file))
         versions = [str(one.attrs.get("keras_version", "2")) for one in groups]
         is_keras_3 = any(version.startswith("3") for version in versions)
         told = json.loads(file.attrs.get("training_config", "null"))
         group = file.get("optimizer_weights")
-        state = [] if group is None else _read_list(path, group)
-        random = parsed(file.attrs[_RANDOM], path) if _RANDOM in file.attrs else None
+        state = [] if group is None else _read_list(group)
+        random = file.attrs.get(_RANDOM)
+    if config is None:
+        raise ValueError(
+            f"The file {path!r} holds weights without a model. Make the model as it "
+            "was, and call its load_weights()."
+        )
+    state_of_random = None if random is None else parsed(random, path)
     if is_keras_3:
         config = keras3_reading.model_from(config, path)
     training: dict[str, Any] | None = None
@@ -213,6 +216,6 @@ def read_model(path: str) -> tuple[dict[str, Any], Any, Any]:
             keras3.restore_optimizer(model, state, path)
         elif state:
             model.optimizer._resume(state, model.trainable_variables)
-        model._data_order = Order(random)
+        model._data_order = Order(state_of_random)
 
     return config, training, restore
