@@ -109,6 +109,9 @@ with strategy.scope():
     model.set_pipeline_stage_assignment([0, 1])
     model.set_pipelining_options(4, replicated_optimizer_state_sharding=shares)
     found["pipelined"] = [fit(model, epochs=2), state(model)]
+    model.set_pipelining_options(4, replicated_weight_sharding=shares)
+    validation = {"validation_data": (x, y), "validation_batch_size": 6}
+    found["weights"] = [fit(model, **validation, epochs=2), state(model)]
 
 with open(f"{distributed.process_index()}.json", "w") as file:
     json.dump(found, file)

@@ -4,6 +4,7 @@ a fraction of the memory. tests/test_distributed.py has several processes."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -169,9 +170,13 @@ def test_a_pipeline() -> None:
             )
 
         out = ipu.ipu_outfeed_queue.IPUOutfeedQueue()
-        tf.function(train, jit_compile=True)()
+        function = tf.function(train, jit_compile=True)
+        function()
+        text = function.traced().program.text
+        parts.append(len(re.findall(r"resource .* of 2 parts of", text)))
         return [*values(weights), *values(adam.variables), np.asarray(out.dequeue())]
 
+    parts: list[int] = []
     wanted = trained()
     for options in (
         {"replicated_optimizer_state_sharding": True},
@@ -186,6 +191,8 @@ def test_a_pipeline() -> None:
         },
     ):
         assert equal(trained(**options), wanted), options
+    # variables of one element are as small as their parts
+    assert parts == [0, 6, 6, 3, 9]
 
 
 def fitted(share: bool, steps: int) -> Any:

@@ -55,6 +55,12 @@ find_resource(ipu_ctx *ctx, const ipu_executor *executor, uint32_t replica,
         IPU_TRY(ipu__device_variable(ctx, executor->device, resource->id,
                                      (int32_t)replica, resource->parts, &type, out));
         if (resource->parts > 0) {
+            IPU_FAIL_IF(ctx, resource->parts != executor->replica_total,
+                        FAILED_PRECONDITION,
+                        "'%s' is shared out over %" PRIu32
+                        " replicas, but %" PRIu32 " run",
+                        resource->name == NULL ? "" : resource->name, resource->parts,
+                        executor->replica_total);
             whole = *resource;
             whole.types = resource->whole;
             resource = &whole;

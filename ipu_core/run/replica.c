@@ -236,8 +236,8 @@ gather_variables(ipu_ctx *ctx, ipu_executor *executor)
         }
         IPU_FAIL_IF(ctx, executor->agreement == NULL, FAILED_PRECONDITION,
                     "'%s' lies in %" PRIu32 " parts, which several processes share out, "
-                    "but each process runs this program by itself. Read the variable "
-                    "before, in all of them",
+                    "but each process runs this program by itself. Read its value by "
+                    "numpy(), in all of them, and hand that to the program",
                     resource->name == NULL ? "" : resource->name, parts.count);
         IPU_TRY(ipu__agree_on_parts(ctx, executor, resource, parts));
     }
