@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -221,3 +223,30 @@ def test_stop_gradients_of_a_function(stops: tuple[str, ...], slope: float) -> N
         return tf.gradients(x + y * y, x, stop_gradients=constants)[0]
 
     assert float(derivative(tf.constant(3.0))) == slope
+
+
+def test_a_tape_keeps_nothing_once_it_is_gone() -> None:
+    """What functions gave a tape goes with it, at once and without a collection."""
+    variable = tf.Variable(np.ones((4, 4), np.float32))
+
+    @tf.function
+    def compiled(x: Any) -> Any:
+        return tf.reduce_sum(tf.tanh(x @ variable))
+
+    @tf.custom_gradient
+    def own(x: Any) -> Any:
+        return x * 2.0, lambda upstream: upstream * 2.0
+
+    x = tf.Variable(np.ones((4, 4), np.float32))
+    kept = []
+    gc.disable()
+    try:
+        for _ in range(3):
+            with tf.GradientTape() as tape:
+                loss = compiled(own(x * 1.0))
+            kept.append(weakref.ref(tape._record))
+            tape.gradient(loss, [x, variable])
+            del tape, loss
+        assert [one() for one in kept] == [None, None, None]
+    finally:
+        gc.enable()

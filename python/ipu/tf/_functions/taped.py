@@ -120,6 +120,8 @@ class TapedProgram:
         inputs: Sequence[Tensor],
         saved: Sequence[Tensor],
     ) -> Callable[..., list[Tensor | None]]:
+        here = weakref.ref(recorder)  # the record's calls must not keep the record
+
         def gradient(
             upstream: Sequence[Tensor], _: Sequence[bool] | None
         ) -> list[Tensor | None]:
@@ -131,6 +133,8 @@ class TapedProgram:
             with self._running():
                 results = self._backward.run([*inputs, *upstream, *saved])
             if _tapes.is_recording():
+                recorder = here()
+                assert recorder is not None  # whose gradients are being taken
                 sources = [*inputs, *upstream]
                 results = _after_custom_call(recorder, sources, (), results, _refuse)
             left = iter(results)

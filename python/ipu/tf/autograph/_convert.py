@@ -13,6 +13,7 @@ import functools
 import types
 from collections.abc import Callable
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from ipu._device.locks import Lock
 from ipu._text.user_warnings import warn_user
@@ -87,7 +88,7 @@ def _compile(function: types.FunctionType) -> types.CodeType:
     return _code_named(_code_named(factory, owner), name)
 
 
-_compiled: dict[types.CodeType, types.CodeType] = {}
+_compiled: WeakKeyDictionary[types.CodeType, types.CodeType] = WeakKeyDictionary()
 
 
 def convert(function: types.FunctionType) -> types.FunctionType:

@@ -8,6 +8,7 @@ middle of an expression need no special care, and every node has the line of the
 from __future__ import annotations
 
 import ast
+import functools
 import linecache
 import types
 from collections.abc import Iterator
@@ -24,28 +25,19 @@ class NothingToConvert(Exception):
     """Which node a function is does not matter: it works as it is."""
 
 
-class _Files:
-    """Parsed files; one is parsed again when its text has changed."""
-
-    def __init__(self) -> None:
-        self._trees: dict[str, tuple[str, ast.Module]] = {}
-
-    def tree(self, filename: str, module_globals: dict[str, object]) -> ast.Module:
-        text = "".join(linecache.getlines(filename, module_globals))
-        if not text:
-            raise SourceError(f"the source of {filename} is not available")
-        known = self._trees.get(filename)
-        if known is not None and known[0] == text:
-            return known[1]
-        try:
-            tree = ast.parse(text, filename)
-        except SyntaxError as error:
-            raise SourceError(f"{filename} has changed: {error}") from None
-        self._trees[filename] = (text, tree)
-        return tree
+@functools.lru_cache(maxsize=64)  # a notebook has a file for every cell that ran
+def _parsed(text: str, filename: str) -> ast.Module:
+    return ast.parse(text, filename)
 
 
-_files = _Files()
+def _tree(filename: str, module_globals: dict[str, object]) -> ast.Module:
+    text = "".join(linecache.getlines(filename, module_globals))
+    if not text:
+        raise SourceError(f"the source of {filename} is not available")
+    try:
+        return _parsed(text, filename)
+    except SyntaxError as error:
+        raise SourceError(f"{filename} has changed: {error}") from None
 
 
 def _first_line(node: FunctionNode) -> int:
@@ -153,7 +145,7 @@ def find(function: types.FunctionType) -> FunctionNode:
         NothingToConvert: It is not clear, but they are all plain.
     """
     code = function.__code__
-    tree = _files.tree(code.co_filename, function.__globals__)
+    tree = _tree(code.co_filename, function.__globals__)
     found = list(_candidates(tree, code))
     if len(found) > 1:
         found = _by_place(found, code)
