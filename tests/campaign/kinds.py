@@ -71,6 +71,12 @@ KINDS = {
         "random models: fit, data sets, loops, files, strategies give the same bits",
         120.0,
     ),
+    "soak": Kind(
+        "campaign.soak",
+        "check",
+        "a long session in any order: memory, descriptors and threads stay flat",
+        120.0,
+    ),
     "graph-texts": Kind(
         "campaign.inputs",
         "check_graph_text",
