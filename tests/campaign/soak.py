@@ -182,7 +182,8 @@ def cells(rng: random.Random) -> None:
     """Define and run functions in files of their own, as cells of a notebook do."""
     import linecache
 
-    text = f"def own(x):\n    while x < {rng.randint(3, 9)}:\n        x += 1\n    return x\n"
+    most = rng.randint(3, 9)
+    text = f"def own(x):\n    while x < {most}:\n        x += 1\n    return x\n"
     name = f"<cell {rng.random()}>"
     linecache.cache[name] = (len(text), None, text.splitlines(True), name)
     module = types.ModuleType("cell")
