@@ -81,7 +81,9 @@ def random_stages(model: Any, rng: random.Random) -> list[int]:
     return [sum(cut <= place for cut in cuts) for place in range(count)]
 
 
-def train(seed: int, pipeline: dict[str, Any] | None) -> tuple[Any, ...] | None:
+def train(
+    seed: int, pipeline: dict[str, Any] | None, replicas: int = 1
+) -> tuple[Any, ...] | None:
     """Train one of two equal models; None where a schedule does not take it."""
     rng = random.Random(seed)
     schedule = rng.choice(list(Schedule))
@@ -97,7 +99,7 @@ def train(seed: int, pipeline: dict[str, Any] | None) -> tuple[Any, ...] | None:
     if schedule is Schedule.InterleavedOneForwardOneBackward:
         mapping = [stage % max(number // 2, 1) for stage in range(number)]
     if pipeline is not None:
-        attach(1 << max(mapping).bit_length())
+        attach(replicas << max(mapping).bit_length())
     keras.utils.set_random_seed(seed)
     model = random_model(random.Random(seed))
     with IPUStrategy().scope():
@@ -157,6 +159,22 @@ def check(seed: int) -> bool:
     for one, other in zip(found[2], expected[2], strict=True):
         np.testing.assert_array_equal(one, other, f"a weight of {seed}")
     return True
+
+
+@pytest.mark.filterwarnings("ignore:.*received `from_logits=True`")
+def test_replicas_that_share_out_state_and_weights() -> None:
+    trained = 0
+    for seed in range(6):
+        options = {"replicated_optimizer_state_sharding": True}
+        options["replicated_weight_sharding"] = seed % 2 == 0
+        options["offload_weights"] = seed % 3 == 0
+        found, expected = train(seed, options, 2), train(seed, {}, 2)
+        trained += found is not None
+        if found is not None and expected is not None:
+            np.testing.assert_array_equal(found[1], expected[1])
+            for one, other in zip(found[2], expected[2], strict=True):
+                np.testing.assert_array_equal(one, other, f"a weight of {seed}")
+    assert trained >= 3
 
 
 @pytest.mark.parametrize("first", [0, 8])

@@ -31,6 +31,9 @@ typedef struct sharer {
     ipu__differences differences;
     ipu_id_map parts; /* by value: its part, */
     ipu_id_map stems; /* and whether a variable that is shared out is in it */
+    ipu_id_map cuts;  /* by the row that a replica takes: of which value, */
+    ipu_id_map sums;  /* and that row of the sum, where the value is one */
+    ipu_uses uses;
 } sharer;
 
 static ipu_type
@@ -95,14 +98,13 @@ emit_whole(ipu__rewriter *r, ipu_value part, const ipu_shape *shape)
     return emit_shaped(r, IPU_OP_ID_RESHAPE, x, shape);
 }
 
-/* The part of this replica, of a value that is there whole. */
+/* All parts of a value that is there whole, a row for each replica. */
 static ipu_value
-emit_cut(ipu__rewriter *r, ipu_value x)
+emit_rows(ipu__rewriter *r, ipu_value x)
 {
     const sharer *s = r->state;
     int64_t elements = elements_of(r, x);
     const int64_t rows[2] = {s->replicas, part_of(elements, s->replicas)};
-    const int64_t row[2] = {1, rows[1]};
     const ipu_shape shape = ipu_shape_make(2, rows);
     int64_t rest = rows[0] * rows[1] - elements;
     if (rest > 0) {
@@ -114,12 +116,23 @@ emit_cut(ipu__rewriter *r, ipu_value x)
                                    emit_shaped(r, IPU_OP_ID_BROADCAST, last, &tail)};
         x = ipu__emit(r, IPU_OP_ID_CONCAT, both, 2, &axis, 1);
     }
+    return emit_shaped(r, IPU_OP_ID_RESHAPE, x, &shape);
+}
+
+/* The part of this replica. */
+static ipu_value
+emit_cut(ipu__rewriter *r, ipu_value x)
+{
+    sharer *s = r->state;
+    const int64_t row[2] = {1, part_of(elements_of(r, x), s->replicas)};
     const ipu_attr size = ipu_attr_ints(IPU_ATTR_SIZE, row, 2);
     const ipu_value operands[2] = {
-        emit_shaped(r, IPU_OP_ID_RESHAPE, x, &shape),
-        ipu__emit(r, IPU_OP_ID_REPLICA_INDEX, NULL, 0, NULL, 0)};
-    x = ipu__emit(r, IPU_OP_ID_DYNAMIC_SLICE, operands, 2, &size, 1);
-    return emit_flat(r, x, rows[1]);
+        emit_rows(r, x), ipu__emit(r, IPU_OP_ID_REPLICA_INDEX, NULL, 0, NULL, 0)};
+    ipu_value cut = ipu__emit(r, IPU_OP_ID_DYNAMIC_SLICE, operands, 2, &size, 1);
+    if (r->status == IPU_OK) {
+        r->status = ipu_id_map_put(r->ctx, &s->cuts, cut.index, x.index);
+    }
+    return emit_flat(r, cut, row[1]);
 }
 
 /* The part of a value that is known in parts where the walk is; else IPU_NO_VALUE. */
@@ -392,38 +405,12 @@ enum { MOST_MOVES = 16 };
 /* Where the elements of a sum go: through nodes that only move them. */
 typedef struct path {
     const ipu_graph *graph;
-    const ipu_uses *uses;
-    uint32_t replicas;
+    const sharer *s;
+    ipu_value sum;
     uint32_t count;
     ipu_node moves[MOST_MOVES];
-    ipu_node cut; /* where a replica takes its part */
+    ipu_value cut; /* where a replica takes its part */
 } path;
-
-typedef struct scatterer {
-    uint32_t replicas;
-    ipu_uses uses;
-    ipu_id_map cuts; /* by node: the reduction of what it cuts, plus 1 */
-} scatterer;
-
-static bool
-is_cut(const path *p, const ipu_node_data *node)
-{
-    const ipu_node_data *start =
-        node->op == IPU_OP_ID_DYNAMIC_SLICE && node->input_count == 2
-            ? ipu_producer_of(p->graph, node->inputs[1])
-            : NULL;
-    const ipu_shape *rows = &ipu_value_of(p->graph, node->inputs[0])->type.shape;
-    return start != NULL && start->op == IPU_OP_ID_REPLICA_INDEX && rows->rank == 2 &&
-           rows->dims[0] == p->replicas &&
-           ipu_value_of(p->graph, ipu_node_output(node, 0))->type.shape.dims[0] == 1;
-}
-
-static bool
-is_move(const ipu_node_data *node)
-{
-    return node->op == IPU_OP_ID_RESHAPE || node->op == IPU_OP_ID_SLICE ||
-           node->op == IPU_OP_ID_BROADCAST || node->op == IPU_OP_ID_CONCAT;
-}
 
 static bool
 is_on(const path *p, ipu_node node)
@@ -435,19 +422,23 @@ is_on(const path *p, ipu_node node)
     return i < p->count;
 }
 
-/* Whether all users of the value are on the path or come onto it. */
+/* Whether all users of the value are on the path, come onto it, or are its one end. */
 static bool
 follow_users(path *p, ipu_value value)
 {
-    for (uint32_t i = 0; i < ipu_uses_count(p->uses, value); i++) {
-        ipu_node id = ipu_uses_of(p->uses, value)[i];
-        if (!ipu_is_node(id)) {
+    for (uint32_t i = 0; i < ipu_uses_count(&p->s->uses, value); i++) {
+        ipu_node id = ipu_uses_of(&p->s->uses, value)[i];
+        const ipu_node_data *node = ipu_is_node(id) ? ipu_node_of(p->graph, id) : NULL;
+        if (node == NULL || node->output_count != 1) {
             return false;
         }
-        const ipu_node_data *node = ipu_node_of(p->graph, id);
-        if (is_cut(p, node) && (!ipu_is_node(p->cut) || p->cut.index == id.index)) {
-            p->cut = id;
-        } else if (!is_move(node)) {
+        ipu_value result = ipu_node_output(node, 0);
+        bool is_new = p->cut.index == IPU_NO_INDEX || p->cut.index == result.index;
+        if (is_new && ipu_id_map_get(&p->s->cuts, result.index, IPU_NO_INDEX) ==
+                          p->sum.index) {
+            p->cut = result;
+        } else if (node->op != IPU_OP_ID_RESHAPE && node->op != IPU_OP_ID_SLICE &&
+                   node->op != IPU_OP_ID_BROADCAST && node->op != IPU_OP_ID_CONCAT) {
             return false;
         } else if (!is_on(p, id)) {
             if (p->count == MOST_MOVES) {
@@ -459,76 +450,61 @@ follow_users(path *p, ipu_value value)
     return true;
 }
 
-/* Whether a sum goes to one part and nowhere else, and nothing else goes there. */
-static bool
-is_cut_only(path *p, ipu_node sum)
+/* The row that a replica takes of a sum, if nobody needs anything else of it. */
+static ipu_value
+only_cut(const ipu__rewriter *r, ipu_value sum)
 {
-    const ipu_node_data *node = ipu_node_of(p->graph, sum);
-    bool is_so = follow_users(p, ipu_node_output(node, 0));
-    for (uint32_t i = 0; i < p->count && is_so; i++) {
-        is_so = follow_users(p, ipu_node_output(ipu_node_of(p->graph, p->moves[i]), 0));
+    path p = {.graph = r->graph, .s = r->state, .sum = sum, .cut = IPU_NO_VALUE};
+    bool is_only = follow_users(&p, sum);
+    for (uint32_t i = 0; i < p.count && is_only; i++) {
+        is_only = follow_users(&p, ipu_node_output(ipu_node_of(p.graph, p.moves[i]), 0));
     }
-    for (uint32_t i = 0; i < p->count && is_so; i++) {
-        const ipu_node_data *move = ipu_node_of(p->graph, p->moves[i]);
-        for (uint32_t k = 0; k < move->input_count && is_so; k++) {
-            ipu_node made = ipu_value_of(p->graph, move->inputs[k])->producer;
-            is_so = made.index == sum.index || is_on(p, made);
-        }
-    }
-    return is_so && ipu_is_node(p->cut) &&
-           ipu_node_of(p->graph, p->cut)->block.index == node->block.index;
+    return is_only ? p.cut : IPU_NO_VALUE;
 }
 
+/* Sums of which each replica uses its part alone are made in parts, where they stand: so
+ * they are under way together. */
 static ipu_status
 scatter_sum(ipu__rewriter *r, ipu_node id, bool *keep)
 {
-    scatterer *s = r->state;
-    const ipu_node_data *node = ipu_node_of(r->graph, id);
-    path p = {.graph = r->graph,
-              .uses = &s->uses,
-              .replicas = s->replicas,
-              .cut = IPU_NO_NODE};
-    if (node->op != IPU_OP_ID_ALL_REDUCE ||
-        ipu_attrs_int(node->attrs, IPU_ATTR_GROUP_SIZE, 0) != 0 ||
-        !is_cut_only(&p, id)) {
+    sharer *s = r->state;
+    ipu_node_data node = *ipu_node_of(r->graph, id); /* what is emitted moves it */
+    ipu_value made = node.output_count == 1 ? ipu_node_output(&node, 0) : IPU_NO_VALUE;
+    ipu_value row = {ipu_id_map_get(&s->sums, made.index, IPU_NO_INDEX)};
+    if (row.index != IPU_NO_INDEX) {
+        *keep = false;
+        return ipu__replace(r, made, row);
+    }
+    if (node.op != IPU_OP_ID_ALL_REDUCE ||
+        ipu_attrs_int(node.attrs, IPU_ATTR_GROUP_SIZE, 0) != 0) {
         return IPU_OK;
     }
-    *keep = false;
-    int64_t how = ipu_attrs_int(node->attrs, IPU_ATTR_REDUCTION, IPU_ALL_REDUCE_SUM);
-    IPU_TRY(ipu_id_map_put(r->ctx, &s->cuts, p.cut.index, (uint32_t)how + 1));
-    return ipu__replace(r, ipu_node_output(node, 0), node->inputs[0]);
-}
-
-static ipu_status
-visit_sum(ipu__rewriter *r, ipu_node id, bool *keep)
-{
-    scatterer *s = r->state;
-    const ipu_node_data *node = ipu_node_of(r->graph, id);
-    int64_t how = ipu_id_map_get(&s->cuts, id.index, 0);
-    if (how == 0) {
-        return scatter_sum(r, id, keep);
+    ipu_value cut = only_cut(r, made);
+    if (cut.index == IPU_NO_INDEX ||
+        ipu_value_of(r->graph, cut)->block.index != node.block.index) {
+        return IPU_OK;
     }
-    ipu_value row = ipu_node_output(node, 0);
-    const ipu_shape shape = type_of(r, row).shape;
-    const ipu_attr attrs[2] = {ipu_attr_int(IPU_ATTR_GROUP_SIZE, s->replicas),
-                               ipu_attr_int(IPU_ATTR_REDUCTION, how - 1)};
-    ipu_value part = ipu__emit(r, IPU_OP_ID_REDUCE_SCATTER, node->inputs, 1, attrs, 2);
-    *keep = false;
-    return ipu__replace(r, row, emit_shaped(r, IPU_OP_ID_RESHAPE, part, &shape));
+    const ipu_shape shape = type_of(r, cut).shape;
+    const ipu_attr attrs[2] = {
+        ipu_attr_int(IPU_ATTR_GROUP_SIZE, s->replicas),
+        ipu_attr_int(IPU_ATTR_REDUCTION, ipu_attrs_int(node.attrs, IPU_ATTR_REDUCTION,
+                                                       IPU_ALL_REDUCE_SUM))};
+    row = emit_rows(r, node.inputs[0]);
+    row = ipu__emit(r, IPU_OP_ID_REDUCE_SCATTER, &row, 1, attrs, 2);
+    row = emit_shaped(r, IPU_OP_ID_RESHAPE, row, &shape);
+    IPU_TRY(r->status);
+    return ipu_id_map_put(r->ctx, &s->sums, cut.index, row.index);
 }
 
-/* Sums of which each replica uses its part alone are made in parts. */
 static ipu_status
-scatter_sums(ipu_ctx *ctx, ipu_graph *graph, uint32_t replicas)
+scatter_sums(ipu_ctx *ctx, ipu_graph *graph, sharer *state)
 {
-    scatterer s = {.replicas = replicas};
-    IPU_TRY(ipu_uses_find(ctx, graph, &s.uses));
+    IPU_TRY(ipu_pass_prune(ctx, graph)); /* who is left that needs whole sums? */
+    IPU_TRY(ipu_uses_find(ctx, graph, &state->uses));
     ipu__rewriter rewriter = {
-        .ctx = ctx, .graph = graph, .visit = visit_sum, .state = &s};
-    ipu_status status = ipu__rewrite(&rewriter);
-    ipu_uses_free(ctx, &s.uses);
-    ipu_id_map_free(ctx, &s.cuts);
-    return status;
+        .ctx = ctx, .graph = graph, .visit = scatter_sum, .state = state};
+    IPU_TRY(ipu__rewrite(&rewriter));
+    return ipu_pass_prune(ctx, graph);
 }
 
 /* --- the pass --------------------------------------------------------------------- */
@@ -593,11 +569,14 @@ ipu_pass_parts(ipu_ctx *ctx, ipu_graph *graph)
     ipu__rewriter rewriter = {
         .ctx = ctx, .graph = graph, .visit = visit, .state = &state};
     ipu_status status = ipu__rewrite(&rewriter);
+    if (status == IPU_OK) {
+        status = scatter_sums(ctx, graph, &state);
+    }
     ipu__differences_free(ctx, &state.differences);
     ipu_id_map_free(ctx, &state.parts);
     ipu_id_map_free(ctx, &state.stems);
-    IPU_TRY(status);
-    IPU_TRY(ipu_pass_prune(ctx, graph)); /* who is left that needs whole sums? */
-    IPU_TRY(scatter_sums(ctx, graph, state.replicas));
-    return ipu_pass_prune(ctx, graph);
+    ipu_id_map_free(ctx, &state.cuts);
+    ipu_id_map_free(ctx, &state.sums);
+    ipu_uses_free(ctx, &state.uses);
+    return status;
 }
