@@ -319,6 +319,10 @@ def test_shapes_have_limits() -> None:
     text = "block b0(%0: float32[1,1,1,1,1,1,1,1,1]) {\n} -> (%0)\n"
     refused(text, "at most 8 dimensions", "line 1")
     refused("block b0(%0: float32[-1]) {\n} -> (%0)\n", "negative")
+    resource = 'resource r0 variable id=0 {}"v" {}\nblock b0() {{\n}} -> ()\n'
+    refused(resource.format("", "int32[-1]"), "negative")
+    refused(resource.format("in 2 parts of int32[-4] ", "int32[2]"), "negative")
+    refused(resource.format("in 0 parts of int32[4] ", "int32[2]"), "2 parts or more")
     with pytest.raises((MemoryError, ipu.tf.errors.ResourceExhaustedError)):
         _core.graph_round_trip(
             text.replace("[1,1,1,1,1,1,1,1,1]", "[9999999999,9999999999]")

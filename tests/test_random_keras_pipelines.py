@@ -124,6 +124,7 @@ def train(
                 "an input can only be used by pipeline stages on the same IPU",
                 "The pipelining schedule",
                 "which does not run before it",
+                "computes the gradients of their weights in no fixed order",
             )
             assert any(words in str(error) for words in refusals), error
             return None

@@ -126,6 +126,12 @@ ipu_graph_add_resource(ipu_ctx *ctx, ipu_graph *graph, const ipu_resource *resou
         return IPU_OK;
     }
     ipu_resource copy = *resource;
+    for (uint32_t i = 0; i < resource->type_count; i++) {
+        IPU_TRY(ipu_type_check(ctx, &resource->types[i]));
+    }
+    if (resource->parts > 0) {
+        IPU_TRY(ipu_type_check(ctx, resource->whole));
+    }
     IPU_TRY(ipu_arena_copy(ctx, &graph->arena, resource->types,
                            resource->type_count * sizeof(ipu_type), &copy.types));
     if (resource->parts > 0) {

@@ -504,6 +504,9 @@ parse_resource(parser *p)
     resource.is_shared = accept(p, "shared");
     if (accept(p, "in")) {
         IPU_TRY(parse_int(p, &parts));
+        if (parts < 2 || parts > INT32_MAX) {
+            return fail(p, "2 parts or more in front");
+        }
         IPU_TRY(expect(p, "parts"));
         IPU_TRY(expect(p, "of"));
         IPU_TRY(parse_type(p, &whole));
