@@ -3,21 +3,61 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, settings
 from simulated_ipus import attach
 
 import ipu
 from ipu import drop_in, keras
 from ipu._device import seed
 from ipu.tf.compat import v1
+
+# no test asserts a time, that of drawing examples neither
+settings.register_profile(
+    "untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("untimed")
+
+# what takes longest begins first, so that no process waits for another at the end
+LONGEST = """
+test_ops test_c_units test_c_threads test_distributed test_editors test_machine_fuzz
+test_machine_networks test_packaging test_lint test_drop_in test_data_limits
+test_examples test_data_fork test_long_sums test_machine test_keras_training
+""".split()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Where Python is to leave no bytecode in the tree, processes share it elsewhere.
+
+    Else each of the hundreds that tests start compiles the package anew.
+    """
+    config.option.loadscopereorder = False  # xdist's own order is by number of tests
+    if sys.dont_write_bytecode and hasattr(config, "cache"):
+        folder = str(config.cache.mkdir("bytecode"))
+        os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix = folder
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+        sys.dont_write_bytecode = False
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    places = {name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.path.stem, len(places)))
+
+
+def pytest_collection_finish() -> None:
+    """A garbage collection need not walk over tens of thousands of cases."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

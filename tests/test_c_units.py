@@ -1,5 +1,5 @@
-"""Builds and runs the C unit tests under sanitizers, in the slow tier without, too: all
-other tests run optimised code."""
+"""Builds and runs the C unit tests under sanitizers (`-m sanitizers`); in the slow tier
+without, too, since all that Python calls is optimised code."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 pytestmark = pytest.mark.compiles
+COMPILER = os.environ.get("CC", "cc").split()
 ROOT = Path(__file__).resolve().parent.parent
 CORE = ROOT / "ipu_core"
 PROGRAMS = sorted((ROOT / "tests" / "c").glob("test_*.c"))
@@ -60,7 +61,7 @@ def _build_core(folder: Path, flags: list[str]) -> list[str]:
         target = folder / f"{source.stem}.o"
         _run(
             [
-                os.environ.get("CC", "cc"),
+                *COMPILER,
                 "-std=c11",
                 "-Wall",
                 "-Wextra",
@@ -106,7 +107,11 @@ def _core(flavour: str, factory: pytest.TempPathFactory) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "flavour", ["sanitized", pytest.param("plain", marks=pytest.mark.slow)]
+    "flavour",
+    [
+        pytest.param("sanitized", marks=pytest.mark.sanitizers),
+        pytest.param("plain", marks=pytest.mark.slow),
+    ],
 )
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.stem)
 def test_c_unit(
@@ -123,7 +128,7 @@ def run_unit(
     binary = tmp_path_factory.mktemp("bin") / program.stem
     _run(
         [
-            os.environ.get("CC", "cc"),
+            *COMPILER,
             "-std=c11",
             "-Wall",
             "-Wextra",

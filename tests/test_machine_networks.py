@@ -80,7 +80,7 @@ def test_a_network_that_does_not_fit_gets_fixes_that_do_what_they_say(
         # and one after the other, on one model
         if fix.together is not None:
             all_of_them = [f.change for f in fixes[: i + 1]]
-            both = after(together, all_of_them)
+            both = after(together, all_of_them) if i else alone
             assert all(memory.fits for memory in both.memories), fix.change
             assert both.memory.max_tile == fix.together
 

@@ -4,12 +4,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 import numpy as np
 import pytest
-from op_cases import CASES, harness
-from op_cases.coverage import TABLE, dtypes_with_a_case
+from op_cases import harness
 from op_cases.model import ALL, DEVICE, Array, Graph, Type, type_text
 
 import ipu
@@ -54,22 +52,6 @@ def test_indices_outside_the_axis_are_an_error(index: int) -> None:
     raises_for(
         "gather", inputs, "axis=0", [("float32", (2, 3))], rf"= {index} is not in"
     )
-
-
-@pytest.mark.parametrize("op", sorted(TABLE))
-def test_a_dtype_that_an_op_does_not_take_is_refused(op: str) -> None:
-    """Before it runs, not by a wrong result."""
-    for dtype in set(ALL) - dtypes_with_a_case(op):
-        for case in [c for c in CASES if c.op == op][:1]:
-            inputs = tuple(replace(i, dtype=dtype) for i in case.inputs)
-            if not inputs or op in ("one_hot", "fused_elementwise"):
-                continue
-            graph = Graph(host=True)
-            names = [graph.param(i.type) for i in inputs]
-            kinds = [(dtype, s) for _, s in case.output_types()]
-            text = graph.finish(graph.node(op, names, case.attrs, kinds))
-            with pytest.raises((TypeError, ValueError, ipu.tf.errors.OpError)):
-                _core.graph_compile(text)
 
 
 @pytest.mark.parametrize("dtype", sorted(set(ALL) - set(DEVICE)))

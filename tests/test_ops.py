@@ -10,8 +10,9 @@ A new row of ops.def without a case fails here.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,6 +26,7 @@ from op_cases.coverage import (
     serves,
 )
 from op_cases.model import (
+    ALL,
     FLOATS,
     Array,
     Case,
@@ -39,9 +41,39 @@ from ipu import _core
 SMALL = 5000  # elements; larger cases are there for threads and caches
 
 
-def pick(cases: Sequence[Case]) -> list[object]:
-    slow = pytest.mark.slow
-    return [pytest.param(c, id=c.id, marks=slow if c.slow else ()) for c in cases]
+def of_each_op(cases: Sequence[Case]) -> Callable[[Callable[[Case], None]], Any]:
+    """Make a check of one case a test of all cases of an op.
+
+    Ten thousand tests would take longer to be collected and reported than to run.
+    """
+    groups: dict[tuple[str, bool], list[Case]] = {}
+    for case in cases:
+        groups.setdefault((case.op, case.slow), []).append(case)
+
+    def decorate(check: Callable[[Case], None]) -> Any:
+        def test(group: list[Case]) -> None:
+            failed: dict[str, Exception] = {}
+            for case in group:
+                ipu.set_num_threads(1)
+                try:
+                    check(case)
+                except Exception as error:
+                    failed[case.id] = error
+            if failed:
+                told = "\n".join(f"{name}: {failed[name]}" for name in failed)
+                raise AssertionError(told) from next(iter(failed.values()))
+
+        test.__name__, test.__doc__ = check.__name__, check.__doc__
+        slow = pytest.mark.slow
+        return pytest.mark.parametrize(
+            "group",
+            [
+                pytest.param(group, id=op + "-large" * is_slow, marks=[slow] * is_slow)
+                for (op, is_slow), group in groups.items()
+            ],
+        )(test)
+
+    return decorate
 
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -73,7 +105,7 @@ def test_no_case_is_there_twice() -> None:
 # --- forward --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("case", pick(CASES))
+@of_each_op(CASES)
 def test_forward(case: Case) -> None:
     values = case.values()
     want = case.expect(values)
@@ -86,7 +118,7 @@ def test_forward(case: Case) -> None:
     harness.close(case, reference, want, "reference kernel")
 
 
-@pytest.mark.parametrize("case", pick([c for c in CASES if not c.slow]))
+@of_each_op([c for c in CASES if not c.slow])
 def test_all_forms_give_the_same_bits(case: Case) -> None:
     values = case.values()
     base = harness.run(harness.plain(case), values, fuse=False)
@@ -101,18 +133,18 @@ def test_all_forms_give_the_same_bits(case: Case) -> None:
         text, more = harness.chained(case, held)
         for fuse in (False, True):
             what = f"held={held} fuse={fuse}"
-            got = harness.run(text, values + more, fuse=fuse)
+            compiled = harness.verified if fuse else _core.graph_compile
+            got = harness.results(compiled(text, fuse=fuse), values + more)
             harness.same_bits(got[:count], base, f"chained, {what}")
             harness.same_bits(got[count:], [values[i] for i in held], f"inputs, {what}")
-        harness.same_program(text)
     text, zeros = harness.looped(case)
-    harness.same_program(text)
-    for trips in (0, 3):
+    program = harness.verified(text)
+    for trips in (3, 0):  # the first run of a program draws from step 0 on
         last = zeros if trips == 0 else base
         if case.random and trips:
             last = case.expect(values, step=trips - 1)
         inputs = [*values, np.array(trips, np.int32), *zeros]
-        got = harness.run(text, inputs)
+        got = harness.results(program, inputs)
         harness.same_bits(got[: len(values)], values, f"carried through {trips} trips")
         if case.random and trips:
             harness.close(case, got[len(values) :], last, "last trip")
@@ -128,6 +160,22 @@ def test_all_forms_give_the_same_bits(case: Case) -> None:
         harness.same_bits(got[:count], base, "in a pipeline")
 
 
+@pytest.mark.parametrize("op", sorted(TABLE))
+def test_a_dtype_that_an_op_does_not_take_is_refused(op: str) -> None:
+    """Before it runs, not by a wrong result."""
+    for dtype in set(ALL) - dtypes_with_a_case(op):
+        for case in [c for c in CASES if c.op == op][:1]:
+            inputs = tuple(replace(i, dtype=dtype) for i in case.inputs)
+            if not inputs or op in ("one_hot", "fused_elementwise"):
+                continue
+            graph = Graph(host=True)
+            names = [graph.param(i.type) for i in inputs]
+            kinds = [(dtype, s) for _, s in case.output_types()]
+            text = graph.finish(graph.node(op, names, case.attrs, kinds))
+            with pytest.raises((TypeError, ValueError, ipu.tf.errors.OpError)):
+                _core.graph_compile(text)
+
+
 def many_tasks(case: Case) -> bool:
     # inputs first: the outputs' types are found by running the oracle
     return any(int(np.prod(i.shape)) > SMALL for i in case.inputs) or (
@@ -135,7 +183,7 @@ def many_tasks(case: Case) -> bool:
     )
 
 
-@pytest.mark.parametrize("case", pick([c for c in CASES if many_tasks(c)]))
+@of_each_op([c for c in CASES if many_tasks(c)])
 def test_any_number_of_threads_gives_the_same_bits(case: Case) -> None:
     values = case.values()
     base = harness.run(harness.plain(case), values)
@@ -154,7 +202,7 @@ FUSIBLE = [
 ]
 
 
-@pytest.mark.parametrize("case", pick(FUSIBLE))
+@of_each_op(FUSIBLE)
 def test_chains_are_really_fused(case: Case) -> None:
     text, _ = harness.chained(case, held=())
     fused = _core.graph_compile(text).text
@@ -248,7 +296,7 @@ def test_a_product_added_to_what_a_loop_carries(
 GRADIENTS = [c for c in CASES if c.smooth and not many_tasks(c)]
 
 
-@pytest.mark.parametrize("case", pick(GRADIENTS))
+@of_each_op(GRADIENTS)
 def test_gradient(case: Case) -> None:
     values = case.values()
     text, weights = harness.weighted(case)
@@ -276,7 +324,7 @@ def test_gradient(case: Case) -> None:
 TWICE = [c for c in GRADIENTS if c.twice and c.out_float() == "float64"]
 
 
-@pytest.mark.parametrize("case", pick(TWICE))
+@of_each_op(TWICE)
 def test_second_gradient(case: Case) -> None:
     """The gradient's own gradient, against central differences of the gradient."""
     values = case.values()

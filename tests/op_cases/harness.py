@@ -18,15 +18,18 @@ from .model import Array, Case, Graph, Type, is_float
 def run(
     text: str, inputs: Sequence[Any], device: Any = None, **options: bool
 ) -> list[Array]:
-    program = _core.graph_compile(text, device=device, **options)
+    return results(_core.graph_compile(text, device=device, **options), inputs)
+
+
+def results(program: Any, inputs: Sequence[Any]) -> list[Array]:
     return [np.asarray(t.numpy()) for t in program.run(list(inputs))]
 
 
-def same_program(text: str, **options: Any) -> None:
-    """With the verifier and without it, the same instructions."""
-    verified = _core.graph_compile(text, **options)
-    plain = _core.graph_compile(text, verify=False, **options)
-    assert plain.text == verified.text
+def verified(text: str, **options: Any) -> Any:
+    """The program, whose instructions are the same without the verifier."""
+    program = _core.graph_compile(text, **options)
+    assert _core.graph_compile(text, verify=False, **options).text == program.text
+    return program
 
 
 # --- graphs around one op -------------------------------------------------------------

@@ -97,8 +97,14 @@ class Case:
         with np.errstate(all="ignore"):
             more = {"step": step} if self.random else {}
             out = self.oracle(*wide, **more)
-        out = out if isinstance(out, tuple) else (out,)
-        return [np.asarray(o) for o in out]
+        outputs = [np.asarray(o) for o in (out if isinstance(out, tuple) else (out,))]
+        if self.id not in _output_types:
+            floats = self.float_dtypes or (self.out_float(),) * len(outputs)
+            _output_types[self.id] = [
+                (float_dtype if o.dtype.kind == "f" else o.dtype.name, o.shape)
+                for o, float_dtype in zip(outputs, floats, strict=True)
+            ]
+        return outputs
 
     def out_float(self) -> str:
         if self.float_dtype:
@@ -106,16 +112,9 @@ class Case:
         return next((i.dtype for i in self.inputs if is_float(i.dtype)), "float32")
 
     def output_types(self) -> list[Type]:
-        cached = _output_types.get(self.id)
-        if cached is None:
-            outputs = self.expect(self.values())
-            floats = self.float_dtypes or (self.out_float(),) * len(outputs)
-            cached = [
-                (float_dtype if o.dtype.kind == "f" else o.dtype.name, o.shape)
-                for o, float_dtype in zip(outputs, floats, strict=True)
-            ]
-            _output_types[self.id] = cached
-        return cached
+        if self.id not in _output_types:
+            self.expect(self.values())
+        return _output_types[self.id]
 
 
 _output_types: dict[str, list[Type]] = {}

@@ -31,15 +31,26 @@ _CALLED = tuple(
 class MissingNameError(AttributeError):
     """A module has no such name; ``hasattr`` and ``getattr`` with a default see it.
 
+    Its text is made when it is read, which these two never do.
+
     Attributes:
         name: The full name, such as "tensorflow.nn.conv2d".
-        instead: What to use instead, or "".
     """
 
+    name: str
+
     def __init__(self, name: str, known: Iterable[str] = ()) -> None:
-        names = list(known)
-        super().__init__(describe(name, names), name=name)
-        self.instead = _later.lookup(name, names).instead
+        super().__init__(name, name=name)
+        self._known = list(known)
+        self._line = user_line()
+
+    def __str__(self) -> str:
+        return _sentence(self.name, self._known, self._line)
+
+    @property
+    def instead(self) -> str:
+        """What to use instead, or ""."""
+        return _later.lookup(self.name, self._known).instead
 
 
 class MissingModuleError(ModuleNotFoundError):
@@ -116,16 +127,18 @@ def describe(name: str, known: Iterable[str] = ()) -> str:
     Returns:
         The name, the program's line, and what to use instead where that is known.
     """
-    names = list(known)
-    later = _later.lookup(name, names)
-    line = user_line()
+    return _sentence(name, list(known), user_line())
+
+
+def _sentence(name: str, known: list[str], line: tuple[str, int] | None) -> str:
+    later = _later.lookup(name, known)
     where = f" (line {line[1]} of {line[0]})" if line else ""
     yet = " yet" if "later version" in later.topic else ""
     words = [f"{name} is not in ipu{yet}{where}."]
     words += [text for text in (later.topic, later.instead) if text]
     text = " ".join(words)
     if not later.topic:
-        text += hint(name.rpartition(".")[2], names, _later.NEAR)
+        text += hint(name.rpartition(".")[2], known, _later.NEAR)
     return text
 
 
