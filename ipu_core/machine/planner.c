@@ -182,6 +182,27 @@ part_of(const ipu_product *p, const grains *grain, const ipu_product_split *spli
     return result;
 }
 
+/* `rows` are those of the batch, too. */
+static ipu_amp_work
+amp_work_of(const ipu_chip *chip, const ipu_product *p, const grains *grain,
+            int64_t rows, const int64_t *size)
+{
+    bool is_float = p->precision == IPU_PRECISION_FLOAT;
+    return (ipu_amp_work){
+        .conv_groups = size[IPU_PRODUCT_GROUPS],
+        .in_groups = size[IPU_PRODUCT_IN],
+        .out_groups = size[IPU_PRODUCT_OUT],
+        .field = rows * size[IPU_PRODUCT_COLUMNS],
+        .rows = rows,
+        .columns = size[IPU_PRODUCT_COLUMNS],
+        .window = size[IPU_PRODUCT_KERNEL] * p->kernel[1],
+        .load = (double)(grain->in * grain->out * precisions[p->precision].bytes) /
+                chip->coefficient_bytes,
+        .each = is_float ? 8 : 4,
+        .is_float = is_float,
+    };
+}
+
 static double
 arithmetic_of(const ipu_chip *chip, const ipu_product *p,
               const ipu_product_split *split, const grains *grain, const part *part)
@@ -203,20 +224,7 @@ arithmetic_of(const ipu_chip *chip, const ipu_product *p,
             return ipu_vertex_hmac(chip, outputs, window * ceil(in / vector));
         }
     }
-    bool is_float = p->precision == IPU_PRECISION_FLOAT;
-    ipu_amp_work work = {
-        .conv_groups = size[IPU_PRODUCT_GROUPS],
-        .in_groups = size[IPU_PRODUCT_IN],
-        .out_groups = size[IPU_PRODUCT_OUT],
-        .field = part->field,
-        .rows = part->rows,
-        .columns = size[IPU_PRODUCT_COLUMNS],
-        .window = size[IPU_PRODUCT_KERNEL] * p->kernel[1],
-        .load = (double)(grain->in * grain->out * precision->bytes) /
-                chip->coefficient_bytes,
-        .each = is_float ? 8 : 4,
-        .is_float = is_float,
-    };
+    ipu_amp_work work = amp_work_of(chip, p, grain, part->rows, size);
     if (is_slic) { /* a pass takes a square of channels at so many kernel columns */
         int64_t channels = (int64_t)chip->slic_channels;
         work.window = size[IPU_PRODUCT_KERNEL] * ceil_div(p->kernel[1], channels);
@@ -348,9 +356,9 @@ typedef struct search {
     const ipu_product *product;
     int64_t extents[IPU_PRODUCT_DIMS];
     double rest[IPU_PRODUCT_DIMS + 1]; /* products of the extents from here on */
-    double turns; /* least cycles: of all turns as they start, ... */
-    double pass;  /* ... of a pass over a field of outputs, ... */
-    double each;  /* ... and of one of those */
+    grains grain;
+    double turns; /* least cycles of all turns as they start, ... */
+    double each;  /* ... and of an output, for each vertex group of channels */
     double bytes; /* that a tile may take */
     bool
         is_coarse; /* powers of two alone: a first best one, which cuts the rest short */
@@ -372,6 +380,54 @@ try_split(search *s)
     }
 }
 
+/* The field's parts are known. A bound: what an output of the largest takes, for each
+ * kernel position and vertex group of channels, with what these have of weights. */
+static double
+least_cycles_in_field(const search *s)
+{
+    const ipu_chip *chip = s->chip;
+    const ipu_product *p = s->product;
+    const int64_t *parts = s->split.parts;
+    int64_t size[IPU_PRODUCT_DIMS] = {0};
+    int64_t takers = 1;
+    for (int dim = 0; dim < IPU_PRODUCT_GROUPS; dim++) {
+        size[dim] = ceil_div(s->extents[dim], parts[dim]);
+        takers *= parts[dim];
+    }
+    int64_t rows = size[IPU_PRODUCT_BATCH] * size[IPU_PRODUCT_ROWS];
+    double field = (double)(rows * size[IPU_PRODUCT_COLUMNS]);
+    double weights = (double)(s->grain.groups * s->grain.in * s->grain.out);
+    double loaded = weights * (double)precisions[p->precision].bytes *
+                    (1.0 - 1.0 / (double)takers) / chip->exchange_bytes;
+    double pass = s->each * field;
+    if (s->split.vertex == IPU_VERTEX_AMP) {
+        ipu_amp_work work = amp_work_of(chip, p, &s->grain, rows, size);
+        pass = ipu_vertex_amp_pass(chip, &work, has_window(p));
+    }
+    return (pass + loaded) / field;
+}
+
+/* Whether so many cycles are more than the best split takes. What is said of a bound
+ * holds but for its rounding. */
+static bool
+is_beaten(const search *s, double least_cycles)
+{
+    const double rounding = 1e-12;
+    return s->has_found && least_cycles * (1 - rounding) > s->best.cost.cycles;
+}
+
+/* All parts of the output channels but one have fewer cycles than this. The more there
+ * are the less each takes of all but inputs, and of those at least half moves, as two
+ * tiles can share it. */
+static double
+least_cycles_of_outputs(const search *s, const ipu_product_cost *most)
+{
+    int64_t parts = s->split.parts[IPU_PRODUCT_OUT];
+    double moved = 1.0 - 1.0 / (double)parts;
+    double whole = parts == 1 ? 0 : most->inputs / moved * (parts % 2 == 0 ? 2 : 1);
+    return most->cycles - s->chip->slowdown * (most->inputs - whole / 4);
+}
+
 /* All splits of the dimensions from `dim` on into at most `tiles` parts; `work` is what
  * the largest part has of those before, `each` what a unit of it takes. Where the rest
  * were spread evenly over all tiles and this still took longer than the best one, so
@@ -379,11 +435,12 @@ try_split(search *s)
 static void
 search_from(search *s, int dim, int64_t tiles, double work, double each)
 {
-    if (dim == IPU_PRODUCT_GROUPS) { /* the field is known */
-        each += s->pass / work;
+    if (dim == IPU_PRODUCT_GROUPS) {
+        each = least_cycles_in_field(s);
     }
-    if (s->has_found &&
-        s->turns + work * s->rest[dim] / (double)tiles * each > s->best.cost.cycles) {
+    double least_cycles = s->turns + s->chip->slowdown * each * work * s->rest[dim] /
+                                         (double)tiles;
+    if (is_beaten(s, least_cycles)) {
         return;
     }
     if (dim == IPU_PRODUCT_DIMS) {
@@ -394,11 +451,16 @@ search_from(search *s, int dim, int64_t tiles, double work, double each)
     int64_t most = least(extent, tiles);
     if (dim == IPU_PRODUCT_OUT) { /* more parts take less memory */
         s->split.parts[dim] = most;
-        if (cost_of(s->chip, s->product, &s->split).bytes > s->bytes) {
+        ipu_product_cost cost = cost_of(s->chip, s->product, &s->split);
+        if (cost.bytes > s->bytes) {
             return;
         }
+        least_cycles = least_cycles_of_outputs(s, &cost);
     }
     for (int64_t parts = 1; parts <= most;) {
+        if (parts > 1 && is_beaten(s, least_cycles)) {
+            return;
+        }
         int64_t size = ceil_div(extent, parts);
         s->split.parts[dim] = parts;
         search_from(s, dim + 1, tiles / parts, work * (double)size, each);
@@ -414,10 +476,10 @@ search_from(search *s, int dim, int64_t tiles, double work, double each)
 
 /* All splits for a vertex with these serial parts. */
 static void
-search_serial(search *s, const grains *grain, int64_t serial_in, int64_t serial_out)
+search_serial(search *s, int64_t serial_in, int64_t serial_out)
 {
     const ipu_product *p = s->product;
-    extents_of(p, grain, s->extents);
+    extents_of(p, &s->grain, s->extents);
     s->extents[IPU_PRODUCT_IN] /= serial_in;
     s->extents[IPU_PRODUCT_OUT] /= serial_out;
     s->split.serial_in = serial_in;
@@ -438,17 +500,15 @@ static void
 search_vertex(search *s, ipu_product_vertex vertex)
 {
     const ipu_product *p = s->product;
-    grains grain = grains_of(s->chip, p, vertex);
-    int64_t in = ceil_div(p->in, grain.in);
-    int64_t out = ceil_div(p->out, grain.out);
+    s->grain = grains_of(s->chip, p, vertex);
+    int64_t in = ceil_div(p->in, s->grain.in);
+    int64_t out = ceil_div(p->out, s->grain.out);
     s->split.vertex = vertex;
-    s->each = s->chip->slowdown * least_cycles(s->chip, vertex, p->precision);
-    s->pass =
-        vertex == IPU_VERTEX_AMP ? s->chip->slowdown * ipu_vertex_amp_pass(s->chip) : 0;
+    s->each = least_cycles(s->chip, vertex, p->precision);
     for (int64_t i = 1; i <= least(in, MOST_SERIAL); i++) {
         for (int64_t j = 1; in % i == 0 && j <= least(out, MOST_SERIAL); j++) {
             if (out % j == 0) {
-                search_serial(s, &grain, i, j);
+                search_serial(s, i, j);
             }
         }
     }

@@ -23,44 +23,53 @@ amp_positions(const ipu_amp_work *work, double positions, bool is_first)
     return again + (positions == 0 ? 21 : positions == 1 ? 32 : 41);
 }
 
+/* Of one kernel position, and a vertex group of input and of output channels. */
+static double
+amp_pass(const ipu_chip *chip, const ipu_amp_work *work, bool is_first)
+{
+    enum { RETAINED = 7 }; /* instructions that a worker's kept state saves */
+    double positions = ceil((double)work->field / chip->workers);
+    return 25 + work->load +
+           chip->workers * (amp_positions(work, positions, is_first) - RETAINED);
+}
+
+static double
+amp_window_pass(const ipu_chip *chip, const ipu_amp_work *work)
+{
+    double rows = (double)work->rows;
+    /* fewer rows than workers are cut */
+    double cuts = larger(1, floor(chip->workers / rows));
+    double pieces = larger(1, ceil(rows / chip->workers));
+    double beyond_pipeline = larger(ceil((double)work->columns / cuts) - 3, -2);
+    double piece = (work->is_float ? 39 : 28) + work->each * beyond_pipeline;
+    return 44 + work->load + chip->workers * (17 + pieces * piece);
+}
+
+double
+ipu_vertex_amp_pass(const ipu_chip *chip, const ipu_amp_work *work, bool has_window)
+{
+    return has_window ? amp_window_pass(chip, work) : amp_pass(chip, work, true);
+}
+
 double
 ipu_vertex_amp(const ipu_chip *chip, const ipu_amp_work *work)
 {
-    enum { RETAINED = 7 }; /* instructions that a worker's kept state saves */
     double in = (double)work->in_groups;
     double out = (double)work->out_groups;
     double groups = (double)work->conv_groups;
-    double positions = ceil((double)work->field / chip->workers);
-    double first = chip->workers * (amp_positions(work, positions, true) - RETAINED);
-    double later = chip->workers * (amp_positions(work, positions, false) - RETAINED);
     double start = 50 + chip->workers * (7 + 3 * (in * groups - 1));
-    double each = 24 + (in - 1) * (15 + out * (25 + work->load + later)) +
-                  out * (25 + work->load + first);
+    double each = 24 + (in - 1) * (15 + out * amp_pass(chip, work, false)) +
+                  out * amp_pass(chip, work, true);
     return start + groups * each;
 }
 
 double
 ipu_vertex_amp_window(const ipu_chip *chip, const ipu_amp_work *work)
 {
-    double rows = (double)work->rows;
-    double columns = (double)work->columns;
-    /* fewer rows than workers are cut */
-    double cuts = larger(1, floor(chip->workers / rows));
-    double pieces = larger(1, ceil(rows / chip->workers));
-    double beyond_pipeline = larger(ceil(columns / cuts) - 3, -2);
-    double piece = (work->is_float ? 39 : 28) + work->each * beyond_pipeline;
-    double position = 44 + work->load + chip->workers * (17 + pieces * piece);
     double window = (double)work->window;
-    double out = (double)work->out_groups * (14 + window * position);
+    double out = (double)work->out_groups * (14 + window * amp_window_pass(chip, work));
     return 109 +
            (double)work->conv_groups * (16 + (double)work->in_groups * (14 + out));
-}
-
-double
-ipu_vertex_amp_pass(const ipu_chip *chip)
-{
-    enum { LEAST_START = 18 }; /* instructions: 37 - RETAINED - 3 * 4 */
-    return 25 + chip->workers * LEAST_START;
 }
 
 double

@@ -29,8 +29,10 @@ double ipu_vertex_amp(const ipu_chip *chip, const ipu_amp_work *work);
 /* Several: workers share its rows, or parts of them. */
 double ipu_vertex_amp_window(const ipu_chip *chip, const ipu_amp_work *work);
 
-/* A bound: beside its positions, no pass over a field takes fewer cycles. */
-double ipu_vertex_amp_pass(const ipu_chip *chip);
+/* A bound: for each kernel position and group of input and of output channels neither
+ * takes fewer cycles. */
+double ipu_vertex_amp_pass(const ipu_chip *chip, const ipu_amp_work *work,
+                           bool has_window);
 
 /* `outputs` dot products of `steps` vectors each. */
 double ipu_vertex_hmac(const ipu_chip *chip, double outputs, double steps);
