@@ -192,16 +192,40 @@ def auto_stages(
         raise ValueError(
             f"`by` must be one of {', '.join(map(repr, _COSTS))}. Received: {by!r}."
         )
-    model._assert_has_calls("make")
-    with model._scope():
-        flat = flatten(model, tree_of(model, itertools.repeat(0)), True)
-        first = flat.graph.inputs[0].shape[0] if flat.graph.inputs else None
-        calls = costs_of(flat, batch_size or first or _BATCH_SIZE, by)
-    weights = [call.flops + flops_per_byte * call.bytes + call.on_ipu for call in calls]
-    stages = _best_split(weights, n, _kept_together(flat))
+    split = Splits(model, batch_size, flops_per_byte, by).into(n)
     if assign:
-        model._assign_stages(tree_of(model, iter(stages)))
-    return StageSplit(stages, calls, weights, by)
+        model._assign_stages(tree_of(model, iter(split.stages)))
+    return split
+
+
+class Splits:
+    """The best splits of a model into any number of stages; see :func:`auto_stages`."""
+
+    def __init__(
+        self,
+        model: Any,
+        batch_size: int | None,
+        flops_per_byte: float = _FLOPS_PER_BYTE,
+        by: str = "operations",
+    ) -> None:
+        model._assert_has_calls("make")
+        with model._scope():
+            flat = flatten(model, tree_of(model, itertools.repeat(0)), True)
+            first = flat.graph.inputs[0].shape[0] if flat.graph.inputs else None
+            self._calls = costs_of(flat, batch_size or first or _BATCH_SIZE, by)
+        self._weights = [
+            call.flops + flops_per_byte * call.bytes + call.on_ipu
+            for call in self._calls
+        ]
+        self._together = _kept_together(flat)
+        self._by = by
+        self._stages: dict[int, list[int]] = {}
+
+    def into(self, n: int) -> StageSplit:
+        """Return the split into ``n`` stages."""
+        if n not in self._stages:
+            self._stages[n] = _best_split(self._weights, n, self._together)
+        return StageSplit(self._stages[n], self._calls, self._weights, self._by)
 
 
 def tree_of(model: Any, supply: Iterator[int]) -> StageTree:

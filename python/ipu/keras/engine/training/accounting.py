@@ -19,7 +19,7 @@ from ipu.gradient_accumulation import GradientAccumulationReductionMethod as Met
 from ipu.ipu_infeed_queue import IPUInfeedQueue
 from ipu.ipu_outfeed_queue import IPUOutfeedQueue
 from ipu.keras._types import Nest
-from ipu.keras.engine.pipelines.auto_stages import auto_stages, tree_of
+from ipu.keras.engine.pipelines.auto_stages import Splits, tree_of
 from ipu.keras.engine.trace_key import key_of_model
 from ipu.keras.engine.training.execution import make_steps, settle
 from ipu.ops import pipelining_ops
@@ -189,9 +189,10 @@ def fixes_of_model(
 ) -> list[Fix]:
     """Find what makes a step of a model fit; of changes of one kind the smallest."""
     found = []
+    splits = functools.cache(lambda batch: Splits(model, batch, by="memory"))
 
     def account(changes: list[Any]) -> machines.Account | None:
-        return _changed(model, mode, element, machine, options, changes)
+        return _changed(model, mode, element, machine, options, changes, splits)
 
     for kind in _changes(model, mode, element):
         for change in kind:
@@ -221,6 +222,7 @@ def _changed(
     machine: Any,
     options: dict[str, Any],
     changes: list[_Change | dict[str, Any]],
+    splits: Callable[[int], Splits],
 ) -> machines.Account | None:
     """Return the account of a model after changes of it, or of options, one after the
     other; None where it cannot have them."""
@@ -238,13 +240,7 @@ def _changed(
             if change.parts > 1:
                 rows = batch // change.parts
             if change.stages:
-                split = auto_stages(
-                    model,
-                    change.stages,
-                    batch // change.parts,
-                    assign=False,
-                    by="memory",
-                )
+                split = splits(batch // change.parts).into(change.stages)
                 attributes["_assigned_stages"] = tree_of(model, iter(split.stages))
                 attributes["_stages_reset"] = False
                 attributes["_pipelining_device_mapping"] = None
