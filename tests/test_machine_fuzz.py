@@ -131,7 +131,8 @@ def check_memory(memory: Any) -> None:
             anew[(one.first_tile + i) % memory.tiles] += n * each * one.copies
     assert (anew == tiles).all()
     assert sum(one.bytes for one in memory.held) == memory.variables
-    assert memory.max_tile == tiles.max() + memory.temporary
+    assert memory.max_tile == memory.with_gaps
+    assert max(tiles.max(), memory.code + memory.temporary) <= memory.max_tile
     assert tiles[memory.fullest_tile] == tiles.max()
     assert sum(memory.code_by.values()) == memory.code
     check_places(memory)
@@ -297,6 +298,24 @@ class Network:
         return done
 
 
+def check_verdict(
+    network: Network, batch: int, options: dict[str, Any], tile_bytes: float
+) -> None:
+    """Who compiles hears of what does not fit, however early that is known."""
+    machine = options["machine"]
+    fields = {name: getattr(machine, name) for name in Machine.fields()}
+    fields["tile_bytes"] = tile_bytes
+    given = {**options, "machine": Machine("bow", **fields)}
+    told, asked = (
+        trace_alone(network.step, [network.spec(batch)])
+        .compile(ipu=(*request_of(given)[:-1], is_for_all))
+        .account
+        for is_for_all in (False, True)
+    )
+    (memory,) = Account(given["machine"], asked).memories
+    assert (told is None) == memory.fits, (tile_bytes, memory)
+
+
 PRODUCTS = re.compile(r"(matmul|conv\w*): (amp|slic|vmac|hmac|outer)$")
 
 
@@ -318,6 +337,8 @@ def check_network(seed: int) -> None:
         for v in network.variables
     )
     assert size <= account.memory.variables <= size + 64
+    for share in (0.6, 1.0, 1.1, 1.6, 3.0):
+        check_verdict(network, batch, options, share * account.memory.max_tile)
     # the same again, with room for everything more samples never take less
     assert same(account, estimate(network.step, network.spec(batch), **options))
     roomy = {**options, "machine": Machine(rng.choice(MACHINES), tile_bytes=10**9)}

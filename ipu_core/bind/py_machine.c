@@ -430,7 +430,7 @@ ipu_py_account_converter(PyObject *object, void *out)
                           &options->replicas, &options->ipus, &request->is_for_all)) {
         return 0;
     }
-    options->has_places = request->is_for_all != 0;
+    options->has_places = true;
     options->has_joint_plans = has_joint_plans != 0;
     options->has_stable_norms = has_stable_norms != 0;
     for (int i = 0; i < IPU_PRODUCT_CLASS_COUNT; i++) {
@@ -474,14 +474,18 @@ ipu_status
 ipu_py_account_read(void *state, ipu_ctx *ctx, const ipu_graph *graph)
 {
     ipu_py_account_request *request = state;
-    if (!request->is_for_all && ipu_account_is_small(graph, &request->chip)) {
+    bool fits = false;
+    if (!request->is_for_all) {
+        IPU_TRY(ipu_account_fits(ctx, graph, &request->chip, &request->options,
+                                 request->plans, &fits));
+    }
+    if (fits) {
         return IPU_OK;
     }
     ipu_account account = {0};
     ipu_status status = ipu_account_of(ctx, graph, &request->chip, &request->options,
                                        request->plans, &account);
-    bool is_wanted = request->is_for_all || !ipu_account_fits(&account, &request->chip);
-    if (status == IPU_OK && is_wanted) {
+    if (status == IPU_OK) {
         PyGILState_STATE gil = PyGILState_Ensure();
         request->found = object_of_account(graph, &account);
         status = request->found == NULL ? ipu_py_fail(ctx) : IPU_OK;

@@ -280,13 +280,13 @@ steps_of_node(ipu__accounting *a, ipu_node id)
     const ipu_node_data *node = ipu_node_of(graph, id);
     uint32_t resources = ipu_node_resource_count(node);
     size_t room = node->input_count + node->output_count + resources + 1;
-    ipu_type *types;
-    ipu_mapping *inputs; /* after these */
     ipu__machine_lay_out(a, node);
     IPU_TRY(count_variables(a, id, node));
-    size_t bytes = room * (sizeof(*types) + sizeof(*inputs));
-    IPU_TRY(ipu_alloc(a->ctx, bytes, &types));
-    inputs = (ipu_mapping *)(void *)(types + room);
+    a->types.count = a->inputs.count = 0;
+    IPU_TRY(IPU_ARRAY_EXTEND(a->ctx, &a->types, room, NULL));
+    IPU_TRY(IPU_ARRAY_EXTEND(a->ctx, &a->inputs, room, NULL));
+    ipu_type *types = a->types.items;
+    ipu_mapping *inputs = a->inputs.items;
     for (uint32_t i = 0; i < node->input_count; i++) {
         types[i] = ipu_value_of(graph, node->inputs[i])->type;
         inputs[i] = mapping_of_input(a, node->inputs[i]);
@@ -296,6 +296,7 @@ steps_of_node(ipu__accounting *a, ipu_node id)
                           .input_count = node->input_count,
                           .outputs = types + node->input_count};
     for (uint32_t i = 0; i < node->output_count; i++) {
+        inputs[node->input_count + i] = a->mappings[node->outputs[i].index];
         types[node->input_count + call.output_count++] =
             ipu_value_of(graph, node->outputs[i])->type;
     }
@@ -320,7 +321,6 @@ steps_of_node(ipu__accounting *a, ipu_node id)
                                      .routine = a->routine_of[id.index]},
                             .account = a->out};
     ipu_status status = ipu_steps_add(&steps);
-    ipu_free(a->ctx, types, bytes);
     if (status == IPU_OK && node->op == IPU_OP_ID_HELD) {
         ipu_account_resident one = {
             .resource = IPU_NO_INDEX,
@@ -552,6 +552,7 @@ steps_of_block(ipu__accounting *a, ipu_block block)
                 : ipu_node_is_loop(node)      ? steps_of_loop(a, id, node)
                 : ipu_node_holds_blocks(node) ? steps_of_branches(a, id, node)
                                               : steps_of_node(a, id));
+        IPU_TRY(ipu__machine_size_code(a));
         a->ends[id.index] = a->count;
         if (ipu_node_holds_blocks(node)) {
             ipu__machine_lay_out(a, node);
@@ -622,7 +623,7 @@ account(ipu__accounting *a)
     IPU_TRY(IPU_ARRAY_EXTEND(a->ctx, &a->out->memories, a->ipu_count, &nothing));
     IPU_TRY(steps_of_block(a, (ipu_block){0}));
     a->out->cycles = latest(a);
-    IPU_TRY(ipu__machine_size_code(a));
+    ipu__machine_sum_code(a);
     IPU_TRY(ipu__machine_occupy(a));
     return a->options.has_places ? ipu__machine_find_places(a) : IPU_OK;
 }
@@ -648,6 +649,8 @@ ipu_account_of(ipu_ctx *ctx, const ipu_graph *graph, const ipu_chip *chip,
     }
     IPU_ARRAY_FREE(ctx, &a.staged);
     IPU_ARRAY_FREE(ctx, &a.passages);
+    IPU_ARRAY_FREE(ctx, &a.types);
+    IPU_ARRAY_FREE(ctx, &a.inputs);
     ipu_uses_free(ctx, &a.uses);
     ipu_id_map_free(ctx, &a.known);
     ipu_id_map_free(ctx, &a.coded);
@@ -655,8 +658,10 @@ ipu_account_of(ipu_ctx *ctx, const ipu_graph *graph, const ipu_chip *chip,
     return status;
 }
 
-bool
-ipu_account_is_small(const ipu_graph *graph, const ipu_chip *chip)
+/* Whether the values and variables are so few that any order of the nodes fits into one
+ * IPU, with what products take. */
+static bool
+is_small(const ipu_graph *graph, const ipu_chip *chip)
 {
     /* the rest is for a plan, which takes 0.6 of a tile at the most, or what is asked
      * for, unless operands are huge: then they alone are more than this */
@@ -678,18 +683,39 @@ ipu_account_is_small(const ipu_graph *graph, const ipu_chip *chip)
     return bytes / chip->tiles + code <= share * chip->tile_bytes;
 }
 
-bool
-ipu_account_fits(const ipu_account *account, const ipu_chip *chip)
+/* By addresses, where these are known. */
+static bool
+has_room(const ipu_account *account, const ipu_account_options *options,
+         const ipu_chip *chip)
 {
     bool fits = true;
     for (size_t i = 0; i < account->memories.count; i++) {
         const ipu_account_memory *one = &account->memories.items[i];
-        for (size_t tile = 0; tile < one->tiles.count; tile++) {
-            fits = fits &&
-                   one->tiles.items[tile] + one->temporary_bytes <= chip->tile_bytes;
-        }
+        double bytes = options->has_places
+                           ? one->end_bytes
+                           : one->tiles.items[one->fullest_tile] + one->temporary_bytes;
+        fits = fits && bytes <= chip->tile_bytes;
     }
     return fits;
+}
+
+ipu_status
+ipu_account_fits(ipu_ctx *ctx, const ipu_graph *graph, const ipu_chip *chip,
+                 const ipu_account_options *options, ipu_plans *plans, bool *out)
+{
+    *out = is_small(graph, chip);
+    for (int stage = 0; stage < 2 && !*out; stage++) {
+        ipu_account_options asked = *options;
+        asked.is_memory_alone = true;
+        asked.is_bound = stage == 0;
+        asked.has_places = !asked.is_bound;
+        ipu_account account;
+        ipu_status status = ipu_account_of(ctx, graph, chip, &asked, plans, &account);
+        *out = status == IPU_OK && has_room(&account, &asked, chip);
+        ipu_account_free(ctx, &account);
+        IPU_TRY(status);
+    }
+    return IPU_OK;
 }
 
 const ipu_type *

@@ -108,7 +108,7 @@ typedef struct ipu_account_memory {
     double remote_bytes; /* that lie outside of the IPU */
     ipu_bytes_list tiles; /* on each at the peak, without temporary ones */
     uint32_t fullest_tile;
-    double end_bytes; /* of it with gaps; 0: places were not asked for */
+    double end_bytes; /* of it, with temporary ones and gaps */
 } ipu_account_memory;
 
 typedef IPU_ARRAY(double) ipu_cycles_list;
@@ -151,6 +151,8 @@ typedef struct ipu_account_options {
         ipu_precision half;  /* of float16: HALF or MIXED */
     } products[IPU_PRODUCT_CLASS_COUNT];
     bool has_places;       /* the account says what lies where on the fullest tiles */
+    bool is_memory_alone;  /* no steps are kept, and no times */
+    bool is_bound;         /* and no product is planned: each takes what a plan may */
     double slice_share;    /* of a tile, for what a lookup of rows brings */
     bool has_stable_norms; /* the mean is subtracted before squares are summed */
     bool has_joint_plans;  /* the three products of a fully connected layer share one */
@@ -159,11 +161,12 @@ typedef struct ipu_account_options {
     double replica_ipus; /* of each; found with the account */
 } ipu_account_options;
 
-/* Whether the values and variables of a graph are so few that any order of its nodes
- * fits into one IPU, with what products take. */
-bool ipu_account_is_small(const ipu_graph *graph, const ipu_chip *chip);
-/* Whether each IPU has room for what lies on it. */
-bool ipu_account_fits(const ipu_account *account, const ipu_chip *chip);
+/* Finds whether each IPU has room for what lies on it, by as little as tells: the sizes
+ * of all values, an account of bounds, one of the memory. Fails as ipu_account_of does.
+ */
+ipu_status ipu_account_fits(ipu_ctx *ctx, const ipu_graph *graph, const ipu_chip *chip,
+                            const ipu_account_options *options, ipu_plans *plans,
+                            bool *out);
 
 /* Fails as ipu_pipeline_schedule does. Free with ipu_account_free, also after a
  * failure. */

@@ -66,9 +66,13 @@ typedef struct ipu__accounting {
     ipu_mapping *held;     /* by resource: of a variable */
     uint32_t *next_tiles;  /* by IPU: after the last value that lies in order */
     double *clocks;   /* by IPU */
+    IPU_ARRAY(ipu_type) types;     /* of the node that is walked: of all operands, then
+                                      of its results or variables */
+    IPU_ARRAY(ipu_mapping) inputs; /* likewise: of the operands */
     IPU_ARRAY(ipu__passage) passages;
     ipu_id_map known;      /* passages that are there */
     ipu_id_map coded;      /* steps whose code is there */
+    size_t sized;          /* steps that are counted there */
     uint32_t routine_room; /* numbers of routines, and one for none */
     double times;          /* executions of the block that is walked */
     double counted;        /* of what the clocks count: a turn, or a micro-batch */
@@ -96,8 +100,9 @@ ipu_mapping ipu__machine_held(ipu__accounting *a, uint32_t resource, int32_t ipu
 /* Of a pipeline whose routines have their cycles: its time steps. */
 ipu_status ipu__machine_time_pipeline(ipu__accounting *a, const ipu__staged *staged,
                                       ipu_account_pipeline *pipeline);
-/* Of all steps: what their code takes. */
+/* Of the steps since the last call: what their code takes. */
 ipu_status ipu__machine_size_code(ipu__accounting *a);
+void ipu__machine_sum_code(ipu__accounting *a);
 /* Fills tenants and memories. */
 ipu_status ipu__machine_occupy(ipu__accounting *a);
 /* Of these: what lies where on the fullest tile of each IPU. */

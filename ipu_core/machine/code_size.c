@@ -51,8 +51,8 @@ ipu_status
 ipu__machine_size_code(ipu__accounting *a)
 {
     const ipu_chip *chip = a->chip;
-    for (size_t i = 0; i < a->out->steps.count; i++) {
-        const ipu_account_step *step = &a->out->steps.items[i];
+    for (; a->sized < a->out->steps.count; a->sized++) {
+        const ipu_account_step *step = &a->out->steps.items[a->sized];
         double *bytes = a->out->memories.items[step->ipu].code;
         bool is_first;
         if (step->kind == IPU_STEP_SYNC) {
@@ -76,12 +76,20 @@ ipu__machine_size_code(ipu__accounting *a)
             bytes[IPU_CODE_VERTICES] += is_first ? CODELET : 0;
         }
     }
+    if (a->options.is_memory_alone) {
+        a->sized = a->out->steps.count = 0;
+    }
+    return IPU_OK;
+}
+
+void
+ipu__machine_sum_code(ipu__accounting *a)
+{
     for (uint32_t i = 0; i < a->ipu_count; i++) {
         ipu_account_memory *memory = &a->out->memories.items[i];
-        memory->code[IPU_CODE_STACKS] = (chip->workers + 1) * STACK;
+        memory->code[IPU_CODE_STACKS] = (a->chip->workers + 1) * STACK;
         for (int kind = 0; kind < IPU_CODE_KIND_COUNT; kind++) {
             memory->code_bytes += memory->code[kind];
         }
     }
-    return IPU_OK;
 }

@@ -43,15 +43,14 @@ planned_mapping(ipu__accounting *a, const ipu_node_data *node, ipu_product_role 
     ipu_cost_call call = {node->attrs, types, count, types + count, 1};
     ipu_product asked = ipu_product_of_node(node->op, &call);
     ipu_product_asker asker = {a->ctx, a->chip, &a->options, a->plans};
-    ipu_planned_product planned;
-    if (!ipu_product_ask(&asker, node->op, &types[ipu_product_first(node->op)], &asked,
-                         &planned)) {
+    if (!ipu_product_complete(&asker, node->op, &types[ipu_product_first(node->op)],
+                              &asked)) {
         return false;
     }
     bool flipped =
         role != IPU_PRODUCT_RESULT && ipu_attrs_int(node->attrs, flips[role], 0) != 0;
     *out =
-        ipu_product_mapping(a->chip, &planned, role, flipped, type_of(a, value));
+        ipu_product_mapping(a->chip, &asked, role, flipped, type_of(a, value));
     return true;
 }
 

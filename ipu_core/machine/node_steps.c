@@ -425,32 +425,41 @@ ipu_steps_lay_out(ipu_steps_call *call, const char *part, const ipu_type *type,
     copy(call, part, bytes, to->tiles);
 }
 
+/* An operand, or a result, of one of a node's products. */
+typedef struct placed {
+    ipu_type type;
+    ipu_mapping at;
+} placed;
+
 /* An operand laid out for the same fully connected layer is there, in another order. */
 static void
-lay_out_operand(ipu_steps_call *call, const ipu_planned_product *planned,
-                uint32_t operand, ipu_product_role role)
+lay_out(ipu_steps_call *call, const ipu_product *product, const placed *operand,
+        ipu_product_role role, bool flipped)
 {
-    static const ipu_attr_key flips[] = {IPU_ATTR_TRANSPOSE_A, IPU_ATTR_TRANSPOSE_B};
     const char *part = role == IPU_PRODUCT_INPUTS ? "layout of inputs"
                                                   : "layout of weights";
-    const ipu_type *type = &call->types->inputs[operand];
-    const ipu_mapping *from = &call->inputs[operand];
-    bool flipped = ipu_attrs_int(call->types->attrs, flips[role], 0) != 0;
-    ipu_mapping to =
-        ipu_product_mapping(call->asker.chip, planned, role, flipped, type);
+    ipu_mapping to = ipu_product_mapping(call->asker.chip, product, role, flipped,
+                                         &operand->type);
     bool is_joint =
         call->asker.options->has_joint_plans && call->op == IPU_OP_ID_MATMUL;
-    ipu_steps_lay_out(call, part, type, from, &to,
-                      is_joint && from->layer == to.layer);
+    ipu_steps_lay_out(call, part, &operand->type, &operand->at, &to,
+                      is_joint && operand->at.layer == to.layer);
+}
+
+static placed
+operand_of(const ipu_steps_call *call, uint32_t i)
+{
+    return (placed){call->types->inputs[i], call->inputs[i]};
 }
 
 /* The steps of a plan, its operands laid out for it. */
 static void
-run_plan(ipu_steps_call *call, const ipu_planned_product *planned)
+run_plan(ipu_steps_call *call, const ipu_product *product)
 {
     const ipu_chip *chip = call->asker.chip;
-    const ipu_product_split *split = &planned->plan.split;
-    const ipu_product_cost *cost = &planned->plan.cost;
+    ipu_product_plan plan = ipu_product_ask(&call->asker, call->op, product);
+    const ipu_product_split *split = &plan.split;
+    const ipu_product_cost *cost = &plan.cost;
     double tiles = ipu_product_tiles(split);
     double turns = (double)(split->serial_in * split->serial_out);
     double started = turns * chip->launch_cycles;
@@ -483,12 +492,15 @@ ipu_steps_product(ipu_steps_call *call)
     const ipu_cost_call *types = call->types;
     uint32_t first = (uint32_t)ipu_product_first(call->op);
     ipu_product asked = ipu_product_of_node(call->op, types);
-    ipu_planned_product planned;
-    if (ipu_product_ask(&call->asker, call->op, &types->inputs[first], &asked,
-                        &planned)) {
-        lay_out_operand(call, &planned, first, IPU_PRODUCT_INPUTS);
-        lay_out_operand(call, &planned, first + 1, IPU_PRODUCT_WEIGHTS);
-        run_plan(call, &planned);
+    if (ipu_product_complete(&call->asker, call->op, &types->inputs[first], &asked)) {
+        const ipu_attrs attrs = types->attrs;
+        placed left = operand_of(call, first);
+        placed right = operand_of(call, first + 1);
+        lay_out(call, &asked, &left, IPU_PRODUCT_INPUTS,
+                ipu_attrs_int(attrs, IPU_ATTR_TRANSPOSE_A, 0) != 0);
+        lay_out(call, &asked, &right, IPU_PRODUCT_WEIGHTS,
+                ipu_attrs_int(attrs, IPU_ATTR_TRANSPOSE_B, 0) != 0);
+        run_plan(call, &asked);
     } else if (elements(&types->inputs[first]) > 0) { /* too many to plan */
         estimate(call, 4);
     }
@@ -524,18 +536,41 @@ ipu_steps_fused_conv_grad_input(ipu_steps_call *call)
     estimate(call, 4); /* an optimisation for the host: no graph has it yet */
 }
 
-/* One of several of a node: batch products of [rows, inner] and [inner, columns]. */
-static void
-matmul(ipu_steps_call *call, const ipu_type *type, double batch, double rows,
-       double inner, double columns)
+/* One of several of a node: of the last two axes of its operands, whose others are a
+ * batch. A flipped operand has these two exchanged. */
+static placed
+matmul(ipu_steps_call *call, const placed *left, bool left_flipped, const placed *right,
+       bool right_flipped)
 {
-    ipu_product asked = ipu_product_of_matrices(batch, rows, inner, columns);
-    ipu_planned_product planned;
-    if (ipu_product_ask(&call->asker, call->op, type, &asked, &planned)) {
-        run_plan(call, &planned);
-    } else if (elements(type) > 0) {
+    placed result = *left;
+    int32_t rank = left->type.shape.rank;
+    const int64_t *a = &left->type.shape.dims[rank - 2];
+    const int64_t *b = &right->type.shape.dims[right->type.shape.rank - 2];
+    int64_t rows = a[left_flipped];
+    int64_t columns = b[!right_flipped];
+    result.type.shape.dims[rank - 2] = rows;
+    result.type.shape.dims[rank - 1] = columns;
+    ipu_product asked = ipu_product_of_matrices(
+        (double)ipu_shape_span(&left->type.shape, 0, rank - 2), (double)rows,
+        (double)a[!left_flipped], (double)columns);
+    if (ipu_product_complete(&call->asker, call->op, &left->type, &asked)) {
+        lay_out(call, &asked, left, IPU_PRODUCT_INPUTS, left_flipped);
+        lay_out(call, &asked, right, IPU_PRODUCT_WEIGHTS, right_flipped);
+        run_plan(call, &asked);
+        result.at = ipu_product_mapping(call->asker.chip, &asked, IPU_PRODUCT_RESULT,
+                                        false, &result.type);
+    } else if (elements(&left->type) > 0) {
         estimate(call, 4);
     }
+    return result;
+}
+
+/* What a product of the node leaves goes to where the node's result is. */
+static void
+give(ipu_steps_call *call, const placed *made, uint32_t output)
+{
+    ipu_steps_lay_out(call, "layout of results", &made->type, &made->at,
+                      &call->inputs[call->types->input_count + output], false);
 }
 
 /* --- pools, movement, lookups ---------------------------------------------------- */
@@ -704,23 +739,45 @@ ipu_steps_dropout(ipu_steps_call *call)
 
 /* --- sequences, attention -------------------------------------------------------- */
 
-/* popnn's loop of steps: a product with the kernel, and the gates, one after another. */
+/* popnn's loop of steps: a product with the kernel, and the gates, one after another.
+ * The kernel is laid out once, the state, which the last step left as a result, in each
+ * step; what the inputs give to the gates goes to where the product's result is. */
 void
 ipu_steps_recurrent(ipu_steps_call *call)
 {
-    const ipu_type *gates = &call->types->inputs[0];
-    const ipu_shape *kernel = &call->types->inputs[1].shape;
+    placed kernel = operand_of(call, 1);
     /* of the first two axes one is that of the steps, the other the batch */
     int64_t axis = ipu_attrs_int(call->types->attrs, IPU_ATTR_AXIS, 0);
+    const ipu_type *gates = &call->types->inputs[0];
     double steps = (double)gates->shape.dims[axis];
-    double rows = (double)gates->shape.dims[1 - axis];
-    double wide = (double)kernel->dims[1];
+    int64_t rows = gates->shape.dims[1 - axis];
+    int64_t units = kernel.type.shape.dims[0];
+    int64_t wide = kernel.type.shape.dims[1];
+    placed state = {{gates->dtype, ipu_shape_make(2, (int64_t[]){rows, units})}, {0}};
+    placed result = {{gates->dtype, ipu_shape_make(2, (int64_t[]){rows, wide})}, {0}};
+    ipu_product asked =
+        ipu_product_of_matrices(1, (double)rows, (double)units, (double)wide);
     ipu_steps_call each = *call;
     each.like.times *= steps;
-    matmul(&each, gates, 1, rows, (double)kernel->dims[0], wide);
-    element_wise(&each, "gates", gates, rows * wide, is_half(gates) ? 6 : 12);
-    element_wise(&each, "states", gates, rows * (double)kernel->dims[0], 12);
-    call->status = each.status;
+    if (ipu_product_complete(&call->asker, call->op, gates, &asked)) {
+        const ipu_chip *chip = call->asker.chip;
+        placed input = {result.type, call->inputs[0]};
+        state.at = ipu_product_mapping(chip, &asked, IPU_PRODUCT_RESULT, false,
+                                       &state.type);
+        result.at = ipu_product_mapping(chip, &asked, IPU_PRODUCT_RESULT, false,
+                                        &result.type);
+        lay_out(call, &asked, &kernel, IPU_PRODUCT_WEIGHTS, false);
+        lay_out(&each, &asked, &state, IPU_PRODUCT_INPUTS, false);
+        run_plan(&each, &asked);
+        ipu_steps_lay_out(&each, "layout of inputs", &input.type, &input.at, &result.at,
+                          false);
+    } else if (elements(gates) > 0) {
+        estimate(&each, 4);
+    }
+    double count = elements(&result.type);
+    element_wise(&each, "gates", gates, count, is_half(gates) ? 6 : 12);
+    element_wise(&each, "states", gates, elements(&state.type), 12);
+    call->status = call->status == IPU_OK ? each.status : call->status;
     call->temporary_bytes = each.temporary_bytes;
 }
 
@@ -740,29 +797,31 @@ ipu_steps_recurrence(ipu_steps_call *call)
 static void
 attend(ipu_steps_call *call, bool is_grad)
 {
-    const ipu_type *type = &call->types->inputs[0];
-    const int64_t *q = type->shape.dims;
-    const int64_t *v = call->types->inputs[2].shape.dims;
-    double heads = (double)(q[0] * q[1]);
-    double queries = (double)q[2];
-    double keys = (double)v[2];
-    double size = (double)q[3];
-    double wide = (double)v[3];
-    double scores = heads * queries * keys;
-    matmul(call, type, heads, queries, size, keys);
-    reduce(call, "maximum", type, scores, heads * queries);
+    placed q = operand_of(call, 0);
+    placed k = operand_of(call, 1);
+    placed v = operand_of(call, 2);
+    placed weights = matmul(call, &q, false, &k, true);
+    const ipu_type *type = &weights.type;
+    double scores = elements(type);
+    double rows = scores / fmax(1, (double)type->shape.dims[type->shape.rank - 1]);
+    reduce(call, "maximum", type, scores, rows);
     element_wise(call, "exponential", type, scores, is_half(type) ? 4 : 6);
-    reduce(call, "sum", type, scores, heads * queries);
+    reduce(call, "sum", type, scores, rows);
     element_wise(call, "product", type, scores, 3);
     if (!is_grad) {
-        matmul(call, type, heads, queries, keys, wide);
+        placed result = matmul(call, &weights, false, &v, false);
+        give(call, &result, 0);
         return;
     }
-    matmul(call, type, heads, queries, wide, keys); /* of the weights */
-    matmul(call, type, heads, keys, queries, wide); /* of v */
+    placed dy = operand_of(call, 3);
+    placed dweights = matmul(call, &dy, false, &v, true);
+    placed dv = matmul(call, &weights, true, &dy, false);
     element_wise(call, "gradient", type, scores, 9);
-    matmul(call, type, heads, queries, keys, size); /* of q */
-    matmul(call, type, heads, keys, queries, size); /* of k */
+    placed dq = matmul(call, &dweights, false, &k, false);
+    placed dk = matmul(call, &dweights, true, &q, false);
+    give(call, &dq, 0);
+    give(call, &dk, 1);
+    give(call, &dv, 2);
 }
 
 void

@@ -12,7 +12,7 @@ typedef struct ipu_steps_call {
     ipu_product_asker asker;
     ipu_op op;
     const ipu_cost_call *types; /* and attributes */
-    const ipu_mapping *inputs;  /* of the operands */
+    const ipu_mapping *inputs;  /* of the operands, then of the outputs */
     ipu_mapping at; /* of the result, or of the variable that is written */
     ipu_account_step like;      /* whose node, executions and place all steps have */
     ipu_account *account;

@@ -236,47 +236,56 @@ keep_passages(ipu__accounting *a)
 
 typedef struct change {
     int32_t ipu;
-    uint32_t number;
     double bytes;
 } change;
 
-static int
-by_number(const void *left, const void *right)
+/* Puts what comes, or goes, at each number into one list; those of a number end where
+ * the next one's begin. */
+static ipu_status
+sort_changes(ipu__accounting *a, change **changes, uint32_t **ends)
 {
-    const change *a = left;
-    const change *b = right;
-    return a->ipu != b->ipu ? ipu_compare(a->ipu, b->ipu)
-                            : ipu_compare(a->number, b->number);
+    size_t count = a->out->tenants.count;
+    const ipu_account_tenant *items = a->out->tenants.items;
+    uint32_t *next; /* by number, from 1 on: where its changes begin */
+    IPU_TRY(ipu_arena_array(a->ctx, &a->arena, 2 * count + 1, sizeof(**changes),
+                            changes));
+    IPU_TRY(ipu_arena_array(a->ctx, &a->arena, a->count + 4, sizeof(*next), &next));
+    for (size_t i = 0; i < count; i++) {
+        next[items[i].first + 1]++;
+        next[items[i].last + 2]++;
+    }
+    for (uint32_t number = 1; number < a->count + 4; number++) {
+        next[number] += next[number - 1];
+    }
+    for (size_t i = 0; i < count; i++) {
+        (*changes)[next[items[i].first]++] = (change){items[i].ipu, items[i].bytes};
+        (*changes)[next[items[i].last + 1]++] = (change){items[i].ipu, -items[i].bytes};
+    }
+    *ends = next;
+    return IPU_OK;
 }
 
 static ipu_status
 find_peaks(ipu__accounting *a)
 {
-    size_t count = a->out->tenants.count;
+    double *live; /* by IPU */
     change *changes;
-    IPU_TRY(
-        ipu_arena_array(a->ctx, &a->arena, 2 * count + 1, sizeof(*changes), &changes));
-    for (size_t i = 0; i < count; i++) {
-        const ipu_account_tenant *one = &a->out->tenants.items[i];
-        changes[2 * i] = (change){one->ipu, one->first, one->bytes};
-        changes[2 * i + 1] = (change){one->ipu, one->last + 1, -one->bytes};
-    }
-    if (count > 0) {
-        qsort(changes, 2 * count, sizeof(*changes), by_number);
-    }
-    double live = 0;
-    for (size_t i = 0; i < 2 * count; i++) {
-        bool is_last = i + 1 == 2 * count || changes[i + 1].ipu != changes[i].ipu;
-        live += changes[i].bytes;
-        ipu_account_memory *memory = &a->out->memories.items[changes[i].ipu];
-        if ((is_last || changes[i + 1].number != changes[i].number) &&
-            live > memory->peak_bytes) {
-            memory->peak_bytes = live;
-            memory->peak = changes[i].number;
-            memory->peak_node =
-                memory->peak == 0 ? IPU_NO_NODE : a->nodes[memory->peak];
+    uint32_t *ends;
+    IPU_TRY(ipu_arena_array(a->ctx, &a->arena, a->ipu_count, sizeof(*live), &live));
+    IPU_TRY(sort_changes(a, &changes, &ends));
+    for (uint32_t number = 0, begin = 0; number < a->count + 2; number++) {
+        for (uint32_t i = begin; i < ends[number]; i++) {
+            live[changes[i].ipu] += changes[i].bytes;
         }
-        live = is_last ? 0 : live;
+        for (; begin < ends[number]; begin++) {
+            int32_t ipu = changes[begin].ipu;
+            ipu_account_memory *memory = &a->out->memories.items[ipu];
+            if (live[ipu] > memory->peak_bytes) {
+                memory->peak_bytes = live[ipu];
+                memory->peak = number;
+                memory->peak_node = number == 0 ? IPU_NO_NODE : a->nodes[number];
+            }
+        }
     }
     return IPU_OK;
 }

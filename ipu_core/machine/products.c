@@ -144,24 +144,55 @@ ipu_product_of_node(ipu_op op, const ipu_cost_call *types)
     }
 }
 
-bool
-ipu_product_ask(const ipu_product_asker *asker, ipu_op op, const ipu_type *type,
-                const ipu_product *product, ipu_planned_product *out)
+static ipu_product_class
+class_of(ipu_op op)
 {
     bool is_conv = op == IPU_OP_ID_CONV || op == IPU_OP_ID_CONV_GRAD_INPUT ||
                    op == IPU_OP_ID_CONV_GRAD_FILTER;
-    ipu_product_class class = is_conv ? IPU_CONVOLUTIONS : IPU_MATMULS;
+    return is_conv ? IPU_CONVOLUTIONS : IPU_MATMULS;
+}
+
+bool
+ipu_product_complete(const ipu_product_asker *asker, ipu_op op, const ipu_type *type,
+                     ipu_product *product)
+{
     bool is_half = ipu_dtype_bytes(type->dtype) == 2;
-    out->product = *product;
-    out->product.precision =
-        is_half ? asker->options->products[class].half : IPU_PRECISION_FLOAT;
-    if (ipu_product_check(asker->ctx, &out->product) != IPU_OK) {
+    product->precision =
+        is_half ? asker->options->products[class_of(op)].half : IPU_PRECISION_FLOAT;
+    if (ipu_product_check(asker->ctx, product) != IPU_OK) {
         ipu_ctx_clear(asker->ctx);
         return false;
     }
-    out->plan = ipu_plans_ask(asker->plans, asker->chip, &out->product,
-                              asker->options->products[class].memory_share);
     return true;
+}
+
+/* All that a plan may take, in any number of steps. Its cycles count for the code alone,
+ * which equal products share. */
+static ipu_product_plan
+most_of(const ipu_chip *chip, const ipu_product *product, double share)
+{
+    enum { MARKS = 4096, KEPT = 8 /* bytes for one that is exchanged; nominal */ };
+    uint64_t hash = ipu_hash_bytes(IPU_HASH_START, product, sizeof(*product));
+    double mark = (double)(hash % MARKS);
+    double bytes = share * chip->tile_bytes;
+    return (ipu_product_plan){
+        .split = {.serial_in = 1, .serial_out = 1},
+        .cost = {.inputs = bytes / KEPT / chip->exchange_bytes + mark,
+                 .arithmetic = mark,
+                 .partials = mark,
+                 .reduction = mark,
+                 .copies = mark,
+                 .bytes = bytes},
+    };
+}
+
+ipu_product_plan
+ipu_product_ask(const ipu_product_asker *asker, ipu_op op, const ipu_product *product)
+{
+    double share = asker->options->products[class_of(op)].memory_share;
+    return asker->options->is_bound
+               ? most_of(asker->chip, product, share)
+               : ipu_plans_ask(asker->plans, asker->chip, product, share);
 }
 
 /* The three products of a layer without a window exchange its rows and channels, and so
@@ -193,15 +224,14 @@ ipu_product_tiles(const ipu_product_split *split)
 }
 
 ipu_mapping
-ipu_product_mapping(const ipu_chip *chip, const ipu_planned_product *planned,
+ipu_product_mapping(const ipu_chip *chip, const ipu_product *product,
                     ipu_product_role role, bool flipped, const ipu_type *type)
 {
     int64_t key[] = {role, flipped};
-    uint64_t hash =
-        ipu_hash_bytes(IPU_HASH_START, &planned->product, sizeof(planned->product));
+    uint64_t hash = ipu_hash_bytes(IPU_HASH_START, product, sizeof(*product));
     uint32_t start = (uint32_t)(hash >> 32) % (uint32_t)chip->tiles;
     hash = ipu_hash_bytes(hash, key, sizeof(key));
-    return (ipu_mapping){.layer = layer_of(&planned->product, role),
+    return (ipu_mapping){.layer = layer_of(product, role),
                          .plan = (uint32_t)(hash >> 32),
                          .start = start,
                          .tiles = (uint32_t)ipu_mapping_tiles(type, chip->tiles)};

@@ -16,11 +16,6 @@ typedef struct ipu_product_asker {
     ipu_plans *plans;
 } ipu_product_asker;
 
-typedef struct ipu_planned_product {
-    ipu_product product;
-    ipu_product_plan plan;
-} ipu_planned_product;
-
 typedef enum ipu_product_role {
     IPU_PRODUCT_INPUTS,
     IPU_PRODUCT_WEIGHTS,
@@ -35,16 +30,17 @@ ipu_product ipu_product_of_matrices(double batch, double rows, double inner,
 int32_t ipu_product_first(ipu_op op);
 /* All but its precision. An empty one has sizes that ipu_product_check refuses. */
 ipu_product ipu_product_of_node(ipu_op op, const ipu_cost_call *types);
-/* Plans it for operands of a type. Whether it could be planned. */
-bool ipu_product_ask(const ipu_product_asker *asker, ipu_op op, const ipu_type *type,
-                     const ipu_product *product, ipu_planned_product *out);
+/* Completes it by the type of its operands. Whether it can be planned. */
+bool ipu_product_complete(const ipu_product_asker *asker, ipu_op op,
+                          const ipu_type *type, ipu_product *product);
+ipu_product_plan ipu_product_ask(const ipu_product_asker *asker, ipu_op op,
+                                 const ipu_product *product);
 
 double ipu_product_tiles(const ipu_product_split *split);
 /* How a value that is this in the product lies on the tiles: in the order of its plan,
  * from a tile of its own on, over as many as the value needs. What is `flipped` has its
  * last two axes exchanged there. */
-ipu_mapping ipu_product_mapping(const ipu_chip *chip,
-                                const ipu_planned_product *planned,
+ipu_mapping ipu_product_mapping(const ipu_chip *chip, const ipu_product *product,
                                 ipu_product_role role, bool flipped,
                                 const ipu_type *type);
 

@@ -149,7 +149,8 @@ class Memory:
         fullest_tile: The number of the fullest one.
         places: What lies where on it, beside code, which lies from address 0 on.
         with_gaps: How many bytes these places and code take, with gaps between them:
-            what is there at the same time never overlaps.
+            what is there at the same time never overlaps. Whether a program fits is
+            decided by it.
     """
 
     ipu: int
@@ -183,8 +184,8 @@ class Memory:
 
     @property
     def max_tile(self) -> float:
-        """Give the bytes of the fullest tile, with temporary ones."""
-        return float(self.per_tile.max() + self.temporary)
+        """Give the bytes of the fullest tile, with temporary ones and gaps."""
+        return self.with_gaps
 
     @property
     def always_per_tile(self) -> np.ndarray[Any, Any]:
