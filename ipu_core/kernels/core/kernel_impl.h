@@ -21,6 +21,8 @@ typedef struct ipu__preparation {
 /* The `choose` column: sets run, kernel_name, workspace_bytes and prepared where a fast
  * kernel serves the spec, and leaves run NULL where the reference kernel has to. */
 typedef ipu_status ipu_choose_fn(const ipu__preparation *p);
+/* Of float16, where an op has no fast kernel of its own: that of float32 (widened.c). */
+ipu_choose_fn ipu__choose_widened;
 
 /* Zeroed memory that becomes the spec's `prepared`. */
 static inline ipu_status

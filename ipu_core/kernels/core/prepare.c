@@ -101,6 +101,17 @@ check_fused(ipu_ctx *ctx, const ipu_kernel_spec *spec)
     return IPU_OK;
 }
 
+/* Whether the results of float32 are those of float16 but for their rounding. */
+static bool
+can_be_widened(const ipu_kernel_spec *spec)
+{
+    const uint32_t others =
+        IPU_OP_ELEMENTWISE | IPU_OP_WRITES | IPU_OP_RANDOM | IPU_OP_COLLECTIVE;
+    bool has_halves = spec->input_count > 0 &&
+                      spec->inputs[0].dtype == IPU_DTYPE_FLOAT16;
+    return has_halves && (ipu_op_info_of(spec->op)->flags & others) == 0;
+}
+
 ipu_status
 ipu_kernel_prepare(ipu_ctx *ctx, ipu_arena *arena, ipu_kernel_spec *spec,
                    ipu_kernel_variant variant, ipu_cpu_class cpu)
@@ -157,6 +168,11 @@ ipu_kernel_prepare(ipu_ctx *ctx, ipu_arena *arena, ipu_kernel_spec *spec,
             ctx, arena, spec, cpu,
             variant == IPU_KERNEL_REFERENCE ? IPU_KERNEL_FAST : variant};
         IPU_TRY(row->choose(&preparation));
+    }
+    bool is_reference = variant == IPU_KERNEL_REFERENCE && row->reference != NULL;
+    if (spec->run == NULL && !is_reference && can_be_widened(spec)) {
+        ipu__preparation preparation = {ctx, arena, spec, cpu, variant};
+        IPU_TRY(ipu__choose_widened(&preparation));
     }
     if (spec->run == NULL) {
         spec->run = row->reference;

@@ -64,6 +64,30 @@ by_scalars(const ipu__block *block, void *out, const void *a, const void *b,
     return IPU_FAULT_NONE;
 }
 
+/* The same of float16, whose operands are widened, to floats that round as the doubles
+ * do. */
+static ipu__fault
+by_scalars_to_odd(const ipu__block *block, void *out, const void *a, const void *b,
+                  const void *c, int64_t n)
+{
+    const float *wide[3] = {a, b, c};
+    float *results = out;
+    for (int64_t i = 0; i < n; i++) {
+        ipu__scalar operands[3] = {{.i = 0}};
+        ipu__scalar result;
+        for (int32_t k = 0; k < (int32_t)block->operands; k++) {
+            operands[k].f = (double)wide[k][i];
+        }
+        ipu__fault fault = ipu__scalar_apply(block->op, IPU_DTYPE_FLOAT64,
+                                             IPU_DTYPE_FLOAT64, operands, &result);
+        if (fault != IPU_FAULT_NONE) {
+            return fault;
+        }
+        results[i] = ipu__float_to_odd(result.f);
+    }
+    return IPU_FAULT_NONE;
+}
+
 /* Functions of the C library, computed in double and rounded once. */
 LIBRARY_FORMULAS(LOOP_OF, f32)
 LIBRARY_FORMULAS(LOOP_OF, f64)
@@ -92,7 +116,11 @@ find(const ipu__block_form *form, ipu_op op, ipu_dtype in, ipu_dtype out)
     if (op == IPU_OP_ID_SELECT) {
         return form->select[__builtin_ctzll(ipu_dtype_bytes(out))];
     }
-    return find_row(form->rows, form->count, op, in, out);
+    ipu__block_fn *found = find_row(form->rows, form->count, op, in, out);
+    return found != NULL
+               ? found
+               : find_row(library_rows, sizeof library_rows / sizeof library_rows[0],
+                          op, in, out);
 }
 
 /* By a float32 function between, which becomes `block->inner`; NULL: there is none. */
@@ -128,10 +156,9 @@ ipu__block_prepare(ipu__block *block, ipu_op op, ipu_dtype in, ipu_dtype out,
     if (block->run == NULL) {
         block->run = find_by_f32(form, block);
     }
-    if (block->run == NULL) {
-        block->run =
-            find_row(library_rows, sizeof library_rows / sizeof library_rows[0], op, in,
-                     out);
+    if (block->run == NULL && in == IPU_DTYPE_FLOAT16 && out == in) {
+        block->run = form->through_f32;
+        block->inner = by_scalars_to_odd;
     }
     if (block->run == NULL) {
         block->run = by_scalars;
