@@ -44,7 +44,7 @@ SMALL = 5000  # elements; larger cases are there for threads and caches
 def of_each_op(cases: Sequence[Case]) -> Callable[[Callable[[Case], None]], Any]:
     """Make a check of one case a test of all cases of an op.
 
-    Ten thousand tests would take longer to be collected and reported than to run.
+    Ten thousand tests more would have to be collected by each process and reported.
     """
     groups: dict[tuple[str, bool], list[Case]] = {}
     for case in cases:
