@@ -169,8 +169,8 @@ ipu_kernel_prepare(ipu_ctx *ctx, ipu_arena *arena, ipu_kernel_spec *spec,
             variant == IPU_KERNEL_REFERENCE ? IPU_KERNEL_FAST : variant};
         IPU_TRY(row->choose(&preparation));
     }
-    bool is_reference = variant == IPU_KERNEL_REFERENCE && row->reference != NULL;
-    if (spec->run == NULL && !is_reference && can_be_widened(spec)) {
+    bool is_wanted = variant != IPU_KERNEL_REFERENCE && row->reference != NULL;
+    if (spec->run == NULL && is_wanted && can_be_widened(spec)) {
         ipu__preparation preparation = {ctx, arena, spec, cpu, variant};
         IPU_TRY(ipu__choose_widened(&preparation));
     }
