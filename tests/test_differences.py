@@ -41,6 +41,7 @@ ELSEWHERE = {
     "accumulated gradients and a pipeline": "test_keras_pipelines.py",
     "programs replicated over several IPUs": "test_keras_replicas.py",
     "profiling": "test_profile.py",
+    "`replicated_optimizer_state_sharding`": "test_shared_state.py",
     "memory": "test_pipelining.py",
     "`DeviceConnectionType.PRE_COMPILE`": "test_precompile.py",
     "of TensorFlow 1: a variable of another shape by `assign(validate_shape=False)`": (

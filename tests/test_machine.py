@@ -811,7 +811,7 @@ def test_options_of_the_planner_change_the_account(
                 ]
             )
     finally:
-        keras.mixed_precision.set_global_policy("float32")
+        keras.mixed_precision.set_global_policy(None)
     model.compile("sgd", "mse")
     plain, changed = configured_account(model), configured_account(model, path, value)
     assert plain.by_op()[op] != changed.by_op()[op]
