@@ -291,6 +291,11 @@ const ipu__vector_f32 *ipu__vector_f32_of(ipu_cpu_class cpu);
 
 void ipu__halves_to_floats(float *out, const uint16_t *x, int64_t n, ipu_cpu_class cpu);
 void ipu__floats_to_halves(uint16_t *out, const float *x, int64_t n, ipu_cpu_class cpu);
+/* The same of many, by the threads of the pool (widened.c). */
+void ipu__widen(ipu_pool *pool, float *out, const uint16_t *x, int64_t n,
+                ipu_cpu_class cpu);
+void ipu__narrow(ipu_pool *pool, uint16_t *out, const float *x, int64_t n,
+                 ipu_cpu_class cpu);
 
 /* --- reductions (reduce_fast.c) ------------------------------------------------------
  */

@@ -32,23 +32,39 @@ is_half(const ipu_type *type)
 /* --- all at once ------------------------------------------------------------------- */
 
 typedef struct conversion {
-    float *floats;
-    uint16_t *halves;
-    bool is_back;
+    void *out;
+    const void *x;
     ipu_cpu_class cpu;
 } conversion;
 
 static void
-convert(void *state, int64_t begin, int64_t end)
+widen_some(void *state, int64_t begin, int64_t end)
 {
     const conversion *c = state;
-    if (c->is_back) {
-        ipu__floats_to_halves(c->halves + begin, c->floats + begin, end - begin,
-                              c->cpu);
-    } else {
-        ipu__halves_to_floats(c->floats + begin, c->halves + begin, end - begin,
-                              c->cpu);
-    }
+    ipu__halves_to_floats((float *)c->out + begin, (const uint16_t *)c->x + begin,
+                          end - begin, c->cpu);
+}
+
+void
+ipu__widen(ipu_pool *pool, float *out, const uint16_t *x, int64_t n, ipu_cpu_class cpu)
+{
+    conversion c = {out, x, cpu};
+    ipu__run_items(pool, n, TASK_ELEMENTS, widen_some, &c);
+}
+
+static void
+narrow_some(void *state, int64_t begin, int64_t end)
+{
+    const conversion *c = state;
+    ipu__floats_to_halves((uint16_t *)c->out + begin, (const float *)c->x + begin,
+                          end - begin, c->cpu);
+}
+
+void
+ipu__narrow(ipu_pool *pool, uint16_t *out, const float *x, int64_t n, ipu_cpu_class cpu)
+{
+    conversion c = {out, x, cpu};
+    ipu__run_items(pool, n, TASK_ELEMENTS, narrow_some, &c);
 }
 
 static ipu_status
@@ -59,14 +75,12 @@ run_whole(const ipu_kernel_call *call)
     const void *inputs[MOST_OPERANDS];
     void *outputs[MOST_OPERANDS];
     float *next = call->workspace;
-    conversion c = {.cpu = w->cpu};
     for (uint32_t i = 0; i < spec->input_count; i++) {
         inputs[i] = call->inputs[i];
         if (is_half(&spec->inputs[i])) {
             int64_t n = ipu_shape_elements(&spec->inputs[i].shape);
-            c.halves = (uint16_t *)(uintptr_t)call->inputs[i];
-            inputs[i] = c.floats = next;
-            ipu__run_items(call->pool, n, TASK_ELEMENTS, convert, &c);
+            ipu__widen(call->pool, next, call->inputs[i], n, w->cpu);
+            inputs[i] = next;
             next += ipu__whole_lines(n);
         }
     }
@@ -83,13 +97,10 @@ run_whole(const ipu_kernel_call *call)
     wide.outputs = outputs;
     wide.workspace = next;
     IPU_TRY(w->inner.run(&wide));
-    c.is_back = true;
     for (uint32_t i = 0; i < spec->output_count; i++) {
         if (is_half(&spec->outputs[i])) {
-            c.floats = outputs[i];
-            c.halves = call->outputs[i];
-            ipu__run_items(call->pool, ipu_shape_elements(&spec->outputs[i].shape),
-                           TASK_ELEMENTS, convert, &c);
+            ipu__narrow(call->pool, call->outputs[i], outputs[i],
+                        ipu_shape_elements(&spec->outputs[i].shape), w->cpu);
         }
     }
     return IPU_OK;

@@ -198,25 +198,6 @@ run(const ipu_kernel_call *call)
     return IPU_OK;
 }
 
-/* Elements of float16 that become floats, or the other way round. */
-typedef struct conversion {
-    float *floats;
-    uint16_t *halves;
-    bool back;
-    ipu_cpu_class cpu;
-} conversion;
-
-static void
-convert(void *state, int64_t begin, int64_t end)
-{
-    const conversion *c = state;
-    if (c->back) {
-        ipu__floats_to_halves(c->halves + begin, c->floats + begin, end - begin, c->cpu);
-    } else {
-        ipu__halves_to_floats(c->floats + begin, c->halves + begin, end - begin, c->cpu);
-    }
-}
-
 /* Each sum is made in float32, and rounded once. */
 static ipu_status
 run_widened(const ipu_kernel_call *call)
@@ -224,23 +205,20 @@ run_widened(const ipu_kernel_call *call)
     const ipu_kernel_spec *spec = call->spec;
     const ipu__pool_kernel *plan = spec->prepared;
     const void *inputs[3];
-    conversion c = {.floats = call->workspace, .cpu = plan->cpu};
+    float *next = call->workspace;
     for (uint32_t i = 0; i < 3; i++) {
         const int64_t n = ipu_shape_elements(&spec->inputs[i].shape);
-        c.halves = (uint16_t *)(uintptr_t)call->inputs[i];
-        ipu__run_items(call->pool, n, TASK_ELEMENTS, convert, &c);
-        inputs[i] = c.floats;
-        c.floats += ipu__whole_lines(n);
+        ipu__widen(call->pool, next, call->inputs[i], n, plan->cpu);
+        inputs[i] = next;
+        next += ipu__whole_lines(n);
     }
-    void *const outputs[1] = {c.floats};
+    void *const outputs[1] = {next};
     ipu_kernel_call wide = *call;
     wide.inputs = inputs;
     wide.outputs = outputs;
     IPU_TRY(run(&wide));
-    c.halves = call->outputs[0];
-    c.back = true;
-    ipu__run_items(call->pool, ipu_shape_elements(&spec->outputs[0].shape), TASK_ELEMENTS,
-                   convert, &c);
+    ipu__narrow(call->pool, call->outputs[0], next,
+                ipu_shape_elements(&spec->outputs[0].shape), plan->cpu);
     return IPU_OK;
 }
 
