@@ -10,8 +10,7 @@ groups are in ``model_weights``, beside ``optimizer_weights`` and the attributes
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ import numpy as np
 from ipu.keras import _serialization, losses
 from ipu.keras._files import bounded, fitting, keras2_config, keras3, keras3_reading
 from ipu.keras._files.fitting import Array
-from ipu.keras._files.places import h5py
+from ipu.keras._files.places import h5py, opened
 from ipu.keras._random_state import Order, parsed
 from ipu.keras.engine.files import model_config
 
@@ -135,7 +134,7 @@ def _read_names(group: Any, key: str) -> list[str]:
 
 def load_weights(model: Any, path: str, rule: fitting.Rule = fitting.WHOLE) -> None:
     """Read the weights of a model: layer by layer, in order."""
-    with _open(path) as file:
+    with opened(path, "an HDF5 file") as file:
         group = file.get("model_weights", file)
         found = {
             name: _read_list(group[name]) for name in _read_names(group, "layer_names")
@@ -161,22 +160,6 @@ def load_weights(model: Any, path: str, rule: fitting.Rule = fitting.WHOLE) -> N
     fitting.assign(fitting.fitted(wanted, arrays, path, model.name, rule))
 
 
-@contextmanager
-def _open(path: str) -> Iterator[Any]:
-    """Open a file; whatever is wrong in it while it is read says that it is damaged."""
-    try:
-        with h5py(path).File(path, "r") as file:
-            yield file
-    except (
-        *(OSError, RuntimeError, LookupError),
-        *(TypeError, AttributeError, ValueError),
-    ) as error:
-        raise ValueError(
-            f"The file {path!r} is damaged or not an HDF5 file; nothing was loaded "
-            f"({error})."
-        ) from None
-
-
 def _read_list(group: Any) -> list[Array]:
     return [bounded.dataset(group[n]) for n in _read_names(group, "weight_names")]
 
@@ -188,7 +171,7 @@ def read_model(path: str) -> tuple[dict[str, Any], Any, Any]:
         The configuration; what ``compile`` was told, or None; and a function that sets
         a compiled model's optimizer to the state in the file.
     """
-    with _open(path) as file:
+    with opened(path, "an HDF5 file") as file:
         described = file.attrs.get("model_config")
         config = None if described is None else json.loads(described)
         groups = (file, file.get("model_weights", file))

@@ -24,10 +24,11 @@ from ipu._text.user_warnings import warn_user
 from ipu.keras import _names, _serialization
 from ipu.keras._files import bounded, fitting, keras3_config, keras3_reading, tree
 from ipu.keras._files.fitting import Array
-from ipu.keras._files.places import h5py
+from ipu.keras._files.places import damaged, h5py, opened
 from ipu.keras._random_state import Order, parsed
 from ipu.tf import nest
 
+_KIND = "a file of Keras 3"
 _WEIGHTS = "model.weights.h5"
 _OPTIMIZER = "optimizer/vars/"
 _MORE_OF_OPTIMIZER = "ipu_optimizer/"
@@ -164,10 +165,7 @@ def _opened(path: str) -> Any:
 
 
 def _damaged(path: str, reason: object) -> ValueError:
-    return ValueError(
-        f"The file {path!r} is damaged or not a file of Keras 3; nothing was loaded "
-        f"({reason})."
-    )
+    return damaged(path, _KIND, reason)
 
 
 def _arrays(
@@ -183,11 +181,8 @@ def _arrays(
         elif names is not None and "name" in item.attrs:
             names[name.removesuffix("vars").rstrip("/")] = str(item.attrs["name"])
 
-    try:
-        with module.File(source, "r") as file:
-            file.visititems(visit)
-    except (OSError, RuntimeError, ValueError) as error:
-        raise _damaged(path, error) from None
+    with opened(path, _KIND, source) as file:
+        file.visititems(visit)
     return found
 
 

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from typing import Any
 
 _SUFFIX = ".safetensors"
+# what h5py raises, and what reads its objects
+_DAMAGES = (OSError, RuntimeError, LookupError, TypeError, AttributeError, ValueError)
 _FOREIGN = (".npz", ".pt", ".pth", ".tf", ".ckpt", ".onnx", ".pb")
 
 
@@ -116,13 +118,8 @@ def sniff(path: str, kind: Format) -> Format:
     if start.startswith(b"PK\x03\x04"):
         return Format.KERAS_3
     if start == b"\x89HDF\r\n\x1a\n":
-        try:
-            with h5py(path).File(path, "r") as file:
-                is_old = "layer_names" in file.attrs or "model_weights" in file
-        except (OSError, RuntimeError) as error:
-            raise ValueError(
-                f"The file {path!r} is damaged, nothing was loaded ({error})."
-            ) from None
+        with opened(path, "an HDF5 file") as file:
+            is_old = "layer_names" in file.attrs or "model_weights" in file
         return Format.KERAS_2 if is_old else Format.KERAS_3_WEIGHTS
     if kind is not Format.OWN:
         raise ValueError(
@@ -142,6 +139,29 @@ def h5py(path: str) -> Any:
             "pip install 'ipu[h5]'. Or use a path that ends in .safetensors."
         ) from None
     return module
+
+
+@contextlib.contextmanager
+def opened(path: str, kind: str, source: Any = None) -> Iterator[Any]:
+    """Open an HDF5 file; whatever is wrong in it while it is read says so.
+
+    Args:
+        path: The user's path, for errors.
+        kind: What it should be, as in "an HDF5 file".
+        source: Where its bytes are; None: at the path.
+    """
+    try:
+        with h5py(path).File(path if source is None else source, "r") as file:
+            yield file
+    except _DAMAGES as error:
+        raise damaged(path, kind, error) from None
+
+
+def damaged(path: str, kind: str, reason: object) -> ValueError:
+    """Return the error of a file that cannot be read."""
+    return ValueError(
+        f"The file {path!r} is damaged or not {kind}; nothing was loaded ({reason})."
+    )
 
 
 def write(path: str, content: bytes) -> None:
