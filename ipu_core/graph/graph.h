@@ -144,8 +144,8 @@ typedef struct ipu_graph {
     uint32_t last_number;        /* of its nodes */
     ipu_rounding rounding;       /* of float16 results, where no scope says it */
     size_t bucket_bytes; /* of sums over replicas that are posted together; 0: usual */
-    uint32_t ipus;               /* that all replicas have together; 0: not known */
-    uint32_t replicas;           /* 0: as many as these are enough for */
+    uint32_t ipus;       /* that all replicas have together; 0: not known */
+    uint32_t replicas;   /* 0: as many as these are enough for */
 } ipu_graph;
 
 /* An empty graph with its main block. Free with ipu_graph_free (accepts NULL). */

@@ -247,8 +247,8 @@ sort_changes(ipu__accounting *a, change **changes, uint32_t **ends)
     size_t count = a->out->tenants.count;
     const ipu_account_tenant *items = a->out->tenants.items;
     uint32_t *next; /* by number, from 1 on: where its changes begin */
-    IPU_TRY(ipu_arena_array(a->ctx, &a->arena, 2 * count + 1, sizeof(**changes),
-                            changes));
+    IPU_TRY(
+        ipu_arena_array(a->ctx, &a->arena, 2 * count + 1, sizeof(**changes), changes));
     IPU_TRY(ipu_arena_array(a->ctx, &a->arena, a->count + 4, sizeof(*next), &next));
     for (size_t i = 0; i < count; i++) {
         next[items[i].first + 1]++;

@@ -26,7 +26,7 @@ typedef struct gatherer {
     ipu_ctx *ctx;
     ipu_graph *graph;
     ipu_uses uses;
-    int64_t *positions; /* by node, in its block */
+    int64_t *positions;  /* by node, in its block */
     IPU_ARRAY(sum) sums; /* of a block */
 } gatherer;
 
@@ -77,7 +77,8 @@ compare(const void *a, const void *b)
     if (one->ready != other->ready) {
         return one->ready < other->ready ? -1 : 1;
     }
-    return (one->node.index > other->node.index) - (one->node.index < other->node.index);
+    return (one->node.index > other->node.index) -
+           (one->node.index < other->node.index);
 }
 
 /* How many sums from `first` on are one bucket. */
@@ -140,9 +141,8 @@ gather_block(gatherer *g, ipu_block block)
         count = bucket_from(g, first);
         const sum *last = &g->sums.items[first + count - 1];
         ipu_value operand = ipu_node_of(g->graph, last->node)->inputs[0];
-        ipu_node after = last->ready == ready
-                             ? placed
-                             : ipu_value_of(g->graph, operand)->producer;
+        ipu_node after =
+            last->ready == ready ? placed : ipu_value_of(g->graph, operand)->producer;
         placed = place_bucket(g, first, count, after);
         ready = last->ready;
     }

@@ -60,9 +60,8 @@ static ipu_value
 emit_shaped(ipu__rewriter *r, ipu_op op, ipu_value x, const ipu_shape *shape)
 {
     ipu_attr attr = ipu_attr_shape(shape);
-    bool is_there =
-        r->status == IPU_OK &&
-        ipu_shape_equal(&ipu_value_of(r->graph, x)->type.shape, shape);
+    bool is_there = r->status == IPU_OK &&
+                    ipu_shape_equal(&ipu_value_of(r->graph, x)->type.shape, shape);
     return is_there ? x : ipu__emit(r, op, &x, 1, &attr, 1);
 }
 
@@ -283,13 +282,14 @@ refuse(ipu__rewriter *r, const ipu_node_data *node, uint32_t i)
     const sharer *s = r->state;
     const char *name = variable_of(r, node, i)->name;
     r->ctx->source = node->source;
-    IPU_FAIL(r->ctx, FAILED_PRECONDITION,
-             "%" PRIu32 " replicas are to share out the state of an optimizer "
-             "(replicated_optimizer_state_sharding), but may give '%s' different "
-             "values, or go different ways where it is used. Sum or average gradients "
-             "over the replicas: by a CrossReplicaOptimizer, or an optimizer of Keras's "
-             "under the strategy; or leave the option out",
-             s->replicas, name == NULL ? "" : name);
+    IPU_FAIL(
+        r->ctx, FAILED_PRECONDITION,
+        "%" PRIu32 " replicas are to share out the state of an optimizer "
+        "(replicated_optimizer_state_sharding), but may give '%s' different "
+        "values, or go different ways where it is used. Sum or average gradients "
+        "over the replicas: by a CrossReplicaOptimizer, or an optimizer of Keras's "
+        "under the strategy; or leave the option out",
+        s->replicas, name == NULL ? "" : name);
 }
 
 /* What a replica computes for all has to be what they all would compute. */
@@ -434,8 +434,8 @@ follow_users(path *p, ipu_value value)
         }
         ipu_value result = ipu_node_output(node, 0);
         bool is_new = p->cut.index == IPU_NO_INDEX || p->cut.index == result.index;
-        if (is_new && ipu_id_map_get(&p->s->cuts, result.index, IPU_NO_INDEX) ==
-                          p->sum.index) {
+        if (is_new &&
+            ipu_id_map_get(&p->s->cuts, result.index, IPU_NO_INDEX) == p->sum.index) {
             p->cut = result;
         } else if (node->op != IPU_OP_ID_RESHAPE && node->op != IPU_OP_ID_SLICE &&
                    node->op != IPU_OP_ID_BROADCAST && node->op != IPU_OP_ID_CONCAT) {
@@ -457,7 +457,8 @@ only_cut(const ipu__rewriter *r, ipu_value sum)
     path p = {.graph = r->graph, .s = r->state, .sum = sum, .cut = IPU_NO_VALUE};
     bool is_only = follow_users(&p, sum);
     for (uint32_t i = 0; i < p.count && is_only; i++) {
-        is_only = follow_users(&p, ipu_node_output(ipu_node_of(p.graph, p.moves[i]), 0));
+        is_only =
+            follow_users(&p, ipu_node_output(ipu_node_of(p.graph, p.moves[i]), 0));
     }
     return is_only ? p.cut : IPU_NO_VALUE;
 }
@@ -535,7 +536,8 @@ cut_variables(ipu_ctx *ctx, ipu_graph *graph, uint32_t replicas, bool *found)
 {
     for (size_t i = 0; i < graph->resources.count; i++) {
         ipu_resource *one = &graph->resources.items[i];
-        int64_t elements = one->is_shared ? ipu_shape_elements(&one->types[0].shape) : 0;
+        int64_t elements =
+            one->is_shared ? ipu_shape_elements(&one->types[0].shape) : 0;
         int64_t part = part_of(elements, replicas);
         if (elements > 1) {
             const ipu_type type = {.dtype = one->types[0].dtype,
@@ -543,7 +545,8 @@ cut_variables(ipu_ctx *ctx, ipu_graph *graph, uint32_t replicas, bool *found)
             one->whole = one->types;
             one->parts = replicas;
             *found = true;
-            IPU_TRY(ipu_arena_copy(ctx, &graph->arena, &type, sizeof(type), &one->types));
+            IPU_TRY(
+                ipu_arena_copy(ctx, &graph->arena, &type, sizeof(type), &one->types));
         }
     }
     return IPU_OK;

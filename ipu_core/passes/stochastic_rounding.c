@@ -189,8 +189,8 @@ static ipu_value
 read_wide(const ipu__update_nodes *u, uint32_t i)
 {
     ipu_attr which = ipu__variable_attr(u->node, i);
-    return emit_wide(u->rewriter,
-                     ipu__emit(u->rewriter, IPU_OP_ID_VARIABLE_READ, NULL, 0, &which, 1));
+    return emit_wide(u->rewriter, ipu__emit(u->rewriter, IPU_OP_ID_VARIABLE_READ, NULL,
+                                            0, &which, 1));
 }
 
 static void
@@ -205,7 +205,8 @@ assign_rounded(const ipu__update_nodes *u, uint32_t i, ipu_value x)
 static ipu_status
 round_update(ipu__rewriter *r, const ipu_node_data *node, bool same)
 {
-    ipu__update_nodes u = {r, node, IPU_DTYPE_FLOAT32, read_wide, assign_rounded, &same};
+    ipu__update_nodes u = {r,         node,           IPU_DTYPE_FLOAT32,
+                           read_wide, assign_rounded, &same};
     return ipu__update_emit(&u, emit_wide(r, node->inputs[0]));
 }
 

@@ -10,8 +10,8 @@ ipu_value
 ipu__emit_as(ipu__rewriter *r, ipu_value value, ipu_dtype dtype)
 {
     ipu_attr wanted = ipu_attr_int(IPU_ATTR_DTYPE, (int64_t)dtype);
-    bool is_as_wanted = r->status != IPU_OK ||
-                        ipu_value_of(r->graph, value)->type.dtype == dtype;
+    bool is_as_wanted =
+        r->status != IPU_OK || ipu_value_of(r->graph, value)->type.dtype == dtype;
     return is_as_wanted ? value : ipu__emit(r, IPU_OP_ID_CAST, &value, 1, &wanted, 1);
 }
 

@@ -73,8 +73,7 @@ ipu_operand_bytes(const ipu_program *program, const ipu_instruction *instruction
     bool is_output = ipu_operand_is_output(instruction, operand);
     uint32_t number = operand - (is_output ? instruction->input_count : 0);
     if (ipu_instruction_rows[instruction->kind].inputs == IPU_OPERANDS_SPECS) {
-        const ipu_kernel_spec *spec =
-            &program->specs.items[instruction->spec + number];
+        const ipu_kernel_spec *spec = &program->specs.items[instruction->spec + number];
         return ipu_type_bytes(is_output ? spec->outputs : spec->inputs);
     }
     const ipu_type *types = types_of(program, instruction, is_output).types;

@@ -85,8 +85,7 @@ check_names(ipu__checker *c, const ipu_instruction *instruction)
         REQUIRE(c,
                 instruction->spec_count > 0 &&
                     instruction->spec < program->specs.count &&
-                    instruction->spec_count <=
-                        program->specs.count - instruction->spec,
+                    instruction->spec_count <= program->specs.count - instruction->spec,
                 "its collectives do not exist");
         break;
     case IPU_OPERANDS_QUEUE:
@@ -119,8 +118,8 @@ check_names(ipu__checker *c, const ipu_instruction *instruction)
 /* Whether an output may lie where this input does: a kernel's first one, or that of the
  * same collective. */
 static bool
-may_overwrite(const ipu__checker *c, const ipu_instruction *instruction, uint32_t output,
-              uint32_t input)
+may_overwrite(const ipu__checker *c, const ipu_instruction *instruction,
+              uint32_t output, uint32_t input)
 {
     uint32_t number = output - instruction->input_count;
     bool is_post = instruction->kind == IPU_INSTRUCTION_POST;

@@ -449,10 +449,9 @@ static void
 size_copies(variable *v, ipu__parts parts)
 {
     v->parts = parts;
-    v->copy_bytes =
-        parts.count == 0
-            ? v->bytes
-            : part_elements(v, parts.count) * ipu_dtype_bytes(v->type.dtype);
+    v->copy_bytes = parts.count == 0 ? v->bytes
+                                     : part_elements(v, parts.count) *
+                                           ipu_dtype_bytes(v->type.dtype);
     v->block_bytes = ipu_buffer_round_up(v->copy_bytes) + IPU_SLACK_BYTES +
                      (v->copy_bytes >= PAGE_BYTES ? PAGE_BYTES : 0);
 }
@@ -711,7 +710,8 @@ static ipu_status
 check_whole(ipu_ctx *ctx, const variable *v)
 {
     IPU_FAIL_IF(ctx, is_apart(v), FAILED_PRECONDITION,
-                "variable %" PRId64 " lies in %" PRIu32 " parts, which several processes "
+                "variable %" PRId64 " lies in %" PRIu32
+                " parts, which several processes "
                 "share out: read it in all of them, while no program runs",
                 v->id, v->parts.count);
     return IPU_OK;

@@ -50,9 +50,9 @@ typedef struct party {
 typedef struct collective {
     const ipu_kernel_spec *spec;
     uint32_t group;
-    uint32_t replicas; /* of a process */
-    int64_t elements;  /* of an operand */
-    int64_t part;      /* of these: what replicas deal out to each other */
+    uint32_t replicas;   /* of a process */
+    int64_t elements;    /* of an operand */
+    int64_t part;        /* of these: what replicas deal out to each other */
     ipu_sum_term *terms; /* by local replica: its operand */
     void **outputs;
     party *parties;
@@ -127,8 +127,7 @@ cut_all_terms(const ipu_executor *executor, const party *p, ipu_sum_term *terms,
 }
 
 static void
-find_party(const ipu_executor *executor, const collective *c, uint32_t number,
-           party *p)
+find_party(const ipu_executor *executor, const collective *c, uint32_t number, party *p)
 {
     uint32_t begin = executor->first_replica;
     uint32_t end = begin + executor->replica_count;
@@ -146,8 +145,8 @@ find_party(const ipu_executor *executor, const collective *c, uint32_t number,
 static size_t
 term_bytes(const collective *c, const ipu_sum_term *term)
 {
-    ipu_dtype dtype = term->is_wide ? ipu_sum_dtype(c->spec)
-                                    : c->spec->outputs[0].dtype;
+    ipu_dtype dtype =
+        term->is_wide ? ipu_sum_dtype(c->spec) : c->spec->outputs[0].dtype;
     return ipu_dtype_bytes(dtype);
 }
 
@@ -166,8 +165,7 @@ is_of(const collective *c, ipu_op op)
 static bool
 is_sum(const collective *c)
 {
-    return is_of(c, IPU_OP_ID_ALL_REDUCE) ||
-           is_of(c, IPU_OP_ID_REDUCE_SCATTER);
+    return is_of(c, IPU_OP_ID_ALL_REDUCE) || is_of(c, IPU_OP_ID_REDUCE_SCATTER);
 }
 
 static size_t
@@ -198,9 +196,9 @@ chunk_begin(const collective *c, const party *p, uint32_t place)
         uint32_t before = replica < p->first ? 0 : replica - p->first;
         return (before < p->size ? before : p->size) * c->part;
     }
-    return place == p->processes ? c->elements
-                                 : c->elements / p->processes * place /
-                                       CHUNK_ELEMENTS * CHUNK_ELEMENTS;
+    return place == p->processes
+               ? c->elements
+               : c->elements / p->processes * place / CHUNK_ELEMENTS * CHUNK_ELEMENTS;
 }
 
 static int64_t
@@ -212,8 +210,8 @@ chunk_end(const collective *c, const party *p, uint32_t place)
 /* Whether a term needs memory of its own: of `term` only the process's chunk, if it is
  * another process's. */
 static int64_t
-staged_elements(const ipu_executor *executor, const collective *c,
-                const party *p, uint32_t term)
+staged_elements(const ipu_executor *executor, const collective *c, const party *p,
+                uint32_t term)
 {
     uint32_t own = executor->process;
     if (p->owners[term] == own) {
@@ -224,8 +222,7 @@ staged_elements(const ipu_executor *executor, const collective *c,
 }
 
 static ipu_status
-make_party(ipu_ctx *ctx, ipu_executor *executor, collective *c, party *p,
-           size_t *bytes)
+make_party(ipu_ctx *ctx, ipu_executor *executor, collective *c, party *p, size_t *bytes)
 {
     ipu_arena *arena = &executor->arena;
     p->term_count = cut_all_terms(executor, p, NULL, NULL);
@@ -236,11 +233,9 @@ make_party(ipu_ctx *ctx, ipu_executor *executor, collective *c, party *p,
         ipu_sum_term *term = &p->terms[i];
         size_t whole;
         int64_t elements = staged_elements(executor, c, p, i);
-        IPU_TRY(
-            ipu_mul_size(ctx, (size_t)elements, term_bytes(c, term), &whole));
+        IPU_TRY(ipu_mul_size(ctx, (size_t)elements, term_bytes(c, term), &whole));
         if (p->owners[i] != executor->process) {
-            term->begin =
-                chunk_begin(c, p, executor->process - p->first_process);
+            term->begin = chunk_begin(c, p, executor->process - p->first_process);
         }
         term->data = (void *)(uintptr_t)*bytes; /* an offset, until there is memory */
         *bytes += ipu_buffer_round_up(whole);
@@ -311,7 +306,8 @@ make_meeting(ipu_ctx *ctx, ipu_executor *executor, const ipu_instruction *post)
                                 &executor->program->specs.items[post->spec + k]));
         IPU_TRY(make_parties(ctx, executor, c, &bytes, &messages));
     }
-    IPU_TRY(ipu_arena_array(ctx, arena, messages, sizeof(ipu_message), &meeting->sends));
+    IPU_TRY(
+        ipu_arena_array(ctx, arena, messages, sizeof(ipu_message), &meeting->sends));
     IPU_TRY(
         ipu_arena_array(ctx, arena, messages, sizeof(ipu_message), &meeting->receives));
     IPU_TRY(ipu_alloc(ctx, bytes, &meeting->memory));
@@ -381,8 +377,7 @@ push(ipu_message *messages, uint32_t *count, uint32_t process, const void *data,
      size_t bytes)
 {
     if (bytes > 0) { /* both sides leave out what is empty */
-        messages[(*count)++] =
-            (ipu_message){process, (void *)(uintptr_t)data, bytes};
+        messages[(*count)++] = (ipu_message){process, (void *)(uintptr_t)data, bytes};
     }
 }
 
@@ -415,8 +410,8 @@ make_terms(const ipu_executor *executor, const collective *c, const party *p)
 }
 
 static void
-exchange_terms(const ipu_executor *executor, ipu__meeting *meeting,
-               const collective *c, const party *p)
+exchange_terms(const ipu_executor *executor, ipu__meeting *meeting, const collective *c,
+               const party *p)
 {
     ipu_exchange *exchange = &meeting->exchange;
     uint32_t own = executor->process - p->first_process;
@@ -441,8 +436,8 @@ exchange_terms(const ipu_executor *executor, ipu__meeting *meeting,
 }
 
 static void
-exchange_sums(const ipu_executor *executor, ipu__meeting *meeting,
-              const collective *c, const party *p)
+exchange_sums(const ipu_executor *executor, ipu__meeting *meeting, const collective *c,
+              const party *p)
 {
     ipu_exchange *exchange = &meeting->exchange;
     uint32_t own = executor->process - p->first_process;
@@ -458,7 +453,8 @@ exchange_sums(const ipu_executor *executor, ipu__meeting *meeting,
             push(meeting->receives, &exchange->receive_count, process,
                  output + (size_t)begin * each, (size_t)(end - begin) * each);
             push(meeting->sends, &exchange->send_count, process,
-                 output + (size_t)own_begin * each, (size_t)(own_end - own_begin) * each);
+                 output + (size_t)own_begin * each,
+                 (size_t)(own_end - own_begin) * each);
         }
     }
 }
@@ -502,8 +498,7 @@ takers(const collective *c, const party *p)
 static const char *
 part_for(const collective *c, uint32_t local, uint32_t place)
 {
-    size_t offset =
-        is_of(c, IPU_OP_ID_ALL_GATHER) ? 0 : place * part_bytes(c);
+    size_t offset = is_of(c, IPU_OP_ID_ALL_GATHER) ? 0 : place * part_bytes(c);
     return (const char *)c->terms[local].data + offset;
 }
 
@@ -539,8 +534,8 @@ exchange_parts(ipu__meeting *meeting, const collective *c, const party *p)
     }
     for (uint32_t place = 0; place < p->size; place++) {
         uint32_t process = (p->first + place) / c->replicas;
-        for (uint32_t r = 0;
-             place - p->place >= p->local_count && r < takers(c, p); r++) {
+        for (uint32_t r = 0; place - p->place >= p->local_count && r < takers(c, p);
+             r++) {
             push(meeting->receives, &exchange->receive_count, process,
                  (char *)c->outputs[p->local + r] + place * bytes, bytes);
         }

@@ -172,7 +172,8 @@ spread_variables(ipu_executor *executor)
     const ipu_program *program = executor->program;
     for (uint32_t i = 0; i < program->resources.count; i++) {
         const ipu_resource *resource = &program->resources.items[i];
-        bool is_copied = resource->kind == IPU_RESOURCE_VARIABLE && resource->parts == 0;
+        bool is_copied =
+            resource->kind == IPU_RESOURCE_VARIABLE && resource->parts == 0;
         size_t bytes = is_copied ? ipu_type_bytes(&resource->types[0]) : 0;
         for (uint32_t r = 1; bytes > 0 && r < executor->replica_count; r++) {
             memcpy(executor->replicas[r].resources[i],
@@ -235,7 +236,8 @@ gather_variables(ipu_ctx *ctx, ipu_executor *executor)
             continue;
         }
         IPU_FAIL_IF(ctx, executor->agreement == NULL, FAILED_PRECONDITION,
-                    "'%s' lies in %" PRIu32 " parts, which several processes share out, "
+                    "'%s' lies in %" PRIu32
+                    " parts, which several processes share out, "
                     "but each process runs this program by itself. Read its value by "
                     "numpy(), in all of them, and hand that to the program",
                     resource->name == NULL ? "" : resource->name, parts.count);

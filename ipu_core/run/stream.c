@@ -20,7 +20,8 @@
 /* --- instructions ----------------------------------------------------------------- */
 
 static ipu_status
-run_spec(ipu__stream *stream, const ipu_kernel_spec *spec, void **inputs, void **outputs)
+run_spec(ipu__stream *stream, const ipu_kernel_spec *spec, void **inputs,
+         void **outputs)
 {
     stream->call.spec = spec;
     stream->call.inputs = (const void *const *)inputs;

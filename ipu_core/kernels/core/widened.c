@@ -205,8 +205,8 @@ make_blocks(void *state, int64_t begin, int64_t end, void *scratch)
     for (int64_t i = begin; i < end; i++) {
         if (make_numbered(&call, i, scratch) != IPU_OK) {
             int64_t first = atomic_load(&job->failed);
-            while (i < first && !atomic_compare_exchange_weak(&job->failed, &first, i)) {
-            }
+            while (i < first &&
+                   !atomic_compare_exchange_weak(&job->failed, &first, i)) {}
             ipu_ctx_clear(&ctx);
             return;
         }
@@ -254,7 +254,8 @@ floats_of_row(const ipu_kernel_spec *spec, const ipu_kernel_spec *inner)
         }
     }
     for (uint32_t i = 0; i < spec->output_count; i++) {
-        floats += is_half(&spec->outputs[i]) ? row_elements(inner, &spec->outputs[i]) : 0;
+        floats +=
+            is_half(&spec->outputs[i]) ? row_elements(inner, &spec->outputs[i]) : 0;
     }
     return floats;
 }
@@ -289,10 +290,10 @@ ipu__choose_widened(const ipu__preparation *p)
     IPU_TRY(wide_types(p, spec->inputs, spec->input_count, &inner->inputs));
     IPU_TRY(wide_types(p, spec->outputs, spec->output_count, &inner->outputs));
     IPU_TRY(ipu_kernel_prepare(p->ctx, p->arena, inner, p->variant, p->cpu));
-    int64_t row = inner->rows.run == NULL || inner->rows.count == 0 ||
-                          inner->rows.is_scattered
-                      ? -1
-                      : floats_of_row(spec, inner);
+    int64_t row =
+        inner->rows.run == NULL || inner->rows.count == 0 || inner->rows.is_scattered
+            ? -1
+            : floats_of_row(spec, inner);
     if (row >= 0) {
         int64_t grain = ipu__max(1, inner->rows.grain);
         int64_t rows = ipu__max(1, BLOCK_FLOATS / ipu__max(1, row));
