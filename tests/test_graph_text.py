@@ -5,6 +5,7 @@ import random
 import re
 
 import pytest
+from campaign.inputs import printed, spoil_words
 from op_cases import CASES, harness
 from op_cases.coverage import FLAGS, TABLE
 
@@ -391,21 +392,8 @@ def test_an_activation_that_does_not_exist(activation: int) -> None:
     )
 
 
-NUMBERS = ["0", "-1", "255", "2147483648", "4294967296", "9223372036854775807"]
-
-
 @pytest.mark.parametrize("seed", range(20))
 def test_damaged_text_is_refused_or_read(seed: int) -> None:
     dice = random.Random(seed)
     for _ in range(200):
-        text = dice.choice([STEP, PLACED])
-        for _ in range(dice.randrange(1, 4)):
-            part = dice.choice(list(re.finditer(r"-?\d+|\w+|[^\s\w]", text)))
-            other = dice.choice(re.findall(r"\bb\d+|%\d+|-?\d+|\w+|[^\s\w]", text))
-            new = dice.choice([other, dice.choice(NUMBERS), ""])
-            text = text[: part.start()] + new + text[part.end() :]
-        try:
-            once = _core.graph_round_trip(text)
-        except (ipu.tf.errors.OpError, TypeError, ValueError, MemoryError):
-            continue
-        assert _core.graph_round_trip(once) == once
+        printed(spoil_words(dice.choice([STEP, PLACED]), dice))
