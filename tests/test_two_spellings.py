@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from campaign.spellings import by_a_tape, by_batches, of_a_data_set
 
 from ipu import keras, tf
 from ipu.ipu_strategy import IPUStrategy
@@ -95,50 +96,19 @@ def model_of(name: str, steps: int | None = None, kind: Any = keras.Sequential) 
     return model
 
 
-def batches() -> Any:
-    for _ in range(2):
-        for k in range(0, 24, BATCH):
-            yield X[k : k + BATCH], Y[k : k + BATCH]
-
-
 def fit(model: Any, epochs: int = 2) -> Any:
     model.fit(X, Y, BATCH, epochs=epochs, shuffle=False, verbose=0)
     return model
 
 
-def fit_data_set(model: Any) -> Any:
-    data = tf.data.Dataset.from_tensor_slices((X, Y))
-    model.fit(data.batch(BATCH, drop_remainder=True), epochs=2, verbose=0)
-    return model
-
-
-def train_on_batches(model: Any) -> Any:
-    for x, y in batches():
-        model.train_on_batch(x, y)
-    return model
-
-
-def own_loop(model: Any) -> Any:
-    @tf.function
-    def step(x: Any, y: Any) -> None:
-        with tf.GradientTape() as tape:
-            loss = tf.reduce_mean(tf.square(model(x, training=True) - y))
-        weights = model.trainable_variables
-        pairs = zip(tape.gradient(loss, weights), weights, strict=True)
-        model.optimizer.apply_gradients(pairs)
-
-    for x, y in batches():
-        step(tf.constant(x), tf.constant(y))
-    return model
-
-
+GIVEN = (X, Y, BATCH, 2)
 SPELLINGS: dict[str, Callable[[str], Any]] = {
     "steps of their own": lambda name: fit(model_of(name)),
     "all steps at once": lambda name: fit(model_of(name, 6)),
     "two fits": lambda name: fit(fit(model_of(name, 2), 1), 1),
-    "a data set": lambda name: fit_data_set(model_of(name, 3)),
-    "train_on_batch": lambda name: train_on_batches(model_of(name)),
-    "a loop of one's own": lambda name: own_loop(model_of(name)),
+    "a data set": lambda name: of_a_data_set(model_of(name, 3), *GIVEN),
+    "train_on_batch": lambda name: by_batches(model_of(name), *GIVEN),
+    "a loop of one's own": lambda name: by_a_tape(model_of(name), *GIVEN),
     "recomputed": lambda name: fit(model_of(name, 6, Recomputed)),
 }
 
@@ -164,7 +134,7 @@ def test_the_same_bits(name: str, scope: bool) -> None:
 
 def test_a_loop_in_a_step_of_training() -> None:
     expected = fit(model_of("drops", 6, Unsteady)).get_weights()
-    found = train_on_batches(model_of("drops", None, Unsteady)).get_weights()
+    found = by_batches(model_of("drops", None, Unsteady), *GIVEN).get_weights()
     for one, other in zip(expected, found, strict=True):
         np.testing.assert_array_equal(one, other)
 

@@ -40,39 +40,40 @@ class Training:
         model.compile(chosen, "mse", metrics=["mae"], steps_per_execution=steps)
         return model
 
-    def batches(self) -> Iterator[tuple[Any, Any]]:
-        """Give the batches of all epochs."""
-        for _ in range(EPOCHS):
-            for k in range(0, len(self.x), self.batch):
-                yield self.x[k : k + self.batch], self.y[k : k + self.batch]
-
     def fit(self, model: Any, epochs: int = EPOCHS) -> Any:
         """Train with arrays."""
         given = {"batch_size": self.batch, "shuffle": False, "verbose": 0}
         model.fit(self.x, self.y, epochs=epochs, **given)
         return model
 
+    def given(self) -> tuple[Any, ...]:
+        """Give what each way of training takes after the model."""
+        return self.x, self.y, self.batch, EPOCHS
 
-def at_once(t: Training) -> Any:
-    return t.fit(t.model(t.steps))
 
-
-def of_a_data_set(t: Training) -> Any:
-    data = tf.data.Dataset.from_tensor_slices((t.x, t.y))
-    model = t.model(t.steps)
-    model.fit(data.batch(t.batch, drop_remainder=True), epochs=EPOCHS, verbose=0)
+def of_a_data_set(model: Any, x: Any, y: Any, batch: int, epochs: int) -> Any:
+    """Train by a data set of whole batches."""
+    data = tf.data.Dataset.from_tensor_slices((x, y)).batch(batch, drop_remainder=True)
+    model.fit(data, epochs=epochs, verbose=0)
     return model
 
 
-def by_batches(t: Training) -> Any:
-    model = t.model()
-    for x, y in t.batches():
-        model.train_on_batch(x, y)
+def batches_of(x: Any, y: Any, batch: int, epochs: int) -> Iterator[tuple[Any, Any]]:
+    """Give the batches of all epochs."""
+    for _ in range(epochs):
+        for k in range(0, len(x), batch):
+            yield x[k : k + batch], y[k : k + batch]
+
+
+def by_batches(model: Any, x: Any, y: Any, batch: int, epochs: int) -> Any:
+    """Train by `train_on_batch`."""
+    for own_x, own_y in batches_of(x, y, batch, epochs):
+        model.train_on_batch(own_x, own_y)
     return model
 
 
-def by_a_tape(t: Training) -> Any:
-    model = t.model()
+def by_a_tape(model: Any, x: Any, y: Any, batch: int, epochs: int) -> Any:
+    """Train by a step of one's own: the mean squared error and the model's losses."""
 
     @tf.function
     def step(x: Any, y: Any) -> None:
@@ -84,8 +85,8 @@ def by_a_tape(t: Training) -> Any:
         pairs = zip(tape.gradient(loss, weights), weights, strict=True)
         model.optimizer.apply_gradients(pairs)
 
-    for x, y in t.batches():
-        step(tf.constant(x), tf.constant(y))
+    for own_x, own_y in batches_of(x, y, batch, epochs):
+        step(tf.constant(own_x), tf.constant(own_y))
     return model
 
 
@@ -99,10 +100,10 @@ def from_a_file(t: Training) -> Any:
 
 
 WAYS: dict[str, Callable[[Training], Any]] = {
-    "steps at once": at_once,
-    "a data set": of_a_data_set,
-    "train_on_batch": by_batches,
-    "a tape": by_a_tape,
+    "steps at once": lambda t: t.fit(t.model(t.steps)),
+    "a data set": lambda t: of_a_data_set(t.model(t.steps), *t.given()),
+    "train_on_batch": lambda t: by_batches(t.model(), *t.given()),
+    "a tape": lambda t: by_a_tape(t.model(), *t.given()),
     "a file": from_a_file,
 }
 
