@@ -316,6 +316,16 @@ GROUP = "norms.experimental.distributed_batch_norm_replica_group_size"
             "process_count = 2, process_index = 0, but this is process 0 of 1",
         ),
         (with_option(GROUP, 0), ValueError, "at least 1"),
+        *(
+            (
+                with_option(
+                    "optimizations.maximum_cross_replica_sum_buffer_size", size
+                ),
+                ValueError,
+                f"buffer_size must be a number of bytes.*Received: {size}",
+            )
+            for size in (-1, 1 << 63)
+        ),
     ],
 )
 def test_options_that_do_not_fit(cfg, error, text):

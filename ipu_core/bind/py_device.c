@@ -80,7 +80,7 @@ device_new(PyTypeObject *cls, PyObject *args, PyObject *kwargs)
         return NULL;
     }
     self->portable = portable != 0;
-    self->bucket_bytes = bucket_bytes < 0 ? 0 : (size_t)bucket_bytes;
+    self->bucket_bytes = (size_t)bucket_bytes;
     self->behaviour = (ipu_float_behaviour){.rounding = (ipu_rounding)rounds,
                                             .overflow = (ipu_overflow)overflows_to,
                                             .traps_invalid = inv != 0,

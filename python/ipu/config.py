@@ -11,6 +11,7 @@ Example:
 from __future__ import annotations
 
 import copy
+import sys
 from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Any
@@ -286,6 +287,15 @@ def _check_tiles(config: IPUConfig) -> None:
         )
 
 
+def _check_buckets(config: IPUConfig) -> None:
+    size = config.optimizations.maximum_cross_replica_sum_buffer_size
+    if not 0 <= size <= sys.maxsize:
+        raise ValueError(
+            "optimizations.maximum_cross_replica_sum_buffer_size must be a number of "
+            f"bytes, or 0 for 4 MiB. Received: {size}."
+        )
+
+
 def _in_effect(config: IPUConfig) -> dict[str, Any]:
     """Return the options with what follows from ``set_all`` written out."""
     options = config.to_dict()
@@ -369,6 +379,7 @@ def configure_ipu_system(
     _check_connection(config)
     _check_distribution(config)
     _check_tiles(config)
+    _check_buckets(config)
     for name in ("convolutions", "matmuls"):
         options = getattr(config, name).poplar_options
         check_poplar_options(f"{name}.poplar_options", options)
