@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * The state of one lowering, shared by the files that do it: uses.c reads times and
- * last uses off the graph, lower.c makes the instructions, lower_control.c those of
- * loops and branches, lower_pipeline.c those of pipelines, panels.c says which
- * variables lie in panels, regions.c says which kernels
+ * last uses off the graph, lower.c makes the instructions, lower_collective.c those of
+ * collectives, lower_control.c those of loops and branches, lower_pipeline.c those of
+ * pipelines, panels.c says which variables lie in panels, regions.c says which kernels
  * need no barrier between them, slab.c plans the buffers. */
 #ifndef IPU_PROGRAM_LOWER_IMPL_H
 #define IPU_PROGRAM_LOWER_IMPL_H
@@ -149,10 +149,23 @@ ipu__lower_enter_stream(lowering *l, uint32_t number)
     l->stream = &l->program->streams.items[number];
 }
 ipu_status ipu__lower_node(lowering *l, ipu_node id);
-/* Waits for what was posted, but for the first `but` of it. */
-ipu_status ipu__lower_wait(lowering *l, size_t but);
 /* Makes a fill, which is filled late, where it is wanted. */
 ipu_status ipu__lower_fill(lowering *l, ipu_node id);
+
+/* The node's first output: in the buffer of an input that it may overwrite, or a new
+ * one. */
+ipu_status ipu__lower_place_first(lowering *l, ipu_node id, const ipu_node_data *node);
+/* A kernel with these operands: the program has it, and *cost grows by its cost. */
+ipu_status ipu__lower_add_spec(lowering *l, ipu_node id, ipu_kernel_spec spec,
+                               ipu_cost *cost);
+
+/* --- lower_collective.c ---------------------------------------------------------- */
+
+/* Posts and waits for what has to be by then; then the node, if it is a collective. */
+ipu_status ipu__lower_collective(lowering *l, ipu_node id, const ipu_node_data *node,
+                                 bool *is_collective);
+/* Waits for what was posted, but for the first `but` of it. */
+ipu_status ipu__lower_wait(lowering *l, size_t but);
 
 /* --- lower_control.c ------------------------------------------------------------- */
 
