@@ -551,14 +551,8 @@ static ipu_resource *
 find_variable(PyObject *self, long long id)
 {
     const ipu_graph *graph = ipu_py_trace_of(self)->graph;
-    ipu_resource *found = NULL;
-    for (size_t i = 0; i < graph->resources.count; i++) {
-        ipu_resource *resource = &graph->resources.items[i];
-        if (resource->kind == IPU_RESOURCE_VARIABLE && resource->id == id) {
-            found = resource;
-        }
-    }
-    return found;
+    uint32_t number = ipu_graph_find_resource(graph, IPU_RESOURCE_VARIABLE, id);
+    return number == IPU_NO_INDEX ? NULL : &graph->resources.items[number];
 }
 
 static PyObject *

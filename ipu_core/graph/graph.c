@@ -115,13 +115,25 @@ ipu_graph_add_result(ipu_ctx *ctx, ipu_graph *graph, ipu_block block, ipu_value 
     return IPU_ARRAY_PUSH(ctx, &data->results, value);
 }
 
+static uint64_t
+key_of_resource(ipu_resource_kind kind, int64_t id)
+{
+    return (uint64_t)id * IPU_RESOURCE_COUNT + (uint64_t)kind;
+}
+
+uint32_t
+ipu_graph_find_resource(const ipu_graph *graph, ipu_resource_kind kind, int64_t id)
+{
+    return ipu_id_map_get(&graph->resource_numbers, key_of_resource(kind, id),
+                          IPU_NO_INDEX);
+}
+
 ipu_status
 ipu_graph_add_resource(ipu_ctx *ctx, ipu_graph *graph, const ipu_resource *resource,
                        uint32_t *out)
 {
-    uint64_t key =
-        (uint64_t)resource->id * IPU_RESOURCE_COUNT + (uint64_t)resource->kind;
-    *out = ipu_id_map_get(&graph->resource_numbers, key, IPU_NO_INDEX);
+    uint64_t key = key_of_resource(resource->kind, resource->id);
+    *out = ipu_graph_find_resource(graph, resource->kind, resource->id);
     if (*out != IPU_NO_INDEX) {
         return IPU_OK;
     }

@@ -238,6 +238,9 @@ ipu_status ipu_graph_add_result(ipu_ctx *ctx, ipu_graph *graph, ipu_block block,
  */
 ipu_status ipu_graph_add_resource(ipu_ctx *ctx, ipu_graph *graph,
                                   const ipu_resource *resource, uint32_t *out);
+/* Its number; IPU_NO_INDEX: the graph does not use it. */
+uint32_t ipu_graph_find_resource(const ipu_graph *graph, ipu_resource_kind kind,
+                                 int64_t id);
 
 /* The parts of a node, except its inputs. Attributes need not be sorted and are
  * copied. */
