@@ -401,3 +401,36 @@ def test_symbolic_values_and_what_layers_make_of_them() -> None:
     inputs = keras.Input((4,))
     model = keras.Model(inputs, layer.symbolic_call(inputs))
     assert model.layers[-1] is layer
+
+
+def test_layers_are_built_from_what_they_were_built_for(tmp_path: Path) -> None:
+    class Own(keras.layers.Layer):
+        def build(self, input_shape: Any) -> None:
+            self.scale = self.add_weight("scale", (input_shape[-1],))
+
+        def call(self, inputs: Any) -> Any:
+            return inputs * self.scale
+
+    for layer in (keras.layers.Dense(2), keras.layers.LSTM(2), Own()):
+        assert layer.get_build_config() is None and not layer.built
+        called, built = type(layer), type(layer).from_config(layer.get_config())
+        layer(np.ones((1, 2, 3), np.float32))
+        assert layer.get_build_config() == {"input_shape": (1, 2, 3)}
+        built.build_from_config(layer.get_build_config())
+        assert built.built and type(built) is called
+        assert [v.shape for v in built.weights] == [v.shape for v in layer.weights]
+        assert built.get_build_config() == layer.get_build_config()
+
+    model = Stack(3)
+    assert model.get_build_config() is None
+    model(X)
+    again = Stack(3)
+    again.build_from_config(model.get_build_config())
+    assert [v.shape for v in again.weights] == [v.shape for v in model.weights]
+
+
+def test_the_path_of_a_layer_begins_those_of_its_weights() -> None:
+    layer = keras.layers.LSTM(2, name="series")
+    layer(np.ones((1, 2, 3), np.float32))
+    assert (layer.path, layer.cell.path) == ("series", f"series/{layer.cell.name}")
+    assert layer.weights[0].path == f"{layer.cell.path}/kernel"

@@ -234,3 +234,127 @@ def test_labels_of_series_and_their_cost() -> None:
     inputs = keras.Input((5, 4), batch_size=2)
     made = K.ctc_batch_cost([[1, 2]] * 2, inputs, [[5]] * 2, [[2]] * 2)
     assert made.shape[1] == 1
+
+
+@pytest.mark.parametrize("has_mask", [False, True])
+@pytest.mark.parametrize("time_major", [False, True])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"unroll": True},
+        {"go_backwards": True},
+        {"zero_output_for_mask": True},
+        {"return_all_outputs": False},
+    ],
+    ids=lambda options: "-".join(options),
+)
+def test_a_function_on_all_steps(
+    options: dict[str, bool], time_major: bool, has_mask: bool
+) -> None:
+    scale = np.float32(0.5)
+    first = RNG.normal(size=(2, 4)).astype("float32")
+    mask = np.array([[1, 1, 0, 1, 0], [0, 1, 1, 0, 1]], bool)
+
+    def step(inputs: Any, states: Any) -> tuple[Any, Any]:
+        state, count, factor = states
+        new = inputs["x"] * factor - state
+        return (new, count), [new * 2, count + 1]
+
+    order = range(5)[::-1] if options.get("go_backwards") else range(5)
+    state, count = first.copy(), np.zeros((2, 1), np.float32)
+    output = [np.zeros((2, 4), np.float32), count]
+    rows = []
+    for k in order:
+        live = mask[:, k, None] if has_mask else np.ones((2, 1), bool)
+        old = output if not options.get("zero_output_for_mask") else [0.0, 0.0]
+        new = X[:, k] * scale - state
+        output = [np.where(live, new, old[0]), np.where(live, count, old[1])]
+        state, count = np.where(live, new * 2, state), np.where(live, count + 1, count)
+        rows.append(output)
+    if not options.get("return_all_outputs", True):
+        rows = rows[-1:]
+
+    def laid(x: Any) -> Any:
+        return np.moveaxis(x, 0, 1) if time_major else x
+
+    def run() -> Any:
+        return K.rnn(
+            step,
+            {"x": tf.constant(laid(X))},
+            [tf.constant(first), tf.zeros((2, 1))],
+            mask=tf.constant(laid(mask)) if has_mask else None,
+            constants=[tf.constant(scale)],
+            time_major=time_major,
+            **options,
+        )
+
+    for found in (run(), tf.function(run)()):
+        last, outputs, states = found
+        for k in range(2):
+            check(last[k], output[k])
+            check(outputs[k], laid(np.stack([row[k] for row in rows], 1)))
+            check(states[k], (state, count)[k])
+
+
+def test_gradients_of_all_steps() -> None:
+    def run(x: Any, unroll: bool) -> Any:
+        def add(row: Any, states: Any) -> tuple[Any, Any]:
+            return row * states[0], [states[0] + tf.sin(row)]
+
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            _, outputs, _ = K.rnn(add, x, [tf.ones((2, 4))], unroll=unroll)
+            loss = K.sum(outputs * outputs)
+        return tape.gradient(loss, x)
+
+    x = tf.constant(X)
+    check(run(x, False), run(x, True))
+
+
+@pytest.mark.parametrize(
+    ("shapes", "mask", "message"),
+    [
+        ([(3,)], None, r"inputs of shape \(batch, steps, ...\)"),
+        ([(3, 0, 2)], None, "one or more steps"),
+        ([(3, 2), (3, 4)], None, r"Received shapes: \[\(3, 2\), \(3, 4\)\]"),
+        ([(3, 2)], (3, 3), r"two first axes.*\(3, 2\). Received: .*\(3, 3\)"),
+    ],
+)
+def test_steps_that_there_are_not(shapes: Any, mask: Any, message: str) -> None:
+    inputs = [tf.zeros(shape) for shape in shapes]
+    with pytest.raises(ValueError, match=message):
+        K.rnn(
+            lambda x, states: (x, states),
+            inputs,
+            [],
+            mask=None if mask is None else tf.ones(mask),
+        )
+
+
+@pytest.mark.parametrize("data_format", ["channels_last", "channels_first"])
+def test_windows_with_filters_of_their_own(data_format: str) -> None:
+    for rank, function in ((1, K.local_conv1d), (2, K.local_conv2d)):
+        x = X if rank == 1 else IMAGE
+        size, steps = (3, 2)[:rank], (2, 1)[:rank]
+        pairs = zip(x.shape[1:-1], size, steps, strict=True)
+        places = [(n - k) // s + 1 for n, k, s in pairs]
+        kernel = RNG.normal(size=(np.prod(places), np.prod(size) * x.shape[-1], 5))
+        kernel = kernel.astype("float32")
+        expected = np.zeros((2, *places, 5), np.float32)
+        for number, place in enumerate(np.ndindex(*places)):
+            window = tuple(
+                slice(p * s, p * s + k)
+                for p, k, s in zip(place, size, steps, strict=True)
+            )
+            part = x[(slice(None), *window)]
+            if data_format == "channels_first":
+                part = np.moveaxis(part, -1, 1)
+            expected[(slice(None), *place)] = part.reshape(2, -1) @ kernel[number]
+        if data_format == "channels_first":
+            x, expected = np.moveaxis(x, -1, 1), np.moveaxis(expected, -1, 1)
+        more = [] if rank == 1 else [tuple(places)]
+        found = function(tf.constant(x), kernel, size, steps, *more, data_format)
+        check(found, expected)
+        with pytest.raises(ValueError, match="windows of"):
+            function(tf.constant(x), kernel[1:], size, steps, *more, data_format)

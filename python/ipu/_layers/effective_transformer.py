@@ -131,7 +131,6 @@ class EffectiveTransformer(Layer):
             )
         if self.use_scale:
             self._scale = self.add_weight("scale", (1,), initializer="ones")
-        self.built = True
 
     def call(
         self, inputs: Sequence[Any], training: Any = None, *args: Any, **kwargs: Any

@@ -32,3 +32,11 @@ class _State:
 
 
 state = _State()
+
+
+def is_channels_first(data_format: str | None) -> bool:
+    """Return what a ``data_format`` argument means; None is the setting."""
+    found = state.image_data_format if data_format is None else data_format
+    if found not in ("channels_first", "channels_last"):
+        raise ValueError(f"Unknown data_format: {found}")
+    return found == "channels_first"

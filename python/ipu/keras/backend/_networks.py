@@ -10,7 +10,8 @@ from ipu import tf
 from ipu._text.arguments import checked_tensor
 from ipu._text.exports import defined, like
 from ipu.keras import activations
-from ipu.keras.backend._settings import _is_channels_first, epsilon
+from ipu.keras._backend_state import is_channels_first
+from ipu.keras.backend._settings import epsilon
 
 elu = activations.elu
 hard_sigmoid = activations.hard_sigmoid
@@ -102,7 +103,7 @@ def sparse_categorical_crossentropy(
 
 def _layout(data_format: str | None, axes: int) -> str:
     letters = {1: "W", 2: "HW", 3: "DHW"}[axes]
-    return f"NC{letters}" if _is_channels_first(data_format) else f"N{letters}C"
+    return f"NC{letters}" if is_channels_first(data_format) else f"N{letters}C"
 
 
 def _padding(padding: str) -> str:
@@ -331,7 +332,7 @@ def bias_add(x: Any, bias: Any, data_format: str | None = None) -> Any:
         raise ValueError(
             f"bias_add takes a bias of 1 or {rank} axes. Received shape: {sizes}."
         )
-    is_first = _is_channels_first(data_format)
+    is_first = is_channels_first(data_format)
     if len(sizes) == 1:
         sizes = (
             (*sizes, *(1,) * (rank - 1)) if is_first else (*(1,) * (rank - 1), *sizes)

@@ -134,14 +134,6 @@ def set_image_data_format(data_format: str) -> None:
     state.image_data_format = data_format
 
 
-def _is_channels_first(data_format: str | None) -> bool:
-    """Return what a ``data_format`` argument means; None is the setting."""
-    found = state.image_data_format if data_format is None else data_format
-    if found not in ("channels_first", "channels_last"):
-        raise ValueError(f"Unknown data_format: {found}")
-    return found == "channels_first"
-
-
 def learning_phase() -> int:
     """Return 1 inside of a layer that is called in training, else 0.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ipu import tf
 from ipu._text.arguments import checked_tensor
 from ipu._text.exports import defined, like
-from ipu.keras.backend._settings import _is_channels_first
+from ipu.keras._backend_state import is_channels_first
 
 gather = tf.gather
 reshape = tf.reshape
@@ -126,7 +126,7 @@ def repeat_elements(x: Any, rep: int, axis: int) -> Any:
 def _padded(x: Any, padding: Any, data_format: str | None) -> Any:
     pairs = [list(pair) for pair in padding]
     none = [0, 0]
-    if _is_channels_first(data_format):
+    if is_channels_first(data_format):
         return tf.pad(x, [none, none, *pairs])
     return tf.pad(x, [none, *pairs, none])
 
@@ -185,7 +185,7 @@ def resize_images(
         >>> resize_images(tf.ones((1, 2, 3, 4)), 2, 3, "channels_last").shape
         (1, 4, 9, 4)
     """
-    is_first = _is_channels_first(data_format)
+    is_first = is_channels_first(data_format)
     x = tf.transpose(x, (0, 2, 3, 1)) if is_first else x
     size = (x.shape[1] * height_factor, x.shape[2] * width_factor)
     made = tf.image.resize(x, size, method=interpolation)
@@ -205,7 +205,7 @@ def resize_volumes(
         >>> resize_volumes(tf.ones((1, 2, 3, 4, 1)), 2, 2, 2, "channels_last").shape
         (1, 4, 6, 8, 1)
     """
-    start = 2 if _is_channels_first(data_format) else 1
+    start = 2 if is_channels_first(data_format) else 1
     for axis, factor in enumerate((depth_factor, height_factor, width_factor), start):
         x = tf.repeat(x, factor, axis=axis)
     return x

@@ -109,6 +109,18 @@ _WEIGHT_OPTIONS = frozenset(
 _with_losses: weakref.WeakSet[Layer] = weakref.WeakSet()
 
 
+def _note_built(
+    result: Any, build: Callable[..., Any], args: tuple[Any, ...], kwargs: Any
+) -> None:
+    """Keep what the ``build`` of a subclass was given."""
+    del result
+    (_, layer), *given = (
+        inspect.signature(build).bind(*args, **kwargs).arguments.items()
+    )
+    if given and all(shape is not None for _, shape in given):
+        layer.built, layer._built_for = True, dict(given)
+
+
 class AutoCastVariable(tf.Variable):
     """A weight that a layer's ``call`` reads in the dtype in which it computes.
 
@@ -208,8 +220,10 @@ class Layer(Configured):
         super().__init_subclass__(**defaults)
         if cls.__module__.startswith("ipu.") and "__init__" in vars(cls):
             boundaries("__init__", convert=as_ints)(cls)
+        boundaries("build", after=_note_built)(cls)
 
     _weight_scope = ""  # what stands before the layer's name in those of its weights
+    _built_for: Mapping[str, Nest] | None = None  # the arguments of `build`
     _last_change = 0  # of an attribute: a number that no other change has
 
     # of `call`, found at the first call
@@ -225,7 +239,45 @@ class Layer(Configured):
             input_shape: The shape of ``inputs`` (a tuple with None for open sizes), or
                 a nest of shapes where ``inputs`` is a nest.
         """
-        self.built = True
+        self.built, self._built_for = True, {"input_shape": input_shape}
+
+    def get_build_config(self) -> dict[str, Any] | None:
+        """Return what ``build`` was given; None for a layer that is not built.
+
+        Source: ``keras.Layer.get_build_config`` of Keras 3.
+
+        Example:
+            >>> layer = keras.layers.Dense(2)
+            >>> layer.build((None, 3))
+            >>> layer.get_build_config()
+            {'input_shape': (None, 3)}
+        """
+        if self._built_for is None:
+            return None
+        given = dict(self._built_for)
+        if len(given) > 1:
+            return {"shapes_dict": given}
+        return {"input_shape": next(iter(given.values()))}
+
+    def build_from_config(self, config: Mapping[str, Any]) -> None:
+        """Create the weights with what ``get_build_config`` returned.
+
+        Args:
+            config: With the shape of the inputs as ``"input_shape"``, or the arguments
+                of ``build`` by name as ``"shapes_dict"``; without them nothing is done.
+
+        Source: ``keras.Layer.build_from_config`` of Keras 3.
+
+        Example:
+            >>> layer = keras.layers.Dense(2)
+            >>> layer.build_from_config({"input_shape": (None, 3)})
+            >>> layer.kernel.shape
+            (3, 2)
+        """
+        if "input_shape" in config:
+            self.build(config["input_shape"])
+        elif "shapes_dict" in config:
+            self.build(**config["shapes_dict"])
 
     if TYPE_CHECKING:  # a subclass has any parameters
         call: Callable[..., Any]
@@ -472,7 +524,6 @@ class Layer(Configured):
         except Exception as error:
             name_layer(error, self)
             raise
-        self.built = True
         if self._initial_weights is not None:
             self.set_weights(self._initial_weights)
             self._initial_weights = None
@@ -587,7 +638,7 @@ class Layer(Configured):
             initializer = "glorot_uniform" if kind.is_floating else "zeros"
         function = initializers.get(initializer)
         assert function is not None
-        full_name = f"{self._weight_scope}{self.name}/{name}"
+        full_name = f"{self.path}/{name}"
         try:
             with init_scope():
                 variable = self._variable_kind(kind, is_cast)(
@@ -881,6 +932,11 @@ class Layer(Configured):
     def name(self) -> str:
         """The name of the layer."""
         return self._name
+
+    @property
+    def path(self) -> str:
+        """The name in those of the weights: a cell's has its layer's before it."""
+        return f"{self._weight_scope}{self._name}"
 
     @property
     def _title(self) -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import functools
 import inspect
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ipu import tf
@@ -24,6 +24,7 @@ from ipu.keras.engine.pipelines.trace import open_batch, traced_graph
 from ipu.keras.engine.training.text_calls import TextCalls, text_specs
 from ipu.keras.engine.training.trainer import Trainer
 from ipu.tf._functions import function
+from ipu.tf.dtypes import NARROW
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -99,6 +100,34 @@ class Model(Trainer):
         """
         if not self.built and input_shape is not None:
             self._build_from(input_shape)
+
+    def get_build_config(self) -> dict[str, Any] | None:
+        """Return shapes and dtypes of the inputs that the model was first called on.
+
+        Returns:
+            A dict that ``build_from_config`` takes; None for a model that is not built.
+        """
+        if self._called_on is None:
+            return super().get_build_config()
+        names = [spec.dtype.name for spec in tf.nest.flatten(self._called_on)]
+        return {
+            "input_shape": tf.nest.map_structure(
+                lambda spec: list(spec.shape), self._called_on
+            ),
+            "dtypes": [NARROW.get(name, name) for name in names],
+        }
+
+    def build_from_config(self, config: Mapping[str, Any]) -> None:
+        """Create the weights with what ``get_build_config`` returned.
+
+        Args:
+            config: With ``"input_shape"``, and ``"dtypes"`` where not all of the inputs
+                are float32; a file of Keras has no dtypes.
+        """
+        if "dtypes" in config:
+            self._build_from(config["input_shape"], config["dtypes"])
+        else:
+            super().build_from_config(config)
 
     def _build_from(self, shapes: Any, dtypes: Sequence[Any] = ()) -> None:
         """Create the weights for inputs of shapes, of float32 or of other dtypes."""

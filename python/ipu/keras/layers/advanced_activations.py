@@ -206,7 +206,6 @@ class PReLU(Layer):
             if axis and axis not in (self.shared_axes or ())
         }
         self.input_spec = InputSpec(ndim=len(input_shape), axes=fixed)
-        self.built = True
 
     def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         return tf.nn.relu(inputs) - self.alpha * tf.nn.relu(-inputs)

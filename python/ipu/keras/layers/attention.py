@@ -178,7 +178,6 @@ class Attention(_DotAttention):
     def build(self, input_shape: Any) -> None:
         if self.use_scale:
             self.scale = self.add_weight("scale", (), initializer="ones")
-        self.built = True
 
     def _scores(self, query: Tensor, key: Tensor) -> Tensor:
         scores = tf.matmul(query, key, transpose_b=True)
@@ -230,7 +229,6 @@ class AdditiveAttention(_DotAttention):
         if self.use_scale:
             size = input_shape[1][-1]
             self.scale = self.add_weight("scale", (size,), initializer="glorot_uniform")
-        self.built = True
 
     def _scores(self, query: Tensor, key: Tensor) -> Tensor:
         both = tf.tanh(tf.expand_dims(query, 2) + tf.expand_dims(key, 1))

@@ -153,7 +153,6 @@ class BatchNormalization(NormalizationLayer):
         is_image = len(input_shape) == 4 and self._axes in ([1], [3])
         if self.fused is None:
             self.fused = is_image
-        self.built = True
 
     def _first_deviation(self, shape: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
         make: Any = self.moving_variance_initializer

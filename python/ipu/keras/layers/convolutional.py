@@ -77,7 +77,6 @@ class _Conv(Convolution):
         )
         if self.use_bias:
             self.bias = weight_of(self, "bias", (self.filters,))
-        self.built = True
 
     def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         result = tf.nn.convolution(

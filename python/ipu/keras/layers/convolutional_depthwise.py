@@ -69,7 +69,6 @@ class _Depthwise(Convolution):
         results = self._build_depthwise(input_shape)
         if self.use_bias:
             self.bias = weight_of(self, "bias", (results,))
-        self.built = True
 
     def _depthwise(self, inputs: Tensor) -> Tensor:
         kernel = self.depthwise_kernel
@@ -130,7 +129,6 @@ class _Separable(_Depthwise):
         self.pointwise_kernel = weight_of(self, "pointwise_kernel", shape, "pointwise")
         if self.use_bias:
             self.bias = weight_of(self, "bias", (self.filters,))
-        self.built = True
 
     def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         mixed = tf.nn.convolution(

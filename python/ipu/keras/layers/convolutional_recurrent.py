@@ -95,7 +95,6 @@ class ConvLSTMCell(LSTMBias):
         made.insert(self._axis, self.filters)
         self.output_size = tuple(made)
         self.state_size = [tf.TensorShape(made)] * 2
-        self.built = True
 
     def _made(self, axis: int, size: int) -> int:
         """Return how large the output is along a spatial axis."""

@@ -75,7 +75,6 @@ class _ConvTranspose(Convolution):
         )
         if self.use_bias:
             self.bias = weight_of(self, "bias", (self.filters,))
-        self.built = True
 
     def _length(self, axis: int, size: int) -> int:
         """Return the result's size along a spatial axis, as Keras counts it."""

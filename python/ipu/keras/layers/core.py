@@ -111,7 +111,6 @@ class Dense(Layer, KernelAttributes):
         self.kernel = weight_of(self, "kernel", (size, self.units))
         if self.use_bias:
             self.bias = weight_of(self, "bias", (self.units,))
-        self.built = True
 
     def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         """Compute ``activation(inputs @ kernel + bias)`` over the last axis."""

@@ -118,7 +118,6 @@ class EinsumDense(Layer, KernelAttributes):
             ]
             self.bias = weight_of(self, "bias", shape)
         self._full_equation = f"{inputs},{kernel}->{outputs}"
-        self.built = True
 
     def _axes(self, rank: int) -> tuple[str, str, str, str]:
         """Return the axes of inputs, kernel and result, and those that ``...`` stands

@@ -90,7 +90,6 @@ class Embedding(Layer):
         self.embeddings = weight_of(
             self, "embeddings", shape, experimental_autocast=False
         )
-        self.built = True
 
     def compute_mask(self, inputs: Nest, mask: Nest = None) -> Nest:
         """Return true where the input is not 0, or None without ``mask_zero``."""

@@ -116,7 +116,6 @@ class GroupNormalization(Layer):
                 "beta", (channels,), initializer=self.beta_initializer
             )
         self.input_spec = InputSpec(ndim=rank, axes={axis: channels})
-        self.built = True
 
     def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         return normalize_groups(

@@ -12,6 +12,7 @@ import numpy as np
 
 from ipu import tf
 from ipu.keras._arguments import weight_of
+from ipu.keras._local_windows import local_conv
 from ipu.keras._types import Tensor
 from ipu.keras.layers._convolution import Convolution
 
@@ -87,46 +88,21 @@ class _LocallyConnected(Convolution):
         )
         if self.use_bias:
             self.bias = weight_of(self, "bias", (*windows, self.filters))
-        self.built = True
 
     def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        first = self._channels_first
-        if first:
-            inputs = tf.transpose(inputs, [0, *range(2, self.rank + 2), 1])
-        windows = self._patches(inputs)
-        places, depth = windows.shape[1:-1], windows.shape[-1]
-        rows = tf.reshape(windows, [-1, int(np.prod(places)), depth])
-        turned = tf.transpose(rows, [1, 0, 2])
-        product = tf.transpose(tf.matmul(turned, self.kernel), [1, 0, 2])
-        result = tf.reshape(product, [-1, *places, self.filters])
-        if self.bias is not None:
-            result = result + self.bias
-        if first:
-            result = tf.transpose(result, [0, self.rank + 1, *range(1, self.rank + 1)])
-        return self.activation(result)
-
-    def _patches(self, inputs: Tensor) -> Tensor:
-        """Return [batch, the windows, the elements of one]; the channels come last
-        among those, or first where they come first in the inputs, as Keras has them."""
-        shape = inputs.shape
-        if self.rank == 1:
-            inputs = tf.reshape(inputs, [-1, 1, shape[1], shape[2]])
-        ones = [1] * (2 - self.rank)
-        found = tf.image.extract_patches(
+        result = local_conv(
             inputs,
-            [1, *ones, *self.kernel_size, 1],
-            [1, *ones, *self.strides, 1],
-            [1, 1, 1, 1],
-            "VALID",
+            self.kernel,
+            self.kernel_size,
+            self.strides,
+            data_format=self.data_format,
         )
-        if self._channels_first:
-            count = int(np.prod(self.kernel_size))
-            parts = tf.reshape(found, [-1, *found.shape[1:3], count, shape[-1]])
-            order = tf.transpose(parts, [0, 1, 2, 4, 3])
-            found = tf.reshape(order, [-1, *found.shape[1:]])
-        if self.rank == 1:
-            found = tf.reshape(found, [-1, *found.shape[2:]])
-        return found
+        if self.bias is not None:
+            bias = self.bias
+            if self._channels_first:
+                bias = tf.transpose(bias, [self.rank, *range(self.rank)])
+            result = result + bias
+        return self.activation(result)
 
 
 class LocallyConnected1D(_LocallyConnected):

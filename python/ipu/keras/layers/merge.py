@@ -48,7 +48,6 @@ class _Merge(Layer):
                         "Operands could not be broadcast together with shapes "
                         f"{tuple(shapes[0])} {tuple(shape)}."
                     )
-        self.built = True
 
     def call(self, inputs: Nest, *args: Any, **kwargs: Any) -> Tensor:
         tensors = [_as_rank(x, max(len(t.shape) for t in inputs)) for x in inputs]
@@ -166,7 +165,6 @@ class Concatenate(Layer):
                     f"for the concatenation axis {self.axis}. Received: "
                     f"input_shape={[tuple(shape) for shape in shapes]}."
                 )
-        self.built = True
 
     def call(self, inputs: Nest, *args: Any, **kwargs: Any) -> Tensor:
         return tf.concat(list(inputs), self.axis)
@@ -241,7 +239,6 @@ class Dot(Layer):
                 f"{axes[0]} of the first and {axes[1]} of the second input. Received: "
                 f"input_shape={[tuple(shape) for shape in shapes]}."
             )
-        self.built = True
 
     def call(self, inputs: Nest, *args: Any, **kwargs: Any) -> Tensor:
         x, y = inputs

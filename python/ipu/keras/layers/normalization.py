@@ -131,7 +131,6 @@ class LayerNormalization(NormalizationLayer):
         """
         self._axes, sizes = self.settle_axes(input_shape)
         self.add_scale_and_shift(sizes)
-        self.built = True
 
     def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         x = tf.cast(inputs, self._compute_kind)
@@ -184,7 +183,6 @@ class RMSNormalization(NormalizationLayer):
         sizes = tuple(size_of[axis] for axis in self._axes)
         options = {"dtype": self._param_dtype, "experimental_autocast": False}
         self.scale = self.add_weight("scale", sizes, initializer="ones", **options)
-        self.built = True
 
     def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         """Divide by the root of the mean square, and multiply by the factor.

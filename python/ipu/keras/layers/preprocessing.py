@@ -124,7 +124,6 @@ class Normalization(PreprocessingLayer):
             self.count = self.add_weight(
                 "count", (), dtype="int32", initializer="zeros", trainable=False
             )
-        self.built = True
 
     def adapt(
         self, data: Any, batch_size: int | None = None, steps: int | None = None

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 from ipu import tf
 from ipu.keras import activations, regularizers
 from ipu.keras._arguments import parameters_of
+from ipu.keras._recurrence import Steps
 from ipu.keras._types import Nest, Tensor
-from ipu.keras.layers.rnn import RNN, Steps
+from ipu.keras.layers.rnn import RNN
 from ipu.keras.layers.rnn_cells import (
     CELL_SETTINGS,
     GRUCell,

@@ -8,11 +8,11 @@ they can.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from ipu import tf
 from ipu.keras import _functions, _serialization
+from ipu.keras._recurrence import Steps, all_steps
 from ipu.keras._types import Nest, Tensor
 from ipu.keras.engine.base_layer import InputSpec, Layer
 from ipu.keras.layers.rnn_cells import (
@@ -23,20 +23,6 @@ from ipu.keras.layers.rnn_cells import (
 )
 
 __all__ = ["RNN"]
-
-
-class Steps(NamedTuple):
-    """The results of a pass over all steps.
-
-    Attributes:
-        outputs: The outputs, as the input lies; None where nobody asked for them.
-        last: The last output.
-        states: The last states.
-    """
-
-    outputs: Nest
-    last: Nest
-    states: Nest
 
 
 class RNN(Layer):
@@ -125,9 +111,8 @@ class RNN(Layer):
         shape = tuple(input_shape)
         batch = shape[1 if self.time_major else 0]
         if isinstance(self.cell, Layer) and not self.cell.built:
-            self.cell._weight_scope = f"{self._weight_scope}{self.name}/"
+            self.cell._weight_scope = f"{self.path}/"
             self.cell.build((batch, *shape[2:]))
-            self.cell.built = True
         if self.stateful:
             if batch is None:
                 raise ValueError(
@@ -144,7 +129,6 @@ class RNN(Layer):
                 _as_states(zeros),
             )
         self.input_spec = InputSpec(ndim=len(shape), axes={-1: shape[-1]})
-        self.built = True
 
     @property
     def states(self) -> Nest:
@@ -354,65 +338,27 @@ class RNN(Layer):
         constants: Any,
     ) -> Steps:
         """Return the cell in a loop, or in copies."""
-        x = inputs if self.time_major else _swapped(inputs)
-        if mask is not None and not self.time_major:
-            mask = _swapped(mask)
-        if self.go_backwards:
-            x = tf.reverse(x, [0])
-            mask = None if mask is None else tf.reverse(mask, [0])
-        count = int(x.shape[0])
         is_list = isinstance(self.cell.state_size, (list, tuple))
-
-        def one(k: Any, before: Nest, output: Tensor | None) -> tuple[Tensor, Nest]:
-            own = before if is_list else list(before)
-            made, after = step(self.cell, x[k], own, training, constants)
-            after = tf.nest.pack_sequence_as(before, tf.nest.flatten(after))
-            if mask is None:
-                return made, after
-            live = mask[k]
-            last = tf.zeros_like(made) if output is None else output
-            old = tf.zeros_like(made) if self.zero_output_for_mask else last
-            return _chosen(live, made, old), tf.nest.map_structure(
-                lambda new, kept: _chosen(live, new, kept), after, before
-            )
-
-        if self.unroll:
-            made = []
-            output = None
-            for k in range(count):
-                output, states = one(k, states, output)
-                made.append(output)
-            outputs = tf.stack(made, 0) if self.return_sequences else None
-        else:
-            outputs, output, states = self._loop(one, count, x, states)
-        if outputs is not None and not self.time_major:
-            outputs = _swapped(outputs)
-        return Steps(outputs, output, states)
-
-    def _loop(self, one: Any, count: int, x: Tensor, states: Nest) -> Steps:
         size = output_size_of(self.cell)
-        size = (size,) if isinstance(size, int) else tuple(size)
-        output = tf.zeros((x.shape[1], *size), self._compute_kind)
-        rows = tf.zeros((count if self.return_sequences else 0, *output.shape), x.dtype)
-        structure = states
+        sizes = (size,) if isinstance(size, int) else tuple(size)
+        batch = inputs.shape[1 if self.time_major else 0]
 
-        def turn(k: Tensor, rows: Tensor, output: Tensor, *flat: Tensor) -> Any:
-            before = tf.nest.pack_sequence_as(structure, list(flat))
-            output, after = one(k, before, output)
-            if self.return_sequences:
-                rows = tf.tensor_scatter_nd_update(
-                    rows, tf.reshape(k, (1, 1)), tf.expand_dims(output, 0)
-                )
-            return (k + 1, rows, output, *tf.nest.flatten(after))
+        def one(x: Tensor, before: Nest) -> tuple[Tensor, Nest]:
+            own = before if is_list else list(before)
+            return step(self.cell, x, own, training, constants)
 
-        found = tf.while_loop(
-            lambda k, *_: k < count,
-            turn,
-            (tf.constant(0), rows, output, *tf.nest.flatten(states)),
-            maximum_iterations=count,
+        return all_steps(
+            one,
+            inputs,
+            states,
+            mask=mask,
+            go_backwards=self.go_backwards,
+            unroll=self.unroll,
+            time_major=self.time_major,
+            zero_output_for_mask=self.zero_output_for_mask,
+            all_outputs=self.return_sequences,
+            output=tf.zeros((batch, *sizes), self._compute_kind),
         )
-        after = tf.nest.pack_sequence_as(structure, list(found[3:]))
-        return Steps(found[1] if self.return_sequences else None, found[2], after)
 
     def get_config(self) -> dict[str, Any]:
         config = super().get_config()
@@ -433,14 +379,3 @@ class RNN(Layer):
 def _as_states(states: Nest) -> Nest:
     """Return one entry for each state."""
     return list(states) if isinstance(states, (list, tuple)) else [states]
-
-
-def _swapped(x: Tensor) -> Tensor:
-    """Return steps and batch exchanged."""
-    return tf.transpose(x, [1, 0, *range(2, len(x.shape))])
-
-
-def _chosen(live: Tensor, new: Tensor, old: Tensor) -> Tensor:
-    """Choose by row."""
-    axes: Sequence[int] = (1,) * (len(new.shape) - 1)
-    return tf.where(tf.reshape(live, (new.shape[0], *axes)), new, old)

@@ -148,7 +148,6 @@ class RecurrentCell(Layer, KernelAttributes):
         self.recurrent_kernel = self._weight("recurrent_kernel", shape, "recurrent")
         if self.use_bias:
             self.bias = self._weight("bias", self._bias_shape, "bias")
-        self.built = True
 
     def _weight(self, name: str, shape: tuple[int, ...], kind: str) -> Any:
         return weight_of(self, name, shape, kind)
@@ -543,9 +542,7 @@ class StackedRNNCells(Layer):
             if isinstance(cell, Layer) and not cell.built:
                 cell._weight_scope = self._weight_scope
                 cell.build(shape)
-                cell.built = True
             shape = (shape[0], output_size_of(cell))
-        self.built = True
 
     def call(
         self, inputs: Tensor, states: Any, training: Any = None, *_: Any, **kwargs: Any

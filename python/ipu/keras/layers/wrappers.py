@@ -48,8 +48,6 @@ class Wrapper(Layer):
     def build(self, input_shape: Any = None) -> None:
         if not self.layer.built:
             self.layer.build(input_shape)
-            self.layer.built = True
-        self.built = True
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
@@ -344,10 +342,8 @@ class Bidirectional(Wrapper):
     def build(self, input_shape: Any = None) -> None:
         for layer in (self.forward_layer, self.backward_layer):
             if not layer.built:
-                layer._weight_scope = f"{self._weight_scope}{self.name}/"
+                layer._weight_scope = f"{self.path}/"
                 layer.build(input_shape)
-                layer.built = True
-        self.built = True
 
     def __call__(self, inputs: Any, initial_state: Any = None, **kwargs: Any) -> Any:
         """Apply both; ``inputs`` may be a list of the input and the first states."""

@@ -18,7 +18,6 @@ import numpy as np
 from ipu import tf
 from ipu.keras import _functions, _serialization
 from ipu.keras.engine.symbols.keras_tensor import KerasTensor, Node
-from ipu.tf.dtypes import NARROW
 
 if TYPE_CHECKING:
     from ipu.keras.engine.functional import Functional
@@ -212,7 +211,7 @@ def to_json(model: Any, **kwargs: Any) -> str:
     if "layers" not in config["config"]:
         config |= model._options_config()
         if model._called_on is not None:
-            config["build_config"] = _build_config(model._called_on)
+            config["build_config"] = model.get_build_config()
     try:
         return json.dumps(config, default=_plain, **kwargs)
     except TypeError:
@@ -227,15 +226,6 @@ def to_json(model: Any, **kwargs: Any) -> str:
                     "keras.layers.Layer with get_config()."
                 ) from None
         raise
-
-
-def _build_config(called_on: Any) -> dict[str, Any]:
-    """Say for which inputs a model was built: as Keras 3 does, except the dtypes."""
-    names = [spec.dtype.name for spec in tf.nest.flatten(called_on)]
-    return {
-        "input_shape": tf.nest.map_structure(lambda spec: list(spec.shape), called_on),
-        "dtypes": [NARROW.get(name, name) for name in names],
-    }
 
 
 def _plain(value: Any) -> Any:

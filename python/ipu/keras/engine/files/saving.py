@@ -203,7 +203,7 @@ def _build(model: Any, told: dict[str, Any] | None, path: str) -> None:
     reason = "the file does not say for which inputs it was built"
     try:
         if told and "input_shape" in told:
-            model._build_from(told["input_shape"], told.get("dtypes", ()))
+            model.build_from_config(told)
             return
     except Exception as error:  # of the user's `call`
         model.built = False
