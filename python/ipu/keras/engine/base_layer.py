@@ -239,7 +239,10 @@ class Layer(Configured):
             input_shape: The shape of ``inputs`` (a tuple with None for open sizes), or
                 a nest of shapes where ``inputs`` is a nest.
         """
-        self.built, self._built_for = True, {"input_shape": input_shape}
+        self._note_built({"input_shape": input_shape})
+
+    def _note_built(self, given: Mapping[str, Nest]) -> None:
+        self.built, self._built_for = True, given
 
     def get_build_config(self) -> dict[str, Any] | None:
         """Return what ``build`` was given; None for a layer that is not built.

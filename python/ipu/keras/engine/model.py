@@ -101,6 +101,10 @@ class Model(Trainer):
         if not self.built and input_shape is not None:
             self._build_from(input_shape)
 
+    def _note_built(self, given: Mapping[str, Nest]) -> None:
+        if self.built:  # it is not by a `build` that was given no shape
+            super()._note_built(given)
+
     def get_build_config(self) -> dict[str, Any] | None:
         """Return shapes and dtypes of the inputs that the model was first called on.
 
