@@ -182,6 +182,8 @@ def same_bits(got: Sequence[Array], want: Sequence[Array], what: str) -> None:
     assert len(got) == len(want), what
     for k, (a, b) in enumerate(zip(got, want, strict=True)):
         assert (a.dtype, a.shape) == (b.dtype, b.shape), what
+        if a.tobytes() == b.tobytes():
+            continue
         differ = np.argwhere(bits_of(a) != bits_of(b))
         if len(differ):
             at = tuple(differ[0])

@@ -6,6 +6,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,8 @@ ALL = (*NUMBERS, "bool")
 DEVICE = ("float32", "float16", "int32", "int8", "uint8", "bool")
 # the order of the core's enumeration, which micro-programs spell as numbers
 DTYPE_NUMBERS = (*DEVICE, "float64", "int64", "int16", "uint16", "uint32", "uint64")
+
+SMALL = 5000  # elements; larger cases are there for threads and caches
 
 Type = tuple[str, Shape]
 
@@ -72,39 +75,50 @@ class Case:
     random: bool = False  # the oracle takes the keyword `step`
     slow: bool = False
 
-    @property
+    @cached_property
     def id(self) -> str:
         dtypes = "-".join(dict.fromkeys(i.dtype for i in self.inputs))
         return "-".join(filter(None, (self.op, dtypes or self.float_dtype, self.label)))
 
-    @property
+    @cached_property
     def host(self) -> bool:
         types = [i.dtype for i in self.inputs] + [t[0] for t in self.output_types()]
         return any(t not in DEVICE for t in types)
 
     def values(self) -> list[Array]:
+        return self._small_values or self._made()
+
+    def _made(self) -> list[Array]:
         rng = np.random.default_rng(zlib.crc32(self.id.encode()))
         made = []
         for one in self.inputs:
             dtype = np.dtype(one.dtype)
             value = np.asarray(one.make(rng, one.shape, dtype)).astype(dtype)
             assert value.shape == one.shape, (self.id, value.shape, one.shape)
+            value.flags.writeable = False
             made.append(value)
         return made
 
+    @cached_property
+    def _small_values(self) -> list[Array]:
+        sizes = [int(np.prod(one.shape)) for one in self.inputs]
+        return self._made() if sum(sizes) <= SMALL else []
+
+    @cached_property
+    def _expected(self) -> list[Array]:
+        return self._results(self._small_values, 0)
+
     def expect(self, values: Sequence[Array], step: int = 0) -> list[Array]:
+        if step == 0 and values is self._small_values:
+            return self._expected
+        return self._results(values, step)
+
+    def _results(self, values: Sequence[Array], step: int) -> list[Array]:
         wide = [v.astype(np.float64) if v.dtype.kind == "f" else v for v in values]
         with np.errstate(all="ignore"):
             more = {"step": step} if self.random else {}
             out = self.oracle(*wide, **more)
-        outputs = [np.asarray(o) for o in (out if isinstance(out, tuple) else (out,))]
-        if self.id not in _output_types:
-            floats = self.float_dtypes or (self.out_float(),) * len(outputs)
-            _output_types[self.id] = [
-                (float_dtype if o.dtype.kind == "f" else o.dtype.name, o.shape)
-                for o, float_dtype in zip(outputs, floats, strict=True)
-            ]
-        return outputs
+        return [np.asarray(o) for o in (out if isinstance(out, tuple) else (out,))]
 
     def out_float(self) -> str:
         if self.float_dtype:
@@ -112,12 +126,16 @@ class Case:
         return next((i.dtype for i in self.inputs if is_float(i.dtype)), "float32")
 
     def output_types(self) -> list[Type]:
-        if self.id not in _output_types:
-            self.expect(self.values())
-        return _output_types[self.id]
+        return self._output_types
 
-
-_output_types: dict[str, list[Type]] = {}
+    @cached_property
+    def _output_types(self) -> list[Type]:
+        outputs = self.expect(self.values())
+        floats = self.float_dtypes or (self.out_float(),) * len(outputs)
+        return [
+            (float_dtype if o.dtype.kind == "f" else o.dtype.name, o.shape)
+            for o, float_dtype in zip(outputs, floats, strict=True)
+        ]
 
 
 # --- graphs as text -------------------------------------------------------------------
