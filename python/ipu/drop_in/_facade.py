@@ -56,27 +56,31 @@ def _native(module: str) -> Any:
         raise
 
 
-def _public(module: Any) -> set[str]:
-    """Return the names that a module offers: ``__all__``, and what ``ipu`` defines in
+def _is_public(module: Any, name: str) -> bool:
+    """Return whether a module offers a name: ``__all__``, and what ``ipu`` defines in
     it."""
-    names = set(getattr(module, "__all__", ()))
+    listed = getattr(module, "__all__", ())
     foreign = not module.__name__.startswith("ipu.")
-    if foreign and names:
-        return names
-    for name, value in vars(module).items():
-        if name.startswith("_") or name == "TYPE_CHECKING":
-            continue
-        origin = getattr(value, "__module__", "ipu")
-        ours = not isinstance(value, types.ModuleType) and origin.startswith("ipu")
-        if ours or foreign:
-            names.add(name)
-    return names
+    if name in listed or (foreign and listed):
+        return name in listed
+    if name.startswith("_") or name == "TYPE_CHECKING" or name not in vars(module):
+        return False
+    value = vars(module)[name]
+    origin = getattr(value, "__module__", "ipu")
+    ours = not isinstance(value, types.ModuleType) and origin.startswith("ipu")
+    return ours or foreign
+
+
+def _public(module: Any) -> set[str]:
+    """Return the names that a module offers."""
+    names = {*getattr(module, "__all__", ()), *vars(module)}
+    return {name for name in names if _is_public(module, name)}
 
 
 def _take(module: str, name: str) -> Any:
     """Return ``name`` of a native module, or ``_ABSENT``."""
     source = _native(module)
-    if source is None or name not in _public(source):
+    if source is None or not _is_public(source, name):
         return _ABSENT
     return getattr(source, name)
 

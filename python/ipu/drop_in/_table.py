@@ -136,11 +136,20 @@ def _native_module(path: str) -> str | None:
             continue
         if module.startswith("ipu.drop_in"):
             return None
-        try:
-            return module if importlib.util.find_spec(module) else None
-        except ModuleNotFoundError:
-            return None
+        return module if _is_there(module) else None
     return None
+
+
+@functools.cache
+def _is_there(module: str) -> bool:
+    """Return whether a module can be imported; its parents are."""
+    parent = module.rpartition(".")[0]
+    if parent and not _is_there(parent):
+        return False
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # the parent is a module without others below it
+        return False
 
 
 @functools.cache
