@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from forked import Programs
 
 PROGRAMS = Path(__file__).resolve().parent / "programs"
 _NATIVE = {
@@ -43,18 +44,12 @@ def native(text):
     return text.replace("keras.optimizer_v2.gradient_descent.", "keras.optimizers.")
 
 
-def run(words, tmp_path):
-    environment = {k: v for k, v in os.environ.items() if k != "TF_POPLAR_FLAGS"}
-    done = subprocess.run(
-        [sys.executable, *words],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env=environment,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+@pytest.fixture(scope="module")
+def programs():
+    names = os.environ.keys() - {"TF_POPLAR_FLAGS"}
+    made = Programs({name: os.environ[name] for name in names})
+    yield made
+    made.close()
 
 
 def check_counter(got):
@@ -603,17 +598,19 @@ NAMES = sorted(path.stem for path in PROGRAMS.glob("*.py"))
 
 @pytest.mark.parametrize("way", ["native", "drop-in"])
 @pytest.mark.parametrize("name", NAMES)
-def test_program(name, way, tmp_path):
+def test_program(name, way, tmp_path, programs):
     for needed in NEEDED.get(name, ()):
         pytest.importorskip(needed)
     path = PROGRAMS / f"{name}.py"
     if way == "drop-in":
-        got = run(["-m", "ipu", "run", str(path)], tmp_path)
+        words = ["-m", "ipu", "run", str(path)]
     else:
         copy = tmp_path / path.name
         copy.write_text(native(path.read_text()))
-        got = run([str(copy)], tmp_path)
-    CHECKS[name](got)
+        words = [str(copy)]
+    done = programs.run(words, tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    CHECKS[name](json.loads(done.stdout.splitlines()[-1]))
 
 
 GENERATIONS = sorted({name.partition("_")[0] for name in NAMES})
