@@ -1,4 +1,4 @@
-"""Builds and runs the C unit tests under sanitizers (`-m sanitizers`); in the slow tier
+"""Builds and runs the C unit tests under sanitizers (`-m builds`); in the slow tier
 without, too, since all that Python calls is optimised code."""
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def _core(flavour: str, factory: pytest.TempPathFactory) -> list[str]:
 @pytest.mark.parametrize(
     "flavour",
     [
-        pytest.param("sanitized", marks=pytest.mark.sanitizers),
+        pytest.param("sanitized", marks=pytest.mark.builds),
         pytest.param("plain", marks=pytest.mark.slow),
     ],
 )

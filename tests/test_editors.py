@@ -130,6 +130,7 @@ def checked(*words: str) -> str:
     return done.stdout
 
 
+@pytest.mark.builds
 def test_mypy_finds_the_wrong_lines_of_a_program_and_none_of_ours() -> None:
     pytest.importorskip("mypy", reason="needs pip install '.[test]'")
     text = checked("mypy", "--strict", "python", str(PROGRAM))
@@ -140,6 +141,7 @@ def test_mypy_finds_the_wrong_lines_of_a_program_and_none_of_ours() -> None:
     }, text
 
 
+@pytest.mark.builds
 def test_pyright_finds_the_wrong_lines_of_a_program(tmp_path: Path) -> None:
     if importlib.util.find_spec("basedpyright") is None:
         pytest.skip("needs pip install '.[test]'")

@@ -206,7 +206,7 @@ def check_program(seed: int) -> None:
     linecache.cache.pop(f"<fuzz account {seed}>", None)
 
 
-@pytest.mark.parametrize("block", range(6))
+@pytest.mark.parametrize("block", range(2))
 def test_random_programs(block: int) -> None:
     for seed in range(20 * block, 20 * block + 20):
         check_program(seed)
@@ -357,7 +357,7 @@ def check_network(seed: int) -> None:
     assert tiles[0] <= tiles[1]
 
 
-@pytest.mark.parametrize("block", range(6))
+@pytest.mark.parametrize("block", range(2))
 def test_random_networks(block: int) -> None:
     for seed in range(25 * block, 25 * block + 25):
         check_network(seed)
@@ -500,7 +500,7 @@ def _as_before() -> Iterator[None]:
     pipelines.attach(None)
 
 
-@pytest.mark.parametrize("block", range(6))
+@pytest.mark.parametrize("block", range(2))
 def test_random_pipelines(block: int) -> None:
     for seed in range(20 * block, 20 * block + 20):
         check_pipeline(seed)

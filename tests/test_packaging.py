@@ -202,6 +202,7 @@ def build(tree: Path, **settings: str) -> dict[str, int]:
     }
 
 
+@pytest.mark.builds
 @pytest.mark.compiles
 def test_a_changed_header_rebuilds_what_includes_it(small_tree: Path) -> None:
     first = build(small_tree)
@@ -216,6 +217,7 @@ def test_a_changed_header_rebuilds_what_includes_it(small_tree: Path) -> None:
     assert third["one"] > second["one"] and third["two"] > second["two"]
 
 
+@pytest.mark.builds
 @pytest.mark.compiles
 def test_a_numpy_that_lies_elsewhere_rebuilds_nothing(small_tree: Path) -> None:
     first = build(small_tree)
@@ -226,6 +228,7 @@ def test_a_numpy_that_lies_elsewhere_rebuilds_nothing(small_tree: Path) -> None:
     assert build(small_tree, PYTHONPATH=str(elsewhere)) == first
 
 
+@pytest.mark.builds
 @pytest.mark.compiles
 def test_a_function_that_nothing_declares_does_not_build(small_tree: Path) -> None:
     two = small_tree / "ipu_core" / "room" / "two.c"
@@ -250,6 +253,7 @@ exec cc "$@"
 """
 
 
+@pytest.mark.builds
 @pytest.mark.compiles
 @pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="one core compiles one by one")
 def test_sources_compile_in_parallel(small_tree: Path, tmp_path: Path) -> None:
