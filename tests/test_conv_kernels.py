@@ -138,7 +138,7 @@ def test_numbers_that_are_not_finite_stay_where_they_belong() -> None:
     """A padded zero is multiplied: infinity becomes no number, also in gradients."""
     g = Geometry((6, 7), (3, 3), 18, 20, padding=(1, 1, 1, 1))
     for case in conv_cases(g, "float32"):
-        values = case.values()
+        values = [value.copy() for value in case.values()]
         values[1].reshape(-1)[::97] = np.inf
         values[0].reshape(-1)[5] = np.nan
         on_every_class(case, values, case.id, near=False)

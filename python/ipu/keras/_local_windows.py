@@ -7,6 +7,7 @@ import math
 from typing import Any
 
 from ipu import tf
+from ipu._text.arguments import checked_tensor
 from ipu.keras._backend_state import is_channels_first
 
 
@@ -43,6 +44,7 @@ def local_conv(
         (2, 3, 3, 5)
     """
     del output_shape
+    inputs, kernel = checked_tensor("inputs", inputs), checked_tensor("kernel", kernel)
     is_first = is_channels_first(data_format)
     rank = len(kernel_size)
     x = tf.transpose(inputs, [0, *range(2, rank + 2), 1]) if is_first else inputs

@@ -63,8 +63,8 @@ def rnn(
         The last output, the outputs of all steps, and the states after the last one.
 
     Raises:
-        ValueError: Inputs have no axis of steps, no step, or other steps than the mask
-            or than each other.
+        ValueError: ``step_function`` is not one; inputs have no axis of steps, no
+            step, or other steps than the mask or than each other.
 
     Source: ``tf.keras.backend.rnn``.
 
@@ -76,6 +76,11 @@ def rnn(
         [1.0, 2.0, 3.0]
     """
     del input_length
+    if not callable(step_function):
+        raise ValueError(
+            "rnn takes a function of a step's inputs and the states before it. "
+            f"Received: step_function={step_function!r}."
+        )
     inputs = tf.nest.map_structure(partial(checked_tensor, "inputs"), inputs)
     leading = {tuple(x.shape)[:2] for x in tf.nest.flatten(inputs)}
     order = "(steps, batch, ...)" if time_major else "(batch, steps, ...)"

@@ -69,6 +69,7 @@ _UNTRACKED = frozenset(
         "_inbound_nodes",
         "_outbound_nodes",
         "_added_weights",
+        "_built_for",
         "_losses",
         "_order",
         "_states",  # of recurrent layers
@@ -114,11 +115,9 @@ def _note_built(
 ) -> None:
     """Keep what the ``build`` of a subclass was given."""
     del result
-    (_, layer), *given = (
-        inspect.signature(build).bind(*args, **kwargs).arguments.items()
-    )
-    if given and all(shape is not None for _, shape in given):
-        layer.built, layer._built_for = True, dict(given)
+    bound = inspect.signature(build).bind(*args, **kwargs)
+    (_, layer), *given = bound.arguments.items()
+    layer._note_built(dict(given))
 
 
 class AutoCastVariable(tf.Variable):

@@ -29,9 +29,9 @@ _DEPTH = 4
 # of layers: what `call` does not depend on, or what is compared by itself
 _NOT_OF_LAYERS = frozenset(
     """
-    _built_for _called_on _data_order _form_of_outputs _programs _sink _step_loss
-    _trainable _tried_steps _untraceable history predict_function stop_training
-    test_function train_function
+    _called_on _data_order _form_of_outputs _programs _sink _step_loss _trainable
+    _tried_steps _untraceable history predict_function stop_training test_function
+    train_function
     """.split()
 )
 # of optimizers: the rate is a variable, slots are made in a trace
