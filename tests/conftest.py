@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from forked import Programs
 from hypothesis import HealthCheck, settings
 from simulated_ipus import attach
 
@@ -102,6 +103,14 @@ def main() -> Iterator[Any]:
 
     yield main
     drop_in.uninstall()
+
+
+@pytest.fixture(scope="session")
+def programs() -> Iterator[Programs]:
+    """Programs in processes of their own, without the time of an import."""
+    made = Programs()
+    yield made
+    made.close()
 
 
 @pytest.fixture

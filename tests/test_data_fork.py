@@ -3,10 +3,10 @@ threads of the parent are at. What needs a thread that stayed there says so."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
+from pathlib import Path
 
 import pytest
+from forked import Programs
 
 START = """
 import gc, itertools, multiprocessing, os, sys, threading, time, warnings
@@ -206,11 +206,7 @@ runner.join()
 
 
 @pytest.mark.parametrize("place", PROGRAMS)
-def test_forked_children_end(place: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-X", "faulthandler", "-c", START + PROGRAMS[place]],
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+def test_forked_children_end(place: str, programs: Programs, tmp_path: Path) -> None:
+    text = "import faulthandler; faulthandler.enable()\n" + START + PROGRAMS[place]
+    done = programs.run(["-c", text], tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr[-3000:]

@@ -6,10 +6,10 @@ its memory.
 
 from __future__ import annotations
 
-import subprocess
-import sys
+from pathlib import Path
 
 import pytest
+from forked import Programs
 
 CHAIN = """
 import sys
@@ -74,10 +74,10 @@ print(length, count, said, sep="|")
         ("padded_batch", 8000, 1),
     ],
 )
-def test_long_chains_end_or_are_refused(kind: str, length: int, count: int) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", CHAIN, kind], capture_output=True, text=True, timeout=120
-    )
+def test_long_chains_end_or_are_refused(
+    kind: str, length: int, count: int, programs: Programs, tmp_path: Path
+) -> None:
+    done = programs.run(["-c", CHAIN, kind], tmp_path)
     assert done.returncode == 0, done.stderr[-2000:]
     made, read, said = done.stdout.split("|")
     assert int(read) == count
@@ -125,10 +125,10 @@ print(count, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 10
         ("D.range(10).interleave(D.from_tensors, cycle_length=10**9)", 10),
     ],
 )
-def test_memory_follows_the_elements_there_are(text: str, count: int) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", MEMORY, text], capture_output=True, text=True, timeout=60
-    )
+def test_memory_follows_the_elements_there_are(
+    text: str, count: int, programs: Programs, tmp_path: Path
+) -> None:
+    done = programs.run(["-c", MEMORY, text], tmp_path)
     assert done.returncode == 0, done.stderr[-2000:]
     read, grown = map(int, done.stdout.split())
     assert read == count

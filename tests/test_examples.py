@@ -3,13 +3,11 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from forked import Programs
 
 EXAMPLES = Path(__file__).parent.parent / "docs" / "examples"
 LONGEST = 120  # lines
@@ -46,15 +44,11 @@ def test_they_are_short(name: str) -> None:
 
 @pytest.mark.parametrize(("name", "arguments", "largest"), CASES)
 def test_examples_train(
-    name: str, arguments: str, largest: float, tmp_path: Path
+    name: str, arguments: str, largest: float, programs: Programs, tmp_path: Path
 ) -> None:
-    done = subprocess.run(
-        [sys.executable, str(EXAMPLES / f"{name}.py"), *arguments.split()],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env={**os.environ, "KERAS_HOME": str(tmp_path)},  # no data set is there
-    )
+    words = [str(EXAMPLES / f"{name}.py"), *arguments.split()]
+    no_data = {"KERAS_HOME": str(tmp_path)}
+    done = programs.run(words, tmp_path, no_data, timeout=300)
     assert done.returncode == 0, done.stderr[-2000:]
     losses = [float(loss) for loss in re.findall(r"loss: ([\d.]+)", done.stdout)]
     assert len(losses) >= 2, done.stdout

@@ -6,7 +6,6 @@ are, the native way with the imports of `ipu`.
 """
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -14,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from forked import Programs
 
 PROGRAMS = Path(__file__).resolve().parent / "programs"
 _NATIVE = {
@@ -42,14 +40,6 @@ def native(text):
     assert not any("tensorflow" in line for line in lines if "import " in line)
     text = "\n".join(lines)
     return text.replace("keras.optimizer_v2.gradient_descent.", "keras.optimizers.")
-
-
-@pytest.fixture(scope="module")
-def programs():
-    names = os.environ.keys() - {"TF_POPLAR_FLAGS"}
-    made = Programs({name: os.environ[name] for name in names})
-    yield made
-    made.close()
 
 
 def check_counter(got):
