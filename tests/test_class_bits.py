@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from grouped import in_groups
 from op_cases.coverage import FLAGS, RULES, TABLE, serves
 from op_cases.harness import same_bits
 from op_cases.model import ALL, FLOATS, INTS, NUMBERS, SPECIAL, Array, Graph
@@ -83,19 +84,17 @@ def cases() -> Iterator[Any]:
             if not (op in FAULTY and dtype in INTS):
                 result = "bool" if letter == "b" else dtype
                 inputs = [dtype] * len(operands)
-                yield pytest.param(op, inputs, result, "", id=f"{op}-{dtype}")
+                yield op, inputs, result, ""
     for dtype in ALL:
         inputs = ["bool", dtype, dtype]
-        yield pytest.param("select", inputs, dtype, "", id=f"select-{dtype}")
+        yield "select", inputs, dtype, ""
         for target in ALL:
-            name = f"cast-{dtype}-{target}"
-            yield pytest.param("cast", [dtype], target, f"dtype={target}", id=name)
+            yield "cast", [dtype], target, f"dtype={target}"
 
 
-@pytest.mark.parametrize(("op", "dtypes", "result", "attrs"), list(cases()))
-def test_all_classes_give_the_same_bits(
-    op: str, dtypes: list[str], result: str, attrs: str
-) -> None:
+@in_groups(cases(), group=lambda case: case[0])
+def test_all_classes_give_the_same_bits(case: Any) -> None:
+    op, dtypes, result, attrs = case
     for count in LENGTHS:
         inputs = [values(d, count, seed) for seed, d in enumerate(dtypes)]
         text = graph_of(op, dtypes, result, count, attrs)

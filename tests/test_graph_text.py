@@ -6,6 +6,7 @@ import re
 
 import pytest
 from campaign.inputs import printed, spoil_words
+from grouped import in_groups
 from op_cases import CASES, harness
 from op_cases.coverage import FLAGS, TABLE
 
@@ -95,7 +96,7 @@ def test_the_gradient_of_a_node_runs_where_the_node_does() -> None:
 SOME = [c for k, c in enumerate(CASES) if not c.slow and k % 7 == 0]
 
 
-@pytest.mark.parametrize("case", SOME, ids=lambda c: c.id)
+@in_groups(SOME, name=lambda case: case.id)
 def test_every_form_of_a_case_comes_back(case) -> None:
     for text in (
         harness.plain(case),

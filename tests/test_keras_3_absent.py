@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 
 import pytest
+from grouped import in_groups
 
 from ipu import keras
 from ipu._text import keras_3
@@ -39,7 +40,7 @@ def test_each_name_is_there_or_in_the_table(path: str) -> None:
         assert hasattr(module, name) == (whole not in ABSENT), whole
 
 
-@pytest.mark.parametrize("whole", ABSENT)
+@in_groups(ABSENT)
 def test_what_is_not_there_says_what_to_use(whole: str) -> None:
     path, _, name = whole.rpartition(".")
     with pytest.raises(MissingNameError) as caught:

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import doctest
 import inspect
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from grouped import in_groups
 from test_docstrings import Rounded
 
 from ipu import ipu_strategy, keras, tf
@@ -29,7 +31,7 @@ def public() -> Iterator[tuple[str, Any]]:
 NAMES = dict(public())
 
 
-@pytest.mark.parametrize("name", NAMES)
+@in_groups(NAMES)
 def test_examples(name: str) -> None:
     names = {"keras": keras, "tf": tf, "np": np}
     parser, report = doctest.DocTestParser(), []
@@ -417,9 +419,9 @@ def wanted(case: str) -> Any:
     return found.astype(kept)
 
 
-@pytest.mark.parametrize("way", ["eager", "function", "device"])
-@pytest.mark.parametrize("case", CASES)
-def test_against_numpy(case: str, way: str) -> None:
+@in_groups(itertools.product(CASES, ["eager", "function", "device"]))
+def test_against_numpy(case_and_way: tuple[str, str]) -> None:
+    case, way = case_and_way
     code = f"lambda {', '.join(GIVEN)}: ops.{case.partition(' | ')[0]}"
     call = eval(code, {"ops": ops, "np": np})
     if way == "eager":

@@ -10,12 +10,13 @@ A new row of ops.def without a case fails here.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from grouped import in_groups
 from op_cases import CASES, SCENARIOS, harness
 from op_cases.coverage import (
     FLAGS,
@@ -40,39 +41,15 @@ import ipu
 from ipu import _core
 
 
-def of_each_op(cases: Sequence[Case]) -> Callable[[Callable[[Case], None]], Any]:
-    """Make a check of one case a test of all cases of an op.
-
-    Ten thousand tests more would have to be collected by each process and reported.
-    """
-    groups: dict[tuple[str, bool], list[Case]] = {}
-    for case in cases:
-        groups.setdefault((case.op, case.slow), []).append(case)
-
-    def decorate(check: Callable[[Case], None]) -> Any:
-        def test(group: list[Case]) -> None:
-            failed: dict[str, Exception] = {}
-            for case in group:
-                ipu.set_num_threads(1)
-                try:
-                    check(case)
-                except Exception as error:
-                    failed[case.id] = error
-            if failed:
-                told = "\n".join(f"{name}: {failed[name]}" for name in failed)
-                raise AssertionError(told) from next(iter(failed.values()))
-
-        test.__name__, test.__doc__ = check.__name__, check.__doc__
-        slow = pytest.mark.slow
-        return pytest.mark.parametrize(
-            "group",
-            [
-                pytest.param(group, id=op + "-large" * is_slow, marks=[slow] * is_slow)
-                for (op, is_slow), group in groups.items()
-            ],
-        )(test)
-
-    return decorate
+def of_each_op(cases: Iterable[Case]) -> Any:
+    """Make a check of one case a test of all cases of an op."""
+    return in_groups(
+        cases,
+        name=lambda case: case.id,
+        group=lambda case: case.op,
+        is_slow=lambda case: case.slow,
+        before=lambda: ipu.set_num_threads(1),
+    )
 
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from grouped import in_groups
 
 import ipu._core
 from ipu import keras, tf
@@ -34,7 +35,7 @@ KERNELS = (
 C_FILES = sorted([*CORE.glob("**/*.c"), *CORE.glob("**/*.h")])
 
 
-@pytest.mark.parametrize("path", C_FILES, ids=lambda p: str(p.relative_to(CORE)))
+@in_groups(C_FILES)
 def test_a_room_includes_only_rooms_above_it(path: Path) -> None:
     room = path.relative_to(CORE).parts[0]
     for name in re.findall(r'#include "([^"]+)"', path.read_text()):
@@ -64,7 +65,7 @@ def test_file_names_are_unique() -> None:
     assert sorted(set(names)) == sorted(names)
 
 
-@pytest.mark.parametrize("path", C_FILES, ids=lambda p: str(p.relative_to(CORE)))
+@in_groups(C_FILES)
 def test_c_file_has_a_licence_line_and_is_not_too_wide(path: Path) -> None:
     lines = path.read_text().splitlines()
     assert "SPDX-License-Identifier: MIT" in lines[0]

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from grouped import in_groups
 
 from ipu import tf
 
@@ -39,7 +40,7 @@ def test_each_program_has_a_result() -> None:
     assert list(RESULTS) == list(session_programs.sources())
 
 
-@pytest.mark.parametrize("name", RESULTS)
+@in_groups(RESULTS, before=tf.compat.v1.reset_default_graph)
 def test_program(name: str) -> None:
     mine = run.evaluate(lambda: session_programs.cases()[name](tf))
     differs = compare.difference(mine, run.outcome_of(RESULTS[name]))

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from grouped import in_groups
 from op_cases.calls import (
     OTHERS,
     SMOOTH,
@@ -56,7 +57,7 @@ def test_every_call_has_its_result() -> None:
     assert set(FOUND) == set(ALL), "run tests/op_cases/calls.py with TensorFlow"
 
 
-@pytest.mark.parametrize("line", ALL)
+@in_groups(ALL)
 def test_value(line: str) -> None:
     same(evaluate(tf, line, inputs(tf)), FOUND[line]["value"], "eager")
 
@@ -74,7 +75,7 @@ def run(line: str, host: bool = False, wide: bool = False) -> Any:
     return traced.pack(outputs)
 
 
-@pytest.mark.parametrize("line", ALL)
+@in_groups(ALL)
 def test_in_a_function(line: str) -> None:
     eager = evaluate(tf, line, inputs(tf))
     if line in OPEN:
@@ -84,7 +85,7 @@ def test_in_a_function(line: str) -> None:
     same(run(line), plain(eager), "in a function", loose=0.1)
 
 
-@pytest.mark.parametrize("line", ALL)
+@in_groups(ALL)
 def test_on_the_host(line: str) -> None:
     """As ``Dataset.map`` runs them: float64 stays float64."""
     if line in OPEN:
@@ -93,7 +94,7 @@ def test_on_the_host(line: str) -> None:
     same(run(line, host=True, wide=True), plain(eager), "on the host", loose=0.1)
 
 
-@pytest.mark.parametrize("line", [k for k in lines(SMOOTH) if "gradients" in FOUND[k]])
+@in_groups([k for k in lines(SMOOTH) if "gradients" in FOUND[k]])
 def test_gradient(line: str) -> None:
     given = inputs(tf)
     names = names_in(line)
