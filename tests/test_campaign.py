@@ -36,7 +36,7 @@ def test_a_kind_is_there(name: str) -> None:
 def test_what_goes_wrong_is_found(tmp_path: Path) -> None:
     """An error, a hang and a crash; seeds after them are tried."""
     record = Record()
-    kind = Kind("campaign_teeth", "trial", "", seconds=3.0)
+    kind = Kind("campaign_teeth", "trial", "", seconds=1.5)
     run(kind, record, 300.0, last=10)
     assert [(one["how"], one["seed"]) for one in record.found] == [
         ("error", 3),

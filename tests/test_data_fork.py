@@ -87,7 +87,7 @@ def read():
         if ended.is_set(): break
 reader = threading.Thread(target=read)
 reader.start()
-in_children(lambda: os._exit(0), 500)
+in_children(lambda: os._exit(0), 200)
 ended.set()
 reader.join()
 """,

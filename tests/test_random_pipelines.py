@@ -308,7 +308,7 @@ def _as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     attach(None)
 
 
-@pytest.mark.parametrize("block", range(10))
+@pytest.mark.parametrize("block", range(5))
 def test_random_pipelines(block: int) -> None:
     for seed in range(50 * block, 50 * block + 50):
         check(seed)

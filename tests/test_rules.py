@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -245,15 +246,24 @@ ipu.tf.autograph._runtime -> ipu._loops.training_loop
 """
 
 
-def imports(path: Path, at_once: bool = False) -> set[str]:
-    """The modules of the package that a file imports, not for types; `at_once` leaves
-    out what functions import when they are called."""
+@cache
+def imports(path: Path) -> tuple[set[str], set[str]]:
+    """The modules of the package that a file imports, not for types: all of them, and
+    without those that functions import when they are called."""
     tree = ast.parse(path.read_text())
+    functions = []
     for node in ast.walk(tree):
-        if (isinstance(node, ast.FunctionDef) and at_once) or (
-            isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
-        ):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
             node.body = []
+        elif isinstance(node, ast.FunctionDef):
+            functions.append(node)
+    every = imported(tree)
+    for function in functions:
+        function.body = []
+    return every, imported(tree)
+
+
+def imported(tree: ast.AST) -> set[str]:
     found = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -274,7 +284,7 @@ def package_modules() -> Iterator[tuple[str, Path]]:
 
 
 def test_no_module_is_imported_in_a_circle() -> None:
-    found = {name: imports(path, at_once=True) for name, path in package_modules()}
+    found = {name: imports(path)[1] for name, path in package_modules()}
     graphlib.TopologicalSorter(
         {name: others - {name} for name, others in found.items()}
     ).prepare()
@@ -296,7 +306,7 @@ def test_rooms_of_the_package_have_one_order() -> None:
     for module, path in package_modules():
         upward |= {
             f"{module} -> {other}"
-            for other in imports(path)
+            for other in imports(path)[0]
             if room(other) > room(module)
         }
     assert sorted(upward) == UPWARD.strip().splitlines()
