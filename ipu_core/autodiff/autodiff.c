@@ -89,8 +89,8 @@ window_gradient(const ipu__walk *w, ipu_value gradient)
     return is_window ? node : NULL;
 }
 
-/* The node whose placement the sum of two gradients of `value` gets. What comes from
- * two stages of a pipeline meets where the value was made, which is after both:
+/* The node whose placement the sum of two gradients of `value` gets. Gradients from
+ * two stages of a pipeline meet where the value was made, which is after both:
  * concurrent stages have no order, and none can wait for the other. */
 static ipu_node
 place_of_sum(const ipu__walk *w, ipu_node like, ipu_value value, ipu_value gradient)

@@ -9,8 +9,8 @@
  * targets.
  *
  * The blocks of the gradient are derived as if they could see the values of the forward
- * block. What they really use of it is the plan: which values are kept and which are
- * made anew. A loop keeps a value in a tensor with a row for each turn, which it
+ * block. The values that they really use of it are the plan: which are kept and which
+ * are made anew. A loop keeps a value in a tensor with a row for each turn, which it
  * carries and which the gradient reads back; a switch gives it as an output. Constants,
  * counters and what is a view of something kept are made anew. So forward nodes gain
  * inputs and outputs and nothing else changes; and loops in loops need nothing more, as

@@ -68,8 +68,8 @@ need_call(ipu__walk *w, const ipu_node_data *node)
     return IPU_OK;
 }
 
-/* Whether gradients may pass the node. What a tape did not see is a constant; what is
- * in blocks was made before the node that holds them. */
+/* Whether gradients may pass the node. A node that a tape did not see is a constant;
+ * those in blocks were made before the node that holds them. */
 static bool
 may_pass(const ipu__walk *w, ipu_node id, const ipu_node_data *node)
 {

@@ -144,7 +144,7 @@ BINARY_RULE(zeta, IPU_NO_VALUE, MUL(g, NEG(MUL(a, next_order(r)))))
 BINARY_RULE(polygamma, IPU_NO_VALUE, MUL(g, next_order(r)))
 
 /* A number keeps its place in the distribution F while alpha moves: dx = -F_alpha / f
- * (Figurnov, Mohamed and Mnih 2018). What has become 0 stays there. */
+ * (Figurnov, Mohamed and Mnih 2018). A number that has become 0 stays there. */
 ipu_status
 ipu_gradient_random_gamma(ipu_rule *r)
 {

@@ -5,8 +5,8 @@
  *
  *     P(v) = v - <v> - z * <v z>
  *
- * the gradient is dx = s * P(dy * factor), and P is its own transpose. What x changes
- * by way of s and z: ds / dx_i = -s^2 z_i / count, and sum_j v_j dz_j / dx_i = s *
+ * the gradient is dx = s * P(dy * factor), and P is its own transpose. By way of s
+ * and z x changes: ds / dx_i = -s^2 z_i / count, and sum_j v_j dz_j / dx_i = s *
  * P(v)_i. Nodes are made one by one, so that their order does not depend on the
  * compiler. One thread per graph. */
 #include "autodiff/rule_terms.h"

@@ -9,8 +9,8 @@
  *
  * There is one recorder for the process: events come from threads that know nothing of
  * each other, and are compared on one clock. While nobody records, the price of a hook
- * is the test of ipu_event_is_on. What an event is about, its subject, is a number that
- * the recorder does not look into. Any thread that holds no ipu_lock. */
+ * is the test of ipu_event_is_on. An event's subject is a number that the recorder does
+ * not look into. Any thread that holds no ipu_lock. */
 #ifndef IPU_BASE_EVENT_H
 #define IPU_BASE_EVENT_H
 

@@ -11,8 +11,8 @@
  *
  * For this to be safe, an ipu_lock is held for short moments only: never while its
  * holder runs a program or Python code, sleeps, or waits for anything but a condition
- * variable that goes with it. What lasts longer is a flag that the lock protects and
- * that after_fork clears.
+ * variable that goes with it. A state that lasts longer is a flag that the lock
+ * protects and that after_fork clears.
  *
  * ipu_fork_count tells a thread's owner whether the thread is in this process: compare
  * the count with that of the time when the thread was started. */

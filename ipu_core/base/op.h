@@ -52,8 +52,8 @@ typedef struct ipu_op_info {
 const ipu_op_info *ipu_op_info_of(ipu_op op);
 /* Whether an op can fail by what its operands hold: an index that is out of range, a
  * division of integers by zero. The types are those of its first operand and its first
- * result, NULL where it has none. What fails for every operand, or for want of memory,
- * does not count. */
+ * result, NULL where it has none. Failures for every operand, or for want of memory, do
+ * not count. */
 bool ipu_op_can_fail(ipu_op op, ipu_attrs attrs, const ipu_type *operand,
                      const ipu_type *result);
 /* The same of an element-wise op that gives this dtype. */

@@ -13,9 +13,9 @@
  *
  * An operand below `inputs` is that input of the part; then come the values that its
  * variables have before the update, then the results of its instructions. The variables
- * of all parts follow each other as the node's resources do. What a variable is given
- * is an input or a result. No instruction may fail, since variables would be left half
- * written. */
+ * of all parts follow each other as the node's resources do. The new value of a
+ * variable is an input or a result. No instruction may fail, since variables would be
+ * left half written. */
 #ifndef IPU_BASE_UPDATE_CODE_H
 #define IPU_BASE_UPDATE_CODE_H
 

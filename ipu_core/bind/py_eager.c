@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Eager ops. What an op needs beside its data (types of the results, the chosen kernel)
- * depends on op, attributes and types of the inputs alone, so it is kept: in a table of
- * a fixed number of entries, found by hash, where a newcomer takes the place of an
- * older one. Under the GIL, but for kernels of large tensors, which run without it: an
- * entry in use is freed by its last user. */
+ * Eager ops. The types of an op's results and its kernel, all that it needs beside
+ * data, depend on op, attributes and types of the inputs alone, so it is kept: in a
+ * table of a fixed number of entries, found by hash, where a newcomer takes the place
+ * of an older one. Under the GIL, but for kernels of large tensors, which run without
+ * it: an entry in use is freed by its last user. */
 #define NO_IMPORT_ARRAY
 #include "bind/bind.h"
 

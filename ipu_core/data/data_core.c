@@ -362,8 +362,8 @@ typedef struct pass_list {
     ipu_id_map seen;          /* by address */
 } pass_list;
 
-/* Takes passes of every data set that counts them in `root` and below it. What is
- * reached on several ways is looked at once. */
+/* Takes passes of every data set that counts them in `root` and below it. A data
+ * set that is reached on several ways is looked at once. */
 static ipu_status
 take_passes(ipu_ctx *ctx, ipu_dataset *root, pass_list *list)
 {

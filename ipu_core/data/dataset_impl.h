@@ -40,8 +40,7 @@ typedef struct ipu__pass_base {
     uint64_t base;
 } ipu__pass_base;
 
-/* All that a root iterator took. What may outlive the root holds a reference.
- */
+/* All that a root iterator took. Whoever may outlive the root holds a reference. */
 typedef struct ipu__passes {
     atomic_int refs;
     ipu_allocator allocator;

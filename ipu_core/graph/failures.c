@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * One walk in program order. An index that a node has looked at cannot fail a second
- * time, where the later node allows as many rows or more. What was looked at in a block
- * is forgotten at its end, since it may run never. One thread per graph. */
+ * time, where the later node allows as many rows or more. The pass forgets at the end
+ * of a block what was looked at in it, since the block may run never. One thread per
+ * graph. */
 #include "graph/failures.h"
 
 #include "base/update_code.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Which nodes can fail when they run. What moves nodes asks it: in front of a node that
- * fails all is written that comes before it in the program, and nothing after it. */
+ * Which nodes can fail when they run. A pass that moves nodes asks it: in front of one
+ * that fails all is written that comes before it in the program, and nothing after
+ * it. */
 #ifndef IPU_GRAPH_FAILURES_H
 #define IPU_GRAPH_FAILURES_H
 

@@ -407,8 +407,8 @@ least_cycles_in_field(const search *s)
     return (pass + loaded) / field;
 }
 
-/* Whether so many cycles are more than the best split takes. What is said of a bound
- * holds but for its rounding. */
+/* Whether so many cycles are more than the best split takes. A bound holds but for its
+ * rounding. */
 static bool
 is_beaten(const search *s, double least_cycles)
 {

@@ -38,7 +38,7 @@ ipu_product_plan ipu_product_ask(const ipu_product_asker *asker, ipu_op op,
 
 double ipu_product_tiles(const ipu_product_split *split);
 /* How a value that is this in the product lies on the tiles: in the order of its plan,
- * from a tile of its own on, over as many as the value needs. What is `flipped` has its
+ * from a tile of its own on, over as many as the value needs. A `flipped` value has its
  * last two axes exchanged there. */
 ipu_mapping ipu_product_mapping(const ipu_chip *chip, const ipu_product *product,
                                 ipu_product_role role, bool flipped,

@@ -7,8 +7,9 @@
  * once and waits where a sum of it is used first.
  *
  * A bucket stands after the last of its operands and in front of the first user of any
- * of its sums; so no value moves past one that it needs. What a replica adds to what is
- * not changed: no bucket changes a bit. One thread per graph. */
+ * of its sums; so no value moves past one that it needs. Replicas add
+ * up the same numbers in the same order: no bucket changes a bit. One thread per
+ * graph. */
 #include <stdlib.h>
 
 #include "graph/bucket.h"

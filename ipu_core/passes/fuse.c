@@ -22,9 +22,9 @@
  * The fused node stands where the last of its nodes stood. In between there may be no
  * write of a variable and no read of the infeed, since the memory planner lets values
  * alias both until then; so a block is cut into segments by such nodes, and what is
- * fused lies in one segment. What can fail (graph/failures.h) is not moved past what is
- * enqueued or can fail, either. Whatever the gradient needs has a use of its own, hence
- * stays. One thread per graph. */
+ * fused lies in one segment. A node that can fail (graph/failures.h) is not moved past
+ * one that can fail or enqueues, either. Values that the gradient needs have a use of
+ * their own, hence stay. One thread per graph. */
 #include "passes/fuse_impl.h"
 #include "passes/passes.h"
 

@@ -12,7 +12,7 @@
  *
  * An element-wise node of a variable's shape becomes part of the update where nothing
  * but updates uses its result; updates that share such a node are one part of the
- * code, in which each value is computed once. What a variable held before the update is
+ * code, in which each value is computed once. A variable's value before the update is
  * read from it directly. Nodes join from the last to the first; code is made in program
  * order. Of the gradient of a gather the update reads indices and rows: the zeros between
  * them are made nowhere. One thread per graph. */

@@ -12,10 +12,10 @@
  *
  * Reading such a variable gathers its parts, and assigning to it takes a part. In
  * between, an element-wise op of which an operand is known in parts is computed in parts,
- * too; prune takes out what then nobody needs whole. What no rule knows in parts, as the
- * norm of a whole variable, is computed of whole values, so every program has the bits
- * that it has with whole variables. A last part that would be shorter repeats the last
- * element, so that nothing is computed of numbers which are not there.
+ * too; prune takes out what then nobody needs whole. A result that no rule knows in
+ * parts, as the norm of a variable, is computed of whole values, so every program has
+ * the bits that it has with whole variables. A last part that would be shorter repeats
+ * the last element, so that nothing is computed of numbers which are not there.
  *
  * A variable to which replicas may write different values is refused. Runs after
  * `prune`, so that the shards that are left say how many replicas there will be. One

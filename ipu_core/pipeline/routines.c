@@ -137,8 +137,8 @@ last_maker(const finder *f, const ipu_node_data *node)
     return found;
 }
 
-/* Of a backward stage in two parts, all lies in the weight part so far. What another
- * stage waits for, and what that needs, moves to the input part. */
+/* Of a backward stage in two parts, all lies in the weight part so far. The nodes
+ * that another stage waits for, and those that they need, move to the input part. */
 static int32_t
 with_split(const finder *f, const ipu_node_data *node, int32_t own)
 {

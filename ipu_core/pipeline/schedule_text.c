@@ -17,8 +17,8 @@
  *     ipu 1 |       | F1(0) | B1(0) | F1(1) | B1(1) |       |
  *
  * A row for each IPU, a column for each time step; F0(1) is the forward of stage 0 with
- * micro-batch 1, B a backward, I and W its input and its weight part. What an IPU
- * does in one time step stands in one cell, in order. */
+ * micro-batch 1, B a backward, I and W its input and its weight part. The work of
+ * an IPU in one time step stands in one cell, in order. */
 #include "base/text.h"
 #include "pipeline/schedule_impl.h"
 

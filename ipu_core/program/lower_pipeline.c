@@ -8,7 +8,7 @@
  *     actions    the schedule's list: a micro-batch and the routine it goes through
  *     halt
  *
- * The body is cut, not changed. What one routine makes and another one uses crosses:
+ * The body is cut, not changed. A value of one routine that another one uses crosses:
  *
  *   - on the same IPU in a ring of the slab, a slot for each micro-batch between the
  *     two;

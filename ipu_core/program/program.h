@@ -267,8 +267,8 @@ ipu_operand_place(const ipu_instruction *instruction, uint32_t operand)
                : &instruction->inputs[operand];
 }
 
-/* How many inputs, or outputs, the instruction should have. What it names is in range.
- */
+/* How many inputs, or outputs, the instruction should have. Its operands are in
+ * range. */
 uint32_t ipu_operand_wanted(const ipu_program *program,
                             const ipu_instruction *instruction, bool is_output);
 size_t ipu_operand_bytes(const ipu_program *program, const ipu_instruction *instruction,

@@ -4,9 +4,9 @@
  * Here their lifetimes are read off the finished instructions, planned and checked, and
  * only then do places get offsets.
  *
- * A buffer lies in the slab of its home. What a pipeline's streams use of the slab of
- * the stream around, they use while that one is at its pipeline instruction; what that
- * one uses of theirs stays there from their beginning to their end. */
+ * A buffer lies in the slab of its home. A pipeline's streams use buffers of the stream
+ * around while that one is at its pipeline instruction; the buffers of theirs that it
+ * uses stay there from their beginning to their end. */
 #include "program/lower_impl.h"
 
 static ipu_status

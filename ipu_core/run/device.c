@@ -94,8 +94,8 @@ struct ipu_device {
     bool has_panels;       /* some variable was in panels once */
 };
 
-/* A forked child has none of the threads that ran a program or waited. What a step had
- * begun to write stays as it was then. */
+/* A forked child has none of the threads that ran a program or waited. Memory that a
+ * step had begun to write stays as it was then. */
 static void
 forget_threads(void *owner)
 {

@@ -48,8 +48,8 @@ ipu_status ipu__device_variable(ipu_ctx *ctx, ipu_device *device, int64_t id,
                                 int32_t replica, uint32_t parts, ipu_type *type,
                                 void **data);
 /* By the program that has the device: how the variable lies; and from here on otherwise,
- * which moves it. What is in parts of several processes needs `whole`, its value; else
- * that may be NULL. */
+ * which moves it. A variable in parts of several processes needs `whole`, its value;
+ * else that may be NULL. */
 ipu__parts ipu__device_parts(ipu_device *device, int64_t id);
 ipu_status ipu__device_set_parts(ipu_ctx *ctx, ipu_device *device, int64_t id,
                                  ipu__parts parts, const void *whole);

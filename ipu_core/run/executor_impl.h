@@ -305,8 +305,8 @@ void ipu__wait_begin(ipu_executor *executor, const ipu__stream *stream);
 void ipu__wait_pause(ipu_executor *executor);
 /* Whether the run is to stop instead of waiting on. */
 bool ipu__wait_is_cancelled(ipu_executor *executor);
-/* Streams go on: hosts leave the variables. What something removed meanwhile is an
- * error here. */
+/* Streams go on: hosts leave the variables. A variable that was removed meanwhile is
+ * an error here. */
 ipu_status ipu__wait_end(ipu_ctx *ctx, ipu_executor *executor);
 /* Notes a wait that is over, without a lock. */
 void ipu__wait_note(const ipu_executor *executor, ipu__wait wait);

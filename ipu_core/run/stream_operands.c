@@ -6,7 +6,7 @@
  * stream.c to point them when an element is dequeued or an action begins. */
 #include "run/executor_impl.h"
 
-/* Lists an operand that is pointed at memory when that is known. What is only written
+/* Lists an operand that is pointed at memory when that is known. A result
  * needs no slack; products are made in registers that may be wider than what is left of
  * a row. */
 static ipu_status

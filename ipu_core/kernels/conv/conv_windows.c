@@ -2,8 +2,8 @@
  *
  * conv and conv_grad_input: windows that slide over a source. Both are one product for
  * each phase and group: rows are the pixels of the result, columns its channels, and a
- * sum goes over the taps of the phase and the channels of the source. What a matrix of
- * windows would hold is never written: a pixel's row is where its window lies in the
+ * sum goes over the taps of the phase and the channels of the source. No
+ * matrix of windows is ever written: a pixel's row is where its window lies in the
  * source, tap after tap.
  *
  *   1. The filters are packed into panels, once in a call.

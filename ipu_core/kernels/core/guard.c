@@ -4,10 +4,10 @@
  * while its operands are ends the run, or becomes what float16 overflow is to give.
  * A NaN without a NaN among the operands is invalid; an infinity of finite operands is a
  * division by zero where the op has a pole, and else overflow. Operands are those at the
- * result's own place for element-wise ops, all of them for others. What ends a run is
- * found before anything is overwritten: results are made in the workspace, so variables
- * and operands are as they were. Guarded kernels are made at once and look on the calling
- * thread. Collectives are not looked at. */
+ * result's own place for element-wise ops, all of them for others. An error that ends
+ * a run is found before anything is overwritten: results are made in the workspace, so
+ * variables and operands are as they were. Guarded kernels are made at once and look on
+ * the calling thread. Collectives are not looked at. */
 #include <math.h>
 #include <stdio.h>
 

@@ -133,8 +133,8 @@ const char *ipu_cpu_class_name(ipu_cpu_class cpu);
 double ipu_peak_gflops(ipu_cpu_class cpu, uint64_t time_ns);
 
 /* Works out all that follows from types, attributes and CPU class, so that a run does
- * not. What is kept of it lives in `arena`, as long as the spec is used. Fails with
- * UNIMPLEMENTED where the op has no kernel for these dtypes. */
+ * not. The spec keeps it in `arena`, which lives as long as the spec is used. Fails
+ * with UNIMPLEMENTED where the op has no kernel for these dtypes. */
 ipu_status ipu_kernel_prepare(ipu_ctx *ctx, ipu_arena *arena, ipu_kernel_spec *spec,
                               ipu_kernel_variant variant, ipu_cpu_class cpu);
 

@@ -9,8 +9,8 @@
  *
  * that is expanded twice: to a loop over vectors, and to a pattern. A part of
  * fused_update that has the pattern, with the operands of + and * in either order, runs
- * in the loop, which rounds each step as the ops one by one do. What is not a
- * formula of this list runs as fused_update.c says. No state, any thread. */
+ * in the loop, which rounds each step as the ops one by one do. Any other
+ * formula runs as fused_update.c says. No state, any thread. */
 #include "kernels/element/update_rules_impl.h"
 
 #include <math.h>

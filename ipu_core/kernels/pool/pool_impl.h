@@ -33,8 +33,8 @@ void ipu__pool_plan(const ipu_kernel_spec *spec, ipu__pool *pool);
 int32_t ipu__pool_levels(const ipu__pool *pool, ipu_op op);
 
 /* The number of a position in a window. The sum of a window is cut into blocks by it, so
- * blocks are alike for all windows, and padding adds nothing to them. What windows give
- * to an element is cut by its positions in them, counted from the last one. */
+ * blocks are alike for all windows, and padding adds nothing to them. An element's
+ * sum over windows is cut by its positions in them, counted from the last one. */
 static inline int64_t
 ipu__pool_position(const ipu__pool *pool, int64_t d, int64_t h, int64_t w)
 {
