@@ -71,6 +71,24 @@ def taped(holder: Holder) -> Any:
     return tape, y
 
 
+def taped_gradient(holder: Holder) -> Any:
+    """A gradient function that holds a persistent tape, under another tape."""
+
+    @tf.custom_gradient
+    def plus_one(x: Any) -> Any:
+        with tf.GradientTape(persistent=True) as tape:
+            tape.watch(x)
+            y = holder.add(x)
+        return tf.identity(y), lambda dy: holder.add(tape.gradient(y, x, dy))
+
+    x = tf.constant(2.0)
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        y = plus_one(x)
+    tape.gradient(y, x)
+    return tape
+
+
 CIRCLES: dict[str, Callable[[Holder], Any]] = {
     "generator": lambda h: h.source(),
     "map": lambda h: Dataset.range(3).map(lambda x: x + int(h is not None)),
@@ -95,6 +113,7 @@ CIRCLES: dict[str, Callable[[Holder], Any]] = {
     "infeed": queue_of,
     "program": program_of,
     "tape": taped,
+    "tape of a gradient function": taped_gradient,
     "function": lambda h: tf.function(h.add).get_concrete_function(SPEC),
 }
 

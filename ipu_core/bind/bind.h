@@ -142,6 +142,14 @@ typedef struct ipu_py_weak {
 } ipu_py_weak;
 extern PyMemberDef ipu_py_weak_members[];
 
+/* Records of ops begin with this. Python keeps the custom calls of one in it: a
+ * gradient function that holds its tape is part of a cycle that can be seen. */
+typedef struct ipu_py_tape_record {
+    ipu_py_weak base;
+    PyObject *custom_calls; /* a list, or NULL */
+} ipu_py_tape_record;
+extern PyMemberDef ipu_py_tape_record_members[];
+
 /* The last of tp_dealloc: the memory, and the reference to the type. */
 void ipu_py_free(PyObject *object);
 

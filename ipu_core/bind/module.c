@@ -57,6 +57,13 @@ PyMemberDef ipu_py_weak_members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
+PyMemberDef ipu_py_tape_record_members[] = {
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(ipu_py_weak, references), READONLY,
+     NULL},
+    {"custom_calls", T_OBJECT, offsetof(ipu_py_tape_record, custom_calls), 0, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
 void
 ipu_py_free(PyObject *object)
 {

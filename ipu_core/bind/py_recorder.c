@@ -25,7 +25,7 @@ typedef struct recorded {
 } recorded;
 
 typedef struct py_recorder {
-    ipu_py_weak base;
+    ipu_py_tape_record base;
     ipu_graph *graph;
     IPU_ARRAY(recorded) known; /* by value */
     ipu_id_map values;         /* by the address of their tensors */
@@ -352,6 +352,7 @@ recorder_traverse(PyObject *object, visitproc visit, void *arg)
 {
     py_recorder *self = (py_recorder *)object;
     Py_VISIT(Py_TYPE(object));
+    Py_VISIT(self->base.custom_calls);
     for (size_t i = 0; i < self->known.count; i++) {
         Py_VISIT(self->known.items[i].tensor);
     }
@@ -365,6 +366,7 @@ recorder_dealloc(PyObject *object)
     PyObject_GC_UnTrack(object);
     PyObject_ClearWeakRefs(object);
     ipu_ctx ctx = ipu_py_ctx();
+    Py_XDECREF(self->base.custom_calls);
     for (size_t i = 0; i < self->known.count; i++) {
         Py_XDECREF(self->known.items[i].tensor);
     }
@@ -445,5 +447,6 @@ IPU_PY_ATTRIBUTES(py_recorder, ATTRIBUTES);
 IPU_PY_TYPE(recorder, "Recorder", py_recorder, Py_TPFLAGS_HAVE_GC,
             {Py_tp_doc, "A record of eager ops, for their gradients."},
             {Py_tp_new, recorder_new}, {Py_tp_dealloc, recorder_dealloc},
-            {Py_tp_traverse, recorder_traverse}, {Py_tp_members, ipu_py_weak_members},
+            {Py_tp_traverse, recorder_traverse},
+            {Py_tp_members, ipu_py_tape_record_members},
             {Py_tp_methods, recorder_methods}, {Py_tp_getset, py_recorder_getset});

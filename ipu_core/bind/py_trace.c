@@ -12,7 +12,7 @@
 enum { HELD_BYTES = 4096, MAX_ATTRS = 24 }; /* larger tensors are not copied */
 
 typedef struct py_trace {
-    ipu_py_weak base;
+    ipu_py_tape_record base;
     ipu_trace *trace;    /* NULL once it is compiled */
     PyObject *last_file; /* the file name that was interned last, and its copy */
     const char *last_file_text;
@@ -176,6 +176,7 @@ trace_traverse(PyObject *object, visitproc visit, void *arg)
     py_trace *self = (py_trace *)object;
     Py_VISIT(Py_TYPE(object));
     Py_VISIT(self->captured);
+    Py_VISIT(self->base.custom_calls);
     return 0;
 }
 
@@ -190,6 +191,7 @@ trace_dealloc(PyObject *object)
     Py_XDECREF(self->last_file);
     Py_XDECREF(self->name);
     Py_XDECREF(self->captured);
+    Py_XDECREF(self->base.custom_calls);
     ipu_py_free(object);
 }
 
@@ -1127,5 +1129,5 @@ static PyMethodDef trace_methods[] = {
 IPU_PY_TYPE(trace, "Trace", py_trace, Py_TPFLAGS_HAVE_GC,
             {Py_tp_doc, "The graph of a function while it is built."},
             {Py_tp_new, trace_new}, {Py_tp_dealloc, trace_dealloc},
-            {Py_tp_traverse, trace_traverse}, {Py_tp_members, ipu_py_weak_members},
+            {Py_tp_traverse, trace_traverse}, {Py_tp_members, ipu_py_tape_record_members},
             {Py_tp_methods, trace_methods}, {Py_tp_getset, py_trace_getset});

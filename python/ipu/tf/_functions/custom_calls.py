@@ -7,7 +7,6 @@ record of an eager tape, where gradient functions want numbers, the tape cuts it
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -74,23 +73,18 @@ class CustomCall:
         return self._gradient(filled, wanted)
 
 
-# by the record's identity; a record that dies takes its calls with it
-_calls: dict[int, list[CustomCall]] = {}
-
-
 def custom_calls_of(record: _core.Trace | _core.Recorder) -> list[CustomCall]:
     """Return the calls of a record, in program order."""
-    return _calls.get(id(record), [])
+    return record.custom_calls or []
 
 
 def forget_custom_calls(record: _core.Trace) -> None:
     """Drop the calls of a trace that has ended: their tensors hold it."""
-    _calls.pop(id(record), None)
+    record.custom_calls = None
 
 
 def add_custom_call(record: _core.Trace | _core.Recorder, call: CustomCall) -> None:
-    key = id(record)
-    if key not in _calls:
-        _calls[key] = []
-        weakref.finalize(record, _calls.pop, key, None)
-    _calls[key].append(call)
+    """Note a call, after those that the record has."""
+    if record.custom_calls is None:
+        record.custom_calls = []
+    record.custom_calls.append(call)
