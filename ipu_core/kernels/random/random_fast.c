@@ -122,10 +122,20 @@ static void
 run_dropout(const random_job *job, const uint32_t *words, int64_t at, int64_t n)
 {
     const random_plan *plan = job->plan;
-    const float *x = job->call->inputs[0];
+    bool half = plan->dtype == IPU_DTYPE_FLOAT16;
+    const void *x =
+        ipu__at(job->call->inputs[0], at * (int64_t)ipu_dtype_bytes(plan->dtype));
+    void *out = output_at(job, at);
     uint8_t *mask = job->call->outputs[1];
-    plan->form->dropout((float *)(void *)output_at(job, at), mask + at, x + at, words,
+    float wide[RUN];
+    if (half) {
+        ipu__halves_to_floats(wide, x, n, plan->cpu);
+    }
+    plan->form->dropout(half ? wide : out, mask + at, half ? wide : x, words,
                         plan->threshold, plan->scale, n);
+    if (half) {
+        ipu__floats_to_halves(out, wide, n, plan->cpu);
+    }
 }
 
 static void
@@ -228,15 +238,17 @@ ipu_status
 ipu_choose_dropout(const ipu__preparation *p)
 {
     double rate = ipu_attrs_float(p->spec->attrs, IPU_ATTR_RATE, 0.0);
+    ipu_dtype dtype = p->spec->inputs[0].dtype;
+    ipu__scalar scale = {.f = rate < 1.0 ? 1.0 / (1.0 - rate) : 0.0};
     random_plan *plan;
-    if (p->spec->inputs[0].dtype != IPU_DTYPE_FLOAT32) {
+    if (dtype == IPU_DTYPE_FLOAT64) {
         return IPU_OK;
     }
     IPU_TRY(choose(p, run_dropout, "dropout", &plan));
     if (rate > 0.0) {
         plan->threshold = ipu__dropout_threshold(rate);
     }
-    plan->scale = rate < 1.0 ? (float)(1.0 / (1.0 - rate)) : 0.0f;
+    plan->scale = (float)ipu__scalar_round(dtype, scale).f;
     return IPU_OK;
 }
 
