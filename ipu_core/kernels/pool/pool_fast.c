@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Pooling of float32 and float16, whose elements are widened on the way, to the bits of
- * the reference. Results are made where they will lie, a chunk of a row at a time: for
- * each element of the windows, one after another, all columns of the chunk
- * (pool_columns.c), or, where there are channels enough, for each column all elements
- * (pool_boxes.c).
+ * Pooling of float32, to the bits of the reference. Results are made where they will
+ * lie, a chunk of a row at a time: for each element of the windows, one after another,
+ * all columns of the chunk (pool_columns.c), or, where there are channels enough, for
+ * each column all elements (pool_boxes.c).
  *
  * The gradient of a maximum is made window by window where windows do not meet, and
- * else in tiles of x (pool_scatter.c); of float16 both are done to widened copies. Tasks
- * are rows, or tiles. */
+ * else in tiles of x (pool_scatter.c). Tasks are rows, or tiles. */
 #include <math.h>
 #include <string.h>
 
@@ -29,13 +27,11 @@ make_chunk(const ipu__pool_job *job, int64_t image, int64_t d, int64_t h,
     int64_t columns = c->end - c->first;
     int64_t offset = ipu__pool_window_row(pool, image, d, h) +
                      c->first * pool->channels + c->channel;
-    float beside[IPU_POOL_CHUNK];
-    void *result = job->call->outputs[0];
     if (op == IPU_OP_ID_MAX_POOL_GRAD) {
         ipu__pool_walk_boxes(job, IPU_POOL_PLACE, image, d, h, c, NULL, NULL);
         return;
     }
-    ipu__pool_target t = ipu__pool_open(plan, result, offset, beside, c->n);
+    ipu__pool_target t = ipu__pool_target_of(job, offset);
     if (op == IPU_OP_ID_MAX_POOL_PICK) {
         int32_t place[IPU_POOL_CHUNK];
         ipu__pool_fill(&t, 0.0f, columns, c->n);
@@ -51,7 +47,6 @@ make_chunk(const ipu__pool_job *job, int64_t image, int64_t d, int64_t h,
         plan->columns->divide(t.row, t.step, plan->counts[0][d] * plan->counts[1][h],
                               plan->counts[2] + c->first, columns, c->n);
     }
-    ipu__pool_close(plan, &t, result, offset, columns, c->n);
 }
 
 /* What each window around a row of x has to give: the windows in their order, which is
@@ -68,10 +63,7 @@ share_chunk(const ipu__pool_job *job, int64_t image, int64_t d, int64_t h,
         ipu__pool_pixel_row(pool, image, d, h) + c->first * pool->channels + c->channel;
     int64_t first[2];
     int64_t end[2];
-    float beside[IPU_POOL_CHUNK];
-    float wide[IPU_POOL_CHUNK];
-    void *result = job->call->outputs[0];
-    ipu__pool_target t = ipu__pool_open(plan, result, offset, beside, c->n);
+    ipu__pool_target t = ipu__pool_target_of(job, offset);
     ipu__pool_fill(&t, 0.0f, c->end - c->first, c->n);
     ipu__pool_sums sums;
     sums.chains = &t;
@@ -97,30 +89,22 @@ share_chunk(const ipu__pool_job *job, int64_t image, int64_t d, int64_t h,
                                      &b);
                 int64_t pixel = a * axis->stride + kw * axis->dilation - axis->low;
                 float *dx = t.row + (pixel - c->first) * t.step;
-                const void *dy = ipu__pool_element(plan, job->call->inputs[0],
-                                                   row + a * pool->channels);
+                const float *dy =
+                    (const float *)job->call->inputs[0] + row + a * pool->channels;
                 if (plan->levels > 0 && a < b) {
                     ipu__pool_sums_reach(
                         &sums, ipu__pool_position(pool, axes[0].window - 1 - kd,
                                                   axes[1].window - 1 - kh,
                                                   axis->window - 1 - kw));
                 }
-                if (!plan->half && a < b) {
+                if (a < b) {
                     plan->columns->share(dx, axis->stride * t.step, dy, pool->channels,
                                          rows, plan->counts[2] + a, b - a, c->n);
-                }
-                for (int64_t i = 0; plan->half && i < b - a; i++) {
-                    ipu__halves_to_floats(wide,
-                                          (const uint16_t *)dy + i * pool->channels,
-                                          c->n, plan->cpu);
-                    plan->columns->share(dx + i * axis->stride * t.step, 0, wide, 0,
-                                         rows, plan->counts[2] + a + i, 1, c->n);
                 }
             }
         }
     }
     ipu__pool_sums_end(&sums);
-    ipu__pool_close(plan, &t, result, offset, c->end - c->first, c->n);
 }
 
 /* Where windows do not meet: the elements of an axis that window o clears, its own and
@@ -198,30 +182,6 @@ run(const ipu_kernel_call *call)
     return IPU_OK;
 }
 
-/* Each sum is made in float32, and rounded once. */
-static ipu_status
-run_widened(const ipu_kernel_call *call)
-{
-    const ipu_kernel_spec *spec = call->spec;
-    const ipu__pool_kernel *plan = spec->prepared;
-    const void *inputs[3];
-    float *next = call->workspace;
-    for (uint32_t i = 0; i < 3; i++) {
-        const int64_t n = ipu_shape_elements(&spec->inputs[i].shape);
-        ipu__widen(call->pool, next, call->inputs[i], n, plan->cpu);
-        inputs[i] = next;
-        next += ipu__whole_lines(n);
-    }
-    void *const outputs[1] = {next};
-    ipu_kernel_call wide = *call;
-    wide.inputs = inputs;
-    wide.outputs = outputs;
-    IPU_TRY(run(&wide));
-    ipu__narrow(call->pool, call->outputs[0], next,
-                ipu_shape_elements(&spec->outputs[0].shape), plan->cpu);
-    return IPU_OK;
-}
-
 static ipu_status
 run_rows(const ipu_kernel_call *call, int64_t begin, int64_t end)
 {
@@ -271,25 +231,19 @@ ipu_status
 ipu_choose_max_pool(const ipu__preparation *p)
 {
     ipu_kernel_spec *spec = p->spec;
-    ipu_dtype dtype = spec->outputs[0].dtype;
     int64_t elements = ipu_shape_elements(&spec->outputs[0].shape);
-    bool half = dtype == IPU_DTYPE_FLOAT16;
     ipu__pool_kernel *plan;
-    if ((!half && dtype != IPU_DTYPE_FLOAT32) || spec->inputs[0].dtype != dtype ||
-        (half && spec->op == IPU_OP_ID_MAX_POOL_PICK) || elements == 0) {
+    if (spec->inputs[0].dtype != IPU_DTYPE_FLOAT32 ||
+        spec->outputs[0].dtype != IPU_DTYPE_FLOAT32 || elements == 0) {
         return IPU_OK;
     }
     IPU_TRY(ipu__prepared(p, sizeof *plan, &plan));
     ipu__pool_plan(spec, &plan->pool);
     plan->columns = ipu__pool_columns_of(p->cpu);
-    plan->cpu = p->cpu;
-    const bool widens = half && spec->op == IPU_OP_ID_MAX_POOL_GRAD;
-    half = half && !widens;
-    plan->half = half;
     plan->levels = ipu__pool_levels(&plan->pool, spec->op);
     IPU_TRY(plan_counts(p, plan));
-    if (!half && (plan->pool.channels >= IPU_POOL_FEWEST_LANES ||
-                  spec->op == IPU_OP_ID_MAX_POOL_GRAD)) {
+    if (plan->pool.channels >= IPU_POOL_FEWEST_LANES ||
+        spec->op == IPU_OP_ID_MAX_POOL_GRAD) {
         plan->boxes = ipu__pool_boxes_of(p->cpu);
     }
     plan_meetings(plan, spec->op);
@@ -308,15 +262,6 @@ ipu_choose_max_pool(const ipu__preparation *p)
     spec->rows = (ipu_kernel_rows){.run = run_rows,
                                    .count = plan->pool.images,
                                    .inputs = (1U << spec->input_count) - 1};
-    if (widens) {
-        int64_t floats = ipu__whole_lines(elements);
-        for (uint32_t i = 0; i < 3; i++) {
-            floats += ipu__whole_lines(ipu_shape_elements(&spec->inputs[i].shape));
-        }
-        spec->run = run_widened;
-        spec->rows = (ipu_kernel_rows){0};
-        spec->workspace_bytes = (size_t)floats * sizeof(float);
-    }
     spec->kernel_name = p->cpu >= IPU_CPU_AVX2 ? "columns_avx2" : "columns_generic";
     return IPU_OK;
 }

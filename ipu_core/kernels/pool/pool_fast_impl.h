@@ -14,12 +14,10 @@ enum { IPU_POOL_CHUNK = 1024 }; /* elements of a row that are made at a time */
 typedef struct ipu__pool_kernel {
     ipu__pool pool;
     const ipu__pool_columns *columns;
-    const ipu__pool_boxes *boxes; /* NULL: there are too few channels, or of float16 */
+    const ipu__pool_boxes *boxes; /* NULL: there are too few channels */
     bool apart;                   /* no two windows meet ... */
     bool tiled;                   /* ... and each element is in one */
     const float *counts[IPU_POOL_AXES]; /* elements of each window, at least 1 */
-    ipu_cpu_class cpu;
-    bool half;
     int32_t levels;   /* of the tree of a sum (sum_tree.h); 0: sums are one block */
     int64_t strip;    /* channels that are made at a time */
     int64_t tile[2];  /* planes and rows, where windows scatter */
@@ -46,35 +44,17 @@ typedef struct ipu__pool_chunk {
     int64_t tile_end;
 } ipu__pool_chunk;
 
-/* Where rows of results are made: in the result, or, of float16, beside it. */
+/* Where a row of results is made, and how far apart its columns lie. */
 typedef struct ipu__pool_target {
     float *row;
     int64_t step;
 } ipu__pool_target;
 
-static inline const void *
-ipu__pool_element(const ipu__pool_kernel *plan, const void *base, int64_t offset)
-{
-    return ipu__at(base, offset * (plan->half ? 2 : 4));
-}
-
 static inline ipu__pool_target
-ipu__pool_open(const ipu__pool_kernel *plan, void *result, int64_t offset,
-               float *beside, int64_t n)
+ipu__pool_target_of(const ipu__pool_job *job, int64_t offset)
 {
-    return plan->half
-               ? (ipu__pool_target){beside, n}
-               : (ipu__pool_target){(float *)result + offset, plan->pool.channels};
-}
-
-static inline void
-ipu__pool_close(const ipu__pool_kernel *plan, const ipu__pool_target *t, void *result,
-                int64_t offset, int64_t columns, int64_t n)
-{
-    for (int64_t i = 0; plan->half && i < columns; i++) {
-        ipu__floats_to_halves((uint16_t *)result + offset + i * plan->pool.channels,
-                              t->row + i * n, n, plan->cpu);
-    }
+    return (ipu__pool_target){(float *)job->call->outputs[0] + offset,
+                              job->plan->pool.channels};
 }
 
 static inline void
@@ -160,7 +140,7 @@ ipu__pool_sums_end(ipu__pool_sums *sums)
  * no places; else marked, or, with `v`, picked (pool_walk.c). */
 void ipu__pool_walk(const ipu__pool_job *job, int64_t image, int64_t d, int64_t h,
                     const ipu__pool_chunk *c, const ipu__pool_target *t, int32_t *place,
-                    const void *v);
+                    const float *v);
 
 /* The function that ipu__pool_walk_boxes calls at each window. */
 typedef enum ipu__pool_visit {

@@ -6,53 +6,20 @@
 
 #include "kernels/pool/pool_fast_impl.h"
 
-/* `x` at its first column; of float16 a column at a time. */
-static void
-fold(const ipu__pool_kernel *plan, bool max, float *y, int64_t y_step, const void *x,
-     int64_t x_step, int64_t columns, int64_t n)
-{
-    const ipu__pool_columns *f = plan->columns;
-    float wide[IPU_POOL_CHUNK];
-    if (!plan->half) {
-        (max ? f->max : f->sum)(y, y_step, x, x_step, columns, n);
-        return;
-    }
-    for (int64_t i = 0; i < columns; i++) {
-        ipu__halves_to_floats(wide, (const uint16_t *)x + i * x_step, n, plan->cpu);
-        (max ? f->max : f->sum)(y + i * y_step, 0, wide, 0, 1, n);
-    }
-}
-
-static void
-mark(const ipu__pool_kernel *plan, int32_t *place, int32_t k, const void *x,
-     int64_t x_step, const void *y, int64_t columns, int64_t n)
-{
-    int64_t y_step = plan->pool.channels;
-    float wide[IPU_POOL_CHUNK];
-    float most[IPU_POOL_CHUNK];
-    if (!plan->half) {
-        plan->columns->mark(place, k, x, x_step, y, y_step, columns, n);
-        return;
-    }
-    for (int64_t i = 0; i < columns; i++) {
-        ipu__halves_to_floats(wide, (const uint16_t *)x + i * x_step, n, plan->cpu);
-        ipu__halves_to_floats(most, (const uint16_t *)y + i * y_step, n, plan->cpu);
-        plan->columns->mark(place + i * n, k, wide, 0, most, 0, 1, n);
-    }
-}
-
 /* The elements of a ipu__pool_chunk of windows, row by row of x: folded into `t` where
  * there are no places; else marked, or, with `v`, picked. */
 void
 ipu__pool_walk(const ipu__pool_job *job, int64_t image, int64_t d, int64_t h,
                const ipu__pool_chunk *c, const ipu__pool_target *t, int32_t *place,
-               const void *v)
+               const float *v)
 {
     const ipu__pool_kernel *plan = job->plan;
     const ipu__pool *pool = &plan->pool;
     const ipu__pool_axis *axes = pool->axes;
     const ipu__pool_axis *axis = &axes[2];
+    const ipu__pool_columns *f = plan->columns;
     bool max = job->call->spec->op == IPU_OP_ID_MAX_POOL;
+    const float *x = job->call->inputs[0];
     int64_t begin[2];
     int64_t end[2];
     int64_t x_step = axis->stride * pool->channels;
@@ -63,9 +30,8 @@ ipu__pool_walk(const ipu__pool_job *job, int64_t image, int64_t d, int64_t h,
     sums.n = c->n;
     sums.levels = plan->levels;
     sums.leaf = 0;
-    const void *y =
-        ipu__pool_element(plan, job->call->inputs[place == NULL ? 0 : 1],
-                          ipu__pool_window_row(pool, image, d, h) + c->channel);
+    const float *y = (const float *)job->call->inputs[place == NULL ? 0 : 1] +
+                     ipu__pool_window_row(pool, image, d, h) + c->channel;
     ipu__pool_inside(&axes[0], d, &begin[0], &end[0]);
     ipu__pool_inside(&axes[1], h, &begin[1], &end[1]);
     for (int64_t kd = begin[0]; kd < end[0]; kd++) {
@@ -89,17 +55,14 @@ ipu__pool_walk(const ipu__pool_job *job, int64_t image, int64_t d, int64_t h,
                     ipu__pool_sums_reach(&sums, position);
                 }
                 if (place == NULL) {
-                    fold(plan, max, t->row + at * t->step, t->step,
-                         ipu__pool_element(plan, job->call->inputs[0], from), x_step,
-                         b - a, c->n);
+                    (max ? f->max : f->sum)(t->row + at * t->step, t->step, x + from,
+                                            x_step, b - a, c->n);
                 } else if (v == NULL) {
-                    mark(plan, place + at * c->n, k,
-                         ipu__pool_element(plan, job->call->inputs[0], from), x_step,
-                         ipu__pool_element(plan, y, a * pool->channels), b - a, c->n);
+                    f->mark(place + at * c->n, k, x + from, x_step,
+                            y + a * pool->channels, pool->channels, b - a, c->n);
                 } else {
-                    plan->columns->pick(t->row + at * t->step, t->step,
-                                        place + at * c->n, k, (const float *)v + from,
-                                        x_step, b - a, c->n);
+                    f->pick(t->row + at * t->step, t->step, place + at * c->n, k,
+                            v + from, x_step, b - a, c->n);
                 }
             }
         }
