@@ -147,14 +147,17 @@ chunk_pass(const normalize_job *job, pass what, const sums *s, float *part,
                   writes ? (float *)job->call->outputs[0] + at : NULL, rows, channels);
         return;
     }
-    for (int64_t row = first; row < first + rows; row++) {
+    int64_t some = ipu__max(1, WIDE / channels);
+    for (int64_t end, row = first; row < first + rows; row = end) {
+        end = ipu__min(row + some, first + rows);
         for (int64_t c = 0; c < channels; c += WIDE) {
             int64_t n = ipu__min(channels - c, WIDE);
+            int64_t all = (end - row) * n;
             int64_t at = row * channels + c;
-            pass_over(plan, what, s, part, c, widened(job, 0, at, n, x),
-                      slopes ? widened(job, 1, at, n, dy) : NULL, out, 1, n);
+            pass_over(plan, what, s, part, c, widened(job, 0, at, all, x),
+                      slopes ? widened(job, 1, at, all, dy) : NULL, out, end - row, n);
             if (writes) {
-                ipu__floats_to_halves((uint16_t *)job->call->outputs[0] + at, out, n,
+                ipu__floats_to_halves((uint16_t *)job->call->outputs[0] + at, out, all,
                                       plan->cpu);
             }
         }
