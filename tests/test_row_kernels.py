@@ -147,6 +147,17 @@ def test_totals_of_what_is_no_number(
             same(got, want)
 
 
+def test_products_of_float16_are_held_in_float64(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    x = np.tile(np.repeat(np.array([2.0**14, 2.0**-14], "f2"), 40), (3, 1))
+    for axis, y in ((0, x.T.copy()), (1, x)):
+        (got,) = results_of(
+            monkeypatch, "prod", f"axes=[{axis}]", [y], [("float16", (3,))]
+        )
+        same(got, np.ones(3, "f2"))
+
+
 def test_sums_of_float16_are_held_in_float32(monkeypatch: pytest.MonkeyPatch) -> None:
     x = np.full((70000, 2), 0.75, "f2")
     for axes in ((0,), (0, 1)):

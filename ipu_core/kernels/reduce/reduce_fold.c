@@ -4,19 +4,23 @@
  * sets. A row is folded by a fixed tree: lanes side by side, which take turns, then
  * halves of the lanes. Floats have 32 lanes, so their bits are those of one tree
  * everywhere; what is exact has as many as fill registers. Integers wrap in their own
- * width, where that gives the bits of a wider sum; float16 is held in float32, the
- * product of float32 in double. No state, any thread. */
+ * width, where that gives the bits of a wider sum; float16 is held in float32, products
+ * of both in double. No state, any thread. */
 #include <math.h>
 #include <string.h>
 
 #include "kernels/reduce/reduce_fold_impl.h"
 #include "kernels/core/sum_tree.h"
+#include "kernels/math/element_math.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
 
-enum { LANES = 32 };
+enum {
+    LANES = 32,
+    WIDE = 1024 /* halves of a strip that are widened at a time */
+};
 
 #define PLUS(a, b) ((a) + (b))
 #define TIMES(a, b) ((a) * (b))
@@ -66,48 +70,6 @@ enum { LANES = 32 };
  * takes longer than a short row. */
 #define NOT_CONSTANT(value, type, n) ((type)(value) + (type)((n) < 0))
 
-#define FOLD(name, target, acc, element, lanes, first, step) \
-    ACCUMULATORS(name, target, acc, first, step) \
-    target static void row_##name(void *accumulator, const void *elements, int64_t n) \
-    { \
-        const element *x = elements; \
-        acc lane[lanes]; \
-        int64_t i = 0; \
-        acc nothing = (acc)NOT_CONSTANT(first, acc, n); \
-        for (int32_t j = 0; j < (lanes); j++) { \
-            lane[j] = nothing; \
-        } \
-        for (; i + (lanes) <= n; i += (lanes)) { \
-            for (int32_t j = 0; j < (lanes); j++) { \
-                lane[j] = (acc)step(lane[j], (acc)x[i + j]); \
-            } \
-        } \
-        if (i < n) { /* what is left, among elements that change nothing */ \
-            element rest[lanes]; \
-            for (int32_t j = 0; j < (lanes); j++) { \
-                rest[j] = (element)NOT_CONSTANT(first, element, n); \
-            } \
-            memcpy(rest, x + i, (size_t)(n - i) * sizeof(element)); \
-            for (int32_t j = 0; j < (lanes); j++) { \
-                lane[j] = (acc)step(lane[j], (acc)rest[j]); \
-            } \
-        } \
-        HALVES(acc, lane, lanes, step) \
-        *(acc *)accumulator = lane[0]; \
-    } \
-    target static void strip_##name(void *accumulators, const void *elements, \
-                                    int64_t n, int64_t rows, int64_t stride) \
-    { \
-        const element *x = elements; \
-        acc *total = accumulators; \
-        for (int64_t i = 0; i < rows; i++, x += stride) { \
-            IPU_INDEPENDENT \
-            for (int64_t j = 0; j < n; j++) { \
-                total[j] = (acc)step(total[j], (acc)x[j]); \
-            } \
-        } \
-    }
-
 /* LANES halves as floats. */
 IPU_INLINE void
 widen_generic(float wide[LANES], const uint16_t *x)
@@ -130,53 +92,88 @@ widen_avx2(float wide[LANES], const uint16_t *x)
 #define widen_avx2 widen_generic
 #endif
 
-#define HALF_FOLD(name, target, widen, first, step) \
-    ACCUMULATORS(name, target, float, first, step) \
+/* How a block of elements is read: as `block`, of the same type, or widened. */
+#define AS_IT_IS(element, block, x) const element *block = (x)
+#define WIDENED_generic(element, block, x) \
+    float block[LANES]; \
+    widen_generic(block, x)
+#define WIDENED_avx2(element, block, x) \
+    float block[LANES]; \
+    widen_avx2(block, x)
+
+/* filler: an element that changes nothing */
+#define ROW(name, target, acc, element, lanes, first, filler, step, OPEN) \
     target static void row_##name(void *accumulator, const void *elements, int64_t n) \
     { \
-        const uint16_t *x = elements; \
-        float lane[LANES]; \
+        const element *x = elements; \
+        acc lane[lanes]; \
         int64_t i = 0; \
-        float nothing = NOT_CONSTANT(first, float, n); \
-        for (int32_t j = 0; j < LANES; j++) { \
+        acc nothing = (acc)NOT_CONSTANT(first, acc, n); \
+        for (int32_t j = 0; j < (lanes); j++) { \
             lane[j] = nothing; \
         } \
-        for (; i + LANES <= n; i += LANES) { \
-            float wide[LANES]; \
-            widen(wide, x + i); \
-            for (int32_t j = 0; j < LANES; j++) { \
-                lane[j] = step(lane[j], wide[j]); \
+        for (; i + (lanes) <= n; i += (lanes)) { \
+            OPEN(element, block, x + i); \
+            for (int32_t j = 0; j < (lanes); j++) { \
+                lane[j] = (acc)step(lane[j], (acc)block[j]); \
             } \
         } \
-        if (i < n) { \
-            float wide[LANES]; \
-            for (int32_t j = 0; j < LANES; j++) { \
-                wide[j] = i + j < n ? ipu_float16_to_float(x[i + j]) : (first); \
+        if (i < n) { /* what is left, among fillers */ \
+            element rest[lanes]; \
+            for (int32_t j = 0; j < (lanes); j++) { \
+                rest[j] = (element)NOT_CONSTANT(filler, element, n); \
             } \
-            for (int32_t j = 0; j < LANES; j++) { \
-                lane[j] = step(lane[j], wide[j]); \
+            memcpy(rest, x + i, (size_t)(n - i) * sizeof(element)); \
+            OPEN(element, block, rest); \
+            for (int32_t j = 0; j < (lanes); j++) { \
+                lane[j] = (acc)step(lane[j], (acc)block[j]); \
             } \
         } \
-        HALVES(float, lane, LANES, step) \
-        *(float *)accumulator = lane[0]; \
-    } \
+        HALVES(acc, lane, lanes, step) \
+        *(acc *)accumulator = lane[0]; \
+    }
+
+#define FOLD(name, target, acc, element, lanes, first, step) \
+    ACCUMULATORS(name, target, acc, first, step) \
+    ROW(name, target, acc, element, lanes, first, first, step, AS_IT_IS) \
     target static void strip_##name(void *accumulators, const void *elements, \
                                     int64_t n, int64_t rows, int64_t stride) \
     { \
-        const uint16_t *x = elements; \
-        float *total = accumulators; \
+        const element *x = elements; \
+        acc *total = accumulators; \
         for (int64_t i = 0; i < rows; i++, x += stride) { \
+            IPU_INDEPENDENT \
+            for (int64_t j = 0; j < n; j++) { \
+                total[j] = (acc)step(total[j], (acc)x[j]); \
+            } \
+        } \
+    }
+
+/* Narrow rows side by side are widened some at a time. */
+#define HALF_FOLD(op, target, set, cpu, acc, first, filler, step) \
+    ACCUMULATORS(op##_f16_##set, target, acc, first, step) \
+    ROW(op##_f16_##set, target, acc, uint16_t, LANES, first, filler, step, \
+        WIDENED_##set) \
+    target static void strip_##op##_f16_##set(void *accumulators, \
+                                              const void *elements, int64_t n, \
+                                              int64_t rows, int64_t stride) \
+    { \
+        const uint16_t *x = elements; \
+        acc *total = accumulators; \
+        const int64_t most = n < LANES && stride == n ? WIDE / n : 1; \
+        for (int64_t some, i = 0; i < rows; i += some, x += some * stride) { \
             int64_t j = 0; \
+            float wide[WIDE]; \
+            some = ipu__min(rows - i, most); \
             for (; j + LANES <= n; j += LANES) { \
-                float wide[LANES]; \
-                widen(wide, x + j); \
+                WIDENED_##set(uint16_t, block, x + j); \
                 for (int32_t k = 0; k < LANES; k++) { \
-                    total[j + k] = step(total[j + k], wide[k]); \
+                    total[j + k] = (acc)step(total[j + k], (acc)block[k]); \
                 } \
             } \
-            for (; j < n; j++) { \
-                float wide = ipu_float16_to_float(x[j]); \
-                total[j] = step(total[j], wide); \
+            if (j < n) { \
+                ipu__halves_to_floats(wide, x + j, some * (n - j), cpu); \
+                strip_##op##_f32_##set(total + j, wide, n - j, some, n - j); \
             } \
         } \
     }
@@ -186,22 +183,22 @@ widen_avx2(float wide[LANES], const uint16_t *x)
 #define BOTH_SETS(name, acc, element, lanes, first, step) \
     FOLD(name##_generic, , acc, element, lanes, first, step) \
     FOLD(name##_avx2, IPU_TARGET_AVX2, acc, element, lanes, first, step)
-#define BOTH_SETS_HALF(name, first, step) \
-    HALF_FOLD(name##_generic, , widen_generic, first, step) \
-    HALF_FOLD(name##_avx2, IPU_TARGET_AVX2, widen_avx2, first, step)
+#define BOTH_SETS_HALF(op, acc, first, filler, step) \
+    HALF_FOLD(op, , generic, IPU_CPU_GENERIC, acc, first, filler, step) \
+    HALF_FOLD(op, IPU_TARGET_AVX2, avx2, IPU_CPU_AVX2, acc, first, filler, step)
 
 BOTH_SETS(sum_f32, float, float, LANES, 0.0f, PLUS)
 BOTH_SETS(sum_f64, double, double, LANES, 0.0, PLUS)
-BOTH_SETS_HALF(sum_f16, 0.0f, PLUS)
+BOTH_SETS_HALF(sum, float, 0.0f, 0, PLUS)
 BOTH_SETS(prod_f32, double, float, LANES, 1.0, TIMES)
 BOTH_SETS(prod_f64, double, double, LANES, 1.0, TIMES)
-BOTH_SETS_HALF(prod_f16, 1.0f, TIMES)
+BOTH_SETS_HALF(prod, double, 1.0, 0x3c00, TIMES)
 BOTH_SETS(max_f32, float, float, LANES, -INFINITY, IPU_LARGER)
 BOTH_SETS(max_f64, double, double, LANES, -INFINITY, IPU_LARGER)
-BOTH_SETS_HALF(max_f16, -INFINITY, IPU_LARGER)
+BOTH_SETS_HALF(max, float, -INFINITY, 0xfc00, IPU_LARGER)
 BOTH_SETS(min_f32, float, float, LANES, INFINITY, SMALLER)
 BOTH_SETS(min_f64, double, double, LANES, INFINITY, SMALLER)
-BOTH_SETS_HALF(min_f16, INFINITY, SMALLER)
+BOTH_SETS_HALF(min, float, INFINITY, 0x7c00, SMALLER)
 #define WRAPPING(NAME, suffix, type, bits, ...) \
     BOTH_SETS(sum_##bits, type, type, WIDE(type), 0, PLUS) \
     BOTH_SETS(prod_##bits, type, type, WIDE(type), 1, TIMES_UNSIGNED)
@@ -233,6 +230,7 @@ BOTH_SETS(all_u8, uint8_t, uint8_t, WIDE(uint8_t), 1, BOTH)
 FINISH(truth, uint8_t, uint8_t, a != 0)
 FINISH(narrow, float, double, a)
 FINISH(half, uint16_t, float, ipu_float16_from_float(a))
+FINISH(narrow_half, uint16_t, double, ipu_float16_from_float(ipu__float_to_odd(a)))
 FINISH(mean_f32, float, float, a / (float)count)
 FINISH(mean_f64, double, double, a / (double)count)
 FINISH(mean_f16, uint16_t, float, ipu_float16_from_float(a / (float)count))
@@ -270,7 +268,7 @@ static fold_table means = {OF(FLOAT32, sum_f32, mean_f32, float)
                            OF(FLOAT64, sum_f64, mean_f64, double)
                            IPU_INTEGER_LIST(MEAN_OF)};
 static fold_table products = {OF(FLOAT32, prod_f32, narrow, double)
-                              OF(FLOAT16, prod_f16, half, float)
+                              OF(FLOAT16, prod_f16, narrow_half, double)
                               OF(FLOAT64, prod_f64, 64, double)
                               IPU_INTEGER_LIST(PRODUCT_OF)};
 static fold_table maxima = {OF(FLOAT32, max_f32, 32, float)
