@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
  * cumsum, cumprod and recurrence, for all dtypes. Each line along the axis is walked in
- * order: float32 and float64 are held in double and each result is rounded once, float16
- * in float32, integers wrap in their own width. A step waits for the one before it; so
- * lines are walked side by side: those that
- * are neighbours in memory, and along the last axis a few rows. Threads take lines. */
+ * order: floats are held in double, but sums of float16 in float32, and each result is
+ * rounded once, that of float16 once more; integers wrap in their own width. A step waits
+ * for the one before it; so lines are walked side by side: those that are neighbours in
+ * memory, and along the last axis a few rows. Threads take lines. */
 #include "kernels/core/kernel_impl.h"
 
 enum {
@@ -116,7 +116,6 @@ BOTH_SETS(sum_f64, double, double, 0, NO_FACTOR, ADDED)
 BOTH_SETS(sum_f16, float, float, 0, NO_FACTOR, ADDED)
 BOTH_SETS(prod_f32, float, double, 1, NO_FACTOR, MULTIPLIED)
 BOTH_SETS(prod_f64, double, double, 1, NO_FACTOR, MULTIPLIED)
-BOTH_SETS(prod_f16, float, float, 1, NO_FACTOR, MULTIPLIED)
 BOTH_SETS(recur_f32, float, double, 0, FACTOR_OF, RECURRED)
 BOTH_SETS(recur_f64, double, double, 0, FACTOR_OF, RECURRED)
 #define INTEGERS(NAME, suffix, type, bits, ...) \
@@ -130,7 +129,7 @@ functions_of(ipu_op op, ipu_dtype dtype, ipu_cpu_class cpu)
     static const scan_functions *const integers[4][2] = {
         {sum_8, prod_8}, {sum_16, prod_16}, {sum_32, prod_32}, {sum_64, prod_64}};
     static const scan_functions *const floats[3][3] = {
-        {sum_f16, prod_f16, NULL},
+        {sum_f16, prod_f32, recur_f32},
         {sum_f32, prod_f32, recur_f32},
         {sum_f64, prod_f64, recur_f64}};
     size_t bytes = ipu_dtype_bytes(dtype);
@@ -138,7 +137,7 @@ functions_of(ipu_op op, ipu_dtype dtype, ipu_cpu_class cpu)
     int32_t kind = op == IPU_OP_ID_CUMSUM ? 0 : (op == IPU_OP_ID_CUMPROD ? 1 : 2);
     const scan_functions *both =
         ipu_dtype_is_float(dtype) ? floats[width - 1][kind] : integers[width][kind];
-    return both == NULL ? NULL : &both[cpu >= IPU_CPU_AVX2];
+    return &both[cpu >= IPU_CPU_AVX2];
 }
 
 /* Prepared. */
@@ -194,24 +193,31 @@ scan_half_rows(const scan_job *job, int64_t base, int64_t lines)
 {
     const scan_plan *plan = job->plan;
     const uint16_t *x = (const uint16_t *)job->x + base;
+    const uint16_t *a = factors(job, base);
     uint16_t *out = (uint16_t *)job->out + base;
     float wide[ROWS * BLOCK];
-    float totals[ROWS];
+    float wide_a[ROWS * BLOCK];
+    double totals[ROWS];
     int64_t step = plan->reverse ? -1 : 1;
     for (int64_t done = 0; done < plan->size; done += BLOCK) {
         int64_t n = ipu__min(plan->size - done, BLOCK);
         int64_t at = plan->reverse ? plan->size - done - n : done;
-        float *start = wide + (plan->reverse ? n - 1 : 0);
+        int64_t first = plan->reverse ? n - 1 : 0;
+        float *start = wide + first;
         for (int64_t j = 0; j < lines; j++) {
             ipu__halves_to_floats(wide + j * BLOCK, x + j * plan->size + at, n,
                                   plan->cpu);
         }
+        for (int64_t j = 0; a != NULL && j < lines; j++) {
+            ipu__halves_to_floats(wide_a + j * BLOCK, a + j * plan->size + at, n,
+                                  plan->cpu);
+        }
         if (done == 0) {
             plan->of->open(start, start, lines, BLOCK, totals, plan->exclusive);
-            plan->of->walk(start + step, start + step, NULL, n - 1, step, lines, BLOCK,
-                           totals, plan->exclusive);
+            plan->of->walk(start + step, start + step, wide_a + first + step, n - 1,
+                           step, lines, BLOCK, totals, plan->exclusive);
         } else {
-            plan->of->walk(start, start, NULL, n, step, lines, BLOCK, totals,
+            plan->of->walk(start, start, wide_a + first, n, step, lines, BLOCK, totals,
                            plan->exclusive);
         }
         for (int64_t j = 0; j < lines; j++) {
@@ -242,20 +248,26 @@ scan_strip(const scan_job *job, int64_t base, int64_t lines)
     const scan_plan *plan = job->plan;
     double totals[LANES];
     float wide[LANES];
+    float wide_a[LANES];
     for (int64_t i = 0; i < plan->size; i++) {
         int64_t row = plan->reverse ? plan->size - 1 - i : i;
         int64_t at = base + row * plan->inner;
         const void *x = ipu__at(job->x, at * plan->bytes);
+        const void *a = factors(job, at);
         void *to = ipu__at_mutable(job->out, at * plan->bytes);
         void *out = plan->half ? wide : to;
         if (plan->half) {
             ipu__halves_to_floats(wide, x, lines, plan->cpu);
             x = wide;
         }
+        if (plan->half && a != NULL) {
+            ipu__halves_to_floats(wide_a, a, lines, plan->cpu);
+            a = wide_a;
+        }
         if (i == 0) {
             plan->of->open(out, x, lines, 1, totals, plan->exclusive);
         } else {
-            plan->of->across(out, x, factors(job, at), lines, totals, plan->exclusive);
+            plan->of->across(out, x, a, lines, totals, plan->exclusive);
         }
         if (plan->half) {
             ipu__floats_to_halves(to, wide, lines, plan->cpu);
@@ -296,13 +308,9 @@ ipu_choose_cumsum(const ipu__preparation *p)
     const ipu_shape *shape = &spec->inputs[0].shape;
     int32_t axis = ipu__axis(ipu_attrs_int(spec->attrs, IPU_ATTR_AXIS, 0), shape->rank);
     int64_t elements = ipu_shape_elements(shape);
-    const scan_functions *of = functions_of(spec->op, spec->inputs[0].dtype, p->cpu);
     scan_plan *plan;
-    if (of == NULL) {
-        return IPU_OK; /* a recurrence of float16 */
-    }
     IPU_TRY(ipu__prepared(p, sizeof *plan, &plan));
-    plan->of = of;
+    plan->of = functions_of(spec->op, spec->inputs[0].dtype, p->cpu);
     plan->cpu = p->cpu;
     plan->size = shape->dims[axis];
     plan->inner = 1;
