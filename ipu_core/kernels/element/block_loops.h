@@ -327,6 +327,13 @@ UNARY(cast_f16_bool, uint8_t, uint16_t, (x & 0x7fffu) != 0)
 #define LOAD_FLOATS _mm256_loadu_ps
 #define STORE_FLOATS _mm256_storeu_ps
 #endif
+#if defined(BLOCK_F16C)
+#define FLOAT_OF(half) _cvtsh_ss(half)
+#define HALF_OF(value) _cvtss_sh(value, _MM_FROUND_TO_NEAREST_INT)
+#else
+#define FLOAT_OF(half) ipu_float16_to_float(half)
+#define HALF_OF(value) ipu_float16_from_float(value)
+#endif
 
 BLOCK_TARGET static void
 halves_to_floats(float *out, const uint16_t *x, int64_t n)
@@ -338,7 +345,7 @@ halves_to_floats(float *out, const uint16_t *x, int64_t n)
     }
 #endif
     for (; i < n; i++) {
-        out[i] = ipu_float16_to_float(x[i]);
+        out[i] = FLOAT_OF(x[i]);
     }
 }
 
@@ -352,7 +359,7 @@ floats_to_halves(uint16_t *out, const float *x, int64_t n)
     }
 #endif
     for (; i < n; i++) {
-        out[i] = ipu_float16_from_float(x[i]);
+        out[i] = HALF_OF(x[i]);
     }
 }
 
@@ -418,9 +425,7 @@ SIGNATURE(cast_by_f32)
         UNUSED(); \
         HALF_VECTORS(operator) \
         for (; i < n; i++) { \
-            float value = \
-                ipu_float16_to_float(xs[i]) operator ipu_float16_to_float(ys[i]); \
-            result[i] = ipu_float16_from_float(value); \
+            result[i] = HALF_OF(FLOAT_OF(xs[i]) operator FLOAT_OF(ys[i])); \
         } \
         return IPU_FAULT_NONE; \
     }
