@@ -30,6 +30,8 @@ VECTOR_OP(vector, load_edge, (const float *from, edge last),
 VECTOR_STORE(store_edge, (float *to, edge last, vector x),
              _mm256_maskstore_ps(to, last, x))
 VECTOR_OP(vector, spread, (const float *from), _mm256_broadcast_ss(from))
+VECTOR_OP(vector, spread_half, (const uint16_t *from),
+          _mm256_cvtph_ps(_mm_set1_epi16((short)*from)))
 VECTOR_OP(vector, multiply_add, (vector x, vector y, vector sum),
           _mm256_fmadd_ps(x, y, sum))
 VECTOR_OP(vector, where_positive, (vector y, vector x),

@@ -29,6 +29,8 @@ VECTOR_OP(vector, load_edge, (const float *from, edge last),
 VECTOR_STORE(store_edge, (float *to, edge last, vector x),
              _mm512_mask_storeu_ps(to, last, x))
 VECTOR_OP(vector, spread, (const float *from), _mm512_set1_ps(*from))
+VECTOR_OP(vector, spread_half, (const uint16_t *from),
+          _mm512_cvtph_ps(_mm256_set1_epi16((short)*from)))
 VECTOR_OP(vector, multiply_add, (vector x, vector y, vector sum),
           _mm512_fmadd_ps(x, y, sum))
 VECTOR_OP(vector, where_positive, (vector y, vector x),

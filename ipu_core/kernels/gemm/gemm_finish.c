@@ -41,6 +41,10 @@ ipu__finish_rows(const ipu__finish *finish, void *sums, int64_t row, int64_t row
     const int64_t bytes = finish->wide ? sizeof(double) : sizeof(float);
     float *c = sums;
     const ipu__vector_f32 *vector = finish->vector;
+    if (row == columns && finish->bias == NULL && finish->typed_bias == NULL) {
+        columns *= rows; /* all as one row */
+        rows = 1;
+    }
     for (int64_t i = 0; finish->total != NULL && i < rows; i++) {
         int64_t at = c + i * row - finish->product;
         vector->add(finish->total + at, finish->accumulator + at, c + i * row, columns);

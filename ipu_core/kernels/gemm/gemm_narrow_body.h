@@ -34,16 +34,14 @@ store_narrow(const narrow_block *n, int64_t lanes, int columns, const float *sum
 }
 
 OF_EACH_TILE TARGET void
-narrow_tile(int vectors, int columns, const narrow_block *n)
+narrow_tile(int vectors, int columns, bool halves, const narrow_block *n)
 {
     const ipu__product *p = n->p;
-    const float *a = p->a;
-    const float *b = p->b;
     vector sum[IPU_NARROW][MOST_VECTORS];
     float totals[IPU_SUM_LEVELS][2 * MOST_VECTORS * LANES];
     const int64_t blocks = ipu__sum_blocks(p->k);
-    a += n->row;
-    b += n->column * p->b_col;
+    int64_t a = n->row;
+    int64_t b = n->column * p->b_col;
     for (int64_t block = 0; block < blocks; block++) {
         const ipu__sum_step step = ipu__sum_step_of(block, block == blocks - 1);
         const int64_t end = ipu__min(p->k, (block + 1) * IPU_SUM_BLOCK);
@@ -54,10 +52,10 @@ narrow_tile(int vectors, int columns, const narrow_block *n)
         for (int64_t k = block * IPU_SUM_BLOCK; k < end;
              k++, a += p->a_col, b += p->b_row) {
             vector x[MOST_VECTORS];
-            EACH(i, vectors, x[i] = load(a + i * LANES))
+            EACH(i, vectors, x[i] = load_at(p->a, a + i * LANES, halves))
 #pragma GCC unroll ALL
             for (int j = 0; j < columns; j++) {
-                vector y = spread(b + j * p->b_col);
+                vector y = spread_at(p->b, b + j * p->b_col, halves);
                 EACH(i, vectors, sum[j][i] = multiply_add(x[i], y, sum[j][i]))
             }
         }
@@ -80,15 +78,19 @@ narrow_tile(int vectors, int columns, const narrow_block *n)
 typedef void narrow_fn(const narrow_block *n);
 
 /* As many vectors as give eight chains, and one for the rows that are left. */
-#define NARROW(columns, many) \
-    TARGET static void narrow_many_##columns(const narrow_block *n) \
+#define NARROW_FORM(form, vectors, columns, halves) \
+    TARGET static void narrow_##form##_##columns(const narrow_block *n) \
     { \
-        narrow_tile(many, columns, n); \
-    } \
-    TARGET static void narrow_one_##columns(const narrow_block *n) \
-    { \
-        narrow_tile(1, columns, n); \
+        narrow_tile(vectors, columns, halves, n); \
     }
+#define NARROW(columns, most) \
+    NARROW_FORM(many, most, columns, false) \
+    NARROW_FORM(one, 1, columns, false) \
+    NARROW_FORM(many_halves, most, columns, true) \
+    NARROW_FORM(one_half, 1, columns, true)
+#define NARROW_FORMS(columns) \
+    {{narrow_one_##columns, narrow_many_##columns}, \
+     {narrow_one_half_##columns, narrow_many_halves_##columns}}
 NARROW(1, 8)
 NARROW(2, 4)
 NARROW(3, 4)
@@ -98,10 +100,9 @@ static void
 multiply_narrow(const ipu__product *p, int64_t row, int64_t row_end, int64_t column,
                 int64_t column_end)
 {
-    static narrow_fn *const many[] = {narrow_many_1, narrow_many_2, narrow_many_3,
-                                      narrow_many_4};
-    static narrow_fn *const one[] = {narrow_one_1, narrow_one_2, narrow_one_3,
-                                     narrow_one_4};
+    /* by columns, float16, many vectors */
+    static narrow_fn *const forms[][2][2] = {NARROW_FORMS(1), NARROW_FORMS(2),
+                                             NARROW_FORMS(3), NARROW_FORMS(4)};
     static const int8_t vectors[] = {8, 4, 4, 2};
     int64_t last = column_end - column - 1;
     int64_t most = vectors[last] * LANES;
@@ -109,6 +110,6 @@ multiply_narrow(const ipu__product *p, int64_t row, int64_t row_end, int64_t col
     for (; n.row < row_end; n.row += n.count) {
         bool is_whole = row_end - n.row >= most;
         n.count = is_whole ? most : ipu__min(row_end - n.row, LANES);
-        (is_whole ? many : one)[last](&n);
+        forms[last][p->halves][is_whole](&n);
     }
 }

@@ -45,6 +45,8 @@ store_edge(float *to, edge last, vector x)
 }
 
 VECTOR_OP(vector, spread, (const float *from), vld1q_dup_f32(from))
+VECTOR_OP(vector, spread_half, (const uint16_t *from),
+          vcvt_f32_f16(vreinterpret_f16_u16(vld1_dup_u16(from))))
 VECTOR_OP(vector, multiply_add, (vector x, vector y, vector sum), vfmaq_f32(sum, x, y))
 VECTOR_OP(vector, where_positive, (vector y, vector x),
           vbslq_f32(vcgtq_f32(y, zero()), x, zero()))

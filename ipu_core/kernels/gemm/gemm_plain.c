@@ -55,6 +55,8 @@ store_edge(float *to, edge last, vector x)
 }
 
 VECTOR_OP(vector, spread, (const float *from), ((vector){*from, *from, *from, *from}))
+VECTOR_OP(vector, spread_half, (const uint16_t *from),
+          spread(&(float){ipu_float16_to_float(*from)}))
 
 #ifdef FP_FAST_FMAF
 IPU_INLINE vector

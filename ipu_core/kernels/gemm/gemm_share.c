@@ -58,8 +58,7 @@ exchange(const ipu__product *p)
 static bool
 is_narrow(const ipu__product *p, bool at_once)
 {
-    return p->n <= IPU_NARROW && p->a_row == 1 && p->b_segment == 0 && !p->halves &&
-           !at_once;
+    return p->n <= IPU_NARROW && p->a_row == 1 && p->b_segment == 0 && !at_once;
 }
 
 /* A is read in place, but where it is float16, where its rows are whole pages apart,

@@ -8,7 +8,7 @@
  *   edge_of(lanes)               1 to LANES of them
  *   load, store, spread          of LANES floats; one float in all lanes
  *   load_edge, store_edge        touch no float past the edge; the rest is 0
- *   load_halves                  LANES float16, widened
+ *   load_halves, spread_half     the same of float16, widened
  *   zero, multiply_add(x, y, s)  x * y + s, rounded once
  *   relu(x)                      0 where x is less, else x; so NaN and -0 stay
  *   where_positive(y, x)         x where y is above 0, else 0
@@ -471,6 +471,21 @@ pack_strip(const ipu__product *p, int64_t rows, const float *a, int64_t k, float
     }
 }
 
+/* Of element `at` on of a matrix of float32 or float16. */
+IPU_INLINE TARGET vector
+load_at(const void *matrix, int64_t at, bool halves)
+{
+    return halves ? load_halves((const uint16_t *)matrix + at)
+                  : load((const float *)matrix + at);
+}
+
+IPU_INLINE TARGET vector
+spread_at(const void *matrix, int64_t at, bool halves)
+{
+    return halves ? spread_half((const uint16_t *)matrix + at)
+                  : spread((const float *)matrix + at);
+}
+
 #include "kernels/gemm/gemm_narrow_body.h"
 
 /* --- a range of C ---------------------------------------------------------------- */
@@ -519,13 +534,10 @@ pack_strips(const tile_block *t, int64_t at, bool halves)
         int64_t from = at;
         int64_t rest = 0;
         for (int64_t i = 0; i < t->tiles; i++, out += strip) {
-            const float *floats = (const float *)p->a + from;
-            const uint16_t *half = (const uint16_t *)p->a + from;
             for (int64_t l = 0; l < ROWS; l += LANES) {
-                store(out + l, halves ? load_halves(half + l) : load(floats + l));
+                store(out + l, load_at(p->a, from + l, halves));
             }
-            __builtin_prefetch(halves ? (const void *)(half + ahead)
-                                      : (const void *)(floats + ahead));
+            __builtin_prefetch(ipu__at(p->a, (from + ahead) * (halves ? 2 : 4)));
             from += next_rows(t, &rest);
         }
     }

@@ -30,8 +30,8 @@ typedef enum ipu__a_form {
     IPU_A_COLUMNS, /* in place: those of a column are */
     IPU_A_STRIPS,
     IPU_A_COPIED,
-    IPU_A_LANES /* as IPU_A_COLUMNS: lanes are rows, for at most IPU_NARROW columns of
-                   float32 whose sums are stored */
+    IPU_A_LANES /* as IPU_A_COLUMNS: lanes are rows, for at most IPU_NARROW columns whose
+                   sums are stored */
 } ipu__a_form;
 
 enum { IPU_NARROW = 4 };
@@ -55,7 +55,8 @@ typedef struct ipu__product {
     int64_t m;
     int64_t n;
     int64_t k;
-    bool halves; /* a and b are float16: A is packed, and B, on the way to float32 */
+    bool halves; /* a and b are float16: A is packed, and B, on the way to float32, but
+                    for lanes */
     const void *a;
     int64_t a_row;
     int64_t a_col;
