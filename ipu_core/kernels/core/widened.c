@@ -10,7 +10,7 @@
 enum {
     MOST_OPERANDS = 16,
     BLOCK_FLOATS = 16384, /* of the operands and results of a block of rows */
-    FEWEST_BLOCKS = 8,    /* of fewer parts other threads would have nothing */
+    FEW_BLOCKS = 8,       /* some threads may have none */
     TASK_ELEMENTS = 16384
 };
 
@@ -224,6 +224,14 @@ run_by_rows(const ipu_kernel_call *call)
     return failed == w->blocks ? IPU_OK : make_numbered(call, failed, call->workspace);
 }
 
+/* Blocks that leave the cache are for threads that have no less to do. */
+static ipu_status
+run_few_rows(const ipu_kernel_call *call)
+{
+    const widened *w = call->spec->prepared;
+    return (w->blocks < ipu_pool_hands(call->pool) ? run_whole : run_by_rows)(call);
+}
+
 /* --- choose ------------------------------------------------------------------------ */
 
 static ipu_status
@@ -294,6 +302,7 @@ ipu__choose_widened(const ipu__preparation *p)
         inner->rows.run == NULL || inner->rows.count == 0 || inner->rows.is_scattered
             ? -1
             : floats_of_row(spec, inner);
+    spec->workspace_bytes = 0;
     if (row >= 0) {
         int64_t grain = ipu__max(1, inner->rows.grain);
         int64_t rows = ipu__max(1, BLOCK_FLOATS / ipu__max(1, row));
@@ -306,11 +315,12 @@ ipu__choose_widened(const ipu__preparation *p)
         spec->rows.workspace_bytes = part;
         spec->workspace_bytes = ipu__share_bytes(w->blocks, part);
     }
-    bool is_large = row > BLOCK_FLOATS;
-    spec->run = run_by_rows;
-    if (row < 0 || (is_large && w->blocks < FEWEST_BLOCKS)) {
-        spec->run = run_whole;
-        spec->workspace_bytes = bytes_of_rows(spec, 1, 1) + inner->workspace_bytes;
+    bool is_few = row > BLOCK_FLOATS && w->blocks < FEW_BLOCKS;
+    spec->run = row < 0 ? run_whole : is_few ? run_few_rows : run_by_rows;
+    if (row < 0 || is_few) {
+        size_t whole = bytes_of_rows(spec, 1, 1) + inner->workspace_bytes;
+        spec->workspace_bytes =
+            whole > spec->workspace_bytes ? whole : spec->workspace_bytes;
     }
     spec->prepared = w;
     spec->kernel_name = inner->kernel_name;
