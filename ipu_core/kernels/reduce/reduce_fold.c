@@ -171,9 +171,16 @@ widen_avx2(float wide[LANES], const uint16_t *x)
                     total[j + k] = (acc)step(total[j + k], (acc)block[k]); \
                 } \
             } \
-            if (j < n) { \
-                ipu__halves_to_floats(wide, x + j, some * (n - j), cpu); \
-                strip_##op##_f32_##set(total + j, wide, n - j, some, n - j); \
+            if (some > 1) { \
+                ipu__halves_to_floats(wide, x, some * n, cpu); \
+                strip_##op##_f32_##set(total, wide, n, some, n); \
+            } else if (j < n) { \
+                uint16_t rest[LANES] = {0}; \
+                memcpy(rest, x + j, (size_t)(n - j) * sizeof *x); \
+                WIDENED_##set(uint16_t, block, rest); \
+                for (int32_t k = 0; k < n - j; k++) { \
+                    total[j + k] = (acc)step(total[j + k], (acc)block[k]); \
+                } \
             } \
         } \
     }
@@ -229,11 +236,8 @@ BOTH_SETS(all_u8, uint8_t, uint8_t, WIDE(uint8_t), 1, BOTH)
     }
 FINISH(truth, uint8_t, uint8_t, a != 0)
 FINISH(narrow, float, double, a)
-FINISH(half, uint16_t, float, ipu_float16_from_float(a))
-FINISH(narrow_half, uint16_t, double, ipu_float16_from_float(ipu__float_to_odd(a)))
 FINISH(mean_f32, float, float, a / (float)count)
 FINISH(mean_f64, double, double, a / (double)count)
-FINISH(mean_f16, uint16_t, float, ipu_float16_from_float(a / (float)count))
 /* of nothing: 0 */
 #define WHOLE(type) ((type)a / (type)(count == 0 ? 1 : count))
 #define SIGNED(NAME, suffix, type, ...) \
@@ -244,6 +248,30 @@ FINISH(mean_f16, uint16_t, float, ipu_float16_from_float(a / (float)count))
 IPU_SIGNED_LIST(SIGNED)
 IPU_UNSIGNED_LIST(UNSIGNED)
 
+/* `value`: a float, which is rounded. */
+#define FINISH_HALVES(name, target, cpu, acc, value) \
+    target static void finish_##name(void *results, const void *accumulators, \
+                                     int64_t n, int64_t count) \
+    { \
+        float wide[WIDE]; \
+        (void)count; \
+        for (int64_t some, i = 0; i < n; i += some) { \
+            const acc *total = (const acc *)accumulators + i; \
+            some = ipu__min(n - i, WIDE); \
+            for (int64_t j = 0; j < some; j++) { \
+                acc a = total[j]; \
+                wide[j] = value; \
+            } \
+            ipu__floats_to_halves((uint16_t *)results + i, wide, some, cpu); \
+        } \
+    }
+#define BOTH_FINISH(name, acc, value) \
+    FINISH_HALVES(name##_generic, , IPU_CPU_GENERIC, acc, value) \
+    FINISH_HALVES(name##_avx2, IPU_TARGET_AVX2, IPU_CPU_AVX2, acc, value)
+BOTH_FINISH(half, float, a)
+BOTH_FINISH(mean_half, float, a / (float)count)
+BOTH_FINISH(odd_half, double, ipu__float_to_odd(a))
+
 /* --- the table -------------------------------------------------------------------- */
 
 #define FORM(name, finish, acc) \
@@ -251,6 +279,9 @@ IPU_UNSIGNED_LIST(UNSIGNED)
 #define FORMS(name, finish, acc) \
     {FORM(name##_generic, finish, acc), FORM(name##_avx2, finish, acc)}
 #define OF(dtype, name, finish, acc) [IPU_DTYPE_##dtype] = FORMS(name, finish, acc),
+#define OF_HALVES(name, finish, acc) \
+    [IPU_DTYPE_FLOAT16] = {FORM(name##_generic, finish##_generic, acc), \
+                           FORM(name##_avx2, finish##_avx2, acc)},
 #define SUM_OF(NAME, suffix, type, bits, ...) OF(NAME, sum_##bits, bits, type)
 #define MEAN_OF(NAME, suffix, ...) OF(NAME, total_##suffix, mean_##suffix, uint64_t)
 #define PRODUCT_OF(NAME, suffix, type, bits, ...) OF(NAME, prod_##bits, bits, type)
@@ -260,23 +291,23 @@ IPU_UNSIGNED_LIST(UNSIGNED)
 typedef const ipu__fold fold_table[IPU_DTYPE_COUNT][2];
 
 static fold_table sums = {OF(FLOAT32, sum_f32, 32, float)
-                          OF(FLOAT16, sum_f16, half, float)
+                          OF_HALVES(sum_f16, half, float)
                           OF(FLOAT64, sum_f64, 64, double)
                           IPU_INTEGER_LIST(SUM_OF)};
 static fold_table means = {OF(FLOAT32, sum_f32, mean_f32, float)
-                           OF(FLOAT16, sum_f16, mean_f16, float)
+                           OF_HALVES(sum_f16, mean_half, float)
                            OF(FLOAT64, sum_f64, mean_f64, double)
                            IPU_INTEGER_LIST(MEAN_OF)};
 static fold_table products = {OF(FLOAT32, prod_f32, narrow, double)
-                              OF(FLOAT16, prod_f16, narrow_half, double)
+                              OF_HALVES(prod_f16, odd_half, double)
                               OF(FLOAT64, prod_f64, 64, double)
                               IPU_INTEGER_LIST(PRODUCT_OF)};
 static fold_table maxima = {OF(FLOAT32, max_f32, 32, float)
-                            OF(FLOAT16, max_f16, half, float)
+                            OF_HALVES(max_f16, half, float)
                             OF(FLOAT64, max_f64, 64, double)
                             IPU_INTEGER_LIST(MAXIMUM_OF)};
 static fold_table minima = {OF(FLOAT32, min_f32, 32, float)
-                            OF(FLOAT16, min_f16, half, float)
+                            OF_HALVES(min_f16, half, float)
                             OF(FLOAT64, min_f64, 64, double)
                             IPU_INTEGER_LIST(MINIMUM_OF)};
 static const ipu__fold any_of[2] = FORMS(any_u8, truth, uint8_t);
