@@ -187,9 +187,39 @@ scan_rows(const scan_job *job, int64_t base, int64_t lines)
                    plan->size - 1, step, lines, plan->size, totals, plan->exclusive);
 }
 
-/* The same of halves, which are widened block by block. */
+/* Rows from `base` on, a few at a time. */
 static void
-scan_half_rows(const scan_job *job, int64_t base, int64_t lines)
+scan_few_rows(const scan_job *job, int64_t base, int64_t rows)
+{
+    for (int64_t lines; rows > 0; rows -= lines, base += lines * job->plan->size) {
+        lines = rows >= ROWS ? ROWS : 1;
+        scan_rows(job, base, lines);
+    }
+}
+
+/* Rows of at most ROWS * BLOCK halves, which are widened together. */
+static void
+scan_short_rows(const scan_job *job, int64_t base, int64_t rows)
+{
+    float wide[ROWS * BLOCK];
+    float wide_a[ROWS * BLOCK];
+    const uint16_t *a = factors(job, base);
+    scan_plan plan = *job->plan;
+    scan_job floats = {&plan, a == NULL ? NULL : wide_a, wide, wide};
+    plan.bytes = sizeof(float);
+    ipu__halves_to_floats(wide, (const uint16_t *)job->x + base, rows * plan.size,
+                          plan.cpu);
+    if (a != NULL) {
+        ipu__halves_to_floats(wide_a, a, rows * plan.size, plan.cpu);
+    }
+    scan_few_rows(&floats, 0, rows);
+    ipu__floats_to_halves((uint16_t *)job->out + base, wide, rows * plan.size,
+                          plan.cpu);
+}
+
+/* Long rows of halves, which are widened block by block. */
+static void
+scan_long_rows(const scan_job *job, int64_t base, int64_t lines)
 {
     const scan_plan *plan = job->plan;
     const uint16_t *x = (const uint16_t *)job->x + base;
@@ -232,45 +262,64 @@ scan_all_rows(void *state, int64_t begin, int64_t end)
 {
     const scan_job *job = state;
     const scan_plan *plan = job->plan;
-    while (begin < end) {
-        int64_t lines = end - begin >= ROWS ? ROWS : 1;
-        (plan->half ? scan_half_rows : scan_rows)(job, begin * plan->size, lines);
-        begin += lines;
+    const bool is_short = plan->size <= BLOCK;
+    if (!plan->half) {
+        scan_few_rows(job, begin * plan->size, end - begin);
+        return;
+    }
+    for (int64_t lines; begin < end; begin += lines) {
+        lines = is_short               ? ipu__min(end - begin, ROWS * BLOCK / plan->size)
+                : end - begin >= ROWS ? ROWS
+                                       : 1;
+        (is_short ? scan_short_rows : scan_long_rows)(job, begin * plan->size, lines);
     }
 }
 
 /* --- along another axis ----------------------------------------------------------- */
 
-/* Up to LANES neighbouring lines, the first of which starts at `base`. */
+/* Up to LANES neighbouring lines, the first of which starts at `base`. Halves are
+ * widened some steps at a time where these lie side by side. */
 static void
 scan_strip(const scan_job *job, int64_t base, int64_t lines)
 {
     const scan_plan *plan = job->plan;
+    const int64_t most = !plan->half            ? plan->size
+                         : lines == plan->inner ? BLOCK / lines
+                                                : 1;
+    const int64_t step = plan->half ? lines * (int64_t)sizeof(float)
+                                    : plan->inner * plan->bytes;
     double totals[LANES];
-    float wide[LANES];
-    float wide_a[LANES];
-    for (int64_t i = 0; i < plan->size; i++) {
-        int64_t row = plan->reverse ? plan->size - 1 - i : i;
-        int64_t at = base + row * plan->inner;
+    float wide[BLOCK];
+    float wide_a[BLOCK];
+    for (int64_t n, done = 0; done < plan->size; done += n) {
+        n = ipu__min(plan->size - done, most);
+        int64_t first = plan->reverse ? plan->size - done - n : done;
+        int64_t at = base + first * plan->inner;
         const void *x = ipu__at(job->x, at * plan->bytes);
         const void *a = factors(job, at);
         void *to = ipu__at_mutable(job->out, at * plan->bytes);
         void *out = plan->half ? wide : to;
         if (plan->half) {
-            ipu__halves_to_floats(wide, x, lines, plan->cpu);
+            ipu__halves_to_floats(wide, x, n * lines, plan->cpu);
             x = wide;
         }
         if (plan->half && a != NULL) {
-            ipu__halves_to_floats(wide_a, a, lines, plan->cpu);
+            ipu__halves_to_floats(wide_a, a, n * lines, plan->cpu);
             a = wide_a;
         }
-        if (i == 0) {
-            plan->of->open(out, x, lines, 1, totals, plan->exclusive);
-        } else {
-            plan->of->across(out, x, a, lines, totals, plan->exclusive);
+        for (int64_t i = 0; i < n; i++) {
+            int64_t row = (plan->reverse ? n - 1 - i : i) * step;
+            void *made = ipu__at_mutable(out, row);
+            const void *element = ipu__at(x, row);
+            if (done + i == 0) {
+                plan->of->open(made, element, lines, 1, totals, plan->exclusive);
+            } else {
+                plan->of->across(made, element, a == NULL ? NULL : ipu__at(a, row),
+                                 lines, totals, plan->exclusive);
+            }
         }
         if (plan->half) {
-            ipu__floats_to_halves(to, wide, lines, plan->cpu);
+            ipu__floats_to_halves(to, wide, n * lines, plan->cpu);
         }
     }
 }
