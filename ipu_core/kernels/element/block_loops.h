@@ -330,6 +330,11 @@ UNARY(cast_f16_bool, uint8_t, uint16_t, (x & 0x7fffu) != 0)
 #if defined(BLOCK_F16C)
 #define FLOAT_OF(half) _cvtsh_ss(half)
 #define HALF_OF(value) _cvtss_sh(value, _MM_FROUND_TO_NEAREST_INT)
+#define LOAD_4_HALVES(from) \
+    _mm_cvtph_ps(_mm_loadl_epi64((const __m128i *)(const void *)(from)))
+#define STORE_4_HALVES(to, value) \
+    _mm_storel_epi64((__m128i *)(void *)(to), \
+                     _mm_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT))
 #else
 #define FLOAT_OF(half) ipu_float16_to_float(half)
 #define HALF_OF(value) ipu_float16_from_float(value)
@@ -342,6 +347,9 @@ halves_to_floats(float *out, const uint16_t *x, int64_t n)
 #if defined(BLOCK_F16C)
     for (; i + BLOCK_F16C <= n; i += BLOCK_F16C) {
         STORE_FLOATS(out + i, LOAD_HALVES(x + i));
+    }
+    for (; i + 4 <= n; i += 4) {
+        _mm_storeu_ps(out + i, LOAD_4_HALVES(x + i));
     }
 #endif
     for (; i < n; i++) {
@@ -356,6 +364,9 @@ floats_to_halves(uint16_t *out, const float *x, int64_t n)
 #if defined(BLOCK_F16C)
     for (; i + BLOCK_F16C <= n; i += BLOCK_F16C) {
         STORE_HALVES(out + i, LOAD_FLOATS(x + i));
+    }
+    for (; i + 4 <= n; i += 4) {
+        STORE_4_HALVES(out + i, _mm_loadu_ps(x + i));
     }
 #endif
     for (; i < n; i++) {
