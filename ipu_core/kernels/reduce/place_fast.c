@@ -238,9 +238,19 @@ place_rows(void *state, int64_t begin, int64_t end)
 {
     const place_job *job = state;
     const place_plan *plan = job->plan;
-    for (int64_t i = begin; i < end; i++) {
+    const int64_t most = plan->half ? ipu__max(1, BLOCK / plan->size) : 1;
+    float wide[BLOCK];
+    for (int64_t some, i = begin; i < end; i += some) {
         const void *x = ipu__at(job->x, i * plan->size * plan->bytes);
-        store(job, i, place_in_row(plan, x, plan->size));
+        some = ipu__min(end - i, most);
+        if (some == 1) {
+            store(job, i, place_in_row(plan, x, plan->size));
+            continue;
+        }
+        ipu__halves_to_floats(wide, x, some * plan->size, plan->cpu);
+        for (int64_t j = 0; j < some; j++) {
+            store(job, i + j, plan->of->row(wide + j * plan->size, plan->size));
+        }
     }
 }
 
