@@ -268,9 +268,9 @@ scan_all_rows(void *state, int64_t begin, int64_t end)
         return;
     }
     for (int64_t lines; begin < end; begin += lines) {
-        lines = is_short               ? ipu__min(end - begin, ROWS * BLOCK / plan->size)
+        lines = is_short              ? ipu__min(end - begin, ROWS * BLOCK / plan->size)
                 : end - begin >= ROWS ? ROWS
-                                       : 1;
+                                      : 1;
         (is_short ? scan_short_rows : scan_long_rows)(job, begin * plan->size, lines);
     }
 }
@@ -286,8 +286,8 @@ scan_strip(const scan_job *job, int64_t base, int64_t lines)
     const int64_t most = !plan->half            ? plan->size
                          : lines == plan->inner ? BLOCK / lines
                                                 : 1;
-    const int64_t step = plan->half ? lines * (int64_t)sizeof(float)
-                                    : plan->inner * plan->bytes;
+    const int64_t step =
+        plan->half ? lines * (int64_t)sizeof(float) : plan->inner * plan->bytes;
     double totals[LANES];
     float wide[BLOCK];
     float wide_a[BLOCK];
