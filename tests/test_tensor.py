@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import gc
+import operator
 import pickle
 import sys
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from hypothesis.extra import numpy as hnp
 
-from ipu import _core, tf
+from ipu import _core, keras, tf
 from ipu.tf._functions.function import DeviceFunction
 
 
@@ -403,3 +404,23 @@ def test_long_messages_that_are_not_ascii(letter: str, start: int) -> None:
         with pytest.raises(ValueError) as caught:
             list(dataset)
         assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("name", "add sub mul truediv floordiv mod pow matmul".split())
+def test_arrays_and_variables_give_tensors(name: str) -> None:
+    """As in TensorFlow: an array on the left takes no number out of a tape."""
+    array = np.array([[1.5, 2.0], [3.0, 4.0]], np.float32)
+    call = getattr(operator, name)
+    for variable in (tf.Variable(array + 1), keras.Variable(array + 1)):
+        with tf.GradientTape() as tape:
+            found = call(array, variable)
+        assert isinstance(found, tf.Tensor)
+        np.testing.assert_allclose(found, call(array, array + 1), rtol=1e-6)
+        assert name == "floordiv" or tape.gradient(found, variable) is not None
+        if name != "matmul":
+            assert isinstance(call(array[0, 0], variable), tf.Tensor)
+            made = keras.Model(k := keras.Input((2,)), call(array[0], k))
+            np.testing.assert_allclose(made(array), call(array[0], array), rtol=1e-6)
+    with tf.compat.v1.Graph().as_default():
+        there = tf.compat.v1.get_variable("v", (2, 2))
+        assert not isinstance(call(array, there), np.ndarray)

@@ -144,6 +144,8 @@ class Variable(_Operators):
         [2.0, 3.0]
     """
 
+    __array_priority__ = 100.0  # NumPy's operators leave theirs to a variable's
+
     if not TYPE_CHECKING:  # a graph's variable is another class: not for checkers
 
         def __new__(cls, *args: Any, **kwargs: Any) -> Any:
@@ -618,6 +620,7 @@ else:
         """
 
         __slots__ = ("_variable",)
+        __array_priority__ = 100.0
 
         def __init__(self, variable: Variable) -> None:
             self._variable = variable

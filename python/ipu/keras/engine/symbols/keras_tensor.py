@@ -68,6 +68,7 @@ class KerasTensor(_Operators):
     """
 
     _keras_history: KerasHistory
+    __array_priority__ = 100.0  # NumPy's operators leave theirs to a symbolic value's
 
     def __init__(self, shape: Shape, dtype: Any = "float32", name: str = "") -> None:
         self.shape = TensorShape(shape)
