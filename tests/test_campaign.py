@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from campaign import inputs, soak, spellings
+from campaign import failures, inputs, soak, spellings
 from campaign.kinds import KINDS, Kind
 from campaign.watch import Record, State, run, try_again
 
@@ -19,6 +19,7 @@ from campaign.watch import Record, State, run, try_again
         (inputs.check_file, 150),
         (spellings.check, 6),
         (soak.check, 60),
+        (failures.check, 90),
     ],
     ids=lambda value: getattr(value, "__name__", str(value)),
 )

@@ -24,6 +24,23 @@ ipu_status_name(ipu_status status)
     return (unsigned)status < IPU_STATUS_COUNT ? names[status] : "unknown status";
 }
 
+/* allocations since `fail_at` was set; both 0 while none is to fail */
+static int64_t fail_at, counted;
+
+int64_t
+ipu_allocation_fail(int64_t nth)
+{
+    __atomic_store_n(&fail_at, nth, __ATOMIC_RELAXED);
+    return __atomic_exchange_n(&counted, 0, __ATOMIC_RELAXED);
+}
+
+bool
+ipu_allocation_fails(void)
+{
+    int64_t nth = __atomic_load_n(&fail_at, __ATOMIC_RELAXED);
+    return nth != 0 && __atomic_add_fetch(&counted, 1, __ATOMIC_RELAXED) == nth;
+}
+
 static void
 heap_free(void *pointer, size_t bytes)
 {
@@ -41,6 +58,9 @@ heap_resize(void *state, void *pointer, size_t old_bytes, size_t new_bytes)
     (void)state;
     if (new_bytes == 0) {
         heap_free(pointer, old_bytes);
+        return NULL;
+    }
+    if (ipu_allocation_fails()) {
         return NULL;
     }
     if (in_pages && (pointer == NULL || ipu_pages_are_for(old_bytes))) {

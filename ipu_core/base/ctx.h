@@ -24,6 +24,12 @@ typedef struct ipu_allocator {
 /* The C library's heap, and for large blocks pages of the system (base/pages.h). */
 ipu_allocator ipu_allocator_default(void);
 
+/* For tests, any thread: the `nth` allocation of the process from here on fails, once;
+ * 0: none does. Returns how many there were since the last call that had one fail. */
+int64_t ipu_allocation_fail(int64_t nth);
+/* Counts an allocation of somebody else; whether it is to fail. */
+bool ipu_allocation_fails(void);
+
 typedef struct ipu_source {
     const char *file; /* NULL: unknown. Interned by the trace, outlives the graph. */
     int32_t line;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Doors to each room for tests, text in and text out: graph_verify, graph_round_trip,
- * graph_pass, graph_gradients, graph_program, graph_run. */
+ * Doors to each room for tests, text in and text out: graph_round_trip, graph_pass,
+ * graph_gradients, graph_compile; and fail_allocation, after which one fails. */
 #define NO_IMPORT_ARRAY
 #include "bind/bind.h"
 
@@ -171,7 +171,67 @@ choose(PyObject *argument, ipu_py_compile_choice what, const char *const *names,
 CHOICES(X)
 #undef X
 
+/* --- allocations that fail ------------------------------------------------------- */
+
+enum { DOMAINS = 2 };
+static const PyMemAllocatorDomain domains[DOMAINS] = {PYMEM_DOMAIN_MEM,
+                                                      PYMEM_DOMAIN_OBJ};
+static PyMemAllocatorEx real[DOMAINS]; /* Python's own */
+
+static void *
+py_malloc(void *own, size_t bytes)
+{
+    PyMemAllocatorEx *heap = own;
+    return ipu_allocation_fails() ? NULL : heap->malloc(heap->ctx, bytes);
+}
+
+static void *
+py_calloc(void *own, size_t count, size_t bytes)
+{
+    PyMemAllocatorEx *heap = own;
+    return ipu_allocation_fails() ? NULL : heap->calloc(heap->ctx, count, bytes);
+}
+
+static void *
+py_realloc(void *own, void *pointer, size_t bytes)
+{
+    PyMemAllocatorEx *heap = own;
+    return ipu_allocation_fails() ? NULL : heap->realloc(heap->ctx, pointer, bytes);
+}
+
+static void
+py_free(void *own, void *pointer)
+{
+    PyMemAllocatorEx *heap = own;
+    heap->free(heap->ctx, pointer);
+}
+
+static PyObject *
+fail_allocation(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    long long nth;
+    int with_python;
+    if (!PyArg_ParseTuple(args, "Lp:fail_allocation", &nth, &with_python)) {
+        return NULL;
+    }
+    int64_t counted = ipu_allocation_fail(0);
+    for (int i = 0; i < DOMAINS; i++) {
+        if (real[i].malloc == NULL) {
+            PyMem_GetAllocator(domains[i], &real[i]);
+        }
+        PyMemAllocatorEx failing = {&real[i], py_malloc, py_calloc, py_realloc,
+                                    py_free};
+        PyMem_SetAllocator(domains[i], nth != 0 && with_python ? &failing : &real[i]);
+    }
+    PyObject *result = PyLong_FromLongLong(counted);
+    (void)ipu_allocation_fail(nth);
+    return result;
+}
+
 PyMethodDef ipu_py_testing_methods[] = {
+    {"fail_allocation", fail_allocation, METH_VARARGS,
+     "Let the nth allocation from here on fail, once: the core's, and with a true second "
+     "argument Python's. Returns how many there were since the last call; 0: none fails."},
     {"graph_round_trip", graph_round_trip, METH_O,
      "Parses, verifies and prints a graph."},
     {"graph_pass", graph_pass, METH_VARARGS, "The graph after one pass."},

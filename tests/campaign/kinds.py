@@ -77,6 +77,11 @@ KINDS = {
         "a long session in any order: memory, descriptors and threads stay flat",
         120.0,
     ),
+    "failures": Kind(
+        "campaign.failures",
+        "check",
+        "an allocation of the core or of Python fails: variables, and the next run",
+    ),
     "graph-texts": Kind(
         "campaign.inputs",
         "check_graph_text",
