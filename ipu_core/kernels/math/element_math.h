@@ -74,8 +74,7 @@ ipu__float_to_odd(double x)
     double back = (double)nearest;
     uint32_t bits = ipu__float_bits(nearest);
     uint32_t size = bits & 0x7fffffffu;
-    double magnitude = back < 0.0 ? -back : back;
-    uint32_t odd = (bits - (magnitude > (x < 0.0 ? -x : x))) | 1u;
+    uint32_t odd = (bits - (__builtin_fabs(back) > __builtin_fabs(x))) | 1u;
     return ipu__bits_float(back != x && size < 0x7f800000u ? odd : bits);
 }
 
