@@ -231,7 +231,7 @@ fail_allocation(PyObject *Py_UNUSED(module), PyObject *args)
 PyMethodDef ipu_py_testing_methods[] = {
     {"fail_allocation", fail_allocation, METH_VARARGS,
      "Let the nth allocation from here on fail, once: the core's, and with a true second "
-     "argument Python's. Returns how many there were since the last call; 0: none fails."},
+     "argument Python's; 0: none. Returns how many there were since the last call."},
     {"graph_round_trip", graph_round_trip, METH_O,
      "Parses, verifies and prints a graph."},
     {"graph_pass", graph_pass, METH_VARARGS, "The graph after one pass."},
