@@ -147,17 +147,9 @@ def _files() -> Scenario:
     return Scenario(act, state)
 
 
-SCENARIOS = (
-    _function,
-    _second_run,
-    _tape,
-    _fit,
-    _fit_again,
-    _predict,
-    _loop,
-    _data,
-    _files,
-)
+# of our code alone: in what others wrote, CPython and h5py do not survive all failures
+PLAIN = (_function, _second_run, _tape, _loop, _data)
+SCENARIOS = (*PLAIN, _fit, _fit_again, _predict, _files)
 
 
 @cache
@@ -179,7 +171,8 @@ def _same(a: list[Any], b: list[Any]) -> bool:
 
 def check(seed: int) -> None:
     """One allocation of one scenario fails; odd seeds count Python's, too."""
-    make, with_python = SCENARIOS[seed // 2 % len(SCENARIOS)], bool(seed % 2)
+    make = SCENARIOS[seed // 2 % len(SCENARIOS)]
+    with_python = seed % 2 == 1 and make in PLAIN
     states, count = _clean(make, with_python)
     if count == 0:  # what runs again allocates nothing in the core
         return
