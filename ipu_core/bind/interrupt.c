@@ -165,7 +165,10 @@ ipu_py_is_unwinding(void)
 
 /* Python makes a thread's state under a mutex of its own and without the GIL. Up to
  * 3.12, a child that is forked at that moment waits for the mutex for ever: fork()
- * takes this lock first (base/lock.h), and the child finds the mutex free. */
+ * takes this lock first (base/lock.h), and the child finds the mutex free. From 3.13 on
+ * os.fork() holds that mutex when it comes here (CPython's gh-116522): a thread that
+ * waited for it with this lock would never give the lock back. */
+enum { FORK_HAS_MUTEX = PY_VERSION_HEX >= 0x030D0000 };
 static ipu_lock making_state;
 static pthread_once_t making_state_once = PTHREAD_ONCE_INIT;
 
@@ -178,10 +181,14 @@ init_making_state(void)
 static PyThreadState *
 make_state(void)
 {
-    pthread_once(&making_state_once, init_making_state);
-    ipu_lock_take(&making_state);
+    if (!FORK_HAS_MUTEX) {
+        pthread_once(&making_state_once, init_making_state);
+        ipu_lock_take(&making_state);
+    }
     PyThreadState *state = PyThreadState_New(PyInterpreterState_Main());
-    ipu_lock_drop(&making_state);
+    if (!FORK_HAS_MUTEX) {
+        ipu_lock_drop(&making_state);
+    }
     if (state == NULL) {
         Py_FatalError("no memory for a thread that calls Python");
     }
