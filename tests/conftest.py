@@ -86,10 +86,11 @@ def entries() -> set[Path]:
 
 @pytest.fixture(scope="module", autouse=True)
 def default_devices() -> Iterator[None]:
-    """Leave no configured device, hook or file to the files that follow."""
+    """Leave no configured device, policy, hook or file to the files that follow."""
     before = entries()
     yield
     ipu.config.reset_ipu_configuration()
+    keras.mixed_precision.set_global_policy(None)
     was_installed = drop_in.installed()
     drop_in.uninstall()
     assert not was_installed, "a test has left the import hook behind"

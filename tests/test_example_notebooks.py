@@ -76,7 +76,7 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         sys.modules["__main__"] = main
         InteractiveShell.clear_instance()
         ipu.drop_in.uninstall()
-        keras.mixed_precision.set_global_policy("float32")
+        keras.mixed_precision.set_global_policy(None)
         ipu.config.reset_ipu_configuration()
 
 
