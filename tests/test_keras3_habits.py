@@ -434,3 +434,29 @@ def test_the_path_of_a_layer_begins_those_of_its_weights() -> None:
     layer(np.ones((1, 2, 3), np.float32))
     assert (layer.path, layer.cell.path) == ("series", f"series/{layer.cell.name}")
     assert layer.weights[0].path == f"{layer.cell.path}/kernel"
+
+
+def test_a_build_that_says_nothing_is_called_once() -> None:
+    """Of a model, and of a class that is not a layer itself."""
+
+    class Scaled:
+        def build(self, input_shape: Any) -> None:
+            self.scale = self.add_weight("scale", (4,))  # type: ignore[attr-defined]
+
+        def call(self, inputs: Any) -> Any:
+            return inputs * self.scale
+
+    class Own(Scaled, layers.Layer):
+        pass
+
+    class OwnModel(Scaled, keras.Model):
+        pass
+
+    class Direct(keras.Model):
+        build, call = Scaled.build, Scaled.call
+
+    for made in (Own(), OwnModel(), Direct()):
+        for _ in range(2):
+            made(X)
+        assert made.built and len(made.weights) == 1
+        assert made.get_build_config() is not None

@@ -526,6 +526,9 @@ class Layer(Configured):
         except Exception as error:
             name_layer(error, self)
             raise
+        self.built = True
+        if self._built_for is None:  # by a `build` that no layer's class defines
+            self._note_built({"input_shape": shapes})
         if self._initial_weights is not None:
             self.set_weights(self._initial_weights)
             self._initial_weights = None
@@ -937,7 +940,12 @@ class Layer(Configured):
 
     @property
     def path(self) -> str:
-        """The name in those of the weights: a cell's has its layer's before it."""
+        """The name in those of the weights: a cell's has its layer's before it.
+
+        Example:
+            >>> keras.layers.Dense(2, name="head").path
+            'head'
+        """
         return f"{self._weight_scope}{self._name}"
 
     @property

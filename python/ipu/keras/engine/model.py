@@ -110,6 +110,17 @@ class Model(Trainer):
 
         Returns:
             A dict that ``build_from_config`` takes; None for a model that is not built.
+
+        Example:
+            >>> class Twice(keras.Model):
+            ...     def call(self, x):
+            ...         return x * 2
+            >>> model = Twice()
+            >>> model.get_build_config() is None
+            True
+            >>> _ = model(tf.ones((4, 3)))
+            >>> model.get_build_config()
+            {'input_shape': [None, 3], 'dtypes': ['float32']}
         """
         if self._called_on is None:
             return super().get_build_config()
