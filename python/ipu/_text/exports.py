@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import dis
 import importlib
+import inspect
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from types import FrameType, FunctionType, ModuleType
@@ -64,12 +65,13 @@ def like(other: Callable[..., Any]) -> Callable[[F], F]:
     Args:
         other: The other function: what it does, and its example, are said of both.
     """
-    head, example, call = (other.__doc__ or "").rpartition("\n\n    Example:")
+    text = inspect.cleandoc(other.__doc__ or "")  # as Python 3.13 keeps it
+    head, example, call = text.rpartition("\n\nExample:")
     does = head.partition("\n\n")[0]
 
     def describe(function: F) -> F:
         is_as = f"As ``{other.__name__}`` of the example, with arguments of its own."
-        function.__doc__ = f"{does}\n\n    {is_as}{example}{call}"
+        function.__doc__ = f"{does}\n\n{is_as}{example}{call}"
         return function
 
     return describe

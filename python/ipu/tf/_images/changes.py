@@ -71,14 +71,14 @@ def _stateless(drawn: Callable[..., Tensor]) -> Callable[..., Tensor]:
         made: Tensor = change(*args[:place], _Key(args[place]), *args[place + 1 :])
         return made
 
-    example = (change.__doc__ or "").partition("    Example:")[2]
+    example = inspect.cleandoc(change.__doc__ or "").partition("Example:")[2]
     example = example.replace(change.__name__, name)
     example = example.replace(").shape", ", seed=(1, 2)).shape")
     function.__signature__ = signature  # type: ignore[attr-defined]
     function.__name__ = function.__qualname__ = name
     function.__doc__ = (
         f"Work like :func:`{change.__name__}`, from ``seed`` alone: two integers.\n\n"
-        f"    Example:{example}"
+        f"Example:{example}"
     )
     return op(function)
 
