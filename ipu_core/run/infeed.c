@@ -336,12 +336,18 @@ take_work(ipu_infeed *queue)
 }
 
 static void
+wake_all_producers(ipu_infeed *queue)
+{
+    ipu_lock_take(&queue->lock);
+    pthread_cond_broadcast(&queue->to_producer);
+    ipu_lock_drop(&queue->lock);
+}
+
+static void
 wake_producer(ipu_infeed *queue)
 {
     if (atomic_load(&queue->producer_sleeps)) {
-        ipu_lock_take(&queue->lock);
-        pthread_cond_broadcast(&queue->to_producer);
-        ipu_lock_drop(&queue->lock);
+        wake_all_producers(queue);
     }
 }
 
@@ -350,7 +356,7 @@ leave_work(ipu_infeed *queue)
 {
     atomic_store(&queue->is_taken, false);
     if (atomic_load(&queue->is_withdrawing)) {
-        wake_producer(queue);
+        wake_all_producers(queue); /* and who takes the queue's work away */
     }
 }
 
@@ -385,8 +391,9 @@ ipu_infeed_acquire(ipu_ctx *ctx, ipu_infeed *queue, void *const **slot)
         }
         IPU_FAIL_IF(ctx, is_over(queue), CANCELLED, "the infeed is closed");
         if (take_work(queue)) {
-            /* the device may have filled the last slot in between */
-            if (!ipu_infeed_is_full(queue)) {
+            /* the device may have filled the last slot in between, or another queue have
+             * taken over */
+            if (!ipu_infeed_is_full(queue) && !is_over(queue)) {
                 *slot = next_slot(queue);
                 return IPU_OK;
             }

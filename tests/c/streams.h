@@ -22,7 +22,7 @@ typedef struct maker {
     uint32_t constant_count;
 } maker;
 
-static maker
+static inline maker
 begin_program(ipu_ctx *ctx, uint32_t streams)
 {
     maker m = {.ctx = ctx};
@@ -44,14 +44,14 @@ begin_program(ipu_ctx *ctx, uint32_t streams)
     return m;
 }
 
-static ipu_place
+static inline ipu_place
 cell(uint32_t number)
 {
     return (ipu_place){.space = IPU_SPACE_SLAB,
                        .offset = (size_t)number * IPU_BUFFER_ALIGNMENT};
 }
 
-static ipu_place
+static inline ipu_place
 number(maker *m, int32_t value)
 {
     uint32_t i = 0;
@@ -65,13 +65,13 @@ number(maker *m, int32_t value)
                        .offset = (size_t)i * IPU_BUFFER_ALIGNMENT};
 }
 
-static ipu_place
+static inline ipu_place
 at_index(ipu_space space, uint32_t index)
 {
     return (ipu_place){.space = space, .index = index};
 }
 
-static const ipu_place *
+static inline const ipu_place *
 keep_places(maker *m, const ipu_place *places, uint32_t count)
 {
     ipu_place *kept;
@@ -84,7 +84,7 @@ keep_places(maker *m, const ipu_place *places, uint32_t count)
 }
 
 /* Appends an instruction; returns its number. */
-static int32_t
+static inline int32_t
 emit(maker *m, uint32_t stream, ipu_instruction instruction, const ipu_place *inputs,
      uint32_t input_count, const ipu_place *outputs, uint32_t output_count)
 {
@@ -97,7 +97,7 @@ emit(maker *m, uint32_t stream, ipu_instruction instruction, const ipu_place *in
     return (int32_t)s->instructions.count - 1;
 }
 
-static int32_t
+static inline int32_t
 add_copy(maker *m, uint32_t stream, ipu_place from, ipu_place to)
 {
     ipu_instruction copy = {.kind = IPU_INSTRUCTION_COPY, .bytes = 4};
@@ -105,7 +105,7 @@ add_copy(maker *m, uint32_t stream, ipu_place from, ipu_place to)
 }
 
 /* The spec of a kernel over scalars. */
-static uint32_t
+static inline uint32_t
 spec_of(maker *m, ipu_op op, uint32_t inputs, const ipu_type *input,
         const ipu_type *output)
 {
@@ -127,7 +127,7 @@ spec_of(maker *m, ipu_op op, uint32_t inputs, const ipu_type *input,
     return (uint32_t)m->program->specs.count - 1;
 }
 
-static int32_t
+static inline int32_t
 add_kernel(maker *m, uint32_t stream, ipu_op op, ipu_place a, ipu_place b, ipu_place to)
 {
     ipu_place inputs[2] = {a, b};
@@ -137,7 +137,7 @@ add_kernel(maker *m, uint32_t stream, ipu_op op, ipu_place a, ipu_place b, ipu_p
 }
 
 /* A channel of scalars (`count` in a message). */
-static uint32_t
+static inline uint32_t
 add_channel(maker *m, uint32_t from, uint32_t to, uint32_t depth, uint32_t count)
 {
     ipu_type *types;
@@ -151,7 +151,7 @@ add_channel(maker *m, uint32_t from, uint32_t to, uint32_t depth, uint32_t count
     return (uint32_t)m->program->channels.count - 1;
 }
 
-static int32_t
+static inline int32_t
 add_send(maker *m, uint32_t stream, uint32_t channel, const ipu_place *from)
 {
     ipu_instruction send = {.kind = IPU_INSTRUCTION_SEND, .channel = channel};
@@ -159,7 +159,7 @@ add_send(maker *m, uint32_t stream, uint32_t channel, const ipu_place *from)
                 NULL, 0);
 }
 
-static int32_t
+static inline int32_t
 add_receive(maker *m, uint32_t stream, uint32_t channel, const ipu_place *to)
 {
     ipu_instruction receive = {.kind = IPU_INSTRUCTION_RECEIVE, .channel = channel};
@@ -167,7 +167,7 @@ add_receive(maker *m, uint32_t stream, uint32_t channel, const ipu_place *to)
                 m->program->channels.items[channel].type_count);
 }
 
-static int32_t
+static inline int32_t
 open_loop(maker *m, uint32_t stream, ipu_place turns, bool is_step)
 {
     ipu_stream *s = &m->program->streams.items[stream];
@@ -178,7 +178,7 @@ open_loop(maker *m, uint32_t stream, ipu_place turns, bool is_step)
     return emit(m, stream, loop, &turns, 1, NULL, 0);
 }
 
-static void
+static inline void
 close_loop(maker *m, uint32_t stream, int32_t first)
 {
     ipu_stream *s = &m->program->streams.items[stream];
@@ -190,7 +190,7 @@ close_loop(maker *m, uint32_t stream, int32_t first)
     s->instructions.items[first].target = last + 1;
 }
 
-static uint32_t
+static inline uint32_t
 add_resource(maker *m, ipu_resource_kind kind, int64_t id, const ipu_type *type)
 {
     ipu_type *kept;
@@ -202,7 +202,7 @@ add_resource(maker *m, ipu_resource_kind kind, int64_t id, const ipu_type *type)
     return (uint32_t)m->program->resources.count - 1;
 }
 
-static int32_t
+static inline int32_t
 add_dequeue(maker *m, uint32_t stream, uint32_t resource)
 {
     ipu_instruction dequeue = {.kind = IPU_INSTRUCTION_DEQUEUE, .resource = resource};
@@ -211,7 +211,7 @@ add_dequeue(maker *m, uint32_t stream, uint32_t resource)
     return emit(m, stream, dequeue, NULL, 0, &place, 1);
 }
 
-static int32_t
+static inline int32_t
 add_enqueue(maker *m, uint32_t stream, uint32_t resource, ipu_place from)
 {
     ipu_instruction enqueue = {.kind = IPU_INSTRUCTION_ENQUEUE, .resource = resource};
@@ -219,7 +219,7 @@ add_enqueue(maker *m, uint32_t stream, uint32_t resource, ipu_place from)
 }
 
 /* The program's inputs or outputs: so many scalars. */
-static const ipu_type *
+static inline const ipu_type *
 scalars(maker *m, uint32_t count)
 {
     ipu_type *types;
@@ -232,7 +232,7 @@ scalars(maker *m, uint32_t count)
 }
 
 /* Halts all streams and checks the program. */
-static ipu_program *
+static inline ipu_program *
 end_program(maker *m)
 {
     ipu_instruction halt = {.kind = IPU_INSTRUCTION_HALT};

@@ -82,6 +82,12 @@ KINDS = {
         "check",
         "an allocation of the core or of Python fails: variables, and the next run",
     ),
+    "interleavings": Kind(
+        "campaign.interleavings",
+        "check",
+        "200 schedules of threads in the pool, services, queues, devices, programs",
+        300.0,
+    ),
     "graph-texts": Kind(
         "campaign.inputs",
         "check_graph_text",
