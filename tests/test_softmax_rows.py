@@ -15,20 +15,20 @@ WIDTHS = (1, 2, 7, 8, 9, 15, 16, 17, 31, 33, 500, 1000, 1024, 1025, 2500)
 ROWS = 37
 
 
-def graph(op: str, n: int) -> str:
-    made = Graph()
-    x = made.param(("float32", (ROWS, n)))
+def graph(op: str, n: int, dtype: str) -> str:
+    made = Graph(host=dtype == "float64")
+    x = made.param((dtype, (ROWS, n)))
     if op.endswith("softmax"):
-        return made.finish([made.one(op, [x], ("float32", (ROWS, n)))])
+        return made.finish([made.one(op, [x], (dtype, (ROWS, n)))])
     sparse = op == "sparse_cross_entropy"
-    labels = made.param(("int32", (ROWS,)) if sparse else ("float32", (ROWS, n)))
-    types = [("float32", (ROWS,)), ("float32", (ROWS, n))]
+    labels = made.param(("int32", (ROWS,)) if sparse else (dtype, (ROWS, n)))
+    types = [(dtype, (ROWS,)), (dtype, (ROWS, n))]
     return made.finish(made.node(op, [x, labels], "", types))
 
 
-def inputs(op: str, n: int, special: bool) -> list[np.ndarray]:
+def inputs(op: str, n: int, dtype: str, special: bool) -> list[np.ndarray]:
     rng = np.random.default_rng(n)
-    x = rng.normal(size=(ROWS, n), scale=3).astype("f4")
+    x = rng.normal(size=(ROWS, n), scale=3).astype(dtype)
     if special:
         x[1, n // 2] = np.nan
         x[2, -1] = np.inf
@@ -38,7 +38,7 @@ def inputs(op: str, n: int, special: bool) -> list[np.ndarray]:
         return [x]
     if op == "sparse_cross_entropy":
         return [x, rng.integers(0, n, ROWS).astype("i4")]
-    labels = rng.random((ROWS, n)).astype("f4")
+    labels = rng.random((ROWS, n)).astype(dtype)
     labels[labels < 0.3] = 0
     return [x, labels]
 
@@ -60,13 +60,17 @@ def oracle(op: str, values: list[np.ndarray]) -> list[np.ndarray]:
 
 @pytest.mark.parametrize("n", WIDTHS)
 @pytest.mark.parametrize("op", OPS)
-def test_rows_of_any_width(op: str, n: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = graph(op, n)
-    values = inputs(op, n, special=False)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_rows_of_any_width(
+    op: str, n: int, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = graph(op, n, dtype)
+    values = inputs(op, n, dtype, special=False)
+    error = 1e-5 if dtype == "float32" else 1e-13
     for got, want in zip(harness.run(text, values), oracle(op, values), strict=True):
-        np.testing.assert_allclose(got, want, rtol=1e-5, atol=2e-6)
+        np.testing.assert_allclose(got, want, rtol=error, atol=error / 5)
     for special in (False, True):
-        values = inputs(op, n, special)
+        values = inputs(op, n, dtype, special)
         found = {}
         for cpu_class in ("generic", "avx2", "avx512"):
             monkeypatch.setenv("IPU_CPU_CLASS", cpu_class)

@@ -9,6 +9,7 @@
 
 #include "kernels/gemm/gemm_blis_impl.h"
 #include "kernels/gemm/gemm_share_impl.h"
+#include "kernels/gemm/gemm_wide_impl.h"
 
 enum {
     /* rows that are worth a part of their own */
@@ -27,6 +28,7 @@ typedef struct gemm_plan {
     ipu__sgd_rule rule;
     ipu_cpu_class cpu;
     ipu__own_plan own_plan;
+    ipu__wide_plan own_wide; /* of float64 */
     ipu__blis_choice blis;
     /* of float16: floats of the product and, for BLIS, of the widened operands, with
      * slack */
@@ -68,6 +70,16 @@ run_product(const ipu_kernel_call *call, const gemm_buffers *buffers,
     const gemm_plan *plan = call->spec->prepared;
     const ipu__matmul *product = &plan->product;
     if (product->m == 0 || product->n == 0 || product->batches == 0) {
+        return IPU_OK;
+    }
+    if (plan->own_wide.form != NULL) {
+        ipu__wide_call wide = {.matmul = product,
+                               .plan = &plan->own_wide,
+                               .a = buffers->a,
+                               .b = buffers->b,
+                               .c = buffers->c,
+                               .finish = finish};
+        ipu__wide_run(&wide, call->pool, buffers->workspace);
         return IPU_OK;
     }
     if (!plan->own) {
@@ -271,13 +283,15 @@ prepare_f16(gemm_plan *plan, const ipu_kernel_spec *spec)
     return plan->wide_floats[0] + plan->wide_floats[1] + plan->wide_floats[2];
 }
 
-/* --- float64: by BLIS, whatever the size ------------------------------------------- */
+/* --- float64 ----------------------------------------------------------------------- */
 
 static ipu_status
 run_f64(const ipu_kernel_call *call)
 {
-    gemm_buffers buffers = {
-        .a = call->inputs[0], .b = call->inputs[1], .c = call->outputs[0]};
+    gemm_buffers buffers = {.a = call->inputs[0],
+                            .b = call->inputs[1],
+                            .c = call->outputs[0],
+                            .workspace = call->workspace};
     ipu__finish finish = finish_by_blocks(call);
     finish.wide = true;
     return run_product(call, &buffers, &finish);
@@ -332,18 +346,24 @@ prepare(const ipu__preparation *p, bool consumed, gemm_plan **out)
     plan->cpu = p->cpu;
     plan->wide = spec->outputs[0].dtype == IPU_DTYPE_FLOAT64;
     plan->own = !plan->wide && is_own(&plan->product, p->variant, p->cpu);
+    if (plan->wide && p->variant == IPU_KERNEL_FAST) {
+        ipu__wide_plan_of(&plan->product, p->cpu, &plan->own_wide);
+    }
     IPU_FAIL_IF(p->ctx, spec->panels.columns != 0 && !plan->own, INTERNAL,
                 "a product in panels that is not ours");
     if (plan->own) {
         plan->at_once = consumed && plan->product.k <= IPU_SUM_BLOCK;
-        bool halves =
-            spec->inputs[ipu__matmul_left(spec)].dtype == IPU_DTYPE_FLOAT16;
+        bool halves = spec->inputs[ipu__matmul_left(spec)].dtype == IPU_DTYPE_FLOAT16;
         ipu__own_plan_of(&plan->product, &spec->panels, p->cpu, halves, plan->at_once,
                          &plan->own_plan);
         spec->kernel_name = plan->own_plan.tiles->name;
         spec->workspace_bytes = ipu__own_workspace(&plan->product, &plan->own_plan);
+    } else if (plan->own_wide.form != NULL) {
+        spec->kernel_name = ipu__wide_name(&plan->own_wide);
+        spec->workspace_bytes = ipu__wide_workspace(&plan->product, &plan->own_wide);
     } else {
-        ipu_cpu_class cpu = p->variant == IPU_KERNEL_PORTABLE ? IPU_CPU_GENERIC : p->cpu;
+        ipu_cpu_class cpu =
+            p->variant == IPU_KERNEL_PORTABLE ? IPU_CPU_GENERIC : p->cpu;
         IPU_TRY(ipu__blis_choose(p->ctx, &plan->product, cpu, &plan->blis));
         spec->kernel_name = ipu__blis_name(plan->blis.context);
     }
@@ -363,7 +383,7 @@ offer_rows(ipu_kernel_spec *spec, const gemm_plan *plan, ipu_kernel_rows_fn *run
     const ipu__own_plan *own = &plan->own_plan;
     bool is_whole = plan->at_once || run == run_f32_rows;
     bool packs_much = (plan->at_once || product->a_col != 1) &&
-                           product->m * product->n * product->k >= LARGE_UPDATE;
+                      product->m * product->n * product->k >= LARGE_UPDATE;
     if (!plan->own || !is_whole || packs_much || spec->outputs[0].shape.rank != 2 ||
         product->m == 0 || product->n == 0) {
         return;

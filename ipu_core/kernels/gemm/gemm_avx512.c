@@ -79,6 +79,28 @@ transpose(const float *in, int64_t in_row, float *out, int64_t out_row)
     }
 }
 
+/* Lanes of 128 bits hold four rows each, and are turned by themselves. */
+IPU_INLINE TARGET void
+load_turned(const float *from, int64_t step, vector out[TURNED])
+{
+    __m512 r[4];
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        r[i] = _mm512_castps128_ps512(_mm_loadu_ps(from + i * step));
+        r[i] = _mm512_insertf32x4(r[i], _mm_loadu_ps(from + (i + 4) * step), 1);
+        r[i] = _mm512_insertf32x4(r[i], _mm_loadu_ps(from + (i + 8) * step), 2);
+        r[i] = _mm512_insertf32x4(r[i], _mm_loadu_ps(from + (i + 12) * step), 3);
+    }
+    __m512 low_01 = _mm512_unpacklo_ps(r[0], r[1]);
+    __m512 high_01 = _mm512_unpackhi_ps(r[0], r[1]);
+    __m512 low_23 = _mm512_unpacklo_ps(r[2], r[3]);
+    __m512 high_23 = _mm512_unpackhi_ps(r[2], r[3]);
+    out[0] = _mm512_shuffle_ps(low_01, low_23, 0x44);
+    out[1] = _mm512_shuffle_ps(low_01, low_23, 0xee);
+    out[2] = _mm512_shuffle_ps(high_01, high_23, 0x44);
+    out[3] = _mm512_shuffle_ps(high_01, high_23, 0xee);
+}
+
 #include "kernels/gemm/gemm_tiles_body.h"
 
 #define CONV_TABLE ipu__conv_avx512

@@ -66,6 +66,15 @@ transpose(const float *in, int64_t in_row, float *out, int64_t out_row)
     }
 }
 
+IPU_INLINE void
+load_turned(const float *from, int64_t step, vector out[TURNED])
+{
+    for (int64_t j = 0; j < 4; j++) {
+        out[j] =
+            (vector){from[j], from[step + j], from[2 * step + j], from[3 * step + j]};
+    }
+}
+
 #include "kernels/gemm/gemm_tiles_body.h"
 
 #define CONV_TABLE ipu__conv_neon

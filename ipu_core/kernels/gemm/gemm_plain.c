@@ -104,7 +104,7 @@ sum_of(half_vector x, half_vector y, half_vector z, words *doubtful)
 {
     const words low = {0x1fffffff, 0, 0x1fffffff, 0}; /* more than a float has */
     const words half = {0x10000000, 1, 0x10000000, 1};
-    const words high = {0, 0x7fffffff, 0, 0x7fffffff}; /* no sign */
+    const words high = {0, 0x7fffffff, 0, 0x7fffffff};  /* no sign */
     const words least = {0, 0x38100000, 0, 0x38100000}; /* of 2^-126 */
     wide product = __builtin_convertvector(x, wide) * __builtin_convertvector(y, wide);
     wide sum = product + __builtin_convertvector(z, wide);
@@ -162,6 +162,15 @@ transpose(const float *in, int64_t in_row, float *out, int64_t out_row)
         for (int64_t j = 0; j < BLOCK; j++) {
             out[j * out_row + i] = in[i * in_row + j];
         }
+    }
+}
+
+IPU_INLINE void
+load_turned(const float *from, int64_t step, vector out[TURNED])
+{
+    for (int64_t j = 0; j < 4; j++) {
+        out[j] =
+            (vector){from[j], from[step + j], from[2 * step + j], from[3 * step + j]};
     }
 }
 

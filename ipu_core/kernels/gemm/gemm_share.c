@@ -22,6 +22,7 @@ enum {
     NARROW = 8,              /* columns that fill a vector of AVX2 */
     FEW_ROWS = 32,           /* of A, whose panels cost less than those of B */
     THIN = 2,                /* rows of A that fill too few registers of a tile */
+    LEAST_DOT = 32,          /* terms of a sum that are worth turning */
     FAR_BYTES = 1 << 22,     /* from the first k to the last: too many pages at once */
     BLOCK_ROWS = 288,        /* of A, for which B is packed once */
     PACKED_FLOATS = 1 << 18, /* of A */
@@ -61,6 +62,14 @@ is_narrow(const ipu__product *p, bool at_once)
     return p->n <= IPU_NARROW && p->a_row == 1 && p->b_segment == 0 && !at_once;
 }
 
+/* Whether both factors of a sum are read in the order of memory. */
+static bool
+is_dots(const ipu__product *p, bool at_once)
+{
+    return p->n == 1 && p->a_col == 1 && p->b_row == 1 && p->k >= LEAST_DOT &&
+           p->a_segment == 0 && !at_once;
+}
+
 /* A is read in place, but where it is float16, where its rows are whole pages apart,
  * which share a place in the cache, where each k of a long sum is in a page of its own,
  * and where its columns take so much of the first-level cache that a panel of B does not
@@ -82,6 +91,10 @@ choose_forms(ipu__own_plan *plan, bool at_once)
     bool pages = bytes > 0 && bytes % IPU_PAGE_BYTES == 0;
     if (is_narrow(p, at_once)) {
         p->a_form = IPU_A_LANES;
+        return;
+    }
+    if (is_dots(p, at_once)) {
+        p->a_form = IPU_A_DOTS;
         return;
     }
     if (by_rows) {
@@ -166,21 +179,22 @@ ipu__own_plan_of(const ipu__matmul *matmul, const ipu_kernel_panels *panels,
     if (panels->right && matmul->b_col != 1) {
         product.b_segment = product.b_col = panels->columns;
     }
-    bool few = matmul->b_col != 1 && matmul->m <= FEW_ROWS && matmul->k <= IPU_SUM_BLOCK;
+    bool few =
+        matmul->b_col != 1 && matmul->m <= FEW_ROWS && matmul->k <= IPU_SUM_BLOCK;
     *out = (ipu__own_plan){.tiles = ipu__tiles_of(cpu),
                            .product = product,
                            .has_panels = panels->right && matmul->b_col == 1};
     ipu__product exchanged = exchange(&product);
     bool stays = out->has_panels || panels->result;
     bool thin = matmul->m <= THIN && is_narrow(&exchanged, at_once);
-    if (!stays && !is_narrow(&product, at_once) &&
+    if (!stays && !is_narrow(&product, at_once) && !is_dots(&product, at_once) &&
         (thin || matmul->n == 1 || (few && !at_once))) {
         out->exchanged = true;
         out->product = exchanged;
     }
 #if defined(__x86_64__)
     if (cpu == IPU_CPU_AVX512 && out->product.n <= NARROW &&
-        !is_narrow(&out->product, at_once)) {
+        !is_narrow(&out->product, at_once) && !is_dots(&out->product, at_once)) {
         out->tiles = &ipu__tiles_avx2; /* half a vector would be for nothing */
     }
 #endif
@@ -227,7 +241,7 @@ ipu__own_rectangle(const ipu__own_call *call, int64_t batch, const ipu__rectangl
     product.update = call->update;
     bool is_stored = !ipu__is_at_once(&product);
     ipu__finish rest = is_stored ? *call->finish : (ipu__finish){0};
-    if (is_stored && !plan->exchanged && product.a_form != IPU_A_LANES) {
+    if (is_stored && !plan->exchanged && product.a_form < IPU_A_LANES) {
         product.bias = rest.bias;
         product.relu = rest.activation == IPU_ACTIVATION_RELU;
         rest.bias = NULL;
@@ -263,8 +277,7 @@ part_of(const ipu__own_plan *plan, ipu__own_cut cut, int64_t part)
     int64_t tiles = ipu__ceil_div(p->m, t->rows);
     int64_t panels = ipu__ceil_div(p->n, t->columns);
     int64_t row = ipu__share_of(p->m, tiles, ipu__share_of(tiles, cut.rows, i));
-    int64_t row_end =
-        ipu__share_of(p->m, tiles, ipu__share_of(tiles, cut.rows, i + 1));
+    int64_t row_end = ipu__share_of(p->m, tiles, ipu__share_of(tiles, cut.rows, i + 1));
     int64_t column = ipu__share_of(panels, cut.columns, j) * t->columns;
     int64_t column_end =
         ipu__min(ipu__share_of(panels, cut.columns, j + 1) * t->columns, p->n);
@@ -288,6 +301,7 @@ ipu__own_run(const ipu__own_call *call, ipu_pool *pool, float *workspace)
 {
     ipu__own_cut cut = ipu__own_cut_for(call->plan, ipu_pool_hands(pool));
     own_job job = {call, cut};
-    ipu__share_out(pool, call->matmul->batches * cut.rows * cut.columns, make_parts, &job,
-                   workspace, (size_t)ipu__own_scratch(call->plan) * sizeof(float));
+    ipu__share_out(pool, call->matmul->batches * cut.rows * cut.columns, make_parts,
+                   &job, workspace,
+                   (size_t)ipu__own_scratch(call->plan) * sizeof(float));
 }

@@ -14,6 +14,8 @@
  *   where_positive(y, x)         x where y is above 0, else 0
  *   transpose(in, in_row, out, out_row)
  *                                BLOCK x BLOCK floats
+ *   load_turned(from, step, out) TURNED floats for each lane, `step` from lane to lane,
+ *                                as so many vectors
  *   UNROLL                       how many k are multiplied in a turn of the loop
  *   FIRST_LEVEL_K                how many k of a panel and a strip the first-level
  *                                cache is to hold, where A is packed; 0: not measured
@@ -75,7 +77,7 @@ enum {
 /* Where a tile's operands are. */
 typedef struct tile_source {
     const float *a;
-    int64_t a_step; /* floats from row to row, or from k to k where columns are read */
+    int64_t a_step;  /* floats from row to row, or from k to k where columns are read */
     int64_t segment; /* k that are neighbours in a row */
     int64_t a_jump;  /* from there to the same row of the next ones */
     const float *b;
@@ -486,6 +488,7 @@ spread_at(const void *matrix, int64_t at, bool halves)
                   : spread((const float *)matrix + at);
 }
 
+#include "kernels/gemm/gemm_dots_body.h"
 #include "kernels/gemm/gemm_narrow_body.h"
 
 /* --- a range of C ---------------------------------------------------------------- */
@@ -596,6 +599,7 @@ set_source(const tile_block *t, int64_t tile, int64_t row, tile_source *from)
         from->a = t->packed + row * from->a_step + t->k0 - t->packed_k0;
         break;
     case IPU_A_LANES:
+    case IPU_A_DOTS:
         break;
     }
 }
@@ -653,8 +657,7 @@ set_place(const tile_block *t, int64_t row, int64_t column, tile_place *place)
         place->start_row = ipu__is_at_once(p) ? PANEL : place->row;
     }
     place->total_count = 0;
-    if (p->k > IPU_SUM_BLOCK &&
-        (is_last || (t->k0 + t->k) % IPU_SUM_BLOCK == 0)) {
+    if (p->k > IPU_SUM_BLOCK && (is_last || (t->k0 + t->k) % IPU_SUM_BLOCK == 0)) {
         set_totals(t, row, column, is_last, place);
     }
 }
@@ -741,6 +744,10 @@ multiply(const ipu__product *p, int64_t row, int64_t row_end, int64_t column,
     tile_block t = {.p = p};
     if (p->a_form == IPU_A_LANES) {
         multiply_narrow(p, row, row_end, column, column_end);
+        return;
+    }
+    if (p->a_form == IPU_A_DOTS) {
+        multiply_dots(p, row, row_end);
         return;
     }
     t.panel = scratch;

@@ -8,7 +8,7 @@
  *   gemm_finish.c  bias and activation of rows that are done
  *   gemm_avx512.c, gemm_avx2.c, gemm_neon.c, gemm_plain.c
  *                  tiles and packing, by vectors of that kind (gemm_tiles_body.h,
- *                  gemm_narrow_body.h)
+ *                  gemm_narrow_body.h, gemm_dots_body.h)
  *
  * A file includes what stands below it, never what stands above. */
 #ifndef IPU_KERNELS_GEMM_TILES_IMPL_H
@@ -30,11 +30,12 @@ typedef enum ipu__a_form {
     IPU_A_COLUMNS, /* in place: those of a column are */
     IPU_A_STRIPS,
     IPU_A_COPIED,
-    IPU_A_LANES /* as IPU_A_COLUMNS: lanes are rows, for at most IPU_NARROW columns whose
-                   sums are stored */
+    IPU_A_LANES, /* as IPU_A_COLUMNS: lanes are rows, for at most IPU_NARROW columns whose
+                    sums are stored */
+    IPU_A_DOTS   /* as IPU_A_ROWS, for one column whose elements are neighbours */
 } ipu__a_form;
 
-enum { IPU_NARROW = 4 };
+enum { IPU_NARROW = 4, TURNED = 4 };
 
 /* The operations of a file's vectors, a row each, by instructions of its TARGET. */
 #define VECTOR_OP(type, name, parameters, value) \
@@ -56,7 +57,7 @@ typedef struct ipu__product {
     int64_t n;
     int64_t k;
     bool halves; /* a and b are float16: A is packed, and B, on the way to float32, but
-                    for lanes */
+                    for lanes and dots */
     const void *a;
     int64_t a_row;
     int64_t a_col;
@@ -76,13 +77,14 @@ typedef struct ipu__product {
     const float *accumulator; /* added to this matrix, into c */
     const ipu__sgd *update;   /* or gradients; c is NULL; as with an accumulator, k is
                                  one block */
-    bool continued; /* sums that are stored start from what C holds, not from 0; k is one
+    bool
+        continued; /* sums that are stored start from what C holds, not from 0; k is one
                        block */
     /* The last steps of sums that are stored by rows: */
     const float *bias; /* of columns; or NULL */
     bool relu;
     ipu__a_form a_form;
-    int64_t chunk; /* of k, at a time: all of it for sums that are stored transposed;
+    int64_t chunk;    /* of k, at a time: all of it for sums that are stored transposed;
                       where there are several blocks of the tree, a divisor of one */
     int64_t packed_k; /* of A, at a time: a chunk, or all of it for sums that are not
                          stored */
@@ -94,8 +96,9 @@ typedef struct ipu__product {
 struct ipu__tiles {
     const char *name;
     int64_t rows;
-    int64_t columns;       /* of a panel */
-    int64_t first_level_k; /* 0: A is packed only where its place in memory asks for it */
+    int64_t columns; /* of a panel */
+    int64_t
+        first_level_k; /* 0: A is packed only where its place in memory asks for it */
     void (*multiply)(const ipu__product *p, int64_t row, int64_t row_end,
                      int64_t column, int64_t column_end, float *scratch);
     /* Panels [first, last) of B into `panels`, at their places. */

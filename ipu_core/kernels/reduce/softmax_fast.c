@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * float32 softmax, log_softmax and the two cross entropies with their gradients. Rows
- * are taken in batches of about a thousand elements: shift each row by its maximum, one
- * exp over the whole batch, one sum per row (the fixed tree of reduce_fold.c), then the
- * results. exp and log are the polynomials of all other kernels. The batches depend on
- * the shape alone; threads take groups of them. The result may overwrite the logits. */
+ * softmax, log_softmax and the two cross entropies with their gradients, of float32; rows
+ * of float64 are those of softmax_wide.c. Rows are taken in batches of about a thousand
+ * elements: shift each row by its maximum, one exp over the whole batch, one sum per row
+ * (the fixed tree of reduce_fold.c), then the results. exp and log are the polynomials of
+ * all other kernels. The batches depend on the shape alone; threads take groups of them.
+ * The result may overwrite the logits. */
 #include <math.h>
 #include <string.h>
 
 #include "kernels/math/element_math.h"
-#include "kernels/core/kernel_impl.h"
 #include "kernels/core/sum_tree.h"
+#include "kernels/reduce/softmax_impl.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -131,8 +132,9 @@ sum_generic(float *sum, const float *x, int64_t rows, int64_t n)
 ROW_LOOPS(generic, )
 EXP_BY_VECTORS(generic, IPU_CPU_GENERIC)
 static const row_functions rows_generic = {
-    max_generic, shift_generic, exp_negative_generic, exp_below_generic, sum_generic,
-    divide_generic, log_generic, terms_generic, weigh_generic, log_shift_generic};
+    max_generic,   shift_generic,    exp_negative_generic, exp_below_generic,
+    sum_generic,   divide_generic,   log_generic,          terms_generic,
+    weigh_generic, log_shift_generic};
 
 #if defined(__x86_64__)
 /* The first n of SHORT_ROW elements are there. */
@@ -203,12 +205,13 @@ static const row_functions rows_avx2 = {
 EXP_BY_VECTORS(avx512, IPU_CPU_AVX512)
 static const row_functions rows_avx512 = {
     max_avx2,    shift_avx2, exp_negative_avx512, exp_below_avx512, sum_avx2,
-    divide_avx2, log_avx2,   terms_avx2,        weigh_avx2,     log_shift_avx2};
+    divide_avx2, log_avx2,   terms_avx2,          weigh_avx2,       log_shift_avx2};
 #endif
 
 /* Prepared. */
 typedef struct softmax_plan {
-    const row_functions *row;
+    const row_functions *row; /* of float32 */
+    ipu__wide_softmax wide;   /* of float64 */
     /* what the op makes of a batch of rows */
     void (*make)(const ipu_kernel_call *call, int64_t first, int64_t rows);
     int64_t rows;
@@ -372,6 +375,15 @@ dense_rows(const ipu_kernel_call *call, int64_t first, int64_t rows)
 }
 
 static void
+wide_rows(const ipu_kernel_call *call, int64_t first, int64_t rows)
+{
+    const softmax_plan *plan = call->spec->prepared;
+    for (int64_t r = first; r < first + rows; r++) {
+        ipu__wide_softmax_row(&plan->wide, call, r, plan->classes);
+    }
+}
+
+static void
 run_some(void *state, int64_t begin, int64_t end)
 {
     const ipu_kernel_call *call = state;
@@ -388,16 +400,18 @@ run(const ipu_kernel_call *call)
     const softmax_plan *plan = spec->prepared;
     ipu_kernel_call copy = *call;
     if (spec->op == IPU_OP_ID_SPARSE_CROSS_ENTROPY) {
-        IPU_TRY(ipu__check_labels(call, spec->inputs[1].dtype, call->inputs[1],
-                                  0, plan->rows, plan->classes));
+        IPU_TRY(ipu__check_labels(call, spec->inputs[1].dtype, call->inputs[1], 0,
+                                  plan->rows, plan->classes));
     }
     if (plan->classes == 0) { /* nothing but the loss of empty rows */
         if (spec->op == IPU_OP_ID_CROSS_ENTROPY && plan->rows > 0) {
-            memset(call->outputs[0], 0, (size_t)plan->rows * sizeof(float));
+            memset(call->outputs[0], 0, ipu_type_bytes(&spec->outputs[0]));
         }
-        for (int64_t r = 0; spec->op == IPU_OP_ID_SPARSE_CROSS_ENTROPY && r < plan->rows;
-             r++) {
-            ((float *)call->outputs[0])[r] = NAN; /* OUTSIDE_IS_NAN */
+        for (int64_t r = 0;
+             spec->op == IPU_OP_ID_SPARSE_CROSS_ENTROPY && r < plan->rows;
+             r++) { /* OUTSIDE_IS_NAN */
+            ipu__scalar_store(spec->outputs[0].dtype, call->outputs[0], r,
+                              (ipu__scalar){.f = NAN});
         }
         return IPU_OK;
     }
@@ -425,12 +439,15 @@ ipu_choose_softmax(const ipu__preparation *p)
     ipu_kernel_spec *spec = p->spec;
     const ipu_shape *shape = &spec->inputs[0].shape;
     softmax_plan *plan;
-    if (spec->inputs[0].dtype != IPU_DTYPE_FLOAT32) {
+    bool is_wide = spec->inputs[0].dtype == IPU_DTYPE_FLOAT64;
+    if (!is_wide && spec->inputs[0].dtype != IPU_DTYPE_FLOAT32) {
         return IPU_OK;
     }
     IPU_TRY(ipu__prepared(p, sizeof *plan, &plan));
     plan->row = IPU_FOR_CLASS(p->cpu, rows, rows_generic);
-    plan->make = spec->op == IPU_OP_ID_SOFTMAX                ? softmax_rows
+    ipu__wide_softmax_prepare(&plan->wide, p->cpu);
+    plan->make = is_wide                                      ? wide_rows
+                 : spec->op == IPU_OP_ID_SOFTMAX              ? softmax_rows
                  : spec->op == IPU_OP_ID_LOG_SOFTMAX          ? log_softmax_rows
                  : spec->op == IPU_OP_ID_SPARSE_CROSS_ENTROPY ? sparse_rows
                                                               : dense_rows;

@@ -5,6 +5,8 @@
  * the tree of sum_tree.h, float32 and float64 in double, integers wrap. fused_matmul
  * rounds the product, then the sum with the bias, then the activation, as the three ops
  * one by one would. Transposes are strides. Calling thread only; allocates nothing. */
+#include <math.h>
+
 #include "kernels/core/kernel_impl.h"
 #include "kernels/core/sum_tree.h"
 
@@ -55,7 +57,7 @@ dot(ipu_dtype dtype, const void *a, int64_t a_at, int64_t a_step, const void *b,
         if (dtype == IPU_DTYPE_FLOAT16) {
             ipu__sum_add(&narrow, x.f, y.f);
         } else if (ipu_dtype_is_float(dtype)) {
-            sum.f += x.f * y.f;
+            sum.f = fma(x.f, y.f, sum.f);
         } else {
             sum.u += x.u * y.u;
         }

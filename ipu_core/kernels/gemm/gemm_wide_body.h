@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Tiles of float64, of ROWS rows by VECTORS vectors of LANES columns, for gemm_wide.c,
+ * which defines for each class of processor TARGET, LANES, ROWS, NAME (of the kernel),
+ * FORM(name) (a name of this form's own), `vector`, load, store, spread, zero and
+ * multiply_add. */
+
+/* Sums over k, from 0 or from what C holds. All but k and the places are constants where
+ * this is inlined. */
+IPU_INLINE TARGET void
+FORM(tile)(int rows, int vectors, const tile_operands *t)
+{
+    vector sum[ROWS][VECTORS];
+    const double *a = t->a;
+    const double *b = t->b;
+    const int64_t a_row = t->a_row;
+    const int64_t a_col = t->a_col;
+    const int64_t b_row = t->b_row;
+#pragma GCC unroll MOST_ROWS
+    for (int i = 0; i < rows; i++) {
+#pragma GCC unroll VECTORS
+        for (int part = 0; part < vectors; part++) {
+            sum[i][part] =
+                t->continued ? load(t->c + i * t->c_row + part * LANES) : zero();
+        }
+    }
+    for (int64_t k = 0; k < t->k; k++, a += a_col, b += b_row) {
+        vector y[VECTORS];
+#pragma GCC unroll VECTORS
+        for (int part = 0; part < vectors; part++) {
+            y[part] = load(b + part * LANES);
+        }
+#pragma GCC unroll MOST_ROWS
+        for (int i = 0; i < rows; i++) {
+            vector x = spread(a[i * a_row]);
+#pragma GCC unroll VECTORS
+            for (int part = 0; part < vectors; part++) {
+                sum[i][part] = multiply_add(x, y[part], sum[i][part]);
+            }
+        }
+    }
+#pragma GCC unroll MOST_ROWS
+    for (int i = 0; i < rows; i++) {
+#pragma GCC unroll VECTORS
+        for (int part = 0; part < vectors; part++) {
+            store(t->c + i * t->c_row + part * LANES, sum[i][part]);
+        }
+    }
+}
+
+#define TILE(rows, vectors) \
+    TARGET static void FORM(tile_##rows##_##vectors)(const tile_operands *t) \
+    { \
+        FORM(tile)(rows, vectors, t); \
+    }
+#define ROW_OF_TILES(rows) TILE(rows, 1) TILE(rows, 2) TILE(rows, 3)
+ROW_OF_TILES(1)
+ROW_OF_TILES(2)
+ROW_OF_TILES(3)
+ROW_OF_TILES(4)
+#if ROWS == 8
+ROW_OF_TILES(5)
+ROW_OF_TILES(6)
+ROW_OF_TILES(7)
+ROW_OF_TILES(8)
+#endif
+#define NAMES(rows) \
+    { \
+        FORM(tile_##rows##_1), FORM(tile_##rows##_2), FORM(tile_##rows##_3) \
+    }
+
+static const wide_form FORM(form) = {
+    .name = NAME,
+    .rows = ROWS,
+    .lanes = LANES,
+    .tiles = {NAMES(1), NAMES(2), NAMES(3), NAMES(4),
+#if ROWS == 8
+              NAMES(5), NAMES(6), NAMES(7), NAMES(8)
+#endif
+    },
+};
+
+#undef TARGET
+#undef LANES
+#undef ROWS
+#undef NAME
+#undef FORM
+#undef TILE
+#undef ROW_OF_TILES
+#undef NAMES
+#undef vector
+#undef load
+#undef store
+#undef spread
+#undef zero
+#undef multiply_add
