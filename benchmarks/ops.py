@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: MIT
 """Ops one by one beside NumPy and PyTorch: `python -m benchmarks.ops`.
 
-A row is an op, at 4 KiB, 256 KiB and 64 MiB, on one thread and on two. `ipu` runs it in
+A row is an op of the core's table in one dtype, at 4 KiB, 256 KiB, 64 MiB and three
+awkward shapes (or the row's own), on one thread and on two. `ipu` runs it in
 a loop on the device, so that what a call from Python costs is not in its figure; NumPy
 and PyTorch are called from Python, into arrays that are there where they take `out=`.
-Rounds alternate between the three, a round is the fastest of three repetitions, the
+Rounds alternate between the sides, a round is the fastest of three repetitions, the
 figure the median of the rounds. The ratio is the time of the faster peer over ipu's:
-above 1 `ipu` is faster. NumPy has one thread only.
+above 1 `ipu` is faster, and 0.9 is wanted. float16 has ipu's own float32 as its peer,
+and 0.5 is wanted. NumPy has one thread only.
 
-A row below 0.9 is measured again, for three times the rounds. If it then is below 0.85,
-it counts as missed, and the command ends with 1: figures of this kind vary by a
-twentieth from run to run.
+A row below that is measured again, for three times the rounds. If it then is 0.05
+below, it counts as missed, unless `benchmarks/op_exceptions.py` says why, and the
+command ends with 1: figures of this kind vary by a twentieth from run to run.
+
+`--json FILE` keeps the figures, `--show FILE` makes the table of what was kept.
 """
 
 from __future__ import annotations
@@ -19,23 +23,37 @@ import argparse
 import dataclasses
 import gc
 import importlib
+import json
 import math
 import os
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.op_inputs import Array
-from benchmarks.op_rows import ROWS, Row
+from benchmarks.op_exceptions import reason_of
+from benchmarks.op_peers import NUMPY, TORCH, Peer, torch_module
+from benchmarks.op_table import (
+    AWKWARD,
+    GROUPS,
+    INTEGERS,
+    OWN_GROUPS,
+    OWN_SHAPE,
+    SIZES,
+    Row,
+    kind_of,
+    rows_of,
+    shape_of,
+)
 from benchmarks.report import Table, machine
 
-SIZES = {"4 KiB": 4 << 10, "256 KiB": 256 << 10, "64 MiB": 64 << 20}
-SIDES = ("ipu", "numpy", "torch")
-WANTED = 0.9
+ALL_SIZES = (*SIZES, *AWKWARD)
+SIDES = ("ipu", "numpy", "torch", "float32")
+WANTED, OF_FLOAT32 = 0.9, 0.5
 MARGIN = 0.05
 REPETITION_S = 1e-3  # at least one call
 SLOW_CALL_S = 0.1  # of these a round is one call
@@ -45,13 +63,15 @@ Timer = Callable[[int], float]  # seconds of so many calls
 
 @dataclasses.dataclass
 class Figure:
-    """What a row gave at one size and number of threads.
+    """What a row gave in one dtype, at one size and number of threads.
 
     Attributes:
-        seconds: Of a call, a list of rounds for each side that has the op.
+        seconds: Of a call, a list of rounds for each side that has the op; `float32` is
+            ipu's own.
     """
 
-    row: Row
+    name: str
+    dtype: str
     size: str
     threads: int
     seconds: dict[str, list[float]] = dataclasses.field(default_factory=dict)
@@ -67,79 +87,57 @@ class Figure:
 
     @property
     def verdict(self) -> str:
-        if self.ratio >= WANTED:
+        wanted = OF_FLOAT32 if self.dtype == "float16" else WANTED
+        if self.ratio >= wanted:
             return ""
-        return "near" if self.ratio >= WANTED - MARGIN else "missed"
+        if self.ratio >= wanted - MARGIN:
+            return "near"
+        return "known" if reason_of(self.name, self.dtype, self.size) else "missed"
 
 
 # --- sides ----------------------------------------------------------------------------
 
 
-def compile_loop(row: Row, inputs: list[Array]) -> Any:
-    """A program that does the row's op as often as its first input says.
+def ipu_timer(row: Row, dtype: str) -> Timer:
+    """A program of the host, which has the wider dtypes; kernels are the same there."""
+    from ipu import _core, tf
 
-    It is one of the host, where the wider dtypes exist; kernels are the same there. Its
-    result is one element of the op's: the op writes into memory of the program.
-    """
-    from ipu import _core, loops, tf
-    from ipu.tf._functions import tracing
-
-    specs = [tf.TensorSpec(x.shape, x.dtype.name) for x in inputs]
-    result = tracing.scratch_trace(lambda *xs: row.ipu(tf, *xs), specs, host=True)
-
-    def program(turns: Any, *xs: Any) -> Any:
-        trace = _core.open_trace()
-        assert trace is not None
-        attrs = {"dtype": result.dtype.name, "shape": [int(n) for n in result.shape]}
-        start = trace.node("empty", [], attrs, ())
-        last = loops.repeat(turns, lambda _: row.ipu(tf, *xs), [start])
-        return tf.reshape(last, [-1])[:1]
-
-    turns = tf.TensorSpec((), tf.int32)
-    return tracing.trace_program(program, [turns, *specs], host=True).program
-
-
-def ipu_timer(row: Row, inputs: list[Array]) -> Timer:
-    from ipu import tf
-
-    program = compile_loop(row, inputs)
-    tensors = [tf.constant(x) for x in inputs]
+    program = _core.graph_compile(row.graph(dtype))
+    inputs = [tf.constant(x) for x in row.arrays(dtype)]
+    starts = [
+        tf.constant(np.zeros(shape, kind_of(kind, dtype)))
+        for shape, kind in row.outputs
+    ]
 
     def seconds(calls: int) -> float:
-        program.run([np.int32(calls), *tensors])
+        program.run([*inputs, *starts, np.int32(calls)])
         return float(program.stats["run_ns"]) * 1e-9
 
     return seconds
 
 
-def peer_timer(function: Callable[..., Any], inputs: Iterable[Any]) -> Timer:
-    """Calls `function(out, *inputs)`, with its own result as `out` from then on."""
-    xs = tuple(inputs)
-    out = function(None, *xs)
+def peer_timer(
+    peers: dict[str, Peer], row: Row, dtype: str, convert: Callable[[Any], Any]
+) -> Timer | None:
+    """None where there is no such function, or none of this dtype."""
+    if row.op not in peers:
+        return None
+    attrs = row.attributes(dtype)
+    attrs.setdefault("dtype", dtype)
+    attrs.setdefault("shape", list(row.outputs[0][0]))
+    try:
+        call = peers[row.op](attrs, *map(convert, row.arrays(dtype)))
+        call()
+    except (RuntimeError, TypeError, NotImplementedError, IndexError):
+        return None
 
     def seconds(calls: int) -> float:
         begin = time.perf_counter()
         for _ in range(calls):
-            function(out, *xs)
+            call()
         return time.perf_counter() - begin
 
     return seconds
-
-
-def torch_timer(row: Row, inputs: list[Array]) -> Timer | None:
-    torch = torch_module()
-    if torch is None or row.torch is None:
-        return None
-    function = row.torch
-    tensors = [torch.from_numpy(x) for x in inputs]
-    return peer_timer(lambda out, *xs: function(torch, out, *xs), tensors)
-
-
-def torch_module() -> Any:
-    try:
-        return importlib.import_module("torch")
-    except ImportError:
-        return None
 
 
 def set_threads(threads: int) -> None:
@@ -153,10 +151,14 @@ def set_threads(threads: int) -> None:
 # --- measuring ------------------------------------------------------------------------
 
 
-def timers_of(row: Row, inputs: list[Array]) -> dict[str, Timer]:
-    found: dict[str, Timer | None] = {"ipu": ipu_timer(row, inputs)}
-    found["numpy"] = None if row.numpy is None else peer_timer(row.numpy, inputs)
-    found["torch"] = torch_timer(row, inputs)
+def timers_of(row: Row, dtype: str) -> dict[str, Timer]:
+    found: dict[str, Timer | None] = {"ipu": ipu_timer(row, dtype)}
+    if dtype == "float16":
+        found["float32"] = ipu_timer(row, "float32")
+    else:
+        torch = torch_module()
+        found["numpy"] = peer_timer(NUMPY, row, dtype, lambda x: x)
+        found["torch"] = torch and peer_timer(TORCH, row, dtype, torch.from_numpy)
     return {side: timer for side, timer in found.items() if timer is not None}
 
 
@@ -168,14 +170,15 @@ def calls_of(timer: Timer) -> int:
     return calls
 
 
-def measure(row: Row, size: str, threads: int, rounds: int) -> Figure:
-    figure = Figure(row, size, threads)
-    timers = timers_of(row, row.make(SIZES[size]))
-    calls = {side: calls_of(timer) for side, timer in timers.items()}
-    figure.seconds = {side: [] for side in timers}
-    add_rounds(figure, timers, calls, rounds)
-    if figure.verdict:
-        add_rounds(figure, timers, calls, 2 * rounds)
+def measure(row: Row, dtype: str, size: str, threads: int, rounds: int) -> Figure:
+    figure = Figure(row.name, dtype, size, threads)
+    with np.errstate(all="ignore"):
+        timers = timers_of(row, dtype)
+        calls = {side: calls_of(timer) for side, timer in timers.items()}
+        figure.seconds = {side: [] for side in timers}
+        add_rounds(figure, timers, calls, rounds)
+        if figure.verdict:
+            add_rounds(figure, timers, calls, 2 * rounds)
     return figure
 
 
@@ -207,41 +210,71 @@ def text_of(seconds: float) -> str:
 
 def cells(figure: Figure) -> list[str]:
     times = [
-        text_of(figure.median(side)) if side in figure.seconds else "not measured"
+        text_of(figure.median(side)) if side in figure.seconds else "-"
         for side in SIDES
     ]
     ratio = "-" if math.isinf(figure.ratio) else f"{figure.ratio:.2f}"
-    return [
-        figure.row.name,
-        figure.size,
-        str(figure.threads),
-        *times,
-        f"{ratio} {figure.verdict}".strip(),
+    verdict = f"{ratio} {figure.verdict}".strip()
+    about = [figure.name, figure.dtype, figure.size, str(figure.threads)]
+    return [*about, *times, verdict]
+
+
+def table_of(figures: list[Figure], about: dict[str, str]) -> Table:
+    columns = ["op", "dtype", "size", "threads", *SIDES, "ratio to the faster"]
+    counts = [
+        f"{sum(figure.verdict == verdict for figure in figures)} {words}"
+        for verdict, words in (
+            ("missed", "missed"),
+            ("near", "within the margin"),
+            ("known", "with a reason in benchmarks/op_exceptions.py"),
+        )
     ]
-
-
-def table_of(figures: list[Figure]) -> Table:
-    columns = ["op", "size", "threads", *SIDES, "ratio to the faster"]
-    missed = sum(figure.verdict == "missed" for figure in figures)
-    near = sum(figure.verdict == "near" for figure in figures)
-    remark = (
-        f"{len(figures)} figures, {missed} below {WANTED}, {near} within the margin."
-    )
-    about = ", ".join(f"{name} {value}" for name, value in machine().items())
+    remark = f"{len(figures)} figures: {', '.join(counts)}."
+    on = ", ".join(f"{name} {value}" for name, value in about.items())
     title = "Ops beside NumPy and PyTorch"
-    return Table(title, columns, [cells(f) for f in figures], [remark, about])
+    return Table(title, columns, [cells(f) for f in figures], [remark, on])
 
 
-def chosen_rows(names: str, groups: str) -> list[Row]:
-    """Rows whose name contains one of `names` and whose group begins with one of
-    `groups`; commas between them, nothing for all."""
-    wanted, kinds = names.split(","), groups.split(",")
-    return [
-        row
-        for row in ROWS
-        if any(name in row.name for name in wanted)
-        and any(row.group.startswith(kind) for kind in kinds)
+def kept(figures: list[Figure], about: dict[str, str]) -> str:
+    """Medians alone, a line each."""
+    lines = [
+        json.dumps(
+            {
+                **dataclasses.asdict(figure),
+                "seconds": {
+                    side: [float(f"{figure.median(side):.3g}")]
+                    for side in figure.seconds
+                },
+            }
+        )
+        for figure in figures
     ]
+    text = ",\n".join(lines)
+    return f'{{"machine": {json.dumps(about)}, "figures": [\n{text}\n]}}\n'
+
+
+def read(path: Path) -> tuple[list[Figure], dict[str, str]]:
+    found = json.loads(path.read_text())
+    return [Figure(**one) for one in found["figures"]], found["machine"]
+
+
+def chosen(options: argparse.Namespace) -> Iterator[tuple[Row, str, str]]:
+    """Rows, dtypes and sizes. A row's name contains one of `--rows`, its group begins
+    with one of `--groups`; nothing means all of them. An op of bool alone comes
+    once."""
+    names, kinds = options.rows.split(","), options.groups.split(",")
+    sizes, dtypes = options.sizes.split(","), options.dtypes.split(",")
+    for group in (*GROUPS, *OWN_GROUPS):
+        if not any(map(group.startswith, kinds)):
+            continue
+        for size in ALL_SIZES if group in GROUPS else (OWN_SHAPE,):
+            if size not in sizes and group in GROUPS:
+                continue
+            for dtype in (*dtypes, "bool"):
+                shape = shape_of(size, dtype) if group in GROUPS else ()
+                for row in rows_of(group, shape):
+                    if dtype in row.dtypes and any(name in row.name for name in names):
+                        yield row, dtype, size
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -252,23 +285,30 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--rows", default="", help="parts of names, with commas")
     parser.add_argument("--groups", default="", help="element-wise, reduction, ...")
-    parser.add_argument("--sizes", default=",".join(SIZES), help="with commas")
+    parser.add_argument("--sizes", default=",".join(ALL_SIZES), help="with commas")
+    parser.add_argument(
+        "--dtypes", default=",".join(("float32", "float16", "float64", *INTEGERS))
+    )
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--markdown", action="store_true")
     parser.add_argument("--missed", action="store_true", help="show only these rows")
+    parser.add_argument("--json", type=Path, help="keep the figures in this file")
+    parser.add_argument("--show", type=Path, help="measure nothing, show this file")
     options = parser.parse_args(arguments)
-    sizes = [size for size in SIZES if size in options.sizes.split(",")]
-    figures = []
+    figures, about = read(options.show) if options.show else ([], machine())
     gc.disable()
-    for threads in map(int, options.threads.split(",")):
+    for threads in () if options.show else map(int, options.threads.split(",")):
         set_threads(threads)
-        for row in chosen_rows(options.rows, options.groups):
-            for size in sizes:
-                figures.append(measure(row, size, threads, options.rounds))
-                print("  ".join(cells(figures[-1])), file=sys.stderr, flush=True)
+        for row, dtype, size in chosen(options):
+            figures.append(measure(row, dtype, size, threads, options.rounds))
+            print("  ".join(cells(figures[-1])), file=sys.stderr, flush=True)
+    if options.json:
+        options.json.write_text(kept(figures, about))
     shown = [f for f in figures if f.verdict or not options.missed]
-    table = dataclasses.replace(table_of(figures), rows=[cells(f) for f in shown])
+    table = dataclasses.replace(
+        table_of(figures, about), rows=[cells(f) for f in shown]
+    )
     print(table.markdown()) if options.markdown else table.show()
     return 1 if any(figure.verdict == "missed" for figure in figures) else 0
 

@@ -10,7 +10,6 @@ import pytest
 from benchmarks import (
     accumulate,
     compile as compiling,
-    halves,
     image_networks,
     jobs,
     networks,
@@ -22,8 +21,6 @@ from benchmarks import (
 from benchmarks.__main__ import parse, wrong
 from benchmarks.gemms import graph_text
 from benchmarks.runner import Comparison, Result, rotated
-
-from ipu import _core
 
 SIDES = {side.key: side for side in jobs.SIDES}
 
@@ -285,13 +282,3 @@ def test_scaling_on_paper_and_simulated(capsys: pytest.CaptureFixture[str]) -> N
     late = scaling.Network(latency=1.0, message=0.0, bandwidth=8.0, adding=math.inf)
     assert scaling.simulated(job, [16], 2, late, 0.0, 1) == 1.0 + 2 * (1.0 + 1.0)
     assert sum(scaling.paper([16], 2, late).values()) == 2 * (1.0 + 1.0)
-
-
-def test_each_op_of_float16_has_a_row() -> None:
-    served = {
-        name for name, _, dtypes in _core.op_table() if set(dtypes) & set("AaNnFf")
-    }
-    rows = halves.rows()
-    assert {row.op for row in rows} == served - halves.WITHOUT_ROW
-    for row in rows:
-        _core.graph_compile(halves.graph_of(row, "float16"))

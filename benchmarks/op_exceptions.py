@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: MIT
+"""Rows of `benchmarks.ops` that may be slower than is wanted, and why.
+
+The table may only shrink: `tests/test_op_benchmark.py` knows how long it is.
+"""
+
+from __future__ import annotations
+
+# (a row's name or its op, a dtype or "", a size or "") -> the reason
+EXCEPTIONS: dict[tuple[str, str, str], str] = {}
+
+
+def reason_of(name: str, dtype: str, size: str) -> str | None:
+    """The reason that covers a figure; None: there is none."""
+    for (row, kind, extent), reason in EXCEPTIONS.items():
+        rows, kinds, extents = (name, name.split(",")[0]), ("", dtype), ("", size)
+        if row in rows and kind in kinds and extent in extents:
+            return reason
+    return None
