@@ -17,6 +17,7 @@ import pytest
 
 import ipu
 from ipu import keras, tf
+from ipu._reports.profile.scaling import list_schedule
 from ipu.profiler import Profile
 
 ROWS, DEPTH, COLUMNS, STEPS = 8, 16, 4, 6
@@ -224,6 +225,52 @@ def test_a_trace_of_a_pipeline(tmp_path: Path) -> None:
         assert thread.total == pytest.approx(one.step_ns)
 
 
+# --- workers that are not there -------------------------------------------------------
+
+
+def test_a_list_schedule() -> None:
+    assert list_schedule([], 3) == 0.0
+    assert list_schedule([5.0, 1.0], 4) == 5.0
+    assert list_schedule([2.0, 3.0, 2.0, 4.0], 2) == 7.0  # 2 + 2, then 3 + 4
+    rng = np.random.default_rng(0)
+    for workers in (2, 3, 7):  # Graham's bounds
+        tasks = rng.uniform(1, 9, 40).tolist()
+        least = max(sum(tasks) / workers, max(tasks))
+        assert least <= list_schedule(tasks, workers) <= 2 * least
+
+
+def test_a_rehearsal_has_the_bits_and_bounds() -> None:
+    x = np.random.default_rng(0).normal(size=(512, 64)).astype("float32")
+
+    def fit() -> list[Any]:
+        configure()
+        keras.utils.set_random_seed(3)
+        layers = [keras.layers.Dense(256, activation="relu"), keras.layers.Dense(8)]
+        model = keras.Sequential([keras.Input((64,)), *layers])
+        model.compile("sgd", "mse", steps_per_execution=4)
+        model.fit(x, x[:, :8], batch_size=128, epochs=2, verbose=0)
+        found: list[Any] = model.get_weights()
+        return found
+
+    usual = fit()
+    with Profile(scale=(2, 4, 200)) as profile:
+        rehearsed = fit()
+    for a, b in zip(usual, rehearsed, strict=True):
+        np.testing.assert_array_equal(a, b)
+    [one] = [one for one in profile.scaling if one.name.endswith(".fit")]
+    assert [row.workers for row in one.scales] == [2, 4, 200]
+    assert 1 <= one.steps <= 8 and one.jobs >= 1 and 0 <= one.serial_share < 1
+    for row in one.scales:
+        assert 0 < row.speed_up <= row.workers
+        assert row.step_ns >= one.step_ns * one.serial_share
+        assert 0 < row.bound_share <= 1 and row.reason
+    assert "on workers that are not there" in str(profile)
+    assert profile.to_dict()["scaling"][0]["scales"][0]["workers"] == 2
+    with Profile() as after:  # it is over
+        fit()
+    assert after.scaling == []
+
+
 # --- rules ----------------------------------------------------------------------------
 
 
@@ -241,6 +288,8 @@ def test_bad_arguments() -> None:
         Profile(steps=(3, 3))
     with pytest.raises(ValueError, match="events must be"):
         Profile(events=0)
+    with pytest.raises(ValueError, match=r"from 2 to 256. Received: \(8, 1\)"):
+        Profile(scale=(8, 1))
     with pytest.raises(RuntimeError, match="has not ended"):
         _ = Profile().programs
 
@@ -290,7 +339,10 @@ def command(
 
 def test_the_command_prints_tables(tmp_path: Path) -> None:
     done = command(
-        tmp_path, OWN, "--peak", "--trace", "t.json", after=("-x", "--top", "3")
+        tmp_path,
+        OWN,
+        *("--peak", "--scale", "8,16", "--trace", "t.json"),
+        after=("-x", "--top", "3"),
     )
     assert done.returncode == 0, done.stderr
     out = done.stdout
@@ -299,6 +351,7 @@ def test_the_command_prints_tables(tmp_path: Path) -> None:
     for word in ("kernels", "waiting", "dispatch", "infeed", "outfeed"):
         assert f"    {word}" in out
     assert "program.py:6" in out and "of peak" in out
+    assert "twice" in out and "rehearsed: 3 steps" in out and "speed-up" in out
     tracks_of(json.loads((tmp_path / "t.json").read_text())["traceEvents"])
 
 
@@ -330,6 +383,7 @@ def test_wrong_usage_of_the_command(tmp_path: Path) -> None:
     done = command(tmp_path, "print('quiet')")
     assert done.returncode == 0 and done.stdout.startswith("quiet")
     assert "nothing ran on a device" in done.stderr
-    for words in (("--steps", "5"), ("--steps", "5:2"), ("--top", "0")):
+    bad = (("--steps", "5"), ("--steps", "5:2"), ("--top", "0"), ("--scale", "8,x"))
+    for words in bad:
         done = command(tmp_path, OWN, *words)
         assert done.returncode == 2 and words[1] in done.stderr

@@ -30,6 +30,7 @@
       "1: the kernel's first, except the region's first kernel", \
       "the region's first instruction") \
     X(TASKS, tasks, "tasks of another thread's job", "how many", "") \
+    X(TASK, task, "a task of a job, where jobs are rehearsed", "which", "of how many") \
     X(WAIT, wait, "the wait for a stream that can go on", "", "") \
     X(INFEED_WAIT, infeed_wait, "the wait for an element", "", "") \
     X(OUTFEED_WAIT, outfeed_wait, "the wait for room in an outfeed", "", "") \

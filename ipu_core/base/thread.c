@@ -59,6 +59,7 @@ typedef struct worker {
 
 struct ipu_pool {
     int32_t threads;
+    bool is_rehearsed;
     atomic_int started; /* workers that run, without callers */
     worker *workers;    /* threads - 1 */
     run *runs;          /* threads for each job */
@@ -281,7 +282,7 @@ start_workers(ipu_pool *pool)
 {
     ipu_lock_take(&pool->lock);
     int32_t started = atomic_load(&pool->started);
-    while (started < pool->threads - 1) {
+    while (started < pool->threads - 1 && !pool->is_rehearsed) {
         worker *w = &pool->workers[started];
         w->pool = pool;
         w->index = started + 1;
@@ -359,6 +360,24 @@ run_alone(int32_t tasks, ipu_task_fn *fn, void *state)
     }
 }
 
+void
+ipu_pool_rehearse(ipu_pool *pool)
+{
+    pool->is_rehearsed = true;
+}
+
+static void
+rehearse(int32_t tasks, ipu_task_fn *fn, void *state)
+{
+    uint64_t subject = ipu_event_is_on(IPU_EVENT_TASK) ? ipu_event_subject() : 0;
+    for (int32_t task = 0; task < tasks; task++) {
+        uint64_t begin_ns = subject == 0 ? 0 : ipu_now_ns();
+        fn(state, task, 0);
+        ipu_event_end(IPU_EVENT_TASK, subject, begin_ns, (uint32_t)task,
+                      (uint32_t)tasks);
+    }
+}
+
 int32_t
 ipu_pool_hands(const ipu_pool *pool)
 {
@@ -373,6 +392,10 @@ ipu_pool_run(ipu_pool *pool, int32_t tasks, ipu_task_fn *fn, void *state)
 {
     if (tasks <= 1 || ipu_pool_hands(pool) == 1) {
         run_alone(tasks, fn, state);
+        return;
+    }
+    if (pool->is_rehearsed) {
+        rehearse(tasks, fn, state);
         return;
     }
     int slot = ipu_slots_take(&pool->active, JOB_SLOTS);

@@ -39,6 +39,9 @@ typedef void ipu_task_fn(void *state, int32_t task, int32_t worker);
 ipu_status ipu_pool_create(ipu_ctx *ctx, int32_t threads, ipu_pool **out);
 void ipu_pool_free(ipu_ctx *ctx, ipu_pool *pool);
 int32_t ipu_pool_threads(const ipu_pool *pool);
+/* From here on, before its first job: it has no workers and says that it has. Callers do
+ * all tasks, which are cut as for so many threads, and each is an event. */
+void ipu_pool_rehearse(ipu_pool *pool);
 /* How many threads would be at a job that began now: 1 where all others have work. */
 int32_t ipu_pool_hands(const ipu_pool *pool);
 /* Runs tasks 0..tasks-1, returns when all are done. pool may be NULL: then the caller

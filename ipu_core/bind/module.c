@@ -36,13 +36,17 @@ ipu_py_state_of_type(PyTypeObject *type)
 int
 ipu_py_pool(ipu_py_state *state, ipu_pool **out)
 {
-    ipu_pool **pool = &state->pools[state->threads];
+    bool is_rehearsed = state->rehearsed_threads > 1;
+    int32_t threads = is_rehearsed ? state->rehearsed_threads : state->threads;
+    ipu_pool **pool = &(is_rehearsed ? state->rehearsals : state->pools)[threads];
     *out = NULL;
-    if (state->threads > 1 && *pool == NULL) {
+    if (threads > 1 && *pool == NULL) {
         ipu_ctx_clear(&state->ctx);
-        if (!ipu_py_is_ok(&state->ctx,
-                          ipu_pool_create(&state->ctx, state->threads, pool))) {
+        if (!ipu_py_is_ok(&state->ctx, ipu_pool_create(&state->ctx, threads, pool))) {
             return -1;
+        }
+        if (is_rehearsed) {
+            ipu_pool_rehearse(*pool);
         }
     }
     *out = *pool;
@@ -94,6 +98,23 @@ static PyObject *
 num_threads(PyObject *module, PyObject *Py_UNUSED(ignored))
 {
     return PyLong_FromLong(ipu_py_state_of_module(module)->threads);
+}
+
+static PyObject *
+rehearse_threads(PyObject *module, PyObject *argument)
+{
+    ipu_py_state *state = ipu_py_state_of_module(module);
+    long threads = PyLong_AsLong(argument);
+    if (threads == -1 && PyErr_Occurred()) {
+        return NULL;
+    }
+    if (threads != 0 && (threads < 2 || threads > IPU_PY_MAX_THREADS)) {
+        return PyErr_Format(PyExc_ValueError,
+                            "a rehearsal is for 2 to %d threads, or 0: none, but got %ld",
+                            IPU_PY_MAX_THREADS, threads);
+    }
+    state->rehearsed_threads = (int32_t)threads;
+    Py_RETURN_NONE;
 }
 
 static PyObject *
@@ -209,6 +230,8 @@ static PyMethodDef module_methods[] = {
     {"set_num_threads", set_num_threads, METH_O,
      "How many threads programs use, the caller included."},
     {"num_threads", num_threads, METH_NOARGS, "How many threads programs use."},
+    {"rehearse_threads", rehearse_threads, METH_O,
+     "Programs run on one thread, cut as for so many; 0: as usual."},
     {"set_eager_device", set_eager_device, METH_O,
      "The IPU device of this thread's new tensors; -1: none."},
     {"set_eager_seed", set_eager_seed, METH_O,
@@ -320,7 +343,8 @@ module_free(void *module)
     ipu_py_state *state = ipu_py_state_of_module(module);
     for (int32_t i = 0; i <= IPU_PY_MAX_THREADS; i++) {
         ipu_pool_free(&state->ctx, state->pools[i]);
-        state->pools[i] = NULL;
+        ipu_pool_free(&state->ctx, state->rehearsals[i]);
+        state->pools[i] = state->rehearsals[i] = NULL;
     }
     ipu_plans_free(&state->ctx, state->plans);
     state->plans = NULL;

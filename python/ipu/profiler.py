@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from ipu import _core
@@ -21,6 +22,7 @@ from ipu._reports.profile import (
     account,
     events as events_module,
     predicted,
+    scaling,
     table,
     trace as trace_module,
 )
@@ -30,6 +32,7 @@ __all__ = ["Profile"]
 
 _EVENTS = 1 << 18
 _NO_STEP = 2**63
+_MOST_WORKERS = 256
 
 
 class Profile:
@@ -46,12 +49,16 @@ class Profile:
             each program; None for all.
         top: How many ops and lines ``str`` shows.
         events: The newest so many events of each thread are kept, 32 bytes each.
+        scale: Numbers of workers, each from 2 to 256: what a step would take on so
+            many. Programs are rehearsed then: they run on one thread, with their work
+            cut as for the largest number, and each task is timed.
 
     Attributes:
         seconds: How long it took.
 
     Raises:
-        ValueError: ``steps`` or ``events`` leave nothing to record.
+        ValueError: ``steps`` or ``events`` leave nothing to record, or ``scale`` has
+            another number.
         FailedPreconditionError: Another profile is being recorded (when entered).
 
     Example:
@@ -72,6 +79,7 @@ class Profile:
         steps: tuple[int, int] | None = None,
         top: int = 10,
         events: int = _EVENTS,
+        scale: Sequence[int] = (),
     ) -> None:
         first, behind = (0, _NO_STEP) if steps is None else steps
         if not 0 <= first < behind:
@@ -81,6 +89,12 @@ class Profile:
             )
         if events < 1:
             raise ValueError(f"events must be at least 1. Received: {events!r}.")
+        if any(not 2 <= count <= _MOST_WORKERS for count in scale):
+            raise ValueError(
+                f"scale has numbers of workers from 2 to {_MOST_WORKERS}. Received: "
+                f"{scale!r}."
+            )
+        self._scale = tuple(scale)
         self._trace = trace
         self._steps = (first, min(behind, _NO_STEP))
         self._top = top
@@ -95,6 +109,7 @@ class Profile:
         self._recording = None
         self._start_ns = time.monotonic_ns()
         _core.profile_start(self._events, *self._steps)
+        _core.rehearse_threads(max(self._scale, default=0))
         self._watch = predicted.Watch()
         self._watch.start()
         return self
@@ -102,6 +117,7 @@ class Profile:
     def __exit__(self, *_: object) -> None:
         end_ns = time.monotonic_ns()
         self._watch.stop()
+        _core.rehearse_threads(0)
         self.seconds = (end_ns - self._start_ns) / 1e9
         self._recording = events_module.read(
             _core.profile_stop(), self._start_ns, end_ns
@@ -130,6 +146,19 @@ class Profile:
         """Where the time of each program goes, the longest first."""
         self._recorded()
         return self._programs
+
+    @property
+    def scaling(self) -> list[scaling.Scaling]:
+        """What more threads would gain, for each program, where ``scale`` asks."""
+        recording = self._recorded()
+        found = {one.name: one.run_ns for one in self._programs}
+        replayed = (
+            scaling.replay(program, recording, self._scale)
+            for program in recording.programs.values()
+            if self._scale
+        )
+        made = [one for one in replayed if one is not None]
+        return sorted(made, key=lambda one: -found.get(one.name, 0.0))
 
     @property
     def host_seconds(self) -> float:
@@ -168,6 +197,10 @@ class Profile:
                 }
                 for one in self.programs
             ],
+            "scaling": [
+                {**one._asdict(), "scales": [row._asdict() for row in one.scales]}
+                for one in self.scaling
+            ],
         }
 
     def print(self, top: int | None = None, peak: float | None = None) -> None:
@@ -177,10 +210,11 @@ class Profile:
             top: How many ops and lines; None for the profile's own number.
             peak: GFLOP/s that a core can reach, where shares of it are wanted.
         """
-        table.write(self.programs, self._top if top is None else top, peak)
+        top = self._top if top is None else top
+        table.write(self.programs, self.scaling, top, peak)
 
     def __str__(self) -> str:
-        return table.text(self.programs, self._top, None)
+        return table.text(self.programs, self.scaling, self._top, None)
 
 
 export(__name__)

@@ -215,6 +215,34 @@ test_jobs_and_tasks(void)
     ipu_recording_free(&ctx, &recording);
 }
 
+/* A pool that is rehearsed has no workers: each task is there, on the caller's thread. */
+static void
+test_a_rehearsal(void)
+{
+    ipu_ctx ctx = fresh();
+    ipu_recording recording;
+    ipu_pool *pool;
+    CHECK_OK(&ctx, ipu_pool_create(&ctx, 64, &pool));
+    ipu_pool_rehearse(pool);
+    CHECK(ipu_pool_hands(pool) == 64);
+    CHECK_OK(&ctx, ipu_recorder_start(&ctx, 1000, 0, UINT64_MAX));
+    ipu_event_set_subject(5);
+    ipu_pool_run(pool, 12, spend_time, NULL);
+    ipu_event_set_subject(0);
+    ipu_pool_run(pool, 12, spend_time, NULL); /* nobody's */
+    ipu_recorder_stop();
+    ipu_pool_free(&ctx, pool);
+    CHECK_OK(&ctx, ipu_recording_take(&ctx, &recording));
+    const ipu_track *caller = track_of(&recording, IPU_ROLE_OTHER, 0);
+    CHECK(caller != NULL && caller->count == 12);
+    for (size_t i = 0; caller != NULL && i < caller->count; i++) {
+        const ipu_event *event = &caller->events[i];
+        CHECK(kind_of(event) == IPU_EVENT_TASK && event->subject == 5);
+        CHECK(event->a == i && event->b == 12);
+    }
+    ipu_recording_free(&ctx, &recording);
+}
+
 static void
 test_a_fork_records_nothing(void)
 {
@@ -278,6 +306,7 @@ main(void)
     test_the_newest_are_kept();
     test_reading_while_others_write();
     test_jobs_and_tasks();
+    test_a_rehearsal();
     test_a_fork_records_nothing();
     test_threads_leave_nothing();
     return CHECK_DONE();

@@ -29,6 +29,15 @@ def _steps(text: str) -> tuple[int, int]:
     return steps
 
 
+def _workers(text: str) -> tuple[int, ...]:
+    counts = tuple(int(one) if one.isdecimal() else 0 for one in text.split(","))
+    if any(not 2 <= count <= 256 for count in counts):
+        raise argparse.ArgumentTypeError(
+            f"workers are numbers from 2 to 256 with commas, 8,16,32; not {text!r}"
+        )
+    return counts
+
+
 def positive(text: str) -> int:
     """Return a number from 1 on, as an option."""
     if not text.isdecimal() or int(text) < 1:
@@ -59,6 +68,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="measure what a core can reach, and show products' share of it",
     )
     parser.add_argument(
+        "--scale",
+        type=_workers,
+        metavar="P,P,...",
+        default=(),
+        help="rehearse the program on one thread: what a step would take on so many, "
+        "and what bounds it",
+    )
+    parser.add_argument(
         "--json", action="store_true", help="print the figures as JSON, times in ns"
     )
     run_command.add_program_arguments(parser)
@@ -69,7 +86,9 @@ def run(options: argparse.Namespace) -> int:
     from ipu.profiler import Profile
 
     run_command.require_program(options)
-    profile = Profile(options.trace, steps=options.steps, top=options.top)
+    profile = Profile(
+        options.trace, steps=options.steps, top=options.top, scale=options.scale
+    )
     status: object = 0
     try:
         with profile:

@@ -11,6 +11,7 @@ from typing import NamedTuple, TextIO
 
 from ipu._reports.profile.account import Line, ProgramAccount
 from ipu._reports.profile.predicted import IpuTimes
+from ipu._reports.profile.scaling import Scaling
 from ipu._text.tables import as_text, duration, unit_of
 
 _CATEGORIES = ("kernels", "waiting", "dispatch", "infeed", "outfeed")
@@ -192,16 +193,55 @@ def _plain(table: Table) -> str:
     return f"  {table.title}\n{textwrap.indent(rows, '    ')}"
 
 
-def text(accounts: Sequence[ProgramAccount], top: int, peak: float | None) -> str:
-    parts = []
+def _of_scaling(one: Scaling) -> tuple[str, list[Table]]:
+    """Return the headline and the table of what more threads would gain."""
+    head = (
+        f"{one.name}, rehearsed: {one.steps} steps, {duration(one.step_ns)} a step on "
+        f"one worker, {one.jobs} jobs, {100 * one.serial_share:.1f} % in no job"
+    )
+    columns = ("workers", "a step", "speed-up", "of them", "takes most", "", "since")
+    rows: list[tuple[str, ...]] = [
+        (
+            str(row.workers),
+            duration(row.step_ns),
+            f"{row.speed_up:.2f}",
+            _share(row.speed_up, row.workers),
+            row.bound,
+            _share(row.bound_share, 1.0),
+            row.reason,
+        )
+        for row in one.scales
+    ]
+    return head, [Table("on workers that are not there", columns, rows)]
+
+
+def _all(
+    accounts: Sequence[ProgramAccount],
+    scalings: Sequence[Scaling],
+    top: int,
+    peak: float | None,
+) -> Iterator[tuple[str, list[Table]]]:
     for one in accounts:
-        head, found = tables(one, top, peak)
+        yield tables(one, top, peak)
+    for scaling in scalings:
+        yield _of_scaling(scaling)
+
+
+def text(
+    accounts: Sequence[ProgramAccount],
+    scalings: Sequence[Scaling],
+    top: int,
+    peak: float | None,
+) -> str:
+    parts = []
+    for head, found in _all(accounts, scalings, top, peak):
         parts.append("\n".join([head, *(_plain(table) for table in found)]))
     return "\n\n".join(parts)
 
 
 def write(
     accounts: Sequence[ProgramAccount],
+    scalings: Sequence[Scaling],
     top: int,
     peak: float | None,
     file: TextIO | None = None,
@@ -209,15 +249,14 @@ def write(
     """Print the tables: with rich on a terminal, else as plain text."""
     out = sys.stdout if file is None else file
     if not out.isatty():
-        print(text(accounts, top, peak), file=out)
+        print(text(accounts, scalings, top, peak), file=out)
         return
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table as Rich
 
     console = Console(file=out, highlight=False)
-    for one in accounts:
-        head, found = tables(one, top, peak)
+    for head, found in _all(accounts, scalings, top, peak):
         console.print(f"\n[bold]{escape(head)}[/bold]")
         for table in found:
             shown = Rich(title=table.title, title_justify="left")
