@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from campaign import failures, inputs, soak, spellings
+from campaign import failures, guided, inputs, soak, spellings
 from campaign.kinds import KINDS, Kind
 from campaign.watch import Record, State, run, try_again
 
@@ -27,6 +28,20 @@ def test_seeds(trial: object, count: int) -> None:
     assert callable(trial)
     for seed in range(count):
         trial(seed)
+
+
+def test_the_small_corpora() -> None:
+    for text in guided.corpus("graph_texts"):
+        inputs.try_graph_text(text.partition("\0")[0])
+    for text in guided.corpus("schedule_texts"):
+        inputs.try_schedule_text(text)
+
+
+@pytest.mark.slow
+@pytest.mark.compiles
+@pytest.mark.parametrize("check", [guided.check_graph_text, guided.check_schedule_text])
+def test_texts_by_coverage(check: Callable[[int], None]) -> None:
+    check(0)
 
 
 @pytest.mark.parametrize("name", KINDS)

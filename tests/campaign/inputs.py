@@ -114,10 +114,14 @@ def printed(text: str) -> str | None:
 
 
 def check_graph_text(seed: int) -> None:
-    """What is parsed prints alike, after all passes too, and compiles or is refused."""
+    """Try a text that is spoilt."""
     rng = random.Random(seed)
     spoil = rng.choice([spoil_text, spoil_words])
-    text = spoil(Writer(seed, _core.Device()).text, rng)
+    try_graph_text(spoil(Writer(seed, _core.Device()).text, rng))
+
+
+def try_graph_text(text: str) -> None:
+    """What is parsed prints alike, after all passes too, and compiles or is refused."""
     once = printed(text)
     if once is None:
         return
@@ -131,14 +135,18 @@ def check_graph_text(seed: int) -> None:
 
 
 def check_schedule_text(seed: int) -> None:
-    """What is parsed prints alike."""
+    """Try a timetable that is spoilt."""
     rng = random.Random(seed)
     name = rng.choice(list(PipelineSchedule))
     try:
         known = ipu.Timetable(name, stages=rng.randint(1, 5), micro_batches=6)
     except REFUSALS:
         return
-    text = spoil_text(known.grid, rng)
+    try_schedule_text(spoil_text(known.grid, rng))
+
+
+def try_schedule_text(text: str) -> None:
+    """What is parsed prints alike."""
     try:
         once = ipu.Timetable.parse(text)
     except REFUSALS:

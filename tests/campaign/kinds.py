@@ -98,6 +98,18 @@ KINDS = {
         "check_schedule_text",
         "spoilt timetables: parsed again alike, or refused",
     ),
+    "guided-graphs": Kind(
+        "campaign.guided",
+        "check_graph_text",
+        "2,000 graph texts by coverage, under sanitizers: alike after each pass",
+        600.0,
+    ),
+    "guided-schedules": Kind(
+        "campaign.guided",
+        "check_schedule_text",
+        "20,000 timetables by coverage, under sanitizers",
+        600.0,
+    ),
     "files": Kind(
         "campaign.inputs",
         "check_file",
