@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Products with forms of their own: by one column whose terms are neighbours, and of
-float64. They have the same bits whatever the class of CPU and the number of threads; of
-float64 those of the reference kernel."""
+"""Products with forms of their own: by one column whose terms are neighbours, of
+float64, and of integers. They have the same bits whatever the class of CPU and the
+number of threads; of float64 those of the reference kernel."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def matmul(
 ) -> tuple[str, list[Array]]:
     """A graph of one product, and its operands as they are stored."""
     dtype = a.dtype.name
-    made = Graph(host=dtype == "float64")
+    made = Graph(host=dtype not in ("float32", "float16"))
     stored = [
         np.ascontiguousarray(x.swapaxes(-1, -2) if turned else x)
         for x, turned in zip((a, b), transposed, strict=True)
@@ -124,3 +124,27 @@ def test_float64_in_batches() -> None:
         b = random.standard_normal((batch, k, n))
         got = on_all(*matmul(a, b, (False, False)), "avx2")
         np.testing.assert_allclose(got, a @ b, 1e-13, 1e-12)
+
+
+@pytest.mark.parametrize(
+    "dtype", ["int8", "uint8", "int16", "int32", "int64", "uint64"]
+)
+@pytest.mark.parametrize("turned", [(0, 0), (1, 0), (0, 1), (1, 1)], ids=str)
+def test_integers_wrap(dtype: str, turned: tuple[int, int]) -> None:
+    random = np.random.default_rng(1)
+    ends = np.iinfo(dtype)
+    for m, k, n in (*SHAPES, (70, 67, 600), (600, 66, 1), (1, 3000, 1)):
+        a, b = (
+            random.integers(ends.min, ends.max, shape, dtype, endpoint=True)
+            for shape in ((m, k), (k, n))
+        )
+        text, inputs = matmul(a, b, (bool(turned[0]), bool(turned[1])))
+        np.testing.assert_array_equal(on_all(text, inputs), a @ b)
+
+
+def test_integers_in_batches() -> None:
+    a = np.arange(7 * 5 * 6, dtype=np.int64).reshape(7, 5, 6)
+    for b in (a.swapaxes(1, 2), a.swapaxes(1, 2)[..., :1].copy()):
+        for turned in (False, True):
+            text, inputs = matmul(a, b, (turned, False))
+            np.testing.assert_array_equal(on_all(text, inputs), a @ b)

@@ -8,6 +8,7 @@
  * our own. */
 
 #include "kernels/gemm/gemm_blis_impl.h"
+#include "kernels/gemm/gemm_integer_impl.h"
 #include "kernels/gemm/gemm_share_impl.h"
 #include "kernels/gemm/gemm_wide_impl.h"
 
@@ -413,7 +414,7 @@ ipu_choose_matmul(const ipu__preparation *p)
     ipu_dtype dtype = p->spec->inputs[0].dtype;
     gemm_plan *plan;
     if (!ipu_dtype_is_float(dtype)) {
-        return IPU_OK;
+        return p->spec->op == IPU_OP_ID_MATMUL ? ipu__choose_integers(p) : IPU_OK;
     }
     IPU_TRY(prepare(p, false, &plan));
     ipu__block_prepare(&plan->add, IPU_OP_ID_ADD, dtype, dtype, p->cpu);

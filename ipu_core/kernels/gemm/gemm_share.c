@@ -55,19 +55,20 @@ exchange(const ipu__product *p)
     };
 }
 
-/* Whether lanes are rows. */
-static bool
-is_narrow(const ipu__product *p, bool at_once)
-{
-    return p->n <= IPU_NARROW && p->a_row == 1 && p->b_segment == 0 && !at_once;
-}
-
 /* Whether both factors of a sum are read in the order of memory. */
 static bool
 is_dots(const ipu__product *p, bool at_once)
 {
     return p->n == 1 && p->a_col == 1 && p->b_row == 1 && p->k >= LEAST_DOT &&
            p->a_segment == 0 && !at_once;
+}
+
+/* Whether lanes are rows. */
+static bool
+is_narrow(const ipu__product *p, bool at_once)
+{
+    return p->n <= IPU_NARROW && p->a_row == 1 && p->b_segment == 0 && !at_once &&
+           !is_dots(p, at_once);
 }
 
 /* A is read in place, but where it is float16, where its rows are whole pages apart,
