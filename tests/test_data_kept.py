@@ -221,7 +221,7 @@ def test_a_file_that_cannot_be_written_is_left_out(tmp_path: Path) -> None:
     elements = iter(kept)
     next(elements)
     (part,) = folder.iterdir()
-    assert part.name.endswith(".part")
+    assert part.name.endswith(".tmp")
     del elements
     assert not list(folder.iterdir())
     assert values(kept) == [0, 1, 2, 3, 4] and len(list(folder.iterdir())) == 1

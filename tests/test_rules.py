@@ -201,7 +201,7 @@ for name in sys.argv[1:]:
 # A module belongs to the row with the longest name that it begins with: `tf.*` is all
 # of `tf` that has no other row, `.*` all else, `tf` and `ipu` the packages themselves.
 PACKAGE_ROOMS = """
-_text _device _config _version config
+_text _device _config _files _version config
 tf._tensor tf._ops tf._images tf._random tf._string_ops tf.dtypes tf.nest tf.errors \
     tf.tensor_shape tf.tensor_spec tf.ragged tf._functions.blocks tf._gradients.slices
 tf.* eager tf._ops.ctc tf._ops.matrix_functions tf._ops.special tf._ops.spectral \

@@ -30,7 +30,7 @@ _RANDOM = "ipu_random_state"  # Keras takes no notice
 
 def save_weights(model: Any, path: str, target: str) -> None:
     """Write the weights of a model, built, to ``target``."""
-    with h5py(path).File(target, "w") as file:
+    with h5py(path).File(target, "w", locking=False) as file:
         _write_weights(model, file)
 
 
@@ -40,7 +40,7 @@ def save_model(
     """Write a model."""
     config = keras2_config.of_model(json.loads(model_config.to_json(model)))
     config = keras2_config.without_newer(config)
-    with h5py(path).File(target, "w") as file:
+    with h5py(path).File(target, "w", locking=False) as file:
         _note_versions(file)
         file.attrs["model_config"] = json.dumps(config)
         _write_weights(model, file.create_group("model_weights"))

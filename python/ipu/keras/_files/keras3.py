@@ -39,7 +39,7 @@ _VERSION = "3.15.1"  # of the Keras whose files these are
 
 def save_weights(model: Any, path: str, target: Any = None) -> None:
     """Write the weights of a model."""
-    with h5py(path).File(target or path, "w") as file:
+    with h5py(path).File(target or path, "w", locking=False) as file:
         _write_weights(model, file)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Where a model's file is and what its format is; files that appear whole or not."""
+"""Where a model's file is, and what its format is."""
 
 from __future__ import annotations
 
@@ -162,65 +162,3 @@ def damaged(path: str, kind: str, reason: object) -> ValueError:
     return ValueError(
         f"The file {path!r} is damaged or not {kind}; nothing was loaded ({reason})."
     )
-
-
-def write(path: str, content: bytes) -> None:
-    with open(path, "wb") as file:
-        file.write(content)
-
-
-@contextlib.contextmanager
-def written_beside(path: str) -> Iterator[str]:
-    """Yield a path beside ``path`` to write to; it takes its place when all went well.
-
-    Nothing is left behind after an error; a process that is killed leaves the file that
-    it was writing, and :func:`forget_partial` removes it.
-
-    Raises:
-        OSError: It cannot be written; then what was there before is there still.
-    """
-    folder, name = os.path.split(os.path.abspath(path))
-    import tempfile  # slow to import
-
-    before, after = _partial(name)
-    handle, partial = tempfile.mkstemp(dir=folder, prefix=before, suffix=after)
-    os.close(handle)
-    try:
-        yield partial
-        _sync(partial)
-        # mkstemp makes private files; a saved file follows the user's umask
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(partial, 0o666 & ~mask)
-        os.replace(partial, path)
-        _sync(folder)
-    except BaseException as error:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(partial)
-        if isinstance(error, OSError) and error.filename is None:
-            what = f"{error.strerror or error}; what was there before is there still"
-            raise type(error)(error.errno, what, path) from None
-        raise
-
-
-def forget_partial(path: str) -> None:
-    """Remove what processes that were killed have left of a file, if nobody else writes
-    it."""
-    folder, name = os.path.split(os.path.abspath(path))
-    before, after = _partial(name)
-    for found in os.listdir(folder):
-        if found.startswith(before) and found.endswith(after):
-            os.unlink(os.path.join(folder, found))
-
-
-def _partial(name: str) -> tuple[str, str]:
-    return f".{name}-", ".tmp"
-
-
-def _sync(path: str) -> None:
-    """Have the disk keep a file, or which files a folder has."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -8,8 +8,8 @@ import os
 from typing import Any
 
 from ipu._device import processes
+from ipu._files.whole import forget_partial, write, written_beside
 from ipu.keras import _random_state
-from ipu.keras._files.places import forget_partial, write, written_beside
 from ipu.keras.callbacks.callback import Callback, Logs
 from ipu.keras.callbacks.state import gather_state, optimizers_of
 from ipu.keras.engine.files import weights_file

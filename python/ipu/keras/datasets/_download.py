@@ -8,13 +8,12 @@ never leave half a file where another reads it.
 
 from __future__ import annotations
 
-import contextlib
 import os
-import tempfile
 import threading
 from pathlib import Path
 
 from ipu._device.locks import Event
+from ipu._files.whole import write_whole
 from ipu._text.log import logger
 
 CONNECT_SECONDS = 4.5
@@ -78,16 +77,8 @@ def fetch(url: str) -> bytes:
 
 def store(path: Path, content: bytes) -> None:
     """Put a file into the cache in one step; where that fails, say so and go on."""
-    partial = ""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, partial = tempfile.mkstemp(".part", f".{path.name}.", path.parent)
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        os.chmod(partial, 0o644)
-        os.replace(partial, path)
+        write_whole(str(path), content)
     except OSError as error:
-        if partial:
-            with contextlib.suppress(OSError):
-                os.unlink(partial)
         logger.warning("Could not keep %s for the next time: %s", path, error)

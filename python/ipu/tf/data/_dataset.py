@@ -14,6 +14,7 @@ import numpy as np
 
 from ipu import _core
 from ipu._device import strategy_state
+from ipu._files.whole import write_whole
 from ipu._text.errors import (
     AlreadyExistsError,
     DataLossError,
@@ -64,7 +65,8 @@ _MOST_FAILURES = 1000  # one after the other, where nobody knows how many there 
 _DRAWN = 256  # random numbers that are made at once
 _NEXT_PASS = 0x9E3779B97F4A7C15  # what sets the seeds of passes apart
 _PEEKS = 8  # elements that say which sizes vary, where values say them
-_ROWS, _ABOUT = "elements.rows", "about.json"  # in the folder of `save`
+# in the folder of `save`
+_ROWS, _MORE_ROWS, _ABOUT = "elements.rows", "elements.2.rows", "about.json"
 _Arrays = tuple["np.ndarray[Any, Any]", ...]
 _Self = TypeVar("_Self", bound="Dataset")
 
@@ -1907,13 +1909,22 @@ class Dataset:
         except FileExistsError as error:
             raise AlreadyExistsError(f"{folder} is a file.") from error
         rows = _packed.packed_rows(self._impl)
-        target = os.path.join(folder, _ROWS)
+        described = os.path.join(folder, _ABOUT)
+        try:
+            with open(described, encoding="utf-8") as file:
+                old = json.load(file).get("rows", _ROWS)
+        except (OSError, ValueError, AttributeError):
+            old = None
+        # there are the old elements until the folder says that there are the new ones
+        about["rows"], other = (_ROWS, _MORE_ROWS)[:: -1 if old == _ROWS else 1]
+        target = os.path.join(folder, about["rows"])
         with contextlib.closing(
             _stored.Written(target, self._structure, rows, kind)
         ) as written:
-            count = sum(1 for _ in written)
-        with open(os.path.join(folder, _ABOUT), "w", encoding="utf-8") as file:
-            json.dump({**about, "count": count}, file)
+            about["count"] = sum(1 for _ in written)
+        write_whole(described, json.dumps(about).encode())
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(os.path.join(folder, other))
 
     @staticmethod
     def load(
@@ -1959,6 +1970,7 @@ class Dataset:
             structure = _stored.spec_from(about["spec"])
             kind = _checked_compression(about["compression"])
             count = int(about["count"])
+            rows = os.path.join(folder, os.path.basename(about.get("rows", _ROWS)))
         except OSError as error:
             raise NotFoundError(
                 f"No data set was saved in {folder} ({error.strerror})."
@@ -1968,7 +1980,6 @@ class Dataset:
                 f"The file {described!r}, which says what was saved, is damaged "
                 f"({type(error).__name__}: {error}). Save the data set again."
             ) from error
-        rows = os.path.join(folder, _ROWS)
         types = tuple(_structure.core_spec(spec) for spec in nest.flatten(structure))
         impl = _core.Dataset.generator(
             types, lambda: _stored.read_rows(rows, structure, kind)

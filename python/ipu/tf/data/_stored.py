@@ -20,11 +20,13 @@ import itertools
 import math
 import os
 import struct
+import zlib
 from collections.abc import Iterator
-from typing import IO, Any
+from typing import IO, Any, BinaryIO
 
 import numpy as np
 
+from ipu._files.whole import finish, start_beside
 from ipu._text.errors import DataLossError, FailedPreconditionError, NotFoundError
 from ipu.tf import nest
 from ipu.tf._string_ops.tensors import StringTensor
@@ -35,6 +37,7 @@ from ipu.tf.tensor_spec import TensorSpec
 
 _MAGIC = b"IPUROWS1"
 _PIECE = 1 << 24
+_WAITING = 1 << 16
 # what reading raises where anything may be in a file
 _DAMAGES = (
     AttributeError,
@@ -87,12 +90,12 @@ def spec_from(described: Any) -> Any:
     return TensorSpec(shape, dtype)
 
 
-def _open(path: str, mode: str, compression: str | None) -> IO[bytes]:
+def _open(path: str, compression: str | None) -> IO[bytes]:
     if compression == "GZIP":
         import gzip  # slow to import
 
-        return gzip.open(path, mode)  # type: ignore[return-value]
-    return open(path, mode)
+        return gzip.open(path)  # type: ignore[return-value]
+    return open(path, "rb")
 
 
 class Written(Iterator[_Arrays]):
@@ -119,20 +122,23 @@ class Written(Iterator[_Arrays]):
 
         self._path, self._rows = path, rows
         self._specs = nest.flatten(structure)
-        self._beside = f"{path}.{os.urandom(8).hex()}.part"
         self._owner = os.getpid()
-        self._file: IO[bytes] | None = _open(self._beside, "wb", compression)
+        self._pack = zlib.compressobj(wbits=31) if compression == "GZIP" else None
+        self._waiting = bytearray()  # no buffer of the file's: a fork would write twice
+        self._file: BinaryIO | None = start_beside(path)
         about = {"elements": described(structure), "pipeline": pipeline}
         header = json.dumps(about).encode()
         self._write(_MAGIC + struct.pack("<q", len(header)) + header)
 
     def __next__(self) -> _Arrays:
         row = next(self._rows, None)
+        if os.getpid() != self._owner:  # a child: the file is its parent's
+            self.close()
         if row is None:
             if self._file is not None:
-                self._write(b"\x00")
-                self._file.close()
-                os.replace(self._beside, self._path)
+                self._write(b"\x00", is_last=True)
+                with self._file as file:
+                    finish(file, self._path)
                 self._file = None
             raise StopIteration
         if self._file is not None:
@@ -140,10 +146,17 @@ class Written(Iterator[_Arrays]):
             self._write(b"\x01", *itertools.starmap(_leaf_bytes, leaves))
         return row
 
-    def _write(self, *parts: bytes) -> None:
+    def _write(self, *parts: bytes, is_last: bool = False) -> None:
         assert self._file is not None
         try:
-            self._file.write(b"".join(parts))
+            data = b"".join(parts)
+            if self._pack is not None:
+                data = self._pack.compress(data) + (
+                    self._pack.flush() if is_last else b""
+                )
+            self._waiting += data
+            while self._waiting and (is_last or len(self._waiting) >= _WAITING):
+                del self._waiting[: self._file.write(self._waiting)]
         except BaseException:  # what follows half an element would not be found
             self.close()
             raise
@@ -151,11 +164,12 @@ class Written(Iterator[_Arrays]):
     def close(self) -> None:
         """Remove the file, unless it is complete."""
         file, self._file = self._file, None
-        if file is not None and os.getpid() == self._owner:
+        if file is not None:
             with contextlib.suppress(OSError):
                 file.close()
             with contextlib.suppress(OSError):
-                os.remove(self._beside)
+                if os.getpid() == self._owner:
+                    os.remove(file.name)
 
     def __del__(self) -> None:
         if hasattr(self, "_file"):
@@ -210,7 +224,7 @@ def read_rows(
     import json
 
     try:
-        file = _open(path, "rb", compression)
+        file = _open(path, compression)
     except OSError as error:
         raise NotFoundError(f"{path}; {error.strerror}") from error
     with file:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ipu._files.whole import write_whole
 from ipu._text.errors import DataLossError, NotFoundError
 
 SUFFIX = ".safetensors"
@@ -42,12 +43,7 @@ def write(
     contents = save({key: np.asarray(a, order="C") for key, a in arrays.items()}, about)
     file = Path(path + SUFFIX)
     file.parent.mkdir(parents=True, exist_ok=True)
-    beside = file.with_name(f".{file.name}-{os.getpid()}.tmp")
-    try:
-        beside.write_bytes(contents)
-        beside.replace(file)
-    finally:
-        beside.unlink(missing_ok=True)
+    write_whole(str(file), contents)
 
 
 def read(path: str) -> tuple[dict[str, np.ndarray[Any, Any]], dict[str, str]]:
@@ -87,13 +83,15 @@ def read(path: str) -> tuple[dict[str, np.ndarray[Any, Any]], dict[str, str]]:
     return arrays, about
 
 
-def note_last(path: str) -> None:
+def note_last(path: str, index: str | None = None) -> None:
     """Note that a path was the last one written in its folder.
 
     Args:
         path: The path without the suffix.
+        index: The name of the file that says so; None: ``checkpoint``.
     """
-    Path(path).with_name(INDEX).write_text(Path(path).name, encoding="utf-8")
+    noted = Path(path).with_name(index or INDEX)
+    write_whole(str(noted), Path(path).name.encode())
 
 
 def latest_checkpoint(

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from ipu._files.whole import write, written_beside
 from ipu._text.missing import refuse
 from ipu._text.refusals import refuse_given
 from ipu._text.user_warnings import warn_user
@@ -27,8 +28,6 @@ from ipu.keras._files.places import (
     format_of,
     prepare,
     sniff,
-    write,
-    written_beside,
 )
 from ipu.keras._random_state import Order, captured, parsed
 from ipu.keras.engine.files import model_config, weights_file

@@ -26,6 +26,7 @@ from ipu.tf.compat.v1._variables import (
     local_variables_initializer,
 )
 from ipu.tf.compat.v1.summary import FileWriter, merge_all
+from ipu.tf.io._checkpoint_files import numbered
 from ipu.tf.summary import _messages
 
 logger = logging.getLogger("tensorflow")
@@ -505,7 +506,10 @@ class CheckpointSaverHook(SessionRunHook):
             listener.begin()
 
     def after_create_session(self, session: Any, coord: Any) -> None:
-        """Save what there is at the start."""
+        """Save what there is at the start; what an earlier run left goes in its
+        turn."""
+        if not self._saver.last_checkpoints:
+            self._saver.recover_last_checkpoints(numbered(*os.path.split(self._path)))
         self._save(session, step_now(session))
 
     def after_run(self, run_context: Any, run_values: Any) -> None:

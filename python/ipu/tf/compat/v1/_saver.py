@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ from ipu._text.errors import DataLossError, NotFoundError
 from ipu._text.suggestions import refuse_unknown
 from ipu.tf._graph import mode
 from ipu.tf.dtypes import as_dtype
+from ipu.tf.io import _checkpoint_files
 
 _SUFFIX = ".safetensors"
 _INDEX = "checkpoint"
@@ -118,8 +119,6 @@ class Saver:
             ValueError: The folder does not exist.
         """
         refuse_unknown("save", more, _SAVE_OPTIONS)
-        from safetensors.numpy import save_file
-
         path = os.fspath(save_path)
         if global_step is not None:
             is_number = isinstance(global_step, (int, np.integer))
@@ -133,15 +132,21 @@ class Saver:
             )
         values = sess.run(self._variables)
         arrays = {name: np.asarray(value, order="C") for name, value in values.items()}
-        save_file(arrays, path + _SUFFIX)
-        self._keep(path, latest_filename or _INDEX)
-        return path
-
-    def _keep(self, path: str, index: str) -> None:
+        _checkpoint_files.write(path, arrays, {})
+        _checkpoint_files.note_last(path, latest_filename)
         self._kept = [one for one in self._kept if one != path] + [path]
         while self._most and len(self._kept) > self._most:
-            Path(self._kept.pop(0) + _SUFFIX).unlink(missing_ok=True)
-        Path(path).with_name(index).write_text(Path(path).name, encoding="utf-8")
+            _checkpoint_files.delete(self._kept.pop(0))
+        return path
+
+    def recover_last_checkpoints(self, checkpoint_paths: Sequence[str]) -> None:
+        """Count what an earlier run has written among the files that are kept.
+
+        Args:
+            checkpoint_paths: The paths, the last one last; those without a file are
+                left out.
+        """
+        self._kept = [path for path in checkpoint_paths if checkpoint_exists(path)]
 
     def restore(self, sess: Any, save_path: str) -> None:
         """Read the variables.

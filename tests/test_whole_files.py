@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: MIT
+"""Files appear whole or not at all; what processes leave that are killed goes."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ipu import tf
+from ipu._files import whole
+from ipu.tf import errors
+from ipu.tf.compat import v1
+
+
+def in_child(act: Callable[[], Any]) -> int:
+    """Act in a child that ends by itself; its status."""
+    child = os.fork()
+    if child == 0:
+        try:
+            act()
+        finally:
+            os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def killed(*given: Any) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_what_is_left_of_a_file_goes_and_what_is_being_written_stays(
+    tmp_path: Path,
+) -> None:
+    path = str(tmp_path / "a[1].keras")
+
+    def ends_early() -> None:
+        with whole.written_beside(path) as target:
+            whole.write(target, b"half")
+            killed()
+
+    for name in (".a[1].keras-mine.tmp", ".a[1].keras", ".b.keras-0123456789ab.tmp"):
+        (tmp_path / name).touch()
+    before = {*os.listdir(tmp_path)}
+    for _ in range(3):
+        assert in_child(ends_early) == -signal.SIGKILL
+        assert len({*os.listdir(tmp_path)} - before) == 1
+    with whole.written_beside(path) as target:
+        whole.write_whole(path, b"another")
+        whole.write(target, b"one")
+        assert len({*os.listdir(tmp_path)} - before) == 2
+    assert {*os.listdir(tmp_path)} - before == {"a[1].keras"}
+    assert Path(path).read_bytes() == b"one"
+    mask = os.umask(0o027)
+    try:
+        whole.write_whole(path, b"")
+    finally:
+        os.umask(mask)
+    assert Path(path).stat().st_mode & 0o777 == 0o640
+
+
+@pytest.mark.parametrize("is_saver", [False, True])
+def test_a_folder_has_a_last_checkpoint_at_any_time(
+    is_saver: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def save(number: int) -> None:
+        if not is_saver:
+            kept = tf.train.Checkpoint(w=tf.Variable(np.full(9, number)))
+            kept.save_counter.assign(number - 1)
+            tf.train.CheckpointManager(kept, tmp_path, max_to_keep=1).save()
+            return
+        with v1.Graph().as_default(), v1.Session() as session:
+            w = v1.get_variable("w", [9], initializer=v1.zeros_initializer())
+            w.load(np.full(9, number, "f4"), session)
+            saver = v1.train.Saver(max_to_keep=1)
+            saver.recover_last_checkpoints([tf.train.latest_checkpoint(tmp_path) or ""])
+            saver.save(session, f"{tmp_path}/ckpt", number)
+
+    save(1)
+    finish = whole.finish
+    for count in range(8):
+        left = iter([finish] * count + [killed])  # some get to their places
+        finishes = lambda *given, left=left: next(left)(*given)  # noqa: E731
+        monkeypatch.setattr(whole, "finish", finishes)
+        status = in_child(lambda: save(2))
+        monkeypatch.undo()
+        last = tf.train.latest_checkpoint(tmp_path)
+        assert last is not None
+        number = v1.train.load_checkpoint(last).get_tensor("w")[0]
+        assert number in (1, 2)
+        if status == 0:
+            break
+    assert count == 2 and number == 2
+    assert sorted(os.listdir(tmp_path)) == ["checkpoint", "ckpt-2.safetensors"]
+
+
+def test_a_session_deletes_the_checkpoints_of_earlier_runs(tmp_path: Path) -> None:
+    for _ in range(3):
+        with v1.Graph().as_default():
+            step = v1.train.get_or_create_global_step().assign_add(1)
+            with v1.train.MonitoredTrainingSession(
+                checkpoint_dir=str(tmp_path), save_checkpoint_steps=1
+            ) as session:
+                for _ in range(3):
+                    session.run(step)
+    names = [f"model.ckpt-{number}.safetensors" for number in range(5, 10)]
+    assert sorted(os.listdir(tmp_path)) == ["checkpoint", *names]
+
+
+def test_a_data_set_is_the_old_one_or_the_new_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def found() -> list[int]:
+        return [int(x) for x in tf.data.Dataset.load(str(tmp_path))]
+
+    for count in (2, 3, 2):
+        tf.data.Dataset.range(count).save(str(tmp_path))
+        assert found() == [*range(count)]
+        with monkeypatch.context() as patch:
+            patch.setattr("ipu.tf.data._dataset.write_whole", killed)
+            status = in_child(lambda: tf.data.Dataset.range(9).save(str(tmp_path)))
+            assert status == -signal.SIGKILL
+        assert found() == [*range(count)]
+    assert len(os.listdir(tmp_path)) == 3
+    tf.data.Dataset.range(4).save(str(tmp_path), compression="GZIP")
+    assert len(os.listdir(tmp_path)) == 2 and found() == [0, 1, 2, 3]
+    (rows,) = tmp_path.glob("*.rows")
+    assert gzip.decompress(rows.read_bytes()).startswith(b"IPUROWS1")
+    (tmp_path / "about.json").write_text('{"spec": [], "rows": 3}')
+    with pytest.raises(errors.DataLossError, match="is damaged"):
+        found()
+
+
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_a_child_does_not_write_its_parents_file(goes_on: bool, tmp_path: Path) -> None:
+    path = str(tmp_path / "kept")
+    elements = iter(tf.data.Dataset.range(1000).cache(path))
+    for _ in range(500):
+        next(elements)
+
+    def end() -> None:
+        nonlocal elements
+        if goes_on:
+            assert len([*elements]) == 500
+        del elements
+
+    assert in_child(end) == 0
+    assert len([*elements]) == 500 and os.listdir(tmp_path) == ["kept"]
+    again = tf.data.Dataset.range(1000).cache(path)
+    assert [int(x) for x in again] == [*range(1000)]
