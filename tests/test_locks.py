@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
+from looks import interrupted_everywhere
 
 from ipu._device import locks as _locks
 from ipu._device.locks import Condition, Event, Lock
@@ -161,3 +162,33 @@ def test_what_other_threads_left_is_forgotten_once_locks_are_there() -> None:
 
     in_child(check)
     assert runs.runs == [1]
+
+
+def test_ctrl_c_leaves_no_lock_taken() -> None:
+    """Wherever it comes, between taking a lock and giving it back too."""
+    lock, condition, event = Lock(), Condition(), Event()
+
+    def act() -> None:
+        with lock, condition:
+            condition.wait(1e-3)
+            condition.notify_all()
+        event.set()
+        event.is_set()
+        event.clear()
+
+    def check() -> None:
+        found: list[bool] = []
+        locks = (lock, condition, event._changed)
+
+        def take() -> None:
+            for one in locks:
+                found.append(one.acquire(blocking=False))
+                if found[-1]:
+                    one.release()
+
+        thread = threading.Thread(target=take)
+        thread.start()
+        thread.join()
+        assert found == [True] * 3
+
+    assert interrupted_everywhere(act, check) > 10

@@ -8,17 +8,24 @@ All locks of the package are made here for that.
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import os
 import threading
+import time
 import weakref
+from _thread import RLock
 from collections.abc import Callable
 from typing import Any
 
 _all: weakref.WeakSet[Lock] = weakref.WeakSet()
 
 
-class Lock:
+class Lock(RLock):  # type: ignore[misc]
     """A lock, which its owner may take again.
+
+    ``with`` takes it and gives it back in C: a method of Python's could be left by
+    Ctrl-C between the lock and the block that it is for, and nobody would give it back.
 
     Args:
         after_fork: A method, called in a forked child when all locks are there: for
@@ -31,52 +38,68 @@ class Lock:
         taken
     """
 
+    _at_fork_reinit: Callable[[], None]
+    _release_save: Callable[[], Any]
+    _acquire_restore: Callable[[Any], None]
+
     def __init__(self, after_fork: Callable[[], None] | None = None) -> None:
-        self._lock = threading.RLock()
         self._after_fork = after_fork and weakref.WeakMethod(after_fork)
         _all.add(self)
 
-    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
-        return self._lock.acquire(blocking, timeout)
-
-    def release(self) -> None:
-        self._lock.release()
-
-    def __enter__(self) -> bool:
-        return self._lock.acquire()
-
-    def __exit__(self, *error: object) -> None:
-        self._lock.release()
-
     def _renew(self) -> None:
-        """Make a new lock in a forked child, where another thread held it."""
-        if self._lock.acquire(blocking=False):
-            self._lock.release()
+        """Be free in a forked child, where another thread held it."""
+        if self.acquire(blocking=False):
+            self.release()
         else:
-            self._lock = threading.RLock()
+            self._at_fork_reinit()
 
 
-class Condition(Lock):
-    """A lock with which threads wait for others; see ``threading.Condition``."""
+class Condition(Lock):  # type: ignore[misc]
+    """A lock with which threads wait for others; see ``threading.Condition``.
+
+    There Ctrl-C can come when a waiting thread has just given the lock back.
+    """
 
     def __init__(self, after_fork: Callable[[], None] | None = None) -> None:
         super().__init__(after_fork)
-        self._condition = threading.Condition(self._lock)
+        self._waiters: list[Any] = []
 
     def wait(self, timeout: float | None = None) -> bool:
-        return self._condition.wait(timeout)
+        waiter, state = threading.Lock(), list[Any]()
+        waiter.acquire()
+        try:
+            self._waiters.append(waiter)
+            # in one call: the lock is held, or its state is known
+            state.extend(itertools.starmap(self._release_save, [()]))
+            return waiter.acquire(timeout=-1 if timeout is None else max(timeout, 0))
+        finally:
+            if state:
+                self._acquire_restore(*state)  # no call between the two
+            with contextlib.suppress(ValueError):
+                self._waiters.remove(waiter)
 
     def wait_for(
         self, predicate: Callable[[], Any], timeout: float | None = None
     ) -> Any:
-        return self._condition.wait_for(predicate, timeout)
+        end = None if timeout is None else time.monotonic() + timeout
+        while not (result := predicate()):
+            left = None if end is None else end - time.monotonic()
+            if left is not None and left <= 0:
+                break
+            self.wait(left)
+        return result
 
     def notify_all(self) -> None:
-        self._condition.notify_all()
+        while self._waiters:
+            waiter = self._waiters[-1]
+            with contextlib.suppress(RuntimeError):  # it knows already
+                waiter.release()
+            with contextlib.suppress(ValueError):
+                self._waiters.remove(waiter)
 
     def _renew(self) -> None:
         super()._renew()
-        self._condition = threading.Condition(self._lock)  # nobody waits
+        self._waiters.clear()
 
 
 class Event:
