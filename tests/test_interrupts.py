@@ -8,11 +8,23 @@ the interrupt has been handled: without an answer to Ctrl-C the process hangs.
 
 from __future__ import annotations
 
+import gc
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
+from typing import Any
 
+import numpy as np
 import pytest
+from looks import interrupted_everywhere
+
+from ipu import scopes, tf
+from ipu._device.thread_state import here
+from ipu.ipu_strategy import IPUStrategy
+from ipu.tf.compat import v1
+
+D = tf.data.Dataset
 
 START = """
 import itertools, os, signal, sys, threading, time
@@ -279,3 +291,57 @@ print(len(list(source().take(5).prefetch(1))))
 """)
     assert code == 0, errors
     assert said.splitlines() == ["handler", "5"]
+
+
+def test_no_ctrl_c_is_lost_where_c_asks_python() -> None:
+    """The name of a dtype of NumPy is a function of Python's, and so are generators."""
+
+    rows = D.from_generator(lambda: [np.ones(2, "f4")], np.dtype("f4"), (2,))
+
+    def act() -> None:
+        (row,) = rows
+        assert tf.constant(row.numpy(), np.float32).shape == (2,)
+
+    act()
+    assert interrupted_everywhere(act, lambda: None) > 50
+
+
+def _scoped(scope: Callable[[], Any]) -> Callable[[], None]:
+    def act() -> None:
+        with scope():
+            len("work")
+
+    return act
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        _scoped(IPUStrategy().scope),
+        _scoped(lambda: tf.device("/device:IPU:0")),
+        _scoped(lambda: scopes.ipu_shard(0)),
+        _scoped(v1.Graph().as_default),
+        _scoped(v1.Session(graph=v1.Graph()).as_default),
+        lambda: tf.function(lambda x: x + 1.0)(1.0),
+    ],
+)
+def test_ctrl_c_leaves_no_scope_open(act: Callable[[], None]) -> None:
+    """Wherever it comes, once all that its error holds is gone."""
+
+    def state() -> dict[str, Any]:
+        kinds = (int, bool, type(None))
+        known = {**vars(here), "name_counts": None}
+        found = {name: one for name, one in known.items() if isinstance(one, kinds)}
+        return found | {
+            k: len(one) for k, one in known.items() if isinstance(one, list)
+        }
+
+    act()
+    before = state()
+
+    def check() -> None:
+        if state() != before:
+            gc.collect()
+        assert state() == before
+
+    assert interrupted_everywhere(act, check) > 5

@@ -40,7 +40,8 @@ ipu_py_dtype_converter(PyObject *object, void *out)
         name = Py_NewRef(object);
     } else {
         name = PyObject_GetAttrString(object, "name");
-        if (name == NULL) { /* np.float32 and its like */
+        /* np.float32 and its like; np.dtype's name is Python's, where Ctrl-C comes */
+        if (name == NULL && PyErr_ExceptionMatches(PyExc_AttributeError)) {
             PyErr_Clear();
             PyArray_Descr *descr = NULL;
             if (PyArray_DescrConverter(object, &descr) == NPY_FAIL) {

@@ -75,6 +75,7 @@ class _Scope:
 
     def __init__(self, strategy: IPUStrategyV1) -> None:
         self._strategy = strategy
+        self._open: list[AbstractContextManager[Any]] = []
 
     def __enter__(self) -> IPUStrategyV1:
         if not self._strategy._has_workers and processes.shared() is not None:
@@ -83,11 +84,12 @@ class _Scope:
                 "Use one strategy in the program: PopDistStrategy, whose replicas are "
                 "in all of them."
             )
-        strategy_state.enter(self._strategy)
+        self._open.append(strategy_state.scope(self._strategy))
+        self._open[-1].__enter__()
         return self._strategy
 
-    def __exit__(self, *error: object) -> None:
-        strategy_state.leave()
+    def __exit__(self, *error: Any) -> None:
+        self._open.pop().__exit__(*error)
 
 
 def _in_trace() -> bool:

@@ -72,8 +72,8 @@ def _noted(name: str, value: int) -> Iterator[None]:
     trace = _core.open_trace()
     where = here if trace is None else trace
     before = getattr(where, name)
-    setattr(where, name, value)
     try:
+        setattr(where, name, value)
         yield
     finally:
         setattr(where, name, before)

@@ -239,13 +239,13 @@ class Device:
     @contextmanager
     def _noted(self, where: dict[object, int]) -> Iterator[None]:
         token = object()
-        with _runs.changed:
-            where[token] = threading.get_ident()
         try:
+            with _runs.changed:
+                where[token] = threading.get_ident()
             yield
         finally:
             with _runs.changed:
-                del where[token]
+                where.pop(token, None)
                 _runs.changed.notify_all()
 
     @property

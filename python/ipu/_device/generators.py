@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ipu._device import seed as _seed
-from ipu._device.thread_state import here
+from ipu._device.thread_state import entered, here
 
 _draws = _seed.Draws("generators")
 _MASK = 0xFFFFFFFFFFFFFFFF
@@ -40,11 +40,8 @@ def generator(seed: int | None) -> np.random.Generator:
 def keyed(*key: int) -> Iterator[None]:
     """Open a context in which generators without a seed are functions of a key, and of
     how many of them there were."""
-    here.seed_keys.append(([one & _MASK for one in key], itertools.count()))
-    try:
+    with entered(here.seed_keys, ([one & _MASK for one in key], itertools.count())):
         yield
-    finally:
-        here.seed_keys.pop()
 
 
 def generator_of_pass(seed: int, number: int) -> np.random.Generator:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from ipu._device import devices, strategy_state
-from ipu._device.thread_state import here
+from ipu._device.thread_state import entered, here
 
 
 class Scope(NamedTuple):
@@ -42,12 +42,11 @@ def device(name: Any) -> Iterator[None]:
         yield
         return
     kind, ordinal = devices.parse_device_name(name)
-    here.device_scopes.append(Scope(kind, ordinal, strategy_state.depth()))
-    _place_tensors()
     try:
-        yield
+        with entered(here.device_scopes, Scope(kind, ordinal, strategy_state.depth())):
+            _place_tensors()
+            yield
     finally:
-        here.device_scopes.pop()
         _place_tensors()
 
 
@@ -107,11 +106,8 @@ def provisional() -> Iterator[None]:
 
     Graphs are put together before devices are configured, or afterwards.
     """
-    here.provisional.append({})
-    try:
+    with entered(here.provisional, {}):
         yield
-    finally:
-        here.provisional.pop()
 
 
 def active_ipu() -> devices.Device | None:

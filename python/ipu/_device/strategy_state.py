@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from ipu._device.thread_state import here
+from ipu._device.thread_state import entered, here
 
 if TYPE_CHECKING:
     from ipu.ipu_strategy import IPUStrategyV1
@@ -88,8 +89,8 @@ def depth() -> int:
     return len(here.strategies)
 
 
-def enter(strategy: IPUStrategyV1) -> None:
-    """Put this thread into the scope of a strategy."""
+def scope(strategy: IPUStrategyV1) -> AbstractContextManager[IPUStrategyV1]:
+    """Return a context in which this thread is in the scope of a strategy."""
     current = get_strategy()
     if current is not None and current is not strategy:
         raise RuntimeError(
@@ -97,9 +98,4 @@ def enter(strategy: IPUStrategyV1) -> None:
             f"one. Received: {strategy!r} inside {current!r}. Leave the outer scope "
             "first, or use one strategy for both."
         )
-    here.strategies.append(strategy)
-
-
-def leave() -> None:
-    """Undo the last :func:`enter` of this thread."""
-    here.strategies.pop()
+    return entered(here.strategies, strategy)

@@ -9,9 +9,9 @@ forked.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from ipu._core import Trace
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from ipu.tf._tensor.open_sizes import Guess
     from ipu.tf.gradient_tape import GradientTape
     from ipu.tf.summary import SummaryWriter
+
+T = TypeVar("T")
 
 
 class _ThreadState(threading.local):
@@ -59,7 +61,7 @@ class _ThreadState(threading.local):
         self.eager_parts = 0
         self.constants: list[Any] | None = None  # of open control_dependencies
         self.size_guess: Guess | None = None
-        self.sessions: list[Session] = []
+        self.sessions: list[Callable[[], Session | None]] = []
         # _loops/training_loop.py, eager/backprop.py, optimizers/_aggregation.py
         self.loops: list[TrainingLoop] = []
         self.captures: list[GradientCaptureContext] = []
@@ -86,11 +88,30 @@ class _ThreadState(threading.local):
     def setting(self, **values: Any) -> Iterator[None]:
         """Give attributes other values, inside of ``with``."""
         before = {name: getattr(self, name) for name in values}
-        self.__dict__.update(values)
         try:
+            self.__dict__.update(values)
             yield
         finally:
             self.__dict__.update(before)
+
+
+@contextmanager
+def entered(stack: list[T], item: T) -> Iterator[T]:
+    """Put something on a stack, inside of ``with``.
+
+    It goes wherever Ctrl-C comes: Python looks for it where it calls, so nothing is
+    called between what changes the stack and what undoes it. Where an error is kept,
+    the stack is cleared when that goes.
+    """
+    length = len(stack)
+    try:
+        stack.append(item)
+        yield item
+    finally:
+        if stack[length:] and stack[-1] is item:
+            del stack[-1]
+        elif stack[length:]:
+            stack[:] = [one for one in stack if one is not item]
 
 
 here = _ThreadState()

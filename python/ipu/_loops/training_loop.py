@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from ipu import _core, tf
 from ipu._core import Tensor
-from ipu._device.thread_state import here
+from ipu._device.thread_state import entered, here
 from ipu._loops.accumulation import MicroBatches, Pairs, accumulator_dtype
 from ipu._text.errors import FailedPreconditionError
 from ipu.gradient_accumulation import GradientAccumulationReductionMethod as Method
@@ -145,11 +145,8 @@ class TrainingLoop:
 def training_loop(trace: _core.Trace, trips: Any) -> Iterator[TrainingLoop]:
     """Return the innermost loop while its body is traced."""
     loop = TrainingLoop(trace, trips)
-    here.loops.append(loop)
-    try:
+    with entered(here.loops, loop):
         yield loop
-    finally:
-        here.loops.pop()
 
 
 def _outside(count: int) -> FailedPreconditionError:

@@ -325,8 +325,8 @@ def _again(
     a second time; eager ops and functions draw from `random` again."""
     if trace is None:
         now = _random_now()
-        _set_random(random)
         try:
+            _set_random(random)
             yield
         finally:
             _set_random(now)

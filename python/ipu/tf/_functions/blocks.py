@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from ipu import _core
 from ipu._core import Tensor
-from ipu._device.thread_state import here
+from ipu._device.thread_state import entered, here
 from ipu.tf import nest
 
 
@@ -182,12 +182,9 @@ def block(trace: _core.Trace) -> Iterator[int]:
 @contextmanager
 def loop_body(trace: _core.Trace) -> Iterator[int]:
     """Open a block of the trace that a loop repeats."""
-    here.loop_bodies.append((trace, list(_core.tapes())))
-    try:
-        with block(trace) as index:
-            yield index
-    finally:
-        here.loop_bodies.pop()
+    open_one = (trace, list(_core.tapes()))
+    with entered(here.loop_bodies, open_one), block(trace) as index:
+        yield index
 
 
 def add_results(trace: _core.Trace, index: int, tensors: Sequence[Tensor]) -> None:
@@ -204,11 +201,8 @@ def part_of_step() -> Iterator[None]:
     a run may be stopped after it. The loop of a recurrent layer is a part of a step
     instead, whether or not there is a loop of steps around it.
     """
-    here.parts_of_step += 1
-    try:
+    with here.setting(parts_of_step=here.parts_of_step + 1):
         yield
-    finally:
-        here.parts_of_step -= 1
 
 
 def loop_attrs(**attrs: Any) -> dict[str, Any]:

@@ -464,16 +464,17 @@ class DeviceFunction(Generic[P, R]):
                 "and values. A tf.function is expanded where it is called, so this "
                 "never ends. Use a loop (for, while, tf.while_loop)."
             )
-        here.active_calls.append((self, key))
+        depth = len(here.active_calls)
         build = current_build() if in_trace() and not self._has_created else None
         before = build.may_create if build is not None else False
         try:
+            here.active_calls.append((self, key))
             if build is not None:
                 build.may_create = True
             with whole():
                 return self._callable()(*args, **kwargs)
         finally:
-            here.active_calls.pop()
+            del here.active_calls[depth:]
             if build is not None:
                 build.may_create = before
                 self._has_created = True
@@ -552,8 +553,9 @@ class DeviceFunction(Generic[P, R]):
         def body(positional: Any, keywords: Any) -> Any:
             return call(*positional, **keywords)
 
-        here.active_calls.append((self, key_of((args, kwargs))))
+        depth = len(here.active_calls)
         try:
+            here.active_calls.append((self, key_of((args, kwargs))))
             if recorder is None:
                 taped = None
                 traced = trace_program(
@@ -563,7 +565,7 @@ class DeviceFunction(Generic[P, R]):
                 taped = trace_taped(body, specs, host, device, build, recorder)
                 traced = taped.forward
         finally:
-            here.active_calls.pop()
+            del here.active_calls[depth:]
         self._has_created = True
         if any(variable() is None for variable in build.variables):
             raise ValueError(

@@ -104,8 +104,8 @@ def control_dependencies(control_inputs: Any) -> Iterator[None]:
     before = reached.spans_of(list(control_inputs or ()))
     begin = reached.trace.node_count
     around, constants = reached.around, here.constants
-    reached.around, here.constants = [*around, *before], []
     try:
+        reached.around, here.constants = [*around, *before], []
         yield
         reached.lead_from_constants(here.constants, before)
     finally:

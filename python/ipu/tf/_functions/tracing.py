@@ -146,16 +146,17 @@ def init_scope() -> Iterator[None]:
         2.0
     """
     graph = mode.building()
-    suspended = []
-    while (trace := _core.open_trace()) is not None:
-        trace.__exit__(None, None, None)
-        suspended.append(trace)
+    suspended: list[_core.Trace] = []
     try:
+        while (trace := _core.open_trace()) is not None:
+            suspended.append(trace)
+            trace.__exit__(None, None, None)
         with nullcontext() if graph is None else graph.control_dependencies(None):
             yield
     finally:
         for trace in reversed(suspended):
-            trace.__enter__()
+            if trace is not _core.open_trace():
+                trace.__enter__()
 
 
 class _LastRun:
@@ -265,8 +266,9 @@ def _trace(
     # a device has no wider integers; of wider floats a strategy says so
     narrow = 1 if strategy_state.has_strategy() else 2
     trace = _core.Trace(host=host, name=build.name, narrow=narrow)
-    here.builds.append(build)
+    depth = len(here.builds)
     try:
+        here.builds.append(build)
         with trace:
             actual = nest.map_structure(
                 lambda a: (
@@ -299,7 +301,7 @@ def _trace(
             if then is not None:
                 then(trace, actual, tensors)
     finally:
-        here.builds.pop()
+        del here.builds[depth:]
         build.reads = {}  # its tensors hold the trace
         forget = sys.modules.get("ipu.tf._functions.custom_calls")
         if forget is not None:

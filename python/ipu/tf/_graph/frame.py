@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ipu import _core
-from ipu._device.thread_state import here
+from ipu._device.thread_state import entered, here
 from ipu.tf import nest
 from ipu.tf._graph import mode, notes
 
@@ -103,11 +103,8 @@ class Frame:
     @contextmanager
     def entered(self) -> Iterator[Frame]:
         """Let functions that are called take tensors of the graph from here."""
-        here.frames.append(self)
-        try:
+        with entered(here.frames, self):
             yield self
-        finally:
-            here.frames.pop()
 
 
 def innermost() -> Frame | None:
@@ -193,11 +190,8 @@ class CreatedVariables:
     @contextmanager
     def _entered(self) -> Iterator[None]:
         self._places = {}
-        here.creations.append(self)
-        try:
+        with entered(here.creations, self):
             yield
-        finally:
-            here.creations.pop()
 
     def find(self, key: Any) -> GraphVariable | None:
         """Return the variable that was asked for in this way the first time."""

@@ -128,7 +128,7 @@ class SessionLock:
     def __init__(self) -> None:
         self._changed = Condition(self._forget_runs)
         self._resident: weakref.ref[Any] | None = None
-        self._runners: list[int] = []  # threads, one entry for each run
+        self._runners: dict[object, int] = {}  # the thread of each run
 
     @contextmanager
     def of(self, session: Any, change: Callable[[Any], None]) -> Iterator[None]:
@@ -140,31 +140,33 @@ class SessionLock:
         Raises:
             RuntimeError: It begins inside of a run of another session.
         """
-        thread = threading.get_ident()
-        with self._changed:
-            if not self._is_resident(session) and thread in self._runners:
-                raise RuntimeError(
-                    "A session cannot run inside of a run of another session of the "
-                    "same graph. Make another tf.Graph for it, or use the same session."
-                )
-            self._changed.wait_for(
-                lambda: self._is_resident(session) or not self._runners
-            )
-            if not self._is_resident(session):
-                change(None if self._resident is None else self._resident())
-                self._resident = weakref.ref(session)
-            self._runners.append(thread)
+        thread, run = threading.get_ident(), object()
         try:
+            with self._changed:
+                if not self._is_resident(session) and thread in self._runners.values():
+                    raise RuntimeError(
+                        "A session cannot run inside of a run of another session of "
+                        "the same graph. Make another tf.Graph for it, or use the same "
+                        "session."
+                    )
+                self._changed.wait_for(
+                    lambda: self._is_resident(session) or not self._runners
+                )
+                if not self._is_resident(session):
+                    change(None if self._resident is None else self._resident())
+                    self._resident = weakref.ref(session)
+                self._runners[run] = thread
             yield
         finally:
             with self._changed:
-                self._runners.remove(thread)
+                self._runners.pop(run, None)
                 self._changed.notify_all()
 
     def _forget_runs(self) -> None:
         """Forget the runs of other threads in a forked child."""
         own = threading.get_ident()
-        self._runners = [thread for thread in self._runners if thread == own]
+        kept = {run: one for run, one in self._runners.items() if one == own}
+        self._runners = kept
 
     def _is_resident(self, session: Any) -> bool:
         return self._resident is not None and self._resident() is session

@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ipu import _core
-from ipu._device.thread_state import here
+from ipu._device.thread_state import entered as stacked, here
 from ipu._text.tracebacks import boundary
 
 if TYPE_CHECKING:
@@ -175,11 +175,8 @@ def is_default() -> bool:
 def entered(graph: Graph) -> Iterator[Graph]:
     """Let ops of this thread go to a graph."""
     _Mode.is_used = True
-    here.graphs.append(graph)
-    try:
+    with stacked(here.graphs, graph):
         yield graph
-    finally:
-        here.graphs.pop()
 
 
 def suspended() -> AbstractContextManager[None]:

@@ -12,17 +12,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ipu._device.thread_state import here
+from ipu._device.thread_state import entered as stacked, here
 
 
 @contextmanager
 def entered(session: Any) -> Iterator[None]:
     """Note that a session runs in this thread."""
-    here.running_sessions.append(session)
-    try:
+    with stacked(here.running_sessions, session):
         yield
-    finally:
-        here.running_sessions.pop()
 
 
 def session() -> Any:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
@@ -12,7 +13,7 @@ import numpy as np
 from ipu._core import Tensor
 from ipu._device import devices
 from ipu._device.locks import Lock
-from ipu._device.thread_state import here
+from ipu._device.thread_state import entered, here
 from ipu._text.errors import InvalidArgumentError
 from ipu._text.refusals import refuse_given
 from ipu._text.tracebacks import boundaries
@@ -94,22 +95,24 @@ class Session:
 
     @contextmanager
     def _as_default(self) -> Iterator[Session]:
-        here.sessions.append(self)
-        try:
+        # a session that nobody has takes what it has entered with it
+        own: Callable[[], Session | None] = weakref.ref(self)
+        with entered(here.sessions, own):
             yield self
-        finally:
-            here.sessions.remove(self)
+
+    @contextmanager
+    def _entered(self) -> Iterator[None]:
+        with self._graph.as_default(), self.as_default():
+            yield
 
     def __enter__(self) -> Session:
-        contexts = (self._graph.as_default(), self._as_default())
-        for context in contexts:
-            context.__enter__()
-        self._contexts.append(contexts)
+        context = self._entered()
+        context.__enter__()
+        self._contexts.append(context)
         return self
 
     def __exit__(self, *error: Any) -> None:
-        for context in reversed(self._contexts.pop()):
-            context.__exit__(*error)
+        self._contexts.pop().__exit__(*error)
         self.close()
 
     def close(self) -> None:
@@ -342,13 +345,14 @@ class InteractiveSession(Session):
 
     def __init__(self, target: str = "", graph: Any = None, config: Any = None) -> None:
         super().__init__(target, graph, config)
-        here.sessions.append(self)
+        self._entry = lambda: self
+        here.sessions.append(self._entry)
 
     def close(self) -> None:
         """End it."""
         super().close()
-        if self in here.sessions:
-            here.sessions.remove(self)
+        if self._entry in here.sessions:
+            here.sessions.remove(self._entry)
 
 
 def _flat_feeds(feeds: Iterable[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:
@@ -368,7 +372,7 @@ def _flat_feeds(feeds: Iterable[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:
 
 def default_session() -> Session | None:
     """Return the innermost session of this thread, or None."""
-    return here.sessions[-1] if here.sessions else None
+    return here.sessions[-1]() if here.sessions else None
 
 
 def run_in_default(fetch: Any, feed_dict: Any = None, session: Any = None) -> Any:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from ipu import _core
 from ipu._core import Tensor
-from ipu._device.thread_state import here
+from ipu._device.thread_state import entered, here
 from ipu.tf._functions.blocks import (
     add_results,
     as_tuple,
@@ -70,11 +70,8 @@ def watched_stores(what: str, where: str) -> Iterator[None]:
     trace = _core.open_trace()
     assert trace is not None
     stores: dict[tuple[int, str], _Store] = {}
-    here.stores.append(stores)
-    try:
+    with entered(here.stores, stores):
         yield
-    finally:
-        here.stores.pop()
     for owner, attribute, before, place in stores.values():
         if not _is_lost(trace, getattr(owner, attribute, None)):
             continue

@@ -87,8 +87,8 @@ class SummaryWriter:
             RuntimeError: The writer is closed.
         """
         before = here.writer, here.summary_step
-        self.set_as_default(step)
         try:
+            self.set_as_default(step)
             yield self
         finally:
             here.writer = before[0]

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ipu import _core
-from ipu._device.thread_state import here
+from ipu._device.thread_state import entered, here
 from ipu.tf._functions.blocks import part_of_step
 
 
@@ -42,15 +42,13 @@ def call_scope(
         dtype: The dtype to which weights that are cast are read; None for their own.
         name: The layer, for graphs that name what their nodes come from.
     """
-    here.layer_calls.append((training, dtype))
     trace = _core.open_trace() if here.builds and here.builds[-1].is_account else None
     outer = None if trace is None else trace.scope
-    if trace is not None and name is not None:
-        trace.scope = name if outer is None else f"{outer}/{name}"
     try:
-        with part_of_step():
+        if trace is not None and name is not None:
+            trace.scope = name if outer is None else f"{outer}/{name}"
+        with entered(here.layer_calls, (training, dtype)), part_of_step():
             yield
     finally:
         if trace is not None:
             trace.scope = outer
-        here.layer_calls.pop()

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 import numpy as np
 
 from ipu import tf
-from ipu._device.thread_state import here
+from ipu._device.thread_state import entered, here
 from ipu._text.missing import user_line
 from ipu.keras._types import Nest, Shape
 from ipu.keras.engine.files.op_names import BINARY, reversed_operator
@@ -303,11 +303,8 @@ class Node:
 def recorded_nodes() -> Iterator[list[Node]]:
     """Collect the calls on symbolic values of this thread, in their order."""
     nodes: list[Node] = []
-    here.recorded_nodes.append(nodes)
-    try:
+    with entered(here.recorded_nodes, nodes):
         yield nodes
-    finally:
-        here.recorded_nodes.pop()
 
 
 def get_source_inputs(tensor: KerasTensor) -> list[KerasTensor]:
