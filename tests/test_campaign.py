@@ -7,26 +7,28 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from campaign import failures, guided, inputs, soak, spellings
+from campaign import failures, guided, inputs, kills, moments, soak, spellings
 from campaign.kinds import KINDS, Kind
 from campaign.watch import Record, State, run, try_again
 
 
 @pytest.mark.parametrize(
-    "trial, count",
+    "trial, seeds",
     [
-        (inputs.check_graph_text, 400),
-        (inputs.check_schedule_text, 1000),
-        (inputs.check_file, 150),
-        (spellings.check, 6),
-        (soak.check, 60),
-        (failures.check, 90),
+        (inputs.check_graph_text, range(400)),
+        (inputs.check_schedule_text, range(1000)),
+        (inputs.check_file, range(150)),
+        (spellings.check, range(6)),
+        (soak.check, range(60)),
+        (failures.check, range(90)),
+        (kills.check, range(1, 21, 4)),
+        (moments.check, range(0, 288, 24)),
     ],
     ids=lambda value: getattr(value, "__name__", str(value)),
 )
-def test_seeds(trial: object, count: int) -> None:
+def test_seeds(trial: object, seeds: range) -> None:
     assert callable(trial)
-    for seed in range(count):
+    for seed in seeds:
         trial(seed)
 
 

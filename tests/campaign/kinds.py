@@ -88,6 +88,17 @@ KINDS = {
         "200 schedules of threads in the pool, services, queues, devices, programs",
         300.0,
     ),
+    "moments": Kind(
+        "campaign.moments",
+        "check",
+        "a signal, an error, a fork, a collection at one moment of a small program",
+    ),
+    "kills": Kind(
+        "campaign.kills",
+        "check",
+        "SIGKILL while something is saved or trained: nothing is torn, or left",
+        120.0,
+    ),
     "graph-texts": Kind(
         "campaign.inputs",
         "check_graph_text",
