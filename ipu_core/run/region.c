@@ -135,7 +135,7 @@ parts_for(const ipu_region *region, int32_t threads)
     return (int32_t)(parts < 1 ? 1 : parts);
 }
 
-/* One thread runs the kernels as they would run by themselves. */
+/* The kernels run as they would by themselves, one after another. */
 static ipu_status
 run_alone(region_job *job, size_t *at)
 {
@@ -159,15 +159,14 @@ ipu__region_run(ipu__stream *stream, const ipu_region *region, size_t *at)
                       .part_bytes = ipu__region_part_bytes(stream->executor->program),
                       .workspace_count = ipu__region_workspaces(threads),
                       .is_failing = ATOMIC_FLAG_INIT};
-    if (threads == 1) {
+    job.parts = region->rows > 0 ? parts_for(region, threads)
+                                 : (int32_t)region->task_count;
+    /* kernels cut their work into more parts, of columns too, where many threads wait */
+    if (threads == 1 || threads >= 2 * job.parts) {
         return run_alone(&job, at);
     }
-    if (region->rows > 0) {
-        job.parts = parts_for(region, threads);
-        ipu_pool_run(stream->call.pool, job.parts, run_rows, &job);
-    } else {
-        ipu_pool_run(stream->call.pool, (int32_t)region->task_count, run_task, &job);
-    }
+    ipu_pool_run(stream->call.pool, job.parts, region->rows > 0 ? run_rows : run_task,
+                 &job);
     if (job.has_failed) {
         *at = (size_t)(job.failed_at >> 32);
         return stream->ctx->status;

@@ -18,6 +18,7 @@ enum {
     FLOPS_PER_LARGE_TASK = 1 << 25,
     MOST_TASKS = 16, /* of products of the usual size */
     MOST_LARGE_TASKS = 64,
+    SMALL_SCRATCH = 1 << 13, /* floats of a task, of which there may be more */
     TASKS_PER_THREAD = 4,
     NARROW = 8,              /* columns that fill a vector of AVX2 */
     FEW_ROWS = 32,           /* of A, whose panels cost less than those of B */
@@ -120,21 +121,29 @@ choose_forms(ipu__own_plan *plan, bool at_once)
     }
 }
 
-/* Into how many parts one matrix is cut at most. */
+int64_t
+ipu__own_scratch(const ipu__own_plan *plan)
+{
+    return ipu__tiles_scratch(plan->tiles, &plan->product);
+}
+
+/* Into how many parts one matrix is cut at most: each is worth a task, and has scratch. */
 static int64_t
 most_parts(const ipu__own_plan *plan)
 {
     const ipu__product *p = &plan->product;
     int64_t flops = 2 * p->m * p->n * p->k;
-    int64_t parts = ipu__min(flops / FLOPS_PER_TASK, MOST_TASKS);
+    int64_t most = ipu__own_scratch(plan) > SMALL_SCRATCH ? MOST_TASKS : MOST_LARGE_TASKS;
+    int64_t parts = ipu__min(flops / FLOPS_PER_TASK, most);
     int64_t large = ipu__min(flops / FLOPS_PER_LARGE_TASK, MOST_LARGE_TASKS);
     parts = parts > large ? parts : large;
     return parts > 1 ? parts : 1;
 }
 
 /* Rows and columns are cut where the least is packed and read again by several tasks,
- * and the largest of them is small. In sixteenths of a cycle for each of k. Who works
- * alone cuts nothing: each part packs its operands anew. */
+ * and the largest of them is small. In sixteenths of a cycle for each of k. Packing is
+ * shared by those who have a part; the rule was measured with two threads. Who works alone
+ * cuts nothing: each part packs its operands anew. */
 ipu__own_cut
 ipu__own_cut_for(const ipu__own_plan *plan, int64_t threads)
 {
@@ -152,7 +161,9 @@ ipu__own_cut_for(const ipu__own_plan *plan, int64_t threads)
         int64_t columns = ipu__min(tasks / rows, panels);
         int64_t largest = ipu__ceil_div(tiles, rows) * t->rows *
                           ipu__ceil_div(panels, columns) * t->columns;
-        int64_t cost = rows * p->n * b_cost + columns * p->m * a_cost + largest / 2;
+        int64_t packing = rows * p->n * b_cost + columns * p->m * a_cost;
+        int64_t hands = ipu__max(ipu__min(threads, rows * columns), 2);
+        int64_t cost = 2 * packing / hands + largest / 2;
         if (cost < least) {
             least = cost;
             best = (ipu__own_cut){rows, columns};
@@ -200,12 +211,6 @@ ipu__own_plan_of(const ipu__matmul *matmul, const ipu_kernel_panels *panels,
     }
 #endif
     choose_forms(out, at_once);
-}
-
-int64_t
-ipu__own_scratch(const ipu__own_plan *plan)
-{
-    return ipu__tiles_scratch(plan->tiles, &plan->product);
 }
 
 size_t
