@@ -133,7 +133,8 @@ most_parts(const ipu__own_plan *plan)
 {
     const ipu__product *p = &plan->product;
     int64_t flops = 2 * p->m * p->n * p->k;
-    int64_t most = ipu__own_scratch(plan) > SMALL_SCRATCH ? MOST_TASKS : MOST_LARGE_TASKS;
+    bool is_small = ipu__own_scratch(plan) <= SMALL_SCRATCH;
+    int64_t most = is_small ? MOST_LARGE_TASKS : MOST_TASKS;
     int64_t parts = ipu__min(flops / FLOPS_PER_TASK, most);
     int64_t large = ipu__min(flops / FLOPS_PER_LARGE_TASK, MOST_LARGE_TASKS);
     parts = parts > large ? parts : large;
@@ -142,8 +143,8 @@ most_parts(const ipu__own_plan *plan)
 
 /* Rows and columns are cut where the least is packed and read again by several tasks,
  * and the largest of them is small. In sixteenths of a cycle for each of k. Packing is
- * shared by those who have a part; the rule was measured with two threads. Who works alone
- * cuts nothing: each part packs its operands anew. */
+ * shared by those who have a part; the rule was measured with two threads. Who works
+ * alone cuts nothing: each part packs its operands anew. */
 ipu__own_cut
 ipu__own_cut_for(const ipu__own_plan *plan, int64_t threads)
 {
