@@ -127,7 +127,7 @@ ipu__own_scratch(const ipu__own_plan *plan)
     return ipu__tiles_scratch(plan->tiles, &plan->product);
 }
 
-/* Into how many parts one matrix is cut at most: each is worth a task, and has scratch. */
+/* Into how many parts one matrix is cut at most: each is worth a task. */
 static int64_t
 most_parts(const ipu__own_plan *plan)
 {
