@@ -413,7 +413,16 @@ def _handlers(trial: Trial) -> Iterator[None]:
 
 def check(seed: int) -> None:
     """Let one event happen at one moment of one program."""
-    logging.getLogger("ipu").setLevel(logging.ERROR)
+    log = logging.getLogger("ipu")
+    level = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        _check(seed)
+    finally:
+        log.setLevel(level)
+
+
+def _check(seed: int) -> None:
     rng = random.Random(seed)
     name = [*PROGRAMS][seed // BLOCK % len(PROGRAMS)]
     _states(name)
