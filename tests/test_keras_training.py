@@ -608,8 +608,8 @@ def test_a_model_may_be_evaluated_without_a_loss() -> None:
 
 
 @pytest.mark.parametrize("scope", [False, True])
-@pytest.mark.parametrize("count", [256, 257])
-def test_any_number_of_inputs_outputs_and_metrics(count: int, scope: bool) -> None:
+def test_any_number_of_inputs_outputs_and_metrics(scope: bool) -> None:
+    count = 257
     x, y = np.ones((4, 1), np.float32), np.ones((4, 1), np.float32)
     layers = keras.layers
     with ipu.ipu_strategy.IPUStrategy().scope() if scope else nullcontext():

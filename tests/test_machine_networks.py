@@ -52,6 +52,7 @@ def test_inference_of_networks(networks: dict[str, Any], name: str) -> None:
     assert sum(step.all_cycles for step in four.steps) == pytest.approx(four.cycles)
 
 
+@pytest.mark.slow  # smaller models are in test_machine.py and test_doctor.py
 def test_a_network_that_does_not_fit_gets_fixes_that_do_what_they_say(
     networks: dict[str, Any],
 ) -> None:
