@@ -48,6 +48,7 @@ class Looks:
 
     def enter(self, frame: FrameType, event: str, arg: Any) -> Any:
         """Trace a call."""
+        frame.f_trace = self._step  # in Python 3.13 before the next
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
         return self._step
 
