@@ -101,6 +101,7 @@ class Profile:
         self._events = events
         self._recording: events_module.Recording | None = None
         self._programs: list[account.ProgramAccount] = []
+        self._scaling: list[scaling.Scaling] = []
         self._start_ns = 0
         self._watch = predicted.Watch()
         self.seconds = 0.0
@@ -123,16 +124,27 @@ class Profile:
             _core.profile_stop(), self._start_ns, end_ns
         )
         self._programs = []
+        ran: dict[int, float] = {}
         for number, program in self._recording.programs.items():
             one = account.account(program, self._recording)
             if one is None:
                 continue
+            ran[number] = one.run_ns
             made = self._watch.accounts.get(number)
             if made is not None:
                 steps = one.steps_seen / max(one.runs, 1)
                 one = one._replace(ipu=predicted.times(made, steps))
             self._programs.append(one)
         self._programs.sort(key=lambda one: -one.run_ns)
+        longest_first = sorted(ran, key=lambda number: -ran[number])
+        replayed = (
+            scaling.replay(
+                self._recording.programs[number], self._recording, self._scale
+            )
+            for number in longest_first
+            if self._scale
+        )
+        self._scaling = [one for one in replayed if one is not None]
         if self._trace is not None:
             self.save_trace(self._trace)
 
@@ -149,16 +161,19 @@ class Profile:
 
     @property
     def scaling(self) -> list[scaling.Scaling]:
-        """What more threads would gain, for each program, where ``scale`` asks."""
-        recording = self._recorded()
-        found = {one.name: one.run_ns for one in self._programs}
-        replayed = (
-            scaling.replay(program, recording, self._scale)
-            for program in recording.programs.values()
-            if self._scale
-        )
-        made = [one for one in replayed if one is not None]
-        return sorted(made, key=lambda one: -found.get(one.name, 0.0))
+        """What more threads would gain, for each program, where ``scale`` asks.
+
+        Example:
+            >>> @tf.function
+            ... def square(x):
+            ...     return x @ x
+            >>> with ipu.profiler.Profile(scale=(2, 8)) as profile:
+            ...     _ = square(tf.ones([256, 256]))
+            >>> [row.workers for row in profile.scaling[0].scales]
+            [2, 8]
+        """
+        self._recorded()
+        return self._scaling
 
     @property
     def host_seconds(self) -> float:

@@ -79,14 +79,13 @@ typedef struct ipu__product {
     const float *accumulator; /* added to this matrix, into c */
     const ipu__sgd *update;   /* or gradients; c is NULL; as with an accumulator, k is
                                  one block */
-    bool
-        continued; /* sums that are stored start from what C holds, not from 0; k is one
+    bool continued; /* sums that are stored start from what C holds, not from 0; k is one
                        block */
     /* The last steps of sums that are stored by rows: */
     const float *bias; /* of columns; or NULL */
     bool relu;
     ipu__a_form a_form;
-    int64_t chunk;    /* of k, at a time: all of it for sums that are stored transposed;
+    int64_t chunk; /* of k, at a time: all of it for sums that are stored transposed;
                       where there are several blocks of the tree, a divisor of one */
     int64_t packed_k; /* of A, at a time: a chunk, or all of it for sums that are not
                          stored */
@@ -98,9 +97,8 @@ typedef struct ipu__product {
 struct ipu__tiles {
     const char *name;
     int64_t rows;
-    int64_t columns; /* of a panel */
-    int64_t
-        first_level_k; /* 0: A is packed only where its place in memory asks for it */
+    int64_t columns;       /* of a panel */
+    int64_t first_level_k; /* 0: A is packed only where its place in memory asks for it */
     void (*multiply)(const ipu__product *p, int64_t row, int64_t row_end,
                      int64_t column, int64_t column_end, float *scratch);
     /* Panels [first, last) of B into `panels`, at their places. */

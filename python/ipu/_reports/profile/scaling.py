@@ -90,12 +90,12 @@ def list_schedule(tasks: Sequence[float], workers: int) -> float:
     return max(ends)
 
 
-def _job_ns(job: _Job, workers: int, memory_gb: float) -> tuple[float, str]:
+def _job_ns(job: _Job, workers: int) -> tuple[float, str]:
     """Return the time of a job, and what bounds it."""
     if workers == 1:
         return sum(job.tasks), "arithmetic"
     work = list_schedule(job.tasks, workers)
-    pass_ns = job.bytes / memory_gb if job.bytes > CACHE_BYTES else 0.0
+    pass_ns = job.bytes / MEMORY_GB if job.bytes > CACHE_BYTES else 0.0
     start = JOB_NS + DOUBLING_NS * math.log2(workers)
     if pass_ns > work:
         return pass_ns + start, "memory"
@@ -119,7 +119,6 @@ def replay(
     program: Program,
     recording: Recording,
     workers: Sequence[int],
-    memory_gb: float = MEMORY_GB,
 ) -> Scaling | None:
     """Replay the last steps of a program that was rehearsed.
 
@@ -127,7 +126,6 @@ def replay(
         program: The program.
         recording: Where its tasks are.
         workers: How many there would be, in the table's order.
-        memory_gb: What passes the memory in a second, in gigabytes, of all workers.
 
     Returns:
         A row for each number; None where no step was recorded.
@@ -164,7 +162,7 @@ def replay(
         name: max(0.0, float(np.median([one.serial[name] for one in usual])) - clock)
         for name in usual[0].serial
     }
-    rows = [_scale(jobs, serial, count, memory_gb) for count in (1, *workers)]
+    rows = [_scale(jobs, serial, count) for count in (1, *workers)]
     alone = rows[0].step_ns
     return Scaling(
         program.name,
@@ -202,12 +200,10 @@ def _step(program: Program, events: Array) -> _Step:
     return _Step(jobs, {**serial, _BETWEEN: whole - spent})
 
 
-def _scale(
-    jobs: Sequence[_Job], serial: dict[str, float], workers: int, memory_gb: float
-) -> Scale:
+def _scale(jobs: Sequence[_Job], serial: dict[str, float], workers: int) -> Scale:
     found = {(name, "serial"): ns for name, ns in serial.items()}
     for job in jobs:
-        ns, reason = _job_ns(job, workers, memory_gb)
+        ns, reason = _job_ns(job, workers)
         key = (job.name, reason)
         found[key] = found.get(key, 0.0) + ns
     whole = sum(found.values())
