@@ -4,6 +4,7 @@ them fails. MPI's launcher starts them; core/peers is tested without MPI in C.""
 
 from __future__ import annotations
 
+import ctypes
 import importlib.util
 import json
 import os
@@ -928,24 +929,46 @@ def test_peers_of_one_process() -> None:
         peers[2].exchange([(0, b"x")], [])
 
 
-def test_a_transport_of_ones_own() -> None:
-    peers = Peers(0, 2)
-    assert peers.take(0.0) is None
-    target = bytearray(3)
-    thread = threading.Thread(
-        target=peers.exchange, args=([(1, b"abc")], [(1, target)])
+@pytest.mark.parametrize("has_pointers", [False, True])
+def test_an_mpi_of_ones_own(has_pointers: bool) -> None:
+    """Whatever an integer or a pointer is that stands for a communicator."""
+    handle: Any = ctypes.c_void_p if has_pointers else ctypes.c_int
+    request = ctypes.POINTER(handle)
+    calls: list[tuple[Any, ...]] = []
+
+    def begin(data: int, count: int, *others: Any) -> int:
+        calls.append((ctypes.string_at(data, count), *others[:-1]))
+        if len(calls) == 1:  # it receives
+            ctypes.memmove(data, b"xyz", count)
+        return 0
+
+    def test(_: Any, flag: Any, status: Any) -> int:
+        calls.append(("test",))
+        flag[0] = len(calls) > 6
+        return 0
+
+    start = ctypes.CFUNCTYPE(
+        *(ctypes.c_int, ctypes.c_void_p, ctypes.c_int, handle),
+        *(ctypes.c_int, ctypes.c_int, handle, request),
+    )(begin)
+    look = ctypes.CFUNCTYPE(
+        ctypes.c_int, request, ctypes.POINTER(ctypes.c_int), ctypes.c_void_p
+    )(test)
+    begin_at, look_at = (
+        ctypes.cast(f, ctypes.c_void_p).value or 0 for f in (start, look)
     )
-    thread.start()
-    taken = peers.take(10.0)
-    assert taken is not None
-    number, channel, sends, receives, source = taken
-    assert channel == 0 and source is None
-    assert [(p, bytes(data)) for p, data in sends] == [(1, b"abc")]
-    receives[0][1][:] = b"xyz"
-    peers.finish(number)
-    peers.finish(number)
-    thread.join()
+    peers = Peers(0, 2)
+    functions = begin_at, begin_at, look_at, 0
+    communicator = 5 if has_pointers else -5
+    peers.use_mpi(functions, communicator % 2**64, 7, has_pointers, True)
+    assert peers.find(None, 0, 0.0) is None
+    target = bytearray(3)
+    peers.exchange([(1, b"abc")], [(1, target)])
     assert bytes(target) == b"xyz"
+    own = (7, 1, 0, communicator)
+    assert calls[:2] == [(b"\0\0\0", *own), (b"abc", *own)]
+    peers.serve(0.0)
+    assert peers.find(1, 0, 0.0) is None
 
 
 def test_wrong_arguments_of_peers() -> None:
@@ -956,7 +979,7 @@ def test_wrong_arguments_of_peers() -> None:
             Peers.connected(count)
     peers = Peers(0, 2)
     with pytest.raises(ValueError, match="seconds must be"):
-        peers.take(float("nan"))
+        peers.serve(float("nan"))
     with pytest.raises(ValueError, match="there is no process 2"):
         peers.exchange([(2, b"")], [])
     with pytest.raises(BufferError):

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * ipu._core.Peers: the other processes that run the same program. A thread of Python's
- * is the transport that hands their messages to MPI (python/ipu/_device/mpi.py). */
+ * looks after them (python/ipu/_device/mpi.py). */
 #define NO_IMPORT_ARRAY
 #include "bind/bind.h"
 
@@ -135,25 +135,34 @@ peers_connected(PyObject *cls, PyObject *argument)
     return list;
 }
 
-/* --- a transport ------------------------------------------------------------------- */
+/* --- MPI --------------------------------------------------------------------------- */
 
 static PyObject *
-list_messages(const ipu_message *messages, uint32_t count, int access)
+peers_use_mpi(PyObject *self, PyObject *args)
 {
-    PyObject *list = PyList_New(0);
-    for (uint32_t i = 0; list != NULL && i < count; i++) {
-        PyObject *view =
-            PyMemoryView_FromMemory(messages[i].data, (Py_ssize_t)messages[i].bytes,
-                                    access);
-        ipu_py_append(&list, view == NULL ? NULL
-                                          : Py_BuildValue("IN", messages[i].process,
-                                                          view));
+    unsigned long long functions[4];
+    unsigned long long communicator;
+    unsigned long long byte;
+    int has_pointers;
+    int is_threaded;
+    if (!PyArg_ParseTuple(args, "(KKKK)KKpp:use_mpi", &functions[0],
+                          &functions[1], &functions[2], &functions[3], &communicator,
+                          &byte, &has_pointers, &is_threaded)) {
+        return NULL;
     }
-    return list;
+    ipu_mpi mpi = {.isend = (ipu_mpi_fn *)(uintptr_t)functions[0],
+                   .irecv = (ipu_mpi_fn *)(uintptr_t)functions[1],
+                   .test = (ipu_mpi_fn *)(uintptr_t)functions[2],
+                   .error_string = (ipu_mpi_fn *)(uintptr_t)functions[3],
+                   .has_pointers = has_pointers != 0,
+                   .communicator = (intptr_t)communicator,
+                   .byte = (intptr_t)byte};
+    ipu_peers_use_mpi(ipu_py_peers_of(self), &mpi, is_threaded != 0);
+    Py_RETURN_NONE;
 }
 
 static PyObject *
-peers_take(PyObject *self, PyObject *argument)
+peers_serve(PyObject *self, PyObject *argument)
 {
     double seconds = PyFloat_AsDouble(argument);
     if (seconds == -1.0 && PyErr_Occurred() != NULL) {
@@ -163,31 +172,10 @@ peers_take(PyObject *self, PyObject *argument)
         return PyErr_Format(PyExc_ValueError,
                             "seconds must be from 0 to 1e6, but got %R", argument);
     }
-    bool is_taken;
-    ipu_errand errand;
     Py_BEGIN_ALLOW_THREADS
-    is_taken =
-        ipu_peers_take(ipu_py_peers_of(self), (int64_t)(seconds * 1e9), &errand);
+    ipu_peers_serve(ipu_py_peers_of(self), (int64_t)(seconds * 1e9));
     Py_END_ALLOW_THREADS
-    if (!is_taken) {
-        Py_RETURN_NONE;
-    }
-    PyObject *sends = list_messages(errand.messages, errand.send_count, PyBUF_READ);
-    PyObject *receives = list_messages(errand.messages + errand.send_count,
-                                       errand.receive_count, PyBUF_WRITE);
-    PyObject *source =
-        errand.source.file == NULL
-            ? Py_NewRef(Py_None)
-            : Py_BuildValue("si", errand.source.file, (int)errand.source.line);
-    PyObject *handle = PyLong_FromVoidPtr((void *)(uintptr_t)errand.exchange);
-    if (sends == NULL || receives == NULL || source == NULL || handle == NULL) {
-        Py_XDECREF(sends);
-        Py_XDECREF(receives);
-        Py_XDECREF(source);
-        Py_XDECREF(handle);
-        return NULL;
-    }
-    return Py_BuildValue("NINNN", handle, errand.channel, sends, receives, source);
+    Py_RETURN_NONE;
 }
 
 static PyObject *
@@ -198,16 +186,32 @@ peers_wake(PyObject *self, PyObject *Py_UNUSED(none))
 }
 
 static PyObject *
-peers_finish(PyObject *self, PyObject *argument)
+peers_find(PyObject *self, PyObject *args)
 {
-    void *exchange = PyLong_AsVoidPtr(argument);
-    if (exchange == NULL && PyErr_Occurred() != NULL) {
+    PyObject *process;
+    unsigned long long after;
+    double seconds;
+    ipu_errand errand;
+    if (!PyArg_ParseTuple(args, "OKd:find", &process, &after, &seconds)) {
         return NULL;
     }
-    Py_BEGIN_ALLOW_THREADS
-    ipu_peers_finish(ipu_py_peers_of(self), exchange);
-    Py_END_ALLOW_THREADS
-    Py_RETURN_NONE;
+    unsigned long number =
+        process == Py_None ? IPU_ANY_PROCESS : PyLong_AsUnsignedLong(process);
+    if (PyErr_Occurred() != NULL) {
+        return NULL;
+    }
+    if (!ipu_peers_find(ipu_py_peers_of(self), (uint32_t)number, after,
+                        (int64_t)(seconds * 1e9), &errand)) {
+        Py_RETURN_NONE;
+    }
+    PyObject *source =
+        errand.source.file == NULL
+            ? Py_NewRef(Py_None)
+            : Py_BuildValue("si", errand.source.file, (int)errand.source.line);
+    return source == NULL ? NULL
+                          : Py_BuildValue("KdsN", (unsigned long long)errand.number,
+                                          (double)errand.since_ns * 1e-9,
+                                          errand.processes, source);
 }
 
 static PyObject *
@@ -357,12 +361,17 @@ IPU_PY_ATTRIBUTES(py_peers, ATTRIBUTES);
 static PyMethodDef peers_methods[] = {
     {"connected", peers_connected, METH_O | METH_CLASS,
      "Peers that are all in this process, for tests."},
-    {"take", peers_take, METH_O,
-     "The next exchange that a transport has to carry out, or None after so many "
-     "seconds: its number, channel, messages to send and to receive (pairs of process "
-     "and buffer), and the user's file and line, or None."},
-    {"wake", peers_wake, METH_NOARGS, "Has `take` return."},
-    {"finish", peers_finish, METH_O, "An exchange that was taken is over."},
+    {"use_mpi", peers_use_mpi, METH_VARARGS,
+     "Has MPI carry messages: addresses of MPI_Isend, MPI_Irecv, MPI_Test and "
+     "MPI_Error_string; a communicator and MPI_BYTE; whether such handles are pointers; "
+     "whether any thread may call MPI."},
+    {"serve", peers_serve, METH_O,
+     "Looks after messages for so many seconds, or until `wake`."},
+    {"wake", peers_wake, METH_NOARGS, "Has `serve` return."},
+    {"find", peers_find, METH_VARARGS,
+     "The oldest exchange with a process, or with any if that is None, of a number above "
+     "the second argument, and under way for so many seconds: number, seconds, "
+     "processes, and the user's file and line, or None."},
     {"fail", peers_fail, METH_O, "Fails all exchanges, with the reason."},
     {"exchange", peers_exchange, METH_VARARGS,
      "Sends and receives messages, pairs of process and buffer, and waits for them."},

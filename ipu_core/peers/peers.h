@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * The other processes that run the same program, as a run sees them: it posts exchanges
- * and asks whether they are over. It does not know who carries the bytes. A transport
- * takes what was posted and says when that is over: bind/ has one that hands it to MPI,
- * ipu_peers_connect joins processes that are really threads, for tests.
+ * and asks whether they are over. It does not know who carries the bytes: MPI does
+ * (ipu_peers_use_mpi), or, in tests, processes are really threads (ipu_peers_connect).
  *
  * An exchange is any number of messages to other processes, and from them. Those of one
  * channel and pair of processes match in the order in which they were posted, and lie
@@ -11,8 +10,8 @@
  * sent may be changed and what is received is there.
  *
  * Failure is final: once a process has failed, or the transport has, all exchanges of
- * this process are over and failed, those that are posted later too. The transport may
- * still be at the memory of those that were under way, so that has to stay.
+ * this process are over and failed, those that are posted later too. MPI may still be at
+ * the memory of those that were under way, so that has to stay.
  *
  * Any thread. */
 #ifndef IPU_PEERS_PEERS_H
@@ -21,6 +20,7 @@
 #include <stdatomic.h>
 
 #include "base/ctx.h"
+#include "peers/mpi.h"
 
 typedef struct ipu_peers ipu_peers;
 
@@ -92,28 +92,43 @@ ipu_status ipu_exchange_result(ipu_ctx *ctx, ipu_peers *peers,
  * ctx->cancel is set; INTERRUPTED once *cancel (may be NULL) was seen set for so long. */
 ipu_status ipu_exchange_wait(ipu_ctx *ctx, ipu_peers *peers, ipu_exchange *exchange,
                              const int32_t *cancel, int64_t patience_ns);
-/* Whether an exchange failed while the transport was at it. */
+/* Begins what was posted and ends what is over, where that is due: for a thread that has
+ * something else to do. */
+void ipu_peers_glance(ipu_peers *peers);
+/* How many exchanges were over so far. */
+uint64_t ipu_peers_ended(const ipu_peers *peers);
+/* For a thread that waits: the same, for a moment at most, till more are over than the
+ * `ended` that it read before it looked at its own; whether they are. Of several threads one
+ * stays. */
+bool ipu_peers_watch(ipu_peers *peers, uint64_t ended);
+/* Whether an exchange failed while MPI was at it. */
 bool ipu_peers_is_torn(ipu_peers *peers);
 
-/* --- a transport ------------------------------------------------------------------ */
+/* --- MPI --------------------------------------------------------------------------- */
 
-/* An exchange as a transport gets it: a copy, since a run may give the exchange up at
- * any time, and its lists of messages with it. Only the bytes of messages stay. */
+/* Messages go by MPI; before anything is posted. is_threaded: any thread may call it, else
+ * only the one that serves. */
+void ipu_peers_use_mpi(ipu_peers *peers, const ipu_mpi *mpi, bool is_threaded);
+/* Looks after what is under way for `ns`, or till it is woken. One thread. */
+void ipu_peers_serve(ipu_peers *peers, int64_t ns);
+void ipu_peers_wake(ipu_peers *peers);
+
+/* An exchange that MPI is at. */
 typedef struct ipu_errand {
-    const ipu_exchange *exchange; /* its name; it may be gone */
-    uint32_t channel;
-    uint32_t send_count;
-    uint32_t receive_count;
-    const ipu_message *messages; /* to send, then to receive; until the next call */
+    uint64_t number; /* counted from 1 */
+    int64_t since_ns;
     ipu_source source;
+    char processes[120]; /* with which: a list for people */
 } ipu_errand;
 
-/* The exchange that was posted next; false: after timeout_ns, or where it was woken.
- * One thread. */
-bool ipu_peers_take(ipu_peers *peers, int64_t timeout_ns, ipu_errand *out);
-void ipu_peers_wake(ipu_peers *peers);
-/* One that was taken is over. */
-void ipu_peers_finish(ipu_peers *peers, const ipu_exchange *exchange);
+/* The oldest with `process` (IPU_ANY_PROCESS: with any), a number above `after`, and
+ * under way for so long. */
+#define IPU_ANY_PROCESS UINT32_MAX
+bool ipu_peers_find(ipu_peers *peers, uint32_t process, uint64_t after, int64_t ns,
+                    ipu_errand *out);
+
+/* --- failures ---------------------------------------------------------------------- */
+
 /* Says why; the first reason counts. All exchanges that are under way fail. */
 void ipu_peers_fail(ipu_peers *peers, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

@@ -738,6 +738,7 @@ ipu__meetings_go_on(ipu__stream *stream)
 {
     ipu_executor *executor = stream->executor;
     ipu__meeting **at = &stream->led;
+    ipu_peers_glance(executor->peers);
     while (*at != NULL) {
         ipu__meeting *meeting = *at;
         bool is_left = true;

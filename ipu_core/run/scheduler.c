@@ -240,6 +240,9 @@ work(void *state)
 {
     schedule *s = state;
     bool found = false;
+    bool is_for_peers = false;
+    ipu_peers *peers = s->executor->peers;
+    uint64_t ended = peers == NULL ? 0 : ipu_peers_ended(peers);
     ipu_lock_take(s->lock);
     if (!atomic_load(&s->is_over) && !s->is_settling) {
         int64_t ready =
@@ -251,10 +254,12 @@ work(void *state)
             found = true;
         } else if (s->running == 0) {
             found = settle_locked(s);
+            is_for_peers = !found && s->executor->wait.since_ns != 0 &&
+                           s->executor->wait.kind == IPU_EVENT_PEER_WAIT;
         }
     }
     ipu_lock_drop(s->lock);
-    return found;
+    return found || (is_for_peers && ipu_peers_watch(peers, ended));
 }
 
 static bool

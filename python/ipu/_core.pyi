@@ -257,20 +257,20 @@ class Peers:
     def __init__(self, process: int, count: int) -> None: ...
     @classmethod
     def connected(cls, count: int, /) -> list[Peers]: ...
-    def take(
-        self, seconds: float, /
-    ) -> (
-        tuple[
-            int,
-            int,
-            list[tuple[int, memoryview]],
-            list[tuple[int, memoryview]],
-            tuple[str, int] | None,
-        ]
-        | None
-    ): ...
+    def use_mpi(
+        self,
+        functions: tuple[int, int, int, int],
+        communicator: int,
+        byte: int,
+        has_pointers: bool,
+        is_threaded: bool,
+        /,
+    ) -> None: ...
+    def serve(self, seconds: float, /) -> None: ...
     def wake(self) -> None: ...
-    def finish(self, exchange: int, /) -> None: ...
+    def find(
+        self, process: int | None, after: int, seconds: float, /
+    ) -> tuple[int, float, str, tuple[str, int] | None] | None: ...
     def fail(self, reason: str, /) -> None: ...
     def exchange(
         self,

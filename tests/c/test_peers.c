@@ -4,9 +4,11 @@
  * part of the replicas each has, all get the bits that one process gives. */
 #define _GNU_SOURCE
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "check.h"
+#include "fake_mpi.h"
 #include "passes/passes.h"
 #include "run/executor.h"
 
@@ -53,55 +55,98 @@ go_around(void *argument)
     return NULL;
 }
 
-static void
-make_peers(ipu_ctx *ctx, uint32_t count, ipu_peers **peers, ipu_hub **hub)
+/* Who carries the messages of processes that are threads. */
+typedef enum carrier { HUB, MPI, MPI_OF_POINTERS, MPI_OF_ONE_THREAD, CARRIERS } carrier;
+
+typedef struct circle {
+    uint32_t count;
+    ipu_peers *peers[REPLICAS];
+    ipu_hub *hub;                /* NULL: MPI */
+    pthread_t servers[REPLICAS]; /* of MPI */
+    atomic_bool is_over;
+} circle;
+
+typedef struct server {
+    circle *all;
+    ipu_peers *peers;
+} server;
+
+static void *
+serve(void *argument)
 {
-    for (uint32_t i = 0; i < count; i++) {
-        CHECK_OK(ctx, ipu_peers_create(ctx, i, count, &peers[i]));
+    server own = *(server *)argument;
+    free(argument);
+    while (!atomic_load(&own.all->is_over)) {
+        ipu_peers_serve(own.peers, LONG_NS);
     }
-    CHECK_OK(ctx, ipu_peers_connect(ctx, peers, count, hub));
+    return NULL;
 }
 
 static void
-free_peers(ipu_ctx *ctx, uint32_t count, ipu_peers **peers, ipu_hub *hub)
+make_peers(ipu_ctx *ctx, uint32_t count, carrier carrier, circle *all)
 {
+    *all = (circle){.count = count};
     for (uint32_t i = 0; i < count; i++) {
-        ipu_peers_free(ctx, peers[i]);
+        CHECK_OK(ctx, ipu_peers_create(ctx, i, count, &all->peers[i]));
     }
-    ipu_hub_free(ctx, hub);
+    if (carrier == HUB) {
+        CHECK_OK(ctx, ipu_peers_connect(ctx, all->peers, count, &all->hub));
+        return;
+    }
+    fake_reset();
+    for (uint32_t i = 0; i < count; i++) {
+        server *one = malloc(sizeof(*one));
+        *one = (server){all, all->peers[i]};
+        fake_join(all->peers[i], carrier == MPI_OF_POINTERS,
+                  carrier != MPI_OF_ONE_THREAD);
+        pthread_create(&all->servers[i], NULL, serve, one);
+    }
 }
 
 static void
-test_exchanges(ipu_ctx *ctx)
+free_peers(ipu_ctx *ctx, circle *all)
 {
-    ipu_peers *peers[CIRCLE];
-    ipu_hub *hub;
+    atomic_store(&all->is_over, true);
+    for (uint32_t i = 0; i < all->count && all->hub == NULL; i++) {
+        ipu_peers_wake(all->peers[i]);
+        pthread_join(all->servers[i], NULL);
+    }
+    for (uint32_t i = 0; i < all->count; i++) {
+        ipu_peers_free(ctx, all->peers[i]);
+    }
+    ipu_hub_free(ctx, all->hub);
+}
+
+static void
+test_exchanges(ipu_ctx *ctx, carrier carrier)
+{
+    circle all;
     pthread_t threads[CIRCLE];
     speaker speakers[CIRCLE];
-    make_peers(ctx, CIRCLE, peers, &hub);
+    make_peers(ctx, CIRCLE, carrier, &all);
     for (int i = 0; i < CIRCLE; i++) {
-        speakers[i] = (speaker){.peers = peers[i]};
+        speakers[i] = (speaker){.peers = all.peers[i]};
         pthread_create(&threads[i], NULL, go_around, &speakers[i]);
     }
     for (int i = 0; i < CIRCLE; i++) {
         pthread_join(threads[i], NULL);
         CHECK(speakers[i].status == IPU_OK && speakers[i].wrong == 0);
     }
-    free_peers(ctx, CIRCLE, peers, hub);
+    free_peers(ctx, &all);
 }
 
 /* Who waits for one that fails is told, and so is who comes later. */
 static void
 test_failures(ipu_ctx *ctx)
 {
-    ipu_peers *peers[2];
-    ipu_hub *hub;
+    circle all;
     char reason[900];
     int32_t number = 0;
     const int32_t cancel = 1;
     ipu_message receive = {1, &number, sizeof(number)};
     ipu_exchange exchange = {.receives = &receive, .receive_count = 1};
-    make_peers(ctx, 2, peers, &hub);
+    make_peers(ctx, 2, HUB, &all);
+    ipu_peers **peers = all.peers;
     CHECK(!ipu_peers_has_failed(peers[0], reason, sizeof(reason)));
     ipu_peers_post(peers[0], &exchange);
     CHECK(!ipu_exchange_is_over(&exchange));
@@ -116,64 +161,87 @@ test_failures(ipu_ctx *ctx)
     ipu_peers_post(peers[1], &exchange);
     CHECK(ipu_exchange_result(ctx, peers[1], &exchange) == IPU_STATUS_ABORTED);
     ipu_ctx_clear(ctx);
-    free_peers(ctx, 2, peers, hub);
+    free_peers(ctx, &all);
     CHECK(ipu_peers_create(ctx, 2, 2, &peers[0]) == IPU_STATUS_VALUE);
     ipu_ctx_clear(ctx);
 }
 
-/* What a transport sees: exchanges in the order in which they were posted. */
+/* Whether the process is told when MPI fails at its n-th call; of those that two need for
+ * an exchange each. */
 static void
-test_transport(ipu_ctx *ctx)
+test_faults(ipu_ctx *ctx)
 {
-    ipu_peers *peers;
-    int32_t number = 0;
-    ipu_message message = {1, &number, sizeof(number)};
-    ipu_exchange first = {.sends = &message, .send_count = 1};
-    ipu_exchange second = {.receives = &message, .receive_count = 1};
-    ipu_exchange empty = {0};
-    CHECK_OK(ctx, ipu_peers_create(ctx, 0, 2, &peers));
-    ipu_errand errand;
-    CHECK(!ipu_peers_take(peers, 0, &errand));
-    ipu_peers_wake(peers);
-    CHECK(!ipu_peers_take(peers, LONG_NS, &errand));
-    ipu_peers_post(peers, &empty);
-    CHECK(ipu_exchange_state_of(&empty) == IPU_EXCHANGE_OVER);
-    ipu_peers_post(peers, &first);
-    ipu_peers_post(peers, &second);
-    CHECK(ipu_peers_take(peers, 0, &errand) && errand.exchange == &first);
-    CHECK(errand.send_count == 1 && errand.messages[0].data == &number);
-    CHECK(ipu_peers_take(peers, 0, &errand) && errand.exchange == &second);
-    CHECK(errand.send_count == 0 && errand.receive_count == 1);
-    ipu_peers_finish(peers, &first);
-    ipu_peers_finish(peers, &first); /* it is not under way any more */
-    CHECK_OK(ctx, ipu_exchange_wait(ctx, peers, &first, NULL, 0));
-    CHECK(!ipu_peers_is_torn(peers));
-    ipu_peers_fail(peers, "the end");
-    CHECK(ipu_exchange_state_of(&second) == IPU_EXCHANGE_FAILED);
-    CHECK(ipu_peers_is_torn(peers)); /* MPI may still be at the memory of `second` */
-    ipu_peers_free(ctx, peers);
+    enum { CALLS = 6 };
+    for (uint64_t n = 1; n <= CALLS; n++) {
+        ipu_peers *peers;
+        int32_t number = 0;
+        ipu_message message = {0, &number, sizeof(number)}; /* to itself */
+        ipu_exchange exchange = {.sends = &message,
+                                 .send_count = 1,
+                                 .receives = &message,
+                                 .receive_count = 1};
+        fake_reset();
+        fake.fails_at = n;
+        fake.only_counts = true;
+        CHECK_OK(ctx, ipu_peers_create(ctx, 0, 1, &peers));
+        fake_join(peers, n % 2 == 0, true);
+        ipu_peers_post(peers, &exchange);
+        ipu_status status = ipu_exchange_wait(ctx, peers, &exchange, NULL, 0);
+        CHECK((status == IPU_STATUS_ABORTED) == (fake.count >= n));
+        if (status != IPU_OK) {
+            CHECK(strcmp(ctx->message, "MPI failed: fault 17 of the fake") == 0);
+            CHECK(ipu_peers_is_torn(peers)); /* MPI may still be at its memory */
+        }
+        ipu_ctx_clear(ctx);
+        ipu_peers_free(ctx, peers);
+    }
 }
 
-typedef struct carrier {
-    ipu_peers *peers;
-    uint32_t partners; /* of all messages, added up */
-} carrier;
+/* More bytes than an int counts go in pieces, in order; nobody looks at them here. */
+static void
+test_large_messages(ipu_ctx *ctx)
+{
+    static const size_t sizes[] = {0, IPU_MPI_MOST_BYTES, IPU_MPI_MOST_BYTES + 1,
+                                   5 * IPU_MPI_MOST_BYTES};
+    static const uint32_t pieces[] = {1, 1, 2, 5};
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        ipu_peers *peers;
+        ipu_errand errand;
+        int32_t number = 0;
+        ipu_message message = {1, &number, sizes[i]};
+        ipu_exchange exchange = {.sends = &message, .send_count = 1};
+        fake_reset();
+        CHECK_OK(ctx, ipu_peers_create(ctx, 0, 2, &peers));
+        fake_join(peers, false, true);
+        ipu_peers_post(peers, &exchange);
+        uint32_t count = 0;
+        for (; fake.requests[count].is_used; count++) {
+            size_t before = count * IPU_MPI_MOST_BYTES;
+            CHECK(fake.requests[count].data == (void *)((char *)&number + before));
+            CHECK((size_t)fake.requests[count].bytes ==
+                  (count + 1 < pieces[i] ? IPU_MPI_MOST_BYTES : sizes[i] - before));
+        }
+        CHECK(count == pieces[i]);
+        CHECK(!ipu_peers_find(peers, 0, 0, 0, &errand));
+        CHECK(!ipu_peers_find(peers, 1, 0, LONG_NS, &errand));
+        CHECK(!ipu_peers_find(peers, 1, 1, 0, &errand));
+        CHECK(ipu_peers_find(peers, IPU_ANY_PROCESS, 0, 0, &errand));
+        CHECK(errand.number == 1 && strcmp(errand.processes, "1") == 0);
+        ipu_peers_fail(peers, "the end");
+        CHECK(ipu_exchange_state_of(&exchange) == IPU_EXCHANGE_FAILED);
+        ipu_peers_free(ctx, peers);
+    }
+}
 
 static void *
-carry_one(void *argument)
+serve_once(void *peers)
 {
-    carrier *c = argument;
-    ipu_errand errand;
-    if (ipu_peers_take(c->peers, LONG_NS, &errand)) {
-        for (uint32_t i = 0; i < errand.send_count + errand.receive_count; i++) {
-            c->partners += errand.messages[i].process;
-        }
-    }
+    ipu_peers_serve(peers, LONG_NS);
     return NULL;
 }
 
 /* A run that gives an exchange up may overwrite all but the bytes that are on their way,
- * whatever the transport is at. */
+ * whatever MPI is at. */
 static void
 test_giving_up(ipu_ctx *ctx)
 {
@@ -190,10 +258,11 @@ test_giving_up(ipu_ctx *ctx)
                              .send_count = MESSAGES,
                              .receives = messages,
                              .receive_count = MESSAGES};
+    fake_reset();
     CHECK_OK(ctx, ipu_peers_create(ctx, 0, 2, &peers));
-    carrier one = {.peers = peers};
+    fake_join(peers, false, false);
+    pthread_create(&runner, NULL, serve_once, peers);
     ipu_peers_post(peers, &exchange);
-    pthread_create(&runner, NULL, carry_one, &one);
     CHECK(ipu_exchange_wait(ctx, peers, &exchange, &cancel, 0) ==
           IPU_STATUS_INTERRUPTED);
     ipu_ctx_clear(ctx);
@@ -204,7 +273,9 @@ test_giving_up(ipu_ctx *ctx)
     exchange.send_count = 0;
     ipu_peers_wake(peers);
     pthread_join(runner, NULL);
-    CHECK(one.partners == 0 || one.partners == 2 * MESSAGES);
+    for (int i = 0; fake.requests[i].is_used; i++) {
+        CHECK(fake.requests[i].from + fake.requests[i].to == 1);
+    }
     ipu_peers_free(ctx, peers);
 }
 
@@ -364,18 +435,17 @@ compile_parts(ipu_ctx *ctx, int32_t n, int32_t reduction, int32_t g)
 
 static void
 run_together(ipu_ctx *ctx, const ipu_program *program, uint32_t processes,
-             int32_t threads, values *results)
+             int32_t threads, carrier carrier, values *results)
 {
-    ipu_peers *peers[REPLICAS] = {NULL};
-    ipu_hub *hub = NULL;
+    circle peers = {0};
     process all[REPLICAS];
     pthread_t runners[REPLICAS];
     memset(results, 0, sizeof(*results));
     if (processes > 1) {
-        make_peers(ctx, processes, peers, &hub);
+        make_peers(ctx, processes, carrier, &peers);
     }
     for (uint32_t i = 0; i < processes; i++) {
-        all[i] = (process){.peers = peers[i],
+        all[i] = (process){.peers = peers.peers[i],
                            .program = program,
                            .number = i,
                            .replicas = REPLICAS / processes,
@@ -389,7 +459,7 @@ run_together(ipu_ctx *ctx, const ipu_program *program, uint32_t processes,
         CHECK(all[i].steps == STEPS && all[i].wrong == 0);
     }
     if (processes > 1) {
-        free_peers(ctx, processes, peers, hub);
+        free_peers(ctx, &peers);
     }
 }
 
@@ -399,10 +469,12 @@ run_layouts(ipu_ctx *ctx, ipu_program *program)
 {
     static values alone;
     static values shared;
-    run_together(ctx, program, 1, 1, &alone);
+    static uint32_t turn;
+    run_together(ctx, program, 1, 1, HUB, &alone);
     for (uint32_t processes = 1; processes <= REPLICAS; processes++) {
         if (REPLICAS % processes == 0) {
-            run_together(ctx, program, processes, processes == 2 ? 2 : 1, &shared);
+            run_together(ctx, program, processes, processes == 2 ? 2 : 1,
+                         (carrier)(turn++ % CARRIERS), &shared);
             CHECK(memcmp(&alone, &shared, sizeof(alone)) == 0);
         }
     }
@@ -494,13 +566,12 @@ run_stranger(void *argument)
 static void
 expect_refusal(ipu_ctx *ctx, stranger a, stranger b, const char *part)
 {
-    ipu_peers *peers[2];
-    ipu_hub *hub;
+    circle peers;
     stranger both[2] = {a, b};
     pthread_t runners[2];
-    make_peers(ctx, 2, peers, &hub);
+    make_peers(ctx, 2, HUB, &peers);
     for (int i = 0; i < 2; i++) {
-        both[i].peers = peers[i];
+        both[i].peers = peers.peers[i];
         pthread_create(&runners[i], NULL, run_stranger, &both[i]);
     }
     for (int i = 0; i < 2; i++) {
@@ -508,7 +579,7 @@ expect_refusal(ipu_ctx *ctx, stranger a, stranger b, const char *part)
         CHECK(both[i].status == IPU_STATUS_FAILED_PRECONDITION);
         CHECK(strstr(both[i].message, part) != NULL);
     }
-    free_peers(ctx, 2, peers, hub);
+    free_peers(ctx, &peers);
 }
 
 static void
@@ -535,9 +606,12 @@ main(void)
 {
     ipu_ctx ctx;
     ipu_ctx_init(&ctx, ipu_allocator_default());
-    test_exchanges(&ctx);
+    for (int i = 0; i < CARRIERS; i++) {
+        test_exchanges(&ctx, (carrier)i);
+    }
     test_failures(&ctx);
-    test_transport(&ctx);
+    test_faults(&ctx);
+    test_large_messages(&ctx);
     test_giving_up(&ctx);
     test_layouts(&ctx);
     test_parts(&ctx);

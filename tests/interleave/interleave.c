@@ -22,7 +22,8 @@ enum {
     ROUGH_ONE_IN = 64,
     LAST_WORDS = 1 << 16, /* places that threads may need to end */
     NS_PER_SECOND = 1000 * 1000 * 1000,
-    YIELD_NS = 10 * 1000, /* that pass where all give way */
+    YIELD_NS = 10 * 1000, /* that pass where all give way, */
+    LOOK_NS = 1000,       /* and where a thread looks at the clock */
     GIVE_WAY_NS = 1000 * 1000
 };
 static const uint64_t most_places = 3 * 1000 * 1000;
@@ -140,7 +141,8 @@ candidates(thread **out)
     return count;
 }
 
-/* Ends the waits whose time is over. */
+/* Ends the waits whose time is over; who only looks now and then does not keep others
+ * from going on. */
 static void
 tell_time(void)
 {
@@ -151,6 +153,7 @@ tell_time(void)
         if (is_timed && t->until <= s.now_ns) {
             t->is_late = t->waiting == FOR_SIGNAL;
             t->waiting = RUNS;
+            t->priority = s.lowest--;
         }
     }
 }
@@ -615,6 +618,7 @@ __wrap_clock_gettime(clockid_t clock, struct timespec *out)
     if (!s.is_on) {
         return __real_clock_gettime(clock, out);
     }
+    s.now_ns += LOOK_NS;
     *out = (struct timespec){s.now_ns / NS_PER_SECOND, s.now_ns % NS_PER_SECOND};
     return 0;
 }

@@ -14,6 +14,7 @@
 #include "base/service.h"
 #include "check.h"
 #include "data/dataset.h"
+#include "fake_mpi.h"
 #include "run/executor.h"
 #include "interleave.h"
 #include "streams.h"
@@ -1393,6 +1394,57 @@ cache_of_two(void)
 
 /* --- processes -------------------------------------------------------------------- */
 
+/* Two processes that are threads, joined by a hub, or by MPI and a thread that serves. */
+typedef enum carrier { HUB, MPI, MPI_OF_ONE_THREAD } carrier;
+
+typedef struct pair {
+    ipu_peers *peers[2];
+    ipu_hub *hub;
+    pthread_t servers[2];
+} pair;
+
+static atomic_bool is_served;
+
+static void *
+serve_peers(void *peers)
+{
+    while (atomic_load(&is_served)) {
+        ipu_peers_serve(peers, INT64_C(1000) * 1000 * 1000);
+    }
+    return NULL;
+}
+
+static void
+make_pair(ipu_ctx *ctx, carrier carrier, pair *both)
+{
+    *both = (pair){0};
+    fake_reset();
+    atomic_store(&is_served, true);
+    for (uint32_t i = 0; i < 2; i++) {
+        CHECK_OK(ctx, ipu_peers_create(ctx, i, 2, &both->peers[i]));
+        if (carrier != HUB) {
+            fake_join(both->peers[i], false, carrier == MPI);
+            both->servers[i] = go(serve_peers, both->peers[i]);
+        }
+    }
+    if (carrier == HUB) {
+        CHECK_OK(ctx, ipu_peers_connect(ctx, both->peers, 2, &both->hub));
+    }
+}
+
+static void
+free_pair(ipu_ctx *ctx, pair *both)
+{
+    atomic_store(&is_served, false);
+    for (uint32_t i = 0; i < 2 && both->hub == NULL; i++) {
+        ipu_peers_wake(both->peers[i]);
+        join(both->servers[i]);
+    }
+    ipu_peers_free(ctx, both->peers[0]);
+    ipu_peers_free(ctx, both->peers[1]);
+    ipu_hub_free(ctx, both->hub);
+}
+
 typedef struct speaker {
     ipu_peers *peers;
     bool fails;
@@ -1423,34 +1475,40 @@ speak(void *argument)
 }
 
 static void
-processes(bool fails)
+processes(carrier carrier, bool fails)
 {
     ipu_ctx ctx = fresh();
-    ipu_peers *peers[2];
-    ipu_hub *hub;
-    for (uint32_t i = 0; i < 2; i++) {
-        CHECK_OK(&ctx, ipu_peers_create(&ctx, i, 2, &peers[i]));
-    }
-    CHECK_OK(&ctx, ipu_peers_connect(&ctx, peers, 2, &hub));
-    speaker speakers[2] = {{peers[0], fails}, {peers[1], fails}};
+    pair both;
+    make_pair(&ctx, carrier, &both);
+    speaker speakers[2] = {{both.peers[0], fails}, {both.peers[1], fails}};
     pthread_t other = go(speak, &speakers[1]);
     speak(&speakers[0]);
     join(other);
-    ipu_peers_free(&ctx, peers[0]);
-    ipu_peers_free(&ctx, peers[1]);
-    ipu_hub_free(&ctx, hub);
+    free_pair(&ctx, &both);
 }
 
 static void
 exchanges(void)
 {
-    processes(false);
+    processes(HUB, false);
+}
+
+static void
+exchanges_of_mpi(void)
+{
+    processes(MPI, false);
+}
+
+static void
+exchanges_of_one_thread(void)
+{
+    processes(MPI_OF_ONE_THREAD, false);
 }
 
 static void
 exchanges_fail(void)
 {
-    processes(true);
+    processes(HUB, true);
 }
 
 /* Two processes, of which each has one of two replicas, or two of four. */
@@ -1500,40 +1558,41 @@ run_process(void *argument)
 }
 
 static void
-programs_of_processes(int32_t replicas)
+programs_of_processes(carrier carrier, int32_t replicas)
 {
     ipu_ctx ctx = fresh();
-    ipu_peers *peers[2];
-    ipu_hub *hub;
+    pair both;
     ipu_graph *graph;
     ipu_program *program;
     CHECK_OK(&ctx, ipu_graph_parse(&ctx, sums_text, &graph));
     CHECK_OK(&ctx, ipu_program_create(&ctx, graph, &options, &program));
     ipu_graph_free(&ctx, graph);
-    for (uint32_t i = 0; i < 2; i++) {
-        CHECK_OK(&ctx, ipu_peers_create(&ctx, i, 2, &peers[i]));
-    }
-    CHECK_OK(&ctx, ipu_peers_connect(&ctx, peers, 2, &hub));
-    process all[2] = {{peers[0], program, replicas}, {peers[1], program, replicas}};
+    make_pair(&ctx, carrier, &both);
+    process all[2] = {{both.peers[0], program, replicas},
+                      {both.peers[1], program, replicas}};
     pthread_t other = go(run_process, &all[1]);
     run_process(&all[0]);
     join(other);
-    ipu_peers_free(&ctx, peers[0]);
-    ipu_peers_free(&ctx, peers[1]);
-    ipu_hub_free(&ctx, hub);
+    free_pair(&ctx, &both);
     ipu_program_free(&ctx, program);
 }
 
 static void
 collective_of_two(void)
 {
-    programs_of_processes(1);
+    programs_of_processes(HUB, 1);
+}
+
+static void
+collective_of_mpi(void)
+{
+    programs_of_processes(MPI, 1);
 }
 
 static void
 collective_of_four(void)
 {
-    programs_of_processes(2);
+    programs_of_processes(HUB, 2);
 }
 
 /* --- what is wrong on purpose ------------------------------------------------------ */
@@ -1729,8 +1788,11 @@ static const scenario scenarios[] = {
     ROW(prefetch_is_left, 0),
     ROW(cache_of_two, 0),
     ROW(exchanges, 0),
+    ROW(exchanges_of_mpi, 0),
+    ROW(exchanges_of_one_thread, 0),
     ROW(exchanges_fail, 0),
     ROW(collective_of_two, 0),
+    ROW(collective_of_mpi, 0),
     ROW(collective_of_four, 0),
     /* not listed */
     ROW(wrong_wake, 0),

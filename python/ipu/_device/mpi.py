@@ -1,23 +1,22 @@
 # SPDX-License-Identifier: MIT
-"""The thread that hands the messages of programs to MPI.
+"""The thread that looks after MPI, for programs that run in several processes.
 
-It alone calls MPI, through ``mpi4py``. Programs post exchanges (``_core.Peers``); the
-thread begins their messages, looks now and then whether they are over, and says so.
-While it waits for messages it looks often for a moment, then ever more rarely, so that
-it leaves the cores to the programs.
+Programs post exchanges (``_core.Peers``), and the core calls MPI for them: the thread
+that waits for one, or this one, while all others are busy. ``mpi4py`` has found and
+initialised MPI; the core gets addresses of its functions.
 
-On a communicator of its own it tells the other processes when this one fails or ends,
-and hears that of them: so nobody waits for a process that is gone.
+On a communicator of its own the thread tells the other processes when this one fails or
+ends, and hears that of them: so nobody waits for a process that is gone.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import sys
 import threading
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ipu._text.log import logger
@@ -32,8 +31,7 @@ _TEXT_BYTES = 1024
 _NOTICE = 30.0  # after so long a message names those that are waited for
 _GRACE = 1.0  # for messages of a process that has ended, which may be on their way
 _FAREWELL = 2.0  # for others to hear that this process has failed
-_IDLE = 0.05  # between two looks for news where nothing is under way
-_LOOKS = 200  # without rest, after something happened
+_LOOK = 0.05  # between two looks for news
 
 
 def _notice_termination() -> int | None:
@@ -49,22 +47,28 @@ def _notice_termination() -> int | None:
     return read
 
 
-@dataclass
-class _UnderWay:
-    handle: int
-    requests: list[Any]
-    partners: set[int]
-    source: tuple[str, int] | None
-    since: float
-    is_told: bool = False
-
-
-def _where(before: str, one: _UnderWay) -> str:
+def _where(before: str, source: tuple[str, int] | None) -> str:
     """The line of the program that waits; where the core does not know it, the one that
     the main thread is in."""
     frame = sys._current_frames().get(threading.main_thread().ident or 0)
-    line = one.source or user_line(frame)
+    line = source or user_line(frame)
     return f"{before}{line[0]}:{line[1]}" if line else ""
+
+
+def _hand_over(mpi: Any, communicator: Any, peers: _core.Peers) -> None:
+    """Tell the core where MPI is."""
+    library = ctypes.CDLL(mpi.__file__)
+    names = "MPI_Isend", "MPI_Irecv", "MPI_Test", "MPI_Error_string"
+    isend, irecv, test, error_string = (
+        ctypes.cast(library[name], ctypes.c_void_p).value or 0 for name in names
+    )
+    peers.use_mpi(
+        (isend, irecv, test, error_string),
+        mpi._handleof(communicator),
+        mpi._handleof(mpi.BYTE),
+        mpi._sizeof(mpi.Request) > ctypes.sizeof(ctypes.c_int),
+        mpi.Query_thread() == mpi.THREAD_MULTIPLE,
+    )
 
 
 class Transport:
@@ -80,8 +84,9 @@ class Transport:
         self._mpi = mpi
         self._pid = os.getpid()
         self._data = mpi.COMM_WORLD.Dup()
+        _hand_over(mpi, self._data, peers)
         self._news = mpi.COMM_WORLD.Dup()
-        self._under_way: list[_UnderWay] = []
+        self._told = 0  # number of the last exchange that a notice was about
         self._ended: dict[int, float] = {}
         self._farewells: list[Any] = []
         self._has_told = False
@@ -110,17 +115,11 @@ class Transport:
             self._peers.fail(f"MPI failed: {error}")
 
     def _serve(self) -> None:
-        rests = 0
         while not self._is_stopping:
-            taken = self._peers.take(self._rest(rests))
-            if taken is not None:
-                self._begin(*taken)
-            happened = self._look() or taken is not None
-            rests = 0 if happened else rests + 1
-            if rests == _LOOKS or not self._under_way or rests % _LOOKS == 0:
-                self._hear()
-                self._check()
-                self._pass_on_signals()
+            self._peers.serve(_LOOK)
+            self._hear()
+            self._check()
+            self._pass_on_signals()
 
     def _pass_on_signals(self) -> None:
         """End a run as Ctrl-C does where the process shall terminate: programs look for
@@ -134,71 +133,34 @@ class Transport:
         if signal.SIGTERM in numbers:
             os.kill(os.getpid(), signal.SIGINT)
 
-    def _rest(self, rests: int) -> float:
-        """Return the seconds until the next look."""
-        if not self._under_way:
-            return _IDLE
-        if rests < _LOOKS:
-            os.sched_yield()
-            return 0.0
-        return min(20e-6 * (rests - _LOOKS + 1), 1e-3)
-
-    # --- messages of programs
-
-    def _begin(
-        self,
-        handle: int,
-        channel: int,
-        sends: list[tuple[int, memoryview]],
-        receives: list[tuple[int, memoryview]],
-        source: tuple[str, int] | None,
-    ) -> None:
-        data = self._data
-        requests = [data.Irecv(view, process, channel) for process, view in receives]
-        requests += [data.Isend(view, process, channel) for process, view in sends]
-        partners = {process for process, _ in (*sends, *receives)}
-        one = _UnderWay(handle, requests, partners, source, time.monotonic())
-        self._under_way.append(one)
-
-    def _look(self) -> bool:
-        """End what is over; whether something was."""
-        happened = False
-        for one in tuple(self._under_way):
-            if self._mpi.Request.Testall(one.requests):
-                self._under_way.remove(one)
-                self._peers.finish(one.handle)
-                happened = True
-        return happened
-
     def _check(self) -> None:
         """Find what will never be over, and tell of what takes long."""
-        now = time.monotonic()
         failure = self._peers.failure
         if failure is not None:
             self._tell(failure)
             return
-        for one in self._under_way:
-            for process in one.partners & self._ended.keys():
-                if now - self._ended[process] > _GRACE:
-                    where = _where(" at ", one)
-                    self._peers.fail(
-                        f"process {process} has ended its program, and process "
-                        f"{self._peers.process} waits for it{where}. All processes "
-                        "have to run the same programs, as often"
-                    )
-                    return
-            if not one.is_told and now - one.since > _NOTICE:
-                one.is_told = True
-                where = _where(", at ", one)
-                names = ", ".join(str(process) for process in sorted(one.partners))
-                logger.warning(
-                    "Process %d has waited for %.0f s for process %s%s. It goes on "
-                    "waiting.",
-                    self._peers.process,
-                    now - one.since,
-                    names,
-                    where,
+        now = time.monotonic()
+        for process, since in self._ended.items():
+            found = self._peers.find(process, 0, 0.0)
+            if found is not None and now - since > _GRACE:
+                where = _where(" at ", found[3])
+                self._peers.fail(
+                    f"process {process} has ended its program, and process "
+                    f"{self._peers.process} waits for it{where}. All processes have to "
+                    "run the same programs, as often"
                 )
+                return
+        found = self._peers.find(None, self._told, _NOTICE)
+        if found is not None:
+            self._told, seconds, names, source = found
+            logger.warning(
+                "Process %d has waited for %.0f s for process %s%s. It goes on "
+                "waiting.",
+                self._peers.process,
+                seconds,
+                names,
+                _where(", at ", source),
+            )
 
     # --- news of processes
 
