@@ -98,16 +98,16 @@ void ipu_peers_glance(ipu_peers *peers);
 /* How many exchanges were over so far. */
 uint64_t ipu_peers_ended(const ipu_peers *peers);
 /* For a thread that waits: the same, for a moment at most, till more are over than the
- * `ended` that it read before it looked at its own; whether they are. Of several threads one
- * stays. */
+ * `ended` that it read before it looked at its own; whether they are. Of several threads
+ * one stays. */
 bool ipu_peers_watch(ipu_peers *peers, uint64_t ended);
 /* Whether an exchange failed while MPI was at it. */
 bool ipu_peers_is_torn(ipu_peers *peers);
 
 /* --- MPI --------------------------------------------------------------------------- */
 
-/* Messages go by MPI; before anything is posted. is_threaded: any thread may call it, else
- * only the one that serves. */
+/* Messages go by MPI; before anything is posted. is_threaded: any thread may call it,
+ * else only the one that serves. */
 void ipu_peers_use_mpi(ipu_peers *peers, const ipu_mpi *mpi, bool is_threaded);
 /* Looks after what is under way for `ns`, or till it is woken. One thread. */
 void ipu_peers_serve(ipu_peers *peers, int64_t ns);
