@@ -121,6 +121,12 @@ KINDS = {
         "20,000 timetables by coverage, under sanitizers",
         600.0,
     ),
+    "mutants": Kind(
+        "campaign.mutants",
+        "check",
+        "a wrong operator, constant, condition or call of the core: a test fails",
+        3600.0,
+    ),
     "files": Kind(
         "campaign.inputs",
         "check_file",

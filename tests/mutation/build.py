@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: MIT
+"""A copy of the tree whose core has all mutants in it, each behind its switch."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from core_builds import COMPILER, ROOT, run
+
+from .c_mutants import mutate, named
+
+# the tests of the copied tree are told where that is
+FOLDER = Path(os.environ.get("IPU_MUTATION_FOLDER", ROOT / "build" / "mutation"))
+TREE = FOLDER / "tree"
+ROOMS = """
+    base graph trace autodiff passes pipeline memory program peers run data machine
+""".split()
+SWITCH = [
+    f"-L{FOLDER}",
+    "-Wl,--no-as-needed",
+    "-lipuswitch",
+    f"-Wl,-rpath,{FOLDER}",
+]
+_FLAGS = ["-std=c11", "-DNDEBUG"]
+
+
+def _write(path: Path, content: bytes) -> None:
+    if not path.exists() or path.read_bytes() != content:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+
+
+def copy(tree: Path, kept: Path, is_left_out: Callable[[str], bool]) -> None:
+    """Bring a copied tree up to date; what has not changed keeps its time."""
+    listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    names = set(run(listed, cwd=ROOT).strip("\0").split("\0"))
+    before = json.loads(kept.read_text()) if kept.exists() else []
+    for gone in set(before) - names:
+        (tree / gone).unlink(missing_ok=True)
+    for name in names:
+        path = ROOT / name
+        if path.is_file() and not is_left_out(name):
+            _write(tree / name, path.read_bytes())
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    kept.write_text(json.dumps(sorted(names)))
+
+
+def _is_mutated(name: str) -> bool:
+    parts = Path(name).parts
+    return parts[0] == "ipu_core" and parts[1] in ROOMS and name.endswith(".c")
+
+
+def _mutate() -> list[str]:
+    """Write all mutants; return their names by number, the first of which is none."""
+    names = [""]
+    kept = FOLDER / "written.json"
+    known = json.loads(kept.read_text()) if kept.exists() else {}
+    core = ROOT / "ipu_core"
+    headers = [*sorted(core.glob("**/*.h")), core / "ops.def"]
+    common = _digest(*headers, Path(__file__).with_name("c_mutants.py"))
+    for room in ROOMS:
+        for source in sorted((ROOT / "ipu_core" / room).glob("*.c")):
+            file = source.relative_to(ROOT)
+            stamp = f"{_digest(source)} {common} {len(names)}"
+            if known.get(str(file), {}).get("stamp") != stamp:
+                flags = [*_FLAGS, f"-I{ROOT / 'ipu_core'}"]
+                made = mutate(source, flags, COMPILER, TREE / file, len(names))
+                own = named(str(file.relative_to("ipu_core")), made)
+                known[str(file)] = {"stamp": stamp, "names": own}
+            names += known[str(file)]["names"]
+    kept.write_text(json.dumps(known))
+    return names
+
+
+def _digest(*files: Path) -> str:
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+
+
+def build() -> list[str]:
+    """Build what has changed; return the names of mutants, by number."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    copy(TREE, FOLDER / "copied.json", _is_mutated)
+    names = _mutate()
+    library = FOLDER / "libipuswitch.so"
+    page = [
+        f'-DIPU_SWITCH_FILE="{FOLDER / "switch"}"',
+        f"-DIPU_SWITCH_BYTES={4 + len(names)}",
+    ]
+    source = Path(__file__).with_name("switch.c")
+    run([*COMPILER, "-shared", "-fPIC", *page, str(source), "-o", str(library)])
+    env = {**os.environ, "LDFLAGS": " ".join(SWITCH)}
+    env["IPU_MUTATION_FOLDER"] = str(FOLDER)
+    run([sys.executable, "setup.py", "-q", "build_ext", "--inplace"], cwd=TREE, env=env)
+    run([sys.executable, "-m", "mutation.c_programs"], cwd=TREE / "tests", env=env)
+    (FOLDER / "names.json").write_text(json.dumps(names))
+    return names
+
+
+if __name__ == "__main__":
+    print(f"{len(build()) - 1:,} mutants")

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: MIT
+"""Mutants of C: each is one change, behind a switch, in a program that compiles."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from core_builds import COMPILER, run
+from mutation import c_mutants
+
+pytestmark = pytest.mark.compiles
+SOURCE = """
+#define TWICE(x) ((x) * 2)
+
+int sum(int most, int given);
+
+static void add(int *to, int more) { *to += more; }
+
+int
+sum(int most, int given)
+{
+    int all = 0;
+    for (signed char i = 1; i < most; i++) {
+        if (i == 3 && given > 6) {
+            continue;
+        }
+        add(&all, TWICE(i + 1));
+    }
+    switch (all & 3) {
+    case 2:
+        all -= 4;
+        break;
+    default:
+        all += 10 * all + !given;
+    }
+    return all;
+}
+"""
+MAIN = """
+#include <stdio.h>
+#include "switch.h"
+static union { ipu_switch_page page; char bytes[100]; } given;
+ipu_switch_page *ipu_switch = &given.page;
+int sum(int most, int given);
+int main(void)
+{
+    for (int i = 0; i <= COUNT; i++) {
+        ipu_switch->on = i;
+        for (int most = 0; most < 9; most++) {
+            printf("%d %d %d ", sum(most, 0), sum(most, 6), sum(most, 7));
+        }
+        puts("");
+    }
+}
+"""
+# `change #2` is a second one of that text in its function
+WANTED = """
+add: *to += more left out
+sum: 0 + 1 in int all = 0;
+sum: 1 + 1 in for (signed char i = 1; i < most; i++) {
+sum: 1 -> 0 in for (signed char i = 1; i < most; i++) {
+sum: i < most: < -> <=
+sum: i < most: < -> >=
+sum: i == 3 && given > 6: && -> ||
+sum: i == 3 && given > 6: i == 3 left out
+sum: i == 3 && given > 6: given > 6 left out
+sum: i == 3: == -> !=
+sum: 3 + 1 in if (i == 3 && given > 6) {
+sum: 3 -> 0 in if (i == 3 && given > 6) {
+sum: given > 6: > -> >=
+sum: given > 6: > -> <=
+sum: 6 + 1 in if (i == 3 && given > 6) {
+sum: 6 -> 0 in if (i == 3 && given > 6) {
+sum: continue -> break
+sum: add(&all, TWICE(i + 1)) left out
+sum: i + 1: + -> -
+sum: 1 + 1 in add(&all, TWICE(i + 1));
+sum: 1 -> 0 in add(&all, TWICE(i + 1));
+sum: all & 3: & -> |
+sum: 3 + 1 in switch (all & 3) {
+sum: 3 -> 0 in switch (all & 3) {
+sum: all -= 4 left out
+sum: 4 + 1 in all -= 4;
+sum: 4 -> 0 in all -= 4;
+sum: break -> nothing
+sum: all += 10 * all + !given left out
+sum: 10 * all + !given: + -> -
+sum: 10 * all: * -> +
+sum: 10 + 1 in all += 10 * all + !given;
+sum: 10 -> 0 in all += 10 * all + !given;
+sum: !given negated
+sum: all returned as 0
+""".strip().split("\n")
+
+
+def test_every_mutant_is_one_change_behind_a_switch(tmp_path: Path) -> None:
+    if shutil.which("clang") is None:
+        pytest.skip("needs clang")
+    source, target = tmp_path / "sum.c", tmp_path / "mutants" / "sum.c"
+    source.write_text(SOURCE)
+    made = c_mutants.mutate(source, ["-std=c11"], COMPILER, target, 1)
+    names = c_mutants.named("sum.c", made)
+    assert [name.removeprefix("sum.c ") for name in names] == WANTED
+    assert [mutant.line for mutant in made] == sorted(mutant.line for mutant in made)
+    program = tmp_path / "program"
+    (tmp_path / "main.c").write_text(MAIN.replace("COUNT", str(len(made))))
+    search = f"-I{Path(c_mutants.__file__).parent}"
+    files = [str(target), str(tmp_path / "main.c")]
+    run([*COMPILER, "-w", search, *files, "-o", str(program)])
+    none, *changed = run([str(program)], timeout=60).splitlines()
+    run([*COMPILER, "-w", search, str(source), files[1], "-o", str(program)])
+    assert none == run([str(program)], timeout=60).splitlines()[0]
+    same = {name for name, text in zip(WANTED, changed, strict=True) if text == none}
+    assert same == set()
