@@ -323,6 +323,40 @@ def test_no_bit_depends_on_how_sums_are_posted(wraps_around: bool) -> None:
     assert found[0] == found[300] == found[1]
 
 
+def test_an_update_waits_for_its_own_sums() -> None:
+    """Updates of several buckets are several nodes, and have the bits of one."""
+    x = np.random.default_rng(0).normal(size=(12, 7)).astype("f4")
+    found = {}
+    for size in (1, 300, 0):  # bytes; 0 is 4 MiB
+        config = ipu.config.IPUConfig()
+        config.auto_select_ipus = 2
+        config.optimizations.maximum_cross_replica_sum_buffer_size = size
+        config.configure_ipu_system()
+        keras.utils.set_random_seed(0)
+        with IPUStrategy().scope():
+            dense = keras.layers.Dense
+            model = keras.Sequential([dense(9, "tanh"), dense(5, "relu"), dense(3)])
+            optimizer = keras.optimizers.Adam(0.1, clipvalue=0.1)
+            model.build((None, 7))
+
+            @tf.function(jit_compile=True)
+            def train(x: Any, model: Any = model, optimizer: Any = optimizer) -> None:
+                for _ in tf.range(3):
+                    with tf.GradientTape() as tape:
+                        loss = tf.reduce_mean((model(x) - x[:, :3]) ** 2)
+                    variables = model.trainable_variables
+                    gradients = tape.gradient(loss, variables)
+                    optimizer.apply_gradients(zip(gradients, variables, strict=True))
+
+            train(x)
+            found[size] = [one.numpy().tobytes() for one in optimizer.variables]
+            found[size] += [one.tobytes() for one in model.get_weights()]
+            text = train.traced(x).program.text
+        assert text.count("  wait ") == text.count("fused_update")
+        assert text.count("fused_update") == {1: 6, 300: 2, 0: 1}[size]
+    assert found[0] == found[300] == found[1]
+
+
 def test_the_strategy_reduces_in_device_code() -> None:
     strategy = IPUStrategy()
     assert over_replicas(2, lambda x: strategy.reduce("SUM", x)) == [3, 3]

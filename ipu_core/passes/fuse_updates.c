@@ -97,19 +97,13 @@ ends_group(const planner *p, const group *g, ipu_node id, const ipu_node_data *n
     return g->has_large && !is_light(node);
 }
 
-ipu_node
-ipu__update_last(const planner *p, const group *g)
-{
-    return p->updates.items[g->first + g->count - 1].node;
-}
-
 static void
 close_group(planner *p)
 {
     group *g = open_group(p);
     if (g != NULL) {
         g->is_closed = true;
-        p->before = ipu__update_last(p, g);
+        p->before = g->last;
     }
 }
 
@@ -120,7 +114,9 @@ add_update(planner *p, ipu_node id, const ipu_node_data *node)
     if (g == NULL) {
         group opened = {.first = (uint32_t)p->updates.count,
                         .before = p->before,
-                        .placement = node->placement};
+                        .placement = node->placement,
+                        .first_piece = (uint32_t)p->groups.count,
+                        .next_piece = IPU_NO_INDEX};
         IPU_TRY(IPU_ARRAY_PUSH(p->ctx, &p->groups, opened));
         g = open_group(p);
     }
@@ -129,6 +125,7 @@ add_update(planner *p, ipu_node id, const ipu_node_data *node)
                     .part = (uint32_t)p->updates.count,
                     .first_member = IPU_NO_NODE};
     g->count++;
+    g->last = id;
     g->has_large |= is_large(p, node);
     p->nodes.items[id.index].update = added.part;
     for (uint32_t i = 0; i < ipu_node_resource_count(node); i++) {
@@ -180,6 +177,7 @@ find_groups(planner *p, ipu_block id)
     IPU_EACH_NODE(n, p->graph, id) {
         const ipu_node_data *node = ipu_node_of(p->graph, n);
         const group *g = open_group(p);
+        p->nodes.items[n.index].position = p->position++;
         if (g != NULL && ends_group(p, g, n, node)) {
             close_group(p);
         }
@@ -284,7 +282,7 @@ ipu__update_rows(const planner *p, const group *g, ipu_value value)
 {
     const ipu_node_data *node = ipu_producer_of(p->graph, value);
     const value_note *note = &p->values.items[value.index];
-    const ipu_node_data *last = ipu_node_of(p->graph, ipu__update_last(p, g));
+    const ipu_node_data *last = ipu_node_of(p->graph, g->last);
     bool is_rows = node != NULL && node->op == IPU_OP_ID_GATHER_GRAD &&
                    ipu_value_of(p->graph, value)->type.dtype == IPU_DTYPE_FLOAT32 &&
                    ipu_attrs_int(node->attrs, IPU_ATTR_AXIS, 0) == 0 &&
@@ -307,7 +305,7 @@ previous(const planner *p, ipu_node id)
 static void
 find_members(planner *p, const group *g)
 {
-    for (ipu_node n = ipu__update_last(p, g); n.index != g->before.index;
+    for (ipu_node n = g->last; n.index != g->before.index;
          n = previous(p, n)) {
         const ipu_node_data *node = ipu_node_of(p->graph, n);
         node_note *note = &p->nodes.items[n.index];
@@ -327,7 +325,7 @@ find_members(planner *p, const group *g)
 static void
 find_parts(planner *p, const group *g)
 {
-    for (ipu_node n = ipu__update_last(p, g); n.index != g->before.index;
+    for (ipu_node n = g->last; n.index != g->before.index;
          n = previous(p, n)) {
         const ipu_node_data *node = ipu_node_of(p->graph, n);
         uint32_t number = p->nodes.items[n.index].update;
@@ -341,7 +339,7 @@ find_parts(planner *p, const group *g)
             }
         }
     }
-    for (ipu_node n = ipu__update_last(p, g); n.index != g->before.index;
+    for (ipu_node n = g->last; n.index != g->before.index;
          n = previous(p, n)) {
         node_note *note = &p->nodes.items[n.index];
         if (note->is_member) {
@@ -353,14 +351,20 @@ find_parts(planner *p, const group *g)
 }
 
 static ipu_status
-plan_group(planner *p, group *g)
+plan_group(planner *p, uint32_t number)
 {
-    ipu_node first = p->updates.items[g->first].node;
-    g->is_fused =
-        g->count > 1 || ipu_node_of(p->graph, first)->op == IPU_OP_ID_ADAM_UPDATE;
-    find_members(p, g);
-    find_parts(p, g);
-    return ipu__update_write_code(p, g);
+    find_members(p, &p->groups.items[number]);
+    find_parts(p, &p->groups.items[number]);
+    IPU_TRY(ipu__update_cut(p, number));
+    bool is_cut = p->groups.items[number].next_piece != IPU_NO_INDEX;
+    for (uint32_t i = number; i != IPU_NO_INDEX; i = p->groups.items[i].next_piece) {
+        group *g = &p->groups.items[i];
+        ipu_node first = p->updates.items[g->first].node;
+        g->is_fused = g->count > 1 || is_cut ||
+                      ipu_node_of(p->graph, first)->op == IPU_OP_ID_ADAM_UPDATE;
+        IPU_TRY(ipu__update_write_code(p, g));
+    }
+    return IPU_OK;
 }
 
 static ipu_status
@@ -374,9 +378,12 @@ visit(ipu__rewriter *r, ipu_node id, bool *keep)
     }
     const group *g = &p->groups.items[p->updates.items[number].group];
     *keep = !g->is_fused;
-    return g->is_fused && ipu__update_last(p, g).index == id.index
-               ? ipu__update_make_node(p, g)
-               : IPU_OK;
+    uint32_t piece =
+        g->is_fused && g->last.index == id.index ? g->first_piece : IPU_NO_INDEX;
+    for (; piece != IPU_NO_INDEX; piece = p->groups.items[piece].next_piece) {
+        IPU_TRY(ipu__update_make_node(p, &p->groups.items[piece]));
+    }
+    return IPU_OK;
 }
 
 /* --- the whole ------------------------------------------------------------------- */
@@ -400,8 +407,9 @@ fuse(planner *p)
     IPU_TRY(ipu_uses_find(p->ctx, p->graph, &p->uses));
     IPU_TRY(ipu_failures_find(p->ctx, p->graph, &p->failures));
     IPU_TRY(find_groups(p, (ipu_block){0}));
-    for (size_t i = 0; i < p->groups.count; i++) {
-        IPU_TRY(plan_group(p, &p->groups.items[i]));
+    uint32_t count = (uint32_t)p->groups.count; /* without their pieces */
+    for (uint32_t i = 0; i < count; i++) {
+        IPU_TRY(plan_group(p, i));
     }
     return ipu__rewrite(&rewriter);
 }

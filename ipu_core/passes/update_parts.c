@@ -448,7 +448,7 @@ static ipu_status
 emit_fused(planner *p, const group *g, ipu_value *inputs, int64_t *variables,
            uint32_t variable_count)
 {
-    ipu_node like = ipu__update_last(p, g);
+    ipu_node like = g->last;
     for (size_t i = 0; i < g->source_count; i++) {
         IPU_TRY(
             emit_source(p, like, &p->sources.items[g->first_source + i], &inputs[i]));

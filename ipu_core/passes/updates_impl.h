@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the two files that make updates one pass share: fuse_updates.c says which nodes
- * go together, update_parts.c makes the code of it. */
+ * What the files that make updates one pass share: fuse_updates.c says which nodes go
+ * together, update_pieces.c which of these wait together, update_parts.c makes the code
+ * of it. */
 #ifndef IPU_PASSES_UPDATES_IMPL_H
 #define IPU_PASSES_UPDATES_IMPL_H
 
@@ -21,10 +22,13 @@ typedef struct group {
     uint32_t first; /* of its updates */
     uint32_t count;
     ipu_node before; /* members may stand after this node */
+    ipu_node last;   /* of its updates, in program order */
     ipu_placement placement;
     bool has_large;
     bool is_closed;
     bool is_fused;
+    uint32_t first_piece; /* of what was one group: often itself */
+    uint32_t next_piece;  /* IPU_NO_INDEX: there is none */
     size_t first_source; /* of what its code reads */
     size_t source_count;
     size_t first_word; /* of its code */
@@ -35,6 +39,7 @@ typedef struct node_note {
     uint32_t update; /* which it is, or in whose part it is; IPU_NO_INDEX: none */
     bool is_member;
     uint32_t version; /* of the variable that it names, in front of it */
+    int64_t position;
     ipu_node next_member;
     int64_t result; /* of a member: in the code that is being made */
 } node_note;
@@ -80,6 +85,7 @@ typedef struct planner {
     IPU_ARRAY(source) sources;
     IPU_ARRAY(int64_t) words;
     ipu_node before; /* where the last group of the block that is walked ends */
+    int64_t position;
     uint32_t version;
     uint32_t blocks_version; /* of all variables: blocks inside may write them */
 } planner;
@@ -94,8 +100,8 @@ const ipu_type *ipu__update_type(const planner *p, const ipu_node_data *node,
 /* The gather_grad that makes `value`, where only updates of a group use it, and element
  * by element; or NULL. */
 const ipu_node_data *ipu__update_rows(const planner *p, const group *g, ipu_value value);
-/* The last update of a group. */
-ipu_node ipu__update_last(const planner *p, const group *g);
+/* Cuts a group whose parts are known into pieces. */
+ipu_status ipu__update_cut(planner *p, uint32_t number);
 /* The code of all parts of a group; a part that is too long loses its members. */
 ipu_status ipu__update_write_code(planner *p, group *g);
 /* The fused node, where the walk is. */

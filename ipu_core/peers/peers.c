@@ -27,8 +27,13 @@ enum {
     WATCH_NS = 2 * 1000 * 1000,
     /* and how often before it lets others have the core; the one at MPI at once */
     WATCH_LOOKS = 64,
-    /* between those of the thread that serves: more each time, while nothing happens */
+    /* a look that takes so long has moved bytes, and more may follow at once */
+    MOVING_NS = 10 * 1000,
+    /* between those of the thread that serves: more each time, while nothing happens, */
     FIRST_NAP_NS = 20 * 1000,
+    USUAL_NAP_NS = 200 * 1000,
+    /* and after so long without anything */
+    PATIENCE_NS = 100 * 1000 * 1000,
     MOST_NAP_NS = 1000 * 1000,
     /* how long it goes on so after something was under way */
     LINGER_NS = 20 * 1000 * 1000
@@ -62,7 +67,8 @@ struct ipu_peers {
     pthread_cond_t to_runs;
     ipu_exchange *posted; /* not begun yet, oldest first */
     ipu_exchange *taken;
-    bool is_resting; /* the thread that serves, till it is told */
+    bool is_resting;   /* the thread that serves, till it is told */
+    uint64_t ended_ns; /* when it saw an end */
     bool is_woken;
     bool has_failed;
     bool is_torn;
@@ -605,18 +611,22 @@ ipu_peers_serve(ipu_peers *peers, int64_t ns)
     bool goes_on = true;
     while (goes_on) {
         uint64_t before = atomic_load(&peers->ended);
+        uint64_t begin = ipu_now_ns();
         carry(peers);
         uint64_t now = ipu_now_ns();
         bool is_watched = atomic_load(&peers->is_watched);
-        bool happened = atomic_load(&peers->ended) != before;
-        nap = happened ? FIRST_NAP_NS : nap < MOST_NAP_NS / 2 ? 2 * nap : MOST_NAP_NS;
+        bool has_moved = now - begin > MOVING_NS;
+        bool happened = has_moved || atomic_load(&peers->ended) != before;
+        peers->ended_ns = happened ? now : peers->ended_ns;
+        int64_t most = now - peers->ended_ns < PATIENCE_NS ? USUAL_NAP_NS : MOST_NAP_NS;
+        nap = happened ? FIRST_NAP_NS : 2 * nap < most ? 2 * nap : most;
         ipu_lock_take(&peers->lock);
         busy_ns = happened || peers->taken != NULL ? now : busy_ns;
         peers->is_resting = now - busy_ns > LINGER_NS;
         int64_t left = now < until ? (int64_t)(until - now) : 0;
         int64_t rest = peers->is_resting ? left : is_watched ? MOST_NAP_NS : nap;
         bool is_mine = peers->posted != NULL && !peers->is_threaded;
-        if (left > 0 && !peers->is_woken && !is_mine) {
+        if (left > 0 && !peers->is_woken && !is_mine && !has_moved) {
             (void)ipu_lock_wait_for(&peers->lock, &peers->to_server,
                                     rest < left ? rest : left);
         }

@@ -15,7 +15,8 @@
  * largest nodes of the sum's tree that it has whole, to the chunks' processes; these add
  * them up, and send the sums to all in the second one. So a process sends no more bytes
  * than around a ring, and a sum has the bits that it would have in one process. A small
- * all-reduce is one exchange: each process makes all chunks. So is a reduce-scatter: its
+ * all-reduce, or one of two processes that do something else meanwhile, is one exchange:
+ * each makes all chunks. So is a reduce-scatter: its
  * chunks are what the replicas of a process keep. Where nothing is added, replicas send
  * each other their parts as they are. Sums that are posted at once, a bucket, share their
  * exchanges.
@@ -27,8 +28,10 @@
 
 #include "run/executor_impl.h"
 
-/* One exchange, of everything with everyone, is quicker than two up to so many bytes,
- * where it sends no more than so many bytes in addition. */
+/* One exchange, of everything with everyone, is better than two where it sends no more
+ * than so many bytes in addition: after it a sum needs nothing of the others, which may be
+ * in the middle of a long kernel. Of more bytes than SMALL two are quicker, where all do
+ * nothing but wait. */
 enum { SMALL_BYTES = 1 << 20, MORE_BYTES = 1 << 15, CHUNK_ELEMENTS = 16 };
 
 /* A group of replicas, as far as it is in this process. */
@@ -53,6 +56,7 @@ typedef struct collective {
     uint32_t replicas;   /* of a process */
     int64_t elements;    /* of an operand */
     int64_t part;        /* of these: what replicas deal out to each other */
+    bool is_awaited;     /* at once */
     ipu_sum_term *terms; /* by local replica: its operand */
     void **outputs;
     party *parties;
@@ -180,7 +184,7 @@ is_small(const collective *c, const party *p)
 {
     size_t bytes = part_bytes(c);
     size_t others = p->processes - 1;
-    return is_of(c, IPU_OP_ID_ALL_REDUCE) && bytes <= SMALL_BYTES &&
+    return is_of(c, IPU_OP_ID_ALL_REDUCE) && (bytes <= SMALL_BYTES || !c->is_awaited) &&
            others * (bytes - 2 * bytes / p->processes) <= MORE_BYTES;
 }
 
@@ -291,6 +295,7 @@ make_collective(ipu_ctx *ctx, ipu_executor *executor, collective *c,
 static ipu_status
 make_meeting(ipu_ctx *ctx, ipu_executor *executor, const ipu_instruction *post)
 {
+    const ipu_instruction *next = post + 1; /* a HALT is after all */
     ipu_arena *arena = &executor->arena;
     ipu__meeting *meeting = &executor->meetings[post->meeting];
     size_t bytes = 0;
@@ -302,6 +307,8 @@ make_meeting(ipu_ctx *ctx, ipu_executor *executor, const ipu_instruction *post)
                             &meeting->rounds));
     for (uint32_t k = 0; k < meeting->count; k++) {
         collective *c = &meeting->collectives[k];
+        c->is_awaited =
+            next->kind == IPU_INSTRUCTION_WAIT && next->meeting == post->meeting;
         IPU_TRY(make_collective(ctx, executor, c,
                                 &executor->program->specs.items[post->spec + k]));
         IPU_TRY(make_parties(ctx, executor, c, &bytes, &messages));

@@ -379,6 +379,33 @@ static const text_case text_cases[] = {
                    "  block b1() {\n    variable_add(%1) {resource=2}\n  } -> ()\n"
                    "  repeat(%0) {body=b1}\n"
                    "  sgd_update(%3, %2) {resource=0}\n} -> ()\n"},
+    /* updates of sums that are no bucket: those that are ready first, then the others; what
+     * waits for none is among the first */
+    {"fuse",
+     "resource r0 variable id=0 \"a\" float32[4]\n"
+     "resource r1 variable id=1 \"b\" float32[1048576]\n"
+     "resource r2 variable id=2 \"c\" float32[4]\n"
+     "resource r3 variable id=3 \"d\" float32[4]\n" BLOCK
+     "(%0: float32[4], %1: float32[1048576], %2: float32[]) {"
+     " %3 = exp(%1) : float32[1048576] %4 = exp(%0) : float32[4]"
+     " %5 = tanh(%4) : float32[4] %6 = all_reduce(%5) : float32[4]"
+     " %7 = all_reduce(%3) : float32[1048576] %8 = all_reduce(%4) : float32[4]"
+     " %9 = neg(%6) : float32[4] variable_add(%9) {resource=0}"
+     " sgd_update(%7, %2) {resource=1} sgd_update(%8, %2) {resource=2}"
+     " variable_add(%0) {resource=3} } -> ()",
+     "resource r0 variable id=0 \"a\" float32[4]\n"
+     "resource r1 variable id=1 \"b\" float32[1048576]\n"
+     "resource r2 variable id=2 \"c\" float32[4]\n"
+     "resource r3 variable id=3 \"d\" float32[4]\n" BLOCK
+     "(%0: float32[4], %1: float32[1048576], %2: float32[]) {\n"
+     "  %3 = exp(%1) : float32[1048576]\n  %4 = exp(%0) : float32[4]\n"
+     "  %5 = tanh(%4) : float32[4]\n  %6 = all_reduce(%5) : float32[4]\n"
+     "  %7 = all_reduce(%3) : float32[1048576]\n  %8 = all_reduce(%4) : float32[4]\n"
+     "  fused_update(%0, %7, %2) {resource=3, slots=[1],"
+     " code=[1,1,1,0,2,46,0,1,0,-1,2,1,2,1,2,4,48,0,1,0,-1,47,0,2,3,-1]}\n"
+     "  fused_update(%8, %2, %6) {resource=2, slots=[0],"
+     " code=[2,1,2,0,1,4,48,0,1,0,-1,47,0,2,3,-1,1,1,1,2,2,47,0,1,0,-1]}\n"
+     "} -> ()\n"},
     /* sums go to where their operands are ready: small ones of one group together, in
      * front of whoever needs the first; a large one alone */
     {"bucket",
