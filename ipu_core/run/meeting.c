@@ -16,10 +16,9 @@
  * them up, and send the sums to all in the second one. So a process sends no more bytes
  * than around a ring, and a sum has the bits that it would have in one process. A small
  * all-reduce, or one of two processes that do something else meanwhile, is one exchange:
- * each makes all chunks. So is a reduce-scatter: its
- * chunks are what the replicas of a process keep. Where nothing is added, replicas send
- * each other their parts as they are. Sums that are posted at once, a bucket, share their
- * exchanges.
+ * each makes all chunks. So is a reduce-scatter: its chunks are what the replicas of a
+ * process keep. Where nothing is added, replicas send each other their parts as they
+ * are. Sums that are posted at once, a bucket, share their exchanges.
  *
  *     group of 6 replicas, 3 in a process     0 1 2 | 3 4 5
  *     its tree: ((0+1)+(2+3))+(4+5)           terms: 0+1, 2 | 3, 4+5
@@ -29,9 +28,9 @@
 #include "run/executor_impl.h"
 
 /* One exchange, of everything with everyone, is better than two where it sends no more
- * than so many bytes in addition: after it a sum needs nothing of the others, which may be
- * in the middle of a long kernel. Of more bytes than SMALL two are quicker, where all do
- * nothing but wait. */
+ * than so many bytes in addition: after it a sum needs nothing of the others, which may
+ * be in the middle of a long kernel. Of more bytes than SMALL two are quicker, where all
+ * do nothing but wait. */
 enum { SMALL_BYTES = 1 << 20, MORE_BYTES = 1 << 15, CHUNK_ELEMENTS = 16 };
 
 /* A group of replicas, as far as it is in this process. */

@@ -379,8 +379,8 @@ static const text_case text_cases[] = {
                    "  block b1() {\n    variable_add(%1) {resource=2}\n  } -> ()\n"
                    "  repeat(%0) {body=b1}\n"
                    "  sgd_update(%3, %2) {resource=0}\n} -> ()\n"},
-    /* updates of sums that are no bucket: those that are ready first, then the others; what
-     * waits for none is among the first */
+    /* updates of sums that are no bucket: those that are ready first, then the others;
+     * what waits for none is among the first */
     {"fuse",
      "resource r0 variable id=0 \"a\" float32[4]\n"
      "resource r1 variable id=1 \"b\" float32[1048576]\n"

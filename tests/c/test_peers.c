@@ -485,7 +485,7 @@ run_layouts(ipu_ctx *ctx, ipu_program *program)
 static void
 test_layouts(ipu_ctx *ctx)
 {
-    static const int32_t sizes[] = {1, 1000, MOST_ELEMENTS}; /* the last: twice, of three processes */
+    static const int32_t sizes[] = {1, 1000, MOST_ELEMENTS}; /* two exchanges of three */
     static const int32_t groups[] = {0, 1, 2, 3};
     static const int32_t buckets[] = {-1, 0, 1}; /* none, one for all, one for each */
     for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
