@@ -298,6 +298,68 @@ with open(f"{rank}.json", "w") as file:
 """
 
 
+ESTIMATORS = """
+import json, sys
+import numpy as np
+import ipu
+from ipu import distributed
+from ipu.ipu_estimator import IPUEstimator
+from ipu.ipu_multi_worker_strategy import IPUMultiWorkerStrategyV1
+from ipu.ipu_run_config import IPURunConfig, RunConfig
+from ipu.tf.compat import v1 as tf
+from ipu.tf.distribute.cluster_resolver import MPIClusterResolver
+from ipu.tf.estimator import EstimatorSpec, ModeKeys
+
+replicas, rank = int(sys.argv[1]), distributed.process_index()
+strategy = IPUMultiWorkerStrategyV1(MPIClusterResolver())
+options = ipu.config.IPUConfig()
+options.auto_select_ipus = replicas
+strategy.update_ipu_config(options)
+x = np.random.default_rng(0).normal(size=(32, 3)).astype("f4")
+
+def model(features, labels, mode):
+    w = tf.get_variable("w", [3], initializer=tf.random_normal_initializer())
+    made = tf.reduce_sum(features * w, axis=1)
+    if mode == ModeKeys.PREDICT:
+        return EstimatorSpec(mode, predictions=made)
+    loss = tf.reduce_mean(tf.square(made - labels))
+    train = tf.train.GradientDescentOptimizer(0.1).minimize(loss)
+    return EstimatorSpec(mode, loss=loss, train_op=train)
+
+def batches(mode):
+    data = tf.data.Dataset.from_tensor_slices((x, x.sum(1))).batch(4, True)
+    return data if mode == ModeKeys.PREDICT else data.repeat()
+
+def sharded(mode, input_context):
+    count, index = input_context.num_input_pipelines, input_context.input_pipeline_id
+    return batches(mode).shard(count, index)
+
+class Stops(tf.train.SessionRunHook):
+    rounds = 0
+
+    def after_run(self, context, values):
+        self.rounds += 1
+        if self.rounds == 2 and rank == 0:
+            context.request_stop()
+
+config = RunConfig(
+    IPURunConfig(2, options, num_replicas=replicas),
+    model_dir=None if rank else sys.argv[2],
+    tf_random_seed=rank + 1,
+    train_distribute=strategy,
+)
+made = IPUEstimator(model, config=config)
+made.train(batches, steps=4).train(sharded, steps=4)
+found = {"measured": {k: float(v) for k, v in made.evaluate(batches, steps=8).items()}}
+found["predicted"] = [float(p) for p in made.predict(batches)][:32]
+made.train(batches, hooks=[Stops()], max_steps=100)
+found["step"] = int(made.get_variable_value("global_step"))
+found["w"] = made.get_variable_value("w").tolist()
+with open(f"{rank}.json", "w") as file:
+    json.dump(found, file)
+"""
+
+
 def run_commanded(folder: Path, text: str, count: int, *words: str) -> list[Any]:
     """What the processes wrote that `python -m ipu run` has started."""
     program = folder / "train.py"
@@ -322,6 +384,16 @@ def test_programs_for_workers(tmp_path: Path) -> None:
         found = run_commanded(tmp_path, WORKERS, count, str(4 // count))
         assert found == [wanted] * count
     assert run_commanded(tmp_path, SESSIONS, 2) == [[15.0, [0.625, 1.25]]] * 2
+
+
+@needs_mpi
+def test_estimators(tmp_path: Path) -> None:
+    (one,) = run_commanded(tmp_path, ESTIMATORS, 1, "2", str(tmp_path / "one"))
+    assert one["step"] == 12 and one["measured"]["global_step"] == 8
+    two = run_commanded(tmp_path, ESTIMATORS, 2, "1", str(tmp_path / "two"))
+    for found in two:  # a process evaluates as many batches as one of two replicas
+        assert found["measured"]["loss"] == pytest.approx(one["measured"]["loss"])
+        assert found | {"measured": one["measured"]} == one
 
 
 SHARDS = """

@@ -415,7 +415,7 @@ def test_bad_arguments(tmp_path: Path) -> None:
         IPUEstimator(model, config={})
     with pytest.raises(ValueError, match="iterations_per_loop must be positive"):
         IPURunConfig(0)
-    with pytest.raises(NotImplementedError, match="train_distribute"):
+    with pytest.raises(TypeError, match="train_distribute must be a strategy for"):
         RunConfig(train_distribute=object())
     with pytest.raises(ValueError, match="Missing train_op"):
         EstimatorSpec(ModeKeys.TRAIN, loss=1.0)

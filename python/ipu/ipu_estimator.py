@@ -12,7 +12,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +23,7 @@ from ipu._loops.estimator_parts import (
     HostCall,
     HostMetrics,
     Program,
+    Workers,
     called,
     check_steps,
     features_and_labels,
@@ -132,7 +133,10 @@ class IPUEstimator:
         self._model_fn = model_fn
         self._config = config or RunConfig()
         self._params = dict(params or {})
-        self._folder = model_dir or self._config.model_dir or tempfile.mkdtemp()
+        self._workers = Workers(self._config.train_distribute)
+        self._folder = self._workers.first_text(
+            model_dir or self._config.model_dir or tempfile.mkdtemp()
+        )
         self._batch_sizes = {
             ModeKeys.TRAIN: train_batch_size,
             ModeKeys.EVAL: eval_batch_size,
@@ -203,7 +207,9 @@ class IPUEstimator:
                 saver=saver,
                 listeners=saving_listeners,
             )
-            every_hook = [*(hooks or ()), *program.hooks, saving]
+            every_hook = [*(hooks or ()), *program.hooks]
+            if self._workers.is_first:
+                every_hook.append(saving)
             for hook in every_hook:
                 hook.begin()
             with tf.Session() as session:
@@ -216,6 +222,7 @@ class IPUEstimator:
                 self._rounds(session, program, (first, last), count, every_hook)
                 for hook in every_hook:
                     hook.end(session)
+        self._workers.wait_for_all()
         return self
 
     def evaluate(
@@ -247,7 +254,7 @@ class IPUEstimator:
             raise ValueError("IPUEstimator.evaluate needs `steps`, how many batches.")
         size = self._device.iterations_per_loop
         check_steps(size, steps=steps)
-        path = self._checkpoint(checkpoint_path)
+        path = self._checkpoint(checkpoint_path) if self._workers.is_first else None
         with self._graph() as step:
             program, measure = self._evaluation(input_fn)
             saver = Saver()
@@ -263,8 +270,9 @@ class IPUEstimator:
                 number = int(session.run(step))
         measured = {"loss": np.mean(losses), **found}
         folder = os.path.join(self._folder, f"eval_{name}" if name else "eval")
-        with FileWriter(folder) as writer:
-            write_numbers(writer, number, measured)
+        if self._workers.is_first:
+            with FileWriter(folder) as writer:
+                write_numbers(writer, number, measured)
         return {**measured, "global_step": number}
 
     def predict(
@@ -291,7 +299,7 @@ class IPUEstimator:
             ValueError: There is no checkpoint.
         """
         del hooks
-        path = self._checkpoint(checkpoint_path)
+        path = self._checkpoint(checkpoint_path) if self._workers.is_first else None
         with self._graph():
             program = self._prediction(input_fn)
             saver = Saver()
@@ -364,12 +372,12 @@ class IPUEstimator:
 
     def _check_collectives(self) -> None:
         """Refuse replicas that are trained each on its own."""
-        if self._device.num_replicas > 1 and not tf.get_default_graph().has_collectives:
+        replicas = self._device.num_replicas * self._workers.count
+        if replicas > 1 and not tf.get_default_graph().has_collectives:
             raise ValueError(
                 "This is not a valid replicated training graph because no cross-"
-                f"replica operations were found, and there are "
-                f"{self._device.num_replicas} replicas. Wrap the optimizer in "
-                "ipu.optimizers.CrossReplicaOptimizer."
+                f"replica operations were found, and there are {replicas} replicas. "
+                "Wrap the optimizer in ipu.optimizers.CrossReplicaOptimizer."
             )
 
     def _evaluation(self, input_fn: Callable[..., Any]) -> tuple[Program, Any]:
@@ -429,12 +437,17 @@ class IPUEstimator:
         if self._batch_sizes[mode] is not None:
             params["batch_size"] = self._batch_sizes[mode]
         offered = {"mode": mode, "params": params, "config": self._config}
+        knows = takes(input_fn, "input_context")
+        if knows:
+            offered["input_context"] = self._workers.context()
         dataset = called(input_fn, offered)
         if not isinstance(dataset, Dataset):
             raise ValueError(
                 "input_fn must return a tf.data.Dataset. Received: "
                 f"{type(dataset).__name__}."
             )
+        if mode == ModeKeys.TRAIN and not knows:
+            dataset = self._workers.share_of(dataset)
         ordinal = self._device.ordinal
         options: dict[str, Any] = {"device_ordinal": ordinal}
         if self._device.prefetch_depth is not None:
@@ -464,7 +477,7 @@ class IPUEstimator:
             options.configure_ipu_system()
         elif options is not None:
             utils.configure_ipu_system(options)
-        with tf.Graph().as_default():
+        with tf.Graph().as_default(), self._workers.scope():
             if self._config.tf_random_seed is not None:
                 tf.set_random_seed(self._config.tf_random_seed)
             yield create_global_step()
@@ -473,9 +486,10 @@ class IPUEstimator:
         session.run([tf.global_variables_initializer()])
         session.run([tf.local_variables_initializer()])
         found = path or self.latest_checkpoint()
-        if found is not None:
+        if found is not None and self._workers.is_first:
             _log.info("Restoring parameters from %s", found)
             saver.restore(session, found)
+        self._workers.begin_together(session, tf.global_variables())
 
     def _rounds(
         self,
@@ -489,7 +503,8 @@ class IPUEstimator:
         step, last = steps
         logged, since = step, time.monotonic()
         written = -1
-        with FileWriter(self._folder) as writer:
+        writes = FileWriter(self._folder) if self._workers.is_first else nullcontext()
+        with writes as writer:
             while last is None or step < last:
                 try:
                     step, stops = run_with_hooks(session, hooks, count)
@@ -497,11 +512,12 @@ class IPUEstimator:
                     return
                 found = session.run({"taken": program.taken, "host": program.host})
                 loss = float(np.mean(found["taken"]["loss"]))
-                every = self._config.save_summary_steps
+                loss, stops = self._workers.agree(loss, stops)
+                every = self._config.save_summary_steps if writer else None
                 if every and (written < 0 or step - written >= every):
                     write_numbers(writer, step, {"loss": loss})
                     written = step
-                every = self._config.log_step_count_steps
+                every = self._config.log_step_count_steps if writer else None
                 if every and step - logged >= every:
                     now = time.monotonic()
                     rate = (step - logged) / max(now - since, 1e-9)

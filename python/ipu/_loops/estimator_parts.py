@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ipu._device import processes
+from ipu.ipu_strategy import InputContext
 from ipu.tf.compat import v1 as tf
 from ipu.tf.compat.v1.metrics import mean
 from ipu.tf.summary import _messages
@@ -23,6 +25,69 @@ class Program(NamedTuple):
     taken: Any
     host: Any = ()  # done with what was taken
     hooks: tuple[Any, ...] = ()
+
+
+class Workers:
+    """The processes that run an estimator together: one, without a strategy.
+
+    Args:
+        strategy: That for several processes, or None.
+    """
+
+    def __init__(self, strategy: Any) -> None:
+        self._strategy = strategy
+        self._joined = None if strategy is None else processes.shared()
+        self.is_first = self._joined is None or self._joined.index == 0
+        self.count = 1 if self._joined is None else self._joined.count
+
+    def scope(self) -> AbstractContextManager[Any]:
+        """Return the strategy's scope."""
+        if self._strategy is None:
+            return nullcontext()
+        scope: AbstractContextManager[Any] = self._strategy.scope()
+        return scope
+
+    def context(self) -> InputContext:
+        """Return what functions of data sets may ask for."""
+        if self._strategy is None:
+            return InputContext()
+        made: InputContext = self._strategy.distribute_datasets_from_function(
+            lambda context: context
+        )
+        return made
+
+    def share_of(self, dataset: Any) -> Any:
+        """Return what this process takes of a data set that all have."""
+        if self._strategy is None:
+            return dataset
+        return self._strategy.experimental_distribute_dataset(dataset)
+
+    def first_text(self, own: str) -> str:
+        """Return the text of process 0."""
+        if self._joined is None:
+            return own
+        return self._joined.allgather_bytes(own.encode())[0].decode()
+
+    def begin_together(self, session: Any, variables: Iterable[Any]) -> None:
+        """Give variables the values that they have in process 0."""
+        if self._joined is None:
+            return
+        for variable in variables:
+            own = np.asarray(session.run(variable))
+            variable.load(self._joined.broadcast(own, 0), session)
+
+    def wait_for_all(self) -> None:
+        """Wait for all processes to come here: what process 0 has written is there."""
+        if self._joined is not None:
+            self._joined.allgather(np.zeros(1))
+
+    def agree(self, loss: float, stops: bool) -> tuple[float, bool]:
+        """Return the mean of the losses, and whether one process stops."""
+        if self._joined is None:
+            return loss, stops
+        every = self._joined.allgather(np.array([loss, stops]))
+        losses, stopping = zip(*(one.tolist() for one in every), strict=True)
+        return float(np.mean(losses)), any(stopping)
 
 
 class HostCall(NamedTuple):

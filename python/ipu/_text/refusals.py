@@ -328,13 +328,6 @@ _ROWS = (
                 "EvalSpec(exporters=...): saved models are not written. Leave it out; "
                 "ipu.serving writes folders.",
             ),
-            (
-                "ipu.tf.estimator.RunConfig",
-                "train_distribute",
-                "RunConfig(train_distribute=...): estimators run in one process. Leave "
-                "it out, where num_replicas of IPURunConfig replicates in it; or use a "
-                "session, or keras.Model, in the strategy's scope().",
-            ),
         )
     ),
     *(

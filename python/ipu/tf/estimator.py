@@ -109,11 +109,16 @@ class RunConfig:
         save_checkpoints_secs: after so many seconds. None of both: after 600 seconds.
         keep_checkpoint_max: How many checkpoints stay; 0 or None: all. Default: 5.
         log_step_count_steps: Log the loss after at least so many steps; None: never.
+        train_distribute: A strategy for several processes, such as
+            ``ipu.ipu_multi_worker_strategy.IPUMultiWorkerStrategyV1``: all of them
+            call the estimator's methods, and process 0 reads and writes its folder.
+            None: this process is alone.
 
     Raises:
         ValueError: Both of ``save_checkpoints_steps`` and ``save_checkpoints_secs`` are
             given, a number is too small, or ``model_dir`` is empty.
-        TypeError: ``tf_random_seed`` is not an integer.
+        TypeError: ``tf_random_seed`` is not an integer, or ``train_distribute`` is not
+            such a strategy.
 
     Example:
         >>> RunConfig(model_dir="here").model_dir
@@ -132,8 +137,12 @@ class RunConfig:
     train_distribute: Any = field(default=None)
 
     def __post_init__(self) -> None:
-        distribute = self.train_distribute
-        refuse_given(f"{__name__}.RunConfig", train_distribute=distribute)
+        strategy = self.train_distribute
+        if strategy is not None and not getattr(strategy, "_has_workers", False):
+            raise TypeError(
+                "RunConfig: train_distribute must be a strategy for several processes, "
+                f"such as IPUMultiWorkerStrategyV1(cluster). Received: {strategy!r}."
+            )
         if self.model_dir == "":
             raise ValueError("RunConfig: model_dir should be non-empty.")
         seed = self.tf_random_seed
