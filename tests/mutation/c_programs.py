@@ -20,10 +20,15 @@ def build() -> None:
     """Compile the core, and each program with it."""
     folder = FOLDER / "c"
     objects = build_core(folder, ["-O1", "-w", "-DNDEBUG"])
+    newest = max(Path(one).stat().st_mtime for one in objects)
     for program in _PROGRAMS:
+        built = folder / program.stem
+        changed = max(newest, program.stat().st_mtime)
+        if built.exists() and built.stat().st_mtime > changed:
+            continue
         search = [f"-I{CORE}", f"-I{program.parent}"]
         command = [*COMPILER, "-std=c11", "-O1", "-w", *search, str(program), *objects]
-        run([*command, *SWITCH, *libraries(), "-o", str(folder / program.stem)])
+        run([*command, *SWITCH, *libraries(), "-o", str(built)])
 
 
 @pytest.mark.parametrize("program", _PROGRAMS, ids=lambda program: program.stem)

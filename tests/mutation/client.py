@@ -17,6 +17,14 @@ from .build import FOLDER, TREE, build
 
 RESULTS = FOLDER / "results.jsonl"
 _EQUIVALENT = Path(__file__).with_name("equivalent.txt")
+# what mostly starts processes, or tries the tests themselves, takes minutes
+_LEFT_OUT = """
+    absent_names benchmarks campaign check data_fork data_limits differential
+    distributed distributed_batch_norm docstrings doctor drop_in editors
+    example_notebooks examples image_models interleavings interrupts kept_programs lint
+    mnist_command mutation notebook notebook_programs packaging pipeline_interrupts
+    readme resuming rules run_command sanitizers serving tracebacks two_spellings
+""".split()
 _TESTS = ["tests", "tests/mutation/c_programs.py"]
 _TIERS = "not slow and not builds and not compiles"
 
@@ -43,6 +51,7 @@ class Mutants:
                 "-m",
                 _TIERS,
                 *_TESTS,
+                *(f"--ignore=tests/test_{name}.py" for name in _LEFT_OUT),
             ],
             cwd=TREE,
             env={
