@@ -11,7 +11,7 @@ import pytest
 from control_flow_programs import V, X, check_gradient, rng, run, trace
 
 import ipu
-from ipu import _core, tf
+from ipu import _core, loops, tf
 
 W = rng.standard_normal((3, 3)) * 0.5
 
@@ -36,6 +36,54 @@ def test_gradient_where_the_number_of_turns_is_known_on_entry_alone(n: int) -> N
         )[1]
 
     check_gradient(loop, np.int32(n), V * 0.5)
+
+
+def _within(n: Any, low: int, high: int) -> Any:
+    return tf.minimum(tf.maximum(n, low), high)
+
+
+@pytest.mark.parametrize("n", [-3, 1, 2, 4, 99])
+@pytest.mark.parametrize(
+    "turns",
+    [
+        lambda n: _within(n, 0, 3) * 2,
+        lambda n: _within(n, 1, 2) * _within(n, 0, 3),
+        lambda n: _within(n, 0, 7) // 2,
+        lambda n: 6 // _within(n, 1, 3),
+        lambda n: n % 5,
+        lambda n: 2 - _within(n, -3, 2),
+        lambda n: -_within(n, -4, 0),
+        lambda n: tf.where(n > 2, _within(n, 0, 3), 5),
+    ],
+)
+def test_gradient_where_the_most_turns_follow_from_arithmetic(
+    turns: Any, n: int
+) -> None:
+    check_gradient(
+        lambda n, x: loops.repeat(turns(n), lambda y: tf.tanh(y * x) + x, [x]),
+        np.int32(n),
+        V[:1],
+    )
+
+
+@pytest.mark.parametrize(
+    "turns",
+    [
+        lambda n: tf.minimum(n, 3) * tf.minimum(n, 3),
+        lambda n: tf.minimum(n, 3) * -2,
+        lambda n: -2 * tf.minimum(n, 3),
+        lambda n: 7 // tf.minimum(n, 2),
+        lambda n: tf.minimum(n, 7) // -2,
+        lambda n: _within(n, 0, 3) - n,
+        lambda n: tf.maximum(n, 3),
+    ],
+)
+def test_arithmetic_that_bounds_no_turns_says_so(turns: Any) -> None:
+    def loop(n: Any, x: Any) -> Any:
+        return tf.gradients(loops.repeat(turns(n), lambda y: y * x, [x]), [x])
+
+    with pytest.raises(tf.errors.InvalidArgumentError, match="maximum_iterations"):
+        trace(loop, (np.int32(2), np.float32(3)))
 
 
 def test_gradient_of_a_loop_that_stops_by_its_values() -> None:

@@ -192,6 +192,15 @@ def test_a_malformed_text_names_its_line(old: str, new: str, words: list[str]) -
     assert start <= where <= start + 1, message
 
 
+@pytest.mark.parametrize("letter", ["n", "é", "€", "😀"])
+def test_what_a_message_quotes_ends_with_a_whole_character(letter: str) -> None:
+    for more in range(len(letter.encode())):
+        words = "x" * more + letter * 30
+        most = (23 - more) // len(letter.encode())
+        quoted = f'at "{words[: more + most]}"'
+        refused(changed("matmul(%4, %6)", words), "expected an op", quoted)
+
+
 def test_texts_that_end_too_early_or_too_late() -> None:
     for end in range(0, len(STEP) - 2, 7):
         with pytest.raises((ipu.tf.errors.OpError, TypeError, ValueError)):

@@ -36,6 +36,9 @@ fail(parser *p, const char *wanted)
     char found[24];
     size_t length = strcspn(p->at, "\n");
     length = length < sizeof(found) - 1 ? length : sizeof(found) - 1;
+    while (length > 0 && ((unsigned char)p->at[length] & 0xc0) == 0x80) {
+        length--; /* no part of a UTF-8 character */
+    }
     memcpy(found, p->at, length);
     found[length] = '\0';
     return ipu_ctx_fail(p->ctx, IPU_STATUS_INVALID_ARGUMENT,

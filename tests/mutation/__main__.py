@@ -41,9 +41,9 @@ def main() -> None:
     options = parser.parse_args()
     if options.files:
         done = results()
-        for name in mutants().names:
-            if name.split(" ")[0] not in options.files:
-                continue
+        wanted = {file: place for place, file in enumerate(options.files)}
+        names = [n for n in mutants().names if n.split(" ")[0] in wanted]
+        for name in sorted(names, key=lambda name: wanted[name.split(" ")[0]]):
             if name in done and ("killer" in done[name] or not options.again):
                 continue
             if options.again and (name not in done or name in equivalents()):

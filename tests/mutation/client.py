@@ -25,7 +25,8 @@ _LEFT_OUT = """
     mnist_command mutation notebook notebook_programs packaging pipeline_interrupts
     readme resuming rules run_command sanitizers serving tracebacks two_spellings
 """.split()
-_TESTS = ["tests", "tests/mutation/c_programs.py"]
+# the first pattern is what pytest looks for anyway
+_TESTS = ["-o", "python_files=test_*.py c_programs.py", "tests"]
 _TIERS = "not slow and not builds and not compiles"
 
 

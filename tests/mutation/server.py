@@ -2,7 +2,7 @@
 """A plugin of pytest that collects all tests once, and forks to try a mutant.
 
 It notes which mutants each test reaches. A mutant is tried with the tests that reach
-it: those first that found its neighbours, then the quickest of each file. The first
+it: those first that found its neighbours, then those that differ most. The first
 test that fails, crashes or hangs kills it, if the same tests pass without a mutant.
 """
 
@@ -48,6 +48,10 @@ class Reach:
 
     def __init__(self, names: list[str], items: Sequence[pytest.Item]) -> None:
         self.names = names
+        self.spans: dict[str, tuple[int, int]] = {}
+        for number, name in enumerate(names):
+            function = _scopes(name)[0]
+            self.spans[function] = self.spans.get(function, (number, 0))[0], number
         self.keys = [_key(item) for item in items]
         self.saved = time.monotonic()
         self.seconds = np.full(len(items), np.nan)
@@ -90,17 +94,30 @@ class Reach:
         fresh.replace(_REACH)
         self.saved = time.monotonic()
 
-    def tests(self, mutant: int) -> np.ndarray[Any, Any]:
-        """Return the tests that reach a mutant, so that each file has its turn."""
+    def tests(self, mutant: int) -> list[int]:
+        """Return the tests that reach a mutant, those first that are most different.
+
+        First the quickest one of those that reach the same of its function, the rarest
+        first; then each file has its turn.
+        """
         on = self.bits[:, mutant >> 3] & (0x80 >> (mutant & 7)) != 0
         found = np.flatnonzero(on & (self.seconds < 20))
+        found = found[np.argsort(self.seconds[found])]
+        first, last = self.spans[_scopes(self.names[mutant])[0]]
+        ways = self.bits[found, first >> 3 : (last >> 3) + 1]
+        _, quickest, counts = np.unique(
+            ways, axis=0, return_index=True, return_counts=True
+        )
+        different = found[quickest[np.argsort(counts)]]
         spent: dict[str, float] = defaultdict(float)
         turns = []
-        for place in found[np.argsort(self.seconds[found])]:
+        for place in found:
             file = self.keys[place].split("::")[0]
             spent[file] += self.seconds[place]
             turns.append((spent[file], int(place)))
-        return np.array([place for _, place in sorted(turns)], int)
+        return list(
+            dict.fromkeys([*different.tolist(), *(place for _, place in sorted(turns))])
+        )
 
 
 def _key(item: pytest.Item, known: dict[Path, str] = {}) -> str:  # noqa: B006
@@ -200,7 +217,7 @@ class Server:
 
     def order(self, mutant: int, seconds: float) -> tuple[list[int], int]:
         """Return the tests to run within so many seconds, and how many reach it."""
-        found = [int(t) for t in self.reach.tests(mutant) if t not in self.unsteady]
+        found = [t for t in self.reach.tests(mutant) if t not in self.unsteady]
         known = set(found)
         function, file = _scopes(self.names[mutant])
         first = [*self.killers[function][::-1], *self.killers[file][:-9:-1]]
