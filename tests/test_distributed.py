@@ -396,6 +396,55 @@ def test_estimators(tmp_path: Path) -> None:
         assert found | {"measured": one["measured"]} == one
 
 
+CHECKPOINTS = """
+import json
+import numpy as np
+import ipu
+from ipu import distributed, keras, tf
+from ipu.distributed.popdist_strategy import PopDistStrategy
+
+strategy = PopDistStrategy()
+config = ipu.config.IPUConfig()
+config.auto_select_ipus = 1
+strategy.update_ipu_config(config)
+config.configure_ipu_system()
+x = np.random.default_rng(0).normal(size=(16, 4)).astype("f4")
+found = []
+for parts in (False, True):
+    with strategy.scope():
+        model = keras.Sequential([keras.layers.Dense(3)])
+        model.compile(keras.optimizers.Adam(0.1), "mse", steps_per_execution=2)
+        model.set_gradient_accumulation_options(
+            2, replicated_optimizer_state_sharding=parts
+        )
+        saved = tf.train.Checkpoint(model=model, optimizer=model.optimizer)
+        manager = tf.train.CheckpointManager(saved, f"kept {parts}", max_to_keep=2)
+        for _ in range(4):
+            model.fit(x, x[:, :3], batch_size=4, shuffle=False, verbose=0)
+            manager.save()
+        ends = []
+        for _ in range(2):
+            saved.restore(manager.latest_checkpoint)
+            model.fit(x, x[:, :3], batch_size=4, shuffle=False, verbose=0)
+            ends.append([w.tolist() for w in model.get_weights()])
+        assert ends[0] == ends[1]
+        found.append([len(manager.checkpoints), manager.latest_checkpoint, ends[0]])
+with open(f"{distributed.process_index()}.json", "w") as file:
+    json.dump(found, file)
+"""
+
+
+@needs_mpi
+def test_checkpoints_of_all_processes(tmp_path: Path) -> None:
+    """All save into the same folder, and go on from there."""
+    one, other = run_commanded(tmp_path, CHECKPOINTS, 2)
+    assert one == other
+    assert [kept[:2] for kept in one] == [
+        [2, f"kept {p}/ckpt-4"] for p in (0 > 1, 1 > 0)
+    ]
+    assert len(list(tmp_path.glob("kept */ckpt-*"))) == 4
+
+
 SHARDS = """
 import json
 import numpy as np
@@ -719,11 +768,11 @@ def test_all_stop_at_the_same_step(tmp_path: Path, number: signal.Signals) -> No
             ["pgrep", "-f", str(program)], capture_output=True, text=True, check=True
         )
         own = [int(line) for line in found.stdout.split()]
-        for pid in own:  # processes of the program, one of which is the launcher
-            if Path(f"/proc/{pid}/comm").read_text().startswith("python"):
-                os.kill(pid, number)
-                if number is signal.SIGTERM:
-                    break  # one is enough
+        # without the launcher
+        own = [p for p in own if Path(f"/proc/{p}/comm").read_text().startswith("py")]
+        # all at once, as a terminal does; of the other signal one is enough
+        for pid in own[: 1 if number is signal.SIGTERM else None]:
+            os.kill(pid, number)
         out, err = started.communicate(timeout=60)
     finally:
         if started.poll() is None:

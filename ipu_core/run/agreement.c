@@ -23,9 +23,6 @@
 
 /* From one time that processes ask each other to the next. */
 enum { ASK_NS = 20 * 1000 * 1000, MOST_STEPS = 1 << 20 };
-/* How long to wait for others: that they come to the same end, or to a boundary where
- * this process has been cancelled. */
-static const int64_t PATIENCE_NS = INT64_C(3) * 1000 * 1000 * 1000;
 
 typedef enum note_kind { NOTE_BEGINS = 1, NOTE_ENDS } note_kind;
 
@@ -176,7 +173,7 @@ static ipu_status
 wait_for(ipu_ctx *ctx, ipu_executor *executor, ipu_exchange *exchange)
 {
     ipu_status status = ipu_exchange_wait(ctx, executor->peers, exchange,
-                                          executor->cancel, PATIENCE_NS);
+                                          executor->cancel, IPU__PEERS_GRACE_NS);
     if (status != IPU_OK) {
         ipu_peers_fail(executor->peers, "%s", ctx->message);
     }
@@ -550,10 +547,10 @@ ends_alike(ipu_executor *executor, ipu_status status, bool was_asking)
     ipu_peers_post(executor->peers, &agreement->run.exchange);
     const int32_t gives_up = 1;
     bool is_alike = ipu_exchange_wait(&own, executor->peers, &agreement->run.exchange,
-                                      &gives_up, PATIENCE_NS) == IPU_OK;
+                                      &gives_up, IPU__PEERS_GRACE_NS) == IPU_OK;
     if (is_alike && was_asking) {
         is_alike = ipu_exchange_wait(&own, executor->peers, &agreement->step.exchange,
-                                     &gives_up, PATIENCE_NS) == IPU_OK;
+                                     &gives_up, IPU__PEERS_GRACE_NS) == IPU_OK;
     }
     for (uint32_t i = 0; is_alike && i < ipu_peers_count(executor->peers); i++) {
         is_alike = agreement->notes[i].kind == NOTE_ENDS &&

@@ -431,7 +431,7 @@ ipu__wait_pause(ipu_executor *executor)
 bool
 ipu__wait_is_cancelled(ipu_executor *executor)
 {
-    return ipu__stops_here(executor->cancel, !has_written(executor),
+    return ipu__stops_here(executor, !has_written(executor),
                            &executor->wait.cancelled_ns);
 }
 

@@ -11,6 +11,7 @@
 
 #include <stdatomic.h>
 
+#include "base/clock.h"
 #include "base/event.h"
 #include "kernels/core/collective.h"
 #include "peers/peers.h"
@@ -186,6 +187,28 @@ struct ipu_executor {
     pthread_t thread; /* that runs the program, and functions of the host's */
     ipu_run_stats *stats;
 };
+
+/* How long a cancelled run may take to reach the end of a step; of several processes,
+ * which stop together, each waits so long for the others. */
+enum { IPU__CANCEL_GRACE_NS = 200 * 1000 * 1000 };
+#define IPU__PEERS_GRACE_NS (INT64_C(3) * 1000 * 1000 * 1000)
+
+/* Whether a run that is cancelled stops where it is: at once where the variables are
+ * whole, else when it has had time to end the step. *since is when that was first asked
+ * of a cancelled run; 0: not yet. */
+static inline bool
+ipu__stops_here(const ipu_executor *executor, bool is_whole, uint64_t *since)
+{
+    if (!ipu__is_cancelled(executor->cancel)) {
+        return false;
+    }
+    uint64_t now = ipu_now_ns();
+    *since = *since == 0 ? now : *since;
+    int64_t grace = executor->agreement != NULL ? IPU__PEERS_GRACE_NS
+                    : is_whole                  ? 0
+                                                : IPU__CANCEL_GRACE_NS;
+    return (int64_t)(now - *since) >= grace;
+}
 
 static inline bool
 ipu__executor_is_here(const ipu_executor *executor)

@@ -25,21 +25,4 @@ ipu__is_cancelled(const int32_t *cancel)
     return cancel != NULL && __atomic_load_n(cancel, __ATOMIC_RELAXED) != 0;
 }
 
-/* How long a cancelled run may take to reach the end of a step. */
-enum { IPU__CANCEL_GRACE_NS = 200 * 1000 * 1000 };
-
-/* Whether a run that is cancelled stops where it is: at once where the variables are
- * whole, else when it has had time to end the step. *since is when that was first asked
- * of a cancelled run; 0: not yet. */
-static inline bool
-ipu__stops_here(const int32_t *cancel, bool is_whole, uint64_t *since)
-{
-    if (!ipu__is_cancelled(cancel)) {
-        return false;
-    }
-    uint64_t now = ipu_now_ns();
-    *since = *since == 0 ? now : *since;
-    return is_whole || now - *since > IPU__CANCEL_GRACE_NS;
-}
-
 #endif

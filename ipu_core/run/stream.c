@@ -245,7 +245,7 @@ end_inner_turn(ipu__stream *stream)
 {
     stream->call.random.turn++;
     IPU_FAIL_IF(stream->ctx,
-                ipu__stops_here(stream->executor->cancel, false, &stream->cancelled_ns),
+                ipu__stops_here(stream->executor, false, &stream->cancelled_ns),
                 INTERRUPTED, "interrupted in an inner loop after %" PRIu64 " steps",
                 stream->executor->stats->steps);
     return IPU_OK;
