@@ -219,6 +219,43 @@ def between_casts(q: Any, k: Any, v: Any) -> Any:
     return tf.cast(tf.cast(kept(q, k, v), tf.float16), tf.float32)
 
 
+def some(k: Any, level: float) -> Any:
+    """Which keys are above a level, [batch, 1, 1, keys]: no constant."""
+    return (k[:, :1, :, 0] > level)[:, :, None, :]
+
+
+def padding_of_data(q: Any, k: Any, v: Any) -> Any:
+    mask = tf.cast(k[:, :1, :, 0] > 0.5, tf.float32)[:, :, None, :]
+    return tf.nn.softmax(tf.matmul(q, k, transpose_b=True) + mask * -1e9) @ v
+
+
+def seen_of_data(q: Any, k: Any, v: Any) -> Any:
+    hidden = -1e9 * (1.0 - tf.cast(some(k, 0.5), tf.float32))
+    return tf.nn.softmax(tf.matmul(q, k, transpose_b=True) + hidden) @ v
+
+
+def one_less_of_data(q: Any, k: Any, v: Any) -> Any:
+    scores = tf.matmul(q, k, transpose_b=True)
+    return tf.nn.softmax(scores + (tf.cast(some(k, 0.5), tf.float32) - 1.0) * 1e9) @ v
+
+
+def chosen_of_data(q: Any, k: Any, v: Any) -> Any:
+    mask = tf.where(some(k, 0.5), -1e9, 0.0)
+    return tf.nn.softmax(tf.matmul(q, k, transpose_b=True) * 0.5 + mask) @ v
+
+
+def joined_of_data(q: Any, k: Any, v: Any) -> Any:
+    masks = [tf.cast(some(k, level), tf.float32) for level in (0.7, 0.9)]
+    scores = tf.matmul(q, k, transpose_b=True)
+    return tf.nn.softmax(scores + tf.maximum(*masks) * -1e9) @ v
+
+
+def multiplied_of_data(q: Any, k: Any, v: Any) -> Any:
+    masks = [tf.cast(some(k, level), tf.float32) for level in (0.7, -0.2)]
+    scores = tf.matmul(q, k, transpose_b=True)
+    return tf.nn.softmax(scores + masks[0] * masks[1] * -1e9) @ v
+
+
 SPELLINGS: dict[Callable[..., Any], tuple[str, str, str]] = {
     plain: ("bhqd", "bhkd", "bhke"),
     scaled: ("bhqd", "bhkd", "bhke"),
@@ -248,6 +285,12 @@ SPELLINGS: dict[Callable[..., Any], tuple[str, str, str]] = {
     a_row_chosen: ("bhqd", "bhkd", "bhke"),
     a_row_of_nothing: ("bhqd", "bhkd", "bhke"),
     chosen_twice: ("bhqd", "bhkd", "bhke"),
+    padding_of_data: ("bhqd", "bhkd", "bhke"),
+    seen_of_data: ("bhqd", "bhkd", "bhke"),
+    one_less_of_data: ("bhqd", "bhkd", "bhke"),
+    chosen_of_data: ("bhqd", "bhkd", "bhke"),
+    joined_of_data: ("bhqd", "bhkd", "bhke"),
+    multiplied_of_data: ("bhqd", "bhkd", "bhke"),
     between_casts: ("bhqd", "bhkd", "bhke"),
     chosen_of_joined_heads: ("bqhd", "bkhd", "bkhe"),
 }
@@ -393,6 +436,44 @@ def chosen_by_two_numbers(q: Any, k: Any, v: Any) -> Any:
     )
 
 
+def whole_numbers(q: Any, k: Any, v: Any) -> Any:
+    mask = tf.cast(tf.cast(k[:, :1, :, 0] * 3.0, tf.int32), tf.float32)[:, :, None, :]
+    return tf.nn.softmax(tf.matmul(q, k, transpose_b=True) + mask * -1e9) @ v
+
+
+def joined(join: Any, first: Any, second: Any) -> Callable[..., Any]:
+    """Two masks of data, of which one is not of zeros and ones."""
+
+    def attend(q: Any, k: Any, v: Any) -> Any:
+        masks = [tf.cast(some(k, level), tf.float32) for level in (0.7, 0.2)]
+        mask = join(first(masks[0]), second(masks[1]))
+        return tf.nn.softmax(tf.matmul(q, k, transpose_b=True) + mask * -1e9) @ v
+
+    return attend
+
+
+def as_it_is(mask: Any) -> Any:
+    return mask
+
+
+def one_less_than(mask: Any) -> Any:
+    return mask - 1.0
+
+
+def twice(mask: Any) -> Any:
+    return mask * 2.0
+
+
+def chosen_of_a_number(q: Any, k: Any, v: Any) -> Any:
+    mask = tf.where(some(k, 0.5), tf.cos(k[..., :1, :1]), 0.0)
+    return tf.nn.softmax(tf.matmul(q, k, transpose_b=True) + mask) @ v
+
+
+def chosen_or_a_number(q: Any, k: Any, v: Any) -> Any:
+    mask = tf.where(some(k, 0.5), -1e9, tf.cos(k[..., :1, :1]))
+    return tf.nn.softmax(tf.matmul(q, k, transpose_b=True) + mask) @ v
+
+
 def dropped_out(q: Any, k: Any, v: Any) -> Any:
     weights = tf.nn.softmax(tf.matmul(q, k, transpose_b=True))
     drawn = tf.random.stateless_uniform(weights.shape, (1, 2))
@@ -417,6 +498,15 @@ def rounded_scores(q: Any, k: Any, v: Any) -> Any:
         chosen_of_numbers,
         added_and_chosen,
         chosen_by_two_numbers,
+        whole_numbers,
+        chosen_of_a_number,
+        chosen_or_a_number,
+        *(
+            joined(join, *sides)
+            for join in (tf.maximum, tf.multiply)
+            for other in (one_less_than, twice)
+            for sides in ((other, as_it_is), (as_it_is, other))
+        ),
         dropped_out,
         rounded_scores,
         two_masks,

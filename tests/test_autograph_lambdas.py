@@ -63,6 +63,15 @@ def test_programs_with_several_on_a_line_work_without_a_warning() -> None:
         assert [float(y) for y in program(tf.constant(2.0))] == [2.0, -2.0]
 
 
+def test_lambdas_of_comprehensions_and_generators() -> None:
+    made = [lambda v, more=k: v if v > more else -v for k in (1.0, 3.0)]
+    lazy = (lambda v, more=k: v if v > more else -v for k in (1.0, 3.0))
+    named = {k: lambda v, more=k: v if v > more else -v for k in (1.0, 3.0)}
+    for each in (made, list(lazy), list(named.values())):
+        program = tf.function(lambda x, each=each: [one(x) for one in each])
+        assert [float(y) for y in program(tf.constant(2.0))] == [2.0, -2.0]
+
+
 def test_a_warning_only_where_it_matters(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_source, "_places", lambda code: [])
     monkeypatch.setattr(_source, "_by_content", lambda found, code: found)

@@ -31,7 +31,8 @@ def _class_of(function: types.FunctionType) -> str:
     """Return the class that a method was defined in, for names that start with
     ``__``."""
     parts = function.__qualname__.split(".")
-    inside = len(parts) > 1 and parts[-2] != "<locals>"
+    # what is no identifier is a function's inside, or a comprehension
+    inside = len(parts) > 1 and parts[-2].isidentifier()
     return parts[-2] if inside else "AgFunction"
 
 
