@@ -271,6 +271,25 @@ def test_a_switch_of_a_constant_becomes_its_branch() -> None:
     assert float(got) == 36.0
 
 
+@pytest.mark.parametrize(
+    ("kept", "made", "gone"), [("%9", "exp", "sin"), ("%10", "sin", "exp")]
+)
+def test_what_is_carried_in_vain_is_not_made(kept: str, made: str, gone: str) -> None:
+    graph = f"""block b0(%0: int32[], %1: float32[]) {{
+  %2 = exp(%1) : float32[]
+  %3 = sin(%1) : float32[]
+  block b1(%4: float32[], %5: float32[]) {{
+    %6 = neg(%4) : float32[]
+    %7 = cos(%5) : float32[]
+  }} -> (%6, %7)
+  %9, %10 = repeat(%0, %2, %3) {{body=b1}} : float32[], float32[]
+}} -> ({kept})
+"""
+    pruned = _core.graph_pass(graph, "prune")
+    assert f"= {made}(" in pruned and f"= {gone}(" not in pruned
+    assert re.search(r"%\d+ = repeat\(%0, %\d+\)", pruned)
+
+
 # --- passes and memory ----------------------------------------------------------------
 
 
