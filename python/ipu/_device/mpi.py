@@ -197,3 +197,5 @@ class Transport:
             time.sleep(1e-3)
         self._hearing.Cancel()
         self._hearing.Wait()
+        # other threads must not call MPI once it has been finalised
+        self._peers.fail("this process has ended its program")
