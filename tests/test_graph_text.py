@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The text form of graphs: printed, read back, verified, refused where malformed."""
 
+import ctypes
+import gc
 import random
 import re
 
@@ -145,6 +147,65 @@ def test_numbers_come_back_to_the_bit() -> None:
             text += f"{{rate={number}}} : float32[2], bool[2]\n}} -> (%1)\n"
             printed = re.findall(r"rate=([^}]*)}", _core.graph_round_trip(text))[0]
             assert float(printed) == float(number)
+
+
+class _Heap(ctypes.Structure):
+    """What malloc of glibc says of its heap, ``struct mallinfo2``."""
+
+    _fields_ = [
+        (name, ctypes.c_size_t)
+        for name in "arena free small maps mapped most fast used unused top".split()
+    ]
+
+
+def in_use() -> int:
+    """Return the bytes that are allocated."""
+    gc.collect()
+    tell = ctypes.CDLL(None).mallinfo2
+    tell.restype = _Heap
+    heap = tell()
+    return int(heap.used + heap.mapped)
+
+
+CARRIED_IN_VAIN = """device graph
+block b0(%0: int32[], %1: float32[]) {
+  %2 = exp(%1) : float32[]
+  block b1(%3: float32[], %4: float32[]) {
+    %5 = neg(%3) : float32[]
+  } -> (%5, %4)
+  %6, %7 = repeat(%0, %1, %2) {body=b1} : float32[], float32[]
+} -> (%6)
+"""
+
+
+@pytest.mark.parametrize("text", [STEP, PLACED, CARRIED_IN_VAIN])
+@pytest.mark.parametrize(
+    "name",
+    "canonicalise fold round merge prune parts attend recompute fuse bucket "
+    "graph_round_trip graph_gradients graph_compile".split(),
+)
+def test_nothing_of_a_graph_stays_in_memory(name: str, text: str) -> None:
+    if not hasattr(ctypes.CDLL(None), "mallinfo2"):
+        pytest.skip("needs glibc 2.33")
+
+    def work(times: int) -> None:
+        for _ in range(times):
+            if hasattr(_core, name):
+                getattr(_core, name)(text)
+            else:
+                _core.graph_pass(text, name)
+
+    try:
+        work(5)
+    except ipu.tf.errors.OpError as error:  # a gradient, of a loop
+        assert name == "graph_gradients", error
+        return
+    grown = []
+    for _ in range(4):  # a leak is there each time
+        before = in_use()
+        work(50)
+        grown.append(in_use() - before)
+    assert min(grown) < 50 * 8
 
 
 # --- errors name the line -------------------------------------------------------------
