@@ -149,6 +149,45 @@ def test_numbers_come_back_to_the_bit() -> None:
             assert float(printed) == float(number)
 
 
+AROUND = """device graph
+resource r0 variable id=3 "v" float32[4]
+resource r1 outfeed id=4 "" float32[4]
+block b0(%0: float32[4], %1: int32[4], %2: int32[]) {{
+  %3 = {first} : {type}
+  {between}
+  %7 = neg(%3) : {type}
+}} -> (%7{more})
+"""
+TURNS = """block b1(%4: float32[4]) {
+    %5 = mul(%4, %4) : float32[4]
+  } -> (%5)
+  %6 = repeat(%2, %0) {body=b1} : float32[4]
+  outfeed_enqueue(%6) {resource=1}"""
+
+
+@pytest.mark.parametrize(
+    ("first", "between", "fuses"),
+    [
+        ("exp(%0)", "", True),
+        ("exp(%0)", "outfeed_enqueue(%0) {resource=1}", True),
+        ("exp(%0)", "variable_assign(%0) {resource=0}", False),
+        ("exp(%0)", TURNS, False),
+        ("floor_div(%1, %1)", "", True),
+        ("floor_div(%1, %1)", "%5 = sin(%0) : float32[4]", True),
+        ("floor_div(%1, %1)", "outfeed_enqueue(%0) {resource=1}", False),
+        ("floor_div(%1, %1)", "%5 = floor_mod(%2, %2) : int32[]", False),
+        ("mul(%1, %1)", "%5 = floor_mod(%2, %2) : int32[]", True),
+    ],
+)
+def test_nothing_is_fused_past_a_write_or_a_failure(
+    first: str, between: str, fuses: bool
+) -> None:
+    type_ = "float32[4]" if "%0" in first else "int32[4]"
+    more = ", %5" if between.startswith("%5") else ""
+    text = AROUND.format(first=first, between=between, type=type_, more=more)
+    assert ("fused_elementwise" in _core.graph_pass(text, "fuse")) == fuses
+
+
 class _Heap(ctypes.Structure):
     """What malloc of glibc says of its heap, ``struct mallinfo2``."""
 
