@@ -36,7 +36,7 @@ class File(NamedTuple):
 def run_programs() -> None:
     """Build and run the C programs of `tests/c`."""
     folder = FOLDER / "c"
-    objects = build_core(folder, _COUNTS, kernel_flags=["-O2"])
+    objects = build_core(folder, _COUNTS, kernel_flags=["-O2", "-g1"])
     for program in sorted((ROOT / "tests" / "c").glob("test_*.c")):
         binary = str(folder / program.stem)
         search = [f"-I{CORE}", f"-I{program.parent}"]
