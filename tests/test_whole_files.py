@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import gzip
 import os
 import signal
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ipu import tf
+from ipu import keras, tf
 from ipu._files import whole
 from ipu.tf import errors
 from ipu.tf.compat import v1
@@ -32,6 +33,23 @@ def in_child(act: Callable[[], Any]) -> int:
 
 def killed(*given: Any) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_file_that_is_whole_can_be_read(tmp_path: Path) -> None:
+    """By other processes too, however long its writer still holds it."""
+    path = str(tmp_path / "model.h5")
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    model.save(path)
+    with open(path, "r+b") as writer:
+        fcntl.flock(writer, fcntl.LOCK_EX)
+        again = keras.models.load_model(path)
+        again.load_weights(path)
+    assert (again.get_weights()[0] == model.get_weights()[0]).all()
+    with whole.start_beside(path) as writer, open(path, "rb") as reader:
+        whole.finish(writer, path)
+        fcntl.flock(reader, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        with open(path, "rb") as new:
+            fcntl.flock(new, fcntl.LOCK_SH | fcntl.LOCK_NB)
 
 
 def test_what_is_left_of_a_file_goes_and_what_is_being_written_stays(

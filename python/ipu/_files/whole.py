@@ -34,6 +34,8 @@ def finish(file: BinaryIO, path: str) -> None:
     """Put a file in its place; the disk keeps it."""
     os.fsync(file.fileno())
     os.replace(file.name, path)
+    with contextlib.suppress(OSError):
+        fcntl.flock(file, fcntl.LOCK_UN)  # who reads it may want one, as HDF5 does
     folder = os.open(os.path.dirname(os.path.abspath(path)), os.O_RDONLY)
     try:
         os.fsync(folder)

@@ -150,8 +150,10 @@ def opened(path: str, kind: str, source: Any = None) -> Iterator[Any]:
         kind: What it should be, as in "an HDF5 file".
         source: Where its bytes are; None: at the path.
     """
+    place = path if source is None else source
     try:
-        with h5py(path).File(path if source is None else source, "r") as file:
+        # a file that is whole may still be locked by who has just written it
+        with h5py(path).File(place, "r", locking=False) as file:
             yield file
     except _DAMAGES as error:
         raise damaged(path, kind, error) from None
