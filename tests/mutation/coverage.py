@@ -1,25 +1,19 @@
 # SPDX-License-Identifier: MIT
-"""Lines and branches of the core that tests reach: `python -m mutation.coverage`.
+"""Lines and branches of the core that the C programs of `tests/c` reach.
 
-In `tests/`. The C programs and the default tier run on builds of their own, which
-count; gcov adds up what both have counted. With files it prints the functions and
-lines in them that nothing has reached.
+In `tests/`, `python -m mutation.coverage --run`. With files it prints the functions
+and lines in them that are never reached.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
-import subprocess
-import sys
 from collections import defaultdict
 from typing import NamedTuple
 
 from core_builds import COMPILER, CORE, ROOT, build_core, libraries, run
-
-from .build import copy
 
 FOLDER = ROOT / "build" / "coverage"
 _COUNTS = ["-O1", "-g1", "--coverage", "-fprofile-update=prefer-atomic"]
@@ -45,22 +39,8 @@ def run_programs() -> None:
         run([binary], timeout=900)
 
 
-def run_tier(arguments: list[str]) -> None:
-    """Build the extension in a copy of the tree, and run the tests there."""
-    tree = FOLDER / "tree"
-    copy(tree, FOLDER / "copied.json", lambda name: False)
-    flags = {"CFLAGS": " ".join(_COUNTS[2:]), "LDFLAGS": "--coverage"}
-    setup = [sys.executable, "setup.py", "-q", "build_ext", "--inplace"]
-    run(setup, cwd=tree, env={**os.environ, **flags, "CCACHE_DISABLE": "1"})
-    paths = os.pathsep.join([str(tree / "python"), str(tree / "tests")])
-    tests = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments]
-    subprocess.run(
-        tests, cwd=tree, env={**os.environ, "PYTHONPATH": paths}, check=False
-    )
-
-
 def counted() -> dict[str, File]:
-    """Add up the counts of all builds, by file."""
+    """Add up the counts of all programs, by file."""
     files: dict[str, File] = defaultdict(lambda: File({}, {}, {}))
     for data in FOLDER.glob("**/*.gcda"):
         told = run(
@@ -110,16 +90,13 @@ def report(files: dict[str, File], shown: list[str]) -> None:
 
 
 def main() -> None:
-    """Run the tests where that is asked for, and print the figures."""
+    """Run the programs where that is asked for, and print the figures."""
     parser = argparse.ArgumentParser(prog="python -m mutation.coverage")
     parser.add_argument("files", nargs="*", help="whose missing lines are printed")
-    parser.add_argument("--run", choices=["c", "tier", "both"], help="tests to run")
-    parser.add_argument("--pytest", default="", help="arguments of the default tier")
+    parser.add_argument("--run", action="store_true", help="build and run them first")
     options = parser.parse_args()
-    if options.run in ("c", "both"):
+    if options.run:
         run_programs()
-    if options.run in ("tier", "both"):
-        run_tier(options.pytest.split())
     report(counted(), options.files)
 
 
