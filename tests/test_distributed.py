@@ -1101,6 +1101,10 @@ def test_wrong_arguments_of_peers() -> None:
     peers = Peers(0, 2)
     with pytest.raises(ValueError, match="seconds must be"):
         peers.serve(float("nan"))
+    with pytest.raises(ValueError, match="seconds must be"):
+        peers.find(None, 0, float("inf"))
+    with pytest.raises(ValueError, match="there is no process 4294967296 of 2"):
+        peers.find(1 << 32, 0, 0.0)
     with pytest.raises(ValueError, match="there is no process 2"):
         peers.exchange([(2, b"")], [])
     with pytest.raises(BufferError):

@@ -135,6 +135,13 @@ peers_connected(PyObject *cls, PyObject *argument)
     return list;
 }
 
+static PyObject *
+no_process(unsigned long process, uint32_t count)
+{
+    return PyErr_Format(PyExc_ValueError, "there is no process %lu of %u", process,
+                        count);
+}
+
 /* --- MPI --------------------------------------------------------------------------- */
 
 static PyObject *
@@ -161,19 +168,32 @@ peers_use_mpi(PyObject *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
-static PyObject *
-peers_serve(PyObject *self, PyObject *argument)
+/* "O&": seconds, as nanoseconds. */
+static int
+to_ns(PyObject *argument, void *out)
 {
     double seconds = PyFloat_AsDouble(argument);
     if (seconds == -1.0 && PyErr_Occurred() != NULL) {
-        return NULL;
+        return 0;
     }
     if (!(seconds >= 0 && seconds <= 1e6)) {
-        return PyErr_Format(PyExc_ValueError,
-                            "seconds must be from 0 to 1e6, but got %R", argument);
+        PyErr_Format(PyExc_ValueError, "seconds must be from 0 to 1e6, but got %R",
+                     argument);
+        return 0;
+    }
+    *(int64_t *)out = (int64_t)(seconds * 1e9);
+    return 1;
+}
+
+static PyObject *
+peers_serve(PyObject *self, PyObject *argument)
+{
+    int64_t ns;
+    if (!to_ns(argument, &ns)) {
+        return NULL;
     }
     Py_BEGIN_ALLOW_THREADS
-    ipu_peers_serve(ipu_py_peers_of(self), (int64_t)(seconds * 1e9));
+    ipu_peers_serve(ipu_py_peers_of(self), ns);
     Py_END_ALLOW_THREADS
     Py_RETURN_NONE;
 }
@@ -190,9 +210,10 @@ peers_find(PyObject *self, PyObject *args)
 {
     PyObject *process;
     unsigned long long after;
-    double seconds;
+    int64_t ns;
     ipu_errand errand;
-    if (!PyArg_ParseTuple(args, "OKd:find", &process, &after, &seconds)) {
+    ipu_peers *peers = ipu_py_peers_of(self);
+    if (!PyArg_ParseTuple(args, "OKO&:find", &process, &after, to_ns, &ns)) {
         return NULL;
     }
     unsigned long number =
@@ -200,8 +221,10 @@ peers_find(PyObject *self, PyObject *args)
     if (PyErr_Occurred() != NULL) {
         return NULL;
     }
-    if (!ipu_peers_find(ipu_py_peers_of(self), (uint32_t)number, after,
-                        (int64_t)(seconds * 1e9), &errand)) {
+    if (process != Py_None && number >= ipu_peers_count(peers)) {
+        return no_process(number, ipu_peers_count(peers));
+    }
+    if (!ipu_peers_find(peers, (uint32_t)number, after, ns, &errand)) {
         Py_RETURN_NONE;
     }
     PyObject *source =
@@ -210,7 +233,7 @@ peers_find(PyObject *self, PyObject *args)
             : Py_BuildValue("si", errand.source.file, (int)errand.source.line);
     return source == NULL ? NULL
                           : Py_BuildValue("KdsN", (unsigned long long)errand.number,
-                                          (double)errand.since_ns * 1e-9,
+                                          (double)errand.under_way_ns * 1e-9,
                                           errand.processes, source);
 }
 
@@ -276,8 +299,7 @@ letters_read(PyObject *sequence, int flags, uint32_t processes, letters *all)
                                              (size_t)all->views[i].len};
         }
         if (result == 0 && process >= processes) {
-            PyErr_Format(PyExc_ValueError, "there is no process %u of %u", process,
-                         processes);
+            (void)no_process(process, processes);
             result = -1;
         }
     }

@@ -682,7 +682,7 @@ ipu_peers_find(ipu_peers *peers, uint32_t process, uint64_t after, int64_t ns,
     }
     if (one != NULL) {
         *out = (ipu_errand){.number = one->number,
-                            .since_ns = (int64_t)(now - one->since_ns),
+                            .under_way_ns = (int64_t)(now - one->since_ns),
                             .source = one->source};
         list_processes(peers, one, out->processes, sizeof(out->processes));
     }

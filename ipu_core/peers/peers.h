@@ -116,7 +116,7 @@ void ipu_peers_wake(ipu_peers *peers);
 /* An exchange that MPI is at. */
 typedef struct ipu_errand {
     uint64_t number; /* counted from 1 */
-    int64_t since_ns;
+    int64_t under_way_ns;
     ipu_source source;
     char processes[120]; /* with which: a list for people */
 } ipu_errand;

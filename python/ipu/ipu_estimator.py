@@ -177,7 +177,9 @@ class IPUEstimator:
 
         Args:
             input_fn: Gives a data set of ``features`` or ``(features, labels)``; may
-                take ``mode``, ``params`` and ``config``.
+                take ``mode``, ``params``, ``config`` and ``input_context``, which says
+                which of several processes this is: then the data set is taken as it is,
+                else each process trains on its share.
             hooks: ``SessionRunHook`` objects; those that the model function gives as
                 ``training_hooks`` come after them.
             steps: Batches of a replica; a multiple of ``iterations_per_loop``.

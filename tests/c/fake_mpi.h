@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * As much of MPI as the core calls, for processes that are threads: a process is known by
- * its communicator. A message that was found is over at the second look. */
+ * Processes that are threads, joined by a hub or by a fake of MPI: as much of it as the
+ * core calls. There a process is known by its communicator, and a message that was found
+ * is over at the second look. */
 #ifndef IPU_TESTS_FAKE_MPI_H
 #define IPU_TESTS_FAKE_MPI_H
 
@@ -9,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "check.h"
 #include "peers/peers.h"
 
 enum { FAKE_REQUESTS = 4096, FAKE_BYTE = 77, FAKE_PROCESS = 100, FAKE_ERROR = 17 };
@@ -186,6 +188,74 @@ fake_join(ipu_peers *peers, bool has_pointers, bool is_threaded)
         mpi.test = (ipu_mpi_fn *)fake_test;
     }
     ipu_peers_use_mpi(peers, &mpi, is_threaded);
+}
+
+/* --- processes --------------------------------------------------------------------- */
+
+/* Who carries their messages. */
+typedef enum carrier { HUB, MPI, MPI_OF_POINTERS, MPI_OF_ONE_THREAD, CARRIERS } carrier;
+
+enum { MOST_PROCESSES = 6 };
+
+typedef struct circle circle;
+
+/* The thread of a process that looks after MPI. */
+typedef struct server {
+    circle *all;
+    ipu_peers *peers;
+    pthread_t thread;
+} server;
+
+struct circle {
+    uint32_t count;
+    ipu_peers *peers[MOST_PROCESSES];
+    ipu_hub *hub; /* NULL: MPI */
+    server servers[MOST_PROCESSES];
+    atomic_bool is_over;
+};
+
+static void *
+serve_process(void *argument)
+{
+    const server *own = argument;
+    while (!atomic_load(&own->all->is_over)) {
+        ipu_peers_serve(own->peers, INT64_C(60) * 1000 * 1000 * 1000);
+    }
+    return NULL;
+}
+
+static void
+make_circle(ipu_ctx *ctx, uint32_t count, carrier carrier, circle *all)
+{
+    *all = (circle){.count = count};
+    for (uint32_t i = 0; i < count; i++) {
+        CHECK_OK(ctx, ipu_peers_create(ctx, i, count, &all->peers[i]));
+    }
+    if (carrier == HUB) {
+        CHECK_OK(ctx, ipu_peers_connect(ctx, all->peers, count, &all->hub));
+        return;
+    }
+    fake_reset();
+    for (uint32_t i = 0; i < count; i++) {
+        server *one = &all->servers[i];
+        *one = (server){.all = all, .peers = all->peers[i]};
+        fake_join(one->peers, carrier == MPI_OF_POINTERS, carrier != MPI_OF_ONE_THREAD);
+        CHECK(pthread_create(&one->thread, NULL, serve_process, one) == 0);
+    }
+}
+
+static void
+free_circle(ipu_ctx *ctx, circle *all)
+{
+    atomic_store(&all->is_over, true);
+    for (uint32_t i = 0; i < all->count && all->hub == NULL; i++) {
+        ipu_peers_wake(all->peers[i]);
+        pthread_join(all->servers[i].thread, NULL);
+    }
+    for (uint32_t i = 0; i < all->count; i++) {
+        ipu_peers_free(ctx, all->peers[i]);
+    }
+    ipu_hub_free(ctx, all->hub);
 }
 
 #endif

@@ -4,7 +4,6 @@
  * part of the replicas each has, all get the bits that one process gives. */
 #define _GNU_SOURCE
 #include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "check.h"
@@ -13,7 +12,7 @@
 #include "run/executor.h"
 
 #define LONG_NS (INT64_C(60) * 1000000000)
-enum { REPLICAS = 6, MOST_ELEMENTS = 13001, STEPS = 3 };
+enum { REPLICAS = MOST_PROCESSES, MOST_ELEMENTS = 13001, STEPS = 3 };
 
 static const ipu_compile_options options = {
     .variant = IPU_KERNEL_FAST, .cpu = IPU_CPU_GENERIC, .verify = true};
@@ -55,75 +54,13 @@ go_around(void *argument)
     return NULL;
 }
 
-/* Who carries the messages of processes that are threads. */
-typedef enum carrier { HUB, MPI, MPI_OF_POINTERS, MPI_OF_ONE_THREAD, CARRIERS } carrier;
-
-typedef struct circle {
-    uint32_t count;
-    ipu_peers *peers[REPLICAS];
-    ipu_hub *hub;                /* NULL: MPI */
-    pthread_t servers[REPLICAS]; /* of MPI */
-    atomic_bool is_over;
-} circle;
-
-typedef struct server {
-    circle *all;
-    ipu_peers *peers;
-} server;
-
-static void *
-serve(void *argument)
-{
-    server own = *(server *)argument;
-    free(argument);
-    while (!atomic_load(&own.all->is_over)) {
-        ipu_peers_serve(own.peers, LONG_NS);
-    }
-    return NULL;
-}
-
-static void
-make_peers(ipu_ctx *ctx, uint32_t count, carrier carrier, circle *all)
-{
-    *all = (circle){.count = count};
-    for (uint32_t i = 0; i < count; i++) {
-        CHECK_OK(ctx, ipu_peers_create(ctx, i, count, &all->peers[i]));
-    }
-    if (carrier == HUB) {
-        CHECK_OK(ctx, ipu_peers_connect(ctx, all->peers, count, &all->hub));
-        return;
-    }
-    fake_reset();
-    for (uint32_t i = 0; i < count; i++) {
-        server *one = malloc(sizeof(*one));
-        *one = (server){all, all->peers[i]};
-        fake_join(all->peers[i], carrier == MPI_OF_POINTERS,
-                  carrier != MPI_OF_ONE_THREAD);
-        pthread_create(&all->servers[i], NULL, serve, one);
-    }
-}
-
-static void
-free_peers(ipu_ctx *ctx, circle *all)
-{
-    atomic_store(&all->is_over, true);
-    for (uint32_t i = 0; i < all->count && all->hub == NULL; i++) {
-        ipu_peers_wake(all->peers[i]);
-        pthread_join(all->servers[i], NULL);
-    }
-    for (uint32_t i = 0; i < all->count; i++) {
-        ipu_peers_free(ctx, all->peers[i]);
-    }
-    ipu_hub_free(ctx, all->hub);
-}
-
 static void
 test_exchanges(ipu_ctx *ctx, carrier carrier)
 {
     circle all;
     pthread_t threads[CIRCLE];
     speaker speakers[CIRCLE];
-    make_peers(ctx, CIRCLE, carrier, &all);
+    make_circle(ctx, CIRCLE, carrier, &all);
     for (int i = 0; i < CIRCLE; i++) {
         speakers[i] = (speaker){.peers = all.peers[i]};
         pthread_create(&threads[i], NULL, go_around, &speakers[i]);
@@ -132,7 +69,7 @@ test_exchanges(ipu_ctx *ctx, carrier carrier)
         pthread_join(threads[i], NULL);
         CHECK(speakers[i].status == IPU_OK && speakers[i].wrong == 0);
     }
-    free_peers(ctx, &all);
+    free_circle(ctx, &all);
 }
 
 /* Who waits for one that fails is told, and so is who comes later. */
@@ -145,7 +82,7 @@ test_failures(ipu_ctx *ctx)
     const int32_t cancel = 1;
     ipu_message receive = {1, &number, sizeof(number)};
     ipu_exchange exchange = {.receives = &receive, .receive_count = 1};
-    make_peers(ctx, 2, HUB, &all);
+    make_circle(ctx, 2, HUB, &all);
     ipu_peers **peers = all.peers;
     CHECK(!ipu_peers_has_failed(peers[0], reason, sizeof(reason)));
     ipu_peers_post(peers[0], &exchange);
@@ -161,7 +98,7 @@ test_failures(ipu_ctx *ctx)
     ipu_peers_post(peers[1], &exchange);
     CHECK(ipu_exchange_result(ctx, peers[1], &exchange) == IPU_STATUS_ABORTED);
     ipu_ctx_clear(ctx);
-    free_peers(ctx, &all);
+    free_circle(ctx, &all);
     CHECK(ipu_peers_create(ctx, 2, 2, &peers[0]) == IPU_STATUS_VALUE);
     ipu_ctx_clear(ctx);
 }
@@ -442,7 +379,7 @@ run_together(ipu_ctx *ctx, const ipu_program *program, uint32_t processes,
     pthread_t runners[REPLICAS];
     memset(results, 0, sizeof(*results));
     if (processes > 1) {
-        make_peers(ctx, processes, carrier, &peers);
+        make_circle(ctx, processes, carrier, &peers);
     }
     for (uint32_t i = 0; i < processes; i++) {
         all[i] = (process){.peers = peers.peers[i],
@@ -459,7 +396,7 @@ run_together(ipu_ctx *ctx, const ipu_program *program, uint32_t processes,
         CHECK(all[i].steps == STEPS && all[i].wrong == 0);
     }
     if (processes > 1) {
-        free_peers(ctx, &peers);
+        free_circle(ctx, &peers);
     }
 }
 
@@ -569,7 +506,7 @@ expect_refusal(ipu_ctx *ctx, stranger a, stranger b, const char *part)
     circle peers;
     stranger both[2] = {a, b};
     pthread_t runners[2];
-    make_peers(ctx, 2, HUB, &peers);
+    make_circle(ctx, 2, HUB, &peers);
     for (int i = 0; i < 2; i++) {
         both[i].peers = peers.peers[i];
         pthread_create(&runners[i], NULL, run_stranger, &both[i]);
@@ -579,7 +516,7 @@ expect_refusal(ipu_ctx *ctx, stranger a, stranger b, const char *part)
         CHECK(both[i].status == IPU_STATUS_FAILED_PRECONDITION);
         CHECK(strstr(both[i].message, part) != NULL);
     }
-    free_peers(ctx, &peers);
+    free_circle(ctx, &peers);
 }
 
 static void

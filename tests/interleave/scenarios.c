@@ -1394,57 +1394,6 @@ cache_of_two(void)
 
 /* --- processes -------------------------------------------------------------------- */
 
-/* Two processes that are threads, joined by a hub, or by MPI and a thread that serves. */
-typedef enum carrier { HUB, MPI, MPI_OF_ONE_THREAD } carrier;
-
-typedef struct pair {
-    ipu_peers *peers[2];
-    ipu_hub *hub;
-    pthread_t servers[2];
-} pair;
-
-static atomic_bool is_served;
-
-static void *
-serve_peers(void *peers)
-{
-    while (atomic_load(&is_served)) {
-        ipu_peers_serve(peers, INT64_C(1000) * 1000 * 1000);
-    }
-    return NULL;
-}
-
-static void
-make_pair(ipu_ctx *ctx, carrier carrier, pair *both)
-{
-    *both = (pair){0};
-    fake_reset();
-    atomic_store(&is_served, true);
-    for (uint32_t i = 0; i < 2; i++) {
-        CHECK_OK(ctx, ipu_peers_create(ctx, i, 2, &both->peers[i]));
-        if (carrier != HUB) {
-            fake_join(both->peers[i], false, carrier == MPI);
-            both->servers[i] = go(serve_peers, both->peers[i]);
-        }
-    }
-    if (carrier == HUB) {
-        CHECK_OK(ctx, ipu_peers_connect(ctx, both->peers, 2, &both->hub));
-    }
-}
-
-static void
-free_pair(ipu_ctx *ctx, pair *both)
-{
-    atomic_store(&is_served, false);
-    for (uint32_t i = 0; i < 2 && both->hub == NULL; i++) {
-        ipu_peers_wake(both->peers[i]);
-        join(both->servers[i]);
-    }
-    ipu_peers_free(ctx, both->peers[0]);
-    ipu_peers_free(ctx, both->peers[1]);
-    ipu_hub_free(ctx, both->hub);
-}
-
 typedef struct speaker {
     ipu_peers *peers;
     bool fails;
@@ -1478,13 +1427,13 @@ static void
 processes(carrier carrier, bool fails)
 {
     ipu_ctx ctx = fresh();
-    pair both;
-    make_pair(&ctx, carrier, &both);
+    circle both;
+    make_circle(&ctx, 2, carrier, &both);
     speaker speakers[2] = {{both.peers[0], fails}, {both.peers[1], fails}};
     pthread_t other = go(speak, &speakers[1]);
     speak(&speakers[0]);
     join(other);
-    free_pair(&ctx, &both);
+    free_circle(&ctx, &both);
 }
 
 static void
@@ -1561,19 +1510,19 @@ static void
 programs_of_processes(carrier carrier, int32_t replicas)
 {
     ipu_ctx ctx = fresh();
-    pair both;
+    circle both;
     ipu_graph *graph;
     ipu_program *program;
     CHECK_OK(&ctx, ipu_graph_parse(&ctx, sums_text, &graph));
     CHECK_OK(&ctx, ipu_program_create(&ctx, graph, &options, &program));
     ipu_graph_free(&ctx, graph);
-    make_pair(&ctx, carrier, &both);
+    make_circle(&ctx, 2, carrier, &both);
     process all[2] = {{both.peers[0], program, replicas},
                       {both.peers[1], program, replicas}};
     pthread_t other = go(run_process, &all[1]);
     run_process(&all[0]);
     join(other);
-    free_pair(&ctx, &both);
+    free_circle(&ctx, &both);
     ipu_program_free(&ctx, program);
 }
 

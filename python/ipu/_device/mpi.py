@@ -141,8 +141,10 @@ class Transport:
             return
         now = time.monotonic()
         for process, since in self._ended.items():
+            if now - since <= _GRACE:
+                continue
             found = self._peers.find(process, 0, 0.0)
-            if found is not None and now - since > _GRACE:
+            if found is not None:
                 where = _where(" at ", found[3])
                 self._peers.fail(
                     f"process {process} has ended its program, and process "

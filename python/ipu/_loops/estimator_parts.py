@@ -79,7 +79,7 @@ class Workers:
     def wait_for_all(self) -> None:
         """Wait for all processes to come here: what process 0 has written is there."""
         if self._joined is not None:
-            self._joined.allgather(np.zeros(1))
+            self._joined.meet("the end of an estimator's training")
 
     def agree(self, loss: float, stops: bool) -> tuple[float, bool]:
         """Return the mean of the losses, and whether one process stops."""
