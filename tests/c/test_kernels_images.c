@@ -28,8 +28,9 @@ type_of_images(const pooling *p, ipu_dtype dtype, const int64_t *sizes)
     return type;
 }
 
+/* `picked`: the dtype of what max_pool_pick picks. */
 static void
-pool_trial(const pooling *p, ipu_dtype dtype, ipu_op op)
+pool_trial(const pooling *p, ipu_dtype dtype, ipu_dtype picked, ipu_op op)
 {
     uint32_t spatial = (uint32_t)p->spatial;
     int64_t windows[3];
@@ -63,8 +64,9 @@ pool_trial(const pooling *p, ipu_dtype dtype, ipu_op op)
         break;
     case IPU_OP_ID_MAX_POOL_PICK:
         trial.inputs[1] = y;
-        trial.inputs[2] = x;
+        trial.inputs[2] = type_of_images(p, picked, p->sizes);
         trial.input_count = 3;
+        trial.outputs[0].dtype = picked;
         break;
     default:
         break;
@@ -92,10 +94,21 @@ test_pooling(void)
     static const ipu_op ops[] = {IPU_OP_ID_MAX_POOL, IPU_OP_ID_MAX_POOL_GRAD,
                                  IPU_OP_ID_MAX_POOL_PICK, IPU_OP_ID_AVERAGE_POOL,
                                  IPU_OP_ID_AVERAGE_POOL_GRAD};
+    static const ipu_dtype floats[] = {IPU_DTYPE_FLOAT32, IPU_DTYPE_FLOAT16,
+                                       IPU_DTYPE_FLOAT64};
+    static const ipu_dtype integers[] = {IPU_DTYPE_INT32,  IPU_DTYPE_INT8,
+                                         IPU_DTYPE_UINT8,  IPU_DTYPE_INT64,
+                                         IPU_DTYPE_UINT16, IPU_DTYPE_UINT64};
     for (size_t i = 0; i < sizeof poolings / sizeof poolings[0]; i++) {
         for (size_t op = 0; op < sizeof ops / sizeof ops[0]; op++) {
-            pool_trial(&poolings[i], IPU_DTYPE_FLOAT32, ops[op]);
-            pool_trial(&poolings[i], IPU_DTYPE_FLOAT16, ops[op]);
+            for (size_t k = 0; k < sizeof floats / sizeof floats[0]; k++) {
+                pool_trial(&poolings[i], floats[k], floats[k], ops[op]);
+            }
+        }
+        for (size_t k = 0; k < sizeof integers / sizeof integers[0]; k++) {
+            pool_trial(&poolings[i], integers[k], integers[k], IPU_OP_ID_MAX_POOL);
+            pool_trial(&poolings[i], floats[k % 3], integers[k],
+                       IPU_OP_ID_MAX_POOL_PICK);
         }
     }
 }

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Pooling of float32, to the bits of the reference. Results are made where they will
- * lie, a chunk of a row at a time: for each element of the windows, one after another,
- * all columns of the chunk (pool_columns.c), or, where there are channels enough, for
- * each column all elements (pool_boxes.c).
+ * Pooling, to the bits of the reference; float16 is widened (widened.c). Results are
+ * made where they will lie, a chunk of a row at a time: for each element of the windows,
+ * one after another, all columns of the chunk (pool_columns.c), or, where there are
+ * channels enough, of floats, for each column all elements (pool_boxes.c).
  *
  * The gradient of a maximum is made window by window where windows do not meet, and
  * else in tiles of x (pool_scatter.c). Tasks are rows, or tiles. */
-#include <math.h>
 #include <string.h>
 
 #include "kernels/pool/pool_fast_impl.h"
@@ -34,13 +33,13 @@ make_chunk(const ipu__pool_job *job, int64_t image, int64_t d, int64_t h,
     ipu__pool_target t = ipu__pool_target_of(job, offset);
     if (op == IPU_OP_ID_MAX_POOL_PICK) {
         int32_t place[IPU_POOL_CHUNK];
-        ipu__pool_fill(&t, 0.0f, columns, c->n);
+        plan->results->fill(t.row, t.step, false, columns, c->n);
         ipu__pool_mark(job, image, d, h, c, place);
         ipu__pool_walk(job, image, d, h, c, &t, place, job->call->inputs[2]);
     } else if (plan->boxes != NULL) {
         ipu__pool_walk_boxes(job, IPU_POOL_FOLD, image, d, h, c, &t, NULL);
     } else {
-        ipu__pool_fill(&t, op == IPU_OP_ID_MAX_POOL ? -INFINITY : 0.0f, columns, c->n);
+        plan->columns->fill(t.row, t.step, op == IPU_OP_ID_MAX_POOL, columns, c->n);
         ipu__pool_walk(job, image, d, h, c, &t, NULL, NULL);
     }
     if (op == IPU_OP_ID_AVERAGE_POOL && plan->boxes == NULL) {
@@ -64,7 +63,7 @@ share_chunk(const ipu__pool_job *job, int64_t image, int64_t d, int64_t h,
     int64_t first[2];
     int64_t end[2];
     ipu__pool_target t = ipu__pool_target_of(job, offset);
-    ipu__pool_fill(&t, 0.0f, c->end - c->first, c->n);
+    plan->columns->fill(t.row, t.step, false, c->end - c->first, c->n);
     ipu__pool_sums sums;
     sums.chains = &t;
     sums.columns = c->end - c->first;
@@ -80,7 +79,7 @@ share_chunk(const ipu__pool_job *job, int64_t image, int64_t d, int64_t h,
             if (kd < 0 || kh < 0) {
                 continue;
             }
-            float rows = plan->counts[0][od] * plan->counts[1][oh];
+            double rows = plan->counts[0][od] * plan->counts[1][oh];
             int64_t row = ipu__pool_window_row(pool, image, od, oh) + c->channel;
             for (int64_t kw = axis->window - 1; kw >= 0; kw--) {
                 int64_t a;
@@ -88,9 +87,6 @@ share_chunk(const ipu__pool_job *job, int64_t image, int64_t d, int64_t h,
                 ipu__pool_windows_at(axis, kw, c->first, c->end, 0, axis->windows, &a,
                                      &b);
                 int64_t pixel = a * axis->stride + kw * axis->dilation - axis->low;
-                float *dx = t.row + (pixel - c->first) * t.step;
-                const float *dy =
-                    (const float *)job->call->inputs[0] + row + a * pool->channels;
                 if (plan->levels > 0 && a < b) {
                     ipu__pool_sums_reach(
                         &sums, ipu__pool_position(pool, axes[0].window - 1 - kd,
@@ -98,8 +94,10 @@ share_chunk(const ipu__pool_job *job, int64_t image, int64_t d, int64_t h,
                                                   axis->window - 1 - kw));
                 }
                 if (a < b) {
-                    plan->columns->share(dx, axis->stride * t.step, dy, pool->channels,
-                                         rows, plan->counts[2] + a, b - a, c->n);
+                    plan->columns->share(
+                        ipu__pool_column(&t, pixel - c->first), axis->stride * t.step,
+                        ipu__pool_input(job, 0, row + a * pool->channels),
+                        pool->channels, rows, plan->counts[2] + a, b - a, c->n);
                 }
             }
         }
@@ -128,9 +126,9 @@ clear_rows(const ipu__pool_job *job, int64_t image, int64_t d, int64_t h)
     cleared(&pool->axes[1], h, &rows[0], &rows[1]);
     int64_t row = pool->axes[2].size * pool->channels;
     for (int64_t i = planes[0]; rows[0] < rows[1] && i < planes[1]; i++) {
-        memset((float *)job->call->outputs[0] +
-                   ipu__pool_pixel_row(pool, image, i, rows[0]),
-               0, (size_t)((rows[1] - rows[0]) * row) * sizeof(float));
+        const ipu__pool_target t =
+            ipu__pool_target_of(job, ipu__pool_pixel_row(pool, image, i, rows[0]));
+        memset(t.row, 0, (size_t)((rows[1] - rows[0]) * row * t.bytes));
     }
 }
 
@@ -213,14 +211,14 @@ plan_counts(const ipu__preparation *p, ipu__pool_kernel *plan)
 {
     for (int32_t a = 0; a < IPU_POOL_AXES; a++) {
         const ipu__pool_axis *axis = &plan->pool.axes[a];
-        float *counts;
+        double *counts;
         IPU_TRY(ipu_arena_alloc(p->ctx, p->arena,
                                 (size_t)axis->windows * sizeof *counts, &counts));
         for (int64_t o = 0; o < axis->windows; o++) {
             int64_t begin;
             int64_t end;
             ipu__pool_inside(axis, o, &begin, &end);
-            counts[o] = end > begin ? (float)(end - begin) : 1.0f;
+            counts[o] = end > begin ? (double)(end - begin) : 1.0;
         }
         plan->counts[a] = counts;
     }
@@ -233,18 +231,24 @@ ipu_choose_max_pool(const ipu__preparation *p)
     ipu_kernel_spec *spec = p->spec;
     int64_t elements = ipu_shape_elements(&spec->outputs[0].shape);
     ipu__pool_kernel *plan;
-    if (spec->inputs[0].dtype != IPU_DTYPE_FLOAT32 ||
-        spec->outputs[0].dtype != IPU_DTYPE_FLOAT32 || elements == 0) {
+    const ipu_dtype dtype = spec->inputs[0].dtype;
+    const ipu_dtype result = spec->outputs[0].dtype;
+    const ipu__pool_columns *columns = ipu__pool_columns_of(p->cpu, dtype);
+    const ipu__pool_columns *results = ipu__pool_columns_of(p->cpu, result);
+    if (columns == NULL || results == NULL || elements == 0) {
         return IPU_OK;
     }
     IPU_TRY(ipu__prepared(p, sizeof *plan, &plan));
     ipu__pool_plan(spec, &plan->pool);
-    plan->columns = ipu__pool_columns_of(p->cpu);
-    plan->levels = ipu__pool_levels(&plan->pool, spec->op);
+    plan->columns = columns;
+    plan->results = results;
+    plan->bytes = (int64_t)ipu_dtype_bytes(dtype);
+    plan->result_bytes = (int64_t)ipu_dtype_bytes(result);
+    plan->levels = ipu__pool_levels(&plan->pool, spec->op, dtype);
     IPU_TRY(plan_counts(p, plan));
     if (plan->pool.channels >= IPU_POOL_FEWEST_LANES ||
         spec->op == IPU_OP_ID_MAX_POOL_GRAD) {
-        plan->boxes = ipu__pool_boxes_of(p->cpu);
+        plan->boxes = ipu__pool_boxes_of(p->cpu, dtype);
     }
     plan_meetings(plan, spec->op);
     if (spec->op == IPU_OP_ID_MAX_POOL_GRAD && !plan->apart) {

@@ -14,10 +14,13 @@ enum { IPU_POOL_CHUNK = 1024 }; /* elements of a row that are made at a time */
 typedef struct ipu__pool_kernel {
     ipu__pool pool;
     const ipu__pool_columns *columns;
-    const ipu__pool_boxes *boxes; /* NULL: there are too few channels */
-    bool apart;                   /* no two windows meet ... */
-    bool tiled;                   /* ... and each element is in one */
-    const float *counts[IPU_POOL_AXES]; /* elements of each window, at least 1 */
+    const ipu__pool_columns *results; /* of the result's dtype */
+    const ipu__pool_boxes *boxes;     /* NULL: too few channels, or integers */
+    int64_t bytes;                    /* of an element of all but what is picked, ... */
+    int64_t result_bytes;             /* ... which the result is made of, too */
+    bool apart;                       /* no two windows meet ... */
+    bool tiled;                       /* ... and each element is in one */
+    const double *counts[IPU_POOL_AXES]; /* elements of each window, at least 1 */
     int32_t levels;   /* of the tree of a sum (sum_tree.h); 0: sums are one block */
     int64_t strip;    /* channels that are made at a time */
     int64_t tile[2];  /* planes and rows, where windows scatter */
@@ -46,25 +49,32 @@ typedef struct ipu__pool_chunk {
 
 /* Where a row of results is made, and how far apart its columns lie. */
 typedef struct ipu__pool_target {
-    float *row;
-    int64_t step;
+    char *row;
+    int64_t step;  /* in elements, */
+    int64_t bytes; /* of so many */
 } ipu__pool_target;
 
 static inline ipu__pool_target
 ipu__pool_target_of(const ipu__pool_job *job, int64_t offset)
 {
-    return (ipu__pool_target){(float *)job->call->outputs[0] + offset,
-                              job->plan->pool.channels};
+    const ipu__pool_kernel *plan = job->plan;
+    return (ipu__pool_target){
+        ipu__at_mutable(job->call->outputs[0], offset * plan->result_bytes),
+        plan->pool.channels, plan->result_bytes};
 }
 
-static inline void
-ipu__pool_fill(const ipu__pool_target *t, float value, int64_t columns, int64_t n)
+/* Column i. */
+static inline void *
+ipu__pool_column(const ipu__pool_target *t, int64_t i)
 {
-    for (int64_t i = 0; i < columns; i++) {
-        for (int64_t j = 0; j < n; j++) {
-            t->row[i * t->step + j] = value;
-        }
-    }
+    return ipu__at_mutable(t->row, i * t->step * t->bytes);
+}
+
+/* From element `at` of an operand on that is no less wide or narrow than the first. */
+static inline const void *
+ipu__pool_input(const ipu__pool_job *job, uint32_t input, int64_t at)
+{
+    return ipu__at(job->call->inputs[input], at * job->plan->bytes);
 }
 
 /* The windows [*a, *b) of [first, end) whose element k lies in [low, high) of the axis.
@@ -95,7 +105,8 @@ ipu__pool_pixel_row(const ipu__pool *pool, int64_t image, int64_t d, int64_t h)
            pool->axes[2].size * pool->channels;
 }
 
-/* The sums of a chunk of columns, term by term: their chains are in the target. */
+/* The sums of a chunk of columns, term by term: their chains are in the target, of
+ * float32. */
 typedef struct ipu__pool_sums {
     const ipu__pool_target *chains;
     int64_t columns;
@@ -120,7 +131,7 @@ ipu__pool_sums_reach(ipu__pool_sums *sums, int64_t position)
         memset(sums->totals, 0, (size_t)(sums->levels * apart) * sizeof(float));
     }
     for (int64_t i = 0; i < (gaps ? sums->columns : 1); i++) {
-        ipu__sum_carry(t->row + i * t->step, sums->totals + i * sums->n, apart,
+        ipu__sum_carry(ipu__pool_column(t, i), sums->totals + i * sums->n, apart,
                        ipu__sum_carries(sums->leaf, next), gaps ? sums->n : apart);
     }
     sums->leaf = next;
@@ -131,7 +142,7 @@ ipu__pool_sums_end(ipu__pool_sums *sums)
 {
     const ipu__pool_target *t = sums->chains;
     for (int64_t i = 0; sums->leaf > 0 && i < sums->columns; i++) {
-        ipu__sum_end(t->row + i * t->step, sums->totals + i * sums->n,
+        ipu__sum_end(ipu__pool_column(t, i), sums->totals + i * sums->n,
                      sums->columns * sums->n, sums->levels, sums->n);
     }
 }
@@ -140,7 +151,7 @@ ipu__pool_sums_end(ipu__pool_sums *sums)
  * no places; else marked, or, with `v`, picked (pool_walk.c). */
 void ipu__pool_walk(const ipu__pool_job *job, int64_t image, int64_t d, int64_t h,
                     const ipu__pool_chunk *c, const ipu__pool_target *t, int32_t *place,
-                    const float *v);
+                    const void *v);
 
 /* The function that ipu__pool_walk_boxes calls at each window. */
 typedef enum ipu__pool_visit {

@@ -29,8 +29,8 @@ typedef struct ipu__pool {
 void ipu__pool_plan(const ipu_kernel_spec *spec, ipu__pool *pool);
 
 /* The levels of totals of the longest sum of an average or of its gradient; 0 where all
- * are at most one block, and for other ops. */
-int32_t ipu__pool_levels(const ipu__pool *pool, ipu_op op);
+ * are at most one block, for float64, whose sums are chains, and for other ops. */
+int32_t ipu__pool_levels(const ipu__pool *pool, ipu_op op, ipu_dtype dtype);
 
 /* The number of a position in a window. The sum of a window is cut into blocks by it, so
  * blocks are alike for all windows, and padding adds nothing to them. An element's
@@ -54,24 +54,27 @@ int64_t ipu__pool_number(const ipu__pool_axis *axis, int64_t i, int64_t o);
  * channels of each (pool_columns.c). `place` holds n numbers for each column, without
  * gaps; a window has `rows * counts[column]` elements. */
 typedef struct ipu__pool_columns {
-    /* y = the larger one of y and x; y += x; y /= elements; dx += dy / elements */
-    void (*max)(float *y, int64_t y_step, const float *x, int64_t x_step,
-                int64_t columns, int64_t n);
-    void (*sum)(float *y, int64_t y_step, const float *x, int64_t x_step,
-                int64_t columns, int64_t n);
-    void (*divide)(float *y, int64_t y_step, float rows, const float *counts,
-                   int64_t columns, int64_t n);
-    void (*share)(float *dx, int64_t dx_step, const float *dy, int64_t dy_step,
-                  float rows, const float *counts, int64_t columns, int64_t n);
+    /* y = the least number, or 0; the larger one of y and x */
+    void (*fill)(void *y, int64_t y_step, bool is_max, int64_t columns, int64_t n);
+    void (*max)(void *y, int64_t y_step, const void *x, int64_t x_step, int64_t columns,
+                int64_t n);
     /* place = k where it is negative and x is y, or NaN */
-    void (*mark)(int32_t *place, int32_t k, const float *x, int64_t x_step,
-                 const float *y, int64_t y_step, int64_t columns, int64_t n);
+    void (*mark)(int32_t *place, int32_t k, const void *x, int64_t x_step,
+                 const void *y, int64_t y_step, int64_t columns, int64_t n);
     /* where place is k: y = v */
-    void (*pick)(float *y, int64_t y_step, const int32_t *place, int32_t k,
-                 const float *v, int64_t v_step, int64_t columns, int64_t n);
+    void (*pick)(void *y, int64_t y_step, const int32_t *place, int32_t k,
+                 const void *v, int64_t v_step, int64_t columns, int64_t n);
+    /* of floats: y += x; y /= elements; dx += dy / elements */
+    void (*sum)(void *y, int64_t y_step, const void *x, int64_t x_step, int64_t columns,
+                int64_t n);
+    void (*divide)(void *y, int64_t y_step, double rows, const double *counts,
+                   int64_t columns, int64_t n);
+    void (*share)(void *dx, int64_t dx_step, const void *dy, int64_t dy_step,
+                  double rows, const double *counts, int64_t columns, int64_t n);
 } ipu__pool_columns;
 
-const ipu__pool_columns *ipu__pool_columns_of(ipu_cpu_class cpu);
+/* NULL: none of this dtype. */
+const ipu__pool_columns *ipu__pool_columns_of(ipu_cpu_class cpu, ipu_dtype dtype);
 
 /* A box of elements, outermost axis first: `counts` of them, `steps` apart, with numbers
  * from `number` on that change by `turns`. */
@@ -80,8 +83,8 @@ typedef struct ipu__pool_box {
     int64_t steps[IPU_POOL_AXES];
     int64_t turns[IPU_POOL_AXES];
     int64_t number;
-    float elements; /* of a window, at least 1 */
-    int32_t levels; /* of the tree of its sum */
+    double elements; /* of a window, at least 1 */
+    int32_t levels;  /* of the tree of its sum */
     /* where windows scatter, the positions [begin, end) of the first two axes that get
      * something; at others they only look */
     int64_t begin[2];
@@ -89,32 +92,33 @@ typedef struct ipu__pool_box {
 } ipu__pool_box;
 
 /* Where there are channels enough to fill registers: all elements of a column at once
- * (pool_boxes.c). Same results as by columns. */
+ * (pool_boxes.c), of floats. Same results as by columns. */
 typedef struct ipu__pool_boxes {
     /* y = the largest element, or the mean of all, of windows `step` elements apart;
-     * long_mean: of more than one block (sum_tree.h) */
-    void (*max)(float *y, int64_t y_step, const float *x, int64_t x_step,
+     * long_mean: of more than one block (sum_tree.h), of float32 */
+    void (*max)(void *y, int64_t y_step, const void *x, int64_t x_step,
                 const ipu__pool_box *box, int64_t columns, int64_t n);
-    void (*mean)(float *y, int64_t y_step, const float *x, int64_t x_step,
+    void (*mean)(void *y, int64_t y_step, const void *x, int64_t x_step,
                  const ipu__pool_box *box, int64_t columns, int64_t n);
-    void (*long_mean)(float *y, int64_t y_step, const float *x, int64_t x_step,
+    void (*long_mean)(void *y, int64_t y_step, const void *x, int64_t x_step,
                       const ipu__pool_box *box, int64_t columns, int64_t n);
     /* place = the number of the first element that is y, or NaN */
-    void (*mark)(int32_t *place, const float *x, int64_t x_step, const float *y,
+    void (*mark)(int32_t *place, const void *x, int64_t x_step, const void *y,
                  int64_t y_step, const ipu__pool_box *box, int64_t columns, int64_t n);
     /* dx += dy at the first element that is y, or NaN, if that gets something */
-    void (*scatter)(float *dx, const float *x, int64_t x_step, const float *y,
-                    const float *dy, int64_t y_step, const ipu__pool_box *box,
+    void (*scatter)(void *dx, const void *x, int64_t x_step, const void *y,
+                    const void *dy, int64_t y_step, const ipu__pool_box *box,
                     int64_t columns, int64_t n);
     /* to the elements of windows that do not meet: dy at the first that is y, or NaN,
      * else 0 */
-    void (*place)(float *dx, const float *x, int64_t x_step, const float *y,
-                  const float *dy, int64_t y_step, const ipu__pool_box *box,
+    void (*place)(void *dx, const void *x, int64_t x_step, const void *y,
+                  const void *dy, int64_t y_step, const ipu__pool_box *box,
                   int64_t columns, int64_t n);
 } ipu__pool_boxes;
 
 enum { IPU_POOL_FEWEST_LANES = 8 };
 
-const ipu__pool_boxes *ipu__pool_boxes_of(ipu_cpu_class cpu);
+/* NULL: none of this dtype. */
+const ipu__pool_boxes *ipu__pool_boxes_of(ipu_cpu_class cpu, ipu_dtype dtype);
 
 #endif

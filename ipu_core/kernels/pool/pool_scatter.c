@@ -41,13 +41,13 @@ clear_rows(const ipu__pool_job *job, int64_t image, int64_t plane, int64_t begin
            int64_t end, const ipu__pool_chunk *c)
 {
     const ipu__pool *pool = &job->plan->pool;
-    float *dx = (float *)job->call->outputs[0] +
-                ipu__pool_pixel_row(pool, image, plane, begin) + c->channel;
+    const ipu__pool_target dx = ipu__pool_target_of(
+        job, ipu__pool_pixel_row(pool, image, plane, begin) + c->channel);
     int64_t pixels = ipu__max(end - begin, 0) * pool->axes[2].size;
     int64_t times = c->n == pool->channels ? 1 : pixels;
     int64_t each = c->n == pool->channels ? pixels * c->n : c->n;
     for (int64_t i = 0; i < times; i++) {
-        memset(dx + i * pool->channels, 0, (size_t)each * sizeof *dx);
+        memset(ipu__pool_column(&dx, i), 0, (size_t)(each * dx.bytes));
     }
 }
 
@@ -117,8 +117,8 @@ ipu__pool_plan_scatter(ipu__pool_kernel *plan)
                             TILE_WINDOWS * reach);
     plan->tile[0] = 1;
     plan->tile[1] = axes[1].size;
-    plan->tile[cut] =
-        ipu__ceil_div(axis->size, ipu__ceil_div(axis->size, ipu__min(most, axis->size)));
+    plan->tile[cut] = ipu__ceil_div(
+        axis->size, ipu__ceil_div(axis->size, ipu__min(most, axis->size)));
     for (int32_t a = 0; a < 2; a++) {
         plan->tiles[a] = ipu__ceil_div(axes[a].size, plan->tile[a]);
     }

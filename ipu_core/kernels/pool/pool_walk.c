@@ -11,7 +11,7 @@
 void
 ipu__pool_walk(const ipu__pool_job *job, int64_t image, int64_t d, int64_t h,
                const ipu__pool_chunk *c, const ipu__pool_target *t, int32_t *place,
-               const float *v)
+               const void *v)
 {
     const ipu__pool_kernel *plan = job->plan;
     const ipu__pool *pool = &plan->pool;
@@ -19,7 +19,6 @@ ipu__pool_walk(const ipu__pool_job *job, int64_t image, int64_t d, int64_t h,
     const ipu__pool_axis *axis = &axes[2];
     const ipu__pool_columns *f = plan->columns;
     bool max = job->call->spec->op == IPU_OP_ID_MAX_POOL;
-    const float *x = job->call->inputs[0];
     int64_t begin[2];
     int64_t end[2];
     int64_t x_step = axis->stride * pool->channels;
@@ -30,8 +29,7 @@ ipu__pool_walk(const ipu__pool_job *job, int64_t image, int64_t d, int64_t h,
     sums.n = c->n;
     sums.levels = plan->levels;
     sums.leaf = 0;
-    const float *y = (const float *)job->call->inputs[place == NULL ? 0 : 1] +
-                     ipu__pool_window_row(pool, image, d, h) + c->channel;
+    int64_t windows = ipu__pool_window_row(pool, image, d, h) + c->channel;
     ipu__pool_inside(&axes[0], d, &begin[0], &end[0]);
     ipu__pool_inside(&axes[1], h, &begin[1], &end[1]);
     for (int64_t kd = begin[0]; kd < end[0]; kd++) {
@@ -55,14 +53,17 @@ ipu__pool_walk(const ipu__pool_job *job, int64_t image, int64_t d, int64_t h,
                     ipu__pool_sums_reach(&sums, position);
                 }
                 if (place == NULL) {
-                    (max ? f->max : f->sum)(t->row + at * t->step, t->step, x + from,
-                                            x_step, b - a, c->n);
+                    (max ? f->max : f->sum)(ipu__pool_column(t, at), t->step,
+                                            ipu__pool_input(job, 0, from), x_step,
+                                            b - a, c->n);
                 } else if (v == NULL) {
-                    f->mark(place + at * c->n, k, x + from, x_step,
-                            y + a * pool->channels, pool->channels, b - a, c->n);
+                    f->mark(place + at * c->n, k, ipu__pool_input(job, 0, from), x_step,
+                            ipu__pool_input(job, 1, windows + a * pool->channels),
+                            pool->channels, b - a, c->n);
                 } else {
-                    f->pick(t->row + at * t->step, t->step, place + at * c->n, k,
-                            v + from, x_step, b - a, c->n);
+                    plan->results->pick(
+                        ipu__pool_column(t, at), t->step, place + at * c->n, k,
+                        ipu__at(v, from * t->bytes), x_step, b - a, c->n);
                 }
             }
         }
@@ -102,7 +103,6 @@ ipu__pool_walk_boxes(const ipu__pool_job *job, ipu__pool_visit what, int64_t ima
     int64_t end[IPU_POOL_AXES];
     int64_t whole[2];
     int64_t other[2];
-    const float *x = call->inputs[0];
     int64_t windows = ipu__pool_window_row(pool, image, d, h) + c->channel;
     ipu__pool_box box = {.levels = plan->levels,
                          .turns = {axes[1].window * axis->window, axis->window, 1}};
@@ -135,26 +135,23 @@ ipu__pool_walk_boxes(const ipu__pool_job *job, ipu__pool_visit what, int64_t ima
         int64_t window = windows + o * channels;
         int64_t step = axis->stride * channels;
         int64_t i = o - c->first;
+        const void *x = ipu__pool_input(job, 0, from);
         if (what == IPU_POOL_FOLD) {
             (call->spec->op == IPU_OP_ID_MAX_POOL ? f->max
              : plan->levels > 0                   ? f->long_mean
-                                                  : f->mean)(
-                t->row + i * t->step, t->step, x + from, step, &box, next - o, c->n);
+                                : f->mean)(ipu__pool_column(t, i), t->step, x, step,
+                                           &box, next - o, c->n);
         } else if (what == IPU_POOL_MARK) {
-            f->mark(place + i * c->n, x + from, step,
-                    (const float *)call->inputs[1] + window, channels, &box, next - o,
-                    c->n);
-        } else if (what == IPU_POOL_SCATTER) {
-            cut_box(&box, axes, at[c->tile_axis], c);
-            f->scatter((float *)call->outputs[0] + from, x + from, step,
-                       (const float *)call->inputs[1] + window,
-                       (const float *)call->inputs[2] + window, channels, &box,
-                       next - o, c->n);
+            f->mark(place + i * c->n, x, step, ipu__pool_input(job, 1, window),
+                    channels, &box, next - o, c->n);
         } else {
-            f->place((float *)call->outputs[0] + from, x + from, step,
-                     (const float *)call->inputs[1] + window,
-                     (const float *)call->inputs[2] + window, channels, &box, next - o,
-                     c->n);
+            if (what == IPU_POOL_SCATTER) {
+                cut_box(&box, axes, at[c->tile_axis], c);
+            }
+            (what == IPU_POOL_SCATTER ? f->scatter : f->place)(
+                ipu__pool_target_of(job, from).row, x, step,
+                ipu__pool_input(job, 1, window), ipu__pool_input(job, 2, window),
+                channels, &box, next - o, c->n);
         }
     }
 }

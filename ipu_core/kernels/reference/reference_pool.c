@@ -65,7 +65,7 @@ ipu__pool_number(const ipu__pool_axis *axis, int64_t i, int64_t o)
 }
 
 int32_t
-ipu__pool_levels(const ipu__pool *pool, ipu_op op)
+ipu__pool_levels(const ipu__pool *pool, ipu_op op, ipu_dtype dtype)
 {
     const ipu__pool_axis *axes = pool->axes;
     const bool spreads = op == IPU_OP_ID_AVERAGE_POOL_GRAD;
@@ -78,7 +78,9 @@ ipu__pool_levels(const ipu__pool *pool, ipu_op op)
     }
     int64_t last = ipu__pool_position(pool, axes[0].window - 1, axes[1].window - 1,
                                       axes[2].window - 1);
-    return terms <= IPU_SUM_BLOCK ? 0 : ipu__sum_levels(ipu__sum_blocks(last + 1));
+    return terms <= IPU_SUM_BLOCK || dtype == IPU_DTYPE_FLOAT64
+               ? 0
+               : ipu__sum_levels(ipu__sum_blocks(last + 1));
 }
 
 /* --- the elements of a window ------------------------------------------------------
@@ -172,8 +174,8 @@ rounded_sum(ipu_dtype dtype, ipu__scalar a, double b)
     return a;
 }
 
-/* A sum by positions, which do not go back (sum_tree.h); a chain of float64, and where
- * there are no levels. */
+/* A sum by positions, which do not go back (sum_tree.h); a chain where there are no
+ * levels. */
 typedef struct sum {
     ipu__scalar chain;
     int32_t levels;
@@ -185,7 +187,7 @@ static void
 sum_add(sum *s, ipu_dtype dtype, int64_t position, double x)
 {
     const int64_t next = position / IPU_SUM_BLOCK;
-    if (dtype != IPU_DTYPE_FLOAT64 && s->levels > 0 && next != s->leaf) {
+    if (s->levels > 0 && next != s->leaf) {
         float chain = (float)s->chain.f;
         ipu__sum_carry(&chain, s->totals, 1, ipu__sum_carries(s->leaf, next), 1);
         s->chain.f = (double)chain;
@@ -244,7 +246,7 @@ ipu_reference_average_pool(const ipu_kernel_call *call)
     int64_t results = ipu_shape_elements(&call->spec->outputs[0].shape);
     ipu__pool pool;
     ipu__pool_plan(call->spec, &pool);
-    const int32_t levels = ipu__pool_levels(&pool, call->spec->op);
+    const int32_t levels = ipu__pool_levels(&pool, call->spec->op, dtype);
     for (int64_t y = 0; y < results; y++) {
         sum s = {.chain = {.f = 0.0}, .levels = levels};
         walk w;
@@ -292,7 +294,7 @@ gathered(const ipu_kernel_call *call, const ipu__pool *pool, int64_t i)
     int64_t first[IPU_POOL_AXES];
     int64_t end[IPU_POOL_AXES];
     int64_t image = i / pool->channels;
-    sum s = {.chain = {.f = 0.0}, .levels = ipu__pool_levels(pool, spec->op)};
+    sum s = {.chain = {.f = 0.0}, .levels = ipu__pool_levels(pool, spec->op, dtype)};
     for (int32_t a = IPU_POOL_AXES - 1; a >= 0; a--) {
         at[a] = image % pool->axes[a].size;
         image /= pool->axes[a].size;
