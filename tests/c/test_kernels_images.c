@@ -133,8 +133,10 @@ static void
 norm_trial(const normalisation *n, ipu_dtype dtype, bool gradient)
 {
     ipu_type x = type_of(dtype, DIMS(n->outer, n->rows, n->channels));
-    ipu_type factor = type_of(IPU_DTYPE_FLOAT32, DIMS(n->channels));
-    ipu_type group = type_of(IPU_DTYPE_FLOAT32, DIMS(n->outer, n->groups));
+    const bool is_wide = dtype == IPU_DTYPE_FLOAT64;
+    const ipu_dtype other = is_wide ? dtype : IPU_DTYPE_FLOAT32;
+    ipu_type factor = type_of(other, DIMS(n->channels));
+    ipu_type group = type_of(other, DIMS(n->outer, n->groups));
     /* of positive numbers: one of the inputs is a variance */
     kernel_trial trial = {.op = IPU_OP_ID_NORMALIZE,
                           .input_count = 3,
@@ -143,7 +145,9 @@ norm_trial(const normalisation *n, ipu_dtype dtype, bool gradient)
                           .outputs = {x, group, group},
                           .low = 0.5,
                           .high = 1.5,
-                          .tolerance = dtype == IPU_DTYPE_FLOAT16 ? 1e-2 : 1e-4};
+                          .tolerance = is_wide                      ? 1e-12
+                                       : dtype == IPU_DTYPE_FLOAT16 ? 1e-2
+                                                                    : 1e-4};
     if (gradient) {
         trial.op = IPU_OP_ID_NORMALIZE_GRAD;
         trial.input_count = 5;
@@ -168,6 +172,7 @@ test_normalisation(void)
         for (int gradient = 0; gradient < 2; gradient++) {
             norm_trial(&normalisations[i], IPU_DTYPE_FLOAT32, gradient != 0);
             norm_trial(&normalisations[i], IPU_DTYPE_FLOAT16, gradient != 0);
+            norm_trial(&normalisations[i], IPU_DTYPE_FLOAT64, gradient != 0);
         }
     }
 }

@@ -45,4 +45,7 @@ ipu__normalize_channel(const ipu__normalize *n, int64_t group, int64_t i)
     return n->strided ? i * n->groups + group : group * n->each + i;
 }
 
+/* normalize_wide.c */
+ipu_choose_fn ipu__choose_wide_normalize;
+
 #endif
