@@ -15,6 +15,7 @@ enum {
     MOST_ROWS = 8,
     VECTORS = 3,
     PANEL_DOUBLES = 3072,  /* three quarters of a first-level cache */
+    PANELS = 8,            /* that are packed at once, from longer parts of rows */
     BLOCK_DOUBLES = 24576, /* of packed A, in the second-level cache */
     FEW_ROWS = 8,
     SHORT_WALK = 8, /* rows of B at a time where few rows of A meet them */
@@ -22,6 +23,7 @@ enum {
     MANY_ROWS = 32, /* that are worth a packed panel */
     PAGE_BYTES = 4096,
     FLOPS_PER_TASK = 1 << 18,
+    COLUMNS_FAVOUR = 16,
     TASKS_PER_THREAD = 4
 };
 
@@ -129,8 +131,9 @@ ipu__wide_plan_of(const ipu__matmul *matmul, ipu_cpu_class cpu, ipu__wide_plan *
     /* rows that are whole pages apart share a place in the cache */
     bool pages = out->b_row * (int64_t)sizeof(double) % PAGE_BYTES == 0;
     int64_t most = is_walk ? SHORT_WALK : PANEL_DOUBLES / panel_columns(out);
-    out->packs_b =
-        out->b_col != 1 || out->m >= MANY_ROWS || (pages && out->m > FEW_ROWS);
+    bool is_small = matmul->k * out->n <= PANEL_DOUBLES;
+    out->packs_b = out->b_col != 1 || (out->m >= MANY_ROWS && !is_small) ||
+                   (pages && out->m > FEW_ROWS);
     out->packs_a = out->a_col != 1 && out->m > 1 && !is_walk;
     out->chunk = ipu__max(ipu__min(matmul->k, most), 1);
     int64_t tiles = BLOCK_DOUBLES / (out->chunk * out->form->rows);
@@ -143,35 +146,41 @@ ipu__wide_name(const ipu__wide_plan *plan)
     return plan->form->name;
 }
 
-/* Doubles of scratch: a tile, a panel, strips. */
+/* Doubles of scratch: a tile, panels, strips. */
 static int64_t
 scratch_doubles(const ipu__wide_plan *plan)
 {
     int64_t columns = panel_columns(plan);
     int64_t strips = plan->packs_a ? plan->block * plan->chunk : 0;
-    return plan->form->rows * columns + columns * plan->chunk + strips;
+    return plan->form->rows * columns + PANELS * columns * plan->chunk + strips;
 }
 
-/* k rows of `columns` columns of B, and zeros up to a whole panel. */
+/* k rows of `columns` columns of B as [panel][k][columns of a panel], with zeros up to
+ * a whole panel. */
 static void
-pack_panel(const ipu__wide_plan *plan, const double *b, int64_t columns, int64_t k,
-           double *out)
+pack_panels(const ipu__wide_plan *plan, const double *b, int64_t columns, int64_t k,
+            double *out)
 {
     const int64_t width = panel_columns(plan);
-    if (columns < width) {
-        memset(out, 0, (size_t)(k * width) * sizeof *out);
+    if (columns % width != 0) {
+        memset(out + columns / width * width * k, 0, (size_t)(k * width) * sizeof *out);
     }
     if (plan->b_col == 1) {
         for (int64_t i = 0; i < k; i++) {
-            for (int64_t j = 0; j < columns; j++) {
-                out[i * width + j] = b[i * plan->b_row + j];
+            for (int64_t j = 0; j < columns; j += width) {
+                const double *from = b + i * plan->b_row + j;
+                double *to = out + j * k + i * width;
+                for (int64_t l = 0; l < ipu__min(columns - j, width); l++) {
+                    to[l] = from[l];
+                }
             }
         }
         return;
     }
     for (int64_t j = 0; j < columns; j++) {
+        double *to = out + j / width * width * k + j % width;
         for (int64_t i = 0; i < k; i++) {
-            out[i * width + j] = b[i * plan->b_row + j * plan->b_col];
+            to[i * width] = b[i * plan->b_row + j * plan->b_col];
         }
     }
 }
@@ -206,27 +215,26 @@ typedef struct wide_part {
     int64_t column_end;
 } wide_part;
 
-/* Rows [row, row + rows) by one panel of `columns` columns, over k terms from k0. */
+/* Rows [row, row + rows) by one panel of `columns` columns, packed or not, over k terms
+ * from k0. */
 static void
 multiply_panel(const wide_part *p, int64_t row, int64_t rows, int64_t column,
-               int64_t columns, int64_t k0, int64_t k, double *scratch)
+               int64_t columns, int64_t k0, int64_t k, const double *panel,
+               double *scratch)
 {
     const ipu__wide_plan *plan = p->plan;
     const int64_t width = panel_columns(plan);
     const int64_t lanes = plan->form->lanes;
     const bool is_whole = columns % lanes == 0;
-    double *edge = scratch;
-    double *panel = edge + plan->form->rows * width;
-    const double *strips = panel + width * plan->chunk;
-    const double *b = p->b + k0 * plan->b_row + column * plan->b_col;
-    tile_operands t = {.b = b, .b_row = plan->b_row, .k = k};
     const int64_t vectors = ipu__ceil_div(columns, lanes);
-    if (plan->packs_b || !is_whole) {
-        pack_panel(plan, b, columns, k, panel);
-        t.b = panel;
-        t.b_row = width;
+    double *edge = scratch;
+    const double *strips =
+        edge + plan->form->rows * width + PANELS * width * plan->chunk;
+    tile_operands t = {.b = panel, .b_row = width, .k = k, .continued = k0 > 0};
+    if (panel == NULL) {
+        t.b = p->b + k0 * plan->b_row + column;
+        t.b_row = plan->b_row;
     }
-    t.continued = k0 > 0;
     for (int64_t i = 0; i < rows; i += plan->form->rows) {
         const int64_t count = ipu__min(rows - i, plan->form->rows);
         double *c = p->c + (row + i) * plan->n + column;
@@ -246,12 +254,31 @@ multiply_panel(const wide_part *p, int64_t row, int64_t rows, int64_t column,
     }
 }
 
+/* Rows [row, row + rows) by columns [column, column + columns), which are packed at
+ * once. */
+static void
+multiply_panels(const wide_part *p, int64_t row, int64_t rows, int64_t column,
+                int64_t columns, int64_t k0, int64_t k, double *scratch)
+{
+    const ipu__wide_plan *plan = p->plan;
+    const int64_t width = panel_columns(plan);
+    const int64_t whole = plan->packs_b ? 0 : columns / width * width;
+    double *panels = scratch + plan->form->rows * width;
+    pack_panels(plan, p->b + k0 * plan->b_row + (column + whole) * plan->b_col,
+                columns - whole, k, panels);
+    for (int64_t j = 0; j < columns; j += width) {
+        multiply_panel(p, row, rows, column + j, ipu__min(columns - j, width), k0, k,
+                       j < whole ? NULL : panels + (j - whole) * k, scratch);
+    }
+}
+
 static void
 multiply_part(const wide_part *p, double *scratch)
 {
     const ipu__wide_plan *plan = p->plan;
     const int64_t width = panel_columns(plan);
-    double *strips = scratch + plan->form->rows * width + width * plan->chunk;
+    const int64_t most = PANELS * width;
+    double *strips = scratch + plan->form->rows * width + most * plan->chunk;
     for (int64_t row = p->row, rows; row < p->row_end; row += rows) {
         rows = ipu__min(p->row_end - row, plan->block);
         int64_t k0 = 0;
@@ -261,20 +288,22 @@ multiply_part(const wide_part *p, double *scratch)
                 pack_strips(plan, p->a + row * plan->a_row + k0 * plan->a_col, rows, k,
                             strips);
             }
-            for (int64_t j = p->column; j < p->column_end; j += width) {
-                multiply_panel(p, row, rows, j, ipu__min(p->column_end - j, width), k0,
-                               k, scratch);
+            for (int64_t j = p->column; j < p->column_end; j += most) {
+                multiply_panels(p, row, rows, j, ipu__min(p->column_end - j, most), k0,
+                                k, scratch);
             }
             k0 += k;
         } while (k0 < p->k);
     }
 }
 
-/* Along columns where those are more than rows: each part packs its own. */
+/* Along columns where those are more than rows: each part packs what it reads, so that
+ * parts by rows would all pack B. */
 static bool
 is_cut_by_columns(const ipu__wide_plan *plan)
 {
-    return plan->n * plan->form->rows > plan->m * panel_columns(plan);
+    int64_t favour = plan->packs_b && !plan->packs_a ? COLUMNS_FAVOUR : 1;
+    return favour * plan->n * plan->form->rows > plan->m * panel_columns(plan);
 }
 
 /* Into how many parts one matrix is cut at most. */

@@ -24,6 +24,11 @@ FORM(tile)(int rows, int vectors, const tile_operands *t)
                 t->continued ? load(t->c + i * t->c_row + part * LANES) : zero();
         }
     }
+    for (int i = 0; i < rows; i++) { /* the next tile, below this one */
+        for (int part = 0; part < vectors; part++) {
+            __builtin_prefetch(t->c + (rows + i) * t->c_row + part * LANES, 1);
+        }
+    }
     for (int64_t k = 0; k < t->k; k++, a += a_col, b += b_row) {
         vector y[VECTORS];
 #pragma GCC unroll VECTORS
