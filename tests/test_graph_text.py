@@ -363,7 +363,18 @@ def unary(op: str, attrs: str, out: str, kind: str = "float32[2,3]") -> str:
         (unary("exp", "", "int32[2]", "int32[2]"), ["floating-point", "int32"]),
         (unary("max", "axes=[0]", "float32[]", "float32[0]"), ["no elements"]),
         (unary("softmax", "", "float32[]", "float32[]"), ["at least one dimension"]),
-        (unary("add", "", "float32[2,3]"), ["add takes 2 to 2 inputs, but got 1"]),
+        (
+            unary("add", "", "float32[2,3]"),
+            ["add: the number of inputs is 1, and has to be at least 2"],
+        ),
+        (
+            "block b0() {\n  %0 = concat() {axis=0} : float32[2]\n} -> ()\n",
+            ["concat: the number of inputs is 0, and has to be at least 1"],
+        ),
+        (
+            "block b0(%0: float32[]) {\n  %1 = exp(%0, %0) : float32[]\n} -> ()\n",
+            ["exp: the number of inputs is 2, and can be at most 1"],
+        ),
         (unary("cast", "", "int32[2,3]"), ["dtype"]),
         (unary("cast", "dtype=float64", "float64[2,3]"), ["float64", "device"]),
         (unary("one_hot", "depth=-1, axis=0", "float32[1,2]", "int32[2]"), ["depth"]),
@@ -403,6 +414,9 @@ def test_resources_have_to_fit_their_ops() -> None:
     refused(changed("slots=[1]", "slots=[1,1]"), "2 slots")
     text = changed("sgd_update(%10, %1)", "sgd_update(%9, %1)")
     refused(text, "dense/kernel", "float32[4,2]", "float32[8,2]")
+    for number in ("3", "4", "-1"):
+        text = changed("dequeue() {resource=2}", f"dequeue() {{resource={number}}}")
+        refused(text, f"infeed_dequeue names resource {number}")
     refused(changed("outfeed_enqueue(%11)", "outfeed_enqueue(%8)"), "tensor 0")
     refused(changed("outfeed_enqueue(%11)", "outfeed_enqueue(%11, %11)"), "takes 1")
 

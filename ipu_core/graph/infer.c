@@ -22,12 +22,12 @@ ipu_infer_most_outputs(const ipu_graph *graph, ipu_op op, ipu_attrs attrs,
 {
     const ipu_op_info *info = ipu_op_info_of(op);
     const ipu_node_data node = {.op = op, .attrs = attrs};
-    int64_t resource = ipu_attrs_int(attrs, IPU_ATTR_RESOURCE, -1);
+    uint64_t resource = (uint64_t)ipu_attrs_int(attrs, IPU_ATTR_RESOURCE, -1);
     uint32_t most = input_count;
-    if (info->outputs >= 0 || graph == NULL) {
-        return info->outputs >= 0 ? (uint32_t)info->outputs : most;
+    if (info->outputs >= 0) {
+        return (uint32_t)info->outputs;
     }
-    if (resource >= 0 && (uint64_t)resource < graph->resources.count) {
+    if (resource < graph->resources.count) {
         return graph->resources.items[resource].type_count;
     }
     for (uint32_t k = 0; k < ipu_node_block_count(&node); k++) {
@@ -76,11 +76,13 @@ ipu_infer(ipu_ctx *ctx, const ipu_graph *graph, ipu_op op, ipu_attrs attrs,
           uint32_t capacity, uint32_t *output_count)
 {
     const ipu_op_info *info = ipu_op_info_of(op);
-    IPU_FAIL_IF(ctx,
-                (int64_t)input_count < info->min_inputs ||
-                    (info->max_inputs >= 0 && (int64_t)input_count > info->max_inputs),
-                INVALID_ARGUMENT, "%s takes %d to %d inputs, but got %u", info->name,
-                (int)info->min_inputs, (int)info->max_inputs, input_count);
+    IPU_FAIL_IF(ctx, (int64_t)input_count < info->min_inputs, INVALID_ARGUMENT,
+                "%s: the number of inputs is %u, and has to be at least %d", info->name,
+                input_count, (int)info->min_inputs);
+    IPU_FAIL_IF(ctx, info->max_inputs >= 0 && (int64_t)input_count > info->max_inputs,
+                INVALID_ARGUMENT,
+                "%s: the number of inputs is %u, and can be at most %d", info->name,
+                input_count, (int)info->max_inputs);
     ipu_infer_call call = {.ctx = ctx,
                            .graph = graph,
                            .op = op,

@@ -2,8 +2,9 @@
 """A plugin of pytest that collects all tests once, and forks to try a mutant.
 
 It notes which mutants each test reaches. A mutant is tried with the tests that reach
-it: those first that found its neighbours, then those that differ most. The first
-test that fails, crashes or hangs kills it, if the same tests pass without a mutant.
+it: those first that found its neighbours, then the quick C programs, then those that
+differ most. The first test that fails, crashes or hangs kills it, if the same tests
+pass without a mutant.
 """
 
 from __future__ import annotations
@@ -97,8 +98,9 @@ class Reach:
     def tests(self, mutant: int) -> list[int]:
         """Return the tests that reach a mutant, those first that are most different.
 
-        First the quickest one of those that reach the same of its function, the rarest
-        first; then each file has its turn.
+        First C programs, of which each is many tests; then the quickest one of those
+        that reach the same of its function, the rarest first; then each file has its
+        turn.
         """
         on = self.bits[:, mutant >> 3] & (0x80 >> (mutant & 7)) != 0
         found = np.flatnonzero(on & (self.seconds < 20))
@@ -109,15 +111,21 @@ class Reach:
             ways, axis=0, return_index=True, return_counts=True
         )
         different = found[quickest[np.argsort(counts)]]
+        programs = [
+            t for t in found if self.seconds[t] < 1 and _is_program(self.keys[t])
+        ]
         spent: dict[str, float] = defaultdict(float)
         turns = []
         for place in found:
             file = self.keys[place].split("::")[0]
             spent[file] += self.seconds[place]
             turns.append((spent[file], int(place)))
-        return list(
-            dict.fromkeys([*different.tolist(), *(place for _, place in sorted(turns))])
-        )
+        others = [place for _, place in sorted(turns)]
+        return list(dict.fromkeys([*programs, *different.tolist(), *others]))
+
+
+def _is_program(key: str) -> bool:
+    return "c_programs.py::" in key
 
 
 def _key(item: pytest.Item, known: dict[Path, str] = {}) -> str:  # noqa: B006
