@@ -630,9 +630,8 @@ set_name(PyObject *object, PyObject *value, void *Py_UNUSED(closure))
       "What it would cost on the IPU that it was compiled for, if it does not fit " \
       "there or somebody asked; else None.") \
     X(T, flops, PyFloat_FromDouble(ipu_program_cost(self->program).flops), NULL, \
-      "Operations of one run: bodies as often as their loops turn at most, once " \
-      "where " \
-      "that is not known.") \
+      "Operations of one run, without pipelines: bodies as often as their loops " \
+      "turn at most, once where that is not known.") \
     X(T, bytes, PyFloat_FromDouble(ipu_program_cost(self->program).bytes), NULL, \
       "Bytes that the operations of one run read and write, counted as for flops.") \
     X(T, input_types, \

@@ -39,17 +39,18 @@ ipu__lower_place(lowering *l, ipu_value value)
     return IPU_OK;
 }
 
-/* The body reads the carried values that the condition has read. */
+/* The body reads the carried values that the condition has read. Not asked of the main
+ * block's parameters, which lie in no slab. */
 static bool
 is_condition_param(const lowering *l, const value_info *root)
 {
     const ipu_value_data *data =
         ipu_value_of(l->graph, (ipu_value){(uint32_t)(root - l->values)});
-    ipu_node owner = ipu_block_of(l->graph, data->block)->owner;
-    if (data->producer.index != IPU_NO_INDEX || owner.index == IPU_NO_INDEX) {
+    if (ipu_is_node(data->producer)) {
         return false;
     }
-    const ipu_node_data *node = ipu_node_of(l->graph, owner);
+    const ipu_node_data *node =
+        ipu_node_of(l->graph, ipu_block_of(l->graph, data->block)->owner);
     return ipu_block_op_of(node->op)->has_condition &&
            data->block.index == ipu_node_block(node, 0).index;
 }
@@ -152,26 +153,24 @@ use_resource(lowering *l, uint32_t index, uint32_t *out)
     return IPU_OK;
 }
 
-/* The offset of these bytes among the program's constants, which has them once. */
+/* The offset of these bytes among the program's constants, which has them once (twice,
+ * where other ones of the same hash come between). */
 static ipu_status
 place_constant(lowering *l, const void *data, size_t bytes, size_t *out)
 {
-    uint64_t hash = ipu_hash_bytes(IPU_HASH_START, data, bytes);
-    uint64_t key = hash >> 1; /* below UINT64_MAX */
-    uint32_t first = ipu_id_map_get(&l->constants_by_hash, key, 0);
-    for (uint32_t at = first; at != 0; at = l->constants.items[at - 1].before) {
-        const constant *known = &l->constants.items[at - 1];
-        if (known->bytes == bytes && memcmp(known->data, data, bytes) == 0) {
-            *out = known->offset;
-            return IPU_OK;
-        }
+    uint64_t key = ipu_hash_bytes(IPU_HASH_START, data, bytes) >> 1; /* < UINT64_MAX */
+    uint32_t known = ipu_id_map_get(&l->constants_by_hash, key, IPU_NO_INDEX);
+    if (known != IPU_NO_INDEX && l->constants.items[known].bytes == bytes &&
+        memcmp(l->constants.items[known].data, data, bytes) == 0) {
+        *out = l->constants.items[known].offset;
+        return IPU_OK;
     }
     *out = l->program->constant_bytes;
-    constant added = {data, bytes, *out, first};
+    constant added = {data, bytes, *out};
     IPU_TRY(IPU_ARRAY_PUSH(l->ctx, &l->constants, added));
     l->program->constant_bytes += ipu_buffer_round_up(bytes);
     return ipu_id_map_put(l->ctx, &l->constants_by_hash, key,
-                          (uint32_t)l->constants.count);
+                          (uint32_t)l->constants.count - 1);
 }
 
 static ipu_status
@@ -179,7 +178,7 @@ lower_constant(lowering *l, const ipu_node_data *node)
 {
     const ipu_attr *value = ipu_attrs_find(node->attrs, IPU_ATTR_VALUE);
     ipu_place place = {.space = IPU_SPACE_CONSTANT};
-    if (value != NULL && value->count > 0) {
+    if (value != NULL) { /* one without elements may have none */
         IPU_TRY(place_constant(l, value->as.bytes, value->count, &place.offset));
     }
     l->values[ipu_node_output(node, 0).index].place = place;
@@ -189,9 +188,9 @@ lower_constant(lowering *l, const ipu_node_data *node)
 static ipu_status
 lower_held(lowering *l, const ipu_node_data *node)
 {
-    int64_t index = ipu_attrs_int(node->attrs, IPU_ATTR_INDEX, -1);
-    IPU_FAIL_IF(l->ctx, index < 0 || (size_t)index >= l->graph->held.count, INTERNAL,
-                "there is no held tensor %" PRId64, index);
+    uint64_t index = (uint64_t)ipu_attrs_int(node->attrs, IPU_ATTR_INDEX, -1);
+    IPU_FAIL_IF(l->ctx, index >= l->graph->held.count, INTERNAL,
+                "there is no held tensor %" PRId64, (int64_t)index);
     l->values[ipu_node_output(node, 0).index].place =
         (ipu_place){.space = IPU_SPACE_HELD, .index = (uint32_t)index};
     return IPU_OK;

@@ -34,7 +34,6 @@ typedef struct constant {
     const void *data; /* in the graph's arena */
     size_t bytes;
     size_t offset;
-    uint32_t before; /* an earlier one of the same hash, plus 1; 0: none */
 } constant;
 
 typedef struct loop_span {
@@ -78,7 +77,7 @@ typedef struct lowering {
     IPU_ARRAY(resource_write) writes;
     uint32_t *last_write; /* per resource: in writes, plus 1; 0: none */
     IPU_ARRAY(constant) constants;
-    ipu_id_map constants_by_hash; /* the last one of each hash, plus 1 */
+    ipu_id_map constants_by_hash; /* the last one of each hash */
     IPU_ARRAY(slab_buffer) buffers;
     IPU_ARRAY(loop_span) loops; /* inner before outer */
     IPU_ARRAY(ipu_node) bucket; /* collectives that are posted at once, next */

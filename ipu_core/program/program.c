@@ -128,45 +128,13 @@ ipu_program_shards(const ipu_program *program)
     return shards;
 }
 
-static void
-add_cost(ipu_cost *total, double times, ipu_cost cost)
-{
-    total->flops += times * cost.flops;
-    total->bytes += times * cost.bytes;
-}
-
-/* Of the instructions from `begin` to before `end`. */
-static ipu_cost cost_of_range(const ipu_program *program, const ipu_stream *stream,
-                              size_t begin, size_t end);
-
-/* Of one execution; actions of the same routine come close together. */
-static ipu_cost
-cost_of_actions(const ipu_program *program, const ipu_stream *stream)
+ipu_cost
+ipu_program_cost(const ipu_program *program)
 {
     ipu_cost total = {0.0, 0.0};
-    for (size_t r = 0; r < stream->entry;) {
-        double times = 0.0;
-        size_t end = stream->entry;
-        for (size_t i = stream->entry; i < stream->instructions.count; i++) {
-            const ipu_instruction *action = &stream->instructions.items[i];
-            bool is_one =
-                action->kind == IPU_INSTRUCTION_ACTION && (size_t)action->target == r;
-            times += is_one;
-            end = is_one ? (size_t)action->end : end;
-        }
-        add_cost(&total, times, cost_of_range(program, stream, r, end));
-        r = end;
-    }
-    return total;
-}
-
-static ipu_cost
-cost_of_range(const ipu_program *program, const ipu_stream *stream, size_t begin,
-              size_t end)
-{
-    ipu_cost total = {0.0, 0.0};
+    const ipu_stream *stream = &program->streams.items[0];
     double turns = 1.0; /* of the loops around the instruction, multiplied */
-    for (size_t i = begin; i < end; i++) {
+    for (size_t i = 0; i < stream->instructions.count; i++) {
         const ipu_instruction *instruction = &stream->instructions.items[i];
         const ipu_instruction *loop = instruction;
         bool ends = instruction->kind == IPU_INSTRUCTION_NEXT;
@@ -177,26 +145,8 @@ cost_of_range(const ipu_program *program, const ipu_stream *stream, size_t begin
         }
         double bound = loop->bound > 0 ? (double)loop->bound : 1.0;
         turns = begins ? turns * bound : ends ? turns / bound : turns;
-        add_cost(&total, turns, instruction->cost);
-        for (uint32_t k = 0; k < instruction->stream_count; k++) {
-            const ipu_stream *child =
-                &program->streams.items[instruction->first_stream + k];
-            add_cost(&total, turns, cost_of_actions(program, child));
-        }
-    }
-    return total;
-}
-
-ipu_cost
-ipu_program_cost(const ipu_program *program)
-{
-    ipu_cost total = {0.0, 0.0};
-    for (size_t s = 0; s < program->streams.count; s++) {
-        const ipu_stream *stream = &program->streams.items[s];
-        if (!stream->is_child) {
-            add_cost(&total, 1.0,
-                     cost_of_range(program, stream, 0, stream->instructions.count));
-        }
+        total.flops += turns * instruction->cost.flops;
+        total.bytes += turns * instruction->cost.bytes;
     }
     return total;
 }

@@ -293,8 +293,8 @@ ipu_program_subject(const ipu_program *program, uint32_t stream, size_t instruct
 /* How many IPUs the program was written for: what its streams and the shards of its
  * nodes name. */
 uint32_t ipu_program_shards(const ipu_program *program);
-/* The cost of one run: bodies as often as their loops can turn at most, once where
- * nothing is known of that; of branches all. */
+/* The cost of one run of the first stream, without pipelines: bodies as often as their
+ * loops can turn at most, once where nothing is known of that; of branches all. */
 ipu_cost ipu_program_cost(const ipu_program *program);
 
 /* The memory that a stream takes of its IPU, beside variables. */

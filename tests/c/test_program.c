@@ -164,12 +164,52 @@ test_constants(ipu_ctx *ctx)
                      " : int32[1]\n"
                      "  %3 = add(%0, %1) : int32[]\n"
                      "  %4 = add(%3, %2) : int32[1]\n"
-                     "} -> (%4, %1)\n");
+                     "  %5 = constant() {dtype=int32, shape=[0]} : int32[0]\n"
+                     "  %6 = neg(%5) : int32[0]\n"
+                     "} -> (%4, %1, %6)\n");
     CHECK(program->constant_bytes == 128);
     CHECK((uintptr_t)program->constants % 64 == 0);
     int32_t value;
     memcpy(&value, (const char *)program->constants + 64, sizeof(value));
     CHECK(value == 6);
+    ipu_program_free(ctx, program);
+}
+
+/* Texts and types are the program's own, and what is on a line of the user's says so. */
+static void
+test_nothing_is_the_graph_s(ipu_ctx *ctx)
+{
+    static const char text[] = "resource r0 variable id=1 \"w\" float32[4]\n"
+                               "block b0(%0: float32[4]) {\n"
+                               "  %1 = variable_read() {resource=0} : float32[4]\n"
+                               "  %2 = exp(%1) : float32[4]\n"
+                               "  %3 = neg(%2) : float32[4]\n"
+                               "  %4 = add(%3, %0) : float32[4]\n"
+                               "} -> (%4)\n";
+    char file[] = "a.py", name[] = "sum", other[] = "b.py";
+    ipu_source lines[3] = {{file, 7}, {NULL, 0}, {other, 9}};
+    ipu_graph *graph;
+    ipu_program *program;
+    CHECK_OK(ctx, ipu_graph_parse(ctx, text, &graph));
+    for (uint32_t i = 0; i < 3; i++) {
+        graph->nodes.items[1 + i].source = lines[i];
+        graph->nodes.items[1 + i].name = i == 2 ? name : NULL;
+    }
+    CHECK_OK(ctx, ipu_program_create(ctx, graph, &options, &program));
+    for (int i = 0; i < 3; i++) {
+        const ipu_instruction *kernel = find_kind(program, IPU_INSTRUCTION_KERNEL, i);
+        const char *kept = kernel->source.file;
+        CHECK(kernel->source.line == lines[i].line);
+        CHECK(kept == NULL ? lines[i].file == NULL
+                           : kept != lines[i].file && strcmp(kept, lines[i].file) == 0);
+        CHECK(i == 2 ? strcmp(kernel->name, name) == 0 : kernel->name == NULL);
+    }
+    CHECK(find_kind(program, IPU_INSTRUCTION_KERNEL, 2)->name != name);
+    const ipu_resource *resource = &program->resources.items[0];
+    CHECK(resource->name != graph->resources.items[0].name);
+    CHECK(resource->types != graph->resources.items[0].types);
+    CHECK(strcmp(resource->name, "w") == 0);
+    ipu_graph_free(ctx, graph);
     ipu_program_free(ctx, program);
 }
 
@@ -185,6 +225,8 @@ test_loops(ipu_ctx *ctx)
                                         "  %5 = repeat(%0, %1) {body=b1} : float32[8]\n"
                                         "} -> (%5)\n");
     CHECK(count_kind(program, IPU_INSTRUCTION_COPY) == 1);
+    /* as many bytes are read as are written */
+    CHECK(find_kind(program, IPU_INSTRUCTION_COPY, 0)->cost.bytes == 64.0);
     CHECK(program->streams.items[0].loop_count == 1);
     ipu_program_free(ctx, program);
 
@@ -212,6 +254,109 @@ test_loops(ipu_ctx *ctx)
                            "} -> (%8, %9)\n");
     CHECK(count_kind(program, IPU_INSTRUCTION_COPY) == 2);
     ipu_program_free(ctx, program);
+}
+
+/* What the condition reads, the body reads after it; what the condition makes is its
+ * own. */
+static void
+test_condition(ipu_ctx *ctx)
+{
+    ipu_program *program =
+        compile(ctx, "block b0(%0: float32[8], %1: float32[]) {\n"
+                     "  block b1(%2: float32[8]) {\n"
+                     "    %3 = exp(%2) : float32[8]\n"
+                     "    %4 = neg(%3) : float32[8]\n"
+                     "    %5 = max(%4) {axes=[0], keep_dims=false} : float32[]\n"
+                     "    %6 = less(%5, %1) : bool[]\n"
+                     "  } -> (%6)\n"
+                     "  block b2(%7: float32[8]) {\n"
+                     "    %8 = neg(%7) : float32[8]\n"
+                     "  } -> (%8)\n"
+                     "  %9 = while(%0) {condition=b1, body=b2} : float32[8]\n"
+                     "} -> (%9)\n");
+    char *text;
+    size_t bytes;
+    CHECK_OK(ctx, ipu_program_print(ctx, program, &text, &bytes));
+    bool fits =
+        strstr(text, "    0  copy    input[0] -> output[0], 32 bytes\n"
+                     "    1  while   #0 -> 9\n"
+                     "    2    kernel  exp.reference(output[0]) -> slab+0\n"
+                     "    3    kernel  neg.reference(slab+0) -> slab+0\n"
+                     "    4    kernel  max.rows_generic(slab+0) -> slab+64\n"
+                     "    5    kernel  less.reference(slab+64, input[1]) -> slab+0\n"
+                     "    6    test    #0 slab+0 -> 9\n"
+                     "    7    kernel  neg.reference(output[0]) -> output[0]\n"
+                     "    8  next    #0 -> 2\n") != NULL;
+    CHECK(fits);
+    if (!fits) {
+        fputs(text, stderr);
+    }
+    ipu_free(ctx, text, bytes);
+    ipu_program_free(ctx, program);
+}
+
+/* Only graphs that are made by hand name what nobody holds. */
+static void
+test_held_by_nobody(ipu_ctx *ctx)
+{
+    static const char *const attrs[] = {", index=0", ", index=-1", ""};
+    for (size_t i = 0; i < 3; i++) {
+        char text[128];
+        ipu_graph *graph;
+        ipu_program *program = NULL;
+        snprintf(text, sizeof(text),
+                 "block b0() {\n"
+                 "  %%0 = held() {dtype=int32, shape=[4]%s} : int32[4]\n"
+                 "} -> (%%0)\n",
+                 attrs[i]);
+        CHECK_OK(ctx, ipu_graph_parse(ctx, text, &graph));
+        CHECK(ipu_program_create(ctx, graph, &options, &program) ==
+              IPU_STATUS_INTERNAL);
+        CHECK(program == NULL && strstr(ctx->message, "no held tensor") != NULL);
+        ipu_ctx_clear(ctx);
+        ipu_graph_free(ctx, graph);
+    }
+}
+
+/* A body counts as often as its loop turns at most, or once where nobody knows. */
+static void
+test_cost(ipu_ctx *ctx)
+{
+    static const struct {
+        const char *loops; /* that %20 comes from */
+        double turns;
+    } cases[] = {
+        {"%20 = exp(%0) : float32[8]\n", 1.0},
+        {"block b1(%4: float32[8]) {\n"
+         "  block b2(%5: float32[8]) {\n"
+         "    %6 = exp(%5) : float32[8]\n"
+         "  } -> (%6)\n"
+         "  %7 = repeat(%3, %4) {body=b2} : float32[8]\n"
+         "  %8 = exp(%7) : float32[8]\n"
+         "} -> (%8)\n"
+         "%9 = repeat(%2, %0) {body=b1} : float32[8]\n"
+         "%20 = exp(%9) : float32[8]\n",
+         3.0 * (5.0 + 1.0) + 1.0},
+        {"block b1(%4: float32[8]) {\n"
+         "  %5 = exp(%4) : float32[8]\n"
+         "} -> (%5)\n"
+         "%20 = repeat(%1, %0) {body=b1} : float32[8]\n",
+         1.0},
+    };
+    double flops[3];
+    for (size_t i = 0; i < 3; i++) {
+        char text[1024];
+        snprintf(text, sizeof(text),
+                 "block b0(%%0: float32[8], %%1: int32[]) {\n"
+                 "%%2 = constant() {dtype=int32, shape=[], value=0x03000000}: int32[]\n"
+                 "%%3 = constant() {dtype=int32, shape=[], value=0x05000000}: int32[]\n"
+                 "%s} -> (%%20)\n",
+                 cases[i].loops);
+        ipu_program *program = compile(ctx, text);
+        flops[i] = ipu_program_cost(program).flops;
+        CHECK(flops[0] > 0.0 && flops[i] == cases[i].turns * flops[0]);
+        ipu_program_free(ctx, program);
+    }
 }
 
 static void
@@ -915,7 +1060,11 @@ main(int argc, char **argv)
     test_variables(&ctx);
     test_outputs(&ctx);
     test_constants(&ctx);
+    test_nothing_is_the_graph_s(&ctx);
     test_loops(&ctx);
+    test_condition(&ctx);
+    test_held_by_nobody(&ctx);
+    test_cost(&ctx);
     test_infeed(&ctx);
     test_print(&ctx);
     test_teeth(&ctx);

@@ -28,6 +28,7 @@ import pytest
 from _pytest.runner import runtestprotocol
 
 from .build import FOLDER
+from .client import results
 
 _PATIENCE = 5.0  # seconds that a test may take more than 15 times as long as alone
 _MEMORY = 16 << 30
@@ -135,9 +136,9 @@ def _key(item: pytest.Item, known: dict[Path, str] = {}) -> str:  # noqa: B006
     return f"{item.nodeid}@{known[item.path]}"
 
 
-def _scopes(name: str) -> tuple[str, str]:
-    """Return the function and the file that a mutant is in."""
-    return name.split(":")[0], name.split(" ")[0]
+def _scopes(name: str) -> tuple[str, str, str]:
+    """Return the function, the file and the room that a mutant is in."""
+    return name.split(":")[0], name.split(" ")[0], name.split("/")[0]
 
 
 def _tells(pipe: int, seconds: float) -> bool:
@@ -168,6 +169,17 @@ class Server:
         self.steady: set[int] = set()
         self.unsteady: set[int] = set()
         self.killers: dict[str, list[int]] = defaultdict(list)
+        places = {item.nodeid: place for place, item in enumerate(items)}
+        for name, one in results().items():
+            if (killer := places.get(one.get("killer", ""))) is not None:
+                self.note_killer(name, killer)
+
+    def note_killer(self, name: str, killer: int) -> None:
+        """Keep the last one of each scope at the end of its list."""
+        for scope in _scopes(name):
+            if killer in self.killers[scope]:
+                self.killers[scope].remove(killer)
+            self.killers[scope].append(killer)
 
     def run(
         self, tests: Iterable[int], mutant: int, note: bool = False
@@ -227,8 +239,8 @@ class Server:
         """Return the tests to run within so many seconds, and how many reach it."""
         found = [t for t in self.reach.tests(mutant) if t not in self.unsteady]
         known = set(found)
-        function, file = _scopes(self.names[mutant])
-        first = [*self.killers[function][::-1], *self.killers[file][:-9:-1]]
+        scopes = _scopes(self.names[mutant])
+        first = [t for scope in scopes for t in self.killers[scope][:-9:-1]]
         order = list(dict.fromkeys([t for t in first if t in known] + found))
         ends = np.cumsum(self.reach.seconds[order])
         return order[: int(np.searchsorted(ends, seconds)) + 1], len(found)
@@ -249,10 +261,7 @@ class Server:
                 self.unsteady.add(tests[max(alone[0], 0)])
                 continue
             self.steady.add(killer)
-            for scope in _scopes(self.names[mutant]):
-                if killer in self.killers[scope]:
-                    self.killers[scope].remove(killer)
-                self.killers[scope].append(killer)
+            self.note_killer(self.names[mutant], killer)
             told["ran"] = place + 1
             words = {"killer": self.items[killer].nodeid, "how": ended[1]}
             return self.told(mutant, begin, {**told, **words})
