@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from jobs import ENVIRONMENT, RESUMED, results, run, start
 
 import ipu
 from ipu import distributed, horovod, keras, tf
@@ -35,40 +36,6 @@ PROGRAM = Path(__file__).parent / "several_processes.py"
 needs_mpi = pytest.mark.skipif(
     importlib.util.find_spec("mpi4py") is None, reason="mpi4py is not installed"
 )
-ENVIRONMENT = {
-    **{k: v for k, v in os.environ.items() if not k.startswith("POPDIST_")},
-    "OMPI_ALLOW_RUN_AS_ROOT": "1",
-    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-}
-
-
-def start(folder: Path, count: int, *words: str) -> subprocess.Popen[str]:
-    command = [launcher._mpiexec(), "-n", str(count), sys.executable, *words]
-    return subprocess.Popen(
-        command,
-        cwd=folder,
-        env=ENVIRONMENT,
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-    )
-
-
-def run(folder: Path, count: int, *words: str) -> tuple[int, str, str]:
-    """Status, output and errors of a program in so many processes."""
-    started = start(folder, count, *words)
-    try:
-        out, err = started.communicate(timeout=120)
-    except subprocess.TimeoutExpired:
-        os.killpg(started.pid, signal.SIGKILL)
-        raise
-    return started.returncode, out, err
-
-
-def results(folder: Path, count: int) -> list[Any]:
-    """What each process wrote: launchers mix what they print."""
-    return [json.loads((folder / f"{i}.json").read_text()) for i in range(count)]
 
 
 # --- the same bits --------------------------------------------------------------------
@@ -579,71 +546,10 @@ def test_an_error_of_all_is_shown_once_and_a_child_is_refused(tmp_path: Path) ->
     assert out.count("child") == 2 and "this process was forked" in out
 
 
-RESUMED = """
-import hashlib, json, os, resource, signal, sys
-import ipu
-from resumable import DATA, model_of, state_of, train
-from ipu import distributed, keras, tf
-from ipu.distributed.popdist_strategy import PopDistStrategy
-from ipu.keras.callbacks import backup
-
-replicas, event, at = int(sys.argv[1]), sys.argv[2], int(sys.argv[3])
-me = distributed.process_index()
-config = ipu.config.IPUConfig()
-config.auto_select_ipus = replicas
-strategy = PopDistStrategy()
-strategy.update_ipu_config(config)
-config.configure_ipu_system()
-if me:
-    os.chdir("/")  # where the others cannot write
-
-
-class Events(keras.callbacks.Callback):
-    _is_of_first_process = False
-
-    def on_epoch_begin(self, epoch, logs=None):
-        if epoch == at and event == "full":
-            resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
-        if epoch == at and event == "in_write" and me == 0:
-            backup.write = half
-        if epoch == at and event == "in_epoch" and me == 1:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    def on_epoch_end(self, epoch, logs=None):
-        if epoch == at and event == "written" and me == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-
-def half(path, content):
-    with open(path, "wb") as file:
-        file.write(content[: len(content) // 2])
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-tf.random.set_seed(3)
-backups = keras.callbacks.BackupAndRestore("backup")
-models = keras.callbacks.ModelCheckpoint("models/{epoch}.safetensors")
-with strategy.scope():
-    model = model_of()
-    model.set_replication_options("MEAN")
-    data = {**DATA["data_set"](), "steps_per_epoch": 4}
-    data["x"] = data["x"].repeat()
-    history = train(model, data, 4, callbacks=[backups, models, Events()])
-    parts = b"".join(value.tobytes() for value in state_of(model))
-    last = history.history["loss"][-1], hashlib.sha256(parts).hexdigest()
-if me == 0:
-    with open("0.json", "w") as file:
-        json.dump(last, file)
-"""
-
-
 @pytest.fixture
 def resumed(tmp_path: Path) -> Path:
     """A folder with the program, in which 4 replicas have trained without a stop."""
-    program = tmp_path / "train.py"
-    folder = str(Path(__file__).parent)
-    program.write_text(f"import sys\nsys.path.insert(0, {folder!r})\n{RESUMED}")
-    words = [sys.executable, str(program), "4", "none", "0"]
+    words = [sys.executable, RESUMED, "4", "none", "0"]
     subprocess.run(words, cwd=tmp_path, check=True)
     (tmp_path / "0.json").rename(tmp_path / "wanted.json")
     return tmp_path
@@ -652,7 +558,7 @@ def resumed(tmp_path: Path) -> Path:
 def ends_well(folder: Path, count: int) -> bool:
     """Whether the program, in so many processes, ends with the bits of one that was
     never stopped."""
-    words = ["train.py", str(4 // count), "none", "0"]
+    words = [RESUMED, str(4 // count), "none", "0"]
     status, _, err = run(folder, count, *words)
     assert status == 0, err
     assert os.listdir(folder / "backup") == []
@@ -665,13 +571,13 @@ def test_jobs_that_are_killed_go_on_from_the_last_backup(resumed: Path) -> None:
     for number in range(1, 5):  # they are written once, by the first process
         (resumed / "models" / f"{number}.safetensors").unlink()
     backup = resumed / "backup" / "backup.safetensors"
-    status, _, _ = run(resumed, 2, "train.py", "2", "in_write", "1")
+    status, _, _ = run(resumed, 2, RESUMED, "2", "in_write", "1")
     left = [name for name in os.listdir(resumed / "backup") if name.endswith(".tmp")]
     assert status != 0 and len(left) == 1
     of_first = backup.read_bytes()
-    status, _, _ = run(resumed, 4, "train.py", "1", "written", "2")
+    status, _, _ = run(resumed, 4, RESUMED, "1", "written", "2")
     assert status != 0 and backup.read_bytes() != of_first
-    status, _, _ = run(resumed, 2, "train.py", "2", "in_epoch", "3")
+    status, _, _ = run(resumed, 2, RESUMED, "2", "in_epoch", "3")
     assert status != 0
     assert ends_well(resumed, 1)
     assert sorted(os.listdir(resumed / "models")) == [
@@ -681,7 +587,7 @@ def test_jobs_that_are_killed_go_on_from_the_last_backup(resumed: Path) -> None:
 
 @needs_mpi
 def test_a_full_disk_ends_all_and_the_last_backup_stays(resumed: Path) -> None:
-    status, out, err = run(resumed, 2, "train.py", "2", "full", "2")
+    status, out, err = run(resumed, 2, RESUMED, "2", "full", "2")
     assert status != 0 and (out + err).count("Traceback") == 1
     assert "File too large; what was there before is there still: '" in err
     assert "process 1 ends: process 0 failed: OSError" in err
@@ -689,7 +595,7 @@ def test_a_full_disk_ends_all_and_the_last_backup_stays(resumed: Path) -> None:
     backup = resumed / "backup" / "backup.safetensors"
     content = backup.read_bytes()
     backup.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
-    status, _, err = run(resumed, 2, "train.py", "2", "none", "0")
+    status, _, err = run(resumed, 2, RESUMED, "2", "none", "0")
     assert status != 0 and "its digest is not that of its contents" in err
     backup.write_bytes(content)
     assert ends_well(resumed, 2)
@@ -699,7 +605,7 @@ def test_a_full_disk_ends_all_and_the_last_backup_stays(resumed: Path) -> None:
 def test_a_folder_that_cannot_be_reached_ends_all(resumed: Path) -> None:
     (resumed / "backup").rmdir()
     (resumed / "backup").write_text("")  # a file
-    status, _, err = run(resumed, 2, "train.py", "2", "none", "0")
+    status, _, err = run(resumed, 2, RESUMED, "2", "none", "0")
     assert status != 0 and "process 1 ends: process 0 failed: FileExistsError" in err
 
 

@@ -12,9 +12,9 @@ TESTS = Path(__file__).parents[1]
 sys.path.insert(0, str(TESTS))
 
 from campaign.kinds import KINDS  # noqa: E402
-from campaign.watch import State, run, try_again  # noqa: E402
+from campaign.watch import Record, State, run, try_again  # noqa: E402
 
-SLICE = 60.0  # seconds of a kind, before the next one's turn
+SLICE = 60.0  # seconds of a kind, before the next one's turn; one alone has them all
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -43,10 +43,13 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _report(state: State) -> int:
-    print(f"{'kind':16} {'tried':>10} {'found':>6} {'seconds':>9} {'grown, MiB':>11}")
+    print(
+        f"{'kind':16} {'seeds':>10} {'trials':>12} {'found':>6} {'seconds':>9} "
+        f"{'grown, MiB':>11}"
+    )
     for name, record in state.records.items():
         found = f"{len(record.found):6} {record.seconds:9,.0f} {record.grown:11.1f}"
-        print(f"{name:16} {record.tried:10,} {found}")
+        print(f"{name:16} {record.tried:10,} {record.trials:12,} {found}")
     for name, record in state.records.items():
         for one in record.found:
             last = one["error"].strip().rsplit("\n", 1)[-1][:120]
@@ -72,14 +75,20 @@ def main() -> int:
         state.save()
         return _report(state)
     end = time.monotonic() + options.minutes * 60
-    share = min(SLICE, options.minutes * 60 / len(kinds))
+    share = options.minutes * 60 / len(kinds)
+    share = share if len(kinds) == 1 else min(SLICE, share)
     try:
         while (left := end - time.monotonic()) > 0.1:
             for kind in kinds[: max(1, round(left / share))]:
                 record = state.records[kind]
-                run(KINDS[kind], record, share)
-                state.save()
-                print(f"{kind}: {record.tried:,} tried, {len(record.found)} found")
+
+                def notice(kind: str = kind, record: Record = record) -> None:
+                    state.save()
+                    found = f"{len(record.found)} found"
+                    print(f"{kind}: {record.tried:,} tried, {found}", flush=True)
+
+                run(KINDS[kind], record, share, notice=notice)
+                notice()
     except KeyboardInterrupt:
         state.save()
     return _report(state)

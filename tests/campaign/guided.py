@@ -59,7 +59,7 @@ def _words() -> str:
     return str(path)
 
 
-def _check(target: str, seed: int) -> None:
+def _check(target: str, seed: int) -> int:
     binary = program(target)
     grown = _FOLDER / f"{target}.corpus"
     grown.mkdir(exist_ok=True)
@@ -74,13 +74,14 @@ def _check(target: str, seed: int) -> None:
     ]
     prefix = f"-artifact_prefix={_FOLDER}/{target}-"
     run([binary, *options, prefix, str(grown)])
+    return RUNS[target]
 
 
-def check_graph_text(seed: int) -> None:
+def check_graph_text(seed: int) -> int:
     """Try so many graphs' texts."""
-    _check("graph_texts", seed)
+    return _check("graph_texts", seed)
 
 
-def check_schedule_text(seed: int) -> None:
+def check_schedule_text(seed: int) -> int:
     """Try so many schedules' texts."""
-    _check("schedule_texts", seed)
+    return _check("schedule_texts", seed)

@@ -5,7 +5,9 @@ Children of the worker write version after version of something, or train, and a
 killed: at a random time, or at a random line of Python. What has been written is read
 then: it is the version that was whole last, or the next one, never a part of one and
 never nothing. Training that starts again ends with the bits of one that never stopped.
-Once something has been written to its end, no other file is left.
+Once something has been written to its end, no other file is left. Of a training in
+several processes one is killed, or their launcher, and all end; it goes on in as many,
+or more, or fewer. The trials of a seed are its kills.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import os
 import random
 import re
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -26,6 +29,7 @@ from types import FrameType
 from typing import Any, NamedTuple
 
 import numpy as np
+from jobs import RESUMED, start
 from resumable import DATA, X, Y, model_of, state_of, train
 
 from ipu import keras, tf
@@ -283,15 +287,16 @@ def _write_all(name: str, folder: str, last: int) -> None:
         _tell(0, version)
 
 
-def check_saving(name: str, rng: random.Random) -> None:
+def check_saving(name: str, rng: random.Random) -> int:
     """Kill, and read, a few times; then write to the end, and see what is there."""
     size, names = _clean(name)
+    kills = 0
     with tempfile.TemporaryDirectory() as folder:
         _tell(0, 0)
         for _ in range(ROUNDS):
             last = _told(0)
             moment = _moment(rng, size)
-            _run(lambda last=last: _write_all(name, folder, last), moment)
+            kills += not _run(lambda last=last: _write_all(name, folder, last), moment)
             last = _told(0)
             if last > 0:
                 found = SAVINGS[name].read(folder)
@@ -301,6 +306,7 @@ def check_saving(name: str, rng: random.Random) -> None:
         assert _run(lambda: _write_all(name, folder, last), Moment())
         assert SAVINGS[name].read(folder) == _told(0)
         assert {*_names(folder)} == {*names}, (name, _names(folder))
+    return kills
 
 
 # --- training -------------------------------------------------------------------------
@@ -382,13 +388,15 @@ def _clean_training(name: str) -> tuple[tuple[float, int], list[str], list[Any]]
     return (seconds, _told(1)), names, bits
 
 
-def check_training(name: str, rng: random.Random) -> None:
+def check_training(name: str, rng: random.Random) -> int:
     """Kill a few times; the last run goes on to the end."""
     size, names, bits = _clean_training(name)
+    kills = 0
     with tempfile.TemporaryDirectory() as folder:
         for _ in range(ROUNDS):
             if _run(lambda: TRAININGS[name](folder), _moment(rng, size)):
                 break
+            kills += 1
             for path in Path(folder).glob("m.*"):  # what is there can be read
                 keras.models.load_model(path)
         else:
@@ -396,11 +404,71 @@ def check_training(name: str, rng: random.Random) -> None:
         for one, other in zip(_done(folder), bits, strict=True):
             np.testing.assert_array_equal(one, other, name)
         assert _names(folder) == names, (name, _names(folder))
+    return kills
 
 
-def check(seed: int) -> None:
+# --- training in several processes ----------------------------------------------------
+
+REPLICAS = 4
+SECONDS = 5.0  # a job takes less, where it is alone
+PATIENCE = 60.0  # until the others have ended
+
+
+def _job(folder: str, count: int) -> subprocess.Popen[str]:
+    return start(Path(folder), count, RESUMED, str(REPLICAS // count), "none", "0")
+
+
+def _members(session: int) -> list[int]:
+    """The processes of a session; those that have ended do not count."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, _, _, own = path.read_text().rpartition(")")[2].split()[:4]
+        except OSError:
+            continue
+        if own == str(session) and state != "Z":
+            found.append(int(path.parent.name))
+    return found
+
+
+@cache
+def _whole_job() -> str:
+    with tempfile.TemporaryDirectory() as folder:
+        assert _job(folder, 1).wait() == 0
+        return Path(folder, "0.json").read_text()
+
+
+def check_processes(rng: random.Random) -> int:
+    """Kill one of a job, whichever it is; the last job goes on to the end."""
+    wanted, kills = _whole_job(), 0
+    with tempfile.TemporaryDirectory() as folder:
+        for _ in range(ROUNDS):
+            job = _job(folder, rng.choice([1, 2, 4]))
+            time.sleep(rng.uniform(0, SECONDS))
+            if members := _members(job.pid):
+                os.kill(rng.choice(members), signal.SIGKILL)
+            ended = job.wait(PATIENCE)
+            patience = time.monotonic() + PATIENCE
+            while left := _members(job.pid):
+                assert time.monotonic() < patience, left
+                time.sleep(0.02)
+            if ended == 0:
+                break
+            kills += 1
+        else:
+            last = _job(folder, rng.choice([1, 2, 4]))
+            out, err = last.communicate(timeout=PATIENCE)
+            assert last.returncode == 0, out + err
+        assert Path(folder, "0.json").read_text() == wanted
+        assert os.listdir(f"{folder}/backup") == []
+    return kills
+
+
+def check(seed: int) -> int:
     """Kill children that save, or that train."""
     rng = random.Random(seed)
-    known = [*SAVINGS, *TRAININGS]
+    known = [*SAVINGS, *TRAININGS, "processes"]
     name = known[seed % len(known)]
-    (check_saving if name in SAVINGS else check_training)(name, rng)
+    if name == "processes":
+        return check_processes(rng)
+    return (check_saving if name in SAVINGS else check_training)(name, rng)

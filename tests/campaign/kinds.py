@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The kinds of trials, by name: `(module, function of a seed, what it tries)`.
 
+The function returns how many trials a seed was; None: one.
+
 `python -m tests.campaign --kind KIND --seed SEED` tries one seed in this process, in
 which a debugger finds it.
 """

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -23,6 +24,7 @@ TESTS = Path(__file__).parents[1]
 WORKER = [sys.executable, "-m", "campaign.worker"]
 START_SECONDS = 120.0
 KEPT = 4000  # characters of an error's end
+NOTICE_SECONDS = 60.0
 
 
 @dataclass
@@ -31,6 +33,7 @@ class Record:
 
     next: int = 0  # the first seed that was not tried
     tried: int = 0
+    trials: int = 0  # of the seeds that held: kills, schedules, texts
     seconds: float = 0.0
     grown: float = 0.0  # MiB of the largest worker, after its first seeds
     found: list[dict[str, Any]] = field(default_factory=list)
@@ -96,7 +99,8 @@ class Worker:
             )
             seed = told["seed"]
         else:
-            seed = int(line)
+            seed, trials = map(int, line.split())
+            record.trials += trials
         record.next = seed + 1
         record.tried += 1
         self.done += 1
@@ -124,15 +128,29 @@ class Worker:
         self.words.close()
 
 
-def run(kind: Kind, record: Record, seconds: float, last: float = math.inf) -> None:
+def run(
+    kind: Kind,
+    record: Record,
+    seconds: float,
+    last: float = math.inf,
+    notice: Callable[[], None] = lambda: None,
+) -> None:
     """Try seeds of a kind for so long, up to `last`.
 
-    Workers that end or hang are replaced.
+    Workers that end or hang are replaced. `notice` is called each minute.
     """
-    begin = time.monotonic()
+    begin = noted = time.monotonic()
+
+    def note(now: float) -> None:
+        nonlocal noted
+        if now - noted > NOTICE_SECONDS:
+            record.seconds += now - noted
+            noted = now
+            notice()
+
     while time.monotonic() < begin + seconds and record.next <= last:
-        _run_worker(kind, record, begin + seconds, last)
-    record.seconds += time.monotonic() - begin
+        _run_worker(kind, record, begin + seconds, last, note)
+    record.seconds += time.monotonic() - noted
 
 
 def try_again(kind: Kind, record: Record) -> None:
@@ -145,7 +163,9 @@ def try_again(kind: Kind, record: Record) -> None:
     record.found = still
 
 
-def _run_worker(kind: Kind, record: Record, end: float, last: float) -> None:
+def _run_worker(
+    kind: Kind, record: Record, end: float, last: float, note: Callable[[float], None]
+) -> None:
     worker = Worker(kind, record)
     patience = START_SECONDS
     left = b""
@@ -154,6 +174,7 @@ def _run_worker(kind: Kind, record: Record, end: float, last: float) -> None:
         selector.register(worker.pipe, selectors.EVENT_READ)
         try:
             while (now := time.monotonic()) < end and record.next <= last:
+                note(now)
                 if now - heard > patience:
                     worker.process.send_signal(signal.SIGUSR1)
                     time.sleep(1)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Tries seed after seed: `python -m campaign.worker MODULE FUNCTION FIRST`.
 
-It says when it is ready. Each seed that held is a line with its number; a failure is
-a line of JSON. SIGUSR1
-writes the stacks of all threads to the standard error.
+It says when it is ready. Each seed that held is a line with its number and the number
+of its trials; a failure is a line of JSON. SIGUSR1 writes the stacks of all threads to
+the standard error.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ def main() -> None:
     told.write("ready\n")
     for seed in itertools.count(int(first)):
         try:
-            trial(seed)
+            trials = trial(seed)
         except (Exception, OutcomeException) as error:
             text = "".join(traceback.format_exception(error))
             told.write(json.dumps({"seed": seed, "error": text}) + "\n")
         else:
-            told.write(f"{seed}\n")
+            told.write(f"{seed} {1 if trials is None else trials}\n")
 
 
 if __name__ == "__main__":
