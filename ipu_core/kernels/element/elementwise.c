@@ -6,8 +6,8 @@
  * first-level cache, and each block goes through the instructions' block functions
  * (blocks.c). All of that is worked out when the kernel is prepared. Operands that lie
  * as the result does are read in place; broadcast ones are expanded into a buffer on
- * the stack, those that never change once per task. Threads take tasks; the cut depends
- * on the shape alone. A run allocates nothing. */
+ * the stack, those that are the same in every block once per task. Threads take tasks;
+ * the cut depends on the shape alone. A run allocates nothing. */
 #include <stdatomic.h>
 #include <string.h>
 
@@ -24,7 +24,12 @@ enum {
     LARGE_RESULT = 32 << 20     /* bytes: no cache keeps it until it is read */
 };
 
-typedef enum layout { LAYOUT_DENSE, LAYOUT_CONSTANT, LAYOUT_STRIDED } layout;
+/* REPEATED: a block is whole turns of the operand, which is one number or a short row. */
+typedef enum layout { LAYOUT_DENSE, LAYOUT_REPEATED, LAYOUT_STRIDED } layout;
+
+/* `rows` rows of n elements each, `strides` elements apart. */
+typedef void expand_rows_fn(void *target, const void *source, const int64_t strides[2],
+                            int64_t rows, int64_t n, int64_t bytes);
 
 typedef struct element_step {
     ipu__block block;
@@ -45,7 +50,9 @@ typedef struct element_plan {
     int64_t block_elements;
     int32_t inputs;
     int32_t steps;
+    bool by_rows; /* blocks end where a row ends, so that operands are read in place */
     bool past_caches; /* where the result is stored */
+    expand_rows_fn *expand_rows;
     element_step step[];
 } element_plan;
 
@@ -63,71 +70,82 @@ typedef struct buffer {
 
 #define EXPAND(type) \
     { \
-        const type *from = (const type *)source; \
-        type *to = (type *)target; \
-        if (stride == 0) { \
-            type value = from[0]; \
-            for (int64_t i = 0; i < n; i++) { \
-                to[i] = value; \
-            } \
-        } else { \
-            for (int64_t i = 0; i < n; i++) { \
-                to[i] = from[i * stride]; \
+        type *to = target; \
+        for (int64_t r = 0; r < rows; r++, to += n) { \
+            const type *from = (const type *)source + r * strides[0]; \
+            if (strides[1] == 0) { \
+                const type value = from[0]; \
+                for (int64_t i = 0; i < n; i++) { \
+                    to[i] = value; \
+                } \
+            } else { \
+                for (int64_t i = 0; i < n; i++) { \
+                    to[i] = from[i * strides[1]]; \
+                } \
             } \
         } \
     }
-
-static void
-expand_row(void *target, const void *source, int64_t stride, int64_t n, int64_t bytes)
-{
-    if (stride == 1) {
-        memcpy(target, source, (size_t)(n * bytes));
-        return;
+#define EXPAND_ROWS(name, attribute) \
+    attribute static void name(void *target, const void *source, \
+                               const int64_t strides[2], int64_t rows, int64_t n, \
+                               int64_t bytes) \
+    { \
+        if (strides[1] == 1 && rows == 1) { \
+            memcpy(target, source, (size_t)(n * bytes)); \
+            return; \
+        } \
+        IPU_BY_WIDTH(bytes, EXPAND) \
     }
-    IPU_BY_WIDTH(bytes, EXPAND)
-}
-#undef EXPAND
+EXPAND_ROWS(expand_rows_generic, )
+EXPAND_ROWS(expand_rows_avx2, IPU_TARGET_AVX2)
 
 /* Elements [position, position + n) of an operand as the result sees them. */
 static void
-expand(const ipu__loop *loop, int32_t operand, int64_t bytes, const void *source,
-       int64_t position, int64_t n, void *target)
+expand(const element_plan *plan, int32_t operand, const void *source, int64_t position,
+       int64_t n, void *target)
 {
-    const int64_t *strides = loop->strides[operand];
-    int32_t last = loop->rank - 1;
-    int64_t row = loop->dims[last];
-    int64_t done = 0;
-    while (done < n) {
-        int64_t column = (position + done) % row;
-        int64_t count = ipu__min(row - column, n - done);
-        int64_t offset = ipu__loop_offset(loop, operand, position + done);
-        expand_row(ipu__at_mutable(target, done * bytes),
-                   ipu__at(source, offset * bytes), strides[last], count, bytes);
-        done += count;
+    const ipu__loop *loop = &plan->loop;
+    const int64_t bytes = plan->input_bytes[operand];
+    const int32_t last = loop->rank - 1;
+    const int64_t row = loop->dims[last];
+    const int64_t above = last > 0 ? loop->dims[last - 1] : 1; /* rows side by side */
+    const int64_t strides[2] = {last > 0 ? loop->strides[operand][last - 1] : 0,
+                                loop->strides[operand][last]};
+    for (int64_t done = 0; done < n;) {
+        const int64_t at = position + done;
+        const bool is_whole = at % row == 0 && n - done >= row;
+        const int64_t rows =
+            is_whole ? ipu__min(above - at / row % above, (n - done) / row) : 1;
+        const int64_t count = is_whole ? row : ipu__min(row - at % row, n - done);
+        plan->expand_rows(ipu__at_mutable(target, done * bytes),
+                          ipu__at(source, ipu__loop_offset(loop, operand, at) * bytes),
+                          strides, rows, count, bytes);
+        done += rows * count;
     }
 }
 
 static const void *
-operand_block(const element_job *job, int32_t k, int64_t position, int64_t n,
-              buffer *buffers)
+operand_block(const element_job *job, int32_t k, int64_t begin, int64_t position,
+              int64_t n, buffer *buffers)
 {
     const void *source = job->call->inputs[k];
     int64_t bytes = job->plan->input_bytes[k];
     const ipu__loop *loop = &job->plan->loop;
-    int32_t last = loop->rank - 1;
+    const int32_t last = loop->rank - 1;
     switch (job->plan->layouts[k]) {
     case LAYOUT_DENSE:
         return ipu__at(source, position * bytes);
-    case LAYOUT_CONSTANT:
+    case LAYOUT_REPEATED:
         return buffers[k].bytes;
     case LAYOUT_STRIDED:
         break;
     }
-    if (loop->strides[k][last] == 1 &&
-        position % loop->dims[last] + n <= loop->dims[last]) {
+    if (job->plan->by_rows && loop->strides[k][last] == 1) {
         return ipu__at(source, ipu__loop_offset(loop, k, position) * bytes);
     }
-    expand(loop, k, bytes, source, position, n, buffers[k].bytes);
+    if (!job->plan->by_rows || position % loop->dims[last] == 0 || position == begin) {
+        expand(job->plan, k, source, position, n, buffers[k].bytes);
+    }
     return buffers[k].bytes;
 }
 
@@ -171,23 +189,21 @@ run_elements(element_job *job, int64_t begin, int64_t end, buffer *buffers,
     const void *values[IPU_FUSED_MAX_INPUTS + IPU_FUSED_MAX_INSTRUCTIONS];
     buffer last;
     int64_t row = plan->loop.dims[plan->loop.rank - 1];
-    bool by_rows = plan->loop.rank > 1 && row >= LONG_ROW;
     for (int32_t k = 0; k < plan->inputs; k++) {
-        if (plan->layouts[k] == LAYOUT_CONSTANT) {
-            expand_row(buffers[k].bytes, job->call->inputs[k], 0,
-                       ipu__min(end - begin, plan->block_elements),
-                       plan->input_bytes[k]);
+        if (plan->layouts[k] == LAYOUT_REPEATED) {
+            expand(plan, k, job->call->inputs[k], begin,
+                   ipu__min(end - begin, plan->block_elements), buffers[k].bytes);
         }
     }
     for (int64_t position = begin; position < end;) {
         int64_t n = ipu__min(end - position, plan->block_elements);
         char *place =
             ipu__at_mutable(job->call->outputs[0], position * plan->output_bytes);
-        if (by_rows) {
+        if (plan->by_rows) {
             n = ipu__min(n, row - position % row);
         }
         for (int32_t k = 0; k < plan->inputs; k++) {
-            values[k] = operand_block(job, k, position, n, buffers);
+            values[k] = operand_block(job, k, begin, position, n, buffers);
         }
         for (int32_t s = 0; s < plan->steps; s++) {
             const element_step *step = &plan->step[s];
@@ -254,22 +270,61 @@ prepare_inputs(const ipu__preparation *p, int32_t steps, element_plan **out)
                         plan->inputs);
     for (int32_t k = 0; k < plan->inputs; k++) {
         size_t bytes = ipu_dtype_bytes(spec->inputs[k].dtype);
-        bool constant = true;
-        for (int32_t d = 0; d < plan->loop.rank; d++) {
-            constant = constant && plan->loop.strides[k][d] == 0;
-        }
         bool dense = ipu_shape_elements(&spec->inputs[k].shape) == plan->loop.elements;
-        plan->layouts[k] = dense      ? LAYOUT_DENSE
-                           : constant ? LAYOUT_CONSTANT
-                                      : LAYOUT_STRIDED;
+        plan->layouts[k] = dense ? LAYOUT_DENSE : LAYOUT_STRIDED;
         plan->input_bytes[k] = (int64_t)bytes;
         widest = bytes > widest ? bytes : widest;
     }
     plan->block_elements = (int64_t)(IPU_BLOCK_BYTES / (widest < 4 ? 4 : widest));
-    plan->past_caches = p->cpu == IPU_CPU_AVX2
-                        && plan->loop.elements * plan->output_bytes >= LARGE_RESULT;
+    plan->past_caches = p->cpu == IPU_CPU_AVX2 &&
+                        plan->loop.elements * plan->output_bytes >= LARGE_RESULT;
+    plan->expand_rows = p->cpu >= IPU_CPU_AVX2 ? expand_rows_avx2 : expand_rows_generic;
     *out = plan;
     return IPU_OK;
+}
+
+/* After how many elements an operand begins again. */
+static int64_t
+period_of(const ipu__loop *loop, int32_t operand)
+{
+    int64_t period = 1;
+    int32_t d = 0;
+    while (d < loop->rank && loop->strides[operand][d] == 0) {
+        d++;
+    }
+    for (; d < loop->rank; d++) {
+        period *= loop->dims[d];
+    }
+    return period;
+}
+
+/* Which operands are repeated, once the largest block is known: blocks and tasks are
+ * then whole periods, of which each is a multiple of all shorter ones. */
+static void
+plan_repetition(element_plan *plan)
+{
+    const ipu__loop *loop = &plan->loop;
+    const int32_t last = loop->rank - 1;
+    int64_t longest = 1;
+    for (int32_t k = 0; k < plan->inputs; k++) {
+        int64_t period = plan->layouts[k] == LAYOUT_DENSE ? 1 : period_of(loop, k);
+        if (period <= plan->block_elements) {
+            longest = ipu__max(longest, period);
+        } else if (loop->dims[last] >=
+                   (loop->strides[k][last] == 1 ? LONG_ROW : plan->block_elements)) {
+            plan->by_rows = true;
+        }
+    }
+    for (int32_t k = 0; k < plan->inputs; k++) {
+        int64_t most = plan->by_rows ? 1 : plan->block_elements;
+        if (plan->layouts[k] != LAYOUT_DENSE && period_of(loop, k) <= most) {
+            plan->layouts[k] = LAYOUT_REPEATED;
+        }
+    }
+    if (!plan->by_rows) {
+        plan->block_elements -= plan->block_elements % longest;
+        plan->task_elements -= plan->task_elements % plan->block_elements;
+    }
 }
 
 static ipu_status
@@ -336,6 +391,7 @@ ipu__choose_elementwise(const ipu__preparation *p)
     if (is_heavy(spec->op)) {
         plan->task_elements = HEAVY_TASK_ELEMENTS;
     }
+    plan_repetition(plan);
     plan->run = run_single_elements;
     spec->run = run;
     offer_rows(spec);
@@ -374,6 +430,7 @@ ipu_choose_fused_elementwise(const ipu__preparation *p)
             plan->task_elements = HEAVY_TASK_ELEMENTS;
         }
     }
+    plan_repetition(plan);
     plan->run = run_fused_elements;
     spec->run = run;
     offer_rows(spec);
