@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "kernels/math/element_math.h"
-#include "kernels/math/wide_math.h"
+#include "kernels/math/rounded_math.h"
 
 #define TYPE_f16 uint16_t
 #define TYPE_f32 float
