@@ -5,15 +5,12 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import datetime
-import json
 import os
 import sys
-from pathlib import Path
-from typing import Any
 
 from benchmarks import extras, jobs, report
 from benchmarks.runner import Comparison, Runner
+from benchmarks.tables import Output, add_options
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
@@ -29,8 +26,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     add("--seconds", type=float, default=2.0, help="length of a round (%(default)s)")
     add("--steps", type=int, default=0, help="steps of a call instead of the job's own")
     add("--quick", action="store_true", help="2 rounds of 0.3 s: a look, no result")
-    add("--json", metavar="FILE", help="write all that was measured")
-    add("--markdown", action="store_true", help="print the tables as Markdown")
+    add_options(parser)
     options = parser.parse_args(arguments)
     if options.quick:
         options.rounds, options.seconds = min(options.rounds, 2), 0.3
@@ -63,37 +59,6 @@ def chosen(
     return names
 
 
-class Output:
-    """Prints tables, and keeps what `--json` will write."""
-
-    def __init__(self, options: argparse.Namespace) -> None:
-        self.options = options
-        self.record: dict[str, Any] = {
-            "date": datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
-            "machine": report.machine(),
-            "rounds": options.rounds,
-            "seconds": options.seconds,
-            "comparisons": [],
-            "gemms": [],
-            "start_up": [],
-        }
-        lines = [f"{key}: {value}" for key, value in self.record["machine"].items()]
-        self.text(f"{self.record['date']}; " + "; ".join(lines))
-
-    def text(self, line: str) -> None:
-        print(f"{line}\n" if self.options.markdown else line, flush=True)
-
-    def table(self, table: report.Table) -> None:
-        if self.options.markdown:
-            print(table.markdown(), flush=True)
-        else:
-            table.show()
-
-    def save(self) -> None:
-        if self.options.json:
-            Path(self.options.json).write_text(json.dumps(self.record, indent=1) + "\n")
-
-
 def compare_all(
     options: argparse.Namespace, runner: Runner, output: Output
 ) -> list[Comparison]:
@@ -108,7 +73,7 @@ def compare_all(
         for threads in options.threads:
             comparison = runner.compare(job, threads, sides)
             found.append(comparison)
-            output.record["comparisons"].append(report.as_json(comparison))
+            output.record.setdefault("jobs", []).append(report.as_json(comparison))
             output.table(report.comparison_table(comparison))
             if job.kind == "train" and not job.network:
                 show_gemms(runner, output, comparison)
@@ -122,7 +87,6 @@ def show_gemms(runner: Runner, output: Output, comparison: Comparison) -> None:
     if not entries:
         output.text(f"{job.name}: matrix products not measured")
         return
-    output.record["gemms"].append({"job": job.name, "threads": threads, "all": entries})
     peak = report.peak_of(comparison)
     output.table(report.gemm_table(job, threads, entries, peak))
 
@@ -144,17 +108,16 @@ def main(arguments: list[str] | None = None) -> int:
     options = parse(arguments)
     # a source tree is imported from its bytecode, as an installed package is
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    output = Output(options)
+    output = Output(options, "benchmarks")
+    about = output.record["machine"].items()
+    output.text("; ".join(f"{key}: {value}" for key, value in about))
     with Runner(options.rounds, options.seconds, progress) as runner:
         comparisons = compare_all(options, runner, output)
         progress("importing ipu")
         figures = extras.import_figures(options.rounds)
     figures += extras.compile_figures(comparisons)
-    output.record["start_up"] = figures
-    output.record["versions"] = report.versions(comparisons)
-    output.table(report.small_table(figures))
-    output.text("; ".join(output.record["versions"]))
-    output.save()
+    versions = "; ".join(report.versions(comparisons))
+    output.table(report.small_table(figures, [versions]))
     problems = wrong(comparisons)
     for problem in problems:
         print(f"benchmarks: {problem}", file=sys.stderr)

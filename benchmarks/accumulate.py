@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.tables import Output, Table, add_options
+
 SIDE = 512
 GRAPH = """
 block b0(%0: float32[{k},{side}], %1: float32[{k},{side}], %2: int32[],
@@ -71,15 +73,18 @@ def main(arguments: list[str] | None = None) -> None:
     )
     parser.add_argument("--turns", type=int, default=200, help="(%(default)s)")
     parser.add_argument("--rounds", type=int, default=7, help="(%(default)s)")
+    add_options(parser)
     options = parser.parse_args(arguments)
-    print("| k | threads | product alone | product and sum | as one kernel |")
-    print("|---:|---:|---:|---:|---:|")
+    output = Output(options, "benchmarks.accumulate")
+    rows = []
     for k in map(int, options.rows.split(",")):
         for threads in map(int, options.threads.split(",")):
             core.set_num_threads(threads)
             found = measure(core, k, options.turns, options.rounds)
-            figures = " | ".join(f"{value:.0f}" for value in found.values())
-            print(f"| {k} | {threads} | {figures} |", flush=True)
+            rows.append([f"{k}", f"{threads}", *(f"{us:.0f}" for us in found.values())])
+    columns = ["k", "threads", "product alone", "product and sum", "as one kernel"]
+    title = "Products that are added up, microseconds a turn"
+    output.table(Table(title, columns, rows))
 
 
 if __name__ == "__main__":

@@ -14,13 +14,14 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import gc
-import json
 import os
 import statistics
 import sys
 import time
 from collections.abc import Callable
 from typing import Any
+
+from benchmarks.tables import Output, Table, add_options
 
 TENTH = 10
 LIMIT_S = 1.0
@@ -202,20 +203,6 @@ def missed_limits(row: Row, small: Times, full: Times) -> list[str]:
     return missed
 
 
-def line(row: Row, size: int, small: Times, full: Times) -> str:
-    return (
-        f"{row.name:22} {size:6} {row.unit:9} {full.nodes:8} {full.trace:8.3f} "
-        f"{full.gradient:9.3f} {full.compile:9.3f} {full.total:8.3f} "
-        f"{small.total:9.4f} {growth(small, full):7.1f}"
-    )
-
-
-HEAD = (
-    f"{'compile':22} {'size':>6} {'':9} {'in all':>8} {'trace s':>8} "
-    f"{'gradient':>9} {'compile':>9} {'both s':>8} {'a tenth':>9} {'growth':>7}"
-)
-
-
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.compile",
@@ -226,7 +213,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--rows", default=",".join(names), help="some of: %(default)s")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--scale", type=float, default=1.0, help="of all sizes")
-    parser.add_argument("--json", metavar="FILE", help="write what was measured")
+    add_options(parser)
     options = parser.parse_args(arguments)
     chosen = [name.strip() for name in options.rows.split(",")]
     if unknown := [name for name in chosen if name not in names]:
@@ -234,20 +221,27 @@ def main(arguments: list[str] | None = None) -> int:
     if options.rounds < 1 or options.scale <= 0:
         parser.error("--rounds and --scale must be positive")
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-    print(HEAD, flush=True)
+    output = Output(options, "benchmarks.compile")
     missed: list[str] = []
-    record: list[dict[str, Any]] = []
+    cells: list[list[str]] = []
     for row in (row for row in ROWS if row.name in chosen):
         size = max(TENTH, int(row.size * options.scale))
         small = median(row, size // TENTH, options.rounds)
         full = median(row, size, options.rounds)
-        print(line(row, size, small, full), flush=True)
         missed += missed_limits(row, small, full)
-        both = {"tenth": dataclasses.asdict(small), "full": dataclasses.asdict(full)}
-        record.append({"row": row.name, "size": size, **both})
-    if options.json:
-        with open(options.json, "w", encoding="utf-8") as file:
-            json.dump(record, file, indent=1)
+        times = (full.trace, full.gradient, full.compile, full.total, small.total)
+        cells.append(
+            [
+                f"{size:,} {row.unit}: {row.name}",
+                f"{full.nodes:,}",
+                *(f"{seconds:.3f}" for seconds in times),
+                f"{growth(small, full):.1f}",
+            ]
+        )
+    title = "Large programs, CPU seconds"
+    columns = ["program", "nodes", "trace", "gradient", "compile", "last two"]
+    columns += ["of a tenth", f"growth for {TENTH} times the size"]
+    output.table(Table(title, columns, cells))
     for text in missed:
         print(f"missed: {text}", file=sys.stderr)
     return 1 if missed else 0

@@ -21,6 +21,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from benchmarks.tables import Output, Table, add_options
+
 ROOT = Path(__file__).resolve().parent.parent
 OPS = 1000
 TURNS = 10_000
@@ -226,31 +228,24 @@ def turn_us(rounds: int) -> list[float]:
     return times
 
 
-def show(times: dict[str, list[float]]) -> list[str]:
-    """Print the comparison; give the limits that were missed."""
-    missed = []
+def compared(times: dict[str, list[float]]) -> tuple[Table, list[str]]:
+    """The comparison; the limits that were missed."""
     medians = {name: statistics.median(t) for name, t in times.items() if t}
-    print("a + b, float32[4]      median ns    lowest   highest   ipu's share")
+    rows = []
     for name in SIDES:
         if name not in medians:
-            print(f"  {name:18} not measured")
+            rows.append([name, "not measured", "-", "-", "-"])
             continue
+        figures = (medians[name], min(times[name]), max(times[name]))
         share = medians["ipu"] / medians[name]
-        low, high = min(times[name]), max(times[name])
-        print(f"  {name:18} {medians[name]:10.0f} {low:9.0f} {high:9.0f} {share:9.2f}")
-    for name, limit in LIMITS:
-        if name in medians and medians["ipu"] > limit * medians[name]:
-            missed.append(f"a + b takes more than {limit} of {name}'s time")
-    return missed
-
-
-def show_one(what: str, times: list[float], unit: str, limit: float | None) -> bool:
-    """Print one figure; whether it is within its limit."""
-    median = statistics.median(times)
-    bound = "" if limit is None else f" (to reach: {limit} {unit})"
-    low, high = min(times), max(times)
-    print(f"{what}: {median:.2f} {unit}, {low:.2f} to {high:.2f}{bound}")
-    return limit is None or median <= limit
+        rows.append([name, *(f"{ns:.0f}" for ns in figures), f"{share:.2f}"])
+    missed = [
+        f"a + b takes more than {limit} of {name}'s time"
+        for name, limit in LIMITS
+        if name in medians and medians["ipu"] > limit * medians[name]
+    ]
+    columns = ["side", "median", "lowest", "highest", "ipu's share of it"]
+    return Table("a + b, float32[4], eager, nanoseconds", columns, rows), missed
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -262,17 +257,27 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--calls", type=int, default=20_000, help="in a repetition")
     parser.add_argument("--serve", choices=list(SIDES), help=argparse.SUPPRESS)
+    add_options(parser)
     options = parser.parse_args(arguments)
     if options.serve:
         serve(options.serve)
         return 0
-    missed = show(compare(options.rounds, options.calls))
-    traced = trace_ms(options.rounds)
-    if not show_one(f"tracing {OPS} mixed ops", traced, "ms", 15.0):
-        missed.append("tracing takes too long")
-    show_one("an eager step with a tape", tape_us(options.rounds), "us", None)
-    if not show_one("a turn of a loop", turn_us(options.rounds), "us", 2.0):
-        missed.append("a turn of a loop takes too long")
+    output = Output(options, "benchmarks.eager")
+    table, missed = compared(compare(options.rounds, options.calls))
+    output.table(table)
+    rows = []
+    for what, times, unit, limit in (
+        (f"tracing {OPS} mixed ops", trace_ms(options.rounds), "ms", 15.0),
+        ("an eager step with a tape", tape_us(options.rounds), "us", None),
+        ("a turn of a loop", turn_us(options.rounds), "us", 2.0),
+    ):
+        median = statistics.median(times)
+        if limit is not None and median > limit:
+            missed.append(f"{what} takes more than {limit} {unit}")
+        figures = [f"{x:.2f} {unit}" for x in (median, min(times), max(times))]
+        rows.append([what, *figures, "" if limit is None else f"{limit} {unit}"])
+    columns = ["what", "median", "lowest", "highest", "to reach"]
+    output.table(Table("Traces and loops", columns, rows))
     for text in missed:
         print(f"missed: {text}", file=sys.stderr)
     return 1 if missed else 0

@@ -14,16 +14,16 @@ A row below that is measured again, for three times the rounds. If it then is 0.
 below, it counts as missed, unless `benchmarks/op_exceptions.py` says why, and the
 command ends with 1: figures of this kind vary by a twentieth from run to run.
 
-`--json FILE` keeps the figures, `--show FILE` makes the table of what was kept.
+`--csv FILE` keeps the figures, `--show FILE` makes the tables of what was kept.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import dataclasses
 import gc
 import importlib
-import json
 import math
 import statistics
 import sys
@@ -48,10 +48,11 @@ from benchmarks.op_table import (
     rows_of,
     shape_of,
 )
-from benchmarks.report import Table, machine
+from benchmarks.tables import Output, Table, add_options
 
 ALL_SIZES = (*SIZES, *AWKWARD)
 SIDES = ("ipu", "numpy", "torch", "float32")
+VERDICTS = ("missed", "near", "known")
 WANTED, OF_FLOAT32 = 0.9, 0.5
 MARGIN = 0.05
 REPETITIONS = 3
@@ -234,43 +235,55 @@ def cells(figure: Figure) -> list[str]:
     return [*about, *times, verdict]
 
 
-def table_of(figures: list[Figure], about: dict[str, str]) -> Table:
+def tables_of(figures: list[Figure]) -> list[Table]:
+    """How many rows there are of each dtype, and those below what is wanted."""
+    keys = dict.fromkeys((figure.dtype, figure.threads) for figure in figures)
+    rows = []
+    for key in keys:
+        own = [f for f in figures if (f.dtype, f.threads) == key]
+        ratios = sorted(f.ratio for f in own if not math.isinf(f.ratio))
+        found = [
+            f"{ratios[len(ratios) * tenth // 10]:.2f}" if ratios else "-"
+            for tenth in (0, 1, 5)
+        ]
+        verdicts = [str(sum(f.verdict == v for f in own)) for v in VERDICTS]
+        rows.append([key[0], str(key[1]), str(len(own)), *found, *verdicts])
+    columns = ["dtype", "threads", "figures", "lowest", "lowest tenth below", "median"]
+    all_of = Table("Ops beside the faster peer, ratios", [*columns, *VERDICTS], rows)
     columns = ["op", "dtype", "size", "threads", *SIDES, "ratio to the faster"]
-    counts = [
-        f"{sum(figure.verdict == verdict for figure in figures)} {words}"
-        for verdict, words in (
-            ("missed", "missed"),
-            ("near", "within the margin"),
-            ("known", "with a reason in benchmarks/op_exceptions.py"),
-        )
-    ]
-    remark = f"{len(figures)} figures: {', '.join(counts)}."
-    on = ", ".join(f"{name} {value}" for name, value in about.items())
-    title = "Ops beside NumPy and PyTorch"
-    return Table(title, columns, [cells(f) for f in figures], [remark, on])
+    below = [cells(figure) for figure in figures if figure.verdict]
+    return [all_of, Table("Ops below what is wanted", columns, below)]
 
 
-def kept(figures: list[Figure], about: dict[str, str]) -> str:
-    """Medians alone, a line each."""
-    lines = [
-        json.dumps(
-            {
-                **dataclasses.asdict(figure),
-                "seconds": {
-                    side: [float(f"{figure.median(side):.3g}")]
-                    for side in figure.seconds
-                },
-            }
-        )
-        for figure in figures
-    ]
-    text = ",\n".join(lines)
-    return f'{{"machine": {json.dumps(about)}, "figures": [\n{text}\n]}}\n'
+HEAD = ["name", "dtype", "size", "threads", *SIDES]
 
 
-def read(path: Path) -> tuple[list[Figure], dict[str, str]]:
-    found = json.loads(path.read_text())
-    return [Figure(**one) for one in found["figures"]], found["machine"]
+def keep(figures: list[Figure], path: Path) -> None:
+    """The medians, in seconds; nothing where a side has no such op."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(HEAD)
+        for figure in figures:
+            about = [figure.name, figure.dtype, figure.size, figure.threads]
+            medians = [
+                f"{figure.median(side):.3g}" if side in figure.seconds else ""
+                for side in SIDES
+            ]
+            writer.writerow([*about, *medians])
+
+
+def read(path: Path) -> list[Figure]:
+    with path.open(newline="", encoding="utf-8") as file:
+        return [
+            Figure(
+                row["name"],
+                row["dtype"],
+                row["size"],
+                int(row["threads"]),
+                {side: [float(row[side])] for side in SIDES if row[side]},
+            )
+            for row in csv.DictReader(file)
+        ]
 
 
 def chosen(options: argparse.Namespace) -> Iterator[tuple[Row, str, str]]:
@@ -306,25 +319,22 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--markdown", action="store_true")
-    parser.add_argument("--missed", action="store_true", help="show only these rows")
-    parser.add_argument("--json", type=Path, help="keep the figures in this file")
+    parser.add_argument("--csv", type=Path, help="keep the figures in this file")
     parser.add_argument("--show", type=Path, help="measure nothing, show this file")
+    add_options(parser)
     options = parser.parse_args(arguments)
-    figures, about = read(options.show) if options.show else ([], machine())
+    output = Output(options, "benchmarks.ops")
+    figures = read(options.show) if options.show else []
     gc.disable()
     for threads in () if options.show else map(int, options.threads.split(",")):
         set_threads(threads)
         for row, dtype, size in chosen(options):
             figures.append(measure(row, dtype, size, threads, options.rounds))
             print("  ".join(cells(figures[-1])), file=sys.stderr, flush=True)
-    if options.json:
-        options.json.write_text(kept(figures, about))
-    shown = [f for f in figures if f.verdict or not options.missed]
-    table = dataclasses.replace(
-        table_of(figures, about), rows=[cells(f) for f in shown]
-    )
-    print(table.markdown()) if options.markdown else table.show()
+    if options.csv:
+        keep(figures, options.csv)
+    for table in tables_of(figures):
+        output.table(table)
     return 1 if any(figure.verdict == "missed" for figure in figures) else 0
 
 

@@ -20,6 +20,8 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.tables import Output, Table, add_options
+
 LAYERS, SIDE, COUNT = 8, 512, 16
 TORCH_SIDE = Path(__file__).with_name("sides") / "torch_pipeline.py"
 
@@ -179,10 +181,9 @@ def with_threads(threads: int, run: Callable[[], Any]) -> Callable[[], None]:
     return side
 
 
-def stages_and_threads(rounds: int) -> None:
+def stages_and_threads(rounds: int) -> Table:
     """Two equal stages at 1 and 2 threads, and the same model without a pipeline."""
-    print("\n| micro-batch | threads | pipeline | without | ratio | to 1 thread |")
-    print("|---:|---:|---:|---:|---:|---:|")
+    rows = []
     attach(2, 1)
     for batch in (32, 512):
         executions = 4 if batch == 32 else 1
@@ -197,17 +198,17 @@ def stages_and_threads(rounds: int) -> None:
         ]
         found = [piped.samples / seconds for seconds in alternate(sides, rounds)]
         for i, threads in ((0, 1), (2, 2)):
-            print(
-                f"| {batch} | {threads} | {found[i]:.0f}/s | {found[i + 1]:.0f}/s | "
-                f"{found[i] / found[i + 1]:.2f} | {found[i] / found[0]:.2f} |",
-                flush=True,
-            )
+            piped_rate, rate = found[i : i + 2]
+            rates = [f"{piped_rate:.0f}", f"{rate:.0f}", f"{piped_rate / rate:.2f}"]
+            more = f"{piped_rate / found[0]:.2f}"
+            rows.append([f"{batch}", f"{threads}", *rates, more])
+    columns = ["micro-batch", "threads", "pipeline", "without", "ratio", "to 1 thread"]
+    return Table("Two stages and none, samples/s", columns, rows)
 
 
-def overhead(rounds: int) -> None:
+def overhead(rounds: int) -> Table:
     """What an action costs beside the arithmetic: stages of a tiny layer each."""
-    print("\n| IPUs | threads | microseconds an action | without a pipeline |")
-    print("|---:|---:|---:|---:|")
+    rows = []
     for ipus in (2, 16):
         attach(ipus, 1)
         options = {"layers": ipus, "side": 4, "count": 64, "executions": 20}
@@ -216,27 +217,28 @@ def overhead(rounds: int) -> None:
         for threads in (1, 2):
             sides = [with_threads(threads, model.run) for model in (piped, plain)]
             own, base = (1e6 * s / piped.actions for s in alternate(sides, rounds))
-            print(f"| {ipus} | {threads} | {own:.2f} | {base:.2f} |", flush=True)
+            rows.append([f"{ipus}", f"{threads}", f"{own:.2f}", f"{base:.2f}"])
+    columns = ["IPUs", "threads", "pipeline", "without"]
+    return Table("Stages of a tiny layer, microseconds an action", columns, rows)
 
 
-def many_ipus(rounds: int) -> None:
+def many_ipus(rounds: int) -> Table:
     """Sixteen layers as sixteen IPUs and as two, on two threads."""
     attach(16, 2)
-    print("\n| micro-batch | 16 IPUs | 2 IPUs | ratio of times |")
-    print("|---:|---:|---:|---:|")
+    rows = []
     for batch in (32, 256):
         options = {"layers": 16, "count": 32, "executions": 1}
         made = [made_on(i, n, batch, **options) for i, n in enumerate((16, 2))]
         sides = [with_threads(2, model.run) for model in made]
         many, few = alternate(sides, rounds)
         rates = [made[0].samples / seconds for seconds in (many, few)]
-        print(
-            f"| {batch} | {rates[0]:.0f}/s | {rates[1]:.0f}/s | {many / few:.2f} |",
-            flush=True,
-        )
+        figures = [f"{rate:.0f}" for rate in rates]
+        rows.append([f"{batch}", *figures, f"{many / few:.2f}"])
+    columns = ["micro-batch", "16 IPUs", "2 IPUs", "ratio of times"]
+    return Table("Sixteen layers, two threads, samples/s", columns, rows)
 
 
-def building(rounds: int) -> None:
+def building(rounds: int) -> Table:
     """Eight stages with 256 micro-batches: schedule, check, cut, lower."""
     from ipu import _core
 
@@ -262,16 +264,16 @@ def building(rounds: int) -> None:
     seconds = [
         timed(lambda: _core.graph_compile(text, verify=False)) for _ in range(rounds)
     ]
-    print(
-        "\n8 stages, 256 micro-batches: the passes, the schedule with its check, and "
-        f"lowering take {1e3 * statistics.median(seconds):.1f} ms"
+    what = "8 stages, 256 micro-batches: passes, schedule with its check, lowering"
+    took = f"{1e3 * statistics.median(seconds):.1f}"
+    return Table(
+        "Building a pipeline, milliseconds", ["what", "median"], [[what, took]]
     )
 
 
-def peer(python: str, rounds: int) -> None:
+def peer(python: str, rounds: int) -> Table:
     """PyTorch's 1F1B over two processes, in rounds between ours."""
-    print("\n| micro-batch | ours, 2 threads | torch, 2 x 1 thread | ratio |")
-    print("|---:|---:|---:|---:|")
+    rows = []
     attach(2)
     for batch in (32, 512):
         executions = 4 if batch == 32 else 1
@@ -291,7 +293,9 @@ def peer(python: str, rounds: int) -> None:
             )
             theirs.append(float(done.stdout.split()[-1]))
         a, b = statistics.median(own), statistics.median(theirs)
-        print(f"| {batch} | {a:.0f}/s | {b:.0f}/s | {a / b:.2f} |", flush=True)
+        rows.append([f"{batch}", f"{a:.0f}", f"{b:.0f}", f"{a / b:.2f}"])
+    columns = ["micro-batch", "ipu, 2 threads", "PyTorch, 2 processes", "ratio"]
+    return Table("1F1B beside PyTorch, samples/s", columns, rows)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -299,7 +303,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=7, help="(%(default)s)")
     parser.add_argument("--torch", metavar="PYTHON", help="a Python that has torch")
     parser.add_argument("--only", default="", help="threads, overhead, many, build")
+    add_options(parser)
     options = parser.parse_args(arguments)
+    output = Output(options, "benchmarks.pipelines")
     parts = {
         "threads": stages_and_threads,
         "overhead": overhead,
@@ -308,11 +314,11 @@ def main(arguments: list[str] | None = None) -> None:
     }
     for name, part in parts.items():
         if not options.only or name in options.only.split(","):
-            part(options.rounds)
+            output.table(part(options.rounds))
     if options.torch:
-        peer(options.torch, options.rounds)
+        output.table(peer(options.torch, options.rounds))
     elif not options.only:
-        print("\ntorch: not measured (--torch names a Python that has it)")
+        output.text("torch: not measured (--torch names a Python that has it)")
 
 
 if __name__ == "__main__":

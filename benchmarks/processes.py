@@ -35,6 +35,8 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.tables import Output, Table, add_options
+
 SIZES = (1 << 10, 1 << 14, 1 << 18, 1 << 22)  # bytes
 TURNS = {1 << 22: 40}  # others: 400
 TORCH = ", PyTorch"
@@ -290,13 +292,71 @@ def _of_processes(count: int, threads: int, *words: str) -> dict[str, Any]:
     }
 
 
+def _sums_table(rounds: int) -> Table:
+    rows = []
+    sums = _of_processes(2, 1, "--part", "sums", "--rounds", str(rounds))
+    for size, of in sums.items():
+        program, mpi = of["program"], of["MPI_Allreduce"]
+        figures = [f"{program:.1f}", f"{mpi:.1f}", f"{mpi / program:.2f}"]
+        rows.append([f"{int(size):,}", *figures])
+    columns = ["bytes", "program", "MPI_Allreduce", "ratio"]
+    return Table("A sum over two replicas, microseconds", columns, rows)
+
+
+def _hidden_table(rounds: int) -> Table:
+    of = _of_processes(2, 1, "--part", "hidden", "--rounds", str(rounds))["wide-128"]
+    share = 1 - of["waits"] / of["sums"]
+    columns = ["step", "waits for sums", "waits for others", "sums alone", "hidden"]
+    keys = ("step", "waits", "waits for others", "sums")
+    row = [*(f"{of[key]:.2f}" for key in keys), f"{share:.2f}"]
+    return Table("Sums of gradients, 784-1024-1024-10, milliseconds", columns, [row])
+
+
+def _training_table(rounds: int) -> Table:
+    has_torch = importlib.util.find_spec("torch") is not None
+    given = ["--rounds", str(rounds)]
+    rows = []
+    for name in MODELS:
+        rates: dict[int, list[float]] = {1: [], 2: []}
+        for _ in range(3):
+            for count, threads in ((2, 1), (1, 2)):
+                words = ["--part", name, "--replicas", str(2 // count), *given]
+                rates[count].append(_of_processes(count, threads, *words)["rate"])
+        two, one = (statistics.median(rates[count]) for count in (2, 1))
+        row = [name, f"{two:,.0f}", f"{one:,.0f}", f"{two / one:.2f}", "-", "-"]
+        if has_torch:
+            words = ["--part", name + TORCH, *given]
+            ddp = [_of_processes(2, 1, *words)["rate"] for _ in range(3)]
+            other = statistics.median(ddp)
+            row[-2:] = f"{other:,.0f}", f"{two / other:.2f}"
+        rows.append(row)
+    columns = ["model", "2 processes of 1 thread", "1 of 2 threads", "ratio"]
+    columns += ["PyTorch DDP over gloo", "ratio"]
+    return Table("Two replicas, samples/s", columns, rows)
+
+
+def _start_table(rounds: int) -> Table:
+    starts: dict[int, list[float]] = {1: [], 2: []}
+    for _ in range(rounds):
+        for count, threads in ((2, 1), (1, 2)):
+            words = ["--part", MODELS[0], "--replicas", str(2 // count)]
+            begin = time.perf_counter()
+            _of_processes(count, threads, *words, "--rounds", "0")
+            starts[count].append(time.perf_counter() - begin)
+    two, one = (statistics.median(starts[count]) for count in (2, 1))
+    columns = ["2 processes", "1 process", "ratio"]
+    row = [f"{two:.2f}", f"{one:.2f}", f"{two / one:.2f}"]
+    return Table("To the end of the first step, seconds", columns, [row])
+
+
 def main() -> int:
-    """Print the two tables, and the time of a start."""
+    """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--into", help=argparse.SUPPRESS)
     parser.add_argument("--part", help=argparse.SUPPRESS)
     parser.add_argument("--replicas", type=int, help=argparse.SUPPRESS)
+    add_options(parser)
     options = parser.parse_args()
     if options.into:
         if options.part in (parts := {"sums": _sums, "hidden": _hidden}):
@@ -308,44 +368,9 @@ def main() -> int:
             found = _training(options.part, options.replicas, options.rounds)
         (Path(options.into) / f"{os.getpid()}.json").write_text(json.dumps(found))
         return 0
-    rounds = ["--rounds", str(options.rounds)]
-    print("bytes       program, us   MPI_Allreduce, us   ratio")
-    sums = _of_processes(2, 1, "--part", "sums", *rounds)
-    for size, of in sums.items():
-        program, mpi = of["program"], of["MPI_Allreduce"]
-        print(f"{size:>9}  {program:12.1f}  {mpi:18.1f}  {mpi / program:6.2f}")
-    hidden = _of_processes(2, 1, "--part", "hidden", *rounds)["wide-128"]
-    share = 1 - hidden["waits"] / hidden["sums"]
-    print(
-        f"a step takes {hidden['step']:.2f} ms, {hidden['waits']:.2f} of it waits for "
-        f"sums and {hidden['waits for others']:.2f} for who is late, its sums alone "
-        f"{hidden['sums']:.2f}: {share:.2f} of them is hidden"
-    )
-    has_torch = importlib.util.find_spec("torch") is not None
-    print("model           2 processes   1 process   ratio   (samples a second)")
-    for name in MODELS:
-        rates: dict[int, list[float]] = {1: [], 2: []}
-        for _ in range(3):
-            for count, threads in ((2, 1), (1, 2)):
-                words = ["--part", name, "--replicas", str(2 // count), *rounds]
-                rates[count].append(_of_processes(count, threads, *words)["rate"])
-        two, one = (statistics.median(rates[count]) for count in (2, 1))
-        print(f"{name:14}  {two:11,.0f}  {one:10,.0f}  {two / one:6.2f}")
-        if has_torch:
-            ddp = [
-                _of_processes(2, 1, "--part", name + TORCH, *rounds) for _ in range(3)
-            ]
-            other = statistics.median(one["rate"] for one in ddp)
-            print(f"{'  PyTorch DDP':14}  {other:11,.0f}  {two / other:18.2f}")
-    starts: dict[int, list[float]] = {1: [], 2: []}
-    for _ in range(options.rounds):
-        for count, threads in ((2, 1), (1, 2)):
-            words = ["--part", MODELS[0], "--replicas", str(2 // count)]
-            begin = time.perf_counter()
-            _of_processes(count, threads, *words, "--rounds", "0")
-            starts[count].append(time.perf_counter() - begin)
-    two, one = (statistics.median(starts[count]) for count in (2, 1))
-    print(f"to the end of the first step: {two:.2f} s, {one:.2f} s, {two / one:.2f}")
+    output = Output(options, "benchmarks.processes")
+    for table in (_sums_table, _hidden_table, _training_table, _start_table):
+        output.table(table(options.rounds))
     return 0
 
 

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 import ipu
+from benchmarks.tables import Output, Table, add_options
 from ipu import keras, loops, tf
 from ipu.ipu_infeed_queue import IPUInfeedQueue
 from ipu.ipu_outfeed_queue import IPUOutfeedQueue, IPUOutfeedQueueIterator
@@ -168,24 +169,27 @@ def main(arguments: list[str] | None = None) -> int:
     add("--count", type=int, default=300, help="results that are timed (%(default)s)")
     add("--steps", type=int, default=500, help="steps of an execution (%(default)s)")
     add("--rounds", type=int, default=15, help="epochs of each side (%(default)s)")
+    add_options(parser)
     options = parser.parse_args(arguments)
+    output = Output(options, "benchmarks.queues")
     ipu.set_num_threads(options.threads)
-    print(f"{options.threads} threads")
+    rows = []
     missed = 0
     for what, work in (("waiting", 0), ("computing", 6)):
         found = sorted(latencies(options.count, work))
         median, late = statistics.median(found), found[int(0.95 * len(found))]
         missed += median > LATENCY_LIMIT_S
-        print(
-            f"from enqueue to a waiting thread, device {what} then: median "
-            f"{median * 1e6:.0f} us, 95% {late * 1e6:.0f} us (at most 1000 us)"
-        )
+        name = f"from enqueue to a waiting thread, device {what}, microseconds"
+        rows.append([name, f"{median * 1e6:.0f}", f"{late * 1e6:.0f}", "-", "1000"])
     fit, loop, ratio = loop_against_fit(options.steps, options.rounds)
     missed += ratio < RATIO_LIMIT
-    print(
-        f"steps per second: fit {fit:.0f}, a loop of one's own {loop:.0f}, ratio "
-        f"{ratio:.2f} (at least {RATIO_LIMIT})"
+    name = "steps a second, a training loop of one's own to `fit`"
+    rows.append(
+        [name, f"{loop:.0f} to {fit:.0f}", "-", f"{ratio:.2f}", f"{RATIO_LIMIT}"]
     )
+    title = f"Queues and loops, {options.threads} threads"
+    columns = ["what", "median", "95 %", "ratio", "to reach"]
+    output.table(Table(title, columns, rows))
     return 1 if missed else 0
 
 

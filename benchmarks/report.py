@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Turns measurements into tables: for a terminal, as Markdown, as JSON."""
+"""Turns measurements of jobs into tables and records."""
 
 from __future__ import annotations
 
 import dataclasses
-import os
-import platform
 import statistics
 from collections.abc import Iterable
 from typing import Any
@@ -13,52 +11,10 @@ from typing import Any
 from benchmarks import reference
 from benchmarks.jobs import Job, thread_text
 from benchmarks.runner import Comparison, Result
+from benchmarks.tables import Table
 
 MIB = 1024.0 * 1024.0
 NOISY = 0.1  # relative spread of the FMA peak above which a machine was not quiet
-
-NO_TERMINAL_WIDTH = 160
-
-
-@dataclasses.dataclass
-class Table:
-    """A title, a head, rows of text, and remarks below."""
-
-    title: str
-    columns: list[str]
-    rows: list[list[str]]
-    remarks: list[str] = dataclasses.field(default_factory=list)
-
-    def markdown(self) -> str:
-        lines = [f"### {self.title}", ""]
-        lines.append("| " + " | ".join(self.columns) + " |")
-        lines.append("|---" + "|---:" * (len(self.columns) - 1) + "|")
-        for row in self.rows:
-            cells = [cell.replace("|", "\\|") for cell in row]
-            lines.append("| " + " | ".join(cells) + " |")
-        for remark in self.remarks:
-            lines += ["", remark]
-        return "\n".join(lines) + "\n"
-
-    def show(self) -> None:
-        """Prints it with rich where that is installed, as Markdown otherwise."""
-        try:
-            from rich.console import Console
-            from rich.table import Table as RichTable
-        except ImportError:
-            print(self.markdown())
-            return
-        console = Console()
-        if not console.is_terminal:
-            console = Console(width=NO_TERMINAL_WIDTH)
-        table = RichTable(title=self.title, title_justify="left")
-        for index, column in enumerate(self.columns):
-            table.add_column(column, justify="left" if index == 0 else "right")
-        for row in self.rows:
-            table.add_row(*row)
-        console.print(table)
-        for remark in self.remarks:
-            console.print(remark, markup=False)
 
 
 def thousands(samples_per_s: float) -> str:
@@ -177,31 +133,15 @@ def gemm_table(
     return Table(title, columns, rows)
 
 
-def small_table(figures: list[tuple[str, float | str, str]]) -> Table:
+def small_table(
+    figures: list[tuple[str, float | str, str]], remarks: list[str]
+) -> Table:
     """Figures that stand alone: (what, seconds or why there is none, the limit)."""
     rows = []
     for what, value, limit in figures:
         text = f"{value * 1000:.1f} ms" if isinstance(value, float) else value
         rows.append([what, text, limit])
-    return Table("ipu: start-up", ["what", "median", "to reach"], rows)
-
-
-def machine() -> dict[str, str]:
-    """What the figures belong to."""
-    name = platform.processor() or platform.machine()
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as lines:
-            names = [line for line in lines if line.startswith("model name")]
-        name = names[0].split(":")[1].strip() if names else name
-    except OSError:
-        pass
-    return {
-        "processor": name,
-        "cores": str(len(os.sched_getaffinity(0))),
-        "system": platform.platform(),
-        "python": platform.python_version(),
-        "load before": f"{os.getloadavg()[0]:.2f}",
-    }
+    return Table("ipu: start-up", ["what", "median", "to reach"], rows, remarks)
 
 
 def versions(comparisons: Iterable[Comparison]) -> list[str]:

@@ -14,6 +14,7 @@ from benchmarks import op_table, ops
 from benchmarks.op_exceptions import EXCEPTIONS
 from benchmarks.op_peers import NUMPY, TORCH, torch_module
 from benchmarks.op_table import AWKWARD, GROUPS, OWN_GROUPS, SIZES, Row, square_shape
+from benchmarks.results import FOLDER, page
 
 from ipu import _core
 
@@ -115,15 +116,19 @@ def test_a_row_is_measured(name: str) -> None:
 
 
 def test_figures_are_kept(tmp_path: Path) -> None:
-    kept = tmp_path / "figures.json"
+    kept = tmp_path / "figures.csv"
     figures = [figure(ipu=1.0, numpy=3.0), figure("float16", ipu=1.0, float32=0.4)]
-    kept.write_text(ops.kept(figures, {"class": "avx2"}))
-    again, about = ops.read(kept)
-    assert about == {"class": "avx2"}
+    ops.keep(figures, kept)
+    again = ops.read(kept)
+    assert list(map(ops.cells, again)) == list(map(ops.cells, figures))
     assert [f.ratio for f in again] == [3.0, 0.4]
-    table = ops.table_of(again, about)
-    assert table.rows[1][-1] == "0.40 missed"
-    assert table.remarks[0].startswith("2 figures: 1 missed")
+    all_of, below = ops.tables_of(again)
+    assert [row[-3] for row in all_of.rows] == ["0", "1"]
+    assert [row[-1] for row in below.rows] == ["0.40 missed"]
+
+
+def test_the_page_shows_the_files() -> None:
+    assert (FOLDER / "RESULTS.md").read_text() == page()
 
 
 def test_exceptions_are_of_rows_and_only_shrink() -> None:
