@@ -355,6 +355,7 @@ test_cost(ipu_ctx *ctx)
         ipu_program *program = compile(ctx, text);
         flops[i] = ipu_program_cost(program).flops;
         CHECK(flops[0] > 0.0 && flops[i] == cases[i].turns * flops[0]);
+        CHECK(i > 0 || ipu_program_cost(program).bytes == 64.0);
         ipu_program_free(ctx, program);
     }
 }
@@ -376,6 +377,25 @@ test_infeed(ipu_ctx *ctx)
     CHECK(sub->inputs[1].space ==
           IPU_SPACE_OUTPUT); /* a copy, where the result comes */
     CHECK(count_kind(program, IPU_INSTRUCTION_COPY) == 1);
+    ipu_program_free(ctx, program);
+}
+
+/* An element counts as its bytes. */
+static void
+test_queue_costs(ipu_ctx *ctx)
+{
+    ipu_program *program =
+        compile(ctx, "resource r0 infeed id=0 \"in\" float32[8], int32[3]\n"
+                     "resource r1 outfeed id=1 \"out\" int32[3]\n"
+                     "resource r2 host id=2 \"f\" float32[8], float32[4]\n"
+                     "block b0() {\n"
+                     "  %0, %1 = infeed_dequeue() {resource=0} : float32[8], int32[3]\n"
+                     "  outfeed_enqueue(%1) {resource=1}\n"
+                     "  %2 = host_call(%0) {resource=2} : float32[4]\n"
+                     "} -> (%2)\n");
+    CHECK(find_kind(program, IPU_INSTRUCTION_DEQUEUE, 0)->cost.bytes == 44.0);
+    CHECK(find_kind(program, IPU_INSTRUCTION_ENQUEUE, 0)->cost.bytes == 12.0);
+    CHECK(find_kind(program, IPU_INSTRUCTION_HOST, 0)->cost.bytes == 48.0);
     ipu_program_free(ctx, program);
 }
 
@@ -1066,6 +1086,7 @@ main(int argc, char **argv)
     test_held_by_nobody(&ctx);
     test_cost(&ctx);
     test_infeed(&ctx);
+    test_queue_costs(&ctx);
     test_print(&ctx);
     test_teeth(&ctx);
     test_collective_teeth(&ctx);
