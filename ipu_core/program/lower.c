@@ -570,7 +570,7 @@ copy_types(lowering *l, const ipu_value *values, size_t count, const ipu_type **
 static bool
 can_be_output(const lowering *l, ipu_place place, size_t bytes)
 {
-    if (place.space != IPU_SPACE_SLAB || bytes == 0) {
+    if (place.space != IPU_SPACE_SLAB) {
         return false;
     }
     const slab_buffer *buffer = &l->buffers.items[place.index];

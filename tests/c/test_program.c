@@ -303,7 +303,7 @@ test_held_by_nobody(ipu_ctx *ctx)
     for (size_t i = 0; i < 3; i++) {
         char text[128];
         ipu_graph *graph;
-        ipu_program *program = NULL;
+        ipu_program *program = (ipu_program *)(void *)text;
         snprintf(text, sizeof(text),
                  "block b0() {\n"
                  "  %%0 = held() {dtype=int32, shape=[4]%s} : int32[4]\n"
@@ -316,6 +316,38 @@ test_held_by_nobody(ipu_ctx *ctx)
         ipu_ctx_clear(ctx);
         ipu_graph_free(ctx, graph);
     }
+}
+
+/* A graph is checked where that is asked for; a program has a number of its own. */
+static void
+test_verify(ipu_ctx *ctx)
+{
+    ipu_graph *graph;
+    ipu_program *programs[2];
+    ipu_compile_options blind = options;
+    blind.verify = false;
+    CHECK_OK(ctx, ipu_graph_parse(ctx,
+                                  "host graph\n"
+                                  "block b0(%0: float32[8]) {\n"
+                                  "  %1 = neg(%0) : float32[8]\n"
+                                  "} -> (%1)\n",
+                                  &graph));
+    CHECK_OK(ctx, ipu_program_create(ctx, graph, &options, &programs[0]));
+    graph->nodes.items[0].op = IPU_OP_ID_LOGICAL_NOT;
+    CHECK(ipu_program_create(ctx, graph, &options, &programs[1]) == IPU_STATUS_TYPE);
+    ipu_ctx_clear(ctx);
+    graph->nodes.items[0].op = IPU_OP_ID_NEG;
+    graph->host = false;
+    graph->values.items[1].type.shape.dims[0] = 9;
+    CHECK(ipu_program_create(ctx, graph, &options, &programs[1]) ==
+          IPU_STATUS_INTERNAL);
+    ipu_ctx_clear(ctx);
+    CHECK_OK(ctx, ipu_program_create(ctx, graph, &blind, &programs[1]));
+    CHECK(programs[0]->is_host && !programs[1]->is_host);
+    CHECK(programs[0]->id != programs[1]->id);
+    ipu_program_free(ctx, programs[0]);
+    ipu_program_free(ctx, programs[1]);
+    ipu_graph_free(ctx, graph);
 }
 
 /* A body counts as often as its loop turns at most, or once where nobody knows. */
@@ -1084,6 +1116,7 @@ main(int argc, char **argv)
     test_loops(&ctx);
     test_condition(&ctx);
     test_held_by_nobody(&ctx);
+    test_verify(&ctx);
     test_cost(&ctx);
     test_infeed(&ctx);
     test_queue_costs(&ctx);
