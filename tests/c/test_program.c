@@ -532,61 +532,6 @@ test_teeth(ipu_ctx *ctx)
     ipu_program_free(ctx, program);
 }
 
-/* Between a POST and its WAIT nobody gets at what the collective is at. */
-static void
-test_collective_teeth(ipu_ctx *ctx)
-{
-    ipu_program *program = compile(ctx, "block b0(%0: float32[8]) {\n"
-                                        "  %1 = exp(%0) : float32[8]\n"
-                                        "  %2 = all_reduce(%1) : float32[8]\n"
-                                        "  %3 = tanh(%0) : float32[8]\n"
-                                        "  %4 = tanh(%3) : float32[8]\n"
-                                        "  %5 = add(%2, %4) : float32[8]\n"
-                                        "} -> (%5)\n");
-    ipu_instruction *code = program->streams.items[0].instructions.items;
-    ipu_instruction *post = &code[1];
-    ipu_instruction *between = &code[2];
-    ipu_instruction *wait = &code[4];
-    ipu_place place = post->outputs[0];
-    CHECK(post->kind == IPU_INSTRUCTION_POST && wait->kind == IPU_INSTRUCTION_WAIT);
-    CHECK(between->kind == IPU_INSTRUCTION_KERNEL);
-    CHECK_OK(ctx, ipu_program_verify(ctx, program));
-    ipu_instruction kept = *between;
-    between->inputs = &place;
-    expect_wrong(ctx, program);
-    *between = kept;
-    between->outputs = &place;
-    expect_wrong(ctx, program);
-    *between = *post; /* a second time */
-    expect_wrong(ctx, program);
-    *between = *wait; /* twice over */
-    expect_wrong(ctx, program);
-    *between = kept;
-    kept = *wait;
-    wait->meeting++;
-    expect_wrong(ctx, program);
-    *wait = kept;
-    place.offset += IPU_BUFFER_ALIGNMENT;
-    wait->outputs = &place;
-    expect_wrong(ctx, program);
-    *wait = (ipu_instruction){.kind = IPU_INSTRUCTION_RESERVE, .output_count = 1};
-    wait->outputs = kept.outputs; /* never waited for */
-    wait->bytes = 32;
-    expect_wrong(ctx, program);
-    *wait = kept;
-    kept = *post;
-    post->spec_count = 2;
-    expect_wrong(ctx, program);
-    post->spec_count = 0;
-    expect_wrong(ctx, program);
-    *post = kept;
-    post->meeting = 1;
-    expect_wrong(ctx, program);
-    *post = kept;
-    CHECK_OK(ctx, ipu_program_verify(ctx, program));
-    ipu_program_free(ctx, program);
-}
-
 /* Who reads or writes a variable in panels has to know it. */
 static void
 test_layout_teeth(ipu_ctx *ctx)
@@ -616,6 +561,62 @@ test_layout_teeth(ipu_ctx *ctx)
     }
     CHECK_OK(ctx, ipu_program_verify(ctx, program));
     program->resources.items[0].panel_columns = 0;
+    expect_wrong(ctx, program);
+    ipu_program_free(ctx, program);
+}
+
+/* A variable in panels in place of one by rows: only who goes element by element may
+ * use it so. */
+static void
+test_operands_in_panels(ipu_ctx *ctx)
+{
+    static const char text[] =
+        "resource r0 variable id=0 \"w\" float32[4,64]\n"
+        "resource r1 variable id=1 \"rows\" float32[4,64]\n"
+        "block b0(%0: float32[2,4], %1: float32[64,2], %2: float32[], %3: int32[1],\n"
+        "         %4: float32[1,64], %5: float32[4,64]) {\n"
+        "  %6 = variable_read() {resource=0} : float32[4,64]\n"
+        "  %7 = matmul(%0, %6) : float32[2,64]\n"
+        "  %8 = variable_read() {resource=1} : float32[4,64]\n"
+        "  %9 = matmul(%8, %1) : float32[4,2]\n"
+        "  %10 = exp(%8) : float32[4,64]\n"
+        "  %11 = softmax(%8) : float32[4,64]\n"
+        "  gather_sgd_update(%3, %4, %2) {shape=[4,64], resource=1}\n"
+        "  sgd_update(%5, %2) {resource=1}\n"
+        "} -> (%7, %9, %10, %11)\n";
+    const ipu_compile_options portable = {.variant = IPU_KERNEL_PORTABLE,
+                                          .cpu = IPU_CPU_GENERIC,
+                                          .panels = IPU_PANELS_EVERYWHERE,
+                                          .verify = true};
+    ipu_graph *graph;
+    ipu_program *program;
+    int met = 0;
+    CHECK_OK(ctx, ipu_graph_parse(ctx, text, &graph));
+    CHECK_OK(ctx, ipu_program_create(ctx, graph, &portable, &program));
+    ipu_graph_free(ctx, graph);
+    CHECK(program->resources.items[0].panel_columns > 0);
+    CHECK(program->resources.items[1].panel_columns == 0);
+    for (size_t i = 0; i + 1 < program->streams.items[0].instructions.count; i++) {
+        const ipu_instruction *kernel =
+            &program->streams.items[0].instructions.items[i];
+        for (uint32_t k = 0; k < ipu_operand_count(kernel); k++) {
+            ipu_place *place = (ipu_place *)ipu_operand_place(kernel, k);
+            if (place->space != IPU_SPACE_VARIABLE || place->index != 1) {
+                continue;
+            }
+            ipu_op op = program->specs.items[kernel->spec].op;
+            place->index = 0;
+            if (op == IPU_OP_ID_EXP || op == IPU_OP_ID_SGD_UPDATE) {
+                CHECK_OK(ctx, ipu_program_verify(ctx, program));
+            } else {
+                expect_wrong(ctx, program);
+            }
+            place->index = 1;
+            met++;
+        }
+    }
+    CHECK(met == 5);
+    program->resources.items[0].panel_columns++;
     expect_wrong(ctx, program);
     ipu_program_free(ctx, program);
 }
@@ -1122,8 +1123,8 @@ main(int argc, char **argv)
     test_queue_costs(&ctx);
     test_print(&ctx);
     test_teeth(&ctx);
-    test_collective_teeth(&ctx);
     test_layout_teeth(&ctx);
+    test_operands_in_panels(&ctx);
     uint64_t first = argc > 1 ? strtoull(argv[1], NULL, 10) : 0;
     test_random(&ctx, first, argc > 2 ? strtoull(argv[2], NULL, 10) : 400);
     return CHECK_DONE();

@@ -1,13 +1,20 @@
 # SPDX-License-Identifier: MIT
 """The C programs of `tests/c` on the core with mutants, as tests of the server's.
 
-`python -m mutation.c_programs`, in the `tests` of the copied tree, builds them.
+`python -m mutation.c_programs`, in the `tests` of the copied tree, builds them. They
+can try mutants without the server, too, which takes much longer to begin.
 """
 
 from __future__ import annotations
 
+import os
+import resource
+import subprocess
+import time
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from core_builds import COMPILER, CORE, ROOT, build_core, libraries, run
 
@@ -34,6 +41,80 @@ def build() -> None:
 @pytest.mark.parametrize("program", _PROGRAMS, ids=lambda program: program.stem)
 def test_program(program: Path) -> None:
     run([str(FOLDER / "c" / program.stem)])
+
+
+def _spent() -> float:
+    """Return the processor time of all programs so far."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+class Programs:
+    """Those of two seconds of processor time at most, which try a mutant alone."""
+
+    def __init__(self, names: list[str]) -> None:
+        self.names = names
+        self.switch = FOLDER / "c" / "switch"
+        self.reached: dict[str, Any] = {}
+        self.seconds: dict[str, float] = {}
+        self.last: dict[str, list[str]] = {}  # killers by function and file
+        for program in (path.stem for path in _PROGRAMS):
+            self.switch.unlink(missing_ok=True)
+            begin = _spent()
+            if self._ends(program, 0, 20.0) is None and _spent() < begin + 2:
+                self.seconds[program] = _spent() - begin
+                page = np.fromfile(self.switch, np.uint8)
+                self.reached[program] = page[4 : 4 + len(names)].copy()
+
+    def _ends(self, program: str, mutant: int, patience: float) -> str | None:
+        """Run one; return how it failed, or None."""
+        with self.switch.open("r+b" if self.switch.exists() else "wb") as page:
+            page.write(mutant.to_bytes(4, "little"))
+        try:
+            done = subprocess.run(
+                [str(FOLDER / "c" / program)],
+                env={**os.environ, "IPU_SWITCH_FILE": str(self.switch)},
+                cwd=ROOT,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                timeout=patience,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return "hang"
+        code = done.returncode
+        return None if code == 0 else "failed" if code == 1 else f"ended with {code}"
+
+    def attempt(self, name: str, seconds: float) -> dict[str, Any]:
+        """Try one with the programs that reach it, first those that found others."""
+        mutant = self.names.index(name)
+        begin = time.monotonic()
+        found = [p for p, reached in self.reached.items() if reached[mutant]]
+        found.sort(key=lambda program: self.seconds[program])
+        scopes = name.split(":")[0], name.split(" ")[0]
+        first = [p for scope in scopes for p in self.last.get(scope, [])[::-1]]
+        order = list(dict.fromkeys([p for p in [*first, *found] if p in found]))
+        told: dict[str, Any] = {"name": name, "reached": len(found), "ran": 0}
+        spent = 0.0
+        for program in order:
+            if spent > seconds:
+                break
+            spent += self.seconds[program]
+            told["ran"] += 1
+            how = self._ends(program, mutant, 5 + 15 * self.seconds[program])
+            if how is not None and self._ends(program, 0, 20) is None:
+                told["killer"] = (
+                    f"tests/mutation/c_programs.py::test_program[{program}]"
+                )
+                told["how"] = how
+                for scope in scopes:
+                    known = self.last.setdefault(scope, [])
+                    if program in known:
+                        known.remove(program)
+                    known.append(program)
+                break
+        return {**told, "seconds": round(time.monotonic() - begin, 2)}
 
 
 if __name__ == "__main__":

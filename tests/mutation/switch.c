@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Says which mutant is on, to all processes that have loaded the core: a file that they
- * share. In: IPU_SWITCH_FILE and IPU_SWITCH_BYTES, when compiled. */
+ * share. In: IPU_SWITCH_FILE, which the environment may name anew, and
+ * IPU_SWITCH_BYTES, when compiled. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -13,7 +14,8 @@ ipu_switch_page *ipu_switch;
 __attribute__((constructor)) static void
 open_switch(void)
 {
-    int file = open(IPU_SWITCH_FILE, O_RDWR | O_CREAT, 0600);
+    const char *own = getenv("IPU_SWITCH_FILE");
+    int file = open(own != NULL ? own : IPU_SWITCH_FILE, O_RDWR | O_CREAT, 0600);
     if (file < 0 || ftruncate(file, IPU_SWITCH_BYTES) != 0) {
         abort();
     }
