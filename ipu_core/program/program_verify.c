@@ -33,7 +33,7 @@ panel_columns_of(const ipu__checker *c, ipu_place place)
 }
 
 /* That who reads or writes a variable in panels knows it, or goes element by
- * element. */
+ * element. Of what is no product no factor is in panels, so that 0 may stand for none. */
 static ipu_status
 check_panels(ipu__checker *c, const ipu_instruction *instruction,
              const ipu_kernel_spec *spec)
@@ -47,8 +47,7 @@ check_panels(ipu__checker *c, const ipu_instruction *instruction,
     int64_t right = spec->panels.right ? spec->panels.columns : 0;
     int64_t result = spec->panels.result ? spec->panels.columns : 0;
     for (uint32_t i = 0; i < spec->input_count; i++) {
-        bool is_right = factor != 0 && i == factor;
-        int64_t wanted = is_right ? right : accumulates && i == 0 ? result : 0;
+        int64_t wanted = i == factor ? right : accumulates && i == 0 ? result : 0;
         ipu_place place = instruction->inputs[i];
         REQUIRE(c,
                 (any && factor == 0) || place.space != IPU_SPACE_VARIABLE ||

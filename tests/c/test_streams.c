@@ -721,6 +721,9 @@ test_teeth(ipu_ctx *ctx)
     channel->to = 0;
     refuse(ctx, program, "a channel of other streams");
     channel->to = 1;
+    channel->from = 1;
+    refuse(ctx, program, "a channel of other streams");
+    channel->from = 0;
     channel->depth = 0;
     refuse(ctx, program, "leads nowhere");
     channel->depth = 1;

@@ -108,7 +108,7 @@ test_names(void)
             "  %2 = host_call(%0) {resource=2} : float32[4]\n"
             "  %3, %4 = infeed_dequeue() {resource=3} : float32[8], int32[3]\n"
             "  %5 = exp(%3) : float32[8]\n"
-            "} -> (%2, %5)\n",
+            "} -> (%5, %2)\n",
             IPU_KERNEL_REFERENCE);
     size_t dequeue = KIND(DEQUEUE, 0);
     size_t enqueue = KIND(ENQUEUE, 0);
@@ -120,7 +120,8 @@ test_names(void)
     SPOIL(uint32_t, code(dequeue)->resource, 3, dequeue, "its tensors are misplaced");
     SPOIL(uint32_t, output(KIND(DEQUEUE, 1), 0)->index, 0, KIND(DEQUEUE, 1),
           "its tensors are misplaced");
-    SPOIL(ipu_space, output(dequeue, 0)->space, IPU_SPACE_SLAB, dequeue, "");
+    SPOIL(ipu_space, output(dequeue, 0)->space, IPU_SPACE_OUTPUT, dequeue,
+          "its tensors are misplaced");
     SPOIL(uint32_t, code(enqueue)->resource, 0, enqueue, queue);
     SPOIL(uint32_t, code(enqueue)->resource, 4, enqueue, queue);
     SPOIL(uint32_t, code(host)->resource, 1, host, "a function that does not exist");
@@ -288,9 +289,11 @@ test_loops(void)
             "  } -> (%12)\n"
             "  block b4(%13: float32[8]) {\n"
             "    %14 = neg(%13) : float32[8]\n"
+            "    %16 = min(%14) {axes=[0], keep_dims=false} : float32[]\n"
             "  } -> (%14)\n"
             "  %15 = while(%9) {condition=b3, body=b4} : float32[8]\n"
-            "} -> (%15)\n",
+            "  %17 = sum(%15) {axes=[0], keep_dims=false} : float32[]\n"
+            "} -> (%17)\n",
             IPU_KERNEL_REFERENCE);
     size_t loop = KIND(LOOP, 0);
     size_t inner = KIND(LOOP, 1);
@@ -332,8 +335,10 @@ test_loops(void)
     ipu_place own = *output(KERNEL(EXP), 0);
     SPOIL(ipu_place, *input(KERNEL(MAX), 0), own, KERNEL(MAX), "is lost by then");
     /* what the body spoils, its next turn does not find */
-    ipu_place carried = *input(KERNEL(EXP), 0);
-    SPOIL(ipu_place, *output(KERNEL(SOFTMAX), 0), carried, KERNEL(SOFTMAX), NULL);
+    ipu_place carried = *output(KERNEL(NEG), 0);
+    CHECK(carried.space == IPU_SPACE_SLAB);
+    *input(KERNEL(MIN), 0) = (ipu_place){.space = IPU_SPACE_INPUT, .index = 1};
+    SPOIL(ipu_place, *output(KERNEL(MIN), 0), carried, KERNEL(MAX), "is lost by then");
     ALLOW();
     ipu_program_free(&ctx, program);
 }
@@ -341,9 +346,10 @@ test_loops(void)
 static void
 test_branches(void)
 {
-    compile("block b0(%0: int32[], %1: float32[8]) {\n"
+    compile("block b0(%0: int32[], %1: float32[8], %10: float32[]) {\n"
             "  block b1() {\n"
             "    %2 = exp(%1) : float32[8]\n"
+            "    %11 = min(%2) {axes=[0], keep_dims=false} : float32[]\n"
             "  } -> (%2)\n"
             "  block b2() {\n"
             "    %3 = neg(%1) : float32[8]\n"
@@ -351,15 +357,17 @@ test_branches(void)
             "  } -> (%4)\n"
             "  block b3() {\n"
             "    %5 = abs(%1) : float32[8]\n"
+            "    %8 = max(%5) {axes=[0], keep_dims=false} : float32[]\n"
             "  } -> (%5)\n"
             "  %6 = switch(%0) {branches=[b1,b2,b3]} : float32[8]\n"
-            "  %7 = log(%6) : float32[8]\n"
-            "} -> (%7)\n",
+            "  %7 = sum(%6) {axes=[0], keep_dims=false} : float32[]\n"
+            "  %9 = rsqrt(%10) : float32[]\n"
+            "} -> (%7, %9)\n",
             IPU_KERNEL_REFERENCE);
     size_t choose = KIND(SWITCH, 0);
     size_t jump = KIND(JUMP, 0);
     size_t exp = KERNEL(EXP);
-    size_t log = KERNEL(LOG);
+    size_t sum = KERNEL(SUM);
     int32_t *branches = (int32_t *)code(choose)->branches;
     int32_t end = code(choose)->target;
     CHECK(code(jump)->target == end);
@@ -367,9 +375,10 @@ test_branches(void)
     SPOIL(int32_t, branches[0], branches[0] + 1, choose, "ends out of range");
     SPOIL(int32_t, code(choose)->target, (int32_t)choose, choose, "ends out of range");
     SPOIL(int32_t, code(choose)->target, -1, choose, "ends outside the block");
-    SPOIL(int32_t, code(choose)->target, (int32_t)log + 2, choose,
+    SPOIL(int32_t, code(choose)->target, (int32_t)sum + 3, choose,
           "ends outside the block");
     SPOIL(int32_t, branches[1], branches[0], SIZE_MAX, "branches out of order");
+    SPOIL(int32_t, branches[1], end + 1, SIZE_MAX, "branches out of order");
     SPOIL(int32_t, branches[2], end + 1, SIZE_MAX, "branches out of order");
     SPOIL(ipu_instruction_kind, code(jump)->kind, IPU_INSTRUCTION_TEST, SIZE_MAX,
           "does not end after its switch");
@@ -378,10 +387,73 @@ test_branches(void)
     SPOIL(ipu_instruction, *code(exp), *code(jump), exp, "does not belong here");
     /* what one branch alone has written is not there afterwards, nor in another one */
     ipu_place own = *output(KERNEL(NEG), 0);
-    SPOIL(ipu_place, *input(log, 0), own, log, "is lost by then");
+    SPOIL(ipu_place, *input(sum, 0), own, sum, "is lost by then");
     SPOIL(ipu_place, *input(KERNEL(ABS), 0), own, KERNEL(ABS), "is lost by then");
-    SPOIL(ipu_place, *output(exp, 0), own, log, "is lost by then");
+    SPOIL(ipu_place, *input(KERNEL(NEG), 0), *output(exp, 0), KERNEL(NEG),
+          "is lost by then");
+    /* of what one branch writes as a whole and another one in part, there is the part */
+    static const ipu_op parts[2][2] = {{IPU_OP_ID_EXP, IPU_OP_ID_MIN},
+                                       {IPU_OP_ID_ABS, IPU_OP_ID_MAX}};
+    ipu_place whole = *output(exp, 0);
+    ipu_place spare = {.space = IPU_SPACE_SLAB,
+                       .offset = program->streams.items[0].memory.slab_bytes -
+                                 IPU_SLACK_BYTES};
+    program->streams.items[0].memory.slab_bytes += 64;
+    CHECK(whole.space == IPU_SPACE_SLAB);
+    SPOIL(ipu_place, *output(KERNEL(SOFTMAX), 0), spare, sum, "is lost by then");
+    for (int i = 0; i < 2; i++) {
+        size_t maker = find(IPU_INSTRUCTION_KERNEL, parts[i][0], 0);
+        size_t scalar = find(IPU_INSTRUCTION_KERNEL, parts[i][1], 0);
+        ipu_place kept = *output(scalar, 0);
+        *output(maker, 0) = *input(scalar, 0) = spare;
+        *output(scalar, 0) = whole;
+        REFUSE(sum, "is lost by then");
+        *output(scalar, 0) = (ipu_place){.space = IPU_SPACE_OUTPUT, .index = 1};
+        REFUSE(sum, "is lost by then");
+        ipu_place read = *input(sum, 0);
+        ipu_place other = *input(KERNEL(RSQRT), 0);
+        *output(scalar, 0) = whole;
+        *input(sum, 0) = *input(KERNEL(NEG), 0);
+        *input(KERNEL(RSQRT), 0) = whole;
+        ALLOW();
+        *output(scalar, 0) = kept;
+        REFUSE(KERNEL(RSQRT), "is lost by then");
+        *output(maker, 0) = *input(scalar, 0) = whole;
+        ALLOW();
+        *input(sum, 0) = read;
+        *input(KERNEL(RSQRT), 0) = other;
+    }
     ALLOW();
+    ipu_program_free(&ctx, program);
+}
+
+static void
+test_ends(void)
+{
+    compile("block b0() {\n"
+            "} -> ()\n",
+            IPU_KERNEL_REFERENCE);
+    ALLOW();
+    ipu_program_free(&ctx, program);
+    compile("block b0(%0: int32[], %1: float32[8]) {\n"
+            "  block b1() {\n"
+            "    %2 = exp(%1) : float32[8]\n"
+            "  } -> (%2)\n"
+            "  %3 = switch(%0) {branches=[b1]} : float32[8]\n"
+            "} -> (%3)\n",
+            IPU_KERNEL_REFERENCE);
+    ipu_stream *stream = &program->streams.items[0];
+    size_t count = stream->instructions.count;
+    ALLOW();
+    SPOIL(size_t, stream->instructions.count, 0, SIZE_MAX, "does not end with halt");
+    SPOIL(size_t, stream->instructions.count, count - 1, SIZE_MAX,
+          "does not end with halt");
+    SPOIL(uint32_t, stream->entry, (uint32_t)count, SIZE_MAX, "has no beginning");
+    SPOIL(uint32_t, stream->entry, (uint32_t)count - 1, SIZE_MAX, NULL);
+    SPOIL(size_t, stream->memory.slab_bytes, IPU_SLACK_BYTES, SIZE_MAX, NULL);
+    SPOIL(size_t, stream->memory.slab_bytes, IPU_SLACK_BYTES - 1, SIZE_MAX,
+          "has no slack");
+    SPOIL(uint32_t, program->micro_batches, 0, SIZE_MAX, "have no micro-batch");
     ipu_program_free(&ctx, program);
 }
 
@@ -396,7 +468,8 @@ test_collectives(void)
             "  %3 = tanh(%0) : float32[8]\n"
             "  %4 = tanh(%3) : float32[8]\n"
             "  %5 = add(%2, %4) : float32[8]\n"
-            "} -> (%5)\n",
+            "  %6 = mul(%5, %1) : float32[8]\n"
+            "} -> (%6)\n",
             IPU_KERNEL_REFERENCE);
     size_t post = KIND(POST, 0);
     size_t wait = KIND(WAIT, 0);
@@ -406,6 +479,8 @@ test_collectives(void)
     SPOIL(uint32_t, code(post)->spec, (uint32_t)program->specs.count, post,
           "its collectives do not exist");
     SPOIL(uint32_t, code(post)->spec_count, (uint32_t)program->specs.count, post,
+          "its collectives do not exist");
+    SPOIL(uint32_t, code(post)->spec, (uint32_t)program->specs.count + 1, post,
           "its collectives do not exist");
     SPOIL(uint32_t, code(post)->spec_count, 2, post, OTHER_OPERANDS);
     SPOIL(uint32_t, code(post)->meeting, 1, post, "not among the program's");
@@ -429,11 +504,17 @@ test_collectives(void)
     SPOIL(ipu_place, *output(between, 0), given, between, busy);
     SPOIL(ipu_place, *output(between, 0), made, between, busy);
     SPOIL(ipu_place, *input(between, 0), made, between, busy);
-    /* what it is given can be read meanwhile */
-    if (memcmp(&given, &made, sizeof(given)) != 0) {
-        SPOIL(ipu_place, *input(between, 0), given, between, NULL);
-    }
+    SPOIL(ipu_place, *input(between, 0), given, between, NULL); /* it only reads it */
     SPOIL(ipu_instruction, *code(between), *code(post), between, busy);
+    ipu_instruction again = *code(post);
+    ipu_place spare = {.space = IPU_SPACE_SLAB,
+                       .offset = program->streams.items[0].memory.slab_bytes -
+                                 IPU_SLACK_BYTES};
+    program->streams.items[0].memory.slab_bytes += 64;
+    again.inputs = code(between)->inputs;
+    again.outputs = &spare;
+    SPOIL(ipu_instruction, *code(between), again, between,
+          "a second time before it is over");
     SPOIL(ipu_instruction, *code(wait + 1), *code(wait), wait + 1,
           "what is not posted");
     ipu_instruction nothing = {.kind = IPU_INSTRUCTION_RESERVE,
@@ -441,7 +522,7 @@ test_collectives(void)
                                .outputs = &made,
                                .output_count = 1};
     SPOIL(ipu_instruction, *code(wait), nothing, wait, busy);
-    *code(wait) = *code(wait + 1) = *code(wait - 1); /* nobody waits */
+    *code(wait) = *code(wait + 1) = *code(wait + 2) = *code(wait - 1); /* no wait */
     REFUSE(SIZE_MAX, "a block ends before a collective of it");
     ipu_program_free(&ctx, program);
 }
@@ -455,6 +536,7 @@ main(void)
     test_overwriting();
     test_loops();
     test_branches();
+    test_ends();
     test_collectives();
     return CHECK_DONE();
 }
