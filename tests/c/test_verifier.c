@@ -202,6 +202,14 @@ test_places(void)
     IN(PLACE(CONSTANT, 0, 0), add, NULL);
     OUT(PLACE(CONSTANT, 0, 0), add, "it writes a constant");
     IN(PLACE(HELD, 0, 0), add, "a held tensor is not as the program says");
+    ipu_held held[2] = {{.bytes = 32}, {.bytes = 64}};
+    program->held = held;
+    program->held_count = 2;
+    IN(PLACE(HELD, 0, 0), add, NULL);
+    IN(PLACE(HELD, 1, 0), add, "a held tensor is not as the program says");
+    IN(PLACE(HELD, 2, 0), add, "a held tensor is not as the program says");
+    OUT(PLACE(HELD, 0, 0), add, "a held tensor is not as the program says");
+    program->held_count = 0;
     IN(PLACE(INPUT, 1, 0), add, "an input is not as the program says");
     IN(PLACE(INPUT, 2, 0), add, "an input is not as the program says");
     OUT(PLACE(INPUT, 0, 0), add, "an input is not as the program says");
@@ -210,8 +218,33 @@ test_places(void)
     IN(PLACE(VARIABLE, 0, 0), add, NULL);
     IN(PLACE(VARIABLE, 1, 0), add, "a variable is not as the program says");
     IN(PLACE(VARIABLE, 2, 0), add, "a variable is not as the program says");
-#undef IN
-#undef OUT
+    ipu_program_free(&ctx, program);
+}
+
+/* What ends where its space does, and what has no bytes. */
+static void
+test_the_last_byte(void)
+{
+    compile("block b0(%0: float32[16], %1: float32[0]) {\n"
+            "  %2 = constant() {dtype=float32, shape=[16], value=0x"
+            "00000000000000000000000000000000000000000000000000000000000000000000"
+            "000000000000000000000000000000000000000000000000000000000000}"
+            " : float32[16]\n"
+            "  %3 = constant() {dtype=float32, shape=[0], value=0x} : float32[0]\n"
+            "  %4 = add(%0, %2) : float32[16]\n"
+            "  %5 = mul(%1, %3) : float32[0]\n"
+            "} -> (%4, %5)\n",
+            IPU_KERNEL_REFERENCE);
+    size_t add = KERNEL(ADD);
+    size_t mul = KERNEL(MUL);
+    size_t room = program->streams.items[0].memory.slab_bytes - IPU_SLACK_BYTES;
+    CHECK(input(mul, 1)->offset == 64 && program->constant_bytes == 64);
+    ALLOW();
+    OUT(PLACE(SLAB, 0, room), mul, NULL);
+    OUT(PLACE(SLAB, 0, room + 64), mul, "ends past the slab");
+    OUT(PLACE(SLAB, 0, room), add, "ends past the slab");
+    program->streams.items[0].memory.slab_bytes += 64;
+    OUT(PLACE(SLAB, 0, room), add, NULL);
     ipu_program_free(&ctx, program);
 }
 
@@ -533,6 +566,7 @@ main(void)
     ipu_ctx_init(&ctx, ipu_allocator_default());
     test_names();
     test_places();
+    test_the_last_byte();
     test_overwriting();
     test_loops();
     test_branches();
