@@ -196,11 +196,22 @@ def numpy_add_at(attrs: Any, rows: Any, x: Any) -> Call:
 
 
 def numpy_top_k(attrs: Any, x: Any) -> Call:
-    """The values alone."""
+    """Values and places, as the op gives both."""
     depth = attrs["depth"]
     if depth == x.shape[1]:
-        return lambda: np.sort(x, 1)[:, ::-1]
-    return lambda: np.sort(np.partition(x, -depth, axis=1)[:, -depth:], 1)[:, ::-1]
+        return lambda: best_first(x, np.argsort(x, 1))
+
+    def few() -> Any:
+        places = np.argpartition(x, -depth, axis=1)[:, -depth:]
+        order = np.argsort(np.take_along_axis(x, places, 1), 1)
+        return best_first(x, np.take_along_axis(places, order, 1))
+
+    return few
+
+
+def best_first(x: Any, places: Any) -> tuple[Any, Any]:
+    places = places[:, ::-1]
+    return np.take_along_axis(x, places, 1), places
 
 
 def numpy_random(name: str) -> Peer:
