@@ -197,7 +197,8 @@ def test_a_function_is_within_four_units_over_millions(
 WIDE_FUNCTIONS: dict[str, Callable[[Array], Array]] = {
     **{op: EXACT[op] for op in ("floor", "ceil", "round", "trunc")},
     **{op: FUNCTIONS[op] for op in ("exp", "log", "tanh", "log1p", "expm1")},
-    **{op: FUNCTIONS[op] for op in ("sin", "cos")},
+    **{op: FUNCTIONS[op] for op in ("sin", "cos", "sinh", "cosh")},
+    **{op: FUNCTIONS[op] for op in ("asinh", "acosh", "atanh")},
     "sigmoid": sigmoid,
     "softplus": softplus,
 }

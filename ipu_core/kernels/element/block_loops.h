@@ -33,12 +33,7 @@ FUNCTION_FORMULAS(LOOP_OF, f64, )
     F(ATAN, ONE, SAME, f32, ipu__atan_f32(x)) \
     F(ASIN, ONE, SAME, f32, ipu__asin_f32(x)) \
     F(ACOS, ONE, SAME, f32, ipu__acos_f32(x)) \
-    F(SINH, ONE, SAME, f32, ipu__sinh_f32(x)) \
-    F(COSH, ONE, SAME, f32, ipu__cosh_f32(x)) \
     F(LOG2, ONE, SAME, f32, ipu__log2_f32(x)) \
-    F(ASINH, ONE, SAME, f32, ipu__asinh_f32(x)) \
-    F(ACOSH, ONE, SAME, f32, ipu__acosh_f32(x)) \
-    F(ATANH, ONE, SAME, f32, ipu__atanh_f32(x)) \
     F(ATAN2, TWO, SAME, f32, ipu__atan2_f32(x, y)) \
     F(ERFC, ONE, SAME, f32, ipu__erfc_f32(x)) \
     F(ERFINV, ONE, SAME, f32, ipu__erfinv_f32(x))

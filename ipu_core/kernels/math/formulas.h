@@ -91,6 +91,11 @@
     F(SIGMOID, ONE, SAME, suffix, ipu__sigmoid_##suffix(x)) \
     F(LOG1P, ONE, SAME, suffix, ipu__log1p_##suffix(x)) \
     F(EXPM1, ONE, SAME, suffix, ipu__expm1_##suffix(x)) \
+    F(SINH, ONE, SAME, suffix, ipu__sinh_##suffix(x)) \
+    F(COSH, ONE, SAME, suffix, ipu__cosh_##suffix(x)) \
+    F(ASINH, ONE, SAME, suffix, ipu__asinh_##suffix(x)) \
+    F(ACOSH, ONE, SAME, suffix, ipu__acosh_##suffix(x)) \
+    F(ATANH, ONE, SAME, suffix, ipu__atanh_##suffix(x)) \
     F(SOFTPLUS, ONE, SAME, suffix, ipu__softplus_##suffix(x))
 
 /* By the C library, in double. */
@@ -100,11 +105,6 @@
     F(ACOS, ONE, SAME, suffix, acos((double)x)) \
     F(ATAN, ONE, SAME, suffix, atan((double)x)) \
     F(LOG2, ONE, SAME, suffix, log2((double)x)) \
-    F(SINH, ONE, SAME, suffix, sinh((double)x)) \
-    F(COSH, ONE, SAME, suffix, cosh((double)x)) \
-    F(ASINH, ONE, SAME, suffix, asinh((double)x)) \
-    F(ACOSH, ONE, SAME, suffix, acosh((double)x)) \
-    F(ATANH, ONE, SAME, suffix, atanh((double)x)) \
     F(ERF, ONE, SAME, suffix, erf((double)x)) \
     F(ERFC, ONE, SAME, suffix, erfc((double)x)) \
     F(POW, TWO, SAME, suffix, pow((double)x, (double)y)) \

@@ -44,9 +44,22 @@ ipu__upper_half(double x)
     return ipu__bits_double(ipu__double_bits(x) & ~UINT64_C(0x7ffffff));
 }
 
+/* a * b with what its rounding lost (Dekker). */
+IPU_INLINE ipu__pair
+ipu__product(double a, double b)
+{
+    double product = a * b;
+    double u = ipu__upper_half(a);
+    double u_rest = a - u;
+    double v = ipu__upper_half(b);
+    double v_rest = b - v;
+    double lost = ((u * v - product) + u * v_rest) + u_rest * v;
+    return (ipu__pair){product, lost + u_rest * v_rest};
+}
+
 /* a / b: a quotient of the high parts, and what it leaves of a. */
-IPU_INLINE double
-ipu__divide_pairs(ipu__pair a, ipu__pair b)
+IPU_INLINE ipu__pair
+ipu__quotient(ipu__pair a, ipu__pair b)
 {
     double inverse = 1.0 / b.high;
     double quotient = a.high * inverse;
@@ -56,7 +69,24 @@ ipu__divide_pairs(ipu__pair a, ipu__pair b)
     double d_rest = b.high - d;
     double rest = ((a.high - q * d) - q * d_rest) - q_rest * d;
     rest = (rest - q_rest * d_rest) + (a.low - quotient * b.low);
-    return quotient + rest * inverse;
+    return (ipu__pair){quotient, rest * inverse};
+}
+
+IPU_INLINE double
+ipu__divide_pairs(ipu__pair a, ipu__pair b)
+{
+    ipu__pair quotient = ipu__quotient(a, b);
+    return quotient.high + quotient.low;
+}
+
+/* The root of x >= 0, and what its square leaves of x. */
+IPU_INLINE ipu__pair
+ipu__root(ipu__pair x)
+{
+    double root = __builtin_sqrt(x.high);
+    ipu__pair square = ipu__product(root, root);
+    double rest = ((x.high - square.high) - square.low) + x.low;
+    return (ipu__pair){root, rest / (root > 0.0 ? 2.0 * root : 1.0)};
 }
 
 IPU_INLINE double
@@ -128,11 +158,11 @@ ipu__split_exponent_f64(double x)
     double r = high - low;
     double z = r * r;
     double y = z * z;
-    double q = (0x1.a01a01afd6696p-13 + 0x1.a01a01af66915p-16 * r)
-               + (0x1.71ddf87411f96p-19 + 0x1.27e4c7bf8b616p-22 * r) * z;
+    double q = (0x1.a01a01afd6696p-13 + 0x1.a01a01af66915p-16 * r) +
+               (0x1.71ddf87411f96p-19 + 0x1.27e4c7bf8b616p-22 * r) * z;
     q += (0x1.af5e8c71ae92dp-26 + 0x1.1f92c5bf2274dp-29 * r) * y;
-    double p = (0x1.5555555555559p-3 + 0x1.5555555555559p-5 * r)
-               + (0x1.111111110f6dbp-7 + 0x1.6c16c16c14a79p-10 * r) * z;
+    double p = (0x1.5555555555559p-3 + 0x1.5555555555559p-5 * r) +
+               (0x1.111111110f6dbp-7 + 0x1.6c16c16c14a79p-10 * r) * z;
     p += q * y;
     double rest = (high - r) - low; /* of r, by its rounding */
     ipu__pair part = ipu__sum_ordered(high, 0.5 * z + (z * r * p + (r * rest - low)));
@@ -201,6 +231,38 @@ ipu__expm1_f64(double x)
     return ipu__magnitude_f64(x) < 0x1p-54 ? x : 2.0 * (half.high + half.low);
 }
 
+/* 2 (g + g / (4 g + 1)) with 4 g = expm1(|x|), which overflows after the result. Next to
+ * 0 x is the result. */
+IPU_INLINE double
+ipu__sinh_f64(double x)
+{
+    double m = ipu__magnitude_f64(x);
+    ipu__wide_exponent e = ipu__split_exponent_f64(m > 710.6 ? 710.6 : m);
+    double quarter = ipu__bits_double(e.power + (UINT64_C(1021) << 52));
+    double whole = quarter - 0.25;
+    ipu__pair g = ipu__sum_ordered(whole, quarter * e.part.high);
+    g.low += quarter * e.part.low + ((quarter - whole) - 0.25);
+    ipu__pair below = ipu__sum(4.0 * g.high, 1.0);
+    below.low += 4.0 * g.low;
+    ipu__pair rest = ipu__quotient(g, below);
+    ipu__pair sum = ipu__sum_ordered(g.high, rest.high);
+    double half = sum.high + (sum.low + (g.low + rest.low));
+    double result = 2.0 * (m > 40.0 ? g.high + g.low : half);
+    return ipu__with_sign_f64(m >= 0x1p-28 ? result : m, x);
+}
+
+/* 2 (g + 1 / (16 g)) with 4 g = exp(|x|) */
+IPU_INLINE double
+ipu__cosh_f64(double x)
+{
+    double m = ipu__magnitude_f64(x);
+    ipu__wide_exponent e = ipu__split_exponent_f64(m > 710.6 ? 710.6 : m);
+    double quarter = ipu__bits_double(e.power + (UINT64_C(1021) << 52));
+    ipu__pair g = ipu__sum_ordered(quarter, quarter * e.part.high);
+    g.low += quarter * e.part.low;
+    return 2.0 * (g.high + (g.low + 0.0625 / g.high));
+}
+
 /* e / (e + 1) with 2 e = expm1(2 |x|); the sign of x, also of -0. */
 IPU_INLINE double
 ipu__tanh_f64(double x)
@@ -258,8 +320,8 @@ ipu__logarithm_excess(double k, double f, double more)
     double s = f / (2.0 + f);
     double z = s * s;
     double y = z * z;
-    double p = (0x1.999999997fb31p-2 + 0x1.2492494217a45p-2 * z)
-               + (0x1.c71c51e7f56c4p-3 + 0x1.7466462ce5e7ap-3 * z) * y;
+    double p = (0x1.999999997fb31p-2 + 0x1.2492494217a45p-2 * z) +
+               (0x1.c71c51e7f56c4p-3 + 0x1.7466462ce5e7ap-3 * z) * y;
     p += (0x1.39a0f4fa4075ap-3 + 0x1.2f0d8ee3130bep-3 * z) * (y * y);
     p = 0x1.5555555555593p-1 + p * z;
     double half = 0.5 * f * f;
@@ -303,6 +365,67 @@ ipu__log1p_f64(double x)
     return x >= -1.0 ? result : (double)NAN;
 }
 
+/* log(1 + w) of w >= 0; of a large m log(2 m), which it is then. */
+IPU_INLINE double
+ipu__log_above_1_f64(ipu__pair w, double m)
+{
+    bool is_large = m > 0x1p28;
+    ipu__pair u = ipu__sum(1.0, w.high);
+    double all = is_large ? m : u.high;
+    double lost = is_large ? 0.0 : u.low + w.low;
+    ipu__wide_logarithm split = ipu__split_logarithm_f64(all);
+    double k = split.k + (is_large ? 1.0 : 0.0);
+    double excess = ipu__logarithm_excess(k, split.f, lost / all);
+    return k * 0x1.62e42fefa3800p-1 - (excess - split.f);
+}
+
+/* w = m + m^2 / (1 + sqrt(1 + m^2)), m = |x|. Next to 0 x is the result. */
+IPU_INLINE double
+ipu__asinh_f64(double x)
+{
+    double m = ipu__magnitude_f64(x);
+    ipu__pair square = ipu__product(m, m);
+    ipu__pair sum = ipu__sum(1.0, square.high);
+    sum.low += square.low;
+    ipu__pair root = ipu__root(sum);
+    ipu__pair below = ipu__sum_ordered(root.high, 1.0);
+    below.low += root.low;
+    ipu__pair quotient = ipu__quotient(square, below);
+    ipu__pair w = ipu__sum(m, quotient.high);
+    w.low += quotient.low;
+    double result = ipu__log_above_1_f64(w, m);
+    bool is_between = m >= 0x1p-28 && m <= 0x1.fffffffffffffp+1023;
+    return ipu__with_sign_f64(is_between ? result : m, x);
+}
+
+/* w = t + sqrt(t (t + 2)), t = x - 1 */
+IPU_INLINE double
+ipu__acosh_f64(double x)
+{
+    double t = x - 1.0;
+    ipu__pair more = ipu__sum(t, 2.0);
+    ipu__pair square = ipu__product(t, more.high);
+    square.low += t * more.low;
+    ipu__pair root = ipu__root(square);
+    ipu__pair w = ipu__sum(root.high, t);
+    w.low += root.low;
+    double result = ipu__log_above_1_f64(w, x);
+    result = x > 0x1.fffffffffffffp+1023 ? x : result;
+    return x >= 1.0 ? result : (double)NAN;
+}
+
+/* Half of log(1 + w), w = 2 m / (1 - m), m = |x|. Next to 0 x is the result. */
+IPU_INLINE double
+ipu__atanh_f64(double x)
+{
+    double m = ipu__magnitude_f64(x);
+    ipu__pair w = ipu__quotient((ipu__pair){2.0 * m, 0.0}, ipu__sum_ordered(1.0, -m));
+    double result = 0.5 * ipu__log_above_1_f64(w, m);
+    result = m >= 0x1p-28 ? result : m;
+    result = m == 1.0 ? (double)INFINITY : result;
+    return m <= 1.0 ? ipu__with_sign_f64(result, x) : (double)NAN;
+}
+
 /* max(x, 0) + log1p(e) with e = exp(-|x|); x itself where the rest is below its last
  * place, and e - e^2 / 2 where 1 + e has no bits for e. */
 IPU_INLINE double
@@ -331,8 +454,8 @@ IPU_INLINE double
 ipu__sin_series(double z)
 {
     double y = z * z;
-    double s = (-0x1.a01a019c12512p-13 + 0x1.71de35785cddap-19 * z)
-               + (-0x1.ae5e66c1bae65p-26 + 0x1.5d932987232d9p-33 * z) * y;
+    double s = (-0x1.a01a019c12512p-13 + 0x1.71de35785cddap-19 * z) +
+               (-0x1.ae5e66c1bae65p-26 + 0x1.5d932987232d9p-33 * z) * y;
     return (-0x1.5555555555549p-3 + 0x1.111111110f880p-7 * z) + s * y;
 }
 
@@ -340,8 +463,8 @@ IPU_INLINE double
 ipu__cos_series(double z)
 {
     double y = z * z;
-    double c = (0x1.a01a019cb2594p-16 - 0x1.27e4f80a66019p-22 * z)
-               + (0x1.1ee9ec3c27f6dp-29 - 0x1.8faec8fe5f79cp-37 * z) * y;
+    double c = (0x1.a01a019cb2594p-16 - 0x1.27e4f80a66019p-22 * z) +
+               (0x1.1ee9ec3c27f6dp-29 - 0x1.8faec8fe5f79cp-37 * z) * y;
     return (0x1.555555555554cp-5 - 0x1.6c16c16c15184p-10 * z) + c * y;
 }
 
