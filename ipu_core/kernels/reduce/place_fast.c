@@ -8,7 +8,7 @@
  * those are few, parts of a row. */
 #include <math.h>
 
-#include "kernels/core/kernel_impl.h"
+#include "kernels/reduce/reduce_fold_impl.h"
 
 enum {
     BLOCK = 1024,      /* of a row */
@@ -33,12 +33,9 @@ typedef struct place_functions {
                  int64_t n, int64_t first);
 } place_functions;
 
-/* Four registers of 32 bytes. */
-#define LANES_OF(element) ((int32_t)(128 / sizeof(element)))
-
 /* Widths are constants, so that lanes stay in registers. */
 #define HALVE(element, width, BEYOND) \
-    for (int32_t j = 0; (width) < LANES_OF(element) && j < (width); j++) { \
+    for (int32_t j = 0; (width) < IPU_FOLD_LANES(element) && j < (width); j++) { \
         lane[j] = BEYOND(lane[j + (width)], lane[j]) ? lane[j + (width)] : lane[j]; \
     }
 
@@ -50,22 +47,22 @@ typedef struct place_functions {
         const element *x = elements; \
         return BETTER(x[i], x[best]); \
     } \
-    /* of at least LANES_OF(element) elements */ \
+    /* of at least IPU_FOLD_LANES(element) elements */ \
     target static element extreme_##name(const element *x, int64_t n) \
     { \
-        element lane[LANES_OF(element)]; \
+        element lane[IPU_FOLD_LANES(element)]; \
         int64_t i = 0; \
-        for (int32_t j = 0; j < LANES_OF(element); j++) { \
+        for (int32_t j = 0; j < IPU_FOLD_LANES(element); j++) { \
             lane[j] = (worst); \
         } \
-        for (; i + LANES_OF(element) <= n; i += LANES_OF(element)) { \
-            for (int32_t j = 0; j < LANES_OF(element); j++) { \
+        for (; i + IPU_FOLD_LANES(element) <= n; i += IPU_FOLD_LANES(element)) { \
+            for (int32_t j = 0; j < IPU_FOLD_LANES(element); j++) { \
                 lane[j] = BEYOND(x[i + j], lane[j]) ? x[i + j] : lane[j]; \
             } \
         } \
         if (i < n) { /* the last ones, some of which are looked at twice */ \
-            const element *rest = x + n - LANES_OF(element); \
-            for (int32_t j = 0; j < LANES_OF(element); j++) { \
+            const element *rest = x + n - IPU_FOLD_LANES(element); \
+            for (int32_t j = 0; j < IPU_FOLD_LANES(element); j++) { \
                 lane[j] = BEYOND(rest[j], lane[j]) ? rest[j] : lane[j]; \
             } \
         } \
@@ -81,9 +78,9 @@ typedef struct place_functions {
     target static int64_t find_##name(const element *x, int64_t n, element value) \
     { \
         int64_t i = 0; \
-        for (; i + LANES_OF(element) <= n; i += LANES_OF(element)) { \
+        for (; i + IPU_FOLD_LANES(element) <= n; i += IPU_FOLD_LANES(element)) { \
             number any = 0; \
-            for (int32_t j = 0; j < LANES_OF(element); j++) { \
+            for (int32_t j = 0; j < IPU_FOLD_LANES(element); j++) { \
                 any |= (number)(x[i + j] == value); \
             } \
             if (any != 0) { \
@@ -98,7 +95,7 @@ typedef struct place_functions {
     static int64_t row_##name(const void *elements, int64_t n) \
     { \
         const element *x = elements; \
-        if (n < LANES_OF(element)) { \
+        if (n < IPU_FOLD_LANES(element)) { \
             int64_t best = 0; \
             for (int64_t i = 1; i < n; i++) { \
                 best = BETTER(x[i], x[best]) ? i : best; \
@@ -108,7 +105,7 @@ typedef struct place_functions {
         element most = extreme_##name(x, ipu__min(n, BLOCK)); \
         int64_t block = 0; \
         for (int64_t i = BLOCK; i < n; i += BLOCK) { \
-            int64_t at = ipu__min(i, n - LANES_OF(element)); \
+            int64_t at = ipu__min(i, n - IPU_FOLD_LANES(element)); \
             element other = extreme_##name(x + at, ipu__min(n - at, BLOCK)); \
             if (BEYOND(other, most)) { \
                 most = other; \

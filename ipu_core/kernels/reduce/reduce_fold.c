@@ -185,8 +185,6 @@ widen_avx2(float wide[LANES], const uint16_t *x)
         } \
     }
 
-/* The lanes of an exact fold: four registers of 32 bytes. */
-#define WIDE(type) ((int32_t)(128 / sizeof(type)))
 #define BOTH_SETS(name, acc, element, lanes, first, step) \
     FOLD(name##_generic, , acc, element, lanes, first, step) \
     FOLD(name##_avx2, IPU_TARGET_AVX2, acc, element, lanes, first, step)
@@ -207,17 +205,17 @@ BOTH_SETS(min_f32, float, float, LANES, INFINITY, SMALLER)
 BOTH_SETS(min_f64, double, double, LANES, INFINITY, SMALLER)
 BOTH_SETS_HALF(min, float, INFINITY, 0x7c00, SMALLER)
 #define WRAPPING(NAME, suffix, type, bits, ...) \
-    BOTH_SETS(sum_##bits, type, type, WIDE(type), 0, PLUS) \
-    BOTH_SETS(prod_##bits, type, type, WIDE(type), 1, TIMES_UNSIGNED)
+    BOTH_SETS(sum_##bits, type, type, IPU_FOLD_LANES(type), 0, PLUS) \
+    BOTH_SETS(prod_##bits, type, type, IPU_FOLD_LANES(type), 1, TIMES_UNSIGNED)
 IPU_UNSIGNED_LIST(WRAPPING)
 /* `total`: of means, whose sums must not wrap */
 #define INTEGER(NAME, suffix, type, bits, least, greatest) \
-    BOTH_SETS(total_##suffix, uint64_t, type, WIDE(uint64_t), 0, PLUS) \
-    BOTH_SETS(max_##suffix, type, type, WIDE(type), least, GREATEST) \
-    BOTH_SETS(min_##suffix, type, type, WIDE(type), greatest, LEAST)
+    BOTH_SETS(total_##suffix, uint64_t, type, IPU_FOLD_LANES(uint64_t), 0, PLUS) \
+    BOTH_SETS(max_##suffix, type, type, IPU_FOLD_LANES(type), least, GREATEST) \
+    BOTH_SETS(min_##suffix, type, type, IPU_FOLD_LANES(type), greatest, LEAST)
 IPU_INTEGER_LIST(INTEGER)
-BOTH_SETS(any_u8, uint8_t, uint8_t, WIDE(uint8_t), 0, EITHER)
-BOTH_SETS(all_u8, uint8_t, uint8_t, WIDE(uint8_t), 1, BOTH)
+BOTH_SETS(any_u8, uint8_t, uint8_t, IPU_FOLD_LANES(uint8_t), 0, EITHER)
+BOTH_SETS(all_u8, uint8_t, uint8_t, IPU_FOLD_LANES(uint8_t), 1, BOTH)
 
 /* --- from accumulators to results ------------------------------------------------- */
 

@@ -12,6 +12,10 @@ enum {
     IPU_FOLD_CHUNK = 8192           /* elements of a row that `row` takes at a time */
 };
 
+/* The lanes of a fold that rounds nothing: four registers of 32 bytes, and 32 at least,
+ * since gcc takes inner loops of 16 turns apart before it makes vectors of them. */
+#define IPU_FOLD_LANES(type) ((int32_t)(sizeof(type) > 4 ? 32 : 128 / sizeof(type)))
+
 typedef struct ipu__fold {
     /* accumulator = the n elements, joined by the fixed tree */
     void (*row)(void *accumulator, const void *x, int64_t n);
