@@ -23,13 +23,12 @@
 
 #include "program/verify_impl.h"
 
-/* Of the panels that a variable lies in; 0: it lies by rows, or is not a variable. */
-static int64_t
-panel_columns_of(const ipu__checker *c, ipu_place place)
+/* Whether a place is none of a variable, or of one in panels of so many columns. */
+static bool
+lies_so(const ipu__checker *c, ipu_place place, int64_t columns)
 {
-    return place.space == IPU_SPACE_VARIABLE
-               ? c->program->resources.items[place.index].panel_columns
-               : 0;
+    return place.space != IPU_SPACE_VARIABLE ||
+           c->program->resources.items[place.index].panel_columns == columns;
 }
 
 /* That who reads or writes a variable in panels knows it, or goes element by
@@ -42,23 +41,20 @@ check_panels(ipu__checker *c, const ipu_instruction *instruction,
     const uint32_t flags = ipu_op_info_of(op)->flags;
     bool accumulates = op == IPU_OP_ID_MATMUL_ACCUMULATE;
     uint32_t factor = ipu_product_right(op);
-    bool any = (flags & IPU_OP_ELEMENTWISE) != 0 ||
-               ((flags & IPU_OP_WRITES) != 0 && op != IPU_OP_ID_GATHER_SGD_UPDATE);
     int64_t right = spec->panels.right ? spec->panels.columns : 0;
     int64_t result = spec->panels.result ? spec->panels.columns : 0;
+    if (factor == 0 &&
+        ((flags & IPU_OP_ELEMENTWISE) != 0 ||
+         ((flags & IPU_OP_WRITES) != 0 && op != IPU_OP_ID_GATHER_SGD_UPDATE))) {
+        return IPU_OK;
+    }
     for (uint32_t i = 0; i < spec->input_count; i++) {
         int64_t wanted = i == factor ? right : accumulates && i == 0 ? result : 0;
-        ipu_place place = instruction->inputs[i];
-        REQUIRE(c,
-                (any && factor == 0) || place.space != IPU_SPACE_VARIABLE ||
-                    panel_columns_of(c, place) == wanted,
+        REQUIRE(c, lies_so(c, instruction->inputs[i], wanted),
                 "it reads a variable in a layout that it does not know");
     }
     for (uint32_t i = 0; i < spec->output_count; i++) {
-        ipu_place place = instruction->outputs[i];
-        REQUIRE(c,
-                (any && factor == 0) || place.space != IPU_SPACE_VARIABLE ||
-                    panel_columns_of(c, place) == result,
+        REQUIRE(c, lies_so(c, instruction->outputs[i], result),
                 "it writes a variable in a layout that it does not know");
     }
     return IPU_OK;
