@@ -560,6 +560,34 @@ test_collectives(void)
     ipu_program_free(&ctx, program);
 }
 
+/* Each collective of a POST may be made where its own operand lies. */
+static void
+test_collectives_in_place(void)
+{
+    compile("block b0(%0: float32[8], %1: float32[8]) {\n"
+            "  %2 = exp(%0) : float32[8]\n"
+            "  %3 = exp(%1) : float32[8]\n"
+            "  %4 = all_reduce(%2) : float32[8]\n"
+            "  %5 = all_reduce(%3) : float32[8]\n"
+            "  %6 = add(%4, %5) : float32[8]\n"
+            "} -> (%6)\n",
+            IPU_KERNEL_REFERENCE);
+    size_t post = KIND(POST, 0);
+    const char *shared = "shares memory with another operand";
+    CHECK(code(post)->spec_count == 2);
+    for (uint32_t i = 0; i < 2; i++) {
+        ipu_place own = *input(post, i);
+        ipu_place other = *input(post, 1 - i);
+        CHECK(memcmp(output(post, i), &own, sizeof(own)) == 0);
+        SPOIL(ipu_place, *output(post, i), other, post, shared);
+        SPOIL(ipu_place, *input(post, 1 - i), own, post, shared);
+    }
+    uint32_t last = code(post)->spec + 1;
+    SPOIL(ipu_op, program->specs.items[last].op, IPU_OP_ID_MATMUL, post, shared);
+    ALLOW();
+    ipu_program_free(&ctx, program);
+}
+
 int
 main(void)
 {
@@ -572,5 +600,6 @@ main(void)
     test_branches();
     test_ends();
     test_collectives();
+    test_collectives_in_place();
     return CHECK_DONE();
 }
