@@ -610,7 +610,16 @@ test_teeth(ipu_ctx *ctx)
     program = compile_model(ctx, &m);
     CHECK(program->streams.items[1].remote_bytes > 0);
     kept = *find_place(program, 1, IPU_SPACE_RING);
-    CHECK(program->rings.items[kept.index].is_remote);
+    ring = &program->rings.items[kept.index];
+    CHECK(ring->is_remote);
+    size_t *remote = &program->streams.items[1].remote_bytes;
+    size_t whole = *remote;
+    *remote = ring->offset + (ring->depth - 1) * ring->stride + ring->bytes - 1;
+    REFUSE(ctx, program, "past the remote memory");
+    *remote = 0;
+    REFUSE(ctx, program, "past the remote memory");
+    *remote = whole;
+    CHECK_OK(ctx, ipu_program_verify(ctx, program));
     ipu_instruction *kernel = find_kind(program, 1, IPU_INSTRUCTION_KERNEL, 0);
     *(ipu_place *)&kernel->inputs[0] = kept;
     REFUSE(ctx, program, "it is not a copy, and uses remote memory");
