@@ -87,14 +87,15 @@ class Programs:
         return None if code == 0 else "failed" if code == 1 else f"ended with {code}"
 
     def attempt(self, name: str, seconds: float) -> dict[str, Any]:
-        """Try one with the programs that reach it, first those that found others."""
+        """Try one with those that reach it, first the quick and what found others."""
         mutant = self.names.index(name)
         begin = time.monotonic()
         found = [p for p, reached in self.reached.items() if reached[mutant]]
         found.sort(key=lambda program: self.seconds[program])
         scopes = name.split(":")[0], name.split(" ")[0]
         first = [p for scope in scopes for p in self.last.get(scope, [])[::-1]]
-        order = list(dict.fromkeys([p for p in [*first, *found] if p in found]))
+        quick = [p for p in found if self.seconds[p] < 0.1]
+        order = [p for p in dict.fromkeys([*quick, *first, *found]) if p in found]
         told: dict[str, Any] = {"name": name, "reached": len(found), "ran": 0}
         spent = 0.0
         for program in order:
