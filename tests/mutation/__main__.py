@@ -9,7 +9,9 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 
-from .client import equivalents, mutants, results
+from .build import build
+from .c_programs import Programs
+from .client import equivalents, keep, mutants, results
 
 
 def _figures(files: list[str]) -> None:
@@ -38,17 +40,27 @@ def main() -> None:
     parser.add_argument("files", nargs="*")
     parser.add_argument("--seconds", type=float, default=20.0, help="of tests, each")
     parser.add_argument("--again", action="store_true", help="those that survived")
+    parser.add_argument(
+        "--programs",
+        action="store_true",
+        help="by the C programs alone, which begins at once",
+    )
     options = parser.parse_args()
     if options.files:
         done = results()
+        programs = Programs(build()) if options.programs else None
         wanted = {file: place for place, file in enumerate(options.files)}
-        names = [n for n in mutants().names if n.split(" ")[0] in wanted]
+        all_names = programs.names if programs else mutants().names
+        names = [n for n in all_names if n.split(" ")[0] in wanted]
         for name in sorted(names, key=lambda name: wanted[name.split(" ")[0]]):
             if name in done and ("killer" in done[name] or not options.again):
                 continue
             if options.again and (name not in done or name in equivalents()):
                 continue
-            mutants().attempt(name, options.seconds)
+            if programs is None:
+                mutants().attempt(name, options.seconds)
+            elif (told := programs.attempt(name, options.seconds))["ran"]:
+                keep(told)
     _figures(options.files)
 
 

@@ -76,8 +76,7 @@ class Mutants:
         question = {"mutant": self.names.index(name), "seconds": seconds}
         os.write(self._ask, json.dumps(question).encode() + b"\n")
         told: dict[str, Any] = json.loads(self._answers.readline())
-        with RESULTS.open("a") as kept:
-            kept.write(json.dumps(told) + "\n")
+        keep(told)
         return told
 
     def wait(self) -> None:
@@ -91,6 +90,12 @@ def mutants() -> Mutants:
     made = Mutants()
     made.wait()
     return made
+
+
+def keep(told: dict[str, Any]) -> None:
+    """Note what became of a mutant."""
+    with RESULTS.open("a") as kept:
+        kept.write(json.dumps(told) + "\n")
 
 
 def equivalents() -> dict[str, str]:
