@@ -88,11 +88,8 @@ bind(ipu_ctx *ctx, ipu_executor *executor)
 {
     const ipu_program *program = executor->program;
     size_t count = program->resources.count;
-    uint64_t generation = 0;
-    executor->is_bound = false;
-    if (executor->device != NULL) {
-        generation = ipu__device_generation(executor->device);
-    }
+    uint64_t generation =
+        executor->device == NULL ? 0 : ipu__device_generation(executor->device);
     for (uint32_t r = 0; r < executor->replica_count; r++) {
         for (uint32_t i = 0; i < count; i++) {
             void **found = &executor->found[r * count + i];
@@ -107,7 +104,6 @@ bind(ipu_ctx *ctx, ipu_executor *executor)
         ipu__stream_bind(&executor->streams[i]);
     }
     executor->generation = generation;
-    executor->is_bound = true;
     return IPU_OK;
 }
 
@@ -367,8 +363,7 @@ ipu_status
 ipu__executor_rebind(ipu_ctx *ctx, ipu_executor *executor)
 {
     bool is_bound = executor->device == NULL ||
-                    (executor->is_bound &&
-                     ipu__device_generation(executor->device) == executor->generation);
+                    ipu__device_generation(executor->device) == executor->generation;
     return is_bound ? IPU_OK : bind(ctx, executor);
 }
 

@@ -173,7 +173,6 @@ struct ipu_executor {
     size_t workspace_count;
     size_t workspace_bytes;
     ipu__buffer *inputs; /* of the program */
-    bool is_bound;
     uint64_t generation; /* of the device, when it was bound */
     uint64_t own_seed;   /* without a device */
     uint64_t own_step;
