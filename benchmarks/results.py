@@ -23,9 +23,9 @@ those of one table.
 """
 
 
-def page() -> str:
+def page(folder: Path = FOLDER / "results") -> str:
     """The page, as Markdown."""
-    paths = {path.stem: path for path in sorted((FOLDER / "results").glob("*.json"))}
+    paths = {path.stem: path for path in sorted(folder.glob("*.json"))}
     names = [name for name in FIRST if name in paths]
     names += [name for name in paths if name not in FIRST]
     parts = [HEAD]

@@ -35,7 +35,7 @@ def rehearsed(job: jobs.Job, folder: Path) -> Scaling:
     side = IpuSide()
     side.load(order)
     side.build(order, jobs.load_data(order))
-    side.run(1)
+    side.run(1 if job.network else job.executions)  # all samples have been read once
     with ipu.profiler.Profile(scale=WORKERS) as profile:
         side.run(1)
     return max(profile.scaling, key=lambda one: one.steps * one.step_ns)

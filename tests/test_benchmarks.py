@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import argparse
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,11 +18,16 @@ from benchmarks import (
     reference,
     reference_networks,
     report,
+    results,
     scaling,
+    tables,
+    workers,
 )
 from benchmarks.__main__ import parse, wrong
 from benchmarks.gemms import graph_text
 from benchmarks.runner import Comparison, Result, rotated
+
+from ipu._reports.profile.scaling import Scale, Scaling
 
 SIDES = {side.key: side for side in jobs.SIDES}
 
@@ -168,6 +175,26 @@ def test_products_that_are_added_up() -> None:
     kernels = [p.text.count(" kernel ") for p in accumulate.programs(core, 4).values()]
     assert kernels[1:] == [2, 1]
     assert set(accumulate.measure(core, 4, 2, 1)) == set(accumulate.programs(core, 4))
+
+
+def test_tables_are_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "queues.json"
+    options = argparse.Namespace(json=file, markdown=True)
+    output = tables.Output(options, "benchmarks.queues")
+    output.table(tables.Table("Queues", ["what", "median"], [["a|b", "3"]], ["Noisy."]))
+    text = "### Queues\n\n| what | median |\n|---|---:|\n| a\\|b | 3 |\n\nNoisy.\n"
+    assert capsys.readouterr().out == text + "\n"
+    assert text in results.page(tmp_path)
+    assert results.page(tmp_path).count("## queues\n") == 1
+
+
+def test_jobs_on_more_workers(tmp_path: Path) -> None:
+    pytest.importorskip("ipu._core")
+    rows = [Scale(count, 1e6 / count, count, "add", 0.5, "serial") for count in (2, 64)]
+    found = {"small": Scaling("loop", 4, 1e6, 0.1, 3, rows)}
+    ((name, step, serial, *ups, bound),) = workers.table_of(found).rows
+    assert (name, step, serial, ups) == ("small", "1.00", "10.00%", ["2.0", "64.0"])
+    assert bound == "add, 50%: serial"
 
 
 def times(gradient: float, compile: float) -> compiling.Times:

@@ -27,8 +27,7 @@ enum {
     IN_PLACE_PIXELS = 64, /* of a band of x that is not copied */
     FEW_CHANNELS = 16,
     AT_ONCE = 16, /* pixels of y that go into all panels: they are read once */
-    FLOPS_PER_PART = 1 << 20,
-    MOST_PARTS = 16
+    FLOPS_PER_PART = 1 << 20
 };
 
 typedef struct filter_plan {
@@ -42,11 +41,12 @@ typedef struct filter_plan {
     ipu__pitch pitch; /* in a strip */
     const ipu__filter_rows *rows;
     int64_t row_count;
-    const int64_t *offsets; /* of segments: rows of y's bands; of depthwise ones, taps */
+    const int64_t
+        *offsets; /* of segments: rows of y's bands; of depthwise ones, taps */
     int64_t most_parts;
     /* floats in the workspace, ... */
-    int64_t wide; /* the result of float16 */
-    int64_t level; /* a level of the tree ... */
+    int64_t wide;   /* the result of float16 */
+    int64_t level;  /* a level of the tree ... */
     int64_t levels; /* ... of which there are so many */
     /* ... and in each part's scratch */
     int64_t source;
@@ -130,8 +130,8 @@ load_strips(const filter_plan *plan, const ipu__source *from, const ipu__band *b
                                     ipu__line_base(&lines[1], band->row) + r,
                                     ipu__line_base(&lines[2], band->column)};
         int64_t step = g->source.channels;
-        const float *x = ipu__source_row_at(from, image, place[0], place[1], place[2],
-                                            columns);
+        const float *x =
+            ipu__source_row_at(from, image, place[0], place[1], place[2], columns);
         if (x == NULL) {
             ipu__source_row(from, image, place[0], place[1], place[2], columns, s->row);
             x = s->row;
@@ -159,8 +159,7 @@ chains_of(const filter_call *call, int64_t pixel, int64_t count, int64_t at)
     if (is_last || next % IPU_SUM_BLOCK == 0) {
         ipu__sum_step step = ipu__sum_step_of(pixel / IPU_SUM_BLOCK, is_last);
         chains.adds = step.adds;
-        chains.to =
-            is_last ? NULL : chains.totals + step.level * chains.level_floats;
+        chains.to = is_last ? NULL : chains.totals + step.level * chains.level_floats;
     }
     return chains;
 }
@@ -416,9 +415,8 @@ add_rows(ipu__filter_rows *rows, int64_t *count, int64_t tile, int64_t at, int64
     int64_t tiles = ipu__ceil_div(width, tile);
     for (int64_t i = 0; i < tiles; i++) {
         int64_t first = ipu__share_of(width, tiles, i);
-        rows[(*count)++] =
-            (ipu__filter_rows){at + first, ipu__share_of(width, tiles, i + 1) - first,
-                               row + first};
+        rows[(*count)++] = (ipu__filter_rows){
+            at + first, ipu__share_of(width, tiles, i + 1) - first, row + first};
     }
 }
 
@@ -432,9 +430,9 @@ prepare_rows(const ipu__preparation *p, filter_plan *plan)
     const bool neighbours = last->starts[1] == 1 || last->deltas[1] == 1;
     const int64_t together = plan->flat && neighbours ? last->starts[1] : 1;
     ipu__filter_rows *rows;
-    int64_t count = plan->flat ? positions / together *
-                                     ipu__ceil_div(together * c->depth, tile)
-                               : positions * plan->strips;
+    int64_t count =
+        plan->flat ? positions / together * ipu__ceil_div(together * c->depth, tile)
+                   : positions * plan->strips;
     IPU_TRY(ipu_arena_alloc(p->ctx, p->arena, (size_t)count * sizeof(*rows), &rows));
     for (int64_t t = 0; t < plan->strips; t++) {
         int64_t channel = ipu__share_of(c->depth, plan->strips, t);
@@ -454,17 +452,15 @@ prepare_offsets(const ipu__preparation *p, filter_plan *plan)
 {
     const ipu__conv_geometry *g = &plan->g;
     const int64_t positions = ipu_conv_positions(&g->c);
-    int64_t count =
-        plan->depthwise ? positions : g->bands.planes * g->bands.rows;
+    int64_t count = plan->depthwise ? positions : g->bands.planes * g->bands.rows;
     int64_t *offsets;
-    IPU_TRY(ipu_arena_alloc(p->ctx, p->arena, (size_t)count * sizeof(*offsets),
-                            &offsets));
+    IPU_TRY(
+        ipu_arena_alloc(p->ctx, p->arena, (size_t)count * sizeof(*offsets), &offsets));
     for (int64_t i = 0; i < count; i++) {
-        offsets[i] = plan->depthwise
-                         ? tap_offset(plan, i)
-                         : i / g->bands.rows * plan->pitch.plane +
-                               i % g->bands.rows * g->lines[1].step *
-                                   plan->pitch.line[1];
+        offsets[i] = plan->depthwise ? tap_offset(plan, i)
+                                     : i / g->bands.rows * plan->pitch.plane +
+                                           i % g->bands.rows * g->lines[1].step *
+                                               plan->pitch.line[1];
     }
     plan->offsets = offsets;
     return IPU_OK;
@@ -478,8 +474,8 @@ reads_in_place(const ipu__conv_geometry *g)
                 g->source.dtype == IPU_DTYPE_FLOAT32;
     for (int32_t i = 0; i < IPU_LINES; i++) {
         const ipu__line *line = &g->lines[i];
-        same = same && line->step == 1 && line->low == 0 &&
-               line->source == line->results;
+        same =
+            same && line->step == 1 && line->low == 0 && line->source == line->results;
     }
     return same;
 }
@@ -510,8 +506,8 @@ prepare_scratch(filter_plan *plan)
         plan->places = ipu__whole_lines(pixels);
         return;
     }
-    plan->row = ipu__whole_lines(channels *
-                                 ipu__line_extent(&g->lines[2], g->bands.columns));
+    plan->row =
+        ipu__whole_lines(channels * ipu__line_extent(&g->lines[2], g->bands.columns));
     plan->panels = ipu__ceil_div(c->filters / c->groups, width) * width *
                    (plan->in_place ? IN_PLACE_PIXELS : pixels);
 }
@@ -527,8 +523,8 @@ ipu__conv_filter_prepare(const ipu__preparation *p)
     ipu__conv_geometry *g = &plan->g;
     const ipu_convolution *c = &g->c;
     const double elements = (double)ipu_shape_elements(&spec->outputs[0].shape);
-    const double pixels = (double)ipu_shape_elements(&spec->inputs[1].shape) /
-                          (double)c->filters;
+    const double pixels =
+        (double)ipu_shape_elements(&spec->inputs[1].shape) / (double)c->filters;
     plan->depthwise = ipu__conv_is_depthwise(c);
     plan->repeat = plan->depthwise ? c->filters / c->groups : 1;
     plan->in_place = !plan->depthwise && reads_in_place(g);
@@ -545,18 +541,18 @@ ipu__conv_filter_prepare(const ipu__preparation *p)
         IPU_TRY(prepare_rows(p, plan));
     }
     prepare_scratch(plan);
-    int64_t units = plan->depthwise ? ipu__ceil_div(c->filters, 16)
-                                    : c->groups * plan->row_count;
+    int64_t units =
+        plan->depthwise ? ipu__ceil_div(c->filters, 16) : c->groups * plan->row_count;
+    const size_t part_bytes = (size_t)scratch_floats(plan) * sizeof(float);
     double parts = 2.0 * elements * pixels / FLOPS_PER_PART;
-    plan->most_parts =
-        parts < 1.0 ? 1 : parts > MOST_PARTS ? MOST_PARTS : (int64_t)parts;
-    plan->most_parts = ipu__min(plan->most_parts, units);
+    plan->most_parts = parts < 1.0 ? 1 : parts > (double)units ? units : (int64_t)parts;
+    plan->most_parts = ipu__min(plan->most_parts, ipu__share_most(part_bytes));
     spec->run = run_filter;
     spec->kernel_name = plan->depthwise  ? g->tiles->depthwise_filter_name
                         : plan->in_place ? g->tiles->in_place_name
                                          : g->tiles->filter_name;
     spec->workspace_bytes =
         (size_t)(plan->wide + plan->levels * plan->level) * sizeof(float) +
-        ipu__share_bytes(plan->most_parts, (size_t)scratch_floats(plan) * sizeof(float));
+        ipu__share_bytes(plan->most_parts, part_bytes);
     return IPU_OK;
 }

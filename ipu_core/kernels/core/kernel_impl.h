@@ -175,6 +175,9 @@ void ipu__share_out(ipu_pool *pool, int64_t parts, ipu__parts_fn *run, void *job
                     void *workspace, size_t scratch_bytes);
 /* Bytes of that workspace. */
 size_t ipu__share_bytes(int64_t parts, size_t scratch_bytes);
+/* As many parts as take no large workspace. */
+int64_t ipu__share_most(size_t scratch_bytes);
+enum { IPU__MOST_TASKS = 64 }; /* what ipu_slots can number */
 
 /* --- loops (loop.c) ------------------------------------------------------------- */
 

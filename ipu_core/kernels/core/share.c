@@ -30,7 +30,10 @@ ipu__run_items(ipu_pool *pool, int64_t count, int64_t per_task, ipu__items_fn *r
     }
 }
 
-enum { MOST_TASKS = 64 }; /* what ipu_slots can number */
+enum {
+    USUAL_TASKS = 16, /* even where their scratch is more than ... */
+    USUAL_BYTES = 1 << 24
+};
 
 typedef struct shared {
     ipu__parts_fn *run;
@@ -45,7 +48,7 @@ typedef struct shared {
 static int32_t
 tasks_of(int64_t parts)
 {
-    return (int32_t)ipu__min(parts, MOST_TASKS);
+    return (int32_t)ipu__min(parts, IPU__MOST_TASKS);
 }
 
 static void
@@ -73,6 +76,13 @@ ipu__share_out(ipu_pool *pool, int64_t parts, ipu__parts_fn *run, void *job,
     if (parts > 0) {
         ipu_pool_run(pool, s.tasks, share_task, &s);
     }
+}
+
+int64_t
+ipu__share_most(size_t scratch_bytes)
+{
+    int64_t most = USUAL_BYTES / ipu__max((int64_t)scratch_bytes, 1);
+    return ipu__max(ipu__min(most, IPU__MOST_TASKS), USUAL_TASKS);
 }
 
 size_t

@@ -16,9 +16,6 @@
 enum {
     FLOPS_PER_TASK = 1 << 18,
     FLOPS_PER_LARGE_TASK = 1 << 25,
-    MOST_TASKS = 16, /* of products of the usual size */
-    MOST_LARGE_TASKS = 64,
-    SMALL_SCRATCH = 1 << 13, /* floats of a task, of which there may be more */
     TASKS_PER_THREAD = 4,
     NARROW = 8,              /* columns that fill a vector of AVX2 */
     FEW_ROWS = 32,           /* of A, whose panels cost less than those of B */
@@ -133,12 +130,10 @@ most_parts(const ipu__own_plan *plan)
 {
     const ipu__product *p = &plan->product;
     int64_t flops = 2 * p->m * p->n * p->k;
-    bool is_small = ipu__own_scratch(plan) <= SMALL_SCRATCH;
-    int64_t most = is_small ? MOST_LARGE_TASKS : MOST_TASKS;
-    int64_t parts = ipu__min(flops / FLOPS_PER_TASK, most);
-    int64_t large = ipu__min(flops / FLOPS_PER_LARGE_TASK, MOST_LARGE_TASKS);
-    parts = parts > large ? parts : large;
-    return parts > 1 ? parts : 1;
+    size_t bytes = (size_t)ipu__own_scratch(plan) * sizeof(float);
+    int64_t parts = ipu__min(flops / FLOPS_PER_TASK, ipu__share_most(bytes));
+    int64_t large = ipu__min(flops / FLOPS_PER_LARGE_TASK, IPU__MOST_TASKS);
+    return ipu__max(ipu__max(parts, large), 1);
 }
 
 /* Rows and columns are cut where the least is packed and read again by several tasks,
