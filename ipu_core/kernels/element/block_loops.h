@@ -149,6 +149,48 @@ LOGICAL_FORMULAS(LOOP_OF, u8)
 
 #include "kernels/element/block_floor_loops.h"
 
+/* Powers that wrap, by squares: of some elements at a time, bit by bit of what all
+ * exponents have together. */
+#define INTEGER_POWERS(NAME, suffix, type, bits, least, ...) \
+    SIGNATURE(pow_##suffix) \
+    { \
+        enum { SOME = 64 }; \
+        const type *xs = a; \
+        const type *ys = b; \
+        type *result = out; \
+        type all = 0; \
+        UNUSED(); \
+        for (int64_t i = 0; i < n; i++) { \
+            all = (type)(all | ys[i]); \
+        } \
+        if ((all & (least)) != 0) { \
+            return IPU_FAULT_NEGATIVE_EXPONENT; \
+        } \
+        for (int64_t first = 0; first < n; first += SOME) { \
+            const int64_t count = ipu__min(n - first, SOME); \
+            WIDE_##suffix base[SOME]; \
+            WIDE_##suffix power[SOME]; \
+            WIDE_##suffix rest[SOME]; \
+            for (int64_t j = 0; j < count; j++) { \
+                base[j] = (WIDE_##suffix)xs[first + j]; \
+                power[j] = 1; \
+                rest[j] = (WIDE_##suffix)ys[first + j]; \
+            } \
+            for (uint64_t left = (uint64_t)all; left != 0; left >>= 1) { \
+                for (int64_t j = 0; j < count; j++) { \
+                    power[j] *= (rest[j] & 1) != 0 ? base[j] : 1; \
+                    base[j] *= base[j]; \
+                    rest[j] >>= 1; \
+                } \
+            } \
+            for (int64_t j = 0; j < count; j++) { \
+                result[first + j] = (type)power[j]; \
+            } \
+        } \
+        return IPU_FAULT_NONE; \
+    }
+IPU_INTEGER_LIST(INTEGER_POWERS)
+
 /* --- casts ---------------------------------------------------------------------------
  */
 
@@ -482,6 +524,7 @@ HALF_BINARY(div, /)
     CAST_ROW(type, FLOAT32, cast_##suffix##_f32) \
     CAST_ROW(type, FLOAT64, cast_##suffix##_f64)
 #define INTEGER_ROWS(type, suffix) \
+    SAME_ROW(POW, type, pow_##suffix) \
     SAME_ROW(FLOOR_DIV, type, floor_div_##suffix) \
     SAME_ROW(FLOOR_MOD, type, floor_mod_##suffix) \
     INTEGER_CAST_ROWS(type, suffix)
