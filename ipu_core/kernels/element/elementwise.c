@@ -90,8 +90,11 @@ typedef struct buffer {
                                const int64_t strides[2], int64_t rows, int64_t n, \
                                int64_t bytes) \
     { \
-        if (strides[1] == 1 && rows == 1) { \
-            memcpy(target, source, (size_t)(n * bytes)); \
+        for (int64_t r = 0; strides[1] == 1 && r < rows; r++) { \
+            memcpy(ipu__at_mutable(target, r * n * bytes), \
+                   ipu__at(source, r * strides[0] * bytes), (size_t)(n * bytes)); \
+        } \
+        if (strides[1] == 1) { \
             return; \
         } \
         IPU_BY_WIDTH(bytes, EXPAND) \
@@ -253,29 +256,37 @@ is_heavy(ipu_op op)
     return (ipu_op_info_of(op)->flags & IPU_OP_HEAVY) != 0;
 }
 
+/* No block is longer than its buffers, nor than the floats of halves. */
+static void
+limit_block(element_plan *plan, ipu_dtype dtype)
+{
+    const size_t bytes = dtype == IPU_DTYPE_FLOAT16 ? 4 : ipu_dtype_bytes(dtype);
+    plan->block_elements =
+        ipu__min(plan->block_elements, IPU_BLOCK_BYTES / (int64_t)bytes);
+}
+
 /* Room for `steps` steps in the spec, and all but those. */
 static ipu_status
 prepare_inputs(const ipu__preparation *p, int32_t steps, element_plan **out)
 {
     const ipu_kernel_spec *spec = p->spec;
-    size_t widest = ipu_dtype_bytes(spec->outputs[0].dtype);
     element_plan *plan;
     IPU_TRY(
         ipu__prepared(p, sizeof *plan + (size_t)steps * sizeof plan->step[0], &plan));
     plan->inputs = (int32_t)spec->input_count;
     plan->steps = steps;
-    plan->output_bytes = (int64_t)widest;
+    plan->output_bytes = (int64_t)ipu_dtype_bytes(spec->outputs[0].dtype);
     plan->task_elements = TASK_ELEMENTS;
+    plan->block_elements = IPU_BLOCK_BYTES;
+    limit_block(plan, spec->outputs[0].dtype);
     ipu__loop_broadcast(&plan->loop, &spec->outputs[0].shape, spec->inputs,
                         plan->inputs);
     for (int32_t k = 0; k < plan->inputs; k++) {
-        size_t bytes = ipu_dtype_bytes(spec->inputs[k].dtype);
         bool dense = ipu_shape_elements(&spec->inputs[k].shape) == plan->loop.elements;
         plan->layouts[k] = dense ? LAYOUT_DENSE : LAYOUT_STRIDED;
-        plan->input_bytes[k] = (int64_t)bytes;
-        widest = bytes > widest ? bytes : widest;
+        plan->input_bytes[k] = (int64_t)ipu_dtype_bytes(spec->inputs[k].dtype);
+        limit_block(plan, spec->inputs[k].dtype);
     }
-    plan->block_elements = (int64_t)(IPU_BLOCK_BYTES / (widest < 4 ? 4 : widest));
     plan->past_caches = p->cpu == IPU_CPU_AVX2 &&
                         plan->loop.elements * plan->output_bytes >= LARGE_RESULT;
     plan->expand_rows = p->cpu >= IPU_CPU_AVX2 ? expand_rows_avx2 : expand_rows_generic;
@@ -423,9 +434,7 @@ ipu_choose_fused_elementwise(const ipu__preparation *p)
         dtypes[plan->inputs + s] = (ipu_dtype)word[1];
         ipu__block_prepare(&step->block, op, in, (ipu_dtype)word[1], p->cpu);
         step->slot = s == plan->steps - 1 ? -1 : s;
-        if (ipu_dtype_bytes((ipu_dtype)word[1]) == 8) {
-            plan->block_elements = IPU_BLOCK_BYTES / 8;
-        }
+        limit_block(plan, (ipu_dtype)word[1]);
         if (is_heavy(op) || plan->steps >= 4) {
             plan->task_elements = HEAVY_TASK_ELEMENTS;
         }
