@@ -5,7 +5,8 @@
  * what, region after region. The first kernel that is ready decides the next one:
  *
  *   by rows    where another kernel can follow it by rows: all that follow by the same
- *              rows, however far down they stand
+ *              rows, however far down they stand, but those of which a part is long:
+ *              they are rather cut otherwise, too
  *   by tasks   else: what is ready and small, or can be cut by rows. Small ones that
  *              wait for each other are a chain, which one thread runs
  *   alone      what is large and shares out its own work
@@ -34,10 +35,11 @@ typedef struct worth {
     double small;  /* what one thread does */
     double alone;  /* the same of kernels that cannot be cut by rows */
     double task;   /* how long one should take */
+    double part;   /* by rows, if it takes longer the kernel shares out its own work */
 } worth;
 
-static const worth where_faster = {3000.0, 3000.0, 12000.0, 24000.0};
-static const worth everywhere = {0.0, 10.0, 1e9, 10.0};
+static const worth where_faster = {3000.0, 3000.0, 12000.0, 24000.0, 60000.0};
+static const worth everywhere = {0.0, 10.0, 1e9, 10.0, 1e18};
 
 enum { NO_CHAIN = 0 };
 static const uint32_t BARRED = UINT32_MAX;
@@ -144,7 +146,8 @@ rows_of(const builder *b, uint32_t item)
 static bool
 is_by_rows(const builder *b, uint32_t item)
 {
-    return parts_of(rows_of(b, item)) >= 2;
+    int64_t parts = parts_of(rows_of(b, item));
+    return parts >= 2 && work_of(b, item) / (double)parts < b->worth.part;
 }
 
 /* --- one region ------------------------------------------------------------------- */
