@@ -12,6 +12,7 @@ import datetime
 import json
 import os
 import platform
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -121,4 +122,7 @@ class Output:
 
     def save(self) -> None:
         if self.path is not None:
-            self.path.write_text(json.dumps(self.record, indent=1) + "\n")
+            text = json.dumps(self.record, indent=1)
+            rows = re.compile(r"\[\s+([^][{}]*?)\s+\]")  # a line each
+            text = rows.sub(lambda row: f"[{' '.join(row[1].split())}]", text)
+            self.path.write_text(text + "\n")
