@@ -67,14 +67,15 @@ ipu__atan_f32(float x)
     return ipu__with_sign_f32((float)ipu__angle_of(magnitude, 1.0), x);
 }
 
-/* Both are clamped, of two infinities the quotient is 1; two zeros are 0 / 1. */
+/* Of two infinities the quotient is 1; of a float and one it is 0 as a float. Two zeros
+ * are 0 / 1. */
 IPU_INLINE float
 ipu__atan2_f32(float y, float x)
 {
     double a = (double)ipu__magnitude_f32(y);
     double b = (double)ipu__magnitude_f32(x);
-    a = a > 0x1p200 ? 0x1p200 : a;
-    b = b > 0x1p200 ? 0x1p200 : (b == 0.0 && a == 0.0 ? 1.0 : b);
+    a = a > 0x1p500 ? 0x1p500 : a;
+    b = b > 0x1p500 ? 0x1p500 : (b == 0.0 && a == 0.0 ? 1.0 : b);
     double angle = ipu__angle_of(a, b);
     bool behind = ipu__float_bits(x) >> 31 != 0;
     angle = behind ? 0x1.921fb54442d18p+1 - angle : angle;
