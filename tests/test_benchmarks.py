@@ -188,7 +188,7 @@ def test_tables_are_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert results.page(tmp_path).count("## queues\n") == 1
 
 
-def test_jobs_on_more_workers(tmp_path: Path) -> None:
+def test_jobs_on_more_workers() -> None:
     pytest.importorskip("ipu._core")
     rows = [Scale(count, 1e6 / count, count, "add", 0.5, "serial") for count in (2, 64)]
     found = {"small": Scaling("loop", 4, 1e6, 0.1, 3, rows)}

@@ -17,7 +17,6 @@ import os
 import random
 import re
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -29,7 +28,7 @@ from types import FrameType
 from typing import Any, NamedTuple
 
 import numpy as np
-from jobs import RESUMED, start
+from jobs import RESUMED, run, start
 from resumable import DATA, X, Y, model_of, state_of, train
 
 from ipu import keras, tf
@@ -414,8 +413,8 @@ SECONDS = 5.0  # a job takes less, where it is alone
 PATIENCE = 60.0  # until the others have ended
 
 
-def _job(folder: str, count: int) -> subprocess.Popen[str]:
-    return start(Path(folder), count, RESUMED, str(REPLICAS // count), "none", "0")
+def _words(count: int) -> tuple[str, ...]:
+    return RESUMED, str(REPLICAS // count), "none", "0"
 
 
 def _members(session: int) -> list[int]:
@@ -434,7 +433,8 @@ def _members(session: int) -> list[int]:
 @cache
 def _whole_job() -> str:
     with tempfile.TemporaryDirectory() as folder:
-        assert _job(folder, 1).wait() == 0
+        status, out, err = run(Path(folder), 1, *_words(1))
+        assert status == 0, out + err
         return Path(folder, "0.json").read_text()
 
 
@@ -443,7 +443,8 @@ def check_processes(rng: random.Random) -> int:
     wanted, kills = _whole_job(), 0
     with tempfile.TemporaryDirectory() as folder:
         for _ in range(ROUNDS):
-            job = _job(folder, rng.choice([1, 2, 4]))
+            count = rng.choice([1, 2, 4])
+            job = start(Path(folder), count, *_words(count))
             time.sleep(rng.uniform(0, SECONDS))
             if members := _members(job.pid):
                 os.kill(rng.choice(members), signal.SIGKILL)
@@ -456,9 +457,9 @@ def check_processes(rng: random.Random) -> int:
                 break
             kills += 1
         else:
-            last = _job(folder, rng.choice([1, 2, 4]))
-            out, err = last.communicate(timeout=PATIENCE)
-            assert last.returncode == 0, out + err
+            count = rng.choice([1, 2, 4])
+            status, out, err = run(Path(folder), count, *_words(count))
+            assert status == 0, out + err
         assert Path(folder, "0.json").read_text() == wanted
         assert os.listdir(f"{folder}/backup") == []
     return kills

@@ -41,8 +41,7 @@ typedef struct filter_plan {
     ipu__pitch pitch; /* in a strip */
     const ipu__filter_rows *rows;
     int64_t row_count;
-    const int64_t
-        *offsets; /* of segments: rows of y's bands; of depthwise ones, taps */
+    const int64_t *offsets; /* of rows of y's bands; of depthwise ones, of taps */
     int64_t most_parts;
     /* floats in the workspace, ... */
     int64_t wide;   /* the result of float16 */

@@ -146,13 +146,19 @@ ipu__wide_name(const ipu__wide_plan *plan)
     return plan->form->name;
 }
 
-/* Doubles of scratch: a tile, panels, strips. */
+/* Scratch has a tile, panels (of those in place the last one may be packed), strips.
+ * Where these begin, in doubles. */
+static int64_t
+strips_at(const ipu__wide_plan *plan)
+{
+    int64_t panels = plan->packs_b ? PANELS : 1;
+    return (plan->form->rows + panels * plan->chunk) * panel_columns(plan);
+}
+
 static int64_t
 scratch_doubles(const ipu__wide_plan *plan)
 {
-    int64_t columns = panel_columns(plan);
-    int64_t strips = plan->packs_a ? plan->block * plan->chunk : 0;
-    return plan->form->rows * columns + PANELS * columns * plan->chunk + strips;
+    return strips_at(plan) + (plan->packs_a ? plan->block * plan->chunk : 0);
 }
 
 /* k rows of `columns` columns of B as [panel][k][columns of a panel], with zeros up to
@@ -228,8 +234,7 @@ multiply_panel(const wide_part *p, int64_t row, int64_t rows, int64_t column,
     const bool is_whole = columns % lanes == 0;
     const int64_t vectors = ipu__ceil_div(columns, lanes);
     double *edge = scratch;
-    const double *strips =
-        edge + plan->form->rows * width + PANELS * width * plan->chunk;
+    const double *strips = scratch + strips_at(plan);
     tile_operands t = {.b = panel, .b_row = width, .k = k, .continued = k0 > 0};
     if (panel == NULL) {
         t.b = p->b + k0 * plan->b_row + column;
@@ -276,9 +281,8 @@ static void
 multiply_part(const wide_part *p, double *scratch)
 {
     const ipu__wide_plan *plan = p->plan;
-    const int64_t width = panel_columns(plan);
-    const int64_t most = PANELS * width;
-    double *strips = scratch + plan->form->rows * width + most * plan->chunk;
+    const int64_t most = PANELS * panel_columns(plan);
+    double *strips = scratch + strips_at(plan);
     for (int64_t row = p->row, rows; row < p->row_end; row += rows) {
         rows = ipu__min(p->row_end - row, plan->block);
         int64_t k0 = 0;

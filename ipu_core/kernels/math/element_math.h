@@ -376,12 +376,16 @@ ipu__near_turned_f32(float x, uint32_t quarter)
 }
 
 /* Further out in double, with pi / 2 in three parts of which the first two times n are
- * exact; then Taylor's polynomials, whose error is far below a float's last place.
- * Arguments of IPU_TURN_LIMIT and more go to the C library. */
+ * exact. Arguments of IPU_TURN_LIMIT and more go to the C library. */
 #define IPU_TURN_LIMIT 0x1p26f
 
-IPU_INLINE float
-ipu__turned_f32(float x, uint64_t quarter)
+typedef struct ipu__turn {
+    double rest;    /* of x, at most an eighth of a turn */
+    uint64_t count; /* of quarters, in the lowest bits */
+} ipu__turn;
+
+IPU_INLINE ipu__turn
+ipu__turn_f32(float x)
 {
     const double magic = 0x1.8p52;
     double wide = (double)x;
@@ -390,6 +394,15 @@ ipu__turned_f32(float x, uint64_t quarter)
     double r = wide - n * 0x1.921fb5p+0;
     r = r - n * 0x1.110b46p-26;
     r = r - n * 0x1.1a62633145c07p-54;
+    return (ipu__turn){r, ipu__double_bits(shifted)};
+}
+
+/* Taylor's polynomials, whose error is far below a float's last place. */
+IPU_INLINE float
+ipu__turned_f32(float x, uint64_t quarter)
+{
+    ipu__turn turn = ipu__turn_f32(x);
+    double r = turn.rest;
     double z = r * r;
     double s = -1.0 / 39916800.0;
     s = s * z + 1.0 / 362880.0;
@@ -403,7 +416,7 @@ ipu__turned_f32(float x, uint64_t quarter)
     c = c * z + 1.0 / 24.0;
     c = c * z - 0.5;
     c = c * z + 1.0;
-    uint64_t turns = ipu__double_bits(shifted) + quarter;
+    uint64_t turns = turn.count + quarter;
     uint64_t odd = UINT64_C(0) - (turns & 1);
     uint64_t bits = (ipu__double_bits(c) & odd) | (ipu__double_bits(s) & ~odd);
     return (float)ipu__bits_double(bits ^ ((turns & 2) << 62));

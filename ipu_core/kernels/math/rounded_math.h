@@ -13,21 +13,16 @@
 /* --- sin, cos and their inverses ------------------------------------------------------
  */
 
-/* Below IPU_TURN_LIMIT, as ipu__turned_f32 does. */
+/* Below IPU_TURN_LIMIT. */
 IPU_INLINE float
 ipu__near_tan_f32(float x)
 {
-    const double magic = 0x1.8p52;
-    double wide = (double)x;
-    double shifted = wide * 0x1.45f306dc9c883p-1 + magic;
-    double n = shifted - magic;
-    double r = wide - n * 0x1.921fb5p+0;
-    r = r - n * 0x1.110b46p-26;
-    r = r - n * 0x1.1a62633145c07p-54;
+    ipu__turn turn = ipu__turn_f32(x);
+    double r = turn.rest;
     double z = r * r;
     double s = r + ipu__sin_series(z) * z * r;
     double c = 1.0 + (ipu__cos_series(z) * z * z - 0.5 * z);
-    bool odd = (ipu__double_bits(shifted) & 1) != 0;
+    bool odd = (turn.count & 1) != 0;
     float result = (float)((odd ? -c : s) / (odd ? s : c));
     return x == 0.0f ? x : result;
 }
