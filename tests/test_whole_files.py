@@ -8,6 +8,7 @@ import gzip
 import os
 import signal
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +116,38 @@ def test_a_folder_has_a_last_checkpoint_at_any_time(
             break
     assert count == 2 and number == 2
     assert sorted(os.listdir(tmp_path)) == ["checkpoint", "ckpt-2.safetensors"]
+
+
+def test_who_is_taken_for_a_killed_one_begins_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process can lock a file in the moment between its start and its lock."""
+    lock, taken = fcntl.flock, []
+
+    def locked_late(file: Any, how: int) -> None:
+        monkeypatch.undo()
+        taken.append(open(file.name, "rb"))  # noqa: SIM115
+        lock(taken[0], how)
+        lock(file, how)
+
+    monkeypatch.setattr(fcntl, "flock", locked_late)
+    with whole.written_beside(str(tmp_path / "a")) as target, taken[0] as other:
+        assert target != other.name
+
+
+def test_several_managers_of_one_folder(tmp_path: Path) -> None:
+    def save() -> int:
+        saved = tf.train.Checkpoint(v=tf.Variable(3.0))
+        manager = tf.train.CheckpointManager(saved, tmp_path, max_to_keep=2)
+        for _ in range(30):
+            manager.save()
+        v1.train.get_checkpoint_state(str(tmp_path))
+        return len(manager.checkpoints)
+
+    with ThreadPoolExecutor(4) as threads:
+        kept = [threads.submit(save) for _ in range(4)]
+        assert [one.result() for one in kept] == [2] * 4
+    assert len(list(tmp_path.glob("ckpt-*"))) >= 2
 
 
 def test_a_session_deletes_the_checkpoints_of_earlier_runs(tmp_path: Path) -> None:

@@ -23,11 +23,16 @@ def start_beside(path: str) -> BinaryIO:
     while True:
         partial = os.path.join(folder, f".{name}-{os.urandom(6).hex()}.tmp")
         file = open(partial, "x+b", buffering=0)  # noqa: SIM115
-        with contextlib.suppress(OSError):  # not every file system has locks
+        is_mine = True
+        try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.fstat(file.fileno()).st_nlink:
+        except BlockingIOError:
+            is_mine = False
+        except OSError:
+            pass  # not every file system has locks
+        if is_mine and os.fstat(file.fileno()).st_nlink:
             return cast("BinaryIO", file)
-        file.close()  # somebody has just taken it for a left one
+        file.close()  # somebody has just taken it for a left one, and removes it
 
 
 def finish(file: BinaryIO, path: str) -> None:

@@ -63,7 +63,9 @@ def read(path: str) -> tuple[dict[str, np.ndarray[Any, Any]], dict[str, str]]:
     from safetensors.numpy import load
 
     file = Path(path + SUFFIX)
-    if not file.exists():
+    try:
+        data = file.read_bytes()
+    except FileNotFoundError:
         text = f"There is no checkpoint {path!r}: no file {str(file)!r}."
         if Path(path + ".index").exists():
             text += (
@@ -72,8 +74,7 @@ def read(path: str) -> tuple[dict[str, np.ndarray[Any, Any]], dict[str, str]]:
             )
         elif Path(path).is_dir():
             text += " It is a folder: give tf.train.latest_checkpoint(folder)."
-        raise NotFoundError(text)
-    data = file.read_bytes()
+        raise NotFoundError(text) from None
     try:
         arrays = load(data)
         size = int.from_bytes(data[:8], "little")
@@ -169,18 +170,29 @@ def numbered(folder: str, name: str) -> list[str]:
     """
     pattern = re.compile(re.escape(name) + r"-\d+" + re.escape(SUFFIX))
     found = [file for file in Path(folder).glob("*") if pattern.fullmatch(file.name)]
-    found.sort(key=lambda file: (file.stat().st_mtime_ns, file.name))
+    found.sort(key=lambda file: (written_at(file), file.name))
     return [os.path.join(folder, file.name.removesuffix(SUFFIX)) for file in found]
 
 
+def written_at(file: Path) -> int:
+    """Return when a file was written, in nanoseconds; 0: somebody has deleted it.
+
+    Args:
+        file: The file's path.
+    """
+    try:
+        return file.stat().st_mtime_ns
+    except FileNotFoundError:
+        return 0
+
+
 def age(path: str) -> float:
-    """Return when a file was written, in seconds.
+    """Return when a checkpoint was written, in seconds; 0: somebody has deleted it.
 
     Args:
         path: The path without the suffix.
     """
-    file = Path(path + SUFFIX)
-    return file.stat().st_mtime if file.exists() else 0.0
+    return written_at(Path(path + SUFFIX)) / 1e9
 
 
 def delete(path: str) -> None:

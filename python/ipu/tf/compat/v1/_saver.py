@@ -242,7 +242,7 @@ def get_checkpoint_state(
     if last is None:
         return None
     files = Path(checkpoint_dir).glob(f"*{_SUFFIX}")
-    by_age = sorted(files, key=lambda file: file.stat().st_mtime_ns)
+    by_age = sorted(files, key=_checkpoint_files.written_at)
     paths = [str(file).removesuffix(_SUFFIX) for file in by_age]
     return CheckpointState(last, [*(one for one in paths if one != last), last])
 
