@@ -203,9 +203,10 @@ def test_eigenvalues_of_very_different_size() -> None:
     orthonormal(w)
 
 
-def test_all_numbers_of_rows_from_none_to_past_lapack_s_blocks() -> None:
-    """LAPACK takes whole blocks of 32 and 64 columns by other routines."""
-    for n in (0, 1, 2, 31, 32, 33, 65, 130):
+def test_all_numbers_of_rows_from_none_to_past_all_blocks() -> None:
+    """LAPACK takes whole blocks of 32 and 64 columns by other routines; our own factors
+    end their halves with 16 and 48."""
+    for n in (0, 1, 2, 17, 31, 32, 33, 49, 65, 130):
         a = RNG.normal(size=(n, n))
         sign, log = np.linalg.slogdet(a)
         np.testing.assert_allclose(L.det(a), np.linalg.det(a), rtol=1e-9)
@@ -247,3 +248,27 @@ def test_what_is_not_finite() -> None:
         L.eigh(np.full((2, 2), np.inf))
     with pytest.raises(tf.errors.InvalidArgumentError, match="not positive definite"):
         L.cholesky(bad.T)
+
+
+@pytest.mark.parametrize("n", [3, 41, 100])
+def test_the_first_column_without_a_pivot_is_said(n: int) -> None:
+    right = RNG.normal(size=(2, n, 2))
+    for column in (0, n // 2, n - 1):
+        a = RNG.normal(size=(2, n, n))
+        a[1] = np.triu(a[1], 1) + np.eye(n)
+        a[1, column, column] = 0.0
+        lower = np.swapaxes(a, 1, 2)  # needs no exchange in columns
+        assert L.det(lower)[1] == 0.0 and L.slogdet(lower).sign[1] == 0.0
+        where = f"matrix 1.*column {column}$"
+        with pytest.raises(tf.errors.InvalidArgumentError, match=where):
+            L.lu(a)
+        where = f"element {column} of the diagonal of matrix 1"
+        with pytest.raises(tf.errors.InvalidArgumentError, match=where):
+            L.solve(a, right)
+        with pytest.raises(tf.errors.InvalidArgumentError, match=where):
+            L.triangular_solve(a, right, lower=False)
+        square = np.eye(n)
+        square[column, column] = -1.0
+        where = "matrix 0 is not positive"
+        with pytest.raises(tf.errors.InvalidArgumentError, match=where):
+            L.cholesky(square)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Linear algebra over the last two axes, by LAPACK: decompositions, triangular and
- * general systems, determinants. One matrix after another is copied into the workspace
- * as doubles, also of float32, whose results are then rounded once. LAPACK's matrices
- * go by columns: a matrix as it lies here is the transposed one there, which most
- * routines take as well; `turned` copies are for the rest. Vectors that are known up to
- * their sign have a positive largest element. The workspace's slack serves BLIS, on
+ * Linear algebra over the last two axes, by LAPACK and factors.c: decompositions,
+ * triangular and general systems, determinants. One matrix after another is copied into
+ * the workspace as doubles, also of float32, whose results are then rounded once. Their
+ * matrices go by columns: a matrix as it lies here is the transposed one there, which
+ * most routines take as well; `turned` copies are for the rest. Vectors that are known up
+ * to their sign have a positive largest element. The workspace's slack serves BLIS, on
  * which LAPACK stands. These kernels are the only ones. Calling thread only. */
 #include <limits.h>
 #include <math.h>
@@ -13,6 +13,7 @@
 
 #include "kernels/core/kernel_impl.h"
 #include "kernels/core/blis_impl.h"
+#include "kernels/linear/factors.h"
 #include "kernels/linear/lapack.h"
 
 /* Matrix 0 of the call is [rows, columns], of a system matrix 1 is [rows, right]. In
@@ -29,6 +30,12 @@ typedef struct linear_plan {
     size_t numbers;
     size_t integers;
 } linear_plan;
+
+enum {
+    TURNED_ROWS = 8 /* at a time: as many lines of a page's size apart stay in a cache */
+};
+
+static const double one = 1.0;
 
 /* As the size of a room: LAPACK says how much it wants. */
 static const int ask = -1;
@@ -143,18 +150,55 @@ begin(linear_job *job, const ipu_kernel_call *call)
     return IPU_OK;
 }
 
+/* A matrix [rows, columns] from one that lies alike, or turned, with columns of `lead`.
+ */
+#define COPY(name, from_type, to_type) \
+    static void name(const from_type *from, to_type *to, int64_t rows, \
+                     int64_t columns, bool turned, int64_t lead) \
+    { \
+        for (int64_t i = 0; !turned && i < rows * columns; i++) { \
+            to[i] = (to_type)from[i]; \
+        } \
+        for (int64_t i = 0; turned && i < rows; i += TURNED_ROWS) { \
+            const int64_t end = ipu__min(i + TURNED_ROWS, rows); \
+            for (int64_t j = 0; j < columns; j++) { \
+                for (int64_t k = i; k < end; k++) { \
+                    to[k * columns + j] = (to_type)from[j * lead + k]; \
+                } \
+            } \
+        } \
+    }
+COPY(copy, double, double)
+COPY(widen, float, double)
+COPY(narrow, double, float)
+#undef COPY
+
 /* Matrix `batch` of an input, [rows, columns]. */
 static void
 load(const linear_job *job, int32_t input, int64_t batch, int rows, int columns,
      bool turned, double *to)
 {
-    int64_t count = (int64_t)rows * columns;
-    const double *wide = (const double *)job->call->inputs[input] + batch * count;
-    const float *narrow = (const float *)job->call->inputs[input] + batch * count;
-    for (int64_t i = 0; i < count; i++) {
-        int64_t at = turned ? i % columns * rows + i / columns : i;
-        to[at] = job->plan.dtype == IPU_DTYPE_FLOAT64 ? wide[i] : (double)narrow[i];
+    const void *from = job->call->inputs[input];
+    const int64_t at = batch * rows * columns;
+    const int64_t to_rows = turned ? columns : rows;
+    const int64_t to_columns = turned ? rows : columns;
+    if (job->plan.dtype == IPU_DTYPE_FLOAT64) {
+        copy((const double *)from + at, to, to_rows, to_columns, turned, columns);
+    } else {
+        widen((const float *)from + at, to, to_rows, to_columns, turned, columns);
     }
+}
+
+/* The same as it lies here, to be read only: float64 need not be copied to `room`. */
+static const double *
+view(const linear_job *job, int32_t input, int64_t batch, int rows, int columns,
+     double *room)
+{
+    if (job->plan.dtype == IPU_DTYPE_FLOAT64) {
+        return (const double *)job->call->inputs[input] + batch * rows * columns;
+    }
+    load(job, input, batch, rows, columns, false, room);
+    return room;
 }
 
 /* Matrix `batch` of an output, [rows, columns], whose turned one has columns of `lead`.
@@ -163,16 +207,12 @@ static void
 store(const linear_job *job, int32_t output, int64_t batch, int rows, int columns,
       bool turned, int lead, const double *from)
 {
-    int64_t count = (int64_t)rows * columns;
-    double *wide = (double *)job->call->outputs[output] + batch * count;
-    float *narrow = (float *)job->call->outputs[output] + batch * count;
-    for (int64_t i = 0; i < count; i++) {
-        double value = from[turned ? i % columns * lead + i / columns : i];
-        if (job->plan.dtype == IPU_DTYPE_FLOAT64) {
-            wide[i] = value;
-        } else {
-            narrow[i] = (float)value;
-        }
+    void *to = job->call->outputs[output];
+    const int64_t at = batch * rows * columns;
+    if (job->plan.dtype == IPU_DTYPE_FLOAT64) {
+        copy(from, (double *)to + at, rows, columns, turned, lead);
+    } else {
+        narrow(from, (float *)to + at, rows, columns, turned, lead);
     }
 }
 
@@ -218,10 +258,8 @@ ipu_reference_cholesky(const ipu_kernel_call *call)
     IPU_TRY(begin(&job, call));
     int n = job.plan.rows;
     for (int64_t batch = 0; batch < job.plan.batches; batch++) {
-        int info;
         load(&job, 0, batch, n, n, false, job.a);
-        dpotrf_("U", &n, job.a, &job.lead, &info, 1);
-        IPU_FAIL_IF(call->ctx, info != 0, INVALID_ARGUMENT,
+        IPU_FAIL_IF(call->ctx, !ipu__cholesky(n, job.a, job.lead), INVALID_ARGUMENT,
                     "Cholesky decomposition was not successful. The input might not be "
                     "valid: matrix %lld is not positive definite",
                     (long long)batch);
@@ -246,19 +284,18 @@ ipu_reference_triangular_solve(const ipu_kernel_call *call)
     int n = job.plan.rows;
     int right = job.plan.right;
     int right_lead = larger(1, right);
-    double one = 1.0;
     for (int64_t batch = 0; batch < job.plan.batches; batch++) {
-        load(&job, 0, batch, n, n, false, job.a);
+        const double *a = view(&job, 0, batch, n, n, job.a);
         load(&job, 1, batch, n, right, false, job.b);
         for (int64_t i = 0; i < n; i++) {
             IPU_FAIL_IF(
-                call->ctx, job.a[i * n + i] == 0.0, INVALID_ARGUMENT,
+                call->ctx, a[i * n + i] == 0.0, INVALID_ARGUMENT,
                 "Input matrix is not invertible: element %lld of the diagonal of "
                 "matrix %lld is 0",
                 (long long)i, (long long)batch);
         }
         dtrsm_("R", lower ? "U" : "L", transpose ? "T" : "N", "N", &right, &n, &one,
-               job.a, &job.lead, job.b, &right_lead, 1, 1, 1, 1);
+               a, &job.lead, job.b, &right_lead, 1, 1, 1, 1);
         store(&job, 0, batch, n, right, false, 0, job.b);
     }
     return IPU_OK;
@@ -273,17 +310,19 @@ ipu_reference_solve(const ipu_kernel_call *call)
     int n = job.plan.rows;
     int right = job.plan.right;
     for (int64_t batch = 0; batch < job.plan.batches; batch++) {
-        int info;
         load(&job, 0, batch, n, n, !transpose, job.a);
         load(&job, 1, batch, n, right, true, job.b);
-        dgetrf_(&n, &n, job.a, &job.lead, job.integers, &info);
+        int missing = ipu__lu(n, n, job.a, job.lead, job.integers);
         IPU_FAIL_IF(
-            call->ctx, info != 0, INVALID_ARGUMENT,
+            call->ctx, missing >= 0, INVALID_ARGUMENT,
             "Input matrix is not invertible: element %d of the diagonal of matrix "
             "%lld is 0 after elimination",
-            info - 1, (long long)batch);
-        dgetrs_("N", &n, &right, job.a, &job.lead, job.integers, job.b, &job.lead,
-                &info, 1);
+            missing, (long long)batch);
+        ipu__exchange_rows(right, job.b, job.lead, job.integers, 0, n);
+        dtrsm_("L", "L", "N", "U", &n, &right, &one, job.a, &job.lead, job.b, &job.lead,
+               1, 1, 1, 1);
+        dtrsm_("L", "U", "N", "N", &n, &right, &one, job.a, &job.lead, job.b, &job.lead,
+               1, 1, 1, 1);
         store(&job, 0, batch, n, right, true, n, job.b);
     }
     return IPU_OK;
@@ -299,15 +338,14 @@ ipu_reference_det(const ipu_kernel_call *call)
     IPU_TRY(begin(&job, call));
     int n = job.plan.rows;
     for (int64_t batch = 0; batch < job.plan.batches; batch++) {
-        int info;
         double sign = 1.0;
         double product = 1.0;
         double size = 0.0;
         load(&job, 0, batch, n, n, false, job.a);
-        dgetrf_(&n, &n, job.a, &job.lead, job.integers, &info);
+        ipu__lu(n, n, job.a, job.lead, job.integers);
         for (int i = 0; i < n; i++) {
             double pivot = job.a[(int64_t)i * n + i];
-            sign = job.integers[i] == i + 1 ? sign : -sign;
+            sign = job.integers[i] == i ? sign : -sign;
             product *= pivot;
             size += log(fabs(pivot));
         }
@@ -428,18 +466,17 @@ ipu_reference_lu(const ipu_kernel_call *call)
     int n = job.plan.rows;
     int32_t *rows = call->outputs[1];
     for (int64_t batch = 0; batch < job.plan.batches; batch++, rows += n) {
-        int info;
         load(&job, 0, batch, n, n, true, job.a);
-        dgetrf_(&n, &n, job.a, &job.turned, job.integers, &info);
-        IPU_FAIL_IF(call->ctx, info != 0, INVALID_ARGUMENT,
+        int missing = ipu__lu(n, n, job.a, job.turned, job.integers);
+        IPU_FAIL_IF(call->ctx, missing >= 0, INVALID_ARGUMENT,
                     "Input is not invertible: matrix %lld has no pivot in column %d",
-                    (long long)batch, info - 1);
+                    (long long)batch, missing);
         for (int i = 0; i < n; i++) {
             rows[i] = i;
         }
         for (int i = 0; i < n; i++) {
-            int32_t other = rows[job.integers[i] - 1];
-            rows[job.integers[i] - 1] = rows[i];
+            int32_t other = rows[job.integers[i]];
+            rows[job.integers[i]] = rows[i];
             rows[i] = other;
         }
         store(&job, 0, batch, n, n, true, n, job.a);
