@@ -516,6 +516,16 @@ def test_an_activation_that_does_not_exist(activation: int) -> None:
     )
 
 
+@pytest.mark.parametrize("activation", [2, 3])
+def test_an_activation_that_integers_do_not_have(activation: int) -> None:
+    text = (
+        "block b0(%0: int8[2,3], %1: int8[3,2]) { %2 = fused_matmul(%0, %1) "
+        "{activation=?} : int8[2,2] } -> (%2)"
+    )
+    assert "activation=1" in _core.graph_round_trip(text.replace("?", "1"))
+    refused(text.replace("?", str(activation)), "activation is one of floats")
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_damaged_text_is_refused_or_read(seed: int) -> None:
     dice = random.Random(seed)

@@ -252,6 +252,11 @@ ipu_status
 ipu_infer_fused_matmul(ipu_infer_call *call)
 {
     IPU_TRY(ipu_infer_matmul(call));
+    int64_t activation = ipu_attrs_int(call->attrs, IPU_ATTR_ACTIVATION, 0);
+    REFUSE_IF(activation > IPU_ACTIVATION_RELU &&
+                  !ipu_dtype_is_float(call->outputs[0].dtype),
+              "its activation is one of floats, but the product is %s",
+              IPU_TYPE_TEXT(&call->outputs[0]));
     if (call->input_count == 3) {
         const ipu_type *bias = &call->inputs[2];
         const ipu_shape *shape = &call->outputs[0].shape;

@@ -34,9 +34,12 @@ test_matmul(void)
     static const int64_t sizes[][3] = {
         {1, 1, 1},    {1, 7, 3},     {5, 1, 9},      {6, 16, 1},    {7, 17, 5},
         {32, 10, 32}, {33, 31, 65},  {32, 256, 784}, {784, 128, 32}, {0, 3, 4},
-        {3, 0, 4},    {3, 4, 0},     {130, 260, 300}, {32, 64, 128}, {64, 1, 100}};
+        {3, 0, 4},    {3, 4, 0},     {130, 260, 300}, {32, 64, 128}, {64, 1, 100},
+        {40, 200, 700}, {3, 2100, 30}};
     static const ipu_dtype dtypes[] = {IPU_DTYPE_FLOAT32, IPU_DTYPE_FLOAT16,
-                                       IPU_DTYPE_INT32, IPU_DTYPE_FLOAT64};
+                                       IPU_DTYPE_FLOAT64, IPU_DTYPE_INT8,
+                                       IPU_DTYPE_UINT16,  IPU_DTYPE_INT32,
+                                       IPU_DTYPE_INT64};
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
         int64_t m = sizes[s][0];
         int64_t n = sizes[s][1];
@@ -44,8 +47,9 @@ test_matmul(void)
         for (uint32_t flags = 0; flags < 4; flags++) {
             bool ta = (flags & 1) != 0;
             bool tb = (flags & 2) != 0;
-            for (size_t t = 0; t < 4; t++) {
-                if (t > 0 && m * n * k > 100000) {
+            for (size_t t = 0; t < sizeof dtypes / sizeof dtypes[0]; t++) {
+                bool is_float = ipu_dtype_is_float(dtypes[t]);
+                if (t > 0 && m * n * k > (is_float ? 200000 : 6000000)) {
                     continue;
                 }
                 matmul_trial(dtypes[t],
@@ -71,10 +75,13 @@ test_fused_matmul(void)
                                  IPU_OP_ID_SIGMOID};
     static const int64_t sizes[][3] = {
         {32, 256, 784}, {5, 3, 2}, {32, 10, 32}, {3, 2000, 4}, {4, 5, 0}};
-    static const ipu_dtype dtypes[] = {IPU_DTYPE_FLOAT32, IPU_DTYPE_FLOAT16};
-    for (size_t t = 0; t < 2; t++) {
+    static const ipu_dtype dtypes[] = {IPU_DTYPE_FLOAT32, IPU_DTYPE_FLOAT16,
+                                       IPU_DTYPE_FLOAT64, IPU_DTYPE_INT8,
+                                       IPU_DTYPE_INT32};
+    for (size_t t = 0; t < sizeof dtypes / sizeof dtypes[0]; t++) {
+        int64_t activations = ipu_dtype_is_float(dtypes[t]) ? 4 : 2;
         for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
-            for (int64_t activation = 0; activation < 4; activation++) {
+            for (int64_t activation = 0; activation < activations; activation++) {
                 for (int32_t variant = 0; variant < 2; variant++) {
                     ipu_type a = type_of(dtypes[t], DIMS(sizes[s][0], sizes[s][2]));
                     ipu_type b = type_of(dtypes[t], DIMS(sizes[s][2], sizes[s][1]));

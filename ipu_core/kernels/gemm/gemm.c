@@ -8,9 +8,8 @@
  * our own. */
 
 #include "kernels/gemm/gemm_blis_impl.h"
-#include "kernels/gemm/gemm_integer_impl.h"
+#include "kernels/gemm/gemm_chain_impl.h"
 #include "kernels/gemm/gemm_share_impl.h"
-#include "kernels/gemm/gemm_wide_impl.h"
 
 enum {
     /* rows that are worth a part of their own */
@@ -29,12 +28,12 @@ typedef struct gemm_plan {
     ipu__sgd_rule rule;
     ipu_cpu_class cpu;
     ipu__own_plan own_plan;
-    ipu__wide_plan own_wide; /* of float64 */
+    ipu__chain_plan chain; /* of float64 and integers */
     ipu__blis_choice blis;
     /* of float16: floats of the product and, for BLIS, of the widened operands, with
      * slack */
     size_t wide_floats[3];
-    /* what finishes rows of float16 and float64 */
+    /* what finishes rows of types other than float32 */
     ipu__block add;
     ipu__block activation;
 } gemm_plan;
@@ -73,14 +72,14 @@ run_product(const ipu_kernel_call *call, const gemm_buffers *buffers,
     if (product->m == 0 || product->n == 0 || product->batches == 0) {
         return IPU_OK;
     }
-    if (plan->own_wide.form != NULL) {
-        ipu__wide_call wide = {.matmul = product,
-                               .plan = &plan->own_wide,
-                               .a = buffers->a,
-                               .b = buffers->b,
-                               .c = buffers->c,
-                               .finish = finish};
-        ipu__wide_run(&wide, call->pool, buffers->workspace);
+    if (plan->chain.form != NULL) {
+        ipu__chain_call chain = {.matmul = product,
+                                 .plan = &plan->chain,
+                                 .a = buffers->a,
+                                 .b = buffers->b,
+                                 .c = buffers->c,
+                                 .finish = finish};
+        ipu__chain_run(&chain, call->pool, buffers->workspace);
         return IPU_OK;
     }
     if (!plan->own) {
@@ -284,17 +283,17 @@ prepare_f16(gemm_plan *plan, const ipu_kernel_spec *spec)
     return plan->wide_floats[0] + plan->wide_floats[1] + plan->wide_floats[2];
 }
 
-/* --- float64 ----------------------------------------------------------------------- */
+/* --- float64 and integers ---------------------------------------------------------- */
 
 static ipu_status
-run_f64(const ipu_kernel_call *call)
+run_typed(const ipu_kernel_call *call)
 {
     gemm_buffers buffers = {.a = call->inputs[0],
                             .b = call->inputs[1],
                             .c = call->outputs[0],
                             .workspace = call->workspace};
     ipu__finish finish = finish_by_blocks(call);
-    finish.wide = true;
+    finish.bytes = (int64_t)ipu_dtype_bytes(call->spec->outputs[0].dtype);
     return run_product(call, &buffers, &finish);
 }
 
@@ -346,9 +345,10 @@ prepare(const ipu__preparation *p, bool consumed, gemm_plan **out)
     ipu__matmul_plan(spec, &plan->product);
     plan->cpu = p->cpu;
     plan->wide = spec->outputs[0].dtype == IPU_DTYPE_FLOAT64;
-    plan->own = !plan->wide && is_own(&plan->product, p->variant, p->cpu);
-    if (plan->wide && p->variant == IPU_KERNEL_FAST) {
-        ipu__wide_plan_of(&plan->product, p->cpu, &plan->own_wide);
+    const bool is_integer = !ipu_dtype_is_float(spec->outputs[0].dtype);
+    plan->own = !plan->wide && !is_integer && is_own(&plan->product, p->variant, p->cpu);
+    if (is_integer || (plan->wide && p->variant == IPU_KERNEL_FAST)) {
+        ipu__chain_plan_of(&plan->product, spec->outputs[0].dtype, p->cpu, &plan->chain);
     }
     IPU_FAIL_IF(p->ctx, spec->panels.columns != 0 && !plan->own, INTERNAL,
                 "a product in panels that is not ours");
@@ -359,9 +359,9 @@ prepare(const ipu__preparation *p, bool consumed, gemm_plan **out)
                          &plan->own_plan);
         spec->kernel_name = plan->own_plan.tiles->name;
         spec->workspace_bytes = ipu__own_workspace(&plan->product, &plan->own_plan);
-    } else if (plan->own_wide.form != NULL) {
-        spec->kernel_name = ipu__wide_name(&plan->own_wide);
-        spec->workspace_bytes = ipu__wide_workspace(&plan->product, &plan->own_wide);
+    } else if (plan->chain.form != NULL) {
+        spec->kernel_name = ipu__chain_name(&plan->chain);
+        spec->workspace_bytes = ipu__chain_workspace(&plan->product, &plan->chain);
     } else {
         ipu_cpu_class cpu =
             p->variant == IPU_KERNEL_PORTABLE ? IPU_CPU_GENERIC : p->cpu;
@@ -413,9 +413,6 @@ ipu_choose_matmul(const ipu__preparation *p)
 {
     ipu_dtype dtype = p->spec->inputs[0].dtype;
     gemm_plan *plan;
-    if (!ipu_dtype_is_float(dtype)) {
-        return p->spec->op == IPU_OP_ID_MATMUL ? ipu__choose_integers(p) : IPU_OK;
-    }
     IPU_TRY(prepare(p, false, &plan));
     ipu__block_prepare(&plan->add, IPU_OP_ID_ADD, dtype, dtype, p->cpu);
     ipu__block_prepare(&plan->activation, ipu__activation_op(plan->product.activation),
@@ -423,11 +420,11 @@ ipu_choose_matmul(const ipu__preparation *p)
     if (dtype == IPU_DTYPE_FLOAT32) {
         p->spec->run = run_f32;
         offer_rows(p->spec, plan, run_f32_rows);
-    } else if (dtype == IPU_DTYPE_FLOAT64) {
-        p->spec->run = run_f64;
-    } else {
+    } else if (dtype == IPU_DTYPE_FLOAT16) {
         p->spec->run = run_f16;
         p->spec->workspace_bytes += prepare_f16(plan, p->spec) * sizeof(float);
+    } else {
+        p->spec->run = run_typed;
     }
     return IPU_OK;
 }

@@ -11,7 +11,7 @@ static void
 finish_by_blocks(const ipu__finish *finish, void *sums, int64_t columns, int64_t column)
 {
     enum { PIECE = IPU_BLOCK_BYTES / 4 };
-    const int64_t bytes = finish->wide ? sizeof(double) : sizeof(uint16_t);
+    const int64_t bytes = finish->halves != NULL ? 2 : finish->bytes;
     char *out = sums;
     if (finish->halves != NULL) {
         out = (char *)(finish->halves + ((const float *)sums - finish->product));
@@ -37,8 +37,8 @@ void
 ipu__finish_rows(const ipu__finish *finish, void *sums, int64_t row, int64_t rows,
                  int64_t columns, int64_t column)
 {
-    const bool by_blocks = finish->halves != NULL || finish->wide;
-    const int64_t bytes = finish->wide ? sizeof(double) : sizeof(float);
+    const bool by_blocks = finish->halves != NULL || finish->bytes != 0;
+    const int64_t bytes = finish->bytes != 0 ? finish->bytes : 4;
     float *c = sums;
     const ipu__vector_f32 *vector = finish->vector;
     if (row == columns && finish->bias == NULL && finish->typed_bias == NULL) {

@@ -14,10 +14,10 @@ typedef struct ipu__finish {
     const float *product;
     const float *accumulator;
     float *total;
-    /* or: of float16 and float64, ops one by one; the product rounded to float16 goes to
-     * `halves` first */
+    /* or: of types other than float32, ops one by one; the product rounded to float16
+     * goes to `halves` first */
     uint16_t *halves;
-    bool wide;              /* float64 */
+    int64_t bytes;          /* of an element of other types */
     const void *typed_bias; /* of the result's type, or NULL */
     const ipu__block *add;
     const ipu__block *activate; /* or NULL */
@@ -25,7 +25,7 @@ typedef struct ipu__finish {
 } ipu__finish;
 
 /* `rows` rows of `columns` at c, `row` elements apart, which are columns [column, ...) of
- * the product; float32, or float64 where `finish` is wide. */
+ * the product. */
 void ipu__finish_rows(const ipu__finish *finish, void *c, int64_t row, int64_t rows,
                       int64_t columns, int64_t column);
 

@@ -5,8 +5,7 @@
  *   gemm.c         which kernel serves a product; its call
  *   gemm_share.c   a product of our own, shared out to threads
  *   gemm_blis.c    a product by BLIS, shared out to threads
- *   gemm_wide.c, gemm_integer.c
- *                  products of float64 and of integers, by loops of their own
+ *   gemm_chain.c   a product of float64 or of integers, by tiles of its own
  *   gemm_finish.c  bias and activation of rows that are done
  *   gemm_avx512.c, gemm_avx2.c, gemm_neon.c, gemm_plain.c
  *                  tiles and packing, by vectors of that kind (gemm_tiles_body.h,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Tiles of float64, of ROWS rows by VECTORS vectors of LANES columns, for gemm_wide.c,
- * which defines for each class of processor TARGET, LANES, ROWS, NAME (of the kernel),
- * FORM(name) (a name of this form's own), `vector`, load, store, spread, zero and
- * multiply_add. */
+ * Tiles of one type, of ROWS rows by VECTORS vectors of LANES columns, for gemm_chain.c,
+ * which defines TARGET (of functions), LANES, ROWS, NAME (of the kernel), DOT (a function
+ * or NULL), FORM(name) (a name of this form's own), `element` and `vector`, load, store,
+ * spread and multiply_add. */
 
 /* Sums over k, from 0 or from what C holds. All but k and the places are constants where
  * this is inlined. */
@@ -11,8 +11,9 @@ IPU_INLINE TARGET void
 FORM(tile)(int rows, int vectors, const tile_operands *t)
 {
     vector sum[ROWS][VECTORS];
-    const double *a = t->a;
-    const double *b = t->b;
+    const element *a = t->a;
+    const element *b = t->b;
+    element *c = t->c;
     const int64_t a_row = t->a_row;
     const int64_t a_col = t->a_col;
     const int64_t b_row = t->b_row;
@@ -21,12 +22,12 @@ FORM(tile)(int rows, int vectors, const tile_operands *t)
 #pragma GCC unroll VECTORS
         for (int part = 0; part < vectors; part++) {
             sum[i][part] =
-                t->continued ? load(t->c + i * t->c_row + part * LANES) : zero();
+                t->continued ? load(c + i * t->c_row + part * LANES) : spread(0);
         }
     }
     for (int i = 0; i < rows; i++) { /* the next tile, below this one */
         for (int part = 0; part < vectors; part++) {
-            __builtin_prefetch(t->c + (rows + i) * t->c_row + part * LANES, 1);
+            __builtin_prefetch(c + (rows + i) * t->c_row + part * LANES, 1);
         }
     }
     for (int64_t k = 0; k < t->k; k++, a += a_col, b += b_row) {
@@ -48,7 +49,7 @@ FORM(tile)(int rows, int vectors, const tile_operands *t)
     for (int i = 0; i < rows; i++) {
 #pragma GCC unroll VECTORS
         for (int part = 0; part < vectors; part++) {
-            store(t->c + i * t->c_row + part * LANES, sum[i][part]);
+            store(c + i * t->c_row + part * LANES, sum[i][part]);
         }
     }
 }
@@ -74,10 +75,11 @@ ROW_OF_TILES(8)
         FORM(tile_##rows##_1), FORM(tile_##rows##_2), FORM(tile_##rows##_3) \
     }
 
-static const wide_form FORM(form) = {
+static const chain_form FORM(form) = {
     .name = NAME,
     .rows = ROWS,
     .lanes = LANES,
+    .dot = DOT,
     .tiles = {NAMES(1), NAMES(2), NAMES(3), NAMES(4),
 #if ROWS == 8
               NAMES(5), NAMES(6), NAMES(7), NAMES(8)
@@ -85,17 +87,17 @@ static const wide_form FORM(form) = {
     },
 };
 
-#undef TARGET
 #undef LANES
 #undef ROWS
 #undef NAME
+#undef DOT
 #undef FORM
 #undef TILE
 #undef ROW_OF_TILES
 #undef NAMES
+#undef element
 #undef vector
 #undef load
 #undef store
 #undef spread
-#undef zero
 #undef multiply_add

@@ -1,0 +1,502 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Products of float64 and of integers by our own tiles. An element of float64 is one
+ * chain of fused multiply-adds in the order of k, as in the reference kernel, so no cut
+ * and no class changes a bit; integers wrap, so that any order gives the same bits. B
+ * is read by rows, in place or from a panel; A is read in place where its rows are, and
+ * otherwise from strips. Where few rows meet a large B, a few rows of B at a time are
+ * walked along, and the sums wait in C. One column is made as one row of C^T = B^T A^T,
+ * if B^T is no copy then.
+ *
+ * Where few rows or columns have terms that are neighbours in both factors, elements are
+ * dot products: of float64 BLIS's (gemm_blis.c), which also serves processors without
+ * fused multiply-adds. */
+#include "kernels/gemm/gemm_chain_impl.h"
+
+enum {
+    MOST_ROWS = 8,
+    VECTORS = 3,
+    PANEL_BYTES = 24576,  /* three quarters of a first-level cache */
+    PANELS = 8,           /* that are packed at once, from longer parts of rows */
+    BLOCK_BYTES = 196608, /* of packed A, in the second-level cache */
+    FEW_ROWS = 8,
+    SHORT_WALK = 8,  /* rows of B at a time where few rows of A meet them */
+    LONG_ROW = 2048, /* bytes, of B: a panel of them would be in many pages */
+    MANY_ROWS = 32,  /* that are worth a packed panel */
+    PAGE_BYTES = 4096,
+    FLOPS_PER_TASK = 1 << 18,
+    COLUMNS_FAVOUR = 16,
+    TASKS_PER_THREAD = 4
+};
+
+typedef struct tile_operands {
+    const void *a;
+    int64_t a_row;
+    int64_t a_col;
+    const void *b;
+    int64_t b_row;
+    int64_t k;
+    void *c;
+    int64_t c_row;
+    bool continued;
+} tile_operands;
+
+typedef void tile_fn(const tile_operands *t);
+
+typedef struct chain_form {
+    const char *name;
+    int64_t rows;
+    int64_t lanes;
+    void (*dot)(const void *x, const void *y, int64_t n, void *out); /* of n products */
+    tile_fn *tiles[MOST_ROWS][VECTORS];
+} chain_form;
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+#define element double
+#define TARGET IPU_TARGET_AVX2
+#define LANES 4
+#define ROWS 4
+#define NAME "gemm_wide_4x12"
+#define DOT NULL
+#define FORM(name) name##_f64_avx2
+#define vector __m256d
+#define load _mm256_loadu_pd
+#define store _mm256_storeu_pd
+#define spread _mm256_set1_pd
+#define multiply_add _mm256_fmadd_pd
+#include "kernels/gemm/gemm_chain_body.h"
+#undef TARGET
+
+#define element double
+#define TARGET IPU_TARGET_AVX512
+#define LANES 8
+#define ROWS 8
+#define NAME "gemm_wide_8x24"
+#define DOT NULL
+#define FORM(name) name##_f64_avx512
+#define vector __m512d
+#define load _mm512_loadu_pd
+#define store _mm512_storeu_pd
+#define spread _mm512_set1_pd
+#define multiply_add _mm512_fmadd_pd
+#include "kernels/gemm/gemm_chain_body.h"
+#undef TARGET
+
+#define CLASS avx2
+#define CLASS_TARGET IPU_TARGET_AVX2
+#define VECTOR_BYTES 32
+#include "kernels/gemm/gemm_chain_integers.h"
+
+#define CLASS avx512
+#define CLASS_TARGET IPU_TARGET_AVX512
+#define VECTOR_BYTES 64
+#include "kernels/gemm/gemm_chain_integers.h"
+#endif
+
+#define CLASS generic
+#define CLASS_TARGET
+#define VECTOR_BYTES 16
+#include "kernels/gemm/gemm_chain_integers.h"
+
+#if defined(__x86_64__)
+static const chain_form *const forms_f64[] = {NULL, &form_f64_avx2, &form_f64_avx512};
+#define FORMS(type) \
+    static const chain_form *const forms_##type[] = { \
+        &form_##type##_generic, &form_##type##_avx2, &form_##type##_avx512};
+#else
+static const chain_form *const forms_f64[] = {NULL};
+#define FORMS(type) \
+    static const chain_form *const forms_##type[] = {&form_##type##_generic};
+#endif
+FORMS(uint8_t)
+FORMS(uint16_t)
+FORMS(uint32_t)
+FORMS(uint64_t)
+#undef FORMS
+
+/* Vectors that so few columns would fill by half are left to a lower class. */
+static const chain_form *
+form_of(ipu_dtype dtype, ipu_cpu_class cpu, int64_t columns)
+{
+    const chain_form *const *forms = forms_f64;
+#define FIND(type) forms = forms_##type;
+    if (dtype != IPU_DTYPE_FLOAT64) {
+        IPU_BY_WIDTH(ipu_dtype_bytes(dtype), FIND)
+    }
+#undef FIND
+    while (cpu > IPU_CPU_GENERIC && forms[cpu - 1] != NULL &&
+           columns <= forms[cpu - 1]->lanes) {
+        cpu--;
+    }
+    return forms[cpu];
+}
+
+static int64_t
+panel_columns(const ipu__chain_plan *plan)
+{
+    return VECTORS * plan->form->lanes;
+}
+
+void
+ipu__chain_plan_of(const ipu__matmul *matmul, ipu_dtype dtype, ipu_cpu_class cpu,
+                   ipu__chain_plan *out)
+{
+    *out = (ipu__chain_plan){
+        .form = form_of(dtype, cpu, matmul->n == 1 ? matmul->m : matmul->n),
+        .bytes = (int64_t)ipu_dtype_bytes(dtype),
+        .by_dots = matmul->a_col == 1 && matmul->b_row == 1 &&
+                   ipu__min(matmul->m, matmul->n) <= FEW_ROWS,
+        .m = matmul->m,
+        .n = matmul->n,
+        .a_row = matmul->a_row,
+        .a_col = matmul->a_col,
+        .b_row = matmul->b_row,
+        .b_col = matmul->b_col,
+    };
+    if (out->by_dots && dtype == IPU_DTYPE_FLOAT64) {
+        out->form = NULL;
+    }
+    if (out->form == NULL || out->by_dots) {
+        return;
+    }
+    if (matmul->n == 1) {
+        out->exchanged = true;
+        out->m = 1;
+        out->n = matmul->m;
+        out->a_row = matmul->b_col;
+        out->a_col = matmul->b_row;
+        out->b_row = matmul->a_col;
+        out->b_col = matmul->a_row;
+    }
+    bool is_walk =
+        out->m <= FEW_ROWS && out->n * out->bytes > LONG_ROW && out->b_col == 1;
+    /* rows that are whole pages apart share a place in the cache */
+    bool pages = out->b_row * out->bytes % PAGE_BYTES == 0;
+    int64_t panel = PANEL_BYTES / out->bytes;
+    int64_t most = is_walk ? SHORT_WALK : panel / panel_columns(out);
+    bool is_small = matmul->k * out->n <= panel;
+    out->packs_b = out->b_col != 1 || (out->m >= MANY_ROWS && !is_small) ||
+                   (pages && out->m > FEW_ROWS);
+    out->packs_a = out->a_col != 1 && out->m > 1 && !is_walk;
+    out->chunk = ipu__max(ipu__min(matmul->k, most), 1);
+    int64_t tiles = BLOCK_BYTES / (out->bytes * out->chunk * out->form->rows);
+    out->block = out->packs_a ? ipu__max(tiles, 1) * out->form->rows : out->m;
+}
+
+const char *
+ipu__chain_name(const ipu__chain_plan *plan)
+{
+    return plan->form->name;
+}
+
+/* Scratch has a tile, panels (of those in place the last one may be packed), strips.
+ * Where these begin, in elements. */
+static int64_t
+strips_at(const ipu__chain_plan *plan)
+{
+    int64_t panels = plan->packs_b ? PANELS : 1;
+    return (plan->form->rows + panels * plan->chunk) * panel_columns(plan);
+}
+
+static size_t
+scratch_bytes(const ipu__chain_plan *plan)
+{
+    int64_t strips = plan->packs_a ? plan->block * plan->chunk : 0;
+    return plan->by_dots ? 0 : (size_t)((strips_at(plan) + strips) * plan->bytes);
+}
+
+/* k rows of `columns` columns of B as [panel][k][columns of a panel], with zeros up to
+ * a whole panel; `rows` rows of A as [row tile][k][rows of a tile]. */
+#define PACK(type) \
+    static void pack_panels_##type(const ipu__chain_plan *plan, const type *b, \
+                                   int64_t columns, int64_t k, type *out) \
+    { \
+        const int64_t width = panel_columns(plan); \
+        if (columns % width != 0) { \
+            memset(out + columns / width * width * k, 0, \
+                   (size_t)(k * width) * sizeof *out); \
+        } \
+        if (plan->b_col == 1) { \
+            for (int64_t i = 0; i < k; i++) { \
+                for (int64_t j = 0; j < columns; j += width) { \
+                    const type *from = b + i * plan->b_row + j; \
+                    type *to = out + j * k + i * width; \
+                    for (int64_t l = 0; l < ipu__min(columns - j, width); l++) { \
+                        to[l] = from[l]; \
+                    } \
+                } \
+            } \
+            return; \
+        } \
+        for (int64_t j = 0; j < columns; j++) { \
+            type *to = out + j / width * width * k + j % width; \
+            for (int64_t i = 0; i < k; i++) { \
+                to[i * width] = b[i * plan->b_row + j * plan->b_col]; \
+            } \
+        } \
+    } \
+    static void pack_strips_##type(const ipu__chain_plan *plan, const type *a, \
+                                   int64_t rows, int64_t k, type *out) \
+    { \
+        const int64_t tile = plan->form->rows; \
+        for (int64_t i = 0; i < rows; i += tile, out += tile * k) { \
+            const int64_t count = ipu__min(rows - i, tile); \
+            const type *from = a + i * plan->a_row; \
+            for (int64_t j = 0; j < k; j++, from += plan->a_col) { \
+                for (int64_t l = 0; l < count; l++) { \
+                    out[j * tile + l] = from[l * plan->a_row]; \
+                } \
+            } \
+        } \
+    }
+PACK(uint8_t)
+PACK(uint16_t)
+PACK(uint32_t)
+PACK(uint64_t)
+#undef PACK
+
+static void
+pack_panels(const ipu__chain_plan *plan, const void *b, int64_t columns, int64_t k,
+            void *out)
+{
+#define PANELS_OF(type) pack_panels_##type(plan, b, columns, k, out);
+    IPU_BY_WIDTH(plan->bytes, PANELS_OF)
+#undef PANELS_OF
+}
+
+static void
+pack_strips(const ipu__chain_plan *plan, const void *a, int64_t rows, int64_t k,
+            void *out)
+{
+#define STRIPS_OF(type) pack_strips_##type(plan, a, rows, k, out);
+    IPU_BY_WIDTH(plan->bytes, STRIPS_OF)
+#undef STRIPS_OF
+}
+
+/* What a part works on: rows and columns of C, of one matrix. */
+typedef struct chain_part {
+    const ipu__chain_plan *plan;
+    const char *a;
+    const char *b;
+    char *c;
+    int64_t k;
+    int64_t row;
+    int64_t row_end;
+    int64_t column;
+    int64_t column_end;
+} chain_part;
+
+static const char *
+of_a(const chain_part *p, int64_t row, int64_t k)
+{
+    return p->a + (row * p->plan->a_row + k * p->plan->a_col) * p->plan->bytes;
+}
+
+static const char *
+of_b(const chain_part *p, int64_t k, int64_t column)
+{
+    return p->b + (k * p->plan->b_row + column * p->plan->b_col) * p->plan->bytes;
+}
+
+static char *
+of_c(const chain_part *p, int64_t row, int64_t column)
+{
+    return p->c + (row * p->plan->n + column) * p->plan->bytes;
+}
+
+static void
+multiply_dots(const chain_part *p)
+{
+    for (int64_t i = p->row; i < p->row_end; i++) {
+        for (int64_t j = p->column; j < p->column_end; j++) {
+            p->plan->form->dot(of_a(p, i, 0), of_b(p, 0, j), p->k, of_c(p, i, j));
+        }
+    }
+}
+
+/* Rows [row, row + rows) by one panel of `columns` columns, packed or not, over k terms
+ * from k0. */
+static void
+multiply_panel(const chain_part *p, int64_t row, int64_t rows, int64_t column,
+               int64_t columns, int64_t k0, int64_t k, const char *panel, char *scratch)
+{
+    const ipu__chain_plan *plan = p->plan;
+    const int64_t bytes = plan->bytes;
+    const int64_t width = panel_columns(plan);
+    const int64_t lanes = plan->form->lanes;
+    const bool is_whole = columns % lanes == 0;
+    const int64_t vectors = ipu__ceil_div(columns, lanes);
+    char *edge = scratch;
+    const char *strips = scratch + strips_at(plan) * bytes;
+    tile_operands t = {.b = panel, .b_row = width, .k = k, .continued = k0 > 0};
+    if (panel == NULL) {
+        t.b = of_b(p, k0, column);
+        t.b_row = plan->b_row;
+    }
+    for (int64_t i = 0; i < rows; i += plan->form->rows) {
+        const int64_t count = ipu__min(rows - i, plan->form->rows);
+        t.a = plan->packs_a ? strips + i * k * bytes : of_a(p, row + i, k0);
+        t.a_row = plan->packs_a ? 1 : plan->a_row;
+        t.a_col = plan->packs_a ? plan->form->rows : plan->a_col;
+        t.c = is_whole ? of_c(p, row + i, column) : edge;
+        t.c_row = is_whole ? plan->n : width;
+        for (int64_t l = 0; l < count && !is_whole && t.continued; l++) {
+            memcpy(edge + l * width * bytes, of_c(p, row + i + l, column),
+                   (size_t)(columns * bytes));
+        }
+        plan->form->tiles[count - 1][vectors - 1](&t);
+        for (int64_t l = 0; l < count && !is_whole; l++) {
+            memcpy(of_c(p, row + i + l, column), edge + l * width * bytes,
+                   (size_t)(columns * bytes));
+        }
+    }
+}
+
+/* Rows [row, row + rows) by columns [column, column + columns), which are packed at
+ * once. */
+static void
+multiply_panels(const chain_part *p, int64_t row, int64_t rows, int64_t column,
+                int64_t columns, int64_t k0, int64_t k, char *scratch)
+{
+    const ipu__chain_plan *plan = p->plan;
+    const int64_t width = panel_columns(plan);
+    const int64_t whole = plan->packs_b ? 0 : columns / width * width;
+    char *panels = scratch + plan->form->rows * width * plan->bytes;
+    pack_panels(plan, of_b(p, k0, column + whole), columns - whole, k, panels);
+    for (int64_t j = 0; j < columns; j += width) {
+        multiply_panel(p, row, rows, column + j, ipu__min(columns - j, width), k0, k,
+                       j < whole ? NULL : panels + (j - whole) * k * plan->bytes,
+                       scratch);
+    }
+}
+
+static void
+multiply_part(const chain_part *p, char *scratch)
+{
+    const ipu__chain_plan *plan = p->plan;
+    const int64_t most = PANELS * panel_columns(plan);
+    char *strips = scratch + strips_at(plan) * plan->bytes;
+    for (int64_t row = p->row, rows; row < p->row_end; row += rows) {
+        rows = ipu__min(p->row_end - row, plan->block);
+        int64_t k0 = 0;
+        do {
+            const int64_t k = ipu__min(p->k - k0, plan->chunk);
+            if (plan->packs_a) {
+                pack_strips(plan, of_a(p, row, k0), rows, k, strips);
+            }
+            for (int64_t j = p->column; j < p->column_end; j += most) {
+                multiply_panels(p, row, rows, j, ipu__min(p->column_end - j, most), k0,
+                                k, scratch);
+            }
+            k0 += k;
+        } while (k0 < p->k);
+    }
+}
+
+/* Parts are as many whole tiles. */
+static int64_t
+tile_rows(const ipu__chain_plan *plan)
+{
+    return plan->by_dots ? 1 : plan->form->rows;
+}
+
+static int64_t
+tile_columns(const ipu__chain_plan *plan)
+{
+    return plan->by_dots ? 1 : panel_columns(plan);
+}
+
+/* Along columns where those are more than rows: each part packs what it reads, so that
+ * parts by rows would all pack B. */
+static bool
+is_cut_by_columns(const ipu__chain_plan *plan)
+{
+    int64_t favour = plan->packs_b && !plan->packs_a ? COLUMNS_FAVOUR : 1;
+    return favour * plan->n * tile_rows(plan) > plan->m * tile_columns(plan);
+}
+
+/* Into how many parts one matrix is cut at most. */
+static int64_t
+most_parts(const ipu__chain_plan *plan, int64_t k)
+{
+    int64_t tiles = is_cut_by_columns(plan) ? ipu__ceil_div(plan->n, tile_columns(plan))
+                                            : ipu__ceil_div(plan->m, tile_rows(plan));
+    return ipu__max(ipu__min(2 * plan->m * plan->n * k / FLOPS_PER_TASK, tiles), 1);
+}
+
+typedef struct chain_job {
+    const ipu__chain_call *call;
+    int64_t parts; /* of a matrix */
+} chain_job;
+
+static void
+make_parts(void *state, int64_t begin, int64_t end, void *scratch)
+{
+    const chain_job *job = state;
+    const ipu__chain_call *call = job->call;
+    const ipu__chain_plan *plan = call->plan;
+    const ipu__matmul *matmul = call->matmul;
+    const int64_t height = tile_rows(plan);
+    const int64_t width = tile_columns(plan);
+    const int64_t tiles = ipu__ceil_div(plan->m, height);
+    const int64_t panels = ipu__ceil_div(plan->n, width);
+    const int64_t parts = job->parts;
+    for (int64_t i = begin; i < end; i++) {
+        int64_t batch = i / parts;
+        const char *a =
+            ipu__at(call->a, ipu__loop_offset(&matmul->batch, 0, batch) * plan->bytes);
+        const char *b =
+            ipu__at(call->b, ipu__loop_offset(&matmul->batch, 1, batch) * plan->bytes);
+        chain_part p = {
+            .plan = plan,
+            .a = plan->exchanged ? b : a,
+            .b = plan->exchanged ? a : b,
+            .c = ipu__at_mutable(call->c, batch * plan->m * plan->n * plan->bytes),
+            .k = matmul->k,
+            .row_end = plan->m,
+            .column_end = plan->n,
+        };
+        int64_t part = i % parts;
+        if (is_cut_by_columns(plan)) {
+            p.column = ipu__share_of(panels, parts, part) * width;
+            p.column_end =
+                ipu__min(ipu__share_of(panels, parts, part + 1) * width, plan->n);
+        } else {
+            p.row = ipu__share_of(tiles, parts, part) * height;
+            p.row_end =
+                ipu__min(ipu__share_of(tiles, parts, part + 1) * height, plan->m);
+        }
+        if (plan->by_dots) {
+            multiply_dots(&p);
+        } else {
+            multiply_part(&p, scratch);
+        }
+        char *c = of_c(&p, p.row, p.column);
+        if (plan->exchanged) { /* columns of it are rows */
+            ipu__finish_rows(call->finish, c, 1, p.column_end - p.column, 1, 0);
+        } else {
+            ipu__finish_rows(call->finish, c, plan->n, p.row_end - p.row,
+                             p.column_end - p.column, p.column);
+        }
+    }
+}
+
+size_t
+ipu__chain_workspace(const ipu__matmul *matmul, const ipu__chain_plan *plan)
+{
+    return ipu__share_bytes(matmul->batches * most_parts(plan, matmul->k),
+                            scratch_bytes(plan));
+}
+
+void
+ipu__chain_run(const ipu__chain_call *call, ipu_pool *pool, void *workspace)
+{
+    const ipu__matmul *matmul = call->matmul;
+    int64_t threads = ipu_pool_hands(pool);
+    int64_t most = threads == 1 ? 1 : TASKS_PER_THREAD * threads;
+    chain_job job = {call, ipu__min(most_parts(call->plan, matmul->k), most)};
+    ipu__share_out(pool, matmul->batches * job.parts, make_parts, &job, workspace,
+                   scratch_bytes(call->plan));
+}
