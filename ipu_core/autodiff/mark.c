@@ -222,7 +222,41 @@ mark_outputs(ipu__walk *w, const ipu_node_data *node)
     return found;
 }
 
-/* From what is marked on, forward. */
+static bool mark_node(ipu__walk *w, ipu_node id);
+
+static bool
+mark_inside(ipu__walk *w, const ipu_node_data *node)
+{
+    bool found = false;
+    for (uint32_t k = 0; k < ipu_node_block_count(node); k++) {
+        ipu_node n = ipu_block_of(w->graph, ipu_node_block(node, k))->first;
+        for (; ipu_is_node(n); n = ipu_node_next(w->graph, n)) {
+            found |= ipu_id_map_has(&w->is_passed, n.index) && mark_node(w, n);
+        }
+    }
+    return found;
+}
+
+/* What a node holds is marked with it: a walk over all nodes once more for each loop
+ * would take a time that is the square of their number. */
+static bool
+mark_node(ipu__walk *w, ipu_node id)
+{
+    const ipu_node_data *node = ipu_node_of(w->graph, id);
+    if (!ipu_node_holds_blocks(node)) {
+        return mark_outputs(w, node);
+    }
+    bool found = false;
+    bool more = true;
+    while (more) {
+        more = mark_through_blocks(w, node);
+        more |= mark_inside(w, node);
+        found |= more;
+    }
+    return found;
+}
+
+/* From what is marked on, forward; the nodes that others hold are marked with these. */
 static void
 mark_forward(ipu__walk *w)
 {
@@ -230,9 +264,11 @@ mark_forward(ipu__walk *w)
     while (found) {
         found = false;
         for (size_t i = 0; i < w->nodes.count; i++) {
-            const ipu_node_data *node = ipu_node_of(w->graph, w->nodes.items[i]);
-            found |= ipu_node_holds_blocks(node) ? mark_through_blocks(w, node)
-                                                 : mark_outputs(w, node);
+            ipu_block block = ipu_node_of(w->graph, w->nodes.items[i])->block;
+            ipu_node owner = ipu_block_of(w->graph, block)->owner;
+            bool is_held =
+                ipu_is_node(owner) && ipu_id_map_has(&w->is_passed, owner.index);
+            found |= !is_held && mark_node(w, w->nodes.items[i]);
         }
     }
 }
