@@ -82,6 +82,11 @@ def test_files_can_be_looked_into(tmp_path):
     assert tf.train.load_variable(path, "a/v").tolist() == [1, 1]
     with pytest.raises(tf.errors.NotFoundError, match="not found"):
         reader.get_tensor("b")
+    with pytest.raises(tf.errors.NotFoundError, match=r"TensorSliceReader.*no file"):
+        tf.train.NewCheckpointReader(f"{path}er")
+    (tmp_path / "half.safetensors").write_bytes(b"half")
+    with pytest.raises(tf.errors.DataLossError, match=r"half.* is damaged"):
+        tf.train.NewCheckpointReader(str(tmp_path / "half"))
     with tf.Graph().as_default():
         one = tf.get_variable("b/v", [2])
         other = tf.get_variable("w", [2])

@@ -9,7 +9,6 @@
 
 #include <math.h>
 #include <stddef.h>
-#include <stdint.h>
 
 #include "kernels/linear/lapack.h"
 
@@ -114,8 +113,9 @@ small_lu(int rows, int columns, double *a, int lead, int *pivots)
             continue;
         }
         ipu__exchange_rows(columns, a, lead, pivots, j, j + 1);
+        const double pivot = column[j];
         for (int i = j + 1; i < rows; i++) {
-            column[i] /= column[j];
+            column[i] /= pivot;
         }
         for (int l = j + 1; l < columns; l++) {
             double *restrict right = a + (ptrdiff_t)l * lead;

@@ -11,15 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ipu._text.errors import DataLossError, NotFoundError
+from ipu._text.errors import NotFoundError
 from ipu._text.suggestions import refuse_unknown
 from ipu.tf._graph import mode
 from ipu.tf.dtypes import as_dtype
 from ipu.tf.io import _checkpoint_files
-
-_SUFFIX = ".safetensors"
-_INDEX = "checkpoint"
-
+from ipu.tf.io._checkpoint_files import INDEX, SUFFIX
 
 _OPTIONS = frozenset(
     """
@@ -160,20 +157,13 @@ class Saver:
             DataLossError: The file is damaged.
             ValueError: A variable has another shape in the file.
         """
-        from safetensors import SafetensorError
-        from safetensors.numpy import load_file
-
-        file = Path(os.fspath(save_path) + _SUFFIX)
-        if not file.exists():
+        file = Path(os.fspath(save_path) + SUFFIX)
+        try:
+            arrays, _ = _checkpoint_files.read(os.fspath(save_path))
+        except NotFoundError:
             raise NotFoundError(
                 f"The passed save_path is not a valid checkpoint: {save_path}. There "
                 f"is not a file {file}."
-            )
-        try:
-            arrays = load_file(file)
-        except SafetensorError as error:
-            raise DataLossError(
-                f"The checkpoint {file} is damaged ({error})."
             ) from None
         missing = sorted(set(self._variables) - set(arrays))
         if missing:
@@ -203,7 +193,7 @@ def latest_checkpoint(checkpoint_dir: str, latest_filename: str | None = None) -
         >>> print(v1.train.latest_checkpoint("/no/such/folder"))
         None
     """
-    index = Path(checkpoint_dir) / (latest_filename or _INDEX)
+    index = Path(checkpoint_dir) / (latest_filename or INDEX)
     if not index.exists():
         return None
     return str(Path(checkpoint_dir) / index.read_text(encoding="utf-8").strip())
@@ -241,9 +231,9 @@ def get_checkpoint_state(
     last = latest_checkpoint(checkpoint_dir, latest_filename)
     if last is None:
         return None
-    files = Path(checkpoint_dir).glob(f"*{_SUFFIX}")
+    files = Path(checkpoint_dir).glob(f"*{SUFFIX}")
     by_age = sorted(files, key=_checkpoint_files.written_at)
-    paths = [str(file).removesuffix(_SUFFIX) for file in by_age]
+    paths = [str(file).removesuffix(SUFFIX) for file in by_age]
     return CheckpointState(last, [*(one for one in paths if one != last), last])
 
 
@@ -257,7 +247,7 @@ def checkpoint_exists(checkpoint_prefix: str) -> bool:
         >>> v1.train.checkpoint_exists("/no/such/file")
         False
     """
-    return Path(os.fspath(checkpoint_prefix) + _SUFFIX).exists()
+    return Path(os.fspath(checkpoint_prefix) + SUFFIX).exists()
 
 
 class CheckpointReader:
@@ -268,18 +258,19 @@ class CheckpointReader:
 
     Raises:
         NotFoundError: There is no such file.
+        DataLossError: The file is damaged.
     """
 
     def __init__(self, path: str) -> None:
-        from safetensors.numpy import load_file
-
         found = latest_checkpoint(path) if os.path.isdir(path) else path
-        file = Path(os.fspath(found or path) + _SUFFIX)
-        if not file.exists():
+        prefix = os.fspath(found or path)
+        try:
+            self._arrays, _ = _checkpoint_files.read(prefix)
+        except NotFoundError:
             raise NotFoundError(
-                f"Unsuccessful TensorSliceReader constructor: no file {file}."
-            )
-        self._arrays = load_file(file)
+                "Unsuccessful TensorSliceReader constructor: no file "
+                f"{Path(prefix + SUFFIX)}."
+            ) from None
 
     def get_variable_to_shape_map(self) -> dict[str, list[int]]:
         """Return the shapes by the variables' names."""
