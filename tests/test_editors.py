@@ -11,6 +11,7 @@ import json
 import re
 import subprocess
 import sys
+import sysconfig
 import types
 from collections.abc import Iterator
 from pathlib import Path
@@ -147,8 +148,8 @@ def test_pyright_finds_the_wrong_lines_of_a_program(tmp_path: Path) -> None:
         pytest.skip("needs pip install '.[test]'")
     settings = {
         "include": [str(PROGRAM)],
-        "extraPaths": [str(ROOT / "python")],
-        "pythonPath": sys.executable,
+        # an interpreter that is asked for its folders may answer too late
+        "extraPaths": [str(ROOT / "python"), sysconfig.get_path("purelib")],
         "typeCheckingMode": "standard",
     }
     file = tmp_path / "pyrightconfig.json"
