@@ -491,6 +491,8 @@ def run_fit(
         if model.optimizer is not None:
             model.optimizer.finalize_variable_values(model.trainable_variables)
         callbacks.call("on_train_end", logs)
+    if (shared := processes.shared()) is not None:
+        shared.meet("the end of fit")  # what process 0 writes is there
     return history
 
 
