@@ -21,7 +21,7 @@ from campaign.watch import Record, State, run, try_again
         (spellings.check, range(6)),
         (soak.check, range(60)),
         (failures.check, range(90)),
-        (kills.check, range(1, 21, 4)),
+        (kills.check, range(3, 21, 4)),
         (moments.check, range(0, 288, 24)),
     ],
     ids=lambda value: getattr(value, "__name__", str(value)),

@@ -14,6 +14,7 @@ from safetensors.numpy import load_file
 from ipu import keras, tf
 from ipu.ipu_strategy import IPUStrategy
 from ipu.tf._functions import restores
+from ipu.tf.compat import v1
 
 X = np.random.default_rng(0).normal(size=(16, 4)).astype(np.float32)
 Y = X.sum(axis=1, keepdims=True)
@@ -54,6 +55,9 @@ def test_variables_lists_dicts_and_modules(tmp_path: Path) -> None:
     names = [name for name, _ in tf.train.list_variables(path)]
     assert names == ["net/parts/0", "net/parts/1/deep", "net/w", "step"]
     assert set(load_file(path + ".safetensors")) == set(names)
+    reader = v1.train.load_checkpoint(path)  # the library gives them in any order
+    assert [*reader.get_variable_to_shape_map()] == names
+    assert [*reader.get_variable_to_dtype_map()] == names
     fresh = objects(0.0)
     tf.train.Checkpoint(**fresh).read(path).assert_consumed()
     assert fresh["net"].w.numpy().tolist() == [3.0, 3.0]

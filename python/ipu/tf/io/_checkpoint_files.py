@@ -53,7 +53,7 @@ def read(path: str) -> tuple[dict[str, np.ndarray[Any, Any]], dict[str, str]]:
         path: The path without the suffix.
 
     Returns:
-        The values by name, and the metadata.
+        The values by name, in the order of names, and the metadata.
 
     Raises:
         NotFoundError: There is no such file.
@@ -76,7 +76,7 @@ def read(path: str) -> tuple[dict[str, np.ndarray[Any, Any]], dict[str, str]]:
             text += " It is a folder: give tf.train.latest_checkpoint(folder)."
         raise NotFoundError(text) from None
     try:
-        arrays = load(data)
+        arrays = dict(sorted(load(data).items()))  # they come in any order
         size = int.from_bytes(data[:8], "little")
         about = json.loads(data[8 : 8 + size]).get("__metadata__") or {}
     except (SafetensorError, ValueError) as error:
@@ -130,7 +130,7 @@ def list_variables(ckpt_dir_or_file: str | os.PathLike[str]) -> list[tuple[str, 
         [('v', [2])]
     """
     arrays, _ = read(_path_of(ckpt_dir_or_file))
-    return [(name, list(arrays[name].shape)) for name in sorted(arrays)]
+    return [(name, list(arrays[name].shape)) for name in arrays]
 
 
 def load_variable(ckpt_dir_or_file: str | os.PathLike[str], name: str) -> Any:

@@ -293,7 +293,7 @@ class CheckpointReader:
         if tensor_str not in self._arrays:
             raise NotFoundError(
                 f"Key {tensor_str} not found in checkpoint. It has: "
-                f"{', '.join(sorted(self._arrays))}."
+                f"{', '.join(self._arrays)}."
             )
         return self._arrays[tensor_str]
 
@@ -342,7 +342,7 @@ def list_variables(ckpt_dir_or_file: str) -> list[tuple[str, list[int]]]:
         >>> folder.cleanup()
     """
     found = load_checkpoint(ckpt_dir_or_file).get_variable_to_shape_map()
-    return sorted(found.items())
+    return [*found.items()]
 
 
 def load_variable(ckpt_dir_or_file: str, name: str) -> Any:
