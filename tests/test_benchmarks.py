@@ -197,6 +197,30 @@ def test_jobs_on_more_workers() -> None:
     assert bound == "add, 50%: serial"
 
 
+def test_mixed_precision_beside_float32(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pytest.importorskip("ipu._core")
+    from benchmarks import mixed
+
+    clock = 0.0
+
+    class Side:
+        def __init__(self, policy: str, order: jobs.Order) -> None:
+            self.step, self.job = 0.25 if policy == "float32" else 0.125, order.job
+
+        def run(self, executions: int) -> None:
+            nonlocal clock
+            clock += executions * self.job.steps * self.step
+
+    monkeypatch.setattr(mixed, "trained_with", Side)
+    monkeypatch.setattr(jobs, "make_job", lambda folder, job: None)
+    monkeypatch.setattr(mixed.time, "perf_counter", lambda: clock)
+    job = jobs.JOBS[0]
+    found = mixed.row(job, 2, rounds=3, folder=tmp_path)
+    assert found == [job.name, "2", "250.00", "125.00", "2.00"]
+
+
 def times(gradient: float, compile: float) -> compiling.Times:
     return compiling.Times(9.0, gradient, compile, 100)
 

@@ -26,7 +26,7 @@ SMALL: dict[str, dict[str, int]] = {
     "pipelines": {"epochs": 1, "width": 16},
     "text_transformer": {"letters_read": 2000, "epochs": 1, "width": 8},
     "pictures_and_checkpoints": {"samples": 192, "epochs": 2},
-    "mixed_precision": {"samples": 256, "epochs": 1},
+    "mixed_precision": {"samples": 256, "epochs": 1, "timed_steps": 1},
     "old_program": {"EPOCHS": 1, "STEPS_PER_EPOCH": 20},
     "digits_kfold": {"folds": 2, "epochs": 1},
     "regression_pandas": {"houses": 200, "epochs": 1},
