@@ -36,12 +36,13 @@ class Looks:
 
     Attributes:
         count: How often Python has looked.
+        act: What is done then; it is kept for ever.
     """
 
     _kept: list[Any] = []  # noqa: RUF012
 
     def __init__(self, number: int, act: Callable[[], Any] | int) -> None:
-        self._number, self._act = number, act
+        self._number, self.act = number, act
         self.count = 0
         self._step = self._trace  # one object: frames do not own what traces them
         self._kept.append((self._step, self.enter))
@@ -57,10 +58,10 @@ class Looks:
             self.count += 1
             if self.count == self._number:
                 sys.settrace(None)
-                if not isinstance(self._act, int):
-                    self._act()
+                if not isinstance(self.act, int):
+                    self.act()
                     return self._step
-                for _ in map(_send, [self._act]):  # Python does not look in here
+                for _ in map(_send, [self.act]):  # Python does not look in here
                     return self._step
         return self._step
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from campaign import failures, guided, inputs, kills, moments, soak, spellings
+from campaign import endings, failures, guided, inputs, kills, moments, soak, spellings
 from campaign.kinds import KINDS, Kind
 from campaign.watch import Record, State, run, try_again
 
@@ -21,8 +21,9 @@ from campaign.watch import Record, State, run, try_again
         (spellings.check, range(6)),
         (soak.check, range(60)),
         (failures.check, range(90)),
+        (endings.check, range(0, 111, 14)),
         (kills.check, range(3, 21, 4)),
-        (moments.check, range(0, 288, 24)),
+        (moments.check, range(0, 296, 24)),
     ],
     ids=lambda value: getattr(value, "__name__", str(value)),
 )

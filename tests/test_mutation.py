@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: MIT
-"""Mutants of C: each is one change, behind a switch, in a program that compiles."""
+"""Mutants: each is one change, behind a switch, in a program that is right."""
 
 from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from core_builds import COMPILER, run
-from mutation import c_mutants
+from mutation import c_mutants, py_mutants
 
-pytestmark = pytest.mark.compiles
 SOURCE = """
 #define TWICE(x) ((x) * 2)
 
@@ -95,6 +95,7 @@ sum: all returned as 0
 """.strip().split("\n")
 
 
+@pytest.mark.compiles
 def test_every_mutant_is_one_change_behind_a_switch(tmp_path: Path) -> None:
     if shutil.which("clang") is None:
         pytest.skip("needs clang")
@@ -114,3 +115,66 @@ def test_every_mutant_is_one_change_behind_a_switch(tmp_path: Path) -> None:
     assert none == run([str(program)], timeout=60).splitlines()[0]
     same = {name for name, text in zip(WANTED, changed, strict=True) if text == none}
     assert same == set()
+
+
+PYTHON = '''
+LIMIT = 3
+
+
+def total(given, most=4):
+    """Add some."""
+    result = 0
+    for one in given:
+        if one is None or one > most:
+            continue
+        result += 2 * one
+    if not result:
+        raise ValueError(f"{given + 1}")
+    return [result, given.count(1) == 1]
+'''
+WANTED_OF_PYTHON = """
+0 + 1 in result = 0
+one is None -> IsNot
+one > most -> GtE
+one is None or one > most -> And
+one is None or one > most without one is None
+one is None or one > most without one > most
+continue left out
+one is None or one > most negated
+2 + 1 in result += 2 * one
+2 * one -> Add
+result += 2 * one left out
+not result negated
+raise ValueError(f'{given + 1}') left out
+1 + 1 in return [result, given.count(1) == 1]
+1 + 1 in return [result, given.count(1) == 1] #2
+given.count(1) == 1 -> NotEq
+return [result, given.count(1) == 1] as None
+""".strip().split("\n")
+
+
+def test_mutants_of_python_are_changes_of_functions() -> None:
+    tree, names = py_mutants.mutate(PYTHON, "sum.py", 1)
+    assert [name.removeprefix("sum.py total: ") for name in names] == WANTED_OF_PYTHON
+
+    reached = set()
+
+    def told(code: Any, on: int = 0) -> list[str]:
+        def is_on(number: int) -> bool:
+            reached.add(number)
+            return number == on
+
+        space: dict[str, Any] = {"_mutant": is_on}
+        exec(code, space)
+        found = []
+        for given in ([1, None, 4, 5], [2, 2, 1, 1], [7], []):
+            try:
+                found.append(str(space["total"](given)))
+            except Exception as error:
+                found.append(type(error).__name__)
+        return found
+
+    code = compile(tree, "sum.py", "exec")
+    right = told(PYTHON)
+    assert told(code) == right and reached == {*range(1, len(names) + 1)}
+    assert [name for n, name in enumerate(names, 1) if told(code, n) == right] == []

@@ -402,7 +402,8 @@ def check_training(name: str, rng: random.Random) -> int:
             assert _run(lambda: TRAININGS[name](folder), Moment())
         for one, other in zip(_done(folder), bits, strict=True):
             np.testing.assert_array_equal(one, other, name)
-        assert _names(folder) == names, (name, _names(folder))
+        # one that was killed at its end has left a checkpoint more
+        assert {*_names(folder)} == {*names}, (name, _names(folder))
     return kills
 
 

@@ -95,6 +95,11 @@ KINDS = {
         "check",
         "a signal, an error, a fork, a collection at one moment of a small program",
     ),
+    "endings": Kind(
+        "campaign.endings",
+        "check",
+        "the interpreter ends while a small program is under way, or after it",
+    ),
     "kills": Kind(
         "campaign.kills",
         "check",

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import inspect
 import itertools
 import logging
 import os
@@ -22,10 +23,11 @@ import sys
 import threading
 import time
 import traceback
+import types
 import warnings
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Any
 
@@ -152,7 +154,7 @@ class Trial:
 
     def __init__(self, name: str, live: Program, rng: random.Random) -> None:
         self.name, self.live, self.rng = name, live, rng
-        self.way = rng.random()  # of a child
+        self.way = rng.random()  # of a child, or to forget
         self.fired = False
         self.raised = ""
         self.is_on = False
@@ -213,6 +215,13 @@ class Trial:
         self.fired = True
         self.guarded(self.live.spoil)
 
+    def forget(self) -> None:
+        """Some of what the program uses loses its name."""
+        self.fired = True
+        for cell in _cells(self.live)[:: 1 + int(4 * self.way)]:
+            with suppress(ValueError):  # it is empty
+                del cell.cell_contents
+
     def fork(self) -> None:
         """A child ends, computes, or goes on with what the process is at."""
         self.fired = True
@@ -263,6 +272,19 @@ def _check_small(with_data: bool) -> None:
             assert [int(x) for x in rows] == [1, 2, 3, 4, 5]
 
 
+def _cells(made: Program) -> list[types.CellType]:
+    """Where the program's functions, and those that they use, have their objects."""
+    found: dict[int, types.CellType] = {}
+    left: list[Any] = [*made]
+    while left:
+        one = left.pop()
+        for cell in getattr(inspect.unwrap(one), "__closure__", None) or ():
+            if id(cell) not in found:
+                found[id(cell)] = cell
+                left.append(cell.cell_contents)
+    return [*found.values()]
+
+
 def _garbage() -> None:
     """Leave cycles that only a collection finds."""
     circle: list[Any] = [tf.Variable(1.0), iter(tf.data.Dataset.range(9).prefetch(1))]
@@ -281,6 +303,7 @@ EVENTS: dict[str, tuple[type[BaseException], ...]] = {
     "collect": (),
     "fork": (),
     "spoil": (tf.errors.OpError, RuntimeError, ValueError, StopIteration, LookupError),
+    "forget": (NameError, tf.errors.OpError, OSError),
     "strike": (Boom,),
     "storm": (),
 }
@@ -350,6 +373,7 @@ def _happening(trial: Trial, event: str, key: tuple[str, bool]) -> Iterator[None
         signal.setitimer(signal.ITIMER_REAL, 0)
         if looks is not None:
             _counts[key] = max(_counts.get(key, 1), looks.count)
+            looks.act = 0
         if not trial.is_child:
             wait()
 
@@ -417,12 +441,15 @@ def check(seed: int) -> None:
     level = log.level
     log.setLevel(logging.ERROR)
     try:
-        _check(seed)
+        what = _check(seed)
+        if seed % 40 == 39:
+            _check_left(what)
     finally:
         log.setLevel(level)
 
 
-def _check(seed: int) -> None:
+def _check(seed: int) -> str:
+    """What has been tried; nothing is kept of it, nor of its error's frames."""
     rng = random.Random(seed)
     name = [*PROGRAMS][seed // BLOCK % len(PROGRAMS)]
     _states(name)
@@ -447,8 +474,7 @@ def _check(seed: int) -> None:
         trial.end_child(lambda: _goes_on(name, got))
     _judge(trial, live, event, steps, got, what)
     _next_run(live, steps, got, what)
-    if seed % 40 == 39:
-        _check_left(what)
+    return what
 
 
 def _judge(
@@ -471,7 +497,7 @@ def _next_run(live: _Live, steps: int, got: Any, what: str) -> None:
     """The variables are those of a step's end; a run more has its bits."""
     states = _states(live.name)
     is_whole = not isinstance(got, BaseException)
-    if "spoil" in what:
+    if "spoil" in what or "forget" in what:
         return
     found = live.program.state()
     made = [k for k in range(steps + 1) if _same(found, states[live.at + k])]

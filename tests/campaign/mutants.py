@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from mutation.client import by_change, equivalents, mutants
+from mutation.client import by_change, equivalents, keep, mutants
 
 SECONDS = 20.0  # of tests for one mutant, the quickest of each file first
 
@@ -25,6 +25,7 @@ def check(seed: int) -> None:
     if seed >= len(_order()):
         return
     told = mutants().attempt(_order()[seed], SECONDS)
+    keep(told)
     if "killer" not in told and told["name"] not in equivalents():
         ran = f"{told['ran']} of the {told['reached']} tests that reach it"
         raise AssertionError(f"{told['name']}: survives {ran}")

@@ -530,6 +530,21 @@ def monitored() -> Program:
     return Program(run)
 
 
+def summaries() -> Program:
+    folder = tempfile.TemporaryDirectory()
+    writer = tf.summary.create_file_writer(folder.name)
+
+    def run(count: int) -> None:
+        with writer.as_default():
+            for step in range(count):
+                here()
+                tf.summary.scalar("a", float(step), step=step)
+                tf.summary.histogram("x", X, step=step)
+                writer.flush()
+
+    return Program(run, list, writer.close)
+
+
 # --- data -----------------------------------------------------------------------------
 
 
@@ -616,6 +631,6 @@ PROGRAMS: dict[str, Callable[[], Program]] = {
         *(pipeline_grouped, pipeline_sequential, pipeline_one_forward),
         *(pipeline_zero_bubble, keras_pipeline, session, monitored, data_map),
         *(data_generator, data_interleave, data_cache, data_file, data_iterator),
-        strategy_run,
+        *(strategy_run, summaries),
     )
 }

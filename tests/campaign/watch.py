@@ -169,24 +169,25 @@ def _run_worker(
     worker = Worker(kind, record)
     patience = START_SECONDS
     left = b""
-    heard = time.monotonic()
+    silent = 0.0  # seconds, without those in which all of this was stopped
     with selectors.DefaultSelector() as selector:
         selector.register(worker.pipe, selectors.EVENT_READ)
         try:
             while (now := time.monotonic()) < end and record.next <= last:
                 note(now)
-                if now - heard > patience:
+                if silent > patience:
                     worker.process.send_signal(signal.SIGUSR1)
                     time.sleep(1)
                     worker.lose("hang")
                     return
-                if not selector.select(min(end - now, 1.0)):
+                if not selector.select(pause := min(end - now, 1.0)):
+                    silent += pause
                     continue
                 data = os.read(worker.pipe.fileno(), 1 << 16)
                 if not data:
                     worker.lose(f"ended with {worker.process.wait()}")
                     return
-                heard, patience = time.monotonic(), kind.seconds
+                silent, patience = 0.0, kind.seconds
                 *lines, left = (left + data).split(b"\n")
                 for line in lines:
                     if record.next <= last:

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Tries the mutants of some files: in `tests/`, `python -m mutation passes/prune.c`.
 
-Without files it prints the figures of all that were tried.
+Files of Python are named from the top, with tests: `python -m mutation --tests
+tests/test_keras_callbacks.py python/ipu/keras/callbacks/stopping.py`. Without files
+it prints the figures of all that were tried.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from collections import Counter
 
 from .build import build
 from .c_programs import Programs
-from .client import equivalents, keep, mutants, results
+from .client import Mutants, equivalents, keep, mutants, mutants_of_python, results
 
 
 def _figures(files: list[str]) -> None:
@@ -38,6 +40,7 @@ def main() -> None:
     """Try what has not been tried."""
     parser = argparse.ArgumentParser(prog="python -m mutation", description=__doc__)
     parser.add_argument("files", nargs="*")
+    parser.add_argument("--tests", action="append", help="a file, for files of Python")
     parser.add_argument("--seconds", type=float, default=20.0, help="of tests, each")
     parser.add_argument("--again", action="store_true", help="those that survived")
     parser.add_argument(
@@ -48,18 +51,22 @@ def main() -> None:
     options = parser.parse_args()
     if options.files:
         done = results()
-        programs = Programs(build()) if options.programs else None
+        tried: Programs | Mutants
+        if options.programs:
+            tried = Programs(build())
+        elif options.tests:
+            tried = mutants_of_python(options.files, options.tests)
+        else:
+            tried = mutants()
         wanted = {file: place for place, file in enumerate(options.files)}
-        all_names = programs.names if programs else mutants().names
-        names = [n for n in all_names if n.split(" ")[0] in wanted]
+        names = [n for n in tried.names if n.split(" ")[0] in wanted]
         for name in sorted(names, key=lambda name: wanted[name.split(" ")[0]]):
             if name in done and ("killer" in done[name] or not options.again):
                 continue
             if options.again and (name not in done or name in equivalents()):
                 continue
-            if programs is None:
-                mutants().attempt(name, options.seconds)
-            elif (told := programs.attempt(name, options.seconds))["ran"]:
+            told = tried.attempt(name, options.seconds)
+            if told["ran"] or not options.programs:
                 keep(told)
     _figures(options.files)
 

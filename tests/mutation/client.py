@@ -14,6 +14,7 @@ from typing import Any
 from core_builds import ROOT
 
 from .build import FOLDER, TREE, build
+from .py_mutants import mutate
 
 RESULTS = FOLDER / "results.jsonl"
 _EQUIVALENT = Path(__file__).with_name("equivalent.txt")
@@ -31,35 +32,41 @@ _TIERS = "not slow and not builds and not compiles"
 
 
 class Mutants:
-    """The mutants of the core, and the process that tries them."""
+    """Mutants, by number, and the process that tries them.
 
-    def __init__(self) -> None:
-        self.names = build()
+    Args:
+        names: The names of the mutants, the first of which is none.
+        folder: Where the server keeps what it knows.
+        tree: What is tested.
+        words: More arguments of pytest.
+        variables: The environment of the server, beside what there is.
+    """
+
+    def __init__(
+        self,
+        names: list[str],
+        folder: Path,
+        tree: Path,
+        words: list[str],
+        variables: dict[str, str],
+    ) -> None:
+        self.names = names
         asked, self._ask = os.pipe()
         hear, answers = os.pipe()
         os.set_inheritable(asked, True)
         os.set_inheritable(answers, True)
-        paths = [str(TREE / "python"), str(TREE / "tests")]
+        paths = [str(tree / "python"), str(tree / "tests")]
         command = [sys.executable, "-m", "pytest", "-s", "-p", "no:cacheprovider"]
-        log = (FOLDER / "server.log").open("w")
+        log = (folder / "server.log").open("w")
         self._server = subprocess.Popen(
-            [
-                *command,
-                "-p",
-                "no:xdist",
-                "-p",
-                "mutation.server",
-                "-m",
-                _TIERS,
-                *_TESTS,
-                *(f"--ignore=tests/test_{name}.py" for name in _LEFT_OUT),
-            ],
-            cwd=TREE,
+            [*command, "-p", "no:xdist", *words, "-p", "mutation.server", "-m", _TIERS],
+            cwd=tree,
             env={
                 **os.environ,
                 "PYTHONPATH": os.pathsep.join(paths),
-                "IPU_MUTATION_FOLDER": str(FOLDER),
+                "IPU_MUTATION_FOLDER": str(folder),
                 "IPU_MUTATION_PIPES": f"{asked},{answers}",
+                **variables,
             },
             pass_fds=(asked, answers),
             stdin=subprocess.DEVNULL,
@@ -72,11 +79,10 @@ class Mutants:
         self._answers = os.fdopen(hear)
 
     def attempt(self, name: str, seconds: float) -> dict[str, Any]:
-        """Try one with so many seconds of tests; keep and return what became of it."""
+        """Try one with so many seconds of tests; return what became of it."""
         question = {"mutant": self.names.index(name), "seconds": seconds}
         os.write(self._ask, json.dumps(question).encode() + b"\n")
         told: dict[str, Any] = json.loads(self._answers.readline())
-        keep(told)
         return told
 
     def wait(self) -> None:
@@ -86,8 +92,28 @@ class Mutants:
 
 @cache
 def mutants() -> Mutants:
-    """Return the one server of this process, which is ready."""
-    made = Mutants()
+    """Return the one server of this process for C, which is ready."""
+    ignored = [f"--ignore=tests/test_{name}.py" for name in _LEFT_OUT]
+    made = Mutants(build(), FOLDER, TREE, [*_TESTS, *ignored], {})
+    made.wait()
+    return made
+
+
+def mutants_of_python(files: list[str], tests: list[str]) -> Mutants:
+    """Return a server for files of Python, and of the tests of some files."""
+    names, first = [""], {}
+    for file in files:
+        path = ROOT / file
+        first[str(path)] = len(names)
+        names += mutate(path.read_text(), file, len(names))[1]
+    folder = FOLDER / "python"
+    folder.mkdir(parents=True, exist_ok=True)
+    kept = folder / "names.json"
+    if kept.exists() and json.loads(kept.read_text()) != names:
+        (folder / "reach.npz").unlink(missing_ok=True)
+    kept.write_text(json.dumps(names))
+    variables = {"IPU_MUTATED": json.dumps(first)}
+    made = Mutants(names, folder, ROOT, ["-p", "mutation.python", *tests], variables)
     made.wait()
     return made
 
