@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 
 from ipu import keras, tf
+from ipu.keras.callbacks.monitor import Monitor
 
 RNG = np.random.default_rng(2)
 X = RNG.normal(size=(24, 4)).astype(np.float32)
@@ -159,10 +160,83 @@ def test_early_stopping() -> None:
         assert model.stop_training is (epoch == 2)
 
 
-def test_terminate_on_nan() -> None:
+class Fake:
+    """A model whose weights are the number of the epoch."""
+
+    stop_training = False
+    epoch = -1
+
+    def get_weights(self) -> list[int]:
+        return [self.epoch]
+
+    def set_weights(self, weights: list[int]) -> None:
+        (self.epoch,) = weights
+
+
+NAN = math.nan
+EARLY_STOPPING: list[tuple[dict[str, Any], list[float], tuple[int, int, int]]] = [
+    # options, values by epoch: where it stops, the best epoch, that of the weights
+    ({}, [5, 4, 4, 3], (2, 1, 2)),
+    ({"restore_best_weights": True}, [5, 4, 4, 3], (2, 1, 1)),
+    ({}, [NAN, NAN, NAN], (1, 0, 1)),  # not after the first epoch
+    ({"restore_best_weights": True, "patience": 2}, [NAN, NAN], (1, 0, 0)),
+    ({"restore_best_weights": True, "patience": 1}, [5, 4, 3], (0, 2, 2)),
+    ({"start_from_epoch": 2}, [1, 2, 3, 4], (3, 2, 3)),
+    ({"start_from_epoch": 2, "restore_best_weights": True}, [1, 2, 3, 4], (3, 2, 2)),
+    ({"baseline": 3.5, "patience": 2}, [5, 4, 3, 3, 3, 3], (4, 2, 4)),
+    ({"baseline": 3.5, "patience": 2}, [5, 6, 7], (1, 0, 1)),
+    ({"baseline": 3.5, "patience": 2, "mode": "max"}, [5, 5, 6, 6, 6], (4, 2, 4)),
+]
+
+
+@pytest.mark.parametrize("options, values, wanted", EARLY_STOPPING)
+def test_where_early_stopping_stops(
+    options: dict[str, Any],
+    values: list[float],
+    wanted: tuple[int, int, int],
+    capsys: pytest.CaptureFixture,
+) -> None:
+    stopper = keras.callbacks.EarlyStopping("x", verbose=1, **options)
+    assert (stopper.wait, stopper.stopped_epoch, stopper.best_epoch) == (0, 0, 0)
+    for _ in range(2):  # it may be used again
+        stopper.set_model(model := Fake())
+        stopper.on_train_begin()
+        for model.epoch, value in enumerate(values):
+            stopper.on_epoch_end(model.epoch, {"x": value})
+            if model.stop_training:
+                break
+        stopper.on_train_end()
+        assert (stopper.stopped_epoch, stopper.best_epoch, model.epoch) == wanted
+        told = f"Epoch {wanted[0] + 1:05d}: early stopping\n" if wanted[0] else ""
+        assert capsys.readouterr().out == told
+    stopper.verbose = 0
+    stopper.on_train_end()
+    assert capsys.readouterr().out == ""
+    with pytest.warns(UserWarning, match="`x` which is not available"):
+        stopper.on_epoch_end(0)
+
+
+def test_terminate_on_nan(capsys: pytest.CaptureFixture) -> None:
     history = fit(regression(1, 1e9), keras.callbacks.TerminateOnNaN(), epochs=20)
     assert not math.isfinite(history.history["loss"][-1])
     assert len(history.steps["loss"]) < 120
+    assert "Invalid loss, terminating training" in capsys.readouterr().out
+    strict = keras.callbacks.TerminateOnNaN(raise_error=True)
+    strict.on_batch_end(3)
+    strict.on_batch_end(3, {"loss": 1.0})
+    with pytest.raises(RuntimeError, match=r"Batch 3: the loss is inf\."):
+        strict.on_batch_end(3, {"loss": math.inf})
+
+
+def test_a_callback_has_no_model_at_first() -> None:
+    made = keras.callbacks
+    for one in (
+        *(made.EarlyStopping(), made.TerminateOnNaN(), made.ReduceLROnPlateau()),
+        *(made.History(), made.ModelCheckpoint("m.keras"), made.CSVLogger("log.csv")),
+        *(made.LambdaCallback(), made.BackupAndRestore("b"), made.ProgbarLogger()),
+        made.LearningRateScheduler(lambda epoch: 0.1),
+    ):
+        assert one.model is None and one.params is None
 
 
 def test_learning_rate_scheduler_makes_no_new_program(
@@ -188,6 +262,65 @@ def test_learning_rate_scheduler_makes_no_new_program(
         fit(model, keras.callbacks.LearningRateScheduler(lambda epoch: "fast"))
     one = fit(regression(3), keras.callbacks.LearningRateScheduler(lambda epoch: 0.0))
     assert one.history["lr"] == [0.0]
+
+
+PLATEAU: list[tuple[dict[str, Any], list[float], list[float]]] = [
+    # options, values by epoch: the rate after each
+    ({"patience": 2}, [3, 3, 3, 2, 2, 2], [1, 1, 0.5, 0.5, 0.5, 0.25]),
+    ({"patience": 1, "min_lr": 0.3}, [3, 3, 3, 3], [1, 0.5, 0.3, 0.3]),
+    ({"patience": 1, "min_delta": 0.5}, [3, 2.6, 2.4], [1, 0.5, 0.5]),
+    ({"patience": 1, "epsilon": 0.5}, [3, 2.6, 2.4], [1, 0.5, 0.5]),
+    ({"patience": 1, "mode": "max"}, [3, 2, 4], [1, 0.5, 0.5]),
+    (
+        {"patience": 1, "cooldown": 2},  # as Keras 2.6 does
+        [3, 3, 3, 3, 3, 3],
+        [1, 0.5, 0.5, 0.25, 0.25, 0.125],
+    ),
+    ({"patience": 2, "cooldown": 1}, [3, 3, 3, 3, 3], [1, 1, 0.5, 0.5, 0.25]),
+]
+
+
+@pytest.mark.parametrize("options, values, wanted", PLATEAU)
+def test_rates_on_a_plateau(
+    options: dict[str, Any],
+    values: list[float],
+    wanted: list[float],
+    capsys: pytest.CaptureFixture,
+) -> None:
+    plateau = keras.callbacks.ReduceLROnPlateau("x", 0.5, verbose=1, **options)
+    model = regression()
+    plateau.set_model(model)
+    plateau.on_epoch_end(0, {"x": values[0]})  # without a beginning, too
+    for begin in (0, 7):  # it may be used again
+        model.optimizer.learning_rate = 1.0
+        plateau.on_train_begin()
+        for epoch, (value, rate) in enumerate(zip(values, wanted, strict=True)):
+            before = float(model.optimizer.learning_rate)
+            plateau.on_epoch_end(begin + epoch, logs := {"x": value})
+            assert logs["lr"] == before
+            now = float(model.optimizer.learning_rate)
+            assert now == pytest.approx(rate)
+            told = f"\nEpoch {begin + epoch + 1:05d}: ReduceLROnPlateau reducing "
+            told += f"learning rate to {now}.\n"
+            assert capsys.readouterr().out == (told if now < before else "")
+    plateau.verbose = 0
+    for epoch in range(9):
+        plateau.on_epoch_end(epoch, {"x": math.nan})
+    assert capsys.readouterr().out == ""
+    with pytest.warns(UserWarning, match="metric `x` which is not available"):
+        plateau.on_epoch_end(0)
+
+
+def test_what_a_plateau_refuses() -> None:
+    with pytest.raises(ValueError, match=r"factor >= 1\.0"):
+        keras.callbacks.ReduceLROnPlateau(factor=1.0)
+    keras.callbacks.ReduceLROnPlateau(factor=0.99)
+    plateau = keras.callbacks.ReduceLROnPlateau("loss")
+    model = regression()
+    rate = keras.optimizers.schedules.ExponentialDecay(0.1, 3, 0.7)
+    model.compile(keras.optimizers.SGD(rate), "mse")
+    with pytest.raises(ValueError, match="with a number as its learning rate"):
+        fit(model, plateau)
 
 
 def test_csv_logger(tmp_path: Path) -> None:
@@ -247,6 +380,163 @@ def test_model_checkpoint(tmp_path: Path) -> None:
     )
     with pytest.raises(KeyError, match="no 'val_loss'"):
         fit(model, missing)
+
+
+def test_the_best_is_saved(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    path = str(tmp_path / "best.safetensors")
+    options = {"save_best_only": True, "save_weights_only": True}
+    made = keras.callbacks.ModelCheckpoint(
+        path, "x", verbose=1, initial_value_threshold=5.0, **options
+    )
+    made.set_model(model := regression())
+    saved: list[Any] = []
+    model.save_weights = saved.append
+    worse = "\nEpoch 00002: x did not improve from {:0.5f}\n"
+    for value, told in ((6, worse.format(5)), (4, ""), (4.5, worse.format(4))):
+        made.on_epoch_end(1, {"x": value})
+        told = told or f"\nEpoch 00002: saving model to {path}\n"
+        assert capsys.readouterr().out == told
+    assert saved == [path]
+    with pytest.warns(UserWarning, match="only with x available, skipping"):
+        made.on_epoch_end(1)
+    made.verbose = 0
+    for value in (4.5, 3):
+        made.on_epoch_end(1, {"x": value})
+    assert saved == [path] * 2 and capsys.readouterr().out == ""
+    with pytest.raises(TypeError, match=r"Unrecognized arguments: \['period'\]"):
+        keras.callbacks.ModelCheckpoint(path, period=2)
+    with pytest.raises(ValueError, match=r"save_freq=2\.5"):
+        keras.callbacks.ModelCheckpoint(path, save_freq=2.5)
+
+
+def test_steps_between_files_are_counted(tmp_path: Path) -> None:
+    path = str(tmp_path / "w")
+    made = keras.callbacks.ModelCheckpoint(path, save_weights_only=True, save_freq=4)
+    made.set_model(regression())
+    saved: list[Any] = []
+    made._save = lambda epoch, logs: saved.append(epoch)  # type: ignore[method-assign]
+
+    def save_after(*batches: int) -> int:
+        saved.clear()
+        for batch in batches:
+            made.on_train_batch_end(batch)
+        return len(saved)
+
+    assert save_after(2) == 0 and made._steps_to_save() == 1
+    assert save_after(3) == 1 and saved == [0]  # of whoever has not begun an epoch
+    assert save_after(4, 6) == 0 and save_after(0) == 1  # in the next epoch
+    assert save_after(0, 0, 0) == 0 and save_after(0) == 1  # of one step
+    assert save_after(1, 2) == 0
+    made.on_train_begin()
+    assert save_after(2) == 0 and save_after(3) == 1
+    made.on_train_batch_end(1)
+    made.on_train_begin()
+    made.on_epoch_begin(5)
+    assert save_after(3) == 1 and saved == [5] and made._steps_to_save() == 4
+
+
+def test_what_cannot_be_saved_is_said_before_training(tmp_path: Path) -> None:
+    model = regression()
+
+    def get_config() -> None:
+        raise NotImplementedError("none")
+
+    model.get_config = get_config
+    path = tmp_path / "{epoch}" / "model.keras"
+    with pytest.raises(NotImplementedError):
+        fit(model, keras.callbacks.ModelCheckpoint(path), epochs=0)
+    path = tmp_path / "model.weights.h5"
+    fit(model, keras.callbacks.ModelCheckpoint(path, save_weights_only=True))
+    assert path.exists()
+
+
+def test_a_logger_of_rows_may_be_used_again(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("old\n")
+
+    def run(logger: Any, *logs: Any) -> list[str]:
+        logger.on_train_begin()
+        for epoch, one in enumerate(logs):
+            logger.on_epoch_end(epoch, one)
+            rows = path.read_text().splitlines()  # is there at once
+        logger.on_train_end()
+        assert logger._file is None
+        return rows
+
+    logger = keras.callbacks.CSVLogger(path, separator=";")
+    assert run(logger, {"b": 1, "a": 2}, {"b": 3}) == ["epoch;a;b", "0;2;1", "1;NA;3"]
+    assert run(logger, {"c": 4}, None) == ["epoch;c", "0;4", "1;NA"]
+    logger = keras.callbacks.CSVLogger(path, append=True)
+    assert run(logger, {"c": 5}) == ["epoch;c", "0;4", "1;NA", "0,5"]
+    path.write_text("")
+    assert run(logger, {"c": 5}) == ["epoch,c", "0,5"]
+    path.unlink()
+    assert run(logger, {"c": 6}) == ["epoch,c", "0,6"]
+
+
+def test_callbacks_in_a_list(tmp_path: Path) -> None:
+    seen: list[Any] = []
+    made = keras.callbacks.CallbackList(
+        [history := keras.callbacks.History()], add_history=True, model="a model"
+    )
+    assert made.callbacks == [history] and made.model == "a model"
+    assert history.model == "a model"
+
+    class Late(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+            seen.append((epoch, logs))
+
+        def set_params(self, params: Any) -> None:
+            seen.append(params)
+
+        on_train_batch_end = on_epoch_end
+
+    made = keras.callbacks.CallbackList([], verbose=0, steps=3)
+    assert made.steps_to_look("train") is None
+    made.on_epoch_end(1)
+    made.append(Late())
+    made.on_epoch_end(2)
+    made.on_epoch_end(3, logs={"loss": 1.0})
+    assert seen == [(2, {}), (3, {"loss": 1.0})]
+    assert made.steps_to_look("train") == 1
+    seen.clear()
+    made.set_steps(3)  # as it was
+    made.set_steps(4)
+    assert seen == [{"verbose": 0, "steps": 4}] and made.params["steps"] == 4
+
+
+def test_which_quantities_are_better_when_high() -> None:
+    for name, is_high in (
+        *(("loss", False), ("val_acc", True), ("auc", True), ("fmeasure", True)),
+        *(("auc_loss", False), ("a_fmeasure", False)),
+    ):
+        monitor = Monitor(name, "auto", -0.5)
+        assert monitor.name == name
+        assert monitor.is_better(2.0, 1.0) is is_high
+        assert monitor.is_better(1.0, 2.0) is not is_high
+        assert not monitor.is_better(1.5, 1.0) and not monitor.is_better(1.0, 1.5)
+    with pytest.warns(UserWarning, match="mode 'most' is unknown"):
+        assert Monitor("auc", "most").is_better(2.0, 1.0)
+
+
+def test_a_history_is_of_its_run() -> None:
+    history = keras.callbacks.History()
+    model = regression()
+    fit(model, history, epochs=2)
+    model.history = None
+    found = fit(model, history, epochs=1)
+    assert found is history is model.history
+    assert history.epoch == [0] and len(history.steps["loss"]) == 6
+    history.on_epoch_end(1)
+    assert history.epoch == [0, 1]
+    history.history.clear()
+    with pytest.raises(KeyError, match="learning_rate"):
+        history.history["learning_rate"]
+    history.history["lr"] = [0.1, 0.2]
+    assert history.history["learning_rate"] == [0.1, 0.2]
+    with pytest.raises(KeyError, match="loss"):
+        history.history["loss"]
+    assert str(history).splitlines()[-2:] == ["    1  0.1000", "    2  0.2000"]
 
 
 def test_plain_log_has_one_line_an_epoch(capsys: pytest.CaptureFixture) -> None:

@@ -493,21 +493,6 @@ def test_plateau_reduces_the_rate() -> None:
     assert float(model.optimizer.learning_rate.numpy()) == 0.125
 
 
-def test_a_reduced_rate_is_left_alone_while_it_cools_down() -> None:
-    model = keras.Sequential([L.Dense(1, input_shape=(3,))])
-    model.compile(keras.optimizers.SGD(1.0), "mse")
-    callback = keras.callbacks.ReduceLROnPlateau(
-        "a", factor=0.5, patience=1, cooldown=2
-    )
-    callback.set_model(model)
-    callback.on_train_begin()
-    rates = []
-    for epoch in range(6):
-        callback.on_epoch_end(epoch, {"a": 1.0})
-        rates.append(float(model.optimizer.learning_rate))
-    assert rates == [1.0, 0.5, 0.5, 0.25, 0.25, 0.125]  # as Keras 2.6 does
-
-
 def test_what_comes_later_says_so() -> None:
     with pytest.raises(AttributeError, match="Further recurrent layers"):
         _ = keras.layers.CuDNNLSTM

@@ -6,6 +6,8 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
+import numpy as np
+
 from ipu._text.suggestions import refuse_unknown
 from ipu._text.user_warnings import warn_user
 from ipu.keras.callbacks.callback import Callback, Logs
@@ -109,7 +111,8 @@ class ReduceLROnPlateau(Callback):
         if self.cooldown_counter > 0:
             return
         self.wait += 1
-        if self.wait < self.patience or rate <= self.min_lr:
+        # the rate is a float32: the smallest one, too, once it is reached
+        if self.wait < self.patience or rate <= np.float32(self.min_lr):
             return
         optimizer.learning_rate = max(rate * self.factor, self.min_lr)
         self.cooldown_counter = self.cooldown

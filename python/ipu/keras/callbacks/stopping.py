@@ -55,6 +55,9 @@ class EarlyStopping(Callback):
         self.restore_best_weights = restore_best_weights
         self.start_from_epoch = checked_int("start_from_epoch", start_from_epoch, 0)
         self._monitor = Monitor(monitor, mode, min_delta)
+        self._begin()
+
+    def _begin(self) -> None:
         self.wait = 0
         self.stopped_epoch = 0
         self.best = self._monitor.worst
@@ -62,11 +65,7 @@ class EarlyStopping(Callback):
         self.best_weights: list[Any] | None = None
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
-        self.wait = 0
-        self.stopped_epoch = 0
-        self.best = self._monitor.worst
-        self.best_epoch = 0
-        self.best_weights = None
+        self._begin()
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         current = (logs or {}).get(self.monitor)
@@ -93,7 +92,7 @@ class EarlyStopping(Callback):
         if self.wait >= self.patience and epoch > 0:
             self.stopped_epoch = epoch
             self.model.stop_training = True
-            if self.restore_best_weights and self.best_weights is not None:
+            if self.best_weights is not None:
                 self.model.set_weights(self.best_weights)
 
     def on_train_end(self, logs: Logs | None = None) -> None:
