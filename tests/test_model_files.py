@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from forked import Programs
 
 from ipu import keras, tf
 from ipu.keras._files import bounded, tree
@@ -252,6 +253,41 @@ def test_a_file_that_unpacks_to_far_more_is_refused(
                 archive.writestr(name, content)
     with pytest.raises(ValueError, match=r"damaged.* unpacks to [\d,]+ bytes, of"):
         keras.models.load_model(path)
+
+
+def test_the_interpreter_ends_while_a_thread_is_at_files(
+    programs: Programs, tmp_path: Path
+) -> None:
+    """Of HDF5, whose library keeps a lock, and closes at the end what is open."""
+    text = """
+import sys, threading, time
+from ipu import keras
+class Slow(keras.layers.Dense):
+    def save_own_variables(self, store):
+        store["0"] = self.kernel.numpy()
+        began.set()
+        time.sleep(1000)
+stack = [keras.layers.Dense(2) for _ in range(40)]
+path = sys.argv[1]
+began = threading.Event()
+if path == "m.keras":
+    stack[3] = Slow(2)
+model = keras.Sequential([keras.Input((2,)), *stack])
+if path == "m.weights.h5":
+    model.save_weights(path)
+def work():
+    if path == "m.keras":
+        model.save(path)
+    while True:
+        model.load_weights(path)
+        began.set()
+threading.Thread(target=work, daemon=True).start()
+began.wait()
+time.sleep(0.003)
+"""
+    for path in ("m.weights.h5", "m.weights.h5", "m.keras"):
+        done = programs.run(["-c", text, path], tmp_path, timeout=60)
+        assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_models_are_pickled_and_copied() -> None:

@@ -66,6 +66,7 @@ def run(name: str, way: str, place: str, number: str) -> None:
             runs it; "after" some steps of it.
         number: Of the call or of the steps; milliseconds, beside.
     """
+    import h5py  # noqa: F401  (not while the interpreter ends: it crashes then)
     from simulated_ipus import attach
 
     act, _ = WAYS[way]

@@ -11,7 +11,6 @@ Keras 3 does not have; and the state of random numbers.
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import time
@@ -159,7 +158,7 @@ def _opened(path: str) -> Any:
         return path
     try:
         with zipfile.ZipFile(path) as archive:
-            return io.BytesIO(bounded.member(archive, _WEIGHTS))
+            return bounded.member(archive, _WEIGHTS)
     except (KeyError, OSError, ValueError, zipfile.BadZipFile) as error:
         raise _damaged(path, error) from None
 
@@ -197,17 +196,20 @@ def save_model(
         "keras_version": _VERSION,
         "date_saved": time.strftime("%Y-%m-%d@%H:%M:%S"),
     }
-    weights = io.BytesIO()
-    with h5py(path).File(weights, "w") as file:
+    # not into an object of Python: HDF5 would write to it when Python has ended
+    memory = {"driver": "core", "backing_store": False}
+    with h5py(path).File(_WEIGHTS, "w", **memory) as file:
         _write_weights(model, file)
         if training is not None:
             _write_optimizer(model, file, config["compile_config"] is not None)
+        file.flush()
+        weights = file.id.get_file_image()
     import zipfile  # slow to import
 
     with zipfile.ZipFile(target, "w") as archive:
         archive.writestr("metadata.json", json.dumps(metadata))
         archive.writestr("config.json", json.dumps(config))
-        archive.writestr(_WEIGHTS, weights.getvalue())
+        archive.writestr(_WEIGHTS, weights)
         own = {"options": model._options_config(), "training": training}
         archive.writestr(_OWN, json.dumps(own))
         if random is not None:

@@ -3,15 +3,19 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import enum
+import functools
 import os
+import time
 from collections.abc import Iterator
 from typing import Any
 
 _SUFFIX = ".safetensors"
 # what h5py raises, and what reads its objects
 _DAMAGES = (OSError, RuntimeError, LookupError, TypeError, AttributeError, ValueError)
+_END_SECONDS = 10.0  # in which a call of HDF5 ends, unless nobody is in it any more
 _FOREIGN = (".npz", ".pt", ".pth", ".tf", ".ckpt", ".onnx", ".pb")
 
 
@@ -138,7 +142,24 @@ def h5py(path: str) -> Any:
             f"The file {path!r} needs the package h5py, which is not installed: "
             "pip install 'ipu[h5]'. Or use a path that ends in .safetensors."
         ) from None
+    _end_with(module)
     return module
+
+
+@functools.cache
+def _end_with(module: Any) -> None:
+    """Let the interpreter end when no other thread is in HDF5.
+
+    A thread that ends with the interpreter keeps h5py's lock, for which whatever
+    closes a file then would wait for ever.
+    """
+
+    @atexit.register
+    def wait() -> None:
+        lock = module._objects.phil
+        end = time.monotonic() + _END_SECONDS
+        while not lock.acquire(blocking=False) and time.monotonic() < end:
+            time.sleep(0.001)
 
 
 @contextlib.contextmanager
@@ -148,12 +169,16 @@ def opened(path: str, kind: str, source: Any = None) -> Iterator[Any]:
     Args:
         path: The user's path, for errors.
         kind: What it should be, as in "an HDF5 file".
-        source: Where its bytes are; None: at the path.
+        source: Where its bytes are, or they themselves; None: at the path.
     """
+    module = h5py(path)
     place = path if source is None else source
     try:
+        # not as an object of Python: HDF5 would close it when Python has ended
+        if isinstance(place, bytes):
+            place = module.h5f.open_file_image(place)
         # a file that is whole may still be locked by who has just written it
-        with h5py(path).File(place, "r", locking=False) as file:
+        with module.File(place, "r", locking=False) as file:
             yield file
     except _DAMAGES as error:
         raise damaged(path, kind, error) from None
