@@ -95,6 +95,27 @@ def test_any_geometry_has_the_same_bits_everywhere(seed: int, dtype: str) -> Non
         on_every_class(case, case.values(), case.id)
 
 
+UNUSUAL: dict[str, list[float]] = {
+    "halfway between floats": [1.0, -1.0, 2.0**-12, 2.0**12, 1.0 + 2.0**-23, 2.0**-27],
+    "subnormal": [2.0**-60, -(2.0**-75), 1.5 * 2.0**-74, 0.0],
+    "near the largest": [2.0**63, -(2.0**63), 2.0**64, 1.9 * 2.0**62, 1.0],
+    "not finite": [1.0, -1.0, 0.5, 3e38, np.inf, np.nan, -0.0],
+}
+
+
+@pytest.mark.parametrize("kind", UNUSUAL)
+@pytest.mark.parametrize("seed", range(6))
+def test_unusual_numbers_have_the_same_bits_everywhere(seed: int, kind: str) -> None:
+    rng = np.random.default_rng(seed)
+    for case in conv_cases(drawn(seed), "float32"):
+        values = []
+        for x in case.values():
+            rare = rng.random(x.shape) < (0.01 if kind == "not finite" else 1.0)
+            values.append(np.where(rare, rng.choice(UNUSUAL[kind], x.shape), x))
+        values = [v.astype("f4") for v in values]
+        on_every_class(case, values, f"{case.id}, {kind}", near=False)
+
+
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_any_geometry_of_float64_has_the_same_bits_in_a_class(seed: int) -> None:
     for case in conv_cases(drawn(seed), "float64"):
@@ -356,7 +377,7 @@ def test_steps_that_do_not_fit_are_refused(text: str, why: str) -> None:
 
 # --- the choice -----------------------------------------------------------------------
 
-TILES = {"generic": "4x8", "avx2": "6x16", "avx512": "12x32"}
+TILES = {"generic": "8x8", "avx2": "6x16", "avx512": "12x32"}
 CHOICES = (
     (Geometry((8, 8), (3, 3), 64, 64, padding=(1, 1, 1, 1)), "windows windows strips"),
     (Geometry((8, 8), (3, 3), 64, 64), "in_place windows strips"),

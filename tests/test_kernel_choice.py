@@ -18,7 +18,7 @@ from ipu._device import devices
 from ipu.config import IPUConfig, reset_ipu_configuration
 
 # the tiles of each class
-OWN = {"generic": "gemm_4x8", "avx2": "gemm_6x16", "avx512": "gemm_12x32"}
+OWN = {"generic": "gemm_8x8", "avx2": "gemm_6x16", "avx512": "gemm_12x32"}
 # m, n, k, transposed operands, of products that our own tiles serve
 PRODUCTS = [
     (32, 256, 784, ""),
@@ -158,7 +158,7 @@ class TestOnX86:
     def test_half_a_vector_of_columns_takes_narrow_tiles(
         self, product: tuple[int, int, int, str], cpu_class: str
     ) -> None:
-        expected = "gemm_4x8" if cpu_class == "generic" else "gemm_6x16"
+        expected = "gemm_8x8" if cpu_class == "generic" else "gemm_6x16"
         assert kernel_of_product(*product) == expected
 
     @pytest.mark.parametrize(

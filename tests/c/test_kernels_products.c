@@ -295,14 +295,52 @@ test_accumulate(void)
     }
 }
 
-/* One of everything a float can be, or numbers of usual size. */
+/* What terms of sums are, for kernels that round by halves (gemm_doubles_body.h). */
+typedef enum kind {
+    USUAL,
+    WILD,     /* one of everything a float can be */
+    HALFWAY,  /* few bits, far apart: sums are halfway between floats, or a little off */
+    INTEGERS, /* small ones, and -0 */
+    TINY,     /* sums are subnormal, and below */
+    LARGE,    /* sums may be infinite, or come close */
+    LEFT,     /* so are these, by factors of the left one, ... */
+    RIGHT,    /* ... or of the right one */
+    SELDOM,   /* usual, seldom what is infinite, NaN, large, or subnormal */
+    KINDS
+} kind;
+
 static float
-float_of(bool wild)
+float_of(kind of, bool left)
 {
-    uint32_t bits = next_random();
+    static const float bits[] = {1.0f,      -1.0f,     0x1p-12f,   -0x1p-12f,
+                                 0x1p12f,   -0x1p12f,  0x1.8p-24f, 0x1.000002p0f,
+                                 -0x1p-30f, 0x1p-27f,  -3.0f,      0x1.fffffep-13f};
+    static const float odd[] = {INFINITY, -INFINITY, NAN, 0x1p58f, -0x1.fffffep57f,
+                                3e38f, -0x1p127f, 1e-45f, -0x1p-130f, -0.0f};
+    uint32_t random = next_random();
+    uint32_t other = next_random();
+    float usual = (float)random * 0x1p-32f - 0.5f;
     float x;
-    memcpy(&x, &bits, sizeof x);
-    return wild ? x : (float)bits * 0x1p-32f - 0.5f;
+    switch (of) {
+    case WILD:
+        memcpy(&x, &random, sizeof x);
+        return x;
+    case HALFWAY:
+        return bits[other % (sizeof bits / sizeof bits[0])];
+    case INTEGERS:
+        return other % 5 == 0 ? -0.0f : (float)((int32_t)(other % 17) - 8);
+    case TINY:
+        return usual * ldexpf(1.0f, -55 - (int)(other % 64));
+    case LARGE:
+        return usual * ldexpf(1.0f, 56 + (int)(other % 10));
+    case LEFT:
+    case RIGHT:
+        return usual * ldexpf(1.0f, left == (of == LEFT) ? 67 + (int)(other % 6) : 57);
+    case SELDOM:
+        return other % 97 == 0 ? odd[other / 97 % (sizeof odd / sizeof odd[0])] : usual;
+    default:
+        return usual;
+    }
 }
 
 /* The sum of a tree's leaves (sum_tree.h). */
@@ -348,7 +386,7 @@ chain_trial(int64_t m, int64_t n, int64_t k, uint32_t flags)
 {
     bool ta = (flags & 1) != 0;
     bool tb = (flags & 2) != 0;
-    bool wild = (flags & 4) != 0;
+    kind of = (kind)(flags >> 2);
     float *terms[2] = {calloc((size_t)k, sizeof(float)),
                        calloc((size_t)k, sizeof(float))};
     kernel_trial product = {.op = IPU_OP_ID_MATMUL,
@@ -364,10 +402,10 @@ chain_trial(int64_t m, int64_t n, int64_t k, uint32_t flags)
     float *out[1] = {buffer_new(&product.outputs[0])};
     float *expected = buffer_new(&product.outputs[0]);
     for (int64_t i = 0; i < m * k; i++) {
-        in[0][i] = float_of(wild);
+        in[0][i] = float_of(of, true);
     }
     for (int64_t i = 0; i < k * n; i++) {
-        in[1][i] = float_of(wild);
+        in[1][i] = float_of(of, false);
     }
     int64_t every = m * n * k > 1000000 ? 61 : 1;
     for (int64_t i = 0; i < m * n; i += every) {
@@ -417,7 +455,8 @@ test_chains(void)
         {1, 3, 3071}, {70, 2, 2048}, {2, 70, 2500}, {3, 1, 32767}, {1, 1, 32768},
         {2, 3, 32769}, {15, 37, 33793}, {7, 5, 70001}, {1, 2, 65536}, {13, 300, 32800}};
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
-        for (uint32_t flags = 0; flags < 8; flags++) {
+        const bool is_large = sizes[s][0] * sizes[s][1] * sizes[s][2] > 1500000;
+        for (uint32_t flags = 0; flags < (is_large ? HALFWAY : KINDS) * 4; flags++) {
             chain_trial(sizes[s][0], sizes[s][1], sizes[s][2], flags);
         }
     }
@@ -432,7 +471,7 @@ test_tree(void)
     enum { MOST_LEAVES = 34000 };
     float *leaf = malloc(MOST_LEAVES * sizeof *leaf);
     for (int64_t i = 0; i < MOST_LEAVES; i++) {
-        leaf[i] = float_of(false);
+        leaf[i] = float_of(USUAL, true);
     }
     for (int64_t leaves = 1; leaves < MOST_LEAVES; leaves += leaves < 1100 ? 1 : 997) {
         float totals[IPU_SUM_LEVELS];
@@ -768,75 +807,75 @@ test_cut(void)
         const char *avx512;
     } products[] = {
         {"Y", {32, 256, 784},
-         "4x8 rows 784 8 1x1 1x8 1x32",
+         "8x8 rows 784 4 1x1 1x8 1x32",
          "6x16 rows 784 6 1x1 1x8 2x16",
          "12x32 rows 784 3 1x1 1x8 3x8"},
         {"dW", {784, 256, 32},
-         "4x8 columns 32 72 1x1 4x2 6x8",
+         "8x8 columns 32 36 1x1 4x2 6x8",
          "6x16 strips 32 48 1x1 8x1 22x2",
          "12x32 columns 32 24 1x1 4x2 6x8"},
         {"dX", {32, 256, 128},
-         "4x8^T rows 128 64 1x1 3x2 2x4",
+         "8x8^T rows 128 32 1x1 3x2 2x4",
          "6x16^T rows 128 43 1x1 3x2 4x2",
          "12x32^T rows 128 22 1x1 4x1 8x1"},
         {"Y", {32, 10, 32},
-         "4x8 rows 32 8 1x1 1x1 1x1",
+         "8x8 rows 32 4 1x1 1x1 1x1",
          "6x16 rows 32 6 1x1 1x1 1x1",
          "12x32 rows 32 3 1x1 1x1 1x1"},
         {"Y", {512, 256, 784},
-         "4x8 rows 784 72 1x1 2x4 8x8",
+         "8x8 rows 784 36 1x1 2x4 8x8",
          "6x16 rows 784 48 1x1 2x4 8x8",
          "12x32 rows 784 24 1x1 2x4 8x8"},
         {"dW", {784, 256, 512},
-         "4x8 columns 512 72 1x1 4x2 8x8",
+         "8x8 columns 512 36 1x1 4x2 8x8",
          "6x16 strips 256 21 1x1 8x1 27x2",
          "12x32 columns 512 24 1x1 4x2 8x8"},
         {"dW", {128, 64, 512},
-         "4x8 columns 512 32 1x1 2x4 4x8",
+         "8x8 columns 512 16 1x1 2x4 4x8",
          "6x16 columns 512 22 1x1 2x4 8x4",
          "12x32 columns 512 11 1x1 4x2 11x2"},
         {"dX", {512, 256, 128},
-         "4x8 rows 128 72 1x1 1x8 4x16",
+         "8x8 rows 128 36 1x1 1x8 4x16",
          "6x16 rows 128 48 1x1 1x8 4x16",
          "12x32 rows 128 24 1x1 1x8 5x8"},
         {"Y", {128, 1024, 1024},
-         "4x8 copied 1024 32 1x1 1x8 4x7",
+         "8x8 copied 1024 16 1x1 1x8 4x7",
          "6x16 copied 1024 22 1x1 1x8 2x13",
          "12x32 copied 1024 11 1x1 1x8 3x8"},
         {"dW", {1024, 1024, 128},
-         "4x8 strips 128 72 1x1 8x1 16x4",
+         "8x8 strips 128 36 1x1 8x1 16x4",
          "6x16 strips 128 48 1x1 8x1 16x4",
          "12x32 strips 128 24 1x1 8x1 15x4"},
         {"dX", {128, 1024, 1024},
-         "4x8 copied 1024 32 1x1 1x8 1x29",
+         "8x8 copied 1024 16 1x1 1x8 1x29",
          "6x16 copied 1024 22 1x1 1x8 2x13",
          "12x32 copied 1024 11 1x1 1x8 2x12"},
         {"Y", {1024, 1, 128},
-         "4x8 dots 0 0 1x1 1x1 1x1",
+         "8x8 dots 0 0 1x1 1x1 1x1",
          "6x16 dots 0 0 1x1 1x1 1x1",
          "12x32 dots 0 0 1x1 1x1 1x1"},
         {"Yp", {32, 256, 784},
-         "4x8 rows 784 8 1x1 1x8 3x16",
+         "8x8 rows 784 4 1x1 1x8 4x12",
          "6x16 rows 784 6 1x1 1x8 3x16",
          "12x32 rows 784 3 1x1 1x8 3x8"},
         {"Yp", {128, 1024, 1024},
-         "4x8 copied 1024 32 1x1 2x4 4x7",
+         "8x8 copied 1024 16 1x1 2x4 4x7",
          "6x16 copied 1024 22 1x1 2x4 2x13",
          "12x32 copied 1024 11 1x1 2x4 3x8"},
         {"dWp", {784, 256, 32},
-         "4x8 columns 32 72 1x1 4x2 6x8",
+         "8x8 columns 32 36 1x1 4x2 6x8",
          "6x16 strips 32 48 1x1 8x1 22x2",
          "12x32 columns 32 24 1x1 4x2 6x8"},
         {"dXp", {32, 256, 128},
-         "4x8^T rows 128 64 1x1 3x2 2x4",
+         "8x8^T rows 128 32 1x1 3x2 2x4",
          "6x16^T rows 128 43 1x1 3x2 4x2",
          "12x32^T rows 128 22 1x1 4x1 8x1"},
         {"dXp", {128, 1024, 1024},
-         "4x8 copied 1024 32 1x1 1x8 1x29",
+         "8x8 copied 1024 16 1x1 1x8 1x29",
          "6x16 copied 1024 22 1x1 1x8 2x13",
          "12x32 copied 1024 11 1x1 1x8 2x12"},
         {"Y", {2048, 2048, 2048},
-         "4x8 copied 1024 64 1x1 4x2 8x8",
+         "8x8 copied 1024 32 1x1 4x2 8x8",
          "6x16 copied 1024 42 1x1 4x2 8x8",
          "12x32 copied 1024 21 1x1 4x2 8x8"},
     };

@@ -65,14 +65,40 @@ typedef struct window_tile {
     int64_t column;
 } window_tile;
 
-OF_EACH_TILE TARGET void
+#ifdef BY_DOUBLES
+static bool
+window_by_doubles(int rows, int vectors, const window_tile *t,
+                  vector sum[ROWS][VECTORS])
+{
+    wide_tile w;
+    const float *a[ROWS];
+    const float *b = t->b;
+    wide_begin(&w, rows, vectors, sum);
+    for (int64_t s = 0; s < t->segments; s++) {
+        const int64_t begin = s == 0 ? t->begin : 0;
+        const int64_t end = s == t->segments - 1 ? t->end : t->length;
+        for (int i = 0; i < rows; i++) {
+            a[i] = t->a[i] + t->offsets[s] + begin;
+        }
+        wide_run(&w, rows, vectors, end - begin, a, 0, b, PANEL);
+        b += (end - begin) * PANEL;
+    }
+    return wide_end(&w, rows, vectors, sum);
+}
+#else
+#define window_by_doubles(...) false
+#endif
+
+OF_EACH_CHAIN_TILE TARGET void
 window_tile_of(int rows, int vectors, const window_tile *w)
 {
+    LOOPS
     const edge last = w->last;
     const float *b = w->b;
     vector sum[ROWS][VECTORS];
     EACH_VECTOR(sum[i][part] = zero())
-    for (int64_t s = 0; s < w->segments; s++) {
+    const bool is_done = window_by_doubles(rows, vectors, w, sum);
+    for (int64_t s = 0; !is_done && s < w->segments; s++) {
         const int64_t offset = w->offsets[s];
         const int64_t begin = s == 0 ? w->begin : 0;
         const int64_t end = s == w->segments - 1 ? w->end : w->length;
@@ -138,9 +164,31 @@ typedef struct filter_tile {
     edge last;
 } filter_tile;
 
-OF_EACH_TILE TARGET void
+#ifdef BY_DOUBLES
+static bool
+filter_by_doubles(int rows, int vectors, const filter_tile *t,
+                  vector sum[ROWS][VECTORS])
+{
+    wide_tile w;
+    const float *b = t->b;
+    wide_begin(&w, rows, vectors, sum);
+    for (int64_t s = 0; s < t->segments; s++) {
+        const int64_t begin = s == 0 ? t->begin : 0;
+        const int64_t end = s == t->segments - 1 ? t->end : t->length;
+        const float *a = t->a + t->offsets[s] + begin * t->step;
+        wide_run(&w, rows, vectors, end - begin, &a, t->step, b, PANEL);
+        b += (end - begin) * PANEL;
+    }
+    return wide_end(&w, rows, vectors, sum);
+}
+#else
+#define filter_by_doubles(...) false
+#endif
+
+OF_EACH_CHAIN_TILE TARGET void
 filter_tile_of(int rows, int vectors, const filter_tile *f)
 {
+    LOOPS
     const ipu__filter_chains *chains = f->chains;
     const edge last = f->last;
     const float *b = f->b;
@@ -151,7 +199,8 @@ filter_tile_of(int rows, int vectors, const filter_tile *f)
         bool cut = !f->whole && part == vectors - 1;
         sum[i][part] = !chains->more ? zero() : take(cut, last, c);
     })
-    for (int64_t s = 0; s < f->segments; s++) {
+    const bool is_done = filter_by_doubles(rows, vectors, f, sum);
+    for (int64_t s = 0; !is_done && s < f->segments; s++) {
         const int64_t begin = s == 0 ? f->begin : 0;
         const int64_t end = s == f->segments - 1 ? f->end : f->length;
         const float *a = f->a + f->offsets[s] + begin * step;

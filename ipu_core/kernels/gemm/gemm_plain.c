@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Tiles of 4 x 8 in plain C, for processors that have no kernel of their own: vectors
+ * Tiles of 8 x 8 in plain C, for processors that have no kernel of their own: vectors
  * of the compiler, and a multiply-add that rounds once, by the processor where it can.
- */
+ * Where that is x86-64's that cannot, tiles are made by gemm_doubles_body.h, and what is
+ * here is for other forms, and for sums that are out of its range. */
 #include <math.h>
 
 #include "kernels/gemm/gemm_tiles_impl.h"
@@ -10,9 +11,9 @@
 #define TARGET
 #define LANES 4
 #define VECTORS 2
-#define ROWS 4
+#define ROWS 8
 #define TILES ipu__tiles_plain
-#define NAME "gemm_4x8"
+#define NAME "gemm_8x8"
 enum { BLOCK = 4, UNROLL = 1, FIRST_LEVEL_K = 0 };
 
 typedef float vector __attribute__((vector_size(16)));
@@ -80,8 +81,8 @@ typedef int32_t words __attribute__((vector_size(16))); /* low, high, low, high 
  * "Emulation of FMA and correctly rounded sums: proved algorithms using rounding to odd",
  * 2008). The rounding error is Knuth's two-sum; it is NaN for infinities, which have
  * nothing to correct. */
-static __attribute__((noinline)) half_vector
-multiply_add_odd(half_vector x, half_vector y, half_vector z)
+IPU_INLINE half_vector
+rounded_once(half_vector x, half_vector y, half_vector z)
 {
     wide product = __builtin_convertvector(x, wide) * __builtin_convertvector(y, wide);
     wide addend = __builtin_convertvector(z, wide);
@@ -90,11 +91,24 @@ multiply_add_odd(half_vector x, half_vector y, half_vector z)
     wide error = (product - (sum - part)) + (addend - part);
     wide_bits bits = (wide_bits)sum;
     wide_bits inexact = (error < 0.0) | (error > 0.0);
+    if ((inexact[0] | inexact[1]) == 0) {
+        return __builtin_convertvector(sum, half_vector);
+    }
     wide_bits even = (bits & 1) == 0;
     wide_bits inward = ((wide_bits)error ^ bits) < 0;
     bits += inexact & even & (inward | 1);
     return __builtin_convertvector((wide)bits, half_vector);
 }
+
+static __attribute__((noinline)) half_vector
+multiply_add_odd(half_vector x, half_vector y, half_vector z)
+{
+    return rounded_once(x, y, z);
+}
+
+#if defined(__SSE2__)
+#define BY_DOUBLES
+#endif
 
 /* x * y + z, rounded to double. `doubtful` becomes more than 0 where rounding that to
  * float may differ from rounding the exact sum: halfway between two floats, and where
@@ -177,5 +191,5 @@ load_turned(const float *from, int64_t step, vector out[TURNED])
 #include "kernels/gemm/gemm_tiles_body.h"
 
 #define CONV_TABLE ipu__conv_plain
-#define SIZE "4x8"
+#define SIZE "8x8"
 #include "kernels/conv/conv_tiles_body.h"

@@ -43,6 +43,16 @@ enum { ALL = 1, SOME = 1 };
 enum { ALL = 16, SOME = UNROLL };
 #endif
 
+/* Where doubles make the chains, what else tiles do need not be in registers: one
+ * function for all, in which loops stay loops. */
+#ifdef BY_DOUBLES
+#define OF_EACH_CHAIN_TILE static __attribute__((noinline, noclone))
+#define LOOPS enum { ALL = 1, SOME = 1 };
+#else
+#define OF_EACH_CHAIN_TILE OF_EACH_TILE
+#define LOOPS
+#endif
+
 _Static_assert(FIRST_LEVEL_K == 0 || IPU_SUM_BLOCK % FIRST_LEVEL_K == 0,
                "chunks end where blocks do");
 
@@ -103,6 +113,12 @@ typedef struct tile_place {
     const float *bias; /* of the columns; or NULL */
     bool relu;
 } tile_place;
+
+#ifdef BY_DOUBLES
+#include "kernels/gemm/gemm_doubles_body.h"
+#else
+#define tile_by_doubles(...) false
+#endif
 
 IPU_INLINE TARGET vector
 take(bool cut, edge last, const float *from)
@@ -210,10 +226,11 @@ finish_sums(int rows, int vectors, bool whole, const tile_place *place,
 /* All but k, `from` and `place` are constants where this is inlined. The empty asm
  * keeps gcc from making a pointer of its own for each row, which would not fit the
  * registers: three rows share one. */
-OF_EACH_TILE TARGET void
+OF_EACH_CHAIN_TILE TARGET void
 tile(int rows, int vectors, bool whole, int reads, bool packs, int64_t k,
      const tile_source *from, const tile_place *place)
 {
+    LOOPS
     const bool columns = reads == COLUMNS;
     const edge last = place->last;
     const float *b = from->b;
@@ -231,6 +248,9 @@ tile(int rows, int vectors, bool whole, int reads, bool packs, int64_t k,
     })
     fetch_ahead(rows, place);
     int64_t done = 0;
+    if (tile_by_doubles(rows, vectors, reads, packs, k, from, sum)) {
+        done = k;
+    }
     do {
         const bool rest = reads != SEGMENTS || k - done < from->segment;
         const int64_t end = rest ? k : done + from->segment;

@@ -9,7 +9,7 @@
  *   gemm_finish.c  bias and activation of rows that are done
  *   gemm_avx512.c, gemm_avx2.c, gemm_neon.c, gemm_plain.c
  *                  tiles and packing, by vectors of that kind (gemm_tiles_body.h,
- *                  gemm_narrow_body.h, gemm_dots_body.h)
+ *                  gemm_narrow_body.h, gemm_dots_body.h, gemm_doubles_body.h)
  *
  * A file includes what stands below it, never what stands above. */
 #ifndef IPU_KERNELS_GEMM_TILES_IMPL_H
