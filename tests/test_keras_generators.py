@@ -18,6 +18,7 @@ import pytest
 from ipu import keras, tf
 from ipu.ipu_strategy import IPUStrategy
 from ipu.keras.engine.training import class_weights
+from ipu.keras.engine.training.data_adapter import arrays_of, split_validation
 
 N, BATCH = 45, 8
 COUNT = 6  # batches
@@ -293,6 +294,62 @@ def test_what_are_no_weights_of_classes(weights: Any) -> None:
     for call in (made().fit, made().train_on_batch):
         with pytest.raises(ValueError, match="`class_weight` to be a dict from class"):
             call(X, Y, class_weight=weights)
+
+
+def test_weights_of_classes_and_of_samples_multiply() -> None:
+    numbers = np.array([0, 1, 2, 3, 4, -1], np.int32)
+    wanted = np.array([1, 2, 1, 5, 1, 1], np.float32)
+    given = np.arange(6, dtype=np.int32)
+
+    def made(y: Any, *weight: Any) -> Any:
+        element = tuple(tf.constant(one) for one in (y, y, *weight))
+        return class_weights.with_class_weight(element, {1: 2.0, 3: 5.0})[2].numpy()
+
+    for y in (numbers, numbers[:, None], numbers.astype(np.float32)):
+        np.testing.assert_array_equal(made(y), wanted)
+        np.testing.assert_array_equal(made(y, given), wanted * given)
+        np.testing.assert_array_equal(
+            made(y, given[:, None]), (wanted * given)[:, None]
+        )
+    np.testing.assert_array_equal(made(np.eye(5, dtype=np.float32)[1:4]), wanted[1:4])
+    np.testing.assert_array_equal(
+        made(np.eye(2, dtype=np.float32)), wanted[:2]
+    )  # no number of 0 and 1
+    for y in (None, {"a": numbers}, numbers[:, None, None]):
+        with pytest.raises(ValueError, match="`class_weight` is (only|not) supported"):
+            class_weights.with_class_weight((numbers, y), {1: 2.0})
+    batches = [(numbers[:4], y) for y in (np.eye(2)[[0, 1, 1, 1]], np.eye(2)[[0, 1]])]
+    data = tf.data.Dataset.from_generator(
+        lambda: iter(batches),
+        output_signature=(
+            tf.TensorSpec([4], tf.int32),
+            tf.TensorSpec([None, 2], tf.float32),
+        ),
+    )
+    data = data.apply(tf.data.experimental.assert_cardinality(2))
+    assert class_weights.resolved("balanced", data, None) == {0: 1.5, 1: 0.75}
+
+
+def test_integers_of_arrays_fit_into_those_of_devices() -> None:
+    edges = np.array([-(2**31), 2**31 - 1])
+    np.testing.assert_array_equal(arrays_of(edges, "x"), edges.astype(np.int32))
+    assert arrays_of(edges[:0], "x").dtype == np.int32
+    for one in (edges - 1, edges + 1, edges[:1] - 1, edges[1:] + 1):
+        with pytest.raises(ValueError, match=r"`x` has integers that do not fit"):
+            arrays_of(one, "x")
+
+
+def test_the_part_for_validation() -> None:
+    x, y = np.arange(5), np.arange(5) * 2
+    (first, _, none), (last, targets, _) = split_validation((x, y, None), 0.4)
+    assert none is None
+    np.testing.assert_array_equal([*first, *last, *targets], [*x, 6, 8])
+    for fraction in (0.0, 1.0, 1.5):
+        with pytest.raises(ValueError, match=r"must be a number in \(0, 1\)"):
+            split_validation((x, y, None), fraction)
+    for fraction in (0.9, 1e-20):
+        with pytest.raises(ValueError, match="contains 5 samples"):
+            split_validation((x, y, None), fraction)
 
 
 def skewed(samples: int = 60) -> tuple[Any, Any, dict[int, float]]:
