@@ -259,7 +259,15 @@ def test_cardinality_algebra() -> None:
     assert of(some.repeat(0)) == 0
     assert of(Dataset.range(0).repeat()) == 0
     assert of(endless.take(7)) == 7
-    assert of(endless.take(-1)) == infinite
+    assert of(endless.take(-1)) == of(endless.take(-3)) == infinite
+    assert of(endless.take(0)) == of(five.take(0)) == 0
+    assert of(five.take(-1)) == of(five.take(6)) == 5 and of(five.take(4)) == 4
+    assert of(some.take(-1)) == of(some.skip(1)) == of(some.shard(2, 0)) == unknown
+    assert of(endless.shard(2, 0)) == infinite
+    assert of(some.repeat(2)) == unknown and of(endless.repeat(2)) == infinite
+    half = 2**62 - 1
+    assert of(Dataset.range(half).repeat(2)) == 2 * half
+    assert of(Dataset.range(half + 1).repeat(2)) == infinite
     assert of(endless.skip(3)) == infinite
     assert of(five.skip(9)) == 0
     assert of(some.take(3)) == unknown
@@ -275,6 +283,50 @@ def test_cardinality_algebra() -> None:
     with pytest.raises(TypeError, match="unknown"):
         len(some)
     assert bool(Dataset.range(0))
+
+
+def test_a_part_has_as_many_elements_as_it_says() -> None:
+    for count in range(9):
+        source, items = Dataset.range(count), [*range(count)]
+        parts = [(source.skip(n), items[n:] if n >= 0 else []) for n in range(-1, 10)]
+        parts += [
+            (source.take(n), items[:n] if n >= 0 else items) for n in range(-1, 10)
+        ]
+        for shards in range(1, 4):
+            for index in range(shards):
+                parts.append((source.shard(shards, index), items[index::shards]))
+                for block in range(1, 4):
+                    part = source._then(source._impl.shard(shards, index, block))
+                    own = [n for n in items if n // block % shards == index]
+                    parts.append((part, own))
+        for part, wanted in parts:
+            assert lists(part) == wanted and int(part.cardinality()) == len(wanted)
+    for shards, index in ((0, 0), (2, 2), (2, -1)):
+        with pytest.raises(errors.InvalidArgumentError, match="shard: "):
+            Dataset.range(3).shard(shards, index)
+    for block in (0, 2**62):
+        with pytest.raises(errors.InvalidArgumentError, match="shard: a block"):
+            Dataset.range(3)._impl.shard(2, 0, block)
+
+
+def test_what_is_passed_over_need_not_be_there() -> None:
+    some = Dataset.range(3).filter(lambda x: x >= 0)
+    assert lists(some.skip(2**60)) == []
+    assert lists(some.repeat(0).take(9)) == []
+    assert lists(some.take(0).repeat()) == []
+
+
+def test_a_pass_may_be_empty() -> None:
+    """The others of so many are made; an endless repeat ends there."""
+    passes = iter([0, 2, 0, 0, 1, 0])
+
+    def numbers() -> Any:
+        return iter(range(next(passes)))
+
+    source = Dataset.from_generator(numbers, tf.int32, ())
+    assert lists(source.repeat(3)) == [0, 1]
+    assert lists(source.repeat()) == []
+    assert lists(source.repeat()) == [0]
 
 
 @pytest.mark.parametrize("method", ["batch", "shuffle"])

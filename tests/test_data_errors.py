@@ -140,38 +140,56 @@ def test_rows_of_an_element_that_cannot_be_cut_are_not_given() -> None:
     ]
 
 
-@pytest.mark.parametrize("is_static", [True, False])
-def test_what_is_joined_stays_together_after_a_signal(is_static: bool) -> None:
-    """A handler raises while the second input waits, after the first one was read."""
+def signalled(make: Callable[[Any], Any]) -> list[Any]:
+    """What a data set over 0 to 5 gives, if Ctrl-C comes while it waits for 2."""
     go = threading.Event()
 
     def slow() -> Any:
         for number in range(6):
             if number == 2:
-                timer = threading.Timer(0.3, signal.raise_signal, [signal.SIGALRM])
+                timer = threading.Timer(0.3, signal.raise_signal, [signal.SIGINT])
                 timer.start()
                 assert go.wait(60)
             yield number
 
-    def handler(*_: Any) -> None:
-        raise TimeoutError
+    spec = tf.TensorSpec((), tf.int64)
+    source = tf.data.Dataset.from_generator(slow, output_signature=spec).prefetch(1)
+    elements, found = iter(make(source)), []
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            found.extend(elements)
+        go.set()
+        found += elements
+    finally:
+        signal.signal(signal.SIGINT, before)
+    return found
 
+
+@pytest.mark.parametrize("is_static", [True, False])
+def test_what_is_joined_stays_together_after_a_signal(is_static: bool) -> None:
+    """The second input waits, after the first one was read."""
     first = tf.data.Dataset.range(6)
     first = first if is_static else first.map(lambda x: tf.range(x))
-    spec = tf.TensorSpec((), tf.int64)
-    second = tf.data.Dataset.from_generator(slow, output_signature=spec).prefetch(1)
-    pairs = iter(tf.data.Dataset.zip((first, second)))
-    before = signal.signal(signal.SIGALRM, handler)
-    try:
-        found = [next(pairs) for _ in range(2)]
-        with pytest.raises(TimeoutError):
-            next(pairs)
-        go.set()
-        found += pairs
-    finally:
-        signal.signal(signal.SIGALRM, before)
+    found = signalled(lambda source: tf.data.Dataset.zip((first, source)))
     sizes = [int(one) if is_static else len(one) for one, _ in found]
     assert sizes == [int(two) for _, two in found] == [*range(6)]
+
+
+@pytest.mark.parametrize("block", [1, 2])
+@pytest.mark.parametrize("index", range(3))
+def test_a_shard_goes_on_after_a_signal(index: int, block: int) -> None:
+    found = signalled(lambda source: source._then(source._impl.shard(3, index, block)))
+    assert [*map(int, found)] == [n for n in range(6) if n // block % 3 == index]
+
+
+def test_who_was_chosen_has_its_turn_after_a_signal() -> None:
+    choice = tf.data.Dataset.range(2).repeat()
+    other = tf.data.Dataset.range(10, 16)
+    found = signalled(
+        lambda source: tf.data.Dataset.choose_from_datasets([source, other], choice)
+    )
+    assert [*map(int, found)] == [n + m for n in range(6) for m in (0, 10)]
 
 
 def test_random_numbers_stay_with_their_elements_after_an_error() -> None:

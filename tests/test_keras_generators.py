@@ -316,7 +316,7 @@ def test_weights_of_classes_and_of_samples_multiply() -> None:
         made(np.eye(2, dtype=np.float32)), wanted[:2]
     )  # no number of 0 and 1
     for y in (None, {"a": numbers}, numbers[:, None, None]):
-        with pytest.raises(ValueError, match="`class_weight` is (only|not) supported"):
+        with pytest.raises(ValueError, match=r"`class_weight` is (only|not) supported"):
             class_weights.with_class_weight((numbers, y), {1: 2.0})
     batches = [(numbers[:4], y) for y in (np.eye(2)[[0, 1, 1, 1]], np.eye(2)[[0, 1]])]
     data = tf.data.Dataset.from_generator(

@@ -208,7 +208,7 @@ repeat_advance(ipu_ctx *ctx, repeat_iterator *it, bool *end)
 {
     const repeat_dataset *dataset = (const repeat_dataset *)it->base.dataset;
     /* an endless repeat of nothing would never return */
-    *end = (it->fresh && it->passes > 0 && dataset->count < 0) ||
+    *end = (it->fresh && dataset->count < 0) ||
            (dataset->count >= 0 && it->passes >= dataset->count);
     if (*end) {
         return IPU_OK;
@@ -264,7 +264,7 @@ ipu_dataset_repeat(ipu_ctx *ctx, ipu_dataset *input, int64_t count, ipu_dataset 
         n = n == 0 ? 0 : IPU_CARDINALITY_INFINITE;
     } else if (count == 0) {
         n = 0;
-    } else if (n > 0 && n > INT64_MAX / count) {
+    } else if (n > INT64_MAX / count) {
         n = IPU_CARDINALITY_INFINITE;
     } else if (n > 0) {
         n *= count;
@@ -302,8 +302,8 @@ typedef struct slice_dataset {
 
 typedef struct slice_iterator {
     ipu_iterator base;
-    int64_t skip; /* elements before the next one that is given */
-    int64_t left; /* to give; -1: all */
+    int64_t skip;  /* elements before the next one that is given */
+    int64_t left;  /* to give; -1: all */
     int64_t given; /* of the block */
 } slice_iterator;
 
@@ -325,22 +325,25 @@ slice_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
 {
     const slice_dataset *slice = (const slice_dataset *)iterator->dataset;
     slice_iterator *it = (slice_iterator *)iterator;
+    ipu_status status = IPU_OK;
     out->end = it->left == 0;
     while (it->skip > 0 && !out->end) {
         ipu__element element = {0};
-        ipu_status status = ipu__iterator_next(ctx, iterator->input, &element);
+        status = ipu__iterator_next(ctx, iterator->input, &element);
         /* one of a shard's that failed has its place */
         it->skip -= slice->step > 1 ? status != IPU_STATUS_CANCELLED : status == IPU_OK;
         IPU_TRY(status);
         out->end = element.end;
     }
-    it->given = (it->given + 1) % slice->block;
-    it->skip = it->given == 0 ? slice->step - slice->block : 0;
     if (!out->end) {
-        IPU_TRY(ipu__iterator_next(ctx, iterator->input, out));
-        it->left -= it->left > 0;
+        status = ipu__iterator_next(ctx, iterator->input, out);
+        it->left -= status == IPU_OK && it->left > 0;
     }
-    return IPU_OK;
+    if (status != IPU_STATUS_CANCELLED) { /* then it is still to come */
+        it->given = (it->given + 1) % slice->block;
+        it->skip = it->given == 0 ? slice->step - slice->block : 0;
+    }
+    return status;
 }
 
 #define SLICE_KIND(kind, text, how_long) \
@@ -372,10 +375,11 @@ ipu_dataset_take(ipu_ctx *ctx, ipu_dataset *input, int64_t count, ipu_dataset **
     int64_t n = input->cardinality;
     if (n == IPU_CARDINALITY_INFINITE && count >= 0) {
         n = count;
-    } else if (n >= 0 && count >= 0 && count < n) {
+    } else if (count >= 0 && count < n) {
         n = count;
     }
-    return slice_create(ctx, &take_kind, input, 0, 1, 1, count < 0 ? -1 : count, n, out);
+    return slice_create(ctx, &take_kind, input, 0, 1, 1, count < 0 ? -1 : count, n,
+                        out);
 }
 
 ipu_status
@@ -385,7 +389,8 @@ ipu_dataset_skip(ipu_ctx *ctx, ipu_dataset *input, int64_t count, ipu_dataset **
     if (n >= 0) {
         n = count < 0 || count > n ? 0 : n - count;
     }
-    return slice_create(ctx, &skip_kind, input, count, 1, 1, count < 0 ? 0 : -1, n, out);
+    return slice_create(ctx, &skip_kind, input, count, 1, 1, count < 0 ? 0 : -1, n,
+                        out);
 }
 
 ipu_status

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import operator
 import os
 from collections import deque
@@ -2369,7 +2370,11 @@ class _Directed(Iterator[Any]):
 
     def __next__(self) -> Any:
         for at in self._choices:
-            element = next(self._sources[at], None) if at in self._left else None
+            try:
+                element = next(self._sources[at], None) if at in self._left else None
+            except KeyboardInterrupt:  # its turn is still to come
+                self._choices = itertools.chain([at], self._choices)
+                raise
             if element is not None:
                 return element
             self._left.discard(at)
