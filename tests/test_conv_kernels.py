@@ -146,6 +146,10 @@ WIDE = (
     Geometry((3, 3, 3), (2, 2, 2), 24, 40, batch=7),
     # a filter's gradient of pixels where they lie
     Geometry((9, 11), (1, 1), 28, 38, groups=2, batch=3),
+    # sums of so many blocks that their tree has two levels
+    Geometry((190, 180), (2, 2), 3, 8, batch=1),
+    Geometry((190, 180), (1, 1), 3, 16, batch=1),
+    Geometry((190, 180), (2, 2), 6, 6, batch=1, groups=6),
 )
 
 

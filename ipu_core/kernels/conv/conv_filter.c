@@ -5,8 +5,9 @@
  * row walks over x, from where its tap lies under the first window: the taps read one
  * copy of x at different places.
  *
- * Threads take parts of the rows. A part goes through y band by band, adding to what it
- * has made: x is copied into strips, y into panels,
+ * Threads take parts of the rows, or of the pixels: blocks of their sum, whose chains
+ * then lie side by side until all are there, and are added up. A part goes through y band
+ * by band, adding to what it has made: x is copied into strips, y into panels,
  *
  *   strips [channels of a tile][place of x][rows of a tile]   of many channels
  *          [place of x][channel]                              of few: a row of a tile may
@@ -27,7 +28,11 @@ enum {
     IN_PLACE_PIXELS = 64, /* of a band of x that is not copied */
     FEW_CHANNELS = 16,
     AT_ONCE = 16, /* pixels of y that go into all panels: they are read once */
-    FLOPS_PER_PART = 1 << 20
+    FLOPS_PER_PART = 1 << 20,
+    BLOCKS_FLOATS = 1 << 20, /* of all blocks of a sum at once */
+    COPIED_UNITS = 2,        /* what copying costs a part, in units */
+    CHANNELS = 16,           /* of depthwise ones */
+    ADDED_FLOATS = 1 << 10   /* of each block, by a task */
 };
 
 typedef struct filter_plan {
@@ -42,10 +47,13 @@ typedef struct filter_plan {
     const ipu__filter_rows *rows;
     int64_t row_count;
     const int64_t *offsets; /* of rows of y's bands; of depthwise ones, of taps */
+    int64_t units; /* that parts share: tiles of rows, or CHANNELS of depthwise ones */
+    int64_t elements;
+    int64_t blocks; /* of a sum, where they have room side by side; else 1 */
     int64_t most_parts;
     /* floats in the workspace, ... */
     int64_t wide;   /* the result of float16 */
-    int64_t level;  /* a level of the tree ... */
+    int64_t level;  /* a level of the tree, or a block ... */
     int64_t levels; /* ... of which there are so many */
     /* ... and in each part's scratch */
     int64_t source;
@@ -62,7 +70,8 @@ typedef struct filter_call {
     const void *y;
     float *result;
     float *totals;
-    int64_t parts;
+    int64_t row_parts;
+    int64_t pixel_parts;
 } filter_call;
 
 typedef struct part_scratch {
@@ -145,6 +154,15 @@ load_strips(const filter_plan *plan, const ipu__source *from, const ipu__band *b
     }
 }
 
+/* Where the chains over a pixel's block are made. */
+static float *
+chains_at(const filter_call *call, int64_t pixel)
+{
+    return call->pixel_parts > 1
+               ? call->totals + pixel / IPU_SUM_BLOCK * call->plan->level
+               : call->result;
+}
+
 /* What becomes of chains over pixels [pixel, pixel + count), for results from element
  * `at` on. */
 static ipu__filter_chains
@@ -155,12 +173,24 @@ chains_of(const filter_call *call, int64_t pixel, int64_t count, int64_t at)
     ipu__filter_chains chains = {.more = pixel % IPU_SUM_BLOCK > 0,
                                  .totals = call->totals + at,
                                  .level_floats = call->plan->level};
-    if (is_last || next % IPU_SUM_BLOCK == 0) {
+    if (call->pixel_parts == 1 && (is_last || next % IPU_SUM_BLOCK == 0)) {
         ipu__sum_step step = ipu__sum_step_of(pixel / IPU_SUM_BLOCK, is_last);
         chains.adds = step.adds;
         chains.to = is_last ? NULL : chains.totals + step.level * chains.level_floats;
     }
     return chains;
+}
+
+/* Pixels of y. */
+typedef struct pixel_range {
+    int64_t begin;
+    int64_t end;
+} pixel_range;
+
+static pixel_range
+common(pixel_range a, pixel_range b)
+{
+    return (pixel_range){ipu__max(a.begin, b.begin), ipu__min(a.end, b.end)};
 }
 
 /* Of `pixels` pixels from `pixel` on, how many are in its block. */
@@ -185,10 +215,10 @@ pack_pixels(const ipu__conv_geometry *g, const float *y, int64_t pixels, float *
     }
 }
 
-/* Row groups [begin, end) of one group over one band. */
+/* Row groups [begin, end) of one group over the pixels of a band. */
 static void
 make_rows(const filter_call *call, const part_scratch *s, const ipu__band *band,
-          int64_t group, int64_t begin, int64_t end)
+          pixel_range all, int64_t group, int64_t begin, int64_t end)
 {
     const filter_plan *plan = call->plan;
     const ipu__conv_geometry *g = &plan->g;
@@ -215,17 +245,17 @@ make_rows(const filter_call *call, const part_scratch *s, const ipu__band *band,
                                .length = band->columns,
                                .step = g->lines[2].step * plan->pitch.line[2],
                                .panel_rows = pixels,
-                               .result = call->result + group * filters,
                                .result_row = c->filters,
                                .columns = filters};
-    for (int64_t i = 0, count; i < pixels; i += count) {
-        count = in_block(start + i, pixels - i);
+    for (int64_t i = all.begin - start, count; i < all.end - start; i += count) {
+        count = in_block(start + i, all.end - start - i);
         const int64_t line = i / band->columns;
         block.offsets = plan->offsets + line;
         block.segments = (i + count - 1) / band->columns - line + 1;
         block.begin = i % band->columns;
         block.end = (i + count - 1) % band->columns + 1;
         block.panels = s->panels + i * g->tiles->columns;
+        block.result = chains_at(call, start + i) + group * filters;
         block.chains = chains_of(call, start + i, count, group * filters);
         g->tiles->filter(&block);
     }
@@ -242,20 +272,19 @@ fetch(const float *from, int64_t floats)
     }
 }
 
-/* Row groups [begin, end) of one group over all pixels, where a window is one place and
- * each place of x has its pixel of y. */
+/* Row groups [begin, end) of one group, where a window is one place and each place of x
+ * has its pixel of y. */
 static void
-make_in_place(const filter_call *call, const part_scratch *s, int64_t group,
-              int64_t begin, int64_t end)
+make_in_place(const filter_call *call, const part_scratch *s, pixel_range all,
+              int64_t group, int64_t begin, int64_t end)
 {
     static const int64_t whole[1] = {0};
     const filter_plan *plan = call->plan;
     const ipu__conv_geometry *g = &plan->g;
     const int64_t channels = g->source.channels;
     const int64_t filters = g->c.filters / g->c.groups;
-    const int64_t pixels = pixels_of(g);
-    for (int64_t i = 0, count; i < pixels; i += count) {
-        count = in_block(i, ipu__min(pixels - i, IN_PLACE_PIXELS));
+    for (int64_t i = all.begin, count; i < all.end; i += count) {
+        count = in_block(i, ipu__min(all.end - i, IN_PLACE_PIXELS));
         const float *x = (const float *)call->x + i * channels;
         const float *y = (const float *)call->y + i * g->c.filters;
         if (g->c.groups == 1) {
@@ -276,7 +305,7 @@ make_in_place(const filter_call *call, const part_scratch *s, int64_t group,
                                    .step = channels,
                                    .panels = s->panels,
                                    .panel_rows = count,
-                                   .result = call->result + group * filters,
+                                   .result = chains_at(call, i) + group * filters,
                                    .result_row = g->c.filters,
                                    .columns = filters,
                                    .chains =
@@ -285,10 +314,10 @@ make_in_place(const filter_call *call, const part_scratch *s, int64_t group,
     }
 }
 
-/* Channels [first, last) of a depthwise one over one band. */
+/* Channels [first, last) of a depthwise one over the pixels of a band. */
 static void
 make_channels(const filter_call *call, const part_scratch *s, const ipu__band *band,
-              int64_t first, int64_t last)
+              pixel_range all, int64_t first, int64_t last)
 {
     const filter_plan *plan = call->plan;
     const ipu__conv_geometry *g = &plan->g;
@@ -312,13 +341,13 @@ make_channels(const filter_call *call, const part_scratch *s, const ipu__band *b
     ipu__depthwise_filter d = {.source = s->source,
                                .offsets = plan->offsets,
                                .taps = ipu_conv_positions(&g->c),
-                               .result = call->result,
                                .channels = g->c.filters,
                                .first_channel = first,
                                .last_channel = last};
-    for (int64_t i = 0; i < pixels; i += d.pixels) {
-        d.pixels = in_block(start + i, pixels - i);
+    for (int64_t i = all.begin - start; i < all.end - start; i += d.pixels) {
+        d.pixels = in_block(start + i, all.end - start - i);
         d.at = s->places + i;
+        d.result = chains_at(call, start + i);
         d.other = y + i * g->c.filters;
         d.chains = chains_of(call, start + i, d.pixels, 0);
         g->tiles->depthwise_filter(&d);
@@ -327,66 +356,126 @@ make_channels(const filter_call *call, const part_scratch *s, const ipu__band *b
 
 /* --- a call ------------------------------------------------------------------------- */
 
+/* Units [begin, end), all of one group, over some pixels. */
+static void
+make_part(const filter_call *call, const part_scratch *s, pixel_range all,
+          int64_t group, int64_t begin, int64_t end)
+{
+    const filter_plan *plan = call->plan;
+    const ipu__conv_geometry *g = &plan->g;
+    const int64_t planes = g->source.images * g->lines[0].results;
+    if (plan->in_place) {
+        make_in_place(call, s, all, group, begin, end);
+        return;
+    }
+    for (int64_t i = 0; i < ipu__band_count(g, planes); i++) {
+        ipu__band band = ipu__band_of(g, 0, planes, i);
+        int64_t start = ipu__band_start(g, &band);
+        pixel_range own =
+            common(all, (pixel_range){start, start + ipu__band_pixels(&band)});
+        if (own.begin >= own.end) {
+            continue;
+        }
+        if (plan->depthwise) {
+            make_channels(call, s, &band, own, begin * CHANNELS,
+                          ipu__min(end * CHANNELS, g->c.filters));
+        } else {
+            make_rows(call, s, &band, own, group, begin, end);
+        }
+    }
+}
+
 static void
 make_parts(void *state, int64_t first_part, int64_t end_part, void *scratch)
 {
     const filter_call *call = state;
     const filter_plan *plan = call->plan;
-    const ipu__conv_geometry *g = &plan->g;
-    const int64_t planes = g->source.images * g->lines[0].results;
-    const int64_t bands = ipu__band_count(g, planes);
-    int64_t units = plan->depthwise ? g->c.filters : g->c.groups * plan->row_count;
-    int64_t begin = ipu__share_of(units, call->parts, first_part);
-    int64_t end = ipu__share_of(units, call->parts, end_part);
+    const int64_t pixels = pixels_of(&plan->g);
+    const int64_t blocks = ipu__sum_blocks(pixels);
+    const int64_t parts = call->pixel_parts;
+    const int64_t of_group = plan->depthwise ? plan->units : plan->row_count;
     part_scratch s = cut_scratch(plan, scratch);
-    while (begin < end) {
-        int64_t group = plan->depthwise ? 0 : begin / plan->row_count;
-        int64_t first = plan->depthwise ? begin : begin % plan->row_count;
-        int64_t last = plan->depthwise
-                           ? end
-                           : ipu__min(end - group * plan->row_count, plan->row_count);
-        if (plan->in_place) {
-            make_in_place(call, &s, group, first, last);
+    for (int64_t part = first_part; part < end_part; part++) {
+        int64_t i = part % parts;
+        pixel_range all = {ipu__share_of(blocks, parts, i) * IPU_SUM_BLOCK,
+                           ipu__share_of(blocks, parts, i + 1) * IPU_SUM_BLOCK};
+        all.end = ipu__min(all.end, pixels);
+        int64_t begin = ipu__share_of(plan->units, call->row_parts, part / parts);
+        int64_t end = ipu__share_of(plan->units, call->row_parts, part / parts + 1);
+        for (int64_t last; begin < end; begin = last) {
+            int64_t group = begin / of_group;
+            int64_t first = group * of_group;
+            last = ipu__min(end, first + of_group);
+            make_part(call, &s, all, group, begin - first, last - first);
         }
-        for (int64_t i = 0; i < bands && !plan->in_place; i++) {
-            ipu__band band = ipu__band_of(g, 0, planes, i);
-            if (plan->depthwise) {
-                make_channels(call, &s, &band, first, last);
-            } else {
-                make_rows(call, &s, &band, group, first, last);
-            }
-        }
-        begin += last - first;
     }
 }
 
-/* Each part copies all of y, so there is one for each thread. Bits do not depend on
- * it. */
-static int64_t
-parts_for(const filter_plan *plan, const ipu_pool *pool)
+/* Adds up the blocks of a sum that lie side by side, ADDED_FLOATS of each at a time. */
+static void
+add_blocks(void *state, int64_t begin, int64_t end)
 {
-    int64_t threads = pool == NULL ? 1 : ipu_pool_threads(pool);
-    return ipu__min(threads, plan->most_parts);
+    const filter_call *call = state;
+    const filter_plan *plan = call->plan;
+    const ipu__vector_f32 *vector = ipu__vector_f32_of(plan->g.cpu);
+    for (int64_t task = begin; task < end; task++) {
+        const int64_t at = task * ADDED_FLOATS;
+        const int64_t n = ipu__min(plan->elements - at, ADDED_FLOATS);
+        float *totals[IPU_SUM_LEVELS];
+        float *block = call->totals + at;
+        for (int64_t i = 0; i < plan->blocks; i++, block += plan->level) {
+            ipu__sum_step step = ipu__sum_step_of(i, i == plan->blocks - 1);
+            for (int32_t level = 0; step.adds >> level != 0; level++) {
+                if ((step.adds >> level & 1) != 0) {
+                    vector->add(block, totals[level], block, n);
+                }
+            }
+            totals[step.level] = block;
+        }
+        memcpy(call->result + at, totals[0], (size_t)n * sizeof(float));
+    }
+}
+
+/* A part of the rows copies all of y, one of the pixels makes all rows. Bits do not
+ * depend on it. */
+static void
+cut(filter_call *call, const ipu_pool *pool)
+{
+    const filter_plan *plan = call->plan;
+    const int64_t most = ipu__min(ipu_pool_hands(pool), plan->most_parts);
+    int64_t least = INT64_MAX;
+    for (int64_t parts = 1; parts <= ipu__min(most, plan->blocks); parts++) {
+        int64_t rows = ipu__min(most / parts, plan->units);
+        int64_t cost = ipu__ceil_div(plan->blocks, parts) *
+                       (ipu__ceil_div(plan->units, rows) + COPIED_UNITS);
+        if (cost < least) {
+            least = cost;
+            call->row_parts = rows;
+            call->pixel_parts = parts;
+        }
+    }
 }
 
 static ipu_status
 run_filter(const ipu_kernel_call *call)
 {
     const filter_plan *plan = call->spec->prepared;
-    const ipu_convolution *c = &plan->g.c;
-    const int64_t elements = ipu_conv_positions(c) * c->depth * c->filters;
     float *wide = call->workspace;
     filter_call job = {.plan = plan,
                        .x = call->inputs[0],
                        .y = call->inputs[1],
                        .result = plan->wide > 0 ? wide : call->outputs[0],
-                       .totals = wide + plan->wide,
-                       .parts = parts_for(plan, call->pool)};
-    ipu__share_out(call->pool, job.parts, make_parts, &job,
+                       .totals = wide + plan->wide};
+    cut(&job, call->pool);
+    ipu__share_out(call->pool, job.row_parts * job.pixel_parts, make_parts, &job,
                    job.totals + plan->levels * plan->level,
                    (size_t)scratch_floats(plan) * sizeof(float));
+    if (job.pixel_parts > 1) {
+        ipu__run_items(call->pool, ipu__ceil_div(plan->elements, ADDED_FLOATS), 1,
+                       add_blocks, &job);
+    }
     if (plan->wide > 0) {
-        ipu__floats_to_halves(call->outputs[0], wide, elements, plan->g.cpu);
+        ipu__floats_to_halves(call->outputs[0], wide, plan->elements, plan->g.cpu);
     }
     return IPU_OK;
 }
@@ -490,8 +579,15 @@ prepare_scratch(filter_plan *plan)
     const bool plain =
         g->result.dtype == IPU_DTYPE_FLOAT32 && !g->result.channels_first;
     int64_t temporary = ipu__source_temporary(g, channels);
-    plan->level = ipu__whole_lines(ipu_conv_positions(c) * c->depth * c->filters);
-    plan->levels = ipu__sum_levels(ipu__sum_blocks(pixels_of(g)));
+    plan->elements = ipu_conv_positions(c) * c->depth * c->filters;
+    plan->level = ipu__whole_lines(plan->elements);
+    plan->blocks = ipu__sum_blocks(pixels_of(g));
+    plan->levels = ipu__sum_levels(plan->blocks);
+    if (plan->level <= BLOCKS_FLOATS / plan->blocks) {
+        plan->levels = ipu__max(plan->levels, plan->blocks);
+    } else {
+        plan->blocks = 1;
+    }
     plan->wide = g->result.dtype == IPU_DTYPE_FLOAT16 ? plan->level : 0;
     if (!plain) {
         plan->pixels = ipu__whole_lines(pixels * c->filters);
@@ -521,7 +617,7 @@ ipu__conv_filter_prepare(const ipu__preparation *p)
     IPU_TRY(ipu__conv_geometry_of(p, &plan->g));
     ipu__conv_geometry *g = &plan->g;
     const ipu_convolution *c = &g->c;
-    const double elements = (double)ipu_shape_elements(&spec->outputs[0].shape);
+
     const double pixels =
         (double)ipu_shape_elements(&spec->inputs[1].shape) / (double)c->filters;
     plan->depthwise = ipu__conv_is_depthwise(c);
@@ -540,12 +636,12 @@ ipu__conv_filter_prepare(const ipu__preparation *p)
         IPU_TRY(prepare_rows(p, plan));
     }
     prepare_scratch(plan);
-    int64_t units =
-        plan->depthwise ? ipu__ceil_div(c->filters, 16) : c->groups * plan->row_count;
+    plan->units = plan->depthwise ? ipu__ceil_div(c->filters, CHANNELS)
+                                  : c->groups * plan->row_count;
     const size_t part_bytes = (size_t)scratch_floats(plan) * sizeof(float);
-    double parts = 2.0 * elements * pixels / FLOPS_PER_PART;
-    plan->most_parts = parts < 1.0 ? 1 : parts > (double)units ? units : (int64_t)parts;
-    plan->most_parts = ipu__min(plan->most_parts, ipu__share_most(part_bytes));
+    const int64_t most = ipu__share_most(part_bytes);
+    const double parts = 2.0 * (double)plan->elements * pixels / FLOPS_PER_PART;
+    plan->most_parts = parts < (double)most ? ipu__max((int64_t)parts, 1) : most;
     spec->run = run_filter;
     spec->kernel_name = plan->depthwise  ? g->tiles->depthwise_filter_name
                         : plan->in_place ? g->tiles->in_place_name
