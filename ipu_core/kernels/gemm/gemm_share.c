@@ -137,7 +137,8 @@ most_parts(const ipu__own_plan *plan)
 }
 
 /* Rows and columns are cut where the least is packed and read again by several tasks,
- * and the largest of them is small. In sixteenths of a cycle for each of k. Packing is
+ * threads have as many of them, and who is late with the last one keeps the others
+ * waiting for a short one. In sixteenths of a cycle for each of k. Packing is
  * shared by those who have a part; the rule was measured with two threads. Who works
  * alone cuts nothing: each part packs its operands anew. */
 ipu__own_cut
@@ -149,6 +150,7 @@ ipu__own_cut_for(const ipu__own_plan *plan, int64_t threads)
     int64_t panels = ipu__ceil_div(p->n, t->columns);
     int64_t tasks =
         threads == 1 ? 1 : ipu__min(most_parts(plan), TASKS_PER_THREAD * threads);
+    tasks -= tasks > threads ? tasks % threads : 0;
     int64_t a_cost = p->a_form == IPU_A_STRIPS ? 12 : p->a_form == IPU_A_COPIED ? 4 : 1;
     int64_t b_cost = plan->has_panels ? 1 : p->b_col == 1 ? 2 : 8;
     int64_t least = INT64_MAX;
@@ -159,7 +161,8 @@ ipu__own_cut_for(const ipu__own_plan *plan, int64_t threads)
                           ipu__ceil_div(panels, columns) * t->columns;
         int64_t packing = rows * p->n * b_cost + columns * p->m * a_cost;
         int64_t hands = ipu__max(ipu__min(threads, rows * columns), 2);
-        int64_t cost = 2 * packing / hands + largest / 2;
+        int64_t turns = ipu__ceil_div(rows * columns, threads);
+        int64_t cost = 2 * packing / hands + largest * (turns + 1) / 2;
         if (cost < least) {
             least = cost;
             best = (ipu__own_cut){rows, columns};
