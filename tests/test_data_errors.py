@@ -142,11 +142,12 @@ def test_rows_of_an_element_that_cannot_be_cut_are_not_given() -> None:
 
 def signalled(make: Callable[[Any], Any]) -> list[Any]:
     """What a data set over 0 to 5 gives, if Ctrl-C comes while it waits for 2."""
-    go = threading.Event()
+    begun, go = threading.Event(), threading.Event()
 
     def slow() -> Any:
         for number in range(6):
             if number == 2:
+                assert begun.wait(60)
                 timer = threading.Timer(0.3, signal.raise_signal, [signal.SIGINT])
                 timer.start()
                 assert go.wait(60)
@@ -158,6 +159,7 @@ def signalled(make: Callable[[Any], Any]) -> list[Any]:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt):
+            begun.set()
             found.extend(elements)
         go.set()
         found += elements
@@ -181,6 +183,29 @@ def test_what_is_joined_stays_together_after_a_signal(is_static: bool) -> None:
 def test_a_shard_goes_on_after_a_signal(index: int, block: int) -> None:
     found = signalled(lambda source: source._then(source._impl.shard(3, index, block)))
     assert [*map(int, found)] == [n for n in range(6) if n // block % 3 == index]
+
+
+BATCHES: dict[str, Callable[[Any, int], Any]] = {
+    "known": lambda source, size: source.batch(size),
+    "joined": lambda source, size: tf.data.Dataset.zip((source,)).batch(size),
+    "of unknown shape": lambda source, size: source.map(
+        lambda x: tf.range(x, x + 1)
+    ).batch(size),
+    "filled": lambda source, size: source.batch(size).batch(1).unbatch(),
+    "cut": lambda source, size: source.batch(size + 1).unbatch().batch(size),
+    "padded": lambda source, size: source.padded_batch(size),
+    "text": lambda source, size: source.map(tf.strings.as_string).batch(size),
+}
+
+
+@pytest.mark.parametrize("size", [2, 4, 5])
+@pytest.mark.parametrize("way", BATCHES)
+def test_a_batch_keeps_its_rows_after_a_signal(way: str, size: int) -> None:
+    found = signalled(lambda source: BATCHES[way](source, size))
+    batches = [one[0] if isinstance(one, tuple) else one for one in found]
+    assert [len(one) for one in batches[:-1]] == [size] * (len(batches) - 1)
+    rows = [int(x) for one in batches for x in one.numpy().reshape(-1)]
+    assert rows == [*range(6)]
 
 
 def test_who_was_chosen_has_its_turn_after_a_signal() -> None:

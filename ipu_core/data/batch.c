@@ -33,7 +33,8 @@ typedef struct batch_dataset {
 typedef struct batch_iterator {
     ipu_iterator base;
     uint64_t made;      /* elements read */
-    ipu__store store;   /* of next */
+    int64_t kept;       /* rows of a call that was cancelled while it waited for more */
+    ipu__store store;   /* of next; of those rows, but for views */
     int64_t room;       /* rows that fit into the store */
     const void **views; /* stable input: component c of row r at c * size + r */
     size_t view_count;
@@ -101,16 +102,16 @@ copy_rows(ipu_pool *pool, char *to, const void *const *rows, int64_t count,
     ipu_pool_run(pool, (int32_t)tasks, copy_some_rows, &copy);
 }
 
-/* Fills up to `size` rows of `buffers`; *rows says how many there were. */
+/* Views of rows from number *rows up to a batch's, or to the input's end. */
 static ipu_status
-rows_of_views(ipu_ctx *ctx, batch_iterator *it, void *const *buffers, int64_t *rows)
+rows_of_views(ipu_ctx *ctx, batch_iterator *it, int64_t *rows)
 {
     const ipu_dataset *input = it->base.dataset->inputs[0];
     int64_t size = ((const batch_dataset *)it->base.dataset)->size;
-    int64_t r = 0;
-    while (r < size) {
+    for (; *rows < size; ++*rows) {
+        size_t r = (size_t)*rows;
         ipu__element element = {0};
-        if ((size_t)r == it->view_count) {
+        if (r == it->view_count) {
             /* not `size` at once, which may be far beyond the data */
             size_t grown = it->view_count < 128 ? 128 : it->view_count * 2;
             grown = grown > (size_t)size ? (size_t)size : grown;
@@ -121,7 +122,7 @@ rows_of_views(ipu_ctx *ctx, batch_iterator *it, void *const *buffers, int64_t *r
             IPU_TRY(ipu_alloc(ctx, bytes, &views));
             for (size_t c = 0; c < count && r > 0; c++) {
                 memcpy(views + c * grown, it->views + c * it->view_count,
-                       (size_t)r * sizeof(void *));
+                       r * sizeof(void *));
             }
             ipu_free(ctx, it->views, it->view_count * count * sizeof(void *));
             it->views = views;
@@ -132,15 +133,9 @@ rows_of_views(ipu_ctx *ctx, batch_iterator *it, void *const *buffers, int64_t *r
             break;
         }
         for (uint32_t c = 0; c < input->type_count; c++) {
-            it->views[c * it->view_count + (size_t)r] = element.parts[c];
+            it->views[c * it->view_count + r] = element.parts[c];
         }
-        r++;
     }
-    for (uint32_t c = 0; buffers != NULL && c < input->type_count; c++) {
-        copy_rows(ctx->pool, buffers[c], it->views + c * it->view_count, r,
-                  ipu_type_bytes(&input->types[c]));
-    }
-    *rows = r;
     return IPU_OK;
 }
 
@@ -194,7 +189,7 @@ rows_stored(ipu_ctx *ctx, batch_iterator *it, int64_t *rows)
     const ipu_dataset *input = it->base.dataset->inputs[0];
     int64_t size = ((const batch_dataset *)it->base.dataset)->size;
     bool end = false;
-    for (*rows = 0; *rows < size && !end;) {
+    while (*rows < size && !end) {
         if (*rows == it->room) {
             IPU_TRY(make_room(ctx, it, input->types));
         }
@@ -248,7 +243,7 @@ rows_found(ipu_ctx *ctx, batch_iterator *it, int64_t *rows)
 {
     const batch_dataset *batch = (const batch_dataset *)it->base.dataset;
     uint32_t count = it->base.dataset->type_count;
-    for (*rows = 0; *rows < batch->size; ++*rows) {
+    for (; *rows < batch->size; ++*rows) {
         ipu__element element = {0};
         IPU_TRY(ipu__iterator_next(ctx, it->base.input, &element));
         if (element.end) {
@@ -286,6 +281,36 @@ can_fill(const batch_iterator *it, const ipu__element *out)
     return can;
 }
 
+/* Between the store and a reader's buffers: the rows that are kept. */
+static void
+move_kept(const batch_iterator *it, void *const *buffers, bool to_store)
+{
+    const ipu_dataset *input = it->base.dataset->inputs[0];
+    for (uint32_t c = 0; c < input->type_count && it->kept > 0; c++) {
+        void *stored = it->store.parts[c];
+        ipu_copy_bytes(to_store ? stored : buffers[c], to_store ? buffers[c] : stored,
+                       (size_t)it->kept * ipu_type_bytes(&input->types[c]));
+    }
+}
+
+/* Rows of known types, into a reader's buffers, which it may not have again. */
+static ipu_status
+rows_given(ipu_ctx *ctx, batch_iterator *it, void *const *buffers, int64_t *rows)
+{
+    const batch_dataset *batch = (const batch_dataset *)it->base.dataset;
+    bool end = false;
+    move_kept(it, buffers, false);
+    ipu_status status = rows_filled(ctx, it, buffers, batch->size, rows, &end);
+    if (status == IPU_STATUS_CANCELLED) {
+        while (it->room < *rows) {
+            IPU_TRY(make_room(ctx, it, batch->base.inputs[0]->types));
+        }
+        it->kept = *rows;
+        move_kept(it, buffers, true);
+    }
+    return status;
+}
+
 static ipu_status
 batch_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
 {
@@ -293,34 +318,24 @@ batch_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
     const batch_dataset *batch = (const batch_dataset *)iterator->dataset;
     const ipu_dataset *input = iterator->dataset->inputs[0];
     uint32_t count = iterator->dataset->type_count;
-    void *const *parts = NULL;
-    int64_t rows = 0;
-    if (can_fill(it, out)) {
-        bool end = false;
-        parts = out->buffers;
-        IPU_TRY(input->stable ? rows_of_views(ctx, it, parts, &rows)
-                              : rows_filled(ctx, it, parts, batch->size, &rows, &end));
-        for (uint32_t c = 0; c < count; c++) {
-            iterator->types[c] = out->wanted[c];
-        }
-    } else if (input->stable) {
-        /* how many rows there are is known before anything is copied */
-        IPU_TRY(rows_of_views(ctx, it, NULL, &rows));
-        for (uint32_t c = 0; c < count; c++) {
-            it->base.types[c] = batched(&input->types[c], rows);
-        }
+    int64_t rows = it->kept;
+    bool fills = can_fill(it, out);
+    ipu_status status = input->stable      ? rows_of_views(ctx, it, &rows)
+                        : fills            ? rows_given(ctx, it, out->buffers, &rows)
+                        : input->is_static ? rows_stored(ctx, it, &rows)
+                                           : rows_found(ctx, it, &rows);
+    it->kept = status == IPU_STATUS_CANCELLED ? rows : 0;
+    IPU_TRY(status);
+    for (uint32_t c = 0; c < count && (fills || input->is_static); c++) {
+        it->base.types[c] = fills ? out->wanted[c] : batched(&input->types[c], rows);
+    }
+    if (input->stable && !fills) { /* how many rows there are is known before */
         IPU_TRY(ipu__store_fit(ctx, &it->store, it->base.types, count));
-        for (uint32_t c = 0; c < count; c++) {
-            copy_rows(ctx->pool, it->store.parts[c], it->views + c * it->view_count,
-                      rows, ipu_type_bytes(&input->types[c]));
-        }
-    } else if (input->is_static) {
-        IPU_TRY(rows_stored(ctx, it, &rows));
-        for (uint32_t c = 0; c < count; c++) {
-            it->base.types[c] = batched(&input->types[c], rows);
-        }
-    } else {
-        IPU_TRY(rows_found(ctx, it, &rows));
+    }
+    void *const *parts = fills ? out->buffers : it->store.parts;
+    for (uint32_t c = 0; c < count && input->stable; c++) {
+        copy_rows(ctx->pool, parts[c], it->views + c * it->view_count, rows,
+                  ipu_type_bytes(&input->types[c]));
     }
     it->made += (uint64_t)rows;
     out->end = rows == 0 || (rows < batch->size && batch->drop_remainder);
@@ -328,7 +343,7 @@ batch_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
         it->base.types[c].shape.dims[0] = rows;
     }
     out->types = it->base.types;
-    out->parts = (const void *const *)(parts == NULL ? it->store.parts : parts);
+    out->parts = (const void *const *)parts;
     return IPU_OK;
 }
 

@@ -49,8 +49,19 @@ def stacked_batches(
 
     def start() -> Iterator[_Arrays]:
         rows = _packed.packed_rows(impl)
-        # an error also discards the rows of its batch that were read before it
-        pieces = iter(lambda: list(itertools.islice(rows, size)), [])
+        held: list[_Arrays] = []  # of the batch that is read
+
+        def piece() -> list[_Arrays]:
+            try:
+                held.extend(itertools.islice(rows, size - len(held)))
+            except Exception:  # not Ctrl-C, after which it goes on
+                held.clear()
+                raise
+            made = held[:]
+            held.clear()
+            return made
+
+        pieces = iter(piece, [])
         whole = filter(lambda piece: len(piece) == size, pieces) if drop else pieces
         return map(batch, whole)
 
