@@ -292,6 +292,19 @@ def test_a_malformed_text_names_its_line(old: str, new: str, words: list[str]) -
     assert start <= where <= start + 1, message
 
 
+def test_an_op_that_holds_no_block_has_none() -> None:
+    """What was printed of it could not be read."""
+    text = """block b0() {
+  %0 = constant() {dtype=float32, shape=[], value=0x00000000} : float32[]
+  block b1() {
+  } -> ()
+  %1 = neg(%0) {body=b1} : float32[]
+} -> (%1)
+"""
+    with pytest.raises(ipu.tf.errors.InvalidArgumentError, match=r"line 5 .*no others"):
+        _core.graph_round_trip(text)
+
+
 @pytest.mark.parametrize("letter", ["n", "é", "€", "😀"])
 def test_what_a_message_quotes_ends_with_a_whole_character(letter: str) -> None:
     for more in range(len(letter.encode())):

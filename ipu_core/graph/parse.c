@@ -22,6 +22,7 @@ typedef struct parser {
     IPU_ARRAY(ipu_value) values; /* by printed number */
     IPU_ARRAY(ipu_block) blocks; /* by printed number */
     IPU_ARRAY(bool) is_read;     /* the same: to its end */
+    uint32_t held;               /* blocks among the attributes of the node */
     ipu_arena scratch;           /* attribute data until the node has its copy */
     IPU_ARRAY(int64_t) ints;     /* of the list that is being read */
     IPU_ARRAY(int64_t) numbers;  /* of the outputs of the node that is being read */
@@ -218,6 +219,7 @@ parse_held_block(parser *p, int64_t *out)
         return fail(p, "a block that stands above");
     }
     *out = p->blocks.items[*out].index;
+    p->held++;
     return IPU_OK;
 }
 
@@ -403,6 +405,7 @@ parse_node(parser *p, ipu_block block)
         return fail(p, "an op");
     }
     p->at += length;
+    p->held = 0;
     IPU_TRY(parse_inputs(p));
     if (accept(p, "{")) {
         while (!accept(p, "}")) {
@@ -418,6 +421,9 @@ parse_node(parser *p, ipu_block block)
     IPU_TRY(ipu_graph_add_node(p->ctx, p->graph, block, &request, p->inputs.items,
                                (uint32_t)p->inputs.count, &id));
     const ipu_node_data *node = ipu_node_of(p->graph, id);
+    if (p->held != ipu_node_block_count(node)) {
+        return fail(p, "the blocks that the op holds, and no others");
+    }
     if (node->output_count != p->numbers.count) {
         return fail(p, "as many names as the op has outputs");
     }
