@@ -46,7 +46,11 @@ enum { ALL = 16, SOME = UNROLL };
 /* Where doubles make the chains, what else tiles do need not be in registers: one
  * function for all, in which loops stay loops. */
 #ifdef BY_DOUBLES
+#ifdef __clang__ /* makes no clones, and does not know the word */
+#define OF_EACH_CHAIN_TILE static __attribute__((noinline))
+#else
 #define OF_EACH_CHAIN_TILE static __attribute__((noinline, noclone))
+#endif
 #define LOOPS enum { ALL = 1, SOME = 1 };
 #else
 #define OF_EACH_CHAIN_TILE OF_EACH_TILE
