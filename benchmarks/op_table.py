@@ -38,6 +38,8 @@ DTYPES = {
 FEWER = {
     **dict.fromkeys(("one_hot", "mean", "dropout"), FLOATS),
     "cast": FLOATS[:1],  # its rows name theirs
+    # programs make float64's by single ops
+    **dict.fromkeys(("attention", "attention_grad"), FLOATS[:2]),
 }
 SIZES = {"4 KiB": 4 << 10, "256 KiB": 256 << 10, "64 MiB": 64 << 20}
 AWKWARD = {"997 x 131": (997, 131), "3 x 43691": (3, 43691), "43691 x 3": (43691, 3)}
