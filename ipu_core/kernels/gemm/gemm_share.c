@@ -295,8 +295,13 @@ make_parts(void *state, int64_t begin, int64_t end, void *scratch)
 {
     const own_job *job = state;
     int64_t parts = job->cut.rows * job->cut.columns;
+    int64_t last = -1;
+    ipu__rectangle part = {0};
     for (int64_t i = begin; i < end; i++) {
-        ipu__rectangle part = part_of(job->call->plan, job->cut, i % parts);
+        if (i % parts != last) { /* of many small matrices it is the same */
+            last = i % parts;
+            part = part_of(job->call->plan, job->cut, last);
+        }
         ipu__own_rectangle(job->call, i / parts, &part, scratch);
     }
 }
