@@ -137,10 +137,9 @@ most_parts(const ipu__own_plan *plan)
 }
 
 /* Rows and columns are cut where the least is packed and read again by several tasks,
- * threads have as many of them, and who is late with the last one keeps the others
- * waiting for a short one. In sixteenths of a cycle for each of k. Packing is
- * shared by those who have a part; the rule was measured with two threads. Who works
- * alone cuts nothing: each part packs its operands anew. */
+ * the largest of them is small, and all threads have as many. In sixteenths of a cycle
+ * for each of k. Packing is shared by those who have a part; the rule was measured with
+ * two threads. Who works alone cuts nothing: each part packs its operands anew. */
 ipu__own_cut
 ipu__own_cut_for(const ipu__own_plan *plan, int64_t threads)
 {
@@ -160,9 +159,10 @@ ipu__own_cut_for(const ipu__own_plan *plan, int64_t threads)
         int64_t largest = ipu__ceil_div(tiles, rows) * t->rows *
                           ipu__ceil_div(panels, columns) * t->columns;
         int64_t packing = rows * p->n * b_cost + columns * p->m * a_cost;
-        int64_t hands = ipu__max(ipu__min(threads, rows * columns), 2);
-        int64_t turns = ipu__ceil_div(rows * columns, threads);
-        int64_t cost = 2 * packing / hands + largest * (turns + 1) / 2;
+        int64_t parts = rows * columns;
+        int64_t hands = ipu__max(ipu__min(threads, parts), 2);
+        int64_t turns = ipu__ceil_div(parts, hands);
+        int64_t cost = 2 * packing / hands + largest * turns * hands / parts / 2;
         if (cost < least) {
             least = cost;
             best = (ipu__own_cut){rows, columns};
