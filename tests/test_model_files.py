@@ -260,8 +260,8 @@ def test_the_interpreter_ends_while_a_thread_is_at_files(
 ) -> None:
     """Of HDF5, whose library keeps a lock, and closes at the end what is open."""
     text = """
-import sys, threading, time
-from ipu import keras
+import contextlib, sys, threading, time
+from ipu import keras, tf
 class Slow(keras.layers.Dense):
     def save_own_variables(self, store):
         store["0"] = self.kernel.numpy()
@@ -279,7 +279,8 @@ def work():
     if path == "m.keras":
         model.save(path)
     while True:
-        model.load_weights(path)
+        with contextlib.suppress(tf.errors.NotFoundError):  # devices end earlier
+            model.load_weights(path)
         began.set()
 threading.Thread(target=work, daemon=True).start()
 began.wait()
