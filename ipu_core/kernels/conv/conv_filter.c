@@ -187,12 +187,6 @@ typedef struct pixel_range {
     int64_t end;
 } pixel_range;
 
-static pixel_range
-common(pixel_range a, pixel_range b)
-{
-    return (pixel_range){ipu__max(a.begin, b.begin), ipu__min(a.end, b.end)};
-}
-
 /* Of `pixels` pixels from `pixel` on, how many are in its block. */
 static int64_t
 in_block(int64_t pixel, int64_t pixels)
@@ -364,15 +358,16 @@ make_part(const filter_call *call, const part_scratch *s, pixel_range all,
     const filter_plan *plan = call->plan;
     const ipu__conv_geometry *g = &plan->g;
     const int64_t planes = g->source.images * g->lines[0].results;
+    const int64_t bands = ipu__band_count(g, planes);
     if (plan->in_place) {
         make_in_place(call, s, all, group, begin, end);
         return;
     }
-    for (int64_t i = 0; i < ipu__band_count(g, planes); i++) {
+    for (int64_t i = 0; i < bands; i++) {
         ipu__band band = ipu__band_of(g, 0, planes, i);
         int64_t start = ipu__band_start(g, &band);
-        pixel_range own =
-            common(all, (pixel_range){start, start + ipu__band_pixels(&band)});
+        pixel_range own = {ipu__max(all.begin, start),
+                           ipu__min(all.end, start + ipu__band_pixels(&band))};
         if (own.begin >= own.end) {
             continue;
         }
@@ -617,9 +612,6 @@ ipu__conv_filter_prepare(const ipu__preparation *p)
     IPU_TRY(ipu__conv_geometry_of(p, &plan->g));
     ipu__conv_geometry *g = &plan->g;
     const ipu_convolution *c = &g->c;
-
-    const double pixels =
-        (double)ipu_shape_elements(&spec->inputs[1].shape) / (double)c->filters;
     plan->depthwise = ipu__conv_is_depthwise(c);
     plan->repeat = plan->depthwise ? c->filters / c->groups : 1;
     plan->in_place = !plan->depthwise && reads_in_place(g);
@@ -640,7 +632,8 @@ ipu__conv_filter_prepare(const ipu__preparation *p)
                                   : c->groups * plan->row_count;
     const size_t part_bytes = (size_t)scratch_floats(plan) * sizeof(float);
     const int64_t most = ipu__share_most(part_bytes);
-    const double parts = 2.0 * (double)plan->elements * pixels / FLOPS_PER_PART;
+    const double parts =
+        2.0 * (double)plan->elements * (double)pixels_of(g) / FLOPS_PER_PART;
     plan->most_parts = parts < (double)most ? ipu__max((int64_t)parts, 1) : most;
     spec->run = run_filter;
     spec->kernel_name = plan->depthwise  ? g->tiles->depthwise_filter_name
