@@ -621,12 +621,12 @@ give_out(ipu_executor *executor, void *const *outputs)
 }
 
 /* The run has failed. In the middle of a step some replicas may have written what
- * others have not: the next run begins with the copies of replica 0. */
+ * others have not: the next run begins with the copies of replica 0, which may be
+ * another process's. */
 static void
 forget_copies(ipu_executor *executor)
 {
-    if (executor->replica_count > 1 && executor->device != NULL &&
-        has_written(executor)) {
+    if (executor->replica_total > 1 && has_written(executor)) {
         (void)ipu__device_is_changed(executor->device, IPU__NO_RUNNER);
     }
 }

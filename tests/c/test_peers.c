@@ -325,9 +325,10 @@ run_process(void *argument)
     for (uint32_t r = 0; r < p->replicas; r++) {
         for (int v = 0; v < VARIABLES; v++) {
             size_t bytes = ipu_type_bytes(&p->program->resources.items[v].types[0]);
-            note(p, &ctx, ipu_device_variable_read(
-                               &ctx, device, ids[v], (int32_t)r,
-                               p->results->data[p->number * p->replicas + r][v], bytes));
+            note(p, &ctx,
+                 ipu_device_variable_read(
+                     &ctx, device, ids[v], (int32_t)r,
+                     p->results->data[p->number * p->replicas + r][v], bytes));
         }
     }
     ipu_executor_free(&ctx, executor);
@@ -422,7 +423,8 @@ run_layouts(ipu_ctx *ctx, ipu_program *program)
 static void
 test_layouts(ipu_ctx *ctx)
 {
-    static const int32_t sizes[] = {1, 1000, MOST_ELEMENTS}; /* two exchanges of three */
+    static const int32_t sizes[] = {1, 1000,
+                                    MOST_ELEMENTS}; /* two exchanges of three */
     static const int32_t groups[] = {0, 1, 2, 3};
     static const int32_t buckets[] = {-1, 0, 1}; /* none, one for all, one for each */
     for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
@@ -430,8 +432,7 @@ test_layouts(ipu_ctx *ctx)
             static values first;
             for (size_t b = 0; b < sizeof(buckets) / sizeof(buckets[0]); b++) {
                 const values *all = run_layouts(
-                    ctx,
-                    compile(ctx, sizes[s], (int32_t)g % 2, groups[g], buckets[b]));
+                    ctx, compile(ctx, sizes[s], (int32_t)g % 2, groups[g], buckets[b]));
                 if (b == 0) {
                     first = *all;
                 }
@@ -538,6 +539,99 @@ test_differences(ipu_ctx *ctx)
     ipu_program_free(ctx, mean);
 }
 
+/* --- an end in the middle of a step ------------------------------------------------ */
+
+typedef struct counting_process {
+    ipu_peers *peers;
+    const ipu_program *program;
+    int elements; /* of the first run, whose data ends */
+    float sum;    /* after the second run */
+    uint32_t wrong;
+} counting_process;
+
+static void
+feed_ones(ipu_ctx *ctx, ipu_infeed *infeed, int count)
+{
+    void *const *slot;
+    ipu_infeed_reopen(infeed);
+    for (int i = 0; i < count && ipu_infeed_acquire(ctx, infeed, &slot) == IPU_OK;
+         i++) {
+        *(float *)slot[0] = 1;
+        ipu_infeed_publish(infeed);
+    }
+    ipu_infeed_end(infeed, ctx);
+}
+
+static void *
+run_counting(void *argument)
+{
+    counting_process *p = argument;
+    const ipu_type type = {IPU_DTYPE_FLOAT32, {0, {0}}};
+    process noted = {0};
+    ipu_ctx ctx;
+    ipu_device *device;
+    ipu_infeed *infeed;
+    ipu_executor *executor;
+    int64_t variable;
+    int64_t queue;
+    ipu_ctx_init(&ctx, ipu_allocator_default());
+    note(&noted, &ctx, ipu_device_create(&ctx, 1, &device));
+    ipu_device_set_peers(device, p->peers);
+    note(&noted, &ctx, ipu_device_variable_add(&ctx, device, &type, &variable));
+    note(&noted, &ctx, ipu_infeed_create(&ctx, &type, 1, 8, 1, &infeed));
+    note(&noted, &ctx, ipu_device_infeed_add(&ctx, device, infeed, &queue));
+    note(&noted, &ctx, ipu_executor_create(&ctx, p->program, device, NULL, &executor));
+    for (int32_t steps = 2; steps > 0; steps--) {
+        const void *inputs[1] = {&steps};
+        feed_ones(&ctx, infeed, steps == 2 ? p->elements : 2);
+        ipu_status status = ipu_executor_run(&ctx, executor, inputs, NULL, NULL, NULL);
+        p->wrong += status != (steps == 2 ? IPU_STATUS_OUT_OF_RANGE : IPU_OK);
+        ipu_ctx_clear(&ctx);
+    }
+    note(&noted, &ctx,
+         ipu_device_variable_read(&ctx, device, variable, 0, &p->sum, sizeof(p->sum)));
+    p->wrong += noted.wrong;
+    ipu_executor_free(&ctx, executor);
+    ipu_device_free(&ctx, device);
+    ipu_infeed_free(&ctx, infeed);
+    return NULL;
+}
+
+/* Where one process has written a variable in the step in which its data ends, and
+ * another one has not, all go on with what process 0 has. */
+static void
+test_uneven_end(ipu_ctx *ctx)
+{
+    ipu_program *program =
+        compile_text(ctx,
+                     "resource r0 variable id=0 \"v\" float32[]\n"
+                     "resource r1 infeed id=1 \"in\" float32[]\n"
+                     "block b0(%0: int32[]) {\n"
+                     "  block b1() {\n"
+                     "    %1 = infeed_dequeue() {resource=1} : float32[]\n"
+                     "    variable_add(%1) {resource=0}\n"
+                     "    %2 = infeed_dequeue() {resource=1} : float32[]\n"
+                     "    variable_add(%2) {resource=0}\n"
+                     "  } -> ()\n"
+                     "  repeat(%0) {body=b1}\n"
+                     "} -> ()\n",
+                     -1);
+    circle peers;
+    counting_process both[2];
+    pthread_t runners[2];
+    make_circle(ctx, 2, HUB, &peers);
+    for (int i = 0; i < 2; i++) {
+        both[i] = (counting_process){peers.peers[i], program, 2 + i, 0, 0};
+        pthread_create(&runners[i], NULL, run_counting, &both[i]);
+    }
+    for (int i = 0; i < 2; i++) {
+        pthread_join(runners[i], NULL);
+        CHECK(both[i].wrong == 0 && both[i].sum == 4);
+    }
+    free_circle(ctx, &peers);
+    ipu_program_free(ctx, program);
+}
+
 int
 main(void)
 {
@@ -553,5 +647,6 @@ main(void)
     test_layouts(&ctx);
     test_parts(&ctx);
     test_differences(&ctx);
+    test_uneven_end(&ctx);
     return CHECK_DONE();
 }
