@@ -29,21 +29,19 @@
 #include "passes/passes.h"
 
 static bool
-cuts_segment(const ipu_node_data *node)
+writes(const ipu_node_data *node)
 {
-    uint32_t flags = ipu_node_flags(node);
-    return (flags & IPU_OP_BLOCK) != 0 ||
-           ((flags & IPU_OP_WRITES) != 0 && node->op != IPU_OP_ID_OUTFEED_ENQUEUE);
+    return (ipu_node_flags(node) & IPU_OP_WRITES) != 0;
 }
 
 /* Whether a node is in an order with what can fail. */
 static bool
 is_ordered(const ipu__fuser *f, ipu_node id)
 {
-    return ipu__fuse_fails(f, id) ||
-           (ipu_node_flags(ipu_node_of(f->graph, id)) & IPU_OP_WRITES) != 0;
+    return ipu__fuse_fails(f, id) || writes(ipu_node_of(f->graph, id));
 }
 
+/* A block and what follows it are segments, and stretches, of their own. */
 static void
 note_block(ipu__fuser *f, ipu_block id)
 {
@@ -54,12 +52,9 @@ note_block(ipu__fuser *f, ipu_block id)
         for (uint32_t k = 0; k < ipu_node_block_count(node); k++) {
             note_block(f, ipu_node_block(node, k));
         }
-        f->segment += cuts_segment(node) ? 1 : 0;
-        f->order += is_ordered(f, node_id) ? 1 : 0;
-        f->stretch += (ipu_node_flags(node) & IPU_OP_BLOCK) != 0 ||
-                              node->op == IPU_OP_ID_INFEED_DEQUEUE
-                          ? 1
-                          : 0;
+        f->segment += writes(node) && node->op != IPU_OP_ID_OUTFEED_ENQUEUE;
+        f->order += is_ordered(f, node_id);
+        f->stretch += node->op == IPU_OP_ID_INFEED_DEQUEUE;
         f->notes.items[node_id.index] = (ipu__node_note){.segment = f->segment,
                                                          .stretch = f->stretch,
                                                          .order = f->order,
@@ -75,11 +70,8 @@ note_block(ipu__fuser *f, ipu_block id)
 static ipu_status
 take_notes(ipu__fuser *f)
 {
-    f->notes.count = 0;
-    f->tree_uses.count = 0;
     IPU_TRY(IPU_ARRAY_EXTEND(f->ctx, &f->tree_uses, f->graph->values.count, NULL));
-    IPU_TRY(
-        IPU_ARRAY_EXTEND(f->ctx, &f->notes, f->graph->nodes.count, &ipu__no_node_note));
+    IPU_TRY(IPU_ARRAY_EXTEND(f->ctx, &f->notes, f->graph->nodes.count, NULL));
     IPU_TRY(ipu_uses_find(f->ctx, f->graph, &f->uses));
     IPU_TRY(ipu_failures_find(f->ctx, f->graph, &f->failures));
     note_block(f, (ipu_block){0});
@@ -89,9 +81,9 @@ take_notes(ipu__fuser *f)
 bool
 ipu__fuse_keeps_order(const ipu__fuser *f, ipu_node first, ipu_node last)
 {
-    uint32_t own = is_ordered(f, last) ? 1 : 0;
     return !ipu__fuse_fails(f, first) ||
-           f->notes.items[first.index].order + own == f->notes.items[last.index].order;
+           f->notes.items[first.index].order + is_ordered(f, last) ==
+               f->notes.items[last.index].order;
 }
 
 bool
@@ -99,7 +91,7 @@ ipu__fuse_may_join(const ipu__fuser *f, ipu_node first, ipu_node last)
 {
     const ipu_node_data *a = ipu_node_of(f->graph, first);
     const ipu_node_data *b = ipu_node_of(f->graph, last);
-    return a->block.index == b->block.index && ipu__fuse_keeps_order(f, first, last) &&
+    return ipu__fuse_keeps_order(f, first, last) &&
            f->notes.items[first.index].segment == f->notes.items[last.index].segment &&
            ipu_placement_equal(a->placement, b->placement);
 }

@@ -19,8 +19,6 @@ typedef struct ipu__node_note {
     ipu_node root;     /* the tree that it is part of */
     ipu_node next;     /* an earlier node of that tree */
 } ipu__node_note;
-static const ipu__node_note ipu__no_node_note = {.root = {IPU_NO_INDEX},
-                                                 .next = {IPU_NO_INDEX}};
 
 typedef struct ipu__fuser {
     ipu_ctx *ctx;

@@ -38,8 +38,7 @@ find_late(const ipu__fuser *f, ipu_value value, ipu_node user, ipu_op op)
         return NULL;
     }
     ipu_node id = ipu_value_of(f->graph, value)->producer;
-    if (node->block.index != ipu_node_of(f->graph, user)->block.index ||
-        f->notes.items[id.index].stretch != f->notes.items[user.index].stretch ||
+    if (f->notes.items[id.index].stretch != f->notes.items[user.index].stretch ||
         is_variable(f, node->inputs[0]) || is_variable(f, node->inputs[1]) ||
         !ipu__fuse_keeps_order(f, id, user)) {
         return NULL;
@@ -198,8 +197,7 @@ take_place(ipu__rewriter *r, ipu_value old, ipu_value fused)
     IPU_TRY(r->status);
     ipu_node old_node = ipu_value_of(r->graph, old)->producer;
     ipu_node fused_node = ipu_value_of(r->graph, fused)->producer;
-    IPU_TRY(IPU_ARRAY_EXTEND(f->ctx, &f->notes, (size_t)fused_node.index + 1,
-                             &ipu__no_node_note));
+    IPU_TRY(IPU_ARRAY_EXTEND(f->ctx, &f->notes, (size_t)fused_node.index + 1, NULL));
     IPU_TRY(ipu_uses_hand_on(f->ctx, &f->uses, old, fused));
     f->notes.items[fused_node.index] = f->notes.items[old_node.index];
     return ipu__replace(r, old, fused);
