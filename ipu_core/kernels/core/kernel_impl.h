@@ -237,7 +237,6 @@ ipu_status ipu__fault_report(const ipu_kernel_call *call, ipu__fault fault);
 /* special.c */
 double ipu__lgamma(double x);
 double ipu__digamma(double x);
-double ipu__erfinv(double y);
 /* special_gamma.c: functions of (a, x), (s, q), (n, x) */
 double ipu__igamma(double a, double x);
 double ipu__igammac(double a, double x);
@@ -246,11 +245,6 @@ double ipu__zeta(double s, double q);
 double ipu__polygamma(double n, double x);
 double ipu__bessel_i0e(double x);
 double ipu__bessel_i1e(double x);
-/* reference_random.c: the inverse of the normal distribution */
-double ipu__normal_quantile(double p);
-
-double ipu__gelu(double x);
-double ipu__gelu_grad(double x, double dy);
 
 /* Element `index` of an integer tensor as int64 (uint64 above that range saturates). */
 int64_t ipu__integer_load(ipu_dtype dtype, const void *base, int64_t index);

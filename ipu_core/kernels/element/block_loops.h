@@ -8,7 +8,6 @@
  * give the same bits; only the width of the registers differs. */
 #include <math.h>
 
-#define BLOCK_INDEPENDENT IPU_INDEPENDENT
 #include "kernels/element/blocks_impl.h"
 #include "kernels/math/floor_math.h"
 
@@ -24,20 +23,8 @@ FLOAT_FORMULAS(LOOP_OF, f64, )
 FUNCTION_FORMULAS(LOOP_OF, f32, f)
 FUNCTION_FORMULAS(LOOP_OF, f64, )
 
-/* float32 has functions where float64 calls the C library. */
-#define SINGLE_FORMULAS(F) \
-    F(EXP, ONE, SAME, f32, ipu__exp_f32(x)) \
-    F(ERF, ONE, SAME, f32, ipu__erf_f32(x)) \
-    F(GELU, ONE, SAME, f32, ipu__gelu_f32(x)) \
-    F(GELU_GRAD, TWO, SAME, f32, ipu__gelu_grad_f32(x, y)) \
-    F(ATAN, ONE, SAME, f32, ipu__atan_f32(x)) \
-    F(ASIN, ONE, SAME, f32, ipu__asin_f32(x)) \
-    F(ACOS, ONE, SAME, f32, ipu__acos_f32(x)) \
-    F(LOG2, ONE, SAME, f32, ipu__log2_f32(x)) \
-    F(ATAN2, TWO, SAME, f32, ipu__atan2_f32(x, y)) \
-    F(ERFC, ONE, SAME, f32, ipu__erfc_f32(x)) \
-    F(ERFINV, ONE, SAME, f32, ipu__erfinv_f32(x))
-SINGLE_FORMULAS(LOOP_OF)
+UNARY(exp_f32, float, float, ipu__exp_f32(x))
+BINARY(pow_f64, double, double, ipu__pow_f64(x, y))
 
 /* The block is looked through first, so that the loop has no call in it; an element's
  * result does not depend on its neighbours. */
@@ -103,9 +90,10 @@ TURNED(cos, 1)
 WIDE_NEAR(exp, IPU_WIDE_EXP_LIMIT)
 WIDE_NEAR(sin, IPU_WIDE_TURN_LIMIT)
 WIDE_NEAR(cos, IPU_WIDE_TURN_LIMIT)
+WIDE_NEAR(tan, IPU_WIDE_TURN_LIMIT)
 NEAR(tan, f32, float, uint32_t, ipu__float_bits, ipu__bits_float, IPU_TURN_LIMIT)
 
-/* Likewise: normal numbers above 0, and the others by the C library. */
+/* Likewise: normal numbers above 0, and the others in float64. */
 enum { LEAST_NORMAL = 0x00800000, ABOVE_NORMAL = 0x7f800000 };
 
 SIGNATURE(pow_f32)
@@ -130,7 +118,7 @@ SIGNATURE(pow_f32)
         bool ordinary =
             ipu__float_bits(xs[i]) - LEAST_NORMAL < ABOVE_NORMAL - LEAST_NORMAL;
         result[i] = ordinary ? ipu__pow_normal_f32(xs[i], ys[i])
-                             : (float)pow((double)xs[i], (double)ys[i]);
+                             : (float)ipu__pow_f64((double)xs[i], (double)ys[i]);
     }
     return IPU_FAULT_NONE;
 }
@@ -514,8 +502,11 @@ HALF_BINARY(div, /)
 #define FLOAT_ROWS(type, suffix, ending) \
     FLOAT_FORMULAS(ROW_OF, suffix, ending) \
     FUNCTION_FORMULAS(ROW_OF, suffix, ending) \
+    SAME_ROW(EXP, type, exp_##suffix) \
     SAME_ROW(SIN, type, sin_##suffix) \
     SAME_ROW(COS, type, cos_##suffix) \
+    SAME_ROW(TAN, type, tan_##suffix) \
+    SAME_ROW(POW, type, pow_##suffix) \
     SAME_ROW(FLOOR_DIV, type, floor_div_##suffix) \
     SAME_ROW(FLOOR_MOD, type, floor_mod_##suffix) \
     CAST_ROWS(type, suffix, i8, i16, i32, i64)
@@ -542,13 +533,9 @@ static const ipu__block_row rows[] = {
     CAST_ROW(FLOAT32, INT32, quick_f32_i32)
     CAST_ROW(FLOAT32, INT8, quick_f32_i8)
     FLOAT_ROWS(FLOAT32, f32, f)
-    SINGLE_FORMULAS(ROW_OF)
-    SAME_ROW(TAN, FLOAT32, tan_f32)
-    SAME_ROW(POW, FLOAT32, pow_f32)
     CAST_ROW(FLOAT32, FLOAT64, cast_f32_f64)
     CAST_ROW(FLOAT32, FLOAT16, cast_f32_f16)
     FLOAT_ROWS(FLOAT64, f64, )
-    SAME_ROW(EXP, FLOAT64, exp_f64)
     CAST_ROW(FLOAT64, FLOAT32, cast_f64_f32)
     HALF_FORMULAS(ROW_OF)
     CAST_ROW(FLOAT16, BOOL, cast_f16_bool)
@@ -565,15 +552,15 @@ static const ipu__block_row rows[] = {
 };
 
 /* The same loops, called with plain float pointers. */
-#define MAP(name, OP) \
+#define MAP(name, loop) \
     static void name##_map(float *out, const float *x, int64_t n) \
     { \
-        (void)OP##_f32(NULL, out, x, x, x, n); \
+        (void)loop(NULL, out, x, x, x, n); \
     }
-MAP(exp, EXP)
-MAP(relu, RELU)
-MAP(tanh, TANH)
-MAP(sigmoid, SIGMOID)
+MAP(exp, exp_f32)
+MAP(relu, RELU_f32)
+MAP(tanh, TANH_f32)
+MAP(sigmoid, SIGMOID_f32)
 
 static void
 add_pair(float *out, const float *a, const float *b, int64_t n)

@@ -4,14 +4,8 @@
  * driver, fused chains and the write-back of matrix products all call these, which is
  * why fused and unfused forms agree to the bit. block_loops.h has the loops, of which
  * there is a form for each class of processor; here one is chosen. float16 without a
- * loop of its own widens to float32, runs the float32 function and rounds once. Then
- * come functions of the C library, and what has no loop at all goes through the scalar
- * definitions, which call the same. No state, any thread. */
-#include <math.h>
-
-/* Calls of the C library do not become vectors. */
-#define BLOCK_INDEPENDENT
-#define BLOCK_TARGET
+ * loop of its own widens to float32, runs the float32 function and rounds once. What has
+ * no loop at all goes through the scalar definitions. No state, any thread. */
 #include "kernels/element/blocks_impl.h"
 
 static const ipu__block_form *
@@ -88,39 +82,19 @@ by_scalars_to_odd(const ipu__block *block, void *out, const void *a, const void 
     return IPU_FAULT_NONE;
 }
 
-/* Functions of the C library, computed in double and rounded once. */
-LIBRARY_FORMULAS(LOOP_OF, f32)
-LIBRARY_FORMULAS(LOOP_OF, f64)
-
-static const ipu__block_row library_rows[] = {
-    LIBRARY_FORMULAS(ROW_OF, f32)
-    LIBRARY_FORMULAS(ROW_OF, f64)
-};
-
-static ipu__block_fn *
-find_row(const ipu__block_row *rows, size_t count, ipu_op op, ipu_dtype in,
-         ipu_dtype out)
-{
-    for (size_t i = 0; i < count; i++) {
-        const ipu__block_row *row = &rows[i];
-        if (row->op == op && row->in == in && row->out == out) {
-            return row->run;
-        }
-    }
-    return NULL;
-}
-
 static ipu__block_fn *
 find(const ipu__block_form *form, ipu_op op, ipu_dtype in, ipu_dtype out)
 {
     if (op == IPU_OP_ID_SELECT) {
         return form->select[__builtin_ctzll(ipu_dtype_bytes(out))];
     }
-    ipu__block_fn *found = find_row(form->rows, form->count, op, in, out);
-    return found != NULL
-               ? found
-               : find_row(library_rows, sizeof library_rows / sizeof library_rows[0],
-                          op, in, out);
+    for (size_t i = 0; i < form->count; i++) {
+        const ipu__block_row *row = &form->rows[i];
+        if (row->op == op && row->in == in && row->out == out) {
+            return row->run;
+        }
+    }
+    return NULL;
 }
 
 /* By a float32 function between, which becomes `block->inner`; NULL: there is none. */

@@ -50,7 +50,7 @@ extern const ipu__block_form ipu__blocks_avx512;
         out_type *result = out; \
         const a_type *xs = a; \
         UNUSED(); \
-        BLOCK_INDEPENDENT \
+        IPU_INDEPENDENT \
         for (int64_t i = 0; i < n; i++) { \
             a_type x = xs[i]; \
             fetch result[i] = (out_type)(expression); \

@@ -96,19 +96,18 @@
     F(ASINH, ONE, SAME, suffix, ipu__asinh_##suffix(x)) \
     F(ACOSH, ONE, SAME, suffix, ipu__acosh_##suffix(x)) \
     F(ATANH, ONE, SAME, suffix, ipu__atanh_##suffix(x)) \
-    F(SOFTPLUS, ONE, SAME, suffix, ipu__softplus_##suffix(x))
-
-/* By the C library, in double. */
-#define LIBRARY_FORMULAS(F, suffix) \
-    F(TAN, ONE, SAME, suffix, tan((double)x)) \
-    F(ASIN, ONE, SAME, suffix, asin((double)x)) \
-    F(ACOS, ONE, SAME, suffix, acos((double)x)) \
-    F(ATAN, ONE, SAME, suffix, atan((double)x)) \
-    F(LOG2, ONE, SAME, suffix, log2((double)x)) \
-    F(ERF, ONE, SAME, suffix, erf((double)x)) \
-    F(ERFC, ONE, SAME, suffix, erfc((double)x)) \
-    F(POW, TWO, SAME, suffix, pow((double)x, (double)y)) \
-    F(ATAN2, TWO, SAME, suffix, atan2((double)x, (double)y))
+    F(SOFTPLUS, ONE, SAME, suffix, ipu__softplus_##suffix(x)) \
+    F(LOG2, ONE, SAME, suffix, ipu__log2_##suffix(x)) \
+    F(ASIN, ONE, SAME, suffix, ipu__asin_##suffix(x)) \
+    F(ACOS, ONE, SAME, suffix, ipu__acos_##suffix(x)) \
+    F(ATAN, ONE, SAME, suffix, ipu__atan_##suffix(x)) \
+    F(ATAN2, TWO, SAME, suffix, ipu__atan2_##suffix(x, y)) \
+    F(ERF, ONE, SAME, suffix, ipu__erf_##suffix(x)) \
+    F(ERFC, ONE, SAME, suffix, ipu__erfc_##suffix(x)) \
+    F(ERFINV, ONE, SAME, suffix, ipu__erfinv_##suffix(x)) \
+    F(NDTRI, ONE, SAME, suffix, ipu__ndtri_##suffix(x)) \
+    F(GELU, ONE, SAME, suffix, ipu__gelu_##suffix(x)) \
+    F(GELU_GRAD, TWO, SAME, suffix, ipu__gelu_grad_##suffix(x, y))
 
 /* What does not ask for the sign: integers wrap, by unsigned arithmetic. Shifts by the
  * width or more, or by less than 0, which is more still, leave 0. */

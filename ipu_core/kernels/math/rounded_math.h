@@ -209,6 +209,12 @@ ipu__erfc_f32(float x)
     return (float)(x < 0.0f ? 2.0 - above : above);
 }
 
+IPU_INLINE float
+ipu__ndtri_f32(float p)
+{
+    return (float)ipu__ndtri_f64((double)p);
+}
+
 /* By the quantile of the normal distribution at (1 + x) / 2, whose tail is at least
  * 2^-25. */
 IPU_INLINE float

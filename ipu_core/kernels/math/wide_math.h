@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * exp, log, sin and their like of one float64 as straight-line code that a compiler
- * turns into vectors. Like element_math.h, but by multiplications and additions alone:
- * there is no wider type to do a fused one in where the instruction is missing. Errors
- * are below 1 unit in the last place: where one rounding more would spoil that, a
- * number is carried as a pair, high + low, with low below the last place of high.
- * Polynomials are made from halves, whose chains are short. The reference kernels call
- * the same functions. */
+ * exp, log, sin, erf and their like of one float64 as straight-line code that a
+ * compiler turns into vectors. Like element_math.h, but by multiplications and
+ * additions alone: there is no wider type to do a fused one in where the instruction is
+ * missing. Errors are below 1 unit in the last place: where one rounding more would
+ * spoil that, a number is carried as a pair, high + low, with low below the last place
+ * of high. Polynomials are made from halves, whose chains are short; where nothing else
+ * is said, they are least-maximum fits. Conditions are joined by & and |, which do not
+ * branch. The reference kernels call the same functions. */
 #ifndef IPU_KERNELS_WIDE_MATH_H
 #define IPU_KERNELS_WIDE_MATH_H
 
@@ -102,6 +103,13 @@ ipu__with_sign_f64(double magnitude, double x)
     return ipu__bits_double(ipu__double_bits(magnitude) | sign);
 }
 
+/* a + b z + c z^2 + d z^3 */
+IPU_INLINE double
+ipu__cubic(double z, double a, double b, double c, double d)
+{
+    return (a + b * z) + (c + d * z) * (z * z);
+}
+
 /* --- whole numbers, as in element_math.h ---------------------------------------------
  */
 
@@ -140,8 +148,7 @@ ipu__ceil_f64(double x)
  */
 
 /* exp(x) = 2^n (1 + high + low), |high| < 0.42: x = n log(2) + r with log(2) in two
- * parts, of which the first times n is exact, and exp(r) = 1 + r + r^2 / 2 + r^3 p(r),
- * a least-maximum fit. */
+ * parts, of which the first times n is exact, and exp(r) = 1 + r + r^2 / 2 + r^3 p(r). */
 typedef struct ipu__wide_exponent {
     uint64_t power; /* n in the upper 12 bits: to be added to those of a double */
     ipu__pair part;
@@ -312,8 +319,8 @@ ipu__split_logarithm_f64(double z)
 }
 
 /* What f + k log(2) is more than log(1 + f) + k log(2) + more, where log(2) is rounded
- * to the bits that k leaves exact. With s = f / (2 + f), log(1 + f) = 2 s + s^3 p(s^2),
- * a least-maximum fit. 2 s is taken apart into f - s f, f being exact. */
+ * to the bits that k leaves exact. With s = f / (2 + f), log(1 + f) = 2 s + s^3 p(s^2).
+ * 2 s is taken apart into f - s f, f being exact. */
 IPU_INLINE double
 ipu__logarithm_excess(double k, double f, double more)
 {
@@ -337,18 +344,45 @@ ipu__log_normal_f64(double x)
     return split.k * 0x1.62e42fefa3800p-1 - (excess - split.f);
 }
 
-/* The rest is chosen at the end: denormal numbers, 0, infinity, below 0, NaN. */
+/* The same of z > 0 that may be denormal. */
+IPU_INLINE ipu__wide_logarithm
+ipu__split_any_logarithm_f64(double z)
+{
+    bool tiny = z < 0x1p-1022;
+    ipu__wide_logarithm split = ipu__split_logarithm_f64(tiny ? z * 0x1p54 : z);
+    split.k += tiny ? -54.0 : 0.0;
+    return split;
+}
+
+/* The logarithm, or what it is of infinity, 0, numbers below 0 and NaN. */
+IPU_INLINE double
+ipu__logarithm_or_limit(double x, double logarithm)
+{
+    double result = x > 0x1.fffffffffffffp+1023 ? x : logarithm;
+    result = x == 0.0 ? -(double)INFINITY : result;
+    return x >= 0.0 ? result : (double)NAN;
+}
+
 IPU_INLINE double
 ipu__log_f64(double x)
 {
-    bool tiny = x < 0x1p-1022;
-    ipu__wide_logarithm split = ipu__split_logarithm_f64(tiny ? x * 0x1p54 : x);
-    double k = split.k + (tiny ? -54.0 : 0.0);
-    double excess = ipu__logarithm_excess(k, split.f, 0.0);
-    double result = k * 0x1.62e42fefa3800p-1 - (excess - split.f);
-    result = x > 0x1.fffffffffffffp+1023 ? x : result;
-    result = x == 0.0 ? -(double)INFINITY : result;
-    return x >= 0.0 ? result : (double)NAN;
+    ipu__wide_logarithm split = ipu__split_any_logarithm_f64(x);
+    double excess = ipu__logarithm_excess(split.k, split.f, 0.0);
+    double result = split.k * 0x1.62e42fefa3800p-1 - (excess - split.f);
+    return ipu__logarithm_or_limit(x, result);
+}
+
+/* k + log(1 + f) / log(2) */
+IPU_INLINE double
+ipu__log2_f64(double x)
+{
+    ipu__wide_logarithm split = ipu__split_any_logarithm_f64(x);
+    double excess = ipu__logarithm_excess(0.0, split.f, 0.0);
+    ipu__pair log = ipu__sum_ordered(split.f, -excess);
+    ipu__pair log2 = ipu__product(log.high, 0x1.71547652b82fep+0);
+    log2.low += log.high * 0x1.777d0ffda0d24p-56 + log.low * 0x1.71547652b82fep+0;
+    ipu__pair sum = ipu__sum_ordered(split.k, log2.high);
+    return ipu__logarithm_or_limit(x, sum.high + (sum.low + log2.low));
 }
 
 /* u = 1 + x rounded, and what the rounding has lost divided by u. */
@@ -363,6 +397,63 @@ ipu__log1p_f64(double x)
     result = x == 0.0 || x > 0x1.fffffffffffffp+1023 ? x : result;
     result = x == -1.0 ? -(double)INFINITY : result;
     return x >= -1.0 ? result : (double)NAN;
+}
+
+/* log(z) of z > 0 with some 12 bits more than a double has. With s = f / (2 + f), of 1 +
+ * f it is s (2 + z p), z = s^2, p = 2/3 + 2/5 z + ... */
+IPU_INLINE ipu__pair
+ipu__log_pair(double x)
+{
+    ipu__wide_logarithm split = ipu__split_any_logarithm_f64(x);
+    ipu__pair f = {split.f, 0.0};
+    ipu__pair s = ipu__quotient(f, ipu__sum_ordered(2.0, split.f));
+    ipu__pair z = ipu__product(s.high, s.high);
+    z.low += 2.0 * s.high * s.low;
+    double y = z.high * z.high;
+    double q = ipu__cubic(z.high, 0x1.9999999999996p-2, 0x1.2492492493036p-2,
+                          0x1.c71c71c58048cp-3, 0x1.745d183261cf8p-3);
+    q += ipu__cubic(z.high, 0x1.3b1362b21046ap-3, 0x1.1120b63904ae8p-3,
+                    0x1.de3358e5ad402p-4, 0x1.eb11e594be56fp-4) *
+         (y * y);
+    ipu__pair p = ipu__sum_ordered(0x1.5555555555555p-1, z.high * q);
+    p.low += 0x1.5555555555555p-55;
+    ipu__pair zp = ipu__product(z.high, p.high);
+    zp.low += z.high * p.low + z.low * p.high;
+    ipu__pair factor = ipu__sum_ordered(2.0, zp.high);
+    factor.low += zp.low;
+    ipu__pair part = ipu__product(s.high, factor.high);
+    part.low += s.high * factor.low + s.low * factor.high;
+    ipu__pair sum = ipu__sum(split.k * 0x1.62e42fefa3800p-1, part.high);
+    sum.low += split.k * 0x1.ef35793c76730p-45 + part.low;
+    return ipu__sum_ordered(sum.high, sum.low);
+}
+
+/* exp(y log(x)) of a magnitude, then the sign, and what C and IEEE 754 say of 0,
+ * infinity and NaN. From 2^64 on y is even, and the result 0, 1 or infinite. */
+IPU_INLINE double
+ipu__pow_f64(double x, double y)
+{
+    double m = ipu__magnitude_f64(x);
+    double power = y > 0x1p64 ? 0x1p64 : y;
+    power = power < -0x1p64 ? -0x1p64 : power;
+    ipu__pair log = ipu__log_pair(m);
+    ipu__pair exponent = ipu__product(power, log.high);
+    double low = exponent.low + power * log.low;
+    low = ipu__magnitude_f64(exponent.high) < 750.0 ? low : 0.0;
+    ipu__wide_power e = ipu__power_f64(exponent.high);
+    double part = e.part.high + (e.part.low + e.part.high * low);
+    double result = part * e.first * e.second;
+    double above = y < 0.0 ? 0.0 : (double)INFINITY;
+    double below = y < 0.0 ? (double)INFINITY : 0.0;
+    bool is_finite = m <= 0x1.fffffffffffffp+1023;
+    result = m == 0.0 ? below : (is_finite ? result : above);
+    bool is_whole = ipu__trunc_f64(y) == y;
+    bool is_odd = is_whole & (2.0 * ipu__trunc_f64(0.5 * y) != y);
+    result = ipu__with_sign_f64(result, is_odd ? x : 1.0);
+    bool is_complex = (x < 0.0) & is_finite & !is_whole;
+    bool is_nan = is_complex | (x != x) | (y != y);
+    bool is_one = (x == 1.0) | (y == 0.0);
+    return is_one ? 1.0 : (is_nan ? (double)NAN : result);
 }
 
 /* log(1 + w) of w >= 0; of a large m log(2 m), which it is then. */
@@ -445,11 +536,10 @@ ipu__softplus_f64(double x)
     return x > 40.0 || x != x ? x : result;
 }
 
-/* --- sin and cos ---------------------------------------------------------------------
+/* --- sin, cos, tan and their inverses -------------------------------------------------
  */
 
-/* (sin(r) / r - 1) / z and (cos(r) - 1 + z / 2) / z^2 of |r| <= pi / 4, z = r^2:
- * least-maximum fits. */
+/* (sin(r) / r - 1) / z and (cos(r) - 1 + z / 2) / z^2 of |r| <= pi / 4, z = r^2. */
 IPU_INLINE double
 ipu__sin_series(double z)
 {
@@ -468,14 +558,20 @@ ipu__cos_series(double z)
     return (0x1.555555555554cp-5 - 0x1.6c16c16c15184p-10 * z) + c * y;
 }
 
-/* sin, and cos a quarter of a turn further: x = n pi / 2 + r + low, |r| <= pi / 4.
- * Below IPU_WIDE_TURN_LIMIT n has at most 20 bits and pi / 2 is taken away in parts of
- * 33 bits, whose products are exact, and a last one. Larger numbers go to the C
- * library. */
+/* sin and cos of the rest of x = n pi / 2 + r + low, |r| <= pi / 4. Below
+ * IPU_WIDE_TURN_LIMIT n has at most 20 bits and pi / 2 is taken away in parts of 33
+ * bits, whose products are exact, and a last one. Larger numbers go to the C library. */
 #define IPU_WIDE_TURN_LIMIT 0x1p20
 
-IPU_INLINE double
-ipu__turned_f64(double x, uint64_t quarter)
+typedef struct ipu__wide_turn {
+    double rest; /* r */
+    ipu__pair sin;
+    ipu__pair cos;
+    uint64_t count; /* of quarters, in the lowest bits */
+} ipu__wide_turn;
+
+IPU_INLINE ipu__wide_turn
+ipu__turn_f64(double x)
 {
     const double magic = 0x1.8p52;
     double shifted = x * 0x1.45f306dc9c883p-1 + magic;
@@ -488,12 +584,22 @@ ipu__turned_f64(double x, uint64_t quarter)
     double r = angle.high;
     double z = r * r;
     double half = 0.5 * z;
-    double s = r + (ipu__sin_series(z) * z * r + angle.low * (1.0 - half));
+    double s = ipu__sin_series(z) * z * r + angle.low * (1.0 - half);
     double w = 1.0 - half;
     double more = ipu__cos_series(z) * z * z - r * angle.low;
-    double c = w + (((1.0 - w) - half) + more);
-    uint64_t turns = ipu__double_bits(shifted) + quarter;
-    uint64_t bits = ipu__double_bits((turns & 1) != 0 ? c : s) ^ ((turns & 2) << 62);
+    return (ipu__wide_turn){r, ipu__sum_ordered(r, s),
+                            ipu__sum_ordered(w, ((1.0 - w) - half) + more),
+                            ipu__double_bits(shifted)};
+}
+
+/* sin, and cos a quarter of a turn further. */
+IPU_INLINE double
+ipu__turned_f64(double x, uint64_t quarter)
+{
+    ipu__wide_turn turn = ipu__turn_f64(x);
+    uint64_t turns = turn.count + quarter;
+    double result = (turns & 1) != 0 ? turn.cos.high : turn.sin.high;
+    uint64_t bits = ipu__double_bits(result) ^ ((turns & 2) << 62);
     return x == 0.0 && quarter == 0 ? x : ipu__bits_double(bits);
 }
 
@@ -509,6 +615,20 @@ ipu__near_cos_f64(double x)
     return ipu__turned_f64(x, 1);
 }
 
+/* The cosine gets back what the square of r has lost. */
+IPU_INLINE double
+ipu__near_tan_f64(double x)
+{
+    ipu__wide_turn turn = ipu__turn_f64(x);
+    turn.cos.low -= 0.5 * ipu__product(turn.rest, turn.rest).low;
+    bool odd = (turn.count & 1) != 0;
+    ipu__pair above = {odd ? -turn.cos.high : turn.sin.high,
+                       odd ? -turn.cos.low : turn.sin.low};
+    ipu__pair below = {odd ? turn.sin.high : turn.cos.high,
+                       odd ? turn.sin.low : turn.cos.low};
+    return x == 0.0 ? x : ipu__divide_pairs(above, below);
+}
+
 IPU_INLINE double
 ipu__sin_f64(double x)
 {
@@ -519,6 +639,12 @@ IPU_INLINE double
 ipu__cos_f64(double x)
 {
     return ipu__magnitude_f64(x) < IPU_WIDE_TURN_LIMIT ? ipu__near_cos_f64(x) : cos(x);
+}
+
+IPU_INLINE double
+ipu__tan_f64(double x)
+{
+    return ipu__magnitude_f64(x) < IPU_WIDE_TURN_LIMIT ? ipu__near_tan_f64(x) : tan(x);
 }
 
 /* Both of an angle in [0, 2 pi]: a = q pi / 2 + r, with pi / 2 in two parts of which
@@ -549,13 +675,215 @@ ipu__circle_f64(double a)
                         ipu__bits_double(ipu__double_bits(y) ^ y_sign)};
 }
 
+/* `quarters` quarters of a turn and `factor` times the angle, rounded once. */
+IPU_INLINE double
+ipu__turned_by(double quarters, double factor, ipu__pair angle)
+{
+    double base = quarters * 0x1.921fb54442d18p+0;
+    ipu__pair sum = ipu__sum_ordered(base, factor * angle.high);
+    double low = quarters * 0x1.1a62633145c07p-54 + factor * angle.low;
+    return sum.high + (sum.low + low);
+}
+
+/* atan(a / b) of a, b >= 0 that are not both 0: eighths of a turn are taken away until
+ * the quotient t is below tan(pi / 8); then t + t^3 p(t^2). */
+typedef struct ipu__wide_angle {
+    double quarters;
+    ipu__pair rest;
+} ipu__wide_angle;
+
+IPU_INLINE ipu__wide_angle
+ipu__angle_f64(double a, double b)
+{
+    double middle = a > 0x1.a827999fcef32p-2 * b ? 1.0 : 0.0;
+    double far = a > 0x1.3504f333f9de6p+1 * b ? 1.0 : 0.0;
+    /* a / b, (a - b) / (a + b), -b / a */
+    ipu__pair above = ipu__sum((1.0 - far) * a, -(middle * b));
+    ipu__pair below = ipu__sum(middle * a, (1.0 - far) * b);
+    ipu__pair t = ipu__quotient(above, below);
+    double z = t.high * t.high;
+    double y = z * z;
+    double p = ipu__cubic(z, -0x1.5555555555554p-2, 0x1.999999999965ap-3,
+                          -0x1.2492492475d49p-3, 0x1.c71c71b778755p-4);
+    double q = ipu__cubic(z, -0x1.745d14bfc58c4p-4, 0x1.3b136eae2cee9p-4,
+                          -0x1.110c79d1489c3p-4, 0x1.e17282ca9e353p-5);
+    double r = ipu__cubic(z, -0x1.ab80a5eb83b7ep-5, 0x1.70f9945ee0ef2p-5,
+                          -0x1.12535f6f95ac1p-5, 0x1.f2555edb03f7ep-7);
+    p += (q + r * (y * y)) * (y * y);
+    t.low = t.high * z * p + t.low * (1.0 - z);
+    return (ipu__wide_angle){0.5 * (middle + far), t};
+}
+
+/* From 2^60 on it is that of 2^60. */
+IPU_INLINE double
+ipu__atan_f64(double x)
+{
+    double m = ipu__magnitude_f64(x);
+    ipu__wide_angle angle = ipu__angle_f64(m > 0x1p60 ? 0x1p60 : m, 1.0);
+    return ipu__with_sign_f64(ipu__turned_by(angle.quarters, 1.0, angle.rest), x);
+}
+
+/* Of two infinities the quotient is 1; of a finite number and one it is that of 0 and 1.
+ * Small angles are the quotient; the others do not change when both sides are scaled so
+ * that nothing overflows. */
+IPU_INLINE double
+ipu__atan2_f64(double y, double x)
+{
+    double a = ipu__magnitude_f64(y);
+    double b = ipu__magnitude_f64(x);
+    bool a_is_infinite = a > 0x1.fffffffffffffp+1023;
+    bool b_is_infinite = b > 0x1.fffffffffffffp+1023;
+    bool one_is = a_is_infinite | b_is_infinite;
+    a = one_is ? (a_is_infinite ? 1.0 : a * 0.0) : a;
+    b = one_is ? (b_is_infinite ? 1.0 : b * 0.0) : b;
+    b = a + b == 0.0 ? 1.0 : b;
+    double larger = a > b ? a : b;
+    double scale = larger > 0x1p500 ? 0x1p-600 : (larger < 0x1p-400 ? 0x1p600 : 1.0);
+    ipu__wide_angle angle = ipu__angle_f64(a * scale, b * scale);
+    bool behind = ipu__double_bits(x) >> 63 != 0;
+    double quarters = behind ? 2.0 - angle.quarters : angle.quarters;
+    double result = ipu__turned_by(quarters, behind ? -1.0 : 1.0, angle.rest);
+    bool is_small = !behind & (a < 0x1p-30 * b);
+    return ipu__with_sign_f64(is_small ? a / b : result, y);
+}
+
+/* The angle t with sin(t) = m of m <= 1/2, or half of that with cos(2 t) = m, sin(t)^2 =
+ * (1 - m) / 2: t = s + s^3 p(s^2) with s = sin(t). */
+IPU_INLINE ipu__pair
+ipu__arc_f64(double m, bool is_half)
+{
+    double z = is_half ? 0.5 * (1.0 - m) : m * m;
+    ipu__pair root = ipu__root((ipu__pair){z, 0.0});
+    ipu__pair s = {is_half ? root.high : m, is_half ? root.low : 0.0};
+    double y = z * z;
+    double p = ipu__cubic(z, 0x1.5555555555578p-3, 0x1.333333332df7ep-4,
+                          0x1.6db6db72260c5p-5, 0x1.f1c71a8dc30f2p-6);
+    double q = ipu__cubic(z, 0x1.6e8bdfa67454cp-6, 0x1.1c49e2bb11337p-6,
+                          0x1.ca20ce15a8244p-7, 0x1.757b79f7e8c36p-7);
+    double r = ipu__cubic(z, 0x1.6173f33811e65p-7, 0x1.e2bea5fc70455p-9,
+                          0x1.6492a2d310728p-6, -0x1.59546b1c28aa1p-6);
+    r += 0x1.0bb05a1eca83ep-5 * (y * y);
+    p += (q + r * (y * y)) * (y * y);
+    s.low = s.high * z * p + s.low * (1.0 + 0.5 * z);
+    return s;
+}
+
+IPU_INLINE double
+ipu__asin_f64(double x)
+{
+    double m = ipu__magnitude_f64(x);
+    bool is_half = m > 0.5;
+    ipu__pair arc = ipu__arc_f64(m, is_half);
+    double result = ipu__turned_by(is_half ? 1.0 : 0.0, is_half ? -2.0 : 1.0, arc);
+    return ipu__with_sign_f64(result, x);
+}
+
+IPU_INLINE double
+ipu__acos_f64(double x)
+{
+    double m = ipu__magnitude_f64(x);
+    bool is_half = m > 0.5;
+    ipu__pair arc = ipu__arc_f64(m, is_half);
+    double factor = is_half ? 2.0 : -1.0;
+    double quarters = is_half ? (x < 0.0 ? 2.0 : 0.0) : 1.0;
+    return ipu__turned_by(quarters, x < 0.0 ? -factor : factor, arc);
+}
+
 /* --- the normal distribution ---------------------------------------------------------
  */
 
+/* erf(x) - x of |x| < IPU_ERF_LIMIT. */
+#define IPU_ERF_LIMIT 0.7
+
+IPU_INLINE double
+ipu__erf_excess(double x)
+{
+    double z = x * x;
+    double y = z * z;
+    double p = ipu__cubic(z, -0x1.812746b0379e6p-2, 0x1.ce2f21a042a2bp-4,
+                          -0x1.b82ce31279ed2p-6, 0x1.565bcd0a789c1p-8);
+    double q = ipu__cubic(z, -0x1.c02db2ca6d980p-11, 0x1.f9a2ec1c2d3a9p-14,
+                          -0x1.f4cb3253d665cp-17, 0x1.b9574d829bcbcp-20);
+    q += (-0x1.5871446d64e1ep-23 + 0x1.97d34daffc180p-27 * z) * (y * y);
+    return x * (0x1.06eba8214db69p-3 + z * (p + q * (y * y)));
+}
+
+/* erfc(m) / (first * second) of larger m: exp(-m^2) p(t) / (1 + 2 m) with t =
+ * (m - 3.75) / (m + 3.75) (Shepherd and Laframboise 1981). Above 28 it is 0. */
+typedef struct ipu__tail {
+    double part;
+    double first;
+    double second;
+} ipu__tail;
+
+IPU_INLINE ipu__tail
+ipu__erf_tail(double magnitude)
+{
+    double m = magnitude > 28.0 ? 28.0 : magnitude;
+    ipu__pair square = ipu__product(m, m);
+    ipu__wide_power e = ipu__power_f64(-square.high);
+    double t = (m - 3.75) / (m + 3.75);
+    double y = (t * t) * (t * t);
+    double a = ipu__cubic(t, -0x1.1f367683f89a6p-3, 0x1.d5f294815b5a6p-9,
+                          0x1.510169d096735p-4, -0x1.bda9309a2beeap-4);
+    double b = ipu__cubic(t, 0x1.7a14188a9c062p-4, -0x1.e0d0fa6d4556bp-5,
+                          0x1.d0b0037cfeb7dp-6, -0x1.3f603c5d0a782p-7);
+    double c = ipu__cubic(t, 0x1.cc3a0ec2f30c2p-10, 0x1.33fb4ecdcc9c6p-12,
+                          -0x1.303fb0bf7d863p-12, 0x1.b13d8daa5bbeep-15);
+    double d = ipu__cubic(t, 0x1.778ff283d0a7ap-16, -0x1.7fb18f74a52e5p-17,
+                          -0x1.0641644a43455p-20, 0x1.d1203d72b6445p-20);
+    double g = ipu__cubic(t, -0x1.b13321637a730p-25, -0x1.f8a88da58e58fp-23,
+                          0x1.0ef88fd083406p-26, 0x1.7d9d32c540d3dp-26);
+    a += (b + (c + (d + g * y) * y) * y) * y;
+    ipu__pair p = ipu__sum_ordered(0x1.3ccda0b5d5dc2p+0, t * a);
+    p.low += 0x1.c901a5bd9c8a8p-54;
+    ipu__pair above = ipu__product(e.part.high, p.high);
+    double low = e.part.low - square.low * e.part.high;
+    above.low += e.part.high * p.low + low * p.high;
+    double part = ipu__divide_pairs(above, ipu__sum_ordered(2.0 * m, 1.0));
+    return (ipu__tail){part, e.first, e.second};
+}
+
+IPU_INLINE double
+ipu__erf_f64(double x)
+{
+    double m = ipu__magnitude_f64(x);
+    ipu__tail tail = ipu__erf_tail(m);
+    double outer = 1.0 - tail.part * tail.first * tail.second;
+    return m >= IPU_ERF_LIMIT ? ipu__with_sign_f64(outer, x) : x + ipu__erf_excess(x);
+}
+
+IPU_INLINE double
+ipu__erfc_f64(double x)
+{
+    double m = ipu__magnitude_f64(x);
+    ipu__tail tail = ipu__erf_tail(m);
+    double outer = tail.part * tail.first * tail.second;
+    ipu__pair rest = ipu__sum_ordered(1.0, -x);
+    double inner = rest.high + (rest.low - ipu__erf_excess(x));
+    return m >= IPU_ERF_LIMIT ? (x < 0.0 ? 2.0 - outer : outer) : inner;
+}
+
+/* x times the normal distribution at x. */
+IPU_INLINE double
+ipu__gelu_f64(double x)
+{
+    return x * (0.5 * ipu__erfc_f64(x * -0x1.6a09e667f3bcdp-1));
+}
+
+IPU_INLINE double
+ipu__gelu_grad_f64(double x, double dy)
+{
+    double below = 0.5 * ipu__erfc_f64(x * -0x1.6a09e667f3bcdp-1);
+    double density = 0x1.9884533d43651p-2 * ipu__exp_f64(-0.5 * x * x);
+    return dy * (below + x * density);
+}
+
 /* The quantile of the normal distribution by quotients of polynomials (Wichura 1988,
- * AS241, PPND16), |p - 0.5| <= 0.48, which is all that two standard deviations need:
- * the central range, for q = p - 0.5 with |q| <= 0.425; and the first outer one for r =
- * sqrt(-log(min(p, 1 - p))) - 1.6, without its sign. */
+ * AS241, PPND16), without its sign in the outer ranges: the central one, for q = p -
+ * 0.5 with |q| <= 0.425; the next for r - 1.6 with r = sqrt(-log(min(p, 1 - p))) <= 5,
+ * which is all that two standard deviations need; and the last for r - 5. Errors are up
+ * to 6 units in the last place. */
 IPU_INLINE double
 ipu__quantile_center(double q)
 {
@@ -599,6 +927,55 @@ ipu__quantile_outer(double r)
     lower = lower * r + 2.05319162663775882187e0;
     lower = lower * r + 1.0;
     return upper / lower;
+}
+
+IPU_INLINE double
+ipu__quantile_last(double r)
+{
+    double upper = 2.01033439929228813265e-7;
+    upper = upper * r + 2.71155556874348757815e-5;
+    upper = upper * r + 1.24266094738807843860e-3;
+    upper = upper * r + 2.65321895265761230930e-2;
+    upper = upper * r + 2.96560571828504891230e-1;
+    upper = upper * r + 1.78482653991729133580e0;
+    upper = upper * r + 5.46378491116411436990e0;
+    upper = upper * r + 6.65790464350110377720e0;
+    double lower = 2.04426310338993978564e-15;
+    lower = lower * r + 1.42151175831644588870e-7;
+    lower = lower * r + 1.84631831751005468180e-5;
+    lower = lower * r + 7.86869131145613259100e-4;
+    lower = lower * r + 1.48753612908506148525e-2;
+    lower = lower * r + 1.36929880922735805310e-1;
+    lower = lower * r + 5.99832206555887937690e-1;
+    lower = lower * r + 1.0;
+    return upper / lower;
+}
+
+/* Of the larger half: q = p - 0.5 >= 0, and 1 - p. */
+IPU_INLINE double
+ipu__quantile_above(double q, double rest)
+{
+    double r = __builtin_sqrt(-ipu__log_f64(rest));
+    double outer = r > 5.0 ? ipu__quantile_last(r - 5.0) : ipu__quantile_outer(r - 1.6);
+    outer = rest == 0.0 ? (double)INFINITY : outer;
+    return q <= 0.425 ? ipu__quantile_center(q) : outer;
+}
+
+IPU_INLINE double
+ipu__ndtri_f64(double p)
+{
+    double q = p - 0.5;
+    double above = ipu__quantile_above(ipu__magnitude_f64(q), q < 0.0 ? p : 1.0 - p);
+    return ipu__with_sign_f64(above, q);
+}
+
+/* By the quantile at (1 + x) / 2. */
+IPU_INLINE double
+ipu__erfinv_f64(double x)
+{
+    double half = 0.5 * ipu__magnitude_f64(x);
+    double result = ipu__quantile_above(half, 0.5 - half) * 0x1.6a09e667f3bcdp-1;
+    return ipu__with_sign_f64(result, x);
 }
 
 /* A word as a probability between those of the normal distribution at -2 and at 2. */

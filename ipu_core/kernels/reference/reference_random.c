@@ -97,42 +97,10 @@ normal(const uint32_t words[4], int32_t lane)
     return radius * ((lane & 1) != 0 ? sin(angle) : cos(angle));
 }
 
-/* Minus the quantile of p < exp(-25), by Newton's steps on the logarithm of the tail,
- * which is nearly a parabola there. */
-static double
-quantile_tail(double p)
-{
-    const double root_half = 0.70710678118654752440;
-    const double bell = 0.39894228040143267794; /* 1 / sqrt(2 pi) */
-    double log_p = log(p);
-    double x = sqrt(-2.0 * log_p - log(-12.566370614359172954 * log_p));
-    for (int32_t i = 0; i < 4; i++) {
-        double tail = 0.5 * erfc(x * root_half);
-        x += (log(tail) - log_p) * tail / (bell * exp(-0.5 * x * x));
-    }
-    return x;
-}
-
-double
-ipu__normal_quantile(double p)
-{
-    double q = p - 0.5;
-    if (!(p > 0.0 && p < 1.0)) {
-        return p == 0.0 || p == 1.0 ? copysign((double)INFINITY, q) : (double)NAN;
-    }
-    if (fabs(q) <= 0.425) {
-        return ipu__quantile_center(q);
-    }
-    double tail = q < 0.0 ? p : 1.0 - p;
-    double r = sqrt(-log(tail));
-    double value = r > 5.0 ? quantile_tail(tail) : ipu__quantile_outer(r - 1.6);
-    return q < 0.0 ? -value : value;
-}
-
 static double
 truncated(uint32_t word)
 {
-    return ipu__normal_quantile(ipu__within_two_sigma(word));
+    return ipu__ndtri_f64(ipu__within_two_sigma(word));
 }
 
 ipu_status
