@@ -113,6 +113,26 @@ def test_a_loop_that_counts_bounds_itself(start: tuple[int, int]) -> None:
     check_gradient(loop, np.array([0.9, 1.01, -0.7]))
 
 
+@pytest.mark.parametrize(
+    ("start", "step", "kept"),
+    [(0, 1, 2), (1, 1, 2), (3, 1, 2), (0, 2, 2), (6, -2, 2), ([0, 1], 1, 3)],
+)
+def test_gradient_that_asks_where_a_count_was(start: Any, step: int, kept: int) -> None:
+    """A single number that counts is made anew, and not kept for each turn."""
+
+    def loop(x: Any) -> Any:
+        def body(turn: Any, i: Any, y: Any) -> Any:
+            return turn + 1, i + step, y * tf.reduce_sum(tf.gather(x, i))
+
+        start_at = (0, tf.constant(start), x)
+        return tf.while_loop(lambda turn, i, y: turn < 3, body, start_at)[2]
+
+    x = rng.standard_normal(7)
+    check_gradient(loop, x)
+    opened, _ = trace(lambda x: tf.gradients(loop(x), x), (x,), host=True)
+    assert opened.compile().text.count("dynamic_update_slice") == kept
+
+
 def test_a_loop_without_a_bound_needs_one_for_its_gradient() -> None:
     def loop(n: Any, x: Any) -> Any:
         y = tf.while_loop(lambda i, y: i < n, lambda i, y: (i + 1, y * y), (0, x))[1]
@@ -212,8 +232,11 @@ def test_what_a_loop_does_not_depend_on_has_no_gradient() -> None:
     assert run(loop, np.float32(1.5), np.float32(2))[0] == pytest.approx(8 * 1.5**7)
 
 
-@pytest.mark.parametrize("written", [False, True])
-def test_gradient_of_a_variable_that_a_loop_reads(written: bool) -> None:
+@pytest.mark.parametrize("written", ["", "beside the read", "inside"])
+@pytest.mark.parametrize("read_inside", [False, True])
+def test_gradient_of_a_variable_that_a_loop_reads(
+    written: str, read_inside: bool
+) -> None:
     """Each turn's read counts, whether or not a turn writes the variable."""
     device = _core.Device()
     kind = ("float32", ())
@@ -224,11 +247,19 @@ def test_gradient_of_a_variable_that_a_loop_reads(written: bool) -> None:
     with opened:
         x = opened.parameter(kind)
 
+        def scale(y: Any) -> Any:
+            return y * opened.node("variable_read", (), None, resource)
+
+        def add(number: float) -> None:
+            opened.node("variable_add", [tf.constant(number)], None, resource)
+
         def body(i: Any, y: Any) -> Any:
-            w = opened.node("variable_read", (), None, resource)
-            if written:
-                opened.node("variable_add", [tf.constant(1.0)], None, resource)
-            return i + 1, y * w
+            y = loops.repeat(1, scale, y) if read_inside else scale(y)
+            if written == "inside":
+                loops.repeat(2, lambda: add(0.5))
+            elif written:
+                add(1.0)
+            return i + 1, y
 
         y = tf.while_loop(lambda i, y: i < 3, body, (0, x))[1]
         for gradient in opened.gradients([y], [], [x, number]):
@@ -241,8 +272,7 @@ def test_gradient_of_a_variable_that_a_loop_reads(written: bool) -> None:
     assert dw == pytest.approx(sum(2 * product / v for v in values))
     if not written:  # the weight is not kept for each turn
         assert "variable[0]" in program.text
-        assert "dynamic_update_slice" in program.text
-        assert program.text.count("dynamic_update_slice") == 1
+        assert program.text.count("dynamic_update_slice") == 1 + read_inside
 
 
 def test_a_number_stands_for_a_variable_among_sources_alone() -> None:

@@ -27,18 +27,18 @@
 
 /* --- reads of variables ---------------------------------------------------------- */
 
-/* What the nodes of a block write, those of blocks inside included. */
+/* What a node writes, and the nodes of its blocks. */
 static ipu_status
-collect_writes(ipu__walk *w, ipu_block id, ipu_id_map *written)
+collect_writes(ipu__walk *w, ipu_node id, ipu_id_map *written)
 {
-    IPU_EACH_NODE(n, w->graph, id) {
-        const ipu_node_data *node = ipu_node_of(w->graph, n);
-        for (uint32_t i = 0; ipu_node_writes(node) && i < ipu_node_resource_count(node);
-             i++) {
-            IPU_TRY(ipu_id_map_put(w->ctx, written, ipu_node_resource(node, i), 0));
-        }
-        for (uint32_t k = 0; k < ipu_node_block_count(node); k++) {
-            IPU_TRY(collect_writes(w, ipu_node_block(node, k), written));
+    const ipu_node_data *node = ipu_node_of(w->graph, id);
+    for (uint32_t i = 0; ipu_node_writes(node) && i < ipu_node_resource_count(node);
+         i++) {
+        IPU_TRY(ipu_id_map_put(w->ctx, written, ipu_node_resource(node, i), 0));
+    }
+    for (uint32_t k = 0; k < ipu_node_block_count(node); k++) {
+        IPU_EACH_NODE(n, w->graph, ipu_node_block(node, k)) {
+            IPU_TRY(collect_writes(w, n, written));
         }
     }
     return IPU_OK;
@@ -56,7 +56,7 @@ any_output_depends(const ipu__walk *w, const ipu_node_data *node)
 }
 
 /* Moves the reads of a node's blocks in front of it, if nothing in the node writes what
- * they read; first those of nodes inside, which then are in these blocks. */
+ * they read. */
 static ipu_status
 hoist_reads(ipu__walk *w, ipu_node owner)
 {
@@ -64,25 +64,11 @@ hoist_reads(ipu__walk *w, ipu_node owner)
     ipu_block home = ipu_node_of(graph, owner)->block;
     uint32_t count = ipu_node_block_count(ipu_node_of(graph, owner));
     ipu_id_map written = {0};
-    ipu_status status = IPU_OK;
-    for (uint32_t k = 0; status == IPU_OK && k < count; k++) {
-        status =
-            collect_writes(w, ipu_node_block(ipu_node_of(graph, owner), k), &written);
-    }
+    ipu_status status = collect_writes(w, owner, &written);
     for (uint32_t k = 0; status == IPU_OK && k < count; k++) {
         ipu_block held = ipu_node_block(ipu_node_of(graph, owner), k);
         ipu_node next;
-        for (ipu_node n = ipu_block_first(graph, held);
-             status == IPU_OK && ipu_is_node(n); n = next) {
-            const ipu_node_data *node = ipu_node_of(graph, n);
-            if (ipu_node_holds_blocks(node) && any_output_depends(w, node)) {
-                status = hoist_reads(w, n);
-                node = ipu_node_of(graph, n);
-            }
-            next = node->next;
-        }
-        for (ipu_node n = ipu_block_first(graph, held);
-             status == IPU_OK && ipu_is_node(n); n = next) {
+        for (ipu_node n = ipu_block_first(graph, held); ipu_is_node(n); n = next) {
             const ipu_node_data *node = ipu_node_of(graph, n);
             next = node->next;
             if (node->op == IPU_OP_ID_VARIABLE_READ &&
@@ -95,21 +81,14 @@ hoist_reads(ipu__walk *w, ipu_node owner)
     return status;
 }
 
+/* The walk's nodes are in the order in which they were made: those that another one
+ * holds come first, so that their reads move on with its own. */
 ipu_status
 ipu__control_prepare(ipu__walk *w)
 {
     for (size_t i = 0; i < w->nodes.count; i++) {
-        const ipu_node_data *node = ipu_node_of(w->graph, w->nodes.items[i]);
-        if (ipu_node_holds_blocks(node) && any_output_depends(w, node) &&
-            ipu_graph_is_around(w->graph, node->block, w->block)) {
+        if (any_output_depends(w, ipu_node_of(w->graph, w->nodes.items[i]))) {
             IPU_TRY(hoist_reads(w, w->nodes.items[i]));
-        }
-    }
-    for (uint32_t i = 0; i < w->x_count; i++) {
-        ipu_block home = ipu_value_of(w->graph, w->xs[i])->block;
-        if (ipu__walk_depends(w, w->xs[i]) &&
-            !ipu_graph_is_around(w->graph, home, w->block)) {
-            IPU_TRY(IPU_ARRAY_PUSH(w->ctx, &w->inner_xs, w->xs[i]));
         }
     }
     return IPU_OK;
@@ -157,11 +136,10 @@ ipu__control_find_targets(ipu__control *c)
         status = ipu_block_each_use(w->graph, ipu_node_block(node, k),
                                     add_if_from_outside, &f);
     }
-    for (size_t i = 0; status == IPU_OK && i < w->inner_xs.count; i++) {
-        ipu_value x = w->inner_xs.items[i];
-        ipu_block home = ipu_value_of(w->graph, x)->block;
+    for (uint32_t i = 0; status == IPU_OK && i < w->x_count; i++) {
+        ipu_block home = ipu_value_of(w->graph, w->xs[i])->block;
         if (ipu_graph_is_inside(w->graph, home, c->node)) {
-            status = add_target(&f, x);
+            status = add_target(&f, w->xs[i]);
         }
     }
     ipu_id_map_free(w->ctx, &f.seen);
@@ -198,8 +176,7 @@ ipu__control_cut(const ipu__walk *w, ipu_block id, ipu_node last, size_t results
     while (block->last.index != last.index) {
         ipu_graph_unlink(w->graph, block->last);
     }
-    block->results.count =
-        results < block->results.count ? results : block->results.count;
+    block->results.count = results;
 }
 
 ipu_status
@@ -236,9 +213,7 @@ counter_of(const ipu__plan *p, ipu_value value)
 {
     const ipu_graph *graph = p->w->graph;
     const ipu_value_data *data = ipu_value_of(graph, value);
-    bool counts = p->turn.index != IPU_NO_INDEX && is_of_forward(p, value) &&
-                  !ipu_is_node(data->producer) && data->type.dtype == IPU_DTYPE_INT32 &&
-                  data->type.shape.rank == 0 &&
+    bool counts = is_of_forward(p, value) && !ipu_is_node(data->producer) &&
                   ipu_loop_step(graph, p->forward, data->position) != 0;
     return counts ? (int64_t)data->position : -1;
 }
@@ -251,7 +226,7 @@ is_cheap(const ipu_graph *graph, const ipu_node_data *node)
     if (node->op == IPU_OP_ID_CUSTOM_GRADIENT) { /* a second call */
         return false;
     }
-    if ((flags & IPU_OP_ELEMENTWISE) != 0 && node->input_count <= 3) {
+    if ((flags & IPU_OP_ELEMENTWISE) != 0) {
         const ipu_type *type = &ipu_value_of(graph, ipu_node_output(node, 0))->type;
         /* a float16 may be rounded stochastically: to other bits in another turn */
         bool rounds = type->dtype == IPU_DTYPE_FLOAT16 && (flags & IPU_OP_EXACT) == 0;
@@ -362,7 +337,7 @@ make_counter(supply *s, uint32_t i, ipu_value *out)
     ipu_value first = loop->inputs[ipu_node_entering(loop, i)];
     ipu_rule build = ipu__control_builder(w, p->back, p->node);
     ipu_rule *r = &build;
-    *out = step == 1 ? p->turn : MUL(p->turn, NUMBER_LIKE(p->turn, (double)step));
+    *out = MUL(p->turn, NUMBER_LIKE(p->turn, (double)step));
     if (!ipu_value_is_known_int(w->graph, first, 0)) {
         *out = ADD(first, *out);
     }

@@ -258,12 +258,9 @@ find_counter(const connection *c)
 {
     const ipu_graph *graph = c->w->graph;
     const ipu_node_data *node = ipu_node_of(graph, c->node);
-    const ipu_block_data *body = ipu_block_of(graph, c->plan.forward);
     for (uint32_t i = 0; i < node->output_count; i++) {
-        const ipu_type *type = &ipu_value_of(graph, body->params.items[i])->type;
         ipu_value initial = node->inputs[ipu_node_entering(node, i)];
-        if (type->dtype == IPU_DTYPE_INT32 && type->shape.rank == 0 &&
-            ipu_loop_step(graph, c->plan.forward, i) == 1 &&
+        if (ipu_loop_step(graph, c->plan.forward, i) == 1 &&
             ipu_value_is_known_int(graph, initial, 0)) {
             return i;
         }

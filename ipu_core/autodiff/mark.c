@@ -331,7 +331,6 @@ ipu__walk_free(ipu__walk *w)
     IPU_ARRAY_FREE(w->ctx, &w->values);
     IPU_ARRAY_FREE(w->ctx, &w->nodes);
     IPU_ARRAY_FREE(w->ctx, &w->stretches);
-    IPU_ARRAY_FREE(w->ctx, &w->inner_xs);
     IPU_ARRAY_FREE(w->ctx, &w->pairs);
     IPU_ARRAY_FREE(w->ctx, &w->in_grads);
     IPU_ARRAY_FREE(w->ctx, &w->wanted);

@@ -39,7 +39,6 @@ typedef struct ipu__walk {
     bool *depends;    /* by place: on an x, through ops that let gradients pass */
     ipu_value *grads; /* by place */
     const ipu_gradient_scope *scope; /* NULL: everything */
-    IPU_ARRAY(ipu_value) inner_xs;   /* those that lie in blocks which nodes hold */
     IPU_ARRAY(ipu__pair) pairs;      /* inner ones before those around them */
     IPU_ARRAY(ipu_value) in_grads;   /* scratch of one rule: by input */
     IPU_ARRAY(bool) wanted;          /* by input */

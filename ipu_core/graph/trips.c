@@ -133,7 +133,8 @@ ipu_value_as_linear(const ipu_graph *graph, ipu_value value)
         uint32_t other = 0; /* the operand that is not known */
         if (!is_known(graph, node->inputs[1], &number)) {
             other = 1;
-            if (node->op == IPU_OP_ID_SUB || !is_known(graph, node->inputs[0], &number)) {
+            if (node->op == IPU_OP_ID_SUB ||
+                !is_known(graph, node->inputs[0], &number)) {
                 break;
             }
         }
@@ -143,7 +144,8 @@ ipu_value_as_linear(const ipu_graph *graph, ipu_value value)
             break;
         }
         if (is_sum) {
-            found.offset += found.scale * (node->op == IPU_OP_ID_ADD ? number : -number);
+            found.offset +=
+                found.scale * (node->op == IPU_OP_ID_ADD ? number : -number);
         } else {
             found.scale *= number;
         }
@@ -161,7 +163,8 @@ ipu_loop_step(const ipu_graph *graph, ipu_block id, uint32_t i)
     while (node != NULL && node->op == IPU_OP_ID_IDENTITY) {
         node = ipu_producer_of(graph, node->inputs[0]);
     }
-    if (node == NULL || (node->op != IPU_OP_ID_ADD && node->op != IPU_OP_ID_SUB)) {
+    if (node == NULL || (node->op != IPU_OP_ID_ADD && node->op != IPU_OP_ID_SUB) ||
+        ipu_value_of(graph, param)->type.shape.rank > 0) {
         return 0;
     }
     uint32_t other = node->inputs[0].index == param.index ? 1 : 0;

@@ -9,8 +9,8 @@
 /* The most turns that a loop can take, as far as it can be seen from constants and
  * attributes; -1: it cannot. */
 int64_t ipu_loop_most_turns(const ipu_graph *graph, ipu_node loop);
-/* What the body of a loop adds to carried value i, an int32 scalar, in each turn; 0:
- * nothing that is known. */
+/* What the body of a loop adds to carried value i in each turn, if that is an int32
+ * scalar; 0: nothing that is known. */
 int64_t ipu_loop_step(const ipu_graph *graph, ipu_block body, uint32_t i);
 /* Whether an int32 scalar is known to be `number`. */
 bool ipu_value_is_known_int(const ipu_graph *graph, ipu_value value, int64_t number);
