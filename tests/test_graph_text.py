@@ -11,6 +11,7 @@ from campaign.inputs import printed, spoil_words
 from grouped import in_groups
 from op_cases import CASES, harness
 from op_cases.coverage import FLAGS, TABLE
+from op_cases.model import DTYPE_NUMBERS
 
 import ipu
 from ipu import _core
@@ -340,8 +341,16 @@ def test_broken_texts_never_do_worse_than_raise() -> None:
 # --- the verifier ---------------------------------------------------------------------
 
 
+def single(op: str, kinds: list[str], attrs: str, out: str) -> str:
+    params = ", ".join(f"%{i}: {kind}" for i, kind in enumerate(kinds))
+    names = ", ".join(f"%{i}" for i in range(len(kinds)))
+    made = f"%{len(kinds)}"
+    node = f"{made} = {op}({names}) {{{attrs}}} : {out}"
+    return f"block b0({params}) {{\n  {node}\n}} -> ({made})\n"
+
+
 def unary(op: str, attrs: str, out: str, kind: str = "float32[2,3]") -> str:
-    return f"block b0(%0: {kind}) {{\n  %1 = {op}(%0) {{{attrs}}} : {out}\n}} -> (%1)\n"
+    return single(op, [kind], attrs, out)
 
 
 @pytest.mark.parametrize(
@@ -392,10 +401,124 @@ def unary(op: str, attrs: str, out: str, kind: str = "float32[2,3]") -> str:
         (unary("cast", "dtype=float64", "float64[2,3]"), ["float64", "device"]),
         (unary("one_hot", "depth=-1, axis=0", "float32[1,2]", "int32[2]"), ["depth"]),
         (unary("variable_read", "resource=0", "float32[2,3]"), ["variable_read"]),
+        (unary("sum", "axes=[-1]", "float32[2]"), ["axis -1"]),
+        (unary("argmax", "axis=2", "int32[2]"), ["axis 2", "2 dimensions"]),
+        (unary("argmax", "axis=0", "int32[3]", "int32[0,3]"), ["without elements"]),
+        (unary("broadcast", "shape=[1,1,1,1,1,1,1,1,1]", "float32[]"), ["at most 8"]),
     ],
 )
 def test_a_rule_that_a_node_breaks_is_named(text: str, words: list[str]) -> None:
     refused(text, "line 2 of the graph: ", *words)
+
+
+@pytest.mark.parametrize(
+    ("op", "kinds", "attrs", "words"),
+    [
+        ("add", "float32[2] int32[2]", "", "float32 and int32"),
+        ("add", "float32[2] float32[3]", "", "(2,) and (3,) do not broadcast"),
+        ("select", "bool[2] float32[2] int32[2]", "", "float32 and int32"),
+        ("matmul", "float32[3] float32[3,2]", "", "at least two dimensions"),
+        ("matmul", "float32[2,3] float32[3]", "", "at least two dimensions"),
+        ("matmul", "float32[2,3] float16[3,2]", "", "float32 and float16"),
+        ("matmul", "float32[2,3] float32[2,3]", "", "3 columns meet 2 rows"),
+        ("matmul", "float32[3,2] float32[7,3]", "transpose_a=true", "3 columns meet 7"),
+        ("matmul", "float32[2,3] float32[3,7]", "transpose_b=true", "3 columns meet 7"),
+        ("matmul", "float32[5,2,3] float32[4,3,7]", "", "leading dimensions"),
+        ("fused_matmul", "float32[2,3] float32[3,4] float32[2]", "", "does not fit"),
+        ("fused_matmul", "float32[2,3] float32[3,4] float32[4,4]", "", "does not fit"),
+        ("fused_matmul", "float32[2,3] float32[3,4] float16[4]", "", "and float16"),
+        ("matmul_accumulate", "float32[4] float32[2,3] float32[3,4]", "", "product is"),
+        ("sparse_cross_entropy", "float32[2,3] float32[2]", "", "integer labels"),
+        ("sparse_cross_entropy", "float32[2,3] int32[3]", "", "labels of shape (3,)"),
+        ("cross_entropy", "float32[2,3] float32[3,2]", "", "one type"),
+    ],
+)
+def test_operands_that_do_not_go_together(
+    op: str, kinds: str, attrs: str, words: str
+) -> None:
+    refused(single(op, kinds.split(), attrs, "float32[2]"), words)
+
+
+@pytest.mark.parametrize(
+    ("op", "kinds", "attrs", "out"),
+    [
+        ("select", "bool[2] float16[2] float16[2]", "", "float16[2]"),
+        ("less", "float32[2,1] float32[3]", "", "bool[2,3]"),
+        ("cast", "int32[2]", "dtype=float16", "float16[2]"),
+        ("softmax", "float32[3]", "", "float32[3]"),
+        ("argmax", "int32[2,3]", "", "int32[3]"),
+        ("argmax", "int32[2,3]", "axis=-2", "int32[3]"),
+        ("argmax", "int32[2,3]", "axis=1", "int32[2]"),
+        ("argmax", "int32[0,3]", "axis=1", "int32[0]"),
+        ("one_hot", "int32[2]", "depth=3", "float32[2,3]"),
+        (
+            "broadcast",
+            "float32[1]",
+            "shape=[1,1,1,1,1,1,1,2]",
+            "float32[1,1,1,1,1,1,1,2]",
+        ),
+        ("broadcast", "float32[1]", "shape=[0]", "float32[0]"),
+        ("sum", "float32[2,3]", "axes=[1], keep_dims=true", "float32[2,1]"),
+        ("sum", "float32[2,3]", "axes=[0,1]", "float32[]"),
+        ("max", "float32[0,3]", "axes=[1]", "float32[0]"),
+        ("matmul", "float32[5,1,2,3] float32[4,3,7]", "", "float32[5,4,2,7]"),
+        (
+            "matmul",
+            "float32[3,2] float32[7,3]",
+            "transpose_a=true, transpose_b=true",
+            "float32[2,7]",
+        ),
+        ("fused_matmul", "float32[2,3] float32[3,4] float32[4]", "", "float32[2,4]"),
+        (
+            "matmul_accumulate",
+            "float32[2,4] float32[2,3] float32[3,4]",
+            "",
+            "float32[2,4]",
+        ),
+    ],
+)
+def test_what_a_rule_gives(op: str, kinds: str, attrs: str, out: str) -> None:
+    text = "device graph\n" + single(op, kinds.split(), attrs, out)
+    assert _core.graph_round_trip(text) == text.replace(" {}", "")
+
+
+OPS = list(TABLE)
+NEG = [OPS.index("neg"), 0, 0, -1, -1]
+
+
+@pytest.mark.parametrize(
+    ("code", "inputs", "out"),
+    [
+        (NEG, 1, "float32[2]"),
+        (NEG, 16, "float32[2]"),
+        (NEG * 32, 1, "float32[2]"),
+        ([*NEG, OPS.index("neg"), 0, 1, -1, -1], 1, "float32[2]"),
+        ([OPS.index("cast"), 1, 0, -1, -1], 1, "float16[2]"),
+        ([OPS.index("add"), 0, 0, 1, -1], 2, "float32[2]"),
+        ([], 1, None),
+        (NEG[:4], 1, None),
+        (NEG, 17, None),
+        (NEG * 33, 1, None),
+        ([-1, 0, 0, -1, -1], 1, None),
+        ([len(OPS), 0, 0, -1, -1], 1, None),
+        ([OPS.index("matmul"), 0, 0, -1, -1], 1, None),
+        ([OPS.index("neg"), -1, 0, -1, -1], 1, None),
+        ([OPS.index("neg"), len(DTYPE_NUMBERS), 0, -1, -1], 1, None),
+        ([OPS.index("neg"), 0, -2, -1, -1], 1, None),
+        ([OPS.index("neg"), 0, 1, -1, -1], 1, None),
+        ([OPS.index("neg"), 0, 0, 1, -1], 1, None),
+        ([OPS.index("neg"), 0, 0, -1, 1], 1, None),
+        ([*NEG, OPS.index("neg"), 0, 2, -1, -1], 1, None),
+    ],
+)
+def test_the_code_of_a_chain(code: list[int], inputs: int, out: str | None) -> None:
+    words = ",".join(map(str, code))
+    kinds = ["float32[2]"] * inputs
+    text = single("fused_elementwise", kinds, f"code=[{words}]", out or "float32[2]")
+    if out is None:
+        refused(text, "fused_elementwise: ")
+    else:
+        assert f"code=[{words}]}} : {out}" in _core.graph_round_trip(text)
 
 
 @pytest.mark.parametrize(

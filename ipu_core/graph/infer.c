@@ -77,11 +77,10 @@ ipu_infer(ipu_ctx *ctx, const ipu_graph *graph, ipu_op op, ipu_attrs attrs,
 {
     const ipu_op_info *info = ipu_op_info_of(op);
     IPU_FAIL_IF(ctx, (int64_t)input_count < info->min_inputs, INVALID_ARGUMENT,
-                "%s: the number of inputs is %u, and has to be at least %d", info->name,
-                input_count, (int)info->min_inputs);
+                "the number of inputs is %u, and has to be at least %d", input_count,
+                (int)info->min_inputs);
     IPU_FAIL_IF(ctx, info->max_inputs >= 0 && (int64_t)input_count > info->max_inputs,
-                INVALID_ARGUMENT,
-                "%s: the number of inputs is %u, and can be at most %d", info->name,
+                INVALID_ARGUMENT, "the number of inputs is %u, and can be at most %d",
                 input_count, (int)info->max_inputs);
     ipu_infer_call call = {.ctx = ctx,
                            .graph = graph,
@@ -173,8 +172,8 @@ ipu_infer_elementwise(ipu_infer_call *call)
     const char *letter = strchr(ipu_op_info_of(call->op)->dtypes, ':') + 1;
     int64_t dtype = ipu_attrs_int(call->attrs, IPU_ATTR_DTYPE, -1);
     if (*letter == 'a') {
-        REFUSE_IF(dtype < 0 || dtype >= IPU_DTYPE_COUNT, "%s needs the attribute dtype",
-                  ipu_op_info_of(call->op)->name);
+        REFUSE_IF(dtype < 0 || dtype >= IPU_DTYPE_COUNT,
+                  "the attribute dtype is missing");
         result->dtype = (ipu_dtype)dtype;
     } else if (*letter == 'b') {
         result->dtype = IPU_DTYPE_BOOL;
