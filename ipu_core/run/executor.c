@@ -55,12 +55,11 @@ find_resource(ipu_ctx *ctx, const ipu_executor *executor, uint32_t replica,
         IPU_TRY(ipu__device_variable(ctx, executor->device, resource->id,
                                      (int32_t)replica, resource->parts, &type, out));
         if (resource->parts > 0) {
-            IPU_FAIL_IF(ctx, resource->parts != executor->replica_total,
-                        FAILED_PRECONDITION,
-                        "'%s' is shared out over %" PRIu32
-                        " replicas, but %" PRIu32 " run",
-                        resource->name == NULL ? "" : resource->name, resource->parts,
-                        executor->replica_total);
+            IPU_FAIL_IF(
+                ctx, resource->parts != executor->replica_total, FAILED_PRECONDITION,
+                "'%s' is shared out over %" PRIu32 " replicas, but %" PRIu32 " run",
+                resource->name == NULL ? "" : resource->name, resource->parts,
+                executor->replica_total);
             whole = *resource;
             whole.types = resource->whole;
             resource = &whole;
@@ -96,9 +95,9 @@ bind(ipu_ctx *ctx, ipu_executor *executor)
             IPU_TRY(find_resource(ctx, executor, r, i, found));
         }
     }
-    for (uint32_t r = 0; count > 0 && r < executor->replica_count; r++) {
-        memcpy(executor->replicas[r].resources, &executor->found[r * count],
-               count * sizeof(void *));
+    for (uint32_t r = 0; r < executor->replica_count; r++) {
+        ipu_copy_bytes(executor->replicas[r].resources, &executor->found[r * count],
+                       count * sizeof(void *));
     }
     for (size_t i = 0; i < executor->stream_count; i++) {
         ipu__stream_bind(&executor->streams[i]);
@@ -416,8 +415,8 @@ ipu__wait_begin(ipu_executor *executor, const ipu__stream *stream)
 void
 ipu__wait_pause(ipu_executor *executor)
 {
-    if (!executor->wait.is_paused && executor->device != NULL &&
-        executor->wait.kind != IPU_EVENT_PEER_WAIT && !has_written(executor)) {
+    if (!executor->wait.is_paused && executor->wait.kind != IPU_EVENT_PEER_WAIT &&
+        !has_written(executor)) {
         executor->wait.is_paused = true;
         ipu__device_pause(executor->device);
     }
@@ -435,11 +434,10 @@ ipu__wait_end(ipu_ctx *ctx, ipu_executor *executor)
 {
     ipu__wait *wait = &executor->wait;
     if (wait->since_ns != 0) {
-        uint64_t *sum = wait->kind == IPU_EVENT_INFEED_WAIT
-                            ? &executor->stats->infeed_wait_ns
-                        : wait->kind == IPU_EVENT_OUTFEED_WAIT
-                            ? &executor->stats->outfeed_wait_ns
-                            : &executor->stats->peer_wait_ns;
+        uint64_t *sum =
+            wait->kind == IPU_EVENT_INFEED_WAIT    ? &executor->stats->infeed_wait_ns
+            : wait->kind == IPU_EVENT_OUTFEED_WAIT ? &executor->stats->outfeed_wait_ns
+                                                   : &executor->stats->peer_wait_ns;
         wait->over_since_ns = wait->since_ns;
         wait->over_until_ns = ipu_now_ns();
         wait->since_ns = 0;
