@@ -5,11 +5,15 @@
  * (contexts round differently, so a timed choice would break the equality of runs).
  * IPU_CPU_CLASS overrides it downwards: a class that this processor cannot execute
  * would end the process, so a request above what CPUID reports gives what it reports.
- * No state: asking twice costs two CPUID instructions, and happens at compile time. */
+ * Asked for each kernel, and kept: CPUID takes tens of microseconds in a virtual
+ * machine. */
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "kernels/core/kernel_impl.h"
+
+enum { CLASS = 0xff, WIDE = 0x100, KNOWN = 0x200 }; /* what is kept */
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -51,8 +55,8 @@ reported_class(void)
 /* Processors of AMD say the width of their units: bit 3 of leaf 0x8000001a is "512
  * bits", and bit 2 alone means that each AVX-512 instruction takes two turns. Those of
  * Intel leave the leaf out; of theirs, servers count, whose units are as wide. */
-bool
-ipu__has_wide_avx512(void)
+static bool
+reports_wide_avx512(void)
 {
     uint32_t width;
     uint32_t b;
@@ -61,8 +65,8 @@ ipu__has_wide_avx512(void)
     if (reported_class() != IPU_CPU_AVX512) {
         return false;
     }
-    return !__get_cpuid(0x8000001a, &width, &b, &c, &d) || (width & 4) == 0
-           || (width & 8) != 0;
+    return !__get_cpuid(0x8000001a, &width, &b, &c, &d) || (width & 4) == 0 ||
+           (width & 8) != 0;
 }
 #else
 static ipu_cpu_class
@@ -71,12 +75,30 @@ reported_class(void)
     return IPU_CPU_GENERIC;
 }
 
-bool
-ipu__has_wide_avx512(void)
+static bool
+reports_wide_avx512(void)
 {
     return false;
 }
 #endif
+
+static int
+kept_report(void)
+{
+    static atomic_int kept; /* 0: not asked yet */
+    int report = atomic_load_explicit(&kept, memory_order_relaxed);
+    if (report == 0) {
+        report = KNOWN | (int)reported_class() | (reports_wide_avx512() ? WIDE : 0);
+        atomic_store_explicit(&kept, report, memory_order_relaxed);
+    }
+    return report;
+}
+
+bool
+ipu__has_wide_avx512(void)
+{
+    return (kept_report() & WIDE) != 0;
+}
 
 const char *
 ipu_cpu_class_name(ipu_cpu_class cpu)
@@ -90,7 +112,7 @@ ipu_cpu_class_name(ipu_cpu_class cpu)
 ipu_cpu_class
 ipu_cpu_class_detect(void)
 {
-    ipu_cpu_class reported = reported_class();
+    ipu_cpu_class reported = (ipu_cpu_class)(kept_report() & CLASS);
     const char *wanted = getenv("IPU_CPU_CLASS");
     if (wanted == NULL) {
         return reported;
