@@ -27,8 +27,33 @@ VECTOR_OP(edge, edge_of, (int64_t lanes),
                              _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)))
 VECTOR_OP(vector, load_edge, (const float *from, edge last),
           _mm256_maskload_ps(from, last))
-VECTOR_STORE(store_edge, (float *to, edge last, vector x),
-             _mm256_maskstore_ps(to, last, x))
+
+/* In pieces: processors of AMD take a masked store apart into dozens of steps. */
+IPU_INLINE TARGET void
+store_edge(float *to, edge last, vector x)
+{
+    const int lanes = __builtin_popcount(
+        (unsigned)_mm256_movemask_ps(_mm256_castsi256_ps(last)));
+    if (lanes == LANES) {
+        store(to, x);
+        return;
+    }
+    __m128 rest = _mm256_castps256_ps128(x);
+    if ((lanes & 4) != 0) {
+        _mm_storeu_ps(to, rest);
+        to += 4;
+        rest = _mm256_extractf128_ps(x, 1);
+    }
+    if ((lanes & 2) != 0) {
+        _mm_storel_pi((__m64 *)(void *)to, rest);
+        to += 2;
+        rest = _mm_movehl_ps(rest, rest);
+    }
+    if ((lanes & 1) != 0) {
+        _mm_store_ss(to, rest);
+    }
+}
+
 VECTOR_OP(vector, spread, (const float *from), _mm256_broadcast_ss(from))
 VECTOR_OP(vector, spread_half, (const uint16_t *from),
           _mm256_cvtph_ps(_mm_set1_epi16((short)*from)))
