@@ -897,6 +897,71 @@ test_error_source(ipu_ctx *ctx)
     drop(ctx, program, executor);
 }
 
+/* --- the caller's memory ---------------------------------------------------------- */
+
+/* Inputs and outputs are copied only where kernels cannot use them: each once for all
+ * runs. */
+static void
+test_buffers(void)
+{
+    enum { COUNT = 64 };
+    static const char *const texts[] = {
+        "block b0(%0: float32[4,16], %1: float32[3], %2: float32[0]) {\n"
+        "  %3 = tanh(%0) : float32[4,16]\n"
+        "  %4 = neg(%2) : float32[0]\n"
+        "} -> (%3, %4)\n",
+        "block b0(%0: float32[4,16], %1: float32[3], %2: float32[0]) {\n"
+        "  %3 = matmul(%0, %0) {transpose_b=true} : float32[4,4]\n"
+        "  %4 = neg(%2) : float32[0]\n"
+        "} -> (%3, %4)\n"};
+    static const struct {
+        int text;
+        bool in_slack;
+        bool out_slack;
+        int in_shift;
+        int out_shift;
+        long copies;
+    } cases[] = {{0, true, true, 0, 0, 0},  {0, false, true, 0, 0, 1},
+                 {0, true, false, 0, 0, 0}, {0, true, true, 1, 0, 1},
+                 {0, true, true, 0, 1, 1},  {0, false, true, 1, 1, 2},
+                 {1, true, true, 0, 0, 0},  {1, true, false, 0, 0, 1},
+                 {1, false, true, 0, 0, 1}, {1, true, true, 16, 16, 0}};
+    static _Alignas(64) float in[COUNT + 16 + 1024];
+    static _Alignas(64) float out[COUNT + 16 + 1024];
+    float expected[2][COUNT];
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const bool slack[3] = {cases[i].in_slack, false, false};
+        float *given = in + cases[i].in_shift;
+        float *wanted = out + cases[i].out_shift;
+        const void *inputs[3] = {given, in + 1, in + 1};
+        void *outputs[2] = {wanted, out + 1};
+        size_t bytes = cases[i].text == 0 ? COUNT * sizeof(float) : 16 * sizeof(float);
+        counter c;
+        ipu_ctx ctx;
+        ipu_program *program;
+        ipu_executor *executor;
+        ipu_ctx_init(&ctx, counting(&c));
+        CHECK_OK(&ctx, build(&ctx, texts[cases[i].text], NULL, &program, &executor));
+        ipu_executor_set_slack(executor, slack, cases[i].out_slack);
+        long before = atomic_load(&c.allocations);
+        for (int run = 1; run >= 0; run--) {
+            for (int k = 0; k < COUNT; k++) {
+                given[k] = (float)(k + run) / COUNT;
+            }
+            CHECK_OK(&ctx,
+                     ipu_executor_run(&ctx, executor, inputs, outputs, NULL, NULL));
+            CHECK(atomic_load(&c.allocations) - before == cases[i].copies);
+        }
+        if (i == 0 || cases[i].text != cases[i - 1].text) {
+            memcpy(expected[cases[i].text], wanted, bytes);
+        }
+        CHECK(memcmp(expected[cases[i].text], wanted, bytes) == 0);
+        drop(&ctx, program, executor);
+        CHECK(atomic_load(&c.live_bytes) == 0);
+    }
+    CHECK(expected[0][0] == 0 && expected[0][32] > 0.46f && expected[0][32] < 0.47f);
+}
+
 /* --- allocation ------------------------------------------------------------------- */
 
 typedef struct results {
@@ -1174,6 +1239,7 @@ main(void)
     test_random(&ctx);
     test_reseeding(&ctx);
     test_error_source(&ctx);
+    test_buffers();
     test_an_outfeed_without_memory();
     test_failing_allocations();
     test_failing_pools();
