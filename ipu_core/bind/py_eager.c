@@ -13,6 +13,11 @@
 
 enum { FEW_INPUTS = 16, MAX_OUTPUTS = 8, LARGE_BYTES = 1 << 16 };
 
+#define IPU_OP(name, text, min_in, max_in, outputs, dtypes, shape, cost, flags) \
+    _Static_assert((outputs) <= MAX_OUTPUTS, "an op of more results");
+#include "ops.def"
+#undef IPU_OP
+
 typedef struct ipu_py_kernel {
     uint64_t hash;
     uint32_t users;  /* the table is one of them */

@@ -92,8 +92,6 @@ ipu_infer(ipu_ctx *ctx, const ipu_graph *graph, ipu_op op, ipu_attrs attrs,
                            .capacity = capacity,
                            .output_count =
                                info->outputs < 0 ? 0 : (uint32_t)info->outputs};
-    IPU_FAIL_IF(ctx, call.output_count > capacity, INTERNAL,
-                "%s has more outputs than %u", info->name, capacity);
     int64_t activation =
         ipu_attrs_int(attrs, IPU_ATTR_ACTIVATION, (int64_t)IPU_ACTIVATION_NONE);
     IPU_FAIL_IF(ctx, activation < 0 || activation > (int64_t)IPU_ACTIVATION_SIGMOID,
