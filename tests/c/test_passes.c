@@ -379,6 +379,66 @@ static const text_case text_cases[] = {
                    "  block b1() {\n    variable_add(%1) {resource=2}\n  } -> ()\n"
                    "  repeat(%0) {body=b1}\n"
                    "  sgd_update(%3, %2) {resource=0}\n} -> ()\n"},
+    /* what stands before a loop goes neither into it nor behind it */
+    {"fuse prune",
+     BLOCK "(%0: int32[], %1: float32[3,3]) {"
+           " %2 = matmul(%1, %1) : float32[3,3] %3 = neg(%1) : float32[3,3]"
+           " block b1(%4: float32[3,3]) { %5 = exp(%3) : float32[3,3] } -> (%5)"
+           " %6 = repeat(%0, %1) {body=b1} : float32[3,3]"
+           " %7 = relu(%2) : float32[3,3] } -> (%6, %7)",
+     BLOCK "(%0: int32[], %1: float32[3,3]) {\n"
+           "  %2 = matmul(%1, %1) : float32[3,3]\n  %3 = neg(%1) : float32[3,3]\n"
+           "  block b1(%4: float32[3,3]) {\n    %5 = exp(%3) : float32[3,3]\n"
+           "  } -> (%5)\n  %6 = repeat(%0, %1) {body=b1} : float32[3,3]\n"
+           "  %7 = relu(%2) : float32[3,3]\n} -> (%6, %7)\n"},
+    /* nor into an update there, or behind the next element */
+    {"fuse prune",
+     UPDATED "resource r3 infeed id=4 \"in\" float32[3,3]\n" BLOCK
+             "(%0: int32[], %1: float32[3,3], %2: float32[]) {"
+             " %3 = infeed_dequeue() {resource=3} : float32[3,3]"
+             " %4 = matmul(%3, %1) : float32[3,3]"
+             " %5 = infeed_dequeue() {resource=3} : float32[3,3]"
+             " sgd_update(%4, %2) {resource=0} %6 = matmul(%5, %1) : float32[3,3]"
+             " block b1() { sgd_update(%6, %2) {resource=2} } -> ()"
+             " repeat(%0) {body=b1} } -> ()",
+     UPDATED "resource r3 infeed id=4 \"in\" float32[3,3]\n" BLOCK
+             "(%0: int32[], %1: float32[3,3], %2: float32[]) {\n"
+             "  %3 = infeed_dequeue() {resource=3} : float32[3,3]\n"
+             "  %4 = matmul(%3, %1) : float32[3,3]\n"
+             "  %5 = infeed_dequeue() {resource=3} : float32[3,3]\n"
+             "  sgd_update(%4, %2) {resource=0}\n  %6 = matmul(%5, %1) : float32[3,3]\n"
+             "  block b1() {\n    sgd_update(%6, %2) {resource=2}\n  } -> ()\n"
+             "  repeat(%0) {body=b1}\n} -> ()\n"},
+    /* past what goes to the host, but not past a write */
+    {"fuse prune",
+     "resource r0 variable id=1 \"w\" float32[3,3]\n"
+     "resource r1 outfeed id=2 \"out\" float32[3,3]\n" BLOCK
+     "(%0: float32[3,3]) { %1 = matmul(%0, %0) : float32[3,3]"
+     " outfeed_enqueue(%0) {resource=1} %2 = relu(%1) : float32[3,3]"
+     " %3 = matmul(%0, %2) : float32[3,3] variable_assign(%0) {resource=0}"
+     " %4 = relu(%3) : float32[3,3] } -> (%2, %4)",
+     "resource r0 variable id=1 \"w\" float32[3,3]\n"
+     "resource r1 outfeed id=2 \"out\" float32[3,3]\n" BLOCK
+     "(%0: float32[3,3]) {\n  outfeed_enqueue(%0) {resource=1}\n"
+     "  %1 = fused_matmul(%0, %0) {transpose_a=false, transpose_b=false, "
+     "activation=1} : float32[3,3]\n"
+     "  %2 = matmul(%0, %1) : float32[3,3]\n  variable_assign(%0) {resource=0}\n"
+     "  %3 = relu(%2) : float32[3,3]\n} -> (%1, %3)\n"},
+    /* what can fail goes past neither what the host sees nor what can fail, too */
+    {"fuse prune",
+     "resource r0 outfeed id=2 \"out\" int32[3]\n" BLOCK
+     "(%0: int32[3], %1: int32[3]) { %2 = floor_div(%0, %1) : int32[3]"
+     " outfeed_enqueue(%0) {resource=0} %3 = neg(%2) : int32[3]"
+     " %4 = floor_div(%3, %1) : int32[3] %5 = floor_mod(%4, %0) : int32[3]"
+     " %6 = floor_div(%1, %5) : int32[3] %7 = floor_mod(%0, %5) : int32[3]"
+     " %8 = neg(%6) : int32[3] } -> (%5, %7, %8)",
+     "resource r0 outfeed id=2 \"out\" int32[3]\n" BLOCK
+     "(%0: int32[3], %1: int32[3]) {\n  %2 = floor_div(%0, %1) : int32[3]\n"
+     "  outfeed_enqueue(%0) {resource=0}\n"
+     "  %3 = fused_elementwise(%2, %1, %0) {code=[0,2,0,-1,-1,50,2,3,1,-1,51,2,4,2,-1]}"
+     " : int32[3]\n"
+     "  %4 = floor_div(%1, %3) : int32[3]\n  %5 = floor_mod(%0, %3) : int32[3]\n"
+     "  %6 = neg(%4) : int32[3]\n} -> (%3, %5, %6)\n"},
     /* updates of sums that are no bucket: those that are ready first, then the others;
      * what waits for none is among the first */
     {"fuse",
@@ -428,10 +488,11 @@ static const text_case text_cases[] = {
            "} -> (%3, %9, %5, %8, %11)\n"},
     /* no further than their operands and users; sums of sums and of parameters stay */
     {"bucket",
-     BLOCK "(%0: float32[4]) { %1 = all_reduce(%0) : float32[4] %2 = exp(%0) : float32[4]"
-           " %3 = all_reduce(%2) : float32[4] %4 = all_reduce(%3) : float32[4]"
-           " %5 = exp(%3) : float32[4] %6 = all_reduce(%5) : float32[4]"
-           " } -> (%1, %4, %6)",
+     BLOCK
+     "(%0: float32[4]) { %1 = all_reduce(%0) : float32[4] %2 = exp(%0) : float32[4]"
+     " %3 = all_reduce(%2) : float32[4] %4 = all_reduce(%3) : float32[4]"
+     " %5 = exp(%3) : float32[4] %6 = all_reduce(%5) : float32[4]"
+     " } -> (%1, %4, %6)",
      BLOCK "(%0: float32[4]) {\n  %1 = all_reduce(%0) : float32[4]\n"
            "  %2 = exp(%0) : float32[4]\n  %3 = all_reduce(%2) : float32[4]\n"
            "  %4 = all_reduce(%3) : float32[4]\n  %5 = exp(%3) : float32[4]\n"
@@ -621,10 +682,12 @@ static const char *const attention_text =
     " %5 = matmul(%4, %1) : float32[6,7,9] %6 = " HALF_F
     " %7 = mul(%5, %6) : float32[6,7,9]"
     " %8 = reshape(%7) {shape=[2,3,7,9]} : float32[2,3,7,9]"
-    " %9 = cast(%3) {dtype=float32} : float32[2,1,1,9] %10 = " CONST("286b6ece")
-    " %11 = mul(%9, %10) : float32[2,1,1,9] %12 = add(%8, %11) : float32[2,3,7,9]"
-    " %13 = softmax(%12) : float32[2,3,7,9] %14 = matmul(%13, %2) : float32[2,3,7,5]"
-    " %15 = mean(%14) {axes=[0,1,2,3]} : float32[] } -> (%15)";
+    " %9 = cast(%3) {dtype=float32} : float32[2,1,1,9] %10 = " CONST(
+        "286b6ece") " %11 = mul(%9, %10) : float32[2,1,1,9] %12 = add(%8, %11) : "
+                    "float32[2,3,7,9]"
+                    " %13 = softmax(%12) : float32[2,3,7,9] %14 = matmul(%13, %2) : "
+                    "float32[2,3,7,5]"
+                    " %15 = mean(%14) {axes=[0,1,2,3]} : float32[] } -> (%15)";
 
 static const char *const elementwise_text =
     "block b0(%0: float32[9,130], %1: float32[130], %2: float32[9,1], %3: bool[9,130]) "
