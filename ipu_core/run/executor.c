@@ -623,7 +623,7 @@ give_out(ipu_executor *executor, void *const *outputs)
 static void
 forget_copies(ipu_executor *executor)
 {
-    if (executor->replica_total > 1 && has_written(executor)) {
+    if (has_written(executor)) {
         (void)ipu__device_is_changed(executor->device, IPU__NO_RUNNER);
     }
 }
