@@ -44,17 +44,6 @@ collect_writes(ipu__walk *w, ipu_node id, ipu_id_map *written)
     return IPU_OK;
 }
 
-static bool
-any_output_depends(const ipu__walk *w, const ipu_node_data *node)
-{
-    for (uint32_t i = 0; i < node->output_count; i++) {
-        if (ipu__walk_depends(w, ipu_node_output(node, i))) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* Moves the reads of a node's blocks in front of it, if nothing in the node writes what
  * they read. */
 static ipu_status
@@ -87,7 +76,8 @@ ipu_status
 ipu__control_prepare(ipu__walk *w)
 {
     for (size_t i = 0; i < w->nodes.count; i++) {
-        if (any_output_depends(w, ipu_node_of(w->graph, w->nodes.items[i]))) {
+        const ipu_node_data *node = ipu_node_of(w->graph, w->nodes.items[i]);
+        if ((ipu_node_flags(node) & IPU_OP_OPAQUE) == 0) {
             IPU_TRY(hoist_reads(w, w->nodes.items[i]));
         }
     }

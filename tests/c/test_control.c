@@ -2,6 +2,7 @@
  *
  * Loops and branches through the rooms: their gradients with every allocation failing
  * once, and what the two verifiers refuse. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,8 +14,8 @@
 /* Loops in the branches in a loop, with a captured value and a counter; one of them
  * writes the variable that it reads. */
 static const char *const nested =
-    "resource r0 variable id=0 \"v\" float32[3]\n"
-    "resource r1 variable id=1 \"w\" float32[3]\n"
+    "resource r0 variable id=0 \"w\" float32[3]\n"
+    "resource r1 variable id=1 \"v\" float32[3]\n"
     "block b0(%0: int32[], %1: float32[3], %2: float32[3]) {\n"
     "  %3 = constant() {dtype=int32, shape=[], value=0x00000000} : int32[]\n"
     "  %4 = constant() {dtype=int32, shape=[], value=0x01000000} : int32[]\n"
@@ -24,15 +25,15 @@ static const char *const nested =
     "  block b2(%8: int32[], %9: float32[3]) {\n"
     "    block b3() {\n"
     "      block b4(%10: float32[3]) {\n"
-    "        %11 = variable_read() {resource=0} : float32[3]\n"
-    "        variable_add(%2) {resource=0}\n"
+    "        %11 = variable_read() {resource=1} : float32[3]\n"
+    "        variable_add(%2) {resource=1}\n"
     "        %12 = mul(%10, %11) : float32[3]\n"
     "      } -> (%12)\n"
     "      %13 = repeat(%0, %9) {body=b4, maximum_iterations=2} : float32[3]\n"
     "    } -> (%13)\n"
     "    block b5() {\n"
     "      block b6(%14: float32[3]) {\n"
-    "        %15 = variable_read() {resource=1} : float32[3]\n"
+    "        %15 = variable_read() {resource=0} : float32[3]\n"
     "        %16 = tanh(%14) : float32[3]\n"
     "        %17 = mul(%16, %15) : float32[3]\n"
     "        %18 = add(%17, %2) : float32[3]\n"
@@ -134,6 +135,11 @@ run(ipu_ctx *ctx, ipu_program *program, float out[5][3])
 static void
 test_failing_allocations(void)
 {
+    static const float right[5][3] = {{0.2100347f, -0.7170391f, -4.6831862f},
+                                      {0.0225607f, 0, 0.7015691f},
+                                      {1.4855382f, 0.9348025f, 1.583442f},
+                                      {0.5f, -1.5f, 2},
+                                      {0.5f, 4.5f, -6.75f}};
     float expected[5][3];
     long retried = 0;
     bool done = false;
@@ -157,6 +163,9 @@ test_failing_allocations(void)
         CHECK(fail_at < 100000);
     }
     CHECK(retried > 50);
+    for (int i = 0; i < 15; i++) {
+        CHECK(fabsf(expected[i / 3][i % 3] - right[i / 3][i % 3]) < 1e-6f);
+    }
 }
 
 static ipu_instruction *
