@@ -339,10 +339,10 @@ def test_the_gradient_of_a_relu_goes_in_front_of_that_of_a_pooling(
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_a_residual_block_goes_image_by_image(dtype: str) -> None:
     """A thread takes images through both convolutions and the sum of the block."""
-    g = Geometry((12, 12), (3, 3), 16, 16, batch=31, padding=(1, 1, 1, 1))
+    g = Geometry((12, 12), (3, 3), 24, 24, batch=31, padding=(1, 1, 1, 1))
     graph = Graph()
     kind = (dtype, g.y())
-    shapes = [g.x(), g.w(), g.w(), (16,), (16,)]
+    shapes = [g.x(), g.w(), g.w(), (24,), (24,)]
     x, first, second, scale, shift = (graph.param((dtype, s)) for s in shapes)
     inner = graph.one("relu", [graph.one("conv", [x, first], kind, g.attrs())], kind)
     out = graph.one("conv", [inner, second], kind, g.attrs())
