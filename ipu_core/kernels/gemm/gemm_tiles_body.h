@@ -64,6 +64,7 @@ enum {
     PANEL = VECTORS * LANES,
     POINTERS = (ROWS + 2) / 3,
     ROWS_AHEAD = 8,  /* of what is packed */
+    PACKED_K = 64,   /* less of a narrow panel is read where it lies */
     FETCHED_K = 256, /* of a tile's rows of A: more would wait for each other */
     WIDENED = 64     /* k of float16 at a time, on the way to a transposition */
 };
@@ -710,10 +711,13 @@ multiply_panel(const tile_block *t, int64_t column, int64_t columns)
     tile_source from = {.b = t->panel, .b_row = PANEL, .panel = t->panel};
     tile_place place = {.last = edge_of((columns - 1) % LANES + 1)};
     int form = columns == PANEL ? WHOLE : EDGE + (int)vectors - 1;
-    bool in_place =
-        p->panels == NULL && !p->halves && p->b_col == 1 && columns == PANEL;
+    bool has_rows = p->panels == NULL && !p->halves && p->b_col == 1;
+    bool in_place = has_rows && columns == PANEL;
     if (p->panels != NULL) {
         from.b = p->panels + column * p->k + t->k0 * PANEL;
+    } else if (has_rows && !in_place && columns % LANES == 0 && t->k <= PACKED_K) {
+        from.b = b + b_at;
+        from.b_row = p->b_row;
     } else if (p->halves) {
         pack_half_panel(p, columns, (const uint16_t *)p->b + b_at, t->k, t->panel);
     } else if (!in_place) {
