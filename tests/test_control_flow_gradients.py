@@ -133,6 +133,47 @@ def test_gradient_that_asks_where_a_count_was(start: Any, step: int, kept: int) 
     assert opened.compile().text.count("dynamic_update_slice") == kept
 
 
+def _chain(length: int) -> Any:
+    def scale(i: Any, c: Any) -> Any:
+        value = tf.cast(i, c.dtype)
+        for _ in range(length - 1):
+            value = value + c
+        return value
+
+    return scale
+
+
+@pytest.mark.parametrize(
+    ("dtype", "scale", "kept"),
+    [
+        ("float32", lambda i, c: tf.cast(i, c.dtype), 0),
+        ("float32", lambda i, c: tf.reshape(tf.cast(i, c.dtype), (1,)), 0),
+        ("float32", lambda i, c: tf.constant([1.0, 2.0, 3.0]), 0),
+        ("float32", lambda i, c: tf.cast(i, c.dtype) * tf.constant([1.0, 2.0, 3.0]), 1),
+        ("float32", lambda i, c: tf.stop_gradient(c * c), 0),
+        ("float32", _chain(8), 0),
+        ("float32", _chain(9), 1),
+        ("float16", lambda i, c: tf.cast(i, c.dtype), 1),  # to other bits, perhaps
+        ("float16", lambda i, c: tf.where(i > 1, c, -c), 0),
+    ],
+)
+def test_what_is_made_anew_and_what_is_kept(dtype: str, scale: Any, kept: int) -> None:
+    def loop(x: Any, c: Any) -> Any:
+        return tf.while_loop(
+            lambda i, y: i < 3, lambda i, y: (i + 1, y * scale(i, c)), (1, x)
+        )[1]
+
+    def both(x: Any, c: Any) -> Any:
+        y = loop(x, c)
+        return y, tf.gradients(y, x)
+
+    args = np.array([1, 2, 3], dtype), np.array(0.5, dtype)
+    y, gradient = run(both, *args)
+    np.testing.assert_allclose(gradient * args[0], y, rtol=1e-3)
+    opened, _ = trace(lambda x, c: tf.gradients(loop(x, c), x), args)
+    assert opened.compile().text.count("dynamic_update_slice") == kept
+
+
 def test_a_loop_without_a_bound_needs_one_for_its_gradient() -> None:
     def loop(n: Any, x: Any) -> Any:
         y = tf.while_loop(lambda i, y: i < n, lambda i, y: (i + 1, y * y), (0, x))[1]
@@ -262,10 +303,10 @@ def test_gradient_of_a_variable_that_a_loop_reads(
             return i + 1, y
 
         y = tf.while_loop(lambda i, y: i < 3, body, (0, x))[1]
-        for gradient in opened.gradients([y], [], [x, number]):
+        for gradient in opened.gradients([y], [], [number, x]):
             opened.result(gradient)
     program = opened.compile(device=device, verify=True)
-    dx, dw = (float(np.asarray(t)) for t in program.run([np.float32(2)]))
+    dw, dx = (float(np.asarray(t)) for t in program.run([np.float32(2)]))
     values = [0.5, 1.5, 2.5] if written else [0.5] * 3
     product = np.prod(values)
     assert dx == pytest.approx(product)

@@ -196,14 +196,14 @@ is_of_forward(const ipu__plan *p, ipu_value value)
     return ipu_value_of(p->w->graph, value)->block.index == p->forward.index;
 }
 
-/* For a parameter of a loop's body that counts with a known step, its number; else -1.
- */
+/* For a value of the forward block: where that is a parameter which counts with a known
+ * step, its number; else -1. */
 static int64_t
 counter_of(const ipu__plan *p, ipu_value value)
 {
     const ipu_graph *graph = p->w->graph;
     const ipu_value_data *data = ipu_value_of(graph, value);
-    bool counts = is_of_forward(p, value) && !ipu_is_node(data->producer) &&
+    bool counts = !ipu_is_node(data->producer) &&
                   ipu_loop_step(graph, p->forward, data->position) != 0;
     return counts ? (int64_t)data->position : -1;
 }
@@ -370,10 +370,12 @@ make_anew(supply *s, ipu_value value)
     IPU_TRY(IPU_ARRAY_PUSH(w->ctx, &s->open, value));
     while (s->open.count > 0) {
         ipu_value next = s->open.items[s->open.count - 1];
-        int64_t counter = counter_of(s->p, next);
         if (stand_in(s, next).index != IPU_NO_INDEX) {
             s->open.count--;
-        } else if (counter >= 0) {
+            continue;
+        }
+        int64_t counter = counter_of(s->p, next);
+        if (counter >= 0) {
             ipu_value made;
             IPU_TRY(make_counter(s, (uint32_t)counter, &made));
             IPU_TRY(ipu_id_map_put(w->ctx, &s->made, next.index, made.index));
