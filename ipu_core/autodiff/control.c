@@ -252,9 +252,6 @@ kept_for(const ipu__plan *p, ipu_value value)
     while (node != NULL && node->op != IPU_OP_ID_CUSTOM_GRADIENT &&
            (node->op == IPU_OP_ID_BROADCAST ||
             (ipu_node_flags(node) & IPU_OP_VIEW) != 0)) {
-        if (!is_of_forward(p, node->inputs[0])) {
-            break;
-        }
         value = node->inputs[0];
         node = ipu_producer_of(graph, value);
     }
@@ -266,21 +263,12 @@ note_use(void *state, ipu_value *place, ipu_node user)
 {
     ipu__plan *p = state;
     ipu_ctx *ctx = p->w->ctx;
-    const ipu_value value = *place;
+    ipu_value root = kept_for(p, *place);
     (void)user;
-    if (!is_of_forward(p, value) || ipu_id_map_has(&p->is_used, value.index)) {
+    if (can_make_anew(p, *place, DEPTH) || ipu_id_map_has(&p->is_kept, root.index)) {
         return IPU_OK;
     }
-    IPU_TRY(ipu_id_map_put(ctx, &p->is_used, value.index, 0));
-    IPU_TRY(IPU_ARRAY_PUSH(ctx, &p->used, value));
-    if (can_make_anew(p, value, DEPTH)) {
-        return IPU_OK;
-    }
-    ipu_value root = kept_for(p, value);
-    if (ipu_id_map_has(&p->is_kept, root.index)) {
-        return IPU_OK;
-    }
-    IPU_TRY(ipu_id_map_put(ctx, &p->is_kept, root.index, (uint32_t)p->kept.count));
+    IPU_TRY(ipu_id_map_put(ctx, &p->is_kept, root.index, 0));
     return IPU_ARRAY_PUSH(ctx, &p->kept, root);
 }
 
@@ -293,9 +281,7 @@ ipu__plan_uses(ipu__plan *plan)
 void
 ipu__plan_free(ipu__plan *p)
 {
-    IPU_ARRAY_FREE(p->w->ctx, &p->used);
     IPU_ARRAY_FREE(p->w->ctx, &p->kept);
-    ipu_id_map_free(p->w->ctx, &p->is_used);
     ipu_id_map_free(p->w->ctx, &p->is_kept);
 }
 
@@ -390,6 +376,7 @@ static ipu_status
 replace_use(void *state, ipu_value *place, ipu_node user)
 {
     (void)user;
+    IPU_TRY(make_anew(state, *place));
     *place = stand_in(state, *place);
     return IPU_OK;
 }
@@ -401,9 +388,6 @@ supply_all(supply *s, const ipu__values *at_hand)
     for (size_t i = 0; i < p->kept.count; i++) {
         IPU_TRY(ipu_id_map_put(p->w->ctx, &s->made, p->kept.items[i].index,
                                at_hand->items[i].index));
-    }
-    for (size_t i = 0; i < p->used.count; i++) {
-        IPU_TRY(make_anew(s, p->used.items[i]));
     }
     return ipu_block_each_use(p->w->graph, p->back, replace_use, s);
 }

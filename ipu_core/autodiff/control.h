@@ -60,10 +60,8 @@ typedef struct ipu__plan {
     ipu_block forward;
     ipu_block back;
     ipu_value turn;     /* of a loop: the parameter of `back` that counts down */
-    ipu__values used;   /* values of `forward`, in the order of their first use */
     ipu__values kept;   /* what has to be kept so that all of them can be made */
-    ipu_id_map is_used; /* by value */
-    ipu_id_map is_kept; /* by value: its place in `kept` */
+    ipu_id_map is_kept; /* by value */
 } ipu__plan;
 
 ipu_status ipu__plan_uses(ipu__plan *plan);
