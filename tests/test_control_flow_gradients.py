@@ -174,6 +174,29 @@ def test_what_is_made_anew_and_what_is_kept(dtype: str, scale: Any, kept: int) -
     assert opened.compile().text.count("dynamic_update_slice") == kept
 
 
+def _times_its_squares(y: Any) -> Any:
+    return y * tf.reduce_sum(tf.square(tf.reshape(y, (3, 1))))
+
+
+def _times_its_sum_twice(y: Any) -> Any:
+    total = tf.reduce_sum(y)
+    return y * tf.broadcast_to(total, (3,)) * total
+
+
+@pytest.mark.parametrize(
+    ("turn", "kept"), [(_times_its_squares, 2), (_times_its_sum_twice, 3)]
+)
+def test_what_is_a_view_is_kept_once(turn: Any, kept: int) -> None:
+    def loop(y: Any) -> Any:
+        return tf.while_loop(lambda i, y: i < 2, lambda i, y: (i + 1, turn(y)), (0, y))[
+            1
+        ]
+
+    check_gradient(loop, V)
+    opened, _ = trace(lambda y: tf.gradients(loop(y), y), (V,), host=True)
+    assert opened.compile().text.count("dynamic_update_slice") == kept
+
+
 def test_a_loop_without_a_bound_needs_one_for_its_gradient() -> None:
     def loop(n: Any, x: Any) -> Any:
         y = tf.while_loop(lambda i, y: i < n, lambda i, y: (i + 1, y * y), (0, x))[1]
