@@ -153,6 +153,61 @@ test_binding(ipu_ctx *ctx)
            build(ctx, text, device, &program, &executor));
     drop(ctx, program, executor);
     ipu_device_free(ctx, device);
+
+    static const char *const parts =
+        "resource r0 variable id=0 shared in 2 parts of "
+        "float32[3] \"w\" float32[2]\n"
+        "block b0() {\n"
+        "  %0 = variable_read() {resource=0} : float32[2]\n"
+        "} -> (%0)\n";
+    const ipu_type types[3] = {{IPU_DTYPE_FLOAT32, {1, {3}}}, vector_f, scalar_f};
+    CHECK_OK(ctx, ipu_device_create(ctx, 1, &device));
+    CHECK_OK(ctx, ipu_device_variable_add(ctx, device, &types[0], &id));
+    EXPECT(ctx, FAILED_PRECONDITION, "shared out over 2 replicas, but 1 run",
+           build(ctx, parts, device, &program, &executor));
+    drop(ctx, program, executor);
+    ipu_device_free(ctx, device);
+
+    static const char *const queues[2] = {
+        "resource r0 infeed id=0 \"q\" float32[4], float32[]\n"
+        "block b0() {\n"
+        "  %0, %1 = infeed_dequeue() {resource=0} : float32[4], float32[]\n"
+        "} -> (%0)\n",
+        "resource r0 outfeed id=0 \"q\" float32[4], float32[]\n"
+        "block b0(%0: float32[4], %1: float32[]) {\n"
+        "  outfeed_enqueue(%0, %1) {resource=0}\n"
+        "} -> ()\n"};
+    static const struct {
+        uint32_t first;
+        uint32_t count;
+        const char *error;
+    } cases[] = {{1, 2, NULL},
+                 {0, 2,
+                  "'q' is float32[3] on the device, but the program was made for "
+                  "float32[4]"},
+                 {1, 1, "'q' has 1 components, but the program was made for 2"}};
+    for (int i = 0; i < 6; i++) {
+        const ipu_type *own = &types[cases[i / 2].first];
+        uint32_t count = cases[i / 2].count;
+        ipu_infeed *infeed = NULL;
+        ipu_outfeed *outfeed = NULL;
+        CHECK_OK(ctx, ipu_device_create(ctx, 1, &device));
+        if (i % 2 == 0) {
+            CHECK_OK(ctx, ipu_infeed_create(ctx, own, count, 2, 1, &infeed));
+            CHECK_OK(ctx, ipu_device_infeed_add(ctx, device, infeed, &id));
+        } else {
+            CHECK_OK(ctx,
+                     ipu_outfeed_create(ctx, own, count, IPU_OUTFEED_ALL, 2, &outfeed));
+            CHECK_OK(ctx, ipu_device_outfeed_add(ctx, device, outfeed, &id));
+        }
+        ipu_status status = build(ctx, queues[i % 2], device, &program, &executor);
+        expect(ctx, status, i < 2 ? IPU_OK : IPU_STATUS_FAILED_PRECONDITION,
+               cases[i / 2].error, __LINE__);
+        drop(ctx, program, executor);
+        ipu_device_free(ctx, device);
+        ipu_infeed_free(ctx, infeed);
+        ipu_outfeed_free(ctx, outfeed);
+    }
 }
 
 /* --- a training-like loop with threads all around --------------------------------- */
