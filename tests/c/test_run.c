@@ -161,12 +161,15 @@ test_binding(ipu_ctx *ctx)
         "  %0 = variable_read() {resource=0} : float32[2]\n"
         "} -> (%0)\n";
     const ipu_type types[3] = {{IPU_DTYPE_FLOAT32, {1, {3}}}, vector_f, scalar_f};
-    CHECK_OK(ctx, ipu_device_create(ctx, 1, &device));
-    CHECK_OK(ctx, ipu_device_variable_add(ctx, device, &types[0], &id));
-    EXPECT(ctx, FAILED_PRECONDITION, "shared out over 2 replicas, but 1 run",
-           build(ctx, parts, device, &program, &executor));
-    drop(ctx, program, executor);
-    ipu_device_free(ctx, device);
+    for (int32_t ipus = 1; ipus <= 2; ipus++) {
+        CHECK_OK(ctx, ipu_device_create(ctx, ipus, &device));
+        CHECK_OK(ctx, ipu_device_variable_add(ctx, device, &types[0], &id));
+        ipu_status status = build(ctx, parts, device, &program, &executor);
+        expect(ctx, status, ipus == 2 ? IPU_OK : IPU_STATUS_FAILED_PRECONDITION,
+               ipus == 2 ? NULL : "shared out over 2 replicas, but 1 run", __LINE__);
+        drop(ctx, program, executor);
+        ipu_device_free(ctx, device);
+    }
 
     static const char *const queues[2] = {
         "resource r0 infeed id=0 \"q\" float32[4], float32[]\n"
