@@ -146,6 +146,14 @@ free_workspaces(ipu_ctx *ctx, ipu_executor *executor)
     executor->workspace_count = 0;
 }
 
+static ipu_status
+allocate_pages(ipu_ctx *ctx, size_t bytes, char **out)
+{
+    IPU_TRY(ipu_alloc(ctx, bytes, out));
+    ipu_pages_advise_huge(*out, bytes);
+    return IPU_OK;
+}
+
 /* What a kernel uses that runs by itself, or the parts of a region. */
 static size_t
 workspace_bytes(const ipu_executor *executor)
@@ -175,10 +183,7 @@ make_workspaces(ipu_ctx *ctx, ipu_executor *executor)
     executor->workspace_count = wanted;
     ipu_status status = IPU_OK;
     for (size_t i = 0; status == IPU_OK && bytes > IPU_SLACK_BYTES && i < wanted; i++) {
-        status = ipu_alloc(ctx, bytes, &executor->workspaces[i].memory);
-        if (status == IPU_OK) {
-            ipu_pages_advise_huge(executor->workspaces[i].memory, bytes);
-        }
+        status = allocate_pages(ctx, bytes, &executor->workspaces[i].memory);
     }
     if (status != IPU_OK) { /* the next call tries again */
         free_workspaces(ctx, executor);
@@ -576,9 +581,8 @@ place_buffer(ipu_ctx *ctx, ipu__buffer *buffer, void *given, size_t bytes)
     }
     if (buffer->copy == NULL) {
         size_t whole = ipu_buffer_round_up(bytes) + IPU_SLACK_BYTES;
-        IPU_TRY(ipu_alloc(ctx, whole, &buffer->copy));
+        IPU_TRY(allocate_pages(ctx, whole, &buffer->copy));
         buffer->copy_bytes = whole;
-        ipu_pages_advise_huge(buffer->copy, whole);
     }
     buffer->data = buffer->copy;
     return IPU_OK;

@@ -128,6 +128,10 @@ test_binding(ipu_ctx *ctx)
     void *outputs[1] = {out};
     EXPECT(ctx, FAILED_PRECONDITION, "needs a device",
            build(ctx, text, NULL, &program, &executor));
+    executor = (ipu_executor *)outputs; /* what a failure leaves is nothing */
+    EXPECT(ctx, FAILED_PRECONDITION, "needs a device",
+           ipu_executor_create(ctx, program, NULL, NULL, &executor));
+    CHECK(executor == NULL);
     drop(ctx, program, executor);
     CHECK_OK(ctx, ipu_device_create(ctx, 1, &device));
     CHECK_OK(ctx, ipu_device_variable_add(ctx, device, &scalar_f, &id));
