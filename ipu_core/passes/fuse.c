@@ -41,7 +41,8 @@ is_ordered(const ipu__fuser *f, ipu_node id)
     return ipu__fuse_fails(f, id) || writes(ipu_node_of(f->graph, id));
 }
 
-/* A block and what follows it are segments, and stretches, of their own. */
+/* A block begins a segment and a stretch, in which lies what follows it, too: that uses
+ * nothing of the block's. */
 static void
 note_block(ipu__fuser *f, ipu_block id)
 {
@@ -62,8 +63,6 @@ note_block(ipu__fuser *f, ipu_block id)
                                                          .root = IPU_NO_NODE,
                                                          .next = IPU_NO_NODE};
     }
-    f->segment++;
-    f->stretch++;
 }
 
 /* Counts afresh: the graph has changed. */

@@ -12,9 +12,9 @@
 #include "passes/rewrite.h"
 
 typedef struct ipu__node_note {
-    uint32_t segment;  /* unique over all blocks */
-    uint32_t stretch;  /* the same, cut by loops and reads of the infeed alone */
-    uint32_t order;    /* the same, cut by what can fail, or is seen outside, as well */
+    uint32_t segment; /* between writes, reads of the infeed and beginnings of blocks */
+    uint32_t stretch; /* the same, but for writes */
+    uint32_t order;   /* the same, cut by what can fail, or is seen outside, as well */
     uint32_t position; /* in program order, over all blocks */
     ipu_node root;     /* the tree that it is part of */
     ipu_node next;     /* an earlier node of that tree */
