@@ -8,6 +8,7 @@
 
 #include "autodiff/autodiff.h"
 #include "check.h"
+#include "graph/block_op.h"
 #include "passes/passes.h"
 #include "run/executor.h"
 
@@ -68,13 +69,14 @@ counted_resize(void *state, void *pointer, size_t old_bytes, size_t new_bytes)
 
 /* What is read in the loop in a branch. */
 static ipu_value
-inner_read(const ipu_graph *graph)
+inner_read(const ipu_graph *graph, uint32_t branch)
 {
     ipu_node at = ipu_block_of(graph, (ipu_block){0})->last;
-    for (int i = 0; i < 3; i++) { /* the last one, its switch, the loop in branch 0 */
+    const uint32_t held[3] = {1, branch,
+                              0}; /* of the last node, its switch, the loop */
+    for (int i = 0; i < 3; i++) {
         const ipu_node_data *node = ipu_node_of(graph, at);
-        uint32_t held = i == 0 ? 1 : 0;
-        at = ipu_block_of(graph, ipu_node_block(node, held))->first;
+        at = ipu_block_of(graph, ipu_node_block(node, held[i]))->first;
     }
     return ipu_node_output(ipu_node_of(graph, at), 0);
 }
@@ -88,7 +90,7 @@ build(ipu_ctx *ctx, ipu_program **out)
     IPU_TRY(ipu_graph_parse(ctx, nested, &graph));
     const ipu_block_data *block = ipu_block_of(graph, (ipu_block){0});
     ipu_value y = block->results.items[0];
-    ipu_value xs[3] = {inner_read(graph), block->params.items[1],
+    ipu_value xs[3] = {inner_read(graph, 0), block->params.items[1],
                        block->params.items[2]};
     ipu_value grads[3];
     ipu_passes_options passes = {.verify = true, .fuse = true};
@@ -181,6 +183,29 @@ test_failing_allocations(void)
     for (int i = 0; i < 18; i++) {
         CHECK(fabsf(expected[i / 3][i % 3] - right[i / 3][i % 3]) < 1e-6f);
     }
+}
+
+/* What loops and branches give, those of the gradient included: each target has one sum,
+ * and what is used twice is kept once. */
+static void
+test_counts(void)
+{
+    ipu_ctx ctx;
+    ipu_graph *graph = NULL;
+    ipu_value grads[2];
+    uint32_t outputs = 0;
+    ipu_ctx_init(&ctx, ipu_allocator_default());
+    CHECK_OK(&ctx, ipu_graph_parse(&ctx, nested, &graph));
+    const ipu_block_data *block = ipu_block_of(graph, (ipu_block){0});
+    ipu_value xs[2] = {inner_read(graph, 1), block->params.items[2]};
+    CHECK_OK(&ctx, ipu_gradients(&ctx, graph, (ipu_block){0}, block->results.items,
+                                 NULL, 1, xs, 2, grads));
+    for (uint32_t n = 0; n < graph->nodes.count; n++) {
+        const ipu_node_data *node = ipu_node_of(graph, (ipu_node){n});
+        outputs += ipu_node_holds_blocks(node) ? node->output_count : 0;
+    }
+    CHECK(outputs == 27);
+    ipu_graph_free(&ctx, graph);
 }
 
 static ipu_instruction *
@@ -333,6 +358,7 @@ int
 main(void)
 {
     test_failing_allocations();
+    test_counts();
     test_program_verifier();
     test_rules();
     test_graph_verifier();
