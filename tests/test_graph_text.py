@@ -397,6 +397,10 @@ def unary(op: str, attrs: str, out: str, kind: str = "float32[2,3]") -> str:
             "block b0(%0: float32[]) {\n  %1 = exp(%0, %0) : float32[]\n} -> ()\n",
             ["exp: the number of inputs is 2, and can be at most 1"],
         ),
+        (
+            unary("replica_index", "", "int32[]"),
+            ["replica_index: the number of inputs is 1, and can be at most 0"],
+        ),
         (unary("cast", "", "int32[2,3]"), ["dtype"]),
         (unary("cast", "dtype=float64", "float64[2,3]"), ["float64", "device"]),
         (unary("one_hot", "depth=-1, axis=0", "float32[1,2]", "int32[2]"), ["depth"]),
@@ -504,6 +508,8 @@ NEG = [OPS.index("neg"), 0, 0, -1, -1]
         ([OPS.index("matmul"), 0, 0, -1, -1], 1, None),
         ([OPS.index("neg"), -1, 0, -1, -1], 1, None),
         ([OPS.index("neg"), len(DTYPE_NUMBERS), 0, -1, -1], 1, None),
+        ([OPS.index("neg"), -1, 0, -1, -1, *NEG], 1, None),
+        ([OPS.index("neg"), len(DTYPE_NUMBERS), 0, -1, -1, *NEG], 1, None),
         ([OPS.index("neg"), 0, -2, -1, -1], 1, None),
         ([OPS.index("neg"), 0, 1, -1, -1], 1, None),
         ([OPS.index("neg"), 0, 0, 1, -1], 1, None),
@@ -641,6 +647,17 @@ def test_branches_are_different_blocks() -> None:
     good = text + SPLIT.format(4, "b2, b1") + " } -> (%4)"
     assert "branches=[b1,b2]" in _core.graph_round_trip(good).replace(" ", "")
     refused(text + SPLIT.format(4, "b1, b2, b1") + " } -> (%4)", "block 1")
+
+
+def test_the_only_branch_gives_more_than_the_switch_takes() -> None:
+    text = """device graph
+block b0(%0: int32[], %1: float32[]) {
+  block b1() {
+  } -> (%1, %0)
+  %2, %3 = switch(%0) {branches=[b1]} : float32[], int32[]
+} -> (%2)
+"""
+    assert _core.graph_round_trip(text) == text
 
 
 @pytest.mark.parametrize("activation", [-1, 4, 2**31, 2**63 - 1, 10**20])
