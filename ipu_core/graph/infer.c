@@ -216,7 +216,6 @@ ipu_infer_matmul(ipu_infer_call *call)
 {
     const ipu_type *a = &call->inputs[0];
     const ipu_type *b = &call->inputs[1];
-    IPU_TRY(same_dtype(call, a, b));
     REFUSE_IF(a->shape.rank < 2 || b->shape.rank < 2,
               "both inputs need at least two dimensions, but got shapes %s and %s",
               IPU_SHAPE_TEXT(&a->shape), IPU_SHAPE_TEXT(&b->shape));
@@ -257,7 +256,6 @@ ipu_infer_fused_matmul(ipu_infer_call *call)
     if (call->input_count == 3) {
         const ipu_type *bias = &call->inputs[2];
         const ipu_shape *shape = &call->outputs[0].shape;
-        IPU_TRY(same_dtype(call, &call->inputs[0], bias));
         REFUSE_IF(bias->shape.rank != 1 ||
                       bias->shape.dims[0] != shape->dims[shape->rank - 1],
                   "the bias does not fit the product's last axis");
@@ -271,7 +269,6 @@ ipu_infer_matmul_accumulate(ipu_infer_call *call)
     const ipu_type *accumulator = &call->inputs[0];
     ipu_infer_call product = *call;
     product.inputs = &call->inputs[1];
-    product.input_count = 2;
     IPU_TRY(ipu_infer_matmul(&product));
     REFUSE_IF(!ipu_type_equal(accumulator, &call->outputs[0]),
               "the accumulator is %s, but the product is %s",
@@ -353,11 +350,10 @@ ipu_infer_softmax(ipu_infer_call *call)
 static void
 loss_outputs(ipu_infer_call *call)
 {
-    ipu_type loss = call->inputs[0];
-    loss.shape.rank--;
-    loss.shape.dims[loss.shape.rank] = 0;
-    call->outputs[1] = call->inputs[0];
-    call->outputs[0] = loss;
+    const ipu_type *logits = &call->inputs[0];
+    call->outputs[0] = (ipu_type){
+        logits->dtype, ipu_shape_make(logits->shape.rank - 1, logits->shape.dims)};
+    call->outputs[1] = *logits;
 }
 
 ipu_status
