@@ -623,6 +623,9 @@ def test_shapes_have_limits() -> None:
         _core.graph_round_trip(
             text.replace("[1,1,1,1,1,1,1,1,1]", "[9999999999,9999999999]")
         )
+    wide = unary("broadcast", "shape=[9999999999,9999999999]", "float32[]", "float32[]")
+    with pytest.raises((MemoryError, ipu.tf.errors.ResourceExhaustedError)):
+        _core.graph_round_trip(wide)
 
 
 def test_an_unknown_pass_is_named() -> None:
