@@ -149,6 +149,8 @@ ipu_schedule_print(ipu_ctx *ctx, const ipu_schedule *schedule, char **out,
 
 /* --- parsing --------------------------------------------------------------------- */
 
+/* Each IPU has its row, and each row its cells, so that a schedule is not larger than
+ * its text. */
 enum { NAME_CHARS = 64, MAX_TIME_STEPS = 1 << 28 };
 
 typedef struct parser {
@@ -332,15 +334,16 @@ parse_action(parser *parser, uint32_t time, ipu_action *out)
 }
 
 static ipu_status
-parse_row(parser *parser, ipu_schedule *schedule)
+parse_row(parser *parser, ipu_schedule *schedule, uint32_t ipu)
 {
-    uint32_t ipu;
+    uint32_t number;
     IPU_TRY(expect(parser, "ipu"));
-    IPU_TRY(parse_number(parser, schedule->ipu_count - 1, &ipu));
+    IPU_TRY(parse_number(parser, schedule->ipu_count - 1, &number));
+    IPU_FAIL_IF(parser->ctx, number != ipu, INVALID_ARGUMENT,
+                "line %u of the schedule: expected the row of IPU %u", parser->line,
+                ipu);
     IPU_TRY(expect(parser, "|"));
     ipu_action_list *list = &schedule->lists[ipu];
-    IPU_FAIL_IF(parser->ctx, list->count > 0, INVALID_ARGUMENT,
-                "line %u of the schedule: IPU %u has a row already", parser->line, ipu);
     uint32_t time = 0;
     for (;;) {
         skip_blanks(parser);
@@ -352,6 +355,9 @@ parse_row(parser *parser, ipu_schedule *schedule)
             time++;
             continue;
         }
+        IPU_FAIL_IF(parser->ctx, time == schedule->time_steps, INVALID_ARGUMENT,
+                    "line %u of the schedule: '%.20s' is after the last time step",
+                    parser->line, parser->at);
         ipu_action action;
         IPU_TRY(parse_action(parser, time, &action));
         IPU_TRY(IPU_ARRAY_PUSH(parser->ctx, list, action));
@@ -369,9 +375,12 @@ parse_rows(parser *parser, ipu_schedule *schedule)
     IPU_TRY(expect(parser, "step"));
     parser->at += strcspn(parser->at, "\n");
     IPU_TRY(end_line(parser));
-    while (*parser->at != '\0') {
-        IPU_TRY(parse_row(parser, schedule));
+    for (uint32_t ipu = 0; ipu < schedule->ipu_count; ipu++) {
+        IPU_TRY(parse_row(parser, schedule, ipu));
     }
+    IPU_FAIL_IF(parser->ctx, *parser->at != '\0', INVALID_ARGUMENT,
+                "line %u of the schedule: there are %u IPUs", parser->line,
+                schedule->ipu_count);
     return IPU_OK;
 }
 

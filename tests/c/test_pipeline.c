@@ -398,6 +398,9 @@ test_unreadable_text(ipu_ctx *ctx)
         {"ipu 1 |", "ipu 0 |"},
         {"step", "time"},
         {"B1(1) |       |", "B1(1) |"},
+        {"B1(1) |       |", "B1(1) |       | F1(0)"},
+        {"ipu 1 |       | F1(0) | B1(0) | F1(1) | B1(1) |       |\n", ""},
+        {"ipu:      0 1", "ipu:      0 2"},
         {"ipu:      0 1", "ipu:      0 70000"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
