@@ -66,6 +66,7 @@ def test_what_goes_wrong_is_found(tmp_path: Path) -> None:
     assert "AssertionError: the third is wrong" in error
     assert "in trial" in hang and "Aborted" in crash
     assert record.next == record.tried == 11
+    assert record.trials == 3 * 1 + 2 * 5 + 3 * 1  # seeds 0, 4, 8; 1, 9; 2, 6, 10
     record.found = [{"how": "error", "seed": seed, "error": ""} for seed in (2, 3)]
     try_again(kind, record)
     assert [one["seed"] for one in record.found] == [3]

@@ -40,7 +40,7 @@ def main() -> None:
             text = "".join(traceback.format_exception(error))
             told.write(json.dumps({"seed": seed, "error": text}) + "\n")
         else:
-            told.write(f"{seed} {1 if trials is None else trials}\n")
+            told.write(f"{seed} {1 if trials is None else int(trials)}\n")
 
 
 if __name__ == "__main__":
