@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Functions of one float32 or two, computed in float64 and rounded once: errors before
- * that are below 2^-35, so results are those of the C library's float64 but where they
- * lie halfway between two floats. Straight-line code, as in wide_math.h; polynomials
+ * that are below 2^-35, so results are those of float64, rounded, but where they lie
+ * halfway between two floats. Straight-line code, as in wide_math.h; polynomials
  * are least-maximum fits. Every float32 but 0 is a normal float64, and no square of one
  * overflows. */
 #ifndef IPU_KERNELS_ROUNDED_MATH_H

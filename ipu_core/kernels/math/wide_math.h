@@ -165,11 +165,11 @@ ipu__split_exponent_f64(double x)
     double r = high - low;
     double z = r * r;
     double y = z * z;
-    double q = (0x1.a01a01afd6696p-13 + 0x1.a01a01af66915p-16 * r) +
-               (0x1.71ddf87411f96p-19 + 0x1.27e4c7bf8b616p-22 * r) * z;
+    double q = ipu__cubic(r, 0x1.a01a01afd6696p-13, 0x1.a01a01af66915p-16,
+                          0x1.71ddf87411f96p-19, 0x1.27e4c7bf8b616p-22);
     q += (0x1.af5e8c71ae92dp-26 + 0x1.1f92c5bf2274dp-29 * r) * y;
-    double p = (0x1.5555555555559p-3 + 0x1.5555555555559p-5 * r) +
-               (0x1.111111110f6dbp-7 + 0x1.6c16c16c14a79p-10 * r) * z;
+    double p = ipu__cubic(r, 0x1.5555555555559p-3, 0x1.5555555555559p-5,
+                          0x1.111111110f6dbp-7, 0x1.6c16c16c14a79p-10);
     p += q * y;
     double rest = (high - r) - low; /* of r, by its rounding */
     ipu__pair part = ipu__sum_ordered(high, 0.5 * z + (z * r * p + (r * rest - low)));
@@ -327,8 +327,8 @@ ipu__logarithm_excess(double k, double f, double more)
     double s = f / (2.0 + f);
     double z = s * s;
     double y = z * z;
-    double p = (0x1.999999997fb31p-2 + 0x1.2492494217a45p-2 * z) +
-               (0x1.c71c51e7f56c4p-3 + 0x1.7466462ce5e7ap-3 * z) * y;
+    double p = ipu__cubic(z, 0x1.999999997fb31p-2, 0x1.2492494217a45p-2,
+                          0x1.c71c51e7f56c4p-3, 0x1.7466462ce5e7ap-3);
     p += (0x1.39a0f4fa4075ap-3 + 0x1.2f0d8ee3130bep-3 * z) * (y * y);
     p = 0x1.5555555555593p-1 + p * z;
     double half = 0.5 * f * f;
