@@ -194,41 +194,24 @@ def test_a_class_above_this_processor_is_that_of_the_processor(
 
 # --- BLIS_ARCH_TYPE -------------------------------------------------------------------
 
-# of class generic, so that BLIS serves it
+# of class generic, so that BLIS serves the product; LAPACK stands on BLIS, too
 MULTIPLY = """
 import numpy as np
-from ipu import _core
+from ipu import _core, tf
 text = '''block b0(%0: float32[1024,1024], %1: float32[1024,1024]) {
   %2 = matmul(%0, %1) : float32[1024,1024]
 } -> (%2)
 '''
-try:
-    program = _core.graph_compile(text)
-except Exception as error:
-    print(type(error).__name__, error)
-else:
-    out = program.run([np.ones((1024, 1024), "f4")] * 2)
-    print(np.unique(np.asarray(out[0])).tolist())
+program = _core.graph_compile(text)
+out = program.run([np.ones((1024, 1024), "f4")] * 2)
+print(np.unique(np.asarray(out[0])).tolist())
+print(np.abs(tf.linalg.qr(np.eye(200) / 2)[1]).diagonal()[:2].tolist())
 """
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        "77",
-        "-2",
-        "99999999999999999999",
-        "abc",
-        "",
-        " ",
-        "3x",
-        "0x1",
-        "24",
-        "13",
-        "1e3",
-    ],
-)
-def test_an_architecture_that_blis_lacks_is_an_error(value: str) -> None:
+@pytest.mark.parametrize("value", ["24", "-2", "abc"])
+def test_an_architecture_that_the_environment_names_changes_nothing(value: str) -> None:
+    """BLIS itself would end the process, or take other kernels."""
     run = subprocess.run(
         [sys.executable, "-c", MULTIPLY],
         capture_output=True,
@@ -237,40 +220,4 @@ def test_an_architecture_that_blis_lacks_is_an_error(value: str) -> None:
         check=False,
     )
     assert run.returncode == 0, run.stderr
-    assert f"BLIS_ARCH_TYPE={value}," in run.stdout
-    assert "unset it" in run.stdout
-
-
-def test_linear_algebra_stands_on_the_same_check() -> None:
-    text = """
-from ipu import tf
-try:
-    tf.linalg.triangular_solve([[2.0]], [[4.0]])
-except tf.errors.FailedPreconditionError as error:
-    print(error)
-"""
-    run = subprocess.run(
-        [sys.executable, "-c", text],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "BLIS_ARCH_TYPE": "24"},
-        check=False,
-    )
-    assert run.returncode == 0, run.stderr
-    assert "BLIS_ARCH_TYPE=24," in run.stdout
-
-
-ON_X86 = pytest.mark.skipif(os.uname().machine != "x86_64", reason="0 is of x86-64")
-
-
-@pytest.mark.parametrize("value", [pytest.param("0", marks=ON_X86), "-1"])
-def test_an_architecture_that_blis_has_changes_nothing(value: str) -> None:
-    run = subprocess.run(
-        [sys.executable, "-c", MULTIPLY],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "IPU_CPU_CLASS": "generic", "BLIS_ARCH_TYPE": value},
-        check=False,
-    )
-    assert run.returncode == 0, run.stderr
-    assert run.stdout.strip() == str([1024.0])
+    assert run.stdout.split() == ["[1024.0]", "[0.5,", "0.5]"]

@@ -4,6 +4,7 @@
  * losses, random numbers, optimizer updates, and data errors. */
 #include "kernel_trials.h"
 
+#include "kernels/core/blis_impl.h"
 #include "kernels/gemm/gemm_share_impl.h"
 
 static void
@@ -894,11 +895,28 @@ test_cut(void)
 }
 #endif
 
+#if defined(__x86_64__)
+/* LAPACK names no context; BLIS goes by the processor's name, which it may not know. */
+int bli_arch_query_id(void);
+char *bli_arch_string(int id);
+
+static void
+test_architecture_of_lapack(void)
+{
+    const ipu_cpu_class cpu = ipu_cpu_class_detect();
+    ipu__blis_context large = ipu__blis_context_for(512, 512, 512, cpu);
+    const char *name = ipu__blis_name(large) + strlen("blis_");
+    CHECK(ipu__blis_check(NULL, cpu) == IPU_OK);
+    CHECK(strcmp(name, bli_arch_string(bli_arch_query_id())) == 0);
+}
+#endif
+
 int
 main(void)
 {
     trials_begin();
 #if defined(__x86_64__)
+    test_architecture_of_lapack();
     test_cut();
 #endif
     test_matmul();

@@ -242,8 +242,9 @@ multiply(const wide_plan *plan, matrix a, matrix b, matrix c, int64_t m, int64_t
     for (int64_t i = 0; k == 0 && i < m * n; i++) {
         c.at[i / n * c.row + i % n * c.col] = 0.0;
     }
-    ipu__blis_product product = {m,     n,     k,    a.at,  a.row, a.col, b.at,
-                                 b.row, b.col, c.at, c.row, c.col, true,  adds};
+    ipu__blis_product product = {
+        m,     n,     k,    a.at,  a.row, a.col, b.at,
+        b.row, b.col, c.at, c.row, c.col, true,  adds ? IPU_BLIS_ADDS : IPU_BLIS_SETS};
     if (k > 0) {
         ipu__blis_multiply(plan->context, &product);
     }
@@ -483,9 +484,10 @@ ipu__conv_wide_prepare(const ipu__preparation *p)
     plan->is_x = is_x(plan);
     cut(plan, spec->op);
     IPU_TRY(prepare_taps(p, plan));
-    IPU_TRY(ipu__blis_context_for(
-        p->ctx, plan->pixels, plan->filters, plan->width,
-        p->variant == IPU_KERNEL_PORTABLE ? IPU_CPU_GENERIC : p->cpu, &plan->context));
+    ipu_cpu_class cpu = p->variant == IPU_KERNEL_PORTABLE ? IPU_CPU_GENERIC : p->cpu;
+    IPU_TRY(ipu__blis_check(p->ctx, cpu));
+    plan->context =
+        ipu__blis_context_for(plan->pixels, plan->filters, plan->width, cpu);
     if (spec->op == IPU_OP_ID_FUSED_CONV) {
         plan->activation =
             (ipu_activation)ipu_attrs_int(spec->attrs, IPU_ATTR_ACTIVATION, 0);

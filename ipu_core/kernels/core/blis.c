@@ -5,11 +5,11 @@
  * thread and gets its context by hand: its own detection goes by the processor's name,
  * and a look-up of a context that it was built without ends the process. So the header
  * that came with the library is asked what the library holds. Buffers must have
- * IPU_SLACK_BYTES after them: BLIS 0.9 may read past a matrix. alpha is 1. */
+ * IPU_SLACK_BYTES after them: BLIS 0.9 may read past a matrix. */
 #ifndef _POSIX_C_SOURCE
 #define _POSIX_C_SOURCE 200809L /* blis.h names POSIX barriers */
 #endif
-#include <stdlib.h>
+#include <string.h>
 
 #include <blis.h>
 
@@ -47,44 +47,43 @@ ipu__blis_name(ipu__blis_context context)
     return contexts[context].name;
 }
 
-/* Whether BLIS_ARCH_TYPE may name it without ending the process. */
-static bool
-is_built(long id)
+/* Measured: the kernels for AVX-512 serve where they run on units as wide. Architectures
+ * other than x86-64 take what BLIS chooses. */
+static ipu__blis_context
+context_of_class(ipu_cpu_class cpu)
 {
-    static const context_row ids[] = {
-#define ROW(name) {#name, BLIS_ARCH_##name, IS_BUILT(name)}
-        ROW(SKX),        ROW(KNL),         ROW(HASWELL),    ROW(SANDYBRIDGE),
-        ROW(PENRYN),     ROW(ZEN3),        ROW(ZEN2),       ROW(ZEN),
-        ROW(EXCAVATOR),  ROW(STEAMROLLER), ROW(PILEDRIVER), ROW(BULLDOZER),
-        ROW(ARMSVE),     ROW(A64FX),       ROW(FIRESTORM),  ROW(THUNDERX2),
-        ROW(CORTEXA57),  ROW(CORTEXA53),   ROW(GENERIC),
-#undef ROW
-    };
-    for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++) {
-        if (ids[i].built && (long)ids[i].id == id) {
-            return true;
-        }
-    }
-    return false;
+#if defined(__x86_64__)
+    return cpu == IPU_CPU_AVX512 && ipu__has_wide_avx512() ? IPU_BLIS_SKX
+           : cpu == IPU_CPU_GENERIC                        ? IPU_BLIS_GENERIC
+           : contexts[IPU_BLIS_ZEN3].built                 ? IPU_BLIS_ZEN3
+                                                           : IPU_BLIS_HASWELL;
+#else
+    (void)cpu;
+    return IPU_BLIS_OWN_CHOICE;
+#endif
 }
 
-/* Thread safe: BLIS guards it by pthread_once. It reads BLIS_ARCH_TYPE as a number, -1
- * for its own choice; BLIS 2 takes names too, which are refused here with the rest. */
-ipu_status
-ipu__blis_initialise(ipu_ctx *ctx)
+/* BLIS reads its settings by these two; BLIS 2 has both. Here they stand in the place of
+ * its own: the environment cannot name an architecture over which BLIS ends the process,
+ * and what LAPACK calls, which names no context, gets that of the class. BLIS would go
+ * by the processor's name, and take one that is younger than itself for any other. */
+gint_t bli_env_get_var(const char *name, gint_t fallback);
+gint_t bli_env_get_var_arch_type(const char *name, gint_t fallback);
+
+gint_t
+bli_env_get_var_arch_type(const char *name, gint_t fallback)
 {
-    const char *type = getenv("BLIS_ARCH_TYPE");
-    if (type != NULL) {
-        char *end;
-        long id = strtol(type, &end, 10);
-        bool number = end != type && *end == '\0';
-        IPU_FAIL_IF(ctx, !number || !(id == -1 || is_built(id)), FAILED_PRECONDITION,
-                    "the environment has BLIS_ARCH_TYPE=%s, over which this BLIS may end "
-                    "the process; unset it (IPU_CPU_CLASS chooses kernels here)",
-                    type);
-    }
-    bli_init();
-    return IPU_OK;
+    (void)name;
+    ipu__blis_context context = context_of_class(ipu_cpu_class_detect());
+    bool named = context != IPU_BLIS_OWN_CHOICE && contexts[context].built;
+    return named ? (gint_t)contexts[context].id : fallback;
+}
+
+gint_t
+bli_env_get_var(const char *name, gint_t fallback)
+{
+    bool architecture = strcmp(name, "BLIS_ARCH_TYPE") == 0;
+    return architecture ? bli_env_get_var_arch_type(name, fallback) : fallback;
 }
 
 /* NULL, which means BLIS's own choice, for architectures other than x86-64. */
@@ -94,34 +93,27 @@ context_of(ipu__blis_context context)
     return context == IPU_BLIS_OWN_CHOICE ? NULL : IPU_BLIS_LOOKUP(contexts[context].id);
 }
 
-/* Measured: the kernels for AVX-512 serve where they run on units as wide, and matrices
- * are not small, for which BLIS has kernels with AVX2 alone. */
 ipu_status
-ipu__blis_context_for(ipu_ctx *ctx, int64_t m, int64_t n, int64_t k, ipu_cpu_class cpu,
-                      ipu__blis_context *out)
+ipu__blis_check(ipu_ctx *ctx, ipu_cpu_class cpu)
 {
-    *out = IPU_BLIS_OWN_CHOICE;
-#if defined(__x86_64__)
-    bool small = ipu__min(m, n) <= 16 || m * n * k < 64000;
-    bool wide = cpu == IPU_CPU_AVX512 && ipu__has_wide_avx512() && !small;
-    *out = wide                     ? IPU_BLIS_SKX
-           : cpu == IPU_CPU_GENERIC ? IPU_BLIS_GENERIC
-                                    : IPU_BLIS_ZEN3;
-#else
-    (void)m;
-    (void)n;
-    (void)k;
-    (void)cpu;
-#endif
-    IPU_TRY(ipu__blis_initialise(ctx));
-    if (!contexts[*out].built && *out == IPU_BLIS_ZEN3) {
-        *out = IPU_BLIS_HASWELL; /* a BLIS built without zen3 */
-    }
-    IPU_FAIL_IF(ctx, !contexts[*out].built, FAILED_PRECONDITION,
+    ipu__blis_context context = context_of_class(cpu);
+    IPU_FAIL_IF(ctx, !contexts[context].built, FAILED_PRECONDITION,
                 "this BLIS was built without the context %s; use a build for the family "
                 "x86_64",
-                contexts[*out].name);
+                contexts[context].name);
+    bli_init(); /* thread safe; the first call counts */
     return IPU_OK;
+}
+
+/* For small matrices BLIS has kernels with AVX2 alone. */
+ipu__blis_context
+ipu__blis_context_for(int64_t m, int64_t n, int64_t k, ipu_cpu_class cpu)
+{
+    bool small = ipu__min(m, n) <= 16 || m * n * k < 64000;
+    ipu__blis_context of_avx2 = context_of_class(IPU_CPU_AVX2);
+    ipu__blis_context context = context_of_class(cpu);
+    return small && context == IPU_BLIS_SKX && contexts[of_avx2].built ? of_avx2
+                                                                       : context;
 }
 
 /* A matrix of one row or column has one stride that BLIS ignores but checks. */
@@ -156,15 +148,15 @@ ipu__blis_multiply(ipu__blis_context context, const ipu__blis_product *product)
     settle_strides(p->m, p->n, &c_row, &c_column);
     bli_rntm_set_num_threads(1, &runtime);
     if (p->wide) {
-        double one = 1.0;
-        double beta = p->adds ? 1.0 : 0.0;
-        bli_dgemm_ex(BLIS_NO_TRANSPOSE, BLIS_NO_TRANSPOSE, p->m, p->n, p->k, &one, a,
+        double alpha = p->update == IPU_BLIS_SUBTRACTS ? -1.0 : 1.0;
+        double beta = p->update == IPU_BLIS_SETS ? 0.0 : 1.0;
+        bli_dgemm_ex(BLIS_NO_TRANSPOSE, BLIS_NO_TRANSPOSE, p->m, p->n, p->k, &alpha, a,
                      a_row, a_column, b, b_row, b_column, &beta, p->c, c_row, c_column,
                      cntx, &runtime);
     } else {
-        float one = 1.0f;
-        float beta = p->adds ? 1.0f : 0.0f;
-        bli_sgemm_ex(BLIS_NO_TRANSPOSE, BLIS_NO_TRANSPOSE, p->m, p->n, p->k, &one, a,
+        float alpha = p->update == IPU_BLIS_SUBTRACTS ? -1.0f : 1.0f;
+        float beta = p->update == IPU_BLIS_SETS ? 0.0f : 1.0f;
+        bli_sgemm_ex(BLIS_NO_TRANSPOSE, BLIS_NO_TRANSPOSE, p->m, p->n, p->k, &alpha, a,
                      a_row, a_column, b, b_row, b_column, &beta, p->c, c_row, c_column,
                      cntx, &runtime);
     }

@@ -16,7 +16,13 @@ typedef enum ipu__blis_context {
     IPU_BLIS_CONTEXT_COUNT
 } ipu__blis_context;
 
-/* C[m,n] = A[m,k] B[k,n], or C += A B. Strides in elements. */
+typedef enum ipu__blis_update {
+    IPU_BLIS_SETS,     /* C = A B */
+    IPU_BLIS_ADDS,     /* C += A B */
+    IPU_BLIS_SUBTRACTS /* C -= A B */
+} ipu__blis_update;
+
+/* Of A[m,k], B[k,n] and C[m,n]. Strides in elements. */
 typedef struct ipu__blis_product {
     int64_t m;
     int64_t n;
@@ -31,19 +37,17 @@ typedef struct ipu__blis_product {
     int64_t c_row;
     int64_t c_col;
     bool wide; /* float64 */
-    bool adds;
+    ipu__blis_update update;
 } ipu__blis_product;
 
 const char *ipu__blis_name(ipu__blis_context context);
-/* The context for a product of m by k by n. Fails where this BLIS cannot be used. */
-ipu_status ipu__blis_context_for(ipu_ctx *ctx, int64_t m, int64_t n, int64_t k,
-                                 ipu_cpu_class cpu, ipu__blis_context *out);
+/* Before any other call: fails where this BLIS lacks a context of the class. */
+ipu_status ipu__blis_check(ipu_ctx *ctx, ipu_cpu_class cpu);
+/* For a product of m by k by n. */
+ipu__blis_context ipu__blis_context_for(int64_t m, int64_t n, int64_t k,
+                                        ipu_cpu_class cpu);
 /* By the calling thread. The bits depend on all sizes: who cuts a product cuts it by its
  * shape alone. */
 void ipu__blis_multiply(ipu__blis_context context, const ipu__blis_product *product);
-
-/* Before any call of BLIS, of its BLAS too: FAILED_PRECONDITION where the environment
- * would have it end the process. */
-ipu_status ipu__blis_initialise(ipu_ctx *ctx);
 
 #endif

@@ -41,7 +41,8 @@ ipu__blis_choose(ipu_ctx *ctx, const ipu__matmul *plan, ipu_cpu_class cpu,
                  ipu__blis_choice *out)
 {
     *out = (ipu__blis_choice){IPU_BLIS_OWN_CHOICE, plan->m, plan->n};
-    IPU_TRY(ipu__blis_context_for(ctx, plan->m, plan->n, plan->k, cpu, &out->context));
+    IPU_TRY(ipu__blis_check(ctx, cpu));
+    out->context = ipu__blis_context_for(plan->m, plan->n, plan->k, cpu);
     cut(plan, out);
     return IPU_OK;
 }

@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: MIT
  *
  * Both factors are made by halves: of columns [A B], those of A first, then B by a
- * triangular system and a product of BLAS, then what is left of B (Toledo, "Locality of
- * reference in LU decomposition with partial pivoting", 1997). LAPACK does so down to a
- * single column, which takes longer than the arithmetic where matrices are small: a call
- * of BLAS takes microseconds. Loops here end it earlier. */
+ * triangular system and a product, then what is left of B (Toledo, "Locality of
+ * reference in LU decomposition with partial pivoting", 1997); and so are triangular
+ * systems. LAPACK does so down to a single column, which takes longer than the
+ * arithmetic where matrices are small: a call of BLAS takes microseconds. Loops here end
+ * it earlier. */
 #include "kernels/linear/factors.h"
 
 #include <math.h>
-#include <stddef.h>
 
-#include "kernels/linear/lapack.h"
+#include "kernels/core/blis_impl.h"
+#include "kernels/core/kernel_impl.h"
 
 enum {
-    CHOLESKY_END = 48,
+    TRIANGLE_END = 16,
+    STRIP = 8, /* columns; a page's size apart, more of them leave a cache */
+    CHOLESKY_END = 24,
     LU_END = 16,
     SUMS = 8 /* side by side in a long one */
 };
 
-static const double one = 1.0;
-static const double minus_one = -1.0;
-
-static double
+IPU_INLINE double
 dot(const double *x, const double *y, int n)
 {
     double sums[SUMS] = {0.0};
@@ -41,7 +41,69 @@ dot(const double *x, const double *y, int n)
     return sum;
 }
 
-static bool
+static ipu__matrix
+part(ipu__matrix m, int i, int j)
+{
+    m.at += i * m.down + j * m.across;
+    return m;
+}
+
+/* C -= A B, [m, k] by [k, n]. */
+static void
+subtract_product(ipu_cpu_class cpu, int m, int n, int k, ipu__matrix a, ipu__matrix b,
+                 ipu__matrix c)
+{
+    ipu__blis_product product = {
+        .m = m,
+        .n = n,
+        .k = k,
+        .a = a.at,
+        .a_row = a.down,
+        .a_col = a.across,
+        .b = b.at,
+        .b_row = b.down,
+        .b_col = b.across,
+        .c = c.at,
+        .c_row = c.down,
+        .c_col = c.across,
+        .wide = true,
+        .update = IPU_BLIS_SUBTRACTS,
+    };
+    ipu__blis_multiply(ipu__blis_context_for(m, n, k, cpu), &product);
+}
+
+/* Up to STRIP columns of X, which lie side by side meanwhile, row after row. */
+IPU_INLINE void
+solve_strip(int n, int columns, ipu__matrix a, bool lower, bool ones, ipu__matrix b)
+{
+    double rows[TRIANGLE_END][STRIP] = {{0.0}};
+    for (int i = 0; i < n; i++) {
+        for (int j = 0; j < columns; j++) {
+            rows[i][j] = b.at[i * b.down + j * b.across];
+        }
+    }
+    for (int turn = 0; turn < n; turn++) {
+        const int i = lower ? turn : n - 1 - turn;
+        const double *of_a = a.at + i * a.across;
+        const double pivot = ones ? 1.0 : of_a[i * a.down];
+        for (int j = 0; j < STRIP; j++) {
+            rows[i][j] /= pivot;
+        }
+        for (int k = lower ? i + 1 : 0; k < (lower ? n : i); k++) {
+            const double factor = of_a[k * a.down];
+            for (int j = 0; j < STRIP; j++) {
+                rows[k][j] -= factor * rows[i][j];
+            }
+        }
+    }
+    for (int i = 0; i < n; i++) {
+        for (int j = 0; j < columns; j++) {
+            b.at[i * b.down + j * b.across] = rows[i][j];
+        }
+    }
+}
+
+IPU_INLINE bool
 small_cholesky(int n, double *a, ptrdiff_t lead)
 {
     for (int j = 0; j < n; j++) {
@@ -59,24 +121,6 @@ small_cholesky(int n, double *a, ptrdiff_t lead)
     return true;
 }
 
-bool
-ipu__cholesky(int n, double *a, int lead)
-{
-    if (n <= CHOLESKY_END) {
-        return small_cholesky(n, a, lead);
-    }
-    const int half = n / 2;
-    const int rest = n - half;
-    double *above = a + (ptrdiff_t)half * lead;
-    double *last = above + half;
-    if (!ipu__cholesky(half, a, lead)) {
-        return false;
-    }
-    dtrsm_("L", "U", "T", "N", &half, &rest, &one, a, &lead, above, &lead, 1, 1, 1, 1);
-    dsyrk_("U", "T", &rest, &half, &minus_one, above, &lead, &one, last, &lead, 1, 1);
-    return ipu__cholesky(rest, last, lead);
-}
-
 void
 ipu__exchange_rows(int columns, double *a, int lead, const int *pivots, int begin,
                    int end)
@@ -91,7 +135,7 @@ ipu__exchange_rows(int columns, double *a, int lead, const int *pivots, int begi
     }
 }
 
-static int
+IPU_INLINE int
 largest(const double *x, int begin, int end)
 {
     int found = begin;
@@ -101,7 +145,7 @@ largest(const double *x, int begin, int end)
     return found;
 }
 
-static int
+IPU_INLINE int
 small_lu(int rows, int columns, double *a, int lead, int *pivots)
 {
     int missing = -1;
@@ -128,23 +172,112 @@ small_lu(int rows, int columns, double *a, int lead, int *pivots)
     return missing;
 }
 
+/* Of each class the same statements, without contraction: the same bits. */
+#define ENDS(class, target) \
+    target static void strip_##class(int n, int columns, ipu__matrix a, bool lower, \
+                                     bool ones, ipu__matrix b) \
+    { \
+        solve_strip(n, columns, a, lower, ones, b); \
+    } \
+    target static bool cholesky_##class(int n, double *a, ptrdiff_t lead) \
+    { \
+        return small_cholesky(n, a, lead); \
+    } \
+    target static int lu_##class(int rows, int columns, double *a, int lead, \
+                                 int *pivots) \
+    { \
+        return small_lu(rows, columns, a, lead, pivots); \
+    }
+ENDS(base, )
+#if defined(__x86_64__)
+ENDS(avx2, IPU_TARGET_AVX2)
+ENDS(avx512, IPU_TARGET_AVX512)
+#endif
+
+void
+ipu__solve_triangle(ipu_cpu_class cpu, int n, int columns, ipu__matrix a, bool lower,
+                    bool ones, ipu__matrix b)
+{
+    if (n <= TRIANGLE_END || columns == 0) {
+        void (*solve)(int, int, ipu__matrix, bool, bool, ipu__matrix) =
+            IPU_FOR_CLASS(cpu, strip, strip_base);
+        for (int j = 0; j < columns; j += STRIP) {
+            const int width = columns - j < STRIP ? columns - j : STRIP;
+            solve(n, width, a, lower, ones, part(b, 0, j));
+        }
+        return;
+    }
+    const int half = n / 2;
+    const int rest = n - half;
+    const ipu__matrix last_a = part(a, half, half);
+    const ipu__matrix last_b = part(b, half, 0);
+    if (lower) {
+        ipu__solve_triangle(cpu, half, columns, a, lower, ones, b);
+        subtract_product(cpu, rest, columns, half, part(a, half, 0), b, last_b);
+        ipu__solve_triangle(cpu, rest, columns, last_a, lower, ones, last_b);
+    } else {
+        ipu__solve_triangle(cpu, rest, columns, last_a, lower, ones, last_b);
+        subtract_product(cpu, half, columns, rest, part(a, 0, half), last_b, b);
+        ipu__solve_triangle(cpu, half, columns, a, lower, ones, b);
+    }
+}
+
+/* C -= A^T A of A [k, n], in the upper triangle and a little below it. */
+static void
+subtract_square(ipu_cpu_class cpu, int n, int k, ipu__matrix a, ipu__matrix c)
+{
+    const ipu__matrix transposed = {a.at, a.across, a.down};
+    if (n <= CHOLESKY_END) {
+        subtract_product(cpu, n, n, k, transposed, a, c);
+        return;
+    }
+    const int half = n / 2;
+    const int rest = n - half;
+    const ipu__matrix last = part(a, 0, half);
+    subtract_square(cpu, half, k, a, c);
+    subtract_product(cpu, half, rest, k, transposed, last, part(c, 0, half));
+    subtract_square(cpu, rest, k, last, part(c, half, half));
+}
+
+bool
+ipu__cholesky(ipu_cpu_class cpu, int n, double *a, int lead)
+{
+    if (n <= CHOLESKY_END) {
+        return IPU_FOR_CLASS(cpu, cholesky, cholesky_base)(n, a, lead);
+    }
+    const int half = n / 2;
+    const int rest = n - half;
+    double *above = a + (ptrdiff_t)half * lead;
+    double *last = above + half;
+    if (!ipu__cholesky(cpu, half, a, lead)) {
+        return false;
+    }
+    const ipu__matrix right = {above, 1, lead};
+    ipu__solve_triangle(cpu, half, rest, (ipu__matrix){a, lead, 1}, true, false, right);
+    subtract_square(cpu, rest, half, right, (ipu__matrix){last, 1, lead});
+    return ipu__cholesky(cpu, rest, last, lead);
+}
+
 int
-ipu__lu(int rows, int columns, double *a, int lead, int *pivots)
+ipu__lu(ipu_cpu_class cpu, int rows, int columns, double *a, int lead, int *pivots)
 {
     const int least = rows < columns ? rows : columns;
     if (least <= LU_END) {
-        return small_lu(rows, columns, a, lead, pivots);
+        return IPU_FOR_CLASS(cpu, lu, lu_base)(rows, columns, a, lead, pivots);
     }
     const int half = least / 2;
     const int rest = columns - half;
     const int below = rows - half;
     double *right = a + (ptrdiff_t)half * lead;
-    const int missing = ipu__lu(rows, half, a, lead, pivots);
+    const ipu__matrix left = {a, 1, lead};
+    const ipu__matrix top = {right, 1, lead};
+    const int missing = ipu__lu(cpu, rows, half, a, lead, pivots);
     ipu__exchange_rows(rest, right, lead, pivots, 0, half);
-    dtrsm_("L", "L", "N", "U", &half, &rest, &one, a, &lead, right, &lead, 1, 1, 1, 1);
-    dgemm_("N", "N", &below, &rest, &half, &minus_one, a + half, &lead, right, &lead,
-           &one, right + half, &lead, 1, 1);
-    const int missing_right = ipu__lu(below, rest, right + half, lead, pivots + half);
+    ipu__solve_triangle(cpu, half, rest, left, true, true, top);
+    subtract_product(cpu, below, rest, half, part(left, half, 0), top,
+                     part(top, half, 0));
+    const int missing_right =
+        ipu__lu(cpu, below, rest, right + half, lead, pivots + half);
     for (int i = half; i < least; i++) {
         pivots[i] += half;
     }

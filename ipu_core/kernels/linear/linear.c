@@ -35,8 +35,6 @@ enum {
     TURNED_ROWS = 8 /* at a time: as many lines of a page's size apart stay in a cache */
 };
 
-static const double one = 1.0;
-
 /* As the size of a room: LAPACK says how much it wants. */
 static const int ask = -1;
 
@@ -114,6 +112,7 @@ ipu__linear_workspace(const ipu_kernel_spec *spec)
 typedef struct linear_job {
     const ipu_kernel_call *call;
     linear_plan plan;
+    ipu_cpu_class cpu;
     double *a;
     double *b; /* the `numbers` */
     double *work;
@@ -135,9 +134,11 @@ begin(linear_job *job, const ipu_kernel_call *call)
                         || last > INT_MAX / 16,
                 UNIMPLEMENTED, "%s of matrices with more than %d rows or columns",
                 ipu_op_info_of(call->spec->op)->name, INT_MAX / 16);
-    IPU_TRY(ipu__blis_initialise(call->ctx));
-    *job =
-        (linear_job){.call = call, .plan = plan_of(call->spec), .a = call->workspace};
+    *job = (linear_job){.call = call,
+                        .plan = plan_of(call->spec),
+                        .cpu = ipu_cpu_class_detect(),
+                        .a = call->workspace};
+    IPU_TRY(ipu__blis_check(call->ctx, job->cpu));
     IPU_FAIL_IF(call->ctx, job->plan.work == INT_MAX, UNIMPLEMENTED,
                 "%s of a matrix of %d by %d: it would need 16 GiB of room to work",
                 ipu_op_info_of(call->spec->op)->name, job->plan.rows,
@@ -259,7 +260,8 @@ ipu_reference_cholesky(const ipu_kernel_call *call)
     int n = job.plan.rows;
     for (int64_t batch = 0; batch < job.plan.batches; batch++) {
         load(&job, 0, batch, n, n, false, job.a);
-        IPU_FAIL_IF(call->ctx, !ipu__cholesky(n, job.a, job.lead), INVALID_ARGUMENT,
+        IPU_FAIL_IF(call->ctx, !ipu__cholesky(job.cpu, n, job.a, job.lead),
+                    INVALID_ARGUMENT,
                     "Cholesky decomposition was not successful. The input might not be "
                     "valid: matrix %lld is not positive definite",
                     (long long)batch);
@@ -283,7 +285,6 @@ ipu_reference_triangular_solve(const ipu_kernel_call *call)
     IPU_TRY(begin(&job, call));
     int n = job.plan.rows;
     int right = job.plan.right;
-    int right_lead = larger(1, right);
     for (int64_t batch = 0; batch < job.plan.batches; batch++) {
         const double *a = view(&job, 0, batch, n, n, job.a);
         load(&job, 1, batch, n, right, false, job.b);
@@ -294,8 +295,10 @@ ipu_reference_triangular_solve(const ipu_kernel_call *call)
                 "matrix %lld is 0",
                 (long long)i, (long long)batch);
         }
-        dtrsm_("R", lower ? "U" : "L", transpose ? "T" : "N", "N", &right, &n, &one,
-               a, &job.lead, job.b, &right_lead, 1, 1, 1, 1);
+        ipu__matrix triangle = {(double *)(uintptr_t)a, transpose ? 1 : n,
+                                transpose ? n : 1};
+        ipu__solve_triangle(job.cpu, n, right, triangle, lower != transpose, false,
+                            (ipu__matrix){job.b, right, 1});
         store(&job, 0, batch, n, right, false, 0, job.b);
     }
     return IPU_OK;
@@ -312,17 +315,17 @@ ipu_reference_solve(const ipu_kernel_call *call)
     for (int64_t batch = 0; batch < job.plan.batches; batch++) {
         load(&job, 0, batch, n, n, !transpose, job.a);
         load(&job, 1, batch, n, right, true, job.b);
-        int missing = ipu__lu(n, n, job.a, job.lead, job.integers);
+        int missing = ipu__lu(job.cpu, n, n, job.a, job.lead, job.integers);
         IPU_FAIL_IF(
             call->ctx, missing >= 0, INVALID_ARGUMENT,
             "Input matrix is not invertible: element %d of the diagonal of matrix "
             "%lld is 0 after elimination",
             missing, (long long)batch);
         ipu__exchange_rows(right, job.b, job.lead, job.integers, 0, n);
-        dtrsm_("L", "L", "N", "U", &n, &right, &one, job.a, &job.lead, job.b, &job.lead,
-               1, 1, 1, 1);
-        dtrsm_("L", "U", "N", "N", &n, &right, &one, job.a, &job.lead, job.b, &job.lead,
-               1, 1, 1, 1);
+        const ipu__matrix factors = {job.a, 1, n};
+        const ipu__matrix sides = {job.b, 1, n};
+        ipu__solve_triangle(job.cpu, n, right, factors, true, true, sides);
+        ipu__solve_triangle(job.cpu, n, right, factors, false, false, sides);
         store(&job, 0, batch, n, right, true, n, job.b);
     }
     return IPU_OK;
@@ -342,7 +345,7 @@ ipu_reference_det(const ipu_kernel_call *call)
         double product = 1.0;
         double size = 0.0;
         load(&job, 0, batch, n, n, false, job.a);
-        ipu__lu(n, n, job.a, job.lead, job.integers);
+        ipu__lu(job.cpu, n, n, job.a, job.lead, job.integers);
         for (int i = 0; i < n; i++) {
             double pivot = job.a[(int64_t)i * n + i];
             sign = job.integers[i] == i ? sign : -sign;
@@ -467,7 +470,7 @@ ipu_reference_lu(const ipu_kernel_call *call)
     int32_t *rows = call->outputs[1];
     for (int64_t batch = 0; batch < job.plan.batches; batch++, rows += n) {
         load(&job, 0, batch, n, n, true, job.a);
-        int missing = ipu__lu(n, n, job.a, job.turned, job.integers);
+        int missing = ipu__lu(job.cpu, n, n, job.a, job.turned, job.integers);
         IPU_FAIL_IF(call->ctx, missing >= 0, INVALID_ARGUMENT,
                     "Input is not invertible: matrix %lld has no pivot in column %d",
                     (long long)batch, missing);
