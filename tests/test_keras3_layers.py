@@ -282,12 +282,33 @@ def test_averages_stand_in_for_an_evaluation() -> None:
     np.testing.assert_allclose(model.predict(x, callbacks=[swap]), x @ average, 1e-5)
     assert model.weights[0].numpy() == weight
 
+    class Fails(keras.callbacks.Callback):
+        def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
+            assert self.model.weights[0].numpy() == average
+            raise RuntimeError("in an evaluation")
+
+    with pytest.raises(RuntimeError, match="in an evaluation"):
+        model.evaluate(x, y, verbose=0, callbacks=[swap, Fails()])
+    assert model.weights[0].numpy() == weight
+    swap.swap_on_epoch = True
+    for begin in (swap.on_epoch_end, swap.on_test_begin):  # one within the other
+        begin(0)
+        assert model.weights[0].numpy() == average
+    swap.on_test_end()
+    assert model.weights[0].numpy() == weight
+    swap.on_predict_begin()
+    swap.on_predict_end()
+    assert model.weights[0].numpy() == weight
+
 
 def test_averages_need_an_optimizer_that_keeps_them() -> None:
     model, x, y = averages_and_model()
     model.compile("sgd", "mse")
     with pytest.raises(ValueError, match=r"Received: SGD without them\. Give it use_"):
         model.fit(x, y, verbose=0, callbacks=[keras.callbacks.SwapEMAWeights()])
+    model = keras.Sequential(model.layers)
+    with pytest.raises(ValueError, match=r"Received: no optimizer\. Give it use_ema"):
+        model.predict(x, callbacks=[keras.callbacks.SwapEMAWeights()])
 
 
 @pytest.mark.parametrize(

@@ -14,12 +14,14 @@ import sys
 import termios
 import textwrap
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from ipu import keras, tf
+from ipu.keras.callbacks.callback import looks
 from ipu.keras.callbacks.monitor import Monitor
 
 RNG = np.random.default_rng(2)
@@ -133,6 +135,7 @@ def test_history() -> None:
     np.testing.assert_allclose(history.history["loss"][1], mean, rtol=1e-5)
     assert str(history).splitlines()[0].split() == ["epoch", "loss", "mae"]
     assert history._repr_html_().count("<tr>") == 3
+    assert "<svg" not in history._repr_html_()
     assert "2 epochs" in repr(history)
 
 
@@ -234,6 +237,7 @@ def test_a_callback_has_no_model_at_first() -> None:
         *(made.EarlyStopping(), made.TerminateOnNaN(), made.ReduceLROnPlateau()),
         *(made.History(), made.ModelCheckpoint("m.keras"), made.CSVLogger("log.csv")),
         *(made.LambdaCallback(), made.BackupAndRestore("b"), made.ProgbarLogger()),
+        *(made.SwapEMAWeights(), made.PipelineRecorder()),
         made.LearningRateScheduler(lambda epoch: 0.1),
     ):
         assert one.model is None and one.params is None
@@ -261,12 +265,13 @@ def test_learning_rate_scheduler_makes_no_new_program(
     with pytest.raises(ValueError, match="should be float"):
         fit(model, keras.callbacks.LearningRateScheduler(lambda epoch: "fast"))
     one = fit(regression(3), keras.callbacks.LearningRateScheduler(lambda epoch: 0.0))
-    assert one.history["lr"] == [0.0]
+    assert one.history["lr"] == [0.0] and capsys.readouterr().out == ""
 
 
 PLATEAU: list[tuple[dict[str, Any], list[float], list[float]]] = [
     # options, values by epoch: the rate after each
     ({"patience": 2}, [3, 3, 3, 2, 2, 2], [1, 1, 0.5, 0.5, 0.5, 0.25]),
+    ({"patience": 2}, [3, 3, 3, 3, 3], [1, 1, 0.5, 0.5, 0.25]),
     ({"patience": 1, "min_lr": 0.3}, [3, 3, 3, 3], [1, 0.5, 0.3, 0.3]),
     ({"patience": 1, "min_delta": 0.5}, [3, 2.6, 2.4], [1, 0.5, 0.5]),
     ({"patience": 1, "epsilon": 0.5}, [3, 2.6, 2.4], [1, 0.5, 0.5]),
@@ -294,6 +299,7 @@ def test_rates_on_a_plateau(
     for begin in (0, 7):  # it may be used again
         model.optimizer.learning_rate = 1.0
         plateau.on_train_begin()
+        assert (plateau.wait, plateau.cooldown_counter) == (0, 0)
         for epoch, (value, rate) in enumerate(zip(values, wanted, strict=True)):
             before = float(model.optimizer.learning_rate)
             plateau.on_epoch_end(begin + epoch, logs := {"x": value})
@@ -445,8 +451,12 @@ def test_what_cannot_be_saved_is_said_before_training(tmp_path: Path) -> None:
     path = tmp_path / "{epoch}" / "model.keras"
     with pytest.raises(NotImplementedError):
         fit(model, keras.callbacks.ModelCheckpoint(path), epochs=0)
-    path = tmp_path / "model.weights.h5"
-    fit(model, keras.callbacks.ModelCheckpoint(path, save_weights_only=True))
+    assert not [*tmp_path.iterdir()]
+    path = tmp_path / "new" / "model.weights.h5"
+    made = keras.callbacks.ModelCheckpoint(path, save_weights_only=True)
+    made.on_train_begin()
+    assert path.parent.exists()
+    fit(model, made)
     assert path.exists()
 
 
@@ -456,11 +466,12 @@ def test_a_logger_of_rows_may_be_used_again(tmp_path: Path) -> None:
 
     def run(logger: Any, *logs: Any) -> list[str]:
         logger.on_train_begin()
+        file = logger._file
         for epoch, one in enumerate(logs):
             logger.on_epoch_end(epoch, one)
             rows = path.read_text().splitlines()  # is there at once
         logger.on_train_end()
-        assert logger._file is None
+        assert logger._file is None and file.closed
         return rows
 
     logger = keras.callbacks.CSVLogger(path, separator=";")
@@ -468,8 +479,9 @@ def test_a_logger_of_rows_may_be_used_again(tmp_path: Path) -> None:
     assert run(logger, {"c": 4}, None) == ["epoch;c", "0;4", "1;NA"]
     logger = keras.callbacks.CSVLogger(path, append=True)
     assert run(logger, {"c": 5}) == ["epoch;c", "0;4", "1;NA", "0,5"]
-    path.write_text("")
-    assert run(logger, {"c": 5}) == ["epoch,c", "0,5"]
+    for text, head in (("", "epoch,c"), ("\n", "")):
+        path.write_text(text)
+        assert run(logger, {"c": 5}) == [head, "0,5"]
     path.unlink()
     assert run(logger, {"c": 6}) == ["epoch,c", "0,6"]
 
@@ -489,6 +501,9 @@ def test_callbacks_in_a_list(tmp_path: Path) -> None:
         def set_params(self, params: Any) -> None:
             seen.append(params)
 
+        def set_model(self, model: Any) -> None:
+            seen.append(model)
+
         on_train_batch_end = on_epoch_end
 
     made = keras.callbacks.CallbackList([], verbose=0, steps=3)
@@ -503,6 +518,20 @@ def test_callbacks_in_a_list(tmp_path: Path) -> None:
     made.set_steps(3)  # as it was
     made.set_steps(4)
     assert seen == [{"verbose": 0, "steps": 4}] and made.params["steps"] == 4
+    seen.clear()
+    keras.callbacks.CallbackList([Late()])
+    keras.callbacks.CallbackList([Late()], model="a model")
+    assert seen == [{}, {}, "a model"]
+
+    @looks(lambda one: 3)
+    def hook(*given: Any) -> None:
+        seen.append(given)
+
+    class Third(keras.callbacks.Callback):
+        on_train_batch_end = hook
+
+    made = keras.callbacks.CallbackList([Third(), keras.callbacks.Callback()])
+    assert made.steps_to_look("train") == 3 and made.steps_to_look("test") is None
 
 
 def test_which_quantities_are_better_when_high() -> None:
@@ -519,7 +548,7 @@ def test_which_quantities_are_better_when_high() -> None:
         assert Monitor("auc", "most").is_better(2.0, 1.0)
 
 
-def test_a_history_is_of_its_run() -> None:
+def test_a_history_is_of_its_run(monkeypatch: pytest.MonkeyPatch) -> None:
     history = keras.callbacks.History()
     model = regression()
     fit(model, history, epochs=2)
@@ -537,6 +566,22 @@ def test_a_history_is_of_its_run() -> None:
     with pytest.raises(KeyError, match="loss"):
         history.history["loss"]
     assert str(history).splitlines()[-2:] == ["    1  0.1000", "    2  0.2000"]
+    history.epoch.append(2)  # without results so far
+    assert str(history).splitlines()[-1] == "    2  0.2000"
+    history.set_model(SimpleNamespace(history=None))
+    for epoch in range(3, 30):
+        history.on_epoch_end(epoch, {"lr": 0.5})
+    assert history.model.history is history
+    table, _, curve = str(history).partition("\n\n")
+    assert "..." in table and curve.startswith("lr  ") and curve.endswith("-> 0.5000")
+    assert history._repr_html_().count("<svg") == 1
+    monkeypatch.setattr("ipu._text.notebook.cell", lambda: 7)
+    history._shown_in = 7
+    assert history._ipython_display_() is None
+    for history._shown_in, cell in ((None, 7), (6, 7), (None, None)):
+        monkeypatch.setattr("ipu._text.notebook.cell", lambda cell=cell: cell)
+        with pytest.raises(NotImplementedError):
+            history._ipython_display_()
 
 
 def test_plain_log_has_one_line_an_epoch(capsys: pytest.CaptureFixture) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -416,6 +417,39 @@ def test_what_ran_is_recorded() -> None:
     assert len(recorder.timetable.recorded) == 16  # type: ignore[union-attr]
     with pytest.raises(ValueError, match="PipelineRecorder needs a model in stages"):
         fit_small(small(stages=False), callbacks=[recorder])
+
+
+def test_the_fastest_run_is_kept() -> None:
+    tables: list[Any] = []
+
+    def timetable(*given: Any) -> Any:
+        tables.append(given)
+        return given
+
+    recorder = keras.callbacks.PipelineRecorder()
+    model = SimpleNamespace(_is_pipelined=lambda: True, _timetable=timetable)
+    recorder.set_model(model)
+
+    def times(training: bool, *found: tuple[int, int]) -> Any:
+        recorder._on_recorded(training, 4, [("row",) * 4 + one for one in found])
+        return [row[4:] for row in recorder.timetable[2]]  # type: ignore[index]
+
+    recorder.on_train_begin()
+    first = times(True, (10, 20), (12, 30))
+    assert first == [(10, 20), (12, 30)] and recorder.timetable[:2] == (True, 4)
+    assert times(True, (100, 120)) == first
+    recorder.on_test_begin()  # the validation is not recorded
+    assert times(False, (0, 1)) == first == times(True)
+    second = times(True, (50, 55), (50, 69))
+    assert second == [(50, 55), (50, 69)] and len(tables) == 2
+    recorder._abandon()
+    for begin in (recorder.on_test_begin, recorder.on_predict_begin):
+        begin()
+        assert recorder.timetable is None
+        assert times(False, (0, 1000)) == [(0, 1000)]
+    assert recorder.timetable[0] is False
+    recorder.on_train_begin()
+    assert recorder.timetable is None
 
 
 INTERRUPTED = """

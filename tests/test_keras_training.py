@@ -144,6 +144,13 @@ def test_shuffling_differs_by_epoch_and_repeats_with_the_seed() -> None:
 
     first, again = order(), order()
     assert first == again
+    model, found = classifier(2), []
+    weights = model.get_weights()
+    for _ in range(2):  # of one model, too
+        tf.random.set_seed(3)
+        model.set_weights(weights)
+        found.append(model.fit(X, Y, batch_size=BATCH, verbose=0).steps["loss"])
+    assert found[0] == found[1]
     fixed = classifier(2).fit(
         X, Y, batch_size=BATCH, epochs=1, shuffle=False, verbose=0
     )

@@ -21,9 +21,11 @@ from simulated_ipus import attach
 
 import ipu
 from ipu import _core, keras, tf
-from ipu._device import seed as _seed
+from ipu._device import processes, seed as _seed
 from ipu._device.placement import current_device
 from ipu.keras._random_state import Order, captured, parsed
+from ipu.keras.callbacks.backup import resumed
+from ipu.keras.callbacks.state import optimizers_of
 
 PROGRAM = """
 import sys
@@ -324,6 +326,99 @@ def test_a_backup_has_all_optimizers(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="power"):
         run(backup, Stop(2))
     assert_same(expected, run(backup))
+
+
+def test_what_a_backup_keeps(tmp_path: Path) -> None:
+    """The rate that somebody set, and the file after the end if it is asked to."""
+
+    class Slower(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+            self.model.optimizer.learning_rate = 0.25 / (epoch + 1)
+
+    def rate_after(*callbacks: Any, epochs: int = 2) -> float:
+        model = model_of()
+        model.compile(keras.optimizers.SGD(0.5), "mse")
+        train(model, DATA["arrays"](), epochs, callbacks=list(callbacks))
+        return float(model.optimizer.learning_rate)
+
+    folder, made = tmp_path / "b", keras.callbacks.BackupAndRestore
+    with pytest.raises(RuntimeError, match="power"):
+        rate_after(Slower(), made(folder), Stop(1))
+    assert rate_after(made(folder, delete_checkpoint=False)) == 0.25
+    assert os.listdir(folder) == ["backup.safetensors"]
+    assert rate_after(made(folder)) == 0.25 and not os.listdir(folder)
+    rate_after(made(folder), epochs=0)
+    with pytest.raises(ValueError, match="`save_freq` must be 'epoch'"):
+        made(folder, save_freq=5)
+    weights = model_of()
+    weights.save_weights(folder / "backup.safetensors")
+    with pytest.raises(ValueError, match="is not a backup of training"):
+        rate_after(made(folder))
+
+
+class Process:
+    """One of two processes: the second one hears what the first one has said."""
+
+    def __init__(self, index: int, said: list[bytes]) -> None:
+        self.index = index
+        self.said = said
+        self.meetings: list[str] = []
+
+    def meet(self, what: str) -> None:
+        self.meetings.append(what)
+
+    def allgather_bytes(self, own: bytes) -> list[bytes]:
+        if self.index == 0:
+            self.said.append(own)
+            return [own, b""]
+        assert own == b""
+        return [self.said.pop(0), own]
+
+
+def test_what_processes_do_of_a_backup(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = [keras.callbacks.BackupAndRestore(tmp_path / name) for name in "ab"]
+    save = keras.callbacks.ModelCheckpoint(tmp_path / "c" / "m.keras")
+    elsewhere = [one._elsewhere() for one in (save, *kept)]
+    gathered: list[Any] = []
+    monkeypatch.setattr("ipu.keras.callbacks.state.gather", gathered.append)
+    model, _ = half("arrays")
+    variables = [*model.weights, *model.optimizer.weights]
+    model.others = {"one": model.optimizer, "two": [3]}
+    assert optimizers_of(model) == [model.optimizer]
+    for one in (*elsewhere, *kept):
+        one.set_model(model)
+        one.on_train_begin()
+        one.on_epoch_end(0, {})
+    assert [*tmp_path.glob("c/*")] == [] and not save._is_elsewhere
+    save.set_model(model)
+    save.on_train_begin()
+    save.on_epoch_end(0, {})
+    assert len(gathered) == 6
+    assert all([*map(id, one)] == [*map(id, variables)] for one in gathered)
+    kept[1].on_epoch_end(4)
+    said: list[bytes] = []
+    for index, callbacks in ((0, kept), (1, [keras.callbacks.BackupAndRestore("no")])):
+        process, other = Process(index, said), model_of()
+        before = other.get_weights()
+        with monkeypatch.context() as patch:
+            patch.setattr(processes, "shared", lambda process=process: process)
+            epochs, given = resumed(other, callbacks)
+        assert epochs == 5 and process.meetings == ["fit"]
+        assert given[: len(callbacks)] == callbacks
+        for one in given[len(callbacks) :]:
+            assert one.model is None
+            one.set_model(other)
+            one.on_train_begin()
+            assert_same(state_of(model), state_of(other))
+            other.set_weights(before)
+        other.second = keras.optimizers.SGD(0.1)
+        with pytest.raises(ValueError, match=r"longer|shorter"):
+            kept[0].set_model(other)
+            kept[0].on_train_begin()
+        assert len(given) == 2 + index
+    assert not os.path.exists("no")
 
 
 # --- every optimizer, every format ----------------------------------------------------

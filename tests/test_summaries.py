@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import json
 import os
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,6 +15,7 @@ import pytest
 
 import ipu
 from ipu import keras, tf
+from ipu.keras.callbacks import tensorboard
 
 events = pytest.importorskip(
     "tensorboard.backend.event_processing.event_accumulator",
@@ -192,6 +196,8 @@ def test_epochs_lie_as_keras_lays_them(tmp_path: Path) -> None:
     dense = {node.name: list(node.input) for node in graph.node}
     names = [layer.name for layer in model.layers]
     assert dense[names[1]] == [names[0]]
+    (first,) = dense[names[0]]  # the layer of the input
+    assert [*dense] == [first, *names]
 
 
 def test_batches_weights_and_rates_are_written_when_asked_for(tmp_path: Path) -> None:
@@ -220,12 +226,111 @@ def test_schedules_show_their_rate_and_training_is_the_same(tmp_path: Path) -> N
     board = keras.callbacks.TensorBoard(tmp_path, update_freq="batch")
     for one, other in zip(run([]), run([board]), strict=True):
         np.testing.assert_array_equal(one, other)
+    steps = [step for step, _ in values(tmp_path / "train", "batch_loss")]
+    assert steps == [*range(1, 9)]
     rates = [float(v) for _, v in values(tmp_path / "train", "epoch_learning_rate")]
     np.testing.assert_allclose(rates, [0.05, 0.025], rtol=1e-6)
 
 
-def test_what_the_callback_does_not_take() -> None:
+def test_what_the_callback_does_not_take(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match="update_freq"):
         keras.callbacks.TensorBoard(update_freq="step")
+    with pytest.raises(ValueError, match="update_freq=0"):
+        keras.callbacks.TensorBoard(update_freq=0)
     with pytest.raises(NotImplementedError, match="Embeddings"):
         keras.callbacks.TensorBoard(embeddings_freq=1)
+    with pytest.raises(TypeError, match=r"Unrecognized arguments: \['freq'\]"):
+        keras.callbacks.TensorBoard(freq=1)
+    monkeypatch.setitem(sys.modules, "google_crc32c", None)
+    with pytest.raises(ImportError, match="TensorBoard needs the package google-crc"):
+        keras.callbacks.TensorBoard()
+
+
+def test_the_callback_in_a_loop_of_ones_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = SimpleNamespace(perf_counter=lambda: 10.0)
+    monkeypatch.setattr(tensorboard, "time", now)
+    options = {"update_freq": 1, "write_steps_per_second": True}
+    board = keras.callbacks.TensorBoard(tmp_path, **options)
+    model = keras.Sequential([keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    board.set_model(model)
+    board.on_train_batch_end(0, {"loss": 1.0})
+    board.on_train_begin()  # the model is not built: it has no graph yet
+    board.on_epoch_begin(0)
+    board.on_train_batch_end(3, {"loss": 2.0})
+    assert not read(tmp_path / "train").Tags()["graph"]
+    model.build((None, 2))
+    now.perf_counter = lambda: 10.5
+    board.on_epoch_end(0, {"loss": 3.0})
+    board.on_epoch_begin(1)
+    now.perf_counter = lambda: 12.5
+    board.on_train_batch_end(9)
+    board.on_epoch_end(1)
+    board.on_epoch_begin(2)
+    board.on_epoch_end(2)  # in no time
+    board.on_test_end()
+    writer = board._writer("train")
+    assert not (tmp_path / "validation").exists()
+    found = values(tmp_path / "train", "batch_loss")
+    assert [(step, float(one)) for step, one in found] == [(1, 1.0), (5, 2.0)]
+    found = values(tmp_path / "train", "epoch_steps_per_second")
+    assert [(step, float(one)) for step, one in found] == [(0, 8.0), (1, 5.0), (2, 0)]
+    assert read(tmp_path / "train").Tags()["graph"]
+    ((step, described),) = values(tmp_path / "train", "keras")
+    assert step == 0 and json.loads(described.item())["class_name"] == "Sequential"
+    # the same model again, then another one
+    board.set_model(model)
+    assert board._writer("train") is writer
+
+    class Own(keras.Model):
+        def __init__(self) -> None:
+            super().__init__()
+            self.dense = keras.layers.Dense(1, name="own")
+
+        def call(self, x: Any) -> Any:
+            return self.dense(x)
+
+    board.set_model(other := Own())
+    with pytest.raises(RuntimeError, match="already closed"):
+        writer.flush()
+    other(np.zeros((1, 2), np.float32))
+    board.on_train_begin()
+    board.on_epoch_begin(0)
+    board.on_train_batch_end(0, {"loss": 4.0})
+    writer = board._writer("train")
+    board.on_train_end()
+    with pytest.raises(RuntimeError, match="already closed"):
+        writer.flush()
+    assert not board._writers
+    (newest,) = (tmp_path / "train").glob(f"*{os.path.basename(writer._path)}")
+    events = read(newest)
+    assert [node.name for node in events.Graph().node] == ["own"]
+    assert events.Tags()["graph"] and events.Tensors("batch_loss")[0].step == 1
+    board = keras.callbacks.TensorBoard(tmp_path / "b", write_graph=False)
+    board.set_model(other)
+    board.on_train_begin()
+    assert not (tmp_path / "b").exists()
+
+
+def test_weights_that_are_pictures() -> None:
+    def picture(*shape: int) -> Any:
+        array = np.arange(np.prod(shape)).reshape(shape)
+        return array, tensorboard._picture_of(array)
+
+    for shape in ((5,), (1, 5, 1)):
+        array, made = picture(*shape)
+        np.testing.assert_array_equal(made, array.reshape(1, 1, 5, 1).swapaxes(1, 2))
+    for shape in ((2, 3), (3, 3)):
+        array, made = picture(*shape)
+        np.testing.assert_array_equal(made, array[np.newaxis, ..., np.newaxis])
+    array, made = picture(3, 2)
+    np.testing.assert_array_equal(made, array.T[np.newaxis, ..., np.newaxis])
+    array, made = picture(2, 3, 4)
+    np.testing.assert_array_equal(made[..., 0], array.transpose(2, 0, 1))
+    for last in (3, 4):
+        array, made = picture(2, 3, 2, last)
+        np.testing.assert_array_equal(made, array)
+    for shape in ((2, 3, 2, 2), (2, 3, 2, 5), (2, 3, 2, 2, 3), (1,)):
+        assert picture(*shape)[1] is None

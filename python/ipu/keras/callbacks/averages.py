@@ -44,7 +44,6 @@ class SwapEMAWeights(Callback):
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
         self._optimizer()
-        self._weights = None
 
     def on_epoch_begin(self, epoch: int, logs: Logs | None = None) -> None:
         self._put_back()
@@ -55,6 +54,10 @@ class SwapEMAWeights(Callback):
 
     def on_train_end(self, logs: Logs | None = None) -> None:
         self._weights = None  # the averages stay
+
+    def _abandon(self) -> None:
+        """End a run, perhaps early: training can go on with the weights."""
+        self._put_back()
 
     def on_test_begin(self, logs: Logs | None = None) -> None:
         self._put_averages()
@@ -83,7 +86,7 @@ class SwapEMAWeights(Callback):
 
     def _put_averages(self) -> None:
         optimizer = self._optimizer()
-        if self._weights is not None or "average" not in optimizer.get_slot_names():
+        if self._weights is not None:
             return
         weights = self.model.trainable_variables
         self._weights = [(weight, weight.numpy()) for weight in weights]

@@ -8,7 +8,7 @@ import os
 from typing import Any
 
 from ipu._device import processes
-from ipu._files.whole import forget_partial, write, written_beside
+from ipu._files.whole import write, written_beside
 from ipu.keras import _random_state
 from ipu.keras.callbacks.callback import Callback, Logs
 from ipu.keras.callbacks.state import gather_state, optimizers_of
@@ -75,7 +75,6 @@ class BackupAndRestore(Callback):
     def _found(self) -> _Backup | None:
         """Return the backup that there is, or None."""
         os.makedirs(self.backup_dir, exist_ok=True)
-        forget_partial(self._path)
         if not os.path.exists(self._path):
             return None
         with open(self._path, "rb") as file:
@@ -94,11 +93,7 @@ class BackupAndRestore(Callback):
         """Write the backup."""
         gather_state(self.model)
         optimizers = optimizers_of(self.model)
-        rates = [one.get_config().get("learning_rate") for one in optimizers]
-        told = [
-            (len(one.weights), rate if isinstance(rate, float) else None)
-            for one, rate in zip(optimizers, rates, strict=True)
-        ]
+        told = [(len(one.weights), _rate_of(one)) for one in optimizers]
         state = [variable for one in optimizers for variable in one.weights]
         about = {
             "epochs": str(epoch + 1),
@@ -113,6 +108,12 @@ class BackupAndRestore(Callback):
         """Delete the backup: nothing is left to do."""
         if self.delete_checkpoint and os.path.exists(self._path):
             os.unlink(self._path)
+
+
+def _rate_of(optimizer: Any) -> float | None:
+    """Return the rate that an optimizer has now; None where it follows a schedule."""
+    rate = optimizer.get_config().get("learning_rate")
+    return rate if isinstance(rate, float) else None
 
 
 class _Backup:

@@ -239,14 +239,12 @@ class CallbackList:
             names = [f"on_{mode}_batch_begin", f"on_{mode}_batch_end"]
             if mode == "train":
                 names += _OLD_NAMES.values()
-            every = [
+            found = self._looking[mode] = [
                 (getattr(getattr(callback, name), "_looks", lambda _: 1), callback)
                 for callback in self.callbacks
                 for name in names
                 if hasattr(callback, name)
             ]
-            found = [one for one in every if one[0] is not _never]
-            self._looking[mode] = found
         steps = [when(callback) for when, callback in found]
         return min((s for s in steps if s is not None), default=None)
 

@@ -19,7 +19,7 @@ class _Results(dict[str, list[float]]):
     """Results by name, which are also found by the names of Keras 3."""
 
     def __missing__(self, name: str) -> list[float]:
-        if name in _OTHER_NAMES and _OTHER_NAMES[name] in self:
+        if _OTHER_NAMES.get(name) in self:
             return self[_OTHER_NAMES[name]]
         raise KeyError(name)
 

@@ -74,14 +74,15 @@ class ReduceLROnPlateau(Callback):
         self.cooldown = cooldown
         self.min_lr = min_lr
         self._monitor = Monitor(monitor, mode, kwargs.get("epsilon", min_delta))
+        self._begin()
+
+    def _begin(self) -> None:
         self.cooldown_counter = 0
         self.wait = 0
         self.best = self._monitor.worst
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
-        self.cooldown_counter = 0
-        self.wait = 0
-        self.best = self._monitor.worst
+        self._begin()
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         optimizer = self.model.optimizer
@@ -101,9 +102,7 @@ class ReduceLROnPlateau(Callback):
                 f"{','.join(logs or {})}"
             )
             return
-        if self.cooldown_counter > 0:
-            self.cooldown_counter -= 1
-            self.wait = 0
+        self.cooldown_counter = max(self.cooldown_counter - 1, 0)
         if self._monitor.is_better(current, self.best):
             self.best = current
             self.wait = 0

@@ -51,7 +51,6 @@ class ProgbarLogger(Callback):
         self._lock = Lock()
         self._view: RunView | None = None
         self._in_fit = False
-        self._done = 0
 
     def _open(self, title: str) -> None:
         parameters = self.params or {}
@@ -64,10 +63,9 @@ class ProgbarLogger(Callback):
     def _on_steps_executed(self, done: int) -> None:
         """Move on to ``done`` steps of the epoch; called from the watching thread."""
         with self._lock:
-            if done > self._done:
+            if self._view is not None and done > self._done:
                 self._done = done
-                if self._view is not None:
-                    self._view.advance(done)
+                self._view.advance(done)
 
     def _show(self, step: int, logs: Logs | None) -> None:
         with self._lock:

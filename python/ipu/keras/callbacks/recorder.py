@@ -44,12 +44,11 @@ class PipelineRecorder(Callback):
         super().__init__()
         self.timetable: Timetable | None = None
         self.streams: list[dict[str, int]] = []
-        self._least = math.inf  # nanoseconds of the run that is kept
         self._in_fit = False
 
     def _begin(self) -> None:
         self.timetable = None
-        self._least = math.inf
+        self._least = math.inf  # nanoseconds of the run that is kept
         if not self.model._is_pipelined():
             raise ValueError(
                 f"PipelineRecorder needs a model in stages, but model "

@@ -103,9 +103,7 @@ class CSVLogger(Callback):
         self.filename = os.fspath(filename)
         self.separator = separator
         self.append = append
-        self._keys: list[str] | None = None
         self._file: TextIO | None = None
-        self._with_header = True
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
         exists = os.path.exists(self.filename) and os.path.getsize(self.filename) > 0
@@ -113,7 +111,7 @@ class CSVLogger(Callback):
         self._file = open(  # noqa: SIM115 (open until training ends)
             self.filename, "a" if self.append else "w", newline="", encoding="utf-8"
         )
-        self._keys = None
+        self._keys: list[str] | None = None
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         import csv

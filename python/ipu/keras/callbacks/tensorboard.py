@@ -95,17 +95,14 @@ class TensorBoard(Callback):
         self.write_steps_per_second = write_steps_per_second
         self.update_freq = 1 if update_freq == "batch" else update_freq
         self._writers: dict[str, SummaryWriter] = {}
-        self._has_graph = False
-        self._step = 0  # batches of training, over all epochs
         self._last_batch = -1
-        self._epoch_began = (0.0, 0)
 
     def set_model(self, model: Any) -> None:
         """Take the model; another one begins new files."""
         if model is not self.model:
             self._close()
             self._has_graph = False
-            self._step = 0
+            self._step = 0  # batches of training, over all epochs
         super().set_model(model)
 
     def _writer(self, part: str) -> SummaryWriter:
@@ -131,7 +128,6 @@ class TensorBoard(Callback):
     # --- hooks ------------------------------------------------------------------------
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
-        self._last_batch = -1
         self._write_graph_once()
 
     def on_train_end(self, logs: Logs | None = None) -> None:
@@ -194,9 +190,9 @@ class TensorBoard(Callback):
 
     def _rate(self) -> float | None:
         """Return the rate of this step, where a schedule makes it."""
-        optimizer = getattr(self.model, "optimizer", None)
+        optimizer: Any = getattr(self.model, "optimizer", None)
         rate = getattr(optimizer, "learning_rate", None)
-        if optimizer is None or not isinstance(rate, LearningRateSchedule):
+        if not isinstance(rate, LearningRateSchedule):
             return None
         return float(rate(optimizer.iterations.numpy().astype(np.float32)))
 
@@ -221,10 +217,8 @@ class TensorBoard(Callback):
             described = self.model.to_json()
         except (NotImplementedError, TypeError):
             return  # a class of the user's own has no description
-        with writer.as_default(), summary.record_if(True):
-            about = _messages.metadata_of("graph_keras_model")
-            value = _messages.value_of("keras", described.encode(), about)
-            writer._add(value, 0)
+        about = _messages.metadata_of("graph_keras_model")
+        writer._add(_messages.value_of("keras", described.encode(), about), 0)
 
 
 def _picture_of(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None:
