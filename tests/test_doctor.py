@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,12 @@ import pytest
 import ipu
 from ipu import keras, tf
 from ipu._config.target import target_of
+from ipu.gradient_accumulation import GradientAccumulationReductionMethod as Method
+from ipu.keras.engine.training import accounting
 from ipu.machine import Machine, estimate
-from ipu.pipelining_ops import RecomputationMode
+from ipu.pipelining_ops import PipelineSchedule, RecomputationMode
 
+SCHEDULES = ("Interleaved", "1F1B", "Sequential")
 SMALL = Machine("gc200", tiles=64, tile_bytes=170_000)
 
 
@@ -151,6 +155,235 @@ def test_pipelines_recompute_and_offload() -> None:
     after = model.account(*batch, machine=machine)
     assert after.memory.max_tile == fixes[recompute].max_tile
     assert all(memory.fits for memory in after.memories)
+
+
+MEAN = ', gradient_accumulation_reduction_method="mean"'
+RECOMPUTE = "recomputation_mode=ipu.pipelining_ops.RecomputationMode.Auto"
+OFTEN = "weights are updated after each of these batches"
+
+
+def model_with(**attributes: Any) -> Any:
+    """What changes are found for, without a network."""
+    layers = [keras.layers.Dense(1)]
+    if attributes.pop("normalises", False):
+        layers.append(keras.layers.BatchNormalization())
+    stages = attributes.pop("stages", 0)
+    given: dict[str, Any] = {
+        **{"_is_pipelined": lambda: stages > 0, "_stage_count": lambda: stages},
+        **{"_flatten_layers": lambda: layers, "_pipelining_kwargs": {}},
+        **{"_accumulation_steps": None, "_pipelining_steps": None},
+        "_accumulation_reduction": Method.SUM,
+    }
+    return SimpleNamespace(**{**given, **attributes})
+
+
+def changes(model: Any, mode: str, batch: int) -> list[list[Any]]:
+    element = (tf.TensorSpec([batch, 3]), tf.TensorSpec([7 * batch]))
+    return list(accounting._changes(model, mode, element))
+
+
+def over_ipus(
+    n: int, batch: int, options: str, note: str = "", parts: int = 1
+) -> tuple[str, str]:
+    cut = f"batches of {batch // parts}; " if parts > 1 else ""
+    stages = f"ipu.auto_stages(model, {n}, {batch // parts}, by='memory')"
+    return f"{cut}{stages}; model.set_pipelining_options({options})", note
+
+
+def test_changes_of_a_model_that_are_tried() -> None:
+    setter = "model.set_gradient_accumulation_options"
+    found = changes(model_with(), "train", 512)
+    assert [(one.text, one.note) for one in found[0]] == [
+        (f"batches of {512 // n}; {setter}({n}{MEAN})", "")
+        for n in (2, 4, 8, 16, 32, 64, 128, 256)
+    ]
+    assert [one.attributes for one in found[0][:2]] == [
+        {"_accumulation_steps": n, "_accumulation_reduction": Method.MEAN}
+        for n in (2, 4)
+    ]
+    assert [one.parts for one in found[0]] == [2 << i for i in range(8)]
+    assert [(one.text, one.note, one.attributes) for one in found[1][:2]] == [
+        (f"batches of {n}", OFTEN, {}) for n in (256, 128)
+    ]
+    assert [one.stages for one in (*found[0], *found[1])] == [0] * 16
+    found = changes(model_with(), "train", 24)
+    assert [one.parts for one in found[0]] == [one.parts for one in found[1]]
+    assert [one.parts for one in found[0]] == [2, 4, 8]
+    wanted = []
+    for end in (MEAN, f", {RECOMPUTE}{MEAN}"):
+        wanted.append(
+            [
+                over_ipus(
+                    *(n, 24, f"{2 * n}{end}"), f"an update belongs to {2 * n} batches"
+                )
+                for n in (2, 4, 8, 16)
+            ]
+        )
+        wanted.append(
+            [over_ipus(n, 24, f"{2 * n}{end}", "", 2 * n) for n in (2, 4)],
+        )
+    assert [[(one.text, one.note) for one in kind] for kind in found[2:]] == wanted
+    assert [one.stages for one in (*found[2], *found[3])] == [2, 4, 8, 16, 2, 4]
+    assert [one.parts for one in (*found[2], *found[3])] == [1, 1, 1, 1, 4, 8]
+    attributes = {
+        **{"_pipelining_steps": 4, "_accumulation_steps": None},
+        "_accumulation_reduction": Method.MEAN,
+    }
+    assert found[2][0].attributes == found[3][0].attributes == attributes
+    attributes["_pipelining_kwargs"] = {"recomputation_mode": RecomputationMode.Auto}
+    assert found[4][0].attributes == attributes
+
+
+def test_changes_where_something_is_accumulated() -> None:
+    model = model_with(_accumulation_steps=12, normalises=True)
+    found = changes(model, "train", 8)
+    assert len(found) == 5
+    notes = "gradients are sums over more batches, batch normalisation sees the smaller"
+    setter = "model.set_gradient_accumulation_options"
+    assert [(one.text, one.note) for one in found[0]] == [
+        (f"batches of {8 // n}; {setter}({12 * n})", f"{notes} batches")
+        for n in (2, 4, 8)
+    ]
+    assert [(one.text, one.note) for one in found[1]] == [
+        over_ipus(2, 8, "12"),
+        over_ipus(4, 8, "16", "an update belongs to 16 batches"),
+        over_ipus(8, 8, "16", "an update belongs to 16 batches"),
+        over_ipus(16, 8, "32", "an update belongs to 32 batches"),
+    ]
+    assert [(one.text, one.note) for one in found[2]] == [
+        over_ipus(2, 8, "48", f"{notes} batches", 4),
+        over_ipus(4, 8, "96", f"{notes} batches", 8),
+    ]
+    model._accumulation_reduction = Method.MEAN
+    found = changes(model, "train", 8)
+    assert found[0][0].note == "batch normalisation sees the smaller batches"
+    assert found[0][0].text == f"batches of 4; {setter}(24)"
+    assert found[1][0].text == over_ipus(2, 8, f"12{MEAN}")[0]
+    found = changes(model_with(normalises=True), "predict", 4)
+    assert [[(one.text, one.parts) for one in kind] for kind in found[:1]] == [
+        [("batches of 2", 2), ("batches of 1", 4)]
+    ]
+    assert len(found) == 3 and all(not one.attributes for one in found[0])
+    assert [one.stages for one in (*found[1], *found[2])] == [2, 4, 8, 16, 2]
+    assert not any("recompute" in one.text for kind in found for one in kind)
+
+
+def test_changes_of_a_pipeline() -> None:
+    def texts(kinds: list[list[Any]]) -> list[str]:
+        return [
+            one.text.removeprefix("model.set_pipelining_options")
+            for kind in kinds
+            for one in kind
+        ]
+
+    model = model_with(stages=4, _pipelining_steps=16)
+    found = changes(model, "train", 2)
+    offload = "offload_activations=True"
+    buffers = "offload_gradient_accumulation_buffers"
+    variables = "offload_weight_update_variables"
+    schedules = [f'(pipeline_schedule="{name}")' for name in SCHEDULES]
+    assert texts(found[:8]) == [
+        *(f"({RECOMPUTE})", f"({offload})", f"({RECOMPUTE}, {offload})"),
+        *(f"({buffers}=True)", f"({variables}=True)", *schedules),
+    ]
+    mode = {"recomputation_mode": RecomputationMode.Auto}
+    parsed = [PipelineSchedule.parse(name) for name in SCHEDULES]
+    assert [kind[0].attributes["_pipelining_kwargs"] for kind in found[:8]] == [
+        *(mode, {"offload_activations": True}, {**mode, "offload_activations": True}),
+        *({buffers: True}, {variables: True}),
+        *({"pipeline_schedule": one} for one in parsed),
+    ]
+    (smaller,) = found[8]
+    assert texts([[smaller]]) == ["batches of 1; model.set_pipelining_options(32)"]
+    assert smaller.attributes["_pipelining_steps"] == 32
+    # more stages than there are, each alone: micro-batches cannot be cut
+    assert [[one.stages for one in kind] for kind in found[9:]] == [[8, 16], []] * 2
+    kwargs = {**mode, "offload_activations": True, buffers: True}
+    model._pipelining_kwargs = kwargs
+    found = changes(model, "train", 1)
+    assert texts(found[:4]) == [f"({variables}=True)", *schedules]
+    assert found[0][0].attributes["_pipelining_kwargs"] == {
+        **model._pipelining_kwargs,
+        variables: True,
+    }
+    assert found[4] == []  # a batch of one sample
+    assert changes(model, "predict", 1)[0] == []
+
+
+def test_changes_are_made_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Any] = []
+
+    def account(model: Any, mode: str, element: Any, machine: Any, options: Any) -> Any:
+        seen.append(
+            ([one.shape.as_list() for one in element], options, {**vars(model)})
+        )
+        if options.get("partials") == "none":
+            raise ValueError("none")
+        return "an account"
+
+    monkeypatch.setattr(accounting, "_account", account)
+    monkeypatch.setattr(accounting, "tree_of", lambda model, stages: list(stages))
+    model = model_with(
+        _assigned_stages="old", _stages_reset=True, _pipelining_device_mapping=[0, 0]
+    )
+    before = {**vars(model)}
+    element = (tf.TensorSpec([8, 3]), tf.TensorSpec([24]))
+
+    def changed(*changes: Any) -> Any:
+        def splits(batch: int) -> Any:
+            return SimpleNamespace(
+                into=lambda n: SimpleNamespace(stages=[batch, n]),
+            )
+
+        found = accounting._changed(
+            *(model, "train", element, None, {"a": 1}, list(changes), splits)
+        )
+        assert vars(model) == before
+        return found
+
+    change = accounting._Change
+    halves = change("", "", {"_accumulation_steps": 2}, 2)
+    staged = change("", "", {"_pipelining_steps": 4}, 1, stages=2)
+    assert changed(halves, {"partials": "float16"}, staged) == "an account"
+    shapes, options, attributes = seen.pop()
+    assert shapes == [[4, 3], [4]] and options == {"a": 1, "partials": "float16"}
+    assert attributes == {
+        **before,
+        **{"_accumulation_steps": 2, "_pipelining_steps": 4},
+        **{"_assigned_stages": [8, 2], "_stages_reset": False},
+        "_pipelining_device_mapping": None,
+    }
+    assert changed(staged._replace(parts=4)) == "an account"
+    assert seen[-1][0][0] == [2, 3] and seen[-1][2]["_assigned_stages"] == [2, 2]
+    assert changed(halves, {"partials": "none"}) is None
+
+
+def test_fixes_are_of_the_ipu_that_is_configured(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    configure()
+    asked: list[Any] = []
+
+    def fixes_of_options(before: Any, request: Any, account: Any) -> list[Any]:
+        asked.append((request, account(partials="float16")))
+        return ["of options"]
+
+    def together(fixes: list[Any], account: Any) -> list[Any]:
+        return fixes
+
+    monkeypatch.setattr(accounting, "fixes_of_options", fixes_of_options)
+    monkeypatch.setattr(accounting, "tried_together", together)
+    monkeypatch.setattr(accounting, "_changes", lambda *given: iter(()))
+    monkeypatch.setattr(accounting, "_account", lambda *given: given[-1])
+    given = (model_with(), "train", None, None)
+    for tiles in (8, 1472):
+        options = {"partials": "float32", "b": 2}
+        found = accounting.fixes_of_model(*given, machine="bow", options=options)
+        ((request, options),) = asked
+        assert found == ["of options"] and options == {"partials": "float16", "b": 2}
+        assert request[0] == Machine("gc200", tiles=tiles)._chip
+        asked.clear()
+        ipu.config.reset_ipu_configuration()
 
 
 def test_a_warning_when_it_is_compiled() -> None:

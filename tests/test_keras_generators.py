@@ -289,7 +289,9 @@ def test_weights_of_classes_with_a_generator() -> None:
     assert_same(history, of_arrays(class_weight={1: 2.0}))
 
 
-@pytest.mark.parametrize("weights", [[1.0, 2.0], {"a": 1.0}, {-1: 2.0}, 3.0])
+@pytest.mark.parametrize(
+    "weights", [[1.0, 2.0], {"a": 1.0}, {-1: 2.0}, 3.0, "evenly", np.ones(2)]
+)
 def test_what_are_no_weights_of_classes(weights: Any) -> None:
     for call in (made().fit, made().train_on_batch):
         with pytest.raises(ValueError, match="`class_weight` to be a dict from class"):

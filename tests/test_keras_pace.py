@@ -147,7 +147,7 @@ def test_auto_is_refused_in_a_strategy() -> None:
             model.compile("sgd", "mse", steps_per_execution="auto")
 
 
-@pytest.mark.parametrize("given", [0, -1, 1.5, True, "many", [2]])
+@pytest.mark.parametrize("given", [0, -1, 1.5, True, "many", [2], np.ones(2)])
 def test_what_is_no_number_of_steps(given: Any) -> None:
     with pytest.raises(ValueError, match=r"must be a positive integer. Received: ste"):
         made(steps_per_execution=given)

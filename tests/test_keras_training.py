@@ -443,6 +443,11 @@ def test_a_step_without_targets_has_the_added_losses() -> None:
     model.compile("sgd", "mse")
     history = model.fit(np.ones((4, 1), np.float32), batch_size=4, verbose=0)
     assert history.history["loss"] == [4.0]
+    model = keras.Model(x, [Summing()(y), Summing()(2.0 * y)])  # several outputs, too
+    model.layers[1].set_weights([np.ones((1, 1)), np.zeros(1)])
+    model.compile("sgd")
+    history = model.fit(np.ones((4, 1), np.float32), batch_size=4, verbose=0)
+    assert history.history == {"loss": [12.0]}
 
 
 def test_whole_results_stay_whole() -> None:

@@ -10,6 +10,7 @@ import math
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -470,6 +471,36 @@ def test_accounts_of_what_fit_takes() -> None:
         model.account(np.float32(1.0))
     with pytest.raises(TypeError, match="must be arrays, tensors"):
         model.account([[1.0, 2.0, 3.0, 4.0]], y)
+    with pytest.raises(TypeError, match="must be arrays, tensors"):
+        model.account(SimpleNamespace(shape=(8, 4)), y)
+    for inputs in ((x,), [x]):
+        assert model.account(inputs, y).cycles == cycles
+    assert model.account((x,), training=False).samples == 8
+    parts = [keras.Input((2,), name="a"), keras.Input((2,), name="b")]
+    two = keras.Model(parts, keras.layers.Dense(2)(keras.layers.Add()(parts)))
+    two.compile("sgd", "mse")
+    cycles = two.account(batch_size=8).cycles
+    for given in (((y, y),), ([y, y],), ([y, y], y), ({"a": y, "b": y}, y)):
+        assert two.account(*given).cycles == cycles
+    assert two.account([y, y], training=False).samples == 8
+    outputs = [keras.layers.Dense(2)(parts[0]), keras.layers.Dense(1)(parts[0])]
+    two = keras.Model(parts[0], outputs)
+    two.compile("sgd", "mse")
+    cycles = two.account(batch_size=8).cycles
+    assert two.account(y, [y, y[:, :1]]).cycles == cycles
+    unbuilt = keras.Sequential([keras.layers.Dense(2)])
+    unbuilt.compile("sgd", "mse")
+    with pytest.raises(ValueError, match="as two arguments"):
+        unbuilt.account((x, y))
+    with pytest.raises(ValueError, match="targets of the outputs are not known"):
+        unbuilt.account(x)
+    with pytest.raises(ValueError, match="An account needs all sizes"):
+        unbuilt.account(tf.TensorSpec([None, 4]), y)
+    sparse = keras.losses.sparse_categorical_crossentropy
+    model.compile("sgd", sparse)
+    cycles = model.account(batch_size=8).cycles
+    model.compile("sgd", "sparse_categorical_crossentropy")
+    assert model.account(batch_size=8).cycles == cycles
 
 
 @pytest.mark.parametrize("of_data_set", [False, True])

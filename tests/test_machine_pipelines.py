@@ -50,6 +50,20 @@ def live_bytes(memory: Any) -> float:
     )
 
 
+def test_how_many_batches_an_account_has() -> None:
+    model = stack(8, pipeline_schedule="Grouped")
+    assert model.account(BATCH[0], training=False).samples == 16 * 8
+    for count in (2, 4, 16):
+        model.set_pipelining_options(
+            8, pipeline_schedule="Sequential" if count == 2 else "Grouped"
+        )
+        model.compile("sgd", model.loss, steps_per_execution=count)
+        assert model.account(BATCH[0], training=False).samples == 16 * count
+    model.compile("sgd", model.loss, steps_per_execution=1)
+    assert model.account(BATCH[0], training=False).samples == 16 * 8
+    assert model.account(*BATCH).samples == 16 * 8
+
+
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("training", [True, False])
 def test_pipelines_add_up(schedule: str, training: bool) -> None:

@@ -7,6 +7,7 @@ import fcntl
 import gzip
 import os
 import signal
+import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -47,7 +48,9 @@ def test_a_file_that_is_whole_can_be_read(tmp_path: Path) -> None:
         again.load_weights(path)
     assert (again.get_weights()[0] == model.get_weights()[0]).all()
     with whole.start_beside(path) as writer, open(path, "rb") as reader:
+        writer.write(b"new")
         whole.finish(writer, path)
+        assert Path(path).read_bytes() == b"new"
         fcntl.flock(reader, fcntl.LOCK_SH | fcntl.LOCK_NB)
         with open(path, "rb") as new:
             fcntl.flock(new, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -81,6 +84,59 @@ def test_what_is_left_of_a_file_goes_and_what_is_being_written_stays(
     finally:
         os.umask(mask)
     assert Path(path).stat().st_mode & 0o777 == 0o640
+
+
+def test_the_disk_has_a_file_before_it_takes_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+
+    def noted(name: str) -> Any:
+        act = getattr(os, name)
+
+        def call(one: Any, *more: Any) -> Any:
+            if name == "fsync":
+                done.append(os.path.basename(os.readlink(f"/proc/self/fd/{one}")))
+            else:
+                done.append(name)
+            return act(one, *more)
+
+        return call
+
+    for name in ("fsync", "replace"):
+        monkeypatch.setattr(os, name, noted(name))
+    descriptors = len(os.listdir("/proc/self/fd"))
+    whole.write_whole(str(tmp_path / "a"), b"whole")
+    first, *others = done
+    assert first.startswith(".a-") and others == ["replace", tmp_path.name]
+    assert len(os.listdir("/proc/self/fd")) == descriptors
+
+
+def test_what_fails_leaves_the_old_file(tmp_path: Path) -> None:
+    path = str(tmp_path / "a")
+    whole.write_whole(path, b"old")
+    own = OSError(28, "No space left", "/a/place")
+    for error, told in (
+        (ValueError("none"), "none"),
+        (own, str(own)),
+        (
+            OSError(28, "No space left"),
+            f"[Errno 28] No space left; what was there before is there still: '{path}'",
+        ),
+        (
+            OSError("a disk"),
+            f"[Errno None] a disk; what was there before is there still: '{path}'",
+        ),
+    ):
+        with pytest.raises(type(error)) as caught, whole.written_beside(path) as target:
+            whole.write(target, b"half")
+            raise error
+        assert str(caught.value) == told
+        assert os.listdir(tmp_path) == ["a"]
+    with pytest.raises(ValueError, match="gone"), whole.written_beside(path) as target:
+        os.unlink(target)
+        raise ValueError("gone")
+    assert Path(path).read_bytes() == b"old"
 
 
 @pytest.mark.parametrize("is_saver", [False, True])
@@ -118,21 +174,29 @@ def test_a_folder_has_a_last_checkpoint_at_any_time(
     assert sorted(os.listdir(tmp_path)) == ["checkpoint", "ckpt-2.safetensors"]
 
 
+@pytest.mark.parametrize("is_removed", [False, True])
 def test_who_is_taken_for_a_killed_one_begins_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    is_removed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another process can lock a file in the moment between its start and its lock."""
+    """Another process can lock a file in the moment between its start and its lock,
+    and can have removed it by then."""
     lock, taken = fcntl.flock, []
 
     def locked_late(file: Any, how: int) -> None:
         monkeypatch.undo()
         taken.append(open(file.name, "rb"))  # noqa: SIM115
         lock(taken[0], how)
+        if is_removed:
+            os.unlink(file.name)
+            lock(taken[0], fcntl.LOCK_UN)
         lock(file, how)
 
     monkeypatch.setattr(fcntl, "flock", locked_late)
-    with whole.written_beside(str(tmp_path / "a")) as target, taken[0] as other:
-        assert target != other.name
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")  # of a file that nobody closes
+        with whole.written_beside(str(tmp_path / "a")) as target, taken[0] as other:
+            assert target != other.name
+    assert not seen
 
 
 def test_several_managers_of_one_folder(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ traced over queues that hold nothing."""
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from ipu import machine as machines, tf
@@ -54,7 +54,7 @@ def account_of(
             "model.account(x, y)."
         )
     if x is not None:
-        x = tf.nest.map_structure(_as_spec, x)
+        x = _specs(x)
         batch_size = tf.nest.flatten(x)[0].shape[0]
 
     def of_batch(tensor: Any) -> tf.TensorSpec:
@@ -73,7 +73,7 @@ def account_of(
     else:
         model._assert_compiled()
         element = (x, _targets_like(model, of_batch) if y is None else y)
-    element = tf.nest.map_structure(_as_spec, element)
+    element = _specs(element)
     check_sizes(tf.nest.flatten(element))
     mode = "train" if training else "predict"
     chosen, target = machines._plan_options(
@@ -93,6 +93,15 @@ def _of_data(spec: Any, y: Nest) -> tuple[Nest, Nest]:
     if y is not None:
         raise ValueError("Leave out `y`: the data set that `x` is has the targets.")
     return (*spec, None)[:2] if isinstance(spec, tuple) else (spec, None)
+
+
+def _specs(given: Any) -> Nest:
+    """Return specs of what a user gave, in tuples and dicts, as ``fit`` feeds it."""
+    if isinstance(given, Mapping):
+        return {key: _specs(value) for key, value in given.items()}
+    if isinstance(given, (list, tuple)):
+        return tuple(map(_specs, given))
+    return _as_spec(given)
 
 
 def _as_spec(given: Any) -> tf.TensorSpec:
@@ -155,7 +164,6 @@ def _account(
 
 # --- what makes a model fit -----------------------------------------------------------
 
-_MOST_IPUS = 16
 # with allow_recompute = True in the IPUConfig
 _RECOMPUTE = "recomputation_mode=ipu.pipelining_ops.RecomputationMode.Auto"
 _MEAN = ', gradient_accumulation_reduction_method="mean"'
@@ -301,7 +309,7 @@ def _changes(model: Any, mode: str, element: Nest) -> Iterator[list[_Change]]:
             yield [
                 _over_ipus(n, count, batch, recomputes, cuts, notes, reduction)
                 for n in (2, 4, 8, 16)
-                if stages < n <= _MOST_IPUS and (not cuts or batch % (2 * n) == 0)
+                if n > stages and (not cuts or batch % (2 * n) == 0)
             ]
 
 
@@ -373,16 +381,10 @@ def _changes_of_pipeline(model: Any, trains: bool) -> Iterator[list[_Change]]:
     ):
         if not given.get(name):
             yield [change(f"{name}=True", **{name: True})]
-    asked = given.get("pipeline_schedule")
     for schedule in ("Interleaved", "1F1B", "Sequential"):
-        if asked is None or str(asked) != schedule:
-            text = f'pipeline_schedule="{schedule}"'
-            yield [
-                change(
-                    text,
-                    pipeline_schedule=pipelining_ops.PipelineSchedule.parse(schedule),
-                )
-            ]
+        text = f'pipeline_schedule="{schedule}"'
+        parsed = pipelining_ops.PipelineSchedule.parse(schedule)
+        yield [change(text, pipeline_schedule=parsed)]
 
 
 def _targets_like(model: Any, of_batch: Callable[[Any], tf.TensorSpec]) -> Nest:

@@ -19,7 +19,7 @@ from ipu.keras._random_state import Order
 from ipu.keras._types import Nest
 from ipu.keras.engine.training.host_sources import DatasetSource, HostSource
 from ipu.keras.engine.training.misfits import Data, Numbers, misfit, other_ways
-from ipu.keras.engine.training.step_plan import UNKNOWN, positive
+from ipu.keras.engine.training.step_plan import INFINITE, UNKNOWN, positive
 from ipu.tf.dtypes import DEVICE_DTYPES
 
 
@@ -101,7 +101,7 @@ def from_arrays(
     rows = tf.data.Dataset._slices_held(element_of(arrays))
     filling = rows.take(size - tail)
     if shuffle == "batch":
-        full = rows.take(samples - tail).batch(size, drop_remainder=True)
+        full = rows.batch(size, drop_remainder=True)
         dataset = full.shuffle(samples // size, seed=order.seed)
         if tail:
             last = rows.skip(samples - tail).concatenate(filling)
@@ -175,14 +175,15 @@ def from_dataset(dataset: Any, steps: int | None, call: str | None) -> Batches:
                 f"{_way_to_one_size(call)}: programs are compiled for one batch size."
             )
     count = int(dataset.cardinality())
-    count = UNKNOWN if count < -1 else count
-    even, of_pass, tail = _evened_out(dataset) if is_open else (dataset, 0, 0)
+    even = _evened_out(dataset) if is_open else None
+    is_open = is_open and even is None
+    dataset, of_pass, tail = even or (dataset, 0, 0)
     return Batches(
-        cast_elements(even or dataset),
+        cast_elements(dataset),
         count,
         of_pass,
         tail,
-        is_open=even is None or (count == UNKNOWN and steps is None and not is_strict),
+        is_open=is_open or (count == UNKNOWN and steps is None and not is_strict),
     )
 
 
@@ -200,24 +201,23 @@ def _is_known(spec: Any) -> bool:
     return spec.shape is not None and bool(spec.shape.is_fully_defined())
 
 
-def _evened_out(dataset: Any) -> tuple[Any, int, int]:
+def _evened_out(dataset: Any) -> tuple[Any, int, int] | None:
     """Return the same batches with the last one of each pass filled up with zeros.
 
     Returns:
-        The data set, the batches of a pass, and the rows of the last one that count; or
-        no data set where it is not known that only the last batch is smaller.
+        The data set, the batches of a pass, and the rows of the last one that count;
+        None where it is not known that only the last batch is smaller.
     """
     if dataset._batches is None:
-        return None, 0, 0
+        return None
     rows, size, passes = dataset._batches
     specs = tf.nest.flatten(rows.element_spec)
     samples = int(rows.cardinality())
-    if samples < -1 or samples == 0:
-        return None, 0, 0
-    if not all(_is_known(spec) for spec in specs):
-        return None, 0, 0
-    size = size if samples < 0 else min(size, samples)
-    tail = samples % size if samples > 0 else 0
+    if samples in (0, UNKNOWN) or not all(map(_is_known, specs)):
+        return None
+    is_endless = samples == INFINITE
+    size = size if is_endless else min(size, samples)
+    tail = 0 if is_endless else samples % size
     if tail:
         zeros = [np.zeros(spec.shape, spec.dtype.as_numpy_dtype) for spec in specs]
         filling = tf.data.Dataset.from_tensors(
@@ -276,10 +276,11 @@ class Passes:
         self, order: Order, batches: Batches, of_epoch: int | None, resumed: int
     ) -> None:
         self._order = order
-        self._has_whole = of_epoch in (None, batches.cardinality)
+        in_stream = None if of_epoch == batches.cardinality else of_epoch
+        self._has_whole = in_stream is None
         self._of_pass = batches.cardinality if batches.is_endless else 0
         self.first = order.passes
-        self.behind = 0 if self._has_whole else resumed * (of_epoch or 0)
+        self.behind = 0 if in_stream is None else resumed * in_stream
         self._taken = self.behind
 
     def read(self, dataset: Any, count: int) -> Any:

@@ -39,8 +39,7 @@ def resolved(class_weight: Any, x: Any, y: Any) -> Any:
         return class_weight
     counts: Counter[int] = Counter()
     for targets in _targets(x, y):
-        classes, found = np.unique(_classes(targets), return_counts=True)
-        counts.update(dict(zip(classes.tolist(), found.tolist(), strict=True)))
+        counts.update(_classes(targets).tolist())
     total = sum(counts.values())
     return {one: total / (len(counts) * counts[one]) for one in sorted(counts)}
 
@@ -77,7 +76,7 @@ def _classes(targets: Any) -> np.ndarray[Any, Any]:
     _check(targets)
     array = np.asarray(targets)
     is_one_hot = array.ndim == 2 and array.shape[1] > 1
-    classes: np.ndarray[Any, Any] = array.argmax(1) if is_one_hot else array.reshape(-1)
+    classes: np.ndarray[Any, Any] = array.argmax(1) if is_one_hot else array.ravel()
     return classes.astype(np.int32)
 
 

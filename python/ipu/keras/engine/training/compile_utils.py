@@ -52,11 +52,13 @@ def _targets(nest: Nest, names: list[str], has_loss: Sequence[bool]) -> list[Any
                     f"{_names.nearest(str(key), names)}"
                 )
         return [nest.get(name) for name in names]
+    if nest is None:
+        return [None] * len(names)
     leaves = tf.nest.flatten(nest)
-    if nest is not None and len(leaves) == sum(has_loss) < len(names):
+    if len(leaves) == sum(has_loss) < len(names):
         given = iter(leaves)
         return [next(given) if has else None for has in has_loss]
-    if (len(leaves) == 1 and len(names) > 1) or len(leaves) not in (1, len(names)):
+    if len(leaves) != len(names):
         raise ValueError(
             f"The model has {len(names)} outputs {names}, but there are {len(leaves)} "
             "targets. Give one for each output, or one for each that has a loss."
@@ -77,23 +79,20 @@ def _weights(nest: Nest, names: list[str]) -> list[Any]:
     return leaves * len(names) if len(leaves) == 1 else leaves
 
 
-def _numbered(outputs: Nest) -> list[str]:
-    return [f"output_{i + 1}" for i in range(len(tf.nest.flatten(outputs)))]
-
-
 class LossesContainer:
     """The losses of all outputs, and their running means.
 
     Args:
         loss: A loss, or a list or dict of them by output.
         loss_weights: A factor, or a list or dict of them.
+        names_of: Gives the names of outputs.
     """
 
     def __init__(
         self,
         loss: Any,
-        loss_weights: Any = None,
-        names_of: Callable[[Nest], list[str]] = _numbered,
+        loss_weights: Any,
+        names_of: Callable[[Nest], list[str]],
     ) -> None:
         self._given = loss
         self._names_of = names_of
@@ -106,7 +105,6 @@ class LossesContainer:
         for one in tf.nest.flatten(loss):
             losses.get(one)
         self._total: metrics.Mean | None = None
-        self.is_missing = False  # whether the last call found no loss
         self._is_held = False
         self._rows: int | None = None  # of the last call's batch
         self.built = False
@@ -199,7 +197,7 @@ class LossesContainer:
                 whole = value if whole is None else _sum(whole, value)
         for term in regularization_losses or []:
             total = term if total is None else _sum(total, term)
-        self.is_missing = total is None
+        self.is_missing = total is None  # whether there is no loss to be minimised
         if total is None:  # a model may be evaluated by metrics alone
             total = tf.zeros(())
         self._rows = rows
@@ -335,15 +333,16 @@ class MetricsContainer:
     Args:
         given: A metric, or a list or dict of (lists of) metrics by output.
         weighted: Those that take sample weights.
+        names_of: Gives the names of outputs.
         compiled_loss: The losses beside them; they say which outputs have targets.
     """
 
     def __init__(
         self,
-        given: Any = None,
-        weighted: Any = None,
-        names_of: Callable[[Nest], list[str]] = _numbered,
-        compiled_loss: LossesContainer | None = None,
+        given: Any,
+        weighted: Any,
+        names_of: Callable[[Nest], list[str]],
+        compiled_loss: LossesContainer,
     ) -> None:
         self._losses = compiled_loss
         self._given = given
@@ -355,7 +354,7 @@ class MetricsContainer:
             # nothing is made here: it would take a name such as "auc" away
             if isinstance(one, str):
                 metrics.find(one)
-            elif not isinstance(one, type):
+            elif one is not None and not isinstance(one, type):
                 metrics.get(one)
         self.built = False
 
@@ -406,8 +405,7 @@ class MetricsContainer:
         if not self._entries:
             return
         outputs = tf.nest.flatten(y_pred)
-        has_loss = [] if self._losses is None else self._losses.has_loss
-        targets = _targets(y_true, self._names, has_loss)
+        targets = _targets(y_true, self._names, self._losses.has_loss)
         weights = _weights(sample_weight, self._names)
         for index, metric, is_weighted in self._entries:
             if targets[index] is None and y_true is not None:

@@ -19,7 +19,14 @@ from ipu.keras.engine.training.data_adapter import (
     is_batched,
 )
 from ipu.keras.engine.training.execution import settle
-from ipu.keras.engine.training.misfits import Data, Numbers, advice, other_ways
+from ipu.keras.engine.training.misfits import (
+    Data,
+    Numbers,
+    advice,
+    other_ways,
+    takes_any,
+)
+from ipu.keras.engine.training.step_plan import INFINITE, UNKNOWN
 
 if TYPE_CHECKING:
     from ipu.keras.engine.training.trainer import Trainer
@@ -70,8 +77,7 @@ def explained(
             # what else is wrong with the model is the next error
             with suppress(ValueError, RuntimeError, TypeError):
                 numbers = _numbers(model, mode, asked, validation, has_own_size)
-            way = "" if numbers is None else advice(numbers)
-            if way and numbers is not None:
+            if numbers is not None and (way := advice(numbers)):
                 if rest and numbers.data.samples is not None:
                     rest = other_ways(numbers)
                 error.args = (text + way + rest,)
@@ -125,7 +131,7 @@ def _data(asked: Asked) -> Data | None:
     given, steps, epochs = asked
     if hasattr(given.x, "element_spec"):
         count = int(given.x.cardinality())
-        available = count if count >= 0 else None
+        available = None if count in (INFINITE, UNKNOWN) else count
         wanted = count if steps is None else steps
         if wanted < 1 or count == 0:
             return None
@@ -152,9 +158,6 @@ def _schedule(
             _ = model._timetable(is_training, number).time_steps
         except FailedPreconditionError:
             return False
-        return True
-
-    def takes_any(number: int) -> bool:
         return True
 
     return takes if is_pipelined else takes_any

@@ -10,6 +10,7 @@ set of values that keeps all of it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, TypeVar
 
@@ -56,8 +57,9 @@ class Data(NamedTuple):
     passes: int = 1
 
 
-def _takes_any(number: int) -> bool:
-    return number > 0
+def takes_any(number: int) -> bool:
+    """Return whether a schedule takes a number of batches, where there is none."""
+    return True
 
 
 class Numbers(NamedTuple):
@@ -82,11 +84,11 @@ class Numbers(NamedTuple):
     per_update: int = 1
     replicas: int = 1
     setter: str = ""
-    takes: Callable[[int], bool] = _takes_any
+    takes: Callable[[int], bool] = takes_any
     call: str = "fit"
     validation: Data | None = None
     has_own_size: bool = False
-    validates: Callable[[int], bool] = _takes_any
+    validates: Callable[[int], bool] = takes_any
 
 
 def legal_set(given: Numbers) -> Numbers | None:
@@ -225,7 +227,8 @@ def _sizes(samples: int, near: int) -> list[int]:
 
 
 def _divisors(number: int) -> list[int]:
-    small = [d for d in range(1, min(int(number**0.5), _MOST) + 1) if number % d == 0]
+    most = min(math.isqrt(number), _MOST)
+    small = [d for d in range(1, most + 1) if number % d == 0]
     return sorted({*small, *(number // d for d in small)})
 
 
@@ -262,7 +265,7 @@ def advice(given: Numbers) -> str:
         size = data.batch_size
         if given.has_own_size:
             size = given.validation.batch_size
-        if validation.samples is not None and validation.batch_size != size:
+        if validation.batch_size != size:
             parts.append(f"validation_batch_size={validation.batch_size}")
         if validation.steps != given.validation.steps:
             parts.append(f"validation_steps={validation.steps}")
@@ -285,7 +288,7 @@ def _fewer_steps(given: Numbers) -> str:
     steps = data.batches - data.batches % unit
     is_whole = data.samples is None or data.samples % data.batch_size == 0
     fits = is_whole and _lasts(data, steps) and given.validation is None
-    fits = fits and given.per_update == 1 and given.takes(given.per_execution)
+    fits = fits and given.takes(given.per_execution)
     if given.per_execution == 1 or steps == 0 or not fits:
         return ""
     name = "steps_per_epoch" if given.call == "fit" else "steps"
@@ -314,11 +317,13 @@ def other_ways(given: Numbers) -> str:
     fits = count % given.per_update == 0 and data.steps is None
     fits = fits and given.takes(given.per_update if call == "fit" else count)
     if given.validation is not None:
-        own = given.validation.batch_size if given.has_own_size else size
-        as_is = given.validation._replace(batch_size=own)
-        found = _validation(given, as_is, own, count)
-        fits = fits and found is not None and found[:2] == as_is[:2]
-        fits = fits and found is not None and found.steps == as_is.steps
+        as_is = given.validation
+        if not given.has_own_size:
+            as_is = as_is._replace(batch_size=size)
+        found = _validation(given, as_is, size, count)
+        # batches follow from the rest
+        is_same = found is not None and found._replace(batches=as_is.batches) == as_is
+        fits = fits and is_same
     ways = []
     if fits and call == "predict":
         more = -(-whole // unit) * unit * size

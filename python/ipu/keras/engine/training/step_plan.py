@@ -93,7 +93,7 @@ def plan_steps(
         wanted = _share(wanted, replicas)
         return StepPlan(wanted, _dividing(wanted, per_execution, argument), once, None)
     available = None
-    if cardinality >= 0 and not restarts:
+    if not restarts and cardinality not in (INFINITE, UNKNOWN):
         available = cardinality * max(epochs, 1) if is_endless else cardinality
     k = per_execution if wanted is None else min(per_execution, wanted)
     return StepPlan(wanted, k, restarts, available)
@@ -103,7 +103,7 @@ def _check_enough(
     cardinality: int, wanted: int, passes: int, epochs: int, argument: str
 ) -> None:
     needed = wanted * max(passes, 1)
-    if 0 <= cardinality < needed:
+    if 0 < cardinality < needed:
         error = ValueError(
             "Your input does not have enough data. Make sure that your dataset or "
             f"generator can generate at least {needed} batches. Received: "
