@@ -316,7 +316,6 @@ slice_open(ipu_ctx *ctx, ipu_iterator *iterator, const ipu__pass *pass)
     (void)pass;
     it->skip = slice->first;
     it->left = slice->count;
-    it->given = 0;
     return IPU_OK;
 }
 
