@@ -226,7 +226,7 @@ lower_variable_read(lowering *l, ipu_node id, const ipu_node_data *node)
     value_info *info = &l->values[output.index];
     ipu_place variable = {.space = IPU_SPACE_VARIABLE};
     IPU_TRY(use_resource(l, index, &variable.index));
-    if (info->wanted == IPU__NO_BUFFER && !l->graph->resources.items[index].is_remote &&
+    if (!l->graph->resources.items[index].is_remote &&
         !ipu__lower_written_before_last_use(l, index, info, l->begin[id.index])) {
         info->place = variable;
         return IPU_OK;
@@ -568,14 +568,13 @@ copy_types(lowering *l, const ipu_value *values, size_t count, const ipu_type **
 /* Whether a value's bytes may be those of an output from the beginning on: they lie in
  * a buffer of the slab that is not another output's. */
 static bool
-can_be_output(const lowering *l, ipu_place place, size_t bytes)
+can_be_output(const lowering *l, ipu_place place)
 {
     if (place.space != IPU_SPACE_SLAB) {
         return false;
     }
     const slab_buffer *buffer = &l->buffers.items[place.index];
-    return buffer->life.bytes == bytes && buffer->stream == 0 &&
-           buffer->output == IPU_NO_INDEX;
+    return buffer->stream == 0 && buffer->output == IPU_NO_INDEX;
 }
 
 static ipu_status
@@ -598,7 +597,7 @@ lower_main(lowering *l)
     for (uint32_t i = 0; i < program->output_count; i++) {
         ipu_value result = main_block->results.items[i];
         ipu_place place = root_of(l, result)->place;
-        if (can_be_output(l, place, bytes_of(l, result))) {
+        if (can_be_output(l, place)) {
             l->buffers.items[place.index].output = i;
             continue;
         }

@@ -142,8 +142,7 @@ check_overlap(ipu__checker *c, const ipu_instruction *instruction, uint32_t outp
     size_t bytes = ipu_operand_bytes(program, instruction, output);
     bool used = false; /* an input is overwritten */
     for (uint32_t k = 0; k < output; k++) {
-        bool allowed = k < instruction->input_count && !used &&
-                       may_overwrite(c, instruction, output, k);
+        bool allowed = !used && may_overwrite(c, instruction, output, k);
         used |= allowed;
         REQUIRE(c,
                 allowed || !ipu__verify_share(
@@ -442,7 +441,6 @@ check_range(ipu__checker *c, size_t begin, size_t end)
             break;
         case IPU_INSTRUCTION_PIPELINE:
             IPU_TRY(check_pipeline(c, instruction));
-            c->at = i;
             break;
         case IPU_INSTRUCTION_TEST:
             IPU_TRY(check_test(c, instruction));
@@ -469,6 +467,7 @@ check_range(ipu__checker *c, size_t begin, size_t end)
             return ipu__verify_wrong(c, "it does not belong here");
         }
     }
+    c->at = end;
     REQUIRE(c, c->posted.count == posted, "a block ends before a collective of it");
     return IPU_OK;
 }
@@ -502,7 +501,6 @@ check_pipeline(ipu__checker *c, const ipu_instruction *pipeline)
 {
     size_t number = c->number;
     size_t inside = c->inside;
-    uint32_t around = c->around;
     size_t end = (size_t)pipeline->first_stream + pipeline->stream_count;
     REQUIRE(c, !c->stream->is_child && end <= c->program->streams.count,
             "a pipeline in a pipeline, or without streams");
@@ -514,8 +512,8 @@ check_pipeline(ipu__checker *c, const ipu_instruction *pipeline)
         c->stream = &c->program->streams.items[i];
         c->inside = SIZE_MAX;
         c->depth++;
-        if (c->slots != NULL) {
-            memset(c->slots, 0xff, c->slot_count * sizeof(uint32_t)); /* nothing */
+        for (size_t k = 0; k < c->slot_count; k++) {
+            c->slots[k] = UINT32_MAX; /* nothing */
         }
         IPU_TRY(check_actions(c));
         c->depth--;
@@ -523,7 +521,6 @@ check_pipeline(ipu__checker *c, const ipu_instruction *pipeline)
         c->stream = &c->program->streams.items[number];
     }
     c->inside = inside;
-    c->around = around;
     return IPU_OK;
 }
 

@@ -29,7 +29,7 @@ typedef struct ipu__checker {
     size_t slot_count;
     uint32_t *slots;      /* the micro-batch that was written there; UINT32_MAX: none */
     uint32_t micro_batch; /* of the action that is followed */
-    uint32_t around;      /* the stream whose pipeline is followed */
+    uint32_t around;      /* the stream whose pipeline is followed, if one is */
     size_t at;            /* instruction, for messages */
     size_t inside;        /* the WHILE of the loop that is followed; SIZE_MAX: none */
     uint32_t depth;       /* of loops */

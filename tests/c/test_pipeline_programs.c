@@ -585,10 +585,24 @@ test_teeth(ipu_ctx *ctx)
     action->end = (int32_t)(second - program->streams.items[1].instructions.items) + 1;
     REFUSE(ctx, program, "does not belong here"); /* a return on the way */
     *action = good;
+    ipu_instruction *halt = find_kind(program, 1, IPU_INSTRUCTION_HALT, 0);
+    halt->kind = IPU_INSTRUCTION_RETURN; /* this is no routine */
+    action->end = (int32_t)program->streams.items[1].instructions.count;
+    REFUSE(ctx, program, "an action without a routine");
+    halt->kind = IPU_INSTRUCTION_HALT;
+    *action = good;
+    char where[60];
+    snprintf(where, sizeof(where), "instruction %zu of stream 1",
+             (size_t)(halt - 1 - program->streams.items[1].instructions.items));
+    halt[-1].kind = IPU_INSTRUCTION_RESERVE;
+    REFUSE(ctx, program, where);
+    halt[-1].kind = IPU_INSTRUCTION_ACTION;
     /* the way back before the way there: its ring was not written */
-    ipu_instruction *back =
-        find_kind(program, 1, IPU_INSTRUCTION_ACTION, 2 * m.micro_batches);
-    CHECK(back->action == IPU_ACTION_BACKWARD);
+    uint32_t which = 0;
+    ipu_instruction *back = action;
+    while (back->action != IPU_ACTION_BACKWARD || back->micro_batch != 0) {
+        back = find_kind(program, 1, IPU_INSTRUCTION_ACTION, ++which);
+    }
     *action = *back;
     REFUSE(ctx, program, "that its micro-batch has not");
     *action = good;
@@ -722,6 +736,26 @@ test_bad_pipelines(ipu_ctx *ctx)
     }
 }
 
+/* A pipeline of one stage is one. */
+static void
+test_one_stage(ipu_ctx *ctx)
+{
+    ipu_program *program;
+    CHECK_OK(ctx, compile(ctx,
+                          "block b0(%0: float32[4]) {\n"
+                          "  %1 = constant() {dtype=int32, shape=[], value=0x06000000}"
+                          " : int32[]\n"
+                          "  block b1(%2: float32[4]) {\n"
+                          "    %3 = exp(%2) @(stage=0) : float32[4]\n"
+                          "  } -> (%3)\n"
+                          "  %4 = pipeline(%1, %0) {body=b1, schedule=\"GPipe\", "
+                          "devices=[0]} : float32[4]\n"
+                          "} -> (%4)\n",
+                          false, &program));
+    CHECK(program != NULL && program->streams.count == 2);
+    ipu_program_free(ctx, program);
+}
+
 /* --- deadlocks ---------------------------------------------------------------------
  */
 
@@ -747,6 +781,11 @@ test_deadlock(ipu_ctx *ctx)
         "} -> (%10, %11)\n";
     ipu_program *program;
     CHECK_OK(ctx, compile(ctx, text, false, &program));
+    /* the stream around fills outputs, from what lies in the slabs of the others */
+    CHECK(find_kind(program, 0, IPU_INSTRUCTION_COPY, 2)->inputs[0].space ==
+          IPU_SPACE_FOREIGN);
+    CHECK(find_kind(program, 0, IPU_INSTRUCTION_COPY, 3)->outputs[0].space ==
+          IPU_SPACE_OUTPUT);
     const float start[WIDTH] = {0.5F, -1.0F, 2.0F, 0.25F};
     float out[2][WIDTH];
     const void *inputs[1] = {start};
@@ -838,6 +877,7 @@ main(void)
     test_schedules(&ctx);
     test_teeth(&ctx);
     test_bad_pipelines(&ctx);
+    test_one_stage(&ctx);
     test_deadlock(&ctx);
     test_failing_allocations(&ctx);
     for (int i = 0; i < 3; i++) {

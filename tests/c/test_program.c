@@ -134,6 +134,51 @@ test_variables(ipu_ctx *ctx)
     ipu_program_free(ctx, program);
 }
 
+/* Kernels work on copies of variables in remote memory, and take back what they wrote. */
+static void
+test_remote_variables(ipu_ctx *ctx)
+{
+    static const char *const words[] = {"", "remote "};
+    ipu_program *program =
+        compile(ctx, "resource r0 variable id=0 remote \"w\" float32[8]\n"
+                     "block b0(%0: float32[8]) {\n"
+                     "  %1 = variable_read() {resource=0} : float32[8]\n"
+                     "  %2 = add(%0, %1) : float32[8]\n"
+                     "} -> (%2)\n");
+    const ipu_instruction *add = find_kind(program, IPU_INSTRUCTION_KERNEL, 0);
+    CHECK(count_kind(program, IPU_INSTRUCTION_COPY) == 1);
+    CHECK(add->inputs[1].space != IPU_SPACE_VARIABLE);
+    ipu_program_free(ctx, program);
+    for (int which = 0; which < 4; which++) { /* the variable, its slot, or both */
+        char text[512];
+        int count = which % 2 + which / 2;
+        snprintf(text, sizeof(text),
+                 "resource r0 variable id=0 %s\"w\" float32[8]\n"
+                 "resource r1 variable id=1 %s\"slot\" float32[8]\n"
+                 "block b0(%%0: float32[8], %%1: float32[]) {\n"
+                 "  sgd_update(%%0, %%1) {resource=0, momentum=0.5, slots=[1]}\n"
+                 "} -> ()\n",
+                 words[which % 2], words[which / 2]);
+        program = compile(ctx, text);
+        CHECK(count_kind(program, IPU_INSTRUCTION_COPY) == 2 * count);
+        const ipu_instruction *update = find_kind(program, IPU_INSTRUCTION_KERNEL, 0);
+        for (int i = 0; i < count; i++) {
+            const ipu_instruction *in = find_kind(program, IPU_INSTRUCTION_COPY, i);
+            const ipu_instruction *back =
+                find_kind(program, IPU_INSTRUCTION_COPY, count + i);
+            uint32_t variable = which == 2 ? 1 : (uint32_t)i;
+            CHECK(in < update && update < back);
+            CHECK(in->inputs[0].space == IPU_SPACE_VARIABLE &&
+                  in->inputs[0].index == variable);
+            CHECK(memcmp(&in->outputs[0], &update->outputs[variable],
+                         sizeof(ipu_place)) == 0);
+            CHECK(memcmp(&back->inputs[0], &in->outputs[0], sizeof(ipu_place)) == 0);
+            CHECK(memcmp(&back->outputs[0], &in->inputs[0], sizeof(ipu_place)) == 0);
+        }
+        ipu_program_free(ctx, program);
+    }
+}
+
 /* One value twice, an input that is an output, an output that is used once more. */
 static void
 test_outputs(ipu_ctx *ctx)
@@ -148,6 +193,12 @@ test_outputs(ipu_ctx *ctx)
     const ipu_instruction *sum = find_kind(program, IPU_INSTRUCTION_KERNEL, 2);
     CHECK(sum->inputs[0].space == IPU_SPACE_OUTPUT && sum->inputs[0].index == 0);
     CHECK(sum->outputs[0].space == IPU_SPACE_OUTPUT && sum->outputs[0].index == 3);
+    ipu_program_free(ctx, program);
+
+    /* a byte is copied, nothing is not */
+    program = compile(ctx, "block b0(%0: bool[], %1: float32[0]) {\n"
+                           "} -> (%0, %1)\n");
+    CHECK(count_kind(program, IPU_INSTRUCTION_COPY) == 1);
     ipu_program_free(ctx, program);
 }
 
@@ -173,13 +224,30 @@ test_constants(ipu_ctx *ctx)
     memcpy(&value, (const char *)program->constants + 64, sizeof(value));
     CHECK(value == 6);
     ipu_program_free(ctx, program);
+
+    /* two of one hash; and, of hash 0, one that is the beginning of another one */
+    program = compile(ctx, "block b0() {\n"
+                           "  %0 = constant() {dtype=int32, shape=[4], value=0x"
+                           "4c428173642465db7a47ebc8642a274e} : int32[4]\n"
+                           "  %1 = constant() {dtype=int32, shape=[4], value=0x"
+                           "435c8243611f6934564897b524195d4c} : int32[4]\n"
+                           "  %2 = constant() {dtype=int32, shape=[4], value=0x"
+                           "d56bb953428708360000000000000000} : int32[4]\n"
+                           "  %3 = constant() {dtype=int32, shape=[2], value=0x"
+                           "d56bb95342870836} : int32[2]\n"
+                           "} -> (%0, %1, %2, %3)\n");
+    CHECK(program->constant_bytes == 4 * 64);
+    const char *bytes = program->constants;
+    CHECK(bytes[0] == 0x4c && bytes[64] == 0x43 && bytes[192] == bytes[128]);
+    ipu_program_free(ctx, program);
 }
 
 /* Texts and types are the program's own, and what is on a line of the user's says so. */
 static void
 test_nothing_is_the_graph_s(ipu_ctx *ctx)
 {
-    static const char text[] = "resource r0 variable id=1 \"w\" float32[4]\n"
+    static const char text[] = "resource r0 variable id=1 shared in 2 parts of"
+                               " float32[8] \"w\" float32[4]\n"
                                "block b0(%0: float32[4]) {\n"
                                "  %1 = variable_read() {resource=0} : float32[4]\n"
                                "  %2 = exp(%1) : float32[4]\n"
@@ -192,6 +260,7 @@ test_nothing_is_the_graph_s(ipu_ctx *ctx)
     ipu_program *program;
     CHECK_OK(ctx, ipu_graph_parse(ctx, text, &graph));
     for (uint32_t i = 0; i < 3; i++) {
+        graph->nodes.items[1 + i].placement.device = (int16_t)i;
         graph->nodes.items[1 + i].source = lines[i];
         graph->nodes.items[1 + i].name = i == 2 ? name : NULL;
     }
@@ -199,6 +268,7 @@ test_nothing_is_the_graph_s(ipu_ctx *ctx)
     for (int i = 0; i < 3; i++) {
         const ipu_instruction *kernel = find_kind(program, IPU_INSTRUCTION_KERNEL, i);
         const char *kept = kernel->source.file;
+        CHECK(kernel->placement.device == i);
         CHECK(kernel->source.line == lines[i].line);
         CHECK(kept == NULL ? lines[i].file == NULL
                            : kept != lines[i].file && strcmp(kept, lines[i].file) == 0);
@@ -208,6 +278,8 @@ test_nothing_is_the_graph_s(ipu_ctx *ctx)
     const ipu_resource *resource = &program->resources.items[0];
     CHECK(resource->name != graph->resources.items[0].name);
     CHECK(resource->types != graph->resources.items[0].types);
+    CHECK(resource->whole != graph->resources.items[0].whole);
+    CHECK(resource->whole->shape.dims[0] == 8);
     CHECK(strcmp(resource->name, "w") == 0);
     ipu_graph_free(ctx, graph);
     ipu_program_free(ctx, program);
@@ -254,6 +326,29 @@ test_loops(ipu_ctx *ctx)
                            "} -> (%8, %9)\n");
     CHECK(count_kind(program, IPU_INSTRUCTION_COPY) == 2);
     ipu_program_free(ctx, program);
+
+    /* a body may write over what it reads for the last time, whatever comes next */
+    static const char *const loops[] = {"repeat(%0, %2) {",
+                                        "while(%2) {condition=b2, "};
+    for (int i = 0; i < 2; i++) {
+        char text[1024];
+        snprintf(text, sizeof(text),
+                 "block b0(%%0: int32[], %%1: float32[8], %%2: float32[8],"
+                 " %%3: bool[]) {\n"
+                 "  block b1(%%4: float32[8]) {\n"
+                 "    %%5 = exp(%%4) : float32[8]\n"
+                 "    %%6 = softmax(%%5) : float32[8]\n"
+                 "  } -> (%%1)\n"
+                 "  block b2(%%7: float32[8]) {\n"
+                 "  } -> (%%3)\n"
+                 "  %%8 = %sbody=b1} : float32[8]\n"
+                 "} -> (%%8)\n",
+                 loops[i]);
+        program = compile(ctx, text);
+        const ipu_instruction *exp = find_kind(program, IPU_INSTRUCTION_KERNEL, 0);
+        CHECK(memcmp(exp->inputs, exp->outputs, sizeof(ipu_place)) == 0);
+        ipu_program_free(ctx, program);
+    }
 }
 
 /* What the condition reads, the body reads after it; what the condition makes is its
@@ -295,24 +390,41 @@ test_condition(ipu_ctx *ctx)
     ipu_program_free(ctx, program);
 }
 
-/* Only graphs that are made by hand name what nobody holds. */
+/* Only graphs that are made by hand name what nobody holds. The error is of the line
+ * of the inner node. */
 static void
 test_held_by_nobody(ipu_ctx *ctx)
 {
-    static const char *const attrs[] = {", index=0", ", index=-1", ""};
+    static const struct {
+        const char *attr;
+        const char *said;
+    } cases[] = {{", index=1", "no held tensor 1"},
+                 {", index=-1", "no held tensor -1"},
+                 {"", "no held tensor -1"}};
+    static const ipu_held held = {"0123456789abcdef", 16};
     for (size_t i = 0; i < 3; i++) {
-        char text[128];
+        char text[256];
+        char file[] = "a.py";
         ipu_graph *graph;
         ipu_program *program = (ipu_program *)(void *)text;
         snprintf(text, sizeof(text),
-                 "block b0() {\n"
-                 "  %%0 = held() {dtype=int32, shape=[4]%s} : int32[4]\n"
-                 "} -> (%%0)\n",
-                 attrs[i]);
+                 "block b0(%%0: int32[]) {\n"
+                 "  block b1() {\n"
+                 "    %%1 = held() {dtype=int32, shape=[4]%s} : int32[4]\n"
+                 "  } -> ()\n"
+                 "  repeat(%%0) {body=b1}\n"
+                 "} -> ()\n",
+                 cases[i].attr);
         CHECK_OK(ctx, ipu_graph_parse(ctx, text, &graph));
+        CHECK_OK(ctx, IPU_ARRAY_PUSH(ctx, &graph->held, held));
+        for (uint32_t n = 0; n < 2; n++) {
+            ipu_node_data *node = &graph->nodes.items[n];
+            node->source = (ipu_source){file, node->op == IPU_OP_ID_HELD ? 7 : 9};
+        }
         CHECK(ipu_program_create(ctx, graph, &options, &program) ==
               IPU_STATUS_INTERNAL);
-        CHECK(program == NULL && strstr(ctx->message, "no held tensor") != NULL);
+        CHECK(program == NULL && strstr(ctx->message, cases[i].said) != NULL);
+        CHECK(ctx->source.file == file && ctx->source.line == 7);
         ipu_ctx_clear(ctx);
         ipu_graph_free(ctx, graph);
     }
@@ -348,6 +460,39 @@ test_verify(ipu_ctx *ctx)
     ipu_program_free(ctx, programs[0]);
     ipu_program_free(ctx, programs[1]);
     ipu_graph_free(ctx, graph);
+}
+
+/* Kernels are guarded as the options say; one that looks up rows which another one has
+ * looked at cannot fail before it; and who draws numbers says so. */
+static void
+test_kernels_know(ipu_ctx *ctx)
+{
+    static const char text[] = "block b0(%0: float32[4,3], %1: int32[5]) {\n"
+                               "  %2 = gather(%0, %1) : float32[5,3]\n"
+                               "  %3 = exp(%0) : float32[4,3]\n"
+                               "  %4 = gather(%3, %1) : float32[5,3]\n"
+                               "} -> (%2, %4)\n";
+    ipu_program *program = compile(ctx, text);
+    const ipu_kernel_spec *specs = program->specs.items;
+    CHECK(specs[0].can_fail && !specs[0].fails_later && !specs[1].can_fail);
+    CHECK(!specs[1].fails_later && specs[2].can_fail && specs[2].fails_later);
+    CHECK(!program->uses_random);
+    ipu_program_free(ctx, program);
+    ipu_compile_options trapping = options;
+    trapping.behaviour.traps_overflow = true;
+    ipu_graph *graph;
+    CHECK_OK(ctx, ipu_graph_parse(ctx, text, &graph));
+    CHECK_OK(ctx, ipu_program_create(ctx, graph, &trapping, &program));
+    CHECK(program->specs.items[1].can_fail);
+    ipu_graph_free(ctx, graph);
+    ipu_program_free(ctx, program);
+    program =
+        compile(ctx, "block b0() {\n"
+                     "  %0 = random_normal() {shape=[3], dtype=float32, ordinal=0}"
+                     " : float32[3]\n"
+                     "} -> (%0)\n");
+    CHECK(program->uses_random);
+    ipu_program_free(ctx, program);
 }
 
 /* A body counts as often as its loop turns at most, or once where nobody knows. */
@@ -423,8 +568,10 @@ test_queue_costs(ipu_ctx *ctx)
                      "block b0() {\n"
                      "  %0, %1 = infeed_dequeue() {resource=0} : float32[8], int32[3]\n"
                      "  outfeed_enqueue(%1) {resource=1}\n"
+                     "  %3 = exp(%0) : float32[8]\n"
                      "  %2 = host_call(%0) {resource=2} : float32[4]\n"
-                     "} -> (%2)\n");
+                     "} -> (%3, %2)\n");
+    CHECK(find_kind(program, IPU_INSTRUCTION_HOST, 0)->outputs[0].index == 1);
     CHECK(find_kind(program, IPU_INSTRUCTION_DEQUEUE, 0)->cost.bytes == 44.0);
     CHECK(find_kind(program, IPU_INSTRUCTION_ENQUEUE, 0)->cost.bytes == 12.0);
     CHECK(find_kind(program, IPU_INSTRUCTION_HOST, 0)->cost.bytes == 48.0);
@@ -537,11 +684,12 @@ static void
 test_layout_teeth(ipu_ctx *ctx)
 {
     static const char text[] =
-        "resource r0 variable id=0 \"w\" float32[4,64]\n"
+        "resource r0 variable id=1 \"unused\" float32[]\n"
+        "resource r1 variable id=0 \"w\" float32[4,64]\n"
         "block b0(%0: float32[2,4], %1: float32[2,64], %2: float32[]) {\n"
-        "  %3 = variable_read() {resource=0} : float32[4,64]\n"
+        "  %3 = variable_read() {resource=1} : float32[4,64]\n"
         "  %4 = matmul(%0, %3) : float32[2,64]\n"
-        "  matmul_sgd_update(%0, %1, %2) {transpose_a=true, resource=0}\n"
+        "  matmul_sgd_update(%0, %1, %2) {transpose_a=true, resource=1}\n"
         "} -> (%4)\n";
     const ipu_compile_options portable = {.variant = IPU_KERNEL_PORTABLE,
                                           .cpu = IPU_CPU_GENERIC,
@@ -574,13 +722,15 @@ test_operands_in_panels(ipu_ctx *ctx)
         "resource r0 variable id=0 \"w\" float32[4,64]\n"
         "resource r1 variable id=1 \"rows\" float32[4,64]\n"
         "resource r2 variable id=2 \"product\" float32[64,16]\n"
+        "resource r3 variable id=3 \"factor\" float32[2,4]\n"
         "block b0(%0: float32[2,4], %1: float32[64,2], %2: float32[], %3: int32[1],\n"
         "         %4: float32[1,64], %5: float32[4,64], %12: float32[4,16],\n"
         "         %13: float32[2,64]) {\n"
         "  %6 = variable_read() {resource=0} : float32[4,64]\n"
-        "  matmul_sgd_update(%0, %13, %2) {transpose_a=true, resource=0}\n"
-        "  %7 = matmul(%0, %6) : float32[2,64]\n"
         "  %8 = variable_read() {resource=1} : float32[4,64]\n"
+        "  %14 = variable_read() {resource=3} : float32[2,4]\n"
+        "  matmul_sgd_update(%14, %13, %2) {transpose_a=true, resource=0}\n"
+        "  %7 = matmul(%0, %6) : float32[2,64]\n"
         "  %9 = matmul(%8, %1) : float32[4,2]\n"
         "  %10 = exp(%8) : float32[4,64]\n"
         "  %11 = softmax(%8) : float32[4,64]\n"
@@ -1125,6 +1275,7 @@ main(int argc, char **argv)
     ipu_ctx_init(&ctx, ipu_allocator_default());
     test_in_place(&ctx);
     test_variables(&ctx);
+    test_remote_variables(&ctx);
     test_outputs(&ctx);
     test_constants(&ctx);
     test_nothing_is_the_graph_s(&ctx);
@@ -1132,6 +1283,7 @@ main(int argc, char **argv)
     test_condition(&ctx);
     test_held_by_nobody(&ctx);
     test_verify(&ctx);
+    test_kernels_know(&ctx);
     test_cost(&ctx);
     test_infeed(&ctx);
     test_queue_costs(&ctx);

@@ -754,6 +754,12 @@ test_teeth(ipu_ctx *ctx)
     first->instructions.items[2] = use;
     CHECK_OK(ctx, ipu_program_verify(ctx, program));
 
+    size_t *channels = &program->channels.count;
+    for (*channels = 0; *channels < 2; ++*channels) {
+        refuse(ctx, program, "a channel of other streams");
+    }
+    CHECK_OK(ctx, ipu_program_verify(ctx, program));
+
     /* what belongs to one stream is used by another one */
     ipu_instruction *enqueue = &program->streams.items[2].instructions.items[2];
     CHECK(enqueue->kind == IPU_INSTRUCTION_ENQUEUE);
@@ -767,6 +773,128 @@ test_teeth(ipu_ctx *ctx)
     second->instructions.items[2] = kept;
     CHECK_OK(ctx, ipu_program_verify(ctx, program));
     free_pipe(ctx, &p);
+}
+
+static void
+add_pipeline(maker *m, uint32_t stream, uint32_t child)
+{
+    ipu_instruction pipeline = {
+        .kind = IPU_INSTRUCTION_PIPELINE, .first_stream = child, .stream_count = 1};
+    emit(m, stream, pipeline, NULL, 0, NULL, 0);
+}
+
+/* The routine of a pipeline's stream: a loop that copies. */
+static void
+add_routine(maker *m, uint32_t stream, ipu_place from)
+{
+    int32_t loop = open_loop(m, stream, number(m, 2), false);
+    add_copy(m, stream, from, cell(0));
+    close_loop(m, stream, loop);
+    ipu_instruction end = {.kind = IPU_INSTRUCTION_RETURN};
+    ipu_instruction action = {.kind = IPU_INSTRUCTION_ACTION, .end = loop + 4};
+    emit(m, stream, end, NULL, 0, NULL, 0);
+    m->program->streams.items[stream].entry = 4;
+    m->program->streams.items[stream].is_child = true;
+    emit(m, stream, action, NULL, 0, NULL, 0);
+}
+
+/* Stream 0 has a pipeline, stream 2, in a loop's condition; stream 1 one, stream 3, in
+ * front of a loop of steps. */
+static void
+test_pipelines_teeth(ipu_ctx *ctx)
+{
+    maker m = begin_program(ctx, 4);
+    ipu_program *program = m.program;
+    ipu_instruction loop = {.kind = IPU_INSTRUCTION_WHILE, .target = 4};
+    ipu_instruction test = {.kind = IPU_INSTRUCTION_TEST, .target = 4};
+    ipu_instruction next = {.kind = IPU_INSTRUCTION_NEXT, .target = 1};
+    ipu_place one = number(&m, 1);
+    program->output_count = 1;
+    program->outputs = scalars(&m, 1);
+    program->streams.items[0].loop_count = 1;
+    emit(&m, 0, loop, NULL, 0, NULL, 0);
+    add_pipeline(&m, 0, 2);
+    emit(&m, 0, test, &one, 1, NULL, 0);
+    emit(&m, 0, next, NULL, 0, NULL, 0);
+    add_copy(&m, 0, one, at_index(IPU_SPACE_OUTPUT, 0));
+    add_routine(&m, 2, one);
+    ipu_place around = {IPU_SPACE_FOREIGN, 1, cell(3).offset};
+    add_copy(&m, 1, one, cell(3));
+    add_pipeline(&m, 1, 3);
+    int32_t steps = open_loop(&m, 1, one, true);
+    close_loop(&m, 1, steps);
+    add_routine(&m, 3, around);
+    (void)end_program(&m);
+    ipu_instruction *routine = program->streams.items[2].instructions.items;
+    ipu_instruction kept = routine[1];
+    routine[1] = program->streams.items[0].instructions.items[2];
+    refuse(ctx, program, "it leaves no loop");
+    routine[1] = program->streams.items[0].instructions.items[1];
+    refuse(ctx, program, "a pipeline in a pipeline");
+    routine[1] = kept;
+    routine = program->streams.items[3].instructions.items;
+    routine[0].is_step = routine[2].is_step = true;
+    refuse(ctx, program, "a part of another one");
+    routine[0].is_step = routine[2].is_step = false;
+    ipu_place *foreign = (ipu_place *)routine[1].inputs;
+    foreign->offset += 4;
+    refuse(ctx, program, "is not aligned");
+    foreign->offset -= 4;
+    /* what one stream writes no other one reads */
+    ipu_instruction *copy = &program->streams.items[1].instructions.items[0];
+    copy->inputs = program->streams.items[0].instructions.items[4].outputs;
+    refuse(ctx, program, "is lost by then");
+    ipu_program_free(ctx, program);
+}
+
+/* Slots of a ring are bytes of a slab; and what ends where remote memory does. */
+static void
+test_memory_teeth(ipu_ctx *ctx)
+{
+    maker m = begin_program(ctx, 2);
+    ipu_program *program = m.program;
+    const ipu_ring made = {
+        .stream = 1, .depth = 2, .offset = 64, .stride = 64, .bytes = 4};
+    ipu_instruction end = {.kind = IPU_INSTRUCTION_RETURN};
+    ipu_instruction action = {
+        .kind = IPU_INSTRUCTION_ACTION, .end = 4, .micro_batch = 1};
+    ipu_place one = number(&m, 1);
+    CHECK_OK(ctx, IPU_ARRAY_PUSH(ctx, &program->rings, made));
+    add_copy(&m, 1, one, at_index(IPU_SPACE_RING, 0));
+    add_copy(&m, 1, one, cell(4));
+    add_copy(&m, 1, at_index(IPU_SPACE_RING, 0), cell(0));
+    emit(&m, 1, end, NULL, 0, NULL, 0);
+    emit(&m, 1, action, NULL, 0, NULL, 0);
+    program->streams.items[1].entry = 4;
+    program->streams.items[1].is_child = true;
+    add_pipeline(&m, 0, 1);
+    add_copy(&m, 0, one, at_index(IPU_SPACE_REMOTE, 0));
+    add_copy(&m, 0, (ipu_place){IPU_SPACE_REMOTE, 0, 4}, cell(1));
+    add_copy(&m, 0, one, (ipu_place){IPU_SPACE_REMOTE, 0, 8});
+    program->streams.items[0].remote_bytes = 8;
+    program->streams.items[0].instructions.items[1].bytes = 8;
+    program->streams.items[0].instructions.items[3].bytes = 0;
+    (void)end_program(&m);
+
+    ipu_ring *ring = &program->rings.items[0];
+    ring->stride = 3;
+    refuse(ctx, program, "not as its ring says");
+    ring->stride = 4;
+    refuse(ctx, program, "is not aligned");
+    ring->depth = 1;
+    CHECK_OK(ctx, ipu_program_verify(ctx, program));
+    *ring = made;
+    ipu_instruction *other = &program->streams.items[1].instructions.items[1];
+    *(ipu_place *)other->outputs = cell(2); /* where micro-batch 1 has its slot */
+    other->bytes = 2;
+    refuse(ctx, program, "is lost by then");
+    ring->stream = 0;
+    ((ipu_place *)program->streams.items[0].instructions.items[2].inputs)->space =
+        IPU_SPACE_RING;
+    program->streams.items[0].instructions.items[0] =
+        program->streams.items[0].instructions.items[1];
+    refuse(ctx, program, "a ring of another stream");
+    ipu_program_free(ctx, program);
 }
 
 /* --- allocation ------------------------------------------------------------------- */
@@ -835,6 +963,8 @@ main(void)
     test_queues(&ctx);
     test_starving(&ctx);
     test_teeth(&ctx);
+    test_pipelines_teeth(&ctx);
+    test_memory_teeth(&ctx);
     test_failing_allocations(&ctx);
     for (int threads = 2; threads <= MOST_THREADS; threads++) {
         ipu_pool_free(&ctx, pools[threads]);

@@ -10,12 +10,13 @@
 
 static ipu_ctx ctx;
 static ipu_program *program; /* that is spoilt */
+static ipu_region_choice regions = IPU_REGIONS_WHERE_FASTER;
 
 static void
 compile(const char *text, ipu_kernel_variant variant)
 {
     const ipu_compile_options options = {
-        .variant = variant, .cpu = IPU_CPU_GENERIC, .verify = true};
+        .variant = variant, .cpu = IPU_CPU_GENERIC, .regions = regions, .verify = true};
     ipu_graph *graph;
     CHECK_OK(&ctx, ipu_graph_parse(&ctx, text, &graph));
     CHECK_OK(&ctx, ipu_program_create(&ctx, graph, &options, &program));
@@ -129,6 +130,8 @@ test_names(void)
     SPOIL(uint32_t, code(kernel)->spec, 1, kernel, "it has no kernel");
     SPOIL(ipu_kernel_fn *, program->specs.items[0].run, NULL, kernel,
           "it has no kernel");
+    SPOIL(size_t, program->specs.count, program->specs.count - 1, kernel,
+          "it has no kernel");
     for (size_t at = 0; at <= kernel; at++) {
         if (code(at)->input_count > 0) {
             SPOIL(uint32_t, code(at)->input_count, code(at)->input_count - 1, at,
@@ -202,7 +205,7 @@ test_places(void)
     IN(PLACE(CONSTANT, 0, 0), add, NULL);
     OUT(PLACE(CONSTANT, 0, 0), add, "it writes a constant");
     IN(PLACE(HELD, 0, 0), add, "a held tensor is not as the program says");
-    ipu_held held[2] = {{.bytes = 32}, {.bytes = 64}};
+    ipu_held held[3] = {{.bytes = 32}, {.bytes = 64}, {.bytes = 32}};
     program->held = held;
     program->held_count = 2;
     IN(PLACE(HELD, 0, 0), add, NULL);
@@ -301,6 +304,28 @@ test_overwriting(void)
     }
 }
 
+/* It is the first output alone that may overwrite an input. */
+static void
+test_overwriting_by_another(void)
+{
+    compile("block b0(%0: float32[1,1,8], %1: float32[2,8], %2: float32[1,2]) {\n"
+            "  %3 = exp(%0) : float32[1,1,8]\n"
+            "  %4, %5, %6, %7, %8 = lstm(%3, %1, %2, %2) : float32[1,1,8], "
+            "float32[1,1,2], float32[1,2], float32[1,2], float32[1,1,2]\n"
+            "} -> (%6, %7)\n",
+            IPU_KERNEL_REFERENCE);
+    size_t lstm = KERNEL(LSTM);
+    ipu_place x = *input(lstm, 0);
+    ipu_place spare = x;
+    spare.offset = program->streams.items[0].memory.slab_bytes - IPU_SLACK_BYTES;
+    program->streams.items[0].memory.slab_bytes += 64;
+    SPOIL(ipu_place, *output(lstm, 0), x, lstm, NULL);
+    *output(lstm, 0) = spare;
+    SPOIL(ipu_place, *output(lstm, 1), x, lstm, "shares memory with another operand");
+    ALLOW();
+    ipu_program_free(&ctx, program);
+}
+
 /* --- loops and branches ----------------------------------------------------------- */
 
 static void
@@ -335,6 +360,7 @@ test_loops(void)
     size_t begin = KIND(WHILE, 0);
     size_t test = KIND(TEST, 0);
     size_t kernel = KERNEL(MUL);
+    size_t sum = KERNEL(SUM);
     int32_t end = code(loop)->target;
     CHECK(code(next)->target == (int32_t)loop + 1 && end == (int32_t)next + 1);
     SPOIL(uint32_t, code(loop)->loop, program->streams.items[0].loop_count, loop,
@@ -363,6 +389,9 @@ test_loops(void)
           "leaves another loop");
     SPOIL(bool, code(test)->is_step, false, test, "leaves another loop");
     SPOIL(ipu_instruction, *code(kernel), *code(test), kernel, "it leaves no loop");
+    ipu_instruction leaving = *code(test);
+    leaving.inputs = code(sum)->inputs;
+    SPOIL(ipu_instruction, *code(sum), leaving, sum, "it leaves no loop");
     SPOIL(ipu_instruction, *code(kernel), *code(next), kernel, "does not belong here");
     /* the body's own are not there after a loop that may not turn at all */
     ipu_place own = *output(KERNEL(EXP), 0);
@@ -457,7 +486,60 @@ test_branches(void)
         *input(KERNEL(RSQRT), 0) = other;
     }
     ALLOW();
+    /* nor what the second of three branches does not write */
+    ipu_place read = *input(KERNEL(RSQRT), 0);
+    *output(KERNEL(MIN), 0) = spare;
+    SPOIL(ipu_place, *input(KERNEL(NEG), 0), whole, KERNEL(NEG), "is lost by then");
+    *output(KERNEL(NEG), 0) = whole;
+    *input(KERNEL(SOFTMAX), 0) = (ipu_place){.space = IPU_SPACE_INPUT, .index = 1};
+    *output(KERNEL(MAX), 0) = *input(KERNEL(RSQRT), 0) = spare;
+    REFUSE(KERNEL(RSQRT), "is lost by then");
+    /* one writes here alone, another one there */
+    *input(KERNEL(RSQRT), 0) = read;
+    *output(exp, 0) = *input(KERNEL(MIN), 0) = spare;
+    *output(KERNEL(MIN), 0) = (ipu_place){.space = IPU_SPACE_OUTPUT, .index = 1};
+    *output(KERNEL(ABS), 0) = *input(KERNEL(MAX), 0) = *input(sum, 0) = spare;
+    *output(KERNEL(MAX), 0) = whole;
+    REFUSE(sum, "is lost by then");
     ipu_program_free(&ctx, program);
+}
+
+/* Of two ranges with one end the smaller one is there after both branches. */
+static void
+test_ranges_of_one_end(void)
+{
+    static const int orders[2][2] = {{1, 2}, {2, 1}};
+    for (int i = 0; i < 2; i++) {
+        char text[1024];
+        snprintf(text, sizeof(text),
+                 "block b0(%%0: int32[], %%1: float32[32], %%2: float32[16]) {\n"
+                 "  block b1() {\n"
+                 "    %%3 = exp(%%1) : float32[32]\n"
+                 "    %%4 = max(%%3) {axes=[0], keep_dims=false} : float32[]\n"
+                 "  } -> (%%4)\n"
+                 "  block b2() {\n"
+                 "    %%5 = neg(%%2) : float32[16]\n"
+                 "    %%6 = min(%%5) {axes=[0], keep_dims=false} : float32[]\n"
+                 "  } -> (%%6)\n"
+                 "  %%7 = switch(%%0) {branches=[b%d,b%d]} : float32[]\n"
+                 "  %%8 = abs(%%2) : float32[16]\n"
+                 "} -> (%%7, %%8)\n",
+                 orders[i][0], orders[i][1]);
+        compile(text, IPU_KERNEL_REFERENCE);
+        ipu_memory_report *memory = &program->streams.items[0].memory;
+        ipu_place large = {.space = IPU_SPACE_SLAB,
+                           .offset = memory->slab_bytes - IPU_SLACK_BYTES};
+        ipu_place small = large;
+        small.offset += 64;
+        memory->slab_bytes += 128;
+        *output(KERNEL(EXP), 0) = *input(KERNEL(MAX), 0) = large;
+        *output(KERNEL(NEG), 0) = *input(KERNEL(MIN), 0) = small;
+        *input(KERNEL(ABS), 0) = small;
+        ALLOW();
+        small.offset = large.offset;
+        SPOIL(ipu_place, *input(KERNEL(ABS), 0), small, KERNEL(ABS), "is lost by then");
+        ipu_program_free(&ctx, program);
+    }
 }
 
 static void
@@ -556,7 +638,8 @@ test_collectives(void)
                                .output_count = 1};
     SPOIL(ipu_instruction, *code(wait), nothing, wait, busy);
     *code(wait) = *code(wait + 1) = *code(wait + 2) = *code(wait - 1); /* no wait */
-    REFUSE(SIZE_MAX, "a block ends before a collective of it");
+    REFUSE(program->streams.items[0].instructions.count - 1,
+           "a block ends before a collective of it");
     ipu_program_free(&ctx, program);
 }
 
@@ -584,7 +667,32 @@ test_collectives_in_place(void)
     }
     uint32_t last = code(post)->spec + 1;
     SPOIL(ipu_op, program->specs.items[last].op, IPU_OP_ID_MATMUL, post, shared);
+    ipu_type *operand = (ipu_type *)program->specs.items[last].inputs;
+    SPOIL(ipu_dtype, operand->dtype, IPU_DTYPE_INT32, post, shared);
+    SPOIL(uint32_t, code(KIND(WAIT, 0))->input_count, 0, KIND(WAIT, 0),
+          "other operands than its post");
     ALLOW();
+    ipu_program_free(&ctx, program);
+}
+
+/* --- regions ---------------------------------------------------------------------- */
+
+static void
+test_regions(void)
+{
+    regions = IPU_REGIONS_EVERYWHERE;
+    compile("block b0(%0: float32[8,64], %1: float32[8,64]) {\n"
+            "  %2 = softmax(%0) : float32[8,64]\n"
+            "  %3 = softmax(%2) : float32[8,64]\n"
+            "} -> (%3)\n",
+            IPU_KERNEL_FAST);
+    regions = IPU_REGIONS_WHERE_FASTER;
+    CHECK(program->streams.items[0].regions.count == 1);
+    ipu_region *region = &program->streams.items[0].regions.items[0];
+    ALLOW();
+    SPOIL(int64_t, region->rows, region->rows + 1, region->first,
+          "it has not the rows of its region");
+    SPOIL(uint32_t, region->count, 100, region->first, "outside of the stream");
     ipu_program_free(&ctx, program);
 }
 
@@ -596,10 +704,13 @@ main(void)
     test_places();
     test_the_last_byte();
     test_overwriting();
+    test_overwriting_by_another();
     test_loops();
     test_branches();
+    test_ranges_of_one_end();
     test_ends();
     test_collectives();
     test_collectives_in_place();
+    test_regions();
     return CHECK_DONE();
 }
