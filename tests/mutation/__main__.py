@@ -48,12 +48,16 @@ def main() -> None:
         action="store_true",
         help="by the C programs alone, which begins at once",
     )
+    parser.add_argument(
+        "--sanitized", action="store_true", help="the same under sanitizers"
+    )
     options = parser.parse_args()
+    by_programs = options.programs or options.sanitized
     if options.files:
         done = results()
         tried: Programs | Mutants
-        if options.programs:
-            tried = Programs(build())
+        if by_programs:
+            tried = Programs(build(options.sanitized), options.sanitized)
         elif options.tests:
             tried = mutants_of_python(options.files, options.tests)
         else:
@@ -66,7 +70,7 @@ def main() -> None:
             if options.again and (name not in done or name in equivalents()):
                 continue
             told = tried.attempt(name, options.seconds)
-            if told["ran"] or not options.programs:
+            if told["ran"] or not by_programs:
                 keep(told)
     _figures(options.files)
 

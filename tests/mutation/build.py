@@ -83,8 +83,11 @@ def _digest(source: Path) -> str:
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
-def build() -> list[str]:
-    """Build what has changed; return the names of mutants, by number."""
+def build(is_sanitized: bool = False) -> list[str]:
+    """Build what has changed; return the names of mutants, by number.
+
+    The C programs are built under sanitizers, too, where that is asked for.
+    """
     FOLDER.mkdir(parents=True, exist_ok=True)
     copy(TREE, FOLDER / "copied.json", _is_mutated)
     names = _mutate()
@@ -98,7 +101,9 @@ def build() -> list[str]:
     env = {**os.environ, "LDFLAGS": " ".join(SWITCH)}
     env["IPU_MUTATION_FOLDER"] = str(FOLDER)
     run([sys.executable, "setup.py", "-q", "build_ext", "--inplace"], cwd=TREE, env=env)
-    run([sys.executable, "-m", "mutation.c_programs"], cwd=TREE / "tests", env=env)
+    programs = [sys.executable, "-m", "mutation.c_programs"]
+    for word in [[], ["--sanitized"]] if is_sanitized else [[]]:
+        run([*programs, *word], cwd=TREE / "tests", env=env)
     (FOLDER / "names.json").write_text(json.dumps(names))
     return names
 

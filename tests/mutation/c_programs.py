@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 """The C programs of `tests/c` on the core with mutants, as tests of the server's.
 
-`python -m mutation.c_programs`, in the `tests` of the copied tree, builds them. They
-can try mutants without the server, too, which takes much longer to begin.
+`python -m mutation.c_programs`, in the `tests` of the copied tree, builds them, with
+`--sanitized` under the address and undefined-behaviour sanitizers. They can try mutants
+without the server, too, which takes much longer to begin.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import os
 import resource
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -21,12 +23,19 @@ from core_builds import COMPILER, CORE, ROOT, build_core, libraries, run
 from .build import FOLDER, SWITCH
 
 _PROGRAMS = sorted((ROOT / "tests" / "c").glob("test_*.c"))
+_MOST_SECONDS = {"test_peers": 20.0}  # alone it reaches what is of several processes
 
 
-def build() -> None:
+def _folder(is_sanitized: bool) -> Path:
+    return FOLDER / ("c-sanitized" if is_sanitized else "c")
+
+
+def build(is_sanitized: bool) -> None:
     """Compile the core, and each program with it."""
-    folder = FOLDER / "c"
-    objects = build_core(folder, ["-O1", "-w", "-DNDEBUG"])
+    folder = _folder(is_sanitized)
+    plain = ["-O1", "-w", "-DNDEBUG"]
+    sanitizers = ["-fsanitize=address,undefined"] if is_sanitized else []
+    objects = build_core(folder, [*plain, *sanitizers], kernel_flags=plain)
     newest = max(Path(one).stat().st_mtime for one in objects)
     for program in _PROGRAMS:
         built = folder / program.stem
@@ -34,7 +43,8 @@ def build() -> None:
         if built.exists() and built.stat().st_mtime > changed:
             continue
         search = [f"-I{CORE}", f"-I{program.parent}"]
-        command = [*COMPILER, "-std=c11", "-O1", "-w", *search, str(program), *objects]
+        options = ["-std=c11", "-O1", "-w", *sanitizers, *search]
+        command = [*COMPILER, *options, str(program), *objects]
         run([*command, *SWITCH, *libraries(), "-o", str(built)])
 
 
@@ -50,18 +60,20 @@ def _spent() -> float:
 
 
 class Programs:
-    """Those of two seconds of processor time at most, which try a mutant alone."""
+    """Those of two seconds of processor time, as a rule, which try a mutant alone."""
 
-    def __init__(self, names: list[str]) -> None:
+    def __init__(self, names: list[str], is_sanitized: bool) -> None:
         self.names = names
-        self.switch = FOLDER / "c" / "switch"
+        self.folder = _folder(is_sanitized)
+        self.switch = self.folder / "switch"
         self.reached: dict[str, Any] = {}
         self.seconds: dict[str, float] = {}
         self.last: dict[str, list[str]] = {}  # killers by function and file
         for program in (path.stem for path in _PROGRAMS):
             self.switch.unlink(missing_ok=True)
             begin = _spent()
-            if self._ends(program, 0, 20.0) is None and _spent() < begin + 2:
+            end = begin + _MOST_SECONDS.get(program, 2.0)
+            if self._ends(program, 0, 20.0) is None and _spent() < end:
                 self.seconds[program] = _spent() - begin
                 page = np.fromfile(self.switch, np.uint8)
                 self.reached[program] = page[4 : 4 + len(names)].copy()
@@ -72,8 +84,12 @@ class Programs:
             page.write(mutant.to_bytes(4, "little"))
         try:
             done = subprocess.run(
-                [str(FOLDER / "c" / program)],
-                env={**os.environ, "IPU_SWITCH_FILE": str(self.switch)},
+                [str(self.folder / program)],
+                env={
+                    **os.environ,
+                    "IPU_SWITCH_FILE": str(self.switch),
+                    "UBSAN_OPTIONS": "halt_on_error=1",
+                },
                 cwd=ROOT,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -103,7 +119,8 @@ class Programs:
                 break
             spent += self.seconds[program]
             told["ran"] += 1
-            how = self._ends(program, mutant, 5 + 15 * self.seconds[program])
+            patience = 5 + min(15 * self.seconds[program], 30)
+            how = self._ends(program, mutant, patience)
             if how is not None and self._ends(program, 0, 20) is None:
                 told["killer"] = (
                     f"tests/mutation/c_programs.py::test_program[{program}]"
@@ -119,4 +136,4 @@ class Programs:
 
 
 if __name__ == "__main__":
-    build()
+    build("--sanitized" in sys.argv)
