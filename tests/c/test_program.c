@@ -199,6 +199,7 @@ test_outputs(ipu_ctx *ctx)
     program = compile(ctx, "block b0(%0: bool[], %1: float32[0]) {\n"
                            "} -> (%0, %1)\n");
     CHECK(count_kind(program, IPU_INSTRUCTION_COPY) == 1);
+    CHECK(find_kind(program, IPU_INSTRUCTION_COPY, 0)->bytes == 1);
     ipu_program_free(ctx, program);
 }
 
@@ -225,7 +226,8 @@ test_constants(ipu_ctx *ctx)
     CHECK(value == 6);
     ipu_program_free(ctx, program);
 
-    /* two of one hash; and, of hash 0, one that is the beginning of another one */
+    /* two of one hash; of hash 0, one that is the beginning of another one; one of hash
+     * UINT64_MAX, twice */
     program = compile(ctx, "block b0() {\n"
                            "  %0 = constant() {dtype=int32, shape=[4], value=0x"
                            "4c428173642465db7a47ebc8642a274e} : int32[4]\n"
@@ -235,8 +237,12 @@ test_constants(ipu_ctx *ctx)
                            "d56bb953428708360000000000000000} : int32[4]\n"
                            "  %3 = constant() {dtype=int32, shape=[2], value=0x"
                            "d56bb95342870836} : int32[2]\n"
-                           "} -> (%0, %1, %2, %3)\n");
-    CHECK(program->constant_bytes == 4 * 64);
+                           "  %4 = constant() {dtype=int32, shape=[4], value=0x"
+                           "3e285522165c55018ce03757a99e0bd3} : int32[4]\n"
+                           "  %5 = constant() {dtype=int32, shape=[2,2], value=0x"
+                           "3e285522165c55018ce03757a99e0bd3} : int32[2,2]\n"
+                           "} -> (%0, %1, %2, %3, %4, %5)\n");
+    CHECK(program->constant_bytes == 5 * 64);
     const char *bytes = program->constants;
     CHECK(bytes[0] == 0x4c && bytes[64] == 0x43 && bytes[192] == bytes[128]);
     ipu_program_free(ctx, program);

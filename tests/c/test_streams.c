@@ -783,17 +783,18 @@ add_pipeline(maker *m, uint32_t stream, uint32_t child)
     emit(m, stream, pipeline, NULL, 0, NULL, 0);
 }
 
-/* The routine of a pipeline's stream: a loop that copies. */
+/* The routine of a pipeline's stream: a loop that copies, and a copy. */
 static void
 add_routine(maker *m, uint32_t stream, ipu_place from)
 {
     int32_t loop = open_loop(m, stream, number(m, 2), false);
     add_copy(m, stream, from, cell(0));
     close_loop(m, stream, loop);
+    add_copy(m, stream, from, cell(0));
     ipu_instruction end = {.kind = IPU_INSTRUCTION_RETURN};
-    ipu_instruction action = {.kind = IPU_INSTRUCTION_ACTION, .end = loop + 4};
+    ipu_instruction action = {.kind = IPU_INSTRUCTION_ACTION, .end = loop + 5};
     emit(m, stream, end, NULL, 0, NULL, 0);
-    m->program->streams.items[stream].entry = 4;
+    m->program->streams.items[stream].entry = 5;
     m->program->streams.items[stream].is_child = true;
     emit(m, stream, action, NULL, 0, NULL, 0);
 }
@@ -826,12 +827,12 @@ test_pipelines_teeth(ipu_ctx *ctx)
     add_routine(&m, 3, around);
     (void)end_program(&m);
     ipu_instruction *routine = program->streams.items[2].instructions.items;
-    ipu_instruction kept = routine[1];
-    routine[1] = program->streams.items[0].instructions.items[2];
+    ipu_instruction kept = routine[3];
+    routine[3] = program->streams.items[0].instructions.items[2];
     refuse(ctx, program, "it leaves no loop");
-    routine[1] = program->streams.items[0].instructions.items[1];
+    routine[3] = program->streams.items[0].instructions.items[1];
     refuse(ctx, program, "a pipeline in a pipeline");
-    routine[1] = kept;
+    routine[3] = kept;
     routine = program->streams.items[3].instructions.items;
     routine[0].is_step = routine[2].is_step = true;
     refuse(ctx, program, "a part of another one");
@@ -888,6 +889,10 @@ test_memory_teeth(ipu_ctx *ctx)
     *(ipu_place *)other->outputs = cell(2); /* where micro-batch 1 has its slot */
     other->bytes = 2;
     refuse(ctx, program, "is lost by then");
+    ipu_instruction *code = program->streams.items[1].instructions.items;
+    code[4].micro_batch = 0; /* whose slot nobody writes */
+    code[0] = *other;
+    refuse(ctx, program, "its micro-batch has not");
     ring->stream = 0;
     ((ipu_place *)program->streams.items[0].instructions.items[2].inputs)->space =
         IPU_SPACE_RING;

@@ -253,6 +253,7 @@ test_cardinalities(void)
                                        {INFINITE, 3, 3},
                                        {INFINITE, 0, 0},
                                        {INFINITE, -1, INFINITE},
+                                       {INFINITE, -5, INFINITE},
                                        {0, 3, 0},
                                        {UNKNOWN, 3, UNKNOWN},
                                        {UNKNOWN, -1, UNKNOWN}};
@@ -308,17 +309,22 @@ test_cardinalities(void)
 static void
 test_shards(void)
 {
-    static const int64_t wrong[][3] = {/* shards, index, block */
-                                       {0, 0, 1},
-                                       {2, 2, 1},
-                                       {2, -1, 1},
-                                       {2, 0, 0},
-                                       {2, 0, INT64_MAX / 2 + 1}};
+    static const struct {
+        int64_t shards;
+        int64_t index;
+        int64_t block;
+        const char *said;
+    } wrong[] = {{0, 0, 1, "num_shards must be at least 1, not 0"},
+                 {2, 2, 1, "index must be from 0 to 1, not 2"},
+                 {2, -1, 1, "index must be from 0 to 1, not -1"},
+                 {2, 0, 0, "elements, not 0"},
+                 {2, 0, INT64_MAX / 2 + 1, "elements, not 4611686018427387904"}};
     ipu_dataset *input = range_of(4);
     for (size_t i = 0; i < LENGTH(wrong); i++) {
         ipu_dataset *none;
-        CHECK(ipu_dataset_shard(&ctx, input, wrong[i][0], wrong[i][1], wrong[i][2],
-                                &none) == IPU_STATUS_INVALID_ARGUMENT);
+        CHECK(ipu_dataset_shard(&ctx, input, wrong[i].shards, wrong[i].index,
+                                wrong[i].block, &none) == IPU_STATUS_INVALID_ARGUMENT);
+        CHECK(strstr(ctx.message, wrong[i].said) != NULL);
         ipu_ctx_clear(&ctx);
     }
     EXPECT(shard_of(ipu_dataset_ref(input), 2, 0, INT64_MAX / 2), 1, 0, 1, 2, 3);
@@ -414,6 +420,8 @@ test_zip_after_errors(void)
     moody first = {.limit = 5, .fails = 2};
     moody second = {.limit = 5, .fails = 4};
     EXPECT(zip_of(generated(&first), generated(&second)), 2, 0, -1, -1, 3, 4);
+    second.gives_up = 2; /* where its element is left out */
+    EXPECT(zip_of(generated(&first), generated(&second)), 2, 0, -1, -1, 3, 4);
     second.fails = 2;
     second.cause = &cause;
     ipu_iterator *both = begin(zip_of(generated(&first), generated(&second)));
@@ -445,21 +453,29 @@ test_zip_into_buffers(void)
     int64_t numbers[2][3];
     void *const buffers[2][3] = {{&numbers[0][0], &numbers[0][1], &numbers[0][2]},
                                  {&numbers[1][0], &numbers[1][1], &numbers[1][2]}};
-    moody last = {.limit = 9, .gives_up = 2};
+    moody last = {.limit = 9, .gives_up = 2 + 4 + 8};
     counter f;
     ctx.allocator = counting(&f);
     ipu_iterator *all =
         begin(zip_of(zip_of(range_of(9), range_of(9)), generated(&last)));
     CHECK_OK(&ctx, ipu_iterator_next_into(&ctx, all, wanted, buffers[0]));
     CHECK(numbers[0][0] == 0 && numbers[0][1] == 0 && numbers[0][2] == 0);
+    for (int64_t i = 1; i < 3; i++) {
+        memset(numbers, 0xff, sizeof(numbers));
+        CHECK(ipu_iterator_next_into(&ctx, all, wanted, buffers[0]) ==
+              IPU_STATUS_CANCELLED);
+        ipu_ctx_clear(&ctx);
+        memset(numbers, 0xff, sizeof(numbers));
+        CHECK_OK(&ctx, ipu_iterator_next_into(&ctx, all, wanted, buffers[1]));
+        CHECK(numbers[1][0] == i && numbers[1][1] == i && numbers[1][2] == i);
+    }
+    /* what there is no memory to keep is lost on all inputs */
+    f.fail_at = atomic_load(&f.allocations) + 1;
     CHECK(ipu_iterator_next_into(&ctx, all, wanted, buffers[0]) ==
-          IPU_STATUS_CANCELLED);
+          IPU_STATUS_OUT_OF_MEMORY);
     ipu_ctx_clear(&ctx);
-    memset(numbers, 0xff, sizeof(numbers));
-    CHECK_OK(&ctx, ipu_iterator_next_into(&ctx, all, wanted, buffers[1]));
-    CHECK(numbers[1][0] == 1 && numbers[1][1] == 1 && numbers[1][2] == 1);
     long before = atomic_load(&f.allocations);
-    for (int64_t i = 2; i < 9; i++) {
+    for (int64_t i = 4; i < 9; i++) {
         CHECK_OK(&ctx, ipu_iterator_next_into(&ctx, all, wanted, buffers[0]));
         CHECK(numbers[0][0] == i && numbers[0][1] == i && numbers[0][2] == i);
     }

@@ -513,6 +513,7 @@ test_ranges_of_one_end(void)
         char text[1024];
         snprintf(text, sizeof(text),
                  "block b0(%%0: int32[], %%1: float32[32], %%2: float32[16]) {\n"
+                 "  %%9 = tanh(%%2) : float32[16]\n"
                  "  block b1() {\n"
                  "    %%3 = exp(%%1) : float32[32]\n"
                  "    %%4 = max(%%3) {axes=[0], keep_dims=false} : float32[]\n"
@@ -523,7 +524,7 @@ test_ranges_of_one_end(void)
                  "  } -> (%%6)\n"
                  "  %%7 = switch(%%0) {branches=[b%d,b%d]} : float32[]\n"
                  "  %%8 = abs(%%2) : float32[16]\n"
-                 "} -> (%%7, %%8)\n",
+                 "} -> (%%7, %%8, %%9)\n",
                  orders[i][0], orders[i][1]);
         compile(text, IPU_KERNEL_REFERENCE);
         ipu_memory_report *memory = &program->streams.items[0].memory;
@@ -536,6 +537,7 @@ test_ranges_of_one_end(void)
         *output(KERNEL(NEG), 0) = *input(KERNEL(MIN), 0) = small;
         *input(KERNEL(ABS), 0) = small;
         ALLOW();
+        SPOIL(ipu_place, *input(KERNEL(NEG), 0), small, KERNEL(NEG), "is lost by then");
         small.offset = large.offset;
         SPOIL(ipu_place, *input(KERNEL(ABS), 0), small, KERNEL(ABS), "is lost by then");
         ipu_program_free(&ctx, program);

@@ -43,7 +43,7 @@ def build(is_sanitized: bool) -> None:
         if built.exists() and built.stat().st_mtime > changed:
             continue
         search = [f"-I{CORE}", f"-I{program.parent}"]
-        options = ["-std=c11", "-O1", "-w", *sanitizers, *search]
+        options = ["-std=c11", "-O1", "-w", "-DCHECK_STOPS", *sanitizers, *search]
         command = [*COMPILER, *options, str(program), *objects]
         run([*command, *SWITCH, *libraries(), "-o", str(built)])
 
