@@ -8,6 +8,7 @@
 
 #define TARGET IPU_TARGET_AVX2
 #define LANES 8
+#define TURNED 4
 #define VECTORS 2
 #define ROWS 6
 #define TILES ipu__tiles_avx2

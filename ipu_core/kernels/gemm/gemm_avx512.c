@@ -9,6 +9,7 @@
 #define TARGET \
     __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")))
 #define LANES 16
+#define TURNED 16
 #define VECTORS 2
 #define ROWS 12
 #define NAME "gemm_12x32"
@@ -40,13 +41,13 @@ VECTOR_OP(vector, relu, (vector x), _mm512_max_ps(_mm512_setzero_ps(), x))
 
 /* Pairs, quads, then lanes of 128 bits, twice. */
 IPU_INLINE TARGET void
-transpose(const float *in, int64_t in_row, float *out, int64_t out_row)
+load_turned(const float *from, int64_t step, vector out[TURNED])
 {
     __m512 r[16];
     __m512 t[16];
 #pragma GCC unroll 16
     for (int i = 0; i < 16; i++) {
-        r[i] = _mm512_loadu_ps(in + i * in_row);
+        r[i] = _mm512_loadu_ps(from + i * step);
     }
 #pragma GCC unroll 8
     for (int i = 0; i < 8; i++) {
@@ -69,36 +70,22 @@ transpose(const float *in, int64_t in_row, float *out, int64_t out_row)
     }
 #pragma GCC unroll 4
     for (int i = 0; i < 4; i++) {
-        _mm512_storeu_ps(out + i * out_row, _mm512_shuffle_f32x4(t[i], t[8 + i], 0x88));
-        _mm512_storeu_ps(out + (8 + i) * out_row,
-                         _mm512_shuffle_f32x4(t[i], t[8 + i], 0xdd));
-        _mm512_storeu_ps(out + (4 + i) * out_row,
-                         _mm512_shuffle_f32x4(t[4 + i], t[12 + i], 0x88));
-        _mm512_storeu_ps(out + (12 + i) * out_row,
-                         _mm512_shuffle_f32x4(t[4 + i], t[12 + i], 0xdd));
+        out[i] = _mm512_shuffle_f32x4(t[i], t[8 + i], 0x88);
+        out[4 + i] = _mm512_shuffle_f32x4(t[4 + i], t[12 + i], 0x88);
+        out[8 + i] = _mm512_shuffle_f32x4(t[i], t[8 + i], 0xdd);
+        out[12 + i] = _mm512_shuffle_f32x4(t[4 + i], t[12 + i], 0xdd);
     }
 }
 
-/* Lanes of 128 bits hold four rows each, and are turned by themselves. */
 IPU_INLINE TARGET void
-load_turned(const float *from, int64_t step, vector out[TURNED])
+transpose(const float *in, int64_t in_row, float *out, int64_t out_row)
 {
-    __m512 r[4];
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; i++) {
-        r[i] = _mm512_castps128_ps512(_mm_loadu_ps(from + i * step));
-        r[i] = _mm512_insertf32x4(r[i], _mm_loadu_ps(from + (i + 4) * step), 1);
-        r[i] = _mm512_insertf32x4(r[i], _mm_loadu_ps(from + (i + 8) * step), 2);
-        r[i] = _mm512_insertf32x4(r[i], _mm_loadu_ps(from + (i + 12) * step), 3);
+    vector turned[TURNED];
+    load_turned(in, in_row, turned);
+#pragma GCC unroll 16
+    for (int i = 0; i < TURNED; i++) {
+        store(out + i * out_row, turned[i]);
     }
-    __m512 low_01 = _mm512_unpacklo_ps(r[0], r[1]);
-    __m512 high_01 = _mm512_unpackhi_ps(r[0], r[1]);
-    __m512 low_23 = _mm512_unpacklo_ps(r[2], r[3]);
-    __m512 high_23 = _mm512_unpackhi_ps(r[2], r[3]);
-    out[0] = _mm512_shuffle_ps(low_01, low_23, 0x44);
-    out[1] = _mm512_shuffle_ps(low_01, low_23, 0xee);
-    out[2] = _mm512_shuffle_ps(high_01, high_23, 0x44);
-    out[3] = _mm512_shuffle_ps(high_01, high_23, 0xee);
 }
 
 #include "kernels/gemm/gemm_tiles_body.h"

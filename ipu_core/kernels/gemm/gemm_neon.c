@@ -8,6 +8,7 @@
 
 #define TARGET
 #define LANES 4
+#define TURNED 4
 #define VECTORS 3
 #define ROWS 8
 #define TILES ipu__tiles_neon

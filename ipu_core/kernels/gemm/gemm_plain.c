@@ -10,6 +10,7 @@
 
 #define TARGET
 #define LANES 4
+#define TURNED 4
 #define VECTORS 2
 #define ROWS 8
 #define TILES ipu__tiles_plain

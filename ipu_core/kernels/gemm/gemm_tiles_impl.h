@@ -36,7 +36,7 @@ typedef enum ipu__a_form {
     IPU_A_DOTS   /* as IPU_A_ROWS, for one column whose elements are neighbours */
 } ipu__a_form;
 
-enum { IPU_NARROW = 4, TURNED = 4 };
+enum { IPU_NARROW = 4 };
 
 /* The operations of a file's vectors, a row each, by instructions of its TARGET. */
 #define VECTOR_OP(type, name, parameters, value) \
