@@ -4,14 +4,17 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from ipu import tf
+from ipu import drop_in, tf
 from ipu.keras._random_state import Order
+from ipu.keras.engine.training import data_adapter
 from ipu.keras.engine.training.batches import (
     Batches,
     Passes,
@@ -19,6 +22,15 @@ from ipu.keras.engine.training.batches import (
     common_length,
     from_arrays,
     from_dataset,
+)
+from ipu.keras.engine.training.data_adapter import (
+    Given,
+    Workers,
+    arrays_of,
+    as_batches,
+    is_batched,
+    one_batch,
+    split_validation,
 )
 from ipu.keras.engine.training.step_plan import INFINITE, UNKNOWN
 
@@ -140,3 +152,119 @@ def test_passes_are_counted() -> None:
     passes.took(30)
     passes.end()
     assert order.passes == 12
+
+
+# --- what the user gave ---------------------------------------------------------------
+
+X, Y = np.ones((8, 2), np.float32), np.zeros(8, np.float32)
+
+
+class Rows:
+    """A sequence."""
+
+    def __init__(self, **attributes: Any) -> None:
+        vars(self).update(attributes)
+
+    def __getitem__(self, index: int) -> Any:
+        return X, Y
+
+    def __len__(self) -> int:
+        return 3
+
+    def on_epoch_end(self) -> None:
+        pass
+
+
+def test_what_is_batched() -> None:
+    for data in (rows(), Rows(), iter([X])):
+        assert is_batched(data)
+    for data in (
+        *(X, [X], {"x": X}, SimpleNamespace(element_spec=1)),
+        *(SimpleNamespace(cardinality=1), SimpleNamespace(on_epoch_end=1)),
+    ):
+        assert not is_batched(data)
+
+
+def test_an_order_is_gone_on_with() -> None:
+    order = Order()
+    as_batches(Given(X, Y, shuffle=True), order=order)
+    assert order.plain[0] is not None
+    made = as_batches(Given(X, Y, shuffle=True))
+    assert told(made) == (1, 1, 0, False)
+    source: Any = as_batches(Given(Rows(), shuffle=True), order=order).read_by_host
+    assert source._order is order
+
+
+def test_how_far_batches_are_read_ahead() -> None:
+    def source(data: Any, *workers: int) -> Any:
+        return as_batches(Given(data, workers=Workers(*workers))).read_by_host
+
+    assert source(iter([X]), 5, 1)._ahead == 5
+    assert source(iter([X]), 5, 0)._ahead == 0
+    for attributes, wanted in (
+        ({}, (5, 2)),
+        ({"max_queue_size": 7}, (7, 2)),
+        ({"workers": 3}, (5, 3)),
+        ({"workers": 9}, (9, 9)),
+    ):
+        one = source(Rows(**attributes), 5, 2)
+        assert (one._ahead, one._workers) == wanted
+
+
+def test_one_batch() -> None:
+    x, y = one_batch(X, Y)
+    assert x is X and y is Y and one_batch(X) is X
+    with pytest.raises(ValueError, match=r"but there are several\. Received: Rows"):
+        one_batch(Rows())
+    with pytest.raises(ValueError, match="Data cardinality is ambiguous"):
+        one_batch(X, Y[:-1])
+    with pytest.raises(ValueError, match="`sample_weight` needs targets"):
+        one_batch(X, None, Y)
+    with pytest.raises(ValueError, match="Failed to find data for `x`"):
+        data_adapter._as_element((None, None))
+
+
+def test_what_stands_beside_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = "The `batch_size` argument must not be specified for the given input type"
+    for data, end in (
+        (rows(), "a dataset and batch_size=4. Use Dataset.batch()."),
+        (Rows(), "a Rows and batch_size=4. Its batches are what they are."),
+    ):
+        with pytest.raises(ValueError, match=words) as caught:
+            as_batches(Given(data, batch_size=4))
+        assert str(caught.value).endswith(end)
+        for given in (Given(data, Y), Given(data, None, Y)):
+            with pytest.raises(ValueError, match="argument is not supported when"):
+                as_batches(given)
+    # a program of the port went on
+    monkeypatch.setattr(drop_in, "installed", lambda: True)
+    with pytest.warns(UserWarning, match="`batch_size` is ignored"):
+        as_batches(Given(rows().batch(4), batch_size=4))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        as_batches(Given(rows().batch(4)))
+        with pytest.raises(ValueError, match=words):
+            as_batches(Given(Rows(), batch_size=4))
+
+
+def test_what_are_no_arrays() -> None:
+    for data in ("text", np.str_("text"), object()):
+        with pytest.raises(ValueError, match=r"Failed to find data adapter .* `y`"):
+            arrays_of(data, "y")
+    with pytest.raises(ValueError, match="lists of different lengths"):
+        arrays_of([[1, 2], [3]], "x")
+    assert arrays_of([[1]], "x").tolist() == [[1]]
+    assert arrays_of([], "x") == () and data_adapter._is_of_numbers([]) is False
+
+
+def test_arrays_are_split() -> None:
+    (x, y, weights), rest = split_validation((X, None, None), 0.25)
+    assert x.shape == (6, 2) and y is None and weights is None
+    assert rest[0].shape == (2, 2)
+    for data, end in (
+        (rows(), "a data set. Split it with `take` and `skip`."),
+        (Rows(), "a Rows. Give two of them."),
+    ):
+        with pytest.raises(ValueError, match="only supported for Tensors") as caught:
+            split_validation((data, None, None), 0.5)
+        assert str(caught.value).endswith(end)

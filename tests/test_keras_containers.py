@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -109,7 +110,9 @@ def test_one_loss_counts_rows() -> None:
     assert float(made.metrics[0].result()) == pytest.approx((21 + 20) / 6)
     fresh = losses("mse", names="a")
     fresh.take(tf.constant(3.0), TWO)
-    assert float(fresh.metrics[0].result()) == 3.0 and not fresh.is_missing
+    assert not fresh.is_missing
+    fresh.take(tf.constant(9.0), TWO[:1])
+    assert float(fresh.metrics[0].result()) == pytest.approx((2 * 3 + 9) / 3)
 
 
 def test_replicas_share_a_mean_and_not_a_sum(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,6 +181,23 @@ def test_metrics_of_several_outputs() -> None:
         for both in ((wrong, None), (None, wrong)):
             with pytest.raises(ValueError, match="msee"):
                 MetricsContainer(*both, lambda outputs: ["a"], losses(None))
+    with pytest.raises(TypeError, match="A metric must be a name"):
+        MetricsContainer(3, None, lambda outputs: ["a"], losses(None))
+
+    class Largest(keras.metrics.Metric):
+        made = 0
+
+        def __init__(self) -> None:
+            super().__init__("largest")
+            type(self).made += 1
+
+        def update_state(self, y: Any, p: Any, sample_weight: Any = None) -> None:
+            self.seen = float(tf.reduce_max(p))
+
+    made = MetricsContainer([Largest], None, lambda outputs: ["a"], losses(None))
+    assert Largest.made == 0  # nothing is made before it is known of what
+    made.update_state(None, TWO)  # it does without targets
+    assert made.metrics[0].seen == 5.0 and Largest.made == 1
     made = MetricsContainer("mse", None, lambda outputs: ["a"], losses(None))
     made.update_state(ONE, TWO)
     assert float(made.metrics[0].result()) == 10.0
@@ -185,6 +205,8 @@ def test_metrics_of_several_outputs() -> None:
 
 def test_names_of_metrics_that_are_none() -> None:
     class Difference:
+        __hash__ = None  # type: ignore[assignment]
+
         def __call__(self, y: Any, p: Any) -> Any:
             return p - y
 
@@ -214,8 +236,13 @@ def test_a_warning_of_class_numbers() -> None:
     assert "targets of shape (None, 1) beside outputs of shape (None, 2)" in text
 
 
-@pytest.mark.filterwarnings("error")
 def test_no_warning_of_class_numbers() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warn_of_nothing()
+
+
+def warn_of_nothing() -> None:
     numbers, outputs = tf.constant([[1.0], [0.0]]), tf.constant([[0.1, 0.9]] * 2)
 
     def own(y: Any, p: Any) -> Any:

@@ -128,6 +128,8 @@ def test_legal_sets() -> None:
     assert found(two) == (None, 1, 8, 8, 2)
     assert found(two._replace(call="evaluate", per_update=1)) == (None, 1, 8, 2, 1)
     assert legal_set(two._replace(takes=lambda n: False)) is None
+    three = Numbers(Data(60, 30, 2), 1, 2, takes=lambda n: n == 3)
+    assert found(three) == (60, 20, 3, 3, 3)
     many = Numbers(Data(None, 1, 8, 8), 8, replicas=9)
     assert legal_set(many) is None
 
@@ -181,6 +183,41 @@ def test_words_for_a_legal_set() -> None:
         (
             Numbers(Data(None, 1, 3), 4, call="predict", takes=lambda n: n in (1, 4)),
             " With 3 batches this is legal: compile(steps_per_execution=1).",
+        ),
+        (
+            Numbers(Data(None, 1, 7)),
+            " With 7 batches this is legal: compile(steps_per_execution=1).",
+        ),
+        (
+            Numbers(Data(None, 1, 7), 2),
+            " With 7 batches this is legal: compile(steps_per_execution=1). Or run a "
+            "multiple of 2 steps, for example steps_per_epoch=6.",
+        ),
+        (
+            Numbers(Data(None, 1, 7), 2, 2, setter="set", takes=lambda n: n == 2),
+            " With 7 batches this is legal: steps_per_epoch=6, "
+            "compile(steps_per_execution=2), "
+            "set(gradient_accumulation_steps_per_replica=2).",
+        ),
+        (
+            Numbers(Data(None, 1, 7), 2, call="evaluate", takes=lambda n: n % 2 == 0),
+            " With 7 batches this is legal: steps=6, compile(steps_per_execution=2).",
+        ),
+        (
+            Numbers(Data(60, 10, 6), 3, validation=Data(42, 7, 6), has_own_size=True),
+            " With 60 samples this is legal: batch_size=10, "
+            "compile(steps_per_execution=3).",
+        ),
+        (
+            Numbers(Data(70, 10, 7), 4),
+            " With 70 samples this is legal: batch_size=10, "
+            "compile(steps_per_execution=1). Or run a multiple of 4 steps, for example "
+            "steps_per_epoch=4.",
+        ),
+        (
+            Numbers(Data(59, 16, 3), 2),
+            " With 59 samples this is legal: batch_size=59, "
+            "compile(steps_per_execution=1).",
         ),
         (
             Numbers(Data(None, 1, 14), 4, replicas=2),
@@ -250,6 +287,7 @@ def test_other_ways_than_another_batch_size() -> None:
         (Numbers(odd, 2, call="predict"), fill.format(80, 65)),
         (Numbers(Data(7, 10, 0)), ""),
         (Numbers(odd, 3, validation=Data(60, 9, 6)), first.format(60) + rest),
+        (Numbers(odd, 3, 2, validation=Data(60, 9, 6)), ""),
         (Numbers(odd, 3, validation=Data(40, 9, 4)), ""),
         (Numbers(odd, 3, validation=Data(63, 7, 9), **own), first.format(60) + rest),
         (Numbers(odd, 3, validation=Data(56, 7, 8), **own), ""),

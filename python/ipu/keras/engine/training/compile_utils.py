@@ -186,8 +186,7 @@ class LossesContainer:
                 raise
             if rows is None:
                 rows = int(target.shape[0])
-            if tf.as_dtype(value.dtype).name != "float32":
-                value = tf.cast(value, "float32")
+            value = tf.cast(value, "float32")
             if mean is not None:
                 mean.update_state(value, rows)
             if factor != 1.0:
@@ -350,7 +349,7 @@ class MetricsContainer:
         self._given_weighted = weighted
         self._entries: list[tuple[int, metrics.Metric, bool]] = []
         self._names: list[str] = []
-        for one in tf.nest.flatten([given or [], weighted or []]):
+        for one in tf.nest.flatten([given, weighted]):
             # nothing is made here: it would take a name such as "auc" away
             if isinstance(one, str):
                 metrics.find(one)
@@ -422,7 +421,7 @@ def _of_outputs(given: Any, output_names: list[str]) -> list[list[Any]]:
     """Return the metrics of each output."""
     if not given:
         return [[] for _ in output_names]
-    if isinstance(given, (str, metrics.Metric)) or callable(given):
+    if callable(given):
         given = [given]
     is_flat = not isinstance(given, Mapping) and not any(
         isinstance(one, (list, tuple)) for one in given
@@ -449,7 +448,7 @@ def _as_metric(given: Any, prefix: str) -> metrics.Metric:
         return _ByShape(given, prefix + given)
     found = metrics.get(given)
     if isinstance(found, metrics.Metric):
-        if prefix and not found.name.startswith(prefix):
+        if not found.name.startswith(prefix):
             found.name = prefix + found.name
         return found
     name = given if isinstance(given, str) else _function_name(found)

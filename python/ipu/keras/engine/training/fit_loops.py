@@ -28,7 +28,13 @@ from ipu.keras.engine.training.data_adapter import Given, as_batches
 from ipu.keras.engine.training.execution import make_steps, over_replicas, settle
 from ipu.keras.engine.training.host_loop import FunctionLoop, HostLoop
 from ipu.keras.engine.training.program import BatchProgram, Program
-from ipu.keras.engine.training.step_plan import UNKNOWN, Pace, StepPlan, plan_steps
+from ipu.keras.engine.training.step_plan import (
+    INFINITE,
+    UNKNOWN,
+    Pace,
+    StepPlan,
+    plan_steps,
+)
 from ipu.keras.engine.training.watching import Loop, StepCalls, StepWatcher, logs_at
 from ipu.tf._functions.signature import key_of
 from ipu.tf.data._auto_shard import auto_shard, own_part
@@ -94,15 +100,13 @@ class Run:
         batches = as_batches(given, steps, call, model._data_order)
         self.batch_size = _batch_size(batches)
         self._pace = Pace() if model._is_paced and not is_strict else None
-        may_trace = not batches.is_open and not model._overrides(
-            f"make_{mode}_function"
-        )
-        if is_strict and may_trace and not model.built:
+        is_own = model._overrides(f"make_{mode}_function")
+        if is_strict and not is_own and not model.built:
             # whether it is pipelined shows in its calls
             model._prepare(mode, batches.dataset.element_spec)
         self.execution = settle(model, mode)
         self.plan: StepPlan = plan_steps(
-            batches.cardinality * (1 if batches.cardinality < 0 else parts),
+            _of_all(batches.cardinality, parts),
             steps,
             model._steps_per_execution,
             epochs,
@@ -352,19 +356,22 @@ def _of_this_process(given: Given) -> tuple[Given, int]:
     """Return the data with what is this process's own, and how many such parts there
     are: 1 where the data set is that of all."""
     shared = processes.shared()
-    part = None
-    if shared is not None and isinstance(given.x, tf.data.Dataset):
-        part = own_part(given.x)
-    if shared is None or part is None:
+    if shared is None or not isinstance(given.x, tf.data.Dataset):
         return given, 1
-    return given._replace(x=part), shared.count
+    part = own_part(given.x)
+    return (given, 1) if part is None else (given._replace(x=part), shared.count)
+
+
+def _of_all(cardinality: int, parts: int) -> int:
+    """Return how many batches all processes have."""
+    return cardinality if cardinality in (INFINITE, UNKNOWN) else cardinality * parts
 
 
 def _batch_size(batches: Batches) -> Any:
     if batches.dataset is None:
         return None
     shape = tf.nest.flatten(batches.dataset.element_spec)[0].shape
-    return shape[0] if shape is not None and shape.rank else None
+    return None if shape is None else shape[0]
 
 
 def _of_first(steps: int | None, of_pass: int, tail: int) -> tuple[int, int]:

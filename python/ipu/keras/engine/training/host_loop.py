@@ -30,7 +30,6 @@ class HostLoop(Loop):
         self._source = source
         self._iterator: Pass | None = None
         self._held: list[Nest] = []  # a batch that was looked at and not yet run
-        self._is_fresh = False  # whether nothing has been run since the last rewind
         self._function: Any = None
         self._program: BatchProgram | None = None
         self._done = 0
@@ -67,12 +66,11 @@ class HostLoop(Loop):
     def start(self) -> None:
         if self._iterator is None:
             self._iterator = self._source.read()
-            self._is_fresh = True
+            self._is_fresh = True  # whether nothing has been run since the last rewind
 
     def rewind(self) -> None:
         if self._source.starts_again and not self._is_fresh:
             self._close()
-            self.start()
 
     def has_more(self) -> bool:
         self.start()
@@ -84,7 +82,6 @@ class HostLoop(Loop):
     def run(
         self, count: int, on_part: Callable[[Nest], None] | None = None
     ) -> tuple[list[Nest], int]:
-        self._done = 0
         self._idle.clear()
         parts: list[Nest] = []
         try:

@@ -70,9 +70,7 @@ class HostPart:
 
 
 def _as_declared(symbol: KerasTensor, result: Any) -> Any:
-    is_number = isinstance(result, tf.Tensor)
-    differs = is_number and tf.as_dtype(result.dtype) != symbol.dtype
-    return tf.cast(result, symbol.dtype) if differs else result
+    return tf.cast(result, symbol.dtype) if isinstance(result, tf.Tensor) else result
 
 
 def runs_on_host(node: Node) -> bool:
@@ -132,7 +130,7 @@ def first_input(data: Any) -> Any:
         data = spec[0] if isinstance(spec, tuple) else spec
     elif not isinstance(data, Mapping):
         data = host_values(data)
-    return data if hasattr(data, "dtype") and not isinstance(data, dict) else None
+    return data if hasattr(data, "dtype") else None
 
 
 def fed(data: Any, convert: Callable[[Nest], Nest]) -> Any:
@@ -165,9 +163,8 @@ class _Fed(Sequence):
 
     def __init__(self, batches: Any, element: Callable[[Any], Any]) -> None:
         super().__init__(
-            getattr(batches, "workers", None),
-            False,
-            getattr(batches, "max_queue_size", None),
+            workers=getattr(batches, "workers", None),
+            max_queue_size=getattr(batches, "max_queue_size", None),
         )
         self._batches, self._element = batches, element
 

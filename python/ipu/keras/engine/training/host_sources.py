@@ -165,7 +165,7 @@ class _ReadAhead:
             self._put(_Read(end=error))
 
     def _has_room(self) -> bool:
-        return len(self._found) < self._ahead or self._is_closed
+        return len(self._found) < self._ahead
 
     def _put(self, read: _Read) -> None:
         with self._changed:
@@ -218,7 +218,8 @@ class SequenceSource(HostSource):
         self._sequence = sequence
         self._convert = convert
         self._order = order
-        self._next = 0 if order is None else order.passes
+        if order is not None:
+            self._next = order.passes
         self._workers = workers
         self._ahead = max(ahead, workers)
 

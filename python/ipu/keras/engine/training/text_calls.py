@@ -18,7 +18,7 @@ from ipu.keras.engine.trace_key import key_of_layers
 from ipu.keras.engine.training.data_adapter import is_batched
 from ipu.keras.engine.training.host_part import host_values
 from ipu.tf._functions.signature import key_of
-from ipu.tf._string_ops.tensors import StringTensor, is_text, plain
+from ipu.tf._string_ops.tensors import is_text, plain
 
 
 def text_specs(data: Any) -> Nest | None:
@@ -38,7 +38,7 @@ def _has_text(data: Any) -> bool:
     if isinstance(data, Mapping):
         return any(_has_text(value) for value in data.values())
     data = plain(data)
-    if isinstance(data, StringTensor) or is_text(data):
+    if is_text(data):
         return True
     is_nest = isinstance(data, (list, tuple)) and not isinstance(
         data[0] if data else 0, (int, float)
@@ -67,7 +67,6 @@ class TextCalls:
             training: self._made(model, training) for training in (False, True)
         }
         self.host = self._models[False]
-        model.built = True
         self._state = self._state_of(model, specs)
 
     def _made(self, model: Any, training: bool) -> Any:
@@ -95,8 +94,7 @@ class TextCalls:
 
     def has_run(self, inputs: Nest) -> bool:
         """Return whether these are results of the host, and not inputs of the model."""
-        part = self.host._host_part
-        return part is not None and part.has_run(inputs)
+        return bool(self.host._host_part.has_run(inputs))
 
     def __call__(self, inputs: Nest, training: bool = False) -> Nest:
         """Compute the outputs, in a trace, from results of the host."""

@@ -1,0 +1,307 @@
+# SPDX-License-Identifier: MIT
+"""What a run of a model settles before its first step, and says of it."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import weakref
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from simulated_ipus import attach
+
+from ipu import keras, tf
+from ipu._device import processes
+from ipu.ipu_strategy import IPUStrategy
+from ipu.keras.engine.training import accounting, fit_loops
+from ipu.keras.engine.training.batches import Batches
+from ipu.keras.engine.training.data_adapter import Given
+from ipu.keras.engine.training.execution import Execution
+from ipu.keras.engine.training.fit_loops import Run
+from ipu.keras.engine.training.step_plan import INFINITE, UNKNOWN, StepPlan
+
+X, Y = np.ones((24, 2), np.float32), np.zeros((24, 1), np.float32)
+
+
+def small(rate: float = 0.1, **how: Any) -> Any:
+    model = keras.Sequential([keras.layers.Dense(1, input_shape=(2,))])
+    model.compile(keras.optimizers.SGD(rate), "mse", **how)
+    return model
+
+
+@pytest.fixture
+def two_ipus() -> Iterator[None]:
+    attach(2)
+    with IPUStrategy().scope():
+        yield
+    attach(1)
+
+
+def data_set(batches: int = 4) -> Any:
+    rows = tf.data.Dataset.from_tensor_slices((X, Y)).repeat()
+    return rows.batch(6, drop_remainder=True).take(batches)
+
+
+class Shared(SimpleNamespace):
+    index = 1
+    count = 2
+
+
+@pytest.mark.parametrize(
+    ("mode", "is_pipelined", "has_sums", "is_set", "replicas", "wanted"),
+    [
+        ("train", False, False, True, 1, (True, False)),
+        ("train", False, False, False, 1, (False, False)),
+        ("train", False, False, True, 2, (True, True)),
+        ("train", False, True, True, 2, (True, True)),
+        ("train", True, False, True, 2, (True, True)),
+        ("train", True, True, True, 2, (False, False)),
+        ("predict", True, True, True, 2, (True, False)),
+        ("predict", False, False, False, 1, (False, False)),
+        ("test", True, True, True, 1, (False, False)),
+    ],
+)
+def test_which_runs_call_back_for_each_step(
+    mode: str,
+    is_pipelined: bool,
+    has_sums: bool,
+    is_set: bool,
+    replicas: int,
+    wanted: tuple[bool, bool],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = small()
+    model._pipelining_accumulate_outfeed = has_sums
+    model._asynchronous_callbacks = is_set
+    execution = Execution(is_pipelined, 1, replicas)
+    monkeypatch.setattr(fit_loops, "settle", lambda *_: execution)
+    monkeypatch.setattr(Run, "_make_loop", lambda *_: None)
+
+    def found() -> tuple[bool, bool]:
+        run = Run(model, mode, Given(data_set()), None)
+        return run._is_asynchronous, run._has_calls_of_replicas
+
+    assert found() == wanted
+    monkeypatch.setattr(processes, "shared", Shared)
+    assert found() == (False, False)
+
+
+@pytest.mark.usefixtures("two_ipus")
+def test_replicas_and_processes_share_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Run(small(), "train", Given(data_set()), None)
+    assert (run._sharers, run.plan.steps, run.passes._has_whole) == (2, 2, True)
+    run.loop.stop()
+    run = Run(small(), "train", Given(data_set()), 2)
+    assert run.plan.steps == 1 and not run.passes._has_whole
+    run.loop.stop()
+    # each process has a part of its own
+    monkeypatch.setattr(fit_loops, "_of_this_process", lambda given: (given, 2))
+    run = Run(small(), "train", Given(data_set()), None)
+    assert (run._sharers, run.plan.steps, run.passes._has_whole) == (1, 4, True)
+    run.loop.stop()
+    monkeypatch.undo()
+    for cardinality, wanted in ((INFINITE, -1), (UNKNOWN, -2), (0, 0), (3, 6)):
+        assert fit_loops._of_all(cardinality, 2) == wanted
+
+
+def test_data_of_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    part, given = data_set(2), Given(data_set())
+    for shared, own, data, wanted in (
+        *((None, part, given, (given, 1)), (Shared(), None, given, (given, 1))),
+        (Shared(), part, given, (given._replace(x=part), 2)),
+        (Shared(), part, Given(X), (Given(X), 1)),
+    ):
+        monkeypatch.setattr(processes, "shared", lambda shared=shared: shared)
+        monkeypatch.setattr(fit_loops, "own_part", lambda data, own=own: own)
+        found, parts = fit_loops._of_this_process(data)
+        assert (found.x is wanted[0].x, parts) == (True, wanted[1])
+
+
+@pytest.mark.usefixtures("two_ipus")
+def test_every_validation_begins_with_the_first_batch() -> None:
+    """Also where it takes a part of the data."""
+    attach(1)
+    model = small(0.0)
+    x = np.arange(16, dtype=np.float32).reshape(8, 2)
+    data = tf.data.Dataset.from_tensor_slices((x, x[:, :1])).batch(
+        2, drop_remainder=True
+    )
+    for validation in ((x, x[:, :1]), data):
+        history = model.fit(
+            *(x, x[:, :1], 2, 3, 0),
+            validation_data=validation,
+            validation_steps=2,
+        ).history["val_loss"]
+        assert history[0] == history[1] == history[2]
+        wanted = model.evaluate(x[:4], x[:4, :1], 2, verbose=0)
+        assert history[0] == pytest.approx(wanted)
+
+
+def test_numbers_of_batches() -> None:
+    for given, wanted in (
+        *(((None, 3, 2), (3, 2)), ((2, 3, 0), (3, 0)), ((3, 3, 2), (3, 2))),
+        *(((2, 3, 2), (2, 0)), ((4, 3, 2), (3, 2))),
+    ):
+        assert fit_loops._of_first(*given) == wanted
+    assert fit_loops._batch_size(Batches(None, 3)) is None
+    assert fit_loops._batch_size(Batches(data_set(), 3)) == 6
+    unknown = tf.data.Dataset.from_generator(lambda: iter([]), tf.float32)
+    assert fit_loops._batch_size(Batches(unknown, 3)) is None
+    for epoch, freq, is_due in (
+        *((3, 2, False), (4, 2, True), (4, np.int64(2), True)),
+        *((3, [1, 3], True), (2, [1, 3], False)),
+    ):
+        assert fit_loops.is_due(epoch, freq) is is_due
+    parts = [{"a": np.zeros((2, 3, 1)), "b": np.zeros(2)} for _ in range(2)]
+    joined = fit_loops._join(parts)
+    assert joined["a"].shape == (12, 1) and joined["b"].shape == (4,)
+    assert np.shares_memory(fit_loops._join(parts[:1])["a"], parts[0]["a"])
+
+
+def test_callbacks_of_a_run(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    made, model = keras.callbacks, small()
+    plain, log = made.Callback(), made.CSVLogger(tmp_path / "a.csv")
+    save = made.ModelCheckpoint(tmp_path / "m.keras")
+    bar, history = made.ProgbarLogger(), made.History()
+
+    def kinds(given: Any, verbose: Any) -> list[str]:
+        found = fit_loops.make_callbacks(model, given, verbose, 7, 3)
+        assert all(one.model is model for one in found.callbacks)
+        wanted = {"verbose": verbose, "epochs": 3, "steps": 7}
+        assert processes.shared() is not None or found.params == wanted
+        return [type(one).__name__ for one in found.callbacks]
+
+    assert kinds(None, 0) == ["History"]
+    assert kinds([None, plain], 1) == ["Callback", "ProgbarLogger", "History"]
+    assert kinds((history, bar), 2) == ["History", "ProgbarLogger"]
+    assert kinds(log, 0) == ["CSVLogger", "History"]
+    for wrong, words in (
+        (made.Callback, "Received: the class Callback"),
+        (3, "must be objects with hooks"),
+    ):
+        with pytest.raises(TypeError, match=words):
+            kinds([wrong], 0)
+    found: list[Any] = [log, plain, save, made.BackupAndRestore(tmp_path)]
+    monkeypatch.setattr(processes, "shared", lambda: Shared(index=0))
+    assert len(kinds(found, 1)) == 6
+    monkeypatch.setattr(processes, "shared", Shared)
+    others = fit_loops.make_callbacks(model, found, 1, 7, 3).callbacks
+    names = [type(one).__name__ for one in others]
+    assert names == ["Callback", "ModelCheckpoint", "_HandOver", "History"]
+    assert others[1] is not save and others[1]._is_elsewhere
+
+
+def test_what_is_said_of_a_run(caplog: pytest.LogCaptureFixture) -> None:
+    plan = StepPlan(12, 6, True, None)
+    run: Any = SimpleNamespace(
+        execution=Execution(False, 3, 2), plan=plan, batch_size=5
+    )
+    with caplog.at_level(logging.DEBUG, "ipu"):
+        fit_loops._log_counts(run)
+        run.plan = plan._replace(steps=None)
+        fit_loops._log_counts(run)
+    first, second = caplog.messages
+    assert first == (
+        "Training: 12 steps of an epoch on each of 2 replica(s), 6 of them in one "
+        "execution. The effective batch size is 5 x 3 accumulated x 2 replica(s). "
+        "Weight updates in an execution: 2, in an epoch: 4."
+    )
+    assert second.startswith("Training: not yet known how many steps of an epoch")
+    assert second.endswith(
+        "Weight updates in an execution: 2, in an epoch: not yet known."
+    )
+    caplog.clear()
+    words = "steps_per_execution is 1: Python runs between any two steps"
+    with caplog.at_level(logging.INFO, "ipu"):
+        small().fit(X, Y, 6, verbose=0)
+        with IPUStrategy().scope():
+            small().fit(X, Y, 24, verbose=0)
+            small(steps_per_execution=2).fit(X, Y, 6, verbose=0)
+            assert words not in caplog.text
+            small().fit(X, Y, 12, verbose=0)
+    assert words in caplog.text
+
+
+def test_accounts_of_programs_that_have_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(accounting, "account_of_step", lambda *given: given)
+    model = small()
+    wanted = (model, "train", "spec", None, {})
+    assert fit_loops._diagnose(model, "train", "spec") == wanted
+    reference = weakref.ref(model)
+    wanted = (model, "test", "spec", "bow", {"a": 1})
+    assert fit_loops._account(reference, "test", "spec", "bow", a=1) == wanted
+    del model, wanted
+    gc.collect()
+    with pytest.raises(RuntimeError, match="last program is no longer there"):
+        fit_loops._account(reference, "test", "spec")
+
+
+class Calls:
+    """Callbacks that look after so many steps."""
+
+    def __init__(self, look: int | None = None) -> None:
+        self.look = look
+
+    def steps_to_look(self, mode: str) -> int | None:
+        return self.look
+
+
+@pytest.mark.parametrize(
+    ("per_execution", "pace", "look", "is_asynchronous", "steps", "left", "wanted"),
+    [
+        (5, None, 2, False, None, None, 5),
+        (5, None, None, False, 7, None, 4),
+        (5, None, None, False, 7, 2, 2),
+        (5, None, None, False, None, 9, 5),
+        (1, 8, None, False, None, None, 8),
+        (1, 8, 3, False, None, None, 3),
+        (1, 8, 3, True, None, None, 8),
+        (1, 8, 9, False, 10, None, 7),
+    ],
+)
+def test_how_many_steps_come_next(
+    per_execution: int,
+    pace: int | None,
+    look: int | None,
+    is_asynchronous: bool,
+    steps: int | None,
+    left: int | None,
+    wanted: int,
+) -> None:
+    run: Any = SimpleNamespace(
+        plan=StepPlan(steps, per_execution, True, None),
+        _pace=pace and SimpleNamespace(count=pace),
+        _is_asynchronous=is_asynchronous,
+        _left=left,
+        mode="train",
+    )
+    callbacks: Any = Calls(look)
+    assert Run._count(run, 3, callbacks) == wanted
+
+
+def test_data_that_end_early() -> None:
+    run: Any = SimpleNamespace(
+        plan=StepPlan(None, 5, True, None), mode="test", is_out_of_data=False
+    )
+    Run.end_early(run, 3)
+    assert run.plan.steps == 3 and not run.is_out_of_data
+    with pytest.warns(UserWarning, match="after 2 of 3 steps .* with them the evaluat"):
+        Run.end_early(run, 2)
+    assert run.is_out_of_data
+
+
+def test_recorders_are_told() -> None:
+    told: list[Any] = []
+    recorder = SimpleNamespace(_on_recorded=lambda *given: told.append(given))
+    loop: Any = SimpleNamespace(recorded=lambda: (["actions"], ["streams"]))
+    for mode, wanted in (("train", (True, 3)), ("test", (False, 6))):
+        run: Any = SimpleNamespace(
+            plan=StepPlan(6, 6, True, None), execution=Execution(True, 3, 1), mode=mode
+        )
+        Run._tell_recorded(run, [recorder], loop)
+        assert told.pop() == (*wanted, ["actions"])
+        assert recorder.streams == ["streams"]
