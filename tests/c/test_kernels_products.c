@@ -36,7 +36,7 @@ test_matmul(void)
         {1, 1, 1},    {1, 7, 3},     {5, 1, 9},      {6, 16, 1},    {7, 17, 5},
         {32, 10, 32}, {33, 31, 65},  {32, 256, 784}, {784, 128, 32}, {0, 3, 4},
         {3, 0, 4},    {3, 4, 0},     {130, 260, 300}, {32, 64, 128}, {64, 1, 100},
-        {40, 200, 700}, {3, 2100, 30}};
+        {40, 200, 700}, {3, 2100, 30}, {1, 1, 70001}, {17, 1, 65536}, {3, 2, 40000}};
     static const ipu_dtype dtypes[] = {IPU_DTYPE_FLOAT32, IPU_DTYPE_FLOAT16,
                                        IPU_DTYPE_FLOAT64, IPU_DTYPE_INT8,
                                        IPU_DTYPE_UINT16,  IPU_DTYPE_INT32,
@@ -66,6 +66,9 @@ test_matmul(void)
     matmul_trial(IPU_DTYPE_FLOAT32, type_of(IPU_DTYPE_FLOAT32, DIMS(7, 5)),
                  type_of(IPU_DTYPE_FLOAT32, DIMS(2, 6, 7)),
                  type_of(IPU_DTYPE_FLOAT32, DIMS(2, 5, 6)), true, true);
+    matmul_trial(IPU_DTYPE_FLOAT32, type_of(IPU_DTYPE_FLOAT32, DIMS(2, 1, 40000)),
+                 type_of(IPU_DTYPE_FLOAT32, DIMS(40000, 3)),
+                 type_of(IPU_DTYPE_FLOAT32, DIMS(2, 1, 3)), false, false);
 }
 
 /* matmul, add, activation one by one against fused_matmul: equal to the bit. */
@@ -74,8 +77,8 @@ test_fused_matmul(void)
 {
     static const ipu_op ops[] = {IPU_OP_ID_COUNT, IPU_OP_ID_RELU, IPU_OP_ID_TANH,
                                  IPU_OP_ID_SIGMOID};
-    static const int64_t sizes[][3] = {
-        {32, 256, 784}, {5, 3, 2}, {32, 10, 32}, {3, 2000, 4}, {4, 5, 0}};
+    static const int64_t sizes[][3] = {{32, 256, 784}, {5, 3, 2},  {32, 10, 32},
+                                       {3, 2000, 4},   {4, 5, 0}, {3, 2, 33000}};
     static const ipu_dtype dtypes[] = {IPU_DTYPE_FLOAT32, IPU_DTYPE_FLOAT16,
                                        IPU_DTYPE_FLOAT64, IPU_DTYPE_INT8,
                                        IPU_DTYPE_INT32};
@@ -208,7 +211,8 @@ test_fused_update(void)
 {
     static const int64_t sizes[][3] = {{784, 256, 32}, {32, 10, 32},   {7, 1, 5},
                                        {1, 17, 3},     {200, 140, 700}, {31, 33, 1100},
-                                       {50, 140, 2050}, {5, 6, 0},    {0, 4, 2}};
+                                       {50, 140, 2050}, {5, 6, 0},    {0, 4, 2},
+                                       {4, 3, 34000}};
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
         for (uint32_t form = 0; form < 6; form++) {
             for (int cpu = 0; cpu <= (int)ipu_cpu_class_detect(); cpu++) {
@@ -285,7 +289,8 @@ test_accumulate(void)
 {
     static const int64_t sizes[][3] = {{784, 256, 32}, {32, 10, 32},   {7, 1, 5},
                                        {1, 17, 3},     {200, 140, 700}, {31, 33, 1100},
-                                       {50, 140, 2050}, {5, 6, 0},    {0, 4, 2}};
+                                       {50, 140, 2050}, {5, 6, 0},    {0, 4, 2},
+                                       {4, 3, 34000}};
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
         for (uint32_t flags = 0; flags < 4; flags++) {
             for (int cpu = 0; cpu <= (int)ipu_cpu_class_detect(); cpu++) {

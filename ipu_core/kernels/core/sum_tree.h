@@ -52,6 +52,18 @@ ipu__sum_step_of(int64_t leaf, bool is_last)
     }
 }
 
+/* Adds totals to leaf `leaf`, which is x, and keeps it as a total; after the last leaf
+ * totals[0] is the sum. */
+static inline void
+ipu__sum_join(float x, int64_t leaf, bool is_last, float totals[IPU_SUM_LEVELS])
+{
+    const ipu__sum_step step = ipu__sum_step_of(leaf, is_last);
+    for (int level = 0; step.adds >> level != 0; level++) {
+        x = (step.adds >> level & 1) != 0 ? totals[level] + x : x;
+    }
+    totals[step.level] = x;
+}
+
 /* Blocks of k terms; at least 1. */
 static inline int64_t
 ipu__sum_blocks(int64_t k)

@@ -130,17 +130,6 @@ CHAINS_OF(rows_half, ROW_CHAINS, true, true)
 CHAINS_OF(blocks, BLOCK_CHAINS, false, false)
 CHAINS_OF(blocks_half, BLOCK_CHAINS, false, true)
 
-/* Adds totals of the tree to leaf `leaf` of a sum and keeps it as a total. */
-static void
-join_leaf(float x, int64_t leaf, bool is_last, float totals[IPU_SUM_LEVELS])
-{
-    const ipu__sum_step step = ipu__sum_step_of(leaf, is_last);
-    for (int level = 0; step.adds >> level != 0; level++) {
-        x = (step.adds >> level & 1) != 0 ? totals[level] + x : x;
-    }
-    totals[step.level] = x;
-}
-
 /* Chains are those of `rows` rows. */
 static void
 dot_rows(const ipu__product *p, int64_t row, int64_t rows)
@@ -161,7 +150,7 @@ dot_rows(const ipu__product *p, int64_t row, int64_t rows)
             chains_rows(&a, &x, rows, terms, sums);
         }
         for (int64_t i = 0; i < rows; i++) {
-            join_leaf(sums[i], block, block == blocks - 1, totals[i]);
+            ipu__sum_join(sums[i], block, block == blocks - 1, totals[i]);
         }
     }
     for (int64_t i = 0; i < rows; i++) {
@@ -189,7 +178,7 @@ dot_blocks(const ipu__product *p, int64_t row)
             chains_blocks(&a, &x, chains, terms, sums);
         }
         for (int64_t i = 0; i < chains; i++) {
-            join_leaf(sums[i], block + i, block + i == blocks - 1, totals);
+            ipu__sum_join(sums[i], block + i, block + i == blocks - 1, totals);
         }
     }
     p->c[row] = totals[0];

@@ -10,7 +10,10 @@
  * With B transposed and few rows, C^T = B^T A^T is made instead. Its panels are the few
  * rows of A, and B is read where it lies; otherwise all of B would be packed for a few
  * uses. One or two rows are exchanged, too: then lanes are columns of C
- * (gemm_narrow_body.h). Exchanging the factors changes no bit. */
+ * (gemm_narrow_body.h). Exchanging the factors changes no bit.
+ *
+ * Where C has fewer parts than there are threads, and sums are long, they are cut, too,
+ * into nodes of the tree, which the calling thread adds up. */
 #include "kernels/gemm/gemm_share_impl.h"
 
 enum {
@@ -25,7 +28,9 @@ enum {
     BLOCK_ROWS = 288,        /* of A, for which B is packed once */
     PACKED_FLOATS = 1 << 18, /* of A */
     STRIP_FLOATS = 1 << 16,  /* the same where strips are for the first-level cache */
-    STRIP_USES = 8           /* panels for which that is worth while */
+    STRIP_USES = 8,          /* panels for which that is worth while */
+    NODE_TERMS = IPU_SUM_BLOCK * IPU_SUM_FAN,
+    NODE_FLOATS = 1 << 18 /* of all nodes */
 };
 
 const ipu__tiles *
@@ -210,12 +215,24 @@ ipu__own_plan_of(const ipu__matmul *matmul, const ipu_kernel_panels *panels,
     }
 #endif
     choose_forms(out, at_once);
+    const int64_t nodes = ipu__ceil_div(ipu__max(matmul->k, 1), NODE_TERMS);
+    bool is_plain = !panels->right && !panels->result;
+    bool is_few = nodes * matmul->batches * matmul->m * matmul->n <= NODE_FLOATS;
+    out->nodes = is_plain && is_few ? nodes : 1;
+}
+
+static int64_t
+node_floats(const ipu__matmul *matmul, const ipu__own_plan *plan)
+{
+    return plan->nodes * matmul->batches * matmul->m * matmul->n;
 }
 
 size_t
 ipu__own_workspace(const ipu__matmul *matmul, const ipu__own_plan *plan)
 {
-    return ipu__share_bytes(matmul->batches * most_parts(plan),
+    size_t sums = plan->nodes > 1 ? (size_t)node_floats(matmul, plan) : 0;
+    return ipu_buffer_round_up(sums * sizeof(float)) +
+           ipu__share_bytes(matmul->batches * most_parts(plan) * plan->nodes,
                             (size_t)ipu__own_scratch(plan) * sizeof(float));
 }
 
@@ -226,21 +243,43 @@ element(const ipu__product *p, const void *matrix, int64_t at)
                      : (const void *)((const float *)matrix + at);
 }
 
+static ipu__product
+product_of(const ipu__own_call *call, int64_t batch)
+{
+    const ipu__matmul *matmul = call->matmul;
+    const ipu__own_plan *plan = call->plan;
+    ipu__product product = plan->product;
+    const void *a =
+        element(&product, call->a, ipu__loop_offset(&matmul->batch, 0, batch));
+    const void *b =
+        element(&product, call->b, ipu__loop_offset(&matmul->batch, 1, batch));
+    product.a = plan->exchanged ? b : a;
+    product.b = plan->exchanged ? a : b;
+    product.panels = plan->has_panels ? b : NULL;
+    return product;
+}
+
+static void
+multiply(const ipu__own_plan *plan, const ipu__product *product,
+         const ipu__rectangle *part, float *scratch)
+{
+    if (plan->exchanged) {
+        plan->tiles->multiply(product, part->column, part->column_end, part->row,
+                              part->row_end, scratch);
+    } else {
+        plan->tiles->multiply(product, part->row, part->row_end, part->column,
+                              part->column_end, scratch);
+    }
+}
+
 void
 ipu__own_rectangle(const ipu__own_call *call, int64_t batch, const ipu__rectangle *part,
                    float *scratch)
 {
     const ipu__matmul *matmul = call->matmul;
     const ipu__own_plan *plan = call->plan;
-    ipu__product product = plan->product;
+    ipu__product product = product_of(call, batch);
     int64_t matrix = batch * matmul->m * matmul->n;
-    int64_t a_at = ipu__loop_offset(&matmul->batch, 0, batch);
-    int64_t b_at = ipu__loop_offset(&matmul->batch, 1, batch);
-    const void *a = element(&product, call->a, a_at);
-    const void *b = element(&product, call->b, b_at);
-    product.a = plan->exchanged ? b : a;
-    product.b = plan->exchanged ? a : b;
-    product.panels = plan->has_panels ? b : NULL;
     product.c = call->c != NULL ? call->c + matrix : NULL;
     product.accumulator = call->accumulator != NULL ? call->accumulator + matrix : NULL;
     product.update = call->update;
@@ -252,13 +291,7 @@ ipu__own_rectangle(const ipu__own_call *call, int64_t batch, const ipu__rectangl
         rest.bias = NULL;
         rest.activation = product.relu ? IPU_ACTIVATION_NONE : rest.activation;
     }
-    if (plan->exchanged) {
-        plan->tiles->multiply(&product, part->column, part->column_end, part->row,
-                              part->row_end, scratch);
-    } else {
-        plan->tiles->multiply(&product, part->row, part->row_end, part->column,
-                              part->column_end, scratch);
-    }
+    multiply(plan, &product, part, scratch);
     if (is_stored) {
         ipu__finish_rows(&rest, product.c + part->row * matmul->n + part->column,
                          matmul->n, part->row_end - part->row,
@@ -269,6 +302,7 @@ ipu__own_rectangle(const ipu__own_call *call, int64_t batch, const ipu__rectangl
 typedef struct own_job {
     const ipu__own_call *call;
     ipu__own_cut cut;
+    float *sums; /* [nodes][batches][m][n], or NULL: sums are not cut */
 } own_job;
 
 /* Part `part` of the rows and columns of the product, which may be exchanged. */
@@ -291,9 +325,25 @@ part_of(const ipu__own_plan *plan, ipu__own_cut cut, int64_t part)
 }
 
 static void
+make_node(const own_job *job, int64_t node, int64_t batch, const ipu__rectangle *part,
+          float *scratch)
+{
+    const ipu__matmul *matmul = job->call->matmul;
+    ipu__product product = product_of(job->call, batch);
+    const int64_t k = node * NODE_TERMS;
+    product.a = element(&product, product.a, k * product.a_col);
+    product.b = element(&product, product.b, k * product.b_row);
+    product.k = ipu__min(product.k - k, NODE_TERMS);
+    product.c =
+        job->sums + (node * matmul->batches + batch) * matmul->m * matmul->n;
+    multiply(job->call->plan, &product, part, scratch);
+}
+
+static void
 make_parts(void *state, int64_t begin, int64_t end, void *scratch)
 {
     const own_job *job = state;
+    const int64_t batches = job->call->matmul->batches;
     int64_t parts = job->cut.rows * job->cut.columns;
     int64_t last = -1;
     ipu__rectangle part = {0};
@@ -302,16 +352,50 @@ make_parts(void *state, int64_t begin, int64_t end, void *scratch)
             last = i % parts;
             part = part_of(job->call->plan, job->cut, last);
         }
-        ipu__own_rectangle(job->call, i / parts, &part, scratch);
+        if (job->sums != NULL) {
+            make_node(job, i / parts / batches, i / parts % batches, &part, scratch);
+        } else {
+            ipu__own_rectangle(job->call, i / parts, &part, scratch);
+        }
+    }
+}
+
+static void
+add_nodes(const own_job *job)
+{
+    const ipu__own_call *call = job->call;
+    const ipu__matmul *matmul = call->matmul;
+    const int64_t nodes = call->plan->nodes;
+    const int64_t elements = matmul->batches * matmul->m * matmul->n;
+    for (int64_t i = 0; i < elements; i++) {
+        float totals[IPU_SUM_LEVELS];
+        for (int64_t node = 0; node < nodes; node++) {
+            ipu__sum_join(job->sums[node * elements + i], node, node == nodes - 1,
+                          totals);
+        }
+        call->c[i] = totals[0];
+    }
+    for (int64_t batch = 0; batch < matmul->batches; batch++) {
+        ipu__finish_rows(call->finish, call->c + batch * matmul->m * matmul->n,
+                         matmul->n, matmul->m, matmul->n, 0);
     }
 }
 
 void
 ipu__own_run(const ipu__own_call *call, ipu_pool *pool, float *workspace)
 {
-    ipu__own_cut cut = ipu__own_cut_for(call->plan, ipu_pool_hands(pool));
-    own_job job = {call, cut};
-    ipu__share_out(pool, call->matmul->batches * cut.rows * cut.columns, make_parts,
-                   &job, workspace,
+    const int64_t threads = ipu_pool_hands(pool);
+    own_job job = {call, ipu__own_cut_for(call->plan, threads), NULL};
+    int64_t parts = call->matmul->batches * job.cut.rows * job.cut.columns;
+    if (call->plan->nodes > 1 && parts < threads) {
+        job.sums = workspace;
+        size_t bytes = (size_t)node_floats(call->matmul, call->plan) * sizeof(float);
+        workspace += ipu_buffer_round_up(bytes) / sizeof(float);
+        parts *= call->plan->nodes;
+    }
+    ipu__share_out(pool, parts, make_parts, &job, workspace,
                    (size_t)ipu__own_scratch(call->plan) * sizeof(float));
+    if (job.sums != NULL) {
+        add_nodes(&job);
+    }
 }

@@ -16,6 +16,7 @@ typedef struct ipu__own_plan {
     ipu__product product; /* sizes, strides, forms; the pointers come with a call */
     bool has_panels;      /* B's */
     bool exchanged;       /* it is C^T = B^T A^T: rows are C's columns */
+    int64_t nodes;        /* of the sum over k, which may be made one by one */
 } ipu__own_plan;
 
 /* How many parts there are of the product's rows, in whole row tiles, and of its
