@@ -743,7 +743,8 @@ test_operands_in_panels(ipu_ctx *ctx)
         "  matmul_sgd_update(%8, %12, %2) {transpose_a=true, resource=2}\n"
         "  gather_sgd_update(%3, %4, %2) {shape=[4,64], resource=1}\n"
         "  sgd_update(%5, %2) {resource=1}\n"
-        "} -> (%7, %9, %10, %11)\n";
+        "  %15 = matmul_accumulate(%5, %14, %13) {transpose_a=true} : float32[4,64]\n"
+        "} -> (%7, %9, %10, %11, %15)\n";
     const ipu_compile_options portable = {.variant = IPU_KERNEL_PORTABLE,
                                           .cpu = IPU_CPU_GENERIC,
                                           .panels = IPU_PANELS_EVERYWHERE,
@@ -786,6 +787,24 @@ test_operands_in_panels(ipu_ctx *ctx)
         }
     }
     CHECK(met == 6);
+    /* what a product is added to is in panels where its result is; its factors are not */
+    for (size_t i = 0; i + 1 < program->streams.items[0].instructions.count; i++) {
+        const ipu_instruction *kernel =
+            &program->streams.items[0].instructions.items[i];
+        ipu_kernel_spec *spec = &program->specs.items[kernel->spec];
+        if (kernel->kind != IPU_INSTRUCTION_KERNEL ||
+            spec->op != IPU_OP_ID_MATMUL_ACCUMULATE) {
+            continue;
+        }
+        *(ipu_place *)&kernel->inputs[0] = (ipu_place){.space = IPU_SPACE_VARIABLE};
+        CHECK(kernel->inputs[1].space == IPU_SPACE_VARIABLE);
+        expect_wrong(ctx, program);
+        spec->panels.result = true;
+        spec->panels.columns = program->resources.items[0].panel_columns;
+        CHECK_OK(ctx, ipu_program_verify(ctx, program));
+        met++;
+    }
+    CHECK(met == 7);
     program->resources.items[0].panel_columns++;
     expect_wrong(ctx, program);
     ipu_program_free(ctx, program);

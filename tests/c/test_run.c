@@ -15,7 +15,7 @@
 
 #include "check.h"
 #include "counter.h"
-#include "run/executor.h"
+#include "run/executor_impl.h"
 #include "shared.h"
 
 static const ipu_compile_options options = {
@@ -1171,6 +1171,9 @@ test_failing_pools(void)
         ipu_ctx_init(&ctx, counting(&c));
         CHECK_OK(&ctx, ipu_executor_create(&ctx, program, NULL, NULL, &executor));
         ipu_executor_set_slack(executor, slack, true);
+        /* one stream needs neither a pool nor contexts, and one workspace */
+        CHECK(executor->own_pool == NULL && executor->contexts == NULL);
+        CHECK(executor->workspace_count == 1);
         long built = atomic_load(&c.allocations);
         c.fail_at = n == 0 ? 0 : built + n;
         for (int i = 0; i < 3; i++) {
@@ -1180,6 +1183,9 @@ test_failing_pools(void)
                 EXPECT(&ctx, OUT_OF_MEMORY, "out of memory", status);
                 CHECK_OK(&ctx, ipu_executor_set_pool(&ctx, executor, pools[i]));
             }
+            CHECK(executor->workspace_bytes ==
+                  (size_t)threads[i] * ipu_buffer_round_up(program->part_bytes) +
+                      IPU_SLACK_BYTES);
             CHECK_OK(&ctx,
                      ipu_executor_run(&ctx, executor, inputs, outputs, NULL, NULL));
             CHECK(n == 0 || memcmp(found[0], found[1], sizeof(found[0])) == 0);
