@@ -140,8 +140,10 @@ test_binding(ipu_ctx *ctx)
     CHECK_OK(ctx, ipu_device_variable_add(ctx, device, &vector_f, &id));
     CHECK_OK(ctx, build(ctx, text, device, &program, &executor));
     CHECK_OK(ctx, ipu_executor_run(ctx, executor, NULL, outputs, NULL, NULL));
-    ipu_device_variable_remove(device, 0); /* another one: bound anew */
+    ipu_device_variable_remove(device, 0); /* another one: bound anew, once */
+    CHECK(executor->generation != ipu__device_generation(device));
     CHECK_OK(ctx, ipu_executor_run(ctx, executor, NULL, outputs, NULL, NULL));
+    CHECK(executor->generation == ipu__device_generation(device));
     ipu_device_variable_remove(device, id);
     EXPECT(ctx, NOT_FOUND, NULL,
            ipu_executor_run(ctx, executor, NULL, outputs, NULL, NULL));
@@ -387,14 +389,14 @@ watch(void *argument)
     ipu_ctx ctx;
     float before = 0;
     ipu_ctx_init(&ctx, ipu_allocator_default());
-    while (!atomic_load(&w->stop)) {
+    do { /* once at least, however late it is */
         float now = -1;
         ipu_device_variable_read(&ctx, w->r->device, w->r->variable, 0, &now, 4);
         w->wrong += now < before || now != (float)(int)now;
         before = now;
         w->reads++;
         sleep_ms(1);
-    }
+    } while (!atomic_load(&w->stop));
     return NULL;
 }
 
@@ -1024,6 +1026,125 @@ test_buffers(void)
     CHECK(expected[0][0] == 0 && expected[0][32] > 0.46f && expected[0][32] < 0.47f);
 }
 
+/* --- events ----------------------------------------------------------------------- */
+
+/* The events of a kind of the program, up to four of them, in the order of their ends. */
+static size_t
+events_of(const ipu_recording *recording, const ipu_program *program,
+          ipu_event_kind kind, ipu_event *out)
+{
+    size_t found = 0;
+    for (size_t i = 0; i < recording->count; i++) {
+        for (size_t k = 0; k < recording->tracks[i].count; k++) {
+            const ipu_event *event = &recording->tracks[i].events[k];
+            if ((event->length_and_kind & 0xff) == kind && found < 4 &&
+                event->subject == ipu_program_subject(program, 0, 0)) {
+                out[found++] = *event;
+            }
+        }
+    }
+    return found;
+}
+
+static uint64_t
+end_of(const ipu_event *event)
+{
+    return event->begin_ns + (event->length_and_kind >> 8);
+}
+
+static void *
+feed_slowly(void *argument)
+{
+    feeding *f = argument;
+    ipu_ctx ctx;
+    void *const *slot;
+    ipu_ctx_init(&ctx, ipu_allocator_default());
+    for (int i = 0;
+         i < f->count && ipu_infeed_acquire(&ctx, f->infeed, &slot) == IPU_OK; i++) {
+        sleep_ms(5);
+        memset(slot[0], 0, 16);
+        memset(slot[1], 0, 4);
+        ipu_infeed_publish(f->infeed);
+    }
+    return NULL;
+}
+
+/* A recording has the steps that were asked for, counted from its start, and what they
+ * waited for; and each run. */
+static void
+test_events(ipu_ctx *ctx)
+{
+    rig r;
+    ipu_recording recording;
+    ipu_event steps[4], waits[4], runs[4];
+    pthread_t thread;
+    ipu_run_stats stats;
+    make_rig(ctx, &r, 1, 64);
+    feeding f = {.infeed = r.infeed, .count = 7};
+    pthread_create(&thread, NULL, feed_slowly, &f);
+    CHECK_OK(ctx, run_steps(&r, 1, NULL, NULL, NULL)); /* nobody records */
+    CHECK_OK(ctx, ipu_recorder_start(ctx, 1000, 1, 3));
+    CHECK_OK(ctx, run_steps(&r, 4, NULL, NULL, &stats));
+    CHECK_OK(ctx, ipu_recording_take(ctx, &recording));
+    ipu_recorder_stop();
+    CHECK(events_of(&recording, r.program, IPU_EVENT_STEP, steps) == 2);
+    CHECK(events_of(&recording, r.program, IPU_EVENT_RUN, runs) == 1);
+    CHECK(events_of(&recording, r.program, IPU_EVENT_OUTFEED_WAIT, waits) == 0);
+    /* one that was late itself finds its element there */
+    size_t waited = events_of(&recording, r.program, IPU_EVENT_INFEED_WAIT, waits);
+    CHECK(waited > 0 && waited <= 2);
+    uint64_t before = runs[0].begin_ns;
+    for (int i = 0; i < 2; i++) {
+        CHECK(steps[i].a == 1 + (uint32_t)i && steps[i].begin_ns > before);
+        before = end_of(&steps[i]);
+    }
+    for (size_t i = 0; i < waited; i++) {
+        const ipu_event *step = &steps[waits[i].begin_ns >= steps[1].begin_ns];
+        CHECK(waits[i].begin_ns >= step->begin_ns);
+        CHECK(end_of(&waits[i]) > waits[i].begin_ns);
+        CHECK(end_of(&waits[i]) <= end_of(step));
+    }
+    CHECK(before < end_of(&runs[0]));
+    CHECK(stats.run_ns >= end_of(&runs[0]) - runs[0].begin_ns);
+    CHECK(stats.infeed_wait_ns > 1000000 && stats.infeed_wait_ns < stats.run_ns);
+    CHECK(stats.outfeed_wait_ns == 0 && stats.peer_wait_ns == 0);
+    ipu_recording_free(ctx, &recording);
+
+    CHECK_OK(ctx, ipu_recorder_start(ctx, 1000, 1, 2));
+    CHECK_OK(ctx, run_steps(&r, 1, NULL, NULL, NULL));
+    CHECK_OK(ctx, run_steps(&r, 1, NULL, NULL, NULL)); /* its second step */
+    CHECK_OK(ctx, ipu_recording_take(ctx, &recording));
+    ipu_recorder_stop();
+    pthread_join(thread, NULL);
+    CHECK(events_of(&recording, r.program, IPU_EVENT_STEP, steps) == 1);
+    CHECK(events_of(&recording, r.program, IPU_EVENT_RUN, runs) == 2);
+    CHECK(steps[0].a == 0 && steps[0].begin_ns > end_of(&runs[0]));
+    ipu_recording_free(ctx, &recording);
+    free_rig(&r);
+
+    /* a run without steps is one */
+    ipu_program *program;
+    ipu_executor *executor;
+    float number = 1;
+    const void *inputs[1] = {&number};
+    void *outputs[1] = {&number};
+    CHECK_OK(ctx, build(ctx,
+                        "block b0(%0: float32[]) {\n"
+                        "  %1 = exp(%0) : float32[]\n"
+                        "} -> (%1)\n",
+                        NULL, &program, &executor));
+    CHECK_OK(ctx, ipu_recorder_start(ctx, 1000, 1, 3));
+    for (int run = 0; run < 4; run++) {
+        CHECK_OK(ctx, ipu_executor_run(ctx, executor, inputs, outputs, NULL, NULL));
+    }
+    CHECK_OK(ctx, ipu_recording_take(ctx, &recording));
+    ipu_recorder_stop();
+    CHECK(events_of(&recording, program, IPU_EVENT_STEP, steps) == 2);
+    CHECK(events_of(&recording, program, IPU_EVENT_RUN, runs) == 4);
+    ipu_recording_free(ctx, &recording);
+    drop(ctx, program, executor);
+}
+
 /* --- allocation ------------------------------------------------------------------- */
 
 typedef struct results {
@@ -1307,6 +1428,7 @@ main(void)
     test_random(&ctx);
     test_reseeding(&ctx);
     test_error_source(&ctx);
+    test_events(&ctx);
     test_buffers();
     test_an_outfeed_without_memory();
     test_failing_allocations();
