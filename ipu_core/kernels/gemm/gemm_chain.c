@@ -20,6 +20,7 @@ enum {
     PANELS = 8,           /* that are packed at once, from longer parts of rows */
     BLOCK_BYTES = 196608, /* of packed A, in the second-level cache */
     FEW_ROWS = 8,
+    LEAST_DOT = 32,  /* terms, of integers */
     SHORT_WALK = 8,  /* rows of B at a time where few rows of A meet them */
     LONG_ROW = 2048, /* bytes, of B: a panel of them would be in many pages */
     MANY_ROWS = 32,  /* that are worth a packed panel */
@@ -139,6 +140,16 @@ panel_columns(const ipu__chain_plan *plan)
     return VECTORS * plan->form->lanes;
 }
 
+/* Measured: columns that fill half a vector are worth a panel of B. */
+static bool
+is_by_dots(const ipu__matmul *p, ipu_dtype dtype)
+{
+    bool is_short = dtype != IPU_DTYPE_FLOAT64 && p->k < LEAST_DOT;
+    bool fills = p->m > p->n && p->n > FEW_ROWS / 2 && ipu_dtype_bytes(dtype) >= 4;
+    return p->a_col == 1 && p->b_row == 1 && !is_short && !fills &&
+           ipu__min(p->m, p->n) <= FEW_ROWS;
+}
+
 void
 ipu__chain_plan_of(const ipu__matmul *matmul, ipu_dtype dtype, ipu_cpu_class cpu,
                    ipu__chain_plan *out)
@@ -146,8 +157,7 @@ ipu__chain_plan_of(const ipu__matmul *matmul, ipu_dtype dtype, ipu_cpu_class cpu
     *out = (ipu__chain_plan){
         .form = form_of(dtype, cpu, matmul->n == 1 ? matmul->m : matmul->n),
         .bytes = (int64_t)ipu_dtype_bytes(dtype),
-        .by_dots = matmul->a_col == 1 && matmul->b_row == 1 &&
-                   ipu__min(matmul->m, matmul->n) <= FEW_ROWS,
+        .by_dots = is_by_dots(matmul, dtype),
         .m = matmul->m,
         .n = matmul->n,
         .a_row = matmul->a_row,
