@@ -383,7 +383,12 @@ def test_numbers_of_data() -> None:
 def test_numbers_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     def numbers(mode: str, is_pipelined: bool, per_update: int, **how: Any) -> Any:
         execution = Execution(is_pipelined, per_update, 4)
-        monkeypatch.setattr(explaining, "settle", lambda *_, **__: execution)
+        monkeypatch.setattr(explaining, "settle", lambda *_, **how: asked_how(how))
+
+        def asked_how(how: dict[str, bool]) -> Execution:
+            assert how == {"may_lack_updates": True}
+            return execution
+
         model = how.pop("model", model_of("train", "test"))
         validation = how.pop("validation", None)
         asked = Asked(Given(ROWS, batch_size=10))

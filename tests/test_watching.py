@@ -136,6 +136,11 @@ def test_steps_are_told_while_they_run() -> None:
     watcher.begin(other_loop, 7, 2)
     wait(lambda: told.steps)
     assert set(told.steps) == {8} and threads("ipu-progress") == [thread]
+    watcher.pause()
+    time.sleep(0.01)
+    count = len(other_loop.asked)
+    time.sleep(0.01)
+    assert len(other_loop.asked) == count  # it looks no more
     watcher.close()
     assert not thread.is_alive()
     watcher = StepWatcher([])

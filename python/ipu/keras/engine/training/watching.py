@@ -14,6 +14,7 @@ from ipu.keras._types import Nest
 from ipu.keras.callbacks.callback import CallbackList
 
 _POLL_S = 0.05
+_REST_S = 0.005  # between two looks where waiting is no rest
 _REFRESH_S = 0.1
 
 
@@ -99,7 +100,7 @@ class Arrivals:
                 if self._wait(0.0 if is_last else _POLL_S):
                     self._on_part(self._take())
                 elif not is_last:
-                    self._ended.wait(_POLL_S / 10)
+                    self._ended.wait(_REST_S)
         except BaseException as error:
             self._error = error
 
@@ -115,9 +116,6 @@ class StepWatcher:
         self._watchers = list(watchers)
         self._changed = Condition()
         self._loop: Loop | None = None
-        self._first_step = 0
-        self._count = 0
-        self._execution = 0  # tells executions apart
         self._ended = False
         self._thread: threading.Thread | None = None
 
@@ -130,7 +128,7 @@ class StepWatcher:
             self._loop = loop
             self._first_step = first_step
             self._count = count
-            self._execution += 1
+            self._execution = object()  # tells executions apart
             if self._thread is None:
                 self._thread = threading.Thread(
                     target=self._watch, name="ipu-progress", daemon=True
@@ -140,22 +138,18 @@ class StepWatcher:
 
     def pause(self) -> None:
         """End the execution; its results may be taken."""
-        if self._thread is None:
-            return
         with self._changed:
             self._loop = None
-            self._changed.notify_all()
 
     def close(self) -> None:
         with self._changed:
-            self._loop = None
             self._ended = True
             self._changed.notify_all()
         if self._thread is not None:
             self._thread.join()
 
-    def _is_at(self, execution: int) -> bool:
-        return self._loop is not None and self._execution == execution
+    def _is_at(self, execution: object) -> bool:
+        return self._loop is not None and self._execution is execution
 
     def _watch(self) -> None:
         while True:
