@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -79,11 +80,17 @@ def test_fit_hands_on_what_was_captured(kind: str) -> None:
                 model.set_gradient_accumulation_options(
                     gradient_accumulation_steps_per_replica=4
                 )
+            if kind != "pipelined":  # a weight that has no gradient
+                model.layers[0].add_weight(name="unused", shape=(2,))
             optimizer = Noting(0.0, (8, 3))
             optimizer.sums["act_cag"] = tf.Variable(np.zeros((8, 4), np.float32))
             model.compile(optimizer, "mse", steps_per_execution=4)
             data = tf.data.Dataset.from_tensors((X[:8], Y[:8])).repeat()
-            model.fit(data, steps_per_epoch=4, epochs=1, verbose=0)
+            with warnings.catch_warnings(record=True) as seen:
+                warnings.simplefilter("always")
+                model.fit(data, steps_per_epoch=4, epochs=1, verbose=0)
+            told = [one for one in seen if "Gradients do not exist" in str(one.message)]
+            assert len(told) == (kind != "pipelined")
             assert optimizer.tags == ["act_cag", "up"]
             up, of_activation = expected(8)
             np.testing.assert_allclose(optimizer.sums["up"], 4 * up, rtol=1e-4)

@@ -231,6 +231,10 @@ def test_steps_of_a_model() -> None:
         patch.setattr(execution.StatePlaces, "of", of)
         plain = make_steps(model, "train", single, 5)
         plain._settle()  # type: ignore[attr-defined]
+        make_steps(model, "test", single, 5)  # no update, no state
+        model.trainable_variables = []
+        make_steps(model, "train", single, 5)
+        model.trainable_variables = ["w"]
         model._accumulation_kwargs |= {
             **{"dtype": "float16", "reduction_method": "mean"},
             "replicated_optimizer_state_sharding": True,
@@ -252,6 +256,20 @@ def test_steps_of_a_model() -> None:
         make_steps(model_of(_is_paced=True), "train", Execution(False, 4, 1), 5)
     with pytest.raises(RuntimeError, match="You gave 1, but an epoch has 5"):
         make_steps(model_of(), "train", Execution(False, 4, 1), 5)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_states_are_settled_once_steps_are_traced(
+    count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settled: list[Any] = []
+    places = SimpleNamespace(settle=lambda *given: settled.append(given))
+    monkeypatch.setattr(execution.StatePlaces, "of", lambda *given: places)
+    model = keras.Sequential([keras.layers.Dense(1, input_shape=(2,))])
+    model.set_gradient_accumulation_options(count)
+    model.compile("sgd", "mse", steps_per_execution=2)
+    model.fit(np.ones((4, 2)), np.ones((4, 1)), 2, verbose=0)
+    assert settled == [(model.optimizer, model.trainable_variables)]
 
 
 def test_steps_of_a_pipeline() -> None:

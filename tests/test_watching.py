@@ -149,7 +149,8 @@ def test_steps_are_told_while_they_run() -> None:
     watcher.close()
 
 
-def test_an_execution_that_has_ended_is_not_told() -> None:
+@pytest.mark.parametrize("is_followed", [True, False])
+def test_an_execution_that_has_ended_is_not_told(is_followed: bool) -> None:
     """What was asked for before it ended, and before the next one began."""
     told = Told()
     watcher = StepWatcher([told])
@@ -167,11 +168,19 @@ def test_an_execution_that_has_ended_is_not_told() -> None:
     watcher.begin(slow, 0, 4)
     assert slow.asked.wait(30)
     watcher.pause()
-    watcher.begin(nothing, 4, 4)
+    if is_followed:
+        watcher.begin(nothing, 4, 4)
     slow.answers.set()
-    wait(lambda: nothing.asked)
+    wait(lambda: nothing.asked or not is_followed)
+    time.sleep(0.005)
     watcher.close()
     assert told.steps == []
+    watcher = StepWatcher([told])
+    nothing.done = 2
+    watcher.begin(nothing, 0, 2)
+    wait(lambda: told.steps)
+    time.sleep(0.005)
+    watcher.close()  # also while it sleeps
 
 
 class Hooks:
@@ -196,7 +205,9 @@ def test_hooks_are_called_for_each_step() -> None:
     assert hooks.calls[::2] == begins and ends[2][2]["a"].tolist() == [1.0] * 3
     hooks.calls.clear()
     calls = StepCalls(hooks, "on_test_batch", 0, 2)
-    calls({"logs": {"loss": np.arange(4.0).reshape(2, 2)}})
+    logs = {"loss": np.arange(4.0).reshape(2, 2), "a": np.zeros((2, 2, 3, 1))}
+    calls({"logs": logs})
+    assert hooks.calls[1][2]["a"].shape == (3, 1)
     found = [(step, logs["loss"]) for _, step, logs in hooks.calls[1::2]]
     assert found == [(0, 0.0), (0, 1.0), (1, 2.0), (1, 3.0)]
     hooks.calls.clear()

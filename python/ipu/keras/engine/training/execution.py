@@ -90,7 +90,7 @@ def settle(
         per_update = model._accumulation_steps or 1
     if is_pipelined or per_update > 1:
         _check_minimize(model, mode)
-    if per_update > 1 and not is_pipelined:
+    if per_update > 1:
         _check_own_functions(model, "trained with gradient accumulation", "train")
     if replicas is None:
         replicas = _replicas(shards)

@@ -215,4 +215,4 @@ class StepCalls:
 def logs_at(part: Nest, index: int) -> dict[str, Any]:
     """Return the logs of one of the steps whose results are in a part."""
     found = {name: values[index] for name, values in part["logs"].items()}
-    return {k: v if getattr(v, "ndim", 0) else v.item() for k, v in found.items()}
+    return {k: v if v.ndim else v.item() for k, v in found.items()}

@@ -1,0 +1,317 @@
+# SPDX-License-Identifier: MIT
+"""What compiling, training and evaluating settle, apart from their programs."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from simulated_ipus import attach
+
+from ipu import keras, tf
+from ipu.ipu_strategy import IPUStrategy
+from ipu.keras.engine.training import fit_loops, trainer
+from ipu.keras.engine.training.trainer import Trainer
+
+X = np.linspace(-1, 1, 24, dtype=np.float32).reshape(12, 2)
+Y = X[:, :1]
+
+
+def small(kind: Any = keras.Sequential, **how: Any) -> Any:
+    model = kind([keras.layers.Dense(1, input_shape=(2,))])
+    model.compile("sgd", "mse", **how)
+    return model
+
+
+def test_compile_and_its_keywords() -> None:
+    model = keras.Sequential([keras.layers.Dense(1, input_shape=(2,))])
+    assert not model.compiled
+    for call in (model.fit, model.evaluate, model.train_on_batch, model.test_on_batch):
+        with pytest.raises(RuntimeError, match="You must compile your model"):
+            call(X, Y)
+    model.compile(jit_compile=True, sample_weight_mode=None, auto_scale_loss=True)
+    assert model.compiled and model._is_paced and model._steps_per_execution == 1
+    assert type(model.optimizer).__name__ == "RMSprop" and model.run_eagerly is False
+    model.compile("sgd", "mse", steps_per_execution=3, run_eagerly=True)
+    assert model._steps_per_execution == 3 and not model._is_paced
+    assert model.run_eagerly is True
+    with pytest.raises(TypeError, match=r"`compile`: \['metric'\]\. .*'metrics'"):
+        model.compile("sgd", metric=["mae"])
+    with pytest.raises(TypeError) as caught:
+        model.compile("sgd", **{"self_": 1})
+    assert "'self'" not in str(caught.value)
+    with IPUStrategy().scope():
+        model = small()
+        model.compile("sgd", "mse", run_eagerly=False)
+    with pytest.raises(RuntimeError, match="cannot run eagerly when using"):
+        model.compile("sgd", "mse", run_eagerly=True)
+
+
+def test_losses_of_halves_are_scaled() -> None:
+    scaling = keras.optimizers.LossScaleOptimizer
+    for policy, how, given, is_scaled in (
+        ("mixed_float16", {}, "sgd", True),
+        ("mixed_float16", {"auto_scale_loss": False}, "sgd", False),
+        ("mixed_float16", {}, scaling(keras.optimizers.SGD()), True),
+        ("float32", {}, "sgd", False),
+    ):
+        keras.mixed_precision.set_global_policy(policy)
+        try:
+            model = keras.Sequential([keras.layers.Dense(1, input_shape=(2,))])
+        finally:
+            keras.mixed_precision.set_global_policy("float32")
+        model.compile(given, "mse", **how)
+        assert isinstance(model.optimizer, scaling) is is_scaled
+        if not isinstance(given, str):
+            assert model.optimizer is given
+
+
+def test_which_runs_are_strict(monkeypatch: pytest.MonkeyPatch) -> None:
+    modes = ("train", "test", "predict")
+
+    def strict(model: Any) -> list[bool]:
+        return [model._is_strict(mode) for mode in modes]
+
+    model = small()
+    assert strict(model) == [False] * 3
+    model._accumulation_steps = 1
+    assert strict(model) == [False] * 3
+    model._accumulation_steps = 2
+    assert strict(model) == [True, False, False]
+    model._accumulation_steps = None
+
+    class Own(keras.Sequential):
+        def make_test_function(self, force: bool = False) -> Any:
+            return super().make_test_function(force)
+
+    assert strict(small(Own)) == [False, True, False]
+    with IPUStrategy().scope():
+        assert strict(model) == [True] * 3
+    monkeypatch.setattr(model, "_has_stages", lambda: True)
+    assert strict(model) == [True] * 3
+    monkeypatch.undo()
+    attach(2)
+    try:
+        assert strict(model) == [True] * 3
+    finally:
+        attach(1)
+
+
+def test_arguments_of_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+    run = fit_loops.Run
+
+    def noted(*given: Any, **how: Any) -> Any:
+        made.append((given[1:], how))
+        return run(*given, **how)
+
+    monkeypatch.setattr(fit_loops, "Run", noted)
+    model = small()
+
+    def fit(**how: Any) -> list[Any]:
+        made.clear()
+        history = model.fit(X, Y, 4, verbose=0, **how)
+        assert history.epoch == list(range(how.get("initial_epoch", 0), how["epochs"]))
+        return made
+
+    ((train, _),) = fit(epochs=5, initial_epoch=2, class_weight={0: 2.0})
+    mode, given, steps, epochs, argument, again, weights, resumed = train
+    assert (mode, steps, epochs, argument, again) == (
+        *("train", None, 3, "steps_per_epoch", False),
+    )
+    assert given.batch_size == 4 and given.shuffle is True and given.workers == (10, 1)
+    assert weights == {0: 2.0} and resumed == 0
+    ((train, _),) = fit(epochs=2, initial_epoch=2, steps_per_epoch=2, shuffle=False)
+    assert train[2:4] == (2, 1) and train[1].shuffle is False
+    train, test = fit(epochs=1, validation_split=0.25, max_queue_size=3, workers=2)
+    assert len(train[0][1].x) == 9 and train[0][1].workers == (3, 2)
+    (mode, given, *rest), how = test
+    assert mode == "test" and rest == [None, 1, "validation_steps"]
+    assert len(given.x) == 3
+    assert given.batch_size == 4 and given.workers == (3, 2)
+    assert how == {"again": True}
+    pair = (X[:6], Y[:6])
+    train, test = fit(
+        epochs=1,
+        validation_split=0.25,
+        validation_data=pair,
+        validation_steps=1,
+        validation_batch_size=3,
+    )
+    assert len(train[0][1].x) == 12 and len(test[0][1].x) == 6
+    assert test[0][1].batch_size == 3 and test[0][2] == 1
+    data = tf.data.Dataset.from_tensor_slices(pair).batch(3)
+    train, test = fit(epochs=1, validation_data=data)
+    assert test[0][1].batch_size is None and test[0][1].x is data
+    weighed = (*pair, np.ones(6))
+    train, test = fit(epochs=1, validation_data=weighed)
+    assert test[0][1].sample_weight is weighed[2]
+    history = model.fit(X, Y, 4, 4, 0, validation_data=pair, validation_freq=2).history
+    assert len(history["val_loss"]) == 2
+    model.fit(X, Y, 4, 1, "auto", callbacks=[])  # a line, as nobody looks
+
+
+def test_names_of_outputs() -> None:
+    def names(outputs: Any, given: Any = None, **compiled: Any) -> list[str]:
+        model = small()
+        model._compile_arguments = compiled
+        model.__dict__["output_names"] = given
+        return list(Trainer._names_of(model, outputs))
+
+    two = [tf.zeros(1), tf.zeros(1)]
+    assert names(two) == ["output_1", "output_2"]
+    assert names(two, ["a", "b"]) == ["a", "b"]
+    assert names(two, ["a"]) == ["output_1", "output_2"]
+    by_name = {"y": tf.zeros(1), "x": tf.zeros(1)}
+    assert names(by_name) == ["x", "y"] == names(by_name, ["a", "b"])
+    assert names(by_name, ["a", "b"], loss={"a": "mse"}) == ["a", "b"]
+    assert names(by_name, ["a", "x"], loss={"x": "mse"}) == ["x", "y"]
+    assert names({"x": two}) == ["output_1", "output_2"]
+
+
+def test_a_loss_of_ones_own_is_given_what_it_takes() -> None:
+    seen: list[Any] = []
+
+    class Plain(keras.Sequential):
+        def compute_loss(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> Any:
+            seen.append(None)
+            return super().compute_loss(x, y, y_pred, sample_weight)
+
+    class Told(keras.Sequential):
+        def compute_loss(
+            self, x: Any, y: Any, y_pred: Any, sample_weight: Any, training: Any = 7
+        ) -> Any:
+            seen.append(training)
+            return 2.0 * super().compute_loss(x, y, y_pred, sample_weight)
+
+    class Any_(keras.Sequential):
+        def compute_loss(self, **how: Any) -> Any:
+            seen.append(how["training"])
+            return super().compute_loss(**how)
+
+    for kind, wanted in ((Plain, [None] * 2), (Told, [True, False]), (Any_, [True, 0])):
+        seen.clear()
+        model = small(kind, run_eagerly=True)
+        model.train_on_batch(X, Y)
+        loss = model.test_on_batch(X, Y)
+        assert seen == wanted
+        right = np.mean((model.predict(X) - Y) ** 2) * (2.0 if kind is Told else 1.0)
+        assert loss == pytest.approx(right, rel=1e-5)
+
+
+def test_results_as_they_are_told() -> None:
+    results = {"loss": 1.0, "mae": 2.0}
+    assert trainer._as_told(results, True) is results
+    assert trainer._as_told(results, False) == [1.0, 2.0]
+    assert trainer._as_told({"loss": 1.0}, False) == 1.0
+    assert type(trainer._number(np.float32(2))) is float
+    assert trainer._number(np.ones(2)).shape == (2,)
+    assert trainer._checked_logs("train_step", results) == results
+    with pytest.raises(TypeError, match="`train_step` must return a dict"):
+        trainer._checked_logs("train_step", [1.0])
+    with pytest.raises(ValueError, match="at least one result"):
+        trainer._checked_logs("train_step", {})
+
+
+def test_single_batches_and_their_results() -> None:
+    model = small(metrics=["mae"])
+    _, mae = model.test_on_batch(X[:4], Y[:4])
+    both = model.test_on_batch(X[4:], Y[4:], reset_metrics=False, return_dict=True)
+    whole = model.test_on_batch(X, Y, return_dict=True)
+    assert both["mae"] == pytest.approx(whole["mae"], rel=1e-5) != mae
+    assert list(whole) == ["loss", "mae"] == model.metrics_names
+    weights = np.zeros(12, np.float32)
+    assert model.test_on_batch(X, Y, weights)[0] == 0.0
+    before = model.get_weights()[0]
+    assert model.train_on_batch(X, Y, weights)[0] == 0.0
+    assert (model.get_weights()[0] == before).all()
+    first = model.train_on_batch(X[:4], Y[:4], reset_metrics=False)
+    assert first[0] > 0.0
+    only = small()
+    assert type(only.train_on_batch(X, Y)) is float
+    by_name = only.train_on_batch(X, Y, return_dict=True)
+    assert list(by_name) == ["loss"]
+
+
+def test_states_that_layers_carry() -> None:
+    rnn = keras.layers.LSTM(2, stateful=True, batch_input_shape=(4, 3, 2))
+    model = keras.Sequential([rnn, keras.layers.Dense(1)])
+    model.predict(np.ones((4, 3, 2), np.float32), batch_size=4)
+    assert all((np.asarray(state) != 0).any() for state in rnn.states)
+    model.reset_states()
+    assert all((np.asarray(state) == 0).all() for state in rnn.states)
+
+
+def test_what_is_trained_is_settled_by_compile() -> None:
+    model = small()
+    kernel = model.get_weights()[0]
+    (dense,) = model.layers
+    dense.trainable = False
+    model.fit(X, Y, verbose=0)
+    assert (model.get_weights()[0] != kernel).any() and dense.trainable is False
+    model.compile("sgd", "mse")
+    kernel = model.get_weights()[0]
+    dense.trainable = True
+    model.train_on_batch(X, Y)
+    assert (model.get_weights()[0] == kernel).all() and dense.trainable is True
+
+
+def test_targets_that_are_missing() -> None:
+    for call, name in ((small().fit, "fit"), (small().evaluate, "evaluate")):
+        with pytest.raises(
+            ValueError, match=f"Give {name} `y`, or a data set of tuples"
+        ):
+            call(X, verbose=0)
+    model = keras.Sequential([keras.layers.Dense(1, input_shape=(2,))])
+    model.compile("sgd")
+    with pytest.raises(ValueError, match="cannot be trained because it has no loss"):
+        model.fit(X, Y, verbose=0)
+    model.evaluate(X, Y, verbose=0)
+
+
+def test_functions_of_iterators_are_kept() -> None:
+    model = small(steps_per_execution=2)
+    made = {name: getattr(model, f"make_{name}_function") for name in ("train", "test")}
+    for name, make in made.items():
+        kept = make()
+        assert kept is make() is getattr(model, f"{name}_function")
+        programs = model._programs
+        assert make(force=True) is not kept and model._programs is not programs
+    predict = model.make_predict_function()
+    assert predict is model.make_predict_function() is model.predict_function
+    assert model.make_predict_function(True) is not predict
+
+    class Own(keras.Sequential):
+        def make_predict_function(self, force: bool = False) -> Any:
+            return None
+
+    with pytest.raises(tf.errors.UnimplementedError, match="cannot be overridden"):
+        small(Own).predict(X)
+
+
+def test_a_loop_over_steps_is_one_call() -> None:
+    """The functions of an iterator take the batches of an execution."""
+    counts = []
+    for steps in (1, 3):
+        model = small(steps_per_execution=steps)
+        data = tf.data.Dataset.from_tensor_slices((X, Y)).batch(2, drop_remainder=True)
+        iterator = iter(data.repeat())
+        logs = model.make_train_function()(iterator)
+        counts.append(int(model.optimizer.iterations))
+        assert list(logs) == ["loss"] and np.shape(logs["loss"]) == ()
+        assert model.make_predict_function()(iterator).shape == (2, 1)
+    assert counts == [1, 3]
+
+
+def test_a_model_without_a_scope() -> None:
+    @tf.function
+    def inside(x: Any) -> Any:
+        return small().predict(x)
+
+    with pytest.raises(RuntimeError, match="Detected a call to fit, evaluate, predict"):
+        inside(tf.constant(X))
+    model: Any = SimpleNamespace(_strategy=None)
+    with Trainer._scope(model) as entered:
+        assert entered is None
