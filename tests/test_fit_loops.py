@@ -305,3 +305,261 @@ def test_recorders_are_told() -> None:
         Run._tell_recorded(run, [recorder], loop)
         assert told.pop() == (*wanted, ["actions"])
         assert recorder.streams == ["streams"]
+
+
+# --- which loop a run has -------------------------------------------------------------
+
+
+class Fake(SimpleNamespace):
+    """A namespace that weak references know."""
+
+
+def run_of(mode: str = "train", **attributes: Any) -> Any:
+    """A run as it makes its loop, of a model that notes what is asked of it."""
+    run: Any = object.__new__(Run)
+    programs = SimpleNamespace(take=lambda *given, make: make())
+    model = Fake(
+        **{"run_eagerly": False, "_programs": programs, "name": "m"},
+        **{"_infeed_options": {"a": 1}, "_outfeed_options": {"b": 2}},
+        _device_step=lambda mode, weights: (mode, weights),
+        _own_function=lambda mode: None,
+        _prepare=lambda *given: run.prepared.append(given),
+    )
+    vars(model).update(attributes.pop("model", {}))
+    given = {
+        **{"mode": mode, "model": model, "is_strict": False, "prepared": []},
+        "plan": StepPlan(3, 2, True, None),
+        "passes": SimpleNamespace(first=3, behind=2, read=lambda *given: Data(given)),
+        **{"_epochs": 5, "_pace": None, "_sharers": 2, "_program": None},
+        **{"execution": Execution(False, 1, 4), "_has_calls_of_replicas": False},
+        "_reduced": "reduced",
+    }
+    vars(run).update({**given, **attributes})
+    return run
+
+
+class Data:
+    """A data set that notes what becomes of it."""
+
+    element_spec = tf.TensorSpec([6, 2])
+
+    def __init__(self, *done: Any) -> None:
+        self.done = done
+
+    def take(self, count: int) -> Any:
+        return Data(*self.done, ("take", count))
+
+    def repeat(self) -> Any:
+        return Data(*self.done, "repeat")
+
+
+class Loop:
+    spec: Any = tf.TensorSpec([6, 2])
+
+    def __init__(self, source: Any) -> None:
+        self.source = source
+        self.calls: list[Any] = []
+
+    def pass_over(self, count: int) -> None:
+        self.calls.append(count)
+
+    def first_spec(self) -> Any:
+        return self.spec
+
+    def set_step(self, *given: Any) -> None:
+        self.calls.append(given)
+
+
+def batches_of(**how: Any) -> Any:
+    """Batches whose source is what they were asked for."""
+    starts_again = how.pop("starts_again", True)
+    given = {"dataset": Data(), "cardinality": 4, "of_pass": 7, "tail": 1}
+    return SimpleNamespace(
+        **{**given, "is_endless": False, "is_open": False, **how},
+        as_read=lambda first: SimpleNamespace(first=first, starts_again=starts_again),
+    )
+
+
+def test_loops_on_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fit_loops, "HostLoop", Loop)
+    monkeypatch.setattr(fit_loops, "BatchProgram", lambda name: name)
+    stream = StepPlan(3, 2, False, None)
+
+    def made(mode: str = "train", again: bool = False, **how: Any) -> tuple[Any, Any]:
+        of_batches = {
+            name: how.pop(name)
+            for name in ("is_endless", "starts_again")
+            if name in how
+        }
+        run = run_of(mode, **how)
+        return run, run._make_host_loop(batches_of(**of_batches), again, {0: 2.0})
+
+    run, loop = made()
+    program = "a model's step"
+    assert loop.calls == [2, (("train", {0: 2.0}), program)]
+    assert run._program == program and run.prepared == [("train", Loop.spec)]
+    source = loop.source
+    assert (source.first, source.is_endless, source.most) == (3, False, 15)
+    run, loop = made("test", starts_again=False)
+    assert loop.source.first is None and len(loop.calls) == 1
+    for mode, plan, is_endless, wanted in (
+        *(("train", stream, True, True), ("train", stream, False, False)),
+        *(("train", stream._replace(restarts=True), True, False),),
+        ("test", stream, True, False),
+    ):
+        _, loop = made(mode, plan=plan, is_endless=is_endless)
+        assert loop.source.is_endless is wanted
+    for again, steps in ((True, 3), (False, None)):
+        _, loop = made("test", again, plan=stream._replace(steps=steps))
+        assert not hasattr(loop.source, "most")
+    run, loop = made(model={"run_eagerly": True})
+    assert loop.calls == [2, (("train", {0: 2.0}),)] and run._program is None
+    with pytest.raises(RuntimeError, match="or several IPUs cannot run eagerly"):
+        made(model={"run_eagerly": True}, is_strict=True)
+    made(is_strict=True)
+    monkeypatch.setattr(Loop, "spec", None)
+    with pytest.raises(ValueError, match="it is empty"):
+        made()
+
+
+def test_where_batches_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Run, "_make_host_loop", lambda *given: "host")
+    monkeypatch.setattr(fit_loops, "FunctionLoop", lambda *given: given)
+    monkeypatch.setattr(fit_loops, "auto_shard", lambda *given: ("shard", *given))
+    own = {"_own_function": lambda mode: "own"}
+
+    def made(again: bool = False, mode: str = "test", **how: Any) -> Any:
+        of_batches = {
+            name: how.pop(name)
+            for name in ("is_endless", "is_open", "cardinality")
+            if name in how
+        }
+        run = run_of(mode, model=own | how.pop("model", {}), **how)
+        return run._make_loop(batches_of(**of_batches), again, None)
+
+    for on_host in (
+        made(is_open=True),
+        made(model={"run_eagerly": True}),
+        made(True, cardinality=UNKNOWN),
+    ):
+        assert on_host == "host"
+    for loop in (
+        *(made(), made(True), made(cardinality=UNKNOWN)),
+        made(True, cardinality=UNKNOWN, is_strict=True),
+    ):
+        assert loop[0] == "own" and loop[2:] == (2, {"a": 1})
+    stream = StepPlan(3, 2, False, None)
+    for how, done in (
+        ({"mode": "train"}, -1),
+        ({"mode": "train", "plan": stream}, 1),
+        ({"mode": "train", "plan": stream, "is_endless": True}, -1),
+    ):
+        ((dataset, count),) = made(**how)[1].done
+        assert isinstance(dataset, Data) and count == done
+    assert made()[1].done == ()
+    assert made(True)[1].done == ("repeat",)
+    assert made(True, plan=stream)[1].done == (("take", 6), "repeat")
+    shard, data, sharers = made(_sharers=4)[1]
+    assert (shard, data.done, sharers) == ("shard", (), 4)
+
+
+def test_programs_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+
+    class Program:
+        pace = "pace"
+
+        def __init__(self, *given: Any) -> None:
+            made.append(given)
+
+        def begin(self, *given: Any, **how: Any) -> None:
+            made.append((*given, how))
+
+    monkeypatch.setattr(fit_loops, "Program", Program)
+    monkeypatch.setattr(fit_loops, "_diagnose", lambda *given: given)
+    steps = SimpleNamespace()
+    asked: list[Any] = []
+
+    def make_steps(*given: Any) -> Any:
+        asked.append(given)
+        return steps
+
+    monkeypatch.setattr(fit_loops, "make_steps", make_steps)
+    run = run_of("test")
+    batches = batches_of()
+    assert run._make_loop(batches, False, {0: 2.0}) is run._program
+    data = batches.dataset
+    options = {"a": 1}, {"b": 2}
+    assert made == [
+        (data, 2, *options, "m.evaluate"),
+        (steps, data, "reduced", 7, 1, {"may_end": True}),
+    ]
+    assert run.prepared == [("test", Data.element_spec)] and run._pace is None
+    assert asked == [(run.model, "test", run.execution, 2, {0: 2.0})]
+    assert steps.diagnose("spec") == (run.model, "test", "spec")
+    assert steps.account.args == (weakref.ref(run.model), "test")
+    made.clear()
+    run = run_of("test", is_strict=True, _pace="any", _has_calls_of_replicas=True)
+    run._make_loop(batches, False, None)
+    assert made[0][1] is None and run._pace == "pace"
+    assert made[1][2:] == (None, 7, 1, {"may_end": False})
+    given: list[Any] = []
+    run.model._programs.give_back = given.append
+    run.end_well()
+    assert given == [run._program]
+    run._program = None
+    run.end_well()
+    assert len(given) == 1
+
+
+def test_where_an_epoch_begins() -> None:
+    calls: list[str] = []
+    loop = SimpleNamespace(rewind=lambda: calls.append("r"), has_more=lambda: True)
+    for mode, restarts, rewinds, left in (
+        *(("train", True, 1, 9), ("train", False, 0, 2), ("test", False, 1, 9)),
+    ):
+        calls.clear()
+        run = run_of(mode, plan=StepPlan(3, 2, restarts, 9), loop=loop, _left=2)
+        assert run.begin_epoch() is True
+        assert (len(calls), run._left) == (rewinds, left)
+    run = run_of(plan=StepPlan(3, 2, False, 9), loop=loop, _left=0)
+    assert run.begin_epoch() is False
+    run._left = None
+    assert run.begin_epoch() is True
+
+
+def test_which_models_are_prepared_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of a strategy whose stages show in their calls."""
+    monkeypatch.setattr(fit_loops, "settle", lambda *_: Execution(False, 1, 1))
+    monkeypatch.setattr(Run, "_make_loop", lambda *_: None)
+
+    class Own(keras.Sequential):
+        def make_train_function(self, force: bool = False) -> Any:
+            return None
+
+    def prepared(kind: Any, is_built: bool = False, **how: Any) -> tuple[Any, bool]:
+        found: list[Any] = []
+        model = kind([keras.layers.Dense(1)])
+        model.compile("sgd", "mse", **how)
+        if is_built:
+            model.build((None, 2))
+        model._prepare = lambda *given: found.append(given)
+        run = Run(model, "train", Given(data_set()), 2)
+        assert run.plan.restarts is False and run.batch_size == 6
+        return found, run._pace is not None
+
+    assert prepared(keras.Sequential) == ([], True)
+    assert prepared(keras.Sequential, steps_per_execution=1) == ([], False)
+    with IPUStrategy().scope():
+        ((mode, spec),), is_paced = prepared(keras.Sequential)
+        assert mode == "train" and spec[0].shape == [6, 2] and not is_paced
+        assert prepared(keras.Sequential, True) == ([], False) == prepared(Own)
+
+
+def test_which_data_have_a_partial_batch() -> None:
+    with IPUStrategy().scope():
+        model = small()
+        with pytest.raises(ValueError, match="Received: 5 samples of validation_data"):
+            model.fit(X, Y, 6, validation_data=(X[:5], Y[:5]), verbose=0)
+        with pytest.raises(ValueError, match="Received: 5 samples and batch_size=2"):
+            model.evaluate(X[:5], Y[:5], 2, verbose=0)

@@ -150,7 +150,8 @@ class Run:
         elif again:
             # every evaluation starts with the first batch
             if not plan.restarts:
-                taken = plan.steps and plan.steps * self._sharers
+                assert plan.steps is not None
+                taken = plan.steps * self._sharers
                 dataset = dataset.take(taken)
                 of_pass, tail = _of_first(taken, of_pass, tail)
             dataset = dataset.repeat()
